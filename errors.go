@@ -1,0 +1,61 @@
+package stint
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Never is the RetryAfter of a request that no passing of time will admit:
+// its cost is above the capacity of a limit.
+const Never = time.Duration(-1)
+
+// DeniedError is a denial as an error, for callers that want one. See
+// [Decision.Err]; stores never return it.
+type DeniedError struct {
+	// Key is the subject that was denied, with its scope.
+	Key string
+	// RetryAfter is how long to wait, or [Never].
+	RetryAfter time.Duration
+	// Banned says that the subject is banned.
+	Banned bool
+}
+
+func (e *DeniedError) Error() string {
+	if e.Banned {
+		return "banned for key " + quote(e.Key)
+	}
+	return "rate limit exceeded for key " + quote(e.Key)
+}
+
+// InvalidError is a mistake in a request: nothing was sent to the store. It
+// lists every mistake.
+type InvalidError struct{ Err error }
+
+func (e *InvalidError) Error() string { return "stint: invalid request: " + e.Err.Error() }
+
+// Unwrap returns the mistakes, joined.
+func (e *InvalidError) Unwrap() error { return e.Err }
+
+// StoreError is a failure of the store: nothing is known about the decision.
+type StoreError struct {
+	// Op is what was attempted: "take", "amend" or "command".
+	Op  string
+	Err error
+}
+
+func (e *StoreError) Error() string { return fmt.Sprintf("stint: %s: %v", e.Op, e.Err) }
+
+// Unwrap returns the cause.
+func (e *StoreError) Unwrap() error { return e.Err }
+
+// quote shows a key as the documents do, in single quotes and never with control
+// characters.
+func quote(s string) string {
+	const most = 128
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	q := strconv.Quote(s)
+	return "'" + q[1:len(q)-1] + "'"
+}

@@ -1,0 +1,3 @@
+module github.com/stint-limiter/stint
+
+go 1.26

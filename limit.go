@@ -1,0 +1,365 @@
+package stint
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Algorithm says how a limit counts.
+type Algorithm uint8
+
+const (
+	// Sliding keeps a compact log: at most Max in any Window, or with a burst of
+	// b at most b·Max in any b windows. It is the default.
+	Sliding Algorithm = iota
+	// Bucket refills Max tokens per Window, continuously, up to its capacity:
+	// at most capacity + Max in any Window.
+	Bucket
+	// Fixed counts in windows aligned to the Unix epoch: at most 2·Max in any
+	// Window, as Envoy's rate limit service counts.
+	Fixed
+	// Concurrency admits Max holders at once. Window is how long a holder keeps
+	// its place without a heartbeat. A request takes one place whatever its cost.
+	Concurrency
+)
+
+var algorithmNames = [...]string{"sliding", "bucket", "fixed", "concurrency"}
+
+// String returns the name used in limit texts and in store keys.
+func (a Algorithm) String() string {
+	if int(a) < len(algorithmNames) {
+		return algorithmNames[a]
+	}
+	return "algorithm(" + strconv.Itoa(int(a)) + ")"
+}
+
+// Bounds on what a limit may say. Everything counted is an integer that a
+// float64 holds exactly, because Redis scripts compute in float64.
+const (
+	// MaxUnits is the largest limit, burst, cost and sum: 2^53.
+	MaxUnits = int64(1) << 53
+	// MinWindow and MaxWindow bound a limit's window.
+	MinWindow = time.Millisecond
+	MaxWindow = 366 * 24 * time.Hour
+	// MaxBurst is the largest burst of a sliding limit, as a multiple of Max.
+	MaxBurst = 100
+	// MaxLimits is the largest number of limits on one subject in one request.
+	MaxLimits = 16
+)
+
+// Resolution is the number of entries a sliding limit keeps per window. A limit
+// whose capacity is no larger remembers every request by its exact microsecond.
+// A larger one gathers requests in slices of a Resolution-th of its window, each
+// counted until the end of its slice has left the window: nothing is released
+// early, and room comes back at most one slice late.
+const Resolution = 125
+
+// Limit is how much is allowed in how long. It is a plain value: compare it,
+// copy it, write it as a literal.
+//
+// What a store remembers of a subject belongs to the limit's identity, which is
+// its name, algorithm and window. Max and Burst are not part of it: change them
+// and the next decision obeys the new ones, with the history kept.
+type Limit struct {
+	// Max is the number of units per Window. Zero denies everything.
+	Max int64
+	// Window is a whole number of microseconds between MinWindow and MaxWindow.
+	Window time.Duration
+	// Burst is the most that may be taken at once, in units; zero means Max. For
+	// Sliding it is a multiple b of Max and stretches the window: at most b·Max
+	// in any b windows. For Bucket it is the capacity. Others have none.
+	Burst int64
+	// Algorithm is Sliding unless set.
+	Algorithm Algorithm
+	// Name tells apart two limits with equal algorithm and window on one subject.
+	// It may hold letters, digits and "_-."; most limits need none.
+	Name string
+}
+
+// Per returns a sliding limit of max units per window.
+func Per(max int64, window time.Duration) Limit { return Limit{Max: max, Window: window} }
+
+// PerSecond returns a sliding limit of max units per second.
+func PerSecond(max int64) Limit { return Per(max, time.Second) }
+
+// PerMinute returns a sliding limit of max units per minute.
+func PerMinute(max int64) Limit { return Per(max, time.Minute) }
+
+// PerHour returns a sliding limit of max units per hour.
+func PerHour(max int64) Limit { return Per(max, time.Hour) }
+
+// PerDay returns a sliding limit of max units per 24 hours.
+func PerDay(max int64) Limit { return Per(max, 24*time.Hour) }
+
+// TokenBucket returns a bucket that holds capacity tokens and refills refill of
+// them per interval, a fraction of a token at a time.
+func TokenBucket(capacity, refill int64, interval time.Duration) Limit {
+	return Limit{Max: refill, Window: interval, Burst: capacity, Algorithm: Bucket}
+}
+
+// AtOnce returns a concurrency limit of max holders. A holder that neither
+// releases its place nor sends a heartbeat loses it after expiry.
+func AtOnce(max int64, expiry time.Duration) Limit {
+	return Limit{Max: max, Window: expiry, Algorithm: Concurrency}
+}
+
+// WithBurst returns the limit with a burst of times its Max: the same rate over
+// the long run, more of it at once. PerMinute(10).WithBurst(2) admits 20 in one
+// minute, and no more than 20 in any two.
+func (l Limit) WithBurst(times int64) Limit {
+	if l.Max == 0 {
+		return l
+	}
+	if times < 0 || times > MaxUnits/l.Max {
+		l.Burst = -1 // refused by Validate
+		return l
+	}
+	l.Burst = l.Max * times
+	return l
+}
+
+// WithName returns the limit under a name of its own. See [Limit.Name].
+func (l Limit) WithName(name string) Limit {
+	l.Name = name
+	return l
+}
+
+// Capacity is the most that can be taken at once: zero if Max is zero.
+func (l *Limit) Capacity() int64 {
+	if l.Burst > 0 && l.Max > 0 {
+		return l.Burst
+	}
+	return l.Max
+}
+
+// Span is the window in which at most Capacity units are admitted: Window, or
+// for a sliding limit with a burst of b, b windows.
+func (l *Limit) Span() time.Duration {
+	if l.Algorithm == Sliding {
+		return l.Window * time.Duration(l.BurstTimes())
+	}
+	return l.Window
+}
+
+// BurstTimes is the burst as a multiple of Max, 1 if there is none.
+func (l *Limit) BurstTimes() int64 {
+	if l.Burst <= l.Max || l.Max == 0 {
+		return 1
+	}
+	return l.Burst / l.Max
+}
+
+// ID is the limit's identity as it stands in store keys: algorithm and window,
+// and the name if it has one, as in "sliding/1m" or "sliding/1m/login".
+func (l *Limit) ID() string {
+	b := make([]byte, 0, 32)
+	b = append(b, l.Algorithm.String()...)
+	b = append(b, '/')
+	b = appendWindow(b, l.Window)
+	if l.Name != "" {
+		b = append(b, '/')
+		b = append(b, l.Name...)
+	}
+	return string(b)
+}
+
+// SameID reports whether two limits share their state.
+func (l *Limit) SameID(m *Limit) bool {
+	return l.Window == m.Window && l.Algorithm == m.Algorithm && l.Name == m.Name
+}
+
+// String returns the text that [ParseLimit] reads: "100/1m burst 3x".
+func (l Limit) String() string {
+	b := make([]byte, 0, 48)
+	if l.Name != "" {
+		b = append(b, l.Name...)
+		b = append(b, ": "...)
+	}
+	b = strconv.AppendInt(b, l.Max, 10)
+	b = append(b, '/')
+	b = appendWindow(b, l.Window)
+	if l.Burst != 0 {
+		b = append(b, " burst "...)
+		if l.Max > 0 && l.Burst > 0 && l.Burst%l.Max == 0 {
+			b = strconv.AppendInt(b, l.Burst/l.Max, 10)
+			b = append(b, 'x')
+		} else {
+			b = strconv.AppendInt(b, l.Burst, 10)
+		}
+	}
+	if l.Algorithm != Sliding {
+		b = append(b, ' ')
+		b = append(b, l.Algorithm.String()...)
+	}
+	return string(b)
+}
+
+// MarshalText and UnmarshalText use the form of String and ParseLimit.
+func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText reads the form of [ParseLimit].
+func (l *Limit) UnmarshalText(text []byte) error {
+	parsed, err := ParseLimit(string(text))
+	if err != nil {
+		return err
+	}
+	*l = parsed
+	return nil
+}
+
+// ParseLimit reads a limit from text such as
+//
+//	100/1m
+//	10/1m burst 2x
+//	login: 5/15m
+//	10/1s burst 25 bucket
+//	20/30s concurrency
+//
+// that is: an optional name and colon, units per window, an optional burst as a
+// multiple ("2x") or in units ("25", for buckets), and an algorithm other than
+// sliding. A window is a Go duration or a number of days ("1d"); "100/s" means
+// 100/1s. The limit is validated.
+func ParseLimit(text string) (Limit, error) {
+	l, err := parseLimit(text)
+	if err == nil {
+		err = l.Validate()
+	}
+	if err != nil {
+		return Limit{}, fmt.Errorf("stint: limit %q: %w", text, err)
+	}
+	return l, nil
+}
+
+const limitForm = `want "units/window", such as "100/1m" or "10/1s burst 2x"`
+
+func parseLimit(text string) (Limit, error) {
+	var l Limit
+	rest := text
+	if name, after, ok := strings.Cut(rest, ":"); ok {
+		l.Name, rest = strings.TrimSpace(name), after
+		if l.Name == "" {
+			return l, fmt.Errorf("the name before the colon is empty")
+		}
+	}
+	words := strings.Fields(rest)
+	if len(words) == 0 {
+		return l, fmt.Errorf("empty; %s", limitForm)
+	}
+	units, window, ok := strings.Cut(words[0], "/")
+	if !ok {
+		return l, fmt.Errorf("no window; %s", limitForm)
+	}
+	var err error
+	if l.Max, err = parseUnits(units); err != nil {
+		return l, err
+	}
+	if l.Window, err = parseWindow(window); err != nil {
+		return l, err
+	}
+	words = words[1:]
+	if len(words) > 0 && words[0] == "burst" {
+		if len(words) == 1 {
+			return l, fmt.Errorf(`"burst" without a size; want "burst 2x", or "burst 25" for a bucket`)
+		}
+		if l.Burst, err = parseBurst(words[1], l.Max); err != nil {
+			return l, err
+		}
+		words = words[2:]
+	}
+	if len(words) > 0 {
+		if l.Algorithm, ok = algorithmByName(words[0]); !ok {
+			return l, fmt.Errorf("unknown word %q; want burst, %s", words[0], strings.Join(algorithmNames[:], ", "))
+		}
+		words = words[1:]
+	}
+	if len(words) > 0 {
+		return l, fmt.Errorf("%q is more than a limit; %s", strings.Join(words, " "), limitForm)
+	}
+	return l, nil
+}
+
+func algorithmByName(name string) (Algorithm, bool) {
+	for i, n := range algorithmNames {
+		if n == name {
+			return Algorithm(i), true
+		}
+	}
+	return 0, false
+}
+
+func parseUnits(s string) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || s[0] == '+' {
+		return 0, fmt.Errorf("%q is not a whole number from 0 to %d", s, MaxUnits)
+	}
+	return n, nil
+}
+
+func parseBurst(s string, max int64) (int64, error) {
+	multiple, isMultiple := strings.CutSuffix(s, "x")
+	n, err := parseUnits(multiple)
+	if err != nil {
+		return 0, fmt.Errorf("burst: %w", err)
+	}
+	if n < 1 || n > MaxUnits {
+		return 0, fmt.Errorf("burst %s: want at least 1 and at most %d units", s, MaxUnits)
+	}
+	if !isMultiple {
+		return n, nil
+	}
+	return Limit{Max: max}.WithBurst(n).Burst, nil
+}
+
+const day = 24 * time.Hour
+
+// parseWindow reads a Go duration with an optional leading number of days, or a
+// bare unit.
+func parseWindow(s string) (time.Duration, error) {
+	text := s
+	if text != "" && (text[0] < '0' || text[0] > '9') && text[0] != '.' {
+		text = "1" + text
+	}
+	var window time.Duration
+	if days, rest, ok := strings.Cut(text, "d"); ok {
+		n, err := strconv.ParseInt(days, 10, 32)
+		if err != nil || n < 0 {
+			return 0, fmt.Errorf("window %q: %q is not a number of days", s, days)
+		}
+		if n > int64(MaxWindow/day) {
+			return 0, fmt.Errorf("window %q: want at most %d days", s, MaxWindow/day)
+		}
+		window, text = time.Duration(n)*day, rest
+		if text == "" {
+			return window, nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf(`window %q: want a duration such as "1s", "1m30s", "1h" or "1d"`, s)
+	}
+	if d > MaxWindow {
+		return 0, fmt.Errorf("window %q: want at most %d days", s, MaxWindow/day)
+	}
+	return window + d, nil
+}
+
+// appendWindow writes a window in its shortest exact form: "1m", not "1m0s".
+func appendWindow(b []byte, window time.Duration) []byte {
+	if window >= day {
+		b = strconv.AppendInt(b, int64(window/day), 10)
+		b = append(b, 'd')
+		if window %= day; window == 0 {
+			return b
+		}
+	}
+	s := window.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-2]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-2]
+	}
+	return append(b, s...)
+}

@@ -1,0 +1,340 @@
+package stint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Limiter applies a set of limits to any number of subjects. It keeps nothing
+// itself: limiters with equal limits over one store, in however many processes,
+// act as one. It is safe for concurrent use.
+//
+// The zero value is not usable; see [New].
+type Limiter struct {
+	store   Store
+	limits  []Limit
+	bans    *BanPolicy
+	maxWait time.Duration
+}
+
+// Option sets up a limiter. A [Limit] is an option: it adds itself.
+type Option interface{ apply(*Limiter) }
+
+type optionFunc func(*Limiter)
+
+func (f optionFunc) apply(l *Limiter) { f(l) }
+
+func (l Limit) apply(lim *Limiter) { lim.limits = append(lim.limits, l) }
+
+// WithBans bans subjects that keep being denied. Without it nobody is banned but
+// by [Limiter.Ban].
+func WithBans(policy BanPolicy) Option {
+	return optionFunc(func(l *Limiter) {
+		policy.Durations = slices.Clone(policy.Durations)
+		l.bans = &policy
+	})
+}
+
+// WithMaxWait bounds how long [Limiter.Wait] may wait. Without it only the
+// context does.
+func WithMaxWait(d time.Duration) Option {
+	return optionFunc(func(l *Limiter) { l.maxWait = d })
+}
+
+// New returns a limiter over a store. It needs at least one limit:
+//
+//	lim, err := stint.New(store, stint.PerMinute(100).WithBurst(3), stint.PerDay(50_000))
+//
+// Every mistake in the options is reported in one [*InvalidError].
+func New(store Store, options ...Option) (*Limiter, error) {
+	l := &Limiter{store: store}
+	for _, o := range options {
+		o.apply(l)
+	}
+	var errs []error
+	if store == nil {
+		errs = append(errs, errors.New("no store"))
+	}
+	if l.maxWait < 0 || l.maxWait > MaxWindow*MaxBurst {
+		errs = append(errs, fmt.Errorf("the longest wait is %v; want 0 to %v", l.maxWait, MaxWindow*MaxBurst))
+	}
+	r := Request{Claim: Claim{Subject: "any", Limits: l.limits}, Bans: l.bans}
+	var invalid *InvalidError
+	if err := r.Validate(); errors.As(err, &invalid) {
+		errs = append(errs, invalid.Err)
+	}
+	if len(errs) > 0 {
+		return nil, &InvalidError{errors.Join(errs...)}
+	}
+	return l, nil
+}
+
+// Limits returns the limiter's limits.
+func (l *Limiter) Limits() []Limit { return slices.Clone(l.limits) }
+
+// Allow charges one unit to the subject if all limits have room for it.
+func (l *Limiter) Allow(ctx context.Context, subject string) (Decision, error) {
+	return l.AllowN(ctx, subject, 1)
+}
+
+// AllowN charges n units to the subject if all limits have room for all of them.
+// Zero units only look.
+func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
+	r := l.request(subject, n)
+	if err := l.checkOwn(&r); err != nil {
+		return Decision{}, err
+	}
+	return l.store.Take(ctx, r)
+}
+
+// Peek answers as Allow would and charges nothing.
+func (l *Limiter) Peek(ctx context.Context, subject string) (Decision, error) {
+	r := l.request(subject, 1)
+	r.Mode = Peek
+	if err := l.checkOwn(&r); err != nil {
+		return Decision{}, err
+	}
+	return l.store.Take(ctx, r)
+}
+
+// Stats returns how much of each limit the subject has used. Each [State] holds
+// its limit, window, count and what remains.
+func (l *Limiter) Stats(ctx context.Context, subject string) ([]State, error) {
+	d, err := l.Peek(ctx, subject)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(d.States()), nil
+}
+
+// Take decides any request. Claims without limits of their own are held to the
+// limiter's, and a request without a ban policy to the limiter's.
+func (l *Limiter) Take(ctx context.Context, r Request) (Decision, error) {
+	if err := l.prepare(&r); err != nil {
+		return Decision{}, err
+	}
+	return l.store.Take(ctx, r)
+}
+
+// Wait charges one unit and returns when it may be used: at once if there is
+// room, else when the place that it booked comes. Places are given in the order
+// of the calls, across all processes. One call to the store books the place.
+//
+// It fails at once, with a [*DeniedError], if the wait would be longer than the
+// context or [WithMaxWait] allow, or if no waiting will help. When the context
+// ends first, the place is given back.
+func (l *Limiter) Wait(ctx context.Context, subject string) (Decision, error) {
+	return l.WaitN(ctx, subject, 1)
+}
+
+// WaitN is Wait for n units.
+func (l *Limiter) WaitN(ctx context.Context, subject string, n int64) (Decision, error) {
+	return l.WaitFor(ctx, l.request(subject, n))
+}
+
+// WaitFor is Wait for any request. Its Mode is taken to be [Reserve], its MaxWait
+// is that of the limiter if zero.
+func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
+	r.Mode = Reserve
+	if r.MaxWait == 0 {
+		r.MaxWait = l.maxWait
+	}
+	if err := l.prepare(&r); err != nil {
+		return Decision{}, err
+	}
+	for {
+		d, err := l.reserve(ctx, r)
+		if err != nil || d.RetryAfter == 0 {
+			return d, err
+		}
+		late, err := sleep(ctx, d.RetryAfter)
+		if err != nil {
+			l.giveBack(ctx, d.Charge)
+			return d, err
+		}
+		// Woken long after its place came, by a machine that slept for instance,
+		// a caller may not use it any more: others have been counting without it.
+		if late <= r.grace() {
+			return d, nil
+		}
+		l.giveBack(ctx, d.Charge)
+	}
+}
+
+// reserve books a place within the request's MaxWait and the context's deadline.
+func (l *Limiter) reserve(ctx context.Context, r Request) (Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return Decision{}, err
+	}
+	hurried := false
+	if deadline, ok := ctx.Deadline(); ok {
+		left := max(time.Until(deadline), time.Microsecond)
+		if r.MaxWait == 0 || left < r.MaxWait {
+			r.MaxWait, hurried = min(left, MaxWindow*MaxBurst), true
+		}
+	}
+	d, err := l.store.Take(ctx, r)
+	if err == nil && !d.Allowed {
+		err = d.Err()
+		if hurried && d.RetryAfter != Never && !d.Banned {
+			err = fmt.Errorf("%w: %w", err, context.DeadlineExceeded)
+		}
+	}
+	return d, err
+}
+
+// sleep waits for d and reports how much later than that it woke.
+func sleep(ctx context.Context, d time.Duration) (late time.Duration, err error) {
+	start := time.Now()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return time.Since(start) - d, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// grace is how late a waiter may use its place: a slice of the shortest window,
+// and at least what schedulers need.
+func (r *Request) grace() time.Duration {
+	shortest := r.Claim.shortest()
+	for i := range r.And {
+		shortest = min(shortest, r.And[i].shortest())
+	}
+	return max(shortest/Resolution, 20*time.Millisecond)
+}
+
+func (c *Claim) shortest() time.Duration {
+	shortest := c.Limits[0].Window
+	for i := range c.Limits {
+		shortest = min(shortest, c.Limits[i].Window)
+	}
+	return shortest
+}
+
+// giveBackTime is how long a cancelled caller's booking is worth waiting for the
+// store: an unreturned place expires by itself.
+const giveBackTime = time.Second
+
+func (l *Limiter) giveBack(ctx context.Context, c Charge) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+	defer cancel()
+	_, _ = l.store.Amend(ctx, c, Amendment{Kind: Settle})
+}
+
+// Refund gives back what a decision charged, to the limits in whose window it
+// still is. It reports whether anything was given back: a charge is refunded or
+// settled once.
+func (l *Limiter) Refund(ctx context.Context, d Decision) (bool, error) {
+	return l.Settle(ctx, d, 0)
+}
+
+// Settle replaces the cost that a decision charged by the true one, once. If
+// that is more, it may take a limit above its capacity: a debt that later
+// decisions see.
+func (l *Limiter) Settle(ctx context.Context, d Decision, cost int64) (bool, error) {
+	if cost < 0 || cost > MaxUnits {
+		return false, &InvalidError{fmt.Errorf("cost is %d; want 0 to %d", cost, MaxUnits)}
+	}
+	if d.Charge.ID == 0 {
+		return false, nil
+	}
+	return l.store.Amend(ctx, d.Charge, Amendment{Kind: Settle, Cost: cost})
+}
+
+// Acquire takes a place under the limiter's concurrency limit, and charges its
+// other limits one unit. The caller gives the place back with Release and keeps
+// it for longer than the limit's Window with Heartbeat.
+func (l *Limiter) Acquire(ctx context.Context, subject string) (Decision, error) {
+	r := l.request(subject, 1)
+	if !r.Claim.hasConcurrency() {
+		return Decision{}, &InvalidError{errors.New("the limiter has no concurrency limit to acquire; see AtOnce")}
+	}
+	if err := l.checkOwn(&r); err != nil {
+		return Decision{}, err
+	}
+	return l.store.Take(ctx, r)
+}
+
+// Heartbeat renews a place that was acquired. It reports false if the place was
+// lost: released, or expired for want of heartbeats.
+func (l *Limiter) Heartbeat(ctx context.Context, d Decision) (bool, error) {
+	if d.Charge.ID == 0 {
+		return false, nil
+	}
+	return l.store.Amend(ctx, d.Charge, Amendment{Kind: Extend})
+}
+
+// Release gives back a place that was acquired. It reports false if the place
+// had been lost before.
+func (l *Limiter) Release(ctx context.Context, d Decision) (bool, error) {
+	if d.Charge.ID == 0 {
+		return false, nil
+	}
+	return l.store.Amend(ctx, d.Charge, Amendment{Kind: Release})
+}
+
+// Reset forgets what the subject has used of the limiter's limits.
+func (l *Limiter) Reset(ctx context.Context, subject string) error {
+	return l.command(ctx, Command{Kind: Reset, Subject: subject, Limits: l.limits})
+}
+
+// Ban denies the subject everything for a time.
+func (l *Limiter) Ban(ctx context.Context, subject string, d time.Duration) error {
+	if !inWindow(d) {
+		return &InvalidError{fmt.Errorf("the ban is %v; want whole microseconds from %v to %d days", d, MinWindow, MaxBan/day)}
+	}
+	return l.command(ctx, Command{Kind: Ban, Subject: subject, For: d})
+}
+
+// Unban ends the subject's ban and forgets earlier ones.
+func (l *Limiter) Unban(ctx context.Context, subject string) error {
+	return l.command(ctx, Command{Kind: Unban, Subject: subject})
+}
+
+func (l *Limiter) command(ctx context.Context, c Command) error {
+	if c.Subject == "" || len(c.Subject) > MaxSubject {
+		return &InvalidError{fmt.Errorf("the subject has %d bytes; want 1 to %d", len(c.Subject), MaxSubject)}
+	}
+	return l.store.Command(ctx, c)
+}
+
+func (l *Limiter) request(subject string, n int64) Request {
+	return Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans}
+}
+
+// checkOwn checks what the caller of a request with the limiter's own limits,
+// validated by New, could get wrong.
+func (l *Limiter) checkOwn(r *Request) error {
+	if r.Subject == "" || len(r.Subject) > MaxSubject || uint64(r.Cost) > uint64(MaxUnits) {
+		return r.Validate()
+	}
+	return nil
+}
+
+// prepare fills in the limiter's limits and bans and validates the rest.
+func (l *Limiter) prepare(r *Request) error {
+	if r.Limits == nil {
+		r.Limits = l.limits
+	}
+	for i := range r.And {
+		if r.And[i].Limits == nil {
+			r.And = slices.Clone(r.And)
+			for j := range r.And[i:] {
+				if c := &r.And[i+j]; c.Limits == nil {
+					c.Limits = l.limits
+				}
+			}
+			break
+		}
+	}
+	if r.Bans == nil {
+		r.Bans = l.bans
+	}
+	return r.Validate()
+}

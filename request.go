@@ -1,0 +1,276 @@
+package stint
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Mode says what a request wants.
+type Mode uint8
+
+const (
+	// Take charges the cost if every limit has room now, and nothing otherwise.
+	Take Mode = iota
+	// Peek answers as Take would, charges nothing and writes nothing.
+	Peek
+	// Reserve books the earliest place with room in every limit, first come,
+	// first served, at most MaxWait ahead.
+	Reserve
+)
+
+// Claim is one subject's part of a request: who, under which limits, and how
+// many units.
+type Claim struct {
+	// Subject is who is limited: any bytes, by convention "type:identifier".
+	// Bans apply to the subject in all its scopes.
+	Subject string
+	// Scope divides a subject, a route or an endpoint for instance: each scope has
+	// counts of its own. Empty is a scope like any other.
+	Scope string
+	// Limits must all have room. Nil means the limiter's own.
+	Limits []Limit
+	// Cost is the number of units to charge to each limit; zero only looks.
+	Cost int64
+}
+
+// Request is one question to a store: may this happen? All of its claims are
+// granted together or none is.
+type Request struct {
+	Claim
+	// And holds claims of further subjects.
+	And []Claim
+	// ID names one logical request. A repeat of an ID that was charged within its
+	// life is allowed again without being charged, at most [MaxRepeats] times.
+	ID string
+	// IDLife is how long an ID is remembered; zero means the shortest window of
+	// the claim.
+	IDLife time.Duration
+	// Mode is Take unless set.
+	Mode Mode
+	// MaxWait bounds how far ahead Reserve may book; zero means no bound.
+	MaxWait time.Duration
+	// Bans says when repeated denials ban a subject; nil means never. Bans that
+	// are in force are obeyed regardless.
+	Bans *BanPolicy
+}
+
+// Bounds on requests.
+const (
+	// MaxClaims is the largest number of subjects in one request.
+	MaxClaims = 16
+	// MaxSubject is the largest length of a subject, a scope or a request ID in bytes.
+	MaxSubject = 64 << 10
+	// MaxRepeats is how often one request ID is allowed again uncharged.
+	MaxRepeats = 8
+	// MaxIDs is how many request IDs a store remembers of one subject and scope.
+	// Past it the oldest is forgotten: its repeat would be charged.
+	MaxIDs = 1000
+	// MaxBookings is how many places may be booked ahead on one limit of one subject.
+	MaxBookings = 1000
+	// MaxSettled is how many refunds and settlements a store remembers of one
+	// subject and scope, so that each applies once. A decision older than the
+	// oldest of that many can no longer be settled.
+	MaxSettled = 1000
+	// MaxBan is the longest ban.
+	MaxBan = MaxWindow
+)
+
+// BanPolicy bans a subject that keeps being denied.
+type BanPolicy struct {
+	// After is the number of denials within Within that leads to a ban, 1 to [Resolution].
+	After  int
+	Within time.Duration
+	// Durations are those of the first ban, the second and so on; the last one
+	// repeats. Example: 1m, 5m, 1h, 24h.
+	Durations []time.Duration
+	// Forgive is how long after the end of a ban the next one starts again at the
+	// first duration.
+	Forgive time.Duration
+}
+
+// Validate reports everything that is wrong with the policy.
+func (b *BanPolicy) Validate() error {
+	var errs []error
+	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf("bans: "+format, args...)) }
+	if b.After < 1 || b.After > Resolution {
+		mistake("After is %d; want 1 to %d", b.After, Resolution)
+	}
+	if !inWindow(b.Within) {
+		mistake("Within is %v; want whole microseconds from %v to %d days", b.Within, MinWindow, MaxWindow/day)
+	}
+	if len(b.Durations) == 0 || len(b.Durations) > 16 {
+		mistake("Durations has %d entries; want 1 to 16", len(b.Durations))
+	}
+	for i, d := range b.Durations {
+		if !inWindow(d) {
+			mistake("Durations[%d] is %v; want whole microseconds from %v to %d days", i, d, MinWindow, MaxBan/day)
+		}
+	}
+	if b.Forgive < 0 || b.Forgive > MaxWindow || b.Forgive%time.Microsecond != 0 {
+		mistake("Forgive is %v; want whole microseconds from 0 to %d days", b.Forgive, MaxWindow/day)
+	}
+	return errors.Join(errs...)
+}
+
+func inWindow(d time.Duration) bool {
+	return d >= MinWindow && d <= MaxWindow && d%time.Microsecond == 0
+}
+
+// Validate reports everything that is wrong with the request. Stores may rely
+// on requests that passed it.
+func (r *Request) Validate() error {
+	if r.valid() {
+		return nil
+	}
+	errs := r.Claim.mistakes(nil, "")
+	if len(r.And) >= MaxClaims {
+		errs = append(errs, fmt.Errorf("%d claims; want at most %d", len(r.And)+1, MaxClaims))
+	}
+	for i := range r.And {
+		errs = r.And[i].mistakes(errs, fmt.Sprintf("And[%d].", i))
+		if r.sameStateBefore(i) {
+			errs = append(errs, fmt.Errorf("And[%d] repeats a limit of an earlier claim on subject %s; want each once",
+				i, quote(r.And[i].Subject)))
+		}
+	}
+	if len(r.ID) > MaxSubject {
+		errs = append(errs, fmt.Errorf("ID has %d bytes; want at most %d", len(r.ID), MaxSubject))
+	}
+	if r.IDLife < 0 || r.IDLife > MaxWindow || r.IDLife%time.Microsecond != 0 {
+		errs = append(errs, fmt.Errorf("IDLife is %v; want whole microseconds from 0 to %d days", r.IDLife, MaxWindow/day))
+	}
+	if r.MaxWait < 0 || r.MaxWait > MaxWindow*MaxBurst {
+		errs = append(errs, fmt.Errorf("MaxWait is %v; want 0 to %v", r.MaxWait, MaxWindow*MaxBurst))
+	}
+	if r.Mode > Reserve {
+		errs = append(errs, fmt.Errorf("Mode is %d; want Take, Peek or Reserve", r.Mode))
+	}
+	if r.Mode == Reserve && r.hasConcurrency() {
+		errs = append(errs, errors.New("a concurrency limit cannot be reserved: when a holder leaves is not known; want Take"))
+	}
+	if r.Bans != nil {
+		if err := r.Bans.Validate(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return &InvalidError{errors.Join(errs...)}
+}
+
+// valid is Validate for the hot path: no allocation, no message.
+func (r *Request) valid() bool {
+	if !r.Claim.valid() || len(r.And) >= MaxClaims {
+		return false
+	}
+	for i := range r.And {
+		if !r.And[i].valid() || r.sameStateBefore(i) {
+			return false
+		}
+	}
+	return len(r.ID) <= MaxSubject &&
+		r.IDLife >= 0 && r.IDLife <= MaxWindow && r.IDLife%time.Microsecond == 0 &&
+		r.MaxWait >= 0 && r.MaxWait <= MaxWindow*MaxBurst &&
+		r.Mode <= Reserve && (r.Mode != Reserve || !r.hasConcurrency()) &&
+		(r.Bans == nil || r.Bans.Validate() == nil)
+}
+
+func (r *Request) hasConcurrency() bool {
+	if r.Claim.hasConcurrency() {
+		return true
+	}
+	for i := range r.And {
+		if r.And[i].hasConcurrency() {
+			return true
+		}
+	}
+	return false
+}
+
+// sameStateBefore reports whether claim And[i] names a limit that an earlier
+// claim names too, for the same subject and scope.
+func (r *Request) sameStateBefore(i int) bool {
+	if r.Claim.sharesLimit(&r.And[i]) {
+		return true
+	}
+	for j := range i {
+		if r.And[j].sharesLimit(&r.And[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Claim) sharesLimit(d *Claim) bool {
+	if c.Subject != d.Subject || c.Scope != d.Scope {
+		return false
+	}
+	for i := range c.Limits {
+		for j := range d.Limits {
+			if c.Limits[i].SameID(&d.Limits[j]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (c *Claim) hasConcurrency() bool {
+	for i := range c.Limits {
+		if c.Limits[i].Algorithm == Concurrency {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Claim) valid() bool {
+	if c.Subject == "" || len(c.Subject) > MaxSubject || len(c.Scope) > MaxSubject ||
+		uint64(c.Cost) > uint64(MaxUnits) || len(c.Limits) == 0 || len(c.Limits) > MaxLimits {
+		return false
+	}
+	for i := range c.Limits {
+		if !c.Limits[i].valid() || c.repeats(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// repeats reports whether Limits[i] has the identity of an earlier limit.
+func (c *Claim) repeats(i int) bool {
+	for j := range i {
+		if c.Limits[j].SameID(&c.Limits[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Claim) mistakes(errs []error, at string) []error {
+	if c.valid() {
+		return errs
+	}
+	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf(at+format, args...)) }
+	if c.Subject == "" || len(c.Subject) > MaxSubject {
+		mistake("Subject has %d bytes; want 1 to %d", len(c.Subject), MaxSubject)
+	}
+	if len(c.Scope) > MaxSubject {
+		mistake("Scope has %d bytes; want at most %d", len(c.Scope), MaxSubject)
+	}
+	if c.Cost < 0 || c.Cost > MaxUnits {
+		mistake("Cost is %d; want 0 to %d", c.Cost, MaxUnits)
+	}
+	if len(c.Limits) == 0 || len(c.Limits) > MaxLimits {
+		mistake("%d limits; want 1 to %d", len(c.Limits), MaxLimits)
+	}
+	for i := range c.Limits {
+		l := &c.Limits[i]
+		if err := l.Validate(); err != nil {
+			mistake("Limits[%d] (%s): %w", i, l, err)
+		}
+		if c.repeats(i) {
+			mistake("Limits[%d] (%s) has the same name, algorithm and window as an earlier one; give one of them a Name", i, l)
+		}
+	}
+	return errs
+}

@@ -1,0 +1,72 @@
+package stint
+
+import (
+	"context"
+	"time"
+)
+
+// Store remembers what subjects have used and decides on requests. Its clock
+// rules: no caller passes a time. Every method is atomic with respect to every
+// other, for one subject at least, and safe for concurrent use.
+//
+// Package storetest holds the contract as a test suite that every store passes.
+type Store interface {
+	// Take decides a request that passed Request.Validate. It charges every limit
+	// of every claim, or none. An error means that no decision was made; whether
+	// a charge was made is then unknown, but it is at most one.
+	Take(ctx context.Context, r Request) (Decision, error)
+
+	// Amend changes what an earlier decision charged, once: a second amendment
+	// of the same charge changes nothing, save for Extend and Release. It
+	// reports whether anything changed.
+	Amend(ctx context.Context, c Charge, a Amendment) (bool, error)
+
+	// Command acts on one subject outside of any decision.
+	Command(ctx context.Context, c Command) error
+}
+
+// Amendment is a change to an earlier charge.
+type Amendment struct {
+	// Kind is what to do.
+	Kind AmendmentKind
+	// Cost is the true cost, for Settle. It applies to the limits in whose window
+	// the charge still is. More than was charged becomes a debt if need be.
+	Cost int64
+}
+
+// AmendmentKind says what an amendment does.
+type AmendmentKind uint8
+
+const (
+	// Settle replaces the cost that was charged by the true one; zero gives
+	// everything back, places under concurrency limits included.
+	Settle AmendmentKind = iota
+	// Extend renews a holder's place under concurrency limits.
+	Extend
+	// Release gives a holder's place back. What other limits charged stays.
+	Release
+)
+
+// Command is an act on one subject.
+type Command struct {
+	Kind    CommandKind
+	Subject string
+	// Scope and Limits say what Reset forgets.
+	Scope  string
+	Limits []Limit
+	// For is the length of a Ban.
+	For time.Duration
+}
+
+// CommandKind says what a command does.
+type CommandKind uint8
+
+const (
+	// Reset forgets what the subject has used of the given limits in the given
+	// scope, its bookings there, and its request IDs.
+	Reset CommandKind = iota
+	// Ban denies the subject everything, in all scopes, for a time.
+	Ban
+	// Unban ends a ban and forgets earlier ones and the denials that led to them.
+	Unban
+)
