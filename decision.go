@@ -58,7 +58,10 @@ type Charge struct {
 	// At is the instant in the store's clock at which the charge counts, in
 	// microseconds since the Unix epoch. For a booking it lies in the future.
 	At int64
-	// Claims are what was charged, one per subject.
+	// RequestID is the ID of the request: giving all back forgets it, so that a
+	// repeat is charged anew.
+	RequestID string
+	// Claim and And are what was charged.
 	Claim Claim
 	And   []Claim
 }
