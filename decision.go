@@ -61,9 +61,11 @@ type Charge struct {
 	// RequestID is the ID of the request: giving all back forgets it, so that a
 	// repeat is charged anew.
 	RequestID string
-	// Claim and And are what was charged.
+	// Claim and And are what was charged. AndAt holds the instants of And where a
+	// store's subjects have clocks of their own; nil means At for all.
 	Claim Claim
 	And   []Claim
+	AndAt []int64
 }
 
 // States returns the state of every limit of every claim, in the order of the

@@ -274,3 +274,11 @@ func (c *Claim) mistakes(errs []error, at string) []error {
 	}
 	return errs
 }
+
+// Key names the claim to people: its subject, and its scope if it has one.
+func (c *Claim) Key() string {
+	if c.Scope == "" {
+		return c.Subject
+	}
+	return c.Subject + ":" + c.Scope
+}

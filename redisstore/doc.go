@@ -1,0 +1,44 @@
+// Package redisstore keeps limits in Redis or Valkey, so that any number of
+// processes share them.
+//
+// Every decision on one subject is one EVALSHA in one hash slot: read, check all
+// limits, charge all or none, set each key's TTL, and answer. The server's clock
+// rules. A call is sent again only if the reply proves that nothing ran.
+//
+//	store, err := redisstore.Open(ctx, "redis://localhost:6379/0")
+//	if err != nil {
+//		...
+//	}
+//	defer store.Close()
+//	lim, err := stint.New(store, stint.PerMinute(100))
+//
+// # Where to connect
+//
+//	redis://user:password@host:6379/0                      one server
+//	rediss://host:6379                                     over TLS
+//	redis://host1:26379?addr=host2:26379&master_set=main   Sentinel: its addresses and the master's name
+//	redis://host1:7000?addr=host2:7000&addr=host3:7000     a Cluster: some of its nodes
+//	unix:///run/redis.sock?db=1                            a Unix socket
+//
+// Whether a server belongs to a Cluster is found out by asking it. [New] takes a
+// client of the caller's instead.
+//
+// # What is kept
+//
+// All that is known of a subject lives under one hash tag:
+//
+//	stint:{user:42}:sliding/1m           the limit 100/1m on user:42
+//	stint:{user:42}:/search:sliding/1m   the same in the scope "/search"
+//	stint:{user:42}:ban                  its ban, stint:{user:42}:strikes what may lead to one
+//	stint:{user:42}:ids                  request ids, stint:{user:42}:settled refunds
+//
+// Every key has a TTL, always. Subjects are escaped so that any bytes are
+// distinct and none can choose the slot; long ones are replaced by a hash.
+//
+// # Several subjects in one request
+//
+// On a single server, with or without Sentinel, they are decided in one call. On
+// a Cluster they may live on different nodes: they are then charged in parallel,
+// and what was charged is given back if one is denied. Never over; at worst, when
+// a give-back is lost, over-charged for up to a window. Reserve is refused there.
+package redisstore

@@ -1,0 +1,72 @@
+-- amend changes what an earlier decision charged.
+--
+-- KEYS     per claim: its settled charges, then one key per limit;
+--          with a request id: the ids of the first claim
+-- ARGV[1]  call id (8 bytes), clock (0: the server's), kind, true cost, charge id
+--          (8 bytes), time of the charge, claims
+-- ARGV[2]  request id, empty for none
+-- ARGV[3…] per claim: its spec (limit.lua)
+-- Reply    call id, 1 if anything changed, else 0
+
+local SETTLE, EXTEND, RELEASE = 0, 1, 2   -- stint.AmendmentKind
+local SETTLED = 1000                      -- stint.MaxSettled
+
+local call_id, clock, kind, cost, id, at, claims = unpack_at('>c8i8Bi8c8i8B', ARGV[1])
+read_clock(clock)
+
+-- settled says whether the charge is known to be settled, or too old to tell.
+local function settled(key)
+  local known = try('ZSCORE', key, id)
+  if type(known) == 'table' then
+    discard(key)
+    return false
+  end
+  if known then return true end
+  return call('ZCARD', key) >= SETTLED and at <= tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2])
+end
+
+-- remember keeps a settled charge for as long as one of its limits could know it.
+local function remember(key, life)
+  call('ZADD', key, at, id)
+  if call('ZCARD', key) > SETTLED then call('ZREMRANGEBYRANK', key, 0, 0) end
+  call('PEXPIRE', key, max(call('PTTL', key), ttl(max(0, at - now) + life)))
+end
+
+-- horizon is how long after its time a charge can still be settled.
+local function horizon(l)
+  if l.algorithm == BUCKETS then return l.rate > 0 and ceil(l.cap * l.unit / l.rate) or 0 end
+  return max(l.span or 0, l.window) + (l.slice or 0)
+end
+
+-- amend_limit applies the amendment to one limit and reports whether it did.
+local function amend_limit(l)
+  if kind == SETTLE then return whole(l).settle(l, at, cost - l.cost, id) end
+  if l.algorithm ~= CONCURRENCY then return false end
+  if kind == EXTEND then return l.of.extend(l, id) end
+  return l.of.release(l, id)
+end
+
+local changed, keys = 0, 0
+for c = 1, claims do
+  local spec = ARGV[c + 2]
+  local charged, n = unpack_at('>i8B', spec)
+  local key = KEYS[keys + 1]
+  if charged > 0 and not (kind == SETTLE and settled(key)) then
+    local applied, life = false, 0
+    for i = 1, n do
+      local l = open_limit(spec, i, KEYS[keys + 1 + i], charged)
+      life = max(life, horizon(l))
+      if amend_limit(l) then applied = true end
+      if l.heal then whole(l).save(l) end
+    end
+    if applied then
+      changed = 1
+      if kind == SETTLE then remember(key, life) end
+    end
+  end
+  keys = keys + 1 + n
+end
+if changed == 1 and kind == SETTLE and cost == 0 and KEYS[keys + 1] then
+  try('ZREM', KEYS[keys + 1], ARGV[2])
+end
+return pack('>c8B', call_id, changed)

@@ -1,0 +1,153 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stint-limiter/stint"
+)
+
+type options struct {
+	prefix string
+	logger *slog.Logger
+	adjust []func(*rueidis.ClientOption)
+}
+
+// Option sets up a store.
+type Option func(*options)
+
+// WithPrefix sets what every key begins with. The default is "stint".
+func WithPrefix(prefix string) Option { return func(o *options) { o.prefix = prefix } }
+
+// WithLogger sets where the store warns of a server that will not keep limits
+// well. The default is slog.Default.
+func WithLogger(logger *slog.Logger) Option { return func(o *options) { o.logger = logger } }
+
+// WithClientOption adjusts the client that [Open] makes, for what a URL cannot
+// say: a certificate authority, the Sentinels' password, a dialer. It has no
+// effect on [New].
+func WithClientOption(adjust func(*rueidis.ClientOption)) Option {
+	return func(o *options) { o.adjust = append(o.adjust, adjust) }
+}
+
+const urlForms = `want redis://user:password@host:6379/0, rediss:// for TLS, ` +
+	`?addr=host:port for further nodes and ?master_set=name for Sentinel`
+
+// dialTimeout bounds a connection attempt unless the URL says otherwise.
+const dialTimeout = 5 * time.Second
+
+// Open connects to the servers that a URL names, see the package comment, and
+// checks that they can keep limits.
+func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
+	o := gather(opts)
+	co, err := rueidis.ParseURL(url)
+	if err != nil {
+		return nil, fmt.Errorf("redisstore: %s: %w", urlForms, withoutURL(err))
+	}
+	co.DisableCache = true
+	co.DisableRetry = true
+	if co.Dialer.Timeout == 0 {
+		co.Dialer.Timeout = dialTimeout
+	}
+	if co.ClientName == "" {
+		co.ClientName = "stint"
+	}
+	for _, adjust := range o.adjust {
+		adjust(&co)
+	}
+	client, err := rueidis.NewClient(co)
+	if err != nil {
+		return nil, fmt.Errorf("redisstore: connecting to %s: %w", strings.Join(co.InitAddress, ", "), err)
+	}
+	s := newStore(client, o)
+	s.owned = true
+	if err := s.probe(ctx, o.logger); err != nil {
+		client.Close()
+		return nil, fmt.Errorf("redisstore: %s: %w", strings.Join(co.InitAddress, ", "), err)
+	}
+	return s, nil
+}
+
+// withoutURL drops the URL, which may hold a password, from a parse error.
+func withoutURL(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// New uses the caller's own client, which stays the caller's to close, and checks
+// that its servers can keep limits.
+func New(ctx context.Context, client rueidis.Client, opts ...Option) (*Store, error) {
+	o := gather(opts)
+	s := newStore(client, o)
+	if err := s.probe(ctx, o.logger); err != nil {
+		return nil, fmt.Errorf("redisstore: %w", err)
+	}
+	return s, nil
+}
+
+func gather(opts []Option) options {
+	o := options{prefix: "stint", logger: slog.Default()}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	o.prefix = string(appendPart(nil, o.prefix, true))
+	return o
+}
+
+// probe makes one decision that writes nothing, which needs all that later ones
+// need, and looks at what the servers say of themselves, where they may be asked.
+func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
+	for addr, node := range s.client.Nodes() {
+		info, err := node.Do(ctx, node.B().Arbitrary("INFO").Build()).ToString()
+		if err != nil {
+			continue // not permitted, or a replica that is away; the decision below tells
+		}
+		if v := field(info, "redis_version"); v != "" && !atLeast(v, 6, 2) {
+			return fmt.Errorf("%s runs Redis %s; want 6.2 or later, or Valkey", addr, v)
+		}
+		if policy := field(info, "maxmemory_policy"); policy != "" && policy != "noeviction" {
+			logger.WarnContext(ctx, "stint: Redis may evict limits before they expire, which lets subjects exceed them; "+
+				"set maxmemory-policy to noeviction", "server", addr, "maxmemory-policy", policy)
+		}
+	}
+	_, err := s.Take(ctx, stint.Request{
+		Claim: stint.Claim{Subject: "probe", Cost: 1, Limits: []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, time.Second)}},
+		Mode:  stint.Peek,
+	})
+	if err != nil {
+		return fmt.Errorf("the server cannot decide: %w", err)
+	}
+	return nil
+}
+
+// field returns a field of an INFO reply.
+func field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func atLeast(version string, major, minor int) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return true
+	}
+	a, errA := strconv.Atoi(parts[0])
+	b, errB := strconv.Atoi(parts[1])
+	return errA != nil || errB != nil || a > major || a == major && b >= minor
+}

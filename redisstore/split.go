@@ -1,0 +1,159 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// group is the part of a request or charge that concerns one subject, and so one
+// slot of a Cluster.
+type group struct {
+	claims  []stint.Claim
+	indexes []int // where each stands in the request
+}
+
+// groups divides claims by subject; the first claim is in the first group.
+func groups(first stint.Claim, and []stint.Claim) []group {
+	var out []group
+	bySubject := map[string]int{}
+	for i := range 1 + len(and) {
+		c := first
+		if i > 0 {
+			c = and[i-1]
+		}
+		g, ok := bySubject[c.Subject]
+		if !ok {
+			g = len(out)
+			bySubject[c.Subject] = g
+			out = append(out, group{})
+		}
+		out[g].claims = append(out[g].claims, c)
+		out[g].indexes = append(out[g].indexes, i)
+	}
+	return out
+}
+
+// takeSplit decides a request whose subjects live on different nodes: each is
+// charged on its own, in parallel, and what was charged is given back unless all
+// were. A subject is never over its limit; at worst, if giving back fails, it is
+// charged for what it did not use until that leaves its window.
+func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision, error) {
+	parts := groups(r.Claim, r.And)
+	call := s.nextCall()
+	if len(parts) == 1 {
+		return s.takeOne(ctx, r, call)
+	}
+	if r.Mode == stint.Reserve {
+		return stint.Decision{}, &stint.InvalidError{Err: fmt.Errorf("%d subjects cannot be reserved together on a Cluster; want one", len(parts))}
+	}
+	decisions, err := each(parts, func(i int, g group) (stint.Decision, error) {
+		sub := *r
+		sub.Claim, sub.And = g.claims[0], g.claims[1:]
+		if i > 0 {
+			sub.ID = "" // the first claim's subject keeps it
+		}
+		return s.takeOne(ctx, &sub, call)
+	})
+	d := merge(r, parts, decisions)
+	if err != nil || !d.Allowed || d.Repeat {
+		s.giveBack(ctx, decisions)
+	}
+	if err != nil {
+		return stint.Decision{}, err
+	}
+	return d, nil
+}
+
+// each calls f for every group at the same time and returns all results, and the
+// errors joined.
+func each[T any](parts []group, f func(int, group) (T, error)) ([]T, error) {
+	results, errs := make([]T, len(parts)), make([]error, len(parts))
+	var wg sync.WaitGroup
+	for i, g := range parts {
+		wg.Go(func() { results[i], errs[i] = f(i, g) })
+	}
+	wg.Wait()
+	return results, errors.Join(errs...)
+}
+
+// giveBackTime bounds how long giving back may hold up an answer.
+const giveBackTime = time.Second
+
+// giveBack returns what was certainly charged. A failure is not the caller's: the
+// charge leaves its window by itself.
+func (s *Store) giveBack(ctx context.Context, decisions []stint.Decision) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range decisions {
+		if c := &decisions[i].Charge; c.ID != 0 {
+			wg.Go(func() { _, _ = s.amendOne(ctx, c, stint.Amendment{Kind: stint.Settle}) })
+		}
+	}
+	wg.Wait()
+}
+
+// merge makes one decision of those of the groups, in the order of the request.
+func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.Decision {
+	d := stint.Decision{Allowed: true, Key: r.Claim.Key(), Repeat: decisions[0].Repeat}
+	perClaim := make([][]stint.State, 1+len(r.And))
+	at := make([]int64, 1+len(r.And))
+	for i, g := range parts {
+		part := &decisions[i]
+		if !part.Allowed && d.Allowed {
+			d.Allowed, d.Banned, d.Key = false, part.Banned, part.Key
+		}
+		if part.RetryAfter == stint.Never || d.RetryAfter != stint.Never && part.RetryAfter > d.RetryAfter {
+			d.RetryAfter = part.RetryAfter
+		}
+		states := part.States()
+		for j, index := range g.indexes {
+			n := min(len(g.claims[j].Limits), len(states))
+			perClaim[index], states = states[:n], states[n:]
+			at[index] = part.Charge.At
+		}
+	}
+	total := 0
+	for _, states := range perClaim {
+		total += len(states)
+	}
+	all := d.Grow(total)[:0]
+	for _, states := range perClaim {
+		all = append(all, states...)
+	}
+	if d.Allowed && !d.Repeat {
+		for i := range decisions {
+			if c := &decisions[i].Charge; c.ID != 0 {
+				d.Charge = stint.Charge{ID: c.ID, At: at[0], AndAt: at[1:], RequestID: r.ID, Claim: r.Claim, And: r.And}
+			}
+		}
+	}
+	d.Conclude()
+	return d
+}
+
+// amendSplit amends each group's part of a charge on its own node.
+func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendment) (bool, error) {
+	changed, err := each(groups(c.Claim, c.And), func(i int, g group) (bool, error) {
+		sub := *c
+		sub.Claim, sub.And, sub.AndAt = g.claims[0], g.claims[1:], nil
+		if first := g.indexes[0]; first > 0 && c.AndAt != nil {
+			sub.At = c.AndAt[first-1]
+		}
+		if i > 0 {
+			sub.RequestID = ""
+		}
+		return s.amendOne(ctx, &sub, a)
+	})
+	for _, did := range changed {
+		if did {
+			return true, err
+		}
+	}
+	return false, err
+}

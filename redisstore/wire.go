@@ -1,0 +1,233 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stint-limiter/stint"
+)
+
+// The packed arguments and replies of the scripts; lua/take.lua, lua/amend.lua and
+// lua/command.lua state their layouts.
+
+var be = binary.BigEndian
+
+func appendInt(b []byte, v int64) []byte { return be.AppendUint64(b, uint64(v)) }
+
+func appendTime(b []byte, d time.Duration) []byte { return appendInt(b, d.Microseconds()) }
+
+// appendClaim packs a claim's spec: cost, number of limits, limits.
+func appendClaim(b []byte, c *stint.Claim) []byte {
+	b = appendInt(b, c.Cost)
+	b = append(b, byte(len(c.Limits)))
+	for i := range c.Limits {
+		l := &c.Limits[i]
+		b = append(b, byte(l.Algorithm))
+		b = appendInt(b, l.Capacity())
+		b = appendTime(b, l.Window)
+		var x, y int64
+		switch l.Algorithm {
+		case stint.Sliding:
+			x = l.BurstTimes()
+		case stint.Bucket:
+			x, y = l.BucketScale()
+		}
+		b = appendInt(b, x)
+		b = appendInt(b, y)
+	}
+	return b
+}
+
+func claimSize(c *stint.Claim) int { return 9 + 33*len(c.Limits) }
+
+// takeArgs packs a request for take.lua.
+func takeArgs(r *stint.Request, call uint64, clock int64) []string {
+	life := r.IDLife
+	if life == 0 && r.ID != "" {
+		life = r.Limits[0].Window
+		for i := range r.Limits {
+			life = min(life, r.Limits[i].Window)
+		}
+	}
+	b := make([]byte, 0, 64+128)
+	b = be.AppendUint64(b, call)
+	b = appendInt(b, clock)
+	b = append(b, byte(r.Mode))
+	b = appendTime(b, roundUp(r.MaxWait))
+	b = appendTime(b, life)
+	b = append(b, byte(1+len(r.And)))
+	if bans := r.Bans; bans == nil {
+		b = append(b, make([]byte, 18)...)
+	} else {
+		b = append(b, byte(bans.After))
+		b = appendTime(b, bans.Within)
+		b = appendTime(b, bans.Forgive)
+		b = append(b, byte(len(bans.Durations)))
+		for _, d := range bans.Durations {
+			b = appendTime(b, d)
+		}
+	}
+	return append([]string{rueidis.BinaryString(b), r.ID}, claimArgs(&r.Claim, r.And)...)
+}
+
+// roundUp makes a duration whole microseconds, so that a tiny longest wait does
+// not become none.
+func roundUp(d time.Duration) time.Duration {
+	return (d + time.Microsecond - 1).Truncate(time.Microsecond)
+}
+
+func claimArgs(first *stint.Claim, and []stint.Claim) []string {
+	args := make([]string, 1+len(and))
+	args[0] = rueidis.BinaryString(appendClaim(make([]byte, 0, claimSize(first)), first))
+	for i := range and {
+		args[1+i] = rueidis.BinaryString(appendClaim(make([]byte, 0, claimSize(&and[i])), &and[i]))
+	}
+	return args
+}
+
+// amendArgs packs an amendment for amend.lua.
+func amendArgs(c *stint.Charge, a stint.Amendment, call uint64, clock int64) []string {
+	b := make([]byte, 0, 48)
+	b = be.AppendUint64(b, call)
+	b = appendInt(b, clock)
+	b = append(b, byte(a.Kind))
+	b = appendInt(b, a.Cost)
+	b = be.AppendUint64(b, c.ID)
+	b = appendInt(b, c.At)
+	b = append(b, byte(1+len(c.And)))
+	return append([]string{rueidis.BinaryString(b), c.RequestID}, claimArgs(&c.Claim, c.And)...)
+}
+
+// commandArgs packs a command for command.lua.
+func commandArgs(c *stint.Command, call uint64, clock int64) []string {
+	b := make([]byte, 0, 32)
+	b = be.AppendUint64(b, call)
+	b = appendInt(b, clock)
+	b = append(b, byte(c.Kind))
+	b = appendTime(b, c.For)
+	return []string{rueidis.BinaryString(b)}
+}
+
+// Flags of a decision in the reply of take.lua.
+const (
+	flagAllowed = 1 << iota
+	flagRepeat
+	flagBanned
+	flagsKnown = flagAllowed | flagRepeat | flagBanned
+)
+
+// Sizes in the reply of take.lua.
+const (
+	takeHead  = 35
+	takeState = 24
+)
+
+// decodeTake reads the reply of take.lua to a request. A reply that could not
+// have come from this call is an error.
+func decodeTake(reply string, call uint64, r *stint.Request) (d stint.Decision, err error) {
+	if len(reply) < takeHead || be.Uint64([]byte(reply[:8])) != call {
+		return d, errReply("it belongs to another call")
+	}
+	limits := len(r.Limits)
+	for i := range r.And {
+		limits += len(r.And[i].Limits)
+	}
+	in := reader{text: reply, at: 8}
+	now := in.int(0)
+	flags := in.byte()
+	decider := int(in.byte())
+	retry := in.int(-1)
+	at := in.int(0)
+	if int(in.byte()) != limits || len(reply) != takeHead+limits*takeState {
+		return d, errReply("it holds another number of limits")
+	}
+	states := d.Grow(limits)
+	n := 0
+	for c := range 1 + len(r.And) {
+		claim := claimAt(r, c)
+		for i := range claim.Limits {
+			states[n] = stint.State{
+				Limit:      &claim.Limits[i],
+				Used:       in.int(0),
+				ResetAfter: in.duration(),
+				RetryAfter: in.duration(),
+			}
+			n++
+		}
+	}
+	if in.bad || flags&^flagsKnown != 0 || decider > len(r.And) || now == 0 ||
+		flags&flagBanned != 0 && flags != flagBanned || flags&flagAllowed == 0 && at != 0 {
+		return d, errReply("a field is out of range")
+	}
+	d.Allowed = flags&flagAllowed != 0
+	d.Repeat = flags&flagRepeat != 0
+	d.Banned = flags&flagBanned != 0
+	d.Key = claimAt(r, decider).Key()
+	d.RetryAfter = micros(retry)
+	if at != 0 {
+		d.Charge = stint.Charge{ID: call, At: at, RequestID: r.ID, Claim: r.Claim, And: r.And}
+	}
+	d.Conclude()
+	return d, nil
+}
+
+func claimAt(r *stint.Request, i int) *stint.Claim {
+	if i == 0 {
+		return &r.Claim
+	}
+	return &r.And[i-1]
+}
+
+// micros is a duration of v microseconds; −1 is Never.
+func micros(v int64) time.Duration {
+	if v < 0 {
+		return stint.Never
+	}
+	return time.Duration(v) * time.Microsecond
+}
+
+// reader takes numbers off a reply whose length has been checked, and notes those
+// out of range.
+type reader struct {
+	text string
+	at   int
+	bad  bool
+}
+
+func (r *reader) byte() byte {
+	r.at++
+	return r.text[r.at-1]
+}
+
+func (r *reader) int(least int64) int64 {
+	var v uint64
+	for _, c := range []byte(r.text[r.at : r.at+8]) {
+		v = v<<8 | uint64(c)
+	}
+	r.at += 8
+	if n := int64(v); n >= least && n <= stint.MaxUnits {
+		return n
+	}
+	r.bad = true
+	return 0
+}
+
+func (r *reader) duration() time.Duration { return micros(r.int(-1)) }
+
+// decodeAmend reads the reply of amend.lua.
+func decodeAmend(reply string, call uint64) (bool, error) {
+	if len(reply) != 9 || be.Uint64([]byte(reply[:8])) != call || reply[8] > 1 {
+		return false, errReply("it belongs to another call")
+	}
+	return reply[8] == 1, nil
+}
+
+// decodeCommand reads the reply of command.lua.
+func decodeCommand(reply string, call uint64) error {
+	if len(reply) != 8 || be.Uint64([]byte(reply)) != call {
+		return errReply("it belongs to another call")
+	}
+	return nil
+}
