@@ -8,17 +8,19 @@
 -- ARGV[3…] per claim: its spec (limit.lua)
 -- Reply    call id, 1 if anything changed, else 0
 
-local SETTLE, EXTEND, RELEASE = 0, 1, 2   -- stint.AmendmentKind
+local SETTLE, EXTEND = 0, 1               -- stint.AmendmentKind; else Release
 local SETTLED = 1000                      -- stint.MaxSettled
 
+local R = rest()
+local ceil, max = math.ceil, math.max
 local call_id, clock, kind, cost, id, at, claims = unpack_at('>c8i8Bi8c8i8B', ARGV[1])
-read_clock(clock)
+R.read_clock(clock)
 
 -- settled says whether the charge is known to be settled, or too old to tell.
 local function settled(key)
   local known = try('ZSCORE', key, id)
   if type(known) == 'table' then
-    discard(key)
+    R.discard(key)
     return false
   end
   if known then return true end
@@ -29,19 +31,19 @@ end
 local function remember(key, life)
   call('ZADD', key, at, id)
   if call('ZCARD', key) > SETTLED then call('ZREMRANGEBYRANK', key, 0, 0) end
-  call('PEXPIRE', key, max(call('PTTL', key), ttl(max(0, at - now) + life)))
+  call('PEXPIRE', key, max(call('PTTL', key), R.ttl(max(0, at - now) + life)))
 end
 
 -- horizon is how long after its time a charge can still be settled.
 local function horizon(l)
-  if l.algorithm == BUCKETS then return l.rate > 0 and ceil(l.cap * l.unit / l.rate) or 0 end
-  return max(l.span or 0, l.window) + (l.slice or 0)
+  if l.rate then return l.rate > 0 and ceil(l.cap * l.unit / l.rate) or 0 end
+  return l.window or l.span + l.slice
 end
 
 -- amend_limit applies the amendment to one limit and reports whether it did.
 local function amend_limit(l)
-  if kind == SETTLE then return whole(l).settle(l, at, cost - l.cost, id) end
-  if l.algorithm ~= CONCURRENCY then return false end
+  if kind == SETTLE then return R.settle(l, at, cost - l.cost, id) end
+  if l.of ~= R.holders then return false end
   if kind == EXTEND then return l.of.extend(l, id) end
   return l.of.release(l, id)
 end
@@ -57,7 +59,6 @@ for c = 1, claims do
       local l = open_limit(spec, i, KEYS[keys + 1 + i], charged)
       life = max(life, horizon(l))
       if amend_limit(l) then applied = true end
-      if l.heal then whole(l).save(l) end
     end
     if applied then
       changed = 1

@@ -4,14 +4,13 @@
 -- ARGV[1]  call id (8 bytes), clock (0: the server's), kind, length of the ban
 -- Reply    call id
 
-local RESET, BAN_FOR, UNBAN = 0, 1, 2     -- stint.CommandKind
-
+local R = rest()
 local id, clock, kind, length = unpack_at('>c8i8Bi8', ARGV[1])
-read_clock(clock)
-if kind == BAN_FOR then
-  local ban = ban_open(KEYS[1]) or { forgive = 0, level = 0 }
+R.read_clock(clock)
+if kind == 1 then -- stint.Ban; else Reset or Unban
+  local ban = R.ban_open(KEYS[1], try('GET', KEYS[1])) or { forgive = 0, level = 0 }
   ban.til = now + length
-  ban_save(KEYS[1], ban)
+  R.ban_save(KEYS[1], ban)
 else
   call('DEL', unpack(KEYS))
 end

@@ -4,16 +4,16 @@
 local IDS = 1000          -- stint.MaxIDs
 
 -- id_open returns the id's time and repeats if it is in force.
-local function id_open(key, id, life)
+function R.id_open(key, id, life)
   local score = try('ZSCORE', key, id)
   if not score then return end
-  if type(score) == 'table' then return discard(key) end
+  if type(score) == 'table' then return R.discard(key) end
   score = tonumber(score)
   local repeats = score % 16
   if score - repeats > now - life then return score - repeats, repeats end
 end
 
-local function id_record(key, id, at, life)
+function R.id_record(key, id, at, life)
   local expired = now - life
   call('ZREMRANGEBYSCORE', key, '-inf', expired - expired % 16 + 15)
   call('ZADD', key, ceil(at / 16) * 16, id)

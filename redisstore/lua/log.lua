@@ -4,168 +4,142 @@
 -- (front, up to 8, right-aligned), then a ring of blocks of 8 entries between
 -- them, then bookings. A decision as a rule reads and writes the head and the two
 -- ends only, however long the log: a block is read when the front is used up and
--- written when the back is full. The rest is in log_whole.lua.
+-- written when the back is full. What needs more is in log_whole.lua.
 --
 --   head   'L', bytes per count, keep, entries in front, in back, first block,
 --          blocks, block slots (1 byte each), bookings (2), last, kept, sum (7 each)
 --   entry  stamp (7 bytes), units (bytes per count)
+--
+-- For speed, arguments of commands are strings where they can be (Redis formats
+-- numbers as floats), and l is made in one go, with no more than 16 fields.
 
-local LOG = 76
 local HEAD, HEAD_FORMAT = 31, '>BBBBBBBBI2I7I7I7'
-local RESOLUTION = 125    -- stint.Resolution
 
--- stamp is the instant from which a charge at t counts for a span.
-local function stamp(l, t)
-  if l.slice == 0 then return t end
-  return t - t % l.slice + l.slice
-end
-
-local function log_empty(l)
-  l.fresh, l.keep, l.kept, l.last, l.sum = true, l.times, now, now, 0
-  l.nf, l.nb, l.blocks, l.slots, l.first = 0, 0, 0, 0, 0
-  l.back, l.back_at = '', 1
-end
-
-local log_whole -- log_whole.lua
-
-local made_log
-local function log()
-  if made_log then return made_log end
-  local L = {}
-  made_log = L
-
-  -- open reads the ends of the log and drops what has left the window. Whatever
-  -- needs more than the ends loads the whole.
-  function L.open(l)
-    local width = l.width
-    local size = 7 + width
-    local s = try('GETRANGE', l.key, 0, HEAD + 16 * size - 1)
-    if s == '' then return log_empty(l) end
-    if type(s) == 'table' or #s < HEAD or s:byte() ~= LOG then
-      discard(l.key)
-      return log_empty(l)
-    end
-    local _, stored, keep, nf, nb, first, blocks, slots, booked, last, kept, sum = unpack_at(HEAD_FORMAT, s)
-    if stored ~= width or booked > 0 or now < last or nf > 8 or nb > 8 or blocks > slots
-      or (l.times < keep and now - kept <= keep * l.base)
-      or #s < HEAD + (nf > 0 and 16 or nb) * size then
-      return log_whole().load(l)
-    end
-    local format, cut = l.format, now - l.span
-    local front, front_at = s, HEAD + (16 - nf) * size + 1
-    local back_at = HEAD + 1
-    while true do
-      if nf > 0 then
-        local e, n = unpack_at(format, front, front_at)
-        if e > cut then break end
-        nf, front_at, sum = nf - 1, front_at + size, sum - n
-      elseif blocks > 0 then
-        local from = HEAD + (16 + first * 8) * size
-        front, front_at = call('GETRANGE', l.key, from, from + 8 * size - 1), 1
-        if #front < 8 * size then return log_whole().load(l) end
-        nf, first, blocks, l.moved = 8, (first + 1) % slots, blocks - 1, true
-      elseif nb > 1 then
-        front, front_at, back_at = s, back_at, back_at + (nb - 1) * size
-        nf, nb, l.moved = nb - 1, 1, true
-      elseif nb == 1 and unpack_at(format, s, back_at) > cut then
-        break
-      else
-        return log_empty(l)
-      end
-    end
-    l.keep, l.kept, l.last, l.sum = l.times, now, now, sum
-    l.nf, l.nb, l.first, l.blocks, l.slots = nf, nb, first, blocks, slots
-    l.front, l.front_at, l.back, l.back_at = front, front_at, s, back_at
+-- log_open reads the ends of the log under key, drops what has left the window and
+-- returns the limit l: what it says, how many entries its front and back hold, its
+-- ring, the sum of its units, and s, the ends as read (nil if there is no log).
+-- After moving, l.moved says where front and back are instead.
+-- A fixed window is a log with one slice per window and no span.
+local function log_open(key, cost, cap, window, times, fixed)
+  local span, slice, width, upto = times * window, 0, 1, '158'
+  if cap > 125 then -- stint.Resolution
+    slice = math.ceil(span / 125)
+    if cap < 4294967296 then width, upto = 4, '206' else width, upto = 7, '254' end
   end
-
-  function L.used(l)
-    if l.at then return log_whole().used(l) end
-    return l.sum
-  end
-
-  -- reset is the time until nothing is used.
-  function L.reset(l)
-    if l.at then return log_whole().reset(l) end
-    if l.sum == 0 then return 0 end
-    return unpack_at('>I7', l.back, l.back_at + (l.nb - 1) * (7 + l.width)) + l.span - now
-  end
-
-  -- earliest is the first instant from t on at which cost more fit.
-  function L.earliest(l, t, cost)
-    if l.cap == 0 or cost > l.cap then return NEVER end
-    if not l.at then
-      local left, room, size = l.sum, l.cap - cost, 7 + l.width
-      if left <= room then return t end
-      for i = 0, l.nf - 1 do
-        local e, n = unpack_at(l.format, l.front, l.front_at + i * size)
-        if e > t - l.span then
-          if left <= room then return t end
-          t = e + l.span
-        end
-        left = left - n
-      end
-      if left <= room then return t end
-      log_whole().load(l)
-    end
-    return log_whole().earliest(l, t, cost)
-  end
-
-  -- charge adds the cost at now.
-  function L.charge(l)
-    if l.at then return log_whole().charge(l) end
-    local width, nb, format = l.width, l.nb, l.format
-    local size, e, n = 7 + width, stamp(l, now), l.cost
-    local back = ''
-    if nb > 0 then
-      local newest, units = unpack_at(format, l.back, l.back_at + (nb - 1) * size)
-      if newest >= e then
-        e, n, nb = newest, units + n, nb - 1
-      elseif nb == 8 then
-        local full = sub(l.back, l.back_at, l.back_at + 8 * size - 1)
-        if l.nf == 0 and l.blocks == 0 then
-          l.front, l.front_at, l.nf, l.moved = full, 1, 8, true
-        elseif l.blocks < l.slots then
-          call('SETRANGE', l.key, HEAD + (16 + (l.first + l.blocks) % l.slots * 8) * size, full)
-          l.blocks = l.blocks + 1
-        else
-          log_whole().load(l)
-          return log_whole().charge(l)
-        end
-        nb = 0
-      end
-      back = sub(l.back, l.back_at, l.back_at + nb * size - 1)
-    end
-    nb, back = nb + 1, back .. pack(format, e, n)
-    l.sum = l.sum + l.cost
-    local s = pack(HEAD_FORMAT, LOG, width, l.keep, l.nf, nb, l.first, l.blocks, l.slots, 0, now, l.kept, l.sum) .. back
-    if l.moved then
-      s = s .. rep('\0', (8 - nb + 8 - l.nf) * size) .. sub(l.front, l.front_at, l.front_at + l.nf * size - 1)
-    end
-    l.back, l.back_at, l.nb = back, 1, nb
-    if l.fresh then
-      call('SET', l.key, s, 'PX', ttl(e - now + l.span))
+  if fixed then span, slice = 0, window end
+  local s = try('GETRANGE', key, '0', upto)
+  local sum, nf, nb, first, blocks, slots, moved, odd = 0, 0, 0, 0, 0, 0, nil, false
+  if s ~= '' then
+    if type(s) == 'table' or #s < HEAD or s:byte() ~= 76 then
+      rest().discard(key)
+      s = ''
     else
-      call('SETRANGE', l.key, 0, s)
-      call('PEXPIRE', l.key, ttl(e - now + l.span))
+      local size, _, stored, keep, booked, last, kept = 7 + width
+      _, stored, keep, nf, nb, first, blocks, slots, booked, last, kept, sum = unpack_at(HEAD_FORMAT, s)
+      odd = stored ~= width or booked > 0 or now < last or nf > 8 or nb > 8 or blocks > slots
+        or (times < keep and now - kept <= keep * window)
+        or #s < HEAD + (nf > 0 and 16 or nb) * size
+      local format, cut = width == 1 and '>I7I1' or width == 4 and '>I7I4' or '>I7I7', now - span
+      local front, at = s, HEAD + (16 - nf) * size + 1
+      while not odd do
+        if nf > 0 then
+          local e, n = unpack_at(format, front, at)
+          if e > cut then break end
+          nf, at, sum = nf - 1, at + size, sum - n
+          if moved then moved.at = at end
+        elseif blocks > 0 then
+          local from = HEAD + (16 + first * 8) * size
+          front, at = call('GETRANGE', key, from, from + 8 * size - 1), 1
+          moved = { front = front, at = at, back_at = HEAD + 1 }
+          odd = #front < 8 * size
+          nf, first, blocks = 8, (first + 1) % slots, blocks - 1
+        elseif nb > 1 then
+          front, at = s, HEAD + 1
+          moved = { front = front, at = at, back_at = HEAD + 1 + (nb - 1) * size }
+          nf, nb = nb - 1, 1
+        elseif nb == 1 and unpack_at(format, s, moved and moved.back_at or HEAD + 1) > cut then
+          break
+        else
+          s, sum, nb, first, slots, moved = '', 0, 0, 0, 0, nil
+          break
+        end
+      end
     end
   end
-
-  return L
+  local l = {
+    key = key, cost = cost, cap = cap, times = times, claim = 0, retry = 0,
+    span = span, slice = slice, width = width, s = s,
+    sum = sum, nf = nf, nb = nb, first = first, blocks = blocks, slots = slots,
+  }
+  if moved then l.moved = moved end
+  if odd then rest().log.load(l) end
+  return l
 end
 
--- log_limit derives what a limit means for its log. A fixed window is a log with
--- one slice per window and no span.
-local function log_limit(l, fixed)
-  local cap, width = l.cap, 1
-  if cap > RESOLUTION then width = cap < 4294967296 and 4 or 7 end
-  l.width, l.format = width, width == 1 and '>I7I1' or width == 4 and '>I7I4' or '>I7I7'
-  if fixed then
-    l.span, l.base, l.slice, l.most = 0, 0, l.window, 1
-  else
-    l.span, l.base, l.slice, l.most = l.times * l.window, l.window, 0, cap
-    if cap > RESOLUTION then
-      l.slice, l.most = ceil(l.span / RESOLUTION), RESOLUTION + 1
+-- log_earliest is the first instant from t on at which cost more fit, −1 for never.
+local function log_earliest(l, t, cost)
+  local cap, left = l.cap, l.sum
+  if cap == 0 or cost > cap then return -1 end
+  if not l.at then
+    local room = cap - cost
+    if left <= room then return t end
+    local span, width, nf, front, at = l.span, l.width, l.nf, l.s, nil
+    if l.moved then front, at = l.moved.front, l.moved.at else at = HEAD + (16 - nf) * (7 + width) + 1 end
+    local format = width == 1 and '>I7I1' or width == 4 and '>I7I4' or '>I7I7'
+    for i = 0, nf - 1 do
+      local e, n = unpack_at(format, front, at + i * (7 + width))
+      if e > t - span then
+        if left <= room then return t end
+        t = e + span
+      end
+      left = left - n
     end
+    if left <= room then return t end
+    rest().log.load(l)
   end
-  l.of = log()
+  return rest().log.earliest(l, t, cost)
+end
+
+-- log_charge adds the cost at now.
+local function log_charge(l)
+  if l.at then return rest().log.charge(l) end
+  local width, nb, slice, n, s, moved = l.width, l.nb, l.slice, l.cost, l.s, l.moved
+  local size, e, back, back_at = 7 + width, now, '', moved and moved.back_at or HEAD + 1
+  local format = width == 1 and '>I7I1' or width == 4 and '>I7I4' or '>I7I7'
+  if slice > 0 then e = now - now % slice + slice end
+  if nb > 0 then
+    local newest, units = unpack_at(format, s, back_at + (nb - 1) * size)
+    if newest >= e then
+      e, n, nb = newest, units + n, nb - 1
+    elseif nb == 8 then
+      local full = s:sub(back_at, back_at + 8 * size - 1)
+      if l.nf == 0 and l.blocks == 0 then
+        moved = { front = full, at = 1 }
+        l.nf = 8
+      elseif l.blocks < l.slots then
+        call('SETRANGE', l.key, HEAD + (16 + (l.first + l.blocks) % l.slots * 8) * size, full)
+        l.blocks = l.blocks + 1
+      else
+        rest().log.load(l)
+        return rest().log.charge(l)
+      end
+      nb = 0
+    end
+    if nb > 0 then back = s:sub(back_at, back_at + nb * size - 1) end
+  end
+  l.sum, l.nb = l.sum + l.cost, nb + 1
+  local written = pack(HEAD_FORMAT, 76, width, l.times, l.nf, nb + 1, l.first, l.blocks, l.slots, 0, now, now, l.sum)
+    .. back .. pack(format, e, n)
+  if moved then
+    written = written .. ('\0'):rep((15 - nb - l.nf) * size) .. moved.front:sub(moved.at, moved.at + l.nf * size - 1)
+    l.moved = nil
+  end
+  local ttl = ('%d'):format(math.ceil((e - now + l.span) / 1000) + 1000)
+  if s == '' then
+    call('SET', l.key, written, 'PX', ttl)
+  else
+    call('SETRANGE', l.key, '0', written)
+    call('PEXPIRE', l.key, ttl)
+  end
+  l.s = written
 end

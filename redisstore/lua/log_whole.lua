@@ -4,219 +4,233 @@
 
 local ENTRIES = 250       -- the most that mixed limits can leave behind
 
-local made_whole
-function log_whole()
-  if made_whole then return made_whole end
-  local W = {}
-  made_whole = W
-  local B = bookings()
+local W = {}
+R.log = W
 
-  local function append(l, e, n)
-    local at, units = l.at, l.n
-    local q = #at
-    if q > 0 and at[q] >= e then
-      units[q] = units[q] + n
+-- stamp is the instant from which a charge at t counts for a span.
+local function stamp(l, t)
+  if l.slice == 0 then return t end
+  return t - t % l.slice + l.slice
+end
+
+-- reach is how long after its stamp an entry is kept.
+local function reach(l)
+  return l.keep * l.span / l.times
+end
+
+-- slots_for is how many blocks the ring needs room for: twice what there are, but
+-- no more than the limit can fill.
+local function slots_for(l, blocks)
+  if blocks == 0 then return 0 end
+  local most = l.span == 0 and 1 or min(l.cap, 126)
+  return max(blocks, min(floor((most - 1) / 8), max(2, blocks * 2)))
+end
+
+local function append(l, e, n)
+  local at, units = l.at, l.n
+  local q = #at
+  if q > 0 and at[q] >= e then
+    units[q] = units[q] + n
+  else
+    at[q + 1], units[q + 1] = e, n
+    if q + 1 > ENTRIES then
+      units[2] = units[2] + units[1]
+      remove(at, 1)
+      remove(units, 1)
+    end
+  end
+  l.sum = l.sum + n
+end
+
+-- decode reads the stored state into the lists; nil if there is none.
+local function decode(l)
+  local s = l.s == '' and '' or call('GET', l.key)
+  l.at, l.n, l.booked_at, l.booked_n = {}, {}, {}, {}
+  if #s < HEAD then return end
+  local _, width, keep, nf, nb, first, blocks, slots, booked, last, kept = unpack_at(HEAD_FORMAT, s)
+  local size = 7 + width
+  local ends, ring = HEAD + 16 * size, slots * 8 * size
+  local whole = nf > 0 or slots > 0 or booked > 0
+  if (width ~= 1 and width ~= 4 and width ~= 7) or nf > 8 or nb > 8 or blocks > slots
+    or #s < (whole and ends + ring + booked * B.SIZE or HEAD + nb * size) then
+    R.discard(l.key)
+    return
+  end
+  local at, units, format = l.at, l.n, '>I7I' .. width
+  local function entries(from, count)
+    for i = 0, count - 1 do
+      at[#at + 1], units[#units + 1] = unpack_at(format, s, from + i * size)
+    end
+  end
+  entries(HEAD + (16 - nf) * size + 1, nf)
+  for i = 0, blocks - 1 do entries(ends + (first + i) % slots * 8 * size + 1, 8) end
+  entries(HEAD + 1, nb)
+  B.decode(l, s, ends + ring + 1, booked)
+  return last, keep, kept
+end
+
+-- load is open for the whole.
+function W.load(l)
+  local last, keep, kept = decode(l)
+  if not last then
+    l.keep, l.kept, l.sum = l.times, now, 0
+    return
+  end
+  local behind = last - now
+  if behind > 0 then
+    for i = 1, #l.at do l.at[i] = l.at[i] - behind end
+    B.shift(l, behind)
+    kept, l.heal = kept - behind, true
+  end
+  l.keep, l.kept, l.sum = keep, kept, 0
+  if l.times >= keep or now - kept > reach(l) then l.keep, l.kept = l.times, now end
+  for i = 1, #l.n do l.sum = l.sum + l.n[i] end
+  local t, n = B.due(l)
+  while t do
+    append(l, stamp(l, t), n)
+    t, n = B.due(l)
+  end
+  local cut, live = now - reach(l), {}
+  local at, units = l.at, l.n
+  l.at, l.n = live, {}
+  for i = 1, #at do
+    if at[i] > cut then
+      live[#live + 1], l.n[#live + 1] = at[i], units[i]
     else
-      at[q + 1], units[q + 1] = e, n
-      if q + 1 > ENTRIES then
-        units[2] = units[2] + units[1]
-        table.remove(at, 1)
-        table.remove(units, 1)
-      end
-    end
-    l.sum = l.sum + n
-  end
-
-  -- decode reads the stored state into the lists; nil if there is none.
-  local function decode(l)
-    local s = l.fresh and '' or call('GET', l.key)
-    l.at, l.n, l.booked_at, l.booked_n = {}, {}, {}, {}
-    if #s < HEAD then return end
-    local _, width, keep, nf, nb, first, blocks, slots, booked, last, kept = unpack_at(HEAD_FORMAT, s)
-    local size = 7 + width
-    local ends, ring = HEAD + 16 * size, slots * 8 * size
-    local whole = nf > 0 or slots > 0 or booked > 0
-    if (width ~= 1 and width ~= 4 and width ~= 7) or nf > 8 or nb > 8 or blocks > slots
-      or #s < (whole and ends + ring + booked * B.SIZE or HEAD + nb * size) then
-      discard(l.key)
-      return
-    end
-    local at, units, format = l.at, l.n, '>I7I' .. width
-    local function entries(from, count)
-      for i = 0, count - 1 do
-        at[#at + 1], units[#units + 1] = unpack_at(format, s, from + i * size)
-      end
-    end
-    entries(HEAD + (16 - nf) * size + 1, nf)
-    for i = 0, blocks - 1 do entries(ends + (first + i) % slots * 8 * size + 1, 8) end
-    entries(HEAD + 1, nb)
-    B.decode(l, s, ends + ring + 1, booked)
-    return last, keep, kept
-  end
-
-  -- load is open for the whole.
-  function W.load(l)
-    local last, keep, kept = decode(l)
-    if not last then return log_empty(l) end
-    local behind = last - now
-    if behind > 0 then
-      for i = 1, #l.at do l.at[i] = l.at[i] - behind end
-      B.shift(l, behind)
-      kept, l.heal = kept - behind, true
-    end
-    if l.times >= keep or now - kept > keep * l.base then keep, kept = l.times, now end
-    l.keep, l.kept, l.last, l.sum = keep, kept, now, 0
-    for i = 1, #l.n do l.sum = l.sum + l.n[i] end
-    local t, n = B.due(l)
-    while t do
-      append(l, stamp(l, t), n)
-      t, n = B.due(l)
-    end
-    local cut, live = now - keep * l.base, {}
-    local at, units = l.at, l.n
-    l.at, l.n = live, {}
-    for i = 1, #at do
-      if at[i] > cut then
-        live[#live + 1], l.n[#live + 1] = at[i], units[i]
-      else
-        l.sum = l.sum - units[i]
-      end
+      l.sum = l.sum - units[i]
     end
   end
+end
 
-  function W.save(l)
-    local at, units, booked = l.at, l.n, #l.booked_at
-    local q, width = #at, l.width
-    l.heal = nil
-    if q + booked == 0 then return call('DEL', l.key) end
-    for i = 1, q do
-      while units[i] >= 256 ^ width do width = width == 1 and 4 or 7 end
-    end
-    local size, format, encoded = 7 + width, '>I7I' .. width, {}
-    for i = 1, q do encoded[i] = pack(format, at[i], units[i]) end
-    local nb, nf = min(q, 1), max(0, q - 1) % 8
-    local blocks = (q - nb - nf) / 8
-    local slots = blocks
-    if blocks > 0 then slots = max(blocks, min(floor((l.most - 1) / 8), max(2, blocks * 2))) end
-    local body = {
-      pack(HEAD_FORMAT, LOG, width, l.keep, nf, nb, 0, blocks, slots, booked, now, l.kept, l.sum),
-      encoded[q] or '',
-    }
-    if nf > 0 or slots > 0 or booked > 0 then
-      body[3] = rep('\0', (16 - nb - nf) * size)
-      body[4] = table.concat(encoded, '', 1, nf + blocks * 8)
-      body[5] = rep('\0', (slots - blocks) * 8 * size)
-      body[6] = B.encode(l)
-    end
-    local newest = max(at[q] or 0, booked > 0 and stamp(l, l.booked_at[booked]) or 0)
-    call('SET', l.key, table.concat(body), 'PX', ttl(newest - now + max(l.span, l.keep * l.base)))
+function W.save(l)
+  local at, units, booked = l.at, l.n, #l.booked_at
+  local q, width = #at, l.width
+  l.heal = nil
+  if q + booked == 0 then return call('DEL', l.key) end
+  for i = 1, q do
+    while units[i] >= 256 ^ width do width = width == 1 and 4 or 7 end
   end
-
-  function W.used(l)
-    local used, cut, i = l.sum + B.units(l), now - l.span, 1
-    while l.at[i] and l.at[i] <= cut do
-      used = used - l.n[i]
-      i = i + 1
-    end
-    return used
+  local size, format, encoded = 7 + width, '>I7I' .. width, {}
+  for i = 1, q do encoded[i] = pack(format, at[i], units[i]) end
+  local nb, nf = min(q, 1), max(0, q - 1) % 8
+  local blocks = (q - nb - nf) / 8
+  local slots = slots_for(l, blocks)
+  local body = {
+    pack(HEAD_FORMAT, 76, width, l.keep, nf, nb, 0, blocks, slots, booked, now, l.kept, l.sum),
+    encoded[q] or '',
+  }
+  if nf > 0 or slots > 0 or booked > 0 then
+    body[3] = rep('\0', (16 - nb - nf) * size)
+    body[4] = concat(encoded, '', 1, nf + blocks * 8)
+    body[5] = rep('\0', (slots - blocks) * 8 * size)
+    body[6] = B.encode(l)
   end
+  local newest = max(at[q] or 0, booked > 0 and stamp(l, l.booked_at[booked]) or 0)
+  call('SET', l.key, concat(body), 'PX', ttl(newest - now + max(l.span, reach(l))))
+end
 
-  function W.reset(l)
-    if W.used(l) == 0 then return 0 end
-    local booked = #l.booked_at
-    local newest = max(l.at[#l.at] or 0, booked > 0 and stamp(l, l.booked_at[booked]) or 0)
-    return max(0, newest + l.span - now)
+function W.used(l)
+  local used, cut, i = l.sum + B.units(l), now - l.span, 1
+  while l.at[i] and l.at[i] <= cut do
+    used = used - l.n[i]
+    i = i + 1
   end
+  return used
+end
 
-  -- beside is earliest with bookings in the way.
-  local function beside(l, t, cost)
-    local at, units, booked_at, booked_n, span = l.at, l.n, l.booked_at, l.booked_n, l.span
-    local entries, booked, room = #at, #booked_at, l.cap - cost
-    -- Entries and bookings in the order in which they leave.
-    local function leaves(i) return i <= entries and at[i] or stamp(l, booked_at[i - entries]) end
-    local function weight(i) return i <= entries and units[i] or booked_n[i - entries] end
-    local gone, due, inside -- how many have left, are due, and the units between
-    local function start() gone, due, inside = 0, 0, l.sum end
-    local function move(to)
-      while due < booked and booked_at[due + 1] <= to do
-        due = due + 1
-        inside = inside + booked_n[due]
-      end
-      while gone < entries + due and leaves(gone + 1) <= to - span do
-        gone = gone + 1
-        inside = inside - weight(gone)
-      end
+function W.reset(l)
+  if W.used(l) == 0 then return 0 end
+  local booked = #l.booked_at
+  local newest = max(l.at[#l.at] or 0, booked > 0 and stamp(l, l.booked_at[booked]) or 0)
+  return max(0, newest + l.span - now)
+end
+
+-- beside is earliest with bookings in the way.
+local function beside(l, t, cost)
+  local at, units, booked_at, booked_n, span = l.at, l.n, l.booked_at, l.booked_n, l.span
+  local entries, booked, room = #at, #booked_at, l.cap - cost
+  -- Entries and bookings in the order in which they leave.
+  local function leaves(i) return i <= entries and at[i] or stamp(l, booked_at[i - entries]) end
+  local function weight(i) return i <= entries and units[i] or booked_n[i - entries] end
+  local gone, due, inside -- how many have left, are due, and the units between
+  local function start() gone, due, inside = 0, 0, l.sum end
+  local function move(to)
+    while due < booked and booked_at[due + 1] <= to do
+      due = due + 1
+      inside = inside + booked_n[due]
     end
-    local full, next_full = {}, 1 -- the bookings at which cost more do not fit
-    start()
-    for i = 1, booked do
-      move(booked_at[i])
-      if inside > room then full[#full + 1] = booked_at[i] end
-    end
-    start()
-    while true do
-      move(t)
-      while full[next_full] and full[next_full] <= t do next_full = next_full + 1 end
-      if inside > room then
-        t = leaves(gone + 1) + span
-      elseif full[next_full] and full[next_full] - span < stamp(l, t) then
-        t = full[next_full]
-      else
-        return t
-      end
+    while gone < entries + due and leaves(gone + 1) <= to - span do
+      gone = gone + 1
+      inside = inside - weight(gone)
     end
   end
-
-  function W.earliest(l, t, cost)
-    if #l.booked_at > 0 then return beside(l, t, cost) end
-    local left, room = l.sum, l.cap - cost
-    for i = 1, #l.at do
-      if l.at[i] > t - l.span then
-        if left <= room then return t end
-        t = l.at[i] + l.span
-      end
-      left = left - l.n[i]
-    end
-    return t
+  local full, next_full = {}, 1 -- the bookings at which cost more do not fit
+  start()
+  for i = 1, booked do
+    move(booked_at[i])
+    if inside > room then full[#full + 1] = booked_at[i] end
   end
+  start()
+  while true do
+    move(t)
+    while full[next_full] and full[next_full] <= t do next_full = next_full + 1 end
+    if inside > room then
+      t = leaves(gone + 1) + span
+    elseif full[next_full] and full[next_full] - span < stamp(l, t) then
+      t = full[next_full]
+    else
+      return t
+    end
+  end
+end
 
-  function W.charge(l)
-    append(l, stamp(l, now), l.cost)
+function W.earliest(l, t, cost)
+  if #l.booked_at > 0 then return beside(l, t, cost) end
+  local left, room = l.sum, l.cap - cost
+  for i = 1, #l.at do
+    if l.at[i] > t - l.span then
+      if left <= room then return t end
+      t = l.at[i] + l.span
+    end
+    left = left - l.n[i]
+  end
+  return t
+end
+
+function W.charge(l)
+  append(l, stamp(l, now), l.cost)
+  W.save(l)
+end
+
+-- reserve books the cost at t, which lies ahead.
+function W.reserve(l, t)
+  if not l.at then W.load(l) end
+  B.add(l, t, l.cost)
+  W.save(l)
+end
+
+-- settle changes the charge made at t by delta units if it is in the window.
+function W.settle(l, t, delta)
+  if not l.at then W.load(l) end
+  if l.sum + B.units(l) + delta > UNITS then return false end
+  if t > now then
+    if not B.settle(l, t, delta) then return false end
     W.save(l)
+    return true
   end
-
-  -- reserve books the cost at t, which lies ahead.
-  function W.reserve(l, t)
-    if not l.at then W.load(l) end
-    B.add(l, t, l.cost)
-    W.save(l)
-  end
-
-  -- settle changes the charge made at t by delta units if it is in the window.
-  function W.settle(l, t, delta)
-    if not l.at then W.load(l) end
-    if t > now then
-      if not B.settle(l, t, delta) then return false end
+  local e = stamp(l, t)
+  if e <= now - l.span then return false end
+  for i = #l.at, 1, -1 do
+    if l.at[i] == e then
+      local n = max(0, l.n[i] + delta)
+      l.n[i], l.sum = n, l.sum + n - l.n[i]
+      if n == 0 then
+        remove(l.at, i)
+        remove(l.n, i)
+      end
       W.save(l)
       return true
     end
-    local e = stamp(l, t)
-    if e <= now - l.span then return false end
-    for i = #l.at, 1, -1 do
-      if l.at[i] == e then
-        local change = max(delta, -l.n[i])
-        if l.sum + change > UNITS then return false end
-        l.n[i], l.sum = l.n[i] + change, l.sum + change
-        if l.n[i] == 0 then
-          table.remove(l.at, i)
-          table.remove(l.n, i)
-        end
-        W.save(l)
-        return true
-      end
-    end
-    return false
   end
-
-  return W
+  return false
 end

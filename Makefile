@@ -1,0 +1,59 @@
+# Development of stint. `make` alone lists the targets.
+
+GO         ?= go
+FUZZTIME   ?= 60s
+BENCHFLAGS ?=
+STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Run the live example
+	$(GO) run ./examples/live
+
+.PHONY: setup
+setup: ## Install what the tests need and is missing (redis-server, a C compiler)
+	@scripts/setup.sh
+
+.PHONY: test
+test: setup ## Run all tests with the race detector, against real Redis servers
+	$(GO) test -race -shuffle=on ./...
+
+.PHONY: lint
+lint: ## Check formatting, go.mod, vet and staticcheck
+	@unformatted="$$(gofmt -l .)"; if [ -n "$$unformatted" ]; then \
+		echo "not formatted (run make fmt):"; echo "$$unformatted"; exit 1; fi
+	$(GO) mod tidy -diff
+	$(GO) vet ./...
+	$(STATICCHECK) ./...
+
+.PHONY: fuzz
+fuzz: setup ## Run every fuzz target for FUZZTIME (60s)
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' "$$pkg" | grep '^Fuzz' || true); do \
+			echo "$$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
+		done; \
+	done
+
+.PHONY: bench
+bench: setup ## Compare with other limiters (BENCHFLAGS="...")
+	cd bench && $(GO) run . $(BENCHFLAGS)
+
+.PHONY: cover
+cover: setup ## Write cover.out and print the total
+	$(GO) test -coverpkg=./... -coverprofile=cover.out ./...
+	$(GO) tool cover -func=cover.out | tail -n 1
+
+.PHONY: fmt
+fmt: ## Format all Go files
+	gofmt -w .
+
+.PHONY: clean
+clean: ## Remove what the other targets wrote
+	rm -rf bin cover.out
+	$(GO) clean -testcache

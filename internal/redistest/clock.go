@@ -1,0 +1,98 @@
+package redistest
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+//go:embed clock/shift.c
+var shiftSource []byte
+
+// StartFakeTime runs a server whose wall clock [Server.SetClockOffset] can step
+// while it runs. It needs Linux and a C compiler, as the race detector does.
+func StartFakeTime(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := newServer(t, args...)
+	lib, err := buildShift(s.dir)
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	s.clock = filepath.Join(s.dir, "clock")
+	if err := os.WriteFile(s.clock, make([]byte, 8), 0o600); err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	s.env = []string{"LD_PRELOAD=" + lib, "STINT_CLOCK=" + s.clock}
+	s.mustStart(t)
+	return s
+}
+
+// SetClockOffset puts the wall clock of a server of [StartFakeTime] ahead of the
+// true time by d, or behind it if d is negative. The offset survives a restart.
+func (s *Server) SetClockOffset(t testing.TB, d time.Duration) {
+	t.Helper()
+	if s.clock == "" {
+		t.Fatal("redistest: SetClockOffset needs a server of StartFakeTime")
+	}
+	// Written in place: the server has the file mapped.
+	f, err := os.OpenFile(s.clock, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	defer f.Close()
+	if err := binary.Write(f, binary.NativeEndian, d.Microseconds()); err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	if s.proc == nil {
+		return
+	}
+	before := time.Now()
+	now := s.time(t)
+	after := time.Now()
+	const grain = time.Millisecond
+	if now.Before(before.Add(d-grain)) || now.After(after.Add(d+grain)) {
+		t.Fatalf("redistest: the server's clock shows %v, want %v %+v: is it linked statically?", now, before, d)
+	}
+}
+
+func (s *Server) time(t testing.TB) time.Time {
+	t.Helper()
+	reply := s.CLI(t, "TIME")
+	sec, usec, _ := strings.Cut(reply, "\n")
+	n, err := strconv.ParseInt(sec, 10, 64)
+	if err != nil {
+		t.Fatalf("redistest: TIME: %q", reply)
+	}
+	u, err := strconv.ParseInt(usec, 10, 64)
+	if err != nil {
+		t.Fatalf("redistest: TIME: %q", reply)
+	}
+	return time.Unix(n, u*1000)
+}
+
+// buildShift compiles clock/shift.c into dir and returns the library's path.
+func buildShift(dir string) (string, error) {
+	if runtime.GOOS != "linux" {
+		return "", fmt.Errorf("a fake clock needs linux, this is %s", runtime.GOOS)
+	}
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		return "", fmt.Errorf("cc not found: apt-get install gcc libc6-dev, or run make setup")
+	}
+	source, lib := filepath.Join(dir, "shift.c"), filepath.Join(dir, "shift.so")
+	if err := os.WriteFile(source, shiftSource, 0o600); err != nil {
+		return "", err
+	}
+	if out, err := exec.Command(cc, "-O2", "-Wall", "-shared", "-fPIC", "-o", lib, source).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("cc: %w\n%s", err, out)
+	}
+	return lib, nil
+}

@@ -1,0 +1,29 @@
+package redistest
+
+import (
+	"testing"
+	"time"
+)
+
+func TestFakeTime(t *testing.T) {
+	s := StartFakeTime(t)
+	start := s.time(t)
+	// SetClockOffset itself fails unless TIME follows.
+	for _, d := range []time.Duration{time.Hour, -time.Hour, 1500 * time.Millisecond, -1500 * time.Millisecond, 0} {
+		s.SetClockOffset(t, d)
+	}
+	if start.After(s.time(t)) {
+		t.Error("back at offset 0 the clock is behind where it started")
+	}
+	s.SetClockOffset(t, -time.Hour)
+	s.CLI(t, "SET", "a", "1", "EX", "1800")
+	s.SetClockOffset(t, 0)
+	if got, want := s.CLI(t, "EXISTS", "a"), "0"; got != want {
+		t.Errorf("a key of half an hour after a step of an hour: EXISTS got %s, want %s", got, want)
+	}
+	s.SetClockOffset(t, time.Hour)
+	s.Restart(t)
+	if got := s.time(t); got.Before(time.Now().Add(59 * time.Minute)) {
+		t.Errorf("clock after a restart: got %v, want an hour ahead", got)
+	}
+}

@@ -1,0 +1,295 @@
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const (
+	clusterMasters = 3
+	clusterSlots   = 16384
+)
+
+// Cluster is a Redis Cluster of three masters with a replica each. A dead master
+// is replaced after a node timeout of one second and a little more.
+type Cluster struct {
+	Nodes []*Server // the first three were started as masters, node i+3 as replica of node i
+}
+
+// StartCluster returns when every node holds the cluster to be healthy and every
+// replica is in step. The arguments are further configuration of all nodes.
+func StartCluster(t testing.TB, args ...string) *Cluster {
+	t.Helper()
+	c := &Cluster{}
+	args = append([]string{
+		"--cluster-enabled", "yes",
+		"--cluster-config-file", "nodes.conf",
+		"--cluster-node-timeout", "1000",
+		// A replica takes over however long it was cut off: tests cut it off to
+		// make a failover lose writes.
+		"--cluster-replica-validity-factor", "0",
+		"--repl-ping-replica-period", "1",
+	}, args...)
+	for range 2 * clusterMasters {
+		node := newServer(t, args...)
+		node.needsBus = true
+		c.Nodes = append(c.Nodes, node)
+	}
+	if err := c.each((*Server).start); err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	c.assignSlots(t)
+	c.meet(t)
+	c.AwaitOK(t)
+	return c
+}
+
+// Addrs returns the addresses of all nodes.
+func (c *Cluster) Addrs() []string { return addrs(c.Nodes) }
+
+// Flush empties the whole cluster.
+func (c *Cluster) Flush(t testing.TB) {
+	t.Helper()
+	for _, node := range c.Nodes {
+		if node.proc != nil && isMaster(node) {
+			node.CLI(t, "FLUSHALL")
+		}
+	}
+}
+
+// MasterOf returns the master that owns the key's slot now.
+func (c *Cluster) MasterOf(t testing.TB, key string) *Server {
+	t.Helper()
+	var asked error
+	for _, node := range c.Nodes {
+		if node.proc == nil {
+			continue
+		}
+		slot, err := node.Do("CLUSTER", "KEYSLOT", key)
+		if err != nil {
+			asked = err
+			continue
+		}
+		n, err := strconv.Atoi(slot)
+		if err != nil {
+			t.Fatalf("redistest: slot %q: %v", slot, err)
+		}
+		view, err := clusterView(node)
+		if err != nil {
+			asked = err
+			continue
+		}
+		for _, peer := range view {
+			if peer.owns(n) && !peer.is("fail") {
+				return c.at(t, peer.port)
+			}
+		}
+	}
+	t.Fatalf("redistest: nobody owns the slot of %q: %v", key, asked)
+	return nil
+}
+
+// ReplicaOf returns the replica of a master, as that master sees it.
+func (c *Cluster) ReplicaOf(t testing.TB, master *Server) *Server {
+	t.Helper()
+	view, err := clusterView(master)
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	self := ""
+	for _, peer := range view {
+		if peer.is("myself") {
+			self = peer.id
+		}
+	}
+	for _, peer := range view {
+		if peer.master == self && !peer.is("fail") {
+			return c.at(t, peer.port)
+		}
+	}
+	t.Fatalf("redistest: %s has no replica", master.Addr())
+	return nil
+}
+
+// AwaitOK returns when all nodes run, agree that the cluster is healthy, and
+// every master has its replica in step. It is also what to call after a node
+// was restarted.
+func (c *Cluster) AwaitOK(t testing.TB) {
+	t.Helper()
+	await(t, "the cluster is healthy", func() error {
+		for _, node := range c.Nodes {
+			if err := c.healthy(node); err != nil {
+				return fmt.Errorf("%s: %w", node.Addr(), err)
+			}
+		}
+		return nil
+	})
+}
+
+func (c *Cluster) healthy(node *Server) error {
+	info, err := node.Do("CLUSTER", "INFO")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(info, "cluster_state:ok") {
+		return errors.New("cluster_state is not ok")
+	}
+	view, err := clusterView(node)
+	if err != nil {
+		return err
+	}
+	masters, replicas := 0, 0
+	for _, peer := range view {
+		switch {
+		case peer.is("fail"), peer.is("fail?"), peer.is("handshake"), peer.is("noaddr"):
+			return fmt.Errorf("sees %s as %s", peer.id, peer.flags)
+		case peer.is("master") && len(peer.slots) > 0:
+			masters++
+		case peer.is("slave"):
+			replicas++
+		}
+	}
+	if masters != clusterMasters || replicas != len(c.Nodes)-clusterMasters {
+		return fmt.Errorf("sees %d masters and %d replicas", masters, replicas)
+	}
+	if isMaster(node) {
+		return oneReplicaOnline(node)
+	}
+	return nil
+}
+
+// assignSlots gives each master a third of the slots, and an epoch of its own so
+// that the nodes need not settle who is first.
+func (c *Cluster) assignSlots(t testing.TB) {
+	t.Helper()
+	for i, node := range c.Nodes {
+		node.CLI(t, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+		if i >= clusterMasters {
+			continue
+		}
+		first, last := i*clusterSlots/clusterMasters, (i+1)*clusterSlots/clusterMasters-1
+		if _, err := node.Do("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last)); err == nil {
+			continue
+		}
+		// Before 7.0 slots are given one by one.
+		args := []string{"CLUSTER", "ADDSLOTS"}
+		for slot := first; slot <= last; slot++ {
+			args = append(args, strconv.Itoa(slot))
+		}
+		node.CLI(t, args...)
+	}
+}
+
+// meet introduces the nodes to each other and attaches the replicas.
+func (c *Cluster) meet(t testing.TB) {
+	t.Helper()
+	for _, node := range c.Nodes {
+		for _, peer := range c.Nodes {
+			if node != peer {
+				node.CLI(t, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(peer.Port()))
+			}
+		}
+	}
+	await(t, "the nodes know each other", func() error {
+		for _, node := range c.Nodes {
+			view, err := clusterView(node)
+			if err != nil {
+				return err
+			}
+			if len(view) != len(c.Nodes) {
+				return fmt.Errorf("%s knows %d nodes", node.Addr(), len(view))
+			}
+			for _, peer := range view {
+				if peer.is("handshake") {
+					return fmt.Errorf("%s is still shaking hands", node.Addr())
+				}
+			}
+		}
+		return nil
+	})
+	for i, replica := range c.Nodes[clusterMasters:] {
+		replica.CLI(t, "CLUSTER", "REPLICATE", c.Nodes[i].CLI(t, "CLUSTER", "MYID"))
+	}
+}
+
+// each calls f for all nodes at once.
+func (c *Cluster) each(f func(*Server) error) error {
+	errs := make([]error, len(c.Nodes))
+	var wg sync.WaitGroup
+	for i, node := range c.Nodes {
+		wg.Go(func() { errs[i] = f(node) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (c *Cluster) at(t testing.TB, port int) *Server {
+	t.Helper()
+	for _, node := range c.Nodes {
+		if node.Port() == port {
+			return node
+		}
+	}
+	t.Fatalf("redistest: no node on port %d", port)
+	return nil
+}
+
+// peer is one line of CLUSTER NODES.
+type peer struct {
+	id     string
+	port   int
+	flags  string
+	master string // the id of its master, or "-"
+	slots  []string
+}
+
+func (p peer) is(flag string) bool {
+	for f := range strings.SplitSeq(p.flags, ",") {
+		if f == flag {
+			return true
+		}
+	}
+	return false
+}
+
+func (p peer) owns(slot int) bool {
+	for _, r := range p.slots {
+		lo, hi, isRange := strings.Cut(r, "-")
+		if !isRange {
+			hi = lo
+		}
+		first, err1 := strconv.Atoi(lo)
+		last, err2 := strconv.Atoi(hi)
+		if err1 == nil && err2 == nil && first <= slot && slot <= last {
+			return true
+		}
+	}
+	return false
+}
+
+// clusterView returns the cluster as one node sees it.
+func clusterView(node *Server) ([]peer, error) {
+	reply, err := node.Do("CLUSTER", "NODES")
+	if err != nil {
+		return nil, err
+	}
+	var view []peer
+	for line := range strings.Lines(reply) {
+		// id ip:port@bus[,hostname] flags master ping-sent pong-received epoch link slot ...
+		f := strings.Fields(line)
+		if len(f) < 8 {
+			return nil, fmt.Errorf("unreadable line of CLUSTER NODES: %q", line)
+		}
+		addr, _, _ := strings.Cut(f[1], "@")
+		port, err := strconv.Atoi(addr[strings.LastIndexByte(addr, ':')+1:])
+		if err != nil {
+			return nil, fmt.Errorf("unreadable address in CLUSTER NODES: %q", f[1])
+		}
+		view = append(view, peer{id: f[0], port: port, flags: f[2], master: f[3], slots: f[8:]})
+	}
+	return view, nil
+}

@@ -1,0 +1,76 @@
+package redistest
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// process is a running child.
+type process struct {
+	pid  int
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the child has ended and was waited for
+}
+
+// startProcess runs cmd. The goroutine that starts it keeps its thread for as
+// long as the child lives, because the system ends the child with the thread
+// that started it, not with the whole process.
+func startProcess(cmd *exec.Cmd) (*process, error) {
+	endWithParent(cmd)
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		_ = cmd.Wait() // how it ended is in its log
+		close(p.done)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	p.pid = cmd.Process.Pid
+	return p, nil
+}
+
+// signal sends sig unless the process has ended.
+func (p *process) signal(sig syscall.Signal) {
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		panic("redistest: cannot signal a child: " + err.Error())
+	}
+}
+
+// stop is an error that ends a poll at once.
+type stop struct{ error }
+
+func (s stop) Unwrap() error { return s.error }
+
+// poll calls f until it returns nil or a stop, and returns its last error when
+// that takes longer than the timeout.
+func poll(timeout, every time.Duration, f func() error) error {
+	deadline := time.Now().Add(timeout)
+	for {
+		err := f()
+		if err == nil || errors.As(err, &stop{}) || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(every)
+	}
+}
+
+// await polls until f returns nil, and fails the test if it does not.
+func await(t testing.TB, what string, f func() error) {
+	t.Helper()
+	if err := poll(startTimeout, 20*time.Millisecond, f); err != nil {
+		t.Fatalf("redistest: waiting until %s: %v", what, err)
+	}
+}

@@ -1,0 +1,61 @@
+package redistest
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestServerEndsWithTheTestBinary runs itself as another process, kills that
+// without mercy, and expects its server to go with it.
+func TestServerEndsWithTheTestBinary(t *testing.T) {
+	const child = "STINT_REDISTEST_CHILD"
+	if os.Getenv(child) != "" {
+		os.Stdout.WriteString("pid " + strconv.Itoa(Start(t).PID()) + "\n")
+		select {} // until killed
+	}
+
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	// The child cannot clean up, so its directories go into one of ours.
+	cmd.Env = append(os.Environ(), child+"=1", "TMPDIR="+t.TempDir())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	server := 0
+	for lines := bufio.NewScanner(out); server == 0 && lines.Scan(); {
+		if pid, found := strings.CutPrefix(lines.Text(), "pid "); found {
+			if server, err = strconv.Atoi(pid); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if server == 0 {
+		t.Fatal("the child did not start a server")
+	}
+	await(t, "the server has ended", func() error {
+		if err := syscall.Kill(server, 0); !errors.Is(err, syscall.ESRCH) && !isZombie(server) {
+			return errors.New("it still runs")
+		}
+		return nil
+	})
+}
+
+// isZombie reports whether a process has ended and only waits for its new
+// parent, which in a container may never ask.
+func isZombie(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err == nil && strings.Contains(string(stat), ") Z ")
+}

@@ -1,0 +1,190 @@
+package redistest
+
+import (
+	"crypto/tls"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestSingle(t *testing.T) {
+	s := Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "noeviction")
+	if got, want := s.CLI(t, "SET", "a", "x y"), "OK"; got != want {
+		t.Errorf("SET: got %q, want %q", got, want)
+	}
+	if got, want := s.CLI(t, "GET", "a"), "x y"; got != want {
+		t.Errorf("GET: got %q, want %q", got, want)
+	}
+	if got, want := s.CLI(t, "MGET", "a", "none", "a"), "x y\n\nx y"; got != want {
+		t.Errorf("MGET: got %q, want %q", got, want)
+	}
+	if got, want := s.CLI(t, "CONFIG", "GET", "maxmemory"), "maxmemory\n67108864"; got != want {
+		t.Errorf("extra argument: got %q, want %q", got, want)
+	}
+	if got, want := s.URL(), "redis://"+s.Addr(); got != want {
+		t.Errorf("URL: got %q, want %q", got, want)
+	}
+	if _, err := s.Do("LPUSH", "a", "1"); err == nil || !strings.HasPrefix(err.Error(), "WRONGTYPE") {
+		t.Errorf("error reply: got %v, want WRONGTYPE", err)
+	}
+}
+
+func TestPassword(t *testing.T) {
+	s := Start(t, "--requirepass", "secret")
+	if got, want := s.CLI(t, "PING"), "PONG"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := s.URL(), "redis://:secret@"+s.Addr(); got != want {
+		t.Errorf("URL: got %q, want %q", got, want)
+	}
+}
+
+func TestRestartKeepsThePortAndForgetsTheData(t *testing.T) {
+	s := Start(t)
+	addr := s.Addr()
+	for _, end := range []func(){s.Kill, s.Stop} {
+		s.CLI(t, "SET", "a", "1")
+		end()
+		if _, err := s.Do("PING"); err == nil {
+			t.Fatal("a dead server answers")
+		}
+		s.Restart(t)
+		if got := s.Addr(); got != addr {
+			t.Errorf("address after restart: got %s, want %s", got, addr)
+		}
+		if got, want := s.CLI(t, "EXISTS", "a"), "0"; got != want {
+			t.Errorf("EXISTS after restart: got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestPause(t *testing.T) {
+	s := Start(t)
+	s.Pause(t)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := s.Do("PING")
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Fatalf("a paused server answered, error %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	s.Resume(t)
+	if err := <-answered; err != nil {
+		t.Errorf("after Resume: %v", err)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	s := StartTLS(t, "--tls-auth-clients", "yes")
+	if got, want := s.CLI(t, "PING"), "PONG"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := s.URL(), "rediss://"+s.Addr(); got != want {
+		t.Errorf("URL: got %q, want %q", got, want)
+	}
+	conn, err := tls.Dial("tcp", s.Addr(), &tls.Config{})
+	if err == nil {
+		conn.Close()
+		t.Error("a client that does not know the authority connected")
+	}
+}
+
+func TestSentinelFailover(t *testing.T) {
+	s := StartSentinel(t)
+	if got, want := s.CurrentMaster(t), s.Master; got != want {
+		t.Fatalf("master: got %s, want %s", got.Addr(), want.Addr())
+	}
+	if got, want := len(s.Addrs()), 3; got != want {
+		t.Fatalf("sentinels: got %d, want %d", got, want)
+	}
+	s.Master.Kill()
+	s.AwaitMaster(t, s.Replica)
+	if got, want := s.Replica.CLI(t, "SET", "a", "1"), "OK"; got != want {
+		t.Errorf("SET on the new master: got %q, want %q", got, want)
+	}
+}
+
+func TestCluster(t *testing.T) {
+	c := StartCluster(t)
+	if got, want := len(c.Addrs()), 6; got != want {
+		t.Fatalf("nodes: got %d, want %d", got, want)
+	}
+	owners := map[*Server]bool{}
+	for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
+		master := c.MasterOf(t, key)
+		owners[master] = true
+		if got, want := master.CLI(t, "SET", key, "1"), "OK"; got != want {
+			t.Errorf("SET %s: got %q, want %q", key, got, want)
+		}
+	}
+	if len(owners) < 2 {
+		t.Errorf("six keys live on %d master", len(owners))
+	}
+	c.Flush(t)
+	for _, node := range c.Nodes[:3] {
+		if got, want := node.CLI(t, "DBSIZE"), "0"; got != want {
+			t.Errorf("DBSIZE of %s after Flush: got %s, want %s", node.Addr(), got, want)
+		}
+	}
+
+	master := c.MasterOf(t, "a")
+	replica := c.ReplicaOf(t, master)
+	master.Kill()
+	await(t, "the replica has taken over", func() error {
+		_, err := replica.Do("SET", "a", "1")
+		return err
+	})
+	if got := c.MasterOf(t, "a"); got != replica {
+		t.Errorf("master after failover: got %s, want %s", got.Addr(), replica.Addr())
+	}
+	master.Restart(t)
+	c.AwaitOK(t)
+	if got := c.ReplicaOf(t, replica); got != master {
+		t.Errorf("replica after the old master's return: got %s, want %s", got.Addr(), master.Addr())
+	}
+}
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	var pids []int
+	t.Run("servers", func(t *testing.T) {
+		running, paused, killed := Start(t), Start(t), Start(t)
+		pids = append(pids, running.PID(), paused.PID(), killed.PID())
+		paused.Pause(t)
+		killed.Kill()
+		if got := killed.PID(); got != 0 {
+			t.Errorf("PID of a dead server: got %d, want 0", got)
+		}
+	})
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("process %d is still there: %v", pid, err)
+		}
+	}
+}
+
+func TestMissingBinarySaysWhatToInstall(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv(BinaryEnv, "")
+	_, err := findBinary()
+	if want := "redis-server not found: apt-get install redis-server, or run make setup"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	t.Setenv(BinaryEnv, "valkey-server")
+	if _, err := findBinary(); err == nil || !strings.Contains(err.Error(), "STINT_REDIS_SERVER=valkey-server") {
+		t.Errorf("got %v, want the variable's name and value", err)
+	}
+}
+
+func TestPortTakenBySomeoneElse(t *testing.T) {
+	first := Start(t)
+	second := newServer(t)
+	second.port = first.port
+	if err := second.launch(); !errors.Is(err, errPortTaken) {
+		t.Errorf("got %v, want %v", err, errPortTaken)
+	}
+}

@@ -1,0 +1,180 @@
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Sentinel is a master and a replica under the watch of three sentinels, two of
+// which must agree that the master is gone. They notice within half a second
+// and fail over within a few.
+type Sentinel struct {
+	MasterName string
+	Master     *Server // as started; a failover does not change it
+	Replica    *Server // as started
+	Sentinels  []*Server
+}
+
+// StartSentinel returns when every sentinel knows the replica and the other
+// sentinels, so that a failover can happen at once. The arguments are further
+// configuration of the master and the replica.
+func StartSentinel(t testing.TB, args ...string) *Sentinel {
+	t.Helper()
+	s := &Sentinel{MasterName: "stint"}
+	s.Master = Start(t, args...)
+	s.Replica = Start(t, append([]string{"--replicaof", "127.0.0.1 " + fmt.Sprint(s.Master.Port())}, args...)...)
+	// A sentinel asks a master for its replicas when it first meets it, and then
+	// only every ten seconds.
+	await(t, "the replica is online", func() error { return oneReplicaOnline(s.Master) })
+	for range 3 {
+		s.Sentinels = append(s.Sentinels, s.startSentinel(t))
+	}
+	await(t, "the sentinels agree", s.agreed)
+	return s
+}
+
+func (s *Sentinel) startSentinel(t testing.TB) *Server {
+	srv := newServer(t)
+	conf := filepath.Join(srv.dir, "sentinel.conf")
+	lines := []string{
+		"bind 127.0.0.1",
+		fmt.Sprintf("dir %q", srv.dir),
+		fmt.Sprintf("logfile %q", srv.logFile()),
+		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2", s.MasterName, s.Master.Port()),
+		fmt.Sprintf("sentinel down-after-milliseconds %s 500", s.MasterName),
+		fmt.Sprintf("sentinel failover-timeout %s 5000", s.MasterName),
+		"",
+	}
+	// A sentinel keeps what it learns in this file.
+	if err := os.WriteFile(conf, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	srv.conf = conf
+	srv.args = []string{"--sentinel"}
+	srv.mustStart(t)
+	return srv
+}
+
+// Addrs returns the addresses of the sentinels.
+func (s *Sentinel) Addrs() []string { return addrs(s.Sentinels) }
+
+// CurrentMaster returns the server that the running sentinels hold to be the
+// master; it fails the test if they differ or none is running.
+func (s *Sentinel) CurrentMaster(t testing.TB) *Server {
+	t.Helper()
+	srv, err := s.currentMaster()
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	return srv
+}
+
+// AwaitMaster returns when all running sentinels hold srv to be the master and
+// it says so itself.
+func (s *Sentinel) AwaitMaster(t testing.TB, srv *Server) {
+	t.Helper()
+	await(t, srv.Addr()+" is master", func() error {
+		current, err := s.currentMaster()
+		if err != nil {
+			return err
+		}
+		if current != srv {
+			return fmt.Errorf("master is %s", current.Addr())
+		}
+		if !isMaster(srv) {
+			return errors.New("it still says that it is a replica")
+		}
+		return nil
+	})
+}
+
+func (s *Sentinel) currentMaster() (*Server, error) {
+	found := ""
+	for _, sentinel := range s.Sentinels {
+		if sentinel.proc == nil {
+			continue
+		}
+		reply, err := sentinel.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.MasterName)
+		if err != nil {
+			return nil, err
+		}
+		addr := strings.ReplaceAll(reply, "\n", ":")
+		if found != "" && found != addr {
+			return nil, fmt.Errorf("sentinels differ: %s and %s", found, addr)
+		}
+		found = addr
+	}
+	for _, srv := range []*Server{s.Master, s.Replica} {
+		if srv.Addr() == found {
+			return srv, nil
+		}
+	}
+	return nil, fmt.Errorf("no master at %q", found)
+}
+
+// agreed returns nil when every sentinel sees a healthy master, a replica in
+// step and two other sentinels.
+func (s *Sentinel) agreed() error {
+	for _, sentinel := range s.Sentinels {
+		reply, err := sentinel.Do("SENTINEL", "MASTER", s.MasterName)
+		if err != nil {
+			return err
+		}
+		master := fields(reply)
+		if master["flags"] != "master" || master["num-slaves"] != "1" || master["num-other-sentinels"] != "2" {
+			return fmt.Errorf("sentinel %s sees flags %s, %s replicas, %s other sentinels", sentinel.Addr(),
+				master["flags"], master["num-slaves"], master["num-other-sentinels"])
+		}
+		if reply, err = sentinel.Do("SENTINEL", "REPLICAS", s.MasterName); err != nil {
+			return err
+		}
+		if replica := fields(reply); replica["flags"] != "slave" || replica["master-link-status"] != "ok" {
+			return fmt.Errorf("sentinel %s sees a replica with flags %s, link %s", sentinel.Addr(),
+				replica["flags"], replica["master-link-status"])
+		}
+		if _, err := sentinel.Do("SENTINEL", "CKQUORUM", s.MasterName); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func addrs(servers []*Server) []string {
+	list := make([]string, len(servers))
+	for i, srv := range servers {
+		list[i] = srv.Addr()
+	}
+	return list
+}
+
+// fields reads a flat reply of alternating names and values.
+func fields(reply string) map[string]string {
+	lines := strings.Split(reply, "\n")
+	m := make(map[string]string, len(lines)/2)
+	for i := 0; i+1 < len(lines); i += 2 {
+		m[lines[i]] = lines[i+1]
+	}
+	return m
+}
+
+func isMaster(srv *Server) bool {
+	role, err := srv.Do("ROLE")
+	return err == nil && strings.HasPrefix(role, "master")
+}
+
+// oneReplicaOnline returns nil when srv feeds exactly one replica and that one
+// is in step.
+func oneReplicaOnline(srv *Server) error {
+	info, err := srv.Do("INFO", "replication")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(info, "connected_slaves:1\r\n") || !strings.Contains(info, "state=online") {
+		return fmt.Errorf("%s has no replica in step", srv.Addr())
+	}
+	return nil
+}

@@ -1,0 +1,316 @@
+// Package redistest runs real Redis servers for tests: single, with TLS, under
+// Sentinel, as a Cluster, and with a clock that a test may step.
+//
+//	func TestSomething(t *testing.T) {
+//		srv := redistest.Start(t)
+//		srv.CLI(t, "SET", "a", "1")
+//		srv.Pause(t) // accepts connections, never answers
+//		srv.Resume(t)
+//	}
+//
+// Every server listens on a free loopback port, works in the test's temporary
+// directory, keeps nothing on disk and ends with the test, or with the test
+// binary where the test does not get to clean up. Nothing is skipped: a missing
+// redis-server fails the test.
+//
+// Methods that take a testing.TB fail it when they cannot do what they are asked,
+// so they belong on that test's own goroutine; [Server.Do] is for any other.
+package redistest
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// BinaryEnv names another server to test against, such as valkey-server.
+	BinaryEnv = "STINT_REDIS_SERVER"
+
+	// startTimeout is long because a test machine may be busy; a server is
+	// usually there within 50 ms.
+	startTimeout = 30 * time.Second
+
+	// Ports are taken from below the range from which the system gives out
+	// ports for outgoing connections, so that nobody takes the port of a server
+	// that a test has stopped and will restart. The port of a cluster bus is
+	// 10,000 higher and never one of these.
+	firstPort, lastPort = 10_000, 19_999
+	busOffset           = 10_000
+)
+
+// Server is one redis-server process.
+type Server struct {
+	dir      string
+	port     int
+	conf     string   // a configuration file, or ""
+	args     []string // all but the port
+	portFlag string   // "--port", or "--tls-port" with TLS
+	env      []string // beyond the environment of the test
+	needsBus bool
+	tls      *tls.Config
+	password string
+	clock    string // the file that holds the clock's offset, or ""
+	proc     *process
+}
+
+// Start runs a server without persistence. The arguments are further
+// configuration, as on the command line: "--maxmemory", "2mb".
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := newServer(t, args...)
+	s.mustStart(t)
+	return s
+}
+
+// newServer prepares a server and registers its end.
+func newServer(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := &Server{dir: t.TempDir(), portFlag: "--port"}
+	s.args = append([]string{
+		"--bind", "127.0.0.1",
+		"--dir", s.dir,
+		"--logfile", s.logFile(),
+		"--daemonize", "no",
+		"--save", "",
+		"--appendonly", "no",
+		"--repl-diskless-sync", "yes",
+		"--repl-diskless-sync-delay", "0",
+	}, args...)
+	for i, arg := range args {
+		if arg == "--requirepass" && i+1 < len(args) {
+			s.password = args[i+1]
+		}
+	}
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() && testing.Verbose() {
+			t.Logf("log of redis on %s:\n%s", s.Addr(), s.logTail())
+		}
+	})
+	return s
+}
+
+// Addr returns host:port.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// Port returns the port.
+func (s *Server) Port() int { return s.port }
+
+// URL returns the server's address as a redis:// or rediss:// URL.
+func (s *Server) URL() string {
+	scheme, user := "redis", ""
+	if s.tls != nil {
+		scheme = "rediss"
+	}
+	if s.password != "" {
+		user = ":" + s.password + "@"
+	}
+	return scheme + "://" + user + s.Addr()
+}
+
+// TLS returns what a client needs to connect to a server of [StartTLS]: the
+// authority that signed the server's certificate, and a client certificate. It
+// is nil for other servers.
+func (s *Server) TLS() *tls.Config { return s.tls.Clone() }
+
+// PID returns the process id, or 0 while the server is not running.
+func (s *Server) PID() int {
+	if s.proc == nil {
+		return 0
+	}
+	return s.proc.pid
+}
+
+// Kill ends the server at once, as a crash would. Killing a server that is not
+// running does nothing.
+func (s *Server) Kill() {
+	if s.proc == nil {
+		return
+	}
+	s.proc.signal(syscall.SIGKILL)
+	<-s.proc.done
+	s.proc = nil
+}
+
+// Stop ends the server in good order, closing its connections.
+func (s *Server) Stop() {
+	if s.proc == nil {
+		return
+	}
+	s.proc.signal(syscall.SIGCONT)
+	s.proc.signal(syscall.SIGTERM)
+	select {
+	case <-s.proc.done:
+		s.proc = nil
+	case <-time.After(startTimeout):
+		s.Kill()
+	}
+}
+
+// Restart ends the server if it runs, and starts it on the same port. Its data
+// is gone; a cluster node and a sentinel still know who they are.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.Kill()
+	if err := s.launch(); err != nil {
+		t.Fatalf("redistest: restart: %v", err)
+	}
+}
+
+// Pause stops the process where it is: its port accepts connections and nothing
+// is answered until [Server.Resume].
+func (s *Server) Pause(t testing.TB) { s.mustSignal(t, syscall.SIGSTOP) }
+
+// Resume ends a [Server.Pause].
+func (s *Server) Resume(t testing.TB) { s.mustSignal(t, syscall.SIGCONT) }
+
+func (s *Server) mustSignal(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	if s.proc == nil {
+		t.Fatalf("redistest: %v: server %s is not running", sig, s.Addr())
+	}
+	s.proc.signal(sig)
+}
+
+func (s *Server) mustStart(t testing.TB) {
+	t.Helper()
+	if err := s.start(); err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+}
+
+// errPortTaken means that someone else got hold of the port between our look
+// and the server's.
+var errPortTaken = errors.New("port is taken")
+
+// start finds a port and runs the server on it.
+func (s *Server) start() error {
+	var err error
+	for range 20 {
+		if s.port, err = freePort(s.needsBus); err != nil {
+			return err
+		}
+		if err = s.launch(); !errors.Is(err, errPortTaken) {
+			return err
+		}
+	}
+	return err
+}
+
+// launch runs the server on its port and returns when it answers.
+func (s *Server) launch() error {
+	binary, err := findBinary()
+	if err != nil {
+		return err
+	}
+	args := append([]string{s.portFlag, strconv.Itoa(s.port)}, s.args...)
+	if s.conf != "" {
+		args = append([]string{s.conf}, args...)
+	}
+	cmd := exec.Command(binary, args...)
+	if err := s.run(cmd); err != nil {
+		return err
+	}
+	return s.awaitReady()
+}
+
+func (s *Server) run(cmd *exec.Cmd) error {
+	out, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close() // the process has its own copy
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, out, out
+	cmd.Env = append(os.Environ(), s.env...)
+	s.proc, err = startProcess(cmd)
+	return err
+}
+
+// awaitReady returns when this process, and not another one that took the port
+// first, answers.
+func (s *Server) awaitReady() error {
+	proc := s.proc
+	pid := fmt.Sprintf("process_id:%d\r\n", proc.pid)
+	err := poll(startTimeout, 5*time.Millisecond, func() error {
+		select {
+		case <-proc.done:
+			s.proc = nil
+			return stop{s.exitReason()}
+		default:
+		}
+		info, err := s.Do("INFO", "server")
+		if err == nil && !strings.Contains(info, pid) {
+			return errors.New("another server answers on this port")
+		}
+		return err
+	})
+	if err != nil {
+		s.Kill()
+		return fmt.Errorf("redis-server on port %d: %w", s.port, err)
+	}
+	return nil
+}
+
+func (s *Server) exitReason() error {
+	log := s.logTail()
+	if strings.Contains(log, "Address already in use") {
+		return errPortTaken
+	}
+	return fmt.Errorf("ended while starting:\n%s", log)
+}
+
+func (s *Server) logFile() string { return filepath.Join(s.dir, "redis.log") }
+
+// logTail returns the last 4 KB of the server's log.
+func (s *Server) logTail() string {
+	log, err := os.ReadFile(s.logFile())
+	if err != nil {
+		return err.Error()
+	}
+	return string(log[max(0, len(log)-4096):])
+}
+
+func findBinary() (string, error) {
+	if name := os.Getenv(BinaryEnv); name != "" {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return "", fmt.Errorf("%s=%s: %w", BinaryEnv, name, err)
+		}
+		return path, nil
+	}
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return "", errors.New("redis-server not found: apt-get install redis-server, or run make setup")
+	}
+	return path, nil
+}
+
+// freePort returns a port on which nobody listens now.
+func freePort(withBus bool) (int, error) {
+	for range 200 {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		if isFree(port) && (!withBus || isFree(port+busOffset)) {
+			return port, nil
+		}
+	}
+	return 0, errors.New("no free port found")
+}
+
+func isFree(port int) bool {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}

@@ -1,0 +1,120 @@
+package redisstore
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+)
+
+// hostile are parts that a careless codec would confuse with one another or let
+// choose the slot.
+var hostile = []string{
+	"a", "a:b", "b", "b:c", "c", ":", "::", "a:", ":a", "{x}", "{", "}", "{}", "}{", "a}:{b", "%", "%3A", "%25", "~",
+	"~0000000000000000000000000000000000000000", "\r\n", "\x00", "\x00\x00", "\xff\xfe", "é", "e\u0301", " ", "a b", "A",
+	strings.Repeat("x", maxPart), strings.Repeat("x", maxPart+1), strings.Repeat("x", 10_000), strings.Repeat("x", 9_999) + "y",
+	strings.Repeat("{", 60),
+}
+
+func TestKeysAreDistinctAndInTheirSlot(t *testing.T) {
+	s := newKeys(t)
+	seen := map[string][2]string{}
+	for _, subject := range hostile {
+		for _, scope := range append([]string{""}, hostile...) {
+			k := keys{store: s}
+			k.inScope(subject, scope, "sliding/1m")
+			key := k.strings()[0]
+			if was, dup := seen[key]; dup {
+				t.Errorf("%q in %q and %q in %q share the key %s", subject, scope, was[0], was[1], key)
+			}
+			seen[key] = [2]string{subject, scope}
+			checkShape(t, subject, key)
+		}
+	}
+}
+
+// checkShape wants exactly one hash tag, made of the subject alone, plain ASCII
+// and a bounded length.
+func checkShape(t *testing.T, subject, key string) {
+	t.Helper()
+	tag := string(appendPart(nil, subject, true))
+	rest, ok := strings.CutPrefix(key, "stint:{"+tag+"}:")
+	if !ok || strings.ContainsAny(tag+rest, "{}") {
+		t.Errorf("key %q of %q: the hash tag is not the subject", key, subject)
+	}
+	if len(key) > 2*maxPart+64 {
+		t.Errorf("key of %d bytes, want at most %d", len(key), 2*maxPart+64)
+	}
+	for _, c := range []byte(key) {
+		if c <= ' ' || c > '~' {
+			t.Errorf("key %q holds the byte %#x", key, c)
+		}
+	}
+}
+
+func TestReadableKeysStayReadable(t *testing.T) {
+	s := newKeys(t)
+	limit := stint.PerMinute(100)
+	for _, test := range []struct{ subject, scope, want string }{
+		{"user:42", "", "stint:{user:42}:sliding/1m"},
+		{"ip:2001:db8::1", "global", "stint:{ip:2001:db8::1}:global:sliding/1m"},
+		{"user:42", "/api/search", "stint:{user:42}:/api/search:sliding/1m"},
+		{"user:ann@example.org", "GET /x", "stint:{user:ann@example.org}:GET%20/x:sliding/1m"},
+	} {
+		k := keys{store: s}
+		k.ofLimits(test.subject, test.scope, []stint.Limit{limit})
+		if got := k.strings()[0]; got != test.want {
+			t.Errorf("%q in %q: key %s, want %s", test.subject, test.scope, got, test.want)
+		}
+	}
+}
+
+func newKeys(t testing.TB) *Store {
+	t.Helper()
+	s := &Store{prefix: "stint"}
+	s.identities.Store(&map[identity]string{})
+	return s
+}
+
+// unescape is the inverse of appendPart for parts that were not hashed.
+func unescape(part string) (string, bool) {
+	var b strings.Builder
+	for i := 0; i < len(part); i++ {
+		if part[i] != '%' {
+			b.WriteByte(part[i])
+			continue
+		}
+		if i+2 >= len(part) {
+			return "", false
+		}
+		hi, lo := strings.IndexByte(upperHex, part[i+1]), strings.IndexByte(upperHex, part[i+2])
+		if hi < 0 || lo < 0 {
+			return "", false
+		}
+		b.WriteByte(byte(hi<<4 | lo))
+		i += 2
+	}
+	return b.String(), true
+}
+
+func FuzzCodec(f *testing.F) {
+	for _, part := range hostile {
+		f.Add(part, true)
+		f.Add(part, false)
+	}
+	f.Fuzz(func(t *testing.T, part string, colons bool) {
+		got := string(appendPart(nil, part, colons))
+		if len(got) > maxPart || strings.ContainsAny(got, "{}") || !colons && strings.Contains(got, ":") {
+			t.Fatalf("%q became %q", part, got)
+		}
+		if strings.HasPrefix(got, string(hashMark)) {
+			if len(got) != 41 || len(part) <= maxPart/3 {
+				t.Fatalf("%q became the hash %q", part, got)
+			}
+			return
+		}
+		if back, ok := unescape(got); !ok || back != part {
+			t.Fatalf("%q became %q, which reads as %q", part, got, back)
+		}
+	})
+}

@@ -1,0 +1,172 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/redisstore"
+)
+
+// allows makes one decision and wants it allowed.
+func allows(t *testing.T, s stint.Store) {
+	t.Helper()
+	lim, err := stint.New(s, stint.PerMinute(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := lim.Allow(t.Context(), "user:1"); err != nil || !d.Allowed {
+		t.Fatalf("decision %+v, error %v", d, err)
+	}
+}
+
+func TestOpenTLS(t *testing.T) {
+	server := redistest.StartTLS(t)
+	withCA := redisstore.WithClientOption(func(o *rueidis.ClientOption) { o.TLSConfig = server.TLS() })
+	allows(t, open(t, server.URL(), withCA))
+	if _, err := redisstore.Open(t.Context(), server.URL()); err == nil {
+		t.Error("a certificate of an unknown authority was accepted")
+	}
+}
+
+func TestOpenACL(t *testing.T) {
+	server := redistest.Start(t)
+	// All that the store needs, and nothing else.
+	server.CLI(t, "ACL", "SETUSER", "limiter", "on", ">secret", "resetkeys", "~stint:*", "resetchannels", "-@all",
+		"+evalsha", "+eval", "+time", "+get", "+set", "+del", "+getrange", "+setrange", "+pexpire", "+pttl",
+		"+zadd", "+zrem", "+zcard", "+zcount", "+zscore", "+zrange", "+zrangebyscore", "+zincrby",
+		"+zremrangebyscore", "+zremrangebyrank", "+ping", "+hello", "+auth", "+client|setname")
+	as := func(user string) string { return strings.Replace(server.URL(), "redis://", "redis://"+user+"@", 1) }
+	s := open(t, as("limiter:secret"))
+	allows(t, s)
+	exercise(t, s)
+	if _, err := redisstore.Open(t.Context(), as("limiter:wrong")); err == nil {
+		t.Error("a wrong password was accepted")
+	} else if strings.Contains(err.Error(), "wrong@") {
+		t.Errorf("the error tells the password: %v", err)
+	}
+}
+
+// exercise goes through every verb once.
+func exercise(t *testing.T, s stint.Store) {
+	t.Helper()
+	ctx := t.Context()
+	bans := stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Minute}, Forgive: time.Hour}
+	lim, err := stint.New(s, stint.PerSecond(1), stint.Per(1000, time.Hour), stint.TokenBucket(5, 1, time.Second),
+		stint.Limit{Max: 9, Window: time.Minute, Algorithm: stint.Fixed}, stint.AtOnce(2, time.Minute), stint.WithBans(bans))
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	d, err := lim.Take(ctx, stint.Request{Claim: stint.Claim{Subject: "verbs", Cost: 1}, ID: "r1"})
+	must("take", err)
+	_, err = lim.Take(ctx, stint.Request{Claim: stint.Claim{Subject: "verbs", Cost: 1}, ID: "r1"})
+	must("repeat", err)
+	_, err = lim.Allow(ctx, "verbs")
+	must("denial", err)
+	_, err = lim.Heartbeat(ctx, d)
+	must("heartbeat", err)
+	_, err = lim.Settle(ctx, d, 3)
+	must("settle", err)
+	_, err = lim.Release(ctx, d)
+	must("release", err)
+	must("unban", lim.Unban(ctx, "verbs"))
+	must("ban", lim.Ban(ctx, "verbs", time.Minute))
+	must("reset", lim.Reset(ctx, "verbs"))
+	waiter, err := stint.New(s, stint.Per(1, 50*time.Millisecond))
+	must("new", err)
+	for range 2 {
+		_, err = waiter.Wait(ctx, "verbs:wait")
+		must("wait", err)
+	}
+}
+
+func TestOpenMistakes(t *testing.T) {
+	for _, test := range []struct{ url, want string }{
+		{"", "want redis://"},
+		{"localhost:6379", "want redis://"},
+		{"http://localhost", "want redis://"},
+		{"redis://localhost/x", "want redis://"},
+		{"redis://:hunter2@local\x00host", "want redis://"},
+		{"redis://127.0.0.1:1?dial_timeout=1s", "connecting to 127.0.0.1:1"},
+	} {
+		s, err := redisstore.Open(t.Context(), test.url)
+		if err == nil {
+			s.Close()
+			t.Errorf("%q was accepted", test.url)
+			continue
+		}
+		if !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", test.url, err)
+		}
+	}
+}
+
+func TestOwnClientStaysOpen(t *testing.T) {
+	server := redistest.Start(t)
+	c := client(t, server.URL())
+	s, err := redisstore.New(t.Context(), c, redisstore.WithPrefix("mine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	allows(t, s)
+	s.Close()
+	if keys := server.CLI(t, "KEYS", "*"); !strings.Contains(keys, "mine:{user:1}:sliding/1m") {
+		t.Errorf("keys %q, want the prefix mine", keys)
+	}
+	if err := c.Do(t.Context(), c.B().Ping().Build()).Error(); err != nil {
+		t.Errorf("the caller's client was closed: %v", err)
+	}
+}
+
+func TestEvictionIsWarnedOf(t *testing.T) {
+	for policy, want := range map[string]bool{"noeviction": false, "allkeys-lru": true, "volatile-ttl": true} {
+		server := redistest.Start(t, "--maxmemory-policy", policy)
+		var log bytes.Buffer
+		open(t, server.URL(), redisstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		if got := strings.Contains(log.String(), policy); got != want {
+			t.Errorf("%s: warned %v, want %v: %s", policy, got, want, &log)
+		}
+	}
+}
+
+func TestFailuresAreErrors(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, server.URL())
+	lim, err := stint.New(s, stint.PerMinute(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.CLI(t, "CONFIG", "SET", "maxmemory", "1")
+	var failed *stint.StoreError
+	if _, err := lim.Allow(t.Context(), "user:2"); !errors.As(err, &failed) || failed.Op != "take" {
+		t.Errorf("out of memory: error %v", err)
+	}
+	server.CLI(t, "CONFIG", "SET", "maxmemory", "0")
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := lim.Allow(cancelled, "user:2"); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: error %v", err)
+	}
+	server.Kill()
+	if _, err := lim.Allow(t.Context(), "user:2"); !errors.As(err, &failed) {
+		t.Errorf("killed: error %v", err)
+	}
+	if u, _ := url.Parse(server.URL()); u.Host == "" {
+		t.Error("no host in the URL of the server")
+	}
+}

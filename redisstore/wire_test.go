@@ -1,0 +1,111 @@
+package redisstore
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// twoClaims is a request with three limits on two subjects.
+func twoClaims() stint.Request {
+	return stint.Request{
+		Claim: stint.Claim{Subject: "user:1", Limits: []stint.Limit{stint.PerMinute(10), stint.PerHour(100)}, Cost: 1},
+		And:   []stint.Claim{{Subject: "route:/x", Limits: []stint.Limit{stint.PerSecond(5)}, Cost: 1}},
+	}
+}
+
+// reply packs what take.lua would say.
+func reply(call uint64, now int64, flags, decider byte, retry, at int64, states ...int64) string {
+	b := be.AppendUint64(nil, call)
+	b = appendInt(b, now)
+	b = append(b, flags, decider)
+	b = appendInt(b, retry)
+	b = appendInt(b, at)
+	b = append(b, byte(len(states)/3))
+	for _, v := range states {
+		b = appendInt(b, v)
+	}
+	return string(b)
+}
+
+const instant = 1_790_000_000_000_000
+
+func TestDecodeTake(t *testing.T) {
+	r := twoClaims()
+	text := reply(7, instant, 0, 1, 250_000, 0 /* user */, 3, 60_000_000, 0, 4, 3_600_000_000, 0 /* route */, 5, 1_000_000, 250_000)
+	d, err := decodeTake(text, 7, &r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Allowed || d.Key != "route:/x" || d.RetryAfter != 250*time.Millisecond || d.Charge.ID != 0 {
+		t.Errorf("decision %+v", d)
+	}
+	if got := d.Limit(); got != stint.PerSecond(5) {
+		t.Errorf("decided by %v, want 5/1s", got)
+	}
+	if got := d.States()[0]; got.Used != 3 || got.ResetAfter != time.Minute || got.Remaining() != 7 {
+		t.Errorf("first state %+v", got)
+	}
+}
+
+func TestRepliesOfOtherCallsAreRefused(t *testing.T) {
+	good := reply(7, instant, 1, 0, 0, instant, 1, 1, 0, 1, 1, 0, 1, 1, 0)
+	for name, text := range map[string]string{
+		"another call":          reply(8, instant, 1, 0, 0, instant, 1, 1, 0, 1, 1, 0, 1, 1, 0),
+		"another request":       reply(7, instant, 1, 0, 0, instant, 1, 1, 0),
+		"empty":                 "",
+		"short":                 good[:len(good)-1],
+		"long":                  good + "x",
+		"an unknown flag":       reply(7, instant, 9, 0, 0, instant, 1, 1, 0, 1, 1, 0, 1, 1, 0),
+		"banned and allowed":    reply(7, instant, 5, 0, 0, instant, 1, 1, 0, 1, 1, 0, 1, 1, 0),
+		"denied but charged":    reply(7, instant, 0, 0, 5, instant, 1, 1, 0, 1, 1, 0, 1, 1, 0),
+		"an unknown claim":      reply(7, instant, 1, 2, 0, instant, 1, 1, 0, 1, 1, 0, 1, 1, 0),
+		"a negative count":      reply(7, instant, 1, 0, 0, instant, -1, 1, 0, 1, 1, 0, 1, 1, 0),
+		"a duration too long":   reply(7, instant, 1, 0, 0, instant, 1, 1<<54, 0, 1, 1, 0, 1, 1, 0),
+		"a negative retry":      reply(7, instant, 0, 0, -2, 0, 1, 1, 0, 1, 1, 0, 1, 1, 0),
+		"no clock":              reply(7, 0, 1, 0, 0, instant, 1, 1, 0, 1, 1, 0, 1, 1, 0),
+		"text instead of bytes": "OK",
+	} {
+		r := twoClaims()
+		if d, err := decodeTake(text, 7, &r); !errors.Is(err, ErrReply) {
+			t.Errorf("%s: decision %+v, error %v", name, d, err)
+		}
+	}
+	r := twoClaims()
+	if _, err := decodeTake(good, 7, &r); err != nil {
+		t.Errorf("the good reply: %v", err)
+	}
+	if _, err := decodeAmend(reply(7, instant, 1, 0, 0, 0), 7); !errors.Is(err, ErrReply) {
+		t.Errorf("amend: error %v", err)
+	}
+	if err := decodeCommand("OK", 7); !errors.Is(err, ErrReply) {
+		t.Errorf("command: error %v", err)
+	}
+}
+
+func FuzzReply(f *testing.F) {
+	f.Add(reply(7, instant, 1, 0, 0, instant, 1, 1, 0, 1, 1, 0, 1, 1, 0))
+	f.Add(reply(7, instant, 0, 1, -1, 0, 1, 1, 0, 1, 1, 0, 1, 1, -1))
+	f.Add(reply(7, instant, 4, 1, 60_000_000, 0, 1, 1, 0, 1, 1, 0, 1, 1, -1))
+	f.Add("")
+	f.Fuzz(func(t *testing.T, text string) {
+		r := twoClaims()
+		d, err := decodeTake(text, 7, &r)
+		if err != nil {
+			if !errors.Is(err, ErrReply) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if len(d.States()) != 3 || d.RetryAfter < stint.Never || d.Allowed && d.Banned {
+			t.Fatalf("%x became %+v", text, d)
+		}
+		for _, s := range d.States() {
+			if s.Limit == nil || s.Used < 0 || s.ResetAfter < stint.Never || s.RetryAfter < stint.Never {
+				t.Fatalf("%x became %+v", text, s)
+			}
+		}
+	})
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Installs what the tests need where it is missing and we may: redis-server (or
+# the server named by STINT_REDIS_SERVER), and a C compiler for the race detector
+# and the fake clock. Otherwise says what to install, and fails.
+set -euo pipefail
+
+missing=()
+command -v make >/dev/null || missing+=(make)
+command -v cc >/dev/null || missing+=(gcc libc6-dev)
+if [ -n "${STINT_REDIS_SERVER:-}" ]; then
+	if ! command -v "$STINT_REDIS_SERVER" >/dev/null; then
+		echo "setup: STINT_REDIS_SERVER=$STINT_REDIS_SERVER not found: install it, or unset the variable" >&2
+		exit 1
+	fi
+else
+	command -v redis-server >/dev/null || missing+=(redis-server)
+fi
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+give_up() {
+	echo "setup: missing, and $1. Please run:" >&2
+	echo "    apt-get install --no-install-recommends ${missing[*]}" >&2
+	echo "or install the same with your system's package manager." >&2
+	exit 1
+}
+
+command -v apt-get >/dev/null || give_up "this system has no apt-get"
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+	if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
+		give_up "this user may not install packages"
+	fi
+	as_root=(sudo -n)
+fi
+
+# Installing redis-server starts it as a system service. The tests run their own
+# servers, so a policy that forbids to start any is in force meanwhile.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+	trap '"${as_root[@]}" rm -f "$policy"' EXIT
+	printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+	"${as_root[@]}" chmod +x "$policy"
+fi
+
+install_missing() {
+	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -q --no-install-recommends "${missing[@]}"
+}
+
+echo "setup: installing ${missing[*]}"
+# The package lists may be missing or too old to name a file that still exists.
+install_missing || { "${as_root[@]}" apt-get update -q && install_missing; } || give_up "apt-get could not install it"
