@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,38 +39,89 @@ func client(t *testing.T, url string) rueidis.Client {
 	return c
 }
 
-// age lets every key of a server grow older by d, as its TTL would see it: tests
-// move our clock, not that of Redis.
-const age = `
-for _, key in ipairs(redis.call('KEYS', '*')) do
-  local left = redis.call('PTTL', key)
-  if left < 0 then return redis.error_reply('no TTL on ' .. key) end
-  redis.call('PEXPIRE', key, math.min(left - tonumber(ARGV[1]), 1e12))
-end
-return 'OK'`
+// masters calls f for every node that is not a replica.
+func masters(t testing.TB, c rueidis.Client, f func(node rueidis.Client)) {
+	t.Helper()
+	for addr, node := range c.Nodes() {
+		role, err := node.Do(context.Background(), node.B().Role().Build()).ToArray()
+		if err != nil {
+			t.Fatalf("%s: %v", addr, err)
+		}
+		if name, _ := role[0].ToString(); name == "master" {
+			f(node)
+		}
+	}
+}
+
+// ttls returns every key with what is left of its life; −1 is for ever.
+func ttls(t testing.TB, node rueidis.Client) map[string]int64 {
+	t.Helper()
+	ctx := context.Background()
+	keys, err := node.Do(ctx, node.B().Keys().Pattern("*").Build()).AsStrSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ask rueidis.Commands
+	for _, key := range keys {
+		ask = append(ask, node.B().Pttl().Key(key).Build())
+	}
+	left := map[string]int64{}
+	for i, answer := range node.DoMulti(ctx, ask...) {
+		if left[keys[i]], err = answer.AsInt64(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return left
+}
+
+// age lets every key grow older by d: tests move our clock, not that of Redis.
+func age(t testing.TB, node rueidis.Client, d time.Duration) {
+	t.Helper()
+	const most = int64(1e12) // Redis refuses what overflows
+	var set rueidis.Commands
+	for key, left := range ttls(t, node) {
+		set = append(set, node.B().Pexpire().Key(key).Milliseconds(min(left-d.Milliseconds(), most)).Build())
+	}
+	for _, answer := range node.DoMulti(context.Background(), set...) {
+		if err := answer.Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// wantTTLs fails the test if a key has no TTL: nothing of ours may stay for ever.
+func wantTTLs(t *testing.T, c rueidis.Client) {
+	t.Helper()
+	masters(t, c, func(node rueidis.Client) {
+		for key, left := range ttls(t, node) {
+			if left == -1 {
+				t.Errorf("key %q has no TTL", key)
+			}
+		}
+	})
+}
 
 // clocked returns a harness over a store whose clock, and the TTLs with it, the
 // test moves.
-func clocked(t *testing.T, s *redisstore.Store, client rueidis.Client) storetest.Harness {
+func clocked(t *testing.T, s *redisstore.Store, c rueidis.Client) storetest.Harness {
 	clock := storetest.NewClock()
 	s.SetClock(clock.Micros)
-	everywhere := func(args ...string) {
-		t.Helper()
-		for addr, node := range client.Nodes() {
-			err := node.Do(context.Background(), node.B().Arbitrary(args...).Build()).Error()
-			if err != nil && !strings.HasPrefix(err.Error(), "READONLY") {
-				t.Fatalf("%s: %v: %v", addr, args[0], err)
-			}
-		}
-	}
 	clock.OnAdvance(func(d time.Duration) {
-		everywhere("EVAL", age, "0", strconv.FormatInt(d.Milliseconds(), 10))
+		if d/time.Millisecond != 0 {
+			masters(t, c, func(node rueidis.Client) { age(t, node, d) })
+		}
 	})
 	return storetest.Harness{
 		Store: s,
 		Clock: clock,
 		Disturbances: map[string]func(testing.TB){
-			"script flush": func(testing.TB) { everywhere("SCRIPT", "FLUSH") },
+			"script flush": func(t testing.TB) {
+				masters(t, c, func(node rueidis.Client) {
+					if err := node.Do(context.Background(), node.B().ScriptFlush().Build()).Error(); err != nil {
+						t.Fatal(err)
+					}
+				})
+			},
 		},
 	}
 }
@@ -114,26 +164,4 @@ func clusterURL(c *redistest.Cluster) string { return urlOf(c.Addrs()) }
 
 func urlOf(addrs []string) string {
 	return "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
-}
-
-// wantTTLs fails the test if a key has no TTL: nothing of ours may stay for ever.
-func wantTTLs(t *testing.T, c rueidis.Client) {
-	t.Helper()
-	for addr, node := range c.Nodes() {
-		keys, err := node.Do(context.Background(), node.B().Keys().Pattern("*").Build()).AsStrSlice()
-		if err != nil {
-			t.Errorf("%s: %v", addr, err)
-		}
-		for _, key := range keys {
-			left, err := node.Do(context.Background(), node.B().Pttl().Key(key).Build()).AsInt64()
-			if moved, ok := rueidis.IsRedisErr(err); ok {
-				if _, is := moved.IsMoved(); is {
-					continue // a replica lists its master's keys
-				}
-			}
-			if err != nil || left == -1 {
-				t.Errorf("%s: key %q has no TTL (%d, %v)", addr, key, left, err)
-			}
-		}
-	}
 }
