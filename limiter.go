@@ -18,6 +18,7 @@ type Limiter struct {
 	limits  []Limit
 	bans    *BanPolicy
 	maxWait time.Duration
+	sleep   func(context.Context, time.Duration) (late time.Duration, err error)
 }
 
 // Option sets up a limiter. A [Limit] is an option: it adds itself.
@@ -50,7 +51,7 @@ func WithMaxWait(d time.Duration) Option {
 //
 // Every mistake in the options is reported in one [*InvalidError].
 func New(store Store, options ...Option) (*Limiter, error) {
-	l := &Limiter{store: store}
+	l := &Limiter{store: store, sleep: sleep}
 	for _, o := range options {
 		o.apply(l)
 	}
@@ -150,7 +151,7 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 		if err != nil || d.RetryAfter == 0 {
 			return d, err
 		}
-		late, err := sleep(ctx, d.RetryAfter)
+		late, err := l.sleep(ctx, d.RetryAfter)
 		if err != nil {
 			l.giveBack(ctx, d.Charge)
 			return d, err

@@ -34,8 +34,9 @@ func (l Limit) Validate() error {
 		if l.Burst < 0 || l.Burst > MaxUnits {
 			mistake("Burst is %d; want 0 to %d", l.Burst, MaxUnits)
 		} else if l.Max > 0 && l.Window > 0 && !l.bucketFits() {
-			mistake("a bucket of %d refilled at %d per %v cannot be counted exactly; "+
-				"want a capacity times window/gcd(Max, window in µs) of at most %d: choose a rounder rate", l.Capacity(), l.Max, l.Window, MaxUnits)
+			mistake("a bucket of %d refilled at %d per %v cannot be counted exactly; want a rounder rate: "+
+				"capacity × window/gcd(Max, window in µs) of at most %d, and full again within %d days",
+				l.Capacity(), l.Max, l.Window, MaxUnits, MaxBurst*MaxWindow/day)
 		}
 	case Fixed, Concurrency:
 		if l.Burst != 0 {
@@ -68,11 +69,12 @@ func (l *Limit) valid() bool {
 }
 
 // bucketFits reports whether a bucket's level, counted in the smallest unit in
-// which its refill per microsecond is whole, stays within MaxUnits.
+// which its refill per microsecond is whole, stays within MaxUnits, and is full
+// again within the longest span of any limit.
 func (l *Limit) bucketFits() bool {
-	unit, _ := l.BucketScale()
+	unit, rate := l.BucketScale()
 	hi, lo := bits.Mul64(uint64(l.Capacity()), uint64(unit))
-	return hi == 0 && lo <= uint64(MaxUnits)
+	return hi == 0 && lo <= uint64(MaxUnits) && lo/uint64(rate) <= uint64((MaxBurst * MaxWindow).Microseconds())
 }
 
 // BucketScale returns how a bucket counts in integers: one unit of cost weighs

@@ -1,0 +1,171 @@
+package stint_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// texts are limits as people write them, and as they read back.
+var texts = []struct {
+	text string
+	want stint.Limit
+	back string // if not text
+}{
+	{"100/1m", stint.PerMinute(100), ""},
+	{"100/m", stint.PerMinute(100), "100/1m"},
+	{"4/s", stint.PerSecond(4), "4/1s"},
+	{"40/10s", stint.Per(40, 10*time.Second), ""},
+	{"180/60s", stint.PerMinute(180), "180/1m"},
+	{"1000/24h", stint.PerDay(1000), "1000/1d"},
+	{"5/1d12h", stint.Per(5, 36*time.Hour), ""},
+	{"5/36h", stint.Per(5, 36*time.Hour), "5/1d12h"},
+	{"7/1h30m", stint.Per(7, 90*time.Minute), ""},
+	{"7/1m30s", stint.Per(7, 90*time.Second), ""},
+	{"2/1.5ms", stint.Per(2, 1500*time.Microsecond), ""},
+	{"0/1h", stint.PerHour(0), ""},
+	{"9007199254740992/1s", stint.PerSecond(stint.MaxUnits), ""},
+	{"1/366d", stint.Per(1, stint.MaxWindow), ""},
+	{"10/1m burst 2x", stint.PerMinute(10).WithBurst(2), ""},
+	{" 10/1m   burst  2x ", stint.PerMinute(10).WithBurst(2), "10/1m burst 2x"},
+	{"login: 5/15m", stint.Per(5, 15*time.Minute).WithName("login"), ""},
+	{"10/1s burst 25 bucket", stint.TokenBucket(25, 10, time.Second), ""},
+	{"10/1s burst 3x bucket", stint.TokenBucket(30, 10, time.Second), ""},
+	{"20/30s concurrency", stint.AtOnce(20, 30*time.Second), ""},
+	{"100/1m fixed", stint.Limit{Max: 100, Window: time.Minute, Algorithm: stint.Fixed}, ""},
+	{"100/1m sliding", stint.PerMinute(100), "100/1m"},
+}
+
+func TestParseLimit(t *testing.T) {
+	for _, test := range texts {
+		got, err := stint.ParseLimit(test.text)
+		if err != nil || got != test.want {
+			t.Errorf("%q: %+v, %v; want %+v", test.text, got, err, test.want)
+			continue
+		}
+		back := test.back
+		if back == "" {
+			back = test.text
+		}
+		if got.String() != back {
+			t.Errorf("%q reads back as %q, want %q", test.text, got, back)
+		}
+	}
+}
+
+// mistakes are texts that are refused, and what the error must tell.
+var mistakes = []struct{ text, tells string }{
+	{"", "units/window"},
+	{"100", "no window"},
+	{"/1m", "whole number"},
+	{"-1/1m", "Max is -1; want 0 to 9007199254740992"},
+	{"+1/1m", "whole number"},
+	{"1.5/1m", "whole number"},
+	{"1e3/1m", "whole number"},
+	{"NaN/1m", "whole number"},
+	{"9007199254740993/1m", "Max is 9007199254740993"},
+	{"99999999999999999999/1m", "whole number"},
+	{"10/", "duration"},
+	{"10/0s", "Window is 0s"},
+	{"10/-1m", "duration"},
+	{"10/1µs", "Window is 1µs; want 1ms"},
+	{"10/1000001ns", "whole microseconds"},
+	{"10/367d", "366 days"},
+	{"10/9999999999h", "duration"},
+	{"10/1x", "duration"},
+	{"10/1m burst", "without a size"},
+	{"10/1m burst 0x", "at least 1"},
+	{"10/1m burst -2x", "burst"},
+	{"10/1m burst 101x", "at most 100 times"},
+	{"10/1m burst 15", "multiple of Max"},
+	{"10/1m burst 9007199254740992x", "Burst"},
+	{"10/1m burst 2x fixed", "a fixed limit has none"},
+	{"10/1m leaky", "unknown word"},
+	{"10/1m fixed please", "more than a limit"},
+	{": 10/1m", "name before the colon is empty"},
+	{"a b: 10/1m", "Name"},
+	{"a: b: 10/1m", "no window"},
+	{"999983/1d burst 999983 bucket", "rounder rate"},
+	{"1/366d burst 101 bucket", "full again"},
+}
+
+func TestParseLimitMistakes(t *testing.T) {
+	for _, test := range mistakes {
+		l, err := stint.ParseLimit(test.text)
+		if err == nil {
+			t.Errorf("%q was read as %v", test.text, l)
+		} else if !strings.Contains(err.Error(), test.tells) || !strings.HasPrefix(err.Error(), "stint: limit ") {
+			t.Errorf("%q: %v; want it to tell %q", test.text, err, test.tells)
+		}
+	}
+}
+
+func TestAllMistakesAtOnce(t *testing.T) {
+	err := stint.Limit{Max: -1, Window: -1, Burst: -1, Name: "a b"}.Validate()
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, field := range []string{"Max", "Window", "Burst", "Name"} {
+		if !strings.Contains(err.Error(), field) {
+			t.Errorf("%s is not named in: %v", field, err)
+		}
+	}
+}
+
+func TestLimitAsJSON(t *testing.T) {
+	in := map[string]stint.Limit{"api": stint.PerMinute(10).WithBurst(2)}
+	text, err := json.Marshal(in)
+	if err != nil || string(text) != `{"api":"10/1m burst 2x"}` {
+		t.Fatalf("%s, %v", text, err)
+	}
+	var out map[string]stint.Limit
+	if err := json.Unmarshal(text, &out); err != nil || out["api"] != in["api"] {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if err := json.Unmarshal([]byte(`{"api":"10"}`), &out); err == nil {
+		t.Error("a limit without a window was accepted")
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	a := stint.PerMinute(10)
+	for _, test := range []struct {
+		b    stint.Limit
+		same bool
+	}{
+		{stint.PerMinute(20), true},
+		{stint.PerMinute(10).WithBurst(3), true},
+		{stint.PerHour(10), false},
+		{stint.PerMinute(10).WithName("login"), false},
+		{stint.TokenBucket(10, 10, time.Minute), false},
+	} {
+		if a.SameID(&test.b) != test.same || (a.ID() == test.b.ID()) != test.same {
+			t.Errorf("%v and %v: same %v, want %v (%s, %s)", a, test.b, !test.same, test.same, a.ID(), test.b.ID())
+		}
+	}
+}
+
+func FuzzParseLimit(f *testing.F) {
+	for _, test := range texts {
+		f.Add(test.text)
+	}
+	for _, test := range mistakes {
+		f.Add(test.text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := stint.ParseLimit(text)
+		if err != nil {
+			return
+		}
+		if err := l.Validate(); err != nil {
+			t.Fatalf("%q became the invalid %+v: %v", text, l, err)
+		}
+		back, err := stint.ParseLimit(l.String())
+		if err != nil || back != l {
+			t.Fatalf("%q became %+v, which reads back from %q as %+v, %v", text, l, l, back, err)
+		}
+	})
+}

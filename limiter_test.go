@@ -1,0 +1,241 @@
+package stint_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/memorystore"
+)
+
+// newLimiter returns a limiter over a memory store that ends with the test.
+func newLimiter(t *testing.T, options ...stint.Option) *stint.Limiter {
+	t.Helper()
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	lim, err := stint.New(store, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lim
+}
+
+// Golden example 1: five rapid calls under 4 per second; four return at once, the
+// fifth when a place is free.
+func TestWaitInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := newLimiter(t, stint.PerSecond(4))
+		start := time.Now()
+		for i, want := range []time.Duration{0, 0, 0, 0, time.Second, time.Second, time.Second, time.Second, 2 * time.Second} {
+			d, err := lim.Wait(t.Context(), "igdb:api")
+			if err != nil || !d.Allowed {
+				t.Fatalf("call %d: %+v, %v", i, d, err)
+			}
+			if got := time.Since(start); got != want {
+				t.Errorf("call %d returned after %v, want %v", i, got, want)
+			}
+		}
+	})
+}
+
+func TestWaitIsFirstComeFirstServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := newLimiter(t, stint.Per(1, 100*time.Millisecond))
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		for i := range 10 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond) // the order of calling
+				if _, err := lim.Wait(t.Context(), "queue"); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, i)
+			})
+		}
+		wg.Wait()
+		for i := range order {
+			if order[i] != i {
+				t.Fatalf("served in the order %v", order)
+			}
+		}
+	})
+}
+
+func TestCancelledWaitGivesItsPlaceBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := newLimiter(t, stint.PerSecond(1))
+		if _, err := lim.Wait(t.Context(), "api"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(500*time.Millisecond, cancel)
+		if _, err := lim.Wait(ctx, "api"); !errors.Is(err, context.Canceled) {
+			t.Fatalf("error %v, want %v", err, context.Canceled)
+		}
+		start := time.Now()
+		if _, err := lim.Wait(t.Context(), "api"); err != nil {
+			t.Fatal(err)
+		}
+		if got := time.Since(start); got != 500*time.Millisecond {
+			t.Errorf("waited %v for the place given back, want 500ms", got)
+		}
+	})
+}
+
+func TestWaitRefusesWhatCannotBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := newLimiter(t, stint.PerMinute(1), stint.WithMaxWait(30*time.Second))
+		if _, err := lim.Wait(t.Context(), "api"); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		var denied *stint.DeniedError
+		if _, err := lim.Wait(t.Context(), "api"); !errors.As(err, &denied) || denied.RetryAfter != time.Minute {
+			t.Errorf("beyond the longest wait: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := lim.Wait(ctx, "api"); !errors.As(err, &denied) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("beyond the deadline: %v", err)
+		}
+		if _, err := lim.WaitN(t.Context(), "api", 2); !errors.As(err, &denied) || denied.RetryAfter != stint.Never {
+			t.Errorf("beyond the capacity: %v", err)
+		}
+		if got := time.Since(start); got != 0 {
+			t.Errorf("refusing took %v", got)
+		}
+	})
+}
+
+func TestStatsAndPeekChargeNothing(t *testing.T) {
+	lim := newLimiter(t, stint.PerMinute(4), stint.PerHour(100))
+	for range 3 {
+		if _, err := lim.Allow(t.Context(), "igdb:api"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 10 {
+		d, err := lim.Peek(t.Context(), "igdb:api")
+		if err != nil || !d.Allowed || d.Remaining() != 1 {
+			t.Fatalf("peek after three: %+v, %v", d, err)
+		}
+	}
+	stats, err := lim.Stats(t.Context(), "igdb:api")
+	if err != nil || len(stats) != 2 {
+		t.Fatalf("%v, %v", stats, err)
+	}
+	if s := stats[1]; s.Used != 3 || s.Limit.Max != 100 || s.Limit.Window != time.Hour || s.Remaining() != 97 {
+		t.Errorf("the hour's stats are %+v", s)
+	}
+}
+
+func TestDenialAsError(t *testing.T) {
+	lim := newLimiter(t, stint.PerMinute(1))
+	d, _ := lim.Allow(t.Context(), "igdb:api")
+	if err := d.Err(); err != nil {
+		t.Errorf("allowed, but the error is %v", err)
+	}
+	d, _ = lim.Allow(t.Context(), "igdb:api")
+	err := d.Err()
+	var denied *stint.DeniedError
+	if !errors.As(err, &denied) || denied.Key != "igdb:api" || denied.RetryAfter <= 0 || denied.RetryAfter > time.Minute {
+		t.Errorf("denied with %#v", err)
+	}
+	if got, want := err.Error(), "rate limit exceeded for key 'igdb:api'"; got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
+}
+
+func TestNewMistakes(t *testing.T) {
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for _, test := range []struct {
+		store   stint.Store
+		options []stint.Option
+		tells   []string
+	}{
+		{nil, []stint.Option{stint.PerMinute(1)}, []string{"no store"}},
+		{store, nil, []string{"0 limits; want 1 to 16"}},
+		{store, []stint.Option{stint.PerMinute(-1), stint.Per(1, 0)}, []string{"Limits[0]", "Max is -1", "Limits[1]", "Window is 0s"}},
+		{store, []stint.Option{stint.PerMinute(1), stint.PerMinute(2)}, []string{"same name, algorithm and window"}},
+		{store, []stint.Option{stint.PerMinute(1), stint.WithMaxWait(-1)}, []string{"longest wait"}},
+		{store, []stint.Option{stint.PerMinute(1), stint.WithBans(stint.BanPolicy{})}, []string{"After is 0", "Within", "Durations"}},
+	} {
+		_, err := stint.New(test.store, test.options...)
+		var invalid *stint.InvalidError
+		if !errors.As(err, &invalid) {
+			t.Errorf("%v: error %v", test.tells, err)
+			continue
+		}
+		for _, text := range test.tells {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("%q is not told by: %v", text, err)
+			}
+		}
+	}
+}
+
+func TestCallMistakes(t *testing.T) {
+	lim := newLimiter(t, stint.PerMinute(1))
+	ctx := t.Context()
+	calls := map[string]func() error{
+		"no subject":            func() error { _, err := lim.Allow(ctx, ""); return err },
+		"a subject too long":    func() error { _, err := lim.Allow(ctx, strings.Repeat("x", stint.MaxSubject+1)); return err },
+		"a negative cost":       func() error { _, err := lim.AllowN(ctx, "a", -1); return err },
+		"a cost too large":      func() error { _, err := lim.AllowN(ctx, "a", stint.MaxUnits+1); return err },
+		"wait, a negative cost": func() error { _, err := lim.WaitN(ctx, "a", -1); return err },
+		"settling to less":      func() error { _, err := lim.Settle(ctx, stint.Decision{}, -1); return err },
+		"no place to acquire":   func() error { _, err := lim.Acquire(ctx, "a"); return err },
+		"a ban of no length":    func() error { return lim.Ban(ctx, "a", 0) },
+		"a ban of nobody":       func() error { return lim.Ban(ctx, "", time.Minute) },
+		"a reset of nobody":     func() error { return lim.Reset(ctx, "") },
+		"an unknown mode":       func() error { _, err := lim.Take(ctx, request(func(r *stint.Request) { r.Mode = 9 })); return err },
+		"a negative wait":       func() error { _, err := lim.Take(ctx, request(func(r *stint.Request) { r.MaxWait = -1 })); return err },
+		"an id too long": func() error {
+			_, err := lim.Take(ctx, request(func(r *stint.Request) { r.ID = strings.Repeat("x", 1<<17) }))
+			return err
+		},
+		"a bad limit": func() error {
+			_, err := lim.Take(ctx, request(func(r *stint.Request) { r.Limits = []stint.Limit{{Max: -1}} }))
+			return err
+		},
+		"one state, two claims": func() error {
+			_, err := lim.Take(ctx, request(func(r *stint.Request) { r.And = []stint.Claim{r.Claim} }))
+			return err
+		},
+		"too many claims": func() error {
+			_, err := lim.Take(ctx, request(func(r *stint.Request) { r.And = make([]stint.Claim, 99) }))
+			return err
+		},
+		"booking a concurrency": func() error {
+			_, err := lim.WaitFor(ctx, request(func(r *stint.Request) { r.Limits = []stint.Limit{stint.AtOnce(1, time.Second)} }))
+			return err
+		},
+	}
+	for name, call := range calls {
+		var invalid *stint.InvalidError
+		if err := call(); !errors.As(err, &invalid) {
+			t.Errorf("%s: error %v, want an InvalidError", name, err)
+		}
+	}
+}
+
+func request(change func(*stint.Request)) stint.Request {
+	r := stint.Request{Claim: stint.Claim{Subject: "a", Cost: 1}}
+	change(&r)
+	return r
+}
