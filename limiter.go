@@ -30,8 +30,9 @@ func (f optionFunc) apply(l *Limiter) { f(l) }
 
 func (l Limit) apply(lim *Limiter) { lim.limits = append(lim.limits, l) }
 
-// WithBans bans subjects that keep being denied. Without it nobody is banned but
-// by [Limiter.Ban].
+// WithBans makes the limiter obey bans, and ban subjects that keep being denied.
+// Without it bans are off and cost nothing. WithBans(BanPolicy{}) is for bans made by
+// hand, with [Limiter.Ban], alone.
 func WithBans(policy BanPolicy) Option {
 	return optionFunc(func(l *Limiter) {
 		policy.Durations = slices.Clone(policy.Durations)
@@ -285,8 +286,12 @@ func (l *Limiter) Reset(ctx context.Context, subject string) error {
 	return l.command(ctx, Command{Kind: Reset, Subject: subject, Limits: l.limits})
 }
 
-// Ban denies the subject everything for a time.
+// Ban denies the subject everything for a time, in every limiter over the store
+// that was made [WithBans].
 func (l *Limiter) Ban(ctx context.Context, subject string, d time.Duration) error {
+	if l.bans == nil {
+		return &InvalidError{errors.New("the limiter does not obey bans; make it with WithBans")}
+	}
 	if !inWindow(d) {
 		return &InvalidError{fmt.Errorf("the ban is %v; want whole microseconds from %v to %d days", d, MinWindow, MaxBan/day)}
 	}

@@ -173,7 +173,7 @@ func TestNewMistakes(t *testing.T) {
 		{store, []stint.Option{stint.PerMinute(-1), stint.Per(1, 0)}, []string{"Limits[0]", "Max is -1", "Limits[1]", "Window is 0s"}},
 		{store, []stint.Option{stint.PerMinute(1), stint.PerMinute(2)}, []string{"same name, algorithm and window"}},
 		{store, []stint.Option{stint.PerMinute(1), stint.WithMaxWait(-1)}, []string{"longest wait"}},
-		{store, []stint.Option{stint.PerMinute(1), stint.WithBans(stint.BanPolicy{})}, []string{"After is 0", "Within", "Durations"}},
+		{store, []stint.Option{stint.PerMinute(1), stint.WithBans(stint.BanPolicy{After: 126})}, []string{"After is 126", "Within", "Durations"}},
 	} {
 		_, err := stint.New(test.store, test.options...)
 		var invalid *stint.InvalidError
@@ -190,7 +190,8 @@ func TestNewMistakes(t *testing.T) {
 }
 
 func TestCallMistakes(t *testing.T) {
-	lim := newLimiter(t, stint.PerMinute(1))
+	lim := newLimiter(t, stint.PerMinute(1), stint.WithBans(stint.BanPolicy{}))
+	banless := newLimiter(t, stint.PerMinute(1))
 	ctx := t.Context()
 	calls := map[string]func() error{
 		"no subject":            func() error { _, err := lim.Allow(ctx, ""); return err },
@@ -202,6 +203,7 @@ func TestCallMistakes(t *testing.T) {
 		"no place to acquire":   func() error { _, err := lim.Acquire(ctx, "a"); return err },
 		"a ban of no length":    func() error { return lim.Ban(ctx, "a", 0) },
 		"a ban of nobody":       func() error { return lim.Ban(ctx, "", time.Minute) },
+		"a ban nobody obeys":    func() error { return banless.Ban(ctx, "a", time.Minute) },
 		"a reset of nobody":     func() error { return lim.Reset(ctx, "") },
 		"an unknown mode":       func() error { _, err := lim.Take(ctx, request(func(r *stint.Request) { r.Mode = 9 })); return err },
 		"a negative wait":       func() error { _, err := lim.Take(ctx, request(func(r *stint.Request) { r.MaxWait = -1 })); return err },

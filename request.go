@@ -50,8 +50,8 @@ type Request struct {
 	Mode Mode
 	// MaxWait bounds how far ahead Reserve may book; zero means no bound.
 	MaxWait time.Duration
-	// Bans says when repeated denials ban a subject; nil means never. Bans that
-	// are in force are obeyed regardless.
+	// Bans makes the request obey bans, and says when repeated denials lead to one;
+	// nil means that bans are not even looked for.
 	Bans *BanPolicy
 }
 
@@ -76,9 +76,11 @@ const (
 	MaxBan = MaxWindow
 )
 
-// BanPolicy bans a subject that keeps being denied.
+// BanPolicy bans a subject that keeps being denied. The zero policy obeys bans made
+// by hand and makes none itself.
 type BanPolicy struct {
 	// After is the number of denials within Within that leads to a ban, 1 to [Resolution].
+	// Zero means that none do; then all else is zero too.
 	After  int
 	Within time.Duration
 	// Durations are those of the first ban, the second and so on; the last one
@@ -93,6 +95,9 @@ type BanPolicy struct {
 func (b *BanPolicy) Validate() error {
 	var errs []error
 	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf("bans: "+format, args...)) }
+	if b.After == 0 && b.Within == 0 && len(b.Durations) == 0 && b.Forgive == 0 {
+		return nil
+	}
 	if b.After < 1 || b.After > Resolution {
 		mistake("After is %d; want 1 to %d", b.After, Resolution)
 	}

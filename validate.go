@@ -74,7 +74,7 @@ func (l *Limit) valid() bool {
 func (l *Limit) bucketFits() bool {
 	unit, rate := l.BucketScale()
 	hi, lo := bits.Mul64(uint64(l.Capacity()), uint64(unit))
-	return hi == 0 && lo <= uint64(MaxUnits) && lo/uint64(rate) <= uint64((MaxBurst * MaxWindow).Microseconds())
+	return hi == 0 && lo <= uint64(MaxUnits) && lo/uint64(rate) <= uint64((MaxBurst*MaxWindow).Microseconds())
 }
 
 // BucketScale returns how a bucket counts in integers: one unit of cost weighs

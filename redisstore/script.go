@@ -20,30 +20,18 @@ type script struct {
 	source, sha string
 }
 
-// The files of every script, in order: what a common decision needs, then what
-// is made on first use, inside a function of its own. See lua/prelude.lua.
-var (
-	common  = []string{"prelude", "log", "limit"}
-	onUse   = []string{"shared", "bookings", "log_whole", "bucket", "concurrency", "verbs", "ban", "ids"}
-	onUseIn = [2]string{"local made\nfunction rest()\nif made then return made end\nlocal R = {}\nmade = R\n", "return R\nend\n"}
-)
+// The files that every script has before its own. See lua/prelude.lua.
+var shared = []string{"prelude", "shared", "bookings", "log", "bucket", "concurrency", "limit", "ban", "ids", "close"}
 
 func joinScript(verb string) *script {
 	var b strings.Builder
-	add := func(names ...string) {
-		for _, name := range names {
-			text, err := sources.ReadFile("lua/" + name + ".lua")
-			if err != nil {
-				panic(err) // an embedded file is missing: the build is broken
-			}
-			b.Write(text)
+	for _, name := range append(shared[:len(shared):len(shared)], verb) {
+		text, err := sources.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // an embedded file is missing: the build is broken
 		}
+		b.Write(text)
 	}
-	add(common...)
-	b.WriteString(onUseIn[0])
-	add(onUse...)
-	b.WriteString(onUseIn[1])
-	add(verb)
 	source := b.String()
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // see above
 	return &script{source: source, sha: hex.EncodeToString(sum[:])}

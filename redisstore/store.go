@@ -78,12 +78,13 @@ func (s *Store) takeOne(ctx context.Context, r *stint.Request, call uint64) (sti
 	claims := 1 + len(r.And)
 	for i := range claims {
 		c := claimAt(r, i)
-		k.ofSubject(c.Subject, "ban")
 		k.ofLimits(c.Subject, c.Scope, c.Limits)
 	}
 	if r.Bans != nil {
-		for i := range claims {
-			k.ofSubject(claimAt(r, i).Subject, "strikes")
+		for _, what := range [...]string{"ban", "strikes"} {
+			for i := range claims {
+				k.ofSubject(claimAt(r, i).Subject, what)
+			}
 		}
 	}
 	if r.ID != "" {

@@ -40,8 +40,6 @@ func appendClaim(b []byte, c *stint.Claim) []byte {
 	return b
 }
 
-func claimSize(c *stint.Claim) int { return 9 + 33*len(c.Limits) }
-
 // takeArgs packs a request for take.lua.
 func takeArgs(r *stint.Request, call uint64, clock int64) []string {
 	life := r.IDLife
@@ -51,25 +49,36 @@ func takeArgs(r *stint.Request, call uint64, clock int64) []string {
 			life = min(life, r.Limits[i].Window)
 		}
 	}
-	b := make([]byte, 0, 64+128)
+	size := 64 + claimsSize(&r.Claim, r.And)
+	var bans stint.BanPolicy
+	var bansOn byte
+	if r.Bans != nil {
+		bans, bansOn = *r.Bans, 1
+		size += 8 * len(bans.Durations)
+	}
+	b := make([]byte, 0, size)
 	b = be.AppendUint64(b, call)
 	b = appendInt(b, clock)
 	b = append(b, byte(r.Mode))
 	b = appendTime(b, roundUp(r.MaxWait))
 	b = appendTime(b, life)
-	b = append(b, byte(1+len(r.And)))
-	if bans := r.Bans; bans == nil {
-		b = append(b, make([]byte, 18)...)
-	} else {
-		b = append(b, byte(bans.After))
-		b = appendTime(b, bans.Within)
-		b = appendTime(b, bans.Forgive)
-		b = append(b, byte(len(bans.Durations)))
-		for _, d := range bans.Durations {
-			b = appendTime(b, d)
-		}
+	b = append(b, bansOn, byte(bans.After))
+	b = appendTime(b, bans.Within)
+	b = appendTime(b, bans.Forgive)
+	b = append(b, byte(len(bans.Durations)))
+	b = appendClaims(b, &r.Claim, r.And)
+	for _, d := range bans.Durations {
+		b = appendTime(b, d)
 	}
-	return append([]string{rueidis.BinaryString(b), r.ID}, claimArgs(&r.Claim, r.And)...)
+	return withID(b, r.ID)
+}
+
+// withID adds a request id, if there is one, to the packed arguments.
+func withID(packed []byte, id string) []string {
+	if id == "" {
+		return []string{rueidis.BinaryString(packed)}
+	}
+	return []string{rueidis.BinaryString(packed), id}
 }
 
 // roundUp makes a duration whole microseconds, so that a tiny longest wait does
@@ -78,26 +87,34 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + time.Microsecond - 1).Truncate(time.Microsecond)
 }
 
-func claimArgs(first *stint.Claim, and []stint.Claim) []string {
-	args := make([]string, 1+len(and))
-	args[0] = rueidis.BinaryString(appendClaim(make([]byte, 0, claimSize(first)), first))
+// appendClaims packs the number of claims and their specs.
+func appendClaims(b []byte, first *stint.Claim, and []stint.Claim) []byte {
+	b = append(b, byte(1+len(and)))
+	b = appendClaim(b, first)
 	for i := range and {
-		args[1+i] = rueidis.BinaryString(appendClaim(make([]byte, 0, claimSize(&and[i])), &and[i]))
+		b = appendClaim(b, &and[i])
 	}
-	return args
+	return b
+}
+
+func claimsSize(first *stint.Claim, and []stint.Claim) int {
+	size := 9 + 33*len(first.Limits)
+	for i := range and {
+		size += 9 + 33*len(and[i].Limits)
+	}
+	return size
 }
 
 // amendArgs packs an amendment for amend.lua.
 func amendArgs(c *stint.Charge, a stint.Amendment, call uint64, clock int64) []string {
-	b := make([]byte, 0, 48)
+	b := make([]byte, 0, 48+claimsSize(&c.Claim, c.And))
 	b = be.AppendUint64(b, call)
 	b = appendInt(b, clock)
 	b = append(b, byte(a.Kind))
 	b = appendInt(b, a.Cost)
 	b = be.AppendUint64(b, c.ID)
 	b = appendInt(b, c.At)
-	b = append(b, byte(1+len(c.And)))
-	return append([]string{rueidis.BinaryString(b), c.RequestID}, claimArgs(&c.Claim, c.And)...)
+	return withID(appendClaims(b, &c.Claim, c.And), c.RequestID)
 }
 
 // commandArgs packs a command for command.lua.

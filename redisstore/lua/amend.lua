@@ -3,18 +3,22 @@
 -- KEYS     per claim: its settled charges, then one key per limit;
 --          with a request id: the ids of the first claim
 -- ARGV[1]  call id (8 bytes), clock (0: the server's), kind, true cost, charge id
---          (8 bytes), time of the charge, claims
--- ARGV[2]  request id, empty for none
--- ARGV[3…] per claim: its spec (limit.lua)
+--          (8 bytes), time of the charge, claims; per claim its spec (limit.lua)
+-- ARGV[2]  request id, if there is one
 -- Reply    call id, 1 if anything changed, else 0
 
 local SETTLE, EXTEND = 0, 1               -- stint.AmendmentKind; else Release
 local SETTLED = 1000                      -- stint.MaxSettled
 
 local R = rest()
+local call, try, pack, unpack_at = redis.call, redis.pcall, struct.pack, struct.unpack
 local ceil, max = math.ceil, math.max
-local call_id, clock, kind, cost, id, at, claims = unpack_at('>c8i8Bi8c8i8B', ARGV[1])
-R.read_clock(clock)
+local call_id, clock, kind, cost, id, at, claims, pos = unpack_at('>c8i8Bi8c8i8B', ARGV[1])
+now = clock
+if clock == 0 then
+  local t = call('TIME')
+  now = t[1] * 1000000 + t[2]
+end
 
 -- settled says whether the charge is known to be settled, or too old to tell.
 local function settled(key)
@@ -37,26 +41,26 @@ end
 -- horizon is how long after its time a charge can still be settled.
 local function horizon(l)
   if l.rate then return l.rate > 0 and ceil(l.cap * l.unit / l.rate) or 0 end
-  return l.window or l.span + l.slice
+  return l.span and l.span + l.slice or l.window
 end
 
 -- amend_limit applies the amendment to one limit and reports whether it did.
 local function amend_limit(l)
-  if kind == SETTLE then return R.settle(l, at, cost - l.cost, id) end
-  if l.of ~= R.holders then return false end
+  if kind == SETTLE then return l.of.settle(l, at, cost - l.cost, id) end
+  if not l.places then return false end
   if kind == EXTEND then return l.of.extend(l, id) end
   return l.of.release(l, id)
 end
 
 local changed, keys = 0, 0
 for c = 1, claims do
-  local spec = ARGV[c + 2]
-  local charged, n = unpack_at('>i8B', spec)
+  local charged, n
+  charged, n, pos = unpack_at('>i8B', ARGV[1], pos)
   local key = KEYS[keys + 1]
   if charged > 0 and not (kind == SETTLE and settled(key)) then
     local applied, life = false, 0
     for i = 1, n do
-      local l = open_limit(spec, i, KEYS[keys + 1 + i], charged)
+      local l = R.open_limit(ARGV[1], pos + (i - 1) * 33, KEYS[keys + 1 + i], charged)
       life = max(life, horizon(l))
       if amend_limit(l) then applied = true end
     end
@@ -65,7 +69,7 @@ for c = 1, claims do
       if kind == SETTLE then remember(key, life) end
     end
   end
-  keys = keys + 1 + n
+  keys, pos = keys + 1 + n, pos + n * 33
 end
 if changed == 1 and kind == SETTLE and cost == 0 and KEYS[keys + 1] then
   try('ZREM', KEYS[keys + 1], ARGV[2])

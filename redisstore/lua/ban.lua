@@ -8,12 +8,12 @@ local BAN_FORMAT = '>BI7I7I7B'
 -- or lost its TTL, heals.
 function R.ban_open(key, s)
   if not s then return end
-  if type(s) == 'table' or #s ~= 23 or s:byte() ~= 78 then return R.discard(key) end
+  if type(s) == 'table' or #s ~= 23 or s:byte() ~= 78 then return discard(key) end
   local _, til, at, forgive, level = unpack_at(BAN_FORMAT, s)
   local ban = { til = til, forgive = forgive, level = level }
-  if now < at then ban.til, ban.moved = max(0, til - (at - now)), true end
-  if now - ban.til >= forgive then return R.discard(key) end
-  if call('PTTL', key) == -1 then ban.moved = true end
+  if now < at then ban.til, ban.changed = max(0, til - (at - now)), true end
+  if now - ban.til >= forgive then return discard(key) end
+  if call('PTTL', key) == -1 then ban.changed = true end
   return ban
 end
 
@@ -22,14 +22,35 @@ function R.ban_save(key, ban)
   call('SET', key, s, 'PX', ttl(max(ban.til - now, 0) + ban.forgive))
 end
 
+-- bans_open reads the bans of all claims, whose keys come after the limits', and
+-- returns them with the first claim whose subject is banned.
+function R.bans_open(limits, claims)
+  local bans, banned = {}, nil
+  for c = 1, claims do
+    local key = KEYS[limits + c]
+    bans[c] = R.ban_open(key, try('GET', key)) or false
+    if bans[c] and bans[c].til > now and not banned then banned = c end
+  end
+  return bans, banned
+end
+
+-- bans_heal writes the records that changed, of the claims that cost something.
+function R.bans_heal(bans, count, limits)
+  for _, l in ipairs(limits) do
+    local c, cost = l.claim or l[1], l.cost or l[4]
+    if bans[c] and bans[c].changed and cost > 0 then
+      R.ban_save(KEYS[count + c], bans[c])
+      bans[c].changed = false
+    end
+  end
+end
+
 -- strike counts a denial in a log of its own, and returns the ban that it led to,
 -- if any.
 function R.strike(key, ban, policy)
-  local l = log_open(key, 1, policy.after, policy.within, 1)
-  if R.used(l) + 1 < policy.after then
-    log_charge(l)
-    return
-  end
+  local l = { key = key, cost = 1, cap = policy.after, window = policy.within, times = 1 }
+  W.open(l)
+  if W.used(l) + 1 < policy.after then return W.charge(l) end
   call('DEL', key)
   local level = 1
   if ban and now - ban.til < policy.forgive then level = min(ban.level + 1, 255) end
@@ -37,6 +58,6 @@ function R.strike(key, ban, policy)
     til = now + policy.durations[min(level, #policy.durations)],
     forgive = policy.forgive,
     level = level,
-    moved = true,
+    changed = true,
   }
 end

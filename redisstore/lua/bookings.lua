@@ -41,7 +41,6 @@ function B.settle(l, t, delta)
   for i = 1, #l.booked_at do
     if l.booked_at[i] == t then
       local n = l.booked_n[i] + delta
-      if n > UNITS then return false end
       if n > 0 then
         l.booked_n[i] = n
       else

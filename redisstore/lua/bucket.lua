@@ -8,26 +8,33 @@ local BUCKET = 66
 local BUCKET_HEAD, BUCKET_FORMAT = 24, '>BI2I7I7I7'
 
 local M = {}
-R.bucket = M
 
 local function leak(used, rate, micros)
   if micros >= ceil(used / rate) then return 0 end
   return used - micros * rate
 end
 
-function M.open(l)
-  l.level, l.booked_at, l.booked_n = 0, {}, {}
-  if l.cap == 0 then return end
+-- decode reads the stored state, brought back if the clock stepped back, and returns
+-- level, last and unit; nil if there is no state.
+local function decode_bucket(l)
   local s = try('GET', l.key)
   if not s then return end
-  if type(s) == 'table' or #s < BUCKET_HEAD or s:byte() ~= BUCKET then return R.discard(l.key) end
+  if type(s) == 'table' or #s < BUCKET_HEAD or s:byte() ~= BUCKET then return discard(l.key) end
   local _, booked, level, last, unit = unpack_at(BUCKET_FORMAT, s)
-  if #s ~= BUCKET_HEAD + booked * B.SIZE or unit == 0 then return R.discard(l.key) end
+  if #s ~= BUCKET_HEAD + booked * B.SIZE or unit == 0 then return discard(l.key) end
   B.decode(l, s, BUCKET_HEAD + 1, booked)
   if now < last then
     B.shift(l, last - now)
-    last, l.heal = now, true
+    last, l.stepped = now, true
   end
+  return level, last, unit
+end
+
+function M.open(l)
+  l.level, l.booked_at, l.booked_n = 0, {}, {}
+  if l.cap == 0 then return end
+  local level, last, unit = decode_bucket(l)
+  if not level then return end
   if unit ~= l.unit then
     level = min(ceil(level / unit), floor(UNITS / l.unit)) * l.unit
   end
@@ -88,10 +95,17 @@ function M.earliest(l, from, cost)
 end
 
 function M.save(l)
-  l.heal = nil
+  l.stepped = false
   local s = pack(BUCKET_FORMAT, BUCKET, #l.booked_at, l.level, now, l.unit) .. B.encode(l)
   local refill = ceil(l.cap * l.unit / l.rate)
   call('SET', l.key, s, 'PX', max(ceil(2 * refill / 1000), ttl(M.reset(l))))
+end
+
+-- heal writes the state as it was, but brought back.
+function M.heal(l)
+  local level, last, unit = decode_bucket(l)
+  local s = pack(BUCKET_FORMAT, BUCKET, #l.booked_at, level, last, unit) .. B.encode(l)
+  call('SET', l.key, s, 'KEEPTTL')
 end
 
 function M.charge(l)
@@ -107,7 +121,7 @@ end
 function M.settle(l, t, delta)
   if l.cap == 0 then return false end
   if t > now then
-    if not B.settle(l, t, delta) then return false end
+    if l.level + (B.units(l) + delta) * l.unit > UNITS or not B.settle(l, t, delta) then return false end
   elseif leak(l.cost * l.unit, l.rate, now - t) == 0 then
     return false
   elseif delta < 0 then

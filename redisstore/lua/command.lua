@@ -5,10 +5,15 @@
 -- Reply    call id
 
 local R = rest()
+local call, pack, unpack_at = redis.call, struct.pack, struct.unpack
 local id, clock, kind, length = unpack_at('>c8i8Bi8', ARGV[1])
-R.read_clock(clock)
+now = clock
+if clock == 0 then
+  local t = call('TIME')
+  now = t[1] * 1000000 + t[2]
+end
 if kind == 1 then -- stint.Ban; else Reset or Unban
-  local ban = R.ban_open(KEYS[1], try('GET', KEYS[1])) or { forgive = 0, level = 0 }
+  local ban = R.ban_open(KEYS[1], redis.pcall('GET', KEYS[1])) or { forgive = 0, level = 0 }
   ban.til = now + length
   R.ban_save(KEYS[1], ban)
 else

@@ -2,19 +2,22 @@
 -- docs/rules.md.
 
 local H = {}
-R.holders = H
 
 function H.open(l)
-  local ahead = try('ZRANGEBYSCORE', l.key, now + l.window + 1, '+inf')
   l.held = 0
-  if ahead.err then return R.discard(l.key) end
-  if not looking then
-    for _, id in ipairs(ahead) do -- the clock has stepped back
-      call('ZADD', l.key, now + l.window, id)
-    end
-    call('ZREMRANGEBYSCORE', l.key, '-inf', now)
-  end
+  local ahead = try('ZCOUNT', l.key, now + l.window + 1, '+inf')
+  if type(ahead) == 'table' then return discard(l.key) end
   l.held = call('ZCOUNT', l.key, now + 1, '+inf')
+  l.stepped = ahead > 0
+end
+
+-- heal takes the time that the clock stepped back from those who would hold for
+-- longer than a window.
+function H.heal(l)
+  for _, id in ipairs(call('ZRANGEBYSCORE', l.key, now + l.window + 1, '+inf')) do
+    call('ZADD', l.key, now + l.window, id)
+  end
+  l.stepped = false
 end
 
 -- expiry is when the nth of the living holders to go loses its place.
@@ -37,21 +40,33 @@ function H.earliest(l, from, cost)
   return max(from, expiry(l, leave))
 end
 
--- charge gives the holder a place, or renews it.
-function H.charge(l, id)
+-- hold gives the holder a place from now on.
+local function hold(l, id)
+  H.heal(l)
+  call('ZREMRANGEBYSCORE', l.key, '-inf', now)
   call('ZADD', l.key, now + l.window, id)
   call('PEXPIRE', l.key, ttl(l.window))
+end
+
+function H.charge(l, id)
+  hold(l, id)
   l.held = l.held + 1
 end
 
+-- extend renews the place of a holder that has not lost it.
 function H.extend(l, id)
-  if not call('ZSCORE', l.key, id) then return false end
-  H.charge(l, id)
+  local held = call('ZSCORE', l.key, id)
+  if not held or tonumber(held) <= now then return false end
+  hold(l, id)
   return true
 end
 
 function H.release(l, id)
-  return call('ZREM', l.key, id) == 1
+  local held = call('ZSCORE', l.key, id)
+  if not held or tonumber(held) <= now then return false end
+  H.heal(l)
+  call('ZREM', l.key, id)
+  return true
 end
 
 -- settle gives the place back if the true cost is nothing.

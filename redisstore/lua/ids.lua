@@ -7,7 +7,7 @@ local IDS = 1000          -- stint.MaxIDs
 function R.id_open(key, id, life)
   local score = try('ZSCORE', key, id)
   if not score then return end
-  if type(score) == 'table' then return R.discard(key) end
+  if type(score) == 'table' then return discard(key) end
   score = tonumber(score)
   local repeats = score % 16
   if score - repeats > now - life then return score - repeats, repeats end

@@ -1,145 +1,266 @@
--- sliding and fixed: a log of (stamp, units), see docs/rules.md.
+-- sliding and fixed: a log of (stamp, units), see docs/rules.md. Here it is read and
+-- written as a whole, in the lists l.at and l.n. take.lua reads and writes its ends
+-- only, where they tell enough: without bookings, settlements, clocks that stepped
+-- back or limits that changed.
 --
 -- The state is one string: a head, the newest entries (back, up to 8), the oldest
--- (front, up to 8, right-aligned), then a ring of blocks of 8 entries between
--- them, then bookings. A decision as a rule reads and writes the head and the two
--- ends only, however long the log: a block is read when the front is used up and
--- written when the back is full. What needs more is in log_whole.lua.
+-- (front, up to 8, right-aligned), then a ring of blocks of 8 entries between them,
+-- then bookings:
 --
 --   head   'L', bytes per count, keep, entries in front, in back, first block,
 --          blocks, block slots (1 byte each), bookings (2), last, kept, sum (7 each)
 --   entry  stamp (7 bytes), units (bytes per count)
---
--- For speed, arguments of commands are strings where they can be (Redis formats
--- numbers as floats), and l is made in one go, with no more than 16 fields.
 
 local HEAD, HEAD_FORMAT = 31, '>BBBBBBBBI2I7I7I7'
+local RESOLUTION = 125    -- stint.Resolution
+local ENTRIES = 250       -- the most that mixed limits can leave behind
 
--- log_open reads the ends of the log under key, drops what has left the window and
--- returns the limit l: what it says, how many entries its front and back hold, its
--- ring, the sum of its units, and s, the ends as read (nil if there is no log).
--- After moving, l.moved says where front and back are instead.
--- A fixed window is a log with one slice per window and no span.
-local function log_open(key, cost, cap, window, times, fixed)
-  local span, slice, width, upto = times * window, 0, 1, '158'
-  if cap > 125 then -- stint.Resolution
-    slice = math.ceil(span / 125)
-    if cap < 4294967296 then width, upto = 4, '206' else width, upto = 7, '254' end
-  end
-  if fixed then span, slice = 0, window end
-  local s = try('GETRANGE', key, '0', upto)
-  local sum, nf, nb, first, blocks, slots, moved, odd = 0, 0, 0, 0, 0, 0, nil, false
-  if s ~= '' then
-    if type(s) == 'table' or #s < HEAD or s:byte() ~= 76 then
-      rest().discard(key)
-      s = ''
-    else
-      local size, _, stored, keep, booked, last, kept = 7 + width
-      _, stored, keep, nf, nb, first, blocks, slots, booked, last, kept, sum = unpack_at(HEAD_FORMAT, s)
-      odd = stored ~= width or booked > 0 or now < last or nf > 8 or nb > 8 or blocks > slots
-        or (times < keep and now - kept <= keep * window)
-        or #s < HEAD + (nf > 0 and 16 or nb) * size
-      local format, cut = width == 1 and '>I7I1' or width == 4 and '>I7I4' or '>I7I7', now - span
-      local front, at = s, HEAD + (16 - nf) * size + 1
-      while not odd do
-        if nf > 0 then
-          local e, n = unpack_at(format, front, at)
-          if e > cut then break end
-          nf, at, sum = nf - 1, at + size, sum - n
-          if moved then moved.at = at end
-        elseif blocks > 0 then
-          local from = HEAD + (16 + first * 8) * size
-          front, at = call('GETRANGE', key, from, from + 8 * size - 1), 1
-          moved = { front = front, at = at, back_at = HEAD + 1 }
-          odd = #front < 8 * size
-          nf, first, blocks = 8, (first + 1) % slots, blocks - 1
-        elseif nb > 1 then
-          front, at = s, HEAD + 1
-          moved = { front = front, at = at, back_at = HEAD + 1 + (nb - 1) * size }
-          nf, nb = nb - 1, 1
-        elseif nb == 1 and unpack_at(format, s, moved and moved.back_at or HEAD + 1) > cut then
-          break
-        else
-          s, sum, nb, first, slots, moved = '', 0, 0, 0, 0, nil
-          break
-        end
-      end
-    end
-  end
-  local l = {
-    key = key, cost = cost, cap = cap, times = times, claim = 0, retry = 0,
-    span = span, slice = slice, width = width, s = s,
-    sum = sum, nf = nf, nb = nb, first = first, blocks = blocks, slots = slots,
-  }
-  if moved then l.moved = moved end
-  if odd then rest().log.load(l) end
-  return l
+local W = {}
+
+-- stamp is the instant from which a charge at t counts for a span.
+local function stamp(l, t)
+  if l.slice == 0 then return t end
+  return t - t % l.slice + l.slice
 end
 
--- log_earliest is the first instant from t on at which cost more fit, −1 for never.
-local function log_earliest(l, t, cost)
-  local cap, left = l.cap, l.sum
-  if cap == 0 or cost > cap then return -1 end
-  if not l.at then
-    local room = cap - cost
-    if left <= room then return t end
-    local span, width, nf, front, at = l.span, l.width, l.nf, l.s, nil
-    if l.moved then front, at = l.moved.front, l.moved.at else at = HEAD + (16 - nf) * (7 + width) + 1 end
-    local format = width == 1 and '>I7I1' or width == 4 and '>I7I4' or '>I7I7'
-    for i = 0, nf - 1 do
-      local e, n = unpack_at(format, front, at + i * (7 + width))
-      if e > t - span then
-        if left <= room then return t end
-        t = e + span
-      end
-      left = left - n
-    end
-    if left <= room then return t end
-    rest().log.load(l)
-  end
-  return rest().log.earliest(l, t, cost)
+-- reach is how long after its stamp an entry is kept.
+local function reach(l)
+  return l.keep * l.span / l.times
 end
 
--- log_charge adds the cost at now.
-local function log_charge(l)
-  if l.at then return rest().log.charge(l) end
-  local width, nb, slice, n, s, moved = l.width, l.nb, l.slice, l.cost, l.s, l.moved
-  local size, e, back, back_at = 7 + width, now, '', moved and moved.back_at or HEAD + 1
-  local format = width == 1 and '>I7I1' or width == 4 and '>I7I4' or '>I7I7'
-  if slice > 0 then e = now - now % slice + slice end
-  if nb > 0 then
-    local newest, units = unpack_at(format, s, back_at + (nb - 1) * size)
-    if newest >= e then
-      e, n, nb = newest, units + n, nb - 1
-    elseif nb == 8 then
-      local full = s:sub(back_at, back_at + 8 * size - 1)
-      if l.nf == 0 and l.blocks == 0 then
-        moved = { front = full, at = 1 }
-        l.nf = 8
-      elseif l.blocks < l.slots then
-        call('SETRANGE', l.key, HEAD + (16 + (l.first + l.blocks) % l.slots * 8) * size, full)
-        l.blocks = l.blocks + 1
-      else
-        rest().log.load(l)
-        return rest().log.charge(l)
-      end
-      nb = 0
-    end
-    if nb > 0 then back = s:sub(back_at, back_at + nb * size - 1) end
-  end
-  l.sum, l.nb = l.sum + l.cost, nb + 1
-  local written = pack(HEAD_FORMAT, 76, width, l.times, l.nf, nb + 1, l.first, l.blocks, l.slots, 0, now, now, l.sum)
-    .. back .. pack(format, e, n)
-  if moved then
-    written = written .. ('\0'):rep((15 - nb - l.nf) * size) .. moved.front:sub(moved.at, moved.at + l.nf * size - 1)
-    l.moved = nil
-  end
-  local ttl = ('%d'):format(math.ceil((e - now + l.span) / 1000) + 1000)
-  if s == '' then
-    call('SET', l.key, written, 'PX', ttl)
+-- slots_for is how many blocks the ring needs room for: twice what there are, but
+-- no more than the limit can fill.
+local function slots_for(l, blocks)
+  if blocks == 0 then return 0 end
+  local most = l.span == 0 and 1 or min(l.cap, 126)
+  return max(blocks, min(floor((most - 1) / 8), max(2, blocks * 2)))
+end
+
+local function append(l, e, n)
+  local at, units = l.at, l.n
+  local q = #at
+  if q > 0 and at[q] >= e then
+    units[q] = units[q] + n
   else
-    call('SETRANGE', l.key, '0', written)
-    call('PEXPIRE', l.key, ttl)
+    at[q + 1], units[q + 1] = e, n
+    if q + 1 > ENTRIES then
+      units[2] = units[2] + units[1]
+      remove(at, 1)
+      remove(units, 1)
+    end
   end
-  l.s = written
+  l.sum = l.sum + n
+end
+
+-- decode reads the stored state into the lists, brought back if the clock stepped
+-- back, and returns keep and kept; nil if there is no state.
+local function decode(l)
+  l.at, l.n, l.booked_at, l.booked_n = {}, {}, {}, {}
+  local s = try('GET', l.key)
+  if not s then return end
+  if type(s) == 'table' or #s < HEAD or s:byte() ~= 76 then return discard(l.key) end
+  local _, width, keep, nf, nb, first, blocks, slots, booked, last, kept = unpack_at(HEAD_FORMAT, s)
+  local size = 7 + width
+  local ends, ring = HEAD + 16 * size, slots * 8 * size
+  local whole = nf > 0 or slots > 0 or booked > 0
+  if (width ~= 1 and width ~= 4 and width ~= 7) or nf > 8 or nb > 8 or blocks > slots
+    or #s < (whole and ends + ring + booked * B.SIZE or HEAD + nb * size) then
+    return discard(l.key)
+  end
+  local at, units, format = l.at, l.n, '>I7I' .. width
+  local function entries(from, count)
+    for i = 0, count - 1 do
+      at[#at + 1], units[#units + 1] = unpack_at(format, s, from + i * size)
+    end
+  end
+  entries(HEAD + (16 - nf) * size + 1, nf)
+  for i = 0, blocks - 1 do entries(ends + (first + i) % slots * 8 * size + 1, 8) end
+  entries(HEAD + 1, nb)
+  B.decode(l, s, ends + ring + 1, booked)
+  l.sum = 0
+  for i = 1, #units do l.sum = l.sum + units[i] end
+  local behind = last - now
+  if behind > 0 then
+    for i = 1, #at do at[i] = at[i] - behind end
+    B.shift(l, behind)
+    kept, l.stepped = kept - behind, true
+  end
+  return keep, kept
+end
+
+-- derive sets what a limit means for its log: a fixed window has one slice per
+-- window and no span.
+local function derive(l)
+  local cap = l.cap
+  l.span, l.slice, l.width = l.times * l.window, 0, 1
+  if cap > RESOLUTION then
+    l.slice, l.width = ceil(l.span / RESOLUTION), cap < 4294967296 and 4 or 7
+  end
+  if l.fixed then l.span, l.slice = 0, l.window end
+end
+
+function W.open(l)
+  derive(l)
+  l.keep, l.kept = decode(l)
+  if not l.keep then
+    l.keep, l.kept, l.sum = l.times, now, 0
+    return
+  end
+  if l.times >= l.keep or now - l.kept > reach(l) then l.keep, l.kept = l.times, now end
+  local t, n = B.due(l)
+  while t do
+    append(l, stamp(l, t), n)
+    t, n = B.due(l)
+  end
+  local cut, live = now - reach(l), {}
+  local at, units = l.at, l.n
+  l.at, l.n = live, {}
+  for i = 1, #at do
+    if at[i] > cut then
+      live[#live + 1], l.n[#live + 1] = at[i], units[i]
+    else
+      l.sum = l.sum - units[i]
+    end
+  end
+end
+
+function W.save(l)
+  local at, units, booked = l.at, l.n, #l.booked_at
+  local q, width = #at, l.width
+  l.stepped = false
+  if q + booked == 0 then return call('DEL', l.key) end
+  for i = 1, q do
+    while units[i] >= 256 ^ width do width = width == 1 and 4 or 7 end
+  end
+  local size, format, encoded = 7 + width, '>I7I' .. width, {}
+  for i = 1, q do encoded[i] = pack(format, at[i], units[i]) end
+  local nb, nf = min(q, 1), max(0, q - 1) % 8
+  local blocks = (q - nb - nf) / 8
+  local slots = slots_for(l, blocks)
+  local body = {
+    pack(HEAD_FORMAT, 76, width, l.keep, nf, nb, 0, blocks, slots, booked, now, l.kept, l.sum),
+    encoded[q] or '',
+  }
+  if nf > 0 or slots > 0 or booked > 0 then
+    body[3] = rep('\0', (16 - nb - nf) * size)
+    body[4] = concat(encoded, '', 1, nf + blocks * 8)
+    body[5] = rep('\0', (slots - blocks) * 8 * size)
+    body[6] = B.encode(l)
+  end
+  local newest = max(at[q] or 0, booked > 0 and stamp(l, l.booked_at[booked]) or 0)
+  call('SET', l.key, concat(body), 'PX', ttl(newest - now + max(l.span, reach(l))))
+end
+
+-- heal writes the state as it was, but brought back.
+function W.heal(l)
+  l.keep, l.kept = decode(l)
+  W.save(l)
+end
+
+function W.used(l)
+  local used, cut, i = l.sum + B.units(l), now - l.span, 1
+  while l.at[i] and l.at[i] <= cut do
+    used = used - l.n[i]
+    i = i + 1
+  end
+  return used
+end
+
+-- reset is the time until nothing is used.
+function W.reset(l)
+  if W.used(l) == 0 then return 0 end
+  local booked = #l.booked_at
+  local newest = max(l.at[#l.at] or 0, booked > 0 and stamp(l, l.booked_at[booked]) or 0)
+  return max(0, newest + l.span - now)
+end
+
+-- beside is earliest with bookings in the way.
+local function beside(l, t, cost)
+  local at, units, booked_at, booked_n, span = l.at, l.n, l.booked_at, l.booked_n, l.span
+  local entries, booked, room = #at, #booked_at, l.cap - cost
+  -- Entries and bookings in the order in which they leave.
+  local function leaves(i) return i <= entries and at[i] or stamp(l, booked_at[i - entries]) end
+  local function weight(i) return i <= entries and units[i] or booked_n[i - entries] end
+  local gone, due, inside -- how many have left, are due, and the units between
+  local function start() gone, due, inside = 0, 0, l.sum end
+  local function move(to)
+    while due < booked and booked_at[due + 1] <= to do
+      due = due + 1
+      inside = inside + booked_n[due]
+    end
+    while gone < entries + due and leaves(gone + 1) <= to - span do
+      gone = gone + 1
+      inside = inside - weight(gone)
+    end
+  end
+  local full, next_full = {}, 1 -- the bookings at which cost more do not fit
+  start()
+  for i = 1, booked do
+    move(booked_at[i])
+    if inside > room then full[#full + 1] = booked_at[i] end
+  end
+  start()
+  while true do
+    move(t)
+    while full[next_full] and full[next_full] <= t do next_full = next_full + 1 end
+    if inside > room then
+      t = leaves(gone + 1) + span
+    elseif full[next_full] and full[next_full] - span < stamp(l, t) then
+      t = full[next_full]
+    else
+      return t
+    end
+  end
+end
+
+-- earliest is the first instant from t on at which cost more fit.
+function W.earliest(l, t, cost)
+  if l.cap == 0 or cost > l.cap then return NEVER end
+  if #l.booked_at > 0 then return beside(l, t, cost) end
+  local left, room = l.sum, l.cap - cost
+  for i = 1, #l.at do
+    if l.at[i] > t - l.span then
+      if left <= room then return t end
+      t = l.at[i] + l.span
+    end
+    left = left - l.n[i]
+  end
+  return t
+end
+
+-- charge adds the cost at now.
+function W.charge(l)
+  append(l, stamp(l, now), l.cost)
+  W.save(l)
+end
+
+-- reserve books the cost at t, which lies ahead.
+function W.reserve(l, t)
+  B.add(l, t, l.cost)
+  W.save(l)
+end
+
+-- settle changes the charge made at t by delta units if it is in the window.
+function W.settle(l, t, delta)
+  if l.sum + B.units(l) + delta > UNITS then return false end
+  if t > now then
+    if not B.settle(l, t, delta) then return false end
+    W.save(l)
+    return true
+  end
+  local e = stamp(l, t)
+  if e <= now - l.span then return false end
+  for i = #l.at, 1, -1 do
+    if l.at[i] == e then
+      local n = max(0, l.n[i] + delta)
+      l.n[i], l.sum = n, l.sum + n - l.n[i]
+      if n == 0 then
+        remove(l.at, i)
+        remove(l.n, i)
+      end
+      W.save(l)
+      return true
+    end
+  end
+  return false
 end

@@ -1,20 +1,35 @@
 -- take decides one request: every limit of every claim is charged, or none.
 --
--- KEYS     per claim: its subject's ban, then one key per limit;
---          with a ban policy: per claim its subject's strikes;
---          with a request id: the ids of the first claim
+-- KEYS     per claim one key per limit; if bans are on, per claim its subject's ban, then
+--          per claim its subject's strikes; with a request id the ids of the first claim
 -- ARGV[1]  call id (8 bytes), clock (0: the server's), mode, longest wait (0: any),
---          life of the request id, claims, then the ban policy: after (0: none),
---          within, forgive, number of durations, durations
--- ARGV[2]  request id, empty for none
--- ARGV[3…] per claim: its spec (limit.lua)
+--          life of the request id, 1 if bans are on, ban policy: after (0: none), within,
+--          forgive, number of durations; claims; per claim its spec (limit.lua); durations
+-- ARGV[2]  request id, if there is one
 -- Reply    call id, now, flags (1 allowed, 2 repeat, 4 banned), deciding claim,
 --          retry-after, time of the charge (0: none), number of limits; then for each
 --          used, reset-after, retry-after
+--
+-- Sliding and fixed logs (log.lua) are as a rule read and written at their ends only,
+-- here: the head, the oldest entries and the newest. Such a limit is an array e with
+-- the fields named below. Any other is a table l with its algorithm in l.of. For speed,
+-- arguments of commands are strings where they can be: Redis formats numbers as floats.
 
-local id, clock, mode, longest, life, claims, after, within, forgive, steps, steps_at =
-  unpack_at('>c8i8Bi8i8BBi8i8B', ARGV[1])
+local call, pack, unpack_at = redis.call, struct.pack, struct.unpack
 local TAKE, PEEK, RESERVE, NEVER = 0, 1, 2, -1 -- stint.Mode, stint.Never
+local HEAD, HEAD_FORMAT = 31, '>BBBBBBBBI2I7I7I7'
+local NARROW, MIDDLE, WIDE = '>I7I1', '>I7I4', '>I7I7' -- an entry with 1, 4 or 7 bytes per count
+
+-- An array's fields: its claim, where its spec is, what it says, then its log: the ends as
+-- read, the sum, the entries in front and back, the ring, where front and back start in
+-- which string, and the stamp of the newest entry.
+local CLAIM, SPEC, KEY, COST, CAP, TIMES, SPAN, SLICE, WIDTH = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local S, SUM, NF, NB, FIRST, BLOCKS, SLOTS = 10, 11, 12, 13, 14, 15, 16
+local FRONT, FRONT_AT, BACK_AT, MOVED, NEWEST, RETRY = 17, 18, 19, 20, 21, 22
+
+local args = ARGV[1]
+local clock, mode, longest, life, bans_on, after, within, forgive, steps, claims, pos =
+  unpack_at('>i8Bi8i8BBi8i8BB', args, 9)
 if clock == 0 then
   local t = call('TIME')
   now = t[1] * 1000000 + t[2]
@@ -24,28 +39,75 @@ end
 looking = mode == PEEK
 
 -- Open everything, in the order of the keys.
-local limits, count, bans, ban_keys, keys, banned = {}, 0, {}, {}, 0, nil
+local limits, count = {}, 0
 for c = 1, claims do
-  local spec = ARGV[c + 2]
-  local cost, n = unpack_at('>i8B', spec)
-  local ban_key = KEYS[keys + 1]
-  local s = try('GET', ban_key)
-  if s then
-    local ban = rest().ban_open(ban_key, s)
-    bans[c] = ban
-    if ban and ban.til > now and not banned then banned = c end
-  end
-  ban_keys[c] = ban_key
+  local cost, n
+  cost, n, pos = unpack_at('>i8B', args, pos)
   for i = 1, n do
-    local l = open_limit(spec, i, KEYS[keys + 1 + i], cost)
-    count = count + 1
-    l.claim, limits[count] = c, l
+    local algorithm, cap, window, times = unpack_at('>Bi8i8i8', args, pos)
+    local key = KEYS[count + 1]
+    local l
+    if algorithm == 0 or algorithm == 2 then -- stint.Sliding, stint.Fixed
+      local span, slice, width, upto = times * window, 0, 1, '158'
+      if cap > 125 then -- stint.Resolution
+        slice = math.ceil(span / 125)
+        if cap < 4294967296 then width, upto = 4, '206' else width, upto = 7, '254' end
+      end
+      if algorithm == 2 then times, span, slice = 1, 0, window end
+      local s = redis.pcall('GETRANGE', key, '0', upto)
+      if s == '' then
+        l = { c, pos, key, cost, cap, times, span, slice, width, s, 0, 0, 0, 0, 0, 0, s, 0, 0, false, 0, 0 }
+      elseif type(s) == 'string' and #s >= HEAD and s:byte() == 76 then
+        local size = 7 + width
+        local _, stored, keep, nf, nb, first, blocks, slots, booked, last, kept, sum = unpack_at(HEAD_FORMAT, s)
+        if stored == width and booked == 0 and last <= now and nf <= 8 and nb <= 8 and nb > 0 and blocks <= slots
+          and (times >= keep or now - kept > keep * window)
+          and #s >= HEAD + (nf > 0 and 16 or nb) * size then
+          -- Drop what has left the window, a block at a time from the ring.
+          local format, cut = width == 1 and NARROW or width == 4 and MIDDLE or WIDE, now - span
+          local front, front_at, back_at, moved = s, HEAD + (16 - nf) * size + 1, HEAD + 1, false
+          local newest = unpack_at('>I7', s, HEAD + (nb - 1) * size + 1)
+          if newest <= cut then
+            s, sum, nf, nb, first, blocks, slots = '', 0, 0, 0, 0, 0, 0
+          else
+            while true do
+              if nf > 0 then
+                local stamp, units = unpack_at(format, front, front_at)
+                if stamp > cut then break end
+                nf, front_at, sum = nf - 1, front_at + size, sum - units
+              elseif blocks > 0 then
+                local from = HEAD + (16 + first * 8) * size
+                front, front_at = call('GETRANGE', key, from, from + 8 * size - 1), 1
+                if #front < 8 * size then break end
+                nf, first, blocks, moved = 8, (first + 1) % slots, blocks - 1, true
+              elseif nb > 1 then
+                front, front_at, back_at = s, HEAD + 1, HEAD + 1 + (nb - 1) * size
+                nf, nb, moved = nb - 1, 1, true
+              else
+                break
+              end
+            end
+          end
+          if s == '' or #front >= 8 then
+            l = { c, pos, key, cost, cap, times, span, slice, width, s, sum, nf, nb, first, blocks, slots,
+              front, front_at, back_at, moved, newest, 0 }
+          end
+        end
+      end
+    end
+    if not l then
+      l = rest().open_limit(args, pos, key, cost)
+      l.claim = c
+    end
+    count, pos = count + 1, pos + 33
+    limits[count] = l
   end
-  keys = keys + 1 + n
 end
-local id_key = KEYS[keys + (after > 0 and claims or 0) + 1]
+local bans, banned
+if bans_on == 1 then bans, banned = rest().bans_open(count, claims) end
+local id_key = KEYS[count + bans_on * 2 * claims + 1]
 local seen, repeats
-if id_key and not banned and limits[1].cost > 0 then
+if id_key and not banned and (limits[1].cost or limits[1][COST]) > 0 then
   seen, repeats = rest().id_open(id_key, ARGV[2], life)
 end
 
@@ -54,28 +116,52 @@ if seen and repeats < 8 then -- stint.MaxRepeats
   flags, retry = 2, seen > now and seen - now or 0
   if mode ~= TAKE or retry == 0 then
     flags = 3
-    if not looking then call('ZINCRBY', id_key, 1, ARGV[2]) end
+    if not looking then call('ZINCRBY', id_key, '1', ARGV[2]) end
   end
 else
-  -- t is the first instant that suits all limits.
-  local t, before, full = now, nil, false
+  -- When does each limit have room? t is the first instant that suits all.
+  local t, whole, full = now, false, false
   for i = 1, count do
     local l = limits[i]
-    local e = (l.of and l.of.earliest or log_earliest)(l, now, l.cost)
-    l.retry = e == NEVER and NEVER or e - now
-    if e == NEVER then t = NEVER elseif t ~= NEVER and e > t then t = e end
-    local queue = l.booked_at
-    if mode == RESERVE and queue and queue[1] and t ~= NEVER then
-      if queue[#queue] > t then t = queue[#queue] end -- first come, first served
-      full = full or #queue >= 1000 -- stint.MaxBookings
+    local room_at = now
+    if not l.of then
+      local cost, cap, left = l[COST], l[CAP], l[SUM]
+      if cap == 0 or cost > cap then
+        room_at = NEVER
+      elseif left > cap - cost then
+        -- The oldest must leave, one after the other.
+        local width, span, front_at = l[WIDTH], l[SPAN], l[FRONT_AT]
+        local size, format = 7 + width, width == 1 and NARROW or width == 4 and MIDDLE or WIDE
+        for n = 1, l[NF] do
+          local stamp, units = unpack_at(format, l[FRONT], front_at)
+          room_at, left, front_at = stamp + span, left - units, front_at + size
+          if left <= cap - cost then break end
+        end
+        if left > cap - cost then
+          local c = l[CLAIM]
+          l = rest().open_limit(args, l[SPEC], l[KEY], cost)
+          l.claim, limits[i] = c, l
+        end
+      end
     end
+    if l.of then
+      room_at, whole = l.of.earliest(l, now, l.cost), true
+      local queue = l.booked_at
+      if mode == RESERVE and queue and queue[1] and t ~= NEVER then
+        if queue[#queue] > t then t = queue[#queue] end -- first come, first served
+        full = full or #queue >= 1000 -- stint.MaxBookings
+      end
+    end
+    l[RETRY] = room_at == NEVER and NEVER or room_at - now
+    if room_at == NEVER then t = NEVER elseif t ~= NEVER and room_at > t then t = room_at end
   end
+  -- Where nothing is booked ahead, room that is there stays there; else look again.
+  local before = not whole and t
   while t > now and t ~= before do
     before = t
     for i = 1, count do
       local l = limits[i]
-      local e = (l.of and l.of.earliest or log_earliest)(l, t, l.cost)
-      if e > t then t = e end
+      if l.of then t = math.max(t, l.of.earliest(l, t, l.cost)) end
     end
   end
   retry = t == NEVER and NEVER or t - now
@@ -90,28 +176,74 @@ else
     flags = 1
     for i = 1, looking and 0 or count do
       local l = limits[i]
-      if l.cost > 0 then
+      local cost = l.cost or l[COST]
+      if cost > 0 then
         at = t
+        local s, nb = l[S], l[NB]
+        if not l.of and (t > now or nb == 8 and l[NF] + l[BLOCKS] > 0 and l[BLOCKS] == l[SLOTS]) then
+          -- To book, or to make the ring larger, takes all of the log.
+          local c, wait = l[CLAIM], l[RETRY]
+          l = rest().open_limit(args, l[SPEC], l[KEY], cost)
+          l.claim, l[RETRY], limits[i] = c, wait, l
+        end
         if t > now then
-          rest().reserve(l, t)
+          l.of.reserve(l, t)
+        elseif l.of then
+          l.of.charge(l, args:sub(1, 8))
         else
-          (l.of and l.of.charge or log_charge)(l, id)
+          -- Append to the back, or to its newest entry.
+          local width, slice, back_at, stamp, units = l[WIDTH], l[SLICE], l[BACK_AT], now, cost
+          local size, format, sum, back = 7 + width, width == 1 and NARROW or width == 4 and MIDDLE or WIDE, l[SUM] + cost, ''
+          if slice > 0 then stamp = now - now % slice + slice end
+          if nb > 0 then
+            if l[NEWEST] >= stamp then
+              nb = nb - 1
+              stamp, units = unpack_at(format, s, back_at + nb * size)
+              units = units + cost
+            elseif nb == 8 then
+              local block = s:sub(back_at, back_at + 8 * size - 1)
+              if l[NF] + l[BLOCKS] == 0 then
+                l[FRONT], l[FRONT_AT], l[NF], l[MOVED] = block, 1, 8, true
+              else
+                call('SETRANGE', l[KEY], HEAD + (16 + (l[FIRST] + l[BLOCKS]) % l[SLOTS] * 8) * size, block)
+                l[BLOCKS] = l[BLOCKS] + 1
+              end
+              nb = 0
+            end
+            if nb > 0 then back = s:sub(back_at, back_at + nb * size - 1) end
+          end
+          nb = nb + 1
+          local nf = l[NF]
+          local written = pack(width == 1 and '>BBBBBBBBI2I7I7I7c0I7I1' or width == 4 and '>BBBBBBBBI2I7I7I7c0I7I4'
+              or '>BBBBBBBBI2I7I7I7c0I7I7', 76, width, l[TIMES], nf, nb, l[FIRST], l[BLOCKS], l[SLOTS], 0, now, now, sum,
+            back, stamp, units)
+          if l[MOVED] then
+            written = written .. ('\0'):rep((16 - nb - nf) * size) .. l[FRONT]:sub(l[FRONT_AT], l[FRONT_AT] + nf * size - 1)
+          end
+          local ttl = ('%d'):format((stamp - now + l[SPAN]) / 1000 + 1001)
+          if s == '' then
+            call('SET', l[KEY], written, 'PX', ttl)
+          else
+            call('SETRANGE', l[KEY], '0', written)
+            call('PEXPIRE', l[KEY], ttl)
+          end
+          l[SUM], l[NEWEST] = sum, stamp
         end
       end
     end
-    if at > 0 and id_key and limits[1].cost > 0 and not seen then
+    if at > 0 and id_key and not seen and (limits[1].cost or limits[1][COST]) > 0 then
       rest().id_record(id_key, ARGV[2], at, life)
     end
   else
     local l = limits[1]
     for i = count, 1, -1 do
-      if limits[i].retry ~= 0 then l = limits[i] end
+      if limits[i][RETRY] ~= 0 then l = limits[i] end
     end
-    decider = l.claim
-    if after > 0 and mode == TAKE and l.cost > 0 then
+    decider = l.claim or l[CLAIM]
+    if after > 0 and mode == TAKE and (l.cost or l[COST]) > 0 then
       local policy = { after = after, within = within, forgive = forgive, durations = {} }
-      for i = 1, steps do policy.durations[i] = unpack_at('>i8', ARGV[1], steps_at + (i - 1) * 8) end
-      local ban = rest().strike(KEYS[keys + decider], bans[decider], policy)
+      for i = 1, steps do policy.durations[i] = unpack_at('>i8', args, pos + (i - 1) * 8) end
+      local ban = rest().strike(KEYS[count + claims + decider], bans[decider], policy)
       if ban then
         flags, bans[decider] = 4, ban
         if retry ~= NEVER and ban.til - now > retry then retry = ban.til - now end
@@ -120,33 +252,24 @@ else
   end
 end
 
--- Whatever the verdict, state that was ahead of the clock is brought back, and no
--- key that denied stays without a TTL.
-if not looking then
-  for c, ban in pairs(bans) do
-    if ban.moved then rest().ban_save(ban_keys[c], ban) end
-  end
-  for i = 1, count do
-    local l = limits[i]
-    if l.heal then
-      rest().save(l)
-    elseif at == 0 and l.retry ~= 0 and call('PTTL', l.key) == -1 then
-      if not l.of and not l.at then rest().log.load(l) end
-      call('PEXPIRE', l.key, rest().ttl(rest().reset(l)))
-    end
-  end
-end
-
-local reply = pack('>c8i8BBi8i8B', id, now, flags, decider - 1, retry, at, count)
+local reply = pack('>c8i8BBi8i8B', args, now, flags, decider - 1, retry, at, count)
 for i = 1, count do
   local l = limits[i]
-  local used, reset = l.sum, 0
-  if l.of or l.at then
-    used, reset = rest().used(l), rest().reset(l)
+  local used, reset = l[SUM], 0
+  if l.of then
+    used, reset = math.min(l.of.used(l), 2 ^ 53), l.of.reset(l)
   elseif used > 0 then
-    local back_at = l.moved and l.moved.back_at or HEAD + 1
-    reset = unpack_at('>I7', l.s, back_at + (l.nb - 1) * (7 + l.width)) + l.span - now
+    reset = l[NEWEST] + l[SPAN] - now
   end
-  reply = reply .. pack('>i8i8i8', used, reset, l.retry or 0)
+  reply = pack('>c0i8i8i8', reply, used, reset, l[RETRY] or 0)
+end
+
+-- A clock that stepped back is not forgotten where the request was denied.
+if not looking then
+  if bans and flags ~= 2 then rest().bans_heal(bans, count, limits) end
+  for i = 1, (flags == 0 or flags == 4 and not banned) and count or 0 do
+    local l = limits[i]
+    if l.stepped and l.cost > 0 then l.of.heal(l) end
+  end
 end
 return reply

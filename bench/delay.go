@@ -1,0 +1,87 @@
+package main
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// delayed is a proxy that stands for a network: every byte takes half a round
+// trip in either direction.
+type delayed struct {
+	listener net.Listener
+	upstream string
+	half     time.Duration
+	mutex    sync.Mutex
+	open     []net.Conn
+	group    sync.WaitGroup
+}
+
+func startDelayed(upstream string, roundTrip time.Duration) (*delayed, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &delayed{listener: listener, upstream: upstream, half: roundTrip / 2}
+	p.group.Go(p.accept)
+	return p, nil
+}
+
+func (p *delayed) addr() string { return p.listener.Addr().String() }
+
+// Close ends the proxy and its connections.
+func (p *delayed) Close() {
+	p.listener.Close()
+	p.mutex.Lock()
+	for _, c := range p.open {
+		c.Close()
+	}
+	p.mutex.Unlock()
+	p.group.Wait()
+}
+
+func (p *delayed) accept() {
+	for {
+		down, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		up, err := net.Dial("tcp", p.upstream)
+		if err != nil {
+			down.Close()
+			continue
+		}
+		p.mutex.Lock()
+		p.open = append(p.open, down, up)
+		p.mutex.Unlock()
+		p.group.Go(func() { p.pass(down, up) })
+		p.group.Go(func() { p.pass(up, down) })
+	}
+}
+
+// pass forwards what it reads after half a round trip, whatever follows meanwhile.
+func (p *delayed) pass(from, to net.Conn) {
+	type part struct {
+		due  time.Time
+		data []byte
+	}
+	parts := make(chan part, 1024)
+	p.group.Go(func() {
+		defer to.Close()
+		for part := range parts {
+			time.Sleep(time.Until(part.due))
+			if _, err := to.Write(part.data); err != nil {
+				from.Close() // the reader ends, and closes the channel
+			}
+		}
+	})
+	defer close(parts)
+	for {
+		data := make([]byte, 16<<10)
+		n, err := from.Read(data)
+		if err != nil {
+			return
+		}
+		parts <- part{time.Now().Add(p.half), data[:n]}
+	}
+}

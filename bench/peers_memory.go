@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/ratelimiter"
+	golimiter "github.com/sethvargo/go-limiter/memorystore"
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/memstore"
+	"github.com/ulule/limiter/v3"
+	"github.com/ulule/limiter/v3/drivers/store/memory"
+	"golang.org/x/time/rate"
+)
+
+// decider answers whether a key may go ahead.
+type decider struct {
+	allow func(key string) (bool, error)
+	close func()
+}
+
+// memoryPeer makes in-process limiters of limit per window.
+type memoryPeer struct {
+	name string
+	open func(limit int64, window time.Duration) (decider, error)
+}
+
+// memoryPeers are the contenders, stint first.
+var memoryPeers = []memoryPeer{
+	{"stint", func(limit int64, window time.Duration) (decider, error) {
+		return openStint(stint.Per(limit, window))
+	}},
+	{"go-limiter", openGoLimiter},
+	{"failsafe-go", openFailsafe},
+	{"x/time/rate", openRate},
+	{"throttled", openThrottled},
+	{"ulule", openUlule},
+}
+
+func memoryNames() []string {
+	var names []string
+	for _, p := range memoryPeers {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// openStint is stint over its memory store, with room for every subject here.
+func openStint(limits ...stint.Limit) (decider, error) {
+	lim, closer, err := openStintLimiter(limits...)
+	if err != nil {
+		return decider{}, err
+	}
+	ctx := context.Background()
+	return decider{
+		allow: func(key string) (bool, error) {
+			d, err := lim.Allow(ctx, key)
+			return d.Allowed, err
+		},
+		close: closer,
+	}, nil
+}
+
+func openStintLimiter(limits ...stint.Limit) (*stint.Limiter, func(), error) {
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		return nil, nil, err
+	}
+	var options []stint.Option
+	for _, l := range limits {
+		options = append(options, l)
+	}
+	lim, err := stint.New(store, options...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return lim, func() { store.Close() }, nil
+}
+
+// openGoLimiter counts in fixed windows, a bucket per key.
+func openGoLimiter(limit int64, window time.Duration) (decider, error) {
+	store, err := golimiter.New(&golimiter.Config{Tokens: uint64(limit), Interval: window})
+	if err != nil {
+		return decider{}, err
+	}
+	ctx := context.Background()
+	return decider{
+		allow: func(key string) (bool, error) {
+			_, _, _, ok, err := store.Take(ctx, key)
+			return ok, err
+		},
+		close: func() { store.Close(ctx) },
+	}, nil
+}
+
+// openFailsafe counts in fixed windows. It limits one thing; the map from keys
+// to limiters is what its users write.
+func openFailsafe(limit int64, window time.Duration) (decider, error) {
+	var limiters sync.Map
+	return decider{
+		allow: func(key string) (bool, error) {
+			l, ok := limiters.Load(key)
+			if !ok {
+				l, _ = limiters.LoadOrStore(key, ratelimiter.NewBursty[any](uint(limit), window))
+			}
+			return l.(ratelimiter.RateLimiter[any]).TryAcquirePermit(), nil
+		},
+		close: limiters.Clear,
+	}, nil
+}
+
+// openRate is a token bucket, likewise one per key.
+func openRate(limit int64, window time.Duration) (decider, error) {
+	var limiters sync.Map
+	perSecond := rate.Limit(float64(limit) / window.Seconds())
+	return decider{
+		allow: func(key string) (bool, error) {
+			l, ok := limiters.Load(key)
+			if !ok {
+				l, _ = limiters.LoadOrStore(key, rate.NewLimiter(perSecond, int(limit)))
+			}
+			return l.(*rate.Limiter).Allow(), nil
+		},
+		close: limiters.Clear,
+	}, nil
+}
+
+// openThrottled is GCRA over its unbounded map.
+func openThrottled(limit int64, window time.Duration) (decider, error) {
+	store, err := memstore.NewCtx(0)
+	if err != nil {
+		return decider{}, err
+	}
+	lim, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
+		MaxRate:  throttled.PerDuration(int(limit), window),
+		MaxBurst: int(limit) - 1,
+	})
+	if err != nil {
+		return decider{}, err
+	}
+	lim.SetMaxCASAttemptsLimit(1 << 20) // the default fails under contention
+	ctx := context.Background()
+	return decider{
+		allow: func(key string) (bool, error) {
+			limited, _, err := lim.RateLimitCtx(ctx, key, 1)
+			return !limited, err
+		},
+		close: func() {},
+	}, nil
+}
+
+// openUlule counts in fixed windows.
+func openUlule(limit int64, window time.Duration) (decider, error) {
+	lim := limiter.New(memory.NewStore(), limiter.Rate{Limit: limit, Period: window})
+	ctx := context.Background()
+	return decider{
+		allow: func(key string) (bool, error) {
+			c, err := lim.Get(ctx, key)
+			return !c.Reached, err
+		},
+		close: func() {},
+	}, nil
+}

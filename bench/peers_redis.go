@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/ulule/limiter/v3"
+	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
+)
+
+// redisDecider answers over Redis whether a key may go ahead, and how much of
+// the first window is used then, where that is known.
+type redisDecider struct {
+	allow func(ctx context.Context, key string, cost int64) (ok bool, used int64, err error)
+	close func()
+}
+
+// redisPeer makes limiters of limit per window over a server, for a number of
+// concurrent callers.
+type redisPeer struct {
+	name string
+	open func(ctx context.Context, addr string, callers int, l stint.Limit) (redisDecider, error)
+}
+
+// redisPeers are the contenders, stint first. The last two are not limiters of
+// the same kind: a counter that is not strict, and the bare round trip.
+var redisPeers = []redisPeer{
+	{"stint", func(ctx context.Context, addr string, _ int, l stint.Limit) (redisDecider, error) {
+		return openRedisStint(ctx, addr, l)
+	}},
+	{"redis_rate", openRedisRate},
+	{"ulule", openRedisUlule},
+	{"sorted set", func(ctx context.Context, addr string, _ int, l stint.Limit) (redisDecider, error) {
+		return openSortedSet(ctx, addr, l)
+	}},
+	{"fixed window", openFixedWindow},
+	{floor, openIncrement},
+}
+
+// floor is the name of the contender that limits nothing.
+const floor = "INCR"
+
+func redisNames() []string {
+	var names []string
+	for _, p := range redisPeers {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// openRedisStint is stint over its plain Redis store.
+func openRedisStint(ctx context.Context, addr string, limits ...stint.Limit) (redisDecider, error) {
+	store, err := redisstore.Open(ctx, "redis://"+addr)
+	if err != nil {
+		return redisDecider{}, err
+	}
+	var options []stint.Option
+	for _, l := range limits {
+		options = append(options, l)
+	}
+	lim, err := stint.New(store, options...)
+	if err != nil {
+		return redisDecider{}, err
+	}
+	return redisDecider{
+		allow: func(ctx context.Context, key string, cost int64) (bool, int64, error) {
+			d, err := lim.AllowN(ctx, key, cost)
+			if err != nil {
+				return false, 0, err
+			}
+			return d.Allowed, d.States()[0].Used, nil
+		},
+		close: func() { store.Close() },
+	}, nil
+}
+
+func openRedisRate(_ context.Context, addr string, callers int, l stint.Limit) (redisDecider, error) {
+	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: callers})
+	lim := redis_rate.NewLimiter(client)
+	rate := redis_rate.Limit{Rate: int(l.Max), Burst: int(l.Max), Period: l.Window}
+	return redisDecider{
+		allow: func(ctx context.Context, key string, cost int64) (bool, int64, error) {
+			res, err := lim.AllowN(ctx, key, rate, int(cost))
+			if err != nil {
+				return false, 0, err
+			}
+			return res.Allowed > 0, l.Max - int64(res.Remaining), nil
+		},
+		close: func() { client.Close() },
+	}, nil
+}
+
+func openRedisUlule(_ context.Context, addr string, callers int, l stint.Limit) (redisDecider, error) {
+	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: callers})
+	store, err := ululeredis.NewStore(client)
+	if err != nil {
+		return redisDecider{}, err
+	}
+	lim := limiter.New(store, limiter.Rate{Limit: l.Max, Period: l.Window})
+	return redisDecider{
+		allow: func(ctx context.Context, key string, cost int64) (bool, int64, error) {
+			c, err := lim.Increment(ctx, key, cost)
+			return !c.Reached, c.Limit - c.Remaining, err
+		},
+		close: func() { client.Close() },
+	}, nil
+}
+
+//go:embed lua/sortedset.lua
+var sortedSetScript string
+
+// openSortedSet is the sliding window log in one sorted set per window, through
+// the client that stint uses. Its keys are as long as stint's.
+func openSortedSet(_ context.Context, addr string, limits ...stint.Limit) (redisDecider, error) {
+	client, err := rueidis.NewClient(clientOption(addr))
+	if err != nil {
+		return redisDecider{}, err
+	}
+	script := rueidis.NewLuaScript(sortedSetScript)
+	var calls atomic.Int64
+	var bounds, names []string
+	for _, l := range limits {
+		bounds = append(bounds, fmt.Sprint(l.Max), fmt.Sprint(l.Window.Microseconds()))
+		names = append(names, l.ID())
+	}
+	return redisDecider{
+		allow: func(ctx context.Context, key string, _ int64) (bool, int64, error) {
+			keys := make([]string, 0, len(names))
+			for _, name := range names {
+				keys = append(keys, sortedSetKey(key, name))
+			}
+			args := append(make([]string, 0, 1+len(bounds)), strconv.FormatInt(calls.Add(1), 36))
+			return answer(script.Exec(ctx, client, keys, append(args, bounds...)))
+		},
+		close: client.Close,
+	}, nil
+}
+
+func sortedSetKey(subject, limit string) string { return "zslog:{" + subject + "}:" + limit }
+
+//go:embed lua/fixedwindow.lua
+var fixedWindowScript string
+
+func openFixedWindow(_ context.Context, addr string, _ int, l stint.Limit) (redisDecider, error) {
+	client, err := rueidis.NewClient(clientOption(addr))
+	if err != nil {
+		return redisDecider{}, err
+	}
+	script := rueidis.NewLuaScript(fixedWindowScript)
+	args := []string{fmt.Sprint(l.Max), fmt.Sprint(l.Window.Milliseconds())}
+	return redisDecider{
+		allow: func(ctx context.Context, key string, _ int64) (bool, int64, error) {
+			return answer(script.Exec(ctx, client, []string{"fixed:{" + key + "}"}, args))
+		},
+		close: client.Close,
+	}, nil
+}
+
+func answer(res rueidis.RedisResult) (bool, int64, error) {
+	pair, err := res.AsIntSlice()
+	if err != nil {
+		return false, 0, err
+	}
+	if len(pair) != 2 {
+		return false, 0, fmt.Errorf("got %d values; want 2", len(pair))
+	}
+	return pair[0] == 1, pair[1], nil
+}
+
+// openIncrement is the floor: one INCR and no limit.
+func openIncrement(_ context.Context, addr string, _ int, _ stint.Limit) (redisDecider, error) {
+	client, err := rueidis.NewClient(clientOption(addr))
+	if err != nil {
+		return redisDecider{}, err
+	}
+	return redisDecider{
+		allow: func(ctx context.Context, key string, _ int64) (bool, int64, error) {
+			used, err := client.Do(ctx, client.B().Incr().Key("incr:{"+key+"}").Build()).AsInt64()
+			return true, used, err
+		},
+		close: client.Close,
+	}, nil
+}
+
+// openNaive is the sequence that the script replaces: clean, add, expire and
+// count, each a round trip, through the client that stint uses.
+func openNaive(_ context.Context, addr string, l stint.Limit) (redisDecider, error) {
+	client, err := rueidis.NewClient(clientOption(addr))
+	if err != nil {
+		return redisDecider{}, err
+	}
+	return redisDecider{
+		allow: func(ctx context.Context, subject string, _ int64) (bool, int64, error) {
+			key := "naive:{" + subject + "}"
+			now := time.Now().UnixMicro()
+			stamp := strconv.FormatInt(now, 10)
+			oldest := strconv.FormatInt(now-l.Window.Microseconds(), 10)
+			if err := client.Do(ctx, client.B().Zremrangebyscore().Key(key).Min("0").Max(oldest).Build()).Error(); err != nil {
+				return false, 0, err
+			}
+			if err := client.Do(ctx, client.B().Zadd().Key(key).ScoreMember().ScoreMember(float64(now), stamp).Build()).Error(); err != nil {
+				return false, 0, err
+			}
+			if err := client.Do(ctx, client.B().Expire().Key(key).Seconds(int64(l.Window.Seconds())+1).Build()).Error(); err != nil {
+				return false, 0, err
+			}
+			used, err := client.Do(ctx, client.B().Zcard().Key(key).Build()).AsInt64()
+			return used <= l.Max, used, err
+		},
+		close: client.Close,
+	}, nil
+}

@@ -1,0 +1,375 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+const (
+	manyKeys = 100_000
+	// huge is a limit that no run reaches. Stint gathers it in slices.
+	huge = 1_000_000_000
+	// exact is a limit of which stint remembers every request by its time.
+	exact = 100
+)
+
+// pattern is the order in which keys are asked for: keys in turn, each `each`
+// times in a row.
+type pattern struct {
+	keys []string
+	each int
+}
+
+// walker goes through a pattern, from where it stopped the last time.
+type walker struct {
+	pattern
+	at, times int
+}
+
+func (w *walker) next() string {
+	if w.times == w.each {
+		w.times = 0
+		if w.at++; w.at == len(w.keys) {
+			w.at = 0
+		}
+	}
+	w.times++
+	return w.keys[w.at]
+}
+
+// walkers returns n walkers, spread over the pattern.
+func (p pattern) walkers(n int) []*walker {
+	all := make([]*walker, n)
+	for i := range all {
+		all[i] = &walker{pattern: p, at: i * len(p.keys) / n}
+	}
+	return all
+}
+
+func subjectKeys(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = subjectKey(i)
+	}
+	return keys
+}
+
+func subjectKey(i int) string { return fmt.Sprintf("user:%07d", i) }
+
+// zipfKeys asks for a few keys most of the time and for the others rarely.
+func zipfKeys(keys []string) []string {
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, uint64(len(keys)-1))
+	order := make([]string, 1<<20)
+	for i := range order {
+		order[i] = keys[zipf.Uint64()]
+	}
+	return order
+}
+
+// cost is what one sample of an in-process limiter measured, per decision.
+type cost struct {
+	nanoseconds float64
+	allocations float64
+	allowed     float64 // share of decisions
+}
+
+// chunk is how many decisions each goroutine makes between two looks at the
+// clock: few enough that the system rarely takes a core away meanwhile.
+const chunk = 10_000
+
+// measure makes about n decisions, divided among the walkers, each in a goroutine.
+// The time is that of the median chunk, so that what else runs on the machine
+// counts as little as possible.
+func measure(d decider, walkers []*walker, n int) (cost, error) {
+	var (
+		chunks        series
+		before, after runtime.MemStats
+		yes           = make([]int, len(walkers))
+		failures      = make([]error, len(walkers))
+		together      = len(walkers) * chunk
+	)
+	collect()
+	runtime.ReadMemStats(&before)
+	for range max(1, n/together) {
+		start := time.Now()
+		var others sync.WaitGroup
+		for i := 1; i < len(walkers); i++ {
+			others.Go(func() { yes[i], failures[i] = d.ask(walkers[i], yes[i]) })
+		}
+		yes[0], failures[0] = d.ask(walkers[0], yes[0])
+		others.Wait()
+		chunks = append(chunks, float64(time.Since(start).Nanoseconds())/float64(together))
+		if err := cmp.Or(failures...); err != nil {
+			return cost{}, err
+		}
+	}
+	runtime.ReadMemStats(&after)
+	decisions := float64(len(chunks) * together)
+	allowed := 0
+	for _, n := range yes {
+		allowed += n
+	}
+	return cost{
+		nanoseconds: chunks.median(),
+		allocations: float64(after.Mallocs-before.Mallocs) / decisions,
+		allowed:     float64(allowed) / decisions,
+	}, nil
+}
+
+// ask makes a chunk of decisions and adds up those that were allowed.
+func (d decider) ask(w *walker, allowed int) (int, error) {
+	for range chunk {
+		ok, err := d.allow(w.next())
+		if err != nil {
+			return allowed, err
+		}
+		if ok {
+			allowed++
+		}
+	}
+	return allowed, nil
+}
+
+// collect ends what garbage others left, unless there is hardly any.
+func collect() {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.HeapAlloc > m.NextGC/2+m.NextGC/10 {
+		runtime.GC()
+	}
+}
+
+// memoryGroup is some lines of the table that share their limiters, because
+// filling them takes long.
+type memoryGroup struct {
+	limit  int64
+	window time.Duration
+	// fill lists the keys that are asked for beforehand, times times each.
+	fill  []string
+	times int
+	// allowed is the share that has to be allowed, or negative if it may vary.
+	allowed float64
+	// growing says that the subjects' logs still grow meanwhile, so that the
+	// allocations are not those of the steady state.
+	growing bool
+	rows    []memoryRow
+}
+
+type memoryRow struct {
+	what    string
+	pattern pattern
+	cores   int
+}
+
+func memoryGroups(s settings, ops int) []memoryGroup {
+	keys := subjectKeys(manyKeys)
+	hot := pattern{keys[:1], 1}
+	turn := pattern{keys, 1}
+	zipf := pattern{zipfKeys(keys), 1}
+	fresh := subjectKeys(ops * s.rounds / exact * 11 / 10)
+	all := runtime.GOMAXPROCS(0)
+	day := 24 * time.Hour
+	full := pick(s, exact, exact/5) // filling 100,000 windows takes long
+	return []memoryGroup{
+		{huge, time.Minute, hot.keys, 1, 1, false, []memoryRow{
+			{"allow, hot key", hot, 1}, {"allow, hot key", hot, all}}},
+		{exact, day, nil, 0, 1, true, []memoryRow{{"allow, hot key, exact", pattern{fresh, exact}, 1}}},
+		{exact, day, nil, 0, 1, true, []memoryRow{{"allow, hot key, exact", pattern{fresh, exact / all}, all}}},
+		{exact, day, keys, 1, 1, true, []memoryRow{
+			{"allow, 100,000 in turn, exact", turn, 1}, {"allow, 100,000 in turn, exact", turn, all}}},
+		{huge, time.Minute, keys, 1, 1, true, []memoryRow{
+			{"allow, 100,000 in turn", turn, 1}, {"allow, 100,000 in turn", turn, all},
+			{"allow, 100,000 Zipf", zipf, 1}, {"allow, 100,000 Zipf", zipf, all}}},
+		{exact, time.Minute, keys, 1, -1, true, []memoryRow{
+			{"mixed, 100,000 Zipf, exact", zipf, 1}, {"mixed, 100,000 Zipf, exact", zipf, all}}},
+		{int64(full), day, keys, full, 0, false, []memoryRow{
+			{"deny, hot key", hot, 1}, {"deny, hot key", hot, all},
+			{"deny, 100,000 in turn", turn, 1}, {"deny, 100,000 in turn", turn, all},
+			{"deny, 100,000 Zipf", zipf, 1}, {"deny, 100,000 Zipf", zipf, all}}},
+	}
+}
+
+func runMemory(ctx context.Context, s settings, r *report) error {
+	ops := pick(s, 500_000, 100_000)
+	if most := (exact - 2) * manyKeys / 2 / s.rounds; ops > most {
+		ops = most // more would run into the exact limit
+	}
+	r.heading("Memory store, ns per decision", "Median of the rounds ± half the distance between the quartiles. "+
+		"Ratio: stint to the fastest peer of the row. Allocations: stint's, per decision.")
+	var lines [][]string
+	for _, group := range memoryGroups(s, ops) {
+		more, err := group.run(ctx, s, r, ops)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, more...)
+	}
+	r.table(append(append([]string{"", "goroutines"}, memoryNames()...), "ratio", "allocs"), lines)
+	if err := runThreeLimits(ctx, s, r, ops); err != nil {
+		return err
+	}
+	return runParts(ctx, s, r, ops)
+}
+
+// nothing is a store that allows everything: what remains is the cost of the call.
+type nothing struct{ stint.Store }
+
+func (nothing) Take(context.Context, stint.Request) (d stint.Decision, err error) {
+	d.Allowed = true
+	return d, nil
+}
+
+// runParts shows what any decision costs before a store does anything.
+func runParts(ctx context.Context, s settings, r *report, ops int) error {
+	lim, err := stint.New(nothing{}, stint.PerMinute(huge))
+	if err != nil {
+		return err
+	}
+	call := decider{allow: func(key string) (bool, error) {
+		d, err := lim.Allow(ctx, key)
+		return d.Allowed, err
+	}}
+	began := time.Now()
+	clock := decider{allow: func(string) (bool, error) { return time.Since(began) > 0, nil }}
+	empty := decider{allow: func(string) (bool, error) { return true, nil }}
+	var samples []func() (float64, error)
+	for _, d := range []decider{call, clock, empty} {
+		walkers := pattern{subjectKeys(1), 1}.walkers(1)
+		samples = append(samples, func() (float64, error) {
+			c, err := measure(d, walkers, ops)
+			return c.nanoseconds, err
+		})
+	}
+	all, err := alternate(ctx, s.rounds, samples...)
+	if err != nil {
+		return err
+	}
+	r.heading("What a decision is made of, ns", "")
+	r.table([]string{"", "ns"}, [][]string{
+		{"Limiter.Allow over a store that does nothing", plusMinus(all[0])},
+		{"reading the monotonic clock", plusMinus(all[1])},
+		{"the measuring loop, in every figure above", plusMinus(all[2])},
+	})
+	return nil
+}
+
+// run measures the rows of a group and records their bars.
+func (g memoryGroup) run(ctx context.Context, s settings, r *report, ops int) ([][]string, error) {
+	deciders := make([]decider, len(memoryPeers))
+	for i, peer := range memoryPeers {
+		d, err := peer.open(g.limit, g.window)
+		if err != nil {
+			return nil, err
+		}
+		defer d.close()
+		if err := d.fill(g.fill, g.times); err != nil {
+			return nil, err
+		}
+		deciders[i] = d
+	}
+	var lines [][]string
+	for _, row := range g.rows {
+		allocations := make([]series, len(memoryPeers))
+		var samples []func() (float64, error)
+		for i, d := range deciders {
+			walkers := row.pattern.walkers(row.cores)
+			samples = append(samples, func() (float64, error) {
+				c, err := measure(d, walkers, ops)
+				if err == nil && g.allowed >= 0 && math.Abs(c.allowed-g.allowed) > 0.01 {
+					err = fmt.Errorf("%s: %s allowed a share of %.3f; want %.0f", row.what, memoryPeers[i].name, c.allowed, g.allowed)
+				}
+				allocations[i] = append(allocations[i], c.allocations)
+				return c.nanoseconds, err
+			})
+		}
+		all, err := alternate(ctx, s.rounds, samples...)
+		if err != nil {
+			return nil, err
+		}
+		best := fastest(all)
+		ratio := all[0].median() / all[best].median()
+		what := fmt.Sprintf("memory: %s, %s", row.what, plural(row.cores, "goroutine"))
+		r.bar(fmt.Sprintf("%s, to %s", what, memoryPeers[best].name), ratio, 1.05, "×")
+		if !g.growing {
+			r.bar(what+", allocations", round(allocations[0].median(), 1000), 0, "")
+		}
+		line := []string{row.what, fmt.Sprint(row.cores)}
+		for _, times := range all {
+			line = append(line, plusMinus(times))
+		}
+		lines = append(lines, append(line, number(ratio), fmt.Sprintf("%.3f", allocations[0].median())))
+	}
+	return lines, nil
+}
+
+// fill asks for each of the keys some times, in turn: each request of a key comes
+// at a time of its own.
+func (d decider) fill(keys []string, times int) error {
+	for range times {
+		for _, key := range keys {
+			if _, err := d.allow(key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// round keeps a part of a unit, hundredths for instance.
+func round(v, parts float64) float64 { return float64(int64(v*parts+0.5)) / parts }
+
+// runThreeLimits compares one limit on a subject with three.
+func runThreeLimits(ctx context.Context, s settings, r *report, ops int) error {
+	r.heading("Memory store, three limits on a subject to one", "Minute, hour and day, ns per decision, one goroutine.")
+	three := func(limit int64) []stint.Limit {
+		return []stint.Limit{stint.PerMinute(limit), stint.PerHour(limit * 60), stint.PerDay(limit * 1440)}
+	}
+	keys := subjectKeys(manyKeys)
+	full := pick(s, int64(exact), exact/5)
+	var lines [][]string
+	for _, c := range []struct {
+		what  string
+		limit int64
+		keys  []string
+		fill  int
+	}{
+		{"allow, hot key", huge, keys[:1], 1},
+		{"allow, 100,000 in turn", huge, keys, 1},
+		{"deny, hot key", full, keys[:1], int(full)},
+		{"deny, 100,000 in turn", full, keys, int(full)},
+	} {
+		var samples []func() (float64, error)
+		for _, limits := range [][]stint.Limit{three(c.limit)[:1], three(c.limit)} {
+			d, err := openStint(limits...)
+			if err != nil {
+				return err
+			}
+			defer d.close()
+			if err := d.fill(c.keys, c.fill); err != nil {
+				return err
+			}
+			walkers := pattern{c.keys, 1}.walkers(1)
+			samples = append(samples, func() (float64, error) {
+				cost, err := measure(d, walkers, ops)
+				return cost.nanoseconds, err
+			})
+		}
+		all, err := alternate(ctx, s.rounds, samples...)
+		if err != nil {
+			return err
+		}
+		ratio := all[1].median() / all[0].median()
+		lines = append(lines, []string{c.what, plusMinus(all[0]), plusMinus(all[1]), number(ratio)})
+		r.bar("memory: "+c.what+", three limits to one", ratio, 1.6, "×")
+	}
+	r.table([]string{"", "one limit", "three limits", "ratio"}, lines)
+	return nil
+}

@@ -1,0 +1,57 @@
+package oracle
+
+import (
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// ban is a subject's ban: the zero value is none.
+type ban struct{ until, level, at int64 }
+
+// banOf returns the subject's ban with the clock's steps back taken out.
+func (s *Store) banOf(subject string, now int64) ban {
+	b := s.bans[subject]
+	if now < b.at {
+		b.until -= b.at - now
+		b.at = now
+	}
+	return b
+}
+
+// strike counts a denial. It returns the end of the ban that it led to, or 0.
+func (s *Store) strike(p *stint.BanPolicy, subject string, now int64) int64 {
+	log := s.strikes[subject]
+	if log == nil {
+		log = &eventLog{}
+		s.strikes[subject] = log
+	}
+	l := &stint.Limit{Max: int64(p.After), Window: p.Within}
+	log.stepBack(l, now)
+	log.open(l, now)
+	log.append(now, 1)
+	if log.used(l, now) < int64(p.After) {
+		return 0
+	}
+	delete(s.strikes, subject)
+
+	_, known := s.bans[subject]
+	b := s.banOf(subject, now)
+	if !known || now-b.until >= p.Forgive.Microseconds() {
+		b.level = 1
+	} else {
+		b.level++
+	}
+	length := p.Durations[min(int(b.level), len(p.Durations))-1]
+	b.until, b.at = now+length.Microseconds(), now
+	s.bans[subject] = b
+	return b.until
+}
+
+// longer returns the longer of two waits.
+func longer(a, b time.Duration) time.Duration {
+	if a == stint.Never || b == stint.Never {
+		return stint.Never
+	}
+	return max(a, b)
+}

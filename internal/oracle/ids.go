@@ -1,0 +1,64 @@
+package oracle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stint-limiter/stint"
+)
+
+// seenID is a request id that was charged.
+type seenID struct {
+	id          string
+	at, repeats int64
+}
+
+// idLife is how long an id of the request is remembered.
+func idLife(r *stint.Request) int64 {
+	if r.IDLife > 0 {
+		return r.IDLife.Microseconds()
+	}
+	shortest := r.Limits[0].Window
+	for i := range r.Limits {
+		shortest = min(shortest, r.Limits[i].Window)
+	}
+	return shortest.Microseconds()
+}
+
+// seen returns the record of the request's id if it is in force.
+func (s *Store) seen(r *stint.Request, now int64) *seenID {
+	if r.ID == "" || r.Cost == 0 {
+		return nil
+	}
+	list := s.ids[scopeOf(&r.Claim)]
+	for i := range list {
+		if list[i].id == r.ID && list[i].at > now-idLife(r) {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// remember records the request's id as charged at an instant.
+func (s *Store) remember(r *stint.Request, now, at int64) {
+	if r.ID == "" || r.Cost == 0 || s.seen(r, now) != nil {
+		return
+	}
+	s.forget(&r.Claim, r.ID)
+	key := scopeOf(&r.Claim)
+	list := append(s.ids[key], seenID{id: r.ID, at: (at + 15) / 16 * 16})
+	list = slices.DeleteFunc(list, func(k seenID) bool { return k.at <= now-idLife(r) })
+	if len(list) > stint.MaxIDs {
+		lowest := slices.MinFunc(list, func(a, b seenID) int {
+			return cmp.Or(cmp.Compare(a.at+a.repeats, b.at+b.repeats), cmp.Compare(a.id, b.id))
+		})
+		list = slices.DeleteFunc(list, func(k seenID) bool { return k.id == lowest.id })
+	}
+	s.ids[key] = list
+}
+
+// forget removes an id from the claim's scope.
+func (s *Store) forget(c *stint.Claim, id string) {
+	key := scopeOf(c)
+	s.ids[key] = slices.DeleteFunc(s.ids[key], func(k seenID) bool { return k.id == id })
+}

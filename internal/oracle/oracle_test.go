@@ -1,0 +1,23 @@
+package oracle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/oracle"
+	"github.com/stint-limiter/stint/storetest"
+)
+
+func open(*testing.T) storetest.Harness {
+	clock := storetest.NewClock()
+	return storetest.Harness{Store: oracle.New(clock.Micros), Clock: clock}
+}
+
+func TestContract(t *testing.T) { storetest.Run(t, storetest.Exact, open) }
+
+// TestModel holds the reference against the true log of events.
+func TestModel(t *testing.T) { storetest.Model(t, open) }
+
+func TestLinearizable(t *testing.T) {
+	storetest.Linearizable(t, oracle.New(func() int64 { return time.Now().UnixMicro() }))
+}

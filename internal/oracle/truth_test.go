@@ -1,0 +1,71 @@
+package oracle_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/oracle"
+)
+
+// lenient is a store that is wrong in one way: it decides under other limits than
+// it is asked to.
+type lenient struct {
+	*oracle.Store
+	change func(*stint.Limit)
+}
+
+func (l lenient) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	changed := r
+	changed.Limits = []stint.Limit{r.Limits[0]}
+	l.change(&changed.Limits[0])
+	return l.Store.Take(ctx, changed)
+}
+
+// TestTruthFindsLies takes one unit every 10 ms for 10 s from stores that admit too
+// much or give back too late, and from one that does neither.
+func TestTruthFindsLies(t *testing.T) {
+	fixed := stint.Limit{Max: 20, Window: time.Second, Algorithm: stint.Fixed}
+	for _, c := range []struct {
+		name   string
+		limit  stint.Limit
+		change func(*stint.Limit)
+		want   string
+	}{
+		{"honest", stint.PerSecond(20), func(*stint.Limit) {}, ""},
+		{"honest slices", stint.PerSecond(90).WithBurst(2), func(*stint.Limit) {}, ""},
+		{"honest bucket", stint.TokenBucket(20, 20, time.Second), func(*stint.Limit) {}, ""},
+		{"honest fixed", fixed, func(*stint.Limit) {}, ""},
+		{"one too many", stint.PerSecond(20), func(l *stint.Limit) { l.Max++ }, "admitted 21"},
+		{"released early", stint.PerSecond(20), func(l *stint.Limit) { l.Window -= 20 * time.Millisecond }, "admitted 21"},
+		{"a bucket for a window", stint.PerSecond(20), func(l *stint.Limit) { l.Algorithm = stint.Bucket }, "admitted 21"},
+		{"a fixed window for a sliding one", stint.PerSecond(20), func(l *stint.Limit) { l.Algorithm = stint.Fixed }, "admitted 21"},
+		{"a bucket that refills too fast", stint.TokenBucket(20, 20, time.Second), func(l *stint.Limit) { l.Max *= 3 }, "admitted 41"},
+		{"one too many, fixed", fixed, func(l *stint.Limit) { l.Max++ }, "admitted 21"},
+		{"released late", stint.PerSecond(20), func(l *stint.Limit) { l.Window += 20 * time.Millisecond }, "denied"},
+		{"one too few", stint.PerSecond(20), func(l *stint.Limit) { l.Max-- }, "denied"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			clock := int64(1_700_000_000_123_456)
+			store := lenient{oracle.New(func() int64 { return clock }), c.change}
+			truth, got := oracle.NewTruth(), ""
+			for range 1000 {
+				r := stint.Request{Claim: stint.Claim{Subject: "s", Limits: []stint.Limit{c.limit}, Cost: 1}}
+				d, err := store.Take(t.Context(), r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := truth.Took(clock, r, d); err != nil {
+					got = err.Error()
+					break
+				}
+				clock += 10_000
+			}
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}

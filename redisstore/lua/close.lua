@@ -1,0 +1,2 @@
+return R
+end -- of rest(), see prelude.lua

@@ -1,0 +1,135 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stint-limiter/stint"
+)
+
+// Linearizable holds concurrent decisions to a sequential order: whatever several
+// callers saw must be what one caller after another could have seen. The store
+// may run on the real clock; the limits' windows are so long that nothing
+// comes back. Each subject is checked on its own, as the contract promises.
+func Linearizable(t *testing.T, store stint.Store) {
+	const callers, calls = 8, 60
+	limits := []stint.Limit{
+		stint.Per(40, 24*time.Hour),
+		stint.Per(400, stint.MaxWindow), // in slices of three days: one will do
+		stint.Per(25, stint.MaxWindow).WithBurst(2).WithName("burst"),
+	}
+	// Few calls per subject: the search is exponential at worst.
+	var names []string
+	for range callers * calls / 60 {
+		names = append(names, fmt.Sprintf("linearizable:%016x", rand.Uint64()))
+	}
+	r := &recorder{store: store, limits: limits, start: time.Now()}
+	var group sync.WaitGroup
+	for caller := range callers {
+		group.Go(func() {
+			var mine []stint.Charge
+			for range calls {
+				subject := names[rand.IntN(len(names))]
+				switch n := rand.IntN(20); {
+				case n < 12:
+					if c := r.take(t, caller, subject, stint.Take, rand.Int64N(12)); c.ID != 0 {
+						mine = append(mine, c)
+					}
+				case n < 15:
+					r.take(t, caller, subject, stint.Peek, 1+rand.Int64N(12))
+				case n < 19 && len(mine) > 0:
+					r.settle(t, caller, mine[rand.IntN(len(mine))], rand.Int64N(12))
+				default:
+					r.reset(t, caller, subject)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if t.Failed() {
+		return
+	}
+	result := porcupine.CheckOperationsTimeout(sequential(limits), r.history, time.Minute)
+	switch result {
+	case porcupine.Illegal:
+		for _, o := range r.history {
+			t.Logf("%d to %d µs: caller %d: %s", o.Call/1000, o.Return/1000, o.ClientId, tell(o.Input, o.Output))
+		}
+		t.Errorf("no sequential order explains what %d callers saw", callers)
+	case porcupine.Unknown:
+		t.Logf("undecided after a minute")
+	}
+}
+
+// recorder calls a store and writes down what was asked, answered, and when.
+type recorder struct {
+	store  stint.Store
+	limits []stint.Limit
+	start  time.Time
+
+	mu      sync.Mutex
+	history []porcupine.Operation
+}
+
+// asked and told are a call and its answer.
+type asked struct {
+	subject string
+	verb    string // take, peek, settle or reset
+	cost    int64
+	charge  stint.Charge // that is settled
+}
+
+type told struct {
+	ok     bool // allowed, or applied
+	used   [3]int64
+	charge stint.Charge
+}
+
+func (r *recorder) do(t *testing.T, caller int, in asked, call func(context.Context, *told) error) told {
+	var out told
+	began := time.Since(r.start)
+	err := call(t.Context(), &out)
+	ended := time.Since(r.start)
+	if err != nil {
+		t.Errorf("%+v: %v", in, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history = append(r.history, porcupine.Operation{
+		ClientId: caller, Input: in, Call: began.Nanoseconds(), Output: out, Return: ended.Nanoseconds(),
+	})
+	return out
+}
+
+func (r *recorder) take(t *testing.T, caller int, subject string, mode stint.Mode, cost int64) (c stint.Charge) {
+	in := asked{subject: subject, verb: [...]string{"take", "peek"}[mode], cost: cost}
+	r.do(t, caller, in, func(ctx context.Context, out *told) error {
+		d, err := r.store.Take(ctx, stint.Request{Claim: stint.Claim{Subject: subject, Limits: r.limits, Cost: cost}, Mode: mode})
+		out.ok, out.charge, c = d.Allowed, d.Charge, d.Charge
+		for i, s := range d.States() {
+			out.used[i] = s.Used
+		}
+		return err
+	})
+	return c
+}
+
+func (r *recorder) settle(t *testing.T, caller int, c stint.Charge, cost int64) {
+	in := asked{subject: c.Claim.Subject, verb: "settle", cost: cost, charge: c}
+	r.do(t, caller, in, func(ctx context.Context, out *told) (err error) {
+		out.ok, err = r.store.Amend(ctx, c, stint.Amendment{Kind: stint.Settle, Cost: cost})
+		return err
+	})
+}
+
+// reset forgets the first limit only, so that the others differ from it.
+func (r *recorder) reset(t *testing.T, caller int, subject string) {
+	r.do(t, caller, asked{subject: subject, verb: "reset"}, func(ctx context.Context, _ *told) error {
+		return r.store.Command(ctx, stint.Command{Kind: stint.Reset, Subject: subject, Limits: r.limits[:1]})
+	})
+}

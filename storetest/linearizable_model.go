@@ -1,0 +1,108 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stint-limiter/stint"
+)
+
+// ledger is all that is known of one subject: the sequential specification of
+// Linearizable. Nothing expires, and only the first limit is ever reset. A value
+// is never changed once made.
+type ledger struct {
+	first   []unitsAt // in order of time: what the first limit counts
+	rest    int64     // what the others count
+	settled []uint64
+}
+
+type unitsAt struct{ at, n int64 }
+
+func (g ledger) used() [3]int64 {
+	u := [3]int64{0, g.rest, g.rest}
+	for _, e := range g.first {
+		u[0] += e.n
+	}
+	return u
+}
+
+// add returns the first limit's list with n units more at an instant, which is
+// gone if none are left.
+func add(list []unitsAt, at, n int64) []unitsAt {
+	list = slices.Clone(list)
+	for i := range list {
+		if list[i].at == at {
+			if list[i].n = max(0, list[i].n+n); list[i].n == 0 {
+				return slices.Delete(list, i, i+1)
+			}
+			return list
+		}
+	}
+	return append(list, unitsAt{at, n})
+}
+
+func sequential(limits []stint.Limit) porcupine.Model {
+	return porcupine.Model{
+		Partition:         bySubject,
+		Init:              func() any { return ledger{} },
+		Step:              func(state, in, out any) (bool, any) { return apply(limits, state.(ledger), in.(asked), out.(told)) },
+		Equal:             func(a, b any) bool { return sameLedger(a.(ledger), b.(ledger)) },
+		DescribeOperation: tell,
+	}
+}
+
+// apply reports whether the answer is right in this state, and the state after it.
+func apply(limits []stint.Limit, g ledger, in asked, out told) (bool, ledger) {
+	switch in.verb {
+	case "reset":
+		g.first = nil
+		return true, g
+	case "settle":
+		c := in.charge
+		if slices.Contains(g.settled, c.ID) {
+			return !out.ok, g
+		}
+		if slices.ContainsFunc(g.first, func(e unitsAt) bool { return e.at == c.At }) {
+			g.first = add(g.first, c.At, in.cost-c.Claim.Cost)
+		}
+		g.rest += in.cost - c.Claim.Cost
+		g.settled = append(slices.Clone(g.settled), c.ID)
+		return out.ok, g
+	default:
+		fits := true
+		for i, u := range g.used() {
+			fits = fits && u+in.cost <= limits[i].Capacity()
+		}
+		if fits && in.verb == "take" && in.cost > 0 {
+			g.first = add(g.first, out.charge.At, in.cost)
+			g.rest += in.cost
+		}
+		return out.ok == fits && out.used == g.used(), g
+	}
+}
+
+func sameLedger(a, b ledger) bool {
+	return a.rest == b.rest && slices.Equal(a.first, b.first) && slices.Equal(sorted(a.settled), sorted(b.settled))
+}
+
+func sorted(ids []uint64) []uint64 { return slices.Sorted(slices.Values(ids)) }
+
+func bySubject(history []porcupine.Operation) [][]porcupine.Operation {
+	parts := map[string][]porcupine.Operation{}
+	for _, o := range history {
+		subject := o.Input.(asked).subject
+		parts[subject] = append(parts[subject], o)
+	}
+	var list [][]porcupine.Operation
+	for _, p := range parts {
+		list = append(list, p)
+	}
+	return list
+}
+
+func tell(in, out any) string {
+	i, o := in.(asked), out.(told)
+	return fmt.Sprintf("%s %d of %s (charge %x of %d) → %v, used %v, charge %x at %d",
+		i.verb, i.cost, i.subject, i.charge.ID, i.charge.Claim.Cost, o.ok, o.used, o.charge.ID, o.charge.At)
+}

@@ -1,0 +1,249 @@
+package storetest
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/oracle"
+	"pgregory.net/rapid"
+)
+
+// Model drives a store and the reference through the same random histories and
+// wants equal answers at every step: decisions, states, amendments. It also holds
+// the store's decisions against the true log of events. The harness needs a Clock.
+//
+// rapid's flags set how long it runs: -rapid.checks=10000 to search, for instance.
+// A failure prints the smallest history that it found.
+func Model(t *testing.T, open func(t *testing.T) Harness) {
+	h := open(t)
+	if h.Clock == nil {
+		t.Fatal("storetest: Model needs a harness with a Clock")
+	}
+	var runs atomic.Int64
+	rapid.Check(t, func(rt *rapid.T) {
+		h.Clock.restart()
+		plan := planGenerator(h).Draw(rt, "plan")
+		w := &world{
+			t: t, h: h, plan: plan,
+			oracle:    oracle.New(h.Clock.Micros),
+			truth:     oracle.NewTruth(),
+			prefix:    fmt.Sprintf("model-%p-%d-", &h, runs.Add(1)),
+			limits:    map[stateKey]bool{},
+			ids:       map[place][]int64{},
+			denied:    map[string]int64{},
+			wasBanned: map[string]bool{},
+		}
+		for _, s := range plan.steps {
+			if err := w.do(s); err != nil {
+				rt.Fatalf("%v\n%s", err, w.story())
+			}
+		}
+	})
+}
+
+// world is a store and the reference in the middle of a history.
+type world struct {
+	t      testing.TB
+	h      Harness
+	plan   plan
+	oracle *oracle.Store
+	truth  *oracle.Truth
+	prefix string
+
+	history []string
+	charges []chargePair
+	hint    int64 // the last wait that a denial announced, in microseconds
+
+	// What calm needs to know: the states that were touched, when request ids were
+	// charged, when subjects were last denied, and who was ever banned.
+	limits    map[stateKey]bool
+	ids       map[place][]int64
+	denied    map[string]int64
+	wasBanned map[string]bool
+}
+
+// chargePair is one charge as each of the two named it.
+type chargePair struct{ store, oracle stint.Charge }
+
+// maxCharges is how many charges a history remembers to amend.
+const maxCharges = 12
+
+func (w *world) note(format string, args ...any) {
+	w.history = append(w.history, fmt.Sprintf(format, args...))
+}
+
+func (w *world) story() string {
+	text := "history, clock in µs since its start, answers as the reference gave them:\n"
+	for _, line := range w.history {
+		text += "  " + line + "\n"
+	}
+	return text
+}
+
+// at is the clock since its start.
+func (w *world) at() int64 { return w.h.Clock.Micros() - epoch.UnixMicro() }
+
+// do carries out one step on both and compares the answers.
+func (w *world) do(s step) error {
+	switch s.kind {
+	case stepTake:
+		return w.take(s)
+	case stepFlood:
+		return w.flood(s)
+	case stepAmend:
+		return w.amend(s)
+	case stepAdvance:
+		d := s.advance
+		if s.toHint {
+			d = w.hint + s.advance
+		}
+		w.h.Clock.Advance(micros(max(0, d)))
+		return nil
+	case stepBack:
+		if err := w.calmAll(); err != nil {
+			return err
+		}
+		w.h.Clock.Advance(-micros(s.advance))
+		w.note("clock steps back by %d", s.advance)
+		return nil
+	case stepReset, stepBan, stepUnban:
+		return w.command(s)
+	default:
+		disturb := w.plan.disturbances[s.pick%len(w.plan.disturbances)]
+		w.note("%d: %s", w.at(), disturb)
+		w.h.Disturbances[disturb](w.t)
+		return nil
+	}
+}
+
+func (w *world) take(s step) error {
+	r := w.request(s)
+	if err := r.Validate(); err != nil {
+		return nil // two claims on one state: not a request
+	}
+	if err := w.calm(r); err != nil {
+		return err
+	}
+	now := w.h.Clock.Micros()
+	want, err := w.oracle.Take(w.t.Context(), r)
+	if err != nil {
+		return err
+	}
+	w.note("%d: %s → %s", w.at(), describe(r, w.prefix), answer(want))
+	got, err := w.h.Store.Take(w.t.Context(), r)
+	if err != nil {
+		return fmt.Errorf("take: %w", err)
+	}
+	if diff := differ(got, want); diff != "" {
+		return fmt.Errorf("store and reference differ: %s", diff)
+	}
+	w.remember(r, got, want)
+	return w.truth.Took(now, r, got)
+}
+
+// flood takes the same again and again, a little apart, and tells it in one line.
+func (w *world) flood(s step) error {
+	told := len(w.history)
+	for range s.pick {
+		if err := w.take(s); err != nil {
+			return err
+		}
+		w.h.Clock.Advance(micros(s.advance))
+	}
+	if len(w.history) > told {
+		last := w.history[len(w.history)-1]
+		w.history = w.history[:told]
+		w.note("%d times %d apart, the last of them %s", s.pick, s.advance, last)
+	}
+	return nil
+}
+
+func (w *world) remember(r stint.Request, got, want stint.Decision) {
+	if want.RetryAfter > 0 {
+		w.hint = want.RetryAfter.Microseconds()
+	}
+	if want.Charge.ID != 0 {
+		w.charges = append(w.charges, chargePair{got.Charge, want.Charge})
+		if len(w.charges) > maxCharges {
+			w.charges = w.charges[1:]
+		}
+		if r.ID != "" {
+			w.ids[placeOf(&r.Claim)] = append(w.ids[placeOf(&r.Claim)], want.Charge.At)
+		}
+	}
+	if !want.Allowed && r.Bans != nil {
+		for _, c := range allClaims(r) {
+			w.denied[c.Subject] = w.h.Clock.Micros()
+			w.wasBanned[c.Subject] = w.wasBanned[c.Subject] || want.Banned
+		}
+	}
+}
+
+func (w *world) amend(s step) error {
+	if len(w.charges) == 0 {
+		return nil
+	}
+	c := w.charges[s.pick%len(w.charges)]
+	a := s.amendment
+	if s.relative {
+		a.Cost = min(max(0, c.oracle.Claim.Cost+a.Cost), stint.MaxUnits)
+	}
+	now := w.h.Clock.Micros()
+	want, err := w.oracle.Amend(w.t.Context(), c.oracle, a)
+	if err != nil {
+		return err
+	}
+	kind := [...]string{"settle", "extend", "release"}[a.Kind]
+	w.note("%d: %s charge of %d to %d → %v", w.at(), kind, c.oracle.At-epoch.UnixMicro(), a.Cost, want)
+	got, err := w.h.Store.Amend(w.t.Context(), c.store, a)
+	if err != nil {
+		return fmt.Errorf("amend: %w", err)
+	}
+	if got != want {
+		return fmt.Errorf("store and reference differ: %s applied: %v, want %v", kind, got, want)
+	}
+	if got {
+		w.truth.Amended(now, c.store, a)
+	}
+	return nil
+}
+
+func (w *world) command(s step) error {
+	c := stint.Command{Subject: w.subject(s.pick), For: micros(s.advance)}
+	switch s.kind {
+	case stepBan:
+		c.Kind = stint.Ban
+	case stepUnban:
+		c.Kind = stint.Unban
+	default:
+		claim := w.claim(s.claims[0])
+		c.Subject, c.Scope, c.Limits = claim.Subject, claim.Scope, claim.Limits
+	}
+	return w.both(c)
+}
+
+// both gives a command to both.
+func (w *world) both(c stint.Command) error {
+	switch c.Kind {
+	case stint.Reset:
+		w.note("%d: reset %q %q %v", w.at(), short(c.Subject, w.prefix), c.Scope, c.Limits)
+		w.truth.Forgot(c)
+		delete(w.ids, place{c.Subject, c.Scope})
+	case stint.Ban:
+		w.note("%d: ban %q for %v", w.at(), short(c.Subject, w.prefix), c.For)
+		w.wasBanned[c.Subject] = true
+	case stint.Unban:
+		w.note("%d: unban %q", w.at(), short(c.Subject, w.prefix))
+		delete(w.denied, c.Subject)
+		delete(w.wasBanned, c.Subject)
+	}
+	if err := w.oracle.Command(w.t.Context(), c); err != nil {
+		return err
+	}
+	if err := w.h.Store.Command(w.t.Context(), c); err != nil {
+		return fmt.Errorf("command: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package storetest
+
+import (
+	"slices"
+
+	"github.com/stint-limiter/stint"
+)
+
+// A store may forget what counts no more; the reference never does. The two can
+// be told apart when what counted no more counts again: under a larger burst or
+// a slower refill, or after a step back of the clock. The rules leave that open,
+// so histories reset such a state on both sides first.
+
+type place struct{ subject, scope string }
+
+type stateKey struct {
+	place
+	limit stint.Limit // its identity
+}
+
+func placeOf(c *stint.Claim) place { return place{c.Subject, c.Scope} }
+
+func allClaims(r stint.Request) []stint.Claim { return append([]stint.Claim{r.Claim}, r.And...) }
+
+// calm resets what the request would revive, and notes what it touches.
+func (w *world) calm(r stint.Request) error {
+	for _, c := range allClaims(r) {
+		for i := range c.Limits {
+			l := c.Limits[i]
+			look := stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: []stint.Limit{l}}
+			d, err := w.oracle.Take(w.t.Context(), stint.Request{Claim: look, Mode: stint.Peek})
+			if err != nil {
+				return err
+			}
+			l.Max, l.Burst = 0, 0 // no part of its identity
+			key := stateKey{placeOf(&c), l}
+			if d.States()[0].Used > 0 && w.oracle.Idle(&look, &l) {
+				if err := w.reset(key); err != nil {
+					return err
+				}
+			}
+			w.limits[key] = true
+		}
+	}
+	return nil
+}
+
+func (w *world) reset(key stateKey) error {
+	return w.both(stint.Command{Kind: stint.Reset, Subject: key.subject, Scope: key.scope, Limits: []stint.Limit{key.limit}})
+}
+
+// calmAll resets everything that a step back of the clock would revive.
+func (w *world) calmAll() error {
+	now := w.h.Clock.Micros()
+	var idle []stateKey
+	for key := range w.limits {
+		c := stint.Claim{Subject: key.subject, Scope: key.scope}
+		if w.oracle.Idle(&c, &key.limit) {
+			idle = append(idle, key)
+		}
+	}
+	for p, times := range w.ids {
+		if slices.ContainsFunc(times, func(at int64) bool { return at <= now-w.plan.idLife.Microseconds()+16 }) {
+			idle = append(idle, stateKey{p, w.plan.families[0][0]})
+		}
+	}
+	for _, key := range idle {
+		if err := w.reset(key); err != nil {
+			return err
+		}
+		// Whether such a charge was settled may have been forgotten too.
+		w.charges = slices.DeleteFunc(w.charges, func(c chargePair) bool {
+			return slices.ContainsFunc(allClaims(stint.Request{Claim: c.store.Claim, And: c.store.And}), func(c stint.Claim) bool {
+				return placeOf(&c) == key.place
+			})
+		})
+	}
+	for n := range w.plan.subjects {
+		subject := w.subject(n)
+		banned, err := w.banned(subject)
+		if err != nil {
+			return err
+		}
+		at, struck := w.denied[subject]
+		if !banned && (w.wasBanned[subject] || struck && now-at >= w.plan.bans.Within.Microseconds()) {
+			if err := w.both(stint.Command{Kind: stint.Unban, Subject: subject}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *world) banned(subject string) (bool, error) {
+	d, err := w.oracle.Take(w.t.Context(), stint.Request{
+		Claim: stint.Claim{Subject: subject, Limits: w.plan.families[0][:1]}, Mode: stint.Peek, Bans: w.plan.bans,
+	})
+	return d.Banned, err
+}

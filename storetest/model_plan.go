@@ -1,0 +1,248 @@
+package storetest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"pgregory.net/rapid"
+)
+
+// plan is a random history before it happens. Steps pick from few subjects,
+// scopes and limits, so that they meet.
+type plan struct {
+	families     [][]stint.Limit
+	idLife       time.Duration
+	bans         *stint.BanPolicy
+	disturbances []string
+	oneSubject   bool // per request
+	subjects     int
+	scopes       int
+	steps        []step
+}
+
+// GoString is what rapid prints of a plan; the history tells the rest.
+func (p plan) GoString() string { return fmt.Sprintf("%d steps under %v", len(p.steps), p.families) }
+
+type stepKind int
+
+const (
+	stepTake stepKind = iota
+	stepAmend
+	stepAdvance
+	stepBack
+	stepReset
+	stepBan
+	stepUnban
+	stepDisturb
+	stepFlood
+	stepRare // one of those that would drown the others if they came often
+)
+
+type step struct {
+	kind      stepKind
+	claims    []claimPick
+	mode      stint.Mode
+	id        string
+	maxWait   time.Duration
+	bans      bool
+	pick      int
+	amendment stint.Amendment
+	relative  bool
+	advance   int64
+	toHint    bool
+}
+
+// claimPick is a claim by numbers into the plan's pools.
+type claimPick struct {
+	subject, scope int
+	limits         [][2]int // family, variant
+	cost           int64
+}
+
+// huge is large, and yet the sum of several is no more than 2^53: the rules bound
+// what is charged, not what is booked beyond it.
+const huge = stint.MaxUnits / 8
+
+// families are limits that share their state: the variants of one differ in what
+// may change at run time, Max and Burst.
+func families() [][]stint.Limit {
+	const odd = 1000003 * time.Microsecond
+	second := stint.PerSecond
+	return [][]stint.Limit{
+		{second(4), second(3).WithBurst(3), second(10), second(2).WithBurst(2), second(0)},
+		{second(4).WithName("n"), second(126).WithName("n"), second(60).WithName("n").WithBurst(3), second(1000).WithName("n")},
+		{stint.PerMinute(5), stint.PerMinute(126), stint.PerMinute(130).WithBurst(2), stint.PerMinute(2).WithBurst(5)},
+		{stint.Per(7, odd), stint.Per(300, odd), stint.Per(2, odd).WithBurst(7), stint.Per(150, odd).WithBurst(2)},
+		{stint.PerHour(20), stint.PerHour(100000), stint.PerHour(5).WithBurst(10)},
+		{stint.Per(2, time.Millisecond), stint.Per(200, time.Millisecond)},
+		{{Max: 3, Window: time.Second, Algorithm: stint.Fixed}, {Max: 10, Window: time.Second, Algorithm: stint.Fixed},
+			{Window: time.Second, Algorithm: stint.Fixed}},
+		{{Max: 5, Window: odd, Algorithm: stint.Fixed, Name: "odd"}, {Max: huge, Window: odd, Algorithm: stint.Fixed, Name: "odd"}},
+		{stint.TokenBucket(20, 7, time.Second), stint.TokenBucket(5, 7, time.Second), stint.TokenBucket(20, 10, time.Second),
+			stint.TokenBucket(3, 13, time.Second), stint.TokenBucket(9, 0, time.Second)},
+		{stint.TokenBucket(11, 3, odd), stint.TokenBucket(4, 3, odd), stint.TokenBucket(30, 5, odd)},
+		{stint.TokenBucket(1, 1, time.Hour), stint.TokenBucket(0, 60, time.Hour)},
+		{stint.AtOnce(2, time.Second), stint.AtOnce(5, time.Second), stint.AtOnce(1, time.Second), stint.AtOnce(0, time.Second)},
+		{stint.AtOnce(3, time.Minute), stint.AtOnce(1, time.Minute)},
+	}
+}
+
+func planGenerator(h Harness) *rapid.Generator[plan] {
+	return rapid.Custom(func(t *rapid.T) plan {
+		all := families()
+		p := plan{
+			idLife:       rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(t, "id life"),
+			disturbances: slices.Sorted(maps.Keys(h.Disturbances)),
+			oneSubject:   h.SplitSubjects,
+			subjects:     rapid.IntRange(1, 3).Draw(t, "subjects"),
+			scopes:       rapid.IntRange(1, 2).Draw(t, "scopes"),
+			bans: &stint.BanPolicy{
+				After:     rapid.IntRange(1, 4).Draw(t, "ban after"),
+				Within:    rapid.SampledFrom([]time.Duration{100 * time.Millisecond, 10 * time.Second}).Draw(t, "ban within"),
+				Durations: []time.Duration{500 * time.Millisecond, 3 * time.Second, 2 * time.Minute},
+				Forgive:   10 * time.Second,
+			},
+		}
+		for _, f := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(all)-1), 1, 3, rapid.ID).Draw(t, "families") {
+			p.families = append(p.families, all[f])
+		}
+		// In chapters, because rapid's lists have about seven elements: some 50 steps.
+		p.steps = slices.Concat(rapid.SliceOfN(rapid.SliceOfN(stepGenerator(p), 2, 40), 2, 40).Draw(t, "steps")...)
+		return p
+	})
+}
+
+// common and rare are the kinds of steps as often as they should come. rapid likes
+// what stands early, because it is simpler.
+func common() []stepKind {
+	return []stepKind{
+		stepTake, stepAdvance, stepTake, stepAmend, stepTake, stepAdvance, stepTake, stepAmend,
+		stepTake, stepTake, stepAdvance, stepTake, stepAmend, stepTake, stepAdvance, stepRare,
+	}
+}
+
+func rare(p plan) []stepKind {
+	kinds := []stepKind{stepBack, stepReset, stepFlood, stepBan, stepUnban}
+	if len(p.disturbances) > 0 {
+		kinds = append(kinds, stepDisturb, stepDisturb)
+	}
+	return kinds
+}
+
+func stepGenerator(p plan) *rapid.Generator[step] {
+	kinds, rareKinds := rapid.SampledFrom(common()), rapid.SampledFrom(rare(p))
+	claims := rapid.SliceOfN(claimGenerator(p), 1, 3)
+	claim := rapid.SliceOfN(claimGenerator(p), 1, 1)
+	return rapid.Custom(func(t *rapid.T) step {
+		s := step{kind: kinds.Draw(t, "kind")}
+		if s.kind == stepRare {
+			s.kind = rareKinds.Draw(t, "rare kind")
+		}
+		switch s.kind {
+		case stepTake:
+			if s.claims = claim.Draw(t, "claim"); rapid.IntRange(0, 3).Draw(t, "several") == 0 {
+				s.claims = claims.Draw(t, "claims")
+			}
+			s.mode = rapid.SampledFrom([]stint.Mode{stint.Take, stint.Take, stint.Take, stint.Reserve, stint.Reserve, stint.Peek}).Draw(t, "mode")
+			s.id = rapid.SampledFrom([]string{"", "", "", "", "x", "y"}).Draw(t, "id")
+			s.maxWait = rapid.SampledFrom([]time.Duration{0, 0, time.Microsecond, 700 * time.Millisecond, time.Hour}).Draw(t, "max wait")
+			s.bans = rapid.IntRange(0, 3).Draw(t, "bans") == 0
+		case stepAmend:
+			s.pick = rapid.IntRange(0, maxCharges-1).Draw(t, "charge")
+			s.amendment.Kind = rapid.SampledFrom([]stint.AmendmentKind{stint.Settle, stint.Settle, stint.Settle, stint.Extend, stint.Release}).Draw(t, "amendment")
+			if s.amendment.Kind == stint.Settle {
+				s.relative = rapid.Bool().Draw(t, "relative")
+				s.amendment.Cost = rapid.SampledFrom([]int64{0, 0, -1, 1, 2, 7, 300, huge}).Draw(t, "true cost")
+				s.amendment.Cost = max(s.amendment.Cost, map[bool]int64{true: -1}[s.relative])
+			}
+		case stepAdvance:
+			s.advance, s.toHint = advanceGenerator(p).Draw(t, "advance"), rapid.IntRange(0, 4).Draw(t, "to hint") == 0
+			if s.toHint {
+				s.advance = rapid.Int64Range(-1, 1).Draw(t, "beside")
+			}
+		case stepBack:
+			s.advance = rapid.SampledFrom([]int64{1, 1000, 300_000, 1_000_000, 3_600_000_000}).Draw(t, "back")
+		case stepReset:
+			s.claims = claim.Draw(t, "claim")
+		case stepBan, stepUnban:
+			s.pick = rapid.IntRange(0, p.subjects-1).Draw(t, "subject")
+			s.advance = rapid.SampledFrom([]int64{1000, 800_000, 60_000_000}).Draw(t, "ban")
+		case stepFlood:
+			s.claims, s.pick = claim.Draw(t, "claim"), rapid.IntRange(2, maxFlood).Draw(t, "flood")
+			s.advance = advanceGenerator(p).Draw(t, "apart") / 2
+		case stepDisturb:
+			s.pick = rapid.IntRange(0, 100).Draw(t, "disturbance")
+		}
+		return s
+	})
+}
+
+// advanceGenerator draws moments, windows of the plan and just beside them, hours.
+func advanceGenerator(p plan) *rapid.Generator[int64] {
+	steps := []int64{0, 1, 15, 16, 1000, 8000, 100_000, 3_600_000_000, 7_300_000_001}
+	for _, f := range p.families {
+		window := f[0].Window.Microseconds()
+		steps = append(steps, window, window-1, window+1, window/3, window/125, window*3, window/f[0].Capacity())
+	}
+	return rapid.SampledFrom(steps)
+}
+
+func claimGenerator(p plan) *rapid.Generator[claimPick] {
+	return rapid.Custom(func(t *rapid.T) claimPick {
+		c := claimPick{
+			subject: rapid.IntRange(0, p.subjects-1).Draw(t, "subject"),
+			scope:   rapid.IntRange(0, p.scopes-1).Draw(t, "scope"),
+			cost:    rapid.SampledFrom([]int64{1, 1, 1, 1, 2, 3, 4, 5, 0, 10, 100, 127, huge, stint.MaxUnits}).Draw(t, "cost"),
+		}
+		for _, f := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(p.families)-1), 1, len(p.families), rapid.ID).Draw(t, "limits") {
+			v := 0 // mostly the first variant, so that its history grows
+			if rapid.IntRange(0, 2).Draw(t, "changed") == 0 {
+				v = rapid.IntRange(0, len(p.families[f])-1).Draw(t, "variant")
+			}
+			c.limits = append(c.limits, [2]int{f, v})
+		}
+		return c
+	})
+}
+
+// maxFlood is enough to fill a log with entries, so that old ones are merged.
+const maxFlood = 300
+
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+func (w *world) subject(n int) string { return w.prefix + string(rune('a'+n)) }
+
+func (w *world) claim(p claimPick) stint.Claim {
+	c := stint.Claim{Subject: w.subject(p.subject), Scope: [...]string{"", "s"}[p.scope], Cost: p.cost}
+	for _, l := range p.limits {
+		c.Limits = append(c.Limits, w.plan.families[l[0]][l[1]])
+	}
+	return c
+}
+
+// request builds a step's request. Concurrency limits cannot be reserved: it is a
+// take then.
+func (w *world) request(s step) stint.Request {
+	r := stint.Request{Claim: w.claim(s.claims[0]), ID: s.id, Mode: s.mode, MaxWait: s.maxWait}
+	for _, p := range s.claims[1:] {
+		c := w.claim(p)
+		if w.plan.oneSubject {
+			c.Subject = r.Subject
+		}
+		r.And = append(r.And, c)
+	}
+	if s.id != "" {
+		r.IDLife = w.plan.idLife
+	}
+	r.Bans = &stint.BanPolicy{} // obeys, and makes none
+	if s.bans {
+		r.Bans = w.plan.bans
+	}
+	if r.Mode == stint.Reserve && r.Validate() != nil {
+		r.Mode = stint.Take
+	}
+	return r
+}

@@ -1,0 +1,97 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/oracle"
+)
+
+// twin is a store and the reference side by side.
+type twin struct {
+	*tester
+	oracle *oracle.Store
+}
+
+// take takes from both and wants the same answer.
+func (w *twin) take(mode stint.Mode, subject string, cost int64, l stint.Limit) {
+	w.Helper()
+	r := w.request(subject, cost, l)
+	r.Mode = mode
+	want, err := w.oracle.Take(w.Context(), r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if diff := differ(w.decide(r), want); diff != "" {
+		w.Fatalf("%s: store and reference differ: %s", describe(r, ""), diff)
+	}
+}
+
+// corner is a history that random ones seldom come by.
+func corner(name string, history func(w *twin)) contract {
+	return contract{name: name, exact: true, clock: true, test: func(k *tester) {
+		history(&twin{k, oracle.New(k.Clock.Micros)})
+	}}
+}
+
+var corners = []contract{
+	corner("a log that outgrows its bound merges its oldest entries", func(w *twin) {
+		subject, plain, burst := w.subject(), stint.PerSecond(1000), stint.PerSecond(60).WithBurst(3)
+		w.take(stint.Take, subject, 1, burst)
+		for range 340 { // slices of 8 ms for as long as the burst is remembered
+			w.take(stint.Take, subject, 1, plain)
+			w.Clock.Advance(8 * ms)
+		}
+		for range 400 { // until they have left the burst's window
+			w.take(stint.Peek, subject, 1, burst)
+			w.Clock.Advance(4 * ms)
+		}
+	}),
+	corner("a large burst is in use across a step back of the clock", func(w *twin) {
+		subject, plain, burst := w.subject(), stint.PerSecond(5), stint.PerSecond(2).WithBurst(3)
+		w.take(stint.Take, subject, 1, burst)
+		w.Clock.Advance(2 * s)
+		w.take(stint.Take, subject, 1, plain)
+		w.Clock.Advance(-time.Hour)
+		w.take(stint.Take, subject, 1, plain)
+		w.Clock.Advance(1500 * ms)
+		w.take(stint.Take, subject, 1, plain)
+		w.take(stint.Peek, subject, 1, burst)
+	}),
+	corner("holders outlast a step back of the clock by no more than their expiry", func(w *twin) {
+		subject, l := w.subject(), stint.AtOnce(2, s)
+		w.take(stint.Take, subject, 1, l)
+		w.take(stint.Take, subject, 1, l)
+		w.Clock.Advance(-time.Hour)
+		w.take(stint.Peek, subject, 1, l)
+		w.take(stint.Take, subject, 1, l) // denied, and yet the step is written
+		w.Clock.Advance(500 * ms)
+		w.take(stint.Take, subject, 1, l)
+		w.Clock.Advance(500 * ms)
+		w.take(stint.Take, subject, 1, l)
+	}),
+	corner("hundreds of bookings of all sizes", func(w *twin) {
+		for _, l := range []stint.Limit{
+			stint.PerSecond(5), stint.PerSecond(300), stint.PerSecond(3).WithBurst(2), stint.TokenBucket(7, 3, 1000003*us),
+			{Max: 4, Window: s, Algorithm: stint.Fixed},
+		} {
+			subject := w.subject()
+			for i := range int64(80) {
+				w.take(stint.Reserve, subject, 1+i*i%l.Capacity(), l)
+				w.take(stint.Take, subject, 1+i%2, l)
+				w.Clock.Advance(time.Duration(i%7) * 31 * ms)
+			}
+			for range 50 {
+				w.take(stint.Take, subject, 1, l)
+				w.Clock.Advance(777 * ms)
+			}
+		}
+	}),
+	corner("a bucket in all its fractions", func(w *twin) {
+		subject, l := w.subject(), stint.TokenBucket(100, 97, 1000003*us)
+		for i := range 300 {
+			w.take(stint.Take, subject, int64(i%13), l)
+			w.Clock.Advance(time.Duration(i*i%99991) * us)
+		}
+	}),
+}

@@ -1,0 +1,123 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// scenario is one limit and what happens under it, line by line.
+type scenario struct {
+	name  string
+	limit stint.Limit
+	lines []line
+}
+
+// line takes cost units some time after the line before it.
+type line struct {
+	after   time.Duration
+	cost    int64
+	allowed bool
+	used    int64
+	reset   time.Duration
+	retry   time.Duration
+}
+
+const (
+	ms = time.Millisecond
+	us = time.Microsecond
+	s  = time.Second
+	no = false
+	ok = true
+)
+
+// The clock stands at a full minute when a scenario begins.
+var scenarios = []scenario{
+	{"sliding", stint.PerSecond(3), []line{
+		{0, 1, ok, 1, s, 0},
+		{400 * ms, 1, ok, 2, s, 0},
+		{400 * ms, 1, ok, 3, s, 0},
+		{0, 1, no, 3, s, 200 * ms},
+		{0, 2, no, 3, s, 600 * ms},
+		{0, 4, no, 3, s, stint.Never},
+		{200*ms - us, 1, no, 3, 800*ms + us, us},
+		{us, 1, ok, 3, s, 0}, // no double burst at a boundary
+		{400 * ms, 2, no, 2, 600 * ms, 400 * ms},
+		{0, 1, ok, 3, s, 0},
+		{s, 3, ok, 3, s, 0},
+	}},
+	{"sliding with a burst", stint.PerSecond(2).WithBurst(3), []line{
+		{0, 6, ok, 6, 3 * s, 0},
+		{0, 1, no, 6, 3 * s, 3 * s},
+		{s, 1, no, 6, 2 * s, 2 * s},
+		{2*s - us, 1, no, 6, us, us},
+		{us, 5, ok, 5, 3 * s, 0},
+		{s, 1, ok, 6, 3 * s, 0},
+	}},
+	{"sliding in slices of 8 ms", stint.PerSecond(1000), []line{
+		{0, 400, ok, 400, s + 8*ms, 0},
+		{7 * ms, 300, ok, 700, s + ms, 0}, // the same slice
+		{ms, 300, ok, 1000, s + 8*ms, 0},
+		{0, 1, no, 1000, s + 8*ms, s},
+		{s - us, 1, no, 1000, 8*ms + us, us},
+		{us, 701, no, 300, 8 * ms, 8 * ms},
+		{0, 700, ok, 1000, s + 8*ms, 0},
+	}},
+	{"fixed", stint.Limit{Max: 3, Window: s, Algorithm: stint.Fixed}, []line{
+		{700 * ms, 2, ok, 2, 300 * ms, 0},
+		{100 * ms, 2, no, 2, 200 * ms, 200 * ms},
+		{0, 1, ok, 3, 200 * ms, 0},
+		{200*ms - us, 1, no, 3, us, us},
+		{us, 3, ok, 3, s, 0},
+		{10 * s, 1, ok, 1, s, 0},
+	}},
+	{"bucket", stint.TokenBucket(5, 2, s), []line{
+		{0, 5, ok, 5, 2500 * ms, 0},
+		{0, 1, no, 5, 2500 * ms, 500 * ms},
+		{250 * ms, 1, no, 5, 2250 * ms, 250 * ms}, // half a token is used
+		{250*ms - us, 1, no, 5, 2*s + us, us},
+		{us, 1, ok, 5, 2500 * ms, 0},
+		{600 * ms, 0, ok, 4, 1900 * ms, 0},
+		{400 * ms, 3, no, 3, 1500 * ms, 500 * ms},
+		{time.Hour, 5, ok, 5, 2500 * ms, 0},
+	}},
+	{"bucket that refills thirds of a token", stint.TokenBucket(1, 3, s), []line{
+		{0, 1, ok, 1, 333334 * us, 0},
+		{333333 * us, 1, no, 1, us, us},
+		{us, 1, ok, 1, 333334 * us, 0}, // a fraction too full is not given away
+		{333334 * us, 1, ok, 1, 333334 * us, 0},
+	}},
+	{"concurrency", stint.AtOnce(2, s), []line{
+		{0, 1, ok, 1, s, 0},
+		{300 * ms, 9, ok, 2, s, 0},
+		{0, 1, no, 2, s, 700 * ms},
+		{0, 0, ok, 2, s, 0},
+		{700*ms - us, 1, no, 2, 300*ms + us, us},
+		{us, 1, ok, 2, s, 0},
+	}},
+}
+
+var scenarioTests = append(tableTests(),
+	contract{name: "retry-after is honest", exact: true, clock: true, test: retryHonesty},
+	contract{name: "room comes back", test: roomComesBack},
+	contract{name: "never over under random load", clock: true, test: neverOver},
+)
+
+func tableTests() []contract {
+	var tests []contract
+	for _, c := range scenarios {
+		tests = append(tests, contract{name: "scenario: " + c.name, exact: true, clock: true, test: func(k *tester) {
+			subject := k.subject()
+			k.Clock.Advance(k.Clock.Now().Truncate(time.Minute).Add(time.Minute).Sub(k.Clock.Now()))
+			for i, l := range c.lines {
+				k.Clock.Advance(l.after)
+				d := k.take(subject, l.cost, c.limit)
+				s := d.States()[0]
+				if got := (line{l.after, l.cost, d.Allowed, s.Used, s.ResetAfter, d.RetryAfter}); got != l {
+					k.Fatalf("line %d: got\n%+v, want\n%+v", i, got, l)
+				}
+			}
+		}})
+	}
+	return tests
+}

@@ -1,0 +1,136 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// windowed is a limit of 10 of every algorithm that counts over time.
+func windowed() []stint.Limit { return eachAlgorithm(10)[:5] }
+
+var settlements = []contract{
+	{name: "a refund gives back once", exact: true, test: func(k *tester) {
+		for _, l := range windowed() {
+			subject := k.subject()
+			k.mustTake(subject, 3, l)
+			d := k.mustTake(subject, 4, l)
+			k.wantApplied(k.settle(d, 0), true)
+			k.wantUsed(k.peek(subject, 1, l), 3)
+			k.wantApplied(k.settle(d, 0), false)
+			k.wantApplied(k.settle(d, 9), false)
+			k.wantUsed(k.peek(subject, 1, l), 3)
+		}
+	}},
+	{name: "settling down frees the difference", exact: true, test: func(k *tester) {
+		for _, l := range windowed() {
+			subject := k.subject()
+			d := k.mustTake(subject, 10, l)
+			k.wantApplied(k.settle(d, 4), true)
+			k.wantUsed(k.mustTake(subject, 6, l), 10)
+		}
+	}},
+	{name: "settling up may leave a debt", exact: true, test: func(k *tester) {
+		for _, l := range windowed() {
+			subject := k.subject()
+			d := k.mustTake(subject, 5, l)
+			k.wantApplied(k.settle(d, 25), true)
+			d = k.take(subject, 1, l)
+			k.wantAllowed(d, false)
+			k.wantUsed(d, 25)
+			if d.Remaining() != 0 {
+				k.Errorf("%s: remaining is %d in debt, want 0", l, d.Remaining())
+			}
+			k.wantAllowed(k.take(subject, 0, l), false)
+		}
+	}},
+	{name: "a charge is settled only while it counts", exact: true, clock: true, test: func(k *tester) {
+		for _, l := range []stint.Limit{stint.PerSecond(10), stint.TokenBucket(10, 10, s), {Max: 10, Window: s, Algorithm: stint.Fixed}} {
+			subject := k.subject()
+			k.Clock.Advance(k.Clock.Now().Truncate(s).Add(s).Sub(k.Clock.Now()))
+			early, late := k.mustTake(subject, 5, l), k.mustTake(subject, 5, l)
+			k.Clock.Advance(500*ms - us)
+			k.wantApplied(k.settle(early, 0), true)
+			k.Clock.Advance(500*ms + us)
+			k.wantApplied(k.settle(late, 0), false)
+			k.wantApplied(k.settle(late, 10), false)
+			k.wantUsed(k.peek(subject, 1, l), 0)
+		}
+	}},
+	{name: "a bucket gives back no more than has not been refilled", exact: true, clock: true, test: func(k *tester) {
+		l, subject := stint.TokenBucket(10, 10, s), k.subject()
+		d := k.mustTake(subject, 6, l)
+		k.mustTake(subject, 4, l)
+		k.Clock.Advance(200 * ms)
+		k.wantUsed(k.peek(subject, 1, l), 8)
+		k.wantApplied(k.settle(d, 0), true) // two of the six came back by themselves
+		k.wantUsed(k.peek(subject, 1, l), 4)
+	}},
+	{name: "a refund takes nothing from others", exact: true, clock: true, test: func(k *tester) {
+		l, subject := stint.PerSecond(2), k.subject()
+		first := k.mustTake(subject, 1, l)
+		k.Clock.Advance(600 * ms)
+		k.mustTake(subject, 1, l)
+		k.wantApplied(k.settle(first, 0), true)
+		k.Clock.Advance(400 * ms)
+		k.wantAllowed(k.take(subject, 1, l), true)
+		k.wantRetry(k.take(subject, 1, l), 600*ms)
+	}},
+	{name: "each limit is settled in its own window", exact: true, clock: true, test: func(k *tester) {
+		short, long, subject := stint.PerSecond(10), stint.PerMinute(10), k.subject()
+		d := k.mustTake(subject, 5, short, long)
+		k.Clock.Advance(2 * s)
+		k.mustTake(subject, 1, short, long)
+		k.wantApplied(k.settle(d, 0), true)
+		k.wantUsed(k.peek(subject, 1, short, long), 1, 1)
+	}},
+	{name: "sums past 2^53 are refused", exact: true, test: func(k *tester) {
+		l, subject := stint.PerHour(10), k.subject()
+		d := k.mustTake(subject, 1, l)
+		k.wantApplied(k.settle(d, stint.MaxUnits), true)
+		k.wantUsed(k.peek(subject, 1, l), stint.MaxUnits)
+		b := stint.TokenBucket(10, 10, time.Hour)
+		d = k.mustTake(subject, 1, b)
+		k.wantApplied(k.settle(d, stint.MaxUnits), false)
+		k.wantUsed(k.peek(subject, 1, b), 1)
+	}},
+	{name: "settled charges are remembered up to a bound", exact: true, clock: true, test: func(k *tester) {
+		l, subject := stint.PerHour(1_000_000), k.subject()
+		var taken []stint.Decision
+		for range stint.MaxSettled + 2 {
+			taken = append(taken, k.mustTake(subject, 2, l))
+			k.Clock.Advance(us)
+		}
+		for _, d := range taken[1 : stint.MaxSettled+1] {
+			k.wantApplied(k.settle(d, 1), true)
+		}
+		k.wantApplied(k.settle(taken[0], 1), false) // older than all that are remembered
+		k.wantApplied(k.settle(taken[1], 1), false)
+		k.wantApplied(k.settle(taken[stint.MaxSettled+1], 1), true)
+		k.wantApplied(k.settle(taken[1], 1), false)
+		k.wantUsed(k.peek(subject, 1, l), 2*(stint.MaxSettled+2)-(stint.MaxSettled+1))
+	}},
+	{name: "settling never admits more than was given back", test: func(k *tester) {
+		for _, l := range windowed() {
+			subject, admitted := k.subject(), int64(0)
+			var taken []stint.Decision
+			for range 40 {
+				if d := k.take(subject, 1, l); d.Allowed {
+					admitted++
+					taken = append(taken, d)
+				}
+				if len(taken) == 5 {
+					for _, d := range taken {
+						if k.settle(d, 0) {
+							admitted--
+						}
+						k.settle(d, 0)
+					}
+				}
+			}
+			if admitted > 10 {
+				k.Errorf("%s: %d admitted and kept, want at most 10", l, admitted)
+			}
+		}
+	}},
+}

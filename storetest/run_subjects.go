@@ -1,0 +1,137 @@
+package storetest
+
+import (
+	"strings"
+
+	"github.com/stint-limiter/stint"
+)
+
+// hostile are subjects and scopes that a careless key would confuse. F11.
+var hostile = [][2]string{
+	{"a", ""}, {"a:", ""}, {"a", ":"}, {":a", ""}, {"a:b", "c"}, {"a", "b:c"}, {"a:b:c", ""}, {"a:b", ":c"},
+	{"{x}", ""}, {"x", ""}, {"{x", ""}, {"x}", ""}, {"}x{", ""}, {"{}", ""}, {"{", "x}"}, {"x", "{x}"},
+	{"\r\n", ""}, {"\r", "\n"}, {"\n", ""}, {"a\r\nSET b 1\r\n", ""}, {"\x00", ""}, {"\x00\x00", ""}, {"a\x00", ""}, {"a", "\x00"},
+	{"\xff\xfe", ""}, {"\xff", "\xfe"}, {"\xc3\x28", ""}, {"é", ""}, {"e\u0301", ""}, {"%00", ""}, {"%", ""}, {"%25", ""},
+	{" ", ""}, {"a ", ""}, {"a", " "}, {"*", ""}, {"a*", ""}, {"sliding/1h", ""}, {"a", "sliding/1h"}, {"a:sliding/1h", ""}, {"A", ""},
+}
+
+var subjects = []contract{
+	{name: "no two subjects or scopes are confused", exact: true, test: func(k *tester) {
+		l, salt := stint.PerHour(100), k.subject()
+		var claims []stint.Claim
+		for _, h := range hostile {
+			claims = append(claims, stint.Claim{Subject: h[0] + salt, Scope: h[1]}, stint.Claim{Subject: salt + h[0], Scope: h[1]})
+		}
+		for _, n := range []int{10_000, 10_001, stint.MaxSubject} {
+			long := strings.Repeat("x", n-len(salt)-1)
+			claims = append(claims, stint.Claim{Subject: salt + long + "a"}, stint.Claim{Subject: salt + long + "b"},
+				stint.Claim{Subject: salt, Scope: long + "a"}, stint.Claim{Subject: salt, Scope: long + "b"})
+		}
+		for i, c := range claims {
+			c.Limits, c.Cost = []stint.Limit{l}, int64(i%50+1)
+			if d := k.decide(stint.Request{Claim: c}); d.States()[0].Used != c.Cost {
+				k.Errorf("subject %.40q, scope %.40q: used is %d, want %d", c.Subject, c.Scope, d.States()[0].Used, c.Cost)
+			}
+		}
+		for i, c := range claims {
+			c.Limits = []stint.Limit{l}
+			d := k.decide(stint.Request{Claim: c})
+			k.wantUsed(d, int64(i%50+1))
+			if d.Key != c.Key() {
+				k.Errorf("key is %q, want %q", d.Key, c.Key())
+			}
+		}
+	}},
+	{name: "several subjects are charged all or none", exact: true, test: func(k *tester) {
+		user, global, l := k.subject(), k.subject(), stint.PerHour(10)
+		request := func(n, m int64) stint.Request {
+			return stint.Request{Claim: stint.Claim{Subject: user, Limits: []stint.Limit{l}, Cost: n},
+				And: []stint.Claim{{Subject: global, Scope: "all", Limits: []stint.Limit{l, stint.PerDay(5)}, Cost: m}}}
+		}
+		k.wantUsed(k.decide(request(2, 4)), 2, 4, 4)
+		d := k.decide(request(2, 2))
+		k.wantAllowed(d, false)
+		if d.Key != global+":all" {
+			k.Errorf("key is %q, want that of the second claim", d.Key)
+		}
+		used := func(subject, scope string, limits ...stint.Limit) int64 {
+			d := k.decide(stint.Request{Claim: stint.Claim{Subject: subject, Scope: scope, Limits: limits}, Mode: stint.Peek})
+			return d.States()[0].Used
+		}
+		k.eventually("what the first subject was charged is given back", func() bool { return used(user, "", l) == 2 })
+		if n := used(global, "all", l); n != 4 {
+			k.Errorf("the second subject has used %d, want 4", n)
+		}
+		first := k.decide(request(20, 1))
+		k.wantAllowed(first, false)
+		k.wantRetry(first, stint.Never)
+		if first.Key != user {
+			k.Errorf("key is %q, want that of the first claim", first.Key)
+		}
+	}},
+	{name: "several subjects are refunded together", exact: true, test: func(k *tester) {
+		a, b, l := k.subject(), k.subject(), stint.PerHour(10)
+		d := k.decide(stint.Request{Claim: k.request(a, 3, l).Claim, And: []stint.Claim{k.request(b, 5, l).Claim}})
+		k.wantApplied(k.settle(d, 0), true)
+		k.wantUsed(k.peek(a, 1, l), 0)
+		k.wantUsed(k.peek(b, 1, l), 0)
+		k.wantApplied(k.settle(d, 0), false)
+	}},
+	{name: "one banned subject denies the request", exact: true, test: func(k *tester) {
+		a, b, l := k.subject(), k.subject(), stint.PerHour(10)
+		k.command(stint.Command{Kind: stint.Ban, Subject: b, For: 3600 * s})
+		r := k.request(a, 1, l)
+		r.And = []stint.Claim{k.request(b, 1, l).Claim}
+		d := k.decide(r)
+		k.wantAllowed(d, false)
+		k.wantBanned(d, true)
+		if d.Key != b {
+			k.Errorf("key is %q, want %q", d.Key, b)
+		}
+		k.eventually("nothing is charged", func() bool { d := k.peek(a, 1, l); return d.States()[0].Used == 0 })
+	}},
+	{name: "an id spares all subjects", exact: true, test: func(k *tester) {
+		a, b, l := k.subject(), k.subject(), stint.PerHour(10)
+		r := stint.Request{Claim: k.request(a, 1, l).Claim, And: []stint.Claim{k.request(b, 1, l).Claim}, ID: "x"}
+		k.decide(r)
+		k.pass(moment)
+		if d := k.decide(r); !d.Repeat || !d.Allowed {
+			k.Errorf("again: %s", answer(d))
+		}
+		k.wantUsed(k.peek(a, 1, l), 1)
+		k.wantUsed(k.peek(b, 1, l), 1)
+	}},
+	{name: "several subjects are booked at one instant, or refused", exact: true, clock: true, test: func(k *tester) {
+		a, b := k.subject(), k.subject()
+		r := stint.Request{Claim: k.request(a, 1, stint.PerSecond(1)).Claim,
+			And: []stint.Claim{k.request(b, 1, stint.Per(1, 3*s)).Claim}, Mode: stint.Reserve}
+		if k.SplitSubjects {
+			if d, err := k.Store.Take(k.Context(), r); err == nil {
+				k.Errorf("not refused: %s", answer(d))
+			}
+			return
+		}
+		k.decide(r)
+		k.wantRetry(k.decide(r), 3*s)
+		k.wantRetry(k.take(a, 1, stint.PerSecond(1)), s)
+		k.Clock.Advance(s)
+		k.wantAllowed(k.take(a, 1, stint.PerSecond(1)), true)
+		k.Clock.Advance(s + us)
+		k.wantRetry(k.take(a, 1, stint.PerSecond(1)), 2*s-us) // the window up to the booking at 3 s has begun
+	}},
+	{name: "sixteen subjects never exceed any of their limits", test: func(k *tester) {
+		r := stint.Request{Claim: k.request(k.subject(), 1, stint.PerHour(5)).Claim}
+		for range stint.MaxClaims - 1 {
+			r.And = append(r.And, k.request(k.subject(), 1, stint.PerHour(7)).Claim)
+		}
+		admitted := 0
+		for range 20 {
+			if k.decide(r).Allowed {
+				admitted++
+			}
+		}
+		if admitted > 5 || k.level == Exact && admitted != 5 {
+			k.Errorf("admitted %d, want 5", admitted)
+		}
+	}},
+}
