@@ -107,6 +107,9 @@ func (w *world) do(s step) error {
 		}
 		w.h.Clock.Advance(-micros(s.advance))
 		w.note("clock steps back by %d", s.advance)
+		for subject, at := range w.denied {
+			w.denied[subject] = min(at, w.h.Clock.Micros())
+		}
 		return nil
 	case stepReset, stepBan, stepUnban:
 		return w.command(s)
@@ -173,7 +176,7 @@ func (w *world) remember(r stint.Request, got, want stint.Decision) {
 			w.ids[placeOf(&r.Claim)] = append(w.ids[placeOf(&r.Claim)], want.Charge.At)
 		}
 	}
-	if !want.Allowed && r.Bans != nil {
+	if !want.Allowed && r.Bans.After > 0 {
 		for _, c := range allClaims(r) {
 			w.denied[c.Subject] = w.h.Clock.Micros()
 			w.wasBanned[c.Subject] = w.wasBanned[c.Subject] || want.Banned

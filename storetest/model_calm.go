@@ -7,7 +7,7 @@ import (
 )
 
 // A store may forget what counts no more; the reference never does. The two can
-// be told apart when what counted no more counts again: under a larger burst or
+// be told apart when what counted no more counts again: under
 // a slower refill, or after a step back of the clock. The rules leave that open,
 // so histories reset such a state on both sides first.
 

@@ -7,7 +7,7 @@ import (
 )
 
 // ban is a subject's ban: the zero value is none.
-type ban struct{ until, level, at int64 }
+type ban struct{ until, level, at, forgive int64 }
 
 // banOf returns the subject's ban with the clock's steps back taken out.
 func (s *Store) banOf(subject string, now int64) ban {
@@ -17,6 +17,16 @@ func (s *Store) banOf(subject string, now int64) ban {
 		b.at = now
 	}
 	return b
+}
+
+// banByHand replaces the subject's ban. Its level stays, unless it is forgiven.
+func (s *Store) banByHand(subject string, length, now int64) {
+	b := s.banOf(subject, now)
+	if now-b.until >= b.forgive {
+		b = ban{}
+	}
+	b.until, b.at = now+length, now
+	s.bans[subject] = b
 }
 
 // strike counts a denial. It returns the end of the ban that it led to, or 0.
@@ -43,7 +53,7 @@ func (s *Store) strike(p *stint.BanPolicy, subject string, now int64) int64 {
 		b.level++
 	}
 	length := p.Durations[min(int(b.level), len(p.Durations))-1]
-	b.until, b.at = now+length.Microseconds(), now
+	b.until, b.at, b.forgive = now+length.Microseconds(), now, p.Forgive.Microseconds()
 	s.bans[subject] = b
 	return b.until
 }

@@ -55,8 +55,10 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	if k := s.seen(&r, now); k != nil && k.repeats < stint.MaxRepeats {
 		show(false)
 		d.Repeat = true
-		d.RetryAfter = duration(max(0, k.at-now))
-		if r.Mode != stint.Take || k.at <= now {
+		if k.at-now >= 16 {
+			d.RetryAfter = duration(k.at - now)
+		}
+		if r.Mode != stint.Take || d.RetryAfter == 0 {
 			d.Allowed = true
 			if r.Mode != stint.Peek {
 				k.repeats++

@@ -32,7 +32,7 @@ func (s *Store) seen(r *stint.Request, now int64) *seenID {
 	}
 	list := s.ids[scopeOf(&r.Claim)]
 	for i := range list {
-		if list[i].id == r.ID && list[i].at > now-idLife(r) {
+		if list[i].id == r.ID && list[i].at > now-idLife(r) && list[i].at <= now+idLife(r) {
 			return &list[i]
 		}
 	}

@@ -73,6 +73,7 @@ func (g *eventLog) stepBack(_ *stint.Limit, now int64) bool {
 func (g *eventLog) open(l *stint.Limit, now int64) {
 	g.last = now
 	times, window := l.BurstTimes(), l.Window.Microseconds()
+	before := g.keep
 	if times >= g.keep || now-g.kept > g.keep*window {
 		g.keep, g.kept = times, now
 	}
@@ -80,12 +81,15 @@ func (g *eventLog) open(l *stint.Limit, now int64) {
 		g.append(stamp(l, g.booked[0].at), g.booked[0].n)
 		g.booked = g.booked[1:]
 	}
-	horizon := now - g.keep*window
+	horizon := now - min(before, g.keep)*window
 	if l.Algorithm == stint.Fixed {
 		horizon = now
 	}
 	for len(g.entries) > 0 && g.entries[0].at <= horizon {
 		g.entries = g.entries[1:]
+	}
+	if len(g.entries)+len(g.booked) == 0 {
+		g.keep, g.kept = times, now
 	}
 }
 

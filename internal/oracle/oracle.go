@@ -116,7 +116,7 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 		}
 		delete(s.ids, scope)
 	case stint.Ban:
-		s.bans[c.Subject] = ban{until: now + c.For.Microseconds(), level: s.bans[c.Subject].level, at: now}
+		s.banByHand(c.Subject, c.For.Microseconds(), now)
 	case stint.Unban:
 		delete(s.bans, c.Subject)
 		delete(s.strikes, c.Subject)

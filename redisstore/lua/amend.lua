@@ -52,12 +52,20 @@ local function amend_limit(l)
   return l.of.release(l, id)
 end
 
-local changed, keys = 0, 0
+-- Which claims may be amended, before any of them is: two may share a subject.
+local open, keys, at_claim = {}, 0, pos
+for c = 1, claims do
+  local charged, n, next_claim = unpack_at('>i8B', ARGV[1], at_claim)
+  open[c] = charged > 0 and not (kind == SETTLE and settled(KEYS[keys + 1]))
+  keys, at_claim = keys + 1 + n, next_claim + n * 33
+end
+
+local changed = 0
+keys = 0
 for c = 1, claims do
   local charged, n
   charged, n, pos = unpack_at('>i8B', ARGV[1], pos)
-  local key = KEYS[keys + 1]
-  if charged > 0 and not (kind == SETTLE and settled(key)) then
+  if open[c] then
     local applied, life = false, 0
     for i = 1, n do
       local l = R.open_limit(ARGV[1], pos + (i - 1) * 33, KEYS[keys + 1 + i], charged)
@@ -66,7 +74,7 @@ for c = 1, claims do
     end
     if applied then
       changed = 1
-      if kind == SETTLE then remember(key, life) end
+      if kind == SETTLE then remember(KEYS[keys + 1], life) end
     end
   end
   keys, pos = keys + 1 + n, pos + n * 33

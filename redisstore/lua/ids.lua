@@ -10,7 +10,8 @@ function R.id_open(key, id, life)
   if type(score) == 'table' then return discard(key) end
   score = tonumber(score)
   local repeats = score % 16
-  if score - repeats > now - life then return score - repeats, repeats end
+  local at = score - repeats
+  if at > now - life and at <= now + life then return at, repeats end
 end
 
 function R.id_record(key, id, at, life)

@@ -106,13 +106,15 @@ function W.open(l)
     l.keep, l.kept, l.sum = l.times, now, 0
     return
   end
+  local cut = now - reach(l)
   if l.times >= l.keep or now - l.kept > reach(l) then l.keep, l.kept = l.times, now end
+  cut = max(cut, now - reach(l))
   local t, n = B.due(l)
   while t do
     append(l, stamp(l, t), n)
     t, n = B.due(l)
   end
-  local cut, live = now - reach(l), {}
+  local live = {}
   local at, units = l.at, l.n
   l.at, l.n = live, {}
   for i = 1, #at do
@@ -122,6 +124,7 @@ function W.open(l)
       l.sum = l.sum - units[i]
     end
   end
+  if #live + #l.booked_at == 0 then l.keep, l.kept = l.times, now end
 end
 
 function W.save(l)
@@ -177,25 +180,28 @@ end
 -- beside is earliest with bookings in the way.
 local function beside(l, t, cost)
   local at, units, booked_at, booked_n, span = l.at, l.n, l.booked_at, l.booked_n, l.span
-  local entries, booked, room = #at, #booked_at, l.cap - cost
-  -- Entries and bookings in the order in which they leave.
-  local function leaves(i) return i <= entries and at[i] or stamp(l, booked_at[i - entries]) end
-  local function weight(i) return i <= entries and units[i] or booked_n[i - entries] end
-  local gone, due, inside -- how many have left, are due, and the units between
-  local function start() gone, due, inside = 0, 0, l.sum end
+  local room = l.cap - cost
+  -- The units in the window: how many entries have left it, how many bookings are
+  -- due, and how many of those have left.
+  local inside, left, due, past
+  local function start() inside, left, due, past = l.sum, 0, 0, 0 end
   local function move(to)
-    while due < booked and booked_at[due + 1] <= to do
+    while booked_at[due + 1] and booked_at[due + 1] <= to do
       due = due + 1
       inside = inside + booked_n[due]
     end
-    while gone < entries + due and leaves(gone + 1) <= to - span do
-      gone = gone + 1
-      inside = inside - weight(gone)
+    while at[left + 1] and at[left + 1] <= to - span do
+      left = left + 1
+      inside = inside - units[left]
+    end
+    while past < due and stamp(l, booked_at[past + 1]) <= to - span do
+      past = past + 1
+      inside = inside - booked_n[past]
     end
   end
   local full, next_full = {}, 1 -- the bookings at which cost more do not fit
   start()
-  for i = 1, booked do
+  for i = 1, #booked_at do
     move(booked_at[i])
     if inside > room then full[#full + 1] = booked_at[i] end
   end
@@ -204,7 +210,8 @@ local function beside(l, t, cost)
     move(t)
     while full[next_full] and full[next_full] <= t do next_full = next_full + 1 end
     if inside > room then
-      t = leaves(gone + 1) + span
+      local entry, booking = at[left + 1], past < due and stamp(l, booked_at[past + 1])
+      t = min(entry or booking, booking or entry) + span
     elseif full[next_full] and full[next_full] - span < stamp(l, t) then
       t = full[next_full]
     else

@@ -61,7 +61,7 @@ for c = 1, claims do
         local size = 7 + width
         local _, stored, keep, nf, nb, first, blocks, slots, booked, last, kept, sum = unpack_at(HEAD_FORMAT, s)
         if stored == width and booked == 0 and last <= now and nf <= 8 and nb <= 8 and nb > 0 and blocks <= slots
-          and (times >= keep or now - kept > keep * window)
+          and (times == keep or times < keep and now - kept > keep * window)
           and #s >= HEAD + (nf > 0 and 16 or nb) * size then
           -- Drop what has left the window, a block at a time from the ring.
           local format, cut = width == 1 and NARROW or width == 4 and MIDDLE or WIDE, now - span
@@ -113,7 +113,7 @@ end
 
 local flags, decider, retry, at = 0, 1, 0, 0
 if seen and repeats < 8 then -- stint.MaxRepeats
-  flags, retry = 2, seen > now and seen - now or 0
+  flags, retry = 2, seen - now >= 16 and seen - now or 0
   if mode ~= TAKE or retry == 0 then
     flags = 3
     if not looking then call('ZINCRBY', id_key, '1', ARGV[2]) end

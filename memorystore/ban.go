@@ -1,0 +1,83 @@
+package memorystore
+
+import (
+	"unsafe"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/algorithm"
+)
+
+// ban is a subject's ban and the denials that may lead to one.
+type ban struct {
+	known   bool // there is a ban; the rest of its record is void otherwise
+	until   int64
+	at      int64 // when it was written
+	level   int
+	forgive int64 // the policy's, microseconds
+	strikes algorithm.Log
+	counts  algorithm.Params // how strikes were counted last
+}
+
+// stepped returns until and at as a clock that stepped back sees them.
+func (b *ban) stepped(now int64) (until, at int64) {
+	if now < b.at {
+		return b.until - (b.at - now), now
+	}
+	return b.until, b.at
+}
+
+// end is when the ban ends, 0 if there is none.
+func (b *ban) end(now int64) int64 {
+	if b == nil || !b.known {
+		return 0
+	}
+	until, _ := b.stepped(now)
+	return until
+}
+
+// strike counts a denial. It returns the end of the ban that it led to, or 0.
+func (b *ban) strike(p *stint.BanPolicy, now int64) int64 {
+	b.counts = algorithm.Strikes(p.After, p.Within)
+	var v algorithm.LogView
+	v.Open(&b.strikes, &b.counts, now, false)
+	v.Charge(1)
+	if v.Used() < int64(p.After) || len(p.Durations) == 0 {
+		return 0
+	}
+	b.strikes = algorithm.Log{}
+	b.forgive = p.Forgive.Microseconds()
+	if until, _ := b.stepped(now); !b.known || now-until >= b.forgive {
+		b.level = 1
+	} else {
+		b.level++
+	}
+	length := p.Durations[min(b.level, len(p.Durations))-1]
+	b.known, b.until, b.at = true, now+length.Microseconds(), now
+	return b.until
+}
+
+// byHand replaces the ban. Its level stays, unless it is forgiven.
+func (b *ban) byHand(length, now int64) {
+	if until, _ := b.stepped(now); now-until >= b.forgive {
+		b.level, b.forgive = 0, 0
+	}
+	b.known, b.until, b.at = true, now+length, now
+}
+
+// dead reports that forgetting the ban changes no later answer.
+func (b *ban) dead(now int64) bool {
+	if b == nil {
+		return true
+	}
+	if b.known && (now < b.at || b.until+b.forgive >= now) {
+		return false
+	}
+	return b.strikes.Dead(&b.counts, now)
+}
+
+func (b *ban) bytes() int {
+	if b == nil {
+		return 0
+	}
+	return int(unsafe.Sizeof(ban{})) + b.strikes.Bytes()
+}

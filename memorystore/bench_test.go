@@ -1,0 +1,80 @@
+package memorystore_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/memorystore"
+)
+
+// asked is how many requests a pattern has before it repeats.
+const asked = 1 << 17
+
+// BenchmarkAllow is the memory store behind a limiter. To compare it with its
+// peers see the bench module.
+func BenchmarkAllow(b *testing.B) {
+	subjects := make([]string, 100_000)
+	for i := range subjects {
+		subjects[i] = fmt.Sprintf("user:%07d", i)
+	}
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, uint64(len(subjects)-1))
+	var hot, turn, skewed [asked]string
+	for i := range asked {
+		hot[i], turn[i], skewed[i] = subjects[0], subjects[i%len(subjects)], subjects[zipf.Uint64()]
+	}
+	for _, x := range []struct {
+		name   string
+		fill   int
+		limits []stint.Option
+	}{
+		{"allow", 1, []stint.Option{stint.PerMinute(1e9)}},
+		{"allow3", 1, []stint.Option{stint.PerMinute(1e9), stint.PerHour(1e9), stint.PerDay(1e9)}},
+		{"deny", 100, []stint.Option{stint.PerDay(100)}},
+	} {
+		s, err := memorystore.New(memorystore.Config{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer s.Close()
+		lim, err := stint.New(s, x.limits...)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for range x.fill {
+			time.Sleep(2 * time.Microsecond)
+			for _, subject := range subjects {
+				lim.Allow(context.Background(), subject)
+			}
+		}
+		for name, keys := range map[string]*[asked]string{"hot": &hot, "turn": &turn, "zipf": &skewed} {
+			b.Run(x.name+"/"+name, func(b *testing.B) { serial(b, lim, keys) })
+			b.Run(x.name+"/"+name+"/parallel", func(b *testing.B) { parallel(b, lim, keys) })
+		}
+	}
+}
+
+func serial(b *testing.B, lim *stint.Limiter, keys *[asked]string) {
+	b.ReportAllocs()
+	ctx, i := context.Background(), 0
+	for b.Loop() {
+		lim.Allow(ctx, keys[i%asked])
+		i++
+	}
+}
+
+func parallel(b *testing.B, lim *stint.Limiter, keys *[asked]string) {
+	b.ReportAllocs()
+	var start atomic.Int64
+	b.RunParallel(func(pb *testing.PB) {
+		ctx, i := context.Background(), int(start.Add(asked/3))
+		for pb.Next() {
+			lim.Allow(ctx, keys[i%asked])
+			i++
+		}
+	})
+}

@@ -1,0 +1,234 @@
+package memorystore
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// user is a subject made anew, so that the store cannot share the caller's.
+func user(i int) string { return fmt.Sprintf("user:%07d", i) }
+
+func TestBytesPerSubject(t *testing.T) {
+	for _, x := range []struct {
+		subjects, requests int
+		most               int64
+	}{{1_000_000, 1, 120}, {20_000, 100, 1024}} {
+		clock := newClock()
+		s := newStore(t, Config{MaxSubjects: 2_000_000, Now: clock.now})
+		lim := newLimiter(t, s, stint.PerMinute(100))
+		before := heap()
+		for i := range x.subjects {
+			subject := user(i)
+			for range x.requests {
+				clock.advance(time.Microsecond)
+				if !allow(t, lim, subject).Allowed {
+					t.Fatal("denied")
+				}
+			}
+		}
+		took := (heap() - before) / int64(x.subjects)
+		t.Logf("%d bytes per subject after %d requests; accounted %d", took, x.requests, s.bytes.Load()/int64(x.subjects))
+		if took > x.most {
+			t.Errorf("%d bytes per subject after %d requests, want at most %d", took, x.requests, x.most)
+		}
+		if s.Len() != x.subjects {
+			t.Errorf("%d subjects, want %d", s.Len(), x.subjects)
+		}
+		runtime.KeepAlive(lim)
+	}
+}
+
+// F12: a million distinct subjects.
+func TestFloodOfSubjects(t *testing.T) {
+	const known, most = 500, 20_000
+	clock := newClock()
+	s := newStore(t, Config{MaxSubjects: most, Now: clock.now})
+	lim := newLimiter(t, s, stint.PerHour(10), stint.WithBans(stint.BanPolicy{}))
+	for i := range known {
+		for range 8 {
+			allow(t, lim, fmt.Sprint("known:", i))
+		}
+	}
+	if err := lim.Ban(context.Background(), "villain", 10*time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	before := heap()
+	for i := range 1_000_000 {
+		if !allow(t, lim, user(i)).Allowed {
+			t.Fatal("a new subject was denied")
+		}
+		clock.advance(10 * time.Microsecond)
+	}
+	if n := s.Len(); n > most+len(s.shards) || n < most*9/10 {
+		t.Errorf("%d subjects are remembered, want about %d", n, most)
+	}
+	if grown := heap() - before; grown > 150*most {
+		t.Errorf("the heap grew by %d bytes, %d per subject remembered", grown, grown/most)
+	}
+	for i := range known {
+		if d := allow(t, lim, fmt.Sprint("known:", i)); d.Decisive().Used != 9 {
+			t.Fatalf("known:%d has used %d, want 9: forgotten", i, d.Decisive().Used)
+		}
+	}
+	if d := allow(t, lim, "villain"); !d.Banned {
+		t.Error("the ban was forgotten")
+	}
+	if d := allow(t, lim, user(999_999)); d.Decisive().Used != 2 {
+		t.Error("the newest subject was forgotten")
+	}
+}
+
+func TestBytesAreBounded(t *testing.T) {
+	const most = 4 << 20
+	s := newStore(t, Config{MaxBytes: most})
+	lim := newLimiter(t, s, stint.PerHour(100))
+	for i := range 20_000 {
+		subject := user(i)
+		for range 50 {
+			allow(t, lim, subject)
+		}
+		if n := s.bytes.Load(); n > most+most/10 {
+			t.Fatalf("%d bytes, want at most %d", n, most)
+		}
+	}
+	checkAccounts(t, s)
+}
+
+func TestExpiry(t *testing.T) {
+	clock := newClock()
+	s := newStore(t, Config{Now: clock.now})
+	ctx := context.Background()
+	lim := newLimiter(t, s, stint.PerMinute(2), stint.TokenBucket(10, 1, time.Second), stint.AtOnce(3, time.Minute),
+		stint.WithBans(stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Hour}, Forgive: time.Hour}))
+	for i := range 1000 {
+		allow(t, lim, user(i))
+	}
+	d, err := lim.Take(ctx, stint.Request{Claim: stint.Claim{Subject: "id", Cost: 1}, ID: "x", IDLife: 10 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settled := allow(t, lim, "settled")
+	if ok, err := lim.Refund(ctx, settled); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	for range 3 {
+		d = allow(t, lim, "villain")
+	}
+	if !d.Banned {
+		t.Fatal("not banned")
+	}
+	// The refund is remembered for as long as it could be asked for again, the id
+	// for its life, the ban until it is forgiven.
+	for _, x := range []struct {
+		pass        time.Duration
+		least, most int
+	}{{59 * time.Second, 1003, 1003}, {5 * time.Second, 2, 3}, {10 * time.Minute, 1, 1}, {110 * time.Minute, 0, 0}} {
+		clock.advance(x.pass)
+		for range 20 {
+			for i := range s.shards {
+				s.shards[i].sweep()
+			}
+		}
+		if n := s.Len(); n < x.least || n > x.most {
+			t.Errorf("%d subjects after another %v, want %d to %d", n, x.pass, x.least, x.most)
+		}
+		checkAccounts(t, s)
+	}
+	for i := range s.shards {
+		if n := len(s.shards[i].variantOf); n != 0 {
+			t.Fatalf("%d limits are remembered of nobody", n)
+		}
+	}
+}
+
+func TestSweeperRuns(t *testing.T) {
+	clock := newClock()
+	s := newStore(t, Config{Now: clock.now})
+	lim := newLimiter(t, s, stint.PerSecond(1))
+	for i := range 100 {
+		allow(t, lim, user(i))
+	}
+	clock.advance(time.Hour)
+	for range 500 {
+		if s.Len() == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d subjects left after 5 s", s.Len())
+}
+
+// Dead limits of a subject that is alive make room for others.
+func TestLimitsOfOneSubjectAreBounded(t *testing.T) {
+	clock := newClock()
+	s := newStore(t, Config{Now: clock.now})
+	for i := range 2000 {
+		l := stint.Per(10, time.Second).WithName(fmt.Sprint("n", i))
+		l.Algorithm = stint.Algorithm(i % 4)
+		r := stint.Request{Claim: stint.Claim{Subject: "user:1", Limits: []stint.Limit{l, stint.PerDay(1_000_000)}, Cost: 1}}
+		if d, err := s.Take(context.Background(), r); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		clock.advance(time.Second)
+	}
+	if n := s.bytes.Load(); n > 8000 {
+		t.Errorf("one subject takes %d bytes", n)
+	}
+	checkAccounts(t, s)
+}
+
+func TestIndexKeepsEveryRecord(t *testing.T) {
+	clock := newClock()
+	s := newStore(t, Config{MaxSubjects: 64, Now: clock.now})
+	lim := newLimiter(t, s, stint.PerHour(10))
+	for i := range 5000 {
+		allow(t, lim, fmt.Sprintf("user:%d:%*d", i%97, i%40, i))
+		sh := &s.shards[0]
+		for n := range sh.count {
+			if r := sh.record(n); r.size != 0 {
+				subject := string(r.key[:r.split])
+				if r.size == longKey {
+					subject = r.rest.key
+				}
+				if sh.find(r.hash(s.seed), subject, "") != r {
+					t.Fatalf("after %d: %q is not found", i, subject)
+				}
+			}
+		}
+		if sh.index.used != sh.live {
+			t.Fatalf("%d places for %d records", sh.index.used, sh.live)
+		}
+	}
+}
+
+// checkAccounts compares what is kept with what is counted.
+func checkAccounts(t *testing.T, s *Store) {
+	t.Helper()
+	var bytes int64
+	records := 0
+	for i := range s.shards {
+		sh := &s.shards[i]
+		for n := range sh.count {
+			if r := sh.record(n); r.size != 0 {
+				bytes += int64(r.bytes())
+				records++
+			}
+		}
+	}
+	if bytes != s.bytes.Load() || records != s.Len() {
+		t.Errorf("%d bytes in %d records; counted %d in %d", bytes, records, s.bytes.Load(), s.Len())
+	}
+}

@@ -1,0 +1,22 @@
+package memorystore_test
+
+import (
+	"testing"
+
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/storetest"
+)
+
+func open(t *testing.T) storetest.Harness {
+	clock := storetest.NewClock()
+	s, err := memorystore.New(memorystore.Config{Now: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return storetest.Harness{Store: s, Clock: clock}
+}
+
+func TestContract(t *testing.T) { storetest.Run(t, storetest.Exact, open) }
+
+func TestModel(t *testing.T) { storetest.Model(t, open) }

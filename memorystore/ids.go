@@ -1,0 +1,100 @@
+package memorystore
+
+import (
+	"hash/maphash"
+	"slices"
+	"strings"
+
+	"github.com/stint-limiter/stint"
+)
+
+// ids are the request ids of one subject and scope that were charged, in order
+// of time.
+type ids struct {
+	list []seenID
+	life int64 // the longest that any was to live
+	text int   // bytes of all ids
+}
+
+type seenID struct {
+	id      string
+	hash    uint64
+	at      int64 // a multiple of 16
+	repeats int64
+}
+
+// find returns the id if it is in force, else nil.
+func (d *ids) find(seed maphash.Seed, id string, now, life int64) *seenID {
+	if len(d.list) == 0 {
+		return nil
+	}
+	if i := d.index(seed, id); i >= 0 && d.list[i].at > now-life && d.list[i].at <= now+life {
+		return &d.list[i]
+	}
+	return nil
+}
+
+func (d *ids) index(seed maphash.Seed, id string) int {
+	hash := maphash.String(seed, id)
+	for i := len(d.list) - 1; i >= 0; i-- {
+		if d.list[i].hash == hash && d.list[i].id == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// add records an id that is not in force and drops those that are not either.
+func (d *ids) add(seed maphash.Seed, id string, at, now, life int64) {
+	d.forget(seed, id)
+	d.life = max(d.life, life)
+	gone := 0
+	for gone < len(d.list) && d.list[gone].at <= now-life {
+		d.text -= len(d.list[gone].id)
+		gone++
+	}
+	d.list = slices.Delete(d.list, 0, gone)
+	at = (at + 15) / 16 * 16
+	if at > now-life {
+		i := len(d.list)
+		for i > 0 && d.list[i-1].at > at {
+			i--
+		}
+		d.list = slices.Insert(d.list, i, seenID{strings.Clone(id), maphash.String(seed, id), at, 0})
+		d.text += len(id)
+	}
+	if len(d.list) > stint.MaxIDs {
+		d.dropLowest()
+	}
+}
+
+// dropLowest forgets the id with the lowest sum of time and repeats. Times are
+// far enough apart that it is among those with the first time.
+func (d *ids) dropLowest() {
+	lowest := 0
+	for i := 1; i < len(d.list) && d.list[i].at == d.list[0].at; i++ {
+		a, b := &d.list[i], &d.list[lowest]
+		if a.repeats < b.repeats || a.repeats == b.repeats && a.id < b.id {
+			lowest = i
+		}
+	}
+	d.text -= len(d.list[lowest].id)
+	d.list = slices.Delete(d.list, lowest, lowest+1)
+}
+
+func (d *ids) forget(seed maphash.Seed, id string) {
+	if len(d.list) == 0 {
+		return
+	}
+	if i := d.index(seed, id); i >= 0 {
+		d.text -= len(id)
+		d.list = slices.Delete(d.list, i, i+1)
+	}
+}
+
+// dead reports that no id is in force any more.
+func (d *ids) dead(now int64) bool {
+	return len(d.list) == 0 || d.list[len(d.list)-1].at < now-d.life
+}
+
+func (d *ids) bytes() int { return 40*cap(d.list) + d.text }

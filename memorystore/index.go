@@ -1,0 +1,63 @@
+package memorystore
+
+// index finds records by the hash of their key: open addressing with linear
+// probing, four bytes per place. It has no tombstones and grows by half, so that
+// at least half of it is in use once it has grown.
+type index struct {
+	places []uint32 // 8 bits of hash, 24 of record number plus one; 0 is empty
+	used   int
+}
+
+// home is where the search for a hash starts.
+func (x *index) home(hash uint64) int {
+	return int(uint64(uint32(hash)) * uint64(len(x.places)) >> 32)
+}
+
+// place is the content of the place of a record.
+func place(hash uint64, n uint32) uint32 { return tagOf(hash) | (n + 1) }
+
+func tagOf(hash uint64) uint32 { return uint32(hash>>40) << 24 }
+
+// full reports that one more record needs a larger index.
+func (x *index) full() bool { return x.used >= len(x.places)-len(x.places)/8 }
+
+// grow empties the index and makes it larger. All records are to be put again.
+func (x *index) grow() {
+	x.places = make([]uint32, max(16, len(x.places)+len(x.places)/2))
+	x.used = 0
+}
+
+// put adds a record. There is room.
+func (x *index) put(hash uint64, n uint32) {
+	i := x.home(hash)
+	for x.places[i] != 0 {
+		i = x.next(i)
+	}
+	x.places[i] = place(hash, n)
+	x.used++
+}
+
+func (x *index) next(i int) int {
+	if i++; i == len(x.places) {
+		return 0
+	}
+	return i
+}
+
+// remove takes a record out and closes the gap. hashOf returns any record's hash.
+func (x *index) remove(hash uint64, n uint32, hashOf func(n uint32) uint64) {
+	gap := x.home(hash)
+	for x.places[gap] != place(hash, n) {
+		gap = x.next(gap)
+	}
+	for i := x.next(gap); x.places[i] != 0; i = x.next(i) {
+		home := x.home(hashOf(x.places[i]&(1<<24-1) - 1))
+		// What is at i may move to the gap unless its home lies after it.
+		if gap <= i && (home <= gap || home > i) || gap > i && home <= gap && home > i {
+			x.places[gap] = x.places[i]
+			gap = i
+		}
+	}
+	x.places[gap] = 0
+	x.used--
+}

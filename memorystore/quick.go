@@ -1,0 +1,99 @@
+package memorystore
+
+import (
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/algorithm"
+)
+
+// maxQuick is how many limits the quick way decides on.
+const maxQuick = 4
+
+// quick decides what most requests are: one known subject, a few sliding or fixed
+// limits in their usual state, and no ban to look for. It is what decide does,
+// less everything that then cannot happen. It reports false, with nothing
+// written, if a request is not like that.
+func (sh *shard) quick(r *stint.Request, rec *record, d *stint.Decision, now int64) bool {
+	limits, cost := r.Limits, r.Cost
+	if rec == nil || r.Bans != nil && sh.bans != 0 || len(limits) > maxQuick || r.Mode != stint.Take || r.ID != "" || cost <= 0 {
+		return false
+	}
+	fits := true
+	for i := range limits {
+		g, p := sh.usual(rec, &limits[i])
+		if g == nil || !sh.quicks[i].Open(g, p, now) {
+			return false
+		}
+		fits = fits && sh.quicks[i].Fits(cost)
+	}
+	if !fits && r.Bans != nil {
+		return false
+	}
+	d.Allowed, d.Key = fits, r.Claim.Key()
+	if fits {
+		sh.quickCharge(r, rec, d, now)
+	} else {
+		sh.quickDeny(r, d, now)
+	}
+	if len(limits) > 1 {
+		d.Conclude()
+	}
+	return true
+}
+
+func (sh *shard) quickCharge(r *stint.Request, rec *record, d *stint.Decision, now int64) {
+	limits, cost := r.Limits, r.Cost
+	states := d.Grow(len(limits))
+	bytes := 0
+	for i := range limits {
+		s, q := &states[i], &sh.quicks[i]
+		reset, grown := q.Charge(cost)
+		s.Limit, s.Used, s.ResetAfter = &limits[i], q.Used(), duration(reset)
+		bytes += grown
+	}
+	if bytes != 0 && sh.store.bytes.Add(int64(bytes)) > sh.store.maxBytes {
+		sh.query.begin(sh.store, now, 1)
+		sh.query.parts[0] = part{shard: sh, rec: rec}
+		sh.trim(&sh.query)
+	}
+	c := &d.Charge
+	c.ID, c.At, c.Claim = sh.nextSerial(), now, r.Claim
+}
+
+func (sh *shard) quickDeny(r *stint.Request, d *stint.Decision, now int64) {
+	limits, cost := r.Limits, r.Cost
+	states := d.Grow(len(limits))
+	latest := now
+	for i := range limits {
+		s, q := &states[i], &sh.quicks[i]
+		s.Limit, s.Used, s.ResetAfter = &limits[i], q.Used(), duration(q.Reset())
+		if !q.Fits(cost) {
+			t := q.Earliest(cost)
+			s.RetryAfter = wait(t, now)
+			latest = max(latest, t)
+		}
+	}
+	d.RetryAfter = wait(latest, now)
+}
+
+// usual returns the log of a limit and its parameters, nil if the record has none
+// that was last charged under just this limit.
+func (sh *shard) usual(r *record, l *stint.Limit) (*algorithm.Log, *algorithm.Params) {
+	if v := sh.variants[r.log.Tag]; v != nil && v.is(l) {
+		return &r.log, &v.params
+	}
+	if r.rest != nil {
+		for i := range r.rest.logs {
+			if v := sh.variants[r.rest.logs[i].Tag]; v != nil && v.is(l) {
+				return &r.rest.logs[i], &v.params
+			}
+		}
+	}
+	return nil, nil
+}
+
+// is reports whether the variant is of just this limit.
+func (v *variant) is(l *stint.Limit) bool {
+	m := &v.limit
+	return m.Max == l.Max && m.Window == l.Window && m.Burst == l.Burst && m.Algorithm == l.Algorithm &&
+		len(m.Name) == len(l.Name) && (m.Name == "" || m.Name == l.Name)
+}

@@ -1,0 +1,48 @@
+package memorystore
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stint-limiter/stint"
+)
+
+// settled are the charges of one subject and scope that were settled, in order.
+type settled struct {
+	list []settledCharge
+	// until is when none of them would be found any more, so that nothing is
+	// lost if they are forgotten.
+	until int64
+}
+
+type settledCharge struct {
+	at int64
+	id uint64
+}
+
+func (c settledCharge) compare(d settledCharge) int {
+	return cmp.Or(cmp.Compare(c.at, d.at), cmp.Compare(c.id, d.id))
+}
+
+// has reports whether a charge was settled, or is so old that it may have been.
+func (s *settled) has(at int64, id uint64) bool {
+	if len(s.list) >= stint.MaxSettled && at <= s.list[0].at {
+		return true
+	}
+	_, found := slices.BinarySearchFunc(s.list, settledCharge{at, id}, settledCharge.compare)
+	return found
+}
+
+func (s *settled) add(at int64, id uint64, until int64) {
+	c := settledCharge{at, id}
+	i, _ := slices.BinarySearchFunc(s.list, c, settledCharge.compare)
+	s.list = slices.Insert(s.list, i, c)
+	s.until = max(s.until, until)
+	if len(s.list) > stint.MaxSettled {
+		s.list = slices.Delete(s.list, 0, 1)
+	}
+}
+
+func (s *settled) dead(now int64) bool { return len(s.list) == 0 || s.until < now }
+
+func (s *settled) bytes() int { return 16 * cap(s.list) }

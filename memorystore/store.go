@@ -1,0 +1,166 @@
+// Package memorystore keeps what subjects have used in the memory of one
+// process. It decides as docs/rules.md says, exactly.
+//
+// Memory is bounded. What has expired is forgotten in the background; when the
+// bounds of [Config] are reached nevertheless, those subjects are forgotten first
+// that have the most left of their limits, so that a flood of new subjects frees
+// nobody who is near a limit.
+package memorystore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math/bits"
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// ErrClosed is the cause of the error of every call after Close.
+var ErrClosed = errors.New("memory store closed")
+
+// Defaults of [Config].
+const (
+	DefaultMaxSubjects = 1_000_000
+	DefaultMaxBytes    = 1 << 30
+)
+
+// maxSubjects is what the index of a shard can name, over all shards, with room
+// for an uneven spread.
+const maxSubjects = 1 << 30
+
+// Config sets up a store. The zero Config is ready for use.
+type Config struct {
+	// MaxSubjects is how many subjects are remembered, each scope of one and each
+	// ban counted by itself. Zero means DefaultMaxSubjects. It may be exceeded by
+	// one per shard, of which there are at most one in 64 subjects.
+	MaxSubjects int
+	// MaxBytes is how much memory they take. Zero means DefaultMaxBytes. It is
+	// estimated from the sizes of what is kept; the garbage collector's overhead
+	// comes on top.
+	MaxBytes int64
+	// Now replaces the clock, for tests and simulations. It must be safe for
+	// concurrent use, for the store's goroutine calls it too, and must not call
+	// the store. If it steps back, the rules say what happens. Nil means a clock
+	// that starts at the wall's time and never steps.
+	Now func() time.Time
+}
+
+// Store is a [stint.Store] in memory. See [New].
+type Store struct {
+	seed   maphash.Seed
+	shards []shard
+	shift  uint // a subject's shard is its hash shifted by this
+
+	clock func() time.Time // Config.Now
+	start time.Time        // what the default clock counts from
+	epoch int64            // its wall time, in microseconds
+
+	maxSubjects, maxBytes int64
+	subjects, bytes       atomic.Int64
+
+	closed atomic.Bool
+	stop   chan struct{}
+	done   chan struct{}
+}
+
+var _ stint.Store = (*Store)(nil)
+
+// New returns an empty store. Close it to end its goroutine.
+func New(cfg Config) (*Store, error) {
+	var errs []error
+	if cfg.MaxSubjects < 0 || cfg.MaxSubjects > maxSubjects {
+		errs = append(errs, fmt.Errorf("MaxSubjects is %d; want 0 to %d", cfg.MaxSubjects, maxSubjects))
+	}
+	if cfg.MaxBytes < 0 {
+		errs = append(errs, fmt.Errorf("MaxBytes is %d; want 0 or more", cfg.MaxBytes))
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("memorystore: %w", errors.Join(errs...))
+	}
+	if cfg.MaxSubjects == 0 {
+		cfg.MaxSubjects = DefaultMaxSubjects
+	}
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = DefaultMaxBytes
+	}
+	shards := shardsFor(cfg.MaxSubjects)
+	s := &Store{
+		seed:        maphash.MakeSeed(),
+		shards:      make([]shard, shards),
+		shift:       uint(64 - bits.TrailingZeros(uint(shards))),
+		clock:       cfg.Now,
+		start:       time.Now(),
+		maxSubjects: int64(cfg.MaxSubjects),
+		maxBytes:    cfg.MaxBytes,
+		stop:        make(chan struct{}),
+		done:        make(chan struct{}),
+	}
+	s.epoch = s.start.UnixMicro()
+	for i := range s.shards {
+		s.shards[i].open(s, i, shards)
+	}
+	go s.sweepUntilStopped()
+	return s, nil
+}
+
+// shardsFor spreads subjects so that cores rarely meet, and so that no shard is
+// so large that growing it takes long or so small that it has nobody to evict.
+func shardsFor(subjects int) int {
+	want := max(32*runtime.GOMAXPROCS(0), subjects>>14)
+	want = min(want, subjects/64, 1024)
+	return 1 << (bits.Len(uint(max(want, 1))) - 1)
+}
+
+// Close ends the store's goroutine and waits for it. It never fails.
+func (s *Store) Close() error {
+	if s.closed.CompareAndSwap(false, true) {
+		close(s.stop)
+	}
+	<-s.done
+	return nil
+}
+
+// Len is the number of subjects that are remembered, each scope by itself.
+func (s *Store) Len() int { return int(s.subjects.Load()) }
+
+// read is the store's own clock in microseconds since the Unix epoch. It is read
+// before taking a lock, so that others wait for less; see follow.
+func (s *Store) read() int64 {
+	if s.clock != nil {
+		return 0
+	}
+	return s.epoch + time.Since(s.start).Microseconds()
+}
+
+// follow returns the time of a call that holds the shard's lock and has read the
+// clock before: no earlier than that of any call that held it before. A clock of
+// the caller's is read only here: where it steps back, the order counts.
+func (sh *shard) follow(now int64) int64 {
+	if sh.store.clock != nil {
+		const latest = 1 << 54
+		return min(max(sh.store.clock().UnixMicro(), 0), latest)
+	}
+	sh.clock = max(sh.clock, now)
+	return sh.clock
+}
+
+// ready reports why a call must not go ahead.
+func (s *Store) ready(ctx context.Context, op string) error {
+	if err := ctx.Err(); err != nil {
+		return &stint.StoreError{Op: op, Err: err}
+	}
+	if s.closed.Load() {
+		return &stint.StoreError{Op: op, Err: ErrClosed}
+	}
+	return nil
+}
+
+// firstSerial is where a shard's charge ids start: somewhere else in every
+// process, so that a charge of an earlier one is not mistaken for its own.
+func firstSerial() uint64 { return rand.Uint64N(1<<40) + 1 }

@@ -1,0 +1,226 @@
+package memorystore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// fakeClock is moved by hand.
+type fakeClock struct{ us atomic.Int64 }
+
+func (c *fakeClock) now() time.Time          { return time.UnixMicro(c.us.Load()) }
+func (c *fakeClock) advance(d time.Duration) { c.us.Add(d.Microseconds()) }
+
+func newClock() *fakeClock {
+	c := new(fakeClock)
+	c.us.Store(1_800_000_000_000_000)
+	return c
+}
+
+func newStore(t testing.TB, cfg Config) *Store {
+	t.Helper()
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func newLimiter(t testing.TB, s stint.Store, options ...stint.Option) *stint.Limiter {
+	t.Helper()
+	lim, err := stint.New(s, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lim
+}
+
+func allow(t testing.TB, lim *stint.Limiter, subject string) stint.Decision {
+	t.Helper()
+	d, err := lim.Allow(context.Background(), subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestConfigMistakesAreAllReported(t *testing.T) {
+	_, err := New(Config{MaxSubjects: -1, MaxBytes: -1})
+	if err == nil || err.Error() != fmt.Sprintf("memorystore: MaxSubjects is -1; want 0 to %d\nMaxBytes is -1; want 0 or more", maxSubjects) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestExactlyTheLimitIsAdmitted(t *testing.T) {
+	s := newStore(t, Config{})
+	lim := newLimiter(t, s, stint.PerHour(10))
+	var admitted atomic.Int64
+	var group sync.WaitGroup
+	for range 100 {
+		group.Go(func() {
+			for range 20 {
+				if allow(t, lim, "user:1").Allowed {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if n := admitted.Load(); n != 10 {
+		t.Errorf("admitted %d, want 10", n)
+	}
+}
+
+func TestSeveralSubjectsAllOrNothing(t *testing.T) {
+	s := newStore(t, Config{})
+	lim := newLimiter(t, s, stint.PerHour(1_000_000))
+	claim := func(n int, limit int64) stint.Claim {
+		return stint.Claim{Subject: fmt.Sprint("user:", n), Limits: []stint.Limit{stint.PerHour(limit)}, Cost: 1}
+	}
+	var admitted atomic.Int64
+	var group sync.WaitGroup
+	for g := range 20 {
+		group.Go(func() {
+			for i := range 50 {
+				r := stint.Request{Claim: claim((g+i)%7, 1000), And: []stint.Claim{claim(7+i%7, 1000), claim(99, 30)}}
+				d, err := lim.Take(context.Background(), r)
+				if err != nil {
+					t.Error(err)
+				}
+				if d.Allowed {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if n := admitted.Load(); n != 30 {
+		t.Errorf("admitted %d, want 30", n)
+	}
+	var used int64
+	for n := range 14 {
+		d, err := lim.Take(context.Background(), stint.Request{Claim: claim(n, 1000), Mode: stint.Peek})
+		if err != nil {
+			t.Fatal(err)
+		}
+		used += d.States()[0].Used
+	}
+	if used != 60 {
+		t.Errorf("the other subjects were charged %d, want 60", used)
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	limits := []stint.Option{stint.PerMinute(50), stint.PerHour(5000), stint.PerDay(1_000_000), stint.TokenBucket(1_000_000, 1000, time.Second)}
+	for n := 1; n <= len(limits); n++ {
+		clock := newClock()
+		lim := newLimiter(t, newStore(t, Config{Now: clock.now}), limits[:n]...)
+		ctx := context.Background()
+		for range 1000 { // until the rings have their size
+			clock.advance(time.Second)
+			lim.Allow(ctx, "user:1")
+		}
+		if a := testing.AllocsPerRun(500, func() {
+			clock.advance(2 * time.Second)
+			if d, _ := lim.Allow(ctx, "user:1"); !d.Allowed {
+				t.Fatal("denied")
+			}
+		}); a != 0 {
+			t.Errorf("%d limits: %v allocations to allow", n, a)
+		}
+		for allow(t, lim, "user:1").Allowed {
+		}
+		if a := testing.AllocsPerRun(500, func() {
+			if d, _ := lim.Allow(ctx, "user:1"); d.Allowed {
+				t.Fatal("allowed")
+			}
+		}); a != 0 {
+			t.Errorf("%d limits: %v allocations to deny", n, a)
+		}
+	}
+}
+
+func TestClose(t *testing.T) {
+	before := runtime.NumGoroutine()
+	s, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Close() != nil || s.Close() != nil {
+		t.Error("closing failed")
+	}
+	// The goroutine has closed its channel; it may take a moment to be gone.
+	for range 1000 {
+		if runtime.NumGoroutine() <= before {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if n := runtime.NumGoroutine(); n > before {
+		t.Errorf("%d goroutines after Close, %d before New", n, before)
+	}
+	var failure *stint.StoreError
+	_, err = s.Take(context.Background(), stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}}})
+	if !errors.Is(err, ErrClosed) || !errors.As(err, &failure) || failure.Op != "take" {
+		t.Errorf("take after Close: %v", err)
+	}
+	if _, err = s.Amend(context.Background(), stint.Charge{}, stint.Amendment{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("amend after Close: %v", err)
+	}
+	if err = s.Command(context.Background(), stint.Command{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("command after Close: %v", err)
+	}
+}
+
+func TestContextThatIsDone(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := newLimiter(t, newStore(t, Config{}), stint.PerHour(1)).Allow(ctx, "user:1")
+	var failure *stint.StoreError
+	if !errors.Is(err, context.Canceled) || !errors.As(err, &failure) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Nothing that Validate would refuse makes the store panic or remember anything.
+func TestOddInputIsHarmless(t *testing.T) {
+	s := newStore(t, Config{})
+	ctx := context.Background()
+	bad := []stint.Limit{{}, {Max: -1, Window: -1}, {Max: 1, Burst: 7, Window: 1, Algorithm: 9}, {Max: 1, Window: 1 << 62, Algorithm: stint.Bucket}}
+	for _, cost := range []int64{-1, 0, 1, 1 << 62} {
+		for i := range bad {
+			c := stint.Claim{Subject: "a", Limits: bad[i : i+1], Cost: cost}
+			s.Take(ctx, stint.Request{Claim: c})
+			s.Take(ctx, stint.Request{Claim: c, And: []stint.Claim{c, c}, Mode: stint.Reserve, ID: "x"})
+			s.Command(ctx, stint.Command{Kind: stint.Reset, Subject: "a", Limits: bad})
+		}
+	}
+	s.Take(ctx, stint.Request{})
+	s.Command(ctx, stint.Command{Kind: 9, Subject: "b"})
+	before := s.Len()
+	for _, c := range []stint.Charge{
+		{ID: 1, At: -1 << 62, Claim: stint.Claim{Subject: "z", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}},
+		{ID: 1, At: 1 << 62, Claim: stint.Claim{Subject: "z", Limits: []stint.Limit{stint.TokenBucket(1, 1, time.Hour)}, Cost: 1}},
+		{ID: 1, At: 1, Claim: stint.Claim{Subject: "z", Limits: bad, Cost: -1}},
+		{ID: 1, At: 1, And: make([]stint.Claim, 100)},
+		{ID: 1},
+	} {
+		for kind := range stint.AmendmentKind(5) {
+			if changed, err := s.Amend(ctx, c, stint.Amendment{Kind: kind, Cost: 1 << 60}); changed || err != nil {
+				t.Errorf("%+v: changed %v, error %v", c, changed, err)
+			}
+		}
+	}
+	if s.Len() != before {
+		t.Errorf("odd amendments left %d subjects", s.Len()-before)
+	}
+}

@@ -1,0 +1,125 @@
+package memorystore
+
+import (
+	"time"
+
+	"github.com/stint-limiter/stint/internal/algorithm"
+)
+
+const (
+	// sweepEvery and sweepTurns say how often the sweeper works and how many times
+	// it has to until it has looked at everything: about a minute.
+	sweepEvery = 100 * time.Millisecond
+	sweepTurns = 600
+	// sweepPiece is how many records it looks at under one lock.
+	sweepPiece = 128
+	// grace is for how long something is kept after it has expired, microseconds:
+	// a clock that steps back by less finds it.
+	grace = int64(time.Second / time.Microsecond)
+)
+
+func (s *Store) sweepUntilStopped() {
+	defer close(s.done)
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	next := 0
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-ticker.C:
+			next = s.sweepSome(next)
+		}
+	}
+}
+
+// sweepSome looks at its share of the records, from a shard on. It returns the
+// shard to go on with.
+func (s *Store) sweepSome(next int) int {
+	left := s.Len()/sweepTurns + sweepPiece
+	for range s.shards {
+		seen, whole := s.shards[next].sweep()
+		if whole {
+			next = (next + 1) % len(s.shards)
+		}
+		if left -= seen; left <= 0 {
+			break
+		}
+	}
+	return next
+}
+
+// sweep looks at the shard's next records and forgets those that have expired.
+// It returns how many it saw, and whether they were the shard's last.
+func (sh *shard) sweep() (seen int, whole bool) {
+	now := sh.store.read()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now = sh.follow(now) - grace
+	for ; seen < sweepPiece && sh.sweepAt < sh.count; seen++ {
+		n := sh.sweepAt
+		sh.sweepAt++
+		if r := sh.record(n); r.size != 0 && sh.dead(r, now) {
+			sh.remove(n)
+		}
+	}
+	if sh.sweepAt >= sh.count {
+		sh.sweepAt = 0
+		return seen, true
+	}
+	return seen, false
+}
+
+// dead reports that forgetting a record changes no later answer.
+func (sh *shard) dead(r *record, now int64) bool {
+	if r.log.Tag != 0 && !r.log.Dead(sh.params(r.log.Tag), now) {
+		return false
+	}
+	x := r.rest
+	if x == nil {
+		return true
+	}
+	if !x.ids.dead(now) || !x.settled.dead(now) || !x.ban.dead(now) {
+		return false
+	}
+	for i := range x.logs {
+		if g := &x.logs[i]; g.Tag != 0 && !g.Dead(sh.params(g.Tag), now) {
+			return false
+		}
+	}
+	for i := range x.buckets {
+		if b := &x.buckets[i]; b.Tag != 0 && !b.Dead(sh.params(b.Tag), now) {
+			return false
+		}
+	}
+	for i := range x.holders {
+		if h := &x.holders[i]; h.Tag != 0 && !h.Dead(now) {
+			return false
+		}
+	}
+	return true
+}
+
+func (sh *shard) params(tag uint32) *algorithm.Params { return &sh.variants[tag].params }
+
+// dropDead frees the states in a rest that have expired and are not in use.
+func (sh *shard) dropDead(x *rest, now int64, inUse func(tag uint32) bool) {
+	for i := range x.logs {
+		if g := &x.logs[i]; g.Tag != 0 && g.Dead(sh.params(g.Tag), now-grace) && !inUse(g.Tag) {
+			sh.untag(g.Tag)
+			*g = algorithm.Log{}
+		}
+	}
+	for i := range x.buckets {
+		if b := &x.buckets[i]; b.Tag != 0 && b.Dead(sh.params(b.Tag), now-grace) && !inUse(b.Tag) {
+			sh.untag(b.Tag)
+			*b = algorithm.Bucket{}
+		}
+	}
+	for i := range x.holders {
+		if h := &x.holders[i]; h.Tag != 0 && h.Dead(now-grace) && !inUse(h.Tag) {
+			sh.untag(h.Tag)
+			*h = algorithm.Concurrency{}
+		}
+	}
+}

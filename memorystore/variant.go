@@ -1,0 +1,61 @@
+package memorystore
+
+import (
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/algorithm"
+)
+
+// variant is a limit that some state in the shard was last charged under, with
+// what the rules derive from it. A state names its variant by tag, in four bytes;
+// two variants may have the same identity and differ in Max and Burst.
+type variant struct {
+	limit  stint.Limit
+	params algorithm.Params
+	states int // that have this tag
+}
+
+// tag returns a limit's tag for one more state.
+func (sh *shard) tag(l *stint.Limit) uint32 {
+	t := sh.tagOf(l)
+	if t == 0 {
+		v := &variant{limit: *l, params: algorithm.Of(l)}
+		v.limit.Name = string([]byte(l.Name))
+		t = sh.freeTag(v)
+		sh.variantOf[v.limit] = t
+	}
+	sh.variants[t].states++
+	return t
+}
+
+// tagOf returns a limit's tag, 0 if it has none.
+func (sh *shard) tagOf(l *stint.Limit) uint32 {
+	if len(sh.variants) > 1 {
+		if v := sh.variants[1]; v != nil && v.limit == *l {
+			return 1
+		}
+	}
+	return sh.variantOf[*l]
+}
+
+func (sh *shard) freeTag(v *variant) uint32 {
+	for t := 1; t < len(sh.variants); t++ {
+		if sh.variants[t] == nil {
+			sh.variants[t] = v
+			return uint32(t)
+		}
+	}
+	sh.variants = append(sh.variants, v)
+	return uint32(len(sh.variants) - 1)
+}
+
+// untag is told of every state with a tag that is forgotten.
+func (sh *shard) untag(t uint32) {
+	if t == 0 {
+		return
+	}
+	v := sh.variants[t]
+	if v.states--; v.states == 0 {
+		delete(sh.variantOf, v.limit)
+		sh.variants[t] = nil
+	}
+}
