@@ -2,10 +2,8 @@ package stint
 
 import "time"
 
-// State is what a store knows of one limit of one subject after a decision.
-type State struct {
-	// Limit is the limit, as the request named it. It must not be changed.
-	Limit *Limit
+// Usage is how much of one limit a subject has used, as of a decision.
+type Usage struct {
 	// Used is the number of units in the window, those just charged included.
 	// It exceeds the capacity only as a debt, after settling upwards or lowering
 	// a limit. Example: 3 after three requests under 10/1m.
@@ -18,12 +16,20 @@ type State struct {
 	RetryAfter time.Duration
 }
 
+// State is the usage of a limit.
+type State struct {
+	// Limit is the limit, as the request named it. It must not be changed.
+	Limit *Limit
+	Usage
+}
+
 // Remaining is the number of units that are left: capacity less used, not below
 // zero. Example: 7 after three requests under 10/1m.
-func (s *State) Remaining() int64 { return max(0, s.Limit.Capacity()-s.Used) }
+func (s State) Remaining() int64 { return max(0, s.Limit.Capacity()-s.Used) }
 
-// inlineStates is how many limits a decision holds without allocating.
-const inlineStates = 4
+// inlineUsages is how many limits a decision holds without allocating: minute,
+// hour and day. Decisions are small because they are copied.
+const inlineUsages = 3
 
 // Decision is the answer to a [Request]. It is a value; copies name the same
 // charge, which can be refunded or settled once.
@@ -34,9 +40,11 @@ type Decision struct {
 	Repeat bool
 	// Banned says that the subject is banned, until RetryAfter from now.
 	Banned bool
-	// Key is the subject and scope that decided: the one that denied, or the
-	// first. Example: "user:42".
-	Key string
+	// Decider is the claim that denied, else the first: 0 is the request's own, i is
+	// And[i-1].
+	Decider uint8
+
+	count uint8
 	// RetryAfter is how long a denied request has to wait, or [Never]; zero if it
 	// was allowed at once. After [Reserve] it is how long to wait before going
 	// ahead with an allowed request. Example: 850ms.
@@ -44,77 +52,120 @@ type Decision struct {
 	// Charge names what was charged, for [Limiter.Refund] and its like.
 	Charge Charge
 
-	decisive uint8
-	count    uint8
-	inline   [inlineStates]State
-	more     []State
+	inline [inlineUsages]Usage
+	more   *[]Usage
 }
 
 // Charge identifies what a decision charged: enough for any process to give it
-// back. The zero Charge is of a decision that charged nothing.
+// back.
 type Charge struct {
 	// ID is unique to the charge; zero if nothing was charged.
 	ID uint64
 	// At is the instant in the store's clock at which the charge counts, in
 	// microseconds since the Unix epoch. For a booking it lies in the future.
 	At int64
+	// Claim is the request's own, and Rest what else there was to it.
+	Claim Claim
+	Rest  *Rest
+}
+
+// Rest is what only some requests have.
+type Rest struct {
 	// RequestID is the ID of the request: giving all back forgets it, so that a
 	// repeat is charged anew.
 	RequestID string
-	// Claim and And are what was charged. AndAt holds the instants of And where a
+	// And holds the claims of further subjects. AndAt are their instants where a
 	// store's subjects have clocks of their own; nil means At for all.
-	Claim Claim
 	And   []Claim
 	AndAt []int64
 }
 
-// States returns the state of every limit of every claim, in the order of the
+// ChargeOf returns the claims of a request as a charge that is yet to be made.
+func ChargeOf(r *Request) Charge {
+	c := Charge{Claim: r.Claim}
+	if r.ID != "" || len(r.And) > 0 {
+		c.Rest = &Rest{RequestID: r.ID, And: r.And}
+	}
+	return c
+}
+
+// And returns the claims of further subjects.
+func (c *Charge) And() []Claim {
+	if c.Rest == nil {
+		return nil
+	}
+	return c.Rest.And
+}
+
+// RequestID returns the ID of the request, if it had one.
+func (c *Charge) RequestID() string {
+	if c.Rest == nil {
+		return ""
+	}
+	return c.Rest.RequestID
+}
+
+// Grow makes room for the usage of n limits and returns it for a store to fill
+// in, in the order of the request.
+func (d *Decision) Grow(n int) []Usage {
+	d.count = uint8(min(n, 255))
+	if n > inlineUsages {
+		more := make([]Usage, n)
+		d.more = &more
+		return more
+	}
+	return d.inline[:n]
+}
+
+// Usages returns the usage of every limit of every claim, in the order of the
 // request.
-func (d *Decision) States() []State {
+func (d *Decision) Usages() []Usage {
 	if d.more != nil {
-		return d.more
+		return *d.more
 	}
 	return d.inline[:d.count]
 }
 
-// Grow makes room for n states and returns them for a store to fill in.
-func (d *Decision) Grow(n int) []State {
-	if n > inlineStates {
-		d.more = make([]State, n)
-		return d.more
+// States returns the usages with their limits.
+func (d *Decision) States() []State {
+	usages := d.Usages()
+	states := make([]State, 0, len(usages))
+	add := func(c *Claim) {
+		for i := range c.Limits {
+			if n := len(states); n < len(usages) {
+				states = append(states, State{&c.Limits[i], usages[n]})
+			}
+		}
 	}
-	d.count = uint8(n)
-	return d.inline[:n]
+	add(&d.Charge.Claim)
+	and := d.Charge.And()
+	for i := range and {
+		add(&and[i])
+	}
+	return states
 }
 
 // Decisive returns the state that matters most to the caller: the one that
 // denied for the longest, or the one with the least left.
-func (d *Decision) Decisive() *State {
+func (d *Decision) Decisive() State {
 	states := d.States()
 	if len(states) == 0 {
-		return &State{Limit: &Limit{}}
+		return State{Limit: &Limit{}}
 	}
-	return &states[d.decisive]
-}
-
-// Conclude picks the decisive state once all states are filled in. Stores call
-// it last.
-func (d *Decision) Conclude() {
-	states := d.States()
-	best := 0
-	for i := 1; i < len(states); i++ {
-		if moreDecisive(&states[i], &states[best]) {
-			best = i
+	best := states[0]
+	for _, s := range states[1:] {
+		if s.moreDecisive(best) {
+			best = s
 		}
 	}
-	d.decisive = uint8(best)
+	return best
 }
 
-func moreDecisive(a, b *State) bool {
-	if a.RetryAfter != b.RetryAfter {
-		return a.RetryAfter == Never || b.RetryAfter != Never && a.RetryAfter > b.RetryAfter
+func (s State) moreDecisive(than State) bool {
+	if s.RetryAfter != than.RetryAfter {
+		return s.RetryAfter == Never || than.RetryAfter != Never && s.RetryAfter > than.RetryAfter
 	}
-	return a.Remaining() < b.Remaining()
+	return s.Remaining() < than.Remaining()
 }
 
 // Limit is the limit that decided. See [Decision.Decisive].
@@ -126,6 +177,15 @@ func (d *Decision) Remaining() int64 { return d.Decisive().Remaining() }
 // ResetAfter is the time until the limit that decided is wholly unused.
 func (d *Decision) ResetAfter() time.Duration { return d.Decisive().ResetAfter }
 
+// Key names who was decided on: the subject, and its scope if it has one.
+// Example: "user:42".
+func (d *Decision) Key() string {
+	if and := d.Charge.And(); d.Decider > 0 && int(d.Decider) <= len(and) {
+		return and[d.Decider-1].Key()
+	}
+	return d.Charge.Claim.Key()
+}
+
 // Err returns nil if the request was allowed, and a [*DeniedError] otherwise:
 //
 //	if err := d.Err(); err != nil {
@@ -135,5 +195,5 @@ func (d *Decision) Err() error {
 	if d.Allowed {
 		return nil
 	}
-	return &DeniedError{Key: d.Key, RetryAfter: d.RetryAfter, Banned: d.Banned}
+	return &DeniedError{Key: d.Key(), RetryAfter: d.RetryAfter, Banned: d.Banned}
 }

@@ -17,12 +17,12 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	if !plausible(&c, &a) {
 		return false, nil
 	}
-	q := s.lock(&c.Claim, c.And)
+	q := s.lock(&c.Claim, c.And())
 	if q == nil {
 		return false, nil
 	}
 	defer q.unlock()
-	q.open(&c.Claim, c.And, true)
+	q.open(&c.Claim, c.And(), true)
 	if a.Kind == stint.Settle {
 		return q.settle(&c, a.Cost), nil
 	}
@@ -47,11 +47,11 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 
 func plausible(c *stint.Charge, a *stint.Amendment) bool {
 	if c.ID == 0 || c.At < 0 || c.At > algorithm.MaxInstant || uint64(a.Cost) > uint64(stint.MaxUnits) ||
-		a.Kind > stint.Release || len(c.And) >= stint.MaxClaims {
+		a.Kind > stint.Release || len(c.And()) >= stint.MaxClaims {
 		return false
 	}
-	for i := range len(c.And) + 1 {
-		claim := claimAt(&c.Claim, c.And, i)
+	for i := range len(c.And()) + 1 {
+		claim := claimAt(&c.Claim, c.And(), i)
 		if uint64(claim.Cost) > uint64(stint.MaxUnits) || len(claim.Limits) > stint.MaxLimits {
 			return false
 		}
@@ -75,7 +75,7 @@ func (q *query) settle(c *stint.Charge, truth int64) bool {
 		}
 	}
 	for i := range q.parts {
-		p, claim := &q.parts[i], claimAt(&c.Claim, c.And, i)
+		p, claim := &q.parts[i], claimAt(&c.Claim, c.And(), i)
 		applied, until := false, int64(0)
 		for k := p.first; k < p.end && claim.Cost > 0; k++ {
 			v := &q.views[k]
@@ -89,10 +89,10 @@ func (q *query) settle(c *stint.Charge, truth int64) bool {
 			q.settled(p.rec, c, until)
 		}
 	}
-	if changed && truth == 0 && c.RequestID != "" && q.parts[0].rec != nil && q.parts[0].rec.rest != nil {
+	if changed && truth == 0 && c.RequestID() != "" && q.parts[0].rec != nil && q.parts[0].rec.rest != nil {
 		ids := &q.parts[0].rec.rest.ids
 		before := ids.bytes()
-		ids.forget(q.store.seed, c.RequestID)
+		ids.forget(q.store.seed, c.RequestID())
 		q.grown += int64(ids.bytes() - before)
 	}
 	return changed

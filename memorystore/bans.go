@@ -11,7 +11,7 @@ func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 		c := claimAt(&r.Claim, r.And, i)
 		b := banOf(q.banRecord(&q.parts[i], c))
 		if end := b.end(q.now); end > q.now {
-			d.Banned, d.Key, d.RetryAfter = true, c.Key(), duration(end-q.now)
+			d.Banned, d.Decider, d.RetryAfter = true, uint8(i), duration(end-q.now)
 			q.stepBans(r)
 			return true
 		}

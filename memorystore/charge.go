@@ -28,7 +28,7 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64) {
 		q.remember(r, at)
 	}
 	c := &d.Charge
-	c.ID, c.At, c.RequestID, c.Claim, c.And = id, at, r.ID, r.Claim, r.And
+	c.ID, c.At = id, at
 }
 
 // chargeState charges or books one limit, and stores its state if it is new.
@@ -188,7 +188,7 @@ func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
 	if seen == nil || seen.repeats >= stint.MaxRepeats {
 		return false
 	}
-	d.Repeat, d.Key = true, r.Claim.Key()
+	d.Repeat = true
 	if seen.at-q.now >= 16 { // times of ids are rounded up to 16 microseconds
 		d.RetryAfter = duration(seen.at - q.now)
 	}

@@ -28,26 +28,23 @@ func (sh *shard) quick(r *stint.Request, rec *record, d *stint.Decision, now int
 	if !fits && r.Bans != nil {
 		return false
 	}
-	d.Allowed, d.Key = fits, r.Claim.Key()
+	d.Allowed, d.Charge.Claim = fits, r.Claim
 	if fits {
 		sh.quickCharge(r, rec, d, now)
 	} else {
 		sh.quickDeny(r, d, now)
-	}
-	if len(limits) > 1 {
-		d.Conclude()
 	}
 	return true
 }
 
 func (sh *shard) quickCharge(r *stint.Request, rec *record, d *stint.Decision, now int64) {
 	limits, cost := r.Limits, r.Cost
-	states := d.Grow(len(limits))
+	usages := d.Grow(len(limits))
 	bytes := 0
 	for i := range limits {
-		s, q := &states[i], &sh.quicks[i]
+		u, q := &usages[i], &sh.quicks[i]
 		reset, grown := q.Charge(cost)
-		s.Limit, s.Used, s.ResetAfter = &limits[i], q.Used(), duration(reset)
+		u.Used, u.ResetAfter = q.Used(), duration(reset)
 		bytes += grown
 	}
 	if bytes != 0 && sh.store.bytes.Add(int64(bytes)) > sh.store.maxBytes {
@@ -56,19 +53,19 @@ func (sh *shard) quickCharge(r *stint.Request, rec *record, d *stint.Decision, n
 		sh.trim(&sh.query)
 	}
 	c := &d.Charge
-	c.ID, c.At, c.Claim = sh.nextSerial(), now, r.Claim
+	c.ID, c.At = sh.nextSerial(), now
 }
 
 func (sh *shard) quickDeny(r *stint.Request, d *stint.Decision, now int64) {
 	limits, cost := r.Limits, r.Cost
-	states := d.Grow(len(limits))
+	usages := d.Grow(len(limits))
 	latest := now
 	for i := range limits {
-		s, q := &states[i], &sh.quicks[i]
-		s.Limit, s.Used, s.ResetAfter = &limits[i], q.Used(), duration(q.Reset())
+		u, q := &usages[i], &sh.quicks[i]
+		u.Used, u.ResetAfter = q.Used(), duration(q.Reset())
 		if !q.Fits(cost) {
 			t := q.Earliest(cost)
-			s.RetryAfter = wait(t, now)
+			u.RetryAfter = wait(t, now)
 			latest = max(latest, t)
 		}
 	}

@@ -211,7 +211,7 @@ func TestOddInputIsHarmless(t *testing.T) {
 		{ID: 1, At: -1 << 62, Claim: stint.Claim{Subject: "z", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}},
 		{ID: 1, At: 1 << 62, Claim: stint.Claim{Subject: "z", Limits: []stint.Limit{stint.TokenBucket(1, 1, time.Hour)}, Cost: 1}},
 		{ID: 1, At: 1, Claim: stint.Claim{Subject: "z", Limits: bad, Cost: -1}},
-		{ID: 1, At: 1, And: make([]stint.Claim, 100)},
+		{ID: 1, At: 1, Rest: &stint.Rest{And: make([]stint.Claim, 100)}},
 		{ID: 1},
 	} {
 		for kind := range stint.AmendmentKind(5) {

@@ -50,6 +50,7 @@ func (s *Store) takeOne(r *stint.Request, d *stint.Decision) {
 
 // decide answers a request: ban, request id, limits, charge, strike.
 func (q *query) decide(r *stint.Request, d *stint.Decision) {
+	d.Charge = stint.ChargeOf(r)
 	if q.banned(r, d) {
 		q.open(&r.Claim, r.And, true)
 		q.retries(r, d)
@@ -78,10 +79,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	switch {
 	case !d.Allowed:
 		q.deny(r, d)
-	case peek:
-		d.Key = r.Claim.Key()
-	default:
-		d.Key = r.Claim.Key()
+	case !peek:
 		q.charge(r, d, at)
 	}
 	if !peek && q.store.clock != nil {
@@ -93,14 +91,14 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 // retries fills in when each limit has room for its own. It returns when the
 // last of them has.
 func (q *query) retries(r *stint.Request, d *stint.Decision) int64 {
-	states := d.Grow(len(q.views))
+	usages := d.Grow(len(q.views))
 	latest := q.now
 	for i := range q.parts {
 		p, cost := &q.parts[i], claimAt(&r.Claim, r.And, i).Cost
 		for k := p.first; k < p.end; k++ {
 			t := q.views[k].earliest(q.now, cost)
 			if t != q.now {
-				states[k].RetryAfter = wait(t, q.now)
+				usages[k].RetryAfter = wait(t, q.now)
 				latest = max(latest, t)
 			}
 		}
@@ -147,35 +145,31 @@ func (q *query) fullyBooked() bool {
 	return false
 }
 
-// conclude fills in what is used and picks the decisive state.
+// conclude fills in what is used.
 func (q *query) conclude(d *stint.Decision) {
-	states := d.States()
-	for k := range states {
+	usages := d.Usages()
+	for k := range usages {
 		v := &q.views[k]
-		states[k].Limit = v.limit
-		states[k].Used = v.used()
-		states[k].ResetAfter = duration(v.reset())
-	}
-	if len(states) > 1 {
-		d.Conclude()
+		usages[k].Used = v.used()
+		usages[k].ResetAfter = duration(v.reset())
 	}
 }
 
 // deny names the claim that denied, and strikes its subject.
 func (q *query) deny(r *stint.Request, d *stint.Decision) {
-	states := d.States()
+	usages := d.Usages()
 	denier := 0
 search:
 	for i := range q.parts {
 		for k := q.parts[i].first; k < q.parts[i].end; k++ {
-			if states[k].RetryAfter != 0 {
+			if usages[k].RetryAfter != 0 {
 				denier = i
 				break search
 			}
 		}
 	}
 	c := claimAt(&r.Claim, r.And, denier)
-	d.Key = c.Key()
+	d.Decider = uint8(denier)
 	if r.Bans == nil || r.Bans.After == 0 || r.Mode != stint.Take || c.Cost == 0 {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -100,60 +101,44 @@ func (s *Store) giveBack(ctx context.Context, decisions []stint.Decision) {
 
 // merge makes one decision of those of the groups, in the order of the request.
 func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.Decision {
-	d := stint.Decision{Allowed: true, Key: r.Claim.Key(), Repeat: decisions[0].Repeat}
-	perClaim := make([][]stint.State, 1+len(r.And))
-	at := make([]int64, 1+len(r.And))
+	d := stint.Decision{Allowed: true, Repeat: decisions[0].Repeat, Charge: stint.ChargeOf(r)}
+	claims := 1 + len(r.And)
+	perClaim, at, id := make([][]stint.Usage, claims), make([]int64, claims), uint64(0)
 	for i, g := range parts {
 		part := &decisions[i]
 		if !part.Allowed && d.Allowed {
-			d.Allowed, d.Banned, d.Key = false, part.Banned, part.Key
+			d.Allowed, d.Banned, d.Decider = false, part.Banned, uint8(g.indexes[part.Decider])
 		}
 		if part.RetryAfter == stint.Never || d.RetryAfter != stint.Never && part.RetryAfter > d.RetryAfter {
 			d.RetryAfter = part.RetryAfter
 		}
-		states := part.States()
+		usages := part.Usages()
 		for j, index := range g.indexes {
-			n := min(len(g.claims[j].Limits), len(states))
-			perClaim[index], states = states[:n], states[n:]
+			n := min(len(g.claims[j].Limits), len(usages))
+			perClaim[index], usages = usages[:n], usages[n:]
 			at[index] = part.Charge.At
 		}
+		id = max(id, part.Charge.ID) // the same in all that were charged
 	}
-	total := 0
-	for _, states := range perClaim {
-		total += len(states)
-	}
-	all := d.Grow(total)[:0]
-	for _, states := range perClaim {
-		all = append(all, states...)
-	}
+	all := slices.Concat(perClaim...)
+	copy(d.Grow(len(all)), all)
 	if d.Allowed && !d.Repeat {
-		for i := range decisions {
-			if c := &decisions[i].Charge; c.ID != 0 {
-				d.Charge = stint.Charge{ID: c.ID, At: at[0], AndAt: at[1:], RequestID: r.ID, Claim: r.Claim, And: r.And}
-			}
-		}
+		d.Charge.ID, d.Charge.At, d.Charge.Rest.AndAt = id, at[0], at[1:]
 	}
-	d.Conclude()
 	return d
 }
 
 // amendSplit amends each group's part of a charge on its own node.
 func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendment) (bool, error) {
-	changed, err := each(groups(c.Claim, c.And), func(i int, g group) (bool, error) {
-		sub := *c
-		sub.Claim, sub.And, sub.AndAt = g.claims[0], g.claims[1:], nil
-		if first := g.indexes[0]; first > 0 && c.AndAt != nil {
-			sub.At = c.AndAt[first-1]
+	changed, err := each(groups(c.Claim, c.And()), func(i int, g group) (bool, error) {
+		sub := stint.Charge{ID: c.ID, At: c.At, Claim: g.claims[0], Rest: &stint.Rest{And: g.claims[1:]}}
+		if first := g.indexes[0]; first > 0 && c.Rest.AndAt != nil {
+			sub.At = c.Rest.AndAt[first-1]
 		}
-		if i > 0 {
-			sub.RequestID = ""
+		if i == 0 {
+			sub.Rest.RequestID = c.RequestID()
 		}
 		return s.amendOne(ctx, &sub, a)
 	})
-	for _, did := range changed {
-		if did {
-			return true, err
-		}
-	}
-	return false, err
+	return slices.Contains(changed, true), err
 }

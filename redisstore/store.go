@@ -104,7 +104,7 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	}
 	var changed bool
 	var err error
-	if s.cluster && len(c.And) > 0 {
+	if s.cluster && len(c.And()) > 0 {
 		changed, err = s.amendSplit(ctx, &c, a)
 	} else {
 		changed, err = s.amendOne(ctx, &c, a)
@@ -116,12 +116,11 @@ func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment
 	k := keys{store: s}
 	k.inScope(c.Claim.Subject, c.Claim.Scope, "settled")
 	k.ofLimits(c.Claim.Subject, c.Claim.Scope, c.Claim.Limits)
-	for i := range c.And {
-		and := &c.And[i]
+	for _, and := range c.And() {
 		k.inScope(and.Subject, and.Scope, "settled")
 		k.ofLimits(and.Subject, and.Scope, and.Limits)
 	}
-	if c.RequestID != "" {
+	if c.RequestID() != "" {
 		k.inScope(c.Claim.Subject, c.Claim.Scope, "ids")
 	}
 	call := s.nextCall()

@@ -107,14 +107,14 @@ func claimsSize(first *stint.Claim, and []stint.Claim) int {
 
 // amendArgs packs an amendment for amend.lua.
 func amendArgs(c *stint.Charge, a stint.Amendment, call uint64, clock int64) []string {
-	b := make([]byte, 0, 48+claimsSize(&c.Claim, c.And))
+	b := make([]byte, 0, 48+claimsSize(&c.Claim, c.And()))
 	b = be.AppendUint64(b, call)
 	b = appendInt(b, clock)
 	b = append(b, byte(a.Kind))
 	b = appendInt(b, a.Cost)
 	b = be.AppendUint64(b, c.ID)
 	b = appendInt(b, c.At)
-	return withID(appendClaims(b, &c.Claim, c.And), c.RequestID)
+	return withID(appendClaims(b, &c.Claim, c.And()), c.RequestID())
 }
 
 // commandArgs packs a command for command.lua.
@@ -154,39 +154,29 @@ func decodeTake(reply string, call uint64, r *stint.Request) (d stint.Decision, 
 	in := reader{text: reply, at: 8}
 	now := in.int(0)
 	flags := in.byte()
-	decider := int(in.byte())
+	decider := in.byte()
 	retry := in.int(-1)
 	at := in.int(0)
 	if int(in.byte()) != limits || len(reply) != takeHead+limits*takeState {
 		return d, errReply("it holds another number of limits")
 	}
-	states := d.Grow(limits)
-	n := 0
-	for c := range 1 + len(r.And) {
-		claim := claimAt(r, c)
-		for i := range claim.Limits {
-			states[n] = stint.State{
-				Limit:      &claim.Limits[i],
-				Used:       in.int(0),
-				ResetAfter: in.duration(),
-				RetryAfter: in.duration(),
-			}
-			n++
-		}
+	usages := d.Grow(limits)
+	for i := range usages {
+		usages[i] = stint.Usage{Used: in.int(0), ResetAfter: in.duration(), RetryAfter: in.duration()}
 	}
-	if in.bad || flags&^flagsKnown != 0 || decider > len(r.And) || now == 0 ||
+	if in.bad || flags&^flagsKnown != 0 || int(decider) > len(r.And) || now == 0 ||
 		flags&flagBanned != 0 && flags != flagBanned || flags&flagAllowed == 0 && at != 0 {
 		return d, errReply("a field is out of range")
 	}
 	d.Allowed = flags&flagAllowed != 0
 	d.Repeat = flags&flagRepeat != 0
 	d.Banned = flags&flagBanned != 0
-	d.Key = claimAt(r, decider).Key()
+	d.Decider = decider
 	d.RetryAfter = micros(retry)
+	d.Charge = stint.ChargeOf(r)
 	if at != 0 {
-		d.Charge = stint.Charge{ID: call, At: at, RequestID: r.ID, Claim: r.Claim, And: r.And}
+		d.Charge.ID, d.Charge.At = call, at
 	}
-	d.Conclude()
 	return d, nil
 }
 

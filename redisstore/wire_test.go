@@ -39,7 +39,7 @@ func TestDecodeTake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Allowed || d.Key != "route:/x" || d.RetryAfter != 250*time.Millisecond || d.Charge.ID != 0 {
+	if d.Allowed || d.Key() != "route:/x" || d.RetryAfter != 250*time.Millisecond || d.Charge.ID != 0 {
 		t.Errorf("decision %+v", d)
 	}
 	if got := d.Limit(); got != stint.PerSecond(5) {

@@ -70,7 +70,7 @@ func (w *world) calmAll() error {
 		}
 		// Whether such a charge was settled may have been forgotten too.
 		w.charges = slices.DeleteFunc(w.charges, func(c chargePair) bool {
-			return slices.ContainsFunc(allClaims(stint.Request{Claim: c.store.Claim, And: c.store.And}), func(c stint.Claim) bool {
+			return slices.ContainsFunc(allClaims(stint.Request{Claim: c.store.Claim, And: c.store.And()}), func(c stint.Claim) bool {
 				return placeOf(&c) == key.place
 			})
 		})

@@ -17,8 +17,8 @@ func differ(got, want stint.Decision) string {
 		return fmt.Sprintf("Repeat is %v, want %v", got.Repeat, want.Repeat)
 	case got.Banned != want.Banned:
 		return fmt.Sprintf("Banned is %v, want %v", got.Banned, want.Banned)
-	case got.Key != want.Key:
-		return fmt.Sprintf("Key is %q, want %q", got.Key, want.Key)
+	case got.Key() != want.Key():
+		return fmt.Sprintf("Key is %q, want %q", got.Key(), want.Key())
 	case got.RetryAfter != want.RetryAfter:
 		return fmt.Sprintf("RetryAfter is %v, want %v", got.RetryAfter, want.RetryAfter)
 	case (got.Charge.ID == 0) != (want.Charge.ID == 0):

@@ -38,8 +38,8 @@ var bans = []contract{
 		k.wantAllowed(d, false)
 		k.wantBanned(d, true)
 		k.wantUsed(d, 1)
-		if d.Key != subject || d.RetryAfter <= 0 || d.RetryAfter > time.Minute {
-			k.Errorf("key %q, retry-after %v", d.Key, d.RetryAfter)
+		if d.Key() != subject || d.RetryAfter <= 0 || d.RetryAfter > time.Minute {
+			k.Errorf("key %q, retry-after %v", d.Key(), d.RetryAfter)
 		}
 	}},
 	{name: "a ban holds in every scope, for looks and reservations too", exact: true, test: func(k *tester) {

@@ -27,8 +27,8 @@ var basics = []contract{
 				d := k.take(subject, 1, l)
 				k.wantAllowed(d, true)
 				k.wantUsed(d, i+1)
-				if d.Remaining() != 9-i || d.RetryAfter != 0 || d.Key != subject || d.Charge.ID == 0 || d.Charge.At == 0 {
-					k.Errorf("%s, take %d: remaining %d, retry-after %v, key %q, charge %+v", l, i, d.Remaining(), d.RetryAfter, d.Key, d.Charge)
+				if d.Remaining() != 9-i || d.RetryAfter != 0 || d.Key() != subject || d.Charge.ID == 0 || d.Charge.At == 0 {
+					k.Errorf("%s, take %d: remaining %d, retry-after %v, key %q, charge %+v", l, i, d.Remaining(), d.RetryAfter, d.Key(), d.Charge)
 				}
 			}
 			d := k.take(subject, 1, l)

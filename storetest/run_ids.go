@@ -22,7 +22,7 @@ var requestIDs = []contract{
 		l, subject := stint.PerHour(10), k.subject()
 		first := k.decide(k.withID(subject, "x", l))
 		k.wantAllowed(first, true)
-		if first.Repeat || first.Charge.RequestID != "x" {
+		if first.Repeat || first.Charge.RequestID() != "x" {
 			k.Errorf("first: repeat is %v, charge %+v", first.Repeat, first.Charge)
 		}
 		k.pass(moment)

@@ -37,8 +37,8 @@ var subjects = []contract{
 			c.Limits = []stint.Limit{l}
 			d := k.decide(stint.Request{Claim: c})
 			k.wantUsed(d, int64(i%50+1))
-			if d.Key != c.Key() {
-				k.Errorf("key is %q, want %q", d.Key, c.Key())
+			if d.Key() != c.Key() {
+				k.Errorf("key is %q, want %q", d.Key(), c.Key())
 			}
 		}
 	}},
@@ -51,8 +51,8 @@ var subjects = []contract{
 		k.wantUsed(k.decide(request(2, 4)), 2, 4, 4)
 		d := k.decide(request(2, 2))
 		k.wantAllowed(d, false)
-		if d.Key != global+":all" {
-			k.Errorf("key is %q, want that of the second claim", d.Key)
+		if d.Key() != global+":all" {
+			k.Errorf("key is %q, want that of the second claim", d.Key())
 		}
 		used := func(subject, scope string, limits ...stint.Limit) int64 {
 			d := k.decide(stint.Request{Claim: stint.Claim{Subject: subject, Scope: scope, Limits: limits}, Mode: stint.Peek})
@@ -65,8 +65,8 @@ var subjects = []contract{
 		first := k.decide(request(20, 1))
 		k.wantAllowed(first, false)
 		k.wantRetry(first, stint.Never)
-		if first.Key != user {
-			k.Errorf("key is %q, want that of the first claim", first.Key)
+		if first.Key() != user {
+			k.Errorf("key is %q, want that of the first claim", first.Key())
 		}
 	}},
 	{name: "several subjects are refunded together", exact: true, test: func(k *tester) {
@@ -85,8 +85,8 @@ var subjects = []contract{
 		d := k.decide(r)
 		k.wantAllowed(d, false)
 		k.wantBanned(d, true)
-		if d.Key != b {
-			k.Errorf("key is %q, want %q", d.Key, b)
+		if d.Key() != b {
+			k.Errorf("key is %q, want %q", d.Key(), b)
 		}
 		k.eventually("nothing is charged", func() bool { d := k.peek(a, 1, l); return d.States()[0].Used == 0 })
 	}},

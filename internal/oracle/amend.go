@@ -23,7 +23,7 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	claims := cloneClaims(stint.Request{Claim: c.Claim, And: c.And})
+	claims := cloneClaims(stint.Request{Claim: c.Claim, And: c.And()})
 	if a.Kind == stint.Settle {
 		return s.settle(c, claims, a.Cost, now), nil
 	}
@@ -63,8 +63,8 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, cost, now int64) b
 		}
 		s.settled[key] = list
 	}
-	if len(touched) > 0 && cost == 0 && c.RequestID != "" {
-		s.forget(claims[0], c.RequestID)
+	if len(touched) > 0 && cost == 0 && c.RequestID() != "" {
+		s.forget(claims[0], c.RequestID())
 	}
 	return len(touched) > 0
 }
@@ -82,14 +82,6 @@ func cloneClaims(r stint.Request) []*stint.Claim {
 		claims = append(claims, &c)
 	}
 	return claims
-}
-
-// claimKey is how a decision names a claim.
-func claimKey(c *stint.Claim) string {
-	if c.Scope == "" {
-		return c.Subject
-	}
-	return c.Subject + ":" + c.Scope
 }
 
 // wait is the time from now until an instant, which may be never.

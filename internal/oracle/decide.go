@@ -27,11 +27,10 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	claims := cloneClaims(r)
 	parts := s.openAll(claims, now)
 
-	d := stint.Decision{Key: claimKey(claims[0])}
+	d := stint.Decision{Charge: stint.ChargeOf(&r)}
 	states := d.Grow(len(parts))
 	show := func(costs bool) {
 		for i, p := range parts {
-			states[i].Limit = p.limit
 			states[i].Used = p.opened.used(p.limit, now)
 			states[i].ResetAfter = duration(p.opened.reset(p.limit, now))
 			if costs {
@@ -41,12 +40,11 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	}
 
 	// 1. Ban.
-	for _, c := range claims {
+	for i, c := range claims {
 		if b := s.banOf(c.Subject, now); r.Bans != nil && b.until > now {
 			show(true)
-			d.Banned, d.Key, d.RetryAfter = true, claimKey(c), duration(b.until-now)
+			d.Banned, d.Decider, d.RetryAfter = true, uint8(i), duration(b.until-now)
 			s.writeBans(&r, claims, now)
-			d.Conclude()
 			return d, nil
 		}
 	}
@@ -65,7 +63,6 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 				s.writeBans(&r, claims, now)
 			}
 		}
-		d.Conclude()
 		return d, nil
 	}
 
@@ -88,13 +85,12 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	// 4. Charge.
 	if d.Allowed {
 		if r.Mode != stint.Peek {
-			d.Charge = s.chargeAll(&r, claims, parts, now, at)
+			d.Charge.ID, d.Charge.At = s.chargeAll(&r, parts, now, at)
 			for i, p := range parts {
 				states[i].Used = p.opened.used(p.limit, now)
 				states[i].ResetAfter = duration(p.opened.reset(p.limit, now))
 			}
 		}
-		d.Conclude()
 		return d, nil
 	}
 
@@ -106,14 +102,13 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 			break
 		}
 	}
-	d.Key = claimKey(denier)
+	d.Decider = uint8(slices.Index(claims, denier))
 	if r.Mode == stint.Take && r.Bans != nil && r.Bans.After > 0 && denier.Cost > 0 {
 		if until := s.strike(r.Bans, denier.Subject, now); until > 0 {
 			d.Banned = true
 			d.RetryAfter = longer(d.RetryAfter, duration(until-now))
 		}
 	}
-	d.Conclude()
 	return d, nil
 }
 
@@ -185,7 +180,9 @@ func (s *Store) writeBans(r *stint.Request, claims []*stint.Claim, now int64) {
 	}
 }
 
-func (s *Store) chargeAll(r *stint.Request, claims []*stint.Claim, parts []part, now, at int64) stint.Charge {
+// chargeAll charges or books every claim that costs something, and returns the id
+// and the instant of the charge, 0 if none did.
+func (s *Store) chargeAll(r *stint.Request, parts []part, now, at int64) (uint64, int64) {
 	s.serial++
 	charged := false
 	for _, p := range parts {
@@ -201,12 +198,8 @@ func (s *Store) chargeAll(r *stint.Request, claims []*stint.Claim, parts []part,
 		s.limits[keyOf(p.claim, p.limit)] = p.opened
 	}
 	if !charged {
-		return stint.Charge{}
+		return 0, 0
 	}
 	s.remember(r, now, at)
-	c := stint.Charge{ID: s.serial, At: at, RequestID: r.ID, Claim: *claims[0]}
-	for _, and := range claims[1:] {
-		c.And = append(c.And, *and)
-	}
-	return c
+	return s.serial, at
 }

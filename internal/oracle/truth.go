@@ -57,11 +57,11 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 			rec := t.record(&c, l)
 			if !t.AnyDelay && state.RetryAfter > 0 && !rec.justified(l, now, c.Cost) {
 				return fmt.Errorf("%s: %s denied cost %d, though the true log has room even a slice later: %s",
-					claimKey(&c), l, c.Cost, rec)
+					c.Key(), l, c.Cost, rec)
 			}
 			if d.Allowed && r.Mode != stint.Peek && c.Cost > 0 {
 				if err := rec.admit(l, now, event{d.Charge.ID, d.Charge.At, c.Cost, c.Cost}); err != nil {
-					return fmt.Errorf("%s: %w: %s", claimKey(&c), err, rec)
+					return fmt.Errorf("%s: %w: %s", c.Key(), err, rec)
 				}
 			}
 		}
@@ -75,7 +75,7 @@ func (t *Truth) Amended(now int64, charge stint.Charge, a stint.Amendment) {
 	if a.Kind != stint.Settle {
 		return
 	}
-	claims := append([]stint.Claim{charge.Claim}, charge.And...)
+	claims := append([]stint.Claim{charge.Claim}, charge.And()...)
 	certain := len(claims) == 1 && len(charge.Claim.Limits) == 1
 	for _, c := range claims {
 		for j := range c.Limits {
