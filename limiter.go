@@ -85,21 +85,18 @@ func (l *Limiter) Allow(ctx context.Context, subject string) (Decision, error) {
 // AllowN charges n units to the subject if all limits have room for all of them.
 // Zero units only look.
 func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
-	r := l.request(subject, n)
-	if err := l.checkOwn(&r); err != nil {
-		return Decision{}, err
+	if subject == "" || len(subject) > MaxSubject || uint64(n) > uint64(MaxUnits) {
+		r := l.request(subject, n)
+		return Decision{}, r.Validate()
 	}
-	return l.store.Take(ctx, r)
+	return l.store.Take(ctx, Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans})
 }
 
 // Peek answers as Allow would and charges nothing.
 func (l *Limiter) Peek(ctx context.Context, subject string) (Decision, error) {
 	r := l.request(subject, 1)
 	r.Mode = Peek
-	if err := l.checkOwn(&r); err != nil {
-		return Decision{}, err
-	}
-	return l.store.Take(ctx, r)
+	return l.Take(ctx, r)
 }
 
 // Stats returns how much of each limit the subject has used. Each [State] holds
@@ -257,10 +254,7 @@ func (l *Limiter) Acquire(ctx context.Context, subject string) (Decision, error)
 	if !r.Claim.hasConcurrency() {
 		return Decision{}, &InvalidError{errors.New("the limiter has no concurrency limit to acquire; see AtOnce")}
 	}
-	if err := l.checkOwn(&r); err != nil {
-		return Decision{}, err
-	}
-	return l.store.Take(ctx, r)
+	return l.Take(ctx, r)
 }
 
 // Heartbeat renews a place that was acquired. It reports false if the place was
@@ -312,15 +306,6 @@ func (l *Limiter) command(ctx context.Context, c Command) error {
 
 func (l *Limiter) request(subject string, n int64) Request {
 	return Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans}
-}
-
-// checkOwn checks what the caller of a request with the limiter's own limits,
-// validated by New, could get wrong.
-func (l *Limiter) checkOwn(r *Request) error {
-	if r.Subject == "" || len(r.Subject) > MaxSubject || uint64(r.Cost) > uint64(MaxUnits) {
-		return r.Validate()
-	}
-	return nil
 }
 
 // prepare fills in the limiter's limits and bans and validates the rest.

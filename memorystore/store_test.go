@@ -120,7 +120,7 @@ func TestSeveralSubjectsAllOrNothing(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
-	limits := []stint.Option{stint.PerMinute(50), stint.PerHour(5000), stint.PerDay(1_000_000), stint.TokenBucket(1_000_000, 1000, time.Second)}
+	limits := []stint.Option{stint.PerMinute(50), stint.PerHour(5000), stint.TokenBucket(1_000_000, 1000, time.Second)}
 	for n := 1; n <= len(limits); n++ {
 		clock := newClock()
 		lim := newLimiter(t, newStore(t, Config{Now: clock.now}), limits[:n]...)
