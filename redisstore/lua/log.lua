@@ -8,10 +8,11 @@
 -- then bookings:
 --
 --   head   'L', bytes per count, keep, entries in front, in back, first block,
---          blocks, block slots (1 byte each), bookings (2), last, kept, sum (7 each)
+--          blocks, block slots (1 byte each), bookings (2), last, kept, sum and
+--          when the key expires (7 each)
 --   entry  stamp (7 bytes), units (bytes per count)
 
-local HEAD, HEAD_FORMAT = 31, '>BBBBBBBBI2I7I7I7'
+local HEAD, HEAD_FORMAT = 38, '>BBBBBBBBI2I7I7I7I7'
 local RESOLUTION = 125    -- stint.Resolution
 local ENTRIES = 250       -- the most that mixed limits can leave behind
 
@@ -140,8 +141,10 @@ function W.save(l)
   local nb, nf = min(q, 1), max(0, q - 1) % 8
   local blocks = (q - nb - nf) / 8
   local slots = slots_for(l, blocks)
+  local newest = max(at[q] or 0, booked > 0 and stamp(l, l.booked_at[booked]) or 0)
+  local life = newest - now + max(l.span, reach(l))
   local body = {
-    pack(HEAD_FORMAT, 76, width, l.keep, nf, nb, 0, blocks, slots, booked, now, l.kept, l.sum),
+    pack(HEAD_FORMAT, 76, width, l.keep, nf, nb, 0, blocks, slots, booked, now, l.kept, l.sum, now + life + 1000000),
     encoded[q] or '',
   }
   if nf > 0 or slots > 0 or booked > 0 then
@@ -150,8 +153,7 @@ function W.save(l)
     body[5] = rep('\0', (slots - blocks) * 8 * size)
     body[6] = B.encode(l)
   end
-  local newest = max(at[q] or 0, booked > 0 and stamp(l, l.booked_at[booked]) or 0)
-  call('SET', l.key, concat(body), 'PX', ttl(newest - now + max(l.span, reach(l))))
+  call('SET', l.key, concat(body), 'PX', ttl(life))
 end
 
 -- heal writes the state as it was, but brought back.

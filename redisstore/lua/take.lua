@@ -15,17 +15,17 @@
 -- the fields named below. Any other is a table l with its algorithm in l.of. For speed,
 -- arguments of commands are strings where they can be: Redis formats numbers as floats.
 
-local call, pack, unpack_at = redis.call, struct.pack, struct.unpack
+local call, try, pack, unpack_at = redis.call, redis.pcall, struct.pack, struct.unpack
 local TAKE, PEEK, RESERVE, NEVER = 0, 1, 2, -1 -- stint.Mode, stint.Never
-local HEAD, HEAD_FORMAT = 31, '>BBBBBBBBI2I7I7I7'
+local HEAD, HEAD_FORMAT = 38, '>BBBBBBBBI2I7I7I7I7'
 local NARROW, MIDDLE, WIDE = '>I7I1', '>I7I4', '>I7I7' -- an entry with 1, 4 or 7 bytes per count
 
 -- An array's fields: its claim, where its spec is, what it says, then its log: the ends as
 -- read, the sum, the entries in front and back, the ring, where front and back start in
--- which string, and the stamp of the newest entry.
+-- which string, the stamp of the newest entry, and when the key expires.
 local CLAIM, SPEC, KEY, COST, CAP, TIMES, SPAN, SLICE, WIDTH = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local S, SUM, NF, NB, FIRST, BLOCKS, SLOTS = 10, 11, 12, 13, 14, 15, 16
-local FRONT, FRONT_AT, BACK_AT, MOVED, NEWEST, RETRY = 17, 18, 19, 20, 21, 22
+local FRONT, FRONT_AT, BACK_AT, MOVED, NEWEST, EXPIRES, RETRY = 17, 18, 19, 20, 21, 22, 23
 
 local args = ARGV[1]
 local clock, mode, longest, life, bans_on, after, within, forgive, steps, claims, pos =
@@ -48,18 +48,18 @@ for c = 1, claims do
     local key = KEYS[count + 1]
     local l
     if algorithm == 0 or algorithm == 2 then -- stint.Sliding, stint.Fixed
-      local span, slice, width, upto = times * window, 0, 1, '158'
+      local span, slice, width, upto = times * window, 0, 1, '165'
       if cap > 125 then -- stint.Resolution
         slice = math.ceil(span / 125)
-        if cap < 4294967296 then width, upto = 4, '206' else width, upto = 7, '254' end
+        if cap < 4294967296 then width, upto = 4, '213' else width, upto = 7, '261' end
       end
       if algorithm == 2 then times, span, slice = 1, 0, window end
-      local s = redis.pcall('GETRANGE', key, '0', upto)
+      local s = try('GETRANGE', key, '0', upto)
       if s == '' then
-        l = { c, pos, key, cost, cap, times, span, slice, width, s, 0, 0, 0, 0, 0, 0, s, 0, 0, false, 0, 0 }
+        l = { c, pos, key, cost, cap, times, span, slice, width, s, 0, 0, 0, 0, 0, 0, s, 0, 0, false, 0, 0, 0 }
       elseif type(s) == 'string' and #s >= HEAD and s:byte() == 76 then
         local size = 7 + width
-        local _, stored, keep, nf, nb, first, blocks, slots, booked, last, kept, sum = unpack_at(HEAD_FORMAT, s)
+        local _, stored, keep, nf, nb, first, blocks, slots, booked, last, kept, sum, expires = unpack_at(HEAD_FORMAT, s)
         if stored == width and booked == 0 and last <= now and nf <= 8 and nb <= 8 and nb > 0 and blocks <= slots
           and (times == keep or times < keep and now - kept > keep * window)
           and #s >= HEAD + (nf > 0 and 16 or nb) * size then
@@ -77,7 +77,7 @@ for c = 1, claims do
                 nf, front_at, sum = nf - 1, front_at + size, sum - units
               elseif blocks > 0 then
                 local from = HEAD + (16 + first * 8) * size
-                front, front_at = call('GETRANGE', key, from, from + 8 * size - 1), 1
+                front, front_at = call('GETRANGE', key, ('%d'):format(from), ('%d'):format(from + 8 * size - 1)), 1
                 if #front < 8 * size then break end
                 nf, first, blocks, moved = 8, (first + 1) % slots, blocks - 1, true
               elseif nb > 1 then
@@ -90,7 +90,7 @@ for c = 1, claims do
           end
           if s == '' or #front >= 8 then
             l = { c, pos, key, cost, cap, times, span, slice, width, s, sum, nf, nb, first, blocks, slots,
-              front, front_at, back_at, moved, newest, 0 }
+              front, front_at, back_at, moved, newest, expires, 0 }
           end
         end
       end
@@ -205,7 +205,8 @@ else
               if l[NF] + l[BLOCKS] == 0 then
                 l[FRONT], l[FRONT_AT], l[NF], l[MOVED] = block, 1, 8, true
               else
-                call('SETRANGE', l[KEY], HEAD + (16 + (l[FIRST] + l[BLOCKS]) % l[SLOTS] * 8) * size, block)
+                local to = HEAD + (16 + (l[FIRST] + l[BLOCKS]) % l[SLOTS] * 8) * size
+                call('SETRANGE', l[KEY], ('%d'):format(to), block)
                 l[BLOCKS] = l[BLOCKS] + 1
               end
               nb = 0
@@ -214,18 +215,21 @@ else
           end
           nb = nb + 1
           local nf = l[NF]
-          local written = pack(width == 1 and '>BBBBBBBBI2I7I7I7c0I7I1' or width == 4 and '>BBBBBBBBI2I7I7I7c0I7I4'
-              or '>BBBBBBBBI2I7I7I7c0I7I7', 76, width, l[TIMES], nf, nb, l[FIRST], l[BLOCKS], l[SLOTS], 0, now, now, sum,
-            back, stamp, units)
+          -- The TTL is set an eighth of the span ahead, so that not every charge has to.
+          local expires = l[EXPIRES]
+          local lasting = s ~= '' and expires >= stamp + l[SPAN] + 1000000
+          if not lasting then expires = stamp + l[SPAN] + l[SPAN] / 8 + 1000000 end
+          local written = pack(width == 1 and '>BBBBBBBBI2I7I7I7I7c0I7I1' or width == 4 and '>BBBBBBBBI2I7I7I7I7c0I7I4'
+              or '>BBBBBBBBI2I7I7I7I7c0I7I7', 76, width, l[TIMES], nf, nb, l[FIRST], l[BLOCKS], l[SLOTS], 0, now, now, sum,
+            expires, back, stamp, units)
           if l[MOVED] then
             written = written .. ('\0'):rep((16 - nb - nf) * size) .. l[FRONT]:sub(l[FRONT_AT], l[FRONT_AT] + nf * size - 1)
           end
-          local ttl = ('%d'):format((stamp - now + l[SPAN]) / 1000 + 1001)
           if s == '' then
-            call('SET', l[KEY], written, 'PX', ttl)
+            call('SET', l[KEY], written, 'PX', ('%d'):format((expires - now) / 1000 + 1))
           else
             call('SETRANGE', l[KEY], '0', written)
-            call('PEXPIRE', l[KEY], ttl)
+            if not lasting then call('PEXPIRE', l[KEY], ('%d'):format((expires - now) / 1000 + 1)) end
           end
           l[SUM], l[NEWEST] = sum, stamp
         end
