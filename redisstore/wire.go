@@ -51,24 +51,29 @@ func takeArgs(r *stint.Request, call uint64, clock int64) []string {
 	}
 	size := 64 + claimsSize(&r.Claim, r.And)
 	var bans stint.BanPolicy
-	var bansOn byte
+	var bansOn, more byte
 	if r.Bans != nil {
 		bans, bansOn = *r.Bans, 1
 		size += 8 * len(bans.Durations)
 	}
+	if r.MaxWait > 0 || r.ID != "" || r.Bans != nil {
+		more = 1
+	}
 	b := make([]byte, 0, size)
 	b = be.AppendUint64(b, call)
 	b = appendInt(b, clock)
-	b = append(b, byte(r.Mode))
-	b = appendTime(b, roundUp(r.MaxWait))
-	b = appendTime(b, life)
-	b = append(b, bansOn, byte(bans.After))
-	b = appendTime(b, bans.Within)
-	b = appendTime(b, bans.Forgive)
-	b = append(b, byte(len(bans.Durations)))
+	b = append(b, byte(r.Mode), more)
 	b = appendClaims(b, &r.Claim, r.And)
-	for _, d := range bans.Durations {
-		b = appendTime(b, d)
+	if more == 1 {
+		b = appendTime(b, roundUp(r.MaxWait))
+		b = appendTime(b, life)
+		b = append(b, bansOn, byte(bans.After))
+		b = appendTime(b, bans.Within)
+		b = appendTime(b, bans.Forgive)
+		b = append(b, byte(len(bans.Durations)))
+		for _, d := range bans.Durations {
+			b = appendTime(b, d)
+		}
 	}
 	return withID(b, r.ID)
 }

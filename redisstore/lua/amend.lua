@@ -10,15 +10,15 @@
 local SETTLE, EXTEND = 0, 1               -- stint.AmendmentKind; else Release
 local SETTLED = 1000                      -- stint.MaxSettled
 
-local R = rest()
 local call, try, pack, unpack_at = redis.call, redis.pcall, struct.pack, struct.unpack
 local ceil, max = math.ceil, math.max
 local call_id, clock, kind, cost, id, at, claims, pos = unpack_at('>c8i8Bi8c8i8B', ARGV[1])
-now = clock
-if clock == 0 then
+local now = clock
+if clock == 0 then -- else it is a test's
   local t = call('TIME')
   now = t[1] * 1000000 + t[2]
 end
+local R = rest(now, false)
 
 -- settled says whether the charge is known to be settled, or too old to tell.
 local function settled(key)

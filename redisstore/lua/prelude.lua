@@ -3,15 +3,10 @@
 --
 -- Redis makes every function of a script, and a cell for every local that one of
 -- them uses, anew at each call: that is dear. So all functions stand in one, rest(),
--- which makes them on first use and returns them in a table, R. The files from
--- shared.lua to ids.lua are its body. The scripts themselves are straight code, and
--- take.lua answers a common decision without calling rest().
+-- which makes them and returns them in a table, R. The files from shared.lua to ids.lua
+-- are its body. The scripts themselves are straight code, and take.lua answers a common
+-- decision without calling rest().
 
--- The instant of this call, and whether it only looks: then nothing is written.
-local now, looking
-
-local made
-local function rest()
-if made then return made end
+-- now is the instant of the call; if it only looks, nothing is written.
+local function rest(now, looking)
 local R = {}
-made = R

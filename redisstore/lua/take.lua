@@ -2,9 +2,10 @@
 --
 -- KEYS     per claim one key per limit; if bans are on, per claim its subject's ban, then
 --          per claim its subject's strikes; with a request id the ids of the first claim
--- ARGV[1]  call id (8 bytes), clock (0: the server's), mode, longest wait (0: any),
---          life of the request id, 1 if bans are on, ban policy: after (0: none), within,
---          forgive, number of durations; claims; per claim its spec (limit.lua); durations
+-- ARGV[1]  call id (8 bytes), clock (0: the server's), mode, 1 if there is more, claims;
+--          per claim its spec (limit.lua); then the more: longest wait (0: any), life of
+--          the request id, 1 if bans are on, ban policy: after (0: none), within, forgive,
+--          number of durations, durations
 -- ARGV[2]  request id, if there is one
 -- Reply    call id, now, flags (1 allowed, 2 repeat, 4 banned), deciding claim,
 --          retry-after, time of the charge (0: none), number of limits; then for each
@@ -28,15 +29,13 @@ local S, SUM, NF, NB, FIRST, BLOCKS, SLOTS = 10, 11, 12, 13, 14, 15, 16
 local FRONT, FRONT_AT, BACK_AT, MOVED, NEWEST, EXPIRES, RETRY = 17, 18, 19, 20, 21, 22, 23
 
 local args = ARGV[1]
-local clock, mode, longest, life, bans_on, after, within, forgive, steps, claims, pos =
-  unpack_at('>i8Bi8i8BBi8i8BB', args, 9)
-if clock == 0 then
+local clock, mode, more, claims, pos = unpack_at('>i8BBB', args, 9)
+local now, looking = clock, mode == PEEK
+if clock == 0 then -- else it is a test's
   local t = call('TIME')
   now = t[1] * 1000000 + t[2]
-else
-  now = clock -- a test's
 end
-looking = mode == PEEK
+local R -- the rest, once it is needed
 
 -- Open everything, in the order of the keys.
 local limits, count = {}, 0
@@ -57,10 +56,10 @@ for c = 1, claims do
       local s = try('GETRANGE', key, '0', upto)
       if s == '' then
         l = { c, pos, key, cost, cap, times, span, slice, width, s, 0, 0, 0, 0, 0, 0, s, 0, 0, false, 0, 0, 0 }
-      elseif type(s) == 'string' and #s >= HEAD and s:byte() == 76 then
+      elseif #s >= HEAD then
         local size = 7 + width
-        local _, stored, keep, nf, nb, first, blocks, slots, booked, last, kept, sum, expires = unpack_at(HEAD_FORMAT, s)
-        if stored == width and booked == 0 and last <= now and nf <= 8 and nb <= 8 and nb > 0 and blocks <= slots
+        local mark, stored, keep, nf, nb, first, blocks, slots, booked, last, kept, sum, expires = unpack_at(HEAD_FORMAT, s)
+        if mark == 76 and stored == width and booked == 0 and last <= now and nf <= 8 and nb <= 8 and nb > 0 and blocks <= slots
           and (times == keep or times < keep and now - kept > keep * window)
           and #s >= HEAD + (nf > 0 and 16 or nb) * size then
           -- Drop what has left the window, a block at a time from the ring.
@@ -96,19 +95,28 @@ for c = 1, claims do
       end
     end
     if not l then
-      l = rest().open_limit(args, pos, key, cost)
+      R = R or rest(now, looking)
+      l = R.open_limit(args, pos, key, cost)
       l.claim = c
     end
     count, pos = count + 1, pos + 33
     limits[count] = l
   end
 end
+local longest, life, bans_on, after, within, forgive, steps = 0, 0, 0, 0, 0, 0, 0
+if more == 1 then
+  longest, life, bans_on, after, within, forgive, steps, pos = unpack_at('>i8i8BBi8i8B', args, pos)
+end
 local bans, banned
-if bans_on == 1 then bans, banned = rest().bans_open(count, claims) end
+if bans_on == 1 then
+  R = R or rest(now, looking)
+  bans, banned = R.bans_open(count, claims)
+end
 local id_key = KEYS[count + bans_on * 2 * claims + 1]
 local seen, repeats
 if id_key and not banned and (limits[1].cost or limits[1][COST]) > 0 then
-  seen, repeats = rest().id_open(id_key, ARGV[2], life)
+  R = R or rest(now, looking)
+  seen, repeats = R.id_open(id_key, ARGV[2], life)
 end
 
 local flags, decider, retry, at = 0, 1, 0, 0
@@ -139,7 +147,8 @@ else
         end
         if left > cap - cost then
           local c = l[CLAIM]
-          l = rest().open_limit(args, l[SPEC], l[KEY], cost)
+          R = R or rest(now, looking)
+          l = R.open_limit(args, l[SPEC], l[KEY], cost)
           l.claim, limits[i] = c, l
         end
       end
@@ -183,7 +192,8 @@ else
         if not l.of and (t > now or nb == 8 and l[NF] + l[BLOCKS] > 0 and l[BLOCKS] == l[SLOTS]) then
           -- To book, or to make the ring larger, takes all of the log.
           local c, wait = l[CLAIM], l[RETRY]
-          l = rest().open_limit(args, l[SPEC], l[KEY], cost)
+          R = R or rest(now, looking)
+          l = R.open_limit(args, l[SPEC], l[KEY], cost)
           l.claim, l[RETRY], limits[i] = c, wait, l
         end
         if t > now then
@@ -236,7 +246,8 @@ else
       end
     end
     if at > 0 and id_key and not seen and (limits[1].cost or limits[1][COST]) > 0 then
-      rest().id_record(id_key, ARGV[2], at, life)
+      R = R or rest(now, looking)
+      R.id_record(id_key, ARGV[2], at, life)
     end
   else
     local l = limits[1]
@@ -247,7 +258,8 @@ else
     if after > 0 and mode == TAKE and (l.cost or l[COST]) > 0 then
       local policy = { after = after, within = within, forgive = forgive, durations = {} }
       for i = 1, steps do policy.durations[i] = unpack_at('>i8', args, pos + (i - 1) * 8) end
-      local ban = rest().strike(KEYS[count + claims + decider], bans[decider], policy)
+      R = R or rest(now, looking)
+      local ban = R.strike(KEYS[count + claims + decider], bans[decider], policy)
       if ban then
         flags, bans[decider] = 4, ban
         if retry ~= NEVER and ban.til - now > retry then retry = ban.til - now end
@@ -270,7 +282,7 @@ end
 
 -- A clock that stepped back is not forgotten where the request was denied.
 if not looking then
-  if bans and flags ~= 2 then rest().bans_heal(bans, count, limits) end
+  if bans and flags ~= 2 then R.bans_heal(bans, count, limits) end
   for i = 1, (flags == 0 or flags == 4 and not banned) and count or 0 do
     local l = limits[i]
     if l.stepped and l.cost > 0 then l.of.heal(l) end
