@@ -1,6 +1,10 @@
 package stint
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"time"
+)
 
 // Usage is how much of one limit a subject has used, as of a decision.
 type Usage struct {
@@ -69,7 +73,7 @@ type Charge struct {
 	Rest  *Rest
 }
 
-// Rest is what only some requests have.
+// Rest is what only some charges have: a request ID, further subjects.
 type Rest struct {
 	// RequestID is the ID of the request: giving all back forgets it, so that a
 	// repeat is charged anew.
@@ -87,6 +91,23 @@ func ChargeOf(r *Request) Charge {
 		c.Rest = &Rest{RequestID: r.ID, And: r.And}
 	}
 	return c
+}
+
+// Validate reports whether the charge could be that of a decision.
+func (c *Charge) Validate() error {
+	r := Request{Claim: c.Claim, And: c.And(), ID: c.RequestID()}
+	if err := r.Validate(); err != nil {
+		return err
+	}
+	switch {
+	case c.ID == 0:
+		return &InvalidError{errors.New("the charge has no ID: nothing was charged")}
+	case c.At < 0 || c.At > MaxUnits:
+		return &InvalidError{fmt.Errorf("the charge is of the instant %d; want 0 to %d", c.At, MaxUnits)}
+	case c.Rest != nil && c.Rest.AndAt != nil && len(c.Rest.AndAt) != len(c.Rest.And):
+		return &InvalidError{fmt.Errorf("the charge has %d instants for %d claims", len(c.Rest.AndAt), len(c.Rest.And))}
+	}
+	return nil
 }
 
 // And returns the claims of further subjects.
@@ -128,33 +149,33 @@ func (d *Decision) Usages() []Usage {
 
 // States returns the usages with their limits.
 func (d *Decision) States() []State {
-	usages := d.Usages()
-	states := make([]State, 0, len(usages))
-	add := func(c *Claim) {
-		for i := range c.Limits {
-			if n := len(states); n < len(usages) {
-				states = append(states, State{&c.Limits[i], usages[n]})
-			}
-		}
-	}
-	add(&d.Charge.Claim)
-	and := d.Charge.And()
-	for i := range and {
-		add(&and[i])
+	states := make([]State, len(d.Usages()))
+	for i := range states {
+		states[i] = d.state(i)
 	}
 	return states
+}
+
+// state returns the ith usage with its limit.
+func (d *Decision) state(i int) State {
+	s := State{Limit: &Limit{}, Usage: d.Usages()[i]}
+	c, and := &d.Charge.Claim, d.Charge.And()
+	for i >= len(c.Limits) && len(and) > 0 {
+		i -= len(c.Limits)
+		c, and = &and[0], and[1:]
+	}
+	if i < len(c.Limits) {
+		s.Limit = &c.Limits[i]
+	}
+	return s
 }
 
 // Decisive returns the state that matters most to the caller: the one that
 // denied for the longest, or the one with the least left.
 func (d *Decision) Decisive() State {
-	states := d.States()
-	if len(states) == 0 {
-		return State{Limit: &Limit{}}
-	}
-	best := states[0]
-	for _, s := range states[1:] {
-		if s.moreDecisive(best) {
+	best := State{Limit: &Limit{}}
+	for i := range d.Usages() {
+		if s := d.state(i); i == 0 || s.moreDecisive(best) {
 			best = s
 		}
 	}

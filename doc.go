@@ -3,7 +3,8 @@
 //
 // A [Limiter] holds one or more limits and a [Store] that remembers:
 //
-//	store := memorystore.New(memorystore.Config{})
+//	store, err := memorystore.New(memorystore.Config{})
+//	...
 //	defer store.Close()
 //	lim, err := stint.New(store, stint.PerMinute(100), stint.PerHour(1000))
 //	...

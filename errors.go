@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Never is the RetryAfter of a request that no passing of time will admit:
-// its cost is above the capacity of a limit.
+// Never is the RetryAfter of a request that no passing of time will admit: its
+// cost is above the capacity of a limit, or the limit is zero.
 const Never = time.Duration(-1)
 
 // DeniedError is a denial as an error, for callers that want one. See
@@ -28,11 +28,11 @@ func (e *DeniedError) Error() string {
 	return "rate limit exceeded for key " + quote(e.Key)
 }
 
-// InvalidError is a mistake in a request: nothing was sent to the store. It
-// lists every mistake.
+// InvalidError is a mistake of the caller's: nothing was done. It lists every
+// mistake there is.
 type InvalidError struct{ Err error }
 
-func (e *InvalidError) Error() string { return "stint: invalid request: " + e.Err.Error() }
+func (e *InvalidError) Error() string { return "stint: invalid: " + e.Err.Error() }
 
 // Unwrap returns the mistakes, joined.
 func (e *InvalidError) Unwrap() error { return e.Err }

@@ -49,7 +49,7 @@ const (
 	MaxLimits = 16
 )
 
-// Resolution is the number of entries a sliding limit keeps per window. A limit
+// Resolution is into how much a sliding limit divides its window. A limit
 // whose capacity is no larger remembers every request by its exact microsecond.
 // A larger one gathers requests in slices of a Resolution-th of its window, each
 // counted until the end of its slice has left the window: nothing is released

@@ -144,22 +144,26 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 	if err := l.prepare(&r); err != nil {
 		return Decision{}, err
 	}
-	for {
+	longest := r.MaxWait
+	for start := time.Now(); ; {
 		d, err := l.reserve(ctx, r)
 		if err != nil || d.RetryAfter == 0 {
 			return d, err
 		}
 		late, err := l.sleep(ctx, d.RetryAfter)
-		if err != nil {
-			l.giveBack(ctx, d.Charge)
-			return d, err
-		}
-		// Woken long after its place came, by a machine that slept for instance,
-		// a caller may not use it any more: others have been counting without it.
-		if late <= r.grace() {
+		if err == nil && late <= r.grace() {
 			return d, nil
 		}
 		l.giveBack(ctx, d.Charge)
+		if err != nil {
+			return Decision{}, err
+		}
+		// Woken long after its place came, by a machine that slept for instance, a
+		// caller may not use it any more: others have been counting without it. It
+		// books again, with what is left of the longest wait.
+		if longest > 0 {
+			r.MaxWait = max(longest-time.Since(start), time.Microsecond)
+		}
 	}
 }
 
@@ -178,21 +182,23 @@ func (l *Limiter) reserve(ctx context.Context, r Request) (Decision, error) {
 	d, err := l.store.Take(ctx, r)
 	if err == nil && !d.Allowed {
 		err = d.Err()
-		if hurried && d.RetryAfter != Never && !d.Banned {
+		if hurried && d.RetryAfter > r.MaxWait && !d.Banned {
 			err = fmt.Errorf("%w: %w", err, context.DeadlineExceeded)
 		}
 	}
 	return d, err
 }
 
-// sleep waits for d and reports how much later than that it woke.
+// sleep waits for d and reports how much later than that it woke: by the wall
+// clock too, since the monotonic one may stand still while a machine sleeps.
 func sleep(ctx context.Context, d time.Duration) (late time.Duration, err error) {
 	start := time.Now()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return time.Since(start) - d, nil
+		now := time.Now()
+		return max(now.Sub(start), now.Round(0).Sub(start.Round(0))) - d, nil
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
@@ -206,14 +212,6 @@ func (r *Request) grace() time.Duration {
 		shortest = min(shortest, r.And[i].shortest())
 	}
 	return max(shortest/Resolution, 20*time.Millisecond)
-}
-
-func (c *Claim) shortest() time.Duration {
-	shortest := c.Limits[0].Window
-	for i := range c.Limits {
-		shortest = min(shortest, c.Limits[i].Window)
-	}
-	return shortest
 }
 
 // giveBackTime is how long a cancelled caller's booking is worth waiting for the
@@ -237,13 +235,7 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) (bool, error) {
 // that is more, it may take a limit above its capacity: a debt that later
 // decisions see.
 func (l *Limiter) Settle(ctx context.Context, d Decision, cost int64) (bool, error) {
-	if cost < 0 || cost > MaxUnits {
-		return false, &InvalidError{fmt.Errorf("cost is %d; want 0 to %d", cost, MaxUnits)}
-	}
-	if d.Charge.ID == 0 {
-		return false, nil
-	}
-	return l.store.Amend(ctx, d.Charge, Amendment{Kind: Settle, Cost: cost})
+	return l.amend(ctx, d, Amendment{Kind: Settle, Cost: cost})
 }
 
 // Acquire takes a place under the limiter's concurrency limit, and charges its
@@ -260,24 +252,35 @@ func (l *Limiter) Acquire(ctx context.Context, subject string) (Decision, error)
 // Heartbeat renews a place that was acquired. It reports false if the place was
 // lost: released, or expired for want of heartbeats.
 func (l *Limiter) Heartbeat(ctx context.Context, d Decision) (bool, error) {
-	if d.Charge.ID == 0 {
-		return false, nil
-	}
-	return l.store.Amend(ctx, d.Charge, Amendment{Kind: Extend})
+	return l.amend(ctx, d, Amendment{Kind: Extend})
 }
 
 // Release gives back a place that was acquired. It reports false if the place
 // had been lost before.
 func (l *Limiter) Release(ctx context.Context, d Decision) (bool, error) {
-	if d.Charge.ID == 0 {
-		return false, nil
-	}
-	return l.store.Amend(ctx, d.Charge, Amendment{Kind: Release})
+	return l.amend(ctx, d, Amendment{Kind: Release})
 }
 
-// Reset forgets what the subject has used of the limiter's limits.
-func (l *Limiter) Reset(ctx context.Context, subject string) error {
-	return l.command(ctx, Command{Kind: Reset, Subject: subject, Limits: l.limits})
+// amend changes what a decision charged, if it did.
+func (l *Limiter) amend(ctx context.Context, d Decision, a Amendment) (bool, error) {
+	if err := a.Validate(); err != nil || d.Charge.ID == 0 {
+		return false, err
+	}
+	return l.store.Amend(ctx, d.Charge, a)
+}
+
+// Reset forgets what the subject has used of the limiter's limits, in the given
+// scopes, or outside of any if none is given.
+func (l *Limiter) Reset(ctx context.Context, subject string, scopes ...string) error {
+	if len(scopes) == 0 {
+		scopes = []string{""}
+	}
+	for _, scope := range scopes {
+		if err := l.command(ctx, Command{Kind: Reset, Subject: subject, Scope: scope, Limits: l.limits}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Ban denies the subject everything for a time, in every limiter over the store
@@ -298,8 +301,8 @@ func (l *Limiter) Unban(ctx context.Context, subject string) error {
 }
 
 func (l *Limiter) command(ctx context.Context, c Command) error {
-	if c.Subject == "" || len(c.Subject) > MaxSubject {
-		return &InvalidError{fmt.Errorf("the subject has %d bytes; want 1 to %d", len(c.Subject), MaxSubject)}
+	if c.Subject == "" || len(c.Subject) > MaxSubject || len(c.Scope) > MaxSubject {
+		return &InvalidError{fmt.Errorf("the subject has %d bytes, its scope %d; want 1 and 0 to %d", len(c.Subject), len(c.Scope), MaxSubject)}
 	}
 	return l.store.Command(ctx, c)
 }
@@ -313,15 +316,10 @@ func (l *Limiter) prepare(r *Request) error {
 	if r.Limits == nil {
 		r.Limits = l.limits
 	}
+	r.And = slices.Clone(r.And)
 	for i := range r.And {
 		if r.And[i].Limits == nil {
-			r.And = slices.Clone(r.And)
-			for j := range r.And[i:] {
-				if c := &r.And[i+j]; c.Limits == nil {
-					c.Limits = l.limits
-				}
-			}
-			break
+			r.And[i].Limits = l.limits
 		}
 	}
 	if r.Bans == nil {

@@ -48,7 +48,7 @@ type Request struct {
 	IDLife time.Duration
 	// Mode is Take unless set.
 	Mode Mode
-	// MaxWait bounds how far ahead Reserve may book; zero means no bound.
+	// MaxWait bounds how far ahead Reserve may book; zero means MaxWindow·MaxBurst.
 	MaxWait time.Duration
 	// Bans makes the request obey bans, and says when repeated denials lead to one;
 	// nil means that bans are not even looked for.
@@ -57,8 +57,10 @@ type Request struct {
 
 // Bounds on requests.
 const (
-	// MaxClaims is the largest number of subjects in one request.
+	// MaxClaims is the largest number of claims in one request, and MaxTotal that of
+	// limits in all of them.
 	MaxClaims = 16
+	MaxTotal  = 128
 	// MaxSubject is the largest length of a subject, a scope or a request ID in bytes.
 	MaxSubject = 64 << 10
 	// MaxRepeats is how often one request ID is allowed again uncharged.
@@ -132,6 +134,9 @@ func (r *Request) Validate() error {
 	if len(r.And) >= MaxClaims {
 		errs = append(errs, fmt.Errorf("%d claims; want at most %d", len(r.And)+1, MaxClaims))
 	}
+	if n := r.total(); n > MaxTotal {
+		errs = append(errs, fmt.Errorf("%d limits in all claims; want at most %d", n, MaxTotal))
+	}
 	for i := range r.And {
 		errs = r.And[i].mistakes(errs, fmt.Sprintf("And[%d].", i))
 		if r.sameStateBefore(i) {
@@ -164,7 +169,7 @@ func (r *Request) Validate() error {
 
 // valid is Validate for the hot path: no allocation, no message.
 func (r *Request) valid() bool {
-	if !r.Claim.valid() || len(r.And) >= MaxClaims {
+	if !r.Claim.valid() || len(r.And) >= MaxClaims || r.total() > MaxTotal {
 		return false
 	}
 	for i := range r.And {
@@ -177,6 +182,32 @@ func (r *Request) valid() bool {
 		r.MaxWait >= 0 && r.MaxWait <= MaxWindow*MaxBurst &&
 		r.Mode <= Reserve && (r.Mode != Reserve || !r.hasConcurrency()) &&
 		(r.Bans == nil || r.Bans.Validate() == nil)
+}
+
+// total is the number of limits in all claims.
+func (r *Request) total() int {
+	n := len(r.Limits)
+	for i := range r.And {
+		n += len(r.And[i].Limits)
+	}
+	return n
+}
+
+// Life is how long the request's ID is remembered: IDLife, or the shortest window
+// of the first claim.
+func (r *Request) Life() time.Duration {
+	if r.IDLife > 0 {
+		return r.IDLife
+	}
+	return r.Claim.shortest()
+}
+
+// Longest is how far ahead Reserve may book: MaxWait, or as far as any limit reaches.
+func (r *Request) Longest() time.Duration {
+	if r.MaxWait > 0 {
+		return r.MaxWait
+	}
+	return MaxWindow * MaxBurst
 }
 
 func (r *Request) hasConcurrency() bool {
@@ -278,6 +309,15 @@ func (c *Claim) mistakes(errs []error, at string) []error {
 		}
 	}
 	return errs
+}
+
+// shortest is the shortest window of the claim's limits.
+func (c *Claim) shortest() time.Duration {
+	shortest := MaxWindow
+	for i := range c.Limits {
+		shortest = min(shortest, c.Limits[i].Window)
+	}
+	return shortest
 }
 
 // Key names the claim to people: its subject, and its scope if it has one.

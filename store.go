@@ -2,6 +2,7 @@ package stint
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -18,7 +19,8 @@ type Store interface {
 
 	// Amend changes what an earlier decision charged, once: a second amendment
 	// of the same charge changes nothing, save for Extend and Release. It
-	// reports whether anything changed.
+	// reports whether anything changed. A charge or an amendment that does not pass
+	// its Validate is refused with an [*InvalidError].
 	Amend(ctx context.Context, c Charge, a Amendment) (bool, error)
 
 	// Command acts on one subject outside of any decision.
@@ -32,6 +34,14 @@ type Amendment struct {
 	// Cost is the true cost, for Settle. It applies to the limits in whose window
 	// the charge still is. More than was charged becomes a debt if need be.
 	Cost int64
+}
+
+// Validate reports what is wrong with the amendment.
+func (a Amendment) Validate() error {
+	if a.Kind > Release || uint64(a.Cost) > uint64(MaxUnits) {
+		return &InvalidError{fmt.Errorf("amendment %d to the cost %d; want Settle, Extend or Release, and 0 to %d", a.Kind, a.Cost, MaxUnits)}
+	}
+	return nil
 }
 
 // AmendmentKind says what an amendment does.

@@ -2,20 +2,20 @@ package memorystore
 
 import (
 	"context"
+	"errors"
 	"math/bits"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// Amend implements [stint.Store]. A charge that no decision can have made
-// changes nothing.
+// Amend implements [stint.Store].
 func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
 	if err := s.ready(ctx, "amend"); err != nil {
 		return false, err
 	}
-	if !plausible(&c, &a) {
-		return false, nil
+	if err := errors.Join(c.Validate(), a.Validate()); err != nil {
+		return false, err
 	}
 	q := s.lock(&c.Claim, c.And())
 	if q == nil {
@@ -43,25 +43,6 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 		}
 	}
 	return changed, nil
-}
-
-func plausible(c *stint.Charge, a *stint.Amendment) bool {
-	if c.ID == 0 || c.At < 0 || c.At > algorithm.MaxInstant || uint64(a.Cost) > uint64(stint.MaxUnits) ||
-		a.Kind > stint.Release || len(c.And()) >= stint.MaxClaims {
-		return false
-	}
-	for i := range len(c.And()) + 1 {
-		claim := claimAt(&c.Claim, c.And(), i)
-		if uint64(claim.Cost) > uint64(stint.MaxUnits) || len(claim.Limits) > stint.MaxLimits {
-			return false
-		}
-		for k := range claim.Limits {
-			if claim.Limits[k].Validate() != nil {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // settle replaces what a charge cost by the true cost, where it still counts.

@@ -159,23 +159,11 @@ func (q *query) dropDead(p *part) {
 func (q *query) remember(r *stint.Request, at int64) {
 	rec := q.parts[0].rec
 	before := rec.rest.bytes()
-	ids, life := &rec.more().ids, idLife(r)
+	ids, life := &rec.more().ids, r.Life().Microseconds()
 	if ids.find(q.store.seed, r.ID, q.now, life) == nil {
 		ids.add(q.store.seed, r.ID, at, q.now, life)
 	}
 	q.grown += int64(rec.rest.bytes() - before)
-}
-
-// idLife is how long the request's id is remembered.
-func idLife(r *stint.Request) int64 {
-	if r.IDLife > 0 {
-		return r.IDLife.Microseconds()
-	}
-	shortest := stint.MaxWindow
-	for i := range r.Limits {
-		shortest = min(shortest, r.Limits[i].Window)
-	}
-	return shortest.Microseconds()
 }
 
 // repeated answers a request whose id was charged before.
@@ -184,7 +172,7 @@ func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
 	if rec == nil || rec.rest == nil {
 		return false
 	}
-	seen := rec.rest.ids.find(q.store.seed, r.ID, q.now, idLife(r))
+	seen := rec.rest.ids.find(q.store.seed, r.ID, q.now, r.Life().Microseconds())
 	if seen == nil || seen.repeats >= stint.MaxRepeats {
 		return false
 	}

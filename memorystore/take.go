@@ -74,7 +74,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	} else {
 		d.RetryAfter = wait(at, q.now)
 		d.Allowed = r.Mode == stint.Reserve && at != algorithm.Never &&
-			(r.MaxWait == 0 || d.RetryAfter <= r.MaxWait) && !q.fullyBooked()
+			d.RetryAfter <= r.Longest() && !q.fullyBooked()
 	}
 	switch {
 	case !d.Allowed:

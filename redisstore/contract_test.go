@@ -19,7 +19,7 @@ func open(t *testing.T, url string, opts ...redisstore.Option) *redisstore.Store
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Close)
+	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 

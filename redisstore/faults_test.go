@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -115,6 +116,13 @@ func TestProcessesShareOneLimit(t *testing.T) {
 		if got := callFrom(t, 4, server.URL(), limit, 50, 10); got != min(test.want, 4*50*10) {
 			t.Errorf("%s: %d allowed, want exactly %d", test.limit, got, test.want)
 		}
+	}
+}
+
+// Four processes share a limit of four.
+func TestProcessesShareFew(t *testing.T) {
+	if got := callFrom(t, 4, redistest.Start(t).URL(), "4/1m", 5, 2); got != 4 {
+		t.Errorf("%d allowed, want exactly 4", got)
 	}
 }
 
@@ -336,4 +344,82 @@ func TestLostTTLHeals(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A master dies under Sentinel: the store finds the new one by itself.
+func TestSentinelFailover(t *testing.T) {
+	sentinel := redistest.StartSentinel(t)
+	s := open(t, sentinelURL(sentinel))
+	lim, err := stint.New(s, stint.PerHour(1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lim.Allow(t.Context(), "failover"); err != nil {
+		t.Fatal(err)
+	}
+	sentinel.Master.Kill()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		d, err := lim.Allow(ctx, "failover")
+		cancel()
+		if err == nil && d.Allowed {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("still failing: %v", err)
+		}
+	}
+}
+
+// Whatever is passed as a charge is refused or changes nothing.
+func TestOddChargesAreHarmless(t *testing.T) {
+	s := open(t, redistest.Start(t).URL())
+	claim := stint.Claim{Subject: "odd", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}
+	for _, c := range []stint.Charge{
+		{},
+		{ID: 1},
+		{ID: 1, At: -1, Claim: claim},
+		{ID: 1, At: 1 << 60, Claim: claim},
+		{ID: 1, At: 1, Claim: claim, Rest: &stint.Rest{And: make([]stint.Claim, 300)}},
+		{ID: 1, At: 1, Claim: claim, Rest: &stint.Rest{AndAt: []int64{1}}},
+		{ID: 1, At: 1, Claim: claim},
+	} {
+		for kind := range stint.AmendmentKind(5) {
+			changed, err := s.Amend(t.Context(), c, stint.Amendment{Kind: kind})
+			var invalid *stint.InvalidError
+			if changed || err != nil && !errors.As(err, &invalid) {
+				t.Errorf("%+v: changed %v, %v", c, changed, err)
+			}
+		}
+	}
+}
+
+// On a Cluster, a request on several subjects that is repeated by its id is allowed
+// and charged once everywhere, even if a subject has no room any more.
+func TestRepeatsAcrossNodes(t *testing.T) {
+	url := clusterURL(redistest.StartCluster(t))
+	s := open(t, url)
+	one := []stint.Limit{stint.PerHour(1)}
+	for i := range 20 { // some of them on different nodes
+		r := stint.Request{Claim: stint.Claim{Subject: fmt.Sprint("a", i), Limits: one, Cost: 1}, ID: "once"}
+		for j := range 3 {
+			r.And = append(r.And, stint.Claim{Subject: fmt.Sprint("b", i, j), Limits: one, Cost: 1})
+		}
+		for n := range 3 {
+			d, err := s.Take(t.Context(), r)
+			if err != nil || !d.Allowed || d.Repeat != (n > 0) {
+				t.Fatalf("call %d: %+v, %v", n, d, err)
+			}
+			for _, u := range d.Usages() {
+				if u.Used != 1 {
+					t.Fatalf("call %d: %+v", n, d.Usages())
+				}
+			}
+		}
+		r.ID = "again"
+		if d, err := s.Take(t.Context(), r); err != nil || d.Allowed {
+			t.Fatalf("another id: %+v, %v", d, err)
+		}
+	}
+	wantTTLs(t, client(t, url))
 }

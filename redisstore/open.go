@@ -106,8 +106,8 @@ func gather(opts []Option) options {
 	return o
 }
 
-// probe makes one decision that writes nothing, which needs all that later ones
-// need, and looks at what the servers say of themselves, where they may be asked.
+// probe goes through what later calls need, on a subject of its own that it leaves
+// nothing of, and looks at what the servers say of themselves, where they may be asked.
 func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
 	for addr, node := range s.client.Nodes() {
 		info, err := node.Do(ctx, node.B().Arbitrary("INFO").Build()).ToString()
@@ -122,12 +122,21 @@ func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
 				"set maxmemory-policy to noeviction", "server", addr, "maxmemory-policy", policy)
 		}
 	}
-	_, err := s.Take(ctx, stint.Request{
-		Claim: stint.Claim{Subject: "probe", Cost: 1, Limits: []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, time.Second)}},
-		Mode:  stint.Peek,
+	limits := []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, time.Second), stint.AtOnce(1, time.Second)}
+	subject := "probe:" + strconv.FormatUint(s.nextCall(), 36)
+	d, err := s.Take(ctx, stint.Request{
+		Claim: stint.Claim{Subject: subject, Cost: 1, Limits: limits},
+		ID:    "probe",
+		Bans:  &stint.BanPolicy{},
 	})
+	if err == nil {
+		_, err = s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.Settle})
+	}
+	if err == nil {
+		err = s.Command(ctx, stint.Command{Kind: stint.Reset, Subject: subject, Limits: limits})
+	}
 	if err != nil {
-		return fmt.Errorf("the server cannot decide: %w", err)
+		return fmt.Errorf("the server cannot keep limits: %w", err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -57,13 +58,8 @@ func (s *script) send(ctx context.Context, client rueidis.Client, command, body 
 	return reply, err
 }
 
-// errReply is a reply that no script of ours would give to this call.
-type errReply string
-
-func (e errReply) Error() string { return "unexpected reply from Redis: " + string(e) }
-
-// ErrReply is what errors.Is finds in the error of a reply that does not belong
-// to its call or cannot be read.
+// ErrReply is in the error of a reply that does not belong to its call or cannot be
+// read.
 var ErrReply = errors.New("unexpected reply from Redis")
 
-func (e errReply) Is(target error) bool { return target == ErrReply }
+func errReply(what string) error { return fmt.Errorf("%w: %s", ErrReply, what) }

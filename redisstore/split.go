@@ -52,16 +52,20 @@ func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision
 	if r.Mode == stint.Reserve {
 		return stint.Decision{}, &stint.InvalidError{Err: fmt.Errorf("%d subjects cannot be reserved together on a Cluster; want one", len(parts))}
 	}
-	decisions, err := each(parts, func(i int, g group) (stint.Decision, error) {
+	take := func(i int, mode stint.Mode) (stint.Decision, error) {
 		sub := *r
-		sub.Claim, sub.And = g.claims[0], g.claims[1:]
+		sub.Claim, sub.And, sub.Mode = parts[i].claims[0], parts[i].claims[1:], mode
 		if i > 0 {
-			sub.ID = "" // the first claim's subject keeps it
+			sub.ID = "" // the first subject keeps it
 		}
 		return s.takeOne(ctx, &sub, call)
-	})
+	}
+	if r.ID != "" && r.Mode == stint.Take {
+		return s.takeSplitOnce(ctx, r, parts, take)
+	}
+	decisions, err := each(parts, func(i int) (stint.Decision, error) { return take(i, r.Mode) })
 	d := merge(r, parts, decisions)
-	if err != nil || !d.Allowed || d.Repeat {
+	if err != nil || !d.Allowed {
 		s.giveBack(ctx, decisions)
 	}
 	if err != nil {
@@ -70,13 +74,52 @@ func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision
 	return d, nil
 }
 
+// takeSplitOnce is takeSplit with a request id. The id is recorded with the first
+// subject's charge, so that comes last, once the others are charged: a repeat then
+// finds everything charged. If it fails, nobody knows whether it was; the others stay
+// charged.
+func (s *Store) takeSplitOnce(ctx context.Context, r *stint.Request, parts []group,
+	take func(int, stint.Mode) (stint.Decision, error),
+) (stint.Decision, error) {
+	first, err := take(0, stint.Peek)
+	if err != nil {
+		return stint.Decision{}, err
+	}
+	rest := stint.Take
+	if first.Repeat {
+		rest = stint.Peek
+	}
+	decisions, err := each(parts[1:], func(i int) (stint.Decision, error) { return take(i+1, rest) })
+	all := append([]stint.Decision{first}, decisions...)
+	d := merge(r, parts, all)
+	if err != nil || !d.Allowed && !first.Repeat {
+		s.giveBack(ctx, decisions)
+		if err != nil {
+			return stint.Decision{}, err
+		}
+		return d, nil
+	}
+	if all[0], err = take(0, stint.Take); err != nil {
+		return stint.Decision{}, err
+	}
+	if first.Repeat {
+		d.Allowed, d.Decider, d.Banned, d.Repeat, d.RetryAfter = all[0].Allowed, 0, all[0].Banned, true, all[0].RetryAfter
+		return d, nil
+	}
+	d = merge(r, parts, all)
+	if !d.Allowed || d.Repeat {
+		s.giveBack(ctx, decisions)
+	}
+	return d, nil
+}
+
 // each calls f for every group at the same time and returns all results, and the
 // errors joined.
-func each[T any](parts []group, f func(int, group) (T, error)) ([]T, error) {
+func each[T any](parts []group, f func(int) (T, error)) ([]T, error) {
 	results, errs := make([]T, len(parts)), make([]error, len(parts))
 	var wg sync.WaitGroup
-	for i, g := range parts {
-		wg.Go(func() { results[i], errs[i] = f(i, g) })
+	for i := range parts {
+		wg.Go(func() { results[i], errs[i] = f(i) })
 	}
 	wg.Wait()
 	return results, errors.Join(errs...)
@@ -106,7 +149,7 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 	perClaim, at, id := make([][]stint.Usage, claims), make([]int64, claims), uint64(0)
 	for i, g := range parts {
 		part := &decisions[i]
-		if !part.Allowed && d.Allowed {
+		if !part.Allowed && (d.Allowed || part.Banned && !d.Banned) { // a ban decides first
 			d.Allowed, d.Banned, d.Decider = false, part.Banned, uint8(g.indexes[part.Decider])
 		}
 		if part.RetryAfter == stint.Never || d.RetryAfter != stint.Never && part.RetryAfter > d.RetryAfter {
@@ -120,17 +163,26 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 		}
 		id = max(id, part.Charge.ID) // the same in all that were charged
 	}
-	all := slices.Concat(perClaim...)
-	copy(d.Grow(len(all)), all)
 	if d.Allowed && !d.Repeat {
 		d.Charge.ID, d.Charge.At, d.Charge.Rest.AndAt = id, at[0], at[1:]
 	}
+	for c, usages := range perClaim {
+		for i := range usages {
+			if at[c] != 0 && d.Charge.ID == 0 { // charged, and given back
+				usages[i].Used = max(0, usages[i].Used-claimAt(r, c).Cost)
+			}
+		}
+	}
+	all := slices.Concat(perClaim...)
+	copy(d.Grow(len(all)), all)
 	return d
 }
 
 // amendSplit amends each group's part of a charge on its own node.
 func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendment) (bool, error) {
-	changed, err := each(groups(c.Claim, c.And()), func(i int, g group) (bool, error) {
+	parts := groups(c.Claim, c.And())
+	changed, err := each(parts, func(i int) (bool, error) {
+		g := parts[i]
 		sub := stint.Charge{ID: c.ID, At: c.At, Claim: g.claims[0], Rest: &stint.Rest{And: g.claims[1:]}}
 		if first := g.indexes[0]; first > 0 && c.Rest.AndAt != nil {
 			sub.At = c.Rest.AndAt[first-1]

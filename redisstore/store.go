@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"sync/atomic"
 
 	"github.com/redis/rueidis"
@@ -45,10 +46,11 @@ func newStore(client rueidis.Client, o options) *Store {
 }
 
 // Close closes the connections, unless the client is the caller's.
-func (s *Store) Close() {
+func (s *Store) Close() error {
 	if s.owned {
 		s.client.Close()
 	}
+	return nil
 }
 
 // nextCall returns an id that no other call has, in any process: replies are held
@@ -99,8 +101,8 @@ func (s *Store) takeOne(ctx context.Context, r *stint.Request, call uint64) (sti
 
 // Amend changes an earlier charge. See [stint.Store].
 func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
-	if c.ID == 0 {
-		return false, nil
+	if err := errors.Join(c.Validate(), a.Validate()); err != nil {
+		return false, err
 	}
 	var changed bool
 	var err error

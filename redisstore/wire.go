@@ -42,13 +42,6 @@ func appendClaim(b []byte, c *stint.Claim) []byte {
 
 // takeArgs packs a request for take.lua.
 func takeArgs(r *stint.Request, call uint64, clock int64) []string {
-	life := r.IDLife
-	if life == 0 && r.ID != "" {
-		life = r.Limits[0].Window
-		for i := range r.Limits {
-			life = min(life, r.Limits[i].Window)
-		}
-	}
 	size := 64 + claimsSize(&r.Claim, r.And)
 	var bans stint.BanPolicy
 	var bansOn, more byte
@@ -56,7 +49,7 @@ func takeArgs(r *stint.Request, call uint64, clock int64) []string {
 		bans, bansOn = *r.Bans, 1
 		size += 8 * len(bans.Durations)
 	}
-	if r.MaxWait > 0 || r.ID != "" || r.Bans != nil {
+	if r.Mode == stint.Reserve || r.ID != "" || r.Bans != nil {
 		more = 1
 	}
 	b := make([]byte, 0, size)
@@ -65,8 +58,8 @@ func takeArgs(r *stint.Request, call uint64, clock int64) []string {
 	b = append(b, byte(r.Mode), more)
 	b = appendClaims(b, &r.Claim, r.And)
 	if more == 1 {
-		b = appendTime(b, roundUp(r.MaxWait))
-		b = appendTime(b, life)
+		b = appendTime(b, roundUp(r.Longest()))
+		b = appendTime(b, r.Life())
 		b = append(b, bansOn, byte(bans.After))
 		b = appendTime(b, bans.Within)
 		b = appendTime(b, bans.Forgive)

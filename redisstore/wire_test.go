@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,4 +109,29 @@ func FuzzReply(f *testing.F) {
 			}
 		}
 	})
+}
+
+// take.lua and log.lua read and write the same head.
+func TestScriptsAgreeOnTheLayout(t *testing.T) {
+	lines := map[string]string{}
+	for _, name := range []string{"take", "log"} {
+		text, err := sources.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "local HEAD, HEAD_FORMAT") {
+				lines[name] = line
+			}
+		}
+	}
+	if lines["take"] == "" || lines["take"] != lines["log"] {
+		t.Errorf("heads differ: %q", lines)
+	}
+	format := strings.Split(lines["take"], "'")[1]
+	for _, entry := range []string{"c0I7I1", "c0I7I4", "c0I7I7"} {
+		if !strings.Contains(joinScript("take").source, "'"+format+entry+"'") {
+			t.Errorf("no entry is written as %s after the head", entry)
+		}
+	}
 }

@@ -88,7 +88,7 @@ func openStore(ctx context.Context, url string) (stint.Store, func(), error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return s, s.Close, nil
+		return s, func() { _ = s.Close() }, nil
 	}
 	s, err := memorystore.New(memorystore.Config{})
 	if err != nil {

@@ -137,7 +137,7 @@ func (v *LogView) Settle(at, cost, truth int64) bool {
 	if v.log.more != nil {
 		total += v.log.more.sum
 	}
-	if total > MaxUnits {
+	if delta > 0 && total > MaxUnits {
 		return false
 	}
 	if at > v.now {

@@ -73,7 +73,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	switch {
 	case at == never:
 	case r.Mode == stint.Reserve:
-		d.Allowed = (r.MaxWait == 0 || d.RetryAfter <= r.MaxWait) && (at == now || !fullyBooked(parts))
+		d.Allowed = d.RetryAfter <= r.Longest() && (at == now || !fullyBooked(parts))
 	default:
 		d.Allowed = at == now
 	}

@@ -208,7 +208,7 @@ func (g *eventLog) settle(l *stint.Limit, now int64, c settlement) bool {
 	for _, e := range append(slices.Clone(g.entries), g.booked...) {
 		total += e.n
 	}
-	if total > most {
+	if c.trueCost > c.cost && total > most {
 		return false
 	}
 	return settleIn(list, at, c)

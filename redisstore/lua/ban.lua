@@ -25,10 +25,11 @@ end
 -- bans_open reads the bans of all claims, whose keys come after the limits', and
 -- returns them with the first claim whose subject is banned.
 function R.bans_open(limits, claims)
-  local bans, banned = {}, nil
+  local bans, banned, known = {}, nil, {}
   for c = 1, claims do
     local key = KEYS[limits + c]
-    bans[c] = R.ban_open(key, try('GET', key)) or false
+    if known[key] == nil then known[key] = R.ban_open(key, try('GET', key)) or false end
+    bans[c] = known[key]
     if bans[c] and bans[c].til > now and not banned then banned = c end
   end
   return bans, banned

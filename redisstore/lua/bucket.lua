@@ -43,7 +43,7 @@ function M.open(l)
     level, last = leak(level, l.rate, t - last) + n * l.unit, t
     t, n = B.due(l)
   end
-  l.level = leak(level, l.rate, now - last)
+  l.level = min(leak(level, l.rate, now - last), UNITS)
 end
 
 function M.used(l)
@@ -105,7 +105,7 @@ end
 function M.heal(l)
   local level, last, unit = decode_bucket(l)
   local s = pack(BUCKET_FORMAT, BUCKET, #l.booked_at, level, last, unit) .. B.encode(l)
-  call('SET', l.key, s, 'KEEPTTL')
+  call('SET', l.key, s, 'PX', ttl(2 * ceil(level / l.rate) + M.reset(l)))
 end
 
 function M.charge(l)
@@ -121,7 +121,8 @@ end
 function M.settle(l, t, delta)
   if l.cap == 0 then return false end
   if t > now then
-    if l.level + (B.units(l) + delta) * l.unit > UNITS or not B.settle(l, t, delta) then return false end
+    if delta > 0 and l.level + (B.units(l) + delta) * l.unit > UNITS then return false end
+    if not B.settle(l, t, delta) then return false end
   elseif leak(l.cost * l.unit, l.rate, now - t) == 0 then
     return false
   elseif delta < 0 then

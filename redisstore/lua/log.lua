@@ -26,14 +26,14 @@ end
 
 -- reach is how long after its stamp an entry is kept.
 local function reach(l)
-  return l.keep * l.span / l.times
+  return l.fixed and 0 or l.keep * l.window
 end
 
 -- slots_for is how many blocks the ring needs room for: twice what there are, but
 -- no more than the limit can fill.
 local function slots_for(l, blocks)
   if blocks == 0 then return 0 end
-  local most = l.span == 0 and 1 or min(l.cap, 126)
+  local most = l.fixed and 1 or min(l.cap, RESOLUTION + 1)
   return max(blocks, min(floor((most - 1) / 8), max(2, blocks * 2)))
 end
 
@@ -251,7 +251,7 @@ end
 
 -- settle changes the charge made at t by delta units if it is in the window.
 function W.settle(l, t, delta)
-  if l.sum + B.units(l) + delta > UNITS then return false end
+  if delta > 0 and l.sum + B.units(l) + delta > UNITS then return false end
   if t > now then
     if not B.settle(l, t, delta) then return false end
     W.save(l)

@@ -3,7 +3,7 @@
 -- KEYS     per claim one key per limit; if bans are on, per claim its subject's ban, then
 --          per claim its subject's strikes; with a request id the ids of the first claim
 -- ARGV[1]  call id (8 bytes), clock (0: the server's), mode, 1 if there is more, claims;
---          per claim its spec (limit.lua); then the more: longest wait (0: any), life of
+--          per claim its spec (limit.lua); then the more: longest wait, life of
 --          the request id, 1 if bans are on, ban policy: after (0: none), within, forgive,
 --          number of durations, durations
 -- ARGV[2]  request id, if there is one
@@ -176,7 +176,7 @@ else
   retry = t == NEVER and NEVER or t - now
   local allowed = t == now
   if mode == RESERVE and t > now then
-    allowed = not full and (longest == 0 or retry <= longest)
+    allowed = not full and retry <= longest
   end
 
   if banned then
