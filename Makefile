@@ -22,6 +22,7 @@ setup: ## Install what the tests need and is missing (redis-server, a C compiler
 .PHONY: test
 test: setup ## Run all tests with the race detector, against real Redis servers
 	$(GO) test -race -shuffle=on ./...
+	cd bench && $(GO) test ./...
 
 .PHONY: lint
 lint: ## Check formatting, go.mod, vet and staticcheck
@@ -30,6 +31,7 @@ lint: ## Check formatting, go.mod, vet and staticcheck
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
+	cd bench && $(GO) vet ./...
 
 .PHONY: fuzz
 fuzz: setup ## Run every fuzz target for FUZZTIME (60s)
@@ -55,5 +57,5 @@ fmt: ## Format all Go files
 
 .PHONY: clean
 clean: ## Remove what the other targets wrote
-	rm -rf bin cover.out
+	rm -f cover.out
 	$(GO) clean -testcache
