@@ -12,8 +12,8 @@
 --          used, reset-after, retry-after
 --
 -- Sliding and fixed logs (log.lua) are as a rule read and written at their ends only,
--- here: the head, the oldest entries and the newest. Such a limit is an array e with
--- the fields named below. Any other is a table l with its algorithm in l.of. For speed,
+-- here: the head, the oldest entries and the newest. Such a limit l is an array with the
+-- fields named below; any other is a table with its algorithm in l.of. For speed,
 -- arguments of commands are strings where they can be: Redis formats numbers as floats.
 
 local call, try, pack, unpack_at = redis.call, redis.pcall, struct.pack, struct.unpack
@@ -77,7 +77,10 @@ for c = 1, claims do
               elseif blocks > 0 then
                 local from = HEAD + (16 + first * 8) * size
                 front, front_at = call('GETRANGE', key, ('%d'):format(from), ('%d'):format(from + 8 * size - 1)), 1
-                if #front < 8 * size then break end
+                if #front < 8 * size then -- cut short: not ours
+                  s = nil
+                  break
+                end
                 nf, first, blocks, moved = 8, (first + 1) % slots, blocks - 1, true
               elseif nb > 1 then
                 front, front_at, back_at = s, HEAD + 1, HEAD + 1 + (nb - 1) * size
@@ -87,7 +90,7 @@ for c = 1, claims do
               end
             end
           end
-          if s == '' or #front >= 8 then
+          if s then
             l = { c, pos, key, cost, cap, times, span, slice, width, s, sum, nf, nb, first, blocks, slots,
               front, front_at, back_at, moved, newest, expires, 0 }
           end
