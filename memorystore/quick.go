@@ -6,7 +6,7 @@ import (
 )
 
 // maxQuick is how many limits the quick way decides on.
-const maxQuick = 4
+const maxQuick = 8
 
 // quick decides what most requests are: one known subject, a few sliding or fixed
 // limits in their usual state, and no ban to look for. It is what decide does,
