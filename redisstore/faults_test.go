@@ -194,10 +194,12 @@ func TestServersClockSteps(t *testing.T) {
 				}
 				return 0
 			}
+			start := time.Now()
 			total := fill()
 			server.SetClockOffset(t, step)
 			total += fill() + fill()
-			if total > 2*limit.Max {
+			windows := int64(time.Since(start) / window) // more if the machine is very slow
+			if total > (2+windows)*limit.Max {
 				t.Errorf("%v, step %v: %d units, want at most one capacity extra", limit, step, total)
 			}
 			deadline := time.Now().Add(10 * window)
