@@ -3,11 +3,13 @@ package redisstore_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/storetest"
@@ -101,18 +103,48 @@ func wantTTLs(t *testing.T, c rueidis.Client) {
 	})
 }
 
+// steady is a store whose keys age by the test's clock alone: the time that really
+// passes is given back to them before a slow machine could let them expire.
+type steady struct {
+	*redisstore.Store
+	t      testing.TB
+	client rueidis.Client
+
+	mu   sync.Mutex
+	then time.Time // when keys were last brought up to date
+}
+
+// pass lets keys age by d, and takes back what has really passed.
+func (s *steady) pass(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	d -= now.Sub(s.then)
+	if d/time.Millisecond != 0 {
+		masters(s.t, s.client, func(node rueidis.Client) { age(s.t, node, d) })
+		s.then = now
+	}
+}
+
+func (s *steady) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	s.mu.Lock()
+	due := time.Since(s.then) > 200*time.Millisecond
+	s.mu.Unlock()
+	if due {
+		s.pass(0)
+	}
+	return s.Store.Take(ctx, r)
+}
+
 // clocked returns a harness over a store whose clock, and the TTLs with it, the
 // test moves.
 func clocked(t *testing.T, s *redisstore.Store, c rueidis.Client) storetest.Harness {
 	clock := storetest.NewClock()
 	s.SetClock(clock.Micros)
-	clock.OnAdvance(func(d time.Duration) {
-		if d/time.Millisecond != 0 {
-			masters(t, c, func(node rueidis.Client) { age(t, node, d) })
-		}
-	})
+	store := &steady{Store: s, t: t, client: c, then: time.Now()}
+	clock.OnAdvance(store.pass)
 	return storetest.Harness{
-		Store: s,
+		Store: store,
 		Clock: clock,
 		Disturbances: map[string]func(testing.TB){
 			"script flush": func(t testing.TB) {
