@@ -39,6 +39,16 @@ var changes = []contract{
 		k.wantUsed(d, 7)
 		k.wantRetry(d, 1500*ms)
 	}},
+	{name: "what was let go stays gone when the burst is raised, beside bookings too", exact: true, clock: true, test: func(k *tester) {
+		plain, burst, subject := stint.PerMinute(5), stint.PerMinute(5).WithBurst(2), k.subject()
+		first := k.mustTake(subject, 1, plain)
+		k.Clock.Advance(s)
+		k.mustTake(subject, 1, plain)
+		k.wantApplied(k.settle(first, 300), true)
+		k.wantRetry(k.reserve(subject, 5, time.Hour, plain), time.Minute)
+		k.Clock.Advance(59 * s)
+		k.wantUsed(k.mustTake(subject, 1, burst), 7)
+	}},
 	{name: "a burst that is raised begins with what is known", exact: true, clock: true, test: func(k *tester) {
 		plain, burst, subject := stint.PerSecond(2), stint.PerSecond(2).WithBurst(3), k.subject()
 		k.mustTake(subject, 2, plain)

@@ -186,7 +186,7 @@ func (l *Log) mergeOldest() {
 // dropOldest forgets k entries that sum up to n.
 func (l *Log) dropOldest(k int, n int64) {
 	if k == int(l.n) {
-		l.head, l.n, l.sum, l.wide = 0, 0, 0, false
+		l.head, l.n, l.sum = 0, 0, 0
 		return
 	}
 	l.head = uint8(l.at(k))

@@ -195,6 +195,31 @@ func TestSmallerBurstKeepsHistoryForLarger(t *testing.T) {
 	at(&pl, 8*s+s/2, 1, 1) // what was let go stays gone
 }
 
+// A log that is emptied again and again keeps its ring, whatever was charged.
+func TestEmptiedLogDoesNotGrow(t *testing.T) {
+	for _, cost := range []int64{1, 255, 256, 1000} {
+		l := stint.PerSecond(1000)
+		p := Of(&l)
+		var log Log
+		var q Quick
+		for i := range int64(1000) {
+			if !q.Open(&log, &p, start+3*i*s.Microseconds()) && i > 0 {
+				t.Fatalf("cost %d: not in the usual state", cost)
+			}
+			if i == 0 { // a log begins the long way
+				var v LogView
+				v.Open(&log, &p, start, false)
+				v.Charge(cost)
+				continue
+			}
+			q.Charge(cost)
+			if log.Bytes() > 64 {
+				t.Fatalf("cost %d: %d bytes after %d windows", cost, log.Bytes(), i)
+			}
+		}
+	}
+}
+
 func TestLogIsBounded(t *testing.T) {
 	l := stint.Limit{Max: 100, Window: s, Burst: 10_000}
 	few := stint.PerSecond(100)

@@ -67,8 +67,8 @@ type cursor struct {
 // move returns A(t), what the window that ends at t holds.
 func (c *cursor) move(t int64) int64 {
 	l, p := c.v.log, c.v.p
-	if !c.started {
-		c.sum, c.started = l.sum, true
+	if !c.started { // with the entries that are kept
+		c.sum, c.entries, c.started = l.sum-c.v.gone, c.v.dropped, true
 	}
 	for c.entries < int(l.n) {
 		stamp, n := l.entry(c.entries)
