@@ -20,12 +20,12 @@ import (
 )
 
 // callerEnv makes this test binary a process that calls a limiter and prints how
-// many calls were allowed: URL, limit, goroutines, calls of each.
+// many calls were allowed: URL, limit, goroutines, calls of each, apart by "|".
 const callerEnv = "STINT_TEST_CALLER"
 
 func TestMain(m *testing.M) {
 	if job := os.Getenv(callerEnv); job != "" {
-		if err := callLimiter(strings.Fields(job)); err != nil {
+		if err := callLimiter(strings.Split(job, "|")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -84,7 +84,7 @@ func callFrom(t *testing.T, processes int, url, limit string, goroutines, calls 
 	var wg sync.WaitGroup
 	for range processes {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d %d", callerEnv, url, limit, goroutines, calls))
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%s|%d|%d", callerEnv, url, limit, goroutines, calls))
 		cmd.Stderr = os.Stderr
 		wg.Go(func() {
 			out, err := cmd.Output()
@@ -110,10 +110,15 @@ func TestProcessesShareOneLimit(t *testing.T) {
 	for _, test := range []struct {
 		limit string
 		want  int64
-	}{{"100/1h", 100}, {"1000/1h", 1000}, {"300/1h:bucket", 300}} {
+	}{
+		{"100/1h", 100},
+		{"1000/1h", 1000},
+		{"300/366d burst 300 bucket", 300},
+		{"300/1d fixed", 300},
+		{"300/1h concurrency", 300},
+	} {
 		server.CLI(t, "FLUSHALL")
-		limit, _, _ := strings.Cut(test.limit, ":")
-		if got := callFrom(t, 4, server.URL(), limit, 50, 10); got != min(test.want, 4*50*10) {
+		if got := callFrom(t, 4, server.URL(), test.limit, 50, 10); got != test.want {
 			t.Errorf("%s: %d allowed, want exactly %d", test.limit, got, test.want)
 		}
 	}

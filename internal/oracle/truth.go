@@ -33,6 +33,7 @@ type record struct {
 	maxLate    int64 // how late room may come back: one slice of the longest span
 	limit      stint.Limit
 	unsure     bool // how late is not known: the clock stepped back
+	mixed      bool // under slices of several lengths a charge may share another's stamp
 }
 
 // event is an admission. What a settlement made of it on one limit of several is
@@ -96,7 +97,7 @@ func (rec *record) settle(id uint64, cost int64, certain bool) {
 			continue
 		}
 		e.low, e.high = min(e.low, cost), max(e.high, cost)
-		if certain {
+		if certain && !rec.mixed {
 			e.high = cost
 		}
 		return
@@ -126,6 +127,7 @@ func (t *Truth) record(c *stint.Claim, l *stint.Limit) *record {
 	}
 	// Under limits that change, a log may have to merge what is not that close.
 	rec.unsure = rec.unsure || len(rec.events) > maxEntries && rec.limit != *l
+	rec.mixed = rec.mixed || rec.limit.Window > 0 && slice(&rec.limit) != slice(l)
 	rec.limit = *l
 	return rec
 }
@@ -135,6 +137,7 @@ func (t *Truth) tick(now int64) {
 	if now < t.clock {
 		for _, rec := range t.limits {
 			rec.unsure = true
+			rec.kept = min(rec.kept, now)
 			rec.excuse(math.MaxInt64)
 		}
 	}

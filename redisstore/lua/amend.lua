@@ -2,7 +2,7 @@
 --
 -- KEYS     per claim: its settled charges, then one key per limit;
 --          with a request id: the ids of the first claim
--- ARGV[1]  call id (8 bytes), clock (0: the server's), kind, true cost, charge id
+-- ARGV[1]  call id, clock, kind, true cost, charge id
 --          (8 bytes), time of the charge, claims; per claim its spec (limit.lua)
 -- ARGV[2]  request id, if there is one
 -- Reply    call id, 1 if anything changed, else 0
@@ -10,14 +10,8 @@
 local SETTLE, EXTEND = 0, 1               -- stint.AmendmentKind; else Release
 local SETTLED = 1000                      -- stint.MaxSettled
 
-local call, try, pack, unpack_at = redis.call, redis.pcall, struct.pack, struct.unpack
 local ceil, max = math.ceil, math.max
-local call_id, clock, kind, cost, id, at, claims, pos = unpack_at('>c8i8Bi8c8i8B', ARGV[1])
-local now = clock
-if clock == 0 then -- else it is a test's
-  local t = call('TIME')
-  now = t[1] * 1000000 + t[2]
-end
+local kind, cost, id, at, claims, pos = unpack_at('>Bi8c8i8B', args, 17)
 local R = rest(now, false)
 
 -- settled says whether the charge is known to be settled, or too old to tell.
@@ -55,7 +49,7 @@ end
 -- Which claims may be amended, before any of them is: two may share a subject.
 local open, keys, at_claim = {}, 0, pos
 for c = 1, claims do
-  local charged, n, next_claim = unpack_at('>i8B', ARGV[1], at_claim)
+  local charged, n, next_claim = unpack_at('>i8B', args, at_claim)
   open[c] = charged > 0 and not (kind == SETTLE and settled(KEYS[keys + 1]))
   keys, at_claim = keys + 1 + n, next_claim + n * 33
 end
@@ -64,11 +58,11 @@ local changed = 0
 keys = 0
 for c = 1, claims do
   local charged, n
-  charged, n, pos = unpack_at('>i8B', ARGV[1], pos)
+  charged, n, pos = unpack_at('>i8B', args, pos)
   if open[c] then
     local applied, life = false, 0
     for i = 1, n do
-      local l = R.open_limit(ARGV[1], pos + (i - 1) * 33, KEYS[keys + 1 + i], charged)
+      local l = R.open_limit(args, pos + (i - 1) * 33, KEYS[keys + 1 + i], charged)
       life = max(life, horizon(l))
       if amend_limit(l) then applied = true end
     end
@@ -82,4 +76,4 @@ end
 if changed == 1 and kind == SETTLE and cost == 0 and KEYS[keys + 1] then
   try('ZREM', KEYS[keys + 1], ARGV[2])
 end
-return pack('>c8B', call_id, changed)
+return pack('>c8B', args, changed)

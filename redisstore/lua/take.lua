@@ -2,7 +2,7 @@
 --
 -- KEYS     per claim one key per limit; if bans are on, per claim its subject's ban, then
 --          per claim its subject's strikes; with a request id the ids of the first claim
--- ARGV[1]  call id (8 bytes), clock (0: the server's), mode, 1 if there is more, claims;
+-- ARGV[1]  call id, clock, mode, 1 if there is more, claims;
 --          per claim its spec (limit.lua); then the more: longest wait, life of
 --          the request id, 1 if bans are on, ban policy: after (0: none), within, forgive,
 --          number of durations, durations
@@ -16,7 +16,6 @@
 -- fields named below; any other is a table with its algorithm in l.of. For speed,
 -- arguments of commands are strings where they can be: Redis formats numbers as floats.
 
-local call, try, pack, unpack_at = redis.call, redis.pcall, struct.pack, struct.unpack
 local TAKE, PEEK, RESERVE, NEVER = 0, 1, 2, -1 -- stint.Mode, stint.Never
 local HEAD, HEAD_FORMAT = 38, '>BBBBBBBBI2I7I7I7I7'
 local NARROW, MIDDLE, WIDE = '>I7I1', '>I7I4', '>I7I7' -- an entry with 1, 4 or 7 bytes per count
@@ -28,13 +27,8 @@ local CLAIM, SPEC, KEY, COST, CAP, TIMES, SPAN, SLICE, WIDTH = 1, 2, 3, 4, 5, 6,
 local S, SUM, NF, NB, FIRST, BLOCKS, SLOTS = 10, 11, 12, 13, 14, 15, 16
 local FRONT, FRONT_AT, BACK_AT, MOVED, NEWEST, EXPIRES, RETRY = 17, 18, 19, 20, 21, 22, 23
 
-local args = ARGV[1]
-local clock, mode, more, claims, pos = unpack_at('>i8BBB', args, 9)
-local now, looking = clock, mode == PEEK
-if clock == 0 then -- else it is a test's
-  local t = call('TIME')
-  now = t[1] * 1000000 + t[2]
-end
+local mode, more, claims, pos = unpack_at('>BBB', args, 17)
+local looking = mode == PEEK
 local R -- the rest, once it is needed
 
 -- Open everything, in the order of the keys.
