@@ -176,10 +176,12 @@ func (w *world) remember(r stint.Request, got, want stint.Decision) {
 			w.ids[placeOf(&r.Claim)] = append(w.ids[placeOf(&r.Claim)], want.Charge.At)
 		}
 	}
-	if !want.Allowed && r.Bans.After > 0 {
-		for _, c := range allClaims(r) {
-			w.denied[c.Subject] = w.h.Clock.Micros()
-			w.wasBanned[c.Subject] = w.wasBanned[c.Subject] || want.Banned
+	if !want.Allowed && r.Bans.After > 0 && r.Mode == stint.Take && !want.Repeat {
+		subject := allClaims(r)[want.Decider].Subject
+		if want.Banned {
+			w.wasBanned[subject] = true
+		} else {
+			w.denied[subject] = w.h.Clock.Micros() // a strike
 		}
 	}
 }

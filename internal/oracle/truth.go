@@ -161,7 +161,7 @@ func (rec *record) admit(l *stint.Limit, now int64, e event) error {
 			rec.excuse(now - window)
 		}
 		rec.excuse(now - rec.keep*window)
-		empty := rec.sum(now-rec.keep*window, math.MaxInt64, false) == 0
+		empty := rec.sum(now-rec.keep*window, math.MaxInt64, true) == 0 // or may be
 		if times := l.BurstTimes(); times >= rec.keep || empty || now-rec.kept > rec.keep*window {
 			rec.keep, rec.kept = times, now
 		}
