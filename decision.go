@@ -44,6 +44,9 @@ type Decision struct {
 	Repeat bool
 	// Banned says that the subject is banned, until RetryAfter from now.
 	Banned bool
+	// Degraded says that the store could not be asked: the decision is that of a
+	// [FailurePolicy].
+	Degraded bool
 	// Decider is the claim that denied, else the first: 0 is the request's own, i is
 	// And[i-1].
 	Decider uint8
@@ -73,8 +76,11 @@ type Charge struct {
 	Rest  *Rest
 }
 
-// Rest is what only some charges have: a request ID, further subjects.
+// Rest is what only some charges have: a request ID, further subjects, an origin
+// other than the store.
 type Rest struct {
+	// Origin is where the charge was made, and where alone it can be amended.
+	Origin Origin
 	// RequestID is the ID of the request: giving all back forgets it, so that a
 	// repeat is charged anew.
 	RequestID string
@@ -83,6 +89,19 @@ type Rest struct {
 	And   []Claim
 	AndAt []int64
 }
+
+// Origin is where a charge was made.
+type Origin uint8
+
+const (
+	// FromStore is a charge that every process over the store can amend.
+	FromStore Origin = iota
+	// FromFallback is a charge in the memory of the process that made it, for want of
+	// the store.
+	FromFallback
+	// FromLease is a charge of units that its process had leased.
+	FromLease
+)
 
 // ChargeOf returns the claims of a request as a charge that is yet to be made.
 func ChargeOf(r *Request) Charge {
@@ -116,6 +135,14 @@ func (c *Charge) And() []Claim {
 		return nil
 	}
 	return c.Rest.And
+}
+
+// Origin returns where the charge was made.
+func (c *Charge) Origin() Origin {
+	if c.Rest == nil {
+		return FromStore
+	}
+	return c.Rest.Origin
 }
 
 // RequestID returns the ID of the request, if it had one.

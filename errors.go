@@ -1,6 +1,7 @@
 package stint
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -40,14 +41,62 @@ func (e *InvalidError) Unwrap() error { return e.Err }
 // StoreError is a failure of the store: nothing is known about the decision.
 type StoreError struct {
 	// Op is what was attempted: "take", "amend" or "command".
-	Op  string
-	Err error
+	Op string
+	// Kind tells failures apart for those who count them.
+	Kind ErrorKind
+	Err  error
 }
 
 func (e *StoreError) Error() string { return fmt.Sprintf("stint: %s: %v", e.Op, e.Err) }
 
 // Unwrap returns the cause.
 func (e *StoreError) Unwrap() error { return e.Err }
+
+// ErrorKind is a kind of store failure.
+type ErrorKind uint8
+
+const (
+	// KindOther is any failure that has no kind of its own.
+	KindOther ErrorKind = iota
+	// KindTimeout is no answer in time.
+	KindTimeout
+	// KindUnreachable is a connection that is refused or was lost.
+	KindUnreachable
+	// KindAuth is a store that does not accept our name, password or permissions: not
+	// an outage but a mistake, which nobody but an operator mends.
+	KindAuth
+	// KindFull is a store that is out of memory.
+	KindFull
+	// KindReadOnly is a server that is a replica now.
+	KindReadOnly
+	// KindBusy is a store that answers but does not work at the moment: it loads its data,
+	// runs somebody's script, has lost a part of its cluster.
+	KindBusy
+	// KindReply is an answer that cannot be read or belongs to another call.
+	KindReply
+	// KindRefused is a call that was not even made: too many are waiting, or the
+	// breaker is open.
+	KindRefused
+)
+
+var kindNames = [...]string{"other", "timeout", "unreachable", "auth", "full", "read-only", "busy", "reply", "refused"}
+
+// String returns a word for the kind, for labels and logs.
+func (k ErrorKind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return kindNames[KindOther]
+}
+
+// KindOf returns the kind of a store failure, and KindOther for any other error.
+func KindOf(err error) ErrorKind {
+	var failure *StoreError
+	if errors.As(err, &failure) {
+		return failure.Kind
+	}
+	return KindOther
+}
 
 // quote shows a key as the documents do, in single quotes and never with control
 // characters.

@@ -73,6 +73,11 @@ type Limit struct {
 	Burst int64
 	// Algorithm is Sliding unless set.
 	Algorithm Algorithm
+	// Leased lets a process take units in blocks ahead of need and serve them from
+	// memory, if package resilience is in use. The limit stays strict everywhere; the
+	// price is that units count from when a block was taken until after its end, and that a
+	// process that is cut off from the store denies. For Sliding and Fixed.
+	Leased bool
 	// Name tells apart two limits with equal algorithm and window on one subject.
 	// It may hold letters, digits and "_-."; most limits need none.
 	Name string
@@ -123,6 +128,12 @@ func (l Limit) WithBurst(times int64) Limit {
 // WithName returns the limit under a name of its own. See [Limit.Name].
 func (l Limit) WithName(name string) Limit {
 	l.Name = name
+	return l
+}
+
+// WithLease returns the limit leased. See [Limit.Leased].
+func (l Limit) WithLease() Limit {
+	l.Leased = true
 	return l
 }
 
@@ -193,6 +204,9 @@ func (l Limit) String() string {
 		b = append(b, ' ')
 		b = append(b, l.Algorithm.String()...)
 	}
+	if l.Leased {
+		b = append(b, " "+leasedWord...)
+	}
 	return string(b)
 }
 
@@ -216,10 +230,11 @@ func (l *Limit) UnmarshalText(text []byte) error {
 //	login: 5/15m
 //	10/1s burst 25 bucket
 //	20/30s concurrency
+//	100000/1m leased
 //
 // that is: an optional name and colon, units per window, an optional burst as a
-// multiple ("2x") or in units ("25", for buckets), and an algorithm other than
-// sliding. A window is a Go duration or a number of days ("1d"); "100/s" means
+// multiple ("2x") or in units ("25", for buckets), an algorithm other than
+// sliding, and whether it is leased. A window is a Go duration or a number of days ("1d"); "100/s" means
 // 100/1s. The limit is validated.
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseLimit(text)
@@ -231,6 +246,8 @@ func ParseLimit(text string) (Limit, error) {
 	}
 	return l, nil
 }
+
+const leasedWord = "leased"
 
 const limitForm = `want "units/window", such as "100/1m" or "10/1s burst 2x"`
 
@@ -268,10 +285,14 @@ func parseLimit(text string) (Limit, error) {
 		}
 		words = words[2:]
 	}
-	if len(words) > 0 {
+	if len(words) > 0 && words[0] != leasedWord {
 		if l.Algorithm, ok = algorithmByName(words[0]); !ok {
-			return l, fmt.Errorf("unknown word %q; want burst, %s", words[0], strings.Join(algorithmNames[:], ", "))
+			return l, fmt.Errorf("unknown word %q; want burst, %s, %s", words[0], strings.Join(algorithmNames[:], ", "), leasedWord)
 		}
+		words = words[1:]
+	}
+	if len(words) > 0 && words[0] == leasedWord {
+		l.Leased = true
 		words = words[1:]
 	}
 	if len(words) > 0 {

@@ -17,6 +17,7 @@ type Limiter struct {
 	store   Store
 	limits  []Limit
 	bans    *BanPolicy
+	failure *FailurePolicy
 	maxWait time.Duration
 	sleep   func(context.Context, time.Duration) (late time.Duration, err error)
 }
@@ -38,6 +39,13 @@ func WithBans(policy BanPolicy) Option {
 		policy.Durations = slices.Clone(policy.Durations)
 		l.bans = &policy
 	})
+}
+
+// WithFailure says what becomes of the limiter's requests when the store fails, if
+// that is to be other than what the store was set up for. It takes a store of package
+// resilience to obey it.
+func WithFailure(policy FailurePolicy) Option {
+	return optionFunc(func(l *Limiter) { l.failure = &policy })
 }
 
 // WithMaxWait bounds how long [Limiter.Wait] may wait. Without it only the
@@ -63,7 +71,7 @@ func New(store Store, options ...Option) (*Limiter, error) {
 	if l.maxWait < 0 || l.maxWait > MaxWindow*MaxBurst {
 		errs = append(errs, fmt.Errorf("the longest wait is %v; want 0 to %v", l.maxWait, MaxWindow*MaxBurst))
 	}
-	r := Request{Claim: Claim{Subject: "any", Limits: l.limits}, Bans: l.bans}
+	r := Request{Claim: Claim{Subject: "any", Limits: l.limits}, Bans: l.bans, Failure: l.failure}
 	var invalid *InvalidError
 	if err := r.Validate(); errors.As(err, &invalid) {
 		errs = append(errs, invalid.Err)
@@ -89,7 +97,7 @@ func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (Decision
 		r := l.request(subject, n)
 		return Decision{}, r.Validate()
 	}
-	return l.store.Take(ctx, Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans})
+	return l.store.Take(ctx, Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans, Failure: l.failure})
 }
 
 // Peek answers as Allow would and charges nothing.
@@ -110,7 +118,7 @@ func (l *Limiter) Stats(ctx context.Context, subject string) ([]State, error) {
 }
 
 // Take decides any request. Claims without limits of their own are held to the
-// limiter's, and a request without a ban policy to the limiter's.
+// limiter's, and a request without a ban or failure policy to the limiter's.
 func (l *Limiter) Take(ctx context.Context, r Request) (Decision, error) {
 	if err := l.prepare(&r); err != nil {
 		return Decision{}, err
@@ -308,7 +316,7 @@ func (l *Limiter) command(ctx context.Context, c Command) error {
 }
 
 func (l *Limiter) request(subject string, n int64) Request {
-	return Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans}
+	return Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans, Failure: l.failure}
 }
 
 // prepare fills in the limiter's limits and bans and validates the rest.
@@ -324,6 +332,9 @@ func (l *Limiter) prepare(r *Request) error {
 	}
 	if r.Bans == nil {
 		r.Bans = l.bans
+	}
+	if r.Failure == nil {
+		r.Failure = l.failure
 	}
 	return r.Validate()
 }

@@ -50,9 +50,18 @@ type Request struct {
 	Mode Mode
 	// MaxWait bounds how far ahead Reserve may book; zero means MaxWindow·MaxBurst.
 	MaxWait time.Duration
+	// Fit lowers the cost to what there is room for, but not below one unit. What was
+	// charged is the Cost of the decision's Charge. For Take with a single claim.
+	Fit bool
+	// Lease charges units that are to be used during that time from now: they count from
+	// now on, and as if they were charged at its end. It implies Fit. For logs, that is limits
+	// that can be [Limit.Leased].
+	Lease time.Duration
 	// Bans makes the request obey bans, and says when repeated denials lead to one;
 	// nil means that bans are not even looked for.
 	Bans *BanPolicy
+	// Failure says what to do when the store fails; nil leaves it to the store.
+	Failure *FailurePolicy
 }
 
 // Bounds on requests.
@@ -156,11 +165,20 @@ func (r *Request) Validate() error {
 	if r.Mode > Reserve {
 		errs = append(errs, fmt.Errorf("Mode is %d; want Take, Peek or Reserve", r.Mode))
 	}
+	if !r.leaseFits() {
+		errs = append(errs, fmt.Errorf("Fit is %v and Lease is %v; want Take with one claim of a cost above 0, whole microseconds up to %d days, "+
+			"no request ID with a lease, and no limit but sliding and fixed ones (Fit alone: but no concurrency)", r.Fit, r.Lease, MaxWindow/day))
+	}
 	if r.Mode == Reserve && r.hasConcurrency() {
 		errs = append(errs, errors.New("a concurrency limit cannot be reserved: when a holder leaves is not known; want Take"))
 	}
 	if r.Bans != nil {
 		if err := r.Bans.Validate(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if r.Failure != nil {
+		if err := r.Failure.Validate(); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -181,7 +199,25 @@ func (r *Request) valid() bool {
 		r.IDLife >= 0 && r.IDLife <= MaxWindow && r.IDLife%time.Microsecond == 0 &&
 		r.MaxWait >= 0 && r.MaxWait <= MaxWindow*MaxBurst &&
 		r.Mode <= Reserve && (r.Mode != Reserve || !r.hasConcurrency()) &&
-		(r.Bans == nil || r.Bans.Validate() == nil)
+		(r.Bans == nil || r.Bans.Validate() == nil) &&
+		(r.Failure == nil || r.Failure.Validate() == nil) &&
+		r.leaseFits()
+}
+
+// leaseFits reports whether Fit and Lease go with the rest of the request.
+func (r *Request) leaseFits() bool {
+	if !r.Fit && r.Lease == 0 {
+		return true
+	}
+	if r.Mode != Take || len(r.And) > 0 || r.Cost == 0 || r.Claim.hasConcurrency() {
+		return false
+	}
+	for i := range r.Limits {
+		if r.Lease != 0 && !r.Limits[i].canLease() {
+			return false
+		}
+	}
+	return r.Lease >= 0 && r.Lease <= MaxWindow && r.Lease%time.Microsecond == 0 && (r.Lease == 0 || r.ID == "")
 }
 
 // total is the number of limits in all claims.

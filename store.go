@@ -27,6 +27,25 @@ type Store interface {
 	Command(ctx context.Context, c Command) error
 }
 
+// BatchStore is a [Store] that can decide many requests in one call.
+type BatchStore interface {
+	Store
+	// TakeBatch decides each call as Take would, in the order of the batch, and fills
+	// in its Decision or Err. One that fails does not concern the others.
+	TakeBatch(ctx context.Context, batch []*Call)
+}
+
+// Call is one request of a batch, and its answer.
+type Call struct {
+	Request Request
+	// Deadline is until when the caller waits: a store charges nothing later, if it can
+	// tell. Zero is never.
+	Deadline time.Time
+
+	Decision Decision
+	Err      error
+}
+
 // Amendment is a change to an earlier charge.
 type Amendment struct {
 	// Kind is what to do.

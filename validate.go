@@ -45,6 +45,9 @@ func (l Limit) Validate() error {
 	default:
 		mistake("Algorithm is %d; want Sliding, Bucket, Fixed or Concurrency", l.Algorithm)
 	}
+	if l.Leased && !l.canLease() {
+		mistake("a %v limit cannot be leased; want sliding or fixed", l.Algorithm)
+	}
 	if !validName(l.Name) {
 		mistake("Name is %q; want at most %d letters, digits, '_', '-' or '.'", l.Name, maxName)
 	}
@@ -54,7 +57,8 @@ func (l Limit) Validate() error {
 // valid is Validate for the hot path: no allocation, no message.
 func (l *Limit) valid() bool {
 	if uint64(l.Max) > uint64(MaxUnits) || l.Window < MinWindow || l.Window > MaxWindow ||
-		l.Window%time.Microsecond != 0 || uint64(l.Burst) > uint64(MaxUnits) || l.Name != "" && !validName(l.Name) {
+		l.Window%time.Microsecond != 0 || uint64(l.Burst) > uint64(MaxUnits) || l.Name != "" && !validName(l.Name) ||
+		l.Leased && !l.canLease() {
 		return false
 	}
 	switch l.Algorithm {
@@ -67,6 +71,10 @@ func (l *Limit) valid() bool {
 	}
 	return false
 }
+
+// canLease reports whether units can be taken ahead of their use: only a log can
+// count them from then on.
+func (l *Limit) canLease() bool { return l.Algorithm == Sliding || l.Algorithm == Fixed }
 
 // bucketFits reports whether a bucket's level, counted in the smallest unit in
 // which its refill per microsecond is whole, stays within MaxUnits, and is full

@@ -1,0 +1,25 @@
+package resilience
+
+import "context"
+
+// What a store may offer beside [stint.Store]; package redisstore offers all of it.
+
+// Pinger can be asked cheaply whether it is there.
+type Pinger interface {
+	Ping(ctx context.Context) error
+}
+
+// Roster counts the processes that share it.
+type Roster interface {
+	// Present says that the process of that id is there, for the next ten seconds,
+	// and returns how many are.
+	Present(ctx context.Context, id string) (int, error)
+}
+
+// Announcer tells of subjects that got room back through a refund, a release, a
+// reset or an unban, in whatever process.
+type Announcer interface {
+	// Announcements calls f with each such subject, or with "" if it could be
+	// anyone's, until the context ends or the connection is lost.
+	Announcements(ctx context.Context, f func(subject string)) error
+}
