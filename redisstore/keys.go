@@ -3,6 +3,7 @@ package redisstore
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net/url"
 
 	"github.com/stint-limiter/stint"
 )
@@ -32,6 +33,15 @@ func appendPart(b []byte, part string, colons bool) []byte {
 		}
 	}
 	return b
+}
+
+// readPart is the inverse of appendPart; it cannot read a part that was hashed.
+func readPart(text string) (string, bool) {
+	if text == "" || text[0] == hashMark {
+		return "", false
+	}
+	part, err := url.PathUnescape(text)
+	return part, err == nil
 }
 
 const upperHex = "0123456789ABCDEF"
@@ -88,6 +98,25 @@ func (k *keys) inScope(subject, scope, what string) {
 func (k *keys) ofLimits(subject, scope string, limits []stint.Limit) {
 	for i := range limits {
 		k.inScope(subject, scope, k.store.limitID(&limits[i]))
+	}
+}
+
+// ofRequest adds the keys that decide.lua wants for a request.
+func (k *keys) ofRequest(r *stint.Request) {
+	claims := 1 + len(r.And)
+	for i := range claims {
+		c := claimAt(r, i)
+		k.ofLimits(c.Subject, c.Scope, c.Limits)
+	}
+	if r.Bans != nil {
+		for _, what := range [...]string{"ban", "strikes"} {
+			for i := range claims {
+				k.ofSubject(claimAt(r, i).Subject, what)
+			}
+		}
+	}
+	if r.ID != "" {
+		k.inScope(r.Subject, r.Scope, "ids")
 	}
 }
 

@@ -43,6 +43,14 @@ const urlForms = `want redis://user:password@host:6379/0, rediss:// for TLS, ` +
 // dialTimeout bounds a connection attempt unless the URL says otherwise.
 const dialTimeout = 5 * time.Second
 
+// A connection on which nothing has come for keepAlive is asked for a sign of life, and
+// given up if there is none within silence: calls that wait on it in vain are let go, and
+// the next ones try a new connection.
+const (
+	keepAlive = time.Second
+	silence   = 2 * time.Second
+)
+
 // Open connects to the servers that a URL names, see the package comment, and
 // checks that they can keep limits.
 func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
@@ -56,6 +64,12 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	if co.Dialer.Timeout == 0 {
 		co.Dialer.Timeout = dialTimeout
 	}
+	if co.Dialer.KeepAlive == 0 {
+		co.Dialer.KeepAlive = keepAlive
+	}
+	if co.ConnWriteTimeout == 0 {
+		co.ConnWriteTimeout = silence
+	}
 	if co.ClientName == "" {
 		co.ClientName = "stint"
 	}
@@ -67,7 +81,10 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 		return nil, fmt.Errorf("redisstore: connecting to %s: %w", strings.Join(co.InitAddress, ", "), err)
 	}
 	s := newStore(client, o)
-	s.owned = true
+	if !s.cluster { // whose client follows its nodes itself
+		s.conn.dial = func() (rueidis.Client, error) { return rueidis.NewClient(co) }
+	}
+	s.conn.owned = true
 	if err := s.probe(ctx, o.logger); err != nil {
 		client.Close()
 		return nil, fmt.Errorf("redisstore: %s: %w", strings.Join(co.InitAddress, ", "), err)
@@ -109,7 +126,7 @@ func gather(opts []Option) options {
 // probe goes through what later calls need, on a subject of its own that it leaves
 // nothing of, and looks at what the servers say of themselves, where they may be asked.
 func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
-	for addr, node := range s.client.Nodes() {
+	for addr, node := range s.conn.get().Nodes() {
 		info, err := node.Do(ctx, node.B().Arbitrary("INFO").Build()).ToString()
 		if err != nil {
 			continue // not permitted, or a replica that is away; the decision below tells

@@ -5,8 +5,7 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by SHA-1.
 	"embed"
 	"encoding/hex"
-	"errors"
-	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,12 +20,20 @@ type script struct {
 	source, sha string
 }
 
-// The files that every script has before its own. See lua/prelude.lua.
+// The files that scripts which know limits have before their own. See lua/prelude.lua.
 var shared = []string{"prelude", "shared", "bookings", "log", "bucket", "concurrency", "limit", "ban", "ids", "close"}
 
-func joinScript(verb string) *script {
+var (
+	takeScript    = joinScript(append(slices.Clip(shared), "take", "decide")...)
+	batchScript   = joinScript(append(slices.Clip(shared), "batch", "decide", "batch_end")...)
+	amendScript   = joinScript(append(slices.Clip(shared), "amend")...)
+	commandScript = joinScript(append(slices.Clip(shared), "command")...)
+	presentScript = joinScript("present")
+)
+
+func joinScript(names ...string) *script {
 	var b strings.Builder
-	for _, name := range append(shared[:len(shared):len(shared)], verb) {
+	for _, name := range names {
 		text, err := sources.ReadFile("lua/" + name + ".lua")
 		if err != nil {
 			panic(err) // an embedded file is missing: the build is broken
@@ -42,24 +49,30 @@ func joinScript(verb string) *script {
 // that nothing ran the first time: the script was unknown, or its slot is just
 // moving between two nodes.
 func (s *script) run(ctx context.Context, client rueidis.Client, keys, args []string) (string, error) {
-	reply, err := s.send(ctx, client, "EVALSHA", s.sha, keys, args)
-	if refused, ok := rueidis.IsRedisErr(err); ok && (refused.IsNoScript() || refused.IsTryAgain()) {
-		reply, err = s.send(ctx, client, "EVAL", s.source, keys, args)
+	reply, err := text(client.Do(ctx, s.bySHA(client, keys, args)))
+	if nothingRan(err) {
+		reply, err = text(client.Do(ctx, s.whole(client, keys, args)))
 	}
 	return reply, err
 }
 
-func (s *script) send(ctx context.Context, client rueidis.Client, command, body string, keys, args []string) (string, error) {
-	cmd := client.B().Arbitrary(command).Args(body, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
-	reply, err := client.Do(ctx, cmd).ToString()
+func (s *script) bySHA(client rueidis.Client, keys, args []string) rueidis.Completed {
+	return client.B().Arbitrary("EVALSHA").Args(s.sha, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
+}
+
+func (s *script) whole(client rueidis.Client, keys, args []string) rueidis.Completed {
+	return client.B().Arbitrary("EVAL").Args(s.source, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
+}
+
+func text(answer rueidis.RedisResult) (string, error) {
+	reply, err := answer.ToString()
 	if rueidis.IsRedisNil(err) {
 		err = errReply("an empty reply")
 	}
 	return reply, err
 }
 
-// ErrReply is in the error of a reply that does not belong to its call or cannot be
-// read.
-var ErrReply = errors.New("unexpected reply from Redis")
-
-func errReply(what string) error { return fmt.Errorf("%w: %s", ErrReply, what) }
+func nothingRan(err error) bool {
+	refused, ok := rueidis.IsRedisErr(err)
+	return ok && (refused.IsNoScript() || refused.IsTryAgain())
+}

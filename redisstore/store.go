@@ -6,38 +6,34 @@ import (
 	"encoding/binary"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
 )
 
-// Store is a [stint.Store] over Redis. It is safe for concurrent use.
+// Store is a [stint.BatchStore] over Redis. It is safe for concurrent use.
 type Store struct {
-	client     rueidis.Client
-	owned      bool // whether Close closes the client
+	conn       connection
 	prefix     string
 	cluster    bool
-	take       *script
-	amend      *script
-	command    *script
 	calls      atomic.Uint64
+	server     *serverClock
 	identities atomic.Pointer[map[identity]string]
 	clock      func() int64 // 0 but in tests: the server's
 }
 
-var _ stint.Store = (*Store)(nil)
+var _ stint.BatchStore = (*Store)(nil)
 
 func newStore(client rueidis.Client, o options) *Store {
 	s := &Store{
-		client:  client,
 		prefix:  o.prefix,
 		cluster: client.Mode() == rueidis.ClientModeCluster,
-		take:    joinScript("take"),
-		amend:   joinScript("amend"),
-		command: joinScript("command"),
+		server:  newServerClock(),
 		clock:   func() int64 { return 0 },
 	}
+	s.conn.client.Store(&client)
 	s.identities.Store(&map[identity]string{})
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails
@@ -47,23 +43,26 @@ func newStore(client rueidis.Client, o options) *Store {
 
 // Close closes the connections, unless the client is the caller's.
 func (s *Store) Close() error {
-	if s.owned {
-		s.client.Close()
-	}
+	s.conn.close()
 	return nil
 }
 
 // nextCall returns an id that no other call has, in any process: replies are held
 // against it, and charges are named by it.
-func (s *Store) nextCall() uint64 {
+func (s *Store) nextCall() uint64 { return s.nextCalls(1) }
+
+// nextCalls returns the first of n such ids in a row.
+func (s *Store) nextCalls(n int) uint64 {
 	for {
-		if id := s.calls.Add(1); id != 0 {
-			return id
+		last := s.calls.Add(uint64(n))
+		if first := last - uint64(n) + 1; first <= last && first != 0 {
+			return first
 		}
 	}
 }
 
-// Take decides a request. See [stint.Store].
+// Take decides a request. See [stint.Store]. It charges nothing after the context's
+// deadline, as far as the server's clock is known.
 func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	var d stint.Decision
 	var err error
@@ -72,31 +71,64 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	} else {
 		d, err = s.takeOne(ctx, &r, s.nextCall())
 	}
-	return d, wrap("take", err)
+	return d, s.wrap("take", err)
 }
 
 func (s *Store) takeOne(ctx context.Context, r *stint.Request, call uint64) (stint.Decision, error) {
+	deadline, _ := ctx.Deadline()
+	d, err := s.ask(ctx, r, call, deadline)
+	if err == errLate && ctx.Err() == nil {
+		// There is time yet: the server's clock was set. It has told its new time.
+		d, err = s.ask(ctx, r, call, deadline)
+	}
+	return d, err
+}
+
+func (s *Store) ask(ctx context.Context, r *stint.Request, call uint64, deadline time.Time) (stint.Decision, error) {
 	k := keys{store: s, buf: make([]byte, 0, 128), ends: make([]int, 0, 8)}
-	claims := 1 + len(r.And)
-	for i := range claims {
-		c := claimAt(r, i)
-		k.ofLimits(c.Subject, c.Scope, c.Limits)
-	}
-	if r.Bans != nil {
-		for _, what := range [...]string{"ban", "strikes"} {
-			for i := range claims {
-				k.ofSubject(claimAt(r, i).Subject, what)
-			}
-		}
-	}
-	if r.ID != "" {
-		k.inScope(r.Subject, r.Scope, "ids")
-	}
-	reply, err := s.take.run(ctx, s.client, k.strings(), takeArgs(r, call, s.clock()))
+	k.ofRequest(r)
+	reply, err := takeScript.run(ctx, s.conn.get(), k.strings(), takeArgs(r, call, s.clock(), s.notAfter(deadline)))
 	if err != nil {
 		return stint.Decision{}, err
 	}
-	return decodeTake(reply, call, r)
+	in, now, err := opening(reply, call)
+	if err != nil {
+		return stint.Decision{}, err
+	}
+	d, _, err := in.decision(r, call)
+	s.heard(now, err == errLate)
+	if err == nil {
+		err = in.end()
+	}
+	return d, err
+}
+
+// notAfter is a caller's deadline in the server's time.
+func (s *Store) notAfter(deadline time.Time) int64 {
+	if s.clock() != 0 {
+		return 0
+	}
+	return s.server.notAfter(deadline)
+}
+
+// heard takes the server's time from a reply.
+func (s *Store) heard(now int64, late bool) {
+	switch {
+	case s.clock() != 0:
+	case late:
+		s.server.relearn(now)
+	default:
+		s.server.learn(now)
+	}
+}
+
+// wrap names what failed, and leaves a server that has become a replica.
+func (s *Store) wrap(op string, err error) error {
+	err = wrap(op, err)
+	if err != nil && stint.KindOf(err) == stint.KindReadOnly {
+		s.conn.renew()
+	}
+	return err
 }
 
 // Amend changes an earlier charge. See [stint.Store].
@@ -111,7 +143,7 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	} else {
 		changed, err = s.amendOne(ctx, &c, a)
 	}
-	return changed, wrap("amend", err)
+	return changed, s.wrap("amend", err)
 }
 
 func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment) (bool, error) {
@@ -126,7 +158,7 @@ func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment
 		k.inScope(c.Claim.Subject, c.Claim.Scope, "ids")
 	}
 	call := s.nextCall()
-	reply, err := s.amend.run(ctx, s.client, k.strings(), amendArgs(c, a, call, s.clock()))
+	reply, err := amendScript.run(ctx, s.conn.get(), k.strings(), amendArgs(c, a, call, s.clock()))
 	if err != nil {
 		return false, err
 	}
@@ -144,19 +176,43 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 		k.ofSubject(c.Subject, "strikes")
 	}
 	call := s.nextCall()
-	reply, err := s.command.run(ctx, s.client, k.strings(), commandArgs(&c, call, s.clock()))
+	reply, err := commandScript.run(ctx, s.conn.get(), k.strings(), commandArgs(&c, call, s.clock()))
 	if err == nil {
 		err = decodeCommand(reply, call)
 	}
-	return wrap("command", err)
+	return s.wrap("command", err)
 }
 
-func wrap(op string, err error) error {
-	if err == nil {
-		return nil
+// Ping asks whether the server is there.
+func (s *Store) Ping(ctx context.Context) error {
+	client := s.conn.get()
+	return s.wrap("ping", client.Do(ctx, client.B().Ping().Build()).Error())
+}
+
+// Present says that the process of that id is there, for the next ten seconds, and
+// returns how many are.
+func (s *Store) Present(ctx context.Context, id string) (int, error) {
+	client := s.conn.get()
+	keys, args := []string{s.prefix + ":instances"}, []string{id}
+	answer := client.Do(ctx, presentScript.bySHA(client, keys, args))
+	if nothingRan(answer.Error()) {
+		answer = client.Do(ctx, presentScript.whole(client, keys, args))
 	}
-	if _, ok := err.(*stint.InvalidError); ok {
-		return err
-	}
-	return &stint.StoreError{Op: op, Err: err}
+	n, err := answer.AsInt64()
+	return int(n), s.wrap("present", err)
+}
+
+// Announcements calls f with every subject that got room back through a refund, a
+// release, a reset or an unban, and with "" if it is not known whose that was, until
+// the context ends or the connection is lost.
+func (s *Store) Announcements(ctx context.Context, f func(subject string)) error {
+	client := s.conn.get()
+	err := client.Receive(ctx, client.B().Subscribe().Channel(s.prefix+":room").Build(), func(m rueidis.PubSubMessage) {
+		subject, ok := readPart(m.Message)
+		if !ok {
+			subject = ""
+		}
+		f(subject)
+	})
+	return s.wrap("listen", err)
 }

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"encoding/binary"
+	"errors"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -9,8 +10,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// The packed arguments and replies of the scripts; lua/take.lua, lua/amend.lua and
-// lua/command.lua state their layouts.
+// The packed arguments and replies of the scripts; lua/decide.lua, lua/take.lua,
+// lua/batch.lua, lua/amend.lua and lua/command.lua state their layouts.
 
 var be = binary.BigEndian
 
@@ -41,34 +42,57 @@ func appendClaim(b []byte, c *stint.Claim) []byte {
 }
 
 // takeArgs packs a request for take.lua.
-func takeArgs(r *stint.Request, call uint64, clock int64) []string {
-	size := 64 + claimsSize(&r.Claim, r.And)
-	var bans stint.BanPolicy
-	var bansOn, more byte
-	if r.Bans != nil {
-		bans, bansOn = *r.Bans, 1
-		size += 8 * len(bans.Durations)
-	}
-	if r.Mode == stint.Reserve || r.ID != "" || r.Bans != nil {
-		more = 1
-	}
-	b := make([]byte, 0, size)
+func takeArgs(r *stint.Request, call uint64, clock, notAfter int64) []string {
+	b := make([]byte, 0, 16+requestSize(r))
 	b = be.AppendUint64(b, call)
 	b = appendInt(b, clock)
+	return withID(appendRequest(b, r, notAfter), r.ID)
+}
+
+// appendRequest packs a request for decide.lua.
+func appendRequest(b []byte, r *stint.Request, notAfter int64) []byte {
+	var more byte
+	if r.Mode == stint.Reserve || r.ID != "" || r.Bans != nil || r.Fit || r.Lease > 0 {
+		more = 1
+	}
+	b = appendInt(b, notAfter)
 	b = append(b, byte(r.Mode), more)
 	b = appendClaims(b, &r.Claim, r.And)
-	if more == 1 {
-		b = appendTime(b, roundUp(r.Longest()))
-		b = appendTime(b, r.Life())
-		b = append(b, bansOn, byte(bans.After))
-		b = appendTime(b, bans.Within)
-		b = appendTime(b, bans.Forgive)
-		b = append(b, byte(len(bans.Durations)))
-		for _, d := range bans.Durations {
-			b = appendTime(b, d)
-		}
+	if more == 0 {
+		return b
 	}
-	return withID(b, r.ID)
+	b = appendTime(b, roundUp(r.Longest()))
+	b = appendTime(b, r.Life())
+	b = append(b, oneIf(r.Fit || r.Lease > 0))
+	b = appendTime(b, r.Lease)
+	var bans stint.BanPolicy
+	if r.Bans != nil {
+		bans = *r.Bans
+	}
+	b = append(b, oneIf(r.Bans != nil), byte(bans.After))
+	b = appendTime(b, bans.Within)
+	b = appendTime(b, bans.Forgive)
+	b = append(b, byte(len(bans.Durations)))
+	for _, d := range bans.Durations {
+		b = appendTime(b, d)
+	}
+	return b
+}
+
+func oneIf(yes bool) byte {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// requestSize is how many bytes a packed request needs, about.
+func requestSize(r *stint.Request) int {
+	size := 64 + claimsSize(&r.Claim, r.And)
+	if r.Bans != nil {
+		size += 8 * len(r.Bans.Durations)
+	}
+	return size
 }
 
 // withID adds a request id, if there is one, to the packed arguments.
@@ -125,46 +149,61 @@ func commandArgs(c *stint.Command, call uint64, clock int64) []string {
 	return []string{rueidis.BinaryString(b)}
 }
 
-// Flags of a decision in the reply of take.lua.
+// Flags of a decision in a reply.
 const (
 	flagAllowed = 1 << iota
 	flagRepeat
 	flagBanned
 	flagsKnown = flagAllowed | flagRepeat | flagBanned
+
+	// Instead of a decision:
+	markLate   = 16  // it would have been made after its not-after
+	markFailed = 255 // a message follows
 )
 
-// Sizes in the reply of take.lua.
-const (
-	takeHead  = 35
-	takeState = 24
-)
-
-// decodeTake reads the reply of take.lua to a request. A reply that could not
-// have come from this call is an error.
-func decodeTake(reply string, call uint64, r *stint.Request) (d stint.Decision, err error) {
-	if len(reply) < takeHead || be.Uint64([]byte(reply[:8])) != call {
-		return d, errReply("it belongs to another call")
+// opening reads how a reply of take.lua or batch.lua begins: the call that it
+// answers and the server's clock.
+func opening(reply string, call uint64) (in reader, now int64, err error) {
+	in = reader{text: reply}
+	id := in.uint64()
+	now = in.int(1)
+	if in.bad || id != call {
+		return in, 0, errReply("it belongs to another call")
 	}
+	return in, now, nil
+}
+
+// errLate is that of a request that reached the server too late for its caller.
+var errLate = errors.New("it came too late to be of use, and was not charged")
+
+// decision reads the answer to a request, and how many units its first claim was
+// charged. An answer that could not be one to this request is an error.
+func (in *reader) decision(r *stint.Request, id uint64) (d stint.Decision, units int64, err error) {
+	flags := in.byte()
+	switch flags {
+	case markLate:
+		return d, 0, errLate
+	case markFailed:
+		return d, 0, serverError(in.take(int(in.byte())<<8 | int(in.byte())))
+	}
+	decider := in.byte()
+	retry := in.int(-1)
+	at := in.int(0)
+	units = in.int(0)
 	limits := len(r.Limits)
 	for i := range r.And {
 		limits += len(r.And[i].Limits)
 	}
-	in := reader{text: reply, at: 8}
-	now := in.int(0)
-	flags := in.byte()
-	decider := in.byte()
-	retry := in.int(-1)
-	at := in.int(0)
-	if int(in.byte()) != limits || len(reply) != takeHead+limits*takeState {
-		return d, errReply("it holds another number of limits")
+	if int(in.byte()) != limits {
+		return d, 0, errReply("it holds another number of limits")
 	}
 	usages := d.Grow(limits)
 	for i := range usages {
 		usages[i] = stint.Usage{Used: in.int(0), ResetAfter: in.duration(), RetryAfter: in.duration()}
 	}
-	if in.bad || flags&^flagsKnown != 0 || int(decider) > len(r.And) || now == 0 ||
+	if in.bad || flags&^flagsKnown != 0 || int(decider) > len(r.And) ||
 		flags&flagBanned != 0 && flags != flagBanned || flags&flagAllowed == 0 && at != 0 {
-		return d, errReply("a field is out of range")
+		return d, 0, errReply("a field is missing or out of range")
 	}
 	d.Allowed = flags&flagAllowed != 0
 	d.Repeat = flags&flagRepeat != 0
@@ -173,9 +212,20 @@ func decodeTake(reply string, call uint64, r *stint.Request) (d stint.Decision, 
 	d.RetryAfter = micros(retry)
 	d.Charge = stint.ChargeOf(r)
 	if at != 0 {
-		d.Charge.ID, d.Charge.At = call, at
+		d.Charge.ID, d.Charge.At = id, at
+		if r.Fit || r.Lease > 0 {
+			d.Charge.Claim.Cost = units
+		}
 	}
-	return d, nil
+	return d, units, nil
+}
+
+// end reports whether there is nothing left to read, and all was there.
+func (in *reader) end() error {
+	if in.bad || in.at != len(in.text) {
+		return errReply("it is too long or too short")
+	}
+	return nil
 }
 
 func claimAt(r *stint.Request, i int) *stint.Claim {
@@ -193,26 +243,40 @@ func micros(v int64) time.Duration {
 	return time.Duration(v) * time.Microsecond
 }
 
-// reader takes numbers off a reply whose length has been checked, and notes those
-// out of range.
+// reader takes numbers off a reply, and notes those that are missing or out of
+// range.
 type reader struct {
 	text string
 	at   int
 	bad  bool
 }
 
+func (r *reader) take(n int) string {
+	if len(r.text)-r.at < n {
+		r.bad, r.at = true, len(r.text)
+		return ""
+	}
+	r.at += n
+	return r.text[r.at-n : r.at]
+}
+
 func (r *reader) byte() byte {
-	r.at++
-	return r.text[r.at-1]
+	if b := r.take(1); b != "" {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) uint64() uint64 {
+	var v uint64
+	for _, c := range []byte(r.take(8)) {
+		v = v<<8 | uint64(c)
+	}
+	return v
 }
 
 func (r *reader) int(least int64) int64 {
-	var v uint64
-	for _, c := range []byte(r.text[r.at : r.at+8]) {
-		v = v<<8 | uint64(c)
-	}
-	r.at += 8
-	if n := int64(v); n >= least && n <= stint.MaxUnits {
+	if n := int64(r.uint64()); n >= least && n <= stint.MaxUnits {
 		return n
 	}
 	r.bad = true

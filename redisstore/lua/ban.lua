@@ -22,12 +22,12 @@ function R.ban_save(key, ban)
   call('SET', key, s, 'PX', ttl(max(ban.til - now, 0) + ban.forgive))
 end
 
--- bans_open reads the bans of all claims, whose keys come after the limits', and
+-- bans_open reads the bans of all claims, whose keys come after so many others, and
 -- returns them with the first claim whose subject is banned.
-function R.bans_open(limits, claims)
+function R.bans_open(before, claims)
   local bans, banned, known = {}, nil, {}
   for c = 1, claims do
-    local key = KEYS[limits + c]
+    local key = KEYS[before + c]
     if known[key] == nil then known[key] = R.ban_open(key, try('GET', key)) or false end
     bans[c] = known[key]
     if bans[c] and bans[c].til > now and not banned then banned = c end
@@ -36,11 +36,11 @@ function R.bans_open(limits, claims)
 end
 
 -- bans_heal writes the records that changed, of the claims that cost something.
-function R.bans_heal(bans, count, limits)
+function R.bans_heal(bans, before, limits)
   for _, l in ipairs(limits) do
     local c, cost = l.claim or l[1], l.cost or l[4]
     if bans[c] and bans[c].changed and cost > 0 then
-      R.ban_save(KEYS[count + c], bans[c])
+      R.ban_save(KEYS[before + c], bans[c])
       bans[c].changed = false
     end
   end
@@ -51,7 +51,7 @@ end
 function R.strike(key, ban, policy)
   local l = { key = key, cost = 1, cap = policy.after, window = policy.within, times = 1 }
   W.open(l)
-  if W.used(l) + 1 < policy.after then return W.charge(l) end
+  if W.used(l) + 1 < policy.after then return W.charge(l, now) end
   call('DEL', key)
   local level = 1
   if ban and now - ban.til < policy.forgive then level = min(ban.level + 1, 255) end

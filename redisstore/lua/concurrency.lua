@@ -48,7 +48,7 @@ local function hold(l, id)
   call('PEXPIRE', l.key, ttl(l.window))
 end
 
-function H.charge(l, id)
+function H.charge(l, _, id)
   hold(l, id)
   l.held = l.held + 1
 end

@@ -40,11 +40,13 @@ end
 local function append(l, e, n)
   local at, units = l.at, l.n
   local q = #at
-  if q > 0 and at[q] >= e then
+  while q > 0 and at[q] > e do q = q - 1 end
+  if q > 0 and at[q] == e then
     units[q] = units[q] + n
   else
-    at[q + 1], units[q + 1] = e, n
-    if q + 1 > ENTRIES then
+    insert(at, q + 1, e)
+    insert(units, q + 1, n)
+    if #at > ENTRIES then
       units[2] = units[2] + units[1]
       remove(at, 1)
       remove(units, 1)
@@ -237,9 +239,9 @@ function W.earliest(l, t, cost)
   return t
 end
 
--- charge adds the cost at now.
-function W.charge(l)
-  append(l, stamp(l, now), l.cost)
+-- charge adds the cost at t: now, or the end of a lease.
+function W.charge(l, t)
+  append(l, stamp(l, t), l.cost)
   W.save(l)
 end
 
@@ -252,8 +254,7 @@ end
 -- settle changes the charge made at t by delta units if it is in the window.
 function W.settle(l, t, delta)
   if delta > 0 and l.sum + B.units(l) + delta > UNITS then return false end
-  if t > now then
-    if not B.settle(l, t, delta) then return false end
+  if t > now and B.settle(l, t, delta) then
     W.save(l)
     return true
   end

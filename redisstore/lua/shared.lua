@@ -1,5 +1,5 @@
 local call, try, pack, unpack_at = redis.call, redis.pcall, struct.pack, struct.unpack
-local rep, concat, remove = string.rep, table.concat, table.remove
+local rep, concat, insert, remove = string.rep, table.concat, table.insert, table.remove
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 
 local NEVER = -1          -- stint.Never
@@ -16,3 +16,11 @@ local function discard(key)
   if not looking then call('DEL', key) end
 end
 R.discard = discard
+
+
+-- announce tells those who listen that the subject of the key may have room again: the
+-- subject, as keys write it, on the channel <prefix>:room. Who may not publish does not.
+function R.announce(key)
+  local prefix, subject = key:match('^(.-){(.-)}')
+  try('PUBLISH', prefix .. 'room', subject)
+end

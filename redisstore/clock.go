@@ -1,0 +1,69 @@
+package redisstore
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// serverClock knows how far the server's clock is ahead of ours, so that a charge
+// can carry until when it is wanted: a server that was stopped and goes on does not
+// charge those who have long given up.
+//
+// Each reply holds the server's time. It was read before the reply reached us, so server
+// minus ours at that moment is too little by the way back: a deadline that is translated
+// by it leaves the reply time to travel. The quickest reply of the last two seconds counts.
+// On a Cluster all nodes share the largest difference: a not-after is then late by as much
+// as their clocks differ.
+type serverClock struct {
+	start time.Time // of our clock, which is monotonic
+
+	ahead atomic.Int64 // microseconds; 0 is unknown
+
+	mu        sync.Mutex
+	now, last int64 // the largest difference of this second and of the one before
+	second    int64
+}
+
+func newServerClock() *serverClock { return &serverClock{start: time.Now(), second: never} }
+
+// never is a second that no other follows.
+const never = -2
+
+// micros is our time.
+func (c *serverClock) micros(t time.Time) int64 { return t.Sub(c.start).Microseconds() }
+
+// notAfter is a deadline in the server's time; 0 is none, or not known.
+func (c *serverClock) notAfter(deadline time.Time) int64 {
+	ahead := c.ahead.Load()
+	if ahead == 0 || deadline.IsZero() {
+		return 0
+	}
+	return c.micros(deadline) + ahead
+}
+
+// learn takes the server's time from a reply that has just come.
+func (c *serverClock) learn(server int64) {
+	at := c.micros(time.Now())
+	ahead := server - at
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if second := at / 1e6; second != c.second {
+		if second == c.second+1 {
+			c.last = c.now
+		} else {
+			c.last = ahead
+		}
+		c.second, c.now = second, ahead
+	}
+	c.now = max(c.now, ahead)
+	c.ahead.Store(max(c.now, c.last))
+}
+
+// relearn is learn after what was known has proved wrong: the server's clock was set.
+func (c *serverClock) relearn(server int64) {
+	c.mu.Lock()
+	c.second = never
+	c.mu.Unlock()
+	c.learn(server)
+}

@@ -1,0 +1,81 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stint-limiter/stint"
+)
+
+// ErrReply is in the error of a reply that does not belong to its call or cannot be
+// read.
+var ErrReply = errors.New("unexpected reply from Redis")
+
+func errReply(what string) error { return fmt.Errorf("%w: %s", ErrReply, what) }
+
+// serverError is an error of the server that reached us inside of a reply.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+func wrap(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := err.(*stint.InvalidError); ok {
+		return err
+	}
+	return &stint.StoreError{Op: op, Kind: kindOf(err), Err: err}
+}
+
+// kinds are the words that errors of the server begin with. Inside of a script, or
+// behind a proxy, something else may stand before them.
+var kinds = []struct {
+	word string
+	kind stint.ErrorKind
+}{
+	{"NOAUTH", stint.KindAuth},
+	{"WRONGPASS", stint.KindAuth},
+	{"NOPERM", stint.KindAuth},
+	{"OOM", stint.KindFull},
+	{"READONLY", stint.KindReadOnly},
+	{"LOADING", stint.KindBusy},
+	{"BUSY", stint.KindBusy},
+	{"CLUSTERDOWN", stint.KindBusy},
+	{"MASTERDOWN", stint.KindBusy},
+	{"TRYAGAIN", stint.KindBusy},
+}
+
+func kindOf(err error) stint.ErrorKind {
+	var timeout net.Error
+	var inside serverError
+	switch refused, ok := rueidis.IsRedisErr(err); {
+	case ok:
+		return kindOfText(refused.Error())
+	case errors.As(err, &inside):
+		return kindOfText(string(inside))
+	case errors.Is(err, ErrReply):
+		return stint.KindReply
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, errLate),
+		errors.As(err, &timeout) && timeout.Timeout():
+		return stint.KindTimeout
+	case errors.Is(err, context.Canceled):
+		return stint.KindOther
+	}
+	return stint.KindUnreachable
+}
+
+func kindOfText(text string) stint.ErrorKind {
+	for _, k := range kinds {
+		if strings.HasPrefix(text, k.word) || strings.Contains(text, " "+k.word+" ") || strings.Contains(text, "-"+k.word+" ") {
+			return k.kind
+		}
+	}
+	return stint.KindOther
+}
