@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
 	"github.com/ulule/limiter/v3"
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 )
@@ -24,27 +26,36 @@ type redisDecider struct {
 	close func()
 }
 
-// redisPeer makes limiters of limit per window over a server, for a number of
-// concurrent callers.
+// redisPeer makes limiters over a server, for a number of concurrent callers. Those
+// that know one limit only take the first.
 type redisPeer struct {
 	name string
-	open func(ctx context.Context, addr string, callers int, l stint.Limit) (redisDecider, error)
+	open func(ctx context.Context, addr string, callers int, limits ...stint.Limit) (redisDecider, error)
 }
 
-// redisPeers are the contenders, stint first. The last two are not limiters of
-// the same kind: a counter that is not strict, and the bare round trip.
+// redisPeers are the contenders. The last two are not limiters of the same kind: what
+// stint's script replaces, and the bare round trip.
 var redisPeers = []redisPeer{
-	{"stint", func(ctx context.Context, addr string, _ int, l stint.Limit) (redisDecider, error) {
-		return openRedisStint(ctx, addr, l)
+	{"stint, plain", func(ctx context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
+		return openRedisStint(ctx, addr, limits...)
 	}},
+	{"stint", openStack},
 	{"redis_rate", openRedisRate},
 	{"ulule", openRedisUlule},
-	{"sorted set", func(ctx context.Context, addr string, _ int, l stint.Limit) (redisDecider, error) {
-		return openSortedSet(ctx, addr, l)
-	}},
 	{"fixed window", openFixedWindow},
+	{"sorted set", func(ctx context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
+		return openSortedSet(ctx, addr, limits[0])
+	}},
 	{floor, openIncrement},
 }
+
+// Where the contenders stand in redisPeers.
+const (
+	plain     = 0
+	stack     = 1
+	firstPeer = 2
+	lastPeer  = 4
+)
 
 // floor is the name of the contender that limits nothing.
 const floor = "INCR"
@@ -63,6 +74,23 @@ func openRedisStint(ctx context.Context, addr string, limits ...stint.Limit) (re
 	if err != nil {
 		return redisDecider{}, err
 	}
+	return openLimiter(store, func() { store.Close() }, limits)
+}
+
+// openStack is stint as recommended: with all that package resilience has.
+func openStack(ctx context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
+	store, err := redisstore.Open(ctx, "redis://"+addr)
+	if err != nil {
+		return redisDecider{}, err
+	}
+	all, err := resilience.New(store, resilience.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return redisDecider{}, err
+	}
+	return openLimiter(all, func() { all.Close(); store.Close() }, limits)
+}
+
+func openLimiter(store stint.Store, closeAll func(), limits []stint.Limit) (redisDecider, error) {
 	var options []stint.Option
 	for _, l := range limits {
 		options = append(options, l)
@@ -77,13 +105,14 @@ func openRedisStint(ctx context.Context, addr string, limits ...stint.Limit) (re
 			if err != nil {
 				return false, 0, err
 			}
-			return d.Allowed, d.States()[0].Used, nil
+			return d.Allowed && !d.Degraded, d.Usages()[0].Used, nil
 		},
-		close: func() { store.Close() },
+		close: closeAll,
 	}, nil
 }
 
-func openRedisRate(_ context.Context, addr string, callers int, l stint.Limit) (redisDecider, error) {
+func openRedisRate(_ context.Context, addr string, callers int, limits ...stint.Limit) (redisDecider, error) {
+	l := limits[0]
 	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: callers})
 	lim := redis_rate.NewLimiter(client)
 	rate := redis_rate.Limit{Rate: int(l.Max), Burst: int(l.Max), Period: l.Window}
@@ -99,7 +128,8 @@ func openRedisRate(_ context.Context, addr string, callers int, l stint.Limit) (
 	}, nil
 }
 
-func openRedisUlule(_ context.Context, addr string, callers int, l stint.Limit) (redisDecider, error) {
+func openRedisUlule(_ context.Context, addr string, callers int, limits ...stint.Limit) (redisDecider, error) {
+	l := limits[0]
 	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: callers})
 	store, err := ululeredis.NewStore(client)
 	if err != nil {
@@ -139,7 +169,8 @@ func openSortedSet(_ context.Context, addr string, limits ...stint.Limit) (redis
 				keys = append(keys, sortedSetKey(key, name))
 			}
 			args := append(make([]string, 0, 1+len(bounds)), strconv.FormatInt(calls.Add(1), 36))
-			return answer(script.Exec(ctx, client, keys, append(args, bounds...)))
+			ok, used, err := answer(script.Exec(ctx, client, keys, append(args, bounds...)))
+			return ok == 1, used, err
 		},
 		close: client.Close,
 	}, nil
@@ -150,34 +181,39 @@ func sortedSetKey(subject, limit string) string { return "zslog:{" + subject + "
 //go:embed lua/fixedwindow.lua
 var fixedWindowScript string
 
-func openFixedWindow(_ context.Context, addr string, _ int, l stint.Limit) (redisDecider, error) {
+func openFixedWindow(_ context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
+	l := limits[0]
 	client, err := rueidis.NewClient(clientOption(addr))
 	if err != nil {
 		return redisDecider{}, err
 	}
 	script := rueidis.NewLuaScript(fixedWindowScript)
-	args := []string{fmt.Sprint(l.Max), fmt.Sprint(l.Window.Milliseconds())}
 	return redisDecider{
-		allow: func(ctx context.Context, key string, _ int64) (bool, int64, error) {
-			return answer(script.Exec(ctx, client, []string{"fixed:{" + key + "}"}, args))
+		allow: func(ctx context.Context, key string, cost int64) (bool, int64, error) {
+			now := time.Now()
+			counter := "fixed:{" + key + "}"
+			used, _, err := answer(script.Exec(ctx, client, []string{counter, counter + ":ex"}, []string{
+				strconv.FormatInt(cost, 10), strconv.FormatInt(now.Add(l.Window).UnixMilli(), 10), strconv.FormatInt(now.UnixMilli(), 10),
+			}))
+			return used <= l.Max, used, err
 		},
 		close: client.Close,
 	}, nil
 }
 
-func answer(res rueidis.RedisResult) (bool, int64, error) {
+func answer(res rueidis.RedisResult) (first, second int64, err error) {
 	pair, err := res.AsIntSlice()
 	if err != nil {
-		return false, 0, err
+		return 0, 0, err
 	}
 	if len(pair) != 2 {
-		return false, 0, fmt.Errorf("got %d values; want 2", len(pair))
+		return 0, 0, fmt.Errorf("got %d values; want 2", len(pair))
 	}
-	return pair[0] == 1, pair[1], nil
+	return pair[0], pair[1], nil
 }
 
 // openIncrement is the floor: one INCR and no limit.
-func openIncrement(_ context.Context, addr string, _ int, _ stint.Limit) (redisDecider, error) {
+func openIncrement(_ context.Context, addr string, _ int, _ ...stint.Limit) (redisDecider, error) {
 	client, err := rueidis.NewClient(clientOption(addr))
 	if err != nil {
 		return redisDecider{}, err

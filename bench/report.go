@@ -26,8 +26,8 @@ type bar struct {
 	unit     string
 }
 
-// holds compares to two decimals, as printed.
-func (b bar) holds() bool { return round(b.measured, 100) <= b.limit }
+// holds compares to three decimals, as printed.
+func (b bar) holds() bool { return round(b.measured, 1000) <= round(b.limit, 1000) }
 
 func newReport(out io.Writer) *report { return &report{out: out, start: time.Now()} }
 
@@ -152,8 +152,10 @@ func number(v float64) string {
 		return fmt.Sprintf("%.0f", v)
 	case v >= 10:
 		return fmt.Sprintf("%.1f", v)
+	case v >= 1:
+		return fmt.Sprintf("%.2f", v)
 	}
-	return fmt.Sprintf("%.2f", v)
+	return fmt.Sprintf("%.3f", v)
 }
 
 func thousands(n int64) string {

@@ -84,17 +84,24 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 // workload is what the callers ask for.
 type workload struct {
 	name    string
-	limit   stint.Limit
+	limits  []stint.Limit
 	keys    []string
 	allowed bool
+	// lead is how many times the rate of the fastest peer stint wants at 64 callers and
+	// more, and cpu how much of its server's processor time per decision; 0 is no bar.
+	lead, cpu float64
 }
 
 func workloads() []workload {
 	keys := subjectKeys(manyKeys)
+	hot, many := keys[:1], keys
+	minute := stint.PerMinute(exact)
 	return []workload{
-		{"hot key allowed", stint.PerSecond(1_000_000), keys[:1], true},
-		{"hot key denied", stint.PerHour(exact), keys[:1], false},
-		{"100,000 keys allowed", stint.PerMinute(exact), keys, true},
+		{"hot key allowed", []stint.Limit{stint.PerSecond(10_000_000)}, hot, true, 8, 0},
+		{"hot key denied", []stint.Limit{stint.PerHour(exact)}, hot, false, 50, 0},
+		{"100,000 keys allowed", []stint.Limit{minute}, many, true, 1.3, 0.6},
+		{"the same, stint with three windows", []stint.Limit{minute, stint.PerHour(10 * exact), stint.PerDay(100 * exact)}, many, true, 1, 0},
+		{"hot key, stint leasing", []stint.Limit{stint.PerSecond(100_000_000).WithLease()}, hot, true, 50, 0},
 	}
 }
 
@@ -104,7 +111,7 @@ func runRedis(ctx context.Context, s settings, r *report) error {
 		return err
 	}
 	defer server.Close()
-	for _, callers := range []int{64, 1} {
+	for _, callers := range []int{1, 16, 64, 256} {
 		if err := runThroughput(ctx, s, r, server, callers); err != nil {
 			return err
 		}
@@ -114,67 +121,108 @@ func runRedis(ctx context.Context, s settings, r *report) error {
 
 // runThroughput compares decisions a second, one workload after the other.
 func runThroughput(ctx context.Context, s settings, r *report, server *redisServer, callers int) error {
-	length := pick(s, 400*time.Millisecond, 200*time.Millisecond)
 	var rates, cpus, slow [][]string
 	for _, w := range workloads() {
-		if err := server.do(ctx, "FLUSHALL").Error(); err != nil {
-			return err
-		}
-		loads := make([][]load, len(redisPeers))
-		var samples []func() (float64, error)
-		for i, peer := range redisPeers {
-			d, err := peer.open(ctx, server.addr, callers, w.limit)
-			if err != nil {
-				return fmt.Errorf("%s: %w", peer.name, err)
-			}
-			defer d.close()
-			walkers := pattern{w.keys, 1}.walkers(callers)
-			for n := int64(0); !w.allowed && n < w.limit.Max; n++ {
-				if _, _, err := d.allow(ctx, w.keys[0], 1); err != nil {
-					return fmt.Errorf("%s: %w", peer.name, err)
-				}
-			}
-			samples = append(samples, func() (float64, error) {
-				l, err := press(ctx, server, d, walkers, length)
-				if err != nil {
-					return 0, fmt.Errorf("%s: %w", peer.name, err)
-				}
-				limits := peer.name != floor
-				if limits && (w.allowed && l.allowed < 0.99 || !w.allowed && l.allowed > 0.01) {
-					return 0, fmt.Errorf("%s: %s allowed a share of %.3f", w.name, peer.name, l.allowed)
-				}
-				loads[i] = append(loads[i], l)
-				return l.perSecond, nil
-			})
-		}
-		all, err := alternate(ctx, s.rounds, samples...)
+		loads, err := compete(ctx, s, server, w, callers)
 		if err != nil {
 			return err
 		}
 		rate, cpu, late := []string{w.name}, []string{w.name}, []string{w.name}
-		for i, perSecond := range all {
+		for _, l := range loads {
+			perSecond := over(l, func(l load) float64 { return l.perSecond })
 			rate = append(rate, fmt.Sprintf("%s ±%.0f%%", thousands(int64(perSecond.median())), 100*perSecond.spread()))
-			cpu = append(cpu, number(over(loads[i], func(l load) float64 { return l.cpu }).median()))
-			late = append(late, number(over(loads[i], func(l load) float64 { return l.quantile(0.5) }).median())+", "+
-				number(over(loads[i], func(l load) float64 { return l.quantile(0.99) }).median()))
-		}
-		for i, peer := range redisPeers[1:3] {
-			if callers == 1 {
-				break // for information: every contender waits for the same round trip
-			}
-			r.bar(fmt.Sprintf("redis: %s, %s, time per decision to %s", w.name, plural(callers, "caller"), peer.name),
-				all[i+1].median()/all[0].median(), 1, "×")
+			cpu = append(cpu, number(over(l, func(l load) float64 { return l.cpu }).median()))
+			late = append(late, number(over(l, func(l load) float64 { return l.quantile(0.5) }).median())+", "+
+				number(over(l, func(l load) float64 { return l.quantile(0.99) }).median()))
 		}
 		rates, cpus, slow = append(rates, rate), append(cpus, cpu), append(slow, late)
+		bars(r, w, callers, loads)
 	}
 	header, by := append([]string{""}, redisNames()...), plural(callers, "caller")
-	r.heading("Redis, decisions a second, "+by, "One process, one server, plain stores.")
+	r.heading("Redis, decisions a second, "+by, "One process, one server. Peers know one window only.")
 	r.table(header, rates)
 	r.heading("Redis, processor time of the server, µs per decision, "+by, "")
 	r.table(header, cpus)
 	r.heading("Redis, latency p50 and p99, µs, "+by, "")
 	r.table(header, slow)
 	return nil
+}
+
+// compete lets all contenders do a workload in turn.
+func compete(ctx context.Context, s settings, server *redisServer, w workload, callers int) ([][]load, error) {
+	length := pick(s, 400*time.Millisecond, 200*time.Millisecond)
+	if err := server.do(ctx, "FLUSHALL").Error(); err != nil {
+		return nil, err
+	}
+	loads := make([][]load, len(redisPeers))
+	var samples []func() (float64, error)
+	for i, peer := range redisPeers {
+		d, err := peer.open(ctx, server.addr, callers, w.limits...)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", peer.name, err)
+		}
+		defer d.close()
+		walkers := pattern{w.keys, 1}.walkers(callers)
+		for n := int64(0); !w.allowed && n < w.limits[0].Max; n++ {
+			if _, _, err := d.allow(ctx, w.keys[0], 1); err != nil {
+				return nil, fmt.Errorf("%s: %w", peer.name, err)
+			}
+		}
+		samples = append(samples, func() (float64, error) {
+			l, err := press(ctx, server, d, walkers, length)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", peer.name, err)
+			}
+			limits := peer.name != floor
+			if limits && (w.allowed && l.allowed < 0.99 || !w.allowed && l.allowed > 0.01) {
+				return 0, fmt.Errorf("%s: %s allowed a share of %.3f", w.name, peer.name, l.allowed)
+			}
+			loads[i] = append(loads[i], l)
+			return l.perSecond, nil
+		})
+	}
+	_, err := alternate(ctx, min(s.rounds, 5), samples...)
+	return loads, err
+}
+
+// bars holds a workload's figures against what stint wants of itself.
+func bars(r *report, w workload, callers int, loads [][]load) {
+	rate := func(i int) float64 { return over(loads[i], func(l load) float64 { return l.perSecond }).median() }
+	cpu := func(i int) float64 { return over(loads[i], func(l load) float64 { return l.cpu }).median() }
+	late := func(i int) float64 {
+		return over(loads[i], func(l load) float64 { return l.quantile(0.99) }).median()
+	}
+	by := fmt.Sprintf("redis: %s, %s", w.name, plural(callers, "caller"))
+	if callers == 1 {
+		if w.allowed && w.lead < 50 {
+			r.bar(by+", time per decision to the plain store", rate(plain)/rate(stack), 1.05, "×")
+		}
+		return
+	}
+	if callers < 64 {
+		return
+	}
+	fastest, soonest := firstPeer, firstPeer
+	for i := firstPeer; i <= lastPeer; i++ {
+		if rate(i) > rate(fastest) {
+			fastest = i
+		}
+		if late(i) < late(soonest) {
+			soonest = i
+		}
+	}
+	r.bar(fmt.Sprintf("%s, time per decision to %s, the fastest peer", by, redisPeers[fastest].name), rate(fastest)/rate(stack), 1/w.lead, "×")
+	if w.cpu > 0 {
+		r.bar(fmt.Sprintf("%s, server time per decision to %s", by, redisPeers[fastest].name), cpu(stack)/cpu(fastest), w.cpu, "×")
+	}
+	if callers == 64 {
+		r.bar(fmt.Sprintf("%s, p99 to %s, the soonest peer", by, redisPeers[soonest].name), late(stack)/late(soonest), 1, "×")
+		if len(w.limits) == 1 && w.lead < 50 {
+			for i := firstPeer; i < lastPeer; i++ {
+				r.bar(fmt.Sprintf("%s, plain store, time per decision to %s", by, redisPeers[i].name), rate(i)/rate(plain), 1, "×")
+			}
+		}
+	}
 }
 
 func over(loads []load, value func(load) float64) series {

@@ -41,7 +41,7 @@ var (
 	// strangers do not import each other: each can be used without the others.
 	strangers = []string{"memorystore", "redisstore"}
 	// forTests are imported by tests, and by each other.
-	forTests = []string{"storetest", "internal/oracle", "internal/redistest", "internal/layout"}
+	forTests = []string{"storetest", "faults", "internal/oracle", "internal/redistest", "internal/layout"}
 )
 
 func TestImportDirection(t *testing.T) {

@@ -3,6 +3,7 @@ package redistest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,22 +62,37 @@ func (c *Cluster) Flush(t testing.TB) {
 	}
 }
 
-// MasterOf returns the master that owns the key's slot now.
-func (c *Cluster) MasterOf(t testing.TB, key string) *Server {
+// SlotOf returns the key's hash slot.
+func (c *Cluster) SlotOf(t testing.TB, key string) int {
 	t.Helper()
-	var asked error
+	asked := errors.New("no node is running")
 	for _, node := range c.Nodes {
 		if node.proc == nil {
 			continue
 		}
-		slot, err := node.Do("CLUSTER", "KEYSLOT", key)
+		reply, err := node.Do("CLUSTER", "KEYSLOT", key)
 		if err != nil {
 			asked = err
 			continue
 		}
-		n, err := strconv.Atoi(slot)
+		slot, err := strconv.Atoi(reply)
 		if err != nil {
-			t.Fatalf("redistest: slot %q: %v", slot, err)
+			t.Fatalf("redistest: slot %q: %v", reply, err)
+		}
+		return slot
+	}
+	t.Fatalf("redistest: slot of %q: %v", key, asked)
+	return 0
+}
+
+// MasterOf returns the master that owns the key's slot now.
+func (c *Cluster) MasterOf(t testing.TB, key string) *Server {
+	t.Helper()
+	slot := c.SlotOf(t, key)
+	var asked error
+	for _, node := range c.Nodes {
+		if node.proc == nil {
+			continue
 		}
 		view, err := clusterView(node)
 		if err != nil {
@@ -84,7 +100,7 @@ func (c *Cluster) MasterOf(t testing.TB, key string) *Server {
 			continue
 		}
 		for _, peer := range view {
-			if peer.owns(n) && !peer.is("fail") {
+			if peer.owns(slot) && !peer.is("fail") {
 				return c.at(t, peer.port)
 			}
 		}
@@ -130,13 +146,76 @@ func (c *Cluster) AwaitOK(t testing.TB) {
 	})
 }
 
-func (c *Cluster) healthy(node *Server) error {
+// MigrateSlot moves a slot and its keys between two masters while clients use
+// them, as redis-cli --cluster reshard does, and returns when every running node
+// knows the new owner.
+func (c *Cluster) MigrateSlot(t testing.TB, slot int, from, to *Server) {
+	t.Helper()
+	n := strconv.Itoa(slot)
+	fromID, toID := from.CLI(t, "CLUSTER", "MYID"), to.CLI(t, "CLUSTER", "MYID")
+	to.CLI(t, "CLUSTER", "SETSLOT", n, "IMPORTING", fromID)
+	from.CLI(t, "CLUSTER", "SETSLOT", n, "MIGRATING", toID)
+	// From here on the old owner creates no key in the slot, so this ends.
+	migrate := []string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port()), "", "0", "5000"}
+	if to.password != "" {
+		migrate = append(migrate, "AUTH", to.password)
+	}
+	migrate = append(migrate, "KEYS")
+	for {
+		keys := from.list(t, "CLUSTER", "GETKEYSINSLOT", n, "100")
+		if len(keys) == 0 {
+			break
+		}
+		from.CLI(t, append(migrate[:len(migrate):len(migrate)], keys...)...)
+	}
+	// The new owner first, else nobody would own the slot for a moment.
+	told := []*Server{to, from}
+	for _, node := range c.Nodes {
+		if node != to && node != from && node.proc != nil && isMaster(node) {
+			told = append(told, node)
+		}
+	}
+	for _, node := range told {
+		node.CLI(t, "CLUSTER", "SETSLOT", n, "NODE", toID)
+	}
+	await(t, "all know the slot's new owner", func() error { return c.allSeeOwner(slot, to) })
+}
+
+// allSeeOwner returns nil when every running node holds the cluster to be able to
+// work and srv to be the owner of the slot.
+func (c *Cluster) allSeeOwner(slot int, srv *Server) error {
+	for _, node := range c.Nodes {
+		if node.proc == nil {
+			continue
+		}
+		if err := stateOK(node); err != nil {
+			return fmt.Errorf("%s: %w", node.Addr(), err)
+		}
+		view, err := clusterView(node)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(view, func(p peer) bool { return p.owns(slot) && p.port == srv.Port() }) {
+			return fmt.Errorf("%s does not hold %s to be the owner of slot %d", node.Addr(), srv.Addr(), slot)
+		}
+	}
+	return nil
+}
+
+func stateOK(node *Server) error {
 	info, err := node.Do("CLUSTER", "INFO")
 	if err != nil {
 		return err
 	}
 	if !strings.Contains(info, "cluster_state:ok") {
 		return errors.New("cluster_state is not ok")
+	}
+	return nil
+}
+
+func (c *Cluster) healthy(node *Server) error {
+	if err := stateOK(node); err != nil {
+		return err
 	}
 	view, err := clusterView(node)
 	if err != nil {

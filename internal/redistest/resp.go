@@ -31,6 +31,32 @@ func (s *Server) CLI(t testing.TB, args ...string) string {
 
 // Do is [Server.CLI] for those who expect an error, and for any goroutine.
 func (s *Server) Do(args ...string) (string, error) {
+	replies, err := s.pipeline(args)
+	if err != nil {
+		return "", err
+	}
+	if err, failed := replies[0].(error); failed {
+		return "", err
+	}
+	return text(replies[0]), nil
+}
+
+// list returns the elements of a reply that is an array, whatever bytes they hold.
+func (s *Server) list(t testing.TB, args ...string) []string {
+	t.Helper()
+	replies, err := s.pipeline(args)
+	if err == nil {
+		err, _ = replies[0].(error)
+	}
+	if err != nil {
+		t.Fatalf("redistest: %s: %s: %v", s.Addr(), strings.Join(args, " "), err)
+	}
+	return texts(replies[0])
+}
+
+// pipeline sends commands on a connection of its own and returns their replies: a
+// string, an error, or a slice of these.
+func (s *Server) pipeline(commands ...[]string) ([]any, error) {
 	var conn net.Conn
 	var err error
 	dialer := &net.Dialer{Timeout: doTimeout}
@@ -40,49 +66,67 @@ func (s *Server) Do(args ...string) (string, error) {
 		conn, err = dialer.Dial("tcp", s.Addr())
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(doTimeout)); err != nil {
-		return "", err
+		return nil, err
 	}
 	r := bufio.NewReader(conn)
 	if s.password != "" {
-		if _, err := roundTrip(conn, r, "AUTH", s.password); err != nil {
-			return "", err
+		replies, err := roundTrip(conn, r, []string{"AUTH", s.password})
+		if err != nil {
+			return nil, err
+		}
+		if err, failed := replies[0].(error); failed {
+			return nil, err
 		}
 	}
-	return roundTrip(conn, r, args...)
+	return roundTrip(conn, r, commands...)
 }
 
-func roundTrip(w io.Writer, r *bufio.Reader, args ...string) (string, error) {
+func roundTrip(w io.Writer, r *bufio.Reader, commands ...[]string) ([]any, error) {
+	if _, err := io.WriteString(w, encode(commands...)); err != nil {
+		return nil, err
+	}
+	replies := make([]any, len(commands))
+	for i := range replies {
+		var err error
+		if replies[i], err = readReply(r); err != nil {
+			return nil, err
+		}
+	}
+	return replies, nil
+}
+
+func encode(commands ...[]string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "*%d\r\n", len(args))
-	for _, arg := range args {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
+	for _, args := range commands {
+		fmt.Fprintf(&b, "*%d\r\n", len(args))
+		for _, arg := range args {
+			fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
+		}
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return "", err
-	}
-	return readReply(r)
+	return b.String()
 }
 
-// readReply reads one reply of RESP2.
-func readReply(r *bufio.Reader) (string, error) {
+// readReply reads one reply of RESP2; an error that it returns is one of the
+// connection.
+func readReply(r *bufio.Reader) (any, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	line = strings.TrimSuffix(line, "\r\n")
 	if line == "" {
-		return "", errors.New("empty line in place of a reply")
+		return nil, errors.New("empty line in place of a reply")
 	}
 	kind, rest := line[0], line[1:]
 	switch kind {
 	case '+', ':':
 		return rest, nil
 	case '-':
-		return "", errors.New(rest)
+		return errors.New(rest), nil
 	case '$':
 		n, err := strconv.Atoi(rest)
 		if err != nil || n < 0 {
@@ -96,14 +140,32 @@ func readReply(r *bufio.Reader) (string, error) {
 		if err != nil || n < 0 {
 			return "", err
 		}
-		elems := make([]string, n)
+		elems := make([]any, n)
 		for i := range elems {
 			if elems[i], err = readReply(r); err != nil {
-				return "", err
+				return nil, err
 			}
 		}
-		return strings.Join(elems, "\n"), nil
+		return elems, nil
 	default:
-		return "", fmt.Errorf("unknown reply %q", line)
+		return nil, fmt.Errorf("unknown reply %q", line)
 	}
+}
+
+// text returns a reply as redis-cli prints it to a pipe.
+func text(reply any) string {
+	if _, isArray := reply.([]any); isArray {
+		return strings.Join(texts(reply), "\n")
+	}
+	return fmt.Sprint(reply)
+}
+
+// texts returns the elements of an array.
+func texts(reply any) []string {
+	elems, _ := reply.([]any)
+	list := make([]string, len(elems))
+	for i, elem := range elems {
+		list[i] = text(elem)
+	}
+	return list
 }

@@ -77,19 +77,21 @@ func (s *Sentinel) CurrentMaster(t testing.TB) *Server {
 // it says so itself.
 func (s *Sentinel) AwaitMaster(t testing.TB, srv *Server) {
 	t.Helper()
-	await(t, srv.Addr()+" is master", func() error {
-		current, err := s.currentMaster()
-		if err != nil {
-			return err
-		}
-		if current != srv {
-			return fmt.Errorf("master is %s", current.Addr())
-		}
-		if !isMaster(srv) {
-			return errors.New("it still says that it is a replica")
-		}
-		return nil
-	})
+	await(t, srv.Addr()+" is master", func() error { return s.isMaster(srv) })
+}
+
+func (s *Sentinel) isMaster(srv *Server) error {
+	current, err := s.currentMaster()
+	if err != nil {
+		return err
+	}
+	if current != srv {
+		return fmt.Errorf("master is %s", current.Addr())
+	}
+	if !isMaster(srv) {
+		return errors.New("it still says that it is a replica")
+	}
+	return nil
 }
 
 func (s *Sentinel) currentMaster() (*Server, error) {

@@ -1,5 +1,6 @@
 // Package redistest runs real Redis servers for tests: single, with TLS, under
-// Sentinel, as a Cluster, and with a clock that a test may step.
+// Sentinel, as a Cluster, and with a clock that a test may step; a [Proxy] stands
+// before them to do what networks do.
 //
 //	func TestSomething(t *testing.T) {
 //		srv := redistest.Start(t)

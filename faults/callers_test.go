@@ -1,0 +1,279 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// stack is the whole of stint over a server, as it is recommended.
+type stack struct {
+	*resilience.Stack
+	redis *redisstore.Store
+}
+
+func openStack(ctx context.Context, url string, c resilience.Config) (*stack, error) {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	redis, err := redisstore.Open(ctx, url, redisstore.WithLogger(c.Logger))
+	if err != nil {
+		return nil, err
+	}
+	all, err := resilience.New(redis, c)
+	if err != nil {
+		_ = redis.Close()
+		return nil, err
+	}
+	return &stack{all, redis}, nil
+}
+
+func (s *stack) Close() error { return errors.Join(s.Stack.Close(), s.redis.Close()) }
+
+// newStack is openStack for a test, which closes it.
+func newStack(t testing.TB, url string, c resilience.Config) *stack {
+	t.Helper()
+	s, err := openStack(t.Context(), url, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// load is callers who ask in a loop.
+type load struct {
+	Subject string        // default "shared"
+	Limits  []stint.Limit // as text in JSON
+	Callers int           // goroutines, default 1
+	Calls   int           // of each; 0 is as many as there is time for
+	For     time.Duration // 0 is without end
+	Pause   time.Duration // between the calls of one caller
+}
+
+// outcome is what became of a load.
+type outcome struct {
+	Admitted []int64 // when, in microseconds since the Unix epoch, those of degraded decisions included
+	Denied   int
+	Degraded int            // decisions, whatever they were
+	Failed   map[string]int // errors, by kind
+	Took     []time.Duration
+}
+
+// drive puts a load on a store and returns what became of it when the context ends, or
+// all calls are made.
+func drive(ctx context.Context, s stint.Store, l load) outcome {
+	if l.Subject == "" {
+		l.Subject = "shared"
+	}
+	if l.For > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.For)
+		defer cancel()
+	}
+	all := outcome{Failed: map[string]int{}}
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for range max(l.Callers, 1) {
+		group.Go(func() {
+			own := outcome{Failed: map[string]int{}}
+			for n := 0; (l.Calls == 0 || n < l.Calls) && ctx.Err() == nil; n++ {
+				own.ask(s, l)
+				if l.Pause > 0 {
+					time.Sleep(l.Pause)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all.add(own)
+		})
+	}
+	group.Wait()
+	slices.Sort(all.Admitted)
+	slices.Sort(all.Took)
+	return all
+}
+
+// ask makes one call. Its context has no end: calls have to end by themselves.
+func (o *outcome) ask(s stint.Store, l load) {
+	start := time.Now()
+	d, err := s.Take(context.Background(), stint.Request{Claim: stint.Claim{Subject: l.Subject, Limits: l.Limits, Cost: 1}})
+	end := time.Now()
+	o.Took = append(o.Took, end.Sub(start))
+	switch {
+	case err != nil:
+		o.Failed[stint.KindOf(err).String()]++
+	case d.Allowed:
+		o.Admitted = append(o.Admitted, end.UnixMicro())
+	default:
+		o.Denied++
+	}
+	if d.Degraded {
+		o.Degraded++
+	}
+}
+
+func (o *outcome) add(p outcome) {
+	o.Admitted = append(o.Admitted, p.Admitted...)
+	o.Took = append(o.Took, p.Took...)
+	o.Denied += p.Denied
+	o.Degraded += p.Degraded
+	for kind, n := range p.Failed {
+		o.Failed[kind] += n
+	}
+}
+
+// decisions is how many calls were answered.
+func (o *outcome) decisions() int { return len(o.Admitted) + o.Denied }
+
+// failures is how many calls ended in an error.
+func (o *outcome) failures() int {
+	n := 0
+	for _, m := range o.Failed {
+		n += m
+	}
+	return n
+}
+
+// quantile is a latency.
+func (o *outcome) quantile(q float64) time.Duration {
+	if len(o.Took) == 0 {
+		return 0
+	}
+	return o.Took[min(int(q*float64(len(o.Took))), len(o.Took)-1)]
+}
+
+// busiest is the largest number of admissions in any window of that length.
+func (o *outcome) busiest(window time.Duration) int {
+	most, from := 0, 0
+	for i, at := range o.Admitted {
+		for at-o.Admitted[from] >= window.Microseconds() {
+			from++
+		}
+		most = max(most, i-from+1)
+	}
+	return most
+}
+
+// jobEnv makes this test binary a process that puts a load on a store of its own and
+// prints the outcome.
+const jobEnv = "STINT_FAULTS_JOB"
+
+// job is what a process does.
+type job struct {
+	URL    string
+	Plain  bool // the Redis store alone
+	Config struct {
+		Failure   stint.FailurePolicy
+		Instances int
+	}
+	Load load
+}
+
+// processes runs that many at once, each with a load of its own, and returns the
+// outcomes added up. It returns when all have ended.
+func processes(t testing.TB, n int, j job) outcome {
+	t.Helper()
+	return start(t, n, j).wait()
+}
+
+// running are processes that have been started.
+type running struct {
+	t     testing.TB
+	group sync.WaitGroup
+	mu    sync.Mutex
+	all   outcome
+	cmds  []*exec.Cmd
+}
+
+// start is processes, but does not wait for them.
+func start(t testing.TB, n int, j job) *running {
+	t.Helper()
+	text, err := json.Marshal(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{t: t, all: outcome{Failed: map[string]int{}}}
+	for range n {
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), jobEnv+"="+string(text))
+		cmd.Stderr = os.Stderr
+		r.cmds = append(r.cmds, cmd)
+		r.group.Go(func() {
+			out, err := cmd.Output()
+			var o outcome
+			if err == nil {
+				err = json.Unmarshal(out, &o)
+			}
+			if err != nil {
+				t.Errorf("calling process: %v", err)
+				return
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.all.add(o)
+		})
+	}
+	return r
+}
+
+func (r *running) wait() outcome {
+	r.group.Wait()
+	slices.Sort(r.all.Admitted)
+	slices.Sort(r.all.Took)
+	return r.all
+}
+
+// work is the life of a calling process.
+func work(text string) error {
+	var j job
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	var s interface {
+		stint.Store
+		io.Closer
+	}
+	var err error
+	if j.Plain {
+		s, err = redisstore.Open(ctx, j.URL)
+	} else {
+		s, err = openStack(ctx, j.URL, resilience.Config{Failure: j.Config.Failure, Instances: j.Config.Instances})
+	}
+	if err != nil {
+		return err
+	}
+	o := drive(ctx, s, j.Load)
+	if err := s.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return json.NewEncoder(os.Stdout).Encode(o)
+}
+
+// patience is the budget of those who are to be answered by the store however busy the
+// machine is.
+const patience = 10 * time.Second
+
+// urlOf names all nodes of a Cluster, or all Sentinels if a master is given.
+func urlOf(addrs []string, master ...string) string {
+	url := "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
+	for _, name := range master {
+		url += "&master_set=" + name
+	}
+	return url
+}

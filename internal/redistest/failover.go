@@ -1,0 +1,103 @@
+package redistest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// LossyFailover loses what is written to the master of the key while write runs,
+// and nothing that was written before: the replica is cut off first, and takes over by itself after the master was killed. It returns
+// how long that took from the kill until every running node was content. The old
+// master stays dead; restart it and call [Cluster.AwaitOK] for a further failover.
+//
+// A plain kill would lose nothing on one host: what a master has answered has as
+// a rule reached its replica.
+func (c *Cluster) LossyFailover(t testing.TB, key string, write func()) time.Duration {
+	t.Helper()
+	slot := c.SlotOf(t, key)
+	master := c.MasterOf(t, key)
+	replica := c.ReplicaOf(t, master)
+	return lossyFailover(t, master, replica, write, func() error {
+		if !isMaster(replica) {
+			return fmt.Errorf("%s has not taken over", replica.Addr())
+		}
+		return c.allSeeOwner(slot, replica)
+	})
+}
+
+// LossyFailover is [Cluster.LossyFailover] for the one master there is. Write has
+// to return within five seconds: the sentinels do not promote a replica that was
+// cut off for longer than ten times what it takes to hold a server to be down.
+func (s *Sentinel) LossyFailover(t testing.TB, write func()) time.Duration {
+	t.Helper()
+	master, replica := s.CurrentMaster(t), s.Replica
+	if master == replica {
+		replica = s.Master
+	}
+	return lossyFailover(t, master, replica, write, func() error { return s.isMaster(replica) })
+}
+
+func lossyFailover(t testing.TB, master, replica *Server, write func(), over func() error) time.Duration {
+	t.Helper()
+	await(t, "the replica is in step", func() error { return inStep(master, replica) })
+	masterauth := replica.list(t, "CONFIG", "GET", "masterauth")[1]
+	replica.CLI(t, "CONFIG", "SET", "masterauth", "bad")
+	master.CLI(t, "CLIENT", "KILL", "TYPE", "replica")
+	await(t, "the replica is cut off", func() error { return isCutOff(master, replica) })
+	write()
+	if err := isCutOff(master, replica); err != nil {
+		t.Fatalf("redistest: the replica did not stay cut off: %v", err)
+	}
+	killed := time.Now()
+	master.Kill()
+	if err := poll(startTimeout, 5*time.Millisecond, over); err != nil {
+		t.Fatalf("redistest: waiting for the failover: %v", err)
+	}
+	took := time.Since(killed)
+	// For when it becomes a replica again.
+	replica.CLI(t, "CONFIG", "SET", "masterauth", masterauth)
+	return took
+}
+
+// inStep returns nil when the replica has all that the master had when asked.
+func inStep(master, replica *Server) error {
+	want, err := replicationInfo(master, "master_repl_offset")
+	if err != nil {
+		return err
+	}
+	got, err := replicationInfo(replica, "slave_repl_offset")
+	if err != nil {
+		return err
+	}
+	wanted, err1 := strconv.Atoi(want)
+	reached, err2 := strconv.Atoi(got)
+	if err1 != nil || err2 != nil || reached < wanted {
+		return fmt.Errorf("%s is at %q, its master at %q", replica.Addr(), got, want)
+	}
+	return nil
+}
+
+// isCutOff returns nil when both ends know that they are not connected.
+func isCutOff(master, replica *Server) error {
+	if n, err := replicationInfo(master, "connected_slaves"); err != nil || n != "0" {
+		return fmt.Errorf("%s has %q replicas, error %v", master.Addr(), n, err)
+	}
+	if link, err := replicationInfo(replica, "master_link_status"); err != nil || link != "down" {
+		return fmt.Errorf("%s has a link to its master that is %q, error %v", replica.Addr(), link, err)
+	}
+	return nil
+}
+
+// replicationInfo returns one line of INFO replication, or "".
+func replicationInfo(srv *Server, name string) (string, error) {
+	info, err := srv.Do("INFO", "replication")
+	for line := range strings.Lines(info) {
+		if value, found := strings.CutPrefix(strings.TrimSpace(line), name+":"); found {
+			return value, nil
+		}
+	}
+	return "", err
+}

@@ -1,0 +1,38 @@
+package redistest
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"testing"
+	"time"
+)
+
+// goroutineSlack is for what the runtime, the testing package and the network
+// poller start by themselves.
+const goroutineSlack = 2
+
+// CheckGoroutines fails the test unless the number of goroutines is back, within
+// five seconds, to what [runtime.NumGoroutine] returned before. Each running
+// [Server] has one, so start them before counting.
+func CheckGoroutines(t testing.TB, before int) {
+	t.Helper()
+	if err := checkGoroutines(before, 5*time.Second); err != nil {
+		t.Error(err)
+	}
+}
+
+func checkGoroutines(before int, timeout time.Duration) error {
+	return poll(timeout, 10*time.Millisecond, func() error {
+		now := runtime.NumGoroutine()
+		if now <= before+goroutineSlack {
+			return nil
+		}
+		var stacks strings.Builder
+		if err := pprof.Lookup("goroutine").WriteTo(&stacks, 1); err != nil {
+			return err
+		}
+		return fmt.Errorf("redistest: %d goroutines, %d before:\n%s", now, before, stacks.String())
+	})
+}

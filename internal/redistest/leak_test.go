@@ -1,0 +1,28 @@
+package redistest
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCheckGoroutines(t *testing.T) {
+	before := runtime.NumGoroutine()
+	CheckGoroutines(t, before)
+	end := make(chan struct{})
+	for range 50 { // more than may be ending of other tests
+		go leakForTest(end)
+	}
+	err := checkGoroutines(before, 20*time.Millisecond)
+	if err == nil || !strings.Contains(err.Error(), "leakForTest") {
+		t.Errorf("got %v, want the stack of those who were left", err)
+	}
+	go func() {
+		time.Sleep(20 * time.Millisecond)
+		close(end)
+	}()
+	CheckGoroutines(t, before)
+}
+
+func leakForTest(end chan struct{}) { <-end }

@@ -1,0 +1,643 @@
+package redistest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// never is a wait that ends only when an alarm is set anew.
+const never = time.Duration(math.MaxInt64)
+
+// Direction says which way a message goes.
+type Direction int
+
+const (
+	Requests Direction = iota // to Redis
+	Replies                   // to the client
+)
+
+// Proxy stands between clients and one Redis server and does what networks do.
+//
+// Every fault may be set at any time, from any goroutine; it applies at once to
+// all connections there are and will be. Faults add up: a reply can be late and
+// in pieces. Connections that do not speak RESP, such as those of TLS, are passed
+// on with all faults but those of single messages.
+//
+// The faults of single messages ([Proxy.DropRequests], [Proxy.DropReplies],
+// [Proxy.DropNext], [Proxy.StallReplies], [Proxy.SwapReplies]) befall scripts only:
+// requests whose command begins with EVAL, and their replies. Everything else
+// passes, so that a client can always connect, authenticate and look around.
+// Which reply is whose is found by counting, so these faults cannot be had on a
+// connection that turns replies off (CLIENT REPLY) or watches (MONITOR).
+//
+// The way is long, not narrow: bytes that wait in the proxy are kept without
+// limit, in the memory of the test.
+type Proxy struct {
+	t      testing.TB
+	target string
+	addr   string
+	wg     sync.WaitGroup
+
+	mu       sync.Mutex // guards all that follows and all that hangs on it
+	faults   faults
+	listener net.Listener // nil while cut
+	ended    bool
+	links    map[*link]bool
+	dials    int
+}
+
+type faults struct {
+	roundTrip, jitter time.Duration
+	bandwidth         int
+	slice             int
+	gap               time.Duration
+	silent            bool
+	share             [2]float64 // by Direction, of the messages that are dropped
+	next              [2]int     // by Direction, how many are dropped whatever the share
+	stallEvery        int
+	stallSeen         int
+	stall             time.Duration
+	swap              bool
+}
+
+// StartProxy puts a proxy on a free loopback port in front of a server. It ends
+// with the test.
+func StartProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	p := &Proxy{t: t, target: target, links: map[*link]bool{}}
+	var err error
+	for range 20 {
+		var port int
+		if port, err = freePort(false); err != nil {
+			break
+		}
+		p.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		if err = p.listen(); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatalf("redistest: proxy: %v", err)
+	}
+	t.Cleanup(func() {
+		p.mu.Lock()
+		p.ended = true
+		p.cut()
+		p.mu.Unlock()
+		p.wg.Wait()
+	})
+	return p
+}
+
+// Addr returns host:port.
+func (p *Proxy) Addr() string { return p.addr }
+
+// URL returns the address as a redis:// URL, without a password.
+func (p *Proxy) URL() string { return "redis://" + p.addr }
+
+// Dials returns how many connections were accepted since the start.
+func (p *Proxy) Dials() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dials
+}
+
+// Open returns how many connections are open. One that its client has closed
+// counts until Redis was told and has closed its end.
+func (p *Proxy) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
+}
+
+// SetLatency makes a round trip longer by roundTrip, half of it in each
+// direction, and by something random up to jitter. Messages never overtake each
+// other. Connecting takes no longer than before.
+func (p *Proxy) SetLatency(roundTrip, jitter time.Duration) {
+	p.change(func(f *faults) { f.roundTrip, f.jitter = roundTrip, jitter })
+}
+
+// SetBandwidth narrows each direction of each connection; 0 ends that.
+func (p *Proxy) SetBandwidth(bytesPerSecond int) {
+	p.change(func(f *faults) { f.bandwidth = bytesPerSecond })
+}
+
+// SetSlice has each reply written in pieces of at most that many bytes, a gap
+// apart; 0 bytes end that.
+func (p *Proxy) SetSlice(bytes int, gap time.Duration) {
+	p.change(func(f *faults) { f.slice, f.gap = bytes, gap })
+}
+
+// Cut closes all connections, with what was on its way, and has new ones refused
+// until [Proxy.Mend]: the machine is there, the server is not.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut()
+}
+
+func (p *Proxy) cut() {
+	if p.listener != nil {
+		p.listener.Close()
+		p.listener = nil
+	}
+	for l := range p.links {
+		l.close()
+	}
+}
+
+// Silence accepts connections and holds all that is sent in either direction,
+// including the news that one side has closed, until [Proxy.Mend] lets it go on:
+// Redis will then run requests whose callers have long gone, as after
+// [Server.Pause].
+func (p *Proxy) Silence() { p.change(func(f *faults) { f.silent = true }) }
+
+// Mend ends [Proxy.Cut], [Proxy.Silence] and [Proxy.SwapReplies], the faults that
+// have no value for none.
+func (p *Proxy) Mend() {
+	p.change(func(f *faults) { f.silent, f.swap = false, false })
+	// Another test may be looking whether the port is free.
+	if err := poll(startTimeout, time.Millisecond, p.listen); err != nil {
+		p.t.Errorf("redistest: proxy: mend: %v", err)
+	}
+}
+
+// DropRequests swallows that share of the requests before Redis sees them. A
+// request cannot be missing from a pipeline, so it is the last of its connection:
+// Redis answers those before it, then the connection is closed.
+func (p *Proxy) DropRequests(share float64) {
+	p.change(func(f *faults) { f.share[Requests] = share })
+}
+
+// DropReplies swallows that share of the replies, after Redis did what it was
+// asked. A reply cannot be missing from a pipeline, so it is the last of its
+// connection: those before it are delivered, then the connection is closed.
+func (p *Proxy) DropReplies(share float64) {
+	p.change(func(f *faults) { f.share[Replies] = share })
+}
+
+// DropNext drops the next n requests or replies, on whichever connections, as
+// [Proxy.DropRequests] and [Proxy.DropReplies] do.
+func (p *Proxy) DropNext(d Direction, n int) { p.change(func(f *faults) { f.next[d] = n }) }
+
+// StallReplies holds every n-th reply of all connections for d, and with it what
+// comes behind it on its connection; 0 ends that.
+func (p *Proxy) StallReplies(every int, d time.Duration) {
+	p.change(func(f *faults) { f.stallEvery, f.stallSeen, f.stall = every, 0, d })
+}
+
+// SwapReplies lets the next reply of each connection pass and answers each
+// request after that with the reply of the one before: a connection out of step
+// by one. [Proxy.Mend] ends that.
+func (p *Proxy) SwapReplies() { p.change(func(f *faults) { f.swap = true }) }
+
+// change sets faults and has all messages on their way reconsidered.
+func (p *Proxy) change(set func(*faults)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	set(&p.faults)
+	for l := range p.links {
+		l.wake()
+	}
+}
+
+// listen does nothing if the proxy listens already.
+func (p *Proxy) listen() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener != nil || p.ended {
+		return nil
+	}
+	listener, err := net.Listen("tcp", p.addr)
+	if err != nil {
+		return err
+	}
+	p.listener = listener
+	p.wg.Go(func() { p.accept(listener) })
+	return nil
+}
+
+func (p *Proxy) accept(listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			p.t.Errorf("redistest: proxy: %v", err)
+			return
+		}
+		l := &link{proxy: p, client: conn.(*net.TCPConn)}
+		p.mu.Lock()
+		p.dials++
+		p.links[l] = true
+		if p.listener != listener { // cut meanwhile
+			l.close()
+		}
+		p.mu.Unlock()
+		p.wg.Go(l.run)
+	}
+}
+
+// drops decides on one message.
+func (f *faults) drops(d Direction) bool {
+	if f.next[d] > 0 {
+		f.next[d]--
+		return true
+	}
+	return rand.Float64() < f.share[d]
+}
+
+// stalls decides on one reply.
+func (f *faults) stalls() bool {
+	if f.stallEvery == 0 {
+		return false
+	}
+	f.stallSeen++
+	return f.stallSeen%f.stallEvery == 0
+}
+
+// link is one connection of a client and the one to Redis that belongs to it.
+type link struct {
+	proxy    *Proxy
+	client   *net.TCPConn
+	server   *net.TCPConn // nil until dialled
+	lines    [2]*line     // by Direction
+	closed   bool
+	scripts  []bool // of each request that Redis has not answered: is it a script?
+	previous []byte // the last reply to a script, while they are swapped
+}
+
+// run connects to Redis and moves bytes until both ends are closed.
+func (l *link) run() {
+	if err := l.connect(); err != nil {
+		// To the client it looks like a server that has just gone.
+		l.proxy.mu.Lock()
+		l.close()
+		l.proxy.mu.Unlock()
+		return
+	}
+	for _, line := range l.lines {
+		l.proxy.wg.Go(line.read)
+		l.proxy.wg.Go(line.write)
+	}
+}
+
+func (l *link) connect() error {
+	conn, err := net.DialTimeout("tcp", l.proxy.target, doTimeout)
+	if err != nil {
+		return err
+	}
+	p := l.proxy
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.server = conn.(*net.TCPConn)
+	if l.closed {
+		l.server.Close()
+		return net.ErrClosed
+	}
+	to, err := newAlarm()
+	if err == nil {
+		var back *alarm
+		if back, err = newAlarm(); err == nil {
+			l.lines = [2]*line{
+				Requests: {link: l, way: Requests, from: l.client, to: l.server, alarm: to},
+				Replies:  {link: l, way: Replies, from: l.server, to: l.client, alarm: back},
+			}
+			return nil
+		}
+		to.close()
+	}
+	p.t.Errorf("redistest: proxy: %v", err)
+	return err
+}
+
+// close needs the proxy's lock, as does wake.
+func (l *link) close() {
+	l.closed = true
+	l.client.Close()
+	if l.server != nil {
+		l.server.Close()
+	}
+	delete(l.proxy.links, l)
+	l.wake()
+}
+
+func (l *link) wake() {
+	for _, line := range l.lines {
+		if line != nil && line.alarm != nil {
+			line.alarm.set(0)
+		}
+	}
+}
+
+// line is one direction of a link. Its reader never waits for its writer, so that
+// a delay costs no throughput.
+type line struct {
+	link  *link
+	way   Direction
+	from  *net.TCPConn
+	to    *net.TCPConn
+	queue []message
+	sent  time.Time // when the last bytes were forwarded
+	free  time.Time // when the bandwidth allows more
+	out   []byte    // the bytes that are being written
+	alarm *alarm    // wakes the writer; nil when that has ended
+}
+
+type message struct {
+	data    []byte
+	read    time.Time
+	luck    float64 // its share of the jitter
+	stalled bool
+	begun   bool // some of it was forwarded
+	end     bool // nothing comes after this
+}
+
+// due says when a message may be forwarded. It is asked again when the faults
+// have changed.
+func (f *faults) due(m *message) time.Time {
+	d := f.roundTrip/2 + time.Duration(m.luck*float64(f.jitter/2))
+	if m.stalled {
+		d += f.stall
+	}
+	return m.read.Add(d)
+}
+
+func (l *line) read() {
+	r := bufio.NewReaderSize(l.from, 64<<10)
+	for {
+		data, err := readMessage(r)
+		switch {
+		case errors.Is(err, errNotRESP):
+			l.push(message{data: data})
+			l.copyAll(r)
+			return
+		case err != nil:
+			l.push(message{data: data}) // the begin of one
+			l.push(message{end: true})
+			return
+		}
+		m := message{data: data}
+		if l.way == Requests {
+			m = l.link.request(m)
+		} else {
+			m = l.link.reply(m)
+		}
+		l.push(m)
+		if m.end {
+			_, _ = io.Copy(io.Discard, r) // until the link is closed
+			return
+		}
+	}
+}
+
+func (l *line) copyAll(r io.Reader) {
+	for {
+		buf := make([]byte, 64<<10)
+		n, err := r.Read(buf)
+		l.push(message{data: buf[:n]})
+		if err != nil {
+			l.push(message{end: true})
+			return
+		}
+	}
+}
+
+// request notes whether a request is a script, and turns one that is dropped into
+// the end of the connection.
+func (l *link) request(m message) message {
+	name := commandName(m.data)
+	script := bytes.HasPrefix(name, []byte("EVAL"))
+	l.proxy.mu.Lock()
+	defer l.proxy.mu.Unlock()
+	if script && l.proxy.faults.drops(Requests) {
+		return message{end: true}
+	}
+	// Subscribing is answered by pushes.
+	if !bytes.HasSuffix(name, []byte("SUBSCRIBE")) {
+		l.scripts = append(l.scripts, script)
+	}
+	return m
+}
+
+// reply does to the reply of a script what the faults demand.
+func (l *link) reply(m message) message {
+	if m.data[0] == '>' {
+		return m
+	}
+	l.proxy.mu.Lock()
+	defer l.proxy.mu.Unlock()
+	if len(l.scripts) == 0 { // nobody asked: a message on a channel, in RESP2
+		return m
+	}
+	script := l.scripts[0]
+	l.scripts = l.scripts[1:]
+	if !script {
+		return m
+	}
+	f := &l.proxy.faults
+	if f.drops(Replies) {
+		return message{end: true}
+	}
+	m.stalled = f.stalls()
+	switch {
+	case !f.swap:
+		l.previous = nil
+	case l.previous == nil:
+		l.previous = m.data
+	default:
+		m.data, l.previous = l.previous, m.data
+	}
+	return m
+}
+
+func (l *line) push(m message) {
+	if len(m.data) == 0 && !m.end {
+		return
+	}
+	m.read = time.Now()
+	m.luck = rand.Float64()
+	l.link.proxy.mu.Lock()
+	defer l.link.proxy.mu.Unlock()
+	l.queue = append(l.queue, m)
+	if len(l.queue) == 1 && l.alarm != nil {
+		l.alarm.set(0)
+	}
+}
+
+func (l *line) write() {
+	p := l.link.proxy
+	broken := false
+	for {
+		data, open := l.next()
+		if !open {
+			break
+		}
+		if broken {
+			continue
+		}
+		if _, err := l.to.Write(data); err != nil {
+			// The other direction learns of it by reading; it may still have to
+			// deliver what the client sent before it went.
+			broken = true
+			l.to.Close()
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.alarm.close()
+	l.alarm = nil
+	if l.way == Replies {
+		l.link.close()
+	} else {
+		_ = l.to.CloseWrite() // Redis answers what it has read, then closes
+	}
+}
+
+// next waits for the next bytes to forward, and reports false after the last.
+func (l *line) next() (data []byte, open bool) {
+	p := l.link.proxy
+	for {
+		p.mu.Lock()
+		if l.link.closed {
+			p.mu.Unlock()
+			return nil, false
+		}
+		data, end, wait := l.pop(time.Now())
+		if wait > 0 {
+			l.alarm.set(wait)
+		}
+		p.mu.Unlock()
+		if wait == 0 {
+			return data, !end
+		}
+		l.alarm.wait()
+	}
+}
+
+// pop takes from the queue what is due now, or says how long that will be.
+func (l *line) pop(now time.Time) (data []byte, end bool, wait time.Duration) {
+	f := &l.link.proxy.faults
+	if f.silent || len(l.queue) == 0 {
+		return nil, false, never
+	}
+	head := &l.queue[0]
+	due := f.due(head)
+	n := len(head.data)
+	if f.slice > 0 && l.way == Replies {
+		n = min(n, f.slice)
+		if head.begun {
+			due = later(due, l.sent.Add(f.gap))
+		}
+	}
+	if f.bandwidth > 0 {
+		n = min(n, max(1, f.bandwidth/100)) // small pieces, so that bytes trickle
+		due = later(due, l.free).Add(time.Duration(n) * time.Second / time.Duration(f.bandwidth))
+	}
+	if now.Before(due) {
+		return nil, false, due.Sub(now)
+	}
+	if head.end {
+		return nil, true, 0
+	}
+	l.sent = now
+	l.free = later(due, now.Add(-20*time.Millisecond)) // being woken late is made up for, a silence is not
+	l.out = append(l.out[:0], head.data[:n]...)
+	if head.data = head.data[n:]; len(head.data) > 0 {
+		head.begun = true
+		return l.out, false, 0
+	}
+	l.queue = l.queue[1:]
+	// What else is due goes into the same packet, unless the pieces matter.
+	for f.slice == 0 && f.bandwidth == 0 && len(l.queue) > 0 && !l.queue[0].end && !now.Before(f.due(&l.queue[0])) {
+		l.out = append(l.out, l.queue[0].data...)
+		l.queue = l.queue[1:]
+	}
+	return l.out, false, 0
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// errNotRESP means that a stream cannot be cut into messages.
+var errNotRESP = errors.New("not RESP")
+
+// readMessage reads one message of RESP2 or RESP3 and returns its bytes, or with
+// an error those that were read.
+func readMessage(r *bufio.Reader) ([]byte, error) {
+	// Looked at before a line is read: bytes of another protocol may never hold
+	// the end of one.
+	if first, err := r.Peek(1); err != nil {
+		return nil, err
+	} else if bytes.IndexByte([]byte("+-:_,#($=!*~>%|"), first[0]) < 0 {
+		return nil, errNotRESP
+	}
+	var b bytes.Buffer
+	err := copyValue(&b, r)
+	return b.Bytes(), err
+}
+
+func copyValue(b *bytes.Buffer, r *bufio.Reader) error {
+	line, err := r.ReadBytes('\n')
+	b.Write(line)
+	if err != nil {
+		return err
+	}
+	if len(line) < 3 || line[len(line)-2] != '\r' {
+		return errNotRESP
+	}
+	n, values := 0, 0
+	switch line[0] {
+	case '+', '-', ':', '_', ',', '#', '(':
+		return nil
+	case '$', '=', '!', '*', '~', '>', '%', '|':
+		if n, err = strconv.Atoi(string(line[1 : len(line)-2])); err != nil {
+			return errNotRESP
+		}
+	default:
+		return errNotRESP
+	}
+	switch line[0] {
+	case '$', '=', '!':
+		if n >= 0 { // else it is nil
+			_, err = io.CopyN(b, r, int64(n)+2)
+		}
+		return err
+	case '*', '~', '>':
+		values = n
+	case '%':
+		values = 2 * n
+	case '|': // attributes, and the value they belong to
+		values = 2*n + 1
+	}
+	for range values {
+		if err := copyValue(b, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commandName returns the name of a request's command in capitals.
+func commandName(request []byte) []byte {
+	// *3\r\n$7\r\nEVALSHA\r\n...
+	parts := bytes.SplitN(request, []byte("\r\n"), 4)
+	if len(parts) < 4 {
+		return nil
+	}
+	return bytes.ToUpper(parts[2])
+}
