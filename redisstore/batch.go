@@ -130,16 +130,22 @@ func (p *plan) add(c *stint.Call) {
 	}
 }
 
-// canJoin reports whether equal requests can be decided as one. A denial must not have
-// a side effect, nor a charge a name.
+// canJoin reports whether equal requests can be decided as one: a denial must not have
+// a side effect, nor a charge a name, and what each would have seen must follow from what
+// the last one sees.
 func canJoin(r *stint.Request) bool {
 	if r.Mode != stint.Take || r.ID != "" || len(r.And) > 0 || r.Fit || r.Lease > 0 ||
 		r.Cost == 0 || r.Cost > stint.MaxUnits/maxEqual || r.Bans != nil && r.Bans.After > 0 {
 		return false
 	}
 	for i := range r.Limits {
-		if r.Limits[i].Algorithm == stint.Concurrency {
+		switch l := &r.Limits[i]; l.Algorithm {
+		case stint.Concurrency:
 			return false
+		case stint.Bucket:
+			if _, rate := l.BucketScale(); rate != 1 {
+				return false // its reset-after is rounded
+			}
 		}
 	}
 	return true
@@ -341,7 +347,12 @@ func (in *reader) answerRun(calls []*stint.Call, id uint64) (int, error) {
 		if d.Allowed {
 			c.Decision.Charge.ID = id + uint64(i)
 			for j := range own { // as it was when it was this one's turn
-				own[j].Used -= int64(n-1-i) * r.Cost
+				later := int64(n-1-i) * r.Cost
+				own[j].Used -= later
+				if l := &r.Limits[j]; l.Algorithm == stint.Bucket {
+					unit, _ := l.BucketScale()
+					own[j].ResetAfter -= micros(later * unit)
+				}
 			}
 		}
 	}

@@ -40,14 +40,38 @@ func TestOpenTLS(t *testing.T) {
 func TestOpenACL(t *testing.T) {
 	server := redistest.Start(t)
 	// All that the store needs, and nothing else.
-	server.CLI(t, "ACL", "SETUSER", "limiter", "on", ">secret", "resetkeys", "~stint:*", "resetchannels", "-@all",
+	server.CLI(t, "ACL", "SETUSER", "limiter", "on", ">secret", "resetkeys", "~stint:*", "resetchannels", "&stint:room", "-@all",
 		"+evalsha", "+eval", "+time", "+get", "+set", "+del", "+getrange", "+setrange", "+pexpire", "+pttl",
 		"+zadd", "+zrem", "+zcard", "+zcount", "+zscore", "+zrange", "+zrangebyscore", "+zincrby",
-		"+zremrangebyscore", "+zremrangebyrank", "+ping", "+hello", "+auth", "+client|setname")
+		"+zremrangebyscore", "+zremrangebyrank", "+ping", "+hello", "+auth", "+client|setname",
+		"+publish", "+subscribe", "+unsubscribe")
 	as := func(user string) string { return strings.Replace(server.URL(), "redis://", "redis://"+user+"@", 1) }
 	s := open(t, as("limiter:secret"))
 	allows(t, s)
 	exercise(t, s)
+	if n, err := s.Present(t.Context(), "me"); n != 1 || err != nil {
+		t.Errorf("present: %d, %v", n, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	heard := make(chan string, 1)
+	go func() {
+		_ = s.Announcements(ctx, func(subject string, _ bool) {
+			select {
+			case heard <- subject:
+			default:
+			}
+		})
+	}()
+	for subject := ""; subject != "user:{1}"; { // until it listens
+		if err := s.Command(t.Context(), stint.Command{Kind: stint.Unban, Subject: "user:{1}"}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case subject = <-heard:
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	cancel()
 	if _, err := redisstore.Open(t.Context(), as("limiter:wrong")); err == nil {
 		t.Error("a wrong password was accepted")
 	} else if strings.Contains(err.Error(), "wrong@") {

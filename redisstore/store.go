@@ -202,17 +202,20 @@ func (s *Store) Present(ctx context.Context, id string) (int, error) {
 	return int(n), s.wrap("present", err)
 }
 
-// Announcements calls f with every subject that got room back through a refund, a
-// release, a reset or an unban, and with "" if it is not known whose that was, until
-// the context ends or the connection is lost.
-func (s *Store) Announcements(ctx context.Context, f func(subject string)) error {
+// Announcements calls f with every subject that got room back, and with "" if it is
+// not known whose that was, until the context ends or the connection is lost. Commanded
+// is whether it was reset, banned or unbanned, rather than given a refund.
+func (s *Store) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	client := s.conn.get()
 	err := client.Receive(ctx, client.B().Subscribe().Channel(s.prefix+":room").Build(), func(m rueidis.PubSubMessage) {
-		subject, ok := readPart(m.Message)
+		if m.Message == "" {
+			return // not ours
+		}
+		subject, ok := readPart(m.Message[1:])
 		if !ok {
 			subject = ""
 		}
-		f(subject)
+		f(subject, m.Message[0] == '!')
 	})
 	return s.wrap("listen", err)
 }

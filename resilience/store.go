@@ -16,10 +16,10 @@ type Roster interface {
 	Present(ctx context.Context, id string) (int, error)
 }
 
-// Announcer tells of subjects that got room back through a refund, a release, a
-// reset or an unban, in whatever process.
+// Announcer tells of subjects that got room back in whatever process.
 type Announcer interface {
 	// Announcements calls f with each such subject, or with "" if it could be
-	// anyone's, until the context ends or the connection is lost.
-	Announcements(ctx context.Context, f func(subject string)) error
+	// anyone's, until the context ends or the connection is lost. Commanded is whether it
+	// was reset, banned or unbanned, rather than given a refund.
+	Announcements(ctx context.Context, f func(subject string, commanded bool)) error
 }

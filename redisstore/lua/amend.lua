@@ -69,7 +69,7 @@ for c = 1, claims do
     if applied then
       changed = 1
       if kind == SETTLE then remember(KEYS[keys + 1], life) end
-      if kind ~= EXTEND and cost < charged then R.announce(KEYS[keys + 1]) end
+      if kind ~= EXTEND and cost < charged then R.announce(KEYS[keys + 1], '+') end
     end
   end
   keys, pos = keys + 1 + n, pos + n * 33

@@ -13,5 +13,5 @@ if kind == 1 then -- stint.Ban; else Reset or Unban
 else
   call('DEL', unpack(KEYS))
 end
-R.announce(KEYS[1])
+R.announce(KEYS[1], '!')
 return pack('>c8', args)

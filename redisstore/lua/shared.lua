@@ -18,9 +18,10 @@ end
 R.discard = discard
 
 
--- announce tells those who listen that the subject of the key may have room again: the
--- subject, as keys write it, on the channel <prefix>:room. Who may not publish does not.
-function R.announce(key)
+-- announce tells those who listen that the subject of the key may have room again: a
+-- mark, then the subject as keys write it, on the channel <prefix>:room. Who may not publish
+-- does not.
+function R.announce(key, mark)
   local prefix, subject = key:match('^(.-){(.-)}')
-  try('PUBLISH', prefix .. 'room', subject)
+  try('PUBLISH', prefix .. 'room', mark .. subject)
 end

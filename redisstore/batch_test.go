@@ -1,0 +1,227 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/storetest"
+)
+
+// crowded is a store whose every request travels in a batch, between others.
+type crowded struct {
+	*steady
+	n atomic.Int64
+}
+
+func (c *crowded) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	other := func() *stint.Call {
+		claim := stint.Claim{Subject: fmt.Sprintf("passer-by:%d", c.n.Add(1)%10), Limits: []stint.Limit{stint.PerSecond(3)}, Cost: 1}
+		return &stint.Call{Request: stint.Request{Claim: claim}}
+	}
+	call := &stint.Call{Request: r}
+	batch := []*stint.Call{other(), other(), call, other()}
+	c.TakeBatch(ctx, batch)
+	for _, o := range batch {
+		if o != call && o.Err != nil {
+			return stint.Decision{}, fmt.Errorf("a passer-by: %w", o.Err)
+		}
+	}
+	return call.Decision, call.Err
+}
+
+func TestBatchesAreExact(t *testing.T) {
+	server := redistest.Start(t)
+	s, c := open(t, server.URL()), client(t, server.URL())
+	fresh := func(t *testing.T) storetest.Harness {
+		h := clocked(t, s, c)
+		h.Store = &crowded{steady: h.Store.(*steady)}
+		return h
+	}
+	t.Run("examples", func(t *testing.T) { storetest.Run(t, storetest.Exact, fresh) })
+	t.Run("model", func(t *testing.T) { storetest.Model(t, fresh) })
+	wantTTLs(t, c)
+}
+
+// anyRequest draws a request of one of a few subjects, often equal to others.
+func anyRequest(t *rapid.T, prefix string) stint.Request {
+	limits := rapid.SampledFrom([][]stint.Limit{
+		{stint.Per(3, time.Second)},
+		{stint.Per(7, time.Second), stint.Per(400, time.Minute)},
+		{stint.Per(200, time.Second)},
+		{stint.TokenBucket(5, 2, time.Second)},
+		{stint.AtOnce(2, time.Second)},
+		{{Max: 6, Window: time.Second, Algorithm: stint.Fixed}},
+	}).Draw(t, "limits")
+	r := stint.Request{Claim: stint.Claim{
+		Subject: prefix + rapid.SampledFrom([]string{"a", "a", "b"}).Draw(t, "subject"),
+		Limits:  limits,
+		Cost:    rapid.SampledFrom([]int64{1, 1, 1, 2, 0, 40}).Draw(t, "cost"),
+	}}
+	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+	case 0:
+		r.ID = rapid.SampledFrom([]string{"x", "y"}).Draw(t, "id")
+	case 1:
+		r.Bans = &stint.BanPolicy{After: 2, Within: time.Second, Durations: []time.Duration{time.Second}}
+	case 2:
+		r.Bans = &stint.BanPolicy{}
+	case 3:
+		r.Mode = stint.Peek
+	case 4:
+		if limits[0].Algorithm != stint.Concurrency {
+			r.Mode = stint.Reserve
+		}
+	case 5:
+		r.And = []stint.Claim{{Subject: prefix + "c", Limits: []stint.Limit{stint.Per(9, time.Second)}, Cost: 1}}
+	case 6:
+		if r.Cost > 0 && limits[0].Algorithm != stint.Concurrency {
+			r.Fit = true
+		}
+	case 7:
+		if r.Cost > 0 && (limits[0].Algorithm == stint.Sliding || limits[0].Algorithm == stint.Fixed) {
+			r.Lease = 100 * time.Millisecond
+		}
+	}
+	return r
+}
+
+// A batch answers as its requests would one after the other, at the same instant.
+func TestABatchIsItsRequestsInOrder(t *testing.T) {
+	server := redistest.Start(t)
+	c := client(t, server.URL())
+	clock := storetest.NewClock()
+	one, other := open(t, server.URL(), redisstore.WithPrefix("one")), open(t, server.URL(), redisstore.WithPrefix("other"))
+	one.SetClock(clock.Micros)
+	other.SetClock(clock.Micros)
+	var round atomic.Int64
+	rapid.Check(t, func(t *rapid.T) {
+		prefix := fmt.Sprintf("%d:", round.Add(1))
+		for range rapid.IntRange(1, 4).Draw(t, "batches") {
+			var batch []*stint.Call
+			for range rapid.IntRange(1, 30).Draw(t, "calls") {
+				batch = append(batch, &stint.Call{Request: anyRequest(t, prefix)})
+			}
+			one.TakeBatch(context.Background(), batch)
+			for i, call := range batch {
+				if call.Err != nil {
+					t.Fatalf("call %d: %v", i, call.Err)
+				}
+				want, err := other.Take(context.Background(), call.Request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := call.Decision
+				if (got.Charge.ID == 0) != (want.Charge.ID == 0) {
+					t.Fatalf("call %d: charge %v, want %v", i, got.Charge, want.Charge)
+				}
+				got.Charge.ID, want.Charge.ID = 0, 0
+				if !reflect.DeepEqual(got, want) {
+					t.Fatalf("call %d of %d, %+v:\n got %+v\nwant %+v", i, len(batch), call.Request, got, want)
+				}
+			}
+			clock.Advance(time.Duration(rapid.IntRange(0, 700).Draw(t, "pass")) * time.Millisecond)
+		}
+	})
+	wantTTLs(t, c)
+}
+
+// The charges of equal requests, though made together, are given back one by one.
+func TestChargesOfABatchAreSettledOneByOne(t *testing.T) {
+	s := open(t, redistest.Start(t).URL())
+	limits := []stint.Limit{stint.PerHour(10)}
+	var batch []*stint.Call
+	for range 12 {
+		batch = append(batch, &stint.Call{Request: stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}})
+	}
+	s.TakeBatch(t.Context(), batch)
+	ids := map[uint64]bool{}
+	for i, call := range batch {
+		if call.Err != nil || call.Decision.Allowed != (i < 10) {
+			t.Fatalf("call %d: %+v, %v", i, call.Decision, call.Err)
+		}
+		if i >= 10 {
+			continue
+		}
+		if used := call.Decision.Usages()[0].Used; used != int64(i+1) {
+			t.Errorf("call %d: %d used, want %d", i, used, i+1)
+		}
+		ids[call.Decision.Charge.ID] = true
+		for _, want := range []bool{true, false} {
+			if done, err := s.Amend(t.Context(), call.Decision.Charge, stint.Amendment{}); done != want || err != nil {
+				t.Errorf("refund of call %d: %v, %v; want %v", i, done, err, want)
+			}
+		}
+	}
+	if len(ids) != 10 {
+		t.Errorf("%d charges have names of their own; want 10", len(ids))
+	}
+}
+
+// One key of the wrong type, one that cannot be read: their callers' state heals, and
+// nobody else notices.
+func TestABadKeySpoilsNobodyElse(t *testing.T) {
+	for name, url := range map[string]string{
+		"single":  redistest.Start(t).URL(),
+		"cluster": clusterURL(redistest.StartCluster(t)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c := open(t, url), client(t, url)
+			limits := []stint.Limit{stint.PerHour(10)}
+			for _, plant := range [][]string{
+				{"LPUSH", "stint:{user:3}:sliding/1h", "x"},
+				{"SET", "stint:{user:5}:sliding/1h", "L\x01\x01\x08\x08\x00\xff\xff" + strings.Repeat("\xff", 40)},
+				{"SET", "stint:{user:7}:sliding/1h", "nonsense"},
+			} {
+				if err := c.Do(t.Context(), c.B().Arbitrary(plant[0]).Keys(plant[1]).Args(plant[2]).Build()).Error(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for round := range int64(2) {
+				var batch []*stint.Call
+				for i := range 10 {
+					claim := stint.Claim{Subject: fmt.Sprintf("user:%d", i), Limits: limits, Cost: 1}
+					batch = append(batch, &stint.Call{Request: stint.Request{Claim: claim}})
+				}
+				s.TakeBatch(t.Context(), batch)
+				for i, call := range batch {
+					if call.Err != nil || !call.Decision.Allowed || call.Decision.Usages()[0].Used != round+1 {
+						t.Errorf("user %d: %+v, %v", i, call.Decision, call.Err)
+					}
+				}
+			}
+			wantTTLs(t, c)
+		})
+	}
+}
+
+// What fails inside of a batch concerns its own caller only.
+func TestAFailureInABatchIsItsCallersOwn(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, server.URL())
+	if _, err := server.Do("CONFIG", "SET", "maxmemory", "1"); err != nil {
+		t.Fatal(err)
+	}
+	take := stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
+	look := stint.Claim{Subject: "b", Limits: []stint.Limit{stint.PerHour(10)}}
+	batch := []*stint.Call{
+		{Request: stint.Request{Claim: take}}, {Request: stint.Request{Claim: take}}, {Request: stint.Request{Claim: look}},
+	}
+	s.TakeBatch(t.Context(), batch)
+	for _, call := range batch[:2] {
+		if stint.KindOf(call.Err) != stint.KindFull {
+			t.Errorf("a charge without memory: %+v, %v", call.Decision, call.Err)
+		}
+	}
+	if call := batch[2]; call.Err != nil || !call.Decision.Allowed {
+		t.Errorf("a look without memory: %+v, %v", call.Decision, call.Err)
+	}
+}

@@ -1,0 +1,115 @@
+package redisstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+)
+
+// A request whose caller is gone when the server gets to it charges nothing.
+func TestNothingIsChargedAfterItsTime(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, server.URL())
+	limits := []stint.Limit{stint.PerHour(10)}
+	claim := stint.Claim{Subject: "a", Limits: limits, Cost: 1}
+	for name, take := range map[string]func(context.Context) error{
+		"one": func(ctx context.Context) error {
+			_, err := s.Take(ctx, stint.Request{Claim: claim})
+			return err
+		},
+		"batch": func(ctx context.Context) error {
+			deadline, _ := ctx.Deadline()
+			batch := []*stint.Call{
+				{Request: stint.Request{Claim: claim}, Deadline: deadline},
+				{Request: stint.Request{Claim: claim}, Deadline: deadline},
+				{Request: stint.Request{Claim: stint.Claim{Subject: "b", Limits: limits, Cost: 1}}, Deadline: deadline},
+			}
+			s.TakeBatch(ctx, batch)
+			return batch[2].Err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server.Pause(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			if err := take(ctx); stint.KindOf(err) != stint.KindTimeout {
+				t.Errorf("from a server that stands still: %v", err)
+			}
+			server.Resume(t)
+			if err := s.Ping(t.Context()); err != nil { // behind what was sent before
+				t.Fatal(err)
+			}
+			for _, subject := range []string{"a", "b"} {
+				look := stint.Request{Claim: stint.Claim{Subject: subject, Limits: limits, Cost: 1}, Mode: stint.Peek}
+				d, err := s.Take(t.Context(), look)
+				if err != nil || d.Usages()[0].Used != 0 {
+					t.Errorf("%s was charged after its caller had gone: %+v, %v", subject, d, err)
+				}
+			}
+		})
+	}
+}
+
+// A clock that is set makes the first call late by mistake: it is made again.
+func TestAServersClockThatIsSetLosesNoCall(t *testing.T) {
+	server := redistest.StartFakeTime(t)
+	s := open(t, server.URL())
+	limits := []stint.Limit{stint.PerHour(1000)}
+	request := stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}
+	used := int64(0)
+	for _, offset := range []time.Duration{0, time.Hour, -time.Hour, 0} {
+		server.SetClockOffset(t, offset)
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			if d, err := s.Take(ctx, request); err != nil || !d.Allowed {
+				t.Errorf("offset %v: %+v, %v", offset, d, err)
+			}
+			deadline, _ := ctx.Deadline()
+			batch := []*stint.Call{{Request: request, Deadline: deadline}, {Request: request, Deadline: deadline}}
+			s.TakeBatch(ctx, batch)
+			for _, call := range batch {
+				if call.Err != nil || !call.Decision.Allowed {
+					t.Errorf("offset %v, batch: %+v, %v", offset, call.Decision, call.Err)
+				}
+				used = call.Decision.Usages()[0].Used
+			}
+			cancel()
+		}
+	}
+	if used == 0 {
+		t.Error("nothing was counted")
+	}
+}
+
+func TestPresence(t *testing.T) {
+	server := redistest.StartFakeTime(t)
+	s := open(t, server.URL())
+	count := func(id string) int {
+		t.Helper()
+		n, err := s.Present(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if a, b, again := count("a"), count("b"), count("a"); a != 1 || b != 2 || again != 2 {
+		t.Errorf("counted %d, %d, %d; want 1, 2, 2", a, b, again)
+	}
+	server.SetClockOffset(t, 11*time.Second)
+	if n := count("c"); n != 1 {
+		t.Errorf("%d are present; want those of the last ten seconds, 1", n)
+	}
+	server.SetClockOffset(t, -time.Hour)
+	if n := count("d"); n != 1 {
+		t.Errorf("%d are present after the clock was set back; want 1", n)
+	}
+	if n := count("c"); n != 2 {
+		t.Errorf("%d are present; want 2", n)
+	}
+	if keys := redistest.KeysWithoutTTL(t, server); len(keys) > 0 {
+		t.Errorf("without a TTL: %q", keys)
+	}
+}

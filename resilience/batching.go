@@ -1,0 +1,351 @@
+package resilience
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// BatchingConfig sets up a [Batching]. Zero values mean the defaults.
+type BatchingConfig struct {
+	// MaxWaiting is how many callers may wait to be sent before more are refused. The
+	// default is 10,000.
+	MaxWaiting int
+}
+
+const (
+	// eager is how many calls to the store are in flight before others wait to travel
+	// together: one on its way while the other is at work.
+	eager = 2
+	// maxFlights is how many there are at most, behind a store that is slow.
+	maxFlights = 64
+	// maxBatch is how many requests travel together at most.
+	maxBatch = 1024
+	// tick is how often those who wait are looked after: it bounds how long anyone
+	// waits for a store that is slow, and how far a budget can be exceeded.
+	tick = 500 * time.Microsecond
+	// lull is after how much quiet nobody looks after them any more.
+	lull = 50 * time.Millisecond
+)
+
+// Batching is a [stint.Store] that sends requests which are made at the same time to
+// the store in one call. Answers stay exact: the store decides them one by one, in order
+// of arrival.
+//
+// A caller that is alone makes its own call, and nobody waits for company. While a few
+// calls are in flight, requests gather; they leave with the next call that starts, because
+// one came back, or because half a millisecond has passed. Every caller is answered by its
+// context's deadline, and one that has given up is not sent any more: neither a cancelled
+// context nor a store that never answers holds up anybody else.
+type Batching struct {
+	inner      stint.BatchStore
+	maxWaiting int
+	spare      sync.Pool // waiters that were answered; a flight may still hold others
+
+	mu       sync.Mutex
+	waiting  []*waiter
+	earliest time.Time // deadline of those who wait; zero if there is none
+	since    time.Time // when the first of them came
+	flights  int       // calls in flight
+	flying   map[*flight]struct{}
+	watched  bool
+	closed   bool
+	work     sync.WaitGroup
+}
+
+var _ stint.Store = (*Batching)(nil)
+
+// ErrTooMany is the cause of a refusal for want of room to wait.
+var ErrTooMany = errors.New("too many callers are waiting for the store")
+
+var errClosed = errors.New("closed")
+
+// NewBatching batches the takes of a store.
+func NewBatching(inner stint.BatchStore, c BatchingConfig) *Batching {
+	if c.MaxWaiting <= 0 {
+		c.MaxWaiting = 10_000
+	}
+	return &Batching{inner: inner, maxWaiting: c.MaxWaiting, flying: map[*flight]struct{}{}}
+}
+
+// waiter is a caller that waits for its answer.
+type waiter struct {
+	call  stint.Call
+	state atomic.Uint32
+	done  chan struct{}
+}
+
+// States of a waiter. Who changes it from waiting owns the answer.
+const (
+	waiting uint32 = iota
+	answered
+	expired   // its deadline passed
+	abandoned // its caller gave up
+)
+
+// flight is one call to the store.
+type flight struct {
+	waiters  []*waiter
+	calls    []*stint.Call
+	earliest time.Time // deadline; zero if there is none, or all that have one are expired
+}
+
+// Take implements [stint.Store].
+func (b *Batching) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return stint.Decision{}, gaveUp("take", err)
+	}
+	b.mu.Lock()
+	if b.flights < eager && len(b.waiting) == 0 && !b.closed {
+		b.flights++
+		b.mu.Unlock()
+		d, err := b.inner.Take(ctx, r)
+		b.land()
+		return d, err
+	}
+	if b.closed || len(b.waiting) >= b.maxWaiting {
+		err := ErrTooMany
+		if b.closed {
+			err = errClosed
+		}
+		b.mu.Unlock()
+		return stint.Decision{}, &stint.StoreError{Op: "take", Kind: stint.KindRefused, Err: err}
+	}
+	w, ok := b.spare.Get().(*waiter)
+	if !ok {
+		w = &waiter{done: make(chan struct{}, 1)}
+	}
+	w.state.Store(waiting)
+	w.call.Request = r
+	w.call.Deadline, _ = ctx.Deadline()
+	b.enqueue(w)
+	b.mu.Unlock()
+	return b.wait(w, cancellation(ctx))
+}
+
+// enqueue lets a caller wait, or starts the call that takes it along. The lock is held.
+func (b *Batching) enqueue(w *waiter) {
+	if len(b.waiting) == 0 {
+		b.since = time.Now()
+		b.earliest = time.Time{}
+	}
+	b.waiting = append(b.waiting, w)
+	b.earliest = sooner(b.earliest, w.call.Deadline)
+	if !b.watched {
+		b.watched = true
+		b.work.Go(b.watch)
+	}
+	if b.flights < eager {
+		b.start()
+	}
+}
+
+// wait returns the answer, or an error if the deadline or the caller's cancellation
+// comes first.
+func (b *Batching) wait(w *waiter, cancelled <-chan struct{}) (stint.Decision, error) {
+	if cancelled == nil {
+		<-w.done
+	} else {
+		select {
+		case <-w.done:
+		case <-cancelled:
+			if w.state.CompareAndSwap(waiting, abandoned) {
+				return stint.Decision{}, gaveUp("take", context.Canceled)
+			}
+			<-w.done
+		}
+	}
+	if w.state.Load() == expired {
+		return stint.Decision{}, gaveUp("take", context.DeadlineExceeded)
+	}
+	d, err := w.call.Decision, w.call.Err
+	w.call = stint.Call{}
+	b.spare.Put(w)
+	return d, err
+}
+
+// land ends a call of a caller that was alone.
+func (b *Batching) land() {
+	b.mu.Lock()
+	b.flights--
+	if len(b.waiting) > 0 && b.flights < eager {
+		b.start()
+	}
+	b.mu.Unlock()
+}
+
+// start sends those who wait. The lock is held.
+func (b *Batching) start() {
+	if f := b.board(&flight{}); f != nil {
+		b.flights++
+		b.work.Go(func() { b.fly(f) })
+	}
+}
+
+// board fills a flight with those who wait and still want an answer, and returns nil
+// if there is nobody. The lock is held.
+func (b *Batching) board(f *flight) *flight {
+	f.waiters, f.calls, f.earliest = f.waiters[:0], f.calls[:0], time.Time{}
+	now := time.Now()
+	n := 0
+	for _, w := range b.waiting {
+		if len(f.waiters) == maxBatch {
+			break
+		}
+		n++
+		if w.expire(now) || w.state.Load() != waiting {
+			continue
+		}
+		f.waiters = append(f.waiters, w)
+		f.calls = append(f.calls, &w.call)
+		f.earliest = sooner(f.earliest, w.call.Deadline)
+	}
+	left := copy(b.waiting, b.waiting[n:])
+	clear(b.waiting[left:])
+	b.waiting, b.since = b.waiting[:left], now
+	if len(f.waiters) == 0 {
+		return nil
+	}
+	b.flying[f] = struct{}{}
+	return f
+}
+
+// fly makes calls to the store for as long as somebody waits.
+func (b *Batching) fly(f *flight) {
+	for f != nil {
+		b.call(f)
+		b.mu.Lock()
+		delete(b.flying, f) // those who are answered may be somebody else's next
+		b.mu.Unlock()
+		for _, w := range f.waiters {
+			if w.state.CompareAndSwap(waiting, answered) {
+				w.done <- struct{}{}
+			}
+		}
+		b.mu.Lock()
+		if b.flights > eager || len(b.waiting) == 0 {
+			f = nil
+		} else {
+			f = b.board(f)
+		}
+		if f == nil {
+			b.flights--
+		}
+		b.mu.Unlock()
+	}
+}
+
+// call makes one call to the store, with all the time that any caller has.
+func (b *Batching) call(f *flight) {
+	ctx, latest := context.Background(), time.Time{}
+	for _, c := range f.calls {
+		if c.Deadline.IsZero() {
+			latest = time.Time{}
+			break
+		}
+		if c.Deadline.After(latest) {
+			latest = c.Deadline
+		}
+	}
+	if !latest.IsZero() {
+		limited := &budgeted{Context: ctx, deadline: latest}
+		defer limited.release()
+		ctx = limited
+	}
+	b.inner.TakeBatch(ctx, f.calls)
+}
+
+// watch looks after those who wait until there has been nobody for a while: it lets go
+// of those whose time is up, and sends those who have waited for long enough.
+func (b *Batching) watch() {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	quiet := time.Now()
+	for now := range ticker.C {
+		b.mu.Lock()
+		now = time.Now() // a tick may come late
+		if due(b.earliest, now) {
+			b.earliest = letGo(b.waiting, now)
+			b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter) bool { return w.state.Load() != waiting })
+		}
+		for f := range b.flying {
+			if due(f.earliest, now) {
+				f.earliest = letGo(f.waiters, now)
+			}
+		}
+		if len(b.waiting) > 0 && now.Sub(b.since) >= tick && b.flights < maxFlights {
+			b.start()
+		}
+		if len(b.waiting)+len(b.flying) > 0 {
+			quiet = now
+		}
+		if now.Sub(quiet) > lull || b.closed && quiet != now {
+			b.watched = false
+			b.mu.Unlock()
+			return
+		}
+		b.mu.Unlock()
+	}
+}
+
+// letGo expires those whose time is up, and returns the earliest deadline of the others.
+func letGo(ws []*waiter, now time.Time) (earliest time.Time) {
+	for _, w := range ws {
+		if !w.expire(now) && w.state.Load() == waiting {
+			earliest = sooner(earliest, w.call.Deadline)
+		}
+	}
+	return earliest
+}
+
+// expire reports whether the caller was let go because its time is up.
+func (w *waiter) expire(now time.Time) bool {
+	if !due(w.call.Deadline, now) || !w.state.CompareAndSwap(waiting, expired) {
+		return false
+	}
+	w.done <- struct{}{}
+	return true
+}
+
+func due(deadline, now time.Time) bool { return !deadline.IsZero() && !now.Before(deadline) }
+
+// sooner is the earlier of two deadlines, of which zero is none.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Amend implements [stint.Store].
+func (b *Batching) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	return b.inner.Amend(ctx, c, a)
+}
+
+// Command implements [stint.Store].
+func (b *Batching) Command(ctx context.Context, c stint.Command) error {
+	return b.inner.Command(ctx, c)
+}
+
+// Close refuses further requests and waits for those that are in flight.
+func (b *Batching) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.work.Wait()
+	return nil
+}
+
+// gaveUp is a store failure for want of an answer.
+func gaveUp(op string, err error) error {
+	kind := stint.KindTimeout
+	if errors.Is(err, context.Canceled) {
+		kind = stint.KindOther
+	}
+	return &stint.StoreError{Op: op, Kind: kind, Err: err}
+}

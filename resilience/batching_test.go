@@ -1,0 +1,302 @@
+package resilience_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/storetest"
+)
+
+// remote is a store some way off: a call takes as long as its delay says, and notices
+// the end of its context.
+type remote struct {
+	stint.Store
+	mu      sync.Mutex
+	delay   time.Duration
+	deaf    bool // to contexts
+	batches [][]string
+	atOnce  int // calls
+	most    int
+}
+
+func newRemote(t testing.TB, delay time.Duration) *remote {
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return &remote{Store: store, delay: delay}
+}
+
+func (s *remote) travel(ctx context.Context, subjects ...string) error {
+	s.mu.Lock()
+	s.batches = append(s.batches, subjects)
+	s.atOnce++
+	s.most = max(s.most, s.atOnce)
+	delay, deaf := s.delay, s.deaf
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.atOnce--
+		s.mu.Unlock()
+	}()
+	if deaf {
+		ctx = context.Background()
+	}
+	select {
+	case <-time.After(delay):
+		return nil
+	case <-ctx.Done():
+		return &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: ctx.Err()}
+	}
+}
+
+func (s *remote) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	if err := s.travel(ctx, r.Subject); err != nil {
+		return stint.Decision{}, err
+	}
+	return s.Store.Take(context.Background(), r)
+}
+
+func (s *remote) TakeBatch(ctx context.Context, batch []*stint.Call) {
+	var subjects []string
+	for _, c := range batch {
+		subjects = append(subjects, c.Request.Subject)
+	}
+	err := s.travel(ctx, subjects...)
+	for _, c := range batch {
+		if c.Err = err; err == nil {
+			c.Decision, c.Err = s.Store.Take(context.Background(), c.Request)
+		}
+	}
+}
+
+func (s *remote) sent() [][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.batches
+}
+
+func unit(subject string) stint.Request {
+	return stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}}
+}
+
+// caller takes in the background; its answer is there once the group is done.
+type caller struct {
+	d    stint.Decision
+	err  error
+	took time.Duration
+}
+
+func call(group *sync.WaitGroup, s stint.Store, ctx context.Context, subject string) *caller {
+	c := &caller{}
+	group.Go(func() {
+		start := time.Now()
+		c.d, c.err = s.Take(ctx, unit(subject))
+		c.took = time.Since(start)
+	})
+	return c
+}
+
+func TestALoneCallerWaitsForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRemote(t, 5*time.Millisecond)
+		b := resilience.NewBatching(inner, resilience.BatchingConfig{})
+		for range 3 {
+			start := time.Now()
+			if d, err := b.Take(t.Context(), unit("a")); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+			if took := time.Since(start); took != 5*time.Millisecond {
+				t.Errorf("took %v; want the 5ms of the store", took)
+			}
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRequestsTravelTogetherInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRemote(t, 400*time.Microsecond) // back before anybody has waited for long
+		b := resilience.NewBatching(inner, resilience.BatchingConfig{})
+		defer b.Close()
+		var group sync.WaitGroup
+		var callers []*caller
+		for i := range 10 {
+			callers = append(callers, call(&group, b, t.Context(), fmt.Sprint(i)))
+			synctest.Wait()
+		}
+		group.Wait()
+		for _, c := range callers {
+			if c.err != nil || !c.d.Allowed {
+				t.Errorf("%+v", c)
+			}
+		}
+		if got := fmt.Sprint(inner.sent()); got != "[[0] [1] [2 3 4 5 6 7 8 9]]" {
+			t.Errorf("sent %v", got)
+		}
+	})
+}
+
+// Ten milliseconds away, nobody is held up for longer than a tick by those before.
+func TestASlowStoreHoldsUpNobody(t *testing.T) {
+	for _, trip := range []time.Duration{5 * time.Millisecond, 10 * time.Millisecond, 13 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			inner := newRemote(t, trip)
+			b := resilience.NewBatching(inner, resilience.BatchingConfig{})
+			defer b.Close()
+			budget := resilience.NewDeadline(b, 15*time.Millisecond)
+			var group sync.WaitGroup
+			var callers []*caller
+			for i := range 1000 {
+				callers = append(callers, call(&group, budget, t.Context(), fmt.Sprint(i%7)))
+				time.Sleep(time.Duration(i*7919%100) * time.Microsecond)
+			}
+			group.Wait()
+			for i, c := range callers {
+				if c.err != nil || c.took > trip+time.Millisecond {
+					t.Errorf("trip %v, caller %d: %v after %v", trip, i, c.err, c.took)
+				}
+			}
+		})
+	}
+}
+
+func TestNeitherCancelledNorExpiredCallersSpoilOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRemote(t, 400*time.Microsecond)
+		b := resilience.NewBatching(inner, resilience.BatchingConfig{})
+		defer b.Close()
+		var group sync.WaitGroup
+		call(&group, b, t.Context(), "first")
+		call(&group, b, t.Context(), "second")
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancelled := call(&group, b, ctx, "cancelled")
+		short := resilience.NewDeadline(b, 200*time.Microsecond)
+		expired := call(&group, short, t.Context(), "expired")
+		well := call(&group, b, t.Context(), "well")
+		synctest.Wait()
+		cancel()
+		group.Wait()
+		if !errors.Is(cancelled.err, context.Canceled) || cancelled.took != 0 {
+			t.Errorf("cancelled: %+v", cancelled)
+		}
+		if stint.KindOf(expired.err) != stint.KindTimeout || expired.took > time.Millisecond {
+			t.Errorf("expired: %+v", expired)
+		}
+		if well.err != nil || !well.d.Allowed {
+			t.Errorf("well: %+v", well)
+		}
+		for _, batch := range inner.sent() {
+			for _, subject := range batch {
+				if subject == "cancelled" || subject == "expired" {
+					t.Errorf("%s was sent", subject)
+				}
+			}
+		}
+	})
+}
+
+// A store that never answers, and does not even notice that its time is up, costs its
+// callers their budget and no more, and does not pile anything up.
+func TestASilentStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRemote(t, 3*time.Second)
+		inner.deaf = true
+		b := resilience.NewBatching(inner, resilience.BatchingConfig{MaxWaiting: 100})
+		budget := resilience.NewDeadline(b, 0)
+		var group sync.WaitGroup
+		var callers []*caller
+		for i := range 5000 {
+			callers = append(callers, call(&group, budget, t.Context(), fmt.Sprint(i)))
+			time.Sleep(100 * time.Microsecond)
+		}
+		group.Wait()
+		refused := 0
+		for i, c := range callers {
+			kind := stint.KindOf(c.err)
+			if kind == stint.KindRefused {
+				refused++
+			}
+			// Who flies alone depends on the store to notice; here the first two.
+			if i >= 2 && (c.took > 16*time.Millisecond || kind != stint.KindTimeout && kind != stint.KindRefused) {
+				t.Errorf("caller %d: %v after %v", i, c.err, c.took)
+			}
+		}
+		if inner.most > 64 {
+			t.Errorf("%d calls in flight; want at most 64", inner.most)
+		}
+		if refused == 0 {
+			t.Error("nobody was refused; want at most 100 to wait")
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestBatchingAdmitsExactlyTheLimit(t *testing.T) {
+	inner := newRemote(t, 50*time.Microsecond)
+	b := resilience.NewBatching(inner, resilience.BatchingConfig{})
+	defer b.Close()
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	allowed := 0
+	for range 100 {
+		group.Go(func() {
+			for range 20 {
+				d, err := b.Take(t.Context(), unit("a"))
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				if d.Allowed {
+					allowed++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	if allowed != 1000 {
+		t.Errorf("%d of 2,000 were admitted under a limit of 1,000", allowed)
+	}
+}
+
+// The contract, exactly, over a real server with company in every batch.
+func TestBatchingIsExact(t *testing.T) {
+	server := redistest.Start(t)
+	store, err := redisstore.Open(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	b := resilience.NewBatching(store, resilience.BatchingConfig{})
+	defer b.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for i := range 4 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = b.Take(ctx, unit(fmt.Sprint("company", i)))
+			}
+		})
+	}
+	storetest.Run(t, storetest.Exact, func(*testing.T) storetest.Harness { return storetest.Harness{Store: b} })
+	cancel()
+	group.Wait()
+	storetest.Linearizable(t, b)
+}

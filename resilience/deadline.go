@@ -1,0 +1,132 @@
+package resilience
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// DefaultBudget is how long a decision may take: Envoy gives up after 20 ms.
+const DefaultBudget = 15 * time.Millisecond
+
+// patience is how long an amendment or a command may take whose caller set no
+// deadline. Nobody's request waits for them.
+const patience = time.Second
+
+// Deadline is a [stint.Store] that gives every decision a budget of time. What keeps
+// it is the store within: [Batching] does whatever its own store does; others have
+// to honour their context.
+type Deadline struct {
+	inner  stint.Store
+	budget time.Duration
+}
+
+var _ stint.Store = (*Deadline)(nil)
+
+// NewDeadline gives decisions a budget, if the request's [stint.FailurePolicy] has no
+// other; zero is DefaultBudget.
+func NewDeadline(inner stint.Store, budget time.Duration) *Deadline {
+	if budget <= 0 {
+		budget = DefaultBudget
+	}
+	return &Deadline{inner: inner, budget: budget}
+}
+
+// Take implements [stint.Store].
+func (d *Deadline) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	budget := d.budget
+	if r.Failure != nil && r.Failure.Budget > 0 {
+		budget = r.Failure.Budget
+	}
+	if r.Lease > 0 {
+		budget = max(budget, r.Lease/2) // nobody waits for it, and its length counts from now
+	}
+	limited := within(ctx, budget)
+	defer limited.release()
+	return d.inner.Take(limited, r)
+}
+
+// Amend implements [stint.Store].
+func (d *Deadline) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	limited := within(ctx, patience)
+	defer limited.release()
+	return d.inner.Amend(limited, c, a)
+}
+
+// Command implements [stint.Store].
+func (d *Deadline) Command(ctx context.Context, c stint.Command) error {
+	limited := within(ctx, patience)
+	defer limited.release()
+	return d.inner.Command(limited, c)
+}
+
+// budgeted is a context with a deadline that costs no timer until somebody asks for
+// Done. Batching does not: it watches the deadlines of all its callers itself.
+type budgeted struct {
+	context.Context
+	deadline time.Time
+
+	mu       sync.Mutex
+	timed    context.Context // with a timer; nil until it is asked for
+	cancel   context.CancelFunc
+	released bool
+}
+
+// within is the context with a deadline after d at the latest.
+func within(ctx context.Context, d time.Duration) *budgeted {
+	deadline := time.Now().Add(d)
+	if earlier, ok := ctx.Deadline(); ok && earlier.Before(deadline) {
+		deadline = earlier
+	}
+	return &budgeted{Context: ctx, deadline: deadline}
+}
+
+func (b *budgeted) Deadline() (time.Time, bool) { return b.deadline, true }
+
+func (b *budgeted) Done() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.timed == nil {
+		b.timed, b.cancel = context.WithDeadline(b.Context, b.deadline)
+		if b.released {
+			b.cancel()
+		}
+	}
+	return b.timed.Done()
+}
+
+func (b *budgeted) Err() error {
+	b.mu.Lock()
+	timed := b.timed
+	b.mu.Unlock()
+	if timed == nil {
+		timed = b.Context
+	}
+	if err := timed.Err(); err != nil { // once Done is closed there has to be one
+		return err
+	}
+	if !time.Now().Before(b.deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// release ends the context, and its timer if it has one.
+func (b *budgeted) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.released = true
+	if b.cancel != nil {
+		b.cancel()
+	}
+}
+
+// cancellation is when the caller itself gives up, its deadline aside; nil is never.
+func cancellation(ctx context.Context) <-chan struct{} {
+	if b, ok := ctx.(*budgeted); ok {
+		return b.Context.Done()
+	}
+	return ctx.Done()
+}

@@ -1,0 +1,122 @@
+package resilience_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// contexts is a store that shows the context of each call to a test.
+type contexts struct {
+	stint.Store
+	see func(context.Context)
+}
+
+func (s contexts) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	s.see(ctx)
+	return stint.Decision{}, nil
+}
+
+func (s contexts) Amend(ctx context.Context, _ stint.Charge, _ stint.Amendment) (bool, error) {
+	s.see(ctx)
+	return false, nil
+}
+
+func (s contexts) Command(ctx context.Context, _ stint.Command) error {
+	s.see(ctx)
+	return nil
+}
+
+func TestBudgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := func(ctx context.Context, budget time.Duration, do func(context.Context, stint.Store)) (left time.Duration) {
+			do(ctx, resilience.NewDeadline(contexts{see: func(ctx context.Context) {
+				deadline, ok := ctx.Deadline()
+				if !ok {
+					t.Error("no deadline")
+				}
+				left = time.Until(deadline)
+			}}, budget))
+			return left
+		}
+		take := func(r stint.Request) func(context.Context, stint.Store) {
+			return func(ctx context.Context, s stint.Store) { _, _ = s.Take(ctx, r) }
+		}
+		own, leased := unit("a"), unit("a")
+		own.Failure = &stint.FailurePolicy{Budget: 3 * time.Millisecond}
+		leased.Lease = time.Second
+		hurried, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		for name, test := range map[string]struct{ got, want time.Duration }{
+			"default":     {left(t.Context(), 0, take(unit("a"))), 15 * time.Millisecond},
+			"configured":  {left(t.Context(), 50*time.Millisecond, take(unit("a"))), 50 * time.Millisecond},
+			"the request": {left(t.Context(), 50*time.Millisecond, take(own)), 3 * time.Millisecond},
+			"the caller":  {left(hurried, 0, take(own)), time.Millisecond},
+			"a lease":     {left(t.Context(), 0, take(leased)), 500 * time.Millisecond},
+			"amend": {left(t.Context(), 0, func(ctx context.Context, s stint.Store) {
+				_, _ = s.Amend(ctx, stint.Charge{}, stint.Amendment{})
+			}), time.Second},
+			"command": {left(t.Context(), 0, func(ctx context.Context, s stint.Store) {
+				_ = s.Command(ctx, stint.Command{})
+			}), time.Second},
+		} {
+			if test.got != test.want {
+				t.Errorf("%s: %v left, want %v", name, test.got, test.want)
+			}
+		}
+	})
+}
+
+// The context that a budget makes is one like any other, though it has no timer at first.
+func TestABudgetIsAContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		with := func(parent context.Context, f func(ctx context.Context)) {
+			_, _ = resilience.NewDeadline(contexts{see: f}, 0).Take(parent, unit("a"))
+		}
+		with(t.Context(), func(ctx context.Context) {
+			if ctx.Err() != nil {
+				t.Errorf("at first: %v", ctx.Err())
+			}
+			<-ctx.Done()
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				t.Errorf("after its time: %v", ctx.Err())
+			}
+		})
+		with(t.Context(), func(ctx context.Context) {
+			time.Sleep(15 * time.Millisecond)
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) { // though nobody asked for Done
+				t.Errorf("after its time: %v", ctx.Err())
+			}
+		})
+		parent, cancel := context.WithCancel(t.Context())
+		with(parent, func(ctx context.Context) {
+			cancel()
+			<-ctx.Done()
+			if !errors.Is(ctx.Err(), context.Canceled) {
+				t.Errorf("after its parent: %v", ctx.Err())
+			}
+		})
+		var early, late, never context.Context
+		with(t.Context(), func(ctx context.Context) {
+			var stop context.CancelFunc
+			early, stop = context.WithCancel(ctx)
+			t.Cleanup(stop)
+		})
+		with(t.Context(), func(ctx context.Context) { late = ctx })
+		with(t.Context(), func(ctx context.Context) { never = ctx })
+		<-early.Done()
+		<-late.Done()
+		if early.Err() == nil || late.Err() == nil {
+			t.Errorf("after the call: %v, %v", early.Err(), late.Err())
+		}
+		time.Sleep(time.Second)
+		if never.Err() == nil {
+			t.Error("a context without an end")
+		}
+	})
+}

@@ -1,0 +1,327 @@
+package resilience_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// A process that loses the store has its part of what was left.
+func TestFallbackBeginsWithWhatIsKnown(t *testing.T) {
+	bucket := stint.TokenBucket(12, 12, time.Hour)
+	fixed := stint.Limit{Max: 12, Window: 24 * time.Hour, Algorithm: stint.Fixed}
+	tests := []struct {
+		limits    []stint.Limit
+		used      int
+		instances int
+		want      int // that are admitted without the store
+	}{
+		{[]stint.Limit{stint.PerHour(12)}, 0, 3, 4},
+		{[]stint.Limit{stint.PerHour(12)}, 3, 3, 3},
+		{[]stint.Limit{stint.PerHour(12)}, 4, 3, 3}, // 8 left, among 3
+		{[]stint.Limit{stint.PerHour(12)}, 11, 3, 1},
+		{[]stint.Limit{stint.PerHour(12)}, 12, 3, 0},
+		{[]stint.Limit{stint.PerHour(12)}, 7, 1, 5},
+		{[]stint.Limit{stint.PerHour(1000)}, 500, 2, 250},
+		{[]stint.Limit{stint.PerHour(4).WithBurst(3)}, 12, 3, 0},
+		{[]stint.Limit{bucket}, 9, 3, 1},
+		{[]stint.Limit{fixed}, 9, 3, 1},
+		{[]stint.Limit{stint.PerHour(100), stint.PerDay(12), bucket}, 12, 2, 0},
+		{[]stint.Limit{stint.AtOnce(12, time.Hour)}, 9, 3, 4}, // others' holders are not ours to keep
+	}
+	for _, test := range tests {
+		inner := newFlaky(t)
+		f := newFallback(t, inner, resilience.FallbackConfig{Instances: test.instances})
+		r := oneUnit("a", test.limits...)
+		admitted(t, f, test.used, r)
+		inner.down()
+		if got := admitted(t, f, test.used+20+int(test.limits[0].Max), r); got != test.want {
+			t.Errorf("%v, %d used, %d instances: %d admitted, want %d", test.limits, test.used, test.instances, got, test.want)
+		}
+		if got := admitted(t, f, 1, oneUnit("stranger", test.limits...)); got != 1 {
+			t.Error("a stranger is denied")
+		}
+	}
+}
+
+func TestFallbackKnowsOthersUseToo(t *testing.T) {
+	inner := newFlaky(t)
+	f := newFallback(t, inner, resilience.FallbackConfig{Instances: 2})
+	r := oneUnit("a", stint.PerHour(10))
+	admitted(t, inner, 9, r) // by another process
+	mustDecide(t, f, r)
+	inner.down()
+	if n := admitted(t, f, 10, r); n != 0 {
+		t.Errorf("%d admitted of a limit that was used up, want 0", n)
+	}
+}
+
+// A caller who never went over is not refused because the store is gone.
+func TestFallbackLetsASteadyCallerGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newFlaky(t)
+		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		r := oneUnit("a", stint.PerMinute(120))
+		for range 120 { // 100 a minute
+			if !mustDecide(t, f, r).Allowed {
+				t.Fatal("denied by the store")
+			}
+			time.Sleep(600 * time.Millisecond)
+		}
+		inner.down()
+		for i := range 300 {
+			if !mustDecide(t, f, r).Allowed {
+				t.Fatalf("denied in the outage, request %d", i)
+			}
+			time.Sleep(600 * time.Millisecond)
+		}
+	})
+}
+
+func TestFallbackForgetsWhatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newFlaky(t)
+		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		r := oneUnit("a", stint.PerMinute(10))
+		admitted(t, f, 10, r)
+		time.Sleep(59 * time.Second)
+		inner.down()
+		if n := admitted(t, f, 1, r); n != 1 { // most of it has been let go
+			t.Error("denied a second before all is free")
+		}
+		time.Sleep(time.Second)
+		if n := admitted(t, f, 20, r); n != 9 {
+			t.Errorf("%d admitted once all was free again, want 9", n)
+		}
+	})
+}
+
+func TestFallbackKnowsBans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newFlaky(t)
+		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		r := oneUnit("a")
+		r.Bans = &stint.BanPolicy{}
+		if err := inner.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "a", For: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		mustDecide(t, f, r)
+		inner.down()
+		time.Sleep(20 * time.Second)
+		if d := mustDecide(t, f, r); !d.Banned || d.RetryAfter != 40*time.Second {
+			t.Errorf("banned %v, retry-after %v, want 40s more", d.Banned, d.RetryAfter)
+		}
+		time.Sleep(40 * time.Second)
+		if d := mustDecide(t, f, r); d.Banned {
+			t.Error("banned for longer than the store said")
+		}
+	})
+}
+
+func TestFallbackChargesTheStoreAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newFlaky(t)
+		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 2})
+		minute, day, hold := stint.PerMinute(10), stint.PerDay(100), stint.AtOnce(50, time.Hour)
+		r := oneUnit("a", minute, day, hold)
+		r.And = []stint.Claim{{Subject: "all", Scope: "s", Limits: []stint.Limit{day}, Cost: 2}}
+		inner.down()
+		admitted(t, f, 5, r)
+		time.Sleep(2 * time.Minute)
+		last := r
+		last.Cost = 3
+		d := mustDecide(t, f, last)
+		refunded := mustDecide(t, f, oneUnit("b", day))
+		if ok, err := f.Amend(t.Context(), refunded.Charge, stint.Amendment{}); !ok || err != nil {
+			t.Errorf("refund: %v, %v", ok, err)
+		}
+		if !d.Allowed || inner.Store.(interface{ Len() int }).Len() != 0 {
+			t.Fatal("the store knows something already")
+		}
+		inner.up()
+		mustDecide(t, f, oneUnit("other"))
+		synctest.Wait()
+		for _, want := range []struct {
+			limit stint.Limit
+			used  int64
+		}{{minute, 3}, {day, 8}, {hold, 0}} {
+			if got := usedOf(t, inner, "a", want.limit); got != want.used {
+				t.Errorf("%s: the store has counted %d, want %d", want.limit, got, want.used)
+			}
+		}
+		scoped := oneUnit("all", day)
+		scoped.Scope, scoped.Cost = "s", 0
+		all := mustDecide(t, inner, scoped)
+		if got := all.Usages()[0].Used; got != 12 {
+			t.Errorf("the store has counted %d of the other claim, want 12", got)
+		}
+		if got := usedOf(t, inner, "b", day); got != 0 {
+			t.Errorf("the store was charged %d that were refunded", got)
+		}
+		// And once only.
+		inner.down()
+		mustDecide(t, f, oneUnit("other"))
+		inner.up()
+		mustDecide(t, f, oneUnit("other"))
+		synctest.Wait()
+		if got := usedOf(t, inner, "a", day); got != 8 {
+			t.Errorf("the store has counted %d after another outage, want 8", got)
+		}
+	})
+}
+
+func TestFallbackChargesNoMoreThanFits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newFlaky(t)
+		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		r := oneUnit("a", stint.PerHour(10))
+		inner.down()
+		admitted(t, f, 8, r)
+		inner.up()
+		admitted(t, inner, 6, r) // by others, who had the store back before us
+		mustDecide(t, f, oneUnit("other"))
+		synctest.Wait()
+		if got := usedOf(t, inner, "a", r.Limits[0]); got != 10 {
+			t.Errorf("the store has counted %d, want all 10", got)
+		}
+	})
+}
+
+func TestFallbackGoesOnChargingAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newFlaky(t)
+		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		inner.down()
+		for i := range 50 {
+			mustDecide(t, f, oneUnit(fmt.Sprint(i), stint.PerHour(10)))
+		}
+		left := 20
+		var mu sync.Mutex
+		inner.up()
+		inner.hook(func(string) { // it fails again in the middle
+			mu.Lock()
+			defer mu.Unlock()
+			if left--; left == 0 {
+				inner.down()
+			}
+		})
+		mustDecide(t, f, oneUnit("other"))
+		time.Sleep(time.Minute)
+		inner.hook(nil)
+		inner.up()
+		charged := func() (n int64) {
+			for i := range 50 {
+				n += usedOf(t, inner, fmt.Sprint(i), stint.PerHour(10))
+			}
+			return n
+		}
+		if n := charged(); n != 19 {
+			t.Errorf("%d charged before the failure, want 19", n)
+		}
+		mustDecide(t, f, oneUnit("other"))
+		synctest.Wait()
+		if n := charged(); n != 50 {
+			t.Errorf("%d charged in the end, want 50", n)
+		}
+	})
+}
+
+func TestFallbackKeepsABoundedNumberOfDebts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, logs := newFlaky(t, openMemory(t).Store), new(logbook)
+		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1, Logger: logs.logger()})
+		inner.down()
+		for i := range 10_100 {
+			mustDecide(t, f, oneUnit(fmt.Sprint(i), stint.PerHour(10)))
+		}
+		inner.up()
+		before := inner.takes.Load()
+		mustDecide(t, f, oneUnit("other"))
+		synctest.Wait()
+		if n := inner.takes.Load() - before; n != 1+10_000 {
+			t.Errorf("%d calls to the store, want one and 10,000 charges", n)
+		}
+		if n := logs.count(slog.LevelWarn, "decisions=100"); n != 1 {
+			t.Errorf("%d lines about what was dropped, want 1: %s", n, logs.buf.String())
+		}
+	})
+}
+
+// slowToCharge never answers requests with Fit.
+type slowToCharge struct{ *flaky }
+
+func (s slowToCharge) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	if r.Fit {
+		<-ctx.Done()
+		return stint.Decision{}, &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: ctx.Err()}
+	}
+	return s.flaky.Take(ctx, r)
+}
+
+func TestFallbackChargingBlocksNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := slowToCharge{newFlaky(t)}
+		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		inner.down()
+		mustDecide(t, f, oneUnit("a"))
+		inner.up()
+		begin := time.Now()
+		for range 100 {
+			if d := mustDecide(t, f, oneUnit("a")); d.Degraded {
+				t.Fatal("the store was not asked")
+			}
+		}
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("callers waited for %v", took)
+		}
+		time.Sleep(time.Millisecond)
+		f.Close() // nor does it wait for it
+		if took := time.Since(begin); took != time.Millisecond {
+			t.Errorf("Close took until %v", took)
+		}
+	})
+}
+
+// Everything at once, for the race detector; and never more than the bound.
+func TestFallbackUnderFlaps(t *testing.T) {
+	inner := newFlaky(t)
+	f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+	const limit = 500
+	var mu sync.Mutex
+	total := 0
+	var callers sync.WaitGroup
+	for i := range 8 {
+		callers.Go(func() {
+			for k := range 500 {
+				r := oneUnit("hot", stint.PerHour(limit))
+				if k%3 == 0 {
+					r.And = []stint.Claim{{Subject: fmt.Sprint("cold", k%7), Limits: []stint.Limit{stint.PerHour(1 << 40)}, Cost: 1}}
+				}
+				d, err := f.Take(context.Background(), r)
+				if err != nil {
+					t.Error(err)
+				} else if d.Allowed {
+					mu.Lock()
+					total++
+					mu.Unlock()
+				}
+				if i == 0 && k%10 == 0 {
+					inner.down()
+				} else if i == 0 && k%10 == 5 {
+					inner.up()
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if total > 2*limit {
+		t.Errorf("%d admitted, want at most the limit and one more", total)
+	}
+}

@@ -1,0 +1,216 @@
+package resilience_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/storetest"
+)
+
+// patient is a budget that holds on a busy machine too.
+var patient = stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second}
+
+func newStack(t *testing.T, store stint.BatchStore, c resilience.Config) *resilience.Stack {
+	t.Helper()
+	c.Logger = slog.New(slog.DiscardHandler)
+	s, err := resilience.New(store, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() }) // fails if the store is gone by then
+	return s
+}
+
+func openRedis(t *testing.T, url string) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// The contract through everything, over a real server and a Cluster.
+func TestStackOverRedis(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	for name, h := range map[string]struct {
+		url   string
+		split bool
+	}{
+		"single":  {redistest.Start(t).URL(), false},
+		"cluster": {"redis://" + cluster.Addrs()[0] + "?addr=" + cluster.Addrs()[1], true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStack(t, openRedis(t, h.url), resilience.Config{Failure: patient})
+			storetest.Run(t, storetest.NeverOver, func(*testing.T) storetest.Harness {
+				return storetest.Harness{Store: s, SplitSubjects: h.split}
+			})
+		})
+	}
+}
+
+// All but what answers from memory is exact: no caller can tell it from a store alone.
+func TestStackIsLinearizable(t *testing.T) {
+	redis := openRedis(t, redistest.Start(t).URL())
+	breaker := resilience.NewBreaker(redis, resilience.BreakerConfig{})
+	defer breaker.Close()
+	batching := resilience.NewBatching(breaker, resilience.BatchingConfig{})
+	defer batching.Close()
+	s, err := resilience.NewFallback(resilience.NewDeadline(batching, patient.Budget), resilience.FallbackConfig{Policy: patient, Roster: redis})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	storetest.Run(t, storetest.Exact, func(*testing.T) storetest.Harness { return storetest.Harness{Store: s} })
+	storetest.Linearizable(t, s)
+}
+
+// Exactly the limit is admitted through several stacks at once.
+func TestStacksShareOneLimit(t *testing.T) {
+	url := redistest.Start(t).URL()
+	for _, limit := range []stint.Limit{stint.PerHour(100), stint.PerHour(5000), stint.PerHour(5000).WithName("leased").WithLease()} {
+		var admitted atomic.Int64
+		var group sync.WaitGroup
+		for range 4 {
+			s := newStack(t, openRedis(t, url), resilience.Config{Failure: patient})
+			for range 50 {
+				group.Go(func() {
+					for range 30 {
+						d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: limit.String(), Limits: []stint.Limit{limit}, Cost: 1}})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if d.Allowed {
+							admitted.Add(1)
+						}
+					}
+				})
+			}
+		}
+		group.Wait()
+		if n := admitted.Load(); limit.Leased && n > limit.Max || !limit.Leased && n != limit.Max {
+			t.Errorf("%d were admitted under %v", n, limit)
+		}
+	}
+}
+
+// counter is an observer that counts.
+type counter struct {
+	resilience.Silent
+	decisions, calls, requests, denials, leased, fallbacks, opened atomic.Int64
+}
+
+func (c *counter) Decided(*stint.Request, *stint.Decision, error, time.Duration) { c.decisions.Add(1) }
+
+func (c *counter) StoreCalled(op string, requests int, _ time.Duration, _ error) {
+	if op == "take" {
+		c.calls.Add(1)
+		c.requests.Add(int64(requests))
+	}
+}
+
+func (c *counter) Saved(_ *stint.Request, by resilience.Saver) {
+	if by == resilience.ByDenyCache {
+		c.denials.Add(1)
+	} else {
+		c.leased.Add(1)
+	}
+}
+
+func (c *counter) FellBack(*stint.Request, stint.FailureMode, error) { c.fallbacks.Add(1) }
+
+func (c *counter) BreakerChanged(_, to resilience.BreakerState) {
+	if to == resilience.BreakerOpen {
+		c.opened.Add(1)
+	}
+}
+
+func TestAnObserverSeesItAll(t *testing.T) {
+	server := redistest.Start(t)
+	seen := &counter{}
+	s := newStack(t, openRedis(t, server.URL()), resilience.Config{
+		Failure: stint.FailurePolicy{Budget: 10 * time.Second}, Observer: seen,
+		Breaker: resilience.BreakerConfig{Failures: 1}, Instances: 1,
+	})
+	take := func(subject string, limit stint.Limit) stint.Decision {
+		t.Helper()
+		d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	for range 10 {
+		take("few", stint.PerHour(1))
+	}
+	for n := 0; seen.leased.Load() == 0; n++ {
+		if take("many", stint.PerMinute(1_000_000).WithLease()); n > 100_000 {
+			t.Fatal("nothing was leased")
+		}
+	}
+	if seen.denials.Load() == 0 || seen.calls.Load() == 0 || seen.requests.Load() < seen.calls.Load() || seen.fallbacks.Load() != 0 {
+		t.Errorf("with a store: %+v", seen)
+	}
+	server.Kill()
+	for n := 0; s.Breaker() == resilience.BreakerClosed; n++ {
+		if d := take(fmt.Sprint(n), stint.PerHour(1)); !d.Degraded || !d.Allowed {
+			t.Errorf("without a store: %+v", d)
+		}
+	}
+	if seen.fallbacks.Load() == 0 || seen.opened.Load() != 1 || s.Instances() != 1 {
+		t.Errorf("without a store: %+v, %d instances", seen, s.Instances())
+	}
+}
+
+// What one process gives back, another hears of.
+func TestStacksHearOfEachOther(t *testing.T) {
+	url := redistest.Start(t).URL()
+	ours, theirs := newStack(t, openRedis(t, url), resilience.Config{Failure: patient}), openRedis(t, url)
+	limits := []stint.Limit{stint.PerHour(1)}
+	r := stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}
+	take := func() stint.Decision {
+		t.Helper()
+		d, err := ours.Take(context.Background(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	d := take()
+	if !d.Allowed || take().Allowed || take().Allowed {
+		t.Fatal("want one to be admitted")
+	}
+	if _, err := theirs.Amend(t.Context(), d.Charge, stint.Amendment{}); err != nil {
+		t.Fatal(err)
+	}
+	for !take().Allowed {
+		time.Sleep(time.Millisecond)
+	}
+	if err := theirs.Command(t.Context(), stint.Command{Kind: stint.Reset, Subject: "a", Limits: limits}); err != nil {
+		t.Fatal(err)
+	}
+	for !take().Allowed {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestNewStackRefusesMistakes(t *testing.T) {
+	if _, err := resilience.New(nil, resilience.Config{}); err == nil {
+		t.Error("a stack on nothing")
+	}
+	bad := resilience.Config{Failure: stint.FailurePolicy{Mode: 9}}
+	if _, err := resilience.New(newFlaky(t), bad); err == nil {
+		t.Error("an unknown failure mode")
+	}
+}
