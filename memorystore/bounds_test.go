@@ -154,6 +154,43 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
+// What was leased is kept until a span after the lease's end, though nothing was
+// charged for longer than that, and counts as used when others are to go.
+func TestLeasesAreKept(t *testing.T) {
+	const most = 1000
+	clock := newClock()
+	s := newStore(t, Config{MaxSubjects: most, Now: clock.now})
+	minute := stint.PerMinute(10)
+	lease := stint.Request{Claim: stint.Claim{Subject: "user:1", Limits: []stint.Limit{minute}, Cost: 8}, Lease: 10 * time.Minute}
+	d, err := s.Take(context.Background(), lease)
+	if err != nil || !d.Allowed {
+		t.Fatal(d, err)
+	}
+	lim := newLimiter(t, s, minute)
+	sweep := func() {
+		for range 20 {
+			for i := range s.shards {
+				s.shards[i].sweep()
+			}
+		}
+	}
+	clock.advance(10 * time.Minute)
+	for i := range 10 * most {
+		allow(t, lim, fmt.Sprint("other:", i))
+	}
+	clock.advance(time.Minute - time.Microsecond)
+	sweep()
+	if d, err := lim.Peek(context.Background(), "user:1"); err != nil || d.Decisive().Used != 8 {
+		t.Errorf("%d used, want 8: %v", d.Decisive().Used, err)
+	}
+	clock.advance(2 * time.Minute)
+	sweep()
+	if n := s.Len(); n != 0 {
+		t.Errorf("%d subjects are left", n)
+	}
+	checkAccounts(t, s)
+}
+
 func TestSweeperRuns(t *testing.T) {
 	clock := newClock()
 	s := newStore(t, Config{Now: clock.now})

@@ -5,8 +5,11 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// charge charges or books every claim that costs something.
+// charge charges, books or leases every claim that costs something.
 func (q *query) charge(r *stint.Request, d *stint.Decision, at int64) {
+	if r.Lease > 0 {
+		at = q.now + r.Lease.Microseconds()
+	}
 	id := uint64(0)
 	for i := range q.parts {
 		p, c := &q.parts[i], claimAt(&r.Claim, r.And, i)
@@ -18,7 +21,7 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64) {
 		}
 		q.record(p, c)
 		for k := p.first; k < p.end; k++ {
-			q.chargeState(p, &q.views[k], at, c.Cost, id)
+			q.chargeState(p, &q.views[k], at, c.Cost, id, r.Lease > 0)
 		}
 	}
 	if id == 0 {
@@ -28,11 +31,12 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64) {
 		q.remember(r, at)
 	}
 	c := &d.Charge
-	c.ID, c.At = id, at
+	c.ID, c.At, c.Claim.Cost = id, at, r.Cost
 }
 
-// chargeState charges or books one limit, and stores its state if it is new.
-func (q *query) chargeState(p *part, v *view, at, cost int64, id uint64) {
+// chargeState charges, books or leases one limit, and stores its state if it is
+// new.
+func (q *query) chargeState(p *part, v *view, at, cost int64, id uint64, lease bool) {
 	q.house(p, v)
 	switch v.limit.Algorithm {
 	case stint.Bucket:
@@ -52,9 +56,12 @@ func (q *query) chargeState(p *part, v *view, at, cost int64, id uint64) {
 	default:
 		g := p.rec.logAt(v.place)
 		before := g.Bytes()
-		if at > q.now {
+		switch {
+		case lease:
+			v.log.Lease(at, cost)
+		case at > q.now:
 			v.log.Book(at, cost)
-		} else {
+		default:
 			v.log.Charge(cost)
 		}
 		q.grown += int64(g.Bytes() - before)

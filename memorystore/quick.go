@@ -14,7 +14,8 @@ const maxQuick = 8
 // written, if a request is not like that.
 func (sh *shard) quick(r *stint.Request, rec *record, d *stint.Decision, now int64) bool {
 	limits, cost := r.Limits, r.Cost
-	if rec == nil || r.Bans != nil && sh.bans != 0 || len(limits) > maxQuick || r.Mode != stint.Take || r.ID != "" || cost <= 0 {
+	if rec == nil || r.Bans != nil && sh.bans != 0 || len(limits) > maxQuick ||
+		r.Mode != stint.Take || r.ID != "" || cost <= 0 || r.Fit || r.Lease != 0 {
 		return false
 	}
 	fits := true

@@ -53,6 +53,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	d.Charge = stint.ChargeOf(r)
 	if q.banned(r, d) {
 		q.open(&r.Claim, r.And, true)
+		q.fit(r)
 		q.retries(r, d)
 		q.conclude(d)
 		return
@@ -65,16 +66,20 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	}
 	peek := r.Mode == stint.Peek
 	q.open(&r.Claim, r.And, peek)
+	q.fit(r)
 	at := q.retries(r, d)
 	if at != q.now || r.Mode == stint.Reserve {
 		at = q.when(r, at)
 	}
-	if at == q.now {
-		d.Allowed = true
-	} else {
+	switch {
+	case at != q.now:
 		d.RetryAfter = wait(at, q.now)
 		d.Allowed = r.Mode == stint.Reserve && at != algorithm.Never &&
 			d.RetryAfter <= r.Longest() && !q.fullyBooked()
+	case r.Lease > 0 && q.promised(r, d):
+		d.RetryAfter = r.Lease
+	default:
+		d.Allowed = true
 	}
 	switch {
 	case !d.Allowed:
@@ -86,6 +91,33 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 		q.stepBans(r)
 	}
 	q.conclude(d)
+}
+
+// fit lowers the cost of a request that asks for it to what every limit has left,
+// but not below one unit. Such a request has one claim.
+func (q *query) fit(r *stint.Request) {
+	if !r.Fit && r.Lease == 0 {
+		return
+	}
+	for k := range q.views {
+		v := &q.views[k]
+		r.Cost = min(r.Cost, v.limit.Capacity()-v.used())
+	}
+	r.Cost = max(r.Cost, 1)
+}
+
+// promised reports whether what is left of a limit is booked: there may be room
+// for the cost now, but not during all of a lease. It fills in when such limits
+// are to be asked again.
+func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
+	usages, promised := d.Usages(), false
+	for k := range q.views {
+		if v := &q.views[k]; v.used()+r.Cost > v.limit.Capacity() {
+			usages[k].RetryAfter = r.Lease
+			promised = true
+		}
+	}
+	return promised
 }
 
 // retries fills in when each limit has room for its own. It returns when the

@@ -54,7 +54,7 @@ type world struct {
 
 	history []string
 	charges []chargePair
-	hint    int64 // the last wait that a denial announced, in microseconds
+	hint    int64 // the last wait that a denial announced, or lease, in microseconds
 
 	// What calm needs to know: the states that were touched, when request ids were
 	// charged, when subjects were last denied, and who was ever banned.
@@ -166,6 +166,8 @@ func (w *world) flood(s step) error {
 func (w *world) remember(r stint.Request, got, want stint.Decision) {
 	if want.RetryAfter > 0 {
 		w.hint = want.RetryAfter.Microseconds()
+	} else if r.Lease > 0 {
+		w.hint = r.Lease.Microseconds()
 	}
 	if want.Charge.ID != 0 {
 		w.charges = append(w.charges, chargePair{got.Charge, want.Charge})

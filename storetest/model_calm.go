@@ -32,7 +32,7 @@ func (w *world) calm(r stint.Request) error {
 			if err != nil {
 				return err
 			}
-			l.Max, l.Burst = 0, 0 // no part of its identity
+			l.Max, l.Burst, l.Leased = 0, 0, false // no part of its identity
 			key := stateKey{placeOf(&c), l}
 			if d.States()[0].Used > 0 && w.oracle.Idle(&look, &l) {
 				if err := w.reset(key); err != nil {

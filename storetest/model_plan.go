@@ -48,6 +48,8 @@ type step struct {
 	id        string
 	maxWait   time.Duration
 	bans      bool
+	fit       bool
+	lease     time.Duration
 	pick      int
 	amendment stint.Amendment
 	relative  bool
@@ -73,7 +75,8 @@ func families() [][]stint.Limit {
 	second := stint.PerSecond
 	return [][]stint.Limit{
 		{second(4), second(3).WithBurst(3), second(10), second(2).WithBurst(2), second(0)},
-		{second(4).WithName("n"), second(126).WithName("n"), second(60).WithName("n").WithBurst(3), second(1000).WithName("n")},
+		{second(4).WithName("n"), second(126).WithName("n"), second(60).WithName("n").WithBurst(3), second(1000).WithName("n"),
+			second(126).WithName("n").WithLease()},
 		{stint.PerMinute(5), stint.PerMinute(126), stint.PerMinute(130).WithBurst(2), stint.PerMinute(2).WithBurst(5)},
 		{stint.Per(7, odd), stint.Per(300, odd), stint.Per(2, odd).WithBurst(7), stint.Per(150, odd).WithBurst(2)},
 		{stint.PerHour(20), stint.PerHour(100000), stint.PerHour(5).WithBurst(10)},
@@ -150,6 +153,12 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 			s.id = rapid.SampledFrom([]string{"", "", "", "", "x", "y"}).Draw(t, "id")
 			s.maxWait = rapid.SampledFrom([]time.Duration{0, 0, time.Microsecond, 700 * time.Millisecond, time.Hour}).Draw(t, "max wait")
 			s.bans = rapid.IntRange(0, 3).Draw(t, "bans") == 0
+			if s.fit = rapid.IntRange(0, 3).Draw(t, "fit") == 3; s.fit {
+				s.claims, s.mode = s.claims[:1], stint.Take
+			}
+			if s.fit && rapid.IntRange(0, 2).Draw(t, "lease") > 0 {
+				s.id, s.lease = "", micros(advanceGenerator(p).Draw(t, "until"))
+			}
 		case stepAmend:
 			s.pick = rapid.IntRange(0, maxCharges-1).Draw(t, "charge")
 			s.amendment.Kind = rapid.SampledFrom([]stint.AmendmentKind{stint.Settle, stint.Settle, stint.Settle, stint.Extend, stint.Release}).Draw(t, "amendment")
@@ -173,6 +182,9 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 		case stepFlood:
 			s.claims, s.pick = claim.Draw(t, "claim"), rapid.IntRange(2, maxFlood).Draw(t, "flood")
 			s.advance = advanceGenerator(p).Draw(t, "apart") / 2
+			if rapid.Bool().Draw(t, "lease") {
+				s.lease = micros(advanceGenerator(p).Draw(t, "until"))
+			}
 		case stepDisturb:
 			s.pick = rapid.IntRange(0, 100).Draw(t, "disturbance")
 		}
@@ -223,10 +235,10 @@ func (w *world) claim(p claimPick) stint.Claim {
 	return c
 }
 
-// request builds a step's request. Concurrency limits cannot be reserved: it is a
-// take then.
+// request builds a step's request. Concurrency limits can be neither reserved nor
+// fitted: it is a take then. Buckets cannot be leased, only fitted.
 func (w *world) request(s step) stint.Request {
-	r := stint.Request{Claim: w.claim(s.claims[0]), ID: s.id, Mode: s.mode, MaxWait: s.maxWait}
+	r := stint.Request{Claim: w.claim(s.claims[0]), ID: s.id, Mode: s.mode, MaxWait: s.maxWait, Fit: s.fit, Lease: s.lease}
 	for _, p := range s.claims[1:] {
 		c := w.claim(p)
 		if w.plan.oneSubject {
@@ -243,6 +255,12 @@ func (w *world) request(s step) stint.Request {
 	}
 	if r.Mode == stint.Reserve && r.Validate() != nil {
 		r.Mode = stint.Take
+	}
+	if r.Lease > 0 && r.Validate() != nil {
+		r.Fit, r.Lease = true, 0
+	}
+	if r.Fit && r.Validate() != nil {
+		r.Fit = false
 	}
 	return r
 }

@@ -25,6 +25,8 @@ func differ(got, want stint.Decision) string {
 		return fmt.Sprintf("Charge is %+v, want %+v", got.Charge, want.Charge)
 	case got.Charge.At != want.Charge.At:
 		return fmt.Sprintf("Charge.At is %d, want %d", got.Charge.At-epoch.UnixMicro(), want.Charge.At-epoch.UnixMicro())
+	case want.Charge.ID != 0 && got.Charge.Claim.Cost != want.Charge.Claim.Cost:
+		return fmt.Sprintf("Charge's Cost is %d, want %d", got.Charge.Claim.Cost, want.Charge.Claim.Cost)
 	case len(got.States()) != len(want.States()):
 		return fmt.Sprintf("%d states, want %d", len(got.States()), len(want.States()))
 	}
@@ -59,6 +61,11 @@ func describe(r stint.Request, prefix string) string {
 			fmt.Fprintf(&b, " in %q", c.Scope)
 		}
 		fmt.Fprintf(&b, " under %v", c.Limits)
+	}
+	if r.Lease > 0 {
+		fmt.Fprintf(&b, " leased for %v", r.Lease)
+	} else if r.Fit {
+		b.WriteString(" fitted")
 	}
 	if r.ID != "" {
 		fmt.Fprintf(&b, " id %q for %v", r.ID, r.IDLife)

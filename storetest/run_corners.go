@@ -18,6 +18,19 @@ func (w *twin) take(mode stint.Mode, subject string, cost int64, l stint.Limit) 
 	w.Helper()
 	r := w.request(subject, cost, l)
 	r.Mode = mode
+	w.same(r)
+}
+
+// lease leases from both and wants the same answer.
+func (w *twin) lease(subject string, cost int64, during time.Duration, l stint.Limit) {
+	w.Helper()
+	r := w.request(subject, cost, l)
+	r.Lease = during
+	w.same(r)
+}
+
+func (w *twin) same(r stint.Request) {
+	w.Helper()
 	want, err := w.oracle.Take(w.Context(), r)
 	if err != nil {
 		w.Fatal(err)

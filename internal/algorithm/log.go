@@ -144,27 +144,71 @@ func (l *Log) newest() int64 {
 	return int64(l.only)
 }
 
-// Append adds n at a stamp, to the newest entry if that is not older. It returns
-// the stamp of what is then the newest.
+// Append adds n at a stamp, in order of time. It returns the newest stamp.
 func (l *Log) Append(p *Params, stamp, n int64) int64 {
 	l.sum += n
 	if l.n > 0 {
-		if s := l.newest(); s >= stamp {
+		if s := l.newest(); s == stamp {
 			_, m := l.entry(int(l.n) - 1)
 			l.set(int(l.n)-1, s, m+n)
 			return s
+		} else if s > stamp {
+			l.insert(p, stamp, n)
+			return s
 		}
 	}
-	if room := l.room(); int(l.n) == room {
-		if room >= maxEntries {
-			l.mergeOldest()
-		} else {
-			l.resize(grown(room, p.bound), l.wide)
-		}
-	}
+	l.makeRoom(p)
 	l.n++
 	l.set(int(l.n)-1, stamp, n)
 	return stamp
+}
+
+// insert adds n at a stamp that is older than the newest. What lies ahead of it
+// is little: leases, and what a clock that stepped back or a limit with longer
+// slices has left.
+func (l *Log) insert(p *Params, stamp, n int64) {
+	k := int(l.n) - 1
+	for k > 0 {
+		s, m := l.entry(k - 1)
+		if s == stamp {
+			l.set(k-1, s, m+n)
+			return
+		}
+		if s < stamp {
+			break
+		}
+		k--
+	}
+	if int(l.n) == maxEntries && k < 2 {
+		// It would be one of the two oldest, which are merged at the later stamp.
+		s, m := l.entry(0)
+		l.set(0, max(s, stamp), m+n)
+		return
+	}
+	if l.makeRoom(p) {
+		k--
+	}
+	l.n++
+	for i := int(l.n) - 1; i > k; i-- {
+		s, m := l.entry(i - 1)
+		l.set(i, s, m)
+	}
+	l.set(k, stamp, n)
+}
+
+// makeRoom makes room for one more entry. It reports whether it had to merge the
+// two oldest for it.
+func (l *Log) makeRoom(p *Params) bool {
+	room := l.room()
+	if int(l.n) < room {
+		return false
+	}
+	if room >= maxEntries {
+		l.mergeOldest()
+		return true
+	}
+	l.resize(grown(room, p.bound), l.wide)
+	return false
 }
 
 // grown doubles a ring, but stops at what the limit needs.

@@ -281,6 +281,10 @@ func TestRetryIsHonest(t *testing.T) {
 				v.Book(max(at, now+1+rng.Int64N(1e6), latest(v)), cost)
 				continue
 			}
+			if log, ok := v.(*logView); ok && rng.IntN(5) == 0 && v.Used()+cost <= p.Cap {
+				log.Lease(now+rng.Int64N(1e6), cost)
+				continue
+			}
 			if at == now {
 				v.charge(cost)
 				continue

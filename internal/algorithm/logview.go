@@ -119,6 +119,14 @@ func (v *LogView) Charge(cost int64) {
 	v.used += cost
 }
 
+// Lease adds a cost that counts from now on, and as if it were charged at an
+// instant that is not before now.
+func (v *LogView) Lease(until, cost int64) {
+	l := v.write()
+	l.Append(v.p, v.p.stamp(until), cost)
+	v.used += cost
+}
+
 // Book adds a cost at an instant to come, not before the last booking.
 func (v *LogView) Book(at, cost int64) {
 	l := v.write()
@@ -129,8 +137,8 @@ func (v *LogView) Book(at, cost int64) {
 	v.used += cost
 }
 
-// Settle replaces the cost that was charged at an instant by the true one. It
-// reports whether that was still to be found.
+// Settle replaces the cost that was charged at an instant by the true one: that
+// of a lease is its end. It reports whether that was still to be found.
 func (v *LogView) Settle(at, cost, truth int64) bool {
 	delta := truth - cost
 	total := v.log.sum - v.gone + delta
@@ -141,16 +149,14 @@ func (v *LogView) Settle(at, cost, truth int64) bool {
 		return false
 	}
 	if at > v.now {
-		i := v.log.booked().find(at)
-		if i < 0 {
-			return false
+		if i := v.log.booked().find(at); i >= 0 {
+			l := v.write()
+			before := l.more.sum
+			l.more.change(i, delta)
+			v.used += l.more.sum - before
+			l.setKept(l.kept())
+			return true
 		}
-		l := v.write()
-		before := l.more.sum
-		l.more.change(i, delta)
-		v.used += l.more.sum - before
-		l.setKept(l.kept())
-		return true
 	}
 	k := v.find(v.p.stamp(at))
 	if k < 0 {

@@ -29,6 +29,11 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 
 	d := stint.Decision{Charge: stint.ChargeOf(&r)}
 	states := d.Grow(len(parts))
+	fit := func() {
+		if r.Fit || r.Lease > 0 {
+			claims[0].Cost = max(1, min(r.Cost, leastLeft(parts, now)))
+		}
+	}
 	show := func(costs bool) {
 		for i, p := range parts {
 			states[i].Used = p.opened.used(p.limit, now)
@@ -42,6 +47,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	// 1. Ban.
 	for i, c := range claims {
 		if b := s.banOf(c.Subject, now); r.Bans != nil && b.until > now {
+			fit()
 			show(true)
 			d.Banned, d.Decider, d.RetryAfter = true, uint8(i), duration(b.until-now)
 			s.writeBans(&r, claims, now)
@@ -67,11 +73,19 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	}
 
 	// 3. Limits.
+	fit()
 	show(true)
 	at := s.when(parts, r.Mode, now)
 	d.RetryAfter = wait(at, now)
 	switch {
 	case at == never:
+	case r.Lease > 0:
+		d.Allowed = at == now
+		for i, p := range parts {
+			if at == now && left(p, now) < p.claim.Cost {
+				d.Allowed, d.RetryAfter, states[i].RetryAfter = false, r.Lease, r.Lease
+			}
+		}
 	case r.Mode == stint.Reserve:
 		d.Allowed = d.RetryAfter <= r.Longest() && (at == now || !fullyBooked(parts))
 	default:
@@ -86,6 +100,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	if d.Allowed {
 		if r.Mode != stint.Peek {
 			d.Charge.ID, d.Charge.At = s.chargeAll(&r, parts, now, at)
+			d.Charge.Claim.Cost = claims[0].Cost
 			for i, p := range parts {
 				states[i].Used = p.opened.used(p.limit, now)
 				states[i].ResetAfter = duration(p.opened.reset(p.limit, now))
@@ -126,6 +141,17 @@ func (s *Store) openAll(claims []*stint.Claim, now int64) []part {
 		}
 	}
 	return parts
+}
+
+// left is what is left of a limit, less than nothing in debt.
+func left(p part, now int64) int64 { return p.limit.Capacity() - p.opened.used(p.limit, now) }
+
+func leastLeft(parts []part, now int64) int64 {
+	least := most
+	for _, p := range parts {
+		least = min(least, left(p, now))
+	}
+	return least
 }
 
 // when returns the instant at which all limits have room, or never.
@@ -180,9 +206,12 @@ func (s *Store) writeBans(r *stint.Request, claims []*stint.Claim, now int64) {
 	}
 }
 
-// chargeAll charges or books every claim that costs something, and returns the id
-// and the instant of the charge, 0 if none did.
+// chargeAll charges, books or leases every claim that costs something, and returns
+// the id and the instant of the charge, 0 if none did.
 func (s *Store) chargeAll(r *stint.Request, parts []part, now, at int64) (uint64, int64) {
+	if r.Lease > 0 {
+		at = now + r.Lease.Microseconds()
+	}
 	s.serial++
 	charged := false
 	for _, p := range parts {
@@ -190,9 +219,12 @@ func (s *Store) chargeAll(r *stint.Request, parts []part, now, at int64) (uint64
 			continue
 		}
 		charged = true
-		if at > now {
+		switch {
+		case r.Lease > 0:
+			p.opened.(*eventLog).lease(p.limit, at, p.claim.Cost)
+		case at > now:
 			p.opened.book(at, p.claim.Cost)
-		} else {
+		default:
 			p.opened.charge(p.limit, now, p.claim.Cost, s.serial)
 		}
 		s.limits[keyOf(p.claim, p.limit)] = p.opened

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 
@@ -94,10 +95,11 @@ func (g *eventLog) open(l *stint.Limit, now int64) {
 }
 
 func (g *eventLog) append(e, n int64) {
-	if k := len(g.entries); k > 0 && g.entries[k-1].at >= e {
-		g.entries[k-1].n += n
+	if i := slices.IndexFunc(g.entries, func(x entry) bool { return x.at == e }); i >= 0 {
+		g.entries[i].n += n
 	} else {
 		g.entries = append(g.entries, entry{e, n})
+		slices.SortFunc(g.entries, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
 	}
 	if len(g.entries) > maxEntries {
 		g.entries[1].n += g.entries[0].n
@@ -133,6 +135,8 @@ func (g *eventLog) reset(l *stint.Limit, now int64) int64 {
 }
 
 func (g *eventLog) charge(l *stint.Limit, now, cost int64, _ uint64) { g.append(stamp(l, now), cost) }
+
+func (g *eventLog) lease(l *stint.Limit, until, cost int64) { g.append(stamp(l, until), cost) }
 
 func (g *eventLog) book(at, cost int64) { g.booked = addBooking(g.booked, at, cost) }
 
@@ -199,7 +203,8 @@ func (g *eventLog) earliest(l *stint.Limit, from, cost int64) int64 {
 
 func (g *eventLog) settle(l *stint.Limit, now int64, c settlement) bool {
 	list, at := &g.entries, stamp(l, c.at)
-	if c.at > now {
+	isBooked := slices.ContainsFunc(g.booked, func(b entry) bool { return b.at == c.at })
+	if c.at > now && isBooked {
 		list, at = &g.booked, c.at
 	} else if at <= now-span(l) {
 		return false

@@ -3,13 +3,16 @@ package oracle
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/stint-limiter/stint"
 )
 
 // Truth is the log of what really happened: every admitted unit at its instant,
-// never merged, rounded or dropped. It checks a store's decisions against what
-// the algorithms promise in any window, knowing nothing of how they count.
+// never merged, rounded or dropped. A leased unit happens when its holder likes,
+// so it counts in every window in which it might. Truth checks a store's
+// decisions against what the algorithms promise in any window, knowing nothing of
+// how they count.
 //
 // Feed it every decision, amendment and reset in order, with the clock at which
 // it was made. Where the rules give no promise it asks for none: across a step
@@ -33,16 +36,20 @@ type record struct {
 	maxLate    int64 // how late room may come back: one slice of the longest span
 	limit      stint.Limit
 	unsure     bool // how late is not known: the clock stepped back
-	mixed      bool // under slices of several lengths a charge may share another's stamp
+	leased     bool
 }
 
-// event is an admission. What a settlement made of it on one limit of several is
+// event is an admission: of a lease from when it was made to its end, of anything
+// else at one instant. What a settlement made of it on one limit of several is
 // not always known from outside; low and high bound it.
 type event struct {
 	id        uint64
-	at        int64
+	from, at  int64
 	low, high int64
+	astray    bool // the clock stepped back since: at no longer finds it
 }
+
+func (e *event) isLease() bool { return e.from < e.at }
 
 // Took records a decision made at now and checks it.
 func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
@@ -50,24 +57,51 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 	if d.Repeat {
 		return nil
 	}
+	if fits := r.Fit || r.Lease > 0; fits && d.Allowed {
+		if err := t.fitted(now, &r, d.Charge.Claim.Cost); err != nil {
+			return err
+		}
+		r.Cost = d.Charge.Claim.Cost
+	} else if fits {
+		r.Cost = 1 // where that much fits, it is not denied
+	}
 	states, i := d.States(), 0
 	for _, c := range append([]stint.Claim{r.Claim}, r.And...) {
 		for j := range c.Limits {
 			l, state := &c.Limits[j], &states[i]
 			i++
 			rec := t.record(&c, l)
-			if !t.AnyDelay && state.RetryAfter > 0 && !rec.justified(l, now, c.Cost) {
+			justified := rec.justified(l, now, c.Cost) || r.Lease > 0 && rec.full(l, now, c.Cost)
+			if !t.AnyDelay && state.RetryAfter > 0 && !justified {
 				return fmt.Errorf("%s: %s denied cost %d, though the true log has room even a slice later: %s",
 					c.Key(), l, c.Cost, rec)
 			}
 			if d.Allowed && r.Mode != stint.Peek && c.Cost > 0 {
-				if err := rec.admit(l, now, event{d.Charge.ID, d.Charge.At, c.Cost, c.Cost}); err != nil {
+				e := event{id: d.Charge.ID, from: d.Charge.At - r.Lease.Microseconds(), at: d.Charge.At, low: c.Cost, high: c.Cost}
+				if err := rec.admit(l, now, e); err != nil {
 					return fmt.Errorf("%s: %w: %s", c.Key(), err, rec)
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// fitted checks what was charged of a cost that may be lowered: if not all of it,
+// then one unit more did not fit under some limit.
+func (t *Truth) fitted(now int64, r *stint.Request, cost int64) error {
+	if cost < 1 || cost > r.Cost {
+		return fmt.Errorf("%s: charged %d of %d", r.Key(), cost, r.Cost)
+	}
+	if cost == r.Cost || t.AnyDelay {
+		return nil
+	}
+	for j := range r.Limits {
+		if l := &r.Limits[j]; t.record(&r.Claim, l).full(l, now, cost+1) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: charged %d of %d, though the true log has room for more even a slice later", r.Key(), cost, r.Cost)
 }
 
 // Amended records an amendment that applied.
@@ -89,15 +123,17 @@ func (t *Truth) Amended(now int64, charge stint.Charge, a stint.Amendment) {
 }
 
 // settle bounds what a settlement made of an event. A charge from before a reset
-// is unknown; if it applied all the same, it changed what others used since.
+// is unknown, one from before a step back of the clock is no longer where it was;
+// if it applied all the same, it may have changed what others used since. A lease
+// and a booking at its end may be taken for each other.
 func (rec *record) settle(id uint64, cost int64, certain bool) {
 	for i := range rec.events {
 		e := &rec.events[i]
-		if e.id != id {
+		if e.id != id || e.astray {
 			continue
 		}
 		e.low, e.high = min(e.low, cost), max(e.high, cost)
-		if certain && !rec.mixed {
+		if certain && !slices.ContainsFunc(rec.events, func(o event) bool { return o.at == e.at && o.isLease() != e.isLease() }) {
 			e.high = cost
 		}
 		return
@@ -125,9 +161,9 @@ func (t *Truth) record(c *stint.Claim, l *stint.Limit) *record {
 	case l.Algorithm == stint.Sliding && l.Capacity() > stint.Resolution:
 		rec.maxLate = max(rec.maxLate, (span(l)+stint.Resolution-1)/stint.Resolution)
 	}
-	// Under limits that change, a log may have to merge what is not that close.
-	rec.unsure = rec.unsure || len(rec.events) > maxEntries && rec.limit != *l
-	rec.mixed = rec.mixed || rec.limit.Window > 0 && slice(&rec.limit) != slice(l)
+	// Under limits that change and with leases ahead, a log may have to merge what
+	// is not that close.
+	rec.unsure = rec.unsure || len(rec.events) > maxEntries && (rec.leased || rec.limit != *l)
 	rec.limit = *l
 	return rec
 }
@@ -139,6 +175,9 @@ func (t *Truth) tick(now int64) {
 			rec.unsure = true
 			rec.kept = min(rec.kept, now)
 			rec.excuse(math.MaxInt64)
+			for i := range rec.events {
+				rec.events[i].astray = true
+			}
 		}
 	}
 	t.clock = now
@@ -167,28 +206,44 @@ func (rec *record) admit(l *stint.Limit, now int64, e event) error {
 		}
 	}
 	rec.events = append(rec.events, e)
+	rec.leased = rec.leased || e.isLease()
 	rec.maxLimit = max(rec.maxLimit, l.Max)
+	// A window that moves forward gains something only where an event begins, so
+	// those that end there are enough.
+	for _, other := range rec.events {
+		if err := rec.check(l, &e, other.from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check holds the window that ends at an instant, and the aligned one around it,
+// against the limit that an event was admitted under, if it is in there.
+func (rec *record) check(l *stint.Limit, e *event, end int64) error {
+	sum := func(after, until int64) int64 {
+		if !e.in(after, until) {
+			return 0
+		}
+		return rec.sum(after, until, true)
+	}
+	window := l.Window.Microseconds()
 	switch l.Algorithm {
 	case stint.Sliding:
-		for _, end := range rec.events {
-			if end.at < e.at || end.at >= e.at+span(l) {
-				continue
-			}
-			if n := rec.sum(end.at-span(l), end.at, true); n > l.Capacity() {
-				return fmt.Errorf("%s admitted %d up to %d, within %d", l, n, end.at, span(l))
-			}
+		if n := sum(end-span(l), end); n > l.Capacity() {
+			return fmt.Errorf("%s admitted %d up to %d, within %d", l, n, end, span(l))
 		}
 	case stint.Bucket:
-		if n := rec.sum(e.at-window, e.at, true); n > l.Capacity()+rec.maxLimit {
-			return fmt.Errorf("%s admitted %d up to %d in one window", l, n, e.at)
+		if n := sum(end-window, end); end == e.at && n > l.Capacity()+rec.maxLimit {
+			return fmt.Errorf("%s admitted %d up to %d in one window", l, n, end)
 		}
 	case stint.Fixed:
-		start := e.at - e.at%window
-		if n := rec.sum(start-1, start+window-1, true); n > l.Max {
+		start := end - end%window
+		if n := sum(start-1, start+window-1); n > l.Max {
 			return fmt.Errorf("%s admitted %d in the window from %d", l, n, start)
 		}
-		if n := rec.sum(e.at-window, e.at, true); n > 2*rec.maxLimit {
-			return fmt.Errorf("%s admitted %d up to %d in one window", l, n, e.at)
+		if n := sum(end-window, end); n > 2*rec.maxLimit {
+			return fmt.Errorf("%s admitted %d up to %d in one window", l, n, end)
 		}
 	}
 	return nil
@@ -204,20 +259,33 @@ func (rec *record) justified(l *stint.Limit, now, cost int64) bool {
 	if rec.sum(now-reach, now, false)+cost > l.Capacity() {
 		return true
 	}
-	for _, end := range rec.events {
-		if end.at > now && end.at < now+reach && rec.sum(end.at-reach, end.at, false)+cost > l.Capacity() {
+	for _, end := range rec.events { // those that begin later are booked
+		if end.from > now && end.from < now+reach && rec.sum(end.from-reach, end.from, false)+cost > l.Capacity() {
 			return true
 		}
 	}
 	return false
 }
 
+// full reports whether the true log, its events at most a slice later than they
+// were, has no room for cost units beside all that is booked.
+func (rec *record) full(l *stint.Limit, now, cost int64) bool {
+	if rec.unsure || l.Algorithm == stint.Bucket {
+		return true
+	}
+	return rec.sum(now-span(l)-rec.maxLate, math.MaxInt64, false)+cost > l.Capacity()
+}
+
+// in reports whether some of the event may have happened in (after, until].
+func (e *event) in(after, until int64) bool { return e.at > after && e.from <= until }
+
 // sum is what happened in (after, until], at least or at most.
 func (rec *record) sum(after, until int64, least bool) int64 {
 	var n int64
-	for _, e := range rec.events {
+	for i := range rec.events {
+		e := &rec.events[i]
 		switch {
-		case e.at <= after || e.at > until:
+		case !e.in(after, until):
 		case least:
 			n += e.low
 		default:
@@ -230,7 +298,9 @@ func (rec *record) sum(after, until int64, least bool) int64 {
 func (rec *record) String() string {
 	s := "events"
 	for _, e := range rec.events {
-		s += fmt.Sprintf(" %d×%d", e.at, e.high)
+		if s += fmt.Sprintf(" %d×%d", e.at, e.high); e.isLease() {
+			s += fmt.Sprintf(" from %d", e.from)
+		}
 	}
 	return s
 }

@@ -69,3 +69,69 @@ func TestTruthFindsLies(t *testing.T) {
 		})
 	}
 }
+
+// careless is a store that takes leases for charges of the moment.
+type careless struct{ *oracle.Store }
+
+func (c careless) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	during := r.Lease
+	r.Lease, r.Fit = 0, true
+	d, err := c.Store.Take(ctx, r)
+	if d.Charge.ID != 0 {
+		d.Charge.At += during.Microseconds()
+	}
+	return d, err
+}
+
+// stingy is a store that fits costs into half of what is left.
+type stingy struct{ *oracle.Store }
+
+func (s stingy) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	r.Cost = (r.Cost + 1) / 2
+	return s.Store.Take(ctx, r)
+}
+
+// TestTruthFindsLiesAboutLeases leases and takes in turn for 10 s.
+func TestTruthFindsLiesAboutLeases(t *testing.T) {
+	fixed := stint.Limit{Max: 20, Window: time.Second, Algorithm: stint.Fixed}
+	clock := int64(1_700_000_000_123_456)
+	honest := func() stint.Store { return oracle.New(func() int64 { return clock }) }
+	early := func() stint.Store { return careless{oracle.New(func() int64 { return clock })} }
+	small := func() stint.Store { return stingy{oracle.New(func() int64 { return clock })} }
+	for _, c := range []struct {
+		name  string
+		limit stint.Limit
+		open  func() stint.Store
+		want  string
+	}{
+		{"honest", stint.PerSecond(20), honest, ""},
+		{"honest slices", stint.PerSecond(90).WithBurst(2), honest, ""},
+		{"honest fixed", fixed, honest, ""},
+		{"counted from the start only", stint.PerSecond(20), early, "admitted"},
+		{"counted from the start only, in slices", stint.PerSecond(90).WithBurst(2), early, "admitted"},
+		{"counted from the start only, fixed", fixed, early, "admitted"},
+		{"less than fits", stint.PerSecond(20), small, "room for more"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store, truth, got := c.open(), oracle.NewTruth(), ""
+			for i := range 1000 {
+				r := stint.Request{Claim: stint.Claim{Subject: "s", Limits: []stint.Limit{c.limit}, Cost: 1}}
+				if i%3 == 0 {
+					r.Cost, r.Lease = 8, 1200*time.Millisecond
+				}
+				d, err := store.Take(t.Context(), r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := truth.Took(clock, r, d); err != nil {
+					got = err.Error()
+					break
+				}
+				clock += 10_000
+			}
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
