@@ -31,13 +31,17 @@ const (
 	tick = 500 * time.Microsecond
 	// lull is after how much quiet nobody looks after them any more.
 	lull = 50 * time.Millisecond
+	// trust is for how long after its last answer the store is held to keep deadlines, so
+	// that a caller can make its own call. One that has lost its connection may not: who
+	// asks then waits for whoever is making a new one.
+	trust = 500 * time.Millisecond
 )
 
 // Batching is a [stint.Store] that sends requests which are made at the same time to
 // the store in one call. Answers stay exact: the store decides them one by one, in order
 // of arrival.
 //
-// A caller that is alone makes its own call, and nobody waits for company. While a few
+// A caller that is alone makes its own call if the store is well, and nobody waits for company. While a few
 // calls are in flight, requests gather; they leave with the next call that starts, because
 // one came back, or because half a millisecond has passed. Every caller is answered by its
 // context's deadline, and one that has given up is not sent any more: neither a cancelled
@@ -51,6 +55,7 @@ type Batching struct {
 	waiting  []*waiter
 	earliest time.Time // deadline of those who wait; zero if there is none
 	since    time.Time // when the first of them came
+	answered time.Time // when the store last did
 	flights  int       // calls in flight
 	flying   map[*flight]struct{}
 	watched  bool
@@ -101,11 +106,11 @@ func (b *Batching) Take(ctx context.Context, r stint.Request) (stint.Decision, e
 		return stint.Decision{}, gaveUp("take", err)
 	}
 	b.mu.Lock()
-	if b.flights < eager && len(b.waiting) == 0 && !b.closed {
+	if b.flights < eager && len(b.waiting) == 0 && !b.closed && time.Since(b.answered) < trust {
 		b.flights++
 		b.mu.Unlock()
 		d, err := b.inner.Take(ctx, r)
-		b.land()
+		b.land(err)
 		return d, err
 	}
 	if b.closed || len(b.waiting) >= b.maxWaiting {
@@ -170,8 +175,11 @@ func (b *Batching) wait(w *waiter, cancelled <-chan struct{}) (stint.Decision, e
 }
 
 // land ends a call of a caller that was alone.
-func (b *Batching) land() {
+func (b *Batching) land(err error) {
 	b.mu.Lock()
+	if err == nil {
+		b.answered = time.Now()
+	}
 	b.flights--
 	if len(b.waiting) > 0 && b.flights < eager {
 		b.start()
@@ -220,6 +228,9 @@ func (b *Batching) fly(f *flight) {
 	for f != nil {
 		b.call(f)
 		b.mu.Lock()
+		if slices.ContainsFunc(f.calls, func(c *stint.Call) bool { return c.Err == nil }) {
+			b.answered = time.Now()
+		}
 		delete(b.flying, f) // those who are answered may be somebody else's next
 		b.mu.Unlock()
 		for _, w := range f.waiters {

@@ -214,16 +214,17 @@ func (ls *lease) plan(now leaseTime, roundTrip int64) (ask int64, length time.Du
 	margin := min(5*time.Millisecond, length/8)
 	lead := min(2*time.Duration(roundTrip)+margin, length/2)
 	ls.lead = int64(lead)
-	ls.low = min(ls.capacity, max(cost, ls.demand(1, lead, cost)))
-	target := max(ls.low+cost, ls.demand(1.25, 2*time.Duration(roundTrip)+length/2, cost))
+	ls.low = min(ls.capacity, max(cost, ls.demand(0, lead, cost)))
+	target := max(ls.low+cost, ls.demand(0.25, 2*time.Duration(roundTrip)+length/2, cost))
 	return min(max(0, target-held)+debt, ls.capacity), length
 }
 
-// demand is how much will be wanted in a time, with room for chance: requests that come
-// independently spread by the square root of their number.
-func (ls *lease) demand(factor float64, in time.Duration, cost int64) int64 {
+// demand is how much will be wanted in a time, and a part more, or as much more as chance may
+// bring: requests that come independently spread by the square root of their number.
+func (ls *lease) demand(part float64, in time.Duration, cost int64) int64 {
 	units := ls.rate * seconds(int64(in))
-	return int64(math.Ceil(min(factor*units+2*math.Sqrt(units*float64(cost)), float64(ls.capacity))))
+	more := max(part*units, 2*math.Sqrt(units*float64(cost)))
+	return int64(math.Ceil(min(units+more, float64(ls.capacity))))
 }
 
 // count brings the rate up to date. The lock is held.
@@ -234,10 +235,15 @@ func (ls *lease) count(now leaseTime, length time.Duration) {
 	}
 	total := ls.total()
 	fresh := max(0, total-ls.wanted)
-	// At first it is the mean of all there was, later of the last half lease or so. A few requests
-	// that happen to come at once say little.
+	// At first it is the mean of all there was, later of the last half lease or so; what chance does
+	// not explain is believed at once. A few requests that come in the same moment
+	// say little.
 	latest := float64(fresh) / seconds(max(passed, int64(length)/8))
 	weight := max(1-math.Exp(-float64(passed)/float64(max(length/2, 200*time.Millisecond))), float64(passed)/float64(now.mono-ls.born))
+	expected, cost := ls.rate*seconds(passed), float64(max(1, ls.largest.Load()))
+	if latest > ls.rate && float64(fresh) > expected+4*math.Sqrt((expected+cost)*cost) {
+		weight = 1
+	}
 	ls.rate += weight * (latest - ls.rate)
 	ls.counted, ls.wanted = now.mono, total
 }

@@ -18,7 +18,7 @@ const (
 )
 
 const (
-	renewPause = 250 * time.Millisecond // after a failure, give or take a half
+	renewPause = 250 * time.Millisecond // after a failure, give or take a fifth
 	denyPause  = time.Second            // after a denial, at most
 	returnTime = time.Second            // for giving back: what is not expires by itself
 	idleTime   = time.Second            // for a lease that nobody wants, at least
@@ -61,8 +61,8 @@ func (l *Leases) renew(ls *lease, now leaseTime) {
 	}
 }
 
-// renewNow asks for the next block. That it was called for is some time ago if the process
-// is busy, which is measured along.
+// renewNow asks for the next block. If the process is busy, it was called for some time ago:
+// that is measured along, within reason.
 func (l *Leases) renewNow(ls *lease, called leaseTime) {
 	defer ls.renewing.Store(false)
 	sent := l.now() // before anything else: the end counts from here
@@ -93,12 +93,12 @@ func (l *Leases) renewNow(ls *lease, called leaseTime) {
 		err = errors.New("the units were not granted by the store")
 	}
 	if err == nil || errors.Is(err, context.DeadlineExceeded) {
-		l.measure(now.mono - called.mono) // too far away is worth knowing too
+		l.measure(max(now.mono-sent.mono, min(now.mono-called.mono, int64(length/4)))) // too far away is worth knowing too
 	}
-	l.noteFailure(err)
 	switch {
 	case err != nil:
-		ls.notBefore.Store(now.mono + int64(leaseJitter(renewPause)))
+		l.warn(err, now)
+		ls.notBefore.Store(now.mono + int64(jitter(renewPause)))
 	case d.Banned:
 		l.drop(ls, true)
 	case !d.Allowed:
@@ -155,23 +155,18 @@ func (ls *lease) makeRoom() bool {
 	return true
 }
 
-// noteFailure tells the log when renewals begin and cease to fail.
-func (l *Leases) noteFailure(err error) {
-	failed := err != nil && l.ctx.Err() == nil
-	if l.failing.Load() == failed || !l.failing.CompareAndSwap(!failed, failed) {
-		return
-	}
-	if failed {
-		l.log.Warn("leased limits cannot be renewed; requests go to the store", "error", err)
-	} else {
-		l.log.Info("leased limits are renewed again")
+// warn tells the log that renewals fail, once in a minute.
+func (l *Leases) warn(err error, now leaseTime) {
+	last := l.warned.Load()
+	if l.ctx.Err() == nil && (last == 0 || now.mono-last > int64(time.Minute)) && l.warned.CompareAndSwap(last, now.mono) {
+		l.log.Warn("stint: a leased limit could not be renewed: its requests go to the store", "cause", err)
 	}
 }
 
-// giveBackSoon gives back in the background, or not at all if too much is under way:
-// then it expires by itself.
-func (l *Leases) giveBackSoon(g giveBack) {
-	l.job(&l.returning, maxReturns, func() { _ = l.giveBack(g) })
+// giveBackSoon gives back in the background. It reports false if too much is under way: what
+// is not given back expires by itself.
+func (l *Leases) giveBackSoon(g giveBack) bool {
+	return l.job(&l.returning, maxReturns, func() { _ = l.giveBack(g) })
 }
 
 func (l *Leases) giveBack(g giveBack) error {
@@ -184,7 +179,7 @@ func (l *Leases) giveBack(g giveBack) error {
 // Bounds on how long the janitor sleeps.
 const (
 	minSweep = 5 * time.Millisecond
-	maxSweep = 250 * time.Millisecond
+	maxSweep = 100 * time.Millisecond
 )
 
 // sweepUntilIdle is the janitor: it ends blocks, renews those that are wanted but are not asked
@@ -196,7 +191,6 @@ func (l *Leases) sweepUntilIdle() {
 		select {
 		case <-l.stop:
 			return
-		case <-l.wake:
 		case <-timer.C:
 		}
 		now := l.now()
@@ -210,8 +204,8 @@ func (l *Leases) sweepUntilIdle() {
 			return
 		}
 		l.mu.Unlock()
-		// However many there are, it takes a twentieth of one core at most.
-		timer.Reset(max(time.Duration(next), minSweep, 20*time.Duration(took)))
+		// However many there are, it takes a twentieth of one core.
+		timer.Reset(max(time.Duration(next), minSweep, min(20*time.Duration(took), maxSweep)))
 	}
 }
 
@@ -219,27 +213,29 @@ func (l *Leases) sweepUntilIdle() {
 func (l *Leases) look(ls *lease, now leaseTime) (next int64) {
 	length := int64(ls.length(l.roundTrip.Load()))
 	next = now.mono + length/4
+	var backs []giveBack
 	ls.mu.Lock()
-	ended := false
-	for len(ls.blocks) > 0 && !ls.blocks[0].live(now) {
+	before := len(ls.blocks)
+	for len(ls.blocks) > 0 && !ls.blocks[0].live(now) && int(l.returning.Load())+len(backs) < maxReturns {
 		b := ls.blocks[0]
-		if l.returning.Load() >= maxReturns {
-			break // it waits for the next time
-		}
-		ended = true
 		ls.blocks = slices.Delete(ls.blocks, 0, 1)
 		if g, differs := ls.retire(b); differs {
-			l.giveBackSoon(g)
+			backs = append(backs, g)
 		}
 	}
-	if ended {
+	if len(ls.blocks) != before {
 		ls.restock(now)
 	}
 	if total := ls.total(); total != ls.lastSeen {
 		ls.lastSeen, ls.lastWanted = total, now.mono
 	}
-	idle := now.mono-ls.lastWanted > max(length, int64(idleTime)) && !ls.renewing.Load()
+	idle := len(ls.blocks) == 0 && now.mono-ls.lastWanted > max(length, int64(idleTime)) && !ls.renewing.Load()
 	ls.mu.Unlock()
+	for _, g := range backs {
+		if !l.giveBackSoon(g) {
+			_ = l.giveBack(g) // others were quicker, or Close waits for us
+		}
+	}
 	if idle {
 		l.drop(ls, true)
 		return math.MaxInt64

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,7 +83,7 @@ type Leases struct {
 	table     leaseTable
 	misses    leaseSketch
 	roundTrip atomic.Int64 // how long renewals take, in nanoseconds, smoothed; 0 if not known
-	failing   atomic.Bool  // the last renewal failed
+	warned    atomic.Int64 // when the log was last told of a failure, monotonic
 
 	renewing, returning atomic.Int32 // how many jobs of each kind are under way
 	jobs                sync.WaitGroup
@@ -95,7 +94,6 @@ type Leases struct {
 	closed   bool
 	sweeping bool // the janitor is at work
 	stop     chan struct{}
-	wake     chan struct{} // there is a new lease
 
 	requests sync.Pool // of *stint.Request, for the observer
 }
@@ -125,7 +123,6 @@ func NewLeases(inner stint.Store, c LeasesConfig) *Leases {
 		table:    newLeaseTable(c.MaxLeases),
 		misses:   newLeaseSketch(c.MaxLeases),
 		stop:     make(chan struct{}),
-		wake:     make(chan struct{}, 1),
 		requests: sync.Pool{New: func() any { return new(stint.Request) }},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -243,10 +240,6 @@ func (l *Leases) again(r *stint.Request, hash uint64, now leaseTime) *lease {
 	if !l.sweeping {
 		l.sweeping = true
 		l.jobs.Go(l.sweepUntilIdle)
-	}
-	select {
-	case l.wake <- struct{}{}:
-	default:
 	}
 	return ls
 }
@@ -404,6 +397,3 @@ func waitFor(group *sync.WaitGroup, most time.Duration) {
 	case <-timer.C:
 	}
 }
-
-// leaseJitter is d, give or take a half.
-func leaseJitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }

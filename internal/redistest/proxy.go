@@ -42,12 +42,12 @@ const (
 // The way is long, not narrow: bytes that wait in the proxy are kept without
 // limit, in the memory of the test.
 type Proxy struct {
-	t      testing.TB
-	target string
-	addr   string
-	wg     sync.WaitGroup
+	t    testing.TB
+	addr string
+	wg   sync.WaitGroup
 
 	mu       sync.Mutex // guards all that follows and all that hangs on it
+	target   string
 	faults   faults
 	listener net.Listener // nil while cut
 	ended    bool
@@ -117,6 +117,14 @@ func (p *Proxy) Open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.links)
+}
+
+// SetTarget leads new connections to another server; those there are stay where they
+// are: an address that has moved on.
+func (p *Proxy) SetTarget(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
 }
 
 // SetLatency makes a round trip longer by roundTrip, half of it in each
@@ -293,11 +301,14 @@ func (l *link) run() {
 }
 
 func (l *link) connect() error {
-	conn, err := net.DialTimeout("tcp", l.proxy.target, doTimeout)
+	p := l.proxy
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	conn, err := net.DialTimeout("tcp", target, doTimeout)
 	if err != nil {
 		return err
 	}
-	p := l.proxy
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.server = conn.(*net.TCPConn)

@@ -227,8 +227,10 @@ else
         local s, nb, stamp = l[S], l[NB], now + lease
         if not l.of and l[SLICE] > 0 then stamp = stamp - stamp % l[SLICE] + l[SLICE] end
         if not l.of and (t > now or nb > 0 and l[NEWEST] > stamp
-          or nb == 8 and l[NF] + l[BLOCKS] > 0 and l[BLOCKS] == l[SLOTS]) then
-          -- To book, to charge beside a lease, or to make the ring larger, takes all of the log.
+          or nb == 8 and l[NF] + l[BLOCKS] > 0 and l[BLOCKS] == l[SLOTS]
+          or l[BLOCKS] > 28 and l[NF] + nb + l[BLOCKS] * 8 >= 250) then
+          -- To book, to charge beside a lease, to make the ring larger or to merge entries
+          -- takes all of the log.
           local c, wait = l[CLAIM], l[RETRY]
           R = R or rest(now, looking)
           l = R.open_limit(args, l[SPEC], l[KEY], cost)
