@@ -3,6 +3,7 @@
 GO         ?= go
 FUZZTIME   ?= 60s
 BENCHFLAGS ?=
+SOAK       ?= 10m
 STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
 
 .DEFAULT_GOAL := help
@@ -45,6 +46,14 @@ fuzz: setup ## Run every fuzz target for FUZZTIME (60s)
 .PHONY: bench
 bench: setup ## Compare with other limiters (BENCHFLAGS="...")
 	cd bench && $(GO) run . $(BENCHFLAGS)
+
+.PHONY: faults
+faults: setup ## Break real servers in every way, measure, and write the table in docs/faults.md
+	$(GO) test ./faults -count=1 -timeout 30m -args -measure -o $(CURDIR)/docs/faults.md
+
+.PHONY: soak
+soak: setup ## Let faults happen at random under load for SOAK (10m)
+	$(GO) test ./faults -run F36 -v -count=1 -timeout 24h -args -measure -soak $(SOAK)
 
 .PHONY: cover
 cover: setup ## Write cover.out and print the total

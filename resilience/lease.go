@@ -195,17 +195,18 @@ func (ls *lease) tooShort(roundTrip int64) bool {
 	return ls.length(roundTrip) < 2*time.Duration(roundTrip)
 }
 
-// plan says how many units to ask for, and for how long; zero units if none are needed. The
-// lock is held.
-func (ls *lease) plan(now leaseTime, roundTrip int64) (ask int64, length time.Duration) {
+// plan says how many units to ask for, and for how long. If it is none, it says when to
+// think of it again. The lock is held.
+func (ls *lease) plan(now leaseTime, roundTrip int64) (ask int64, length, pause time.Duration) {
 	length = ls.length(roundTrip)
+	pause = max(length/32, time.Millisecond)
 	if ls.tooShort(roundTrip) {
-		return 0, length
+		return 0, length, pause
 	}
 	cost := max(1, ls.largest.Load())
 	ls.largest.Store(cost - cost/64)
 	if ls.total()-ls.wanted < 2*cost {
-		return 0, length // so little since the last time is cheaper from the store
+		return 0, length, pause // so little since the last time is cheaper from the store
 	}
 	ls.count(now, length)
 	held, debt := ls.usable(now)
@@ -216,7 +217,8 @@ func (ls *lease) plan(now leaseTime, roundTrip int64) (ask int64, length time.Du
 	ls.lead = int64(lead)
 	ls.low = min(ls.capacity, max(cost, ls.demand(0, lead, cost)))
 	target := max(ls.low+cost, ls.demand(0.25, 2*time.Duration(roundTrip)+length/2, cost))
-	return min(max(0, target-held)+debt, ls.capacity), length
+	// If there is enough, the new marks tell when there is not.
+	return min(max(0, target-held)+debt, ls.capacity), length, 0
 }
 
 // demand is how much will be wanted in a time, and a part more, or as much more as chance may

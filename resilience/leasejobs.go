@@ -70,13 +70,14 @@ func (l *Leases) renewNow(ls *lease, called leaseTime) {
 	ls.mu.Lock()
 	var ask int64
 	var length time.Duration
+	pause := minLease
 	if !ls.gone && ls.makeRoom() {
-		ask, length = ls.plan(sent, roundTrip)
+		ask, length, pause = ls.plan(sent, roundTrip)
 		ls.restock(sent) // by the new marks
 	}
 	ls.mu.Unlock()
 	if ask == 0 {
-		ls.notBefore.Store(sent.mono + int64(max(length/4, minLease)))
+		ls.notBefore.Store(sent.mono + int64(pause))
 		return
 	}
 
@@ -102,7 +103,7 @@ func (l *Leases) renewNow(ls *lease, called leaseTime) {
 	case d.Banned:
 		l.drop(ls, true)
 	case !d.Allowed:
-		pause := denyPause
+		pause = denyPause
 		if d.RetryAfter != stint.Never {
 			pause = min(pause, d.RetryAfter)
 		}

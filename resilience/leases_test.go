@@ -673,8 +673,14 @@ func TestLeaseCover(t *testing.T) {
 	if g, differs := ls.retire(b); !differs || g.cost != 27 {
 		t.Errorf("settles to %d", g.cost)
 	}
-	if left, ok := b.take(1, leaseTime{}); ok {
-		t.Errorf("took from what was given back, %d left", left)
+	b.units.Store(5)
+	if g, differs := ls.retire(b); !differs || g.cost != 22 {
+		t.Errorf("settles to %d", g.cost)
+	}
+	for range 3 {
+		if left, ok := b.take(1, leaseTime{}); ok {
+			t.Errorf("took from what was given back, %d left", left)
+		}
 	}
 }
 
