@@ -77,7 +77,7 @@ func TestBetween(t *testing.T) {
 }
 
 func TestNumber(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.946: "0.95", 12.34: "12.3", 120: "120", 456.7: "457", 124_000_000: "124,000,000"} {
+	for v, want := range map[float64]string{0: "0", 0.946: "0.946", 1.234: "1.23", 12.34: "12.3", 120: "120", 456.7: "457", 124_000_000: "124,000,000"} {
 		if got := number(v); got != want {
 			t.Errorf("number(%v) is %s; want %s", v, got, want)
 		}

@@ -2,8 +2,8 @@
 // within one run, medians are compared, and the bars that stint sets itself are
 // checked at the end. Missing a bar is a result, not a failure.
 //
-//	go run .                      everything, about ten minutes
-//	go run . -short               everything, coarser, under two minutes
+//	go run .                      everything, about twenty minutes
+//	go run . -short               everything, coarser, a few minutes
 //	go run . -only memory,size    some suites
 package main
 
@@ -41,6 +41,7 @@ var suites = []struct {
 	{"size", runSize},
 	{"script", runScript},
 	{"redis", runRedis},
+	{"cluster", runCluster},
 	{"growth", runGrowth},
 }
 
