@@ -223,6 +223,7 @@ func (s *Store) pack(runs []run) scriptCall {
 		n += len(runs[i].calls)
 		size += 17 + requestSize(&runs[i].calls[0].Request)
 	}
+	var limits specs
 	k := keys{store: s, buf: make([]byte, 0, 64*len(runs)), ends: make([]int, 0, 2*len(runs))}
 	if n == 1 {
 		c := runs[0].calls[0]
@@ -232,9 +233,6 @@ func (s *Store) pack(runs []run) scriptCall {
 	}
 	call := s.nextCalls(1 + n)
 	b := make([]byte, 0, size)
-	b = be.AppendUint64(b, call)
-	b = appendInt(b, s.clock())
-	b = be.AppendUint16(b, uint16(len(runs)))
 	args := []string{""}
 	id := call + 1
 	for i := range runs {
@@ -249,14 +247,19 @@ func (s *Store) pack(runs []run) scriptCall {
 		b = append(b, oneIf(r.ID != ""))
 		body := len(b)
 		b = be.AppendUint64(b, id)
-		b = appendRequest(b, r, s.notAfter(q.deadline))
+		b = appendRequest(b, r, s.notAfter(q.deadline), limits.of)
 		be.PutUint32(b[length:], uint32(len(b)-body))
 		if r.ID != "" {
 			args = append(args, r.ID)
 		}
 		id += uint64(len(q.calls))
 	}
-	args[0] = rueidis.BinaryString(b)
+	all := make([]byte, 0, 20+len(limits.packed)+len(b))
+	all = be.AppendUint64(all, call)
+	all = appendInt(all, s.clock())
+	all = limits.appendTo(all)
+	all = be.AppendUint16(all, uint16(len(runs)))
+	args[0] = rueidis.BinaryString(append(all, b...))
 	return scriptCall{s, batchScript, runs, call, k.strings(), args}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -163,43 +162,6 @@ func TestChargesOfABatchAreSettledOneByOne(t *testing.T) {
 	}
 	if len(ids) != 10 {
 		t.Errorf("%d charges have names of their own; want 10", len(ids))
-	}
-}
-
-// One key of the wrong type, one that cannot be read: their callers' state heals, and
-// nobody else notices.
-func TestABadKeySpoilsNobodyElse(t *testing.T) {
-	for name, url := range map[string]string{
-		"single":  redistest.Start(t).URL(),
-		"cluster": clusterURL(redistest.StartCluster(t)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, c := open(t, url), client(t, url)
-			limits := []stint.Limit{stint.PerHour(10)}
-			for _, plant := range [][]string{
-				{"LPUSH", "stint:{user:3}:sliding/1h", "x"},
-				{"SET", "stint:{user:5}:sliding/1h", "L\x01\x01\x08\x08\x00\xff\xff" + strings.Repeat("\xff", 40)},
-				{"SET", "stint:{user:7}:sliding/1h", "nonsense"},
-			} {
-				if err := c.Do(t.Context(), c.B().Arbitrary(plant[0]).Keys(plant[1]).Args(plant[2]).Build()).Error(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for round := range int64(2) {
-				var batch []*stint.Call
-				for i := range 10 {
-					claim := stint.Claim{Subject: fmt.Sprintf("user:%d", i), Limits: limits, Cost: 1}
-					batch = append(batch, &stint.Call{Request: stint.Request{Claim: claim}})
-				}
-				s.TakeBatch(t.Context(), batch)
-				for i, call := range batch {
-					if call.Err != nil || !call.Decision.Allowed || call.Decision.Usages()[0].Used != round+1 {
-						t.Errorf("user %d: %+v, %v", i, call.Decision, call.Err)
-					}
-				}
-			}
-			wantTTLs(t, c)
-		})
 	}
 }
 

@@ -76,13 +76,17 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	for _, adjust := range o.adjust {
 		adjust(&co)
 	}
-	client, err := rueidis.NewClient(co)
+	client, err := connect(co)
 	if err != nil {
 		return nil, fmt.Errorf("redisstore: connecting to %s: %w", strings.Join(co.InitAddress, ", "), err)
 	}
 	s := newStore(client, o)
-	if !s.cluster { // whose client follows its nodes itself
-		s.conn.dial = func() (rueidis.Client, error) { return rueidis.NewClient(co) }
+	s.conn.dial = func(servers ...string) (rueidis.Client, error) {
+		again := co
+		if len(servers) > 0 {
+			again.InitAddress = servers
+		}
+		return connect(again)
 	}
 	s.conn.owned = true
 	if err := s.probe(ctx, o.logger); err != nil {
@@ -104,7 +108,8 @@ func withoutURL(err error) error {
 }
 
 // New uses the caller's own client, which stays the caller's to close, and checks
-// that its servers can keep limits.
+// that its servers can keep limits. Such a client makes a connection in the time of the call
+// that needs it, and has others wait for that; those of [Open] do not.
 func New(ctx context.Context, client rueidis.Client, opts ...Option) (*Store, error) {
 	o := gather(opts)
 	s := newStore(client, o)

@@ -1,10 +1,8 @@
 package redisstore_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -153,17 +151,6 @@ func TestOwnClientStaysOpen(t *testing.T) {
 	}
 	if err := c.Do(t.Context(), c.B().Ping().Build()).Error(); err != nil {
 		t.Errorf("the caller's client was closed: %v", err)
-	}
-}
-
-func TestEvictionIsWarnedOf(t *testing.T) {
-	for policy, want := range map[string]bool{"noeviction": false, "allkeys-lru": true, "volatile-ttl": true} {
-		server := redistest.Start(t, "--maxmemory-policy", policy)
-		var log bytes.Buffer
-		open(t, server.URL(), redisstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-		if got := strings.Contains(log.String(), policy); got != want {
-			t.Errorf("%s: warned %v, want %v: %s", policy, got, want, &log)
-		}
 	}
 }
 

@@ -24,8 +24,8 @@ type script struct {
 var shared = []string{"prelude", "shared", "bookings", "log", "bucket", "concurrency", "limit", "ban", "ids", "close"}
 
 var (
-	takeScript    = joinScript(append(slices.Clip(shared), "take", "decide")...)
-	batchScript   = joinScript(append(slices.Clip(shared), "batch", "decide", "batch_end")...)
+	takeScript    = joinScript(append(slices.Clip(shared), "specs", "take", "decide")...)
+	batchScript   = joinScript(append(slices.Clip(shared), "specs", "batch", "decide", "batch_end")...)
 	amendScript   = joinScript(append(slices.Clip(shared), "amend")...)
 	commandScript = joinScript(append(slices.Clip(shared), "command")...)
 	presentScript = joinScript("present")

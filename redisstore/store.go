@@ -122,11 +122,15 @@ func (s *Store) heard(now int64, late bool) {
 	}
 }
 
-// wrap names what failed, and leaves a server that has become a replica.
+// wrap names what failed, and leaves a server that has become a replica and a connection
+// that answers with the replies of other calls: it would go on to.
 func (s *Store) wrap(op string, err error) error {
 	err = wrap(op, err)
-	if err != nil && stint.KindOf(err) == stint.KindReadOnly {
-		s.conn.renew()
+	if err != nil {
+		switch stint.KindOf(err) {
+		case stint.KindReadOnly, stint.KindReply:
+			s.conn.renew()
+		}
 	}
 	return err
 }
@@ -183,8 +187,12 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	return s.wrap("command", err)
 }
 
-// Ping asks whether the server is there.
+// Ping asks whether the server is there. Of a Cluster it asks who is master of what, for
+// that may have changed: pings are sent while calls fail.
 func (s *Store) Ping(ctx context.Context) error {
+	if s.cluster {
+		return s.wrap("ping", s.conn.follow(ctx))
+	}
 	client := s.conn.get()
 	return s.wrap("ping", client.Do(ctx, client.B().Ping().Build()).Error())
 }

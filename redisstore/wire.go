@@ -19,12 +19,13 @@ func appendInt(b []byte, v int64) []byte { return be.AppendUint64(b, uint64(v)) 
 
 func appendTime(b []byte, d time.Duration) []byte { return appendInt(b, d.Microseconds()) }
 
-// appendClaim packs a claim's spec: cost, number of limits, limits.
-func appendClaim(b []byte, c *stint.Claim) []byte {
-	b = appendInt(b, c.Cost)
-	b = append(b, byte(len(c.Limits)))
-	for i := range c.Limits {
-		l := &c.Limits[i]
+// specSize is how many bytes a packed limit has.
+const specSize = 33
+
+// appendSpecs packs limits.
+func appendSpecs(b []byte, limits []stint.Limit) []byte {
+	for i := range limits {
+		l := &limits[i]
 		b = append(b, byte(l.Algorithm))
 		b = appendInt(b, l.Capacity())
 		b = appendTime(b, l.Window)
@@ -41,23 +42,78 @@ func appendClaim(b []byte, c *stint.Claim) []byte {
 	return b
 }
 
-// takeArgs packs a request for take.lua.
-func takeArgs(r *stint.Request, call uint64, clock, notAfter int64) []string {
-	b := make([]byte, 0, 16+requestSize(r))
-	b = be.AppendUint64(b, call)
-	b = appendInt(b, clock)
-	return withID(appendRequest(b, r, notAfter), r.ID)
+// specs are the limits that the requests of one call name, each once if they come from
+// the same list.
+type specs struct {
+	packed []byte
+	lists  []specList
 }
 
-// appendRequest packs a request for decide.lua.
-func appendRequest(b []byte, r *stint.Request, notAfter int64) []byte {
+// specList is a list of limits and the number of its first.
+type specList struct {
+	limits []stint.Limit
+	first  int
+}
+
+// of returns the number of the first of a list of limits, which counts from one.
+func (s *specs) of(limits []stint.Limit) int {
+	for i := len(s.lists) - 1; i >= 0 && i >= len(s.lists)-4; i-- {
+		if known := s.lists[i]; len(known.limits) == len(limits) && &known.limits[0] == &limits[0] {
+			return known.first
+		}
+	}
+	first := 1 + len(s.packed)/specSize
+	s.packed = appendSpecs(s.packed, limits)
+	s.lists = append(s.lists, specList{limits, first})
+	return first
+}
+
+// appendTo packs the specs for specs.lua.
+func (s *specs) appendTo(b []byte) []byte {
+	b = be.AppendUint16(b, uint16(len(s.packed)/specSize))
+	return append(b, s.packed...)
+}
+
+// takeArgs packs a request for take.lua.
+func takeArgs(r *stint.Request, call uint64, clock, notAfter int64) []string {
+	limits := len(r.Limits)
+	for i := range r.And {
+		limits += len(r.And[i].Limits)
+	}
+	b := make([]byte, 0, 18+specSize*limits+requestSize(r))
+	b = be.AppendUint64(b, call)
+	b = appendInt(b, clock)
+	b = be.AppendUint16(b, uint16(limits))
+	b = appendSpecs(b, r.Limits)
+	for i := range r.And {
+		b = appendSpecs(b, r.And[i].Limits)
+	}
+	next := 1
+	b = appendRequest(b, r, notAfter, func(limits []stint.Limit) int {
+		next += len(limits)
+		return next - len(limits)
+	})
+	return withID(b, r.ID)
+}
+
+// appendRequest packs a request for decide.lua, given where among the specs of the call a
+// list of limits begins.
+func appendRequest(b []byte, r *stint.Request, notAfter int64, spec func([]stint.Limit) int) []byte {
 	var more byte
 	if r.Mode == stint.Reserve || r.ID != "" || r.Bans != nil || r.Fit || r.Lease > 0 {
 		more = 1
 	}
 	b = appendInt(b, notAfter)
-	b = append(b, byte(r.Mode), more)
-	b = appendClaims(b, &r.Claim, r.And)
+	b = append(b, byte(r.Mode), more, byte(1+len(r.And)))
+	for i := range 1 + len(r.And) {
+		c := claimAt(r, i)
+		b = appendInt(b, c.Cost)
+		b = append(b, byte(len(c.Limits)))
+		first := spec(c.Limits)
+		for j := range c.Limits {
+			b = be.AppendUint16(b, uint16(first+j))
+		}
+	}
 	if more == 0 {
 		return b
 	}
@@ -86,9 +142,12 @@ func oneIf(yes bool) byte {
 	return 0
 }
 
-// requestSize is how many bytes a packed request needs, about.
+// requestSize is how many bytes a packed request needs, at most.
 func requestSize(r *stint.Request) int {
-	size := 64 + claimsSize(&r.Claim, r.And)
+	size := 72 + 9 + 2*len(r.Limits)
+	for i := range r.And {
+		size += 9 + 2*len(r.And[i].Limits)
+	}
 	if r.Bans != nil {
 		size += 8 * len(r.Bans.Durations)
 	}
@@ -109,34 +168,28 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + time.Microsecond - 1).Truncate(time.Microsecond)
 }
 
-// appendClaims packs the number of claims and their specs.
-func appendClaims(b []byte, first *stint.Claim, and []stint.Claim) []byte {
-	b = append(b, byte(1+len(and)))
-	b = appendClaim(b, first)
-	for i := range and {
-		b = appendClaim(b, &and[i])
-	}
-	return b
-}
-
-func claimsSize(first *stint.Claim, and []stint.Claim) int {
-	size := 9 + 33*len(first.Limits)
-	for i := range and {
-		size += 9 + 33*len(and[i].Limits)
-	}
-	return size
+// appendClaim packs a claim for amend.lua.
+func appendClaim(b []byte, c *stint.Claim) []byte {
+	b = appendInt(b, c.Cost)
+	b = append(b, byte(len(c.Limits)))
+	return appendSpecs(b, c.Limits)
 }
 
 // amendArgs packs an amendment for amend.lua.
 func amendArgs(c *stint.Charge, a stint.Amendment, call uint64, clock int64) []string {
-	b := make([]byte, 0, 48+claimsSize(&c.Claim, c.And()))
+	b := make([]byte, 0, 128)
 	b = be.AppendUint64(b, call)
 	b = appendInt(b, clock)
 	b = append(b, byte(a.Kind))
 	b = appendInt(b, a.Cost)
 	b = be.AppendUint64(b, c.ID)
 	b = appendInt(b, c.At)
-	return withID(appendClaims(b, &c.Claim, c.And()), c.RequestID())
+	b = append(b, byte(1+len(c.And())))
+	b = appendClaim(b, &c.Claim)
+	for i := range c.And() {
+		b = appendClaim(b, &c.And()[i])
+	}
+	return withID(b, c.RequestID())
 }
 
 // commandArgs packs a command for command.lua.

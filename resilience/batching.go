@@ -102,6 +102,12 @@ type flight struct {
 
 // Take implements [stint.Store].
 func (b *Batching) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	deadline, _ := ctx.Deadline()
+	return b.takeBy(ctx, r, deadline)
+}
+
+// takeBy is Take with a deadline, of which zero is none, beside that of the context.
+func (b *Batching) takeBy(ctx context.Context, r stint.Request, deadline time.Time) (stint.Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return stint.Decision{}, gaveUp("take", err)
 	}
@@ -109,9 +115,7 @@ func (b *Batching) Take(ctx context.Context, r stint.Request) (stint.Decision, e
 	if b.flights < eager && len(b.waiting) == 0 && !b.closed && time.Since(b.answered) < trust {
 		b.flights++
 		b.mu.Unlock()
-		d, err := b.inner.Take(ctx, r)
-		b.land(err)
-		return d, err
+		return b.alone(ctx, r, deadline)
 	}
 	if b.closed || len(b.waiting) >= b.maxWaiting {
 		err := ErrTooMany
@@ -126,11 +130,22 @@ func (b *Batching) Take(ctx context.Context, r stint.Request) (stint.Decision, e
 		w = &waiter{done: make(chan struct{}, 1)}
 	}
 	w.state.Store(waiting)
-	w.call.Request = r
-	w.call.Deadline, _ = ctx.Deadline()
+	w.call.Request, w.call.Deadline = r, deadline
 	b.enqueue(w)
 	b.mu.Unlock()
-	return b.wait(w, cancellation(ctx))
+	return b.wait(ctx, w)
+}
+
+// alone makes a call for one caller, in its own goroutine.
+func (b *Batching) alone(ctx context.Context, r stint.Request, deadline time.Time) (stint.Decision, error) {
+	if !deadline.IsZero() {
+		limited := until(ctx, deadline)
+		defer limited.release()
+		ctx = limited
+	}
+	d, err := b.inner.Take(ctx, r)
+	b.land(err)
+	return d, err
 }
 
 // enqueue lets a caller wait, or starts the call that takes it along. The lock is held.
@@ -152,15 +167,15 @@ func (b *Batching) enqueue(w *waiter) {
 
 // wait returns the answer, or an error if the deadline or the caller's cancellation
 // comes first.
-func (b *Batching) wait(w *waiter, cancelled <-chan struct{}) (stint.Decision, error) {
-	if cancelled == nil {
+func (b *Batching) wait(ctx context.Context, w *waiter) (stint.Decision, error) {
+	if cancelled := ctx.Done(); cancelled == nil {
 		<-w.done
 	} else {
 		select {
 		case <-w.done:
 		case <-cancelled:
 			if w.state.CompareAndSwap(waiting, abandoned) {
-				return stint.Decision{}, gaveUp("take", context.Canceled)
+				return stint.Decision{}, gaveUp("take", ctx.Err())
 			}
 			<-w.done
 		}
@@ -264,7 +279,7 @@ func (b *Batching) call(f *flight) {
 		}
 	}
 	if !latest.IsZero() {
-		limited := &budgeted{Context: ctx, deadline: latest}
+		limited := until(ctx, latest)
 		defer limited.release()
 		ctx = limited
 	}

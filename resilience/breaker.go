@@ -67,7 +67,8 @@ type BreakerConfig struct {
 // It counts calls to the store, of which a batch is one, and not callers. A call has failed if it
 // ended in a [*stint.StoreError], and a batch if it brought no decision at all. What callers got
 // wrong or gave up themselves says nothing about the store and counts as nothing;
-// running out of time is a failure.
+// running out of time is a failure. Failures are in a row if each is of a call that began
+// after the one before was known: one lost packet is one failure, however many calls it holds up.
 //
 // While it is open it pings the store in the background. When a ping succeeds, the
 // next call goes through, alone: if that succeeds too the breaker closes, else it goes on
@@ -150,7 +151,7 @@ func (b *Breaker) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 }
 
 // tryTake is Take when the breaker is not closed.
-func (b *Breaker) tryTake(ctx context.Context, r stint.Request, g gate) (d stint.Decision, err error) {
+func (b *Breaker) tryTake(ctx context.Context, r stint.Request, g entry) (d stint.Decision, err error) {
 	err = b.try(ctx, g, opTake, func(ctx context.Context) error {
 		d, err = b.inner.Take(ctx, r)
 		return err

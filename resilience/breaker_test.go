@@ -449,6 +449,32 @@ func TestBreakerIgnoresStragglers(t *testing.T) {
 	})
 }
 
+func TestBreakerCountsFailuresAtTheSameTimeOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newFlaky(t)
+		b := newBreaker(t, inner, resilience.BreakerConfig{})
+		inner.hang(true)
+		together := func(want resilience.BreakerState) {
+			t.Helper()
+			var callers sync.WaitGroup
+			for range 20 {
+				callers.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
+					defer cancel()
+					_, _ = b.Take(ctx, oneUnit("a"))
+				})
+				time.Sleep(100 * time.Microsecond)
+			}
+			callers.Wait()
+			wantState(t, b, want)
+		}
+		for range 4 {
+			together(resilience.BreakerClosed)
+		}
+		together(resilience.BreakerOpen)
+	})
+}
+
 func TestBreakerCloseEndsProbing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)

@@ -20,7 +20,14 @@ const patience = time.Second
 // to honour their context.
 type Deadline struct {
 	inner  stint.Store
+	timely taker // the same, if it is one
 	budget time.Duration
+}
+
+// taker is a store that can be told until when its answer is of use without a context that
+// has to be made for it.
+type taker interface {
+	takeBy(ctx context.Context, r stint.Request, deadline time.Time) (stint.Decision, error)
 }
 
 var _ stint.Store = (*Deadline)(nil)
@@ -31,7 +38,8 @@ func NewDeadline(inner stint.Store, budget time.Duration) *Deadline {
 	if budget <= 0 {
 		budget = DefaultBudget
 	}
-	return &Deadline{inner: inner, budget: budget}
+	timely, _ := inner.(taker)
+	return &Deadline{inner: inner, timely: timely, budget: budget}
 }
 
 // Take implements [stint.Store].
@@ -43,27 +51,39 @@ func (d *Deadline) Take(ctx context.Context, r stint.Request) (stint.Decision, e
 	if r.Lease > 0 {
 		budget = max(budget, r.Lease/2) // nobody waits for it, and its length counts from now
 	}
-	limited := within(ctx, budget)
+	deadline := earlier(ctx, time.Now().Add(budget))
+	if d.timely != nil {
+		return d.timely.takeBy(ctx, r, deadline)
+	}
+	limited := until(ctx, deadline)
 	defer limited.release()
 	return d.inner.Take(limited, r)
 }
 
+// earlier is the deadline, or that of the context if it comes before.
+func earlier(ctx context.Context, deadline time.Time) time.Time {
+	if own, ok := ctx.Deadline(); ok && own.Before(deadline) {
+		return own
+	}
+	return deadline
+}
+
 // Amend implements [stint.Store].
 func (d *Deadline) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
-	limited := within(ctx, patience)
+	limited := until(ctx, earlier(ctx, time.Now().Add(patience)))
 	defer limited.release()
 	return d.inner.Amend(limited, c, a)
 }
 
 // Command implements [stint.Store].
 func (d *Deadline) Command(ctx context.Context, c stint.Command) error {
-	limited := within(ctx, patience)
+	limited := until(ctx, earlier(ctx, time.Now().Add(patience)))
 	defer limited.release()
 	return d.inner.Command(limited, c)
 }
 
 // budgeted is a context with a deadline that costs no timer until somebody asks for
-// Done. Batching does not: it watches the deadlines of all its callers itself.
+// Done, which clients that set a deadline on their connection do not.
 type budgeted struct {
 	context.Context
 	deadline time.Time
@@ -74,12 +94,7 @@ type budgeted struct {
 	released bool
 }
 
-// within is the context with a deadline after d at the latest.
-func within(ctx context.Context, d time.Duration) *budgeted {
-	deadline := time.Now().Add(d)
-	if earlier, ok := ctx.Deadline(); ok && earlier.Before(deadline) {
-		deadline = earlier
-	}
+func until(ctx context.Context, deadline time.Time) *budgeted {
 	return &budgeted{Context: ctx, deadline: deadline}
 }
 
@@ -121,12 +136,4 @@ func (b *budgeted) release() {
 	if b.cancel != nil {
 		b.cancel()
 	}
-}
-
-// cancellation is when the caller itself gives up, its deadline aside; nil is never.
-func cancellation(ctx context.Context) <-chan struct{} {
-	if b, ok := ctx.(*budgeted); ok {
-		return b.Context.Done()
-	}
-	return ctx.Done()
 }

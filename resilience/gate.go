@@ -35,18 +35,24 @@ func (g gate) public() BreakerState {
 	return BreakerHalfOpen
 }
 
+// entry is how a call finds the breaker when it begins.
+type entry struct {
+	gate
+	failures int64 // in a row
+}
+
 // enter returns the gate under which a call begins: closed or half-open if it may go
 // through. Of the calls that find the breaker half-open one gets that answer.
-func (b *Breaker) enter() gate {
-	g := gate(b.gate.Load())
+func (b *Breaker) enter() entry {
+	g, failures := gate(b.gate.Load()), b.failures.Load()
 	if g.state() == gateHalfOpen && !b.gate.CompareAndSwap(uint64(g), uint64(g.next(gateTrial))) {
-		return g.next(gateTrial) // somebody else is trying
+		g = g.next(gateTrial) // somebody else is trying
 	}
-	return g
+	return entry{g, failures}
 }
 
 // try makes a call that entered at a gate, if it may go through.
-func (b *Breaker) try(ctx context.Context, g gate, op string, call func(context.Context) error) error {
+func (b *Breaker) try(ctx context.Context, g entry, op string, call func(context.Context) error) error {
 	switch g.state() {
 	case gateOpen, gateTrial:
 		return refused(op)
@@ -70,15 +76,17 @@ func (b *Breaker) try(ctx context.Context, g gate, op string, call func(context.
 }
 
 // freeTrial lets another call try, if this one was to and nothing came of it: its caller gave up.
-func (b *Breaker) freeTrial(g gate) {
+func (b *Breaker) freeTrial(g entry) {
 	if g.state() == gateHalfOpen {
 		trial := g.next(gateTrial)
 		b.gate.CompareAndSwap(uint64(trial), uint64(trial.next(gateHalfOpen)))
 	}
 }
 
-// leave counts what became of a call that entered at a gate.
-func (b *Breaker) leave(g gate, err error) {
+// leave counts what became of a call that entered at a gate. Of calls that were under way
+// at the same time one failure counts: on a connection that is held up for a moment they all
+// fail together.
+func (b *Breaker) leave(g entry, err error) {
 	trial := g.state() == gateHalfOpen
 	switch {
 	case err == nil && trial:
@@ -90,8 +98,9 @@ func (b *Breaker) leave(g gate, err error) {
 	case !failed(err):
 	case trial:
 		b.change(g.next(gateTrial), gateOpen, err)
-	case b.gate.Load() == uint64(g) && b.failures.Add(1) == int64(b.config.Failures):
-		b.change(g, gateOpen, err)
+	case b.gate.Load() == uint64(g.gate) && b.failures.CompareAndSwap(g.failures, g.failures+1) &&
+		g.failures+1 == int64(b.config.Failures):
+		b.change(g.gate, gateOpen, err)
 	}
 }
 

@@ -95,7 +95,9 @@ func (m *memo) remember(r *stint.Request, d *stint.Decision, now int64) {
 func (m *memo) note(c *stint.Claim, usages []stint.Usage, banned, now int64) {
 	key, subject := m.identify(c)
 	s := m.slot(key)
-	s.mu.Lock()
+	if !s.mu.TryLock() {
+		return // somebody else is just noting it
+	}
 	if s.key != key {
 		s.key, s.subject, s.episode, s.held = key, subject, 0, nil
 	}

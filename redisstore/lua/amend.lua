@@ -3,7 +3,8 @@
 -- KEYS     per claim: its settled charges, then one key per limit;
 --          with a request id: the ids of the first claim
 -- ARGV[1]  call id, clock, kind, true cost, charge id
---          (8 bytes), time of the charge, claims; per claim its spec (limit.lua)
+--          (8 bytes), time of the charge, claims; per claim its cost (8), number of
+--          limits (1) and their specs (limit.lua)
 -- ARGV[2]  request id, if there is one
 -- Reply    call id, 1 if anything changed, else 0
 

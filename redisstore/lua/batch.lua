@@ -2,7 +2,7 @@
 -- memory is short for instance, does not concern the others.
 --
 -- KEYS     those of each run of equal requests, see decide.lua
--- ARGV[1]  call id, clock, number of runs; per run the number of its keys, its length,
+-- ARGV[1]  call id, clock, specs (specs.lua), number of runs; per run the number of its keys, its length,
 --          how many such requests there are, 1 if it has a request id, id of its charge, request
 -- ARGV[2…] the request ids
 -- Reply    call id, now; per run what decide.lua says as often as it takes to answer all

@@ -1,6 +1,7 @@
 end
 
-local runs, pos = unpack_at('>I2', args, 17)
+local runs
+runs, pos = unpack_at('>I2', args, pos)
 local base, ids, out = 0, 1, { pack('>c8i8', args, now) }
 for _ = 1, runs do
   local keys, length, equal, has_id, from = unpack_at('>I2I4I2B', args, pos)

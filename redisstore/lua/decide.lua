@@ -1,13 +1,13 @@
 -- decide answers one request, or a run of equal ones: every limit of every claim is
 -- charged, or none. It is the body of take.lua and of the loop of batch.lua, which set
--- pos, where the request begins in args; base, the number of keys before its own; id, its
+-- specs, see specs.lua; pos, where the request begins in args; base, the number of keys before its own; id, its
 -- request id, if it has one; id_at, where in args the id of its charge is; equal, how many
 -- such requests there are; and head, what the reply begins with.
 --
 -- Keys     per claim one key per limit; if bans are on, per claim its subject's ban, then
 --          per claim its subject's strikes; with a request id the ids of the first claim
--- Request  not-after (0: none), mode, 1 if there is more, claims; per claim its spec
---          (limit.lua); then the more: longest wait, life of the request id, fit, lease,
+-- Request  not-after (0: none), mode, 1 if there is more, claims; per claim its cost, number
+--          of limits and which of the specs each is; then the more: longest wait, life of the request id, fit, lease,
 --          1 if bans are on, ban policy: after (0: none), within, forgive, number of
 --          durations, durations
 -- Reply    flags (1 allowed, 2 repeat, 4 banned, 16 too late: the rest is missing),
@@ -24,14 +24,12 @@
 
 local TAKE, PEEK, RESERVE, NEVER = 0, 1, 2, -1 -- stint.Mode, stint.Never
 local HEAD, HEAD_FORMAT = 38, '>BBBBBBBBI2I7I7I7I7'
-local NARROW, MIDDLE, WIDE = '>I7I1', '>I7I4', '>I7I7' -- an entry with 1, 4 or 7 bytes per count
 
--- An array's fields: its claim, where its spec is, what it says, then its log: the ends as
--- read, the sum, the entries in front and back, the ring, where front and back start in
--- which string, the stamp of the newest entry, and when the key expires.
-local CLAIM, SPEC, KEY, COST, CAP, TIMES, SPAN, SLICE, WIDTH = 1, 2, 3, 4, 5, 6, 7, 8, 9
-local S, SUM, NF, NB, FIRST, BLOCKS, SLOTS = 10, 11, 12, 13, 14, 15, 16
-local FRONT, FRONT_AT, BACK_AT, MOVED, NEWEST, EXPIRES, RETRY = 17, 18, 19, 20, 21, 22, 23
+-- An array's fields: its claim, spec, key and cost, then its log: the ends as read, the sum,
+-- the entries in front and back, the ring, where front and back start in which string,
+-- whether front was moved, the stamp of the newest entry, and when the key expires.
+local CLAIM, SPEC, KEY, COST, S, SUM, NF, NB, FIRST, BLOCKS, SLOTS = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+local FRONT, FRONT_AT, BACK_AT, MOVED, NEWEST, EXPIRES, RETRY = 12, 13, 14, 15, 16, 17, 18
 
 local late, mode, more, claims
 late, mode, more, claims, pos = unpack_at('>i8BBB', args, pos)
@@ -45,27 +43,22 @@ for c = 1, claims do
   local cost, n
   cost, n, pos = unpack_at('>i8B', args, pos)
   for i = 1, n do
-    local algorithm, cap, window, times = unpack_at('>Bi8i8i8', args, pos)
-    local key = KEYS[base + count + 1]
+    local which
+    which, pos = unpack_at('>I2', args, pos)
+    local spec, key = specs[which], KEYS[base + count + 1]
     local l
-    if algorithm == 0 or algorithm == 2 then -- stint.Sliding, stint.Fixed
-      local span, slice, width, upto = times * window, 0, 1, '165'
-      if cap > 125 then -- stint.Resolution
-        slice = math.ceil(span / 125)
-        if cap < 4294967296 then width, upto = 4, '213' else width, upto = 7, '261' end
-      end
-      if algorithm == 2 then times, span, slice = 1, 0, window end
-      local s = try('GETRANGE', key, '0', upto)
+    if spec[CAP] then
+      local s = try('GETRANGE', key, '0', spec[ENDS])
       if s == '' then
-        l = { c, pos, key, cost, cap, times, span, slice, width, s, 0, 0, 0, 0, 0, 0, s, 0, 0, false, 0, 0, 0 }
+        l = { c, spec, key, cost, s, 0, 0, 0, 0, 0, 0, s, 0, 0, false, 0, 0, 0 }
       elseif #s >= HEAD then
-        local size = 7 + width
-        local mark, stored, keep, nf, nb, first, blocks, slots, booked, last, kept, sum, expires = unpack_at(HEAD_FORMAT, s)
-        if mark == 76 and stored == width and booked == 0 and last <= now and nf <= 8 and nb <= 8 and nb > 0 and blocks <= slots
-          and (times == keep or times < keep and now - kept > keep * window)
+        local size, times = spec[SIZE], spec[TIMES]
+        local mark, width, keep, nf, nb, first, blocks, slots, booked, last, kept, sum, expires = unpack_at(HEAD_FORMAT, s)
+        if mark == 76 and width + 7 == size and booked == 0 and last <= now and nf <= 8 and nb <= 8 and nb > 0 and blocks <= slots
+          and (times == keep or times < keep and now - kept > keep * spec[WINDOW])
           and #s >= HEAD + (nf > 0 and 16 or nb) * size then
           -- Drop what has left the window, a block at a time from the ring.
-          local format, cut = width == 1 and NARROW or width == 4 and MIDDLE or WIDE, now - span
+          local format, cut = spec[ENTRY], now - spec[SPAN]
           local front, front_at, back_at, moved = s, HEAD + (16 - nf) * size + 1, HEAD + 1, false
           local newest = unpack_at('>I7', s, HEAD + (nb - 1) * size + 1)
           if newest <= cut then
@@ -84,7 +77,7 @@ for c = 1, claims do
                   break
                 end
                 nf, first, blocks, moved = 8, (first + 1) % slots, blocks - 1, true
-              elseif nb > 1 then
+              elseif nb > 1 and unpack_at('>I7', s, back_at) <= cut then
                 front, front_at, back_at = s, HEAD + 1, HEAD + 1 + (nb - 1) * size
                 nf, nb, moved = nb - 1, 1, true
               else
@@ -93,18 +86,17 @@ for c = 1, claims do
             end
           end
           if s then
-            l = { c, pos, key, cost, cap, times, span, slice, width, s, sum, nf, nb, first, blocks, slots,
-              front, front_at, back_at, moved, newest, expires, 0 }
+            l = { c, spec, key, cost, s, sum, nf, nb, first, blocks, slots, front, front_at, back_at, moved, newest, expires, 0 }
           end
         end
       end
     end
     if not l then
       R = R or rest(now, looking)
-      l = R.open_limit(args, pos, key, cost)
+      l = R.open_limit(args, spec[AT], key, cost)
       l.claim = c
     end
-    count, pos = count + 1, pos + 33
+    count = count + 1
     limits[count] = l
   end
 end
@@ -121,7 +113,7 @@ if equal + fit > 1 then
     local l = limits[i]
     local free
     if not l.of then
-      free = l[CAP] - l[SUM]
+      free = l[SPEC][CAP] - l[SUM]
     elseif equal > 1 and l.booked_at[1] then
       free = step
     else
@@ -161,22 +153,24 @@ else
     local l = limits[i]
     local room_at = now
     if not l.of then
-      local cost, cap, left = l[COST], l[CAP], l[SUM]
+      local spec, cost, left = l[SPEC], l[COST], l[SUM]
+      local cap = spec[CAP]
       if cap == 0 or cost > cap then
         room_at = NEVER
       elseif left > cap - cost then
-        -- The oldest must leave, one after the other.
-        local width, span, front_at = l[WIDTH], l[SPAN], l[FRONT_AT]
-        local size, format = 7 + width, width == 1 and NARROW or width == 4 and MIDDLE or WIDE
-        for n = 1, l[NF] do
-          local stamp, units = unpack_at(format, l[FRONT], front_at)
-          room_at, left, front_at = stamp + span, left - units, front_at + size
+        -- The oldest must leave, one after the other: those in front, if there are any, else
+        -- those in back.
+        local span, size, format, from, at, n = spec[SPAN], spec[SIZE], spec[ENTRY], l[FRONT], l[FRONT_AT], l[NF]
+        if n == 0 and l[BLOCKS] == 0 then from, at, n = l[S], l[BACK_AT], l[NB] end
+        for i = 1, n do
+          local stamp, units = unpack_at(format, from, at)
+          room_at, left, at = stamp + span, left - units, at + size
           if left <= cap - cost then break end
         end
         if left > cap - cost then
           local c = l[CLAIM]
           R = R or rest(now, looking)
-          l = R.open_limit(args, l[SPEC], l[KEY], cost)
+          l = R.open_limit(args, spec[AT], l[KEY], cost)
           l.claim, limits[i] = c, l
         end
       end
@@ -224,8 +218,8 @@ else
       local cost = l.cost or l[COST]
       if cost > 0 then
         at = t + lease
-        local s, nb, stamp = l[S], l[NB], now + lease
-        if not l.of and l[SLICE] > 0 then stamp = stamp - stamp % l[SLICE] + l[SLICE] end
+        local s, nb, stamp, spec = l[S], l[NB], now + lease, l[SPEC]
+        if spec and spec[SLICE] > 0 then stamp = stamp - stamp % spec[SLICE] + spec[SLICE] end
         if not l.of and (t > now or nb > 0 and l[NEWEST] > stamp
           or nb == 8 and l[NF] + l[BLOCKS] > 0 and l[BLOCKS] == l[SLOTS]
           or l[BLOCKS] > 28 and l[NF] + nb + l[BLOCKS] * 8 >= 250) then
@@ -233,7 +227,7 @@ else
           -- takes all of the log.
           local c, wait = l[CLAIM], l[RETRY]
           R = R or rest(now, looking)
-          l = R.open_limit(args, l[SPEC], l[KEY], cost)
+          l = R.open_limit(args, spec[AT], l[KEY], cost)
           l.claim, l[RETRY], limits[i] = c, wait, l
         end
         if t > now then
@@ -242,12 +236,11 @@ else
           l.of.charge(l, at, args:sub(id_at, id_at + 7))
         else
           -- Append to the back, or to its newest entry.
-          local width, back_at, units = l[WIDTH], l[BACK_AT], cost
-          local size, format, sum, back = 7 + width, width == 1 and NARROW or width == 4 and MIDDLE or WIDE, l[SUM] + cost, ''
+          local back_at, size, span, units, sum, back = l[BACK_AT], spec[SIZE], spec[SPAN], cost, l[SUM] + cost, ''
           if nb > 0 then
             if l[NEWEST] == stamp then
               nb = nb - 1
-              stamp, units = unpack_at(format, s, back_at + nb * size)
+              stamp, units = unpack_at(spec[ENTRY], s, back_at + nb * size)
               units = units + cost
             elseif nb == 8 then
               local block = s:sub(back_at, back_at + 8 * size - 1)
@@ -266,10 +259,9 @@ else
           local nf = l[NF]
           -- The TTL is set an eighth of the span ahead, so that not every charge has to.
           local expires = l[EXPIRES]
-          local lasting = s ~= '' and expires >= stamp + l[SPAN] + 1000000
-          if not lasting then expires = stamp + l[SPAN] + l[SPAN] / 8 + 1000000 end
-          local written = pack(width == 1 and '>BBBBBBBBI2I7I7I7I7c0I7I1' or width == 4 and '>BBBBBBBBI2I7I7I7I7c0I7I4'
-              or '>BBBBBBBBI2I7I7I7I7c0I7I7', 76, width, l[TIMES], nf, nb, l[FIRST], l[BLOCKS], l[SLOTS], 0, now, now, sum,
+          local lasting = s ~= '' and expires >= stamp + span + 1000000
+          if not lasting then expires = stamp + span + span / 8 + 1000000 end
+          local written = pack(spec[WRITTEN], 76, size - 7, spec[TIMES], nf, nb, l[FIRST], l[BLOCKS], l[SLOTS], 0, now, now, sum,
             expires, back, stamp, units)
           if l[MOVED] then
             written = written .. ('\0'):rep((16 - nb - nf) * size) .. l[FRONT]:sub(l[FRONT_AT], l[FRONT_AT] + nf * size - 1)
@@ -314,7 +306,7 @@ for i = 1, count do
   if l.of then
     used, reset = math.min(l.of.used(l), 2 ^ 53), l.of.reset(l)
   elseif used > 0 then
-    reset = l[NEWEST] + l[SPAN] - now
+    reset = l[NEWEST] + l[SPEC][SPAN] - now
   end
   reply = pack('>c0i8i8i8', reply, used, reset, l[RETRY] or 0)
 end

@@ -2,10 +2,10 @@
 -- algorithm read, and the algorithm in l.of, with the verbs open, used, reset, earliest,
 -- charge, reserve, settle and save.
 --
--- A claim's spec holds: cost (8 bytes), number of limits (1); per limit algorithm
--- (1), capacity, window, then burst times (sliding) or unit and rate (bucket) (8 each)
+-- A limit's spec holds: algorithm (1 byte), capacity, window, then burst times (sliding) or
+-- unit and rate (bucket) (8 each)
 
--- open_limit reads the limit at pos and all of its state under key.
+-- open_limit reads the limit whose spec is at pos in args and all of its state under key.
 function R.open_limit(args, pos, key, cost)
   local algorithm, cap, window, a, b = unpack_at('>Bi8i8i8i8', args, pos)
   local l = { key = key, cost = cost, cap = cap, window = window }

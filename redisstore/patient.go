@@ -1,0 +1,177 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// patient is a client whose connections are made with more time than a caller has.
+//
+// By itself a client makes a connection when a call needs one, in that call's time, and has
+// others who need it wait for that, whatever time they have. A decision has 15 ms. That is
+// too little for the two or three round trips to a server far away: every decision would
+// begin a connection and none would complete it. And it is not kept by a decision that waits
+// for a heartbeat's connection to a server which is stopped. So while connections come and
+// go, calls are made by goroutines of their own, and callers leave when their time is up.
+type patient struct {
+	rueidis.Client
+	*links
+}
+
+const (
+	// connectTime is how long a connection may take that a call began.
+	connectTime = time.Second
+	// calm is after how long without a change connections are taken to be there.
+	calm = 2 * time.Second
+	// maxLeft is how many calls may go on without their callers, more or less.
+	maxLeft = 1024
+)
+
+var errConnecting = errors.New("still connecting")
+
+// connect makes a client that is patient.
+func connect(co rueidis.ClientOption) (rueidis.Client, error) {
+	l := &links{start: time.Now(), dialer: co}
+	co.DialCtxFn = l.dial
+	client, err := rueidis.NewClient(co)
+	if err != nil {
+		return nil, err
+	}
+	return &patient{client, l}, nil
+}
+
+func (p *patient) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	if p.settled() || ctx.Done() == nil {
+		return p.Client.Do(ctx, cmd)
+	}
+	return p.detached(ctx, 1, func(ctx context.Context) []rueidis.RedisResult {
+		return []rueidis.RedisResult{p.Client.Do(ctx, cmd)}
+	})[0]
+}
+
+func (p *patient) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
+	if p.settled() || ctx.Done() == nil {
+		return p.Client.DoMulti(ctx, multi...)
+	}
+	return p.detached(ctx, len(multi), func(ctx context.Context) []rueidis.RedisResult {
+		return p.Client.DoMulti(ctx, multi...)
+	})
+}
+
+// detached makes a call of n commands and returns when it has ended, or with an error when
+// the caller's time is up. The call then goes on: what it asks for carries its own not-after.
+func (p *patient) detached(ctx context.Context, n int, call func(context.Context) []rueidis.RedisResult) []rueidis.RedisResult {
+	switch err := ctx.Err(); {
+	case err != nil:
+		return failedResults(n, err)
+	case p.left.Load() >= maxLeft:
+		return failedResults(n, errConnecting)
+	}
+	var over atomic.Bool // for the one or the other
+	done := make(chan []rueidis.RedisResult, 1)
+	go func() {
+		end := time.Now().Add(connectTime)
+		if deadline, ok := ctx.Deadline(); ok && deadline.After(end) {
+			end = deadline
+		}
+		longer, cancel := context.WithDeadline(context.WithoutCancel(ctx), end)
+		defer cancel()
+		done <- call(longer)
+		if !over.CompareAndSwap(false, true) {
+			p.left.Add(-1)
+		}
+	}()
+	select {
+	case results := <-done:
+		return results
+	case <-ctx.Done():
+		if over.CompareAndSwap(false, true) {
+			p.left.Add(1)
+		}
+		return failedResults(n, ctx.Err())
+	}
+}
+
+func failedResults(n int, err error) []rueidis.RedisResult {
+	results := make([]rueidis.RedisResult, n)
+	for i := range results {
+		results[i] = rueidis.NewErrorResult(err)
+	}
+	return results
+}
+
+// links watches the connections of a client.
+type links struct {
+	start   time.Time
+	dialer  rueidis.ClientOption
+	making  atomic.Int32 // connections that are being made
+	changed atomic.Int64 // when one last came or went, in nanoseconds since start
+	left    atomic.Int32 // calls that go on without their callers
+}
+
+// settled reports whether all connections in use are there.
+func (l *links) settled() bool {
+	return l.making.Load() == 0 && int64(time.Since(l.start))-l.changed.Load() > int64(calm)
+}
+
+func (l *links) change(making int32) {
+	l.changed.Store(int64(time.Since(l.start)))
+	l.making.Add(making)
+}
+
+// dial makes a connection as the client would.
+func (l *links) dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	l.change(+1)
+	conn, err := l.connect(ctx, addr, dialer, config)
+	if err != nil {
+		l.change(-1)
+		return nil, err
+	}
+	return &link{Conn: conn, links: l}, nil
+}
+
+func (l *links) connect(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	switch {
+	case l.dialer.DialCtxFn != nil:
+		return l.dialer.DialCtxFn(ctx, addr, dialer, config)
+	case l.dialer.DialFn != nil:
+		return l.dialer.DialFn(addr, dialer, config)
+	case config != nil:
+		return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", addr)
+	}
+	return dialer.DialContext(ctx, "tcp", addr)
+}
+
+// link is a connection. It is there when the server has first said something: greeting it is
+// a part of making it.
+type link struct {
+	net.Conn
+	links  *links
+	there  atomic.Bool
+	closed atomic.Bool
+}
+
+func (k *link) Read(b []byte) (int, error) {
+	n, err := k.Conn.Read(b)
+	if n > 0 && !k.there.Load() && k.there.CompareAndSwap(false, true) {
+		k.links.change(-1)
+	}
+	return n, err
+}
+
+func (k *link) Close() error {
+	if k.closed.CompareAndSwap(false, true) {
+		if k.there.CompareAndSwap(false, true) {
+			k.links.change(-1)
+		} else {
+			k.links.change(0)
+		}
+	}
+	return k.Conn.Close()
+}
