@@ -49,11 +49,11 @@ bench: setup ## Compare with other limiters (BENCHFLAGS="...")
 
 .PHONY: faults
 faults: setup ## Break real servers in every way, measure, and write the table in docs/faults.md
-	$(GO) test ./faults -count=1 -timeout 30m -args -measure -o $(CURDIR)/docs/faults.md
+	cd faults && $(GO) test -count=1 -timeout 30m -args -measure -o $(CURDIR)/docs/faults.md
 
 .PHONY: soak
 soak: setup ## Let faults happen at random under load for SOAK (10m)
-	$(GO) test ./faults -run F36 -v -count=1 -timeout 24h -args -measure -soak $(SOAK)
+	cd faults && $(GO) test -run F36 -v -count=1 -timeout 24h -args -measure -soak $(SOAK)
 
 .PHONY: cover
 cover: setup ## Write cover.out and print the total

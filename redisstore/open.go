@@ -41,7 +41,7 @@ const urlForms = `want redis://user:password@host:6379/0, rediss:// for TLS, ` +
 	`?addr=host:port for further nodes and ?master_set=name for Sentinel`
 
 // dialTimeout bounds a connection attempt unless the URL says otherwise.
-const dialTimeout = 5 * time.Second
+const dialTimeout = time.Second
 
 // A connection on which nothing has come for keepAlive is asked for a sign of life, and
 // given up if there is none within silence: calls that wait on it in vain are let go, and

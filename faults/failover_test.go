@@ -1,0 +1,150 @@
+package faults
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// nodeTimeout is the cluster-node-timeout of redistest.
+const nodeTimeout = time.Second
+
+func TestF5(t *testing.T) {
+	fault(t, "F5", "failover that loses acknowledged writes (cut the replication link, write, kill the master)",
+		"≤ A + C in any window, recovery ≤ cluster-node-timeout + 2 s, no restart needed", func(r *report) {
+			const limit, window = 200, 20 * time.Second
+			cluster := redistest.StartCluster(t)
+			s := newStack(t, urlOf(cluster.Addrs()), resilience.Config{
+				Failure: stint.FailurePolicy{Mode: stint.FailDeny, Budget: time.Second}})
+			limits := []stint.Limit{stint.Per(limit, window)}
+			usedUp := func() bool { used, _ := look(s, "shared", limits...); return used == limit }
+			answers := func() bool { _, ok := look(s, "shared", limits...); return ok }
+
+			// All of the limit is used while the replica is cut off: that is lost.
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			load := load{Limits: limits, Callers: 8, Pause: time.Millisecond}
+			var o outcome
+			var asking sync.WaitGroup
+			var killed time.Time
+			failover := cluster.LossyFailover(t, "stint:{shared}:sliding/20s", func() {
+				asking.Go(func() { o = drive(ctx, s, load) })
+				until(r, "the limit is used up", usedUp)
+				killed = time.Now()
+			})
+			until(r, "a decision of the store", answers)
+			recovery := time.Since(killed)
+			until(r, "the limit is used up again", usedUp)
+			cancel()
+			asking.Wait()
+
+			if o.failures() > 0 || o.Degraded == 0 {
+				r.Errorf("errors %v and %d degraded decisions; want a failover that was decided by the policy", o.Failed, o.Degraded)
+			}
+			most := o.surely(window)
+			if most > 2*limit {
+				r.Errorf("%d admitted in a window; want at most %d", most, 2*limit)
+			}
+			if most <= limit {
+				r.Errorf("%d admitted in a window: nothing was lost, so this shows nothing", most)
+			}
+			r.saw("%d admitted in a window, A + C = %d", most, 2*limit)
+			r.saw("the cluster's own failover %s", short(failover))
+			r.within("recovery after", recovery, nodeTimeout+2*time.Second)
+			wantTTLs(r, cluster.Nodes...)
+		})
+}
+
+func TestF16(t *testing.T) {
+	fault(t, "F16", "READONLY (and `ERR READONLY` from a proxy) after a demotion", "connection dropped, healthy ≤ 1 s", func(r *report) {
+		old, next := redistest.Start(t), redistest.Start(t)
+		address := redistest.StartProxy(t, old.Addr())
+		seen := newWitness()
+		s := newStack(t, address.URL(), resilience.Config{
+			Failure: stint.FailurePolicy{Mode: stint.FailDeny, Budget: patience}, Observer: seen})
+		limits := []stint.Limit{stint.PerHour(1_000_000)}
+		take(r, s, "shared", limits...)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var o outcome
+		var asking sync.WaitGroup
+		asking.Go(func() { o = drive(ctx, s, load{Limits: limits, Callers: 8, Pause: time.Millisecond}) })
+		until(r, "decisions", func() bool { used, _ := look(s, "shared", limits...); return used > 100 })
+
+		// The address has moved on; connections that are there lead to what is a replica now.
+		address.SetTarget(next.Addr())
+		host, port, _ := strings.Cut(next.Addr(), ":")
+		demoted := time.Now()
+		old.CLI(t, "REPLICAOF", host, port)
+		until(r, "READONLY", func() bool { return seen.failed(stint.KindReadOnly) > 0 })
+		until(r, "decisions of the new master", func() bool { return take(r, s, "shared", limits...).Allowed })
+		healthy := time.Since(demoted)
+		until(r, "no connection is left to the old one", func() bool {
+			return !strings.Contains(old.CLI(t, "CLIENT", "LIST"), "name=stint")
+		})
+		cancel()
+		asking.Wait()
+		if o.failures() > 0 {
+			r.Errorf("errors %v, want the policy", o.Failed)
+		}
+		if next.CLI(t, "EXISTS", "stint:{shared}:sliding/1h") != "1" {
+			r.Error("the new master was not asked")
+		}
+		r.saw("%d of %d decisions degraded", o.Degraded, o.decisions())
+		r.within("healthy after", healthy, time.Second)
+		wantTTLs(r, old, next)
+	})
+}
+
+func TestF17(t *testing.T) {
+	fault(t, "F17", "slots migrate under load", "no error, F4 holds", func(r *report) {
+		// Few enough of the calls are denied for all processes to keep asking: denials
+		// are remembered.
+		const processes, callers, limit = 4, 10, 2500
+		calls := pick(200, 80)
+		cluster := redistest.StartCluster(t)
+		var j job
+		j.URL = urlOf(cluster.Addrs())
+		j.Config.Failure = stint.FailurePolicy{Mode: stint.FailError, Budget: patience}
+		j.Load = load{ // two keys, which move one after the other
+			Limits:  []stint.Limit{stint.PerHour(limit), stint.PerDay(10 * limit)},
+			Callers: callers, Calls: calls, Pause: 20 * time.Millisecond,
+		}
+		running := start(t, processes, j)
+		done := make(chan outcome, 1)
+		go func() { done <- running.wait() }()
+
+		slot := cluster.SlotOf(t, "{shared}")
+		from, to := cluster.MasterOf(t, "{shared}"), cluster.Nodes[0]
+		if from == to {
+			to = cluster.Nodes[1]
+		}
+		moves := 0
+		var o outcome
+		for over := false; !over; moves++ {
+			cluster.MigrateSlot(t, slot, from, to)
+			from, to = to, from
+			time.Sleep(200 * time.Millisecond) // nodes that have not heard of each other's epoch quarrel over the slot
+			select {
+			case o = <-done:
+				over = true
+			default:
+			}
+		}
+		if o.failures() > 0 || o.Degraded > 0 {
+			r.Errorf("errors %v, %d degraded; want none", o.Failed, o.Degraded)
+		}
+		if want := min(limit, processes*callers*calls); len(o.Admitted) != want {
+			r.Errorf("%d of %d admitted; want exactly %d", len(o.Admitted), o.decisions(), want)
+		}
+		r.saw("%d of %d admitted, no error, slot moved %d times", len(o.Admitted), o.decisions(), moves)
+		wantTTLs(r, cluster.Nodes...)
+	})
+}

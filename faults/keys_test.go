@@ -1,0 +1,359 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+func TestF8(t *testing.T) {
+	fault(t, "F8", "SCRIPT FLUSH every 100 ms under load", "no error reaches a caller", func(r *report) {
+		server := redistest.Start(t)
+		s := newStack(t, server.URL(), resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
+		limit := stint.PerHour(1_000_000_000) // nobody is denied, so that everybody asks
+		ctx, cancel := context.WithTimeout(t.Context(), pick(5*time.Second, time.Second))
+		defer cancel()
+		var o outcome
+		var asking sync.WaitGroup
+		asking.Go(func() { o = drive(ctx, s, load{Limits: []stint.Limit{limit}, Callers: 16}) })
+		flushes := 0
+		for ; ctx.Err() == nil; flushes++ {
+			server.CLI(t, "SCRIPT", "FLUSH")
+			time.Sleep(100 * time.Millisecond)
+		}
+		asking.Wait()
+		if o.failures()+o.Degraded > 0 {
+			r.Errorf("errors %v, %d degraded; want none", o.Failed, o.Degraded)
+		}
+		if used, _ := look(s, "shared", limit); used != int64(len(o.Admitted)) {
+			r.Errorf("%d charged for %d admitted; want as many", used, len(o.Admitted))
+		}
+		r.saw("no error in %d decisions, %d flushes", o.decisions(), flushes)
+		wantTTLs(r, server)
+	})
+}
+
+func TestF12(t *testing.T) {
+	fault(t, "F12", "1,000,000 distinct subjects",
+		"memory bounded by the configured cap; known subjects unaffected; never deny-all, never forget-all", func(r *report) {
+			subjects := pick(1_000_000, 100_000)
+			server := redistest.Start(t)
+			// The cap is below the number of subjects in either mode.
+			const denials = 1 << 14
+			s := newStack(t, server.URL(), resilience.Config{
+				Failure: stint.FailurePolicy{Budget: 100 * time.Millisecond}, Instances: 1, Denials: denials})
+			limit := stint.PerHour(3)
+			known := func(i int) string { return "known:" + strconv.Itoa(i) }
+			const few = 50
+			for i := range few { // half of them have used up their limit
+				for range 1 + 2*(i%2) {
+					take(r, s, known(i), limit)
+				}
+			}
+			server.Kill()
+			until(r, "the outage is noticed", func() bool {
+				return s.Breaker() == resilience.BreakerOpen || take(r, s, "any", limit).Degraded && s.Breaker() == resilience.BreakerOpen
+			})
+
+			before := heap()
+			var denied, next, wrong atomic.Int64
+			var group sync.WaitGroup
+			for range 8 {
+				group.Go(func() {
+					for i := next.Add(1); i <= int64(subjects); i = next.Add(1) {
+						d, err := s.Take(context.Background(), request("flood:"+strconv.Itoa(int(i)), limit))
+						if err != nil || !d.Degraded {
+							wrong.Add(1)
+						} else if !d.Allowed {
+							denied.Add(1)
+						}
+						if i%1000 == 0 { // those who are known are there all the time, and hammer
+							n := int(i/1000) % few
+							if d, err := s.Take(context.Background(), request(known(n), limit)); err != nil || n%2 == 1 && d.Allowed {
+								wrong.Add(1)
+							}
+						}
+					}
+				})
+			}
+			group.Wait()
+			grown := heap() - before
+			if wrong.Load() > 0 {
+				r.Errorf("%d answers are errors, are not degraded, or let somebody go on who had used up the limit", wrong.Load())
+			}
+			if denied.Load() > 0 {
+				r.Errorf("%d of %d newcomers denied; want none", denied.Load(), subjects)
+			}
+			if d := take(r, s, "newcomer", limit); !d.Allowed {
+				r.Error("nobody new is admitted any more")
+			}
+			if d := take(r, s, known(1), limit); d.Allowed {
+				r.Error("a known subject was forgotten")
+			}
+			// 100,000 subjects in memory, and as much again for the other tables.
+			const most = 100 << 20
+			if grown > most {
+				r.Errorf("the heap grew by %d MB; want at most %d MB", grown>>20, most>>20)
+			}
+			r.saw("%d subjects in an outage: heap +%d MB, none denied, known ones still denied", subjects, grown>>20)
+		})
+}
+
+// heap is how much memory is in use.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // what pools held
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestF15(t *testing.T) {
+	fault(t, "F15", "key without TTL, or of the wrong type, planted in Redis", "heals; no permanent lockout, no 500", func(r *report) {
+		server := redistest.Start(t)
+		s := newStack(t, server.URL(), resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
+		limits := []stint.Limit{
+			stint.PerMinute(3), stint.PerHour(1000), stint.TokenBucket(3, 3, time.Minute),
+			{Max: 3, Window: time.Minute, Algorithm: stint.Fixed}, stint.AtOnce(3, time.Minute),
+		}
+		bans := &stint.BanPolicy{After: 3, Within: time.Minute, Durations: []time.Duration{time.Second}}
+		ours := []string{"ban", "strikes", "ids", "settled"}
+		for i := range limits {
+			ours = append(ours, limits[i].ID())
+		}
+		plants := map[string][]string{
+			"text":   {"SET", "hello"},
+			"empty":  {"SET", ""},
+			"number": {"SET", "12345678901234567890"},
+			"log":    {"SET", "L" + strings.Repeat("\xff", 40)},
+			"head":   {"SET", "L\x01\x01\x08\x08\x00\xff\xff" + strings.Repeat("\x01", 30)},
+			"bucket": {"SET", "B" + strings.Repeat("\xff", 40)},
+			"zeros":  {"SET", "B" + strings.Repeat("\x00", 23)},
+			"ban":    {"SET", "N" + strings.Repeat("\x00", 22)},
+			"list":   {"RPUSH", "a", "b"},
+			"hash":   {"HSET", "a", "b"},
+			"set":    {"SADD", "a"},
+			"zset":   {"ZADD", "1", "a"},
+			"stream": {"XADD", "*", "a", "b"},
+		}
+		for name, plant := range plants {
+			subject := "planted:" + name
+			for _, key := range ours {
+				server.CLI(t, append([]string{plant[0], "stint:{" + subject + "}:" + key}, plant[1:]...)...)
+			}
+			for i := range 5 {
+				q := request(subject, limits...)
+				q.ID, q.Bans = "request "+strconv.Itoa(i), bans
+				d, err := s.Take(t.Context(), q)
+				if err != nil || d.Allowed != (i < 3) {
+					r.Fatalf("%s: take %d: allowed %v, %v; want the first three allowed", name, i, d.Allowed, err)
+				}
+				if i == 2 {
+					if _, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Cost: 1}); err != nil {
+						r.Errorf("%s: settle: %v", name, err)
+					}
+				}
+			}
+		}
+		for i := range limits { // what is ours, but lost its TTL
+			limit := limits[i]
+			limit.Max, limit.Window = 100_000, 200*time.Millisecond
+			if limit.Burst > 0 {
+				limit.Burst = limit.Max
+			}
+			key := "stint:{persistent}:" + limit.ID()
+			take(r, s, "persistent", limit)
+			server.CLI(t, "PERSIST", key)
+			until(r, "a TTL for "+limit.String(), func() bool {
+				take(r, s, "persistent", limit)
+				return server.CLI(t, "PTTL", key) != "-1"
+			})
+		}
+		// The roster of processes, which everybody writes.
+		server.CLI(t, "DEL", "stint:instances")
+		server.CLI(t, "SET", "stint:instances", "hello")
+		until(r, "the roster heals", func() bool { return server.CLI(t, "TYPE", "stint:instances") == "zset" })
+		r.saw("%d kinds of rubbish under %d keys, all healed at the first decision", len(plants), len(ours))
+		wantTTLs(r, server)
+	})
+}
+
+func TestF24(t *testing.T) {
+	fault(t, "F24", "10,000 requests in one microsecond", "10,000 counted", func(r *report) {
+		const n = 10_000
+		server := redistest.Start(t)
+		s := newStack(t, server.URL(), resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
+		for _, limit := range []stint.Limit{
+			stint.PerHour(n - 1), stint.TokenBucket(n-1, 1, time.Hour), {Max: n - 1, Window: 24 * time.Hour, Algorithm: stint.Fixed},
+		} {
+			// One script call has one time.
+			batch := make([]*stint.Call, n)
+			for i := range batch {
+				batch[i] = &stint.Call{Request: request("one", limit)}
+			}
+			s.redis.TakeBatch(t.Context(), batch)
+			admitted, instants, charges := 0, map[int64]bool{}, map[uint64]bool{}
+			for _, c := range batch {
+				if c.Err != nil {
+					r.Fatal(c.Err)
+				}
+				if c.Decision.Allowed {
+					admitted++
+					instants[c.Decision.Charge.At] = true
+					charges[c.Decision.Charge.ID] = true
+				}
+			}
+			used, _ := look(s, "one", limit)
+			if admitted != n-1 || used != n-1 || len(instants) != 1 || len(charges) != n-1 {
+				r.Errorf("%v: %d admitted at %d instants with %d names, %d counted; want all but one, at once",
+					limit, admitted, len(instants), len(charges), used)
+			}
+
+			// As many callers at once, through everything.
+			var group sync.WaitGroup
+			var allowed atomic.Int64
+			for range n {
+				group.Go(func() {
+					if d, err := s.Take(context.Background(), request("many", limit)); err != nil {
+						r.Error(err)
+					} else if d.Allowed {
+						allowed.Add(1)
+					}
+				})
+			}
+			group.Wait()
+			if used, _ := look(s, "many", limit); used != allowed.Load() || used != n-1 {
+				r.Errorf("%v: %d of %d callers at once admitted, %d counted; want all but one", limit, allowed.Load(), n, used)
+			}
+		}
+		r.saw("all of %d at one instant counted, and all but one admitted under a limit of %d", n, n-1)
+		wantTTLs(r, server)
+	})
+}
+
+func TestF24b(t *testing.T) {
+	fault(t, "F24b", "a process dies with places booked", "others wait at most longest wait + W for them", func(r *report) {
+		const window, longest = 200 * time.Millisecond, 500 * time.Millisecond
+		server := redistest.Start(t)
+		config := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}}
+		dying, err := openStack(t.Context(), server.URL(), config)
+		if err != nil {
+			r.Fatal(err)
+		}
+		limit := stint.Per(2, window)
+		book := request("shared", limit)
+		book.Mode, book.MaxWait = stint.Reserve, longest
+		booked := 0
+		for {
+			d, err := dying.Take(t.Context(), book)
+			if err != nil {
+				r.Fatal(err)
+			}
+			if !d.Allowed {
+				break
+			}
+			booked++
+		}
+		// It leaves without a word: what is booked is given back by its waiters alone.
+		if err := dying.Close(); err != nil {
+			r.Fatal(err)
+		}
+		s := newStack(t, server.URL(), config)
+		book.MaxWait = time.Hour
+		d, err := s.Take(t.Context(), book)
+		if err != nil || !d.Allowed || d.RetryAfter > longest+window {
+			r.Fatalf("allowed %v after %v, %v; want at most %v", d.Allowed, d.RetryAfter, err, longest+window)
+		}
+		r.saw("%d places booked by the dead: the next waits for %s, at most %s", booked, short(d.RetryAfter), longest+window)
+		wantTTLs(r, server)
+	})
+}
+
+func TestF24c(t *testing.T) {
+	fault(t, "F24c", "a day limit used up, then decisions on the same subject with only a short limit", "the day limit is still used up", func(r *report) {
+		server := redistest.Start(t)
+		s := newStack(t, server.URL(), resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
+		days := []stint.Limit{stint.PerDay(5), stint.PerDay(5000), {Max: 5, Window: 24 * time.Hour, Algorithm: stint.Fixed}}
+		second := stint.Per(10_000, 100*time.Millisecond)
+		for _, day := range days {
+			all := request(day.String(), second, day)
+			all.Cost = day.Max
+			if d, err := s.Take(t.Context(), all); err != nil || !d.Allowed {
+				r.Fatalf("%v: %+v, %v", day, d, err)
+			}
+		}
+		// For longer than anything of the short limit is remembered.
+		for start := time.Now(); time.Since(start) < pick(3*time.Second, 1500*time.Millisecond); time.Sleep(10 * time.Millisecond) {
+			for _, day := range days {
+				if !take(r, s, day.String(), second).Allowed {
+					r.Errorf("%v: the short limit was exceeded", day)
+				}
+			}
+		}
+		for _, day := range days {
+			if d := take(r, s, day.String(), second, day); d.Allowed || d.Usages()[1].Used != day.Max {
+				r.Errorf("%v: allowed %v with %d used; want it used up", day, d.Allowed, d.Usages()[1].Used)
+			}
+		}
+		r.saw("still used up")
+		wantTTLs(r, server)
+	})
+}
+
+func TestF24d(t *testing.T) {
+	fault(t, "F24d", "one key of a batch has the wrong type or unreadable state", "its callers' state heals; nobody else in the batch notices", func(r *report) {
+		const users = 200
+		server, cluster := redistest.Start(t), redistest.StartCluster(t)
+		for name, at := range map[string]struct {
+			url     string
+			servers []*redistest.Server
+		}{
+			"single":  {server.URL(), []*redistest.Server{server}},
+			"cluster": {urlOf(cluster.Addrs()), cluster.Nodes},
+		} {
+			seen := newWitness()
+			s := newStack(t, at.url, resilience.Config{
+				Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}, Observer: seen})
+			limit := stint.PerHour(10)
+			for i, plant := range [][]string{
+				{"LPUSH", "x"},
+				{"SET", "L\x01\x01\x08\x08\x00\xff\xff" + strings.Repeat("\xff", 40)},
+				{"SET", "nonsense"},
+			} {
+				key := fmt.Sprintf("stint:{user:%d}:%s", 50*i, limit.ID())
+				owner := server
+				if name == "cluster" {
+					owner = cluster.MasterOf(t, key)
+				}
+				owner.CLI(t, plant[0], key, plant[1])
+			}
+			for round := range int64(3) {
+				var group sync.WaitGroup
+				for i := range users {
+					group.Go(func() {
+						d, err := s.Take(context.Background(), request(fmt.Sprintf("user:%d", i), limit))
+						if err != nil || !d.Allowed || d.Usages()[0].Used != round+1 {
+							r.Errorf("%s: user %d in round %d: %+v, %v", name, i, round, d, err)
+						}
+					})
+				}
+				group.Wait()
+			}
+			if seen.calls >= seen.asked {
+				r.Errorf("%s: %d calls for %d requests: no batch among them", name, seen.calls, seen.asked)
+			}
+			r.saw("%s: %d users in %d calls, 3 bad keys", name, seen.asked, seen.calls)
+			wantTTLs(r, at.servers...)
+		}
+	})
+}

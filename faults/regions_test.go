@@ -1,0 +1,176 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// away is how far the home Redis is from every region.
+const away = 80 * time.Millisecond
+
+// region is a process with a way of its own to the home Redis.
+type region struct {
+	*stack
+	way *redistest.Proxy
+}
+
+func startRegions(r *report, home *redistest.Server) []region {
+	r.Helper()
+	regions := make([]region, 3)
+	for i := range regions {
+		way := redistest.StartProxy(r, home.Addr())
+		s := newStack(r, way.URL(), resilience.Config{Failure: stint.FailurePolicy{Budget: 300 * time.Millisecond}})
+		way.SetLatency(away, 0)
+		regions[i] = region{s, way}
+	}
+	return regions
+}
+
+// arrivals asks at a rate, in requests per second, at random moments, for a time. Nobody waits
+// for those before.
+func arrivals(ctx context.Context, s stint.Store, subject string, limit stint.Limit, rate float64) outcome {
+	all := outcome{Failed: map[string]int{}}
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	l := load{Subject: subject, Limits: []stint.Limit{limit}}
+	for next := time.Now(); ctx.Err() == nil; {
+		next = next.Add(time.Duration(rand.ExpFloat64() / rate * float64(time.Second)))
+		time.Sleep(time.Until(next))
+		group.Go(func() {
+			own := outcome{Failed: map[string]int{}}
+			own.ask(s, l)
+			mu.Lock()
+			defer mu.Unlock()
+			all.add(own)
+		})
+	}
+	group.Wait()
+	return all
+}
+
+// demand has all regions ask for 90 % of a limit together, and returns what each got, and
+// all of them.
+func demand(r *report, regions []region, subject string, limit stint.Limit, span time.Duration) (each []outcome, all outcome) {
+	ctx, cancel := context.WithTimeout(r.Context(), span)
+	defer cancel()
+	rate := 0.9 * float64(limit.Max) / limit.Window.Seconds() / float64(len(regions))
+	each = make([]outcome, len(regions))
+	var asking sync.WaitGroup
+	for i := range regions {
+		asking.Go(func() { each[i] = arrivals(ctx, regions[i], subject, limit, rate) })
+	}
+	asking.Wait()
+	all.Failed = map[string]int{}
+	for i := range each {
+		all.add(each[i])
+	}
+	slices.Sort(all.Admitted)
+	slices.Sort(all.Took)
+	if n := all.surely(limit.Window); n > int(limit.Max) {
+		r.Errorf("%v: %d admitted in a window", limit, n)
+	}
+	if all.failures() > 0 {
+		r.Errorf("%v: errors %v", limit, all.Failed)
+	}
+	return each, all
+}
+
+// share is how much of the demand was admitted.
+func (o *outcome) share() float64 { return float64(len(o.Admitted)) / float64(o.decisions()) }
+
+func TestRegions(t *testing.T) {
+	fault(t, "regions", "three processes, a home Redis 80 ms away, a leased limit of 3,000/10 s, 90 % of it wanted",
+		"p99 < 1 ms, never over in any window, < 5 % unused; one that is cut off denies and comes back by itself", func(r *report) {
+			home := redistest.Start(t)
+			regions := startRegions(r, home)
+			limit := pick(stint.Per(3000, 10*time.Second), stint.Per(600, 2*time.Second)).WithLease()
+			_, all := demand(r, regions, "shared", limit, pick(40*time.Second, 4*time.Second))
+			r.saw("%.1f %% of %d requests admitted, never over", 100*all.share(), all.decisions())
+			if *measure && all.share() < 0.95 {
+				r.Errorf("%.1f %% of the demand admitted; want at least 95 %%", 100*all.share())
+			}
+			slow, _ := slices.BinarySearch(all.Took, time.Millisecond)
+			slow = len(all.Took) - slow // before there are leases, and when the limit is full: those ask the store
+			r.saw("%.2f %% of decisions above 1 ms", 100*float64(slow)/float64(len(all.Took)))
+			r.within("p50", all.quantile(0.5), time.Millisecond)
+			r.within("p99", all.quantile(0.99), time.Millisecond)
+			cutOff(r, regions, limit)
+			wantTTLs(r, home)
+		})
+}
+
+// cutOff cuts one region off from the home Redis, and mends that.
+func cutOff(r *report, regions []region, limit stint.Limit) {
+	r.Helper()
+	lost := regions[2]
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	rate := 0.9 * float64(limit.Max) / limit.Window.Seconds() / float64(len(regions))
+	outcomes := make([]outcome, len(regions))
+	var asking sync.WaitGroup
+	for i := range regions {
+		asking.Go(func() { outcomes[i] = arrivals(ctx, regions[i], "cut", limit, rate) })
+	}
+	allowed := func() bool { d := take(r, lost, "cut", limit); return d.Allowed && !d.Degraded }
+	until(r, "it works", allowed)
+	lost.way.Cut()
+	// A lease lasts for a twentieth of a window, or a few round trips.
+	lease := max(limit.Window/20, 6*away)
+	time.Sleep(lease)
+	for range 50 {
+		if d := take(r, lost, "cut", limit); d.Allowed {
+			r.Errorf("admitted %v after it was cut off", lease)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	lost.way.Mend()
+	mended := time.Now()
+	until(r, "it comes back", allowed)
+	back := time.Since(mended)
+	cancel()
+	asking.Wait()
+	all := outcome{Failed: map[string]int{}}
+	for i := range outcomes {
+		all.add(outcomes[i])
+	}
+	slices.Sort(all.Admitted)
+	slices.Sort(all.Took)
+	if n := all.surely(limit.Window); n > int(limit.Max) {
+		r.Errorf("%d admitted in a window while one was cut off, want at most %d", n, limit.Max)
+	}
+	others := outcomes[0]
+	others.add(outcomes[1])
+	if others.share() < 0.5 || others.failures() > 0 {
+		r.Errorf("%.0f %% of what the other regions wanted was admitted, errors %v", 100*others.share(), others.Failed)
+	}
+	r.saw("cut off: denied; the others got %.1f %%", 100*others.share())
+	r.within("back", back, 2*time.Second)
+}
+
+// The same with smaller windows and limits: what the distance costs there.
+func TestRegionsOfManySizes(t *testing.T) {
+	if !*measure {
+		t.Skip("figures only; run make faults")
+	}
+	for _, window := range []time.Duration{time.Second, 2 * time.Second, 10 * time.Second} {
+		for _, most := range []int64{100, 1000, 3000} {
+			limit := stint.Per(most, window).WithLease()
+			fault(t, fmt.Sprintf("regions %d/%v", most, window), "the same, "+limit.String(), "never over in any window", func(r *report) {
+				home := redistest.Start(t)
+				_, all := demand(r, startRegions(r, home), "shared", limit, max(10*time.Second, 3*window/2))
+				r.saw("%.1f %% of %d requests admitted, p50 %s, p99 %s",
+					100*all.share(), all.decisions(), short(all.quantile(0.5)), short(all.quantile(0.99)))
+				wantTTLs(r, home)
+			})
+		}
+	}
+}

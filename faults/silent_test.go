@@ -1,0 +1,431 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// budget is D of the promises, and shedBy how late after it 99 of 100 callers may be answered.
+const (
+	budget = resilience.DefaultBudget
+	shedBy = budget + 5*time.Millisecond
+)
+
+// plenty is a limit that nobody reaches: who is denied under it was not heard.
+var plenty = []stint.Limit{stint.PerHour(1_000_000_000)}
+
+// quiet is for those whose warnings are expected.
+var quiet = slog.New(slog.DiscardHandler)
+
+// watcher is a witness who also looks after the breaker and those who wait.
+type watcher struct {
+	*witness
+	mu     sync.Mutex
+	shed   int       // decisions without the store for want of room to wait
+	opens  int       // how often the breaker opened
+	opened time.Time // when it last did
+}
+
+func (w *watcher) FellBack(q *stint.Request, mode stint.FailureMode, cause error) {
+	w.witness.FellBack(q, mode, cause)
+	if errors.Is(cause, resilience.ErrTooMany) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.shed++
+	}
+}
+
+func (w *watcher) BreakerChanged(from, to resilience.BreakerState) {
+	if from == resilience.BreakerClosed && to == resilience.BreakerOpen {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.opens++
+		w.opened = time.Now()
+	}
+}
+
+func (w *watcher) shedForRoom() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.shed
+}
+
+// openings returns how often the breaker has opened, and when it last did.
+func (w *watcher) openings() (int, time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.opens, w.opened
+}
+
+// watchedStack is newStack with somebody who listens, and with settings of the client.
+func watchedStack(t testing.TB, url string, c resilience.Config, adjust ...func(*rueidis.ClientOption)) (*stack, *watcher) {
+	t.Helper()
+	w := &watcher{witness: newWitness()}
+	c.Observer = w
+	if len(adjust) == 0 {
+		return newStack(t, url, c), w
+	}
+	c.Logger = quiet
+	redis := openStore(t, url, redisstore.WithClientOption(adjust[0]))
+	all, err := resilience.New(redis, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = all.Close() })
+	return &stack{all, redis}, w
+}
+
+// under gives requests that have none a failure policy.
+type under struct {
+	stint.Store
+	policy stint.FailurePolicy
+}
+
+func (u under) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	r.Failure = &u.policy
+	return u.Store.Take(ctx, r)
+}
+
+// alone is the Redis store by itself, asked by callers who have a budget.
+type alone struct {
+	*redisstore.Store
+	budget time.Duration
+}
+
+func (a alone) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.budget)
+	defer cancel()
+	return a.Store.Take(ctx, r)
+}
+
+// awaitNormal asks until the store decides, and returns how long that took.
+func awaitNormal(r *report, s stint.Store) time.Duration {
+	r.Helper()
+	start := time.Now()
+	for time.Since(start) < 30*time.Second {
+		d, err := s.Take(r.Context(), stint.Request{Claim: stint.Claim{Subject: "normal", Limits: plenty, Cost: 1}})
+		if err == nil && !d.Degraded {
+			return time.Since(start)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	r.Fatal("the store is still not asked after 30 s")
+	return 0
+}
+
+// ended is what a function returns, unless that takes for ever.
+func ended[T any](r *report, f func() T) T {
+	r.Helper()
+	done := make(chan T, 1)
+	go func() { done <- f() }()
+	select {
+	case v := <-done:
+		return v
+	case <-time.After(time.Minute):
+		r.Fatal("callers hang")
+		panic("unreachable")
+	}
+}
+
+// ordeal is a time in which the store is there but does not answer, or not in time.
+type ordeal struct {
+	name       string // "" if there is only one
+	callers    int
+	lasts      time.Duration
+	begin, end func()
+	mute       bool // nobody gets any answer
+	some       bool // some get one in time: the breaker need not open
+}
+
+// endure leads callers through an ordeal and holds the stack to what F1 promises. That a
+// machine is busy with something else can only make things take longer, so where times are
+// measured there are a few attempts, and the first that is in time counts.
+func endure(r *report, s *stack, w *watcher, o ordeal) {
+	r.Helper()
+	e := o.attempt(r, s, w)
+	for n := 1; n < pick(5, 1) && !e.inTime() && !r.Failed(); n++ {
+		r.Logf("%s: not in time, once more: %v", o.name, e)
+		e = o.attempt(r, s, w)
+	}
+	what := "p99 of the first calls"
+	if o.name != "" {
+		what = o.name + ": " + what
+	}
+	r.within(what, e.first, shedBy)
+	r.within("of all", e.all, shedBy)
+	if !o.some {
+		r.within("breaker open after", e.open, time.Second)
+	}
+	r.within("normal after", e.normal, time.Second)
+	r.saw("goroutines %d → %d, heap %d → %d KB", e.early.goroutines, e.late.goroutines, e.early.heap>>10, e.late.heap>>10)
+}
+
+// endured is what an ordeal was like.
+type endured struct {
+	first, all, open, normal time.Duration
+	early, late              mark
+}
+
+func (e *endured) inTime() bool {
+	return max(e.first, e.all) <= shedBy && max(e.open, e.normal) <= time.Second
+}
+
+func (o *ordeal) attempt(r *report, s *stack, w *watcher) (e endured) {
+	r.Helper()
+	// Some 10,000 calls a second. The first ones are for every connection to be there.
+	calls := load{Limits: plenty, Callers: o.callers, Pause: time.Duration(o.callers) * 100 * time.Microsecond, For: 200 * time.Millisecond}
+	drive(r.Context(), s, calls)
+	awaitNormal(r, s)
+
+	before, _ := w.openings()
+	o.begin()
+	began := time.Now()
+	// These meet a breaker that is closed: each waits for as long as its budget allows.
+	first := ended(r, func() outcome {
+		return drive(r.Context(), s, load{Limits: plenty, Callers: o.callers, Calls: 1})
+	})
+	calls.For = o.lasts - time.Since(began)
+	marks := make(chan [2]mark, 1)
+	go func() {
+		early := takeMark(calls.For / 4)
+		marks <- [2]mark{early, takeMark(calls.For / 2)}
+	}()
+	rest := ended(r, func() outcome { return drive(r.Context(), s, calls) })
+	m := <-marks
+	opens, opened := w.openings()
+	o.end()
+
+	e = endured{first: first.quantile(0.99), all: rest.quantile(0.99), normal: awaitNormal(r, s), early: m[0], late: m[1]}
+	if !o.some {
+		e.open = opened.Sub(began)
+		if opens == before {
+			r.Errorf("%s: the breaker stayed closed", o.name)
+		}
+	}
+	for _, some := range []outcome{first, rest} {
+		if n := some.failures(); n > 0 {
+			r.Errorf("%s: %d callers got an error: %v", o.name, n, some.Failed)
+		}
+		if o.mute && some.Degraded != some.decisions() {
+			r.Errorf("%s: %d of %d decisions do not say that they were made without the store",
+				o.name, some.decisions()-some.Degraded, some.decisions())
+		}
+		if some.Denied > 0 {
+			r.Errorf("%s: %d denied, far below the limit", o.name, some.Denied)
+		}
+	}
+	if more := e.late.goroutines - e.early.goroutines; more > 20 {
+		r.Errorf("%s: %d more goroutines in the course of it", o.name, more)
+	}
+	if e.late.heap > e.early.heap+4<<20 { // what drive notes of each call is in it
+		r.Errorf("%s: the heap grew from %d to %d bytes in the course of it", o.name, e.early.heap, e.late.heap)
+	}
+	return e
+}
+
+// mark is what this process holds at a moment.
+type mark struct {
+	goroutines int
+	heap       uint64
+}
+
+func takeMark(after time.Duration) mark {
+	time.Sleep(after)
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return mark{runtime.NumGoroutine(), m.HeapAlloc}
+}
+
+func TestF1(t *testing.T) {
+	fault(t, "F1", "Redis stopped with SIGSTOP (accepts, never answers), 200 callers",
+		"p99 ≤ D + 5 ms, nobody hangs, breaker open ≤ 1 s, goroutines and memory flat, recovery ≤ 1 s after SIGCONT", func(r *report) {
+			server := redistest.Start(t)
+			s, w := watchedStack(t, server.URL(), resilience.Config{})
+			endure(r, s, w, ordeal{
+				callers: 200, lasts: pick(4*time.Second, time.Second), mute: true,
+				begin: func() { stop(r, server) }, end: func() { server.Resume(t) },
+			})
+			unconnected(r, server)
+			wantTTLs(r, server)
+		})
+}
+
+// unconnected is a lone caller while connections are being made that nobody completes, as
+// those to a server that was stopped for long. It must not wait for them.
+func unconnected(r *report, server *redistest.Server) {
+	r.Helper()
+	proxy := redistest.StartProxy(r, server.Addr())
+	s := newStack(r, proxy.URL(), resilience.Config{Breaker: resilience.BreakerConfig{Failures: 1 << 30}})
+	awaitNormal(r, s)
+	proxy.SetLatency(time.Hour, 0)
+	proxy.Cut()
+	proxy.Mend()
+	o := ended(r, func() outcome {
+		return drive(r.Context(), s, load{Limits: plenty, Pause: 50 * time.Millisecond, For: pick(5*time.Second, 1500*time.Millisecond)})
+	})
+	if o.failures() > 0 || o.Degraded != o.decisions() {
+		r.Errorf("unconnected: %d of %d decisions are degraded, errors %v", o.Degraded, o.decisions(), o.Failed)
+	}
+	proxy.SetLatency(0, 0)
+	r.within("a lone caller while connecting: p99", o.quantile(0.99), shedBy)
+	r.within("normal after", awaitNormal(r, s), time.Second)
+}
+
+// stop is server.Pause, and waits until it is so.
+func stop(r *report, server *redistest.Server) {
+	r.Helper()
+	server.Pause(r)
+	time.Sleep(20 * time.Millisecond)
+}
+
+func TestF3b(t *testing.T) {
+	fault(t, "F3b", "Redis stopped and resumed with calls queued",
+		"calls past their not-after charge nothing: no ghost charges, no lockout afterwards", func(r *report) {
+			server := redistest.Start(t)
+			// A breaker that never opens: all calls are sent.
+			s := newStack(t, server.URL(), resilience.Config{Breaker: resilience.BreakerConfig{Failures: 1 << 30}})
+			plain := openStore(t, server.URL())
+			limit := stint.PerHour(50)
+			for _, test := range []struct {
+				name             string
+				patient, pressed stint.Store
+			}{
+				{"stack", under{s, stint.FailurePolicy{Mode: stint.FailError, Budget: patience}}, under{s, stint.FailurePolicy{Mode: stint.FailError}}},
+				{"store alone", alone{plain, patience}, alone{plain, budget}},
+			} {
+				calls := load{Subject: test.name, Limits: []stint.Limit{limit}, Calls: 10}
+				admitted := drive(t.Context(), test.patient, calls)
+				if len(admitted.Admitted) != 10 {
+					t.Fatalf("%s: %d of 10 admitted before, errors %v", test.name, len(admitted.Admitted), admitted.Failed)
+				}
+				stop(r, server)
+				calls.Callers, calls.Calls = 200, 3
+				queued := ended(r, func() outcome { return drive(t.Context(), test.pressed, calls) })
+				time.Sleep(pick(3*time.Second, 100*time.Millisecond)) // 3 s: connections have been given up
+				server.Resume(t)
+				if queued.failures() != 600 {
+					t.Errorf("%s: %d of 600 calls failed while Redis was stopped", test.name, queued.failures())
+				}
+				// These go behind those that were queued, on the same connections.
+				calls.Callers, calls.Calls = 8, 1
+				after := drive(t.Context(), test.patient, calls)
+				if len(after.Admitted) != 8 {
+					t.Errorf("%s: %d of 8 admitted afterwards, errors %v", test.name, len(after.Admitted), after.Failed)
+				}
+				time.Sleep(pick(time.Second, 200*time.Millisecond))
+				used := usedOf(r, server.URL(), test.name, limit)
+				if used != 18 {
+					t.Errorf("%s: %d units used, want those of the 18 calls that were answered", test.name, used)
+				}
+				r.saw("%s: %d calls queued, %d of them charged", test.name, queued.failures(), used-18)
+			}
+			wantTTLs(r, server)
+		})
+}
+
+// openStore opens the Redis store alone.
+func openStore(t testing.TB, url string, opts ...redisstore.Option) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.Open(t.Context(), url, append(opts, redisstore.WithLogger(quiet))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// usedOf asks Redis itself how much of a limit is used.
+func usedOf(r *report, url, subject string, l stint.Limit) int64 {
+	r.Helper()
+	d, err := openStore(r, url).Take(r.Context(), stint.Request{
+		Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{l}, Cost: 1}, Mode: stint.Peek})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return d.Usages()[0].Used
+}
+
+func TestF20(t *testing.T) {
+	fault(t, "F20", "1,000 callers, few connections", "shed within D, waiters bounded", func(r *report) {
+		server := redistest.Start(t)
+		oneConnection := func(c *rueidis.ClientOption) { c.PipelineMultiplex = -1 }
+
+		// Redis works: nobody is shed whose budget suffices.
+		calm, _ := watchedStack(t, server.URL(), resilience.Config{Failure: stint.FailurePolicy{Budget: patience}}, oneConnection)
+		limit := stint.PerHour(3000)
+		o := ended(r, func() outcome {
+			return drive(t.Context(), calm, load{Limits: []stint.Limit{limit}, Callers: 1000, Calls: 10})
+		})
+		if len(o.Admitted) != 3000 || o.Degraded > 0 || o.failures() > 0 {
+			t.Errorf("healthy: %d admitted under a limit of 3000, %d degraded, errors %v", len(o.Admitted), o.Degraded, o.Failed)
+		}
+		r.saw("healthy: %d calls over one connection, none shed, p99 %s", o.decisions(), short(o.quantile(0.99)))
+
+		// Redis is stopped: callers wait for no longer than their budget, and there is
+		// room for so many.
+		s, w := watchedStack(t, server.URL(), resilience.Config{}, oneConnection)
+		endure(r, s, w, ordeal{
+			name: "stopped", callers: 1000, lasts: pick(3*time.Second, time.Second), mute: true,
+			begin: func() { stop(r, server) }, end: func() { server.Resume(t) },
+		})
+		if n := w.shedForRoom(); n > 0 {
+			t.Errorf("%d shed for want of room, although there is some for 10,000", n)
+		}
+		s, w = watchedStack(t, server.URL(), resilience.Config{MaxWaiting: 100}, oneConnection)
+		endure(r, s, w, ordeal{
+			name: "room for 100", callers: 1000, lasts: pick(3*time.Second, time.Second), mute: true,
+			begin: func() { stop(r, server) }, end: func() { server.Resume(t) },
+		})
+		r.saw("%d shed at once for want of room", w.shedForRoom())
+		wantTTLs(r, server)
+	})
+}
+
+func TestF22(t *testing.T) {
+	fault(t, "F22", "BUSY (a foreign 3 s script), CLIENT PAUSE", "as F1", func(r *report) {
+		server := redistest.Start(t, "--busy-reply-threshold", "100")
+		s, w := watchedStack(t, server.URL(), resilience.Config{})
+		var foreign sync.WaitGroup
+		endure(r, s, w, ordeal{
+			name: "BUSY", callers: 200, lasts: pick(3*time.Second, time.Second),
+			begin: func() {
+				foreign.Go(func() { _, _ = server.Do("EVAL", "while true do end", "0") })
+				time.Sleep(20 * time.Millisecond)
+			},
+			end: func() {
+				server.CLI(t, "SCRIPT", "KILL")
+				foreign.Wait()
+			},
+		})
+		if w.failed(stint.KindBusy) == 0 {
+			t.Error("nobody was told that Redis is busy")
+		}
+		// Nothing but time ends a pause of all commands.
+		lasts := pick(3*time.Second, time.Second)
+		pause := lasts + 200*time.Millisecond
+		var over time.Time
+		endure(r, s, w, ordeal{
+			name: "CLIENT PAUSE", callers: 200, lasts: lasts, mute: true,
+			begin: func() {
+				over = time.Now().Add(pause)
+				server.CLI(t, "CLIENT", "PAUSE", strconv.FormatInt(pause.Milliseconds(), 10), "ALL")
+			},
+			end: func() { time.Sleep(time.Until(over)) },
+		})
+		wantTTLs(r, server)
+	})
+}

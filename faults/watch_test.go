@@ -1,0 +1,142 @@
+package faults
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// witness is an Observer that counts.
+type witness struct {
+	resilience.Silent
+
+	mu     sync.Mutex
+	kinds  map[stint.ErrorKind]int // failures of the store, by kind
+	calls  int                     // to the store, to decide
+	asked  int                     // requests in them
+	saved  int                     // decisions that needed none
+	causes map[stint.ErrorKind]int // of decisions without the store
+}
+
+func newWitness() *witness {
+	return &witness{kinds: map[stint.ErrorKind]int{}, causes: map[stint.ErrorKind]int{}}
+}
+
+func (w *witness) StoreCalled(op string, requests int, _ time.Duration, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if op == "take" {
+		w.calls++
+		w.asked += requests
+	}
+	if err != nil {
+		w.kinds[stint.KindOf(err)]++
+	}
+}
+
+func (w *witness) FellBack(_ *stint.Request, _ stint.FailureMode, cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.causes[stint.KindOf(cause)]++
+}
+
+func (w *witness) Saved(*stint.Request, resilience.Saver) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.saved++
+}
+
+// failed is how many calls to the store failed in that way.
+func (w *witness) failed(kind stint.ErrorKind) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.kinds[kind]
+}
+
+// journal is a log that can be asked what was written.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
+
+// Write takes one record.
+func (j *journal) Write(line []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, string(line))
+	return len(line), nil
+}
+
+// count is how many lines hold all the words.
+func (j *journal) count(words ...string) (n int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, line := range j.lines {
+		all := true
+		for _, word := range words {
+			all = all && strings.Contains(line, word)
+		}
+		if all {
+			n++
+		}
+	}
+	return n
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Join(j.lines, "")
+}
+
+// request is one unit of some limits.
+func request(subject string, limits ...stint.Limit) stint.Request {
+	return stint.Request{Claim: stint.Claim{Subject: subject, Limits: limits, Cost: 1}}
+}
+
+// take asks for one unit, and wants an answer.
+func take(r *report, s stint.Store, subject string, limits ...stint.Limit) stint.Decision {
+	r.Helper()
+	d, err := s.Take(context.Background(), request(subject, limits...))
+	if err != nil {
+		r.Fatalf("%s: %v", subject, err)
+	}
+	return d
+}
+
+// look asks the store itself what a subject has used: neither the deny cache nor a lease
+// answers that, and it charges nothing. It reports whether the store answered.
+func look(s stint.Store, subject string, limits ...stint.Limit) (used int64, ok bool) {
+	q := request(subject, limits...)
+	q.Cost = 0
+	d, err := s.Take(context.Background(), q)
+	if err != nil || d.Degraded {
+		return 0, false
+	}
+	return d.Usages()[0].Used, true
+}
+
+// until waits for something that is to happen by itself, and returns how long that took.
+func until(r *report, what string, happened func() bool) time.Duration {
+	r.Helper()
+	for start := time.Now(); ; time.Sleep(2 * time.Millisecond) {
+		if happened() {
+			return time.Since(start)
+		}
+		if time.Since(start) > 30*time.Second {
+			r.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// surely is busiest by what is certain: a call was decided at some time before its answer was
+// here, at most as long before as the slowest took. More than that in a window
+// is not for want of a precise clock.
+func (o *outcome) surely(window time.Duration) int { return o.busiest(window - o.quantile(1)) }
