@@ -304,39 +304,39 @@ type reader struct {
 	bad  bool
 }
 
-func (r *reader) take(n int) string {
-	if len(r.text)-r.at < n {
-		r.bad, r.at = true, len(r.text)
+func (in *reader) take(n int) string {
+	if len(in.text)-in.at < n {
+		in.bad, in.at = true, len(in.text)
 		return ""
 	}
-	r.at += n
-	return r.text[r.at-n : r.at]
+	in.at += n
+	return in.text[in.at-n : in.at]
 }
 
-func (r *reader) byte() byte {
-	if b := r.take(1); b != "" {
+func (in *reader) byte() byte {
+	if b := in.take(1); b != "" {
 		return b[0]
 	}
 	return 0
 }
 
-func (r *reader) uint64() uint64 {
+func (in *reader) uint64() uint64 {
 	var v uint64
-	for _, c := range []byte(r.take(8)) {
+	for _, c := range []byte(in.take(8)) {
 		v = v<<8 | uint64(c)
 	}
 	return v
 }
 
-func (r *reader) int(least int64) int64 {
-	if n := int64(r.uint64()); n >= least && n <= stint.MaxUnits {
+func (in *reader) int(least int64) int64 {
+	if n := int64(in.uint64()); n >= least && n <= stint.MaxUnits {
 		return n
 	}
-	r.bad = true
+	in.bad = true
 	return 0
 }
 
-func (r *reader) duration() time.Duration { return micros(r.int(-1)) }
+func (in *reader) duration() time.Duration { return micros(in.int(-1)) }
 
 // decodeAmend reads the reply of amend.lua.
 func decodeAmend(reply string, call uint64) (bool, error) {

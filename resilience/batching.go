@@ -3,6 +3,7 @@ package resilience
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -253,6 +254,7 @@ func (b *Batching) fly(f *flight) {
 				w.done <- struct{}{}
 			}
 		}
+		runtime.Gosched() // who was answered may have something to ask again
 		b.mu.Lock()
 		if b.flights > eager || len(b.waiting) == 0 {
 			f = nil
