@@ -19,7 +19,7 @@ type Store interface {
 
 	// Amend changes what an earlier decision charged, once: a second amendment
 	// of the same charge changes nothing, save for Extend and Release. It
-	// reports whether anything changed. A charge or an amendment that does not pass
+	// reports whether anything changed; nothing does if the charge is not FromStore. A charge or an amendment that does not pass
 	// its Validate is refused with an [*InvalidError].
 	Amend(ctx context.Context, c Charge, a Amendment) (bool, error)
 
@@ -41,6 +41,9 @@ type Call struct {
 	// Deadline is until when the caller waits: a store charges nothing later, if it can
 	// tell. Zero is never.
 	Deadline time.Time
+	// Done, if it is set, may be called as soon as this call is answered, before the others
+	// of its batch are. From then on the store neither reads nor writes the call.
+	Done func()
 
 	Decision Decision
 	Err      error

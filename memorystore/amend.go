@@ -17,6 +17,9 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	if err := errors.Join(c.Validate(), a.Validate()); err != nil {
 		return false, err
 	}
+	if c.Origin() != stint.FromStore {
+		return false, nil
+	}
 	q := s.lock(&c.Claim, c.And())
 	if q == nil {
 		return false, nil

@@ -17,6 +17,10 @@ type BatchingConfig struct {
 	// MaxWaiting is how many callers may wait to be sent before more are refused. The
 	// default is 10,000.
 	MaxWaiting int
+	// Budget is what a call to the store is given at least, however little time its caller
+	// has: what is too little is the caller's choice, and says nothing about the store. The
+	// default is DefaultBudget.
+	Budget time.Duration
 }
 
 const (
@@ -46,10 +50,12 @@ const (
 // calls are in flight, requests gather; they leave with the next call that starts, because
 // one came back, or because half a millisecond has passed. Every caller is answered by its
 // context's deadline, and one that has given up is not sent any more: neither a cancelled
-// context nor a store that never answers holds up anybody else.
+// context nor a store that never answers holds up anybody else. (Who makes its own call
+// relies on the store to honour its context, as package redisstore does.)
 type Batching struct {
 	inner      stint.BatchStore
 	maxWaiting int
+	budget     time.Duration
 	spare      sync.Pool // waiters that were answered; a flight may still hold others
 
 	mu       sync.Mutex
@@ -76,7 +82,10 @@ func NewBatching(inner stint.BatchStore, c BatchingConfig) *Batching {
 	if c.MaxWaiting <= 0 {
 		c.MaxWaiting = 10_000
 	}
-	return &Batching{inner: inner, maxWaiting: c.MaxWaiting, flying: map[*flight]struct{}{}}
+	if c.Budget <= 0 {
+		c.Budget = DefaultBudget
+	}
+	return &Batching{inner: inner, maxWaiting: c.MaxWaiting, budget: c.Budget, flying: map[*flight]struct{}{}}
 }
 
 // waiter is a caller that waits for its answer.
@@ -84,12 +93,14 @@ type waiter struct {
 	call  stint.Call
 	state atomic.Uint32
 	done  chan struct{}
+	early func() // its call's Done
 }
 
 // States of a waiter. Who changes it from waiting owns the answer.
 const (
 	waiting uint32 = iota
 	answered
+	early     // answered before others of its flight, which may still be looked at
 	expired   // its deadline passed
 	abandoned // its caller gave up
 )
@@ -113,7 +124,7 @@ func (b *Batching) takeBy(ctx context.Context, r stint.Request, deadline time.Ti
 		return stint.Decision{}, gaveUp("take", err)
 	}
 	b.mu.Lock()
-	if b.flights < eager && len(b.waiting) == 0 && !b.closed && time.Since(b.answered) < trust {
+	if b.flights < eager && len(b.waiting) == 0 && !b.closed && b.mayFlyAlone(deadline) {
 		b.flights++
 		b.mu.Unlock()
 		return b.alone(ctx, r, deadline)
@@ -129,24 +140,35 @@ func (b *Batching) takeBy(ctx context.Context, r stint.Request, deadline time.Ti
 	w, ok := b.spare.Get().(*waiter)
 	if !ok {
 		w = &waiter{done: make(chan struct{}, 1)}
+		w.early = func() {
+			if w.state.CompareAndSwap(waiting, early) {
+				w.done <- struct{}{}
+			}
+		}
 	}
 	w.state.Store(waiting)
-	w.call.Request, w.call.Deadline = r, deadline
+	w.call.Request, w.call.Deadline, w.call.Done = r, deadline, w.early
 	b.enqueue(w)
 	b.mu.Unlock()
 	return b.wait(ctx, w)
 }
 
+// mayFlyAlone reports whether a caller can wait for the store itself: it is well, and there
+// is about as much time as a call is given. The lock is held.
+func (b *Batching) mayFlyAlone(deadline time.Time) bool {
+	now := time.Now()
+	return now.Sub(b.answered) < trust && (deadline.IsZero() || deadline.Sub(now) > b.budget/2)
+}
+
 // alone makes a call for one caller, in its own goroutine.
-func (b *Batching) alone(ctx context.Context, r stint.Request, deadline time.Time) (stint.Decision, error) {
+func (b *Batching) alone(ctx context.Context, r stint.Request, deadline time.Time) (d stint.Decision, err error) {
+	defer func() { b.land(err) }() // after a panic too
 	if !deadline.IsZero() {
 		limited := until(ctx, deadline)
 		defer limited.release()
 		ctx = limited
 	}
-	d, err := b.inner.Take(ctx, r)
-	b.land(err)
-	return d, err
+	return b.inner.Take(ctx, r)
 }
 
 // enqueue lets a caller wait, or starts the call that takes it along. The lock is held.
@@ -185,8 +207,10 @@ func (b *Batching) wait(ctx context.Context, w *waiter) (stint.Decision, error) 
 		return stint.Decision{}, gaveUp("take", context.DeadlineExceeded)
 	}
 	d, err := w.call.Decision, w.call.Err
-	w.call = stint.Call{}
-	b.spare.Put(w)
+	if w.state.Load() == answered {
+		w.call = stint.Call{}
+		b.spare.Put(w)
+	}
 	return d, err
 }
 
@@ -268,9 +292,10 @@ func (b *Batching) fly(f *flight) {
 	}
 }
 
-// call makes one call to the store, with all the time that any caller has.
+// call makes one call to the store, with all the time that any caller has, and no less
+// than the budget.
 func (b *Batching) call(f *flight) {
-	ctx, latest := context.Background(), time.Time{}
+	ctx, latest := context.Background(), time.Now().Add(b.budget)
 	for _, c := range f.calls {
 		if c.Deadline.IsZero() {
 			latest = time.Time{}

@@ -306,3 +306,89 @@ func TestBatchingIsExact(t *testing.T) {
 	group.Wait()
 	storetest.Linearizable(t, b)
 }
+
+// Who has little time learns nothing about the store, and does not speak for others: five
+// such callers in a row do not open the breaker.
+func TestHurriedCallersDoNotOpenTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		breaker := resilience.NewBreaker(newRemote(t, 3*time.Millisecond), resilience.BreakerConfig{})
+		defer breaker.Close()
+		b := resilience.NewBatching(breaker, resilience.BatchingConfig{})
+		defer b.Close()
+		s := resilience.NewDeadline(b, 0)
+		for range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			if _, err := s.Take(ctx, unit("a")); stint.KindOf(err) != stint.KindTimeout {
+				t.Errorf("in a hurry: %v", err)
+			}
+			cancel()
+		}
+		if breaker.State() != resilience.BreakerClosed {
+			t.Error("the breaker is open")
+		}
+		if d, err := s.Take(t.Context(), unit("a")); err != nil || !d.Allowed {
+			t.Errorf("with time: %+v, %v", d, err)
+		}
+	})
+}
+
+// panicky is a store that panics in a caller's own goroutine.
+type panicky struct{ *remote }
+
+func (panicky) Take(context.Context, stint.Request) (stint.Decision, error) { panic("oh") }
+
+func TestAPanicLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRemote(t, 100*time.Microsecond)
+		b := resilience.NewBatching(panicky{inner}, resilience.BatchingConfig{})
+		defer b.Close()
+		if _, err := b.Take(t.Context(), unit("a")); err != nil { // not alone: the store has not answered yet
+			t.Fatal(err)
+		}
+		for range 5 {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("no panic: the caller did not call by itself")
+					}
+				}()
+				_, _ = b.Take(t.Context(), unit("a"))
+			}()
+		}
+	})
+}
+
+// forward is a store that answers calls one by one, the first at once and others later.
+type forward struct{ *remote }
+
+func (s forward) TakeBatch(ctx context.Context, batch []*stint.Call) {
+	for i, c := range batch {
+		if i > 0 {
+			time.Sleep(5 * time.Millisecond)
+		}
+		c.Decision, c.Err = s.Store.Take(ctx, c.Request)
+		c.Done()
+	}
+}
+
+func TestAnEarlyAnswerDoesNotWaitForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRemote(t, 400*time.Microsecond)
+		b := resilience.NewBatching(forward{inner}, resilience.BatchingConfig{})
+		defer b.Close()
+		if _, err := b.Take(t.Context(), unit("warm")); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 { // waiters are used again
+			var group sync.WaitGroup
+			call(&group, b, t.Context(), "alone")
+			call(&group, b, t.Context(), "alone too")
+			synctest.Wait()
+			first, second := call(&group, b, t.Context(), "first"), call(&group, b, t.Context(), "second")
+			group.Wait()
+			if first.err != nil || second.err != nil || first.took+second.took > 7*time.Millisecond {
+				t.Errorf("%+v, %+v", first, second)
+			}
+		}
+	})
+}

@@ -88,7 +88,9 @@ type Breaker struct {
 	// mu is held for every change that others can see, so that they are told of in
 	// the order in which they happen.
 	mu    sync.Mutex
-	auth  bool // that the store does not accept us has been said
+	auth  bool      // that the store does not accept us has been said
+	told  bool      // that the breaker opened has been said,
+	said  time.Time // and when
 	ended bool
 	probe sync.WaitGroup
 	life  context.Context // of the probing
@@ -174,7 +176,7 @@ func (b *Breaker) TakeBatch(ctx context.Context, batch []*stint.Call) {
 	defer b.freeTrial(g)
 	if g.state() == gateHalfOpen {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, b.config.Blind)
+		ctx, cancel = context.WithTimeout(ctx, pingTime)
 		defer cancel()
 	}
 	var begin time.Time

@@ -16,8 +16,7 @@ const DefaultBudget = 15 * time.Millisecond
 const patience = time.Second
 
 // Deadline is a [stint.Store] that gives every decision a budget of time. What keeps
-// it is the store within: [Batching] does whatever its own store does; others have
-// to honour their context.
+// it is the store within, which has to honour its context.
 type Deadline struct {
 	inner  stint.Store
 	timely taker // the same, if it is one

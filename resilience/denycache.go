@@ -213,6 +213,9 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 		return 0
 	}
 	life := denialLife
+	if anyLeased(r) {
+		life /= 10 // what denied may be our own next block, which is about to come
+	}
 	if d.RetryAfter != stint.Never {
 		life = min(life, d.RetryAfter)
 	}

@@ -30,18 +30,19 @@ func divide(l stint.Limit, instances int64) stint.Limit {
 }
 
 // bucketRate returns a rate for a part of a bucket that can be counted exactly. A
-// part of a round rate may be an odd one: a little less often is not.
+// part of a round rate may be an odd one: a little less often is not. If there is none,
+// what is surely not too much: nothing.
 func bucketRate(l, part stint.Limit) int64 {
 	want := part.Max
-	for ; part.Max > 0 && part.Max >= want-want/8; part.Max-- {
-		if part.Validate() == nil {
-			return part.Max
+	for range 256 {
+		if part.Max <= 0 || part.Validate() == nil {
+			return max(part.Max, 0)
 		}
+		part.Max--
 	}
-	// As round as the whole rate always works, and is no more than that.
 	unit, _ := l.BucketScale()
-	round := l.Window.Microseconds() / unit
-	return ceilDiv(want, round) * round
+	round := l.Window.Microseconds() / unit // what the whole rate is a multiple of
+	return want / round * round
 }
 
 func ceilDiv(a, n int64) int64 {

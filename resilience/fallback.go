@@ -208,7 +208,7 @@ func (f *Fallback) without(ctx context.Context, r stint.Request, cause error) (s
 	var d stint.Decision
 	if mode == stint.FailLocal {
 		var err error
-		if d, err = f.decide(&r); err != nil {
+		if d, err = f.decide(&r, owes(&r, failure)); err != nil {
 			return stint.Decision{}, cause // closed
 		}
 	} else {
@@ -260,8 +260,19 @@ func anyLeased(r *stint.Request) bool {
 	return false
 }
 
+// owes reports whether the store is to be charged afterwards with what is admitted without it:
+// not if it may have been charged already, its answer being lost, and not if a repeat of the
+// request's ID will charge it.
+func owes(r *stint.Request, cause *stint.StoreError) bool {
+	switch cause.Kind {
+	case stint.KindRefused, stint.KindBusy, stint.KindFull, stint.KindReadOnly, stint.KindAuth:
+		return r.ID == ""
+	}
+	return false
+}
+
 // decide decides from memory, by this process's part of the limits.
-func (f *Fallback) decide(r *stint.Request) (stint.Decision, error) {
+func (f *Fallback) decide(r *stint.Request, owes bool) (stint.Decision, error) {
 	now, instances := f.now(), f.shared()
 	own := *r
 	part := f.parts.of(r.Limits, instances)
@@ -282,7 +293,7 @@ func (f *Fallback) decide(r *stint.Request) (stint.Decision, error) {
 		return d, err
 	}
 	f.translate(r, &own, &d)
-	if d.Charge.ID != 0 {
+	if d.Charge.ID != 0 && owes {
 		f.owed.add(f.memo, &r.Claim, part.whole, r.Cost)
 		for i := range r.And {
 			f.owed.add(f.memo, &r.And[i], nil, r.And[i].Cost)

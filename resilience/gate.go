@@ -3,7 +3,6 @@ package resilience
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -60,7 +59,7 @@ func (b *Breaker) try(ctx context.Context, g entry, op string, call func(context
 		defer b.freeTrial(g) // whatever becomes of the call, a panic too
 		// Nobody else gets through until this call ends: so it has to.
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, b.config.Blind)
+		ctx, cancel = context.WithTimeout(ctx, pingTime)
 		defer cancel()
 	}
 	var begin time.Time
@@ -140,18 +139,19 @@ func (b *Breaker) log(from, to gate, cause error) {
 	case to == gateOpen && auth && !b.auth:
 		b.auth = true
 		b.config.Logger.Error("stint: breaker open: the store does not accept us; check its user, password and permissions", "cause", cause)
-	case to == gateOpen && from.state() == gateClosed:
+	case to == gateOpen && from.state() == gateClosed && time.Since(b.said) > time.Duration(newsEvery):
+		b.said, b.told = time.Now(), true
 		b.config.Logger.Warn("stint: breaker open: the store is not asked until it answers again",
 			"cause", cause, "kind", stint.KindOf(cause).String(), "failures", b.config.Failures)
-	case to == gateClosed:
-		b.auth = false
+	case to == gateClosed && (b.told || b.auth):
+		b.auth, b.told = false, false
 		b.config.Logger.Info("stint: breaker closed: the store works again")
 	default:
 		b.config.Logger.Debug("stint: breaker "+to.public().String(), "cause", cause)
 	}
 }
 
-// pingTime is how long a ping may take.
+// pingTime is how long a ping may take, and the call that follows it.
 const pingTime = time.Second
 
 // probeUntilBack runs while the breaker is open, until it is half-open.
@@ -161,13 +161,9 @@ func (b *Breaker) probeUntilBack(g gate, since time.Time) {
 		pause := b.config.Blind
 		if b.pinger != nil {
 			// Many processes lost the store at the same moment: their pings are spread.
-			pause = b.config.Probe - b.config.Probe/5 + rand.N(2*b.config.Probe/5+1)
+			pause = jitter(b.config.Probe)
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-b.life.Done():
-			timer.Stop()
+		if sleep(b.life, pause); b.life.Err() != nil {
 			return
 		}
 		err := b.ping()

@@ -3,7 +3,6 @@ package resilience
 import (
 	"context"
 	crand "crypto/rand"
-	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -52,11 +51,7 @@ func (f *Fallback) beat() {
 			n++
 			f.present.Store(int64(slices.Max(counts[:])))
 		}
-		pause := time.NewTimer(beatEvery - beatEvery/10 + rand.N(beatEvery/5))
-		select {
-		case <-pause.C:
-		case <-f.life.Done():
-			pause.Stop()
+		if sleep(f.life, jitter(beatEvery)); f.life.Err() != nil {
 			return
 		}
 	}

@@ -2,8 +2,10 @@ package resilience
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +18,7 @@ const maxDebts = 10_000
 
 // debt is what a subject was admitted without the store.
 type debt struct {
+	id    string      // so that it is charged once, however often it has to be sent
 	claim stint.Claim // Cost is the sum
 	done  uint16      // limits that have been charged, a bit each
 	tries int
@@ -52,7 +55,7 @@ func (ds *debts) add(m *memo, c *stint.Claim, limits []stint.Limit, cost int64) 
 		if limits == nil {
 			limits = slices.Clone(c.Limits)
 		}
-		ds.open[key] = &debt{claim: stint.Claim{
+		ds.open[key] = &debt{id: rand.Text(), claim: stint.Claim{
 			Subject: strings.Clone(c.Subject), Scope: strings.Clone(c.Scope), Limits: limits, Cost: cost}}
 	}
 }
@@ -149,12 +152,13 @@ const (
 // chargeOwed charges the store with what was admitted without it. It ends at the first
 // failure; a later success has it go on where it ended.
 func (f *Fallback) chargeOwed() {
-	again := false
+	again, lost := false, int64(0)
 	for f.life.Err() == nil {
 		d, dropped := f.owed.next()
-		if dropped > 0 {
+		if lost += dropped; lost > 0 && sayAgain(&f.news.nextDropped, f.now()) {
 			f.config.Logger.Warn("stint: not everything that was admitted without the store is charged to it afterwards",
-				"decisions", dropped, "subjects_kept", maxDebts)
+				"decisions", lost, "subjects_kept", maxDebts)
+			lost = 0
 		}
 		if d == nil {
 			break
@@ -162,12 +166,7 @@ func (f *Fallback) chargeOwed() {
 		if err := f.chargeOne(d); err != nil {
 			f.owed.keep(d)
 			again = true
-			pause := time.NewTimer(chargePause)
-			select {
-			case <-pause.C:
-			case <-f.life.Done():
-				pause.Stop()
-			}
+			sleep(f.life, chargePause)
 			break
 		}
 	}
@@ -198,7 +197,7 @@ func (f *Fallback) chargeOne(d *debt) error {
 		ctx, cancel := context.WithTimeout(f.life, chargeTime)
 		_, err := f.inner.Take(ctx, stint.Request{
 			Claim: stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits[k : k+1], Cost: cost},
-			Fit:   true, Failure: &patient})
+			ID:    d.id + "/" + strconv.Itoa(k), Fit: true, Failure: &patient})
 		cancel()
 		if _, ok := errors.AsType[*stint.StoreError](err); ok {
 			return err

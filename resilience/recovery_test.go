@@ -41,7 +41,7 @@ func TestFallbackBeginsWithWhatIsKnown(t *testing.T) {
 		f := newFallback(t, inner, resilience.FallbackConfig{Instances: test.instances})
 		r := oneUnit("a", test.limits...)
 		admitted(t, f, test.used, r)
-		inner.down()
+		inner.fail(refusedCall())
 		if got := admitted(t, f, test.used+20+int(test.limits[0].Max), r); got != test.want {
 			t.Errorf("%v, %d used, %d instances: %d admitted, want %d", test.limits, test.used, test.instances, got, test.want)
 		}
@@ -57,7 +57,7 @@ func TestFallbackKnowsOthersUseToo(t *testing.T) {
 	r := oneUnit("a", stint.PerHour(10))
 	admitted(t, inner, 9, r) // by another process
 	mustDecide(t, f, r)
-	inner.down()
+	inner.fail(refusedCall())
 	if n := admitted(t, f, 10, r); n != 0 {
 		t.Errorf("%d admitted of a limit that was used up, want 0", n)
 	}
@@ -75,7 +75,7 @@ func TestFallbackLetsASteadyCallerGoOn(t *testing.T) {
 			}
 			time.Sleep(600 * time.Millisecond)
 		}
-		inner.down()
+		inner.fail(refusedCall())
 		for i := range 300 {
 			if !mustDecide(t, f, r).Allowed {
 				t.Fatalf("denied in the outage, request %d", i)
@@ -92,7 +92,7 @@ func TestFallbackForgetsWhatIsOver(t *testing.T) {
 		r := oneUnit("a", stint.PerMinute(10))
 		admitted(t, f, 10, r)
 		time.Sleep(59 * time.Second)
-		inner.down()
+		inner.fail(refusedCall())
 		if n := admitted(t, f, 1, r); n != 1 { // most of it has been let go
 			t.Error("denied a second before all is free")
 		}
@@ -113,7 +113,7 @@ func TestFallbackKnowsBans(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustDecide(t, f, r)
-		inner.down()
+		inner.fail(refusedCall())
 		time.Sleep(20 * time.Second)
 		if d := mustDecide(t, f, r); !d.Banned || d.RetryAfter != 40*time.Second {
 			t.Errorf("banned %v, retry-after %v, want 40s more", d.Banned, d.RetryAfter)
@@ -132,7 +132,7 @@ func TestFallbackChargesTheStoreAfterwards(t *testing.T) {
 		minute, day, hold := stint.PerMinute(10), stint.PerDay(100), stint.AtOnce(50, time.Hour)
 		r := oneUnit("a", minute, day, hold)
 		r.And = []stint.Claim{{Subject: "all", Scope: "s", Limits: []stint.Limit{day}, Cost: 2}}
-		inner.down()
+		inner.fail(refusedCall())
 		admitted(t, f, 5, r)
 		time.Sleep(2 * time.Minute)
 		last := r
@@ -166,7 +166,7 @@ func TestFallbackChargesTheStoreAfterwards(t *testing.T) {
 			t.Errorf("the store was charged %d that were refunded", got)
 		}
 		// And once only.
-		inner.down()
+		inner.fail(refusedCall())
 		mustDecide(t, f, oneUnit("other"))
 		inner.up()
 		mustDecide(t, f, oneUnit("other"))
@@ -182,7 +182,7 @@ func TestFallbackChargesNoMoreThanFits(t *testing.T) {
 		inner := newFlaky(t)
 		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
 		r := oneUnit("a", stint.PerHour(10))
-		inner.down()
+		inner.fail(refusedCall())
 		admitted(t, f, 8, r)
 		inner.up()
 		admitted(t, inner, 6, r) // by others, who had the store back before us
@@ -198,7 +198,7 @@ func TestFallbackGoesOnChargingAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
 		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
-		inner.down()
+		inner.fail(refusedCall())
 		for i := range 50 {
 			mustDecide(t, f, oneUnit(fmt.Sprint(i), stint.PerHour(10)))
 		}
@@ -209,7 +209,7 @@ func TestFallbackGoesOnChargingAfterAFailure(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if left--; left == 0 {
-				inner.down()
+				inner.fail(refusedCall())
 			}
 		})
 		mustDecide(t, f, oneUnit("other"))
@@ -237,7 +237,7 @@ func TestFallbackKeepsABoundedNumberOfDebts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, logs := newFlaky(t, openMemory(t).Store), new(logbook)
 		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1, Logger: logs.logger()})
-		inner.down()
+		inner.fail(refusedCall())
 		for i := range 10_100 {
 			mustDecide(t, f, oneUnit(fmt.Sprint(i), stint.PerHour(10)))
 		}
@@ -269,7 +269,7 @@ func TestFallbackChargingBlocksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := slowToCharge{newFlaky(t)}
 		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
-		inner.down()
+		inner.fail(refusedCall())
 		mustDecide(t, f, oneUnit("a"))
 		inner.up()
 		begin := time.Now()
@@ -313,7 +313,7 @@ func TestFallbackUnderFlaps(t *testing.T) {
 					mu.Unlock()
 				}
 				if i == 0 && k%10 == 0 {
-					inner.down()
+					inner.fail(refusedCall())
 				} else if i == 0 && k%10 == 5 {
 					inner.up()
 				}
@@ -323,5 +323,36 @@ func TestFallbackUnderFlaps(t *testing.T) {
 	callers.Wait()
 	if total > 2*limit {
 		t.Errorf("%d admitted, want at most the limit and one more", total)
+	}
+}
+
+// refusedCall is the error of a call that surely was not made.
+func refusedCall() error {
+	return &stint.StoreError{Op: "take", Kind: stint.KindRefused, Err: errDown}
+}
+
+// What the store may have charged already, or a repeat will, is not charged afterwards.
+func TestFallbackOwesNothingTwice(t *testing.T) {
+	inner := newFlaky(t)
+	f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+	once := oneUnit("b")
+	once.ID = "x"
+	for _, test := range []struct {
+		failure error
+		request stint.Request
+	}{{unreachable(), oneUnit("a")}, {refusedCall(), once}} {
+		inner.fail(test.failure)
+		if d, err := f.Take(t.Context(), test.request); err != nil || !d.Degraded || !d.Allowed {
+			t.Fatal(d, err)
+		}
+	}
+	inner.up()
+	before := inner.calls()
+	if _, err := f.Take(t.Context(), oneUnit("c")); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if n := inner.calls() - before; n != 1 {
+		t.Errorf("%d calls to the store; want that of the request and no charge", n)
 	}
 }

@@ -12,9 +12,9 @@ import (
 type reports struct {
 	logger *slog.Logger
 
-	nextAuth, nextLost atomic.Int64 // when that may be said again
-	said               atomic.Bool  // that the store was lost
-	since              atomic.Int64 // decisions without it, since that was said
+	nextAuth, nextLost, nextDropped atomic.Int64 // when that may be said again
+	said                            atomic.Bool  // that the store was lost
+	since                           atomic.Int64 // decisions without it, since that was said
 }
 
 // newsEvery is how often the same thing is said: a store that comes and goes does so many times a second.

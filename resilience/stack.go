@@ -73,7 +73,7 @@ func New(store stint.BatchStore, c Config) (*Stack, error) {
 
 	s := &Stack{observer: c.Observer}
 	s.breaker = NewBreaker(store, c.Breaker)
-	s.batching = NewBatching(s.breaker, BatchingConfig{MaxWaiting: c.MaxWaiting})
+	s.batching = NewBatching(s.breaker, BatchingConfig{MaxWaiting: c.MaxWaiting, Budget: c.Failure.Budget})
 	var err error
 	s.fallback, err = NewFallback(NewDeadline(s.batching, c.Failure.Budget), FallbackConfig{
 		Policy: c.Failure, Instances: c.Instances, Roster: roster, Observer: c.Observer, Logger: c.Logger,
@@ -117,6 +117,12 @@ func (s *Stack) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	if s.observer == nil {
 		return s.top.Take(ctx, r)
 	}
+	return s.observed(ctx, r)
+}
+
+// observed is Take with somebody looking on. Apart, for a request whose address is given
+// away has to be allocated.
+func (s *Stack) observed(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	start := time.Now()
 	d, err := s.top.Take(ctx, r)
 	s.observer.Decided(&r, &d, err, time.Since(start))

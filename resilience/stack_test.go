@@ -214,3 +214,17 @@ func TestNewStackRefusesMistakes(t *testing.T) {
 		t.Error("an unknown failure mode")
 	}
 }
+
+func TestTheStackAllocatesNothingOfItsOwn(t *testing.T) {
+	s := newStack(t, newFlaky(t), resilience.Config{Failure: patient})
+	r := stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}}
+	for range 2 { // denied from memory from then on
+		if _, err := s.Take(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx := context.Background()
+	if n := testing.AllocsPerRun(100, func() { _, _ = s.Take(ctx, r) }); n > 0 {
+		t.Errorf("%v allocations per denial from memory", n)
+	}
+}

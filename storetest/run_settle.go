@@ -10,6 +10,19 @@ import (
 func windowed() []stint.Limit { return eachAlgorithm(10)[:5] }
 
 var settlements = []contract{
+	{name: "a charge from elsewhere is not settled", exact: true, test: func(k *tester) {
+		l, subject := stint.PerHour(1000), k.subject()
+		d := k.mustTake(subject, 5, l)
+		for _, origin := range []stint.Origin{stint.FromFallback, stint.FromLease, 99} {
+			if origin == d.Charge.Origin() {
+				continue // a store of that kind
+			}
+			strange := d
+			strange.Charge.Rest = &stint.Rest{Origin: origin}
+			k.wantApplied(k.settle(strange, 0), false)
+		}
+		k.wantApplied(k.settle(d, 0), true)
+	}},
 	{name: "a refund gives back once", exact: true, test: func(k *tester) {
 		for _, l := range windowed() {
 			subject := k.subject()
