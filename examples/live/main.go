@@ -20,6 +20,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
 )
 
 func main() {
@@ -84,11 +85,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 func openStore(ctx context.Context, url string) (stint.Store, func(), error) {
 	if url != "" {
-		s, err := redisstore.Open(ctx, url)
+		redis, err := redisstore.Open(ctx, url)
 		if err != nil {
 			return nil, nil, err
 		}
-		return s, func() { _ = s.Close() }, nil
+		s, err := resilience.New(redis, resilience.Config{})
+		if err != nil {
+			redis.Close()
+			return nil, nil, err
+		}
+		return s, func() { s.Close(); redis.Close() }, nil
 	}
 	s, err := memorystore.New(memorystore.Config{})
 	if err != nil {
