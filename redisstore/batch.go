@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"context"
+	"errors"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +16,7 @@ import (
 // Bounds on one script call: the server serves nobody else meanwhile.
 const (
 	maxRuns  = 128
+	maxKeys  = 1024
 	maxEqual = 1024
 )
 
@@ -25,55 +28,77 @@ const sameTime = 2 * time.Millisecond
 // per 128 subjects on a single server, one per subject on a Cluster. Equal requests are
 // decided as one. See [stint.BatchStore].
 func (s *Store) TakeBatch(ctx context.Context, batch []*stint.Call) {
-	late := s.takeBatch(ctx, batch)
-	if len(late) > 0 && ctx.Err() == nil {
-		// There is time yet: the server's clock was set. It has told its new time.
-		s.takeBatch(ctx, late)
-	}
-	for _, c := range batch {
-		c.Err = s.wrap("take", c.Err)
-	}
-}
-
-// takeBatch returns the calls that the server held to be too late, but are not.
-func (s *Store) takeBatch(ctx context.Context, batch []*stint.Call) (late []*stint.Call) {
-	var group sync.WaitGroup
-	defer group.Wait()
-	p := plans.Get().(*plan)
+	p := newPlan()
 	defer p.free()
-	p.store = s
+	var group sync.WaitGroup
+	defer group.Wait() // before the plan is freed
 	for _, c := range batch {
 		if s.cluster && len(c.Request.And) > 0 {
-			group.Go(func() { c.Decision, c.Err = s.takeSplit(ctx, &c.Request) })
+			group.Go(func() { s.takeSplitCall(ctx, c) })
 			continue
 		}
 		p.add(c)
 	}
-	scripts := p.divide()
-	client := s.conn.get()
-	commands := make([]rueidis.Completed, len(scripts))
-	for i := range scripts {
-		commands[i] = scripts[i].command(client, false)
+	if !s.cluster {
+		s.decide(ctx, p.runs)
+		return
 	}
-	answers := send(ctx, client, commands)
-	for i := range scripts {
-		reply, err := text(answers[i])
-		if nothingRan(err) {
-			reply, err = text(client.Do(ctx, scripts[i].command(client, true)))
-		}
-		late = scripts[i].answer(reply, err, late)
+	// Each subject on its own: a node that is silent holds up those on it only. The client
+	// sends together what goes to one node.
+	for _, runs := range p.bySubject() {
+		group.Go(func() { s.decide(ctx, runs) })
 	}
-	return late
 }
 
-func send(ctx context.Context, client rueidis.Client, commands []rueidis.Completed) []rueidis.RedisResult {
-	switch len(commands) {
-	case 0:
-		return nil
-	case 1:
-		return []rueidis.RedisResult{client.Do(ctx, commands[0])}
+// takeSplitCall decides a call on several subjects, in the time of its own caller.
+func (s *Store) takeSplitCall(ctx context.Context, c *stint.Call) {
+	if !c.Deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, c.Deadline)
+		defer cancel()
 	}
-	return client.DoMulti(ctx, commands...)
+	c.Decision, c.Err = s.takeSplit(ctx, &c.Request)
+	s.done(c)
+}
+
+// decide answers the calls of the runs, one script call after the other: a subject may
+// be in several, and a call that is sent again must not come behind the next.
+func (s *Store) decide(ctx context.Context, runs []run) {
+	for chunk := range chunks(runs) {
+		if late := s.send(ctx, chunk); len(late) > 0 && ctx.Err() == nil {
+			// There is time yet: the server's clock was set. It has told its new time.
+			again := newPlan()
+			for _, c := range late {
+				again.add(c)
+			}
+			for chunk := range chunks(again.runs) {
+				s.send(ctx, chunk)
+			}
+			again.free()
+		}
+		for i := range chunk {
+			for _, c := range chunk[i].calls {
+				s.done(c)
+			}
+		}
+	}
+}
+
+// done hands an answered call back. On a Cluster it is the caller's from then on; a single
+// server answers them all together as a rule.
+func (s *Store) done(c *stint.Call) {
+	c.Err = s.wrap("take", c.Err)
+	if s.cluster && c.Done != nil {
+		c.Done()
+	}
+}
+
+// send makes one script call. It returns the calls that the server held to be too late,
+// but are not.
+func (s *Store) send(ctx context.Context, runs []run) (late []*stint.Call) {
+	c := s.pack(runs)
+	reply, err := c.script.run(ctx, s.conn.get(), c.keys, c.args)
+	return c.answer(reply, err)
 }
 
 // run is equal requests, decided together in the order of the batch.
@@ -85,19 +110,20 @@ type run struct {
 
 // plan turns calls into runs, and runs into script calls.
 type plan struct {
-	store *Store
-	runs  []run
-	last  map[string]int // the last run of each subject
+	runs []run
+	last map[string]int // the last run of each subject
 }
 
 var plans = sync.Pool{New: func() any { return &plan{last: map[string]int{}} }}
+
+func newPlan() *plan { return plans.Get().(*plan) }
 
 func (p *plan) free() {
 	for i := range p.runs {
 		clear(p.runs[i].calls)
 		p.runs[i].calls = p.runs[i].calls[:0]
 	}
-	p.store, p.runs = nil, p.runs[:0]
+	p.runs = p.runs[:0]
 	clear(p.last)
 	plans.Put(p)
 }
@@ -167,42 +193,44 @@ func (q *run) join(c *stint.Call) bool {
 	return true
 }
 
-// divide makes script calls of the runs.
-func (p *plan) divide() []scriptCall {
-	if p.store.cluster {
-		return p.bySubject()
+// chunks divides runs into those of one script call each.
+func chunks(runs []run) iter.Seq[[]run] {
+	return func(yield func([]run) bool) {
+		for len(runs) > 0 {
+			n, keys := 1, runs[0].keys()
+			for n < len(runs) && n < maxRuns {
+				if keys += runs[n].keys(); keys > maxKeys {
+					break
+				}
+				n++
+			}
+			if !yield(runs[:n]) {
+				return
+			}
+			runs = runs[n:]
+		}
 	}
-	var out []scriptCall
-	for runs := range slices.Chunk(p.runs, maxRuns) {
-		out = append(out, p.store.pack(runs))
-	}
-	return out
 }
 
-// bySubject makes one script call for the runs of each subject: those of different
-// subjects may be on different nodes.
-func (p *plan) bySubject() []scriptCall {
+func (q *run) keys() int { return keysOf(&q.calls[0].Request) }
+
+// bySubject divides the runs by subject: those of different subjects may be on different
+// nodes.
+func (p *plan) bySubject() [][]run {
 	if len(p.runs) == len(p.last) { // as a rule
-		out := make([]scriptCall, len(p.runs))
-		for i := range p.runs {
-			out[i] = p.store.pack(p.runs[i : i+1])
-		}
-		return out
+		return slices.Collect(slices.Chunk(p.runs, 1))
 	}
-	var order []string
-	of := map[string][]run{}
+	var out [][]run
+	of := map[string]int{}
 	for _, q := range p.runs {
 		subject := q.calls[0].Request.Subject
-		if of[subject] == nil {
-			order = append(order, subject)
+		i, known := of[subject]
+		if !known {
+			i = len(out)
+			of[subject] = i
+			out = append(out, nil)
 		}
-		of[subject] = append(of[subject], q)
-	}
-	var out []scriptCall
-	for _, subject := range order {
-		for runs := range slices.Chunk(of[subject], maxRuns) {
-			out = append(out, p.store.pack(runs))
-		}
+		out[i] = append(out[i], q)
 	}
 	return out
 }
@@ -263,26 +291,27 @@ func (s *Store) pack(runs []run) scriptCall {
 	return scriptCall{s, batchScript, runs, call, k.strings(), args}
 }
 
-func (c *scriptCall) command(client rueidis.Client, whole bool) rueidis.Completed {
-	if whole {
-		return c.script.whole(client, c.keys, c.args)
-	}
-	return c.script.bySHA(client, c.keys, c.args)
-}
-
-// answer fills in what the reply says. It adds to late the calls that the server held
-// to be too late, but are not.
-func (c *scriptCall) answer(reply string, err error, late []*stint.Call) []*stint.Call {
-	var in reader
-	var now int64
+// answer fills in what the reply says. It returns the calls that the server held to be
+// too late, but are not.
+func (c *scriptCall) answer(reply string, err error) (late []*stint.Call) {
 	if err == nil {
-		in, now, err = opening(reply, c.call)
+		late, err = c.read(reply)
 	}
 	if err != nil {
 		for i := range c.runs {
 			fail(c.runs[i].calls, err)
 		}
-		return late
+		return nil
+	}
+	return late
+}
+
+// read is answer for a reply. A part of it that cannot be read spoils all of it: what
+// stands where in the rest is not known.
+func (c *scriptCall) read(reply string) (late []*stint.Call, err error) {
+	in, now, err := opening(reply, c.call)
+	if err != nil {
+		return nil, err
 	}
 	id := c.call
 	if c.script == batchScript {
@@ -293,6 +322,9 @@ func (c *scriptCall) answer(reply string, err error, late []*stint.Call) []*stin
 		calls := c.runs[i].calls
 		for len(calls) > 0 {
 			n, err := in.answerRun(calls, id)
+			if errors.Is(err, ErrReply) {
+				return nil, err
+			}
 			if err == errLate {
 				tooLate = true
 				for _, call := range calls {
@@ -305,13 +337,11 @@ func (c *scriptCall) answer(reply string, err error, late []*stint.Call) []*stin
 			calls = calls[n:]
 		}
 	}
-	c.store.heard(now, tooLate)
 	if err := in.end(); err != nil {
-		for i := range c.runs {
-			fail(c.runs[i].calls, err)
-		}
+		return nil, err
 	}
-	return late
+	c.store.heard(now, tooLate)
+	return late, nil
 }
 
 func fail(calls []*stint.Call, err error) {
@@ -333,9 +363,7 @@ func (in *reader) answerRun(calls []*stint.Call, id uint64) (int, error) {
 	if d.Allowed && n > 1 {
 		n = int(units / r.Cost)
 		if n < 1 || n > len(calls) || units%r.Cost != 0 {
-			err := errReply("a field is out of range")
-			fail(calls, err)
-			return len(calls), err
+			return 0, errReply("a field is out of range")
 		}
 	}
 	usages := d.Usages()

@@ -187,3 +187,24 @@ func TestAFailureInABatchIsItsCallersOwn(t *testing.T) {
 		t.Errorf("a look without memory: %+v, %v", call.Decision, call.Err)
 	}
 }
+
+// The order of a batch holds across script calls, whichever of them the server knows.
+func TestALongBatchKeepsItsOrder(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, server.URL())
+	one := []stint.Limit{stint.PerHour(1)}
+	call := func(subject, id string) *stint.Call {
+		return &stint.Call{Request: stint.Request{Claim: stint.Claim{Subject: subject, Limits: one, Cost: 1}, ID: id}}
+	}
+	server.CLI(t, "SCRIPT", "FLUSH")
+	s.TakeBatch(t.Context(), []*stint.Call{call("x", "")}) // which brings take.lua
+	batch := []*stint.Call{call("a", "")}
+	for i := range 127 {
+		batch = append(batch, call(fmt.Sprint("b", i), ""))
+	}
+	batch = append(batch, call("a", "last"))
+	s.TakeBatch(t.Context(), batch)
+	if first, last := batch[0], batch[128]; !first.Decision.Allowed || last.Decision.Allowed || last.Err != nil {
+		t.Errorf("the first: %+v, %v; the last: %+v, %v", first.Decision, first.Err, last.Decision, last.Err)
+	}
+}

@@ -25,10 +25,10 @@ type serverClock struct {
 	second    int64
 }
 
-func newServerClock() *serverClock { return &serverClock{start: time.Now(), second: never} }
+func newServerClock() *serverClock { return &serverClock{start: time.Now(), second: noSecond} }
 
-// never is a second that no other follows.
-const never = -2
+// noSecond is a second that no other follows.
+const noSecond = -2
 
 // micros is our time.
 func (c *serverClock) micros(t time.Time) int64 { return t.Sub(c.start).Microseconds() }
@@ -63,7 +63,7 @@ func (c *serverClock) learn(server int64) {
 // relearn is learn after what was known has proved wrong: the server's clock was set.
 func (c *serverClock) relearn(server int64) {
 	c.mu.Lock()
-	c.second = never
+	c.second = noSecond
 	c.mu.Unlock()
 	c.learn(server)
 }

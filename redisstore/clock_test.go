@@ -109,6 +109,10 @@ func TestPresence(t *testing.T) {
 	if n := count("c"); n != 2 {
 		t.Errorf("%d are present; want 2", n)
 	}
+	server.SetClockOffset(t, -time.Hour-5*time.Second)
+	if n := count("d"); n != 2 {
+		t.Errorf("%d are present for a server whose clock is a little behind; want 2", n)
+	}
 	if keys := redistest.KeysWithoutTTL(t, server); len(keys) > 0 {
 		t.Errorf("without a TTL: %q", keys)
 	}

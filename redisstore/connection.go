@@ -24,10 +24,11 @@ type connection struct {
 	// cannot be replaced.
 	dial func(servers ...string) (rueidis.Client, error)
 
-	mu      sync.Mutex
-	renewed time.Time
-	masters string // of a Cluster, when they were last asked for
-	closed  bool
+	mu       sync.Mutex
+	renewed  time.Time
+	renewing bool
+	masters  string // of a Cluster, that the client was last known to follow
+	closed   bool
 }
 
 // renewEvery is how often a client is replaced at most.
@@ -42,27 +43,42 @@ func (c *connection) renew() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || time.Since(c.renewed) < renewEvery {
+	if c.closed || c.renewing || time.Since(c.renewed) < renewEvery {
 		return
 	}
 	c.renewed = time.Now()
 	go func() { _ = c.replace() }() // the next failure tries again
 }
 
+var errRenewing = errors.New("the connections are just being replaced")
+
 // replace puts a new client in the place of the one there is. Calls that are under way fail.
 func (c *connection) replace(servers ...string) error {
-	client, err := c.dial(servers...)
-	if err != nil {
-		return err
-	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		client.Close()
-		return nil
+	busy := c.renewing
+	c.renewing = true
+	c.mu.Unlock()
+	if busy {
+		return errRenewing
 	}
-	(*c.client.Swap(&client)).Close()
-	return nil
+	client, err := c.dial(servers...)
+	c.mu.Lock()
+	c.renewing = false
+	unused := client
+	switch {
+	case err != nil:
+	case c.closed:
+	case client.Mode() != c.get().Mode():
+		// A server that will not tell its Cluster at the moment passes for a single one.
+		err = errors.New("the servers are not of the same kind any more")
+	default:
+		unused = *c.client.Swap(&client)
+	}
+	c.mu.Unlock()
+	if unused != nil {
+		unused.Close() // which takes its time: nobody else waits for it
+	}
+	return err
 }
 
 // follow asks a Cluster for its masters, and replaces the client if others have taken over
@@ -74,47 +90,76 @@ func (c *connection) follow(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	changed := c.masters != "" && c.masters != masters
-	c.masters = masters
 	c.mu.Unlock()
 	if changed && c.dial != nil {
-		return c.replace(node) // others may not have heard of it yet
+		if err := c.replace(node); err != nil { // others may not have heard of it yet
+			return err
+		}
 	}
+	c.mu.Lock()
+	c.masters = masters
+	c.mu.Unlock()
 	return nil
 }
 
-// mastersOf tells who owns which slots, as the first node sees it that answers.
+// mastersOf tells who owns which slots, as the first node sees it that answers: one that is
+// silent does not use up the time.
 func mastersOf(ctx context.Context, client rueidis.Client) (masters, addr string, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type view struct {
+		masters, addr string
+		err           error
+	}
+	nodes := client.Nodes()
+	views := make(chan view, len(nodes))
+	for addr, node := range nodes {
+		go func() {
+			ranges, err := node.Do(ctx, node.B().ClusterSlots().Build()).ToArray()
+			views <- view{ownersOf(ranges), addr, err}
+		}()
+	}
 	err = errors.New("no node is known")
-	for addr, node := range client.Nodes() {
-		var ranges []rueidis.RedisMessage
-		if ranges, err = node.Do(ctx, node.B().ClusterSlots().Build()).ToArray(); err != nil {
-			continue
-		}
-		var owners []string
-		for i := range ranges { // first slot, last slot, master, replicas
-			fields, _ := ranges[i].ToArray()
-			if len(fields) < 3 {
-				continue
+	for range nodes {
+		select {
+		case v := <-views:
+			if v.err == nil {
+				return v.masters, v.addr, nil
 			}
-			first, _ := fields[0].AsInt64()
-			master, _ := fields[2].ToArray()
-			if len(master) >= 2 {
-				host, _ := master[0].ToString()
-				port, _ := master[1].AsInt64()
-				owners = append(owners, fmt.Sprintf("%05d %s:%d", first, host, port))
-			}
+			err = v.err
+		case <-ctx.Done(): // which a node whose connection is being made may not heed
+			return "", "", ctx.Err()
 		}
-		slices.Sort(owners) // nodes tell them in different orders
-		return strings.Join(owners, ", "), addr, nil
 	}
 	return "", "", err
 }
 
+// ownersOf reads the reply of CLUSTER SLOTS.
+func ownersOf(ranges []rueidis.RedisMessage) string {
+	var owners []string
+	for i := range ranges { // first slot, last slot, master, replicas
+		fields, _ := ranges[i].ToArray()
+		if len(fields) < 3 {
+			continue
+		}
+		first, _ := fields[0].AsInt64()
+		master, _ := fields[2].ToArray()
+		if len(master) >= 2 {
+			host, _ := master[0].ToString()
+			port, _ := master[1].AsInt64()
+			owners = append(owners, fmt.Sprintf("%05d %s:%d", first, host, port))
+		}
+	}
+	slices.Sort(owners) // nodes tell them in different orders
+	return strings.Join(owners, ", ")
+}
+
 func (c *connection) close() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.closed = true
+	client := c.get() // the last: replace sees that it is closed
+	c.mu.Unlock()
 	if c.owned {
-		c.get().Close()
+		client.Close()
 	}
 }

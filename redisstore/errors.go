@@ -50,17 +50,20 @@ var kinds = []struct {
 	{"CLUSTERDOWN", stint.KindBusy},
 	{"MASTERDOWN", stint.KindBusy},
 	{"TRYAGAIN", stint.KindBusy},
+	{"NOREPLICAS", stint.KindBusy},
+	{"MISCONF", stint.KindBusy},
 }
 
 func kindOf(err error) stint.ErrorKind {
 	var timeout net.Error
 	var inside serverError
-	switch refused, ok := rueidis.IsRedisErr(err); {
-	case ok:
+	var refused *rueidis.RedisError // maybe among others: those of the subjects of one request
+	switch {
+	case errors.As(err, &refused) && !refused.IsNil():
 		return kindOfText(refused.Error())
 	case errors.As(err, &inside):
 		return kindOfText(string(inside))
-	case errors.Is(err, ErrReply):
+	case errors.Is(err, ErrReply), rueidis.IsParseErr(err):
 		return stint.KindReply
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, errLate),
 		errors.As(err, &timeout) && timeout.Timeout():
@@ -75,6 +78,12 @@ func kindOfText(text string) stint.ErrorKind {
 	for _, k := range kinds {
 		if strings.HasPrefix(text, k.word) || strings.Contains(text, " "+k.word+" ") || strings.Contains(text, "-"+k.word+" ") {
 			return k.kind
+		}
+	}
+	// How scripts of Redis 7, and of 6.2, say NOPERM.
+	for _, words := range []string{"The user executing the script can't run", "ACL failure in script"} {
+		if strings.Contains(text, words) {
+			return stint.KindAuth
 		}
 	}
 	return stint.KindOther

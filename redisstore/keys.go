@@ -120,6 +120,21 @@ func (k *keys) ofRequest(r *stint.Request) {
 	}
 }
 
+// keysOf is how many keys ofRequest adds.
+func keysOf(r *stint.Request) int {
+	n := len(r.Limits)
+	for i := range r.And {
+		n += len(r.And[i].Limits)
+	}
+	if r.Bans != nil {
+		n += 2 * (1 + len(r.And))
+	}
+	if r.ID != "" {
+		n++
+	}
+	return n
+}
+
 func (k *keys) strings() []string {
 	text := string(k.buf)
 	out := make([]string, len(k.ends))

@@ -90,7 +90,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	}
 	s.conn.owned = true
 	if err := s.probe(ctx, o.logger); err != nil {
-		client.Close()
+		_ = s.Close() // the client, or one that has taken its place
 		return nil, fmt.Errorf("redisstore: %s: %w", strings.Join(co.InitAddress, ", "), err)
 	}
 	return s, nil
@@ -128,16 +128,42 @@ func gather(opts []Option) options {
 	return o
 }
 
+var errOneOfMany = errors.New("the server is a node of a Cluster, but does not tell of the others; " +
+	"its user needs the permission cluster|slots")
+
 // probe goes through what later calls need, on a subject of its own that it leaves
 // nothing of, and looks at what the servers say of themselves, where they may be asked.
 func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
+	// Every node gets to know the scripts, by a batch of nothing and a request that is none:
+	// the first calls after a failover do not have to bring them.
+	nothing := []string{rueidis.BinaryString(make([]byte, 8+8+2+2))}
 	for addr, node := range s.conn.get().Nodes() {
-		info, err := node.Do(ctx, node.B().Arbitrary("INFO").Build()).ToString()
+		ask := rueidis.Commands{
+			node.B().Arbitrary("INFO").Build(),
+			batchScript.whole(node, nil, nothing), takeScript.whole(node, nil, nothing),
+		}
+		for i := range 16 { // if it is one node of many, it will not have all of these slots
+			if !s.cluster {
+				ask = append(ask, batchScript.bySHA(node, []string{s.prefix + ":{" + strconv.Itoa(i) + "}:"}, nothing))
+			}
+		}
+		answers := node.DoMulti(ctx, ask...)
+		for _, answer := range answers[3:] {
+			if refused, ok := rueidis.IsRedisErr(answer.Error()); ok {
+				if _, moved := refused.IsMoved(); moved {
+					return fmt.Errorf("%s: %w", addr, errOneOfMany)
+				}
+			}
+		}
+		info, err := answers[0].ToString()
 		if err != nil {
 			continue // not permitted, or a replica that is away; the decision below tells
 		}
 		if v := field(info, "redis_version"); v != "" && !atLeast(v, 6, 2) {
 			return fmt.Errorf("%s runs Redis %s; want 6.2 or later, or Valkey", addr, v)
+		}
+		if field(info, "cluster_enabled") == "1" && !s.cluster {
+			return fmt.Errorf("%s: %w", addr, errOneOfMany)
 		}
 		if policy := field(info, "maxmemory_policy"); policy != "" && policy != "noeviction" {
 			logger.WarnContext(ctx, "stint: Redis may evict limits before they expire, which lets subjects exceed them; "+
@@ -159,6 +185,9 @@ func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
 	}
 	if err != nil {
 		return fmt.Errorf("the server cannot keep limits: %w", err)
+	}
+	if s.cluster {
+		_ = s.conn.follow(ctx) // so that the next time tells what has changed
 	}
 	return nil
 }

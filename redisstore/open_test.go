@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -175,5 +176,62 @@ func TestFailuresAreErrors(t *testing.T) {
 	server.Kill()
 	if _, err := lim.Allow(t.Context(), "user:2"); !errors.As(err, &failed) {
 		t.Errorf("killed: error %v", err)
+	}
+}
+
+// What fails to open leaves no connection behind, not even that which was to replace it.
+func TestAFailedOpenLeavesNothingBehind(t *testing.T) {
+	server := redistest.Start(t, "--replicaof", "127.0.0.1 1")
+	if _, err := redisstore.Open(t.Context(), server.URL()); stint.KindOf(err) != stint.KindReadOnly {
+		t.Fatal(err)
+	}
+	time.Sleep(200 * time.Millisecond) // for a replacement
+	for deadline := time.Now().Add(2 * time.Second); strings.Contains(server.CLI(t, "CLIENT", "LIST"), "name=stint"); {
+		if time.Now().After(deadline) {
+			t.Fatal("a connection is still there")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Only room that others may remember to be gone is announced: not the places of holders.
+func TestPlacesAreNotAnnounced(t *testing.T) {
+	s := open(t, redistest.Start(t).URL())
+	heard := make(chan string, 1000)
+	go func() { _ = s.Announcements(t.Context(), func(subject string, _ bool) { heard <- subject }) }()
+	mark := func(name string) {
+		t.Helper()
+		if err := s.Command(t.Context(), stint.Command{Kind: stint.Unban, Subject: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for subject := ""; subject == ""; { // until it listens
+		mark("begin")
+		select {
+		case subject = <-heard:
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	give := func(subject string, limits ...stint.Limit) {
+		t.Helper()
+		d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: subject, Limits: limits, Cost: 1}})
+		if err == nil {
+			_, err = s.Amend(t.Context(), d.Charge, stint.Amendment{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	give("places", stint.AtOnce(1, time.Minute))
+	give("both", stint.AtOnce(1, time.Minute), stint.PerHour(1))
+	mark("end")
+	var got []string
+	for subject := ""; subject != "end"; {
+		if subject = <-heard; subject != "begin" {
+			got = append(got, subject)
+		}
+	}
+	if want := []string{"both", "end"}; !slices.Equal(got, want) {
+		t.Errorf("heard %q, want %q", got, want)
 	}
 }

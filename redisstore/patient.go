@@ -29,7 +29,8 @@ const (
 	connectTime = time.Second
 	// calm is after how long without a change connections are taken to be there.
 	calm = 2 * time.Second
-	// maxLeft is how many calls may go on without their callers, more or less.
+	// maxLeft is how many calls may go on without their callers, more or less; on a Cluster,
+	// of a part of the slots.
 	maxLeft = 1024
 )
 
@@ -46,35 +47,21 @@ func connect(co rueidis.ClientOption) (rueidis.Client, error) {
 	return &patient{client, l}, nil
 }
 
+// Do makes a call, and returns with an error when the caller's time is up. The call may then
+// go on: what it asks for carries its own not-after.
 func (p *patient) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	if p.settled() || ctx.Done() == nil {
 		return p.Client.Do(ctx, cmd)
 	}
-	return p.detached(ctx, 1, func(ctx context.Context) []rueidis.RedisResult {
-		return []rueidis.RedisResult{p.Client.Do(ctx, cmd)}
-	})[0]
-}
-
-func (p *patient) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
-	if p.settled() || ctx.Done() == nil {
-		return p.Client.DoMulti(ctx, multi...)
-	}
-	return p.detached(ctx, len(multi), func(ctx context.Context) []rueidis.RedisResult {
-		return p.Client.DoMulti(ctx, multi...)
-	})
-}
-
-// detached makes a call of n commands and returns when it has ended, or with an error when
-// the caller's time is up. The call then goes on: what it asks for carries its own not-after.
-func (p *patient) detached(ctx context.Context, n int, call func(context.Context) []rueidis.RedisResult) []rueidis.RedisResult {
+	left := p.leftOf(&cmd)
 	switch err := ctx.Err(); {
 	case err != nil:
-		return failedResults(n, err)
-	case p.left.Load() >= maxLeft:
-		return failedResults(n, errConnecting)
+		return rueidis.NewErrorResult(err)
+	case left.Load() >= maxLeft:
+		return rueidis.NewErrorResult(errConnecting)
 	}
 	var over atomic.Bool // for the one or the other
-	done := make(chan []rueidis.RedisResult, 1)
+	done := make(chan rueidis.RedisResult, 1)
 	go func() {
 		end := time.Now().Add(connectTime)
 		if deadline, ok := ctx.Deadline(); ok && deadline.After(end) {
@@ -82,37 +69,39 @@ func (p *patient) detached(ctx context.Context, n int, call func(context.Context
 		}
 		longer, cancel := context.WithDeadline(context.WithoutCancel(ctx), end)
 		defer cancel()
-		done <- call(longer)
+		done <- p.Client.Do(longer, cmd)
 		if !over.CompareAndSwap(false, true) {
-			p.left.Add(-1)
+			left.Add(-1)
 		}
 	}()
 	select {
-	case results := <-done:
-		return results
+	case result := <-done:
+		return result
 	case <-ctx.Done():
 		if over.CompareAndSwap(false, true) {
-			p.left.Add(1)
+			left.Add(1)
 		}
-		return failedResults(n, ctx.Err())
+		return rueidis.NewErrorResult(ctx.Err())
 	}
 }
 
-func failedResults(n int, err error) []rueidis.RedisResult {
-	results := make([]rueidis.RedisResult, n)
-	for i := range results {
-		results[i] = rueidis.NewErrorResult(err)
+// leftOf counts the calls without callers beside a command. Those of a node that is silent
+// must not keep others from theirs: nodes own slots in a row, as a rule, so such rows are
+// counted apart.
+func (p *patient) leftOf(cmd *rueidis.Completed) *atomic.Int32 {
+	if p.Mode() != rueidis.ClientModeCluster {
+		return &p.left[0]
 	}
-	return results
+	return &p.left[int(cmd.Slot())/1024%len(p.left)]
 }
 
 // links watches the connections of a client.
 type links struct {
 	start   time.Time
 	dialer  rueidis.ClientOption
-	making  atomic.Int32 // connections that are being made
-	changed atomic.Int64 // when one last came or went, in nanoseconds since start
-	left    atomic.Int32 // calls that go on without their callers
+	making  atomic.Int32     // connections that are being made
+	changed atomic.Int64     // when one last came or went, in nanoseconds since start
+	left    [16]atomic.Int32 // calls that go on without their callers, see leftOf
 }
 
 // settled reports whether all connections in use are there.

@@ -45,15 +45,24 @@ func joinScript(names ...string) *script {
 	return &script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
-// run calls the script. It sends the call a second time only if the reply proves
-// that nothing ran the first time: the script was unknown, or its slot is just
-// moving between two nodes.
+// run calls a script that replies with text.
 func (s *script) run(ctx context.Context, client rueidis.Client, keys, args []string) (string, error) {
-	reply, err := text(client.Do(ctx, s.bySHA(client, keys, args)))
-	if nothingRan(err) {
-		reply, err = text(client.Do(ctx, s.whole(client, keys, args)))
+	reply, err := s.do(ctx, client, keys, args).ToString()
+	if rueidis.IsRedisNil(err) {
+		err = errReply("an empty reply")
 	}
 	return reply, err
+}
+
+// do calls the script. It sends the call a second time only if the reply proves
+// that nothing ran the first time: the script was unknown, or its slot is just
+// moving between two nodes.
+func (s *script) do(ctx context.Context, client rueidis.Client, keys, args []string) rueidis.RedisResult {
+	answer := client.Do(ctx, s.bySHA(client, keys, args))
+	if refused, ok := rueidis.IsRedisErr(answer.Error()); ok && (refused.IsNoScript() || refused.IsTryAgain()) {
+		answer = client.Do(ctx, s.whole(client, keys, args))
+	}
+	return answer
 }
 
 func (s *script) bySHA(client rueidis.Client, keys, args []string) rueidis.Completed {
@@ -62,17 +71,4 @@ func (s *script) bySHA(client rueidis.Client, keys, args []string) rueidis.Compl
 
 func (s *script) whole(client rueidis.Client, keys, args []string) rueidis.Completed {
 	return client.B().Arbitrary("EVAL").Args(s.source, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
-}
-
-func text(answer rueidis.RedisResult) (string, error) {
-	reply, err := answer.ToString()
-	if rueidis.IsRedisNil(err) {
-		err = errReply("an empty reply")
-	}
-	return reply, err
-}
-
-func nothingRan(err error) bool {
-	refused, ok := rueidis.IsRedisErr(err)
-	return ok && (refused.IsNoScript() || refused.IsTryAgain())
 }

@@ -140,6 +140,9 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	if err := errors.Join(c.Validate(), a.Validate()); err != nil {
 		return false, err
 	}
+	if c.Origin() != stint.FromStore {
+		return false, nil
+	}
 	var changed bool
 	var err error
 	if s.cluster && len(c.And()) > 0 {
@@ -200,13 +203,7 @@ func (s *Store) Ping(ctx context.Context) error {
 // Present says that the process of that id is there, for the next ten seconds, and
 // returns how many are.
 func (s *Store) Present(ctx context.Context, id string) (int, error) {
-	client := s.conn.get()
-	keys, args := []string{s.prefix + ":instances"}, []string{id}
-	answer := client.Do(ctx, presentScript.bySHA(client, keys, args))
-	if nothingRan(answer.Error()) {
-		answer = client.Do(ctx, presentScript.whole(client, keys, args))
-	}
-	n, err := answer.AsInt64()
+	n, err := presentScript.do(ctx, s.conn.get(), []string{s.prefix + ":instances"}, []string{id}).AsInt64()
 	return int(n), s.wrap("present", err)
 }
 

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,4 +149,40 @@ func TestScriptsAgreeOnTheLayout(t *testing.T) {
 			t.Errorf("no entry is written as %s after the head", entry)
 		}
 	}
+}
+
+// Script calls are bounded, by their runs and by their keys.
+func TestChunks(t *testing.T) {
+	s := newTestKeys()
+	few := stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}}}
+	many := stint.Request{
+		Claim: stint.Claim{Subject: "a", Limits: make([]stint.Limit, 16)}, ID: "x", Bans: &stint.BanPolicy{},
+		And: []stint.Claim{{Subject: "b", Limits: make([]stint.Limit, 9)}},
+	}
+	for _, test := range []struct {
+		r    stint.Request
+		want []int
+	}{
+		{few, []int{128, 128, 44}},
+		{many, []int{34, 34, 34, 34, 34, 34, 34, 34, 28}}, // 30 keys each
+	} {
+		k := keys{store: s}
+		k.ofRequest(&test.r)
+		if n := keysOf(&test.r); n != len(k.ends) {
+			t.Errorf("%d keys are counted and %d made", n, len(k.ends))
+		}
+		var got []int
+		for chunk := range chunks(slices.Repeat([]run{{calls: []*stint.Call{{Request: test.r}}}}, 300)) {
+			got = append(got, len(chunk))
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("chunks of %d, want %d", got, test.want)
+		}
+	}
+}
+
+func newTestKeys() *Store {
+	s := &Store{prefix: "stint"}
+	s.identities.Store(&map[identity]string{})
+	return s
 }

@@ -61,16 +61,17 @@ for c = 1, claims do
   local charged, n
   charged, n, pos = unpack_at('>i8B', args, pos)
   if open[c] then
-    local applied, life = false, 0
+    local applied, room, life = false, false, 0
     for i = 1, n do
       local l = R.open_limit(args, pos + (i - 1) * 33, KEYS[keys + 1 + i], charged)
       life = max(life, horizon(l))
-      if amend_limit(l) then applied = true end
+      if amend_limit(l) then applied, room = true, room or not l.places end
     end
     if applied then
       changed = 1
       if kind == SETTLE then remember(KEYS[keys + 1], life) end
-      if kind ~= EXTEND and cost < charged then R.announce(KEYS[keys + 1], '+') end
+      -- Places come and go all the time, and nobody remembers that there was none.
+      if room and cost < charged then R.announce(KEYS[keys + 1], '+') end
     end
   end
   keys, pos = keys + 1 + n, pos + n * 33

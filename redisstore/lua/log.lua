@@ -1,7 +1,7 @@
 -- sliding and fixed: a log of (stamp, units), see docs/rules.md. Here it is read and
--- written as a whole, in the lists l.at and l.n. take.lua reads and writes its ends
--- only, where they tell enough: without bookings, settlements, clocks that stepped
--- back or limits that changed.
+-- written as a whole, in the lists l.at and l.n. decide.lua reads and writes its ends
+-- only, where they tell enough: without bookings, leases, settlements, clocks that
+-- stepped back or limits that changed.
 --
 -- The state is one string: a head, the newest entries (back, up to 8), the oldest
 -- (front, up to 8, right-aligned), then a ring of blocks of 8 entries between them,

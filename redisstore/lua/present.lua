@@ -10,6 +10,7 @@ local key = KEYS[1]
 if type(redis.pcall('ZREMRANGEBYSCORE', key, '-inf', ('%d'):format(now - 10000))) == 'table' then redis.call('DEL', key) end
 redis.call('ZADD', key, ('%d'):format(now), ARGV[1])
 redis.call('PEXPIRE', key, '11000')
--- A clock that stepped back must not keep the dead alive.
-redis.call('ZREMRANGEBYSCORE', key, ('(%d'):format(now), '+inf')
+-- A clock that stepped back must not keep the dead alive; but that of a new master may be
+-- a little behind.
+redis.call('ZREMRANGEBYSCORE', key, ('(%d'):format(now + 10000), '+inf')
 return redis.call('ZCARD', key)

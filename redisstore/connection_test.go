@@ -1,0 +1,159 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+)
+
+// clustered is a client that says it is one to a Cluster.
+type clustered struct{ rueidis.Client }
+
+func (clustered) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
+
+func TestReplace(t *testing.T) {
+	server := redistest.Start(t)
+	s, err := Open(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	dial, first := s.conn.dial, s.conn.get()
+
+	s.conn.dial = func(...string) (rueidis.Client, error) {
+		c, err := dial()
+		return clustered{c}, err
+	}
+	if err := s.conn.replace(); err == nil || s.conn.get() != first {
+		t.Errorf("replaced by a client of another kind: %v", err)
+	}
+
+	begun, goOn, ended := make(chan bool), make(chan bool), make(chan error)
+	s.conn.dial = func(...string) (rueidis.Client, error) {
+		begun <- true
+		<-goOn
+		return dial()
+	}
+	go func() { ended <- s.conn.replace() }()
+	<-begun
+	if err := s.conn.replace(); err != errRenewing {
+		t.Errorf("a second replacement beside the first: %v", err)
+	}
+	goOn <- true
+	if err := <-ended; err != nil || s.conn.get() == first {
+		t.Errorf("not replaced: %v", err)
+	}
+	if err := s.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A part of a reply that cannot be read makes all of it worthless.
+func TestASpoiltReply(t *testing.T) {
+	s := &Store{server: newServerClock(), clock: func() int64 { return 0 }}
+	var runs []run
+	for _, subject := range []string{"a", "b"} {
+		runs = append(runs, run{calls: []*stint.Call{{
+			Request:  stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}},
+			Deadline: time.Now().Add(time.Hour),
+		}}})
+	}
+	c := scriptCall{store: s, script: batchScript, runs: runs, call: 7}
+	reply := string(appendInt(be.AppendUint64(nil, 7), 1e15)) + string([]byte{markLate})
+	for what, rest := range map[string]string{
+		"short": "", "odd": strings.Repeat("\x07", 50), "long": string([]byte{markLate, markLate}),
+	} {
+		late := c.answer(reply+rest, nil)
+		for _, q := range runs {
+			if err := q.calls[0].Err; !errors.Is(err, ErrReply) {
+				t.Errorf("%s: %s got %v", what, q.calls[0].Request.Subject, err)
+			}
+		}
+		if len(late) > 0 || s.server.ahead.Load() != 0 {
+			t.Errorf("%s: something was believed", what)
+		}
+	}
+	if late := c.answer(reply+string([]byte{markLate}), nil); len(late) != 2 || s.server.ahead.Load() == 0 {
+		t.Errorf("a good reply: late %v", late)
+	}
+}
+
+func TestClusterNodes(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	addrs := cluster.Addrs()
+	url := "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
+	s, err := Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.conn.masters == "" {
+		t.Error("the masters are not known from the beginning")
+	}
+	for _, node := range cluster.Nodes {
+		known := node.CLI(t, "SCRIPT", "EXISTS", takeScript.sha, batchScript.sha)
+		if strings.Contains(known, "0") {
+			t.Errorf("%s does not know the scripts: %q", node.Addr(), known)
+		}
+	}
+
+	// A user who may not ask who the others are.
+	for _, info := range []string{"+info", "-info"} {
+		cluster.Nodes[0].CLI(t, "ACL", "SETUSER", "blind", "on", ">x", "~*", "&*", "+@all", "-cluster", info)
+		if s, err := Open(t.Context(), "redis://blind:x@"+addrs[0]); err == nil {
+			s.Close()
+			t.Errorf("%s: a Cluster was opened as a single server", info)
+		} else if !strings.Contains(err.Error(), "cluster|slots") {
+			t.Error(err)
+		}
+	}
+
+	// One silent master.
+	silent := cluster.MasterOf(t, "stint:{a}:")
+	var there string
+	for i := 0; there == ""; i++ {
+		if subject := fmt.Sprint("b", i); cluster.MasterOf(t, "stint:{"+subject+"}:") != silent {
+			there = subject
+		}
+	}
+	silent.Pause(t)
+	defer silent.Resume(t)
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		if err := s.Ping(ctx); err != nil {
+			t.Errorf("the others were not asked: %v", err)
+		}
+		cancel()
+	}
+	const long = 2 * time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	begin := time.Now()
+	took := make([]time.Duration, 3)
+	claim := func(subject string) stint.Claim {
+		return stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
+	}
+	batch := []*stint.Call{
+		{Request: stint.Request{Claim: claim("a")}},
+		{Request: stint.Request{Claim: claim(there)}},
+		{Request: stint.Request{Claim: claim(there), And: []stint.Claim{claim("a")}}, Deadline: begin.Add(long / 10)},
+	}
+	for i, c := range batch {
+		c.Done = func() { took[i] = time.Since(begin) }
+	}
+	s.TakeBatch(ctx, batch)
+	for i, c := range batch {
+		t.Log(took[i], c.Decision.Allowed, c.Err)
+		if silent := i != 1; (c.Err != nil) != silent || (took[i] > long/2) != (i == 0) || took[i] == 0 {
+			t.Errorf("call %d was answered after %v: %v", i, took[i], c.Err)
+		}
+	}
+}
