@@ -20,6 +20,9 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
+	if c.Origin() != stint.FromStore {
+		return false, nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
