@@ -349,10 +349,13 @@ func TestF24d(t *testing.T) {
 				}
 				group.Wait()
 			}
-			if seen.calls >= seen.asked {
-				r.Errorf("%s: %d calls for %d requests: no batch among them", name, seen.calls, seen.asked)
+			seen.mu.Lock()
+			calls, asked := seen.calls, seen.asked
+			seen.mu.Unlock()
+			if calls >= asked {
+				r.Errorf("%s: %d calls for %d requests: no batch among them", name, calls, asked)
 			}
-			r.saw("%s: %d users in %d calls, 3 bad keys", name, seen.asked, seen.calls)
+			r.saw("%s: %d requests in %d calls, 3 bad keys", name, 3*users, calls)
 			wantTTLs(r, at.servers...)
 		}
 	})
