@@ -40,7 +40,8 @@ func (e *InvalidError) Unwrap() error { return e.Err }
 
 // StoreError is a failure of the store: nothing is known about the decision.
 type StoreError struct {
-	// Op is what was attempted: "take", "amend" or "command".
+	// Op is what was attempted: "take", "amend" or "command", or what a store does beside
+	// them, such as "ping".
 	Op string
 	// Kind tells failures apart for those who count them.
 	Kind ErrorKind

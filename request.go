@@ -229,6 +229,14 @@ func (r *Request) total() int {
 	return n
 }
 
+// ClaimAt returns the request's own claim for 0, and And[i-1] for i.
+func (r *Request) ClaimAt(i int) *Claim {
+	if i == 0 {
+		return &r.Claim
+	}
+	return &r.And[i-1]
+}
+
 // Life is how long the request's ID is remembered: IDLife, or the shortest window
 // of the first claim.
 func (r *Request) Life() time.Duration {

@@ -105,13 +105,13 @@ func (k *keys) ofLimits(subject, scope string, limits []stint.Limit) {
 func (k *keys) ofRequest(r *stint.Request) {
 	claims := 1 + len(r.And)
 	for i := range claims {
-		c := claimAt(r, i)
+		c := r.ClaimAt(i)
 		k.ofLimits(c.Subject, c.Scope, c.Limits)
 	}
 	if r.Bans != nil {
 		for _, what := range [...]string{"ban", "strikes"} {
 			for i := range claims {
-				k.ofSubject(claimAt(r, i).Subject, what)
+				k.ofSubject(r.ClaimAt(i).Subject, what)
 			}
 		}
 	}

@@ -169,7 +169,7 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 	for c, usages := range perClaim {
 		for i := range usages {
 			if at[c] != 0 && d.Charge.ID == 0 { // charged, and given back
-				usages[i].Used = max(0, usages[i].Used-claimAt(r, c).Cost)
+				usages[i].Used = max(0, usages[i].Used-r.ClaimAt(c).Cost)
 			}
 		}
 	}

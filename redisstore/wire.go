@@ -106,7 +106,7 @@ func appendRequest(b []byte, r *stint.Request, notAfter int64, spec func([]stint
 	b = appendInt(b, notAfter)
 	b = append(b, byte(r.Mode), more, byte(1+len(r.And)))
 	for i := range 1 + len(r.And) {
-		c := claimAt(r, i)
+		c := r.ClaimAt(i)
 		b = appendInt(b, c.Cost)
 		b = append(b, byte(len(c.Limits)))
 		first := spec(c.Limits)
@@ -279,13 +279,6 @@ func (in *reader) end() error {
 		return errReply("it is too long or too short")
 	}
 	return nil
-}
-
-func claimAt(r *stint.Request, i int) *stint.Claim {
-	if i == 0 {
-		return &r.Claim
-	}
-	return &r.And[i-1]
 }
 
 // micros is a duration of v microseconds; −1 is Never.

@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"math"
 	"math/bits"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -57,8 +56,6 @@ type DenyCache struct {
 	// more.
 	gens   [1 << genBits]atomic.Uint32
 	allGen atomic.Uint32
-
-	requests sync.Pool // of *stint.Request, for the observer
 }
 
 var _ stint.Store = (*DenyCache)(nil)
@@ -102,7 +99,6 @@ func NewDenyCache(inner stint.Store, c DenyCacheConfig) *DenyCache {
 		seed:     maphash.MakeSeed(),
 		start:    time.Now(),
 		sets:     make([]denialSet, 1<<bits.Len(uint(sets-1))),
-		requests: sync.Pool{New: func() any { return new(stint.Request) }},
 	}
 }
 
@@ -117,7 +113,7 @@ func (c *DenyCache) Take(ctx context.Context, r stint.Request) (d stint.Decision
 	sent := c.now()
 	if e := c.find(key, gen, sent); e != nil {
 		if c.observer != nil {
-			c.tell(r)
+			saved(c.observer, r, ByDenyCache)
 		}
 		e.repeat(&r, &d, sent)
 		return d, nil
@@ -189,11 +185,8 @@ func (c *DenyCache) identify(r *stint.Request) (key uint64, gen uint32, ok bool)
 	}
 	gen = c.allGen.Load()
 	costs := false
-	for i := -1; i < len(r.And); i++ {
-		claim := &r.Claim
-		if i >= 0 {
-			claim = &r.And[i]
-		}
+	for i := range 1 + len(r.And) {
+		claim := r.ClaimAt(i)
 		for k := range claim.Limits {
 			if claim.Limits[k].Algorithm == stint.Concurrency {
 				return 0, 0, false // when a holder leaves is not known
@@ -303,14 +296,4 @@ func (c *DenyCache) now() time.Duration {
 		return c.clock()
 	}
 	return time.Since(c.start)
-}
-
-// tell tells the observer of a denial that needed no call. The request is lent from a
-// pool: if the address of the caller's were given away, every call would allocate it.
-func (c *DenyCache) tell(r stint.Request) {
-	lent := c.requests.Get().(*stint.Request)
-	*lent = r
-	c.observer.Saved(lent, ByDenyCache)
-	*lent = stint.Request{}
-	c.requests.Put(lent)
 }

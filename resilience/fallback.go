@@ -246,11 +246,8 @@ func flat(r *stint.Request, allowed bool) stint.Decision {
 
 // anyLeased reports whether a limit of the request is leased.
 func anyLeased(r *stint.Request) bool {
-	for i := -1; i < len(r.And); i++ {
-		c := &r.Claim
-		if i >= 0 {
-			c = &r.And[i]
-		}
+	for i := range 1 + len(r.And) {
+		c := r.ClaimAt(i)
 		for k := range c.Limits {
 			if c.Limits[k].Leased {
 				return true
@@ -308,11 +305,8 @@ func (f *Fallback) translate(r, own *stint.Request, d *stint.Decision) {
 	usages := d.Usages()
 	longest := time.Duration(0)
 	k := 0
-	for i := -1; i < len(r.And); i++ {
-		whole, part := &r.Claim, &own.Claim
-		if i >= 0 {
-			whole, part = &r.And[i], &own.And[i]
-		}
+	for i := range 1 + len(r.And) {
+		whole, part := r.ClaimAt(i), own.ClaimAt(i)
 		for j := range whole.Limits {
 			u := &usages[k]
 			k++

@@ -94,8 +94,6 @@ type Leases struct {
 	closed   bool
 	sweeping bool // the janitor is at work
 	stop     chan struct{}
-
-	requests sync.Pool // of *stint.Request, for the observer
 }
 
 var _ stint.Store = (*Leases)(nil)
@@ -123,7 +121,6 @@ func NewLeases(inner stint.Store, c LeasesConfig) *Leases {
 		table:    newLeaseTable(c.MaxLeases),
 		misses:   newLeaseSketch(c.MaxLeases),
 		stop:     make(chan struct{}),
-		requests: sync.Pool{New: func() any { return new(stint.Request) }},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
@@ -152,7 +149,7 @@ func (l *Leases) Take(ctx context.Context, r stint.Request) (d stint.Decision, e
 				l.renew(ls, now)
 			}
 			if l.observer != nil {
-				l.tell(r)
+				saved(l.observer, r, ByLease)
 			}
 			return d, nil
 		}
@@ -257,16 +254,6 @@ func (l *Leases) measure(took int64) {
 		next = old - (old-next)/16
 	}
 	l.roundTrip.CompareAndSwap(old, next) // else somebody else just did
-}
-
-// tell passes a request to the observer without letting it escape from the stack of
-// those who have none.
-func (l *Leases) tell(r stint.Request) {
-	p := l.requests.Get().(*stint.Request)
-	*p = r
-	l.observer.Saved(p, ByLease)
-	*p = stint.Request{}
-	l.requests.Put(p)
 }
 
 // Amend implements [stint.Store]. Charges from memory are settled in the block they came

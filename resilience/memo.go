@@ -73,17 +73,14 @@ func (m *memo) slot(key uint64) *known { return &m.slots[key&uint64(len(m.slots)
 // remember notes what the store decided.
 func (m *memo) remember(r *stint.Request, d *stint.Decision, now int64) {
 	usages := d.Usages()
-	for i := -1; i < len(r.And); i++ {
-		c := &r.Claim
-		if i >= 0 {
-			c = &r.And[i]
-		}
+	for i := range 1 + len(r.And) {
+		c := r.ClaimAt(i)
 		if len(usages) < len(c.Limits) {
 			return // the store did not say
 		}
 		if len(c.Limits) <= memoLimits {
 			banned := int64(0)
-			if d.Banned && int(d.Decider) == i+1 && d.RetryAfter > 0 {
+			if d.Banned && int(d.Decider) == i && d.RetryAfter > 0 {
 				banned = after(now, d.RetryAfter)
 			}
 			m.note(c, usages[:len(c.Limits)], banned, now)

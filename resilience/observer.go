@@ -1,14 +1,15 @@
 package resilience
 
 import (
+	"sync"
 	"time"
 
 	"github.com/stint-limiter/stint"
 )
 
 // Observer is told what happens in a stack. Its methods are called from many
-// goroutines, on the way of decisions, and must not block. What they are given must not
-// be changed, nor kept after they return.
+// goroutines, on the way of decisions, and must neither block nor call back into the stack.
+// What they are given must not be changed, nor kept after they return.
 type Observer interface {
 	// Decided follows every decision, with how long it took.
 	Decided(r *stint.Request, d *stint.Decision, err error, took time.Duration)
@@ -32,6 +33,19 @@ const (
 	// ByLease is a unit that was leased before.
 	ByLease
 )
+
+// lent are requests for observers to look at: if the address of a caller's own were given
+// away, every decision would have to allocate it.
+var lent = sync.Pool{New: func() any { return new(stint.Request) }}
+
+// saved tells an observer of a decision that needed no call to the store.
+func saved(o Observer, r stint.Request, by Saver) {
+	p := lent.Get().(*stint.Request)
+	*p = r
+	o.Saved(p, by)
+	*p = stint.Request{}
+	lent.Put(p)
+}
 
 // Silent is an Observer that does nothing, to be embedded by those who want to hear
 // of some things only.
