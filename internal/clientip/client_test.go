@@ -1,0 +1,283 @@
+package clientip
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+// proxies are trusted in these tests.
+var proxies = []netip.Prefix{
+	netip.MustParsePrefix("10.0.0.0/8"),
+	netip.MustParsePrefix("fd00::/8"),
+}
+
+func resolver(t testing.TB, c Config) *Resolver {
+	t.Helper()
+	r, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// addr reads an address; "" is the unknown one.
+func addr(s string) netip.Addr {
+	if s == "" {
+		return netip.Addr{}
+	}
+	return netip.MustParseAddr(s)
+}
+
+func lines(name string, values ...string) http.Header { return http.Header{name: values} }
+
+func TestF10UntrustedPeerIsTheClient(t *testing.T) {
+	everything := http.Header{
+		"X-Forwarded-For":  {"198.51.100.1"},
+		"X-Real-Ip":        {"198.51.100.2"},
+		"Forwarded":        {"for=198.51.100.3"},
+		"Cf-Connecting-Ip": {"198.51.100.4"},
+	}
+	for _, header := range []string{"", "X-Forwarded-For", "X-Real-IP", "Forwarded", "CF-Connecting-IP"} {
+		r := resolver(t, Config{Trusted: proxies, Header: header})
+		for _, peer := range []string{"192.0.2.1", "2001:db8::1", ""} {
+			if got, want := r.Client(addr(peer), everything), addr(peer); got != want {
+				t.Errorf("header %q, peer %q: got client %v, want the peer", header, peer, got)
+			}
+		}
+	}
+}
+
+func TestF10ZeroConfigBelievesNobody(t *testing.T) {
+	r := resolver(t, Config{})
+	for _, peer := range []string{"127.0.0.1", "10.0.0.1", "::1", ""} {
+		if got, want := r.Client(addr(peer), lines("X-Forwarded-For", "192.0.2.1")), addr(peer); got != want {
+			t.Errorf("peer %q: got client %v, want the peer", peer, got)
+		}
+	}
+}
+
+func TestF10OnlyOneHeaderIsConsulted(t *testing.T) {
+	h := http.Header{"X-Forwarded-For": {"192.0.2.1"}, "Forwarded": {"for=192.0.2.2"}, "X-Real-Ip": {"192.0.2.3"}}
+	for header, want := range map[string]string{
+		"":                 "192.0.2.1",
+		"x-forwarded-for":  "192.0.2.1",
+		"FORWARDED":        "192.0.2.2",
+		"X-Real-IP":        "192.0.2.3",
+		"CF-Connecting-IP": "10.0.0.1",
+	} {
+		r := resolver(t, Config{Trusted: proxies, Header: header})
+		if got := r.Client(addr("10.0.0.1"), h); got != addr(want) {
+			t.Errorf("header %q: got client %v, want %s", header, got, want)
+		}
+	}
+}
+
+func TestF10XForwardedFor(t *testing.T) {
+	r := resolver(t, Config{Trusted: proxies})
+	tests := []struct {
+		name  string
+		lines []string
+		want  string
+	}{
+		{"no header", nil, "10.0.0.1"},
+		{"one hop", []string{"192.0.2.1"}, "192.0.2.1"},
+		{"spoofed on the left", []string{"198.51.100.66, 192.0.2.1"}, "192.0.2.1"},
+		{"spoofed in a line before", []string{"198.51.100.66", "192.0.2.1"}, "192.0.2.1"},
+		{"spoofed with a trusted address", []string{"10.9.9.9, 192.0.2.1"}, "192.0.2.1"},
+		{"through two proxies", []string{"192.0.2.1, 10.0.0.2"}, "192.0.2.1"},
+		{"through two proxies, two lines", []string{"198.51.100.66,192.0.2.1", "10.0.0.2"}, "192.0.2.1"},
+		{"all trusted", []string{"10.0.0.4, 10.0.0.3", "10.0.0.2"}, "10.0.0.4"},
+
+		{"empty line", []string{""}, "10.0.0.1"},
+		{"empty line after", []string{"192.0.2.1", ""}, "10.0.0.1"},
+		{"empty line before", []string{"", "10.0.0.2"}, "10.0.0.2"},
+		{"trailing comma", []string{"192.0.2.1,"}, "10.0.0.1"},
+		{"leading comma", []string{",10.0.0.2"}, "10.0.0.2"},
+		{"only commas", []string{",,,"}, "10.0.0.1"},
+		{"unknown", []string{"192.0.2.1, unknown"}, "10.0.0.1"},
+		{"unknown behind a trusted hop", []string{"192.0.2.1, unknown, 10.0.0.2"}, "10.0.0.2"},
+		{"hidden behind a trusted hop", []string{"192.0.2.1, _hidden, 10.0.0.2"}, "10.0.0.2"},
+		{"unix socket of a proxy", []string{"192.0.2.1, unix:, 10.0.0.2"}, "10.0.0.2"},
+		{"garbage on the left is not reached", []string{"\x00, %%, 192.0.2.1"}, "192.0.2.1"},
+
+		{"spaces and tabs", []string{" \t198.51.100.66 ,\t 192.0.2.1 \t"}, "192.0.2.1"},
+		{"other white space", []string{"192.0.2.1\u00a0"}, "10.0.0.1"},
+		{"port", []string{"192.0.2.1:65535"}, "192.0.2.1"},
+		{"brackets", []string{"[2001:db8::1]"}, "2001:db8::1"},
+		{"brackets and port", []string{"[2001:db8::1]:80"}, "2001:db8::1"},
+		{"quotes", []string{`"[2001:db8::1]:80"`}, "2001:db8::1"},
+		{"no brackets", []string{"2001:db8::1"}, "2001:db8::1"},
+		{"a trusted IPv6 hop", []string{"2001:db8::1, [fd00::1%eth0]:80"}, "2001:db8::1"},
+		{"a trusted mapped hop", []string{"2001:db8::1, ::ffff:10.0.0.2"}, "2001:db8::1"},
+		{"two addresses without a comma", []string{"198.51.100.66 192.0.2.1"}, "10.0.0.1"},
+		{"a prefix", []string{"192.0.2.0/24"}, "10.0.0.1"},
+		{"a name", []string{"localhost"}, "10.0.0.1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := r.Client(addr("10.0.0.1"), lines("X-Forwarded-For", tt.lines...)); got != addr(tt.want) {
+				t.Errorf("%q: got client %v, want %s", tt.lines, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestF10Forwarded(t *testing.T) {
+	r := resolver(t, Config{Trusted: proxies, Header: "Forwarded"})
+	tests := []struct {
+		name  string
+		lines []string
+		want  string
+	}{
+		{"one hop", []string{"for=192.0.2.1"}, "192.0.2.1"},
+		{"case", []string{"FoR=192.0.2.1"}, "192.0.2.1"},
+		{"parameters", []string{`by=10.0.0.1;for=192.0.2.1;proto=https;host=example.org`}, "192.0.2.1"},
+		{"spaces", []string{" proto=https ; for=192.0.2.1 ; by=10.0.0.1 "}, "192.0.2.1"},
+		{"empty parameters", []string{";for=192.0.2.1;;"}, "192.0.2.1"},
+		{"port", []string{`for="192.0.2.1:4711"`}, "192.0.2.1"},
+		{"hidden port", []string{`for="192.0.2.1:_https.2-x"`}, "192.0.2.1"},
+		{"IPv6", []string{`for="[2001:db8::1]";proto=https`}, "2001:db8::1"},
+		{"IPv6 and port", []string{`for="[2001:db8::1]:8080";proto=https`}, "2001:db8::1"},
+		{"IPv6 without quotes", []string{`for=[2001:db8::1]:8080`}, "2001:db8::1"},
+		{"spoofed on the left", []string{"for=198.51.100.66, for=192.0.2.1"}, "192.0.2.1"},
+		{"spoofed in a line before", []string{"for=198.51.100.66", "for=192.0.2.1"}, "192.0.2.1"},
+		{"through two proxies", []string{`for=198.51.100.66,for=192.0.2.1;by=_a,for="[fd00::1]"`}, "192.0.2.1"},
+		{"all trusted", []string{"for=10.0.0.3", "for=10.0.0.2"}, "10.0.0.3"},
+
+		{"comma in quotes", []string{`for=192.0.2.1;host="a,for=198.51.100.66"`}, "192.0.2.1"},
+		{"semicolon in quotes", []string{`for=192.0.2.1;host="a;for=198.51.100.66"`}, "192.0.2.1"},
+		{"escaped quote in quotes", []string{`for=192.0.2.1;host="a\",for=198.51.100.66"`}, "192.0.2.1"},
+		{"escaped backslash before the end of quotes", []string{`host="a\\";for=192.0.2.1`}, "192.0.2.1"},
+		{"open quote of the client", []string{`for=", for=192.0.2.1`}, "192.0.2.1"},
+		{"open quote of the client before quotes", []string{`for=198.51.100.66;x=", for="[2001:db8::1]"`}, "2001:db8::1"},
+		{"backslash of the client", []string{`for=198.51.100.66;x="\, for="[2001:db8::1]"`}, "2001:db8::1"},
+		{"open quote in a line before", []string{`for="`, "for=192.0.2.1"}, "192.0.2.1"},
+
+		{"no for", []string{"for=192.0.2.1, proto=https"}, "10.0.0.1"},
+		{"no for behind a trusted hop", []string{"for=192.0.2.1, by=10.0.0.2, for=10.0.0.2"}, "10.0.0.2"},
+		{"for twice", []string{"for=192.0.2.1;for=198.51.100.66"}, "10.0.0.1"},
+		{"for three times", []string{"for=a;for=b;for=192.0.2.1"}, "10.0.0.1"},
+		{"a word beside for", []string{"for=192.0.2.1;for"}, "192.0.2.1"},
+		{"for out of quotes", []string{`for=192.0.2.1;host="x";for="198.51.100.66"`}, "10.0.0.1"},
+		{"unknown", []string{"for=192.0.2.1, for=unknown, for=10.0.0.2"}, "10.0.0.2"},
+		{"hidden", []string{"for=192.0.2.1, for=_hidden"}, "10.0.0.1"},
+		{"empty value", []string{"for="}, "10.0.0.1"},
+		{"no value", []string{"for"}, "10.0.0.1"},
+		{"empty quotes", []string{`for=""`}, "10.0.0.1"},
+		{"one quote", []string{`for="`}, "10.0.0.1"},
+		{"quote not closed", []string{`for="192.0.2.1`}, "10.0.0.1"},
+		{"escapes in an address", []string{`for="192.0.2\.1"`}, "10.0.0.1"},
+		{"empty element", []string{"for=192.0.2.1,"}, "10.0.0.1"},
+		{"a bare address", []string{"192.0.2.1"}, "10.0.0.1"},
+		{"another parameter that ends in for", []string{"xfor=192.0.2.1"}, "10.0.0.1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := r.Client(addr("10.0.0.1"), lines("Forwarded", tt.lines...)); got != addr(tt.want) {
+				t.Errorf("%q: got client %v, want %s", tt.lines, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestF10SingleAddress(t *testing.T) {
+	r := resolver(t, Config{Trusted: proxies, Header: "X-Real-IP"})
+	tests := []struct {
+		name  string
+		lines []string
+		want  string
+	}{
+		{"one", []string{"192.0.2.1"}, "192.0.2.1"},
+		{"with a port", []string{"[2001:db8::1]:80"}, "2001:db8::1"},
+		{"several lines", []string{"198.51.100.66", "192.0.2.1"}, "192.0.2.1"},
+		{"a list", []string{"198.51.100.66, 192.0.2.1"}, "192.0.2.1"},
+		{"a trusted address is no reason to read on", []string{"198.51.100.66, 10.0.0.2"}, "10.0.0.2"},
+		{"not an address", []string{"192.0.2.1", "unknown"}, "10.0.0.1"},
+		{"empty", []string{""}, "10.0.0.1"},
+		{"none", nil, "10.0.0.1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := r.Client(addr("10.0.0.1"), lines("X-Real-Ip", tt.lines...)); got != addr(tt.want) {
+				t.Errorf("%q: got client %v, want %s", tt.lines, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestUnixPeer(t *testing.T) {
+	none := netip.Addr{}
+	tests := []struct {
+		name  string
+		trust bool
+		lines []string
+		want  string
+	}{
+		{"not trusted", false, []string{"192.0.2.1"}, ""},
+		{"trusted", true, []string{"198.51.100.66, 192.0.2.1"}, "192.0.2.1"},
+		{"trusted, says nothing", true, nil, ""},
+		{"trusted, does not know", true, []string{"192.0.2.1, unknown"}, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := resolver(t, Config{TrustUnix: tt.trust})
+			if got := r.Trusts(none); got != tt.trust {
+				t.Errorf("got Trusts %v, want %v", got, tt.trust)
+			}
+			if got := r.Client(none, lines("X-Forwarded-For", tt.lines...)); got != addr(tt.want) {
+				t.Errorf("got client %v, want %v", got, addr(tt.want))
+			}
+		})
+	}
+}
+
+func TestNilHeader(t *testing.T) {
+	r := resolver(t, Config{Trusted: proxies})
+	if got, want := r.Client(addr("10.0.0.1"), nil), addr("10.0.0.1"); got != want {
+		t.Errorf("got client %v, want %v", got, want)
+	}
+}
+
+func TestClientDoesNotAllocate(t *testing.T) {
+	long := strings.Repeat("198.51.100.66, ", 1<<16)
+	tests := []struct{ header, value string }{
+		{"X-Forwarded-For", "198.51.100.66, 192.0.2.1, 10.0.0.2"},
+		{"X-Forwarded-For", "2001:db8::1, [fd00::1%eth0]:80"},
+		{"X-Forwarded-For", "192.0.2.1, unknown"},
+		{"X-Forwarded-For", long + "192.0.2.1"},
+		{"X-Forwarded-For", strings.Repeat("x", 1<<20)},
+		{"Forwarded", `for=198.51.100.66, for="[2001:db8::1]:80";host="a,\"b";proto=https, for=10.0.0.2`},
+		{"Forwarded", "for=_hidden, for=10.0.0.2"},
+		{"X-Real-IP", "192.0.2.1"},
+	}
+	for _, tt := range tests {
+		r := resolver(t, Config{Trusted: proxies, Header: tt.header})
+		h := http.Header{}
+		h.Set(tt.header, tt.value)
+		var key [64]byte
+		n := testing.AllocsPerRun(100, func() {
+			r.AppendSubject(key[:0], r.Client(ParsePeer("10.0.0.1:4711"), h))
+		})
+		if n != 0 {
+			t.Errorf("%s: %.40s: got %v allocations, want none", tt.header, tt.value, n)
+		}
+	}
+}
+
+func BenchmarkClient(b *testing.B) {
+	for _, bm := range []struct{ name, header, value string }{
+		{"list", "X-Forwarded-For", "192.0.2.1, 10.0.0.2"},
+		{"forwarded", "Forwarded", `for=192.0.2.1;proto=https, for=10.0.0.2`},
+		{"megabyte", "X-Forwarded-For", strings.Repeat("198.51.100.66, ", 1<<16) + "192.0.2.1"},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			r, peer, h := resolver(b, Config{Trusted: proxies, Header: bm.header}), addr("10.0.0.1"), lines(bm.header, bm.value)
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Client(peer, h)
+			}
+		})
+	}
+}

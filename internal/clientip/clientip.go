@@ -1,0 +1,181 @@
+// Package clientip tells who the client of a request is when there are proxies
+// in between, and how much of an address counts as one client.
+//
+// Anybody can send a header that names an address. It is believed only as far as
+// it was written by proxies that are trusted: the list of hops is read from its
+// end, where the nearest proxy wrote, up to the first hop that is not one of them.
+package clientip
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/textproto"
+	"strings"
+)
+
+// DefaultHeader is the header that proxies are expected to write, unless
+// [Config] names another.
+const DefaultHeader = "X-Forwarded-For"
+
+// DefaultIPv4Prefix and DefaultIPv6Prefix are how many bits of an address are one
+// subject: all of IPv4; of IPv6 the network that a single host may choose its
+// addresses from.
+const (
+	DefaultIPv4Prefix = 32
+	DefaultIPv6Prefix = 64
+)
+
+// Config says whom to believe about where a request came from. The zero Config
+// believes nobody: the client is the peer.
+type Config struct {
+	// Trusted are the proxies whose word is taken. A client that connects from one
+	// of these addresses itself can claim to be anyone. An IPv4 prefix covers the
+	// IPv4-mapped form of its addresses too; ::/0 covers no IPv4 address.
+	Trusted []netip.Prefix
+	// TrustUnix makes a peer without an address a trusted proxy: whoever may connect
+	// to the Unix socket that is served.
+	TrustUnix bool
+	// Header is the one header that the trusted proxies write: X-Forwarded-For if
+	// empty, Forwarded (RFC 7239), or any other, such as X-Real-IP, that holds a
+	// single address. No second one is consulted: a proxy that does not
+	// overwrite it would pass on whatever the client sent.
+	Header string
+	// IPv4Prefix and IPv6Prefix are how many bits of an address are one subject;
+	// zero means 32 and 64.
+	IPv4Prefix, IPv6Prefix int
+}
+
+// Header holds the values of a request's headers, each line on its own and in the
+// order of arrival. [net/http.Header] is one.
+type Header interface {
+	Values(name string) []string
+}
+
+// Resolver finds the client of a request. It does not change once made and is
+// safe for concurrent use.
+type Resolver struct {
+	trusted    prefixSet
+	trustUnix  bool
+	header     string
+	last       func(string) (hop netip.Addr, rest string, more bool)
+	single     bool
+	ipv4, ipv6 int
+}
+
+// New returns a Resolver, or an error that lists every mistake in the Config.
+func New(c Config) (*Resolver, error) {
+	r := &Resolver{
+		trustUnix: c.TrustUnix,
+		header:    DefaultHeader,
+		last:      lastListed,
+		ipv4:      DefaultIPv4Prefix,
+		ipv6:      DefaultIPv6Prefix,
+	}
+	var errs []error
+	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	trusted := make([]netip.Prefix, 0, len(c.Trusted))
+	for i, p := range c.Trusted {
+		p, err := canonicalPrefix(p)
+		if err != nil {
+			mistake("Trusted[%d] %w", i, err)
+			continue
+		}
+		trusted = append(trusted, p)
+	}
+	r.trusted = newPrefixSet(trusted)
+
+	if c.Header != "" {
+		if !isToken(c.Header) {
+			mistake("Header is %q; want the name of one header, such as %s", c.Header, DefaultHeader)
+		}
+		r.header = textproto.CanonicalMIMEHeaderKey(c.Header)
+	}
+	switch r.header {
+	case DefaultHeader:
+	case "Forwarded":
+		r.last = lastForwarded
+	default:
+		r.single = true
+	}
+
+	if c.IPv4Prefix != 0 {
+		if c.IPv4Prefix < 0 || c.IPv4Prefix > 32 {
+			mistake("IPv4Prefix is %d; want 1 to 32 bits, or 0 for %d", c.IPv4Prefix, DefaultIPv4Prefix)
+		}
+		r.ipv4 = c.IPv4Prefix
+	}
+	if c.IPv6Prefix != 0 {
+		if c.IPv6Prefix < 0 || c.IPv6Prefix > 128 {
+			mistake("IPv6Prefix is %d; want 1 to 128 bits, or 0 for %d", c.IPv6Prefix, DefaultIPv6Prefix)
+		}
+		r.ipv6 = c.IPv6Prefix
+	}
+	if errs != nil {
+		return nil, fmt.Errorf("clientip: %w", errors.Join(errs...))
+	}
+	return r, nil
+}
+
+// Trusts reports whether the word of a peer is taken. The zero Addr is a peer
+// without an address, on a Unix socket.
+func (r *Resolver) Trusts(peer netip.Addr) bool {
+	if !peer.IsValid() {
+		return r.trustUnix
+	}
+	return r.trusted.contains(canonical(peer))
+}
+
+// Client returns the address of the client that peer speaks for, which is the peer
+// itself if it is not trusted. IPv4-mapped addresses come back as IPv4, and none
+// has a zone. The zero Addr means that the client is not known: the peer has no
+// address and names none.
+//
+// All lines of the header form one list, read from its end: the first hop that is
+// not trusted is the client, and if all are trusted the first of the list. A hop
+// that is no address, such as "unknown", ends the reading: the client is the hop
+// that wrote it. A header with a single address is not a list: its last value is
+// the client.
+//
+// Only as much of the header is looked at as the answer needs. A nil h is one
+// without any lines.
+func (r *Resolver) Client(peer netip.Addr, h Header) netip.Addr {
+	client := canonical(peer)
+	if h == nil || !r.Trusts(client) {
+		return client
+	}
+	lines := h.Values(r.header)
+	for i := len(lines) - 1; i >= 0; i-- {
+		for rest, more := lines[i], true; more; {
+			var hop netip.Addr
+			hop, rest, more = r.last(rest)
+			if !hop.IsValid() {
+				return client
+			}
+			client = hop
+			if r.single || !r.trusted.contains(hop) {
+				return client
+			}
+		}
+	}
+	return client
+}
+
+// canonical gives every address one form: IPv4 unmapped, no zone.
+func canonical(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+
+// isToken reports whether s can be the name of a header (RFC 9110, section 5.6.2).
+func isToken(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !isAlphanumeric(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func isAlphanumeric(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}

@@ -1,0 +1,92 @@
+package clientip
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// lastListed returns the address in the last entry of a comma-separated list, the
+// zero Addr if it is none, and what is left of the list before it.
+func lastListed(s string) (hop netip.Addr, rest string, more bool) {
+	i := strings.LastIndexByte(s, ',')
+	hop = parseHop(unquote(trim(s[i+1:])))
+	if i < 0 {
+		return hop, "", false
+	}
+	return hop, s[:i], true
+}
+
+// lastForwarded does for a line of Forwarded (RFC 7239) what lastListed does for a
+// list: its elements have parameters, of which for= is the address, and their
+// values may be quoted.
+//
+// Quotes are paired from the end of the line like all else. A client that sends a
+// quote without its partner confuses what it wrote itself, and not the
+// element that a proxy added behind it.
+func lastForwarded(s string) (hop netip.Addr, rest string, more bool) {
+	var e element
+	end, quoted := len(s), false
+	for i := len(s) - 1; i >= 0; i-- {
+		switch c := s[i]; {
+		case c == '"' && !escaped(s[:i]):
+			quoted = !quoted
+		case quoted:
+		case c == ';':
+			e.add(s[i+1 : end])
+			end = i
+		case c == ',':
+			e.add(s[i+1 : end])
+			return e.hop, s[:i], true
+		}
+	}
+	e.add(s[:end])
+	return e.hop, "", false
+}
+
+// element is what is known of an element of Forwarded.
+type element struct {
+	hop   netip.Addr
+	named bool
+}
+
+// add takes a parameter into account. An element that names two clients names
+// none: RFC 7239 forbids it, and one of them may have been smuggled in.
+func (e *element) add(parameter string) {
+	name, value, ok := strings.Cut(trim(parameter), "=")
+	if !ok || !strings.EqualFold(name, "for") {
+		return
+	}
+	e.hop = netip.Addr{}
+	if !e.named {
+		e.hop = parseHop(unquote(value))
+	}
+	e.named = true
+}
+
+// escaped reports whether a character that comes after s inside quotes is escaped:
+// by a backslash that is not itself escaped.
+func escaped(s string) bool {
+	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
+}
+
+// trim removes the white space that may be around the parts of a header.
+func trim(s string) string {
+	for s != "" && isBlank(s[0]) {
+		s = s[1:]
+	}
+	for s != "" && isBlank(s[len(s)-1]) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+
+// unquote removes the quotes around s, if there is one on each side. Escapes stay:
+// no address needs one.
+func unquote(s string) string {
+	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
+		return s[1 : len(s)-1]
+	}
+	return s
+}

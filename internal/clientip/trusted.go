@@ -1,0 +1,125 @@
+package clientip
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// ParsePrefixes reads a list of proxies to trust, as [Config] wants it. An entry is
+// a prefix such as 10.0.0.0/8, an address, or a word:
+//
+//   - loopback: 127.0.0.0/8 and ::1
+//   - private: the networks of RFC 1918 and RFC 4193, and link-local addresses.
+//     Not 100.64.0.0/10, where strangers share a carrier's network: they are clients
+//   - unix: peers on a Unix socket
+//
+// The error lists every mistake.
+func ParsePrefixes(list []string) (trusted []netip.Prefix, unix bool, err error) {
+	var errs []error
+	for i, entry := range list {
+		switch entry {
+		case "loopback":
+			trusted = append(trusted, loopback()...)
+		case "private":
+			trusted = append(trusted, private()...)
+		case "unix":
+			unix = true
+		default:
+			p, err := parsePrefix(entry)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("entry %d %w", i+1, err))
+				continue
+			}
+			trusted = append(trusted, p)
+		}
+	}
+	if errs != nil {
+		return nil, false, fmt.Errorf("clientip: %w", errors.Join(errs...))
+	}
+	return trusted, unix, nil
+}
+
+func loopback() []netip.Prefix {
+	return []netip.Prefix{
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8),
+		netip.PrefixFrom(netip.IPv6Loopback(), 128),
+	}
+}
+
+func private() []netip.Prefix {
+	return []netip.Prefix{
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{10}), 8),
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 16}), 12),
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168}), 16),
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{169, 254}), 16),
+		netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfc}), 7),
+		netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfe, 0x80}), 10),
+	}
+}
+
+func parsePrefix(s string) (netip.Prefix, error) {
+	if strings.Contains(s, "/") {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return netip.Prefix{}, notAPrefix(s)
+		}
+		return canonicalPrefix(p)
+	}
+	a, err := netip.ParseAddr(s)
+	switch {
+	case err != nil:
+		return netip.Prefix{}, notAPrefix(s)
+	case a.Zone() != "":
+		return netip.Prefix{}, fmt.Errorf("is %q; want it without a zone: %v", s, canonical(a))
+	}
+	a = a.Unmap()
+	return netip.PrefixFrom(a, a.BitLen()), nil
+}
+
+func notAPrefix(s string) error {
+	return fmt.Errorf("is %q; want a prefix such as 10.0.0.0/8, an address, or one of loopback, private and unix", s)
+}
+
+// canonicalPrefix returns the one form of a prefix: IPv4 unmapped. It refuses what
+// says something else than it may seem to: 10.1.2.3/8 is sixteen million proxies.
+func canonicalPrefix(p netip.Prefix) (netip.Prefix, error) {
+	if !p.IsValid() {
+		return netip.Prefix{}, errors.New("is the zero Prefix or has too many bits; want a valid one such as 10.0.0.0/8")
+	}
+	shown := p
+	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
+		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+	}
+	if p != p.Masked() {
+		a := p.Addr()
+		return netip.Prefix{}, fmt.Errorf("is %v, which has bits set beyond its length; want %v for the network, or %v/%d for the address",
+			shown, p.Masked(), a, a.BitLen())
+	}
+	return p, nil
+}
+
+// prefixSet is a sorted list of prefixes that do not overlap.
+type prefixSet []netip.Prefix
+
+// newPrefixSet takes canonical prefixes. One that lies within another adds nothing
+// and is left out; sorting puts it behind the one that it lies within.
+func newPrefixSet(prefixes []netip.Prefix) prefixSet {
+	var set prefixSet
+	for _, p := range slices.SortedFunc(slices.Values(prefixes), netip.Prefix.Compare) {
+		if n := len(set); n == 0 || !set[n-1].Overlaps(p) {
+			set = append(set, p)
+		}
+	}
+	return set
+}
+
+// contains takes a canonical address. Only the last prefix that does not begin
+// after it can contain it.
+func (s prefixSet) contains(a netip.Addr) bool {
+	after := sort.Search(len(s), func(i int) bool { return a.Less(s[i].Addr()) })
+	return after > 0 && s[after-1].Contains(a)
+}
