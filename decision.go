@@ -3,6 +3,7 @@ package stint
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -47,6 +48,9 @@ type Decision struct {
 	// Degraded says that the store could not be asked: the decision is that of a
 	// [FailurePolicy].
 	Degraded bool
+	// Unavailable says that a degraded decision denies for no other reason: not a limit
+	// was exceeded, nobody could tell.
+	Unavailable bool
 	// Decider is the claim that denied, else the first: 0 is the request's own, i is
 	// And[i-1].
 	Decider uint8
@@ -123,10 +127,49 @@ func (c *Charge) Validate() error {
 		return &InvalidError{errors.New("the charge has no ID: nothing was charged")}
 	case c.At < 0 || c.At > MaxUnits:
 		return &InvalidError{fmt.Errorf("the charge is of the instant %d; want 0 to %d", c.At, MaxUnits)}
-	case c.Rest != nil && c.Rest.AndAt != nil && len(c.Rest.AndAt) != len(c.Rest.And):
-		return &InvalidError{fmt.Errorf("the charge has %d instants for %d claims", len(c.Rest.AndAt), len(c.Rest.And))}
+	case c.andAt() != nil && len(c.andAt()) != len(c.And()):
+		return &InvalidError{fmt.Errorf("the charge has %d instants for %d claims", len(c.andAt()), len(c.And()))}
 	}
 	return nil
+}
+
+// Part returns the part of the charge that some of its claims make up, by number:
+// 0 is its own, i is And[i-1], as in [Request.ClaimAt]. To amend it amends those
+// claims alone. So a budget is settled to what a request really cost, while
+// the limits that count requests go on counting one:
+//
+//	d.Charge = d.Charge.Part(1)
+//	applied, err := limiter.Settle(ctx, d, tokens)
+//
+// A part has the ID of the whole, and claims of one subject and scope are settled
+// once between them: settle those that are to be settled in the same part. The
+// request ID goes with claim 0. Without numbers, or with one that is none of the
+// charge's, it is the zero Charge.
+func (c Charge) Part(claims ...int) Charge {
+	numbers := slices.Compact(slices.Sorted(slices.Values(claims)))
+	and, at := c.And(), c.andAt()
+	if len(numbers) == 0 || numbers[0] < 0 || numbers[len(numbers)-1] > len(and) || at != nil && len(at) != len(and) {
+		return Charge{}
+	}
+	part, rest := Charge{ID: c.ID, At: c.At, Claim: c.Claim}, Rest{Origin: c.Origin()}
+	if first := numbers[0]; first == 0 {
+		rest.RequestID = c.RequestID()
+	} else {
+		part.Claim = and[first-1]
+		if at != nil {
+			part.At = at[first-1]
+		}
+	}
+	for _, i := range numbers[1:] {
+		rest.And = append(rest.And, and[i-1])
+		if at != nil {
+			rest.AndAt = append(rest.AndAt, at[i-1])
+		}
+	}
+	if rest.Origin != FromStore || rest.RequestID != "" || len(rest.And) > 0 {
+		part.Rest = &rest
+	}
+	return part
 }
 
 // And returns the claims of further subjects.
@@ -135,6 +178,13 @@ func (c *Charge) And() []Claim {
 		return nil
 	}
 	return c.Rest.And
+}
+
+func (c *Charge) andAt() []int64 {
+	if c.Rest == nil {
+		return nil
+	}
+	return c.Rest.AndAt
 }
 
 // Origin returns where the charge was made.
@@ -183,9 +233,12 @@ func (d *Decision) States() []State {
 	return states
 }
 
+// noLimit is the limit of states that have none.
+var noLimit Limit
+
 // state returns the ith usage with its limit.
 func (d *Decision) state(i int) State {
-	s := State{Limit: &Limit{}, Usage: d.Usages()[i]}
+	s := State{Limit: &noLimit, Usage: d.Usages()[i]}
 	c, and := &d.Charge.Claim, d.Charge.And()
 	for i >= len(c.Limits) && len(and) > 0 {
 		i -= len(c.Limits)
@@ -200,7 +253,7 @@ func (d *Decision) state(i int) State {
 // Decisive returns the state that matters most to the caller: the one that
 // denied for the longest, or the one with the least left.
 func (d *Decision) Decisive() State {
-	best := State{Limit: &Limit{}}
+	best := State{Limit: &noLimit}
 	for i := range d.Usages() {
 		if s := d.state(i); i == 0 || s.moreDecisive(best) {
 			best = s

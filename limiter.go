@@ -247,8 +247,8 @@ func (l *Limiter) Settle(ctx context.Context, d Decision, cost int64) (bool, err
 }
 
 // Acquire takes a place under the limiter's concurrency limit, and charges its
-// other limits one unit. The caller gives the place back with Release and keeps
-// it for longer than the limit's Window with Heartbeat.
+// other limits one unit. Hold keeps the place for as long as the caller likes; whoever
+// wants to do that otherwise has Heartbeat and Release.
 func (l *Limiter) Acquire(ctx context.Context, subject string) (Decision, error) {
 	r := l.request(subject, 1)
 	if !r.Claim.hasConcurrency() {
@@ -261,6 +261,11 @@ func (l *Limiter) Acquire(ctx context.Context, subject string) (Decision, error)
 // lost: released, or expired for want of heartbeats.
 func (l *Limiter) Heartbeat(ctx context.Context, d Decision) (bool, error) {
 	return l.amend(ctx, d, Amendment{Kind: Extend})
+}
+
+// Hold keeps a place that was acquired until release is called. See [Hold].
+func (l *Limiter) Hold(ctx context.Context, d Decision) (release func() error) {
+	return Hold(ctx, l.store, d.Charge)
 }
 
 // Release gives back a place that was acquired. It reports false if the place
@@ -292,7 +297,8 @@ func (l *Limiter) Reset(ctx context.Context, subject string, scopes ...string) e
 }
 
 // Ban denies the subject everything for a time, in every limiter over the store
-// that was made [WithBans].
+// that was made [WithBans]. It never shortens a ban in force: of several, by many
+// processes for instance, the one that ends last counts. To shorten one, Unban first.
 func (l *Limiter) Ban(ctx context.Context, subject string, d time.Duration) error {
 	if l.bans == nil {
 		return &InvalidError{errors.New("the limiter does not obey bans; make it with WithBans")}

@@ -32,6 +32,9 @@ type Claim struct {
 	Limits []Limit
 	// Cost is the number of units to charge to each limit; zero only looks.
 	Cost int64
+	// Shared says that the subject is not one caller but all of them together, a
+	// global ceiling for instance: bans neither apply to it nor are made of it.
+	Shared bool
 }
 
 // Request is one question to a store: may this happen? All of its claims are

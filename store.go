@@ -97,7 +97,8 @@ const (
 	// Reset forgets what the subject has used of the given limits in the given
 	// scope, its bookings there, and its request IDs.
 	Reset CommandKind = iota
-	// Ban denies the subject everything, in all scopes, for a time.
+	// Ban denies the subject everything, in all scopes, for a time. A ban in force
+	// that ends later stays as it is.
 	Ban
 	// Unban ends a ban and forgets earlier ones and the denials that led to them.
 	Unban

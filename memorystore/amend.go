@@ -85,10 +85,7 @@ func (q *query) settle(c *stint.Charge, truth int64) bool {
 // settled remembers that a charge was settled.
 func (q *query) settled(r *record, c *stint.Charge, until int64) {
 	before := r.rest.bytes()
-	// It may be there from an earlier claim on the same subject and scope.
-	if s := &r.more().settled; !s.has(c.At, c.ID) {
-		s.add(c.At, c.ID, until)
-	}
+	r.more().settled.add(c.At, c.ID, until)
 	q.grown += int64(r.rest.bytes() - before)
 }
 

@@ -56,12 +56,14 @@ func (b *ban) strike(p *stint.BanPolicy, now int64) int64 {
 	return b.until
 }
 
-// byHand replaces the ban. Its level stays, unless it is forgiven.
+// byHand bans for a time at least: a ban that ends later stays. Its level stays, unless
+// it is forgiven.
 func (b *ban) byHand(length, now int64) {
-	if until, _ := b.stepped(now); now-until >= b.forgive {
+	until, _ := b.stepped(now)
+	if now-until >= b.forgive {
 		b.level, b.forgive = 0, 0
 	}
-	b.known, b.until, b.at = true, now+length, now
+	b.known, b.until, b.at = true, max(until, now+length), now
 }
 
 // dead reports that forgetting the ban changes no later answer.
@@ -82,13 +84,16 @@ func (b *ban) bytes() int {
 	return int(unsafe.Sizeof(ban{})) + b.strikes.Bytes()
 }
 
-// banned answers a request of which a subject is banned.
+// banned answers a request of which a subject is banned, unless that is shared.
 func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 	if r.Bans == nil {
 		return false
 	}
 	for i := range q.parts {
 		c := claimAt(&r.Claim, r.And, i)
+		if c.Shared {
+			continue
+		}
 		b := banOf(q.banRecord(&q.parts[i], c))
 		if end := b.end(q.now); end > q.now {
 			d.Banned, d.Decider, d.RetryAfter = true, uint8(i), duration(end-q.now)
@@ -107,7 +112,7 @@ func (q *query) stepBans(r *stint.Request) {
 	}
 	for i := range q.parts {
 		c := claimAt(&r.Claim, r.And, i)
-		if c.Cost == 0 {
+		if c.Cost == 0 || c.Shared {
 			continue
 		}
 		if b := banOf(q.banRecord(&q.parts[i], c)); b != nil && b.known {

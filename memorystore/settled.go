@@ -33,11 +33,16 @@ func (s *settled) has(at int64, id uint64) bool {
 	return found
 }
 
+// add remembers a charge until an instant at least. It may be there from an earlier
+// claim on the same subject and scope, whose limits need it for less long.
 func (s *settled) add(at int64, id uint64, until int64) {
-	c := settledCharge{at, id}
-	i, _ := slices.BinarySearchFunc(s.list, c, settledCharge.compare)
-	s.list = slices.Insert(s.list, i, c)
 	s.until = max(s.until, until)
+	c := settledCharge{at, id}
+	i, found := slices.BinarySearchFunc(s.list, c, settledCharge.compare)
+	if found {
+		return
+	}
+	s.list = slices.Insert(s.list, i, c)
 	if len(s.list) > stint.MaxSettled {
 		s.list = slices.Delete(s.list, 0, 1)
 	}

@@ -187,7 +187,7 @@ func (q *query) conclude(d *stint.Decision) {
 	}
 }
 
-// deny names the claim that denied, and strikes its subject.
+// deny names the claim that denied, and strikes its subject, unless that is shared.
 func (q *query) deny(r *stint.Request, d *stint.Decision) {
 	usages := d.Usages()
 	denier := 0
@@ -202,7 +202,7 @@ search:
 	}
 	c := claimAt(&r.Claim, r.And, denier)
 	d.Decider = uint8(denier)
-	if r.Bans == nil || r.Bans.After == 0 || r.Mode != stint.Take || c.Cost == 0 {
+	if r.Bans == nil || r.Bans.After == 0 || r.Mode != stint.Take || c.Cost == 0 || c.Shared {
 		return
 	}
 	b := q.newBan(&q.parts[denier], c)

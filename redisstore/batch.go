@@ -180,8 +180,8 @@ func canJoin(r *stint.Request) bool {
 // join adds a call that can join to the run if it is equal to those in it.
 func (q *run) join(c *stint.Call) bool {
 	a, b := &q.calls[0].Request, &c.Request
-	if !q.joinable || a.Subject != b.Subject || a.Scope != b.Scope || a.Cost != b.Cost || (a.Bans == nil) != (b.Bans == nil) ||
-		len(q.calls) == maxEqual || q.deadline.IsZero() != c.Deadline.IsZero() ||
+	if !q.joinable || a.Subject != b.Subject || a.Scope != b.Scope || a.Cost != b.Cost || a.Shared != b.Shared ||
+		(a.Bans == nil) != (b.Bans == nil) || len(q.calls) == maxEqual || q.deadline.IsZero() != c.Deadline.IsZero() ||
 		c.Deadline.Sub(q.deadline).Abs() > sameTime ||
 		len(a.Limits) != len(b.Limits) || &a.Limits[0] != &b.Limits[0] && !slices.Equal(a.Limits, b.Limits) {
 		return false

@@ -65,6 +65,7 @@ func anyRequest(t *rapid.T, prefix string) stint.Request {
 		Subject: prefix + rapid.SampledFrom([]string{"a", "a", "b"}).Draw(t, "subject"),
 		Limits:  limits,
 		Cost:    rapid.SampledFrom([]int64{1, 1, 1, 2, 0, 40}).Draw(t, "cost"),
+		Shared:  rapid.IntRange(0, 3).Draw(t, "shared") == 3,
 	}}
 	switch rapid.IntRange(0, 9).Draw(t, "kind") {
 	case 0:
@@ -91,6 +92,27 @@ func anyRequest(t *rapid.T, prefix string) stint.Request {
 		}
 	}
 	return r
+}
+
+// Requests that differ in nothing but whether their subject is shared are not equal.
+func TestABatchTellsSharedSubjectsApart(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, server.URL())
+	if err := s.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "a", For: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	claim := stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(100)}, Cost: 1}
+	var batch []*stint.Call
+	for i := range 6 {
+		claim.Shared = i%3 > 0
+		batch = append(batch, &stint.Call{Request: stint.Request{Claim: claim, Bans: &stint.BanPolicy{}}})
+	}
+	s.TakeBatch(t.Context(), batch)
+	for i, call := range batch {
+		if d, shared := call.Decision, call.Request.Shared; call.Err != nil || d.Allowed != shared || d.Banned == shared {
+			t.Errorf("call %d, shared %v: allowed %v, banned %v, %v", i, shared, d.Allowed, d.Banned, call.Err)
+		}
+	}
 }
 
 // A batch answers as its requests would one after the other, at the same instant.

@@ -125,7 +125,9 @@ func appendRequest(b []byte, r *stint.Request, notAfter int64, spec func([]stint
 	if r.Bans != nil {
 		bans = *r.Bans
 	}
-	b = append(b, oneIf(r.Bans != nil), byte(bans.After))
+	b = append(b, oneIf(r.Bans != nil))
+	b = be.AppendUint16(b, sharedClaims(r))
+	b = append(b, byte(bans.After))
 	b = appendTime(b, bans.Within)
 	b = appendTime(b, bans.Forgive)
 	b = append(b, byte(len(bans.Durations)))
@@ -133,6 +135,16 @@ func appendRequest(b []byte, r *stint.Request, notAfter int64, spec func([]stint
 		b = appendTime(b, d)
 	}
 	return b
+}
+
+// sharedClaims is a bit for each claim that is Shared, the lowest for the first.
+func sharedClaims(r *stint.Request) (bits uint16) {
+	for i := range 1 + len(r.And) {
+		if r.ClaimAt(i).Shared {
+			bits |= 1 << i
+		}
+	}
+	return bits
 }
 
 func oneIf(yes bool) byte {

@@ -325,7 +325,7 @@ func TestBreakerHalfOpenLetsOneThrough(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		synctest.Wait()
 		before := inner.calls()
-		inner.hook(func(string) { time.Sleep(time.Second) })
+		inner.hook(func(string) { time.Sleep(time.Second / 2) }) // the one call has a second
 		var refused atomic.Int64
 		var callers sync.WaitGroup
 		for i := range 100 {

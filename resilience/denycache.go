@@ -212,7 +212,7 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	if d.RetryAfter != stint.Never {
 		life = min(life, d.RetryAfter)
 	}
-	if r.Bans != nil && r.Bans.After > 0 {
+	if strikes(r) {
 		if !d.Banned {
 			return 0 // the next denial is a strike: the store has to know
 		}
@@ -223,6 +223,19 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 		}
 	}
 	return life
+}
+
+// strikes reports whether a denial of the request may count towards a ban.
+func strikes(r *stint.Request) bool {
+	if r.Bans == nil || r.Bans.After == 0 {
+		return false
+	}
+	for i := range 1 + len(r.And) {
+		if !r.ClaimAt(i).Shared {
+			return true
+		}
+	}
+	return false
 }
 
 // find returns the denial of a key that is still in force, or nil.

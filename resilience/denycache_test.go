@@ -257,6 +257,8 @@ func TestDenyCacheTellsQuestionsApart(t *testing.T) {
 		"its limit":                 func(r *stint.Request) { r.And[0].Limits[0].Max++ },
 		"costs the other way round": func(r *stint.Request) { r.Cost, r.And[0].Cost = r.And[0].Cost, r.Cost },
 		"bans":                      func(r *stint.Request) { r.Bans = &stint.BanPolicy{} },
+		"shared":                    func(r *stint.Request) { r.Shared = true },
+		"another claim is shared":   func(r *stint.Request) { r.And[0].Shared = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, changed := newDenyRig(t, resilience.DenyCacheConfig{}), base()
@@ -294,6 +296,10 @@ func TestDenyCachePassesBy(t *testing.T) {
 		"fit":        func(r *stint.Request) { r.Fit = true },
 		"lease":      func(r *stint.Request) { r.Lease = time.Second },
 		"strikes":    func(r *stint.Request) { r.Bans = strikes(100, time.Minute) },
+		"strikes beside a shared subject": func(r *stint.Request) {
+			r.Shared, r.Bans = true, strikes(100, time.Minute)
+			r.And = []stint.Claim{ask("b", 1, stint.PerHour(1)).Claim}
+		},
 		"concurrency": func(r *stint.Request) {
 			r.Limits = []stint.Limit{stint.PerHour(1), stint.AtOnce(1, time.Hour)}
 		},
@@ -542,6 +548,31 @@ func TestDenyCacheBans(t *testing.T) {
 	}
 	if d := g.want(r, false, fromStore); d.Banned {
 		t.Error("banned after an unban")
+	}
+}
+
+// No denial counts where every subject is shared, so each is kept.
+func TestDenyCacheShared(t *testing.T) {
+	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerHour(1))
+	own := r
+	r.Shared, r.Bans, own.Bans = true, strikes(2, time.Minute), &stint.BanPolicy{}
+	g.want(r, true, fromStore)
+	g.want(r, false, fromStore)
+	for range 5 {
+		if d := g.want(r, false, fromMemory); d.Banned {
+			t.Fatal("a shared subject was banned")
+		}
+	}
+	if err := g.cache.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "a", For: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []bool{fromStore, fromMemory} {
+		if d := g.want(own, false, from); !d.Banned {
+			t.Error("who is not shared was not banned")
+		}
+		if d := g.want(r, false, from); d.Banned {
+			t.Error("who is shared was banned")
+		}
 	}
 }
 

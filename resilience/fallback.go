@@ -229,7 +229,7 @@ func (f *Fallback) tell(r stint.Request, mode stint.FailureMode, cause error) {
 
 // flat is a decision that looks at nothing.
 func flat(r *stint.Request, allowed bool) stint.Decision {
-	d := stint.Decision{Allowed: allowed, Charge: stint.ChargeOf(r)}
+	d := stint.Decision{Allowed: allowed, Unavailable: !allowed, Charge: stint.ChargeOf(r)}
 	n := len(r.Limits)
 	for i := range r.And {
 		n += len(r.And[i].Limits)
@@ -274,14 +274,14 @@ func (f *Fallback) decide(r *stint.Request, owes bool) (stint.Decision, error) {
 	own := *r
 	part := f.parts.of(r.Limits, instances)
 	own.Limits = part.parts
-	f.warm(&r.Claim, part, r.Bans != nil, now)
+	f.warm(&r.Claim, part, now)
 	if len(r.And) > 0 {
 		own.And = make([]stint.Claim, len(r.And))
 		for i := range r.And {
 			part := f.parts.of(r.And[i].Limits, instances)
 			own.And[i] = r.And[i]
 			own.And[i].Limits = part.parts
-			f.warm(&r.And[i], part, r.Bans != nil, now)
+			f.warm(&r.And[i], part, now)
 		}
 	}
 	// The caller's time may well be up: that is why we are here.

@@ -365,6 +365,41 @@ func TestFallbackAmendments(t *testing.T) {
 	}
 }
 
+// A part of a local charge is amended locally, and only that is charged to the store
+// less or more.
+func TestFallbackAmendsParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newFlaky(t)
+		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		requests, budget, ceiling := stint.PerHour(10), stint.PerHour(1000).WithName("budget"), stint.PerHour(5000)
+		r := oneUnit("a", requests)
+		r.And = []stint.Claim{
+			{Subject: "a", Limits: []stint.Limit{budget}, Cost: 50},
+			{Subject: "all", Limits: []stint.Limit{ceiling}, Cost: 50, Shared: true},
+		}
+		inner.fail(refusedCall())
+		d := mustDecide(t, f, r)
+		want := func(s stint.Store, n, units, total int64) {
+			t.Helper()
+			if a, b, c := usedOf(t, s, "a", requests), usedOf(t, s, "a", budget), usedOf(t, s, "all", ceiling); a != n || b != units || c != total {
+				t.Errorf("used is %d, %d and %d, want %d, %d and %d", a, b, c, n, units, total)
+			}
+		}
+		want(f, 1, 50, 50)
+		for _, applies := range []bool{true, false} {
+			changed, err := f.Amend(t.Context(), d.Charge.Part(1, 2), stint.Amendment{Cost: 30})
+			if changed != applies || err != nil {
+				t.Fatalf("settled the part: %v, %v, want %v", changed, err, applies)
+			}
+			want(f, 1, 30, 30)
+		}
+		inner.up()
+		mustDecide(t, f, oneUnit("b", requests))
+		synctest.Wait()
+		want(inner, 1, 30, 30)
+	})
+}
+
 func TestFallbackCommands(t *testing.T) {
 	inner := newFlaky(t)
 	f := newFallback(t, inner, resilience.FallbackConfig{})

@@ -16,14 +16,21 @@ const (
 	oddWindow  = 0x8ebc6af09c88c6e3
 	oddKind    = 0x9fb21c651e98df25
 	oddName    = 0xd6e8feb86659fd93
+
+	// sharedBit is beside the cost of a claim that is Shared: above any cost, below those bits.
+	sharedBit = 1 << 54
 )
 
-// hashClaim adds everything that a claim says to a hash: who, how much, and under which
-// limits, their Max and Burst included. The hash of the subject is given, for callers
-// need it too. Strings are hashed with a secret seed, so nobody can choose two claims that
+// hashClaim adds everything that a claim says to a hash: who, how much, whether it is
+// shared, and under which limits, their Max and Burst included. The hash of the subject is
+// given, for callers need it too. Strings are hashed with a secret seed, so nobody can choose two claims that
 // meet; that two meet by chance is as likely as guessing 64 bits.
 func hashClaim(seed maphash.Seed, h, subject uint64, c *stint.Claim) uint64 {
-	h = mix(h^subject, oddSubject^uint64(c.Cost))
+	cost := uint64(c.Cost)
+	if c.Shared {
+		cost |= sharedBit
+	}
+	h = mix(h^subject, oddSubject^cost)
 	if c.Scope != "" {
 		h = mix(h^maphash.String(seed, c.Scope), oddScope)
 	}

@@ -139,7 +139,7 @@ func (l *Leases) Take(ctx context.Context, r stint.Request) (d stint.Decision, e
 	if !leasable(&r) {
 		return l.inner.Take(ctx, r)
 	}
-	bans := r.Bans != nil
+	bans := obeysBans(&r)
 	hash := l.hash(&r.Claim, bans)
 	ls := l.table.find(hash, &r.Claim, bans)
 	now := l.now()
@@ -170,10 +170,14 @@ func leasable(r *stint.Request) bool {
 	return len(r.Limits) > 0
 }
 
+// obeysBans reports whether the subject's ban concerns a request that can be leased: one
+// with a single claim.
+func obeysBans(r *stint.Request) bool { return r.Bans != nil && !r.Shared }
+
 // hash is that of a lease. Those who obey bans do not share with those who do not.
 func (l *Leases) hash(c *stint.Claim, bans bool) uint64 {
 	question := *c
-	question.Cost = 0
+	question.Cost, question.Shared = 0, false // bans says it
 	h := uint64(1)
 	if bans {
 		h = 2
@@ -217,7 +221,8 @@ func (l *Leases) again(r *stint.Request, hash uint64, now leaseTime) *lease {
 	if !ok {
 		return nil
 	}
-	ls := newLease(hash, &r.Claim, r.Bans != nil)
+	bans := obeysBans(r)
+	ls := newLease(hash, &r.Claim, bans)
 	length := ls.length(l.roundTrip.Load())
 	if since > int64(length) || r.Cost > ls.capacity {
 		return nil
@@ -228,7 +233,7 @@ func (l *Leases) again(r *stint.Request, hash uint64, now leaseTime) *lease {
 	if l.closed {
 		return nil
 	}
-	if other := l.table.find(hash, &r.Claim, r.Bans != nil); other != nil {
+	if other := l.table.find(hash, &r.Claim, bans); other != nil {
 		return other
 	}
 	if !l.table.add(ls) {

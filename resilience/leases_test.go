@@ -425,6 +425,38 @@ func TestLeasesClocks(t *testing.T) {
 	}
 }
 
+// Bans do not concern a shared subject: its units are not those of a caller, but they are
+// those of everybody who does not obey bans.
+func TestLeasesShared(t *testing.T) {
+	limit := stint.Per(1000, 10*time.Second).WithLease()
+	synctest.Test(t, func(t *testing.T) {
+		store := newLeaseFar(t, 0)
+		l := newLeasesFor(t, store, LeasesConfig{})
+		if err := store.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "a", For: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		r := leaseAsk("a", 1, limit)
+		r.Shared, r.Bans = true, &stint.BanPolicy{After: 2, Within: time.Minute, Durations: []time.Duration{time.Minute}}
+		leaseStarted(t, l, r, time.Millisecond)
+		if d := mustLease(t, l, leaseAsk("a", 1, limit)); !fromLease(d) {
+			t.Error("who does not obey bans is not served from the same units")
+		}
+		d := mustLease(t, l, r)
+		if !fromLease(d) {
+			t.Fatal("not from memory")
+		}
+		for _, want := range []bool{true, false} {
+			if got, err := l.Amend(t.Context(), d.Charge.Part(0), stint.Amendment{}); got != want || err != nil {
+				t.Errorf("refunded %v, %v, want %v", got, err, want)
+			}
+		}
+		r.Shared = false
+		if d := mustLease(t, l, r); !d.Banned {
+			t.Error("who is not shared was not banned")
+		}
+	})
+}
+
 func TestLeasesSettle(t *testing.T) {
 	limit := stint.Per(10_000, 10*time.Second).WithLease()
 	settle := func(t *testing.T, l *Leases, d stint.Decision, cost int64, want bool) {
@@ -656,6 +688,11 @@ func TestLeasesBansAndResets(t *testing.T) {
 		}
 		if d := mustLease(t, l, leaseAsk("a", 1, limit)); fromLease(d) {
 			t.Error("who does not obey bans shares with who does")
+		}
+		shared := r
+		shared.Shared = true
+		if d := mustLease(t, l, shared); fromLease(d) {
+			t.Error("a subject that is shared shares its units with one that is not")
 		}
 		// A ban made here takes effect at once.
 		if err := l.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "a", For: time.Second}); err != nil {

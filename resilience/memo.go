@@ -80,6 +80,9 @@ func (m *memo) remember(r *stint.Request, d *stint.Decision, now int64) {
 		}
 		if len(c.Limits) <= memoLimits {
 			banned := int64(0)
+			if r.Bans == nil || c.Shared {
+				banned = notAsked
+			}
 			if d.Banned && int(d.Decider) == i && d.RetryAfter > 0 {
 				banned = after(now, d.RetryAfter)
 			}
@@ -89,6 +92,9 @@ func (m *memo) remember(r *stint.Request, d *stint.Decision, now int64) {
 	}
 }
 
+// notAsked is for when the store was not asked whether the subject is banned.
+const notAsked = -1
+
 func (m *memo) note(c *stint.Claim, usages []stint.Usage, banned, now int64) {
 	key, subject := m.identify(c)
 	s := m.slot(key)
@@ -96,9 +102,12 @@ func (m *memo) note(c *stint.Claim, usages []stint.Usage, banned, now int64) {
 		return // somebody else is just noting it
 	}
 	if s.key != key {
-		s.key, s.subject, s.episode, s.held = key, subject, 0, nil
+		s.key, s.subject, s.banned, s.episode, s.held = key, subject, 0, 0, nil
 	}
-	s.when, s.banned = now, banned
+	s.when = now
+	if banned != notAsked {
+		s.banned = banned
+	}
 	for k := range usages {
 		s.used[k], s.reset[k] = usages[k].Used, after(now, usages[k].ResetAfter)
 	}
@@ -124,8 +133,9 @@ func after(now int64, d time.Duration) int64 {
 }
 
 // warm tells the local store what is known of a claim, before its first local decision
-// in an episode: of what the store had left, the process has its part left.
-func (f *Fallback) warm(c *stint.Claim, d *division, bans bool, now int64) {
+// in an episode: of what the store had left, the process has its part left. A ban is told
+// whether or not this decision obeys bans, for a later one may.
+func (f *Fallback) warm(c *stint.Claim, d *division, now int64) {
 	if len(c.Limits) > memoLimits {
 		return
 	}
@@ -142,7 +152,7 @@ func (f *Fallback) warm(c *stint.Claim, d *division, bans bool, now int64) {
 		return
 	}
 	s.episode = episode
-	if bans && s.banned > now {
+	if s.banned > now {
 		_ = f.local.Command(context.Background(), stint.Command{
 			Kind: stint.Ban, Subject: c.Subject, For: time.Duration(s.banned - now).Round(time.Microsecond)})
 	}

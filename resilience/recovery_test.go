@@ -125,6 +125,40 @@ func TestFallbackKnowsBans(t *testing.T) {
 	})
 }
 
+// A ban that the store told of is known to those who obey it, whoever asks in between
+// without looking for bans.
+func TestFallbackKnowsBansBesideThoseWhoDoNotObey(t *testing.T) {
+	for name, change := range map[string]func(*stint.Request){
+		"shared":    func(r *stint.Request) { r.Shared = true },
+		"no policy": func(r *stint.Request) { r.Bans = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inner := newFlaky(t)
+			f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+			r := oneUnit("a")
+			r.Bans = &stint.BanPolicy{}
+			free := r
+			change(&free)
+			if err := inner.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "a", For: time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+			check := func(when string) {
+				t.Helper()
+				if d := mustDecide(t, f, r); !d.Banned {
+					t.Errorf("%s: who obeys bans is not banned", when)
+				}
+				if d := mustDecide(t, f, free); !d.Allowed || d.Banned {
+					t.Errorf("%s: who does not is allowed %v, banned %v", when, d.Allowed, d.Banned)
+				}
+			}
+			check("with the store")
+			inner.fail(refusedCall())
+			mustDecide(t, f, free)
+			check("without")
+		})
+	}
+}
+
 func TestFallbackChargesTheStoreAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)

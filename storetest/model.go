@@ -67,6 +67,21 @@ type world struct {
 // chargePair is one charge as each of the two named it.
 type chargePair struct{ store, oracle stint.Charge }
 
+// part is the part of both that some of the claims make up, a bit each, or all of it if
+// there are none.
+func (p chargePair) part(bits uint) chargePair {
+	var claims []int
+	for i := range 1 + len(p.oracle.And()) {
+		if bits&(1<<i) != 0 {
+			claims = append(claims, i)
+		}
+	}
+	if len(claims) == 0 {
+		return p
+	}
+	return chargePair{p.store.Part(claims...), p.oracle.Part(claims...)}
+}
+
 // maxCharges is how many charges a history remembers to amend.
 const maxCharges = 12
 
@@ -179,11 +194,11 @@ func (w *world) remember(r stint.Request, got, want stint.Decision) {
 		}
 	}
 	if !want.Allowed && r.Bans.After > 0 && r.Mode == stint.Take && !want.Repeat {
-		subject := allClaims(r)[want.Decider].Subject
+		denier := allClaims(r)[want.Decider]
 		if want.Banned {
-			w.wasBanned[subject] = true
-		} else {
-			w.denied[subject] = w.h.Clock.Micros() // a strike
+			w.wasBanned[denier.Subject] = true
+		} else if !denier.Shared {
+			w.denied[denier.Subject] = w.h.Clock.Micros() // a strike
 		}
 	}
 }
@@ -192,8 +207,8 @@ func (w *world) amend(s step) error {
 	if len(w.charges) == 0 {
 		return nil
 	}
-	c := w.charges[s.pick%len(w.charges)]
-	a := s.amendment
+	i := s.pick % len(w.charges)
+	c, a := w.charges[i].part(s.part), s.amendment
 	if s.relative {
 		a.Cost = min(max(0, c.oracle.Claim.Cost+a.Cost), stint.MaxUnits)
 	}
@@ -203,13 +218,17 @@ func (w *world) amend(s step) error {
 		return err
 	}
 	kind := [...]string{"settle", "extend", "release"}[a.Kind]
-	w.note("%d: %s charge of %d to %d → %v", w.at(), kind, c.oracle.At-epoch.UnixMicro(), a.Cost, want)
+	w.note("%d: %s charge of %d (%d claims) to %d → %v", w.at(), kind, c.oracle.At-epoch.UnixMicro(), 1+len(c.oracle.And()), a.Cost, want)
 	got, err := w.h.Store.Amend(w.t.Context(), c.store, a)
 	if err != nil {
 		return fmt.Errorf("amend: %w", err)
 	}
 	if got != want {
 		return fmt.Errorf("store and reference differ: %s applied: %v, want %v", kind, got, want)
+	}
+	if a.Kind == stint.Settle && got {
+		// For how long that keeps the rest of a subject from being settled is open.
+		w.charges[i] = c
 	}
 	if got {
 		w.truth.Amended(now, c.store, a)

@@ -53,6 +53,7 @@ type step struct {
 	pick      int
 	amendment stint.Amendment
 	relative  bool
+	part      uint // claims to amend, a bit each; 0 is all
 	advance   int64
 	toHint    bool
 }
@@ -62,6 +63,7 @@ type claimPick struct {
 	subject, scope int
 	limits         [][2]int // family, variant
 	cost           int64
+	shared         bool
 }
 
 // huge is large, and yet the sum of several is no more than 2^53: the rules bound
@@ -161,6 +163,7 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 			}
 		case stepAmend:
 			s.pick = rapid.IntRange(0, maxCharges-1).Draw(t, "charge")
+			s.part = rapid.SampledFrom([]uint{0, 0, 1, 2, 3, 4, 5, 6}).Draw(t, "part")
 			s.amendment.Kind = rapid.SampledFrom([]stint.AmendmentKind{stint.Settle, stint.Settle, stint.Settle, stint.Extend, stint.Release}).Draw(t, "amendment")
 			if s.amendment.Kind == stint.Settle {
 				s.relative = rapid.Bool().Draw(t, "relative")
@@ -208,6 +211,7 @@ func claimGenerator(p plan) *rapid.Generator[claimPick] {
 			subject: rapid.IntRange(0, p.subjects-1).Draw(t, "subject"),
 			scope:   rapid.IntRange(0, p.scopes-1).Draw(t, "scope"),
 			cost:    rapid.SampledFrom([]int64{1, 1, 1, 1, 2, 3, 4, 5, 0, 10, 100, 127, huge, stint.MaxUnits}).Draw(t, "cost"),
+			shared:  rapid.IntRange(0, 4).Draw(t, "shared") == 4,
 		}
 		for _, f := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(p.families)-1), 1, len(p.families), rapid.ID).Draw(t, "limits") {
 			v := 0 // mostly the first variant, so that its history grows
@@ -228,7 +232,7 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 func (w *world) subject(n int) string { return w.prefix + string(rune('a'+n)) }
 
 func (w *world) claim(p claimPick) stint.Claim {
-	c := stint.Claim{Subject: w.subject(p.subject), Scope: [...]string{"", "s"}[p.scope], Cost: p.cost}
+	c := stint.Claim{Subject: w.subject(p.subject), Scope: [...]string{"", "s"}[p.scope], Cost: p.cost, Shared: p.shared}
 	for _, l := range p.limits {
 		c.Limits = append(c.Limits, w.plan.families[l[0]][l[1]])
 	}

@@ -60,6 +60,9 @@ func describe(r stint.Request, prefix string) string {
 		if c.Scope != "" {
 			fmt.Fprintf(&b, " in %q", c.Scope)
 		}
+		if c.Shared {
+			b.WriteString(" shared")
+		}
 		fmt.Fprintf(&b, " under %v", c.Limits)
 	}
 	if r.Lease > 0 {

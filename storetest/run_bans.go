@@ -128,14 +128,89 @@ var bans = []contract{
 		k.wantBanned(k.strike(subject, policy(2)), true)
 		k.wantRetry(k.take(subject, 1, stint.PerHour(1)), time.Minute) // the first length again
 	}},
-	{name: "a ban by hand is replaced by the next, and ends", exact: true, clock: true, test: func(k *tester) {
+	{name: "a ban by hand lengthens one in force, never shortens it, and ends", exact: true, clock: true, test: func(k *tester) {
+		subject, l := k.subject(), stint.PerHour(10)
+		ban := func(d time.Duration) { k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: d}) }
+		ban(time.Minute)
+		k.wantRetry(k.take(subject, 1, l), time.Minute)
+		ban(time.Hour)
+		k.wantRetry(k.take(subject, 1, l), time.Hour)
+		k.Clock.Advance(time.Minute)
+		ban(time.Minute)
+		k.wantRetry(k.take(subject, 1, l), 59*time.Minute)
+		k.Clock.Advance(58 * time.Minute)
+		ban(time.Minute) // to the same end
+		k.wantRetry(k.take(subject, 1, l), time.Minute)
+		k.Clock.Advance(time.Minute - us)
+		ban(ms)
+		k.wantRetry(k.take(subject, 1, l), ms)
+		k.Clock.Advance(ms)
+		k.wantAllowed(k.take(subject, 1, l), true)
+	}},
+	{name: "a ban by hand does not shorten one for denials", exact: true, clock: true, test: func(k *tester) {
+		subject, l := k.subject(), stint.PerHour(10)
+		k.strike(subject, policy(1))
+		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: s})
+		k.wantRetry(k.take(subject, 1, l), time.Minute)
+		k.Clock.Advance(time.Minute)
+		k.strike(subject, policy(1))
+		k.wantRetry(k.take(subject, 1, l), 5*time.Minute) // the level is kept
+	}},
+	{name: "after an unban a ban may be shorter", exact: true, clock: true, test: func(k *tester) {
 		subject, l := k.subject(), stint.PerHour(10)
 		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Hour})
-		k.wantRetry(k.take(subject, 1, l), time.Hour)
+		k.command(stint.Command{Kind: stint.Unban, Subject: subject})
 		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Minute})
 		k.wantRetry(k.take(subject, 1, l), time.Minute)
 		k.Clock.Advance(time.Minute)
 		k.wantAllowed(k.take(subject, 1, l), true)
+	}},
+	{name: "a shared subject is not banned", exact: true, test: func(k *tester) {
+		subject, l := k.subject(), stint.PerHour(10)
+		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Hour})
+		shared, own := k.request(subject, 1, l), k.request(subject, 1, l)
+		shared.Shared = true
+		for range 2 { // each is obeyed as given, whichever came before
+			k.wantAllowed(k.decide(shared), true)
+			k.wantBanned(k.decide(own), true)
+		}
+		caller := k.request(k.subject(), 1, l)
+		caller.And = []stint.Claim{shared.Claim}
+		k.wantAllowed(k.decide(caller), true)
+		caller.And = []stint.Claim{own.Claim}
+		k.wantBanned(k.decide(caller), true)
+	}},
+	{name: "a caller's ban is found beside a shared subject", exact: true, test: func(k *tester) {
+		caller, ceiling, l := k.subject(), k.subject(), stint.PerHour(10)
+		k.command(stint.Command{Kind: stint.Ban, Subject: caller, For: time.Hour})
+		r := k.request(ceiling, 1, l)
+		r.Shared = true
+		r.And = []stint.Claim{k.request(caller, 1, l).Claim}
+		d := k.decide(r)
+		k.wantBanned(d, true)
+		if d.Key() != caller {
+			k.Errorf("key is %q, want %q", d.Key(), caller)
+		}
+	}},
+	{name: "no strikes are made of a shared subject", exact: true, test: func(k *tester) {
+		caller, ceiling, l := k.subject(), k.subject(), stint.PerHour(10)
+		r := k.request(caller, 1, l)
+		r.And = []stint.Claim{{Subject: ceiling, Limits: []stint.Limit{{Window: time.Hour}}, Cost: 1, Shared: true}}
+		r.Bans = policy(2)
+		for range 5 {
+			d := k.decide(r)
+			k.wantAllowed(d, false)
+			k.wantBanned(d, false)
+			if d.Key() != ceiling {
+				k.Errorf("key is %q, want %q", d.Key(), ceiling)
+			}
+		}
+		k.wantAllowed(k.take(caller, 1, l), true)
+		k.wantAllowed(k.take(ceiling, 1, l), true)
+		// What the caller's own limits deny counts as ever.
+		r.Cost = 11
+		k.wantBanned(k.decide(r), false)
+		k.wantBanned(k.decide(r), true)
 	}},
 	{name: "without a policy bans are not looked for", exact: true, test: func(k *tester) {
 		subject, l := k.subject(), stint.PerHour(1)

@@ -123,6 +123,80 @@ var settlements = []contract{
 		k.wantApplied(k.settle(taken[1], 1), false)
 		k.wantUsed(k.peek(subject, 1, l), 2*(stint.MaxSettled+2)-(stint.MaxSettled+1))
 	}},
+	{name: "a part is settled and the rest of its subject stays", exact: true, test: func(k *tester) {
+		for _, budget := range windowed() {
+			budget.Name = "budget"
+			requests, subject := stint.PerHour(100), k.subject()
+			r := k.request(subject, 1, requests)
+			r.And = []stint.Claim{k.request(subject, 5, budget).Claim}
+			d := k.decide(r)
+			k.wantUsed(d, 1, 5)
+			d.Charge = d.Charge.Part(1)
+			k.wantApplied(k.settle(d, 3), true)
+			k.wantUsed(k.peek(subject, 1, requests, budget), 1, 3)
+			k.wantApplied(k.settle(d, 9), false)
+			k.wantApplied(k.settle(d, 0), false)
+			k.wantUsed(k.peek(subject, 1, requests, budget), 1, 3)
+		}
+	}},
+	{name: "a part of several subjects is settled, then the rest", exact: true, test: func(k *tester) {
+		a, b, c, l := k.subject(), k.subject(), k.subject(), stint.PerHour(10)
+		want := func(ofA, ofB, ofC int64) {
+			k.Helper()
+			k.wantUsed(k.peek(a, 1, l), ofA)
+			k.wantUsed(k.peek(b, 1, l), ofB)
+			k.wantUsed(k.peek(c, 1, l), ofC)
+		}
+		r := k.request(a, 2, l)
+		r.And = []stint.Claim{k.request(b, 3, l).Claim, k.request(c, 4, l).Claim}
+		whole := k.decide(r)
+		k.wantUsed(whole, 2, 3, 4)
+		part := whole
+		part.Charge = whole.Charge.Part(2)
+		k.wantApplied(k.settle(part, 1), true)
+		want(2, 3, 1)
+		k.wantApplied(k.settle(part, 0), false)
+		want(2, 3, 1)
+		part.Charge = whole.Charge.Part(2, 1)
+		k.wantApplied(k.settle(part, 7), true) // what was settled is not again
+		want(2, 7, 1)
+		k.wantApplied(k.settle(whole, 0), true)
+		want(0, 7, 1)
+		k.wantApplied(k.settle(whole, 0), false)
+	}},
+	{name: "a request ID goes with the first part", exact: true, test: func(k *tester) {
+		a, b, l := k.subject(), k.subject(), stint.PerHour(10)
+		r := k.request(a, 1, l)
+		r.And, r.ID = []stint.Claim{k.request(b, 1, l).Claim}, "x"
+		whole := k.decide(r)
+		part := whole
+		part.Charge = whole.Charge.Part(1)
+		k.wantApplied(k.settle(part, 0), true)
+		k.pass(moment)
+		if d := k.decide(r); !d.Repeat {
+			k.Errorf("after the second part is given back: %s, want a repeat", answer(d))
+		}
+		part.Charge = whole.Charge.Part(0)
+		k.wantApplied(k.settle(part, 0), true)
+		if d := k.decide(r); d.Repeat {
+			k.Errorf("after the first part is given back: %s, want no repeat", answer(d))
+		}
+	}},
+	{name: "a place is released by its own part", exact: true, test: func(k *tester) {
+		subject, hold, l := k.subject(), stint.AtOnce(5, time.Hour), stint.PerHour(10)
+		r := k.request(subject, 1, l)
+		r.And = []stint.Claim{k.request(subject, 1, hold).Claim}
+		whole := k.decide(r)
+		for _, c := range []struct {
+			claim int
+			want  bool
+		}{{0, false}, {1, true}, {1, false}} {
+			part := whole
+			part.Charge = whole.Charge.Part(c.claim)
+			k.wantApplied(k.amend(part, stint.Amendment{Kind: stint.Release}), c.want)
+		}
+		k.wantUsed(k.peek(subject, 1, l, hold), 1, 0)
+	}},
 	{name: "settling never admits more than was given back", test: func(k *tester) {
 		for _, l := range windowed() {
 			subject, admitted := k.subject(), int64(0)

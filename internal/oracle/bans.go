@@ -19,13 +19,14 @@ func (s *Store) banOf(subject string, now int64) ban {
 	return b
 }
 
-// banByHand replaces the subject's ban. Its level stays, unless it is forgiven.
+// banByHand bans the subject for a time at least: a ban that ends later stays. Its
+// level stays, unless it is forgiven.
 func (s *Store) banByHand(subject string, length, now int64) {
 	b := s.banOf(subject, now)
 	if now-b.until >= b.forgive {
 		b = ban{}
 	}
-	b.until, b.at = now+length, now
+	b.until, b.at = max(b.until, now+length), now
 	s.bans[subject] = b
 }
 

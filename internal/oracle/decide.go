@@ -46,7 +46,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 
 	// 1. Ban.
 	for i, c := range claims {
-		if b := s.banOf(c.Subject, now); r.Bans != nil && b.until > now {
+		if b := s.banOf(c.Subject, now); r.Bans != nil && !c.Shared && b.until > now {
 			fit()
 			show(true)
 			d.Banned, d.Decider, d.RetryAfter = true, uint8(i), duration(b.until-now)
@@ -118,7 +118,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 		}
 	}
 	d.Decider = uint8(slices.Index(claims, denier))
-	if r.Mode == stint.Take && r.Bans != nil && r.Bans.After > 0 && denier.Cost > 0 {
+	if r.Mode == stint.Take && r.Bans != nil && r.Bans.After > 0 && denier.Cost > 0 && !denier.Shared {
 		if until := s.strike(r.Bans, denier.Subject, now); until > 0 {
 			d.Banned = true
 			d.RetryAfter = longer(d.RetryAfter, duration(until-now))
@@ -200,7 +200,7 @@ func (s *Store) writeBans(r *stint.Request, claims []*stint.Claim, now int64) {
 		return
 	}
 	for _, c := range claims {
-		if _, known := s.bans[c.Subject]; known && c.Cost > 0 {
+		if _, known := s.bans[c.Subject]; known && c.Cost > 0 && !c.Shared {
 			s.bans[c.Subject] = s.banOf(c.Subject, now)
 		}
 	}

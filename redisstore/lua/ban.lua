@@ -22,15 +22,20 @@ function R.ban_save(key, ban)
   call('SET', key, s, 'PX', ttl(max(ban.til - now, 0) + ban.forgive))
 end
 
--- bans_open reads the bans of all claims, whose keys come after so many others, and
--- returns them with the first claim whose subject is banned.
-function R.bans_open(before, claims)
+-- bans_open reads the bans of all claims, whose keys come after so many others, but for
+-- those that are shared, a bit each with the lowest for the first claim. It returns them
+-- with the first claim whose subject is banned. A claim has false for no ban, and nil if it
+-- is shared. Claims of one subject have the same table.
+function R.bans_open(before, claims, shared)
   local bans, banned, known = {}, nil, {}
   for c = 1, claims do
-    local key = KEYS[before + c]
-    if known[key] == nil then known[key] = R.ban_open(key, try('GET', key)) or false end
-    bans[c] = known[key]
-    if bans[c] and bans[c].til > now and not banned then banned = c end
+    if shared % 2 == 0 then
+      local key = KEYS[before + c]
+      if known[key] == nil then known[key] = R.ban_open(key, try('GET', key)) or false end
+      bans[c] = known[key]
+      if bans[c] and bans[c].til > now and not banned then banned = c end
+    end
+    shared = floor(shared / 2)
   end
   return bans, banned
 end
@@ -47,7 +52,7 @@ function R.bans_heal(bans, before, limits)
 end
 
 -- strike counts a denial in a log of its own, and returns the ban that it led to,
--- if any.
+-- if any: the subject's last one anew, if it had one.
 function R.strike(key, ban, policy)
   local l = { key = key, cost = 1, cap = policy.after, window = policy.within, times = 1 }
   W.open(l)
@@ -55,10 +60,8 @@ function R.strike(key, ban, policy)
   call('DEL', key)
   local level = 1
   if ban and now - ban.til < policy.forgive then level = min(ban.level + 1, 255) end
-  return {
-    til = now + policy.durations[min(level, #policy.durations)],
-    forgive = policy.forgive,
-    level = level,
-    changed = true,
-  }
+  ban = ban or {}
+  ban.til = now + policy.durations[min(level, #policy.durations)]
+  ban.forgive, ban.level, ban.changed = policy.forgive, level, true
+  return ban
 end

@@ -8,7 +8,7 @@ local kind, length = unpack_at('>Bi8', args, 17)
 local R = rest(now, false)
 if kind == 1 then -- stint.Ban; else Reset or Unban
   local ban = R.ban_open(KEYS[1], try('GET', KEYS[1])) or { forgive = 0, level = 0 }
-  ban.til = now + length
+  ban.til = math.max(ban.til or 0, now + length) -- one that ends later stays
   R.ban_save(KEYS[1], ban)
 else
   call('DEL', unpack(KEYS))

@@ -8,8 +8,8 @@
 --          per claim its subject's strikes; with a request id the ids of the first claim
 -- Request  not-after (0: none), mode, 1 if there is more, claims; per claim its cost, number
 --          of limits and which of the specs each is; then the more: longest wait, life of the request id, fit, lease,
---          1 if bans are on, ban policy: after (0: none), within, forgive, number of
---          durations, durations
+--          1 if bans are on, which claims are shared (2 bytes, the lowest bit for the first),
+--          ban policy: after (0: none), within, forgive, number of durations, durations
 -- Reply    flags (1 allowed, 2 repeat, 4 banned, 16 too late: the rest is missing),
 --          deciding claim, retry-after, time of the charge (0: none), units charged to the
 --          first claim, number of limits; then for each used, reset-after, retry-after
@@ -100,9 +100,9 @@ for c = 1, claims do
     limits[count] = l
   end
 end
-local longest, life, fit, lease, bans_on, after, within, forgive, steps = 0, 0, 0, 0, 0, 0, 0, 0, 0
+local longest, life, fit, lease, bans_on, shared, after, within, forgive, steps = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 if more == 1 then
-  longest, life, fit, lease, bans_on, after, within, forgive, steps, pos = unpack_at('>i8i8Bi8BBi8i8B', args, pos)
+  longest, life, fit, lease, bans_on, shared, after, within, forgive, steps, pos = unpack_at('>i8i8Bi8BI2Bi8i8B', args, pos)
 end
 local charged = limits[1].cost or limits[1][COST] -- to the first claim
 if equal + fit > 1 then
@@ -130,7 +130,7 @@ end
 local bans, banned
 if bans_on == 1 then
   R = R or rest(now, looking)
-  bans, banned = R.bans_open(base + count, claims)
+  bans, banned = R.bans_open(base + count, claims, shared)
 end
 local id_key = id and KEYS[base + count + bans_on * 2 * claims + 1]
 local seen, repeats
@@ -286,7 +286,7 @@ else
       if limits[i][RETRY] ~= 0 then l = limits[i] end
     end
     decider = l.claim or l[CLAIM]
-    if after > 0 and mode == TAKE and (l.cost or l[COST]) > 0 then
+    if after > 0 and mode == TAKE and (l.cost or l[COST]) > 0 and bans[decider] ~= nil then
       local policy = { after = after, within = within, forgive = forgive, durations = {} }
       for i = 1, steps do policy.durations[i] = unpack_at('>i8', args, pos + (i - 1) * 8) end
       R = R or rest(now, looking)

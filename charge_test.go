@@ -1,0 +1,72 @@
+package stint_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+)
+
+func TestChargePart(t *testing.T) {
+	claim := func(subject string) stint.Claim {
+		return stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}
+	}
+	a, b, c := claim("a"), claim("b"), claim("c")
+	several := stint.Charge{ID: 7, At: 10, Claim: a, Rest: &stint.Rest{RequestID: "x", And: []stint.Claim{b, c}}}
+	split := stint.Charge{ID: 7, At: 10, Claim: a, Rest: &stint.Rest{And: []stint.Claim{b, c}, AndAt: []int64{20, 30}}}
+	local := stint.Charge{ID: 7, At: 10, Claim: a, Rest: &stint.Rest{Origin: stint.FromFallback, And: []stint.Claim{b}}}
+	broken := stint.Charge{ID: 7, At: 10, Claim: a, Rest: &stint.Rest{And: []stint.Claim{b, c}, AndAt: []int64{20}}}
+	one := stint.Charge{ID: 7, At: 10, Claim: a}
+	tests := []struct {
+		name   string
+		whole  stint.Charge
+		claims []int
+		want   stint.Charge
+	}{
+		{"the only claim", one, []int{0}, one},
+		{"all", several, []int{0, 1, 2}, several},
+		{"in any order, each once", several, []int{2, 0, 2, 1, 0}, several},
+		{"the first", several, []int{0}, stint.Charge{ID: 7, At: 10, Claim: a, Rest: &stint.Rest{RequestID: "x"}}},
+		{"another", several, []int{1}, stint.Charge{ID: 7, At: 10, Claim: b}},
+		{"several others", several, []int{2, 1}, stint.Charge{ID: 7, At: 10, Claim: b, Rest: &stint.Rest{And: []stint.Claim{c}}}},
+		{"instants", split, []int{1, 2}, stint.Charge{ID: 7, At: 20, Claim: b, Rest: &stint.Rest{And: []stint.Claim{c}, AndAt: []int64{30}}}},
+		{"instants beside the first", split, []int{0, 2}, stint.Charge{ID: 7, At: 10, Claim: a, Rest: &stint.Rest{And: []stint.Claim{c}, AndAt: []int64{30}}}},
+		{"the instant of one", split, []int{2}, stint.Charge{ID: 7, At: 30, Claim: c}},
+		{"origin", local, []int{1}, stint.Charge{ID: 7, At: 10, Claim: b, Rest: &stint.Rest{Origin: stint.FromFallback}}},
+		{"none", several, nil, stint.Charge{}},
+		{"too far", several, []int{0, 3}, stint.Charge{}},
+		{"below the first", several, []int{-1, 0}, stint.Charge{}},
+		{"no such claim", one, []int{1}, stint.Charge{}},
+		{"instants are missing", broken, []int{2}, stint.Charge{}},
+		{"of nothing", stint.Charge{}, []int{1}, stint.Charge{}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := test.whole.Part(test.claims...)
+			if !reflect.DeepEqual(got, test.want) {
+				t.Fatalf("got %+v, want %+v", got, test.want)
+			}
+			if got.ID != 0 {
+				if err := got.Validate(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// What is done to a part leaves the whole as it was.
+func TestChargePartIsACopy(t *testing.T) {
+	claims := []stint.Claim{{Subject: "b"}, {Subject: "c"}}
+	whole := stint.Charge{ID: 1, Claim: stint.Claim{Subject: "a"}, Rest: &stint.Rest{And: claims}}
+	part := whole.Part(0, 1, 2)
+	part.Claim.Subject, part.Rest.And[0].Subject, part.Rest.Origin = "x", "y", stint.FromLease
+	if whole.Claim.Subject != "a" || claims[0].Subject != "b" || whole.Origin() != stint.FromStore {
+		t.Errorf("the whole is now %+v", whole)
+	}
+	numbers := []int{2, 1}
+	whole.Part(numbers...)
+	if numbers[0] != 2 {
+		t.Error("the caller's numbers were sorted")
+	}
+}
