@@ -30,14 +30,14 @@ var levels = [][]string{
 	{"."},
 	{"internal"},
 	{"memorystore", "redisstore", "resilience"},
-	{"policy", "httplimit", "grpclimit", "observe", "simulate"},
+	{"policy", "outbound", "httplimit", "grpclimit", "observe", "simulate"},
 	{"server"},
 	{"cmd", "examples"},
 }
 
 var (
 	// standardOnly are the packages that need nothing but the standard library.
-	standardOnly = []string{".", "internal/algorithm"}
+	standardOnly = []string{".", "internal/algorithm", "internal/clientip"}
 	// strangers do not import each other: each can be used without the others.
 	strangers = []string{"memorystore", "redisstore"}
 	// forTests are imported by tests, and by each other.

@@ -1,0 +1,144 @@
+package outbound
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+const (
+	// DefaultCooldown is for how long to pause when an API says to slow down, but not
+	// for how long.
+	DefaultCooldown = time.Second
+	// DefaultMaxCooldown is the longest pause that an API may impose unless it is told otherwise.
+	DefaultMaxCooldown = 15 * time.Minute
+	// MaxRetries is the largest [API.Retries].
+	MaxRetries = 10
+
+	maxName = 64
+)
+
+// API is somebody else's API and how we may call it.
+type API struct {
+	// Name is how callers ask for it: letters, digits and "_-.", such as "igdb". The subject
+	// in the store is the name and ":api", so that errors read: rate limit exceeded for
+	// key 'igdb:api'.
+	Name string
+	// Limits are what the API allows. Concurrency limits are not among them: nobody says when
+	// a call has ended.
+	Limits []stint.Limit
+	// FailFast fails a call that would have to wait, at once, with a [*stint.DeniedError].
+	// The default is to wait.
+	FailFast bool
+	// MaxWait is the longest that a call waits, pauses included; zero means that only its
+	// context bounds it. A call that would have to wait for longer fails at once.
+	MaxWait time.Duration
+	// MaxCooldown is the longest pause that the API may impose; zero means
+	// DefaultMaxCooldown. Pauses that other processes write to the store are obeyed at any length.
+	MaxCooldown time.Duration
+	// Retries is how often a transport repeats an idempotent request to which the API
+	// answered "too many"; 0 to MaxRetries. Each repeat waits for its turn, so that it
+	// does not go with FailFast.
+	Retries int
+	// Failure says what becomes of calls when the store fails; nil leaves it to the store.
+	Failure *stint.FailurePolicy
+}
+
+// subject is who is limited.
+func (a *API) subject() string { return a.Name + ":api" }
+
+// clamp returns the pause that is obeyed when the API asks for one of length d, in whole
+// microseconds, as stores count.
+func (a *API) clamp(d time.Duration) time.Duration {
+	longest := a.MaxCooldown
+	if longest == 0 {
+		longest = DefaultMaxCooldown
+	}
+	d = min(max(d, stint.MinWindow), longest)
+	return (d + time.Microsecond - 1).Truncate(time.Microsecond)
+}
+
+// Validate reports everything that is wrong with the API, in one [*stint.InvalidError].
+func (a *API) Validate() error {
+	if errs := a.mistakes(); len(errs) > 0 {
+		return &stint.InvalidError{Err: errors.Join(errs...)}
+	}
+	return nil
+}
+
+func (a *API) mistakes() []error {
+	var errs []error
+	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !validName(a.Name) {
+		mistake("the name is %q; want 1 to %d letters, digits, '_', '-' or '.'", a.Name, maxName)
+	}
+	if a.MaxCooldown != 0 && (a.MaxCooldown < stint.MinWindow || a.MaxCooldown > stint.MaxBan) {
+		mistake("MaxCooldown is %v; want 0, or %v to %v", a.MaxCooldown, stint.MinWindow, stint.MaxBan)
+	}
+	switch {
+	case a.Retries < 0 || a.Retries > MaxRetries:
+		mistake("Retries is %d; want 0 to %d", a.Retries, MaxRetries)
+	case a.Retries > 0 && a.FailFast:
+		mistake("Retries is %d with FailFast; want 0, for a repeat has to wait", a.Retries)
+	}
+	for i, l := range a.Limits {
+		if l.Algorithm == stint.Concurrency {
+			mistake("Limits[%d] (%s) is a concurrency limit; want none, for nobody says when a call has ended", i, l)
+		}
+	}
+	if a.MaxWait < 0 {
+		mistake("MaxWait is %v; want 0 or more", a.MaxWait)
+	}
+	r := stint.Request{Claim: stint.Claim{Subject: "any", Limits: a.Limits}, MaxWait: max(a.MaxWait, 0), Failure: a.Failure}
+	if invalid, ok := errors.AsType[*stint.InvalidError](r.Validate()); ok {
+		errs = append(errs, parts(invalid.Err)...)
+	}
+	return errs
+}
+
+// limiter returns the limiter of an API without mistakes.
+func (a *API) limiter(store stint.Store) (*stint.Limiter, error) {
+	options := []stint.Option{stint.WithBans(stint.BanPolicy{}), stint.WithMaxWait(a.MaxWait)}
+	for _, l := range a.Limits {
+		options = append(options, l)
+	}
+	if a.Failure != nil {
+		options = append(options, stint.WithFailure(*a.Failure))
+	}
+	return stint.New(store, options...)
+}
+
+// parts returns the errors that were joined, and joined again.
+func parts(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, parts(e)...)
+	}
+	return all
+}
+
+// clone returns a copy that the caller's changes do not reach.
+func (a *API) clone() API {
+	own := *a
+	own.Limits = slices.Clone(a.Limits)
+	if a.Failure != nil {
+		failure := *a.Failure
+		own.Failure = &failure
+	}
+	return own
+}
+
+func validName(name string) bool {
+	const others = "0123456789_-."
+	return name != "" && len(name) <= maxName && !strings.ContainsFunc(name, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune(others, c)
+	})
+}

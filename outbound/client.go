@@ -1,0 +1,172 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// ErrCoolingDown is in the chain of the error of a call that is not made because the API
+// asked this process, or another one, for a pause. So is a [*stint.DeniedError] with the rest
+// of the pause.
+var ErrCoolingDown = errors.New("outbound: the API asked for a pause")
+
+// Client is the gate in front of one API. It is safe for concurrent use, and stays valid when
+// the registry is updated.
+type Client struct {
+	registry *Registry
+	name     string
+	subject  string
+	cooldown cooldown
+	counts   counts
+}
+
+// Name returns the name of the API.
+func (c *Client) Name() string { return c.name }
+
+// Retries returns the API's [API.Retries], 0 if it is no longer registered.
+func (c *Client) Retries() int {
+	e, err := c.registry.find(c.name)
+	if err != nil {
+		return 0
+	}
+	return e.api.Retries
+}
+
+// Wait returns when one call may be made: at once if there is room and no pause, else when its
+// turn comes. The decision says what remains; its RetryAfter is zero, for the waiting is done.
+//
+// It fails at once, with a [*stint.DeniedError], if the API is to FailFast and would have to
+// wait, if the wait would be longer than MaxWait or the context allow, or if
+// [stint.MaxBookings] calls wait already. Where it is the context's deadline that leaves too
+// little time, the error is a context.DeadlineExceeded too. When the context ends first, the place is
+// given back. A store that fails is dealt with as the API's Failure says.
+func (c *Client) Wait(ctx context.Context) (stint.Decision, error) {
+	c.counts.waiting.Add(1)
+	defer c.counts.waiting.Add(-1)
+	start := time.Now()
+	d, slept, err := c.admit(ctx, start)
+	var wait time.Duration
+	if slept {
+		wait = time.Since(start)
+	}
+	c.counts.called(wait, err)
+	c.registry.observer.Called(c.name, wait, err)
+	return d, err
+}
+
+// Peek answers as Wait would if it did not wait, and charges nothing. An API that is
+// cooling down is not Allowed.
+func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
+	e, err := c.registry.find(c.name)
+	if err != nil {
+		return stint.Decision{}, err
+	}
+	d, err := e.limiter.Peek(ctx, c.subject)
+	if left := c.cooldown.left(c.registry.now()); err == nil && left > 0 {
+		d.Allowed, d.Banned = false, true
+		if d.RetryAfter != stint.Never {
+			d.RetryAfter = max(d.RetryAfter, left)
+		}
+	}
+	return d, err
+}
+
+// admit waits until a call may be made, and reports whether it had to.
+func (c *Client) admit(ctx context.Context, start time.Time) (d stint.Decision, slept bool, _ error) {
+	for {
+		e, err := c.registry.find(c.name) // anew: pauses are long enough for updates
+		if err != nil {
+			return stint.Decision{}, slept, err
+		}
+		pause := c.cooldown.left(c.registry.now())
+		if pause == 0 {
+			d, err = e.book(ctx, start)
+			denied, ok := errors.AsType[*stint.DeniedError](err)
+			if ok && denied.Banned { // another process was told to pause
+				pause = max(denied.RetryAfter, time.Microsecond)
+				c.cooldown.hear(c.registry.now() + pause)
+			} else if err != nil {
+				return d, slept, err
+			}
+		}
+		if pause > 0 {
+			if err := e.sleep(ctx, start, pause); err != nil {
+				return stint.Decision{}, slept, err
+			}
+			slept = true
+			continue
+		}
+		booked := d.RetryAfter > 0
+		slept = slept || booked
+		if !c.overtaken(ctx, e, booked) {
+			c.cooldown.resumed()
+			d.RetryAfter = 0
+			return d, slept, nil
+		}
+		e.giveBack(ctx, d)
+	}
+}
+
+// book takes a place and, unless the API is to FailFast, waits for it.
+func (e *entry) book(ctx context.Context, start time.Time) (stint.Decision, error) {
+	if e.api.FailFast {
+		d, err := e.limiter.Allow(ctx, e.client.subject)
+		if err == nil {
+			err = d.Err()
+		}
+		return d, err
+	}
+	r := stint.Request{Claim: stint.Claim{Subject: e.client.subject, Cost: 1}}
+	if e.api.MaxWait > 0 {
+		r.MaxWait = max(e.api.MaxWait-time.Since(start), time.Microsecond)
+	}
+	return e.limiter.WaitFor(ctx, r)
+}
+
+// sleep waits for the end of a pause, or says at once why it will not.
+func (e *entry) sleep(ctx context.Context, start time.Time, pause time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	denied := fmt.Errorf("%w: %w", ErrCoolingDown, &stint.DeniedError{Key: e.client.subject, RetryAfter: pause})
+	if e.api.FailFast || e.api.MaxWait > 0 && time.Since(start)+pause > e.api.MaxWait {
+		return denied
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < pause {
+		return fmt.Errorf("%w: %w", denied, context.DeadlineExceeded)
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// overtaken reports whether a pause began after the place was booked. Those who slept
+// for their place ask the store once more: another process may have been told meanwhile.
+func (c *Client) overtaken(ctx context.Context, e *entry, booked bool) bool {
+	if c.cooldown.left(c.registry.now()) > 0 {
+		return true
+	}
+	if !booked {
+		return false
+	}
+	d, err := e.limiter.Peek(ctx, c.subject)
+	return err == nil && d.Banned // without an answer the place is as good as it was
+}
+
+// giveBackTime is how long to wait for the store to take back a place, which expires by itself.
+const giveBackTime = time.Second
+
+func (e *entry) giveBack(ctx context.Context, d stint.Decision) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+	defer cancel()
+	_, _ = e.limiter.Refund(ctx, d)
+}

@@ -1,0 +1,326 @@
+package outbound_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/outbound"
+)
+
+// What one process is told, all obey, and go on when it is over.
+func TestCoolDownPausesTheFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory(t)
+		fast := igdb()
+		fast.FailFast = true
+		told, other, hasty := newClient(t, store, igdb()), newClient(t, store, igdb()), newClient(t, store, fast)
+		start := time.Now()
+		told.CoolDown(30 * time.Second)
+		synctest.Wait()
+		_, err := hasty.Wait(t.Context())
+		if got := wantDenied(t, err); got != 30*time.Second || !errors.Is(err, outbound.ErrCoolingDown) {
+			t.Errorf("got %v, to retry after %v", err, got)
+		}
+		if got, want := err.Error(), "outbound: the API asked for a pause: rate limit exceeded for key 'igdb:api'"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		for _, c := range []*outbound.Client{told, hasty} {
+			if got := c.Stats().CoolingUntil; !got.Equal(start.Add(30 * time.Second)) {
+				t.Errorf("cooling until %v, want 30s", got)
+			}
+		}
+		var calls sync.WaitGroup
+		for _, c := range []*outbound.Client{told, other} {
+			calls.Go(func() {
+				mustWait(t, c)
+				if got := time.Since(start); got != 30*time.Second {
+					t.Errorf("called after %v, want 30s", got)
+				}
+			})
+		}
+		calls.Wait()
+		mustWait(t, hasty)
+		for i, want := range []int64{1, 0, 0} {
+			c := []*outbound.Client{told, other, hasty}[i]
+			if s := c.Stats(); !s.CoolingUntil.IsZero() || s.Cooldowns != want {
+				t.Errorf("process %d: %+v", i, s)
+			}
+		}
+	})
+}
+
+func TestCoolDownNeverShortens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory(t)
+		first, second := newClient(t, store, igdb()), newClient(t, store, igdb())
+		start := time.Now()
+		first.CoolDown(time.Minute)
+		synctest.Wait()
+		first.CoolDown(time.Second)
+		second.CoolDown(time.Second) // it does not know better
+		time.Sleep(2 * time.Second)
+		for _, c := range []*outbound.Client{second, first} {
+			mustWait(t, c)
+			if got := time.Since(start); got != time.Minute {
+				t.Errorf("called after %v, want 1m", got)
+			}
+		}
+	})
+}
+
+func TestCoolDownIsBounded(t *testing.T) {
+	tests := []struct {
+		max, asked, want time.Duration
+	}{
+		{0, time.Minute, time.Minute},
+		{0, 1 << 62, outbound.DefaultMaxCooldown},
+		{0, 0, time.Millisecond},
+		{0, -time.Hour, time.Millisecond},
+		{0, 1234567 * time.Nanosecond, 1235 * time.Microsecond},
+		{time.Second, time.Minute, time.Second},
+		{20 * time.Minute, time.Hour, 20 * time.Minute},
+	}
+	for _, test := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			api := igdb()
+			api.MaxCooldown = test.max
+			store := newMemory(t)
+			c, other := newClient(t, store, api), newClient(t, store, api)
+			start := time.Now()
+			c.CoolDown(test.asked)
+			synctest.Wait()
+			mustWait(t, c)
+			if got := time.Since(start); got != test.want {
+				t.Errorf("max %v, asked %v: called after %v, want %v", test.max, test.asked, got, test.want)
+			}
+			mustWait(t, other)
+			if got := time.Since(start); got != test.want {
+				t.Errorf("max %v, asked %v: the other called after %v, want %v", test.max, test.asked, got, test.want)
+			}
+		})
+	}
+}
+
+// Those who had booked when the pause began give their place back and book again after it.
+func TestWaitersReconsider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory(t)
+		api := outbound.API{Name: "igdb", Limits: []stint.Limit{stint.PerSecond(1)}}
+		told, other := newClient(t, store, api), newClient(t, store, api)
+		start := time.Now()
+		mustWait(t, other)
+		var mu sync.Mutex
+		var at []time.Duration
+		var calls sync.WaitGroup
+		for range 3 {
+			for _, c := range []*outbound.Client{told, other} {
+				calls.Go(func() {
+					mustWait(t, c)
+					mu.Lock()
+					defer mu.Unlock()
+					at = append(at, time.Since(start))
+				})
+			}
+		}
+		time.Sleep(500 * time.Millisecond)
+		told.CoolDown(10 * time.Second)
+		calls.Wait()
+		for i, got := range at {
+			if want := 10500*time.Millisecond + time.Duration(i)*time.Second; got != want {
+				t.Errorf("call %d was made at %v, want %v", i, got, want)
+			}
+		}
+	})
+}
+
+// A place that a pause overtook goes back to the limit, whether the process was told of the
+// pause itself, and nobody else knows, or heard of it from the store.
+func TestOvertakenPlaceIsGivenBack(t *testing.T) {
+	for name, alone := range map[string]bool{"told": true, "heard": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &flaky{Store: newMemory(t)}
+				store.down.Store(alone)
+				api := outbound.API{Name: "igdb", Limits: []stint.Limit{stint.Per(1, 20*time.Second)}}
+				told := newClient(t, store, api)
+				caller := told
+				if !alone {
+					caller = newClient(t, store, api)
+				}
+				start := time.Now()
+				mustWait(t, caller)
+				time.AfterFunc(15*time.Second, func() { told.CoolDown(10 * time.Second) })
+				mustWait(t, caller)
+				if got := time.Since(start); got != 25*time.Second {
+					t.Errorf("called after %v, want 25s, the end of the pause", got)
+				}
+			})
+		})
+	}
+}
+
+func TestManyCoolDownsAreOneWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &flaky{Store: newMemory(t)}
+		c := newClient(t, store, igdb())
+		var answers sync.WaitGroup
+		for range 100 {
+			answers.Go(func() { c.CoolDown(time.Minute) })
+		}
+		answers.Wait()
+		synctest.Wait()
+		if got := store.commands.Load(); got != 1 {
+			t.Errorf("%d writes, want 1", got)
+		}
+		// Prolonged a little, again and again, by answers that come in within 50 ms.
+		for range 50 {
+			time.Sleep(time.Millisecond)
+			c.CoolDown(time.Minute)
+		}
+		time.Sleep(time.Second)
+		if got := store.commands.Load(); got != 2 {
+			t.Errorf("%d writes, want 2", got)
+		}
+		if got := c.Stats().Cooldowns; got != 1 {
+			t.Errorf("%d pauses, want 1", got)
+		}
+		other := newClient(t, store, igdb())
+		start := time.Now()
+		mustWait(t, other)
+		if got, want := time.Since(start), 59*time.Second; got != want {
+			t.Errorf("the other process called after %v, want %v", got, want)
+		}
+	})
+}
+
+func TestStoreIsToldWhenItIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, w := &flaky{Store: newMemory(t)}, new(witness)
+		c := clientOf(t, newRegistryWith(t, store, outbound.Config{Observer: w}, igdb()), "igdb")
+		other := newClient(t, store, igdb())
+		store.down.Store(true)
+		start := time.Now()
+		c.CoolDown(time.Minute)
+		c.CoolDown(time.Second) // nothing shortens it
+		time.Sleep(20 * time.Second)
+		if n := store.commands.Load(); n < 10 || n > 40 {
+			t.Errorf("%d attempts in 20s, want some, but no storm", n)
+		}
+		store.down.Store(false)
+		time.Sleep(2 * time.Second)
+		for _, caller := range []*outbound.Client{c, other} {
+			mustWait(t, caller)
+			if got := time.Since(start); got != time.Minute {
+				t.Errorf("called after %v, want 1m", got)
+			}
+		}
+		last := len(w.told) - 1
+		if w.told[last] != nil || !errors.Is(w.told[last-1], error(errDown)) {
+			t.Errorf("told %v, want one success at the end", w.told)
+		}
+	})
+}
+
+// A pause that nobody could be told of is obeyed here, and not told when it is over.
+func TestTellingEndsWithThePause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &flaky{Store: newMemory(t)}
+		c := newClient(t, store, igdb())
+		store.down.Store(true)
+		start := time.Now()
+		c.CoolDown(3 * time.Second)
+		mustWait(t, c)
+		if got := time.Since(start); got != 3*time.Second {
+			t.Errorf("called after %v, want 3s", got)
+		}
+		synctest.Wait()
+		tried := store.commands.Load()
+		store.down.Store(false)
+		time.Sleep(time.Minute)
+		if got := store.commands.Load(); got != tried {
+			t.Errorf("%d attempts after the end of the pause", got-tried)
+		}
+		mustWait(t, newClient(t, store, igdb()))
+		if got := time.Since(start); got != time.Minute+3*time.Second {
+			t.Error("the other process had to wait")
+		}
+	})
+}
+
+// Close tells what is untold once more, and leaves no goroutine: synctest would see it.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &flaky{Store: newMemory(t)}
+		r := newRegistry(t, store, igdb())
+		c := clientOf(t, r, "igdb")
+		store.down.Store(true)
+		c.CoolDown(time.Minute)
+		synctest.Wait()
+		store.down.Store(false)
+		start := time.Now()
+		r.Close()
+		r.Close()
+		if got := store.commands.Load(); got != 2 || time.Since(start) != 0 {
+			t.Errorf("%d attempts, closed after %v; want 2, at once", got, time.Since(start))
+		}
+		c.CoolDown(2 * time.Minute) // still obeyed, told nobody
+		mustWait(t, newClient(t, store, igdb()))
+		mustWait(t, c)
+		if got := time.Since(start); got != 2*time.Minute || store.commands.Load() != 2 {
+			t.Errorf("called after %v, %d attempts; want 2m, 2", got, store.commands.Load())
+		}
+	})
+}
+
+// An operator who ends a pause in the store frees those who only heard of it.
+func TestUnbanEndsAPauseThatWasHeardOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory(t)
+		fast := igdb()
+		fast.FailFast = true
+		c := newClient(t, store, fast)
+		if err := store.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "igdb:api", For: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.Wait(t.Context())
+		if got := wantDenied(t, err); got != time.Hour || c.Stats().CoolingUntil.IsZero() {
+			t.Errorf("retry after %v, stats are %+v", got, c.Stats())
+		}
+		if err := store.Command(t.Context(), stint.Command{Kind: stint.Unban, Subject: "igdb:api"}); err != nil {
+			t.Fatal(err)
+		}
+		mustWait(t, c)
+		if s := c.Stats(); !s.CoolingUntil.IsZero() {
+			t.Errorf("stats are %+v", s)
+		}
+	})
+}
+
+// An API that asks for a pause in every window does not fill the log, nor does a store that is away.
+func TestLogsStaySmall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &flaky{Store: newMemory(t)}
+		store.down.Store(true)
+		var log strings.Builder
+		r, err := outbound.New(store, []outbound.API{igdb()}, outbound.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		c := clientOf(t, r, "igdb")
+		for range 150 {
+			c.CoolDown(time.Second)
+			mustWait(t, c)
+		}
+		synctest.Wait()
+		if got := strings.Count(log.String(), "\n"); got != 6 || !strings.Contains(log.String(), `"stint: an API asked for a pause" api=igdb pause=1s`) {
+			t.Errorf("%d lines in two and a half minutes, want 6:\n%s", got, log.String())
+		}
+	})
+}

@@ -1,0 +1,158 @@
+package outbound
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// Config sets up a [Registry]. Its zero value is ready for use.
+type Config struct {
+	// Logger is told when an API asks for a pause, and when others cannot be told, each at most
+	// once a minute per API. Nil means slog.Default().
+	Logger *slog.Logger
+	// Observer hears of every call. It may be nil.
+	Observer Observer
+}
+
+// Registry holds APIs by name. Registries over one store, in however many processes, share the
+// limits and the pauses of the APIs that have the same name. It is safe for concurrent use.
+//
+// The zero value is not usable; see [New].
+type Registry struct {
+	store    stint.Store
+	logger   *slog.Logger
+	observer Observer
+	start    time.Time
+
+	// table holds what is registered. It is replaced, never changed: calls take no lock.
+	table atomic.Pointer[map[string]*entry]
+
+	mu      sync.Mutex         // of what follows
+	clients map[string]*Client // of all names that ever were registered
+	closed  bool
+
+	done       chan struct{} // closed by Close
+	background sync.WaitGroup
+}
+
+// entry is an API as it is now, and the client that outlives its changes.
+type entry struct {
+	api     API
+	limiter *stint.Limiter
+	client  *Client
+}
+
+// New returns a registry of APIs over a store. Close it to end what goes on in the
+// background. Every mistake is reported in one [*stint.InvalidError].
+func New(store stint.Store, apis []API, c Config) (*Registry, error) {
+	if store == nil {
+		return nil, &stint.InvalidError{Err: errors.New("no store")}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Observer == nil {
+		c.Observer = silent{}
+	}
+	r := &Registry{
+		store: store, logger: c.Logger, observer: c.Observer, start: time.Now(),
+		clients: map[string]*Client{}, done: make(chan struct{}),
+	}
+	if err := r.Update(apis); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Update replaces the APIs, all at once or, if there is a mistake in them, not at all. The
+// next call of each obeys its new limits, with the history kept; one that waits keeps the place
+// that it has. Clients stay valid: those of a name that is gone fail with an [*UnknownError]
+// until it is back. Every mistake is reported in one [*stint.InvalidError].
+func (r *Registry) Update(apis []API) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var errs []error
+	table := make(map[string]*entry, len(apis))
+	for i := range apis {
+		e := &entry{api: apis[i].clone()}
+		mistakes := e.api.mistakes()
+		if len(mistakes) == 0 {
+			var err error
+			if e.limiter, err = e.api.limiter(r.store); err != nil {
+				return err
+			}
+		}
+		if table[e.api.Name] != nil {
+			mistakes = append(mistakes, errors.New("the name is that of an earlier API; want each once"))
+		}
+		for _, m := range mistakes {
+			errs = append(errs, fmt.Errorf("API %d (%q): %w", i, e.api.Name, m))
+		}
+		table[e.api.Name] = e
+	}
+	if len(errs) > 0 {
+		return &stint.InvalidError{Err: errors.Join(errs...)}
+	}
+	for name, e := range table {
+		if r.clients[name] == nil {
+			r.clients[name] = &Client{registry: r, name: name, subject: e.api.subject()}
+		}
+		e.client = r.clients[name]
+	}
+	r.table.Store(&table)
+	return nil
+}
+
+// API returns the client of an API, or an [*UnknownError] that lists those there are.
+func (r *Registry) API(name string) (*Client, error) {
+	e, err := r.find(name)
+	if err != nil {
+		return nil, err
+	}
+	return e.client, nil
+}
+
+// Names returns the names of the APIs, in order.
+func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(*r.table.Load())) }
+
+func (r *Registry) find(name string) (*entry, error) {
+	if e := (*r.table.Load())[name]; e != nil {
+		return e, nil
+	}
+	return nil, &UnknownError{Name: name, Known: r.Names()}
+}
+
+// Close ends what goes on in the background and waits for it. A pause that the other processes
+// do not know of yet is told one last time, for which Close waits a second or two if the store
+// does not answer. Clients still work, but tell nobody.
+func (r *Registry) Close() {
+	r.mu.Lock()
+	if !r.closed {
+		r.closed = true
+		close(r.done)
+	}
+	r.mu.Unlock()
+	r.background.Wait()
+}
+
+// run starts a goroutine. It reports false if the registry has been closed.
+func (r *Registry) run(what func()) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.background.Go(what)
+	return true
+}
+
+// now is the time since the start, by the clock that does not step.
+func (r *Registry) now() time.Duration { return time.Since(r.start) }

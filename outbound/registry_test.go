@@ -1,0 +1,226 @@
+package outbound_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/outbound"
+)
+
+func TestPresets(t *testing.T) {
+	want := map[string]string{"igdb": "4/1s", "musicbrainz": "1/1s", "spotify": "180/1m", "tmdb": "40/10s"}
+	names := outbound.PresetNames()
+	if len(names) != len(want) || !slices.IsSorted(names) {
+		t.Errorf("names are %v", names)
+	}
+	var all []outbound.API
+	for _, name := range names {
+		api, ok := outbound.Preset(name)
+		if !ok || api.Name != name || len(api.Limits) != 1 || api.Limits[0].String() != want[name] || api.FailFast {
+			t.Errorf("%s is %+v", name, api)
+		}
+		all = append(all, api)
+	}
+	if _, ok := outbound.Preset("nobody"); ok {
+		t.Error("there is a preset for nobody")
+	}
+	r := newRegistry(t, newMemory(t), all...)
+	if got := r.Names(); !slices.Equal(got, names) {
+		t.Errorf("registered are %v, want %v", got, names)
+	}
+	for i, s := range r.Stats() {
+		if s.Name != names[i] || len(s.Limits) != 1 || s.Calls != 0 || !s.CoolingUntil.IsZero() {
+			t.Errorf("stats are %+v", s)
+		}
+	}
+}
+
+func TestMistakesAreAllReported(t *testing.T) {
+	one := []stint.Limit{stint.PerSecond(1)}
+	tests := []struct {
+		api  outbound.API
+		want []string
+	}{
+		{outbound.API{Limits: one}, []string{`API 0 (""): the name is ""; want 1 to 64 letters, digits, '_', '-' or '.'`}},
+		{outbound.API{Name: "a:b", Limits: one}, []string{`the name is "a:b"`}},
+		{outbound.API{Name: strings.Repeat("n", 65), Limits: one}, []string{"the name is"}},
+		{outbound.API{Name: "a"}, []string{`API 0 ("a"): 0 limits; want 1 to 16`}},
+		{outbound.API{Name: "a", Limits: []stint.Limit{{Max: 1}, {Max: -1, Window: time.Second}}}, []string{
+			`API 0 ("a"): Limits[0] (1/0s): Window is 0s`, `API 0 ("a"): Limits[1] (-1/1s): Max is -1`,
+		}},
+		{outbound.API{Name: "a", Limits: []stint.Limit{stint.AtOnce(5, time.Minute)}}, []string{"Limits[0] (5/1m concurrency) is a concurrency limit"}},
+		{outbound.API{Name: "a", Limits: one, MaxWait: -1}, []string{"MaxWait is -1ns"}},
+		{outbound.API{Name: "a", Limits: one, MaxCooldown: -1}, []string{"MaxCooldown is -1ns"}},
+		{outbound.API{Name: "a", Limits: one, MaxCooldown: 367 * 24 * time.Hour}, []string{"MaxCooldown is 8808h0m0s"}},
+		{outbound.API{Name: "a", Limits: one, Retries: -1}, []string{"Retries is -1; want 0 to 10"}},
+		{outbound.API{Name: "a", Limits: one, Retries: 11}, []string{"Retries is 11; want 0 to 10"}},
+		{outbound.API{Name: "a", Limits: one, Retries: 1, FailFast: true}, []string{"Retries is 1 with FailFast"}},
+		{outbound.API{Name: "a", Limits: one, Failure: &stint.FailurePolicy{Mode: 9}}, []string{"failure: mode 9"}},
+		{outbound.API{Retries: -1, MaxCooldown: -1}, []string{"the name is", "Retries is", "MaxCooldown is", "0 limits"}},
+	}
+	for _, test := range tests {
+		_, err := outbound.New(newMemory(t), []outbound.API{test.api}, outbound.Config{})
+		if _, ok := errors.AsType[*stint.InvalidError](err); !ok {
+			t.Errorf("%+v: got %v, want a *stint.InvalidError", test.api, err)
+			continue
+		}
+		for _, want := range test.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("got %q, want %q in it", err, want)
+			}
+		}
+	}
+	_, err := outbound.New(newMemory(t), []outbound.API{igdb(), {Name: "b"}, igdb()}, outbound.Config{})
+	for _, want := range []string{`API 1 ("b"): 0 limits`, `API 2 ("igdb"): the name is that of an earlier API`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+	if _, err := outbound.New(nil, nil, outbound.Config{}); err == nil {
+		t.Error("no store, and no error")
+	}
+}
+
+func TestUnknownAPI(t *testing.T) {
+	tests := []struct {
+		name string
+		want string
+	}{
+		{"igbd", `outbound: there is no API "igbd"; did you mean "igdb"? (known: igdb, musicbrainz, tmdb)`},
+		{"IGDB", `outbound: there is no API "IGDB"; did you mean "igdb"? (known: igdb, musicbrainz, tmdb)`},
+		{"musikbrains", `outbound: there is no API "musikbrains"; did you mean "musicbrainz"? (known: igdb, musicbrainz, tmdb)`},
+		{"spotify", `outbound: there is no API "spotify" (known: igdb, musicbrainz, tmdb)`},
+		{"", `outbound: there is no API "" (known: igdb, musicbrainz, tmdb)`},
+		{"\n", `outbound: there is no API "\n" (known: igdb, musicbrainz, tmdb)`},
+	}
+	music, _ := outbound.Preset("musicbrainz")
+	tmdb, _ := outbound.Preset("tmdb")
+	r := newRegistry(t, newMemory(t), tmdb, music, igdb())
+	for _, test := range tests {
+		_, err := r.API(test.name)
+		unknown, ok := errors.AsType[*outbound.UnknownError](err)
+		if !ok || unknown.Name != test.name || err.Error() != test.want {
+			t.Errorf("got %v, want %s", err, test.want)
+		}
+	}
+	_, err := newRegistry(t, newMemory(t)).API("igdb")
+	if got, want := err.Error(), `outbound: there is no API "igdb"; none is registered`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if _, err := r.API(strings.Repeat("x", 1<<20)); err == nil {
+		t.Error("a long name is known")
+	}
+}
+
+func TestUpdate(t *testing.T) {
+	api := outbound.API{Name: "igdb", Limits: []stint.Limit{stint.PerHour(2)}, FailFast: true}
+	r := newRegistry(t, newMemory(t), api)
+	c := clientOf(t, r, "igdb")
+	mustWait(t, c)
+	update := func(apis ...outbound.API) {
+		t.Helper()
+		if err := r.Update(apis); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A higher limit takes effect on the next call, with what was used kept.
+	api.Limits = []stint.Limit{stint.PerHour(3)}
+	tmdb, _ := outbound.Preset("tmdb")
+	update(api, tmdb)
+	api.Limits[0].Max = 1000 // the registry has a copy
+	if d := mustWait(t, c); d.Remaining() != 1 {
+		t.Errorf("%d remain, want 1 of 3", d.Remaining())
+	}
+	mustWait(t, clientOf(t, r, "tmdb"))
+	// A lower one too.
+	api.Limits = []stint.Limit{stint.PerHour(1)}
+	update(api)
+	_, err := c.Wait(t.Context())
+	wantDenied(t, err)
+	// One mistake, and all stays as it was.
+	if err := r.Update([]outbound.API{tmdb, {Name: "igdb"}}); err == nil {
+		t.Error("no limits, and no error")
+	}
+	if got := r.Names(); !slices.Equal(got, []string{"igdb"}) {
+		t.Errorf("registered are %v", got)
+	}
+	// Gone, and back.
+	update(tmdb)
+	for range 2 {
+		_, err = c.Wait(t.Context())
+		if _, ok := errors.AsType[*outbound.UnknownError](err); !ok {
+			t.Errorf("got %v, want that it is not registered", err)
+		}
+		_, err = c.Peek(t.Context())
+		if _, ok := errors.AsType[*outbound.UnknownError](err); !ok {
+			t.Errorf("got %v, want that it is not registered", err)
+		}
+	}
+	c.CoolDown(time.Hour)
+	if s := c.Stats(); s.Limits != nil || s.Cooldowns != 0 || c.Retries() != 0 {
+		t.Errorf("stats are %+v", s)
+	}
+	api.Limits, api.FailFast, api.Retries = []stint.Limit{stint.PerHour(10)}, false, 2
+	update(api)
+	if d := mustWait(t, c); d.Remaining() != 7 || c.Retries() != 2 {
+		t.Errorf("%d remain, %d retries; want 7, 2", d.Remaining(), c.Retries())
+	}
+	if again := clientOf(t, r, "igdb"); again != c || c.Name() != "igdb" || c.Stats().Calls != 3 {
+		t.Errorf("the client is another one, stats are %+v", c.Stats())
+	}
+}
+
+// A limit that changes during a long pause is obeyed after it.
+func TestUpdateDuringAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(t, newMemory(t), igdb())
+		c := clientOf(t, r, "igdb")
+		c.CoolDown(time.Minute)
+		var calls sync.WaitGroup
+		start := time.Now()
+		for range 2 {
+			calls.Go(func() { mustWait(t, c) })
+		}
+		synctest.Wait()
+		if err := r.Update([]outbound.API{{Name: "igdb", Limits: []stint.Limit{stint.Per(1, time.Hour)}}}); err != nil {
+			t.Fatal(err)
+		}
+		calls.Wait()
+		if got := time.Since(start); got != time.Minute+time.Hour {
+			t.Errorf("the second call was made after %v, want 1h1m", got)
+		}
+	})
+}
+
+// Everything at once: nothing for the race detector, nobody stuck.
+func TestConcurrentUse(t *testing.T) {
+	r := newRegistry(t, newMemory(t), igdb())
+	c := clientOf(t, r, "igdb")
+	var work sync.WaitGroup
+	for i := range 8 {
+		work.Go(func() {
+			for k := range 50 {
+				switch (i + k) % 4 {
+				case 0:
+					_ = r.Update([]outbound.API{{Name: "igdb", Limits: []stint.Limit{stint.PerSecond(int64(1000 + k))}}})
+				case 1:
+					c.CoolDown(time.Millisecond)
+				case 2:
+					_ = r.Stats()
+				default:
+					mustWait(t, c)
+				}
+			}
+		})
+	}
+	work.Wait()
+	if s := c.Stats(); s.Calls != 100 || s.Denied+s.Failed != 0 {
+		t.Errorf("stats are %+v", s)
+	}
+}
