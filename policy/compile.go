@@ -1,0 +1,224 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/clientip"
+)
+
+// compiler turns a document into a set. It reports every mistake that it finds to the reader, and goes on.
+type compiler struct {
+	*reader
+	doc        *document
+	set        *Set
+	identities map[string]*identity
+}
+
+// compile returns the set that a document describes. It is of use only if no mistakes were found.
+func compile(doc *document, r *reader) *Set {
+	c := &compiler{reader: r, doc: doc, set: &Set{judge: &judge{}}}
+	c.store()
+	c.set.failure = *c.failure("failure", doc.Failure, &stint.FailurePolicy{})
+	c.clientIP()
+	c.claims()
+	c.allIdentities()
+	c.requestID()
+	c.headers()
+	c.outbound()
+	bans := c.bans("bans", doc.Bans)
+	c.tiers(bans)
+	c.policies()
+	return c.set
+}
+
+func (c *compiler) store() {
+	s := Store{URL: c.doc.Store.URL, Prefix: c.doc.Store.Prefix}
+	if s.URL == "" {
+		s.URL = "memory"
+	}
+	if s.URL != "memory" && !strings.HasPrefix(s.URL, "redis://") && !strings.HasPrefix(s.URL, "rediss://") {
+		c.mistake("store.url", `want "memory", or a URL that begins with redis:// or rediss://`) // not shown: it may hold a password
+	}
+	if strings.ContainsAny(s.Prefix, "{}: \t\r\n") {
+		c.mistake("store.prefix", "%q has a brace, colon or space in it, which keys use for themselves", s.Prefix)
+	}
+	c.set.store = s
+}
+
+// failure returns what a section says, and what it leaves out from the outer one.
+func (c *compiler) failure(key string, doc *failureDoc, outer *stint.FailurePolicy) *stint.FailurePolicy {
+	if doc == nil {
+		return outer
+	}
+	f := *outer
+	if doc.Mode != nil {
+		f.Mode = stint.FailureMode(*doc.Mode)
+	}
+	if doc.Budget > 0 {
+		f.Budget = time.Duration(doc.Budget)
+	} else if c.has(key + ".budget") {
+		c.mistake(key+".budget", "a decision needs some time; want something like 15ms")
+	}
+	if doc.Instances < 0 || doc.Instances > 1<<20 {
+		c.mistake(key+".instances", "%d; want 1 or more", doc.Instances)
+	}
+	if key == "failure" {
+		c.set.instances = int(doc.Instances)
+	} else if doc.Instances != 0 {
+		c.mistake(key+".instances", "is for all tiers and policies; say it in the failure section at the top level")
+	}
+	return &f
+}
+
+func (c *compiler) clientIP() {
+	doc := &c.doc.ClientIP
+	trusted, unix, err := clientip.ParsePrefixes(doc.TrustedProxies)
+	if err != nil {
+		c.mistake("client_ip.trusted_proxies", "%v", err)
+	}
+	for key, bits := range map[string]struct{ got, most int64 }{
+		"client_ip.ipv4_prefix": {doc.IPv4Prefix, 32}, "client_ip.ipv6_prefix": {doc.IPv6Prefix, 128},
+	} {
+		if c.has(key) && (bits.got < 1 || bits.got > bits.most) {
+			c.mistake(key, "%d; want 1 to %d", bits.got, bits.most)
+			return
+		}
+	}
+	c.set.resolver, err = clientip.New(clientip.Config{
+		Trusted: trusted, TrustUnix: unix, Header: doc.Header,
+		IPv4Prefix: int(doc.IPv4Prefix), IPv6Prefix: int(doc.IPv6Prefix),
+	})
+	if err != nil {
+		c.mistake("client_ip.header", "%v", err)
+	}
+}
+
+func (c *compiler) claims() {
+	c.set.asserted = map[string]string{}
+	for _, name := range sorted(c.doc.Claims) {
+		key := "claims." + name
+		c.nameOK(key, name)
+		c.set.asserted[name] = c.field(key, c.doc.Claims[name])
+	}
+	if len(c.doc.Claims) > 0 && len(c.doc.ClientIP.TrustedProxies) == 0 {
+		c.mistake("claims", "are believed from trusted proxies only, and there are none; list them in client_ip.trusted_proxies")
+	}
+}
+
+// field returns a header field's name in canonical form.
+func (c *compiler) field(key, name string) string {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !isFieldRune(r) }) {
+		c.mistake(key, "%q is not the name of a header; want something like X-User-ID", name)
+	}
+	return http.CanonicalHeaderKey(name)
+}
+
+func isFieldRune(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+}
+
+// nameOK reports whether a name can stand in keys, labels and headers.
+func (c *compiler) nameOK(key, name string) bool {
+	if isName(name) && len(name) <= 64 {
+		return true
+	}
+	c.mistake(key, "%q cannot be a name; want 1 to 64 letters, digits and _-.", name)
+	return false
+}
+
+func (c *compiler) requestID() {
+	if doc := c.doc.RequestID; doc != nil {
+		c.set.requestID = c.field("request_id.header", doc.Header)
+		c.set.requestIDLife = c.inWindow("request_id.life", doc.Life, true)
+	}
+}
+
+// inWindow returns a time that a store can keep to.
+func (c *compiler) inWindow(key string, d duration, zeroOK bool) time.Duration {
+	t := time.Duration(d)
+	if zeroOK && t == 0 && !c.has(key) {
+		return 0
+	}
+	if t < stint.MinWindow || t > stint.MaxWindow || t%time.Microsecond != 0 {
+		c.mistake(key, "%v; want whole microseconds from %v to 366 days", t, stint.MinWindow)
+	}
+	return t
+}
+
+func (c *compiler) bans(key string, doc *bansDoc) *stint.BanPolicy {
+	if doc == nil {
+		return nil
+	}
+	if doc.After == 0 {
+		for _, k := range []string{"within", "durations", "forgive"} {
+			if c.has(key+"."+k) && !c.has(key+".after") {
+				c.mistake(key+"."+k, "has no effect without after: the number of denials that leads to a ban")
+			}
+		}
+		return &stint.BanPolicy{}
+	}
+	if doc.After < 1 || doc.After > stint.Resolution {
+		c.mistake(key+".after", "%d; want 1 to %d", doc.After, stint.Resolution)
+	}
+	b := &stint.BanPolicy{After: int(doc.After), Within: c.inWindow(key+".within", doc.Within, false), Forgive: 24 * time.Hour}
+	for i, d := range doc.Durations {
+		b.Durations = append(b.Durations, c.inWindow(fmt.Sprintf("%s.durations[%d]", key, i), d, false))
+	}
+	if len(b.Durations) == 0 || len(b.Durations) > 16 {
+		c.mistake(key+".durations", "there are %d; want 1 to 16, such as [1m, 5m, 1h, 24h]", len(b.Durations))
+	}
+	if doc.Forgive != nil {
+		b.Forgive = time.Duration(*doc.Forgive)
+		if b.Forgive != 0 {
+			c.inWindow(key+".forgive", *doc.Forgive, false)
+		}
+	}
+	return b
+}
+
+func (c *compiler) headers() {
+	doc := &c.doc.Headers
+	h := Headers{X: true, Jitter: 0.2}
+	if len(doc.Format) > 0 {
+		h.X = slices.Contains(doc.Format, "x")
+		h.Draft11 = slices.Contains(doc.Format, "draft-11")
+		for i, f := range doc.Format {
+			if !slices.Contains(headerFormats, f) {
+				c.mistake(at("headers.format", i, doc.Format), "%q; want %s%s", f, oneOf(headerFormats), suggest(f, headerFormats))
+			}
+		}
+		if slices.Contains(doc.Format, "none") && len(doc.Format) > 1 {
+			c.mistake("headers.format", `"none" and others besides; want one or the other`)
+		}
+	}
+	switch doc.Reset {
+	case "", "epoch":
+	case "delta":
+		h.ResetDelta = true
+	default:
+		c.mistake("headers.reset", "%q; want epoch or delta", doc.Reset)
+	}
+	if doc.Jitter != nil {
+		h.Jitter = float64(*doc.Jitter) / 100
+	}
+	c.set.headers = h
+}
+
+var headerFormats = []string{"x", "draft-11", "none"}
+
+// oneOf lists words for a sentence.
+func oneOf(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

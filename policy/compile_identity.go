@@ -1,0 +1,134 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Identities that are always there.
+const (
+	identityIP       = "ip"
+	identityUser     = "user"
+	identityEveryone = "everyone"
+)
+
+// allIdentities reads the identities, and those that are always there.
+func (c *compiler) allIdentities() {
+	c.identities = map[string]*identity{
+		identityIP:       {name: identityIP, typ: identityIP, kind: byAddress},
+		identityUser:     {name: identityUser, typ: identityUser, kind: byClaim, key: identityUser},
+		identityEveryone: {name: identityEveryone, typ: identityEveryone, kind: byNothing},
+	}
+	names := sorted(c.doc.Identities)
+	for _, name := range names {
+		key := "identities." + name
+		if name == identityIP || name == identityEveryone {
+			c.mistake(key, "is always there and cannot be another; choose another name")
+			continue
+		}
+		if c.nameOK(key, name) {
+			c.identities[name] = c.identity(key, name)
+		}
+	}
+	for _, name := range names { // now that all are known
+		c.identityParts("identities."+name, c.identities[name], c.doc.Identities[name].All)
+	}
+	types := map[string]string{}
+	for _, name := range sorted(c.identities) {
+		typ := c.identities[name].typ
+		if other, ok := types[typ]; ok {
+			c.mistake("identities."+name+".type", "%q is also what %s has in its keys: one could pass for the other", typ, other)
+		}
+		types[typ] = name
+	}
+}
+
+func (c *compiler) identity(key, name string) *identity {
+	doc := c.doc.Identities[name]
+	id := &identity{name: name, typ: name, plain: doc.Plain}
+	if doc.Type != "" && c.nameOK(key+".type", doc.Type) {
+		id.typ = doc.Type
+	}
+	ways := 0
+	if doc.Claim != "" {
+		ways++
+		id.kind, id.key = byClaim, doc.Claim
+	}
+	if doc.Header != "" {
+		ways++
+		id.kind, id.key = byHeader, c.field(key+".header", doc.Header)
+	}
+	if doc.Cookie != "" {
+		ways++
+		id.kind, id.key = byCookie, doc.Cookie
+	}
+	if len(doc.All) > 0 {
+		ways++
+		id.kind = byAll
+	}
+	if ways != 1 {
+		c.mistake(key, "has %d of claim, header, cookie and all; want exactly one", ways)
+	}
+	if doc.Plain && doc.Header == "" && doc.Cookie == "" {
+		c.mistake(key+".plain", "is for headers and cookies; others are shown as they are")
+	}
+	return id
+}
+
+// identityParts connects an identity of several with its parts.
+func (c *compiler) identityParts(key string, id *identity, parts list) {
+	if id == nil || id.kind != byAll {
+		return
+	}
+	for i, name := range parts {
+		at := fmt.Sprintf("%s.all[%d]", key, i)
+		part := c.identityNamed(at, name)
+		switch {
+		case part == nil:
+		case part.kind == byAll || part.kind == byNothing:
+			c.mistake(at, "%q cannot be a part; want identities of a single thing", name)
+		case slices.Contains(id.parts, part):
+			c.mistake(at, "%q is there already", name)
+		default:
+			id.parts = append(id.parts, part)
+		}
+	}
+	if len(parts) == 1 {
+		c.mistake(key+".all", "has one part; use %q itself", parts[0])
+	}
+}
+
+// identityNamed returns an identity, or nil after telling that there is none.
+func (c *compiler) identityNamed(key, name string) *identity {
+	id, ok := c.identities[name]
+	if !ok {
+		known := sorted(c.identities)
+		c.mistake(key, "no identity %q; there is %s%s", name, oneOf(known), suggest(name, known))
+	}
+	return id
+}
+
+// who returns the identities of a list.
+func (c *compiler) who(key string, names list) []*identity {
+	var who []*identity
+	for i, name := range names {
+		at := fmt.Sprintf("%s[%d]", key, i)
+		if len(names) == 1 {
+			at = key
+		}
+		id := c.identityNamed(at, name)
+		if id == nil {
+			continue
+		}
+		if i < len(names)-1 && id.always() {
+			c.mistake(at, "every request has %q: what comes after it is never looked at", name)
+		}
+		who = append(who, id)
+	}
+	return who
+}
+
+// always reports whether every request has one of the identities.
+func always(who []*identity) bool {
+	return slices.ContainsFunc(who, func(id *identity) bool { return id.always() })
+}

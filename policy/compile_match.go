@@ -1,0 +1,91 @@
+package policy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/clientip"
+)
+
+func (c *compiler) clause(key string, match, unless *matchDoc) clause {
+	return clause{when: c.condition(key+".match", match), unless: c.condition(key+".unless", unless)}
+}
+
+func (c *compiler) condition(key string, doc *matchDoc) *condition {
+	if doc == nil {
+		return nil
+	}
+	cond := &condition{}
+	for i, text := range doc.Path {
+		p, err := parsePattern(text)
+		if err != nil {
+			c.mistake(at(key+".path", i, doc.Path), "%v", err)
+		}
+		cond.paths = append(cond.paths, p)
+	}
+	for i, host := range doc.Host {
+		if bad := strings.TrimPrefix(host, "*."); bad == "" || strings.ContainsAny(bad, "*/ :") {
+			c.mistake(at(key+".host", i, doc.Host), "%q is not a host; want something like api.example.com or *.example.com, without port", host)
+		}
+		cond.hosts = append(cond.hosts, strings.ToLower(strings.TrimSuffix(host, ".")))
+	}
+	for i, method := range doc.Method {
+		if method == "" || method != strings.ToUpper(method) {
+			c.mistake(at(key+".method", i, doc.Method), "%q; methods are in upper case, such as GET", method)
+		}
+		cond.methods = append(cond.methods, method)
+	}
+	for _, name := range sorted(doc.Header) {
+		field := c.field(key+".header."+name, name)
+		cond.headers = append(cond.headers, requirement{http.CanonicalHeaderKey(field), c.values(key+".header."+name, doc.Header[name])})
+	}
+	for _, name := range sorted(doc.Claim) {
+		cond.claims = append(cond.claims, requirement{name, c.values(key+".claim."+name, doc.Claim[name])})
+	}
+	if len(doc.Network) > 0 {
+		networks, unix, err := clientip.ParsePrefixes(doc.Network)
+		if err != nil {
+			c.mistake(key+".network", "%v", err)
+		}
+		if unix {
+			c.mistake(key+".network", `"unix" is no network`)
+		}
+		cond.networks = networks
+	}
+	if cond.empty() && len(doc.Network) == 0 {
+		c.mistake(key, "is empty; want host, path, method, header, claim or network, or leave it out")
+	}
+	return cond
+}
+
+func (c *condition) empty() bool {
+	return len(c.hosts)+len(c.paths)+len(c.methods)+len(c.headers)+len(c.claims)+len(c.networks) == 0
+}
+
+// values returns the values that fit; nil for any.
+func (c *compiler) values(key string, values list) []string {
+	for i, v := range values {
+		if v == "*" {
+			if len(values) > 1 {
+				c.mistake(at(key, i, values), `"*" is any value: the others are never looked at`)
+			}
+			return nil
+		}
+		if v == "" {
+			c.mistake(at(key, i, values), `an empty value is as good as none, and fits nothing; want a value, or "*" for any`)
+		}
+	}
+	if len(values) == 0 {
+		c.mistake(key, `no values; want some, or "*" for any`)
+	}
+	return values
+}
+
+// at is the key of an element of a list, of which a single one may stand for itself.
+func at(key string, i int, of list) string {
+	if len(of) == 1 {
+		return key
+	}
+	return fmt.Sprintf("%s[%d]", key, i)
+}

@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// miss says which part of a condition a request does not fit.
+type miss uint8
+
+const (
+	fits miss = iota
+	missHost
+	missPath
+	missMethod
+	missHeader
+	missClaim
+	missNetwork
+	missUnless
+	missIdentity
+	missTier
+)
+
+// condition fits requests that fit every part of it that is there.
+type condition struct {
+	hosts    []string // lower case; "*.example.com" for all under it
+	paths    []pattern
+	methods  []string
+	headers  []requirement
+	claims   []requirement
+	networks []netip.Prefix
+}
+
+// requirement is a header or claim, with the values that fit; nil is any value.
+type requirement struct {
+	name   string
+	values []string
+}
+
+func (w *requirement) fits(value string) bool {
+	return value != "" && (w.values == nil || slices.Contains(w.values, value))
+}
+
+// miss returns the first part that a request does not fit. The cheap ones come first.
+func (c *condition) miss(f *facts) miss {
+	if len(c.methods) > 0 && !slices.Contains(c.methods, f.in.Method) {
+		return missMethod
+	}
+	if len(c.paths) > 0 && c.pathOf(f) == nil {
+		return missPath
+	}
+	if len(c.hosts) > 0 && !c.hasHost(hostOnly(f.in.Host)) {
+		return missHost
+	}
+	for i := range c.headers {
+		if !c.headers[i].fits(f.header(c.headers[i].name)) {
+			return missHeader
+		}
+	}
+	for i := range c.claims {
+		if !c.claims[i].fits(f.claim(c.claims[i].name)) {
+			return missClaim
+		}
+	}
+	if len(c.networks) > 0 && !c.hasNetworkOf(f.clientAddr()) {
+		return missNetwork
+	}
+	return fits
+}
+
+func (c *condition) hasHost(host string) bool {
+	for _, pattern := range c.hosts {
+		if fitsHost(pattern, host) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *condition) hasNetworkOf(client netip.Addr) bool {
+	for _, network := range c.networks {
+		if network.Contains(client) {
+			return true
+		}
+	}
+	return false
+}
+
+// pathOf returns the first pattern that the request's path fits, or nil.
+func (c *condition) pathOf(f *facts) *pattern {
+	for i := range c.paths {
+		if c.paths[i].fits(f.path) {
+			return &c.paths[i]
+		}
+	}
+	return nil
+}
+
+// clause is a condition and its exception.
+type clause struct {
+	when, unless *condition // nil: always, never
+}
+
+func (c *clause) miss(f *facts) miss {
+	if c.when != nil {
+		if m := c.when.miss(f); m != fits {
+			return m
+		}
+	}
+	if c.unless != nil && c.unless.miss(f) == fits {
+		return missUnless
+	}
+	return fits
+}
+
+// fitsHost reports whether a host without port fits a pattern in lower case.
+func fitsHost(pattern, host string) bool {
+	if under, ok := strings.CutPrefix(pattern, "*"); ok {
+		return len(host) > len(under) && strings.EqualFold(host[len(host)-len(under):], under)
+	}
+	return strings.EqualFold(pattern, host)
+}
+
+// hostOnly returns a host without its port and the dot at its end.
+func hostOnly(hostport string) string {
+	host := hostport
+	if end := strings.LastIndexByte(host, ']'); strings.HasPrefix(host, "[") && end > 0 {
+		return host[1:end]
+	}
+	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && strings.IndexByte(host, ':') == colon {
+		host = host[:colon]
+	}
+	return strings.TrimSuffix(host, ".")
+}

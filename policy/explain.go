@@ -1,0 +1,229 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stint-limiter/stint"
+)
+
+// Explanation tells how a request would be judged, and why. It asks no store.
+type Explanation struct {
+	// Path is the request's path, cleaned, and Client the client's address.
+	Path, Client string
+	// Skipped is the policy that exempts the request, or "". All else is then empty.
+	Skipped string
+	// Tiers and Policies are those of the configuration in their order, with what came of each. Tiers
+	// after the one that fits are not looked at.
+	Tiers, Policies []Considered
+	// Tier, Route and Cost are the request's.
+	Tier, Route string
+	Cost        int64
+	// Counts are what the request is charged to.
+	Counts []Count
+	// RequestID is the header by which requests name themselves, so that repeats are not charged; "" if there is
+	// none. Named says whether this one does.
+	RequestID string
+	Named     bool
+	// Failure is what happens when the store fails, and Bans when it denies; nil if nothing.
+	Failure stint.FailurePolicy
+	Bans    *stint.BanPolicy
+	// After says what is corrected after the response.
+	After string
+}
+
+// Considered is a tier or policy, and whether it applies.
+type Considered struct {
+	Name    string
+	Applies bool
+	// Why says what was decisive.
+	Why string
+}
+
+// Count is something that a request is charged to.
+type Count struct {
+	// Rule holds the limits.
+	Rule *Rule
+	// Key is who is counted, as it stands in the store: type:identifier:scope.
+	Key string
+	// Units is how much is charged.
+	Units int64
+	// Shadow says that it has no consequences.
+	Shadow bool
+}
+
+// Explain tells how a request would be judged.
+func (s *Set) Explain(in *Input) *Explanation {
+	f := s.facts(in)
+	e := &Explanation{Path: f.path, Client: unknownClient}
+	if a := f.clientAddr(); a.IsValid() {
+		e.Client = string(f.resolver.AppendSubject(nil, a))
+	}
+	var v Verdict
+	var q question
+	s.ask(&f, &v, &q)
+	e.Skipped, e.Tier, e.Route, e.Cost = v.Skipped, v.Tier, v.Route, v.Cost
+	if v.Skipped != "" {
+		return e
+	}
+	t := s.explainTiers(&f, e)
+	s.explainPolicies(&f, e, t)
+	for i, r := range v.rules {
+		e.Counts = append(e.Counts, countOf(r, q.request.ClaimAt(i), false))
+	}
+	for i := range q.shadow {
+		e.Counts = append(e.Counts, countOf(q.shadow[i].rule, &q.shadow[i].claim, true))
+	}
+	e.RequestID, e.Named = s.requestID, q.request.ID != ""
+	e.Failure, e.Bans = *q.request.Failure, q.request.Bans
+	e.After = v.after.String()
+	return e
+}
+
+// explainTiers tells what came of every tier up to that of the request.
+func (s *Set) explainTiers(f *facts, e *Explanation) *tier {
+	for _, t := range s.tiers {
+		m := t.miss(f)
+		why := t.why(m)
+		var by *identity
+		if m == fits {
+			if _, by = t.subject(f, nil); by == nil {
+				m, why = missIdentity, "the request has no identity "+oneOf(identityNames(t.who))+f.distrusted(t.who)
+			} else {
+				why = strings.TrimPrefix(why+", and the request has the identity "+by.name, "it takes all, and ")
+			}
+		}
+		e.Tiers = append(e.Tiers, Considered{Name: t.name, Applies: m == fits, Why: why})
+		if m == fits {
+			return t
+		}
+	}
+	return nil
+}
+
+// explainPolicies tells what came of every policy. Of those that exempt none applies, or nothing else would matter.
+func (s *Set) explainPolicies(f *facts, e *Explanation, t *tier) {
+	exempt, policies := s.exempt, s.policies
+	for _, name := range s.order {
+		if len(exempt) > 0 && exempt[0].name == name {
+			e.Policies = append(e.Policies, Considered{Name: name, Why: exempt[0].why(exempt[0].miss(f))})
+			exempt = exempt[1:]
+			continue
+		}
+		p := policies[0]
+		policies = policies[1:]
+		m := p.miss(f, t)
+		why := p.clause.why(m)
+		if m == missTier {
+			why = fmt.Sprintf("it has no limits for the tier %q", t.name)
+		}
+		e.Policies = append(e.Policies, Considered{Name: name, Applies: m == fits, Why: why})
+	}
+}
+
+func identityNames(who []*identity) []string {
+	names := make([]string, len(who))
+	for i, id := range who {
+		names[i] = id.name
+	}
+	return names
+}
+
+// distrusted tells if an identity is missing only because nobody believes the peer.
+func (f *facts) distrusted(who []*identity) string {
+	for _, id := range who {
+		if header, ok := f.asserted[id.key]; ok && id.kind == byClaim && f.header(header) != "" {
+			return fmt.Sprintf(" (%s is believed from trusted proxies only)", header)
+		}
+	}
+	return ""
+}
+
+func countOf(r *Rule, c *stint.Claim, shadow bool) Count {
+	return Count{Rule: r, Key: c.Key(), Units: c.Cost, Shadow: shadow}
+}
+
+// why says in words what a miss means.
+func (c *clause) why(m miss) string {
+	switch m {
+	case fits:
+		if c.when == nil {
+			return "it takes all"
+		}
+		return "it matches by " + strings.Join(c.when.parts(), ", ")
+	case missMethod:
+		return "the method is not " + oneOf(c.when.methods)
+	case missPath:
+		return "the path does not fit " + oneOf(c.when.pathTexts())
+	case missHost:
+		return "the host is not " + oneOf(c.when.hosts)
+	case missHeader:
+		return "the header does not fit: " + describe(c.when.headers)
+	case missClaim:
+		return "the claim does not fit: " + describe(c.when.claims)
+	case missNetwork:
+		return fmt.Sprintf("the client is not in %v", c.when.networks)
+	case missUnless:
+		return "its unless matches, by " + strings.Join(c.unless.parts(), ", ")
+	}
+	return ""
+}
+
+func describe(all []requirement) string {
+	var texts []string
+	for _, w := range all {
+		if w.values == nil {
+			texts = append(texts, "wants any "+w.name)
+		} else {
+			texts = append(texts, "wants "+w.name+" to be "+oneOf(w.values))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// parts names the parts of a condition.
+func (c *condition) parts() []string {
+	var parts []string
+	for _, part := range []struct {
+		name string
+		n    int
+	}{
+		{"method", len(c.methods)}, {"path", len(c.paths)}, {"host", len(c.hosts)},
+		{"header", len(c.headers)}, {"claim", len(c.claims)}, {"network", len(c.networks)},
+	} {
+		if part.n > 0 {
+			parts = append(parts, part.name)
+		}
+	}
+	return parts
+}
+
+func (c *condition) pathTexts() []string {
+	var texts []string
+	for i := range c.paths {
+		texts = append(texts, c.paths[i].text)
+	}
+	return texts
+}
+
+// String says what is corrected after a response; "" if nothing.
+func (a *after) String() string {
+	if a == nil {
+		return ""
+	}
+	var parts []string
+	if a.header != "" {
+		parts = append(parts, "budgets are settled by the response header "+a.header)
+	}
+	if a.bytes > 0 {
+		parts = append(parts, fmt.Sprintf("budgets are settled at a unit per %d bytes of response body", a.bytes))
+	}
+	for _, status := range a.refund {
+		if status < 10 {
+			parts = append(parts, fmt.Sprintf("everything is given back after a %dxx", status))
+		} else {
+			parts = append(parts, fmt.Sprintf("everything is given back after a %d", status))
+		}
+	}
+	return strings.Join(parts, "; ")
+}

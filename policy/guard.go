@@ -1,0 +1,110 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/stint-limiter/stint"
+)
+
+// Guard judges requests by a set of policies over a store. The set can be replaced at any
+// time: the next request is judged by the new one. It is safe for concurrent use.
+type Guard struct {
+	store    stint.Store
+	set      atomic.Pointer[Set]
+	observer Observer
+	log      *guardLog
+}
+
+// GuardConfig sets up a [Guard].
+type GuardConfig struct {
+	// Observer is told of every verdict, if it is not nil.
+	Observer Observer
+	// Logger is told of denials and failures, a few every second. It is slog.Default() unless set.
+	Logger *slog.Logger
+}
+
+// Observer is told what a guard decides. It is called from many goroutines on the way of requests, and must
+// neither block nor keep the verdict.
+type Observer interface {
+	// Judged follows every verdict, and every failure to come to one.
+	Judged(v *Verdict, err error)
+}
+
+// NewGuard returns a guard over a store.
+func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
+	if store == nil || set == nil {
+		return nil, &stint.InvalidError{Err: errors.New("a guard needs a store and a set")}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	g := &Guard{store: store, observer: c.Observer, log: &guardLog{logger: c.Logger}}
+	g.set.Store(set)
+	return g, nil
+}
+
+// Set returns the set in force.
+func (g *Guard) Set() *Set { return g.set.Load() }
+
+// Swap puts another set in force, for the requests that come from now on.
+func (g *Guard) Swap(set *Set) { g.set.Store(set) }
+
+// Decide judges a request and charges what it costs. An error means that there is no decision: the store failed
+// and the failure mode is "error", or the context has ended.
+//
+// If the request is allowed and then served, [Guard.Follow] sees to what comes after.
+func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
+	set := g.set.Load()
+	*v = Verdict{set: set}
+	err := g.decide(ctx, set, in, v)
+	if err != nil {
+		g.log.failed("a request could not be decided", err)
+	} else if !v.Decision.Allowed {
+		g.log.denied(v)
+	}
+	if g.observer != nil {
+		g.observer.Judged(v, err)
+	}
+	return err
+}
+
+func (g *Guard) decide(ctx context.Context, set *Set, in *Input, v *Verdict) error {
+	f := set.facts(in)
+	var q question
+	set.ask(&f, v, &q)
+	v.Decision.Allowed = true
+	if f.hasClient && !f.client.IsValid() {
+		g.log.unknownClient()
+	}
+	if len(v.rules) > 0 {
+		if len(q.request.And) > len(v.andRoom) { // more than a set's own checks can vouch for
+			if err := q.request.Validate(); err != nil {
+				return err
+			}
+		}
+		var err error
+		if v.Decision, err = g.store.Take(ctx, q.request); err != nil {
+			return err
+		}
+		v.Unavailable = v.Decision.Unavailable
+	}
+	if len(q.shadow) > 0 && v.Decision.Allowed && !v.Decision.Repeat {
+		g.decideShadow(ctx, v, &q)
+	}
+	return nil
+}
+
+// decideShadow asks about the rules that have no consequences, each by itself: what one of them denies is charged
+// to the others, as it would be without it.
+func (g *Guard) decideShadow(ctx context.Context, v *Verdict, q *question) {
+	for i := range q.shadow {
+		s := &q.shadow[i]
+		r := stint.Request{Claim: s.claim, Failure: q.request.Failure}
+		if d, err := g.store.Take(ctx, r); err == nil && !d.Allowed && !d.Degraded {
+			v.Shadowed = append(v.Shadowed, s.rule)
+		}
+	}
+}

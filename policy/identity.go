@@ -1,0 +1,139 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// identity is a way to tell who is asking.
+type identity struct {
+	name  string
+	typ   string
+	kind  identityKind
+	key   string // the name of the claim, header or cookie
+	plain bool
+	parts []*identity // of byAll
+}
+
+type identityKind uint8
+
+const (
+	byAddress identityKind = iota
+	byClaim
+	byHeader
+	byCookie
+	byAll
+	byNothing // everyone
+)
+
+// always reports whether every request has the identity.
+func (id *identity) always() bool {
+	switch id.kind {
+	case byAddress, byNothing:
+		return true
+	case byAll:
+		for _, part := range id.parts {
+			if !part.always() {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// unknownClient stands for the address of clients that have none that we know of: peers on a Unix socket that
+// is not trusted to tell.
+const unknownClient = "unknown"
+
+// maxIdentifier is the longest identifier that is used as it is; a hash stands for longer ones.
+const maxIdentifier = 256
+
+// subject appends who is asking, "type:identifier", or reports that the request does not say.
+func (id *identity) subject(f *facts, b []byte) ([]byte, bool) {
+	b = append(b, id.typ...)
+	switch id.kind {
+	case byNothing:
+		return b, true
+	case byAll:
+		return id.together(f, append(b, ':'))
+	}
+	return id.identifier(f, append(b, ':'))
+}
+
+// identifier appends who is asking, for identities of a single thing.
+func (id *identity) identifier(f *facts, b []byte) ([]byte, bool) {
+	switch id.kind {
+	case byAddress:
+		if a := f.clientAddr(); a.IsValid() {
+			return f.resolver.AppendSubject(b, a), true
+		}
+		return append(b, unknownClient...), true
+	case byClaim:
+		return appendIdentifier(b, f.claim(id.key), true)
+	case byHeader:
+		return appendIdentifier(b, f.header(id.key), id.plain)
+	case byCookie:
+		return appendIdentifier(b, cookie(f, id.key), id.plain)
+	}
+	return b, true
+}
+
+// together appends the identifiers of all parts such that different parts never read the same.
+func (id *identity) together(f *facts, b []byte) ([]byte, bool) {
+	var room [2 * maxIdentifier]byte
+	for i, part := range id.parts {
+		if i > 0 {
+			b = append(b, '+')
+		}
+		value, ok := part.identifier(f, room[:0])
+		if !ok {
+			return b, false
+		}
+		b = appendEscaped(b, value, '+')
+	}
+	return b, true
+}
+
+func appendIdentifier(b []byte, value string, plain bool) ([]byte, bool) {
+	if value == "" {
+		return b, false
+	}
+	if plain && len(value) <= maxIdentifier {
+		return append(b, value...), true
+	}
+	sum := sha256.Sum256([]byte(value))
+	return hex.AppendEncode(b, sum[:16]), true
+}
+
+// appendEscaped appends a value in which the separator does not occur.
+func appendEscaped(b, value []byte, separator byte) []byte {
+	for _, c := range value {
+		if c == separator || c == '%' {
+			b = append(b, '%')
+			b = hex.AppendEncode(b, []byte{c})
+			continue
+		}
+		b = append(b, c)
+	}
+	return b
+}
+
+// cookie returns the value of the first cookie of that name, or "".
+func cookie(f *facts, name string) string {
+	for _, line := range f.fields().Values("Cookie") {
+		for line != "" {
+			var pair string
+			pair, line, _ = strings.Cut(line, ";")
+			if key, value, ok := strings.Cut(strings.TrimLeft(pair, " \t"), "="); ok && key == name {
+				value = strings.TrimRight(value, " \t")
+				if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
+					value = value[1 : len(value)-1]
+				}
+				return value
+			}
+		}
+	}
+	return ""
+}

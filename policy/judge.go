@@ -1,0 +1,262 @@
+package policy
+
+import (
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/clientip"
+)
+
+// judge is what a set makes of requests.
+type judge struct {
+	resolver *clientip.Resolver
+	asserted map[string]string
+	tiers    []*tier
+	exempt   []*exemption
+	policies []*policy
+	order    []string // the names of both, as in the file
+
+	requestID     string // a header
+	requestIDLife time.Duration
+}
+
+// exemption is a policy that skips.
+type exemption struct {
+	clause
+	name string
+}
+
+// tier is who may do how much.
+type tier struct {
+	clause
+	unit
+	index   int
+	rules   rules
+	scope   tierScope
+	bans    *stint.BanPolicy
+	failure *stint.FailurePolicy
+}
+
+// policy is what may be done how often.
+type policy struct {
+	clause
+	unit
+	per     []divider
+	rules   []rules // of each tier; without limits where the policy does not apply to it
+	cost    *cost
+	after   *after
+	failure *stint.FailurePolicy
+}
+
+// rules are the two rules of a tier or policy: for the number of requests, and for their costs. Either may be nil.
+type rules struct{ requests, costs *Rule }
+
+// unit is what a tier and a policy have in common: whose requests are counted together, and for whom that has
+// consequences.
+type unit struct {
+	name    string
+	who     []*identity // nil: as the tier has it
+	enforce uint32      // of enforceAll subjects
+}
+
+const enforceAll = 1 << 20
+
+type tierScope uint8
+
+const (
+	scopeGlobal tierScope = iota
+	scopeRoute
+	scopeNone
+)
+
+// Scopes of tiers, which no policy may be named.
+const (
+	globalScope = "global"
+	otherScope  = "other" // the route of requests that have none
+)
+
+// subject finds who is asking among the identities, in order.
+func (u *unit) subject(f *facts, b []byte) (_ []byte, by *identity) {
+	for _, id := range u.who {
+		if s, ok := id.subject(f, b); ok {
+			return s, id
+		}
+	}
+	return b, nil
+}
+
+// enforced reports whether the unit's limits have consequences for a subject. It is always the same ones who
+// are chosen, in all processes, and raising the share adds to them.
+func (u *unit) enforced(subject string) bool {
+	if u.enforce == enforceAll || u.enforce == 0 {
+		return u.enforce != 0
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(u.name))
+	_, _ = h.Write([]byte{0})
+	_, _ = h.Write([]byte(subject))
+	return h.Sum32()%enforceAll < u.enforce
+}
+
+// asker is who is asking.
+type asker struct {
+	subject string
+	by      *identity
+}
+
+func (j *judge) facts(in *Input) facts {
+	return facts{in: in, resolver: j.resolver, asserted: j.asserted, path: cleanPath(in.Path)}
+}
+
+// exemptBy returns the policy that exempts a request, or "".
+func (j *judge) exemptBy(f *facts) string {
+	for _, e := range j.exempt {
+		if e.miss(f) == fits {
+			return e.name
+		}
+	}
+	return ""
+}
+
+// tierOf returns the tier of a request, and who is asking. The last tier takes everybody.
+func (j *judge) tierOf(f *facts) (*tier, asker) {
+	var room [128]byte
+	for _, t := range j.tiers {
+		if t.miss(f) != fits {
+			continue
+		}
+		if s, by := t.unit.subject(f, room[:0]); by != nil {
+			return t, asker{string(s), by}
+		}
+	}
+	return nil, asker{}
+}
+
+// miss says why a policy does not apply to a request of a tier.
+func (p *policy) miss(f *facts, t *tier) miss {
+	if m := p.clause.miss(f); m != fits {
+		return m
+	}
+	if r := &p.rules[t.index]; r.requests == nil && r.costs == nil && p.cost == nil && p.after == nil && p.failure == nil {
+		return missTier
+	}
+	return fits
+}
+
+// asker returns whose requests a policy counts together.
+func (p *policy) asker(f *facts, tier asker) asker {
+	if p.who == nil || p.who[0] == tier.by {
+		return tier
+	}
+	var room [128]byte
+	s, by := p.unit.subject(f, room[:0])
+	return asker{string(s), by}
+}
+
+// divider is something that divides a policy's count.
+type divider struct {
+	kind dividerKind
+	name string // of a path variable
+}
+
+type dividerKind uint8
+
+const (
+	perMethod dividerKind = iota
+	perHost
+	perRoute
+	perVariable
+)
+
+// knownMethods have counts of their own; what others somebody may think of share one.
+var knownMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"}
+
+// scope returns the part of a subject that a policy counts in: its name, and what divides it.
+func (p *policy) scope(f *facts, route string) string {
+	if len(p.per) == 0 {
+		return p.name
+	}
+	b := []byte(p.name)
+	for _, d := range p.per {
+		b = append(b, ':')
+		b = appendEscaped(b, []byte(d.value(p, f, route)), ':')
+	}
+	return string(b)
+}
+
+func (d divider) value(p *policy, f *facts, route string) string {
+	switch d.kind {
+	case perMethod:
+		if slices.Contains(knownMethods, f.in.Method) {
+			return f.in.Method
+		}
+		return otherScope
+	case perHost:
+		return strings.ToLower(hostOnly(f.in.Host))
+	case perRoute:
+		return route
+	}
+	value, _ := p.when.pathOf(f).value(f.path, d.name)
+	if len(value) > maxIdentifier {
+		b, _ := appendIdentifier(nil, value, false)
+		return string(b)
+	}
+	return value
+}
+
+func (t *tier) scopeOf(route string) string {
+	switch t.scope {
+	case scopeRoute:
+		return route
+	case scopeNone:
+		return ""
+	}
+	return globalScope
+}
+
+// cost is what a request costs: units, or what a header says within bounds.
+type cost struct {
+	units    int64
+	header   string
+	min, max int64
+}
+
+func (c *cost) of(f *facts) int64 {
+	if c == nil {
+		return 1
+	}
+	if c.header != "" {
+		if n, err := strconv.ParseInt(strings.TrimSpace(f.header(c.header)), 10, 64); err == nil {
+			return min(max(n, c.min), c.max)
+		}
+	}
+	return c.units
+}
+
+// after is what comes after a response.
+type after struct {
+	header string // a response header with the true cost
+	bytes  int64  // of the response body to the unit
+	refund []int  // statuses, or their classes
+}
+
+// truth returns the true cost of a request, if the outcome tells.
+func (a *after) truth(o *Outcome) (int64, bool) {
+	if a.header != "" {
+		n, err := strconv.ParseInt(strings.TrimSpace(o.Cost), 10, 64)
+		return min(n, stint.MaxUnits), err == nil && n >= 0
+	}
+	if a.bytes > 0 {
+		return (o.Bytes + a.bytes - 1) / a.bytes, true
+	}
+	return 0, false
+}
+
+// refunds reports whether a status gives everything back.
+func (a *after) refunds(status int) bool {
+	return slices.Contains(a.refund, status) || slices.Contains(a.refund, status/100)
+}

@@ -1,0 +1,189 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Mistake is one thing that is wrong with a configuration.
+type Mistake struct {
+	// File is the name of the file, and Line counts from 1.
+	File string
+	Line int
+	// Key is the path of the key in the file, such as "tiers[1].limits[0]"; "" is the file as a whole.
+	Key string
+	// Message says what is wrong, and what would be right.
+	Message string
+}
+
+// String returns the mistake in one line: "stint.yaml:12: tiers[1].limits[0]: …".
+func (m Mistake) String() string {
+	if m.Key == "" {
+		return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Message)
+	}
+	return fmt.Sprintf("%s:%d: %s: %s", m.File, m.Line, m.Key, m.Message)
+}
+
+// ConfigError lists every mistake in a configuration, in the order of the files and their lines.
+type ConfigError struct{ Mistakes []Mistake }
+
+// mostShown bounds the text of a ConfigError; more mistakes than that have one cause.
+const mostShown = 50
+
+// Error returns the mistakes, one to a line.
+func (e *ConfigError) Error() string { return strings.Join(e.lines(), "\n") }
+
+func (e *ConfigError) lines() []string {
+	lines := make([]string, 0, mostShown+1)
+	for i, m := range e.Mistakes {
+		if i == mostShown {
+			lines = append(lines, fmt.Sprintf("and %d more mistakes", len(e.Mistakes)-i))
+			break
+		}
+		lines = append(lines, m.String())
+	}
+	return lines
+}
+
+// reader gathers the mistakes in a configuration, and knows where every key stands. Keys are paths
+// in the whole configuration: tiers[2] may be the first tier of the second file.
+type reader struct {
+	files    []source
+	places   map[string]place
+	mistakes []found
+	// unread are the keys whose values could not be read, and unsure what these are parts of.
+	unread, unsure map[string]bool
+	// blind says that so much could not be read that nothing can be said about the rest.
+	blind bool
+}
+
+// source is a file, and how many tiers and policies stand in those before it.
+type source struct {
+	name            string
+	tiers, policies int
+}
+
+// place is a line of a file.
+type place struct{ file, line int }
+
+// found is a mistake and where it belongs among the others.
+type found struct {
+	place
+	Mistake
+}
+
+func newReader() *reader {
+	return &reader{places: map[string]place{}, unread: map[string]bool{}, unsure: map[string]bool{}}
+}
+
+// has reports whether the key stands in a file.
+func (r *reader) has(key string) bool {
+	_, ok := r.places[key]
+	return ok
+}
+
+// mistake notes what is wrong with a key whose value could be read. Its place is that of the key or of the nearest
+// parent that is in a file. It is dropped if it may follow from a value that could not be read.
+func (r *reader) mistake(key, format string, args ...any) {
+	if r.unsure[key] {
+		return
+	}
+	for k := key; k != ""; k = parent(k) {
+		if r.unread[k] {
+			return
+		}
+	}
+	r.note(r.nearest(key), key, format, args...)
+}
+
+// cannotRead notes that the value of a key could not be read.
+func (r *reader) cannotRead(key string) {
+	r.unread[key] = true
+	for k := parent(key); k != ""; k = parent(k) {
+		r.unsure[k] = true
+	}
+}
+
+// note notes a mistake at a place.
+func (r *reader) note(p place, key, format string, args ...any) {
+	p.line = max(1, p.line)
+	file := r.files[p.file]
+	r.mistakes = append(r.mistakes, found{p, Mistake{
+		File:    file.name,
+		Line:    p.line,
+		Key:     oneLine(file.local(key)),
+		Message: oneLine(fmt.Sprintf(format, args...)),
+	}})
+}
+
+// nearest returns the place of a key, of the nearest parent that has one, or the beginning.
+func (r *reader) nearest(key string) place {
+	for ; key != ""; key = parent(key) {
+		if p, ok := r.places[key]; ok {
+			return p
+		}
+	}
+	return place{line: 1}
+}
+
+// where returns a place as text.
+func (r *reader) where(p place) string { return fmt.Sprintf("%s:%d", r.files[p.file].name, p.line) }
+
+// err returns the mistakes in order, or nil if there are none.
+func (r *reader) err() error {
+	if len(r.mistakes) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(r.mistakes, func(a, b found) int {
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
+	})
+	e := &ConfigError{Mistakes: make([]Mistake, len(r.mistakes))}
+	for i, m := range r.mistakes {
+		e.Mistakes[i] = m.Mistake
+	}
+	return e
+}
+
+// local returns a key as it counts in the file itself.
+func (s source) local(key string) string {
+	for section, before := range map[string]int{"tiers[": s.tiers, "policies[": s.policies} {
+		rest, ok := strings.CutPrefix(key, section)
+		digits, rest, closed := strings.Cut(rest, "]")
+		if n, err := strconv.Atoi(digits); ok && closed && err == nil && n >= before {
+			return section + strconv.Itoa(n-before) + "]" + rest
+		}
+	}
+	return key
+}
+
+// parent returns the key of what a key is a part of; "" if it is of the top level.
+func parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
+
+// oneLine returns text without what would break or disguise a line of a log, and not longer than one should be.
+func oneLine(s string) string {
+	const most = 1000
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return strings.Map(func(c rune) rune {
+		if unicode.IsPrint(c) {
+			return c
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
+// join returns the key of a part of a mapping.
+func join(key, name string) string {
+	if key == "" {
+		return name
+	}
+	return key + "." + name
+}
+
+// item returns the key of a part of a list.
+func item(key string, i int) string { return key + "[" + strconv.Itoa(i) + "]" }

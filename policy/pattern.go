@@ -1,0 +1,175 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// pattern is a path with variables: segments, and at most one gap for any number of them.
+type pattern struct {
+	text string
+	head []segment
+	tail []segment // after the gap
+	gap  bool
+}
+
+// segment fits what begins with prefix and ends with suffix, or if exact, what is prefix.
+type segment struct {
+	name           string // of a variable
+	prefix, suffix string
+	exact          bool
+}
+
+const patternForm = `want something like /users/{id}, /static/** or /**/*.css`
+
+func parsePattern(text string) (pattern, error) {
+	p := pattern{text: text}
+	if !strings.HasPrefix(text, "/") {
+		return p, fmt.Errorf("path %q does not begin with /; %s", text, patternForm)
+	}
+	if clean := cleanPath(text); clean != text && clean+"/" != text {
+		return p, fmt.Errorf("path %q has empty or dotted segments, and requests are cleaned of them; want %q", text, clean)
+	}
+	names := map[string]bool{}
+	for rest := strings.TrimSuffix(text[1:], "/"); rest != ""; {
+		var word string
+		word, rest, _ = strings.Cut(rest, "/")
+		if word == "**" {
+			if p.gap {
+				return p, fmt.Errorf("path %q has ** twice; once is enough to tell", text)
+			}
+			p.gap = true
+			continue
+		}
+		s, err := parseSegment(word)
+		if err != nil {
+			return p, fmt.Errorf("path %q: %w; %s", text, err, patternForm)
+		}
+		if s.name != "" && names[s.name] {
+			return p, fmt.Errorf("path %q has the variable {%s} twice", text, s.name)
+		}
+		names[s.name] = true
+		if p.gap {
+			p.tail = append(p.tail, s)
+		} else {
+			p.head = append(p.head, s)
+		}
+	}
+	return p, nil
+}
+
+func parseSegment(word string) (segment, error) {
+	if name, ok := strings.CutPrefix(word, "{"); ok {
+		name, ok = strings.CutSuffix(name, "}")
+		if !ok || !isName(name) {
+			return segment{}, fmt.Errorf("%q is no variable: it is a whole segment, {name}", word)
+		}
+		return segment{name: name}, nil
+	}
+	if strings.ContainsAny(word, "{}") {
+		return segment{}, fmt.Errorf("%q: a variable is a whole segment, {name}", word)
+	}
+	prefix, suffix, star := strings.Cut(word, "*")
+	if strings.Contains(suffix, "*") {
+		return segment{}, fmt.Errorf("%q has more than one *; ** stands alone between slashes", word)
+	}
+	return segment{prefix: prefix, suffix: suffix, exact: !star}, nil
+}
+
+func (s *segment) fits(word string) bool {
+	if s.exact {
+		return word == s.prefix
+	}
+	return word != "" && len(word) >= len(s.prefix)+len(s.suffix) &&
+		strings.HasPrefix(word, s.prefix) && strings.HasSuffix(word, s.suffix)
+}
+
+// fits reports whether a clean path fits.
+func (p *pattern) fits(clean string) bool {
+	rest := clean[1:]
+	for i := range p.head {
+		word, after, more := strings.Cut(rest, "/")
+		if rest == "" || !p.head[i].fits(word) {
+			return false
+		}
+		if rest = after; !more && i < len(p.head)-1 {
+			return false
+		}
+	}
+	if !p.gap {
+		return rest == ""
+	}
+	for i := len(p.tail) - 1; i >= 0; i-- {
+		if rest == "" {
+			return false
+		}
+		cut := strings.LastIndexByte(rest, '/')
+		if !p.tail[i].fits(rest[cut+1:]) {
+			return false
+		}
+		rest = rest[:max(cut, 0)]
+	}
+	return true
+}
+
+// value returns what a variable stands for in a clean path that fits.
+func (p *pattern) value(clean, name string) (string, bool) {
+	words := strings.Split(clean[1:], "/")
+	for i := range p.head {
+		if p.head[i].name == name {
+			return words[i], true
+		}
+	}
+	for i := range p.tail {
+		if p.tail[i].name == name {
+			return words[len(words)-len(p.tail)+i], true
+		}
+	}
+	return "", false
+}
+
+// names appends the names of the pattern's variables.
+func (p *pattern) names(to []string) []string {
+	for _, part := range [][]segment{p.head, p.tail} {
+		for i := range part {
+			if part[i].name != "" {
+				to = append(to, part[i].name)
+			}
+		}
+	}
+	return to
+}
+
+// cleanPath returns a path as policies see it: rooted, without empty or dotted segments and without a slash at
+// its end, so that no detour leads around a policy.
+func cleanPath(p string) string {
+	if p == "" {
+		return "/"
+	}
+	if p[0] == '/' && !untidy(p) {
+		return p
+	}
+	return path.Clean("/" + p)
+}
+
+// untidy reports whether a rooted path has anything to clean.
+func untidy(p string) bool {
+	for i := 0; i+1 < len(p); i++ {
+		if p[i] == '/' && (p[i+1] == '/' || p[i+1] == '.') {
+			return true // or a segment that merely begins with a dot
+		}
+	}
+	return len(p) > 1 && p[len(p)-1] == '/'
+}
+
+// isName reports whether a text can name something in a configuration.
+func isName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-' || c == '.') {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,68 @@
+package policy
+
+import (
+	"net/netip"
+
+	"github.com/stint-limiter/stint"
+)
+
+// Input is what is known of a request. Adapters fill it in.
+type Input struct {
+	// Method and Host as they came: "GET", "example.com:8080".
+	Method, Host string
+	// Path is decoded, as in URL.Path. It is cleaned before it is matched.
+	Path string
+	// Peer is the other end of the connection; invalid if it has no address, as on a Unix
+	// socket.
+	Peer netip.Addr
+	// Header holds the request's header fields; nil if it has none.
+	Header Header
+	// Claims are what the application knows of the caller; nil if nothing.
+	Claims Claims
+}
+
+// Header gives the values of a header field. http.Header is one. Names are asked for in
+// their canonical form.
+type Header interface {
+	Values(name string) []string
+}
+
+// Claims are facts about the caller that the application has made sure of: "user", "plan".
+type Claims interface {
+	// Claim returns the value of a claim, or "" if there is none.
+	Claim(name string) string
+}
+
+// Rule is a tier or a policy as it applies to the members of one tier: what is counted together and
+// how it is limited. It must not be changed.
+type Rule struct {
+	// Policy is the name of the policy, or "" for the tier's own limits.
+	Policy string
+	// Tier is the name of the tier.
+	Tier string
+	// Limits count requests if Costs is false, and costs otherwise.
+	Limits []stint.Limit
+	Costs  bool
+	// Index is its place in [Set.Rules].
+	Index int
+
+	unit *unit
+}
+
+// Name is the policy's name, or the tier's.
+func (r *Rule) Name() string {
+	if r.Policy != "" {
+		return r.Policy
+	}
+	return r.Tier
+}
+
+// Outcome is what became of a request that was allowed.
+type Outcome struct {
+	// Status is that of the response, in terms of HTTP.
+	Status int
+	// Bytes is the length of its body.
+	Bytes int64
+	// Cost is the value of the response header that says the true cost, if there was one.
+	Cost string
+}

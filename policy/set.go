@@ -1,0 +1,68 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/outbound"
+)
+
+// Set is a configuration that has been read and found good. It is immutable and safe for concurrent use.
+type Set struct {
+	store     Store
+	failure   stint.FailurePolicy
+	instances int
+	headers   Headers
+	outbound  []outbound.API
+	rules     []*Rule
+	*judge
+}
+
+// Store is where a configuration wants its limits to be kept.
+type Store struct {
+	// URL is "memory" or that of a Redis.
+	URL string
+	// Prefix is what keys begin with; "" is the default of the store.
+	Prefix string
+}
+
+// Headers says what answers tell about limits.
+type Headers struct {
+	// X is for the X-RateLimit fields, Draft11 for RateLimit and RateLimit-Policy.
+	X, Draft11 bool
+	// ResetDelta has X-RateLimit-Reset count from now and not from 1970.
+	ResetDelta bool
+	// Jitter is the share that is added to Retry-After at most: 0.2 is a fifth.
+	Jitter float64
+}
+
+// Store returns where the limits are to be kept.
+func (s *Set) Store() Store { return s.store }
+
+// Failure returns what happens when the store fails, unless a tier or a policy says otherwise, and Instances
+// how many processes there are if nobody knows better.
+func (s *Set) Failure() stint.FailurePolicy { return s.failure }
+
+// Instances returns how many processes share the store as far as the configuration knows; 0 if it does not say.
+func (s *Set) Instances() int { return s.instances }
+
+// Headers returns what answers tell about limits.
+func (s *Set) Headers() Headers { return s.headers }
+
+// Outbound returns the APIs that are called, by name.
+func (s *Set) Outbound() []outbound.API { return slices.Clone(s.outbound) }
+
+// Tiers returns the names of the tiers, in their order.
+func (s *Set) Tiers() []string {
+	names := make([]string, len(s.tiers))
+	for i, t := range s.tiers {
+		names[i] = t.name
+	}
+	return names
+}
+
+// Policies returns the names of the policies, in their order.
+func (s *Set) Policies() []string { return slices.Clone(s.order) }
+
+// Rules returns every rule of the set. That at i has the Index i.
+func (s *Set) Rules() []*Rule { return s.rules }

@@ -1,0 +1,61 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// suggest returns ` (did you mean "limits"?)` if one of the known words is near to what was written, and "" otherwise.
+func suggest(got string, known []string) string {
+	if near, ok := closest(got, known); ok {
+		return fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return ""
+}
+
+// closest returns the known word that takes the fewest slips to turn into got, if they are few for its length. Case
+// and separators do not count.
+func closest(got string, known []string) (string, bool) {
+	const longest = 64 // of what is worth a guess
+	if got == "" || len(got) > longest {
+		return "", false
+	}
+	best, least := "", 0
+	folded := fold(got)
+	for _, word := range known {
+		n := slips(folded, fold(word))
+		if n <= min(2, (len(word)+1)/3) && (best == "" || n < least) {
+			best, least = word, n
+		}
+	}
+	return best, best != ""
+}
+
+// fold returns what remains of a word without case and separators.
+func fold(word string) string {
+	return strings.NewReplacer("_", "", "-", "", " ", "", ".", "").Replace(strings.ToLower(word))
+}
+
+// slips is the number of letters to insert, leave out, replace or swap with their neighbour between two words.
+func slips(a, b string) int {
+	var before, last []int // the rows above, by length of b's prefix
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		before, last, row = last, row, make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			differ := 1
+			if a[i-1] == b[j-1] {
+				differ = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+differ)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}

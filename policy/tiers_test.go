@@ -1,0 +1,259 @@
+package policy_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/examples/tiers"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// world is a guard over a memory store whose time stands still unless it is moved.
+type world struct {
+	*policy.Guard
+	t     *testing.T
+	store stint.Store
+	clock atomic.Int64 // nanoseconds since 1970
+}
+
+func (w *world) now() time.Time          { return time.Unix(0, w.clock.Load()) }
+func (w *world) advance(d time.Duration) { w.clock.Add(int64(d)) }
+
+func newWorld(t *testing.T, config string) *world {
+	t.Helper()
+	set, err := policy.Parse("stint.yaml", []byte(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t}
+	w.clock.Store(1_800_000_000 * int64(time.Second))
+	store, err := memorystore.New(memorystore.Config{Now: w.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	w.store = store
+	if w.Guard, err = policy.NewGuard(store, set, policy.GuardConfig{Logger: discard}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// withLog is the same guard with a log.
+func (w *world) withLog(to io.Writer) *policy.Guard {
+	w.t.Helper()
+	g, err := policy.NewGuard(w.store, w.Set(), policy.GuardConfig{Logger: slog.New(slog.NewTextHandler(to, nil))})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return g
+}
+
+// judge decides on a request.
+func (w *world) judge(in policy.Input) *policy.Verdict {
+	w.t.Helper()
+	v := new(policy.Verdict)
+	if err := w.Decide(context.Background(), &in, v); err != nil {
+		w.t.Fatal(err)
+	}
+	return v
+}
+
+// claims are what an application says of a caller.
+type claims map[string]string
+
+func (c claims) Claim(name string) string { return c[name] }
+
+var client = netip.MustParseAddr("203.0.113.9")
+
+// TestTierTable drives every tier of the shipped example to its limits: a caller who takes whatever there is, for a day.
+func TestTierTable(t *testing.T) {
+	tests := []struct {
+		tier   string
+		claims claims
+		key    string
+		// what is admitted at once, in the first hour, and in the first day
+		burst, hour, day int
+	}{
+		{"anonymous", nil, "ip:203.0.113.9:global", 20, 100, 1000},
+		{"free", claims{"user": "7"}, "user:7:structure", 60, 500, 5000},
+		{"pro", claims{"user": "7", "plan": "pro"}, "user:7:structure", 300, 2000, 48_000}, // 24 hours of 2,000 stay below 50,000
+		{"enterprise", claims{"user": "7", "plan": "enterprise"}, "user:7:structure", 2500, 10_000, 240_000},
+		{"internal", claims{"service": "billing"}, "internal:billing", 1000, 60_000, 0}, // the day would be 1,440,000
+	}
+	for _, test := range tests {
+		t.Run(test.tier, func(t *testing.T) {
+			w := newWorld(t, withoutWork(t))
+			in := policy.Input{Method: "GET", Path: "/structures/1crn", Peer: client, Header: http.Header{}, Claims: test.claims}
+			start := w.now()
+			end := 24 * time.Hour
+			if test.day == 0 {
+				end = time.Hour
+			}
+			var admitted []time.Duration
+			burst, hour := 0, 0
+			for w.now().Sub(start) < end {
+				v := w.judge(in)
+				if v.Tier != test.tier {
+					t.Fatalf("tier %q, want %q", v.Tier, test.tier)
+				}
+				if key := v.Decision.Key(); key != test.key {
+					t.Fatalf("key %q, want %q", key, test.key)
+				}
+				if !v.Decision.Allowed {
+					w.advance(v.Decision.RetryAfter)
+					continue
+				}
+				at := w.now().Sub(start)
+				if admitted = append(admitted, at); at == 0 {
+					burst++
+				}
+				if at < time.Hour {
+					hour++
+				}
+			}
+			if burst != test.burst || hour != test.hour || test.day > 0 && len(admitted) != test.day {
+				t.Errorf("admitted %d at once, %d in an hour, %d in a day; want %d, %d, %d", burst, hour, len(admitted), test.burst, test.hour, test.day)
+			}
+			for _, l := range limitsOf(w.Set(), test.tier) {
+				if most := busiest(admitted, l.Span()); most > int(l.Capacity()) {
+					t.Errorf("%s: %d within %v", l, most, l.Span())
+				}
+			}
+		})
+	}
+}
+
+// withoutWork is the example without its budget, which would deny first, and without bans.
+func withoutWork(t *testing.T) string {
+	t.Helper()
+	return edit(t, string(tiers.YAML), "  after: 100\n  within: 1m\n  durations: [1m, 5m, 1h, 24h]\n  forgive: 24h\n", "  after: 0\n",
+		"anonymous: 100/1h", "anonymous: unlimited", "free: 1000/1h", "free: unlimited", "pro: 10000/1h", "pro: unlimited")
+}
+
+func limitsOf(s *policy.Set, tier string) []stint.Limit {
+	for _, r := range s.Rules() {
+		if r.Tier == tier && r.Policy == "" {
+			return r.Limits
+		}
+	}
+	return nil
+}
+
+// busiest is the largest number of events in any window.
+func busiest(events []time.Duration, window time.Duration) int {
+	most, first := 0, 0
+	for i, at := range events {
+		for at-events[first] >= window {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most
+}
+
+// TestRouteCosts spends a budget in cost units: 1 for a structure, 10 for a simulation, 5 for its frames, 3 for a PDF.
+func TestRouteCosts(t *testing.T) {
+	routes := []struct {
+		method, path string
+		route        string
+		cost         int64
+	}{
+		{"GET", "/structures/1crn", "structure", 1},
+		{"POST", "/simulations", "simulate", 10},
+		{"GET", "/simulations/9/frames", "frames", 5},
+		{"POST", "/structures/1crn/pdf", "export", 3},
+	}
+	w := newWorld(t, string(tiers.YAML))
+	spent := int64(0)
+	for i := 0; ; i++ {
+		r := routes[i%len(routes)]
+		v := w.judge(policy.Input{Method: r.method, Path: r.path, Peer: client, Claims: claims{"user": "7"}})
+		if v.Route != r.route || v.Cost != r.cost {
+			t.Fatalf("%s %s: route %q at %d, want %q at %d", r.method, r.path, v.Route, v.Cost, r.route, r.cost)
+		}
+		if !v.Decision.Allowed {
+			// Of 1,000 units per hour all are spent but for what the next request would need.
+			if rule, state := v.Decisive(); rule.Policy != "work" || !rule.Costs || state.Used != spent {
+				t.Errorf("denied by %+v with %d used, after %d", rule, state.Used, spent)
+			}
+			if spent+r.cost <= 1000 {
+				t.Errorf("a cost of %d denied after %d of 1000", r.cost, spent)
+			}
+			break
+		}
+		if spent += r.cost; spent > 1000 {
+			t.Fatalf("%d units spent of 1000", spent)
+		}
+		w.advance(2 * time.Second)
+	}
+	if spent < 1000-9 {
+		t.Errorf("only %d units could be spent", spent)
+	}
+}
+
+// TestKeys are the keys that the documents name.
+func TestKeys(t *testing.T) {
+	config := edit(t, string(tiers.YAML), "tiers:\n", `tiers:
+  - {name: partner, identity: apikey, limits: 100/1m}
+  - {name: visitor, identity: session, limits: 100/1m}
+`)
+	tests := []struct {
+		name   string
+		header http.Header
+		claims claims
+		want   string
+	}{
+		{"anonymous", nil, nil, "ip:203.0.113.9:global"},
+		{"signed in", nil, claims{"user": "42"}, "user:42:frames"},
+		{"key", http.Header{"X-Api-Key": {"secret"}}, nil, "apikey:2bb80d537b1da3e38bd30361aa855686:global"},
+		{"session", http.Header{"Cookie": {`a=b; session="secret"`}}, nil, "session:2bb80d537b1da3e38bd30361aa855686:global"},
+		{"internal", nil, claims{"service": "billing"}, "internal:billing"},
+	}
+	set, err := policy.Parse("stint.yaml", []byte(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range tests {
+		in := &policy.Input{Method: "GET", Path: "/simulations/9/frames", Peer: client, Header: test.header, Claims: test.claims}
+		if got := set.Explain(in).Counts[0].Key; got != test.want {
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// TestExampleTable holds the example to the table of tiers.
+func TestExampleTable(t *testing.T) {
+	set, err := policy.Parse("stint.yaml", tiers.YAML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"anonymous":  "[10/1m burst 2x 100/1h 1000/1d]",
+		"free":       "[30/1m burst 2x 500/1h 5000/1d]",
+		"pro":        "[100/1m burst 3x 2000/1h 50000/1d]",
+		"enterprise": "[500/1m burst 5x 10000/1h]",
+		"internal":   "[1000/1m]",
+	}
+	for tier, limits := range want {
+		if got := fmt.Sprint(limitsOf(set, tier)); got != limits {
+			t.Errorf("%s: got %s, want %s", tier, got, limits)
+		}
+	}
+	apis := map[string]string{}
+	for _, api := range set.Outbound() {
+		apis[api.Name] = fmt.Sprint(api.Limits)
+	}
+	if got, want := fmt.Sprint(apis), "map[igdb:[4/1s] musicbrainz:[1/1s] spotify:[180/1m] tmdb:[40/10s]]"; got != want {
+		t.Errorf("outbound: got %s, want %s", got, want)
+	}
+}

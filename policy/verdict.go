@@ -1,0 +1,58 @@
+package policy
+
+import (
+	"github.com/stint-limiter/stint"
+)
+
+// Verdict is what was decided on a request, and why. The zero value is ready for
+// [Guard.Decide]. Its names come from the configuration, never from the request.
+type Verdict struct {
+	// Decision is the store's. Without any limits to ask about it is an allowance without usages.
+	Decision stint.Decision
+	// Tier is the request's tier, and Route the first policy that matched it by more than its tier; "" if none did.
+	Tier, Route string
+	// Skipped is the policy that exempts the request from everything, or "".
+	Skipped string
+	// Cost is what the request costs, in units of budgets.
+	Cost int64
+	// Unavailable says that the request is refused for want of the store, not by a limit.
+	Unavailable bool
+	// Shadowed are the rules in shadow that would have denied the request.
+	Shadowed []*Rule
+
+	set   *Set
+	rules []*Rule // of each claim
+	after *after
+
+	ruleRoom [3]*Rule
+	andRoom  [2]stint.Claim
+}
+
+// Set is the set that the request was judged by; nil before that.
+func (v *Verdict) Set() *Set { return v.set }
+
+// Rules returns what was asked of the store, in the order of the decision's usages: those of the limits of the
+// first rule, then those of the second and so on.
+func (v *Verdict) Rules() []*Rule { return v.rules }
+
+// Decisive returns the rule and the state that matter most to the caller; see
+// [stint.Decision.Decisive]. The rule is nil if nothing limits the request.
+func (v *Verdict) Decisive() (*Rule, stint.State) {
+	s := v.Decision.Decisive()
+	for _, r := range v.rules {
+		for i := range r.Limits {
+			if s.Limit == &r.Limits[i] {
+				return r, s
+			}
+		}
+	}
+	return nil, s
+}
+
+// SettleHeader is the response header that says the true cost of this request, or "".
+func (v *Verdict) SettleHeader() string {
+	if v.after == nil {
+		return ""
+	}
+	return v.after.header
+}

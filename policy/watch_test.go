@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// TestReload tells once of everything that happens, and nothing of what does not.
+func TestReload(t *testing.T) {
+	directory := t.TempDir()
+	file := filepath.Join(directory, "stint.yaml")
+	write(t, directory, map[string]string{"stint.yaml": rulesOf(1001)})
+	var log bytes.Buffer
+	var told []Reload
+	w := watch(t, file, WatchConfig{
+		Logger:   slog.New(slog.NewTextHandler(&log, nil)),
+		Reloaded: func(r Reload) { told = append(told, r) },
+	}, false)
+
+	mistakes := "tiers:\n  - {name: all, identity: ip, limits: 10/1w}\nstroe: {}\n"
+	steps := []struct {
+		text    string
+		limit   int64
+		changed bool
+		wrong   bool
+		good    int
+		failed  int
+		told    int
+		level   string // of the line that is logged, if one is
+	}{
+		{rulesOf(1001), 1001, false, false, 0, 0, 0, ""},
+		{rulesOf(1002), 1002, true, false, 1, 0, 1, "INFO"},
+		{rulesOf(1002), 1002, false, false, 1, 0, 1, ""},
+		{mistakes, 1002, false, true, 1, 1, 2, "ERROR"},
+		{mistakes, 1002, false, true, 1, 1, 2, ""},
+		{"", 1002, false, true, 1, 2, 3, "ERROR"},
+		{rulesOf(1002), 1002, false, false, 1, 2, 3, "INFO"},
+		{mistakes, 1002, false, true, 1, 3, 4, "ERROR"},
+		{rulesOf(1003), 1003, true, false, 2, 3, 5, "INFO"},
+	}
+	for i, s := range steps {
+		log.Reset()
+		w.put(file, s.text)
+		r := w.Reload()
+		if r != w.Last() {
+			t.Errorf("step %d: Last is not what Reload returned", i)
+		}
+		if w.limit() != s.limit || r.Changed != s.changed || (r.Err != nil) != s.wrong || r.Good != s.good || r.Failed != s.failed || len(told) != s.told {
+			t.Errorf("step %d: got a limit of %d, %+v, told %d times; want %+v", i, w.limit(), r, len(told), s)
+		}
+		line := log.String()
+		if want := "level=" + s.level; s.level == "" && line != "" || s.level != "" && (strings.Count(line, "\n") != 1 || !strings.Contains(line, want)) {
+			t.Errorf("step %d: logged %q, want %q", i, line, s.level)
+		}
+		if s.text == mistakes && s.level != "" && (!strings.Contains(line, "10/1w") || !strings.Contains(line, "stroe")) {
+			t.Errorf("step %d: logged %q, want every mistake", i, line)
+		}
+	}
+	var config *ConfigError
+	if !errors.As(told[1].Err, &config) || len(config.Mistakes) != 2 {
+		t.Errorf("told %v, want two mistakes", told[1].Err)
+	}
+}
+
+func TestReloadFromManyGoroutines(t *testing.T) {
+	directory := t.TempDir()
+	file := filepath.Join(directory, "stint.yaml")
+	write(t, directory, map[string]string{"stint.yaml": rulesOf(1001)})
+	w := watch(t, file, WatchConfig{}, true)
+	w.put(file+".new", rulesOf(1002))
+	w.do(os.Rename(file+".new", file))
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			w.Reload()
+			_ = w.limit()
+		})
+	}
+	all.Wait()
+	if r := w.Last(); r.Good != 1 || r.Failed != 0 {
+		t.Errorf("got %+v, want one change", r)
+	}
+}
+
+// TestPolling finds a change that nobody tells of.
+func TestPolling(t *testing.T) {
+	directory := t.TempDir()
+	file := filepath.Join(directory, "stint.yaml")
+	write(t, directory, map[string]string{"stint.yaml": rulesOf(1001)})
+	w := watch(t, file, WatchConfig{}, false)
+	poll := make(chan time.Time, 1)
+	poll <- time.Now()
+	w.await(context.Background(), nil, poll) // without a watch, it returns for the poll
+	w.put(file, rulesOf(1002))
+	if r := w.Reload(); !r.Changed {
+		t.Errorf("got %+v, want a change", r)
+	}
+}
+
+func TestNewWatcherChecks(t *testing.T) {
+	directory := t.TempDir()
+	file := filepath.Join(directory, "stint.yaml")
+	write(t, directory, map[string]string{"stint.yaml": rulesOf(1001), "wrong.yaml": "tiers: []\n"})
+	w := watch(t, file, WatchConfig{}, false)
+	var invalid *stint.InvalidError
+	if _, err := NewWatcher("", w.guard, WatchConfig{}); !errors.As(err, &invalid) {
+		t.Errorf("without a path: got %v", err)
+	}
+	if _, err := NewWatcher(file, nil, WatchConfig{}); !errors.As(err, &invalid) {
+		t.Errorf("without a guard: got %v", err)
+	}
+	var config *ConfigError
+	if _, err := NewWatcher(filepath.Join(directory, "wrong.yaml"), w.guard, WatchConfig{}); !errors.As(err, &config) {
+		t.Errorf("of a wrong file: got %v", err)
+	}
+	if _, err := NewWatcher(filepath.Join(directory, "gone.yaml"), w.guard, WatchConfig{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of no file: got %v", err)
+	}
+	// A change between Load and NewWatcher is not missed.
+	w.put(file, rulesOf(1002))
+	if _, err := NewWatcher(file, w.guard, WatchConfig{}); err != nil || w.limit() != 1002 {
+		t.Errorf("got a limit of %d, %v; want 1002", w.limit(), err)
+	}
+}
