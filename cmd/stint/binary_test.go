@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBinary runs the real program: its exit codes, and that it obeys its arguments and its standard input.
+func TestBinary(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "stint")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	tests := []struct {
+		stdin          string
+		args           []string
+		code           int
+		stdout, stderr string // what they contain
+	}{
+		{"", []string{"version"}, exitGood, "stint ", ""},
+		{"", []string{"--help"}, exitGood, "Usage: stint", ""},
+		{small, []string{"config", "check", "-"}, exitGood, "<stdin>: good", ""},
+		{bad, []string{"config", "check", "-"}, exitBad, "", "<stdin>:8: policies[0].identity: "},
+		{"", []string{"config", "check", "none.yaml"}, exitBad, "", "stint: none.yaml: no such file or directory\n"},
+		{"", []string{"confg"}, exitUsage, "", `did you mean "config"?`},
+	}
+	for _, test := range tests {
+		var stdout, stderr bytes.Buffer
+		c := exec.Command(binary, test.args...)
+		c.Stdin, c.Stdout, c.Stderr = strings.NewReader(test.stdin), &stdout, &stderr
+		err := c.Run()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		if code := c.ProcessState.ExitCode(); code != test.code || !strings.Contains(stdout.String(), test.stdout) || !strings.Contains(stderr.String(), test.stderr) {
+			t.Errorf("%v: exit code %d, output %q, errors %q; want %d, %q, %q", test.args, code, &stdout, &stderr, test.code, test.stdout, test.stderr)
+		}
+	}
+	t.Run("broken pipe", func(t *testing.T) { brokenPipe(t, binary) })
+}
+
+// brokenPipe has nobody read what the program writes: it ends, and says nothing.
+func brokenPipe(t *testing.T, binary string) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	c := exec.Command(binary, "config", "schema")
+	c.Stdout, c.Stderr = w, &stderr
+	var exit *exec.ExitError
+	if err := c.Run(); err != nil && !errors.As(err, &exit) { // by SIGPIPE where there is one
+		t.Fatal(err)
+	}
+	if stderr.Len() > 0 {
+		t.Errorf("errors %q, want none", &stderr)
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+const small = "tiers: [{name: all, identity: ip, limits: 10/1m}]\n"
+
+// bad has a limit that cannot be read and a name that nothing has.
+const bad = `tiers:
+  - name: all
+    identity: ip
+    limits: 10/fortnight
+policies:
+  - name: login
+    match: {path: /login}
+    identity: users
+    limits: 5/15m
+`
+
+func TestCheckGood(t *testing.T) {
+	unlimited := write(t, "unlimited.yaml", "tiers: [{name: all, identity: ip, limits: unlimited}]\n")
+	tests := []struct {
+		stdin string
+		path  string
+		want  string
+	}{
+		{"", example, example + ": good: 5 tiers, 7 policies, 4 outbound APIs\n"},
+		{small, "-", "<stdin>: good: 1 tier, 0 policies, 0 outbound APIs\n"},
+		{"", unlimited, unlimited + ": good: 1 tier, 0 policies, 0 outbound APIs\n"},
+	}
+	for _, test := range tests {
+		if got, want := execute(t, test.stdin, "config", "check", test.path), (result{stdout: test.want}); got != want {
+			t.Errorf("%s: got %+v, want %+v", test.path, got, want)
+		}
+	}
+}
+
+// TestCheckAll reports everything about every argument: the mistakes in their order, and what is good beside them.
+func TestCheckAll(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{"good.yaml": small, "bad.yaml": bad, "conf.d/a.yaml": small, "conf.d/b.yaml": bad, "empty.d/readme": ""} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := execute(t, "tears: []", "config", "check", "bad.yaml", "good.yaml", "conf.d", "empty.d", "none.yaml", "-")
+	if want := "good.yaml: good: 1 tier, 0 policies, 0 outbound APIs\n"; got.code != exitBad || got.stdout != want {
+		t.Errorf("exit code %d, output %q; want 1, %q", got.code, got.stdout, want)
+	}
+	wants := []string{
+		"bad.yaml:4: tiers[0].limits: ",
+		"bad.yaml:8: policies[0].identity: ",
+		"conf.d/b.yaml:4: tiers[0].limits: ",
+		"conf.d/b.yaml:8: policies[0].identity: ",
+		"empty.d:1: no rules: the directory has no *.yaml or *.yml file",
+		"stint: none.yaml: no such file or directory",
+		"<stdin>:1: tears: ",
+	}
+	rest := got.stderr
+	for _, want := range wants {
+		_, after, ok := strings.Cut("\n"+rest, "\n"+want)
+		if !ok {
+			t.Fatalf("no %q, or not in its order, in:\n%s", want, got.stderr)
+		}
+		rest = after
+	}
+}
+
+func TestCheckJSON(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "none.yaml")
+	got := execute(t, "tiers: []\n", "config", "check", "--json", example, missing, "-")
+	if got.code != exitBad || got.stderr != "" {
+		t.Errorf("exit code %d, errors %q; want 1 and none", got.code, got.stderr)
+	}
+	var all []checked
+	if err := json.Unmarshal([]byte(got.stdout), &all); err != nil {
+		t.Fatalf("%v in:\n%s", err, got.stdout)
+	}
+	for i := range all {
+		for j := range all[i].Mistakes {
+			m := &all[i].Mistakes[j]
+			if m.Message == "" {
+				t.Errorf("%+v says nothing", m)
+			}
+			m.Message = ""
+		}
+	}
+	want := []checked{
+		{Name: example, Good: true, Summary: &summary{Tiers: 5, Policies: 7, Outbound: 4}},
+		{Name: missing, Mistakes: []mistake{{File: missing}}},
+		{Name: "<stdin>", Mistakes: []mistake{{File: "<stdin>", Line: 1, Key: "tiers"}}},
+	}
+	if !reflect.DeepEqual(all, want) {
+		t.Errorf("got %+v, want %+v", all, want)
+	}
+}
+
+// TestCheckHuge does not read standard input to its end if it has none.
+func TestCheckHuge(t *testing.T) {
+	got := execute(t, strings.Repeat("# a comment\n", maxStdin), "config", "check", "-")
+	if got.code != exitBad || !strings.HasPrefix(got.stderr, "<stdin>:1: oversized") {
+		t.Errorf("got %+v, want that it is oversized", got)
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// requestFlag is a request as people write it: "GET /search", "/search", "POST https://example.com/search".
+type requestFlag struct{ method, host, path string }
+
+// UnmarshalText reads a method and a path or URL.
+func (r *requestFlag) UnmarshalText(text []byte) error {
+	words := strings.Fields(string(text))
+	if len(words) == 1 {
+		words = []string{http.MethodGet, words[0]}
+	}
+	if len(words) != 2 {
+		return fmt.Errorf("%q has %d words; want a method and a path, such as 'GET /search'", text, len(words))
+	}
+	method, target := words[0], words[1]
+	if !isToken(method) {
+		return fmt.Errorf("%q is not a method; want something like GET or POST before the path", method)
+	}
+	if upper := strings.ToUpper(method); method != upper {
+		return fmt.Errorf("the method %q is not in capitals, and is another one than %s; want '%s %s'", method, upper, upper, target)
+	}
+	u, err := url.ParseRequestURI(target)
+	switch {
+	case err != nil || !strings.HasPrefix(target, "/") && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https"):
+		return fmt.Errorf("%q is neither a path nor a URL; want something like /search or https://example.com/search", target)
+	case u.Path == "":
+		u.Path = "/"
+	}
+	*r = requestFlag{method, u.Host, u.Path}
+	return nil
+}
+
+// headerFlag is a header field: "X-API-Key: k1".
+type headerFlag struct{ name, value string }
+
+// UnmarshalText reads a name and a value with a colon between.
+func (h *headerFlag) UnmarshalText(text []byte) error {
+	name, value, ok := strings.Cut(string(text), ":")
+	if !ok {
+		return fmt.Errorf("there is no colon in %q; want something like 'X-API-Key: k1'", text)
+	}
+	if !isToken(name) {
+		return fmt.Errorf("%q is not the name of a header; want something like 'X-API-Key: k1'", name)
+	}
+	*h = headerFlag{http.CanonicalHeaderKey(name), strings.TrimSpace(value)}
+	return nil
+}
+
+// claimFlag is a fact about the caller: "plan=pro".
+type claimFlag struct{ name, value string }
+
+// UnmarshalText reads a name and a value with an equals sign between.
+func (c *claimFlag) UnmarshalText(text []byte) error {
+	name, value, ok := strings.Cut(string(text), "=")
+	if !ok || name == "" {
+		return fmt.Errorf("%q is not a name, an equals sign and a value; want something like plan=pro", text)
+	}
+	*c = claimFlag{name, value}
+	return nil
+}
+
+// unixPeer stands for a peer on a Unix socket.
+const unixPeer = "unix"
+
+// peerFlag is the other end of a connection: an address, or none on a Unix socket.
+type peerFlag struct{ addr netip.Addr }
+
+// UnmarshalText reads an address, or "unix".
+func (p *peerFlag) UnmarshalText(text []byte) error {
+	if string(text) == unixPeer {
+		*p = peerFlag{}
+		return nil
+	}
+	if withPort, err := netip.ParseAddrPort(string(text)); err == nil {
+		return fmt.Errorf("%q has a port; want the address alone, %s", text, withPort.Addr())
+	}
+	addr, err := netip.ParseAddr(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not an address; want something like 203.0.113.9 or 2001:db8::1, or unix", text)
+	}
+	p.addr = addr
+	return nil
+}
+
+// isToken reports whether text can be the name of a method or header field.
+func isToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
+		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	})
+}

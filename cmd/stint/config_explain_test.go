@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestExplain holds what is told of the example to the files in testdata.
+func TestExplain(t *testing.T) {
+	tests := []struct {
+		golden string
+		args   []string
+	}{
+		{"explain_anonymous.txt", []string{"--request", "/api/x"}},
+		{"explain_pro.txt", []string{"--request", "POST /simulations", "--claim", "user=42", "--claim", "plan=pro", "--header", "Idempotency-Key: 7"}},
+		{"explain_pro.json", []string{"--request", "POST /simulations", "--claim", "user=42", "--claim", "plan=pro", "--header", "Idempotency-Key: 7", "--json"}},
+		{"explain_skipped.txt", []string{"--request", "GET /static/app.css?v=3"}},
+		{"explain_skipped.json", []string{"--request", "GET /static/app.css?v=3", "--json"}},
+		{"explain_apikey.txt", []string{"--request", "GET https://api.example.com/structures/1crn", "--header", "x-api-key: secret", "--peer", "203.0.113.9"}},
+		{"explain_proxy.txt", []string{"--request", "/structures/1crn", "--peer", "127.0.0.1", "--header", "X-Forwarded-For: 2001:db8::7", "--header", "X-User-ID: 42"}},
+		{"explain_internal.txt", []string{"--request", "/structures/1crn", "--claim", "service=billing", "--peer", "unix"}},
+	}
+	for _, test := range tests {
+		t.Run(test.golden, func(t *testing.T) {
+			got := execute(t, "", append([]string{"config", "explain", example}, test.args...)...)
+			if got.code != exitGood || got.stderr != "" {
+				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.stderr)
+			}
+			golden(t, test.golden, got.stdout)
+		})
+	}
+}
+
+// TestExplainRules are the parts of a configuration that the example does not have.
+func TestExplainRules(t *testing.T) {
+	config := `
+identities:
+  key: {header: X-Key}
+tiers:
+  - {name: keyed, identity: key, limits: 10/1m, bans: {after: 1, within: 1m, durations: [90m]}, failure: {mode: deny, budget: 5ms}}
+  - {name: all, identity: ip, limits: unlimited, bans: {after: 0}, failure: {mode: allow}}
+policies:
+  - {name: trial, shadow: true, match: {host: "*.example.com"}, limits: 5/1s bucket}
+  - {name: bytes, match: {path: /files/**}, budget: 100/1h, settle: {bytes: 1KiB}, failure: {mode: error}}
+`
+	tests := []struct {
+		args []string
+		want []string // lines
+	}{
+		{[]string{"--request", "/", "--header", "X-Key: secret, with a comma"}, []string{
+			"  key:a38a11e5ffa3349a9db45a51886d8de3:global  1 request  tier keyed  10/1m",
+			"bans         after 1 denial within 1m, for 1h30m; forgiven after 24h",
+			"store fails  deny, after 5ms: it is denied",
+			"afterwards   none",
+		}},
+		{[]string{"--request", "/"}, []string{
+			"charged to nobody: nothing limits it",
+			"bans         those made by hand",
+			"store fails  allow, after 15ms: it is allowed",
+		}},
+		{[]string{"--request", "/", "--header", "Host: a.example.com"}, []string{
+			"host     a.example.com",
+			"  ip:192.0.2.1:trial  1 request  policy trial, in shadow: denies nobody  5/1s bucket",
+		}},
+		{[]string{"--request", "https://b.test", "--header", "Host: a.example.com"}, []string{
+			"request  GET /",
+			"host     b.test",
+			"charged to nobody: nothing limits it",
+		}},
+		{[]string{"--request", "/files//a/../b%0Ac", "--claim", "user=1"}, []string{
+			`request  "GET /files/b\nc"`,
+			"  ip:192.0.2.1:bytes  cost 1  policy bytes  cost: 100/1h",
+			"store fails  error, after 15ms: the caller gets the error",
+			"afterwards   budgets are settled at a unit per 1024 bytes of response body",
+		}},
+	}
+	for _, test := range tests {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			got := execute(t, config, append([]string{"config", "explain", "-"}, test.args...)...)
+			for _, want := range test.want {
+				if !strings.Contains("\n"+got.stdout, "\n"+want+"\n") {
+					t.Errorf("no line %q in:\n%s%s", want, got.stdout, got.stderr)
+				}
+			}
+		})
+	}
+}
+
+// TestExplainSecret makes sure that what is secret in a request is nowhere in the output.
+func TestExplainSecret(t *testing.T) {
+	config := "identities: {key: {header: X-Key}, session: {cookie: s}}\n" +
+		"tiers: [{name: keyed, identity: [key, session], limits: 10/1m}, {name: all, identity: ip, limits: 10/1m}]\n"
+	for _, header := range []string{"X-Key: hunter2", "Cookie: s=hunter2", "Authorization: hunter2"} {
+		for _, form := range []string{"--json=false", "--json"} {
+			got := execute(t, config, "config", "explain", "-", "--request", "/?token=hunter2", "--header", header, form)
+			if got.code != exitGood || strings.Contains(got.stdout+got.stderr, "hunter2") {
+				t.Errorf("%s, %s: %+v", header, form, got)
+			}
+		}
+	}
+}
+
+func TestExplainBadConfiguration(t *testing.T) {
+	tests := []struct {
+		stdin, path, want string
+	}{
+		{"tiers: [{name: all, identity: ip, limits: 10/1m, colour: red}]", "-", "<stdin>:1: tiers[0].colour: "},
+		{"", "none.yaml", "stint: none.yaml: no such file or directory\n"},
+	}
+	for _, test := range tests {
+		got := execute(t, test.stdin, "config", "explain", test.path, "--request", "/")
+		if got.code != exitBad || got.stdout != "" || !strings.HasPrefix(got.stderr, test.want) {
+			t.Errorf("%s: got %+v, want 1 and %q", test.path, got, test.want)
+		}
+	}
+}
+
+// TestExplainURL takes a URL apart as a server does.
+func TestExplainURL(t *testing.T) {
+	got := execute(t, small, "config", "explain", "-", "--request", "PUT http://h:8080/a%20b?q", "--json")
+	var e struct {
+		Method, Host, Path, Peer, Tier string
+		Assumed                        bool `json:"peer_assumed"`
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &e); err != nil {
+		t.Fatalf("%v in:\n%s", err, got.stdout)
+	}
+	if e.Method != "PUT" || e.Host != "h:8080" || e.Path != "/a b" || e.Peer != assumedPeer || !e.Assumed || e.Tier != "all" {
+		t.Errorf("got %+v", e)
+	}
+}

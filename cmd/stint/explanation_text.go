@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+)
+
+// text returns the explanation for people, in aligned columns.
+func (e *explanation) text() []byte {
+	var b bytes.Buffer
+	e.head(&b)
+	if e.judgement != nil {
+		e.considered(&b, "tiers", e.Tiers)
+		e.considered(&b, "policies", e.Policies)
+		e.counts(&b)
+		e.foot(&b)
+	}
+	return b.Bytes()
+}
+
+// columns aligns lines whose cells are separated by tabs.
+func columns(b *bytes.Buffer, write func(line func(cells ...string))) {
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	write(func(cells ...string) {
+		for i := range cells {
+			cells[i] = oneLine(cells[i])
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	})
+	_ = w.Flush() // to memory
+}
+
+func (e *explanation) head(b *bytes.Buffer) {
+	columns(b, func(line func(...string)) {
+		line("request", e.Method+" "+e.Path)
+		if e.Host != "" {
+			line("host", e.Host)
+		}
+		if e.PeerAssumed {
+			line("peer", e.Peer+" (assumed; --peer gives another)")
+		} else {
+			line("peer", e.Peer)
+		}
+		line("client", e.Client)
+		if e.judgement == nil {
+			line("skipped", "by the policy "+e.Skipped+": nothing is counted and nothing limits it")
+			return
+		}
+		line("tier", e.Tier)
+		line("route", orNone(e.Route))
+		line("cost", strconv.FormatInt(e.Cost, 10))
+	})
+}
+
+func (e *explanation) considered(b *bytes.Buffer, title string, all []considered) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n", title)
+	columns(b, func(line func(...string)) {
+		for _, c := range all {
+			applies := "  no"
+			if c.Applies {
+				applies = "  yes"
+			}
+			line(applies, c.Name, c.Why)
+		}
+	})
+}
+
+func (e *explanation) counts(b *bytes.Buffer) {
+	if len(e.Counts) == 0 {
+		b.WriteString("\ncharged to nobody: nothing limits it\n")
+		return
+	}
+	b.WriteString("\ncharged to\n")
+	columns(b, func(line func(...string)) {
+		for _, c := range e.Counts {
+			line("  "+c.Key, c.amount(), c.origin(), c.limits())
+		}
+	})
+}
+
+func (c *charge) amount() string {
+	if c.Costs {
+		return "cost " + strconv.FormatInt(c.Units, 10)
+	}
+	return count(int(c.Units), "request", "requests")
+}
+
+func (c *charge) origin() string {
+	origin := "tier " + c.Tier
+	if c.Policy != "" {
+		origin = "policy " + c.Policy
+	}
+	if c.Shadow {
+		origin += ", in shadow: denies nobody"
+	}
+	return origin
+}
+
+func (c *charge) limits() string {
+	texts := make([]string, len(c.Limits))
+	for i, l := range c.Limits {
+		texts[i] = l.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+func (e *explanation) foot(b *bytes.Buffer) {
+	b.WriteByte('\n')
+	columns(b, func(line func(...string)) {
+		line("request id", e.RequestID.String())
+		line("bans", e.Bans.String())
+		line("store fails", e.Failure.String())
+		line("afterwards", orNone(e.After))
+	})
+}
+
+func (r requestID) String() string {
+	switch {
+	case r.Header == "":
+		return "none"
+	case r.Named:
+		return r.Header + " is there: a repeat is not charged again"
+	}
+	return r.Header + " is not there: a repeat is charged again"
+}
+
+func (f failure) String() string {
+	becomes := map[string]string{
+		"local": "the same limits in memory, divided among the instances",
+		"allow": "it is allowed",
+		"deny":  "it is denied",
+		"error": "the caller gets the error",
+	}
+	return fmt.Sprintf("%s, after %s: %s", f.Mode, f.Budget, becomes[f.Mode])
+}
+
+func (b *bans) String() string {
+	switch {
+	case b == nil:
+		return "none"
+	case b.After == 0:
+		return "those made by hand"
+	}
+	texts := make([]string, len(b.Durations))
+	for i, d := range b.Durations {
+		texts[i] = d.String()
+	}
+	return fmt.Sprintf("after %s within %s, for %s; forgiven after %s",
+		count(b.After, "denial", "denials"), b.Within, strings.Join(texts, ", then "), b.Forgive)
+}
+
+// String returns the shortest exact form: "1h", not "1h0m0s".
+func (d duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// MarshalText returns the form of String.
+func (d duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+func orNone(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}
+
+// oneLine returns text without what would break a line or move the cursor.
+func oneLine(text string) string {
+	if !strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		return text
+	}
+	return strconv.Quote(text)
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files in testdata")
+
+const example = "../../examples/tiers/stint.yaml"
+
+// result is what a command line came to.
+type result struct {
+	stdout, stderr string
+	code           int
+}
+
+// execute runs a command line.
+func execute(t *testing.T, stdin string, args ...string) result {
+	t.Helper()
+	t.Setenv("COLUMNS", "100")
+	var stdout, stderr bytes.Buffer
+	s := &system{Stdin: strings.NewReader(stdin), Stdout: &stdout, Stderr: &stderr, Build: build()}
+	code := s.report(run(s, args))
+	return result{stdout.String(), stderr.String(), code}
+}
+
+func build() *debug.BuildInfo {
+	return &debug.BuildInfo{
+		GoVersion: "go1.26.1",
+		Main:      debug.Module{Version: "v1.2.3"},
+		Settings: []debug.BuildSetting{
+			{Key: "GOOS", Value: "linux"},
+			{Key: "vcs.revision", Value: "0123456789abcdef"},
+			{Key: "vcs.time", Value: "2026-01-02T03:04:05Z"},
+			{Key: "vcs.modified", Value: "true"},
+		},
+	}
+}
+
+// golden compares text with a file in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("not what %s has (go test ./cmd/stint -update writes it); got:\n%s", name, got)
+	}
+}
+
+// write makes a file in a new directory and returns its name.
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stint-limiter/stint/policy"
+)
+
+// TestUsage are command lines that are wrong: the help of the command that was meant, then what is wrong.
+func TestUsage(t *testing.T) {
+	request := []string{"config", "explain", example, "--request"}
+	with := func(flags ...string) []string {
+		return append([]string{"config", "explain", example, "--request", "/"}, flags...)
+	}
+	tests := []struct {
+		args  []string
+		usage string // the first line begins with it
+		want  string // the last line
+	}{
+		{nil, "Usage: stint <command>", `expected one of "config", "version"`},
+		{[]string{"confg"}, "Usage: stint <command>", `unexpected argument confg, did you mean "config"?`},
+		{[]string{"config"}, "Usage: stint config <command>", `expected one of "check", "explain", "schema"`},
+		{[]string{"config", "chek", "a"}, "Usage: stint config <command>", `unexpected argument chek, did you mean "check"?`},
+		{[]string{"config", "check"}, "Usage: stint config check <path> ...", `expected "<path> ..."`},
+		{[]string{"config", "check", example, "--jsno"}, "Usage: stint config check <path> ...", `unknown flag --jsno, did you mean "--json"?`},
+		{[]string{"config", "schema", "x"}, "Usage: stint config schema", `unexpected argument x`},
+		{[]string{"version", "--json=maybe"}, "Usage: stint version", `--json: bool value must be true, 1, yes, false, 0 or no but got "maybe"`},
+		{[]string{"config", "explain", example}, "Usage: stint config explain", `missing flags: --request='METHOD PATH'`},
+		{append(request, ""), "Usage: stint config explain", `--request: "" has 0 words; want a method and a path, such as 'GET /search'`},
+		{append(request, "GET /a HTTP/1.1"), "Usage: stint config explain", `--request: "GET /a HTTP/1.1" has 3 words; want a method and a path, such as 'GET /search'`},
+		{append(request, "GET"), "Usage: stint config explain", `--request: "GET" is neither a path nor a URL; want something like /search or https://example.com/search`},
+		{append(request, "GET localhost:80/a"), "Usage: stint config explain", `--request: "localhost:80/a" is neither a path nor a URL; want something like /search or https://example.com/search`},
+		{append(request, "GET https:///a"), "Usage: stint config explain", `--request: "https:///a" is neither a path nor a URL; want something like /search or https://example.com/search`},
+		{append(request, "GET /%zz"), "Usage: stint config explain", `--request: "/%zz" is neither a path nor a URL; want something like /search or https://example.com/search`},
+		{append(request, "/a GET"), "Usage: stint config explain", `--request: "/a" is not a method; want something like GET or POST before the path`},
+		{append(request, "get /a"), "Usage: stint config explain", `--request: the method "get" is not in capitals, and is another one than GET; want 'GET /a'`},
+		{with("--header", "X-API-Key"), "Usage: stint config explain", `--header: there is no colon in "X-API-Key"; want something like 'X-API-Key: k1'`},
+		{with("--header", "X API: 1"), "Usage: stint config explain", `--header: "X API" is not the name of a header; want something like 'X-API-Key: k1'`},
+		{with("--claim", "user"), "Usage: stint config explain", `--claim: "user" is not a name, an equals sign and a value; want something like plan=pro`},
+		{with("--claim", "=42"), "Usage: stint config explain", `--claim: "=42" is not a name, an equals sign and a value; want something like plan=pro`},
+		{with("--peer", "example.com"), "Usage: stint config explain", `--peer: "example.com" is not an address; want something like 203.0.113.9 or 2001:db8::1, or unix`},
+		{with("--peer", "[2001:db8::1]:80"), "Usage: stint config explain", `--peer: "[2001:db8::1]:80" has a port; want the address alone, 2001:db8::1`},
+	}
+	for _, test := range tests {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			got := execute(t, "", test.args...)
+			lines := strings.Split(strings.TrimSuffix(got.stderr, "\n"), "\n")
+			if got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(lines[0], test.usage) || lines[len(lines)-1] != "stint: "+test.want {
+				t.Errorf("exit code %d, output %q, errors:\n%s\nwant 2, none, %q … %q", got.code, got.stdout, got.stderr, test.usage, test.want)
+			}
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for name, args := range map[string][]string{
+		"help.txt":         {"--help"},
+		"help_check.txt":   {"config", "check", "--help"},
+		"help_explain.txt": {"config", "explain", "-h"},
+		"help_schema.txt":  {"config", "schema", "--help"},
+		"help_version.txt": {"version", "--help"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := execute(t, "", args...)
+			if got.code != exitGood || got.stderr != "" {
+				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.stderr)
+			}
+			golden(t, name, got.stdout)
+		})
+	}
+}
+
+func TestSchema(t *testing.T) {
+	want := result{stdout: string(policy.Schema())}
+	if got := execute(t, "", "config", "schema"); got != want {
+		t.Errorf("got %+v, want the schema", got)
+	}
+}
+
+// TestStandardOutputFails tells a reader that has gone away from an output that is lost.
+func TestStandardOutputFails(t *testing.T) {
+	tests := []struct {
+		err    error
+		args   []string
+		code   int
+		stderr string
+	}{
+		{syscall.EPIPE, []string{"config", "schema"}, exitGood, ""},
+		{syscall.EPIPE, []string{"--help"}, exitGood, ""},
+		{syscall.EPIPE, []string{"config", "check", "--json", example}, exitGood, ""},
+		{syscall.EPIPE, []string{"config", "check", "--json", example, "no.yaml"}, exitBad, ""},
+		{syscall.ENOSPC, []string{"config", "schema"}, exitBad, "stint: standard output: write: disk full\n"},
+		{syscall.ENOSPC, []string{"--help"}, exitBad, "stint: standard output: write: disk full\n"},
+		{syscall.ENOSPC, []string{"config", "check", example}, exitBad, "stint: standard output: write: disk full\n"},
+	}
+	for _, test := range tests {
+		var stderr strings.Builder
+		s := &system{Stdout: broken{test.err}, Stderr: &stderr}
+		code := s.report(run(s, test.args))
+		got := strings.ReplaceAll(stderr.String(), syscall.ENOSPC.Error(), "disk full")
+		if code != test.code || got != test.stderr {
+			t.Errorf("%v, %v: exit code %d, errors %q; want %d, %q", test.args, test.err, code, got, test.code, test.stderr)
+		}
+	}
+}
+
+// broken is an output that fails.
+type broken struct{ err error }
+
+func (b broken) Write([]byte) (int, error) { return 0, fmt.Errorf("write: %w", b.err) }
+
+func TestStandardInputFails(t *testing.T) {
+	var stderr strings.Builder
+	s := &system{Stdin: brokenReader{}, Stderr: &stderr}
+	code := s.report(run(s, []string{"config", "explain", "-", "--request", "/"}))
+	if want := "stint: <stdin>: unplugged\n"; code != exitBad || stderr.String() != want {
+		t.Errorf("exit code %d, errors %q; want 1, %q", code, stderr.String(), want)
+	}
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("unplugged") }

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/stint-limiter/stint/policy"
+)
+
+// system is all that commands know of the world beside their arguments and files.
+type system struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Build is how the program was built; nil if it does not know.
+	Build *debug.BuildInfo
+}
+
+// Exit codes.
+const (
+	exitGood  = 0
+	exitBad   = 1
+	exitUsage = 2
+)
+
+// toldError is returned after everything has been said that there is to say.
+type toldError struct{}
+
+func (toldError) Error() string { return "told already" }
+
+// report tells on standard error what became of a command, and returns the exit code.
+func (s *system) report(err error) int {
+	var usage *usageError
+	switch {
+	case err == nil:
+		return exitGood
+	case errors.As(err, &usage):
+		fmt.Fprintf(s.Stderr, "%s\nstint: %v\n", usage.Help, usage)
+		return exitUsage
+	case errors.Is(err, toldError{}):
+		return exitBad
+	}
+	s.tell(err)
+	return exitBad
+}
+
+// tell writes an error to standard error: the mistakes in a configuration in the form that editors and CI
+// systems know, file:line: and so on, and all else after the name of the program.
+func (s *system) tell(err error) {
+	var config *policy.ConfigError
+	if !errors.As(err, &config) {
+		fmt.Fprintf(s.Stderr, "stint: %v\n", err)
+		return
+	}
+	for _, m := range config.Mistakes {
+		fmt.Fprintln(s.Stderr, m)
+	}
+}
+
+// print writes to standard output. A reader that has gone away had seen enough.
+func (s *system) print(text []byte) error {
+	if _, err := s.Stdout.Write(text); err != nil && !errors.Is(err, syscall.EPIPE) {
+		return fmt.Errorf("standard output: %w", err)
+	}
+	return nil
+}
+
+// printJSON writes a value to standard output as JSON for people and programs.
+func (s *system) printJSON(v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	return s.print(b.Bytes())
+}

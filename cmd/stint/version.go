@@ -1,0 +1,72 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// versionCommand prints what the program was built from.
+type versionCommand struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+// Help is the detailed help.
+func (*versionCommand) Help() string {
+	return `The version is that of the module, and the revision that of the repository it was built in; "modified" is what
+was not committed.
+
+    stint version --json`
+}
+
+// version is what the program was built from.
+type version struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Time     string `json:"time,omitempty"` // of the revision
+	Modified bool   `json:"modified"`
+	Go       string `json:"go"`
+}
+
+// Run prints the version.
+func (c *versionCommand) Run(s *system) error {
+	v := versionOf(s.Build)
+	if c.JSON {
+		return s.printJSON(v)
+	}
+	return s.print([]byte(v.String() + "\n"))
+}
+
+// versionOf returns what build information tells; it may be nil.
+func versionOf(build *debug.BuildInfo) version {
+	if build == nil {
+		build = &debug.BuildInfo{}
+	}
+	v := version{
+		Version: cmp.Or(build.Main.Version, "(unknown)"),
+		Go:      cmp.Or(build.GoVersion, runtime.Version()),
+	}
+	for _, setting := range build.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			v.Revision = setting.Value
+		case "vcs.time":
+			v.Time = setting.Value
+		case "vcs.modified":
+			v.Modified = setting.Value == "true"
+		}
+	}
+	return v
+}
+
+func (v version) String() string {
+	text := "stint " + v.Version
+	if v.Revision != "" {
+		text += ", revision " + v.Revision
+	}
+	if v.Modified {
+		text += " (modified)"
+	}
+	return fmt.Sprintf("%s, %s", text, v.Go)
+}
