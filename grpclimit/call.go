@@ -1,0 +1,83 @@
+package grpclimit
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/policy"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// call is one call while it is judged and served; or one stream, whose messages are judged one after the other.
+type call struct {
+	server  *server
+	ctx     context.Context // that of the call, which lives as long
+	input   policy.Input
+	verdict policy.Verdict
+}
+
+func (s *server) newCall(ctx context.Context, method string) *call {
+	c := &call{server: s, ctx: ctx}
+	c.input = policy.Input{
+		Method: http.MethodPost, // as it is on the wire
+		Path:   method,
+		Peer:   peerOf(ctx),
+		Header: c,
+	}
+	if host := c.Values(":authority"); len(host) > 0 {
+		c.input.Host = host[0]
+	}
+	if s.claims != nil {
+		c.input.Claims = c
+	}
+	return c
+}
+
+// Values implements [policy.Header]. Keys of metadata are in lower case.
+func (c *call) Values(name string) []string {
+	return metadata.ValueFromIncomingContext(c.ctx, strings.ToLower(name))
+}
+
+// Claim implements [policy.Claims].
+func (c *call) Claim(name string) string { return c.server.claims(c.ctx, name) }
+
+// judge asks the guard. It returns the trailer to set, if any, and the status to end with if the call is not let through.
+func (c *call) judge() (metadata.MD, error) {
+	v := &c.verdict
+	if err := c.server.guard.Decide(c.ctx, &c.input, v); err != nil {
+		if ended := c.ctx.Err(); ended != nil {
+			return nil, status.FromContextError(ended).Err()
+		}
+		return c.refuse(unavailable())
+	}
+	switch {
+	case v.Decision.Allowed:
+		return c.withUsage(nil), nil
+	case v.Unavailable:
+		return c.refuse(unavailable())
+	}
+	return c.refuse(denied(v))
+}
+
+// peerOf returns the address at the other end of the connection, or the zero Addr if it has none.
+func peerOf(ctx context.Context) netip.Addr {
+	p, ok := peer.FromContext(ctx)
+	if !ok || p.Addr == nil {
+		return netip.Addr{}
+	}
+	if tcp, ok := p.Addr.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr()
+	}
+	// A server behind net/http has the peer's address as text, and calls it TCP even on a Unix socket, where
+	// clients choose the text.
+	if p.Addr.Network() != "tcp" || p.LocalAddr == nil || p.LocalAddr.Network() != "tcp" {
+		return netip.Addr{}
+	}
+	return clientip.ParsePeer(p.Addr.String())
+}

@@ -1,0 +1,243 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/grpclimit"
+	"github.com/stint-limiter/stint/outbound"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// newAPI returns a client of the API "echo", as one process has it.
+func newAPI(t testing.TB, store stint.Store, limit stint.Limit) *outbound.Client {
+	t.Helper()
+	api, _ := newRegistry(t, store, limit)
+	return api
+}
+
+func newRegistry(t testing.TB, store stint.Store, limit stint.Limit) (*outbound.Client, *outbound.Registry) {
+	t.Helper()
+	registry, err := outbound.New(store, []outbound.API{{Name: "echo", Limits: []stint.Limit{limit}, FailFast: true}},
+		outbound.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(registry.Close)
+	api, err := registry.API("echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api, registry
+}
+
+func through(api *outbound.Client, options ...grpclimit.ClientOption) []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(grpclimit.UnaryClientInterceptor(api)),
+		grpc.WithChainStreamInterceptor(grpclimit.StreamClientInterceptor(api, options...)),
+	}
+}
+
+// slowDown is how a service says so.
+func slowDown(d time.Duration) error {
+	st, err := status.New(codes.ResourceExhausted, "slow down").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
+	if err != nil {
+		return err
+	}
+	return st.Err()
+}
+
+func TestClientWaits(t *testing.T) {
+	conn := (&echo{}).serve(t, nil, nil, through(newAPI(t, newStore(t), stint.PerHour(2)))...)
+	for range 2 {
+		if err := say(t.Context(), conn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := say(t.Context(), conn)
+	denied, ok := errors.AsType[*stint.DeniedError](err)
+	if !ok || denied.Key != "echo:api" || denied.RetryAfter <= 0 {
+		t.Errorf("got %v, want a denial of echo:api", err)
+	}
+	st := status.Convert(err)
+	if st.Code() != codes.ResourceExhausted || len(st.Details()) != 1 || st.Details()[0].(*errdetails.RetryInfo).GetRetryDelay().AsDuration() != denied.RetryAfter {
+		t.Errorf("got the status %v, want the denial with its delay", st)
+	}
+}
+
+func TestClientNotMade(t *testing.T) {
+	called := false
+	invoke := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+		called = true
+		return nil
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	gone, registry := newRegistry(t, newStore(t), stint.PerHour(1))
+	if err := registry.Update(nil); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name string
+		ctx  context.Context
+		api  *outbound.Client
+		want codes.Code
+	}{
+		{"cancelled", cancelled, newAPI(t, newStore(t), stint.PerHour(1)), codes.Canceled},
+		{"late", late, newAPI(t, newStore(t), stint.PerHour(1)), codes.DeadlineExceeded},
+		{"never", t.Context(), newAPI(t, newStore(t), stint.PerHour(0)), codes.ResourceExhausted},
+		{"store", t.Context(), newAPI(t, brokenStore{}, stint.PerHour(1)), codes.Unavailable},
+		{"API that is gone", t.Context(), gone, codes.FailedPrecondition},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			err := grpclimit.UnaryClientInterceptor(test.api)(test.ctx, sayMethod, nil, nil, nil, invoke)
+			if got := status.Code(err); got != test.want || called {
+				t.Errorf("got %v, called %v; want %v and no call", err, called, test.want)
+			}
+		})
+	}
+}
+
+// One process is told to slow down, and the other one does not even ask.
+func TestFleetPauses(t *testing.T) {
+	calls := map[string]func(*testing.T, *grpc.ClientConn) error{
+		"unary": func(t *testing.T, conn *grpc.ClientConn) error { return say(t.Context(), conn) },
+		"stream": func(t *testing.T, conn *grpc.ClientConn) error {
+			stream, err := conn.NewStream(t.Context(), chatDesc, chatMethod)
+			if err != nil {
+				return err
+			}
+			return drain(stream)
+		},
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int64
+			refuse := func() error {
+				asked.Add(1)
+				return slowDown(10 * time.Minute)
+			}
+			service := &echo{
+				say:  func(context.Context, string) (string, error) { return "", refuse() },
+				chat: func(grpc.ServerStream) error { return refuse() },
+			}
+			store := newStore(t)
+			first, second := newAPI(t, store, stint.PerHour(100)), newAPI(t, store, stint.PerHour(100))
+			conn := service.serve(t, nil, nil, through(first)...)
+			other := service.serve(t, nil, nil, through(second)...)
+			if err := call(t, conn); status.Code(err) != codes.ResourceExhausted || errors.Is(err, outbound.ErrCoolingDown) {
+				t.Fatalf("got %v, want the answer of the service", err)
+			}
+			for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+				if d, err := second.Peek(t.Context()); err != nil || time.Now().After(deadline) {
+					t.Fatalf("the other process was not told: %v", err)
+				} else if !d.Allowed {
+					break
+				}
+			}
+			for _, conn := range []*grpc.ClientConn{conn, other} {
+				if err := call(t, conn); status.Code(err) != codes.ResourceExhausted || !errors.Is(err, outbound.ErrCoolingDown) {
+					t.Errorf("got %v, want %v", err, outbound.ErrCoolingDown)
+				}
+			}
+			if got := asked.Load(); got != 1 {
+				t.Errorf("the service was asked %d times, want once", got)
+			}
+		})
+	}
+}
+
+// A server with stint in front pauses clients that have stint in front.
+func TestServerPausesClient(t *testing.T) {
+	guard := newGuard(t, "tiers: [{name: anonymous, identity: ip, limits: 1/1h}]\nheaders: {retry_after_jitter: 0%}", nil)
+	api := newAPI(t, newStore(t), stint.PerHour(100))
+	conn := (&echo{}).serve(t, []grpc.UnaryServerInterceptor{grpclimit.UnaryServerInterceptor(guard)}, nil, through(api)...)
+	for range 2 {
+		_ = say(t.Context(), conn)
+	}
+	if got := time.Until(api.Stats().CoolingUntil); got < outbound.DefaultMaxCooldown-time.Minute || got > outbound.DefaultMaxCooldown {
+		t.Errorf("the pause ends in %v, want the longest that is allowed, %v", got, outbound.DefaultMaxCooldown)
+	}
+}
+
+func TestClientPerMessage(t *testing.T) {
+	received := make(chan int, 1)
+	service := &echo{chat: func(s grpc.ServerStream) error {
+		n := 0
+		for s.RecvMsg(&wrapperspb.StringValue{}) == nil {
+			n++
+		}
+		received <- n
+		return s.Context().Err()
+	}}
+	conn := service.serve(t, nil, nil, through(newAPI(t, newStore(t), stint.PerHour(2)), grpclimit.PerMessage())...)
+	stream := open(t, conn, chatDesc, chatMethod)
+	for range 2 {
+		if err := stream.SendMsg(wrapperspb.String("hello")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := stream.SendMsg(wrapperspb.String("one too many"))
+	if _, ok := errors.AsType[*stint.DeniedError](err); !ok || status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("got %v, want a denial", err)
+	}
+	if err := drain(stream); status.Code(err) != codes.Canceled {
+		t.Errorf("the stream ended with %v, want it aborted", err)
+	}
+	if got := <-received; got > 2 {
+		t.Errorf("the service received %d messages, want at most 2", got)
+	}
+}
+
+// By default a stream has one turn, however much it sends.
+func TestClientPerStream(t *testing.T) {
+	conn := (&echo{chat: echoAll}).serve(t, nil, nil, through(newAPI(t, newStore(t), stint.PerHour(2)))...)
+	for range 2 {
+		if n, err := talk(t, conn, 5); n != 5 || err != nil {
+			t.Fatalf("got %d messages and %v, want 5", n, err)
+		}
+	}
+	if _, err := conn.NewStream(t.Context(), chatDesc, chatMethod); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("got %v, want no turn for a third stream", err)
+	}
+}
+
+// The single answer to a client stream ends it, and asks for no pause.
+func TestClientCollect(t *testing.T) {
+	service := &echo{chat: func(s grpc.ServerStream) error {
+		for {
+			if err := s.RecvMsg(&wrapperspb.StringValue{}); errors.Is(err, io.EOF) {
+				return s.SendMsg(wrapperspb.String("thanks"))
+			} else if err != nil {
+				return err
+			}
+		}
+	}}
+	api := newAPI(t, newStore(t), stint.PerHour(9))
+	conn := service.serve(t, nil, nil, through(api, grpclimit.PerMessage())...)
+	stream := open(t, conn, collectDesc, collectMethod)
+	answer := &wrapperspb.StringValue{}
+	err := errors.Join(
+		stream.SendMsg(wrapperspb.String("one")), stream.SendMsg(wrapperspb.String("two")),
+		stream.CloseSend(), stream.RecvMsg(answer))
+	if err != nil || answer.GetValue() != "thanks" {
+		t.Errorf("got %q and %v, want thanks", answer.GetValue(), err)
+	}
+	if s := api.Stats(); s.Calls != 2 || s.Cooldowns != 0 {
+		t.Errorf("got %d turns and %d pauses, want 2 and none", s.Calls, s.Cooldowns)
+	}
+}

@@ -1,0 +1,30 @@
+// Package grpclimit puts stint in front of gRPC services, and in front of calls to those of others.
+//
+// # Servers
+//
+//	server := grpc.NewServer(
+//		grpc.ChainUnaryInterceptor(grpclimit.UnaryServerInterceptor(guard)),
+//		grpc.ChainStreamInterceptor(grpclimit.StreamServerInterceptor(guard)),
+//	)
+//
+// A guard judges every call before its handler runs. To its policies a call is a POST to the path
+// "/package.Service/Method" on the host that the client dialled; metadata are its header fields. Whatever authenticates
+// callers stands before these interceptors in the chain; [WithClaims] hands over what it found.
+//
+// A call that is denied ends with ResourceExhausted. The message names the policy, never the caller. The details
+// are a RetryInfo and a QuotaFailure, and the trailer "grpc-retry-pushback-ms" tells gRPC clients that have a retry policy
+// when to come back, or with -1 that they need not: because no time will help, or because the call's deadline comes first.
+// A call that is refused for want of the store ends with Unavailable, in the same manner. Waits are never too short, and
+// spread by the share that the configuration has for Retry-After.
+//
+// # Clients
+//
+//	conn, err := grpc.NewClient(target,
+//		grpc.WithChainUnaryInterceptor(grpclimit.UnaryClientInterceptor(api)),
+//		grpc.WithChainStreamInterceptor(grpclimit.StreamClientInterceptor(api)),
+//	)
+//
+// Every call waits for its turn among those of all processes. If the service says to slow down, all of them pause.
+// The interceptors never repeat a call. A retry policy of gRPC does so beneath them: its repeats obey the pushback, but
+// neither wait for a turn nor tell the others.
+package grpclimit

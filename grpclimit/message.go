@@ -1,0 +1,125 @@
+package grpclimit
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/stint-limiter/stint/policy"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// messageStream is a stream whose messages are judged as they are received. The verdict in force is that on the last
+// message, until the next one arrives or the handler returns.
+type messageStream struct {
+	accountedStream
+	call *call
+	stop context.CancelCauseFunc // ends the handler's context
+
+	mu      sync.Mutex // of what follows: handlers may receive in a goroutine of their own
+	finish  func(policy.Outcome)
+	trailer metadata.MD
+	denial  error
+	over    bool // the handler has returned
+}
+
+// serveMessages calls a handler, and lets every message that it receives be judged.
+func serveMessages(c *call, srv any, stream grpc.ServerStream, handler grpc.StreamHandler) error {
+	ctx, stop := context.WithCancelCause(c.ctx)
+	defer stop(nil)
+	a := &account{}
+	s := &messageStream{accountedStream: accountedStream{stream, a.listenIn(ctx), a}, call: c, stop: stop}
+	outcome := policy.Outcome{Status: http.StatusInternalServerError} // until it returns
+	defer func() { s.close(outcome) }()
+	err := handler(srv, s)
+	if denial := s.denied(); denial != nil {
+		err = denial // whatever the handler made of it
+	}
+	outcome = a.outcome(err)
+	return err
+}
+
+// RecvMsg receives a message and lets it be judged. A denial is returned from then on.
+func (s *messageStream) RecvMsg(m any) error {
+	if err := s.denied(); err != nil {
+		return err
+	}
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	finish, err := s.succeed()
+	if err != nil {
+		return err
+	}
+	if finish != nil {
+		finish(s.account.outcome(nil))
+	}
+	trailer, err := s.call.judge()
+	if err != nil {
+		s.deny(trailer, err)
+		return err
+	}
+	s.account.open(&s.call.verdict)
+	s.admit(trailer, s.call.server.guard.Follow(s.call.ctx, &s.call.verdict))
+	return nil
+}
+
+// SendMsg sends nothing after a denial.
+func (s *messageStream) SendMsg(m any) error {
+	if err := s.denied(); err != nil {
+		return err
+	}
+	return s.accountedStream.SendMsg(m)
+}
+
+func (s *messageStream) denied() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.denial
+}
+
+func (s *messageStream) deny(trailer metadata.MD, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trailer, s.denial = trailer, err
+	s.stop(err)
+}
+
+func (s *messageStream) admit(trailer metadata.MD, finish func(policy.Outcome)) {
+	s.mu.Lock()
+	over := s.over
+	if !over {
+		s.trailer, s.finish = trailer, finish
+	}
+	s.mu.Unlock()
+	if over && finish != nil { // it came too late to be served
+		finish(s.account.outcome(nil))
+	}
+}
+
+// succeed makes way for the verdict on the next message: it returns what remains to be done about the last one. From then on
+// the verdict is the receiver's alone. It fails if the handler has returned.
+func (s *messageStream) succeed() (finish func(policy.Outcome), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return nil, status.Error(codes.Canceled, "grpclimit: the handler has returned")
+	}
+	finish, s.finish = s.finish, nil
+	return finish, nil
+}
+
+// close ends the stream for a handler that has returned, and tells what became of its last message.
+func (s *messageStream) close(outcome policy.Outcome) {
+	s.mu.Lock()
+	s.over = true
+	finish, trailer := s.finish, s.trailer
+	s.mu.Unlock()
+	s.ServerStream.SetTrailer(trailer)
+	if finish != nil {
+		finish(outcome)
+	}
+}

@@ -1,0 +1,57 @@
+package grpclimit
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/outbound"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// notMade is the error of a call that was not made: to gRPC a status, to errors.As what it was.
+type notMade struct {
+	cause  error
+	status *status.Status
+}
+
+func (e *notMade) Error() string { return e.cause.Error() }
+
+func (e *notMade) Unwrap() error { return e.cause }
+
+// GRPCStatus is what package status looks for.
+func (e *notMade) GRPCStatus() *status.Status { return e.status }
+
+// wait waits for a turn.
+func (c *client) wait(ctx context.Context) error {
+	_, err := c.api.Wait(ctx)
+	if err == nil {
+		return nil
+	}
+	if denied, ok := errors.AsType[*stint.DeniedError](err); ok {
+		return &notMade{err, deniedHere(err, denied)}
+	}
+	if ended := ctx.Err(); ended != nil {
+		return &notMade{err, status.FromContextError(ended)}
+	}
+	if _, ok := errors.AsType[*outbound.UnknownError](err); ok {
+		return &notMade{err, status.New(codes.FailedPrecondition, err.Error())}
+	}
+	return &notMade{err, status.New(codes.Unavailable, err.Error())}
+}
+
+// deniedHere is the status of a call that has no turn, with the wait for one if there is any.
+func deniedHere(err error, denied *stint.DeniedError) *status.Status {
+	st := status.New(codes.ResourceExhausted, err.Error())
+	if denied.RetryAfter == stint.Never {
+		return st
+	}
+	detailed, failure := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(denied.RetryAfter)})
+	if failure != nil {
+		return st
+	}
+	return detailed
+}

@@ -1,0 +1,232 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/grpclimit"
+	"github.com/stint-limiter/stint/resilience"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// refusal is what a client learns from a call that is refused.
+type refusal struct {
+	code       codes.Code
+	message    string
+	retry      time.Duration // 0 if there is no RetryInfo
+	violations []string      // "subject description"
+	pushback   []string
+}
+
+func refusalOf(t *testing.T, ctx context.Context, conn *grpc.ClientConn) refusal {
+	t.Helper()
+	var trailer metadata.MD
+	st := status.Convert(say(ctx, conn, grpc.Trailer(&trailer)))
+	r := refusal{code: st.Code(), message: st.Message(), pushback: trailer.Get("grpc-retry-pushback-ms")}
+	for _, detail := range st.Details() {
+		switch detail := detail.(type) {
+		case *errdetails.RetryInfo:
+			r.retry = detail.GetRetryDelay().AsDuration()
+		case *errdetails.QuotaFailure:
+			for _, v := range detail.GetViolations() {
+				r.violations = append(r.violations, v.GetSubject()+" "+v.GetDescription())
+			}
+		default:
+			t.Errorf("unexpected detail: %v", detail)
+		}
+	}
+	return r
+}
+
+func unaryServer(t testing.TB, config string, store stint.Store, options ...grpclimit.ServerOption) *grpc.ClientConn {
+	guard := newGuard(t, config, store)
+	return (&echo{}).serve(t, []grpc.UnaryServerInterceptor{grpclimit.UnaryServerInterceptor(guard, options...)}, nil)
+}
+
+func TestDenied(t *testing.T) {
+	const tier = "tiers: [{name: anonymous, identity: ip, limits: 2/1h}]\n"
+	tests := []struct {
+		name       string
+		config     string
+		first      int // calls that are let through
+		message    string
+		violations []string
+		never      bool
+	}{
+		{
+			"tier", tier, 2,
+			"rate limited by tier anonymous, retry in ", []string{"tier:anonymous 2/1h"}, false,
+		},
+		{
+			"policy", tier + "policies: [{name: talk, match: {path: /test.Echo/Say}, limits: 1/30m}]", 1,
+			"rate limited by policy talk, retry in ", []string{"policy:talk 1/30m"}, false,
+		},
+		{
+			"both", tier + "policies: [{name: talk, match: {path: '/test.Echo/*'}, limits: [2/30m burst 1x, 9/1m]}]", 2,
+			"rate limited by tier anonymous, retry in ", []string{"tier:anonymous 2/1h", "policy:talk 2/30m burst 1x"}, false,
+		},
+		{
+			"never", tier + "policies: [{name: closed, match: {path: /test.Echo/Say}, limits: 0/1h}]", 0,
+			"rate limited by policy closed, retrying does not help", []string{"policy:closed 0/1h"}, true,
+		},
+		{
+			"banned", tier + "bans: {after: 1, within: 1m, durations: [5m]}", 3, // the third is denied, and leads to a ban
+			"banned, retry in ", nil, false,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			conn := unaryServer(t, test.config, nil)
+			allowed(t, conn, test.first)
+			got := refusalOf(t, t.Context(), conn)
+			if got.code != codes.ResourceExhausted {
+				t.Errorf("got the code %v, want %v", got.code, codes.ResourceExhausted)
+			}
+			if !strings.HasPrefix(got.message, test.message) {
+				t.Errorf("got the message %q, want %q", got.message, test.message)
+			}
+			if !slices.Equal(got.violations, test.violations) {
+				t.Errorf("got the violations %q, want %q", got.violations, test.violations)
+			}
+			want := strconv.FormatInt(got.retry.Milliseconds(), 10)
+			if test.never {
+				want = "-1"
+			}
+			if !slices.Equal(got.pushback, []string{want}) || (got.retry == 0) != test.never {
+				t.Errorf("got the pushback %q and the delay %v, want the pushback %q", got.pushback, got.retry, want)
+			}
+			if !test.never && !strings.HasSuffix(got.message, " "+got.retry.String()) {
+				t.Errorf("got the message %q, want the delay %v in it", got.message, got.retry)
+			}
+		})
+	}
+}
+
+// A client that retries would spend the rest of the call waiting, and then know less.
+func TestDeadlineBeforeRoom(t *testing.T) {
+	conn := unaryServer(t, "tiers: [{name: anonymous, identity: ip, limits: 1/1h}]", nil)
+	allowed(t, conn, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got := refusalOf(t, ctx, conn)
+	if !slices.Equal(got.pushback, []string{"-1"}) || got.retry < 59*time.Minute {
+		t.Errorf("got the pushback %q and the delay %v, want -1 and the time until there is room", got.pushback, got.retry)
+	}
+}
+
+// brokenStore decides nothing. It waits for as long as it may if it is slow.
+type brokenStore struct{ slow bool }
+
+func (s brokenStore) Take(ctx context.Context, _ stint.Request) (stint.Decision, error) {
+	if s.slow {
+		<-ctx.Done()
+		return stint.Decision{}, &stint.StoreError{Op: "take", Err: ctx.Err()}
+	}
+	return stint.Decision{}, &stint.StoreError{Op: "take", Err: errors.New("the secret address of the store")}
+}
+
+func (s brokenStore) TakeBatch(ctx context.Context, batch []*stint.Call) {
+	for _, c := range batch {
+		c.Decision, c.Err = s.Take(ctx, c.Request)
+	}
+}
+
+func (brokenStore) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) {
+	return false, errors.New("broken")
+}
+
+func (brokenStore) Command(context.Context, stint.Command) error { return errors.New("broken") }
+
+func TestUnavailable(t *testing.T) {
+	for _, mode := range []string{"deny", "error"} {
+		t.Run(mode, func(t *testing.T) {
+			store, err := resilience.New(brokenStore{}, resilience.Config{Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { store.Close() })
+			conn := unaryServer(t, "tiers: [{name: anonymous, identity: ip, limits: 2/1h}]\nfailure: {mode: "+mode+"}", store)
+			got := refusalOf(t, t.Context(), conn)
+			if got.code != codes.Unavailable || !strings.HasPrefix(got.message, "rate limits cannot be checked, retry in 1") || got.violations != nil {
+				t.Errorf("got %+v", got)
+			}
+			want := []string{strconv.FormatInt(got.retry.Milliseconds(), 10)}
+			if got.retry < time.Second || !slices.Equal(got.pushback, want) {
+				t.Errorf("got the delay %v and the pushback %q, want both, and at least a second", got.retry, got.pushback)
+			}
+		})
+	}
+}
+
+func TestContextEnded(t *testing.T) {
+	guard := newGuard(t, "tiers: [{name: anonymous, identity: ip, limits: 2/1h}]", brokenStore{slow: true})
+	intercept := grpclimit.UnaryServerInterceptor(guard)
+	handler := func(context.Context, any) (any, error) {
+		t.Error("the handler was called")
+		return nil, nil
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	for _, test := range []struct {
+		ctx  context.Context
+		want codes.Code
+	}{{cancelled, codes.Canceled}, {late, codes.DeadlineExceeded}} {
+		_, err := intercept(test.ctx, nil, &grpc.UnaryServerInfo{FullMethod: sayMethod}, handler)
+		if got := status.Code(err); got != test.want {
+			t.Errorf("got %v, want %v", err, test.want)
+		}
+	}
+}
+
+// Nothing that a caller sends comes back in a status, or as a trailer.
+func TestF34HostileMetadata(t *testing.T) {
+	const evil = "evil\x7f%0d%0aX: y"
+	conn := unaryServer(t, `
+identities:
+  key: {header: x-api-key, plain: true}
+tiers:
+  - {name: keyed, identity: key, limits: 0/1h}
+  - {name: anonymous, identity: ip, limits: 0/1h}
+`, nil, grpclimit.WithUsage())
+	ctx := metadata.AppendToOutgoingContext(t.Context(),
+		"x-api-key", "evil key", "x-forwarded-for", "evil", "evil-bin", evil, "cookie", "evil=evil")
+	var header, trailer metadata.MD
+	err := say(ctx, conn, grpc.Header(&header), grpc.Trailer(&trailer), grpc.CallAuthority("evil.example"))
+	st := status.Convert(err)
+	if st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "tier keyed") {
+		t.Fatalf("got %v, want a denial by the tier keyed", err)
+	}
+	said := []string{st.Proto().String()}
+	for _, md := range []metadata.MD{header, trailer} {
+		for key, values := range md {
+			said = append(said, key+strings.Join(values, " "))
+		}
+	}
+	for _, s := range said {
+		if strings.Contains(s, "evil") {
+			t.Errorf("the answer has what the caller sent: %q", s)
+		}
+	}
+}
+
+func TestNilGuard(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("an interceptor was made without a guard")
+		}
+	}()
+	grpclimit.StreamServerInterceptor(nil)
+}

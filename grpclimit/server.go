@@ -1,0 +1,95 @@
+package grpclimit
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+
+	"github.com/stint-limiter/stint/policy"
+	"google.golang.org/grpc"
+)
+
+// server is what the interceptors of a server have in common.
+type server struct {
+	guard      *policy.Guard
+	claims     func(ctx context.Context, name string) string
+	usage      bool
+	perMessage bool
+	random     func() float64 // 0 to below 1
+}
+
+func newServer(guard *policy.Guard, options []ServerOption) *server {
+	if guard == nil {
+		panic("grpclimit: the guard is nil; want one of policy.NewGuard")
+	}
+	s := &server{guard: guard, random: rand.Float64}
+	for _, o := range options {
+		o.applyToServer(s)
+	}
+	return s
+}
+
+// UnaryServerInterceptor returns an interceptor that lets a guard judge every unary call. It panics if there is no guard.
+//
+// Where a policy settles by a response header, the handler says the cost in metadata of that name, with
+// [grpc.SetHeader] or [grpc.SetTrailer]; the last value counts, and it is removed from the answer. Under such a policy
+// [grpc.SetSendCompressor] does not work: it knows no stream but its own. Where a policy settles by bytes, they are those of
+// the encoded protobuf message before compression. An answer waits until the store has taken note of what follows it.
+func UnaryServerInterceptor(guard *policy.Guard, options ...ServerOption) grpc.UnaryServerInterceptor {
+	s := newServer(guard, options)
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		c := s.newCall(ctx, info.FullMethod)
+		trailer, err := c.judge()
+		if trailer != nil {
+			_ = grpc.SetTrailer(ctx, trailer) // fails only if nobody hears the answer
+		}
+		if err != nil {
+			return nil, err
+		}
+		finish := s.guard.Follow(ctx, &c.verdict)
+		if finish == nil {
+			return handler(ctx, req)
+		}
+		return serve(ctx, req, handler, newAccount(&c.verdict), finish)
+	}
+}
+
+// serve calls a handler, and finish with what became of it: once, even if it panics.
+func serve(ctx context.Context, req any, handler grpc.UnaryHandler, a *account, finish func(policy.Outcome)) (any, error) {
+	outcome := policy.Outcome{Status: http.StatusInternalServerError} // until it returns
+	defer func() { finish(outcome) }()
+	if a.key != "" {
+		ctx = a.listenIn(ctx)
+	}
+	resp, err := handler(ctx, req)
+	if err == nil {
+		a.sent(resp)
+	}
+	outcome = a.outcome(err)
+	return resp, err
+}
+
+// StreamServerInterceptor returns an interceptor that lets a guard judge every stream when it is opened or, with
+// [PerMessage], each of its messages. It panics if there is no guard.
+//
+// A place under a concurrency limit is held until the handler returns. Costs are settled as by [UnaryServerInterceptor];
+// [grpc.SetSendCompressor] does not work on streams that count by their messages either.
+func StreamServerInterceptor(guard *policy.Guard, options ...ServerOption) grpc.StreamServerInterceptor {
+	s := newServer(guard, options)
+	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		c := s.newCall(stream.Context(), info.FullMethod)
+		if s.perMessage {
+			return serveMessages(c, srv, stream, handler)
+		}
+		trailer, err := c.judge()
+		stream.SetTrailer(trailer)
+		if err != nil {
+			return err
+		}
+		finish := s.guard.Follow(c.ctx, &c.verdict)
+		if finish == nil {
+			return handler(srv, stream)
+		}
+		return serveStream(srv, stream, handler, newAccount(&c.verdict), finish)
+	}
+}

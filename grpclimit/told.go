@@ -1,0 +1,52 @@
+package grpclimit
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/outbound"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// obey pauses all processes if the end of a call says so.
+func (c *client) obey(err error, trailer metadata.MD) {
+	if err == nil {
+		return
+	}
+	if d := pauseOf(status.Convert(err), trailer); d > 0 {
+		c.api.CoolDown(d)
+	}
+}
+
+// pauseOf is for how long a service wants to be left alone; 0 if it does not say so.
+func pauseOf(st *status.Status, trailer metadata.MD) time.Duration {
+	if st.Code() != codes.ResourceExhausted && st.Code() != codes.Unavailable {
+		return 0
+	}
+	pause, told := retryDelay(st)
+	if pushback := trailer.Get(pushbackKey); len(pushback) > 0 {
+		told = true
+		// What is no number means the same as a negative one: do not retry.
+		if ms, err := strconv.ParseInt(pushback[0], 10, 64); err == nil && ms > 0 {
+			pause = max(pause, time.Duration(min(ms, stint.MaxBan.Milliseconds()))*time.Millisecond)
+		}
+	}
+	if !told && st.Code() == codes.ResourceExhausted {
+		return outbound.DefaultCooldown
+	}
+	return pause
+}
+
+// retryDelay returns the delay of a status' RetryInfo, and whether it has one.
+func retryDelay(st *status.Status) (delay time.Duration, ok bool) {
+	for _, detail := range st.Details() {
+		if info, is := detail.(*errdetails.RetryInfo); is && info.GetRetryDelay() != nil {
+			delay, ok = min(max(delay, info.GetRetryDelay().AsDuration()), stint.MaxBan), true
+		}
+	}
+	return delay, ok
+}
