@@ -49,7 +49,7 @@ func Example() {
 	// call the API, 3 left
 	// call the API, 2 left
 	// call the API, 1 left
-	// outbound: there is no API "wether"; did you mean "weather"? (known: igdb, weather)
+	// outbound: there is no API "wether" (did you mean "weather"?); known: igdb, weather
 }
 
 // An API that does not let calls wait fails them with an error that says when to

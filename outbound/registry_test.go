@@ -92,12 +92,12 @@ func TestUnknownAPI(t *testing.T) {
 		name string
 		want string
 	}{
-		{"igbd", `outbound: there is no API "igbd"; did you mean "igdb"? (known: igdb, musicbrainz, tmdb)`},
-		{"IGDB", `outbound: there is no API "IGDB"; did you mean "igdb"? (known: igdb, musicbrainz, tmdb)`},
-		{"musikbrains", `outbound: there is no API "musikbrains"; did you mean "musicbrainz"? (known: igdb, musicbrainz, tmdb)`},
-		{"spotify", `outbound: there is no API "spotify" (known: igdb, musicbrainz, tmdb)`},
-		{"", `outbound: there is no API "" (known: igdb, musicbrainz, tmdb)`},
-		{"\n", `outbound: there is no API "\n" (known: igdb, musicbrainz, tmdb)`},
+		{"igbd", `outbound: there is no API "igbd" (did you mean "igdb"?); known: igdb, musicbrainz, tmdb`},
+		{"IGDB", `outbound: there is no API "IGDB" (did you mean "igdb"?); known: igdb, musicbrainz, tmdb`},
+		{"musikbrains", `outbound: there is no API "musikbrains" (did you mean "musicbrainz"?); known: igdb, musicbrainz, tmdb`},
+		{"spotify", `outbound: there is no API "spotify"; known: igdb, musicbrainz, tmdb`},
+		{"", `outbound: there is no API ""; known: igdb, musicbrainz, tmdb`},
+		{"\n", `outbound: there is no API "\n"; known: igdb, musicbrainz, tmdb`},
 	}
 	music, _ := outbound.Preset("musicbrainz")
 	tmdb, _ := outbound.Preset("tmdb")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/nearest"
 )
 
 // compiler turns a document into a set. It reports every mistake that it finds to the reader, and goes on.
@@ -32,10 +33,20 @@ func compile(doc *document, r *reader) *Set {
 	c.headers()
 	c.outbound()
 	bans := c.bans("bans", doc.Bans)
+	if len(doc.Tiers) > maxTiers || len(doc.Policies) > maxPolicies {
+		c.mistake("", "there are %d tiers and %d policies; want at most %d and %d", len(doc.Tiers), len(doc.Policies), maxTiers, maxPolicies)
+		return c.set
+	}
 	c.tiers(bans)
 	c.policies()
 	return c.set
 }
+
+// Bounds on a configuration: it has a rule for every policy in every tier, and every request looks at them.
+const (
+	maxTiers    = 100
+	maxPolicies = 1000
+)
 
 func (c *compiler) store() {
 	s := Store{URL: c.doc.Store.URL, Prefix: c.doc.Store.Prefix}
@@ -82,21 +93,23 @@ func (c *compiler) clientIP() {
 	if err != nil {
 		c.mistake("client_ip.trusted_proxies", "%v", err)
 	}
-	for key, bits := range map[string]struct{ got, most int64 }{
-		"client_ip.ipv4_prefix": {doc.IPv4Prefix, 32}, "client_ip.ipv6_prefix": {doc.IPv6Prefix, 128},
-	} {
-		if c.has(key) && (bits.got < 1 || bits.got > bits.most) {
-			c.mistake(key, "%d; want 1 to %d", bits.got, bits.most)
-			return
-		}
-	}
 	c.set.resolver, err = clientip.New(clientip.Config{
 		Trusted: trusted, TrustUnix: unix, Header: doc.Header,
-		IPv4Prefix: int(doc.IPv4Prefix), IPv6Prefix: int(doc.IPv6Prefix),
+		IPv4Prefix: c.bits("client_ip.ipv4_prefix", doc.IPv4Prefix, 32),
+		IPv6Prefix: c.bits("client_ip.ipv6_prefix", doc.IPv6Prefix, 128),
 	})
 	if err != nil {
 		c.mistake("client_ip.header", "%v", err)
 	}
+}
+
+// bits returns the length of a prefix, or 0 for the default.
+func (c *compiler) bits(key string, n int64, most int) int {
+	if c.has(key) && (n < 1 || n > int64(most)) {
+		c.mistake(key, "%d; want 1 to %d", n, most)
+		return 0
+	}
+	return int(n)
 }
 
 func (c *compiler) claims() {
@@ -190,7 +203,7 @@ func (c *compiler) headers() {
 		h.Draft11 = slices.Contains(doc.Format, "draft-11")
 		for i, f := range doc.Format {
 			if !slices.Contains(headerFormats, f) {
-				c.mistake(at("headers.format", i, doc.Format), "%q; want %s%s", f, oneOf(headerFormats), suggest(f, headerFormats))
+				c.mistake(at("headers.format", i, doc.Format), "%q; want %s%s", f, oneOf(headerFormats), nearest.Hint(f, headerFormats))
 			}
 		}
 		if slices.Contains(doc.Format, "none") && len(doc.Format) > 1 {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"github.com/stint-limiter/stint/internal/nearest"
 	"slices"
 )
 
@@ -103,7 +104,7 @@ func (c *compiler) identityNamed(key, name string) *identity {
 	id, ok := c.identities[name]
 	if !ok {
 		known := sorted(c.identities)
-		c.mistake(key, "no identity %q; there is %s%s", name, oneOf(known), suggest(name, known))
+		c.mistake(key, "no identity %q; there is %s%s", name, oneOf(known), nearest.Hint(name, known))
 	}
 	return id
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/nearest"
 )
 
 // defaultTier stands for the tiers that a policy does not name.
@@ -81,7 +82,7 @@ func (c *compiler) tierNames(key string, l *tierLimits) {
 	}
 	for _, name := range sorted(l.ByTier) {
 		if !slices.Contains(known, name) {
-			c.mistake(key+"."+name, "no tier %q; there is %s%s", name, oneOf(known), suggest(name, known))
+			c.mistake(key+"."+name, "no tier %q; there is %s%s", name, oneOf(known), nearest.Hint(name, known))
 		}
 	}
 }
@@ -138,7 +139,7 @@ func (c *compiler) per(key string, doc *policyDoc) []divider {
 func (c *compiler) variable(key string, doc *policyDoc, name string) {
 	known := []string{"method", "host", "route"}
 	if doc.Match == nil || len(doc.Match.Path) == 0 {
-		c.mistake(key, "%q; want %s, or a variable of the path that is matched%s", name, oneOf(known), suggest(name, known))
+		c.mistake(key, "%q; want %s, or a variable of the path that is matched%s", name, oneOf(known), nearest.Hint(name, known))
 		return
 	}
 	for _, text := range doc.Match.Path {
@@ -148,7 +149,7 @@ func (c *compiler) variable(key string, doc *policyDoc, name string) {
 		}
 		names := p.names(nil)
 		if !slices.Contains(names, name) {
-			c.mistake(key, "the path %s has no variable {%s}; want one, or %s%s", text, name, oneOf(known), suggest(name, append(names, known...)))
+			c.mistake(key, "the path %s has no variable {%s}; want one, or %s%s", text, name, oneOf(known), nearest.Hint(name, append(names, known...)))
 		}
 	}
 }

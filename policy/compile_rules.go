@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/outbound"
 )
 
@@ -147,7 +148,7 @@ func (c *compiler) outbound() {
 			var ok bool
 			if api, ok = outbound.Preset(doc.Preset); !ok {
 				known := outbound.PresetNames()
-				c.mistake(key+".preset", "no preset %q; there is %s%s", doc.Preset, oneOf(known), suggest(doc.Preset, known))
+				c.mistake(key+".preset", "no preset %q; there is %s%s", doc.Preset, oneOf(known), nearest.Hint(doc.Preset, known))
 				continue
 			}
 		}

@@ -52,6 +52,7 @@ func TestCompileMistakes(t *testing.T) {
 		{"places in a budget", "tiers: [{name: a, identity: ip, budget: 5/1m concurrency}]", `a place costs the same`},
 		{"shadow and rollout", "tiers: [{name: a, identity: ip, limits: 1/1m, shadow: true, rollout: 5%}]", `tiers[0].rollout: with shadow: true`},
 		{"places in shadow", "tiers: [{name: a, identity: ip, limits: 5/1m concurrency, rollout: 50%}]", `tiers[0].limits: a place is held by those who are let in`},
+		{"too many", "tiers:\n" + strings.Repeat("  - {name: x, identity: ip, limits: 1/1m}\n", 101), `:1: there are 101 tiers and 0 policies; want at most 100 and 1000`},
 		{"policy's identity", tail + "policies: [{name: p, identity: user, limits: 1/1m}]", `policies[0].identity: a request may lack it`},
 		{"unknown identity", tail + "policies: [{name: p, identity: usr, limits: 1/1m}]", `no identity "usr"; there is everyone, ip or user (did you mean "user"?)`},
 		{"policy called global", tail + "policies: [{name: global, limits: 1/1m}]", `"global" is what keys of tiers are called`},

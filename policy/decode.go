@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stint-limiter/stint/internal/nearest"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -93,13 +94,13 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, key string) {
 	d.mapping(n, v, key, func(name string, k, value *yaml.Node) {
 		i := slices.Index(known, name)
 		if i < 0 {
-			near, ok := closest(name, known)
+			near, ok := nearest.To(name, known)
 			if !ok || taken[near] {
-				d.broken(k, join(key, name), "unknown key; the keys here are %s", strings.Join(known, ", "))
+				d.bad(k, join(key, name), "unknown key; the keys here are %s", strings.Join(known, ", "))
 				return
 			}
 			taken[near] = true
-			d.note(place{d.file, k.Line}, join(key, name), "unknown key%s", suggest(name, known))
+			d.note(place{d.file, k.Line}, join(key, name), "unknown key%s", nearest.Hint(name, known))
 			i = slices.Index(known, near)
 		}
 		field, at := v.Field(fields[i].index), join(key, known[i])
@@ -245,6 +246,10 @@ func got(n *yaml.Node) string {
 	text := n.Value
 	if scheme, _, ok := strings.Cut(text, "://"); ok {
 		text = scheme + "://…" // there may be a password in it
+	}
+	const most = 80
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	if isQuoted(n) {
 		return fmt.Sprintf("the text %q", text)

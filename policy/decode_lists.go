@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/nearest"
 )
 
 // What a list holds.
@@ -109,7 +110,7 @@ func (v *limitList) read(d *decoder, n *yaml.Node, key string) {
 		limit, err := stint.ParseLimit(text)
 		switch {
 		case err != nil:
-			d.bad(n, key, "%s: %s%s", got(n), limitMistakes(err), suggest(n.Value, []string{unlimited}))
+			d.bad(n, key, "%s: %s%s", got(n), limitMistakes(err), nearest.Hint(n.Value, []string{unlimited}))
 		case without && limit != stint.Per(1, limit.Window):
 			d.bad(n, key, "%s: want nothing but a window after %s/, as in unlimited/1d", got(n), unlimited)
 		case !without:

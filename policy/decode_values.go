@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/nearest"
 )
 
 // The text forms of values. The schema has the same patterns.
@@ -173,7 +174,7 @@ func (v *failureMode) read(d *decoder, n *yaml.Node, key string) {
 	}
 	mode, err := stint.ParseFailureMode(text)
 	if err != nil {
-		d.bad(n, key, "want %s; got %s%s", v.want(), got(n), suggest(text, []string{"local", "allow", "deny", "error"}))
+		d.bad(n, key, "want %s; got %s%s", v.want(), got(n), nearest.Hint(text, []string{"local", "allow", "deny", "error"}))
 		return
 	}
 	*v = failureMode(mode)

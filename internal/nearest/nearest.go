@@ -1,34 +1,35 @@
-package policy
+// Package nearest guesses what somebody meant who wrote a word that is not known.
+package nearest
 
 import (
 	"fmt"
 	"strings"
 )
 
-// suggest returns ` (did you mean "limits"?)` if one of the known words is near to what was written, and "" otherwise.
-func suggest(got string, known []string) string {
-	if near, ok := closest(got, known); ok {
-		return fmt.Sprintf(" (did you mean %q?)", near)
+// Hint returns ` (did you mean "limits"?)` if one of the known words is near to what was written, and "" otherwise.
+func Hint(got string, known []string) string {
+	if word, ok := To(got, known); ok {
+		return fmt.Sprintf(" (did you mean %q?)", word)
 	}
 	return ""
 }
 
-// closest returns the known word that takes the fewest slips to turn into got, if they are few for its length. Case
+// To returns the known word that takes the fewest slips to turn into got, if they are few for its length. Case
 // and separators do not count.
-func closest(got string, known []string) (string, bool) {
+func To(got string, known []string) (word string, ok bool) {
 	const longest = 64 // of what is worth a guess
 	if got == "" || len(got) > longest {
 		return "", false
 	}
-	best, least := "", 0
+	least := 0
 	folded := fold(got)
-	for _, word := range known {
-		n := slips(folded, fold(word))
-		if n <= min(2, (len(word)+1)/3) && (best == "" || n < least) {
-			best, least = word, n
+	for _, w := range known {
+		n := slips(folded, fold(w))
+		if n <= min(2, (len(w)+1)/3) && (word == "" || n < least) {
+			word, least = w, n
 		}
 	}
-	return best, best != ""
+	return word, word != ""
 }
 
 // fold returns what remains of a word without case and separators.

@@ -1,8 +1,8 @@
-package policy
+package nearest
 
 import "testing"
 
-func TestSuggest(t *testing.T) {
+func TestHint(t *testing.T) {
 	known := []string{"limits", "identity", "client_ip", "ip", "url", "max_wait", "per"}
 	tests := []struct{ got, want string }{
 		{"limit", "limits"},
@@ -27,11 +27,11 @@ func TestSuggest(t *testing.T) {
 		if test.want != "" {
 			want = ` (did you mean "` + test.want + `"?)`
 		}
-		if got := suggest(test.got, known); got != want {
+		if got := Hint(test.got, known); got != want {
 			t.Errorf("%q: got %q, want %q", test.got, got, want)
 		}
 	}
-	if got := suggest("limits", nil); got != "" {
+	if got := Hint("limits", nil); got != "" {
 		t.Errorf("of nothing known: got %q", got)
 	}
 }
