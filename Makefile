@@ -13,16 +13,17 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: ## Run the live example
-	$(GO) run ./examples/live
+run: ## Run an API behind the example tiers, with callers, and watch its limits
+	@$(GO) build -o bin/live ./examples/live && exec bin/live
 
 .PHONY: setup
-setup: ## Install what the tests need and is missing (redis-server, a C compiler)
+setup: ## Install what the tests need and is missing (redis-server, curl, a C compiler)
 	@scripts/setup.sh
 
 .PHONY: test
 test: setup ## Run all tests with the race detector, against real Redis servers
 	$(GO) test -race -shuffle=on ./...
+	cd examples/routers && $(GO) test -race -shuffle=on ./...
 	cd bench && $(GO) test ./...
 
 .PHONY: lint
@@ -32,6 +33,7 @@ lint: ## Check formatting, go.mod, vet and staticcheck
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
+	cd examples/routers && $(GO) vet ./...
 	cd bench && $(GO) vet ./...
 
 .PHONY: fuzz

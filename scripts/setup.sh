@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs what the tests need where it is missing and we may: redis-server (or
-# the server named by STINT_REDIS_SERVER), and a C compiler for the race detector
-# and the fake clock. Otherwise says what to install, and fails.
+# the server named by STINT_REDIS_SERVER), curl, and a C compiler for the race
+# detector and the fake clock. Otherwise says what to install, and fails.
 set -euo pipefail
 
 missing=()
 command -v make >/dev/null || missing+=(make)
+command -v curl >/dev/null || missing+=(curl)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 if [ -n "${STINT_REDIS_SERVER:-}" ]; then
 	if ! command -v "$STINT_REDIS_SERVER" >/dev/null; then
