@@ -19,6 +19,11 @@ func Hold(ctx context.Context, store Store, c Charge) (release func() error) {
 	if window == 0 || c.ID == 0 {
 		return nil
 	}
+	return hold(ctx, store, c, window)
+}
+
+// hold does so for a charge that has a place. It is a function of its own so that others cost nothing.
+func hold(ctx context.Context, store Store, c Charge, window time.Duration) (release func() error) {
 	ctx = context.WithoutCancel(ctx)
 	beating, stop := context.WithCancel(ctx)
 	var work sync.WaitGroup

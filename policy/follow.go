@@ -19,11 +19,11 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	if !d.Allowed || d.Charge.ID == 0 {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx)
 	release := stint.Hold(ctx, g.store, d.Charge)
 	if v.after == nil && release == nil {
 		return nil
 	}
+	lasting := context.WithoutCancel(ctx)
 	return func(o Outcome) {
 		if release != nil {
 			if err := release(); err != nil {
@@ -31,7 +31,7 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 			}
 		}
 		if v.after != nil {
-			g.conclude(ctx, v, o)
+			g.conclude(lasting, v, o)
 		}
 	}
 }

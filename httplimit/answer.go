@@ -1,0 +1,209 @@
+package httplimit
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// Denial is a request that is refused, for those who answer it themselves. It is good until they return.
+type Denial struct {
+	// Status is 429, or 503 if the request is refused for want of the store.
+	Status int
+	// RetryAfter is after how many seconds the client may come back, as the header says; 0 if no time helps.
+	RetryAfter int64
+	// Policy and Tier are names from the configuration. They are "" if nothing is known of any limit.
+	Policy, Tier string
+	// Violated are the limits that denied, by their names in RateLimit-Policy.
+	Violated []string
+	// Verdict has all that was decided.
+	Verdict *policy.Verdict
+
+	x      *exchange
+	notice *notice
+}
+
+// Answer gives the answer that would have been given without [WithDenied].
+func (d *Denial) Answer(w http.ResponseWriter, r *http.Request) {
+	d.x.write(w, r, d.notice, d.RetryAfter)
+}
+
+// notice is what an answer says whatever the request.
+type notice struct {
+	status         int
+	word, message  string
+	problem, title string
+}
+
+// problems is where the types of problems are registered.
+const problems = "https://iana.org/assignments/http-problem-types#"
+
+var (
+	limitedNotice = notice{http.StatusTooManyRequests, "rate_limited", "Too many requests. Please slow down.",
+		problems + "quota-exceeded", "Quota Exceeded"}
+	neverNotice = notice{http.StatusTooManyRequests, "rate_limited", "This request is more than its limit will ever allow. Waiting does not help.",
+		problems + "quota-exceeded", "Quota Exceeded"}
+	bannedNotice = notice{http.StatusTooManyRequests, "rate_limited", "Too many requests. Please slow down.",
+		problems + "abnormal-usage-detected", "Abnormal Usage Detected"}
+	unavailableNotice = notice{http.StatusServiceUnavailable, "unavailable", "The service cannot take requests at the moment. Please try again.",
+		problems + "temporary-reduced-capacity", "Temporary Reduced Capacity"}
+	brokenNotice = notice{http.StatusInternalServerError, "internal", "The request could not be processed.",
+		"about:blank", "Internal Server Error"}
+)
+
+// outageWait is after how long to come back when the store has failed.
+const outageWait = time.Second
+
+// refuse answers a request that was denied.
+func (x *exchange) refuse(w http.ResponseWriter, r *http.Request) {
+	n, after := &limitedNotice, x.v.Decision.RetryAfter
+	switch {
+	case x.v.Unavailable:
+		n, after = &unavailableNotice, outageWait
+		x.rules = nil // nothing is known of what was used
+	case after == stint.Never:
+		n = &neverNotice
+	case x.v.Decision.Banned:
+		n = &bannedNotice
+	}
+	seconds := int64(0)
+	if after != stint.Never {
+		seconds = x.wait(after)
+	}
+	h := w.Header()
+	x.tell(h)
+	if x.denied == nil {
+		x.write(w, r, n, seconds)
+		return
+	}
+	x.tellRetry(h, seconds)
+	x.settle(h)
+	x.denied(w, r, x.denial(n, seconds))
+}
+
+func (x *exchange) denial(n *notice, seconds int64) *Denial {
+	d := &Denial{Status: n.status, RetryAfter: seconds, Tier: x.v.Tier, Verdict: x.v, x: x, notice: n}
+	if x.rule != nil {
+		d.Policy = x.rule.policy
+	}
+	x.eachViolated(func(l *limitText) { d.Violated = append(d.Violated, l.name) })
+	return d
+}
+
+// fail answers a request that could not be decided. If the client has gone away nobody reads it, but it may be
+// that a handler further out has ended the context: then silence would be taken for success.
+func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if x.failed != nil && r.Context().Err() == nil {
+		x.failed(w, r, err)
+		return
+	}
+	n := &unavailableNotice
+	var invalid *stint.InvalidError
+	if errors.Is(err, ErrNoKey) || errors.As(err, &invalid) {
+		n = &brokenNotice
+	}
+	x.rules, x.rule = nil, nil
+	seconds := int64(0)
+	if n == &unavailableNotice {
+		seconds = x.wait(outageWait)
+	}
+	x.write(w, r, n, seconds)
+}
+
+// tellRetry is Retry-After, or none if no time helps.
+func (x *exchange) tellRetry(h http.Header, seconds int64) {
+	if seconds == 0 {
+		setFixed(h, fieldRetryAfter, nil)
+		return
+	}
+	x.number(fieldRetryAfter, seconds)
+}
+
+// write gives an answer, in the form that the client likes best, with the header fields that have been drafted.
+func (x *exchange) write(w http.ResponseWriter, r *http.Request, n *notice, seconds int64) {
+	h := w.Header()
+	f := negotiate(r.Header["Accept"])
+	x.body = x.appendBody(x.body[:0], f, n, seconds)
+	x.tellRetry(h, seconds)
+	x.number(fieldContentLength, int64(len(x.body)))
+	x.settle(h)
+	setFixed(h, fieldContentType, contentTypes[f])
+	setFixed(h, fieldCacheControl, noStore)
+	setFixed(h, fieldNoSniff, noSniff)
+	w.WriteHeader(n.status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(x.body) // a client that has gone away needs no answer
+	}
+}
+
+// appendBody writes the body of an answer. All that is in it comes from the configuration.
+func (x *exchange) appendBody(b []byte, f format, n *notice, seconds int64) []byte {
+	switch f {
+	case formatPlain:
+		b = append(b, n.message...)
+		if seconds > 0 {
+			b = append(b, " Retry after "...)
+			b = strconv.AppendInt(b, seconds, 10)
+			b = append(b, " s."...)
+		}
+		return append(b, '\n')
+	case formatProblem:
+		b = append(b, `{"type":"`...)
+		b = append(b, n.problem...)
+		b = append(b, `","title":"`...)
+		b = append(b, n.title...)
+		b = append(b, `","status":`...)
+		b = strconv.AppendInt(b, int64(n.status), 10)
+		b = append(b, `,"detail":"`...)
+		b = append(b, n.message...)
+		b = append(b, '"')
+		b = x.appendViolated(b)
+	default:
+		b = append(b, `{"error":"`...)
+		b = append(b, n.word...)
+		b = append(b, `","message":"`...)
+		b = append(b, n.message...)
+		b = append(b, '"')
+	}
+	if seconds > 0 {
+		b = append(b, `,"retry_after_seconds":`...)
+		b = strconv.AppendInt(b, seconds, 10)
+	}
+	if x.rule != nil {
+		b = append(b, `,"policy":"`...)
+		b = append(b, x.rule.policy...)
+		b = append(b, '"')
+		if x.rule.tier != "" {
+			b = append(b, `,"tier":"`...)
+			b = append(b, x.rule.tier...)
+			b = append(b, '"')
+		}
+	}
+	return append(b, "}\n"...)
+}
+
+func (x *exchange) appendViolated(b []byte) []byte {
+	separator := `,"violated-policies":["`
+	x.eachViolated(func(l *limitText) {
+		b = append(b, separator...)
+		b = append(b, l.name...)
+		separator = `","`
+	})
+	if separator == `","` {
+		b = append(b, `"]`...)
+	}
+	return b
+}
+
+// eachViolated calls f for every limit that denied.
+func (x *exchange) eachViolated(f func(*limitText)) {
+	x.eachLimit(func(_ *ruleText, l *limitText, s stint.State) {
+		if s.RetryAfter != 0 {
+			f(l)
+		}
+	})
+}

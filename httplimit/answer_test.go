@@ -1,0 +1,292 @@
+package httplimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// one is a configuration under which the second request is denied for a minute.
+const one = `
+headers: {retry_after_jitter: 0%}
+tiers: [{name: free, identity: everyone, limits: [1/1m, 5/1h]}]`
+
+const (
+	slowDown = "Too many requests. Please slow down."
+	tryAgain = "The service cannot take requests at the moment. Please try again."
+	problems = "https://iana.org/assignments/http-problem-types#"
+)
+
+func TestDeniedAnswers(t *testing.T) {
+	for _, c := range []struct {
+		what, method, path string
+		accept             string
+		contentType        string
+		want               string
+	}{
+		{"no preference", "GET", "/", "", "application/json",
+			`{"error":"rate_limited","message":"` + slowDown + `","retry_after_seconds":60,"policy":"free","tier":"free"}` + "\n"},
+		{"anything", "POST", "/", "*/*", "application/json",
+			`{"error":"rate_limited","message":"` + slowDown + `","retry_after_seconds":60,"policy":"free","tier":"free"}` + "\n"},
+		{"nothing that we have", "GET", "/", "image/png", "application/json",
+			`{"error":"rate_limited","message":"` + slowDown + `","retry_after_seconds":60,"policy":"free","tier":"free"}` + "\n"},
+		{"problem", "GET", "/", "application/problem+json", "application/problem+json",
+			`{"type":"` + problems + `quota-exceeded","title":"Quota Exceeded","status":429,"detail":"` + slowDown +
+				`","violated-policies":["free-1m"],"retry_after_seconds":60,"policy":"free","tier":"free"}` + "\n"},
+		{"plain", "GET", "/", "text/plain", "text/plain; charset=utf-8", slowDown + " Retry after 60 s.\n"},
+		{"head", "HEAD", "/", "", "application/json", ""},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			bubble(t, one, func(t *testing.T, h http.Handler) {
+				ask(h, "/")
+				w := send(h, c.method, c.path, "Accept: "+c.accept)
+				if w.Code != http.StatusTooManyRequests {
+					t.Fatalf("got %d, want 429", w.Code)
+				}
+				if got := w.Body.String(); got != c.want {
+					t.Errorf("body:\ngot  %swant %s", got, c.want)
+				}
+				wantFields(t, w.Header(), "Content-Type: "+c.contentType, "Retry-After: 60", "Cache-Control: no-store",
+					"X-Content-Type-Options: nosniff", "X-RateLimit-Remaining: 0")
+				length := w.Header().Get("Content-Length")
+				if c.method != "HEAD" && length != strconv.Itoa(len(c.want)) || length == "" || length == "0" {
+					t.Errorf("Content-Length: got %s for %d bytes", length, len(c.want))
+				}
+			})
+		})
+	}
+}
+
+// All limits that denied are violated, and those alone.
+func TestProblemNamesAllThatDenied(t *testing.T) {
+	bubble(t, `
+tiers: [{name: free, identity: everyone, limits: [2/1m, 2/1h, 5/1d]}]
+policies: [{name: search, match: {path: /search}, limits: 1/1m}]`, func(t *testing.T, h http.Handler) {
+		ask(h, "/search")
+		ask(h, "/")
+		got := bodyOf(t, ask(h, "/search", "Accept: application/problem+json"))
+		want := []string{"free-1m", "free-1h", "search-1m"}
+		if !reflect.DeepEqual(got.Violated, want) || got.Policy != "free" {
+			t.Errorf("got %v, policy %q; want %v, policy free", got.Violated, got.Policy, want)
+		}
+	})
+}
+
+func TestNeverHasNoRetryAfter(t *testing.T) {
+	bubble(t, `
+tiers: [{name: free, identity: everyone, budget: 5/1m}]
+policies: [{name: big, match: {path: /big}, cost: 6}]`, func(t *testing.T, h http.Handler) {
+		w := ask(h, "/big")
+		if w.Code != http.StatusTooManyRequests {
+			t.Fatalf("got %d, want 429", w.Code)
+		}
+		wantFields(t, w.Header(), "Retry-After:", "X-RateLimit-Cost: 6")
+		got := bodyOf(t, w)
+		if got.RetryAfter != 0 || !strings.Contains(got.Message, "Waiting does not help") {
+			t.Errorf("got %+v, want a message that waiting does not help", got)
+		}
+	})
+}
+
+func TestBannedUntilTheEndOfTheBan(t *testing.T) {
+	bubble(t, strings.Replace(one, "everyone", "ip", 1)+`
+bans: {after: 2, within: 1m, durations: [2h]}`, func(t *testing.T, h http.Handler) {
+		for range 3 {
+			ask(h, "/")
+		}
+		time.Sleep(time.Minute)
+		w := ask(h, "/", "Accept: application/problem+json")
+		wantFields(t, w.Header(), "Retry-After: 7140")
+		if got, want := bodyOf(t, w).Type, problems+"abnormal-usage-detected"; w.Code != 429 || got != want {
+			t.Errorf("got %d %s, want 429 %s", w.Code, got, want)
+		}
+	})
+}
+
+// A request that is refused for want of the store is not the client's fault.
+func TestUnavailable(t *testing.T) {
+	store, err := resilience.New(failing{memory(t)}, resilience.Config{Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	const text = "failure: {mode: deny}\ntiers: [{name: free, identity: everyone, limits: 10/1m}]"
+	lim, err := stint.New(store, stint.PerMinute(10), stint.WithFailure(stint.FailurePolicy{Mode: stint.FailDeny}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, h := range map[string]http.Handler{
+		"New":   httplimit.New(guardOver(t, store, text))(ok),
+		"Limit": httplimit.Limit(ok, lim, httplimit.Everyone()),
+	} {
+		w := ask(h, "/")
+		if w.Code != http.StatusServiceUnavailable {
+			t.Fatalf("%s: got %d, want 503", name, w.Code)
+		}
+		wantFields(t, w.Header(), "X-RateLimit-Degraded: true", "X-RateLimit-Remaining:")
+		got := bodyOf(t, w)
+		after := w.Header().Get("Retry-After")
+		if got.Error != "unavailable" || got.Message != tryAgain || strconv.FormatInt(got.RetryAfter, 10) != after || got.RetryAfter < 1 || got.RetryAfter > 2 {
+			t.Errorf("%s: got %+v and Retry-After %s", name, got, after)
+		}
+		if got, want := bodyOf(t, ask(h, "/", "Accept: application/problem+json")).Type, problems+"temporary-reduced-capacity"; got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+}
+
+// A local limit that denies while the store is away is a limit like any other.
+func TestDeniedWithoutTheStore(t *testing.T) {
+	store, err := resilience.New(failing{memory(t)}, resilience.Config{Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	lim, err := stint.New(store, stint.PerHour(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, h := range map[string]http.Handler{
+		"New":   httplimit.New(guardOver(t, store, "tiers: [{name: free, identity: ip, limits: 1/1h}]"))(ok),
+		"Limit": httplimit.Limit(ok, lim, httplimit.Everyone()),
+	} {
+		for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+			w := ask(h, "/")
+			if w.Code != want {
+				t.Errorf("%s: got %d, want %d", name, w.Code, want)
+			}
+			wantFields(t, w.Header(), "X-RateLimit-Degraded: true", "X-RateLimit-Remaining: 0")
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	const text = "failure: {mode: error}\ntiers: [{name: free, identity: everyone, limits: 10/1m}]"
+	lim, err := stint.New(failing{memory(t)}, stint.PerMinute(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	noKey := func(*http.Request) string { return "" }
+	tooLong := func(*http.Request) string { return strings.Repeat("k", stint.MaxSubject+1) }
+	quiet := httplimit.WithLogger(discard)
+	for _, c := range []struct {
+		what   string
+		handle func(...httplimit.Option) http.Handler
+		status int
+		word   string
+	}{
+		{"guard", func(o ...httplimit.Option) http.Handler {
+			return httplimit.New(guardOver(t, failing{memory(t)}, text), o...)(ok)
+		}, 503, "unavailable"},
+		{"limiter", func(o ...httplimit.Option) http.Handler {
+			return httplimit.Limit(ok, lim, httplimit.Everyone(), append(o, quiet)...)
+		}, 503, "unavailable"},
+		{"no key", func(o ...httplimit.Option) http.Handler { return httplimit.Limit(ok, lim, noKey, append(o, quiet)...) }, 500, "internal"},
+		{"key too long", func(o ...httplimit.Option) http.Handler {
+			return httplimit.Limit(ok, lim, tooLong, append(o, quiet)...)
+		}, 500, "internal"},
+	} {
+		w := ask(c.handle(), "/")
+		if got := bodyOf(t, w); w.Code != c.status || got.Error != c.word {
+			t.Errorf("%s: got %d %+v, want %d %s", c.what, w.Code, got, c.status, c.word)
+		}
+		var given error
+		w = ask(c.handle(httplimit.WithError(func(w http.ResponseWriter, _ *http.Request, err error) {
+			given = err
+			w.WriteHeader(http.StatusTeapot)
+		})), "/")
+		if w.Code != http.StatusTeapot || given == nil {
+			t.Errorf("%s: got %d and %v, want the answer and the error of WithError", c.what, w.Code, given)
+		}
+		var invalid *stint.InvalidError
+		if !errors.Is(given, errStore) && !errors.Is(given, httplimit.ErrNoKey) && !errors.As(given, &invalid) {
+			t.Errorf("%s: got error %v", c.what, given)
+		}
+	}
+}
+
+// Silence would be taken for success, if it is not the client that went away.
+func TestEndedContextIsNoSuccess(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	called := false
+	h := httplimit.New(guardOf(t, one), httplimit.WithError(func(http.ResponseWriter, *http.Request, error) { called = true }))(ok)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, request("GET", "/").WithContext(ctx))
+	if w.Code != http.StatusServiceUnavailable || called {
+		t.Errorf("got %d, WithError called: %v; want 503, false", w.Code, called)
+	}
+}
+
+func TestShadowDenialsGoThrough(t *testing.T) {
+	var shadowed int
+	next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if v, ok := httplimit.FromContext(r.Context()); ok {
+			shadowed += len(v.Shadowed)
+		}
+	})
+	h := httplimit.New(guardOf(t, "tiers: [{name: free, identity: everyone, limits: 1/1m, shadow: true}]"), httplimit.WithVerdict())(next)
+	for range 3 {
+		if w := ask(h, "/"); w.Code != http.StatusOK {
+			t.Errorf("got %d, want 200", w.Code)
+		}
+	}
+	if shadowed != 2 {
+		t.Errorf("got %d shadow denials, want 2", shadowed)
+	}
+}
+
+func TestWithDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := httplimit.New(guardOf(t, one), httplimit.WithDenied(func(w http.ResponseWriter, r *http.Request, d *httplimit.Denial) {
+			if strings.HasPrefix(r.URL.Path, "/api/") {
+				d.Answer(w, r)
+				return
+			}
+			w.WriteHeader(d.Status)
+			fmt.Fprintf(w, "%s %s %v %d %v", d.Policy, d.Tier, d.Violated, d.RetryAfter, d.Verdict.Decision.Allowed)
+		}))(ok)
+		ask(h, "/")
+		w := ask(h, "/")
+		if got, want := w.Body.String(), "free free [free-1m] 60 false"; w.Code != 429 || got != want {
+			t.Errorf("got %d %q, want 429 %q", w.Code, got, want)
+		}
+		wantFields(t, w.Header(), "Retry-After: 60", "X-RateLimit-Remaining: 0", "Content-Length:")
+		w = ask(h, "/api/x")
+		wantFields(t, w.Header(), "Retry-After: 60", "X-RateLimit-Limit: 1", "Content-Type: application/json")
+		if got := bodyOf(t, w); got.Error != "rate_limited" || got.RetryAfter != 60 {
+			t.Errorf("got %+v, want the default answer", got)
+		}
+	})
+}
+
+func TestFromContext(t *testing.T) {
+	var got *policy.Verdict
+	next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got, _ = httplimit.FromContext(r.Context()) })
+	ask(httplimit.New(guardOf(t, one))(next), "/")
+	if got != nil {
+		t.Errorf("without the option: got %v, want none", got)
+	}
+	ask(httplimit.New(guardOf(t, one), httplimit.WithVerdict())(next), "/")
+	if got == nil || got.Tier != "free" || !got.Decision.Allowed {
+		t.Errorf("New: got %+v, want an allowance of the tier free", got)
+	}
+	got = nil
+	ask(httplimit.Limit(next, limiter(t, stint.PerMinute(1)), httplimit.Everyone(), httplimit.WithVerdict()), "/")
+	if got == nil || !got.Decision.Allowed || got.Cost != 1 {
+		t.Errorf("Limit: got %+v, want an allowance", got)
+	}
+}

@@ -1,0 +1,68 @@
+// Package httplimit holds HTTP requests to limits: those that come in, and those that go out.
+//
+//	guard, err := policy.NewGuard(store, set, policy.GuardConfig{})
+//	...
+//	http.ListenAndServe(addr, httplimit.New(guard)(mux))
+//
+// [New] is middleware that judges requests by a configuration of tiers and policies; [Limit] holds one handler to one
+// limiter without any. [NewTransport] is for calling other people's APIs.
+//
+// # Routers
+//
+// With limit := httplimit.New(guard):
+//
+//	mux := http.NewServeMux()            limit(mux)
+//	chi.NewRouter(), mux.NewRouter()     r.Use(limit)
+//	echo.New()                           e.Use(echo.WrapMiddleware(limit))
+//	gin.New(), any other http.Handler    limit(engine)
+//
+// # What a response says
+//
+// Which fields there are is chosen by the configuration (headers) or by [WithHeaders]. They take the place of those that
+// an outer layer has set. A request that nothing limits has none. Responses share some of the values: other middleware may
+// replace them, but must not write into the slices.
+//
+// The X fields show the limit that matters most: the one that denied for the longest, or has the least left.
+//
+//	X-RateLimit-Limit      units per window, without burst
+//	X-RateLimit-Remaining  units left, those of the burst included
+//	X-RateLimit-Reset      when the limit is wholly unused if nothing else happens: seconds since 1970, or from now; rounded up
+//	X-RateLimit-Window     seconds; shorter windows and odd ones have decimals: 0.25
+//	X-RateLimit-Policy     name of the policy, or of the tier if it is the tier's limit
+//	X-RateLimit-Tier       name of the tier
+//	X-RateLimit-Burst      the most that can be taken at once, if that is more than the limit
+//	X-RateLimit-Cost       what this request cost, in units of budgets
+//	X-RateLimit-Degraded   "true" if the store could not be asked
+//
+// RateLimit-Policy and RateLimit are those of draft-ietf-httpapi-ratelimit-headers-11, with an item for every limit:
+//
+//	RateLimit-Policy: "free-1m";q=60;w=120, "free-1h";q=500;w=3600
+//	RateLimit: "free-1m";r=59;t=60, "free-1h";r=499;t=3600
+//
+// An item is called after its policy or tier, its window, its own name if it has one ("cost" for budgets), and its
+// algorithm if it is not sliding. Quota and window are what is strictly promised: with a burst, its size, in the time that earns as much. Windows are
+// whole seconds, rounded up. The effective window t is the time until a limit that denied has room, and for the
+// others until they are unused. Concurrency limits have no windows; their unit is concurrent-requests. Partition keys are
+// not sent: they would tell how callers are identified.
+//
+// # Answers
+//
+// A request that is denied is answered with 429 and Retry-After: whole seconds, rounded up, at least one, and a random share
+// more (the jitter: a fifth of it at most, but one second at least and a minute at most), so that those who were denied
+// together do not come back together, and never too early. If no time helps there is no Retry-After. One that is
+// refused for want of the store is answered with 503.
+//
+// The body is JSON, application/problem+json or plain text, whichever the client's Accept header prefers, and JSON if it
+// has no preference or wants none of them. Header and body say the same number:
+//
+//	{"error":"rate_limited","message":"Too many requests. Please slow down.","retry_after_seconds":12,"policy":"free","tier":"free"}
+//
+// Nothing in an answer comes from the request. [WithDenied] and [WithError] replace answers.
+//
+// # After the response
+//
+// If a policy settles costs, refunds or limits concurrency, the response is watched for its status, its length and the header
+// with the true cost, which is not sent. A handler that streams may set that header after the body. The handler's
+// ResponseWriter can still flush, hijack and be controlled by http.ResponseController as before. All other requests
+// are served with the writer that came in, untouched.
+package httplimit

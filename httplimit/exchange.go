@@ -1,0 +1,131 @@
+package httplimit
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// exchange is a request and what is answered to it. It is used again for another one, but for what others may still look
+// at: header fields point into the values, so they live as long as the response.
+type exchange struct {
+	*front
+	request *http.Request
+	headers policy.Headers
+	in      policy.Input
+	v       *policy.Verdict
+	// rules are the texts of the rules that the store was asked about, in the order of the decision's claims.
+	rules []*ruleText
+	// rule, limit and state are what matters most to the client; the rule is nil if nothing limits the request.
+	rule  *ruleText
+	limit *limitText
+	state stint.State
+
+	draft
+	body   []byte
+	values *[drafted]string
+	used   int
+
+	ruleRoom [3]*ruleText
+	partRoom [drafted]part
+	textRoom [512]byte
+	bodyRoom [512]byte
+}
+
+// begin returns an exchange for a request.
+func (f *front) begin(r *http.Request) *exchange {
+	x, ok := f.idle.Get().(*exchange)
+	if !ok {
+		x = &exchange{front: f}
+		x.draft = draft{text: x.textRoom[:0], parts: x.partRoom[:0]}
+		x.body = x.bodyRoom[:0]
+	}
+	if x.v == nil {
+		x.v = new(policy.Verdict)
+	}
+	x.request = r
+	return x
+}
+
+// end keeps the exchange for another request. The verdict is kept too, unless somebody may still look at it: who has
+// it from [FromContext], or a store that is still busy with a request of several claims, which are part of the verdict.
+func (x *exchange) end() {
+	if x.verdict || len(x.v.Rules()) > 1 {
+		x.v = nil
+	}
+	x.request, x.in, x.rules, x.values, x.used = nil, policy.Input{}, nil, nil, 0
+	x.draft.clear()
+	x.idle.Put(x)
+}
+
+// Claim implements [policy.Claims].
+func (x *exchange) Claim(name string) string { return x.claims(x.request, name) }
+
+// limitsOf returns the limits of the ith rule.
+func (x *exchange) limitsOf(i int) []stint.Limit {
+	c := &x.v.Decision.Charge
+	if i == 0 {
+		return c.Claim.Limits
+	}
+	if and := c.And(); i <= len(and) {
+		return and[i-1].Limits
+	}
+	return nil
+}
+
+// findDecisive finds the state that [stint.Decision.Decisive] does, and what there is to say of its limit.
+func (x *exchange) findDecisive() {
+	x.rule = nil
+	x.eachLimit(func(r *ruleText, l *limitText, s stint.State) {
+		if x.rule == nil || outweighs(s, x.state) {
+			x.rule, x.limit, x.state = r, l, s
+		}
+	})
+}
+
+// outweighs reports whether a state matters more to the client than another: it denies for longer, or has less left.
+func outweighs(s, than stint.State) bool {
+	if s.RetryAfter != than.RetryAfter {
+		return s.RetryAfter == stint.Never || than.RetryAfter != stint.Never && s.RetryAfter > than.RetryAfter
+	}
+	return s.Remaining() < than.Remaining()
+}
+
+// eachLimit calls f for every limit that the request was held to.
+func (x *exchange) eachLimit(f func(*ruleText, *limitText, stint.State)) {
+	usages := x.v.Decision.Usages()
+	for i, r := range x.rules {
+		limits := x.limitsOf(i)
+		for k := range min(len(limits), len(r.limits), len(usages)) {
+			f(r, &r.limits[k], stint.State{Limit: &limits[k], Usage: usages[k]})
+		}
+		usages = usages[min(len(limits), len(usages)):]
+	}
+}
+
+// serve lets the handler answer. If something is to be done with the outcome, it is done once, and also if the handler
+// panics: the outcome is then a status of 500, and the panic goes on.
+func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handler, finish func(policy.Outcome)) {
+	if x.verdict {
+		r = r.WithContext(context.WithValue(r.Context(), verdictKey{}, x.v))
+	}
+	if finish == nil {
+		next.ServeHTTP(w, r)
+		return
+	}
+	rec := &recorder{ResponseWriter: w, costHeader: x.v.SettleHeader(), noBody: r.Method == http.MethodHead}
+	defer func() { finish(rec.outcome()) }()
+	next.ServeHTTP(rec.wrapped(), r)
+	rec.returned = true
+}
+
+type verdictKey struct{}
+
+// FromContext returns the verdict on the request that a handler serves, if its middleware was made [WithVerdict]. It
+// must not be changed.
+func FromContext(ctx context.Context) (*policy.Verdict, bool) {
+	v, ok := ctx.Value(verdictKey{}).(*policy.Verdict)
+	return v, ok
+}

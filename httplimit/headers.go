@@ -1,0 +1,223 @@
+package httplimit
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// field is a header field that answers set.
+type field uint8
+
+const (
+	fieldLimit field = iota
+	fieldRemaining
+	fieldReset
+	fieldWindow
+	fieldPolicy
+	fieldTier
+	fieldBurst
+	fieldCost
+	fieldDegraded
+	fieldRateLimit
+	fieldRateLimitPolicy
+	fieldRetryAfter
+	fieldContentType
+	fieldContentLength
+	fieldCacheControl
+	fieldNoSniff
+	fields
+)
+
+// fieldNames are in the form in which http.Header keeps them.
+var fieldNames = [fields]string{
+	fieldLimit:           "X-Ratelimit-Limit",
+	fieldRemaining:       "X-Ratelimit-Remaining",
+	fieldReset:           "X-Ratelimit-Reset",
+	fieldWindow:          "X-Ratelimit-Window",
+	fieldPolicy:          "X-Ratelimit-Policy",
+	fieldTier:            "X-Ratelimit-Tier",
+	fieldBurst:           "X-Ratelimit-Burst",
+	fieldCost:            "X-Ratelimit-Cost",
+	fieldDegraded:        "X-Ratelimit-Degraded",
+	fieldRateLimit:       "Ratelimit",
+	fieldRateLimitPolicy: "Ratelimit-Policy",
+	fieldRetryAfter:      "Retry-After",
+	fieldContentType:     "Content-Type",
+	fieldContentLength:   "Content-Length",
+	fieldCacheControl:    "Cache-Control",
+	fieldNoSniff:         "X-Content-Type-Options",
+}
+
+// drafted is the largest number of header fields that change from one answer to the next, unless one is given twice.
+const drafted = 7
+
+// draft is a text that is divided into header fields: all those that change from one answer to the next are one string,
+// and one allocation.
+type draft struct {
+	text  []byte
+	parts []part
+}
+
+// part is a header field and where its value ends in the text.
+type part struct {
+	field field
+	end   int
+}
+
+func (d *draft) clear() { d.text, d.parts = d.text[:0], d.parts[:0] }
+
+// endField makes all of the text since the last field the value of another.
+func (d *draft) endField(f field) { d.parts = append(d.parts, part{f, len(d.text)}) }
+
+// number is the value of a header field.
+func (d *draft) number(f field, n int64) {
+	d.text = strconv.AppendInt(d.text, n, 10)
+	d.endField(f)
+}
+
+// settle sets the header fields that were drafted.
+func (x *exchange) settle(h http.Header) {
+	if len(x.parts) == 0 {
+		return
+	}
+	text, from := string(x.text), 0
+	for _, p := range x.parts {
+		x.set(h, p.field, text[from:p.end])
+		from = p.end
+	}
+	x.draft.clear()
+}
+
+// set sets a header field, whatever it was before.
+func (x *exchange) set(h http.Header, f field, value string) {
+	if x.values == nil {
+		x.values = new([drafted]string)
+	}
+	at := x.used
+	if at == len(x.values) { // the answer is given twice
+		h[fieldNames[f]] = []string{value}
+		return
+	}
+	x.used++
+	x.values[at] = value
+	h[fieldNames[f]] = x.values[at : at+1 : at+1]
+}
+
+// setFixed sets a header field to a value that does not change, or removes it if there is none. All answers share the
+// value: whoever finds it in a header may replace it, but must not write into it.
+func setFixed(h http.Header, f field, value []string) {
+	if value == nil {
+		delete(h, fieldNames[f])
+		return
+	}
+	h[fieldNames[f]] = value
+}
+
+// Values that never change.
+var (
+	isTrue  = fixed("true")
+	isOne   = fixed("1")
+	noStore = fixed("no-store")
+	noSniff = fixed("nosniff")
+)
+
+// fixed is a value for setFixed.
+func fixed(value string) []string {
+	if value == "" {
+		return nil
+	}
+	return []string{value}
+}
+
+// tell sets those header fields about limits whose values are fixed, and drafts the others; settle sets them.
+func (x *exchange) tell(h http.Header) {
+	x.findDecisive()
+	if x.headers.X {
+		x.tellX(h)
+	}
+	if x.headers.Draft11 && len(x.rules) > 0 && len(x.v.Decision.Usages()) > 0 {
+		x.tellDraft11(h)
+	}
+}
+
+// tellX is the X fields. They show the limit that matters most, and take the place of all that an outer layer said.
+func (x *exchange) tellX(h http.Header) {
+	var degraded []string
+	if x.v.Decision.Degraded {
+		degraded = isTrue
+	}
+	setFixed(h, fieldDegraded, degraded)
+	if x.rule == nil {
+		return
+	}
+	setFixed(h, fieldLimit, x.limit.max)
+	setFixed(h, fieldWindow, x.limit.window)
+	setFixed(h, fieldPolicy, x.rule.policyField)
+	setFixed(h, fieldTier, x.rule.tierField)
+	setFixed(h, fieldBurst, x.limit.burst)
+	x.number(fieldRemaining, x.state.Remaining())
+	if x.v.Cost == 1 {
+		setFixed(h, fieldCost, isOne)
+	} else {
+		x.number(fieldCost, x.v.Cost)
+	}
+	if x.headers.ResetDelta {
+		x.number(fieldReset, wholeSeconds(x.state.ResetAfter))
+		return
+	}
+	now := time.Now()
+	x.number(fieldReset, now.Unix()+wholeSeconds(time.Duration(now.Nanosecond())+x.state.ResetAfter))
+}
+
+// tellDraft11 is RateLimit and RateLimit-Policy. The effective window of a limit that denies is the time until it has
+// room, and that of any other the time until it is unused: a client that spreads what is left over it is never denied.
+func (x *exchange) tellDraft11(h http.Header) {
+	if len(x.rules) == 1 {
+		setFixed(h, fieldRateLimitPolicy, x.rules[0].policies)
+	} else {
+		for i, r := range x.rules {
+			if i > 0 {
+				x.text = append(x.text, ", "...)
+			}
+			x.text = append(x.text, r.policies[0]...)
+		}
+		x.endField(fieldRateLimitPolicy)
+	}
+	separator := ""
+	x.eachLimit(func(_ *ruleText, l *limitText, s stint.State) {
+		x.text = append(x.text, separator...)
+		separator = ", "
+		x.text = append(x.text, l.item...)
+		x.text = strconv.AppendInt(x.text, quota(s.Remaining()), 10)
+		if l.timed {
+			window := s.ResetAfter
+			if s.RetryAfter > 0 {
+				window = s.RetryAfter
+			}
+			x.text = append(x.text, ";t="...)
+			x.text = strconv.AppendInt(x.text, wholeSeconds(window), 10)
+		}
+	})
+	x.endField(fieldRateLimit)
+}
+
+// Bounds on what is added to Retry-After.
+const (
+	minSpread = 1
+	maxSpread = 60
+)
+
+// wait returns after how many seconds to come back: never too early, at least one, and up to a share of it more at random, so
+// that those who were denied together do not come back together.
+func (x *exchange) wait(after time.Duration) int64 {
+	seconds := max(1, wholeSeconds(after))
+	share := x.headers.Jitter
+	if share <= 0 {
+		return seconds
+	}
+	spread := min(max(int64(share*float64(seconds)), minSpread), maxSpread)
+	return seconds + x.random(spread+1)
+}

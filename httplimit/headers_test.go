@@ -1,0 +1,352 @@
+package httplimit_test
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// bubble runs a test in virtual time, which begins at midnight UTC on 2000-01-01, with a handler behind a guard.
+func bubble(t *testing.T, text string, test func(t *testing.T, h http.Handler)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(t, httplimit.New(guardOf(t, text), httplimit.WithClaims(claimHeader))(ok))
+	})
+}
+
+// wantFields compares header fields: "Name: value", and "Name:" for one that must not be there.
+func wantFields(t *testing.T, h http.Header, fields ...string) {
+	t.Helper()
+	for _, field := range fields {
+		name, want, _ := strings.Cut(field, ":")
+		if got := strings.Join(h.Values(name), " | "); got != strings.TrimPrefix(want, " ") {
+			t.Errorf("%s: got %q, want %q", name, got, strings.TrimPrefix(want, " "))
+		}
+	}
+}
+
+func TestXFields(t *testing.T) {
+	bubble(t, tierTable, func(t *testing.T, h http.Handler) {
+		w := ask(h, "/", "X-User: 7")
+		wantFields(t, w.Header(),
+			"X-RateLimit-Limit: 30", "X-RateLimit-Remaining: 59", "X-RateLimit-Burst: 60", "X-RateLimit-Window: 60",
+			"X-RateLimit-Policy: free", "X-RateLimit-Tier: free", "X-RateLimit-Cost: 1", "X-RateLimit-Degraded:",
+			"X-RateLimit-Reset: 946684920", // two minutes after the beginning of the year 2000
+			"RateLimit:", "RateLimit-Policy:", "Retry-After:")
+		if got, want := w.Body.String(), "ok\n"; got != want {
+			t.Errorf("body: got %q, want %q", got, want)
+		}
+	})
+}
+
+func TestResetIsRoundedUp(t *testing.T) {
+	for _, c := range []struct{ reset, want string }{
+		{"epoch", "946684862"}, // a minute after 00:00:01.2
+		{"delta", "60"},
+	} {
+		bubble(t, "headers: {reset: "+c.reset+"}\ntiers: [{name: all, identity: everyone, limits: 9/1m}]", func(t *testing.T, h http.Handler) {
+			time.Sleep(500 * time.Millisecond)
+			ask(h, "/")
+			time.Sleep(700 * time.Millisecond)
+			wantFields(t, ask(h, "/").Header(), "X-RateLimit-Reset: "+c.want)
+		})
+	}
+}
+
+func TestWindowsOfPartsOfASecond(t *testing.T) {
+	bubble(t, `
+headers: {format: [x, draft-11]}
+tiers: [{name: all, identity: everyone, limits: [4/250ms, 9/1.5s]}]`, func(t *testing.T, h http.Handler) {
+		wantFields(t, ask(h, "/").Header(),
+			"X-RateLimit-Window: 0.25", "X-RateLimit-Remaining: 3",
+			`RateLimit-Policy: "all-250ms";q=4;w=1, "all-1.5s";q=9;w=2`,
+			`RateLimit: "all-250ms";r=3;t=1, "all-1.5s";r=8;t=2`)
+	})
+}
+
+func TestDraft11(t *testing.T) {
+	const text = `
+headers: {format: draft-11}
+identities: {key: {header: X-Key}}
+tiers:
+  - {name: free, identity: everyone, limits: [3/1m burst 2x, 50/1h], budget: [9/1m, 9007199254740992/366d]}
+policies:
+  - {name: free, match: {path: /same}, limits: 70/1m}
+  - {name: search, match: {path: /search}, limits: [10/10s burst 25 bucket, "login: 5/1s", 7/1h fixed]}
+  - {name: slow, match: {path: /slow}, limits: 2/30s concurrency}
+`
+	const tier = `"free-1m";q=6;w=120, "free-1h";q=50;w=3600, "free-1m-cost";q=9;w=60, "free-366d-cost";q=999999999999999;w=31622400`
+	const left = `"free-1m";r=5;t=120, "free-1h";r=49;t=3600, "free-1m-cost";r=8;t=60, "free-366d-cost";r=999999999999999;t=31838746`
+	for _, c := range []struct{ path, policy, limit string }{
+		{"/", tier, left},
+		{"/same", tier + `, "free-1m-2";q=70;w=60`, left + `, "free-1m-2";r=69;t=60`},
+		{"/slow", tier + `, "slow-30s-concurrency";q=2;qu="concurrent-requests"`, left + `, "slow-30s-concurrency";r=1`},
+		{"/search", tier + `, "search-10s-bucket";q=25;w=25, "search-1s-login";q=5;w=1, "search-1h-fixed";q=7;w=3600`,
+			left + `, "search-10s-bucket";r=24;t=1, "search-1s-login";r=4;t=1, "search-1h-fixed";r=6;t=3600`},
+	} {
+		bubble(t, text, func(t *testing.T, h http.Handler) {
+			got := ask(h, c.path).Header()
+			wantFields(t, got, "RateLimit-Policy: "+c.policy, "RateLimit: "+c.limit, "X-RateLimit-Limit:")
+			policies, limits := items(t, got, "RateLimit-Policy"), items(t, got, "RateLimit")
+			if len(policies) != len(limits) {
+				t.Fatalf("%s: %d policies and %d limits", c.path, len(policies), len(limits))
+			}
+			for name := range limits {
+				if _, ok := policies[name]; !ok {
+					t.Errorf("%s: RateLimit has %q, RateLimit-Policy has not", c.path, name)
+				}
+			}
+		})
+	}
+}
+
+// items parses a list of items with distinct names.
+func items(t *testing.T, h http.Header, name string) map[string]*httpsfv.Params {
+	t.Helper()
+	list, err := httpsfv.UnmarshalList(h.Values(name))
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	found := map[string]*httpsfv.Params{}
+	for _, member := range list {
+		item := member.(httpsfv.Item)
+		found[item.Value.(string)] = item.Params
+	}
+	if len(found) != len(list) {
+		t.Errorf("%s: %v has a name twice", name, h.Values(name))
+	}
+	return found
+}
+
+// Retry-After is not before the end of the effective window of the limit that denied.
+func TestDraft11Denied(t *testing.T) {
+	bubble(t, `
+headers: {format: draft-11, retry_after_jitter: 0%}
+tiers: [{name: all, identity: everyone, limits: [2/1m, 100/1h]}]`, func(t *testing.T, h http.Handler) {
+		ask(h, "/")
+		ask(h, "/")
+		time.Sleep(20500 * time.Millisecond)
+		w := ask(h, "/")
+		wantFields(t, w.Header(), "Retry-After: 40", `RateLimit: "all-1m";r=0;t=40, "all-1h";r=98;t=3580`)
+	})
+}
+
+// What the fields show is the verdict's decisive state.
+func TestShowsTheDecisiveState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var v *policy.Verdict
+		var told http.Header
+		look := func(w http.ResponseWriter, r *http.Request) {
+			v, _ = httplimit.FromContext(r.Context())
+			told = w.Header()
+		}
+		h := httplimit.New(guardOf(t, `
+tiers: [{name: free, identity: everyone, limits: [4/1m burst 2x, 20/1h], budget: 50/1h}]
+policies:
+  - {name: search, match: {path: "/search/**"}, limits: [3/10s, 9/5m]}
+  - {name: dear, match: {path: "/search/dear"}, cost: 7, limits: 8/1h}`),
+			httplimit.WithVerdict(), httplimit.WithDenied(func(w http.ResponseWriter, _ *http.Request, d *httplimit.Denial) {
+				v, told = d.Verdict, w.Header()
+			}))(http.HandlerFunc(look))
+		for i := range 200 {
+			time.Sleep(time.Duration(i%11) * time.Second)
+			ask(h, []string{"/", "/search/a", "/search/dear"}[i%3])
+			rule, state := v.Decisive()
+			wantFields(t, told, "X-RateLimit-Policy: "+rule.Name(), "X-RateLimit-Limit: "+strconv.FormatInt(state.Limit.Max, 10),
+				"X-RateLimit-Remaining: "+strconv.FormatInt(state.Remaining(), 10))
+		}
+	})
+}
+
+// An inner layer replaces all that an outer one says, also what it does not say itself.
+func TestInnerLayerReplacesOuter(t *testing.T) {
+	outer := guardOf(t, "tiers: [{name: outer, identity: everyone, limits: 10/1m burst 2x}]")
+	lim, err := stint.New(memory(t), stint.PerSecond(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httplimit.New(outer)(httplimit.Limit(ok, lim, httplimit.Everyone(), httplimit.WithName("inner")))
+	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 5", "X-RateLimit-Policy: inner", "X-RateLimit-Tier:", "X-RateLimit-Burst:")
+}
+
+func TestNothingIsSaidWhenNothingLimits(t *testing.T) {
+	bubble(t, `
+headers: {format: [x, draft-11]}
+tiers: [{name: all, identity: everyone, limits: unlimited}]`, func(t *testing.T, h http.Handler) {
+		if got := ask(h, "/").Header(); len(got) != 1 { // the handler's Content-Type
+			t.Errorf("got %v, want no fields about limits", got)
+		}
+	})
+}
+
+func TestHeadersCanBeOff(t *testing.T) {
+	bubble(t, "headers: {format: none}"+tierTable, func(t *testing.T, h http.Handler) {
+		for range 20 {
+			if got := ask(h, "/").Header(); len(got) != 1 {
+				t.Fatalf("got %v, want no fields about limits", got)
+			}
+		}
+		w := ask(h, "/")
+		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
+			t.Errorf("got %d with %v, want 429 with Retry-After", w.Code, w.Header())
+		}
+	})
+}
+
+// The option goes before the configuration.
+func TestWithHeaders(t *testing.T) {
+	h := httplimit.New(guardOf(t, tierTable), httplimit.WithHeaders(policy.Headers{Draft11: true}))(ok)
+	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit:",
+		`RateLimit-Policy: "anonymous-1m";q=20;w=120, "anonymous-1h";q=100;w=3600, "anonymous-1d";q=1000;w=86400`)
+}
+
+// degrading is a store that decides without being asked.
+type degrading struct{ stint.Store }
+
+func (d degrading) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	decision, err := d.Store.Take(ctx, r)
+	decision.Degraded = true
+	return decision, err
+}
+
+func TestDegradedDecisionsSaySo(t *testing.T) {
+	h := httplimit.New(guardOver(t, degrading{memory(t)}, tierTable))(ok)
+	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Degraded: true", "X-RateLimit-Remaining: 19")
+}
+
+// A limit that is changed at run time applies to the next request, with what was used before; so do its texts.
+func TestF25SwappedSets(t *testing.T) {
+	guard := guardOf(t, "tiers: [{name: all, identity: everyone, limits: 10/1h}]")
+	h := httplimit.New(guard)(ok)
+	ask(h, "/")
+	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 8", "X-RateLimit-Policy: all")
+	guard.Swap(parse(t, "tiers: [{name: everybody, identity: everyone, limits: 2/1h}]"))
+	w := ask(h, "/")
+	if w.Code != http.StatusTooManyRequests {
+		t.Errorf("after lowering the limit: got %d, want 429", w.Code)
+	}
+	wantFields(t, w.Header(), "X-RateLimit-Limit: 2", "X-RateLimit-Remaining: 0", "X-RateLimit-Policy: everybody")
+	guard.Swap(parse(t, "tiers: [{name: all, identity: everyone, limits: 4/1h}]"))
+	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 4", "X-RateLimit-Remaining: 1")
+}
+
+// Denied in one window, callers are told to come back at different times, none too early.
+func TestF35DeniedTogetherComeBackApart(t *testing.T) {
+	for _, c := range []struct {
+		what, jitter string
+		wait         int64 // what it takes, in seconds
+		most         int64 // what may be added
+		distinct     int
+	}{
+		{"a minute", "", 60, 12, 13},
+		{"an hour", "", 3600, 60, 61},
+		{"a second", "", 1, 1, 2},
+		{"off", "headers: {retry_after_jitter: 0%}\n", 60, 0, 1},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			window := time.Duration(c.wait) * time.Second
+			bubble(t, c.jitter+"tiers: [{name: all, identity: everyone, limits: 1/"+window.String()+"}]", func(t *testing.T, h http.Handler) {
+				ask(h, "/")
+				seen := map[int64]int{}
+				for range 1000 {
+					w := ask(h, "/")
+					after, err := strconv.ParseInt(w.Header().Get("Retry-After"), 10, 64)
+					if err != nil || after < c.wait || after > c.wait+c.most {
+						t.Fatalf("Retry-After: got %q, want %d to %d", w.Header().Get("Retry-After"), c.wait, c.wait+c.most)
+					}
+					if got := bodyOf(t, w).RetryAfter; got != after {
+						t.Fatalf("the body says %d, the header %d", got, after)
+					}
+					seen[after]++
+				}
+				if len(seen) != c.distinct {
+					t.Errorf("1,000 denials: got %d distinct times %v, want %d", len(seen), seen, c.distinct)
+				}
+			})
+		})
+	}
+}
+
+// A client that waits for as long as it is told is admitted.
+func TestRetryAfterIsNeverEarly(t *testing.T) {
+	bubble(t, "headers: {retry_after_jitter: 0%}\ntiers: [{name: all, identity: everyone, limits: [3/1m, 7/10m]}]", func(t *testing.T, h http.Handler) {
+		for range 40 {
+			time.Sleep(1700 * time.Millisecond)
+			w := ask(h, "/")
+			if w.Code == http.StatusOK {
+				continue
+			}
+			after, err := time.ParseDuration(w.Header().Get("Retry-After") + "s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(after)
+			if w := ask(h, "/"); w.Code != http.StatusOK {
+				t.Errorf("after %v: got %d, want 200", after, w.Code)
+			}
+		}
+	})
+}
+
+// The cost of a request through the middleware: the values of header fields, the subject, and a text.
+func TestAllocations(t *testing.T) {
+	const most = 3
+	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	for _, c := range []struct {
+		what    string
+		handler http.Handler
+	}{
+		{"allowed", httplimit.New(guardOf(t, tierTable), signedIn())(next)},
+		{"denied", httplimit.New(guardOf(t, tierTable))(next)},
+		{"draft-11, allowed", httplimit.New(guardOf(t, "headers: {format: [x, draft-11]}"+tierTable), signedIn())(next)},
+		{"draft-11, denied", httplimit.New(guardOf(t, "headers: {format: [x, draft-11]}"+tierTable))(next)},
+	} {
+		r := request(http.MethodGet, "/")
+		w := &idle{http.Header{}}
+		for range 50 { // the first are allowed, and the first denials are logged
+			c.handler.ServeHTTP(w, r)
+		}
+		got := testing.AllocsPerRun(1000, func() { c.handler.ServeHTTP(w, r) })
+		if got > most {
+			t.Errorf("%s: got %v allocations, want at most %d", c.what, got, most)
+		}
+	}
+}
+
+// slow is a store that is still busy with requests when it has answered them, as one is whose caller's time is up.
+type slow struct {
+	stint.Store
+	requests, copies [][]stint.Claim
+}
+
+func (s *slow) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	s.requests = append(s.requests, r.And)
+	s.copies = append(s.copies, slices.Clone(r.And))
+	return s.Store.Take(ctx, r)
+}
+
+func TestStoresMayBeBusyForLonger(t *testing.T) {
+	store := &slow{Store: memory(t)}
+	h := httplimit.New(guardOver(t, store, `
+tiers: [{name: free, identity: ip, limits: 5/1h}]
+policies: [{name: search, match: {path: /search}, limits: 5/1h}, {name: browse, match: {path: /browse}, limits: 5/1m}]`))(ok)
+	for range 10 {
+		ask(h, "/search")
+		ask(h, "/browse")
+		ask(h, "/")
+	}
+	if !reflect.DeepEqual(store.requests, store.copies) {
+		t.Errorf("requests have changed since they were made:\n%v\n%v", store.requests, store.copies)
+	}
+}

@@ -1,0 +1,134 @@
+package httplimit_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
+)
+
+var discard = slog.New(slog.DiscardHandler)
+
+// parse reads a configuration.
+func parse(t testing.TB, text string) *policy.Set {
+	t.Helper()
+	set, err := policy.Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// memory returns a memory store that is closed with the test.
+func memory(t testing.TB) *memorystore.Store {
+	t.Helper()
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// guardOver returns a guard over a store.
+func guardOver(t testing.TB, store stint.Store, text string) *policy.Guard {
+	t.Helper()
+	guard, err := policy.NewGuard(store, parse(t, text), policy.GuardConfig{Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return guard
+}
+
+// guardOf returns a guard over a memory store.
+func guardOf(t testing.TB, text string) *policy.Guard { return guardOver(t, memory(t), text) }
+
+// claimHeader takes claims from headers, as a test's stand-in for authentication: "user" from X-User.
+func claimHeader(r *http.Request, name string) string { return r.Header.Get("X-" + name) }
+
+// ok answers every request.
+var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
+
+// ask sends a GET with header fields ("Name: value") through a handler.
+func ask(h http.Handler, path string, fields ...string) *httptest.ResponseRecorder {
+	return send(h, http.MethodGet, path, fields...)
+}
+
+func send(h http.Handler, method, path string, fields ...string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, request(method, path, fields...))
+	return w
+}
+
+// request returns a request from 192.0.2.1 with header fields.
+func request(method, path string, fields ...string) *http.Request {
+	r := httptest.NewRequest(method, path, nil)
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, ": ")
+		r.Header.Add(name, value)
+	}
+	return r
+}
+
+// body is a JSON answer of either form.
+type body struct {
+	Error      string   `json:"error"`
+	Message    string   `json:"message"`
+	RetryAfter int64    `json:"retry_after_seconds"`
+	Policy     string   `json:"policy"`
+	Tier       string   `json:"tier"`
+	Type       string   `json:"type"`
+	Title      string   `json:"title"`
+	Status     int      `json:"status"`
+	Detail     string   `json:"detail"`
+	Violated   []string `json:"violated-policies"`
+}
+
+// bodyOf reads a JSON answer, which must have no other members.
+func bodyOf(t testing.TB, w *httptest.ResponseRecorder) (b body) {
+	t.Helper()
+	d := json.NewDecoder(w.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// limiter returns a limiter over a memory store.
+func limiter(t testing.TB, options ...stint.Option) *stint.Limiter {
+	t.Helper()
+	lim, err := stint.New(memory(t), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lim
+}
+
+var errStore = errors.New("no store today")
+
+// failing is a store that fails.
+type failing struct{ stint.Store }
+
+func (failing) Take(context.Context, stint.Request) (stint.Decision, error) {
+	return stint.Decision{}, &stint.StoreError{Op: "take", Err: errStore}
+}
+
+// TakeBatch gives a failing store the batches that package resilience asks for.
+func (f failing) TakeBatch(ctx context.Context, batch []*stint.Call) {
+	for _, c := range batch {
+		c.Decision, c.Err = f.Take(ctx, c.Request)
+		if c.Done != nil {
+			c.Done()
+		}
+	}
+}

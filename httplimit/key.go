@@ -1,0 +1,98 @@
+package httplimit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/clientip"
+)
+
+// KeyFunc says whose request it is: requests with equal keys are counted together. By convention a key is
+// "type:identifier".
+//
+// The empty key means that the request does not say. It is never counted: [Limit] treats it as [ErrNoKey], because
+// otherwise all those who leave out a header would share one bucket. See [FirstOf] for what to do about them.
+//
+// Whatever a key is made of should be verified, or at least be hard to make up: who can choose the key has
+// as many buckets as they like.
+type KeyFunc func(*http.Request) string
+
+// ErrNoKey is what the handler of [WithError] is given for a request that has no key.
+var ErrNoKey = errors.New("httplimit: the request has no key to count it by; give FirstOf a key that every request has")
+
+// ClientIP tells clients apart by their address: all of an IPv4 address, the first 64 bits of an IPv6 address.
+// It takes X-Forwarded-For into account only as far as it was written by trusted proxies: addresses, networks, and the
+// words "loopback", "private" and "unix". Without any the client is the peer, whatever the header says. A peer without
+// an address that names no client has no key.
+func ClientIP(trusted ...string) (KeyFunc, error) {
+	prefixes, unix, err := clientip.ParsePrefixes(trusted)
+	if err != nil {
+		return nil, err
+	}
+	resolver, err := clientip.New(clientip.Config{Trusted: prefixes, TrustUnix: unix})
+	if err != nil {
+		return nil, err
+	}
+	return func(r *http.Request) string {
+		client := resolver.Client(peerOf(r), r.Header)
+		if !client.IsValid() {
+			return ""
+		}
+		var room [64]byte
+		return string(resolver.AppendSubject(append(room[:0], "ip:"...), client))
+	}, nil
+}
+
+// Header tells clients apart by a request header, such as an API key. The key holds a hash of its value, which may be a
+// secret. A request without it has no key.
+//
+// Anybody can write a header. Use it where something in front has verified it, or beside a limit by [ClientIP].
+func Header(name string) KeyFunc {
+	canonical := http.CanonicalHeaderKey(name)
+	kind := strings.ToLower(name) + ":"
+	return func(r *http.Request) string {
+		values := r.Header[canonical]
+		if len(values) == 0 || values[0] == "" {
+			return ""
+		}
+		sum := sha256.Sum256([]byte(values[0]))
+		return kind + hex.EncodeToString(sum[:16])
+	}
+}
+
+// FirstOf is the first of the keys that a request has:
+//
+//	FirstOf(Header("X-API-Key"), ip)
+func FirstOf(keys ...KeyFunc) KeyFunc {
+	return func(r *http.Request) string {
+		for _, key := range keys {
+			if k := key(r); k != "" {
+				return k
+			}
+		}
+		return ""
+	}
+}
+
+// Everyone has all requests share one count, on purpose: to protect what is behind the handler rather than to be fair. It
+// is never banned.
+func Everyone() KeyFunc {
+	return func(*http.Request) string { return everyone }
+}
+
+// everyone is the key of all callers together.
+const everyone = "everyone"
+
+// peerOf returns the address at the other end of the connection. A client on a Unix socket chooses its name itself,
+// which may look like an address: it has none.
+func peerOf(r *http.Request) netip.Addr {
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && local.Network() == "unix" {
+		return netip.Addr{}
+	}
+	return clientip.ParsePeer(r.RemoteAddr)
+}

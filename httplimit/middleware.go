@@ -1,0 +1,81 @@
+package httplimit
+
+import (
+	"net/http"
+	"sync/atomic"
+
+	"github.com/stint-limiter/stint/policy"
+)
+
+// New returns middleware that lets a guard judge every request: what is allowed goes on to the handler, with header
+// fields that tell what is left; the rest is answered with 429, or with 503 for want of the store.
+//
+// It takes any router whose middleware is a func(http.Handler) http.Handler. Put it behind what authenticates requests
+// if tiers depend on that ([WithClaims]), and in front of what is expensive.
+//
+// A guard that is nil is a mistake in the program: New panics.
+func New(guard *policy.Guard, options ...Option) func(http.Handler) http.Handler {
+	if guard == nil {
+		panic("httplimit: New: the guard is nil; make one with policy.NewGuard")
+	}
+	f := newFront(options)
+	return func(next http.Handler) http.Handler {
+		if next == nil {
+			panic("httplimit: New: the handler is nil; want the one to protect")
+		}
+		return &guarded{front: f, guard: guard, next: next}
+	}
+}
+
+// guarded is a handler behind a guard.
+type guarded struct {
+	*front
+	guard *policy.Guard
+	next  http.Handler
+	texts atomic.Pointer[setText]
+}
+
+func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := h.begin(r)
+	h.handle(x, w, r)
+	x.end()
+}
+
+func (h *guarded) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
+	x.in = policy.Input{Method: r.Method, Host: r.Host, Path: r.URL.Path, Peer: peerOf(r), Header: r.Header}
+	if h.claims != nil {
+		x.in.Claims = x
+	}
+	ctx := r.Context()
+	err := h.guard.Decide(ctx, &x.in, x.v)
+	h.describe(x)
+	if err != nil {
+		x.fail(w, r, err)
+		return
+	}
+	if !x.v.Decision.Allowed {
+		x.refuse(w, r)
+		return
+	}
+	x.tell(w.Header())
+	x.settle(w.Header())
+	x.serve(w, r, h.next, h.guard.Follow(ctx, x.v))
+}
+
+// describe looks up what there is to say of the rules that a request was judged by.
+func (h *guarded) describe(x *exchange) {
+	set := x.v.Set()
+	t := h.texts.Load()
+	if t == nil || t.set != set {
+		t = newSetText(set)
+		h.texts.Store(t)
+	}
+	x.headers = set.Headers()
+	if h.front.headers != nil {
+		x.headers = *h.front.headers
+	}
+	x.rules = x.ruleRoom[:0]
+	for _, r := range x.v.Rules() {
+		x.rules = append(x.rules, &t.rules[r.Index])
+	}
+}

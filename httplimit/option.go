@@ -1,0 +1,88 @@
+package httplimit
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/stint-limiter/stint/policy"
+)
+
+// Option sets up [New] or [Limit].
+type Option func(*front)
+
+// front is how requests are answered, whoever decides on them.
+type front struct {
+	claims  func(*http.Request, string) string
+	denied  func(http.ResponseWriter, *http.Request, *Denial)
+	failed  func(http.ResponseWriter, *http.Request, error)
+	headers *policy.Headers // nil: as the configuration says
+	name    string
+	logger  *slog.Logger
+	verdict bool
+	random  func(n int64) int64 // 0 to n-1
+	idle    sync.Pool           // of exchanges
+}
+
+func newFront(options []Option) *front {
+	f := &front{name: "default", logger: slog.Default(), random: rand.Int64N}
+	for _, option := range options {
+		option(f)
+	}
+	return f
+}
+
+// WithClaims hands over what the application knows of the caller: the value of a claim of that name, such as "user" or
+// "plan", or "". It is called while the request is judged, so whatever authenticates the request stands in front of
+// the middleware. By default there are none. [Limit] has no use for them.
+func WithClaims(claims func(r *http.Request, name string) string) Option {
+	return func(f *front) { f.claims = claims }
+}
+
+// WithDenied replaces the answer to requests that are refused, 429 or 503. The header fields about limits and
+// Retry-After are set by then. By default the answer is what [Denial.Answer] gives.
+func WithDenied(denied func(w http.ResponseWriter, r *http.Request, d *Denial)) Option {
+	return func(f *front) { f.denied = denied }
+}
+
+// WithError replaces the answer to requests that could not be decided: the failure mode is "error" and the store failed,
+// or there is no key to count by ([ErrNoKey]). By default that is 503 for a failure and 500 for a mistake. An
+// answer that lets the request through is up to you.
+func WithError(failed func(w http.ResponseWriter, r *http.Request, err error)) Option {
+	return func(f *front) { f.failed = failed }
+}
+
+// WithHeaders says what answers tell about limits. By default that is what the configuration says, and for [Limit]
+// the X fields, with Reset since 1970 and a jitter of a fifth.
+func WithHeaders(headers policy.Headers) Option {
+	return func(f *front) { f.headers = &headers }
+}
+
+// WithName is what headers and answers call the policy of [Limit]: letters, digits and "_-.". It is "default" unless
+// set. [New] has the names of its configuration.
+func WithName(name string) Option {
+	const others = "_-."
+	ok := name != ""
+	for _, c := range []byte(name) {
+		ok = ok && ('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte(others, c) >= 0)
+	}
+	if !ok {
+		panic(fmt.Sprintf("httplimit: WithName(%q): want letters, digits and %s", name, others))
+	}
+	return func(f *front) { f.name = name }
+}
+
+// WithLogger is told when [Limit] cannot decide, once a second at most. It is slog.Default() unless set. The guard of
+// [New] has a logger of its own.
+func WithLogger(logger *slog.Logger) Option {
+	return func(f *front) { f.logger = logger }
+}
+
+// WithVerdict makes the verdict known to the handler: see [FromContext]. By default it is not, because that takes a copy
+// of the request and a context, two allocations.
+func WithVerdict() Option {
+	return func(f *front) { f.verdict = true }
+}

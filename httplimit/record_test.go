@@ -1,0 +1,382 @@
+package httplimit_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/httplimit"
+)
+
+// settling is a configuration with a budget that is settled by a header under /header, by length under /bytes, and given
+// back after a 5xx or a 404 under either and under /refund.
+const settling = `
+tiers: [{name: free, identity: everyone, budget: 100/1h}]
+policies:
+  - {name: header, match: {path: /header/**}, cost: 5, settle: {header: X-Cost}, refund: [5xx, 404]}
+  - {name: bytes, match: {path: /bytes/**}, cost: 5, settle: {bytes: 1KiB}, refund: 5xx}
+  - {name: refund, match: {path: /refund/**}, refund: 5xx}
+`
+
+// used returns what a budget under settling has been charged.
+func used(t *testing.T, store stint.Store) int64 {
+	t.Helper()
+	limit, err := stint.ParseLimit("cost: 100/1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := store.Take(t.Context(), stint.Request{
+		Claim: stint.Claim{Subject: "everyone", Scope: "global", Limits: []stint.Limit{limit}}, Mode: stint.Peek,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Usages()[0].Used
+}
+
+func TestSettling(t *testing.T) {
+	write := func(s string) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, s) }
+	}
+	for _, c := range []struct {
+		what, method, path string
+		handle             func(http.ResponseWriter, *http.Request)
+		status             int
+		want               int64 // charged
+	}{
+		{"not followed", "GET", "/", write("ok"), 200, 1},
+		{"header", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Cost", "17")
+			io.WriteString(w, "ok")
+		}, 200, 17},
+		{"header, no body", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Cost", "2") }, 200, 2},
+		{"header after the body", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "ok")
+			w.Header().Set("X-Cost", "3")
+		}, 200, 3},
+		{"trailer", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "ok")
+			w.Header().Set(http.TrailerPrefix+"X-Cost", "4")
+		}, 200, 4},
+		{"early hints", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Cost", "6")
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusAccepted)
+		}, 202, 6},
+		{"no header", "GET", "/header/a", write("ok"), 200, 5},
+		{"header that is no number", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Cost", "-1") }, 200, 5},
+		{"refunded", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }, 404, 0},
+		{"refunded 5xx", "GET", "/refund/a", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusServiceUnavailable) }, 503, 0},
+		{"4xx costs", "GET", "/refund/a", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusBadRequest) }, 400, 1},
+		{"bytes", "GET", "/bytes/a", write(strings.Repeat("x", 2049)), 200, 3},
+		{"bytes, in parts", "GET", "/bytes/a", func(w http.ResponseWriter, _ *http.Request) {
+			for range 10 {
+				w.Write(make([]byte, 1000))
+			}
+		}, 200, 10},
+		{"bytes of nothing", "GET", "/bytes/a", func(http.ResponseWriter, *http.Request) {}, 200, 0},
+		{"bytes of HEAD", "HEAD", "/bytes/a", write(strings.Repeat("x", 2049)), 200, 0},
+		{"bytes read from", "GET", "/bytes/a", func(w http.ResponseWriter, _ *http.Request) {
+			io.Copy(w, strings.NewReader(strings.Repeat("x", 4000)))
+		}, 200, 4},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			store := memory(t)
+			server := httptest.NewServer(httplimit.New(guardOver(t, store, settling))(http.HandlerFunc(c.handle)))
+			t.Cleanup(server.Close)
+			resp := fetch(t, c.method, server.URL+c.path)
+			if resp.StatusCode != c.status {
+				t.Errorf("got %d, want %d", resp.StatusCode, c.status)
+			}
+			if resp.Header.Get("X-Cost") != "" || resp.Trailer.Get("X-Cost") != "" {
+				t.Errorf("the cost was sent: %v, %v", resp.Header, resp.Trailer)
+			}
+			if got := used(t, store); got != c.want {
+				t.Errorf("charged %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// fetch sends a request and reads all of the answer.
+func fetch(t *testing.T, method, url string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+// A handler that panics is refunded once, as after a 500, and its panic goes on.
+func TestPanicsGoOn(t *testing.T) {
+	store := memory(t)
+	h := httplimit.New(guardOver(t, store, settling))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		panic("oh")
+	}))
+	defer func() {
+		if got := recover(); got != "oh" {
+			t.Errorf("got panic %v, want oh", got)
+		}
+		if got := used(t, store); got != 0 {
+			t.Errorf("charged %d, want 0", got)
+		}
+	}()
+	ask(h, "/refund/a")
+}
+
+// A request has its place under a concurrency limit until it has been served, also if it panics.
+func TestPlacesAreGivenBack(t *testing.T) {
+	for name, wrap := range map[string]func(http.Handler) http.Handler{
+		"New": httplimit.New(guardOf(t, "tiers: [{name: free, identity: everyone, limits: 1/10s concurrency}]")),
+		"Limit": func(next http.Handler) http.Handler {
+			return httplimit.Limit(next, limiter(t, stint.AtOnce(1, stint.MinWindow*10_000)), httplimit.Everyone())
+		},
+	} {
+		var h http.Handler
+		h = wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/nested":
+				if got := ask(h, "/").Code; got != http.StatusTooManyRequests {
+					t.Errorf("%s: a second one at once: got %d, want 429", name, got)
+				}
+			case "/panic":
+				panic(http.ErrAbortHandler)
+			}
+		}))
+		for _, path := range []string{"/nested", "/panic", "/nested"} {
+			func() {
+				defer func() { recover() }()
+				if got := ask(h, path).Code; got != http.StatusOK {
+					t.Errorf("%s: %s: got %d, want 200", name, path, got)
+				}
+			}()
+		}
+	}
+}
+
+// bare is a ResponseWriter that can do nothing else.
+type bare struct{ http.ResponseWriter }
+
+// Handlers see what the writer can do, whether or not they are watched.
+func TestAbilitiesAreKept(t *testing.T) {
+	type abilities struct{ flush, hijack, readFrom, controlledFlush, deadline bool }
+	look := func(w http.ResponseWriter) (a abilities) {
+		_, a.flush = w.(http.Flusher)
+		_, a.hijack = w.(http.Hijacker)
+		_, a.readFrom = w.(io.ReaderFrom)
+		a.controlledFlush = http.NewResponseController(w).Flush() == nil
+		a.deadline = http.NewResponseController(w).SetWriteDeadline(time.Time{}) == nil
+		return a
+	}
+	for _, path := range []string{"/", "/bytes/a"} {
+		watched := path != "/"
+		var seen abilities
+		next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { seen = look(w) })
+		h := httplimit.New(guardOf(t, settling))(next)
+		server := httptest.NewServer(h)
+		t.Cleanup(server.Close)
+		fetch(t, http.MethodGet, server.URL+path)
+		if want := (abilities{true, true, true, true, true}); seen != want {
+			t.Errorf("%s, a connection: got %+v, want %+v", path, seen, want)
+		}
+		ask(h, path)
+		if want := (abilities{true, false, watched, true, false}); seen != want {
+			t.Errorf("%s, a recorder: got %+v, want %+v", path, seen, want)
+		}
+		h.ServeHTTP(bare{httptest.NewRecorder()}, request("GET", path))
+		if want := (abilities{false, false, watched, false, false}); seen != want {
+			t.Errorf("%s, a bare writer: got %+v, want %+v", path, seen, want)
+		}
+	}
+}
+
+// hijackable is a ResponseWriter that can be taken over and can do nothing else.
+type hijackable struct {
+	http.ResponseWriter
+	http.Hijacker
+}
+
+func TestHijackerNeedNotFlush(t *testing.T) {
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, flushes := w.(http.Flusher)
+		if _, hijacks := w.(http.Hijacker); !hijacks || flushes {
+			t.Errorf("hijacks: %v, flushes: %v; want true, false", hijacks, flushes)
+		}
+	})
+	httplimit.New(guardOf(t, settling))(next).ServeHTTP(hijackable{ResponseWriter: httptest.NewRecorder()}, request("GET", "/bytes/a"))
+}
+
+// What is not watched is not wrapped.
+func TestWriterIsUntouched(t *testing.T) {
+	var seen http.ResponseWriter
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { seen = w })
+	w := httptest.NewRecorder()
+	httplimit.New(guardOf(t, settling))(next).ServeHTTP(w, request("GET", "/"))
+	if seen != http.ResponseWriter(w) {
+		t.Errorf("got a %T, want the writer that came in", seen)
+	}
+}
+
+// A flush that the writer cannot do is not the beginning of the response.
+func TestFailedFlushBeginsNothing(t *testing.T) {
+	store := memory(t)
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := http.NewResponseController(w).Flush(); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("flush: got %v, want ErrUnsupported", err)
+		}
+		w.WriteHeader(http.StatusBadGateway)
+	})
+	httplimit.New(guardOver(t, store, settling))(next).ServeHTTP(bare{httptest.NewRecorder()}, request("GET", "/refund/a"))
+	if got := used(t, store); got != 0 {
+		t.Errorf("charged %d, want 0: the status was 502", got)
+	}
+}
+
+// Events are sent as they come.
+func TestServerSentEvents(t *testing.T) {
+	more := make(chan bool)
+	server := httptest.NewServer(httplimit.New(guardOf(t, settling))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range 3 {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			w.(http.Flusher).Flush()
+			<-more
+		}
+	})))
+	t.Cleanup(server.Close)
+	resp, err := http.Get(server.URL + "/bytes/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	events := bufio.NewReader(resp.Body)
+	for i := range 3 {
+		line, err := events.ReadString('\n')
+		if want := fmt.Sprintf("data: %d\n", i); err != nil || line != want {
+			t.Fatalf("got %q, %v; want %q", line, err, want)
+		}
+		events.ReadString('\n')
+		more <- true
+	}
+}
+
+// A connection can be taken over, as websockets do.
+func TestHijack(t *testing.T) {
+	for _, how := range []struct {
+		name   string
+		hijack func(http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error)
+	}{
+		{"hijacker", func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) { return w.(http.Hijacker).Hijack() }},
+		{"controller", func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
+			return http.NewResponseController(w).Hijack()
+		}},
+	} {
+		store := memory(t)
+		done := make(chan bool)
+		inner := httplimit.New(guardOver(t, store, settling))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			conn, buffer, err := how.hijack(w)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			io.WriteString(buffer, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+			buffer.Flush()
+			line, _ := buffer.ReadString('\n')
+			io.WriteString(buffer, line)
+			buffer.Flush()
+		}))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			inner.ServeHTTP(w, r)
+			close(done)
+		}))
+		t.Cleanup(server.Close)
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "GET /refund/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello\n")
+		all, err := io.ReadAll(conn)
+		if err != nil || !strings.HasSuffix(string(all), "\r\n\r\nhello\n") || !strings.HasPrefix(string(all), "HTTP/1.1 101 ") {
+			t.Errorf("%s: got %q, %v; want the echo", how.name, all, err)
+		}
+		<-done
+		if got := used(t, store); got != 1 {
+			t.Errorf("%s: charged %d, want 1", how.name, got)
+		}
+	}
+}
+
+// reading is a connection's writer that remembers what it was given to read from.
+type reading struct {
+	http.ResponseWriter
+	from io.Reader
+}
+
+func (r *reading) ReadFrom(source io.Reader) (int64, error) {
+	r.from = source
+	return io.Copy(r.ResponseWriter, source)
+}
+
+// A file reaches the writer as a file, so that the system can send it by itself.
+func TestFilesAreSentAsFiles(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, make([]byte, 3000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store := memory(t)
+	var source *os.File
+	h := httplimit.New(guardOver(t, store, settling))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		var err error
+		if source, err = os.Open(name); err != nil {
+			t.Error(err)
+			return
+		}
+		defer source.Close()
+		w.(io.ReaderFrom).ReadFrom(source)
+	}))
+	w := &reading{ResponseWriter: httptest.NewRecorder()}
+	h.ServeHTTP(w, request("GET", "/bytes/file"))
+	if w.from != io.Reader(source) {
+		t.Errorf("the writer read from a %T, want the file", w.from)
+	}
+	if got := used(t, store); got != 3 {
+		t.Errorf("charged %d, want 3", got)
+	}
+}
+
+// What comes after a response does not depend on the client still being there.
+func TestSettlesForClientsThatLeft(t *testing.T) {
+	store := memory(t)
+	ctx, leave := context.WithCancel(t.Context())
+	h := httplimit.New(guardOver(t, store, settling))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		leave()
+		w.Header().Set("X-Cost", "9")
+	}))
+	h.ServeHTTP(httptest.NewRecorder(), request("GET", "/header/a").WithContext(ctx))
+	if got := used(t, store); got != 9 {
+		t.Errorf("charged %d, want 9", got)
+	}
+}

@@ -1,0 +1,125 @@
+package httplimit
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// ruleText is what answers say of a rule whatever the request: made once, used often.
+type ruleText struct {
+	policy, tier           string
+	policyField, tierField []string
+	// policies is the rule's part of RateLimit-Policy.
+	policies []string
+	limits   []limitText
+}
+
+// limitText is what answers say of a limit.
+type limitText struct {
+	// name is the limit's name in RateLimit-Policy: unique within an answer, and the same in every answer.
+	name string
+	// item is the name as it begins an item of RateLimit, up to the number of units that are left.
+	item string
+	// timed says that the limit has a window in which it is used up.
+	timed bool
+	// max, window and burst are values of the X fields; burst is nil if there is none.
+	max, window, burst []string
+}
+
+// setText is what answers say of the rules of a set, by their index.
+type setText struct {
+	set   *policy.Set
+	rules []ruleText
+}
+
+func newSetText(set *policy.Set) *setText {
+	t := &setText{set: set, rules: make([]ruleText, len(set.Rules()))}
+	taken := map[string]names{} // by tier: a request has one
+	for i, r := range set.Rules() {
+		if taken[r.Tier] == nil {
+			taken[r.Tier] = names{}
+		}
+		t.rules[i] = newRuleText(r.Name(), r.Tier, r.Limits, taken[r.Tier])
+	}
+	return t
+}
+
+func newRuleText(name, tier string, limits []stint.Limit, taken names) ruleText {
+	t := ruleText{policy: name, tier: tier, policyField: fixed(name), tierField: fixed(tier), limits: make([]limitText, len(limits))}
+	list := make(httpsfv.List, len(limits))
+	for i := range limits {
+		l := &limits[i]
+		full := taken.add(fullName(name, l))
+		t.limits[i] = limitText{
+			name:   full,
+			item:   serialise(httpsfv.NewItem(full)) + ";r=",
+			timed:  l.Algorithm != stint.Concurrency,
+			max:    fixed(strconv.FormatInt(l.Max, 10)),
+			window: fixed(strconv.FormatFloat(l.Window.Seconds(), 'f', -1, 64)),
+		}
+		if c := l.Capacity(); c > l.Max {
+			t.limits[i].burst = fixed(strconv.FormatInt(c, 10))
+		}
+		list[i] = policyItem(full, l)
+	}
+	t.policies = fixed(serialise(list))
+	return t
+}
+
+// fullName tells the limits of a rule apart: "free-1m", "search-10s-bucket", "free-1d-login".
+func fullName(rule string, l *stint.Limit) string {
+	algorithm, window, _ := strings.Cut(l.ID(), "/")
+	full := rule + "-" + strings.ReplaceAll(window, "/", "-")
+	if l.Algorithm != stint.Sliding {
+		full += "-" + algorithm
+	}
+	return full
+}
+
+// names are those that are taken.
+type names map[string]bool
+
+// add takes a name, or if it is taken the next one like it.
+func (n names) add(name string) string {
+	free := name
+	for i := 2; n[free]; i++ {
+		free = name + "-" + strconv.Itoa(i)
+	}
+	n[free] = true
+	return free
+}
+
+// policyItem is a limit as RateLimit-Policy has it. Its quota is the capacity, and its window the time in which that
+// much comes back at the limit's rate: never more at once than there is, never faster than allowed. Windows are
+// whole seconds there: shorter ones are rounded up. Concurrency limits have none.
+func policyItem(name string, l *stint.Limit) httpsfv.Item {
+	item := httpsfv.NewItem(name)
+	item.Params.Add("q", quota(l.Capacity()))
+	if l.Algorithm == stint.Concurrency {
+		item.Params.Add("qu", "concurrent-requests")
+		return item
+	}
+	window := l.Span()
+	if l.Algorithm == stint.Bucket && l.Max > 0 {
+		window = time.Duration(min(float64(l.Window)*float64(l.Capacity())/float64(l.Max), float64(stint.MaxWindow*stint.MaxBurst)))
+	}
+	item.Params.Add("w", wholeSeconds(window))
+	return item
+}
+
+// quota is a number of units as structured fields can say it: in fifteen digits.
+func quota(units int64) int64 { return min(units, 999_999_999_999_999) }
+
+// wholeSeconds rounds up.
+func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+// serialise writes a structured field. What it is given is made of names, which cannot be wrong.
+func serialise(v httpsfv.StructuredFieldValue) string {
+	s, _ := httpsfv.Marshal(v)
+	return s
+}

@@ -1,0 +1,163 @@
+package httplimit
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/outbound"
+)
+
+// told is what an API says about its limits in a response.
+type told struct {
+	// pause is for how long not to call, 0 if it may be called.
+	pause time.Duration
+	// again says that the request was refused for coming too early: it may be repeated.
+	again bool
+}
+
+// listen reads what a response says. Dates are measured against the response's own if it has one,
+// so that our clock does not matter, else against now. What cannot be understood is
+// ignored. No pause is longer than [stint.MaxBan].
+func listen(resp *http.Response, now time.Time) told {
+	h := resp.Header
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	refused := resp.StatusCode == http.StatusTooManyRequests
+	if refused || resp.StatusCode == http.StatusServiceUnavailable {
+		// It is for this very refusal: what is said about quotas beside it does not count.
+		if pause := retryAfter(h, now); pause > 0 {
+			return told{pause: pause, again: true}
+		}
+	}
+	pause := quotaReset(h, now)
+	if refused && pause == 0 {
+		pause = outbound.DefaultCooldown
+	}
+	return told{pause: pause, again: refused}
+}
+
+// retryAfter reads the fields of a refusal: the more exact one if there are two.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	if ms, ok := plainNumber(h.Get("Retry-After-Ms")); ok {
+		return pauseOf(ms / 1000)
+	}
+	text := h.Get("Retry-After")
+	if s, ok := plainNumber(text); ok {
+		return pauseOf(s)
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		return bounded(date.Sub(now))
+	}
+	return 0
+}
+
+// quotaReset returns the longest time until a quota of which nothing is left is renewed, by all
+// forms in which that is said.
+func quotaReset(h http.Header, now time.Time) time.Duration {
+	pause := rateLimit(h.Values("RateLimit"))
+	for _, prefix := range []string{"RateLimit-", "X-RateLimit-", "X-Rate-Limit-"} {
+		if left, ok := plainNumber(h.Get(prefix + "Remaining")); !ok || left != 0 {
+			continue
+		}
+		if reset, ok := plainNumber(h.Get(prefix + "Reset")); ok {
+			pause = max(pause, untilReset(reset, now))
+		}
+	}
+	return pause
+}
+
+// rateLimit reads the structured field: a list of quotas, each with what remains and the
+// seconds to its reset, such as
+//
+//	"burst";r=0;t=30, "daily";r=4711;t=36000
+//
+// or, as drafts before the eighth had it, one quota as a dictionary:
+//
+//	limit=100, remaining=0, reset=30
+func rateLimit(values []string) (pause time.Duration) {
+	if list, err := httpsfv.UnmarshalList(values); err == nil {
+		for _, member := range list {
+			item, ok := member.(httpsfv.Item)
+			if !ok {
+				continue
+			}
+			left, _ := item.Params.Get("r")
+			reset, _ := item.Params.Get("t")
+			pause = max(pause, whenEmpty(left, reset))
+		}
+		return pause
+	}
+	quota, err := httpsfv.UnmarshalDictionary(values)
+	if err != nil {
+		return 0
+	}
+	return whenEmpty(valueOf(quota, "remaining"), valueOf(quota, "reset"))
+}
+
+func valueOf(d *httpsfv.Dictionary, key string) any {
+	member, _ := d.Get(key)
+	item, _ := member.(httpsfv.Item)
+	return item.Value
+}
+
+// whenEmpty returns the seconds to a reset if they are a number, and nothing remains.
+func whenEmpty(left, reset any) time.Duration {
+	if n, ok := left.(int64); !ok || n != 0 {
+		return 0
+	}
+	seconds, ok := reset.(int64)
+	if !ok {
+		return 0
+	}
+	return pauseOf(float64(seconds))
+}
+
+// Above these a reset is no number of seconds but an instant, in seconds since the Unix epoch or in
+// milliseconds: the 9th of September 2001. A pause of that length would be 30 years.
+const (
+	epochSeconds      = 1e9
+	epochMilliseconds = 1e12
+)
+
+// untilReset is the time to a reset that may be told in three ways.
+func untilReset(reset float64, now time.Time) time.Duration {
+	switch {
+	case reset >= epochMilliseconds:
+		reset -= float64(now.UnixMilli())
+		return pauseOf(reset / 1000)
+	case reset >= epochSeconds:
+		return pauseOf(reset - float64(now.UnixMilli())/1000)
+	}
+	return pauseOf(reset)
+}
+
+// plainNumber reads digits, and a fraction that some send. Nothing else is one: no sign, no exponent, no
+// "Infinity".
+func plainNumber(text string) (float64, bool) {
+	text = strings.TrimSpace(text)
+	if text == "" || strings.Trim(text, "0123456789.") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, false
+	}
+	return n, true // out of range it is infinite
+}
+
+// pauseOf turns seconds into a pause.
+func pauseOf(seconds float64) time.Duration {
+	if seconds >= stint.MaxBan.Seconds() {
+		return stint.MaxBan
+	}
+	return bounded(time.Duration(math.Ceil(seconds*1e6)) * time.Microsecond)
+}
+
+func bounded(d time.Duration) time.Duration { return min(max(d, 0), stint.MaxBan) }

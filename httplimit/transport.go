@@ -1,0 +1,113 @@
+package httplimit
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/stint-limiter/stint/outbound"
+)
+
+// maxDrain is how much of an answer that is thrown away is read, so that its connection can be
+// used again.
+const maxDrain = 64 << 10
+
+// NewTransport returns a transport that makes calls to somebody else's API, by way of base or, if
+// that is nil, of [http.DefaultTransport]:
+//
+//	client := &http.Client{Transport: httplimit.NewTransport(igdb, nil)}
+//
+// Every request waits for its turn, as [outbound.Client.Wait] does, and fails with the error of that if
+// it gets none; nothing is sent then. When an answer says to slow down, all processes that
+// share the store pause: in the Retry-After of a 429 or a 503, in the RateLimit or
+// X-RateLimit fields of any answer that leaves nothing, or by a bare 429, for
+// [outbound.DefaultCooldown]. The caller gets the answer as it is.
+//
+// If the API's Retries is not zero, a 429, or a 503 with a Retry-After, is not handed to the
+// caller until the request was repeated that often, after each pause. That is for requests that do no
+// harm when they arrive twice: GET, HEAD, OPTIONS, TRACE, PUT, DELETE and those with an
+// Idempotency-Key, as long as their body can be had again.
+//
+// The hops of a redirect are requests like any other, whichever host they lead to.
+func NewTransport(api *outbound.Client, base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return &transport{api: api, base: base}
+}
+
+type transport struct {
+	api  *outbound.Client
+	base http.RoundTripper
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	for repeats := 0; ; repeats++ {
+		if _, err := t.api.Wait(req.Context()); err != nil {
+			if req.Body != nil {
+				_ = req.Body.Close() // a transport closes it whatever happens
+			}
+			return nil, err
+		}
+		resp, err := t.base.RoundTrip(req)
+		if err != nil {
+			return resp, err
+		}
+		said := listen(resp, time.Now())
+		if said.pause > 0 {
+			t.api.CoolDown(said.pause)
+		}
+		if !said.again || repeats >= t.api.Retries() {
+			return resp, nil
+		}
+		next, ok := repeat(req)
+		if !ok {
+			return resp, nil
+		}
+		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)
+		_ = resp.Body.Close()
+		req = next
+	}
+}
+
+// CloseIdleConnections passes on [http.Client.CloseIdleConnections].
+func (t *transport) CloseIdleConnections() {
+	if closer, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		closer.CloseIdleConnections()
+	}
+}
+
+// repeat returns the request as it was before it was sent, and false if it must not or cannot
+// be sent again.
+func repeat(req *http.Request) (*http.Request, bool) {
+	if !idempotent(req) {
+		return nil, false
+	}
+	if req.Body == nil || req.Body == http.NoBody {
+		return req, true
+	}
+	if req.GetBody == nil {
+		return nil, false
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return nil, false
+	}
+	next := req.WithContext(req.Context())
+	next.Body = body
+	return next, true
+}
+
+// idempotent reports whether a request does no more harm twice than once: by its method, or
+// because its sender says so, in the fields that [http.Transport] knows too.
+func idempotent(req *http.Request) bool {
+	switch req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return slices.ContainsFunc([]string{"Idempotency-Key", "X-Idempotency-Key"}, func(name string) bool {
+		return len(req.Header.Values(name)) > 0
+	})
+}

@@ -1,0 +1,170 @@
+package httplimit_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/outbound"
+)
+
+// pipes is a network within the process: unlike that of the system, synctest can tell when
+// nothing happens on it.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.done) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.conns <- there:
+		return here, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// remote is somebody else's API: it counts its requests and answers them as its script
+// says, the last line again and again.
+type remote struct {
+	http.RoundTripper
+	mu     sync.Mutex
+	script []func(http.ResponseWriter)
+	at     []time.Duration // when requests came in, since the start
+	bodies []string
+}
+
+// newRemote serves HTTP over pipes.
+func newRemote(t *testing.T, script ...func(http.ResponseWriter)) *remote {
+	t.Helper()
+	r, start := &remote{script: script}, time.Now()
+	handler := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		r.mu.Lock()
+		line := min(len(r.at), len(r.script)-1)
+		r.at, r.bodies = append(r.at, time.Since(start)), append(r.bodies, string(body))
+		r.mu.Unlock()
+		r.script[line](w)
+	})
+	network := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	server := &http.Server{Handler: handler}
+	served := make(chan error)
+	go func() { served <- server.Serve(network) }()
+	client := &http.Transport{DialContext: network.dial}
+	r.RoundTripper = client
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		_ = server.Close()
+		<-served
+	})
+	return r
+}
+
+func (r *remote) requests() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.at)
+}
+
+func answerFine(w http.ResponseWriter) { fmt.Fprint(w, "fine") }
+
+// answerWith answers with a status and header fields, given as name, value and so on.
+func answerWith(status int, fields ...string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		for i := 0; i < len(fields); i += 2 {
+			w.Header().Set(fields[i], fields[i+1])
+		}
+		w.WriteHeader(status)
+		fmt.Fprint(w, http.StatusText(status))
+	}
+}
+
+func igdb() outbound.API {
+	return outbound.API{Name: "igdb", Limits: []stint.Limit{stint.PerSecond(4)}}
+}
+
+// newProcess is a process that calls an API over a store.
+func newProcess(t *testing.T, store stint.Store, api outbound.API, base http.RoundTripper) (*http.Client, *outbound.Client) {
+	t.Helper()
+	apis, err := outbound.New(store, []outbound.API{api}, outbound.Config{Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(apis.Close)
+	c, err := apis.API(api.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Transport: httplimit.NewTransport(c, base)}, c
+}
+
+// callRemote calls the API and returns the status.
+func callRemote(t *testing.T, c *http.Client) int {
+	t.Helper()
+	resp, err := c.Get("http://igdb.test/games")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadAll(resp.Body); err != nil {
+		t.Error(err)
+	}
+	return resp.StatusCode
+}
+
+// wantTimes checks when requests reached the API.
+func wantTimes(t *testing.T, r *remote, want ...time.Duration) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.at) != len(want) {
+		t.Fatalf("requests at %v, want %v", r.at, want)
+	}
+	for i := range want {
+		if r.at[i] != want[i] {
+			t.Fatalf("requests at %v, want %v", r.at, want)
+		}
+	}
+}
+
+// watched is a body that is watched.
+type watched struct {
+	io.Reader
+	read, closed atomic.Int64
+}
+
+func (b *watched) Read(p []byte) (int, error) {
+	b.read.Add(1)
+	return b.Reader.Read(p)
+}
+
+func (b *watched) Close() error {
+	b.closed.Add(1)
+	return nil
+}
