@@ -43,6 +43,7 @@ var suites = []struct {
 	{"redis", runRedis},
 	{"cluster", runCluster},
 	{"growth", runGrowth},
+	{"http", runHTTP},
 }
 
 func main() {

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	limiterhttp "github.com/sethvargo/go-limiter/httplimit"
+	golimiter "github.com/sethvargo/go-limiter/memorystore"
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/memstore"
+	"github.com/ulule/limiter/v3"
+	"github.com/ulule/limiter/v3/drivers/middleware/stdlib"
+	"github.com/ulule/limiter/v3/drivers/store/memory"
+)
+
+// tierTable is the five tiers of the example configuration, and one with as many windows that no run uses up.
+const tierTable = `
+identities: {service: {claim: service, type: internal}}
+tiers:
+  - {name: vast, match: {claim: {plan: vast}}, identity: user, limits: [1000000000/1m burst 2x, 60000000000/1h, 1440000000000/1d]}
+  - {name: internal, identity: service, scope: none, limits: 1000/1m}
+  - {name: enterprise, match: {claim: {plan: enterprise}}, identity: user, limits: [500/1m burst 5x, 10000/1h]}
+  - {name: pro, match: {claim: {plan: pro}}, identity: user, limits: [100/1m burst 3x, 2000/1h, 50000/1d]}
+  - {name: free, identity: user, limits: [30/1m burst 2x, 500/1h, 5000/1d]}
+  - {name: anonymous, identity: ip, limits: [10/1m burst 2x, 100/1h, 1000/1d]}
+`
+
+// middleware wraps a handler in limits that a request of the bench never reaches, or has reached already.
+type middleware struct {
+	name string
+	open func(next http.Handler, allowed bool) (_ http.Handler, closer func(), err error)
+}
+
+// middlewares are the contenders: without any first, then stint.
+var middlewares = []middleware{
+	{"bare", func(next http.Handler, _ bool) (http.Handler, func(), error) { return next, func() {}, nil }},
+	{"stint, tiers", openTiers("x")},
+	{"stint, tiers, draft-11", openTiers("draft-11")},
+	{"stint, Limit", openLimitHandler},
+	{"go-limiter", openGoLimiterHTTP},
+	{"throttled", openThrottledHTTP},
+	{"ulule", openUluleHTTP},
+}
+
+// reach is the limit of the contenders that have one: requests per hour.
+func reach(allowed bool) int64 {
+	if allowed {
+		return huge
+	}
+	return 1
+}
+
+// openTiers judges requests by the tiers: those of a user in the vast tier, or of an anonymous one.
+func openTiers(format string) func(http.Handler, bool) (http.Handler, func(), error) {
+	return func(next http.Handler, allowed bool) (http.Handler, func(), error) {
+		store, err := memorystore.New(memorystore.Config{})
+		if err != nil {
+			return nil, nil, err
+		}
+		guard, err := newGuard(store, "headers: {format: "+format+"}"+tierTable)
+		if err != nil {
+			return nil, nil, err
+		}
+		var options []httplimit.Option
+		if allowed {
+			options = append(options, httplimit.WithClaims(func(_ *http.Request, name string) string {
+				switch name {
+				case "user":
+					return "42"
+				case "plan":
+					return "vast"
+				}
+				return ""
+			}))
+		}
+		return httplimit.New(guard, options...)(next), func() { store.Close() }, nil
+	}
+}
+
+func newGuard(store stint.Store, text string) (*policy.Guard, error) {
+	set, err := policy.Parse("bench.yaml", []byte(text))
+	if err != nil {
+		return nil, err
+	}
+	return policy.NewGuard(store, set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
+}
+
+func openLimitHandler(next http.Handler, allowed bool) (http.Handler, func(), error) {
+	lim, closer, err := openStintLimiter(stint.PerHour(reach(allowed)))
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := httplimit.ClientIP()
+	if err != nil {
+		return nil, nil, err
+	}
+	return httplimit.Limit(next, lim, key), closer, nil
+}
+
+func openGoLimiterHTTP(next http.Handler, allowed bool) (http.Handler, func(), error) {
+	store, err := golimiter.New(&golimiter.Config{Tokens: uint64(reach(allowed)), Interval: time.Hour})
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := limiterhttp.NewMiddleware(store, limiterhttp.IPKeyFunc())
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.Handle(next), func() { store.Close(context.Background()) }, nil
+}
+
+func openThrottledHTTP(next http.Handler, allowed bool) (http.Handler, func(), error) {
+	store, err := memstore.NewCtx(0)
+	if err != nil {
+		return nil, nil, err
+	}
+	lim, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
+		MaxRate: throttled.PerDuration(int(reach(allowed)), time.Hour), MaxBurst: int(reach(allowed)) - 1,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	m := &throttled.HTTPRateLimiterCtx{RateLimiter: lim, VaryBy: &throttled.VaryBy{RemoteAddr: true}}
+	return m.RateLimit(next), func() {}, nil
+}
+
+func openUluleHTTP(next http.Handler, allowed bool) (http.Handler, func(), error) {
+	lim := limiter.New(memory.NewStore(), limiter.Rate{Limit: reach(allowed), Period: time.Hour})
+	return stdlib.NewMiddleware(lim).Handler(next), func() {}, nil
+}

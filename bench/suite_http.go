@@ -1,0 +1,245 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// sink is a ResponseWriter that costs nothing.
+type sink struct {
+	header http.Header
+	status int
+}
+
+func (s *sink) Header() http.Header             { return s.header }
+func (*sink) Write(p []byte) (int, error)       { return len(p), nil }
+func (*sink) WriteString(p string) (int, error) { return len(p), nil }
+func (s *sink) WriteHeader(status int)          { s.status = status }
+
+// requesting makes a decider of a handler: every decision is a request of the same client.
+func requesting(h http.Handler, closer func()) decider {
+	r := httptest.NewRequest(http.MethodGet, "/elsewhere", nil)
+	w := &sink{header: http.Header{}}
+	return decider{close: closer, allow: func(string) (bool, error) {
+		w.status = 0
+		h.ServeHTTP(w, r)
+		return w.status != http.StatusTooManyRequests, nil
+	}}
+}
+
+// runHTTP measures what middleware costs.
+func runHTTP(ctx context.Context, s settings, r *report) error {
+	r.heading("HTTP middleware on memory stores, ns per request", "With a ResponseWriter that is used again and does nothing. "+
+		"stint's tiers are those of the example, three windows each, matched by claim or address; the others, and stint's Limit, have "+
+		"one limit by address. Above: what is added to the bare handler.")
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	var lines [][]string
+	for _, allowed := range []bool{true, false} {
+		more, err := runMiddlewares(ctx, s, r, next, allowed)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, more...)
+	}
+	r.table([]string{"", "", "ns", "above", "allocs"}, lines)
+	return runHTTPRedis(ctx, s, r)
+}
+
+// runMiddlewares lets the contenders allow, or deny, in turn.
+func runMiddlewares(ctx context.Context, s settings, r *report, next http.Handler, allowed bool) ([][]string, error) {
+	what, share := "denied", 0.0
+	if allowed {
+		what, share = "allowed", 1
+	}
+	var samples []func() (float64, error)
+	allocations := make([]series, len(middlewares))
+	for i, m := range middlewares {
+		h, closer, err := m.open(next, allowed)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.name, err)
+		}
+		d := requesting(h, closer)
+		defer d.close()
+		walkers := pattern{subjectKeys(1), 1}.walkers(1)
+		if err := d.fill(walkers[0].keys, 100); err != nil {
+			return nil, err
+		}
+		samples = append(samples, func() (float64, error) {
+			c, err := measure(d, walkers, pick(s, 100_000, 20_000))
+			if err == nil && i > 0 && math.Abs(c.allowed-share) > 0.01 {
+				err = fmt.Errorf("%s: %s allowed a share of %.3f; want %.0f", what, m.name, c.allowed, share)
+			}
+			allocations[i] = append(allocations[i], c.allocations)
+			return c.nanoseconds, err
+		})
+	}
+	all, err := alternate(ctx, s.rounds, samples...)
+	if err != nil {
+		return nil, err
+	}
+	var lines [][]string
+	for i, m := range middlewares {
+		above := all[i].median() - all[0].median()
+		lines = append(lines, []string{what, m.name, plusMinus(all[i]), number(above), number(round(allocations[i].median(), 100))})
+		if i == 1 || i == 2 {
+			r.bar(fmt.Sprintf("http: %s, %s, above the bare handler", m.name, what), above, 1000, " ns")
+			r.bar(fmt.Sprintf("http: %s, %s, allocations", m.name, what), round(allocations[i].median(), 100), 3, "")
+		}
+	}
+	return lines, nil
+}
+
+// The load of runHTTPRedis: well under what the machine can do.
+const (
+	httpCallers   = 25
+	httpPerSecond = 500
+	httpUsers     = 1000
+)
+
+// proxied has a proxy on this machine say who is signed in.
+const proxied = `
+client_ip: {trusted_proxies: loopback}
+claims: {user: X-User-ID, plan: X-User-Plan}`
+
+// runHTTPRedis measures what is added to the latency of a real server by limits in Redis.
+func runHTTPRedis(ctx context.Context, s settings, r *report) error {
+	redis, err := startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	defer redis.Close()
+	plain, err := redisstore.Open(ctx, "redis://"+redis.addr)
+	if err != nil {
+		return err
+	}
+	defer plain.Close()
+	store, err := resilience.New(plain, resilience.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	guard, err := newGuard(store, proxied+tierTable)
+	if err != nil {
+		return err
+	}
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
+	loads := make([]load, 2)
+	var samples []func() (float64, error)
+	for i, h := range []http.Handler{next, httplimit.New(guard)(next)} {
+		server, err := serve(h)
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		samples = append(samples, func() (float64, error) {
+			took, err := arrive(ctx, "http://"+server.Addr, pick(s, 2*time.Second, time.Second))
+			loads[i].latency = append(loads[i].latency, took...)
+			return 0, err
+		})
+	}
+	if _, err := alternate(ctx, pick(s, 10, 3), samples...); err != nil {
+		return err
+	}
+	r.heading("HTTP middleware over Redis, µs per request", fmt.Sprintf("A real server and its clients, %d requests a second of %s users on %d connections; "+
+		"client, server and Redis share the machine.", httpPerSecond, thousands(httpUsers), httpCallers))
+	var lines [][]string
+	quantiles := []float64{0.5, 0.9, 0.99}
+	for i, name := range []string{"bare", "stint, tiers"} {
+		slices.Sort(loads[i].latency)
+		line := []string{name}
+		for _, q := range quantiles {
+			line = append(line, number(loads[i].quantile(q)))
+		}
+		lines = append(lines, line)
+	}
+	line := []string{"added"}
+	for _, q := range quantiles {
+		line = append(line, number(loads[1].quantile(q)-loads[0].quantile(q)))
+	}
+	r.table([]string{"", "p50", "p90", "p99"}, append(lines, line))
+	r.bar("http: added by limits in Redis, p99", (loads[1].quantile(0.99)-loads[0].quantile(0.99))/1000, 2, " ms")
+	return nil
+}
+
+// serve serves on a free port until the server is closed.
+func serve(h http.Handler) (*http.Server, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{Addr: listener.Addr().String(), Handler: h}
+	go server.Serve(listener)
+	return server, nil
+}
+
+// arrive sends requests at a steady pace and returns how long each took.
+func arrive(ctx context.Context, url string, length time.Duration) ([]time.Duration, error) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: httpCallers}}
+	defer client.CloseIdleConnections()
+	const each = time.Second * httpCallers / httpPerSecond
+	var (
+		group  sync.WaitGroup
+		mutex  sync.Mutex
+		all    []time.Duration
+		failed error
+	)
+	start := time.Now()
+	for i := range httpCallers {
+		group.Go(func() {
+			var took []time.Duration
+			var failure error
+			// Callers begin one after the other; the first request of each makes its connection and is not counted.
+			for n, at := 0, each*time.Duration(i)/httpCallers; at < length && failure == nil; n, at = n+1, at+each {
+				time.Sleep(time.Until(start.Add(at)))
+				began := time.Now()
+				failure = get(ctx, client, url, (n*httpCallers+i)%httpUsers)
+				if n > 0 {
+					took = append(took, time.Since(began))
+				}
+			}
+			mutex.Lock()
+			defer mutex.Unlock()
+			all = append(all, took...)
+			failed = cmp.Or(failed, failure)
+		})
+	}
+	group.Wait()
+	return all, failed
+}
+
+// get sends a request of a user, which must be allowed.
+func get(ctx context.Context, client *http.Client, url string, user int) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("X-User-ID", strconv.Itoa(user))
+	r.Header.Set("X-User-Plan", "pro")
+	resp, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("user %d: %s", user, resp.Status)
+	}
+	return nil
+}
