@@ -255,14 +255,16 @@ func (d *Decision) state(i int) State {
 func (d *Decision) Decisive() State {
 	best := State{Limit: &noLimit}
 	for i := range d.Usages() {
-		if s := d.state(i); i == 0 || s.moreDecisive(best) {
+		if s := d.state(i); i == 0 || s.Outweighs(best) {
 			best = s
 		}
 	}
 	return best
 }
 
-func (s State) moreDecisive(than State) bool {
+// Outweighs reports whether a state matters more to the caller than another: it denies for
+// longer, or has less left.
+func (s State) Outweighs(than State) bool {
 	if s.RetryAfter != than.RetryAfter {
 		return s.RetryAfter == Never || than.RetryAfter != Never && s.RetryAfter > than.RetryAfter
 	}

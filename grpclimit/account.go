@@ -14,10 +14,11 @@ import (
 
 // account is what a guard wants to know of a call that was served. Handlers may send from several goroutines.
 type account struct {
-	mu    sync.Mutex
-	key   string // the metadata that say the true cost, "" if none do
-	cost  string
-	bytes int64
+	mu     sync.Mutex
+	key    string // the metadata that say the true cost, "" if none do
+	cost   string
+	weighs bool // the answer's messages
+	bytes  int64
 }
 
 func newAccount(v *policy.Verdict) *account {
@@ -30,7 +31,8 @@ func newAccount(v *policy.Verdict) *account {
 func (a *account) open(v *policy.Verdict) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.key, a.cost, a.bytes = strings.ToLower(v.SettleHeader()), "", 0
+	a.key, a.cost = strings.ToLower(v.SettleHeader()), ""
+	a.weighs, a.bytes = v.SettlesBytes(), 0
 }
 
 // note takes the true cost out of metadata that are about to be sent, if they say it.
@@ -50,8 +52,13 @@ func (a *account) note(md metadata.MD) metadata.MD {
 	return md
 }
 
-// sent counts a message of the answer. Those that are not protobuf have no size.
+// sent counts a message of the answer, if that is what it costs. Those that are not protobuf have no size.
 func (a *account) sent(m any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.weighs {
+		return
+	}
 	var size int
 	switch m := m.(type) {
 	case proto.Message:
@@ -59,8 +66,6 @@ func (a *account) sent(m any) {
 	case protoadapt.MessageV1:
 		size = proto.Size(protoadapt.MessageV2Of(m))
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.bytes += int64(size)
 }
 

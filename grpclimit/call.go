@@ -59,7 +59,7 @@ func (c *call) judge() (metadata.MD, error) {
 	switch {
 	case v.Decision.Allowed:
 		return c.withUsage(nil), nil
-	case v.Unavailable:
+	case v.Decision.Unavailable:
 		return c.refuse(unavailable())
 	}
 	return c.refuse(denied(v))

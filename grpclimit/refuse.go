@@ -17,12 +17,8 @@ import (
 // pushbackKey is the trailer by which a server tells gRPC's retry policies when to come back.
 const pushbackKey = "grpc-retry-pushback-ms"
 
-const (
-	// outageRetry is after how long to try again what only a store that is back can decide.
-	outageRetry = time.Second
-	// maxSpread bounds how much later than necessary somebody is told to come back.
-	maxSpread = time.Minute
-)
+// outageRetry is after how long to try again what only a store that is back can decide.
+const outageRetry = time.Second
 
 // refusal is why a call is not let through. Nothing in it comes from the call.
 type refusal struct {
@@ -82,7 +78,7 @@ func (c *call) refuse(r refusal) (metadata.MD, error) {
 	message, pushback := r.reason+", retrying does not help", "-1"
 	var details []protoadapt.MessageV1
 	if r.wait != stint.Never {
-		wait := spread(r.wait, c.verdict.Set().Headers().Jitter, c.server.random())
+		wait := c.verdict.Set().Headers().Spread(r.wait, time.Millisecond, c.server.random())
 		message = r.reason + ", retry in " + wait.String()
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 		// One who is told to wait for longer than the call has left would wait for nothing, and learn only that
@@ -99,12 +95,4 @@ func (c *call) refuse(r refusal) (metadata.MD, error) {
 		st = detailed
 	}
 	return c.withUsage(metadata.Pairs(pushbackKey, pushback)), st.Err()
-}
-
-// spread returns a wait that is longer by up to a share of it, so that those who were denied together do not come back
-// together. It is in whole milliseconds, at least one, and never less than the wait. Random is from 0 to below 1.
-func spread(wait time.Duration, share, random float64) time.Duration {
-	more := min(float64(wait)*share, float64(maxSpread)) * random
-	wait = max(wait+time.Duration(more), time.Millisecond)
-	return (wait + time.Millisecond - 1).Truncate(time.Millisecond)
 }

@@ -62,7 +62,7 @@ const outageWait = time.Second
 func (x *exchange) refuse(w http.ResponseWriter, r *http.Request) {
 	n, after := &limitedNotice, x.v.Decision.RetryAfter
 	switch {
-	case x.v.Unavailable:
+	case x.v.Decision.Unavailable:
 		n, after = &unavailableNotice, outageWait
 		x.rules = nil // nothing is known of what was used
 	case after == stint.Never:

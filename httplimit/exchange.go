@@ -79,18 +79,10 @@ func (x *exchange) limitsOf(i int) []stint.Limit {
 func (x *exchange) findDecisive() {
 	x.rule = nil
 	x.eachLimit(func(r *ruleText, l *limitText, s stint.State) {
-		if x.rule == nil || outweighs(s, x.state) {
+		if x.rule == nil || s.Outweighs(x.state) {
 			x.rule, x.limit, x.state = r, l, s
 		}
 	})
-}
-
-// outweighs reports whether a state matters more to the client than another: it denies for longer, or has less left.
-func outweighs(s, than stint.State) bool {
-	if s.RetryAfter != than.RetryAfter {
-		return s.RetryAfter == stint.Never || than.RetryAfter != stint.Never && s.RetryAfter > than.RetryAfter
-	}
-	return s.Remaining() < than.Remaining()
 }
 
 // eachLimit calls f for every limit that the request was held to.

@@ -73,7 +73,6 @@ func (l *limited) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 	}
 	*x.v = policy.Verdict{Decision: d, Cost: 1}
 	if !d.Allowed {
-		x.v.Unavailable = outage(&d)
 		x.refuse(w, r)
 		return
 	}
@@ -84,19 +83,6 @@ func (l *limited) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 		finish = l.keep(r.Context(), d)
 	}
 	x.serve(w, r, l.next, finish)
-}
-
-// outage reports whether a request is denied for want of the store: nobody knows of anything that was used.
-func outage(d *stint.Decision) bool {
-	if !d.Degraded || d.Banned || d.RetryAfter == stint.Never {
-		return false
-	}
-	for _, u := range d.Usages() {
-		if u.Used > 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // keep holds the place of a request until what it returns is called; nil if it has none.

@@ -204,20 +204,7 @@ func (x *exchange) tellDraft11(h http.Header) {
 	x.endField(fieldRateLimit)
 }
 
-// Bounds on what is added to Retry-After.
-const (
-	minSpread = 1
-	maxSpread = 60
-)
-
-// wait returns after how many seconds to come back: never too early, at least one, and up to a share of it more at random, so
-// that those who were denied together do not come back together.
+// wait returns after how many seconds to come back.
 func (x *exchange) wait(after time.Duration) int64 {
-	seconds := max(1, wholeSeconds(after))
-	share := x.headers.Jitter
-	if share <= 0 {
-		return seconds
-	}
-	spread := min(max(int64(share*float64(seconds)), minSpread), maxSpread)
-	return seconds + x.random(spread+1)
+	return int64(x.headers.Spread(after, time.Second, x.random()) / time.Second)
 }

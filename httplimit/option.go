@@ -23,12 +23,12 @@ type front struct {
 	name    string
 	logger  *slog.Logger
 	verdict bool
-	random  func(n int64) int64 // 0 to n-1
-	idle    sync.Pool           // of exchanges
+	random  func() float64 // 0 to below 1
+	idle    sync.Pool      // of exchanges
 }
 
 func newFront(options []Option) *front {
-	f := &front{name: "default", logger: slog.Default(), random: rand.Int64N}
+	f := &front{name: "default", logger: slog.Default(), random: rand.Float64}
 	for _, option := range options {
 		option(f)
 	}

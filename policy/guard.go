@@ -89,7 +89,6 @@ func (g *Guard) decide(ctx context.Context, set *Set, in *Input, v *Verdict) err
 		if v.Decision, err = g.store.Take(ctx, q.request); err != nil {
 			return err
 		}
-		v.Unavailable = v.Decision.Unavailable
 	}
 	if len(q.shadow) > 0 && v.Decision.Allowed && !v.Decision.Repeat {
 		g.decideShadow(ctx, v, &q)

@@ -69,13 +69,21 @@ func shorten(key string) string {
 }
 
 // sampler lets a few through every second and counts the rest. Around the change of a second it may let through
-// a few more.
+// a few more, or a few later.
 type sampler struct{ second, taken, dropped atomic.Int64 }
 
-const samplesPerSecond = 5
+const (
+	samplesPerSecond = 5
+	// clockEvery is how many are dropped between two looks at the clock, which costs more than all else here.
+	clockEvery = 16
+)
 
 // take reports whether to go ahead, and how many were not let through since the last one that was.
 func (s *sampler) take() (dropped int64, ok bool) {
+	if s.taken.Load() > samplesPerSecond && s.dropped.Load()%clockEvery != clockEvery-1 {
+		s.dropped.Add(1)
+		return 0, false
+	}
 	if now := time.Now().Unix(); s.second.Load() != now && s.second.Swap(now) != now {
 		s.taken.Store(0)
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/outbound"
@@ -34,6 +35,21 @@ type Headers struct {
 	ResetDelta bool
 	// Jitter is the share that is added to Retry-After at most: 0.2 is a fifth.
 	Jitter float64
+}
+
+// maxSpread bounds how much later than necessary somebody is told to come back.
+const maxSpread = time.Minute
+
+// Spread returns after how long to tell somebody to come back who has to wait: in whole units, at least one, never too
+// early, and by up to the jitter later, so that those who were denied together do not come back together. Random is from 0
+// to below 1.
+func (h Headers) Spread(wait, unit time.Duration, random float64) time.Duration {
+	n := max((wait+unit-1)/unit, 1)
+	if h.Jitter > 0 {
+		more := min(max(time.Duration(h.Jitter*float64(n)), 1), maxSpread/unit)
+		n += time.Duration(random * float64(more+1))
+	}
+	return n * unit
 }
 
 // Store returns where the limits are to be kept.

@@ -15,8 +15,6 @@ type Verdict struct {
 	Skipped string
 	// Cost is what the request costs, in units of budgets.
 	Cost int64
-	// Unavailable says that the request is refused for want of the store, not by a limit.
-	Unavailable bool
 	// Shadowed are the rules in shadow that would have denied the request.
 	Shadowed []*Rule
 
@@ -48,6 +46,9 @@ func (v *Verdict) Decisive() (*Rule, stint.State) {
 	}
 	return nil, s
 }
+
+// SettlesBytes says that the length of the response body is the true cost of this request.
+func (v *Verdict) SettlesBytes() bool { return v.after != nil && v.after.bytes > 0 }
 
 // SettleHeader is the response header that says the true cost of this request, or "".
 func (v *Verdict) SettleHeader() string {

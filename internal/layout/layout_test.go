@@ -180,7 +180,9 @@ func walk(t *testing.T, f func(name string)) {
 }
 
 // otherModule reports whether a file belongs to a module of its own.
-func otherModule(name string) bool { return under(path.Dir(name), []string{"bench", "tools", "examples/routers"}) }
+func otherModule(name string) bool {
+	return under(path.Dir(name), []string{"bench", "tools", "examples/routers"})
+}
 
 // level returns the place of a package in levels, or -1.
 func level(pkg string) int {
