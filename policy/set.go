@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -67,6 +68,10 @@ func (s *Set) Headers() Headers { return s.headers }
 
 // Outbound returns the APIs that are called, by name.
 func (s *Set) Outbound() []outbound.API { return slices.Clone(s.outbound) }
+
+// Trusts reports whether a peer's word is taken about whom it forwards; see client_ip.trusted_proxies. An invalid
+// address is a peer on a Unix socket.
+func (s *Set) Trusts(peer netip.Addr) bool { return s.resolver.Trusts(peer) }
 
 // Tiers returns the names of the tiers, in their order.
 func (s *Set) Tiers() []string {
