@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +31,7 @@ func compile(doc *document, r *reader) *Set {
 	c.clientIP()
 	c.claims()
 	c.allIdentities()
-	c.requestID()
+	c.set.id = c.requestID("request_id", doc.RequestID)
 	c.headers()
 	c.outbound()
 	bans := c.bans("bans", doc.Bans)
@@ -48,18 +50,42 @@ const (
 	maxPolicies = 1000
 )
 
+// mistakes reports every error that was joined, each by itself.
+func (c *compiler) mistakes(key string, err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			c.mistakes(key, e)
+		}
+		return
+	}
+	c.mistake(key, "%s", strings.TrimPrefix(err.Error(), "clientip: "))
+}
+
 func (c *compiler) store() {
 	s := Store{URL: c.doc.Store.URL, Prefix: c.doc.Store.Prefix}
 	if s.URL == "" {
 		s.URL = "memory"
 	}
-	if s.URL != "memory" && !strings.HasPrefix(s.URL, "redis://") && !strings.HasPrefix(s.URL, "rediss://") {
-		c.mistake("store.url", `want "memory", or a URL that begins with redis:// or rediss://`) // not shown: it may hold a password
+	if s.URL != "memory" && !isRedisURL(s.URL) { // not shown: it may hold a password
+		c.mistake("store.url", `want "memory", or a URL such as redis://host:6379/0 or rediss://user:password@host:6379/0`)
 	}
 	if strings.ContainsAny(s.Prefix, "{}: \t\r\n") {
 		c.mistake("store.prefix", "%q has a brace, colon or space in it, which keys use for themselves", s.Prefix)
 	}
 	c.set.store = s
+}
+
+// maxBudget is the longest that a decision may take.
+const maxBudget = 10 * time.Second
+
+// isRedisURL reports whether a text can be the URL of a Redis.
+func isRedisURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Hostname() == "" {
+		return false
+	}
+	_, err = strconv.ParseUint("0"+strings.TrimPrefix(u.Path, "/"), 10, 16) // the number of a database, or none
+	return err == nil
 }
 
 // failure returns what a section says, and what it leaves out from the outer one.
@@ -76,6 +102,12 @@ func (c *compiler) failure(key string, doc *failureDoc, outer *stint.FailurePoli
 	} else if c.has(key + ".budget") {
 		c.mistake(key+".budget", "a decision needs some time; want something like 15ms")
 	}
+	if f.Budget > maxBudget {
+		c.mistake(key+".budget", "nobody waits %v for a rate limit; want at most %v", f.Budget, maxBudget)
+	}
+	if doc.Mode == nil && doc.Budget == 0 && doc.Instances == 0 && !c.has(key+".mode") && !c.has(key+".budget") {
+		c.mistake(key, "is empty; want mode, budget or instances, or leave it out")
+	}
 	if doc.Instances < 0 || doc.Instances > 1<<20 {
 		c.mistake(key+".instances", "%d; want 1 or more", doc.Instances)
 	}
@@ -91,7 +123,7 @@ func (c *compiler) clientIP() {
 	doc := &c.doc.ClientIP
 	trusted, unix, err := clientip.ParsePrefixes(doc.TrustedProxies)
 	if err != nil {
-		c.mistake("client_ip.trusted_proxies", "%v", err)
+		c.mistakes("client_ip.trusted_proxies", err)
 	}
 	c.set.resolver, err = clientip.New(clientip.Config{
 		Trusted: trusted, TrustUnix: unix, Header: doc.Header,
@@ -99,7 +131,7 @@ func (c *compiler) clientIP() {
 		IPv6Prefix: c.bits("client_ip.ipv6_prefix", doc.IPv6Prefix, 128),
 	})
 	if err != nil {
-		c.mistake("client_ip.header", "%v", err)
+		c.mistake("client_ip.header", "%q is not the name of a header; want something like X-Forwarded-For", doc.Header)
 	}
 }
 
@@ -145,11 +177,11 @@ func (c *compiler) nameOK(key, name string) bool {
 	return false
 }
 
-func (c *compiler) requestID() {
-	if doc := c.doc.RequestID; doc != nil {
-		c.set.requestID = c.field("request_id.header", doc.Header)
-		c.set.requestIDLife = c.inWindow("request_id.life", doc.Life, true)
+func (c *compiler) requestID(key string, doc *requestIDDoc) *requestID {
+	if doc == nil {
+		return nil
 	}
+	return &requestID{header: c.field(key+".header", doc.Header), life: c.inWindow(key+".life", doc.Life, true)}
 }
 
 // inWindow returns a time that a store can keep to.
@@ -197,7 +229,7 @@ func (c *compiler) bans(key string, doc *bansDoc) *stint.BanPolicy {
 
 func (c *compiler) headers() {
 	doc := &c.doc.Headers
-	h := Headers{X: true, Jitter: 0.2}
+	h := DefaultHeaders()
 	if len(doc.Format) > 0 {
 		h.X = slices.Contains(doc.Format, "x")
 		h.Draft11 = slices.Contains(doc.Format, "draft-11")

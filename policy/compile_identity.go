@@ -113,16 +113,13 @@ func (c *compiler) identityNamed(key, name string) *identity {
 func (c *compiler) who(key string, names list) []*identity {
 	var who []*identity
 	for i, name := range names {
-		at := fmt.Sprintf("%s[%d]", key, i)
-		if len(names) == 1 {
-			at = key
-		}
-		id := c.identityNamed(at, name)
+		key := at(key, i, names)
+		id := c.identityNamed(key, name)
 		if id == nil {
 			continue
 		}
 		if i < len(names)-1 && id.always() {
-			c.mistake(at, "every request has %q: what comes after it is never looked at", name)
+			c.mistake(key, "every request has %q: what comes after it is never looked at", name)
 		}
 		who = append(who, id)
 	}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/clientip"
@@ -38,7 +37,7 @@ func (c *compiler) condition(key string, doc *matchDoc) *condition {
 	}
 	for _, name := range sorted(doc.Header) {
 		field := c.field(key+".header."+name, name)
-		cond.headers = append(cond.headers, requirement{http.CanonicalHeaderKey(field), c.values(key+".header."+name, doc.Header[name])})
+		cond.headers = append(cond.headers, requirement{field, c.values(key+".header."+name, doc.Header[name])})
 	}
 	for _, name := range sorted(doc.Claim) {
 		cond.claims = append(cond.claims, requirement{name, c.values(key+".claim."+name, doc.Claim[name])})
@@ -46,7 +45,7 @@ func (c *compiler) condition(key string, doc *matchDoc) *condition {
 	if len(doc.Network) > 0 {
 		networks, unix, err := clientip.ParsePrefixes(doc.Network)
 		if err != nil {
-			c.mistake(key+".network", "%v", err)
+			c.mistakes(key+".network", err)
 		}
 		if unix {
 			c.mistake(key+".network", `"unix" is no network`)

@@ -32,6 +32,7 @@ func (c *compiler) policies() {
 			unit:   unit{name: doc.Name, who: c.who(key+".identity", doc.Identity), enforce: c.enforce(key, doc.Shadow, doc.Rollout)},
 			cost:   c.cost(key+".cost", doc.Cost),
 			after:  c.after(key, doc),
+			id:     c.requestID(key+".request_id", doc.RequestID),
 		}
 		if doc.Failure != nil {
 			p.failure = c.failure(key+".failure", doc.Failure, &c.set.failure)
@@ -43,13 +44,39 @@ func (c *compiler) policies() {
 		c.policyRules(key, doc, p)
 		c.set.policies = append(c.set.policies, p)
 	}
+	for _, t := range c.set.tiers {
+		c.notTooMany(t)
+	}
+}
+
+// notTooMany makes sure that what applies to every request of a tier can be asked in one question.
+func (c *compiler) notTooMany(t *tier) {
+	claims, limits := 0, 0
+	count := func(r rules) {
+		for _, rule := range [...]*Rule{r.requests, r.costs} {
+			if rule != nil {
+				claims++
+				limits += len(rule.Limits)
+			}
+		}
+	}
+	count(t.rules)
+	for _, p := range c.set.policies {
+		if p.when == nil && p.unless == nil {
+			count(p.rules[t.index])
+		}
+	}
+	if claims > stint.MaxClaims || limits > stint.MaxTotal {
+		c.mistake(fmt.Sprintf("tiers[%d]", t.index), "every request of the tier is counted %d times under %d limits, by itself and by policies without a match; "+
+			"want at most %d and %d", claims, limits, stint.MaxClaims, stint.MaxTotal)
+	}
 }
 
 func (c *compiler) skip(key string, doc *policyDoc, cl clause) {
 	if cl.when == nil {
 		c.mistake(key, "skips every request there is; want a match")
 	}
-	for _, k := range []string{"identity", "per", "limits", "budget", "cost", "settle", "refund", "shadow", "rollout", "failure"} {
+	for _, k := range []string{"identity", "per", "limits", "budget", "cost", "settle", "refund", "request_id", "shadow", "rollout", "failure"} {
 		if c.has(key + "." + k) {
 			c.mistake(key+"."+k, "has no effect in a policy that skips")
 		}
@@ -61,14 +88,15 @@ func (c *compiler) skip(key string, doc *policyDoc, cl clause) {
 func (c *compiler) policyRules(key string, doc *policyDoc, p *policy) {
 	c.tierNames(key+".limits", &doc.Limits)
 	c.tierNames(key+".budget", &doc.Budget)
+	limited := c.has(key+".limits") || c.has(key+".budget")
 	for _, t := range c.set.tiers {
+		p.tiers = append(p.tiers, !limited || doc.Limits.names(t.name) || doc.Budget.names(t.name))
 		r := c.rules(key, doc.Name, t.name, &p.unit, doc.Limits.of(t.name), doc.Budget.of(t.name))
 		p.rules = append(p.rules, r)
 		c.noClash(key, p, r, t)
 	}
-	limited := c.has(key+".limits") || c.has(key+".budget")
-	if !limited && p.cost == nil && p.after == nil && p.failure == nil {
-		c.mistake(key, "does nothing; want limits, a budget, a cost, settle, refund, failure, or skip: true")
+	if !limited && p.cost == nil && p.after == nil && p.id == nil && p.failure == nil {
+		c.mistake(key, "does nothing; want limits, a budget, a cost, settle, refund, request_id, failure, or skip: true")
 	}
 	if !limited && (doc.Shadow || doc.Rollout != nil || len(doc.Identity) > 0 || len(doc.Per) > 0) {
 		c.mistake(key, "has identity, per, shadow or rollout, which are about limits, and no limits")
@@ -85,6 +113,16 @@ func (c *compiler) tierNames(key string, l *tierLimits) {
 			c.mistake(key+"."+name, "no tier %q; there is %s%s", name, oneOf(known), nearest.Hint(name, known))
 		}
 	}
+}
+
+// names reports whether there is something to say of a tier.
+func (l *tierLimits) names(tier string) bool {
+	if l.ByTier == nil {
+		return l.All != nil
+	}
+	_, named := l.ByTier[tier]
+	_, rest := l.ByTier[defaultTier]
+	return named || rest
 }
 
 // of returns the limits for a tier.
@@ -124,6 +162,9 @@ func (c *compiler) per(key string, doc *policyDoc) []divider {
 		case "method":
 			per = append(per, divider{kind: perMethod})
 		case "host":
+			if doc.Match == nil || len(doc.Match.Host) == 0 {
+				c.mistake(at(key, i, doc.Per), "anybody can invent hosts; want those that count under match.host")
+			}
 			per = append(per, divider{kind: perHost})
 		case "route":
 			per = append(per, divider{kind: perRoute})
@@ -158,12 +199,13 @@ func (c *compiler) cost(key string, doc *costDoc) *cost {
 	if doc == nil {
 		return nil
 	}
+	if doc.Units != nil {
+		c.inUnits(key, *doc.Units)
+		return &cost{units: *doc.Units}
+	}
 	if doc.Header == "" {
-		if doc.Default != nil || doc.Min != nil || doc.Max != nil {
-			c.mistake(key, "default, min and max are about a header, and there is none; want header, or a number")
-		}
-		c.inUnits(key, doc.Units)
-		return &cost{units: doc.Units}
+		c.mistake(key, "want a number, or the header that says it")
+		return &cost{units: 1}
 	}
 	p := &cost{units: 1, header: c.field(key+".header", doc.Header), min: 1, max: stint.MaxUnits}
 	for _, bound := range []struct {
@@ -191,6 +233,8 @@ func (c *compiler) inUnits(key string, n int64) {
 	}
 }
 
+func isZero(n *int64) bool { return n != nil && *n == 0 }
+
 func (c *compiler) after(key string, doc *policyDoc) *after {
 	if doc.Settle == nil && len(doc.Refund) == 0 {
 		return nil
@@ -204,7 +248,7 @@ func (c *compiler) after(key string, doc *policyDoc) *after {
 			a.header = c.field(key+".settle.header", s.Header)
 		}
 		a.bytes = int64(s.Bytes)
-		if doc.Cost != nil && doc.Cost.Header == "" && doc.Cost.Units == 0 || doc.Cost != nil && doc.Cost.Min != nil && *doc.Cost.Min == 0 {
+		if p := doc.Cost; p != nil && (isZero(p.Units) || isZero(p.Min) || isZero(p.Default)) {
 			c.mistake(key+".cost", "what costs nothing is not charged, and cannot be settled; want at least 1")
 		}
 	}

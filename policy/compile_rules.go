@@ -46,11 +46,20 @@ func (c *compiler) tiers(bans *stint.BanPolicy) {
 		c.set.tiers = append(c.set.tiers, t)
 	}
 	last := c.set.tiers[len(c.set.tiers)-1]
-	if last.when != nil || last.unless != nil || len(last.who) > 0 && !always(last.who) {
+	if !last.takesAll() && len(last.who) > 0 {
 		c.mistake(fmt.Sprintf("tiers[%d]", last.index), "is the last tier and must take everybody who is in no other: "+
 			"want no match and no unless, and an identity that no request lacks, such as ip")
 	}
+	for i, t := range c.set.tiers[:last.index] {
+		if t.takesAll() {
+			c.mistake(fmt.Sprintf("tiers[%d]", i+1), "nobody gets here: the tier %q before it takes everybody", t.name)
+			return
+		}
+	}
 }
+
+// takesAll reports whether every request that comes to a tier belongs to it.
+func (t *tier) takesAll() bool { return t.when == nil && t.unless == nil && always(t.who) }
 
 // unique reports a name that was there before.
 func (c *compiler) unique(key, what, name string, seen map[string]int, i int) {
@@ -114,10 +123,16 @@ func (c *compiler) rules(key, policyName, tierName string, u *unit, limits, budg
 
 // limitsOK reports limits that do not go together.
 func (c *compiler) limitsOK(key string, limits []stint.Limit) {
+	for i := range limits {
+		if sharesLimit(limits[:i], limits[i:i+1]) {
+			c.mistake(key, "%s has the algorithm and window of another one there; give one of them a name, such as %q", limits[i], "other: "+limits[i].String())
+			return
+		}
+	}
 	check := stint.Request{Claim: stint.Claim{Subject: "any", Limits: limits}}
 	var invalid *stint.InvalidError
 	if errors.As(check.Validate(), &invalid) {
-		c.mistake(key, "%v", invalid.Err)
+		c.mistakes(key, invalid.Err)
 	}
 }
 
@@ -143,6 +158,11 @@ func (c *compiler) outbound() {
 		if !c.nameOK(key, name) {
 			continue
 		}
+		for _, id := range c.identities {
+			if id.typ == name {
+				c.mistake(key, "is also what keys of the identity %q begin with: a caller called api could pass for it; choose another name", id.name)
+			}
+		}
 		api := outbound.API{}
 		if doc.Preset != "" {
 			var ok bool
@@ -166,9 +186,17 @@ func (c *compiler) outbound() {
 		if doc.FailFast && doc.MaxWait > 0 {
 			c.mistake(key+".max_wait", "with fail_fast nobody waits; want one of them")
 		}
+		if doc.FailFast && doc.Retries > 0 {
+			c.mistake(key+".retries", "with fail_fast nobody waits, and a repeat has to; want one of them")
+			continue
+		}
+		if doc.Retries > outbound.MaxRetries {
+			c.mistake(key+".retries", "%d; want 0 to %d", doc.Retries, outbound.MaxRetries)
+			continue
+		}
 		var invalid *stint.InvalidError
 		if errors.As(api.Validate(), &invalid) {
-			c.mistake(key, "%v", invalid.Err)
+			c.mistakes(key, invalid.Err)
 		}
 		c.set.outbound = append(c.set.outbound, api)
 	}

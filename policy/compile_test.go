@@ -2,18 +2,27 @@ package policy_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stint-limiter/stint/policy"
 )
 
+func manyPolicies(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "  - {name: p%d, limits: 1/1m}\n", i)
+	}
+	return b.String()
+}
+
 // TestCompileMistakes is what can be read but means nothing: each file has one mistake, with its place and what to do.
 func TestCompileMistakes(t *testing.T) {
 	const tail = "\ntiers: [{name: anyone, identity: ip, limits: 10/1m}]\n"
 	tests := []struct{ name, config, want string }{
 		{"store", "store: {url: localhost:6379}" + tail, `:1: store.url: want "memory", or a URL`},
-		{"no password in messages", "store: {url: 'http://:hunter2@x'}" + tail, `redis:// or rediss://`},
+		{"no password in messages", "store: {url: 'http://:hunter2@x'}" + tail, `or a URL such as redis://host:6379/0`},
 		{"prefix", "store: {prefix: 'a{b'}" + tail, `store.prefix: "a{b" has a brace`},
 		{"budget of nothing", "failure: {budget: 0s}" + tail, `failure.budget: a decision needs some time`},
 		{"instances of a tier", "tiers: [{name: a, identity: ip, limits: 1/1m, failure: {instances: 2}}]", `tiers[0].failure.instances: is for all`},
@@ -48,11 +57,23 @@ func TestCompileMistakes(t *testing.T) {
 		{"tier called default", "tiers: [{name: default, identity: ip, limits: 1/1m}]", `"default" stands for all other tiers`},
 		{"scope", "tiers: [{name: a, identity: ip, scope: path, limits: 1/1m}]", `tiers[0].scope: "path"; want global, route or none`},
 		{"never looked at", "tiers: [{name: a, identity: [ip, user], limits: 1/1m}]", `tiers[0].identity[0]: every request has "ip"`},
-		{"two limits in one", "tiers: [{name: a, identity: ip, limits: [1/1m, 2/60s]}]", `same name, algorithm and window`},
+		{"two limits in one", "tiers: [{name: a, identity: ip, limits: [1/1m, 2/60s]}]", `2/1m has the algorithm and window of another one there; give one of them a name, such as "other: 2/1m"`},
 		{"places in a budget", "tiers: [{name: a, identity: ip, budget: 5/1m concurrency}]", `a place costs the same`},
 		{"shadow and rollout", "tiers: [{name: a, identity: ip, limits: 1/1m, shadow: true, rollout: 5%}]", `tiers[0].rollout: with shadow: true`},
 		{"places in shadow", "tiers: [{name: a, identity: ip, limits: 5/1m concurrency, rollout: 50%}]", `tiers[0].limits: a place is held by those who are let in`},
 		{"too many", "tiers:\n" + strings.Repeat("  - {name: x, identity: ip, limits: 1/1m}\n", 101), `:1: there are 101 tiers and 0 policies; want at most 100 and 1000`},
+		{"nobody gets there", "tiers: [{name: a, identity: ip, limits: 1/1m}, {name: b, identity: ip, limits: 1/1m}]", `tiers[1]: nobody gets here: the tier "a" before it takes everybody`},
+		{"two bad proxies", "client_ip: {trusted_proxies: [10.0.0.0/33]}" + tail, `client_ip.trusted_proxies: `},
+		{"port", "store: {url: 'redis://host:port/0'}" + tail, `store.url: want`},
+		{"an hour's budget", "failure: {budget: 1h}" + tail, `failure.budget: nobody waits 1h0m0s`},
+		{"empty failure", "failure: {}" + tail, `failure: is empty`},
+		{"cost of nothing", tail + "policies: [{name: p, cost: {}}]", `policies[0].cost: want a number, or the header that says it`},
+		{"cost of nothing by default", tail + "policies: [{name: p, cost: {header: X, default: 0, max: 9}, settle: {header: Y}}]", `what costs nothing is not charged`},
+		{"query in a path", tail + "policies: [{name: p, match: {path: '/a?b'}, limits: 1/1m}]", `want it without %, ? and #`},
+		{"per any host", tail + "policies: [{name: p, per: host, limits: 1/1m}]", `anybody can invent hosts`},
+		{"too many at once", tail + "policies:\n" + manyPolicies(16), `tiers[0]: every request of the tier is counted 17 times under 17 limits`},
+		{"an API that is an identity", tail + "outbound: {user: {limits: 1/1s}}", `outbound.user: is also what keys of the identity "user" begin with`},
+		{"retries without waiting", tail + "outbound: {x: {preset: igdb, fail_fast: true, retries: 1}}", `a repeat has to; want one of them`},
 		{"policy's identity", tail + "policies: [{name: p, identity: user, limits: 1/1m}]", `policies[0].identity: a request may lack it`},
 		{"unknown identity", tail + "policies: [{name: p, identity: usr, limits: 1/1m}]", `no identity "usr"; there is everyone, ip or user (did you mean "user"?)`},
 		{"policy called global", tail + "policies: [{name: global, limits: 1/1m}]", `"global" is what keys of tiers are called`},
@@ -71,14 +92,14 @@ func TestCompileMistakes(t *testing.T) {
 		{"any and one", tail + "policies: [{name: p, match: {header: {X-A: [b, '*']}}, limits: 1/1m}]", `"*" is any value: the others are never looked at`},
 		{"cost header without max", tail + "policies: [{name: p, cost: {header: X-Cost}}]", `anybody can write the header X-Cost; want a max`},
 		{"cost bounds", tail + "policies: [{name: p, cost: {header: X-Cost, min: 9, max: 5}}]", `min 9 is above max 5`},
-		{"cost bounds without header", tail + "policies: [{name: p, cost: {max: 5}}]", `are about a header, and there is none`},
+		{"cost bounds without header", tail + "policies: [{name: p, cost: {max: 5}}]", `want a number, or the header that says it`},
 		{"negative cost", tail + "policies: [{name: p, cost: -1}]", `policies[0].cost: want a whole number`},
 		{"settle both ways", tail + "policies: [{name: p, settle: {header: X, bytes: 1}}]", `policies[0].settle: want header or bytes, one of them`},
 		{"settle what costs nothing", tail + "policies: [{name: p, cost: 0, settle: {header: X}}]", `what costs nothing is not charged`},
 		{"clash per route", "tiers: [{name: a, identity: ip, scope: route, limits: 9/1m}]\npolicies: [{name: p, match: {path: /}, limits: 5/60s}]", `the tier "a", which counts per route: they would share their count; give it a name, such as "p: 5/1m"`},
 		{"preset", tail + "outbound: {x: {preset: idgb}}", `no preset "idgb"; there is igdb, musicbrainz, spotify or tmdb (did you mean "igdb"?)`},
 		{"API without limits", tail + "outbound: {x: {max_wait: 1s}}", `outbound.x: has neither limits nor a preset`},
-		{"retries", tail + "outbound: {x: {preset: igdb, retries: 11}}", `outbound.x: Retries is 11; want 0 to 10`},
+		{"retries", tail + "outbound: {x: {preset: igdb, retries: 11}}", `outbound.x.retries: 11; want 0 to 10`},
 		{"waiting and not", tail + "outbound: {x: {preset: igdb, fail_fast: true, max_wait: 1s}}", `with fail_fast nobody waits`},
 	}
 	for _, test := range tests {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -44,7 +45,7 @@ func (w *requirement) fits(value string) bool {
 
 // miss returns the first part that a request does not fit. The cheap ones come first.
 func (c *condition) miss(f *facts) miss {
-	if len(c.methods) > 0 && !slices.Contains(c.methods, f.in.Method) {
+	if len(c.methods) > 0 && !c.hasMethod(f.in.Method) {
 		return missMethod
 	}
 	if len(c.paths) > 0 && c.pathOf(f) == nil {
@@ -67,6 +68,11 @@ func (c *condition) miss(f *facts) miss {
 		return missNetwork
 	}
 	return fits
+}
+
+// hasMethod reports whether a method fits. GET stands for HEAD too, as it does for handlers.
+func (c *condition) hasMethod(method string) bool {
+	return slices.Contains(c.methods, method) || method == http.MethodHead && slices.Contains(c.methods, http.MethodGet)
 }
 
 func (c *condition) hasHost(host string) bool {
@@ -113,6 +119,31 @@ func (c *clause) miss(f *facts) miss {
 	}
 	return fits
 }
+
+// missAny says why a request does not fit in any reading of its path. If it does, that one is looked at from then on.
+func (c *clause) missAny(f *facts) miss {
+	m := fits
+	for i := f.count - 1; i >= 0; i-- {
+		f.path = f.readings[i]
+		if m = c.miss(f); m == fits {
+			return fits
+		}
+	}
+	return m
+}
+
+// missAll says why a request does not fit in every reading of its path.
+func (c *clause) missAll(f *facts) miss {
+	m := fits
+	for i := f.count - 1; i >= 0 && m == fits; i-- {
+		f.path = f.readings[i]
+		m = c.miss(f)
+	}
+	return m
+}
+
+// isRoute reports whether a condition says what is wanted, and not only by whom: headers and claims are the caller's.
+func (c *condition) isRoute() bool { return c != nil && len(c.paths)+len(c.methods)+len(c.hosts) > 0 }
 
 // fitsHost reports whether a host without port fits a pattern in lower case.
 func fitsHost(pattern, host string) bool {

@@ -145,7 +145,8 @@ func (v *costDoc) want() string { return "a number of units, or a mapping with t
 func (v *costDoc) read(d *decoder, n *yaml.Node, key string) {
 	switch n.Kind {
 	case yaml.ScalarNode:
-		v.Units = d.integer(n, key)
+		units := d.integer(n, key)
+		v.Units = &units
 	case yaml.MappingNode:
 		d.structure(n, reflect.ValueOf(v).Elem(), key)
 	default:

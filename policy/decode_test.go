@@ -170,7 +170,7 @@ func TestEveryKey(t *testing.T) {
 				Refund: statuses{5, 404},
 			},
 			{
-				Name: "flat", Cost: &costDoc{Units: 10}, Settle: &settleDoc{Header: "X-True-Cost"}, Refund: statuses{429},
+				Name: "flat", Cost: &costDoc{Units: new(int64(10))}, Settle: &settleDoc{Header: "X-True-Cost"}, Refund: statuses{429},
 				Failure: &failureDoc{Mode: mode(stint.FailAllow)},
 			},
 		},

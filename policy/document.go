@@ -28,9 +28,11 @@ type document struct {
 	Tiers []tierDoc `yaml:"tiers"`
 	// What may be done how often, beside the limits of the tier. Every policy that matches applies.
 	Policies []policyDoc `yaml:"policies"`
-	// Bans for those who keep being denied; without it there are none.
+	// Bans for those who keep being denied; without it there are none. Requests without any limit are asked about nowhere, and
+	// no ban stops them.
 	Bans *bansDoc `yaml:"bans"`
-	// The header that names one logical request, so that its repeats are not charged again.
+	// The header that names one logical request, so that up to 8 repeats are not charged again. Who reuses an id on purpose
+	// gets nine requests for one: say it in the policies of routes whose repeats do no harm, rather than here for all.
 	RequestID *requestIDDoc `yaml:"request_id"`
 	// What answers say about limits.
 	Headers headersDoc `yaml:"headers"`
@@ -135,6 +137,8 @@ type policyDoc struct {
 	Settle *settleDoc `yaml:"settle"`
 	// Statuses after which everything charged is given back, such as 5xx or 404.
 	Refund statuses `yaml:"refund"`
+	// The header that names one logical request, for requests that match, instead of that at the top level.
+	RequestID *requestIDDoc `yaml:"request_id"`
 	// Decide and count, but deny nobody for this policy's limits.
 	Shadow bool `yaml:"shadow"`
 	// The share of subjects for whom its limits are enforced; they are in shadow for the others. Default: 100%.
@@ -162,7 +166,7 @@ type matchDoc struct {
 // costDoc is a number, or a mapping.
 type costDoc struct {
 	// A fixed number of units; 0 charges no budget.
-	Units int64 `yaml:"-"`
+	Units *int64 `yaml:"-"`
 	// The request header that says it. Anybody can write it: bound it.
 	Header string `yaml:"header"`
 	// What it costs without the header, or with one that is not a number. Default: 1.
@@ -204,13 +208,13 @@ type headersDoc struct {
 	Format list `yaml:"format"`
 	// X-RateLimit-Reset as seconds since 1970 (`epoch`) or from now (`delta`). Default: epoch.
 	Reset string `yaml:"reset"`
-	// Add up to this share to Retry-After, at random, so that those who were denied together do not come back
+	// Add up to this share to Retry-After, at random, and at least a second, so that those who were denied together do not come back
 	// together. 0% adds nothing. Default: 20%.
 	Jitter *percent `yaml:"retry_after_jitter"`
 }
 
 type outboundDoc struct {
-	// Limits and name of an API that is known: igdb, musicbrainz, spotify, tmdb.
+	// The limits of an API that is known: igdb, musicbrainz, spotify, tmdb. What processes share goes by the name here.
 	Preset string `yaml:"preset"`
 	// Limits on the number of calls, of all processes together.
 	Limits limitList `yaml:"limits"`

@@ -9,8 +9,9 @@ import (
 
 // Explanation tells how a request would be judged, and why. It asks no store.
 type Explanation struct {
-	// Path is the request's path, cleaned, and Client the client's address.
-	Path, Client string
+	// Path is the request's path, cleaned, and Sent as others might read it, "" if that is the same. Client is the
+	// client's address.
+	Path, Sent, Client string
 	// Skipped is the policy that exempts the request, or "". All else is then empty.
 	Skipped string
 	// Tiers and Policies are those of the configuration in their order, with what came of each. Tiers
@@ -55,7 +56,7 @@ type Count struct {
 // Explain tells how a request would be judged.
 func (s *Set) Explain(in *Input) *Explanation {
 	f := s.facts(in)
-	e := &Explanation{Path: f.path, Client: unknownClient}
+	e := &Explanation{Path: f.readings[0], Sent: f.readings[1], Client: unknownClient}
 	if a := f.clientAddr(); a.IsValid() {
 		e.Client = string(f.resolver.AppendSubject(nil, a))
 	}
@@ -74,7 +75,9 @@ func (s *Set) Explain(in *Input) *Explanation {
 	for i := range q.shadow {
 		e.Counts = append(e.Counts, countOf(q.shadow[i].rule, &q.shadow[i].claim, true))
 	}
-	e.RequestID, e.Named = s.requestID, q.request.ID != ""
+	if q.id != nil {
+		e.RequestID, e.Named = q.id.header, q.request.ID != ""
+	}
 	e.Failure, e.Bans = *q.request.Failure, q.request.Bans
 	e.After = v.after.String()
 	return e
@@ -83,7 +86,7 @@ func (s *Set) Explain(in *Input) *Explanation {
 // explainTiers tells what came of every tier up to that of the request.
 func (s *Set) explainTiers(f *facts, e *Explanation) *tier {
 	for _, t := range s.tiers {
-		m := t.miss(f)
+		m := t.missAny(f)
 		why := t.why(m)
 		var by *identity
 		if m == fits {
@@ -106,7 +109,7 @@ func (s *Set) explainPolicies(f *facts, e *Explanation, t *tier) {
 	exempt, policies := s.exempt, s.policies
 	for _, name := range s.order {
 		if len(exempt) > 0 && exempt[0].name == name {
-			e.Policies = append(e.Policies, Considered{Name: name, Why: exempt[0].why(exempt[0].miss(f))})
+			e.Policies = append(e.Policies, Considered{Name: name, Why: exempt[0].why(exempt[0].missAll(f))})
 			exempt = exempt[1:]
 			continue
 		}

@@ -37,7 +37,8 @@ var broken = map[string]string{
 // watched is a guard over files that are watched.
 type watched struct {
 	*Watcher
-	t *testing.T
+	guard *Guard
+	t     *testing.T
 }
 
 // watch loads a configuration and watches it until the test ends, if run is set.
@@ -74,7 +75,7 @@ func watch(t *testing.T, path string, c WatchConfig, run bool) *watched {
 			}
 		})
 	}
-	return &watched{w, t}
+	return &watched{w, guard, t}
 }
 
 // limit returns the limit that requests are judged by.

@@ -11,7 +11,9 @@ type facts struct {
 	in       *Input
 	resolver *clientip.Resolver
 	asserted map[string]string // claims to the headers that assert them
-	path     string            // clean
+	path     string            // the reading that is looked at
+	readings [2]string         // of the path; see read
+	count    int
 
 	client    netip.Addr
 	hasClient bool
@@ -55,7 +57,10 @@ func (f *facts) claim(name string) string {
 		}
 	}
 	if header, ok := f.asserted[name]; ok && f.resolver.Trusts(f.in.Peer) {
-		return f.header(header)
+		// Of several lines one may be the client's own, which the proxy let through.
+		if values := f.fields().Values(header); len(values) == 1 {
+			return values[0]
+		}
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -13,10 +14,10 @@ const settleTime = time.Second
 
 // Follow sees to what a request that was allowed needs while it is being served, and afterwards: it keeps its
 // place under concurrency limits, gives it back in the end, settles budgets and refunds. The caller calls what it
-// returns once, when the request has been served. It is nil if there is nothing to see to.
+// returns once, when the request has been served; it takes a second at most. It is nil if there is nothing to see to.
 func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	d := &v.Decision
-	if !d.Allowed || d.Charge.ID == 0 {
+	if !d.Allowed || d.Charge.ID == 0 && len(v.shadow) == 0 {
 		return nil
 	}
 	release := stint.Hold(ctx, g.store, d.Charge)
@@ -25,26 +26,40 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	}
 	lasting := context.WithoutCancel(ctx)
 	return func(o Outcome) {
+		var work sync.WaitGroup // at the same time, for somebody may be waiting for the end of the response
 		if release != nil {
-			if err := release(); err != nil {
-				g.log.failed("a place could not be kept or given back", err)
-			}
+			work.Go(func() {
+				if err := release(); err != nil {
+					g.log.failed("a place could not be kept or given back", err)
+				}
+			})
 		}
 		if v.after != nil {
 			g.conclude(lasting, v, o)
 		}
+		work.Wait()
 	}
 }
 
 // conclude corrects what a request was charged by what became of it.
 func (g *Guard) conclude(ctx context.Context, v *Verdict, o Outcome) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
 	if v.after.refunds(o.Status) {
 		g.settle(ctx, v.Decision.Charge, 0)
+		for _, s := range v.shadow {
+			g.settle(ctx, s.charge, 0)
+		}
 		return
 	}
-	if cost, ok := v.after.truth(&o); ok && cost != v.Cost {
-		if part := v.Decision.Charge.Part(v.budgets()...); part.ID != 0 {
-			g.settle(ctx, part, cost)
+	cost, ok := v.after.truth(&o)
+	if !ok || cost == v.Cost {
+		return
+	}
+	g.settle(ctx, v.Decision.Charge.Part(v.budgets()...), cost)
+	for _, s := range v.shadow {
+		if s.rule.Costs {
+			g.settle(ctx, s.charge, cost)
 		}
 	}
 }
@@ -61,8 +76,9 @@ func (v *Verdict) budgets() []int {
 }
 
 func (g *Guard) settle(ctx context.Context, c stint.Charge, cost int64) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
-	defer cancel()
+	if c.ID == 0 {
+		return // nothing was charged
+	}
 	if _, err := g.store.Amend(ctx, c, stint.Amendment{Kind: stint.Settle, Cost: cost}); err != nil {
 		g.log.failed("a charge could not be corrected", err)
 	}

@@ -66,6 +66,30 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// TestFollowShadow: what has no consequences is corrected as if it had.
+func TestFollowShadow(t *testing.T) {
+	w := newWorld(t, `
+tiers: [{name: anyone, identity: ip, limits: unlimited}]
+policies:
+  - {name: p, budget: 100/1h, cost: 50, shadow: true, refund: 5xx, settle: {header: X-Cost}}
+`)
+	for i, step := range []struct {
+		outcome  policy.Outcome
+		shadowed int
+	}{
+		{policy.Outcome{Status: 500}, 0}, {policy.Outcome{Status: 500}, 0}, {policy.Outcome{Status: 500}, 0},
+		{policy.Outcome{Status: 200, Cost: "10"}, 0}, {policy.Outcome{Status: 200}, 0}, {policy.Outcome{Status: 200}, 1},
+	} {
+		v := w.judge(get("/"))
+		if len(v.Shadowed) != step.shadowed {
+			t.Errorf("request %d: %d rules would have denied it, want %d", i, len(v.Shadowed), step.shadowed)
+		}
+		if finish := w.Follow(context.Background(), v); finish != nil {
+			finish(step.outcome)
+		}
+	}
+}
+
 func TestNothingToFollow(t *testing.T) {
 	w := newWorld(t, edit(t, followConfig, "limits: 100/1m, budget: 100/1m", "limits: 1/1m"))
 	allowed := w.judge(get("/elsewhere"))

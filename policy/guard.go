@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -49,8 +50,12 @@ func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
 // Set returns the set in force.
 func (g *Guard) Set() *Set { return g.set.Load() }
 
-// Swap puts another set in force, for the requests that come from now on.
-func (g *Guard) Swap(set *Set) { g.set.Store(set) }
+// Swap puts another set in force, for the requests that come from now on. A nil set changes nothing.
+func (g *Guard) Swap(set *Set) {
+	if set != nil {
+		g.set.Store(set)
+	}
+}
 
 // Decide judges a request and charges what it costs. An error means that there is no decision: the store failed
 // and the failure mode is "error", or the context has ended.
@@ -64,6 +69,8 @@ func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 		g.log.failed("a request could not be decided", err)
 	} else if !v.Decision.Allowed {
 		g.log.denied(v)
+	} else if len(v.Shadowed) > 0 {
+		g.log.shadowed(v)
 	}
 	if g.observer != nil {
 		g.observer.Judged(v, err)
@@ -80,7 +87,7 @@ func (g *Guard) decide(ctx context.Context, set *Set, in *Input, v *Verdict) err
 		g.log.unknownClient()
 	}
 	if len(v.rules) > 0 {
-		if len(q.request.And) > len(v.andRoom) { // more than a set's own checks can vouch for
+		if len(q.request.And) > len(v.andRoom) { // there may be too many, which depends on the request
 			if err := q.request.Validate(); err != nil {
 				return err
 			}
@@ -90,19 +97,30 @@ func (g *Guard) decide(ctx context.Context, set *Set, in *Input, v *Verdict) err
 			return err
 		}
 	}
-	if len(q.shadow) > 0 && v.Decision.Allowed && !v.Decision.Repeat {
+	if len(q.shadow) > 0 && v.Decision.Allowed && !v.Decision.Repeat && !v.Decision.Degraded {
 		g.decideShadow(ctx, v, &q)
 	}
 	return nil
 }
 
+// shadowTime is how long a request waits for all that has no consequences.
+const shadowTime = 10 * time.Millisecond
+
 // decideShadow asks about the rules that have no consequences, each by itself: what one of them denies is charged
 // to the others, as it would be without it.
 func (g *Guard) decideShadow(ctx context.Context, v *Verdict, q *question) {
+	ctx, cancel := context.WithTimeout(ctx, shadowTime)
+	defer cancel()
+	failure := stint.FailurePolicy{Mode: stint.FailError, Budget: q.request.Failure.Budget}
 	for i := range q.shadow {
 		s := &q.shadow[i]
-		r := stint.Request{Claim: s.claim, Failure: q.request.Failure}
-		if d, err := g.store.Take(ctx, r); err == nil && !d.Allowed && !d.Degraded {
+		r := stint.Request{Claim: s.claim, Failure: &failure}
+		d, err := g.store.Take(ctx, r)
+		switch {
+		case err != nil || d.Degraded:
+		case d.Allowed:
+			v.shadow = append(v.shadow, shadowCharge{s.rule, d.Charge})
+		default:
 			v.Shadowed = append(v.Shadowed, s.rule)
 		}
 	}

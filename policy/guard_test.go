@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -94,8 +95,8 @@ policies:
   - {name: assets, match: {path: [/static/**, /site/*.css]}, skip: true}
 `)
 	for path, want := range map[string]string{
-		"/static/x.js": "assets", "/static": "assets", "/site/a.css": "assets", "//static//x.js": "assets",
-		"/api/x.js": "", "/static/../api": "", "/api;/static/x": "", "/api/static/x": "", "/site/a/b.css": "", "/api?x=.css": "", "/Static/x": "",
+		"/static/x.js": "assets", "/static": "assets", "/static/": "assets", "/site/a.css": "assets", "/static//x.js": "assets",
+		"//static/x.js": "", "/static/./../static/x": "assets", "/api/../static/x": "", "/api/x.js": "", "/static/../api": "", "/api;/static/x": "", "/api/static/x": "", "/site/a/b.css": "", "/api?x=.css": "", "/Static/x": "",
 	} {
 		if v := w.judge(get(path)); v.Skipped != want || v.Decision.Allowed != (want != "") {
 			t.Errorf("%s: skipped by %q and allowed %v, want by %q", path, v.Skipped, v.Decision.Allowed, want)
@@ -153,8 +154,103 @@ policies:
 		{"exception", get("/a/b/"), ""},
 	}
 	for _, test := range tests {
-		if v := w.judge(test.in); v.Route != test.want {
-			t.Errorf("%s: matched %q, want %q", test.what, v.Route, test.want)
+		var matched string
+		for _, p := range w.Set().Explain(&test.in).Policies {
+			if p.Applies {
+				matched += p.Name
+			}
+		}
+		if matched != test.want {
+			t.Errorf("%s: matched %q, want %q", test.what, matched, test.want)
+		}
+	}
+}
+
+// TestTwoReadings: a path that others may read otherwise is limited by either reading, and exempt only in both.
+func TestTwoReadings(t *testing.T) {
+	w := newWorld(t, `
+tiers: [{name: anyone, identity: ip, limits: 1000/1m, budget: 1000/1m}]
+policies:
+  - {name: assets, match: {path: /static/**}, skip: true}
+  - {name: cheap, match: {path: "/items/{id}"}, cost: 1}
+  - {name: dear, match: {path: "/items/{id}/pdf"}, cost: 9, per: id, limits: 1000/1m}
+`)
+	tests := []struct {
+		target string
+		skips  bool
+		cost   int64
+		scope  string // of the policy "dear"
+	}{
+		{"/static/x%20y", true, 0, ""},
+		{"/items/..%2Fstatic%2Fx", false, 1, ""},
+		{"/items/%2e%2e/static/x", false, 1, ""},
+		{"/items/../static/x", false, 1, ""},
+		{"/items/5%2f..%2f..%2fstatic%2fx", false, 1, ""},
+		{"/items/a%2Fb/pdf", false, 9, "dear:a%252Fb"},
+		{"/items/7/pdf", false, 9, "dear:7"},
+		{"/items/7%2Fpdf", false, 9, "dear:7"},
+	}
+	for _, test := range tests {
+		u, err := url.Parse(test.target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := get(u.Path)
+		in.RawPath = u.RawPath
+		e := w.Set().Explain(&in)
+		scope := ""
+		for _, c := range e.Counts {
+			if c.Rule.Policy == "dear" {
+				scope = strings.TrimPrefix(c.Key, "ip:203.0.113.9:")
+			}
+		}
+		if (e.Skipped != "") != test.skips || e.Cost != test.cost || scope != test.scope {
+			t.Errorf("%s: skipped by %q, cost %d, scope %q; want %+v", test.target, e.Skipped, e.Cost, scope, test)
+		}
+	}
+}
+
+// TestHeadIsGet: who may GET may HEAD, and is counted for it.
+func TestHeadIsGet(t *testing.T) {
+	w := newWorld(t, `
+tiers: [{name: anyone, identity: ip, limits: 1000/1m}]
+policies: [{name: search, match: {method: GET}, limits: 1/1m}]
+`)
+	in := get("/")
+	in.Method = "HEAD"
+	if got := w.admitted(3, in); got != 1 {
+		t.Errorf("admitted %d, want 1", got)
+	}
+}
+
+// TestRouteIsWhat is wanted, and not by whom: a header does not make another count.
+func TestRouteIsWhat(t *testing.T) {
+	w := newWorld(t, `
+tiers: [{name: anyone, identity: ip, scope: route, limits: 2/1m}]
+policies:
+  - {name: keys, match: {header: {X-API-Key: "*"}}, limits: 1000/1h}
+`)
+	in := get("/")
+	in.Header = http.Header{"X-Api-Key": {"x"}}
+	if got := w.admitted(3, get("/")) + w.admitted(3, in); got != 2 {
+		t.Errorf("admitted %d, want 2", got)
+	}
+}
+
+// TestTwoClaimLines: a claim that stands in two lines may be the client's own.
+func TestTwoClaimLines(t *testing.T) {
+	w := newWorld(t, `
+client_ip: {trusted_proxies: 203.0.113.0/24}
+claims: {user: X-User-ID}
+tiers:
+  - {name: signed-in, identity: user, limits: 10/1m}
+  - {name: anonymous, identity: ip, limits: 10/1m}
+`)
+	for values, want := range map[string]string{"mallory": "signed-in", "victim|mallory": "anonymous", "": "anonymous"} {
+		in := get("/")
+		in.Header = http.Header{"X-User-Id": strings.Split(values, "|")}
+		if got := w.judge(in).Tier; got != want {
+			t.Errorf("%q: tier %q, want %q", values, got, want)
 		}
 	}
 }
@@ -341,8 +437,28 @@ request_id: {header: Idempotency-Key}
 	if got := w.admitted(5, in); got != 5 {
 		t.Errorf("one request, sent five times: admitted %d, want 5", got)
 	}
-	if got := w.admitted(5, get("/")); got != 1 {
-		t.Errorf("others: admitted %d, want 1", got)
+	other := in
+	other.Path = "/elsewhere"
+	if got := w.admitted(5, other); got != 5 {
+		t.Errorf("the same id for another request: admitted %d, want 5, of which one is charged", got)
+	}
+	if got := w.admitted(5, get("/")); got != 0 {
+		t.Errorf("others: admitted %d, want none: two were charged", got)
+	}
+}
+
+// TestRequestIDOfARoute is for that route alone.
+func TestRequestIDOfARoute(t *testing.T) {
+	w := newWorld(t, `
+tiers: [{name: anyone, identity: ip, scope: route, limits: 1/1m}]
+policies: [{name: pay, match: {path: /pay}, request_id: {header: Idempotency-Key}}]
+`)
+	for path, want := range map[string]int{"/pay": 4, "/other": 1} {
+		in := get(path)
+		in.Header = http.Header{"Idempotency-Key": {"k"}}
+		if got := w.admitted(4, in); got != want {
+			t.Errorf("%s: admitted %d, want %d", path, got, want)
+		}
 	}
 }
 
@@ -410,6 +526,9 @@ policies:
 			}
 		}
 		return enforced
+	}
+	if near := enforcedFor("10%"); len(near) < 140 || len(near) > 260 {
+		t.Errorf("enforced for %d of 2000, want about 200", len(near))
 	}
 	few, many := enforcedFor("5%"), enforcedFor("25%")
 	if len(few) < 60 || len(few) > 140 || len(many) < 430 || len(many) > 570 {
@@ -479,7 +598,7 @@ tiers:
   - {name: user, identity: user, limits: 0/1m}
   - {name: rest, identity: ip, limits: 0/1m}
 policies:
-  - {name: things, match: {path: "/things/{id}"}, per: [id, host, method], limits: 10/1m}
+  - {name: things, match: {path: "/things/{id}"}, per: [id, method], limits: 10/1m}
 `)
 	g := w.withLog(&logged)
 	names := map[string]bool{}

@@ -3,7 +3,7 @@ package policy
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"strings"
+	"net/http"
 )
 
 // identity is a way to tell who is asking.
@@ -41,6 +41,11 @@ func (id *identity) always() bool {
 		return true
 	}
 	return false
+}
+
+// shared reports whether the identity is that of many: of everyone, or of all whose address is not known.
+func (id *identity) shared(f *facts) bool {
+	return id.kind == byNothing || id.kind == byAddress && !f.clientAddr().IsValid()
 }
 
 // unknownClient stands for the address of clients that have none that we know of: peers on a Unix socket that
@@ -120,20 +125,16 @@ func appendEscaped(b, value []byte, separator byte) []byte {
 	return b
 }
 
-// cookie returns the value of the first cookie of that name, or "".
+// cookie returns the value of a cookie as handlers see it, or "".
 func cookie(f *facts, name string) string {
-	for _, line := range f.fields().Values("Cookie") {
-		for line != "" {
-			var pair string
-			pair, line, _ = strings.Cut(line, ";")
-			if key, value, ok := strings.Cut(strings.TrimLeft(pair, " \t"), "="); ok && key == name {
-				value = strings.TrimRight(value, " \t")
-				if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
-					value = value[1 : len(value)-1]
-				}
-				return value
-			}
-		}
+	lines := f.fields().Values("Cookie")
+	if len(lines) == 0 {
+		return ""
 	}
-	return ""
+	r := http.Request{Header: http.Header{"Cookie": lines}}
+	c, err := r.Cookie(name)
+	if err != nil {
+		return ""
+	}
+	return c.Value
 }

@@ -1,7 +1,10 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"hash/fnv"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,8 +23,30 @@ type judge struct {
 	policies []*policy
 	order    []string // the names of both, as in the file
 
-	requestID     string // a header
-	requestIDLife time.Duration
+	id *requestID // unless a policy says otherwise
+}
+
+// requestID is the header by which requests name themselves, and for how long that is remembered.
+type requestID struct {
+	header string
+	life   time.Duration
+}
+
+// of returns the ID of a request, or "". It is that of who is asking for what: the same value with another request names
+// another one.
+func (r *requestID) of(f *facts, subject string) string {
+	if r == nil {
+		return ""
+	}
+	value := f.header(r.header)
+	if value == "" {
+		return ""
+	}
+	h := sha256.New()
+	for _, part := range [...]string{subject, f.in.Method, f.in.Host, f.readings[0], f.readings[1], value} {
+		_, _ = io.WriteString(h, strconv.Itoa(len(part))+":"+part)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // exemption is a policy that skips.
@@ -46,9 +71,11 @@ type policy struct {
 	clause
 	unit
 	per     []divider
-	rules   []rules // of each tier; without limits where the policy does not apply to it
+	tiers   []bool  // for which of them the policy is
+	rules   []rules // of each tier
 	cost    *cost
 	after   *after
+	id      *requestID
 	failure *stint.FailurePolicy
 }
 
@@ -95,11 +122,12 @@ func (u *unit) enforced(subject string) bool {
 	if u.enforce == enforceAll || u.enforce == 0 {
 		return u.enforce != 0
 	}
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(u.name))
-	_, _ = h.Write([]byte{0})
-	_, _ = h.Write([]byte(subject))
-	return h.Sum32()%enforceAll < u.enforce
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, u.name+"\x00"+subject)
+	// What differs in their last letter only would be chosen together: FNV's high bits know of it late.
+	sum := h.Sum64()
+	sum = (sum ^ sum>>33) * 0xff51afd7ed558ccd
+	return uint32(sum>>44) < u.enforce
 }
 
 // asker is who is asking.
@@ -109,13 +137,15 @@ type asker struct {
 }
 
 func (j *judge) facts(in *Input) facts {
-	return facts{in: in, resolver: j.resolver, asserted: j.asserted, path: cleanPath(in.Path)}
+	f := facts{in: in, resolver: j.resolver, asserted: j.asserted}
+	f.read()
+	return f
 }
 
 // exemptBy returns the policy that exempts a request, or "".
 func (j *judge) exemptBy(f *facts) string {
 	for _, e := range j.exempt {
-		if e.miss(f) == fits {
+		if e.missAll(f) == fits {
 			return e.name
 		}
 	}
@@ -126,7 +156,7 @@ func (j *judge) exemptBy(f *facts) string {
 func (j *judge) tierOf(f *facts) (*tier, asker) {
 	var room [128]byte
 	for _, t := range j.tiers {
-		if t.miss(f) != fits {
+		if t.missAny(f) != fits {
 			continue
 		}
 		if s, by := t.unit.subject(f, room[:0]); by != nil {
@@ -138,13 +168,10 @@ func (j *judge) tierOf(f *facts) (*tier, asker) {
 
 // miss says why a policy does not apply to a request of a tier.
 func (p *policy) miss(f *facts, t *tier) miss {
-	if m := p.clause.miss(f); m != fits {
-		return m
-	}
-	if r := &p.rules[t.index]; r.requests == nil && r.costs == nil && p.cost == nil && p.after == nil && p.failure == nil {
+	if !p.tiers[t.index] {
 		return missTier
 	}
-	return fits
+	return p.missAny(f)
 }
 
 // asker returns whose requests a policy counts together.
@@ -196,16 +223,22 @@ func (d divider) value(p *policy, f *facts, route string) string {
 		}
 		return otherScope
 	case perHost:
-		return strings.ToLower(hostOnly(f.in.Host))
+		return short(strings.ToLower(hostOnly(f.in.Host)))
 	case perRoute:
 		return route
 	}
+	p.missAny(f) // looks at the reading that fits
 	value, _ := p.when.pathOf(f).value(f.path, d.name)
-	if len(value) > maxIdentifier {
-		b, _ := appendIdentifier(nil, value, false)
-		return string(b)
+	return short(value)
+}
+
+// short returns a value, or if it is too long to stand in a key a hash of it.
+func short(value string) string {
+	if len(value) <= maxIdentifier {
+		return value
 	}
-	return value
+	b, _ := appendIdentifier(nil, value, false)
+	return string(b)
 }
 
 func (t *tier) scopeOf(route string) string {
@@ -226,9 +259,6 @@ type cost struct {
 }
 
 func (c *cost) of(f *facts) int64 {
-	if c == nil {
-		return 1
-	}
 	if c.header != "" {
 		if n, err := strconv.ParseInt(strings.TrimSpace(f.header(c.header)), 10, 64); err == nil {
 			return min(max(n, c.min), c.max)
@@ -255,6 +285,9 @@ func (a *after) truth(o *Outcome) (int64, bool) {
 	}
 	return 0, false
 }
+
+// settles reports whether the true cost is known only afterwards.
+func (a *after) settles() bool { return a != nil && (a.header != "" || a.bytes > 0) }
 
 // refunds reports whether a status gives everything back.
 func (a *after) refunds(status int) bool {

@@ -3,11 +3,12 @@ package policy
 import (
 	_ "embed" // for the schema
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/stint-limiter/stint/internal/reload"
 )
 
 // maxSize is the largest configuration, all of its files together.
@@ -21,7 +22,9 @@ var schema []byte
 func Schema() []byte { return slices.Clone(schema) }
 
 // Parse reads a configuration from text. The name is that of the file in mistakes. An error is a [*ConfigError].
-func Parse(name string, text []byte) (*Set, error) { return read([]file{{name, text}}) }
+func Parse(name string, text []byte) (*Set, error) {
+	return read([]reload.File{{Name: name, Text: text}})
+}
 
 // Load reads a configuration from a file, or from all files in a directory that are called *.yaml or *.yml, in the
 // order of their names. Those together are one configuration: tiers and policies follow each other, names are united, and
@@ -36,25 +39,19 @@ func Load(path string) (*Set, error) {
 	return read(files)
 }
 
-// file is a file of a configuration.
-type file struct {
-	name string
-	text []byte
-}
-
 // read makes a set of files that are one configuration.
-func read(files []file) (*Set, error) {
+func read(files []reload.File) (*Set, error) {
 	r, doc := newReader(), &document{}
 	size := 0
 	for i, f := range files {
-		r.files = append(r.files, source{f.name, len(doc.Tiers), len(doc.Policies)})
+		r.files = append(r.files, source{f.Name, len(doc.Tiers), len(doc.Policies)})
 		d := decoder{reader: r, file: i}
-		if size += len(f.text); size > maxSize {
+		if size += len(f.Text); size > maxSize {
 			d.blind = true
 			d.note(place{file: i}, "", "oversized: the configuration is larger than %d bytes", maxSize)
 			break
 		}
-		d.decode(f.text, doc)
+		d.decode(f.Text, doc)
 	}
 	var set *Set
 	if !r.blind {
@@ -67,7 +64,7 @@ func read(files []file) (*Set, error) {
 }
 
 // open reads the files of a configuration, as far as they are not larger than one may be.
-func open(path string) ([]file, error) {
+func open(path string) ([]reload.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
@@ -78,17 +75,9 @@ func open(path string) ([]file, error) {
 			return nil, err
 		}
 	}
-	var files []file
-	left := maxSize
-	for _, name := range names {
-		text, err := readUpTo(name, left+1)
-		if err != nil {
-			return nil, fmt.Errorf("policy: %w", err)
-		}
-		files = append(files, file{name, text})
-		if left -= len(text); left < 0 {
-			break
-		}
+	files, err := reload.ReadFiles(maxSize, names...)
+	if err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
 	}
 	return files, nil
 }
@@ -133,14 +122,4 @@ func configName(name string) bool {
 // mistakeIn is a mistake that concerns a file as a whole.
 func mistakeIn(name, message string) error {
 	return &ConfigError{Mistakes: []Mistake{{File: name, Line: 1, Message: message}}}
-}
-
-// readUpTo reads a file, but not more than n bytes of it.
-func readUpTo(name string, n int) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, int64(n)))
 }

@@ -11,11 +11,14 @@ import (
 // guardLog tells of what people on call want to know, and of no more than a few of each kind a second. What comes
 // from a request is shortened and quoted.
 type guardLog struct {
-	logger                     *slog.Logger
-	denials, failures, strange sampler
+	logger                              *slog.Logger
+	denials, shadows, failures, strange sampler
 }
 
 func (l *guardLog) denied(v *Verdict) {
+	if l.denials.busy() {
+		return
+	}
 	dropped, ok := l.denials.take()
 	if !ok {
 		return
@@ -36,6 +39,14 @@ func (l *guardLog) denied(v *Verdict) {
 		args = append(args, "degraded", true)
 	}
 	l.logger.Warn("stint: denied", append(args, "unlogged", dropped)...)
+}
+
+// shadowed tells of requests that were let through although rules in shadow would have denied them.
+func (l *guardLog) shadowed(v *Verdict) {
+	if dropped, ok := l.shadows.take(); ok {
+		l.logger.Warn("stint: would be denied, but for shadow", "policy", v.Shadowed[0].Name(), "tier", v.Tier,
+			"key", shorten(v.Decision.Key()), "unlogged", dropped)
+	}
 }
 
 func (l *guardLog) failed(what string, err error) {
@@ -69,7 +80,7 @@ func shorten(key string) string {
 }
 
 // sampler lets a few through every second and counts the rest. Around the change of a second it may let through
-// a few more, or a few later.
+// a few more.
 type sampler struct{ second, taken, dropped atomic.Int64 }
 
 const (
@@ -78,12 +89,18 @@ const (
 	clockEvery = 16
 )
 
+// busy drops most of what comes after enough were let through, without a look at the clock. It is for what may come
+// thousands of times a second, and never for what is rare.
+func (s *sampler) busy() bool {
+	if s.taken.Load() <= samplesPerSecond || s.dropped.Load()%clockEvery == clockEvery-1 {
+		return false
+	}
+	s.dropped.Add(1)
+	return true
+}
+
 // take reports whether to go ahead, and how many were not let through since the last one that was.
 func (s *sampler) take() (dropped int64, ok bool) {
-	if s.taken.Load() > samplesPerSecond && s.dropped.Load()%clockEvery != clockEvery-1 {
-		s.dropped.Add(1)
-		return 0, false
-	}
 	if now := time.Now().Unix(); s.second.Load() != now && s.second.Swap(now) != now {
 		s.taken.Store(0)
 	}

@@ -31,6 +31,9 @@ func (m Mistake) String() string {
 // ConfigError lists every mistake in a configuration, in the order of the files and their lines.
 type ConfigError struct{ Mistakes []Mistake }
 
+// maxMistakes is how many are found before the rest is left: they have one cause, and nobody reads them.
+const maxMistakes = 1000
+
 // mostShown bounds the text of a ConfigError; more mistakes than that have one cause.
 const mostShown = 50
 
@@ -110,6 +113,9 @@ func (r *reader) cannotRead(key string) {
 
 // note notes a mistake at a place.
 func (r *reader) note(p place, key, format string, args ...any) {
+	if len(r.mistakes) >= maxMistakes {
+		return
+	}
 	p.line = max(1, p.line)
 	file := r.files[p.file]
 	r.mistakes = append(r.mistakes, found{p, Mistake{

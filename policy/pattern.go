@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"path"
 	"strings"
 )
 
@@ -21,12 +20,21 @@ type segment struct {
 	exact          bool
 }
 
+// maxPattern is the longest path of a configuration.
+const maxPattern = 1024
+
 const patternForm = `want something like /users/{id}, /static/** or /**/*.css`
 
 func parsePattern(text string) (pattern, error) {
 	p := pattern{text: text}
 	if !strings.HasPrefix(text, "/") {
 		return p, fmt.Errorf("path %q does not begin with /; %s", text, patternForm)
+	}
+	if len(text) > maxPattern {
+		return pattern{}, fmt.Errorf("a path of %d bytes; want at most %d", len(text), maxPattern)
+	}
+	if strings.ContainsAny(text, "%?#") {
+		return p, fmt.Errorf("path %q: paths are decoded and without a query before they are matched; want it without %%, ? and #", text)
 	}
 	if clean := cleanPath(text); clean != text && clean+"/" != text {
 		return p, fmt.Errorf("path %q has empty or dotted segments, and requests are cleaned of them; want %q", text, clean)
@@ -139,28 +147,6 @@ func (p *pattern) names(to []string) []string {
 		}
 	}
 	return to
-}
-
-// cleanPath returns a path as policies see it: rooted, without empty or dotted segments and without a slash at
-// its end, so that no detour leads around a policy.
-func cleanPath(p string) string {
-	if p == "" {
-		return "/"
-	}
-	if p[0] == '/' && !untidy(p) {
-		return p
-	}
-	return path.Clean("/" + p)
-}
-
-// untidy reports whether a rooted path has anything to clean.
-func untidy(p string) bool {
-	for i := 0; i+1 < len(p); i++ {
-		if p[i] == '/' && (p[i+1] == '/' || p[i+1] == '.') {
-			return true // or a segment that merely begins with a dot
-		}
-	}
-	return len(p) > 1 && p[len(p)-1] == '/'
 }
 
 // isName reports whether a text can name something in a configuration.

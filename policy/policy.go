@@ -10,8 +10,10 @@ import (
 type Input struct {
 	// Method and Host as they came: "GET", "example.com:8080".
 	Method, Host string
-	// Path is decoded, as in URL.Path. It is cleaned before it is matched.
-	Path string
+	// Path is decoded, as URL.Path is. RawPath is as it came, as URL.RawPath is, where that differs; else "". Where
+	// one reader of them may see another path than the next, what limits applies in either reading, and what exempts
+	// only in both.
+	Path, RawPath string
 	// Peer is the other end of the connection; invalid if it has no address, as on a Unix
 	// socket.
 	Peer netip.Addr

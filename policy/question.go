@@ -5,6 +5,7 @@ import "github.com/stint-limiter/stint"
 // question is what a request comes to: what to ask the store.
 type question struct {
 	request stint.Request // without claims if nothing limits it
+	id      *requestID    // how the request may name itself
 	shadow  []shadowClaim
 }
 
@@ -24,28 +25,21 @@ func (j *judge) ask(f *facts, v *Verdict, q *question) {
 
 	var room [8]*policy
 	matched := room[:0]
-	var price *cost
-	failure := t.failure
-	said := false
+	only := terms{failure: t.failure, id: j.id}
 	for _, p := range j.policies {
 		if p.miss(f, t) != fits {
 			continue
 		}
 		matched = append(matched, p)
-		if v.Route == "" && p.when != nil {
+		if v.Route == "" && p.when.isRoute() {
 			v.Route = p.name
 		}
-		if price == nil {
-			price = p.cost
-		}
-		if v.after == nil {
-			v.after = p.after
-		}
-		if !said && p.failure != nil {
-			failure, said = p.failure, true
-		}
+		only.add(p, f)
 	}
-	v.Cost = price.of(f)
+	v.Cost, v.after = only.cost, only.after
+	if !only.hasCost || v.Cost == 0 && v.after.settles() {
+		v.Cost = 1 // what is not charged cannot be settled
+	}
 
 	route := v.Route
 	if route == "" {
@@ -53,23 +47,22 @@ func (j *judge) ask(f *facts, v *Verdict, q *question) {
 	}
 	v.rules = v.ruleRoom[:0]
 	q.request.And = v.andRoom[:0]
-	q.add(v, &t.unit, t.rules, who, t.scopeOf(route))
+	q.add(v, f, &t.unit, t.rules, who, t.scopeOf(route))
 	for _, p := range matched {
 		if r := p.rules[t.index]; r.requests != nil || r.costs != nil {
-			q.add(v, &p.unit, r, p.asker(f, who), p.scope(f, route))
+			q.add(v, f, &p.unit, r, p.asker(f, who), p.scope(f, route))
 		}
 	}
-	if j.requestID != "" {
-		if id := f.header(j.requestID); id != "" {
-			q.request.ID, q.request.IDLife = requestID(id), j.requestIDLife
-		}
+	q.id = only.id
+	if q.request.ID = only.id.of(f, who.subject); q.request.ID != "" {
+		q.request.IDLife = only.id.life
 	}
 	q.request.Bans = t.bans
-	q.request.Failure = failure
+	q.request.Failure = only.failure
 }
 
 // add adds the claims of a tier's or policy's rules.
-func (q *question) add(v *Verdict, u *unit, rules rules, who asker, scope string) {
+func (q *question) add(v *Verdict, f *facts, u *unit, rules rules, who asker, scope string) {
 	enforced := u.enforced(who.subject)
 	for _, r := range [...]*Rule{rules.requests, rules.costs} {
 		if r == nil {
@@ -77,7 +70,7 @@ func (q *question) add(v *Verdict, u *unit, rules rules, who asker, scope string
 		}
 		c := stint.Claim{
 			Subject: who.subject, Scope: scope, Limits: r.Limits, Cost: 1,
-			Shared: who.by.kind == byNothing,
+			Shared: who.by.shared(f),
 		}
 		if r.Costs {
 			c.Cost = v.Cost
@@ -95,11 +88,28 @@ func (q *question) add(v *Verdict, u *unit, rules rules, who asker, scope string
 	}
 }
 
-// requestID is the ID of a request that a header names.
-func requestID(value string) string {
-	if len(value) <= maxIdentifier {
-		return value
+// terms are what a request has only one of: each is what the first matching policy says that says anything.
+type terms struct {
+	cost    int64
+	after   *after
+	id      *requestID
+	failure *stint.FailurePolicy
+
+	hasCost, hasID, hasFailure bool
+}
+
+func (o *terms) add(p *policy, f *facts) {
+	// Of two readings of a path nobody knows the right one; the dearest is not a bargain.
+	if p.cost != nil && (!o.hasCost || f.count > 1) {
+		o.cost, o.hasCost = max(o.cost, p.cost.of(f)), true
 	}
-	b, _ := appendIdentifier(nil, value, false)
-	return string(b)
+	if o.after == nil {
+		o.after = p.after
+	}
+	if p.id != nil && !o.hasID {
+		o.id, o.hasID = p.id, true
+	}
+	if p.failure != nil && !o.hasFailure {
+		o.failure, o.hasFailure = p.failure, true
+	}
 }

@@ -38,6 +38,9 @@ type Headers struct {
 	Jitter float64
 }
 
+// DefaultHeaders are what answers tell unless somebody says otherwise.
+func DefaultHeaders() Headers { return Headers{X: true, Jitter: 0.2} }
+
 // maxSpread bounds how much later than necessary somebody is told to come back.
 const maxSpread = time.Minute
 
@@ -56,8 +59,7 @@ func (h Headers) Spread(wait, unit time.Duration, random float64) time.Duration 
 // Store returns where the limits are to be kept.
 func (s *Set) Store() Store { return s.store }
 
-// Failure returns what happens when the store fails, unless a tier or a policy says otherwise, and Instances
-// how many processes there are if nobody knows better.
+// Failure returns what happens when the store fails, unless a tier or a policy says otherwise.
 func (s *Set) Failure() stint.FailurePolicy { return s.failure }
 
 // Instances returns how many processes share the store as far as the configuration knows; 0 if it does not say.

@@ -18,12 +18,19 @@ type Verdict struct {
 	// Shadowed are the rules in shadow that would have denied the request.
 	Shadowed []*Rule
 
-	set   *Set
-	rules []*Rule // of each claim
-	after *after
+	set    *Set
+	rules  []*Rule // of each claim
+	after  *after
+	shadow []shadowCharge
 
 	ruleRoom [3]*Rule
 	andRoom  [2]stint.Claim
+}
+
+// shadowCharge is what a rule in shadow was charged.
+type shadowCharge struct {
+	rule   *Rule
+	charge stint.Charge
 }
 
 // Set is the set that the request was judged by; nil before that.

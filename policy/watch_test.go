@@ -2,7 +2,6 @@ package policy
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -90,21 +88,6 @@ func TestReloadFromManyGoroutines(t *testing.T) {
 	all.Wait()
 	if r := w.Last(); r.Good != 1 || r.Failed != 0 {
 		t.Errorf("got %+v, want one change", r)
-	}
-}
-
-// TestPolling finds a change that nobody tells of.
-func TestPolling(t *testing.T) {
-	directory := t.TempDir()
-	file := filepath.Join(directory, "stint.yaml")
-	write(t, directory, map[string]string{"stint.yaml": rulesOf(1001)})
-	w := watch(t, file, WatchConfig{}, false)
-	poll := make(chan time.Time, 1)
-	poll <- time.Now()
-	w.await(context.Background(), nil, poll) // without a watch, it returns for the poll
-	w.put(file, rulesOf(1002))
-	if r := w.Reload(); !r.Changed {
-		t.Errorf("got %+v, want a change", r)
 	}
 }
 

@@ -47,7 +47,7 @@ func (c *explainCommand) Run(s *system) error {
 
 // input returns the request as an adapter would hand it over.
 func (c *explainCommand) input() *policy.Input {
-	in := &policy.Input{Method: c.Request.method, Host: c.Request.host, Path: c.Request.path, Peer: netip.MustParseAddr(assumedPeer)}
+	in := &policy.Input{Method: c.Request.method, Host: c.Request.host, Path: c.Request.path, RawPath: c.Request.raw, Peer: netip.MustParseAddr(assumedPeer)}
 	if c.Peer != nil {
 		in.Peer = c.Peer.addr
 	}

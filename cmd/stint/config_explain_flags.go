@@ -9,7 +9,7 @@ import (
 )
 
 // requestFlag is a request as people write it: "GET /search", "/search", "POST https://example.com/search".
-type requestFlag struct{ method, host, path string }
+type requestFlag struct{ method, host, path, raw string }
 
 // UnmarshalText reads a method and a path or URL.
 func (r *requestFlag) UnmarshalText(text []byte) error {
@@ -34,7 +34,7 @@ func (r *requestFlag) UnmarshalText(text []byte) error {
 	case u.Path == "":
 		u.Path = "/"
 	}
-	*r = requestFlag{method, u.Host, u.Path}
+	*r = requestFlag{method, u.Host, u.Path, u.RawPath}
 	return nil
 }
 

@@ -38,6 +38,9 @@ func columns(b *bytes.Buffer, write func(line func(cells ...string))) {
 func (e *explanation) head(b *bytes.Buffer) {
 	columns(b, func(line func(...string)) {
 		line("request", e.Method+" "+e.Path)
+		if e.Sent != "" {
+			line("or", e.Sent+" (limited in either reading, exempt only in both)")
+		}
 		if e.Host != "" {
 			line("host", e.Host)
 		}

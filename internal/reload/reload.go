@@ -1,0 +1,153 @@
+// Package reload keeps what a program uses in step with the files that it was read from. Files that are broken,
+// empty or gone change nothing: what was good last stays in force.
+package reload
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config says what is read from where, and who is told.
+type Config struct {
+	// Name is what is read, for logs: "policy: the configuration".
+	Name string
+	// Paths are the files and directories that are watched.
+	Paths []string
+	// Open returns the files as they are now.
+	Open func() ([]File, error)
+	// Read makes something of them, and returns what puts it in force.
+	Read func([]File) (use func(), err error)
+	// Mistakes returns the mistakes of an error one by one, for logs; nil takes the error for one.
+	Mistakes func(error) []string
+	// Logger is told of every change, and of every mistake once. It is slog.Default() unless set.
+	Logger *slog.Logger
+	// Reloaded is called after every change, and after every one that was refused; nil is nobody. It must not call
+	// the watcher's Reload.
+	Reloaded func(Result)
+}
+
+// Result is what came of looking at the files.
+type Result struct {
+	// At is when they were looked at.
+	At time.Time
+	// Err is why they are not in force; nil if they are.
+	Err error
+	// Changed says that something else is in force since.
+	Changed bool
+	// Good and Failed count the changes so far that were put in force, and those that were refused.
+	Good, Failed int
+}
+
+// Watcher looks at files, when asked to and when they change. It is safe for concurrent use.
+type Watcher struct {
+	c    Config
+	poll time.Duration
+
+	mu      sync.Mutex // one reload at a time
+	good    digest     // of the files in force
+	refused digest     // of the files that were refused last; zero if none were since the last good ones
+	last    atomic.Pointer[Result]
+}
+
+// New returns a watcher of files. It reads them once and puts them in force; if they are wrong, the error is
+// that of Open or Read.
+func New(c Config) (*Watcher, error) {
+	if len(c.Paths) == 0 || c.Open == nil || c.Read == nil {
+		return nil, errors.New("reload: a watcher needs paths, and functions to open and read what is there")
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	files, err := c.Open()
+	if err != nil {
+		return nil, err
+	}
+	use, err := c.Read(files)
+	if err != nil {
+		return nil, err
+	}
+	use()
+	w := &Watcher{c: c, poll: pollEvery, good: digestOf(files, nil)}
+	w.last.Store(&Result{At: time.Now()})
+	return w, nil
+}
+
+// Last returns what came of the last look at the files.
+func (w *Watcher) Last() Result { return *w.last.Load() }
+
+// Reload looks at the files now, and puts them in force if they have changed and are good.
+func (w *Watcher) Reload() Result {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	files, err := w.c.Open()
+	content := digestOf(files, err)
+	r := w.Last()
+	r.At, r.Changed = time.Now(), false
+	switch content {
+	case w.good:
+		if r.Err != nil {
+			w.c.Logger.Info(w.c.Name+" is again as it was", "path", w.path())
+		}
+		w.refused, r.Err = digest{}, nil
+		w.last.Store(&r)
+		return r
+	case w.refused: // said already
+		w.last.Store(&r)
+		return r
+	}
+	var use func()
+	if err == nil {
+		use, err = w.c.Read(files)
+	}
+	if r.Err = err; err != nil {
+		w.refused = content
+		r.Failed++
+		w.c.Logger.Error(w.c.Name+" is refused, the last good one stays in force", "path", w.path(), "mistakes", w.mistakes(err))
+	} else {
+		use()
+		w.good, w.refused = content, digest{}
+		r.Changed = true
+		r.Good++
+		w.c.Logger.Info(w.c.Name+" has changed and is in force", "path", w.path())
+	}
+	w.last.Store(&r)
+	if w.c.Reloaded != nil {
+		w.c.Reloaded(r)
+	}
+	return r
+}
+
+func (w *Watcher) path() string { return strings.Join(w.c.Paths, ", ") }
+
+func (w *Watcher) mistakes(err error) []string {
+	if w.c.Mistakes == nil {
+		return []string{err.Error()}
+	}
+	return w.c.Mistakes(err)
+}
+
+// digest tells contents apart.
+type digest [sha256.Size]byte
+
+// digestOf returns the digest of files, or of the reason that there are none.
+func digestOf(files []File, err error) digest {
+	h := sha256.New()
+	add := func(text []byte) {
+		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text)))) // a hash does not fail
+		_, _ = h.Write(text)
+	}
+	if err != nil {
+		add([]byte(err.Error()))
+	}
+	for _, f := range files {
+		add([]byte(f.Name))
+		add(f.Text)
+	}
+	return digest(h.Sum(nil))
+}

@@ -1,0 +1,223 @@
+package reload
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// book is something that is read from files: their text, which must not be "bad".
+type book struct {
+	*Watcher
+	t    *testing.T
+	text atomic.Pointer[string]
+}
+
+// open watches files, until the test ends if run is set.
+func open(t *testing.T, c Config, run bool) *book {
+	t.Helper()
+	b := &book{t: t}
+	c.Name = "test: the book"
+	c.Open = func() ([]File, error) { return ReadFiles(1000, c.Paths...) }
+	c.Read = func(files []File) (func(), error) {
+		text := ""
+		for _, f := range files {
+			text += string(f.Text)
+		}
+		if text == "bad" {
+			return nil, errors.New("the book is bad")
+		}
+		return func() { b.text.Store(&text) }, nil
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if b.Watcher, err = New(c); err != nil {
+		t.Fatal(err)
+	}
+	if run {
+		b.run()
+	}
+	return b
+}
+
+func (b *book) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- b.Run(ctx) }()
+	b.t.Cleanup(func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			b.t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
+// says waits until the book in force has that text.
+func (b *book) says(text string) {
+	b.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for *b.text.Load() != text || b.Last().Err != nil {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("got %q, %+v; want %q", *b.text.Load(), b.Last(), text)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReload tells once of everything that happens, and nothing of what does not.
+func TestReload(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "book")
+	put(t, name, "one")
+	var log bytes.Buffer
+	told := 0
+	b := open(t, Config{
+		Paths:    []string{name},
+		Logger:   slog.New(slog.NewTextHandler(&log, nil)),
+		Reloaded: func(Result) { told++ },
+	}, false)
+	steps := []struct {
+		text         string
+		want         string
+		changed      bool
+		wrong        bool
+		good, failed int
+		told         int
+		log          string
+	}{
+		{"one", "one", false, false, 0, 0, 0, ""},
+		{"two", "two", true, false, 1, 0, 1, "the book has changed and is in force"},
+		{"two", "two", false, false, 1, 0, 1, ""},
+		{"bad", "two", false, true, 1, 1, 2, "the book is refused, the last good one stays in force"},
+		{"bad", "two", false, true, 1, 1, 2, ""},
+		{"two", "two", false, false, 1, 1, 2, "the book is again as it was"},
+		{"bad", "two", false, true, 1, 2, 3, "the book is refused, the last good one stays in force"},
+		{"three", "three", true, false, 2, 2, 4, "the book has changed and is in force"},
+	}
+	for i, s := range steps {
+		log.Reset()
+		put(t, name, s.text)
+		r := b.Reload()
+		if r != b.Last() {
+			t.Errorf("step %d: Last is not what Reload returned", i)
+		}
+		if got := *b.text.Load(); got != s.want || r.Changed != s.changed || (r.Err != nil) != s.wrong || r.Good != s.good || r.Failed != s.failed || told != s.told {
+			t.Errorf("step %d: got %q, %+v, told %d times; want %+v", i, got, r, told, s)
+		}
+		if line := log.String(); s.log == "" && line != "" || !strings.Contains(line, s.log) || s.log != "" && strings.Count(line, "\n") != 1 {
+			t.Errorf("step %d: logged %q, want %q", i, line, s.log)
+		}
+	}
+}
+
+// TestSeveralFiles is one thing made of several files, any of which may change.
+func TestSeveralFiles(t *testing.T) {
+	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	put(t, first, "1")
+	put(t, second, "2")
+	b := open(t, Config{Paths: []string{first, second}}, true)
+	b.says("12")
+	put(t, second, "3")
+	b.says("13")
+	put(t, first, "2")
+	b.says("23")
+	if err := os.Remove(first); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.Reload(); !errors.Is(r.Err, fs.ErrNotExist) {
+		t.Errorf("got %+v, want that a file does not exist", r)
+	}
+	put(t, first, "4")
+	b.says("43")
+}
+
+// TestLinkedDirectory follows links from a directory to files elsewhere.
+func TestLinkedDirectory(t *testing.T) {
+	elsewhere, directory := t.TempDir(), t.TempDir()
+	put(t, filepath.Join(elsewhere, "real"), "1")
+	if err := os.Symlink(filepath.Join(elsewhere, "real"), filepath.Join(directory, "link")); err != nil {
+		t.Fatal(err)
+	}
+	var b book
+	w, err := New(Config{
+		Name:  "test: the directory",
+		Paths: []string{directory},
+		Open:  func() ([]File, error) { return ReadFiles(1000, filepath.Join(directory, "link")) },
+		Read: func(files []File) (func(), error) {
+			text := string(files[0].Text)
+			return func() { b.text.Store(&text) }, nil
+		},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Watcher, b.t = w, t
+	b.run()
+	put(t, filepath.Join(elsewhere, "real"), "2")
+	b.says("2")
+}
+
+// TestPolling finds a change that nobody tells of.
+func TestPolling(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "book")
+	put(t, name, "one")
+	b := open(t, Config{Paths: []string{name}}, false)
+	poll := make(chan time.Time, 1)
+	poll <- time.Now()
+	await(context.Background(), nil, poll) // without a watch, it returns for the poll
+	put(t, name, "two")
+	if r := b.Reload(); !r.Changed {
+		t.Errorf("got %+v, want a change", r)
+	}
+}
+
+func TestNewChecks(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "book")
+	read := func([]File) (func(), error) { return nil, errors.New("unreadable") }
+	files := func() ([]File, error) { return ReadFiles(10, name) }
+	if _, err := New(Config{Open: files, Read: read}); err == nil {
+		t.Error("without paths: want an error")
+	}
+	if _, err := New(Config{Paths: []string{name}, Open: files, Read: read}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a file: got %v", err)
+	}
+	put(t, name, "x")
+	if _, err := New(Config{Paths: []string{name}, Open: files, Read: read}); err == nil || err.Error() != "unreadable" {
+		t.Errorf("of a bad file: got %v", err)
+	}
+}
+
+func TestReadFiles(t *testing.T) {
+	directory := t.TempDir()
+	a, b := filepath.Join(directory, "a"), filepath.Join(directory, "b")
+	put(t, a, "12345")
+	put(t, b, "67890")
+	for size, want := range map[int]string{100: "a12345b67890", 10: "a12345b67890", 9: "a12345b67890", 7: "a12345b678", 4: "a12345", 2: "a123"} {
+		files, err := ReadFiles(size, a, b)
+		got := ""
+		for _, f := range files {
+			got += fmt.Sprint(filepath.Base(f.Name), string(f.Text))
+		}
+		if err != nil || got != want {
+			t.Errorf("up to %d bytes: got %q, %v; want %q", size, got, err, want)
+		}
+	}
+}

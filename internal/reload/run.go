@@ -1,0 +1,111 @@
+package reload
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// pollEvery is how often files are looked at without being told: network file systems and bind mounts tell nothing.
+	pollEvery = 30 * time.Second
+	// settleFor is how long files must be left alone before they are read, and settleAtMost how long that is waited for.
+	// Editors and deployments write in several steps.
+	settleFor    = 100 * time.Millisecond
+	settleAtMost = time.Second
+)
+
+// Run looks at the files whenever they change, until the context ends, and returns its error.
+func (w *Watcher) Run(ctx context.Context) error {
+	poll := time.NewTicker(w.poll)
+	defer poll.Stop()
+	told := false
+	for ctx.Err() == nil {
+		// A watch is of what the names mean now, so there is a new one for every look. It begins before the look: what
+		// changes after that is an event.
+		events, err := fsnotify.NewWatcher()
+		if err == nil {
+			err = w.watch(events)
+		}
+		if err != nil && !told {
+			told = true
+			w.c.Logger.Warn(w.c.Name+" is looked at from time to time, for nobody tells when it changes", "path", w.path(), "every", w.poll, "error", err)
+		}
+		w.Reload()
+		await(ctx, events, poll.C)
+		if events != nil {
+			_ = events.Close() // nothing hangs on it
+		}
+	}
+	return ctx.Err()
+}
+
+// watch watches the directories in which something can happen to the files: those of the paths, the paths themselves
+// that are directories, and those where symbolic links lead. What is not there is looked for by polling.
+func (w *Watcher) watch(events *fsnotify.Watcher) error {
+	var errs []error
+	for _, path := range w.c.Paths {
+		for _, directory := range directoriesOf(path) {
+			if err := events.Add(directory); err != nil && !errors.Is(err, os.ErrNotExist) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func directoriesOf(path string) []string {
+	names := []string{path}
+	directories := []string{filepath.Dir(path)}
+	if entries, err := os.ReadDir(path); err == nil {
+		directories = append(directories, path)
+		for _, entry := range entries {
+			if entry.Type()&os.ModeSymlink != 0 && !strings.HasPrefix(entry.Name(), ".") {
+				names = append(names, filepath.Join(path, entry.Name()))
+			}
+		}
+	}
+	for _, name := range names {
+		if target, err := filepath.EvalSymlinks(name); err == nil {
+			directories = append(directories, filepath.Dir(target))
+		}
+	}
+	return directories
+}
+
+// await returns when it is time to look at the files again: some time after an event, when they have been left alone;
+// at the next poll; when the context has ended.
+func await(ctx context.Context, events *fsnotify.Watcher, poll <-chan time.Time) {
+	var changed <-chan fsnotify.Event
+	var lost <-chan error
+	if events != nil {
+		changed, lost = events.Events, events.Errors
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-poll:
+		return
+	case <-lost: // events, that is
+	case <-changed:
+	}
+	atMost := time.NewTimer(settleAtMost)
+	defer atMost.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-atMost.C:
+			return
+		case <-time.After(settleFor):
+			return
+		case <-lost:
+		case <-changed:
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package policy
+
+import (
+	"net/url"
+	"path"
+	"strings"
+)
+
+// read sets the path's readings: clean, and, where a router that goes by the segments as they came would see
+// another one, that.
+func (f *facts) read() {
+	f.readings[0], f.count = cleanPath(f.in.Path), 1
+	f.path = f.readings[0]
+	if f.in.RawPath == "" && f.path == f.in.Path {
+		return
+	}
+	if sent := sentPath(f.in.Path, f.in.RawPath); sent != f.path {
+		f.readings[1], f.count = sent, 2
+	}
+}
+
+// cleanPath returns a path rooted, without empty or dotted segments and without a slash at its end.
+func cleanPath(p string) string {
+	if p == "" {
+		return "/"
+	}
+	if p[0] == '/' && !untidy(p) {
+		return p
+	}
+	return path.Clean("/" + p)
+}
+
+// untidy reports whether a rooted path has anything to clean.
+func untidy(p string) bool {
+	for i := 0; i+1 < len(p); i++ {
+		if p[i] == '/' && (p[i+1] == '/' || p[i+1] == '.') {
+			return true // or a segment that merely begins with a dot
+		}
+	}
+	return len(p) > 1 && p[len(p)-1] == '/'
+}
+
+// sentPath returns a path in the segments that it was sent in, each decoded by itself: a slash that is encoded divides
+// nothing. It is rooted, and has no slash at its end.
+func sentPath(decoded, raw string) string {
+	sent := decoded
+	if raw != "" {
+		segments := strings.Split(raw, "/")
+		for i, s := range segments {
+			if plain, err := url.PathUnescape(s); err == nil {
+				segments[i] = strings.ReplaceAll(plain, "/", "%2F")
+			}
+		}
+		sent = strings.Join(segments, "/")
+	}
+	if len(sent) > 1 {
+		sent = strings.TrimSuffix(sent, "/")
+	}
+	if !strings.HasPrefix(sent, "/") {
+		sent = "/" + sent
+	}
+	return sent
+}
