@@ -4,11 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	limiterhttp "github.com/sethvargo/go-limiter/httplimit"
 	golimiter "github.com/sethvargo/go-limiter/memorystore"
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/examples/tiers"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
@@ -19,7 +21,8 @@ import (
 	"github.com/ulule/limiter/v3/drivers/store/memory"
 )
 
-// tierTable is the five tiers of the example configuration, and one with as many windows that no run uses up.
+// tierTable is the five tiers of the example configuration with its routes, and a tier with as many windows that no
+// run uses up.
 const tierTable = `
 identities: {service: {claim: service, type: internal}}
 tiers:
@@ -29,6 +32,12 @@ tiers:
   - {name: pro, match: {claim: {plan: pro}}, identity: user, limits: [100/1m burst 3x, 2000/1h, 50000/1d]}
   - {name: free, identity: user, limits: [30/1m burst 2x, 500/1h, 5000/1d]}
   - {name: anonymous, identity: ip, limits: [10/1m burst 2x, 100/1h, 1000/1d]}
+policies:
+  - {name: assets, match: {path: [/static/**, /favicon.ico, /robots.txt]}, skip: true}
+  - {name: structure, match: {method: GET, path: "/structures/{id}"}, cost: 1}
+  - {name: simulate, match: {method: POST, path: /simulations}, cost: 10}
+  - {name: frames, match: {method: GET, path: "/simulations/{id}/frames"}, cost: 5}
+  - {name: export, match: {method: POST, path: "/structures/{id}/pdf"}, cost: 3}
 `
 
 // middleware wraps a handler in limits that a request of the bench never reaches, or has reached already.
@@ -42,6 +51,7 @@ var middlewares = []middleware{
 	{"bare", func(next http.Handler, _ bool) (http.Handler, func(), error) { return next, func() {}, nil }},
 	{"stint, tiers", openTiers("x")},
 	{"stint, tiers, draft-11", openTiers("draft-11")},
+	{"stint, the whole example", openExample},
 	{"stint, Limit", openLimitHandler},
 	{"go-limiter", openGoLimiterHTTP},
 	{"throttled", openThrottledHTTP},
@@ -59,28 +69,42 @@ func reach(allowed bool) int64 {
 // openTiers judges requests by the tiers: those of a user in the vast tier, or of an anonymous one.
 func openTiers(format string) func(http.Handler, bool) (http.Handler, func(), error) {
 	return func(next http.Handler, allowed bool) (http.Handler, func(), error) {
-		store, err := memorystore.New(memorystore.Config{})
-		if err != nil {
-			return nil, nil, err
-		}
-		guard, err := newGuard(store, "headers: {format: "+format+"}"+tierTable)
-		if err != nil {
-			return nil, nil, err
-		}
-		var options []httplimit.Option
-		if allowed {
-			options = append(options, httplimit.WithClaims(func(_ *http.Request, name string) string {
-				switch name {
-				case "user":
-					return "42"
-				case "plan":
-					return "vast"
-				}
-				return ""
-			}))
-		}
-		return httplimit.New(guard, options...)(next), func() { store.Close() }, nil
+		return openGuarded(next, "headers: {format: "+format+"}"+tierTable, "vast", allowed)
 	}
+}
+
+// openExample judges them by the example itself, with an enterprise tier that no run uses up. A request is charged to its
+// tier and to a budget; both kinds of header fields are sent.
+func openExample(next http.Handler, allowed bool) (http.Handler, func(), error) {
+	text := strings.NewReplacer(
+		"[500/1m burst 5x, 10000/1h, unlimited/1d]", "[1000000000/1m burst 2x, 60000000000/1h, 1440000000000/1d]",
+		"default: unlimited", "default: 60000000000/1h").Replace(string(tiers.YAML))
+	return openGuarded(next, text, "enterprise", allowed)
+}
+
+// openGuarded judges requests of a user with a plan, or of an anonymous one.
+func openGuarded(next http.Handler, text, plan string, allowed bool) (http.Handler, func(), error) {
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		return nil, nil, err
+	}
+	guard, err := newGuard(store, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	var options []httplimit.Option
+	if allowed {
+		options = append(options, httplimit.WithClaims(func(_ *http.Request, name string) string {
+			switch name {
+			case "user":
+				return "42"
+			case "plan":
+				return plan
+			}
+			return ""
+		}))
+	}
+	return httplimit.New(guard, options...)(next), func() { store.Close() }, nil
 }
 
 func newGuard(store stint.Store, text string) (*policy.Guard, error) {

@@ -45,8 +45,8 @@ func requesting(h http.Handler, closer func()) decider {
 // runHTTP measures what middleware costs.
 func runHTTP(ctx context.Context, s settings, r *report) error {
 	r.heading("HTTP middleware on memory stores, ns per request", "With a ResponseWriter that is used again and does nothing. "+
-		"stint's tiers are those of the example, three windows each, matched by claim or address; the others, and stint's Limit, have "+
-		"one limit by address. Above: what is added to the bare handler.")
+		"stint's tiers are those of the example, three windows each, matched by claim or address, beside five policies by path; the whole example "+
+		"also charges a budget, and sends both kinds of fields; the others, and stint's Limit, have one limit by address. Above: what is added to the bare handler.")
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	var lines [][]string
 	for _, allowed := range []bool{true, false} {
