@@ -207,13 +207,27 @@ func (c *Charge) RequestID() string {
 // in, in the order of the request.
 func (d *Decision) Grow(n int) []Usage {
 	d.count = uint8(min(n, 255))
-	if n > inlineUsages {
+	switch {
+	case n <= inlineUsages:
+		return d.inline[:n]
+	case n <= roomyUsages:
+		r := new(usageRoom)
+		r.usages = r.room[:n]
+		d.more = &r.usages
+	default:
 		more := make([]Usage, n)
 		d.more = &more
-		return more
 	}
-	return d.inline[:n]
+	return *d.more
 }
+
+// usageRoom is a list of usages and room for a few, in one allocation: a tier and a policy or two.
+type usageRoom struct {
+	usages []Usage
+	room   [roomyUsages]Usage
+}
+
+const roomyUsages = 8
 
 // Usages returns the usage of every limit of every claim, in the order of the
 // request.
