@@ -2,6 +2,8 @@ package grpclimit
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"strings"
 	"sync"
 
@@ -19,6 +21,7 @@ type account struct {
 	cost   string
 	weighs bool // the answer's messages
 	bytes  int64
+	begun  bool // to answer: a message was sent
 }
 
 func newAccount(v *policy.Verdict) *account {
@@ -32,7 +35,7 @@ func (a *account) open(v *policy.Verdict) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.key, a.cost = strings.ToLower(v.SettleHeader()), ""
-	a.weighs, a.bytes = v.SettlesBytes(), 0
+	a.weighs, a.bytes, a.begun = v.SettlesBytes(), 0, false
 }
 
 // note takes the true cost out of metadata that are about to be sent, if they say it.
@@ -52,10 +55,11 @@ func (a *account) note(md metadata.MD) metadata.MD {
 	return md
 }
 
-// sent counts a message of the answer, if that is what it costs. Those that are not protobuf have no size.
+// sent notes a message of the answer, and its size if that is what it costs. Those that are not protobuf have none.
 func (a *account) sent(m any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.begun = true
 	if !a.weighs {
 		return
 	}
@@ -69,10 +73,24 @@ func (a *account) sent(m any) {
 	a.bytes += int64(size)
 }
 
-func (a *account) outcome(err error) policy.Outcome {
+// errPanicked is the error of a handler that did not return.
+var errPanicked = errors.New("grpclimit: the handler panicked")
+
+// outcome is what became of a call whose handler ended with err. ctx is the call's own. A panic after the answer has begun
+// is no failure of the whole. Nor is a failure ours if the client has left or its deadline has passed: who
+// could make a call fail could have it refunded.
+func (a *account) outcome(ctx context.Context, err error) policy.Outcome {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return policy.Outcome{Status: httpStatus(codeOf(err)), Bytes: a.bytes, Cost: a.cost}
+	o := policy.Outcome{Status: httpStatus(codeOf(err)), Bytes: a.bytes, Cost: a.cost}
+	switch {
+	case o.Status < http.StatusInternalServerError:
+	case errors.Is(err, errPanicked) && a.begun:
+		o.Status = http.StatusOK
+	case ctx.Err() != nil:
+		o.Status = statusGone
+	}
+	return o
 }
 
 // listenIn returns a context in which [grpc.SetHeader] and its like are noted.

@@ -19,7 +19,7 @@ type call struct {
 	server  *server
 	ctx     context.Context // that of the call, which lives as long
 	input   policy.Input
-	verdict policy.Verdict
+	verdict *policy.Verdict // of the call, or of the last message
 }
 
 func (s *server) newCall(ctx context.Context, method string) *call {
@@ -49,7 +49,8 @@ func (c *call) Claim(name string) string { return c.server.claims(c.ctx, name) }
 
 // judge asks the guard. It returns the trailer to set, if any, and the status to end with if the call is not let through.
 func (c *call) judge() (metadata.MD, error) {
-	v := &c.verdict
+	v := new(policy.Verdict) // for each: a store may be busy with the claims in the last one for longer
+	c.verdict = v
 	if err := c.server.guard.Decide(c.ctx, &c.input, v); err != nil {
 		if ended := c.ctx.Err(); ended != nil {
 			return nil, status.FromContextError(ended).Err()

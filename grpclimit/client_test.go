@@ -241,3 +241,22 @@ func TestClientCollect(t *testing.T) {
 		t.Errorf("got %d turns and %d pauses, want 2 and none", s.Calls, s.Cooldowns)
 	}
 }
+
+// Of two APIs in a row, such as all of a service and a tenant's share of it, the inner one that has no turn is no reason for
+// the outer one to pause.
+func TestClientsInARow(t *testing.T) {
+	outer, inner := newAPI(t, newStore(t), stint.PerHour(100)), newAPI(t, newStore(t), stint.PerHour(1))
+	conn := (&echo{chat: echoAll}).serve(t, nil, nil, append(through(outer), through(inner)...)...)
+	if err := say(t.Context(), conn); err != nil {
+		t.Fatal(err)
+	}
+	if err := say(t.Context(), conn); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("got %v, want no turn", err)
+	}
+	if _, err := conn.NewStream(t.Context(), chatDesc, chatMethod); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("got %v, want no turn for a stream", err)
+	}
+	if s := outer.Stats(); s.Calls != 3 || s.Cooldowns != 0 {
+		t.Errorf("the outer API had %d turns and %d pauses, want 3 and none", s.Calls, s.Cooldowns)
+	}
+}

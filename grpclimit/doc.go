@@ -17,6 +17,9 @@
 // A call that is refused for want of the store ends with Unavailable, in the same manner. Waits are never too short, and
 // spread by the share that the configuration has for Retry-After.
 //
+// Where a policy refunds, the status of a call is the one that HTTP has for its code. A failure counts as 499 if the client
+// has left by then or its deadline has passed: nobody has a call refunded by choosing a short deadline.
+//
 // # Clients
 //
 //	conn, err := grpc.NewClient(target,

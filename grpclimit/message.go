@@ -2,7 +2,6 @@ package grpclimit
 
 import (
 	"context"
-	"net/http"
 	"sync"
 
 	"github.com/stint-limiter/stint/policy"
@@ -32,13 +31,12 @@ func serveMessages(c *call, srv any, stream grpc.ServerStream, handler grpc.Stre
 	defer stop(nil)
 	a := &account{}
 	s := &messageStream{accountedStream: accountedStream{stream, a.listenIn(ctx), a}, call: c, stop: stop}
-	outcome := policy.Outcome{Status: http.StatusInternalServerError} // until it returns
-	defer func() { s.close(outcome) }()
-	err := handler(srv, s)
+	err := errPanicked // until it returns
+	defer func() { s.close(a.outcome(c.ctx, err)) }()
+	err = handler(srv, s)
 	if denial := s.denied(); denial != nil {
 		err = denial // whatever the handler made of it
 	}
-	outcome = a.outcome(err)
 	return err
 }
 
@@ -55,15 +53,15 @@ func (s *messageStream) RecvMsg(m any) error {
 		return err
 	}
 	if finish != nil {
-		finish(s.account.outcome(nil))
+		finish(s.account.outcome(s.call.ctx, nil))
 	}
 	trailer, err := s.call.judge()
 	if err != nil {
 		s.deny(trailer, err)
 		return err
 	}
-	s.account.open(&s.call.verdict)
-	s.admit(trailer, s.call.server.guard.Follow(s.call.ctx, &s.call.verdict))
+	s.account.open(s.call.verdict)
+	s.admit(trailer, s.call.server.guard.Follow(s.call.ctx, s.call.verdict))
 	return nil
 }
 
@@ -96,7 +94,7 @@ func (s *messageStream) admit(trailer metadata.MD, finish func(policy.Outcome)) 
 	}
 	s.mu.Unlock()
 	if over && finish != nil { // it came too late to be served
-		finish(s.account.outcome(nil))
+		finish(s.account.outcome(s.call.ctx, nil))
 	}
 }
 

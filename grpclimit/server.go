@@ -3,7 +3,6 @@ package grpclimit
 import (
 	"context"
 	"math/rand/v2"
-	"net/http"
 
 	"github.com/stint-limiter/stint/policy"
 	"google.golang.org/grpc"
@@ -46,26 +45,26 @@ func UnaryServerInterceptor(guard *policy.Guard, options ...ServerOption) grpc.U
 		if err != nil {
 			return nil, err
 		}
-		finish := s.guard.Follow(ctx, &c.verdict)
+		finish := s.guard.Follow(ctx, c.verdict)
 		if finish == nil {
 			return handler(ctx, req)
 		}
-		return serve(ctx, req, handler, newAccount(&c.verdict), finish)
+		return serve(ctx, req, handler, newAccount(c.verdict), finish)
 	}
 }
 
 // serve calls a handler, and finish with what became of it: once, even if it panics.
 func serve(ctx context.Context, req any, handler grpc.UnaryHandler, a *account, finish func(policy.Outcome)) (any, error) {
-	outcome := policy.Outcome{Status: http.StatusInternalServerError} // until it returns
-	defer func() { finish(outcome) }()
+	within := ctx
 	if a.key != "" {
-		ctx = a.listenIn(ctx)
+		within = a.listenIn(ctx)
 	}
-	resp, err := handler(ctx, req)
+	err := errPanicked // until it returns
+	defer func() { finish(a.outcome(ctx, err)) }()
+	resp, err := handler(within, req)
 	if err == nil {
 		a.sent(resp)
 	}
-	outcome = a.outcome(err)
 	return resp, err
 }
 
@@ -86,10 +85,10 @@ func StreamServerInterceptor(guard *policy.Guard, options ...ServerOption) grpc.
 		if err != nil {
 			return err
 		}
-		finish := s.guard.Follow(c.ctx, &c.verdict)
+		finish := s.guard.Follow(c.ctx, c.verdict)
 		if finish == nil {
 			return handler(srv, stream)
 		}
-		return serveStream(srv, stream, handler, newAccount(&c.verdict), finish)
+		return serveStream(srv, stream, handler, newAccount(c.verdict), finish)
 	}
 }

@@ -2,7 +2,6 @@ package grpclimit
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/stint-limiter/stint/policy"
 	"google.golang.org/grpc"
@@ -11,14 +10,14 @@ import (
 
 // serveStream is serve for streams.
 func serveStream(srv any, stream grpc.ServerStream, handler grpc.StreamHandler, a *account, finish func(policy.Outcome)) error {
-	outcome := policy.Outcome{Status: http.StatusInternalServerError} // until it returns
-	defer func() { finish(outcome) }()
 	ctx := stream.Context()
+	within := ctx
 	if a.key != "" {
-		ctx = a.listenIn(ctx)
+		within = a.listenIn(ctx)
 	}
-	err := handler(srv, &accountedStream{stream, ctx, a})
-	outcome = a.outcome(err)
+	err := errPanicked // until it returns
+	defer func() { finish(a.outcome(ctx, err)) }()
+	err = handler(srv, &accountedStream{stream, within, a})
 	return err
 }
 

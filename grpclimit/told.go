@@ -1,6 +1,7 @@
 package grpclimit
 
 import (
+	"errors"
 	"strconv"
 	"time"
 
@@ -12,9 +13,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// obey pauses all processes if the end of a call says so.
+// obey pauses all processes if the end of a call says so. One that was not made, because an interceptor further in is
+// for another API that had no turn, says nothing about this one.
 func (c *client) obey(err error, trailer metadata.MD) {
-	if err == nil {
+	if _, own := errors.AsType[*notMade](err); err == nil || own {
 		return
 	}
 	if d := pauseOf(status.Convert(err), trailer); d > 0 {

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"google.golang.org/grpc/metadata"
 )
 
@@ -23,10 +24,13 @@ func (c *call) withUsage(trailer metadata.MD) metadata.MD {
 	if rule == nil {
 		return trailer
 	}
-	reset := (state.ResetAfter + time.Second - 1) / time.Second
-	return metadata.Join(trailer, metadata.MD{
+	usage := metadata.MD{
 		limitKey:     {strconv.FormatInt(state.Limit.Max, 10)},
 		remainingKey: {strconv.FormatInt(state.Remaining(), 10)},
-		resetKey:     {strconv.FormatInt(int64(reset), 10)},
-	})
+	}
+	if state.Limit.Algorithm != stint.Concurrency { // nobody knows when a place is free
+		reset := (state.ResetAfter + time.Second - 1) / time.Second
+		usage.Set(resetKey, strconv.FormatInt(int64(reset), 10))
+	}
+	return metadata.Join(trailer, usage)
 }

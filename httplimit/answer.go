@@ -20,7 +20,8 @@ type Denial struct {
 	Policy, Tier string
 	// Violated are the limits that denied, by their names in RateLimit-Policy.
 	Violated []string
-	// Verdict has all that was decided.
+	// Verdict has all that was decided. Under [Limit] that is the Decision and a Cost of 1, and nothing else: its Set and
+	// Rules are nil.
 	Verdict *policy.Verdict
 
 	x      *exchange
@@ -81,7 +82,7 @@ func (x *exchange) refuse(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.tellRetry(h, seconds)
-	x.settle(h)
+	x.setDrafted(h)
 	x.denied(w, r, x.denial(n, seconds))
 }
 
@@ -130,7 +131,7 @@ func (x *exchange) write(w http.ResponseWriter, r *http.Request, n *notice, seco
 	x.body = x.appendBody(x.body[:0], f, n, seconds)
 	x.tellRetry(h, seconds)
 	x.number(fieldContentLength, int64(len(x.body)))
-	x.settle(h)
+	x.setDrafted(h)
 	setFixed(h, fieldContentType, contentTypes[f])
 	setFixed(h, fieldCacheControl, noStore)
 	setFixed(h, fieldNoSniff, noSniff)

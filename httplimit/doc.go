@@ -16,13 +16,25 @@
 //	echo.New()                           e.Use(echo.WrapMiddleware(limit))
 //	gin.New(), any other http.Handler    limit(engine)
 //
+// echo answers the errors that handlers return further out, where a 5xx is seen too late to be refunded. If a policy
+// refunds, follow the middleware by one that answers them with c.Error; examples/routers has it, and one for groups of gin's
+// routes too.
+//
+// # Proxies
+//
+// [net/http/httputil.ReverseProxy] adds the fields of the upstream's response to those that are set. If upstreams send
+// fields about limits of their own, delete them in its ModifyResponse, or clients see both. After an informational response,
+// such as 103, it clears all that was set before: the response then says nothing about our limits, unless the proxy's
+// ResponseWriter puts the fields back.
+//
 // # What a response says
 //
 // Which fields there are is chosen by the configuration (headers) or by [WithHeaders]. They take the place of those that
 // an outer layer has set. A request that nothing limits has none. Responses share some of the values: other middleware may
 // replace them, but must not write into the slices.
 //
-// The X fields show the limit that matters most: the one that denied for the longest, or has the least left.
+// The X fields show the limit that matters most: the one that denied for the longest, or has the least left. A concurrency
+// limit is shown if it denied, or if there is no other; it has neither Reset nor Window.
 //
 //	X-RateLimit-Limit      units per window, without burst
 //	X-RateLimit-Remaining  units left, those of the burst included
@@ -32,7 +44,7 @@
 //	X-RateLimit-Tier       name of the tier
 //	X-RateLimit-Burst      the most that can be taken at once, if that is more than the limit
 //	X-RateLimit-Cost       what this request cost, in units of budgets
-//	X-RateLimit-Degraded   "true" if the store could not be asked
+//	X-RateLimit-Degraded   "true" if the store could not be asked; alone if nothing is known of what was used
 //
 // RateLimit-Policy and RateLimit are those of draft-ietf-httpapi-ratelimit-headers-11, with an item for every limit:
 //
@@ -63,6 +75,12 @@
 //
 // If a policy settles costs, refunds or limits concurrency, the response is watched for its status, its length and the header
 // with the true cost, which is not sent. A handler that streams may set that header after the body. The handler's
-// ResponseWriter can still flush, hijack and be controlled by http.ResponseController as before. All other requests
-// are served with the writer that came in, untouched.
+// ResponseWriter can still flush, hijack, push, tell of a closed connection and be controlled by http.ResponseController
+// as before. All other requests are served with the writer that came in, untouched.
+//
+// The status is the one that was sent, also if the handler panics afterwards, and 500 if it panics before. A 5xx counts as
+// 499 if the client has hung up by then: nobody has a request refunded by leaving.
+//
+// The end of such a response waits until the store has taken note, for one second at most if it is silent. A place that
+// could not be given back expires, and so does a charge that could not be corrected.
 package httplimit

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Middleware by a configuration, in front of a whole server. Routers such as chi and gorilla take it in their Use; gin and
-// echo through their wrappers for standard middleware.
+// Middleware by a configuration, in front of a whole server. Routers such as chi and gorilla take it in their Use, echo
+// in a wrapper of its own; gin has none, and goes behind it as any handler does.
 func ExampleNew() {
 	set, err := policy.Parse("stint.yaml", []byte(`
 tiers:

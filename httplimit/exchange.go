@@ -13,7 +13,7 @@ import (
 type exchange struct {
 	*front
 	request *http.Request
-	headers policy.Headers
+	shown   policy.Headers
 	in      policy.Input
 	v       *policy.Verdict
 	// rules are the texts of the rules that the store was asked about, in the order of the decision's claims.
@@ -52,7 +52,7 @@ func (f *front) begin(r *http.Request) *exchange {
 // end keeps the exchange for another request. The verdict is kept too, unless somebody may still look at it: who has
 // it from [FromContext], or a store that is still busy with a request of several claims, which are part of the verdict.
 func (x *exchange) end() {
-	if x.verdict || len(x.v.Rules()) > 1 {
+	if x.shares || len(x.v.Rules()) > 1 {
 		x.v = nil
 	}
 	x.request, x.in, x.rules, x.values, x.used = nil, policy.Input{}, nil, nil, 0
@@ -75,11 +75,21 @@ func (x *exchange) limitsOf(i int) []stint.Limit {
 	return nil
 }
 
-// findDecisive finds the state that [stint.Decision.Decisive] does, and what there is to say of its limit.
+// findDecisive finds the state that [stint.Decision.Decisive] does, and what there is to say of its limit. But a limit
+// without a window comes after those with one unless it denies: that few places are left is soon over, and nobody
+// knows when.
 func (x *exchange) findDecisive() {
 	x.rule = nil
 	x.eachLimit(func(r *ruleText, l *limitText, s stint.State) {
-		if x.rule == nil || s.Outweighs(x.state) {
+		more := x.rule == nil
+		switch {
+		case more:
+		case l.timed != x.limit.timed && s.RetryAfter == 0 && x.state.RetryAfter == 0:
+			more = l.timed
+		default:
+			more = s.Outweighs(x.state)
+		}
+		if more {
 			x.rule, x.limit, x.state = r, l, s
 		}
 	})
@@ -98,9 +108,9 @@ func (x *exchange) eachLimit(f func(*ruleText, *limitText, stint.State)) {
 }
 
 // serve lets the handler answer. If something is to be done with the outcome, it is done once, and also if the handler
-// panics: the outcome is then a status of 500, and the panic goes on.
+// panics: the panic goes on.
 func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handler, finish func(policy.Outcome)) {
-	if x.verdict {
+	if x.shares {
 		r = r.WithContext(context.WithValue(r.Context(), verdictKey{}, x.v))
 	}
 	if finish == nil {
@@ -108,7 +118,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		return
 	}
 	rec := &recorder{ResponseWriter: w, costHeader: x.v.SettleHeader(), noBody: r.Method == http.MethodHead}
-	defer func() { finish(rec.outcome()) }()
+	defer func() { finish(rec.outcome(r.Context())) }()
 	next.ServeHTTP(rec.wrapped(), r)
 	rec.returned = true
 }
@@ -116,7 +126,8 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 type verdictKey struct{}
 
 // FromContext returns the verdict on the request that a handler serves, if its middleware was made [WithVerdict]. It
-// must not be changed.
+// must not be changed. Under [Limit] it has the Decision and a Cost of 1, and nothing else: there is no configuration, so
+// that Set and Rules are nil, and Tier is "".
 func FromContext(ctx context.Context) (*policy.Verdict, bool) {
 	v, ok := ctx.Value(verdictKey{}).(*policy.Verdict)
 	return v, ok

@@ -28,7 +28,7 @@ func Limit(next http.Handler, lim *stint.Limiter, key KeyFunc, options ...Option
 	case key == nil:
 		panic("httplimit: Limit: the key is nil; want one such as ClientIP, or Everyone to count all requests together")
 	}
-	l := &limited{front: newFront(options), next: next, lim: lim, key: key, shown: policy.Headers{X: true, Jitter: 0.2}}
+	l := &limited{front: newFront(options), next: next, lim: lim, key: key, shown: policy.DefaultHeaders()}
 	if l.front.headers != nil {
 		l.shown = *l.front.headers
 	}
@@ -57,7 +57,7 @@ func (l *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (l *limited) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
-	x.headers = l.shown
+	x.shown = l.shown
 	x.rules = append(x.ruleRoom[:0], &l.text)
 	key := l.key(r)
 	if key == "" {
@@ -77,7 +77,7 @@ func (l *limited) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.tell(w.Header())
-	x.settle(w.Header())
+	x.setDrafted(w.Header())
 	var finish func(policy.Outcome)
 	if l.holds {
 		finish = l.keep(r.Context(), d)

@@ -89,7 +89,7 @@ func TestKeys(t *testing.T) {
 		{"header", httplimit.Header("x-api-key"), "192.0.2.1:1", []string{"X-API-Key: secret"}, "x-api-key:2bb80d537b1da3e38bd30361aa855686"},
 		{"first of", httplimit.FirstOf(httplimit.Header("X-API-Key"), plain), "192.0.2.1:1", nil, "ip:192.0.2.1"},
 		{"first of none", httplimit.FirstOf(), "192.0.2.1:1", nil, ""},
-		{"everyone", httplimit.Everyone(), "192.0.2.1:1", nil, "everyone"},
+		{"everyone", httplimit.Everyone(), "192.0.2.1:1", nil, "\x00everyone"},
 	} {
 		r := request("GET", "/", c.fields...)
 		r.RemoteAddr = c.peer
@@ -144,6 +144,27 @@ func TestEveryoneIsNotBanned(t *testing.T) {
 		time.Sleep(time.Minute)
 		if got := ask(h, "/").Code; got != http.StatusOK {
 			t.Errorf("got %d, want 200", got)
+		}
+	})
+}
+
+// Somebody whose name is the word is one caller like any other: counted apart, and banned.
+func TestEveryoneIsNobodysName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := limiter(t, stint.PerMinute(1), stint.WithBans(stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Hour}}))
+		all := httplimit.Limit(ok, lim, httplimit.Everyone())
+		h := httplimit.Limit(ok, lim, func(r *http.Request) string { return r.Header.Get("X-User") })
+		for _, user := range []string{"bob", "everyone"} {
+			for range 3 {
+				ask(h, "/", "X-User: "+user)
+			}
+			time.Sleep(time.Minute)
+			if got := ask(h, "/", "X-User: "+user).Code; got != http.StatusTooManyRequests {
+				t.Errorf("%s: got %d after the denials, want that the caller is banned", user, got)
+			}
+		}
+		if got := ask(all, "/").Code; got != http.StatusOK {
+			t.Errorf("all together: got %d, want 200", got)
 		}
 	})
 }

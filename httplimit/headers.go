@@ -78,8 +78,8 @@ func (d *draft) number(f field, n int64) {
 	d.endField(f)
 }
 
-// settle sets the header fields that were drafted.
-func (x *exchange) settle(h http.Header) {
+// setDrafted sets the header fields that were drafted.
+func (x *exchange) setDrafted(h http.Header) {
 	if len(x.parts) == 0 {
 		return
 	}
@@ -132,13 +132,13 @@ func fixed(value string) []string {
 	return []string{value}
 }
 
-// tell sets those header fields about limits whose values are fixed, and drafts the others; settle sets them.
+// tell sets those header fields about limits whose values are fixed, and drafts the others; setDrafted sets them.
 func (x *exchange) tell(h http.Header) {
 	x.findDecisive()
-	if x.headers.X {
+	if x.shown.X {
 		x.tellX(h)
 	}
-	if x.headers.Draft11 && len(x.rules) > 0 && len(x.v.Decision.Usages()) > 0 {
+	if x.shown.Draft11 && len(x.rules) > 0 && len(x.v.Decision.Usages()) > 0 {
 		x.tellDraft11(h)
 	}
 }
@@ -164,12 +164,15 @@ func (x *exchange) tellX(h http.Header) {
 	} else {
 		x.number(fieldCost, x.v.Cost)
 	}
-	if x.headers.ResetDelta {
+	switch {
+	case !x.limit.timed:
+		setFixed(h, fieldReset, nil)
+	case x.shown.ResetDelta:
 		x.number(fieldReset, wholeSeconds(x.state.ResetAfter))
-		return
+	default:
+		now := time.Now()
+		x.number(fieldReset, now.Unix()+wholeSeconds(time.Duration(now.Nanosecond())+x.state.ResetAfter))
 	}
-	now := time.Now()
-	x.number(fieldReset, now.Unix()+wholeSeconds(time.Duration(now.Nanosecond())+x.state.ResetAfter))
 }
 
 // tellDraft11 is RateLimit and RateLimit-Policy. The effective window of a limit that denies is the time until it has
@@ -206,5 +209,5 @@ func (x *exchange) tellDraft11(h http.Header) {
 
 // wait returns after how many seconds to come back.
 func (x *exchange) wait(after time.Duration) int64 {
-	return int64(x.headers.Spread(after, time.Second, x.random()) / time.Second)
+	return int64(x.shown.Spread(after, time.Second, x.random()) / time.Second)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/resilience"
 )
 
 // bubble runs a test in virtual time, which begins at midnight UTC on 2000-01-01, with a handler behind a guard.
@@ -169,6 +170,43 @@ policies:
 	})
 }
 
+// A concurrency limit is shown if it denies or is alone, without a window.
+func TestConcurrencyIsShownLast(t *testing.T) {
+	const places, alone = "limits: [100/1m, 1/10s concurrency]", "limits: 1/10s concurrency"
+	for _, c := range []struct {
+		what, limits string
+		nested       bool // asks while another request has the place
+		fields       []string
+	}{
+		{"room", places, false, []string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 99", "X-RateLimit-Window: 60", "X-RateLimit-Reset: 60"}},
+		{"denied", places, true, []string{"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Window:", "X-RateLimit-Reset:"}},
+		{"room, alone", alone, false, []string{"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Window:", "X-RateLimit-Reset:"}},
+		{"denied, alone", alone, true, []string{"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Window:", "X-RateLimit-Reset:"}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var h http.Handler
+				h = httplimit.New(guardOf(t, "headers: {reset: delta}\ntiers: [{name: all, identity: everyone, "+c.limits+"}]"))(
+					http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+						if c.nested && r.URL.Path != "/nested" {
+							wantFields(t, ask(h, "/nested").Header(), c.fields...)
+						}
+					}))
+				if w := ask(h, "/"); !c.nested {
+					wantFields(t, w.Header(), c.fields...)
+				}
+			})
+		})
+	}
+}
+
+// An inner layer that shows a concurrency limit replaces the window of an outer one.
+func TestConcurrencyReplacesWindows(t *testing.T) {
+	h := httplimit.New(guardOf(t, "tiers: [{name: outer, identity: everyone, limits: 10/1m}]"))(
+		httplimit.Limit(ok, limiter(t, stint.AtOnce(2, time.Minute)), httplimit.Everyone()))
+	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 2", "X-RateLimit-Remaining: 1", "X-RateLimit-Window:", "X-RateLimit-Reset:")
+}
+
 // An inner layer replaces all that an outer one says, also what it does not say itself.
 func TestInnerLayerReplacesOuter(t *testing.T) {
 	outer := guardOf(t, "tiers: [{name: outer, identity: everyone, limits: 10/1m burst 2x}]")
@@ -223,6 +261,24 @@ func (d degrading) Take(ctx context.Context, r stint.Request) (stint.Decision, e
 func TestDegradedDecisionsSaySo(t *testing.T) {
 	h := httplimit.New(guardOver(t, degrading{memory(t)}, tierTable))(ok)
 	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Degraded: true", "X-RateLimit-Remaining: 19")
+}
+
+// What is let through for want of the store is told nothing about limits: nobody knows.
+func TestAllowedWithoutTheStore(t *testing.T) {
+	store, err := resilience.NewFallback(failing{memory(t)}, resilience.FallbackConfig{Instances: 1, Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	h := httplimit.New(guardOver(t, store, `
+headers: {format: [x, draft-11]}
+failure: {mode: allow}
+tiers: [{name: all, identity: everyone, limits: [10/1m, 20/1h]}]`))(ok)
+	w := ask(h, "/")
+	wantFields(t, w.Header(), "X-RateLimit-Degraded: true")
+	if got := w.Header(); w.Code != http.StatusOK || len(got) != 2 { // and the handler's Content-Type
+		t.Errorf("got %d with %v, want 200 and no other fields about limits", w.Code, got)
+	}
 }
 
 // A limit that is changed at run time applies to the next request, with what was used before; so do its texts.

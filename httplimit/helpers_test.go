@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,9 @@ import (
 )
 
 var discard = slog.New(slog.DiscardHandler)
+
+// nobody reads what servers and proxies log.
+var nobody = log.New(io.Discard, "", 0)
 
 // parse reads a configuration.
 func parse(t testing.TB, text string) *policy.Set {

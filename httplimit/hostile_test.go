@@ -48,8 +48,9 @@ tiers:
   - {name: sessions, identity: session, limits: 1/1h}
   - {name: anonymous, identity: ip, limits: 1/1h}
 policies:
-  - {name: item, match: {path: "/items/{id}"}, per: [id, method, host], limits: 1/1h}
+  - {name: item, match: {path: "/items/{id}"}, per: [id, method], limits: 1/1h}
   - {name: priced, match: {path: /priced/**}, cost: {header: X-Price, max: 10}}
+  - {name: site, match: {host: [example.com, example.org]}, per: host, limits: 1/1h}
   - {name: assets, match: {path: /static/**}, skip: true}
 `
 	var log bytes.Buffer
@@ -95,7 +96,7 @@ policies:
 			}
 		}
 	}
-	want := []string{"", "<nil>", "anonymous", "item", "keys", "priced", "sessions", "users"}
+	want := []string{"", "<nil>", "anonymous", "item", "keys", "priced", "sessions", "site", "users"}
 	if got := slices.Sorted(maps.Keys(seen.seen)); !slices.Equal(got, want) {
 		t.Errorf("labels: got %q, want %q", got, want)
 	}

@@ -85,8 +85,9 @@ func Everyone() KeyFunc {
 	return func(*http.Request) string { return everyone }
 }
 
-// everyone is the key of all callers together.
-const everyone = "everyone"
+// everyone is the key of all callers together. It begins with a zero byte, so that it is nobody's: a caller whose name is
+// the word has a key of its own, and can be banned.
+const everyone = "\x00everyone"
 
 // peerOf returns the address at the other end of the connection. A client on a Unix socket chooses its name itself,
 // which may look like an address: it has none.

@@ -58,7 +58,7 @@ func (h *guarded) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.tell(w.Header())
-	x.settle(w.Header())
+	x.setDrafted(w.Header())
 	x.serve(w, r, h.next, h.guard.Follow(ctx, x.v))
 }
 
@@ -70,9 +70,9 @@ func (h *guarded) describe(x *exchange) {
 		t = newSetText(set)
 		h.texts.Store(t)
 	}
-	x.headers = set.Headers()
+	x.shown = set.Headers()
 	if h.front.headers != nil {
-		x.headers = *h.front.headers
+		x.shown = *h.front.headers
 	}
 	x.rules = x.ruleRoom[:0]
 	for _, r := range x.v.Rules() {

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync"
 
+	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -22,7 +22,7 @@ type front struct {
 	headers *policy.Headers // nil: as the configuration says
 	name    string
 	logger  *slog.Logger
-	verdict bool
+	shares  bool           // the verdict, with the handler
 	random  func() float64 // 0 to below 1
 	idle    sync.Pool      // of exchanges
 }
@@ -64,13 +64,8 @@ func WithHeaders(headers policy.Headers) Option {
 // WithName is what headers and answers call the policy of [Limit]: letters, digits and "_-.". It is "default" unless
 // set. [New] has the names of its configuration.
 func WithName(name string) Option {
-	const others = "_-."
-	ok := name != ""
-	for _, c := range []byte(name) {
-		ok = ok && ('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte(others, c) >= 0)
-	}
-	if !ok {
-		panic(fmt.Sprintf("httplimit: WithName(%q): want letters, digits and %s", name, others))
+	if !words.IsName(name) {
+		panic(fmt.Sprintf("httplimit: WithName(%q): want letters, digits and _-.", name))
 	}
 	return func(f *front) { f.name = name }
 }
@@ -84,5 +79,5 @@ func WithLogger(logger *slog.Logger) Option {
 // WithVerdict makes the verdict known to the handler: see [FromContext]. By default it is not, because that takes a copy
 // of the request and a context, two allocations.
 func WithVerdict() Option {
-	return func(f *front) { f.verdict = true }
+	return func(f *front) { f.shares = true }
 }

@@ -1,10 +1,9 @@
 package httplimit
 
 import (
-	"bufio"
+	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 
 	"github.com/stint-limiter/stint/policy"
@@ -21,32 +20,6 @@ type recorder struct {
 	bytes    int64
 	cost     string
 	returned bool // the handler has, and did not panic
-}
-
-// wrapped returns the recorder with exactly those abilities of the writer that handlers ask for by their type: one
-// that cannot flush must not look as if it could.
-func (r *recorder) wrapped() http.ResponseWriter {
-	_, flushes := r.ResponseWriter.(http.Flusher)
-	_, hijacks := r.ResponseWriter.(http.Hijacker)
-	switch {
-	case flushes && hijacks:
-		return struct {
-			*recorder
-			http.Flusher
-			http.Hijacker
-		}{r, flusher{r}, hijacker{r}}
-	case flushes:
-		return struct {
-			*recorder
-			http.Flusher
-		}{r, flusher{r}}
-	case hijacks:
-		return struct {
-			*recorder
-			http.Hijacker
-		}{r, hijacker{r}}
-	}
-	return r
 }
 
 // Unwrap is for [http.ResponseController].
@@ -78,15 +51,20 @@ func (r *recorder) WriteString(s string) (int, error) {
 }
 
 // ReadFrom implements [io.ReaderFrom]: the writer sees the source itself, so that a file can go from the disk to the
-// network by the shortest way.
+// network by the shortest way. A source that has nothing, or fails at once, begins no response.
 func (r *recorder) ReadFrom(source io.Reader) (int64, error) {
-	r.begin()
+	if r.status == 0 {
+		r.takeCost()
+	}
 	var n int64
 	var err error
 	if w, ok := r.ResponseWriter.(io.ReaderFrom); ok {
 		n, err = w.ReadFrom(source)
 	} else {
 		n, err = io.Copy(r.ResponseWriter, source)
+	}
+	if n > 0 {
+		r.begin()
 	}
 	r.bytes += n
 	return n, err
@@ -125,39 +103,27 @@ func (r *recorder) takeCost() {
 	}
 }
 
-// outcome is what became of the request. A cost may also be told after the body, when it is known: it is not sent as a
-// trailer either.
-func (r *recorder) outcome() policy.Outcome {
+// statusGone is the status of a request whose client went away: nginx has it, HTTP has none.
+const statusGone = 499
+
+// outcome is what became of the request in whose context it was served. A panic has the status that was sent before, else
+// 500. A failure is the client's own if it has hung up: who could make a request fail could have it refunded.
+// A cost may also be told after the body, when it is known: it is not sent as a trailer either.
+func (r *recorder) outcome(ctx context.Context) policy.Outcome {
 	r.takeCost()
 	o := policy.Outcome{Status: r.status, Bytes: r.bytes, Cost: r.cost}
 	switch {
-	case !r.returned:
-		o.Status = http.StatusInternalServerError
-	case o.Status == 0:
+	case o.Status != 0:
+	case r.returned:
 		o.Status = http.StatusOK
+	default:
+		o.Status = http.StatusInternalServerError
+	}
+	if o.Status >= http.StatusInternalServerError && errors.Is(ctx.Err(), context.Canceled) {
+		o.Status = statusGone
 	}
 	if r.noBody {
 		o.Bytes = 0
 	}
 	return o
-}
-
-// flusher is the ability to flush.
-type flusher struct{ *recorder }
-
-func (f flusher) Flush() {
-	f.begin()
-	f.ResponseWriter.(http.Flusher).Flush()
-}
-
-// hijacker is the ability to take over the connection. The status is then 101 unless another one was written, and what
-// is sent from then on is not counted.
-type hijacker struct{ *recorder }
-
-func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, buffer, err := h.ResponseWriter.(http.Hijacker).Hijack()
-	if err == nil && h.status == 0 {
-		h.status = http.StatusSwitchingProtocols
-	}
-	return conn, buffer, err
 }

@@ -127,24 +127,6 @@ func fetch(t *testing.T, method, url string) *http.Response {
 	return resp
 }
 
-// A handler that panics is refunded once, as after a 500, and its panic goes on.
-func TestPanicsGoOn(t *testing.T) {
-	store := memory(t)
-	h := httplimit.New(guardOver(t, store, settling))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusOK)
-		panic("oh")
-	}))
-	defer func() {
-		if got := recover(); got != "oh" {
-			t.Errorf("got panic %v, want oh", got)
-		}
-		if got := used(t, store); got != 0 {
-			t.Errorf("charged %d, want 0", got)
-		}
-	}()
-	ask(h, "/refund/a")
-}
-
 // A request has its place under a concurrency limit until it has been served, also if it panics.
 func TestPlacesAreGivenBack(t *testing.T) {
 	for name, wrap := range map[string]func(http.Handler) http.Handler{
@@ -180,10 +162,11 @@ type bare struct{ http.ResponseWriter }
 
 // Handlers see what the writer can do, whether or not they are watched.
 func TestAbilitiesAreKept(t *testing.T) {
-	type abilities struct{ flush, hijack, readFrom, controlledFlush, deadline bool }
+	type abilities struct{ flush, hijack, notify, readFrom, controlledFlush, deadline bool }
 	look := func(w http.ResponseWriter) (a abilities) {
 		_, a.flush = w.(http.Flusher)
 		_, a.hijack = w.(http.Hijacker)
+		_, a.notify = w.(interface{ CloseNotify() <-chan bool })
 		_, a.readFrom = w.(io.ReaderFrom)
 		a.controlledFlush = http.NewResponseController(w).Flush() == nil
 		a.deadline = http.NewResponseController(w).SetWriteDeadline(time.Time{}) == nil
@@ -197,34 +180,18 @@ func TestAbilitiesAreKept(t *testing.T) {
 		server := httptest.NewServer(h)
 		t.Cleanup(server.Close)
 		fetch(t, http.MethodGet, server.URL+path)
-		if want := (abilities{true, true, true, true, true}); seen != want {
+		if want := (abilities{true, true, true, true, true, true}); seen != want {
 			t.Errorf("%s, a connection: got %+v, want %+v", path, seen, want)
 		}
 		ask(h, path)
-		if want := (abilities{true, false, watched, true, false}); seen != want {
+		if want := (abilities{true, false, false, watched, true, false}); seen != want {
 			t.Errorf("%s, a recorder: got %+v, want %+v", path, seen, want)
 		}
 		h.ServeHTTP(bare{httptest.NewRecorder()}, request("GET", path))
-		if want := (abilities{false, false, watched, false, false}); seen != want {
+		if want := (abilities{false, false, false, watched, false, false}); seen != want {
 			t.Errorf("%s, a bare writer: got %+v, want %+v", path, seen, want)
 		}
 	}
-}
-
-// hijackable is a ResponseWriter that can be taken over and can do nothing else.
-type hijackable struct {
-	http.ResponseWriter
-	http.Hijacker
-}
-
-func TestHijackerNeedNotFlush(t *testing.T) {
-	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, flushes := w.(http.Flusher)
-		if _, hijacks := w.(http.Hijacker); !hijacks || flushes {
-			t.Errorf("hijacks: %v, flushes: %v; want true, false", hijacks, flushes)
-		}
-	})
-	httplimit.New(guardOf(t, settling))(next).ServeHTTP(hijackable{ResponseWriter: httptest.NewRecorder()}, request("GET", "/bytes/a"))
 }
 
 // What is not watched is not wrapped.

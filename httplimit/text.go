@@ -27,7 +27,7 @@ type limitText struct {
 	item string
 	// timed says that the limit has a window in which it is used up.
 	timed bool
-	// max, window and burst are values of the X fields; burst is nil if there is none.
+	// max, window and burst are values of the X fields; window and burst are nil if there is none.
 	max, window, burst []string
 }
 
@@ -56,11 +56,13 @@ func newRuleText(name, tier string, limits []stint.Limit, taken names) ruleText 
 		l := &limits[i]
 		full := taken.add(fullName(name, l))
 		t.limits[i] = limitText{
-			name:   full,
-			item:   serialise(httpsfv.NewItem(full)) + ";r=",
-			timed:  l.Algorithm != stint.Concurrency,
-			max:    fixed(strconv.FormatInt(l.Max, 10)),
-			window: fixed(strconv.FormatFloat(l.Window.Seconds(), 'f', -1, 64)),
+			name:  full,
+			item:  serialise(httpsfv.NewItem(full)) + ";r=",
+			timed: l.Algorithm != stint.Concurrency,
+			max:   fixed(strconv.FormatInt(l.Max, 10)),
+		}
+		if t.limits[i].timed {
+			t.limits[i].window = fixed(strconv.FormatFloat(l.Window.Seconds(), 'f', -1, 64))
 		}
 		if c := l.Capacity(); c > l.Max {
 			t.limits[i].burst = fixed(strconv.FormatInt(c, 10))

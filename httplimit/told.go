@@ -22,30 +22,38 @@ type told struct {
 }
 
 // listen reads what a response says. Dates are measured against the response's own if it has one,
-// so that our clock does not matter, else against now. What cannot be understood is
-// ignored. No pause is longer than [stint.MaxBan].
+// so that our clock does not matter, else against now. What a cache has kept was said as long ago as its Age tells, and
+// may be over. What cannot be understood is ignored. No pause is longer than [stint.MaxBan].
 func listen(resp *http.Response, now time.Time) told {
 	h := resp.Header
+	age := ageOf(h)
+	said := now.Add(-age)
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = date
+		said = date
 	}
 	refused := resp.StatusCode == http.StatusTooManyRequests
 	if refused || resp.StatusCode == http.StatusServiceUnavailable {
 		// It is for this very refusal: what is said about quotas beside it does not count.
-		if pause := retryAfter(h, now); pause > 0 {
+		if pause := retryAfter(h, said) - age; pause > 0 {
 			return told{pause: pause, again: true}
 		}
 	}
-	pause := quotaReset(h, now)
+	pause := max(quotaReset(h, said)-age, 0)
 	if refused && pause == 0 {
 		pause = outbound.DefaultCooldown
 	}
 	return told{pause: pause, again: refused}
 }
 
-// retryAfter reads the fields of a refusal: the more exact one if there are two.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	if ms, ok := plainNumber(h.Get("Retry-After-Ms")); ok {
+// ageOf is how long ago the response was made, as far as caches say.
+func ageOf(h http.Header) time.Duration {
+	s, _ := plainNumber(h.Get("Age"))
+	return pauseOf(s)
+}
+
+// retryAfter reads the fields of a refusal: the more exact one if there are two, unless it says nothing.
+func retryAfter(h http.Header, said time.Time) time.Duration {
+	if ms, ok := plainNumber(h.Get("Retry-After-Ms")); ok && ms > 0 {
 		return pauseOf(ms / 1000)
 	}
 	text := h.Get("Retry-After")
@@ -53,21 +61,21 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 		return pauseOf(s)
 	}
 	if date, err := http.ParseTime(text); err == nil {
-		return bounded(date.Sub(now))
+		return bounded(date.Sub(said))
 	}
 	return 0
 }
 
 // quotaReset returns the longest time until a quota of which nothing is left is renewed, by all
 // forms in which that is said.
-func quotaReset(h http.Header, now time.Time) time.Duration {
+func quotaReset(h http.Header, said time.Time) time.Duration {
 	pause := rateLimit(h.Values("RateLimit"))
 	for _, prefix := range []string{"RateLimit-", "X-RateLimit-", "X-Rate-Limit-"} {
 		if left, ok := plainNumber(h.Get(prefix + "Remaining")); !ok || left != 0 {
 			continue
 		}
 		if reset, ok := plainNumber(h.Get(prefix + "Reset")); ok {
-			pause = max(pause, untilReset(reset, now))
+			pause = max(pause, untilReset(reset, said))
 		}
 	}
 	return pause
@@ -127,13 +135,13 @@ const (
 )
 
 // untilReset is the time to a reset that may be told in three ways.
-func untilReset(reset float64, now time.Time) time.Duration {
+func untilReset(reset float64, said time.Time) time.Duration {
 	switch {
 	case reset >= epochMilliseconds:
-		reset -= float64(now.UnixMilli())
+		reset -= float64(said.UnixMilli())
 		return pauseOf(reset / 1000)
 	case reset >= epochSeconds:
-		return pauseOf(reset - float64(now.UnixMilli())/1000)
+		return pauseOf(reset - float64(said.UnixMilli())/1000)
 	}
 	return pauseOf(reset)
 }

@@ -9,9 +9,12 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// maxDrain is how much of an answer that is thrown away is read, so that its connection can be
-// used again.
-const maxDrain = 64 << 10
+// An answer that is thrown away is read to its end so that its connection can be used again, if that is no
+// more than maxDrain and takes no longer than drainTime.
+const (
+	maxDrain  = 64 << 10
+	drainTime = 100 * time.Millisecond
+)
 
 // NewTransport returns a transport that makes calls to somebody else's API, by way of base or, if
 // that is nil, of [http.DefaultTransport]:
@@ -27,10 +30,17 @@ const maxDrain = 64 << 10
 // If the API's Retries is not zero, a 429, or a 503 with a Retry-After, is not handed to the
 // caller until the request was repeated that often, after each pause. That is for requests that do no
 // harm when they arrive twice: GET, HEAD, OPTIONS, TRACE, PUT, DELETE and those with an
-// Idempotency-Key, as long as their body can be had again.
+// Idempotency-Key, as long as their body can be had again. A repeat that gets no turn, because the pause is longer
+// than MaxWait or the context allow for instance, is not made: the caller has the API's last answer, without
+// an error.
 //
 // The hops of a redirect are requests like any other, whichever host they lead to.
+//
+// An API that is nil is a mistake in the program: NewTransport panics.
 func NewTransport(api *outbound.Client, base http.RoundTripper) http.RoundTripper {
+	if api == nil {
+		panic("httplimit: NewTransport: the API is nil; want one of an outbound.Registry")
+	}
 	if base == nil {
 		base = http.DefaultTransport
 	}
@@ -44,15 +54,22 @@ type transport struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	var refusal *http.Response // to which this is a repeat
 	for repeats := 0; ; repeats++ {
 		if _, err := t.api.Wait(req.Context()); err != nil {
 			if req.Body != nil {
 				_ = req.Body.Close() // a transport closes it whatever happens
 			}
+			if refusal != nil {
+				return refusal, nil
+			}
 			return nil, err
 		}
+		if refusal != nil {
+			discard(refusal)
+		}
 		resp, err := t.base.RoundTrip(req)
-		if err != nil {
+		if err != nil || resp == nil {
 			return resp, err
 		}
 		said := listen(resp, time.Now())
@@ -66,10 +83,21 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if !ok {
 			return resp, nil
 		}
-		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)
-		_ = resp.Body.Close()
-		req = next
+		refusal, req = resp, next
 	}
+}
+
+// discard is the end of an answer that nobody is to see.
+func discard(resp *http.Response) {
+	if resp.Body == nil {
+		return
+	}
+	if 0 <= resp.ContentLength && resp.ContentLength <= maxDrain {
+		late := time.AfterFunc(drainTime, func() { _ = resp.Body.Close() })
+		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)
+		late.Stop()
+	}
+	_ = resp.Body.Close()
 }
 
 // CloseIdleConnections passes on [http.Client.CloseIdleConnections].

@@ -186,19 +186,6 @@ func TestTransportRepeats(t *testing.T) {
 	}
 }
 
-// A repeat that would have to wait for too long is an error that says so.
-func TestTransportRepeatIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, api := newRemote(t, answerWith(429, "Retry-After", "60")), igdb()
-		api.Retries, api.MaxWait = 3, 10*time.Second
-		c, _ := newProcess(t, memory(t), api, r)
-		_, err := c.Get("http://igdb.test/games")
-		if !errors.Is(err, outbound.ErrCoolingDown) || r.requests() != 1 {
-			t.Errorf("got %v after %d requests, want the pause after 1", err, r.requests())
-		}
-	})
-}
-
 // roundTrip is a transport made of a function.
 type roundTrip func(*http.Request) (*http.Response, error)
 

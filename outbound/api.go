@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 const (
@@ -73,7 +73,7 @@ func (a *API) Validate() error {
 func (a *API) mistakes() []error {
 	var errs []error
 	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if !validName(a.Name) {
+	if !words.IsName(a.Name) || len(a.Name) > maxName {
 		mistake("the name is %q; want 1 to %d letters, digits, '_', '-' or '.'", a.Name, maxName)
 	}
 	if a.MaxCooldown != 0 && (a.MaxCooldown < stint.MinWindow || a.MaxCooldown > stint.MaxBan) {
@@ -134,11 +134,4 @@ func (a *API) clone() API {
 		own.Failure = &failure
 	}
 	return own
-}
-
-func validName(name string) bool {
-	const others = "0123456789_-."
-	return name != "" && len(name) <= maxName && !strings.ContainsFunc(name, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune(others, c)
-	})
 }

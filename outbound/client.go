@@ -75,10 +75,13 @@ func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
 	return d, err
 }
 
-// admit waits until a call may be made, and reports whether it had to.
+// admit waits until a call may be made, and reports whether it had to: also if it did so in vain.
 func (c *Client) admit(ctx context.Context, start time.Time) (d stint.Decision, slept bool, _ error) {
 	for {
 		e, err := c.registry.find(c.name) // anew: pauses are long enough for updates
+		if err == nil {
+			err = ctx.Err() // from here on it ends a wait
+		}
 		if err != nil {
 			return stint.Decision{}, slept, err
 		}
@@ -90,12 +93,12 @@ func (c *Client) admit(ctx context.Context, start time.Time) (d stint.Decision, 
 				pause = max(denied.RetryAfter, time.Microsecond)
 				c.cooldown.hear(c.registry.now() + pause)
 			} else if err != nil {
-				return d, slept, err
+				return d, slept || brokenOff(err), err
 			}
 		}
 		if pause > 0 {
 			if err := e.sleep(ctx, start, pause); err != nil {
-				return stint.Decision{}, slept, err
+				return stint.Decision{}, slept || brokenOff(err), err
 			}
 			slept = true
 			continue
@@ -127,11 +130,12 @@ func (e *entry) book(ctx context.Context, start time.Time) (stint.Decision, erro
 	return e.limiter.WaitFor(ctx, r)
 }
 
+// brokenOff reports whether an error is the end of a context during a wait, and nothing else: a refusal to wait says more,
+// and so does a store.
+func brokenOff(err error) bool { return err == context.Canceled || err == context.DeadlineExceeded }
+
 // sleep waits for the end of a pause, or says at once why it will not.
 func (e *entry) sleep(ctx context.Context, start time.Time, pause time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	denied := fmt.Errorf("%w: %w", ErrCoolingDown, &stint.DeniedError{Key: e.client.subject, RetryAfter: pause})
 	if e.api.FailFast || e.api.MaxWait > 0 && time.Since(start)+pause > e.api.MaxWait {
 		return denied

@@ -173,6 +173,62 @@ func TestCancelledWaitGivesItsPlaceBack(t *testing.T) {
 	})
 }
 
+// Who gave up after a while has waited; who was refused at once has not.
+func TestWaitsInVain(t *testing.T) {
+	tests := []struct {
+		name  string
+		pause time.Duration
+		limit stint.Limit
+		end   time.Duration // when the context is cancelled; 0 is before the call
+		last  time.Duration // what the context has, if it has a deadline
+		want  time.Duration
+	}{
+		{"for a place", 0, stint.Per(1, 10*time.Second), 3 * time.Second, 0, 3 * time.Second},
+		{"for the end of a pause", 10 * time.Second, stint.PerSecond(4), 3 * time.Second, 0, 3 * time.Second},
+		{"for a place after a pause", 2 * time.Second, stint.Per(1, 10*time.Second), 3 * time.Second, 0, 3 * time.Second},
+		{"not at all, for want of time", 0, stint.Per(1, 10*time.Second), time.Minute, 3 * time.Second, 0},
+		{"not at all, for want of time in a pause", 10 * time.Second, stint.PerSecond(4), time.Minute, 3 * time.Second, 0},
+		{"not at all, having ended", 0, stint.Per(1, 10*time.Second), 0, 0, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := new(witness)
+				api := outbound.API{Name: "igdb", Limits: []stint.Limit{test.limit}}
+				c := clientOf(t, newRegistryWith(t, newMemory(t), outbound.Config{Observer: w}, api), "igdb")
+				mustWait(t, c)
+				if test.pause > 0 {
+					c.CoolDown(test.pause)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if test.last > 0 {
+					ctx, cancel = context.WithTimeout(ctx, test.last)
+					defer cancel()
+				}
+				if test.end == 0 {
+					cancel()
+				}
+				stop := time.AfterFunc(test.end, cancel)
+				defer stop.Stop()
+				if _, err := c.Wait(ctx); err == nil {
+					t.Fatal("called, want that it gives up")
+				}
+				waited := int64(0)
+				if test.want > 0 {
+					waited = 1
+				}
+				if s := c.Stats(); s.Calls != 1 || s.Waited != waited || s.TotalWait != test.want || s.LongestWait != test.want {
+					t.Errorf("stats are %+v, want a wait of %v", s, test.want)
+				}
+				if got := w.waits[len(w.waits)-1]; got != test.want || w.calls[len(w.calls)-1] != "refused igdb" {
+					t.Errorf("the observer heard %s, %v; want refused igdb, %v", w.calls[len(w.calls)-1], got, test.want)
+				}
+			})
+		})
+	}
+}
+
 // Without a decision there is no call, unless the policy says otherwise.
 func TestStoreFails(t *testing.T) {
 	store := newMemory(t)

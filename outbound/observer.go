@@ -7,7 +7,7 @@ import "time"
 // from the configuration, never from requests: they are fit for labels.
 type Observer interface {
 	// Called follows every [Client.Wait]: for how long it waited, zero if it did not have
-	// to, and the error if the call may not be made.
+	// to, and the error if the call may not be made. A wait that ended in an error was one too.
 	Called(api string, wait time.Duration, err error)
 	// CooledDown follows the beginning of a pause that the API imposed on this process. One
 	// that is prolonged while it lasts is not told again.

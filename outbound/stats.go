@@ -14,10 +14,12 @@ type Stats struct {
 	// Name is the API's, and Limits are those in force; nil if it is no longer registered.
 	Name   string
 	Limits []stint.Limit
-	// Calls is how many were admitted, and Waited how many of them had to wait.
-	Calls, Waited int64
-	// TotalWait is how long the admitted waited in all, and LongestWait the longest of
-	// them. Example: the average is TotalWait / Calls.
+	// Calls is how many were admitted.
+	Calls int64
+	// Waited is how many had to wait, also those who gave up or were refused in the end.
+	Waited int64
+	// TotalWait is how long they waited in all, and LongestWait the longest of
+	// them. Example: the average is TotalWait / Waited.
 	TotalWait, LongestWait time.Duration
 	// Denied is how many were refused: they would have had to wait, or to wait for too long.
 	Denied int64
@@ -40,14 +42,14 @@ type counts struct {
 
 // called counts a call and its wait.
 func (n *counts) called(wait time.Duration, err error) {
+	if wait > 0 {
+		n.waited.Add(1)
+		n.total.Add(int64(wait))
+		n.raise(int64(wait))
+	}
 	switch {
 	case err == nil:
 		n.calls.Add(1)
-		if wait > 0 {
-			n.waited.Add(1)
-			n.total.Add(int64(wait))
-			n.raise(int64(wait))
-		}
 	case isDenied(err):
 		n.denied.Add(1)
 	default:

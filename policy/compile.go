@@ -13,6 +13,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/clientip"
 	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // compiler turns a document into a set. It reports every mistake that it finds to the reader, and goes on.
@@ -158,19 +159,15 @@ func (c *compiler) claims() {
 
 // field returns a header field's name in canonical form.
 func (c *compiler) field(key, name string) string {
-	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !isFieldRune(r) }) {
+	if !words.IsToken(name) {
 		c.mistake(key, "%q is not the name of a header; want something like X-User-ID", name)
 	}
 	return http.CanonicalHeaderKey(name)
 }
 
-func isFieldRune(r rune) bool {
-	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-}
-
 // nameOK reports whether a name can stand in keys, labels and headers.
 func (c *compiler) nameOK(key, name string) bool {
-	if isName(name) && len(name) <= 64 {
+	if words.IsName(name) && len(name) <= 64 {
 		return true
 	}
 	c.mistake(key, "%q cannot be a name; want 1 to 64 letters, digits and _-.", name)

@@ -15,6 +15,7 @@ tiers: [{name: anyone, identity: ip, limits: 100/1m, budget: 100/1m}]
 policies:
   - {name: header, match: {path: /header}, cost: 10, settle: {header: X-Cost}}
   - {name: bytes, match: {path: /bytes}, cost: 10, settle: {bytes: 1KiB}, refund: [404, 5xx]}
+  - {name: slowly, match: {path: /slowly}, cost: 10, refund: [4xx, 5xx]}
   - {name: slow, match: {path: /slow}, limits: 2/10s concurrency, refund: 503}
 `
 
@@ -48,6 +49,7 @@ func TestFollow(t *testing.T) {
 		{"by size, none", "/bytes", policy.Outcome{Status: 204}, 1, 0},
 		{"refunded", "/bytes", policy.Outcome{Status: 500, Bytes: 1 << 20}, 0, 0},
 		{"refunded by code", "/bytes", policy.Outcome{Status: 404, Bytes: 1 << 20}, 0, 0},
+		{"the client went away", "/slowly", policy.Outcome{Status: 499}, 1, 10},
 		{"another code", "/bytes", policy.Outcome{Status: 403, Bytes: 1024}, 1, 1},
 	}
 	for _, test := range tests {

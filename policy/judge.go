@@ -289,7 +289,11 @@ func (a *after) truth(o *Outcome) (int64, bool) {
 // settles reports whether the true cost is known only afterwards.
 func (a *after) settles() bool { return a != nil && (a.header != "" || a.bytes > 0) }
 
+// statusGone is that of requests whose client went away. It belongs to no class: who hangs up is not given anything
+// back by "4xx".
+const statusGone = 499
+
 // refunds reports whether a status gives everything back.
 func (a *after) refunds(status int) bool {
-	return slices.Contains(a.refund, status) || slices.Contains(a.refund, status/100)
+	return slices.Contains(a.refund, status) || status != statusGone && slices.Contains(a.refund, status/100)
 }

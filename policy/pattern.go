@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 	"strings"
+
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // pattern is a path with variables: segments, and at most one gap for any number of them.
@@ -70,7 +72,7 @@ func parsePattern(text string) (pattern, error) {
 func parseSegment(word string) (segment, error) {
 	if name, ok := strings.CutPrefix(word, "{"); ok {
 		name, ok = strings.CutSuffix(name, "}")
-		if !ok || !isName(name) {
+		if !ok || !words.IsName(name) {
 			return segment{}, fmt.Errorf("%q is no variable: it is a whole segment, {name}", word)
 		}
 		return segment{name: name}, nil
@@ -147,15 +149,4 @@ func (p *pattern) names(to []string) []string {
 		}
 	}
 	return to
-}
-
-// isName reports whether a text can name something in a configuration.
-func isName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-' || c == '.') {
-			return false
-		}
-	}
-	return s != ""
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -74,6 +75,9 @@ func (s *Set) Outbound() []outbound.API { return slices.Clone(s.outbound) }
 // Trusts reports whether a peer's word is taken about whom it forwards; see client_ip.trusted_proxies. An invalid
 // address is a peer on a Unix socket.
 func (s *Set) Trusts(peer netip.Addr) bool { return s.resolver.Trusts(peer) }
+
+// ClaimFields returns the header fields in which trusted proxies assert claims; see claims.
+func (s *Set) ClaimFields() []string { return slices.Sorted(maps.Values(s.asserted)) }
 
 // Tiers returns the names of the tiers, in their order.
 func (s *Set) Tiers() []string {

@@ -53,7 +53,6 @@ func NewWatcher(path string, guard *Guard, c WatchConfig) (*Watcher, error) {
 			set, err := read(files)
 			return func() { guard.Swap(set) }, err
 		},
-		Mistakes: mistakesOf,
 		Logger:   c.Logger,
 		Reloaded: reloaded,
 	})
@@ -71,12 +70,3 @@ func (w *Watcher) Reload() Reload { return Reload(w.files.Reload()) }
 
 // Run keeps the guard in step until the context ends, and returns its error.
 func (w *Watcher) Run(ctx context.Context) error { return w.files.Run(ctx) }
-
-// mistakesOf returns the mistakes one by one, for a log.
-func mistakesOf(err error) []string {
-	var e *ConfigError
-	if errors.As(err, &e) {
-		return e.lines()
-	}
-	return []string{err.Error()}
-}

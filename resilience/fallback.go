@@ -227,19 +227,21 @@ func (f *Fallback) tell(r stint.Request, mode stint.FailureMode, cause error) {
 	f.config.Observer.FellBack(&r, mode, cause)
 }
 
-// flat is a decision that looks at nothing.
+// flat is a decision that looks at nothing. One that allows has no usages: zeros would claim that all is left. One
+// that denies says of every limit when to come back.
 func flat(r *stint.Request, allowed bool) stint.Decision {
 	d := stint.Decision{Allowed: allowed, Unavailable: !allowed, Charge: stint.ChargeOf(r)}
+	if allowed {
+		return d
+	}
 	n := len(r.Limits)
 	for i := range r.And {
 		n += len(r.And[i].Limits)
 	}
+	d.RetryAfter = outageRetry
 	usages := d.Grow(n)
-	if !allowed {
-		d.RetryAfter = outageRetry
-		for i := range usages {
-			usages[i].RetryAfter = outageRetry
-		}
+	for i := range usages {
+		usages[i].RetryAfter = outageRetry
 	}
 	return d
 }

@@ -24,6 +24,20 @@ code is 1 if there are any. Every argument is a configuration of its own.
     generate | stint config check -`
 }
 
+// Validate refuses to read standard input a second time, when nothing is left of it.
+func (c *checkCommand) Validate() error {
+	n := 0
+	for _, path := range c.Paths {
+		if path == stdinPath {
+			n++
+		}
+	}
+	if n > 1 {
+		return fmt.Errorf("standard input (-) is given %d times; want it once, for it can be read only once", n)
+	}
+	return nil
+}
+
 // checked is what was found about one configuration.
 type checked struct {
 	Name string `json:"name"`

@@ -104,6 +104,15 @@ func TestCheckJSON(t *testing.T) {
 	}
 }
 
+// TestCheckStdinOnce refuses a second standard input, which would be empty, before anything is read.
+func TestCheckStdinOnce(t *testing.T) {
+	got := execute(t, small, "config", "check", "-", example, "-")
+	want := "stint: config check: standard input (-) is given 2 times; want it once, for it can be read only once\n"
+	if got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, "Usage: stint config check <path> ...") || !strings.HasSuffix(got.stderr, want) {
+		t.Errorf("exit code %d, output %q, errors:\n%s\nwant 2, none, %q", got.code, got.stdout, got.stderr, want)
+	}
+}
+
 // TestCheckHuge does not read standard input to its end if it has none.
 func TestCheckHuge(t *testing.T) {
 	got := execute(t, strings.Repeat("# a comment\n", maxStdin), "config", "check", "-")

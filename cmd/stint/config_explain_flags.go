@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // requestFlag is a request as people write it: "GET /search", "/search", "POST https://example.com/search".
@@ -13,15 +15,15 @@ type requestFlag struct{ method, host, path, raw string }
 
 // UnmarshalText reads a method and a path or URL.
 func (r *requestFlag) UnmarshalText(text []byte) error {
-	words := strings.Fields(string(text))
-	if len(words) == 1 {
-		words = []string{http.MethodGet, words[0]}
+	parts := strings.Fields(string(text))
+	if len(parts) == 1 {
+		parts = []string{http.MethodGet, parts[0]}
 	}
-	if len(words) != 2 {
-		return fmt.Errorf("%q has %d words; want a method and a path, such as 'GET /search'", text, len(words))
+	if len(parts) != 2 {
+		return fmt.Errorf("%q has %d words; want a method and a path, such as 'GET /search'", text, len(parts))
 	}
-	method, target := words[0], words[1]
-	if !isToken(method) {
+	method, target := parts[0], parts[1]
+	if !words.IsToken(method) {
 		return fmt.Errorf("%q is not a method; want something like GET or POST before the path", method)
 	}
 	if upper := strings.ToUpper(method); method != upper {
@@ -47,7 +49,7 @@ func (h *headerFlag) UnmarshalText(text []byte) error {
 	if !ok {
 		return fmt.Errorf("there is no colon in %q; want something like 'X-API-Key: k1'", text)
 	}
-	if !isToken(name) {
+	if !words.IsToken(name) {
 		return fmt.Errorf("%q is not the name of a header; want something like 'X-API-Key: k1'", name)
 	}
 	*h = headerFlag{http.CanonicalHeaderKey(name), strings.TrimSpace(value)}
@@ -88,11 +90,4 @@ func (p *peerFlag) UnmarshalText(text []byte) error {
 	}
 	p.addr = addr
 	return nil
-}
-
-// isToken reports whether text can be the name of a method or header field.
-func isToken(text string) bool {
-	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
-		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
-	})
 }

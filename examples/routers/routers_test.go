@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gin-gonic/gin"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -54,6 +55,37 @@ func TestRouters(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestGinStreams is for gin's streams, which panic unless they can be told of a closed connection.
+func TestGinStreams(t *testing.T) {
+	gin.SetMode(gin.ReleaseMode)
+	stream := func(c *gin.Context) {
+		parts := 0
+		c.Stream(func(w io.Writer) bool {
+			parts++
+			_, err := io.WriteString(w, "part\n")
+			return err == nil && parts < 3
+		})
+	}
+	for name, router := range map[string]func(middleware, job) http.Handler{
+		"around": func(limit middleware, _ job) http.Handler {
+			e := gin.New()
+			e.POST("/jobs/:kind", stream)
+			return limit(e)
+		},
+		"within": func(limit middleware, _ job) http.Handler {
+			e := gin.New()
+			e.Use(wrapGin(limit))
+			e.POST("/jobs/:kind", stream)
+			return e
+		},
+	} {
+		status, _, body := post(t, serve(t, router, work)+"/jobs/small")
+		if want := "part\npart\npart\n"; status != http.StatusOK || string(body) != want {
+			t.Errorf("%s: got %d, %q; want 200, %q", name, status, body, want)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package clientip
 import (
 	"net/netip"
 	"strings"
+
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // ParsePeer returns the address in the text of a TCP peer, such as the RemoteAddr
@@ -72,12 +74,7 @@ func isHex(c byte) bool {
 // RFC 7239 allows, such as _http.
 func isPort(s string) bool {
 	if strings.HasPrefix(s, "_") {
-		for i := range len(s) {
-			if c := s[i]; !isAlphanumeric(c) && c != '.' && c != '_' && c != '-' {
-				return false
-			}
-		}
-		return len(s) > 1
+		return words.IsName(s) && len(s) > 1
 	}
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {

@@ -11,7 +11,8 @@ import (
 	"fmt"
 	"net/netip"
 	"net/textproto"
-	"strings"
+
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // DefaultHeader is the header that proxies are expected to write, unless
@@ -87,7 +88,7 @@ func New(c Config) (*Resolver, error) {
 	r.trusted = newPrefixSet(trusted)
 
 	if c.Header != "" {
-		if !isToken(c.Header) {
+		if !words.IsToken(c.Header) {
 			mistake("Header is %q; want the name of one header, such as %s", c.Header, DefaultHeader)
 		}
 		r.header = textproto.CanonicalMIMEHeaderKey(c.Header)
@@ -164,18 +165,3 @@ func (r *Resolver) Client(peer netip.Addr, h Header) netip.Addr {
 
 // canonical gives every address one form: IPv4 unmapped, no zone.
 func canonical(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
-
-// isToken reports whether s can be the name of a header (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if !isAlphanumeric(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return s != ""
-}
-
-func isAlphanumeric(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-}

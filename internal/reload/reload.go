@@ -17,14 +17,13 @@ import (
 type Config struct {
 	// Name is what is read, for logs: "policy: the configuration".
 	Name string
-	// Paths are the files and directories that are watched.
+	// Paths are the files and directories that are watched. Deep is whether what is below the directories is too.
 	Paths []string
+	Deep  bool
 	// Open returns the files as they are now.
 	Open func() ([]File, error)
-	// Read makes something of them, and returns what puts it in force.
+	// Read makes something of them, and returns what puts it in force. Its error has a line for every mistake.
 	Read func([]File) (use func(), err error)
-	// Mistakes returns the mistakes of an error one by one, for logs; nil takes the error for one.
-	Mistakes func(error) []string
 	// Logger is told of every change, and of every mistake once. It is slog.Default() unless set.
 	Logger *slog.Logger
 	// Reloaded is called after every change, and after every one that was refused; nil is nobody. It must not call
@@ -108,7 +107,7 @@ func (w *Watcher) Reload() Result {
 	if r.Err = err; err != nil {
 		w.refused = content
 		r.Failed++
-		w.c.Logger.Error(w.c.Name+" is refused, the last good one stays in force", "path", w.path(), "mistakes", w.mistakes(err))
+		w.c.Logger.Error(w.c.Name+" is refused, the last good one stays in force", "path", w.path(), "mistakes", strings.Split(err.Error(), "\n"))
 	} else {
 		use()
 		w.good, w.refused = content, digest{}
@@ -124,13 +123,6 @@ func (w *Watcher) Reload() Result {
 }
 
 func (w *Watcher) path() string { return strings.Join(w.c.Paths, ", ") }
-
-func (w *Watcher) mistakes(err error) []string {
-	if w.c.Mistakes == nil {
-		return []string{err.Error()}
-	}
-	return w.c.Mistakes(err)
-}
 
 // digest tells contents apart.
 type digest [sha256.Size]byte

@@ -148,31 +148,50 @@ func TestSeveralFiles(t *testing.T) {
 	b.says("43")
 }
 
-// TestLinkedDirectory follows links from a directory to files elsewhere.
-func TestLinkedDirectory(t *testing.T) {
-	elsewhere, directory := t.TempDir(), t.TempDir()
-	put(t, filepath.Join(elsewhere, "real"), "1")
-	if err := os.Symlink(filepath.Join(elsewhere, "real"), filepath.Join(directory, "link")); err != nil {
-		t.Fatal(err)
+// TestElsewhere follows links from a directory to files elsewhere, and files below it.
+func TestElsewhere(t *testing.T) {
+	tests := []struct {
+		name string
+		deep bool
+		make func(directory, elsewhere string) (link, file string, err error)
+	}{
+		{"behind a link", false, func(directory, elsewhere string) (string, string, error) {
+			link, file := filepath.Join(directory, "link"), filepath.Join(elsewhere, "real")
+			return link, file, os.Symlink(file, link)
+		}},
+		{"below", true, func(directory, _ string) (string, string, error) {
+			file := filepath.Join(directory, "a", "b", "c")
+			return file, file, os.MkdirAll(filepath.Dir(file), 0o700)
+		}},
 	}
-	var b book
-	w, err := New(Config{
-		Name:  "test: the directory",
-		Paths: []string{directory},
-		Open:  func() ([]File, error) { return ReadFiles(1000, filepath.Join(directory, "link")) },
-		Read: func(files []File) (func(), error) {
-			text := string(files[0].Text)
-			return func() { b.text.Store(&text) }, nil
-		},
-		Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			directory := t.TempDir()
+			name, file, err := test.make(directory, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(t, file, "1")
+			b := &book{t: t}
+			b.Watcher, err = New(Config{
+				Name:  "test: the directory",
+				Paths: []string{directory},
+				Deep:  test.deep,
+				Open:  func() ([]File, error) { return ReadFiles(1000, name) },
+				Read: func(files []File) (func(), error) {
+					text := string(files[0].Text)
+					return func() { b.text.Store(&text) }, nil
+				},
+				Logger: slog.New(slog.DiscardHandler),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.run()
+			put(t, file, "2")
+			b.says("2")
+		})
 	}
-	b.Watcher, b.t = w, t
-	b.run()
-	put(t, filepath.Join(elsewhere, "real"), "2")
-	b.says("2")
 }
 
 // TestPolling finds a change that nobody tells of.

@@ -49,33 +49,41 @@ func (w *Watcher) Run(ctx context.Context) error {
 // that are directories, and those where symbolic links lead. What is not there is looked for by polling.
 func (w *Watcher) watch(events *fsnotify.Watcher) error {
 	var errs []error
-	for _, path := range w.c.Paths {
-		for _, directory := range directoriesOf(path) {
-			if err := events.Add(directory); err != nil && !errors.Is(err, os.ErrNotExist) {
-				errs = append(errs, err)
-			}
+	add := func(directory string) {
+		if err := events.Add(directory); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
 		}
+	}
+	for _, path := range w.c.Paths {
+		add(filepath.Dir(path))
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			add(filepath.Dir(target))
+		}
+		w.directories(path, add)
 	}
 	return errors.Join(errs...)
 }
 
-func directoriesOf(path string) []string {
-	names := []string{path}
-	directories := []string{filepath.Dir(path)}
-	if entries, err := os.ReadDir(path); err == nil {
-		directories = append(directories, path)
-		for _, entry := range entries {
-			if entry.Type()&os.ModeSymlink != 0 && !strings.HasPrefix(entry.Name(), ".") {
-				names = append(names, filepath.Join(path, entry.Name()))
+// directories adds a directory, those where links in it lead, and if the watch is deep those below it. Hidden ones are
+// nobody's configuration.
+func (w *Watcher) directories(path string, add func(directory string)) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return // a file, or not there
+	}
+	add(path)
+	for _, entry := range entries {
+		name := filepath.Join(path, entry.Name())
+		switch {
+		case strings.HasPrefix(entry.Name(), "."):
+		case entry.IsDir() && w.c.Deep:
+			w.directories(name, add)
+		case entry.Type()&os.ModeSymlink != 0:
+			if target, err := filepath.EvalSymlinks(name); err == nil {
+				add(filepath.Dir(target))
 			}
 		}
 	}
-	for _, name := range names {
-		if target, err := filepath.EvalSymlinks(name); err == nil {
-			directories = append(directories, filepath.Dir(target))
-		}
-	}
-	return directories
 }
 
 // await returns when it is time to look at the files again: some time after an event, when they have been left alone;

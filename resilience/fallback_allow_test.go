@@ -1,0 +1,40 @@
+package resilience_test
+
+import (
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// A decision of which nothing is known can be asked as any other.
+func TestFallbackAllowsBlindly(t *testing.T) {
+	inner := newFlaky(t)
+	f := newFallback(t, inner, resilience.FallbackConfig{Policy: stint.FailurePolicy{Mode: stint.FailAllow}})
+	inner.down()
+	r := oneUnit("a", stint.PerMinute(5), stint.PerHour(9))
+	r.And = []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerHour(7)}, Cost: 1}}
+	d := mustDecide(t, f, r)
+	if !d.Allowed || d.Unavailable || d.RetryAfter != 0 || d.Err() != nil || d.Charge.ID != 0 {
+		t.Errorf("got %+v, want an allowance that charges nothing", d)
+	}
+	if len(d.Usages()) != 0 || len(d.States()) != 0 || d.Remaining() != 0 || d.ResetAfter() != 0 || d.Limit() != (stint.Limit{}) {
+		t.Errorf("got %+v; want that nothing is known of any limit", d.States())
+	}
+	lim, err := stint.New(f, stint.PerMinute(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, take := range map[string]func() (stint.Decision, error){
+		"Allow": func() (stint.Decision, error) { return lim.Allow(t.Context(), "a") },
+		"Peek":  func() (stint.Decision, error) { return lim.Peek(t.Context(), "a") },
+		"Wait":  func() (stint.Decision, error) { return lim.Wait(t.Context(), "a") },
+	} {
+		if d, err := take(); err != nil || !d.Allowed {
+			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+	}
+	if states, err := lim.Stats(t.Context(), "a"); err != nil || len(states) != 0 {
+		t.Errorf("Stats: %v, %v; want none", states, err)
+	}
+}
