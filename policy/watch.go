@@ -3,7 +3,9 @@ package policy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -18,8 +20,8 @@ type Watcher struct{ files *reload.Watcher }
 type WatchConfig struct {
 	// Logger is told of every change, and of every mistake once. It is slog.Default() unless set.
 	Logger *slog.Logger
-	// Reloaded is called after every change, and after every one that was refused; nil is nobody. It must not call
-	// the watcher's Reload.
+	// Reloaded is called after every change, after every one that was refused, and when what was refused is gone again;
+	// nil is nobody. It must not call the watcher's Reload.
 	Reloaded func(Reload)
 }
 
@@ -48,7 +50,7 @@ func NewWatcher(path string, guard *Guard, c WatchConfig) (*Watcher, error) {
 	files, err := reload.New(reload.Config{
 		Name:  "policy: the configuration",
 		Paths: []string{path},
-		Open:  func() ([]reload.File, error) { return open(path) },
+		Open:  func() ([]reload.File, error) { return openAgain(path) },
 		Read: func(files []reload.File) (func(), error) {
 			set, err := read(files)
 			return func() { guard.Swap(set) }, err
@@ -60,6 +62,18 @@ func NewWatcher(path string, guard *Guard, c WatchConfig) (*Watcher, error) {
 		return nil, err
 	}
 	return &Watcher{files}, nil
+}
+
+// openAgain is open for what can be read again and again: a pipe would have the watcher wait for somebody to write.
+func openAgain(path string) ([]reload.File, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("policy: %w", err)
+	case !info.IsDir() && !info.Mode().IsRegular():
+		return nil, mistakeIn(path, "neither a file nor a directory")
+	}
+	return open(path)
 }
 
 // Last returns what came of the last look at the files.

@@ -43,9 +43,9 @@ func TestReload(t *testing.T) {
 		{mistakes, 1002, false, true, 1, 1, 2, "ERROR"},
 		{mistakes, 1002, false, true, 1, 1, 2, ""},
 		{"", 1002, false, true, 1, 2, 3, "ERROR"},
-		{rulesOf(1002), 1002, false, false, 1, 2, 3, "INFO"},
-		{mistakes, 1002, false, true, 1, 3, 4, "ERROR"},
-		{rulesOf(1003), 1003, true, false, 2, 3, 5, "INFO"},
+		{rulesOf(1002), 1002, false, false, 1, 2, 4, "INFO"},
+		{mistakes, 1002, false, true, 1, 3, 5, "ERROR"},
+		{rulesOf(1003), 1003, true, false, 2, 3, 6, "INFO"},
 	}
 	for i, s := range steps {
 		log.Reset()

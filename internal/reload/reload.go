@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,8 +27,8 @@ type Config struct {
 	Read func([]File) (use func(), err error)
 	// Logger is told of every change, and of every mistake once. It is slog.Default() unless set.
 	Logger *slog.Logger
-	// Reloaded is called after every change, and after every one that was refused; nil is nobody. It must not call
-	// the watcher's Reload.
+	// Reloaded is called after every change, after every one that was refused, and when what was refused is gone again;
+	// nil is nobody. It must not call the watcher's Reload.
 	Reloaded func(Result)
 }
 
@@ -50,6 +51,7 @@ type Watcher struct {
 
 	mu      sync.Mutex // one reload at a time
 	good    digest     // of the files in force
+	names   []string   // of those
 	refused digest     // of the files that were refused last; zero if none were since the last good ones
 	last    atomic.Pointer[Result]
 }
@@ -72,7 +74,7 @@ func New(c Config) (*Watcher, error) {
 		return nil, err
 	}
 	use()
-	w := &Watcher{c: c, poll: pollEvery, good: digestOf(files, nil)}
+	w := &Watcher{c: c, poll: pollEvery, good: digestOf(files, nil), names: namesOf(files)}
 	w.last.Store(&Result{At: time.Now()})
 	return w, nil
 }
@@ -85,6 +87,10 @@ func (w *Watcher) Reload() Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	files, err := w.c.Open()
+	if err == nil && w.lost(files) {
+		time.Sleep(settle)
+		files, err = w.c.Open()
+	}
 	content := digestOf(files, err)
 	r := w.Last()
 	r.At, r.Changed = time.Now(), false
@@ -93,8 +99,12 @@ func (w *Watcher) Reload() Result {
 		if r.Err != nil {
 			w.c.Logger.Info(w.c.Name+" is again as it was", "path", w.path())
 		}
+		recovered := r.Err != nil
 		w.refused, r.Err = digest{}, nil
 		w.last.Store(&r)
+		if recovered && w.c.Reloaded != nil {
+			w.c.Reloaded(r)
+		}
 		return r
 	case w.refused: // said already
 		w.last.Store(&r)
@@ -110,7 +120,7 @@ func (w *Watcher) Reload() Result {
 		w.c.Logger.Error(w.c.Name+" is refused, the last good one stays in force", "path", w.path(), "mistakes", strings.Split(err.Error(), "\n"))
 	} else {
 		use()
-		w.good, w.refused = content, digest{}
+		w.good, w.refused, w.names = content, digest{}, namesOf(files)
 		r.Changed = true
 		r.Good++
 		w.c.Logger.Info(w.c.Name+" has changed and is in force", "path", w.path())
@@ -120,6 +130,24 @@ func (w *Watcher) Reload() Result {
 		w.c.Reloaded(r)
 	}
 	return r
+}
+
+// settle is how long a file that was there may be away before it is believed to be gone: editors rename the old one
+// before they write the new one.
+const settle = 300 * time.Millisecond
+
+// lost reports whether a file in force is not there any more.
+func (w *Watcher) lost(files []File) bool {
+	now := namesOf(files)
+	return slices.ContainsFunc(w.names, func(name string) bool { return !slices.Contains(now, name) })
+}
+
+func namesOf(files []File) []string {
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = f.Name
+	}
+	return names
 }
 
 func (w *Watcher) path() string { return strings.Join(w.c.Paths, ", ") }
