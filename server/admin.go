@@ -1,0 +1,95 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// newAdmin returns what is served to operators.
+func (s *Server) newAdmin() (served, error) {
+	mux := http.NewServeMux()
+	s.vitals.register(mux)
+	private := http.NewServeMux()
+	private.HandleFunc("GET /config", s.showConfig)
+	if s.envoy != nil {
+		private.HandleFunc("GET /rlconfig", func(w http.ResponseWriter, _ *http.Request) {
+			answerText(w, http.StatusOK, s.envoy.Config().Dump())
+		})
+	}
+	private.HandleFunc("GET /debug/pprof/", pprof.Index)
+	private.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	private.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	private.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	private.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	guarded := s.operators.guard(private)
+	if s.operators == nil {
+		guarded = localOnly(private)
+	}
+	mux.Handle("/", guarded)
+	return s.newHTTPServer(mux, false), nil
+}
+
+// localOnly serves requests that name this machine by its address, or as localhost. A page in somebody's browser can
+// have a name of its own lead to a loopback address, and would be served here otherwise.
+func localOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !namesLocal(r.Host) {
+			refuse(w, http.StatusForbidden, "forbidden", "Without tokens this listener is for this machine only: call it localhost, or by its address.")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// namesLocal reports whether the host of a request is an address or localhost.
+func namesLocal(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	_, err := netip.ParseAddr(host)
+	return err == nil || strings.EqualFold(host, "localhost")
+}
+
+// configState is what /config tells.
+type configState struct {
+	Phase   string        `json:"phase"`
+	Store   storeState    `json:"store"`
+	Sources []sourceState `json:"sources"`
+	// Tiers and Policies are the names of those in force.
+	Tiers    []string  `json:"tiers"`
+	Policies []string  `json:"policies"`
+	Now      time.Time `json:"now"`
+}
+
+type storeState struct {
+	// Name is "memory", or the URL without its password.
+	Name string `json:"name"`
+	// Breaker and Instances are those of a store that is shared.
+	Breaker   string `json:"breaker,omitempty"`
+	Instances int    `json:"instances,omitempty"`
+}
+
+// showConfig tells what is in force, and what is wrong with what is not.
+func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) {
+	set := s.guard.Set()
+	state := configState{
+		Phase:    s.vitals.current().String(),
+		Store:    storeState{Name: s.storeName},
+		Sources:  []sourceState{},
+		Tiers:    set.Tiers(),
+		Policies: set.Policies(),
+		Now:      time.Now(),
+	}
+	if s.stack != nil {
+		state.Store.Breaker, state.Store.Instances = s.stack.Breaker().String(), s.stack.Instances()
+	}
+	for i := range s.sources {
+		state.Sources = append(state.Sources, s.sources[i].state())
+	}
+	answer(w, http.StatusOK, state)
+}

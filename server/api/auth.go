@@ -1,0 +1,90 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// refusals are the statuses that refuse a request.
+const refusals = "400 to 599"
+
+func isRefusal(status int) bool { return status >= 400 && status <= 599 }
+
+// statusField says what a request was refused with where the proxy wants another status.
+const statusField = "X-RateLimit-Status"
+
+func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	set := a.guard.Set()
+	peer, _ := peerOf(r)
+	if !set.Trusts(peer) {
+		a.log.untrusted(peerName(r))
+		refuse(w, http.StatusForbidden, "untrusted_proxy", "Only trusted proxies may ask. If this is one, add its address to client_ip.trusted_proxies.")
+		return
+	}
+	in, err := originalOf(r)
+	status, wrong := a.denyStatus(r)
+	if err := errors.Join(err, wrong); err != nil {
+		why := strings.ReplaceAll(err.Error(), "\n", "; ")
+		a.log.misled(peerName(r), why)
+		refuse(w, http.StatusBadRequest, "invalid", "It is not clear what is asked: "+why+".")
+		return
+	}
+	in.Peer, in.Header = peer, r.Header
+	a.warnOfPlaces(set)
+	var v policy.Verdict
+	err = a.guard.Decide(r.Context(), &in, &v)
+	if !a.writer.Answer(&refusing{w, status}, r, &v, err) {
+		w.WriteHeader(http.StatusOK)
+	}
+}
+
+// denyStatus is what the proxy wants refusals to be answered with; 0 is their own status.
+func (a *API) denyStatus(r *http.Request) (int, error) {
+	text := r.URL.Query().Get("deny")
+	if text == "" {
+		return a.config.DenyStatus, nil
+	}
+	status, err := strconv.Atoi(text)
+	if err != nil || !isRefusal(status) {
+		return 0, fmt.Errorf("the parameter deny is not a status; want %s", refusals)
+	}
+	return status, nil
+}
+
+// refusing is a ResponseWriter that gives refusals another status, and says what it was.
+type refusing struct {
+	http.ResponseWriter
+	status int // 0: as it is
+}
+
+func (w *refusing) WriteHeader(status int) {
+	if isRefusal(status) {
+		w.Header().Set(statusField, strconv.Itoa(status))
+		if w.status != 0 {
+			status = w.status
+		}
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// warnOfPlaces tells once of every set that has places which nobody gives back.
+func (a *API) warnOfPlaces(set *policy.Set) {
+	if a.warned.Swap(set) == set {
+		return
+	}
+	for _, rule := range set.Rules() {
+		if slices.ContainsFunc(rule.Limits, func(l stint.Limit) bool { return l.Algorithm == stint.Concurrency }) {
+			a.config.Logger.Warn("stint: forward-auth does not learn when a request ends: its place under a concurrency limit is kept for all of the window",
+				"policy", rule.Name())
+			return
+		}
+	}
+}

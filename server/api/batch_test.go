@@ -1,0 +1,139 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/redisstore"
+)
+
+// batching is a store that takes batches, and counts them.
+type batching struct {
+	stint.Store
+	batches atomic.Int64
+}
+
+func (s *batching) TakeBatch(ctx context.Context, batch []*stint.Call) {
+	s.batches.Add(1)
+	for _, c := range batch {
+		c.Decision, c.Err = s.Take(ctx, c.Request)
+	}
+}
+
+func TestBatch(t *testing.T) {
+	const body = `{"requests":[
+		{"subject":"a","limits":["2/1m"],"cost":2},
+		{"method":"GET","path":"/healthz","peer":"203.0.113.9"},
+		{"subject":"b","limits":["0/1m"]},
+		{"subject":"c","tier":"free","mode":"peek"},
+		{"subject":"d","limits":["1/1m"],"mode":"reserve","max_wait_ms":1000},
+		{"method":"GET","path":"/trial","peer":"203.0.113.9"}
+	]}`
+	want := "200 limits 2/0; 200 ; 429 limits 0/0; 200 free 0/10, free 0/20; 200 limits 1/0; 200 anonymous 1/2"
+	batcher := &batching{Store: memory(t)}
+	for name, store := range map[string]stint.Store{"one by one": memory(t), "together": batcher} {
+		s := serve(t, store, config)
+		var got batch
+		s.post("/v1/batch", body).into(http.StatusOK, &got)
+		var texts []string
+		for _, r := range got.Results {
+			texts = append(texts, fmt.Sprint(r.Status, " ", usage(*r.Decision)))
+		}
+		if text := strings.Join(texts, "; "); text != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", name, text, want)
+		}
+		if !s.post("/v1/refund", `{"charge":"`+got.Results[0].Decision.Charge+`"}`).changed() {
+			t.Errorf("%s: a charge of a batch is not refunded", name)
+		}
+	}
+	if n := batcher.batches.Load(); n != 1 {
+		t.Errorf("%d calls for one batch", n)
+	}
+}
+
+// In one call requests are decided in their order.
+func TestBatchInOrder(t *testing.T) {
+	redis := redistest.Start(t)
+	store, err := redisstore.Open(t.Context(), redis.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	s := serve(t, store, config)
+	var requests []string
+	for i := range 100 {
+		requests = append(requests, fmt.Sprintf(`{"subject":"s%d","limits":["10/1m"]}`, i%5))
+	}
+	var got batch
+	s.post("/v1/batch", `{"requests":[`+strings.Join(requests, ",")+`]}`).into(http.StatusOK, &got)
+	for i, r := range got.Results {
+		want := 200
+		if i >= 50 {
+			want = 429
+		}
+		if r.Status != want {
+			t.Errorf("request %d: got %d, want %d", i, r.Status, want)
+		}
+	}
+}
+
+// What fails is told for each request; a mistake that only the store knows too.
+func TestBatchFailures(t *testing.T) {
+	s := serve(t, failing{}, config)
+	var got batch
+	s.post("/v1/batch", `{"requests":[{"subject":"a","tier":"free"},{"method":"GET","path":"/healthz","peer":"::1"}]}`).into(http.StatusOK, &got)
+	if got.Results[0].Status != 503 || got.Results[0].Problem.Error != "unavailable" || got.Results[1].Status != 200 {
+		t.Errorf("got %+v", got)
+	}
+	s = serve(t, refusingStore{}, config)
+	s.post("/v1/batch", `{"requests":[{"subject":"a","tier":"free"}]}`).into(http.StatusOK, &got)
+	if r := got.Results[0]; r.Status != 400 || r.Problem.Mistakes[0].Message != "cannot be decided: not here" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// refusingStore finds every request invalid.
+type refusingStore struct{ stint.Store }
+
+func (refusingStore) Take(context.Context, stint.Request) (stint.Decision, error) {
+	return stint.Decision{}, &stint.InvalidError{Err: fmt.Errorf("not here")}
+}
+
+// However many ask at the same time, by one or in batches: nobody gets more than the limit.
+func TestConcurrent(t *testing.T) {
+	s := serve(t, memory(t), config)
+	const single = `{"subject":"hot","limits":["300/1h"]}`
+	all := `{"requests":[` + strings.Repeat(single+",", 9) + single + `]}`
+	var allowed atomic.Int64
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for range 10 {
+				if s.post("/v1/take", single).Code == http.StatusOK {
+					allowed.Add(1)
+				}
+				var got batch
+				if err := json.Unmarshal(s.post("/v1/batch", all).Body.Bytes(), &got); err != nil {
+					t.Error(err)
+				}
+				for _, r := range got.Results {
+					if r.Decision.Allowed {
+						allowed.Add(1)
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	if got := allowed.Load(); got != 300 {
+		t.Errorf("%d allowed, want 300", got)
+	}
+}

@@ -1,0 +1,146 @@
+package api_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/server/api"
+)
+
+func TestCallers(t *testing.T) {
+	none := func(c *api.Config) { c.Tokens = nil }
+	public := func(c *api.Config) { c.Tokens, c.Public = nil, true }
+	for _, test := range []struct {
+		name   string
+		change func(*api.Config)
+		peer   string
+		fields []string
+		want   int
+	}{
+		{"a token", nil, "203.0.113.9:1", []string{"Authorization: Bearer " + token}, 200},
+		{"another", nil, "203.0.113.9:1", []string{"Authorization: bearer another-token-for-tests"}, 200},
+		{"wrong", nil, "127.0.0.1:1", []string{"Authorization: Bearer " + token + "x"}, 401},
+		{"a part", nil, "127.0.0.1:1", []string{"Authorization: Bearer " + token[:10]}, 401},
+		{"none", nil, "127.0.0.1:1", nil, 401},
+		{"empty", nil, "127.0.0.1:1", []string{"Authorization: Bearer "}, 401},
+		{"basic", nil, "127.0.0.1:1", []string{"Authorization: Basic " + token}, 401},
+		{"no tokens, this host", none, "127.0.0.1:1", nil, 200},
+		{"no tokens, this host by IPv6", none, "[::1]:1", nil, 200},
+		{"no tokens, elsewhere", none, "203.0.113.9:1", nil, 401},
+		{"no tokens, no address", none, "", nil, 401},
+		{"no tokens, through a proxy on this host", none, "127.0.0.1:1", []string{"X-Forwarded-For: 203.0.113.9"}, 401},
+		{"public", public, "203.0.113.9:1", nil, 200},
+	} {
+		change := []func(*api.Config){}
+		if test.change != nil {
+			change = append(change, test.change)
+		}
+		s := serve(t, memory(t), config, change...)
+		const body = `{"subject":"a","tier":"free"}`
+		r := httptest.NewRequest(http.MethodPost, "/v1/take", strings.NewReader(body))
+		r.RemoteAddr = test.peer
+		r.Header.Set("Content-Type", "application/json")
+		for _, f := range test.fields {
+			name, value, _ := strings.Cut(f, ": ")
+			r.Header.Set(name, value)
+		}
+		a := s.send(r, body)
+		if a.Code != test.want {
+			t.Errorf("%s: got %d, want %d: %s", test.name, a.Code, test.want, a.Body)
+		}
+		if a.Code == 401 && a.Header().Get("WWW-Authenticate") != "Bearer" {
+			t.Errorf("%s: no WWW-Authenticate", test.name)
+		}
+	}
+}
+
+// Whoever may connect to a Unix socket is on this host, whatever its address looks like.
+func TestCallersOnUnixSocket(t *testing.T) {
+	s := serve(t, memory(t), config, func(c *api.Config) { c.Tokens = nil })
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: s.handler}}
+	server.Start()
+	defer server.Close()
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}}
+	defer client.CloseIdleConnections()
+	resp, err := client.Post("http://stint/v1/take", "application/json", strings.NewReader(`{"subject":"a","tier":"free"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 200 {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+}
+
+func TestHTTP(t *testing.T) {
+	s := serve(t, memory(t), config)
+	const good = `{"subject":"a","tier":"free"}`
+	for _, test := range []struct {
+		method, path, body, field string
+		want                      int
+	}{
+		{"POST", "/v1/take", good, "", 200},
+		{"POST", "/v1/take", good, "Content-Type: application/json; charset=UTF-8", 200},
+		{"POST", "/v1/take", good, "Content-Type: application/json; charset=latin1", 415},
+		{"POST", "/v1/take", good, "Content-Type: application/x-www-form-urlencoded", 415},
+		{"POST", "/v1/take", good, "Content-Type: ", 415},
+		{"POST", "/v1/take", good, "Content-Encoding: gzip", 415},
+		{"GET", "/v1/take", "", "", 405},
+		{"DELETE", "/v1/batch", "", "", 405},
+		{"POST", "/v1/take/", good, "", 404},
+		{"POST", "/v2/take", good, "", 404},
+		{"GET", "/", "", "", 404},
+		{"GET", "/openapi.json", "", "Authorization: none", 200},
+		{"HEAD", "/openapi.json", "", "", 200},
+		{"POST", "/openapi.json", good, "", 405},
+		{"POST", "/v1/take", good[:len(good)-1] + strings.Repeat(" ", 64<<10-len(good)) + "}", "", 200},
+		{"POST", "/v1/take", good + strings.Repeat(" ", 64<<10), "", 413},
+		{"POST", "/v1/batch", `{"requests":[` + good + `]` + strings.Repeat(" ", 1<<20-200) + "}", "", 200},
+		{"POST", "/v1/batch", good + strings.Repeat(" ", 1<<20), "", 413},
+	} {
+		r := httptest.NewRequest(test.method, test.path, strings.NewReader(test.body))
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Content-Type", "application/json")
+		if name, value, ok := strings.Cut(test.field, ": "); ok {
+			r.Header.Set(name, value)
+		}
+		a := s.send(r, test.body)
+		if a.Code != test.want {
+			t.Errorf("%s %s %s: got %d, want %d: %s", test.method, test.path, test.field, a.Code, test.want, a.Body)
+		}
+		if a.Code == 405 && a.Header().Get("Allow") == "" {
+			t.Errorf("%s %s: no Allow", test.method, test.path)
+		}
+	}
+}
+
+// F31: of a body that does not end no more is read than is allowed, and none of it from those who may not ask.
+func TestF31EndlessBody(t *testing.T) {
+	s := serve(t, memory(t), config)
+	for _, test := range []struct {
+		token string
+		want  int
+		most  int64
+	}{{token, 413, 128 << 10}, {"wrong", 401, 0}} {
+		body := &endless{}
+		r := httptest.NewRequest(http.MethodPost, "/v1/take", body)
+		r.ContentLength = -1
+		r.Header.Set("Authorization", "Bearer "+test.token)
+		r.Header.Set("Content-Type", "application/json")
+		if a := s.send(r, ""); a.Code != test.want || body.read > test.most {
+			t.Errorf("got %d after %d bytes; want %d after at most %d", a.Code, body.read, test.want, test.most)
+		}
+	}
+}

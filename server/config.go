@@ -1,0 +1,133 @@
+package server
+
+import (
+	"bytes"
+	_ "embed" // for the built-in policies
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/reload"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/server/envoyrls"
+	"github.com/stint-limiter/stint/server/gateway"
+)
+
+// Config sets up a [Server]. Addresses are host:port; an empty one is a listener that there is not.
+type Config struct {
+	// Policies is a file or a directory, as [policy.Load] reads it. Without it a built-in limit on every client is in
+	// force: 600 a minute, 1200 at once, 10,000 an hour.
+	Policies string
+	// Envoy is a directory with rules of envoyproxy/ratelimit, as [envoyrls.Load] reads it, and EnvoyOptions how they are
+	// applied. What happens when the store fails is up to the policies, and the logger is this one's.
+	Envoy        string
+	EnvoyOptions envoyrls.Options
+	// EnvoyTokens is a file of bearer tokens for gRPC and /json, one to a line. Without it everybody is answered who can
+	// connect.
+	EnvoyTokens string
+	// Store is "memory", or the URL of a Redis as package redisstore reads it. "" leaves it to the policies, whose
+	// default is memory. Redis need not be there at the start.
+	Store string
+
+	// HTTP, GRPC and Admin are where to listen. GRPC is of no use without Envoy.
+	HTTP, GRPC, Admin string
+	// Gateway makes HTTP a reverse proxy behind the policies.
+	Gateway *gateway.Config
+
+	// TLS is for all listeners.
+	TLS TLS
+	// API says who may use the JSON API, and how.
+	API API
+	// AdminTokens is a file of bearer tokens for Admin, one to a line. It may be missing if Admin is on a loopback address.
+	// Probes need no token.
+	AdminTokens string
+
+	// Drain is how long to go on serving after the server has said that it is not ready any more.
+	Drain time.Duration
+	// Logger is slog.Default() unless set.
+	Logger *slog.Logger
+}
+
+//go:embed default.yaml
+var builtIn []byte
+
+// API says who may use the JSON API, and how. Forward-auth is for proxies that the policies trust, and for nobody else.
+type API struct {
+	// Tokens is a file of bearer tokens, one to a line.
+	Tokens string
+	// Public answers everybody who can connect. Without it and without Tokens or client certificates, only callers on this host
+	// are answered. Whoever is answered can use up anybody's limits.
+	Public bool
+	// ChargeKey is a file with the key by which charges are signed. Processes that share it can settle and refund each
+	// other's; without one each process amends what it has charged itself.
+	ChargeKey string
+	// AdHoc accepts limits that callers send along.
+	AdHoc bool
+}
+
+// validate fills in the defaults, and reports every mistake.
+func (c *Config) validate() error {
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	errs := []error{c.TLS.validate()}
+	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" {
+		errs = append(errs, errors.New("there is nowhere to listen; want an address such as :8080"))
+	}
+	for _, at := range []struct{ name, address string }{{HTTP, c.HTTP}, {GRPC, c.GRPC}, {Admin, c.Admin}} {
+		if at.address == "" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(at.address); err != nil {
+			errs = append(errs, fmt.Errorf("the address of %s: %w; want host:port, such as :8080 or 127.0.0.1:8080", at.name, err))
+		}
+	}
+	if c.Gateway != nil && c.HTTP == "" {
+		errs = append(errs, errors.New("a gateway needs an address for HTTP"))
+	}
+	if c.GRPC != "" && c.Envoy == "" {
+		errs = append(errs, errors.New("gRPC is Envoy's rate limit service, and there are no rules for it (--envoy-config)"))
+	}
+	if c.API.Public && c.API.Tokens != "" {
+		errs = append(errs, errors.New("the API is public and has tokens; want one of them"))
+	}
+	if c.Drain < 0 {
+		errs = append(errs, fmt.Errorf("draining for %v; want 0 or more", c.Drain))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	return nil
+}
+
+// load reads the policies.
+func (c *Config) load() (*policy.Set, error) {
+	if c.Policies == "" {
+		return policy.Parse("default.yaml", builtIn)
+	}
+	return policy.Load(c.Policies)
+}
+
+// Bounds on the key by which charges are signed, in bytes.
+const (
+	minChargeKey = 16
+	maxChargeKey = 4 << 10
+)
+
+// chargeKey reads the key by which charges are signed; nil if there is none.
+func (a *API) chargeKey() ([]byte, error) {
+	if a.ChargeKey == "" {
+		return nil, nil
+	}
+	files, err := reload.ReadFiles(maxChargeKey, a.ChargeKey)
+	if err != nil {
+		return nil, fmt.Errorf("server: the key for charges: %w", err)
+	}
+	key := bytes.TrimSpace(files[0].Text)
+	if len(key) < minChargeKey || len(key) > maxChargeKey {
+		return nil, fmt.Errorf("server: the key for charges: %s has %d bytes; want %d to %d", a.ChargeKey, len(key), minChargeKey, maxChargeKey)
+	}
+	return key, nil
+}

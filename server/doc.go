@@ -1,0 +1,30 @@
+// Package server is the daemon: it makes limits available to everything that is not Go.
+//
+//	s, err := server.New(server.Config{Policies: "stint.yaml", HTTP: ":8080", Admin: "127.0.0.1:6070"})
+//	...
+//	if err := s.Start(ctx); err != nil { // returns when it listens
+//		...
+//	}
+//	...
+//	err = s.Stop(ctx) // drains, finishes what is under way, closes the stores
+//
+// # Listeners
+//
+// HTTP has the JSON API (/v1/…), forward-auth for proxies (/auth), Envoy's service as JSON (/json) and probes
+// (/livez, /readyz, /healthcheck). With [Config.Gateway] it is a reverse proxy instead, and has no paths of its own.
+//
+// GRPC has Envoy's rate limit service and the health service. It needs [Config.Envoy].
+//
+// Admin has probes, the state of the configuration (/config), Envoy's rules (/rlconfig) and profiles (/debug/pprof/).
+// It is for this machine: on an address that others can reach it must have tokens.
+//
+// # Files
+//
+// Policies, Envoy's rules, tokens and certificates are read again when they change, and by [Server.Reload]. Files that are
+// wrong change nothing, and /config says what is wrong with them.
+//
+// # The end
+//
+// A server that is told to stop first says that it is not ready, and goes on to serve for [Config.Drain], so that load
+// balancers notice. Then it accepts nothing more, finishes what is under way, and closes the stores.
+package server

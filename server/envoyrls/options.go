@@ -1,0 +1,142 @@
+package envoyrls
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// ServiceName is the name of the gRPC service, for health checks.
+const ServiceName = "envoy.service.ratelimit.v3.RateLimitService"
+
+// DefaultBudget is how long a decision may take unless told otherwise: Envoy's filter gives up after 20 ms.
+const DefaultBudget = 15 * time.Millisecond
+
+// Window is how limits are counted.
+type Window uint8
+
+const (
+	// Sliding never admits more than a limit in any window, and a denied request charges nothing. It is the default.
+	Sliding Window = iota
+	// Fixed counts as envoyproxy/ratelimit does: in windows aligned to the Unix epoch, every descriptor by itself, whether
+	// it is denied or not.
+	Fixed
+)
+
+var windowNames = [...]string{"sliding", "fixed"}
+
+// String returns the name that [ParseWindow] reads.
+func (w Window) String() string {
+	if int(w) < len(windowNames) {
+		return windowNames[w]
+	}
+	return fmt.Sprintf("window %d", uint8(w))
+}
+
+// ParseWindow reads "sliding" or "fixed".
+func ParseWindow(name string) (Window, error) {
+	for i, n := range windowNames {
+		if n == name {
+			return Window(i), nil
+		}
+	}
+	return 0, fmt.Errorf("envoyrls: window %q; want sliding or fixed", name)
+}
+
+// UnmarshalText reads what [ParseWindow] does.
+func (w *Window) UnmarshalText(text []byte) (err error) {
+	*w, err = ParseWindow(string(text))
+	return err
+}
+
+// MarshalText returns the name that [ParseWindow] reads.
+func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
+
+// Headers says which header fields answers ask Envoy to add. They are about the limit that matters most: one that is
+// exceeded, else the one with the least left.
+type Headers uint8
+
+const (
+	// HeadersDefault is HeadersAll with [Sliding] and HeadersNone with [Fixed]: whoever wants answers as
+	// envoyproxy/ratelimit gives them gets those of its defaults.
+	HeadersDefault Headers = iota
+	// HeadersNone adds none.
+	HeadersNone
+	// HeadersUpstream adds RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, or what [HeaderNames] calls them, as
+	// envoyproxy/ratelimit does when it is told to.
+	HeadersUpstream
+	// HeadersAll adds those, X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, and when a request is denied
+	// Retry-After, unless no waiting helps. Resets are in seconds from now.
+	HeadersAll
+)
+
+// HeaderNames renames header fields. An empty name is the default.
+type HeaderNames struct{ Limit, Remaining, Reset string }
+
+// Options set up a [Service]. The zero Options are ready for use.
+type Options struct {
+	// Window is Sliding unless set.
+	Window Window
+	// Failure says what becomes of requests that the store cannot decide. Its Budget is DefaultBudget unless set.
+	// With [stint.FailError] they fail with the code UNAVAILABLE, and Envoy does as its failure_mode_deny says.
+	Failure stint.FailurePolicy
+	// Headers are HeadersDefault unless set.
+	Headers     Headers
+	HeaderNames HeaderNames
+	// Metadata adds dynamic metadata to answers: what was asked, and the metadata of the descriptors that passed.
+	Metadata bool
+	// ShadowMode answers OK to everything, as if every limit were in shadow mode; statuses still tell which are exceeded.
+	ShadowMode bool
+	// QuotaMode treats every limit as one in quota mode.
+	QuotaMode bool
+	// Observer may be nil.
+	Observer Observer
+	// Logger is slog.Default() unless set.
+	Logger *slog.Logger
+	// Now replaces the clock, for tests with a store whose clock is replaced too. Nil means time.Now.
+	Now func() time.Time
+}
+
+// validate reports everything that is wrong with the options.
+func (o *Options) validate() (errs []error) {
+	if o.Window > Fixed {
+		errs = append(errs, fmt.Errorf("Window is %d; want Sliding or Fixed", o.Window))
+	}
+	if o.Headers > HeadersAll {
+		errs = append(errs, fmt.Errorf("Headers is %d; want HeadersDefault, HeadersNone, HeadersUpstream or HeadersAll", o.Headers))
+	}
+	if err := o.Failure.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// fill puts the defaults in the place of what is not set.
+func (o *Options) fill() {
+	if o.Failure.Budget == 0 {
+		o.Failure.Budget = DefaultBudget
+	}
+	if o.Headers == HeadersDefault {
+		o.Headers = HeadersAll
+		if o.Window == Fixed {
+			o.Headers = HeadersNone
+		}
+	}
+	names := &o.HeaderNames
+	for _, n := range []struct {
+		name  *string
+		value string
+	}{{&names.Limit, "RateLimit-Limit"}, {&names.Remaining, "RateLimit-Remaining"}, {&names.Reset, "RateLimit-Reset"}} {
+		if *n.name == "" {
+			*n.name = n.value
+		}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}

@@ -1,0 +1,129 @@
+package envoyrls
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/stint-limiter/stint"
+)
+
+// Service answers Envoy's questions. It is safe for concurrent use. See [NewService].
+type Service struct {
+	rlsv3.UnimplementedRateLimitServiceServer
+
+	store   stint.Store
+	options Options
+	config  atomic.Pointer[Config]
+	calls   sync.Pool
+	ledger  *ledger // nil if windows are fixed
+
+	complained atomic.Int64 // when, by the monotonic clock since started
+	started    time.Time
+}
+
+var _ rlsv3.RateLimitServiceServer = (*Service)(nil)
+
+// NewService returns a service that decides by the configuration, over a store. Every mistake in the options is reported in
+// one [*stint.InvalidError].
+func NewService(store stint.Store, config *Config, o Options) (*Service, error) {
+	errs := o.validate()
+	if store == nil {
+		errs = append(errs, errors.New("no store"))
+	}
+	if config == nil {
+		errs = append(errs, errors.New("no configuration; see Load"))
+	}
+	if len(errs) > 0 {
+		return nil, &stint.InvalidError{Err: errors.Join(errs...)}
+	}
+	o.fill()
+	s := &Service{store: store, options: o, started: time.Now()}
+	s.complained.Store(-int64(complainEvery))
+	s.calls.New = func() any { return newCall() }
+	if o.Window == Sliding {
+		s.ledger = newLedger()
+	}
+	s.config.Store(config)
+	return s, nil
+}
+
+// Swap puts another configuration in force. Requests that are being decided keep theirs. Counters belong to descriptors
+// and windows, not to configurations: a limit that is raised or lowered keeps its history.
+func (s *Service) Swap(config *Config) { s.config.Store(config) }
+
+// Config returns the configuration in force.
+func (s *Service) Config() *Config { return s.config.Load() }
+
+// ShouldRateLimit implements [rlsv3.RateLimitServiceServer].
+func (s *Service) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
+	// The code of these two is that of envoyproxy/ratelimit.
+	if r.GetDomain() == "" {
+		return nil, status.Error(codes.Unknown, "stint: rate limit domain must not be empty")
+	}
+	if len(r.GetDescriptors()) == 0 {
+		return nil, status.Error(codes.Unknown, "stint: rate limit descriptor list must not be empty")
+	}
+	c := s.calls.Get().(*call)
+	defer func() {
+		c.free()
+		s.calls.Put(c)
+	}()
+	if err := c.open(s.config.Load(), r, s.options.QuotaMode); err != nil {
+		return nil, err
+	}
+	if err := s.decide(ctx, c); err != nil {
+		return nil, s.failure(ctx, err)
+	}
+	if s.options.Observer != nil {
+		s.observe(c)
+	}
+	return s.answer(c, r), nil
+}
+
+// decide counts.
+func (s *Service) decide(ctx context.Context, c *call) error {
+	if s.options.Window == Fixed {
+		return s.takeApart(ctx, c, anyItem, stint.Take)
+	}
+	for i := range c.items {
+		if it := &c.items[i]; it.refund && it.counted() {
+			s.giveBackHits(ctx, it)
+		}
+	}
+	return s.slide(ctx, c)
+}
+
+// request is a question to the store.
+func (s *Service) request(first stint.Claim, and []stint.Claim, mode stint.Mode) stint.Request {
+	return stint.Request{Claim: first, And: and, Mode: mode, Failure: &s.options.Failure}
+}
+
+// failure is the status of a request that could not be decided.
+func (s *Service) failure(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil {
+		return status.FromContextError(ended).Err()
+	}
+	var invalid *stint.InvalidError
+	if errors.As(err, &invalid) {
+		return status.Error(codes.Internal, err.Error())
+	}
+	s.complain("stint: the store cannot decide on Envoy's requests", err)
+	return status.Error(codes.Unavailable, "stint: the store cannot decide")
+}
+
+// complainEvery is how often the log hears of failures: a store that is down fails all the time.
+const complainEvery = 10 * time.Second
+
+func (s *Service) complain(message string, err error) {
+	now, last := int64(time.Since(s.started)), s.complained.Load()
+	if now-last >= int64(complainEvery) && s.complained.CompareAndSwap(last, now) {
+		s.options.Logger.Warn(message, "cause", err)
+	}
+}

@@ -1,0 +1,163 @@
+package envoyrls
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// slide decides a request by sliding windows: what is charged is charged to all limits, or none.
+//
+// Limits in shadow mode deny nobody and limits in quota mode deny only if all of them do, so neither can be a part of one
+// question with the others. They are asked afterwards, and charged if the request goes ahead.
+func (s *Service) slide(ctx context.Context, c *call) error {
+	if len(c.items) == 1 { // most requests: whatever the mode, there is nothing to be undone
+		return s.slideOne(ctx, &c.items[0])
+	}
+	charges, err := s.takeTogether(ctx, c)
+	if err != nil {
+		return err
+	}
+	mode := stint.Take
+	if c.denied() {
+		mode = stint.Peek
+	}
+	if err := s.takeApart(ctx, c, inQuotaMode, mode); err != nil {
+		s.undo(ctx, c, charges)
+		return err
+	}
+	if mode == stint.Take && c.denied() { // all quotas are used up
+		s.undo(ctx, c, charges)
+		mode = stint.Peek
+	}
+	if err := s.takeApart(ctx, c, inShadowMode, mode); err != nil {
+		s.undo(ctx, c, charges)
+		return err
+	}
+	for i := range c.items {
+		if it := &c.items[i]; it.charged > 0 {
+			s.ledger.note(it)
+		}
+	}
+	return nil
+}
+
+func (s *Service) slideOne(ctx context.Context, it *item) error {
+	if !it.counted() {
+		return nil
+	}
+	err := s.takeAlone(ctx, it, stint.Take)
+	if it.charged > 0 {
+		s.ledger.note(it)
+	}
+	return err
+}
+
+func enforced(it *item) bool     { return !it.rule.shadow && !it.quota }
+func inQuotaMode(it *item) bool  { return !it.rule.shadow && it.quota }
+func inShadowMode(it *item) bool { return it.rule.shadow }
+
+// takeTogether decides the items whose limits all have to have room, as one question. More counters than a question can
+// have claims are asked in several, one after the other, and what was charged is given back when one is denied. It
+// returns what was charged.
+func (s *Service) takeTogether(ctx context.Context, c *call) ([]stint.Charge, error) {
+	heads := c.counters(enforced)
+	var charges []stint.Charge
+	mode := stint.Take
+	for len(heads) > 0 {
+		some := heads[:min(len(heads), stint.MaxClaims)]
+		heads = heads[len(some):]
+		claims := make([]stint.Claim, len(some)) // the store may go on reading them
+		for k, head := range some {
+			claims[k] = c.united(head)
+		}
+		d, err := s.store.Take(ctx, s.request(claims[0], claims[1:], mode))
+		if err != nil {
+			s.undo(ctx, c, charges)
+			return nil, err
+		}
+		c.spread(some, &d)
+		switch {
+		case !d.Allowed && mode == stint.Take:
+			mode = stint.Peek
+			s.undo(ctx, c, charges)
+			charges = nil
+		case d.Charge.ID != 0:
+			charges = append(charges, d.Charge)
+		}
+	}
+	return charges, nil
+}
+
+// united is the claim of all items of a counter: their hits together, under the lowest of their limits, which are several
+// if a request brings along one of its own.
+func (c *call) united(head int) stint.Claim {
+	claim := c.items[head].claim(Sliding)
+	for i := c.items[head].next; i != 0; i = c.items[i].next {
+		it := &c.items[i]
+		claim.Cost = min(claim.Cost+it.cost(), stint.MaxUnits)
+		if it.rule.max() < claim.Limits[0].Max {
+			claim.Limits = it.rule.limits[Sliding]
+		}
+	}
+	return claim
+}
+
+// spread tells the items of some counters what was decided on them.
+func (c *call) spread(heads []int, d *stint.Decision) {
+	for k, head := range heads {
+		first := &c.items[head]
+		if d.Charge.ID != 0 && d.Charge.Origin() == stint.FromStore {
+			first.charged, first.at = chargeOf(&d.Charge, k)
+		}
+		for i := head; ; i = c.items[i].next {
+			it := &c.items[i]
+			it.use(d, k)
+			it.over = !d.Allowed && it.usage.RetryAfter != 0
+			if it.next == 0 {
+				break
+			}
+		}
+	}
+}
+
+// chargeOf returns what a charge charged to its kth claim, and when.
+func chargeOf(c *stint.Charge, k int) (cost, at int64) {
+	if k == 0 {
+		return c.Claim.Cost, c.At
+	}
+	at = c.At
+	if instants := c.Rest.AndAt; instants != nil {
+		at = instants[k-1]
+	}
+	return c.And()[k-1].Cost, at
+}
+
+// undoTime is how long it is worth waiting for the store to give back what a denied request was charged: what is not
+// given back expires by itself.
+const undoTime = time.Second
+
+// undo gives back what a request was charged that is denied after all.
+func (s *Service) undo(ctx context.Context, c *call, charges []stint.Charge) {
+	if len(charges) == 0 {
+		return
+	}
+	for i := range c.items {
+		charged := c.items[i].charged
+		c.items[i].charged = 0
+		for k := i; charged > 0; k = c.items[k].next {
+			c.items[k].usage.Used = max(c.items[k].usage.Used-charged, 0)
+			if c.items[k].next == 0 {
+				break
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	for _, charge := range charges {
+		if _, err := s.store.Amend(ctx, charge, stint.Amendment{Kind: stint.Settle}); err != nil {
+			s.complain("stint: what a denied request was charged was not given back", err)
+		}
+	}
+}

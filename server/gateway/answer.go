@@ -1,0 +1,89 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"strconv"
+)
+
+// problem is an answer of the gateway's own.
+type problem struct {
+	status        int
+	word, message string
+}
+
+// statusClientGone is for logs: the client did not wait for the response.
+const statusClientGone = 499
+
+var (
+	ambiguousProblem = problem{http.StatusBadRequest, "bad_request", "The path has dot segments, or host or query are malformed."}
+	requestProblem   = problem{http.StatusBadRequest, "bad_request", "The request is malformed."}
+	routeProblem     = problem{http.StatusNotFound, "no_route", "There is nothing here."}
+	methodProblem    = problem{http.StatusMethodNotAllowed, "method_not_allowed", "This is not a forward proxy."}
+	slowProblem      = problem{http.StatusRequestTimeout, "request_timeout", "The body of the request did not come in time."}
+	sizeProblem      = problem{http.StatusRequestEntityTooLarge, "too_large", "The body of the request is too large."}
+	goneProblem      = problem{statusClientGone, "client_gone", "The client did not wait for the response."}
+	upstreamProblem  = problem{http.StatusBadGateway, "bad_gateway", "The upstream did not give a valid response."}
+	timeoutProblem   = problem{http.StatusGatewayTimeout, "gateway_timeout", "The upstream did not answer in time."}
+)
+
+// fail answers a request that could not be passed on, or whose response could not.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
+	x := exchangeOf(r.Context())
+	if x.conn != nil { // nobody is left to be answered in HTTP
+		x.cause = err
+		return
+	}
+	x.answer(w, x.blame(err), err)
+}
+
+// blame finds out whose fault an error is. The client comes first, since its faults make upstreams fail, and those
+// may be refunded.
+func (x *exchange) blame(err error) *problem {
+	if x.body != nil {
+		if failure := x.body.failure.Load(); failure != nil {
+			var tooLarge *http.MaxBytesError
+			switch {
+			case errors.As(*failure, &tooLarge):
+				return &sizeProblem
+			case isTimeout(*failure):
+				return &slowProblem
+			}
+			return &requestProblem
+		}
+	}
+	switch {
+	case errors.Is(x.request.Context().Err(), context.Canceled):
+		return &goneProblem
+	case !x.rewritten: // refused for its Upgrade field
+		return &requestProblem
+	case isTimeout(err):
+		return &timeoutProblem
+	}
+	return &upstreamProblem
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// answer gives an answer of the gateway's own.
+func (x *exchange) answer(w http.ResponseWriter, p *problem, cause error) {
+	x.cause, x.id = cause, rand.Text()
+	h := w.Header()
+	maps.Copy(h, x.fields) // an informational response has cleared them
+	b := []byte(`{"error":"` + p.word + `","message":"` + p.message + `","request_id":"` + x.id + "\"}\n")
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(p.status)
+	if x.request.Method != http.MethodHead {
+		_, _ = w.Write(b) // a client that has gone away needs no answer
+	}
+}

@@ -1,0 +1,144 @@
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// route is a [Route] that has been checked.
+type route struct {
+	host        string // in lower case; "" is any
+	prefix      string // without a slash at its end; "" is any
+	name        string // of the upstream, for logs
+	target      *url.URL
+	http2       bool // without TLS
+	strip       bool
+	rewriteHost bool
+}
+
+// routes are those of each host, the longest prefix first.
+type routes map[string][]*route
+
+// add reports whether there was no other route for the same requests.
+func (t routes) add(r *route) bool {
+	same := func(other *route) bool { return other.prefix == r.prefix }
+	if slices.ContainsFunc(t[r.host], same) {
+		return false
+	}
+	t[r.host] = append(t[r.host], r)
+	slices.SortFunc(t[r.host], func(a, b *route) int { return len(b.prefix) - len(a.prefix) })
+	return true
+}
+
+// find returns the route of a request, or nil.
+func (t routes) find(host string, u *url.URL) *route {
+	if host = strings.ToLower(hostOnly(host)); host != "" {
+		if r := longest(t[host], u); r != nil {
+			return r
+		}
+	}
+	return longest(t[""], u)
+}
+
+func longest(list []*route, u *url.URL) *route {
+	for _, r := range list {
+		if r.fits(u) {
+			return r
+		}
+	}
+	return nil
+}
+
+// fits reports whether a path begins with the route's prefix, in whole segments: an encoded slash divides none.
+func (r *route) fits(u *url.URL) bool {
+	path := u.Path
+	if path == "" {
+		path = "/"
+	}
+	rest, ok := strings.CutPrefix(path, r.prefix)
+	if u.RawPath != "" {
+		at := encoded(u.RawPath, len(r.prefix))
+		rest = u.RawPath[at:]
+		ok = ok && !strings.Contains(strings.ToLower(u.RawPath[:at]), "%2f")
+	}
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// point directs a URL to the upstream.
+func (r *route) point(u *url.URL) {
+	if r.strip {
+		if u.RawPath != "" {
+			u.RawPath = u.RawPath[encoded(u.RawPath, len(r.prefix)):]
+		}
+		u.Path = u.Path[len(r.prefix):]
+	}
+	joined := *r.target
+	joined.Path, joined.RawPath = join(r.target.Path, u.Path), ""
+	if r.target.RawPath != "" || u.RawPath != "" {
+		joined.RawPath = join(r.target.EscapedPath(), u.EscapedPath())
+	}
+	joined.RawQuery, joined.ForceQuery = u.RawQuery, u.ForceQuery
+	*u = joined
+}
+
+// join puts a path behind another, with one slash between them.
+func join(base, path string) string {
+	return strings.TrimSuffix(base, "/") + "/" + strings.TrimPrefix(path, "/")
+}
+
+// encoded returns how many bytes of an encoded path stand for the first n of the decoded one.
+func encoded(path string, n int) int {
+	at := 0
+	for ; n > 0 && at < len(path); n-- {
+		if path[at] == '%' {
+			at += 2
+		}
+		at++
+	}
+	return min(at, len(path))
+}
+
+// ambiguous reports whether an upstream could take a request for another than it was judged as, or net/http could not even
+// send it, which would look like the upstream's fault.
+func ambiguous(r *http.Request) bool {
+	return dotted(r.URL.Path) || strings.IndexByte(r.URL.RawQuery, ' ') >= 0 || !isHost(r.Host)
+}
+
+// isHost reports whether s has only what the Host field may have. Request targets in absolute form can have more.
+func isHost(s string) bool {
+	for _, c := range []byte(s) {
+		alphanumeric := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !alphanumeric && strings.IndexByte("!$%&()*+,-.:;='[]_~", c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// dotted reports whether a path has dot segments: also those that only some servers take for such, which end in a
+// parameter ("..;x") or stand between backslashes.
+func dotted(path string) bool {
+	if !strings.Contains(path, ".") {
+		return false
+	}
+	for segment := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '/' || c == '\\' }) {
+		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// hostOnly returns a host without its port and the dot at its end.
+func hostOnly(hostport string) string {
+	host := hostport
+	if end := strings.LastIndexByte(host, ']'); strings.HasPrefix(host, "[") && end > 0 {
+		return host[1:end]
+	}
+	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && strings.IndexByte(host, ':') == colon {
+		host = host[:colon]
+	}
+	return strings.TrimSuffix(host, ".")
+}

@@ -1,0 +1,46 @@
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// Whatever the path: it stays under the upstream's, says the same in both of its forms, and keeps its query.
+func FuzzPoint(f *testing.F) {
+	for _, target := range []string{"/api", "/api/", "/%61pi/x?q", "/api%2Fx", "/api/a%2Fb//c;d", "/api?", "/api/%00", "/apis", "/a/..", "/api/\xff", "*", "http://host", "//api"} {
+		f.Add(target, true)
+		f.Add(target, false)
+	}
+	f.Fuzz(func(t *testing.T, target string, strip bool) {
+		u, err := url.ParseRequestURI(target)
+		if err != nil || ambiguous(&http.Request{URL: u}) {
+			return
+		}
+		r, err := (&Route{PathPrefix: "/api", Upstream: "http://upstream/b%2Fase", StripPrefix: strip}).compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := routes{}
+		table.add(r)
+		if table.find("host", u) == nil {
+			return
+		}
+		before := *u
+		r.point(u)
+		if u.Scheme != "http" || u.Host != "upstream" || u.User != nil || u.RawQuery != before.RawQuery {
+			t.Errorf("%q: got %v", target, u)
+		}
+		if escaped := u.EscapedPath(); !strings.HasPrefix(escaped, "/b%2Fase/") || dotted(u.Path) {
+			t.Errorf("%q: got the path %q", target, escaped)
+		}
+		rest, _ := strings.CutPrefix(before.Path, "/api")
+		if !strip {
+			rest = before.Path
+		}
+		if got, want := strings.TrimLeft(strings.TrimPrefix(u.Path, "/b/ase"), "/"), strings.TrimLeft(rest, "/"); got != want {
+			t.Errorf("%q: got %q after the base, want %q", target, got, want)
+		}
+	})
+}

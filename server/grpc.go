@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+)
+
+// Bounds on what a connection may cost over gRPC.
+const (
+	// maxMessage is the largest message in bytes; those of Envoy have a few hundred.
+	maxMessage = 1 << 20
+	// maxStreams is how many calls may be under way on one connection. Envoy opens another one beyond.
+	maxStreams = 4096
+	// pingEvery is how often a client may ask for a sign of life of ours.
+	pingEvery = 5 * time.Second
+)
+
+// newGRPC returns Envoy's rate limit service and the health service.
+func (s *Server) newGRPC() (served, error) {
+	ctx, end := context.WithCancel(context.Background())
+	options := []grpc.ServerOption{
+		grpc.ConnectionTimeout(s.bounds.header),
+		grpc.MaxHeaderListSize(maxHeader),
+		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.bounds.alive, Timeout: s.bounds.alive}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery, PermitWithoutStream: true}),
+		grpc.UnaryInterceptor(s.intercept),
+		grpc.StreamInterceptor(untilEnd(ctx)),
+	}
+	if s.certificate != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(s.certificate.listen())))
+	}
+	srv := grpc.NewServer(options...)
+	rls.RegisterRateLimitServiceServer(srv, s.envoy)
+	healthpb.RegisterHealthServer(srv, s.vitals.grpc)
+	return served{
+		serve: srv.Serve,
+		shutdown: func(ctx context.Context) error {
+			end()
+			done := make(chan struct{})
+			go func() { // ends when close is called, at the latest
+				srv.GracefulStop()
+				close(done)
+			}()
+			select {
+			case <-done:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		},
+		close: func() error {
+			srv.Stop()
+			return nil
+		},
+	}, nil
+}
+
+// intercept asks for a token, but not those who only ask how the server is; and has one call that goes wrong end no
+// others.
+func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (reply any, err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			s.panicked(info.FullMethod, problem)
+			err = status.Error(codes.Internal, "the call could not be processed")
+		}
+	}()
+	if info.FullMethod != healthpb.Health_Check_FullMethodName {
+		if err := s.proxies.check(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return next(ctx, request)
+}
+
+// untilEnd ends streams with the context. Those of the health service, which alone has any, go on for as long as a client
+// likes: the server would wait for them in vain.
+func untilEnd(end context.Context) grpc.StreamServerInterceptor {
+	return func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		ctx, cancel := context.WithCancel(stream.Context())
+		defer cancel()
+		defer context.AfterFunc(end, cancel)()
+		return next(service, &endingStream{stream, ctx})
+	}
+}
+
+type endingStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context implements [grpc.ServerStream].
+func (s *endingStream) Context() context.Context { return s.ctx }

@@ -1,0 +1,195 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	anywhere  = "127.0.0.1:0"
+	three     = "tiers:\n  - {name: all, identity: ip, limits: 3/1h}\n"
+	five      = "tiers:\n  - {name: all, identity: ip, limits: 5/1h}\n"
+	rules     = "domain: test\ndescriptors:\n  - {key: user, rate_limit: {unit: hour, requests_per_unit: 3}}\n"
+	moreRules = "domain: test\ndescriptors:\n  - {key: user, rate_limit: {unit: hour, requests_per_unit: 5}}\n"
+)
+
+// running is a server under test, which ends with it.
+type running struct {
+	*Server
+	t   *testing.T
+	log *lockedBuffer
+}
+
+// everywhere is a Config with all listeners, and files in a new directory that it is made of.
+func everywhere(t *testing.T) Config {
+	t.Helper()
+	directory := t.TempDir()
+	put(t, filepath.Join(directory, "stint.yaml"), three)
+	put(t, filepath.Join(directory, "envoy", "test.yaml"), rules)
+	return Config{
+		Policies: filepath.Join(directory, "stint.yaml"), Envoy: filepath.Join(directory, "envoy"),
+		HTTP: anywhere, GRPC: anywhere, Admin: anywhere,
+	}
+}
+
+// start runs a server until the test ends.
+func start(t *testing.T, c Config, adjust ...func(*Server)) *running {
+	t.Helper()
+	r := &running{t: t, log: &lockedBuffer{}}
+	c.Logger = slog.New(slog.NewTextHandler(r.log, nil))
+	var err error
+	if r.Server, err = New(c); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range adjust {
+		f(r.Server)
+	}
+	if err := r.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Stop(context.Background()); err != nil {
+			t.Errorf("Stop: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("log:\n%s", r.log)
+		}
+	})
+	return r
+}
+
+// url returns that of a path on a listener.
+func (r *running) url(listener, path string) string {
+	return "http://" + r.Addr(listener).String() + path
+}
+
+// get returns the status and the body of a GET, with a token if it is not "".
+func (r *running) get(listener, path, token string) (int, string) {
+	r.t.Helper()
+	request, err := http.NewRequest(http.MethodGet, r.url(listener, path), nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	return do(r.t, http.DefaultClient, request)
+}
+
+// take asks the JSON API about a client.
+func (r *running) take(token string) (int, string) {
+	r.t.Helper()
+	request, err := http.NewRequest(http.MethodPost, r.url(HTTP, "/v1/take"), strings.NewReader(`{"method":"GET","path":"/","peer":"192.0.2.1"}`))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	return do(r.t, http.DefaultClient, request)
+}
+
+func do(t *testing.T, client *http.Client, request *http.Request) (int, string) {
+	t.Helper()
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+// dial connects to gRPC.
+func (r *running) dial(options ...grpc.DialOption) *grpc.ClientConn {
+	r.t.Helper()
+	if len(options) == 0 {
+		options = []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+	}
+	conn, err := grpc.NewClient(r.Addr(GRPC).String(), options...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// ask is one question of Envoy's.
+func ask(ctx context.Context, conn *grpc.ClientConn, user string) (*rls.RateLimitResponse, error) {
+	return rls.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &rls.RateLimitRequest{
+		Domain:      "test",
+		Descriptors: []*ratelimit.RateLimitDescriptor{{Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: "user", Value: user}}}},
+	})
+}
+
+// put writes a file, and makes its directory.
+func put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until waits for something to come true.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not so", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// lockedBuffer is a log that can be read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// codeOf returns the code of a question of Envoy's that is asked with an authorization.
+func codeOf(t *testing.T, conn *grpc.ClientConn, authorization string) string {
+	t.Helper()
+	ctx := t.Context()
+	if authorization != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", authorization)
+	}
+	_, err := ask(ctx, conn, "a")
+	return status.Code(err).String()
+}

@@ -1,0 +1,348 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/server/envoyrls"
+	"github.com/stint-limiter/stint/server/gateway"
+)
+
+// TestListeners finds everything where it belongs.
+func TestListeners(t *testing.T) {
+	r := start(t, everywhere(t))
+	tests := []struct {
+		listener, path string
+		status         int
+		body           string // what it contains
+	}{
+		{HTTP, "/livez", 200, "live"},
+		{HTTP, "/readyz", 200, "ready"},
+		{HTTP, "/healthcheck", 200, "OK"},
+		{HTTP, "/openapi.json", 200, "openapi"},
+		{HTTP, "/config", 404, ""},
+		{HTTP, "/rlconfig", 404, ""},
+		{HTTP, "/debug/pprof/", 404, ""},
+		{HTTP, "/v1/take", 405, ""},
+		{Admin, "/livez", 200, "live"},
+		{Admin, "/readyz", 200, "ready"},
+		{Admin, "/config", 200, `"phase": "ready"`},
+		{Admin, "/rlconfig", 200, "test.user: unit=HOUR requests_per_unit=3"},
+		{Admin, "/debug/pprof/", 200, "goroutine"},
+		{Admin, "/debug/pprof/heap?debug=1", 200, "heap profile"},
+		{Admin, "/v1/take", 404, ""},
+		{Admin, "/", 404, ""},
+	}
+	for _, test := range tests {
+		if status, body := r.get(test.listener, test.path, ""); status != test.status || !strings.Contains(body, test.body) {
+			t.Errorf("%s %s: got %d, %q; want %d, %q", test.listener, test.path, status, body, test.status, test.body)
+		}
+	}
+	for n, want := range []int{200, 200, 200, 429} {
+		if status, body := r.take(""); status != want {
+			t.Errorf("take %d: got %d, %s; want %d", n+1, status, body, want)
+		}
+	}
+	conn := r.dial()
+	for n, want := range []rls.RateLimitResponse_Code{rls.RateLimitResponse_OK, rls.RateLimitResponse_OK, rls.RateLimitResponse_OK, rls.RateLimitResponse_OVER_LIMIT} {
+		if answer, err := ask(t.Context(), conn, "a"); answer.GetOverallCode() != want {
+			t.Errorf("ask %d: got %v, %v; want %v", n+1, answer, err, want)
+		}
+	}
+	for _, service := range []string{"", "ratelimit", envoyrls.ServiceName} {
+		answer, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
+		if answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+			t.Errorf("health of %q: got %v, %v", service, answer, err)
+		}
+	}
+	response, err := http.Post(r.url(HTTP, "/json"), "application/json", strings.NewReader(`{"domain":"test","descriptors":[{"entries":[{"key":"user","value":"a"}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("/json: got %s, want 429", response.Status)
+	}
+}
+
+// TestStopDrains has requests that come while the server drains answered, and the ones under way.
+func TestStopDrains(t *testing.T) {
+	before := runtime.NumGoroutine()
+	c := everywhere(t)
+	c.Drain = time.Minute
+	r := start(t, c)
+	conn := r.dial()
+	if _, err := ask(t.Context(), conn, "a"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, enough := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Stop(ctx) }()
+	until(t, "not ready", func() bool { status, _ := r.get(HTTP, "/readyz", ""); return status == http.StatusServiceUnavailable })
+	if status, body := r.get(Admin, "/readyz", ""); status != 503 || body != "draining\n" {
+		t.Errorf("readiness: got %d, %q", status, body)
+	}
+	if status, _ := r.get(HTTP, "/healthcheck", ""); status != 500 {
+		t.Errorf("/healthcheck: got %d, want 500", status)
+	}
+	if status, _ := r.get(HTTP, "/livez", ""); status != 200 {
+		t.Errorf("liveness: got %d, want 200", status)
+	}
+	if answer, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); answer.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("health: got %v, %v", answer, err)
+	}
+	if status, _ := r.take(""); status != 200 {
+		t.Errorf("while draining: got %d, want 200", status)
+	}
+	if _, err := ask(t.Context(), conn, "a"); err != nil {
+		t.Errorf("while draining: %v", err)
+	}
+	response, err := http.Get(r.url(HTTP, "/livez"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if !response.Close {
+		t.Error("while draining, answers do not ask for another connection")
+	}
+	enough()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := r.Wait(); err != nil {
+		t.Errorf("Wait: %v", err)
+	}
+	if _, err := net.Dial("tcp", r.Addr(HTTP).String()); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("after the end: %v", err)
+	}
+	_ = conn.Close()
+	http.DefaultClient.CloseIdleConnections()
+	redistest.CheckGoroutines(t, before)
+}
+
+// TestStopFinishes waits for a request that is under way, and not for one that does not end.
+func TestStopFinishes(t *testing.T) {
+	for name, endless := range map[string]bool{"finished": false, "cut off": true} {
+		t.Run(name, func(t *testing.T) {
+			arrived, answer := make(chan struct{}), make(chan struct{})
+			upstream := listenAndServe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				close(arrived)
+				select {
+				case <-answer:
+				case <-r.Context().Done():
+				}
+				_, _ = io.WriteString(w, "done")
+			}))
+			r := start(t, Config{HTTP: anywhere, Gateway: &gateway.Config{Routes: []gateway.Route{{Upstream: upstream}}}},
+				func(s *Server) {
+					if endless {
+						s.bounds.finish = 50 * time.Millisecond
+					}
+				})
+			got := make(chan string, 1)
+			go func() {
+				response, err := http.Get(r.url(HTTP, "/slow"))
+				if err != nil {
+					got <- "error"
+					return
+				}
+				defer response.Body.Close()
+				body, _ := io.ReadAll(response.Body)
+				got <- string(body)
+			}()
+			<-arrived
+			stopped := make(chan error, 1)
+			go func() { stopped <- r.Stop(context.Background()) }()
+			until(t, "refused", func() bool {
+				conn, err := net.Dial("tcp", r.Addr(HTTP).String())
+				if err == nil {
+					_ = conn.Close()
+				}
+				return err != nil
+			})
+			want := "error"
+			if !endless {
+				want = "done"
+				close(answer)
+			}
+			if err := <-stopped; err != nil {
+				t.Error(err)
+			}
+			if text := <-got; text != want {
+				t.Errorf("got %q, want %q", text, want)
+			}
+		})
+	}
+}
+
+// TestStopEndsStreams does not wait for a client that watches the server's health, which never ends by itself.
+func TestStopEndsStreams(t *testing.T) {
+	r := start(t, everywhere(t))
+	watch, err := healthpb.NewHealthClient(r.dial()).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watch.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if log := r.log.String(); strings.Contains(log, "cut off") {
+		t.Errorf("logged %s, want that nothing was cut off", log)
+	}
+}
+
+// listenAndServe serves a handler until the test ends, and returns its URL.
+func listenAndServe(t *testing.T, h http.Handler) string {
+	t.Helper()
+	l, err := net.Listen("tcp", anywhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: h}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = srv.Serve(l) // until it is closed
+	}()
+	t.Cleanup(func() {
+		_ = srv.Close()
+		<-done
+	})
+	return "http://" + l.Addr().String()
+}
+
+// TestStartFails leaves nothing behind when a listener cannot be had.
+func TestStartFails(t *testing.T) {
+	taken, err := net.Listen("tcp", anywhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	before := runtime.NumGoroutine()
+	c := everywhere(t)
+	c.Admin = taken.Addr().String()
+	c.Logger = slog.New(slog.DiscardHandler)
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "admin on "+c.Admin) {
+		t.Errorf("got %v, want that the address is taken", err)
+	}
+	if s.Addr(HTTP) != nil {
+		t.Error("there is an address")
+	}
+	if err := s.Start(t.Context()); !errors.Is(err, errStarted) {
+		t.Errorf("a second time: %v", err)
+	}
+	if err := errors.Join(s.Stop(t.Context())); err != nil {
+		t.Errorf("Stop: %v", err)
+	}
+	if err := s.Reload(); err == nil {
+		t.Error("Reload: want an error")
+	}
+	redistest.CheckGoroutines(t, before)
+}
+
+// TestWaitTellsOfAFailure has a listener fail under way.
+func TestWaitTellsOfAFailure(t *testing.T) {
+	r := start(t, everywhere(t))
+	failure := errors.New("unplugged")
+	r.fail(failure)
+	r.fail(errors.New("another"))
+	if err := r.Wait(); !errors.Is(err, failure) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	directory := t.TempDir()
+	file := func(name, text string) string {
+		name = filepath.Join(directory, name)
+		put(t, name, text)
+		return name
+	}
+	tests := []struct {
+		name string
+		c    Config
+		want string
+	}{
+		{"nowhere", Config{}, "there is nowhere to listen"},
+		{"an address", Config{HTTP: "8080"}, "the address of HTTP: address 8080: missing port in address; want host:port"},
+		{"gRPC without rules", Config{GRPC: anywhere}, "there are no rules for it (--envoy-config)"},
+		{"a key without a certificate", Config{HTTP: anywhere, TLS: TLS{Key: "x"}}, "both a certificate and a key"},
+		{"clients without a certificate", Config{HTTP: anywhere, TLS: TLS{ClientCA: "x"}}, "client certificates need TLS"},
+		{"a gateway without HTTP", Config{Admin: anywhere, Gateway: &gateway.Config{}}, "a gateway needs an address"},
+		{"draining", Config{HTTP: anywhere, Drain: -1}, "draining for -1ns"},
+		{"public and not", Config{HTTP: anywhere, API: API{Public: true, Tokens: "x"}}, "want one of them"},
+		{"all at once", Config{GRPC: "x", Drain: -1}, "the address of gRPC"},
+		{"policies", Config{HTTP: anywhere, Policies: file("p.yaml", "tiers: []\n")}, "p.yaml:1: tiers: "},
+		{"rules", Config{HTTP: anywhere, Envoy: file("envoy/r.yaml", "descriptors: 7\n")}, "r.yaml:1: "},
+		{"tokens", Config{HTTP: anywhere, API: API{Tokens: file("tokens", "# none\n\n")}}, "tokens: no tokens; want one to a line"},
+		{"a token", Config{HTTP: anywhere, Admin: anywhere, AdminTokens: file("token", "good\nnot good\n")}, "token:2: not a token"},
+		{"a charge key", Config{HTTP: anywhere, API: API{ChargeKey: file("key", "short\n")}}, "has 5 bytes; want 16 to 4096"},
+		{"a certificate", Config{HTTP: anywhere, TLS: TLS{Cert: file("cert", "x"), Key: file("certkey", "y")}}, "failed to find any PEM data"},
+	}
+	for _, test := range tests {
+		_, err := New(test.c)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
+		}
+	}
+	var config *policy.ConfigError
+	if _, err := New(Config{HTTP: anywhere, Policies: file("q.yaml", "tiers: []\n")}); !errors.As(err, &config) {
+		t.Errorf("got %v, want a ConfigError", err)
+	}
+}
+
+// TestBuiltIn limits every client without a configuration.
+func TestBuiltIn(t *testing.T) {
+	r := start(t, Config{HTTP: anywhere, Admin: anywhere})
+	if status, body := r.take(""); status != 200 || !strings.Contains(body, `"tier":"anyone"`) || !strings.Contains(body, `"600/1m burst 2x"`) || !strings.Contains(body, `"10000/1h"`) {
+		t.Errorf("got %d, %s", status, body)
+	}
+	if _, body := r.get(Admin, "/config", ""); !strings.Contains(body, `"sources": []`) || !strings.Contains(body, `"name": "memory"`) {
+		t.Errorf("got %s", body)
+	}
+	if status, _ := r.get(Admin, "/rlconfig", ""); status != 404 {
+		t.Errorf("/rlconfig: got %d, want 404", status)
+	}
+}
+
+// TestPanic has one request that goes wrong end no others.
+func TestPanic(t *testing.T) {
+	r := start(t, everywhere(t))
+	_, err := r.intercept(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/test"}, func(context.Context, any) (any, error) { panic("oh") })
+	if status.Code(err) != codes.Internal || !strings.Contains(r.log.String(), "panic=oh") {
+		t.Errorf("gRPC: got %v, logged %s", err, r.log)
+	}
+	at := listenAndServe(t, r.recovered(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("dear") })))
+	if response, err := http.Get(at); err == nil {
+		_ = response.Body.Close()
+		t.Errorf("HTTP: got %s, want no answer", response.Status)
+	}
+	if !strings.Contains(r.log.String(), "panic=dear") {
+		t.Errorf("HTTP: logged %s", r.log)
+	}
+}

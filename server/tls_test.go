@@ -1,0 +1,210 @@
+package server
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+)
+
+// authority signs certificates.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  string
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{t: t, key: newKey(t)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	a.pem = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return a
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// sign returns a certificate for 127.0.0.1 and its key.
+func (a *authority) sign(name string) (cert, key string) {
+	a.t.Helper()
+	private := newKey(a.t)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &private.PublicKey, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
+}
+
+// client returns the configuration of a client that believes the authority and, if it has a name, shows a certificate.
+func (a *authority) client(name string) *tls.Config {
+	a.t.Helper()
+	config := &tls.Config{RootCAs: x509.NewCertPool()}
+	config.RootCAs.AddCert(a.cert)
+	if name != "" {
+		cert, key := a.sign(name)
+		pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config
+}
+
+// served returns the name in the certificate of a listener, as a client sees it that asks something of it.
+func servedBy(t *testing.T, r *running, listener string, config *tls.Config) (string, error) {
+	t.Helper()
+	config = config.Clone()
+	name := ""
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		name = state.PeerCertificates[0].Subject.CommonName
+		return nil
+	}
+	if listener == GRPC {
+		conn := r.dial(grpc.WithTransportCredentials(credentials.NewTLS(config)))
+		defer conn.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := ask(ctx, conn, "a")
+		return name, err
+	}
+	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	response, err := (&http.Client{Transport: transport}).Get("https://" + r.Addr(listener).String() + "/livez")
+	if err != nil {
+		return name, err
+	}
+	_ = response.Body.Close()
+	if response.ProtoMajor != 2 {
+		t.Errorf("%s: got %s, want HTTP/2", listener, response.Proto)
+	}
+	return name, nil
+}
+
+// TestTLS has every listener speak TLS, and show a new certificate when there is one, but not a broken one.
+func TestTLS(t *testing.T) {
+	a := newAuthority(t)
+	directory := t.TempDir()
+	c := everywhere(t)
+	c.TLS = TLS{Cert: filepath.Join(directory, "cert.pem"), Key: filepath.Join(directory, "key.pem")}
+	swap := func(name string) {
+		cert, key := a.sign(name)
+		put(t, c.TLS.Cert, cert)
+		put(t, c.TLS.Key, key)
+	}
+	swap("first")
+	r := start(t, c)
+	all := func(want string) {
+		t.Helper()
+		for _, listener := range []string{HTTP, GRPC, Admin} {
+			if name, err := servedBy(t, r, listener, a.client("")); name != want || err != nil {
+				t.Errorf("%s: got %q, %v; want %q", listener, name, err, want)
+			}
+		}
+	}
+	all("first")
+	if response, err := http.Get(r.url(HTTP, "/livez")); err == nil {
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusBadRequest {
+			t.Errorf("without TLS: got %s", response.Status)
+		}
+	}
+	swap("second")
+	until(t, "the second certificate", func() bool {
+		name, _ := servedBy(t, r, HTTP, a.client(""))
+		return name == "second"
+	})
+	all("second")
+	cert, _ := a.sign("third")
+	put(t, c.TLS.Cert, cert) // with the key of the second
+	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "private key does not match public key") {
+		t.Errorf("got %v, want that they do not match", err)
+	}
+	all("second")
+}
+
+// TestMutualTLS has clients prove themselves, on every listener, to the authorities of today.
+func TestMutualTLS(t *testing.T) {
+	a, clients, others := newAuthority(t), newAuthority(t), newAuthority(t)
+	directory := t.TempDir()
+	c := everywhere(t)
+	c.TLS = TLS{Cert: filepath.Join(directory, "cert.pem"), Key: filepath.Join(directory, "key.pem"), ClientCA: filepath.Join(directory, "ca.pem")}
+	cert, key := a.sign("server")
+	put(t, c.TLS.Cert, cert)
+	put(t, c.TLS.Key, key)
+	put(t, c.TLS.ClientCA, clients.pem)
+	r := start(t, c)
+	by := func(signer *authority) *tls.Config {
+		config := a.client("")
+		if signer != nil {
+			config.Certificates = signer.client("client").Certificates
+		}
+		return config
+	}
+	check := func(signer *authority, good bool) {
+		t.Helper()
+		for _, listener := range []string{HTTP, GRPC, Admin} {
+			if _, err := servedBy(t, r, listener, by(signer)); (err == nil) != good {
+				t.Errorf("%s: got %v, want good %v", listener, err, good)
+			}
+		}
+	}
+	check(nil, false)
+	check(others, false)
+	check(clients, true)
+	put(t, c.TLS.ClientCA, others.pem)
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	check(clients, false)
+	check(others, true)
+	put(t, c.TLS.ClientCA, "none\n")
+	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "no certificate of an authority") {
+		t.Errorf("got %v", err)
+	}
+	check(nil, false)
+	check(others, true)
+}

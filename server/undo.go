@@ -1,0 +1,33 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// undo is what has been set up and must be taken down again, last first.
+type undo struct{ steps []step }
+
+type step struct {
+	name string
+	do   func(context.Context) error
+}
+
+// push adds a step under the name of what it ends.
+func (u *undo) push(name string, do func(context.Context) error) {
+	u.steps = append(u.steps, step{name, do})
+}
+
+// run takes every step, whatever comes of the others. A second call finds nothing left to do.
+func (u *undo) run(ctx context.Context) error {
+	var errs []error
+	for len(u.steps) > 0 {
+		last := u.steps[len(u.steps)-1]
+		u.steps = u.steps[:len(u.steps)-1]
+		if err := last.do(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("server: ending %s: %w", last.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
