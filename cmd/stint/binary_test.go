@@ -5,17 +5,13 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
 
 // TestBinary runs the real program: its exit codes, and that it obeys its arguments and its standard input.
 func TestBinary(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "stint")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	binary := buildBinary(t)
 	tests := []struct {
 		stdin          string
 		args           []string
@@ -43,6 +39,7 @@ func TestBinary(t *testing.T) {
 		}
 	}
 	t.Run("broken pipe", func(t *testing.T) { brokenPipe(t, binary) })
+	t.Run("daemons", func(t *testing.T) { daemons(t, binary) })
 }
 
 // brokenPipe has nobody read what the program writes: it ends, and says nothing.

@@ -9,13 +9,16 @@ import (
 
 // commands are what stint can be asked to do: a field for each.
 type commands struct {
+	Serve   serveCommand   `cmd:"" help:"Serve limits over HTTP and gRPC: a JSON API, forward-auth, Envoy's rate limit service."`
+	Gateway gatewayCommand `cmd:"" help:"Pass requests on to an upstream, within limits."`
 	Config  configCommands `cmd:"" help:"Check a configuration, and see what it means."`
 	Version versionCommand `cmd:"" help:"Print the version of this program."`
 }
 
 const description = `Exact rate limits, shared by any number of processes.
 
-    stint config check stint.yaml`
+    stint config check stint.yaml
+    stint serve --config stint.yaml`
 
 // run does what the arguments ask for.
 func run(s *system, args []string) error {

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stint-limiter/stint/server"
+)
+
+// daemonFlags are what serve and gateway have in common.
+type daemonFlags struct {
+	Config     string        `name:"config" placeholder:"FILE" help:"Policies: a file, or a directory whose *.yaml and *.yml files are one configuration. Default: a built-in limit on every client."`
+	Store      string        `name:"store" placeholder:"STORE" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: $$REDIS_URL, else what the policies say, else memory. redis is $$REDIS_URL, else localhost."`
+	Admin      string        `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"Where operators find probes, the state of the configuration and profiles; empty is nowhere. Default: ${default}."`
+	AdminToken string        `name:"admin-token-file" placeholder:"FILE" help:"Bearer tokens for --admin, one to a line. Needed unless that is a loopback address."`
+	TLSCert    string        `name:"tls-cert" placeholder:"FILE" help:"The certificate of all listeners, with its chain, in PEM form."`
+	TLSKey     string        `name:"tls-key" placeholder:"FILE" help:"Its key."`
+	TLSClient  string        `name:"tls-client-ca" placeholder:"FILE" help:"Authorities, of one of which clients need a certificate."`
+	Drain      time.Duration `name:"drain" placeholder:"TIME" default:"10s" help:"How long to go on serving after SIGTERM, while load balancers find out. Default: ${default}."`
+	LogLevel   slog.Level    `name:"log-level" placeholder:"LEVEL" default:"info" help:"debug, info, warn or error. Default: ${default}."`
+	LogFormat  string        `name:"log-format" placeholder:"FORMAT" enum:"text,json" default:"text" help:"text or json. Default: ${default}."`
+}
+
+// The environment variables that daemons look at.
+const (
+	redisEnv  = "REDIS_URL"
+	notifyEnv = "NOTIFY_SOCKET"
+)
+
+// builtInLimits are those of daemons without policies.
+const builtInLimits = "every client may do 600 requests a minute, 1200 at once, and 10,000 an hour"
+
+// localRedis is the store "redis" if the environment does not say which.
+const localRedis = "redis://localhost:6379/0"
+
+// Validate is called when the flags have been read.
+func (f *daemonFlags) Validate() error {
+	switch {
+	case f.Store == "", f.Store == server.MemoryStore, f.Store == "redis", strings.Contains(f.Store, "://"):
+		return nil
+	}
+	return fmt.Errorf("--store: %q; want memory, redis, or a URL such as redis://localhost:6379/0", f.Store)
+}
+
+// configuration returns what the flags say, and the environment where they say nothing.
+func (f *daemonFlags) configuration(s *system) server.Config {
+	store := f.Store
+	switch store {
+	case "":
+		store = os.Getenv(redisEnv)
+	case "redis":
+		store = cmp.Or(os.Getenv(redisEnv), localRedis)
+	}
+	options := &slog.HandlerOptions{Level: f.LogLevel}
+	var log slog.Handler = slog.NewTextHandler(s.Stderr, options)
+	if f.LogFormat == "json" {
+		log = slog.NewJSONHandler(s.Stderr, options)
+	}
+	return server.Config{
+		Policies:    f.Config,
+		Store:       store,
+		Admin:       f.Admin,
+		AdminTokens: f.AdminToken,
+		TLS:         server.TLS{Cert: f.TLSCert, Key: f.TLSKey, ClientCA: f.TLSClient},
+		Drain:       f.Drain,
+		Logger:      slog.New(log),
+	}
+}
+
+var errInterrupted = errors.New("ended at once by a second signal; requests may have been cut off")
+
+// runDaemon serves until a signal says to stop, or something fails.
+func runDaemon(c server.Config) error {
+	// Signals are taken before anything is set up: one that comes early is obeyed as soon as there is something to stop.
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+
+	srv, err := server.New(c)
+	if err != nil {
+		return err
+	}
+	if err := srv.Start(context.Background()); err != nil {
+		return err
+	}
+	tellSystemd(c.Logger, "READY=1")
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Wait() }() // ends when the server has
+	for {
+		select {
+		case err := <-failed:
+			return errors.Join(err, stopDaemon(c.Logger, srv, signals))
+		case sig := <-signals:
+			if sig != syscall.SIGHUP {
+				c.Logger.Info("stint: stopping; a second signal ends it at once", "signal", sig.String())
+				return stopDaemon(c.Logger, srv, signals)
+			}
+			tellSystemd(c.Logger, "RELOADING=1")
+			_ = srv.Reload() // logged already, and what was good stays
+			tellSystemd(c.Logger, "READY=1")
+		}
+	}
+}
+
+// stopDaemon ends a server in good order, or at once if another signal comes.
+func stopDaemon(logger *slog.Logger, srv *server.Server, signals <-chan os.Signal) error {
+	tellSystemd(logger, "STOPPING=1")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case sig := <-signals:
+				if sig != syscall.SIGHUP {
+					cancel(errInterrupted)
+				}
+			}
+		}
+	}()
+	err := srv.Stop(ctx)
+	if ctx.Err() != nil {
+		err = errors.Join(err, context.Cause(ctx))
+	}
+	return err
+}
+
+// tellSystemd tells a service manager how the daemon is, if there is one that wants to know (see sd_notify(3)).
+func tellSystemd(logger *slog.Logger, state string) {
+	socket := os.Getenv(notifyEnv)
+	if socket == "" {
+		return
+	}
+	conn, err := net.Dial("unixgram", socket)
+	if err == nil {
+		_, err = conn.Write([]byte(state))
+		err = errors.Join(err, conn.Close())
+	}
+	if err != nil {
+		logger.Warn("stint: the service manager could not be told", "state", state, "error", err)
+	}
+}

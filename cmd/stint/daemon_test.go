@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// buildBinary builds the real program.
+func buildBinary(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "stint")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return binary
+}
+
+// daemon is a real process that serves.
+type daemon struct {
+	t       *testing.T
+	cmd     *exec.Cmd
+	states  chan string // what it tells the service manager
+	stderr  sync.WaitGroup
+	mu      sync.Mutex
+	log     bytes.Buffer
+	address map[string]string // of the listeners, by name
+	ended   chan struct{}
+}
+
+// launch starts a daemon on free ports of this machine and returns when it says that it is ready. If it still runs when the
+// test ends, it is killed.
+func launch(t *testing.T, binary string, args ...string) *daemon {
+	t.Helper()
+	d := &daemon{t: t, address: map[string]string{}, states: make(chan string, 16), ended: make(chan struct{})}
+	// Not t.TempDir: the name of a socket must not be long.
+	directory, err := os.MkdirTemp("", "stint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(directory) })
+	socket := filepath.Join(directory, "notify")
+	manager, err := net.ListenPacket("unixgram", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = manager.Close() })
+	go d.listen(manager) // until it is closed
+
+	d.cmd = exec.Command(binary, append(args, "--admin=127.0.0.1:0")...)
+	d.cmd.Env = append(os.Environ(), notifyEnv+"="+socket, redisEnv+"=")
+	stderr, err := d.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	d.stderr.Go(func() { d.read(stderr) })
+	go func() {
+		d.stderr.Wait()
+		_ = d.cmd.Wait() // how it ended is in its state
+		close(d.ended)
+	}()
+	t.Cleanup(func() {
+		_ = d.cmd.Process.Kill() // unless it has ended
+		<-d.ended
+		if t.Failed() {
+			t.Logf("log of %v:\n%s", args, d.logged())
+		}
+	})
+	if got := d.state(); got != "READY=1" {
+		t.Fatalf("told %q, want that it is ready", got)
+	}
+	return d
+}
+
+// listen takes what the daemon tells the service manager.
+func (d *daemon) listen(manager net.PacketConn) {
+	b := make([]byte, 1024)
+	for {
+		n, _, err := manager.ReadFrom(b)
+		if err != nil {
+			return
+		}
+		d.states <- string(b[:n])
+	}
+}
+
+// state returns the next thing that the daemon tells the service manager.
+func (d *daemon) state() string {
+	d.t.Helper()
+	select {
+	case state := <-d.states:
+		return state
+	case <-d.ended:
+		d.t.Fatalf("it has ended: %v\n%s", d.cmd.ProcessState, d.logged())
+	case <-time.After(30 * time.Second):
+		d.t.Fatalf("it says nothing\n%s", d.logged())
+	}
+	return ""
+}
+
+// read takes the log, and from it where the listeners are.
+func (d *daemon) read(stderr io.Reader) {
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		line := lines.Text()
+		d.mu.Lock()
+		fmt.Fprintln(&d.log, line)
+		if _, fields, ok := strings.Cut(line, "listener="); ok {
+			if name, address, ok := strings.Cut(fields, " address="); ok {
+				d.address[name] = address
+			}
+		}
+		d.mu.Unlock()
+	}
+}
+
+func (d *daemon) logged() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.log.String()
+}
+
+// at returns the address of a listener. It is in the log before the daemon is ready, but may have to be read yet.
+func (d *daemon) at(listener string) string {
+	d.t.Helper()
+	for range 2000 {
+		d.mu.Lock()
+		address := d.address[listener]
+		d.mu.Unlock()
+		if address != "" {
+			return address
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	d.t.Fatalf("there is no %s\n%s", listener, d.logged())
+	return ""
+}
+
+// signal sends a signal.
+func (d *daemon) signal(sig syscall.Signal) {
+	d.t.Helper()
+	if err := d.cmd.Process.Signal(sig); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// exit waits for the end and returns the exit code.
+func (d *daemon) exit() int {
+	d.t.Helper()
+	select {
+	case <-d.ended:
+		return d.cmd.ProcessState.ExitCode()
+	case <-time.After(60 * time.Second):
+		d.t.Fatal("it does not end")
+		return 0
+	}
+}
+
+// post asks the JSON API.
+func (d *daemon) post(path, body string) (int, string) {
+	d.t.Helper()
+	response, err := http.Post("http://"+d.at("HTTP")+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return readAll(d.t, response)
+}
+
+// get asks for a path on a listener.
+func (d *daemon) get(listener, path string) (int, string) {
+	d.t.Helper()
+	response, err := http.Get("http://" + d.at(listener) + path)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return readAll(d.t, response)
+}
+
+func readAll(t *testing.T, response *http.Response) (int, string) {
+	t.Helper()
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}

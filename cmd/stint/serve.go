@@ -1,0 +1,50 @@
+package main
+
+import (
+	"github.com/stint-limiter/stint/server"
+	"github.com/stint-limiter/stint/server/envoyrls"
+)
+
+// serveCommand is the daemon.
+type serveCommand struct {
+	HTTP          string          `name:"http" placeholder:"ADDR" default:":8080" help:"Where the JSON API, forward-auth and probes are; empty is nowhere. Default: ${default}."`
+	GRPC          string          `name:"grpc" placeholder:"ADDR" default:":8081" help:"Where Envoy's rate limit service is, if there is --envoy-config. Default: ${default}."`
+	EnvoyConfig   string          `name:"envoy-config" placeholder:"DIR" help:"Rules for Envoy's rate limit service, as envoyproxy/ratelimit reads them."`
+	EnvoyWindow   envoyrls.Window `name:"envoy-window" placeholder:"WINDOW" default:"sliding" help:"sliding, or fixed to count as envoyproxy/ratelimit does. Default: ${default}."`
+	EnvoyToken    string          `name:"envoy-token-file" placeholder:"FILE" help:"Bearer tokens for Envoy's rate limit service, one to a line. Without it everybody may use it who can connect."`
+	EnvoyMetadata bool            `name:"envoy-metadata" help:"Add dynamic metadata to the answers to Envoy."`
+	APIToken      string          `name:"api-token-file" placeholder:"FILE" help:"Bearer tokens for the API, one to a line. Without it only callers on this host may use the API."`
+	APIPublic     bool            `name:"api-public" help:"Let everybody use the API who can connect."`
+	APIAdHoc      bool            `name:"api-ad-hoc" help:"Let callers of the API send limits along."`
+	ChargeKey     string          `name:"charge-key-file" placeholder:"FILE" help:"The key by which charges are signed. Processes that share it can refund each other's."`
+
+	daemonFlags
+}
+
+// Help is the detailed help.
+func (*serveCommand) Help() string {
+	return `Without --config ` + builtInLimits + `. Files are read again when they
+change and on SIGHUP; those that are wrong change nothing. SIGTERM and SIGINT drain: readiness goes first, then
+requests are finished. Redis need not be there at the start: until it is, the policies' failure mode decides.
+
+    stint serve --config stint.yaml
+    stint serve --envoy-config /etc/ratelimit --store redis://localhost:6379/0
+    stint serve --config stint.yaml --api-token-file tokens --tls-cert cert.pem --tls-key key.pem`
+}
+
+// Run serves until a signal ends it.
+func (c *serveCommand) Run(s *system) error {
+	config := c.configuration(s)
+	config.HTTP, config.GRPC = c.HTTP, c.GRPC
+	config.Envoy, config.EnvoyTokens = c.EnvoyConfig, c.EnvoyToken
+	config.EnvoyOptions = envoyrls.Options{Window: c.EnvoyWindow, Metadata: c.EnvoyMetadata}
+	config.API = server.API{Tokens: c.APIToken, Public: c.APIPublic, AdHoc: c.APIAdHoc, ChargeKey: c.ChargeKey}
+	if c.EnvoyConfig == "" {
+		config.GRPC = ""
+		config.Logger.Info("stint: Envoy's rate limit service is off, for there is no --envoy-config")
+	}
+	if c.Config == "" {
+		config.Logger.Info("stint: without --config " + builtInLimits)
+	}
+	return runDaemon(config)
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stint-limiter/stint/server"
+)
+
+// TestStoreFlag has the flag go before the environment, and that before the policies.
+func TestStoreFlag(t *testing.T) {
+	const other = "redis://other:6379/1"
+	tests := []struct{ flag, environment, want string }{
+		{"", "", ""}, // what the policies say
+		{"", other, other},
+		{"memory", other, "memory"},
+		{"redis", "", localRedis},
+		{"redis", other, other},
+		{"redis://flag:6379", other, "redis://flag:6379"},
+	}
+	for _, test := range tests {
+		t.Setenv(redisEnv, test.environment)
+		f := daemonFlags{Store: test.flag}
+		if err := f.Validate(); err != nil {
+			t.Error(err)
+		}
+		if got := f.configuration(&system{}).Store; got != test.want {
+			t.Errorf("--store=%q and %s=%q: got %q, want %q", test.flag, redisEnv, test.environment, got, test.want)
+		}
+	}
+}
+
+// TestDaemonMistakes are told before anything is served.
+func TestDaemonMistakes(t *testing.T) {
+	t.Setenv(redisEnv, "")
+	broken := write(t, "broken.yaml", "tiers: []\n")
+	tests := []struct {
+		args []string
+		code int
+		want string // the last line of standard error ends with it
+	}{
+		{[]string{"serve", "--store", "reddis"}, exitUsage, `--store: "reddis"; want memory, redis, or a URL such as redis://localhost:6379/0`},
+		{[]string{"serve", "--drain", "soon"}, exitUsage, `--drain: expected duration but got "soon": time: invalid duration "soon"`},
+		{[]string{"serve", "--envoy-window", "round"}, exitUsage, `--envoy-window: envoyrls: window "round"; want sliding or fixed`},
+		{[]string{"serve", "--log-format", "xml"}, exitUsage, `--log-format must be one of "text","json" but got "xml"`},
+		{[]string{"serve", "--config", "none.yaml"}, exitBad, `stint: policy: stat none.yaml: no such file or directory`},
+		{[]string{"serve", "--config", broken}, exitBad, broken + `:1: tiers: there are none; want at least one that takes everybody, such as {name: anonymous, identity: ip, limits: 10/1m}`},
+		{[]string{"serve", "--admin", "0.0.0.0:0", "--http", "127.0.0.1:0"}, exitBad, `or have a file of tokens (--admin-token-file)`},
+		{[]string{"serve", "--http", "", "--admin", ""}, exitBad, `there is nowhere to listen; want an address such as :8080`},
+		{[]string{"serve", "--store", "redis://localhost/x", "--http", "127.0.0.1:0"}, exitBad, `invalid database number: "x"`},
+		{[]string{"gateway"}, exitUsage, `missing flags: --upstream=URL, or --route=ROUTE`},
+		{[]string{"gateway", "--route", "/api"}, exitUsage, `--route: "/api"; want a host, a path or both, an equals sign and a URL, such as /api=http://127.0.0.1:3000`},
+		{[]string{"gateway", "--upstream", "http://a", "--store", "reddis"}, exitUsage, `want memory, redis, or a URL such as redis://localhost:6379/0`},
+		{[]string{"gateway", "--upstream", "a", "--listen", "127.0.0.1:0"}, exitBad, `want a URL such as http://127.0.0.1:3000, with http, https or h2c`},
+	}
+	for _, test := range tests {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			got := execute(t, "", test.args...)
+			if got.code != test.code || !strings.HasSuffix(strings.TrimSuffix(got.stderr, "\n"), test.want) {
+				t.Errorf("exit code %d, errors:\n%s\nwant %d, %q", got.code, got.stderr, test.code, test.want)
+			}
+		})
+	}
+}
+
+// daemons has the real program serve.
+func daemons(t *testing.T, binary string) {
+	for name, test := range map[string]func(*testing.T, string){
+		"signals":       serveSignals,
+		"second signal": secondSignal,
+		"gateway":       gatewayBinary,
+		"F36":           sigtermUnderLoad,
+		"fleet":         fleetUnderLoad,
+		"killed":        killedUnderLoad,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, binary) })
+	}
+}
+
+// serveSignals reloads on SIGHUP, and ends on SIGTERM.
+func serveSignals(t *testing.T, binary string) {
+	file := write(t, "stint.yaml", "tiers:\n  - {name: all, identity: ip, limits: 3/1h}\n")
+	const question = `{"method":"GET","path":"/","peer":"192.0.2.1"}`
+	d := launch(t, binary, "serve", "--config", file, "--http", "127.0.0.1:0", "--drain", "0s")
+
+	replace := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d.signal(syscall.SIGHUP)
+		if a, b := d.state(), d.state(); a != "RELOADING=1" || b != "READY=1" {
+			t.Errorf("told %q and %q, want that it was reloading and is ready", a, b)
+		}
+	}
+	if _, body := d.post("/v1/take", question); !strings.Contains(body, `"max":3`) {
+		t.Errorf("got %s, want a limit of 3", body)
+	}
+	replace("tiers:\n  - {name: all, identity: ip, limits: 4/1h}\n")
+	if _, body := d.post("/v1/take", question); !strings.Contains(body, `"max":4`) {
+		t.Errorf("got %s, want a limit of 4", body)
+	}
+	replace("tiers: [\n")
+	if _, body := d.post("/v1/take", question); !strings.Contains(body, `"max":4`) {
+		t.Errorf("got %s, want a limit of 4 after a broken change", body)
+	}
+	if !strings.Contains(d.logged(), "the configuration is refused, the last good one stays in force") {
+		t.Errorf("logged %s", d.logged())
+	}
+	if _, body := d.get(server.Admin, "/config"); !strings.Contains(body, file+":") {
+		t.Errorf("got %s, want the mistake", body)
+	}
+	d.signal(syscall.SIGTERM)
+	if got := d.state(); got != "STOPPING=1" {
+		t.Errorf("told %q, want that it is stopping", got)
+	}
+	if code := d.exit(); code != exitGood {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+// secondSignal does not wait for load balancers.
+func secondSignal(t *testing.T, binary string) {
+	d := launch(t, binary, "serve", "--http", "127.0.0.1:0", "--drain", "1h")
+	d.signal(syscall.SIGINT)
+	if got := d.state(); got != "STOPPING=1" {
+		t.Errorf("told %q, want that it is stopping", got)
+	}
+	if status, _ := d.get(server.HTTP, "/readyz"); status != 503 {
+		t.Errorf("readiness: got %d, want 503", status)
+	}
+	d.signal(syscall.SIGHUP) // is not one
+	if status, _ := d.get(server.HTTP, "/livez"); status != 200 {
+		t.Errorf("liveness: got %d, want 200", status)
+	}
+	d.signal(syscall.SIGTERM)
+	if code := d.exit(); code != exitBad || !strings.Contains(d.logged(), "ended at once by a second signal") {
+		t.Errorf("exit code %d, logged %s", code, d.logged())
+	}
+}
+
+// gatewayBinary passes requests on, within limits.
+func gatewayBinary(t *testing.T, binary string) {
+	upstream := launch(t, binary, "serve", "--http", "127.0.0.1:0")
+	d := launch(t, binary, "gateway", "--upstream", "http://"+upstream.at(server.HTTP), "--listen", "127.0.0.1:0", "--drain", "0s",
+		"--config", write(t, "stint.yaml", "tiers:\n  - {name: all, identity: ip, limits: 2/1h}\n"))
+	for n, want := range []int{200, 200, 429} {
+		if status, body := d.get(server.HTTP, "/livez"); status != want {
+			t.Errorf("request %d: got %d, %s; want %d", n+1, status, body, want)
+		}
+	}
+	d.signal(syscall.SIGTERM)
+	if code := d.exit(); code != exitGood {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
