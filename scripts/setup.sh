@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
 # Installs what the tests need where it is missing and we may: redis-server (or
-# the server named by STINT_REDIS_SERVER), curl, and a C compiler for the race
-# detector and the fake clock. Otherwise says what to install, and fails.
+# the server named by STINT_REDIS_SERVER), curl, the proxies that stint serves
+# (nginx, Caddy, HAProxy), and a C compiler for the race detector and the fake
+# clock. Otherwise says what to install, and fails.
 set -euo pipefail
+PATH=$PATH:/usr/sbin # of some proxies, for users who have it not
 
 missing=()
 command -v make >/dev/null || missing+=(make)
 command -v curl >/dev/null || missing+=(curl)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
+command -v nginx >/dev/null || missing+=(nginx-light)
+command -v caddy >/dev/null || missing+=(caddy)
+command -v haproxy >/dev/null || missing+=(haproxy)
 if [ -n "${STINT_REDIS_SERVER:-}" ]; then
 	if ! command -v "$STINT_REDIS_SERVER" >/dev/null; then
 		echo "setup: STINT_REDIS_SERVER=$STINT_REDIS_SERVER not found: install it, or unset the variable" >&2
@@ -34,7 +39,7 @@ if [ "$(id -u)" -ne 0 ]; then
 	as_root=(sudo -n)
 fi
 
-# Installing redis-server starts it as a system service. The tests run their own
+# Installing a server starts it as a system service. The tests run their own
 # servers, so a policy that forbids to start any is in force meanwhile.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then

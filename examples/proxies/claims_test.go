@@ -1,0 +1,87 @@
+package proxies
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// testClaimedAddresses has a client say that it is another one each time (F10).
+func testClaimedAddresses(t *testing.T, s *site) {
+	c := client{s, "127.0.0.5"}
+	for i := range anonymousLimit + 2 {
+		address := fmt.Sprintf("203.0.113.%d", i)
+		a := c.curl(t, "/things",
+			"--header", "X-Forwarded-For: "+address, "--header", "X-Real-IP: "+address, "--header", "Forwarded: for="+address,
+			"--header", "Connection: close, X-Forwarded-For") // would have a careless proxy drop its own
+		want := http.StatusOK
+		if i >= anonymousLimit {
+			want = http.StatusTooManyRequests
+		}
+		wantStatus(t, a, want)
+	}
+}
+
+// testClaimedPaths has a client say that it asks for what is exempt.
+func testClaimedPaths(t *testing.T, s *site) {
+	c := client{s, "127.0.0.6"}
+	for range anonymousLimit + 2 {
+		a := c.curl(t, "/healthz")
+		wantStatus(t, a, http.StatusOK)
+		if got := a.Header.Get("X-RateLimit-Limit"); got != "" {
+			t.Errorf("X-RateLimit-Limit of what is exempt: got %q, want none", got)
+		}
+	}
+	c.exhaust(t, anonymousLimit, "/things")
+	for _, claim := range []string{
+		"X-Forwarded-Uri: /healthz", "X-Original-URI: /healthz", "X-Original-URL: http://localhost/healthz",
+		"X-Forwarded-Method: GET", "X-Original-Method: GET",
+	} {
+		a := c.curl(t, "/things", "--header", claim)
+		if a.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("%s: got status %d, want %d", claim, a.StatusCode, http.StatusTooManyRequests)
+		}
+	}
+}
+
+// testUsers has somebody sign in, and others say that they have.
+func testUsers(t *testing.T, s *site) {
+	const field = "X-User-ID"
+	tests := []struct {
+		name  string
+		args  []string
+		tier  string
+		limit int
+		user  []string // as the application gets it
+	}{
+		{"anonymous", nil, "anonymous", anonymousLimit, nil},
+		{"claimed", []string{"--header", field + ": alice"}, "anonymous", anonymousLimit, nil},
+		{"wrong key", []string{"--header", "X-API-Key: alice"}, "anonymous", anonymousLimit, nil},
+		{"signed in", []string{"--header", "X-API-Key: alice-secret"}, "users", userLimit, []string{"alice"}},
+		{"signed in as another", []string{"--header", "X-API-Key: alice-secret", "--header", field + ": bob"}, "users", userLimit, []string{"alice"}},
+	}
+	c := client{s, "127.0.0.7"}
+	for _, test := range tests {
+		s.application.take()
+		a := c.curl(t, "/things", test.args...)
+		wantStatus(t, a, http.StatusOK)
+		if got := a.Header.Get("X-RateLimit-Tier"); got != test.tier {
+			t.Errorf("%s: tier: got %q, want %q", test.name, got, test.tier)
+		}
+		if got, want := a.Header.Get("X-RateLimit-Limit"), strconv.Itoa(test.limit); got != want {
+			t.Errorf("%s: limit: got %q, want %q", test.name, got, want)
+		}
+		for _, r := range s.application.take() {
+			if got := r.header.Values(field); !slices.Equal(got, test.user) {
+				t.Errorf("%s: %s: the application got %q, want %q", test.name, field, got, test.user)
+			}
+		}
+	}
+	// A user has one limit wherever the requests come from.
+	elsewhere := client{s, "127.0.0.8"}.curl(t, "/things", "--header", "X-API-Key: alice-secret")
+	if got, want := elsewhere.Header.Get("X-RateLimit-Remaining"), strconv.Itoa(userLimit-3); got != want {
+		t.Errorf("remaining from another address: got %q, want %q", got, want)
+	}
+}

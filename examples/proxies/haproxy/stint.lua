@@ -1,0 +1,108 @@
+-- Asks stint about requests, see haproxy.cfg.
+--
+--   http-request  lua.stint_ask open    asks, and answers requests that stint refuses; without stint they go on
+--   http-request  lua.stint_ask closed  the same, but without stint they are refused
+--   http-response lua.stint_tell        tells clients what stint said of their limits
+
+local question = "http://stint/auth"
+local address = "abns@stint" -- the listener in haproxy.cfg
+local patience = 500 -- milliseconds; the listener's timeouts come first
+
+-- withheld are fields of a request that do not go to stint as the client wrote them: those of its connection and its body,
+-- and those in which stint reads what is asked.
+local withheld = {
+	["connection"] = true,
+	["content-length"] = true,
+	["expect"] = true,
+	["host"] = true,
+	["keep-alive"] = true,
+	["proxy-connection"] = true,
+	["te"] = true,
+	["trailer"] = true,
+	["transfer-encoding"] = true,
+	["upgrade"] = true,
+	["x-forwarded-host"] = true,
+	["x-forwarded-method"] = true,
+	["x-forwarded-uri"] = true,
+	["x-original-method"] = true,
+	["x-original-uri"] = true,
+	["x-original-url"] = true,
+}
+
+-- kept are fields of an answer that are not for the client. HAProxy writes the length itself.
+local kept = {
+	["connection"] = true,
+	["content-length"] = true,
+	["keep-alive"] = true,
+	["transfer-encoding"] = true,
+	["x-ratelimit-status"] = true,
+}
+
+local function about_limits(name)
+	return name == "ratelimit" or name == "ratelimit-policy" or name:find("^x%-ratelimit%-") ~= nil
+end
+
+local function fields_of(txn)
+	local fields = {}
+	for name, values in pairs(txn.http:req_get_headers()) do
+		if not withheld[name] then
+			fields[name] = values
+		end
+	end
+	fields["x-forwarded-method"] = { txn.f:method() }
+	fields["x-forwarded-uri"] = { txn.f:pathq() }
+	fields["x-forwarded-host"] = { txn.f:req_hdr("host") }
+	return fields
+end
+
+-- is_down reports whether an answer is not stint's, but that of the listener which has no answer from it.
+local function is_down(answer)
+	return not answer.status or answer.status < 200 or (answer.status >= 500 and not answer.headers["x-ratelimit-status"])
+end
+
+local function refuse(txn, answer)
+	local reply = txn:reply({ status = answer.status, reason = answer.reason })
+	for name, values in pairs(answer.headers) do
+		for _, value in pairs(values) do
+			if not kept[name] then
+				reply:add_header(name, value)
+			end
+		end
+	end
+	if txn.f:method() ~= "HEAD" then
+		reply:set_body(answer.body)
+	end
+	txn:done(reply)
+end
+
+local function ask(txn, without)
+	local answer = core.httpclient():get({ url = question, dst = address, headers = fields_of(txn), timeout = patience })
+	if is_down(answer) then
+		if without ~= "open" then
+			txn:done(txn:reply({ status = 503, headers = { ["retry-after"] = { "1" } } }))
+		end
+	elseif answer.status < 300 then
+		txn:set_priv(answer.headers)
+	else
+		refuse(txn, answer)
+	end
+end
+
+local function tell(txn)
+	-- What the application says of limits of its own would stand beside what stint says.
+	for name in pairs(txn.http:res_get_headers()) do
+		if about_limits(name) then
+			txn.http:res_del_header(name)
+		end
+	end
+	for name, values in pairs(txn:get_priv() or {}) do
+		for _, value in pairs(values) do
+			if about_limits(name) then
+				txn.http:res_add_header(name, value)
+			end
+		end
+	end
+end
+
+core.register_action("stint_ask", { "http-req" }, ask, 1)
+core.register_action("stint_tell", { "http-res" }, tell)

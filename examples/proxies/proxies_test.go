@@ -1,0 +1,179 @@
+// Package proxies has no code: its tests run nginx, Caddy and HAProxy with the configurations in this directory, beside a real
+// stint, and ask through them with curl.
+package proxies
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// What stint.yaml allows in a minute, and of logins in a quarter of an hour.
+const (
+	anonymousLimit = 10
+	userLimit      = 30
+	loginLimit     = 5
+)
+
+// aboutLimits are the header fields that every answer has to a request that is limited.
+var aboutLimits = []string{
+	"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Window", "X-RateLimit-Cost",
+	"X-RateLimit-Policy", "X-RateLimit-Tier", "RateLimit", "RateLimit-Policy",
+}
+
+func TestProxies(t *testing.T) {
+	binary := buildStint(t)
+	for _, p := range []proxy{nginx, caddy, haproxy} {
+		t.Run(p.name, func(t *testing.T) {
+			// Every test has clients of its own, by their addresses, and the last one ends stint.
+			s := startSite(t, newStint(t, binary), p)
+			t.Run("allowed", func(t *testing.T) { testAllowed(t, s) })
+			t.Run("denied", func(t *testing.T) { testDenied(t, s) })
+			t.Run("claimed addresses", func(t *testing.T) { testClaimedAddresses(t, s) })
+			t.Run("claimed paths", func(t *testing.T) { testClaimedPaths(t, s) })
+			t.Run("users", func(t *testing.T) { testUsers(t, s) })
+			t.Run("policies", func(t *testing.T) { testPolicies(t, s) })
+			t.Run("application", func(t *testing.T) { testApplication(t, s) })
+			t.Run("without stint", func(t *testing.T) { testOutage(t, s) })
+		})
+		t.Run(p.name+" closed", func(t *testing.T) {
+			testClosed(t, startSite(t, newStint(t, binary), p, p.closed...), p.closedStatus)
+		})
+		t.Run(p.name+" without a store", func(t *testing.T) {
+			config := install(t, t.TempDir(), "stint.yaml", "\nheaders:", "\nfailure: {mode: deny}\nheaders:")
+			testNoStore(t, startSite(t, newStint(t, binary, "--config", config, "--store", "redis://"+freeAddress(t)), p))
+		})
+		t.Run(p.name+" not trusted", func(t *testing.T) {
+			config := install(t, t.TempDir(), "stint.yaml", "trusted_proxies: loopback", "trusted_proxies: 192.0.2.1")
+			testUntrusted(t, startSite(t, newStint(t, binary, "--config", config), p))
+		})
+	}
+	t.Run("envoy's rules", func(t *testing.T) { testEnvoyRules(t, binary) })
+}
+
+// testAllowed has requests reach the application once and unchanged, and the client told of its limits.
+func testAllowed(t *testing.T, s *site) {
+	c := client{s, "127.0.0.2"}
+	a := c.curl(t, "/things?a=1&b=%2F", "--data", "hello")
+	wantStatus(t, a, http.StatusOK)
+	wantFields(t, a, aboutLimits...)
+	if got := a.Header.Values("Retry-After"); got != nil {
+		t.Errorf("Retry-After: got %q, want none", got)
+	}
+	// The application has a limit of its own, which the client is not told of.
+	if got, want := a.Header.Values("X-RateLimit-Limit"), []string{strconv.Itoa(anonymousLimit)}; !slices.Equal(got, want) {
+		t.Errorf("X-RateLimit-Limit: got %q, want %q", got, want)
+	}
+	if got, want := a.Header.Get("X-Application"), "yes"; got != want {
+		t.Errorf("the application's own header: got %q, want %q", got, want)
+	}
+	got := s.application.take()
+	if len(got) != 1 {
+		t.Fatalf("the application got %d requests, want 1", len(got))
+	}
+	r := got[0]
+	if r.method != http.MethodPost || r.target != "/things?a=1&b=%2F" || r.body != "hello" {
+		t.Errorf("the application got %s %s with %q, want what the client sent", r.method, r.target, r.body)
+	}
+	if got, want := r.header.Values("X-Forwarded-For"), []string{c.address}; !slices.Equal(got, want) {
+		t.Errorf("X-Forwarded-For: the application got %q, want %q", got, want)
+	}
+}
+
+// testDenied has a client use up its limit.
+func testDenied(t *testing.T, s *site) {
+	c := client{s, "127.0.0.3"}
+	c.exhaust(t, anonymousLimit, "/things")
+	s.application.take()
+
+	a := c.curl(t, "/things")
+	wantStatus(t, a, http.StatusTooManyRequests)
+	wantFields(t, a, append([]string{"Retry-After"}, aboutLimits...)...)
+	var body struct {
+		Error      string `json:"error"`
+		RetryAfter int    `json:"retry_after_seconds"`
+		Policy     string `json:"policy"`
+		Tier       string `json:"tier"`
+	}
+	if err := json.Unmarshal([]byte(a.body), &body); err != nil {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+	if body.Error != "rate_limited" || body.Policy != "anonymous" || body.Tier != "anonymous" {
+		t.Errorf("body: got %s", a.body)
+	}
+	if got, want := strconv.Itoa(body.RetryAfter), a.Header.Get("Retry-After"); got != want || body.RetryAfter < 1 {
+		t.Errorf("retry_after_seconds: got %s, want %s as the header has it", got, want)
+	}
+	if got, want := a.Header.Get("Content-Type"), "application/json"; got != want {
+		t.Errorf("Content-Type: got %q, want %q", got, want)
+	}
+	if got := a.Header.Get("X-RateLimit-Status"); got != "" {
+		t.Errorf("X-RateLimit-Status is the proxy's: got %q, want none", got)
+	}
+	wantStatus(t, c.curl(t, "/things", "--data", "hello"), http.StatusTooManyRequests)
+
+	head := c.curl(t, "/things", "--head")
+	wantStatus(t, head, http.StatusTooManyRequests)
+	if head.body != "" {
+		t.Errorf("HEAD: got the body %q, want none", head.body)
+	}
+	if got := s.application.take(); len(got) != 0 {
+		t.Errorf("the application got %d requests that were denied", len(got))
+	}
+	wantStatus(t, client{s, "127.0.0.4"}.curl(t, "/things"), http.StatusOK)
+}
+
+// testPolicies has stint see the method and the path of requests.
+func testPolicies(t *testing.T, s *site) {
+	c := client{s, "127.0.0.9"}
+	c.exhaust(t, loginLimit, "/login?next=%2F", "--data", "password")
+	a := c.curl(t, "/login", "--data", "password")
+	wantStatus(t, a, http.StatusTooManyRequests)
+	if got, want := a.Header.Get("X-RateLimit-Policy"), "login"; got != want {
+		t.Errorf("X-RateLimit-Policy: got %q, want %q", got, want)
+	}
+	wantStatus(t, c.curl(t, "/login"), http.StatusOK)
+}
+
+// testApplication has the application refuse and fail: that is not taken for stint's word, nor is it asked again.
+func testApplication(t *testing.T, s *site) {
+	c := client{s, "127.0.0.10"}
+	for _, status := range []int{http.StatusForbidden, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable} {
+		s.application.take()
+		a := c.curl(t, fmt.Sprintf("/status/%d", status))
+		wantStatus(t, a, status)
+		wantFields(t, a, aboutLimits...)
+		if want := "the application's own words"; a.body != want {
+			t.Errorf("%d: got %q, want %q", status, a.body, want)
+		}
+		if got := s.application.take(); len(got) != 1 {
+			t.Errorf("%d: the application got %d requests, want 1", status, len(got))
+		}
+	}
+	// One that breaks down over a request is not taken for a stint that is down.
+	wantStatus(t, c.curl(t, "/breakdown", "--request", "POST"), http.StatusBadGateway)
+	if got := s.application.take(); len(got) != 1 {
+		t.Errorf("a breakdown: the application got %d requests, want 1", len(got))
+	}
+}
+
+func wantStatus(t *testing.T, a *answer, want int) {
+	t.Helper()
+	if a.StatusCode != want {
+		t.Fatalf("got status %d, want %d: %s", a.StatusCode, want, strings.TrimSpace(a.body))
+	}
+}
+
+// wantFields has each of some header fields stand once in an answer.
+func wantFields(t *testing.T, a *answer, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if got := a.Header.Values(name); len(got) != 1 || got[0] == "" {
+			t.Errorf("%s: got %q, want one value", name, got)
+		}
+	}
+}

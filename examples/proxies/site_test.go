@@ -1,0 +1,143 @@
+package proxies
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// site is a proxy in front of an application, with a stint to ask.
+type site struct {
+	stint       *stint
+	application *application
+	address     string // the proxy's
+}
+
+// startSite starts a stint, and a proxy with its shipped configuration or with changes to it: pairs of an old and a new text.
+func startSite(t *testing.T, limiter *stint, p proxy, changes ...string) *site {
+	t.Helper()
+	s := &site{stint: limiter, application: newApplication(t), address: freeAddress(t)}
+	s.stint.start(t)
+	p.start(t, place{
+		dir: t.TempDir(), address: s.address, stint: s.stint.address, application: s.application.address, changes: changes,
+	})
+	awaitDial(t, s.address)
+	return s
+}
+
+// application is what the proxy stands in front of. It keeps what it was asked.
+type application struct {
+	address string
+
+	mu       sync.Mutex
+	requests []request
+}
+
+// request is one that the application got.
+type request struct {
+	method, target, body string
+	header               http.Header
+}
+
+func newApplication(t *testing.T) *application {
+	t.Helper()
+	a := new(application)
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	a.address = server.Listener.Addr().String()
+	return a
+}
+
+// ServeHTTP answers /status/<code> with that status, /breakdown not at all, and everything else with 200.
+func (a *application) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	a.mu.Lock()
+	a.requests = append(a.requests, request{r.Method, r.RequestURI, string(body), r.Header})
+	a.mu.Unlock()
+
+	if r.URL.Path == "/breakdown" {
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("X-Application", "yes")
+	w.Header().Set("X-RateLimit-Limit", "1000000")
+	if code, ok := strings.CutPrefix(r.URL.Path, "/status/"); ok {
+		status, err := strconv.Atoi(code)
+		if err != nil {
+			status = http.StatusNotFound
+		}
+		w.WriteHeader(status)
+	}
+	_, _ = io.WriteString(w, "the application's own words") // a client that has gone away needs none
+}
+
+// take returns the requests since it was last called.
+func (a *application) take() []request {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	requests := a.requests
+	a.requests = nil
+	return requests
+}
+
+// client is somebody who asks from an address of this host.
+type client struct {
+	site    *site
+	address string
+}
+
+// answer is what curl got.
+type answer struct {
+	*http.Response
+	body string
+}
+
+// curl asks the proxy for a path.
+func (c client) curl(t *testing.T, path string, args ...string) *answer {
+	t.Helper()
+	args = append([]string{
+		"--silent", "--show-error", "--include", "--max-time", "20", "--interface", c.address, "http://" + c.site.address + path,
+	}, args...)
+	cmd := exec.CommandContext(t.Context(), find(t, "curl", "curl"), args...)
+	cmd.Env = []string{} // no proxies of the machine's own
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("curl %s: %v: %s", path, err, stderrOf(err))
+	}
+	asked := &http.Request{Method: http.MethodGet}
+	for _, arg := range args {
+		if arg == "--head" {
+			asked.Method = http.MethodHead
+		}
+	}
+	text := bufio.NewReader(bytes.NewReader(out))
+	resp, err := http.ReadResponse(text, asked)
+	if err != nil {
+		t.Fatalf("curl %s: %v: %s", path, err, out)
+	}
+	if asked.Method == http.MethodHead {
+		resp.Body = io.NopCloser(text) // whatever follows is too much
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("curl %s: %v: %s", path, err, out)
+	}
+	return &answer{resp, string(body)}
+}
+
+// exhaust makes n requests, which are allowed.
+func (c client) exhaust(t *testing.T, n int, path string, args ...string) {
+	t.Helper()
+	for range n {
+		wantStatus(t, c.curl(t, path, args...), http.StatusOK)
+	}
+}
