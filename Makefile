@@ -17,7 +17,7 @@ run: ## Run an API behind the example tiers, with callers, and watch its limits
 	@$(GO) build -o bin/live ./examples/live && exec bin/live
 
 .PHONY: setup
-setup: ## Install what the tests need and is missing (redis-server, curl, a C compiler)
+setup: ## Install what the tests need and is missing (redis-server, curl, proxies, a C compiler)
 	@scripts/setup.sh
 
 .PHONY: test
