@@ -61,26 +61,36 @@ func (s *Set) Explain(in *Input) *Explanation {
 		e.Client = string(f.resolver.AppendSubject(nil, a))
 	}
 	var v Verdict
-	var q question
-	s.ask(&f, &v, &q)
+	var r stint.Request
+	s.ask(&f, &v, &r)
 	e.Skipped, e.Tier, e.Route, e.Cost = v.Skipped, v.Tier, v.Route, v.Cost
 	if v.Skipped != "" {
 		return e
 	}
 	t := s.explainTiers(&f, e)
 	s.explainPolicies(&f, e, t)
-	for i, r := range v.rules {
-		e.Counts = append(e.Counts, countOf(r, q.request.ClaimAt(i), false))
+	for i, rule := range v.rules {
+		e.Counts = append(e.Counts, countOf(rule, r.ClaimAt(i), false))
 	}
-	for i := range q.shadow {
-		e.Counts = append(e.Counts, countOf(q.shadow[i].rule, &q.shadow[i].claim, true))
+	for i := range v.pending {
+		e.Counts = append(e.Counts, countOf(v.pending[i].rule, &v.pending[i].claim, true))
 	}
-	if q.id != nil {
-		e.RequestID, e.Named = q.id.header, q.request.ID != ""
+	if id := s.requestIDOf(&f, t); id != nil {
+		e.RequestID, e.Named = id.header, r.ID != ""
 	}
-	e.Failure, e.Bans = *q.request.Failure, q.request.Bans
+	e.Failure, e.Bans = *r.Failure, r.Bans
 	e.After = v.after.String()
 	return e
+}
+
+// requestIDOf returns how a request of a tier may name itself, or nil.
+func (s *Set) requestIDOf(f *facts, t *tier) *requestID {
+	for _, p := range s.policies {
+		if p.id != nil && p.miss(f, t) == fits {
+			return p.id
+		}
+	}
+	return s.id
 }
 
 // explainTiers tells what came of every tier up to that of the request.

@@ -62,60 +62,75 @@ func (g *Guard) Swap(set *Set) {
 //
 // If the request is allowed and then served, [Guard.Follow] sees to what comes after.
 func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
+	var r stint.Request
+	d := stint.Decision{Allowed: true}
+	err := g.Ask(in, v, &r)
+	if err == nil && len(v.rules) > 0 {
+		d, err = g.store.Take(ctx, r)
+	}
+	g.Answer(ctx, v, &r, d, err)
+	return err
+}
+
+// Ask is the first half of Decide, for those who ask the store themselves, in another mode or about many requests at
+// once: it fills in the verdict as far as that is known, and the question. If the verdict has no rules, nothing limits
+// the request and there is nothing to ask. An error means that the question cannot be asked.
+func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 	set := g.set.Load()
 	*v = Verdict{set: set}
-	err := g.decide(ctx, set, in, v)
-	if err != nil {
+	f := set.facts(in)
+	set.ask(&f, v, r)
+	if f.hasClient && !f.client.IsValid() {
+		g.log.unknownClient()
+	}
+	if len(r.And) > len(v.andRoom) { // there may be too many, which depends on the request
+		return r.Validate()
+	}
+	return nil
+}
+
+// Answer is the second half of Decide: it completes the verdict by the store's answer to the question, asks about
+// rules in shadow, and tells the log and the observer, unless the question only looked. Rules that count costs are
+// charged the verdict's Cost, which may have been changed meanwhile.
+func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request, d stint.Decision, err error) {
+	v.Decision = d
+	if err == nil && len(v.pending) > 0 && d.Allowed && !d.Repeat && !d.Degraded {
+		g.askShadow(ctx, v, r)
+	}
+	if r.Mode == stint.Peek {
+		return
+	}
+	switch {
+	case err != nil:
 		g.log.failed("a request could not be decided", err)
-	} else if !v.Decision.Allowed {
+	case !d.Allowed:
 		g.log.denied(v)
-	} else if len(v.Shadowed) > 0 {
+	case len(v.Shadowed) > 0:
 		g.log.shadowed(v)
 	}
 	if g.observer != nil {
 		g.observer.Judged(v, err)
 	}
-	return err
-}
-
-func (g *Guard) decide(ctx context.Context, set *Set, in *Input, v *Verdict) error {
-	f := set.facts(in)
-	var q question
-	set.ask(&f, v, &q)
-	v.Decision.Allowed = true
-	if f.hasClient && !f.client.IsValid() {
-		g.log.unknownClient()
-	}
-	if len(v.rules) > 0 {
-		if len(q.request.And) > len(v.andRoom) { // there may be too many, which depends on the request
-			if err := q.request.Validate(); err != nil {
-				return err
-			}
-		}
-		var err error
-		if v.Decision, err = g.store.Take(ctx, q.request); err != nil {
-			return err
-		}
-	}
-	if len(q.shadow) > 0 && v.Decision.Allowed && !v.Decision.Repeat && !v.Decision.Degraded {
-		g.decideShadow(ctx, v, &q)
-	}
-	return nil
 }
 
 // shadowTime is how long a request waits for all that has no consequences.
 const shadowTime = 10 * time.Millisecond
 
-// decideShadow asks about the rules that have no consequences, each by itself: what one of them denies is charged
+// askShadow asks about the rules that have no consequences, each by itself: what one of them denies is charged
 // to the others, as it would be without it.
-func (g *Guard) decideShadow(ctx context.Context, v *Verdict, q *question) {
+func (g *Guard) askShadow(ctx context.Context, v *Verdict, r *stint.Request) {
 	ctx, cancel := context.WithTimeout(ctx, shadowTime)
 	defer cancel()
-	failure := stint.FailurePolicy{Mode: stint.FailError, Budget: q.request.Failure.Budget}
-	for i := range q.shadow {
-		s := &q.shadow[i]
-		r := stint.Request{Claim: s.claim, Failure: &failure}
-		d, err := g.store.Take(ctx, r)
+	shadow := stint.Request{Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: r.Failure.Budget}}
+	if r.Mode == stint.Peek {
+		shadow.Mode = stint.Peek
+	}
+	for _, s := range v.pending {
+		shadow.Claim = s.claim
+		if s.rule.Costs {
+			shadow.Cost = v.Cost
+		}
+		d, err := g.store.Take(ctx, shadow)
 		switch {
 		case err != nil || d.Degraded:
 		case d.Allowed:

@@ -2,21 +2,8 @@ package policy
 
 import "github.com/stint-limiter/stint"
 
-// question is what a request comes to: what to ask the store.
-type question struct {
-	request stint.Request // without claims if nothing limits it
-	id      *requestID    // how the request may name itself
-	shadow  []shadowClaim
-}
-
-// shadowClaim is a rule that has no consequences.
-type shadowClaim struct {
-	rule  *Rule
-	claim stint.Claim
-}
-
 // ask fills in the question to the store about a request, and in the verdict all that is known before the answer.
-func (j *judge) ask(f *facts, v *Verdict, q *question) {
+func (j *judge) ask(f *facts, v *Verdict, r *stint.Request) {
 	if v.Skipped = j.exemptBy(f); v.Skipped != "" {
 		return
 	}
@@ -46,23 +33,22 @@ func (j *judge) ask(f *facts, v *Verdict, q *question) {
 		route = otherScope
 	}
 	v.rules = v.ruleRoom[:0]
-	q.request.And = v.andRoom[:0]
-	q.add(v, f, &t.unit, t.rules, who, t.scopeOf(route))
+	r.And = v.andRoom[:0]
+	v.add(r, f, &t.unit, t.rules, who, t.scopeOf(route))
 	for _, p := range matched {
-		if r := p.rules[t.index]; r.requests != nil || r.costs != nil {
-			q.add(v, f, &p.unit, r, p.asker(f, who), p.scope(f, route))
+		if own := p.rules[t.index]; own.requests != nil || own.costs != nil {
+			v.add(r, f, &p.unit, own, p.asker(f, who), p.scope(f, route))
 		}
 	}
-	q.id = only.id
-	if q.request.ID = only.id.of(f, who.subject); q.request.ID != "" {
-		q.request.IDLife = only.id.life
+	if r.ID = only.id.of(f, who.subject); r.ID != "" {
+		r.IDLife = only.id.life
 	}
-	q.request.Bans = t.bans
-	q.request.Failure = only.failure
+	r.Bans = t.bans
+	r.Failure = only.failure
 }
 
 // add adds the claims of a tier's or policy's rules.
-func (q *question) add(v *Verdict, f *facts, u *unit, rules rules, who asker, scope string) {
+func (v *Verdict) add(to *stint.Request, f *facts, u *unit, rules rules, who asker, scope string) {
 	enforced := u.enforced(who.subject)
 	for _, r := range [...]*Rule{rules.requests, rules.costs} {
 		if r == nil {
@@ -77,12 +63,12 @@ func (q *question) add(v *Verdict, f *facts, u *unit, rules rules, who asker, sc
 		}
 		switch {
 		case !enforced:
-			q.shadow = append(q.shadow, shadowClaim{r, c})
+			v.pending = append(v.pending, shadowClaim{r, c})
 		case len(v.rules) == 0:
-			q.request.Claim = c
+			to.Claim = c
 			v.rules = append(v.rules, r)
 		default:
-			q.request.And = append(q.request.And, c)
+			to.And = append(to.And, c)
 			v.rules = append(v.rules, r)
 		}
 	}

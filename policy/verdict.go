@@ -18,13 +18,20 @@ type Verdict struct {
 	// Shadowed are the rules in shadow that would have denied the request.
 	Shadowed []*Rule
 
-	set    *Set
-	rules  []*Rule // of each claim
-	after  *after
-	shadow []shadowCharge
+	set     *Set
+	rules   []*Rule // of each claim
+	after   *after
+	pending []shadowClaim  // what to ask about once the request is allowed
+	shadow  []shadowCharge // what came of it
 
 	ruleRoom [3]*Rule
 	andRoom  [2]stint.Claim
+}
+
+// shadowClaim is a rule that has no consequences, and what it would be charged.
+type shadowClaim struct {
+	rule  *Rule
+	claim stint.Claim
 }
 
 // shadowCharge is what a rule in shadow was charged.

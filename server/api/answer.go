@@ -137,12 +137,23 @@ func unavailable() *problem {
 	return &problem{Error: "unavailable", Message: "The store could not be asked. Please try again."}
 }
 
+// shadowed are the names of the rules in shadow that would have denied.
+func (q *question) shadowed() []string {
+	names := []string{}
+	if q.verdict != nil {
+		for _, rule := range q.verdict.Shadowed {
+			names = append(names, rule.Name())
+		}
+	}
+	return names
+}
+
 func (a *API) decisionOf(q *question) *decision {
 	d := &q.decision
 	out := &decision{
 		Allowed: d.Allowed, Tier: q.tier, Route: q.route, Skipped: q.skipped, Cost: q.cost, RetryAfter: milliseconds(d.RetryAfter),
 		Banned: d.Banned, Degraded: d.Degraded, Unavailable: d.Unavailable, Repeat: d.Repeat,
-		Limits: []limitState{}, Shadowed: append([]string{}, q.shadowed...),
+		Limits: []limitState{}, Shadowed: q.shadowed(),
 		Charge: a.seal.text(&charged{d.Charge, q.priced}),
 	}
 	states := d.States()

@@ -29,9 +29,6 @@ type Config struct {
 	// DenyStatus is what forward-auth answers when it refuses a request, unless the proxy asks for another; 0 is the
 	// status as it is, 429 or 503.
 	DenyStatus int
-	// Observer is told of every verdict on attributes that the JSON API comes to, if it is not nil, but not of those that were
-	// only peeked at. Those of forward-auth are the guard's, which has an observer of its own.
-	Observer policy.Observer
 	// Logger is slog.Default() unless set.
 	Logger *slog.Logger
 }

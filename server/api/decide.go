@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -45,33 +44,11 @@ func (a *API) decideAll(ctx context.Context, questions []*question) {
 	}
 }
 
-// shadowTime is how long a request waits for all that has no consequences.
-const shadowTime = 10 * time.Millisecond
-
-// conclude asks about the rules that have no consequences, and tells whoever wants to know.
+// conclude tells whoever wants to know.
 func (a *API) conclude(ctx context.Context, q *question) {
-	if q.err != nil {
+	if q.verdict != nil {
+		a.guard.Answer(ctx, q.verdict, &q.request, q.decision, q.err)
+	} else if q.err != nil {
 		a.log.failed("a request of the API could not be decided", q.err)
-	}
-	if d := &q.decision; q.err == nil && len(q.shadow) > 0 && d.Allowed && !d.Repeat && !d.Degraded {
-		a.concludeShadow(ctx, q)
-	}
-	if v := q.verdict; v != nil {
-		v.Decision = q.decision
-		if a.config.Observer != nil && q.mode != stint.Peek {
-			a.config.Observer.Judged(v, q.err)
-		}
-	}
-}
-
-func (a *API) concludeShadow(ctx context.Context, q *question) {
-	ctx, cancel := context.WithTimeout(ctx, shadowTime)
-	defer cancel()
-	for i := range q.shadow {
-		s := &q.shadow[i]
-		if d, err := a.store.Take(ctx, s.request); err == nil && !d.Allowed && !d.Degraded {
-			q.verdict.Shadowed = append(q.verdict.Shadowed, s.rule)
-			q.shadowed = append(q.shadowed, s.rule.Name())
-		}
 	}
 }

@@ -60,11 +60,17 @@ func memory(t testing.TB) *memorystore.Store {
 // serve returns an API over a store. It answers to the token, and accepts limits of callers.
 func serve(t testing.TB, store stint.Store, text string, change ...func(*api.Config)) *server {
 	t.Helper()
+	return serveGuarded(t, store, text, policy.GuardConfig{Logger: discard}, change...)
+}
+
+// serveGuarded is serve with somebody who is told what the guard decides.
+func serveGuarded(t testing.TB, store stint.Store, text string, told policy.GuardConfig, change ...func(*api.Config)) *server {
+	t.Helper()
 	set, err := policy.Parse("test.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard, err := policy.NewGuard(store, set, policy.GuardConfig{Logger: discard})
+	guard, err := policy.NewGuard(store, set, told)
 	if err != nil {
 		t.Fatal(err)
 	}

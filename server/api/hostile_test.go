@@ -33,9 +33,8 @@ func TestF34HostileValues(t *testing.T) {
 	const secret = "hunter2-hunter2-hunter2"
 	var log bytes.Buffer
 	seen := &labels{seen: map[string]bool{}}
-	s := serve(t, memory(t), config, func(c *api.Config) {
-		c.Observer, c.Logger = seen, slog.New(slog.NewTextHandler(&log, nil))
-	})
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	s := serveGuarded(t, memory(t), config, policy.GuardConfig{Observer: seen, Logger: logger}, func(c *api.Config) { c.Logger = logger })
 	lines := 0
 	for i := range 200 {
 		hostile := quote(fmt.Sprintf("%s\r\nlevel=ERROR \x00\x1b[31m{}\"',%d", secret, i))

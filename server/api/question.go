@@ -17,8 +17,7 @@ type question struct {
 	verdict *policy.Verdict // by attributes; else nil
 	request stint.Request
 	// rules are those of the request's claims. Without any there is nothing to ask.
-	rules  []*policy.Rule
-	shadow []shadowRequest
+	rules []*policy.Rule
 
 	tier, route, skipped string
 	cost                 int64
@@ -27,13 +26,6 @@ type question struct {
 
 	decision stint.Decision
 	err      error
-	shadowed []string
-}
-
-// shadowRequest is about a rule that has no consequences.
-type shadowRequest struct {
-	rule    *policy.Rule
-	request stint.Request
 }
 
 // ask reads a question. It is nil if there are mistakes in it, of which the reader is told.
@@ -53,7 +45,7 @@ func (a *API) question(r *reader, with *reading, k *ask) *question {
 	}
 	switch {
 	case k.form() == byAttributes:
-		q.byAttributes(r, with, k)
+		a.byAttributes(r, q, k)
 	case k.says("limits"):
 		a.byLimits(r, q, with, k)
 	default:
@@ -93,39 +85,23 @@ func mistakesOf(err error) (list []mistake) {
 }
 
 // byAttributes is a question about a request that is judged by the policies.
-func (q *question) byAttributes(r *reader, with *reading, k *ask) {
+func (a *API) byAttributes(r *reader, q *question, k *ask) {
 	in := &policy.Input{Method: k.method, Host: k.host, Path: k.path, RawPath: k.rawPath, Peer: k.peer, Header: k.headers}
 	if k.claims != nil {
 		in.Claims = k.claims
 	}
-	q.verdict = new(policy.Verdict)
-	heard, err := with.listen(in, q.verdict)
-	if err != nil {
+	v := new(policy.Verdict)
+	if err := a.guard.Ask(in, v, &q.request); err != nil {
 		r.invalid(err)
 		return
 	}
-	v := q.verdict
-	v.Shadowed = nil
-	q.tier, q.route, q.skipped, q.rules = v.Tier, v.Route, v.Skipped, v.Rules()
 	if k.says("cost") {
 		v.Cost = k.cost
 	}
-	q.cost = v.Cost
-	if len(q.rules) > 0 {
-		q.request, heard = heard[0], heard[1:]
-	}
+	q.set, q.verdict = v.Set(), v
+	q.tier, q.route, q.skipped, q.rules, q.cost = v.Tier, v.Route, v.Skipped, v.Rules(), v.Cost
 	for i, rule := range q.rules {
 		q.price(i, rule)
-	}
-	for _, s := range heard {
-		rule := with.rules[&s.Limits[0]]
-		if rule.Costs {
-			s.Cost = q.cost
-		}
-		if s.Mode = q.mode; s.Mode == stint.Reserve {
-			s.Mode = stint.Take
-		}
-		q.shadow = append(q.shadow, shadowRequest{rule, s})
 	}
 }
 

@@ -272,7 +272,7 @@ func (o *observer) Judged(v *policy.Verdict, err error) {
 
 func TestObserver(t *testing.T) {
 	o := &observer{}
-	s := serve(t, memory(t), config, func(c *api.Config) { c.Observer = o })
+	s := serveGuarded(t, memory(t), config, policy.GuardConfig{Observer: o, Logger: discard})
 	for range 2 {
 		s.post("/v1/take", `{"method":"GET","path":"/trial","peer":"203.0.113.9","cost":3}`)
 	}
