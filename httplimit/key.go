@@ -4,9 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/clientip"
@@ -39,7 +37,7 @@ func ClientIP(trusted ...string) (KeyFunc, error) {
 		return nil, err
 	}
 	return func(r *http.Request) string {
-		client := resolver.Client(peerOf(r), r.Header)
+		client := resolver.Client(clientip.PeerOf(r), r.Header)
 		if !client.IsValid() {
 			return ""
 		}
@@ -88,12 +86,3 @@ func Everyone() KeyFunc {
 // everyone is the key of all callers together. It begins with a zero byte, so that it is nobody's: a caller whose name is
 // the word has a key of its own, and can be banned.
 const everyone = "\x00everyone"
-
-// peerOf returns the address at the other end of the connection. A client on a Unix socket chooses its name itself,
-// which may look like an address: it has none.
-func peerOf(r *http.Request) netip.Addr {
-	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && local.Network() == "unix" {
-		return netip.Addr{}
-	}
-	return clientip.ParsePeer(r.RemoteAddr)
-}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/stint-limiter/stint/internal/clientip"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -42,7 +43,7 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *guarded) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
-	x.in = policy.Input{Method: r.Method, Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, Peer: peerOf(r), Header: r.Header}
+	x.in = policy.Input{Method: r.Method, Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, Peer: clientip.PeerOf(r), Header: r.Header}
 	if h.claims != nil {
 		x.in.Claims = x
 	}

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // miss says which part of a condition a request does not fit.
@@ -51,7 +53,7 @@ func (c *condition) miss(f *facts) miss {
 	if len(c.paths) > 0 && c.pathOf(f) == nil {
 		return missPath
 	}
-	if len(c.hosts) > 0 && !c.hasHost(hostOnly(f.in.Host)) {
+	if len(c.hosts) > 0 && !c.hasHost(words.Host(f.in.Host)) {
 		return missHost
 	}
 	for i := range c.headers {
@@ -151,16 +153,4 @@ func fitsHost(pattern, host string) bool {
 		return len(host) > len(under) && strings.EqualFold(host[len(host)-len(under):], under)
 	}
 	return strings.EqualFold(pattern, host)
-}
-
-// hostOnly returns a host without its port and the dot at its end.
-func hostOnly(hostport string) string {
-	host := hostport
-	if end := strings.LastIndexByte(host, ']'); strings.HasPrefix(host, "[") && end > 0 {
-		return host[1:end]
-	}
-	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && strings.IndexByte(host, ':') == colon {
-		host = host[:colon]
-	}
-	return strings.TrimSuffix(host, ".")
 }

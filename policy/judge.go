@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // judge is what a set makes of requests.
@@ -223,7 +224,7 @@ func (d divider) value(p *policy, f *facts, route string) string {
 		}
 		return otherScope
 	case perHost:
-		return short(strings.ToLower(hostOnly(f.in.Host)))
+		return short(strings.ToLower(words.Host(f.in.Host)))
 	case perRoute:
 		return route
 	}

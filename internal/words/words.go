@@ -21,3 +21,15 @@ func consistsOf(s, others string) bool {
 	}
 	return s != ""
 }
+
+// Host returns a host without its port, the brackets of an IPv6 address, and the dot at its end.
+func Host(hostport string) string {
+	host := hostport
+	if end := strings.LastIndexByte(host, ']'); strings.HasPrefix(host, "[") && end > 0 {
+		return host[1:end]
+	}
+	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && strings.IndexByte(host, ':') == colon {
+		host = host[:colon]
+	}
+	return strings.TrimSuffix(host, ".")
+}

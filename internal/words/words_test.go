@@ -56,3 +56,13 @@ func TestBytes(t *testing.T) {
 		}
 	}
 }
+
+func TestHost(t *testing.T) {
+	for hostport, want := range map[string]string{
+		"": "", "example.com": "example.com", "example.com.:8080": "example.com", "[::1]:80": "::1", "[::1]": "::1", "::1": "::1", ":80": "",
+	} {
+		if got := words.Host(hostport); got != want {
+			t.Errorf("%q: got %q, want %q", hostport, got, want)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/clientip"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -23,7 +24,7 @@ const statusField = "X-RateLimit-Status"
 func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	set := a.guard.Set()
-	peer, _ := peerOf(r)
+	peer := clientip.PeerOf(r)
 	if !set.Trusts(peer) {
 		a.log.untrusted(peerName(r))
 		refuse(w, http.StatusForbidden, "untrusted_proxy", "Only trusted proxies may ask. If this is one, add its address to client_ip.trusted_proxies.")

@@ -3,9 +3,7 @@ package api
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/clientip"
@@ -58,22 +56,13 @@ func local(r *http.Request) bool {
 			return false
 		}
 	}
-	peer, unix := peerOf(r)
+	peer, unix := clientip.PeerOf(r), clientip.OnUnixSocket(r)
 	return unix || peer.IsLoopback()
-}
-
-// peerOf returns the address at the other end of the connection; none on a Unix socket, where a client chooses its
-// name itself.
-func peerOf(r *http.Request) (peer netip.Addr, unix bool) {
-	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && addr.Network() == "unix" {
-		return netip.Addr{}, true
-	}
-	return clientip.ParsePeer(r.RemoteAddr), false
 }
 
 // peerName is a peer as logs show it.
 func peerName(r *http.Request) string {
-	peer, unix := peerOf(r)
+	peer, unix := clientip.PeerOf(r), clientip.OnUnixSocket(r)
 	if unix || !peer.IsValid() {
 		return "unix"
 	}

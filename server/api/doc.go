@@ -49,7 +49,7 @@
 // both might be passing on what a client wrote. Only trusted proxies are believed, see client_ip.trusted_proxies; others are answered with 403.
 //
 // Requests are answered with 200 or 429, both with the header fields of package httplimit and no-store. For nginx, which turns 429 into 500, "?deny=403" chooses
-// another status; X-RateLimit-Status then says which it was, 429 or 503.
+// another status. X-RateLimit-Status says on every refusal which it is meant to be: 429, 503, or 500 for a mistake.
 //
 // A proxy asks before, and nobody tells what came of it: costs are not settled, nothing is refunded, and a place under a concurrency limit is kept for
 // as long as its window, not as long as the request takes.

@@ -144,7 +144,7 @@ func (c *Config) compile() (routes, error) {
 
 // compile checks a route.
 func (r *Route) compile() (*route, error) {
-	host := hostOnly(r.Host)
+	host := words.Host(r.Host)
 	if r.Host != "" && (host == "" || !strings.EqualFold(host, r.Host) || strings.ContainsAny(host, "*/ ")) {
 		return nil, fmt.Errorf("Host is %q; want a name without port or wildcard, such as api.example.com, or \"\" for any", r.Host)
 	}

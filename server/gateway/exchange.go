@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/clientip"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -42,7 +43,7 @@ type exchange struct {
 }
 
 func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
-	return &exchange{ResponseWriter: w, gateway: g, request: r, peer: peerOf(r), began: time.Now()}
+	return &exchange{ResponseWriter: w, gateway: g, request: r, peer: clientip.PeerOf(r), began: time.Now()}
 }
 
 type exchangeKey struct{}

@@ -1,14 +1,12 @@
 package gateway
 
 import (
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
 	"slices"
 	"strings"
 
-	"github.com/stint-limiter/stint/internal/clientip"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -145,12 +143,3 @@ func add(h http.Header, name, value string) {
 
 // trusted reports whether the peer is a proxy whose word is taken, by the rules that the request was judged by.
 func (x *exchange) trusted() bool { return x.verdict.Set().Trusts(x.peer) }
-
-// peerOf returns the address at the other end of the connection. A client on a Unix socket chooses its name itself: it
-// has no address.
-func peerOf(r *http.Request) netip.Addr {
-	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && local.Network() == "unix" {
-		return netip.Addr{}
-	}
-	return clientip.ParsePeer(r.RemoteAddr).Unmap().WithZone("")
-}

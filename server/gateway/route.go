@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // route is a [Route] that has been checked.
@@ -34,7 +36,7 @@ func (t routes) add(r *route) bool {
 
 // find returns the route of a request, or nil.
 func (t routes) find(host string, u *url.URL) *route {
-	if host = strings.ToLower(hostOnly(host)); host != "" {
+	if host = strings.ToLower(words.Host(host)); host != "" {
 		if r := longest(t[host], u); r != nil {
 			return r
 		}
@@ -129,16 +131,4 @@ func dotted(path string) bool {
 		}
 	}
 	return false
-}
-
-// hostOnly returns a host without its port and the dot at its end.
-func hostOnly(hostport string) string {
-	host := hostport
-	if end := strings.LastIndexByte(host, ']'); strings.HasPrefix(host, "[") && end > 0 {
-		return host[1:end]
-	}
-	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && strings.IndexByte(host, ':') == colon {
-		host = host[:colon]
-	}
-	return strings.TrimSuffix(host, ".")
 }
