@@ -4,13 +4,17 @@ GO         ?= go
 FUZZTIME   ?= 60s
 BENCHFLAGS ?=
 SOAK       ?= 10m
+LOAD       ?= 60s
+LOADFLAGS  ?=
 STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
+K6          = go.k6.io/k6@v1.8.1
+RATELIMIT   = github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36
 
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## Run an API behind the example tiers, with callers, and watch its limits
@@ -25,6 +29,7 @@ test: setup ## Run all tests with the race detector, against real Redis servers
 	$(GO) test -race -shuffle=on ./...
 	cd examples/routers && $(GO) test -race -shuffle=on ./...
 	cd bench && $(GO) test ./...
+	cd bench/server && $(GO) test ./...
 
 .PHONY: lint
 lint: ## Check formatting, go.mod, vet and staticcheck
@@ -35,6 +40,7 @@ lint: ## Check formatting, go.mod, vet and staticcheck
 	$(STATICCHECK) ./...
 	cd examples/routers && $(GO) vet ./...
 	cd bench && $(GO) vet ./...
+	cd bench/server && $(GO) vet ./...
 
 .PHONY: fuzz
 fuzz: setup ## Run every fuzz target for FUZZTIME (60s)
@@ -48,6 +54,27 @@ fuzz: setup ## Run every fuzz target for FUZZTIME (60s)
 .PHONY: bench
 bench: setup ## Compare with other limiters (BENCHFLAGS="...")
 	cd bench && $(GO) run . $(BENCHFLAGS)
+
+.PHONY: bench-server
+bench-server: setup bin/ratelimit ## Compare the daemon with envoyproxy/ratelimit, nginx and Caddy (BENCHFLAGS="...")
+	$(GO) build -o bin/stint ./cmd/stint
+	cd bench/server && $(GO) build -o ../../bin/bench-server .
+	PATH=$$PATH:/usr/sbin bin/bench-server -stint bin/stint -ratelimit bin/ratelimit $(BENCHFLAGS)
+
+bin/ratelimit:
+	@echo "building envoyproxy/ratelimit, a minute or two"
+	@GOBIN=$(CURDIR)/bin $(GO) install $(RATELIMIT) && mv bin/service_cmd $@ || \
+		echo "envoyproxy/ratelimit cannot be built; going on without it" >&2
+
+.PHONY: load
+load: setup bin/k6 ## Let 1,000 users ask for LOAD (60s), and check every answer (LOADFLAGS="...")
+	$(GO) build -o bin/stint ./cmd/stint
+	cd bench/server && $(GO) build -o ../../bin/load ./load
+	bin/load -stint bin/stint -k6 bin/k6 -script bench/server/load/load.js -duration $(LOAD) $(LOADFLAGS)
+
+bin/k6:
+	@echo "building k6, a few minutes"
+	@GOBIN=$(CURDIR)/bin $(GO) install $(K6)
 
 .PHONY: faults
 faults: setup ## Break real servers in every way, measure, and write the table in docs/faults.md

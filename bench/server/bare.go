@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"net"
+	"net/http"
+	"os"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+)
+
+// bareCommand has the program serve what decides nothing, instead of measuring: the fastest that a server can be.
+const bareCommand = "bare"
+
+func runBare(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet(bareCommand, flag.ContinueOnError)
+	overGRPC := flags.String("grpc", "", "`address` for Envoy's rate limit service")
+	overHTTP := flags.String("http", "", "`address` for HTTP")
+	allowed := flags.String("allowed", "", "`file` with what every request is answered, as a message or as a body")
+	denied := flags.String("denied", "", "`file` with what requests for the key denied are answered")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *overHTTP != "" {
+		return serveHandler(ctx, *overHTTP, *allowed)
+	}
+	e := &echo{}
+	if err := errors.Join(readMessage(*allowed, &e.allowed), readMessage(*denied, &e.denied)); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", *overGRPC)
+	if err != nil {
+		return err
+	}
+	srv := grpc.NewServer()
+	rls.RegisterRateLimitServiceServer(srv, e)
+	defer context.AfterFunc(ctx, srv.Stop)()
+	return srv.Serve(listener)
+}
+
+// echo answers with the same messages as stint, always the same.
+type echo struct {
+	rls.UnimplementedRateLimitServiceServer
+	allowed, denied rls.RateLimitResponse
+}
+
+// ShouldRateLimit implements [rls.RateLimitServiceServer].
+func (e *echo) ShouldRateLimit(_ context.Context, r *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
+	if r.GetDescriptors()[0].GetEntries()[0].GetKey() == deniedKey {
+		return &e.denied, nil
+	}
+	return &e.allowed, nil
+}
+
+func readMessage(path string, m proto.Message) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return proto.Unmarshal(data, m)
+}
+
+// serveHandler answers every request with the text in a file, once it has read its body.
+func serveHandler(ctx context.Context, address, path string) error {
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	srv := &http.Server{Addr: address, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body)
+	})}
+	defer context.AfterFunc(ctx, func() { srv.Close() })()
+	if err := srv.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

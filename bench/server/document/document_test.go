@@ -1,0 +1,58 @@
+package document
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestReplace(t *testing.T) {
+	tests := []struct {
+		name, text, want string
+	}{
+		{"between markers", "a\n<!-- x:begin -->\nold\n<!-- x:end -->\nb\n", "a\n<!-- x:begin -->\nnew\n<!-- x:end -->\nb\n"},
+		{"of its name", "<!-- y:begin -->1<!-- y:end --><!-- x:begin -->2<!-- x:end -->", "<!-- y:begin -->1<!-- y:end --><!-- x:begin -->\nnew\n<!-- x:end -->"},
+		{"no markers", "a", ""},
+		{"no end", "<!-- x:begin -->", ""},
+		{"in the wrong order", "<!-- x:end --><!-- x:begin -->", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "doc.md")
+			if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := Replace(path, "x", "new\n")
+			if want := test.want == ""; (err != nil) != want {
+				t.Fatalf("got error %v, want one: %v", err, want)
+			}
+			if err != nil {
+				if !strings.Contains(err.Error(), "<!-- x:begin -->") {
+					t.Errorf("got %v, want the markers named", err)
+				}
+				return
+			}
+			got, err := os.ReadFile(path)
+			if err != nil || string(got) != test.want {
+				t.Errorf("got %q, %v; want %q", got, err, test.want)
+			}
+		})
+	}
+}
+
+func TestTable(t *testing.T) {
+	got := Table([]string{"", "n"}, [][]string{{"é", "1,000"}})
+	const want = "|     |     n |\n| --- | ----: |\n| é   | 1,000 |\n"
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := Count(n); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
+	}
+}

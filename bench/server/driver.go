@@ -1,0 +1,149 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// sample is what one contender did in one round.
+type sample struct {
+	rate     float64 // answers per second
+	p50, p99 float64 // microseconds
+	allowed  float64 // share of the answers
+}
+
+// ask is one call, by one of the callers, and whether it was allowed.
+type ask func(ctx context.Context, caller int) (allowed bool, err error)
+
+// drive has callers ask for a time, each again as soon as it has its answer, and each once at least.
+func drive(ctx context.Context, callers int, length time.Duration, call ask) (sample, error) {
+	type caller struct {
+		took    []time.Duration
+		allowed int
+		err     error
+	}
+	all := make([]caller, callers)
+	var group sync.WaitGroup
+	start := time.Now()
+	end := start.Add(length)
+	for i := range all {
+		group.Go(func() {
+			c := &all[i]
+			now := time.Now()
+			for again := true; again; again = now.Before(end) && c.err == nil {
+				began := now
+				var ok bool
+				ok, c.err = call(ctx, i)
+				now = time.Now()
+				c.took = append(c.took, now.Sub(began))
+				if ok {
+					c.allowed++
+				}
+			}
+		})
+	}
+	group.Wait()
+	seconds := time.Since(start).Seconds()
+	var took []time.Duration
+	var failed error
+	allowed := 0
+	for _, c := range all {
+		took = append(took, c.took...)
+		allowed += c.allowed
+		failed = cmp.Or(failed, c.err)
+	}
+	if failed != nil {
+		return sample{}, failed
+	}
+	slices.Sort(took)
+	return sample{
+		rate:    float64(len(took)) / seconds,
+		p50:     quantile(took, 0.5),
+		p99:     quantile(took, 0.99),
+		allowed: float64(allowed) / float64(len(took)),
+	}, nil
+}
+
+// quantile of sorted times, in microseconds.
+func quantile(sorted []time.Duration, q float64) float64 {
+	return float64(sorted[int(q*float64(len(sorted)-1))]) / float64(time.Microsecond)
+}
+
+// contender is something that can be asked.
+type contender struct {
+	name string
+	call ask
+}
+
+// load is how contenders are asked in a row of a table.
+type load struct {
+	callers int
+	length  time.Duration
+	rounds  int
+	allowed float64 // the share of answers that must be so
+}
+
+// measure asks every contender once per round, and returns a sample of medians for each. Each round begins with another
+// one, so that none always follows the same neighbour, and whatever slows the machine for a while slows all of them. A
+// first round, shorter, is not counted.
+func (l load) measure(ctx context.Context, contenders []contender) ([]sample, error) {
+	all := make([][]sample, len(contenders))
+	for round := -1; round < l.rounds; round++ {
+		length := l.length
+		if round < 0 {
+			length /= 2
+		}
+		for i := range contenders {
+			which := (round + 1 + i) % len(contenders)
+			c := contenders[which]
+			v, err := drive(ctx, l.callers, length, c.call)
+			if err == nil && round >= 0 && (v.allowed > l.allowed+0.01 || v.allowed < l.allowed-0.01) {
+				err = fmt.Errorf("a share of %.3f was allowed; want %.0f", v.allowed, l.allowed)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.name, err)
+			}
+			if round >= 0 {
+				all[which] = append(all[which], v)
+			}
+		}
+	}
+	medians := make([]sample, len(contenders))
+	for i, samples := range all {
+		medians[i] = medianOf(samples)
+	}
+	return medians, nil
+}
+
+func medianOf(samples []sample) sample {
+	middle := func(field func(sample) float64) float64 {
+		var values []float64
+		for _, s := range samples {
+			values = append(values, field(s))
+		}
+		return median(values)
+	}
+	return sample{
+		rate:    middle(func(s sample) float64 { return s.rate }),
+		p50:     middle(func(s sample) float64 { return s.p50 }),
+		p99:     middle(func(s sample) float64 { return s.p99 }),
+		allowed: middle(func(s sample) float64 { return s.allowed }),
+	}
+}
+
+// median is the middle value, or the mean of the middle two.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}

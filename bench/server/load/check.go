@@ -1,0 +1,119 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A decision is made between the sending of a request and its answer; nobody outside knows when exactly. So the checker
+// finds what cannot be explained whenever it was made: a denial though there was room at every moment of that time, or
+// more admissions than a limit has, all of them certainly in one window.
+
+// clocks is how far readings of the machine's clock by k6 and by Redis may lie apart.
+const clocks = 2 * time.Millisecond
+
+// slices of a window: a log of more than so many units is kept in as many parts, and units leave with the end of theirs.
+const resolution = 128
+
+// ledger is all that happened to one count.
+type ledger struct {
+	rule
+	events []event // in the order of from
+}
+
+// event is a charge, or one that may have been made.
+type event struct {
+	from, to time.Time
+	cost     int64
+	certain  bool
+}
+
+// findings are what the checker has found.
+type findings struct {
+	denied      int      // requests that were
+	unjustified []string // of those
+	counts      int      // how many limits of how many users were used
+	exceeded    []string // of those
+}
+
+// check judges all answers.
+func check(log []request) findings {
+	ledgers := map[string]*ledger{}
+	for i := range log {
+		r := &log[i]
+		if r.denied() {
+			continue
+		}
+		for _, rule := range rulesFor(r.user, r.route) {
+			l := ledgers[rule.key]
+			if l == nil {
+				l = &ledger{rule: rule}
+				ledgers[rule.key] = l
+			}
+			l.events = append(l.events, event{r.from.Add(-clocks), r.to.Add(clocks), rule.cost, r.admitted()})
+		}
+	}
+	found := findings{counts: len(ledgers)}
+	for _, l := range ledgers {
+		slices.SortFunc(l.events, func(a, b event) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
+		if most := l.most(); most > l.max {
+			found.exceeded = append(found.exceeded, fmt.Sprintf("%s: %d in %v; the limit is %d", l.key, most, l.window, l.max))
+		}
+	}
+	for i := range log {
+		r := &log[i]
+		if !r.denied() {
+			continue
+		}
+		found.denied++
+		rules := rulesFor(r.user, r.route)
+		if !slices.ContainsFunc(rules, func(rule rule) bool { return ledgers[rule.key].full(rule, r.from, r.to) }) {
+			found.unjustified = append(found.unjustified, fmt.Sprintf("%s, %s at %s: no limit was used up", r.user, r.route, r.to.Format(time.StampMicro)))
+		}
+	}
+	slices.Sort(found.exceeded)
+	slices.Sort(found.unjustified)
+	return found
+}
+
+// most is the largest number of units that were certainly charged in one window.
+func (l *ledger) most() int64 {
+	var most int64
+	for i, first := range l.events {
+		end := first.from.Add(l.window)
+		var sum int64
+		for _, e := range l.events[i:] {
+			if !e.from.Before(end) {
+				break
+			}
+			if e.certain && e.to.Before(end) {
+				sum += e.cost
+			}
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
+// full reports whether there may have been no room for a request at some moment from its sending to its answer.
+func (l *ledger) full(r rule, from, to time.Time) bool {
+	if l == nil {
+		return r.cost > r.max
+	}
+	since := from.Add(-l.window - clocks)
+	if l.max > resolution {
+		since = since.Add(-l.window / resolution)
+	}
+	var used int64
+	for _, e := range l.events {
+		if e.from.After(to) {
+			break
+		}
+		if e.to.After(since) {
+			used += e.cost
+		}
+	}
+	return used+r.cost > l.max
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// request is what k6 tells of one: when it was sent, when it was answered, by the same clock as Redis's, and how.
+type request struct {
+	user, route string
+	status      int // 0 if there was no answer
+	from, to    time.Time
+}
+
+func (r *request) admitted() bool { return r.status == http.StatusOK }
+func (r *request) denied() bool   { return r.status == http.StatusTooManyRequests }
+
+// The columns of k6's CSV output that are looked at. Times are in microseconds, if K6_CSV_TIME_FORMAT says so.
+var columns = []string{"metric_name", "timestamp", "metric_value", "name", "status", "metadata"}
+
+// readLog reads k6's CSV output, which has a line per measurement: that of a request's duration has all that matters,
+// for its time is that of the answer.
+func readLog(in io.Reader) ([]request, error) {
+	r := csv.NewReader(in)
+	r.ReuseRecord = true
+	header, err := r.Read()
+	if err != nil {
+		return nil, fmt.Errorf("the log of requests: %w", err)
+	}
+	at := make([]int, len(columns))
+	for i, name := range columns {
+		if at[i] = slices.Index(header, name); at[i] < 0 {
+			return nil, fmt.Errorf("the log of requests has no column %s", name)
+		}
+	}
+	var list []request
+	for {
+		row, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the log of requests: %w", err)
+		}
+		if row[at[0]] != "http_req_duration" {
+			continue
+		}
+		q, err := parseRequest(row[at[1]], row[at[2]], row[at[3]], row[at[4]], row[at[5]])
+		if err != nil {
+			line, _ := r.FieldPos(0)
+			return nil, fmt.Errorf("the log of requests, line %d: %w", line, err)
+		}
+		list = append(list, q)
+	}
+}
+
+func parseRequest(timestamp, milliseconds, route, status, metadata string) (request, error) {
+	end, endErr := strconv.ParseInt(timestamp, 10, 64)
+	took, tookErr := strconv.ParseFloat(milliseconds, 64)
+	code, codeErr := strconv.Atoi(status)
+	about, aboutErr := url.ParseQuery(metadata)
+	if err := errors.Join(endErr, tookErr, codeErr, aboutErr); err != nil {
+		return request{}, err
+	}
+	q := request{user: about.Get("user"), route: route, status: code, to: time.UnixMicro(end)}
+	q.from = q.to.Add(-time.Duration(took * float64(time.Millisecond)))
+	if _, ok := tierRules[tierOf(q.user)]; !ok {
+		return request{}, fmt.Errorf("the user is %q; want a tier, a colon and a number", q.user)
+	}
+	if _, ok := routeRules[route]; !ok {
+		return request{}, fmt.Errorf("no route %q", route)
+	}
+	return q, nil
+}

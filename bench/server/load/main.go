@@ -1,0 +1,151 @@
+// Command load is `make load`: k6 sends requests of a thousand users of all tiers through `stint gateway` with a real
+// Redis, and then every answer is checked, offline, by the log that k6 has written. It fails if a denial has no reason, a
+// limit was exceeded or a request failed.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/stint-limiter/stint/bench/server/document"
+	"github.com/stint-limiter/stint/bench/server/process"
+	"github.com/stint-limiter/stint/examples/tiers"
+)
+
+// settings are what the flags say.
+type settings struct {
+	stint, k6, script string
+	users             int
+	duration          time.Duration
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "load:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	var s settings
+	flags := flag.NewFlagSet("load", flag.ContinueOnError)
+	flags.StringVar(&s.stint, "stint", "stint", "the `program` to test")
+	flags.StringVar(&s.k6, "k6", "k6", "the `program` that tests it")
+	flags.StringVar(&s.script, "script", "load.js", "k6's `script`")
+	flags.IntVar(&s.users, "users", 1000, "virtual `users`, in the same proportions")
+	flags.DurationVar(&s.duration, "duration", time.Minute, "over what `time` they spread their requests, a minute at most")
+	checked := flags.String("check", "", "only check the `file` that k6 has written")
+	keep := flags.String("log", "", "keep the log of requests in `file`")
+	out := flags.String("o", "", "write the result into `file`, between its load markers")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if s.users < 1 || s.duration < time.Second || s.duration > time.Minute {
+		return errors.New("want a user at least, and a second to a minute: in a longer time less would be over the limits")
+	}
+	log := *checked
+	if log == "" {
+		rack, err := process.NewRack()
+		if err != nil {
+			return err
+		}
+		defer rack.Stop()
+		if log = *keep; log == "" {
+			if log, err = rack.Write("requests.csv", ""); err != nil {
+				return err
+			}
+		}
+		if err := s.send(ctx, rack, log); err != nil {
+			return err
+		}
+	}
+	file, err := os.Open(log)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	requests, err := readLog(file)
+	if err != nil {
+		return err
+	}
+	r, err := summarise(requests)
+	if err != nil {
+		return err
+	}
+	fmt.Print(r.text())
+	if *out != "" {
+		if err := document.Replace(*out, "load", r.text()); err != nil {
+			return err
+		}
+	}
+	return r.failure()
+}
+
+// patient has every decision made by Redis, however busy this machine is: those made without it, under local limits, no log
+// could explain.
+const patient = "failure: {mode: error, budget: 1s}\n"
+
+// send has k6 send the requests, and write its log.
+func (s settings) send(ctx context.Context, rack *process.Rack, log string) error {
+	upstream, err := serveUpstream(ctx)
+	if err != nil {
+		return err
+	}
+	config, err := rack.Write("policies/stint.yaml", string(tiers.YAML))
+	if err != nil {
+		return err
+	}
+	if _, err := rack.Write("policies/failure.yaml", patient); err != nil {
+		return err
+	}
+	redis, err := rack.Redis(ctx)
+	if err != nil {
+		return err
+	}
+	address, err := process.FreeAddress()
+	if err != nil {
+		return err
+	}
+	_, err = rack.Start(ctx, address, nil, s.stint, "gateway", "--config", filepath.Dir(config), "--store", "redis://"+redis,
+		"--upstream", "http://"+upstream, "--listen", address, "--admin", "", "--drain", "0s")
+	if err != nil {
+		return err
+	}
+	k6 := exec.CommandContext(ctx, s.k6, "run", "--quiet", "--no-usage-report", "--summary-mode=disabled", "--out", "csv="+log,
+		"-e", "TARGET=http://"+address, "-e", fmt.Sprint("VUS=", s.users), "-e", fmt.Sprint("SECONDS=", s.duration.Seconds()), s.script)
+	k6.Env = append(os.Environ(), "K6_CSV_TIME_FORMAT=unix_micro")
+	k6.Stdout, k6.Stderr = os.Stderr, os.Stderr
+	k6.Cancel = func() error { return k6.Process.Signal(os.Interrupt) }
+	if err := k6.Run(); err != nil {
+		return fmt.Errorf("k6: %w", err)
+	}
+	return nil
+}
+
+// serveUpstream serves what the gateway protects, until the context ends.
+func serveUpstream(ctx context.Context) (address string, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"status":"ok"}`)
+	})}
+	context.AfterFunc(ctx, func() { srv.Close() })
+	go srv.Serve(listener) // ends with the context, or with the program
+	return listener.Addr().String(), nil
+}

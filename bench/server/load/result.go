@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint/bench/server/document"
+)
+
+// What is promised: about so large a share of requests is over its limit, and answers come in time.
+const (
+	leastDenied = 0.04
+	mostDenied  = 0.06
+	slowest     = 50 * time.Millisecond
+)
+
+// result is what came of a run.
+type result struct {
+	length time.Duration
+	all    group
+	tiers  map[string]*group
+	found  findings
+}
+
+// group is a part of the requests.
+type group struct {
+	users                             map[string]bool
+	requests, admitted, denied, other int
+	took                              []time.Duration // sorted
+}
+
+func (g *group) add(r *request) {
+	g.users[r.user] = true
+	g.requests++
+	switch {
+	case r.admitted():
+		g.admitted++
+	case r.denied():
+		g.denied++
+	default:
+		g.other++
+	}
+	g.took = append(g.took, r.to.Sub(r.from))
+}
+
+// quantile is a time within which so large a share of the answers came.
+func (g *group) quantile(q float64) time.Duration { return g.took[int(q*float64(len(g.took)-1))] }
+
+func (g *group) share(n int) float64 { return float64(n) / float64(g.requests) }
+
+// summarise checks all requests and counts them.
+func summarise(log []request) (*result, error) {
+	if len(log) == 0 {
+		return nil, errors.New("the log has no requests")
+	}
+	newGroup := func() *group { return &group{users: map[string]bool{}} }
+	r := &result{all: *newGroup(), tiers: map[string]*group{}, found: check(log)}
+	first, last := log[0].from, log[0].to
+	for i := range log {
+		q := &log[i]
+		if q.from.Before(first) {
+			first = q.from
+		}
+		if q.to.After(last) {
+			last = q.to
+		}
+		tier := tierOf(q.user)
+		if r.tiers[tier] == nil {
+			r.tiers[tier] = newGroup()
+		}
+		r.all.add(q)
+		r.tiers[tier].add(q)
+	}
+	r.length = last.Sub(first)
+	slices.Sort(r.all.took)
+	for _, g := range r.tiers {
+		slices.Sort(g.took)
+	}
+	return r, nil
+}
+
+// failure says what must not be, or nil. An answer that came late is a result, and no failure.
+func (r *result) failure() error {
+	var errs []error
+	for _, list := range []struct {
+		what  string
+		cases []string
+	}{{"not justified", r.found.unjustified}, {"limits exceeded", r.found.exceeded}} {
+		if n := len(list.cases); n > 0 {
+			errs = append(errs, fmt.Errorf("%s: %d, such as %s", list.what, n, strings.Join(list.cases[:min(n, 3)], "; ")))
+		}
+	}
+	if r.all.other > 0 {
+		errs = append(errs, fmt.Errorf("%d requests were answered with neither 200 nor 429, or not at all", r.all.other))
+	}
+	if share := r.all.share(r.all.denied); share < leastDenied || share > mostDenied {
+		errs = append(errs, fmt.Errorf("a share of %.3f was denied; want %.2f to %.2f", share, leastDenied, mostDenied))
+	}
+	return errors.Join(errs...)
+}
+
+// text is the result in Markdown.
+func (r *result) text() string {
+	var b strings.Builder
+	word := "ok"
+	if r.all.quantile(0.99) >= slowest {
+		word = "MISSED"
+	}
+	fmt.Fprintf(&b, "%s requests of %s users in %.0f s, %s a second.\n\n", document.Count(int64(r.all.requests)), document.Count(int64(len(r.all.users))),
+		r.length.Seconds(), document.Count(int64(float64(r.all.requests)/r.length.Seconds())))
+	b.WriteString(document.Table([]string{"what", "want", "measured"}, [][]string{
+		{"admitted", "about 95 %", percent(r.all.share(r.all.admitted))},
+		{"answered 429", "about 5 %", percent(r.all.share(r.all.denied))},
+		{"failed", "0", fmt.Sprint(r.all.other)},
+		{"p99", "< " + milliseconds(slowest), milliseconds(r.all.quantile(0.99)) + " " + word},
+		{"429s that are not justified", "0", fmt.Sprintf("%d of %s", len(r.found.unjustified), document.Count(int64(r.found.denied)))},
+		{"limits exceeded", "0", fmt.Sprintf("%d of %s", len(r.found.exceeded), document.Count(int64(r.found.counts)))},
+	}))
+	var rows [][]string
+	for _, tier := range slices.Sorted(maps.Keys(r.tiers)) {
+		g := r.tiers[tier]
+		rows = append(rows, []string{tier, fmt.Sprint(len(g.users)), document.Count(int64(g.requests)), document.Count(int64(g.admitted)), document.Count(int64(g.denied)),
+			milliseconds(g.quantile(0.5)), milliseconds(g.quantile(0.95)), milliseconds(g.quantile(0.99))})
+	}
+	b.WriteByte('\n')
+	b.WriteString(document.Table([]string{"tier", "users", "requests", "admitted", "429", "p50", "p95", "p99"}, rows))
+	return b.String()
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.2f %%", 100*share) }
+
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync/atomic"
+
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/stint-limiter/stint/bench/server/process"
+)
+
+// The contenders' names.
+const (
+	stintName     = "stint"
+	ratelimitName = "ratelimit"
+	cachedName    = "ratelimit, local cache"
+	echoName      = "echo"
+)
+
+// The rules that stint and envoyproxy/ratelimit both read.
+const (
+	rlsDomain  = "bench"
+	allowedKey = "allowed"
+	deniedKey  = "denied"
+	rlsRules   = `domain: bench
+descriptors:
+  - {key: allowed, rate_limit: {unit: hour, requests_per_unit: 4000000000}}
+  - {key: denied, rate_limit: {unit: hour, requests_per_unit: 1}}
+`
+)
+
+// localCache is the size of ratelimit's, in bytes: what its own documentation takes for an example.
+const localCache = 1 << 20
+
+// maxConnections is how many connections each service has.
+const maxConnections = 8
+
+// services are servers of Envoy's rate limit service, with connections to them.
+type services struct {
+	list  []*service
+	conns []*grpc.ClientConn
+}
+
+type service struct {
+	name    string
+	process *process.Process
+	clients []rls.RateLimitServiceClient
+}
+
+// startServices starts all contenders.
+func startServices(ctx context.Context, s settings, rack *process.Rack) (_ *services, err error) {
+	all := &services{}
+	defer func() {
+		if err != nil {
+			all.close()
+		}
+	}()
+	stint, err := all.startStint(ctx, s, rack)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(s.ratelimit); err == nil {
+		err := errors.Join(all.startRatelimit(ctx, s, rack, ratelimitName, 0), all.startRatelimit(ctx, s, rack, cachedName, localCache))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, all.startEcho(ctx, rack, stint)
+}
+
+func (all *services) startStint(ctx context.Context, s settings, rack *process.Rack) (*service, error) {
+	rules, err := rack.Write("rules/bench.yaml", rlsRules)
+	if err != nil {
+		return nil, err
+	}
+	config, err := rack.Write("stint.yaml", generous)
+	if err != nil {
+		return nil, err
+	}
+	redis, err := rack.Redis(ctx)
+	if err != nil {
+		return nil, err
+	}
+	address, err := process.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	p, err := rack.Start(ctx, address, nil, s.stint, "serve", "--config", config, "--store", "redis://"+redis, "--envoy-config", filepath.Dir(rules),
+		"--grpc", address, "--http", "", "--admin", "", "--drain", "0s")
+	if err != nil {
+		return nil, err
+	}
+	return all.add(stintName, address, p)
+}
+
+func (all *services) startRatelimit(ctx context.Context, s settings, rack *process.Rack, name string, cache int) error {
+	redis, err := rack.Redis(ctx)
+	if err != nil {
+		return err
+	}
+	var addresses, ports [3]string
+	for i := range addresses {
+		if addresses[i], err = process.FreeAddress(); err != nil {
+			return err
+		}
+		_, ports[i], _ = net.SplitHostPort(addresses[i])
+	}
+	rules, err := rack.Write("runtime/config/bench.yaml", rlsRules)
+	if err != nil {
+		return err
+	}
+	p, err := rack.Start(ctx, addresses[0], []string{
+		"HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1", "GRPC_PORT=" + ports[0], "PORT=" + ports[1], "DEBUG_PORT=" + ports[2],
+		"RUNTIME_ROOT=" + filepath.Dir(filepath.Dir(rules)), "RUNTIME_SUBDIRECTORY=", "RUNTIME_WATCH_ROOT=false", "USE_STATSD=false",
+		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis, "LOCAL_CACHE_SIZE_IN_BYTES=" + strconv.Itoa(cache),
+	}, s.ratelimit)
+	if err != nil {
+		return err
+	}
+	_, err = all.add(name, addresses[0], p)
+	return err
+}
+
+// startEcho asks stint what the echo is to answer, and starts it.
+func (all *services) startEcho(ctx context.Context, rack *process.Rack, stint *service) error {
+	args := []string{bareCommand}
+	for _, key := range []string{allowedKey, deniedKey} {
+		var answer *rls.RateLimitResponse
+		for range 2 { // the limit of one lets the first pass
+			var err error
+			if answer, err = stint.clients[0].ShouldRateLimit(ctx, questions(key, 1)[0]); err != nil {
+				return err
+			}
+		}
+		data, err := proto.Marshal(answer)
+		if err != nil {
+			return err
+		}
+		path, err := rack.Write(key+".message", string(data))
+		if err != nil {
+			return err
+		}
+		args = append(args, "-"+key, path)
+	}
+	address, err := process.FreeAddress()
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	p, err := rack.Start(ctx, address, nil, self, append(args, "-grpc", address)...)
+	if err != nil {
+		return err
+	}
+	_, err = all.add(echoName, address, p)
+	return err
+}
+
+// add connects to a service.
+func (all *services) add(name, address string, p *process.Process) (*service, error) {
+	s := &service{name: name, process: p}
+	for range maxConnections {
+		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			return nil, err
+		}
+		all.conns = append(all.conns, conn)
+		s.clients = append(s.clients, rls.NewRateLimitServiceClient(conn))
+	}
+	all.list = append(all.list, s)
+	return s, nil
+}
+
+func (all *services) close() {
+	for _, conn := range all.conns {
+		conn.Close()
+	}
+}
+
+func (all *services) names() []string {
+	var names []string
+	for _, s := range all.list {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+func (all *services) has(name string) bool { return slices.Contains(all.names(), name) }
+
+// contenders ask the services in turn for all that there is to ask, over some of the connections.
+func (all *services) contenders(connections int, requests []*rls.RateLimitRequest) []contender {
+	var list []contender
+	for _, s := range all.list {
+		list = append(list, contender{s.name, s.ask(connections, requests)})
+	}
+	return list
+}
+
+func (s *service) ask(connections int, requests []*rls.RateLimitRequest) ask {
+	var next atomic.Uint64
+	return func(ctx context.Context, caller int) (bool, error) {
+		which := int(next.Add(1) % uint64(len(requests)))
+		answer, err := s.clients[caller%connections].ShouldRateLimit(ctx, requests[which])
+		if err != nil {
+			return false, err
+		}
+		if len(answer.GetStatuses()) != 1 || answer.GetStatuses()[0].GetCurrentLimit() == nil {
+			return false, errors.New("the answer names no limit: " + fmt.Sprint(answer))
+		}
+		return answer.GetOverallCode() == rls.RateLimitResponse_OK, nil
+	}
+}
+
+// questions are requests for n values of a key.
+func questions(key string, n int) []*rls.RateLimitRequest {
+	list := make([]*rls.RateLimitRequest, n)
+	for i := range list {
+		list[i] = question(key, i)
+	}
+	return list
+}
+
+func question(key string, value int) *rls.RateLimitRequest {
+	return &rls.RateLimitRequest{
+		Domain: rlsDomain,
+		Descriptors: []*ratelimit.RateLimitDescriptor{
+			{Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: key, Value: strconv.Itoa(value)}}},
+		},
+	}
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/stint-limiter/stint/bench/server/process"
+)
+
+// httpCallers is how many ask at the same time, each on a connection of its own.
+const httpCallers = 64
+
+// generous is a limit that admits everybody, as far as these measurements go. stint waits for Redis, as the others do,
+// and fails loudly: no decision is made without it.
+const generous = `client_ip: {trusted_proxies: loopback}
+failure: {mode: error, budget: 1s}
+tiers:
+  - {name: all, identity: ip, limits: 1000000000/1h}
+`
+
+// page is what the upstream answers.
+var page = `{"data":"` + strings.Repeat("0123456789", 50) + `"}`
+
+// runGateway measures the gateway beside proxies that limit nothing.
+func runGateway(ctx context.Context, s settings, r *report) error {
+	rack, err := process.NewRack()
+	if err != nil {
+		return err
+	}
+	defer rack.Stop()
+	upstream, err := startBare(ctx, rack, page)
+	if err != nil {
+		return err
+	}
+	sites := []site{{"upstream itself", upstream}}
+	for _, p := range proxies {
+		address, err := p.start(ctx, s, rack, upstream)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		sites = append(sites, site{p.name, address})
+	}
+	measured, err := measureSites(ctx, s, sites, http.MethodGet, "/", "")
+	if err != nil {
+		return err
+	}
+	r.heading("The gateway, requests a second", fmt.Sprintf("%d connections, a body of %d bytes, no access logs; %s; Caddy %s. "+
+		"The gateway limits every request; nginx and Caddy only pass them on.", httpCallers, len(page), version("nginx", "-v"), version("caddy", "version")))
+	rows := make([][]string, len(sites))
+	for i, m := range measured {
+		rows[i] = []string{sites[i].name, count(m.rate), milliseconds(m.p50), milliseconds(m.p99)}
+		for _, other := range measured[len(measured)-2:] { // nginx, Caddy
+			rows[i] = append(rows[i], fmt.Sprintf("%.2f", m.rate/other.rate))
+		}
+	}
+	r.table([]string{"", "requests/s", "p50 ms", "p99 ms", "× nginx", "× Caddy"}, rows)
+	return nil
+}
+
+// runAPI measures the JSON API beside a handler that decides nothing.
+func runAPI(ctx context.Context, s settings, r *report) error {
+	rack, err := process.NewRack()
+	if err != nil {
+		return err
+	}
+	defer rack.Stop()
+	config, err := rack.Write("stint.yaml", generous)
+	if err != nil {
+		return err
+	}
+	redis, err := rack.Redis(ctx)
+	if err != nil {
+		return err
+	}
+	var sites []site
+	for _, store := range []site{{"stint, memory", "memory"}, {"stint, Redis", "redis://" + redis}} {
+		address, err := process.FreeAddress()
+		if err != nil {
+			return err
+		}
+		_, err = rack.Start(ctx, address, nil, s.stint, "serve", "--config", config, "--store", store.address, "--http", address, "--admin", "", "--drain", "0s")
+		if err != nil {
+			return err
+		}
+		sites = append(sites, site{store.name, address})
+	}
+	const question = `{"method":"GET","path":"/","peer":"192.0.2.1"}`
+	_, answer, err := send(ctx, http.DefaultClient, http.MethodPost, "http://"+sites[0].address+"/v1/take", question)
+	if err != nil {
+		return err
+	}
+	bare, err := startBare(ctx, rack, string(answer))
+	if err != nil {
+		return err
+	}
+	sites = append(sites, site{"bare handler", bare})
+	measured, err := measureSites(ctx, s, sites, http.MethodPost, "/v1/take", question)
+	if err != nil {
+		return err
+	}
+	r.heading("The JSON API, decisions a second", fmt.Sprintf("POST /v1/take by attributes, %d connections. The bare handler reads the body and answers with "+
+		"the same one as stint.", httpCallers))
+	rows := make([][]string, len(sites))
+	for i, m := range measured {
+		rows[i] = []string{sites[i].name, count(m.rate), milliseconds(m.p50), milliseconds(m.p99), fmt.Sprintf("%.2f", m.rate/measured[len(measured)-1].rate)}
+	}
+	r.table([]string{"", "decisions/s", "p50 ms", "p99 ms", "of bare"}, rows)
+	return nil
+}
+
+// site is an HTTP server.
+type site struct{ name, address string }
+
+// measureSites sends the same request to all of them, all of which must be allowed.
+func measureSites(ctx context.Context, s settings, sites []site, method, path, body string) ([]sample, error) {
+	transport := &http.Transport{MaxIdleConnsPerHost: httpCallers}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	var contenders []contender
+	for _, at := range sites {
+		contenders = append(contenders, contender{at.name, func(ctx context.Context, _ int) (bool, error) {
+			status, _, err := send(ctx, client, method, "http://"+at.address+path, body)
+			return status == http.StatusOK, err
+		}})
+	}
+	return load{callers: httpCallers, length: s.length(), rounds: s.rounds, allowed: 1}.measure(ctx, contenders)
+}
+
+func send(ctx context.Context, client *http.Client, method, url, body string) (status int, answer []byte, err error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer response.Body.Close()
+	answer, err = io.ReadAll(response.Body)
+	return response.StatusCode, answer, err
+}
+
+// startBare starts a server that answers everything with a body.
+func startBare(ctx context.Context, rack *process.Rack, body string) (string, error) {
+	path, err := rack.Write("body", body)
+	if err != nil {
+		return "", err
+	}
+	address, err := process.FreeAddress()
+	if err != nil {
+		return "", err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	_, err = rack.Start(ctx, address, nil, self, bareCommand, "-http", address, "-allowed", path)
+	return address, err
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/stint-limiter/stint/bench/server/process"
+)
+
+// What is asked in the rows of the table.
+var rlsRows = []struct {
+	what     string
+	requests func() []*rls.RateLimitRequest
+	allowed  float64
+}{
+	{"hot, allowed", func() []*rls.RateLimitRequest { return questions(allowedKey, 1) }, 1},
+	{"hot, denied", func() []*rls.RateLimitRequest { return questions(deniedKey, 1) }, 0},
+	{"100,000 keys", func() []*rls.RateLimitRequest { return questions(allowedKey, manyKeys) }, 1},
+}
+
+const manyKeys = 100_000
+
+// The bars that stint sets itself.
+const (
+	timesRatelimit = 1.8
+	shareOfEcho    = 0.85
+)
+
+// runRLS measures Envoy's rate limit service.
+func runRLS(ctx context.Context, s settings, r *report) error {
+	rack, err := process.NewRack()
+	if err != nil {
+		return err
+	}
+	defer rack.Stop()
+	services, err := startServices(ctx, s, rack)
+	if err != nil {
+		return err
+	}
+	defer services.close()
+
+	r.heading("Envoy's rate limit service, decisions a second", "ShouldRateLimit with one descriptor, by callers of which each asks again as soon as it is answered; "+
+		"stint and envoyproxy/ratelimit each have a Redis of their own. The echo decides nothing, and answers with stint's own messages.")
+	if !services.has(ratelimitName) {
+		r.printf("envoyproxy/ratelimit could not be had: stint is beside the echo only.\n\n")
+	}
+	var bars rlsBars
+	bars.echo = r.atLeast(shareOfEcho, "rls: share of the echo's decisions")
+	if services.has(ratelimitName) {
+		bars.times = r.atLeast(timesRatelimit, "rls: times the decisions of ratelimit without its cache")
+		bars.p99 = r.atMost(1, "rls: p99 as a share of ratelimit's")
+	}
+	var rates, times [][]string
+	for _, row := range rlsRows {
+		requests := row.requests()
+		for _, callers := range []int{64, 256} {
+			for _, connections := range []int{1, 8} {
+				l := load{callers: callers, length: s.length(), rounds: s.rounds, allowed: row.allowed}
+				measured, err := l.measure(ctx, services.contenders(connections, requests))
+				if err != nil {
+					return fmt.Errorf("%s, %d callers, %d connections: %w", row.what, callers, connections, err)
+				}
+				where := []string{row.what, fmt.Sprint(callers), fmt.Sprint(connections)}
+				rates = append(rates, append(where, bars.rates(services, measured, fmt.Sprintf("%s, %d on %d", row.what, callers, connections))...))
+				line := where
+				for _, m := range measured {
+					line = append(line, milliseconds(m.p50)+" "+milliseconds(m.p99))
+				}
+				times = append(times, line)
+			}
+		}
+	}
+	header := append([]string{"", "callers", "connections"}, services.names()...)
+	r.table(append(header[:len(header):len(header)], "× ratelimit", "of echo"), rates)
+	r.heading("Envoy's rate limit service, ms", "p50 and p99 in the same rounds.")
+	r.table(header, times)
+	return nil
+}
+
+// rlsBars judge rows. Those on ratelimit are nil without it.
+type rlsBars struct {
+	echo, times, p99 *bar
+}
+
+// rates are the cells of a row, judged.
+func (b rlsBars) rates(services *services, measured []sample, where string) []string {
+	var cells []string
+	by := map[string]sample{}
+	for i, name := range services.names() {
+		by[name] = measured[i]
+		cells = append(cells, count(measured[i].rate))
+	}
+	stint := by[stintName]
+	times := "-"
+	if b.times != nil {
+		v := stint.rate / by[ratelimitName].rate
+		times = fmt.Sprintf("%.2f", v)
+		b.times.row(where, v)
+		b.p99.row(where, stint.p99/by[ratelimitName].p99)
+	}
+	share := stint.rate / by[echoName].rate
+	b.echo.row(where, share)
+	return append(cells, times, fmt.Sprintf("%.2f", share))
+}
