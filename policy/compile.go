@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -131,6 +132,7 @@ func (c *compiler) clientIP() {
 		IPv4Prefix: c.bits("client_ip.ipv4_prefix", doc.IPv4Prefix, 32),
 		IPv6Prefix: c.bits("client_ip.ipv6_prefix", doc.IPv6Prefix, 128),
 	})
+	c.set.clientField = http.CanonicalHeaderKey(cmp.Or(doc.Header, clientip.DefaultHeader))
 	if err != nil {
 		c.mistake("client_ip.header", "%q is not the name of a header; want something like X-Forwarded-For", doc.Header)
 	}

@@ -18,6 +18,8 @@ type Set struct {
 	headers   Headers
 	outbound  []outbound.API
 	rules     []*Rule
+	// clientField is where trusted proxies name the client.
+	clientField string
 	*judge
 }
 
@@ -78,6 +80,9 @@ func (s *Set) Trusts(peer netip.Addr) bool { return s.resolver.Trusts(peer) }
 
 // ClaimFields returns the header fields in which trusted proxies assert claims; see claims.
 func (s *Set) ClaimFields() []string { return slices.Sorted(maps.Values(s.asserted)) }
+
+// ClientField returns the header field in which trusted proxies name the client.
+func (s *Set) ClientField() string { return s.clientField }
 
 // Tiers returns the names of the tiers, in their order.
 func (s *Set) Tiers() []string {
