@@ -46,6 +46,32 @@ func testClaimedPaths(t *testing.T, s *site) {
 	}
 }
 
+// testClaimedStatus has a client choose the status of its refusal, which only the proxy may.
+func testClaimedStatus(t *testing.T, s *site) {
+	c := client{s, "127.0.0.11"}
+	c.exhaust(t, anonymousLimit, "/things?deny=nothing")
+	for _, path := range []string{"/things?deny=418", "/things?deny=nothing", "/things?deny=200"} {
+		wantStatus(t, c.curl(t, path), http.StatusTooManyRequests)
+	}
+}
+
+// testManyFields has a client send about as many header fields as a proxy takes, and then more. It is limited like any other, and
+// the proxy survives it.
+func testManyFields(t *testing.T, s *site) {
+	c := client{s, "127.0.0.12"}
+	var fields []string
+	for i := range 120 {
+		fields = append(fields, "--header", fmt.Sprintf("X-Field-%d: %d", i, i))
+	}
+	for n := 93; n <= 97; n++ { // HAProxy takes 101, with those of curl and its own
+		a := c.curl(t, "/things", fields[:2*n]...)
+		wantStatus(t, a, http.StatusOK)
+		wantFields(t, a, aboutLimits...)
+	}
+	c.curl(t, "/things", fields...) // which HAProxy refuses
+	wantFields(t, c.curl(t, "/things"), aboutLimits...)
+}
+
 // testUsers has somebody sign in, and others say that they have.
 func testUsers(t *testing.T, s *site) {
 	const field = "X-User-ID"

@@ -35,6 +35,8 @@ func TestProxies(t *testing.T) {
 			t.Run("denied", func(t *testing.T) { testDenied(t, s) })
 			t.Run("claimed addresses", func(t *testing.T) { testClaimedAddresses(t, s) })
 			t.Run("claimed paths", func(t *testing.T) { testClaimedPaths(t, s) })
+			t.Run("claimed statuses", func(t *testing.T) { testClaimedStatus(t, s) })
+			t.Run("many fields", func(t *testing.T) { testManyFields(t, s) })
 			t.Run("users", func(t *testing.T) { testUsers(t, s) })
 			t.Run("policies", func(t *testing.T) { testPolicies(t, s) })
 			t.Run("application", func(t *testing.T) { testApplication(t, s) })

@@ -4,6 +4,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // PeerOf returns the address at the other end of a request's connection. A client on a Unix socket chooses its name
@@ -19,4 +22,12 @@ func PeerOf(r *http.Request) netip.Addr {
 func OnUnixSocket(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && local.Network() == "unix"
+}
+
+// NamesLocal reports whether the host of a request, with or without a port, is an address or localhost. A page in somebody's
+// browser can have a name of its own lead to a loopback address, but not one of these: who serves this machine only asks for them.
+func NamesLocal(host string) bool {
+	host = words.Host(host)
+	_, err := netip.ParseAddr(host)
+	return err == nil || strings.EqualFold(host, "localhost")
 }

@@ -16,7 +16,7 @@ import (
 // Config sets up an [API].
 type Config struct {
 	// Tokens are those that callers of the JSON API may show ("Authorization: Bearer ..."). Without any, only callers on this
-	// host are answered, unless Public is set.
+	// host are answered, who call it localhost or by its address, unless Public is set.
 	Tokens []string
 	// Public lets anybody ask who can connect. Who asks can use up anybody's limits.
 	Public bool

@@ -32,7 +32,7 @@ func (c *callers) admit(r *http.Request) (refusal string) {
 		if local(r) {
 			return ""
 		}
-		return "no token is configured, so that only callers on this host are answered"
+		return "no token is configured, so that only callers on this host are answered, who call it localhost or by its address"
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -49,7 +49,8 @@ func (c *callers) admit(r *http.Request) (refusal string) {
 	return ""
 }
 
-// local reports whether a caller is on this host: what a proxy on it forwards is not.
+// local reports whether a caller is on this host: what a proxy on it forwards is not, nor a page in a browser on it that was
+// fetched under another name.
 func local(r *http.Request) bool {
 	for _, name := range [...]string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Via"} {
 		if _, ok := r.Header[name]; ok {
@@ -57,7 +58,7 @@ func local(r *http.Request) bool {
 		}
 	}
 	peer, unix := clientip.PeerOf(r), clientip.OnUnixSocket(r)
-	return unix || peer.IsLoopback()
+	return unix || peer.IsLoopback() && clientip.NamesLocal(r.Host)
 }
 
 // peerName is a peer as logs show it.

@@ -29,7 +29,7 @@
 //
 // By subject it is held to the limits of a policy or a tier, which has consequences even where the configuration has it in
 // shadow. It is counted in the policy's own scope, or for a tier in "global", unless "scope" names another. If a policy has other limits for each tier,
-// "tier" says which. Limits count requests, budgets count the cost. Bans are obeyed and none is made.
+// "tier" says which. Limits count requests, budgets count the cost, and a cost that nothing counts is a mistake. Bans are obeyed and none is made.
 //
 // Limits of the caller's own are refused unless [Config.AdHoc] is set. The cost counts for all of them.
 //

@@ -42,6 +42,7 @@ func TestMistakes(t *testing.T) {
 		{"take", `{"subject":"a","tier":"free","cost":9` + strings.Repeat("9", 5000) + `}`, []string{"cost: is 9999"}},
 		{"take", `{"subject":"a","tier":"free","cost":NaN}`, []string{": is not JSON"}},
 		{"take", `{"subject":"a","policy":"login","cost":5}`, []string{"cost: nothing here counts costs"}},
+		{"take", `{"method":"GET","path":"/","peer":"203.0.113.9","cost":5}`, []string{"cost: nothing here counts costs"}},
 		{"take", `{"subject":"a","policy":"logn"}`, []string{`policy: there is no policy "logn" (did you mean "login"?)`}},
 		{"take", `{"subject":"a","policy":"logn","tier":"fre"}`, []string{"policy: there is no policy", "tier: there is no tier"}},
 		{"take", `{"subject":"a","policy":"search"}`, []string{`tier: is missing: the policy "search" has other limits for each; want one of pro, free, anonymous`}},

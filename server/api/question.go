@@ -103,6 +103,7 @@ func (a *API) byAttributes(r *reader, q *question, k *ask) {
 	for i, rule := range q.rules {
 		q.price(i, rule)
 	}
+	q.checkCost(r, k)
 }
 
 // byName is a question about a subject that is held to what a policy or a tier says.
@@ -135,10 +136,15 @@ func (q *question) byName(r *reader, with *reading, k *ask) {
 	for _, rule := range rules {
 		q.claim(k.subject, scope, rule)
 	}
-	if k.says("cost") && k.cost != 1 && len(rules) > 0 && q.priced == 0 {
+	q.checkCost(r, k)
+	q.request.Bans, q.request.Failure = &stint.BanPolicy{}, &with.failure
+}
+
+// checkCost tells of a cost that would make no difference.
+func (q *question) checkCost(r *reader, k *ask) {
+	if k.says("cost") && k.cost != 1 && len(q.rules) > 0 && q.priced == 0 {
 		r.wrongIn("cost", "nothing here counts costs: limits count requests; give it a budget")
 	}
-	q.request.Bans, q.request.Failure = &stint.BanPolicy{}, &with.failure
 }
 
 // adHocName is what answers call limits of the caller's own.

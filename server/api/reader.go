@@ -174,12 +174,36 @@ func (r *reader) whole(least, most int64) int64 {
 		r.unwanted(t, "a whole number")
 		return 0
 	}
-	n, err := strconv.ParseInt(number.String(), 10, 64)
-	if err != nil || n < least || n > most {
+	n, ok := integer(number.String())
+	if !ok || n < least || n > most {
 		r.wrong("is %s; want a whole number from %d to %d", shown(number.String()), least, most)
 		return 0
 	}
 	return n
+}
+
+// integer returns the value of a number that is whole, however it is written: 10, 10.0 and 1e1 are the same in JSON.
+func integer(number string) (n int64, ok bool) {
+	mantissa, power, scientific := strings.Cut(strings.ToLower(number), "e")
+	exponent := 0
+	if scientific {
+		var err error
+		if exponent, err = strconv.Atoi(power); err != nil {
+			return 0, false
+		}
+	}
+	before, after, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimRight(before+after, "0")
+	if digits == "" || digits == "-" {
+		return 0, true
+	}
+	const most = 18 // zeros that fit
+	zeros := exponent - len(after) + len(before+after) - len(digits)
+	if zeros < 0 || zeros > most {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(digits+strings.Repeat("0", zeros), 10, 64)
+	return n, err == nil
 }
 
 // unwanted tells of a value of another type, whose first token has been read, and passes over it.

@@ -19,7 +19,7 @@ func TestCallers(t *testing.T) {
 		name   string
 		change func(*api.Config)
 		peer   string
-		fields []string
+		fields []string // Host is localhost unless it is among them
 		want   int
 	}{
 		{"a token", nil, "203.0.113.9:1", []string{"Authorization: Bearer " + token}, 200},
@@ -34,6 +34,10 @@ func TestCallers(t *testing.T) {
 		{"no tokens, elsewhere", none, "203.0.113.9:1", nil, 401},
 		{"no tokens, no address", none, "", nil, 401},
 		{"no tokens, through a proxy on this host", none, "127.0.0.1:1", []string{"X-Forwarded-For: 203.0.113.9"}, 401},
+		{"no tokens, this host by its address", none, "127.0.0.1:1", []string{"Host: 127.0.0.1:8080"}, 200},
+		{"no tokens, a name that leads to this host", none, "127.0.0.1:1", []string{"Host: rebound.example"}, 401},
+		{"a token, under any name", nil, "127.0.0.1:1", []string{"Host: stint.example", "Authorization: Bearer " + token}, 200},
+		{"public, under any name", public, "127.0.0.1:1", []string{"Host: stint.example"}, 200},
 		{"public", public, "203.0.113.9:1", nil, 200},
 	} {
 		change := []func(*api.Config){}
@@ -43,10 +47,13 @@ func TestCallers(t *testing.T) {
 		s := serve(t, memory(t), config, change...)
 		const body = `{"subject":"a","tier":"free"}`
 		r := httptest.NewRequest(http.MethodPost, "/v1/take", strings.NewReader(body))
-		r.RemoteAddr = test.peer
+		r.RemoteAddr, r.Host = test.peer, "localhost:8080"
 		r.Header.Set("Content-Type", "application/json")
 		for _, f := range test.fields {
 			name, value, _ := strings.Cut(f, ": ")
+			if name == "Host" {
+				r.Host = value
+			}
 			r.Header.Set(name, value)
 		}
 		a := s.send(r, body)

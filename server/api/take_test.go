@@ -270,15 +270,25 @@ func (o *observer) Judged(v *policy.Verdict, err error) {
 	o.told = append(o.told, fmt.Sprint(v.Tier, v.Route, v.Decision.Allowed, v.Cost, names, err))
 }
 
+// Whole numbers are whole however they are written, as JSON Schema has it.
+func TestWholeNumbers(t *testing.T) {
+	s := serve(t, memory(t), config)
+	for _, cost := range []string{"2", "2.0", "2e0", "0.2E1", "20e-1"} {
+		if d := s.post("/v1/take", `{"subject":"a","tier":"free","cost":`+cost+`}`).decision(200); d.Cost != 2 {
+			t.Errorf("%s: got a cost of %d, want 2", cost, d.Cost)
+		}
+	}
+}
+
 func TestObserver(t *testing.T) {
 	o := &observer{}
 	s := serveGuarded(t, memory(t), config, policy.GuardConfig{Observer: o, Logger: discard})
 	for range 2 {
-		s.post("/v1/take", `{"method":"GET","path":"/trial","peer":"203.0.113.9","cost":3}`)
+		s.post("/v1/take", `{"method":"GET","path":"/trial","peer":"203.0.113.9","claims":{"user":"1"},"cost":3}`)
 	}
 	s.post("/v1/take", `{"subject":"x","tier":"free"}`)
 	s.post("/v1/peek", `{"method":"GET","path":"/","peer":"203.0.113.9"}`)
-	want := []string{"anonymoustrialtrue 3 [] <nil>", "anonymoustrialtrue 3 [trial] <nil>"}
+	want := []string{"freetrialtrue 3 [] <nil>", "freetrialtrue 3 [trial] <nil>"}
 	if !slices.Equal(o.told, want) {
 		t.Errorf("got %q, want %q", o.told, want)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -52,6 +53,8 @@ func (x *exchange) blame(err error) *problem {
 				return &sizeProblem
 			case isTimeout(*failure):
 				return &slowProblem
+			case x.isGone(*failure):
+				return &goneProblem
 			}
 			return &requestProblem
 		}
@@ -65,6 +68,13 @@ func (x *exchange) blame(err error) *problem {
 		return &timeoutProblem
 	}
 	return &upstreamProblem
+}
+
+// isGone reports whether the body of a request ended because the client did.
+func (x *exchange) isGone(failure error) bool {
+	var broken *net.OpError
+	return errors.Is(failure, io.ErrUnexpectedEOF) || errors.As(failure, &broken) ||
+		errors.Is(x.request.Context().Err(), context.Canceled)
 }
 
 func isTimeout(err error) bool {

@@ -18,6 +18,7 @@ import (
 const (
 	DefaultDialTimeout           = 5 * time.Second
 	DefaultTLSHandshakeTimeout   = 5 * time.Second
+	DefaultBodyTimeout           = 10 * time.Second
 	DefaultResponseHeaderTimeout = time.Minute
 	DefaultIdleTimeout           = 90 * time.Second
 	DefaultIdleConns             = 256
@@ -29,7 +30,7 @@ type Config struct {
 	// with the longest prefix is taken.
 	Routes []Route
 	// Reserved are header fields that only trusted proxies may send, beside those that the package's documentation names:
-	// whatever else upstreams believe, and client_ip.header if it is not among them.
+	// whatever else upstreams believe.
 	Reserved []string
 
 	// TLS is for upstreams with https; nil is that of crypto/tls.
@@ -41,8 +42,12 @@ type Config struct {
 	DialTimeout time.Duration
 	// TLSHandshakeTimeout is for what comes after that with https; 0 means DefaultTLSHandshakeTimeout.
 	TLSHandshakeTimeout time.Duration
+	// BodyTimeout is how long a client may be silent in the middle of a request's body: 408 after that. It ends with the
+	// beginning of the response, from when on the upstream may hold a conversation, as gRPC does. 0 means DefaultBodyTimeout,
+	// below 0 as long as the [http.Server] lets it; otherwise it takes the place of the server's ReadTimeout.
+	BodyTimeout time.Duration
 	// ResponseHeaderTimeout is from the end of the request to the beginning of the response; 0 means
-	// DefaultResponseHeaderTimeout, below 0 any time. Nothing limits how long a body takes.
+	// DefaultResponseHeaderTimeout, below 0 any time. Nothing limits how long a body takes that keeps coming.
 	ResponseHeaderTimeout time.Duration
 	// IdleTimeout is how long connections to upstreams are kept unused; 0 means DefaultIdleTimeout. Let it be
 	// shorter than the upstream's.
@@ -91,6 +96,7 @@ type Route struct {
 func (c Config) withDefaults() Config {
 	c.DialTimeout = cmp.Or(c.DialTimeout, DefaultDialTimeout)
 	c.TLSHandshakeTimeout = cmp.Or(c.TLSHandshakeTimeout, DefaultTLSHandshakeTimeout)
+	c.BodyTimeout = max(cmp.Or(c.BodyTimeout, DefaultBodyTimeout), 0)
 	c.ResponseHeaderTimeout = max(cmp.Or(c.ResponseHeaderTimeout, DefaultResponseHeaderTimeout), 0)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, DefaultIdleTimeout)
 	c.IdleConns = cmp.Or(c.IdleConns, DefaultIdleConns)

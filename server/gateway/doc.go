@@ -15,7 +15,7 @@
 //
 // From a peer that client_ip.trusted_proxies does not list, header fields that say who is asking, or for what, are
 // removed: Forwarded, X-Forwarded-*, X-Real-IP and its relatives, X-Original-URL and its relatives, those in which trusted
-// proxies assert claims, those of [Config.Reserved], and all of them spelt with underscores, which many upstreams cannot
+// proxies assert claims or name the client (client_ip.header), those of [Config.Reserved], and all of them spelt with underscores, which many upstreams cannot
 // tell apart. The same goes for trailers. X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto and
 // X-Real-IP are then written anew. What a trusted proxy says stays, and the proxy's own address is appended to
 // X-Forwarded-For, and to Forwarded if it sent that. A Connection field cannot remove any of them.
@@ -40,9 +40,9 @@
 //	400 bad_request        the request is ambiguous, or its body is malformed
 //	404 no_route           no route fits
 //	405 method_not_allowed CONNECT
-//	408 request_timeout    the body did not come in time
+//	408 request_timeout    nothing came of the body for Config.BodyTimeout
 //	413 too_large          the body is larger than Config.MaxBody
-//	499 client_gone        for logs only: the client did not wait for the response
+//	499 client_gone        for logs only: the client went away, in the middle of its body or before the response
 //	502 bad_gateway        the upstream cannot be reached, or its response cannot be read
 //	504 gateway_timeout    the upstream did not answer in time
 //

@@ -62,6 +62,9 @@ func (x *exchange) end() {
 		x.gateway.upgraded.remove(x.conn)
 	}
 	x.log()
+	if x.body != nil {
+		x.leaveBody()
+	}
 }
 
 // Unwrap is for [http.ResponseController].
@@ -76,8 +79,11 @@ func (x *exchange) WriteHeader(status int) {
 	}
 	if x.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		x.status = status
-		if x.request.ProtoMajor == 1 && x.body != nil && !x.body.ended.Load() {
-			x.Header().Set("Connection", "close")
+		if x.body != nil {
+			x.body.release()
+			if x.request.ProtoMajor == 1 && !x.body.ended.Load() {
+				x.Header().Set("Connection", "close")
+			}
 		}
 	}
 	x.ResponseWriter.WriteHeader(status)

@@ -220,24 +220,6 @@ func isReset(err error) bool {
 	return errors.As(err, &op) || errors.Is(err, io.EOF)
 }
 
-// A client that is too slow is told so, and it is not the upstream's fault.
-func TestSlowBody(t *testing.T) {
-	u := upstream(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
-	g := newGateway(t, open, to(u.URL))
-	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.NewResponseController(w).SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-		g.ServeHTTP(w, r)
-	}))
-	conn := dial(t, s.Listener.Addr().String())
-	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nbeginning")
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, _ := io.ReadAll(resp.Body)
-	wantProblem(t, resp, string(body), 408, "request_timeout")
-}
-
 // No request is sent to an upstream twice.
 func TestNothingIsTriedTwice(t *testing.T) {
 	requests := make(chan string, 10)

@@ -12,7 +12,7 @@ import (
 
 // reserved are header fields that say who is asking, or for what, and that only trusted proxies may send.
 type reserved struct {
-	set   *policy.Set // whose claims are among them
+	set   *policy.Set // whose fields are among them
 	names map[string]bool
 }
 
@@ -22,7 +22,7 @@ func (g *Gateway) reservedBy(set *policy.Set) *reserved {
 		return f
 	}
 	f := &reserved{set: set, names: map[string]bool{}}
-	for _, name := range slices.Concat(alwaysReserved, set.ClaimFields(), g.alsoReserved) {
+	for _, name := range slices.Concat(alwaysReserved, set.ClaimFields(), []string{set.ClientField()}, g.alsoReserved) {
 		f.names[plainName(name)] = true
 	}
 	g.reserved.Store(f)
@@ -31,7 +31,9 @@ func (g *Gateway) reservedBy(set *policy.Set) *reserved {
 
 // alwaysReserved has no X-Forwarded- fields: all of them are.
 var alwaysReserved = []string{
-	"Forwarded", "X-Forwarded", "X-Real-IP", "X-Client-IP", "True-Client-IP", "CF-Connecting-IP",
+	"Forwarded", "X-Forwarded", "X-Real-IP", "X-Client-IP", "X-Cluster-Client-IP", "X-Originating-IP", "X-Remote-IP", "X-Remote-Addr",
+	"Client-IP", "True-Client-IP", "CF-Connecting-IP", "CF-Connecting-IPv6", "CF-Pseudo-IPv4", "Fastly-Client-IP", "Fly-Client-IP",
+	"X-Azure-ClientIP", "X-Azure-SocketIP", "X-Appengine-User-IP", "X-Envoy-External-Address",
 	"X-Original-URL", "X-Original-URI", "X-Original-Host", "X-Rewrite-URL",
 	"Proxy", // CGI programs take it for their HTTP_PROXY
 }

@@ -73,6 +73,25 @@ func TestF10UntrustedPeersCannotSpeakForOthers(t *testing.T) {
 	}
 }
 
+// Every field in which somebody may be believed to name the client is the proxies', also the one that the set in force reads.
+func TestF10ClientFields(t *testing.T) {
+	u := upstream(t, echo)
+	sent := []string{
+		"X-Edge-Client: 203.0.113.9", "x_edge_client: 203.0.113.9", "Fastly-Client-IP: 203.0.113.9", "X-Cluster-Client-IP: 203.0.113.9",
+		"Fly-Client-IP: 203.0.113.9", "True-Client-IP: 203.0.113.9", "CF-Connecting-IP: 203.0.113.9", "CF-Connecting-IPv6: 2001:db8::9",
+	}
+	for trusted, want := range map[string]bool{"192.0.2.0/24": false, "loopback": true} {
+		g := front(t, "client_ip: {trusted_proxies: "+trusted+", header: X-Edge-Client}\n"+open, u.URL)
+		_, got := do(t, "GET", g.URL, nil, sent...)
+		for _, field := range sent {
+			name, _, _ := strings.Cut(field, ":")
+			if has := strings.Contains(got, "\n"+http.CanonicalHeaderKey(name)+":"); has != want {
+				t.Errorf("%s with %s trusted: passed on is %v, want %v", name, trusted, has, want)
+			}
+		}
+	}
+}
+
 func TestTrustedProxiesAreAppendedTo(t *testing.T) {
 	u := upstream(t, echo)
 	g := front(t, trusting, u.URL)

@@ -9,6 +9,7 @@ import (
 	"net/http/httputil"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
@@ -22,6 +23,7 @@ type Gateway struct {
 	alsoReserved []string
 	reserved     atomic.Pointer[reserved] // of the set in force
 	maxBody      int64
+	bodyTimeout  time.Duration // 0 is any
 	log          *slog.Logger
 	access       AccessLog
 	served       atomic.Uint64 // requests that were up for the access log
@@ -43,7 +45,7 @@ func New(guard *policy.Guard, c Config) (*Gateway, error) {
 	}
 	c = c.withDefaults()
 	g := &Gateway{
-		routes: table, alsoReserved: slices.Clone(c.Reserved), maxBody: c.MaxBody,
+		routes: table, alsoReserved: slices.Clone(c.Reserved), maxBody: c.MaxBody, bodyTimeout: c.BodyTimeout,
 		log: c.Logger, access: c.AccessLog, transports: newTransports(&c),
 	}
 	g.proxy = &httputil.ReverseProxy{
@@ -63,6 +65,10 @@ func New(guard *policy.Guard, c Config) (*Gateway, error) {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newExchange(g, w, r)
 	defer x.end()
+	if r.ProtoMajor == 1 && r.ContentLength != 0 && g.bodyTimeout > 0 {
+		// The server waits for bodies that are not passed on. Not every writer can, and those that cannot do without.
+		_ = http.NewResponseController(w).SetReadDeadline(x.began.Add(g.bodyTimeout))
+	}
 	g.limited.ServeHTTP(x, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 	x.returned = true
 }
@@ -112,6 +118,11 @@ func accept(resp *http.Response) error {
 		return errUnaskedUpgrade
 	}
 	h := x.forwarded.Header()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		// A server that is about to end says close, of a connection that is no longer its own: the upstream says Upgrade.
+		delete(h, "Connection")
+		delete(x.fields, "Connection")
+	}
 	for name := range x.fields {
 		delete(resp.Header, name)
 	}

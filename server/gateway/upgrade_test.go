@@ -64,6 +64,28 @@ func TestWebsocket(t *testing.T) {
 	}
 }
 
+// A server that drains asks for connections to be closed, which is no answer to a handshake.
+func TestWebsocketWhileDraining(t *testing.T) {
+	c := to(rawUpstream(t, echoSocket))
+	c.Routes = append(c.Routes, to(upstream(t, echo).URL).Routes[0])
+	c.Routes[1].PathPrefix = "/plain"
+	g := newGateway(t, open, c)
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close")
+		g.ServeHTTP(w, r)
+	}))
+	_, r, resp := openSocket(t, s.Listener.Addr().String(), "/")
+	if got := resp.Header.Values("Connection"); resp.StatusCode != 101 || len(got) != 1 || got[0] != "Upgrade" {
+		t.Fatalf("got %d with Connection %q, want 101 with Upgrade", resp.StatusCode, got)
+	}
+	if got, err := r.ReadString('\n'); err != nil || got != "hello\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if resp, _ := do(t, "GET", s.URL+"/plain", nil); resp.StatusCode != 200 || !resp.Close {
+		t.Errorf("other requests: got %d, close %v, want 200 on the last of its connection", resp.StatusCode, resp.Close)
+	}
+}
+
 // A websocket has its place under a concurrency limit for as long as it is open.
 func TestWebsocketHoldsItsPlace(t *testing.T) {
 	const text = `

@@ -8,26 +8,10 @@ local question = "http://stint/auth"
 local address = "abns@stint" -- the listener in haproxy.cfg
 local patience = 500 -- milliseconds; the listener's timeouts come first
 
--- withheld are fields of a request that do not go to stint as the client wrote them: those of its connection and its body,
--- and those in which stint reads what is asked.
-local withheld = {
-	["connection"] = true,
-	["content-length"] = true,
-	["expect"] = true,
-	["host"] = true,
-	["keep-alive"] = true,
-	["proxy-connection"] = true,
-	["te"] = true,
-	["trailer"] = true,
-	["transfer-encoding"] = true,
-	["upgrade"] = true,
-	["x-forwarded-host"] = true,
-	["x-forwarded-method"] = true,
-	["x-forwarded-uri"] = true,
-	["x-original-method"] = true,
-	["x-original-uri"] = true,
-	["x-original-url"] = true,
-}
+-- asserted are the fields of a request that stint reads, as it is by now: haproxy.cfg has written them. Add those that
+-- stint.yaml names under claims or client_ip, or that your own policies look at, in lower case. The others stay here: HAProxy's
+-- HTTP client has room for about a hundred fields and does not survive more, and a client may send that many.
+local asserted = { "x-forwarded-for", "x-user-id" }
 
 -- kept are fields of an answer that are not for the client. HAProxy writes the length itself.
 local kept = {
@@ -43,15 +27,17 @@ local function about_limits(name)
 end
 
 local function fields_of(txn)
-	local fields = {}
-	for name, values in pairs(txn.http:req_get_headers()) do
-		if not withheld[name] then
-			fields[name] = values
+	local fields = {
+		["x-forwarded-method"] = { txn.f:method() },
+		["x-forwarded-uri"] = { txn.f:pathq() },
+		["x-forwarded-host"] = { txn.f:req_hdr("host") },
+	}
+	local sent = txn.http:req_get_headers()
+	for _, name in ipairs(asserted) do
+		if sent[name] then
+			fields[name] = { table.concat(sent[name], ", ", 0) } -- lines are counted from 0
 		end
 	end
-	fields["x-forwarded-method"] = { txn.f:method() }
-	fields["x-forwarded-uri"] = { txn.f:pathq() }
-	fields["x-forwarded-host"] = { txn.f:req_hdr("host") }
 	return fields
 end
 
