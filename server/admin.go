@@ -1,12 +1,11 @@
 package server
 
 import (
-	"net"
 	"net/http"
 	"net/http/pprof"
-	"net/netip"
-	"strings"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/clientip"
 )
 
 // newAdmin returns what is served to operators.
@@ -37,22 +36,12 @@ func (s *Server) newAdmin() (served, error) {
 // have a name of its own lead to a loopback address, and would be served here otherwise.
 func localOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !namesLocal(r.Host) {
+		if !clientip.NamesLocal(r.Host) {
 			refuse(w, http.StatusForbidden, "forbidden", "Without tokens this listener is for this machine only: call it localhost, or by its address.")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// namesLocal reports whether the host of a request is an address or localhost.
-func namesLocal(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	_, err := netip.ParseAddr(host)
-	return err == nil || strings.EqualFold(host, "localhost")
 }
 
 // configState is what /config tells.

@@ -2,11 +2,14 @@ package server
 
 import (
 	"bufio"
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -15,8 +18,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/stint-limiter/stint/server/envoyrls"
 )
 
 // hurried has bounds short enough to see them work.
@@ -27,7 +33,7 @@ func hurried(s *Server) {
 func TestF31Bounds(t *testing.T) {
 	b := usualBounds()
 	const most = 10 * time.Second
-	if b.header > most || b.body > most || 2*b.alive > most {
+	if b.header > most || b.body > most || 2*b.alive >= most {
 		t.Errorf("got %+v, want whoever is slow closed within %v", b, most)
 	}
 	if b.answer <= 0 || b.idle <= 0 || b.finish <= 0 {
@@ -35,26 +41,45 @@ func TestF31Bounds(t *testing.T) {
 	}
 }
 
-// preface is what a client of HTTP/2 says first.
-const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-
 // TestF31Slow closes connections on which nothing, or too little, arrives.
 func TestF31Slow(t *testing.T) {
-	r := start(t, everywhere(t), hurried)
+	plain := start(t, everywhere(t), hurried)
+	c := everywhere(t)
+	signer := newAuthority(t)
+	directory := t.TempDir()
+	c.TLS = TLS{Cert: filepath.Join(directory, "cert.pem"), Key: filepath.Join(directory, "key.pem")}
+	cert, key := signer.sign("server")
+	put(t, c.TLS.Cert, cert)
+	put(t, c.TLS.Key, key)
+	secret := start(t, c, hurried)
+	settings := preface + frame(frameSettings, 0, 0, "")
+	half := frame(frameHeaders, flagEndHeaders, 1, strings.Repeat("a", 64))[:10]
 	tests := []struct{ name, listener, text string }{
 		{"nothing", HTTP, ""},
 		{"half a header", HTTP, "GET /livez HTTP/1.1\r\nHost: a\r\nX-A"},
-		{"half a body", HTTP, "POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"},
+		{"half a body", HTTP, "POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"},
 		{"half a header", Admin, "GET /livez HTTP/1.1\r\nHost: a\r\nX-A"},
 		{"half a body", Admin, "GET /config HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{"},
 		{"nothing", GRPC, ""},
 		{"half a preface", GRPC, preface[:10]},
-		{"half a frame", GRPC, preface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00" + "\x00\x00\x40\x01\x04\x00\x00\x00\x01\x82"},
+		{"half a frame", GRPC, settings + half},
+		{"h2 half a frame", HTTP, settings + half},
+		{"h2 half a frame", Admin, settings + half},
+		{"h2 half a frame", GRPC, settings + half},
+		{"h2 a header without an end", HTTP, settings + frame(frameHeaders, 0, 1, literal(":method", "GET"))},
 	}
 	for _, test := range tests {
 		t.Run(test.listener+"/"+test.name, func(t *testing.T) {
 			t.Parallel()
-			conn, err := net.Dial("tcp", r.Addr(test.listener).String())
+			var conn net.Conn
+			var err error
+			if strings.HasPrefix(test.name, "h2 ") {
+				trusting := signer.client("")
+				trusting.NextProtos = []string{"h2"}
+				conn, err = tls.Dial("tcp", secret.Addr(test.listener).String(), trusting)
+			} else {
+				conn, err = net.Dial("tcp", plain.Addr(test.listener).String())
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,6 +94,45 @@ func TestF31Slow(t *testing.T) {
 				t.Errorf("not closed: %v", err)
 			}
 		})
+	}
+}
+
+// TestF31EndlessMessage ends gRPC calls whose message never does, though their client answers pings, and does not keep
+// what was sent.
+func TestF31EndlessMessage(t *testing.T) {
+	r := start(t, everywhere(t), hurried)
+	before := heap()
+	for _, method := range []string{"/" + envoyrls.ServiceName + "/ShouldRateLimit", healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName} {
+		client := dialHTTP2(t, r.Addr(GRPC))
+		const calls = 100
+		for i := range calls {
+			stream := uint32(2*i + 1)
+			client.send(frame(frameHeaders, flagEndHeaders, stream, callHeader(method)))
+			client.send(frame(frameData, 0, stream, "\x00\x00\x03\x00\x00"+strings.Repeat("a", 512)))
+		}
+		if got := client.ended(calls); got != calls {
+			t.Errorf("%s: %d of %d calls were ended", method, got, calls)
+		}
+	}
+	if grown := int64(heap()) - int64(before); grown > 8<<20 {
+		t.Errorf("the heap has grown by %d bytes", grown)
+	}
+}
+
+// TestF31Watch lets a stream of the health service go on that has begun.
+func TestF31Watch(t *testing.T) {
+	r := start(t, everywhere(t), hurried)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*r.bounds.body)
+	defer cancel()
+	stream, err := healthpb.NewHealthClient(r.dial()).Watch(ctx, &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); ctx.Err() == nil {
+		t.Errorf("got %v, want that only the client ends it", err)
 	}
 }
 
@@ -144,7 +208,7 @@ func endless(r *running, path string) int {
 		return 0
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n", path)
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n", path)
 	go func() { // ends with the connection
 		chunk := fmt.Sprintf("%x\r\n%s\r\n", 32<<10, strings.Repeat(" ", 32<<10))
 		for {

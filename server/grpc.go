@@ -16,9 +16,10 @@ import (
 // Bounds on what a connection may cost over gRPC.
 const (
 	// maxMessage is the largest message in bytes; those of Envoy have a few hundred.
-	maxMessage = 1 << 20
-	// maxStreams is how many calls may be under way on one connection. Envoy opens another one beyond.
-	maxStreams = 4096
+	maxMessage = 256 << 10
+	// maxStreams is how many calls may be under way on one connection, each with a message that is kept. Envoy opens
+	// another connection beyond; at a millisecond a call that is at 250,000 a second.
+	maxStreams = 250
 	// pingEvery is how often a client may ask for a sign of life of ours.
 	pingEvery = 5 * time.Second
 )
@@ -33,6 +34,7 @@ func (s *Server) newGRPC() (served, error) {
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.bounds.alive, Timeout: s.bounds.alive}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery, PermitWithoutStream: true}),
+		grpc.InTapHandle(s.awaitMessage),
 		grpc.UnaryInterceptor(s.intercept),
 		grpc.StreamInterceptor(untilEnd(ctx)),
 	}
@@ -81,22 +83,3 @@ func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnarySer
 	}
 	return next(ctx, request)
 }
-
-// untilEnd ends streams with the context. Those of the health service, which alone has any, go on for as long as a client
-// likes: the server would wait for them in vain.
-func untilEnd(end context.Context) grpc.StreamServerInterceptor {
-	return func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		ctx, cancel := context.WithCancel(stream.Context())
-		defer cancel()
-		defer context.AfterFunc(end, cancel)()
-		return next(service, &endingStream{stream, ctx})
-	}
-}
-
-type endingStream struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-// Context implements [grpc.ServerStream].
-func (s *endingStream) Context() context.Context { return s.ctx }

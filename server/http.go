@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"slices"
 
 	"github.com/stint-limiter/stint/server/api"
 	"github.com/stint-limiter/stint/server/gateway"
@@ -39,7 +38,6 @@ func (s *Server) newHTTP() (served, error) {
 // newGateway returns the gateway. It has no paths of its own: all of them are its upstreams'.
 func (s *Server) newGateway() (served, error) {
 	c := *s.c.Gateway
-	c.Reserved = slices.Concat(c.Reserved, s.set.ClaimFields())
 	if c.Logger == nil {
 		c.Logger = s.c.Logger
 	}

@@ -20,8 +20,8 @@ type bounds struct {
 	header, body, answer time.Duration
 	// idle is how long a connection may stay without a request.
 	idle time.Duration
-	// alive is after how long of silence a gRPC client is asked for a sign of life, and how long it has for that. One that
-	// has sent half a header cannot give it.
+	// alive is after how long of silence a client of HTTP/2 is asked for a sign of life, and how long it has for that. One
+	// that has sent half a header cannot give it.
 	alive time.Duration
 	// finish is for requests that are under way when the server stops.
 	finish time.Duration
@@ -34,7 +34,7 @@ func usualBounds() bounds {
 		body:   10 * time.Second,
 		answer: 30 * time.Second,
 		idle:   2 * time.Minute,
-		alive:  5 * time.Second,
+		alive:  4 * time.Second,
 		finish: 10 * time.Second,
 	}
 }
@@ -138,6 +138,7 @@ func (s *Server) newHTTPServer(h http.Handler, streams bool) served {
 		WriteTimeout:      s.bounds.answer,
 		IdleTimeout:       s.bounds.idle,
 		MaxHeaderBytes:    maxHeader,
+		HTTP2:             &http.HTTP2Config{SendPingTimeout: s.bounds.alive, PingTimeout: s.bounds.alive},
 		ErrorLog:          slog.NewLogLogger(s.c.Logger.Handler(), slog.LevelDebug), // what strangers send
 	}
 	if streams {

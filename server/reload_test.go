@@ -82,6 +82,21 @@ func TestF14Envoy(t *testing.T) {
 		}
 		until(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 	})
+	t.Run("beside a large file of others", func(t *testing.T) {
+		c := everywhere(t)
+		large := filepath.Join(c.Envoy, "a.bin")
+		put(t, large, "")
+		if err := os.Truncate(large, 65<<20); err != nil {
+			t.Fatal(err)
+		}
+		r := start(t, c)
+		put(t, filepath.Join(c.Envoy, "notes.md"), "Nothing of ours.\n")
+		if err := r.Reload(); err != nil || strings.Contains(r.log.String(), "has changed") {
+			t.Errorf("got %v and %s, want no notice of them", err, r.log)
+		}
+		put(t, filepath.Join(c.Envoy, "test.yaml"), moreRules)
+		until(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
+	})
 	t.Run("ConfigMap", func(t *testing.T) {
 		c := everywhere(t)
 		link := func(to, name string) {

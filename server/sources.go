@@ -32,8 +32,11 @@ func (s *Server) openGuard(context.Context) error {
 	}
 	options := s.c.EnvoyOptions
 	options.Failure, options.Logger = s.set.Failure(), s.c.Logger
-	s.envoy, err = envoyrls.NewService(s.store, s.rules, options)
-	return err
+	if s.envoy, err = envoyrls.NewService(s.store, s.rules, options); err != nil {
+		return err
+	}
+	s.undo.push("what Envoy's requests have begun", func(context.Context) error { return s.envoy.Close() })
+	return nil
 }
 
 // watch keeps what was read from files in step with them.

@@ -7,16 +7,19 @@ import (
 
 // serveCommand is the daemon.
 type serveCommand struct {
-	HTTP          string          `name:"http" placeholder:"ADDR" default:":8080" help:"Where the JSON API, forward-auth and probes are; empty is nowhere. Default: ${default}."`
-	GRPC          string          `name:"grpc" placeholder:"ADDR" default:":8081" help:"Where Envoy's rate limit service is, if there is --envoy-config. Default: ${default}."`
-	EnvoyConfig   string          `name:"envoy-config" placeholder:"DIR" help:"Rules for Envoy's rate limit service, as envoyproxy/ratelimit reads them."`
-	EnvoyWindow   envoyrls.Window `name:"envoy-window" placeholder:"WINDOW" default:"sliding" help:"sliding, or fixed to count as envoyproxy/ratelimit does. Default: ${default}."`
-	EnvoyToken    string          `name:"envoy-token-file" placeholder:"FILE" help:"Bearer tokens for Envoy's rate limit service, one to a line. Without it everybody may use it who can connect."`
-	EnvoyMetadata bool            `name:"envoy-metadata" help:"Add dynamic metadata to the answers to Envoy."`
-	APIToken      string          `name:"api-token-file" placeholder:"FILE" help:"Bearer tokens for the API, one to a line. Without it only callers on this host may use the API."`
-	APIPublic     bool            `name:"api-public" help:"Let everybody use the API who can connect."`
-	APIAdHoc      bool            `name:"api-ad-hoc" help:"Let callers of the API send limits along."`
-	ChargeKey     string          `name:"charge-key-file" placeholder:"FILE" help:"The key by which charges are signed. Processes that share it can refund each other's."`
+	HTTP          string           `name:"http" placeholder:"ADDR" default:":8080" help:"Where the JSON API, forward-auth and probes are; empty is nowhere. Default: ${default}."`
+	GRPC          string           `name:"grpc" placeholder:"ADDR" default:":8081" help:"Where Envoy's rate limit service is, if there is --envoy-config. Default: ${default}."`
+	EnvoyConfig   string           `name:"envoy-config" placeholder:"DIR" help:"Rules for Envoy's rate limit service, as envoyproxy/ratelimit reads them."`
+	EnvoyWindow   envoyrls.Window  `name:"envoy-window" placeholder:"WINDOW" default:"sliding" help:"sliding, or fixed to count as envoyproxy/ratelimit does. Default: ${default}."`
+	EnvoyToken    string           `name:"envoy-token-file" placeholder:"FILE" help:"Bearer tokens for Envoy's rate limit service, one to a line. Without it everybody may use it who can connect."`
+	EnvoyHeaders  envoyrls.Headers `name:"envoy-headers" placeholder:"WHICH" default:"default" help:"Header fields that Envoy is asked to add: none, upstream for those of envoyproxy/ratelimit, or all. Default: all with sliding windows, none with fixed ones."`
+	EnvoyShadow   bool             `name:"envoy-shadow" help:"Answer OK to everything Envoy asks; statuses still tell which limits are exceeded."`
+	EnvoyQuota    bool             `name:"envoy-quota" help:"Treat every limit of Envoy's as one in quota mode: a request passes if one of its descriptors has room."`
+	EnvoyMetadata bool             `name:"envoy-metadata" help:"Add dynamic metadata to the answers to Envoy."`
+	APIToken      string           `name:"api-token-file" placeholder:"FILE" help:"Bearer tokens for the API, one to a line. Without it only callers on this host may use the API."`
+	APIPublic     bool             `name:"api-public" help:"Let everybody use the API who can connect."`
+	APIAdHoc      bool             `name:"api-ad-hoc" help:"Let callers of the API send limits along."`
+	ChargeKey     string           `name:"charge-key-file" placeholder:"FILE" help:"The key by which charges are signed. Processes that share it can refund each other's."`
 
 	daemonFlags
 }
@@ -37,7 +40,7 @@ func (c *serveCommand) Run(s *system) error {
 	config := c.configuration(s)
 	config.HTTP, config.GRPC = c.HTTP, c.GRPC
 	config.Envoy, config.EnvoyTokens = c.EnvoyConfig, c.EnvoyToken
-	config.EnvoyOptions = envoyrls.Options{Window: c.EnvoyWindow, Metadata: c.EnvoyMetadata}
+	config.EnvoyOptions = c.envoyOptions()
 	config.API = server.API{Tokens: c.APIToken, Public: c.APIPublic, AdHoc: c.APIAdHoc, ChargeKey: c.ChargeKey}
 	if c.EnvoyConfig == "" {
 		config.GRPC = ""
@@ -47,4 +50,12 @@ func (c *serveCommand) Run(s *system) error {
 		config.Logger.Info("stint: without --config " + builtInLimits)
 	}
 	return runDaemon(config)
+}
+
+// envoyOptions are how Envoy's rules are applied.
+func (c *serveCommand) envoyOptions() envoyrls.Options {
+	return envoyrls.Options{
+		Window: c.EnvoyWindow, Headers: c.EnvoyHeaders, Metadata: c.EnvoyMetadata,
+		ShadowMode: c.EnvoyShadow, QuotaMode: c.EnvoyQuota,
+	}
 }

@@ -2,11 +2,15 @@ package main
 
 import (
 	"os"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/stint-limiter/stint/server"
+	"github.com/stint-limiter/stint/server/envoyrls"
 )
 
 // TestStoreFlag has the flag go before the environment, and that before the policies.
@@ -32,6 +36,36 @@ func TestStoreFlag(t *testing.T) {
 	}
 }
 
+// TestEnvoyFlags has each flag set its option, and none of them leave the defaults.
+func TestEnvoyFlags(t *testing.T) {
+	tests := []struct {
+		args []string
+		want envoyrls.Options
+	}{
+		{nil, envoyrls.Options{}},
+		{[]string{"--envoy-window=fixed"}, envoyrls.Options{Window: envoyrls.Fixed}},
+		{[]string{"--envoy-headers=none"}, envoyrls.Options{Headers: envoyrls.HeadersNone}},
+		{[]string{"--envoy-headers=upstream"}, envoyrls.Options{Headers: envoyrls.HeadersUpstream}},
+		{[]string{"--envoy-headers=all"}, envoyrls.Options{Headers: envoyrls.HeadersAll}},
+		{[]string{"--envoy-shadow"}, envoyrls.Options{ShadowMode: true}},
+		{[]string{"--envoy-quota"}, envoyrls.Options{QuotaMode: true}},
+		{[]string{"--envoy-metadata"}, envoyrls.Options{Metadata: true}},
+	}
+	for _, test := range tests {
+		var c serveCommand
+		parser, err := kong.New(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parser.Parse(test.args); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.envoyOptions(); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%v: got %+v, want %+v", test.args, got, test.want)
+		}
+	}
+}
+
 // TestDaemonMistakes are told before anything is served.
 func TestDaemonMistakes(t *testing.T) {
 	t.Setenv(redisEnv, "")
@@ -44,6 +78,7 @@ func TestDaemonMistakes(t *testing.T) {
 		{[]string{"serve", "--store", "reddis"}, exitUsage, `--store: "reddis"; want memory, redis, or a URL such as redis://localhost:6379/0`},
 		{[]string{"serve", "--drain", "soon"}, exitUsage, `--drain: expected duration but got "soon": time: invalid duration "soon"`},
 		{[]string{"serve", "--envoy-window", "round"}, exitUsage, `--envoy-window: envoyrls: window "round"; want sliding or fixed`},
+		{[]string{"serve", "--envoy-headers", "some"}, exitUsage, `--envoy-headers: envoyrls: headers "some"; want none, upstream, all or default`},
 		{[]string{"serve", "--log-format", "xml"}, exitUsage, `--log-format must be one of "text","json" but got "xml"`},
 		{[]string{"serve", "--config", "none.yaml"}, exitBad, `stint: policy: stat none.yaml: no such file or directory`},
 		{[]string{"serve", "--config", broken}, exitBad, broken + `:1: tiers: there are none; want at least one that takes everybody, such as {name: anonymous, identity: ip, limits: 10/1m}`},

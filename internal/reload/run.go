@@ -46,7 +46,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 }
 
 // watch watches the directories in which something can happen to the files: those of the paths, the paths themselves
-// that are directories, and those where symbolic links lead. What is not there is looked for by polling.
+// that are directories, those of symbolic links on the way, and those where links lead. What is not there is looked
+// for by polling.
 func (w *Watcher) watch(events *fsnotify.Watcher) error {
 	var errs []error
 	add := func(directory string) {
@@ -56,9 +57,7 @@ func (w *Watcher) watch(events *fsnotify.Watcher) error {
 	}
 	for _, path := range w.c.Paths {
 		add(filepath.Dir(path))
-		if target, err := filepath.EvalSymlinks(path); err == nil {
-			add(filepath.Dir(target))
-		}
+		follow(path, add)
 		w.directories(path, add)
 	}
 	return errors.Join(errs...)
@@ -79,9 +78,7 @@ func (w *Watcher) directories(path string, add func(directory string)) {
 		case entry.IsDir() && w.c.Deep:
 			w.directories(name, add)
 		case entry.Type()&os.ModeSymlink != 0:
-			if target, err := filepath.EvalSymlinks(name); err == nil {
-				add(filepath.Dir(target))
-			}
+			follow(name, add)
 		}
 	}
 }

@@ -147,23 +147,39 @@ func (c *call) decisive() *item {
 	return best
 }
 
-// retrySeconds is how long a denied request has to wait until all limits that deny it have room, or zero if that
-// never comes.
+// retrySeconds is how long a denied request has to wait, or zero if no waiting helps: until all limits that deny it have
+// room, and if those in quota mode do, until the first of them has.
 func (c *call) retrySeconds() int64 {
-	longest := time.Duration(0)
+	longest, shortest := time.Duration(0), time.Duration(math.MaxInt64)
 	for i := range c.items {
 		it := &c.items[i]
 		if it.code() != rlsv3.RateLimitResponse_OVER_LIMIT {
 			continue
 		}
-		wait := it.usage.RetryAfter
-		if wait == stint.Never {
+		wait := it.retryAfter()
+		switch {
+		case it.quota && wait != stint.Never:
+			shortest = min(shortest, wait)
+		case it.quota:
+		case wait == stint.Never:
+			return 0
+		default:
+			longest = max(longest, wait)
+		}
+	}
+	if c.quotasDeny() {
+		if shortest == math.MaxInt64 {
 			return 0
 		}
-		if wait == 0 { // it only looked
-			wait = it.usage.ResetAfter
-		}
-		longest = max(longest, wait)
+		longest = max(longest, shortest)
 	}
 	return wholeSeconds(longest)
+}
+
+// retryAfter is how long it takes until the item's limit has room, or [stint.Never].
+func (it *item) retryAfter() time.Duration {
+	if it.usage.RetryAfter == 0 { // it only looked
+		return it.usage.ResetAfter
+	}
+	return it.usage.RetryAfter
 }

@@ -46,15 +46,21 @@ descriptors:
   - {key: many, rate_limit: {unit: hour, requests_per_unit: 100}}
   - {key: zero, rate_limit: {unit: minute, requests_per_unit: 0}}
   - {key: quota, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: daily, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: roomy, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 100}}
+  - {key: empty, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 0}}
   - {key: free, rate_limit: {unlimited: true}}
 `
 
+// allHeaders is what headers shows of HeadersAll.
+func allHeaders(limit, remaining, reset int, more string) string {
+	return fmt.Sprintf("RateLimit-Limit: %d, RateLimit-Remaining: %d, RateLimit-Reset: %d, "+
+		"X-RateLimit-Limit: %d, X-RateLimit-Remaining: %d, X-RateLimit-Reset: %d%s", limit, remaining, reset, limit, remaining, reset, more)
+}
+
 // TestHeaders holds the header fields of answers, at 12:00:10.25.
 func TestHeaders(t *testing.T) {
-	all := func(limit, remaining, reset int, more string) string {
-		return fmt.Sprintf("RateLimit-Limit: %d, RateLimit-Remaining: %d, RateLimit-Reset: %d, "+
-			"X-RateLimit-Limit: %d, X-RateLimit-Remaining: %d, X-RateLimit-Reset: %d%s", limit, remaining, reset, limit, remaining, reset, more)
-	}
+	all := allHeaders
 	three := func(limit, remaining, reset int) string {
 		return fmt.Sprintf("RateLimit-Limit: %d, RateLimit-Remaining: %d, RateLimit-Reset: %d", limit, remaining, reset)
 	}
@@ -72,6 +78,13 @@ func TestHeaders(t *testing.T) {
 		{"the one that denies", envoyrls.Options{}, []string{"few=1", "few=1"}, ask("d", "few=1", "many=1"), all(2, 0, 60, ", Retry-After: 60")},
 		{"never", envoyrls.Options{}, nil, ask("d", "zero=1"), all(0, 0, 60, "")},
 		{"the only quota is used up", envoyrls.Options{}, []string{"quota=1"}, ask("d", "few=1", "quota=1"), all(1, 0, 3600, ", Retry-After: 3600")},
+		{"the first quota to have room", envoyrls.Options{}, []string{"daily=1", "quota=1"}, ask("d", "daily=1", "quota=1"), all(1, 0, 86400, ", Retry-After: 3600")},
+		{"a limit, and the first quota to have room", envoyrls.Options{}, []string{"few=1", "few=1", "daily=1", "quota=1"},
+			ask("d", "few=1", "daily=1", "quota=1"), all(2, 0, 60, ", Retry-After: 3600")},
+		{"a limit, beside quotas that let through", envoyrls.Options{}, []string{"few=1", "few=1", "daily=1"},
+			ask("d", "few=1", "daily=1", "roomy=1"), all(2, 0, 60, ", Retry-After: 60")},
+		{"a quota that never has room beside one that will", envoyrls.Options{}, []string{"quota=1"}, ask("d", "quota=1", "empty=1"), all(1, 0, 3600, ", Retry-After: 3600")},
+		{"quotas that never have room", envoyrls.Options{}, nil, ask("d", "empty=1", "empty=2"), all(0, 0, 86400, "")},
 		{"unmatched", envoyrls.Options{}, nil, ask("d", "other=1"), ""},
 		{"unlimited", envoyrls.Options{}, nil, ask("d", "free=1"), ""},
 		{"none", envoyrls.Options{Headers: envoyrls.HeadersNone}, nil, ask("d", "few=1"), ""},

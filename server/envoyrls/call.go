@@ -15,6 +15,8 @@ import (
 type call struct {
 	items []item
 	heads []int
+	// deadline is when the call has to be answered, however many questions it takes.
+	deadline time.Time
 	// subject and composite are room for texts that are being put together.
 	subject, composite []byte
 
@@ -45,7 +47,7 @@ type item struct {
 	hits    int64
 	// refund says that the hits are given back.
 	refund bool
-	// quota says that the limit is one of several of which one need have room.
+	// quota says that the item is one of several of which one need have room.
 	quota bool
 	// over says that there was no room, whatever becomes of it.
 	over  bool
@@ -87,20 +89,26 @@ func (it *item) remaining() uint32 { return uint32(max(it.rule.max()-it.usage.Us
 
 // denied reports whether the request as a whole is over a limit: if a limit is exceeded, or all of those in quota mode.
 func (c *call) denied() bool {
-	quotas, exceeded := 0, 0
 	for i := range c.items {
-		it := &c.items[i]
-		over := it.code() == rlsv3.RateLimitResponse_OVER_LIMIT
-		if it.counted() && it.quota {
-			quotas++
-			if over {
-				exceeded++
-			}
-		} else if over {
+		if it := &c.items[i]; !it.quota && it.code() == rlsv3.RateLimitResponse_OVER_LIMIT {
 			return true
 		}
 	}
-	return quotas > 0 && quotas == exceeded
+	return c.quotasDeny()
+}
+
+// quotasDeny reports whether there are items in quota mode, and none has room.
+func (c *call) quotasDeny() bool {
+	found := false
+	for i := range c.items {
+		if it := &c.items[i]; it.quota {
+			found = true
+			if it.code() == rlsv3.RateLimitResponse_OK {
+				return false
+			}
+		}
+	}
+	return found
 }
 
 // open finds the limits of a request.
@@ -116,6 +124,7 @@ func (c *call) open(config *Config, r *rlsv3.RateLimitRequest, quotaMode bool) e
 		it := &c.items[i]
 		it.hits = hitsOf(r, descriptor)
 		it.refund = descriptor.GetIsNegativeHits()
+		it.quota = quotaMode // with room, if it has no limit
 		if d == nil {
 			continue
 		}
@@ -129,7 +138,7 @@ func (c *call) open(config *Config, r *rlsv3.RateLimitRequest, quotaMode bool) e
 			it.rule, c.subject = d.match(descriptor, c.subject[:0], &c.composite)
 		}
 		if it.rule != nil {
-			it.quota = it.rule.quota || quotaMode
+			it.quota = quotaMode || it.rule.quota && it.counted()
 			replaces = replaces || len(it.rule.replaces) > 0
 		}
 		if it.counted() {
@@ -137,13 +146,13 @@ func (c *call) open(config *Config, r *rlsv3.RateLimitRequest, quotaMode bool) e
 		}
 	}
 	if replaces {
-		c.replace()
+		c.replace(quotaMode)
 	}
 	return nil
 }
 
 // replace drops the limits that others in the same request replace.
-func (c *call) replace() {
+func (c *call) replace(quotaMode bool) {
 	names := map[string]bool{}
 	for i := range c.items {
 		if r := c.items[i].rule; r != nil {
@@ -154,7 +163,7 @@ func (c *call) replace() {
 	}
 	for i := range c.items {
 		if it := &c.items[i]; it.counted() && it.rule.name != "" && names[it.rule.name] {
-			it.rule = nil
+			it.rule, it.quota = nil, quotaMode
 		}
 	}
 }

@@ -138,7 +138,7 @@ descriptors:
   - key: merged
     rate_limit:
       <<: *base
-      requests_per_unit: 7
+      requests_per_unit: +7
   - key: alias
     rate_limit: *base
   - key: 50
@@ -156,6 +156,7 @@ descriptors:
   - key: none
     value:
     descriptors:
+---
 `)
 	want := `forms.limits: unit=MINUTE requests_per_unit=16, shadow_mode: false, quota_mode: false
 forms.merged: unit=MINUTE requests_per_unit=7, shadow_mode: false, quota_mode: false
@@ -211,6 +212,10 @@ func TestF14Load(t *testing.T) {
 	}
 	if got, want := c.Domains(), 5; got != want {
 		t.Errorf("got %d domains, want %d", got, want)
+	}
+	opened, err := envoyrls.Open(directory)
+	if err != nil || len(opened) != c.Domains() {
+		t.Errorf("got %d files, %v; want those that were read", len(opened), err)
 	}
 
 	write(t, directory, map[string]string{"b.yml": "domain: a", "noext": "domain: ["})

@@ -29,17 +29,19 @@ type syntaxError struct {
 
 var lineOfError = regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?`)
 
-// parseYAML returns the one document in the text. Of an empty text that is a null.
+// parseYAML returns the one document in the text. Of an empty text that is a null. Documents that are null may follow:
+// some programs end what they write with the line that begins another.
 func parseYAML(text []byte) (*yaml.Node, *syntaxError) {
-	var first, second yaml.Node
+	var first yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	err := parseNext(decoder, &first)
 	if errors.Is(err, io.EOF) {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: 1}, nil
 	}
-	if err == nil {
-		if err = parseNext(decoder, &second); err == nil {
-			return nil, &syntaxError{second.Line, "a second document; want one in a file"}
+	for err == nil {
+		var next yaml.Node
+		if err = parseNext(decoder, &next); err == nil && !isNull(next.Content[0]) {
+			return nil, &syntaxError{next.Line, "a second document; want one in a file"}
 		}
 	}
 	if !errors.Is(err, io.EOF) {
@@ -245,7 +247,7 @@ func (r *reader) number(n *yaml.Node, path string) uint32 {
 		return 0
 	}
 	from := r.resolve(n)
-	v, err := strconv.ParseUint(from.Value, 0, 32)
+	v, err := strconv.ParseUint(strings.TrimPrefix(from.Value, "+"), 0, 32)
 	if err != nil || from.Kind != yaml.ScalarNode || from.Tag != "!!int" {
 		r.mistake(n, path, "'%s' is not a whole number from 0 to %d", shown(from.Value), uint32(1<<32-1))
 		return 0

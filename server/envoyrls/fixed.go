@@ -2,25 +2,28 @@ package envoyrls
 
 import (
 	"context"
-	"math/rand/v2"
+	"errors"
 	"time"
 
 	"github.com/stint-limiter/stint"
 )
 
-// countFixed completes a decision in fixed windows. There hits are counted whether they are admitted or not: once a counter
-// is above its limit, every later request of the window is denied, whatever it asks for, and so is one that only looks.
+// countFixed completes a decision in fixed windows that was asked for at some time. There hits are counted whether they are
+// admitted or not: once a counter is above its limit, every later request of the window is denied, whatever it asks for,
+// and so is one that only looks.
 //
 // A store does not charge what it denies. So the first denial brings the counter to where it would be; later ones
 // need not, for nobody could tell.
-func (s *Service) countFixed(ctx context.Context, it *item, degraded bool) {
+func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, d *stint.Decision, asked time.Time) {
 	limit := it.rule.max()
 	switch {
-	case degraded:
+	case d.Degraded:
 	case it.refund:
-		s.lower(ctx, it)
-	case it.over && it.cost() > 0 && it.usage.Used <= limit && limit > 0:
-		s.exceed(ctx, it)
+		s.lower(ctx, deadline, it)
+	case it.cost() == 0:
+		it.over = false // a limit of zero has room for nothing
+	case it.over && it.usage.Used <= limit && limit > 0:
+		s.exceed(ctx, deadline, it, asked)
 	}
 	it.over = it.over || it.usage.Used > limit
 	if it.over {
@@ -32,26 +35,47 @@ func (s *Service) countFixed(ctx context.Context, it *item, degraded bool) {
 }
 
 // exceed charges hits that were denied.
-func (s *Service) exceed(ctx context.Context, it *item) {
+func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, asked time.Time) {
 	claim, over := it.claim(Fixed), it.cost()
 	if it.usage.Used == 0 {
 		// There is no counter in this window that could be amended.
 		claim.Cost, over = it.rule.max(), over-it.rule.max()
-		d, err := s.store.Take(ctx, s.request(claim, nil, stint.Take))
-		if err != nil || d.Degraded {
+		d, err := s.store.Take(ctx, s.request(deadline, claim, nil, stint.Take))
+		if err != nil || d.Degraded || !d.Allowed {
 			return // it is denied already, and that is all that can be done
+		}
+		if age := it.window() - d.ResetAfter(); age < s.options.Now().Sub(asked) {
+			// This window may have begun after the denial, which then must not use it up.
+			it.usage.ResetAfter = time.Second
+			if _, err := s.amend(ctx, deadline, d.Charge, stint.Amendment{Kind: stint.Settle}); err != nil {
+				s.complain("stint: what a window was charged for the one before it was not given back", err)
+			}
+			return
 		}
 		it.usage.ResetAfter = d.ResetAfter()
 	}
-	s.adjust(ctx, claim, s.instant(it), max(over, 1))
+	s.adjustWindow(ctx, deadline, claim, it, max(over, 1))
 }
 
 // lower gives hits back, as far as the counter has them.
-func (s *Service) lower(ctx context.Context, it *item) {
-	if it.hits > 0 && it.usage.Used > 0 && s.adjust(ctx, it.claim(Fixed), s.instant(it), -it.hits) {
+func (s *Service) lower(ctx context.Context, deadline time.Time, it *item) {
+	if it.hits > 0 && it.usage.Used > 0 && s.adjustWindow(ctx, deadline, it.claim(Fixed), it, -it.hits) {
 		it.usage.Used = max(it.usage.Used-it.hits, 0)
 		it.over = false // it only looked; whether it is still above its limit is seen from what is used
 	}
+}
+
+// errSkew is why a counter that has been used cannot be found.
+var errSkew = errors.New("it is not in the window of this host's clock; unless that has just ended, " +
+	"the clocks of this host and of the store differ by more than half a window, and must not")
+
+// adjustWindow changes a counter that has been used in its current window by some units, and reports whether it did.
+func (s *Service) adjustWindow(ctx context.Context, deadline time.Time, claim stint.Claim, it *item, units int64) bool {
+	changed, err := s.adjust(ctx, deadline, claim, s.instant(it), units)
+	if !changed && err == nil {
+		s.complain("stint: a counter could not be adjusted", errSkew)
+	}
+	return changed
 }
 
 // instant is a time in the store's current window of a counter that has been used in it. The store has told when that
@@ -65,20 +89,4 @@ func (s *Service) instant(it *item) int64 {
 // untilNextWindow is the time until the next window begins, by this host's clock.
 func (s *Service) untilNextWindow(window time.Duration) time.Duration {
 	return window - time.Duration(s.options.Now().UnixMicro()%window.Microseconds())*time.Microsecond
-}
-
-// adjust changes what was charged to a claim at an instant by some units. It does so by amending a charge of that instant
-// that it makes up: to the store a charge is a cost at an instant. It reports whether there was anything to change.
-func (s *Service) adjust(ctx context.Context, claim stint.Claim, at, units int64) bool {
-	a := stint.Amendment{Kind: stint.Settle}
-	if units > 0 {
-		claim.Cost, a.Cost = 1, 1+min(units, stint.MaxUnits-1)
-	} else {
-		claim.Cost = min(-units, stint.MaxUnits)
-	}
-	changed, err := s.store.Amend(ctx, stint.Charge{ID: rand.Uint64() | 1, At: at, Claim: claim}, a)
-	if err != nil {
-		s.complain("stint: a counter could not be adjusted", err)
-	}
-	return changed
 }

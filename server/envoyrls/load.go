@@ -3,13 +3,13 @@ package envoyrls
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -25,6 +25,19 @@ const maxSize = 16 << 20
 //
 // An error is a [*policy.ConfigError] with every mistake in every file, or that of the file system.
 func Load(path string) (*Config, error) {
+	files, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return Read(files)
+}
+
+// File is a file of a configuration as it was read.
+type File = reload.File
+
+// Open reads the files of a configuration, and exactly those that [Load] would make one of, for whoever wants to know
+// whether they have changed. Of a configuration that is too large there is just enough for [Read] to refuse it.
+func Open(path string) ([]File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("envoyrls: %w", err)
@@ -35,28 +48,29 @@ func Load(path string) (*Config, error) {
 			return nil, err
 		}
 	}
+	files, err := reload.ReadFiles(maxSize, names...)
+	if err != nil {
+		return nil, fmt.Errorf("envoyrls: %w", err)
+	}
+	return files, nil
+}
+
+// Read makes a configuration of files, in their order. An error is a [*policy.ConfigError].
+func Read(files []File) (*Config, error) {
 	r := newReader()
 	left := maxSize
-	for _, name := range names {
-		text, err := readUpTo(name, left+1)
-		if err != nil {
-			return nil, fmt.Errorf("envoyrls: %w", err)
+	for _, f := range files {
+		if left -= len(f.Text); left < 0 {
+			return nil, wrongFile(f.Name, "oversized: the configuration is larger than %d bytes", maxSize)
 		}
-		if left -= len(text); left < 0 {
-			return nil, wrongFile(name, "oversized: the configuration is larger than %d bytes", maxSize)
-		}
-		r.read(name, text)
+		r.read(f.Name, f.Text)
 	}
 	return r.finish()
 }
 
 // Parse reads a configuration of one file from text. The name is that of the file in mistakes. An error is a
 // [*policy.ConfigError].
-func Parse(name string, text []byte) (*Config, error) {
-	r := newReader()
-	r.read(name, text)
-	return r.finish()
-}
+func Parse(name string, text []byte) (*Config, error) { return Read([]File{{Name: name, Text: text}}) }
 
 // filesBelow returns the files of a directory that belong to a configuration. Those of a Kubernetes ConfigMap are
 // symbolic links.
@@ -117,16 +131,6 @@ func configName(name string) bool {
 		return true
 	}
 	return false
-}
-
-// readUpTo reads a file, but not more than n bytes of it.
-func readUpTo(name string, n int) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, int64(n)))
 }
 
 // wrongFile is a mistake that concerns a file as a whole.

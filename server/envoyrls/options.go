@@ -54,27 +54,6 @@ func (w *Window) UnmarshalText(text []byte) (err error) {
 // MarshalText returns the name that [ParseWindow] reads.
 func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
-// Headers says which header fields answers ask Envoy to add. They are about the limit that matters most: one that is
-// exceeded, else the one with the least left.
-type Headers uint8
-
-const (
-	// HeadersDefault is HeadersAll with [Sliding] and HeadersNone with [Fixed]: whoever wants answers as
-	// envoyproxy/ratelimit gives them gets those of its defaults.
-	HeadersDefault Headers = iota
-	// HeadersNone adds none.
-	HeadersNone
-	// HeadersUpstream adds RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, or what [HeaderNames] calls them, as
-	// envoyproxy/ratelimit does when it is told to.
-	HeadersUpstream
-	// HeadersAll adds those, X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, and when a request is denied
-	// Retry-After, unless no waiting helps. Resets are in seconds from now.
-	HeadersAll
-)
-
-// HeaderNames renames header fields. An empty name is the default.
-type HeaderNames struct{ Limit, Remaining, Reset string }
-
 // Options set up a [Service]. The zero Options are ready for use.
 type Options struct {
 	// Window is Sliding unless set.
@@ -89,7 +68,7 @@ type Options struct {
 	Metadata bool
 	// ShadowMode answers OK to everything, as if every limit were in shadow mode; statuses still tell which are exceeded.
 	ShadowMode bool
-	// QuotaMode treats every limit as one in quota mode.
+	// QuotaMode treats every limit as one in quota mode, and a descriptor without a limit as one with room.
 	QuotaMode bool
 	// Observer may be nil.
 	Observer Observer

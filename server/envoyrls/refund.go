@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 	"sync"
+	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -12,13 +13,15 @@ import (
 //
 // That is a log in which every charge has its time, and units can be taken out only at a time at which some were charged:
 // those that this process remembers, newest first. What another process charged stays until it leaves its window.
-func (s *Service) giveBackHits(ctx context.Context, it *item) {
-	for left := it.hits; left > 0; {
+//
+// What there is no time for can still be given back by a later request.
+func (s *Service) giveBackHits(ctx context.Context, deadline time.Time, it *item) {
+	for left := it.hits; left > 0 && time.Now().Before(deadline); {
 		at, units := s.ledger.take(it, left)
 		if units == 0 {
 			return
 		}
-		s.adjust(ctx, it.claim(Sliding), at, -units)
+		_, _ = s.adjust(ctx, deadline, it.claim(Sliding), at, -units) // it may have left its window
 		left -= units
 	}
 }

@@ -101,6 +101,7 @@ func newService(t testing.TB, store stint.Store, config *envoyrls.Config, o envo
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 

@@ -48,6 +48,13 @@ var modes = []scenario{
 		{times: 3, request: ask("trial", "hard=1", "hard=2"), want: "OVER: OVER 0 of 2/HOUR; OVER 0 of 2/HOUR"},
 		{request: ask("trial", "hard=1", "hard=3"), want: "OK: OVER 0 of 2/HOUR; OK 1 of 2/HOUR"},
 	}},
+	{name: "quota mode of all counts what has no limit as room", config: trial, options: envoyrls.Options{QuotaMode: true}, steps: []step{
+		{times: 3, request: ask("trial", "other=1", "hard=1"), want: "OK: OK; OVER 0 of 2/HOUR"},
+		{request: ask("trial", "hard=1"), want: "OVER: OVER 0 of 2/HOUR"},
+	}},
+	{name: "quota mode of one does not", config: trial, steps: []step{
+		{times: 2, request: ask("trial", "other=1", "purse=a"), want: "OVER: OK; OVER 0 of 1/HOUR"},
+	}},
 }
 
 const swap = `

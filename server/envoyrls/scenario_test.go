@@ -205,6 +205,7 @@ descriptors:
 	}},
 	{name: "a limit of zero", config: shop, steps: []step{
 		{times: 2, request: ask("shop", "banned=1"), want: "OVER: OVER 0 of 0/HOUR"},
+		{request: own(0, 0, ask("shop", "banned=1")), want: "OVER: OVER 0 of 0/HOUR", fixed: "OK: OK 0 of 0/HOUR"},
 	}},
 	{name: "the largest limit", steps: []step{
 		{request: hits(5, ask("d", "k=1")), want: "OK: OK 4294967290 of 4294967295/YEAR"},

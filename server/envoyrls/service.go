@@ -24,6 +24,8 @@ type Service struct {
 	calls   sync.Pool
 	ledger  *ledger // nil if windows are fixed
 
+	amending sync.WaitGroup // what goes on after its request was answered
+
 	complained atomic.Int64 // when, by the monotonic clock since started
 	started    time.Time
 }
@@ -31,7 +33,7 @@ type Service struct {
 var _ rlsv3.RateLimitServiceServer = (*Service)(nil)
 
 // NewService returns a service that decides by the configuration, over a store. Every mistake in the options is reported in
-// one [*stint.InvalidError].
+// one [*stint.InvalidError]. When no more requests come, [Service.Close] ends what they have begun.
 func NewService(store stint.Store, config *Config, o Options) (*Service, error) {
 	errs := o.validate()
 	if store == nil {
@@ -61,6 +63,13 @@ func (s *Service) Swap(config *Config) { s.config.Store(config) }
 // Config returns the configuration in force.
 func (s *Service) Config() *Config { return s.config.Load() }
 
+// Close waits, for a second at most, for what the store has been asked to give back. It is for when all requests have been
+// answered, before the store is closed.
+func (s *Service) Close() error {
+	s.amending.Wait()
+	return nil
+}
+
 // ShouldRateLimit implements [rlsv3.RateLimitServiceServer].
 func (s *Service) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
 	// The code of these two is that of envoyproxy/ratelimit.
@@ -71,6 +80,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest
 		return nil, status.Error(codes.Unknown, "stint: rate limit descriptor list must not be empty")
 	}
 	c := s.calls.Get().(*call)
+	c.deadline = time.Now().Add(s.options.Failure.Budget)
 	defer func() {
 		c.free()
 		s.calls.Put(c)
@@ -94,15 +104,20 @@ func (s *Service) decide(ctx context.Context, c *call) error {
 	}
 	for i := range c.items {
 		if it := &c.items[i]; it.refund && it.counted() {
-			s.giveBackHits(ctx, it)
+			s.giveBackHits(ctx, c.deadline, it)
 		}
 	}
 	return s.slide(ctx, c)
 }
 
-// request is a question to the store.
-func (s *Service) request(first stint.Claim, and []stint.Claim, mode stint.Mode) stint.Request {
-	return stint.Request{Claim: first, And: and, Mode: mode, Failure: &s.options.Failure}
+// request is a question to the store, which has until the deadline to answer it.
+func (s *Service) request(deadline time.Time, first stint.Claim, and []stint.Claim, mode stint.Mode) stint.Request {
+	r := stint.Request{Claim: first, And: and, Mode: mode, Failure: &s.options.Failure}
+	// The first question has all of it. It saves memory to treat one as such that follows at once.
+	if left := time.Until(deadline); left < r.Failure.Budget/16*15 {
+		r.Failure = &stint.FailurePolicy{Mode: r.Failure.Mode, Budget: max(left, 1)}
+	}
+	return r
 }
 
 // failure is the status of a request that could not be decided.

@@ -2,7 +2,6 @@ package envoyrls
 
 import (
 	"context"
-	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -13,7 +12,7 @@ import (
 // question with the others. They are asked afterwards, and charged if the request goes ahead.
 func (s *Service) slide(ctx context.Context, c *call) error {
 	if len(c.items) == 1 { // most requests: whatever the mode, there is nothing to be undone
-		return s.slideOne(ctx, &c.items[0])
+		return s.slideOne(ctx, c)
 	}
 	charges, err := s.takeTogether(ctx, c)
 	if err != nil {
@@ -43,11 +42,12 @@ func (s *Service) slide(ctx context.Context, c *call) error {
 	return nil
 }
 
-func (s *Service) slideOne(ctx context.Context, it *item) error {
+func (s *Service) slideOne(ctx context.Context, c *call) error {
+	it := &c.items[0]
 	if !it.counted() {
 		return nil
 	}
-	err := s.takeAlone(ctx, it, stint.Take)
+	err := s.takeAlone(ctx, c, it, stint.Take)
 	if it.charged > 0 {
 		s.ledger.note(it)
 	}
@@ -72,7 +72,7 @@ func (s *Service) takeTogether(ctx context.Context, c *call) ([]stint.Charge, er
 		for k, head := range some {
 			claims[k] = c.united(head)
 		}
-		d, err := s.store.Take(ctx, s.request(claims[0], claims[1:], mode))
+		d, err := s.store.Take(ctx, s.request(c.deadline, claims[0], claims[1:], mode))
 		if err != nil {
 			s.undo(ctx, c, charges)
 			return nil, err
@@ -132,32 +132,4 @@ func chargeOf(c *stint.Charge, k int) (cost, at int64) {
 		at = instants[k-1]
 	}
 	return c.And()[k-1].Cost, at
-}
-
-// undoTime is how long it is worth waiting for the store to give back what a denied request was charged: what is not
-// given back expires by itself.
-const undoTime = time.Second
-
-// undo gives back what a request was charged that is denied after all.
-func (s *Service) undo(ctx context.Context, c *call, charges []stint.Charge) {
-	if len(charges) == 0 {
-		return
-	}
-	for i := range c.items {
-		charged := c.items[i].charged
-		c.items[i].charged = 0
-		for k := i; charged > 0; k = c.items[k].next {
-			c.items[k].usage.Used = max(c.items[k].usage.Used-charged, 0)
-			if c.items[k].next == 0 {
-				break
-			}
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
-	defer cancel()
-	for _, charge := range charges {
-		if _, err := s.store.Amend(ctx, charge, stint.Amendment{Kind: stint.Settle}); err != nil {
-			s.complain("stint: what a denied request was charged was not given back", err)
-		}
-	}
 }

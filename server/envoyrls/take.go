@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -49,7 +50,7 @@ func (s *Service) takeApart(ctx context.Context, c *call, pick func(*item) bool,
 func (s *Service) takeInOrder(ctx context.Context, c *call, i int, mode stint.Mode) error {
 	for {
 		it := &c.items[i]
-		if err := s.takeAlone(ctx, it, mode); err != nil {
+		if err := s.takeAlone(ctx, c, it, mode); err != nil {
 			return err
 		}
 		if i = it.next; i == 0 {
@@ -59,8 +60,9 @@ func (s *Service) takeInOrder(ctx context.Context, c *call, i int, mode stint.Mo
 }
 
 // takeAlone decides one item.
-func (s *Service) takeAlone(ctx context.Context, it *item, mode stint.Mode) error {
-	d, err := s.store.Take(ctx, s.request(it.claim(s.options.Window), nil, mode))
+func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.Mode) error {
+	asked := s.options.Now()
+	d, err := s.store.Take(ctx, s.request(c.deadline, it.claim(s.options.Window), nil, mode))
 	if err != nil {
 		return err
 	}
@@ -70,17 +72,19 @@ func (s *Service) takeAlone(ctx context.Context, it *item, mode stint.Mode) erro
 		it.noteCharge(&d.Charge)
 		return nil
 	}
-	s.countFixed(ctx, it, d.Degraded)
+	s.countFixed(ctx, c.deadline, it, &d, asked)
 	return nil
 }
 
-// use notes how much of its limit is used, which is the kth of a decision. If nobody can tell, none is left.
+// use notes how much of its limit is used, which is the kth of a decision. If nobody can tell, none is left until it is
+// worth asking again.
 func (it *item) use(d *stint.Decision, k int) {
 	if usages := d.Usages(); k < len(usages) {
 		it.usage = usages[k]
 	}
 	if d.Unavailable {
 		it.usage.Used = it.rule.max()
+		it.usage.ResetAfter = max(d.RetryAfter, time.Second)
 	}
 }
 

@@ -1,0 +1,49 @@
+package reload
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxLinks is how many symbolic links are followed on the way to a file, as many as Linux does.
+const maxLinks = 40
+
+// follow adds the directories in which a path can come to mean something else: that of every symbolic link on the way,
+// for a deployment may change current in current/rules/a.yaml, and that of what is at the end.
+func follow(path string, add func(directory string)) {
+	for range maxLinks {
+		link, rest := firstLink(path)
+		if link == "" {
+			break
+		}
+		add(filepath.Dir(link))
+		target, err := os.Readlink(link)
+		if err != nil {
+			return // it has gone meanwhile, which is a change in a directory that is watched
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(link), target)
+		}
+		path = filepath.Join(target, rest)
+	}
+	add(filepath.Dir(path))
+}
+
+// firstLink returns the first part of a path that is a symbolic link, and what follows it; "" if there is none.
+func firstLink(path string) (link, rest string) {
+	path = filepath.Clean(path)
+	for at := 1; at <= len(path); at++ { // the root is no link
+		if at < len(path) && !os.IsPathSeparator(path[at]) {
+			continue
+		}
+		info, err := os.Lstat(path[:at])
+		if err != nil {
+			return "", ""
+		}
+		if info.Mode()&os.ModeSymlink != 0 {
+			return path[:at], strings.TrimLeft(path[at:], string(filepath.Separator))
+		}
+	}
+	return "", ""
+}

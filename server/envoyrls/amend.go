@@ -1,0 +1,86 @@
+package envoyrls
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// amendTime is how long the store has to amend a charge, whether or not anybody waits for that. What is not given back
+// by then expires by itself.
+const amendTime = time.Second
+
+// errUnfinished is the outcome of an amendment that goes on after its request was answered.
+var errUnfinished = errors.New("the store has not answered in time; it may still do so")
+
+// amend changes what was charged and reports whether there was anything to change. A request waits for it as long as its
+// own time lasts. The store may take longer: Envoy is answered, and what was begun is finished.
+func (s *Service) amend(ctx context.Context, deadline time.Time, c stint.Charge, a stint.Amendment) (bool, error) {
+	type outcome struct {
+		changed bool
+		err     error
+	}
+	done := make(chan outcome, 1)
+	s.amending.Go(func() { // ends after amendTime at the latest
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), amendTime)
+		defer cancel()
+		changed, err := s.store.Amend(ctx, c, a)
+		done <- outcome{changed, err}
+	})
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case o := <-done:
+		return o.changed, o.err
+	case <-timer.C:
+		return false, errUnfinished
+	}
+}
+
+// adjust changes what was charged to a claim at an instant by some units. It does so by amending a charge of that instant
+// that it makes up: to the store a charge is a cost at an instant. It reports whether there was anything to change.
+func (s *Service) adjust(ctx context.Context, deadline time.Time, claim stint.Claim, at, units int64) (bool, error) {
+	a := stint.Amendment{Kind: stint.Settle}
+	if units > 0 {
+		claim.Cost, a.Cost = 1, 1+min(units, stint.MaxUnits-1)
+	} else {
+		claim.Cost = min(-units, stint.MaxUnits)
+	}
+	changed, err := s.amend(ctx, deadline, stint.Charge{ID: rand.Uint64() | 1, At: at, Claim: claim}, a)
+	if err != nil {
+		s.complain("stint: a counter could not be adjusted", err)
+	}
+	return changed, err
+}
+
+// undo gives back what a request was charged that is denied after all.
+func (s *Service) undo(ctx context.Context, c *call, charges []stint.Charge) {
+	if len(charges) == 0 {
+		return
+	}
+	for i := range c.items {
+		charged := c.items[i].charged
+		c.items[i].charged = 0
+		for k := i; charged > 0; k = c.items[k].next {
+			c.items[k].uncharge(charged)
+			if c.items[k].next == 0 {
+				break
+			}
+		}
+	}
+	for _, charge := range charges {
+		if _, err := s.amend(ctx, c.deadline, charge, stint.Amendment{Kind: stint.Settle}); err != nil {
+			s.complain("stint: what a denied request was charged was not given back", err)
+		}
+	}
+}
+
+// uncharge takes units out of what is used. An unused limit needs no time to become so.
+func (it *item) uncharge(units int64) {
+	if it.usage.Used = max(it.usage.Used-units, 0); it.usage.Used == 0 {
+		it.usage.ResetAfter = 0
+	}
+}

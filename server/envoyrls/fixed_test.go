@@ -1,0 +1,75 @@
+package envoyrls_test
+
+import (
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/server/envoyrls"
+)
+
+// textLogger writes a line for each message.
+func textLogger(to io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(to, nil)) }
+
+const tenASecond = "domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: second, requests_per_unit: 10}}\n"
+
+// TestEndOfWindow does not have a denial at the end of a window use up the next one.
+func TestEndOfWindow(t *testing.T) {
+	at := newClock(noon.Add(999500 * time.Microsecond))
+	step := time.Millisecond // each look at the store's clock takes a while
+	store := inMemory(t, func() time.Time {
+		defer at.advance(step)
+		return at.now()
+	})
+	service := newService(t, store, parse(t, tenASecond), envoyrls.Options{Window: envoyrls.Fixed, Now: at.now})
+	response, err := service.ShouldRateLimit(t.Context(), hits(11, ask("d", "a=1")))
+	if err != nil || show(response) != "OVER: OVER 0 of 10/SECOND" {
+		t.Fatalf("got %v, %v; want a denial", response, err)
+	}
+	step = 0
+	if response, err = service.ShouldRateLimit(t.Context(), ask("d", "a=1")); err != nil || show(response) != "OK: OK 9 of 10/SECOND" {
+		t.Errorf("in the next window: got %v, %v; want it unused", response, err)
+	}
+	at.advance(500 * time.Millisecond)
+	for _, n := range []uint32{11, 1} { // in the middle of one it does use it up
+		if response, err = service.ShouldRateLimit(t.Context(), hits(n, ask("d", "a=2"))); err != nil || response.GetOverallCode() != over {
+			t.Errorf("%d in the middle: got %v, %v; want a denial", n, response, err)
+		}
+	}
+}
+
+// TestSkewIsTold says in the log, but not for every request, that counters cannot be adjusted because clocks differ.
+func TestSkewIsTold(t *testing.T) {
+	at := newClock(noon.Add(100 * time.Millisecond))
+	var log strings.Builder
+	service := newService(t, inMemory(t, at.now), parse(t, tenASecond), envoyrls.Options{
+		Window: envoyrls.Fixed, Logger: textLogger(&log), Now: func() time.Time { return at.now().Add(700 * time.Millisecond) },
+	})
+	for _, n := range []uint32{5, 11, 11} {
+		if _, err := service.ShouldRateLimit(t.Context(), hits(n, ask("d", "a=1"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "clocks"; strings.Count(log.String(), "level=WARN") != 1 || !strings.Contains(log.String(), want) {
+		t.Errorf("log: got %q, want one line with %q", log.String(), want)
+	}
+}
+
+// TestUnavailable has nothing left until it is worth asking again.
+func TestUnavailable(t *testing.T) {
+	for _, window := range []envoyrls.Window{envoyrls.Sliding, envoyrls.Fixed} {
+		failure := stint.FailurePolicy{Mode: stint.FailDeny, Budget: time.Millisecond}
+		store := behindStack(t, &slow{inMemory(t, nil), -1, -1}, failure)
+		service := newService(t, store, parse(t, tenASecond), envoyrls.Options{Window: window, Failure: failure, Headers: envoyrls.HeadersAll})
+		response, err := service.ShouldRateLimit(t.Context(), ask("d", "a=1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := headers(response), allHeaders(10, 0, 1, ", Retry-After: 1"); got != want {
+			t.Errorf("%v: got %s, want %s", window, got, want)
+		}
+	}
+}
