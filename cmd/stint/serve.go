@@ -16,7 +16,7 @@ type serveCommand struct {
 	EnvoyShadow   bool             `name:"envoy-shadow" help:"Answer OK to everything Envoy asks; statuses still tell which limits are exceeded."`
 	EnvoyQuota    bool             `name:"envoy-quota" help:"Treat every limit of Envoy's as one in quota mode: a request passes if one of its descriptors has room."`
 	EnvoyMetadata bool             `name:"envoy-metadata" help:"Add dynamic metadata to the answers to Envoy."`
-	APIToken      string           `name:"api-token-file" placeholder:"FILE" help:"Bearer tokens for the API, one to a line. Without it only callers on this host may use the API."`
+	APIToken      string           `name:"api-token-file" placeholder:"FILE" help:"Bearer tokens for the API, one to a line. Without it, and without --tls-client-ca, only callers on this host may use the API."`
 	APIPublic     bool             `name:"api-public" help:"Let everybody use the API who can connect."`
 	APIAdHoc      bool             `name:"api-ad-hoc" help:"Let callers of the API send limits along."`
 	ChargeKey     string           `name:"charge-key-file" placeholder:"FILE" help:"The key by which charges are signed. Processes that share it can refund each other's."`
