@@ -58,7 +58,6 @@ func sigtermUnderLoad(t *testing.T, binary string) {
 	redis := redistest.Start(t)
 	args := []string{"serve", "--store", redis.URL(), "--http", "127.0.0.1:0", "--config", write(t, "stint.yaml", fmt.Sprintf(patient, limit))}
 	d := launch(t, binary, append(args, "--drain", "2s", "--envoy-config", envoyRules(t, limit), "--grpc", "127.0.0.1:0")...)
-	idle := goroutines(t, d)
 
 	client, address := newClient(t), d.at(server.HTTP)
 	var admitted atomic.Int64
@@ -78,7 +77,12 @@ func sigtermUnderLoad(t *testing.T, binary string) {
 			})
 		}
 	}
-	load(func(n int) bool { return n == 50 })
+	some := func(n int) bool { return n == 50 }
+	load(some) // under load the daemon makes the connections to Redis that it keeps
+	work.Wait()
+	client.CloseIdleConnections()
+	idle := settled(func() int { return goroutines(t, d) })
+	load(some)
 	work.Wait()
 	client.CloseIdleConnections()
 	waitFor(t, "no goroutine is left of the load", func() bool { return goroutines(t, d) <= idle+2 })
@@ -95,7 +99,7 @@ func sigtermUnderLoad(t *testing.T, binary string) {
 			}
 		})
 	}
-	waitFor(t, "busy", func() bool { return admitted.Load() > 32*50+500 })
+	waitFor(t, "busy", func() bool { return admitted.Load() > 2*32*50+500 })
 	d.signal(syscall.SIGTERM)
 	waitFor(t, "not ready", func() bool { status, _ := d.get(server.Admin, "/readyz"); return status == 503 })
 	atSignal := admitted.Load()
@@ -278,4 +282,18 @@ func killedUnderLoad(t *testing.T, binary string) {
 	if code := first.exit(); code != -1 || !errors.Is(first.cmd.Process.Signal(syscall.Signal(0)), os.ErrProcessDone) {
 		t.Errorf("exit code %d, want that it was killed", code)
 	}
+}
+
+// settled returns a number when it has stayed the same for a while.
+func settled(read func() int) int {
+	last, same := read(), 0
+	for same < 10 {
+		time.Sleep(50 * time.Millisecond)
+		if now := read(); now == last {
+			same++
+		} else {
+			last, same = now, 0
+		}
+	}
+	return last
 }
