@@ -130,6 +130,15 @@ func TestF25LimitChanged(t *testing.T) {
 	}
 }
 
+// TestSwapNil: a set that could not be read changes nothing.
+func TestSwapNil(t *testing.T) {
+	w := newWorld(t, `tiers: [{name: anyone, identity: ip, limits: 1/1m}]`)
+	w.Swap(nil)
+	if got := w.admitted(3, get("/")); got != 1 {
+		t.Errorf("admitted %d, want 1", got)
+	}
+}
+
 func TestRequestID(t *testing.T) {
 	w := newWorld(t, `
 tiers: [{name: anyone, identity: ip, limits: 2/1m}]

@@ -156,3 +156,41 @@ policies:
 		t.Errorf("invented methods have counts of their own: %q and %q", a, b)
 	}
 }
+
+// TestUnknownIsNotBanned: those whose address nobody knows share a count, and are not banned for each other.
+func TestUnknownIsNotBanned(t *testing.T) {
+	w := newWorld(t, `
+tiers: [{name: anyone, identity: ip, limits: 1/1m}]
+bans: {after: 2, within: 1m, durations: [1h]}
+`)
+	in := get("/")
+	in.Peer = netip.Addr{}
+	for range 10 {
+		if w.judge(in).Decision.Banned {
+			t.Fatal("everybody without an address is banned")
+		}
+	}
+}
+
+// TestCookieAsHandlersSeeIt: a cookie that net/http passes over makes no other subject.
+func TestCookieAsHandlersSeeIt(t *testing.T) {
+	w := newWorld(t, `
+identities: {session: {cookie: session, plain: true}}
+tiers:
+  - {name: visitor, identity: session, limits: 10/1m}
+  - {name: anyone, identity: ip, limits: 10/1m}
+`)
+	for line, want := range map[string]string{
+		"a=b; session=real":                      "session:real:global",
+		`session="real"`:                         "session:real:global",
+		"session=inv\x01alid; session=real; x=y": "session:real:global",
+		"sessions=real":                          "ip:203.0.113.9:global",
+	} {
+		in := get("/")
+		in.Header = http.Header{"Cookie": {line}}
+		v := w.judge(in)
+		if got := v.Decision.Key(); got != want {
+			t.Errorf("%q: got %q, want %q", line, got, want)
+		}
+	}
+}
