@@ -29,7 +29,6 @@ test: setup ## Run all tests with the race detector, against real Redis servers
 	$(GO) test -race -shuffle=on ./...
 	cd examples/routers && $(GO) test -race -shuffle=on ./...
 	cd bench && $(GO) test ./...
-	cd bench/server && $(GO) test ./...
 
 .PHONY: lint
 lint: ## Check formatting, go.mod, vet and staticcheck
@@ -40,7 +39,6 @@ lint: ## Check formatting, go.mod, vet and staticcheck
 	$(STATICCHECK) ./...
 	cd examples/routers && $(GO) vet ./...
 	cd bench && $(GO) vet ./...
-	cd bench/server && $(GO) vet ./...
 
 .PHONY: fuzz
 fuzz: setup ## Run every fuzz target for FUZZTIME (60s)
@@ -58,7 +56,7 @@ bench: setup ## Compare with other limiters (BENCHFLAGS="...")
 .PHONY: bench-server
 bench-server: setup bin/ratelimit ## Compare the daemon with envoyproxy/ratelimit, nginx and Caddy (BENCHFLAGS="...")
 	$(GO) build -o bin/stint ./cmd/stint
-	cd bench/server && $(GO) build -o ../../bin/bench-server .
+	cd bench && $(GO) build -o ../bin/bench-server ./server
 	PATH=$$PATH:/usr/sbin bin/bench-server -stint bin/stint -ratelimit bin/ratelimit $(BENCHFLAGS)
 
 bin/ratelimit:
@@ -69,7 +67,7 @@ bin/ratelimit:
 .PHONY: load
 load: setup bin/k6 ## Let 1,000 users ask for LOAD (60s), and check every answer (LOADFLAGS="...")
 	$(GO) build -o bin/stint ./cmd/stint
-	cd bench/server && $(GO) build -o ../../bin/load ./load
+	cd bench && $(GO) build -o ../bin/load ./server/load
 	bin/load -stint bin/stint -k6 bin/k6 -script bench/server/load/load.js -duration $(LOAD) $(LOADFLAGS)
 
 bin/k6:

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
 // clusterNodes is how many masters the Cluster has.
@@ -76,7 +78,7 @@ func startCluster(ctx context.Context) (c cluster, err error) {
 var clusterPeers = []int{plain, stack}
 
 // runCluster repeats the load on a Cluster, for information: two cores carry it all.
-func runCluster(ctx context.Context, s settings, r *report) error {
+func runCluster(ctx context.Context, s contest.Settings, r *contest.Report) error {
 	c, err := startCluster(ctx)
 	if err != nil {
 		return err
@@ -95,26 +97,26 @@ func runCluster(ctx context.Context, s settings, r *report) error {
 			defer d.close()
 			walkers := pattern{w.keys, 1}.walkers(callers)
 			samples = append(samples, func() (float64, error) {
-				l, err := press(ctx, c[0], d, walkers, pick(s, 400*time.Millisecond, 200*time.Millisecond))
+				l, err := press(ctx, c[0], d, walkers, contest.Pick(s, 400*time.Millisecond, 200*time.Millisecond))
 				return l.perSecond, err
 			})
 		}
-		all, err := alternate(ctx, min(s.rounds, 5), samples...)
+		all, err := alternate(ctx, min(s.Rounds, 5), samples...)
 		if err != nil {
 			return err
 		}
 		row := []string{w.name}
 		for _, perSecond := range all {
-			row = append(row, fmt.Sprintf("%s ±%.0f%%", thousands(int64(perSecond.median())), 100*perSecond.spread()))
+			row = append(row, fmt.Sprintf("%s ±%.0f%%", contest.Count(int64(perSecond.Median())), 100*perSecond.Spread()))
 		}
 		rates = append(rates, row)
 	}
-	r.heading("Cluster of three masters, decisions a second, "+plural(callers, "caller"),
+	r.Heading("Cluster of three masters, decisions a second, "+plural(callers, "caller"),
 		"For information: one host with two cores carries the callers and all three servers.")
 	header := []string{""}
 	for _, i := range clusterPeers {
 		header = append(header, redisPeers[i].name)
 	}
-	r.table(header, rates)
+	r.Table(header, rates)
 	return nil
 }

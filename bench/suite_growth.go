@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
 // growthTick is the pace at which subjects ask here; see drive.
 const growthTick = 2500 * time.Microsecond
 
 // runGrowth shows how the cost of a decision grows with what is limited.
-func runGrowth(ctx context.Context, s settings, r *report) error {
+func runGrowth(ctx context.Context, s contest.Settings, r *contest.Report) error {
 	server, err := startRedis(ctx)
 	if err != nil {
 		return err
@@ -36,8 +37,8 @@ func perWindow(limit int64) (requests, cost int64) {
 
 // growLimit raises the limit. Windows are kept nine tenths full, with requests
 // entering and leaving all the time.
-func growLimit(ctx context.Context, s settings, r *report, server *redisServer) error {
-	r.heading("Growth with the limit", fmt.Sprintf("Windows nine tenths full. Memory: 1,000 subjects in turn, ns. Script: %d subjects, µs.", scriptSubjects))
+func growLimit(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer) error {
+	r.Heading("Growth with the limit", fmt.Sprintf("Windows nine tenths full. Memory: 1,000 subjects in turn, ns. Script: %d subjects, µs.", scriptSubjects))
 	limits := []int64{10, 100, 1000, 10_000, 100_000, 1_000_000}
 	var memorySamples, scriptSamples []func() (float64, error)
 	for _, limit := range limits {
@@ -53,7 +54,7 @@ func growLimit(ctx context.Context, s settings, r *report, server *redisServer) 
 			if _, err := measure(d, walkers, int(requests)*1000); err != nil {
 				return 0, err
 			}
-			c, err := measure(d, walkers, pick(s, 500_000, 100_000))
+			c, err := measure(d, walkers, contest.Pick(s, 500_000, 100_000))
 			return c.nanoseconds, err
 		})
 		windows := []stint.Limit{stint.Per(limit, time.Duration(requests)*growthTick)}
@@ -64,10 +65,10 @@ func growLimit(ctx context.Context, s settings, r *report, server *redisServer) 
 		defer over.close()
 		t := &timed{decider: over, limits: windows, load: driven{subjectKeys(scriptSubjects), growthTick, cost}}
 		scriptSamples = append(scriptSamples, func() (float64, error) {
-			return t.sample(ctx, server, pick(s, 200, 80))
+			return t.sample(ctx, server, contest.Pick(s, 200, 80))
 		})
 	}
-	rounds := pick(s, 3, 1)
+	rounds := contest.Pick(s, 3, 1)
 	inMemory, err := alternate(ctx, rounds, memorySamples...)
 	if err != nil {
 		return err
@@ -78,9 +79,9 @@ func growLimit(ctx context.Context, s settings, r *report, server *redisServer) 
 	}
 	var lines [][]string
 	for i, limit := range limits {
-		lines = append(lines, []string{thousands(limit), plusMinus(inMemory[i]), plusMinus(inRedis[i])})
+		lines = append(lines, []string{contest.Count(limit), plusMinus(inMemory[i]), plusMinus(inRedis[i])})
 	}
-	r.table([]string{"limit", "memory", "script"}, lines)
+	r.Table([]string{"limit", "memory", "script"}, lines)
 	return nil
 }
 
@@ -112,8 +113,8 @@ func openSteady(limit, requests, cost int64) (decider, error) {
 }
 
 // growSubjects raises the number of subjects in the memory store.
-func growSubjects(ctx context.Context, s settings, r *report) error {
-	r.heading("Growth with the subjects", "Memory store, in turn, allowed, ns per decision.")
+func growSubjects(ctx context.Context, s contest.Settings, r *contest.Report) error {
+	r.Heading("Growth with the subjects", "Memory store, in turn, allowed, ns per decision.")
 	counts := []int{1, 10, 100, 1000, 10_000, 100_000, 1_000_000}
 	keys := subjectKeys(counts[len(counts)-1])
 	var samples []func() (float64, error)
@@ -128,25 +129,25 @@ func growSubjects(ctx context.Context, s settings, r *report) error {
 		}
 		walkers := pattern{keys[:n], 1}.walkers(1)
 		samples = append(samples, func() (float64, error) {
-			c, err := measure(d, walkers, pick(s, 1_000_000, 200_000))
+			c, err := measure(d, walkers, contest.Pick(s, 1_000_000, 200_000))
 			return c.nanoseconds, err
 		})
 	}
-	all, err := alternate(ctx, pick(s, 5, 3), samples...)
+	all, err := alternate(ctx, contest.Pick(s, 5, 3), samples...)
 	if err != nil {
 		return err
 	}
 	var lines [][]string
 	for i, n := range counts {
-		lines = append(lines, []string{thousands(int64(n)), plusMinus(all[i])})
+		lines = append(lines, []string{contest.Count(int64(n)), plusMinus(all[i])})
 	}
-	r.table([]string{"subjects", "memory"}, lines)
+	r.Table([]string{"subjects", "memory"}, lines)
 	return nil
 }
 
 // growLimits raises the number of limits on one subject.
-func growLimits(ctx context.Context, s settings, r *report, server *redisServer) error {
-	r.heading("Growth with the limits per subject", "Memory: hot key, allowed, ns. Script: windows of 100, about 90 live, µs.")
+func growLimits(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer) error {
+	r.Heading("Growth with the limits per subject", "Memory: hot key, allowed, ns. Script: windows of 100, about 90 live, µs.")
 	var memorySamples, scriptSamples []func() (float64, error)
 	counts := []int{1, 2, 3, 4, 6, 8}
 	for _, n := range counts {
@@ -161,7 +162,7 @@ func growLimits(ctx context.Context, s settings, r *report, server *redisServer)
 		defer d.close()
 		walkers := pattern{subjectKeys(1), 1}.walkers(1)
 		memorySamples = append(memorySamples, func() (float64, error) {
-			c, err := measure(d, walkers, pick(s, 500_000, 100_000))
+			c, err := measure(d, walkers, contest.Pick(s, 500_000, 100_000))
 			return c.nanoseconds, err
 		})
 		windows := scriptWindows(n, growthTick)
@@ -172,22 +173,22 @@ func growLimits(ctx context.Context, s settings, r *report, server *redisServer)
 		defer over.close()
 		t := &timed{decider: over, limits: windows, load: driven{subjectKeys(scriptSubjects), growthTick, 1}}
 		scriptSamples = append(scriptSamples, func() (float64, error) {
-			return t.sample(ctx, server, pick(s, 200, 80))
+			return t.sample(ctx, server, contest.Pick(s, 200, 80))
 		})
 	}
-	inMemory, err := alternate(ctx, pick(s, 5, 3), memorySamples...)
+	inMemory, err := alternate(ctx, contest.Pick(s, 5, 3), memorySamples...)
 	if err != nil {
 		return err
 	}
-	inRedis, err := alternate(ctx, pick(s, 3, 2), scriptSamples...)
+	inRedis, err := alternate(ctx, contest.Pick(s, 3, 2), scriptSamples...)
 	if err != nil {
 		return err
 	}
 	var lines [][]string
 	for i, n := range counts {
-		lines = append(lines, []string{fmt.Sprint(n), plusMinus(inMemory[i]), number(inMemory[i].median() / inMemory[0].median()),
-			plusMinus(inRedis[i]), number(inRedis[i].median() / inRedis[0].median())})
+		lines = append(lines, []string{fmt.Sprint(n), plusMinus(inMemory[i]), contest.Number(inMemory[i].Median() / inMemory[0].Median()),
+			plusMinus(inRedis[i]), contest.Number(inRedis[i].Median() / inRedis[0].Median())})
 	}
-	r.table([]string{"limits", "memory", "to one", "script", "to one"}, lines)
+	r.Table([]string{"limits", "memory", "to one", "script", "to one"}, lines)
 	return nil
 }

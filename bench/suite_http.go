@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-limiter/stint/bench/internal/contest"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
@@ -43,8 +44,8 @@ func requesting(h http.Handler, closer func()) decider {
 }
 
 // runHTTP measures what middleware costs.
-func runHTTP(ctx context.Context, s settings, r *report) error {
-	r.heading("HTTP middleware on memory stores, ns per request", "With a ResponseWriter that is used again and does nothing. "+
+func runHTTP(ctx context.Context, s contest.Settings, r *contest.Report) error {
+	r.Heading("HTTP middleware on memory stores, ns per request", "With a ResponseWriter that is used again and does nothing. "+
 		"stint's tiers are those of the example, three windows each, matched by claim or address, beside five policies by path; the whole example "+
 		"also charges a budget, and sends both kinds of fields; the others, and stint's Limit, have one limit by address. Above: what is added to the bare handler.")
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
@@ -56,18 +57,18 @@ func runHTTP(ctx context.Context, s settings, r *report) error {
 		}
 		lines = append(lines, more...)
 	}
-	r.table([]string{"", "", "ns", "above", "allocs"}, lines)
+	r.Table([]string{"", "", "ns", "above", "allocs"}, lines)
 	return runHTTPRedis(ctx, s, r)
 }
 
 // runMiddlewares lets the contenders allow, or deny, in turn.
-func runMiddlewares(ctx context.Context, s settings, r *report, next http.Handler, allowed bool) ([][]string, error) {
+func runMiddlewares(ctx context.Context, s contest.Settings, r *contest.Report, next http.Handler, allowed bool) ([][]string, error) {
 	what, share := "denied", 0.0
 	if allowed {
 		what, share = "allowed", 1
 	}
 	var samples []func() (float64, error)
-	allocations := make([]series, len(middlewares))
+	allocations := make([]contest.Series, len(middlewares))
 	for i, m := range middlewares {
 		h, closer, err := m.open(next, allowed)
 		if err != nil {
@@ -80,7 +81,7 @@ func runMiddlewares(ctx context.Context, s settings, r *report, next http.Handle
 			return nil, err
 		}
 		samples = append(samples, func() (float64, error) {
-			c, err := measure(d, walkers, pick(s, 100_000, 20_000))
+			c, err := measure(d, walkers, contest.Pick(s, 100_000, 20_000))
 			if err == nil && i > 0 && math.Abs(c.allowed-share) > 0.01 {
 				err = fmt.Errorf("%s: %s allowed a share of %.3f; want %.0f", what, m.name, c.allowed, share)
 			}
@@ -88,17 +89,17 @@ func runMiddlewares(ctx context.Context, s settings, r *report, next http.Handle
 			return c.nanoseconds, err
 		})
 	}
-	all, err := alternate(ctx, s.rounds, samples...)
+	all, err := alternate(ctx, s.Rounds, samples...)
 	if err != nil {
 		return nil, err
 	}
 	var lines [][]string
 	for i, m := range middlewares {
-		above := all[i].median() - all[0].median()
-		lines = append(lines, []string{what, m.name, plusMinus(all[i]), number(above), number(round(allocations[i].median(), 100))})
+		above := all[i].Median() - all[0].Median()
+		lines = append(lines, []string{what, m.name, plusMinus(all[i]), contest.Number(above), contest.Number(round(allocations[i].Median(), 100))})
 		if i == 1 || i == 2 {
-			r.bar(fmt.Sprintf("http: %s, %s, above the bare handler", m.name, what), above, 1000, " ns")
-			r.bar(fmt.Sprintf("http: %s, %s, allocations", m.name, what), round(allocations[i].median(), 100), 3, "")
+			r.AtMost(1000, " ns", fmt.Sprintf("http: %s, %s, above the bare handler", m.name, what)).Judge(above)
+			r.AtMost(3, "", fmt.Sprintf("http: %s, %s, allocations", m.name, what)).Judge(round(allocations[i].Median(), 100))
 		}
 	}
 	return lines, nil
@@ -117,7 +118,7 @@ client_ip: {trusted_proxies: loopback}
 claims: {user: X-User-ID, plan: X-User-Plan}`
 
 // runHTTPRedis measures what is added to the latency of a real server by limits in Redis.
-func runHTTPRedis(ctx context.Context, s settings, r *report) error {
+func runHTTPRedis(ctx context.Context, s contest.Settings, r *contest.Report) error {
 	redis, err := startRedis(ctx)
 	if err != nil {
 		return err
@@ -147,32 +148,32 @@ func runHTTPRedis(ctx context.Context, s settings, r *report) error {
 		}
 		defer server.Close()
 		samples = append(samples, func() (float64, error) {
-			took, err := arrive(ctx, "http://"+server.Addr, pick(s, 2*time.Second, time.Second))
+			took, err := arrive(ctx, "http://"+server.Addr, contest.Pick(s, 2*time.Second, time.Second))
 			loads[i].latency = append(loads[i].latency, took...)
 			return 0, err
 		})
 	}
-	if _, err := alternate(ctx, pick(s, 10, 3), samples...); err != nil {
+	if _, err := alternate(ctx, contest.Pick(s, 10, 3), samples...); err != nil {
 		return err
 	}
-	r.heading("HTTP middleware over Redis, µs per request", fmt.Sprintf("A real server and its clients, %d requests a second of %s users on %d connections; "+
-		"client, server and Redis share the machine.", httpPerSecond, thousands(httpUsers), httpCallers))
+	r.Heading("HTTP middleware over Redis, µs per request", fmt.Sprintf("A real server and its clients, %d requests a second of %s users on %d connections; "+
+		"client, server and Redis share the machine.", httpPerSecond, contest.Count(httpUsers), httpCallers))
 	var lines [][]string
 	quantiles := []float64{0.5, 0.9, 0.99}
 	for i, name := range []string{"bare", "stint, tiers"} {
 		slices.Sort(loads[i].latency)
 		line := []string{name}
 		for _, q := range quantiles {
-			line = append(line, number(loads[i].quantile(q)))
+			line = append(line, contest.Number(loads[i].quantile(q)))
 		}
 		lines = append(lines, line)
 	}
 	line := []string{"added"}
 	for _, q := range quantiles {
-		line = append(line, number(loads[1].quantile(q)-loads[0].quantile(q)))
+		line = append(line, contest.Number(loads[1].quantile(q)-loads[0].quantile(q)))
 	}
-	r.table([]string{"", "p50", "p90", "p99"}, append(lines, line))
-	r.bar("http: added by limits in Redis, p99", (loads[1].quantile(0.99)-loads[0].quantile(0.99))/1000, 2, " ms")
+	r.Table([]string{"", "p50", "p90", "p99"}, append(lines, line))
+	r.AtMost(2, " ms", "http: added by limits in Redis, p99").Judge((loads[1].quantile(0.99) - loads[0].quantile(0.99)) / 1000)
 	return nil
 }
 

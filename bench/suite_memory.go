@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
 const (
@@ -90,7 +91,7 @@ const chunk = 10_000
 // counts as little as possible.
 func measure(d decider, walkers []*walker, n int) (cost, error) {
 	var (
-		chunks        series
+		chunks        contest.Series
 		before, after runtime.MemStats
 		yes           = make([]int, len(walkers))
 		failures      = make([]error, len(walkers))
@@ -118,7 +119,7 @@ func measure(d decider, walkers []*walker, n int) (cost, error) {
 		allowed += n
 	}
 	return cost{
-		nanoseconds: chunks.median(),
+		nanoseconds: chunks.Median(),
 		allocations: float64(after.Mallocs-before.Mallocs) / decisions,
 		allowed:     float64(allowed) / decisions,
 	}, nil
@@ -169,15 +170,15 @@ type memoryRow struct {
 	cores   int
 }
 
-func memoryGroups(s settings, ops int) []memoryGroup {
+func memoryGroups(s contest.Settings, ops int) []memoryGroup {
 	keys := subjectKeys(manyKeys)
 	hot := pattern{keys[:1], 1}
 	turn := pattern{keys, 1}
 	zipf := pattern{zipfKeys(keys), 1}
-	fresh := subjectKeys(ops * s.rounds / exact * 11 / 10)
+	fresh := subjectKeys(ops * s.Rounds / exact * 11 / 10)
 	all := runtime.GOMAXPROCS(0)
 	day := 24 * time.Hour
-	full := pick(s, exact, exact/5) // filling 100,000 windows takes long
+	full := contest.Pick(s, exact, exact/5) // filling 100,000 windows takes long
 	return []memoryGroup{
 		{huge, time.Minute, hot.keys, 1, 1, false, []memoryRow{
 			{"allow, hot key", hot, 1}, {"allow, hot key", hot, all}}},
@@ -197,12 +198,12 @@ func memoryGroups(s settings, ops int) []memoryGroup {
 	}
 }
 
-func runMemory(ctx context.Context, s settings, r *report) error {
-	ops := pick(s, 500_000, 100_000)
-	if most := (exact - 2) * manyKeys / 2 / s.rounds; ops > most {
+func runMemory(ctx context.Context, s contest.Settings, r *contest.Report) error {
+	ops := contest.Pick(s, 500_000, 100_000)
+	if most := (exact - 2) * manyKeys / 2 / s.Rounds; ops > most {
 		ops = most // more would run into the exact limit
 	}
-	r.heading("Memory store, ns per decision", "Median of the rounds ± half the distance between the quartiles. "+
+	r.Heading("Memory store, ns per decision", "Median of the rounds ± half the distance between the quartiles. "+
 		"Ratio: stint to the fastest peer of the row. Allocations: stint's, per decision.")
 	var lines [][]string
 	for _, group := range memoryGroups(s, ops) {
@@ -212,7 +213,7 @@ func runMemory(ctx context.Context, s settings, r *report) error {
 		}
 		lines = append(lines, more...)
 	}
-	r.table(append(append([]string{"", "goroutines"}, memoryNames()...), "ratio", "allocs"), lines)
+	r.Table(append(append([]string{"", "goroutines"}, memoryNames()...), "ratio", "allocs"), lines)
 	if err := runThreeLimits(ctx, s, r, ops); err != nil {
 		return err
 	}
@@ -228,7 +229,7 @@ func (nothing) Take(context.Context, stint.Request) (d stint.Decision, err error
 }
 
 // runParts shows what any decision costs before a store does anything.
-func runParts(ctx context.Context, s settings, r *report, ops int) error {
+func runParts(ctx context.Context, s contest.Settings, r *contest.Report, ops int) error {
 	lim, err := stint.New(nothing{}, stint.PerMinute(huge))
 	if err != nil {
 		return err
@@ -248,12 +249,12 @@ func runParts(ctx context.Context, s settings, r *report, ops int) error {
 			return c.nanoseconds, err
 		})
 	}
-	all, err := alternate(ctx, s.rounds, samples...)
+	all, err := alternate(ctx, s.Rounds, samples...)
 	if err != nil {
 		return err
 	}
-	r.heading("What a decision is made of, ns", "")
-	r.table([]string{"", "ns"}, [][]string{
+	r.Heading("What a decision is made of, ns", "")
+	r.Table([]string{"", "ns"}, [][]string{
 		{"Limiter.Allow over a store that does nothing", plusMinus(all[0])},
 		{"reading the monotonic clock", plusMinus(all[1])},
 		{"the measuring loop, in every figure above", plusMinus(all[2])},
@@ -262,7 +263,7 @@ func runParts(ctx context.Context, s settings, r *report, ops int) error {
 }
 
 // run measures the rows of a group and records their bars.
-func (g memoryGroup) run(ctx context.Context, s settings, r *report, ops int) ([][]string, error) {
+func (g memoryGroup) run(ctx context.Context, s contest.Settings, r *contest.Report, ops int) ([][]string, error) {
 	deciders := make([]decider, len(memoryPeers))
 	for i, peer := range memoryPeers {
 		d, err := peer.open(g.limit, g.window)
@@ -277,7 +278,7 @@ func (g memoryGroup) run(ctx context.Context, s settings, r *report, ops int) ([
 	}
 	var lines [][]string
 	for _, row := range g.rows {
-		allocations := make([]series, len(memoryPeers))
+		allocations := make([]contest.Series, len(memoryPeers))
 		var samples []func() (float64, error)
 		for i, d := range deciders {
 			walkers := row.pattern.walkers(row.cores)
@@ -290,22 +291,22 @@ func (g memoryGroup) run(ctx context.Context, s settings, r *report, ops int) ([
 				return c.nanoseconds, err
 			})
 		}
-		all, err := alternate(ctx, s.rounds, samples...)
+		all, err := alternate(ctx, s.Rounds, samples...)
 		if err != nil {
 			return nil, err
 		}
 		best := fastest(all)
-		ratio := all[0].median() / all[best].median()
+		ratio := all[0].Median() / all[best].Median()
 		what := fmt.Sprintf("memory: %s, %s", row.what, plural(row.cores, "goroutine"))
-		r.bar(fmt.Sprintf("%s, to %s", what, memoryPeers[best].name), ratio, 1.05, "×")
+		r.AtMost(1.05, "×", fmt.Sprintf("%s, to %s", what, memoryPeers[best].name)).Judge(ratio)
 		if !g.growing {
-			r.bar(what+", allocations", round(allocations[0].median(), 1000), 0, "")
+			r.AtMost(0, "", what+", allocations").Judge(round(allocations[0].Median(), 1000))
 		}
 		line := []string{row.what, fmt.Sprint(row.cores)}
 		for _, times := range all {
 			line = append(line, plusMinus(times))
 		}
-		lines = append(lines, append(line, number(ratio), fmt.Sprintf("%.3f", allocations[0].median())))
+		lines = append(lines, append(line, contest.Number(ratio), fmt.Sprintf("%.3f", allocations[0].Median())))
 	}
 	return lines, nil
 }
@@ -327,13 +328,13 @@ func (d decider) fill(keys []string, times int) error {
 func round(v, parts float64) float64 { return float64(int64(v*parts+0.5)) / parts }
 
 // runThreeLimits compares one limit on a subject with three.
-func runThreeLimits(ctx context.Context, s settings, r *report, ops int) error {
-	r.heading("Memory store, three limits on a subject to one", "Minute, hour and day, ns per decision, one goroutine.")
+func runThreeLimits(ctx context.Context, s contest.Settings, r *contest.Report, ops int) error {
+	r.Heading("Memory store, three limits on a subject to one", "Minute, hour and day, ns per decision, one goroutine.")
 	three := func(limit int64) []stint.Limit {
 		return []stint.Limit{stint.PerMinute(limit), stint.PerHour(limit * 60), stint.PerDay(limit * 1440)}
 	}
 	keys := subjectKeys(manyKeys)
-	full := pick(s, int64(exact), exact/5)
+	full := contest.Pick(s, int64(exact), exact/5)
 	var lines [][]string
 	for _, c := range []struct {
 		what  string
@@ -362,14 +363,14 @@ func runThreeLimits(ctx context.Context, s settings, r *report, ops int) error {
 				return cost.nanoseconds, err
 			})
 		}
-		all, err := alternate(ctx, s.rounds, samples...)
+		all, err := alternate(ctx, s.Rounds, samples...)
 		if err != nil {
 			return err
 		}
-		ratio := all[1].median() / all[0].median()
-		lines = append(lines, []string{c.what, plusMinus(all[0]), plusMinus(all[1]), number(ratio)})
-		r.bar("memory: "+c.what+", three limits to one", ratio, 1.6, "×")
+		ratio := all[1].Median() / all[0].Median()
+		lines = append(lines, []string{c.what, plusMinus(all[0]), plusMinus(all[1]), contest.Number(ratio)})
+		r.AtMost(1.6, "×", "memory: "+c.what+", three limits to one").Judge(ratio)
 	}
-	r.table([]string{"", "one limit", "three limits", "ratio"}, lines)
+	r.Table([]string{"", "one limit", "three limits", "ratio"}, lines)
 	return nil
 }

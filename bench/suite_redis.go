@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
 // load is what one sample of a limiter over Redis measured.
@@ -121,7 +122,7 @@ func workloads() []workload {
 	}
 }
 
-func runRedis(ctx context.Context, s settings, r *report) error {
+func runRedis(ctx context.Context, s contest.Settings, r *contest.Report) error {
 	server, err := startRedis(ctx)
 	if err != nil {
 		return err
@@ -136,7 +137,7 @@ func runRedis(ctx context.Context, s settings, r *report) error {
 }
 
 // runThroughput compares decisions a second, one workload after the other.
-func runThroughput(ctx context.Context, s settings, r *report, server *redisServer, callers int) error {
+func runThroughput(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer, callers int) error {
 	var rates, cpus, slow [][]string
 	for _, w := range workloads() {
 		loads, err := compete(ctx, s, server, w, callers)
@@ -146,27 +147,27 @@ func runThroughput(ctx context.Context, s settings, r *report, server *redisServ
 		rate, cpu, late := []string{w.name}, []string{w.name}, []string{w.name}
 		for _, l := range loads {
 			perSecond := over(l, func(l load) float64 { return l.perSecond })
-			rate = append(rate, fmt.Sprintf("%s ±%.0f%%", thousands(int64(perSecond.median())), 100*perSecond.spread()))
-			cpu = append(cpu, number(over(l, func(l load) float64 { return l.cpu }).median()))
-			late = append(late, number(over(l, func(l load) float64 { return l.quantile(0.5) }).median())+", "+
-				number(over(l, func(l load) float64 { return l.quantile(0.99) }).median()))
+			rate = append(rate, fmt.Sprintf("%s ±%.0f%%", contest.Count(int64(perSecond.Median())), 100*perSecond.Spread()))
+			cpu = append(cpu, contest.Number(over(l, func(l load) float64 { return l.cpu }).Median()))
+			late = append(late, contest.Number(over(l, func(l load) float64 { return l.quantile(0.5) }).Median())+", "+
+				contest.Number(over(l, func(l load) float64 { return l.quantile(0.99) }).Median()))
 		}
 		rates, cpus, slow = append(rates, rate), append(cpus, cpu), append(slow, late)
 		bars(r, w, callers, loads)
 	}
 	header, by := append([]string{""}, redisNames()...), plural(callers, "caller")
-	r.heading("Redis, decisions a second, "+by, "One process, one server. Peers know one window only.")
-	r.table(header, rates)
-	r.heading("Redis, processor time of the server, µs per decision, "+by, "")
-	r.table(header, cpus)
-	r.heading("Redis, latency p50 and p99, µs, "+by, "")
-	r.table(header, slow)
+	r.Heading("Redis, decisions a second, "+by, "One process, one server. Peers know one window only.")
+	r.Table(header, rates)
+	r.Heading("Redis, processor time of the server, µs per decision, "+by, "")
+	r.Table(header, cpus)
+	r.Heading("Redis, latency p50 and p99, µs, "+by, "")
+	r.Table(header, slow)
 	return nil
 }
 
 // compete lets all contenders do a workload in turn.
-func compete(ctx context.Context, s settings, server *redisServer, w workload, callers int) ([][]load, error) {
-	length := pick(s, 400*time.Millisecond, 200*time.Millisecond)
+func compete(ctx context.Context, s contest.Settings, server *redisServer, w workload, callers int) ([][]load, error) {
+	length := contest.Pick(s, 400*time.Millisecond, 200*time.Millisecond)
 	if err := server.do(ctx, "FLUSHALL").Error(); err != nil {
 		return nil, err
 	}
@@ -198,21 +199,21 @@ func compete(ctx context.Context, s settings, server *redisServer, w workload, c
 			return l.perSecond, nil
 		})
 	}
-	_, err := alternate(ctx, min(s.rounds, 5), samples...)
+	_, err := alternate(ctx, min(s.Rounds, 5), samples...)
 	return loads, err
 }
 
 // bars holds a workload's figures against what stint wants of itself.
-func bars(r *report, w workload, callers int, loads [][]load) {
-	rate := func(i int) float64 { return over(loads[i], func(l load) float64 { return l.perSecond }).median() }
-	cpu := func(i int) float64 { return over(loads[i], func(l load) float64 { return l.cpu }).median() }
+func bars(r *contest.Report, w workload, callers int, loads [][]load) {
+	rate := func(i int) float64 { return over(loads[i], func(l load) float64 { return l.perSecond }).Median() }
+	cpu := func(i int) float64 { return over(loads[i], func(l load) float64 { return l.cpu }).Median() }
 	late := func(i int) float64 {
-		return over(loads[i], func(l load) float64 { return l.quantile(0.99) }).median()
+		return over(loads[i], func(l load) float64 { return l.quantile(0.99) }).Median()
 	}
 	by := fmt.Sprintf("redis: %s, %s", w.name, plural(callers, "caller"))
 	if callers == 1 {
 		if w.allowed && w.lead < 50 {
-			r.bar(by+", time per decision to the plain store", rate(plain)/rate(stack), 1.05, "×")
+			r.AtMost(1.05, "×", by+", time per decision to the plain store").Judge(rate(plain) / rate(stack))
 		}
 		return
 	}
@@ -228,22 +229,22 @@ func bars(r *report, w workload, callers int, loads [][]load) {
 			soonest = i
 		}
 	}
-	r.bar(fmt.Sprintf("%s, time per decision to %s, the fastest peer", by, redisPeers[fastest].name), rate(fastest)/rate(stack), 1/w.lead, "×")
+	r.AtMost(1/w.lead, "×", fmt.Sprintf("%s, time per decision to %s, the fastest peer", by, redisPeers[fastest].name)).Judge(rate(fastest) / rate(stack))
 	if w.cpu > 0 {
-		r.bar(fmt.Sprintf("%s, server time per decision to %s", by, redisPeers[fastest].name), cpu(stack)/cpu(fastest), w.cpu, "×")
+		r.AtMost(w.cpu, "×", fmt.Sprintf("%s, server time per decision to %s", by, redisPeers[fastest].name)).Judge(cpu(stack) / cpu(fastest))
 	}
 	if callers == 64 {
-		r.bar(fmt.Sprintf("%s, p99 to %s, the soonest peer", by, redisPeers[soonest].name), late(stack)/late(soonest), 1, "×")
+		r.AtMost(1, "×", fmt.Sprintf("%s, p99 to %s, the soonest peer", by, redisPeers[soonest].name)).Judge(late(stack) / late(soonest))
 		if len(w.limits) == 1 && w.lead < 50 {
 			for i := firstPeer; i < lastPeer; i++ {
-				r.bar(fmt.Sprintf("%s, plain store, time per decision to %s", by, redisPeers[i].name), rate(i)/rate(plain), 1, "×")
+				r.AtMost(1, "×", fmt.Sprintf("%s, plain store, time per decision to %s", by, redisPeers[i].name)).Judge(rate(i) / rate(plain))
 			}
 		}
 	}
 }
 
-func over(loads []load, value func(load) float64) series {
-	var s series
+func over(loads []load, value func(load) float64) contest.Series {
+	var s contest.Series
 	for _, l := range loads {
 		s = append(s, value(l))
 	}
@@ -252,13 +253,13 @@ func over(loads []load, value func(load) float64) series {
 
 // runNaive compares one script call with the four commands that it replaces, on
 // the same host and over a network of two milliseconds.
-func runNaive(ctx context.Context, s settings, r *report, server *redisServer) error {
+func runNaive(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer) error {
 	network, err := startDelayed(server.addr, 2*time.Millisecond)
 	if err != nil {
 		return err
 	}
 	defer network.Close()
-	r.heading("Redis, one decision beside the naive sequence, µs", "One caller, 1,000 subjects in turn, median. "+
+	r.Heading("Redis, one decision beside the naive sequence, µs", "One caller, 1,000 subjects in turn, median. "+
 		"The sequence is ZREMRANGEBYSCORE, ZADD, EXPIRE, ZCARD: four round trips through the same client.")
 	var lines [][]string
 	for _, c := range []struct{ name, addr string }{
@@ -269,16 +270,16 @@ func runNaive(ctx context.Context, s settings, r *report, server *redisServer) e
 		if err != nil {
 			return err
 		}
-		ratio := all[0].median() / all[1].median()
+		ratio := all[0].Median() / all[1].Median()
 		lines = append(lines, []string{c.name, plusMinus(all[0]), plusMinus(all[1]), fmt.Sprintf("%.3f", ratio)})
-		r.bar("redis: one decision to the naive sequence, "+c.name, ratio, 0.25, "×")
+		r.AtMost(0.25, "×", "redis: one decision to the naive sequence, "+c.name).Judge(ratio)
 	}
-	r.table([]string{"", "stint", "naive", "ratio"}, lines)
+	r.Table([]string{"", "stint", "naive", "ratio"}, lines)
 	return nil
 }
 
 // compareNaive returns the median latencies of stint and of the sequence.
-func compareNaive(ctx context.Context, s settings, server *redisServer, addr string) ([]series, error) {
+func compareNaive(ctx context.Context, s contest.Settings, server *redisServer, addr string) ([]contest.Series, error) {
 	limit := stint.PerMinute(exact)
 	ours, err := openRedisStint(ctx, addr, limit)
 	if err != nil {
@@ -294,9 +295,9 @@ func compareNaive(ctx context.Context, s settings, server *redisServer, addr str
 	for _, d := range []redisDecider{ours, theirs} {
 		walkers := pattern{subjectKeys(1000), 1}.walkers(1)
 		samples = append(samples, func() (float64, error) {
-			l, err := press(ctx, server, d, walkers, pick(s, 400*time.Millisecond, 200*time.Millisecond))
+			l, err := press(ctx, server, d, walkers, contest.Pick(s, 400*time.Millisecond, 200*time.Millisecond))
 			return l.quantile(0.5), err
 		})
 	}
-	return alternate(ctx, s.rounds, samples...)
+	return alternate(ctx, s.Rounds, samples...)
 }

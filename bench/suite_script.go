@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
 // The load under which scripts are timed: every tick each subject asks once, all
@@ -94,8 +96,8 @@ type timed struct {
 	decider redisDecider
 	limits  []stint.Limit
 	load    driven
-	full    series
-	denied  series
+	full    contest.Series
+	denied  contest.Series
 }
 
 // warm fills the windows until requests leave them as they enter.
@@ -115,7 +117,7 @@ func (t *timed) sample(ctx context.Context, server *redisServer, ticks int) (flo
 	if err != nil {
 		return 0, err
 	}
-	var perCall series
+	var perCall contest.Series
 	denied, full, err := drive(ctx, t.decider, t.load, ticks, func() error {
 		u, c, err := server.scriptTime(ctx)
 		if c > calls {
@@ -129,7 +131,7 @@ func (t *timed) sample(ctx context.Context, server *redisServer, ticks int) (flo
 	}
 	t.full = append(t.full, full)
 	t.denied = append(t.denied, float64(denied)/float64(ticks*len(t.load.subjects)))
-	return perCall.median(), nil
+	return perCall.Median(), nil
 }
 
 // scriptContenders are stint and the sorted set with one and three windows, in
@@ -150,7 +152,10 @@ func scriptContenders(ctx context.Context, addr string) ([]*timed, error) {
 		if err != nil {
 			return nil, err
 		}
-		what := pick(settings{short: n == 1}, "three windows", "one window")
+		what := "one window"
+		if n > 1 {
+			what = "three windows"
+		}
 		all = append(all,
 			&timed{name: what, decider: ours, limits: limits, load: load},
 			&timed{name: what, decider: theirs, limits: limits, load: load})
@@ -158,7 +163,7 @@ func scriptContenders(ctx context.Context, addr string) ([]*timed, error) {
 	return all, nil
 }
 
-func runScript(ctx context.Context, s settings, r *report) error {
+func runScript(ctx context.Context, s contest.Settings, r *contest.Report) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	weights, err := startFootprint(ctx, s)
@@ -175,13 +180,13 @@ func runScript(ctx context.Context, s settings, r *report) error {
 	if err != nil {
 		return err
 	}
-	ticks := pick(s, 300, 100)
+	ticks := contest.Pick(s, 300, 100)
 	var samples []func() (float64, error)
 	for _, c := range contenders {
 		defer c.decider.close()
 		samples = append(samples, func() (float64, error) { return c.sample(ctx, server, ticks) })
 	}
-	all, err := alternate(ctx, max(s.rounds, pick(s, 8, 3)), samples...)
+	all, err := alternate(ctx, max(s.Rounds, contest.Pick(s, 8, 3)), samples...)
 	if err != nil {
 		return err
 	}
@@ -189,22 +194,22 @@ func runScript(ctx context.Context, s settings, r *report) error {
 	if err != nil {
 		return err
 	}
-	r.heading("Time inside the script, µs per decision", fmt.Sprintf("Redis %s, by INFO commandstats. %d subjects, 100 requests per window, about %d live.",
+	r.Heading("Time inside the script, µs per decision", fmt.Sprintf("Redis %s, by INFO commandstats. %d subjects, 100 requests per window, about %d live.",
 		version["redis_version"], scriptSubjects, scriptLive))
 	var lines [][]string
 	for i := 0; i < len(all); i += 2 {
 		ours, theirs := all[i], all[i+1]
-		ratio := ours.median() / theirs.median()
-		lines = append(lines, []string{contenders[i].name, number(ours.min()), plusMinus(ours), number(theirs.min()), plusMinus(theirs),
-			number(ratio), fmt.Sprintf("%.0f, %.0f", contenders[i].full.median(), contenders[i+1].full.median())})
-		r.bar("script: "+contenders[i].name+", time to the sorted set", ratio, []float64{0.9, 0.65}[i/2], "×")
+		ratio := ours.Median() / theirs.Median()
+		lines = append(lines, []string{contenders[i].name, contest.Number(slices.Min(ours)), plusMinus(ours), contest.Number(slices.Min(theirs)), plusMinus(theirs),
+			contest.Number(ratio), fmt.Sprintf("%.0f, %.0f", contenders[i].full.Median(), contenders[i+1].full.Median())})
+		r.AtMost([]float64{0.9, 0.65}[i/2], "×", "script: "+contenders[i].name+", time to the sorted set").Judge(ratio)
 		for _, c := range contenders[i : i+2] {
-			if d := c.denied.median(); d > 0.02 {
+			if d := c.denied.Median(); d > 0.02 {
 				return fmt.Errorf("%s: a share of %.2f was denied; want none", c.name, d)
 			}
 		}
 	}
-	r.table([]string{"", "stint, least", "stint", "sorted set, least", "sorted set", "ratio", "live"}, lines)
+	r.Table([]string{"", "stint, least", "stint", "sorted set, least", "sorted set", "ratio", "live"}, lines)
 	if err := runReplication(ctx, s, r); err != nil {
 		return err
 	}
@@ -212,7 +217,7 @@ func runScript(ctx context.Context, s settings, r *report) error {
 }
 
 // runReplication counts the bytes that a replica is sent per decision.
-func runReplication(ctx context.Context, s settings, r *report) error {
+func runReplication(ctx context.Context, s contest.Settings, r *contest.Report) error {
 	master, err := startRedis(ctx)
 	if err != nil {
 		return err
@@ -234,7 +239,7 @@ func runReplication(ctx context.Context, s settings, r *report) error {
 	if err != nil {
 		return err
 	}
-	ticks := pick(s, 600, 200)
+	ticks := contest.Pick(s, 600, 200)
 	var bytes []float64
 	for _, c := range contenders {
 		defer c.decider.close()
@@ -254,14 +259,14 @@ func runReplication(ctx context.Context, s settings, r *report) error {
 		}
 		bytes = append(bytes, (after-before)/float64(ticks*scriptSubjects))
 	}
-	r.heading("Replicated bytes per decision", "The same load; growth of master_repl_offset with a replica attached.")
+	r.Heading("Replicated bytes per decision", "The same load; growth of master_repl_offset with a replica attached.")
 	var lines [][]string
 	for i := 0; i < len(bytes); i += 2 {
 		ratio := bytes[i] / bytes[i+1]
-		lines = append(lines, []string{contenders[i].name, number(bytes[i]), number(bytes[i+1]), number(ratio)})
-		r.bar("script: "+contenders[i].name+", replicated bytes to the sorted set", ratio, 2, "×")
+		lines = append(lines, []string{contenders[i].name, contest.Number(bytes[i]), contest.Number(bytes[i+1]), contest.Number(ratio)})
+		r.AtMost(2, "×", "script: "+contenders[i].name+", replicated bytes to the sorted set").Judge(ratio)
 	}
-	r.table([]string{"", "stint", "sorted set", "ratio"}, lines)
+	r.Table([]string{"", "stint", "sorted set", "ratio"}, lines)
 	return nil
 }
 
@@ -290,13 +295,13 @@ var footprintCases = []footprintCase{
 	{"full 1,000,000/day", 1_000_000, 1000, 1000, 2048},
 }
 
-func startFootprint(ctx context.Context, s settings) (*footprint, error) {
+func startFootprint(ctx context.Context, s contest.Settings) (*footprint, error) {
 	server, err := startRedis(ctx)
 	if err != nil {
 		return nil, err
 	}
 	n := len(footprintCases)
-	f := &footprint{server: server, window: pick(s, time.Minute, 5*time.Second), weights: make([]float64, n), failures: make([]error, n)}
+	f := &footprint{server: server, window: contest.Pick(s, time.Minute, 5*time.Second), weights: make([]float64, n), failures: make([]error, n)}
 	for i, c := range footprintCases {
 		f.group.Go(func() { f.weights[i], f.failures[i] = c.weigh(ctx, server, subjectKey(i), f.window) })
 	}
@@ -304,12 +309,12 @@ func startFootprint(ctx context.Context, s settings) (*footprint, error) {
 }
 
 // report waits until the windows are full and tells their size.
-func (f *footprint) report(ctx context.Context, r *report) error {
+func (f *footprint) report(ctx context.Context, r *contest.Report) error {
 	f.group.Wait()
 	if err := errors.Join(f.failures...); err != nil {
 		return err
 	}
-	r.heading("Redis memory of a full window, bytes", fmt.Sprintf("MEMORY USAGE, SAMPLES 0, all keys of the subject. "+
+	r.Heading("Redis memory of a full window, bytes", fmt.Sprintf("MEMORY USAGE, SAMPLES 0, all keys of the subject. "+
 		"Every window was filled evenly in %v; the layout does not depend on its length.", f.window))
 	var lines [][]string
 	for i, c := range footprintCases {
@@ -317,10 +322,10 @@ func (f *footprint) report(ctx context.Context, r *report) error {
 		if err != nil {
 			return err
 		}
-		lines = append(lines, []string{c.name, number(f.weights[i]), number(sorted)})
-		r.bar("script: memory of a "+c.name, f.weights[i], c.most, " B")
+		lines = append(lines, []string{c.name, contest.Number(f.weights[i]), contest.Number(sorted)})
+		r.AtMost(c.most, " B", "script: memory of a "+c.name).Judge(f.weights[i])
 	}
-	r.table([]string{"", "stint", "sorted set"}, lines)
+	r.Table([]string{"", "stint", "sorted set"}, lines)
 	return nil
 }
 

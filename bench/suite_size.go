@@ -4,14 +4,16 @@ import (
 	"context"
 	"runtime"
 	"time"
+
+	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
 // runSize measures the live heap that a subject costs, its key included.
-func runSize(ctx context.Context, s settings, r *report) error {
-	subjects := pick(s, 1_000_000, 200_000)
-	full := pick(s, 50_000, 20_000)
-	r.heading("Heap per subject, bytes", "Key included. One request each under 100/min over "+thousands(int64(subjects))+
-		" subjects, and "+thousands(int64(full))+" subjects with a full window.")
+func runSize(ctx context.Context, s contest.Settings, r *contest.Report) error {
+	subjects := contest.Pick(s, 1_000_000, 200_000)
+	full := contest.Pick(s, 50_000, 20_000)
+	r.Heading("Heap per subject, bytes", "Key included. One request each under 100/min over "+contest.Count(int64(subjects))+
+		" subjects, and "+contest.Count(int64(full))+" subjects with a full window.")
 	var lines [][]string
 	for i, peer := range memoryPeers {
 		if err := ctx.Err(); err != nil {
@@ -25,13 +27,13 @@ func runSize(ctx context.Context, s settings, r *report) error {
 		if err != nil {
 			return err
 		}
-		lines = append(lines, []string{peer.name, number(round(one, 1)), number(round(whole, 1))})
+		lines = append(lines, []string{peer.name, contest.Number(round(one, 1)), contest.Number(round(whole, 1))})
 		if i == 0 {
-			r.bar("size: one limit, one request", round(one, 1), 120, " B")
-			r.bar("size: full window of 100/min", round(whole, 1), 1024, " B")
+			r.AtMost(120, " B", "size: one limit, one request").Judge(round(one, 1))
+			r.AtMost(1024, " B", "size: full window of 100/min").Judge(round(whole, 1))
 		}
 	}
-	r.table([]string{"", "one request", "full window"}, lines)
+	r.Table([]string{"", "one request", "full window"}, lines)
 	return nil
 }
 

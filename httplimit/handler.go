@@ -5,10 +5,10 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/seldom"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -41,13 +41,13 @@ func Limit(next http.Handler, lim *stint.Limiter, key KeyFunc, options ...Option
 // limited is a handler behind a limiter.
 type limited struct {
 	*front
-	next  http.Handler
-	lim   *stint.Limiter
-	key   KeyFunc
-	text  ruleText
-	shown policy.Headers
-	holds bool         // there is a concurrency limit
-	said  atomic.Int64 // when a failure was last logged
+	next     http.Handler
+	lim      *stint.Limiter
+	key      KeyFunc
+	text     ruleText
+	shown    policy.Headers
+	holds    bool // there is a concurrency limit
+	failures seldom.Gate
 }
 
 func (l *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -99,9 +99,7 @@ func (l *limited) log(err error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return
 	}
-	now := time.Now().UnixNano()
-	if said := l.said.Load(); now-said < int64(time.Second) || !l.said.CompareAndSwap(said, now) {
-		return
+	if unlogged, ok := l.failures.Take(1, time.Second); ok {
+		l.logger.Error("stint: a request could not be limited", "policy", l.name, "cause", err, "unlogged", unlogged)
 	}
-	l.logger.Error("stint: a request could not be limited", "policy", l.name, "cause", err)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/seldom"
 )
 
 const (
@@ -24,14 +25,6 @@ const (
 	logEvery = time.Minute
 )
 
-// sometimes says when a message is due, so that logs stay small.
-type sometimes struct{ next atomic.Int64 }
-
-func (s *sometimes) due(now time.Duration) bool {
-	next := s.next.Load()
-	return int64(now) >= next && s.next.CompareAndSwap(next, int64(now+logEvery))
-}
-
 // cooldown is what a process knows of an API's pauses. Instants are times since the start of the
 // registry.
 type cooldown struct {
@@ -41,7 +34,7 @@ type cooldown struct {
 	mu      sync.Mutex // of what follows, and of raising until
 	telling bool       // a goroutine tells the store
 
-	began, untellable sometimes
+	began, untellable seldom.Gate
 }
 
 // left is how long the pause that the API imposed on this process lasts, 0 if there is none.
@@ -115,8 +108,8 @@ func (c *Client) CoolDown(d time.Duration) {
 	}
 	if begun {
 		c.counts.cooldowns.Add(1)
-		if c.cooldown.began.due(now) {
-			c.registry.logger.Warn("stint: an API asked for a pause", "api", c.name, "pause", d)
+		if unlogged, ok := c.cooldown.began.Take(1, logEvery); ok {
+			c.registry.logger.Warn("stint: an API asked for a pause", "api", c.name, "pause", d, "unlogged", unlogged)
 		}
 		c.registry.observer.CooledDown(c.name, d)
 	}
@@ -144,8 +137,8 @@ func (c *Client) tell() {
 		if err == nil {
 			told, retry = end, firstRetry
 		} else {
-			if c.cooldown.untellable.due(r.now()) {
-				r.logger.Warn("stint: cannot tell the other processes of a pause; trying on", "api", c.name, "cause", err)
+			if unlogged, ok := c.cooldown.untellable.Take(1, logEvery); ok {
+				r.logger.Warn("stint: cannot tell the other processes of a pause; trying on", "api", c.name, "cause", err, "unlogged", unlogged)
 			}
 			pause = retry - retry/5 + rand.N(2*retry/5)
 			retry = min(2*retry, lastRetry)

@@ -4,22 +4,23 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/seldom"
 )
+
+// aFew of each kind are logged a second, which shows whether they are alike.
+const aFew = 5
 
 // guardLog tells of what people on call want to know, and of no more than a few of each kind a second. What comes
 // from a request is shortened and quoted.
 type guardLog struct {
 	logger                              *slog.Logger
-	denials, shadows, failures, strange sampler
+	denials, shadows, failures, strange seldom.Gate
 }
 
 func (l *guardLog) denied(v *Verdict) {
-	if l.denials.busy() {
-		return
-	}
-	dropped, ok := l.denials.take()
+	unlogged, ok := l.denials.Sample(aFew, time.Second)
 	if !ok {
 		return
 	}
@@ -38,27 +39,27 @@ func (l *guardLog) denied(v *Verdict) {
 	if v.Decision.Degraded {
 		args = append(args, "degraded", true)
 	}
-	l.logger.Warn("stint: denied", append(args, "unlogged", dropped)...)
+	l.logger.Warn("stint: denied", append(args, "unlogged", unlogged)...)
 }
 
 // shadowed tells of requests that were let through although rules in shadow would have denied them.
 func (l *guardLog) shadowed(v *Verdict) {
-	if dropped, ok := l.shadows.take(); ok {
+	if unlogged, ok := l.shadows.Take(aFew, time.Second); ok {
 		l.logger.Warn("stint: would be denied, but for shadow", "policy", v.Shadowed[0].Name(), "tier", v.Tier,
-			"key", shorten(v.Decision.Key()), "unlogged", dropped)
+			"key", shorten(v.Decision.Key()), "unlogged", unlogged)
 	}
 }
 
 func (l *guardLog) failed(what string, err error) {
-	if dropped, ok := l.failures.take(); ok {
-		l.logger.Error("stint: "+what, "cause", err, "unlogged", dropped)
+	if unlogged, ok := l.failures.Take(aFew, time.Second); ok {
+		l.logger.Error("stint: "+what, "cause", err, "unlogged", unlogged)
 	}
 }
 
 func (l *guardLog) unknownClient() {
-	if dropped, ok := l.strange.take(); ok {
+	if unlogged, ok := l.strange.Take(aFew, time.Second); ok {
 		l.logger.Error(`stint: requests come from a peer without an address and share the subject "ip:unknown"; `+
-			`if it is a proxy on a Unix socket, add "unix" to client_ip.trusted_proxies`, "unlogged", dropped)
+			`if it is a proxy on a Unix socket, add "unix" to client_ip.trusted_proxies`, "unlogged", unlogged)
 	}
 }
 
@@ -77,36 +78,4 @@ func shorten(key string) string {
 	}
 	quoted := strconv.Quote(kind + identifier)
 	return quoted[1 : len(quoted)-1]
-}
-
-// sampler lets a few through every second and counts the rest. Around the change of a second it may let through
-// a few more.
-type sampler struct{ second, taken, dropped atomic.Int64 }
-
-const (
-	samplesPerSecond = 5
-	// clockEvery is how many are dropped between two looks at the clock, which costs more than all else here.
-	clockEvery = 16
-)
-
-// busy drops most of what comes after enough were let through, without a look at the clock. It is for what may come
-// thousands of times a second, and never for what is rare.
-func (s *sampler) busy() bool {
-	if s.taken.Load() <= samplesPerSecond || s.dropped.Load()%clockEvery == clockEvery-1 {
-		return false
-	}
-	s.dropped.Add(1)
-	return true
-}
-
-// take reports whether to go ahead, and how many were not let through since the last one that was.
-func (s *sampler) take() (dropped int64, ok bool) {
-	if now := time.Now().Unix(); s.second.Load() != now && s.second.Swap(now) != now {
-		s.taken.Store(0)
-	}
-	if s.taken.Add(1) > samplesPerSecond {
-		s.dropped.Add(1)
-		return 0, false
-	}
-	return s.dropped.Swap(0), true
 }

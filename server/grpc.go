@@ -20,6 +20,9 @@ const (
 	// maxStreams is how many calls may be under way on one connection, each with a message that is kept. Envoy opens
 	// another connection beyond; at a millisecond a call that is at 250,000 a second.
 	maxStreams = 250
+	// streamWorkers is how many goroutines wait for calls. One that is new for each call has to grow its stack each time,
+	// which is a sixth of what the process does; so many stacks are a few megabytes. When all are busy, new ones are made.
+	streamWorkers = 256
 	// pingEvery is how often a client may ask for a sign of life of ours.
 	pingEvery = 5 * time.Second
 )
@@ -32,6 +35,7 @@ func (s *Server) newGRPC() (served, error) {
 		grpc.MaxHeaderListSize(maxHeader),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.NumStreamWorkers(streamWorkers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.bounds.alive, Timeout: s.bounds.alive}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery, PermitWithoutStream: true}),
 		grpc.InTapHandle(s.awaitMessage),

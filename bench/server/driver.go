@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
 // sample is what one contender did in one round.
@@ -87,29 +89,23 @@ type load struct {
 	allowed float64 // the share of answers that must be so
 }
 
-// measure asks every contender once per round, and returns a sample of medians for each. Each round begins with another
-// one, so that none always follows the same neighbour, and whatever slows the machine for a while slows all of them. A
-// first round, shorter, is not counted.
+// measure asks the contenders in turns, and returns a sample of medians for each. A first round, shorter, is not counted.
 func (l load) measure(ctx context.Context, contenders []contender) ([]sample, error) {
 	all := make([][]sample, len(contenders))
-	for round := -1; round < l.rounds; round++ {
-		length := l.length
-		if round < 0 {
+	for round, which := range contest.Turns(1+l.rounds, len(contenders)) {
+		c, length, counted := contenders[which], l.length, round > 0
+		if !counted {
 			length /= 2
 		}
-		for i := range contenders {
-			which := (round + 1 + i) % len(contenders)
-			c := contenders[which]
-			v, err := drive(ctx, l.callers, length, c.call)
-			if err == nil && round >= 0 && (v.allowed > l.allowed+0.01 || v.allowed < l.allowed-0.01) {
-				err = fmt.Errorf("a share of %.3f was allowed; want %.0f", v.allowed, l.allowed)
-			}
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", c.name, err)
-			}
-			if round >= 0 {
-				all[which] = append(all[which], v)
-			}
+		v, err := drive(ctx, l.callers, length, c.call)
+		if err == nil && counted && (v.allowed > l.allowed+0.01 || v.allowed < l.allowed-0.01) {
+			err = fmt.Errorf("a share of %.3f was allowed; want %.0f", v.allowed, l.allowed)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		if counted {
+			all[which] = append(all[which], v)
 		}
 	}
 	medians := make([]sample, len(contenders))
@@ -121,11 +117,11 @@ func (l load) measure(ctx context.Context, contenders []contender) ([]sample, er
 
 func medianOf(samples []sample) sample {
 	middle := func(field func(sample) float64) float64 {
-		var values []float64
+		var values contest.Series
 		for _, s := range samples {
 			values = append(values, field(s))
 		}
-		return median(values)
+		return values.Median()
 	}
 	return sample{
 		rate:    middle(func(s sample) float64 { return s.rate }),
@@ -133,17 +129,4 @@ func medianOf(samples []sample) sample {
 		p99:     middle(func(s sample) float64 { return s.p99 }),
 		allowed: middle(func(s sample) float64 { return s.allowed }),
 	}
-}
-
-// median is the middle value, or the mean of the middle two.
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	middle := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[middle]
-	}
-	return (sorted[middle-1] + sorted[middle]) / 2
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -53,65 +52,5 @@ func TestMeasureRefuses(t *testing.T) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
 		})
-	}
-}
-
-func TestMedian(t *testing.T) {
-	for _, test := range []struct {
-		values []float64
-		want   float64
-	}{
-		{nil, 0}, {[]float64{3}, 3}, {[]float64{9, 1, 5}, 5}, {[]float64{4, 1, 2, 9}, 3},
-	} {
-		if got := median(test.values); got != test.want {
-			t.Errorf("%v: got %v, want %v", test.values, got, test.want)
-		}
-	}
-}
-
-func TestBars(t *testing.T) {
-	tests := []struct {
-		name   string
-		add    func(*report) *bar
-		rows   []float64
-		worst  float64
-		missed int
-	}{
-		{"at least, held", func(r *report) *bar { return r.atLeast(1.8, "x") }, []float64{2, 1.9, 3}, 1.9, 0},
-		{"at least, as printed", func(r *report) *bar { return r.atLeast(1.8, "x") }, []float64{1.796}, 1.796, 0},
-		{"at least, missed", func(r *report) *bar { return r.atLeast(1.8, "x") }, []float64{2, 1.7, 1}, 1, 2},
-		{"at most, held", func(r *report) *bar { return r.atMost(1, "x") }, []float64{0.2, 1, 0.9}, 1, 0},
-		{"at most, missed", func(r *report) *bar { return r.atMost(1, "x") }, []float64{1.1, 0.3}, 1.1, 1},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			var out strings.Builder
-			r := newReport(&out)
-			b := test.add(r)
-			for _, v := range test.rows {
-				b.row("there", v)
-			}
-			if b.worst != test.worst || b.missed != test.missed {
-				t.Errorf("got worst %v, missed %d; want %v and %d", b.worst, b.missed, test.worst, test.missed)
-			}
-			r.verdict()
-			if got := strings.Contains(out.String(), "MISSED"); got != (test.missed > 0) {
-				t.Errorf("got\n%s", out.String())
-			}
-		})
-	}
-}
-
-func TestChoose(t *testing.T) {
-	all, err := choose("")
-	if err != nil || !all["rls"] || !all["memory"] {
-		t.Errorf("got %v, %v; want all suites", all, err)
-	}
-	some, err := choose("api, gateway")
-	if err != nil || some["rls"] || !some["api"] || !some["gateway"] {
-		t.Errorf("got %v, %v; want two suites", some, err)
-	}
-	if _, err := choose("envoy"); err == nil || !strings.Contains(err.Error(), `no suite "envoy"; want any of rls`) {
-		t.Errorf("got %v", err)
 	}
 }

@@ -8,121 +8,70 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
+	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/stint-limiter/stint/bench/server/document"
+	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// settings are what the flags say, and what follows from them.
-type settings struct {
-	rounds    int
-	short     bool
+// programs are the files of those that are started.
+type programs struct {
 	stint     string
-	ratelimit string
-}
-
-// pick returns full or, in a short run, short.
-func pick[T any](s settings, full, short T) T {
-	if s.short {
-		return short
-	}
-	return full
-}
-
-// length is how long a contender is asked in a round.
-func (s settings) length() time.Duration { return pick(s, time.Second, 300*time.Millisecond) }
-
-// suites in the order in which they run.
-var suites = []struct {
-	name string
-	run  func(context.Context, settings, *report) error
-}{
-	{"rls", runRLS},
-	{"gateway", runGateway},
-	{"api", runAPI},
-	{"memory", runMemory},
+	ratelimit string // "" or a file that is not there: the others are measured alone
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
-	defer stop()
-	command, args := run, os.Args[1:]
-	if len(args) > 0 && args[0] == bareCommand {
-		command, args = runBare, args[1:]
-	}
-	if err := command(ctx, args); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "bench-server:", err)
-		os.Exit(1)
-	}
+	contest.Main("bench-server", func(ctx context.Context, args []string) error {
+		if len(args) > 0 && args[0] == bareCommand {
+			return runBare(ctx, args[1:])
+		}
+		return run(ctx, args)
+	})
 }
 
 func run(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("bench-server", flag.ContinueOnError)
-	only := flags.String("only", "", "comma-separated `suites`: "+strings.Join(suiteNames(), ", ")+" (default all)")
-	rounds := flags.Int("rounds", 0, "alternating `rounds` per row (default 9, or 3 with -short)")
-	short := flags.Bool("short", false, "fewer and shorter rounds")
-	stint := flags.String("stint", "stint", "the `program` to measure")
-	ratelimit := flags.String("ratelimit", "", "the `program` of envoyproxy/ratelimit; without it the others are measured alone")
-	out := flags.String("o", "", "write the tables into `file`, between its bench markers")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	chosen, err := choose(*only)
+	var p programs
+	return contest.Command{
+		Name: "bench-server",
+		Suites: []contest.Suite{
+			{Name: "rls", Run: p.runRLS},
+			{Name: "gateway", Run: p.runGateway},
+			{Name: "api", Run: p.runAPI},
+			{Name: "memory", Run: p.runMemory},
+		},
+		Flags: func(flags *flag.FlagSet) {
+			flags.StringVar(&p.stint, "stint", "stint", "the `program` to measure")
+			flags.StringVar(&p.ratelimit, "ratelimit", "", "the `program` of envoyproxy/ratelimit; without it the others are measured alone")
+		},
+		About: func(s contest.Settings) string {
+			return fmt.Sprintf("%v a round; %s", length(s), version("redis-server", "--version"))
+		},
+	}.Run(ctx, args, os.Stdout)
+}
+
+// length is how long a contender is asked in a round.
+func length(s contest.Settings) time.Duration {
+	return contest.Pick(s, time.Second, 300*time.Millisecond)
+}
+
+// version is the first line that a program prints of itself.
+func version(program string, arg string) string {
+	text, err := exec.Command(program, arg).CombinedOutput() // nginx tells it on standard error
 	if err != nil {
-		return err
+		return program + ", version unknown"
 	}
-	s := settings{rounds: *rounds, short: *short, stint: *stint, ratelimit: *ratelimit}
-	if s.rounds <= 0 {
-		s.rounds = pick(s, 9, 3)
-	}
-	r := newReport(os.Stdout)
-	r.machine(s)
-	for _, suite := range suites {
-		if !chosen[suite.name] {
-			continue
-		}
-		if err := suite.run(ctx, s, r); err != nil {
-			return fmt.Errorf("%s: %w", suite.name, err)
-		}
-	}
-	r.verdict()
-	if *out != "" {
-		return document.Replace(*out, "bench", r.text.String())
-	}
-	return nil
+	line, _, _ := strings.Cut(string(bytes.TrimSpace(text)), "\n")
+	return line
 }
 
-func choose(only string) (map[string]bool, error) {
-	known := suiteNames()
-	chosen := map[string]bool{}
-	for _, name := range known {
-		chosen[name] = only == ""
-	}
-	if only == "" {
-		return chosen, nil
-	}
-	for name := range strings.SplitSeq(only, ",") {
-		name = strings.TrimSpace(name)
-		if _, ok := chosen[name]; !ok {
-			return nil, fmt.Errorf("no suite %q; want any of %s", name, strings.Join(known, ", "))
-		}
-		chosen[name] = true
-	}
-	return chosen, nil
-}
+// count prints a number in groups of three digits.
+func count(v float64) string { return contest.Count(int64(v + 0.5)) }
 
-func suiteNames() []string {
-	var names []string
-	for _, suite := range suites {
-		names = append(names, suite.name)
-	}
-	return names
-}
+// milliseconds prints microseconds.
+func milliseconds(micros float64) string { return fmt.Sprintf("%.2f", micros/1000) }

@@ -11,24 +11,24 @@ import (
 // proxies pass requests on to an upstream. nginx and Caddy are the last two, to which all are compared.
 var proxies = []struct {
 	name  string
-	start func(ctx context.Context, s settings, rack *process.Rack, upstream string) (address string, err error)
+	start func(ctx context.Context, p *programs, rack *process.Rack, upstream string) (address string, err error)
 }{
-	{"stint gateway, memory", func(ctx context.Context, s settings, rack *process.Rack, upstream string) (string, error) {
-		return startGateway(ctx, s, rack, upstream, "memory")
+	{"stint gateway, memory", func(ctx context.Context, p *programs, rack *process.Rack, upstream string) (string, error) {
+		return startGateway(ctx, p, rack, upstream, "memory")
 	}},
-	{"stint gateway, Redis", func(ctx context.Context, s settings, rack *process.Rack, upstream string) (string, error) {
+	{"stint gateway, Redis", func(ctx context.Context, p *programs, rack *process.Rack, upstream string) (string, error) {
 		redis, err := rack.Redis(ctx)
 		if err != nil {
 			return "", err
 		}
-		return startGateway(ctx, s, rack, upstream, "redis://"+redis)
+		return startGateway(ctx, p, rack, upstream, "redis://"+redis.Address)
 	}},
 	{"nginx", startNginx},
 	{"Caddy", startCaddy},
 }
 
-func startGateway(ctx context.Context, s settings, rack *process.Rack, upstream, store string) (string, error) {
-	config, err := rack.Write("stint.yaml", generous)
+func startGateway(ctx context.Context, p *programs, rack *process.Rack, upstream, store string) (string, error) {
+	config, err := rack.Write("stint/stint.yaml", generous)
 	if err != nil {
 		return "", err
 	}
@@ -36,7 +36,7 @@ func startGateway(ctx context.Context, s settings, rack *process.Rack, upstream,
 	if err != nil {
 		return "", err
 	}
-	_, err = rack.Start(ctx, address, nil, s.stint, "gateway", "--upstream", "http://"+upstream, "--config", config, "--store", store,
+	_, err = rack.Start(ctx, address, nil, p.stint, "gateway", "--upstream", "http://"+upstream, "--config", config, "--store", store,
 		"--listen", address, "--admin", "", "--drain", "0s", "--no-access-log")
 	return address, err
 }
@@ -70,7 +70,7 @@ http {
 }
 `
 
-func startNginx(ctx context.Context, _ settings, rack *process.Rack, upstream string) (string, error) {
+func startNginx(ctx context.Context, _ *programs, rack *process.Rack, upstream string) (string, error) {
 	address, err := process.FreeAddress()
 	if err != nil {
 		return "", err
@@ -92,7 +92,7 @@ http://%s {
 }
 `
 
-func startCaddy(ctx context.Context, _ settings, rack *process.Rack, upstream string) (string, error) {
+func startCaddy(ctx context.Context, _ *programs, rack *process.Rack, upstream string) (string, error) {
 	address, err := process.FreeAddress()
 	if err != nil {
 		return "", err

@@ -55,23 +55,24 @@ type services struct {
 type service struct {
 	name    string
 	process *process.Process
+	redis   *process.Process // nil if it has none
 	clients []rls.RateLimitServiceClient
 }
 
 // startServices starts all contenders.
-func startServices(ctx context.Context, s settings, rack *process.Rack) (_ *services, err error) {
+func startServices(ctx context.Context, p *programs, rack *process.Rack) (_ *services, err error) {
 	all := &services{}
 	defer func() {
 		if err != nil {
 			all.close()
 		}
 	}()
-	stint, err := all.startStint(ctx, s, rack)
+	stint, err := all.startStint(ctx, p, rack)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(s.ratelimit); err == nil {
-		err := errors.Join(all.startRatelimit(ctx, s, rack, ratelimitName, 0), all.startRatelimit(ctx, s, rack, cachedName, localCache))
+	if _, err := os.Stat(p.ratelimit); err == nil {
+		err := errors.Join(all.startRatelimit(ctx, p, rack, ratelimitName, 0), all.startRatelimit(ctx, p, rack, cachedName, localCache))
 		if err != nil {
 			return nil, err
 		}
@@ -79,12 +80,12 @@ func startServices(ctx context.Context, s settings, rack *process.Rack) (_ *serv
 	return all, all.startEcho(ctx, rack, stint)
 }
 
-func (all *services) startStint(ctx context.Context, s settings, rack *process.Rack) (*service, error) {
+func (all *services) startStint(ctx context.Context, p *programs, rack *process.Rack) (*service, error) {
 	rules, err := rack.Write("rules/bench.yaml", rlsRules)
 	if err != nil {
 		return nil, err
 	}
-	config, err := rack.Write("stint.yaml", generous)
+	config, err := rack.Write("stint/stint.yaml", generous)
 	if err != nil {
 		return nil, err
 	}
@@ -96,15 +97,15 @@ func (all *services) startStint(ctx context.Context, s settings, rack *process.R
 	if err != nil {
 		return nil, err
 	}
-	p, err := rack.Start(ctx, address, nil, s.stint, "serve", "--config", config, "--store", "redis://"+redis, "--envoy-config", filepath.Dir(rules),
+	daemon, err := rack.Start(ctx, address, nil, p.stint, "serve", "--config", config, "--store", "redis://"+redis.Address, "--envoy-config", filepath.Dir(rules),
 		"--grpc", address, "--http", "", "--admin", "", "--drain", "0s")
 	if err != nil {
 		return nil, err
 	}
-	return all.add(stintName, address, p)
+	return all.add(stintName, daemon, redis)
 }
 
-func (all *services) startRatelimit(ctx context.Context, s settings, rack *process.Rack, name string, cache int) error {
+func (all *services) startRatelimit(ctx context.Context, p *programs, rack *process.Rack, name string, cache int) error {
 	redis, err := rack.Redis(ctx)
 	if err != nil {
 		return err
@@ -120,15 +121,15 @@ func (all *services) startRatelimit(ctx context.Context, s settings, rack *proce
 	if err != nil {
 		return err
 	}
-	p, err := rack.Start(ctx, addresses[0], []string{
+	daemon, err := rack.Start(ctx, addresses[0], []string{
 		"HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1", "GRPC_PORT=" + ports[0], "PORT=" + ports[1], "DEBUG_PORT=" + ports[2],
 		"RUNTIME_ROOT=" + filepath.Dir(filepath.Dir(rules)), "RUNTIME_SUBDIRECTORY=", "RUNTIME_WATCH_ROOT=false", "USE_STATSD=false",
-		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis, "LOCAL_CACHE_SIZE_IN_BYTES=" + strconv.Itoa(cache),
-	}, s.ratelimit)
+		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis.Address, "LOCAL_CACHE_SIZE_IN_BYTES=" + strconv.Itoa(cache),
+	}, p.ratelimit)
 	if err != nil {
 		return err
 	}
-	_, err = all.add(name, addresses[0], p)
+	_, err = all.add(name, daemon, redis)
 	return err
 }
 
@@ -165,15 +166,15 @@ func (all *services) startEcho(ctx context.Context, rack *process.Rack, stint *s
 	if err != nil {
 		return err
 	}
-	_, err = all.add(echoName, address, p)
+	_, err = all.add(echoName, p, nil)
 	return err
 }
 
 // add connects to a service.
-func (all *services) add(name, address string, p *process.Process) (*service, error) {
-	s := &service{name: name, process: p}
+func (all *services) add(name string, p, redis *process.Process) (*service, error) {
+	s := &service{name: name, process: p, redis: redis}
 	for range maxConnections {
-		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := grpc.NewClient(p.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			return nil, err
 		}

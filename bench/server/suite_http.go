@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/stint-limiter/stint/bench/internal/contest"
 	"github.com/stint-limiter/stint/bench/server/process"
 )
 
@@ -26,7 +27,7 @@ tiers:
 var page = `{"data":"` + strings.Repeat("0123456789", 50) + `"}`
 
 // runGateway measures the gateway beside proxies that limit nothing.
-func runGateway(ctx context.Context, s settings, r *report) error {
+func (p *programs) runGateway(ctx context.Context, s contest.Settings, r *contest.Report) error {
 	rack, err := process.NewRack()
 	if err != nil {
 		return err
@@ -37,18 +38,18 @@ func runGateway(ctx context.Context, s settings, r *report) error {
 		return err
 	}
 	sites := []site{{"upstream itself", upstream}}
-	for _, p := range proxies {
-		address, err := p.start(ctx, s, rack, upstream)
+	for _, proxy := range proxies {
+		address, err := proxy.start(ctx, p, rack, upstream)
 		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
+			return fmt.Errorf("%s: %w", proxy.name, err)
 		}
-		sites = append(sites, site{p.name, address})
+		sites = append(sites, site{proxy.name, address})
 	}
 	measured, err := measureSites(ctx, s, sites, http.MethodGet, "/", "")
 	if err != nil {
 		return err
 	}
-	r.heading("The gateway, requests a second", fmt.Sprintf("%d connections, a body of %d bytes, no access logs; %s; Caddy %s. "+
+	r.Heading("The gateway, requests a second", fmt.Sprintf("%d connections, a body of %d bytes, no access logs; %s; Caddy %s. "+
 		"The gateway limits every request; nginx and Caddy only pass them on.", httpCallers, len(page), version("nginx", "-v"), version("caddy", "version")))
 	rows := make([][]string, len(sites))
 	for i, m := range measured {
@@ -57,18 +58,18 @@ func runGateway(ctx context.Context, s settings, r *report) error {
 			rows[i] = append(rows[i], fmt.Sprintf("%.2f", m.rate/other.rate))
 		}
 	}
-	r.table([]string{"", "requests/s", "p50 ms", "p99 ms", "× nginx", "× Caddy"}, rows)
+	r.Table([]string{"", "requests/s", "p50 ms", "p99 ms", "× nginx", "× Caddy"}, rows)
 	return nil
 }
 
 // runAPI measures the JSON API beside a handler that decides nothing.
-func runAPI(ctx context.Context, s settings, r *report) error {
+func (p *programs) runAPI(ctx context.Context, s contest.Settings, r *contest.Report) error {
 	rack, err := process.NewRack()
 	if err != nil {
 		return err
 	}
 	defer rack.Stop()
-	config, err := rack.Write("stint.yaml", generous)
+	config, err := rack.Write("stint/stint.yaml", generous)
 	if err != nil {
 		return err
 	}
@@ -77,12 +78,12 @@ func runAPI(ctx context.Context, s settings, r *report) error {
 		return err
 	}
 	var sites []site
-	for _, store := range []site{{"stint, memory", "memory"}, {"stint, Redis", "redis://" + redis}} {
+	for _, store := range []site{{"stint, memory", "memory"}, {"stint, Redis", "redis://" + redis.Address}} {
 		address, err := process.FreeAddress()
 		if err != nil {
 			return err
 		}
-		_, err = rack.Start(ctx, address, nil, s.stint, "serve", "--config", config, "--store", store.address, "--http", address, "--admin", "", "--drain", "0s")
+		_, err = rack.Start(ctx, address, nil, p.stint, "serve", "--config", config, "--store", store.address, "--http", address, "--admin", "", "--drain", "0s")
 		if err != nil {
 			return err
 		}
@@ -102,13 +103,13 @@ func runAPI(ctx context.Context, s settings, r *report) error {
 	if err != nil {
 		return err
 	}
-	r.heading("The JSON API, decisions a second", fmt.Sprintf("POST /v1/take by attributes, %d connections. The bare handler reads the body and answers with "+
+	r.Heading("The JSON API, decisions a second", fmt.Sprintf("POST /v1/take by attributes, %d connections. The bare handler reads the body and answers with "+
 		"the same one as stint.", httpCallers))
 	rows := make([][]string, len(sites))
 	for i, m := range measured {
 		rows[i] = []string{sites[i].name, count(m.rate), milliseconds(m.p50), milliseconds(m.p99), fmt.Sprintf("%.2f", m.rate/measured[len(measured)-1].rate)}
 	}
-	r.table([]string{"", "decisions/s", "p50 ms", "p99 ms", "of bare"}, rows)
+	r.Table([]string{"", "decisions/s", "p50 ms", "p99 ms", "of bare"}, rows)
 	return nil
 }
 
@@ -116,7 +117,7 @@ func runAPI(ctx context.Context, s settings, r *report) error {
 type site struct{ name, address string }
 
 // measureSites sends the same request to all of them, all of which must be allowed.
-func measureSites(ctx context.Context, s settings, sites []site, method, path, body string) ([]sample, error) {
+func measureSites(ctx context.Context, s contest.Settings, sites []site, method, path, body string) ([]sample, error) {
 	transport := &http.Transport{MaxIdleConnsPerHost: httpCallers}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
@@ -127,7 +128,7 @@ func measureSites(ctx context.Context, s settings, sites []site, method, path, b
 			return status == http.StatusOK, err
 		}})
 	}
-	return load{callers: httpCallers, length: s.length(), rounds: s.rounds, allowed: 1}.measure(ctx, contenders)
+	return load{callers: httpCallers, length: length(s), rounds: s.Rounds, allowed: 1}.measure(ctx, contenders)
 }
 
 func send(ctx context.Context, client *http.Client, method, url, body string) (status int, answer []byte, err error) {

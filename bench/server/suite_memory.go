@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stint-limiter/stint/bench/internal/contest"
 	"github.com/stint-limiter/stint/bench/server/process"
 )
 
@@ -13,11 +14,11 @@ import (
 const growth = 1.25
 
 // runMemory asks a daemon for ever more descriptors, and looks at its memory.
-func runMemory(ctx context.Context, s settings, r *report) error {
-	r.heading("Memory of the daemon, MB", "The process's resident memory, with the limits in Redis, after so many descriptors, all different. "+
+func (p *programs) runMemory(ctx context.Context, s contest.Settings, r *contest.Report) error {
+	r.Heading("Memory of the daemon, MB", "The process's resident memory, with the limits in Redis, after so many descriptors, all different. "+
 		"Denied ones are asked for twice, of which the first is allowed.")
-	flat := r.atMost(growth, "memory: after all descriptors, as a share of that after a tenth")
-	total := pick(s, 1_000_000, 100_000)
+	flat := r.AtMost(growth, "", "memory: after all descriptors, as a share of that after a tenth")
+	total := contest.Pick(s, 1_000_000, 100_000)
 	steps := []int{0, total / 10, total / 4, total / 2, total}
 	header := []string{"descriptors"}
 	for _, n := range steps {
@@ -25,7 +26,7 @@ func runMemory(ctx context.Context, s settings, r *report) error {
 	}
 	var rows [][]string
 	for _, key := range []string{allowedKey, deniedKey} {
-		sizes, err := memoryOf(ctx, s, key, steps)
+		sizes, err := p.memoryOf(ctx, key, steps)
 		if err != nil {
 			return err
 		}
@@ -34,14 +35,14 @@ func runMemory(ctx context.Context, s settings, r *report) error {
 			row = append(row, fmt.Sprintf("%.0f", size))
 		}
 		rows = append(rows, row)
-		flat.row(key, sizes[len(sizes)-1]/sizes[1])
+		flat.Judge(sizes[len(sizes)-1]/sizes[1], key)
 	}
-	r.table(header, rows)
+	r.Table(header, rows)
 	return nil
 }
 
 // memoryOf is the memory of a new daemon in MB, each time it has been asked for so many descriptors in all.
-func memoryOf(ctx context.Context, s settings, key string, steps []int) ([]float64, error) {
+func (p *programs) memoryOf(ctx context.Context, key string, steps []int) ([]float64, error) {
 	rack, err := process.NewRack()
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func memoryOf(ctx context.Context, s settings, key string, steps []int) ([]float
 	defer rack.Stop()
 	all := &services{}
 	defer all.close()
-	stint, err := all.startStint(ctx, s, rack)
+	stint, err := all.startStint(ctx, p, rack)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
+	"github.com/stint-limiter/stint/bench/internal/contest"
 	"github.com/stint-limiter/stint/bench/server/process"
 )
 
@@ -29,35 +30,35 @@ const (
 )
 
 // runRLS measures Envoy's rate limit service.
-func runRLS(ctx context.Context, s settings, r *report) error {
+func (p *programs) runRLS(ctx context.Context, s contest.Settings, r *contest.Report) error {
 	rack, err := process.NewRack()
 	if err != nil {
 		return err
 	}
 	defer rack.Stop()
-	services, err := startServices(ctx, s, rack)
+	services, err := startServices(ctx, p, rack)
 	if err != nil {
 		return err
 	}
 	defer services.close()
 
-	r.heading("Envoy's rate limit service, decisions a second", "ShouldRateLimit with one descriptor, by callers of which each asks again as soon as it is answered; "+
+	r.Heading("Envoy's rate limit service, decisions a second", "ShouldRateLimit with one descriptor, by callers of which each asks again as soon as it is answered; "+
 		"stint and envoyproxy/ratelimit each have a Redis of their own. The echo decides nothing, and answers with stint's own messages.")
 	if !services.has(ratelimitName) {
-		r.printf("envoyproxy/ratelimit could not be had: stint is beside the echo only.\n\n")
+		r.Printf("envoyproxy/ratelimit could not be had: stint is beside the echo only.\n\n")
 	}
 	var bars rlsBars
-	bars.echo = r.atLeast(shareOfEcho, "rls: share of the echo's decisions")
+	bars.echo = r.AtLeast(shareOfEcho, "", "rls: share of the echo's decisions")
 	if services.has(ratelimitName) {
-		bars.times = r.atLeast(timesRatelimit, "rls: times the decisions of ratelimit without its cache")
-		bars.p99 = r.atMost(1, "rls: p99 as a share of ratelimit's")
+		bars.times = r.AtLeast(timesRatelimit, "", "rls: times the decisions of ratelimit without its cache")
+		bars.p99 = r.AtMost(1, "", "rls: p99 as a share of ratelimit's")
 	}
 	var rates, times [][]string
 	for _, row := range rlsRows {
 		requests := row.requests()
 		for _, callers := range []int{64, 256} {
 			for _, connections := range []int{1, 8} {
-				l := load{callers: callers, length: s.length(), rounds: s.rounds, allowed: row.allowed}
+				l := load{callers: callers, length: length(s), rounds: s.Rounds, allowed: row.allowed}
 				measured, err := l.measure(ctx, services.contenders(connections, requests))
 				if err != nil {
 					return fmt.Errorf("%s, %d callers, %d connections: %w", row.what, callers, connections, err)
@@ -73,15 +74,15 @@ func runRLS(ctx context.Context, s settings, r *report) error {
 		}
 	}
 	header := append([]string{"", "callers", "connections"}, services.names()...)
-	r.table(append(header[:len(header):len(header)], "× ratelimit", "of echo"), rates)
-	r.heading("Envoy's rate limit service, ms", "p50 and p99 in the same rounds.")
-	r.table(header, times)
-	return nil
+	r.Table(append(header[:len(header):len(header)], "× ratelimit", "of echo"), rates)
+	r.Heading("Envoy's rate limit service, ms", "p50 and p99 in the same rounds.")
+	r.Table(header, times)
+	return services.runCPU(ctx, s, r)
 }
 
 // rlsBars judge rows. Those on ratelimit are nil without it.
 type rlsBars struct {
-	echo, times, p99 *bar
+	echo, times, p99 *contest.Bar
 }
 
 // rates are the cells of a row, judged.
@@ -97,10 +98,10 @@ func (b rlsBars) rates(services *services, measured []sample, where string) []st
 	if b.times != nil {
 		v := stint.rate / by[ratelimitName].rate
 		times = fmt.Sprintf("%.2f", v)
-		b.times.row(where, v)
-		b.p99.row(where, stint.p99/by[ratelimitName].p99)
+		b.times.Judge(v, where)
+		b.p99.Judge(stint.p99/by[ratelimitName].p99, where)
 	}
 	share := stint.rate / by[echoName].rate
-	b.echo.row(where, share)
+	b.echo.Judge(share, where)
 	return append(cells, times, fmt.Sprintf("%.2f", share))
 }

@@ -37,7 +37,7 @@ var levels = [][]string{
 
 var (
 	// standardOnly are the packages that need nothing but the standard library.
-	standardOnly = []string{".", "internal/algorithm", "internal/clientip", "internal/words"}
+	standardOnly = []string{".", "internal/algorithm", "internal/clientip", "internal/seldom", "internal/words"}
 	// strangers do not import each other: each can be used without the others.
 	strangers = []string{"memorystore", "redisstore"}
 	// forTests are imported by tests, and by each other.

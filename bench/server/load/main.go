@@ -13,12 +13,10 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
-	"github.com/stint-limiter/stint/bench/server/document"
+	"github.com/stint-limiter/stint/bench/internal/contest"
 	"github.com/stint-limiter/stint/bench/server/process"
 	"github.com/stint-limiter/stint/examples/tiers"
 )
@@ -30,14 +28,7 @@ type settings struct {
 	duration          time.Duration
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "load:", err)
-		os.Exit(1)
-	}
-}
+func main() { contest.Main("load", run) }
 
 func run(ctx context.Context, args []string) error {
 	var s settings
@@ -87,7 +78,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	fmt.Print(r.text())
 	if *out != "" {
-		if err := document.Replace(*out, "load", r.text()); err != nil {
+		if err := contest.Replace(*out, "load", r.text()); err != nil {
 			return err
 		}
 	}
@@ -119,7 +110,7 @@ func (s settings) send(ctx context.Context, rack *process.Rack, log string) erro
 	if err != nil {
 		return err
 	}
-	_, err = rack.Start(ctx, address, nil, s.stint, "gateway", "--config", filepath.Dir(config), "--store", "redis://"+redis,
+	_, err = rack.Start(ctx, address, nil, s.stint, "gateway", "--config", filepath.Dir(config), "--store", "redis://"+redis.Address,
 		"--upstream", "http://"+upstream, "--listen", address, "--admin", "", "--drain", "0s")
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-limiter/stint/bench/server/document"
+	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
 // What is promised: about so large a share of requests is over its limit, and answers come in time.
@@ -110,24 +110,24 @@ func (r *result) text() string {
 	if r.all.quantile(0.99) >= slowest {
 		word = "MISSED"
 	}
-	fmt.Fprintf(&b, "%s requests of %s users in %.0f s, %s a second.\n\n", document.Count(int64(r.all.requests)), document.Count(int64(len(r.all.users))),
-		r.length.Seconds(), document.Count(int64(float64(r.all.requests)/r.length.Seconds())))
-	b.WriteString(document.Table([]string{"what", "want", "measured"}, [][]string{
+	fmt.Fprintf(&b, "%s requests of %s users in %.0f s, %s a second.\n\n", contest.Count(int64(r.all.requests)), contest.Count(int64(len(r.all.users))),
+		r.length.Seconds(), contest.Count(int64(float64(r.all.requests)/r.length.Seconds())))
+	b.WriteString(contest.Table([]string{"what", "want", "measured"}, [][]string{
 		{"admitted", "about 95 %", percent(r.all.share(r.all.admitted))},
 		{"answered 429", "about 5 %", percent(r.all.share(r.all.denied))},
 		{"failed", "0", fmt.Sprint(r.all.other)},
 		{"p99", "< " + milliseconds(slowest), milliseconds(r.all.quantile(0.99)) + " " + word},
-		{"429s that are not justified", "0", fmt.Sprintf("%d of %s", len(r.found.unjustified), document.Count(int64(r.found.denied)))},
-		{"limits exceeded", "0", fmt.Sprintf("%d of %s", len(r.found.exceeded), document.Count(int64(r.found.counts)))},
+		{"429s that are not justified", "0", fmt.Sprintf("%d of %s", len(r.found.unjustified), contest.Count(int64(r.found.denied)))},
+		{"limits exceeded", "0", fmt.Sprintf("%d of %s", len(r.found.exceeded), contest.Count(int64(r.found.counts)))},
 	}))
 	var rows [][]string
 	for _, tier := range slices.Sorted(maps.Keys(r.tiers)) {
 		g := r.tiers[tier]
-		rows = append(rows, []string{tier, fmt.Sprint(len(g.users)), document.Count(int64(g.requests)), document.Count(int64(g.admitted)), document.Count(int64(g.denied)),
+		rows = append(rows, []string{tier, fmt.Sprint(len(g.users)), contest.Count(int64(g.requests)), contest.Count(int64(g.admitted)), contest.Count(int64(g.denied)),
 			milliseconds(g.quantile(0.5)), milliseconds(g.quantile(0.95)), milliseconds(g.quantile(0.99))})
 	}
 	b.WriteByte('\n')
-	b.WriteString(document.Table([]string{"tier", "users", "requests", "admitted", "429", "p50", "p95", "p99"}, rows))
+	b.WriteString(contest.Table([]string{"tier", "users", "requests", "admitted", "429", "p50", "p95", "p99"}, rows))
 	return b.String()
 }
 

@@ -4,6 +4,7 @@ package process
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -16,6 +17,9 @@ import (
 
 // Process is a server that is running.
 type Process struct {
+	// Address is where it accepts connections.
+	Address string
+
 	name string
 	cmd  *exec.Cmd
 	log  *os.File
@@ -29,7 +33,7 @@ func Start(ctx context.Context, address, log string, env []string, program strin
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{name: program, cmd: exec.Command(program, args...), log: file, done: make(chan struct{})}
+	p := &Process{Address: address, name: program, cmd: exec.Command(program, args...), log: file, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = file, file
 	p.cmd.Env = append(os.Environ(), env...)
 	// An interrupt at the terminal is for whoever stops the process in good order.
@@ -109,6 +113,22 @@ func (p *Process) Resident() (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("%s: the kernel does not tell its memory", p.name)
+}
+
+// CPU is how long the process has been computing so far. The kernel tells it in hundredths of a second.
+func (p *Process) CPU() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name, in parentheses, may have spaces. Of what follows it the 12th and 13th are user and system time.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("%s: the kernel does not tell its time", p.name)
+	}
+	user, err := strconv.ParseInt(fields[11], 10, 64)
+	system, also := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(err, also)
 }
 
 // FreeAddress is an address of this machine at which nothing listens.

@@ -18,12 +18,12 @@ func newRack(t *testing.T) *Rack {
 
 func TestRedis(t *testing.T) {
 	rack := newRack(t)
-	address, err := rack.Redis(t.Context())
+	redis, err := rack.Redis(t.Context())
 	if err != nil {
 		rack.Stop()
 		t.Fatal(err)
 	}
-	conn, err := net.Dial("tcp", address)
+	conn, err := net.Dial("tcp", redis.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestRedis(t *testing.T) {
 		t.Errorf("got %d bytes, %v; want a megabyte at least", size, err)
 	}
 	rack.Stop()
-	if conn, err := net.Dial("tcp", address); err == nil {
+	if conn, err := net.Dial("tcp", redis.Address); err == nil {
 		conn.Close()
 		t.Error("it is still there")
 	}

@@ -47,11 +47,11 @@ func (r *Rack) Start(ctx context.Context, address string, env []string, program 
 	return p, err
 }
 
-// Redis starts a redis-server that persists nothing, and returns its address. STINT_REDIS_SERVER names another program.
-func (r *Rack) Redis(ctx context.Context) (string, error) {
+// Redis starts a redis-server that persists nothing. STINT_REDIS_SERVER names another program.
+func (r *Rack) Redis(ctx context.Context) (*Process, error) {
 	address, err := FreeAddress()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	program := os.Getenv("STINT_REDIS_SERVER")
 	if program == "" {
@@ -59,8 +59,7 @@ func (r *Rack) Redis(ctx context.Context) (string, error) {
 	}
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	_, err = r.Start(ctx, address, nil, program, "--port", port, "--bind", "127.0.0.1", "--dir", r.dir, "--save", "", "--appendonly", "no")
-	return address, err
+	return r.Start(ctx, address, nil, program, "--port", port, "--bind", "127.0.0.1", "--dir", r.dir, "--save", "", "--appendonly", "no")
 }

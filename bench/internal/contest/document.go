@@ -1,33 +1,31 @@
-// Package document puts what was measured into a document, in place of what was measured before.
-package document
+package contest
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 )
 
-// Replace replaces what stands in a file between the markers of a name, such as <!-- bench:begin --> and <!-- bench:end -->.
+// Replace replaces what stands in a file between the markers of a name, such as <!-- bench:begin --> and
+// <!-- bench:end -->. If there is no such file it makes one of its own.
 func Replace(path, name, body string) error {
+	begin, end := "<!-- "+name+":begin -->", "<!-- "+name+":end -->"
 	old, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		old, err = []byte(begin+end+"\n"), nil
+	}
 	if err != nil {
 		return err
 	}
-	text, err := between(string(old), name, body)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return os.WriteFile(path, []byte(text), 0o644)
-}
-
-func between(text, name, body string) (string, error) {
-	begin, end := "<!-- "+name+":begin -->", "<!-- "+name+":end -->"
-	head, rest, ok := strings.Cut(text, begin)
+	head, rest, ok := strings.Cut(string(old), begin)
 	_, tail, closed := strings.Cut(rest, end)
 	if !ok || !closed {
-		return "", fmt.Errorf("want the markers %s and %s", begin, end)
+		return fmt.Errorf("%s: want the markers %s and %s", path, begin, end)
 	}
-	return head + begin + "\n" + strings.TrimSpace(body) + "\n" + end + tail, nil
+	text := head + begin + "\n" + strings.TrimSpace(body) + "\n" + end + tail
+	return os.WriteFile(path, []byte(text), 0o644)
 }
 
 // Table is rows of cells under a header in Markdown, aligned so that it reads in a terminal as well. Numbers, which are
@@ -60,6 +58,23 @@ func Table(header []string, rows [][]string) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// Number is a value with about three significant digits.
+func Number(v float64) string {
+	switch {
+	case v == float64(int64(v)) && v < 1e5:
+		return fmt.Sprintf("%d", int64(v))
+	case v >= 1e5:
+		return Count(int64(v))
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	case v >= 1:
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.3f", v)
 }
 
 // Count is a number in groups of three digits.

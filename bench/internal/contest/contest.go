@@ -1,0 +1,127 @@
+// Package contest is the frame of the programs that measure stint beside others: suites chosen on the command line,
+// contenders that take turns, tables that read in a terminal and in a document, and bars that stint sets itself, judged at
+// the end. Missing a bar is a result, not a failure.
+package contest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Settings are what the flags say of how to measure.
+type Settings struct {
+	Rounds int
+	Short  bool
+}
+
+// Pick returns full or, in a short run, short.
+func Pick[T any](s Settings, full, short T) T {
+	if s.Short {
+		return short
+	}
+	return full
+}
+
+// Suite is a part of a run that can be chosen by its name.
+type Suite struct {
+	Name string
+	Run  func(context.Context, Settings, *Report) error
+}
+
+// Command runs suites and reports.
+type Command struct {
+	Name   string
+	Suites []Suite // in the order in which they run
+	// Flags, if set, adds the command's own flags.
+	Flags func(*flag.FlagSet)
+	// About, if set, tells what else the first line of the report should say of the run.
+	About func(Settings) string
+}
+
+// Run does what the arguments say. The report goes to out as it comes and, with -o, into a file.
+func (c Command) Run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet(c.Name, flag.ContinueOnError)
+	only := flags.String("only", "", "comma-separated `suites`: "+strings.Join(c.names(), ", ")+" (default all)")
+	rounds := flags.Int("rounds", 0, "alternating `rounds` per row (default 9, or 3 with -short)")
+	short := flags.Bool("short", false, "fewer and smaller rounds")
+	file := flags.String("o", "", "write the tables into `file`, between its bench markers")
+	if c.Flags != nil {
+		c.Flags(flags)
+	}
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	chosen, err := c.choose(*only)
+	if err != nil {
+		return err
+	}
+	s := Settings{Rounds: *rounds, Short: *short}
+	if s.Rounds <= 0 {
+		s.Rounds = Pick(s, 9, 3)
+	}
+	r := NewReport(out)
+	about := ""
+	if c.About != nil {
+		about = "; " + c.About(s)
+	}
+	r.begin(s, about)
+	for _, suite := range chosen {
+		if err := suite.Run(ctx, s, r); err != nil {
+			return fmt.Errorf("%s: %w", suite.Name, err)
+		}
+	}
+	r.verdict()
+	if *file != "" {
+		return Replace(*file, "bench", r.text.String())
+	}
+	return nil
+}
+
+// choose returns the suites that a list names, in their own order, or all.
+func (c Command) choose(only string) ([]Suite, error) {
+	if only == "" {
+		return c.Suites, nil
+	}
+	wanted := map[string]bool{}
+	for name := range strings.SplitSeq(only, ",") {
+		name = strings.TrimSpace(name)
+		if !slices.Contains(c.names(), name) {
+			return nil, fmt.Errorf("no suite %q; want any of %s", name, strings.Join(c.names(), ", "))
+		}
+		wanted[name] = true
+	}
+	var chosen []Suite
+	for _, suite := range c.Suites {
+		if wanted[suite.Name] {
+			chosen = append(chosen, suite)
+		}
+	}
+	return chosen, nil
+}
+
+func (c Command) names() []string {
+	var names []string
+	for _, suite := range c.Suites {
+		names = append(names, suite.Name)
+	}
+	return names
+}
+
+// Main is a program's main: it runs a command until it is done or a signal ends it, and exits with 1 if it fails.
+func Main(name string, run func(ctx context.Context, args []string) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,203 @@
+package resilience_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+func TestBreakerProbesUntilTheStoreIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, w, logs := newFlaky(t), new(witness), new(logbook)
+		b := newBreaker(t, inner, resilience.BreakerConfig{Observer: w, Logger: logs.logger()})
+		inner.down()
+		takes(b, 5)
+		w.take()
+		time.Sleep(10 * time.Second)
+		wantState(t, b, resilience.BreakerOpen)
+		if n := inner.pings.Load(); n < 33 || n > 50 { // 250 ms ± 20 %
+			t.Errorf("%d pings in 10 s, want about 40", n)
+		}
+		w.take()
+		inner.up()
+		time.Sleep(300 * time.Millisecond)
+		synctest.Wait()
+		wantState(t, b, resilience.BreakerHalfOpen)
+		w.want(t, "ping 0 false", "open to half-open")
+		pings := inner.pings.Load()
+		time.Sleep(time.Minute) // a call that never comes
+		if inner.pings.Load() != pings {
+			t.Error("pings go on while half-open")
+		}
+		wantState(t, b, resilience.BreakerHalfOpen)
+		takes(b, 2)
+		wantState(t, b, resilience.BreakerClosed)
+		w.want(t, "take 1 false", "half-open to closed", "take 1 false")
+		if n, m := logs.count(slog.LevelWarn, "breaker open"), logs.count(slog.LevelInfo, "breaker closed"); n != 1 || m != 1 {
+			t.Errorf("%d warnings, %d all-clears, want one of each: %s", n, m, logs.buf.String())
+		}
+	})
+}
+
+func TestBreakerGoesOnProbingWhenTheTrialFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, logs := newFlaky(t), new(logbook)
+		b := newBreaker(t, inner, resilience.BreakerConfig{Logger: logs.logger()})
+		full := &stint.StoreError{Op: "take", Kind: stint.KindFull, Err: errDown}
+		inner.fail(full, "take") // answers pings all the same
+		takes(b, 5)
+		for range 10 {
+			time.Sleep(300 * time.Millisecond)
+			synctest.Wait()
+			wantState(t, b, resilience.BreakerHalfOpen)
+			if n := takes(b, 3); n != 2 {
+				t.Errorf("%d of 3 calls refused, want 2", n)
+			}
+			wantState(t, b, resilience.BreakerOpen)
+		}
+		if n := logs.count(slog.LevelWarn, ""); n != 1 {
+			t.Errorf("%d warnings, want 1", n)
+		}
+		inner.fail(nil, "take")
+		time.Sleep(300 * time.Millisecond)
+		synctest.Wait()
+		takes(b, 1)
+		wantState(t, b, resilience.BreakerClosed)
+	})
+}
+
+func TestBreakerHalfOpenLetsOneThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newFlaky(t)
+		b := newBreaker(t, inner, resilience.BreakerConfig{})
+		inner.down()
+		takes(b, 5)
+		inner.up()
+		time.Sleep(300 * time.Millisecond)
+		synctest.Wait()
+		before := inner.calls()
+		inner.hook(func(string) { time.Sleep(time.Second / 2) }) // the one call has a second
+		var refused atomic.Int64
+		var callers sync.WaitGroup
+		for i := range 100 {
+			callers.Go(func() {
+				switch {
+				case i%4 == 0:
+					batch := batchOf(1)
+					b.TakeBatch(context.Background(), batch)
+					if batch[0].Err != nil {
+						refused.Add(1)
+					}
+				default:
+					refused.Add(int64(takes(b, 1)))
+				}
+			})
+		}
+		callers.Wait()
+		if n, made := refused.Load(), inner.calls()-before; n != 99 || made != 1 {
+			t.Errorf("%d refused, %d made, want 99 and 1", n, made)
+		}
+		wantState(t, b, resilience.BreakerClosed)
+	})
+}
+
+func TestBreakerTrialThatIsGivenUpFreesItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, w := newFlaky(t), new(witness)
+		b := newBreaker(t, inner, resilience.BreakerConfig{Observer: w, Blind: 10 * time.Second})
+		inner.down()
+		takes(b, 5)
+		inner.up()
+		time.Sleep(300 * time.Millisecond)
+		synctest.Wait()
+		w.take()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := b.Take(ctx, oneUnit("a")); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v, want what the caller did", err)
+		}
+		wantState(t, b, resilience.BreakerHalfOpen)
+		inner.hook(func(string) { panic("of the store's") })
+		func() {
+			defer func() { _ = recover() }()
+			takes(b, 1)
+		}()
+		inner.hook(nil)
+		wantState(t, b, resilience.BreakerHalfOpen)
+		w.want(t, "take 1 true")
+
+		inner.hang(true) // with nobody to stop it
+		b.TakeBatch(context.Background(), batchOf(1))
+		wantState(t, b, resilience.BreakerOpen)
+		inner.hang(false)
+		time.Sleep(300 * time.Millisecond)
+		synctest.Wait()
+		takes(b, 1)
+		wantState(t, b, resilience.BreakerClosed)
+	})
+}
+
+func TestBreakerBlind(t *testing.T) {
+	auth := &stint.StoreError{Op: "ping", Kind: stint.KindAuth, Err: errors.New("NOPERM")}
+	for _, pinger := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			inner := newFlaky(t)
+			var store stint.BatchStore = inner
+			if !pinger {
+				store = notPinger{inner}
+			}
+			b := newBreaker(t, store, resilience.BreakerConfig{})
+			inner.down()
+			takes(b, 5)
+			inner.fail(nil)
+			inner.fail(auth, "ping")
+			time.Sleep(30*time.Second - time.Millisecond)
+			wantState(t, b, resilience.BreakerOpen)
+			time.Sleep(400 * time.Millisecond)
+			wantState(t, b, resilience.BreakerHalfOpen)
+			takes(b, 1)
+			wantState(t, b, resilience.BreakerClosed)
+		})
+	}
+}
+
+func TestBreakerIsLoudAboutAuth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, logs := newFlaky(t), new(logbook)
+		b := newBreaker(t, inner, resilience.BreakerConfig{Logger: logs.logger()})
+		inner.fail(&stint.StoreError{Op: "take", Kind: stint.KindAuth, Err: errors.New("WRONGPASS")})
+		for range 100 {
+			takes(b, 10)
+			time.Sleep(time.Second)
+		}
+		if n, m := logs.count(slog.LevelError, "WRONGPASS"), logs.count(slog.LevelWarn, ""); n != 1 || m != 0 {
+			t.Errorf("%d errors and %d warnings, want 1 and none: %s", n, m, logs.buf.String())
+		}
+	})
+}
+
+func TestBreakerCloseEndsProbing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newFlaky(t)
+		b := resilience.NewBreaker(inner, resilience.BreakerConfig{Logger: slog.New(slog.DiscardHandler)})
+		inner.down()
+		takes(b, 5)
+		inner.hang(true)
+		time.Sleep(400 * time.Millisecond) // a ping hangs
+		b.Close()
+		b.Close()
+		pings := inner.pings.Load()
+		time.Sleep(time.Minute)
+		if inner.pings.Load() != pings {
+			t.Error("pings after Close")
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package resilience_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// Everything that may make room drops the subject's denials, however it ended.
+func TestDenyCacheDrops(t *testing.T) {
+	settle := func(cost int64) func(*denyRig, stint.Charge) {
+		return func(g *denyRig, c stint.Charge) {
+			g.cache.Amend(context.Background(), c, stint.Amendment{Cost: cost})
+		}
+	}
+	command := func(k stint.CommandKind) func(*denyRig, stint.Charge) {
+		return func(g *denyRig, c stint.Charge) {
+			g.cache.Command(context.Background(), stint.Command{
+				Kind: k, Subject: c.Claim.Subject, Scope: c.Claim.Scope, Limits: c.Claim.Limits, For: time.Hour})
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		act     func(*denyRig, stint.Charge)
+		allowed bool
+	}{
+		{"refund", settle(0), true},
+		{"settle down", settle(1), true},
+		{"settle up", settle(3), false},
+		{"refund that seems to fail", func(g *denyRig, c stint.Charge) {
+			g.amend = func(bool) (bool, error) { return false, context.DeadlineExceeded }
+			settle(0)(g, c)
+		}, true},
+		{"release", func(g *denyRig, c stint.Charge) {
+			g.cache.Amend(context.Background(), c, stint.Amendment{Kind: stint.Release})
+		}, false},
+		{"reset", command(stint.Reset), true},
+		{"ban", command(stint.Ban), false},
+		{"unban", command(stint.Unban), false},
+		{"told of", func(g *denyRig, c stint.Charge) { g.cache.Drop(c.Claim.Subject) }, false},
+		{"all", func(g *denyRig, c stint.Charge) { g.cache.Drop("") }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 2, stint.PerHour(2))
+			r.Scope, r.Bans = "s", &stint.BanPolicy{}
+			one := r
+			one.Cost = 1
+			d := g.want(r, true, fromStore)
+			g.want(one, false, fromStore)
+			g.want(one, false, fromMemory)
+			c.act(g, d.Charge)
+			g.want(one, c.allowed, fromStore)
+		})
+	}
+}
+
+// What concerns others, or makes no room, drops nothing.
+func TestDenyCacheDropsNoMore(t *testing.T) {
+	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerHour(1))
+	d := g.want(r, true, fromStore)
+	g.want(r, false, fromStore)
+	g.cache.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.Extend})
+	g.want(r, false, fromMemory)
+	// A mistake of a caller's, with no subject at all, is not everybody's.
+	g.cache.Amend(t.Context(), stint.Charge{}, stint.Amendment{})
+	g.cache.Command(t.Context(), stint.Command{Kind: stint.Reset})
+	g.want(r, false, fromMemory)
+}
+
+// A denial that was on its way while room was given back is outdated when it arrives.
+func TestDenyCacheDropOvertakesADenial(t *testing.T) {
+	for name, giveBack := range map[string]func(*denyRig, stint.Decision){
+		"refund": func(g *denyRig, d stint.Decision) {
+			g.cache.Amend(context.Background(), d.Charge, stint.Amendment{})
+		},
+		"elsewhere": func(g *denyRig, d stint.Decision) {
+			g.store.Amend(context.Background(), d.Charge, stint.Amendment{})
+			g.cache.Drop("b")
+		},
+		"anyone's": func(g *denyRig, d stint.Decision) {
+			g.store.Amend(context.Background(), d.Charge, stint.Amendment{})
+			g.cache.Drop("")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newDenyRig(t, resilience.DenyCacheConfig{})
+			d := g.want(ask("b", 1, stint.PerHour(1)), true, fromStore)
+			r := ask("a", 1, stint.PerHour(10))
+			r.And = []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}}
+			g.after = func() {
+				g.after = nil
+				giveBack(g, d)
+			}
+			g.want(r, false, fromStore)
+			g.want(r, true, fromStore)
+		})
+	}
+}
+
+// A refund of several subjects drops the denials of each.
+func TestDenyCacheDropsEverySubject(t *testing.T) {
+	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerHour(1))
+	r.And = []stint.Claim{ask("b", 1, stint.PerHour(1)).Claim}
+	d := g.want(r, true, fromStore)
+	for _, subject := range []string{"a", "b"} {
+		g.want(ask(subject, 1, stint.PerHour(1)), false, fromStore)
+	}
+	if _, err := g.cache.Amend(t.Context(), d.Charge, stint.Amendment{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"a", "b"} {
+		g.want(ask(subject, 1, stint.PerHour(1)), true, fromStore)
+	}
+}
+
+// F26: what somebody deletes behind our back heals within a second.
+func TestDenyCacheDeletedBehindOurBack(t *testing.T) {
+	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerDay(1))
+	g.want(r, true, fromStore)
+	g.want(r, false, fromStore)
+	if err := g.store.Command(t.Context(), stint.Command{Kind: stint.Reset, Subject: "a", Limits: r.Limits}); err != nil {
+		t.Fatal(err)
+	}
+	g.clock.Advance(time.Second - 1)
+	g.want(r, false, fromMemory)
+	g.clock.Advance(1)
+	g.want(r, true, fromStore)
+}
+
+// F26: when the store's clock steps, nobody is denied wrongly for more than a second either.
+func TestDenyCacheStoreClockSteps(t *testing.T) {
+	for _, step := range []time.Duration{48 * time.Hour, -48 * time.Hour} {
+		g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerDay(1))
+		var passed time.Duration // the cache's own clock knows nothing of the step
+		g.cache.SetClock(func() time.Duration { return passed })
+		g.want(r, true, fromStore)
+		g.want(r, false, fromStore)
+		g.clock.Advance(step)
+		passed += time.Second
+		truth, err := g.store.Take(t.Context(), stint.Request{Claim: r.Claim, Mode: stint.Peek})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.want(r, truth.Allowed, fromStore)
+	}
+}

@@ -1,0 +1,132 @@
+package resilience_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+func TestFallbackAmendments(t *testing.T) {
+	inner := newFlaky(t)
+	f := newFallback(t, inner, resilience.FallbackConfig{Instances: 2})
+	other := newFallback(t, inner, resilience.FallbackConfig{Instances: 2})
+	l := stint.PerHour(1000) // counted in slices: any charge of that time looks alike
+	amend := func(s stint.Store, d stint.Decision, a stint.Amendment) (bool, error) {
+		return s.Amend(t.Context(), d.Charge, a)
+	}
+	shared := mustDecide(t, f, oneUnit("a", l))
+	inner.down()
+	if _, err := amend(f, shared, stint.Amendment{}); !errors.Is(err, errDown) {
+		t.Errorf("refund of a charge in the store: %v, want its error", err)
+	}
+	plain := mustDecide(t, f, oneUnit("b", l))
+	r := oneUnit("c", l)
+	r.ID, r.And = "id", []stint.Claim{{Subject: "d", Limits: []stint.Limit{stint.PerHour(50)}, Cost: 2}}
+	several := mustDecide(t, f, r)
+	mustDecide(t, other, oneUnit("b", l))
+	if plain.Charge.Origin() != stint.FromFallback || several.Charge.Origin() != stint.FromFallback ||
+		several.Charge.RequestID() != "id" || several.Charge.And()[0].Limits[0].Max != 50 {
+		t.Errorf("charges %+v and %+v", plain.Charge, several.Charge)
+	}
+	for _, d := range []stint.Decision{plain, several} {
+		if changed, err := amend(other, d, stint.Amendment{}); changed || err != nil {
+			t.Errorf("in another process: %v, %v, want no change", changed, err)
+		}
+		before := inner.amends.Load()
+		if changed, err := amend(f, d, stint.Amendment{}); !changed || err != nil {
+			t.Errorf("%v, %v, want a change", changed, err)
+		}
+		if changed, err := amend(f, d, stint.Amendment{}); changed || err != nil {
+			t.Errorf("again: %v, %v, want none", changed, err)
+		}
+		if inner.amends.Load() != before {
+			t.Error("the store was asked")
+		}
+	}
+	for subject, want := range map[string]int64{"b": 500, "c": 500} { // of which nothing is left to others
+		if got := usedOf(t, f, subject, l); got != want {
+			t.Errorf("%s has used %d, want %d", subject, got, want)
+		}
+	}
+	if d := mustDecide(t, f, r); d.Repeat {
+		t.Error("the refund did not forget the request ID")
+	}
+	holder := mustDecide(t, f, oneUnit("e", stint.AtOnce(2, time.Minute)))
+	for _, kind := range []stint.AmendmentKind{stint.Extend, stint.Release} {
+		if changed, err := amend(f, holder, stint.Amendment{Kind: kind}); !changed || err != nil {
+			t.Errorf("holder: %v, %v", changed, err)
+		}
+	}
+}
+
+// A part of a local charge is amended locally, and only that is charged to the store
+// less or more.
+func TestFallbackAmendsParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newFlaky(t)
+		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		requests, budget, ceiling := stint.PerHour(10), stint.PerHour(1000).WithName("budget"), stint.PerHour(5000)
+		r := oneUnit("a", requests)
+		r.And = []stint.Claim{
+			{Subject: "a", Limits: []stint.Limit{budget}, Cost: 50},
+			{Subject: "all", Limits: []stint.Limit{ceiling}, Cost: 50, Shared: true},
+		}
+		inner.fail(refusedCall())
+		d := mustDecide(t, f, r)
+		want := func(s stint.Store, n, units, total int64) {
+			t.Helper()
+			if a, b, c := usedOf(t, s, "a", requests), usedOf(t, s, "a", budget), usedOf(t, s, "all", ceiling); a != n || b != units || c != total {
+				t.Errorf("used is %d, %d and %d, want %d, %d and %d", a, b, c, n, units, total)
+			}
+		}
+		want(f, 1, 50, 50)
+		for _, applies := range []bool{true, false} {
+			changed, err := f.Amend(t.Context(), d.Charge.Part(1, 2), stint.Amendment{Cost: 30})
+			if changed != applies || err != nil {
+				t.Fatalf("settled the part: %v, %v, want %v", changed, err, applies)
+			}
+			want(f, 1, 30, 30)
+		}
+		inner.up()
+		mustDecide(t, f, oneUnit("b", requests))
+		synctest.Wait()
+		want(inner, 1, 30, 30)
+	})
+}
+
+func TestFallbackCommands(t *testing.T) {
+	inner := newFlaky(t)
+	f := newFallback(t, inner, resilience.FallbackConfig{})
+	r := oneUnit("a", stint.PerHour(1))
+	r.Bans = &stint.BanPolicy{}
+	reset := stint.Command{Kind: stint.Reset, Subject: "a", Limits: r.Limits}
+	mustDecide(t, f, r)
+	inner.down()
+	if mustDecide(t, f, r).Allowed {
+		t.Error("not warned by what the store said")
+	}
+	for _, c := range []struct {
+		command         stint.Command
+		allowed, banned bool
+	}{
+		{reset, true, false},
+		{stint.Command{Kind: stint.Ban, Subject: "a", For: time.Hour}, false, true},
+		{stint.Command{Kind: stint.Unban, Subject: "a"}, false, false},
+		{reset, true, false},
+	} {
+		if err := f.Command(t.Context(), c.command); !errors.Is(err, errDown) {
+			t.Errorf("command: %v, want the store's error", err)
+		}
+		if d := mustDecide(t, f, r); d.Allowed != c.allowed || d.Banned != c.banned {
+			t.Errorf("after command %d: allowed %v, banned %v", c.command.Kind, d.Allowed, d.Banned)
+		}
+	}
+	inner.up()
+	if err := f.Command(t.Context(), reset); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,160 @@
+package resilience_test
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// Three processes without the store admit no more than their parts. F9.
+func TestFallbackDividesLimits(t *testing.T) {
+	const instances = 3
+	for _, l := range []stint.Limit{
+		stint.PerHour(10), stint.PerHour(1), stint.PerHour(9), stint.PerHour(1000), stint.PerHour(10).WithBurst(3),
+		stint.TokenBucket(10, 1, time.Hour), stint.TokenBucket(100, 70, time.Hour),
+		{Max: 10, Window: 24 * time.Hour, Algorithm: stint.Fixed}, stint.AtOnce(10, time.Hour),
+	} {
+		part := resilience.Divide(l, instances)
+		total := 0
+		for range instances {
+			inner := newFlaky(t)
+			inner.down()
+			f := newFallback(t, inner, resilience.FallbackConfig{Instances: instances})
+			total += admitted(t, f, int(l.Capacity())+5, oneUnit("a", l))
+		}
+		times := l.BurstTimes()
+		ceil := (l.Capacity()/times + instances - 1) / instances * times
+		if int64(total) != instances*part.Capacity() || part.Capacity() > ceil {
+			t.Errorf("%s: %d admitted, parts of %d, want %d × %d", l, total, part.Capacity(), instances, ceil)
+		}
+	}
+}
+
+func TestDivide(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := stint.Limit{
+			Max:       rapid.Int64Range(0, stint.MaxUnits).Draw(t, "max") >> rapid.IntRange(0, 53).Draw(t, "shift"),
+			Algorithm: rapid.SampledFrom([]stint.Algorithm{stint.Sliding, stint.Bucket, stint.Fixed, stint.Concurrency}).Draw(t, "algorithm"),
+			Window: rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 1000003 * time.Microsecond, time.Minute, time.Hour,
+				24 * time.Hour, 30 * 24 * time.Hour, stint.MaxWindow}).Draw(t, "window"),
+		}
+		switch l.Algorithm {
+		case stint.Sliding:
+			l = l.WithBurst(rapid.Int64Range(0, stint.MaxBurst).Draw(t, "times"))
+		case stint.Bucket:
+			l.Burst = rapid.Int64Range(0, stint.MaxUnits).Draw(t, "burst") >> rapid.IntRange(0, 53).Draw(t, "burst shift")
+		}
+		if l.Validate() != nil {
+			t.Skip()
+		}
+		n := rapid.Int64Range(1, 1000).Draw(t, "instances")
+		part := resilience.Divide(l, n)
+		if err := part.Validate(); err != nil {
+			t.Fatalf("%s among %d: %s: %v", l, n, part, err)
+		}
+		if !part.SameID(&l) || part.Max > l.Max || part.Capacity() > l.Capacity() || (part.Max == 0) != (l.Max == 0) || part.Span() != l.Span() {
+			t.Fatalf("%s among %d is %s", l, n, part)
+		}
+	})
+}
+
+func TestDivideOddBuckets(t *testing.T) {
+	// A million a day is round, a third of it is not.
+	l := stint.TokenBucket(1_000_000, 1_000_000, 24*time.Hour)
+	part := resilience.Divide(l, 3)
+	if err := part.Validate(); err != nil || part.Max > 333_334 || part.Max < 333_000 || part.Burst != 333_334 {
+		t.Errorf("%s: %v", part, err)
+	}
+}
+
+func TestFallbackUsageIsThatOfTheWholeLimit(t *testing.T) {
+	inner := newFlaky(t)
+	inner.down()
+	f := newFallback(t, inner, resilience.FallbackConfig{Instances: 4})
+	limits := []stint.Limit{stint.PerHour(100), stint.PerDay(1000)}
+	d := mustDecide(t, f, oneUnit("a", limits...))
+	for i, want := range []int64{24, 249} {
+		s := d.States()[i]
+		if *s.Limit != limits[i] || s.Remaining() != want || s.Used != limits[i].Max-want {
+			t.Errorf("%s: remaining %d, used %d, want %d left", s.Limit, s.Remaining(), s.Used, want)
+		}
+	}
+	r := oneUnit("b", limits...)
+	r.Cost = 26 // more than a part, less than the limit
+	d = mustDecide(t, f, r)
+	if d.Allowed || d.RetryAfter != time.Second || d.States()[0].RetryAfter != time.Second {
+		t.Errorf("allowed %v, retry-after %v, want to try again soon", d.Allowed, d.RetryAfter)
+	}
+	r.Cost = 101
+	if d = mustDecide(t, f, r); d.RetryAfter != stint.Never {
+		t.Errorf("retry-after is %v, want never", d.RetryAfter)
+	}
+}
+
+// rosterOf counts what it is told to.
+type rosterOf struct {
+	count, calls atomic.Int64
+	down         atomic.Bool
+}
+
+func (r *rosterOf) Present(context.Context, string) (int, error) {
+	r.calls.Add(1)
+	if r.down.Load() {
+		return 0, errDown
+	}
+	return int(r.count.Load()), nil
+}
+
+func TestFallbackCountsInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		roster, logs := new(rosterOf), new(logbook)
+		inner := newFlaky(t)
+		inner.down()
+		roster.down.Store(true)
+		f := newFallback(t, inner, resilience.FallbackConfig{Roster: roster, Logger: logs.logger()})
+		synctest.Wait()
+		if n := f.Instances(); n != 1 {
+			t.Errorf("%d before anything is known, want 1", n)
+		}
+		for range 3 {
+			mustDecide(t, f, oneUnit("a"))
+		}
+		if n := logs.count(slog.LevelWarn, "not known"); n != 1 {
+			t.Errorf("%d warnings that nothing is known, want 1", n)
+		}
+		for _, step := range []struct {
+			count, want int
+			down        bool
+			after       time.Duration
+		}{
+			{count: 4, want: 4, after: 2 * time.Second},
+			{count: 5, want: 5, after: 2 * time.Second},
+			{count: 9, want: 5, down: true, after: time.Minute}, // the last is kept
+			{count: 1, want: 5, after: 5 * time.Second},         // a roster that lost its memory
+			{count: 5, want: 5, after: 5 * time.Second},
+			{count: 2, want: 2, after: 20 * time.Second},
+			{count: 0, want: 2, after: 20 * time.Second}, // nonsense
+		} {
+			roster.count.Store(int64(step.count))
+			roster.down.Store(step.down)
+			time.Sleep(step.after)
+			if n := f.Instances(); n != step.want {
+				t.Errorf("counted %d, down %v: %d instances, want %d", step.count, step.down, n, step.want)
+			}
+		}
+		f.Close()
+		calls := roster.calls.Load()
+		time.Sleep(time.Minute)
+		if roster.calls.Load() != calls {
+			t.Error("the heart beats after Close")
+		}
+	})
+}

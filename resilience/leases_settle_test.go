@@ -1,0 +1,124 @@
+package resilience
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+func TestLeasesSettle(t *testing.T) {
+	limit := stint.Per(10_000, 10*time.Second).WithLease()
+	settle := func(t *testing.T, l *Leases, d stint.Decision, cost int64, want bool) {
+		t.Helper()
+		got, err := l.Amend(t.Context(), d.Charge, stint.Amendment{Cost: cost})
+		if err != nil || got != want {
+			t.Fatalf("settled %v, %v, want %v", got, err, want)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l, store, r, clock := leaseHeld(t, limit)
+		held := l.held(&r.Claim)
+		r.Cost = 8
+		d := mustLease(t, l, r)
+		if !fromLease(d) || l.held(&r.Claim) != held-8 {
+			t.Fatal("not from memory")
+		}
+		settle(t, l, d, 3, true)
+		if got := l.held(&r.Claim); got != held-3 {
+			t.Errorf("%d held after settling to 3, want %d", got, held-3)
+		}
+		settle(t, l, d, 0, false) // once
+		r.Cost = 1
+		d = mustLease(t, l, r)
+		settle(t, l, d, 0, true)
+		settle(t, l, d, 5, false)
+		d = mustLease(t, l, r)
+		settle(t, l, d, 5, true)
+		if got := l.held(&r.Claim); got != held-8 {
+			t.Errorf("%d held after settling up, want %d", got, held-8)
+		}
+		for _, kind := range []stint.AmendmentKind{stint.Extend, stint.Release} {
+			if ok, err := l.Amend(t.Context(), d.Charge, stint.Amendment{Kind: kind}); ok || err != nil {
+				t.Errorf("kind %d: %v, %v", kind, ok, err)
+			}
+		}
+		if _, err := l.Amend(t.Context(), d.Charge, stint.Amendment{Cost: -1}); err == nil {
+			t.Error("settled to less than nothing")
+		}
+		other := newLeasesFor(t, store, LeasesConfig{})
+		settle(t, other, mustLease(t, l, r), 0, false)
+
+		// A debt that the block cannot pay becomes one of the store's when the block ends.
+		d = mustLease(t, l, r)
+		charged := leaseUsed(t, store.Store, "a", limit)
+		rest := l.held(&r.Claim)
+		settle(t, l, d, rest+101, true)
+		if got := l.held(&r.Claim); got != 0 {
+			t.Errorf("%d held in debt", got)
+		}
+		clock.advance(time.Second, time.Second)
+		time.Sleep(time.Second) // for the janitor
+		synctest.Wait()
+		if got := leaseUsed(t, store.Store, "a", limit); got != charged+100 {
+			t.Errorf("the store counts %d, want %d", got, charged+100)
+		}
+		settle(t, l, d, 0, false)
+	})
+	// Only so many can be remembered.
+	synctest.Test(t, func(t *testing.T) {
+		l, _, r, _ := leaseHeld(t, limit)
+		applied := 0
+		for range 20 * stint.MaxSettled {
+			d := mustLease(t, l, r)
+			if !fromLease(d) {
+				t.Fatal("not from memory")
+			}
+			ok, err := l.Amend(t.Context(), d.Charge, stint.Amendment{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				break
+			}
+			applied++
+		}
+		if applied == 0 || applied > maxBlocks*stint.MaxSettled {
+			t.Errorf("%d refunds were remembered", applied)
+		}
+	})
+}
+
+// The next block pays a debt first.
+func TestLeaseCover(t *testing.T) {
+	ls := newLease(0, &stint.Claim{Limits: []stint.Limit{stint.PerMinute(100)}}, false)
+	a := &leaseBlock{granted: 10, debt: 7, charge: stint.Charge{ID: 1, At: 1}}
+	b := &leaseBlock{granted: 20, end: leaseTime{1, 1}, charge: stint.Charge{ID: 2, At: 2}}
+	b.units.Store(20)
+	ls.add(a)
+	ls.add(b)
+	if a.debt != 0 || b.units.Load() != 13 {
+		t.Errorf("debt %d, units %d", a.debt, b.units.Load())
+	}
+	b.units.Add(-13)
+	claim := stint.Claim{Cost: 4}
+	if _, ok := ls.settle(&stint.Charge{ID: 9, At: 2, Claim: claim}, 14); !ok || b.debt != 10 {
+		t.Errorf("debt %d, want 10", b.debt)
+	}
+	if _, ok := ls.settle(&stint.Charge{ID: 10, At: 2, Claim: claim}, 1); !ok || b.debt != 7 || b.units.Load() != 0 {
+		t.Errorf("debt %d, want 7", b.debt)
+	}
+	if g, differs := ls.retire(b); !differs || g.cost != 27 {
+		t.Errorf("settles to %d", g.cost)
+	}
+	b.units.Store(5)
+	if g, differs := ls.retire(b); !differs || g.cost != 22 {
+		t.Errorf("settles to %d", g.cost)
+	}
+	for range 3 {
+		if left, ok := b.take(1, leaseTime{}); ok {
+			t.Errorf("took from what was given back, %d left", left)
+		}
+	}
+}
