@@ -162,7 +162,7 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 		if err == nil && late <= r.grace() {
 			return d, nil
 		}
-		l.giveBack(ctx, d.Charge)
+		l.unbook(ctx, d.Charge)
 		if err != nil {
 			return Decision{}, err
 		}
@@ -222,12 +222,12 @@ func (r *Request) grace() time.Duration {
 	return max(shortest/Resolution, 20*time.Millisecond)
 }
 
-// giveBackTime is how long a cancelled caller's booking is worth waiting for the
+// unbookTime is how long a cancelled caller's booking is worth waiting for the
 // store: an unreturned place expires by itself.
-const giveBackTime = time.Second
+const unbookTime = time.Second
 
-func (l *Limiter) giveBack(ctx context.Context, c Charge) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+func (l *Limiter) unbook(ctx context.Context, c Charge) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unbookTime)
 	defer cancel()
 	_, _ = l.store.Amend(ctx, c, Amendment{Kind: Settle})
 }
@@ -285,11 +285,30 @@ func (l *Limiter) amend(ctx context.Context, d Decision, a Amendment) (bool, err
 // Reset forgets what the subject has used of the limiter's limits, in the given
 // scopes, or outside of any if none is given.
 func (l *Limiter) Reset(ctx context.Context, subject string, scopes ...string) error {
+	return l.inScopes(ctx, Command{Kind: Reset, Subject: subject, Limits: l.limits}, scopes)
+}
+
+// GiveBack takes up to so many units off what the subject has used of each of the
+// limiter's limits, the oldest first, in the given scopes, or outside of any if none is
+// given. It is for charges that are not at hand: those of another process, for
+// instance. Whoever has the decision uses Refund or Settle, which do so once and
+// find just what was charged.
+//
+// It is not idempotent: two calls give back twice, so one that failed, and may
+// have succeeded all the same, should not be repeated blindly. Places under
+// concurrency limits are left alone; see Release.
+func (l *Limiter) GiveBack(ctx context.Context, subject string, units int64, scopes ...string) error {
+	return l.inScopes(ctx, Command{Kind: GiveBack, Subject: subject, Limits: l.limits, Units: units}, scopes)
+}
+
+// inScopes gives a command in each of the scopes.
+func (l *Limiter) inScopes(ctx context.Context, c Command, scopes []string) error {
 	if len(scopes) == 0 {
-		scopes = []string{""}
+		return l.command(ctx, c)
 	}
 	for _, scope := range scopes {
-		if err := l.command(ctx, Command{Kind: Reset, Subject: subject, Scope: scope, Limits: l.limits}); err != nil {
+		c.Scope = scope
+		if err := l.command(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -315,8 +334,8 @@ func (l *Limiter) Unban(ctx context.Context, subject string) error {
 }
 
 func (l *Limiter) command(ctx context.Context, c Command) error {
-	if c.Subject == "" || len(c.Subject) > MaxSubject || len(c.Scope) > MaxSubject {
-		return &InvalidError{fmt.Errorf("the subject has %d bytes, its scope %d; want 1 and 0 to %d", len(c.Subject), len(c.Scope), MaxSubject)}
+	if err := c.Validate(); err != nil {
+		return err
 	}
 	return l.store.Command(ctx, c)
 }

@@ -2,6 +2,7 @@ package stint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -23,7 +24,8 @@ type Store interface {
 	// its Validate is refused with an [*InvalidError].
 	Amend(ctx context.Context, c Charge, a Amendment) (bool, error)
 
-	// Command acts on one subject outside of any decision.
+	// Command acts on one subject outside of any decision. One that does not pass
+	// its Validate is refused with an [*InvalidError].
 	Command(ctx context.Context, c Command) error
 }
 
@@ -83,11 +85,35 @@ const (
 type Command struct {
 	Kind    CommandKind
 	Subject string
-	// Scope and Limits say what Reset forgets.
+	// Scope and Limits say what Reset forgets, and where GiveBack gives back.
 	Scope  string
 	Limits []Limit
 	// For is the length of a Ban.
 	For time.Duration
+	// Units is how many GiveBack gives back.
+	Units int64
+}
+
+// Validate reports everything that is wrong with the command.
+func (c *Command) Validate() error {
+	var errs []error
+	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Kind > GiveBack {
+		mistake("command %d; want Reset, Ban, Unban or GiveBack", c.Kind)
+	}
+	if c.Kind == GiveBack {
+		if c.Units <= 0 || c.Units > MaxUnits {
+			mistake("Units is %d; want 1 to %d", c.Units, MaxUnits)
+		}
+		claim := Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}
+		errs = claim.mistakes(errs, "")
+	} else if c.Subject == "" || len(c.Subject) > MaxSubject || len(c.Scope) > MaxSubject {
+		mistake("the subject has %d bytes, its scope %d; want 1 and 0 to %d", len(c.Subject), len(c.Scope), MaxSubject)
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return &InvalidError{errors.Join(errs...)}
 }
 
 // CommandKind says what a command does.
@@ -102,4 +128,13 @@ const (
 	Ban
 	// Unban ends a ban and forgets earlier ones and the denials that led to them.
 	Unban
+	// GiveBack takes up to Units off what the subject has used of each of the
+	// given limits in the given scope: the oldest first, and never what lies ahead,
+	// bookings and leases. It is for charges that are not at hand, those of another
+	// process for instance; whoever has the [Charge] settles it. Concurrency limits
+	// are left alone, for their places are released.
+	//
+	// It is not idempotent. After an error it is not known whether the units were given
+	// back, and to ask again may give back twice as many.
+	GiveBack
 )

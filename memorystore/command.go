@@ -12,20 +12,25 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	if err := s.ready(ctx, "command"); err != nil {
 		return err
 	}
+	if err := c.Validate(); err != nil {
+		return err
+	}
 	claim := stint.Claim{Subject: c.Subject}
-	if c.Kind == stint.Reset {
-		claim.Scope = c.Scope
+	if c.Kind == stint.Reset || c.Kind == stint.GiveBack {
+		claim.Scope, claim.Limits = c.Scope, c.Limits
 	}
 	q := s.lock(&claim, nil)
-	if q == nil {
-		return nil
-	}
 	defer q.unlock()
 	p := &q.parts[0]
 	switch c.Kind {
 	case stint.Reset:
 		if p.rec != nil {
 			q.reset(p, c.Limits)
+		}
+	case stint.GiveBack:
+		if p.rec != nil {
+			q.open(&claim, nil, true)
+			q.giveBack(p, c.Units)
 		}
 	case stint.Ban:
 		b := q.newBan(p, &claim)
@@ -65,6 +70,24 @@ func (q *query) reset(p *part, limits []stint.Limit) {
 	}
 	if p.rec.rest != nil {
 		p.rec.rest.ids = ids{}
+	}
+	q.grown += int64(p.rec.bytes() - before)
+}
+
+// giveBack takes units off what is used of each limit.
+func (q *query) giveBack(p *part, units int64) {
+	before := p.rec.bytes()
+	for k := p.first; k < p.end; k++ {
+		v := &q.views[k]
+		if v.place < 0 || v.limit.Algorithm == stint.Concurrency {
+			continue
+		}
+		q.house(p, v)
+		if v.limit.Algorithm == stint.Bucket {
+			v.bucket.GiveBack(units)
+		} else {
+			v.log.GiveBack(units)
+		}
 	}
 	q.grown += int64(p.rec.bytes() - before)
 }

@@ -49,6 +49,7 @@ func (sh *shard) evict(q *query) bool {
 		sh.hand = 0
 	}
 	sh.remove(best)
+	sh.store.evicted.Add(1)
 	return true
 }
 

@@ -63,6 +63,7 @@ type Store struct {
 
 	maxSubjects, maxBytes int64
 	subjects, bytes       atomic.Int64
+	evicted               atomic.Int64
 
 	closed atomic.Bool
 	stop   chan struct{}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -84,10 +86,11 @@ func (c *connection) replace(servers ...string) error {
 // follow asks a Cluster for its masters, and replaces the client if others have taken over
 // since it last did. The client finds out by itself, but up to a second later.
 func (c *connection) follow(ctx context.Context) error {
-	masters, node, err := mastersOf(ctx, c.get())
+	owners, node, err := mastersOf(ctx, c.get())
 	if err != nil {
 		return err
 	}
+	masters := strings.Join(owners, ", ")
 	c.mu.Lock()
 	changed := c.masters != "" && c.masters != masters
 	c.mu.Unlock()
@@ -104,12 +107,13 @@ func (c *connection) follow(ctx context.Context) error {
 
 // mastersOf tells who owns which slots, as the first node sees it that answers: one that is
 // silent does not use up the time.
-func mastersOf(ctx context.Context, client rueidis.Client) (masters, addr string, err error) {
+func mastersOf(ctx context.Context, client rueidis.Client) (owners []string, addr string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type view struct {
-		masters, addr string
-		err           error
+		owners []string
+		addr   string
+		err    error
 	}
 	nodes := client.Nodes()
 	views := make(chan view, len(nodes))
@@ -124,18 +128,18 @@ func mastersOf(ctx context.Context, client rueidis.Client) (masters, addr string
 		select {
 		case v := <-views:
 			if v.err == nil {
-				return v.masters, v.addr, nil
+				return v.owners, v.addr, nil
 			}
 			err = v.err
 		case <-ctx.Done(): // which a node whose connection is being made may not heed
-			return "", "", ctx.Err()
+			return nil, "", ctx.Err()
 		}
 	}
-	return "", "", err
+	return nil, "", err
 }
 
-// ownersOf reads the reply of CLUSTER SLOTS.
-func ownersOf(ranges []rueidis.RedisMessage) string {
+// ownersOf reads the reply of CLUSTER SLOTS: the first slot of a range, and the address of its master.
+func ownersOf(ranges []rueidis.RedisMessage) []string {
 	var owners []string
 	for i := range ranges { // first slot, last slot, master, replicas
 		fields, _ := ranges[i].ToArray()
@@ -147,11 +151,11 @@ func ownersOf(ranges []rueidis.RedisMessage) string {
 		if len(master) >= 2 {
 			host, _ := master[0].ToString()
 			port, _ := master[1].AsInt64()
-			owners = append(owners, fmt.Sprintf("%05d %s:%d", first, host, port))
+			owners = append(owners, fmt.Sprintf("%05d %s", first, net.JoinHostPort(host, strconv.FormatInt(port, 10))))
 		}
 	}
 	slices.Sort(owners) // nodes tell them in different orders
-	return strings.Join(owners, ", ")
+	return owners
 }
 
 func (c *connection) close() {

@@ -126,13 +126,17 @@ func (s *steady) pass(d time.Duration) {
 	}
 }
 
-func (s *steady) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+func (s *steady) refresh() {
 	s.mu.Lock()
 	due := time.Since(s.then) > 200*time.Millisecond
 	s.mu.Unlock()
 	if due {
 		s.pass(0)
 	}
+}
+
+func (s *steady) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	s.refresh()
 	return s.Store.Take(ctx, r)
 }
 

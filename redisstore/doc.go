@@ -41,4 +41,10 @@
 // a Cluster they may live on different nodes: they are then charged in parallel,
 // and what was charged is given back if one is denied. Never over; at worst, when
 // a give-back is lost, over-charged for up to a window. Reserve is refused there.
+//
+// # Looking inside
+//
+// [Store.Inspect] needs no permission that decisions do not need; with evalsha_ro and eval_ro the
+// server makes sure that it only reads. [Store.Bans] needs scan. [Store.Info] asks by
+// info and dbsize, and does without what is not permitted.
 package redisstore

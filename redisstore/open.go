@@ -159,15 +159,15 @@ func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
 		if err != nil {
 			continue // not permitted, or a replica that is away; the decision below tells
 		}
-		if v := field(info, "redis_version"); v != "" && !atLeast(v, 6, 2) {
-			return fmt.Errorf("%s runs Redis %s; want 6.2 or later, or Valkey", addr, v)
+		said := report{addr, info}
+		if err := said.tooOld(); err != nil {
+			return err
 		}
-		if field(info, "cluster_enabled") == "1" && !s.cluster {
+		if said.field("cluster_enabled") == "1" && !s.cluster {
 			return fmt.Errorf("%s: %w", addr, errOneOfMany)
 		}
-		if policy := field(info, "maxmemory_policy"); policy != "" && policy != "noeviction" {
-			logger.WarnContext(ctx, "stint: Redis may evict limits before they expire, which lets subjects exceed them; "+
-				"set maxmemory-policy to noeviction", "server", addr, "maxmemory-policy", policy)
+		if policy, evicts := said.evicts(); evicts {
+			logger.WarnContext(ctx, "stint: Redis "+evicting, "server", addr, "maxmemory-policy", policy)
 		}
 	}
 	limits := []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, time.Second), stint.AtOnce(1, time.Second)}
@@ -190,24 +190,4 @@ func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
 		_ = s.conn.follow(ctx) // so that the next time tells what has changed
 	}
 	return nil
-}
-
-// field returns a field of an INFO reply.
-func field(info, name string) string {
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
-func atLeast(version string, major, minor int) bool {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return true
-	}
-	a, errA := strconv.Atoi(parts[0])
-	b, errB := strconv.Atoi(parts[1])
-	return errA != nil || errB != nil || a > major || a == major && b >= minor
 }

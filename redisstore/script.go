@@ -18,6 +18,7 @@ var sources embed.FS
 // script is one of the verbs: the files it needs, joined in order.
 type script struct {
 	source, sha string
+	suffix      string // of the commands that call it
 }
 
 // The files that scripts which know limits have before their own. See lua/prelude.lua.
@@ -28,6 +29,7 @@ var (
 	batchScript   = joinScript(append(slices.Clip(shared), "specs", "batch", "decide", "batch_end")...)
 	amendScript   = joinScript(append(slices.Clip(shared), "amend")...)
 	commandScript = joinScript(append(slices.Clip(shared), "command")...)
+	inspectScript = joinScript(append(slices.Clip(shared), "inspect")...)
 	presentScript = joinScript("present")
 )
 
@@ -66,9 +68,12 @@ func (s *script) do(ctx context.Context, client rueidis.Client, keys, args []str
 }
 
 func (s *script) bySHA(client rueidis.Client, keys, args []string) rueidis.Completed {
-	return client.B().Arbitrary("EVALSHA").Args(s.sha, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
+	return client.B().Arbitrary("EVALSHA"+s.suffix).Args(s.sha, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
 }
 
 func (s *script) whole(client rueidis.Client, keys, args []string) rueidis.Completed {
-	return client.B().Arbitrary("EVAL").Args(s.source, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
+	return client.B().Arbitrary("EVAL"+s.suffix).Args(s.source, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
 }
+
+// readOnly is the script called such that it cannot write, from Redis 7 on.
+func (s *script) readOnly() *script { return &script{s.source, s.sha, "_RO"} }

@@ -22,6 +22,7 @@ type Store struct {
 	server     *serverClock
 	identities atomic.Pointer[map[identity]string]
 	clock      func() int64 // 0 but in tests: the server's
+	noReadOnly atomic.Bool  // see look
 }
 
 var _ stint.BatchStore = (*Store)(nil)
@@ -174,11 +175,17 @@ func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment
 
 // Command acts on one subject. See [stint.Store].
 func (s *Store) Command(ctx context.Context, c stint.Command) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
 	k := keys{store: s}
-	if c.Kind == stint.Reset {
+	switch c.Kind {
+	case stint.Reset:
 		k.ofLimits(c.Subject, c.Scope, c.Limits)
 		k.inScope(c.Subject, c.Scope, "ids")
-	} else {
+	case stint.GiveBack:
+		k.ofLimits(c.Subject, c.Scope, c.Limits)
+	default:
 		k.ofSubject(c.Subject, "ban")
 		k.ofSubject(c.Subject, "strikes")
 	}
@@ -209,7 +216,7 @@ func (s *Store) Present(ctx context.Context, id string) (int, error) {
 
 // Announcements calls f with every subject that got room back, and with "" if it is
 // not known whose that was, until the context ends or the connection is lost. Commanded
-// is whether it was reset, banned or unbanned, rather than given a refund.
+// is whether it was reset, banned or unbanned, rather than given something back.
 func (s *Store) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	client := s.conn.get()
 	err := client.Receive(ctx, client.B().Subscribe().Channel(s.prefix+":room").Build(), func(m rueidis.PubSubMessage) {

@@ -210,7 +210,11 @@ func commandArgs(c *stint.Command, call uint64, clock int64) []string {
 	b = be.AppendUint64(b, call)
 	b = appendInt(b, clock)
 	b = append(b, byte(c.Kind))
-	b = appendTime(b, c.For)
+	if c.Kind == stint.GiveBack {
+		b = appendSpecs(appendInt(b, c.Units), c.Limits)
+	} else {
+		b = appendTime(b, c.For)
+	}
 	return []string{rueidis.BinaryString(b)}
 }
 

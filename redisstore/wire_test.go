@@ -126,10 +126,10 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// decide.lua and log.lua read and write the same head.
+// decide.lua, log.lua and inspect.lua read and write the same head.
 func TestScriptsAgreeOnTheLayout(t *testing.T) {
 	lines := map[string]string{}
-	for _, name := range []string{"decide", "log"} {
+	for _, name := range []string{"decide", "log", "inspect"} {
 		text, err := sources.ReadFile("lua/" + name + ".lua")
 		if err != nil {
 			t.Fatal(err)
@@ -140,7 +140,7 @@ func TestScriptsAgreeOnTheLayout(t *testing.T) {
 			}
 		}
 	}
-	if lines["decide"] == "" || lines["decide"] != lines["log"] {
+	if lines["decide"] == "" || lines["decide"] != lines["log"] || lines["decide"] != lines["inspect"] {
 		t.Errorf("heads differ: %q", lines)
 	}
 	format := strings.Split(lines["decide"], "'")[1]

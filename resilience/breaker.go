@@ -228,10 +228,12 @@ const (
 	opTake    = "take"
 	opAmend   = "amend"
 	opCommand = "command"
+	opInspect = "inspect"
+	opBans    = "bans"
 	opPing    = "ping"
 )
 
-// The errors of calls that are refused are made once: there may be many of them.
+// The errors of calls that are refused are made once, where there may be many of them.
 var (
 	refusedTake    = &stint.StoreError{Op: opTake, Kind: stint.KindRefused, Err: ErrBreakerOpen}
 	refusedAmend   = &stint.StoreError{Op: opAmend, Kind: stint.KindRefused, Err: ErrBreakerOpen}
@@ -240,10 +242,12 @@ var (
 
 func refused(op string) error {
 	switch op {
+	case opTake:
+		return refusedTake
 	case opAmend:
 		return refusedAmend
 	case opCommand:
 		return refusedCommand
 	}
-	return refusedTake
+	return &stint.StoreError{Op: op, Kind: stint.KindRefused, Err: ErrBreakerOpen}
 }

@@ -376,12 +376,21 @@ func (f *Fallback) Amend(ctx context.Context, c stint.Charge, a stint.Amendment)
 }
 
 // Command implements [stint.Store]. It takes effect locally too, and there even if
-// the store fails.
+// the store fails. But units are given back once: locally only if the store fails.
 func (f *Fallback) Command(ctx context.Context, c stint.Command) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
 	err := f.inner.Command(ctx, c)
 	f.hear(err)
+	if c.Kind == stint.GiveBack {
+		if err == nil {
+			return nil
+		}
+		c.Limits = f.parts.of(c.Limits, f.shared()).parts
+	}
 	_ = f.local.Command(context.Background(), c) // fails only once it is closed
-	if c.Kind != stint.Ban {
+	if c.Kind == stint.Reset || c.Kind == stint.Unban {
 		f.memo.forget(c.Subject)
 	}
 	if c.Kind == stint.Reset {

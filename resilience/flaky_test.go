@@ -25,7 +25,7 @@ type flaky struct {
 	hangs  bool
 	before func(op string)
 
-	takes, batches, amends, commands, pings atomic.Int64
+	takes, batches, amends, commands, inspects, pings atomic.Int64
 }
 
 // newFlaky returns a flaky store over a store in memory, or over the given one.

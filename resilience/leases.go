@@ -69,7 +69,8 @@ type LeasesConfig struct {
 // unspent of ours: what others have used since is not known.
 //
 // A refund or settlement of a decision from memory applies in the process that made it,
-// while its block lives. Its charge has the origin [stint.FromLease].
+// while its block lives. Its charge has the origin [stint.FromLease]. With [stint.GiveBack]
+// it can be given back once its block has ended.
 //
 // It is safe for concurrent use. Serving takes no locks and allocates nothing.
 type Leases struct {
@@ -289,8 +290,10 @@ func (l *Leases) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (
 }
 
 // Command implements [stint.Store]. A reset or a ban ends the leases that it concerns.
+// Units that are given back are those of earlier times: what is held here is not used
+// yet, and the store leaves it alone.
 func (l *Leases) Command(ctx context.Context, c stint.Command) error {
-	if c.Kind == stint.Unban {
+	if c.Kind == stint.Unban || c.Kind == stint.GiveBack {
 		return l.inner.Command(ctx, c)
 	}
 	concerned := func(ls *lease) bool { return c.Kind == stint.Ban || ls.claim.Scope == c.Scope }

@@ -14,7 +14,7 @@ type Observer interface {
 	// Decided follows every decision, with how long it took.
 	Decided(r *stint.Request, d *stint.Decision, err error, took time.Duration)
 	// StoreCalled follows every call to the store: what was asked ("take", "amend",
-	// "command", "ping"), and how many requests it carried.
+	// "command", "inspect", "ping"), and how many requests it carried.
 	StoreCalled(op string, requests int, took time.Duration, err error)
 	// BreakerChanged follows a change of the breaker's state.
 	BreakerChanged(from, to BreakerState)

@@ -20,6 +20,6 @@ type Roster interface {
 type Announcer interface {
 	// Announcements calls f with each such subject, or with "" if it could be
 	// anyone's, until the context ends or the connection is lost. Commanded is whether it
-	// was reset, banned or unbanned, rather than given a refund.
+	// was reset, banned or unbanned, rather than given something back.
 	Announcements(ctx context.Context, f func(subject string, commanded bool)) error
 }

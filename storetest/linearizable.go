@@ -42,8 +42,10 @@ func Linearizable(t *testing.T, store stint.Store) {
 					}
 				case n < 15:
 					r.take(t, caller, subject, stint.Peek, 1+rand.Int64N(12))
-				case n < 19 && len(mine) > 0:
+				case n < 18 && len(mine) > 0:
 					r.settle(t, caller, mine[rand.IntN(len(mine))], rand.Int64N(12))
+				case n < 19:
+					r.giveBack(t, caller, subject, 1+rand.Int64N(12))
 				default:
 					r.reset(t, caller, subject)
 				}
@@ -79,7 +81,7 @@ type recorder struct {
 // asked and told are a call and its answer.
 type asked struct {
 	subject string
-	verb    string // take, peek, settle or reset
+	verb    string // take, peek, settle, give back or reset
 	cost    int64
 	charge  stint.Charge // that is settled
 }
@@ -131,5 +133,12 @@ func (r *recorder) settle(t *testing.T, caller int, c stint.Charge, cost int64) 
 func (r *recorder) reset(t *testing.T, caller int, subject string) {
 	r.do(t, caller, asked{subject: subject, verb: "reset"}, func(ctx context.Context, _ *told) error {
 		return r.store.Command(ctx, stint.Command{Kind: stint.Reset, Subject: subject, Limits: r.limits[:1]})
+	})
+}
+
+// giveBack gives back to the first limit only, too.
+func (r *recorder) giveBack(t *testing.T, caller int, subject string, units int64) {
+	r.do(t, caller, asked{subject: subject, verb: "give back", cost: units}, func(ctx context.Context, _ *told) error {
+		return r.store.Command(ctx, stint.Command{Kind: stint.GiveBack, Subject: subject, Limits: r.limits[:1], Units: units})
 	})
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // ledger is all that is known of one subject: the sequential specification of
-// Linearizable. Nothing expires, and only the first limit is ever reset. A value
-// is never changed once made.
+// Linearizable. Nothing expires, and only the first limit is ever reset or given
+// back to. A value is never changed once made.
 type ledger struct {
 	first   []unitsAt // in order of time: what the first limit counts
 	rest    int64     // what the others count
@@ -57,6 +57,13 @@ func apply(limits []stint.Limit, g ledger, in asked, out told) (bool, ledger) {
 	switch in.verb {
 	case "reset":
 		g.first = nil
+		return true, g
+	case "give back":
+		for units := in.cost; units > 0 && len(g.first) > 0; {
+			oldest := g.first[0]
+			g.first = add(g.first, oldest.at, -units)
+			units -= min(units, oldest.n)
+		}
 		return true, g
 	case "settle":
 		c := in.charge

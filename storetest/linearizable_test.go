@@ -16,6 +16,7 @@ func TestSequential(t *testing.T) {
 		return asked{verb: "take", cost: 6}, told{id != 0, [3]int64{used, used, used}, charge(id)}
 	}
 	refund := func(ok bool) (asked, told) { return asked{verb: "settle", charge: charge(1)}, told{ok: ok} }
+	giveBack := func() (asked, told) { return asked{verb: "give back", cost: 2}, told{} }
 	op := func(from, to int64) func(in asked, out told) porcupine.Operation {
 		return func(in asked, out told) porcupine.Operation {
 			return porcupine.Operation{Call: from, Return: to, Input: in, Output: out}
@@ -34,6 +35,9 @@ func TestSequential(t *testing.T) {
 		{"refunded once", []porcupine.Operation{op(1, 2)(take(1, 6)), op(3, 6)(refund(true)), op(4, 5)(refund(false))}, true},
 		{"refunded twice", []porcupine.Operation{op(1, 2)(take(1, 6)), op(3, 6)(refund(true)), op(4, 5)(refund(true))}, false},
 		{"a refund unseen", []porcupine.Operation{op(1, 2)(take(1, 6)), op(3, 4)(refund(true)), op(5, 6)(take(0, 6))}, false},
+		{"given back", []porcupine.Operation{op(1, 2)(take(1, 6)), op(3, 4)(giveBack()), op(5, 6)(take(2, 10))}, false}, // the others stay
+		{"given back too late", []porcupine.Operation{op(1, 2)(take(1, 6)), op(3, 4)(take(0, 6)), op(5, 6)(giveBack())}, true},
+		{"a give-back unseen", []porcupine.Operation{op(1, 2)(take(1, 6)), op(3, 4)(giveBack()), op(5, 6)(take(0, 6))}, false},
 	} {
 		if got := porcupine.CheckOperations(sequential(limits), c.history); got != c.want {
 			t.Errorf("%s: linearizable is %v, want %v", c.name, got, c.want)

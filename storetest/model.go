@@ -21,6 +21,7 @@ func Model(t *testing.T, open func(t *testing.T) Harness) {
 	if h.Clock == nil {
 		t.Fatal("storetest: Model needs a harness with a Clock")
 	}
+	inspector := inspectorOf(t.Context(), h.Store)
 	var runs atomic.Int64
 	rapid.Check(t, func(rt *rapid.T) {
 		h.Clock.restart()
@@ -29,6 +30,7 @@ func Model(t *testing.T, open func(t *testing.T) Harness) {
 			t: t, h: h, plan: plan,
 			oracle:    oracle.New(h.Clock.Micros),
 			truth:     oracle.NewTruth(),
+			inspector: inspector,
 			prefix:    fmt.Sprintf("model-%p-%d-", &h, runs.Add(1)),
 			limits:    map[stateKey]bool{},
 			ids:       map[place][]int64{},
@@ -51,6 +53,8 @@ type world struct {
 	oracle *oracle.Store
 	truth  *oracle.Truth
 	prefix string
+
+	inspector stint.Inspector // the store, if it is one
 
 	history []string
 	charges []chargePair
@@ -126,8 +130,10 @@ func (w *world) do(s step) error {
 			w.denied[subject] = min(at, w.h.Clock.Micros())
 		}
 		return nil
-	case stepReset, stepBan, stepUnban:
+	case stepReset, stepGiveBack, stepBan, stepUnban:
 		return w.command(s)
+	case stepInspect:
+		return w.inspect(s)
 	default:
 		disturb := w.plan.disturbances[s.pick%len(w.plan.disturbances)]
 		w.note("%d: %s", w.at(), disturb)
@@ -246,6 +252,12 @@ func (w *world) command(s step) error {
 	default:
 		claim := w.claim(s.claims[0])
 		c.Subject, c.Scope, c.Limits = claim.Subject, claim.Scope, claim.Limits
+		if s.kind == stepGiveBack {
+			c.Kind, c.Units = stint.GiveBack, s.units
+			if err := w.calm(stint.Request{Claim: claim}); err != nil {
+				return err
+			}
+		}
 	}
 	return w.both(c)
 }
@@ -257,6 +269,9 @@ func (w *world) both(c stint.Command) error {
 		w.note("%d: reset %q %q %v", w.at(), short(c.Subject, w.prefix), c.Scope, c.Limits)
 		w.truth.Forgot(c)
 		delete(w.ids, place{c.Subject, c.Scope})
+	case stint.GiveBack:
+		w.note("%d: give back %d to %q %q %v", w.at(), c.Units, short(c.Subject, w.prefix), c.Scope, c.Limits)
+		w.truth.GaveBack(w.h.Clock.Micros(), c)
 	case stint.Ban:
 		w.note("%d: ban %q for %v", w.at(), short(c.Subject, w.prefix), c.For)
 		w.wasBanned[c.Subject] = true

@@ -34,8 +34,10 @@ const (
 	stepAdvance
 	stepBack
 	stepReset
+	stepGiveBack
 	stepBan
 	stepUnban
+	stepInspect
 	stepDisturb
 	stepFlood
 	stepRare // one of those that would drown the others if they came often
@@ -56,6 +58,7 @@ type step struct {
 	part      uint // claims to amend, a bit each; 0 is all
 	advance   int64
 	toHint    bool
+	units     int64 // to give back
 }
 
 // claimPick is a claim by numbers into the plan's pools.
@@ -125,12 +128,12 @@ func planGenerator(h Harness) *rapid.Generator[plan] {
 func common() []stepKind {
 	return []stepKind{
 		stepTake, stepAdvance, stepTake, stepAmend, stepTake, stepAdvance, stepTake, stepAmend,
-		stepTake, stepTake, stepAdvance, stepTake, stepAmend, stepTake, stepAdvance, stepRare,
+		stepTake, stepTake, stepAdvance, stepTake, stepAmend, stepTake, stepAdvance, stepInspect, stepRare,
 	}
 }
 
 func rare(p plan) []stepKind {
-	kinds := []stepKind{stepBack, stepReset, stepFlood, stepBan, stepUnban}
+	kinds := []stepKind{stepGiveBack, stepBack, stepReset, stepFlood, stepBan, stepUnban, stepGiveBack}
 	if len(p.disturbances) > 0 {
 		kinds = append(kinds, stepDisturb, stepDisturb)
 	}
@@ -177,8 +180,11 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 			}
 		case stepBack:
 			s.advance = rapid.SampledFrom([]int64{1, 1000, 300_000, 1_000_000, 3_600_000_000}).Draw(t, "back")
-		case stepReset:
+		case stepReset, stepInspect:
 			s.claims = claim.Draw(t, "claim")
+		case stepGiveBack:
+			s.claims = claim.Draw(t, "claim")
+			s.units = rapid.SampledFrom([]int64{1, 2, 3, 5, 100, 1000, huge, stint.MaxUnits}).Draw(t, "units")
 		case stepBan, stepUnban:
 			s.pick = rapid.IntRange(0, p.subjects-1).Draw(t, "subject")
 			s.advance = rapid.SampledFrom([]int64{1000, 800_000, 60_000_000}).Draw(t, "ban")

@@ -4,7 +4,7 @@
 // A state ([Log], [Bucket], [Concurrency]) is what a store keeps. A view of it
 // is the state as the rules see it at one instant. Opening a view and asking it
 // writes nothing, save that a view opened to write follows a clock that stepped
-// back; charging, leasing, booking and settling write the opened state and the change.
+// back; charging, leasing, booking, settling and giving back write the opened state and the change.
 package algorithm
 
 import (

@@ -225,6 +225,17 @@ func (v *BucketView) settleBooked(at, delta, more int64) bool {
 	return true
 }
 
+// GiveBack lets the meter fall by up to so many units. It reports whether it was not
+// empty.
+func (v *BucketView) GiveBack(units int64) bool {
+	if v.used == 0 {
+		return false
+	}
+	v.used -= min(v.used, weight(v.p, units))
+	v.write()
+	return true
+}
+
 // write makes the opened state the stored one.
 func (v *BucketView) write() *Bucket {
 	b := v.bucket

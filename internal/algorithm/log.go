@@ -241,6 +241,10 @@ func (l *Log) dropOldest(k int, n int64) {
 // remove takes out the k-th oldest entry.
 func (l *Log) remove(k int) {
 	_, n := l.entry(k)
+	if k == 0 {
+		l.dropOldest(1, n)
+		return
+	}
 	l.sum -= n
 	for ; k < int(l.n)-1; k++ {
 		stamp, n := l.entry(k + 1)

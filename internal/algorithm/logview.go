@@ -176,6 +176,35 @@ func (v *LogView) Settle(at, cost, truth int64) bool {
 	return true
 }
 
+// GiveBack takes up to so many units off the entries in the window, the oldest
+// first, but not off those that lie ahead. It reports whether there were any.
+func (v *LogView) GiveBack(units int64) bool {
+	ahead := v.p.stamp(v.now)
+	if v.first == int(v.log.n) {
+		return false
+	}
+	if oldest, _ := v.log.entry(v.first); oldest > ahead {
+		return false
+	}
+	l := v.write()
+	for units > 0 && v.first < int(l.n) {
+		stamp, n := l.entry(v.first)
+		if stamp > ahead {
+			break
+		}
+		if n > units {
+			l.set(v.first, stamp, n-units)
+			l.sum -= units
+			v.used -= units
+			break
+		}
+		l.remove(v.first)
+		units -= n
+		v.used -= n
+	}
+	return true
+}
+
 // find returns the index of the entry in the window with a stamp, or -1.
 func (v *LogView) find(stamp int64) int {
 	for k := int(v.log.n) - 1; k >= v.first; k-- {

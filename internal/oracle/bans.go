@@ -38,6 +38,7 @@ func (s *Store) strike(p *stint.BanPolicy, subject string, now int64) int64 {
 		s.strikes[subject] = log
 	}
 	l := &stint.Limit{Max: int64(p.After), Window: p.Within}
+	s.within[subject] = p.Within
 	log.stepBack(l, now)
 	log.open(l, now)
 	log.append(now, 1)

@@ -213,3 +213,14 @@ func (b *bucket) settle(l *stint.Limit, now int64, c settlement) bool {
 	b.weight = total
 	return true
 }
+
+func (b *bucket) giveBack(l *stint.Limit, _, units int64) bool {
+	if l.Max == 0 || b.weight.Sign() == 0 {
+		return false
+	}
+	unit, _ := scale(l)
+	if b.weight.Sub(b.weight, times(units, unit)); b.weight.Sign() < 0 {
+		b.weight.SetInt64(0)
+	}
+	return true
+}

@@ -234,3 +234,19 @@ func settleIn(list *[]entry, at int64, c settlement) bool {
 	}
 	return false
 }
+
+func (g *eventLog) giveBack(l *stint.Limit, now, units int64) bool {
+	var kept []entry
+	given := false
+	for _, e := range g.entries {
+		if e.at > now-span(l) && e.at <= stamp(l, now) {
+			n := min(e.n, units)
+			units, e.n, given = units-n, e.n-n, given || n > 0
+		}
+		if e.n > 0 {
+			kept = append(kept, e)
+		}
+	}
+	g.entries = kept
+	return given
+}

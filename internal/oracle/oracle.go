@@ -9,6 +9,7 @@ package oracle
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ type Store struct {
 	settled map[scopeKey][]settled
 	bans    map[string]ban
 	strikes map[string]*eventLog
+	within  map[string]time.Duration // the window of the last strike
 }
 
 type scopeKey struct{ subject, scope string }
@@ -45,6 +47,7 @@ func New(now func() int64) *Store {
 		settled: map[scopeKey][]settled{},
 		bans:    map[string]ban{},
 		strikes: map[string]*eventLog{},
+		within:  map[string]time.Duration{},
 	}
 }
 
@@ -69,6 +72,9 @@ type state interface {
 	book(at, cost int64)
 	bookings() []entry
 	settle(l *stint.Limit, now int64, c settlement) bool
+	giveBack(l *stint.Limit, now, units int64) bool
+	// show is what there is to see of an opened state.
+	show(l *stint.Limit, now int64) []stint.Entry
 }
 
 // settlement is one claim's part of a charge and its true cost.
@@ -105,6 +111,9 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := c.Validate(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -115,6 +124,13 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 			delete(s.limits, limitKey{scope, c.Limits[i].ID()})
 		}
 		delete(s.ids, scope)
+	case stint.GiveBack:
+		claim := stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: slices.Clone(c.Limits)}
+		for _, p := range s.openAll([]*stint.Claim{&claim}, now) {
+			if p.opened.giveBack(p.limit, now, c.Units) {
+				s.limits[keyOf(p.claim, p.limit)] = p.opened
+			}
+		}
 	case stint.Ban:
 		s.banByHand(c.Subject, c.For.Microseconds(), now)
 	case stint.Unban:

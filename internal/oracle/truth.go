@@ -14,7 +14,7 @@ import (
 // decisions against what the algorithms promise in any window, knowing nothing of
 // how they count.
 //
-// Feed it every decision, amendment and reset in order, with the clock at which
+// Feed it every decision, amendment and command in order, with the clock at which
 // it was made. Where the rules give no promise it asks for none: across a step
 // back of the clock, and for what was forgotten before a burst was raised.
 type Truth struct {
@@ -46,7 +46,7 @@ type event struct {
 	id        uint64
 	from, at  int64
 	low, high int64
-	astray    bool // the clock stepped back since: at no longer finds it
+	astray    bool // at no longer finds it: the clock stepped back since, or units were given back
 }
 
 func (e *event) isLease() bool { return e.from < e.at }
@@ -140,6 +140,20 @@ func (rec *record) settle(id uint64, cost int64, certain bool) {
 	}
 	rec.unsure = true
 	rec.excuse(math.MaxInt64)
+}
+
+// GaveBack records that units were given back: of what had happened until now, or in
+// the same slice, nobody can tell from outside which ones. What lies ahead has to stay.
+func (t *Truth) GaveBack(now int64, c stint.Command) {
+	t.tick(now)
+	for i := range c.Limits {
+		rec := t.record(&stint.Claim{Subject: c.Subject, Scope: c.Scope}, &c.Limits[i])
+		until := now + rec.maxLate
+		rec.excuse(until)
+		for k := range rec.events {
+			rec.events[k].astray = rec.events[k].astray || rec.events[k].at <= until
+		}
+	}
 }
 
 // Forgot records that limits of a subject were reset.

@@ -118,6 +118,14 @@ function M.reserve(l, t)
   M.save(l)
 end
 
+-- give_back lets the meter fall by up to n units. It reports whether it was not empty.
+function M.give_back(l, n)
+  if l.level == 0 then return false end
+  l.level = l.level - min(l.level, n * l.unit)
+  M.save(l)
+  return true
+end
+
 function M.settle(l, t, delta)
   if l.cap == 0 then return false end
   if t > now then

@@ -1,6 +1,6 @@
 -- One limit of one claim: a table l with what the limit says, the state that its
 -- algorithm read, and the algorithm in l.of, with the verbs open, used, reset, earliest,
--- charge, reserve, settle and save.
+-- charge, reserve, settle and save; give_back, but not of places.
 --
 -- A limit's spec holds: algorithm (1 byte), capacity, window, then burst times (sliding) or
 -- unit and rate (bucket) (8 each)

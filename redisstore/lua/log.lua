@@ -251,6 +251,24 @@ function W.reserve(l, t)
   W.save(l)
 end
 
+-- give_back takes up to n units off the entries in the window, the oldest first, but
+-- not off those that lie ahead. It reports whether there were any.
+function W.give_back(l, n)
+  local at, units, first, ahead, left = l.at, l.n, 1, stamp(l, now), n
+  while at[first] and at[first] <= now - l.span do first = first + 1 end
+  while left > 0 and at[first] and at[first] <= ahead do
+    local back = min(left, units[first])
+    left, l.sum, units[first] = left - back, l.sum - back, units[first] - back
+    if units[first] == 0 then
+      remove(at, first)
+      remove(units, first)
+    end
+  end
+  if left == n then return false end
+  W.save(l)
+  return true
+end
+
 -- settle changes the charge made at t by delta units if it is in the window.
 function W.settle(l, t, delta)
   if delta > 0 and l.sum + B.units(l) + delta > UNITS then return false end

@@ -9,35 +9,43 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// amendTime is how long the store has to amend a charge, whether or not anybody waits for that. What is not given back
+// amendTime is how long the store has to give something back, whether or not anybody waits for that. What is not given back
 // by then expires by itself.
 const amendTime = time.Second
 
-// errUnfinished is the outcome of an amendment that goes on after its request was answered.
+// errUnfinished is the outcome of what goes on after its request was answered.
 var errUnfinished = errors.New("the store has not answered in time; it may still do so")
 
-// amend changes what was charged and reports whether there was anything to change. A request waits for it as long as its
-// own time lasts. The store may take longer: Envoy is answered, and what was begun is finished.
-func (s *Service) amend(ctx context.Context, deadline time.Time, c stint.Charge, a stint.Amendment) (bool, error) {
-	type outcome struct {
-		changed bool
-		err     error
-	}
-	done := make(chan outcome, 1)
+// finish has the store do what has to be done. A request waits for it as long as its own time lasts. The store may take
+// longer: Envoy is answered, and what was begun is finished.
+func (s *Service) finish(ctx context.Context, deadline time.Time, do func(context.Context) error) error {
+	done := make(chan error, 1)
 	s.amending.Go(func() { // ends after amendTime at the latest
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), amendTime)
 		defer cancel()
-		changed, err := s.store.Amend(ctx, c, a)
-		done <- outcome{changed, err}
+		done <- do(ctx)
 	})
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	select {
-	case o := <-done:
-		return o.changed, o.err
+	case err := <-done:
+		return err
 	case <-timer.C:
-		return false, errUnfinished
+		return errUnfinished
 	}
+}
+
+// amend changes what was charged and reports whether there was anything to change.
+func (s *Service) amend(ctx context.Context, deadline time.Time, c stint.Charge, a stint.Amendment) (bool, error) {
+	var changed bool // not to be read unless it is finished
+	err := s.finish(ctx, deadline, func(ctx context.Context) (err error) {
+		changed, err = s.store.Amend(ctx, c, a)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	return changed, nil
 }
 
 // adjust changes what was charged to a claim at an instant by some units. It does so by amending a charge of that instant

@@ -178,7 +178,10 @@ func (c *call) retrySeconds() int64 {
 
 // retryAfter is how long it takes until the item's limit has room, or [stint.Never].
 func (it *item) retryAfter() time.Duration {
-	if it.usage.RetryAfter == 0 { // it only looked
+	switch {
+	case it.neverFits() || it.rule.max() == 0:
+		return stint.Never
+	case it.usage.RetryAfter == 0: // it only looked
 		return it.usage.ResetAfter
 	}
 	return it.usage.RetryAfter

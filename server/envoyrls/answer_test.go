@@ -93,6 +93,7 @@ func TestHeaders(t *testing.T) {
 		{"upstream's, denied", upstream, []string{"few=1", "few=1"}, ask("d", "few=1", "many=1"), three(2, 0, 50)},
 		{"upstream's, zero", upstream, nil, ask("d", "zero=1"), three(0, 0, 50)},
 		{"fixed, all", envoyrls.Options{Window: envoyrls.Fixed, Headers: envoyrls.HeadersAll}, []string{"few=1", "few=1"}, ask("d", "few=1"), all(2, 0, 50, ", Retry-After: 50")},
+		{"fixed, never", envoyrls.Options{Window: envoyrls.Fixed, Headers: envoyrls.HeadersAll}, []string{"zero=1"}, ask("d", "zero=1"), all(0, 0, 50, "")},
 		{"renamed", envoyrls.Options{Headers: envoyrls.HeadersUpstream, HeaderNames: envoyrls.HeaderNames{Limit: "A-Limit", Reset: "A-Reset"}}, nil,
 			ask("d", "few=1"), "A-Limit: 2, RateLimit-Remaining: 1, A-Reset: 60"},
 	}
@@ -195,7 +196,7 @@ domain: d
 descriptors:
   - key: a
     rate_limit: {unit: hour, requests_per_unit: 1}
-    metadata: {who: a, place: {x: 1, list: [true, ~, 2026-05-04]}}
+    metadata: {who: a, place: {x: 1, list: [true, ~, 2026-05-04, no, "no"]}}
   - key: b
     rate_limit: {unit: hour, requests_per_unit: 9}
     metadata: {who: b, place: {x: 2, y: 2.5}}
@@ -206,10 +207,11 @@ descriptors:
 		want    string
 	}{
 		{own(1, 2, hits(1, ask("d", "a=1", "b=1"))), `{"descriptors":[{"entries":["a=1"]},{"entries":["b=1"],"hitsAddend":2}],"domain":"d","hitsAddend":1,` +
-			`"metadata":{"place":{"list":[true,null,"2026-05-04"],"x":1,"y":2.5},"who":"a"}}`},
+			`"metadata":{"place":{"list":[true,null,"2026-05-04",false,"no"],"x":1,"y":2.5},"who":"a"}}`},
 		{bring(1, 5, 3, ask("d", "b=1", "c=1,d=2")), `{"descriptors":[{"entries":["b=1"]},{"entries":["c=1","d=2"],"limit":"requests_per_unit:5 unit:HOUR"}],"domain":"d",` +
 			`"metadata":{"place":{"x":2,"y":2.5},"who":"b"}}`},
 		{ask("d", "a=1"), `{"descriptors":[{"entries":["a=1"]}],"domain":"d"}`},
+		{bring(0, 0, 4, ask("d", "c=1")), `{"descriptors":[{"entries":["c=1"],"limit":"unit:DAY"}],"domain":"d"}`},
 	}
 	for i, test := range tests {
 		response, err := service.ShouldRateLimit(t.Context(), test.request)

@@ -52,8 +52,10 @@ type item struct {
 	// over says that there was no room, whatever becomes of it.
 	over  bool
 	usage stint.Usage
-	// charged is how much was charged, and at when by the store's clock.
-	charged, at int64
+	// degraded says that it was decided without the store, and unavailable that nobody could tell.
+	degraded, unavailable bool
+	// charged is how much was charged.
+	charged int64
 	// next and last are further items of the same counter: next is 0 if there is none, and last that of the first.
 	next, last int
 }
@@ -79,8 +81,19 @@ func (it *item) cost() int64 {
 
 // claim is the item as a store knows it.
 func (it *item) claim(w Window) stint.Claim {
-	return stint.Claim{Subject: it.subject, Limits: it.rule.limits[w], Cost: it.cost()}
+	c := stint.Claim{Subject: it.subject, Limits: it.rule.limits[w], Cost: it.cost()}
+	switch limit := it.rule.max(); {
+	case w != Fixed:
+	case limit == 0:
+		c.Limits, c.Cost = it.rule.exceeded, min(c.Cost, 1)
+	case c.Cost > limit:
+		c.Cost = 0 // whose answer is of this window: that something never fits may be remembered from the one before
+	}
+	return c
 }
+
+// neverFits reports whether there is no room for the item in any window.
+func (it *item) neverFits() bool { return it.cost() > it.rule.max() }
 
 func (it *item) window() time.Duration { return it.rule.limits[Sliding][0].Window }
 

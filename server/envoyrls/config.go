@@ -51,6 +51,9 @@ type rule struct {
 	current *rlsv3.RateLimitResponse_RateLimit
 	// limits are the limit as stores count it, one for each [Window].
 	limits [2][]stint.Limit
+	// exceeded counts for a limit of zero in fixed windows, where who only looks is told whether it was exceeded: what has no
+	// room is not counted.
+	exceeded []stint.Limit
 	// text is RequestsPerUnit as header fields show it.
 	text string
 
@@ -71,6 +74,10 @@ func (r *rule) setLimit(current *rlsv3.RateLimitResponse_RateLimit) {
 	r.limits[Sliding] = []stint.Limit{l}
 	l.Algorithm = stint.Fixed
 	r.limits[Fixed] = []stint.Limit{l}
+	if l.Max == 0 {
+		l.Max = 1
+		r.exceeded = []stint.Limit{l}
+	}
 }
 
 // Dump returns the configured limits as text, one to a line in the order of the files, each with its place in the
@@ -100,7 +107,7 @@ func (c *Config) Limits() int { return len(c.rules) }
 // oneLine returns the text without anything that ends or hides a line of a dump.
 func oneLine(text string) string {
 	if q := strconv.Quote(text); len(q) != len(text)+2 {
-		return q[1 : len(q)-1]
+		return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
 	}
 	return text
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/server/envoyrls"
 )
@@ -73,6 +75,12 @@ func TestMistakes(t *testing.T) {
 		}},
 		{"neither true nor false", "domain: a\ndescriptors:\n  - key: k\n    shadow_mode: maybe\n", []string{
 			"a.yaml:4: descriptors[0].shadow_mode: 'maybe' is neither true nor false",
+		}},
+		{"true in quotes", "domain: a\ndescriptors:\n  - key: k\n    shadow_mode: \"true\"\n", []string{
+			"a.yaml:4: descriptors[0].shadow_mode: 'true' is neither true nor false; in quotes it is a text",
+		}},
+		{"a number in quotes", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: '5'}\n", []string{
+			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '5' is not a whole number from 0 to 4294967295; in quotes it is a text",
 		}},
 		{"replaces nothing", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, replaces: [{name: }]}\n", []string{
 			"a.yaml:4: descriptors[0].rate_limit.replaces[0]: should not have an empty replaces entry",
@@ -240,6 +248,44 @@ func TestF14Load(t *testing.T) {
 	}
 	if _, err := envoyrls.Load(large); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "oversized") {
 		t.Errorf("an oversized file: got %v", err)
+	}
+}
+
+// TestMergeDomains: several files are one domain if that is wanted, and no descriptor is in two of them.
+func TestMergeDomains(t *testing.T) {
+	file := func(name, domain, key string, perDay int) envoyrls.File {
+		return envoyrls.File{Name: name, Text: fmt.Appendf(nil,
+			"domain: %s\ndescriptors:\n  - key: %s\n    rate_limit: {unit: day, requests_per_unit: %d}\n", domain, key, perDay)}
+	}
+	merge := envoyrls.MergeDomains(true)
+	files := []envoyrls.File{file("1.yaml", "a", "x", 1), file("2.yaml", "b", "x", 2), file("3.yaml", "a", "'x*'", 3), file("4.yaml", "a", "'*'", 4)}
+	if _, err := envoyrls.Read(files, envoyrls.MergeDomains(false)); err == nil || strings.Count(err.Error(), "duplicate domain 'a'") != 2 {
+		t.Errorf("unless told: got %v; want two mistakes", err)
+	}
+	c, err := envoyrls.Read(files, merge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.Domains(), 2; got != want {
+		t.Errorf("got %d domains, want %d", got, want)
+	}
+	service := newService(t, inMemory(t, nil), c, envoyrls.Options{})
+	// The wildcards are tried in the order of the files.
+	for request, want := range map[*rlsv3.RateLimitRequest]string{
+		ask("a", "x=", "xy=1", "z=1"): "OK: OK 2 of 3/DAY; OK 2 of 3/DAY; OK 3 of 4/DAY",
+		ask("b", "x=1", "xy=1"):       "OK: OK 1 of 2/DAY; OK",
+	} {
+		response, err := service.ShouldRateLimit(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := show(response); got != want {
+			t.Errorf("got %s\nwant %s", got, want)
+		}
+	}
+	_, err = envoyrls.Read(append(files, file("5.yaml", "a", "x", 5)), merge)
+	if want := "5.yaml:3: descriptors[0]: duplicate descriptor composite key 'a.x'; it is that of 1.yaml:3"; err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
 	}
 }
 

@@ -18,12 +18,15 @@ type reader struct {
 	file     string
 	nodes    int // YAML nodes that were looked at, through aliases too
 	mistakes []policy.Mistake
-	// places say where each domain was configured first.
+	// places say where each domain was configured first, and tops where the descriptors of its list were.
 	places map[string]string
+	tops   map[*node]string
+	// mergeDomains says that several files may configure one domain.
+	mergeDomains bool
 }
 
 func newReader() *reader {
-	return &reader{config: Config{domains: map[string]*domain{}}, places: map[string]string{}}
+	return &reader{config: Config{domains: map[string]*domain{}}, places: map[string]string{}, tops: map[*node]string{}}
 }
 
 // The keys that each kind of mapping knows.
@@ -50,19 +53,23 @@ func (r *reader) read(file string, text []byte) {
 		return
 	}
 	name := r.text(fields["domain"], "domain")
-	if name == "" {
-		r.mistake(fields.at("domain", root), "domain", "config file cannot have empty domain")
-		name = "?" // so that the rest is read
-	} else if first, ok := r.places[name]; ok {
-		r.mistake(fields["domain"], "domain", "duplicate domain '%s' in config file; it is that of %s", name, first)
-		name = "?"
-	} else {
-		r.places[name] = fmt.Sprintf("%s:%d", file, fields["domain"].Line)
-	}
 	d := &domain{subject: subjectOf(name), override: name + " (override)"}
+	switch first, again := r.places[name]; {
+	case name == "":
+		r.mistake(fields.at("domain", root), "domain", "config file cannot have empty domain")
+	case again && r.mergeDomains:
+		d = r.config.domains[name]
+	case again:
+		r.mistake(fields["domain"], "domain", "duplicate domain '%s' in config file; it is that of %s", name, first)
+	default:
+		r.places[name] = r.place(fields["domain"])
+		r.config.domains[name] = d
+	}
 	r.descriptors(&d.node, fields["descriptors"], "descriptors", name+".", 1)
-	r.config.domains[name] = d
 }
+
+// place is where a node stands, for people.
+func (r *reader) place(n *yaml.Node) string { return fmt.Sprintf("%s:%d", r.file, n.Line) }
 
 // descriptors reads a list of descriptors into their parent. Where it stands is told by path to those who made a mistake,
 // and by key to those who look for a limit.
@@ -89,8 +96,15 @@ func (r *reader) descriptor(parent *node, fields fields, n *yaml.Node, path, key
 	}
 	key += composite
 	child := &node{}
-	if _, ok := parent.children[composite]; ok {
-		r.mistake(fields.at("key", n), path, "duplicate descriptor composite key '%s'", key)
+	if first, ok := parent.children[composite]; ok {
+		where := ""
+		if r.mergeDomains && depth == 1 { // it may be in another file
+			where = "; it is that of " + r.tops[first]
+		}
+		r.mistake(fields.at("key", n), path, "duplicate descriptor composite key '%s'%s", key, where)
+	}
+	if depth == 1 {
+		r.tops[child] = r.place(n)
 	}
 	if parent.children == nil {
 		parent.children = map[string]*node{}

@@ -223,22 +223,39 @@ func (r *reader) text(n *yaml.Node, path string) string {
 	return from.Value
 }
 
-// boolean reads true or false, or the other words for them in older YAML.
+// boolean reads true or false. A null is false.
 func (r *reader) boolean(n *yaml.Node, path string) bool {
 	if isNull(n) {
 		return false
 	}
 	from := r.resolve(n)
-	if from.Kind == yaml.ScalarNode {
-		switch strings.ToLower(from.Value) {
-		case "true", "yes", "on", "y":
-			return true
-		case "false", "no", "off", "n":
-			return false
-		}
+	value, ok := truth(from)
+	if !ok {
+		r.mistake(n, path, "'%s' is neither true nor false%s", shown(from.Value), quoted(from))
 	}
-	r.mistake(n, path, "'%s' is neither true nor false", shown(from.Value))
-	return false
+	return value
+}
+
+// truth reads the words for true and false, those of older YAML included. In quotes they are texts.
+func truth(n *yaml.Node) (value, ok bool) {
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!str" && n.Style != 0 {
+		return false, false
+	}
+	switch strings.ToLower(n.Value) {
+	case "true", "yes", "on", "y":
+		return true, true
+	case "false", "no", "off", "n":
+		return false, true
+	}
+	return false, false
+}
+
+// quoted tells whoever has put something in quotes what that makes of it.
+func quoted(n *yaml.Node) string {
+	if n.Kind == yaml.ScalarNode && n.Style != 0 {
+		return "; in quotes it is a text"
+	}
+	return ""
 }
 
 // number reads a whole number of 32 bits. A null is zero.
@@ -249,7 +266,7 @@ func (r *reader) number(n *yaml.Node, path string) uint32 {
 	from := r.resolve(n)
 	v, err := strconv.ParseUint(strings.TrimPrefix(from.Value, "+"), 0, 32)
 	if err != nil || from.Kind != yaml.ScalarNode || from.Tag != "!!int" {
-		r.mistake(n, path, "'%s' is not a whole number from 0 to %d", shown(from.Value), uint32(1<<32-1))
+		r.mistake(n, path, "'%s' is not a whole number from 0 to %d%s", shown(from.Value), uint32(1<<32-1), quoted(from))
 		return 0
 	}
 	return uint32(v)

@@ -8,6 +8,31 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
+// countApart decides a request by fixed windows, in which every descriptor counts by itself.
+//
+// With StopOverLimit they are looked at first, which charges only those that are over their limits.
+func (s *Service) countApart(ctx context.Context, c *call) error {
+	if !s.options.StopOverLimit || len(c.items) == 1 {
+		return s.takeApart(ctx, c, anyItem, stint.Take)
+	}
+	if err := s.takeApart(ctx, c, anyItem, stint.Peek); err != nil || c.exceeds() {
+		return err
+	}
+	return s.takeApart(ctx, c, notRefund, stint.Take) // refunds have been made
+}
+
+func notRefund(it *item) bool { return !it.refund }
+
+// exceeds reports whether an item is over its limit, whatever becomes of it.
+func (c *call) exceeds() bool {
+	for i := range c.items {
+		if c.items[i].over {
+			return true
+		}
+	}
+	return false
+}
+
 // countFixed completes a decision in fixed windows that was asked for at some time. There hits are counted whether they are
 // admitted or not: once a counter is above its limit, every later request of the window is denied, whatever it asks for,
 // and so is one that only looks.
@@ -16,12 +41,13 @@ import (
 // need not, for nobody could tell.
 func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, d *stint.Decision, asked time.Time) {
 	limit := it.rule.max()
+	it.over = it.over || it.neverFits()
 	switch {
 	case d.Degraded:
 	case it.refund:
 		s.lower(ctx, deadline, it)
 	case it.cost() == 0:
-		it.over = false // a limit of zero has room for nothing
+		it.over = false // whether it is above its limit is seen from what is used
 	case it.over && it.usage.Used <= limit && limit > 0:
 		s.exceed(ctx, deadline, it, asked)
 	}
@@ -61,7 +87,7 @@ func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, aske
 func (s *Service) lower(ctx context.Context, deadline time.Time, it *item) {
 	if it.hits > 0 && it.usage.Used > 0 && s.adjustWindow(ctx, deadline, it.claim(Fixed), it, -it.hits) {
 		it.usage.Used = max(it.usage.Used-it.hits, 0)
-		it.over = false // it only looked; whether it is still above its limit is seen from what is used
+		it.over = false // as above
 	}
 }
 

@@ -5,7 +5,10 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/server/envoyrls"
@@ -39,6 +42,30 @@ func TestEndOfWindow(t *testing.T) {
 			t.Errorf("%d in the middle: got %v, %v; want a denial", n, response, err)
 		}
 	}
+}
+
+// TestNeverFits has a request for more than a limit use up the window that it is in, though it is known from the one before
+// that there is no room for it.
+func TestNeverFits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failure := stint.FailurePolicy{Budget: time.Millisecond}
+		store := behindStack(t, &slow{inMemory(t, nil), 0, 0}, failure)
+		service := newService(t, store, parse(t, tenASecond), envoyrls.Options{Window: envoyrls.Fixed, Failure: failure, Headers: envoyrls.HeadersAll})
+		for window := range 3 {
+			time.Sleep(700 * time.Millisecond) // a denial is remembered for a second
+			for _, r := range []*rlsv3.RateLimitRequest{
+				hits(11, ask("d", "a=1")), hits(11, ask("d", "a=1")), own(0, 0, ask("d", "a=1")), ask("d", "a=1"),
+			} {
+				response, err := service.ShouldRateLimit(t.Context(), r)
+				if err != nil || show(response) != "OVER: OVER 0 of 10/SECOND" {
+					t.Errorf("window %d: got %v, %v; want a denial", window, response, err)
+				}
+				if retry := strings.Contains(headers(response), "Retry-After"); retry == (r.GetHitsAddend() == 11) {
+					t.Errorf("window %d: %d hits: got %s", window, r.GetHitsAddend(), headers(response))
+				}
+			}
+		}
+	})
 }
 
 // TestSkewIsTold says in the log, but not for every request, that counters cannot be adjusted because clocks differ.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
@@ -37,7 +38,8 @@ func (s *Service) JSONHandler() http.Handler {
 		}
 		var request rlsv3.RateLimitRequest
 		if err := protojson.Unmarshal(body, &request); err != nil {
-			http.Error(w, "envoyrls: the body is not a RateLimitRequest: "+oneLine(shown(err.Error())), http.StatusBadRequest)
+			why := strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:")) // the space after it may be of any kind
+			http.Error(w, "envoyrls: the body is not a RateLimitRequest: "+oneLine(shown(why)), http.StatusBadRequest)
 			return
 		}
 		response, err := s.ShouldRateLimit(r.Context(), &request)

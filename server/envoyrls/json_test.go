@@ -31,7 +31,7 @@ func TestJSON(t *testing.T) {
 		{"unmatched", handler, "POST", `{"domain": "bank", "descriptors": [{}]}`, 200, "OK: OK"},
 		{"not JSON", handler, "POST", `{`, 400, "not a RateLimitRequest"},
 		{"empty", handler, "POST", ``, 400, "not a RateLimitRequest"},
-		{"unknown field", handler, "POST", `{"realm": "shop"}`, 400, "realm"},
+		{"unknown field", handler, "POST", `{"realm": "shop"}`, 400, `not a RateLimitRequest: (line 1:2): unknown field "realm"`},
 		{"no domain", handler, "POST", `{}`, 400, "domain must not be empty"},
 		{"no descriptors", handler, "POST", `{"domain": "shop"}`, 400, "descriptor list must not be empty"},
 		{"too large", handler, "POST", `{"domain": "` + strings.Repeat("x", 1<<20) + `"}`, 413, "1 MiB"},

@@ -17,20 +17,28 @@ import (
 const maxSize = 16 << 20
 
 // Load reads the configuration of Envoy's rate limit service from a file, or from all files in a directory and in those
-// below it, in the order of their paths. Each file is one domain.
+// below it, in the order of their paths. Each file is one domain, unless [MergeDomains] says otherwise.
 //
 // Files in a directory may be called anything that ends in .yaml or .yml or has no extension at all. Hidden files and
 // directories, what editors leave behind and names made of digits alone are not read. A directory without a file
 // is a mistake: rules do not vanish by accident.
 //
 // An error is a [*policy.ConfigError] with every mistake in every file, or that of the file system.
-func Load(path string) (*Config, error) {
+func Load(path string, options ...ReadOption) (*Config, error) {
 	files, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
-	return Read(files)
+	return Read(files, options...)
 }
+
+// ReadOption changes how [Load] and [Read] understand files.
+type ReadOption func(*reader)
+
+// MergeDomains says whether several files may configure one domain, as with MERGE_DOMAIN_CONFIG in envoyproxy/ratelimit:
+// their descriptors are those of one list, in the order of the files, in which no two may be the same. Without it the
+// second file of a domain is a mistake.
+func MergeDomains(on bool) ReadOption { return func(r *reader) { r.mergeDomains = on } }
 
 // File is a file of a configuration as it was read.
 type File = reload.File
@@ -56,8 +64,11 @@ func Open(path string) ([]File, error) {
 }
 
 // Read makes a configuration of files, in their order. An error is a [*policy.ConfigError].
-func Read(files []File) (*Config, error) {
+func Read(files []File, options ...ReadOption) (*Config, error) {
 	r := newReader()
+	for _, o := range options {
+		o(r)
+	}
 	left := maxSize
 	for _, f := range files {
 		if left -= len(f.Text); left < 0 {

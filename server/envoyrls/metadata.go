@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -48,11 +49,12 @@ func (r *reader) metadataValue(n *yaml.Node, path string, depth int) *structpb.V
 		}
 		return structpb.NewListValue(l)
 	}
+	if value, ok := truth(from); ok {
+		return structpb.NewBoolValue(value)
+	}
 	switch from.Tag {
 	case "!!null":
 		return structpb.NewNullValue()
-	case "!!bool":
-		return structpb.NewBoolValue(r.boolean(n, path))
 	case "!!int", "!!float":
 		if f, ok := numberOf(from.Value); ok {
 			return structpb.NewNumberValue(f)
@@ -106,12 +108,28 @@ func describe(d *commonv3.RateLimitDescriptor) *structpb.Struct {
 	}
 	s := &structpb.Struct{Fields: map[string]*structpb.Value{"entries": structpb.NewListValue(entries)}}
 	if l := d.GetLimit(); l != nil {
-		s.Fields["limit"] = structpb.NewStringValue(fmt.Sprintf("requests_per_unit:%d unit:%s", l.GetRequestsPerUnit(), l.GetUnit()))
+		s.Fields["limit"] = structpb.NewStringValue(describeLimit(l))
 	}
 	if n := d.GetHitsAddend(); n != nil {
 		s.Fields["hitsAddend"] = structpb.NewNumberValue(float64(n.GetValue()))
 	}
 	return s
+}
+
+// describeLimit is a limit that a request brings along as protobuf writes it, without what is zero, but always with the same
+// spaces.
+func describeLimit(l *commonv3.RateLimitDescriptor_RateLimitOverride) string {
+	var fields []string
+	if n := l.GetRequestsPerUnit(); n != 0 {
+		fields = append(fields, fmt.Sprintf("requests_per_unit:%d", n))
+	}
+	if unit := l.GetUnit(); unit != 0 {
+		fields = append(fields, fmt.Sprintf("unit:%s", unit))
+	}
+	if m := l.GetUnitMultiplier(); m != nil {
+		fields = append(fields, fmt.Sprintf("unit_multiplier:{value:%d}", m.GetValue()))
+	}
+	return strings.Join(fields, " ")
 }
 
 // mergeInto adds the fields of one struct to another. What is there already stays, structs in both are merged.

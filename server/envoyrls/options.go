@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // ServiceName is the name of the gRPC service, for health checks.
@@ -58,6 +59,12 @@ func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 type Options struct {
 	// Window is Sliding unless set.
 	Window Window
+	// StopOverLimit, with Fixed windows, charges nothing to the other descriptors of a request in which one is over its limit,
+	// like the setting STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT of envoyproxy/ratelimit. As there, all are looked at before any
+	// is charged, so requests at the same moment may be charged in part, and limits that let a request through although they
+	// are exceeded, being in shadow or quota mode, stop the others too. Sliding windows, where it changes nothing, have
+	// neither flaw.
+	StopOverLimit bool
 	// Failure says what becomes of requests that the store cannot decide. Its Budget is DefaultBudget unless set.
 	// With [stint.FailError] they fail with the code UNAVAILABLE, and Envoy does as its failure_mode_deny says.
 	Failure stint.FailurePolicy
@@ -88,6 +95,11 @@ func (o *Options) validate() (errs []error) {
 	}
 	if err := o.Failure.Validate(); err != nil {
 		errs = append(errs, err)
+	}
+	for _, name := range []string{o.HeaderNames.Limit, o.HeaderNames.Remaining, o.HeaderNames.Reset} {
+		if name != "" && !words.IsToken(name) {
+			errs = append(errs, fmt.Errorf("HeaderNames: %q is not the name of a header field; want one such as X-Limit", name))
+		}
 	}
 	return errs
 }

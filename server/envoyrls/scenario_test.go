@@ -204,8 +204,11 @@ descriptors:
 		{request: ask("shop", "staff=1", "path=/buy"), want: "OVER: OK 4294967295; OVER 0 of 1/HOUR as buying"},
 	}},
 	{name: "a limit of zero", config: shop, steps: []step{
-		{times: 2, request: ask("shop", "banned=1"), want: "OVER: OVER 0 of 0/HOUR"},
 		{request: own(0, 0, ask("shop", "banned=1")), want: "OVER: OVER 0 of 0/HOUR", fixed: "OK: OK 0 of 0/HOUR"},
+		{times: 2, request: ask("shop", "banned=1"), want: "OVER: OVER 0 of 0/HOUR"},
+		{request: hits(7, ask("shop", "banned=1")), want: "OVER: OVER 0 of 0/HOUR"},
+		{request: own(0, 0, ask("shop", "banned=1")), want: "OVER: OVER 0 of 0/HOUR"},
+		{request: own(0, 0, ask("shop", "banned=2")), want: "OVER: OVER 0 of 0/HOUR", fixed: "OK: OK 0 of 0/HOUR"},
 	}},
 	{name: "the largest limit", steps: []step{
 		{request: hits(5, ask("d", "k=1")), want: "OK: OK 4294967290 of 4294967295/YEAR"},
@@ -224,6 +227,12 @@ descriptors:
 	}},
 	{name: "a limit of zero in the request", config: shop, steps: []step{
 		{request: bring(0, 0, typev3.RateLimitUnit_HOUR, ask("shop", "path=/cart")), want: "OVER: OVER 0 of 0/HOUR"},
+		{request: ask("shop", "path=/cart"), want: "OK: OK 2 of 3/HOUR", fixed: "OK: OK 1 of 3/HOUR"},
+	}},
+	{name: "a limit in the request where there is none", config: shop, steps: []step{
+		{times: 2, request: bring(0, 1, typev3.RateLimitUnit_DAY, ask("shop", "staff=1")), want: "OVER: OVER 0 of 1/DAY"},
+		{request: ask("shop", "staff=1"), want: "OK: OK 4294967295"},
+		{times: 2, request: bring(0, 1, typev3.RateLimitUnit_MONTH, ask("shop", "both=1,none=2,deep=3")), want: "OVER: OVER 0 of 1/MONTH"},
 	}},
 	{name: "two limits on one counter", config: shop, steps: []step{
 		{

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/seldom"
 )
 
 // Service answers Envoy's questions. It is safe for concurrent use. See [NewService].
@@ -22,12 +23,10 @@ type Service struct {
 	options Options
 	config  atomic.Pointer[Config]
 	calls   sync.Pool
-	ledger  *ledger // nil if windows are fixed
 
 	amending sync.WaitGroup // what goes on after its request was answered
 
-	complained atomic.Int64 // when, by the monotonic clock since started
-	started    time.Time
+	complaints seldom.Gate
 }
 
 var _ rlsv3.RateLimitServiceServer = (*Service)(nil)
@@ -46,12 +45,8 @@ func NewService(store stint.Store, config *Config, o Options) (*Service, error) 
 		return nil, &stint.InvalidError{Err: errors.Join(errs...)}
 	}
 	o.fill()
-	s := &Service{store: store, options: o, started: time.Now()}
-	s.complained.Store(-int64(complainEvery))
+	s := &Service{store: store, options: o}
 	s.calls.New = func() any { return newCall() }
-	if o.Window == Sliding {
-		s.ledger = newLedger()
-	}
 	s.config.Store(config)
 	return s, nil
 }
@@ -72,15 +67,11 @@ func (s *Service) Close() error {
 
 // ShouldRateLimit implements [rlsv3.RateLimitServiceServer].
 func (s *Service) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
-	// The code of these two is that of envoyproxy/ratelimit.
-	if r.GetDomain() == "" {
-		return nil, status.Error(codes.Unknown, "stint: rate limit domain must not be empty")
+	if err := check(r); err != nil {
+		return nil, err
 	}
-	if len(r.GetDescriptors()) == 0 {
-		return nil, status.Error(codes.Unknown, "stint: rate limit descriptor list must not be empty")
-	}
-	c := s.calls.Get().(*call)
-	c.deadline = time.Now().Add(s.options.Failure.Budget)
+	c, begun := s.calls.Get().(*call), time.Now()
+	c.deadline = begun.Add(s.options.Failure.Budget)
 	defer func() {
 		c.free()
 		s.calls.Put(c)
@@ -88,7 +79,11 @@ func (s *Service) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest
 	if err := c.open(s.config.Load(), r, s.options.QuotaMode); err != nil {
 		return nil, err
 	}
-	if err := s.decide(ctx, c); err != nil {
+	err := s.decide(ctx, c)
+	if s.options.Observer != nil {
+		s.options.Observer.Answered(time.Since(begun), err)
+	}
+	if err != nil {
 		return nil, s.failure(ctx, err)
 	}
 	if s.options.Observer != nil {
@@ -97,16 +92,29 @@ func (s *Service) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest
 	return s.answer(c, r), nil
 }
 
+// maxDescriptors is how many descriptors a request may have: each may be a counter, and asks the store. Envoy's have a few.
+const maxDescriptors = 1000
+
+// check reports what is wrong with a request, whatever the configuration says. What envoyproxy/ratelimit refuses too has
+// its code and its words, for those who look for them.
+func check(r *rlsv3.RateLimitRequest) error {
+	switch n := len(r.GetDescriptors()); {
+	case r.GetDomain() == "":
+		return status.Error(codes.Unknown, "rate limit domain must not be empty")
+	case n == 0:
+		return status.Error(codes.Unknown, "rate limit descriptor list must not be empty")
+	case n > maxDescriptors:
+		return status.Errorf(codes.InvalidArgument, "stint: %d descriptors in one request; want at most %d", n, maxDescriptors)
+	}
+	return nil
+}
+
 // decide counts.
 func (s *Service) decide(ctx context.Context, c *call) error {
 	if s.options.Window == Fixed {
-		return s.takeApart(ctx, c, anyItem, stint.Take)
+		return s.countApart(ctx, c)
 	}
-	for i := range c.items {
-		if it := &c.items[i]; it.refund && it.counted() {
-			s.giveBackHits(ctx, c.deadline, it)
-		}
-	}
+	s.giveBackHits(ctx, c)
 	return s.slide(ctx, c)
 }
 
@@ -137,8 +145,7 @@ func (s *Service) failure(ctx context.Context, err error) error {
 const complainEvery = 10 * time.Second
 
 func (s *Service) complain(message string, err error) {
-	now, last := int64(time.Since(s.started)), s.complained.Load()
-	if now-last >= int64(complainEvery) && s.complained.CompareAndSwap(last, now) {
-		s.options.Logger.Warn(message, "cause", err)
+	if unlogged, ok := s.complaints.Take(1, complainEvery); ok {
+		s.options.Logger.Warn(message, "cause", err, "unlogged", unlogged)
 	}
 }

@@ -29,6 +29,7 @@ func TestErrors(t *testing.T) {
 		message string
 	}{
 		{"no domain", ask("", "path=/"), codes.Unknown, "rate limit domain must not be empty"},
+		{"neither", ask(""), codes.Unknown, "rate limit domain must not be empty"},
 		{"no descriptors", ask("shop"), codes.Unknown, "rate limit descriptor list must not be empty"},
 		{"no unit", bring(0, 1, 0, ask("shop", "path=/")), codes.InvalidArgument, "descriptors[0].limit"},
 		{"a unit that is none", bring(1, 1, 99, ask("shop", "path=/", "path=/")), codes.InvalidArgument, "descriptors[1].limit"},
@@ -38,6 +39,18 @@ func TestErrors(t *testing.T) {
 		if got := status.Code(err); got != test.code || !strings.Contains(status.Convert(err).Message(), test.message) {
 			t.Errorf("%s: got %v; want %v: %s", test.name, err, test.code, test.message)
 		}
+	}
+}
+
+// TestF31Descriptors: a request has a bounded number of descriptors, whether they have limits or not.
+func TestF31Descriptors(t *testing.T) {
+	client := serve(t, newService(t, inMemory(t, nil), parse(t, shop), envoyrls.Options{}))
+	if got := len(must(t, client, many(1000, "")).GetStatuses()); got != 1000 {
+		t.Errorf("got %d statuses, want 1000", got)
+	}
+	_, err := client.ShouldRateLimit(t.Context(), many(1000, "colour=red"))
+	if got, want := status.Convert(err), "stint: 1001 descriptors in one request; want at most 1000"; got.Code() != codes.InvalidArgument || got.Message() != want {
+		t.Errorf("got %v; want %v: %s", err, codes.InvalidArgument, want)
 	}
 }
 
@@ -228,25 +241,27 @@ func TestSharedRedis(t *testing.T) {
 			t.Errorf("%v: got %v; want %d admitted of %d", window, count, limit, callers*each)
 		}
 	}
-	// In fixed windows what one has charged the other can give back.
-	client := serve(t, newService(t, inRedis(t, server, "refund"), config, envoyrls.Options{Window: envoyrls.Fixed}))
-	other := serve(t, newService(t, inRedis(t, server, "refund"), config, envoyrls.Options{Window: envoyrls.Fixed}))
-	must(t, client, hits(60, ask("d", "k=1")))
-	if got, want := show(must(t, other, own(0, -50, ask("d", "k=1")))), "OK: OK 90 of 100/DAY"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
 }
 
 // record is an observer that writes down what it is told.
 type record struct {
-	mu    sync.Mutex
-	lines []string
+	mu          sync.Mutex
+	lines       []string
+	descriptors []envoyrls.Descriptor
+	answered    int
 }
 
-func (r *record) Decided(rule string, hits int64, o envoyrls.Outcome) {
+func (r *record) Decided(d *envoyrls.Descriptor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lines = append(r.lines, fmt.Sprintf("%s %d %d", rule, hits, o))
+	r.lines = append(r.lines, fmt.Sprintf("%s %d %d", d.Rule, d.Hits, d.Outcome))
+	r.descriptors = append(r.descriptors, *d)
+}
+
+func (r *record) Answered(time.Duration, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answered++
 }
 
 // TestF34Observer: observers hear of rules by their place in the configuration, never of what requests say.
@@ -278,6 +293,15 @@ func TestF34Observer(t *testing.T) {
 	}
 	if log.Len() > 0 {
 		t.Errorf("the log says %q", &log)
+	}
+	if seen.answered != 7 {
+		t.Errorf("heard of %d requests, want 7", seen.answered)
+	}
+	for i, d := range seen.descriptors {
+		limited := d.Outcome == envoyrls.Within || d.Outcome == envoyrls.Over || d.Outcome == envoyrls.Shadowed
+		if (d.Limit != nil) != limited || (d.Subject != "") != limited || (d.RetryAfter != 0) != (d.Outcome == envoyrls.Over || d.Outcome == envoyrls.Shadowed) {
+			t.Errorf("descriptor %d: %+v", i, d)
+		}
 	}
 }
 

@@ -34,11 +34,6 @@ func (s *Service) slide(ctx context.Context, c *call) error {
 		s.undo(ctx, c, charges)
 		return err
 	}
-	for i := range c.items {
-		if it := &c.items[i]; it.charged > 0 {
-			s.ledger.note(it)
-		}
-	}
 	return nil
 }
 
@@ -47,11 +42,7 @@ func (s *Service) slideOne(ctx context.Context, c *call) error {
 	if !it.counted() {
 		return nil
 	}
-	err := s.takeAlone(ctx, c, it, stint.Take)
-	if it.charged > 0 {
-		s.ledger.note(it)
-	}
-	return err
+	return s.takeAlone(ctx, c, it, stint.Take)
 }
 
 func enforced(it *item) bool     { return !it.rule.shadow && !it.quota }
@@ -109,7 +100,7 @@ func (c *call) spread(heads []int, d *stint.Decision) {
 	for k, head := range heads {
 		first := &c.items[head]
 		if d.Charge.ID != 0 && d.Charge.Origin() == stint.FromStore {
-			first.charged, first.at = chargeOf(&d.Charge, k)
+			first.charged = chargeOf(&d.Charge, k)
 		}
 		for i := head; ; i = c.items[i].next {
 			it := &c.items[i]
@@ -122,14 +113,10 @@ func (c *call) spread(heads []int, d *stint.Decision) {
 	}
 }
 
-// chargeOf returns what a charge charged to its kth claim, and when.
-func chargeOf(c *stint.Charge, k int) (cost, at int64) {
+// chargeOf returns what a charge charged to its kth claim.
+func chargeOf(c *stint.Charge, k int) int64 {
 	if k == 0 {
-		return c.Claim.Cost, c.At
+		return c.Claim.Cost
 	}
-	at = c.At
-	if instants := c.Rest.AndAt; instants != nil {
-		at = instants[k-1]
-	}
-	return c.And()[k-1].Cost, at
+	return c.And()[k-1].Cost
 }

@@ -62,6 +62,9 @@ func (s *Service) takeInOrder(ctx context.Context, c *call, i int, mode stint.Mo
 // takeAlone decides one item.
 func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.Mode) error {
 	asked := s.options.Now()
+	if it.neverFits() {
+		mode = stint.Take // nobody need look; in fixed windows a limit of zero counts what exceeds it
+	}
 	d, err := s.store.Take(ctx, s.request(c.deadline, it.claim(s.options.Window), nil, mode))
 	if err != nil {
 		return err
@@ -82,15 +85,16 @@ func (it *item) use(d *stint.Decision, k int) {
 	if usages := d.Usages(); k < len(usages) {
 		it.usage = usages[k]
 	}
+	it.degraded, it.unavailable = d.Degraded, d.Unavailable
 	if d.Unavailable {
 		it.usage.Used = it.rule.max()
 		it.usage.ResetAfter = max(d.RetryAfter, time.Second)
 	}
 }
 
-// noteCharge notes what the item's own charge was. Only that of a store can be given back by its time.
+// noteCharge notes what the item's own charge was.
 func (it *item) noteCharge(c *stint.Charge) {
 	if c.ID != 0 && c.Origin() == stint.FromStore {
-		it.charged, it.at = c.Claim.Cost, c.At
+		it.charged = c.Claim.Cost
 	}
 }

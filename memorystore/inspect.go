@@ -1,0 +1,119 @@
+package memorystore
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/algorithm"
+	"github.com/stint-limiter/stint/internal/banlist"
+)
+
+var _ stint.Inspector = (*Store)(nil)
+
+// Inspect implements [stint.Inspector].
+func (s *Store) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, error) {
+	if err := s.ready(ctx, "inspect"); err != nil {
+		return stint.Inspection{}, err
+	}
+	if err := c.ValidateInspect(); err != nil {
+		return stint.Inspection{}, err
+	}
+	q := s.lock(&c, nil)
+	defer q.unlock()
+	q.open(&c, nil, true)
+	shown := stint.Inspection{
+		Now:     instant(q.now),
+		Ban:     banOf(q.banRecord(&q.parts[0], &c)).state(q.now),
+		Windows: make([]stint.Window, len(q.views)),
+	}
+	for i := range q.views {
+		q.views[i].show(&shown.Windows[i], q.now)
+	}
+	return shown, nil
+}
+
+// show fills in what is known of a limit.
+func (v *view) show(w *stint.Window, now int64) {
+	w.Limit = v.limit
+	w.Used, w.ResetAfter = v.used(), duration(v.reset())
+	w.RetryAfter = wait(v.earliest(now, 1), now)
+	var entries []stint.Entry
+	switch v.limit.Algorithm {
+	case stint.Bucket:
+	case stint.Concurrency:
+		w.LeftOut = v.hold.EachLast(stint.MaxEntries, func(expiry int64) {
+			entries = append(entries, stint.Entry{Until: instant(expiry), Units: 1})
+		})
+	default:
+		v.log.Each(func(at, until, n int64) {
+			entries = append(entries, stint.Entry{At: instant(at), Until: instant(until), Units: n})
+		})
+	}
+	w.Show(entries)
+}
+
+// state is what there is to tell of a ban that may be nil.
+func (b *ban) state(now int64) (s stint.BanState) {
+	if b == nil {
+		return s
+	}
+	until, _ := b.stepped(now)
+	if b.known && until > now {
+		s.Until = instant(until)
+	}
+	if b.known && now-until < b.forgive {
+		s.Level = b.level
+	}
+	var strikes algorithm.LogView
+	strikes.Open(&b.strikes, &b.counts, now, true)
+	s.Strikes = strikes.Used()
+	return s
+}
+
+// instant turns microseconds since the Unix epoch into a time.
+func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+// Bans implements [stint.Inspector]. It holds no lock for longer than the sweeper does.
+func (s *Store) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
+	list := banlist.New(n)
+	for i := range s.shards {
+		for from, more := uint32(0), true; more; {
+			if err := s.ready(ctx, "bans"); err != nil {
+				return nil, err
+			}
+			from, more = s.shards[i].listBans(list, from)
+		}
+	}
+	return list.Sorted(), nil
+}
+
+// listBans adds the bans in force among the next records to a list. It returns where to go on, and whether there is
+// more.
+func (sh *shard) listBans(list *banlist.List, from uint32) (next uint32, more bool) {
+	now := sh.store.read()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.bans == 0 {
+		return 0, false
+	}
+	now = sh.follow(now)
+	next = min(from+sweepPiece, sh.count)
+	for n := from; n < next; n++ {
+		r := sh.record(n)
+		if b := banOf(r); b.end(now) > now {
+			state := b.state(now)
+			state.Strikes = 0
+			list.Add(stint.Banned{Subject: r.subject(), BanState: state})
+		}
+	}
+	return next, next < sh.count
+}
+
+// subject is whose record it is.
+func (r *record) subject() string {
+	if r.size == longKey {
+		return r.rest.key[:r.rest.split]
+	}
+	return string(r.key[:r.split])
+}

@@ -1,0 +1,162 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Info is what the servers say of themselves, added up over the masters of a Cluster. What they do not tell is zero, and a
+// warning says so.
+type Info struct {
+	// Mode is "standalone", "sentinel" or "cluster", and Masters how many servers there are to ask.
+	Mode    string
+	Masters int
+	// Server is "Redis" or "Valkey", and Version its version: the lowest, if servers differ; "" if not told.
+	Server, Version string
+	// Role is "master", or "replica" if one of the servers is.
+	Role string
+	// Uptime is how long the servers have been running, the youngest of them.
+	Uptime time.Duration
+
+	OpsPerSecond int64
+	// UsedMemory is in bytes, as is MaxMemory, which is 0 if there is no bound.
+	UsedMemory, MaxMemory int64
+	// MaxMemoryPolicy is what a full server does: "noeviction", or the policy of one that throws keys away.
+	MaxMemoryPolicy string
+	// Evicted is how many keys the servers have thrown away, since they were started.
+	Evicted int64
+	// Clients are connected, all those of other programs included.
+	Clients int64
+	// Keys are those of the database that is used, and Scripts those that the servers have loaded.
+	Keys, Scripts int64
+
+	// Latency is how long a PING took, the slowest, and ClockAhead how far a server's clock is ahead of ours, by about half
+	// of the Latency, the one that differs the most.
+	Latency, ClockAhead time.Duration
+
+	// Warnings are sentences about what is wrong, and what would be right.
+	Warnings []string
+}
+
+// Info asks the servers how they are. What the user is not permitted to ask is left out, and there is a warning. An
+// error means that none of them could be asked.
+func (s *Store) Info(ctx context.Context) (Info, error) {
+	i := Info{Mode: string(s.conn.get().Mode())}
+	nodes, err := s.masters(ctx)
+	if err != nil {
+		return i, s.wrap("info", err)
+	}
+	var failures []error
+	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
+		told, err := ask(ctx, addr, nodes[addr])
+		if err != nil {
+			failures = append(failures, err)
+			i.Warnings = append(i.Warnings, fmt.Sprintf("%s cannot be asked how it is: %v", addr, err))
+			continue
+		}
+		i.add(told)
+	}
+	if i.Masters == 0 {
+		return i, s.wrap("info", errors.Join(failures...))
+	}
+	return i, nil
+}
+
+// told is what one server tells.
+type told struct {
+	report
+	keys           int64
+	latency, ahead time.Duration
+	refused        []string // commands
+}
+
+// ask asks a server how it is.
+func ask(ctx context.Context, addr string, node rueidis.Client) (told, error) {
+	t := told{report: report{addr: addr}}
+	// unless passes on an error, but for that of a command that is not permitted.
+	unless := func(command string, err error) error {
+		if unknownOrRefused(err) {
+			t.refused = append(t.refused, command)
+			return nil
+		}
+		return err
+	}
+
+	sent := time.Now()
+	err := node.Do(ctx, node.B().Ping().Build()).Error()
+	if err == nil {
+		t.latency = time.Since(sent)
+	}
+	if err := unless("ping", err); err != nil {
+		return t, err
+	}
+
+	sent = time.Now()
+	clock, err := node.Do(ctx, node.B().Time().Build()).AsIntSlice()
+	if took := time.Since(sent); err == nil && len(clock) == 2 {
+		t.ahead = time.Unix(clock[0], clock[1]*1000).Sub(sent.Add(took / 2))
+	}
+	if err := unless("time", err); err != nil {
+		return t, err
+	}
+
+	answers := node.DoMulti(ctx, node.B().Arbitrary("INFO").Build(), node.B().Dbsize().Build())
+	t.text, err = answers[0].ToString()
+	if err := unless("info", err); err != nil {
+		return t, err
+	}
+	t.keys, err = answers[1].AsInt64()
+	return t, unless("dbsize", err)
+}
+
+// add adds what a server tells.
+func (i *Info) add(t told) {
+	first := i.Masters == 0
+	i.Masters++
+	server, version := "Redis", t.field("redis_version")
+	if v := t.field("valkey_version"); v != "" {
+		server, version = "Valkey", v
+	}
+	if version != "" && (i.Version == "" || older(version, i.Version)) {
+		i.Server, i.Version = server, version
+	}
+	switch t.field("role") {
+	case "master":
+		i.Role = cmp.Or(i.Role, "master")
+	case "slave":
+		i.Role = "replica"
+	}
+	if uptime := time.Duration(t.number("uptime_in_seconds")) * time.Second; first || uptime < i.Uptime {
+		i.Uptime = uptime
+	}
+	i.OpsPerSecond += t.number("instantaneous_ops_per_sec")
+	i.UsedMemory += t.number("used_memory")
+	if most := t.number("maxmemory"); first || most > 0 && i.MaxMemory > 0 {
+		i.MaxMemory += most
+	} else {
+		i.MaxMemory = 0
+	}
+	if policy, evicts := t.evicts(); first || evicts {
+		i.MaxMemoryPolicy = policy
+	}
+	i.Evicted += t.number("evicted_keys")
+	i.Clients += t.number("connected_clients")
+	i.Keys += t.keys
+	i.Scripts += t.number("number_of_cached_scripts")
+	i.Latency = max(i.Latency, t.latency)
+	if t.ahead.Abs() > i.ClockAhead.Abs() {
+		i.ClockAhead = t.ahead
+	}
+	i.Warnings = append(i.Warnings, t.warnings()...)
+	if len(t.refused) > 0 {
+		i.Warnings = append(i.Warnings, fmt.Sprintf("%s does not permit to ask all of how it is; give the user +%s", t.addr, strings.Join(t.refused, " +")))
+	}
+}

@@ -1,0 +1,140 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/redisstore"
+)
+
+// Inspect keeps the keys from ageing, as Take does.
+func (s *steady) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, error) {
+	s.refresh()
+	return s.Store.Inspect(ctx, c)
+}
+
+// wantUsed wants a subject to have used so much of a limit.
+func wantUsed(t *testing.T, s stint.Inspector, subject string, l stint.Limit, want int64) {
+	t.Helper()
+	shown, err := s.Inspect(t.Context(), stint.Claim{Subject: subject, Limits: []stint.Limit{l}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := shown.Windows[0].Used; got != want {
+		t.Errorf("used %d, want %d", got, want)
+	}
+}
+
+func TestInspectCannotWrite(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, server.URL())
+	allows(t, s)
+	wantUsed(t, s, "user:1", stint.PerMinute(10), 1)
+	server.CLI(t, "SCRIPT", "FLUSH")
+	wantUsed(t, s, "user:1", stint.PerMinute(10), 1)
+	for _, command := range []string{"cmdstat_evalsha_ro:", "cmdstat_eval_ro:"} {
+		if stats := server.CLI(t, "INFO", "commandstats"); !strings.Contains(stats, command) {
+			t.Errorf("no %s in %s", command, stats)
+		}
+	}
+}
+
+// Older servers do not know the calls that cannot write, and users may lack the permission.
+func TestInspectWithoutReadOnlyCalls(t *testing.T) {
+	unknown := redistest.Start(t, "--rename-command", "EVALSHA_RO", "", "--rename-command", "EVAL_RO", "")
+	refusing := redistest.Start(t)
+	refusing.CLI(t, "ACL", "SETUSER", "default", "-evalsha_ro", "-eval_ro")
+	for name, server := range map[string]*redistest.Server{"unknown": unknown, "not permitted": refusing} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, server.URL())
+			allows(t, s)
+			for range 2 {
+				wantUsed(t, s, "user:1", stint.PerMinute(10), 1)
+			}
+		})
+	}
+}
+
+// What is not ours is not shown, and stays for the next charge to heal.
+func TestInspectOfKeysThatAreNotOurs(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, server.URL())
+	limits := []stint.Limit{stint.PerMinute(10), stint.TokenBucket(5, 1, time.Second), stint.AtOnce(2, time.Minute)}
+	what := []string{"ban", "strikes"}
+	for i := range limits {
+		what = append(what, limits[i].ID())
+	}
+	for i, plant := range [][]string{{"SET", "", "garbage"}, {"SET", "", "L" + strings.Repeat("x", 60)}, {"LPUSH", "", "1"}} {
+		subject := fmt.Sprint("victim:", i)
+		for _, w := range what {
+			plant[1] = "stint:{" + subject + "}:" + w
+			server.CLI(t, plant...)
+		}
+		shown, err := s.Inspect(t.Context(), stint.Claim{Subject: subject, Limits: limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range shown.Windows {
+			if w.Used != 0 || w.RetryAfter != 0 || w.Entries != nil {
+				t.Errorf("%v: %+v, want nothing", plant, w)
+			}
+		}
+		if shown.Ban != (stint.BanState{}) {
+			t.Errorf("%v: ban %+v, want none", plant, shown.Ban)
+		}
+		if n := server.CLI(t, "EXISTS", "stint:{"+subject+"}:ban"); strings.TrimSpace(n) != "1" {
+			t.Errorf("%v: the key is gone", plant)
+		}
+	}
+	if bans, err := s.Bans(t.Context(), 10); err != nil || len(bans) != 0 {
+		t.Errorf("bans %v, %v; want none", bans, err)
+	}
+}
+
+func TestBansAmongManyKeys(t *testing.T) {
+	server := redistest.Start(t)
+	plain, star := open(t, server.URL(), redisstore.WithPrefix("axb")), open(t, server.URL(), redisstore.WithPrefix("a*b"))
+	ban := func(s stint.Store, subject string, d time.Duration) {
+		t.Helper()
+		if err := s.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: subject, For: d}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const many = 3000
+	for i := range many {
+		ban(plain, fmt.Sprint("user:", i), time.Hour+time.Duration(i)*time.Second)
+	}
+	long := strings.Repeat("x", 1000)
+	ban(star, long, time.Hour)
+
+	got, err := plain.Bans(t.Context(), 2)
+	if err != nil || len(got) != 2 || got[0].Subject != "user:2999" || got[1].Subject != "user:2998" {
+		t.Errorf("got %v, %v; want the two longest", got, err)
+	}
+	if got, err = plain.Bans(t.Context(), 2*many); err != nil || len(got) != many {
+		t.Errorf("%d bans, %v; want %d", len(got), err, many)
+	}
+	// A hash stands for a subject that is too long, and no other prefix is looked at.
+	if got, err = star.Bans(t.Context(), 10); err != nil || len(got) != 1 || got[0].Subject[0] != '~' {
+		t.Errorf("got %v, %v; want one hash", got, err)
+	}
+	if shown, err := star.Inspect(t.Context(), stint.Claim{Subject: long}); err != nil || shown.Ban.Until.IsZero() {
+		t.Errorf("the long one's ban is %+v, %v", shown.Ban, err)
+	}
+}
+
+func TestBansNeedPermission(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, server.URL())
+	server.CLI(t, "ACL", "SETUSER", "default", "-scan")
+	var failed *stint.StoreError
+	if _, err := s.Bans(t.Context(), 1); !errors.As(err, &failed) || failed.Op != "bans" || failed.Kind != stint.KindAuth {
+		t.Errorf("error %v, want that of a permission", err)
+	}
+}

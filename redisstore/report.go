@@ -1,0 +1,90 @@
+package redisstore
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// report is what a server says of itself: the reply of INFO.
+type report struct {
+	addr, text string
+}
+
+// field returns a field of the report, or "".
+func (r report) field(name string) string {
+	for line := range strings.Lines(r.text) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// number returns a field that is one, or 0.
+func (r report) number(name string) int64 {
+	n, _ := strconv.ParseInt(r.field(name), 10, 64)
+	return n
+}
+
+// leastVersion is that of Redis whose scripts can do all that ours do.
+const leastVersion = "6.2"
+
+// tooOld says that the server's version is below the least.
+func (r report) tooOld() error {
+	if v := r.field("redis_version"); older(v, leastVersion) {
+		return fmt.Errorf("%s runs Redis %s; want %s or later, or Valkey", r.addr, v, leastVersion)
+	}
+	return nil
+}
+
+// older reports whether a version is below another, as far as both are numbers.
+func older(a, b string) bool {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range min(len(as), len(bs)) {
+		m, errM := strconv.Atoi(as[i])
+		n, errN := strconv.Atoi(bs[i])
+		if errM != nil || errN != nil || m != n {
+			return errM == nil && errN == nil && m < n
+		}
+	}
+	return false
+}
+
+// evicting is what is wrong with a server that evicts, after its name.
+const evicting = "may evict limits before they expire, which lets subjects exceed them; set maxmemory-policy to noeviction"
+
+// evicts reports whether a full server throws keys away, and by which policy.
+func (r report) evicts() (policy string, yes bool) {
+	policy = r.field("maxmemory_policy")
+	return policy, policy != "" && policy != "noeviction"
+}
+
+// replica reports whether the server is one.
+func (r report) replica() bool { return r.field("role") == "slave" }
+
+// warnings are sentences about what is wrong with the server, and what would be right.
+func (r report) warnings() []string {
+	var all []string
+	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(r.addr+" "+format, args...)) }
+	if err := r.tooOld(); err != nil {
+		all = append(all, err.Error())
+	}
+	if r.replica() {
+		warn("is a replica and cannot charge anybody; want the address of its master, or Sentinel, which follows it")
+	}
+	if policy, evicts := r.evicts(); evicts {
+		warn("%s: it is %s", evicting, policy)
+	}
+	if n := r.number("evicted_keys"); n > 0 {
+		warn("has evicted %d keys since it was started: what was used of limits is forgotten; give it more memory", n)
+	}
+	used, most, host := r.number("used_memory"), r.number("maxmemory"), r.number("total_system_memory")
+	switch {
+	case most > 0 && used > most/10*9:
+		warn("uses %d %% of its maxmemory; once it is full it refuses to charge, and the failure policy decides", used/(most/100+1))
+	case most == 0 && host > 0 && used > host/2:
+		warn("uses more than half of its host's memory and has no maxmemory; set one, so that it refuses to charge before the host ends it")
+	}
+	return all
+}

@@ -1,0 +1,58 @@
+package resilience
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+var (
+	_ stint.Inspector = (*Stack)(nil)
+	_ stint.Inspector = (*Breaker)(nil)
+)
+
+// scanTime is how long Bans may take whose caller set no deadline: it looks at everything that is stored.
+const scanTime = 30 * time.Second
+
+// Inspect shows what the store knows, if that is a [stint.Inspector]; else the error is [stint.ErrNotInspector]. What is
+// decided in this process alone, without the store, is not shown, and units that it has leased are shown as used.
+func (s *Stack) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, error) {
+	limited := until(ctx, earlier(ctx, time.Now().Add(patience)))
+	defer limited.release()
+	return s.breaker.Inspect(limited, c)
+}
+
+// Bans lists the bans that the store knows of, if that is a [stint.Inspector]; else the error is
+// [stint.ErrNotInspector].
+func (s *Stack) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
+	limited := until(ctx, earlier(ctx, time.Now().Add(scanTime)))
+	defer limited.release()
+	return s.breaker.Bans(limited, n)
+}
+
+// Inspect implements [stint.Inspector], if the store is one; else the error is [stint.ErrNotInspector].
+func (b *Breaker) Inspect(ctx context.Context, c stint.Claim) (shown stint.Inspection, err error) {
+	inspector, ok := b.inner.(stint.Inspector)
+	if !ok {
+		return shown, &stint.InvalidError{Err: stint.ErrNotInspector}
+	}
+	err = b.try(ctx, b.enter(), opInspect, func(ctx context.Context) error {
+		shown, err = inspector.Inspect(ctx, c)
+		return err
+	})
+	return shown, err
+}
+
+// Bans implements [stint.Inspector], if the store is one; else the error is [stint.ErrNotInspector]. It takes long where
+// much is stored: that says nothing about decisions, and does not count.
+func (b *Breaker) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
+	inspector, ok := b.inner.(stint.Inspector)
+	if !ok {
+		return nil, &stint.InvalidError{Err: stint.ErrNotInspector}
+	}
+	if b.State() != BreakerClosed {
+		return nil, refused(opBans)
+	}
+	return inspector.Bans(ctx, n)
+}

@@ -1,0 +1,98 @@
+package resilience_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// Inspect implements [stint.Inspector], if the store within is one.
+func (f *flaky) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, error) {
+	inspector, ok := f.Store.(stint.Inspector)
+	if !ok {
+		return stint.Inspection{}, &stint.InvalidError{Err: stint.ErrNotInspector}
+	}
+	if err := f.do(ctx, "inspect", &f.inspects); err != nil {
+		return stint.Inspection{}, err
+	}
+	return inspector.Inspect(ctx, c)
+}
+
+// Bans implements [stint.Inspector], if the store within is one.
+func (f *flaky) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
+	inspector, ok := f.Store.(stint.Inspector)
+	if !ok {
+		return nil, &stint.InvalidError{Err: stint.ErrNotInspector}
+	}
+	if err := f.do(ctx, "bans", &f.inspects); err != nil {
+		return nil, err
+	}
+	return inspector.Bans(ctx, n)
+}
+
+// blind is a store that shows nothing.
+type blind struct{ stint.BatchStore }
+
+func TestStackShowsWhatItsStoreKnows(t *testing.T) {
+	s := newStack(t, newFlaky(t), resilience.Config{Failure: patient})
+	r := oneUnit("user:1")
+	mustDecide(t, s, r)
+	if err := s.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "user:1", For: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	shown, err := s.Inspect(t.Context(), r.Claim)
+	if err != nil || shown.Windows[0].Used != 1 || shown.Ban.Until.IsZero() {
+		t.Errorf("shown %+v, %v; want 1 used, and a ban", shown, err)
+	}
+	if bans, err := s.Bans(t.Context(), 5); err != nil || len(bans) != 1 || bans[0].Subject != "user:1" {
+		t.Errorf("bans %v, %v; want that of user:1", bans, err)
+	}
+}
+
+func TestStackOverAStoreThatShowsNothing(t *testing.T) {
+	s := newStack(t, blind{newFlaky(t)}, resilience.Config{})
+	if _, err := s.Inspect(t.Context(), oneUnit("a").Claim); !errors.Is(err, stint.ErrNotInspector) {
+		t.Errorf("inspect: %v, want ErrNotInspector", err)
+	}
+	if _, err := s.Bans(t.Context(), 1); !errors.Is(err, stint.ErrNotInspector) {
+		t.Errorf("bans: %v, want ErrNotInspector", err)
+	}
+	if got := s.Breaker(); got != resilience.BreakerClosed {
+		t.Errorf("breaker %v: it is nobody's failure", got)
+	}
+}
+
+// A store that does not answer is given up on, and then not asked.
+func TestLookingInsideEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newFlaky(t)
+		s := newStack(t, inner, resilience.Config{})
+		inner.hang(true)
+		for range 10 { // takes as long as it does where there is much, which says nothing
+			if _, err := s.Bans(t.Context(), 1); stint.KindOf(err) != stint.KindTimeout {
+				t.Fatalf("bans: %v, want a timeout", err)
+			}
+		}
+		if got := s.Breaker(); got != resilience.BreakerClosed {
+			t.Errorf("breaker %v after bans", got)
+		}
+		for range resilience.DefaultBreakerFailures {
+			if _, err := s.Inspect(t.Context(), oneUnit("a").Claim); stint.KindOf(err) != stint.KindTimeout {
+				t.Fatalf("inspect: %v, want a timeout", err)
+			}
+		}
+		_, inspect := s.Inspect(t.Context(), oneUnit("a").Claim)
+		_, bans := s.Bans(t.Context(), 1)
+		for op, err := range map[string]error{"inspect": inspect, "bans": bans} {
+			var failed *stint.StoreError
+			if !errors.As(err, &failed) || !errors.Is(err, resilience.ErrBreakerOpen) || failed.Op != op {
+				t.Errorf("%s: %v, want the breaker's refusal", op, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,39 @@
+package storetest
+
+import (
+	"fmt"
+
+	"github.com/stint-limiter/stint"
+)
+
+// inspect looks inside of both, if the store lets it, and wants to see the same.
+func (w *world) inspect(s step) error {
+	if w.inspector == nil {
+		return nil
+	}
+	c := w.claim(s.claims[0])
+	if err := w.calm(stint.Request{Claim: c}); err != nil {
+		return err
+	}
+	want, err := w.oracle.Inspect(w.t.Context(), c)
+	if err != nil {
+		return err
+	}
+	w.note("%d: inspect %q %q %v → ban %s", w.at(), short(c.Subject, w.prefix), c.Scope, c.Limits, banText(want.Ban))
+	got, err := w.inspector.Inspect(w.t.Context(), c)
+	if err != nil {
+		return fmt.Errorf("inspect: %w", err)
+	}
+	if !got.Now.Equal(want.Now) || banText(got.Ban) != banText(want.Ban) || len(got.Windows) != len(want.Windows) {
+		return fmt.Errorf("store and reference differ: inspected at %v, ban %s, %d windows; want %v, %s, %d",
+			got.Now, banText(got.Ban), len(got.Windows), want.Now, banText(want.Ban), len(want.Windows))
+	}
+	for i, g := range got.Windows {
+		v := want.Windows[i]
+		if stateText(g.State) != stateText(v.State) || entriesText(g) != entriesText(v) {
+			return fmt.Errorf("store and reference differ: %s is %s with %s; want %s with %s",
+				v.Limit, stateText(g.State), entriesText(g), stateText(v.State), entriesText(v))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,324 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// inspectorOf returns a store as an inspector, or nil if it is none.
+func inspectorOf(ctx context.Context, store stint.Store) stint.Inspector {
+	inspector, ok := store.(stint.Inspector)
+	if !ok {
+		return nil
+	}
+	if _, err := inspector.Inspect(ctx, stint.Claim{Subject: "anybody"}); errors.Is(err, stint.ErrNotInspector) {
+		return nil // it wraps one that is none
+	}
+	return inspector
+}
+
+// inspector returns the store as an inspector, and skips the test if it is none.
+func (k *tester) inspector() stint.Inspector {
+	k.Helper()
+	inspector := inspectorOf(k.Context(), k.Store)
+	if inspector == nil {
+		k.Skip("of stores that show what they know only")
+	}
+	return inspector
+}
+
+// inspect shows a subject, and wants the usages that a look has.
+func (k *tester) inspect(c stint.Claim) stint.Inspection {
+	k.Helper()
+	shown, err := k.inspector().Inspect(k.Context(), c)
+	if err != nil {
+		k.Fatalf("inspect: %v", err)
+	}
+	if len(c.Limits) > 0 && k.Clock != nil {
+		c.Cost = 1
+		looked := k.decide(stint.Request{Claim: c, Mode: stint.Peek})
+		for i, w := range shown.Windows {
+			if got, want := stateText(w.State), stateText(looked.States()[i]); got != want {
+				k.Errorf("%s: inspected %s, but a look says %s", w.Limit, got, want)
+			}
+		}
+	}
+	return shown
+}
+
+// wantEntries checks the entries of a window, each as "from-until:units" since the start of the clock.
+func (k *tester) wantEntries(w stint.Window, want ...string) {
+	k.Helper()
+	if got := entriesText(w); got != strings.Join(want, " ") {
+		k.Errorf("%s: entries are %q, want %q", w.Limit, got, strings.Join(want, " "))
+	}
+}
+
+func entriesText(w stint.Window) string {
+	since := func(t time.Time) string {
+		if t.IsZero() {
+			return "held"
+		}
+		return t.Sub(epoch).String()
+	}
+	var words []string
+	for _, e := range w.Entries {
+		words = append(words, fmt.Sprintf("%s-%s:%d", since(e.At), since(e.Until), e.Units))
+	}
+	if w.LeftOut > 0 {
+		words = append(words, fmt.Sprintf("left out %d", w.LeftOut))
+	}
+	return strings.Join(words, " ")
+}
+
+func banText(b stint.BanState) string {
+	until := "none"
+	if !b.Until.IsZero() {
+		until = "until " + b.Until.Sub(epoch).String()
+	}
+	return fmt.Sprintf("%s level %d strikes %d", until, b.Level, b.Strikes)
+}
+
+var inspecting = []contract{
+	{name: "a stranger has used nothing", exact: true, test: func(k *tester) {
+		for _, l := range append(eachAlgorithm(2), stint.PerDay(100_000), stint.PerHour(0)) {
+			shown := k.inspect(stint.Claim{Subject: k.subject(), Scope: "anywhere", Limits: []stint.Limit{l, l.WithName("other")}})
+			if banText(shown.Ban) != "none level 0 strikes 0" || shown.Now.IsZero() || len(shown.Windows) != 2 {
+				k.Fatalf("ban %s, now %v, %d windows", banText(shown.Ban), shown.Now, len(shown.Windows))
+			}
+			for _, w := range shown.Windows {
+				k.wantEntries(w)
+				if w.Limit.Max != l.Max || w.Used != 0 || w.ResetAfter != 0 {
+					k.Errorf("%s: %s, want nothing used of %s", w.Limit, stateText(w.State), l)
+				}
+			}
+		}
+	}},
+	{name: "every charge of a small limit is seen, at its time", exact: true, clock: true, test: func(k *tester) {
+		l, subject, start := stint.PerMinute(10), k.subject(), k.Clock.Now().Sub(epoch)
+		claim := stint.Claim{Subject: subject, Limits: []stint.Limit{l}}
+		charged := func(after time.Duration, units int64) string {
+			return fmt.Sprintf("%v-%v:%d", start+after, start+after+time.Minute, units)
+		}
+		k.mustTake(subject, 3, l)
+		k.pass(20 * s)
+		k.mustTake(subject, 1, l)
+		k.mustTake(subject, 1, l)
+		k.pass(time.Microsecond)
+		k.mustTake(subject, 2, l)
+		later := []string{charged(20*s, 2), charged(20*s+time.Microsecond, 2)}
+		k.wantEntries(k.inspect(claim).Windows[0], append([]string{charged(0, 3)}, later...)...)
+		k.pass(40 * s)
+		k.wantEntries(k.inspect(claim).Windows[0], later...)
+		k.pass(20 * s)
+		k.wantEntries(k.inspect(claim).Windows[0])
+	}},
+	{name: "large limits show slices, and fixed ones their windows", exact: true, clock: true, test: func(k *tester) {
+		large := stint.Per(1000, 125*s) // in slices of a second
+		fixed, subject := stint.Limit{Max: 1000, Window: time.Minute, Algorithm: stint.Fixed}, k.subject()
+		now := k.Clock.Now()
+		k.mustTake(subject, 3, large, fixed)
+		k.pass(now.Truncate(s).Add(s).Sub(now) - time.Microsecond) // in the same second
+		k.mustTake(subject, 4, large, fixed)
+		k.pass(time.Microsecond)
+		k.mustTake(subject, 5, large, fixed)
+		shown := k.inspect(stint.Claim{Subject: subject, Limits: []stint.Limit{large, fixed}})
+		end := now.Truncate(s).Add(s).Sub(epoch)
+		k.wantEntries(shown.Windows[0], fmt.Sprintf("%v-%v:7", end, end+125*s), fmt.Sprintf("%v-%v:5", end+s, end+126*s))
+		start := now.Truncate(time.Minute).Sub(epoch)
+		k.wantEntries(shown.Windows[1], fmt.Sprintf("%v-%v:12", start, start+time.Minute))
+	}},
+	{name: "bookings are seen when they come, and leases at their end", exact: true, clock: true, test: func(k *tester) {
+		l, subject := stint.PerSecond(4), k.subject()
+		now := k.Clock.Now().Sub(epoch)
+		k.wantCharged(k.lease(subject, 1, 100*ms, l), 1)
+		k.mustTake(subject, 3, l)
+		k.wantRetry(k.reserve(subject, 2, 0, l), s)
+		claim := stint.Claim{Subject: subject, Limits: []stint.Limit{l}}
+		k.wantEntries(k.inspect(claim).Windows[0],
+			fmt.Sprintf("%v-%v:3", now, now+s), fmt.Sprintf("%v-%v:1", now+100*ms, now+1100*ms), fmt.Sprintf("%v-%v:2", now+s, now+2*s))
+		fixed, subject := stint.Limit{Max: 2, Window: time.Minute, Algorithm: stint.Fixed}, k.subject()
+		k.mustTake(subject, 2, fixed)
+		k.wantAllowed(k.reserve(subject, 1, 0, fixed), true)
+		start := k.Clock.Now().Truncate(time.Minute).Sub(epoch)
+		claim = stint.Claim{Subject: subject, Limits: []stint.Limit{fixed}}
+		k.wantEntries(k.inspect(claim).Windows[0], fmt.Sprintf("%v-%v:2", start, start+time.Minute),
+			fmt.Sprintf("%v-%v:1", start+time.Minute, start+2*time.Minute))
+	}},
+	{name: "buckets show how much, and no entries", exact: true, clock: true, test: func(k *tester) {
+		l, subject := stint.TokenBucket(10, 1, s), k.subject()
+		k.mustTake(subject, 7, l)
+		k.pass(2 * s)
+		w := k.inspect(stint.Claim{Subject: subject, Limits: []stint.Limit{l}}).Windows[0]
+		if w.Used != 5 || w.ResetAfter != 5*s || w.Entries != nil {
+			k.Errorf("%s entries %v, want 5 used, 5s until it is empty, nil", stateText(w.State), w.Entries)
+		}
+	}},
+	{name: "every holder of a place is seen", exact: true, clock: true, test: func(k *tester) {
+		l, subject := stint.AtOnce(3, time.Minute), k.subject()
+		now := k.Clock.Now().Sub(epoch)
+		first := k.mustTake(subject, 1, l)
+		k.pass(20 * s)
+		k.mustTake(subject, 5, l)
+		claim := stint.Claim{Subject: subject, Limits: []stint.Limit{l}}
+		k.wantEntries(k.inspect(claim).Windows[0], fmt.Sprintf("held-%v:1", now+60*s), fmt.Sprintf("held-%v:1", now+80*s))
+		k.wantApplied(k.amend(first, stint.Amendment{Kind: stint.Release}), true)
+		k.wantEntries(k.inspect(claim).Windows[0], fmt.Sprintf("held-%v:1", now+80*s))
+	}},
+	{name: "the oldest entries are left out if there are too many", exact: true, clock: true, test: func(k *tester) {
+		const more = 5
+		places, subject := stint.AtOnce(stint.MaxEntries+more, time.Hour), k.subject()
+		for range stint.MaxEntries + more {
+			k.mustTake(subject, 1, places)
+		}
+		w := k.inspect(stint.Claim{Subject: subject, Limits: []stint.Limit{places}}).Windows[0]
+		if len(w.Entries) != stint.MaxEntries || w.LeftOut != more || w.Used != stint.MaxEntries+more {
+			k.Errorf("%d entries, %d left out of %d; want %d, %d", len(w.Entries), w.LeftOut, w.Used, stint.MaxEntries, more)
+		}
+		log, subject := stint.Per(1, ms), k.subject()
+		k.mustTake(subject, 1, log)
+		for range stint.MaxBookings {
+			k.reserve(subject, 1, 0, log)
+		}
+		w = k.inspect(stint.Claim{Subject: subject, Limits: []stint.Limit{log}}).Windows[0]
+		if len(w.Entries) != stint.MaxEntries || w.LeftOut != 1 || w.Used != stint.MaxBookings+1 {
+			k.Errorf("%d entries, %d left out of %d; want %d, 1", len(w.Entries), w.LeftOut, w.Used, stint.MaxEntries)
+		}
+	}},
+	{name: "what is seen is of the scope and the limit that is asked about", exact: true, test: func(k *tester) {
+		l, subject := stint.PerHour(10), k.subject()
+		r := k.request(subject, 4, l)
+		r.Scope = "reports"
+		k.wantAllowed(k.decide(r), true)
+		k.mustTake(subject, 3, l.WithName("other"))
+		for _, c := range []struct {
+			scope string
+			limit stint.Limit
+			want  int64
+		}{{"reports", l, 4}, {"", l, 0}, {"", l.WithName("other"), 3}, {"reports", stint.PerDay(10), 0}, {"reports", stint.PerHour(2), 4}} {
+			w := k.inspect(stint.Claim{Subject: subject, Scope: c.scope, Limits: []stint.Limit{c.limit}}).Windows[0]
+			if w.Used != c.want {
+				k.Errorf("%s in %q: used %d, want %d", c.limit, c.scope, w.Used, c.want)
+			}
+		}
+	}},
+	{name: "inspecting changes nothing", exact: true, clock: true, test: func(k *tester) {
+		l, places, subject := stint.PerSecond(2), stint.AtOnce(2, s), k.subject()
+		claim := stint.Claim{Subject: subject, Cost: 2, Limits: []stint.Limit{l, places}}
+		k.mustTake(subject, 1, l, places)
+		k.reserve(subject, 2, 0, l)
+		for range 3 {
+			k.inspect(claim)
+			k.wantUsed(k.peek(subject, 1, l, places), 3, 1)
+		}
+		k.pass(-time.Hour) // a step back is not written either
+		before := entriesText(k.inspect(claim).Windows[0])
+		if after := entriesText(k.inspect(claim).Windows[0]); after != before {
+			k.Errorf("entries are %q, and then %q", before, after)
+		}
+	}},
+	{name: "bans, their level and strikes are seen", exact: true, clock: true, test: func(k *tester) {
+		subject, p := k.subject(), policy(3)
+		now := func() time.Duration { return k.Clock.Now().Sub(epoch) }
+		claim := stint.Claim{Subject: subject, Scope: "any"}
+		want := func(format string, args ...any) {
+			k.Helper()
+			if got, want := banText(k.inspect(claim).Ban), fmt.Sprintf(format, args...); got != want {
+				k.Errorf("ban is %q, want %q", got, want)
+			}
+		}
+		k.strike(subject, p)
+		k.pass(6 * s)
+		k.strike(subject, p)
+		want("none level 0 strikes 2")
+		k.pass(4 * s) // the first is out of the ten seconds
+		want("none level 0 strikes 1")
+		k.strike(subject, p)
+		k.strike(subject, p)
+		want("until %v level 1 strikes 0", now()+time.Minute)
+		k.pass(time.Minute)
+		want("none level 1 strikes 0")
+		for range 3 {
+			k.strike(subject, p)
+		}
+		want("until %v level 2 strikes 0", now()+5*time.Minute)
+		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Hour})
+		want("until %v level 2 strikes 0", now()+time.Hour)
+		k.pass(3 * time.Hour) // forgiven
+		want("none level 0 strikes 0")
+		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Hour})
+		want("until %v level 0 strikes 0", now()+time.Hour)
+		k.command(stint.Command{Kind: stint.Unban, Subject: subject})
+		want("none level 0 strikes 0")
+	}},
+	{name: "bans in force are listed, the longest first", exact: true, clock: true, test: func(k *tester) {
+		now, mark := k.Clock.Now(), k.subject()
+		mine := func(n int) (list []string) {
+			k.Helper()
+			found, err := k.inspector().Bans(k.Context(), n)
+			if err != nil {
+				k.Fatalf("bans: %v", err)
+			}
+			if len(found) > n {
+				k.Errorf("%d bans, want at most %d", len(found), n)
+			}
+			for _, b := range found {
+				if name, ok := strings.CutPrefix(b.Subject, mark); ok {
+					list = append(list, fmt.Sprintf("%s %v %d", name, b.Until.Sub(now), b.Level))
+				}
+			}
+			return list
+		}
+		want := func(n int, want ...string) {
+			k.Helper()
+			if got := mine(n); strings.Join(got, ", ") != strings.Join(want, ", ") {
+				k.Errorf("bans are %q, want %q", got, want)
+			}
+		}
+		const all = 1 << 20
+		want(all)
+		odd := "{a}: \x00\xff%*~"
+		k.command(stint.Command{Kind: stint.Ban, Subject: mark + odd, For: stint.MaxBan - time.Hour})
+		k.command(stint.Command{Kind: stint.Ban, Subject: mark + "b", For: stint.MaxBan})
+		k.command(stint.Command{Kind: stint.Ban, Subject: mark + "c", For: time.Minute})
+		k.strike(mark+"d", policy(1))
+		k.strike(mark+"e", policy(2))
+		k.mustTake(mark+"f", 1, stint.PerHour(1))
+		longest := (stint.MaxBan).String()
+		want(all, "b "+longest+" 0", odd+" "+(stint.MaxBan-time.Hour).String()+" 0", "c 1m0s 0", "d 1m0s 1")
+		want(0)
+		if got, err := k.inspector().Bans(k.Context(), 1); err != nil || len(got) != 1 || got[0].Until.Sub(now) < stint.MaxBan {
+			k.Errorf("the longest is %v (%v), want one of at least %v", got, err, stint.MaxBan)
+		}
+		k.pass(time.Minute)
+		k.command(stint.Command{Kind: stint.Unban, Subject: mark + "b"})
+		want(all, odd+" "+(stint.MaxBan-time.Hour).String()+" 0")
+		k.command(stint.Command{Kind: stint.Unban, Subject: mark + odd})
+		if _, err := k.inspector().Bans(cancelled(k.Context()), all); err == nil {
+			k.Error("no error although the context has ended")
+		}
+	}},
+	{name: "what cannot be inspected is refused", test: func(k *tester) {
+		inspector := k.inspector()
+		l := stint.PerHour(1)
+		for name, c := range map[string]stint.Claim{
+			"no subject":    {Limits: []stint.Limit{l}},
+			"a long scope":  {Subject: "a", Scope: strings.Repeat("x", stint.MaxSubject+1)},
+			"a limit twice": {Subject: "a", Limits: []stint.Limit{l, stint.PerHour(2)}},
+			"a wrong limit": {Subject: "a", Limits: []stint.Limit{{Max: -1}}},
+		} {
+			var invalid *stint.InvalidError
+			if _, err := inspector.Inspect(k.Context(), c); !errors.As(err, &invalid) {
+				k.Errorf("%s: got %v, want an InvalidError", name, err)
+			}
+		}
+		if _, err := inspector.Inspect(cancelled(k.Context()), stint.Claim{Subject: "a"}); err == nil {
+			k.Error("no error although the context has ended")
+		}
+	}},
+}
