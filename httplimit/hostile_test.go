@@ -2,6 +2,7 @@ package httplimit_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/policy"
@@ -21,7 +23,7 @@ type labels struct {
 	seen map[string]bool
 }
 
-func (l *labels) Judged(v *policy.Verdict, err error) {
+func (l *labels) Judged(_ context.Context, v *policy.Verdict, _ time.Duration, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	names := []string{v.Tier, v.Route, v.Skipped, fmt.Sprint(err)}

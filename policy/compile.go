@@ -36,6 +36,7 @@ func compile(doc *document, r *reader) *Set {
 	c.set.id = c.requestID("request_id", doc.RequestID)
 	c.headers()
 	c.outbound()
+	c.gateway()
 	bans := c.bans("bans", doc.Bans)
 	if len(doc.Tiers) > maxTiers || len(doc.Policies) > maxPolicies {
 		c.mistake("", "there are %d tiers and %d policies; want at most %d and %d", len(doc.Tiers), len(doc.Policies), maxTiers, maxPolicies)

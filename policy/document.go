@@ -38,6 +38,8 @@ type document struct {
 	Headers headersDoc `yaml:"headers"`
 	// Other people's APIs that we call, by name.
 	Outbound map[string]outboundDoc `yaml:"outbound"`
+	// Where `stint gateway` passes requests on to, and how long that may take. Nothing else reads it, and what flags say goes first.
+	Gateway *gatewayDoc `yaml:"gateway"`
 }
 
 type storeDoc struct {
@@ -228,6 +230,37 @@ type outboundDoc struct {
 	Retries int64 `yaml:"retries"`
 	// What happens when the store does not answer.
 	Failure *failureDoc `yaml:"failure"`
+}
+
+type gatewayDoc struct {
+	// Which requests go where. Routes of a request's host come before those of any host, and of these the one with the longest path
+	// is taken. If flags name any, these are not used.
+	Routes []routeDoc `yaml:"routes"`
+	// How long connecting to an upstream may take. Default: 5s.
+	ConnectTimeout duration `yaml:"connect_timeout"`
+	// How long an upstream may take from the end of the request to the beginning of its response: 504 after that. Default: 1m.
+	ResponseTimeout duration `yaml:"response_timeout"`
+	// How long a client may be silent in the middle of a request's body: 408 after that. Default: 10s.
+	BodyTimeout duration `yaml:"body_timeout"`
+	// How large a request's body may be: 1MB, 10MiB. Default: any size.
+	MaxBody size `yaml:"max_body"`
+}
+
+type routeDoc struct {
+	// Any of these hosts, without port or wildcard: api.example.com. Default: all.
+	Host list `yaml:"host"`
+	// All that is below any of these paths, and the path itself: /api/**. Default: all.
+	Path list `yaml:"path"`
+	// The URL that requests are passed on to: http://, https://, or h2c:// for HTTP/2 without TLS. Its path goes before that of the request.
+	Upstream string `yaml:"upstream"`
+	// Take the path that is named here away from that of the request.
+	StripPrefix bool `yaml:"strip_prefix"`
+	// Name the upstream's host in requests, instead of the one that clients ask for.
+	RewriteHost bool `yaml:"rewrite_host"`
+	// As at the top of the section, for this route.
+	ConnectTimeout duration `yaml:"connect_timeout"`
+	// As at the top of the section, for this route.
+	ResponseTimeout duration `yaml:"response_timeout"`
 }
 
 // Values that have a text form of their own.

@@ -16,6 +16,7 @@ type Guard struct {
 	store    stint.Store
 	set      atomic.Pointer[Set]
 	observer Observer
+	watch    stopwatch
 	log      *guardLog
 }
 
@@ -27,13 +28,6 @@ type GuardConfig struct {
 	Logger *slog.Logger
 }
 
-// Observer is told what a guard decides. It is called from many goroutines on the way of requests, and must
-// neither block nor keep the verdict.
-type Observer interface {
-	// Judged follows every verdict, and every failure to come to one.
-	Judged(v *Verdict, err error)
-}
-
 // NewGuard returns a guard over a store.
 func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
 	if store == nil || set == nil {
@@ -43,6 +37,7 @@ func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
 		c.Logger = slog.Default()
 	}
 	g := &Guard{store: store, observer: c.Observer, log: &guardLog{logger: c.Logger}}
+	g.watch.made = time.Now()
 	g.set.Store(set)
 	return g, nil
 }
@@ -78,6 +73,9 @@ func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 	set := g.set.Load()
 	*v = Verdict{set: set}
+	if g.observer != nil {
+		v.began = g.watch.begin()
+	}
 	f := set.facts(in)
 	set.ask(&f, v, r)
 	if f.hasClient && !f.client.IsValid() {
@@ -102,14 +100,16 @@ func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request, d stin
 	}
 	switch {
 	case err != nil:
-		g.log.failed("a request could not be decided", err)
+		g.log.undecided(v, r, err)
 	case !d.Allowed:
 		g.log.denied(v)
 	case len(v.Shadowed) > 0:
 		g.log.shadowed(v)
+	default:
+		g.log.admitted(ctx, v)
 	}
 	if g.observer != nil {
-		g.observer.Judged(v, err)
+		g.observer.Judged(ctx, v, g.watch.took(v.began), err)
 	}
 }
 

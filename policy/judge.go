@@ -143,14 +143,14 @@ func (j *judge) facts(in *Input) facts {
 	return f
 }
 
-// exemptBy returns the policy that exempts a request, or "".
-func (j *judge) exemptBy(f *facts) string {
-	for _, e := range j.exempt {
+// exemptBy returns which policy exempts a request, or -1.
+func (j *judge) exemptBy(f *facts) int {
+	for i, e := range j.exempt {
 		if e.missAll(f) == fits {
-			return e.name
+			return i
 		}
 	}
-	return ""
+	return -1
 }
 
 // tierOf returns the tier of a request, and who is asking. The last tier takes everybody.

@@ -1,11 +1,12 @@
 package policy
 
 import (
+	"context"
 	"log/slog"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/seldom"
 )
 
@@ -15,8 +16,26 @@ const aFew = 5
 // guardLog tells of what people on call want to know, and of no more than a few of each kind a second. What comes
 // from a request is shortened and quoted.
 type guardLog struct {
-	logger                              *slog.Logger
-	denials, shadows, failures, strange seldom.Gate
+	logger                                          *slog.Logger
+	admissions, denials, shadows, failures, strange seldom.Gate
+}
+
+// admitted tells of requests that are allowed, if anybody wants to know of so many.
+func (l *guardLog) admitted(ctx context.Context, v *Verdict) {
+	if !l.logger.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	unlogged, ok := l.admissions.Sample(aFew, time.Second)
+	if !ok {
+		return
+	}
+	rule, state := v.Decisive()
+	if rule == nil {
+		l.logger.Debug("stint: allowed", "tier", v.Tier, "skipped", v.Skipped, "unlogged", unlogged)
+		return
+	}
+	l.logger.Debug("stint: allowed", "policy", rule.Name(), "tier", v.Tier, "key", label.Short(v.Decision.Key()),
+		"limit", state.Limit.String(), "used", state.Used, "remaining", state.Remaining(), "unlogged", unlogged)
 }
 
 func (l *guardLog) denied(v *Verdict) {
@@ -30,7 +49,7 @@ func (l *guardLog) denied(v *Verdict) {
 		name = rule.Name()
 	}
 	args := []any{
-		"policy", name, "tier", v.Tier, "key", shorten(v.Decision.Key()),
+		"policy", name, "tier", v.Tier, "key", label.Short(v.Decision.Key()),
 		"limit", state.Limit.String(), "retry_after", v.Decision.RetryAfter.String(),
 	}
 	if v.Decision.Banned {
@@ -46,8 +65,21 @@ func (l *guardLog) denied(v *Verdict) {
 func (l *guardLog) shadowed(v *Verdict) {
 	if unlogged, ok := l.shadows.Take(aFew, time.Second); ok {
 		l.logger.Warn("stint: would be denied, but for shadow", "policy", v.Shadowed[0].Name(), "tier", v.Tier,
-			"key", shorten(v.Decision.Key()), "unlogged", unlogged)
+			"key", label.Short(v.Decision.Key()), "unlogged", unlogged)
 	}
+}
+
+// undecided tells of a request that the store has not decided, and what was asked.
+func (l *guardLog) undecided(v *Verdict, r *stint.Request, err error) {
+	unlogged, ok := l.failures.Take(aFew, time.Second)
+	if !ok {
+		return
+	}
+	args := []any{"cause", err, "tier", v.Tier}
+	if len(v.rules) > 0 {
+		args = append(args, "policy", v.rules[0].Name(), "key", label.Short(r.Key()), "limits", v.rules[0].Limits)
+	}
+	l.logger.Error("stint: a request could not be decided", append(args, "unlogged", unlogged)...)
 }
 
 func (l *guardLog) failed(what string, err error) {
@@ -61,21 +93,4 @@ func (l *guardLog) unknownClient() {
 		l.logger.Error(`stint: requests come from a peer without an address and share the subject "ip:unknown"; `+
 			`if it is a proxy on a Unix socket, add "unix" to client_ip.trusted_proxies`, "unlogged", unlogged)
 	}
-}
-
-// shorten makes a key fit to be logged: on one line, and with the beginning of the identifier only.
-func shorten(key string) string {
-	const most = 6
-	kind, identifier, ok := strings.Cut(key, ":")
-	if !ok {
-		kind, identifier = "", key
-	} else {
-		kind += ":"
-	}
-	// A scope is a name from the configuration, unless it is divided by parts of the request.
-	if len(identifier) > most {
-		identifier = strings.ToValidUTF8(identifier[:most], "") + "…"
-	}
-	quoted := strconv.Quote(kind + identifier)
-	return quoted[1 : len(quoted)-1]
 }

@@ -4,22 +4,23 @@ import "github.com/stint-limiter/stint"
 
 // ask fills in the question to the store about a request, and in the verdict all that is known before the answer.
 func (j *judge) ask(f *facts, v *Verdict, r *stint.Request) {
-	if v.Skipped = j.exemptBy(f); v.Skipped != "" {
+	if i := j.exemptBy(f); i >= 0 {
+		v.Skipped, v.slot = j.exempt[i].name, j.skippedSlot(i)
 		return
 	}
 	t, who := j.tierOf(f)
-	v.Tier = t.name
+	v.Tier, v.slot = t.name, j.slot(t, noRoute)
 
 	var room [8]*policy
 	matched := room[:0]
 	only := terms{failure: t.failure, id: j.id}
-	for _, p := range j.policies {
+	for i, p := range j.policies {
 		if p.miss(f, t) != fits {
 			continue
 		}
 		matched = append(matched, p)
 		if v.Route == "" && p.when.isRoute() {
-			v.Route = p.name
+			v.Route, v.slot = p.name, j.slot(t, i)
 		}
 		only.add(p, f)
 	}

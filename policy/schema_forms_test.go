@@ -26,6 +26,7 @@ var beyond = map[string]string{
 	"limits: [10/1m, 20/1m]":            "limits that would share their count",
 	"bytes: 01":                         "it is of values, not of how they are written",
 	"identities: {a: {}}":               "which keys go together",
+	"gateway: {routes: []}":             "lists of mappings may be empty",
 	"tiers to limits: {other: 1/1s}":    "it does not know which tiers there are",
 }
 
@@ -79,6 +80,10 @@ var forms = []struct {
 	}},
 	{"identities", base + "identities: VALUE", []string{
 		"{a: {claim: x}}", "{a: {header: X-A, plain: true}}", "{}", "{a: {}}", "{a: ~}", "{a: x}", "[a]", "{a: {claim: x, clame: y}}", `{"a b": {claim: x}}`, `{"": {claim: x}}`,
+	}},
+	{"gateway", base + "gateway: VALUE", []string{
+		"{routes: [{upstream: http://a}]}", "{routes: [{host: [a, b], path: /a/**, upstream: http://a, strip_prefix: true, response_timeout: 1m}], max_body: 1MB}", "{body_timeout: 5s}",
+		"{}", "~", "[]", "{routes: ~}", "{routes: {}}", "{routes: [{}]}", "{routes: [~]}", "{routes: [{upstream: http://a, hosts: a}]}", "{timeout: 5s}", "{routes: []}",
 	}},
 	{"request_id", base + "request_id: VALUE", []string{"{header: X-Id}", "{header: X-Id, life: 1h}", "{}", "{life: 1h}", "X-Id", "~"}},
 	{"tiers to limits", base + "policies: [{name: p, limits: VALUE}]", []string{

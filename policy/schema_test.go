@@ -82,7 +82,7 @@ var (
 	// names are what keys, labels and headers can hold.
 	names = map[string]bool{"tierDoc.name": true, "policyDoc.name": true}
 	// required are the keys that a structure cannot do without.
-	required = map[string][]string{"tierDoc": {"name", "identity"}, "policyDoc": {"name"}, "requestIDDoc": {"header"}}
+	required = map[string][]string{"tierDoc": {"name", "identity"}, "policyDoc": {"name"}, "requestIDDoc": {"header"}, "routeDoc": {"upstream"}}
 )
 
 // schema returns the JSON Schema of a file. A file may be one of several, so that nothing is required at the top level.
@@ -152,7 +152,7 @@ func (l *language) structure(name string) object {
 	if required[name] != nil {
 		s["required"] = required[name]
 	}
-	if name == "matchDoc" {
+	if name == "matchDoc" || name == "gatewayDoc" {
 		s["minProperties"] = 1
 	}
 	return s

@@ -17,6 +17,7 @@ type Set struct {
 	instances int
 	headers   Headers
 	outbound  []outbound.API
+	gateway   Gateway
 	rules     []*Rule
 	// clientField is where trusted proxies name the client.
 	clientField string
@@ -65,6 +66,32 @@ func (s *Set) Store() Store { return s.store }
 // Failure returns what happens when the store fails, unless a tier or a policy says otherwise.
 func (s *Set) Failure() stint.FailurePolicy { return s.failure }
 
+// FailureOf returns what happens when the store fails to requests that only a policy and a tier are for, either of which
+// may be "": what the policy says, else the tier, else the configuration as a whole.
+func (s *Set) FailureOf(policy, tier string) stint.FailurePolicy {
+	for _, p := range s.policies {
+		if p.name == policy && p.failure != nil {
+			return *p.failure
+		}
+	}
+	for _, t := range s.tiers {
+		if t.name == tier {
+			return *t.failure
+		}
+	}
+	return s.failure
+}
+
+// ScopeOf returns in which part of its subjects a tier counts requests that have no route.
+func (s *Set) ScopeOf(tier string) string {
+	for _, t := range s.tiers {
+		if t.name == tier {
+			return t.scopeOf(otherScope)
+		}
+	}
+	return globalScope
+}
+
 // Instances returns how many processes share the store as far as the configuration knows; 0 if it does not say.
 func (s *Set) Instances() int { return s.instances }
 
@@ -73,6 +100,13 @@ func (s *Set) Headers() Headers { return s.headers }
 
 // Outbound returns the APIs that are called, by name.
 func (s *Set) Outbound() []outbound.API { return slices.Clone(s.outbound) }
+
+// Gateway returns what the configuration says about a gateway.
+func (s *Set) Gateway() Gateway {
+	g := s.gateway
+	g.Routes = slices.Clone(g.Routes)
+	return g
+}
 
 // Trusts reports whether a peer's word is taken about whom it forwards; see client_ip.trusted_proxies. An invalid
 // address is a peer on a Unix socket.

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"time"
+
 	"github.com/stint-limiter/stint"
 )
 
@@ -19,7 +21,9 @@ type Verdict struct {
 	Shadowed []*Rule
 
 	set     *Set
-	rules   []*Rule // of each claim
+	slot    int
+	began   time.Duration // see [stopwatch]
+	rules   []*Rule       // of each claim
 	after   *after
 	pending []shadowClaim  // what to ask about once the request is allowed
 	shadow  []shadowCharge // what came of it
@@ -42,6 +46,23 @@ type shadowCharge struct {
 
 // Set is the set that the request was judged by; nil before that.
 func (v *Verdict) Set() *Set { return v.set }
+
+// Subject returns who the verdict is about: the subject that was denied or, but for shadow, would have been, and
+// for others the first that is limited. It is "" if nothing limits the request.
+func (v *Verdict) Subject() string {
+	d := &v.Decision
+	if d.Allowed && len(v.Shadowed) > 0 {
+		for i := range v.pending {
+			if v.pending[i].rule == v.Shadowed[0] {
+				return v.pending[i].claim.Subject
+			}
+		}
+	}
+	if and := d.Charge.And(); d.Decider > 0 && int(d.Decider) <= len(and) {
+		return and[d.Decider-1].Subject
+	}
+	return d.Charge.Claim.Subject
+}
 
 // Rules returns what was asked of the store, in the order of the decision's usages: those of the limits of the
 // first rule, then those of the second and so on.

@@ -20,6 +20,9 @@ type Watcher struct{ files *reload.Watcher }
 type WatchConfig struct {
 	// Logger is told of every change, and of every mistake once. It is slog.Default() unless set.
 	Logger *slog.Logger
+	// Accept is asked about every set before it is in force, if it is not nil. Its error refuses the set as a mistake in it
+	// would.
+	Accept func(*Set) error
 	// Reloaded is called after every change, after every one that was refused, and when what was refused is gone again;
 	// nil is nobody. It must not call the watcher's Reload.
 	Reloaded func(Reload)
@@ -29,7 +32,8 @@ type WatchConfig struct {
 type Reload struct {
 	// At is when they were looked at.
 	At time.Time
-	// Err is why they are not in force: a [*ConfigError], or that of the file system. Nil if they are.
+	// Err is why they are not in force: a [*ConfigError], that of the file system, or that of [WatchConfig.Accept]. Nil if
+	// they are.
 	Err error
 	// Changed says that another set is in force since.
 	Changed bool
@@ -53,6 +57,9 @@ func NewWatcher(path string, guard *Guard, c WatchConfig) (*Watcher, error) {
 		Open:  func() ([]reload.File, error) { return openAgain(path) },
 		Read: func(files []reload.File) (func(), error) {
 			set, err := read(files)
+			if err == nil && c.Accept != nil {
+				err = c.Accept(set)
+			}
 			return func() { guard.Swap(set) }, err
 		},
 		Logger:   c.Logger,

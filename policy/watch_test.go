@@ -116,3 +116,29 @@ func TestNewWatcherChecks(t *testing.T) {
 		t.Errorf("got a limit of %d, %v; want 1002", w.limit(), err)
 	}
 }
+
+// TestAccept keeps the last good set in force if somebody who needs more of one objects.
+func TestAccept(t *testing.T) {
+	directory := t.TempDir()
+	file := filepath.Join(directory, "stint.yaml")
+	write(t, directory, map[string]string{"stint.yaml": rulesOf(1001)})
+	objection := errors.New("not that one")
+	w := watch(t, file, WatchConfig{
+		Logger: slog.New(slog.DiscardHandler),
+		Accept: func(s *Set) error {
+			if s.Rules()[0].Limits[0].Max == 1002 {
+				return objection
+			}
+			return nil
+		},
+	}, false)
+	for _, step := range []struct {
+		written, limit int64
+		err            error
+	}{{1002, 1001, objection}, {1003, 1003, nil}} {
+		w.put(file, rulesOf(int(step.written)))
+		if r := w.Reload(); !errors.Is(r.Err, step.err) || w.limit() != step.limit {
+			t.Errorf("%d: got a limit of %d, %v; want %d, %v", step.written, w.limit(), r.Err, step.limit, step.err)
+		}
+	}
+}

@@ -5,18 +5,25 @@ import (
 	"net/http/pprof"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/callers"
+	"github.com/stint-limiter/stint/internal/seldom"
 )
 
 // newAdmin returns what is served to operators.
 func (s *Server) newAdmin() (served, error) {
 	mux := http.NewServeMux()
 	s.vitals.register(mux)
+	metrics, err := s.metrics()
+	if err != nil {
+		return served{}, err
+	}
 	private := http.NewServeMux()
+	private.Handle("GET /metrics", metrics)
 	private.HandleFunc("GET /config", s.showConfig)
 	if s.envoy != nil {
 		private.HandleFunc("GET /rlconfig", func(w http.ResponseWriter, _ *http.Request) {
-			answerText(w, http.StatusOK, s.envoy.Config().Dump())
+			answer.Text(w, http.StatusOK, s.envoy.Config().Dump())
 		})
 	}
 	private.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -24,23 +31,28 @@ func (s *Server) newAdmin() (served, error) {
 	private.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	private.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	private.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	private.HandleFunc("/", nothingHere)
 	guarded := s.operators.guard(private)
 	if s.operators == nil {
-		guarded = localOnly(private)
+		guarded = s.localOnly(private)
 	}
 	mux.Handle("/", guarded)
-	return s.newHTTPServer(mux, false), nil
+	return s.newHTTPServer(asWritten(mux), false), nil
 }
 
-// localOnly serves requests that name this machine by its address, or as localhost. A page in somebody's browser can
-// have a name of its own lead to a loopback address, and would be served here otherwise.
-func localOnly(next http.Handler) http.Handler {
+// localOnly serves callers on this host.
+func (s *Server) localOnly(next http.Handler) http.Handler {
+	var refused seldom.Gate
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !clientip.NamesLocal(r.Host) {
-			refuse(w, http.StatusForbidden, "forbidden", "Without tokens this listener is for this machine only: call it localhost, or by its address.")
+		if callers.Local(r) {
+			next.ServeHTTP(w, r)
 			return
 		}
-		next.ServeHTTP(w, r)
+		if n, ok := refused.Take(1, time.Second); ok {
+			s.c.Logger.Warn("server: somebody who is not on this host was refused on the admin listener", "peer", callers.Peer(r), "unlogged", n)
+		}
+		answer.Refuse(w, http.StatusForbidden, "forbidden",
+			"Without tokens this listener is for this machine only: call it localhost, or by its address, and not through a proxy.")
 	})
 }
 
@@ -80,5 +92,5 @@ func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) {
 	for i := range s.sources {
 		state.Sources = append(state.Sources, s.sources[i].state())
 	}
-	answer(w, http.StatusOK, state)
+	answer.Indented(w, http.StatusOK, state)
 }

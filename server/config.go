@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/reload"
+	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/server/envoyrls"
 	"github.com/stint-limiter/stint/server/gateway"
 )
 
-// Config sets up a [Server]. Addresses are host:port; an empty one is a listener that there is not.
+// Config sets up a [Server]. Addresses are host:port; an empty one is a listener that there is not. Files of tokens have one
+// to a line, alone or after the name of its holder: "alice: 8a9f7d1b…".
 type Config struct {
 	// Policies is a file or a directory, as [policy.Load] reads it. Without it a built-in limit on every client is in
 	// force: 600 a minute, 1200 at once, 10,000 an hour.
@@ -24,8 +26,9 @@ type Config struct {
 	// applied. What happens when the store fails is up to the policies, and the logger is this one's.
 	Envoy        string
 	EnvoyOptions envoyrls.Options
-	// EnvoyTokens is a file of bearer tokens for gRPC and /json, one to a line. Without it everybody is answered who can
-	// connect.
+	// EnvoyMerge lets several files configure one domain. See [envoyrls.MergeDomains].
+	EnvoyMerge bool
+	// EnvoyTokens is a file of bearer tokens for gRPC and /json. Without it everybody is answered who can connect.
 	EnvoyTokens string
 	// Store is "memory", or the URL of a Redis as package redisstore reads it. "" leaves it to the policies, whose
 	// default is memory. Redis need not be there at the start.
@@ -33,16 +36,19 @@ type Config struct {
 
 	// HTTP, GRPC and Admin are where to listen. GRPC is of no use without Envoy.
 	HTTP, GRPC, Admin string
-	// Gateway makes HTTP a reverse proxy behind the policies.
+	// Gateway makes HTTP a reverse proxy behind the policies, which may have its routes.
 	Gateway *gateway.Config
 
 	// TLS is for all listeners.
 	TLS TLS
 	// API says who may use the JSON API, and how.
 	API API
-	// AdminTokens is a file of bearer tokens for Admin, one to a line. It may be missing if Admin is on a loopback address.
-	// Probes need no token.
+	// AdminTokens is a file of bearer tokens for Admin. It may be missing if Admin is on a loopback address, and then only
+	// callers on this host are answered. Probes need no token.
 	AdminTokens string
+
+	// Observe says what is shown of what happens, and when to raise an alarm. The logger is this one's.
+	Observe observe.Config
 
 	// Drain is how long to go on serving after the server has said that it is not ready any more.
 	Drain time.Duration
@@ -55,7 +61,7 @@ var builtIn []byte
 
 // API says who may use the JSON API, and how. Forward-auth is for proxies that the policies trust, and for nobody else.
 type API struct {
-	// Tokens is a file of bearer tokens, one to a line.
+	// Tokens is a file of bearer tokens.
 	Tokens string
 	// Public answers everybody who can connect. Without it and without Tokens or client certificates, only callers on this host
 	// are answered. Whoever is answered can use up anybody's limits.
@@ -84,8 +90,11 @@ func (c *Config) validate() error {
 			errs = append(errs, fmt.Errorf("the address of %s: %w; want host:port, such as :8080 or 127.0.0.1:8080", at.name, err))
 		}
 	}
-	if c.Gateway != nil && c.HTTP == "" {
-		errs = append(errs, errors.New("a gateway needs an address for HTTP"))
+	if c.Gateway != nil {
+		errs = append(errs, c.Gateway.Validate())
+		if c.HTTP == "" {
+			errs = append(errs, errors.New("a gateway needs an address for HTTP (--listen)"))
+		}
 	}
 	if c.GRPC != "" && c.Envoy == "" {
 		errs = append(errs, errors.New("gRPC is Envoy's rate limit service, and there are no rules for it (--envoy-config)"))
@@ -93,6 +102,7 @@ func (c *Config) validate() error {
 	if c.API.Public && c.API.Tokens != "" {
 		errs = append(errs, errors.New("the API is public and has tokens; want one of them"))
 	}
+	errs = append(errs, c.Observe.Alerts.Validate())
 	if c.Drain < 0 {
 		errs = append(errs, fmt.Errorf("draining for %v; want 0 or more", c.Drain))
 	}
@@ -103,11 +113,27 @@ func (c *Config) validate() error {
 }
 
 // load reads the policies.
-func (c *Config) load() (*policy.Set, error) {
-	if c.Policies == "" {
-		return policy.Parse("default.yaml", builtIn)
+func (c *Config) load() (set *policy.Set, err error) {
+	if c.Policies != "" {
+		set, err = policy.Load(c.Policies)
+	} else {
+		set, err = policy.Parse("default.yaml", builtIn)
 	}
-	return policy.Load(c.Policies)
+	if err != nil {
+		return nil, err
+	}
+	return set, c.accept(set)
+}
+
+var errNoRoutes = errors.New("server: the gateway has nowhere to pass requests on to; " +
+	"want --upstream or --route, or gateway.routes in the configuration (--config)")
+
+// accept returns what is missing from policies that are good by themselves.
+func (c *Config) accept(set *policy.Set) error {
+	if c.Gateway != nil && len(c.Gateway.Routes) == 0 && len(set.Gateway().Routes) == 0 {
+		return errNoRoutes
+	}
+	return nil
 }
 
 // Bounds on the key by which charges are signed, in bytes.

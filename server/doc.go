@@ -11,12 +11,15 @@
 // # Listeners
 //
 // HTTP has the JSON API (/v1/…), forward-auth for proxies (/auth), Envoy's service as JSON (/json) and probes
-// (/livez, /readyz, /healthcheck). With [Config.Gateway] it is a reverse proxy instead, and has no paths of its own.
+// (/livez, /readyz, /healthcheck). With [Config.Gateway] it is a reverse proxy instead, and has no paths of its own; where
+// requests go may be said by the policies too.
 //
 // GRPC has Envoy's rate limit service and the health service. It needs [Config.Envoy].
 //
 // Admin has probes, the state of the configuration (/config), Envoy's rules (/rlconfig) and profiles (/debug/pprof/).
 // It is for this machine: on an address that others can reach it must have tokens.
+//
+// What is refused is answered with {"error": "…", "message": "…"} everywhere.
 //
 // # Files
 //

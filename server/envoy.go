@@ -7,16 +7,17 @@ import (
 
 // watchEnvoy keeps Envoy's service in step with its rules.
 func (s *Server) watchEnvoy() (*reload.Watcher, error) {
-	path := s.c.Envoy
+	path, merge := s.c.Envoy, envoyrls.MergeDomains(s.c.EnvoyMerge)
 	return reload.New(reload.Config{
 		Name:  "server: the configuration of Envoy's service",
 		Paths: []string{path},
 		Deep:  true,
 		Open:  func() ([]reload.File, error) { return envoyrls.Open(path) },
 		Read: func(files []reload.File) (func(), error) {
-			rules, err := envoyrls.Read(files)
+			rules, err := envoyrls.Read(files, merge)
 			return func() { s.envoy.Swap(rules) }, err
 		},
-		Logger: s.c.Logger,
+		Logger:   s.c.Logger,
+		Reloaded: s.reloaded("envoy"),
 	})
 }

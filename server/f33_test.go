@@ -27,26 +27,27 @@ func TestF33AdminExposed(t *testing.T) {
 		start(t, Config{Admin: address})
 	}
 	tokens := filepath.Join(t.TempDir(), "tokens")
-	put(t, tokens, "operator\n")
+	put(t, tokens, "operator: token-of-an-operator\n")
 	start(t, Config{Admin: "0.0.0.0:0", AdminTokens: tokens})
 }
 
 // TestF33AdminToken has everything but probes behind a token.
 func TestF33AdminToken(t *testing.T) {
 	c := everywhere(t)
+	const first, second = "first-token-of-tests", "second-token-of-tests"
 	c.AdminTokens = filepath.Join(t.TempDir(), "tokens")
-	put(t, c.AdminTokens, "# two of them\nfirst-token\nsecond-token\n")
+	put(t, c.AdminTokens, "# two of them\nalice: "+first+"\n"+second+"\n")
 	r := start(t, c)
 	private := []string{"/config", "/rlconfig", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/profile", "/debug/pprof/trace", "/debug/pprof/symbol", "/", "/metrics"}
 	for _, path := range private {
-		for _, token := range []string{"", "first", "first-token2", "first-token second-token"} {
-			if status, body := r.get(Admin, path, token); status != 401 || !strings.Contains(body, `"error": "unauthorized"`) {
+		for _, token := range []string{"", "first", first + "2", first + " " + second, "alice: " + first} {
+			if status, body := r.get(Admin, path, token); status != 401 || !strings.Contains(body, `"error":"unauthorized"`) {
 				t.Errorf("%s with token %q: got %d, %s; want 401", path, token, status, body)
 			}
 		}
 		// Profiles take their time, and nothing is at the others.
 		if path == "/config" || path == "/rlconfig" || path == "/debug/pprof/" {
-			for _, token := range []string{"first-token", "second-token"} {
+			for _, token := range []string{first, second} {
 				if status, body := r.get(Admin, path, token); status != 200 {
 					t.Errorf("%s with token %q: got %d, %s", path, token, status, body)
 				}
@@ -76,15 +77,27 @@ func TestF33Rebinding(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", host, got, want)
 		}
 	}
+	// A proxy on this machine makes everybody look local.
+	request, err := http.NewRequest(http.MethodGet, r.url(Admin, "/config"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Forwarded-For", "203.0.113.9")
+	if got, _ := do(t, http.DefaultClient, request); got != 403 {
+		t.Errorf("through a proxy: got %d, want 403", got)
+	}
+	if !strings.Contains(r.log.String(), "refused on the admin listener") {
+		t.Error("nothing is logged")
+	}
 }
 
 // TestAPIToken has the API behind a token, and nothing else.
 func TestAPIToken(t *testing.T) {
 	c := everywhere(t)
 	c.API.Tokens = filepath.Join(t.TempDir(), "tokens")
-	put(t, c.API.Tokens, "caller-token")
+	put(t, c.API.Tokens, "token-of-a-caller")
 	r := start(t, c)
-	for token, want := range map[string]int{"": 401, "other": 401, "caller-token": 200} {
+	for token, want := range map[string]int{"": 401, "other-token-of-tests": 401, "token-of-a-caller": 200} {
 		if status, body := r.take(token); status != want {
 			t.Errorf("take with token %q: got %d, %s; want %d", token, status, body, want)
 		}
@@ -101,9 +114,9 @@ func TestAPIToken(t *testing.T) {
 		t.Errorf("gRPC: got %s, want that it does not ask for a token", got)
 	}
 	// A change of the file is obeyed.
-	put(t, c.API.Tokens, "another-token")
-	until(t, "the new token is good", func() bool { status, _ := r.take("another-token"); return status != 401 })
-	if status, _ := r.take("caller-token"); status != 401 {
+	put(t, c.API.Tokens, "another-token-of-tests")
+	until(t, "the new token is good", func() bool { status, _ := r.take("another-token-of-tests"); return status != 401 })
+	if status, _ := r.take("token-of-a-caller"); status != 401 {
 		t.Errorf("the old token: got %d, want 401", status)
 	}
 	// One that is empty is refused, and does not open the API.
@@ -114,11 +127,59 @@ func TestAPIToken(t *testing.T) {
 	if status, _ := r.take(""); status != 401 {
 		t.Errorf("after an empty file: got %d, want 401", status)
 	}
-	if status, _ := r.take("another-token"); status == 401 {
+	if status, _ := r.take("another-token-of-tests"); status == 401 {
 		t.Error("after an empty file the last good token is refused")
 	}
-	if _, body := r.get(Admin, "/config", ""); !strings.Contains(body, "no tokens") || strings.Contains(body, "another-token") {
+	put(t, c.API.Tokens, "another-token-of-tests\nshort\n")
+	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "tokens:2: a token of 5 bytes can be guessed") {
+		t.Errorf("a short token: got %v", err)
+	}
+	if status, _ := r.take("short"); status != 401 {
+		t.Errorf("a short token: got %d, want 401", status)
+	}
+	if _, body := r.get(Admin, "/config", ""); !strings.Contains(body, "can be guessed") || strings.Contains(body, "another-token-of-tests") {
 		t.Errorf("got %s, want what is wrong and no secret", body)
+	}
+}
+
+// TestRefusalsAreLogged tells of those who are refused, but not of every one, and never of what they tried.
+func TestRefusalsAreLogged(t *testing.T) {
+	c := everywhere(t)
+	for name, path := range map[string]*string{"api": &c.API.Tokens, "envoy": &c.EnvoyTokens, "admin": &c.AdminTokens} {
+		*path = filepath.Join(t.TempDir(), name)
+		put(t, *path, "holder: token-for-"+name+"-callers\n")
+	}
+	r := start(t, c)
+	conn := r.dial()
+	for range 100 {
+		r.take("guess-of-a-token")
+		r.get(Admin, "/config", "guess-of-a-token")
+		codeOf(t, conn, "Bearer guess-of-a-token")
+	}
+	for _, want := range []string{`want="API tokens" peer=127.0.0.1 `, `want="admin tokens" peer=127.0.0.1 `, `want="Envoy tokens" peer=127.0.0.1:`} {
+		if n := strings.Count(r.log.String(), want); n < 1 || n > 50 {
+			t.Errorf("%s: logged %d times", want, n)
+		}
+	}
+	if strings.Contains(r.log.String(), "guess") {
+		t.Errorf("what was tried is logged")
+	}
+}
+
+// TestHoldersAreKnown names in the log who has shown a token, for those who want to know.
+func TestHoldersAreKnown(t *testing.T) {
+	c := everywhere(t)
+	c.AdminTokens = filepath.Join(t.TempDir(), "tokens")
+	put(t, c.AdminTokens, "alice: token-of-an-operator\n")
+	var log lockedBuffer
+	r := start(t, c, func(s *Server) {
+		s.operators.logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	if status, body := r.get(Admin, "/config", "token-of-an-operator"); status != 200 {
+		t.Errorf("got %d, %s", status, body)
+	}
+	if !strings.Contains(log.String(), `of="admin tokens" holder=alice`) {
+		t.Errorf("logged %s", &log)
 	}
 }
 
@@ -126,14 +187,14 @@ func TestAPIToken(t *testing.T) {
 func TestEnvoyToken(t *testing.T) {
 	c := everywhere(t)
 	c.EnvoyTokens = filepath.Join(t.TempDir(), "tokens")
-	put(t, c.EnvoyTokens, "envoy-token")
+	put(t, c.EnvoyTokens, "token-of-an-envoy")
 	r := start(t, c)
 	tests := []struct{ name, scheme, token, want string }{
 		{"none", "", "", "Unauthenticated"},
-		{"wrong", "Bearer ", "other", "Unauthenticated"},
-		{"basic", "Basic ", "envoy-token", "Unauthenticated"},
-		{"right", "Bearer ", "envoy-token", "OK"},
-		{"in lower case", "bearer ", "envoy-token", "OK"},
+		{"wrong", "Bearer ", "other-token-of-tests", "Unauthenticated"},
+		{"basic", "Basic ", "token-of-an-envoy", "Unauthenticated"},
+		{"right", "Bearer ", "token-of-an-envoy", "OK"},
+		{"in lower case", "bearer ", "token-of-an-envoy", "OK"},
 	}
 	conn := r.dial()
 	for _, test := range tests {
@@ -147,7 +208,7 @@ func TestEnvoyToken(t *testing.T) {
 	if status, _ := r.get(HTTP, "/json", ""); status != 401 {
 		t.Errorf("/json: got %d, want 401", status)
 	}
-	if status, _ := r.get(HTTP, "/json", "envoy-token"); status == 401 {
+	if status, _ := r.get(HTTP, "/json", "token-of-an-envoy"); status == 401 {
 		t.Error("/json with a token: got 401")
 	}
 	if status, _ := r.take(""); status != 200 {

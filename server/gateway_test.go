@@ -1,7 +1,10 @@
 package server
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -46,13 +49,102 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-// TestGatewayMistakes are told when it starts.
+// TestGatewayMistakes are told before anything listens.
 func TestGatewayMistakes(t *testing.T) {
-	s, err := New(Config{HTTP: anywhere, Gateway: &gateway.Config{Routes: []gateway.Route{{Upstream: "localhost"}}}})
+	file := filepath.Join(t.TempDir(), "stint.yaml")
+	put(t, file, three+"gateway: {routes: [{upstream: 'http://localhost:70000'}]}\n")
+	for _, test := range []struct {
+		name string
+		c    Config
+		want string
+	}{
+		{"no URL", Config{Gateway: &gateway.Config{Routes: []gateway.Route{{Upstream: "localhost"}}}}, `"localhost" is no upstream; want a URL such as http://127.0.0.1:3000`},
+		{"no route", Config{Gateway: &gateway.Config{}}, "server: the gateway has nowhere to pass requests on to; want --upstream or --route, or gateway.routes in the configuration (--config)"},
+		{"a file", Config{Policies: file, Gateway: &gateway.Config{}}, file + `:3: gateway.routes[0].upstream: the upstream "http://localhost:70000" has the port 70000; want 1 to 65535`},
+	} {
+		test.c.HTTP = anywhere
+		if _, err := New(test.c); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %s", test.name, err, test.want)
+		}
+	}
+}
+
+// TestGatewayRoutes follows those of the configuration, over connections that a client writes itself.
+func TestGatewayRoutes(t *testing.T) {
+	upstream := func(name string) string {
+		return listenAndServe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "%s %s for %s", name, r.URL.Path, r.Host)
+		}))
+	}
+	a, b := upstream("a"), upstream("b")
+	const many = "tiers: [{name: all, identity: ip, limits: 1000/1h}]\n"
+	c := Config{HTTP: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml"), Gateway: &gateway.Config{}}
+	put(t, c.Policies, many+"gateway: {routes: [{path: /api/**, upstream: '"+a+"', strip_prefix: true}]}\n")
+	r := start(t, c)
+
+	conn, err := net.Dial("tcp", r.Addr(HTTP).String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), `want a URL such as http://127.0.0.1:3000`) {
-		t.Errorf("got %v", err)
+	defer conn.Close()
+	reader := bufio.NewReader(conn)
+	get := func(host, path string) string { // on one connection: it outlives the routes
+		t.Helper()
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, host)
+		response, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response.StatusCode != 200 {
+			return response.Status
+		}
+		return string(body)
+	}
+	expect := func(when, host, path, want string) {
+		t.Helper()
+		if got := get(host, path); got != want {
+			t.Errorf("%s: %s%s: got %q, want %q", when, host, path, got, want)
+		}
+	}
+	expect("at first", "x", "/api/users", "a /users for x")
+	expect("at first", "x", "/", "404 Not Found")
+
+	put(t, c.Policies, many+"gateway: {routes: [{upstream: '"+b+"'}, {host: only.example, upstream: '"+a+"'}]}\n")
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	expect("after a change", "x", "/api/users", "b /api/users for x")
+	expect("after a change", "only.example:80", "/", "a / for only.example:80")
+
+	// What leaves the gateway without routes, or with wrong ones, changes nothing.
+	for text, want := range map[string]string{
+		many: "the gateway has nowhere to pass requests on to",
+		many + "gateway: {routes: [{upstream: nowhere}]}\n":                                       `:2: gateway.routes[0].upstream: "nowhere" is no upstream`,
+		many + "gateway: {routes: [{upstream: 'http://a'}, {path: /**, upstream: 'http://b'}]}\n": ":2: gateway.routes[1]: another route is for the same host and path",
+	} {
+		put(t, c.Policies, text)
+		if err := r.Reload(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		expect("after a mistake", "x", "/api/users", "b /api/users for x")
+	}
+}
+
+// TestGatewayFlagsGoFirst does not use routes of the configuration beside others, and says so.
+func TestGatewayFlagsGoFirst(t *testing.T) {
+	at := listenAndServe(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "flag") }))
+	c := Config{HTTP: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml"), Gateway: &gateway.Config{Routes: []gateway.Route{{Upstream: at}}}}
+	put(t, c.Policies, three+"gateway: {routes: [{path: /file/**, upstream: 'http://127.0.0.1:1'}]}\n")
+	r := start(t, c)
+	if status, body := r.get(HTTP, "/file/x", ""); status != 200 || body != "flag" {
+		t.Errorf("got %d, %s", status, body)
+	}
+	if !strings.Contains(r.log.String(), "gateway.routes of the configuration are not used") {
+		t.Error("nobody is told")
 	}
 }

@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/stint-limiter/stint/internal/answer"
 )
 
 // phase is how far a server is in its life.
@@ -52,24 +54,24 @@ func (v *vitals) current() phase { return phase(v.phase.Load()) }
 
 // register adds the probes to a listener: /livez is whether the process works, /readyz whether to send it requests.
 func (v *vitals) register(mux *http.ServeMux) {
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answerText(w, http.StatusOK, "live\n") })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer.Text(w, http.StatusOK, "live\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		p := v.current()
 		if p == ready {
-			answerText(w, http.StatusOK, "ready\n")
+			answer.Text(w, http.StatusOK, "ready\n")
 			return
 		}
-		answerText(w, http.StatusServiceUnavailable, p.String()+"\n")
+		answer.Text(w, http.StatusServiceUnavailable, p.String()+"\n")
 	})
 }
 
 // healthcheck is /readyz as users of envoyproxy/ratelimit know it: OK, or 500 for what is to be taken out of rotation.
 func (v *vitals) healthcheck(w http.ResponseWriter, _ *http.Request) {
 	if v.current() == ready {
-		answerText(w, http.StatusOK, "OK")
+		answer.Text(w, http.StatusOK, "OK")
 		return
 	}
-	answerText(w, http.StatusInternalServerError, "")
+	answer.Text(w, http.StatusInternalServerError, "")
 }
 
 // farewell has clients that come while the server drains use another connection for their next request. So the

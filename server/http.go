@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"net/http"
+	"path"
 
+	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/server/api"
 	"github.com/stint-limiter/stint/server/gateway"
 )
@@ -14,11 +16,12 @@ func (s *Server) newHTTP() (served, error) {
 		return s.newGateway()
 	}
 	a, err := api.New(s.guard, s.store, api.Config{
-		// Tokens are looked at before, for they may change.
-		Public: s.c.API.Public || s.callers != nil || s.c.TLS.ClientCA != "",
-		Key:    s.chargeKey,
-		AdHoc:  s.c.API.AdHoc,
-		Logger: s.c.Logger,
+		// Tokens and certificates are looked at before.
+		Public:   s.c.API.Public || s.callers != nil || s.c.TLS.ClientCA != "",
+		Key:      s.chargeKey,
+		AdHoc:    s.c.API.AdHoc,
+		Observer: s.monitor,
+		Logger:   s.c.Logger,
 	})
 	if err != nil {
 		return served{}, err
@@ -32,7 +35,24 @@ func (s *Server) newHTTP() (served, error) {
 	if s.envoy != nil {
 		mux.Handle("/json", s.proxies.guard(s.envoy.JSONHandler()))
 	}
-	return s.newHTTPServer(mux, false), nil
+	return s.newHTTPServer(asWritten(mux), false), nil
+}
+
+// asWritten has a path mean what it says: a mux would send clients with /v1//take to /v1/take, which is no way to treat
+// what was posted.
+func asWritten(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if clean := path.Clean(r.URL.Path); r.URL.Path == clean || r.URL.Path == clean+"/" && clean != "/" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		nothingHere(w, r)
+	})
+}
+
+// nothingHere answers where there is nothing.
+func nothingHere(w http.ResponseWriter, _ *http.Request) {
+	answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here.")
 }
 
 // newGateway returns the gateway. It has no paths of its own: all of them are its upstreams'.
@@ -40,6 +60,9 @@ func (s *Server) newGateway() (served, error) {
 	c := *s.c.Gateway
 	if c.Logger == nil {
 		c.Logger = s.c.Logger
+	}
+	if len(c.Routes) > 0 && len(s.set.Gateway().Routes) > 0 {
+		c.Logger.Warn("server: flags say where the gateway passes requests on to, and gateway.routes of the configuration are not used")
 	}
 	g, err := gateway.New(s.guard, c)
 	if err != nil {

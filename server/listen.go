@@ -45,7 +45,7 @@ const maxHeader = 64 << 10
 // served is a listener with what serves it.
 type served struct {
 	name     string
-	listener net.Listener
+	listener net.Listener // nil until it is open
 	serve    func(net.Listener) error
 	// shutdown accepts nothing more and returns when all requests have been answered, or when the context ends, after which
 	// close ends those that are left.
@@ -66,21 +66,37 @@ func (s *Server) listen(ctx context.Context) error {
 		on, err := of.make()
 		if err == nil {
 			on.name = of.name
-			on.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", of.address)
-		}
-		if err == nil && of.name == Admin && s.operators == nil && !isLoopback(on.listener.Addr()) {
-			err = errors.Join(errAdminExposed, on.listener.Close())
+			all = append(all, on)
+			err = s.open(ctx, &all[len(all)-1], of.address)
 		}
 		if err != nil {
-			for _, before := range all {
-				_ = before.listener.Close() // nobody has heard of it
+			for i := range all {
+				all[i].discard()
 			}
 			return fmt.Errorf("server: %s on %s: %w", of.name, of.address, err)
 		}
-		all = append(all, on)
 	}
 	s.serve(all)
 	return nil
+}
+
+// open opens the listener.
+func (s *Server) open(ctx context.Context, on *served, address string) (err error) {
+	if on.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address); err != nil {
+		return err
+	}
+	if on.name == Admin && s.operators == nil && !isLoopback(on.listener.Addr()) {
+		return errAdminExposed
+	}
+	return nil
+}
+
+// discard ends what has not been served. Nobody has heard of it, nor cares for how it ends.
+func (on *served) discard() {
+	if on.listener != nil {
+		_ = on.listener.Close()
+	}
+	_ = on.close()
 }
 
 var errAdminExposed = errors.New("others can reach this address, and there are no tokens for it; " +

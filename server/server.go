@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
 	"github.com/stint-limiter/stint/server/envoyrls"
@@ -36,6 +37,7 @@ type Server struct {
 	vitals      *vitals
 
 	// What Start makes. Nothing else writes these.
+	monitor   *observe.Monitor
 	store     stint.Store
 	storeName string
 	stack     *resilience.Stack // nil for a store in memory
@@ -73,11 +75,11 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	if c.Envoy != "" {
-		if s.rules, err = envoyrls.Load(c.Envoy); err != nil {
+		if s.rules, err = envoyrls.Load(c.Envoy, envoyrls.MergeDomains(c.EnvoyMerge)); err != nil {
 			return nil, err
 		}
 	}
-	if s.certificate, err = newCertificates(c.TLS, c.Logger); err != nil {
+	if s.certificate, err = newCertificates(c.TLS, c.Logger, s.reloaded("certificate")); err != nil {
 		return nil, err
 	}
 	if s.chargeKey, err = c.API.chargeKey(); err != nil {
@@ -91,7 +93,7 @@ func New(c Config) (*Server, error) {
 		{&s.proxies, "Envoy tokens", c.EnvoyTokens},
 		{&s.operators, "admin tokens", c.AdminTokens},
 	} {
-		if *of.tokens, err = newTokens(of.name, of.path, c.Logger); err != nil {
+		if *of.tokens, err = newTokens(of.name, of.path, c.Logger, s.reloaded(of.name)); err != nil {
 			return nil, err
 		}
 	}
@@ -117,7 +119,7 @@ func (s *Server) Start(ctx context.Context) error {
 // start sets everything up in the order in which one needs the other. Each step pushes what undoes it, so that a step that
 // fails leaves nothing behind, and that the end is the reverse of the beginning.
 func (s *Server) start(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{s.openStore, s.openGuard, s.watch, s.listen} {
+	for _, step := range []func(context.Context) error{s.openMonitor, s.openStore, s.openGuard, s.watch, s.listen} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -300,7 +300,8 @@ func TestNewRefuses(t *testing.T) {
 		{"policies", Config{HTTP: anywhere, Policies: file("p.yaml", "tiers: []\n")}, "p.yaml:1: tiers: "},
 		{"rules", Config{HTTP: anywhere, Envoy: file("envoy/r.yaml", "descriptors: 7\n")}, "r.yaml:1: "},
 		{"tokens", Config{HTTP: anywhere, API: API{Tokens: file("tokens", "# none\n\n")}}, "tokens: no tokens; want one to a line"},
-		{"a token", Config{HTTP: anywhere, Admin: anywhere, AdminTokens: file("token", "good\nnot good\n")}, "token:2: not a token"},
+		{"a token", Config{HTTP: anywhere, Admin: anywhere, AdminTokens: file("token", "# two\nnot a good one\n")}, "token:2: not a token"},
+		{"a short token", Config{HTTP: anywhere, API: API{Tokens: file("short", "alice: hunter2\n")}}, "server: API tokens: " + filepath.Join(directory, "short") + ":1: a token of 7 bytes can be guessed; want at least 16"},
 		{"a charge key", Config{HTTP: anywhere, API: API{ChargeKey: file("key", "short\n")}}, "has 5 bytes; want 16 to 4096"},
 		{"a certificate", Config{HTTP: anywhere, TLS: TLS{Cert: file("cert", "x"), Key: file("certkey", "y")}}, "failed to find any PEM data"},
 	}
@@ -313,6 +314,28 @@ func TestNewRefuses(t *testing.T) {
 	var config *policy.ConfigError
 	if _, err := New(Config{HTTP: anywhere, Policies: file("q.yaml", "tiers: []\n")}); !errors.As(err, &config) {
 		t.Errorf("got %v, want a ConfigError", err)
+	}
+}
+
+// TestPathsAsWritten answers to a path as it is, and sends nobody elsewhere: what was posted would be lost on the way.
+func TestPathsAsWritten(t *testing.T) {
+	r := start(t, everywhere(t))
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, listener := range []string{HTTP, Admin} {
+		for _, path := range []string{"/v1//take", "//v1/take", "/v1/./take", "/v1/../v1/take", "/config/.", "//", "/v1/take//"} {
+			for _, method := range []string{http.MethodGet, http.MethodPost} {
+				request, err := http.NewRequest(method, r.url(listener, path), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if status, body := do(t, client, request); status != 404 || body != `{"error":"not_found","message":"There is nothing here."}`+"\n" {
+					t.Errorf("%s: %s %s: got %d, %s; want 404", listener, method, path, status, body)
+				}
+			}
+		}
+	}
+	if status, body := r.get(Admin, "/nowhere", ""); status != 404 || !strings.Contains(body, `"error":"not_found"`) {
+		t.Errorf("got %d, %s", status, body)
 	}
 }
 

@@ -24,7 +24,7 @@ type source struct {
 // openGuard makes what judges requests.
 func (s *Server) openGuard(context.Context) error {
 	var err error
-	if s.guard, err = policy.NewGuard(s.store, s.set, policy.GuardConfig{Logger: s.c.Logger}); err != nil {
+	if s.guard, err = policy.NewGuard(s.store, s.set, policy.GuardConfig{Observer: s.monitor, Logger: s.c.Logger}); err != nil {
 		return err
 	}
 	if s.rules == nil {
@@ -32,6 +32,7 @@ func (s *Server) openGuard(context.Context) error {
 	}
 	options := s.c.EnvoyOptions
 	options.Failure, options.Logger = s.set.Failure(), s.c.Logger
+	options.Observer = envoyObserver{s.monitor}
 	if s.envoy, err = envoyrls.NewService(s.store, s.rules, options); err != nil {
 		return err
 	}
@@ -42,7 +43,9 @@ func (s *Server) openGuard(context.Context) error {
 // watch keeps what was read from files in step with them.
 func (s *Server) watch(context.Context) error {
 	if s.c.Policies != "" {
-		files, err := policy.NewWatcher(s.c.Policies, s.guard, policy.WatchConfig{Logger: s.c.Logger, Reloaded: s.changed})
+		files, err := policy.NewWatcher(s.c.Policies, s.guard, policy.WatchConfig{
+			Logger: s.c.Logger, Accept: s.c.accept, Reloaded: s.changed,
+		})
 		if err != nil {
 			return err
 		}
@@ -67,12 +70,21 @@ func (s *Server) watch(context.Context) error {
 			s.addSource(t.name, t.path, t.file)
 		}
 	}
+	for _, from := range s.sources { // reading them for the first time was a change, too
+		s.monitor.Reloaded(from.name, true, nil, from.last().At)
+	}
 	s.runSources()
 	return nil
 }
 
-// changed says what a change of the policies does not change before the next start.
+// reloaded returns what tells the monitor of a source.
+func (s *Server) reloaded(source string) func(reload.Result) {
+	return func(r reload.Result) { s.monitor.Reloaded(source, r.Changed, r.Err, r.At) }
+}
+
+// changed tells the monitor of a change of the policies, and the log of what it does not change before the next start.
 func (s *Server) changed(r policy.Reload) {
+	s.reloaded("policies")(reload.Result(r))
 	if !r.Changed {
 		return
 	}

@@ -27,6 +27,7 @@ func (s *Server) openStore(ctx context.Context) error {
 		}
 		s.undo.push("the store in memory", func(context.Context) error { return memory.Close() })
 		s.store, s.storeName = memory, MemoryStore
+		s.monitor.WatchStore(memoryHealth(memory))
 		return nil
 	}
 	s.storeName = redacted(where.URL)
@@ -36,13 +37,14 @@ func (s *Server) openStore(ctx context.Context) error {
 	}
 	s.undo.push("the connections to Redis", func(context.Context) error { return redis.Close() })
 	stack, err := resilience.New(redis, resilience.Config{
-		Failure: s.set.Failure(), Instances: s.set.Instances(), Logger: s.c.Logger,
+		Failure: s.set.Failure(), Instances: s.set.Instances(), Observer: s.monitor, Logger: s.c.Logger,
 	})
 	if err != nil {
 		return err
 	}
 	s.undo.push("the decisions under way", func(context.Context) error { return stack.Close() })
 	s.store, s.stack = stack, stack
+	s.monitor.WatchStore(redisHealth(redis, stack, s.storeName))
 	return nil
 }
 

@@ -33,6 +33,7 @@ type lateStore struct {
 
 var (
 	_ stint.BatchStore     = (*lateStore)(nil)
+	_ stint.Inspector      = (*lateStore)(nil)
 	_ resilience.Pinger    = (*lateStore)(nil)
 	_ resilience.Roster    = (*lateStore)(nil)
 	_ resilience.Announcer = (*lateStore)(nil)
@@ -120,6 +121,33 @@ func (l *lateStore) Command(ctx context.Context, c stint.Command) error {
 		return err
 	}
 	return store.Command(ctx, c)
+}
+
+// Inspect implements [stint.Inspector].
+func (l *lateStore) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, error) {
+	store, err := l.get("inspect")
+	if err != nil {
+		return stint.Inspection{}, err
+	}
+	return store.Inspect(ctx, c)
+}
+
+// Bans implements [stint.Inspector].
+func (l *lateStore) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
+	store, err := l.get("bans")
+	if err != nil {
+		return nil, err
+	}
+	return store.Bans(ctx, n)
+}
+
+// Info asks the servers how they are. See [redisstore.Store.Info].
+func (l *lateStore) Info(ctx context.Context) (redisstore.Info, error) {
+	store, err := l.get("info")
+	if err != nil {
+		return redisstore.Info{}, err
+	}
+	return store.Info(ctx)
 }
 
 // Ping implements [resilience.Pinger].

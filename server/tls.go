@@ -40,7 +40,7 @@ type certificates struct {
 }
 
 // newCertificates reads certificates; if there are none to read it returns nil.
-func newCertificates(t TLS, logger *slog.Logger) (*certificates, error) {
+func newCertificates(t TLS, logger *slog.Logger, reloaded func(reload.Result)) (*certificates, error) {
 	if t.Cert == "" {
 		return nil, nil
 	}
@@ -51,10 +51,11 @@ func newCertificates(t TLS, logger *slog.Logger) (*certificates, error) {
 	c := &certificates{}
 	var err error
 	c.files, err = reload.New(reload.Config{
-		Name:   "server: the certificate",
-		Paths:  paths,
-		Open:   func() ([]reload.File, error) { return reload.ReadFiles(maxPEM, paths...) },
-		Logger: logger,
+		Name:     "server: the certificate",
+		Paths:    paths,
+		Open:     func() ([]reload.File, error) { return reload.ReadFiles(maxPEM, paths...) },
+		Logger:   logger,
+		Reloaded: reloaded,
 		Read: func(files []reload.File) (func(), error) {
 			config, err := readCertificates(files, len(paths))
 			return func() { c.config.Store(config) }, err

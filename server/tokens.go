@@ -1,50 +1,54 @@
 package server
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/reload"
+	"github.com/stint-limiter/stint/internal/seldom"
 )
 
 // maxTokens is the largest file of tokens in bytes.
 const maxTokens = 64 << 10
 
-// tokens are the bearer tokens that open a listener, as hashes. They are those of a file, one to a line; empty lines
-// and lines that begin with # do not count. A nil *tokens is open to everybody.
+// tokens are the bearer tokens of a file, as [callers.ParseTokens] reads it, which open a listener or a part of one. A nil
+// *tokens is open to everybody.
 type tokens struct {
-	name   string
-	path   string
-	hashes atomic.Pointer[[][sha256.Size]byte]
-	file   *reload.Watcher
+	name    string
+	path    string
+	list    atomic.Pointer[callers.Tokens]
+	file    *reload.Watcher
+	logger  *slog.Logger
+	refused seldom.Gate
 }
 
 // newTokens reads the tokens of a file; without one it returns nil.
-func newTokens(name, path string, logger *slog.Logger) (*tokens, error) {
+func newTokens(name, path string, logger *slog.Logger, reloaded func(reload.Result)) (*tokens, error) {
 	if path == "" {
 		return nil, nil
 	}
-	t := &tokens{name: name, path: path}
+	t := &tokens{name: name, path: path, logger: logger}
 	var err error
 	t.file, err = reload.New(reload.Config{
-		Name:   "server: the list of " + name,
-		Paths:  []string{path},
-		Open:   func() ([]reload.File, error) { return reload.ReadFiles(maxTokens, path) },
-		Logger: logger,
+		Name:     "server: the list of " + name,
+		Paths:    []string{path},
+		Open:     func() ([]reload.File, error) { return reload.ReadFiles(maxTokens, path) },
+		Logger:   logger,
+		Reloaded: reloaded,
 		Read: func(files []reload.File) (func(), error) {
-			hashes, err := readTokens(files[0])
-			return func() { t.hashes.Store(&hashes) }, err
+			list, err := readTokens(files[0])
+			return func() { t.list.Store(list) }, err
 		},
 	})
 	if err != nil {
@@ -54,42 +58,24 @@ func newTokens(name, path string, logger *slog.Logger) (*tokens, error) {
 }
 
 // readTokens reads a file of tokens. One without any is refused: it would open the listener to nobody.
-func readTokens(file reload.File) ([][sha256.Size]byte, error) {
+func readTokens(file reload.File) (*callers.Tokens, error) {
 	if len(file.Text) > maxTokens {
 		return nil, fmt.Errorf("%s: larger than %d bytes", file.Name, maxTokens)
 	}
-	var hashes [][sha256.Size]byte
-	n := 0
-	for line := range bytes.Lines(file.Text) {
-		n++
-		token := bytes.TrimSpace(line)
-		if len(token) == 0 || token[0] == '#' {
-			continue
-		}
-		if bytes.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
-			return nil, fmt.Errorf("%s:%d: not a token; want one to a line, of printable ASCII without spaces", file.Name, n)
-		}
-		hashes = append(hashes, sha256.Sum256(token))
-	}
-	if len(hashes) == 0 {
-		return nil, fmt.Errorf("%s: no tokens; want one to a line", file.Name)
-	}
-	return hashes, nil
+	return callers.ParseTokens(file.Name, file.Text)
 }
 
-// accept reports whether the value of an Authorization field has one of the tokens. It takes as long for one that is
-// almost right as for any other.
-func (t *tokens) accept(authorization string) bool {
-	scheme, token, _ := strings.Cut(authorization, " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return false
+// admit reports whether the Authorization fields of a request hold one of the tokens, and tells the log about it.
+func (t *tokens) admit(ctx context.Context, authorization []string, from func() string) bool {
+	holder, ok := t.list.Load().Holder(authorization)
+	if ok {
+		t.logger.LogAttrs(ctx, slog.LevelDebug, "server: a token was shown", slog.String("of", t.name), slog.String("holder", holder))
+		return true
 	}
-	got := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	found := 0
-	for _, want := range *t.hashes.Load() {
-		found |= subtle.ConstantTimeCompare(got[:], want[:])
+	if n, ok := t.refused.Take(1, time.Second); ok {
+		t.logger.Warn("server: a caller without a token that is known was refused", "want", t.name, "peer", from(), "unlogged", n)
 	}
-	return found == 1
+	return false
 }
 
 // guard serves those who have a token.
@@ -98,9 +84,9 @@ func (t *tokens) guard(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if fields := r.Header["Authorization"]; len(fields) != 1 || !t.accept(fields[0]) {
+		if !t.admit(r.Context(), r.Header["Authorization"], func() string { return callers.Peer(r) }) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			refuse(w, http.StatusUnauthorized, "unauthorized", "This needs a token: Authorization: Bearer <token>.")
+			answer.Refuse(w, http.StatusUnauthorized, "unauthorized", "This needs a token: Authorization: Bearer <token>.")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -109,11 +95,16 @@ func (t *tokens) guard(next http.Handler) http.Handler {
 
 // check returns the error of a call without a token.
 func (t *tokens) check(ctx context.Context) error {
-	if t == nil {
+	if t == nil || t.admit(ctx, metadata.ValueFromIncomingContext(ctx, "authorization"), func() string { return grpcPeer(ctx) }) {
 		return nil
 	}
-	if values := metadata.ValueFromIncomingContext(ctx, "authorization"); len(values) != 1 || !t.accept(values[0]) {
-		return status.Error(codes.Unauthenticated, "this needs a token: authorization: Bearer <token>")
+	return status.Error(codes.Unauthenticated, "this needs a token: authorization: Bearer <token>")
+}
+
+// grpcPeer is the other end of a call's connection, as logs show it.
+func grpcPeer(ctx context.Context) string {
+	if p, ok := peer.FromContext(ctx); ok {
+		return p.Addr.String()
 	}
-	return nil
+	return "unknown"
 }

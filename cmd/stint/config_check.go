@@ -60,6 +60,7 @@ type summary struct {
 	Tiers    int `json:"tiers"`
 	Policies int `json:"policies"`
 	Outbound int `json:"outbound"`
+	Routes   int `json:"gateway_routes"`
 }
 
 // Run checks every configuration before it fails for one.
@@ -105,7 +106,9 @@ func check(path string, set *policy.Set, err error) checked {
 	var file *unreadableError
 	switch {
 	case err == nil:
-		found.Summary = &summary{Tiers: len(set.Tiers()), Policies: len(set.Policies()), Outbound: len(set.Outbound())}
+		found.Summary = &summary{
+			Tiers: len(set.Tiers()), Policies: len(set.Policies()), Outbound: len(set.Outbound()), Routes: len(set.Gateway().Routes),
+		}
 	case errors.As(err, &config):
 		for _, m := range config.Mistakes {
 			found.Mistakes = append(found.Mistakes, mistake(m))
@@ -116,10 +119,15 @@ func check(path string, set *policy.Set, err error) checked {
 	return found
 }
 
-// String returns the summary for a sentence: "5 tiers, 3 policies, 1 outbound API".
+// String returns the summary for a sentence: "5 tiers, 3 policies, 1 outbound API". Of routes it speaks if there are any: most
+// configurations are for no gateway.
 func (s *summary) String() string {
-	return fmt.Sprintf("%s, %s, %s",
+	text := fmt.Sprintf("%s, %s, %s",
 		count(s.Tiers, "tier", "tiers"), count(s.Policies, "policy", "policies"), count(s.Outbound, "outbound API", "outbound APIs"))
+	if s.Routes > 0 {
+		text += ", " + count(s.Routes, "gateway route", "gateway routes")
+	}
+	return text
 }
 
 func count(n int, one, many string) string {

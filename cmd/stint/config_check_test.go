@@ -25,11 +25,13 @@ policies:
 
 func TestCheckGood(t *testing.T) {
 	unlimited := write(t, "unlimited.yaml", "tiers: [{name: all, identity: ip, limits: unlimited}]\n")
+	routes := write(t, "routes.yaml", small+"gateway: {routes: [{upstream: http://a}, {host: [b, c], upstream: http://b}]}\n")
 	tests := []struct {
 		stdin string
 		path  string
 		want  string
 	}{
+		{"", routes, routes + ": good: 1 tier, 0 policies, 0 outbound APIs, 3 gateway routes\n"},
 		{"", example, example + ": good: 5 tiers, 7 policies, 4 outbound APIs\n"},
 		{small, "-", "<stdin>: good: 1 tier, 0 policies, 0 outbound APIs\n"},
 		{"", unlimited, unlimited + ": good: 1 tier, 0 policies, 0 outbound APIs\n"},

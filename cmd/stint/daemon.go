@@ -21,7 +21,7 @@ type daemonFlags struct {
 	Config     string        `name:"config" placeholder:"FILE" help:"Policies: a file, or a directory whose *.yaml and *.yml files are one configuration. Default: a built-in limit on every client."`
 	Store      string        `name:"store" placeholder:"STORE" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: $$REDIS_URL, else what the policies say, else memory. redis is $$REDIS_URL, else localhost."`
 	Admin      string        `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"Where operators find probes, the state of the configuration and profiles; empty is nowhere. Default: ${default}."`
-	AdminToken string        `name:"admin-token-file" placeholder:"FILE" help:"Bearer tokens for --admin, one to a line. Needed unless that is a loopback address."`
+	AdminToken string        `name:"admin-token-file" placeholder:"FILE" help:"Bearer tokens for --admin, one to a line, alone or after the name of its holder as in alice: TOKEN. Needed unless that is a loopback address."`
 	TLSCert    string        `name:"tls-cert" placeholder:"FILE" help:"The certificate of all listeners, with its chain, in PEM form."`
 	TLSKey     string        `name:"tls-key" placeholder:"FILE" help:"Its key."`
 	TLSClient  string        `name:"tls-client-ca" placeholder:"FILE" help:"Authorities, of one of which clients need a certificate."`
@@ -39,13 +39,24 @@ const (
 // builtInLimits are those of daemons without policies.
 const builtInLimits = "every client may do 600 requests a minute, 1200 at once, and 10,000 an hour"
 
-// localRedis is the store "redis" if the environment does not say which.
-const localRedis = "redis://localhost:6379/0"
+// redisStore is the store that the environment names, and localRedis that one if it does not.
+const (
+	redisStore = "redis"
+	localRedis = "redis://localhost:6379/0"
+)
+
+// redisURL returns the URL of a store that may be called by its short name.
+func redisURL(store string) string {
+	if store == redisStore {
+		return cmp.Or(os.Getenv(redisEnv), localRedis)
+	}
+	return store
+}
 
 // Validate is called when the flags have been read.
 func (f *daemonFlags) Validate() error {
 	switch {
-	case f.Store == "", f.Store == server.MemoryStore, f.Store == "redis", strings.Contains(f.Store, "://"):
+	case f.Store == "", f.Store == server.MemoryStore, f.Store == redisStore, strings.Contains(f.Store, "://"):
 		return nil
 	}
 	return fmt.Errorf("--store: %q; want memory, redis, or a URL such as redis://localhost:6379/0", f.Store)
@@ -53,12 +64,9 @@ func (f *daemonFlags) Validate() error {
 
 // configuration returns what the flags say, and the environment where they say nothing.
 func (f *daemonFlags) configuration(s *system) server.Config {
-	store := f.Store
-	switch store {
-	case "":
+	store := redisURL(f.Store)
+	if store == "" {
 		store = os.Getenv(redisEnv)
-	case "redis":
-		store = cmp.Or(os.Getenv(redisEnv), localRedis)
 	}
 	options := &slog.HandlerOptions{Level: f.LogLevel}
 	var log slog.Handler = slog.NewTextHandler(s.Stderr, options)

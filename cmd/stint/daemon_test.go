@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stint-limiter/stint/server"
 )
 
 // buildBinary builds the real program.
@@ -110,6 +112,18 @@ func (d *daemon) state() string {
 		d.t.Fatalf("it says nothing\n%s", d.logged())
 	}
 	return ""
+}
+
+// unready waits until load balancers are told to go elsewhere, which comes after the service manager is told.
+func (d *daemon) unready() {
+	d.t.Helper()
+	for range 2000 {
+		if status, _ := d.get(server.HTTP, "/readyz"); status == http.StatusServiceUnavailable {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	d.t.Fatalf("it stays ready\n%s", d.logged())
 }
 
 // read takes the log, and from it where the listeners are.

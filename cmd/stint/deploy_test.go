@@ -19,7 +19,7 @@ const deploy = "../../deploy"
 // parses reports whether a command line is one of the program's.
 func parses(t *testing.T, args []string) {
 	t.Helper()
-	parser, err := kong.New(&commands{}, kong.Vars{"assumed_peer": assumedPeer})
+	parser, err := kong.New(&commands{}, helpVariables())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
-	"strings"
+	"os"
+	"time"
 
+	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/server/gateway"
 )
 
@@ -13,9 +17,22 @@ type gatewayCommand struct {
 	Upstream    string   `name:"upstream" placeholder:"URL" help:"Where requests go: http://, https:// or h2c://, and a host."`
 	Route       []string `name:"route" placeholder:"ROUTE" sep:"none" help:"Where requests for a host, a path or both go: api.example.com=URL, /api=URL or api.example.com/v1=URL. The longest fits."`
 	Listen      string   `name:"listen" placeholder:"ADDR" default:":8080" help:"Where clients connect. Default: ${default}."`
+	StripPrefix bool     `name:"strip-prefix" help:"Take the path of a --route away from that of the request."`
 	RewriteHost bool     `name:"rewrite-host" help:"Name the upstream's host in requests, instead of the one that clients ask for."`
-	MaxBody     int64    `name:"max-body" placeholder:"BYTES" help:"How large a request's body may be. Default: any size."`
-	AccessLog   bool     `name:"access-log" negatable:"" default:"true" help:"Log every request, and not only those that fail."`
+	Reserved    []string `name:"reserved" placeholder:"NAME" sep:"none" help:"A header field that only trusted proxies may send, beside those that every upstream may believe; as often as needed."`
+
+	UpstreamCA    string        `name:"upstream-ca" placeholder:"FILE" help:"Authorities for upstreams with https, in PEM form. It is read at the start. Default: the system's."`
+	UpstreamHTTP2 bool          `name:"upstream-http2" negatable:"" default:"true" help:"Speak HTTP/2 to upstreams with https that offer it."`
+	MaxConns      int           `name:"max-conns" placeholder:"N" help:"How many connections an upstream has at most, over which requests wait. Default: any number."`
+	ConnectTime   time.Duration `name:"connect-timeout" placeholder:"TIME" help:"How long connecting to an upstream may take. Default: what the policies say, else ${connect_timeout}."`
+	ResponseTime  time.Duration `name:"response-timeout" placeholder:"TIME" help:"How long an upstream may take to begin its response. Default: what the policies say, else ${response_timeout}."`
+	BodyTime      time.Duration `name:"body-timeout" placeholder:"TIME" help:"How long a client may be silent in the middle of a request's body. Default: what the policies say, else ${body_timeout}."`
+	IdleTime      time.Duration `name:"idle-timeout" placeholder:"TIME" help:"How long connections to upstreams are kept unused; let it be shorter than theirs. Default: ${idle_timeout}."`
+	MaxBody       int64         `name:"max-body" placeholder:"BYTES" help:"How large a request's body may be. Default: what the policies say, else any size."`
+
+	AccessLog      bool `name:"access-log" negatable:"" default:"true" help:"Log every request, and not only those that fail."`
+	AccessLogEvery int  `name:"access-log-every" placeholder:"N" help:"Log one request of so many. Default: every one."`
+	AccessLogQuery bool `name:"access-log-query" help:"Log query strings too, which often hold secrets."`
 
 	daemonFlags
 }
@@ -23,59 +40,99 @@ type gatewayCommand struct {
 // Help is the detailed help.
 func (*gatewayCommand) Help() string {
 	return `Requests are held to the policies before they are passed on. All paths are the upstream's; probes are on --admin.
-Files, signals and the store are as with serve.
+Routes are those of --upstream and --route, or those under gateway.routes in the configuration, which are followed
+when they change: with either flag they are not used. Files, signals and the store are as with serve.
 
     stint gateway --upstream http://127.0.0.1:3000 --config stint.yaml
-    stint gateway --route /api=http://127.0.0.1:3000 --route static.example.com=http://127.0.0.1:3001`
+    stint gateway --route /api=http://127.0.0.1:3000 --route static.example.com=http://127.0.0.1:3001
+    stint gateway --config stint.yaml`
 }
 
 // Validate is called when the flags have been read.
 func (c *gatewayCommand) Validate() error {
-	if c.Upstream == "" && len(c.Route) == 0 {
-		return errors.New("missing flags: --upstream=URL, or --route=ROUTE")
+	routes, err := c.routes()
+	if err != nil {
+		return err
 	}
-	for _, text := range c.Route {
-		if _, err := parseRoute(text); err != nil {
-			return err
+	switch {
+	case len(routes) == 0 && c.Config == "":
+		return errors.New("missing flags: --upstream=URL, --route=ROUTE, or --config=FILE with gateway.routes")
+	case len(routes) == 0 && c.RewriteHost:
+		return errors.New("--rewrite-host is for --upstream and --route; in the configuration a route says rewrite_host: true")
+	case len(c.Route) == 0 && c.StripPrefix:
+		return errors.New("--strip-prefix is for --route; in the configuration a route says strip_prefix: true")
+	}
+	for _, name := range c.Reserved {
+		if !words.IsToken(name) {
+			return fmt.Errorf("--reserved: %q is not the name of a header; want something like X-User-ID", name)
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"connect-timeout", c.ConnectTime}, {"response-timeout", c.ResponseTime}, {"body-timeout", c.BodyTime}, {"idle-timeout", c.IdleTime},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("--%s: %v; want some time, such as 10s", f.name, f.value)
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"max-conns", int64(c.MaxConns)}, {"max-body", c.MaxBody}, {"access-log-every", int64(c.AccessLogEvery)},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("--%s: %d; want 1 or more", f.name, f.value)
 		}
 	}
 	return c.daemonFlags.Validate()
 }
 
-// parseRoute reads a route such as "api.example.com/v1=http://127.0.0.1:3000".
-func parseRoute(text string) (gateway.Route, error) {
-	from, to, ok := strings.Cut(text, "=")
-	if !ok || from == "" || to == "" {
-		return gateway.Route{}, fmt.Errorf("--route: %q; want a host, a path or both, an equals sign and a URL, such as /api=http://127.0.0.1:3000", text)
-	}
-	host, path, ok := strings.Cut(from, "/")
-	if ok {
-		path = "/" + path
-	}
-	return gateway.Route{Host: host, PathPrefix: path, Upstream: to}, nil
-}
-
 // Run serves until a signal ends it.
 func (c *gatewayCommand) Run(s *system) error {
-	var routes []gateway.Route
-	if c.Upstream != "" {
-		routes = append(routes, gateway.Route{Upstream: c.Upstream})
+	routes, err := c.routes()
+	if err != nil {
+		return err
 	}
-	for _, text := range c.Route {
-		route, err := parseRoute(text)
-		if err != nil {
-			return err
-		}
-		routes = append(routes, route)
-	}
-	for i := range routes {
-		routes[i].RewriteHost = c.RewriteHost
+	upstreams, err := c.tls()
+	if err != nil {
+		return err
 	}
 	config := c.configuration(s)
 	config.HTTP = c.Listen
-	config.Gateway = &gateway.Config{Routes: routes, MaxBody: c.MaxBody, AccessLog: gateway.AccessLog{Off: !c.AccessLog}}
+	config.Gateway = &gateway.Config{
+		Routes:                routes,
+		Reserved:              c.Reserved,
+		TLS:                   upstreams,
+		NoHTTP2:               !c.UpstreamHTTP2,
+		DialTimeout:           c.ConnectTime,
+		ResponseHeaderTimeout: c.ResponseTime,
+		BodyTimeout:           c.BodyTime,
+		IdleTimeout:           c.IdleTime,
+		MaxConns:              c.MaxConns,
+		MaxBody:               c.MaxBody,
+		AccessLog:             gateway.AccessLog{Off: !c.AccessLog, Every: c.AccessLogEvery, Query: c.AccessLogQuery},
+	}
 	if c.Config == "" {
 		config.Logger.Info("stint: without --config " + builtInLimits)
 	}
 	return runDaemon(config)
+}
+
+// tls returns how to speak to upstreams with https; nil is as usual.
+func (c *gatewayCommand) tls() (*tls.Config, error) {
+	if c.UpstreamCA == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.UpstreamCA)
+	if err != nil {
+		return nil, fmt.Errorf("--upstream-ca: %w", err)
+	}
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("--upstream-ca: %s: no certificate of an authority in PEM form", c.UpstreamCA)
+	}
+	return &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}, nil
 }

@@ -11,6 +11,7 @@ type serveCommand struct {
 	GRPC          string           `name:"grpc" placeholder:"ADDR" default:":8081" help:"Where Envoy's rate limit service is, if there is --envoy-config. Default: ${default}."`
 	EnvoyConfig   string           `name:"envoy-config" placeholder:"DIR" help:"Rules for Envoy's rate limit service, as envoyproxy/ratelimit reads them."`
 	EnvoyWindow   envoyrls.Window  `name:"envoy-window" placeholder:"WINDOW" default:"sliding" help:"sliding, or fixed to count as envoyproxy/ratelimit does. Default: ${default}."`
+	EnvoyMerge    bool             `name:"envoy-merge-domains" help:"Let several files of --envoy-config configure one domain. Without it the second one is a mistake."`
 	EnvoyToken    string           `name:"envoy-token-file" placeholder:"FILE" help:"Bearer tokens for Envoy's rate limit service, one to a line. Without it everybody may use it who can connect."`
 	EnvoyHeaders  envoyrls.Headers `name:"envoy-headers" placeholder:"WHICH" default:"default" help:"Header fields that Envoy is asked to add: none, upstream for those of envoyproxy/ratelimit, or all. Default: all with sliding windows, none with fixed ones."`
 	EnvoyShadow   bool             `name:"envoy-shadow" help:"Answer OK to everything Envoy asks; statuses still tell which limits are exceeded."`
@@ -40,7 +41,7 @@ func (c *serveCommand) Run(s *system) error {
 	config := c.configuration(s)
 	config.HTTP, config.GRPC = c.HTTP, c.GRPC
 	config.Envoy, config.EnvoyTokens = c.EnvoyConfig, c.EnvoyToken
-	config.EnvoyOptions = c.envoyOptions()
+	config.EnvoyOptions, config.EnvoyMerge = c.envoyOptions(), c.EnvoyMerge
 	config.API = server.API{Tokens: c.APIToken, Public: c.APIPublic, AdHoc: c.APIAdHoc, ChargeKey: c.ChargeKey}
 	if c.EnvoyConfig == "" {
 		config.GRPC = ""

@@ -70,6 +70,8 @@ func TestEnvoyFlags(t *testing.T) {
 func TestDaemonMistakes(t *testing.T) {
 	t.Setenv(redisEnv, "")
 	broken := write(t, "broken.yaml", "tiers: []\n")
+	limited := write(t, "limited.yaml", small)
+	routed := write(t, "routed.yaml", "tiers:\n  - {name: all, identity: ip, limits: 3/1h}\ngateway: {routes: [{upstream: 'http://a:70000'}]}\n")
 	tests := []struct {
 		args []string
 		code int
@@ -85,10 +87,24 @@ func TestDaemonMistakes(t *testing.T) {
 		{[]string{"serve", "--admin", "0.0.0.0:0", "--http", "127.0.0.1:0"}, exitBad, `or have a file of tokens (--admin-token-file)`},
 		{[]string{"serve", "--http", "", "--admin", ""}, exitBad, `there is nowhere to listen; want an address such as :8080`},
 		{[]string{"serve", "--store", "redis://localhost/x", "--http", "127.0.0.1:0"}, exitBad, `invalid database number: "x"`},
-		{[]string{"gateway"}, exitUsage, `missing flags: --upstream=URL, or --route=ROUTE`},
+		{[]string{"gateway"}, exitUsage, `missing flags: --upstream=URL, --route=ROUTE, or --config=FILE with gateway.routes`},
+		{[]string{"gateway", "--config", limited}, exitBad, `stint: server: the gateway has nowhere to pass requests on to; want --upstream or --route, or gateway.routes in the configuration (--config)`},
+		{[]string{"gateway", "--config", routed}, exitBad, routed + `:3: gateway.routes[0].upstream: the upstream "http://a:70000" has the port 70000; want 1 to 65535`},
 		{[]string{"gateway", "--route", "/api"}, exitUsage, `--route: "/api"; want a host, a path or both, an equals sign and a URL, such as /api=http://127.0.0.1:3000`},
 		{[]string{"gateway", "--upstream", "http://a", "--store", "reddis"}, exitUsage, `want memory, redis, or a URL such as redis://localhost:6379/0`},
-		{[]string{"gateway", "--upstream", "a", "--listen", "127.0.0.1:0"}, exitBad, `want a URL such as http://127.0.0.1:3000, with http, https or h2c`},
+		{[]string{"gateway", "--upstream", "a"}, exitUsage, `gateway: --upstream: "a" is no upstream; want a URL such as http://127.0.0.1:3000, with http, https or h2c`},
+		{[]string{"gateway", "--upstream", "http://a:65536"}, exitUsage, `gateway: --upstream: the upstream "http://a:65536" has the port 65536; want 1 to 65535`},
+		{[]string{"gateway", "--upstream", "http://u:hunter2@a"}, exitUsage, `gateway: --upstream: the upstream "http://u:xxxxx@a"; want it without user, query, fragment and dot segments`},
+		{[]string{"gateway", "--route", "/api=http://a:0"}, exitUsage, `gateway: --route /api: the upstream "http://a:0" has the port 0; want 1 to 65535`},
+		{[]string{"gateway", "--route", "a:80/api=http://a"}, exitUsage, `gateway: --route a:80/api: "a:80" is no host; want a name without port or wildcard, such as api.example.com`},
+		{[]string{"gateway", "--route", "/api=http://a", "--route", "/api/=http://b"}, exitUsage, `gateway: --route /api/ is for the same requests as --route /api; want one of them`},
+		{[]string{"gateway", "--upstream", "http://a", "--route", "/=http://b"}, exitUsage, `gateway: --route / is for the same requests as --upstream; want one of them`},
+		{[]string{"gateway", "--upstream", "http://a", "--strip-prefix"}, exitUsage, `gateway: --strip-prefix is for --route; in the configuration a route says strip_prefix: true`},
+		{[]string{"gateway", "--config", routed, "--rewrite-host"}, exitUsage, `gateway: --rewrite-host is for --upstream and --route; in the configuration a route says rewrite_host: true`},
+		{[]string{"gateway", "--upstream", "http://a", "--body-timeout=-1s"}, exitUsage, `gateway: --body-timeout: -1s; want some time, such as 10s`},
+		{[]string{"gateway", "--upstream", "http://a", "--max-body=-1"}, exitUsage, `gateway: --max-body: -1; want 1 or more`},
+		{[]string{"gateway", "--upstream", "http://a", "--reserved", "X User"}, exitUsage, `gateway: --reserved: "X User" is not the name of a header; want something like X-User-ID`},
+		{[]string{"gateway", "--upstream", "https://a", "--upstream-ca", limited}, exitBad, `stint: --upstream-ca: ` + limited + `: no certificate of an authority in PEM form`},
 	}
 	for _, test := range tests {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
@@ -163,9 +179,7 @@ func secondSignal(t *testing.T, binary string) {
 	if got := d.state(); got != "STOPPING=1" {
 		t.Errorf("told %q, want that it is stopping", got)
 	}
-	if status, _ := d.get(server.HTTP, "/readyz"); status != 503 {
-		t.Errorf("readiness: got %d, want 503", status)
-	}
+	d.unready()
 	d.signal(syscall.SIGHUP) // is not one
 	if status, _ := d.get(server.HTTP, "/livez"); status != 200 {
 		t.Errorf("liveness: got %d, want 200", status)
@@ -176,18 +190,29 @@ func secondSignal(t *testing.T, binary string) {
 	}
 }
 
-// gatewayBinary passes requests on, within limits.
+// gatewayBinary passes requests on, within limits and as flags or the configuration say.
 func gatewayBinary(t *testing.T, binary string) {
-	upstream := launch(t, binary, "serve", "--http", "127.0.0.1:0")
-	d := launch(t, binary, "gateway", "--upstream", "http://"+upstream.at(server.HTTP), "--listen", "127.0.0.1:0", "--drain", "0s",
-		"--config", write(t, "stint.yaml", "tiers:\n  - {name: all, identity: ip, limits: 2/1h}\n"))
-	for n, want := range []int{200, 200, 429} {
-		if status, body := d.get(server.HTTP, "/livez"); status != want {
-			t.Errorf("request %d: got %d, %s; want %d", n+1, status, body, want)
+	upstream := "http://" + launch(t, binary, "serve", "--http", "127.0.0.1:0").at(server.HTTP)
+	const limits = "tiers:\n  - {name: all, identity: ip, limits: 2/1h}\n"
+	for name, test := range map[string]struct {
+		config string
+		flags  []string
+		path   string
+	}{
+		"upstream":      {limits, []string{"--upstream", upstream}, "/livez"},
+		"route":         {limits, []string{"--route", "/up=" + upstream, "--strip-prefix"}, "/up/livez"},
+		"configuration": {limits + "gateway: {routes: [{path: /up/**, upstream: '" + upstream + "', strip_prefix: true}]}\n", nil, "/up/livez"},
+	} {
+		args := append([]string{"gateway", "--listen", "127.0.0.1:0", "--drain", "0s", "--config", write(t, "stint.yaml", test.config)}, test.flags...)
+		d := launch(t, binary, args...)
+		for n, want := range []int{200, 200, 429} {
+			if status, body := d.get(server.HTTP, test.path); status != want {
+				t.Errorf("%s: request %d: got %d, %s; want %d", name, n+1, status, body, want)
+			}
 		}
-	}
-	d.signal(syscall.SIGTERM)
-	if code := d.exit(); code != exitGood {
-		t.Errorf("exit code %d, want 0", code)
+		d.signal(syscall.SIGTERM)
+		if code := d.exit(); code != exitGood {
+			t.Errorf("%s: exit code %d, want 0", name, code)
+		}
 	}
 }

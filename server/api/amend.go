@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/answer"
 )
 
 // correction is how a path corrects a charge.
@@ -45,7 +46,7 @@ func amend(as correction) func(*API, http.ResponseWriter, *http.Request, *reader
 			fail(w)
 			return
 		}
-		answer(w, http.StatusOK, changed{ok})
+		answer.JSON(w, http.StatusOK, changed{ok})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/answer"
 )
 
 // decision is the answer to a question.
@@ -70,11 +71,11 @@ func one(mode stint.Mode) func(*API, http.ResponseWriter, *http.Request, *reader
 		switch result := a.resultOf(q); {
 		case result.Decision != nil:
 			a.writer.TellRules(w.Header(), q.set, q.rules, q.decision, q.cost)
-			answer(w, result.Status, result.Decision)
+			answer.JSON(w, result.Status, result.Decision)
 		case result.Status == http.StatusServiceUnavailable:
 			fail(w)
 		default:
-			answer(w, result.Status, result.Problem)
+			answer.JSON(w, result.Status, result.Problem)
 		}
 	}
 }
@@ -105,15 +106,15 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request, body *reader) {
 	for i, q := range questions {
 		all.Results[i] = a.resultOf(q)
 	}
-	answer(w, http.StatusOK, all)
+	answer.JSON(w, http.StatusOK, all)
 }
 
 // resultOf returns the answer to a question.
 func (a *API) resultOf(q *question) result {
-	var invalid *stint.InvalidError
+	var impossible *stint.InvalidError
 	switch {
-	case errors.As(q.err, &invalid): // what only the store knows: that it cannot book over several nodes, for instance
-		return result{Status: http.StatusBadRequest, Problem: &problem{"invalid", "The request cannot be decided.", mistakesOf(q.err)}}
+	case errors.As(q.err, &impossible): // what only the store knows: that it cannot book over several nodes, for instance
+		return result{Status: http.StatusBadRequest, Problem: mistaken("The request cannot be decided.", mistakesOf(q.err))}
 	case q.err != nil:
 		return result{Status: http.StatusServiceUnavailable, Problem: unavailable()}
 	case q.decision.Unavailable:
@@ -130,11 +131,11 @@ const outageWait = "1"
 // fail answers a request for which the store failed.
 func fail(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", outageWait)
-	answer(w, http.StatusServiceUnavailable, unavailable())
+	answer.JSON(w, http.StatusServiceUnavailable, unavailable())
 }
 
 func unavailable() *problem {
-	return &problem{Error: "unavailable", Message: "The store could not be asked. Please try again."}
+	return &problem{Problem: answer.Problem{Error: "unavailable", Message: "The store could not be asked. Please try again."}}
 }
 
 // shadowed are the names of the rules in shadow that would have denied.

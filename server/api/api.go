@@ -10,15 +10,15 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 )
 
 // Config sets up an [API].
 type Config struct {
-	// Tokens are those that callers of the JSON API may show ("Authorization: Bearer ..."). Without any, only callers on this
-	// host are answered, who call it localhost or by its address, unless Public is set.
-	Tokens []string
-	// Public lets anybody ask who can connect. Who asks can use up anybody's limits.
+	// Public has the JSON API answer everybody whom its handler is called for. Without it only callers on this host are
+	// answered, who call it localhost or by its address. Who asks can use up anybody's limits: ask for a token before, or for
+	// a certificate.
 	Public bool
 	// Key signs charges. Processes that share it can settle and refund each other's. Without one each process makes its
 	// own, and amends only what it has charged itself.
@@ -29,27 +29,24 @@ type Config struct {
 	// DenyStatus is what forward-auth answers when it refuses a request, unless the proxy asks for another; 0 is the
 	// status as it is, 429 or 503.
 	DenyStatus int
+	// Observer is told of decisions about subjects that are named, which the guard's does not hear of; nil is nobody. An
+	// [observe.Monitor] is one.
+	Observer Observer
 	// Logger is slog.Default() unless set.
 	Logger *slog.Logger
 }
 
-// Bounds on a Config.
-const (
-	minToken = 16
-	minKey   = 16
-)
+// Observer is told of decisions that no guard has made. It must neither block nor keep the ruling.
+type Observer interface {
+	Ruled(r *observe.Ruling)
+}
+
+// minKey is the shortest key in bytes.
+const minKey = 16
 
 // Validate reports everything that is wrong with the Config.
 func (c *Config) Validate() error {
 	var errs []error
-	for i, token := range c.Tokens {
-		if len(token) < minToken || !printable(token) {
-			errs = append(errs, fmt.Errorf("Tokens[%d] has %d bytes; want at least %d, and neither spaces nor control characters", i, len(token), minToken))
-		}
-	}
-	if c.Public && len(c.Tokens) > 0 {
-		errs = append(errs, errors.New("Public lets anybody ask without a token, and there are Tokens; want one of them"))
-	}
 	if c.Key != nil && len(c.Key) < minKey {
 		errs = append(errs, fmt.Errorf("Key has %d bytes; want at least %d", len(c.Key), minKey))
 	}
@@ -62,21 +59,11 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-func printable(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
-
 // API answers what may be done. It is safe for concurrent use.
 type API struct {
 	guard   *policy.Guard
 	store   stint.Store
 	config  Config
-	callers callers
 	seal    seal
 	writer  *httplimit.Writer
 	reading atomic.Pointer[reading]
@@ -101,13 +88,12 @@ func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
 		_, _ = rand.Read(key) // never fails
 	}
 	return &API{
-		guard:   guard,
-		store:   store,
-		config:  c,
-		callers: newCallers(c.Tokens, c.Public),
-		seal:    newSeal(key),
-		writer:  httplimit.NewWriter(httplimit.WithLogger(c.Logger)),
-		log:     &log{logger: c.Logger},
+		guard:  guard,
+		store:  store,
+		config: c,
+		seal:   newSeal(key),
+		writer: httplimit.NewWriter(httplimit.WithLogger(c.Logger)),
+		log:    &log{logger: c.Logger},
 	}, nil
 }
 

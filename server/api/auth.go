@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/clientip"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -26,16 +28,16 @@ func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
 	set := a.guard.Set()
 	peer := clientip.PeerOf(r)
 	if !set.Trusts(peer) {
-		a.log.untrusted(peerName(r))
-		refuse(w, http.StatusForbidden, "untrusted_proxy", "Only trusted proxies may ask. If this is one, add its address to client_ip.trusted_proxies.")
+		a.log.untrusted(callers.Peer(r))
+		answer.Refuse(w, http.StatusForbidden, "untrusted_proxy", "Only trusted proxies may ask. If this is one, add its address to client_ip.trusted_proxies.")
 		return
 	}
 	in, err := originalOf(r)
 	status, wrong := a.denyStatus(r)
 	if err := errors.Join(err, wrong); err != nil {
 		why := strings.ReplaceAll(err.Error(), "\n", "; ")
-		a.log.misled(peerName(r), why)
-		refuse(w, http.StatusBadRequest, "invalid", "It is not clear what is asked: "+why+".")
+		a.log.misled(callers.Peer(r), why)
+		answer.Refuse(w, http.StatusBadRequest, "invalid", "It is not clear what is asked: "+why+".")
 		return
 	}
 	in.Peer, in.Header = peer, r.Header

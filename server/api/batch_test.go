@@ -9,24 +9,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
 )
-
-// batching is a store that takes batches, and counts them.
-type batching struct {
-	stint.Store
-	batches atomic.Int64
-}
-
-func (s *batching) TakeBatch(ctx context.Context, batch []*stint.Call) {
-	s.batches.Add(1)
-	for _, c := range batch {
-		c.Decision, c.Err = s.Take(ctx, c.Request)
-	}
-}
 
 func TestBatch(t *testing.T) {
 	const body = `{"requests":[
@@ -38,49 +27,54 @@ func TestBatch(t *testing.T) {
 		{"method":"GET","path":"/trial","peer":"203.0.113.9"}
 	]}`
 	want := "200 limits 2/0; 200 ; 429 limits 0/0; 200 free 0/10, free 0/20; 200 limits 1/0; 200 anonymous 1/2"
-	batcher := &batching{Store: memory(t)}
-	for name, store := range map[string]stint.Store{"one by one": memory(t), "together": batcher} {
-		s := serve(t, store, config)
-		var got batch
-		s.post("/v1/batch", body).into(http.StatusOK, &got)
-		var texts []string
-		for _, r := range got.Results {
-			texts = append(texts, fmt.Sprint(r.Status, " ", usage(*r.Decision)))
-		}
-		if text := strings.Join(texts, "; "); text != want {
-			t.Errorf("%s:\ngot  %s\nwant %s", name, text, want)
-		}
-		if !s.post("/v1/refund", `{"charge":"`+got.Results[0].Decision.Charge+`"}`).changed() {
-			t.Errorf("%s: a charge of a batch is not refunded", name)
-		}
+	s := serve(t, memory(t), config)
+	var got batch
+	s.post("/v1/batch", body).into(http.StatusOK, &got)
+	var texts []string
+	for _, r := range got.Results {
+		texts = append(texts, fmt.Sprint(r.Status, " ", usage(*r.Decision)))
 	}
-	if n := batcher.batches.Load(); n != 1 {
-		t.Errorf("%d calls for one batch", n)
+	if text := strings.Join(texts, "; "); text != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+	if !s.post("/v1/refund", `{"charge":"`+got.Results[0].Decision.Charge+`"}`).changed() {
+		t.Error("a charge of a batch is not refunded")
 	}
 }
 
-// In one call requests are decided in their order.
-func TestBatchInOrder(t *testing.T) {
+// Requests of a batch are decided in no order, and never more of them allowed than there is room for.
+func TestBatchOnOneSubject(t *testing.T) {
 	redis := redistest.Start(t)
 	store, err := redisstore.Open(t.Context(), redis.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	s := serve(t, store, config)
+	stack, err := resilience.New(store, resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second}, Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stack.Close()
+	s := serve(t, stack, "failure: {mode: error, budget: 10s}\n"+config)
 	var requests []string
 	for i := range 100 {
 		requests = append(requests, fmt.Sprintf(`{"subject":"s%d","limits":["10/1m"]}`, i%5))
 	}
 	var got batch
 	s.post("/v1/batch", `{"requests":[`+strings.Join(requests, ",")+`]}`).into(http.StatusOK, &got)
+	allowed := map[int]int{}
 	for i, r := range got.Results {
-		want := 200
-		if i >= 50 {
-			want = 429
+		switch r.Status {
+		case http.StatusOK:
+			allowed[i%5]++
+		case http.StatusTooManyRequests:
+		default:
+			t.Errorf("request %d: got %d", i, r.Status)
 		}
-		if r.Status != want {
-			t.Errorf("request %d: got %d, want %d", i, r.Status, want)
+	}
+	for i := range 5 {
+		if allowed[i] != 10 {
+			t.Errorf("subject %d: got %d allowed, want 10", i, allowed[i])
 		}
 	}
 }

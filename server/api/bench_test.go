@@ -29,7 +29,6 @@ func BenchmarkTake(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				r := httptest.NewRequest(http.MethodPost, "/v1/take", strings.NewReader(bench.body))
-				r.Header.Set("Authorization", "Bearer "+token)
 				r.Header.Set("Content-Type", "application/json")
 				w := httptest.NewRecorder()
 				bench.handler.ServeHTTP(w, r)

@@ -3,52 +3,52 @@ package api
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/observe"
 )
 
 // decide asks the store.
 func (a *API) decide(ctx context.Context, q *question) {
+	begun := time.Now()
 	if len(q.rules) > 0 {
 		q.decision, q.err = a.store.Take(ctx, q.request)
 	}
-	a.conclude(ctx, q)
+	a.conclude(ctx, q, time.Since(begun))
 }
 
-// decideAll asks the store many questions: in one call and in order if it takes them so, else all at the same time.
+// decideAll asks the store many questions, all at the same time: stores that can decide many together collect them by
+// themselves.
 func (a *API) decideAll(ctx context.Context, questions []*question) {
 	var group sync.WaitGroup
-	defer group.Wait()
-	batcher, ok := a.store.(stint.BatchStore)
-	if !ok {
-		for _, q := range questions {
-			group.Go(func() { a.decide(ctx, q) })
-		}
-		return
+	for _, q := range questions {
+		group.Go(func() { a.decide(ctx, q) })
 	}
-	deadline, _ := ctx.Deadline()
-	calls := make([]stint.Call, len(questions))
-	var batch []*stint.Call
-	for i, q := range questions {
-		if len(q.rules) > 0 {
-			calls[i].Request, calls[i].Deadline = q.request, deadline
-			batch = append(batch, &calls[i])
-		}
-	}
-	batcher.TakeBatch(ctx, batch)
-	for i, q := range questions {
-		if len(q.rules) > 0 {
-			q.decision, q.err = calls[i].Decision, calls[i].Err
-		}
-		group.Go(func() { a.conclude(ctx, q) })
-	}
+	group.Wait()
 }
 
 // conclude tells whoever wants to know.
-func (a *API) conclude(ctx context.Context, q *question) {
+func (a *API) conclude(ctx context.Context, q *question, took time.Duration) {
 	if q.verdict != nil {
 		a.guard.Answer(ctx, q.verdict, &q.request, q.decision, q.err)
-	} else if q.err != nil {
+		return
+	}
+	if q.err != nil {
 		a.log.failed("a request of the API could not be decided", q.err)
 	}
+	if a.config.Observer != nil && q.mode != stint.Peek {
+		a.config.Observer.Ruled(q.ruling(took))
+	}
+}
+
+// ruling is the answer about a subject that was named, as observers hear of it: under the names of the configuration, or
+// as limits of the caller's own.
+func (q *question) ruling(took time.Duration) *observe.Ruling {
+	r := &observe.Ruling{Tier: q.tier, Subject: q.request.Subject, Decision: q.decision, Err: q.err, Took: took}
+	if len(q.rules) > 0 {
+		r.Policy = q.rules[0].Policy
+		r.Limit = q.decision.Decisive().Limit
+	}
+	return r
 }

@@ -1,6 +1,6 @@
 // Package api answers over HTTP what may be done: to callers that ask in JSON, and to proxies that ask before they forward.
 //
-//	a, err := api.New(guard, store, api.Config{Tokens: tokens, Key: key})
+//	a, err := api.New(guard, store, api.Config{Key: key})
 //	...
 //	mux.Handle("/", a.Handler())
 //	mux.Handle("/auth", a.Auth())
@@ -14,7 +14,7 @@
 //	POST /v1/refund   give all of a charge back
 //	POST /v1/extend   renew a place under concurrency limits
 //	POST /v1/release  give such a place back, and nothing else
-//	POST /v1/batch    up to 100 requests, each with a mode, decided together
+//	POST /v1/batch    up to 100 requests, each with a mode, decided at the same time
 //	GET /openapi.json the whole of it as an OpenAPI 3.1 document
 //
 // A request says what is to be decided in one of three ways:
@@ -24,12 +24,13 @@
 //	{"subject": "user:42", "limits": ["100/1m burst 3x"], "cost": 5}
 //
 // By attributes it is judged by the policies as the middleware would judge it. All of it is the caller's word, claims and
-// addresses too, which is why callers need a token. The path is that of the request line, encoded, and a query in it is of no account.
+// addresses too, which is why not everybody may ask: see [Config.Public]. The path is that of the request line, encoded, and a query in it is of no account.
 // If the peer is one of the configuration's trusted proxies, its headers say who the client is; who knows that leaves them out.
 //
 // By subject it is held to the limits of a policy or a tier, which has consequences even where the configuration has it in
-// shadow. It is counted in the policy's own scope, or for a tier in "global", unless "scope" names another. If a policy has other limits for each tier,
-// "tier" says which. Limits count requests, budgets count the cost, and a cost that nothing counts is a mistake. Bans are obeyed and none is made.
+// shadow. It is counted in the policy's own scope, or in the tier's (where that is the route, as a request that has none), unless "scope" names another. If a
+// policy has other limits for each tier, "tier" says which. What happens when the store fails is up to the policy, else to the tier, else to the
+// configuration as a whole. Limits count requests, budgets count the cost, and a cost that nothing counts is a mistake. Bans are obeyed and none is made.
 //
 // Limits of the caller's own are refused unless [Config.AdHoc] is set. The cost counts for all of them.
 //

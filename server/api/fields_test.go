@@ -59,7 +59,10 @@ func TestDocumentIsTheCode(t *testing.T) {
 		"BatchResponse": results{}, "Result": result{},
 	} {
 		var all, required []string
-		for f := range reflect.TypeOf(value).Fields() {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(value)) {
+			if f.Anonymous {
+				continue // its fields are the value's
+			}
 			tag, optional := strings.CutSuffix(f.Tag.Get("json"), ",omitempty")
 			all = append(all, tag)
 			if !optional {

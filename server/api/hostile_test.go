@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/server/api"
@@ -20,7 +22,7 @@ type labels struct {
 	seen map[string]bool
 }
 
-func (l *labels) Judged(v *policy.Verdict, _ error) {
+func (l *labels) Judged(_ context.Context, v *policy.Verdict, _ time.Duration, _ error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range []string{v.Tier, v.Route, v.Skipped} {

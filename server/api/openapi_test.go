@@ -118,6 +118,7 @@ func TestEveryStatus(t *testing.T) {
 	defer failed.Close()
 	down := serve(t, failed, "failure: {mode: deny}\n"+config)
 	broken := serve(t, failing{}, config)
+	private := serve(t, memory(t), config, func(c *api.Config) { c.Public = false })
 	key := func(c *api.Config) { c.Key = []byte("0123456789abcdef") }
 	keyed, keyedBroken := serve(t, memory(t), config, key), serve(t, failing{}, config, key)
 	charge := func(s *server) string {
@@ -144,7 +145,7 @@ func TestEveryStatus(t *testing.T) {
 		}
 		note(path, s.post(path, good[path]))
 		note(path, s.post(path, `{`))
-		note(path, s.post(path, good[path], "Authorization: Bearer wrong"))
+		note(path, private.post(path, good[path]))
 		note(path, s.post(path, good[path], "Content-Type: text/plain"))
 		note(path, s.post(path, `{"`+strings.Repeat("x", 2<<20)+`":1}`))
 		note(path, s.post(path, `{"subject":"u","limits":["0/1m"]}`))

@@ -122,11 +122,11 @@ func (q *question) byName(r *reader, with *reading, k *ask) {
 	}
 	q.tier = k.tier
 	scope := k.policy
-	if k.policy == "" {
-		scope = "global"
-	}
-	if k.says("scope") {
+	switch {
+	case k.says("scope"):
 		scope = k.scope
+	case k.policy == "":
+		scope = with.set.ScopeOf(k.tier)
 	}
 	rules, same := with.named[ruleName{k.policy, k.tier}]
 	if !same && k.tier == "" {
@@ -137,7 +137,8 @@ func (q *question) byName(r *reader, with *reading, k *ask) {
 		q.claim(k.subject, scope, rule)
 	}
 	q.checkCost(r, k)
-	q.request.Bans, q.request.Failure = &stint.BanPolicy{}, &with.failure
+	failure := with.set.FailureOf(k.policy, k.tier)
+	q.request.Bans, q.request.Failure = &stint.BanPolicy{}, &failure
 }
 
 // checkCost tells of a cost that would make no difference.
@@ -157,7 +158,8 @@ func (a *API) byLimits(r *reader, q *question, with *reading, k *ask) {
 		return
 	}
 	q.claim(k.subject, k.scope, &policy.Rule{Policy: adHocName, Limits: k.limits, Costs: true, Index: -1})
-	q.request.Bans, q.request.Failure = &stint.BanPolicy{}, &with.failure
+	failure := with.set.Failure()
+	q.request.Bans, q.request.Failure = &stint.BanPolicy{}, &failure
 }
 
 // everyone is the subject of all callers together, whom nobody bans.

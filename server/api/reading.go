@@ -3,15 +3,13 @@ package api
 import (
 	"slices"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/policy"
 )
 
 // reading is a set as the API reads it: its rules can be named.
 type reading struct {
-	set     *policy.Set
-	failure stint.FailurePolicy
-	named   map[ruleName][]*policy.Rule
+	set   *policy.Set
+	named map[ruleName][]*policy.Rule
 }
 
 // ruleName names the rules of a tier, of a policy for a tier, or of a policy whatever the tier: there are none of these if they
@@ -24,7 +22,7 @@ func (a *API) read() *reading {
 	if r := a.reading.Load(); r != nil && r.set == set {
 		return r
 	}
-	r := &reading{set: set, failure: set.Failure(), named: map[ruleName][]*policy.Rule{}}
+	r := &reading{set: set, named: map[ruleName][]*policy.Rule{}}
 	r.index()
 	a.reading.Store(r)
 	return r

@@ -2,7 +2,6 @@ package api
 
 import (
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"io"
 	"mime"
@@ -11,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/callers"
 )
 
 // openAPI describes the API.
@@ -52,10 +53,10 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	p, ok := posts[r.URL.Path]
 	switch {
 	case !ok:
-		refuse(w, http.StatusNotFound, "not_found", "There is nothing here. See "+documentPath+".")
+		answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here. See "+documentPath+".")
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "Want POST.")
+		answer.Refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "Want POST.")
 	default:
 		a.servePost(w, r, p)
 	}
@@ -64,7 +65,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 func serveDocument(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "Want GET.")
+		answer.Refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "Want GET.")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -72,25 +73,28 @@ func serveDocument(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(openAPI) // a client that has gone away needs no answer
 }
 
+// notLocal is why a caller is refused.
+const notLocal = "no token is configured, so that only callers on this host are answered, who call it localhost or by its address"
+
 func (a *API) servePost(w http.ResponseWriter, r *http.Request, p post) {
-	if why := a.callers.admit(r); why != "" {
-		a.log.stranger(peerName(r), why)
+	if !a.config.Public && !callers.Local(r) {
+		a.log.stranger(callers.Peer(r), notLocal)
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		refuse(w, http.StatusUnauthorized, "unauthorized", "The caller is refused: "+why+".")
+		answer.Refuse(w, http.StatusUnauthorized, "unauthorized", "The caller is refused: "+notLocal+".")
 		return
 	}
 	// A page in a browser cannot send this type to another site without being asked first.
 	if why := badType(r); why != "" {
-		refuse(w, http.StatusUnsupportedMediaType, "unsupported_media_type", why)
+		answer.Refuse(w, http.StatusUnsupportedMediaType, "unsupported_media_type", why)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, p.most))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		refuse(w, http.StatusRequestEntityTooLarge, "too_large", "The body is too large; want at most "+strconv.FormatInt(p.most, 10)+" bytes.")
+		answer.Refuse(w, http.StatusRequestEntityTooLarge, "too_large", "The body is too large; want at most "+strconv.FormatInt(p.most, 10)+" bytes.")
 	case err != nil:
-		refuse(w, http.StatusBadRequest, "invalid", "The body could not be read to its end.")
+		answer.Refuse(w, http.StatusBadRequest, "invalid", "The body could not be read to its end.")
 	default:
 		p.do(a, w, r, newReader(body))
 	}
@@ -110,33 +114,16 @@ func badType(r *http.Request) string {
 
 // problem is the answer to a request that was not decided.
 type problem struct {
-	Error    string    `json:"error"`
-	Message  string    `json:"message"`
+	answer.Problem
 	Mistakes []mistake `json:"mistakes,omitempty"`
 }
 
-// refuse answers a request that is not decided.
-func refuse(w http.ResponseWriter, status int, word, message string) {
-	answer(w, status, problem{Error: word, Message: message})
+// mistaken is the problem of a request with mistakes.
+func mistaken(message string, list []mistake) *problem {
+	return &problem{answer.Problem{Error: "invalid", Message: message}, list}
 }
 
 // refuseMistakes answers a request whose body is not good.
 func refuseMistakes(w http.ResponseWriter, body *reader) {
-	answer(w, http.StatusBadRequest, problem{"invalid", "The body has mistakes. Nothing was done.", body.mistakes})
-}
-
-// answer writes an answer.
-func answer(w http.ResponseWriter, status int, body any) {
-	b, err := json.Marshal(body)
-	if err != nil { // no answer holds what JSON cannot
-		status, b = http.StatusInternalServerError, []byte(`{"error":"internal","message":"The answer could not be written."}`)
-	}
-	b = append(b, '\n')
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(b)))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = w.Write(b) // a client that has gone away needs no answer
+	answer.JSON(w, http.StatusBadRequest, mistaken("The body has mistakes. Nothing was done.", body.mistakes))
 }

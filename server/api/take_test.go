@@ -1,10 +1,13 @@
 package api_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/policy"
@@ -228,6 +231,58 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// Who is asked about by name is subject to what that policy or tier says about failures, and is counted where requests of the
+// tier are.
+func TestNamesSayMore(t *testing.T) {
+	const text = `failure: {mode: deny}
+tiers:
+  - {name: pro, identity: user, limits: 3/1m, scope: none, failure: {mode: allow}}
+  - {name: all, identity: ip, limits: 3/1m, scope: route}
+policies:
+  - {name: login, match: {path: /login}, limits: 9/2m, failure: {mode: error}}
+  - {name: search, match: {path: /search}, limits: 9/2m}
+`
+	stack, err := resilience.New(failing{}, resilience.Config{Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stack.Close()
+	s := serve(t, stack, text)
+	for body, want := range map[string]string{
+		`{"subject":"a","policy":"login"}`:               "503 unavailable",
+		`{"subject":"a","policy":"login","tier":"pro"}`:  "503 unavailable",
+		`{"subject":"a","policy":"search"}`:              "503 ",
+		`{"subject":"a","policy":"search","tier":"pro"}`: "200 ",
+		`{"subject":"a","tier":"pro"}`:                   "200 ",
+		`{"subject":"a","tier":"all"}`:                   "503 ",
+		`{"subject":"a","limits":["3/1m"]}`:              "503 ",
+		`{"method":"GET","path":"/login","peer":"::1"}`:  "503 unavailable",
+		`{"method":"GET","path":"/search","peer":"::1"}`: "503 ",
+	} {
+		a := s.post("/v1/take", body)
+		var p struct{ Error string }
+		if err := json.Unmarshal(a.Body.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(a.Code, " ", p.Error); got != want {
+			t.Errorf("%s: got %s, want %s", body, got, want)
+		}
+	}
+
+	s = serve(t, memory(t), text)
+	for _, step := range []struct{ body, want string }{
+		{`{"method":"GET","path":"/","peer":"::1","claims":{"user":"7"}}`, "pro 1/2"},
+		{`{"subject":"user:7","tier":"pro"}`, "pro 2/1"},
+		{`{"method":"GET","path":"/","peer":"203.0.113.9"}`, "all 1/2"},
+		{`{"subject":"ip:203.0.113.9","tier":"all"}`, "all 2/1"},
+		{`{"subject":"ip:203.0.113.9","tier":"all","scope":"login"}`, "all 1/2"},
+	} {
+		if got := usage(s.post("/v1/take", step.body).decision(200)); got != step.want {
+			t.Errorf("%s: got %s, want %s", step.body, got, step.want)
+		}
+	}
+}
+
 // A new set is in force for the next request.
 func TestSwap(t *testing.T) {
 	s := serve(t, memory(t), config)
@@ -247,8 +302,7 @@ func TestSwap(t *testing.T) {
 func TestNew(t *testing.T) {
 	s := serve(t, memory(t), config)
 	for name, c := range map[string]api.Config{
-		"short token": {Tokens: []string{"short"}}, "odd token": {Tokens: []string{"a token with spaces in it"}}, "short key": {Key: []byte("k")},
-		"empty key": {Key: []byte{}}, "status": {DenyStatus: 200}, "both": {Tokens: []string{token}, Public: true},
+		"short key": {Key: []byte("k")}, "empty key": {Key: []byte{}}, "status": {DenyStatus: 200},
 	} {
 		if _, err := api.New(s.guard, s.store, c); err == nil {
 			t.Errorf("%s: no error", name)
@@ -262,7 +316,7 @@ func TestNew(t *testing.T) {
 // observer keeps what it is told.
 type observer struct{ told []string }
 
-func (o *observer) Judged(v *policy.Verdict, err error) {
+func (o *observer) Judged(_ context.Context, v *policy.Verdict, _ time.Duration, err error) {
 	names := []string{}
 	for _, r := range v.Shadowed {
 		names = append(names, r.Name())

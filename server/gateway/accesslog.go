@@ -29,16 +29,17 @@ func (x *exchange) log() {
 	}
 	// The request's context may have ended, which is no reason not to tell.
 	ctx := context.WithoutCancel(x.request.Context())
-	if !g.log.Enabled(ctx, level) {
+	if !g.config.Logger.Enabled(ctx, level) {
 		return
 	}
 	var room [20]slog.Attr
-	g.log.LogAttrs(ctx, level, "stint: request", x.attrs(room[:0])...)
+	g.config.Logger.LogAttrs(ctx, level, "stint: request", x.attrs(room[:0])...)
 }
 
 // loggable reports whether a request that went well is one of those that are logged.
 func (g *Gateway) loggable() bool {
-	return !g.access.Off && (g.access.Every <= 1 || g.served.Add(1)%uint64(g.access.Every) == 1)
+	access := &g.config.AccessLog
+	return !access.Off && (access.Every <= 1 || g.served.Add(1)%uint64(access.Every) == 1)
 }
 
 func (x *exchange) attrs(list []slog.Attr) []slog.Attr {
@@ -47,7 +48,7 @@ func (x *exchange) attrs(list []slog.Attr) []slog.Attr {
 		slog.String("method", loggable(r.Method, maxLoggedMethod)),
 		slog.String("host", loggable(r.Host, maxLoggedHost)),
 		slog.String("path", loggable(r.URL.EscapedPath(), maxLoggedPath)))
-	if x.gateway.access.Query && r.URL.RawQuery != "" {
+	if x.gateway.config.AccessLog.Query && r.URL.RawQuery != "" {
 		list = append(list, slog.String("query", loggable(r.URL.RawQuery, maxLoggedQuery)))
 	}
 	list = append(list,

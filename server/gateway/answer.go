@@ -8,7 +8,8 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"strconv"
+
+	"github.com/stint-limiter/stint/internal/answer"
 )
 
 // problem is an answer of the gateway's own.
@@ -85,15 +86,9 @@ func isTimeout(err error) bool {
 // answer gives an answer of the gateway's own.
 func (x *exchange) answer(w http.ResponseWriter, p *problem, cause error) {
 	x.cause, x.id = cause, rand.Text()
-	h := w.Header()
-	maps.Copy(h, x.fields) // an informational response has cleared them
-	b := []byte(`{"error":"` + p.word + `","message":"` + p.message + `","request_id":"` + x.id + "\"}\n")
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(b)))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(p.status)
-	if x.request.Method != http.MethodHead {
-		_, _ = w.Write(b) // a client that has gone away needs no answer
-	}
+	maps.Copy(w.Header(), x.fields) // an informational response has cleared them
+	answer.JSON(w, p.status, struct {
+		answer.Problem
+		RequestID string `json:"request_id"`
+	}{answer.Problem{Error: p.word, Message: p.message}, x.id})
 }

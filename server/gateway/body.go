@@ -106,13 +106,13 @@ func (x *exchange) watchBody(r *http.Request) {
 		// Not every writer can, and those that cannot do without.
 		_ = conn.EnableFullDuplex()
 	}
-	if x.gateway.maxBody > 0 {
-		r.Body = http.MaxBytesReader(x.ResponseWriter, r.Body, x.gateway.maxBody)
+	if x.plan.maxBody > 0 {
+		r.Body = http.MaxBytesReader(x.ResponseWriter, r.Body, x.plan.maxBody)
 	}
 	announced := maps.Clone(r.Trailer)
 	x.body = &body{
 		ReadCloser: r.Body, trailers: func() { x.checkTrailers(r.Trailer, announced) },
-		conn: conn, patience: x.gateway.bodyTimeout,
+		conn: conn, patience: x.plan.bodyTimeout,
 	}
 	r.Body = x.body
 }
@@ -126,6 +126,6 @@ func (x *exchange) checkTrailers(trailers, announced http.Header) {
 		}
 	}
 	if !x.trusted() {
-		x.gateway.reservedBy(x.verdict.Set()).strip(trailers)
+		x.plan.reserved.strip(trailers)
 	}
 }

@@ -1,17 +1,15 @@
 package gateway
 
 import (
-	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/policy"
 )
 
 // What a [Config] leaves at zero.
@@ -24,10 +22,11 @@ const (
 	DefaultIdleConns             = 256
 )
 
-// Config sets up a [Gateway]. Only Routes are needed.
+// Config sets up a [Gateway]. What it leaves at zero the configuration of the guard's set may say, see [policy.Gateway]; only
+// routes are needed, from here or there.
 type Config struct {
 	// Routes say which requests go where. Those of a request's host come before those of any host, and of these the one
-	// with the longest prefix is taken.
+	// with the longest prefix is taken. Without any they are those of the set in force.
 	Routes []Route
 	// Reserved are header fields that only trusted proxies may send, beside those that the package's documentation names:
 	// whatever else upstreams believe.
@@ -54,7 +53,8 @@ type Config struct {
 	IdleTimeout time.Duration
 	// IdleConns is how many are kept unused for each upstream; 0 means DefaultIdleConns.
 	IdleConns int
-	// MaxConns is how many connections an upstream has at most, over which requests wait; 0 means any number.
+	// MaxConns is how many connections an upstream has at most, over which requests wait; 0 means any number. Routes whose
+	// timeouts differ have connections of their own.
 	MaxConns int
 	// MaxBody is how many bytes the body of a request may have; 0 means any number.
 	MaxBody int64
@@ -77,53 +77,20 @@ type AccessLog struct {
 }
 
 // Route says where requests go.
-type Route struct {
-	// Host is the name in the request, without a port: "api.example.com". "" is any.
-	Host string
-	// PathPrefix is how the path begins, in whole segments: "/api" is for "/api" and "/api/users", not for "/apis". "" is
-	// any path.
-	PathPrefix string
-	// Upstream is the URL to pass requests to. Its path goes before that of the request. The scheme is http, https, or
-	// h2c for HTTP/2 without TLS, which gRPC servers speak.
-	Upstream string
-	// StripPrefix takes the prefix away from the path before it is passed on.
-	StripPrefix bool
-	// RewriteHost names the upstream's host in the Host field. Otherwise that is the one the client sent.
-	RewriteHost bool
-}
+type Route = policy.Route
 
-// withDefaults fills in what is zero.
-func (c Config) withDefaults() Config {
-	c.DialTimeout = cmp.Or(c.DialTimeout, DefaultDialTimeout)
-	c.TLSHandshakeTimeout = cmp.Or(c.TLSHandshakeTimeout, DefaultTLSHandshakeTimeout)
-	c.BodyTimeout = max(cmp.Or(c.BodyTimeout, DefaultBodyTimeout), 0)
-	c.ResponseHeaderTimeout = max(cmp.Or(c.ResponseHeaderTimeout, DefaultResponseHeaderTimeout), 0)
-	c.IdleTimeout = cmp.Or(c.IdleTimeout, DefaultIdleTimeout)
-	c.IdleConns = cmp.Or(c.IdleConns, DefaultIdleConns)
-	c.AccessLog.Every = cmp.Or(c.AccessLog.Every, 1)
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	return c
-}
-
-// compile checks all of the Config and returns its routes.
-func (c *Config) compile() (routes, error) {
+// Validate reports everything that is wrong with the Config.
+func (c *Config) Validate() error {
 	var errs []error
 	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf("gateway: "+format, args...)) }
 
-	if len(c.Routes) == 0 {
-		mistake("there are no Routes; want at least one, such as {Upstream: \"http://127.0.0.1:3000\"}")
-	}
 	table := routes{}
 	for i := range c.Routes {
-		r, err := c.Routes[i].compile()
-		if err != nil {
-			mistake("Routes[%d].%w", i, err)
-			continue
-		}
-		if !table.add(r) {
-			mistake("Routes[%d] is for the same host %q and prefix %q as an earlier one; want one route for both", i, r.host, r.prefix)
+		r := &c.Routes[i]
+		if err := r.Validate(); err != nil {
+			mistake("Routes[%d]: %w", i, err)
+		} else if !table.add(newRoute(r)) {
+			mistake("Routes[%d] is for the same host %q and prefix %q as an earlier one; want one route for both", i, r.Host, r.PathPrefix)
 		}
 	}
 	for i, name := range c.Reserved {
@@ -143,35 +110,7 @@ func (c *Config) compile() (routes, error) {
 		}
 	}
 	if errs != nil {
-		return nil, &stint.InvalidError{Err: errors.Join(errs...)}
+		return &stint.InvalidError{Err: errors.Join(errs...)}
 	}
-	return table, nil
-}
-
-// compile checks a route.
-func (r *Route) compile() (*route, error) {
-	host := words.Host(r.Host)
-	if r.Host != "" && (host == "" || !strings.EqualFold(host, r.Host) || strings.ContainsAny(host, "*/ ")) {
-		return nil, fmt.Errorf("Host is %q; want a name without port or wildcard, such as api.example.com, or \"\" for any", r.Host)
-	}
-	if r.PathPrefix != "" && r.PathPrefix[0] != '/' || dotted(r.PathPrefix) || strings.ContainsAny(r.PathPrefix, "%?#") {
-		return nil, fmt.Errorf("PathPrefix is %q; want a path such as /api, decoded and without dot segments", r.PathPrefix)
-	}
-	u, err := url.Parse(r.Upstream)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("Upstream is no URL: %w", err)
-	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" || u.Hostname() == "" || dotted(u.Path):
-		return nil, fmt.Errorf("Upstream is %q; want a URL such as http://127.0.0.1:3000, with http, https or h2c", u.Redacted())
-	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, fmt.Errorf("Upstream is %q; want it without user, query and fragment", u.Redacted())
-	}
-	compiled := &route{
-		host: strings.ToLower(host), prefix: strings.TrimRight(r.PathPrefix, "/"), name: u.Host,
-		target: u, http2: u.Scheme == "h2c", strip: r.StripPrefix, rewriteHost: r.RewriteHost,
-	}
-	if compiled.http2 {
-		u.Scheme = "http"
-	}
-	return compiled, nil
+	return nil
 }

@@ -24,6 +24,8 @@ func TestMistakesAreReportedTogether(t *testing.T) {
 			{Upstream: "http://host", Host: "*.example.com"},
 			{Upstream: "http://host", Host: "Example.com", PathPrefix: "/a/"},
 			{Upstream: "http://host", Host: "example.com", PathPrefix: "/a"},
+			{Upstream: "http://host:70000", PathPrefix: "/port"},
+			{Upstream: "http://host", PathPrefix: "/time", DialTimeout: -1},
 		},
 		Reserved:    []string{"X-User-ID", "X User"},
 		DialTimeout: -1,
@@ -35,15 +37,16 @@ func TestMistakesAreReportedTogether(t *testing.T) {
 		t.Fatalf("got %v, want an InvalidError", err)
 	}
 	for _, want := range []string{
-		`Routes[0].Upstream is "ftp://files"`, `Routes[1].Upstream`, `Routes[2].Upstream`, `Routes[3].Upstream`, `Routes[4].Upstream`,
-		`Routes[5].PathPrefix is "api"`, `Routes[6].PathPrefix`, `Routes[7].Host is "host:80"`, `Routes[8].Host`,
-		`Routes[10] is for the same host "example.com" and prefix "/a"`, `Reserved[1] is "X User"`, "DialTimeout is below 0", "MaxBody is below 0", "AccessLog.Every is below 0",
+		`Routes[0]: "ftp://files" is no upstream`, `Routes[1]: this is no upstream`, `Routes[2]: the upstream "http://user:xxxxx@host"`, `Routes[3]:`, `Routes[4]:`,
+		`Routes[5]: "api" is no beginning of a path`, `Routes[6]:`, `Routes[7]: "host:80" is no host`, `Routes[8]:`,
+		`Routes[10] is for the same host "example.com" and prefix "/a"`, `Routes[11]: the upstream "http://host:70000" has the port 70000; want 1 to 65535`,
+		`Routes[12]: a timeout is below 0`, `Reserved[1] is "X User"`, "DialTimeout is below 0", "MaxBody is below 0", "AccessLog.Every is below 0",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("not mentioned: %s", want)
 		}
 	}
-	if got, want := strings.Count(err.Error(), "\n")+1, 14; got != want {
+	if got, want := strings.Count(err.Error(), "\n")+1, 16; got != want {
 		t.Errorf("got %d mistakes, want %d:\n%v", got, want, err)
 	}
 	if strings.Contains(err.Error(), "secret") {

@@ -5,6 +5,9 @@
 //	defer g.Close()
 //	http.ListenAndServe(addr, g)
 //
+// Routes, times and sizes may also stand in the configuration of the guard's set, see [policy.Gateway]. They are followed: a
+// request goes where the set says that it was judged by, and ends there whatever comes after.
+//
 // Every request is judged as package httplimit does it, with the same header fields and answers; what is allowed goes to
 // the upstream of its route. Bodies are streamed in both directions at once and never collected; informational
 // responses, trailers, server-sent events, websockets and gRPC pass. Nothing is tried twice, but for what net/http

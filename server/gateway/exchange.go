@@ -17,6 +17,7 @@ import (
 type exchange struct {
 	http.ResponseWriter
 	gateway *Gateway
+	plan    *plan
 	request *http.Request // as it came
 	peer    netip.Addr
 	began   time.Time
@@ -43,7 +44,7 @@ type exchange struct {
 }
 
 func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
-	return &exchange{ResponseWriter: w, gateway: g, request: r, peer: clientip.PeerOf(r), began: time.Now()}
+	return &exchange{ResponseWriter: w, gateway: g, plan: g.planOf(g.guard.Set()), request: r, peer: clientip.PeerOf(r), began: time.Now()}
 }
 
 type exchangeKey struct{}
@@ -95,7 +96,9 @@ func (x *exchange) Write(p []byte) (int, error) {
 		x.WriteHeader(http.StatusOK)
 	}
 	n, err := x.ResponseWriter.Write(p)
-	x.bytes += int64(n)
+	if x.request.Method != http.MethodHead { // then nothing is sent
+		x.bytes += int64(n)
+	}
 	if err != nil {
 		x.writeFailed = true
 	}

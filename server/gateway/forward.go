@@ -11,21 +11,14 @@ import (
 )
 
 // reserved are header fields that say who is asking, or for what, and that only trusted proxies may send.
-type reserved struct {
-	set   *policy.Set // whose fields are among them
-	names map[string]bool
-}
+type reserved map[string]bool
 
-// reservedBy returns the fields that are reserved while a set is in force.
-func (g *Gateway) reservedBy(set *policy.Set) *reserved {
-	if f := g.reserved.Load(); f != nil && f.set == set {
-		return f
+// newReserved returns the fields that are reserved while a set is in force, and others.
+func newReserved(set *policy.Set, others []string) reserved {
+	f := reserved{}
+	for _, name := range slices.Concat(alwaysReserved, set.ClaimFields(), []string{set.ClientField()}, others) {
+		f[plainName(name)] = true
 	}
-	f := &reserved{set: set, names: map[string]bool{}}
-	for _, name := range slices.Concat(alwaysReserved, set.ClaimFields(), []string{set.ClientField()}, g.alsoReserved) {
-		f.names[plainName(name)] = true
-	}
-	g.reserved.Store(f)
 	return f
 }
 
@@ -39,11 +32,11 @@ var alwaysReserved = []string{
 }
 
 // has takes a name in its canonical form.
-func (f *reserved) has(name string) bool {
+func (f reserved) has(name string) bool {
 	if strings.IndexByte(name, '_') >= 0 {
 		name = plainName(name)
 	}
-	return f.names[name] || strings.HasPrefix(name, "X-Forwarded-")
+	return f[name] || strings.HasPrefix(name, "X-Forwarded-")
 }
 
 // plainName is the canonical form of a name as servers see it that know no underscores.
@@ -52,7 +45,7 @@ func plainName(name string) string {
 }
 
 // strip removes the reserved fields.
-func (f *reserved) strip(h http.Header) {
+func (f reserved) strip(h http.Header) {
 	for name := range h {
 		if f.has(name) {
 			delete(h, name)
@@ -61,7 +54,7 @@ func (f *reserved) strip(h http.Header) {
 }
 
 // keep copies the reserved fields.
-func (f *reserved) keep(to, from http.Header) {
+func (f reserved) keep(to, from http.Header) {
 	for name, values := range from {
 		if f.has(name) {
 			to[name] = values
@@ -71,7 +64,7 @@ func (f *reserved) keep(to, from http.Header) {
 
 // rewrite makes the request to the upstream. Fields that the client named in Connection are gone by now, and none that are
 // set here can be removed that way.
-func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
+func rewrite(p *httputil.ProxyRequest) {
 	x := exchangeOf(p.In.Context())
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // untouched: nothing here looks into it
 	x.route.point(p.Out.URL)
@@ -90,10 +83,10 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	}
 
 	h := p.Out.Header
-	if fields := g.reservedBy(x.verdict.Set()); x.trusted() {
-		fields.keep(h, p.In.Header)
+	if x.trusted() {
+		x.plan.reserved.keep(h, p.In.Header)
 	} else {
-		fields.strip(h)
+		x.plan.reserved.strip(h)
 	}
 	x.introduce(h, p.In)
 	x.rewritten = true

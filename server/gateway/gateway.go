@@ -9,7 +9,6 @@ import (
 	"net/http/httputil"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
@@ -19,38 +18,39 @@ import (
 // Gateway is a reverse proxy behind a guard. It is an [http.Handler]: how long clients may take, and how large header fields
 // may be, is up to the [http.Server] that it is given to.
 type Gateway struct {
-	routes       routes
-	alsoReserved []string
-	reserved     atomic.Pointer[reserved] // of the set in force
-	maxBody      int64
-	bodyTimeout  time.Duration // 0 is any
-	log          *slog.Logger
-	access       AccessLog
-	served       atomic.Uint64 // requests that were up for the access log
+	config Config
+	guard  *policy.Guard
+	plan   atomic.Pointer[plan] // by the set that was last in force
+	served atomic.Uint64        // requests that were up for the access log
 
-	limited    http.Handler // the middleware in front of forward
-	proxy      *httputil.ReverseProxy
-	transports *transports
-	upgraded   upgrades
+	limited  http.Handler // the middleware in front of forward
+	proxy    *httputil.ReverseProxy
+	lines    lines
+	upgraded upgrades
 }
 
-// New returns a gateway that passes on what a guard allows. The error lists every mistake in the Config.
+// New returns a gateway that passes on what a guard allows. Where the guard's set says something about gateways, a new set is
+// in force for the next request. The error lists every mistake in the Config.
 func New(guard *policy.Guard, c Config) (*Gateway, error) {
 	if guard == nil {
 		return nil, &stint.InvalidError{Err: errors.New("gateway: the guard is nil; make one with policy.NewGuard")}
 	}
-	table, err := c.compile()
-	if err != nil {
+	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	c = c.withDefaults()
-	g := &Gateway{
-		routes: table, alsoReserved: slices.Clone(c.Reserved), maxBody: c.MaxBody, bodyTimeout: c.BodyTimeout,
-		log: c.Logger, access: c.AccessLog, transports: newTransports(&c),
+	if len(c.Routes) == 0 && len(guard.Set().Gateway().Routes) == 0 {
+		return nil, &stint.InvalidError{Err: errors.New("gateway: there are no Routes, and the configuration has none (gateway.routes); " +
+			`want at least one, such as {Upstream: "http://127.0.0.1:3000"}`)}
 	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	c.Routes, c.Reserved = slices.Clone(c.Routes), slices.Clone(c.Reserved)
+	g := &Gateway{config: c, guard: guard}
+	g.lines.config = &g.config
 	g.proxy = &httputil.ReverseProxy{
-		Rewrite:        g.rewrite,
-		Transport:      g.transports,
+		Rewrite:        rewrite,
+		Transport:      roundTripper{},
 		BufferPool:     &buffers{},
 		ModifyResponse: accept,
 		ErrorHandler:   fail,
@@ -65,9 +65,9 @@ func New(guard *policy.Guard, c Config) (*Gateway, error) {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newExchange(g, w, r)
 	defer x.end()
-	if r.ProtoMajor == 1 && r.ContentLength != 0 && g.bodyTimeout > 0 {
+	if patience := x.plan.bodyTimeout; r.ProtoMajor == 1 && r.ContentLength != 0 && patience > 0 {
 		// The server waits for bodies that are not passed on. Not every writer can, and those that cannot do without.
-		_ = http.NewResponseController(w).SetReadDeadline(x.began.Add(g.bodyTimeout))
+		_ = http.NewResponseController(w).SetReadDeadline(x.began.Add(patience))
 	}
 	g.limited.ServeHTTP(x, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 	x.returned = true
@@ -77,7 +77,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // [http.Server] that shuts down knows nothing of upgraded connections, so this comes after its Shutdown.
 func (g *Gateway) Close() error {
 	g.upgraded.close()
-	g.transports.closeIdle()
+	g.lines.closeIdle()
 	return nil
 }
 
@@ -93,7 +93,8 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	x := exchangeOf(r.Context())
 	x.verdict, _ = httplimit.FromContext(r.Context())
 	x.fields = maps.Clone(w.Header())
-	x.route = g.routes.find(r.Host, r.URL)
+	x.plan = g.planOf(x.verdict.Set()) // which may have been replaced since the request came
+	x.route = x.plan.routes.find(r.Host, r.URL)
 	switch {
 	case r.Method == http.MethodConnect:
 		x.answer(w, &methodProblem, nil)
@@ -101,7 +102,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 		x.answer(w, &ambiguousProblem, nil)
 	case x.route == nil:
 		x.answer(w, &routeProblem, nil)
-	case g.maxBody > 0 && r.ContentLength > g.maxBody:
+	case x.plan.maxBody > 0 && r.ContentLength > x.plan.maxBody:
 		x.answer(w, &sizeProblem, nil)
 	default:
 		x.forwarded = w

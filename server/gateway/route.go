@@ -18,6 +18,18 @@ type route struct {
 	http2       bool // without TLS
 	strip       bool
 	rewriteHost bool
+	line        *line
+}
+
+// newRoute returns a route that is good by [Route.Validate], without its line.
+func newRoute(r *Route) *route {
+	u, _ := url.Parse(r.Upstream) // never fails
+	n := &route{name: u.Host, target: u, http2: u.Scheme == "h2c", strip: r.StripPrefix, rewriteHost: r.RewriteHost}
+	n.host, n.prefix = r.Matches()
+	if n.http2 {
+		u.Scheme = "http"
+	}
+	return n
 }
 
 // routes are those of each host, the longest prefix first.

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
@@ -23,7 +25,7 @@ type counted struct {
 	n  int
 }
 
-func (c *counted) Judged(*policy.Verdict, error) {
+func (c *counted) Judged(context.Context, *policy.Verdict, time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.n++

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"sync"
@@ -15,21 +16,54 @@ const (
 	pingTimeout = 10 * time.Second
 )
 
-// transports are the ways to speak to upstreams.
-type transports struct {
+// timeouts are what the routes that share a line have in common; 0 is any time.
+type timeouts struct{ dial, responseHeader time.Duration }
+
+// lines are the ways to speak to upstreams: one for each of the timeouts that routes have had so far, so that connections
+// outlive a change of the routes.
+type lines struct {
+	config *Config
+	mu     sync.Mutex
+	by     map[timeouts]*line
+}
+
+// with returns the line with some timeouts.
+func (l *lines) with(t timeouts) *line {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.by == nil {
+		l.by = map[timeouts]*line{}
+	}
+	if l.by[t] == nil {
+		l.by[t] = newLine(l.config, t)
+	}
+	return l.by[t]
+}
+
+func (l *lines) closeIdle() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.by {
+		one.usual.CloseIdleConnections()
+		one.http2.CloseIdleConnections()
+	}
+}
+
+// line is a way to speak to upstreams.
+type line struct {
 	usual *http.Transport // HTTP/1.1, and HTTP/2 with TLS
 	http2 *http.Transport // HTTP/2 without TLS
 }
 
-func newTransports(c *Config) *transports {
+func newLine(c *Config, t timeouts) *line {
 	usual := &http.Transport{
-		DialContext:            (&net.Dialer{Timeout: c.DialTimeout}).DialContext,
+		DialContext:            (&net.Dialer{Timeout: t.dial}).DialContext,
 		TLSClientConfig:        c.TLS.Clone(),
-		TLSHandshakeTimeout:    c.TLSHandshakeTimeout,
-		ResponseHeaderTimeout:  c.ResponseHeaderTimeout,
+		TLSHandshakeTimeout:    cmp.Or(c.TLSHandshakeTimeout, DefaultTLSHandshakeTimeout),
+		ResponseHeaderTimeout:  t.responseHeader,
 		ExpectContinueTimeout:  continueTimeout,
-		IdleConnTimeout:        c.IdleTimeout,
-		MaxIdleConnsPerHost:    c.IdleConns,
+		IdleConnTimeout:        cmp.Or(c.IdleTimeout, DefaultIdleTimeout),
+		MaxIdleConnsPerHost:    cmp.Or(c.IdleConns, DefaultIdleConns),
 		MaxConnsPerHost:        c.MaxConns,
 		MaxResponseHeaderBytes: 1 << 20,
 		DisableCompression:     true, // bodies pass as they are
@@ -42,20 +76,19 @@ func newTransports(c *Config) *transports {
 	plain := usual.Clone()
 	plain.Protocols = new(http.Protocols)
 	plain.Protocols.SetUnencryptedHTTP2(true)
-	return &transports{usual: usual, http2: plain}
+	return &line{usual: usual, http2: plain}
 }
+
+// roundTripper speaks to the upstream of a request's route.
+type roundTripper struct{}
 
 // RoundTrip implements [http.RoundTripper]. There are no upgrades in HTTP/2.
-func (t *transports) RoundTrip(r *http.Request) (*http.Response, error) {
-	if x := exchangeOf(r.Context()); x.route.http2 && !x.upgrade {
-		return t.http2.RoundTrip(r)
+func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	x := exchangeOf(r.Context())
+	if x.route.http2 && !x.upgrade {
+		return x.route.line.http2.RoundTrip(r)
 	}
-	return t.usual.RoundTrip(r)
-}
-
-func (t *transports) closeIdle() {
-	t.usual.CloseIdleConnections()
-	t.http2.CloseIdleConnections()
+	return x.route.line.usual.RoundTrip(r)
 }
 
 // bufferSize is that of the buffers that bodies of responses are copied with.

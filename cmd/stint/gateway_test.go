@@ -1,0 +1,50 @@
+package main
+
+import (
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"testing"
+
+	"github.com/stint-limiter/stint/server/gateway"
+)
+
+// TestGatewayRoutes are those that flags name.
+func TestGatewayRoutes(t *testing.T) {
+	c := gatewayCommand{
+		Upstream: "http://a", Route: []string{"/api=http://b/v1?", "api.example.com=https://c", "api.example.com/v1=h2c://d:1"}, StripPrefix: true, RewriteHost: true,
+	}
+	if _, err := c.routes(); err == nil {
+		t.Error("a query: no error")
+	}
+	c.Route[0] = "/api=http://b/v1"
+	got, err := c.routes()
+	want := []gateway.Route{
+		{Upstream: "http://a", RewriteHost: true},
+		{PathPrefix: "/api", Upstream: "http://b/v1", StripPrefix: true, RewriteHost: true},
+		{Host: "api.example.com", Upstream: "https://c", RewriteHost: true},
+		{Host: "api.example.com", PathPrefix: "/v1", Upstream: "h2c://d:1", StripPrefix: true, RewriteHost: true},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
+	}
+}
+
+// TestUpstreamCA trusts an upstream that the system does not.
+func TestUpstreamCA(t *testing.T) {
+	upstream := httptest.NewTLSServer(http.NotFoundHandler())
+	defer upstream.Close()
+	file := write(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: upstream.Certificate().Raw})))
+	config, err := (&gatewayCommand{UpstreamCA: file}).tls()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
+	defer client.CloseIdleConnections()
+	response, err := client.Get(upstream.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+}

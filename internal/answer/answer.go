@@ -1,0 +1,65 @@
+// Package answer writes the answers of stint's own listeners, so that they look alike wherever they come from. What goes
+// wrong is told as
+//
+//	{"error": "not_found", "message": "There is nothing here."}
+//
+// with a word for programs and a sentence for people.
+package answer
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+)
+
+// Problem is why a request was not done.
+type Problem struct {
+	// Error is one word, which stays the same.
+	Error string `json:"error"`
+	// Message is a sentence, which may be written better one day.
+	Message string `json:"message"`
+}
+
+// Refuse answers with a problem.
+func Refuse(w http.ResponseWriter, status int, word, message string) {
+	JSON(w, status, Problem{word, message})
+}
+
+// JSON answers with a value on one line.
+func JSON(w http.ResponseWriter, status int, body any) { write(w, status, body, "") }
+
+// Indented answers with a value for people.
+func Indented(w http.ResponseWriter, status int, body any) { write(w, status, body, "  ") }
+
+// unwritable is the answer for want of another: no value that is given here holds what JSON cannot.
+const unwritable = `{"error":"internal","message":"The answer could not be written."}` + "\n"
+
+func write(w http.ResponseWriter, status int, body any, indent string) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	if err := e.Encode(body); err != nil {
+		b.Reset()
+		b.WriteString(unwritable)
+		status = http.StatusInternalServerError
+	}
+	send(w, status, "application/json", b.Bytes())
+}
+
+// Text answers with plain text.
+func Text(w http.ResponseWriter, status int, text string) {
+	send(w, status, "text/plain; charset=utf-8", []byte(text))
+}
+
+// send writes a whole answer, of which nobody keeps a copy.
+func send(w http.ResponseWriter, status int, media string, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", media)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that has gone away needs no answer
+}

@@ -1,0 +1,49 @@
+package callers_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/callers"
+)
+
+func TestLocal(t *testing.T) {
+	for _, test := range []struct {
+		peer, host, field string
+		unix              bool
+		want              bool
+		name              string
+	}{
+		{"127.0.0.1:1", "localhost:8080", "", false, true, "127.0.0.1"},
+		{"127.0.0.1:1", "127.0.0.1:8080", "", false, true, "127.0.0.1"},
+		{"[::1]:1", "[::1]", "", false, true, "::1"},
+		{"203.0.113.9:1", "localhost", "", false, false, "203.0.113.9"},
+		{"127.0.0.1:1", "rebound.example", "", false, false, "127.0.0.1"},
+		{"127.0.0.1:1", "localhost", "X-Forwarded-For: 203.0.113.9", false, false, "127.0.0.1"},
+		{"127.0.0.1:1", "localhost", "X-Real-Ip: 203.0.113.9", false, false, "127.0.0.1"},
+		{"127.0.0.1:1", "localhost", "Forwarded: for=203.0.113.9", false, false, "127.0.0.1"},
+		{"127.0.0.1:1", "localhost", "Via: 1.1 proxy", false, false, "127.0.0.1"},
+		{"", "localhost", "", false, false, "unix"},
+		{"203.0.113.9:1", "stint", "", true, true, "unix"}, // who connects to a socket chooses its name
+		{"@", "stint", "X-Forwarded-For: 203.0.113.9", true, false, "unix"},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr, r.Host = test.peer, test.host
+		if name, value, ok := strings.Cut(test.field, ": "); ok {
+			r.Header.Set(name, value)
+		}
+		if test.unix {
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "s", Net: "unix"}))
+		}
+		if got := callers.Local(r); got != test.want {
+			t.Errorf("%+v: got %t", test, got)
+		}
+		if got := callers.Peer(r); got != test.name {
+			t.Errorf("%+v: the peer is %q", test, got)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package callers_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/callers"
+)
+
+const (
+	first  = "first-token-of-tests"
+	second = "second:token-of-tests"
+	third  = "third-token-of-tests"
+)
+
+func TestHolder(t *testing.T) {
+	tokens, err := callers.ParseTokens("tokens", []byte("# three of them\n\nalice: "+first+"\r\n  "+second+"  \nalice:  "+third))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		fields []string
+		want   string // "" is nobody
+	}{
+		{[]string{"Bearer " + first}, "alice"},
+		{[]string{"bearer " + second}, "line 4"},
+		{[]string{"BEARER  " + third + " "}, "alice"},
+		{nil, ""},
+		{[]string{""}, ""},
+		{[]string{"Bearer"}, ""},
+		{[]string{"Bearer "}, ""},
+		{[]string{first}, ""},
+		{[]string{"Basic " + first}, ""},
+		{[]string{"Bearer " + first[:10]}, ""},
+		{[]string{"Bearer " + first + "x"}, ""},
+		{[]string{"Bearer " + first + " " + second}, ""},
+		{[]string{"Bearer " + first + ", Bearer " + second}, ""},
+		{[]string{"Bearer alice: " + first}, ""},
+		{[]string{"Bearer " + first, "Bearer " + first}, ""},
+	} {
+		if got, ok := tokens.Holder(test.fields); got != test.want || ok != (test.want != "") {
+			t.Errorf("%q: got %q, %t; want %q", test.fields, got, ok, test.want)
+		}
+	}
+}
+
+func TestTokenMistakes(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"", `tokens: no tokens; want one to a line`},
+		{"# none\n\n", `tokens: no tokens; want one to a line`},
+		{first + "\nhunter2", `tokens:2: a token of 7 bytes can be guessed; want at least 16, such as openssl rand -hex 24 prints`},
+		{"bob: hunter2", `tokens:1: a token of 7 bytes can be guessed; want at least 16, such as openssl rand -hex 24 prints`},
+		{"a token with spaces in it", `tokens:1: not a token; want one to a line, of printable ASCII without spaces`},
+		{"bob: " + first + " " + second, `tokens:1: not a token; want one to a line, of printable ASCII without spaces`},
+		{"tökens-of-sixteen", `tokens:1: not a token; want one to a line, of printable ASCII without spaces`},
+		{"bob the builder: " + first, `tokens:1: what is before the colon is no name; want at most 64 letters, digits and _-.`},
+		{strings.Repeat("b", 65) + ": " + first, `tokens:1: what is before the colon is no name; want at most 64 letters, digits and _-.`},
+		{"alice: " + first + "\n\nbob: " + first, `tokens:3: the token stands in line 1 already`},
+		{"short\nalso short\n", "tokens:1: a token of 5 bytes can be guessed; want at least 16, such as openssl rand -hex 24 prints\n" +
+			`tokens:2: not a token; want one to a line, of printable ASCII without spaces`},
+	} {
+		_, err := callers.ParseTokens("tokens", []byte(test.text))
+		if err == nil || err.Error() != test.want {
+			t.Errorf("%q:\ngot  %v\nwant %s", test.text, err, test.want)
+			continue
+		}
+		if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), first) {
+			t.Errorf("%q: a token is shown: %v", test.text, err)
+		}
+	}
+}
+
+// Whatever a file holds: every token of a good one opens, and nothing that is no token does.
+func FuzzTokens(f *testing.F) {
+	f.Add("alice: "+first+"\n"+second, first)
+	f.Add("# comment\n\n"+third+"\r\n", "")
+	f.Fuzz(func(t *testing.T, text, shown string) {
+		tokens, err := callers.ParseTokens("tokens", []byte(text))
+		if err != nil {
+			return
+		}
+		_, ok := tokens.Holder([]string{"Bearer " + shown})
+		if ok && (len(strings.TrimSpace(shown)) < 16 || !strings.Contains(text, strings.TrimSpace(shown))) {
+			t.Errorf("%q opens with %q", text, shown)
+		}
+	})
+}

@@ -1,0 +1,125 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxRoutes bounds the routes of a gateway.
+const maxRoutes = 1000
+
+func (c *compiler) gateway() {
+	doc, key := c.doc.Gateway, "gateway"
+	if doc == nil {
+		return
+	}
+	says := func(name string) bool { return c.has(join(key, name)) }
+	switch {
+	case !slices.ContainsFunc([]string{"routes", "connect_timeout", "response_timeout", "body_timeout", "max_body"}, says):
+		c.mistake(key, "is empty; want routes, or leave it out")
+	case len(doc.Routes) == 0 && says("routes"):
+		c.mistake(key+".routes", "there are none; want at least one, such as {upstream: http://127.0.0.1:3000}, or leave it out")
+	}
+	c.set.gateway = Gateway{
+		DialTimeout:           c.timeout(key+".connect_timeout", doc.ConnectTimeout),
+		ResponseHeaderTimeout: c.timeout(key+".response_timeout", doc.ResponseTimeout),
+		BodyTimeout:           c.timeout(key+".body_timeout", doc.BodyTimeout),
+		MaxBody:               int64(doc.MaxBody),
+	}
+	type match struct{ host, prefix string }
+	taken := map[match]string{} // by the key of a route
+	for i := range doc.Routes {
+		at := item(key+".routes", i)
+		for _, r := range c.routes(at, &doc.Routes[i]) {
+			host, prefix := r.Matches()
+			if other, ok := taken[match{host, prefix}]; ok {
+				c.mistake(at, "another route is for the same host and path, at %s; want one route for both", c.where(c.nearest(other)))
+				break
+			}
+			taken[match{host, prefix}] = at
+			c.set.gateway.Routes = append(c.set.gateway.Routes, r)
+		}
+		if len(c.set.gateway.Routes) > maxRoutes {
+			c.mistake(at, "there are more than %d routes up to here, every host with every path; want fewer", maxRoutes)
+			return
+		}
+	}
+}
+
+// routes returns the routes that a section stands for: one for each of its hosts and paths. If those are wrong there are
+// none.
+func (c *compiler) routes(key string, doc *routeDoc) []Route {
+	r := Route{
+		Upstream: doc.Upstream, StripPrefix: doc.StripPrefix, RewriteHost: doc.RewriteHost,
+		DialTimeout:           c.timeout(key+".connect_timeout", doc.ConnectTimeout),
+		ResponseHeaderTimeout: c.timeout(key+".response_timeout", doc.ResponseTimeout),
+	}
+	if !c.has(key + ".upstream") {
+		c.mistake(key, "has no upstream; want a URL such as http://127.0.0.1:3000")
+	} else if err := checkUpstream(r.Upstream); err != nil {
+		c.mistake(key+".upstream", "%v", err)
+	}
+	if r.StripPrefix && !c.has(key+".path") {
+		c.mistake(key+".strip_prefix", "there is nothing to take away without a path")
+	}
+	hosts, good := c.each(key+".host", doc.Host, func(host string) (string, error) { return host, checkHost(host) })
+	prefixes, alsoGood := c.each(key+".path", doc.Path, prefixOf)
+	if !good || !alsoGood {
+		return nil
+	}
+	var routes []Route
+	for _, host := range hosts {
+		for _, prefix := range prefixes {
+			r.Host, r.PathPrefix = host, prefix
+			if routes = append(routes, r); len(routes) > maxRoutes {
+				return routes // they are too many already
+			}
+		}
+	}
+	return routes
+}
+
+// each returns what is read of the elements of a list, and whether all of them could be; of none it is "", which stands for
+// all.
+func (c *compiler) each(key string, elements list, read func(string) (string, error)) (values []string, ok bool) {
+	if len(elements) == 0 {
+		return []string{""}, true
+	}
+	ok = true
+	for i, text := range elements {
+		value, err := read(text)
+		if err != nil {
+			c.mistake(at(key, i, elements), "%v", err)
+			ok = false
+		}
+		values = append(values, value)
+	}
+	return values, ok
+}
+
+// prefixOf returns what the paths have in common that a pattern fits. Of patterns only those are read that end in ** and
+// have no other variable: the longest of them must be plain to see.
+func prefixOf(text string) (string, error) {
+	p, err := parsePattern(text)
+	if err != nil {
+		return "", err
+	}
+	literal := p.gap && len(p.tail) == 0
+	for i := range p.head {
+		literal = literal && p.head[i].exact
+	}
+	if !literal {
+		return "", fmt.Errorf("%q; a route is for all that is below a path: want something like /api/**", text)
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(text, "/"), "/**"), nil
+}
+
+// timeout returns a time that something may take; 0 if nothing is said.
+func (c *compiler) timeout(key string, d duration) time.Duration {
+	if d <= 0 && c.has(key) {
+		c.mistake(key, "nothing can be done in no time; want something like 10s")
+	}
+	return time.Duration(d)
+}

@@ -1,0 +1,51 @@
+package policy_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// TestLogLevels: failures are errors with what was asked, denials warnings with when to come back, and admissions are told
+// with their count to those who want to know.
+func TestLogLevels(t *testing.T) {
+	w := newWorld(t, "tiers: [{name: members, identity: user, limits: 3/1m}, {name: others, identity: ip, limits: 1/1m}]")
+	in := get("/")
+	in.Claims = claims{"user": "somebody-with-a-name"}
+	for _, c := range []struct {
+		name  string
+		level slog.Level
+		store stint.Store
+		want  []string // in the last record
+	}{
+		{"failed", slog.LevelInfo, broken{w.store}, []string{"level=ERROR", "cause=", "tier=members", "key=user:someb", "limits=[3/1m]"}},
+		{"admitted", slog.LevelDebug, w.store, []string{"level=DEBUG", "allowed", "tier=members", "key=user:someb", "limit=3/1m", "used=1", "remaining=2"}},
+		{"admitted, at the usual level", slog.LevelInfo, w.store, nil},
+		{"the last one", slog.LevelInfo, w.store, nil},
+		{"denied", slog.LevelInfo, w.store, []string{"level=WARN", "denied", "tier=members", "key=user:someb", "limit=3/1m", "retry_after="}},
+	} {
+		var out bytes.Buffer
+		guard, err := policy.NewGuard(c.store, w.Set(), policy.GuardConfig{
+			Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: c.level})),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = guard.Decide(t.Context(), &in, new(policy.Verdict)) // it is for the log to tell of a failure
+		if c.want == nil && out.Len() > 0 {
+			t.Errorf("%s: %s", c.name, out.String())
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: no %s in %s", c.name, want, out.String())
+			}
+		}
+		if strings.Contains(out.String(), "somebody-with-a-name") {
+			t.Errorf("%s: names who was asking in full: %s", c.name, out.String())
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// witness is an observer that writes down what it hears.
+type witness struct {
+	verdicts []policy.Verdict
+	took     []time.Duration
+	errs     []error
+	wanted   any // the value of the context's key
+}
+
+type wantedKey struct{}
+
+func (w *witness) Judged(ctx context.Context, v *policy.Verdict, took time.Duration, err error) {
+	w.verdicts, w.took, w.errs = append(w.verdicts, *v), append(w.took, took), append(w.errs, err)
+	w.wanted = ctx.Value(wantedKey{})
+}
+
+// slow is a store that takes its time.
+type slow struct {
+	stint.Store
+	time time.Duration
+	err  error
+}
+
+func (s slow) Take(context.Context, stint.Request) (stint.Decision, error) {
+	time.Sleep(s.time)
+	return stint.Decision{Allowed: true}, s.err
+}
+
+const observed = `
+tiers:
+  - {name: member, identity: user, limits: 9/1m}
+  - {name: anyone, identity: ip, limits: 9/1m}
+policies:
+  - {name: free, match: {path: /free}, skip: true}
+  - {name: open, match: {path: /open}, skip: true}
+  - {name: always, limits: 9/1m}
+  - {name: search, match: {path: /search}, limits: 9/1m}
+  - {name: buy, match: {path: /buy}, limits: 9/1m}
+`
+
+func observedGuard(t testing.TB, store stint.Store, o policy.Observer) *policy.Guard {
+	t.Helper()
+	set, err := policy.Parse("stint.yaml", []byte(observed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := policy.NewGuard(store, set, policy.GuardConfig{Logger: discard, Observer: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// TestObserversHear what was decided, how long it took, and for whom.
+func TestObserversHear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failure := errors.New("no")
+		for _, err := range []error{nil, failure} {
+			var first, second witness
+			g := observedGuard(t, slow{time: 3 * time.Second, err: err}, policy.Observers(nil, &first, &second))
+			in, v := get("/search"), policy.Verdict{}
+			if got := g.Decide(context.WithValue(t.Context(), wantedKey{}, 7), &in, &v); !errors.Is(got, err) {
+				t.Fatal(got)
+			}
+			for _, w := range []*witness{&first, &second} {
+				if len(w.verdicts) != 1 || w.verdicts[0].Route != "search" || w.took[0] != 3*time.Second || w.errs[0] != err || w.wanted != 7 {
+					t.Errorf("heard %+v", w)
+				}
+			}
+		}
+	})
+	var w witness
+	if policy.Observers() != nil || policy.Observers(nil, nil) != nil || policy.Observers(nil, &w) != policy.Observer(&w) {
+		t.Error("nobody is somebody, or one is many")
+	}
+}
+
+// TestTiming: of few decisions all are timed, of many some, and of few again all.
+func TestTiming(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w witness
+		untimed := func(n int, pause time.Duration) (count int) {
+			g := observedGuard(t, slow{time: pause}, &w)
+			for range n {
+				in, v := get("/"), policy.Verdict{}
+				_ = g.Decide(t.Context(), &in, &v)
+			}
+			for _, took := range w.took {
+				if took == policy.Untimed {
+					count++
+				} else if took != pause {
+					t.Errorf("took %v, want %v", took, pause)
+				}
+			}
+			w = witness{}
+			return count
+		}
+		if n := untimed(5_000, 200*time.Microsecond); n > 0 {
+			t.Errorf("of 5,000 a second %d are not timed", n)
+		}
+		if n := untimed(20_000, 10*time.Microsecond); n < 17_000 || n > 19_500 {
+			t.Errorf("of 20,000 at 100,000 a second %d are not timed; want about 15 of 16", n)
+		}
+
+		store := &slow{time: 10 * time.Microsecond}
+		g := observedGuard(t, store, &w)
+		for i := range 5_000 {
+			if i == 4_000 {
+				store.time = 100 * time.Millisecond
+			}
+			in, v := get("/"), policy.Verdict{}
+			_ = g.Decide(t.Context(), &in, &v)
+		}
+		if slices.Contains(w.took[4_800:], policy.Untimed) {
+			t.Error("some are not timed although there are few again")
+		}
+	})
+}
+
+// TestSlots: verdicts have the same slot if and only if they have the same names.
+func TestSlots(t *testing.T) {
+	var w witness
+	g := observedGuard(t, slow{}, &w)
+	for _, path := range []string{"/free", "/open", "/", "/search", "/buy"} {
+		for _, user := range []string{"", "7", "8"} {
+			in, v := get(path), policy.Verdict{}
+			if user != "" {
+				in.Claims = claims{"user": user}
+			}
+			_ = g.Decide(t.Context(), &in, &v)
+		}
+	}
+	names, slots := map[[3]string]int{}, map[int]bool{}
+	for i := range w.verdicts {
+		v := &w.verdicts[i]
+		name := [3]string{v.Tier, v.Route, v.Skipped}
+		if slot, seen := names[name]; seen && slot != v.Slot() {
+			t.Errorf("%q has the slots %d and %d", name, slot, v.Slot())
+		}
+		if v.Slot() <= 0 || v.Slot() >= g.Set().Slots() {
+			t.Errorf("%q has the slot %d of %d", name, v.Slot(), g.Set().Slots())
+		}
+		names[name], slots[v.Slot()] = v.Slot(), true
+	}
+	if len(names) != 2+2*3 || len(slots) != len(names) {
+		t.Errorf("%d names with %d slots, want 8", len(names), len(slots))
+	}
+}
+
+// TestVerdictSubject is who was denied, whichever claim that was.
+func TestVerdictSubject(t *testing.T) {
+	w := newWorld(t, `
+tiers: [{name: member, identity: user, limits: 9/1m}, {name: anyone, identity: ip, limits: unlimited}]
+policies:
+  - {name: login, match: {path: /login}, identity: ip, limits: 1/1m}
+  - {name: trial, match: {path: /trial}, identity: ip, limits: 0/1m, shadow: true}
+  - {name: free, match: {path: /free}, skip: true}
+`)
+	for _, test := range []struct {
+		path, user, want string
+	}{
+		{"/login", "7", "user:7"},
+		{"/login", "7", "ip:" + client.String()}, // which has no room
+		{"/trial", "7", "ip:" + client.String()},
+		{"/trial", "", "ip:" + client.String()},
+		{"/", "7", "user:7"},
+		{"/", "", ""},
+		{"/free", "7", ""},
+	} {
+		in := get(test.path)
+		if test.user != "" {
+			in.Claims = claims{"user": test.user}
+		}
+		if v := w.judge(in); v.Subject() != test.want {
+			t.Errorf("%s: about %q, want %q", test.path, v.Subject(), test.want)
+		}
+	}
+}

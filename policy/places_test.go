@@ -1,0 +1,166 @@
+package policy_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/examples/tiers"
+	"github.com/stint-limiter/stint/policy"
+)
+
+func parse(t *testing.T, config string) *policy.Set {
+	t.Helper()
+	set, err := policy.Parse("stint.yaml", []byte(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// placesText tells places in a word each: tier/policy@scope, with a mark for costs, divisions and shadow.
+func placesText(places []policy.Place) []string {
+	var words []string
+	for _, p := range places {
+		word := p.Rule.Tier + "/" + p.Rule.Policy + "@" + p.Scope
+		if p.Rule.Costs {
+			word += "$"
+		}
+		if p.Divided {
+			word += "*"
+		}
+		if p.Shadow {
+			word += "?"
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+func TestPlacesOfTheExample(t *testing.T) {
+	set := parse(t, string(tiers.YAML))
+	perRoute := func(tier string) (words []string) {
+		for _, route := range []string{"structure", "simulate", "frames", "export", "login", "other"} {
+			words = append(words, tier+"/@"+route)
+		}
+		return words
+	}
+	member := func(tier string, policies ...string) []string {
+		words := append(perRoute(tier), tier+"/simulate@simulate")
+		for _, p := range policies {
+			words = append(words, tier+"/"+p)
+		}
+		return words
+	}
+	login := []string{"internal/login@login", "enterprise/login@login", "pro/login@login", "free/login@login", "anonymous/login@login"}
+	signedIn := slices.Concat(member("enterprise"), member("pro", "work@work$"), member("free", "work@work$"))
+	for subject, want := range map[string][]string{
+		"user:42":       signedIn,
+		"apikey:a:b":    signedIn,
+		"session:x":     member("free", "work@work$"),
+		"internal:cron": {"internal/@", "internal/simulate@simulate"},
+		"device:x":      login,
+		"ip:192.0.2.1": {"internal/login@login", "enterprise/login@login", "pro/login@login", "free/login@login",
+			"anonymous/@global", "anonymous/simulate@simulate", "anonymous/work@work$", "anonymous/login@login"},
+		"user:":    nil,
+		"user":     nil,
+		"nobody:1": nil,
+		"":         nil,
+		"everyone": nil, // it limits nobody there
+	} {
+		if got := placesText(set.Places(subject)); !slices.Equal(got, want) {
+			t.Errorf("%s:\n got %q\nwant %q", subject, got, want)
+		}
+	}
+	want := []string{"internal", "user", "apikey", "session", "ip", "device"}
+	if got := set.Kinds(); !slices.Equal(got, want) {
+		t.Errorf("kinds are %q, want %q", got, want)
+	}
+}
+
+const dividedConfig = `
+identities:
+  tenant: {header: X-Tenant, plain: true}
+tiers:
+  - {name: all, identity: ip, limits: 10/1m}
+policies:
+  - {name: ceiling, identity: everyone, limits: 1000/1s}
+  - {name: verbs, per: method, limits: 5/1m}
+  - {name: reads, match: {method: [GET, BREW]}, per: [method, route], limits: 5/1m}
+  - {name: sites, match: {host: [a.example, b.example]}, per: host, limits: 5/1m}
+  - {name: wild, match: {host: "*.example"}, per: host, limits: 5/1m}
+  - {name: item, match: {path: "/items/{id}"}, per: [id], limits: 5/1m}
+  - {name: trial, shadow: true, limits: 5/1m}
+  - {name: half, rollout: 50%, identity: [tenant, ip], limits: 5/1m}
+`
+
+func TestPlacesThatAreDivided(t *testing.T) {
+	set := parse(t, dividedConfig)
+	want := strings.Fields(`all/@global
+		all/verbs@verbs:GET all/verbs@verbs:HEAD all/verbs@verbs:POST all/verbs@verbs:PUT all/verbs@verbs:PATCH
+		all/verbs@verbs:DELETE all/verbs@verbs:OPTIONS all/verbs@verbs:CONNECT all/verbs@verbs:TRACE all/verbs@verbs:other
+		all/reads@reads:GET:reads all/reads@reads:HEAD:reads all/reads@reads:other:reads
+		all/sites@sites:a.example all/sites@sites:b.example
+		all/wild@wild* all/item@item* all/trial@trial?`)
+	got := placesText(set.Places("ip:192.0.2.1"))
+	if last := len(got) - 1; !slices.Equal(got[:last], want) || !strings.HasPrefix(got[last], "all/half@half") {
+		t.Errorf("got %q\nwant %q and half", got, want)
+	}
+	if got, want := placesText(set.Places("everyone")), []string{"all/ceiling@ceiling"}; !slices.Equal(got, want) {
+		t.Errorf("everyone: got %q, want %q", got, want)
+	}
+	shadowed := 0
+	for i := range 1000 {
+		places := set.Places(fmt.Sprint("tenant:", i))
+		if len(places) != 1 || places[0].Rule.Policy != "half" {
+			t.Fatalf("tenant: got %q, want half alone", placesText(places))
+		}
+		if places[0].Shadow {
+			shadowed++
+		}
+	}
+	if shadowed < 400 || shadowed > 600 {
+		t.Errorf("half is in shadow for %d of 1000 tenants, want about half", shadowed)
+	}
+}
+
+// TestPlacesAreWhereRequestsAreCounted: whatever a request is charged to is among its subject's places.
+func TestPlacesAreWhereRequestsAreCounted(t *testing.T) {
+	for name, config := range map[string]string{"example": string(tiers.YAML), "divided": dividedConfig} {
+		w := newWorld(t, config)
+		for _, method := range []string{"GET", "HEAD", "POST", "BREW", "MILK"} {
+			for _, path := range []string{"/", "/login", "/simulations", "/simulations/7/frames", "/structures/1", "/items/9"} {
+				for _, host := range []string{"a.example", "b.example:8080", "elsewhere"} {
+					for _, header := range []http.Header{{}, {"X-User-Id": {"42"}}, {"X-User-Id": {"42"}, "X-User-Plan": {"pro"}},
+						{"X-Service": {"cron"}}, {"X-Session-Id": {"s"}}, {"X-Client-Fingerprint": {"f"}}, {"X-Tenant": {"t"}}} {
+						in := policy.Input{Method: method, Host: host, Path: path, Peer: netip.MustParseAddr("127.0.0.1"), Header: header}
+						w.wantPlaces(t, name, &in)
+					}
+				}
+			}
+		}
+	}
+}
+
+// wantPlaces wants every claim of a request at one of the places of its subject, or where that is divided.
+func (w *world) wantPlaces(t *testing.T, name string, in *policy.Input) {
+	t.Helper()
+	var v policy.Verdict
+	var r stint.Request
+	if err := w.Ask(in, &v, &r); err != nil {
+		t.Fatal(err)
+	}
+	for i, rule := range v.Rules() {
+		c := r.ClaimAt(i)
+		found := slices.ContainsFunc(w.Set().Places(c.Subject), func(p policy.Place) bool {
+			return p.Rule == rule && !p.Shadow && (p.Scope == c.Scope || p.Divided && strings.HasPrefix(c.Scope, p.Scope+":"))
+		})
+		if !found {
+			t.Errorf("%s: %s %s%s: no place for %q under %s", name, in.Method, in.Host, in.Path, c.Key(), rule.Name())
+		}
+	}
+}

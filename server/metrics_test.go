@@ -1,0 +1,97 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/redistest"
+)
+
+// counted reports whether all lines are told to Prometheus.
+func (r *running) counted(lines ...string) bool {
+	_, body := r.get(Admin, "/metrics", "")
+	for _, line := range lines {
+		if !strings.Contains(body, "\n"+line+"\n") {
+			return false
+		}
+	}
+	return true
+}
+
+// TestMetrics: whoever decides, it is counted, once.
+func TestMetrics(t *testing.T) {
+	c := everywhere(t)
+	r := start(t, c)
+	for range 4 {
+		r.take("")
+	}
+	named, err := http.NewRequest(http.MethodPost, r.url(HTTP, "/v1/take"), strings.NewReader(`{"subject":"ip:192.0.2.7","tier":"all"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named.Header.Set("Content-Type", "application/json")
+	do(t, http.DefaultClient, named)
+	conn := r.dial()
+	for range 5 {
+		if _, err := ask(context.Background(), conn, "7"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, c.Policies, "tiers: [{]")
+	until(t, "that the change is refused", func() bool { return r.counted(`stint_config_last_reload_success{source="policies"} 0`) })
+	for _, line := range []string{
+		`stint_decisions_total{outcome="allowed",policy="",reason="within",tier="all"} 4`,
+		`stint_decisions_total{outcome="denied",policy="",reason="limit",tier="all"} 1`,
+		`stint_decisions_total{outcome="allowed",policy="test.user",reason="within",tier="envoy"} 3`,
+		`stint_decisions_total{outcome="denied",policy="test.user",reason="limit",tier="envoy"} 2`,
+		`stint_decision_duration_seconds_count 10`,
+		`stint_config_reloads_total{result="changed",source="policies"} 1`,
+		`stint_config_reloads_total{result="refused",source="policies"} 1`,
+		`stint_config_last_reload_success{source="envoy"} 1`,
+		`stint_store_up 1`,
+	} {
+		if !r.counted(line) {
+			t.Errorf("there is no line %s", line)
+		}
+	}
+	_, body := r.get(Admin, "/metrics", "")
+	check := exec.Command("promtool", "check", "metrics")
+	check.Stdin = strings.NewReader(body)
+	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("promtool: %v\n%s", err, out)
+	}
+	if t.Failed() {
+		t.Log(body)
+	}
+}
+
+// TestMetricsOfRedis: calls to Redis are counted, and what it says of itself is told.
+func TestMetricsOfRedis(t *testing.T) {
+	r := start(t, Config{HTTP: anywhere, Admin: anywhere, Store: redistest.Start(t).URL()})
+	for range 3 {
+		r.take("")
+	}
+	until(t, "what Redis says of itself", func() bool { return r.counted("stint_redis_up 1", "stint_redis_memory_max_bytes 0") })
+	if !r.counted(`stint_decision_duration_seconds_count 3`, `stint_store_call_duration_seconds_count{op="take"} 3`,
+		`stint_store_requests_total 3`, `stint_breaker_state{state="closed"} 1`, "stint_instances 1") {
+		_, body := r.get(Admin, "/metrics", "")
+		t.Errorf("not counted:\n%s", body)
+	}
+}
+
+// TestF33Metrics: they are for operators.
+func TestF33Metrics(t *testing.T) {
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	put(t, tokens, "operator: token-of-an-operator\n")
+	r := start(t, Config{Admin: anywhere, AdminTokens: tokens})
+	if status, _ := r.get(Admin, "/metrics", ""); status != http.StatusUnauthorized {
+		t.Errorf("without a token: got %d, want 401", status)
+	}
+	if status, body := r.get(Admin, "/metrics", "token-of-an-operator"); status != http.StatusOK || !strings.Contains(body, "stint_build_info") {
+		t.Errorf("with a token: got %d, %s", status, body)
+	}
+}

@@ -1,0 +1,46 @@
+package server
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/redisstore"
+)
+
+// TestLookingInsideALateStore: it shows what Redis knows once that is there, and says why it is not before.
+func TestLookingInsideALateStore(t *testing.T) {
+	away := errors.New("not there yet")
+	late := newLateStore(nil, away)
+	defer late.Close()
+	claim := stint.Claim{Subject: "user:1", Limits: []stint.Limit{stint.PerHour(10)}}
+	_, inspect := late.Inspect(t.Context(), claim)
+	_, bans := late.Bans(t.Context(), 1)
+	_, info := late.Info(t.Context())
+	for op, err := range map[string]error{"inspect": inspect, "bans": bans, "info": info} {
+		var failed *stint.StoreError
+		if !errors.Is(err, away) || !errors.As(err, &failed) || failed.Op != op || failed.Kind != stint.KindUnreachable {
+			t.Errorf("%s: %v, want why the store is away", op, err)
+		}
+	}
+
+	redis, err := redisstore.Open(t.Context(), redistest.Start(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	late.store.Store(redis)
+	if err := late.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "user:1", For: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if shown, err := late.Inspect(t.Context(), claim); err != nil || shown.Ban.Until.IsZero() {
+		t.Errorf("shown %+v, %v; want a ban", shown, err)
+	}
+	if list, err := late.Bans(t.Context(), 5); err != nil || len(list) != 1 {
+		t.Errorf("bans %v, %v; want one", list, err)
+	}
+	if i, err := late.Info(t.Context()); err != nil || i.Version == "" {
+		t.Errorf("info %+v, %v; want a version", i, err)
+	}
+}
