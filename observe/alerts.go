@@ -1,0 +1,153 @@
+package observe
+
+import (
+	"log/slog"
+	"math"
+	"time"
+)
+
+// States of alerts.
+const (
+	alertOK      = "ok"
+	alertPending = "pending"
+	alertFiring  = "firing"
+)
+
+// alerts finds out every second which alerts fire. It tells the log, and the webhook if there is one, when one begins
+// to and when it ends.
+type alerts struct {
+	logger  *slog.Logger
+	webhook *webhook // nil if there is none
+	each    []*alertState
+}
+
+// alertState is where an alert is.
+type alertState struct {
+	rule *alertRule
+	hold time.Duration // how long the condition has to hold, and keep how long it has to be gone
+	keep time.Duration
+
+	shown  Alert
+	begun  time.Time // when the condition began to hold
+	lapsed time.Time // when it was first gone, while firing; zero if it is not
+}
+
+// newAlerts returns those that are not off. The config is taken to be valid.
+func newAlerts(c AlertConfig, logger *slog.Logger) *alerts {
+	if c.For == 0 {
+		c.For = alertFor
+	}
+	a := &alerts{logger: logger}
+	if c.Webhook != "" {
+		a.webhook = newWebhook(c.Webhook, c.Instance, logger)
+	}
+	for i := range alertRules {
+		rule := &alertRules[i]
+		threshold, set := c.Thresholds[rule.name]
+		if !set {
+			threshold = rule.threshold
+		}
+		if math.IsInf(threshold, 1) {
+			continue
+		}
+		s := &alertState{rule: rule}
+		s.shown = Alert{
+			Name: rule.name, Severity: rule.severity, State: alertOK, Summary: rule.describe(threshold),
+			Threshold: threshold, Unit: rule.unit, Since: time.Now(),
+		}
+		if rule.waits {
+			s.hold = c.For
+		}
+		if rule.stays {
+			s.keep = c.For
+		}
+		if rule.lasts {
+			s.hold = time.Duration(threshold * float64(time.Second))
+		}
+		a.each = append(a.each, s)
+	}
+	return a
+}
+
+// evaluate looks at all alerts. It returns them, and whether one has changed its state, or its value while it is not ok.
+func (a *alerts) evaluate(now time.Time, h *history, store *StoreHealth, refused []string) (all []Alert, changed bool) {
+	r := read(now, h, store, refused)
+	all = make([]Alert, len(a.each))
+	for i, s := range a.each {
+		before := s.shown
+		s.step(r)
+		all[i] = s.shown
+		if s.shown.State != before.State {
+			changed = true
+			a.tell(before.State, &s.shown)
+		}
+		changed = changed || s.shown.State != alertOK && s.shown.Value != before.Value
+	}
+	return all, changed
+}
+
+// step takes an alert to its next state.
+func (s *alertState) step(r *readings) {
+	s.shown.Value = s.rule.value(r)
+	least := s.shown.Threshold
+	if s.rule.lasts {
+		least = 0
+	}
+	holds := s.shown.Value > least
+	if holds && s.rule.detail != nil {
+		s.shown.Summary = s.rule.describe(s.shown.Threshold) + s.rule.detail(r)
+	}
+	if holds || s.shown.State == alertOK {
+		s.lapsed = time.Time{}
+	} else if s.lapsed.IsZero() {
+		s.lapsed = r.now
+	}
+	switch {
+	case s.shown.State == alertOK && holds:
+		s.begun = r.now
+		s.enter(alertPending, r)
+		s.ripen(r)
+	case s.shown.State == alertPending && holds:
+		s.ripen(r)
+	case s.shown.State == alertPending:
+		s.enter(alertOK, r)
+	case s.shown.State == alertFiring && !holds && r.now.Sub(s.lapsed) >= s.keep:
+		s.enter(alertOK, r)
+	}
+}
+
+// ripen fires an alert that is pending if its condition has held for long enough.
+func (s *alertState) ripen(r *readings) {
+	held := r.now.Sub(s.begun)
+	if s.rule.lasts {
+		held = time.Duration(s.shown.Value * float64(time.Second))
+	}
+	if held >= s.hold {
+		s.enter(alertFiring, r)
+	}
+}
+
+func (s *alertState) enter(state string, r *readings) { s.shown.State, s.shown.Since = state, r.now }
+
+// tell tells of an alert that fires or has ended. That one is pending is nobody's business yet.
+func (a *alerts) tell(before string, alert *Alert) {
+	switch {
+	case alert.State == alertFiring:
+		a.logger.Warn("stint: alert: "+alert.Summary, "alert", alert.Name, "severity", alert.Severity,
+			"value", alert.Value, "threshold", alert.Threshold, "unit", alert.Unit)
+	case before == alertFiring:
+		a.logger.Info("stint: alert: "+alert.Name+" has ended", "alert", alert.Name, "value", alert.Value)
+	default:
+		return
+	}
+	if a.webhook != nil {
+		a.webhook.send(*alert)
+	}
+}
+
+// close ends what is told to the webhook.
+func (a *alerts) close() {
+	if a.webhook != nil {
+		a.webhook.close()
+	}
+}

@@ -1,0 +1,88 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/nearest"
+)
+
+// AlertConfig says when to raise an alarm, and whom to tell. Its zero value is ready for use: the thresholds are those of
+// docs/alerts.md, and the log is told.
+type AlertConfig struct {
+	// Thresholds are those that differ from the defaults, by the name of the alert, in its unit: {"BlockedShare":
+	// 0.2}. An alert whose threshold is infinite is off. See [ParseThreshold].
+	Thresholds map[string]float64
+	// For is how long a condition has to last for its alert to fire, and to be gone for it to end, where that is not
+	// at once. It is a minute unless set.
+	For time.Duration
+	// Webhook is an address that every alert is posted to when it begins to fire, and when it ends; "" is none. See
+	// docs/alerts.md for what is posted.
+	Webhook string
+	// Instance is how this process is called in what is posted. It is the name of the host unless set.
+	Instance string
+}
+
+// AlertNames returns the names of all alerts.
+func AlertNames() []string {
+	names := make([]string, len(alertRules))
+	for i := range alertRules {
+		names[i] = alertRules[i].name
+	}
+	return names
+}
+
+// ParseThreshold reads the threshold of an alert: "BlockedShare=0.2", or "Spike=off".
+func ParseThreshold(text string) (name string, threshold float64, err error) {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return "", 0, fmt.Errorf(`observe: alert %q; want a name and a threshold, such as "BlockedShare=0.2" or "Spike=off"`, text)
+	}
+	if value == "off" {
+		threshold = math.Inf(1)
+	} else if threshold, err = strconv.ParseFloat(value, 64); err != nil {
+		return "", 0, fmt.Errorf(`observe: alert %q: the threshold is %q; want a number, or "off"`, name, value)
+	}
+	return name, threshold, checkThreshold(name, threshold)
+}
+
+// Validate reports every mistake there is.
+func (c *AlertConfig) Validate() error {
+	var errs []error
+	for name, threshold := range c.Thresholds {
+		errs = append(errs, checkThreshold(name, threshold))
+	}
+	if c.For < 0 {
+		errs = append(errs, fmt.Errorf("observe: alerts are to fire after %v; want at least 0", c.For))
+	}
+	if c.Webhook != "" {
+		errs = append(errs, checkWebhook(c.Webhook))
+	}
+	return errors.Join(errs...)
+}
+
+func checkThreshold(name string, threshold float64) error {
+	names := AlertNames()
+	if !slices.Contains(names, name) {
+		return fmt.Errorf("observe: there is no alert %q%s; want one of %s", name, nearest.Hint(name, names), strings.Join(names, ", "))
+	}
+	if !(threshold >= 0) { // which NaN is not
+		return fmt.Errorf("observe: alert %q: the threshold is %v; want at least 0", name, threshold)
+	}
+	return nil
+}
+
+// checkWebhook keeps the address to itself: those of chats are secrets.
+func checkWebhook(address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return errors.New(`observe: the webhook is no address; want one such as "https://example.com/alerts"`)
+	}
+	return nil
+}

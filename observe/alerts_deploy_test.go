@@ -1,0 +1,280 @@
+package observe
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	rulesFile     = "../deploy/prometheus/stint.rules.yaml"
+	rulesTestFile = "../deploy/prometheus/stint.rules.test.yaml"
+	dashboardFile = "../deploy/grafana/stint.json"
+)
+
+// promtool runs it, and fails without it.
+func promtool(t *testing.T, args ...string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "promtool", args...).CombinedOutput()
+	if err != nil {
+		t.Errorf("promtool %s: %v (it is in Debian's package prometheus)\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func TestPrometheusRules(t *testing.T) {
+	promtool(t, "check", "rules", "--lint=all", "--lint-fatal", rulesFile)
+	promtool(t, "test", "rules", rulesTestFile)
+}
+
+// promRule is a rule in the file for Prometheus.
+type promRule struct {
+	Record      string            `yaml:"record"`
+	Alert       string            `yaml:"alert"`
+	Expr        string            `yaml:"expr"`
+	For         string            `yaml:"for"`
+	Keep        string            `yaml:"keep_firing_for"`
+	Labels      map[string]string `yaml:"labels"`
+	Annotations map[string]string `yaml:"annotations"`
+}
+
+func promRules(t *testing.T) (rules []promRule, interval time.Duration) {
+	t.Helper()
+	var file struct {
+		Groups []struct {
+			Interval string     `yaml:"interval"`
+			Rules    []promRule `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	if err := yaml.Unmarshal(fileText(t, rulesFile), &file); err != nil || len(file.Groups) != 1 {
+		t.Fatalf("%s: %v, %d groups; want one", rulesFile, err, len(file.Groups))
+	}
+	return file.Groups[0].Rules, duration(t, file.Groups[0].Interval)
+}
+
+// The alerts of Prometheus are those of the server, with the same numbers.
+func TestPrometheusRulesAreTheServers(t *testing.T) {
+	rules, interval := promRules(t)
+	floor := fmt.Sprintf(">= %d", alertFloor)
+	inExpr := map[string][]string{ // besides the threshold
+		"BlockedShare": {floor, "[5m]", "denied_share5m"},
+		"LimiterSlow":  {floor, "[5m]", "decision_duration_seconds:p99_5m"},
+		"ScriptSlow":   {floor, "[5m]", "store_call_duration_seconds:p99_5m"},
+		"ScriptErrors": {floor, "[5m]", "store_errors:share5m"},
+		"Spike": {
+			fmt.Sprintf("rate1m * 60 >= %d", spikeFloor), "[1h]",
+			fmt.Sprintf("count_over_time(stint:decisions:rate1m[1h]) >= %d", spikeHistory/interval),
+		},
+		"ConfigRefused": {"stint_config_last_reload_success == 0"},
+		"EvictingRedis": {`stint_alert{name="EvictingRedis"}`},
+		"StoreDown":     {"stint_store_up == 0"},
+	}
+	if alertWindow != 5*time.Minute || spikeWindow != time.Minute || spikePast != time.Hour {
+		t.Error("the windows are no longer those that this test looks for")
+	}
+	var names []string
+	for _, r := range rules {
+		if r.Alert != "" {
+			names = append(names, strings.TrimPrefix(r.Alert, "Stint"))
+		}
+	}
+	if !slices.Equal(names, AlertNames()) {
+		t.Fatalf("the alerts are %v, want %v", names, AlertNames())
+	}
+	for i := range alertRules {
+		want := &alertRules[i]
+		got := rules[slices.IndexFunc(rules, func(r promRule) bool { return r.Alert == "Stint"+want.name })]
+		hold, keep := time.Duration(0), time.Duration(0)
+		threshold := want.threshold
+		switch {
+		case want.lasts:
+			hold = time.Duration(threshold) * time.Second
+		case want.unit == "ms":
+			threshold /= 1000 // Prometheus counts in seconds
+		}
+		if !want.lasts && want.name != "ConfigRefused" {
+			inExpr[want.name] = append(inExpr[want.name], fmt.Sprintf("> %v\n", threshold))
+		}
+		if want.waits {
+			hold = alertFor
+		}
+		if want.stays {
+			keep = alertFor
+		}
+		for _, part := range inExpr[want.name] {
+			if !strings.Contains(got.Expr+"\n", part) {
+				t.Errorf("%s: %q is not in %s", want.name, part, got.Expr)
+			}
+		}
+		if duration(t, got.For) != hold || duration(t, got.Keep) != keep || got.Labels["severity"] != want.severity {
+			t.Errorf("%s: for %q, keep %q, severity %s; want %v, %v, %s", want.name, got.For, got.Keep, got.Labels["severity"], hold, keep, want.severity)
+		}
+		if want := "docs/alerts.md#" + strings.ToLower(want.name); got.Annotations["runbook"] != want {
+			t.Errorf("%s: the runbook is %q, want %q", got.Alert, got.Annotations["runbook"], want)
+		}
+	}
+}
+
+// Every alert is tested by promtool when it fires and when it does not.
+func TestPrometheusTestsAreComplete(t *testing.T) {
+	var file struct {
+		Tests []struct {
+			Alerts []struct {
+				Name string `yaml:"alertname"`
+				Want []any  `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		} `yaml:"tests"`
+	}
+	if err := yaml.Unmarshal(fileText(t, rulesTestFile), &file); err != nil {
+		t.Fatal(err)
+	}
+	fires, silent := map[string]bool{}, map[string]bool{}
+	for _, test := range file.Tests {
+		for _, a := range test.Alerts {
+			if len(a.Want) > 0 {
+				fires[a.Name] = true
+			} else {
+				silent[a.Name] = true
+			}
+		}
+	}
+	for _, name := range AlertNames() {
+		if name = "Stint" + name; !fires[name] || !silent[name] {
+			t.Errorf("%s is tested when it fires: %v, when not: %v", name, fires[name], silent[name])
+		}
+	}
+}
+
+// dashboard is what these tests want to know of Grafana's.
+type dashboard struct {
+	UID    string `json:"uid"`
+	Panels []struct {
+		ID      int    `json:"id"`
+		Title   string `json:"title"`
+		Type    string `json:"type"`
+		Targets []struct {
+			Expr string `json:"expr"`
+		} `json:"targets"`
+		Place struct{ X, Y, W, H int } `json:"gridPos"`
+	} `json:"panels"`
+}
+
+func TestGrafanaDashboard(t *testing.T) {
+	var d dashboard
+	if err := json.Unmarshal(fileText(t, dashboardFile), &d); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[int]bool{}
+	taken := map[[2]int]string{}
+	var rules []map[string]string
+	for _, p := range d.Panels {
+		if ids[p.ID] || p.Title == "" {
+			t.Errorf("panel %d %q has no title, or another's number", p.ID, p.Title)
+		}
+		ids[p.ID] = true
+		for x := p.Place.X; x < p.Place.X+p.Place.W; x++ {
+			for y := p.Place.Y; y < p.Place.Y+p.Place.H; y++ {
+				if by, ok := taken[[2]int{x, y}]; ok || x >= 24 {
+					t.Fatalf("panel %q lies on %q, or beyond the edge", p.Title, by)
+				}
+				taken[[2]int{x, y}] = p.Title
+			}
+		}
+		if (p.Type == "row") != (len(p.Targets) == 0) {
+			t.Errorf("panel %q of type %s has %d queries", p.Title, p.Type, len(p.Targets))
+		}
+		for _, target := range p.Targets {
+			expr := strings.NewReplacer("$__rate_interval", "5m", "$job", ".*", "$instance", ".*").Replace(target.Expr)
+			rules = append(rules, map[string]string{"record": fmt.Sprintf("dashboard:%d", len(rules)), "expr": expr})
+		}
+	}
+	// promtool reads rules, so queries are made rules to be read by it.
+	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, "check", "rules", file)
+}
+
+// The rules and the dashboard speak of metrics that there are, and the dashboard of all of them.
+func TestDeployedMetricsExist(t *testing.T) {
+	documented := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(stint_[a-z_]+)` \\| ([a-z]+) ").FindAllStringSubmatch(string(fileText(t, "../docs/metrics.md")), -1) {
+		documented[m[1]] = true
+		if m[2] == "histogram" {
+			documented[m[1]+"_bucket"], documented[m[1]+"_count"] = true, true
+		}
+	}
+	if len(documented) < 20 {
+		t.Fatalf("only %d metrics are documented: the table has another form", len(documented))
+	}
+	used := map[string]bool{}
+	name := regexp.MustCompile(`\bstint_[a-z_]+`)
+	for _, file := range []string{rulesFile, rulesTestFile, dashboardFile} {
+		for _, metric := range name.FindAllString(string(fileText(t, file)), -1) {
+			if used[metric] = true; !documented[metric] {
+				t.Errorf("%s: there is no metric %s", file, metric)
+			}
+		}
+	}
+	for metric := range documented {
+		histogram := documented[metric+"_bucket"]
+		if base := strings.TrimSuffix(strings.TrimSuffix(metric, "_bucket"), "_count"); base != metric && documented[base] {
+			continue
+		}
+		if !used[metric] && !(histogram && (used[metric+"_bucket"] || used[metric+"_count"])) {
+			t.Errorf("%s is shown nowhere", metric)
+		}
+	}
+}
+
+// Every alert has its part in the documentation, with the threshold in it.
+func TestAlertsAreDocumented(t *testing.T) {
+	doc := string(fileText(t, "../docs/alerts.md"))
+	for i := range alertRules {
+		r := &alertRules[i]
+		row := fmt.Sprintf("| [%s](#%s) | %s | ", r.name, strings.ToLower(r.name), r.severity)
+		if !strings.Contains(doc, row) {
+			t.Errorf("no row begins with %q", row)
+		}
+		if r.threshold > 0 && !strings.Contains(doc, fmt.Sprintf("| `%s=%v` ", r.name, r.threshold)) {
+			t.Errorf("the row of %s does not have its threshold, %v", r.name, r.threshold)
+		}
+		if !strings.Contains(doc, "\n## "+r.name+"\n") {
+			t.Errorf("%s has no part of its own", r.name)
+		}
+	}
+}
+
+func fileText(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.FromSlash(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func duration(t *testing.T, text string) time.Duration {
+	t.Helper()
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}

@@ -1,0 +1,172 @@
+package observe
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Severities of alerts: what somebody has to be woken for, and what can wait until the morning.
+const (
+	severityPage   = "page"
+	severityTicket = "ticket"
+)
+
+const (
+	// alertWindow is what shares and quantiles are of, and alertFloor how many decisions or calls there must have been:
+	// of fewer, one makes a difference.
+	alertWindow = 5 * time.Minute
+	alertFloor  = 100
+	// alertFor is the For of AlertConfig unless set.
+	alertFor = time.Minute
+
+	// A spike is the last minute compared with the last hour, if there were so many decisions in the minute, and if so
+	// much of the hour is known.
+	spikeWindow  = time.Minute
+	spikePast    = time.Hour
+	spikeFloor   = 600
+	spikeHistory = 10 * time.Minute
+)
+
+// alertRule says when an alert fires. The same rules are in deploy/prometheus/stint.rules.yaml.
+type alertRule struct {
+	name, severity, unit string
+	threshold            float64
+	// lasts is for conditions whose threshold is how long they last, in seconds.
+	lasts bool
+	// waits is whether the condition has to hold for a while, and stays whether it has to be gone for a while.
+	waits, stays bool
+	// summary may have a verb for the threshold with its unit.
+	summary string
+	// value is what is compared with the threshold, and detail what else there is to say; it may be nil.
+	value  func(*readings) float64
+	detail func(*readings) string
+}
+
+var alertRules = [...]alertRule{
+	{
+		name: "BlockedShare", severity: severityTicket, unit: "share", threshold: 0.10, waits: true, stays: true,
+		summary: "More than %s of the decisions of the last 5 minutes were denials. See who is denied and by which policy: an attack, or a limit that is too low?",
+		value:   func(r *readings) float64 { return shareOf(r.lately.Denied, r.lately.decisions()) },
+	},
+	{
+		name: "LimiterSlow", severity: severityPage, unit: "ms", threshold: 50, waits: true, stays: true,
+		summary: "One decision in a hundred takes longer than %s. See whether the store is slow; if it is not, this process has too little CPU.",
+		value:   func(r *readings) float64 { return p99(&r.decisions) },
+	},
+	{
+		name: "ScriptSlow", severity: severityTicket, unit: "ms", threshold: 10, waits: true, stays: true,
+		summary: "One call to the store in a hundred takes longer than %s. See the latency of the network and what else the Redis is doing (SLOWLOG, INFO).",
+		value:   func(r *readings) float64 { return p99(&r.storeCalls) },
+	},
+	{
+		name: "ScriptErrors", severity: severityPage, unit: "share", threshold: 0.01, waits: true, stays: true,
+		summary: "More than %s of the calls to the store fail. See the last error: what it says is what to mend.",
+		value:   func(r *readings) float64 { return shareOf(r.lately.CallsFailed, r.lately.Calls) },
+	},
+	{
+		name: "StoreDown", severity: severityPage, unit: "s", threshold: 60, lasts: true,
+		summary: "The store has been down for more than %s, and decisions are made as the failure mode says. See the last error, and whether the store runs and can be reached.",
+		value:   (*readings).secondsDown,
+	},
+	{
+		name: "Spike", severity: severityTicket, unit: "times", threshold: 5, stays: true,
+		summary: "There were more than %s as many decisions in the last minute as on average in the last hour. See the tiers and the top offenders: whose are they?",
+		value:   (*readings).spike,
+	},
+	{
+		name: "ConfigRefused", severity: severityTicket, unit: "count",
+		summary: "Files that have changed were refused, and what was good before stays in force. See the log for what is wrong with them, or run stint config check.",
+		value:   func(r *readings) float64 { return float64(len(r.refused)) },
+		detail:  func(r *readings) string { return " Refused: " + strings.Join(r.refused, ", ") + "." },
+	},
+	{
+		name: "EvictingRedis", severity: severityTicket, unit: "count",
+		summary: "The Redis evicts keys when its memory is full, and with them what subjects have used. Set maxmemory-policy to noeviction, and see how much memory is left.",
+		value:   (*readings).evicting,
+	},
+}
+
+// readings are what alerts are judged by.
+type readings struct {
+	now                   time.Time
+	lately                Point // the last five minutes
+	decisions, storeCalls buckets
+	minute, past          Point // the last minute, and the last hour
+	pastSeconds           int64
+	store                 *StoreHealth
+	refused               []string
+}
+
+func read(now time.Time, h *history, store *StoreHealth, refused []string) *readings {
+	r := &readings{now: now, store: store, refused: refused}
+	r.lately, _ = h.sum(alertWindow)
+	r.decisions, r.storeCalls = h.during(alertWindow)
+	r.minute, _ = h.sum(spikeWindow)
+	r.past, r.pastSeconds = h.sum(spikePast)
+	return r
+}
+
+// shareOf is the share of a part, 0 if there is too little to tell.
+func shareOf(part, all int64) float64 {
+	if all < alertFloor {
+		return 0
+	}
+	return float64(part) / float64(all)
+}
+
+// p99 is in milliseconds, 0 if there is too little to tell.
+func p99(b *buckets) float64 {
+	if b.total() < alertFloor {
+		return 0
+	}
+	return milliseconds(b.quantile(0.99))
+}
+
+func (r *readings) secondsDown() float64 {
+	if r.store.DownSince == nil {
+		return 0
+	}
+	return max(0, r.now.Sub(*r.store.DownSince).Seconds())
+}
+
+func (r *readings) spike() float64 {
+	if r.minute.decisions() < spikeFloor || time.Duration(r.pastSeconds)*time.Second < spikeHistory {
+		return 0
+	}
+	mean := float64(r.past.decisions()) / float64(r.pastSeconds)
+	if mean == 0 {
+		return 0
+	}
+	return float64(r.minute.decisions()) / spikeWindow.Seconds() / mean
+}
+
+// evicting is 1 if the Redis throws keys away that have not expired.
+func (r *readings) evicting() float64 {
+	if redis := r.store.Redis; redis != nil && redis.MaxMemory > 0 && redis.Policy != "" && redis.Policy != "noeviction" {
+		return 1
+	}
+	return 0
+}
+
+// describe is the summary of an alert.
+func (r *alertRule) describe(threshold float64) string {
+	if !strings.Contains(r.summary, "%s") {
+		return r.summary
+	}
+	return fmt.Sprintf(r.summary, amount(threshold, r.unit))
+}
+
+// amount writes a value with its unit.
+func amount(value float64, unit string) string {
+	switch unit {
+	case "share":
+		value, unit = value*100, " %"
+	case "count":
+		unit = ""
+	default:
+		unit = " " + unit
+	}
+	return strconv.FormatFloat(value, 'g', 4, 64) + unit
+}

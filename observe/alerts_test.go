@@ -1,0 +1,326 @@
+package observe
+
+import (
+	"bytes"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// watchman is what alerts are told, second by second.
+type watchman struct {
+	*past
+	*alerts
+	now     time.Time
+	store   StoreHealth
+	refused []string
+}
+
+func newWatchman(c AlertConfig) *watchman {
+	return &watchman{
+		past: newPast(), alerts: newAlerts(c, slog.New(slog.DiscardHandler)), now: time.Unix(epoch, 0), store: StoreHealth{Up: true},
+	}
+}
+
+// second lets a second go by, in which something happens, and returns the alerts.
+func (w *watchman) second(happens func(*watchman)) (all []Alert, changed bool) {
+	w.now = w.now.Add(time.Second)
+	if happens != nil {
+		happens(w)
+	}
+	w.pass(time.Second, 0, 0)
+	return w.evaluate(w.now, w.history, &w.store, w.refused)
+}
+
+// after returns the state of an alert after so much of the same.
+func (w *watchman) after(t *testing.T, d time.Duration, alert string, happens func(*watchman)) Alert {
+	t.Helper()
+	var all []Alert
+	for range int(d / time.Second) {
+		all, _ = w.second(happens)
+	}
+	i := slices.IndexFunc(all, func(a Alert) bool { return a.Name == alert })
+	if i < 0 {
+		t.Fatalf("there is no alert %q", alert)
+	}
+	return all[i]
+}
+
+// decide makes decisions in a second, with no store involved.
+func decide(allowed, denied int64) func(*watchman) {
+	return func(w *watchman) {
+		w.totals.counts = w.totals.counts.plus(Counts{Allowed: allowed, Denied: denied})
+	}
+}
+
+// take makes decisions and store calls that take so long.
+func take(n int64, decision, call time.Duration) func(*watchman) {
+	return func(w *watchman) { w.took(n, decision, call) }
+}
+
+// call makes calls to the store.
+func call(good, bad int64) func(*watchman) {
+	return func(w *watchman) {
+		w.totals.calls += good + bad
+		w.totals.callsFailed += bad
+	}
+}
+
+func down(w *watchman) {
+	if w.store.DownSince == nil {
+		since := w.now
+		w.store.Up, w.store.DownSince = false, &since
+	}
+}
+
+func up(w *watchman) { w.store = StoreHealth{Up: true} }
+
+func refuse(sources ...string) func(*watchman) { return func(w *watchman) { w.refused = sources } }
+
+func evict(memory int64, policy string) func(*watchman) {
+	return func(w *watchman) { w.store.Redis = &RedisInfo{MaxMemory: memory, Policy: policy} }
+}
+
+// Every alert: a state of affairs that is fine, one that is not, what fires when, and how it ends.
+func TestAlerts(t *testing.T) {
+	const ms = time.Millisecond
+	type spell struct {
+		lasts   time.Duration
+		happens func(*watchman)
+		want    string // state in the end
+		value   float64
+	}
+	tests := []struct {
+		alert  string
+		spells []spell
+	}{
+		{"BlockedShare", []spell{
+			{10 * time.Minute, decide(91, 9), "ok", 0.09},
+			{34 * time.Second, decide(80, 20), "pending", 0},
+			{60 * time.Second, decide(80, 20), "firing", 0},
+			{10 * time.Minute, decide(80, 20), "firing", 0.2},
+			{2 * time.Minute, decide(99, 1), "firing", 0.124},
+			{90 * time.Second, decide(99, 1), "firing", 0.067}, // has just become fine
+			{90 * time.Second, decide(99, 1), "ok", 0.01},
+		}},
+		{"BlockedShare", []spell{ // too few to tell
+			{4 * time.Minute, nil, "ok", 0},
+			{99 * time.Second, decide(0, 1), "ok", 0},
+			{1 * time.Second, decide(0, 1), "pending", 1},
+		}},
+		{"LimiterSlow", []spell{
+			{10 * time.Minute, take(10, 40*ms, ms), "ok", 40},
+			{59 * time.Second, take(10, 60*ms, ms), "pending", 60},
+			{2 * time.Minute, take(10, 60*ms, ms), "firing", 60},
+			{6*time.Minute + 30*time.Second, take(10, 10*ms, ms), "ok", 10},
+		}},
+		{"LimiterSlow", []spell{{90 * time.Second, take(1, time.Second, ms), "ok", 0}}},
+		{"ScriptSlow", []spell{
+			{10 * time.Minute, take(10, 40*ms, 9*ms), "ok", 9},
+			{59 * time.Second, take(10, 40*ms, 14*ms), "pending", 14},
+			{2 * time.Minute, take(10, 40*ms, 14*ms), "firing", 14},
+			{6*time.Minute + 30*time.Second, take(10, 10*ms, ms), "ok", 1},
+		}},
+		{"ScriptSlow", []spell{{90 * time.Second, take(1, time.Second, time.Second), "ok", 0}}},
+		{"ScriptErrors", []spell{
+			{10 * time.Minute, call(995, 5), "ok", 0.005},
+			{10 * time.Minute, call(97, 3), "firing", 0.03},
+			{7 * time.Minute, call(100, 0), "ok", 0},
+		}},
+		{"ScriptErrors", []spell{{90 * time.Second, call(0, 1), "ok", 0}}},
+		{"StoreDown", []spell{
+			{10 * time.Minute, nil, "ok", 0},
+			{50 * time.Second, down, "pending", 49},
+			{10 * time.Second, up, "ok", 0},
+			{60 * time.Second, down, "pending", 59},
+			{2 * time.Second, down, "firing", 61},
+			{10 * time.Minute, down, "firing", 661},
+			{time.Second, up, "ok", 0},
+		}},
+		{"Spike", []spell{
+			{time.Hour, decide(20, 0), "ok", 1},
+			{30 * time.Second, decide(90, 0), "ok", 0},
+			{30 * time.Second, decide(20, 0), "ok", 0},
+			{60 * time.Second, decide(300, 0), "firing", 0},
+			{60 * time.Second, decide(20, 0), "firing", 0}, // has just ended
+			{60 * time.Second, decide(20, 0), "ok", 0},
+		}},
+		{"Spike", []spell{ // of next to nothing
+			{time.Hour, nil, "ok", 0},
+			{59 * time.Second, decide(10, 0), "ok", 0},
+		}},
+		{"Spike", []spell{ // when too little is known of the past
+			{9 * time.Minute, nil, "ok", 0},
+			{59 * time.Second, decide(1000, 0), "ok", 0},
+			{time.Second, decide(1000, 0), "firing", 10},
+		}},
+		{"ConfigRefused", []spell{
+			{time.Minute, nil, "ok", 0},
+			{time.Second, refuse("policies"), "firing", 1},
+			{10 * time.Minute, refuse("policies", "envoy"), "firing", 2},
+			{time.Second, refuse(), "ok", 0},
+		}},
+		{"EvictingRedis", []spell{
+			{time.Minute, evict(1<<30, "noeviction"), "ok", 0},
+			{time.Minute, evict(0, "allkeys-lru"), "ok", 0},
+			{time.Second, evict(1<<30, "volatile-lru"), "firing", 1},
+			{10 * time.Minute, evict(1<<30, "allkeys-lru"), "firing", 1},
+			{time.Second, evict(1<<30, "noeviction"), "ok", 0},
+		}},
+	}
+	tested := map[string]bool{}
+	for _, test := range tests {
+		tested[test.alert] = true
+		t.Run(test.alert, func(t *testing.T) {
+			w := newWatchman(AlertConfig{})
+			for i, s := range test.spells {
+				got := w.after(t, s.lasts, test.alert, s.happens)
+				if got.State != s.want || s.value != 0 && math.Abs(got.Value/s.value-1) > 0.1 {
+					t.Errorf("spell %d: %s with %v; want %s with %v", i, got.State, got.Value, s.want, s.value)
+				}
+			}
+		})
+	}
+	for _, name := range AlertNames() {
+		if !tested[name] {
+			t.Errorf("%s is not tested", name)
+		}
+	}
+}
+
+// A condition that comes and goes neither fires before its time nor ends before it.
+func TestAlertsDoNotFlap(t *testing.T) {
+	w := newWatchman(AlertConfig{For: 10 * time.Second, Thresholds: map[string]float64{"StoreDown": 5}})
+	states := map[string]int{}
+	last := map[string]string{}
+	for i := range 300 {
+		slow := 20 * time.Millisecond
+		if i/7%2 == 1 { // seven seconds each
+			slow = 80 * time.Millisecond
+		}
+		w.history = newPast().history // knows of this second only
+		w.totals = totals{}
+		all, _ := w.second(take(1000, slow, time.Millisecond))
+		for _, a := range all {
+			if a.State != last[a.Name] {
+				last[a.Name] = a.State
+				states[a.Name+" "+a.State]++
+			}
+		}
+	}
+	if n := states["LimiterSlow firing"]; n != 0 {
+		t.Errorf("a condition that never lasts ten seconds has fired %d times", n)
+	}
+	if states["LimiterSlow pending"] == 0 {
+		t.Error("it was never pending: the test tests nothing")
+	}
+}
+
+func TestAlertsReportChanges(t *testing.T) {
+	w := newWatchman(AlertConfig{})
+	all, changed := w.second(nil)
+	if changed || len(all) != len(alertRules) {
+		t.Errorf("at first: %d alerts, changed %v; want all, and no change", len(all), changed)
+	}
+	if _, changed = w.second(decide(1, 0)); changed {
+		t.Error("nothing has changed its state, and it is reported")
+	}
+	if _, changed = w.second(down); changed { // for no time yet
+		t.Error("reported before it is pending")
+	}
+	if _, changed = w.second(down); !changed {
+		t.Error("pending, and not reported")
+	}
+	if _, changed = w.second(down); !changed {
+		t.Error("a value while pending is not reported")
+	}
+	if _, changed = w.second(up); !changed {
+		t.Error("ok again, and not reported")
+	}
+	if _, changed = w.second(up); changed {
+		t.Error("reported twice")
+	}
+}
+
+func TestAlertsThatAreSet(t *testing.T) {
+	w := newWatchman(AlertConfig{Thresholds: map[string]float64{"BlockedShare": 0.5, "StoreDown": 10, "Spike": math.Inf(1)}, For: 2 * time.Second})
+	if got := w.after(t, 5*time.Minute, "BlockedShare", decide(60, 40)); got.State != "ok" || got.Threshold != 0.5 {
+		t.Errorf("at a share of 0.4: %+v", got)
+	}
+	got := w.after(t, 5*time.Minute, "BlockedShare", decide(40, 60))
+	if got.State != "firing" || !strings.Contains(got.Summary, "50 %") {
+		t.Errorf("at a share of 0.6: %+v", got)
+	}
+	if got := w.after(t, 12*time.Second, "StoreDown", down); got.State != "firing" {
+		t.Errorf("down for twelve seconds: %+v", got)
+	}
+	all, _ := w.second(nil)
+	if slices.ContainsFunc(all, func(a Alert) bool { return a.Name == "Spike" }) {
+		t.Error("an alert that is off is listed")
+	}
+}
+
+func TestAlertsAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	w := newWatchman(AlertConfig{})
+	w.alerts = newAlerts(AlertConfig{}, slog.New(slog.NewTextHandler(&log, nil)))
+	w.after(t, time.Minute, "ConfigRefused", refuse("policies"))
+	w.after(t, time.Minute, "ConfigRefused", refuse())
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "alert=ConfigRefused") ||
+		!strings.Contains(lines[0], "Refused: policies.") || !strings.Contains(lines[1], "ConfigRefused has ended") {
+		t.Errorf("the log is\n%s", log.String())
+	}
+}
+
+func TestParseThreshold(t *testing.T) {
+	tests := []struct {
+		text, name string
+		threshold  float64
+		err        string
+	}{
+		{"BlockedShare=0.2", "BlockedShare", 0.2, ""},
+		{"StoreDown=0", "StoreDown", 0, ""},
+		{"Spike=off", "Spike", math.Inf(1), ""},
+		{"Spike", "", 0, `want a name and a threshold`},
+		{"Spike=much", "", 0, `the threshold is "much"; want a number, or "off"`},
+		{"Spike=-1", "", 0, "want at least 0"},
+		{"Spike=NaN", "", 0, "want at least 0"},
+		{"spike=1", "", 0, `there is no alert "spike" (did you mean "Spike"?); want one of BlockedShare, LimiterSlow`},
+	}
+	for _, test := range tests {
+		name, threshold, err := ParseThreshold(test.text)
+		switch {
+		case test.err != "":
+			if err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Errorf("%q: error %v, want %q", test.text, err, test.err)
+			}
+		case err != nil || name != test.name || threshold != test.threshold:
+			t.Errorf("%q: %q, %v, %v; want %q and %v", test.text, name, threshold, err, test.name, test.threshold)
+		}
+	}
+}
+
+func TestAlertConfigMistakes(t *testing.T) {
+	c := AlertConfig{Thresholds: map[string]float64{"None": 1, "Spike": -1}, For: -1, Webhook: "hooks.example.com/SECRET"}
+	err := c.Validate()
+	if err == nil {
+		t.Fatal("no mistakes were found")
+	}
+	for _, want := range []string{`no alert "None"`, `"Spike": the threshold is -1`, "fire after -1ns", "the webhook is no address"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "SECRET") {
+		t.Errorf("the address is in %v", err)
+	}
+	for _, c := range []AlertConfig{{}, {Webhook: "http://127.0.0.1:1/x", For: time.Second, Thresholds: map[string]float64{"Spike": 2}}} {
+		if err := c.Validate(); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

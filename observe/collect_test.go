@@ -1,0 +1,142 @@
+package observe_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/outbound"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// scrape returns what Prometheus would be told.
+func scrape(t testing.TB, m *observe.Monitor) string {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(m); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	encoder := expfmt.NewEncoder(&text, expfmt.NewFormat(expfmt.TypeTextPlain))
+	for _, f := range families {
+		if err := encoder.Encode(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return text.String()
+}
+
+// busy returns a monitor that has heard of everything there is to hear of.
+func busy(t testing.TB) *observe.Monitor {
+	t.Helper()
+	m := newMonitor(t)
+	g := newGuard(t, newMemory(t), manyReasons, m)
+	ask(t, g, 10, get("/search"))
+	for _, op := range []string{"take", "amend", "command", "ping", "dance"} {
+		m.StoreCalled(op, 3, time.Millisecond, nil)
+		m.StoreCalled(op, 1, 20*time.Millisecond, timeout())
+	}
+	m.BreakerChanged(resilience.BreakerClosed, resilience.BreakerOpen)
+	m.BreakerChanged(resilience.BreakerOpen, resilience.BreakerClosed)
+	m.Called("igdb", 30*time.Millisecond, nil)
+	m.CooledDown("igdb", time.Second)
+	m.WatchOutbound(func() []outbound.Stats { return []outbound.Stats{{Name: "igdb", Waiting: 4}} })
+	m.Reloaded("policies", true, nil, time.Unix(1_700_000_000, 5e8))
+	m.Reloaded("policies", false, errors.New("a mistake"), time.Unix(1_700_000_001, 0))
+	return m
+}
+
+func TestScrape(t *testing.T) {
+	text := scrape(t, busy(t))
+	for _, want := range []string{
+		`stint_decisions_total{outcome="allowed",policy="search",reason="within",tier="anyone"} 3`,
+		`stint_decisions_total{outcome="denied",policy="search",reason="ban",tier="anyone"} 5`,
+		`stint_decision_duration_seconds_count 10`,
+		`stint_store_call_duration_seconds_bucket{op="take",le="0.001"} 1`,
+		`stint_store_call_duration_seconds_bucket{op="take",le="0.025"} 2`,
+		`stint_store_call_duration_seconds_sum{op="take"} 0.021`,
+		`stint_store_call_duration_seconds_count{op="other"} 2`,
+		`stint_store_errors_total{kind="timeout",op="take"} 1`,
+		`stint_store_requests_total 20`,
+		`stint_breaker_state{state="closed"} 1`,
+		`stint_breaker_state{state="open"} 0`,
+		`stint_outbound_calls_total{api="igdb",outcome="allowed"} 1`,
+		`stint_outbound_wait_seconds_sum{api="igdb"} 0.03`,
+		`stint_outbound_waiting{api="igdb"} 4`,
+		`stint_outbound_cooldowns_total{api="igdb"} 1`,
+		`stint_config_reloads_total{result="refused",source="policies"} 1`,
+		`stint_config_last_reload_success{source="policies"} 0`,
+		`stint_config_last_reload_timestamp_seconds{source="policies"} 1.7000000005e+09`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("there is no line %s", want)
+		}
+	}
+	if !strings.Contains(text, `stint_build_info{goversion="go`) || !strings.Contains(text, `version="v1.2.3"} 1`) {
+		t.Error("there is no version")
+	}
+	if strings.Contains(text, `tier="outbound"`) {
+		t.Error("calls to other APIs are among the decisions")
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+// TestPromtool: the linter of Prometheus has nothing to say.
+func TestPromtool(t *testing.T) {
+	m := busy(t)
+	m.Called(`a "quoted" \ name`+"\xff\n", 0, nil)
+	check := exec.Command("promtool", "check", "metrics")
+	check.Stdin = strings.NewReader(scrape(t, m))
+	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("promtool: %v\n%s", err, out)
+	}
+}
+
+// TestEveryMetricIsDocumented, with its labels, and nothing else is.
+func TestEveryMetricIsDocumented(t *testing.T) {
+	ch := make(chan *prometheus.Desc, 100)
+	newMonitor(t).Describe(ch)
+	close(ch)
+	var told []string
+	form := regexp.MustCompile(`fqName: "(\w+)".*variableLabels: {(.*?)}`)
+	for d := range ch {
+		parts := form.FindStringSubmatch(d.String())
+		if parts == nil {
+			t.Fatalf("cannot read %s", d)
+		}
+		labels := strings.ReplaceAll(parts[2], ",", "`, `")
+		if labels != "" {
+			labels = "`" + labels + "`"
+		}
+		told = append(told, parts[1]+" "+labels)
+	}
+	text, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(stint_\\w+)` \\| \\w+ \\|([^|]*)\\|").FindAllStringSubmatch(string(text), -1) {
+		documented = append(documented, row[1]+" "+strings.TrimSpace(row[2]))
+	}
+	slices.Sort(told)
+	slices.Sort(documented)
+	if !slices.Equal(told, documented) {
+		t.Errorf("told:\n%s\ndocumented:\n%s", strings.Join(told, "\n"), strings.Join(documented, "\n"))
+	}
+}

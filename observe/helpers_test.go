@@ -1,0 +1,104 @@
+package observe_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/policy"
+)
+
+var (
+	discard = slog.New(slog.DiscardHandler)
+	client  = netip.MustParseAddr("203.0.113.9")
+)
+
+type claims map[string]string
+
+func (c claims) Claim(name string) string { return c[name] }
+
+func newMonitor(t testing.TB) *observe.Monitor {
+	t.Helper()
+	m := observe.New(observe.Config{Logger: discard, Version: "v1.2.3"})
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+func newMemory(t testing.TB) *memorystore.Store {
+	t.Helper()
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+func newGuard(t testing.TB, store stint.Store, text string, o policy.Observer) *policy.Guard {
+	t.Helper()
+	set, err := policy.Parse("stint.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := policy.NewGuard(store, set, policy.GuardConfig{Logger: discard, Observer: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// ask asks a guard about requests for a path, and returns how many were allowed.
+func ask(t testing.TB, g *policy.Guard, n int, in policy.Input) (allowed int) {
+	t.Helper()
+	for range n {
+		var v policy.Verdict
+		if err := g.Decide(context.Background(), &in, &v); err == nil && v.Decision.Allowed {
+			allowed++
+		}
+	}
+	return allowed
+}
+
+func get(path string) policy.Input { return policy.Input{Method: "GET", Path: path, Peer: client} }
+
+// failing is a store that fails.
+type failing struct {
+	stint.BatchStore
+	err error
+}
+
+func (f failing) Take(context.Context, stint.Request) (stint.Decision, error) {
+	return stint.Decision{}, f.err
+}
+
+func (f failing) TakeBatch(_ context.Context, batch []*stint.Call) {
+	for _, c := range batch {
+		c.Err = f.err
+	}
+}
+
+func timeout() error {
+	return &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: errors.New("no answer")}
+}
+
+// keeper is an observer that keeps copies of verdicts, which only a test may.
+type keeper struct{ list []policy.Verdict }
+
+func (k *keeper) Judged(_ context.Context, v *policy.Verdict, _ time.Duration, _ error) {
+	k.list = append(k.list, *v)
+}
+
+// batched is a store in memory that takes batches, as a stack wants.
+type batched struct{ *memorystore.Store }
+
+func (b batched) TakeBatch(ctx context.Context, batch []*stint.Call) {
+	for _, c := range batch {
+		c.Decision, c.Err = b.Take(ctx, c.Request)
+	}
+}

@@ -1,0 +1,134 @@
+package observe
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Durations are counted in buckets, 20 to a decade from a microsecond to ten seconds: the preferred numbers of the
+// series R20, each about an eighth above the one before. So quantiles are right to a few per cent, and what people name in
+// thresholds, such as 10 or 50 ms, is a bound.
+const (
+	stepsPerDecade = 20
+	decades        = 7
+	boundCount     = decades*stepsPerDecade + 1
+	bucketCount    = boundCount + 1 // the last is for what is above all bounds
+)
+
+// steps are the bounds of a decade, in hundredths.
+var steps = [stepsPerDecade]time.Duration{
+	100, 112, 125, 140, 160, 180, 200, 224, 250, 280, 315, 355, 400, 450, 500, 560, 630, 710, 800, 900,
+}
+
+// bounds are the upper bounds of all buckets but the last, and firstBound is for every power of two the first of them
+// that can hold a duration of so many bits.
+var bounds, firstBound = makeBounds()
+
+func makeBounds() (bounds [boundCount]time.Duration, first [65]uint8) {
+	decade := time.Microsecond
+	for i := range bounds {
+		if i > 0 && i%stepsPerDecade == 0 {
+			decade *= 10
+		}
+		bounds[i] = decade * steps[i%stepsPerDecade] / 100
+	}
+	for length := range first {
+		least := time.Duration(0)
+		if length > 0 {
+			least = 1 << (length - 1)
+		}
+		for int(first[length]) < boundCount && (least < 0 || bounds[first[length]] < least) {
+			first[length]++
+		}
+	}
+	return bounds, first
+}
+
+// bucketOf returns the bucket of a duration: the first whose bound is not below it.
+func bucketOf(d time.Duration) int {
+	if d <= 0 {
+		return 0
+	}
+	i := int(firstBound[bits.Len64(uint64(d))])
+	for i < boundCount && bounds[i] < d {
+		i++
+	}
+	return i
+}
+
+// histogram counts durations. Many goroutines may add to it.
+type histogram struct{ tally tally }
+
+// sumIndex is where a histogram's tally has the sum of the durations, after the buckets.
+const sumIndex = bucketCount
+
+func newHistogram() *histogram { return &histogram{newTally(bucketCount + 1)} }
+
+func (h *histogram) add(s shard, d time.Duration) {
+	d = max(d, 0)
+	h.tally.add(s, bucketOf(d), 1)
+	h.tally.add(s, sumIndex, int64(d))
+}
+
+// snapshot returns the buckets as they are.
+func (h *histogram) snapshot() (b buckets) {
+	for i := range b {
+		b[i] = h.tally.sum(i)
+	}
+	return b
+}
+
+// sum returns the sum of all durations.
+func (h *histogram) sum() time.Duration { return time.Duration(h.tally.sum(sumIndex)) }
+
+// buckets are how many durations there were, each bucket by itself.
+type buckets [bucketCount]int64
+
+// add adds others.
+func (b *buckets) add(other *buckets) {
+	for i, n := range other {
+		b[i] += n
+	}
+}
+
+// sub returns what has come since an earlier snapshot.
+func (b *buckets) sub(earlier *buckets) (since buckets) {
+	for i, n := range b {
+		since[i] = n - earlier[i]
+	}
+	return since
+}
+
+// total is how many durations there were.
+func (b *buckets) total() (n int64) {
+	for _, in := range b {
+		n += in
+	}
+	return n
+}
+
+// quantile returns the duration that the share q of all is not above, 0.99 for instance; zero if there were none. It
+// takes those in one bucket to be spread over it evenly, and what is above all bounds to be ten seconds.
+func (b *buckets) quantile(q float64) time.Duration {
+	total := b.total()
+	if total == 0 {
+		return 0
+	}
+	rank := q * float64(total)
+	below := 0.0
+	for i, in := range b {
+		if in == 0 || below+float64(in) < rank {
+			below += float64(in)
+			continue
+		}
+		if i == boundCount {
+			break
+		}
+		low := time.Duration(0)
+		if i > 0 {
+			low = bounds[i-1]
+		}
+		return low + time.Duration((rank-below)/float64(in)*float64(bounds[i]-low))
+	}
+	return bounds[boundCount-1]
+}

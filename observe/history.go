@@ -1,0 +1,194 @@
+package observe
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// fine and coarse are the steps of a history, and fineSteps and coarseSteps how many of each are kept: a quarter
+	// of an hour, and two hours. Of every series a quarter of an hour is kept, in coarse steps.
+	fine        = time.Second
+	coarse      = 10 * time.Second
+	fineSteps   = 15 * 60
+	coarseSteps = 2 * 60 * 6
+	seriesSteps = 15 * 6
+
+	finePerCoarse = int64(coarse / fine)
+	// markSteps is how many coarse steps quantiles can be asked for: five minutes.
+	markSteps = 5 * 6
+)
+
+// history remembers what happened, second by second. It is given the totals so far about every second, and keeps the
+// differences.
+//
+// Seconds are counted by the monotonic clock. The wall clock only says how they are called: when it is put right, the
+// whole history moves with it, and is neither torn nor doubled. If nobody looked for some seconds, because
+// the process stood still for instance, all that is known is what happened in them together. Each of them then gets an
+// equal part of it, so that sums are right and no second stands out which nothing is known to have happened in.
+//
+// It is safe for concurrent use.
+type history struct {
+	start time.Time
+
+	mu     sync.Mutex
+	now    int64  // in seconds since the start: the newest there is
+	offset int64  // the Unix time of the start
+	last   totals // as of now, without the series
+	fine   ring[Point]
+	coarse ring[Point]
+	open   Point // what is gathered for the next coarse step
+	rows   []row
+	marks  ring[mark]
+}
+
+// row is a series' history.
+type row struct {
+	tier, policy string
+	total        Counts
+	recent       ring[Counts]
+	open         Counts // what is gathered for the next step
+	since        Counts // what has come since the last sample
+}
+
+// mark is how the histograms were at the end of a coarse step.
+type mark struct {
+	at                    int64
+	decisions, storeCalls buckets
+}
+
+// newHistory returns a history that begins now, with nothing.
+func newHistory() *history {
+	h := &history{
+		start:  time.Now(),
+		fine:   newRing[Point](fineSteps),
+		coarse: newRing[Point](coarseSteps),
+		marks:  newRing[mark](markSteps + 1),
+	}
+	h.offset = h.start.Unix()
+	h.marks.push(mark{})
+	return h
+}
+
+// add takes the totals at a time. It returns what happened in the second that they end, and the series that
+// something happened to, with what it was as their only Recent. If the second before has hardly ended, it returns
+// that again and leaves what came since to the next call.
+func (h *history) add(at time.Time, t *totals) (Point, []Series) {
+	return h.record(at.Sub(h.start), at.Unix(), t)
+}
+
+// record is add, at so long after the start by the monotonic clock, and with a Unix time.
+func (h *history) record(since time.Duration, wall int64, t *totals) (Point, []Series) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := int64((since + fine/2) / fine)
+	steps := now - h.now
+	if steps <= 0 {
+		if len(h.fine.items) == 0 {
+			return Point{At: h.offset + h.now}, nil
+		}
+		return h.dated(h.fine.last(1))[0], nil
+	}
+	// Samples come a little early or late, and the wall clock is slewed. Neither makes a second twice as long.
+	if off := wall - now - h.offset; off < -1 || off > 1 {
+		h.offset = wall - now
+	}
+	all := h.difference(t)
+	series := h.follow(t.series)
+	for i := max(0, steps-coarseSteps*finePerCoarse); i < steps; i++ {
+		h.step(all.part(i, steps), i, steps, t)
+	}
+	h.now = now
+	h.last = *t
+	h.last.series = nil
+	return h.dated(h.fine.last(1))[0], series
+}
+
+// difference is what happened since the last sample.
+func (h *history) difference(t *totals) Point {
+	decisions, calls := t.decisions.sub(&h.last.decisions), t.storeCalls.sub(&h.last.storeCalls)
+	p := Point{
+		Counts:      t.counts.minus(h.last.counts),
+		Saved:       t.saved - h.last.saved,
+		Calls:       t.calls - h.last.calls,
+		CallsFailed: t.callsFailed - h.last.callsFailed,
+		Carried:     t.carried - h.last.carried,
+	}
+	p.setDurations(&decisions, &calls)
+	return p
+}
+
+// follow brings the rows up to date, and returns those that something happened to.
+func (h *history) follow(all []seriesTotals) []Series {
+	var happened []Series
+	for i := range all {
+		s := &all[i]
+		if i == len(h.rows) {
+			h.rows = append(h.rows, row{tier: s.tier, policy: s.policy, recent: newRing[Counts](seriesSteps)})
+		}
+		r := &h.rows[i]
+		r.since, r.total = s.counts.minus(r.total), s.counts
+		if r.since != (Counts{}) {
+			happened = append(happened, Series{Tier: r.tier, Policy: r.policy, Total: r.total, Recent: []Counts{r.since}})
+		}
+	}
+	return happened
+}
+
+// step adds a second, the ith of those since the last sample.
+func (h *history) step(p Point, i, steps int64, t *totals) {
+	p.At = h.now + i + 1
+	h.fine.push(p)
+	h.open.gather(&p)
+	for j := range h.rows {
+		r := &h.rows[j]
+		r.open = r.open.plus(r.since.share(i, steps))
+	}
+	if p.At%finePerCoarse != 0 {
+		return
+	}
+	newest := h.marks.at(len(h.marks.items) - 1)
+	decisions, calls := t.decisions.sub(&newest.decisions), t.storeCalls.sub(&newest.storeCalls)
+	h.open.setDurations(&decisions, &calls)
+	h.open.At = p.At
+	h.coarse.push(h.open)
+	h.open = Point{}
+	for j := range h.rows {
+		r := &h.rows[j]
+		r.recent.push(r.open)
+		r.open = Counts{}
+	}
+	if i+finePerCoarse >= steps { // the last of a stretch that nobody looked at stands for all of it
+		h.marks.push(mark{p.At, t.decisions, t.storeCalls})
+	}
+}
+
+// dated gives points their Unix times.
+func (h *history) dated(points []Point) []Point {
+	for i := range points {
+		points[i].At += h.offset
+	}
+	return points
+}
+
+// points returns what happened in steps of a second, or in longer ones if the step is not a second; oldest first.
+func (h *history) points(step time.Duration) []Point {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if step <= fine {
+		return h.dated(h.fine.last(fineSteps))
+	}
+	return h.dated(h.coarse.last(coarseSteps))
+}
+
+// series returns every series. The Recent of each ends with the newest of the coarse points.
+func (h *history) series() []Series {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]Series, len(h.rows))
+	for i := range h.rows {
+		r := &h.rows[i]
+		all[i] = Series{Tier: r.tier, Policy: r.policy, Total: r.total, Recent: r.recent.last(seriesSteps)}
+	}
+	return all
+}

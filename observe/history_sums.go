@@ -1,0 +1,41 @@
+package observe
+
+import "time"
+
+// sum adds up the last seconds, as far as the history goes back, and says how many they are. Beyond a quarter of an
+// hour it adds up coarse steps, the newest of which may have ended some seconds ago. It has no quantiles; see during.
+func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	steps, each := &h.fine, fine
+	if d > fine*fineSteps {
+		steps, each = &h.coarse, coarse
+	}
+	n := min(int(d/each), len(steps.items))
+	for i := len(steps.items) - n; i < len(steps.items); i++ {
+		sum.gather(steps.at(i))
+	}
+	return sum, int64(n) * int64(each/time.Second)
+}
+
+// during returns how long decisions and store calls took in the last minutes, as far as the history goes back, and
+// up to a coarse step more.
+func (h *history) during(d time.Duration) (decisions, storeCalls buckets) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	from := h.marks.at(0)
+	for i := range h.marks.items {
+		if m := h.marks.at(i); m.at <= h.now-int64(d/time.Second) {
+			from = m
+		}
+	}
+	return h.last.decisions.sub(&from.decisions), h.last.storeCalls.sub(&from.storeCalls)
+}
+
+// setDurations says how long decisions and store calls took.
+func (p *Point) setDurations(decisions, storeCalls *buckets) {
+	p.P50, p.P99 = milliseconds(decisions.quantile(0.5)), milliseconds(decisions.quantile(0.99))
+	p.StoreP50, p.StoreP99 = milliseconds(storeCalls.quantile(0.5)), milliseconds(storeCalls.quantile(0.99))
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,289 @@
+package observe
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// epoch is what the wall clock says when the histories of these tests begin.
+const epoch = int64(1_700_000_000)
+
+// past is a history with the totals that it is given.
+type past struct {
+	*history
+	totals totals
+	since  time.Duration
+	step   int64 // of the wall clock, in seconds
+}
+
+func newPast() *past {
+	h := newHistory()
+	h.offset = epoch
+	return &past{history: h}
+}
+
+// pass lets time go by, in which some decisions are made, and takes a sample.
+func (p *past) pass(d time.Duration, allowed, denied int64) (Point, []Series) {
+	return p.happen(d, Counts{Allowed: allowed, Denied: denied})
+}
+
+func (p *past) happen(d time.Duration, c Counts) (Point, []Series) {
+	p.since += d
+	p.totals.counts = p.totals.counts.plus(c)
+	p.totals.calls += c.decisions()
+	p.totals.carried += 2 * c.decisions()
+	if len(p.totals.series) == 0 {
+		p.totals.series = []seriesTotals{{tier: "free"}, {tier: "free", policy: "login"}}
+	}
+	p.totals.series[0].counts = p.totals.counts
+	return p.record(p.since, epoch+p.step+int64(p.since/time.Second), &p.totals)
+}
+
+// took adds decisions and store calls that took so long.
+func (p *past) took(n int64, decision, call time.Duration) {
+	p.totals.decisions[bucketOf(decision)] += n
+	p.totals.storeCalls[bucketOf(call)] += n
+}
+
+// A second is what came since the one before, whenever in it the sample is taken.
+func TestHistoryBySecond(t *testing.T) {
+	tests := []struct {
+		after   time.Duration
+		allowed int64
+		at      int64 // of the newest point
+		want    int64 // in it
+	}{
+		{time.Second, 5, 1, 5},
+		{1100 * time.Millisecond, 7, 2, 7},
+		{900 * time.Millisecond, 0, 3, 0},
+		{1200 * time.Millisecond, 3, 4, 3},
+		{200 * time.Millisecond, 2, 4, 3}, // too early: left to the next
+		{600 * time.Millisecond, 1, 5, 3},
+		{-3 * time.Second, 4, 5, 3}, // a clock that goes backwards
+		{4 * time.Second, 0, 6, 4},
+	}
+	p := newPast()
+	for i, test := range tests {
+		got, _ := p.pass(test.after, test.allowed, 0)
+		if got.At != epoch+test.at || got.Allowed != test.want {
+			t.Errorf("step %d: %d allowed in second %d; want %d in %d", i, got.Allowed, got.At-epoch, test.want, test.at)
+		}
+	}
+	if got := len(p.points(time.Second)); got != 6 {
+		t.Errorf("%d points, want 6", got)
+	}
+}
+
+// What happened while nobody looked is shared among the seconds, and none of it is lost.
+func TestHistoryOfAStall(t *testing.T) {
+	p := newPast()
+	p.pass(time.Second, 1, 0)
+	p.took(100, 20*time.Millisecond, time.Millisecond)
+	p.pass(7*time.Second, 10, 3)
+	p.pass(time.Second, 1, 0)
+	var allowed, denied, at []int64
+	for _, point := range p.points(time.Second) {
+		allowed, denied, at = append(allowed, point.Allowed), append(denied, point.Denied), append(at, point.At-epoch)
+		if slow := point.P99 > 15; slow != (point.At-epoch >= 2 && point.At-epoch <= 8) {
+			t.Errorf("second %d: p99 is %v", point.At-epoch, point.P99)
+		}
+	}
+	if want := []int64{1, 1, 1, 2, 1, 2, 1, 2, 1}; !slices.Equal(allowed, want) {
+		t.Errorf("allowed %v, want %v", allowed, want)
+	}
+	if want := []int64{0, 0, 0, 1, 0, 1, 0, 1, 0}; !slices.Equal(denied, want) {
+		t.Errorf("denied %v, want %v", denied, want)
+	}
+	if want := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(at, want) {
+		t.Errorf("at %v, want %v", at, want)
+	}
+}
+
+// However samples come, the points add up to what happened, and there is one for every second.
+func TestHistoryAddsUp(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		p := newPast()
+		for p.since < 10*time.Minute {
+			pause := time.Duration(random.Int64N(int64(1500 * time.Millisecond)))
+			if random.IntN(20) == 0 {
+				pause *= 30
+			}
+			p.happen(pause, Counts{random.Int64N(1000), random.Int64N(10), random.Int64N(3), random.Int64N(3), random.Int64N(3)})
+		}
+		p.pass(time.Second, 0, 0)
+		var sum Point
+		points := p.points(time.Second)
+		for i := range points {
+			sum.gather(&points[i])
+			if points[i].At != points[0].At+int64(i) {
+				t.Fatalf("point %d is at %d, the first at %d", i, points[i].At, points[0].At)
+			}
+		}
+		if sum.Counts != p.totals.counts || sum.Calls != p.totals.calls || sum.Carried != p.totals.carried {
+			t.Fatalf("the points add up to %+v, want %+v", sum, p.totals.counts)
+		}
+	}
+}
+
+// The wall clock may be put right, or drift, without harm to the history.
+func TestHistoryWhenTheClockSteps(t *testing.T) {
+	for _, step := range []int64{-3600, -2, 2, 86400} {
+		p := newPast()
+		for range 20 {
+			p.pass(time.Second, 1, 0)
+		}
+		p.step = step
+		last, _ := p.pass(time.Second, 1, 0)
+		if want := epoch + step + 21; last.At != want {
+			t.Errorf("step of %d s: the newest is at %d, want %d", step, last.At, want)
+		}
+		points := p.points(time.Second)
+		if len(points) != 21 {
+			t.Fatalf("step of %d s: %d points, want 21", step, len(points))
+		}
+		for i, point := range points {
+			if want := last.At - 20 + int64(i); point.At != want || point.Allowed != 1 {
+				t.Errorf("step of %d s: point %d is %d at %d, want 1 at %d", step, i, point.Allowed, point.At, want)
+			}
+		}
+	}
+	p := newPast()
+	first, _ := p.pass(time.Second, 1, 0)
+	p.step = 1 // slewed, or sampled just after the second
+	second, _ := p.pass(time.Second, 1, 0)
+	if second.At != first.At+1 {
+		t.Errorf("the second after %d is %d", first.At, second.At)
+	}
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	p := newPast()
+	for range 3 * 3600 {
+		p.pass(time.Second, 2, 1)
+	}
+	if got := len(p.points(time.Second)); got != 900 {
+		t.Errorf("%d seconds, want 900", got)
+	}
+	tens := p.points(10 * time.Second)
+	if len(tens) != 720 {
+		t.Fatalf("%d tens of seconds, want 720", len(tens))
+	}
+	for i, point := range tens {
+		if want := epoch + 3*3600 - int64(719-i)*10; point.At != want || point.Allowed != 20 || point.Denied != 10 {
+			t.Fatalf("step %d: %+v; want 20 and 10 at %d", i, point, want)
+		}
+	}
+	if got := len(p.series()[0].Recent); got != 90 {
+		t.Errorf("%d steps of a series, want 90", got)
+	}
+	p.pass(5*time.Hour, 5*3600, 0)
+	for i, point := range p.points(10 * time.Second) {
+		if point.Allowed != 10 {
+			t.Fatalf("after five hours, step %d: %+v; want 10", i, point)
+		}
+	}
+}
+
+func TestHistoryOfSeries(t *testing.T) {
+	p := newPast()
+	for i := range int64(25) {
+		_, happened := p.pass(time.Second, i%2, 0)
+		if (i%2 == 1) != (len(happened) == 1) {
+			t.Fatalf("second %d: something happened to %v", i, happened)
+		}
+		if len(happened) == 1 {
+			s := happened[0]
+			if s.Tier != "free" || s.Policy != "" || len(s.Recent) != 1 || s.Recent[0].Allowed != 1 || s.Total != p.totals.counts {
+				t.Errorf("second %d: %+v", i, s)
+			}
+		}
+	}
+	p.totals.series = append(p.totals.series, seriesTotals{tier: "pro", counts: Counts{Denied: 30}})
+	p.pass(15*time.Second, 15, 0) // across a step's end: a third of it before
+	got := p.series()
+	if len(got) != 3 {
+		t.Fatalf("%d series, want 3", len(got))
+	}
+	for i, want := range [][]Counts{
+		{{Allowed: 5}, {Allowed: 5}, {Allowed: 7}, {Allowed: 10}},
+		{{}, {}, {}, {}},
+		{{Denied: 10}, {Denied: 20}},
+	} {
+		if !slices.Equal(got[i].Recent, want) {
+			t.Errorf("%s/%s: %v, want %v", got[i].Tier, got[i].Policy, got[i].Recent, want)
+		}
+	}
+}
+
+func TestHistorySums(t *testing.T) {
+	p := newPast()
+	if sum, seconds := p.sum(time.Minute); seconds != 0 || sum != (Point{}) {
+		t.Errorf("an empty history has %+v in %d s", sum, seconds)
+	}
+	for range 30 {
+		p.pass(time.Second, 1, 0)
+	}
+	for range 45 {
+		p.pass(time.Second, 0, 2)
+	}
+	tests := []struct {
+		of                       time.Duration
+		allowed, denied, seconds int64
+	}{
+		{time.Minute, 15, 90, 60},
+		{5 * time.Minute, 30, 90, 75},
+		{time.Hour, 30, 80, 70}, // in tens
+	}
+	for _, test := range tests {
+		sum, seconds := p.sum(test.of)
+		if sum.Allowed != test.allowed || sum.Denied != test.denied || seconds != test.seconds {
+			t.Errorf("the last %v: %d and %d in %d s; want %d and %d in %d", test.of, sum.Allowed, sum.Denied, seconds, test.allowed, test.denied, test.seconds)
+		}
+	}
+}
+
+// Quantiles of the last minutes forget what is older, at most a step late.
+func TestHistoryDuring(t *testing.T) {
+	p := newPast()
+	for second := range 900 {
+		decision := time.Millisecond
+		if second < 60 {
+			decision = time.Second
+		}
+		p.took(1, decision, 2*decision)
+		p.pass(time.Second, 1, 0)
+		decisions, calls := p.during(5 * time.Minute)
+		if slow, want := decisions.quantile(0.99) > time.Second/2, second < 370; slow != want && (second < 355 || second > 370) {
+			t.Fatalf("second %d: p99 of decisions is %v", second, decisions.quantile(0.99))
+		}
+		if slow, want := calls.quantile(0.99) > time.Second/2, second < 370; slow != want && (second < 355 || second > 370) {
+			t.Fatalf("second %d: p99 of calls is %v", second, calls.quantile(0.99))
+		}
+	}
+}
+
+func TestHistoryInParallel(t *testing.T) {
+	p := newPast()
+	var group sync.WaitGroup
+	group.Go(func() {
+		for range 500 {
+			p.pass(time.Second, 1, 0)
+		}
+	})
+	for range 3 {
+		group.Go(func() {
+			for range 100 {
+				p.points(time.Second)
+				p.points(time.Minute)
+				p.series()
+				p.sum(time.Hour)
+				p.during(time.Minute)
+			}
+		})
+	}
+	group.Wait()
+}

@@ -1,0 +1,212 @@
+package observe_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+const manyReasons = `
+tiers:
+  - {name: member, identity: user, limits: 5/1m}
+  - {name: anyone, identity: ip, limits: unlimited, bans: {after: 3, within: 1m, durations: [10m]}}
+policies:
+  - {name: free, match: {path: /free}, skip: true}
+  - {name: search, match: {path: /search}, limits: 3/1m}
+  - {name: trial, match: {path: /trial}, limits: 2/1m, shadow: true}
+request_id: {header: Idempotency-Key}
+`
+
+type header map[string]string
+
+func (h header) Values(name string) []string {
+	if h[name] == "" {
+		return nil
+	}
+	return []string{h[name]}
+}
+
+// TestReasons: every decision is counted once, under what it is to be found under.
+func TestReasons(t *testing.T) {
+	m := newMonitor(t)
+	g := newGuard(t, newMemory(t), manyReasons, m)
+	member := func(path string) policy.Input {
+		in := get(path)
+		in.Claims = claims{"user": "7"}
+		return in
+	}
+	ask(t, g, 2, get("/free"))
+	ask(t, g, 4, get("/"))
+	ask(t, g, 5, get("/trial"))
+	once := member("/")
+	once.Header = header{"Idempotency-Key": "k"}
+	ask(t, g, 3, once)
+	ask(t, g, 4, member("/search")) // the tier has 4 left, the policy 3
+	ask(t, g, 5, member("/"))       // and now the tier 1
+	ask(t, g, 10, get("/search"))   // 3, then 3 denials, the last of which is a ban
+	for _, test := range []struct {
+		tier, policy, outcome, reason string
+		want                          int64
+	}{
+		{"", "free", "allowed", "skipped", 2},
+		{"anyone", "", "allowed", "unlimited", 4},
+		{"anyone", "trial", "allowed", "unlimited", 2},
+		{"anyone", "trial", "allowed", "shadow", 3},
+		{"member", "", "allowed", "within", 2},
+		{"member", "", "allowed", "repeat", 2},
+		{"member", "search", "allowed", "within", 3},
+		{"member", "search", "denied", "limit", 1},
+		{"member", "", "denied", "limit", 4},
+		{"anyone", "search", "allowed", "within", 3},
+		{"anyone", "search", "denied", "limit", 2},
+		{"anyone", "search", "denied", "ban", 5},
+	} {
+		if got := m.Counted(test.tier, test.policy, test.outcome, test.reason); got != test.want {
+			t.Errorf("tier %q, policy %q: %d %s, %s; want %d", test.tier, test.policy, got, test.outcome, test.reason, test.want)
+		}
+	}
+	all, _, timed := m.CountedAll()
+	want := observe.Counts{Allowed: 2 + 4 + 5 + 3 + 3 + 1 + 3, Denied: 1 + 4 + 7, Shadowed: 3}
+	if all != want || timed != all.Allowed+all.Denied {
+		t.Errorf("counted %+v, of which %d timed; want %+v, and all", all, timed, want)
+	}
+}
+
+// TestReasonsOfFailures: what becomes of requests when the store fails is counted as that.
+func TestReasonsOfFailures(t *testing.T) {
+	const text = `
+tiers: [{name: anyone, identity: ip, limits: 1/1m}]
+failure: {mode: %s}
+`
+	for mode, want := range map[string]struct {
+		reasons map[string]int64
+		counts  observe.Counts
+	}{
+		"local": {map[string]int64{"allowed degraded": 1, "denied degraded": 3}, observe.Counts{Allowed: 1, Denied: 3, Degraded: 4}},
+		"allow": {map[string]int64{"allowed degraded": 4}, observe.Counts{Allowed: 4, Degraded: 4}},
+		"deny":  {map[string]int64{"denied unavailable": 4}, observe.Counts{Denied: 4, Degraded: 4}},
+		"error": {map[string]int64{"failed timeout": 4}, observe.Counts{Failed: 4}},
+	} {
+		m := newMonitor(t)
+		stack, err := resilience.New(failing{err: timeout()}, resilience.Config{Instances: 1, Logger: discard, Observer: m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stack.Close()
+		ask(t, newGuard(t, stack, fmt.Sprintf(text, mode), m), 4, get("/"))
+		for why, n := range want.reasons {
+			var outcome, reason string
+			if _, err := fmt.Sscan(why, &outcome, &reason); err != nil {
+				t.Fatal(err)
+			}
+			if got := m.Counted("anyone", "", outcome, reason); got != n {
+				t.Errorf("mode %s: %d %s; want %d", mode, got, why, n)
+			}
+		}
+		if got, _, _ := m.CountedAll(); got != want.counts {
+			t.Errorf("mode %s: counted %+v, want %+v", mode, got, want.counts)
+		}
+	}
+}
+
+func TestReasonsOfErrors(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{context.Canceled, "cancelled"},
+		{fmt.Errorf("too late: %w", context.DeadlineExceeded), "cancelled"},
+		{&stint.InvalidError{Err: fmt.Errorf("a mistake")}, "invalid"},
+		{&stint.StoreError{Kind: stint.KindReadOnly, Err: context.Canceled}, "read-only"},
+		{&stint.StoreError{Kind: 200}, "refused"},
+		{fmt.Errorf("something"), "other"},
+	} {
+		m := newMonitor(t)
+		m.Ruled(&observe.Ruling{Tier: "envoy", Err: test.err, Took: policy.Untimed})
+		if m.Counted("envoy", "", "failed", test.want) != 1 {
+			t.Errorf("%v is not counted as %s", test.err, test.want)
+		}
+	}
+}
+
+// TestCountsAreExact with many goroutines, and sets that change under them.
+func TestCountsAreExact(t *testing.T) {
+	const goroutines, each = 20, 500
+	m := newMonitor(t)
+	g := newGuard(t, newMemory(t), `tiers: [{name: anyone, identity: ip, limits: 100/1h}]`, m)
+	var group sync.WaitGroup
+	for i := range goroutines {
+		group.Go(func() {
+			if i%5 == 0 {
+				set, err := policy.Parse("stint.yaml", []byte(`
+tiers: [{name: anyone, identity: ip, limits: 100/1h}]
+policies: [{name: search, match: {path: /search}, cost: 2}]`))
+				if err != nil {
+					t.Error(err)
+				}
+				g.Swap(set)
+			}
+			ask(t, g, each, get("/search"))
+		})
+	}
+	group.Wait()
+	got, series, timed := m.CountedAll()
+	if got.Allowed != 100 || got.Denied != goroutines*each-100 || series > 2 {
+		t.Errorf("counted %+v in %d series; want 100 allowed and %d denied in 2 at most", got, series, goroutines*each-100)
+	}
+	if timed == 0 || timed > goroutines*each {
+		t.Errorf("%d of %d were timed", timed, goroutines*each)
+	}
+}
+
+// TestF34Series: a million subjects with hostile names leave the number of series as it was.
+func TestF34Series(t *testing.T) {
+	n := 1_000_000
+	if testing.Short() {
+		n /= 100
+	}
+	m := newMonitor(t)
+	g := newGuard(t, newMemory(t), `
+identities: {apikey: {header: X-API-Key}}
+tiers:
+  - {name: keyed, identity: apikey, limits: 1/1m}
+  - {name: rest, identity: ip, limits: 1/1m}
+policies:
+  - {name: things, match: {path: "/things/{id}"}, per: [id, method], limits: 1/1m}
+`, m)
+	const hostile = "\"} 1\nstint_forged_total{a=\"\xff\x00\x1b[31m"
+	for i := range n {
+		evil := fmt.Sprint(i, hostile)
+		in := policy.Input{Method: evil, Host: evil, Path: "/things/" + evil, Peer: client, Header: header{"X-Api-Key": evil}}
+		ask(t, g, 1+i%2, in)
+	}
+	if got, series, _ := m.CountedAll(); series != 2 || got.Allowed != int64(n) || got.Denied != int64(n/2) {
+		t.Errorf("%d series, %+v; want 2, %d allowed and %d denied", series, got, n, n/2)
+	}
+}
+
+// TestJudgedAllocatesNothing, whatever it is told of.
+func TestJudgedAllocatesNothing(t *testing.T) {
+	m := newMonitor(t)
+	verdicts := &keeper{}
+	g := newGuard(t, newMemory(t), manyReasons, verdicts)
+	for _, path := range []string{"/free", "/", "/trial", "/trial", "/trial", "/search", "/search", "/search", "/search"} {
+		ask(t, g, 1, get(path))
+	}
+	ctx := context.Background()
+	for i := range verdicts.list {
+		v := &verdicts.list[i]
+		for range 300 { // more than the feed shows of a second
+			m.Judged(ctx, v, 0, nil)
+		}
+		if n := testing.AllocsPerRun(100, func() { m.Judged(ctx, v, 0, nil) }); n > 0 {
+			t.Errorf("verdict %d: %v allocations", i, n)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package observe
+
+import (
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/outbound"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// Config sets up a [Monitor]. Its zero value is ready for use.
+type Config struct {
+	// Logger is told of alerts. It is slog.Default() unless set.
+	Logger *slog.Logger
+	// ShowSubjects shows subjects in full. Unless it is set they are shortened: addresses to their network, all others
+	// to a few letters.
+	ShowSubjects bool
+	// Alerts says when to raise an alarm, and whom to tell. It is taken to be valid; see [AlertConfig.Validate].
+	Alerts AlertConfig
+	// Version is that of the program, for stint_build_info. It is what the program was built with unless set.
+	Version string
+}
+
+// Monitor counts what a limiter does, remembers the last hours of it and raises alarms. It is an observer of guards, of
+// stacks and of outbound registries, and a collector of Prometheus. Give it to all that decide in a process:
+//
+//	monitor := observe.New(observe.Config{})
+//	defer monitor.Close()
+//	stack, err := resilience.New(redis, resilience.Config{Observer: monitor})
+//	...
+//	guard, err := policy.NewGuard(stack, set, policy.GuardConfig{Observer: monitor})
+//	...
+//	prometheus.MustRegister(monitor)
+//
+// A decision is counted once, by whoever was asked first: a guard over a stack counts and the stack does not. A stack
+// that limiters ask directly is given [Monitor.Limiters] in its place.
+//
+// It is safe for concurrent use, and its part in a decision is a few dozen nanoseconds. It has one goroutine, and one
+// more for the store it watches.
+type Monitor struct {
+	version string
+	metrics *metrics
+
+	ledger    *ledger
+	decisions *histogram
+	store     *storeCounters
+	outbound  *named[string, calls]
+	reloads   *named[string, reloads]
+	clock     clock
+
+	names     *names
+	feed      *feed
+	offenders *offenders
+	history   *history
+	alerts    *alerts
+	watch     *storeWatch
+
+	outboundStats atomic.Pointer[func() []outbound.Stats]
+	lastAlerts    atomic.Pointer[[]Alert]
+	audience      audience
+
+	closing sync.Once
+	stop    chan struct{}
+	work    sync.WaitGroup
+}
+
+var (
+	_ policy.Observer     = (*Monitor)(nil)
+	_ resilience.Observer = (*Monitor)(nil)
+	_ outbound.Observer   = (*Monitor)(nil)
+)
+
+// New returns a monitor. It is to be closed.
+func New(c Config) *Monitor {
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && c.Version == "" {
+		c.Version = info.Main.Version
+	}
+	shown := label.Short
+	if c.ShowSubjects {
+		shown = label.Line
+	}
+	m := &Monitor{
+		version:   c.Version,
+		metrics:   newMetrics(),
+		ledger:    newLedger(),
+		decisions: newHistogram(),
+		store:     newStoreCounters(),
+		reloads:   newNamed(anyOther, newReloads),
+		names:     newNames(shown),
+		history:   newHistory(),
+		alerts:    newAlerts(c.Alerts, c.Logger),
+		watch:     newStoreWatch(),
+		stop:      make(chan struct{}),
+	}
+	m.outbound = newNamed(anyOther, newCalls(m.ledger))
+	m.feed = newFeed(m.names)
+	m.offenders = newOffenders(m.names)
+	m.lastAlerts.Store(new([]Alert))
+	m.clock.set(time.Now())
+	m.work.Go(m.run)
+	return m
+}
+
+// Close ends what goes on in the background, and the channels of subscribers. What is counted can still be read. It never
+// fails.
+func (m *Monitor) Close() error {
+	m.closing.Do(func() {
+		close(m.stop)
+		m.work.Wait()
+		m.watch.close()
+		m.alerts.close()
+		m.audience.dismiss()
+	})
+	return nil
+}
+
+// run takes a sample every second.
+func (m *Monitor) run() {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case now := <-ticker.C:
+			m.sample(now)
+		case <-m.stop:
+			return
+		}
+	}
+}
+
+// sample ends a second: it goes into the history, alerts are looked at, and subscribers told.
+func (m *Monitor) sample(now time.Time) {
+	m.clock.set(now)
+	t := m.totals()
+	var tick Tick
+	tick.Point, tick.Series = m.history.add(now, &t)
+	tick.Violations, tick.Unshown = m.feed.drain()
+	tick.Store = m.watch.health()
+	all, changed := m.alerts.evaluate(now, m.history, &tick.Store, m.refused())
+	m.lastAlerts.Store(&all)
+	if changed {
+		tick.Alerts = all
+	}
+	m.audience.tell(tick)
+}
+
+// totals are what was counted since the start.
+type totals struct {
+	// counts are the decisions on requests; calls to other people's APIs are not among them.
+	counts                             Counts
+	saved, calls, callsFailed, carried int64
+	decisions, storeCalls              buckets
+	// series only grow, and their order never changes.
+	series []seriesTotals
+}
+
+type seriesTotals struct {
+	tier, policy string
+	counts       Counts
+}
+
+func (m *Monitor) totals() totals {
+	t := totals{
+		saved:     m.store.totalSaved(),
+		carried:   m.store.carried.Load(),
+		decisions: m.decisions.snapshot(),
+	}
+	t.storeCalls, t.callsFailed = m.store.totals()
+	t.calls = t.storeCalls.total()
+	all := m.ledger.all()
+	t.series = make([]seriesTotals, len(all))
+	for i, s := range all {
+		c := s.tally.counts()
+		t.series[i] = seriesTotals{tier: s.name.tier, policy: s.name.policy, counts: c}
+		if !s.name.outbound {
+			t.counts = t.counts.plus(c)
+		}
+	}
+	return t
+}

@@ -1,0 +1,222 @@
+package observe
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/label"
+)
+
+const (
+	// offenderCounters is how many subjects of a kind are counted in a pane, and panes how many panes there are: the
+	// window is the last eight to ten minutes.
+	offenderCounters = 1000
+	panes            = 5
+	paneLength       = 2 * time.Minute
+
+	// floodRate is how many denials a second are counted one by one. In a second with more, and in the next, it is one
+	// in floodShare, for floodShare: what stands out among so many stands out in the sample.
+	floodRate  = 20_000
+	floodShare = 16
+)
+
+// offenderKinds are the kinds of offenders, and policyKind is that of policies.
+var offenderKinds = [...]string{"ip", "user", "apikey", "session", "internal", "envoy", other, policyKind}
+
+const policyKind = "policy"
+
+// offenders finds the subjects and the policies with most denials in the last minutes, in bounded memory.
+//
+// For every kind there is a [sketch] of each pane of the window. A subject with more than a thousandth of
+// the denials of its kind has more than a thousandth of those of some pane, so it is counted there, and in the list.
+// Its Denied is too high by at most a thousandth of the denials of its kind, and its AtLeast is never too high. In
+// floods, see floodRate, that of Denied is true of a sample.
+//
+// It is safe for concurrent use.
+type offenders struct {
+	names *names
+	start time.Time
+	flood atomic.Bool
+
+	mu     sync.Mutex
+	pane   int64 // the number of the newest, counted from the start
+	kinds  [len(offenderKinds)][panes]*sketch
+	second int64 // the newest that denials came in, counted from the start
+	came   int64 // in that second
+}
+
+func newOffenders(n *names) *offenders {
+	return &offenders{names: n, start: time.Now()}
+}
+
+// add counts a denial of a subject by a policy, which is "" if it has no name.
+func (o *offenders) add(subject, policy string, now time.Time) {
+	weight := int64(1)
+	if o.flood.Load() {
+		if rand.Uint32()%floodShare != 0 {
+			return
+		}
+		weight = floodShare
+	}
+	kind := kindOf(subject)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.meter(now, weight)
+	o.turn(now)
+	o.sketch(kind).add(subject, policy, weight)
+	if policy != "" {
+		o.sketch(len(offenderKinds)-1).add(policy, policy, weight)
+	}
+}
+
+// meter finds out whether there is a flood.
+func (o *offenders) meter(now time.Time, weight int64) {
+	if second := int64(now.Sub(o.start) / time.Second); second > o.second {
+		o.flood.Store(second == o.second+1 && o.came > floodRate)
+		o.second, o.came = second, 0
+	}
+	o.came += weight
+	if o.came > floodRate {
+		o.flood.Store(true)
+	}
+}
+
+// turn forgets the panes that have left the window.
+func (o *offenders) turn(now time.Time) {
+	pane := int64(now.Sub(o.start) / paneLength)
+	for forgotten := 0; o.pane < pane && forgotten < panes; forgotten++ {
+		o.pane = max(o.pane+1, pane-panes+1)
+		for kind := range o.kinds {
+			if s := o.kinds[kind][o.pane%panes]; s != nil {
+				s.reset()
+			}
+		}
+	}
+}
+
+// sketch returns that of a kind in the newest pane.
+func (o *offenders) sketch(kind int) *sketch {
+	s := &o.kinds[kind][o.pane%panes]
+	if *s == nil {
+		*s = newSketch(offenderCounters)
+	}
+	return *s
+}
+
+// top returns up to n offenders of a kind, those with most denials first.
+func (o *offenders) top(kind string, n int, now time.Time) []Offender {
+	k := slices.Index(offenderKinds[:], kind)
+	if k < 0 {
+		return nil
+	}
+	all := o.merge(k, now)
+	slices.SortFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.most, a.most), cmp.Compare(b.least, a.least), strings.Compare(a.name, b.name))
+	})
+	all = all[:min(max(n, 0), len(all))]
+	list := make([]Offender, len(all))
+	for i, c := range all {
+		list[i] = Offender{Kind: kind, Subject: label.Line(c.name), Denied: c.most, AtLeast: c.least, Policy: label.Line(c.policy)}
+		if kind != policyKind {
+			list[i].Subject, list[i].Ref = o.names.label(c.name), o.names.ref(c.name)
+		}
+	}
+	return list
+}
+
+// candidate is an offender in all panes together.
+type candidate struct {
+	name, policy string
+	most, least  int64
+}
+
+// merge adds up the panes of a kind.
+func (o *offenders) merge(kind int, now time.Time) []candidate {
+	unseen := int64(0) // what those may have that no pane counts
+	found := map[string]int{}
+	var all []candidate
+	for _, s := range o.snapshot(kind, now) {
+		unseen += s.least
+		for i := range s.slots {
+			slot := &s.slots[i]
+			at, ok := found[slot.name]
+			if !ok {
+				at = len(all)
+				found[slot.name] = at
+				all = append(all, candidate{name: slot.name})
+			}
+			all[at].most += slot.count - s.least
+			all[at].least += slot.seen
+			all[at].policy = slot.note
+		}
+	}
+	for i := range all {
+		all[i].most += unseen
+	}
+	return all
+}
+
+// counted is what a sketch has counted.
+type counted struct {
+	slots []slot
+	least int64
+}
+
+// snapshot returns the panes of a kind, oldest first. Requests wait for it, so it does nothing but copy.
+func (o *offenders) snapshot(kind int, now time.Time) (all []counted) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.turn(now)
+	for i := range int64(panes) {
+		if s := o.kinds[kind][(o.pane+1+i)%panes]; s != nil {
+			all = append(all, counted{slices.Clone(s.slots), s.least()})
+		}
+	}
+	return all
+}
+
+// subjectOf returns whom a ref stands for, if it is one that is counted.
+func (o *offenders) subjectOf(ref string) (string, bool) {
+	for kind, name := range offenderKinds {
+		if name == policyKind {
+			continue
+		}
+		for _, subject := range o.subjects(kind) {
+			if o.names.ref(subject) == ref {
+				return subject, true
+			}
+		}
+	}
+	return "", false
+}
+
+// subjects returns those of a kind that are counted, some more than once.
+func (o *offenders) subjects(kind int) (all []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range o.kinds[kind] {
+		if s == nil {
+			continue
+		}
+		for i := range s.slots {
+			all = append(all, s.slots[i].name)
+		}
+	}
+	return all
+}
+
+// kindOf returns the index of a subject's kind.
+func kindOf(subject string) int {
+	prefix, _, ok := strings.Cut(subject, ":")
+	if ok && prefix != policyKind {
+		if i := slices.Index(offenderKinds[:], prefix); i >= 0 {
+			return i
+		}
+	}
+	return slices.Index(offenderKinds[:], other)
+}

@@ -1,0 +1,74 @@
+package otelstint
+
+import (
+	"fmt"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/stint-limiter/stint/observe"
+)
+
+const scope = "github.com/stint-limiter/stint/observe/otel"
+
+// Metrics registers asynchronous instruments that read a monitor whenever a reader collects. They are those of
+// docs/metrics.md, and for want of asynchronous histograms each of those is a counter of how many there were (.count),
+// one of their sum (.sum) and for decisions and store calls the quantiles of the last ten seconds, in seconds (.p50, .p99).
+// To unregister what it returns ends it.
+func Metrics(provider metric.MeterProvider, m *observe.Monitor) (metric.Registration, error) {
+	meter := provider.Meter(scope)
+	b, err := newBridge(meter, m)
+	if err != nil {
+		return nil, fmt.Errorf("otelstint: %w", err)
+	}
+	return meter.RegisterCallback(b.observe, b.all...)
+}
+
+// definition is a metric as both worlds know it.
+type definition struct {
+	family string // in Prometheus
+	name   string
+	kind   kind
+	unit   string
+}
+
+type kind uint8
+
+const (
+	counter kind = iota
+	gauge
+	// histogram is several instruments, and summary is what has quantiles too.
+	histogram
+	summary
+)
+
+var definitions = []definition{
+	{"stint_decisions_total", "stint.decisions", counter, "{decision}"},
+	{"stint_decision_duration_seconds", "stint.decision.duration", summary, "s"},
+	{"stint_store_up", "stint.store.up", gauge, "1"},
+	{"stint_store_call_duration_seconds", "stint.store.call.duration", summary, "s"},
+	{"stint_store_errors_total", "stint.store.errors", counter, "{call}"},
+	{"stint_store_requests_total", "stint.store.requests", counter, "{request}"},
+	{"stint_breaker_state", "stint.breaker.state", gauge, "1"},
+	{"stint_fallback_decisions_total", "stint.fallback.decisions", counter, "{decision}"},
+	{"stint_saved_decisions_total", "stint.saved.decisions", counter, "{decision}"},
+	{"stint_instances", "stint.instances", gauge, "{process}"},
+	{"stint_subjects", "stint.subjects", gauge, "{subject}"},
+	{"stint_memory_bytes", "stint.memory", gauge, "By"},
+	{"stint_memory_max_bytes", "stint.memory.max", gauge, "By"},
+	{"stint_redis_up", "stint.redis.up", gauge, "1"},
+	{"stint_redis_ops_per_second", "stint.redis.ops", gauge, "{operation}/s"},
+	{"stint_redis_memory_bytes", "stint.redis.memory", gauge, "By"},
+	{"stint_redis_memory_max_bytes", "stint.redis.memory.max", gauge, "By"},
+	{"stint_redis_evicted_keys_total", "stint.redis.evicted.keys", counter, "{key}"},
+	{"stint_redis_clients", "stint.redis.clients", gauge, "{connection}"},
+	{"stint_redis_keys", "stint.redis.keys", gauge, "{key}"},
+	{"stint_config_reloads_total", "stint.config.reloads", counter, "{reload}"},
+	{"stint_config_last_reload_timestamp_seconds", "stint.config.last_reload.time", gauge, "s"},
+	{"stint_config_last_reload_success", "stint.config.last_reload.success", gauge, "1"},
+	{"stint_outbound_calls_total", "stint.outbound.calls", counter, "{call}"},
+	{"stint_outbound_wait_seconds", "stint.outbound.wait", histogram, "s"},
+	{"stint_outbound_waiting", "stint.outbound.waiting", gauge, "{call}"},
+	{"stint_outbound_cooldowns_total", "stint.outbound.cooldowns", counter, "{pause}"},
+	{"stint_alert", "stint.alert", gauge, "1"},
+	{"stint_build_info", "stint.build.info", gauge, "1"},
+}

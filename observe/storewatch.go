@@ -1,0 +1,130 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+const (
+	// probeEvery is how often a store is asked how it is, and probeTime how long it may take to say so.
+	probeEvery = 5 * time.Second
+	probeTime  = 2 * time.Second
+	// quiet is for how long there must have been no call for a probe to have the last word on whether the store
+	// works. What calls find out is worth more: a Redis that is out of memory still tells how it is.
+	quiet = 2 * probeEvery
+)
+
+// storeWatch knows how the store is: by the calls that are made, by the breaker, and by asking it.
+//
+// A store is down from the first call that fails until one succeeds, while the breaker is not closed, and when it does not
+// answer the question how it is and nobody else has called it. It is safe for concurrent use.
+type storeWatch struct {
+	heard atomic.Int64 // when a call last succeeded, in nanoseconds since the start
+	down  atomic.Bool  // since some call failed
+	start time.Time
+
+	mu        sync.Mutex
+	since     time.Time // when it went down; zero if it is not
+	failed    time.Time // when a call last failed
+	lastError string
+	errorAt   time.Time
+	state     string // of the breaker
+	probed    StoreHealth
+	stop      func() // of the poll; nil if there is none
+	closed    bool
+}
+
+// newStoreWatch returns a watch of a store that is taken to be up.
+func newStoreWatch() *storeWatch {
+	w := &storeWatch{start: time.Now()}
+	w.heard.Store(-int64(quiet))
+	return w
+}
+
+// called follows every call to the store.
+func (w *storeWatch) called(err error, now time.Time) {
+	switch {
+	case err == nil:
+		w.heard.Store(int64(now.Sub(w.start)))
+		if w.down.Load() {
+			w.mu.Lock()
+			w.works()
+			w.mu.Unlock()
+		}
+	case isFailure(err):
+		w.mu.Lock()
+		w.failed = now
+		w.fails(err, now)
+		w.mu.Unlock()
+	}
+}
+
+// isFailure reports whether an error says something about the store: not that a caller gave up, nor that the call was
+// not made.
+func isFailure(err error) bool {
+	var failure *stint.StoreError
+	return errors.As(err, &failure) && failure.Kind != stint.KindRefused && !errors.Is(err, context.Canceled)
+}
+
+// works notes that the store does, as far as the breaker believes it.
+func (w *storeWatch) works() {
+	if w.trusted() {
+		w.since = time.Time{}
+		w.down.Store(false)
+	}
+}
+
+// fails notes why the store does not.
+func (w *storeWatch) fails(err error, now time.Time) {
+	w.lastError, w.errorAt = label.Line(err.Error()), now
+	if w.since.IsZero() {
+		w.since = now
+		w.down.Store(true)
+	}
+}
+
+// trusted is whether the breaker lets calls through to the store.
+func (w *storeWatch) trusted() bool {
+	return w.state == "" || w.state == resilience.BreakerClosed.String()
+}
+
+// breaker follows a change of the breaker's state.
+func (w *storeWatch) breaker(state string, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.state = state
+	switch {
+	case w.trusted():
+		w.works()
+	case w.since.IsZero():
+		w.since = now
+		w.down.Store(true)
+	}
+}
+
+// health is how the store is.
+func (w *storeWatch) health() StoreHealth {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.probed
+	s.Up = w.since.IsZero()
+	if !s.Up {
+		since := w.since
+		s.DownSince = &since
+	}
+	if w.state != "" {
+		s.Breaker = w.state
+	}
+	if w.lastError != "" {
+		at := w.errorAt
+		s.LastError, s.LastErrorAt = w.lastError, &at
+	}
+	return s
+}

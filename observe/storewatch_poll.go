@@ -1,0 +1,100 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/label"
+)
+
+// Probe asks a store how it is. What it says of Up, DownSince and LastError does not count: that is found out by
+// the calls that are made. An error of [stint.KindTimeout] or [stint.KindUnreachable] means that the store does not
+// answer; any other that it does not say how it is, because it may not for instance. What can be told of a store all the
+// same, its Kind for one, may come with the error.
+type Probe func(ctx context.Context) (StoreHealth, error)
+
+// watch asks the store every few seconds from now on, until close. It replaces an earlier probe.
+func (w *storeWatch) watch(probe Probe) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.poll(ctx, probe)
+	}()
+	w.end(func() {
+		cancel()
+		<-done
+	})
+}
+
+// close ends the asking, for good.
+func (w *storeWatch) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.end(nil)
+}
+
+// end ends what was begun by the last watch, and keeps what ends the next; if there is to be no next one, it ends that too.
+func (w *storeWatch) end(next func()) {
+	w.mu.Lock()
+	last := w.stop
+	w.stop = next
+	if w.closed && next != nil {
+		last, w.stop = next, nil
+	}
+	w.mu.Unlock()
+	if last != nil {
+		last()
+	}
+}
+
+func (w *storeWatch) poll(ctx context.Context, probe Probe) {
+	ticker := time.NewTicker(probeEvery)
+	defer ticker.Stop()
+	for {
+		w.ask(ctx, probe)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// ask asks the store once.
+func (w *storeWatch) ask(ctx context.Context, probe Probe) {
+	limited, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	health, err := probe(limited)
+	if ctx.Err() != nil {
+		return
+	}
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	idle := now.Sub(w.start.Add(time.Duration(w.heard.Load()))) >= quiet && now.Sub(w.failed) >= quiet
+	if err != nil && health.Kind != "" { // what only the store knows is as it was
+		health.Redis, health.Warnings = w.probed.Redis, w.probed.Warnings
+		w.probed = health
+	}
+	switch {
+	case err == nil:
+		w.probed = health
+		if idle {
+			w.works()
+		}
+	case !silent(err):
+		w.lastError, w.errorAt = label.Line(err.Error()), now
+	case idle:
+		w.fails(err, now)
+	}
+}
+
+// silent reports whether an error of a probe means that the store does not answer.
+func silent(err error) bool {
+	kind := stint.KindOf(err)
+	return kind == stint.KindTimeout || kind == stint.KindUnreachable || errors.Is(err, context.DeadlineExceeded)
+}

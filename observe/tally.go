@@ -1,0 +1,48 @@
+package observe
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// Counters are kept several times over, so that goroutines which count at the same time seldom write to the same memory;
+// they are added up when somebody looks.
+const (
+	shards    = 1 << shardBits
+	shardBits = 3
+	// lineWords is how many counters lie on two cache lines, which processors fetch together.
+	lineWords = 16
+)
+
+// tally is a row of counters that many goroutines add to. The zero value has no counters.
+type tally struct {
+	counters []atomic.Int64
+	stride   int
+}
+
+// newTally returns a row of n counters.
+func newTally(n int) tally {
+	stride := (n + lineWords - 1) / lineWords * lineWords
+	return tally{counters: make([]atomic.Int64, shards*stride), stride: stride}
+}
+
+// add adds to the ith counter.
+func (t *tally) add(s shard, i int, n int64) { t.counters[int(s)*t.stride+i].Add(n) }
+
+// sum returns the ith counter.
+func (t *tally) sum(i int) (n int64) {
+	for ; i < len(t.counters); i += t.stride {
+		n += t.counters[i].Load()
+	}
+	return n
+}
+
+// shard is which of its copies of the counters a goroutine adds to.
+type shard uint32
+
+// shardOf chooses a shard by where something lies that only the calling goroutine has, on its stack for instance. To draw
+// one at random would take as long as the counting.
+func shardOf[T any](own *T) shard {
+	const pageBits, spread = 11, 0x9e3779b97f4a7c15 // stacks are at least two kilobytes; Fibonacci's hash
+	return shard(uint64(uintptr(unsafe.Pointer(own))) >> pageBits * spread >> (64 - shardBits))
+}

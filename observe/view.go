@@ -1,0 +1,146 @@
+package observe
+
+import "time"
+
+// What a [Monitor] tells people: the dashboard and the command line show it as it is here, in JSON.
+// Names of tiers and policies are those of the configuration. Subjects are shortened, unless the
+// monitor was told otherwise; a Ref stands for one where more is asked about it.
+
+// Counts are decisions, by what came of them.
+type Counts struct {
+	Allowed int64 `json:"allowed"`
+	// Denied were over a limit, or banned.
+	Denied int64 `json:"denied"`
+	// Degraded were made without the store. They are among the allowed and the denied.
+	Degraded int64 `json:"degraded"`
+	// Failed could not be made.
+	Failed int64 `json:"failed"`
+	// Shadowed were allowed only because a rule is in shadow. They are among the allowed.
+	Shadowed int64 `json:"shadowed"`
+}
+
+// Point is what happened in a stretch of time.
+type Point struct {
+	// At is its end, in Unix seconds.
+	At int64 `json:"at"`
+	Counts
+	// Saved are decisions that needed no call to the store.
+	Saved int64 `json:"saved"`
+	// P50 and P99 are how long decisions took, in milliseconds; 0 without any.
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	// Calls to the store, those that failed, the requests they carried, and how long they took in milliseconds.
+	Calls       int64   `json:"calls"`
+	CallsFailed int64   `json:"calls_failed"`
+	Carried     int64   `json:"carried"`
+	StoreP50    float64 `json:"store_p50"`
+	StoreP99    float64 `json:"store_p99"`
+}
+
+// Series is what happened to the requests of a tier under a policy; the policy is "" where only the tier's own
+// limits applied. Envoy's descriptors are of the tier "envoy", and calls to other people's APIs of "outbound".
+type Series struct {
+	Tier   string `json:"tier"`
+	Policy string `json:"policy"`
+	// Total is since the start, and Recent the last steps of the history, oldest first.
+	Total  Counts   `json:"total"`
+	Recent []Counts `json:"recent,omitempty"`
+}
+
+// Violation is a request that was denied, or would have been.
+type Violation struct {
+	At      time.Time `json:"at"`
+	Subject string    `json:"subject"`
+	Ref     string    `json:"ref"`
+	Tier    string    `json:"tier"`
+	Policy  string    `json:"policy"`
+	// Limit is the one that had no room, such as "10/1m".
+	Limit string `json:"limit"`
+	// Reason is "limit", "ban", "unavailable" or "shadow".
+	Reason string `json:"reason"`
+	// RetryAfter is in seconds; -1 is never.
+	RetryAfter float64 `json:"retry_after"`
+	Degraded   bool    `json:"degraded,omitempty"`
+}
+
+// Offender is a subject or a policy with many denials in the last minutes.
+type Offender struct {
+	// Kind is what its subject begins with: "ip", "user", "apikey", "session", "internal", "envoy"; "other" for all others;
+	// or "policy".
+	Kind    string `json:"kind"`
+	Subject string `json:"subject"`
+	// Ref is "" for policies.
+	Ref string `json:"ref,omitempty"`
+	// Denied is how many denials at most, and AtLeast how many for sure.
+	Denied  int64 `json:"denied"`
+	AtLeast int64 `json:"at_least"`
+	// Policy is the one that denied it last.
+	Policy string `json:"policy"`
+}
+
+// Alert is a condition that somebody should know of.
+type Alert struct {
+	Name string `json:"name"`
+	// Severity is "page" or "ticket".
+	Severity string `json:"severity"`
+	// State is "ok", "pending" or "firing".
+	State string `json:"state"`
+	// Summary says in a sentence what is wrong, and what to do first.
+	Summary string `json:"summary"`
+	// Value is what is compared with the threshold.
+	Value     float64 `json:"value"`
+	Threshold float64 `json:"threshold"`
+	// Unit is that of both: "share", "ms", "s", "times" or "count".
+	Unit string `json:"unit"`
+	// Since is when it entered its state.
+	Since time.Time `json:"since"`
+}
+
+// StoreHealth is how the store is.
+type StoreHealth struct {
+	// Kind is "memory" or "redis".
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	Up   bool   `json:"up"`
+	// DownSince is when it first failed since it last worked, if it is not up.
+	DownSince *time.Time `json:"down_since,omitempty"`
+	Breaker   string     `json:"breaker,omitempty"`
+	Instances int        `json:"instances,omitempty"`
+	// LastError is the last failure, and when.
+	LastError   string     `json:"last_error,omitempty"`
+	LastErrorAt *time.Time `json:"last_error_at,omitempty"`
+	// Warnings are what is wrong with how it is set up, such as keys that it may evict.
+	Warnings []string `json:"warnings,omitempty"`
+	// Subjects and Bytes are what a store in memory keeps, and MaxBytes what it may.
+	Subjects int64 `json:"subjects,omitempty"`
+	Bytes    int64 `json:"bytes,omitempty"`
+	MaxBytes int64 `json:"max_bytes,omitempty"`
+	// Redis is what a Redis says of itself.
+	Redis *RedisInfo `json:"redis,omitempty"`
+}
+
+// RedisInfo is what a Redis says of itself.
+type RedisInfo struct {
+	Version      string  `json:"version"`
+	OpsPerSecond float64 `json:"ops_per_second"`
+	UsedMemory   int64   `json:"used_memory"`
+	MaxMemory    int64   `json:"max_memory"`
+	Evicted      int64   `json:"evicted_keys"`
+	Clients      int64   `json:"connected_clients"`
+	Keys         int64   `json:"keys"`
+	// Policy is maxmemory-policy.
+	Policy string `json:"maxmemory_policy"`
+}
+
+// Tick is what subscribers hear every second.
+type Tick struct {
+	Point Point `json:"point"`
+	// Series are those that something happened to, with what it was.
+	Series []Series `json:"series"`
+	// Violations are some of the second's, newest last, and Unshown how many others there were.
+	Violations []Violation `json:"violations"`
+	Unshown    int64       `json:"unshown"`
+	// Alerts are all, if any has changed its state since the last tick or value while not ok; else nil.
+	Alerts []Alert     `json:"alerts,omitempty"`
+	Store  StoreHealth `json:"store"`
+}

@@ -1,0 +1,186 @@
+package observe
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var fire = Alert{
+	Name: "StoreDown", Severity: "page", State: "firing", Summary: "The store is down.", Value: 61, Threshold: 60, Unit: "s",
+	Since: time.Unix(epoch, 0).UTC(),
+}
+
+// safeBuffer is a log that a test reads while others write it.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// hook is a webhook to a receiver, without pauses, and its log.
+func hook(t *testing.T, receiver http.HandlerFunc) (*webhook, *safeBuffer) {
+	t.Helper()
+	server := httptest.NewServer(receiver)
+	t.Cleanup(server.Close)
+	log := &safeBuffer{}
+	w := newWebhook(server.URL+"/SECRET", "web-1", slog.New(slog.NewTextHandler(log, nil)))
+	w.close()
+	w.pauses = []time.Duration{0, 0}
+	w.start()
+	t.Cleanup(w.close)
+	return w, log
+}
+
+func TestWebhookPosts(t *testing.T) {
+	type posted struct {
+		header http.Header
+		body   map[string]any
+	}
+	got := make(chan posted, 2)
+	w, log := hook(t, func(_ http.ResponseWriter, r *http.Request) {
+		p := posted{header: r.Header}
+		text, _ := io.ReadAll(r.Body)
+		if err := json.Unmarshal(text, &p.body); err != nil || r.Method != http.MethodPost || r.URL.Path != "/SECRET" {
+			t.Errorf("%s %s: %v in %s", r.Method, r.URL, err, text)
+		}
+		got <- p
+	})
+	ended := fire
+	ended.State, ended.Value = alertOK, 0
+	w.send(fire)
+	w.send(ended)
+	want := []map[string]any{
+		{
+			"name": "StoreDown", "severity": "page", "state": "firing", "summary": "The store is down.", "value": 61.0, "threshold": 60.0, "unit": "s",
+			"since": "2023-11-14T22:13:20Z", "instance": "web-1", "text": "[page] stint on web-1: StoreDown (61 s): The store is down.",
+		},
+		{
+			"name": "StoreDown", "severity": "page", "state": "ok", "summary": "The store is down.", "value": 0.0, "threshold": 60.0, "unit": "s",
+			"since": "2023-11-14T22:13:20Z", "instance": "web-1", "text": "[ended] stint on web-1: StoreDown (0 s)",
+		},
+	}
+	for i := range want {
+		p := <-got
+		if !reflect.DeepEqual(p.body, want[i]) {
+			t.Errorf("posted %v, want %v", p.body, want[i])
+		}
+		if got := p.header.Get("Content-Type"); got != "application/json" {
+			t.Errorf("the content type is %q", got)
+		}
+	}
+	if log.String() != "" {
+		t.Errorf("the log is %s", log)
+	}
+}
+
+func TestWebhookTriesAgain(t *testing.T) {
+	tests := []struct {
+		name     string
+		answers  []int // 0 is a connection that is cut; the last is given to all that follow
+		attempts int64
+		log      string
+	}{
+		{"at once", []int{204}, 1, ""},
+		{"after a cut", []int{0, 200}, 2, ""},
+		{"after errors", []int{500, 429, 200}, 3, ""},
+		{"in vain", []int{503}, 3, "the receiver answered 503"},
+		{"cut for good", []int{0}, 3, "cause=EOF"},
+		{"refused", []int{404}, 1, "the receiver answered 404"},
+		{"sent elsewhere", []int{302}, 1, "the receiver answered 302"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var attempts atomic.Int64
+			end := make(chan struct{})
+			w, log := hook(t, func(rw http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				if strings.Contains(string(body), "TheEnd") {
+					close(end)
+					return
+				}
+				n := attempts.Add(1)
+				code := test.answers[min(int(n), len(test.answers))-1]
+				if code == 0 {
+					panic(http.ErrAbortHandler)
+				}
+				rw.Header().Set("Location", "/")
+				rw.WriteHeader(code)
+			})
+			w.send(fire)
+			w.send(Alert{Name: "TheEnd"})
+			<-end
+			if got := attempts.Load(); got != test.attempts {
+				t.Errorf("%d attempts, want %d", got, test.attempts)
+			}
+			if got := log.String(); (got == "") != (test.log == "") || !strings.Contains(got, test.log) || strings.Contains(got, "SECRET") {
+				t.Errorf("the log is %q, want %q and no address", got, test.log)
+			}
+		})
+	}
+}
+
+// A receiver that never answers holds up nobody, and is given up when the webhook is closed.
+func TestWebhookNeverBlocks(t *testing.T) {
+	asked, release := make(chan struct{}, 1), make(chan struct{})
+	defer close(release)
+	w, log := hook(t, func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-release
+	})
+	w.send(fire)
+	<-asked
+	for range webhookQueue + 100 {
+		w.send(fire)
+	}
+	if got := log.String(); strings.Count(got, "too many are waiting") != 1 {
+		t.Errorf("the log is %q, want one line about what was dropped", got)
+	}
+	w.close()
+}
+
+// Alerts reach the webhook when they begin to fire and when they end, and not when they are pending.
+func TestAlertsArePosted(t *testing.T) {
+	got := make(chan notice, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var n notice
+		if err := json.NewDecoder(r.Body).Decode(&n); err != nil {
+			t.Error(err)
+		}
+		got <- n
+	}))
+	defer server.Close()
+	w := newWatchman(AlertConfig{Webhook: server.URL, Instance: "web-2"})
+	w.after(t, time.Minute, "StoreDown", down)
+	w.after(t, time.Minute, "StoreDown", down)
+	w.after(t, time.Minute, "StoreDown", up)
+	for _, want := range []string{alertFiring, alertOK} {
+		if n := <-got; n.Name != "StoreDown" || n.State != want || n.Instance != "web-2" {
+			t.Errorf("posted %+v, want StoreDown %s", n, want)
+		}
+	}
+	w.alerts.close()
+	if len(got) != 0 {
+		t.Errorf("posted %+v too", <-got)
+	}
+}
