@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+
+	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/server"
 	"github.com/stint-limiter/stint/server/envoyrls"
 )
@@ -11,9 +14,13 @@ type serveCommand struct {
 	GRPC          string           `name:"grpc" placeholder:"ADDR" default:":8081" help:"Where Envoy's rate limit service is, if there is --envoy-config. Default: ${default}."`
 	EnvoyConfig   string           `name:"envoy-config" placeholder:"DIR" help:"Rules for Envoy's rate limit service, as envoyproxy/ratelimit reads them."`
 	EnvoyWindow   envoyrls.Window  `name:"envoy-window" placeholder:"WINDOW" default:"sliding" help:"sliding, or fixed to count as envoyproxy/ratelimit does. Default: ${default}."`
+	EnvoyStop     bool             `name:"envoy-stop-over-limit" help:"With fixed windows, charge nothing to the other descriptors of a request in which one is over its limit, as STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT does. Sliding windows always do so."`
 	EnvoyMerge    bool             `name:"envoy-merge-domains" help:"Let several files of --envoy-config configure one domain. Without it the second one is a mistake."`
 	EnvoyToken    string           `name:"envoy-token-file" placeholder:"FILE" help:"Bearer tokens for Envoy's rate limit service, one to a line. Without it everybody may use it who can connect."`
 	EnvoyHeaders  envoyrls.Headers `name:"envoy-headers" placeholder:"WHICH" default:"default" help:"Header fields that Envoy is asked to add: none, upstream for those of envoyproxy/ratelimit, or all. Default: all with sliding windows, none with fixed ones."`
+	EnvoyLimit    headerName       `name:"envoy-header-limit" placeholder:"NAME" help:"What the header field RateLimit-Limit for Envoy is called instead."`
+	EnvoyLeft     headerName       `name:"envoy-header-remaining" placeholder:"NAME" help:"What RateLimit-Remaining is called instead."`
+	EnvoyReset    headerName       `name:"envoy-header-reset" placeholder:"NAME" help:"What RateLimit-Reset is called instead."`
 	EnvoyShadow   bool             `name:"envoy-shadow" help:"Answer OK to everything Envoy asks; statuses still tell which limits are exceeded."`
 	EnvoyQuota    bool             `name:"envoy-quota" help:"Treat every limit of Envoy's as one in quota mode: a request passes if one of its descriptors has room."`
 	EnvoyMetadata bool             `name:"envoy-metadata" help:"Add dynamic metadata to the answers to Envoy."`
@@ -56,7 +63,23 @@ func (c *serveCommand) Run(s *system) error {
 // envoyOptions are how Envoy's rules are applied.
 func (c *serveCommand) envoyOptions() envoyrls.Options {
 	return envoyrls.Options{
-		Window: c.EnvoyWindow, Headers: c.EnvoyHeaders, Metadata: c.EnvoyMetadata,
+		Window: c.EnvoyWindow, StopOverLimit: c.EnvoyStop,
+		Headers: c.EnvoyHeaders, Metadata: c.EnvoyMetadata,
+		HeaderNames: envoyrls.HeaderNames{
+			Limit: string(c.EnvoyLimit), Remaining: string(c.EnvoyLeft), Reset: string(c.EnvoyReset),
+		},
 		ShadowMode: c.EnvoyShadow, QuotaMode: c.EnvoyQuota,
 	}
+}
+
+// headerName is what a header field can be called.
+type headerName string
+
+// UnmarshalText reads a token of HTTP.
+func (h *headerName) UnmarshalText(text []byte) error {
+	if !words.IsToken(string(text)) {
+		return fmt.Errorf("%q is not the name of a header field; want one such as X-Limit", text)
+	}
+	*h = headerName(text)
+	return nil
 }

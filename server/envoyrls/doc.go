@@ -39,7 +39,8 @@
 //
 // With [Fixed] windows every descriptor is counted by itself, admitted or not, so a request for more than is left uses
 // up the window. Counters stop at the first denial of a window instead of counting on: that shows only if a limit is
-// raised during the window, or hits are given back.
+// raised during the window, or hits are given back. With [Options.StopOverLimit] a request that is over one limit is charged
+// to no other.
 //
 // A descriptor with zero hits only looks. It is OVER_LIMIT if more is used than the limit allows. That holds for a limit
 // of zero too: in fixed windows, as there, once somebody has asked for more than a look; in sliding windows it has no room

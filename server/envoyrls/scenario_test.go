@@ -70,7 +70,7 @@ descriptors:
         rate_limit: {unit: hour, requests_per_unit: 7}
 `
 
-var scenarios = slices.Concat(matching, limits, counting, addends, modes, replacing, sharing)
+var scenarios = slices.Concat(matching, limits, counting, addends, modes, replacing, sharing, stopping)
 
 var matching = []scenario{
 	{name: "unknown domain", config: shop, steps: []step{

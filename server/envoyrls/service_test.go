@@ -55,12 +55,12 @@ func TestF31Descriptors(t *testing.T) {
 }
 
 func TestWrongOptions(t *testing.T) {
-	_, err := envoyrls.NewService(nil, nil, envoyrls.Options{Window: 7, Headers: 9, Failure: stint.FailurePolicy{Mode: 9}})
+	_, err := envoyrls.NewService(nil, nil, envoyrls.Options{Window: 7, Headers: 9, Failure: stint.FailurePolicy{Mode: 9}, HeaderNames: envoyrls.HeaderNames{Reset: "X Reset"}})
 	var invalid *stint.InvalidError
 	if !errors.As(err, &invalid) {
 		t.Fatalf("got %v; want a *stint.InvalidError", err)
 	}
-	for _, want := range []string{"no store", "no configuration", "Window is 7", "Headers is 9", "failure: mode 9"} {
+	for _, want := range []string{"no store", "no configuration", "Window is 7", "Headers is 9", "failure: mode 9", `HeaderNames: "X Reset"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %q; want it to tell %q", err, want)
 		}

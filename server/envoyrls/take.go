@@ -62,8 +62,8 @@ func (s *Service) takeInOrder(ctx context.Context, c *call, i int, mode stint.Mo
 // takeAlone decides one item.
 func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.Mode) error {
 	asked := s.options.Now()
-	if it.neverFits() {
-		mode = stint.Take // nobody need look; in fixed windows a limit of zero counts what exceeds it
+	if s.options.Window == Fixed && it.neverFits() {
+		mode = stint.Take // there is nothing to look for, and a limit of zero counts what exceeds it
 	}
 	d, err := s.store.Take(ctx, s.request(c.deadline, it.claim(s.options.Window), nil, mode))
 	if err != nil {
