@@ -25,5 +25,6 @@ func run(ctx context.Context, args []string) error {
 		{Name: "cluster", Run: runCluster},
 		{Name: "growth", Run: runGrowth},
 		{Name: "http", Run: runHTTP},
+		{Name: "observe", Run: runObserve},
 	}}.Run(ctx, args, os.Stdout)
 }

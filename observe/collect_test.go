@@ -1,8 +1,9 @@
 package observe_test
 
 import (
-	"bytes"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"regexp"
@@ -12,7 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/outbound"
@@ -26,18 +27,12 @@ func scrape(t testing.TB, m *observe.Monitor) string {
 	if err := registry.Register(m); err != nil {
 		t.Fatal(err)
 	}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d: %s", w.Code, w.Body)
 	}
-	var text bytes.Buffer
-	encoder := expfmt.NewEncoder(&text, expfmt.NewFormat(expfmt.TypeTextPlain))
-	for _, f := range families {
-		if err := encoder.Encode(f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return text.String()
+	return w.Body.String()
 }
 
 // busy returns a monitor that has heard of everything there is to hear of.

@@ -26,11 +26,10 @@ type event struct {
 }
 
 // feed remembers the last violations: the first of every second, so that a flood costs little and does not wash away
-// everything else. To add one that is not remembered is to count it. It is safe for concurrent use.
+// everything else. It is safe for concurrent use.
 type feed struct {
-	names   *names
-	taken   atomic.Int64 // since the last drain
-	unshown atomic.Int64 // since then too
+	names *names
+	taken atomic.Int64 // since the last drain
 
 	mu      sync.Mutex
 	pending []event // what came since the last drain and is remembered
@@ -53,44 +52,31 @@ func newFeed(n *names) *feed {
 	}
 }
 
-// full reports whether there is no room for a violation in this second, and then counts it. Whoever asks first is spared to
-// make an event that is not remembered.
-func (f *feed) full() bool {
-	if f.taken.Load() < feedRate {
-		return false
-	}
-	f.unshown.Add(1)
-	return true
-}
+// full reports whether there is no room for a violation in this second: who asks first is spared to make an event that is
+// not remembered.
+func (f *feed) full() bool { return f.taken.Load() >= feedRate }
 
 // add remembers a violation if there is room for it in this second.
 func (f *feed) add(e event) {
-	if f.full() {
-		return
-	}
-	if f.taken.Add(1) > feedRate {
-		f.unshown.Add(1)
+	if f.full() || f.taken.Add(1) > feedRate {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.pending) == feedRate { // by some that had a place in the second before and come late
-		f.unshown.Add(1)
-		return
+	if len(f.pending) < feedRate { // some that had a place in the second before come late
+		f.pending = append(f.pending, e)
 	}
-	f.pending = append(f.pending, e)
 }
 
-// drain ends a second. It returns its violations, newest last, and how many others there were.
-func (f *feed) drain() (violations []Violation, unshown int64) {
+// drain ends a second. It returns its violations, newest last.
+func (f *feed) drain() []Violation {
 	f.taken.Store(0)
-	unshown = f.unshown.Swap(0)
 	f.mu.Lock()
 	events := f.pending
 	f.pending, f.spare = f.spare[:0], nil
 	f.mu.Unlock()
 
-	violations = make([]Violation, len(events))
+	violations := make([]Violation, len(events))
 	for i := range events {
 		violations[i] = f.show(&events[i])
 	}
@@ -102,7 +88,7 @@ func (f *feed) drain() (violations []Violation, unshown int64) {
 	}
 	clear(events) // of what it refers to
 	f.spare = events
-	return violations, unshown
+	return violations
 }
 
 // show makes an event fit to be shown.

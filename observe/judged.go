@@ -13,29 +13,57 @@ import (
 // request's route.
 func (m *Monitor) Judged(_ context.Context, v *policy.Verdict, took time.Duration, err error) {
 	in, page := shardOf(v), m.ledger.page(v.Set())
+	m.timed(in, took)
 	d := &v.Decision
-	s, why := m.ledger.ofVerdict(page, v), within
 	switch {
 	case err != nil:
-		why = failure(err)
+		m.ledger.ofVerdict(page, v).count(in, failure(err))
 	case !d.Allowed:
-		why = denial(d)
-		var limit *stint.Limit
-		if rule, state := v.Decisive(); rule != nil && !d.Banned && !d.Unavailable {
-			s, limit = m.ledger.ofRule(page, rule), state.Limit
-		}
-		m.violated(s, why, v.Subject(), limit, d)
+		m.judgedNo(in, page, v)
 	case v.Skipped != "":
-		why = skipped
+		m.ledger.ofVerdict(page, v).count(in, skipped)
 	default:
-		why = allowance(d, len(v.Shadowed) > 0, len(v.Rules()) > 0)
-		if why == shadowed {
+		why := allowance(d, len(v.Shadowed) > 0, len(v.Rules()) > 0)
+		m.ledger.ofVerdict(page, v).count(in, why)
+		if why == shadowed && !m.feed.full() {
 			rule := v.Shadowed[0]
-			m.violated(m.ledger.ofRule(page, rule), why, v.Subject(), &rule.Limits[0], d)
+			m.show(m.ledger.ofRule(page, rule), why, v.Subject(), &rule.Limits[0], d)
 		}
 	}
-	s.count(in, why)
-	m.timed(in, took)
+}
+
+// judgedNo is Judged of a denial.
+func (m *Monitor) judgedNo(in shard, page *page, v *policy.Verdict) {
+	d := &v.Decision
+	var s *series
+	if rule := decisive(v); rule != nil && !d.Banned && !d.Unavailable {
+		s = m.ledger.ofRule(page, rule)
+	} else {
+		s = m.ledger.ofVerdict(page, v)
+	}
+	why, subject := denial(d), v.Subject()
+	m.denied(s, why, subject, s.count(in, why))
+	if !m.feed.full() {
+		m.show(s, why, subject, limitOf(v), d)
+	}
+}
+
+// decisive is the rule of [policy.Verdict.Decisive], which need not be looked for if there is one.
+func decisive(v *policy.Verdict) *policy.Rule {
+	if rules := v.Rules(); len(rules) == 1 {
+		return rules[0]
+	}
+	rule, _ := v.Decisive()
+	return rule
+}
+
+// limitOf is the limit that denied; nil if none did.
+func limitOf(v *policy.Verdict) *stint.Limit {
+	rule, state := v.Decisive()
+	if rule == nil || v.Decision.Banned || v.Decision.Unavailable {
+		return nil
+	}
+	return state.Limit
 }
 
 // Timed counts how long it took to come to what [Monitor.Ruled] was told of without a time: several rulings at once.
@@ -48,15 +76,16 @@ func (m *Monitor) timed(in shard, took time.Duration) {
 	}
 }
 
-// violated tells the feed and the list of offenders of a denial, or of what would be one but for shadow. The limit is kept
-// for a second; nil if no limit is to blame.
-func (m *Monitor) violated(s *series, why reason, subject string, limit *stint.Limit, d *stint.Decision) {
-	if why != shadowed && why != unavailable {
-		m.offenders.add(subject, s.name.policy, m.clock.now())
+// denied tells the list of offenders of the nth denial of its kind.
+func (m *Monitor) denied(s *series, why reason, subject string, nth int64) {
+	if why != unavailable {
+		m.offenders.add(subject, s.name.policy, m.clock.now(), nth)
 	}
-	if m.feed.full() {
-		return
-	}
+}
+
+// show adds a denial to the feed, or what would be one but for shadow. The limit is kept for a second; nil if none is to
+// blame.
+func (m *Monitor) show(s *series, why reason, subject string, limit *stint.Limit, d *stint.Decision) {
 	switch {
 	case why != deniedDegraded:
 	case d.Banned:
@@ -95,19 +124,20 @@ type Ruling struct {
 // Ruled counts a decision that no guard has made: about one of Envoy's descriptors, for instance. The ruling is not kept.
 func (m *Monitor) Ruled(r *Ruling) {
 	s := m.ledger.get(seriesName{tier: clean(r.Tier), policy: clean(r.Policy)})
-	why := within
-	switch {
-	case r.Err != nil:
-		why = failure(r.Err)
-	case !r.Decision.Allowed:
-		why = denial(&r.Decision)
-	default:
-		why = allowance(&r.Decision, r.Shadowed, r.Limit != nil)
-	}
-	if why == shadowed || why.outcome() == deniedOutcome {
-		m.violated(s, why, r.Subject, r.Limit, &r.Decision)
-	}
 	in := shardOf(r)
-	s.count(in, why)
 	m.timed(in, r.Took)
+	switch d := &r.Decision; {
+	case r.Err != nil:
+		s.count(in, failure(r.Err))
+	case !d.Allowed:
+		why := denial(d)
+		m.denied(s, why, r.Subject, s.count(in, why))
+		m.show(s, why, r.Subject, r.Limit, d)
+	default:
+		why := allowance(d, r.Shadowed, r.Limit != nil)
+		s.count(in, why)
+		if why == shadowed {
+			m.show(s, why, r.Subject, r.Limit, d)
+		}
+	}
 }

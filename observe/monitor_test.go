@@ -187,3 +187,17 @@ func TestRuled(t *testing.T) {
 		t.Errorf("top: %+v", top)
 	}
 }
+
+// TestUnshown: of a flood a tick tells some, and how many others there were.
+func TestUnshown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := observe.New(observe.Config{Logger: discard})
+		defer m.Close()
+		ticks, cancel := m.Subscribe()
+		defer cancel()
+		ask(t, newGuard(t, newMemory(t), `tiers: [{name: anyone, identity: ip, limits: 10/1h}]`, m), 1010, get("/"))
+		if tick := <-ticks; len(tick.Violations) != 200 || tick.Unshown != 800 || tick.Point.Denied != 1000 {
+			t.Errorf("%d are shown and %d not, of %d; want 200, 800 and 1000", len(tick.Violations), tick.Unshown, tick.Point.Denied)
+		}
+	})
+}

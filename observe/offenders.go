@@ -2,7 +2,6 @@ package observe
 
 import (
 	"cmp"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +21,7 @@ const (
 	// floodRate is how many denials a second are counted one by one. In a second with more, and in the next, it is one
 	// in floodShare, for floodShare: what stands out among so many stands out in the sample.
 	floodRate  = 20_000
-	floodShare = 16
+	floodShare = 64
 )
 
 // offenderKinds are the kinds of offenders, and policyKind is that of policies.
@@ -54,11 +53,12 @@ func newOffenders(n *names) *offenders {
 	return &offenders{names: n, start: time.Now()}
 }
 
-// add counts a denial of a subject by a policy, which is "" if it has no name.
-func (o *offenders) add(subject, policy string, now time.Time) {
+// add counts a denial of a subject by a policy, which is "" if it has no name. Nth is its number among others like it, by which
+// it is chosen in a flood.
+func (o *offenders) add(subject, policy string, now time.Time, nth int64) {
 	weight := int64(1)
 	if o.flood.Load() {
-		if rand.Uint32()%floodShare != 0 {
+		if !chosen(nth) {
 			return
 		}
 		weight = floodShare
@@ -73,6 +73,10 @@ func (o *offenders) add(subject, policy string, now time.Time) {
 		o.sketch(len(offenderKinds)-1).add(policy, policy, weight)
 	}
 }
+
+// chosen draws one number in floodShare. It turns by the golden ratio, so that the choice is even among all that come in
+// some order, however regular; and to draw lots would take longer than all else that is done in a flood.
+func chosen(nth int64) bool { return uint32(nth)*0x9e3779b9 < 1<<32/floodShare }
 
 // meter finds out whether there is a flood.
 func (o *offenders) meter(now time.Time, weight int64) {

@@ -30,8 +30,8 @@ type series struct {
 
 func newSeries(name seriesName) *series { return &series{name, newTally(int(reasonCount))} }
 
-// count counts a decision.
-func (s *series) count(in shard, why reason) { s.tally.add(in, int(why), 1) }
+// count counts a decision. It returns its number among those that were counted in the same place.
+func (s *series) count(in shard, why reason) int64 { return s.tally.add(in, int(why), 1) }
 
 // ledger has all series. Those of guards are found by number: to look up names would take longer than to count.
 type ledger struct {

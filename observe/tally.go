@@ -26,8 +26,8 @@ func newTally(n int) tally {
 	return tally{counters: make([]atomic.Int64, shards*stride), stride: stride}
 }
 
-// add adds to the ith counter.
-func (t *tally) add(s shard, i int, n int64) { t.counters[int(s)*t.stride+i].Add(n) }
+// add adds to the ith counter, and returns what the shard has of it.
+func (t *tally) add(s shard, i int, n int64) int64 { return t.counters[int(s)*t.stride+i].Add(n) }
 
 // sum returns the ith counter.
 func (t *tally) sum(i int) (n int64) {

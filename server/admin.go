@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"net/http/pprof"
 	"time"
@@ -10,14 +11,21 @@ import (
 	"github.com/stint-limiter/stint/internal/seldom"
 )
 
-// newAdmin returns what is served to operators.
+// newAdmin returns what is served to operators: the dashboard, and beside it what programs ask for.
 func (s *Server) newAdmin() (served, error) {
-	mux := http.NewServeMux()
-	s.vitals.register(mux)
 	metrics, err := s.metrics()
 	if err != nil {
 		return served{}, err
 	}
+	guard := s.operators.guard
+	if s.operators == nil {
+		guard = s.localOnly()
+	}
+	board, err := s.newDashboard(guard)
+	if err != nil {
+		return served{}, err
+	}
+
 	private := http.NewServeMux()
 	private.Handle("GET /metrics", metrics)
 	private.HandleFunc("GET /config", s.showConfig)
@@ -32,28 +40,39 @@ func (s *Server) newAdmin() (served, error) {
 	private.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	private.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	private.HandleFunc("/", nothingHere)
-	guarded := s.operators.guard(private)
-	if s.operators == nil {
-		guarded = s.localOnly(private)
+
+	mux := http.NewServeMux()
+	s.vitals.register(mux)
+	guarded := guard(private)
+	for _, path := range []string{"/metrics", "/config", "/rlconfig", "/debug/"} {
+		mux.Handle(path, guarded)
 	}
-	mux.Handle("/", guarded)
-	return s.newHTTPServer(asWritten(mux), false), nil
+	mux.Handle("/", board)
+	on := s.newHTTPServer(asWritten(mux), false)
+	finish := on.shutdown
+	on.shutdown = func(ctx context.Context) error {
+		_ = board.Close() // its streams, which would not end otherwise
+		return finish(ctx)
+	}
+	return on, nil
 }
 
-// localOnly serves callers on this host.
-func (s *Server) localOnly(next http.Handler) http.Handler {
+// localOnly returns a guard that lets callers on this host through.
+func (s *Server) localOnly() func(next http.Handler) http.Handler {
 	var refused seldom.Gate
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if callers.Local(r) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		if n, ok := refused.Take(1, time.Second); ok {
-			s.c.Logger.Warn("server: somebody who is not on this host was refused on the admin listener", "peer", callers.Peer(r), "unlogged", n)
-		}
-		answer.Refuse(w, http.StatusForbidden, "forbidden",
-			"Without tokens this listener is for this machine only: call it localhost, or by its address, and not through a proxy.")
-	})
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if callers.Local(r) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			if n, ok := refused.Take(1, time.Second); ok {
+				s.c.Logger.Warn("server: somebody who is not on this host was refused on the admin listener", "peer", callers.Peer(r), "unlogged", n)
+			}
+			answer.Refuse(w, http.StatusForbidden, "forbidden",
+				"Without tokens this listener is for this machine only: call it localhost, or by its address, and not through a proxy.")
+		})
+	}
 }
 
 // configState is what /config tells.
@@ -81,7 +100,7 @@ func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) {
 	state := configState{
 		Phase:    s.vitals.current().String(),
 		Store:    storeState{Name: s.storeName},
-		Sources:  []sourceState{},
+		Sources:  s.sourceStates(),
 		Tiers:    set.Tiers(),
 		Policies: set.Policies(),
 		Now:      time.Now(),
@@ -89,8 +108,14 @@ func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) {
 	if s.stack != nil {
 		state.Store.Breaker, state.Store.Instances = s.stack.Breaker().String(), s.stack.Instances()
 	}
-	for i := range s.sources {
-		state.Sources = append(state.Sources, s.sources[i].state())
-	}
 	answer.Indented(w, http.StatusOK, state)
+}
+
+// sourceStates returns those of all sources.
+func (s *Server) sourceStates() []sourceState {
+	list := []sourceState{}
+	for i := range s.sources {
+		list = append(list, s.sources[i].state())
+	}
+	return list
 }

@@ -38,26 +38,61 @@ func TestF33AdminToken(t *testing.T) {
 	c.AdminTokens = filepath.Join(t.TempDir(), "tokens")
 	put(t, c.AdminTokens, "# two of them\nalice: "+first+"\n"+second+"\n")
 	r := start(t, c)
-	private := []string{"/config", "/rlconfig", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/profile", "/debug/pprof/trace", "/debug/pprof/symbol", "/", "/metrics"}
+	private := []string{
+		"/config", "/rlconfig", "/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/profile",
+		"/debug/pprof/trace", "/debug/pprof/symbol", "/debug/", "/nothing",
+		"/api/state", "/api/stream", "/api/top", "/api/violations", "/api/bans", "/api/subject?subject=ip:192.0.2.1", "/api/nothing",
+	}
 	for _, path := range private {
 		for _, token := range []string{"", "first", first + "2", first + " " + second, "alice: " + first} {
 			if status, body := r.get(Admin, path, token); status != 401 || !strings.Contains(body, `"error":"unauthorized"`) {
 				t.Errorf("%s with token %q: got %d, %s; want 401", path, token, status, body)
 			}
 		}
-		// Profiles take their time, and nothing is at the others.
-		if path == "/config" || path == "/rlconfig" || path == "/debug/pprof/" {
-			for _, token := range []string{first, second} {
-				if status, body := r.get(Admin, path, token); status != 200 {
-					t.Errorf("%s with token %q: got %d, %s", path, token, status, body)
-				}
+	}
+	for _, path := range []string{"/config", "/rlconfig", "/metrics", "/debug/pprof/", "/api/state", "/api/bans"} {
+		for _, token := range []string{first, second} {
+			if status, body := r.get(Admin, path, token); status != 200 {
+				t.Errorf("%s with token %q: got %d, %s", path, token, status, body)
 			}
 		}
 	}
-	for _, path := range []string{"/livez", "/readyz"} {
+	// The page holds no data, and asks for the token.
+	for _, path := range []string{"/livez", "/readyz", "/", "/static/main.js"} {
 		if status, _ := r.get(Admin, path, ""); status != 200 {
 			t.Errorf("%s: got %d, want 200", path, status)
 		}
+	}
+}
+
+// TestF33AdminWrites: nothing is changed without a token, from another site, or by a form.
+func TestF33AdminWrites(t *testing.T) {
+	r := start(t, withOperator(t, everywhere(t)))
+	for _, path := range []string{"/api/reset", "/api/ban", "/api/unban", "/api/take"} {
+		for _, test := range []struct {
+			token, media, site string
+			want               int
+		}{
+			{"", "application/json", "", 401},
+			{"guess-of-a-token", "application/json", "same-origin", 401},
+			{operator, "application/x-www-form-urlencoded", "same-origin", 415},
+			{operator, "application/json", "cross-site", 403},
+			{operator, "application/json", "same-site", 403},
+		} {
+			request, err := http.NewRequest(http.MethodPost, r.url(Admin, path), strings.NewReader(`{"subject": "ip:192.0.2.1", "for": "1h"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range map[string]string{"Content-Type": test.media, "Sec-Fetch-Site": test.site, "Authorization": "Bearer " + test.token} {
+				request.Header.Set(name, value)
+			}
+			if status, body := do(t, http.DefaultClient, request); status != test.want {
+				t.Errorf("%s with %+v: got %d, %s", path, test, status, body)
+			}
+		}
+	}
+	if strings.Contains(r.log.String(), "msg=audit") {
+		t.Error("something was done")
 	}
 }
 
@@ -68,13 +103,15 @@ func TestF33Rebinding(t *testing.T) {
 		"127.0.0.1:6070": 200, "localhost": 200, "LOCALHOST:1": 200, "[::1]:6070": 200, "[::1]": 200,
 		"evil.example": 403, "evil.example:6070": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example": 403,
 	} {
-		request, err := http.NewRequest(http.MethodGet, r.url(Admin, "/config"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Host = host
-		if got, _ := do(t, http.DefaultClient, request); got != want {
-			t.Errorf("%s: got %d, want %d", host, got, want)
+		for _, path := range []string{"/config", "/metrics", "/debug/pprof/cmdline", "/api/state", "/api/bans"} {
+			request, err := http.NewRequest(http.MethodGet, r.url(Admin, path), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Host = host
+			if got, _ := do(t, http.DefaultClient, request); got != want {
+				t.Errorf("%s%s: got %d, want %d", host, path, got, want)
+			}
 		}
 	}
 	// A proxy on this machine makes everybody look local.

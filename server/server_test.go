@@ -50,7 +50,11 @@ func TestListeners(t *testing.T) {
 		{Admin, "/debug/pprof/", 200, "goroutine"},
 		{Admin, "/debug/pprof/heap?debug=1", 200, "heap profile"},
 		{Admin, "/v1/take", 404, ""},
-		{Admin, "/", 404, ""},
+		{Admin, "/", 200, "<title>stint</title>"},
+		{Admin, "/api/state", 200, `"phase":"ready"`},
+		{Admin, "/nothing", 404, ""},
+		{HTTP, "/", 404, ""},
+		{HTTP, "/api/state", 404, ""},
 	}
 	for _, test := range tests {
 		if status, body := r.get(test.listener, test.path, ""); status != test.status || !strings.Contains(body, test.body) {

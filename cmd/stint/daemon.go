@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -22,6 +23,9 @@ type daemonFlags struct {
 	Store      string        `name:"store" placeholder:"STORE" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: $$REDIS_URL, else what the policies say, else memory. redis is $$REDIS_URL, else localhost."`
 	Admin      string        `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"Where operators find probes, the state of the configuration and profiles; empty is nowhere. Default: ${default}."`
 	AdminToken string        `name:"admin-token-file" placeholder:"FILE" help:"Bearer tokens for --admin, one to a line, alone or after the name of its holder as in alice: TOKEN. Needed unless that is a loopback address."`
+	ShowAll    bool          `name:"show-subjects" help:"Show operators subjects in full. By default addresses are shown by their network, and others by how they begin."`
+	Alert      []string      `name:"alert" placeholder:"NAME=VALUE" sep:"none" help:"Another threshold for an alert, such as BlockedShare=0.2, or Spike=off. May be repeated."`
+	Webhook    string        `name:"alert-webhook" placeholder:"URL" help:"Where to post alerts when they begin to fire, and when they end."`
 	TLSCert    string        `name:"tls-cert" placeholder:"FILE" help:"The certificate of all listeners, with its chain, in PEM form."`
 	TLSKey     string        `name:"tls-key" placeholder:"FILE" help:"Its key."`
 	TLSClient  string        `name:"tls-client-ca" placeholder:"FILE" help:"Authorities, of one of which clients need a certificate."`
@@ -55,11 +59,30 @@ func redisURL(store string) string {
 
 // Validate is called when the flags have been read.
 func (f *daemonFlags) Validate() error {
+	if _, err := f.observe(); err != nil {
+		return err
+	}
 	switch {
 	case f.Store == "", f.Store == server.MemoryStore, f.Store == redisStore, strings.Contains(f.Store, "://"):
 		return nil
 	}
 	return fmt.Errorf("--store: %q; want memory, redis, or a URL such as redis://localhost:6379/0", f.Store)
+}
+
+// observe returns what is shown, and when to raise an alarm.
+func (f *daemonFlags) observe() (observe.Config, error) {
+	c := observe.Config{ShowSubjects: f.ShowAll, Alerts: observe.AlertConfig{Webhook: f.Webhook, Thresholds: map[string]float64{}}}
+	for _, text := range f.Alert {
+		name, threshold, err := observe.ParseThreshold(text)
+		if err != nil {
+			return c, fmt.Errorf("--alert: %w", err)
+		}
+		c.Alerts.Thresholds[name] = threshold
+	}
+	if err := c.Alerts.Validate(); err != nil {
+		return c, fmt.Errorf("--alert-webhook: %w", err)
+	}
+	return c, nil
 }
 
 // configuration returns what the flags say, and the environment where they say nothing.
@@ -73,8 +96,10 @@ func (f *daemonFlags) configuration(s *system) server.Config {
 	if f.LogFormat == "json" {
 		log = slog.NewJSONHandler(s.Stderr, options)
 	}
+	shown, _ := f.observe() // found good when it was read
 	return server.Config{
 		Policies:    f.Config,
+		Observe:     shown,
 		Store:       store,
 		Admin:       f.Admin,
 		AdminTokens: f.AdminToken,

@@ -1,0 +1,178 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/server/control"
+)
+
+const operator = "token-of-an-operator"
+
+// withOperator has alice as the operator of a server.
+func withOperator(t *testing.T, c Config) Config {
+	t.Helper()
+	c.AdminTokens = filepath.Join(t.TempDir(), "tokens")
+	put(t, c.AdminTokens, "alice: "+operator+"\n")
+	return c
+}
+
+// operate returns a client of the admin listener.
+func (r *running) operate(token string) *control.Client {
+	r.t.Helper()
+	c, err := control.NewClient(r.url(Admin, ""), token)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+// TestDashboard: what is decided is shown, and what is done there is obeyed.
+func TestDashboard(t *testing.T) {
+	c := withOperator(t, everywhere(t))
+	put(t, c.Policies, "bans: {after: 0}\n"+three)
+	c.Observe = observe.Config{Version: "v1.2.3"}
+	r := start(t, c)
+	if status, body := r.get(Admin, "/", ""); status != 200 || !strings.Contains(body, "<title>stint</title>") {
+		t.Errorf("the page: got %d, %s", status, body)
+	}
+	for range 4 {
+		r.take("")
+	}
+	conn := r.dial()
+	if _, err := ask(t.Context(), conn, "7"); err != nil {
+		t.Fatal(err)
+	}
+	alice := r.operate(operator)
+	until(t, "the denial is told", func() bool {
+		list, err := alice.Violations(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list) == 1 && list[0].Subject == "ip:192.0.2.x"
+	})
+	state, err := alice.State(t.Context())
+	if err != nil || state.Version != "v1.2.3" || state.Config.Phase != "ready" || !state.Store.Up || state.Store.Kind != "memory" || len(state.Config.Sources) != 3 {
+		t.Errorf("got %+v, %v", state, err)
+	}
+	top, err := alice.Top(t.Context(), "ip", 10)
+	if err != nil || len(top) != 1 {
+		t.Errorf("the offenders are %+v, %v", top, err)
+	}
+	for subject, used := range map[string]int64{"ip:192.0.2.1": 3, "envoy:test:user=7": 1} {
+		s, err := alice.Subject(t.Context(), subject)
+		if err != nil || len(s.Limits) != 1 || s.Limits[0].Used != used {
+			t.Errorf("%s: got %+v, %v", subject, s, err)
+		}
+	}
+	for _, step := range []struct {
+		do     func() error
+		status int
+	}{
+		{func() error { return alice.Reset(t.Context(), "ip:192.0.2.1") }, 200},
+		{func() error { return alice.Ban(t.Context(), "ip:192.0.2.1", time.Hour) }, 429},
+		{func() error { return alice.Unban(t.Context(), "ip:192.0.2.1") }, 200},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if status, body := r.take(""); status != step.status {
+			t.Errorf("got %d, %s; want %d", status, body, step.status)
+		}
+	}
+	if n := strings.Count(r.log.String(), "msg=audit who=alice "); n != 3 {
+		t.Errorf("%d lines in the audit log, want 3", n)
+	}
+	if strings.Contains(r.log.String(), operator) {
+		t.Error("the token is in the log")
+	}
+}
+
+// TestDashboardWithoutTokens shows everything to this host, and changes nothing.
+func TestDashboardWithoutTokens(t *testing.T) {
+	r := start(t, everywhere(t))
+	anyone := r.operate("")
+	if _, err := anyone.Subject(t.Context(), "ip:192.0.2.1"); err != nil {
+		t.Error(err)
+	}
+	err := anyone.Ban(t.Context(), "ip:192.0.2.1", time.Hour)
+	if refused, ok := err.(*control.RefusedError); !ok || refused.Status != 403 || !strings.Contains(refused.Message, "--admin-token-file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestF27Dashboard: that Redis may evict limits is shown.
+func TestF27Dashboard(t *testing.T) {
+	redis := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	r := start(t, Config{Admin: anywhere, Store: redis.URL()})
+	until(t, "the warning is shown", func() bool {
+		var state struct{ Store observe.StoreHealth }
+		_, body := r.get(Admin, "/api/state", "")
+		if err := json.Unmarshal([]byte(body), &state); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(strings.Join(state.Store.Warnings, "\n"), "may evict limits before they expire") &&
+			state.Store.Redis != nil && state.Store.Redis.Policy == "allkeys-lru"
+	})
+}
+
+// TestStreamLasts for longer than any other answer, over HTTP/1 and HTTP/2, and ends when the server is stopped, which does
+// not wait for it.
+func TestStreamLasts(t *testing.T) {
+	a := newAuthority(t)
+	c := withOperator(t, Config{Admin: anywhere})
+	c.TLS = TLS{Cert: filepath.Join(t.TempDir(), "cert.pem"), Key: filepath.Join(t.TempDir(), "key.pem")}
+	cert, key := a.sign("server")
+	put(t, c.TLS.Cert, cert)
+	put(t, c.TLS.Key, key)
+	r := start(t, c, func(s *Server) { s.bounds.body, s.bounds.answer = time.Second, time.Second })
+	streams := map[int]*bufio.Scanner{}
+	for version := range 2 {
+		transport := &http.Transport{TLSClientConfig: a.client(""), ForceAttemptHTTP2: version == 1}
+		defer transport.CloseIdleConnections()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+r.Addr(Admin).String()+"/api/stream", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+operator)
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if response.StatusCode != 200 || response.ProtoMajor != version+1 {
+			t.Fatalf("got %s, %s", response.Status, response.Proto)
+		}
+		streams[response.ProtoMajor] = bufio.NewScanner(response.Body)
+	}
+	for version, lines := range streams {
+		for ticks := 0; ticks < 4; {
+			if !lines.Scan() {
+				t.Fatalf("HTTP/%d: ended after %d ticks: %v", version, ticks, lines.Err())
+			}
+			if lines.Text() == "event: tick" {
+				ticks++
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := r.Stop(ctx); err != nil || strings.Contains(r.log.String(), "cut off") {
+		t.Errorf("Stop: %v", err)
+	}
+	for version, lines := range streams {
+		for lines.Scan() {
+		}
+		if err := lines.Err(); err != nil {
+			t.Errorf("HTTP/%d: ended with %v, want its end", version, err)
+		}
+	}
+}
