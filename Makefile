@@ -17,11 +17,11 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: ## Run an API behind the example tiers, with callers, and watch its limits
-	@$(GO) build -o bin/live ./examples/live && exec bin/live
+run: ## Run the demo: a gateway behind the example tiers, with callers and a dashboard
+	@$(GO) build -o bin/stint ./cmd/stint && exec bin/stint demo
 
 .PHONY: setup
-setup: ## Install what the tests need and is missing (redis-server, curl, proxies, a C compiler)
+setup: ## Install what the tests need and is missing (redis-server, curl, proxies, a browser, promtool, a C compiler)
 	@scripts/setup.sh
 
 .PHONY: test

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Judged implements [policy.Observer]. What is denied is counted under the policy that denies it, and all else under the
-// request's route.
+// Judged implements [policy.Observer]. What is denied, or would be but for shadow, is counted under the policy that does
+// so, and all else under the request's route.
 func (m *Monitor) Judged(_ context.Context, v *policy.Verdict, took time.Duration, err error) {
 	in, page := shardOf(v), m.ledger.page(v.Set())
 	m.timed(in, took)
@@ -24,10 +24,15 @@ func (m *Monitor) Judged(_ context.Context, v *policy.Verdict, took time.Duratio
 		m.ledger.ofVerdict(page, v).count(in, skipped)
 	default:
 		why := allowance(d, len(v.Shadowed) > 0, len(v.Rules()) > 0)
-		m.ledger.ofVerdict(page, v).count(in, why)
-		if why == shadowed && !m.feed.full() {
-			rule := v.Shadowed[0]
-			m.show(m.ledger.ofRule(page, rule), why, v.Subject(), &rule.Limits[0], d)
+		if why != shadowed {
+			m.ledger.ofVerdict(page, v).count(in, why)
+			return
+		}
+		rule := v.Shadowed[0]
+		s := m.ledger.ofRule(page, rule)
+		s.count(in, why)
+		if !m.feed.full() {
+			m.show(s, why, v.Subject(), &rule.Limits[0], d)
 		}
 	}
 }

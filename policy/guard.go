@@ -16,7 +16,7 @@ type Guard struct {
 	store    stint.Store
 	set      atomic.Pointer[Set]
 	observer Observer
-	watch    stopwatch
+	watch    *stopwatch // nil without an observer
 	log      *guardLog
 }
 
@@ -37,7 +37,9 @@ func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
 		c.Logger = slog.Default()
 	}
 	g := &Guard{store: store, observer: c.Observer, log: &guardLog{logger: c.Logger}}
-	g.watch.made = time.Now()
+	if g.observer != nil {
+		g.watch = newStopwatch()
+	}
 	g.set.Store(set)
 	return g, nil
 }

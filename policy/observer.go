@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 )
@@ -16,7 +15,7 @@ type Observer interface {
 }
 
 // Untimed is how long a decision took that nobody timed. To read the clock twice is a tenth of the work of deciding in
-// memory, so of many decisions some are timed: all up to ten thousand a second, and one in 16 when there are more.
+// memory, so of many decisions some are timed: the first 32 of every 20 ms.
 const Untimed = time.Duration(-1)
 
 // Observers returns an observer that tells each of those given that are not nil, in their order. It is nil if none is.
@@ -45,46 +44,39 @@ func (all observers) Judged(ctx context.Context, v *Verdict, took time.Duration,
 	}
 }
 
-// How a stopwatch chooses.
+// How many decisions are timed: see [Untimed].
 const (
-	// timedInFull is up to how many decisions a second are all timed, and timedOneIn how many of more.
-	timedInFull = 10_000
-	timedOneIn  = 16
-	// paceOf is after how many that were timed a stopwatch looks how fast they come, or after a second.
-	paceOf = 128
+	timedAtOnce = 32
+	timedEvery  = 20 * time.Millisecond
 )
 
-// stopwatch times decisions: see [Untimed]. Its readings are since it was made.
+// stopwatch times decisions. Its readings are since it was made. Who comes when enough are timed reads one number that
+// hardly changes, and no clock: time passes by a timer, which runs while there are decisions.
 type stopwatch struct {
-	made time.Time
-	// busy says that only some are timed. Begun is when timed began to count those that are.
-	busy  atomic.Bool
-	begun atomic.Int64
-	timed atomic.Int64
+	made  time.Time
+	left  atomic.Int64 // that may be timed
+	timer *time.Timer
+}
+
+func newStopwatch() *stopwatch {
+	w := &stopwatch{made: time.Now()}
+	w.left.Store(timedAtOnce)
+	w.timer = time.AfterFunc(timedEvery, func() { w.left.Store(timedAtOnce) })
+	return w
 }
 
 // begin returns when a decision began, or Untimed.
 func (w *stopwatch) begin() time.Duration {
-	if w.busy.Load() && rand.Uint32()%timedOneIn != 0 {
+	if w.left.Load() <= 0 {
 		return Untimed
 	}
-	now := time.Since(w.made)
-	w.pace(now)
-	return now
-}
-
-// pace counts a decision that is timed, and sees now and then how many there are.
-func (w *stopwatch) pace(now time.Duration) {
-	timed, begun := w.timed.Add(1), w.begun.Load()
-	passed := now - time.Duration(begun)
-	if timed < paceOf && passed < time.Second || !w.begun.CompareAndSwap(begun, int64(now)) {
-		return
+	switch left := w.left.Add(-1); {
+	case left < 0:
+		return Untimed
+	case left == timedAtOnce-1:
+		w.timer.Reset(timedEvery)
 	}
-	w.timed.Add(-timed)
-	if w.busy.Load() {
-		timed *= timedOneIn
-	}
-	w.busy.Store(float64(timed) > timedInFull*passed.Seconds())
+	return time.Since(w.made)
 }
 
 // took returns how long a decision has taken that began then.

@@ -16,6 +16,8 @@ type Place struct {
 	Divided bool
 	// Shadow says that the rule has no consequences for this subject.
 	Shadow bool
+	// Bans says that bans are obeyed there, also those made by hand.
+	Bans bool
 }
 
 // Places returns where a subject such as "user:42" may be counted: every rule and scope, as far as the configuration can
@@ -25,24 +27,26 @@ func (s *Set) Places(subject string) []Place {
 	for _, t := range s.tiers {
 		member := makes(t.who, subject)
 		if member {
-			places = appendPlaces(places, t.rules, subject, s.tierScopes(t), false)
+			places = appendPlaces(places, t, t.rules, subject, s.tierScopes(t), false)
 		}
 		for _, p := range s.policies {
 			if !p.tiers[t.index] || p.who == nil && !member || p.who != nil && !makes(p.who, subject) {
 				continue
 			}
 			scopes, all := s.policyScopes(p, t)
-			places = appendPlaces(places, p.rules[t.index], subject, scopes, !all)
+			places = appendPlaces(places, t, p.rules[t.index], subject, scopes, !all)
 		}
 	}
 	return places
 }
 
-func appendPlaces(places []Place, r rules, subject string, scopes []string, divided bool) []Place {
+func appendPlaces(places []Place, t *tier, r rules, subject string, scopes []string, divided bool) []Place {
 	for _, scope := range scopes {
 		for _, rule := range [...]*Rule{r.requests, r.costs} {
 			if rule != nil {
-				places = append(places, Place{Rule: rule, Scope: scope, Divided: divided, Shadow: !rule.unit.enforced(subject)})
+				places = append(places, Place{
+					Rule: rule, Scope: scope, Divided: divided, Shadow: !rule.unit.enforced(subject), Bans: t.bans != nil,
+				})
 			}
 		}
 	}

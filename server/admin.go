@@ -18,8 +18,11 @@ func (s *Server) newAdmin() (served, error) {
 		return served{}, err
 	}
 	guard := s.operators.guard
-	if s.operators == nil {
+	switch {
+	case s.operators == nil:
 		guard = s.localOnly()
+	case s.c.AdminLocal:
+		guard = s.localOrToken
 	}
 	board, err := s.newDashboard(guard)
 	if err != nil {
@@ -73,6 +76,18 @@ func (s *Server) localOnly() func(next http.Handler) http.Handler {
 				"Without tokens this listener is for this machine only: call it localhost, or by its address, and not through a proxy.")
 		})
 	}
+}
+
+// localOrToken lets callers on this host through, and those who have a token.
+func (s *Server) localOrToken(next http.Handler) http.Handler {
+	guarded := s.operators.guard(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if callers.Local(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		guarded.ServeHTTP(w, r)
+	})
 }
 
 // configState is what /config tells.

@@ -46,6 +46,9 @@ type Config struct {
 	// AdminTokens is a file of bearer tokens for Admin. It may be missing if Admin is on a loopback address, and then only
 	// callers on this host are answered. Probes need no token.
 	AdminTokens string
+	// AdminLocal lets callers on this host look without a token where there are tokens. To change something always needs
+	// one.
+	AdminLocal bool
 
 	// Observe says what is shown of what happens, and when to raise an alarm. The logger is this one's.
 	Observe observe.Config

@@ -65,6 +65,41 @@ func TestF33AdminToken(t *testing.T) {
 	}
 }
 
+// TestF33AdminLocal: where callers on this host may look without a token, others may not, and nobody changes anything.
+func TestF33AdminLocal(t *testing.T) {
+	c := withOperator(t, everywhere(t))
+	c.AdminLocal = true
+	r := start(t, c)
+	for _, test := range []struct {
+		method, path, host, forwarded, token string
+		want                                 int
+	}{
+		{"GET", "/api/state", "localhost", "", "", 200},
+		{"GET", "/metrics", "127.0.0.1:6070", "", "", 200},
+		{"GET", "/api/state", "evil.example", "", "", 401},
+		{"GET", "/metrics", "localhost", "203.0.113.9", "", 401},
+		{"GET", "/api/state", "stint.example", "203.0.113.9", operator, 200},
+		{"POST", "/api/unban", "localhost", "", "", 401},
+		{"POST", "/api/unban", "localhost", "", operator, 200},
+	} {
+		request, err := http.NewRequest(test.method, r.url(Admin, test.path), strings.NewReader(`{"subject": "ip:192.0.2.1"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = test.host
+		request.Header.Set("Content-Type", "application/json")
+		if test.forwarded != "" {
+			request.Header.Set("X-Forwarded-For", test.forwarded)
+		}
+		if test.token != "" {
+			request.Header.Set("Authorization", "Bearer "+test.token)
+		}
+		if status, body := do(t, http.DefaultClient, request); status != test.want {
+			t.Errorf("%+v: got %d, %s", test, status, body)
+		}
+	}
+}
+
 // TestF33AdminWrites: nothing is changed without a token, from another site, or by a form.
 func TestF33AdminWrites(t *testing.T) {
 	r := start(t, withOperator(t, everywhere(t)))

@@ -23,6 +23,7 @@ type daemonFlags struct {
 	Store      string        `name:"store" placeholder:"STORE" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: $$REDIS_URL, else what the policies say, else memory. redis is $$REDIS_URL, else localhost."`
 	Admin      string        `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"Where operators find probes, the state of the configuration and profiles; empty is nowhere. Default: ${default}."`
 	AdminToken string        `name:"admin-token-file" placeholder:"FILE" help:"Bearer tokens for --admin, one to a line, alone or after the name of its holder as in alice: TOKEN. Needed unless that is a loopback address."`
+	AdminLocal bool          `name:"admin-local" help:"Let callers on this host look without a token. To change something always needs one."`
 	ShowAll    bool          `name:"show-subjects" help:"Show operators subjects in full. By default addresses are shown by their network, and others by how they begin."`
 	Alert      []string      `name:"alert" placeholder:"NAME=VALUE" sep:"none" help:"Another threshold for an alert, such as BlockedShare=0.2, or Spike=off. May be repeated."`
 	Webhook    string        `name:"alert-webhook" placeholder:"URL" help:"Where to post alerts when they begin to fire, and when they end."`
@@ -97,12 +98,14 @@ func (f *daemonFlags) configuration(s *system) server.Config {
 		log = slog.NewJSONHandler(s.Stderr, options)
 	}
 	shown, _ := f.observe() // found good when it was read
+	shown.Version = versionOf(s.Build).Version
 	return server.Config{
 		Policies:    f.Config,
 		Observe:     shown,
 		Store:       store,
 		Admin:       f.Admin,
 		AdminTokens: f.AdminToken,
+		AdminLocal:  f.AdminLocal,
 		TLS:         server.TLS{Cert: f.TLSCert, Key: f.TLSKey, ClientCA: f.TLSClient},
 		Drain:       f.Drain,
 		Logger:      slog.New(log),

@@ -3,16 +3,34 @@ package main
 import (
 	"bytes"
 	"errors"
+	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/stint-limiter/stint/server/gateway"
 )
 
 // commands are what stint can be asked to do: a field for each.
 type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Serve limits over HTTP and gRPC: a JSON API, forward-auth, Envoy's rate limit service."`
 	Gateway gatewayCommand `cmd:"" help:"Pass requests on to an upstream, within limits."`
+	Demo    demoCommand    `cmd:"" help:"Run a gateway with callers of every kind, and a dashboard to watch them."`
 	Config  configCommands `cmd:"" help:"Check a configuration, and see what it means."`
-	Version versionCommand `cmd:"" help:"Print the version of this program."`
+
+	Take    takeCommand    `cmd:"" help:"Ask whether a subject may do something, and charge it."`
+	Peek    peekCommand    `cmd:"" help:"Ask without charging."`
+	Inspect inspectCommand `cmd:"" help:"Show what a subject has used of its limits, and when it comes back."`
+	Reset   resetCommand   `cmd:"" help:"Forget what a subject has used."`
+	Ban     banCommand     `cmd:"" help:"Deny a subject everything for a time."`
+	Unban   unbanCommand   `cmd:"" help:"End a ban."`
+	Bans    bansCommand    `cmd:"" help:"List bans in force."`
+	Top     topCommand     `cmd:"" help:"Watch who is denied most."`
+	Tail    tailCommand    `cmd:"" help:"Watch requests being denied."`
+	Doctor  doctorCommand  `cmd:"" help:"Find out what is wrong with a server and its Redis, and how to mend it."`
+
+	Completion completionCommand `cmd:"" help:"Print a script by which a shell completes commands and flags."`
+	Version    versionCommand    `cmd:"" help:"Print the version of this program."`
 }
 
 const description = `Exact rate limits, shared by any number of processes.
@@ -27,7 +45,7 @@ func run(s *system, args []string) error {
 	parser, err := kong.New(&commands{},
 		kong.Name("stint"),
 		kong.Description(description),
-		kong.Vars{"assumed_peer": assumedPeer},
+		helpVariables(),
 		kong.Writers(&help, &help),
 		kong.Exit(func(int) { helped = true }), // called when help was asked for and written
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
@@ -50,6 +68,18 @@ func run(s *system, args []string) error {
 		return err
 	}
 	return command.Run(s)
+}
+
+// helpVariables are what help says about defaults that are not the flags' own.
+func helpVariables() kong.Vars {
+	short := func(d time.Duration) string { return strings.Replace(d.String(), "m0s", "m", 1) }
+	return kong.Vars{
+		"assumed_peer":     assumedPeer,
+		"connect_timeout":  short(gateway.DefaultDialTimeout),
+		"response_timeout": short(gateway.DefaultResponseHeaderTimeout),
+		"body_timeout":     short(gateway.DefaultBodyTimeout),
+		"idle_timeout":     short(gateway.DefaultIdleTimeout),
+	}
 }
 
 // usageError is a mistake in the arguments.

@@ -21,7 +21,7 @@ func TestUsage(t *testing.T) {
 		usage string // the first line begins with it
 		want  string // the last line
 	}{
-		{nil, "Usage: stint <command>", `expected one of "serve", "gateway", "config", "version"`},
+		{nil, "Usage: stint <command>", `expected one of "serve", "gateway", "demo", "config", "take", ...`},
 		{[]string{"confg"}, "Usage: stint <command>", `unexpected argument confg, did you mean "config"?`},
 		{[]string{"config"}, "Usage: stint config <command>", `expected one of "check", "explain", "schema"`},
 		{[]string{"config", "chek", "a"}, "Usage: stint config <command>", `unexpected argument chek, did you mean "check"?`},
@@ -61,9 +61,14 @@ func TestHelp(t *testing.T) {
 		"help.txt":         {"--help"},
 		"help_check.txt":   {"config", "check", "--help"},
 		"help_explain.txt": {"config", "explain", "-h"},
+		"help_demo.txt":    {"demo", "--help"},
+		"help_doctor.txt":  {"doctor", "--help"},
 		"help_gateway.txt": {"gateway", "--help"},
+		"help_inspect.txt": {"inspect", "--help"},
 		"help_schema.txt":  {"config", "schema", "--help"},
 		"help_serve.txt":   {"serve", "--help"},
+		"help_tail.txt":    {"tail", "--help"},
+		"help_take.txt":    {"take", "--help"},
 		"help_version.txt": {"version", "--help"},
 	} {
 		t.Run(name, func(t *testing.T) {

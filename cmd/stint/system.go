@@ -18,13 +18,19 @@ type system struct {
 	Stdout, Stderr io.Writer
 	// Build is how the program was built; nil if it does not know.
 	Build *debug.BuildInfo
+	// Columns is how wide the terminal is that Stdout is; nil if it is none. Colour says that colours are wanted there, and
+	// Asks that Stdin is a terminal, from which questions can be answered.
+	Columns func() int
+	Colour  bool
+	Asks    bool
 }
 
 // Exit codes.
 const (
-	exitGood  = 0
-	exitBad   = 1
-	exitUsage = 2
+	exitGood        = 0
+	exitBad         = 1
+	exitUsage       = 2
+	exitUnreachable = 3
 )
 
 // toldError is returned after everything has been said that there is to say.
@@ -35,6 +41,7 @@ func (toldError) Error() string { return "told already" }
 // report tells on standard error what became of a command, and returns the exit code.
 func (s *system) report(err error) int {
 	var usage *usageError
+	var exit *exitError
 	switch {
 	case err == nil:
 		return exitGood
@@ -43,6 +50,9 @@ func (s *system) report(err error) int {
 		return exitUsage
 	case errors.Is(err, toldError{}):
 		return exitBad
+	case errors.As(err, &exit):
+		s.tell(err)
+		return exit.Code
 	}
 	s.tell(err)
 	return exitBad

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// axis is a stretch of time on a line of text.
+type axis struct {
+	from, to time.Time
+	width    int
+}
+
+// column is where a time is.
+func (a *axis) column(t time.Time) int {
+	length := a.to.Sub(a.from)
+	if length <= 0 {
+		return a.width - 1
+	}
+	return min(max(int(float64(t.Sub(a.from))/float64(length)*float64(a.width)), 0), a.width-1)
+}
+
+// labels returns the line with the times of its ends, of its middle and of now, as far as there is room.
+func (a *axis) labels(now time.Time) string {
+	line := []rune(strings.Repeat("·", a.width))
+	taken := make([]bool, a.width)
+	put := func(t time.Time) {
+		text := relative(t.Sub(now))
+		n := utf8.RuneCountInString(text)
+		at := min(max(a.column(t)-n/2, 0), a.width-n)
+		if at < 0 {
+			return
+		}
+		for i := max(at-1, 0); i < min(at+n+1, a.width); i++ {
+			if taken[i] {
+				return
+			}
+		}
+		for i := max(at-1, 0); i < min(at+n+1, a.width); i++ {
+			line[i] = ' '
+		}
+		copy(line[at:], []rune(text))
+		for i := at; i < at+n; i++ {
+			taken[i] = true
+		}
+	}
+	if !now.Before(a.from) && !now.After(a.to) {
+		put(now)
+	}
+	put(a.from)
+	put(a.to)
+	put(a.from.Add(a.to.Sub(a.from) / 2))
+	return string(line)
+}
+
+// relative is a time as seen from now.
+func relative(d time.Duration) string {
+	switch {
+	case d.Abs() < time.Millisecond:
+		return "now"
+	case d < 0:
+		return short(-d) + " ago"
+	}
+	return "in " + short(d)
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// banCommand denies a subject everything.
+type banCommand struct {
+	Subject string     `arg:"" help:"Who, such as user:42."`
+	For     lengthFlag `name:"for" placeholder:"TIME" default:"1h" help:"For how long: 30s, 10m, 1h30m, 7d. Default: ${default}."`
+	changeFlags
+}
+
+// Help is the detailed help.
+func (*banCommand) Help() string {
+	return `Wherever bans are obeyed the subject is denied, in all scopes and whatever it has used. A ban in force that ends
+later stays as it is; to shorten one, unban first.
+
+    stint ban ip:203.0.113.9 --for 24h
+    stint ban user:42 --for 10m --yes`
+}
+
+// Run bans.
+func (c *banCommand) Run(s *system) error {
+	length := time.Duration(c.For)
+	return c.change(s, "", fmt.Sprintf("Ban %s for %s?", c.Subject, short(length)), fmt.Sprintf("%s is banned for %s", c.Subject, short(length)),
+		func(ctx context.Context, d desk) error { return d.Ban(ctx, c.Subject, length) })
+}

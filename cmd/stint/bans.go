@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stint-limiter/stint/server/control"
+)
+
+// bansCommand lists bans.
+type bansCommand struct {
+	Most int `name:"most" short:"n" placeholder:"N" default:"100" help:"How many to list. Default: ${default}."`
+	deskFlags
+}
+
+// Help is the detailed help.
+func (*bansCommand) Help() string {
+	return `Those that last the longest come first. Everything that is stored is looked at, which takes a while in a large Redis.
+
+    stint bans
+    stint bans --store redis://localhost:6379/0 --most 1000 --json`
+}
+
+// Validate is called when the flags have been read.
+func (c *bansCommand) Validate() error {
+	if c.Most < 1 || c.Most > control.MaxBans {
+		return fmt.Errorf("--most: %d; want 1 to %d", c.Most, control.MaxBans)
+	}
+	return c.deskFlags.Validate()
+}
+
+// Run lists.
+func (c *bansCommand) Run(s *system) error {
+	ctx := context.Background()
+	d, closing, err := c.open(ctx, s, "")
+	if err != nil {
+		return err
+	}
+	defer closing()
+	bans, err := d.Bans(ctx, c.Most)
+	if err != nil {
+		return problem(err)
+	}
+	if c.JSON {
+		return s.printJSON(struct {
+			Bans []control.Ban `json:"bans"`
+		}{append([]control.Ban{}, bans...)})
+	}
+	return s.print(bansText(bans, c.Most, time.Now()))
+}
+
+// bansText is a list of bans for people.
+func bansText(bans []control.Ban, most int, now time.Time) []byte {
+	if len(bans) == 0 {
+		return []byte("nobody is banned\n")
+	}
+	var b bytes.Buffer
+	columns(&b, func(line func(...string)) {
+		line("SUBJECT", "ENDS IN", "UNTIL", "WHICH", "REF")
+		for _, ban := range bans {
+			line(ban.Subject, short(max(ban.Until.Sub(now), 0)), ban.Until.UTC().Format(time.RFC3339), inARow(ban.Level), refText(ban.Ref))
+		}
+	})
+	if len(bans) == most {
+		fmt.Fprintf(&b, "there may be more; --most %d shows them\n", min(10*most, control.MaxBans))
+	}
+	return trimLines(b.Bytes())
+}

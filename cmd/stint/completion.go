@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// completionCommand prints a script for a shell.
+type completionCommand struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+// Help is the detailed help.
+func (*completionCommand) Help() string {
+	return `    source <(stint completion bash)                                    # in ~/.bashrc
+    source <(stint completion zsh)                                     # in ~/.zshrc, after compinit
+    stint completion fish > ~/.config/fish/completions/stint.fish`
+}
+
+// Run prints the script.
+func (c *completionCommand) Run(s *system, k *kong.Context) error {
+	var b bytes.Buffer
+	places := placesOf(k.Model.Node, "")
+	switch c.Shell {
+	case "bash":
+		completeBash(&b, places)
+	case "zsh":
+		completeZsh(&b, places)
+	case "fish":
+		completeFish(&b, places)
+	}
+	return s.print(b.Bytes())
+}
+
+// completionPlace is a place in a command line after a command, and what can stand there.
+type completionPlace struct {
+	// path is the commands before it, each after a blank: " config check".
+	path string
+	// words are commands and the values of an argument that has only some.
+	words []completionWord
+	flags []completionFlag
+}
+
+type completionWord struct{ text, help string }
+
+// completionFlag is a flag. Without a value it is one that is there or not.
+type completionFlag struct {
+	completionWord
+	short  string // a letter, or ""
+	value  bool
+	values []string // all that there are, if there are only some
+	file   bool     // the value is the name of a file
+}
+
+// placesOf returns all places after a command, that itself first.
+func placesOf(n *kong.Node, path string) []completionPlace {
+	at := completionPlace{path: path}
+	var below []completionPlace
+	for _, child := range n.Children {
+		if child.Hidden {
+			continue
+		}
+		at.words = append(at.words, completionWord{child.Name, sentence(child.Help)})
+		below = append(below, placesOf(child, path+" "+child.Name)...)
+	}
+	for _, arg := range n.Positional {
+		for _, value := range enumOf(arg) {
+			at.words = append(at.words, completionWord{value, ""})
+		}
+	}
+	for _, group := range n.AllFlags(true) {
+		for _, f := range group {
+			at.flags = append(at.flags, flagsOf(f)...)
+		}
+	}
+	return append([]completionPlace{at}, below...)
+}
+
+// flagsOf returns a flag, and if it can be denied its opposite.
+func flagsOf(f *kong.Flag) []completionFlag {
+	flag := completionFlag{
+		completionWord: completionWord{"--" + f.Name, sentence(f.Help)},
+		value:          !f.IsBool(), values: enumOf(f.Value),
+		file: slices.Contains([]string{"FILE", "DIR"}, f.PlaceHolder),
+	}
+	if f.Short != 0 {
+		flag.short = string(f.Short)
+	}
+	all := []completionFlag{flag}
+	if f.Tag.Negatable != "" {
+		all = append(all, completionFlag{completionWord: completionWord{"--no-" + f.Name, "Not: " + flag.help}})
+	}
+	return all
+}
+
+// enumOf returns the values that something can have, if there are only some.
+func enumOf(v *kong.Value) []string {
+	if v.Enum == "" {
+		return nil
+	}
+	return slices.DeleteFunc(v.EnumSlice(), func(value string) bool { return value == "" })
+}
+
+// sentence returns the first sentence of a help text, on one line and without what shells might take for something else.
+func sentence(help string) string {
+	first, _, _ := strings.Cut(help, ". ")
+	first, _, _ = strings.Cut(first, ": ")
+	return strings.NewReplacer("'", "", "\n", " ", ":", "", "`", "", "$", "", `\`, "").Replace(strings.TrimSuffix(first, "."))
+}
+
+// pathCases writes a pattern of all paths, for the shells in which a script finds the command that is being completed.
+func pathCases(places []completionPlace) string {
+	var patterns []string
+	for _, p := range places[1:] {
+		patterns = append(patterns, fmt.Sprintf("%q", p.path))
+	}
+	return strings.Join(patterns, "|")
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// completeBash writes a script for bash. Where it knows nothing, bash completes the names of files.
+func completeBash(b *bytes.Buffer, places []completionPlace) {
+	fmt.Fprintf(b, `# Completion of stint for bash: source <(stint completion bash)
+_stint() {
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} at= i
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		case "$at ${COMP_WORDS[i]}" in
+		%s) at="$at ${COMP_WORDS[i]}" ;;
+		esac
+	done
+	if [[ $cur == = ]]; then
+		cur=
+	elif [[ $prev == = ]]; then
+		prev=${COMP_WORDS[COMP_CWORD-2]}
+	fi
+	COMPREPLY=()
+	case "$at $prev" in
+`, pathCases(places))
+	eachValue(places, func(at string, f *completionFlag) {
+		fmt.Fprintf(b, "\t%q) COMPREPLY=($(compgen -W %q -- \"$cur\")); return ;;\n", at+" "+f.text, strings.Join(f.values, " "))
+	})
+	b.WriteString("\tesac\n\tcase \"$at\" in\n")
+	for _, p := range places {
+		fmt.Fprintf(b, "\t%q) COMPREPLY=($(compgen -W %q -- \"$cur\")) ;;\n", p.path, strings.Join(p.all(), " "))
+	}
+	b.WriteString("\tesac\n}\ncomplete -o default -F _stint stint\n")
+}
+
+// completeZsh writes a script for zsh.
+func completeZsh(b *bytes.Buffer, places []completionPlace) {
+	fmt.Fprintf(b, `#compdef stint
+# Completion of stint for zsh: source <(stint completion zsh)
+_stint() {
+	local at= i
+	local -a list
+	for ((i = 2; i < CURRENT; i++)); do
+		case "$at $words[i]" in
+		(%s) at="$at $words[i]" ;;
+		esac
+	done
+	case "$at $words[CURRENT-1]" in
+`, pathCases(places))
+	eachValue(places, func(at string, f *completionFlag) {
+		what := "compadd -- " + strings.Join(f.values, " ")
+		switch {
+		case f.file:
+			what = "_files"
+		case len(f.values) == 0:
+			what = "_message value"
+		}
+		fmt.Fprintf(b, "\t(%q) %s; return ;;\n", at+" "+f.text, what)
+	})
+	b.WriteString("\tesac\n\tcase \"$at\" in\n")
+	for _, p := range places {
+		fmt.Fprintf(b, "\t(%q) list=(", p.path)
+		for _, w := range p.words {
+			fmt.Fprintf(b, " '%s:%s'", w.text, w.help)
+		}
+		for _, f := range p.flags {
+			fmt.Fprintf(b, " '%s:%s'", f.text, f.help)
+		}
+		b.WriteString(" ) ;;\n")
+	}
+	b.WriteString("\tesac\n\t_describe stint list\n\t[[ $words[CURRENT] == -* ]] || _files\n}\n" +
+		"if [[ $funcstack[1] == _stint ]]; then _stint \"$@\"; else compdef _stint stint; fi\n")
+}
+
+// completeFish writes a script for fish.
+func completeFish(b *bytes.Buffer, places []completionPlace) {
+	b.WriteString("# Completion of stint for fish: stint completion fish > ~/.config/fish/completions/stint.fish\n" +
+		"function __stint_at\n\tset -l at ''\n\tfor word in (commandline -opc)[2..]\n\t\tswitch \"$at $word\"\n\t\t\tcase")
+	for _, p := range places[1:] {
+		fmt.Fprintf(b, " '%s'", p.path)
+	}
+	b.WriteString("\n\t\t\t\tset at \"$at $word\"\n\t\tend\n\tend\n\ttest \"$at\" = \"$argv[1]\"\nend\n")
+	for _, p := range places {
+		where := fmt.Sprintf("complete -c stint -n '__stint_at \"%s\"'", p.path)
+		for _, w := range p.words {
+			fmt.Fprintf(b, "%s -f -a %s -d '%s'\n", where, w.text, w.help)
+		}
+		for _, f := range p.flags {
+			fmt.Fprintf(b, "%s -l %s%s -d '%s'\n", where, strings.TrimPrefix(f.text, "--"), f.fish(), f.help)
+		}
+	}
+}
+
+// fish is how fish is told what a flag takes.
+func (f *completionFlag) fish() string {
+	text := ""
+	if f.short != "" {
+		text = " -s " + f.short
+	}
+	switch {
+	case len(f.values) > 0:
+		return text + fmt.Sprintf(" -x -a '%s'", strings.Join(f.values, " "))
+	case f.file:
+		return text + " -r -F"
+	case f.value:
+		return text + " -x"
+	}
+	return text + " -f"
+}
+
+// all are the commands and flags of a place.
+func (p *completionPlace) all() []string {
+	var list []string
+	for _, w := range p.words {
+		list = append(list, w.text)
+	}
+	for _, f := range p.flags {
+		list = append(list, f.text)
+	}
+	return list
+}
+
+// eachValue goes through the flags that have a value.
+func eachValue(places []completionPlace, do func(at string, f *completionFlag)) {
+	for _, p := range places {
+		for i := range p.flags {
+			if f := &p.flags[i]; f.value {
+				do(p.path, f)
+			}
+		}
+	}
+}

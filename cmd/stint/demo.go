@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/stint-limiter/stint/examples/tiers"
+	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/server"
+	"github.com/stint-limiter/stint/server/gateway"
+)
+
+// demoCommand runs everything on this machine, with traffic.
+type demoCommand struct {
+	For    lengthFlag `name:"for" placeholder:"TIME" help:"How long to run: 30s, 10m. Default: until it is interrupted."`
+	Rate   int        `name:"rate" placeholder:"N" default:"200" help:"About how many requests a second, 1 to 2000. Default: ${default}."`
+	Store  string     `name:"store" placeholder:"STORE" default:"memory" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: ${default}."`
+	Listen string     `name:"listen" placeholder:"ADDR" default:"127.0.0.1:8080" help:"Where the gateway is, or a free port if that one is taken. Default: ${default}."`
+	Admin  string     `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"Where the dashboard is, or a free port if that one is taken. Default: ${default}."`
+}
+
+// Help is the detailed help.
+func (*demoCommand) Help() string {
+	return `A gateway behind the limits of examples/tiers in front of a small application, a dashboard, and callers: users of every
+tier, a burst now and then, an abuser who gets banned, and calls of somebody else's API. All of it is on this machine.
+
+    stint demo
+    stint demo --rate 1000 --store redis://localhost:6379/0 --for 10m`
+}
+
+// Validate is called when the flags have been read.
+func (c *demoCommand) Validate() error {
+	if c.Rate < 1 || c.Rate > 2000 {
+		return fmt.Errorf("--rate: %d; want 1 to 2000", c.Rate)
+	}
+	return (&daemonFlags{Store: c.Store}).Validate()
+}
+
+// Run runs the demo until it is interrupted.
+func (c *demoCommand) Run(s *system) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if c.For > 0 {
+		timer := time.AfterFunc(time.Duration(c.For), stop)
+		defer timer.Stop()
+	}
+	return c.run(ctx, s)
+}
+
+// demoStore keeps the demo's counts apart from others in the same Redis.
+const demoStore = "\nstore: {prefix: stint-demo}\n"
+
+// run runs the demo until the context ends.
+func (c *demoCommand) run(ctx context.Context, s *system) (err error) {
+	directory, err := os.MkdirTemp("", "stint-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(directory)) }()
+	d := demo{policies: filepath.Join(directory, "stint.yaml"), token: newToken()}
+	tokens := filepath.Join(directory, "tokens")
+	for path, text := range map[string]string{d.policies: string(tiers.YAML) + demoStore, tokens: "demo: " + d.token + "\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	upstream, err := serveLocally(newDemoAPI())
+	if err != nil {
+		return err
+	}
+	defer upstream.close()
+	d.theirs, err = serveLocally(newPretendAPI())
+	if err != nil {
+		return err
+	}
+	defer d.theirs.close()
+
+	if d.server, err = c.start(ctx, s, &d, tokens, upstream.url); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.server.Stop(context.Background())) }()
+	d.gateway = "http://" + d.server.Addr(server.HTTP).String()
+	if err := s.print(d.guide(c)); err != nil {
+		return err
+	}
+	return d.traffic(ctx, c.Rate)
+}
+
+// start starts the gateway and the dashboard.
+func (c *demoCommand) start(ctx context.Context, s *system, d *demo, tokens, upstream string) (*server.Server, error) {
+	srv, err := server.New(server.Config{
+		Policies: d.policies, Store: redisURL(c.Store), HTTP: free(c.Listen), Admin: free(c.Admin), AdminTokens: tokens, AdminLocal: true,
+		// Nobody here is real, so nothing is shortened.
+		Observe: observe.Config{ShowSubjects: true, Version: versionOf(s.Build).Version},
+		Gateway: &gateway.Config{Routes: []gateway.Route{{Upstream: upstream}}, AccessLog: gateway.AccessLog{Off: true}},
+		// Denials are what this is about: the dashboard shows them.
+		Logger: slog.New(slog.NewTextHandler(s.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return srv, srv.Start(ctx)
+}
+
+// demo is what runs.
+type demo struct {
+	server   *server.Server
+	theirs   *localServer // somebody else's API
+	gateway  string       // its URL
+	policies string       // the file
+	token    string
+}
+
+// traffic calls until the context ends.
+func (d *demo) traffic(ctx context.Context, rate int) error {
+	apis, err := d.server.Outbound()
+	if err != nil {
+		return err
+	}
+	defer apis.Close()
+	var work sync.WaitGroup
+	work.Go(func() { newCrowd(d.gateway, rate).run(ctx) })
+	work.Go(func() { callPretendAPI(ctx, apis, d.theirs.url) })
+	work.Wait()
+	return nil
+}
+
+// guide tells what is where, and what to try.
+func (d *demo) guide(c *demoCommand) []byte {
+	dashboard := "http://" + d.server.Addr(server.Admin).String()
+	at, flags := "", ""
+	if dashboard != localAdmin {
+		flags = " --server " + dashboard
+		if c.Admin == "127.0.0.1:6070" {
+			at = "   (port 6070 is taken)"
+		}
+	}
+	taken := ""
+	if c.Listen == "127.0.0.1:8080" && d.gateway != "http://127.0.0.1:8080" {
+		taken = "   (port 8080 is taken)"
+	}
+	return fmt.Appendf(nil, `Dashboard  %[1]s/%[2]s
+Token      %[3]s   to reset, ban and unban there
+Gateway    %[4]s/%[5]s
+Limits     %[6]s   change them while it runs
+
+Try it from another terminal:
+
+  curl -i %[4]s/structures/4hhb                        # anonymous: 20 at once, then 429
+  curl -i -H 'X-User-ID: you' %[4]s/structures/4hhb    # free: 60; with -H 'X-User-Plan: pro' 300
+  export STINT_TOKEN=%[3]s
+  stint top%[7]s
+  stint tail%[7]s
+  stint inspect user:mallory --tier free%[7]s
+  stint bans%[7]s
+
+Interrupt it to end it.
+`, dashboard, at, d.token, d.gateway, taken, d.policies, flags)
+}
+
+// newToken returns a token that nobody can guess.
+func newToken() string {
+	var b [24]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// free returns an address if nobody listens there, and one with a free port otherwise.
+func free(address string) string {
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		_ = l.Close() // it was to see whether it can be had
+		return address
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address // the server says what is wrong with it
+	}
+	return net.JoinHostPort(host, "0")
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/outbound"
+)
+
+// localServer is a handler that is served on a free port of this machine.
+type localServer struct {
+	url  string
+	http http.Server
+	done chan struct{}
+}
+
+// serveLocally begins to serve a handler.
+func serveLocally(h http.Handler) (*localServer, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &localServer{
+		url:  "http://" + l.Addr().String(),
+		http: http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ErrorLog: log.New(io.Discard, "", 0)},
+		done: make(chan struct{}),
+	}
+	go func() {
+		defer close(s.done)
+		_ = s.http.Serve(l) // until it is closed
+	}()
+	return s, nil
+}
+
+func (s *localServer) close() {
+	_ = s.http.Close() // nobody waits for an answer any more
+	<-s.done
+}
+
+// newDemoAPI returns the application behind the gateway. Its routes are those of examples/tiers.
+func newDemoAPI() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, map[string]any{"try": []string{"GET /structures/4hhb", "POST /simulations", "POST /structures/4hhb/pdf"}})
+	})
+	mux.HandleFunc("GET /structures/{id}", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, http.StatusOK, map[string]any{"id": r.PathValue("id"), "chains": 4, "atoms": 4779})
+	})
+	mux.HandleFunc("POST /structures/{id}/pdf", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, http.StatusAccepted, map[string]any{"id": r.PathValue("id"), "pages": 12})
+	})
+	mux.HandleFunc("POST /simulations", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("fail") {
+			reply(w, http.StatusInternalServerError, map[string]any{"error": "no machine is free"})
+			return
+		}
+		reply(w, http.StatusCreated, map[string]any{"id": "1"})
+	})
+	mux.HandleFunc("GET /simulations/{id}/frames", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, http.StatusOK, map[string]any{"id": r.PathValue("id"), "frames": []int{0, 1, 2}})
+	})
+	mux.HandleFunc("POST /login", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusUnauthorized, map[string]any{"error": "wrong password"})
+	})
+	mux.HandleFunc("GET /static/", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "image/svg+xml")
+		_, _ = io.WriteString(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><circle cx="4" cy="4" r="3"/></svg>`)
+	})
+	return mux
+}
+
+// newPretendAPI returns a stand-in for somebody else's API.
+func newPretendAPI() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, []map[string]any{{"id": 1020, "name": "Pong"}})
+	})
+}
+
+func reply(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the client has gone: nobody to tell
+}
+
+const (
+	// pretendAPI is the API of examples/tiers that the demo calls.
+	pretendAPI = "igdb"
+	// demoWorkers is how many call it, each as fast as it may.
+	demoWorkers = 6
+)
+
+// callPretendAPI makes calls, which wait for their turn, until the context ends. An API that is not there any more, because
+// somebody has changed the limits, is tried again after a while.
+func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
+	base := &http.Transport{}
+	defer base.CloseIdleConnections()
+	work := make(chan struct{}, demoWorkers)
+	for range demoWorkers {
+		go func() {
+			defer func() { work <- struct{}{} }()
+			for ctx.Err() == nil {
+				api, err := apis.API(pretendAPI)
+				if err == nil {
+					err = call(ctx, &http.Client{Transport: httplimit.NewTransport(api, base)}, http.MethodGet, url+"/games", nil)
+				}
+				if err != nil {
+					pause(ctx, time.Second)
+				}
+			}
+		}()
+	}
+	for range demoWorkers {
+		<-work
+	}
+}
+
+// call makes a request and reads the answer, whatever it is, so that the connection can be used again.
+func call(ctx context.Context, client *http.Client, method, url string, header http.Header) error {
+	r, err := http.NewRequestWithContext(ctx, method, url, nil)
+	if err != nil {
+		return err
+	}
+	r.Header = header.Clone()
+	got, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, got.Body)
+	return errors.Join(err, got.Body.Close())
+}
+
+// pause waits for d, or until the context ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

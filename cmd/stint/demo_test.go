@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/server/control"
+)
+
+// running is the demo while it runs.
+type running struct {
+	dashboard, gateway, token, policies string
+}
+
+// startDemo runs the demo until the test ends, and returns when it says where it is.
+func startDemo(t *testing.T, c demoCommand) running {
+	t.Helper()
+	var out guideText
+	out.whole = make(chan string, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.run(ctx, &system{Stdout: &out, Stderr: io.Discard}) }()
+	var text string
+	select {
+	case text = <-out.whole:
+	case err := <-ended:
+		cancel()
+		t.Fatalf("it has ended: %v", err)
+	}
+	field := func(name string) string {
+		found := regexp.MustCompile(`(?m)^` + name + ` +(\S+)`).FindStringSubmatch(text)
+		if found == nil {
+			t.Fatalf("no %s in\n%s", name, text)
+		}
+		return strings.TrimSuffix(found[1], "/")
+	}
+	d := running{field("Dashboard"), field("Gateway"), field("Token"), field("Limits")}
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+		if _, err := os.Stat(filepath.Dir(d.policies)); !os.IsNotExist(err) {
+			t.Errorf("its directory is still there: %v", err)
+		}
+	})
+	return d
+}
+
+// guideText hands over the guide when all of it has been written.
+type guideText struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	whole chan string
+}
+
+func (g *guideText) Write(b []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.text.Write(b)
+	if text := g.text.String(); strings.HasSuffix(text, "Interrupt it to end it.\n") {
+		g.whole <- text
+	}
+	return len(b), nil
+}
+
+// TestDemo has the page there, everything on it moving, and the commands that the guide names work.
+func TestDemo(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	// A port that somebody else has is no obstacle.
+	d := startDemo(t, demoCommand{Rate: 200, Store: "memory", Listen: taken.Addr().String(), Admin: "127.0.0.1:0"})
+
+	page, err := http.Get(d.dashboard + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.Body.Close()
+	if page.StatusCode != http.StatusOK {
+		t.Errorf("the page: got %d, want 200", page.StatusCode)
+	}
+
+	client, err := control.NewClient(d.dashboard, d.token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	want := []string{"internal", "enterprise", "pro", "free", "anonymous", "outbound"}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	denied, all := int64(0), false
+	err = client.Stream(ctx, func(tick *observe.Tick) error {
+		for _, s := range tick.Series {
+			seen[s.Tier] = true
+		}
+		denied += tick.Point.Denied
+		all = denied > 0
+		for _, tier := range want {
+			all = all && seen[tier]
+		}
+		if all {
+			return io.EOF
+		}
+		return nil
+	})
+	if !all {
+		t.Errorf("seen %v and %d denials, %v; want all of %v and some", seen, denied, err, want)
+	}
+
+	flags := []string{"--server", d.dashboard, "--token", d.token}
+	do := func(args ...string) result { return execute(t, "", append(args, flags...)...) }
+	if got := do("inspect", "user:mallory", "--tier", "free"); got.code != exitGood || !strings.Contains(got.stdout, "free in structure: 30/1m burst 2x") {
+		t.Errorf("inspect: %+v", got)
+	}
+	if got := do("top", "--once"); got.code != exitGood || !strings.Contains(got.stdout, "DENIED") {
+		t.Errorf("top: %+v", got)
+	}
+	if got := do("ban", "user:pro-1", "--for", "10m"); got.code != exitGood {
+		t.Errorf("ban: %+v", got)
+	}
+	if got := do("bans"); got.code != exitGood || !strings.Contains(got.stdout, "user:pro-1") {
+		t.Errorf("bans: %+v", got)
+	}
+	if got := do("peek", "user:pro-1", "--tier", "pro"); got.code != exitBad || !strings.Contains(got.stdout, "banned") {
+		t.Errorf("peek: %+v", got)
+	}
+	if got := do("unban", "user:pro-1"); got.code != exitGood {
+		t.Errorf("unban: %+v", got)
+	}
+	if got := do("reset", "user:mallory"); got.code != exitGood {
+		t.Errorf("reset: %+v", got)
+	}
+	if got := do("doctor"); !strings.Contains(got.stdout, "ok    server") || !strings.Contains(got.stdout, "ok    store") {
+		t.Errorf("doctor: %+v", got)
+	}
+}
+
+func TestDemoOnARedis(t *testing.T) {
+	redis := redistest.Start(t)
+	d := startDemo(t, demoCommand{Rate: 20, Store: redis.URL(), Listen: "127.0.0.1:0", Admin: "127.0.0.1:0"})
+	r, err := http.NewRequest(http.MethodGet, d.gateway+"/structures/4hhb", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-User-ID", "you")
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Body.Close()
+	if got.StatusCode != http.StatusOK || !strings.Contains(redis.CLI(t, "KEYS", "*"), "stint-demo:{user:you}") {
+		t.Errorf("got %d, and in Redis %s", got.StatusCode, redis.CLI(t, "KEYS", "*"))
+	}
+}
+
+func TestDemoMistakes(t *testing.T) {
+	for _, test := range []struct{ flag, want string }{
+		{"--rate=0", "--rate: 0; want 1 to 2000"},
+		{"--store=reddis", `--store: "reddis"; want memory, redis, or a URL such as redis://localhost:6379/0`},
+		{"--for=soon", `--for: "soon" is not a length of time; want something like 30s, 10m, 1h30m or 7d, at most a year`},
+	} {
+		if got := execute(t, "", "demo", test.flag); got.code != exitUsage || !strings.HasSuffix(got.stderr, test.want+"\n") {
+			t.Errorf("%s: got %+v", test.flag, got)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/server/control"
+)
+
+// TestOnARedis goes through the commands on a real Redis, with the policies of a file.
+func TestOnARedis(t *testing.T) {
+	store := []string{"--store", redistest.Start(t).URL(), "--config", example}
+	do := func(args ...string) result { return execute(t, "", append(args, store...)...) }
+	want := func(got result, code int, stdout string) {
+		t.Helper()
+		if got.code != code || got.stderr != "" || !strings.Contains(got.stdout, stdout) {
+			t.Errorf("exit code %d, errors %q, output:\n%s\nwant %d, none, %q", got.code, got.stderr, got.stdout, code, stdout)
+		}
+	}
+	for range 20 {
+		want(do("take", "ip:203.0.113.9"), exitGood, "ip:203.0.113.9  allowed\n")
+	}
+	want(do("take", "ip:203.0.113.9"), exitBad, "ip:203.0.113.9  denied: there is room in ")
+	want(do("peek", "ip:203.0.113.9"), exitBad, "20 of 20 used")
+	want(do("peek", "ip:203.0.113.10"), exitGood, "ip:203.0.113.10  would be allowed\n")
+	want(do("take", "user:42", "--tier", "free", "--policy", "work", "--cost", "400"), exitGood, "free, work  cost: 1000/1h  400 of 1000 used  600 left\n")
+	want(do("inspect", "ip:203.0.113.9"), exitGood, "anonymous in global: 10/1m burst 2x\n")
+	want(do("inspect", "user:42", "--tier", "free"), exitGood, "nothing is used of 19 other limits; --all shows them\n")
+	want(do("reset", "ip:203.0.113.9"), exitGood, "ip:203.0.113.9 is as if it had used nothing\n")
+	want(do("peek", "ip:203.0.113.9"), exitGood, "0 of 20 used")
+
+	want(do("bans"), exitGood, "nobody is banned\n")
+	want(do("ban", "user:42", "--for", "1d"), exitGood, "user:42 is banned for 1d\n")
+	want(do("take", "user:42", "--tier", "pro"), exitBad, "user:42  denied: banned, for another ")
+	want(do("inspect", "user:42"), exitGood, "user:42\nbanned for another ")
+	want(do("bans"), exitGood, "user:42  ")
+	want(do("unban", "user:42"), exitGood, "user:42 is not banned\n")
+	want(do("bans", "--json"), exitGood, "{\n  \"bans\": []\n}\n")
+
+	got := do("take", "ip:203.0.113.9", "--json")
+	var a control.Answer
+	if err := json.Unmarshal([]byte(got.stdout), &a); err != nil || !a.Allowed || len(a.Limits) != 3 || a.Limits[0].Used != 1 {
+		t.Errorf("got %+v, %v from %s", a, err, got.stdout)
+	}
+	var told control.Subject
+	got = do("inspect", "ip:203.0.113.9", "--json")
+	if err := json.Unmarshal([]byte(got.stdout), &told); err != nil || told.Subject != "ip:203.0.113.9" || len(told.Limits[1].Entries) != 1 {
+		t.Errorf("got %+v, %v from %s", told, err, got.stdout)
+	}
+}
+
+// TestLimitsOfOnesOwn needs no policies.
+func TestLimitsOfOnesOwn(t *testing.T) {
+	flags := []string{"--store", redistest.Start(t).URL(), "--limit", "2/1h", "--scope", "nightly"}
+	for i, want := range []int{exitGood, exitGood, exitBad} {
+		if got := execute(t, "", append([]string{"take", "job:1"}, flags...)...); got.code != want {
+			t.Errorf("take %d: got %+v, want %d", i+1, got, want)
+		}
+	}
+	if got := execute(t, "", append([]string{"inspect", "job:1"}, flags...)...); !strings.Contains(got.stdout, "limit in nightly: 2/1h\n") || !strings.Contains(got.stdout, "2 of 2, 0 left\n") {
+		t.Errorf("got %+v", got)
+	}
+	if got := execute(t, "", append([]string{"reset", "job:1"}, flags...)...); got.code != exitGood {
+		t.Errorf("got %+v", got)
+	}
+	if got := execute(t, "", append([]string{"peek", "job:1"}, flags...)...); !strings.Contains(got.stdout, "0 of 2 used  2 left") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestTakeWaits has a request wait until there is room.
+func TestTakeWaits(t *testing.T) {
+	flags := []string{"--store", redistest.Start(t).URL(), "--limit", "1/200ms"}
+	for range 2 {
+		if got := execute(t, "", append([]string{"take", "job:1", "--wait"}, flags...)...); got.code != exitGood || !strings.Contains(got.stdout, "allowed") {
+			t.Errorf("got %+v, want that it is allowed in the end", got)
+		}
+	}
+}
+
+// TestDeskMistakes are told with what would be right.
+func TestDeskMistakes(t *testing.T) {
+	t.Setenv("STINT_SERVER", "")
+	redis := redistest.Start(t).URL()
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	for _, test := range []struct {
+		args []string
+		code int
+		want string // what standard error ends with
+	}{
+		{[]string{"inspect", "user:1", "--server", closed.URL}, exitUnreachable, `stint: no stint at ` + closed.URL + `; start "stint serve", or name it with --server`},
+		{[]string{"top", "--once", "--server", closed.URL}, exitUnreachable, `or name it with --server`},
+		{[]string{"tail", "--server", closed.URL}, exitUnreachable, `or name it with --server`},
+		{[]string{"bans", "--server", "localhost:6070"}, exitUsage, `want a URL such as http://127.0.0.1:6070`},
+		{[]string{"bans", "--token-file", "none"}, exitUsage, `stint: --token-file: open none: no such file or directory`},
+		{[]string{"bans", "--token-file", write(t, "tokens", "# none\n")}, exitUsage, `tokens`},
+		{[]string{"bans", "--store", "redis://127.0.0.1:1"}, exitUnreachable, `connection refused`},
+		{[]string{"bans", "--store", "memory"}, exitUsage, `--store: memory is in the process of a server; name that with --server`},
+		{[]string{"bans", "--store", "reddis"}, exitUsage, `--store: "reddis"; want redis, or a URL such as redis://localhost:6379/0`},
+		{[]string{"bans", "--most", "0"}, exitUsage, `--most: 0; want 1 to 10000`},
+		{[]string{"take", "user:1", "--config", example}, exitUsage, `--config goes with --store; a server has its own`},
+		{[]string{"take", "user:1", "--limit", "1/1m"}, exitUsage, `--limit goes with --store; a server has its own`},
+		{[]string{"take", "user:1", "--store", redis, "--limit", "1/1m", "--config", example}, exitUsage, `--limit and --config; want one of them`},
+		{[]string{"take", "user:1", "--store", redis, "--limit", "ten"}, exitUsage, `want "units/window", such as "100/1m" or "10/1s burst 2x"`},
+		{[]string{"take", "user:1", "--store", redis, "--cost", "0"}, exitUsage, `--cost: 0; want 1 or more`},
+		{[]string{"take", "user:1", "--store", redis}, exitUsage, `stint: which limits "user:1" is under is not known; name the policies with --config, or a limit with --limit`},
+		{[]string{"take", "user:1", "--store", redis, "--config", example}, exitUsage,
+			`stint: the limits of "user:1" depend on its tier, which its name does not tell; want one of enterprise, pro, free`},
+		{[]string{"inspect", "usr:1", "--store", redis, "--config", example}, exitUsage, `(did you mean "user:"?)`},
+		{[]string{"inspect", "usr:1", "--store", redis, "--config", "none.yaml"}, exitBad, `stint: none.yaml: no such file or directory`},
+		{[]string{"ban", "user:1", "--for", "10min", "--store", redis}, exitUsage,
+			`--for: "10min" is not a length of time; want something like 30s, 10m, 1h30m or 7d, at most a year (did you mean 10m?)`},
+		{[]string{"ban", "user:1", "--for", "2 weeks", "--store", redis}, exitUsage, `(did you mean 14d?)`},
+		{[]string{"ban", "user:1", "--for", "m", "--store", redis}, exitUsage, `at most a year`},
+		{[]string{"ban", "user:1", "--for", "800d", "--store", redis}, exitUsage, `at most a year`},
+		{[]string{"tail", "--reason", "why"}, exitUsage, `--reason must be one of "","limit","ban","unavailable","shadow" but got "why"`},
+	} {
+		got := execute(t, "", test.args...)
+		if got.code != test.code || got.stdout != "" || !strings.HasSuffix(strings.TrimSuffix(got.stderr, "\n"), test.want) {
+			t.Errorf("%v: exit code %d, output %q, errors:\n%s\nwant %d, %q", test.args, got.code, got.stdout, got.stderr, test.code, test.want)
+		}
+	}
+}
+
+// TestRefusals are what servers say no with.
+func TestRefusals(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		code   int
+		want   string
+	}{
+		{http.StatusUnauthorized, exitUnreachable, "stint: the server wants one of its tokens, those of its --admin-token-file; give it with --token-file or in STINT_TOKEN\n"},
+		{http.StatusForbidden, exitUnreachable, "stint: Because.\n"},
+		{http.StatusServiceUnavailable, exitUnreachable, "stint: Because.\n"},
+		{http.StatusBadRequest, exitUsage, "stint: Because.\n"},
+		{http.StatusNotFound, exitUsage, "stint: Because.\n"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(test.status)
+			_, _ = w.Write([]byte(`{"error":"word","message":"Because."}`))
+		}))
+		if got := execute(t, "", "unban", "user:1", "--server", server.URL); got != (result{stderr: test.want, code: test.code}) {
+			t.Errorf("%d: got %+v; want %d, %q", test.status, got, test.code, test.want)
+		}
+		server.Close()
+	}
+}
+
+// TestTokens are sent, wherever they come from.
+func TestTokens(t *testing.T) {
+	got := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header.Get("Authorization")
+		_, _ = w.Write([]byte(`{"bans":[]}`))
+	}))
+	defer server.Close()
+	file := write(t, "tokens", "# comment\n\nalice: token-of-alice\ntoken-of-bob\n")
+	for _, test := range []struct{ flag, environment, want string }{
+		{"", "", ""},
+		{"", "from-the-environment", "Bearer from-the-environment"},
+		{"--token=from-the-flag", "from-the-environment", "Bearer from-the-flag"},
+		{"--token-file=" + file, "", "Bearer token-of-alice"},
+	} {
+		t.Setenv("STINT_SERVER", server.URL)
+		t.Setenv("STINT_TOKEN", test.environment)
+		args := []string{"bans"}
+		if test.flag != "" {
+			args = append(args, test.flag)
+		}
+		if r := execute(t, "", args...); r.code != exitGood || got != test.want {
+			t.Errorf("%+v: got %+v and sent %q", test, r, got)
+		}
+	}
+}
+
+// TestConfirm asks before anything is changed, if somebody is there.
+func TestConfirm(t *testing.T) {
+	calls := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		calls++
+		_, _ = w.Write([]byte(`{"ok":true}`))
+	}))
+	defer server.Close()
+	for _, test := range []struct {
+		stdin  string
+		args   []string
+		asks   bool
+		code   int
+		calls  int
+		stdout string
+		stderr string
+	}{
+		{"y\n", nil, true, exitGood, 1, "user:1 is banned for 1h\n", "Ban user:1 for 1h? [y/N] "},
+		{"YES\n", nil, true, exitGood, 1, "user:1 is banned for 1h\n", "Ban user:1 for 1h? [y/N] "},
+		{"n\n", nil, true, exitBad, 0, "", "Ban user:1 for 1h? [y/N] stint: nothing was changed\n"},
+		{"", nil, true, exitBad, 0, "", "Ban user:1 for 1h? [y/N] stint: nothing was changed\n"},
+		{"", []string{"-y"}, true, exitGood, 1, "user:1 is banned for 1h\n", ""},
+		{"", []string{"--json"}, false, exitGood, 1, "{\n  \"ok\": true\n}\n", ""},
+	} {
+		calls = 0
+		var stdout, stderr strings.Builder
+		s := &system{Stdin: strings.NewReader(test.stdin), Stdout: &stdout, Stderr: &stderr, Asks: test.asks}
+		code := s.report(run(s, append([]string{"ban", "user:1", "--server", server.URL}, test.args...)))
+		if code != test.code || calls != test.calls || stdout.String() != test.stdout || stderr.String() != test.stderr {
+			t.Errorf("%+v: exit code %d, %d calls, output %q, errors %q", test, code, calls, &stdout, &stderr)
+		}
+	}
+}

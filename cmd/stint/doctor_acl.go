@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// attempt is a command that stint gives, or that its scripts do, on a key of the doctor's own.
+type attempt struct {
+	permission string
+	args       []string
+}
+
+// attempts are all that stint needs to decide, in an order in which none fails for another reason than its permission.
+func attempts(key, channel string) []attempt {
+	const noScript = "0000000000000000000000000000000000000000"
+	log := key + ":log"
+	return []attempt{
+		{"+ping", []string{"PING"}},
+		{"+time", []string{"TIME"}},
+		{"+eval", []string{"EVAL", "return 1", "1", key}},
+		{"+evalsha", []string{"EVALSHA", noScript, "1", key}},
+		{"+set", []string{"SET", key, "x", "PX", "60000"}},
+		{"+get", []string{"GET", key}},
+		{"+getrange", []string{"GETRANGE", key, "0", "0"}},
+		{"+setrange", []string{"SETRANGE", key, "0", "y"}},
+		{"+pttl", []string{"PTTL", key}},
+		{"+zadd", []string{"ZADD", log, "1", "a"}},
+		{"+pexpire", []string{"PEXPIRE", log, "60000"}},
+		{"+zincrby", []string{"ZINCRBY", log, "1", "a"}},
+		{"+zcard", []string{"ZCARD", log}},
+		{"+zcount", []string{"ZCOUNT", log, "0", "9"}},
+		{"+zscore", []string{"ZSCORE", log, "a"}},
+		{"+zrange", []string{"ZRANGE", log, "0", "-1"}},
+		{"+zrangebyscore", []string{"ZRANGEBYSCORE", log, "0", "9"}},
+		{"+zremrangebyscore", []string{"ZREMRANGEBYSCORE", log, "0", "0"}},
+		{"+zremrangebyrank", []string{"ZREMRANGEBYRANK", log, "5", "5"}},
+		{"+zrem", []string{"ZREM", log, "a"}},
+		{"+del", []string{"DEL", key, log}},
+		{"+publish", []string{"PUBLISH", channel, ""}}, // which nobody heeds
+	}
+}
+
+// greetings are what connections begin with and end with, and what they listen by.
+var greetings = []string{"+hello", "+auth", "+client|setname", "+subscribe", "+unsubscribe"}
+
+// allPermissions are those of a user that stint can decide as.
+func allPermissions(prefix string) []string {
+	list := []string{"~" + prefix + ":*", "&" + prefix + ":room"}
+	for _, a := range attempts("", "") {
+		list = append(list, a.permission)
+	}
+	return append(list, greetings...)
+}
+
+// permissions tries everything that stint does, and tells what is not permitted.
+func (e *redisExam) permissions(ctx context.Context) {
+	key, channel := e.prefix+":{doctor}:"+e.user, e.prefix+":room"
+	var missing []string
+	need := func(permission string) {
+		if !slices.Contains(missing, permission) {
+			missing = append(missing, permission)
+		}
+	}
+	for _, a := range attempts(key, channel) {
+		refused, ok := rueidis.IsRedisErr(e.client.Do(ctx, e.client.B().Arbitrary(a.args...).Build()).Error())
+		if !ok || !strings.HasPrefix(refused.Error(), "NOPERM") {
+			continue
+		}
+		switch text := refused.Error(); {
+		case strings.Contains(text, "channel"):
+			need("&" + channel)
+		case strings.Contains(text, " key"):
+			need("~" + e.prefix + ":*")
+		default:
+			need(a.permission)
+		}
+	}
+	if len(missing) == 0 {
+		e.found.ok("permissions", "the user %q may do all that deciding needs", e.user)
+		return
+	}
+	e.found.fail("permissions", fmt.Sprintf("the user %q lacks %s", e.user, strings.Join(missing, " ")), e.grant(missing))
+}
+
+// grant is the command that gives the user permissions.
+func (e *redisExam) grant(permissions []string) string {
+	quoted := make([]string, len(permissions))
+	for i, p := range permissions {
+		quoted[i] = p
+		if strings.ContainsAny(p, "~*&|>") {
+			quoted[i] = "'" + p + "'"
+		}
+	}
+	return fmt.Sprintf("%s ACL SETUSER %s %s", e.cli, e.user, strings.Join(quoted, " "))
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/redisstore"
+)
+
+// redisExam is a Redis under examination.
+type redisExam struct {
+	found  *findings
+	client rueidis.Client
+	info   redisstore.Info
+	text   string // of INFO
+	prefix string
+	user   string
+	// cli is what commands that mend begin with.
+	cli string
+}
+
+// usualPrefix is what keys begin with unless the policies say otherwise.
+const usualPrefix = "stint"
+
+// examineRedis examines a Redis.
+func examineRedis(ctx context.Context, found *findings, where, prefix string) {
+	e := &redisExam{found: found, prefix: prefix, user: "default", cli: "redis-cli"}
+	if e.prefix == "" {
+		e.prefix = usualPrefix
+	}
+	if u, err := url.Parse(where); err == nil {
+		if name := u.User.Username(); name != "" {
+			e.user = name
+		}
+		u.User = nil // to mend needs more permissions than it has
+		e.cli = "redis-cli -u " + u.String()
+	}
+	option, err := rueidis.ParseURL(where)
+	if err != nil {
+		found.fail("connection", "the URL cannot be read", "want redis://user:password@host:6379/0, or rediss:// for TLS")
+		return
+	}
+	option.DisableCache, option.DisableRetry = true, true
+	option.ClientName = "stint-doctor"
+	if option.Dialer.Timeout == 0 {
+		option.Dialer.Timeout = 3 * time.Second
+	}
+	if e.client, err = rueidis.NewClient(option); err != nil {
+		e.unreachable(err, option.InitAddress)
+		return
+	}
+	defer e.client.Close()
+	if !e.latency(ctx) {
+		return
+	}
+	e.permissions(ctx)
+	store, err := redisstore.Open(ctx, where, redisstore.WithPrefix(e.prefix), redisstore.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		found.fail("scripts", err.Error(), "")
+		return
+	}
+	defer store.Close()
+	e.scripts(ctx, store)
+	if e.info, err = store.Info(ctx); err != nil {
+		found.warn("info", err.Error(), "")
+		return
+	}
+	e.text, _ = e.client.Do(ctx, e.client.B().Arbitrary("INFO").Build()).ToString() // "" if that is not permitted
+	e.version()
+	e.eviction()
+	e.memory()
+	e.clock()
+	e.persistence()
+	e.topology()
+}
+
+// unreachable tells why there is no connection.
+func (e *redisExam) unreachable(err error, addresses []string) {
+	at := strings.Join(addresses, ", ")
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "NOAUTH"), strings.Contains(text, "invalid password"):
+		e.found.fail("connection", fmt.Sprintf("%s does not accept the user %q with this password: %s", at, e.user, text),
+			fmt.Sprintf("%s ACL SETUSER %s on '>PASSWORD'", e.cli, e.user))
+	case strings.Contains(text, "NOPERM"):
+		e.found.fail("permissions", fmt.Sprintf("the user %q may not even connect: %s", e.user, text), e.grant(allPermissions(e.prefix)))
+	default:
+		e.found.fail("connection", fmt.Sprintf("%s: %s", at, text), "start it, or mend the URL and the network on the way: redis-cli -u URL PING")
+	}
+}
+
+const (
+	pings = 100
+	// A decision is a round trip. slowPing leaves little of the usual budget for a decision, and poorPing nothing.
+	slowPing = 5 * time.Millisecond
+	poorPing = 50 * time.Millisecond
+)
+
+// latency times round trips, and reports whether there are any.
+func (e *redisExam) latency(ctx context.Context) bool {
+	took := make([]time.Duration, pings)
+	for i := range took {
+		sent := time.Now()
+		err := e.client.Do(ctx, e.client.B().Ping().Build()).Error()
+		if _, answered := rueidis.IsRedisErr(err); err != nil && !answered {
+			e.found.fail("connection", "it is lost while it is used: "+err.Error(), "")
+			return false
+		}
+		took[i] = time.Since(sent)
+	}
+	slices.Sort(took)
+	p50, p99 := took[pings/2], took[pings*99/100]
+	told := fmt.Sprintf("p50 %s, p99 %s of %d pings", short(p50), short(p99), pings)
+	const mend = "run it nearer to stint, and see what keeps it busy: redis-cli --latency, SLOWLOG GET"
+	switch {
+	case p99 > poorPing:
+		e.found.fail("latency", told+": decisions take at least as long", mend)
+	case p99 > slowPing:
+		e.found.warn("latency", told+": decisions take at least as long", mend)
+	default:
+		e.found.ok("latency", "%s", told)
+	}
+	return true
+}
+
+// scripts decides something on a subject of its own, and forgets it.
+func (e *redisExam) scripts(ctx context.Context, store *redisstore.Store) {
+	limits := []stint.Limit{stint.PerMinute(1)}
+	subject := "doctor:" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	began := time.Now()
+	d, err := store.Take(ctx, stint.Request{Claim: stint.Claim{Subject: subject, Limits: limits, Cost: 1}, Bans: &stint.BanPolicy{}})
+	took := time.Since(began)
+	if err == nil {
+		err = store.Command(ctx, stint.Command{Kind: stint.Reset, Subject: subject, Limits: limits})
+	}
+	switch {
+	case err != nil:
+		e.found.fail("scripts", err.Error(), "")
+	case !d.Allowed:
+		e.found.fail("scripts", "the first request of a new subject was denied: something else writes keys that begin with "+e.prefix+":", "use another database, or another prefix")
+	default:
+		e.found.ok("scripts", "loaded; a decision took %s", short(took))
+	}
+}
+
+func (e *redisExam) version() {
+	if e.info.Version == "" {
+		e.found.warn("version", "it is not permitted to ask", e.grant([]string{"+info"}))
+		return
+	}
+	e.found.ok("version", "%s %s", e.info.Server, e.info.Version)
+}
+
+func (e *redisExam) eviction() {
+	switch policy := e.info.MaxMemoryPolicy; {
+	case policy == "":
+		return // not told, as the version is not
+	case policy != "noeviction":
+		e.found.fail("eviction", fmt.Sprintf("maxmemory-policy is %s: when it is full, limits are forgotten and subjects exceed them", policy),
+			e.cli+" CONFIG SET maxmemory-policy noeviction, and the same in redis.conf")
+	case e.info.Evicted > 0:
+		e.found.warn("eviction", fmt.Sprintf("noeviction now, but %d keys were evicted since the start", e.info.Evicted), e.cli+" CONFIG RESETSTAT, once that is known")
+	default:
+		e.found.ok("eviction", "noeviction")
+	}
+}
+
+func (e *redisExam) memory() {
+	used, most := e.info.UsedMemory, e.info.MaxMemory
+	switch {
+	case used == 0:
+		return // not told
+	case most == 0:
+		e.found.ok("memory", "%s used, without maxmemory: the host's memory is the bound", megabytes(used))
+	case used > most/10*9:
+		e.found.warn("memory", fmt.Sprintf("%s of %s used: when it is full, every charge fails", megabytes(used), megabytes(most)),
+			fmt.Sprintf("%s CONFIG SET maxmemory %d", e.cli, 2*most))
+	default:
+		e.found.ok("memory", "%s of %s used", megabytes(used), megabytes(most))
+	}
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+
+// maxSkew is how far clocks may be apart before times in answers are of no use.
+const maxSkew = time.Second
+
+func (e *redisExam) clock() {
+	apart := e.info.ClockAhead.Abs()
+	if apart > maxSkew {
+		e.found.warn("clock", fmt.Sprintf("its clock and that of this host are %s apart; its clock counts, but times in answers and bans are off", short(apart)),
+			"synchronise both by NTP: timedatectl set-ntp true")
+		return
+	}
+	e.found.ok("clock", "within %s of this host's", short(max(apart, time.Millisecond)))
+}
+
+func (e *redisExam) persistence() {
+	field := func(name string) string { return infoField(e.text, name) }
+	switch {
+	case e.text == "":
+		return
+	case field("rdb_last_bgsave_status") == "err":
+		e.found.fail("persistence", "the last snapshot failed, and Redis may refuse all writes until one succeeds", e.cli+" BGSAVE, after looking at its log and at the disk")
+	case field("aof_enabled") == "1" && field("aof_last_write_status") == "err":
+		e.found.fail("persistence", "the append-only file cannot be written, and Redis refuses all writes", "see its log, and make room on the disk")
+	case field("aof_enabled") == "1":
+		e.found.ok("persistence", "append-only file")
+	default:
+		e.found.ok("persistence", "snapshots at most: limits and bans of the last moments are forgotten when it is killed")
+	}
+}
+
+func (e *redisExam) topology() {
+	switch {
+	case e.info.Role == "replica":
+		e.found.fail("replication", "it is a replica, and cannot charge anybody", "use the address of its master, or Sentinel: redis://sentinel:26379?master_set=NAME")
+	case e.info.Mode == "cluster":
+		e.found.ok("replication", "a Cluster of %s", count(e.info.Masters, "master", "masters"))
+	case e.info.Mode == "sentinel":
+		e.found.ok("replication", "a master behind Sentinel")
+	case e.text != "" && infoField(e.text, "connected_slaves") != "0":
+		e.found.ok("replication", "a master with %s replicas; nobody promotes one without Sentinel", infoField(e.text, "connected_slaves"))
+	default:
+		e.found.ok("replication", "a single server; while it is down, the failure mode of the policies decides")
+	}
+}
+
+// infoField returns a field of a reply of INFO, or "".
+func infoField(text, name string) string {
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

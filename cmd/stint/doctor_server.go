@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/stint-limiter/stint/server/control"
+)
+
+// examineServer examines a running server.
+func examineServer(ctx context.Context, found *findings, client *control.Client, version string) {
+	var refused *control.RefusedError
+	err := client.Ready(ctx)
+	switch {
+	case errors.As(err, &refused):
+		found.fail("server", "it is there, and not ready: "+err.Error(), "if it has just been started or stopped, wait; its log says more")
+	case err != nil:
+		found.fail("server", problem(err).Error(), "stint serve --config stint.yaml")
+		return
+	default:
+		found.ok("server", "ready")
+	}
+	state, err := client.State(ctx)
+	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
+		found.fail("token", problem(err).Error(), "stint doctor --token-file FILE")
+		return
+	}
+	if err != nil {
+		found.fail("state", problem(err).Error(), "")
+		return
+	}
+	if state.Version != "" && state.Version != version {
+		found.ok("version", "%s, and this program is %s", state.Version, version)
+	} else {
+		found.ok("version", "%s", version)
+	}
+	examineSources(found, state.Config.Sources)
+	examineStore(found, &state)
+	examineAlerts(found, &state)
+}
+
+// examineSources tells of files that are not in force.
+func examineSources(found *findings, sources []control.SourceState) {
+	for _, from := range sources {
+		if from.Error == "" {
+			found.ok("configuration", "%s (%s) is in force", from.Path, from.Name)
+			continue
+		}
+		mend := "correct " + from.Path + "; it is read again when it changes"
+		if from.Name == "policies" {
+			mend = "stint config check " + from.Path
+		}
+		first, _, _ := strings.Cut(from.Error, "\n")
+		found.fail("configuration", fmt.Sprintf("%s (%s) is refused, and what was good before stays in force: %s", from.Path, from.Name, first), mend)
+	}
+	if len(sources) == 0 {
+		found.ok("configuration", "built in")
+	}
+}
+
+// examineStore tells how the server finds its store.
+func examineStore(found *findings, state *control.State) {
+	store := &state.Store
+	if store.Up {
+		found.ok("store", "%s", store.Name)
+	} else {
+		found.fail("store", fmt.Sprintf("%s does not answer: %s", store.Name, store.LastError), "stint doctor --store "+store.Name)
+	}
+	for _, warning := range store.Warnings {
+		found.warn("store", warning, "stint doctor --store "+store.Name)
+	}
+}
+
+// examineAlerts tells of alerts that fire.
+func examineAlerts(found *findings, state *control.State) {
+	firing := 0
+	for _, a := range state.Alerts {
+		if a.State != "firing" {
+			continue
+		}
+		firing++
+		if a.Severity == "page" {
+			found.fail("alert", a.Name+": "+a.Summary, "")
+		} else {
+			found.warn("alert", a.Name+": "+a.Summary, "")
+		}
+	}
+	if firing == 0 {
+		found.ok("alerts", "none of %d fires", len(state.Alerts))
+	}
+}

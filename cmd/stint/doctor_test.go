@@ -1,0 +1,155 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/server/control"
+)
+
+// examine runs the doctor, and returns what it found by name. The code is what it exits with, but for the latency, which is
+// up to the machine.
+func examine(t *testing.T, code int, args ...string) map[string]finding {
+	t.Helper()
+	t.Setenv("STINT_SERVER", "")
+	got := execute(t, "", append([]string{"doctor", "--json"}, args...)...)
+	var told struct{ Checks findings }
+	err := json.Unmarshal([]byte(got.stdout), &told)
+	if slices.ContainsFunc(told.Checks, func(f finding) bool { return f.Name == "latency" && f.Result != resultOK }) {
+		told.Checks = slices.DeleteFunc(told.Checks, func(f finding) bool { return f.Name == "latency" })
+		if told.Checks.good() && got.code == exitBad {
+			got.code = exitGood
+		}
+	}
+	if err != nil || got.code != code || got.stderr != "" {
+		t.Fatalf("%v: exit code %d, %v, errors %q, output:\n%s\nwant %d", args, got.code, err, got.stderr, got.stdout, code)
+	}
+	found := map[string]finding{}
+	for _, one := range told.Checks {
+		if before, ok := found[one.Name]; !ok || before.Result == resultOK {
+			found[one.Name] = one
+		}
+	}
+	return found
+}
+
+func wantFinding(t *testing.T, found map[string]finding, name, result, text, mend string) {
+	t.Helper()
+	if got := found[name]; got.Result != result || !strings.Contains(got.Found, text) || !strings.Contains(got.Mend, mend) {
+		t.Errorf("%s: got %+v; want %s, %q, %q", name, got, result, text, mend)
+	}
+}
+
+func TestDoctorHealthyRedis(t *testing.T) {
+	redis := redistest.Start(t)
+	found := examine(t, exitGood, "--store", redis.URL(), "--config", example)
+	for _, name := range []string{"policies", "permissions", "scripts", "version", "eviction", "memory", "clock", "persistence", "replication"} {
+		wantFinding(t, found, name, resultOK, "", "")
+	}
+	if keys := redis.CLI(t, "KEYS", "*doctor*"); keys != "" {
+		t.Errorf("left behind: %s", keys)
+	}
+	got := execute(t, "", "doctor", "--store", redis.URL())
+	if !strings.Contains(got.stdout, "ok    eviction     noeviction\n") {
+		t.Errorf("got %s", got.stdout)
+	}
+}
+
+func TestDoctorSickRedis(t *testing.T) {
+	redis := redistest.Start(t, "--appendonly", "yes", "--maxmemory-policy", "allkeys-lru")
+	redis.CLI(t, "EVAL", "for i = 1, 50000 do redis.call('SET', 'ballast:' .. i, 'x') end", "0")
+	redis.CLI(t, "CONFIG", "SET", "maxmemory", infoField(redis.CLI(t, "INFO", "memory"), "used_memory"))
+	found := examine(t, exitBad, "--store", redis.URL())
+	wantFinding(t, found, "eviction", resultFail, "maxmemory-policy is allkeys-lru", " CONFIG SET maxmemory-policy noeviction")
+	wantFinding(t, found, "memory", resultWarn, "when it is full, every charge fails", " CONFIG SET maxmemory ")
+	wantFinding(t, found, "persistence", resultOK, "append-only file", "")
+	wantFinding(t, found, "scripts", resultOK, "", "")
+}
+
+func TestDoctorReplica(t *testing.T) {
+	master, replica := redistest.Start(t), redistest.Start(t)
+	replica.CLI(t, "REPLICAOF", "127.0.0.1", master.Addr()[strings.LastIndex(master.Addr(), ":")+1:])
+	found := examine(t, exitBad, "--store", replica.URL())
+	wantFinding(t, found, "scripts", resultFail, "", "")
+}
+
+func TestDoctorUnreachableRedis(t *testing.T) {
+	wantFinding(t, examine(t, exitBad, "--store", "redis://127.0.0.1:1"), "connection", resultFail, "127.0.0.1:1", "start it")
+	redis := redistest.Start(t)
+	redis.CLI(t, "ACL", "SETUSER", "limiter", "on", ">secret", "~*", "&*", "+@all")
+	wrong := strings.Replace(redis.URL(), "redis://", "redis://limiter:wrong@", 1)
+	found := examine(t, exitBad, "--store", wrong)
+	wantFinding(t, found, "connection", resultFail, `does not accept the user "limiter"`, "ACL SETUSER limiter on '>PASSWORD'")
+	for _, one := range found {
+		if strings.Contains(one.Found+one.Mend, "wrong@") {
+			t.Errorf("the password is shown: %+v", one)
+		}
+	}
+}
+
+// TestDoctorPermissions takes permissions away, and does what the doctor says until all is well.
+func TestDoctorPermissions(t *testing.T) {
+	redis := redistest.Start(t)
+	setUser := func(rules ...string) {
+		redis.CLI(t, append([]string{"ACL", "SETUSER", "limiter", "reset", "on", ">secret"}, rules...)...)
+	}
+	url := strings.Replace(redis.URL(), "redis://", "redis://limiter:secret@", 1)
+	all := append([]string{"-@all", "+info", "+dbsize"}, allPermissions(usualPrefix)...)
+	setUser(all...)
+	wantFinding(t, examine(t, exitGood, "--store", url), "permissions", resultOK, `"limiter"`, "")
+
+	for _, missing := range []string{"+get", "+zincrby", "+publish", "~stint:*", "&stint:room"} {
+		setUser(slices.DeleteFunc(slices.Clone(all), func(p string) bool { return p == missing })...)
+		got := examine(t, exitBad, "--store", url)["permissions"]
+		_, grant, ok := strings.Cut(got.Mend, " ACL SETUSER limiter ")
+		if got.Result != resultFail || !ok || strings.Trim(grant, "'") != missing {
+			t.Errorf("without %s: got %+v", missing, got)
+		}
+	}
+
+	setUser("-@all", "+hello", "+auth", "+client|setname", "+ping", "+info", "+dbsize")
+	for range 3 { // a key that may not be written hides what may not be done to it
+		_, grant, _ := strings.Cut(examine(t, exitBad, "--store", url)["permissions"].Mend, " ACL SETUSER limiter ")
+		redis.CLI(t, append([]string{"ACL", "SETUSER", "limiter"}, strings.Fields(strings.ReplaceAll(grant, "'", ""))...)...)
+		if got := execute(t, "", "doctor", "--store", url); !strings.Contains(got.stdout, resultFail+"  permissions") {
+			examine(t, exitGood, "--store", url)
+			return
+		}
+	}
+	t.Error("what the doctor says does not help")
+}
+
+func TestDoctorServer(t *testing.T) {
+	state := func(change func(*control.State)) string {
+		s := control.State{
+			Version: "v1.2.3",
+			Store:   observe.StoreHealth{Kind: "memory", Name: "memory", Up: true},
+			Alerts:  []observe.Alert{{Name: "Spike", State: "ok"}},
+			Config:  control.ConfigState{Phase: "ready", Sources: []control.SourceState{{Name: "policies", Path: "stint.yaml"}}},
+		}
+		change(&s)
+		return answering(t, map[string]any{"/readyz": "ready", "/api/state": s})
+	}
+	found := examine(t, exitGood, "--server", state(func(*control.State) {}))
+	for _, name := range []string{"server", "version", "configuration", "store", "alerts"} {
+		wantFinding(t, found, name, resultOK, "", "")
+	}
+	found = examine(t, exitBad, "--server", state(func(s *control.State) {
+		s.Config.Sources[0].Error = "stint.yaml:3: wrong\nmore"
+		s.Store.Name, s.Store.Up, s.Store.LastError, s.Store.Warnings = "redis://a", false, "refused", []string{"it may evict"}
+		s.Alerts = []observe.Alert{{Name: "StoreDown", State: "firing", Severity: "page", Summary: "It is down."}}
+	}))
+	wantFinding(t, found, "configuration", resultFail, "what was good before stays in force: stint.yaml:3: wrong", "stint config check stint.yaml")
+	wantFinding(t, found, "store", resultFail, "redis://a does not answer: refused", "stint doctor --store redis://a")
+	wantFinding(t, found, "alert", resultFail, "StoreDown: It is down.", "")
+
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	wantFinding(t, examine(t, exitBad, "--server", closed.URL), "server", resultFail, "no stint at", "stint serve")
+	wantFinding(t, examine(t, exitBad, "--server", answering(t, map[string]any{"/readyz": "ready"})), "state", resultFail, "404", "")
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stint-limiter/stint/server/control"
+)
+
+// Pauses between attempts to connect again.
+const (
+	firstPause = 500 * time.Millisecond
+	lastPause  = 10 * time.Second
+)
+
+// reconnecting follows a stream until the context ends, which is no failure. A stream that ends after it has worked is begun
+// again, and people are told; one that cannot be had at first is an error.
+func reconnecting(ctx context.Context, s *system, follow func(worked func()) error) error {
+	worked, pause := false, firstPause
+	for {
+		err := follow(func() { worked, pause = true, firstPause })
+		var lost *control.UnreachableError
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case !worked || !errors.As(err, &lost):
+			return problem(err)
+		}
+		fmt.Fprintf(s.Stderr, "stint: %v; trying again in %s\n", lost, short(pause))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// printLine writes a value to standard output as JSON on one line.
+func (s *system) printLine(v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	return s.print(b.Bytes())
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/server/control"
+)
+
+// subjectText is what is known of a subject, for people. Limits of which nothing is used are drawn only if all are wanted.
+func subjectText(s *system, told *control.Subject, all bool) []byte {
+	var b bytes.Buffer
+	b.WriteString(s.paint(bold, oneLine(told.Subject)) + "\n")
+	if left := told.Ban.Until.Sub(told.Now); left > 0 {
+		fmt.Fprintf(&b, "%s for another %s, until %s, %s\n", s.paint(red, "banned"), short(left),
+			told.Ban.Until.UTC().Format(time.RFC3339), inARow(told.Ban.Level))
+	} else {
+		b.WriteString("not banned\n")
+	}
+	if n := told.Ban.Strikes; n > 0 {
+		fmt.Fprintf(&b, "%s towards the next ban\n", count(int(n), "denial counts", "denials count"))
+	}
+	unused := 0
+	var tiers []string
+	for i := range told.Limits {
+		l := &told.Limits[i]
+		if l.Used == 0 && !all {
+			unused++
+			continue
+		}
+		if l.Policy == "" && !slices.Contains(tiers, l.Tier) {
+			tiers = append(tiers, l.Tier)
+		}
+		b.WriteByte('\n')
+		drawLimit(&b, s, told.Now, l)
+	}
+	if unused > 0 {
+		fmt.Fprintf(&b, "\nnothing is used of %s; --all shows them\n", count(unused, "other limit", "other limits"))
+	}
+	if told.LeftOut > 0 {
+		fmt.Fprintf(&b, "%s not shown\n", count(told.LeftOut, "limit is", "limits are"))
+	}
+	if len(tiers) > 1 {
+		fmt.Fprintf(&b, "the tier of %s is not known here: these are its counts as %s have them; --tier shows one\n",
+			oneLine(told.Subject), strings.Join(tiers, ", "))
+	}
+	return trimLines(b.Bytes())
+}
+
+// inARow tells the how manieth ban it is.
+func inARow(level int) string {
+	if level == 0 {
+		return "by hand"
+	}
+	return "number " + strconv.Itoa(level) + " in a row"
+}
+
+// margin is the width of what stands before drawings.
+const margin = 11
+
+// row writes a line of a limit's drawing.
+func row(b *bytes.Buffer, label, text string) { fmt.Fprintf(b, "  %-*s%s\n", margin-2, label, text) }
+
+// drawLimit draws how much of a limit is used, and what is in its window.
+func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
+	shadow := ""
+	if l.Shadow {
+		shadow = ", in shadow: denies nobody"
+	}
+	fmt.Fprintf(b, "%s: %s%s\n", s.paint(bold, oneLine(owner(l))), oneLine(l.Limit), shadow)
+	colour := blue
+	if l.Remaining == 0 {
+		colour = red
+	}
+	amount := fmt.Sprintf("  %d of %d, %d left", l.Used, l.Capacity, l.Remaining)
+	width := s.columns()
+	if width == 0 {
+		width = usualColumns
+	}
+	room := max(width-margin-1, 20)
+	row(b, "used", s.paint(colour, bar(l.Used, l.Capacity, min(room/2, 40)))+amount)
+	switch l.Algorithm {
+	case "sliding":
+		drawLog(b, now, l, room)
+	case "fixed":
+		drawFixed(b, now, l, room)
+	case "bucket":
+		row(b, "refills", fmt.Sprintf("%d each %s; full in %s", l.Max, inSeconds(l.Window), inSeconds(l.ResetAfter)))
+	case "concurrency":
+		if len(l.Entries) > 0 {
+			row(b, "held", "the first place is given up in "+short(l.Entries[0].Until.Sub(now))+" unless its holder is heard from")
+		}
+	}
+	if l.LeftOut > 0 {
+		row(b, "", fmt.Sprintf("older charges of %s are not shown", count(int(l.LeftOut), "unit", "units")))
+	}
+	if l.RetryAfter != 0 {
+		row(b, "room", "for another in "+inSeconds(l.RetryAfter))
+	}
+	if l.Divided {
+		row(b, "", "the policy counts in parts, which are not shown")
+	}
+}
+
+// bar is as full as something is.
+func bar(used, capacity int64, width int) string {
+	full := width
+	if capacity > 0 && used < capacity {
+		full = int(float64(used) / float64(capacity) * float64(width))
+		if used > 0 {
+			full = max(full, 1)
+		}
+	}
+	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
+}
+
+// drawLog draws what was charged when, between two axes: when it was charged, and when it comes back.
+func drawLog(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
+	if len(l.Entries) == 0 {
+		return
+	}
+	span := time.Duration(l.Span * float64(time.Second))
+	last := now
+	for _, e := range l.Entries {
+		if e.At.Sub(now) > span/stint.Resolution && e.At.After(last) { // a booking, and not the end of the slice that is charged
+			last = e.At
+		}
+	}
+	a := axis{from: now.Add(-span), to: last, width: width}
+	units := make([]int64, width)
+	most := int64(1)
+	for _, e := range l.Entries {
+		i := a.column(e.At)
+		units[i] += e.Units
+		most = max(most, units[i])
+	}
+	row(b, "charged", a.labels(now))
+	row(b, "", heights(units, most))
+	a.from, a.to = a.from.Add(span), a.to.Add(span)
+	row(b, "returns", a.labels(now))
+}
+
+// heights draws numbers as columns, the largest as high as a line.
+func heights(numbers []int64, most int64) string {
+	marks := []rune(" ▁▂▃▄▅▆▇█")
+	var b strings.Builder
+	for _, n := range numbers {
+		i := 0
+		if n > 0 {
+			i = 1 + int((n-1)*int64(len(marks)-2)/max(most-1, 1))
+		}
+		b.WriteRune(marks[i])
+	}
+	return b.String()
+}
+
+// drawFixed draws how far a window has gone that all charges leave together.
+func drawFixed(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
+	if len(l.Entries) == 0 {
+		return
+	}
+	end := l.Entries[len(l.Entries)-1].Until
+	a := axis{from: end.Add(-time.Duration(l.Window * float64(time.Second))), to: end, width: width}
+	gone := a.column(now)
+	row(b, "window", strings.Repeat("━", gone)+"┃"+strings.Repeat("─", width-gone-1))
+	row(b, "", a.labels(now))
+}

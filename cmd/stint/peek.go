@@ -1,0 +1,29 @@
+package main
+
+import "context"
+
+// peekCommand asks whether a subject may do something, and charges nothing.
+type peekCommand struct{ askFlags }
+
+// Help is the detailed help.
+func (*peekCommand) Help() string {
+	return `As take, but nothing is charged. The exit code is 0 if it would be allowed, and 1 if it would be denied.
+
+    stint peek user:42 --tier pro
+    stint peek ip:203.0.113.9 --json`
+}
+
+// Run asks.
+func (c *peekCommand) Run(s *system) error {
+	ctx := context.Background()
+	d, closing, err := c.open(ctx, s, c.Scope)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	a, err := d.Take(ctx, c.ask(true))
+	if err != nil {
+		return problem(err)
+	}
+	return c.show(s, &a, true)
+}

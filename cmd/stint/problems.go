@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/server/control"
+)
+
+// exitError is an error with an exit code of its own.
+type exitError struct {
+	Code int
+	Err  error
+}
+
+func (e *exitError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what went wrong.
+func (e *exitError) Unwrap() error { return e.Err }
+
+// wrongUse is a mistake of whoever asked, for which the help of the command is of no use.
+func wrongUse(err error) error { return &exitError{exitUsage, err} }
+
+// problem returns an error of a desk for people at a command line: with what to do about it, and with its exit code.
+func problem(err error) error {
+	var (
+		unreachable *control.UnreachableError
+		refused     *control.RefusedError
+		unknown     *control.UnknownError
+		invalid     *stint.InvalidError
+		store       *stint.StoreError
+	)
+	switch {
+	case errors.As(err, &unreachable):
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			err = fmt.Errorf("no stint at %s; start \"stint serve\", or name it with --server", unreachable.Server)
+		}
+		return &exitError{exitUnreachable, err}
+	case errors.As(err, &refused):
+		return refusal(refused)
+	case errors.As(err, &unknown) && len(unknown.Kinds) == 0:
+		return wrongUse(fmt.Errorf("which limits %q is under is not known; name the policies with --config, or a limit with --limit", unknown.Subject))
+	case errors.As(err, &unknown):
+		return wrongUse(errors.New(strings.TrimPrefix(err.Error(), "control: ")))
+	case errors.As(err, &invalid):
+		return wrongUse(invalid.Err)
+	case errors.As(err, &store):
+		return &exitError{exitUnreachable, fmt.Errorf("the store: %w", store.Err)}
+	}
+	return err
+}
+
+// refusal is an answer of a server that is not the one that was asked for.
+func refusal(e *control.RefusedError) error {
+	switch e.Status {
+	case http.StatusUnauthorized:
+		return &exitError{exitUnreachable, errors.New("the server wants one of its tokens, those of its --admin-token-file; " +
+			"give it with --token-file or in STINT_TOKEN")}
+	case http.StatusBadRequest, http.StatusNotFound:
+		return wrongUse(e)
+	}
+	return &exitError{exitUnreachable, e}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+// resetCommand forgets what a subject has used.
+type resetCommand struct {
+	Subject string `arg:"" help:"Who, such as user:42."`
+	Scope   string `name:"scope" placeholder:"SCOPE" help:"Where, with --limit."`
+	changeFlags
+}
+
+// Help is the detailed help.
+func (*resetCommand) Help() string {
+	return `Everything that the subject has used is given back, under every limit that "stint inspect" shows. A ban stays in
+force; "stint unban" ends it.
+
+    stint reset user:42
+    stint reset job:nightly --store redis://localhost:6379/0 --limit 10/1h --yes`
+}
+
+// changeFlags are those of commands that change something.
+type changeFlags struct {
+	Yes bool `name:"yes" short:"y" help:"Do not ask whether that is meant."`
+	deskFlags
+}
+
+// change does something at a desk, after a question, and says what was done.
+func (f *changeFlags) change(s *system, scope, question, done string, do func(context.Context, desk) error) error {
+	ctx := context.Background()
+	d, closing, err := f.open(ctx, s, scope)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	if !f.Yes {
+		if sure, err := s.confirm(question); err != nil || !sure {
+			fmt.Fprintln(s.Stderr, "stint: nothing was changed")
+			return orTold(err)
+		}
+	}
+	if err := do(ctx, d); err != nil {
+		return problem(err)
+	}
+	if f.JSON {
+		return s.printJSON(struct {
+			OK bool `json:"ok"`
+		}{true})
+	}
+	return s.print([]byte(oneLine(done) + "\n"))
+}
+
+// orTold returns an error, or that all has been said.
+func orTold(err error) error {
+	if err == nil {
+		return toldError{}
+	}
+	return err
+}
+
+// Run forgets.
+func (c *resetCommand) Run(s *system) error {
+	return c.change(s, c.Scope, fmt.Sprintf("Forget all that %s has used?", c.Subject), fmt.Sprintf("%s is as if it had used nothing", c.Subject),
+		func(ctx context.Context, d desk) error { return d.Reset(ctx, c.Subject) })
+}

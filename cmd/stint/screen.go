@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// screen shows a text again and again: in the same place on a terminal, one below the other elsewhere.
+type screen struct {
+	*system
+	drawn int // lines
+}
+
+// draw shows a text in the place of the last one.
+func (s *screen) draw(text []byte) error {
+	if s.columns() == 0 {
+		return s.print(append(text, '\n'))
+	}
+	var b bytes.Buffer
+	if s.drawn > 0 {
+		fmt.Fprintf(&b, upLines, s.drawn)
+	}
+	lines := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+	for _, line := range lines {
+		b.WriteString(cut(string(line), s.columns()) + plainText + clearLine + "\n")
+	}
+	b.WriteString(clearRest)
+	s.drawn = len(lines)
+	return s.print(b.Bytes())
+}
+
+// cut shortens a line to a width: one that is wrapped would take two, and drawing over it would go wrong. What only sets a
+// colour has no width.
+func cut(line string, width int) string {
+	inside, n := false, 0
+	for i, r := range line {
+		switch {
+		case r == '\x1b':
+			inside = true
+		case inside:
+			inside = r != 'm'
+		case n == width:
+			return line[:i]
+		default:
+			n++
+		}
+	}
+	return line
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/server/control"
+)
+
+// tailCommand shows violations as they happen.
+type tailCommand struct {
+	Tier    string `name:"tier" placeholder:"NAME" help:"Only those of this tier."`
+	Policy  string `name:"policy" placeholder:"NAME" help:"Only those of this policy."`
+	Reason  string `name:"reason" placeholder:"WHY" enum:",limit,ban,unavailable,shadow" default:"" help:"Only those for this reason: limit, ban, unavailable, or shadow for what would have been denied."`
+	Subject string `name:"subject" placeholder:"TEXT" help:"Only those whose subject, as it is shown, has this in it."`
+	Last    int    `name:"last" short:"n" placeholder:"N" default:"10" help:"How many to show that have happened already. Default: ${default}."`
+	JSON    bool   `name:"json" help:"Print JSON, one violation to a line."`
+	serverFlags
+}
+
+// Help is the detailed help.
+func (*tailCommand) Help() string {
+	return `One line for each request that was denied, or would have been, until it is interrupted. When there are very many, the
+server shows some of them and says how many others there were. A connection that is lost is made again.
+
+    stint tail
+    stint tail --tier anonymous --reason ban
+    stint tail --json | jq -r .policy | sort | uniq -c`
+}
+
+// Validate is called when the flags have been read.
+func (c *tailCommand) Validate() error {
+	if c.Last < 0 || c.Last > 1000 {
+		return fmt.Errorf("--last: %d; want 0 to 1000", c.Last)
+	}
+	return nil
+}
+
+// Run shows.
+func (c *tailCommand) Run(s *system) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := c.before(ctx, s, client); err != nil {
+		return problem(err)
+	}
+	return reconnecting(ctx, s, func(worked func()) error {
+		return client.Stream(ctx, func(tick *observe.Tick) error {
+			worked()
+			if err := c.print(s, tick.Violations); err != nil {
+				return err
+			}
+			if tick.Unshown > 0 && !c.JSON {
+				return s.print(fmt.Appendf(nil, "… and %d others in this second\n", tick.Unshown))
+			}
+			return nil
+		})
+	})
+}
+
+// before shows what has happened already.
+func (c *tailCommand) before(ctx context.Context, s *system, client *control.Client) error {
+	if c.Last == 0 {
+		return nil
+	}
+	list, err := client.Violations(ctx, c.Last)
+	if err != nil {
+		return err
+	}
+	return c.print(s, list)
+}
+
+func (c *tailCommand) print(s *system, list []observe.Violation) error {
+	for i := range list {
+		v := &list[i]
+		if !c.wants(v) {
+			continue
+		}
+		var err error
+		if c.JSON {
+			err = s.printLine(v)
+		} else {
+			err = s.print(violationLine(s, v))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *tailCommand) wants(v *observe.Violation) bool {
+	return (c.Tier == "" || v.Tier == c.Tier) && (c.Policy == "" || v.Policy == c.Policy) &&
+		(c.Reason == "" || v.Reason == c.Reason) && strings.Contains(v.Subject, c.Subject)
+}
+
+// violationLine is a violation for people.
+func violationLine(s *system, v *observe.Violation) []byte {
+	colour := yellow
+	if v.Reason == "ban" || v.Reason == "unavailable" {
+		colour = red
+	}
+	what := v.Tier
+	if v.Policy != "" {
+		what += ", " + v.Policy
+	}
+	if v.Limit != "" {
+		what += ": " + v.Limit
+	}
+	line := fmt.Sprintf("%s  %s  %s  %s", v.At.UTC().Format(time.RFC3339), s.paint(colour, fmt.Sprintf("%-11s", oneLine(v.Reason))), oneLine(v.Subject), oneLine(what))
+	if v.RetryAfter != 0 && v.Reason != "shadow" {
+		line += ", retry after " + inSeconds(v.RetryAfter)
+	}
+	if v.Degraded {
+		line += " (without the store)"
+	}
+	if v.Ref != "" {
+		line += "  " + oneLine(refText(v.Ref))
+	}
+	return []byte(line + "\n")
+}

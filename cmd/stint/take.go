@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/stint-limiter/stint/server/control"
+)
+
+// takeCommand asks whether a subject may do something, and charges it.
+type takeCommand struct {
+	askFlags
+	Wait bool `name:"wait" help:"If it is denied, wait as long as it takes and ask again."`
+}
+
+// Help is the detailed help.
+func (*takeCommand) Help() string {
+	return `The limits are those of a tier or a policy, which need not be named if the subject can only be under one; with --store
+also limits of your own. The exit code is 0 if it is allowed, and 1 if it is denied.
+
+    stint take ip:203.0.113.9
+    stint take user:42 --tier free --policy work --cost 10 --wait
+    stint take job:nightly --store redis://localhost:6379/0 --limit 10/1h && ./nightly`
+}
+
+// askFlags are a question about a subject.
+type askFlags struct {
+	Subject string `arg:"" help:"Who, such as user:42 or ip:203.0.113.9."`
+	Tier    string `name:"tier" placeholder:"NAME" help:"Under the limits of this tier."`
+	Policy  string `name:"policy" placeholder:"NAME" help:"Under the limits of this policy, for the tier."`
+	Scope   string `name:"scope" placeholder:"SCOPE" help:"Where to count, such as a route. Default: where requests are counted that match no route."`
+	Cost    int64  `name:"cost" placeholder:"N" default:"1" help:"What budgets are charged. Default: ${default}."`
+	deskFlags
+}
+
+// Validate is called when the flags have been read.
+func (f *askFlags) Validate() error {
+	if f.Cost < 1 {
+		return fmt.Errorf("--cost: %d; want 1 or more", f.Cost)
+	}
+	return f.deskFlags.Validate()
+}
+
+// ask is the question.
+func (f *askFlags) ask(peek bool) control.Ask {
+	a := control.Ask{Subject: f.Subject, Tier: f.Tier, Policy: f.Policy, Scope: f.Scope, Cost: f.Cost, Peek: peek}
+	if len(f.Limit) > 0 {
+		a.Scope = "" // it is that of the limits
+	}
+	return a
+}
+
+// leastWait is how long to wait before asking again, though there be room earlier.
+const leastWait = 10 * time.Millisecond
+
+// Run asks.
+func (c *takeCommand) Run(s *system) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	d, closing, err := c.open(ctx, s, c.Scope)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	for {
+		a, err := d.Take(ctx, c.ask(false))
+		switch {
+		case err != nil:
+			return problem(err)
+		case a.Allowed || !c.Wait || a.RetryAfter < 0:
+			return c.show(s, &a, false)
+		}
+		fmt.Fprintf(s.Stderr, "stint: denied; asking again in %s\n", inSeconds(a.RetryAfter))
+		select {
+		case <-ctx.Done():
+			return errors.New("interrupted while waiting; nothing was charged")
+		case <-time.After(max(time.Duration(a.RetryAfter*float64(time.Second)), leastWait)):
+		}
+	}
+}
+
+// show tells the answer, by the exit code too.
+func (f *askFlags) show(s *system, a *control.Answer, peek bool) error {
+	var err error
+	if f.JSON {
+		err = s.printJSON(a)
+	} else {
+		err = s.print(answerText(s, a, peek))
+	}
+	if err == nil && !a.Allowed {
+		err = toldError{}
+	}
+	return err
+}
+
+// answerText is an answer for people.
+func answerText(s *system, a *control.Answer, peek bool) []byte {
+	var b bytes.Buffer
+	verdict := s.paint(blue, "allowed")
+	switch {
+	case a.Allowed && peek:
+		verdict = s.paint(blue, "would be allowed")
+	case a.Banned:
+		verdict = s.paint(red, "denied") + ": banned, for another " + inSeconds(a.RetryAfter)
+	case !a.Allowed && a.RetryAfter < 0:
+		verdict = s.paint(red, "denied") + ": the cost is above the limit, and waiting does not help"
+	case !a.Allowed:
+		verdict = s.paint(red, "denied") + ": there is room in " + inSeconds(a.RetryAfter)
+	}
+	if a.Degraded {
+		verdict += " (the store could not be asked)"
+	}
+	fmt.Fprintf(&b, "%s  %s\n", oneLine(a.Subject), verdict)
+	columns(&b, func(line func(...string)) {
+		for i := range a.Limits {
+			l := &a.Limits[i]
+			state := ""
+			if l.RetryAfter != 0 {
+				state = "room in " + inSeconds(l.RetryAfter)
+			}
+			line("  "+owner(l), l.Limit, fmt.Sprintf("%d of %d used", l.Used, l.Capacity), fmt.Sprintf("%d left", l.Remaining), state)
+		}
+	})
+	return trimLines(b.Bytes())
+}
+
+// owner says whose limit it is, and where it counts.
+func owner(l *control.Limit) string {
+	text := "limit"
+	switch {
+	case l.Policy != "" && l.Tier != "":
+		text = l.Tier + ", " + l.Policy
+	case l.Policy != "" || l.Tier != "":
+		text = l.Tier + l.Policy
+	}
+	if l.Scope != "" && l.Scope != l.Policy {
+		text += " in " + l.Scope
+	}
+	return text
+}
+
+// trimLines removes blanks from the ends of lines.
+func trimLines(text []byte) []byte {
+	lines := bytes.Split(text, []byte("\n"))
+	for i := range lines {
+		lines[i] = bytes.TrimRight(lines[i], " ")
+	}
+	return bytes.Join(lines, []byte("\n"))
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// columns is how wide the terminal is that standard output is; 0 if it is none.
+func (s *system) columns() int {
+	if s.Columns == nil {
+		return 0
+	}
+	return s.Columns()
+}
+
+// paint returns a text in a colour, where colours are wanted.
+func (s *system) paint(colour, text string) string {
+	if !s.Colour || s.columns() == 0 {
+		return text
+	}
+	return colour + text + plainText
+}
+
+// Sequences that terminals understand. The colours are those that most people can tell apart.
+const (
+	blue      = "\x1b[34m"
+	yellow    = "\x1b[33m"
+	red       = "\x1b[31m"
+	bold      = "\x1b[1m"
+	plainText = "\x1b[0m"
+
+	clearLine = "\x1b[K"
+	clearRest = "\x1b[J"
+	upLines   = "\x1b[%dA"
+)
+
+// confirm asks a question on a terminal, and reports whether the answer is yes. Elsewhere nobody is there to answer: whoever
+// wrote the script has made up their mind.
+func (s *system) confirm(question string) (bool, error) {
+	if !s.Asks {
+		return true, nil
+	}
+	fmt.Fprintf(s.Stderr, "%s [y/N] ", oneLine(question))
+	line, err := bufio.NewReader(io.LimitReader(s.Stdin, 256)).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return false, fmt.Errorf("standard input: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return true, nil
+	}
+	return false, nil
+}
+
+// isTerminal reports whether somebody sits in front of a file.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// usualColumns is how wide terminals are that do not say.
+const usualColumns = 80
+
+// terminalColumns returns what [system.Columns] is for a file.
+func terminalColumns(f *os.File) func() int {
+	if !isTerminal(f) {
+		return nil
+	}
+	return func() int {
+		if n := windowColumns(f); n > 0 {
+			return n
+		}
+		return usualColumns
+	}
+}

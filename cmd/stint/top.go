@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/server/control"
+)
+
+// topCommand shows who is denied most.
+type topCommand struct {
+	By   []string `name:"by" placeholder:"KIND" enum:"ip,user,apikey,session,internal,envoy,other,policy" default:"ip,user,apikey,session,internal,envoy,other" help:"Which subjects: those that begin with ip, user, apikey, session, internal or envoy, or other ones; or policy for policies. Default: all subjects."`
+	Most int      `name:"most" short:"n" placeholder:"N" default:"20" help:"How many to show. Default: ${default}."`
+	Once bool     `name:"once" help:"Show it once, and do not go on."`
+	JSON bool     `name:"json" help:"Print JSON: once, or one line a second."`
+	serverFlags
+}
+
+// Help is the detailed help.
+func (*topCommand) Help() string {
+	return `Who was denied most in the last minutes, and what the server does meanwhile, every second until it is interrupted.
+Subjects are shortened, unless the server shows them; other commands take a ref in the place of a subject. Counts are upper bounds: others with few denials may share one.
+
+    stint top
+    stint top --by ip --once --json`
+}
+
+// Validate is called when the flags have been read.
+func (c *topCommand) Validate() error {
+	if c.Most < 1 || c.Most > 1000 {
+		return fmt.Errorf("--most: %d; want 1 to 1000", c.Most)
+	}
+	return nil
+}
+
+// standing is who is denied most, and what happens meanwhile.
+type standing struct {
+	Point *observe.Point     `json:"point,omitempty"`
+	Top   []observe.Offender `json:"top"`
+
+	alerts []observe.Alert
+	store  observe.StoreHealth
+}
+
+// Run shows.
+func (c *topCommand) Run(s *system) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if c.Once {
+		top, err := c.offenders(ctx, client)
+		if err != nil {
+			return problem(err)
+		}
+		if c.JSON {
+			return s.printJSON(standing{Top: top})
+		}
+		return s.print(c.table(top))
+	}
+	return c.follow(ctx, s, client)
+}
+
+// follow shows it again every second.
+func (c *topCommand) follow(ctx context.Context, s *system, client *control.Client) error {
+	var last standing
+	screen := screen{system: s}
+	return reconnecting(ctx, s, func(worked func()) error {
+		return client.Stream(ctx, func(tick *observe.Tick) error {
+			worked()
+			last.Point, last.store = &tick.Point, tick.Store
+			if tick.Alerts != nil {
+				last.alerts = tick.Alerts
+			}
+			var err error
+			if last.Top, err = c.offenders(ctx, client); err != nil {
+				return err
+			}
+			if c.JSON {
+				return s.printLine(last)
+			}
+			return screen.draw(append(c.head(s, &last), c.table(last.Top)...))
+		})
+	})
+}
+
+// offenders asks for all kinds, and returns those that were denied most.
+func (c *topCommand) offenders(ctx context.Context, client *control.Client) ([]observe.Offender, error) {
+	all := []observe.Offender{}
+	for _, kind := range c.By {
+		some, err := client.Top(ctx, kind, c.Most)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	slices.SortStableFunc(all, func(a, b observe.Offender) int { return cmp.Compare(b.Denied, a.Denied) })
+	return all[:min(len(all), c.Most)], nil
+}
+
+// head is what the server does.
+func (c *topCommand) head(s *system, now *standing) []byte {
+	p := now.Point
+	total := p.Allowed + p.Denied + p.Failed
+	share := 0.0
+	if total > 0 {
+		share = 100 * float64(p.Denied) / float64(total)
+	}
+	parts := []string{fmt.Sprintf("%d decisions/s", total), fmt.Sprintf("%d denied (%.1f %%)", p.Denied, share), fmt.Sprintf("p99 %.2f ms", p.P99)}
+	if p.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", p.Failed))
+	}
+	if p.Degraded > 0 {
+		parts = append(parts, fmt.Sprintf("%d without the store", p.Degraded))
+	}
+	if !now.store.Up {
+		parts = append(parts, s.paint(red, "the store is down"))
+	}
+	for _, a := range now.alerts {
+		if a.State == "firing" {
+			parts = append(parts, s.paint(red, oneLine(a.Name)))
+		}
+	}
+	return []byte(strings.Join(parts, "  ") + "\n\n")
+}
+
+// table is a list of offenders for people.
+func (c *topCommand) table(top []observe.Offender) []byte {
+	if len(top) == 0 {
+		return []byte("nobody was denied in the last minutes\n")
+	}
+	var b bytes.Buffer
+	columns(&b, func(line func(...string)) {
+		line("DENIED", "SUBJECT", "LAST BY", "REF")
+		for _, o := range top {
+			line(fmt.Sprint(o.Denied), o.Subject, o.Policy, refText(o.Ref))
+		}
+	})
+	return trimLines(b.Bytes())
+}
+
+// refText is a ref in the form in which commands take it in the place of a subject.
+func refText(ref string) string {
+	if ref == "" {
+		return ""
+	}
+	return control.RefPrefix + ref
+}

@@ -1,0 +1,102 @@
+// Package browsertest drives a real Chromium, without a window, for tests of pages.
+//
+//	func TestPage(t *testing.T) {
+//		browser := browsertest.Start(t)
+//		page := browser.Page(t, 1280, 800)
+//		page.Open(url)
+//		page.Click("#save")
+//		page.Wait(`document.title === "Saved"`)
+//	}
+//
+// Nothing is skipped: a missing Chromium fails the test. A page fails its test at the end for whatever the browser
+// complained of meanwhile: errors in the console, requests that failed, what the content security policy forbids.
+package browsertest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+const (
+	// BinaryEnv names another browser of the family to test with.
+	BinaryEnv = "STINT_CHROMIUM"
+
+	// startTimeout is long because a test machine may be busy.
+	startTimeout = time.Minute
+)
+
+// Browser is one Chromium process, which ends with the test that started it.
+type Browser struct {
+	ctx context.Context
+}
+
+// Start runs a browser with a profile of its own.
+func Start(t testing.TB) *Browser {
+	t.Helper()
+	name := os.Getenv(BinaryEnv)
+	if name == "" {
+		name = "chromium"
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("browsertest: Chromium is needed for this test, as Debian's package chromium, or name it in %s: %v", BinaryEnv, err)
+	}
+	ctx, stop := chromedp.NewExecAllocator(context.Background(),
+		chromedp.ExecPath(path),
+		chromedp.Headless,
+		chromedp.NoSandbox, // tests run as root in containers, on pages of their own
+		chromedp.DisableGPU,
+		chromedp.NoFirstRun,
+		chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-sync", true),
+		chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("force-color-profile", "srgb"),
+		chromedp.Flag("hide-scrollbars", true),
+		chromedp.WSURLReadTimeout(startTimeout),
+	)
+	t.Cleanup(stop)
+	ctx, cancel := chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("browsertest: %s does not start: %v", path, err)
+	}
+	return &Browser{ctx: ctx}
+}
+
+// Page opens an empty tab of a size in pixels, which shares nothing with others: it has cookies and storage of its own.
+func (b *Browser) Page(t testing.TB, width, height int) *Page {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
+	p := &Page{t: t, ctx: ctx, done: make(chan struct{})}
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(int64(width), int64(height))); err != nil {
+		cancel()
+		t.Fatalf("browsertest: no new page: %v", err)
+	}
+	messages := chromedp.Console(ctx)
+	go func() {
+		defer close(p.done)
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			if m.Type == chromedp.ConsoleError || m.IsException() {
+				p.complain(m.String() + " (" + m.URL + ")")
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-p.done
+		for _, problem := range p.Problems() {
+			t.Errorf("browsertest: the browser complains: %s", problem)
+		}
+	})
+	return p
+}

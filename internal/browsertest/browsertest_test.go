@@ -1,0 +1,89 @@
+package browsertest
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestPage(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" { // an icon that browsers look for
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		w.Header().Set("Content-Security-Policy", "default-src 'self'")
+		_, _ = w.Write([]byte(`<!doctype html><title>t</title><input><button>Press</button><p>one</p><p>two</p>`))
+	}))
+	defer server.Close()
+	browser := Start(t)
+	page := browser.Page(t, 640, 480)
+	page.Open(server.URL)
+
+	Eval[bool](page, `document.querySelector("button").addEventListener("click", (e) => (e.target.textContent = "Pressed")) ?? true`)
+	page.Click("button")
+	page.WaitText("button", "Pressed")
+	page.Type("input", "a")
+	Eval[bool](page, `document.querySelector("input").addEventListener("keydown", (e) => e.key === "x" && e.preventDefault()) ?? true`)
+	page.Press("xb")
+	if got, want := Eval[string](page, `document.querySelector("input").value`), "ab"; got != want {
+		t.Errorf("typed %q, want %q: a prevented key leaves no character", got, want)
+	}
+	if got := page.Count("p"); got != 2 {
+		t.Errorf("%d paragraphs, want 2", got)
+	}
+	if got, want := page.Text("p"), "one"; got != want {
+		t.Errorf("the first says %q, want %q", got, want)
+	}
+	page.Resize(300, 200)
+	page.Wait("innerWidth === 300")
+	page.Prefer("prefers-color-scheme", "dark")
+	page.Wait(`matchMedia("(prefers-color-scheme: dark)").matches`)
+	if got := Eval[int](page, "Promise.resolve(7)"); got != 7 {
+		t.Errorf("got %d of a promise, want 7", got)
+	}
+
+	file := filepath.Join(t.TempDir(), "shots", "page.png")
+	page.Screenshot(file, true)
+	shot, err := os.ReadFile(file)
+	if err != nil || !strings.HasPrefix(string(shot), "\x89PNG") {
+		t.Errorf("no picture: %v", err)
+	}
+	if got := page.Problems(); len(got) != 0 {
+		t.Errorf("complaints: %q", got)
+	}
+}
+
+// TestComplaints: what goes wrong in a page is known, unless the test expects it.
+func TestComplaints(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	page := Start(t).Page(t, 640, 480)
+	page.Expect("") // all, so that this test does not fail by them
+	page.Open("data:text/html,<meta http-equiv=content-security-policy content=\"script-src 'none'\"><script>1</script>")
+	page.Open(server.URL)
+	Eval[bool](page, `(console.error("said"), setTimeout(() => { throw new Error("thrown") }), fetch("/missing"), true)`)
+	for _, want := range []string{"script-src", "said", "thrown", "404"} {
+		if !complained(page, want) {
+			t.Errorf("nobody complains of %q", want)
+		}
+	}
+}
+
+// complained waits for a complaint, which comes a little after what it is about.
+func complained(page *Page, text string) bool {
+	for range 200 {
+		page.mu.Lock()
+		all := strings.Join(page.problems, "\n")
+		page.mu.Unlock()
+		if strings.Contains(all, text) {
+			return true
+		}
+		Eval[bool](page, "new Promise((resolve) => setTimeout(() => resolve(true), 20))")
+	}
+	return false
+}

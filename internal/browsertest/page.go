@@ -1,0 +1,193 @@
+package browsertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+const (
+	// waitTimeout is how long a page has to become what a test waits for.
+	waitTimeout = 15 * time.Second
+	pollPause   = 25 * time.Millisecond
+)
+
+// Page is a tab. Its methods fail the test when they cannot do what they are asked, so they belong on the test's own
+// goroutine. Elements are named by CSS selectors.
+type Page struct {
+	t    testing.TB
+	ctx  context.Context
+	done chan struct{} // closed when the console is no longer read
+
+	mu       sync.Mutex
+	problems []string
+	expected []string
+}
+
+// Open loads an address, and returns when the page has loaded.
+func (p *Page) Open(url string) {
+	p.t.Helper()
+	p.do("open "+url, chromedp.Navigate(url))
+}
+
+// Expect makes complaints of the browser that contain a text part of the test, such as "401".
+func (p *Page) Expect(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expected = append(p.expected, text)
+}
+
+// Problems are what the browser complained of so far, without what is expected.
+func (p *Page) Problems() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(p.problems), func(problem string) bool {
+		return slices.ContainsFunc(p.expected, func(text string) bool { return strings.Contains(problem, text) })
+	})
+}
+
+func (p *Page) complain(problem string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.problems = append(p.problems, problem)
+}
+
+// Click clicks in the middle of an element, once it is visible.
+func (p *Page) Click(selector string) {
+	p.t.Helper()
+	p.do("click "+selector, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+}
+
+// Type clicks an element and types a text.
+func (p *Page) Type(selector, text string) {
+	p.t.Helper()
+	p.do("type into "+selector, chromedp.SendKeys(chromedp.CSS(selector), text, chromedp.NodeVisible))
+}
+
+// Press presses keys, wherever the focus is. Those without a character are in package chromedp/kb. As on a keyboard, and
+// unlike chromedp's own, a page that prevents what a key does gets no character of it.
+func (p *Page) Press(keys string) {
+	p.t.Helper()
+	for _, key := range keys {
+		events := kb.Encode(key)
+		down, up := *events[0], *events[len(events)-1]
+		if len(events) == 3 { // down, character, up
+			down.Text, down.UnmodifiedText = events[1].Text, events[1].UnmodifiedText
+		}
+		for _, event := range []input.DispatchKeyEventParams{down, up} {
+			call(p, "press a key", input.DispatchKeyEvent, event)
+		}
+	}
+}
+
+// Resize changes the size of the page.
+func (p *Page) Resize(width, height int) {
+	p.t.Helper()
+	p.do("resize", chromedp.EmulateViewport(int64(width), int64(height)))
+}
+
+// Prefer sets a media feature of the page, such as "prefers-color-scheme" to "dark".
+func (p *Page) Prefer(feature, value string) {
+	p.t.Helper()
+	call(p, "prefer "+feature, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: feature, Value: value}},
+	})
+}
+
+// Wait waits until an expression of JavaScript is true.
+func (p *Page) Wait(expression string) {
+	p.t.Helper()
+	deadline := time.Now().Add(waitTimeout)
+	for !Eval[bool](p, "Boolean("+expression+")") {
+		if time.Now().After(deadline) {
+			p.t.Fatalf("browsertest: still not so: %s\nThe page says:\n%s", expression, Eval[string](p, "document.body.innerText.slice(0, 1500)"))
+		}
+		time.Sleep(pollPause)
+	}
+}
+
+// WaitText waits until an element holds a text.
+func (p *Page) WaitText(selector, text string) {
+	p.t.Helper()
+	p.Wait("document.querySelector(" + Quote(selector) + ")?.textContent.includes(" + Quote(text) + ")")
+}
+
+// Text is that of an element, as it is in the document.
+func (p *Page) Text(selector string) string {
+	p.t.Helper()
+	return Eval[string](p, "document.querySelector("+Quote(selector)+")?.textContent ?? ''")
+}
+
+// Count is how many elements a selector finds.
+func (p *Page) Count(selector string) int {
+	p.t.Helper()
+	return Eval[int](p, "document.querySelectorAll("+Quote(selector)+").length")
+}
+
+// Screenshot writes what is to be seen, or all of the page, to a PNG file.
+func (p *Page) Screenshot(file string, all bool) {
+	p.t.Helper()
+	shot := call(p, "take a screenshot", page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &all})
+	p.must(os.MkdirAll(filepath.Dir(file), 0o755), "make a directory")
+	p.must(os.WriteFile(file, shot.Data, 0o644), "write a screenshot")
+}
+
+// Eval returns the value of an expression of JavaScript; a promise's, once it has one.
+func Eval[T any](p *Page, expression string) T {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, waitTimeout)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	p.must(err, "evaluate "+expression)
+	return value
+}
+
+// Quote makes a text a string of JavaScript.
+func Quote(text string) string {
+	b, err := json.Marshal(text)
+	if err != nil {
+		return `""` // no string is refused
+	}
+	return string(b)
+}
+
+// call sends a command of the protocol.
+func call[P, R any](p *Page, what string, command cdp.Command[P, R], params P) R {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, waitTimeout)
+	defer cancel()
+	result, err := chromedp.Call(ctx, command, params)
+	p.must(err, what)
+	return result
+}
+
+func (p *Page) do(what string, step chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, waitTimeout)
+	defer cancel()
+	p.must(chromedp.Do(ctx, step), what)
+}
+
+func (p *Page) must(err error, what string) {
+	p.t.Helper()
+	if errors.Is(err, context.DeadlineExceeded) {
+		p.t.Fatalf("browsertest: cannot %s within %v", what, waitTimeout)
+	}
+	if err != nil {
+		p.t.Fatalf("browsertest: cannot %s: %v", what, err)
+	}
+}

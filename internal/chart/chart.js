@@ -1,0 +1,441 @@
+// Charts as SVG: pure functions from a document and data to elements. Looks are in chart.css, by class: a
+// series of class "denied" is drawn in that colour. Times are milliseconds since 1970. There are no imports,
+// so that a report can carry this file inside itself.
+
+const SVG = "http://www.w3.org/2000/svg";
+let serial = 0; // makes ids of patterns differ between charts of one page
+
+/** el makes an SVG element; text is text, never markup. */
+function el(doc, name, attributes = {}, ...children) {
+  const node = doc.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+
+/** drawing is an empty chart of a size, and stretched one as large as the style sheet says. Without a label it is decoration. */
+function drawing(doc, kind, width, height, label) {
+  const named = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
+  return el(doc, "svg", { class: `chart ${kind}`, viewBox: `0 0 ${width} ${height}`, width, height, ...named });
+}
+
+function stretched(doc, kind, width, height, label) {
+  const svg = drawing(doc, kind, width, height, label);
+  svg.removeAttribute("width");
+  svg.removeAttribute("height");
+  svg.setAttribute("preserveAspectRatio", "none");
+  return svg;
+}
+
+const round = (x) => Math.round(x * 10) / 10;
+
+/** number writes a value with three digits at most and its unit: 12.3 k/s, 4.5 ms, 12 %, 1.5 GiB. */
+export function number(value, unit = "") {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (unit === "share") return `${short(value * 100)} %`;
+  if (unit === "ms" && value >= 1000) return `${short(value / 1000)} s`;
+  if (unit === "ms" && value > 0 && value < 0.1) return `${short(value * 1000)} µs`;
+  const [scale, prefix] = unit === "B" ? binary(value) : unit === "ms" ? [1, ""] : decimal(value);
+  const suffix = unit.startsWith("/") && !prefix ? unit : `${prefix}${unit}`;
+  return suffix === "" ? short(value / scale) : `${short(value / scale)}${suffix.startsWith("/") ? "" : " "}${suffix}`;
+}
+
+function short(value) {
+  const size = Math.abs(value);
+  const digits = size >= 100 || Number.isInteger(value) ? 0 : size >= 10 ? 1 : 2;
+  return value.toFixed(digits).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+}
+
+function decimal(value) {
+  const size = Math.abs(value);
+  if (size >= 999_500_000) return [1e9, "G"];
+  if (size >= 999_500) return [1e6, "M"];
+  return size >= 10_000 ? [1e3, "k"] : [1, ""];
+}
+
+function binary(value) {
+  const names = ["", "Ki", "Mi", "Gi", "Ti"];
+  let i = 0;
+  while (i < names.length - 1 && Math.abs(value) >= 1024 ** (i + 1)) i++;
+  return [1024 ** i, names[i]];
+}
+
+/** ticks returns about count round values from 0 up to the first that is not below max. */
+export function ticks(max, count = 4) {
+  if (!(max > 0)) return [0, 1];
+  const raw = max / count;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.8);
+  const list = [];
+  for (let i = 0; ; i++) {
+    const value = Number((i * step).toPrecision(12));
+    list.push(value);
+    if (value >= max) return list;
+  }
+}
+
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
+
+/** timeTicks returns round local times between two, about count of them. */
+export function timeTicks(from, to, count = 5) {
+  const seconds = (to - from) / 1000;
+  const step = 1000 * (STEPS.find((s) => s >= seconds / count) ?? STEPS.at(-1));
+  const zone = new Date(from).getTimezoneOffset() * 60_000;
+  const list = [];
+  for (let t = Math.ceil((from - zone) / step) * step + zone; t <= to; t += step) list.push(t);
+  return list;
+}
+
+/** clock writes a time of day, with seconds if the span between ticks is short, and the day if it is long. */
+export function clock(time, span = 0) {
+  const d = new Date(time);
+  const two = (n) => String(n).padStart(2, "0");
+  const hours = `${two(d.getHours())}:${two(d.getMinutes())}`;
+  if (span > 2 * 86400_000) return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}`;
+  return span < 5 * 60_000 ? `${hours}:${two(d.getSeconds())}` : hours;
+}
+
+/**
+ * areaChart and lineChart draw series over time.
+ *
+ * spec: {label, width, height, times, unit, from, to, max, marks: [{name, value}], cursor, series: [{name, kind, values, over, rare}]}
+ * A value of null is a gap. kind is the class of the series' colour. In an area chart series are stacked, but for
+ * those that are over: they are part of the others, and hatched on top of them. cursor is an index of times
+ * to mark, or null; from and to widen the axis of time, and max is the least height of the
+ * other; marks are levels worth a line, if they are as low.
+ */
+export function areaChart(doc, spec) {
+  const stacked = spec.series.filter((s) => !s.over);
+  const tops = spec.times.map((_, i) => stacked.reduce((sum, s) => sum + (s.values[i] ?? 0), 0));
+  const f = frame(doc, spec, Math.max(0, ...tops));
+  let base = spec.times.map(() => 0);
+  for (const s of stacked) {
+    const top = base.map((b, i) => b + (s.values[i] ?? 0));
+    for (const [start, end] of runs(s.values, true)) {
+      f.plot.append(el(doc, "path", { class: `area ${s.kind}`, d: band(f, spec.times, base, top, start, end) }));
+      f.plot.append(el(doc, "path", { class: `edge ${s.kind}`, d: line(f, spec.times, top, start, end) }));
+    }
+    base = top;
+  }
+  for (const s of spec.series.filter((s) => s.over)) {
+    const zero = spec.times.map(() => 0);
+    const fill = hatch(doc, f.svg, s.kind);
+    for (const [start, end] of runs(s.values, true)) {
+      f.plot.append(el(doc, "path", { class: "hatched", fill, d: band(f, spec.times, zero, s.values, start, end) }));
+      f.plot.append(el(doc, "path", { class: `edge ${s.kind}`, d: line(f, spec.times, s.values, start, end) }));
+    }
+  }
+  return f.svg;
+}
+
+/** lineChart draws every series as a line; see areaChart. One that is rare has none where it is 0. */
+export function lineChart(doc, spec) {
+  const f = frame(doc, spec, Math.max(0, ...spec.series.flatMap((s) => s.values.map((v) => v ?? 0))));
+  for (const s of spec.series) {
+    for (const [start, end] of runs(s.values, s.rare)) {
+      f.plot.append(el(doc, "path", { class: `line ${s.kind}`, d: line(f, spec.times, s.values, start, end) }));
+    }
+    if (spec.cursor != null && s.values[spec.cursor] != null) {
+      f.plot.append(el(doc, "circle", { class: `dot ${s.kind}`, r: 3, cx: round(f.x(spec.times[spec.cursor])), cy: round(f.y(s.values[spec.cursor])) }));
+    }
+  }
+  return f.svg;
+}
+
+/** frame draws axes, and returns scales and the group to draw in. */
+function frame(doc, spec, highest) {
+  const { width, height, times, unit = "" } = spec;
+  const top = Math.max(highest * 1.08, spec.max ?? 0) || 1;
+  const values = ticks(top, height < 110 ? 2 : height < 200 ? 3 : 5).filter((v) => v <= top);
+  const pad = { left: 8 + 6.5 * Math.max(...values.map((v) => number(v, unit).length)), right: 8, top: 8, bottom: 20 };
+  const from = spec.from ?? times[0] ?? 0;
+  const to = Math.max(spec.to ?? times.at(-1) ?? 1, from + 1);
+  const x = (t) => pad.left + ((t - from) / (to - from)) * (width - pad.left - pad.right);
+  const y = (v) => height - pad.bottom - (v / top) * (height - pad.top - pad.bottom);
+  const svg = drawing(doc, "timed", width, height, spec.label);
+  const axes = el(doc, "g", { class: "axes", "aria-hidden": "true" });
+  for (const v of values) {
+    axes.append(
+      el(doc, "line", { class: v === 0 ? "base" : "grid", x1: pad.left, x2: width - pad.right, y1: round(y(v)), y2: round(y(v)) }),
+      el(doc, "text", { x: pad.left - 6, y: round(y(v) + 3.5), "text-anchor": "end" }, number(v, unit)),
+    );
+  }
+  const marks = timeTicks(from, to, Math.max(2, Math.floor(width / 80)));
+  const span = marks.length > 1 ? marks[1] - marks[0] : to - from;
+  for (const t of marks) {
+    const anchor = x(t) < pad.left + 24 ? "start" : x(t) > width - 32 ? "end" : "middle";
+    axes.append(el(doc, "text", { x: round(x(t)), y: height - 5, "text-anchor": anchor }, clock(t, span)));
+  }
+  for (const m of (spec.marks ?? []).filter((m) => m.value > 0 && m.value <= top)) {
+    axes.append(
+      el(doc, "line", { class: "level", x1: pad.left, x2: width - pad.right, y1: round(y(m.value)), y2: round(y(m.value)) }),
+      el(doc, "text", { class: "value", x: pad.left + 4, y: round(y(m.value) - 4) }, m.name),
+    );
+  }
+  const plot = el(doc, "g", { class: "plot" });
+  svg.append(axes, plot);
+  if (spec.cursor != null && times[spec.cursor] != null) {
+    const at = round(x(times[spec.cursor]));
+    svg.append(el(doc, "line", { class: "cursor", x1: at, x2: at, y1: pad.top, y2: height - pad.bottom }));
+  }
+  svg.timeAt = (px) => from + ((px - pad.left) / (width - pad.left - pad.right)) * (to - from);
+  return { svg, plot, x, y };
+}
+
+/**
+ * runs returns the stretches of values that are there, as first and last index. If zero is
+ * nothing, a stretch is of values above 0, from the 0 before to the 0 after: what did not happen has no edge.
+ */
+function runs(values, nothing = false) {
+  const list = [];
+  const there = (i) => i >= 0 && i < values.length && values[i] != null;
+  const counts = (i) => there(i) && (!nothing || values[i] > 0);
+  for (let i = 0; i < values.length; i++) {
+    if (!counts(i)) continue;
+    const start = nothing && there(i - 1) ? i - 1 : i;
+    while (counts(i + 1)) i++;
+    list.push([start, nothing && there(i + 1) ? i + 1 : i]);
+  }
+  return list;
+}
+
+function line(f, times, values, start, end) {
+  let d = "";
+  for (let i = start; i <= end; i++) d += `${i === start ? "M" : "L"}${round(f.x(times[i]))},${round(f.y(values[i]))}`;
+  return start === end ? `${d}h1` : d;
+}
+
+function band(f, times, low, high, start, end) {
+  let d = line(f, times, high, start, end);
+  for (let i = end; i >= start; i--) d += `L${round(f.x(times[i]))},${round(f.y(low[i]))}`;
+  return `${d}Z`;
+}
+
+/** hatch adds a pattern of slanted lines to a chart, and returns the paint that uses it. */
+function hatch(doc, svg, kind) {
+  const id = `hatch-${++serial}`;
+  const pattern = el(doc, "pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
+  pattern.append(el(doc, "rect", { class: `tint ${kind}`, width: 6, height: 6 }), el(doc, "line", { class: `line ${kind}`, x1: 0, x2: 0, y1: 0, y2: 6 }));
+  svg.prepend(el(doc, "defs", {}, pattern));
+  return `url(#${id})`;
+}
+
+/** sparkline draws stacked series without axes: {label, width, height, max, series: [{kind, values}]}. */
+export function sparkline(doc, spec) {
+  const { width, height } = spec;
+  const length = Math.max(2, ...spec.series.map((s) => s.values.length));
+  const times = Array.from({ length }, (_, i) => i);
+  const tops = times.map((i) => spec.series.reduce((sum, s) => sum + (s.values[i] ?? 0), 0));
+  const max = Math.max(spec.max ?? 0, ...tops) || 1;
+  const f = { x: (i) => (i / (length - 1)) * width, y: (v) => height - 1 - (v / max) * (height - 3) };
+  const svg = stretched(doc, "spark", width, height, spec.label);
+  svg.append(el(doc, "line", { class: "base", x1: 0, x2: width, y1: height - 0.5, y2: height - 0.5 }));
+  let base = times.map(() => 0);
+  for (const s of spec.series) {
+    const top = base.map((b, i) => b + (s.values[i] ?? 0));
+    for (const [start, end] of runs(s.values, true)) {
+      svg.append(el(doc, "path", { class: `area ${s.kind}`, d: band(f, times, base, top, start, end) }));
+      svg.append(el(doc, "path", { class: `edge ${s.kind}`, d: line(f, times, top, start, end) }));
+    }
+    base = top;
+  }
+  return svg;
+}
+
+/** bar draws a share of a whole as one horizontal bar: {label, share, sure, kind}. What is not sure of it is pale. */
+export function bar(doc, spec) {
+  const part = (share) => round(100 * Math.min(1, Math.max(0, share || 0)));
+  const svg = stretched(doc, "bar", 100, 8, spec.label);
+  svg.append(el(doc, "rect", { class: "rail", width: 100, height: 8 }), el(doc, "rect", { class: `maybe ${spec.kind}`, width: part(spec.share), height: 8 }));
+  svg.append(el(doc, "rect", { class: `fill ${spec.kind}`, width: part(spec.sure ?? spec.share), height: 8 }));
+  return svg;
+}
+
+/** barChart draws named values as horizontal bars: {label, width, unit, kind, bars: [{name, value, kind}]}. */
+export function barChart(doc, spec) {
+  const { width, bars, unit = "" } = spec;
+  const names = Math.min(width * 0.45, 8 + 6.6 * Math.max(4, ...bars.map((b) => b.name.length)));
+  const figures = 8 + 7 * Math.max(1, ...bars.map((b) => number(b.value, unit).length));
+  const max = Math.max(...bars.map((b) => b.value), 0) || 1;
+  const row = 22;
+  const svg = drawing(doc, "bars", width, bars.length * row, spec.label);
+  const fits = Math.floor((names - 8) / 6.6);
+  bars.forEach((b, i) => {
+    const y = i * row;
+    const long = (b.value / max) * (width - names - figures);
+    const name = b.name.length > fits ? `${b.name.slice(0, fits - 1)}…` : b.name;
+    svg.append(
+      el(doc, "text", { x: 0, y: y + 15 }, name, el(doc, "title", {}, b.name)),
+      el(doc, "rect", { class: `fill ${b.kind ?? spec.kind}`, x: round(names), y: y + 5, width: round(Math.max(1, long)), height: 12 }),
+      el(doc, "text", { class: "value", x: round(names + long + 6), y: y + 15 }, number(b.value, unit)),
+    );
+  });
+  return svg;
+}
+
+/**
+ * windowLine draws a limit's window on a time line: left of now what was charged, as marks as high as their units;
+ * right of now how what is used leaves the window, and so when room comes back.
+ *
+ * spec: {label, width, height, now, window, used, capacity, resetAfter, steady, entries: [{at, until, units}] or null}
+ * window and resetAfter are milliseconds. Entries with a null at are places held. Without entries a limit keeps
+ * no times: its use ends at resetAfter, little by little if it is steady, else at once.
+ */
+export function windowLine(doc, spec) {
+  const { width, height = 120, now, used, capacity } = spec;
+  const entries = spec.entries ?? [];
+  const charged = entries.filter((e) => e.at != null);
+  const span = Math.max(spec.window, spec.resetAfter ?? 0, ...charged.map((e) => e.until - e.at), ...entries.map((e) => e.until - now), 1);
+  const past = charged.length > 0 ? span : 0;
+  const pad = { left: 6, right: 6, top: 22, bottom: 20 };
+  const floor = height - pad.bottom;
+  const x = (t) => pad.left + ((t - now + past) / (past + span)) * (width - pad.left - pad.right);
+  const full = Math.max(capacity, used, 1);
+  const y = (units) => floor - (units / full) * (floor - pad.top);
+  const svg = drawing(doc, "window", width, height, spec.label);
+
+  if (past) {
+    const left = x(now - spec.window);
+    svg.append(el(doc, "rect", { class: "inside", x: round(left), y: pad.top, width: round(x(now) - left), height: floor - pad.top }));
+  }
+  svg.append(el(doc, "line", { class: "base", x1: pad.left, x2: width - pad.right, y1: floor, y2: floor }));
+  for (const t of relativeTicks(past, span, width)) {
+    const anchor = x(now + t) < 30 ? "start" : x(now + t) > width - 30 ? "end" : "middle";
+    const label = t === 0 ? "now" : `${t < 0 ? "−" : "+"}${duration(Math.abs(t))}`;
+    svg.append(el(doc, "text", { x: round(x(now + t)), y: height - 5, "text-anchor": anchor, class: t === 0 ? "now" : "" }, label));
+  }
+
+  const highest = Math.max(1, ...charged.map((e) => e.units));
+  for (const e of charged) {
+    const high = Math.max(4, (e.units / highest) * (floor - pad.top) * 0.8);
+    const kind = e.at > now + spec.window / 100 ? "mark booked" : "mark"; // others begin to count with the end of a slice
+    svg.append(el(doc, "line", { class: kind, x1: round(x(e.at)), x2: round(x(e.at)), y1: floor, y2: round(floor - high) },
+      el(doc, "title", {}, `${e.units} at ${clock(e.at)}, leaves at ${clock(e.until)}`)));
+  }
+  if (past) svg.append(el(doc, "text", { class: "note", x: pad.left, y: 14 }, `charged${highest > 1 ? `, tallest ${number(highest)} units` : ""}`));
+
+  const leave = leaving(spec, entries, now);
+  const path = leave.map(([t, units], i) => {
+    if (i === 0) return `M${round(x(t))},${round(y(units))}`;
+    return spec.steady ? `L${round(x(t))},${round(y(units))}` : `H${round(x(t))}V${round(y(units))}`;
+  }).join("");
+  svg.append(
+    el(doc, "path", { class: "area used", d: `${path}V${floor}H${round(x(now))}Z` }),
+    el(doc, "path", { class: "edge used", d: path }),
+    el(doc, "line", { class: "full", x1: round(x(now)), x2: width - pad.right, y1: round(y(capacity)), y2: round(y(capacity)) }),
+    el(doc, "line", { class: "cursor", x1: round(x(now)), x2: round(x(now)), y1: pad.top - 4, y2: floor }),
+  );
+  const free = leave.find(([, units]) => units < capacity);
+  if (used >= capacity && free) svg.append(el(doc, "circle", { class: "dot used", r: 3.5, cx: round(x(free[0])), cy: round(y(free[1])) }));
+  const note = used < capacity ? `room for ${number(capacity - used)} now` : free ? `room again in ${duration(free[0] - now)}` : "no room";
+  svg.append(el(doc, "text", { class: "note", x: width - pad.right, y: 14, "text-anchor": "end" }, note));
+  return svg;
+}
+
+/** leaving returns how many units are used from now on, as [time, units] where that changes. */
+function leaving(spec, entries, now) {
+  const list = [[now, spec.used]];
+  let left = spec.used;
+  const known = entries.reduce((sum, e) => sum + e.units, 0);
+  const byEnd = entries.filter((e) => e.until > now).sort((a, b) => a.until - b.until);
+  const older = spec.used - known; // left before the first that is shown
+  if (older > 0 && byEnd.length > 0) list.push([byEnd[0].until, (left -= older)]);
+  for (const e of byEnd) list.push([e.until, (left = Math.max(0, left - e.units))]);
+  if (byEnd.length === 0 && spec.used > 0) list.push([now + (spec.resetAfter ?? 0), 0]);
+  return list;
+}
+
+function relativeTicks(past, future, width) {
+  const step = 1000 * (STEPS.find((s) => s * 1000 >= (past + future) / Math.max(3, width / 90)) ?? STEPS.at(-1));
+  const list = [];
+  for (let t = -Math.floor(past / step) * step; t <= future; t += step) list.push(t === 0 ? 0 : t);
+  return list;
+}
+
+/** duration writes a time in two units at most: 850 ms, 12.5 s, 3 m 20 s, 2 d. */
+export function duration(ms) {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  const units = [[86400_000, "d"], [3600_000, "h"], [60_000, "m"], [1000, "s"]];
+  const i = units.findIndex(([size]) => ms >= size);
+  const [size, name] = units[i];
+  if (i === 3) return `${short(ms / size)} ${name}`;
+  const [smaller, its] = units[i + 1];
+  const rest = Math.round((ms % size) / smaller);
+  return rest > 0 && rest * smaller < size ? `${Math.floor(ms / size)} ${name} ${rest} ${its}` : `${Math.round(ms / size)} ${name}`;
+}
+
+/**
+ * figure is a chart that can be read out: by pointer, or by arrow keys while it has the focus. It keeps the place of
+ * the cursor while what it shows moves on. draw is areaChart or lineChart; show(spec) draws, as wide as there is room.
+ * The legend tells the values at the cursor, or the last ones.
+ */
+export function figure(doc, draw, label) {
+  const html = (name, attributes) => {
+    const node = doc.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    return node;
+  };
+  const node = html("div", { class: "figure" });
+  const legend = html("div", { class: "legend" });
+  const stage = html("div", { class: "stage", tabindex: "0", role: "slider", "aria-label": `${label}, chart`, "aria-valuemin": "0" });
+  node.append(legend, stage);
+  let spec = null;
+  let cursor = null; // a time, or null
+  let asked = false;
+
+  const index = () => (cursor === null ? null : nearest(spec.times, cursor));
+  function paint() {
+    asked = false;
+    const width = Math.floor(stage.clientWidth);
+    if (!spec || width === 0) return;
+    const at = index();
+    stage.replaceChildren(draw(doc, { ...spec, label, width, cursor: at }));
+    const shown = at ?? spec.times.length - 1;
+    const values = spec.series.map((s) => ({ ...s, text: number(s.values[shown], s.unit ?? spec.unit) }));
+    legend.replaceChildren(...values.map((v) => {
+      const item = html("span", { class: "item" });
+      const name = html("span", { class: "name" });
+      const value = html("b", {});
+      name.append(v.name);
+      value.append(v.text);
+      item.append(html("i", { class: `swatch ${v.kind}${v.over ? " over" : ""}` }), name, value);
+      return item;
+    }));
+    const when = html("span", { class: "when" });
+    when.append(spec.times.length === 0 ? "" : at === null ? "latest" : clock(spec.times[at]));
+    legend.append(when);
+    stage.setAttribute("aria-valuemax", Math.max(0, spec.times.length - 1));
+    stage.setAttribute("aria-valuenow", Math.max(0, shown));
+    const told = values.map((v) => `${v.name} ${v.text}`).join(", ");
+    stage.setAttribute("aria-valuetext", spec.times.length === 0 ? "nothing yet" : `${clock(spec.times[shown])}: ${told}`);
+  }
+  function move(time) {
+    cursor = time;
+    if (!asked) doc.defaultView.requestAnimationFrame(paint);
+    asked = true;
+  }
+  stage.addEventListener("pointermove", (event) => {
+    const svg = stage.firstElementChild;
+    if (svg?.timeAt) move(svg.timeAt(event.clientX - svg.getBoundingClientRect().left));
+  });
+  stage.addEventListener("pointerleave", () => move(null));
+  stage.addEventListener("blur", () => move(null));
+  stage.addEventListener("keydown", (event) => {
+    if (!spec || spec.times.length === 0) return;
+    const last = spec.times.length - 1;
+    const at = index() ?? last;
+    const jump = event.shiftKey ? 10 : 1;
+    const to = { ArrowLeft: at - jump, ArrowRight: at + jump, Home: 0, End: last }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    move(spec.times[Math.min(last, Math.max(0, to))]);
+  });
+  new doc.defaultView.ResizeObserver(() => move(cursor)).observe(stage);
+  return { node, show(next) { spec = next; paint(); } };
+}
+
+function nearest(times, time) {
+  let best = null;
+  for (let i = 0; i < times.length; i++) if (best === null || Math.abs(times[i] - time) < Math.abs(times[best] - time)) best = i;
+  return best;
+}

@@ -1,0 +1,251 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/observe"
+)
+
+// Client asks a server's admin listener for what a [Desk] does, and for what the server observes. It is safe for concurrent
+// use.
+//
+// Its errors are an [*UnreachableError], or a [*RefusedError] with what the server said.
+type Client struct {
+	base  *url.URL
+	token string
+	http  http.Client
+}
+
+// patience is how long the answer to a call may take.
+const patience = 15 * time.Second
+
+// maxAnswer is how large an answer may be in bytes.
+const maxAnswer = 64 << 20
+
+// NewClient returns a client of the admin listener at a URL such as http://127.0.0.1:6070. The token may be "".
+func NewClient(base, token string) (*Client, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("control: %q is not where a server is; want a URL such as http://127.0.0.1:6070", base)
+	}
+	if strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return nil, errors.New("control: the token has characters that no token has; want printable ASCII without spaces")
+	}
+	c := &Client{base: u, token: token}
+	// A redirect would carry the token to somebody else, and a command would become a question.
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c, nil
+}
+
+// UnreachableError is that there is no answer from a server.
+type UnreachableError struct {
+	Server string
+	Err    error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("no answer from %s: %v", e.Server, e.Err)
+}
+
+// Unwrap returns why.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// RefusedError is an answer that is not the one that was asked for.
+type RefusedError struct {
+	Status int
+	// Message is what the server says about it; "" if it does not say.
+	Message string
+}
+
+func (e *RefusedError) Error() string {
+	if e.Message == "" {
+		return fmt.Sprintf("the server answers %d %s", e.Status, http.StatusText(e.Status))
+	}
+	return e.Message
+}
+
+// RefPrefix is what subjects begin with that are none, but a ref that a server shows in the place of one: "ref:x1y2" is
+// the subject whose ref is x1y2.
+const RefPrefix = "ref:"
+
+// target is a subject as bodies have it.
+type target struct {
+	Subject string `json:"subject,omitempty"`
+	Ref     string `json:"ref,omitempty"`
+}
+
+func targetOf(subject string) target {
+	if ref, ok := strings.CutPrefix(subject, RefPrefix); ok {
+		return target{Ref: ref}
+	}
+	return target{Subject: subject}
+}
+
+// Subject shows what is known of a subject.
+func (c *Client) Subject(ctx context.Context, subject string) (told Subject, err error) {
+	query := url.Values{"subject": {subject}}
+	if whom := targetOf(subject); whom.Ref != "" {
+		query = url.Values{"ref": {whom.Ref}}
+	}
+	err = c.get(ctx, "/api/subject", query, &told)
+	return told, err
+}
+
+// Bans lists bans in force.
+func (c *Client) Bans(ctx context.Context, n int) ([]Ban, error) {
+	var told struct{ Bans []Ban }
+	err := c.get(ctx, "/api/bans", url.Values{"n": {strconv.Itoa(n)}}, &told)
+	return told.Bans, err
+}
+
+// Top lists who was denied most in the last minutes, among the subjects of a kind such as "ip", or among policies with "policy".
+func (c *Client) Top(ctx context.Context, kind string, n int) ([]observe.Offender, error) {
+	var told struct{ Top []observe.Offender }
+	err := c.get(ctx, "/api/top", url.Values{"by": {kind}, "n": {strconv.Itoa(n)}}, &told)
+	return told.Top, err
+}
+
+// Violations lists the last denials, the newest last.
+func (c *Client) Violations(ctx context.Context, n int) ([]observe.Violation, error) {
+	var told struct{ Violations []observe.Violation }
+	err := c.get(ctx, "/api/violations", url.Values{"n": {strconv.Itoa(n)}}, &told)
+	return told.Violations, err
+}
+
+// State is how a server is.
+type State struct {
+	Version string              `json:"version"`
+	Alerts  []observe.Alert     `json:"alerts"`
+	Store   observe.StoreHealth `json:"store"`
+	Config  ConfigState         `json:"config"`
+}
+
+// ConfigState is what is in force, and what is wrong with what is not.
+type ConfigState struct {
+	Phase   string        `json:"phase"`
+	Sources []SourceState `json:"sources"`
+}
+
+// SourceState is how files are that something was read from.
+type SourceState struct {
+	Name  string `json:"name"`
+	Path  string `json:"path"`
+	Error string `json:"error"`
+}
+
+// State asks how the server is.
+func (c *Client) State(ctx context.Context) (told State, err error) {
+	err = c.get(ctx, "/api/state", nil, &told)
+	return told, err
+}
+
+// Ready reports whether the server takes requests: nil if it does.
+func (c *Client) Ready(ctx context.Context) error { return c.get(ctx, "/readyz", nil, nil) }
+
+// Reset forgets what a subject has used.
+func (c *Client) Reset(ctx context.Context, subject string) error {
+	return c.post(ctx, "/api/reset", targetOf(subject), nil)
+}
+
+// Ban denies a subject everything for a time.
+func (c *Client) Ban(ctx context.Context, subject string, length time.Duration) error {
+	return c.post(ctx, "/api/ban", struct {
+		target
+		For string `json:"for"`
+	}{targetOf(subject), length.String()}, nil)
+}
+
+// Unban ends a subject's ban.
+func (c *Client) Unban(ctx context.Context, subject string) error {
+	return c.post(ctx, "/api/unban", targetOf(subject), nil)
+}
+
+// Take decides as a request would be decided.
+func (c *Client) Take(ctx context.Context, a Ask) (told Answer, err error) {
+	whom := targetOf(a.Subject)
+	a.Subject = whom.Subject
+	err = c.post(ctx, "/api/take", struct {
+		Ask
+		Ref string `json:"ref,omitempty"`
+	}{a, whom.Ref}, &told)
+	return told, err
+}
+
+func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
+	r, err := c.request(ctx, http.MethodGet, path, query, nil)
+	if err != nil {
+		return err
+	}
+	return c.call(r, into)
+}
+
+func (c *Client) post(ctx context.Context, path string, body, into any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	r, err := c.request(ctx, http.MethodPost, path, nil, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	return c.call(r, into)
+}
+
+func (c *Client) request(ctx context.Context, method, path string, query url.Values, body io.Reader) (*http.Request, error) {
+	u := c.base.JoinPath(path)
+	u.RawQuery = query.Encode()
+	r, err := http.NewRequestWithContext(ctx, method, u.String(), body)
+	if err == nil && c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return r, err
+}
+
+// call makes a call whose answer is one value; nil if nobody wants it.
+func (c *Client) call(r *http.Request, into any) error {
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	got, err := c.do(r.WithContext(ctx))
+	if err != nil {
+		return err
+	}
+	defer got.Body.Close()
+	if into == nil {
+		return nil
+	}
+	if err := json.NewDecoder(io.LimitReader(got.Body, maxAnswer)).Decode(into); err != nil {
+		return &UnreachableError{c.base.Redacted(), fmt.Errorf("its answer to %s cannot be read, is it a stint of another version? %w", r.URL.Path, err)}
+	}
+	return nil
+}
+
+// do makes a call, and returns the answer if it is the one that was asked for.
+func (c *Client) do(r *http.Request) (*http.Response, error) {
+	got, err := c.http.Do(r)
+	if err != nil {
+		var call *url.Error
+		if errors.As(err, &call) {
+			err = call.Err // the rest repeats what we know
+		}
+		return nil, &UnreachableError{c.base.Redacted(), err}
+	}
+	if got.StatusCode == http.StatusOK {
+		return got, nil
+	}
+	defer got.Body.Close()
+	var problem answer.Problem
+	_ = json.NewDecoder(io.LimitReader(got.Body, maxAnswer)).Decode(&problem) // without one the status has to do
+	return nil, &RefusedError{got.StatusCode, problem.Message}
+}

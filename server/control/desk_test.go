@@ -1,0 +1,188 @@
+package control_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/server/control"
+	"github.com/stint-limiter/stint/server/envoyrls"
+)
+
+func TestSubject(t *testing.T) {
+	for name, open := range map[string]func(*testing.T, control.Config) *control.Desk{"memory": inMemory, "redis": inRedis} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t, control.Config{})
+			const subject = "user:42"
+			for range 3 {
+				if a := take(t, d, control.Ask{Subject: subject, Tier: "free", Scope: "structure"}); !a.Allowed {
+					t.Fatalf("denied: %+v", a)
+				}
+			}
+			if a := take(t, d, control.Ask{Subject: subject, Tier: "free", Policy: "work", Cost: 7}); !a.Allowed {
+				t.Fatalf("denied: %+v", a)
+			}
+			if err := d.Ban(t.Context(), subject, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			told, err := d.Subject(t.Context(), subject)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left := told.Ban.Until.Sub(told.Now); told.Ban.Level != 0 || left <= 59*time.Minute || left > time.Hour {
+				t.Errorf("the ban is %+v at %v, want one of an hour, made by hand", told.Ban, told.Now)
+			}
+			l := limitOf(t, &told, "free", "", "structure", "30/1m burst 2x")
+			if l.Used != 3 || l.Remaining != 57 || l.Capacity != 60 || l.Max != 30 || l.Window != 60 || l.Span != 120 || l.Algorithm != "sliding" || l.Costs {
+				t.Errorf("got %+v", l)
+			}
+			if len(l.Entries) != 3 || l.Entries[2].Units != 1 || l.Entries[2].At.After(told.Now) || !l.Entries[2].Until.After(told.Now) {
+				t.Errorf("entries at %v: %+v; want three of one unit", told.Now, l.Entries)
+			}
+			// The same counts, as another tier has them.
+			if l := limitOf(t, &told, "pro", "", "structure", "100/1m burst 3x"); l.Used != 3 || l.Remaining != 297 {
+				t.Errorf("got %+v", l)
+			}
+			if l := limitOf(t, &told, "free", "", "other", "30/1m burst 2x"); l.Used != 0 || l.Entries != nil {
+				t.Errorf("another route: got %+v", l)
+			}
+			if l := limitOf(t, &told, "free", "work", "work", "cost: 1000/1h"); l.Used != 7 || !l.Costs {
+				t.Errorf("the budget: got %+v", l)
+			}
+
+			// What is the same for all tiers is shown once.
+			if l := limitOf(t, &told, "", "simulate", "simulate", "endpoint: 50/1m"); l.Used != 0 {
+				t.Errorf("the endpoint: got %+v", l)
+			}
+
+			if err := d.Reset(t.Context(), subject); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Unban(t.Context(), subject); err != nil {
+				t.Fatal(err)
+			}
+			if told, err = d.Subject(t.Context(), subject); err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range told.Limits {
+				if l.Used != 0 {
+					t.Errorf("after a reset: %+v", l)
+				}
+			}
+			if told.Ban != (control.BanState{}) {
+				t.Errorf("after the ban was ended: %+v", told.Ban)
+			}
+		})
+	}
+}
+
+func TestUnknownSubject(t *testing.T) {
+	d := inMemory(t, control.Config{})
+	_, err := d.Subject(t.Context(), "usr:42")
+	var unknown *control.UnknownError
+	const want = `control: nothing in the configuration limits subjects like "usr:42"; it has subjects that begin with internal:, user:, apikey:, session:, ip:, device:, ` +
+		`igdb:api, musicbrainz:api, spotify:api, tmdb:api (did you mean "user:"?)`
+	if !errors.As(err, &unknown) || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	if err := d.Reset(t.Context(), "user"); !errors.As(err, &unknown) {
+		t.Errorf("reset: %v; want that it is not known", err)
+	}
+	if _, err := d.Take(t.Context(), control.Ask{Subject: "who:1"}); !errors.As(err, &unknown) {
+		t.Errorf("take: %v; want that it is not known", err)
+	}
+	_, err = d.Subject(t.Context(), "")
+	wantInvalid(t, err, "the subject is empty; want something like user:42")
+}
+
+func TestBans(t *testing.T) {
+	d := inMemory(t, control.Config{})
+	for subject, length := range map[string]time.Duration{"user:1": time.Hour, "ip:203.0.113.9": 2 * time.Hour, "user:3": time.Minute} {
+		if err := d.Ban(t.Context(), subject, length); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bans, err := d.Bans(t.Context(), 2)
+	if err != nil || len(bans) != 2 || bans[0].Subject != "ip:203.0.113.9" || bans[1].Subject != "user:1" {
+		t.Errorf("got %+v, %v; want the two that last the longest", bans, err)
+	}
+	_, err = d.Bans(t.Context(), 0)
+	wantInvalid(t, err, "0 bans; want 1 to 10000")
+	wantInvalid(t, d.Ban(t.Context(), "user:1", 0), "the ban is 0s; want whole microseconds from 1ms to 366 days")
+	wantInvalid(t, d.Ban(t.Context(), "user:1", 367*24*time.Hour), "the ban is 8808h0m0s; want whole microseconds from 1ms to 366 days")
+}
+
+// A ban that nothing obeys is not made: whoever made it would believe that it is in force.
+func TestBansThatNobodyObeys(t *testing.T) {
+	set, err := policy.Parse("stint.yaml", []byte("tiers: [{name: anyone, identity: ip, limits: 10/1m}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := inMemory(t, control.Config{Set: func() *policy.Set { return set }})
+	err = d.Ban(t.Context(), "ip:192.0.2.1", time.Hour)
+	wantInvalid(t, err, "no limit of this subject obeys bans; with `bans: {after: 0}` in the configuration, those of policies obey the ones made by hand")
+	if bans, err := d.Bans(t.Context(), 10); err != nil || len(bans) > 0 {
+		t.Errorf("bans: %v, %v", bans, err)
+	}
+}
+
+// A store that shows nothing can still be acted on.
+func TestBlind(t *testing.T) {
+	d := control.New(control.Config{Store: deaf{}})
+	if _, err := d.Subject(t.Context(), "user:1"); !errors.Is(err, control.ErrBlind) {
+		t.Errorf("subject: %v", err)
+	}
+	if _, err := d.Bans(t.Context(), 1); !errors.Is(err, control.ErrBlind) {
+		t.Errorf("bans: %v", err)
+	}
+	if err := d.Ban(t.Context(), "user:1", time.Hour); !errors.Is(err, errDeaf) {
+		t.Errorf("ban: %v, want that of the store", err)
+	}
+}
+
+func TestOutboundAndEnvoy(t *testing.T) {
+	rules, err := envoyrls.Parse("rules.yaml", []byte("domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: minute, requests_per_unit: 5}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := inMemory(t, control.Config{Envoy: func() *envoyrls.Config { return rules }, EnvoyWindow: envoyrls.Fixed})
+	for _, test := range []struct{ subject, tier, policy, limit string }{
+		{"igdb:api", "outbound", "igdb", "4/1s"},
+		{"envoy:d:k=v", "envoy", "d.k", "5/1m fixed"},
+	} {
+		if a := take(t, d, control.Ask{Subject: test.subject, Cost: 2}); !a.Allowed {
+			t.Errorf("%s: %+v", test.subject, a)
+		}
+		told, err := d.Subject(t.Context(), test.subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l := limitOf(t, &told, test.tier, test.policy, "", test.limit); l.Used != 2 {
+			t.Errorf("%s: %+v", test.subject, l)
+		}
+	}
+}
+
+func TestLimitsOfOnesOwn(t *testing.T) {
+	d := inRedis(t, control.Config{
+		Set:    func() *policy.Set { return nil },
+		Limits: []stint.Limit{stint.PerHour(2), stint.AtOnce(1, time.Minute)}, Scope: "nightly",
+	})
+	if a := take(t, d, control.Ask{Subject: "job:1"}); !a.Allowed || len(a.Limits) != 2 || a.Limits[0].Remaining != 1 || a.Limits[0].Scope != "nightly" {
+		t.Errorf("got %+v", a)
+	}
+	if a := take(t, d, control.Ask{Subject: "job:1"}); a.Allowed || a.RetryAfter <= 0 || a.Limits[0].RetryAfter != 0 || a.Limits[1].RetryAfter <= 0 {
+		t.Errorf("got %+v, want that the place is taken", a)
+	}
+	told, err := d.Subject(t.Context(), "job:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held := limitOf(t, &told, "", "", "nightly", "1/1m concurrency"); held.Used != 1 || len(held.Entries) != 1 || !held.Entries[0].At.IsZero() {
+		t.Errorf("got %+v, want a place that is held", held)
+	}
+	_, err = d.Take(t.Context(), control.Ask{Subject: "job:1", Tier: "free"})
+	wantInvalid(t, err, "a tier, a policy or a scope beside limits; want one or the other")
+}

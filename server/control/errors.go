@@ -1,0 +1,37 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/nearest"
+)
+
+// ErrBlind is that the store cannot show what it knows.
+var ErrBlind = errors.New("control: this store cannot show what it knows: it is no stint.Inspector")
+
+// UnknownError is a subject that nothing in the configuration limits: most likely its name is mistyped.
+type UnknownError struct {
+	Subject string
+	// Kinds are what subjects of the configuration begin with, as far as it can tell.
+	Kinds []string
+}
+
+func (e *UnknownError) Error() string {
+	text := fmt.Sprintf("control: nothing in the configuration limits subjects like %q", shown(e.Subject))
+	if len(e.Kinds) == 0 {
+		return text + "; there is no configuration: want one, or limits"
+	}
+	kind, _, _ := strings.Cut(e.Subject, ":")
+	return text + "; it has subjects that begin with " + strings.Join(e.Kinds, ", ") + nearest.Hint(kind+":", e.Kinds)
+}
+
+// shown returns as much of a text as errors show.
+func shown(text string) string {
+	const most = 64
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
+}

@@ -1,0 +1,72 @@
+package dashboard_test
+
+import (
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/server/control"
+	"github.com/stint-limiter/stint/server/dashboard"
+)
+
+// A program with limits of its own has the dashboard where its staff can see it.
+func ExampleNew() {
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	set, err := policy.Parse("stint.yaml", []byte("tiers: [{name: all, identity: ip, limits: 100/1m}]"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	monitor := observe.New(observe.Config{})
+	defer monitor.Close()
+	guard, err := policy.NewGuard(store, set, policy.GuardConfig{Observer: monitor})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	staff := func(r *http.Request) string { // as the program knows them
+		name, password, _ := r.BasicAuth()
+		if password != "correct horse" {
+			return ""
+		}
+		return name
+	}
+	board, err := dashboard.New(dashboard.Config{
+		Monitor: monitor,
+		Desk:    control.New(control.Config{Store: store, Inspector: store, Set: guard.Set}),
+		Set:     guard.Set,
+		Who:     staff,
+		Guard: func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if staff(r) == "" {
+					w.Header().Set("WWW-Authenticate", "Basic")
+					w.WriteHeader(http.StatusUnauthorized)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer board.Close()
+	mux := http.NewServeMux()
+	mux.Handle("/limits/", http.StripPrefix("/limits", board))
+
+	for _, path := range []string{"/limits/", "/limits/api/state"} {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		fmt.Println(path, w.Code)
+	}
+	// Output:
+	// /limits/ 200
+	// /limits/api/state 401
+}

@@ -1,0 +1,37 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/server/control"
+)
+
+// refuse answers with why something could not be done.
+func refuse(w http.ResponseWriter, err error) {
+	if unknown, ok := errors.AsType[*control.UnknownError](err); ok {
+		answer.Refuse(w, http.StatusNotFound, "unknown_subject", sentence(unknown))
+		return
+	}
+	if errors.Is(err, control.ErrBlind) || errors.Is(err, stint.ErrNotInspector) {
+		answer.Refuse(w, http.StatusNotImplemented, "unsupported", sentence(err))
+		return
+	}
+	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
+		answer.Refuse(w, http.StatusBadRequest, "invalid", sentence(invalid.Err))
+		return
+	}
+	answer.Refuse(w, http.StatusServiceUnavailable, "store", "The store could not be asked: "+sentence(err))
+}
+
+// sentence returns what an error says, on one line, without the names of packages before it.
+func sentence(err error) string {
+	text := strings.ReplaceAll(err.Error(), "\n", "; ")
+	for _, prefix := range [...]string{"control: ", "stint: ", "invalid: "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return text
+}

@@ -1,0 +1,22 @@
+// What operators did.
+import { columns, empty, fill, h, heading, row, table } from "../dom.js";
+import { moment, time } from "../words.js";
+
+const COLUMNS = columns("Time | time", "Who", "What", "Subject | subject", "Result");
+
+export function audit(app) {
+  const panel = h("div");
+  const node = h("section", { class: "audit" },
+    heading("Audit", "Resets, bans and the like that operators asked for since the server started. All of them are in its log too."), panel);
+  function update() {
+    const list = app.model.state.audit ?? [];
+    if (list.length === 0) {
+      fill(panel, empty("Nothing has been changed by hand since the server started."));
+      return;
+    }
+    const { node: view, body } = table("What operators did, newest first", COLUMNS);
+    fill(body, [...list].reverse().map((a) => row(COLUMNS, [moment(time(a.at)), a.who || "–", a.what, a.subject, a.result])));
+    fill(panel, view);
+  }
+  return { node, update, slow: true };
+}

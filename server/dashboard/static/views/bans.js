@@ -1,0 +1,49 @@
+// Bans in force.
+import { lift } from "../acts.js";
+import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
+import { count, moment, time, until } from "../words.js";
+import { subjectLink } from "./violations.js";
+
+const EVERY = 5000;
+const MOST = 200;
+const COLUMNS = columns("Subject | subject", "Ends", "At", "Which in a row | figure", "Strikes since | figure", "Action");
+
+export function bans(app) {
+  const status = h("p", { class: "counts", role: "status" });
+  const panel = h("div", {}, empty("Looking…"));
+  const node = h("section", { class: "bans" },
+    heading("Bans", "Subjects that are denied everything until their ban ends. To ban somebody, look at the subject."), status, panel);
+  let timer = 0;
+
+  async function look() {
+    clearTimeout(timer);
+    timer = setTimeout(look, EVERY);
+    if (document.hidden || app.paused) return;
+    try {
+      const { bans } = await app.api.get(`api/bans?n=${MOST}`);
+      render(bans ?? []);
+    } catch (error) {
+      say(status, `The bans cannot be shown: ${error.message}`);
+    }
+  }
+  function render(list) {
+    say(status, list.length === 0 ? "" : `${count(list.length, "ban")} in force${list.length >= MOST ? ", at least" : ""}, the longest to last first`);
+    if (list.length === 0) {
+      fill(panel, empty("Nobody is banned. Bans come from denials in a row, if the configuration has “bans”, or from an operator."));
+      return;
+    }
+    const { node: view, body } = table("Bans in force", COLUMNS);
+    const now = Date.now();
+    fill(body, list.map((b) => row(COLUMNS, [
+      subjectLink(b), until(time(b.until), now), moment(time(b.until), now), String(b.level), String(b.strikes),
+      h("button", { type: "button", on: { click: (event) => unban(b, event.target) } }, "Unban"),
+    ])));
+    refill(panel, view);
+  }
+  async function unban(b, button) {
+    const done = await lift(app, b);
+    button.blur(); // the list stays as it is while something in it has the focus
+    if (done) look();
+  }
+  return { node, show: look, hide: () => clearTimeout(timer) };
+}

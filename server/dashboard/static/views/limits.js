@@ -1,0 +1,62 @@
+// Tiers, policies, where they come from, and what those in shadow would do.
+import { columns, empty, fill, h, heading, row, table } from "../dom.js";
+import { ago, count, number, share, time } from "../words.js";
+
+const SOURCES = columns("Source", "File | code", "State", "Looked at", "Changes | figure", "Refused | figure");
+const LIMITS = columns("Name", "Limits | code", "Decisions in 15 min | figure", "Denied | figure");
+const SHADOW = columns("Policy", "Tier", "Would have been denied | figure", "Share | figure");
+
+export function limits(app) {
+  const panel = h("div");
+  const node = h("section", { class: "limits" },
+    heading("Limits", "What is in force. To change it, change the configuration file: it is read again by itself."), panel);
+
+  function update() {
+    const config = app.model.state.config ?? {};
+    fill(panel,
+      section("Configuration", sources(config.sources ?? [])),
+      section("Tiers", "Who: the first that fits a caller applies.",
+        named(config.tiers ?? [], "tier", "No tiers are configured: only policies limit anybody.")),
+      section("Policies", "What: every one that matches a request applies, beside the tier.",
+        named(config.policies ?? [], "policy", "No policies are configured: only the tiers limit anybody.")),
+      section("Shadow report", "Policies on trial count, and deny nobody.", report(app.model.state.shadow ?? [])));
+  }
+  function sources(list) {
+    if (list.length === 0) return empty("The configuration comes from the program itself, and does not change.");
+    const { node: view, body } = table("Sources of the configuration", SOURCES);
+    fill(body, list.flatMap((s) => [
+      row(SOURCES, [
+        s.name, s.path || "–", s.error ? h("span", { class: "status bad" }, "■ refused") : h("span", { class: "status good" }, "● in force"),
+        time(s.looked_at) ? ago(time(s.looked_at)) : "–", String(s.changes ?? 0), String(s.refused ?? 0),
+      ]),
+      s.error ? h("tr", { class: "wrong" }, h("td", { colspan: SOURCES.length }, h("pre", {}, s.error), "The last good configuration is in force.")) : null,
+    ]).filter(Boolean));
+    return view;
+  }
+  function named(list, field, none) {
+    if (list.length === 0) return empty(none);
+    const { node: view, body } = table(field, LIMITS);
+    fill(body, list.map((p) => {
+      const steps = app.model.steps((s) => s[field] === p.name);
+      const denied = steps.reduce((sum, s) => sum + s.denied, 0);
+      const decisions = steps.reduce((sum, s) => sum + s.allowed, denied);
+      return row(LIMITS, [
+        h("span", {}, p.name, p.shadow ? h("span", { class: "reason shadow" }, "shadow") : null),
+        p.limits?.length > 0 ? h("ul", { class: "plain" }, p.limits.map((l) => h("li", {}, l))) : "none of its own",
+        number(decisions), number(share(denied, decisions), "share"),
+      ]);
+    }));
+    return view;
+  }
+  function report(list) {
+    if (list.length === 0) return empty("No policy is in shadow. With “shadow: true” a new one shows here whom it would deny, before it does.");
+    const { node: view, body } = table("Policies in shadow", SHADOW);
+    fill(body, list.map((s) => row(SHADOW, [
+      s.policy, s.tier || "–", `${s.shadowed.toLocaleString("en")} of ${count(s.allowed, "decision")}`, number(share(s.shadowed, s.allowed), "share"),
+    ])));
+    return view;
+  }
+  return { node, update, slow: true };
+}
+
+const section = (title, ...rest) => h("section", {}, h("h2", {}, title), rest.map((r) => (typeof r === "string" ? h("p", { class: "quiet" }, r) : r)));
