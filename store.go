@@ -134,6 +134,10 @@ const (
 	// process for instance; whoever has the [Charge] settles it. Concurrency limits
 	// are left alone, for their places are released.
 	//
+	// Where requests share an entry (see [Resolution]; in a fixed window all do), a lease
+	// that ends in the one of now cannot be told from what was used: to give back more
+	// than was used there gives back units that their holder may still use.
+	//
 	// It is not idempotent. After an error it is not known whether the units were given
 	// back, and to ask again may give back twice as many.
 	GiveBack

@@ -8,18 +8,24 @@ const ticksAhead = 4
 // audience are those who hear of every second. The zero value is nobody.
 type audience struct {
 	mu     sync.Mutex
-	seats  map[chan Tick]struct{}
+	seats  map[chan Tick]bool // whether alerts may have changed that the seat does not know of
 	closed bool
 }
 
-// tell tells everybody who listens.
-func (a *audience) tell(t Tick) {
+// tell tells everybody who listens. Who is new, or has missed a tick, hears of all alerts whether they have changed or not.
+func (a *audience) tell(t Tick, alerts []Alert) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for seat := range a.seats {
+	for seat, behind := range a.seats {
+		told := t
+		if behind {
+			told.Alerts = alerts
+		}
 		select {
-		case seat <- t:
+		case seat <- told:
+			a.seats[seat] = false
 		default:
+			a.seats[seat] = true
 		}
 	}
 }
@@ -48,9 +54,9 @@ func (m *Monitor) Subscribe() (ticks <-chan Tick, cancel func()) {
 		return seat, func() {}
 	}
 	if a.seats == nil {
-		a.seats = map[chan Tick]struct{}{}
+		a.seats = map[chan Tick]bool{}
 	}
-	a.seats[seat] = struct{}{}
+	a.seats[seat] = true
 	return seat, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()

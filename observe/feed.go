@@ -61,6 +61,7 @@ func (f *feed) add(e event) {
 	if f.full() || f.taken.Add(1) > feedRate {
 		return
 	}
+	e.subject = f.names.kept(e.subject)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.pending) < feedRate { // some that had a place in the second before come late

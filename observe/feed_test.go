@@ -181,3 +181,32 @@ func BenchmarkFeedInAFlood(b *testing.B) {
 		}
 	})
 }
+
+// TestLongSubjects: what requests call themselves takes a bounded part of the memory, and is told apart all the same.
+func TestLongSubjects(t *testing.T) {
+	n := newNames(label.Line)
+	long := "user:" + strings.Repeat("x", stint.MaxSubject-6)
+	f, o := newFeed(n), newOffenders(n)
+	for _, subject := range []string{long + "a", long + "b", long + "b"} {
+		f.add(violation(subject))
+		o.add(subject, "login", o.start, 1)
+	}
+	for _, v := range f.drain() {
+		if v.Ref != "" || v.Subject != label.Line(long) {
+			t.Errorf("shown as %q with the ref %q; want its beginning and none", v.Subject, v.Ref)
+		}
+	}
+	top := o.top("user", 9, o.start)
+	if len(top) != 2 || top[0].Denied != 2 || top[1].Denied != 1 || top[0].Ref != "" || top[0].Subject != label.Line(long) {
+		t.Errorf("top: %+v; want two subjects, without refs", top)
+	}
+	kept := o.subjects(kindOf(long))
+	for i := range f.ring.items {
+		kept = append(kept, f.ring.items[i].subject)
+	}
+	for _, subject := range kept {
+		if len(subject) > 2*longestKept {
+			t.Errorf("%d bytes of a subject are kept", len(subject))
+		}
+	}
+}

@@ -32,7 +32,7 @@ func (m *Monitor) Judged(_ context.Context, v *policy.Verdict, took time.Duratio
 		s := m.ledger.ofRule(page, rule)
 		s.count(in, why)
 		if !m.feed.full() {
-			m.show(s, why, v.Subject(), &rule.Limits[0], d)
+			m.show(s, why, v.Subject(), onlyLimit(rule), d)
 		}
 	}
 }
@@ -62,13 +62,21 @@ func decisive(v *policy.Verdict) *policy.Rule {
 	return rule
 }
 
-// limitOf is the limit that denied; nil if none did.
+// limitOf is the limit that matters most; nil if there is none.
 func limitOf(v *policy.Verdict) *stint.Limit {
 	rule, state := v.Decisive()
-	if rule == nil || v.Decision.Banned || v.Decision.Unavailable {
+	if rule == nil {
 		return nil
 	}
 	return state.Limit
+}
+
+// onlyLimit is that of a rule with one. Which of several had no room is not known of rules in shadow.
+func onlyLimit(r *policy.Rule) *stint.Limit {
+	if len(r.Limits) != 1 {
+		return nil
+	}
+	return &r.Limits[0]
 }
 
 // Timed counts how long it took to come to what [Monitor.Ruled] was told of without a time: several rulings at once.
@@ -88,9 +96,12 @@ func (m *Monitor) denied(s *series, why reason, subject string, nth int64) {
 	}
 }
 
-// show adds a denial to the feed, or what would be one but for shadow. The limit is kept for a second; nil if none is to
-// blame.
+// show adds a denial to the feed, or what would be one but for shadow. The limit is kept for a second; nil if none is
+// known.
 func (m *Monitor) show(s *series, why reason, subject string, limit *stint.Limit, d *stint.Decision) {
+	if d.Banned || d.Unavailable { // for which no limit is to blame
+		limit = nil
+	}
 	switch {
 	case why != deniedDegraded:
 	case d.Banned:

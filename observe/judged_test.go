@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/observe"
@@ -216,4 +218,25 @@ func TestJudgedAllocatesNothing(t *testing.T) {
 			t.Errorf("verdict %d: %v allocations", i, n)
 		}
 	}
+}
+
+// TestShadowShowsNoOtherLimit: which limit of a rule in shadow had no room is shown if there is one.
+func TestShadowShowsNoOtherLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := observe.New(observe.Config{Logger: discard})
+		defer m.Close()
+		g := newGuard(t, newMemory(t), `
+tiers: [{name: anyone, identity: ip, limits: 100/1h}]
+policies:
+  - {name: one, match: {path: /one}, limits: 1/1h, shadow: true}
+  - {name: two, match: {path: /two}, limits: [50/1m, 1/1h], shadow: true}
+`, m)
+		ask(t, g, 2, get("/one"))
+		ask(t, g, 2, get("/two"))
+		time.Sleep(1500 * time.Millisecond)
+		list := m.Recent(9)
+		if len(list) != 2 || list[0].Limit != "1/1h" || list[1].Limit != "" {
+			t.Errorf("got %+v, want 1/1h and none", list)
+		}
+	})
 }

@@ -20,6 +20,9 @@ func (m *Monitor) Top(kind string, n int) []Offender { return m.offenders.top(ki
 
 // SubjectOf returns the subject that a Ref stands for, while it is remembered.
 func (m *Monitor) SubjectOf(ref string) (string, bool) {
+	if ref == "" { // that of subjects which are too long
+		return "", false
+	}
 	if subject, ok := m.offenders.subjectOf(ref); ok {
 		return subject, true
 	}

@@ -139,6 +139,7 @@ func (m *Monitor) run() {
 // sample ends a second: it goes into the history, alerts are looked at, and subscribers told.
 func (m *Monitor) sample(now time.Time) {
 	m.clock.set(now)
+	m.offenders.tick(now)
 	t := m.totals()
 	var tick Tick
 	tick.Point, tick.Series = m.history.add(now, &t)
@@ -150,7 +151,7 @@ func (m *Monitor) sample(now time.Time) {
 	if changed {
 		tick.Alerts = all
 	}
-	m.audience.tell(tick)
+	m.audience.tell(tick, all)
 }
 
 // totals are what was counted since the start.

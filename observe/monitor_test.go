@@ -201,3 +201,40 @@ func TestUnshown(t *testing.T) {
 		}
 	})
 }
+
+// TestAlertsOfLateListeners: who is new, and who has missed ticks, hears of all alerts.
+func TestAlertsOfLateListeners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := observe.New(observe.Config{Logger: discard})
+		defer m.Close()
+		ticks, cancel := m.Subscribe()
+		defer cancel()
+		all := len(observe.AlertNames())
+		if first, second := <-ticks, <-ticks; len(first.Alerts) != all || second.Alerts != nil {
+			t.Errorf("first %d alerts, then %d; want %d, and none because nothing has changed", len(first.Alerts), len(second.Alerts), all)
+		}
+		time.Sleep(10 * time.Second) // without listening
+		for behind := len(ticks); behind > 0; behind-- {
+			<-ticks
+		}
+		if next := <-ticks; len(next.Alerts) != all {
+			t.Errorf("%d alerts after missed ticks, want all %d", len(next.Alerts), all)
+		}
+	})
+}
+
+// TestLimitersWithoutALimit: where no limit is to blame, none is shown.
+func TestLimitersWithoutALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := observe.New(observe.Config{Logger: discard})
+		defer m.Close()
+		r := stint.Request{Claim: stint.Claim{Subject: "user:7", Limits: []stint.Limit{stint.PerMinute(1)}}}
+		m.Limiters().Decided(&r, &stint.Decision{Degraded: true, Unavailable: true}, nil, 0)
+		m.Limiters().Decided(&r, &stint.Decision{Banned: true, RetryAfter: time.Minute}, nil, 0)
+		time.Sleep(1500 * time.Millisecond)
+		list := m.Recent(9)
+		if len(list) != 2 || list[0].Limit != "" || list[1].Limit != "" {
+			t.Errorf("got %+v, want two violations of no limit", list)
+		}
+	})
+}

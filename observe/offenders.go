@@ -64,6 +64,7 @@ func (o *offenders) add(subject, policy string, now time.Time, nth int64) {
 		weight = floodShare
 	}
 	kind := kindOf(subject)
+	subject = o.names.kept(subject)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.meter(now, weight)
@@ -88,6 +89,13 @@ func (o *offenders) meter(now time.Time, weight int64) {
 	if o.came > floodRate {
 		o.flood.Store(true)
 	}
+}
+
+// tick ends a second, so that a flood is over when it is, and not when somebody is next denied.
+func (o *offenders) tick(now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.meter(now, 0)
 }
 
 // turn forgets the panes that have left the window.

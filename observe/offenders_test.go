@@ -308,3 +308,25 @@ var told atomic.Int64
 func (o *offenders) tell(subject, policy string, now time.Time) {
 	o.add(subject, policy, now, told.Add(1))
 }
+
+// TestOffendersAfterAFlood: who comes when it is over is counted one by one again, however long nobody came.
+func TestOffendersAfterAFlood(t *testing.T) {
+	o := newOffenders(newNames(label.Line))
+	now := o.start
+	for nth := range int64(2 * floodRate) {
+		o.add("user:mallory", "", now, nth)
+	}
+	if !o.flood.Load() {
+		t.Fatal("no flood")
+	}
+	for range int(panes * paneLength / time.Second) {
+		now = now.Add(time.Second)
+		o.tick(now)
+	}
+	for nth := range int64(5) {
+		o.add("user:alice", "", now, nth)
+	}
+	if got := o.top("user", 9, now); len(got) != 1 || got[0].Denied != 5 {
+		t.Errorf("got %+v, want alice with 5", got)
+	}
+}

@@ -119,7 +119,7 @@ func (l limiters) Decided(r *stint.Request, d *stint.Decision, err error, took t
 		return
 	}
 	ruling := Ruling{Subject: r.Subject, Decision: *d, Err: err, Took: took}
-	if err == nil {
+	if err == nil && len(d.Usages()) > 0 {
 		limit := *d.Decisive().Limit // which is the caller's
 		ruling.Limit = &limit
 	}

@@ -83,8 +83,8 @@ func (w *storeWatch) ask(ctx context.Context, probe Probe) {
 	switch {
 	case err == nil:
 		w.probed = health
-		if idle {
-			w.works()
+		if idle && (w.trusted() || w.waits() && !w.refuted) {
+			w.up()
 		}
 	case !silent(err):
 		w.lastError, w.errorAt = label.Line(err.Error()), now

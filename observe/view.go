@@ -51,9 +51,10 @@ type Series struct {
 type Violation struct {
 	At      time.Time `json:"at"`
 	Subject string    `json:"subject"`
-	Ref     string    `json:"ref"`
-	Tier    string    `json:"tier"`
-	Policy  string    `json:"policy"`
+	// Ref is "" for a subject that is too long to be remembered.
+	Ref    string `json:"ref"`
+	Tier   string `json:"tier"`
+	Policy string `json:"policy"`
 	// Limit is the one that had no room, such as "10/1m".
 	Limit string `json:"limit"`
 	// Reason is "limit", "ban", "unavailable" or "shadow".
@@ -69,7 +70,7 @@ type Offender struct {
 	// or "policy".
 	Kind    string `json:"kind"`
 	Subject string `json:"subject"`
-	// Ref is "" for policies.
+	// Ref is "" for policies, and for subjects that are too long to be remembered.
 	Ref string `json:"ref,omitempty"`
 	// Denied is how many denials at most, and AtLeast how many for sure.
 	Denied  int64 `json:"denied"`
@@ -140,7 +141,8 @@ type Tick struct {
 	// Violations are some of the second's, newest last, and Unshown how many others there were.
 	Violations []Violation `json:"violations"`
 	Unshown    int64       `json:"unshown"`
-	// Alerts are all, if any has changed its state since the last tick or value while not ok; else nil.
+	// Alerts are all, if any has changed its state since the last tick or value while not ok, and for a subscriber that is
+	// new or has missed a tick; else nil.
 	Alerts []Alert     `json:"alerts,omitempty"`
 	Store  StoreHealth `json:"store"`
 }

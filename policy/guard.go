@@ -18,6 +18,8 @@ type Guard struct {
 	observer Observer
 	watch    *stopwatch // nil without an observer
 	log      *guardLog
+
+	enforceAll bool
 }
 
 // GuardConfig sets up a [Guard].
@@ -26,6 +28,9 @@ type GuardConfig struct {
 	Observer Observer
 	// Logger is told of denials and failures, a few every second. It is slog.Default() unless set.
 	Logger *slog.Logger
+	// EnforceAll gives every rule consequences for everybody, whatever the set says of shadow and rollout: for those who
+	// want to know what would happen.
+	EnforceAll bool
 }
 
 // NewGuard returns a guard over a store.
@@ -36,7 +41,7 @@ func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	g := &Guard{store: store, observer: c.Observer, log: &guardLog{logger: c.Logger}}
+	g := &Guard{store: store, observer: c.Observer, log: &guardLog{logger: c.Logger}, enforceAll: c.EnforceAll}
 	if g.observer != nil {
 		g.watch = newStopwatch()
 	}
@@ -74,7 +79,7 @@ func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 // the request and there is nothing to ask. An error means that the question cannot be asked.
 func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 	set := g.set.Load()
-	*v = Verdict{set: set}
+	*v = Verdict{set: set, enforceAll: g.enforceAll}
 	if g.observer != nil {
 		v.began = g.watch.begin()
 	}

@@ -50,7 +50,7 @@ func (j *judge) ask(f *facts, v *Verdict, r *stint.Request) {
 
 // add adds the claims of a tier's or policy's rules.
 func (v *Verdict) add(to *stint.Request, f *facts, u *unit, rules rules, who asker, scope string) {
-	enforced := u.enforced(who.subject)
+	enforced := v.enforceAll || u.enforced(who.subject)
 	for _, r := range [...]*Rule{rules.requests, rules.costs} {
 		if r == nil {
 			continue

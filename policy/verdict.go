@@ -28,6 +28,8 @@ type Verdict struct {
 	pending []shadowClaim  // what to ask about once the request is allowed
 	shadow  []shadowCharge // what came of it
 
+	enforceAll bool // see [GuardConfig.EnforceAll]
+
 	ruleRoom [3]*Rule
 	andRoom  [2]stint.Claim
 }

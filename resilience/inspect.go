@@ -31,16 +31,25 @@ func (s *Stack) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
 	return s.breaker.Bans(limited, n)
 }
 
-// Inspect implements [stint.Inspector], if the store is one; else the error is [stint.ErrNotInspector].
-func (b *Breaker) Inspect(ctx context.Context, c stint.Claim) (shown stint.Inspection, err error) {
+// Inspect implements [stint.Inspector], if the store is one; else the error is [stint.ErrNotInspector]. Its failures count
+// as those of other calls do. That it succeeds does not: a store that is full, or a replica by now, can be read all the same.
+func (b *Breaker) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, error) {
 	inspector, ok := b.inner.(stint.Inspector)
 	if !ok {
-		return shown, &stint.InvalidError{Err: stint.ErrNotInspector}
+		return stint.Inspection{}, &stint.InvalidError{Err: stint.ErrNotInspector}
 	}
-	err = b.try(ctx, b.enter(), opInspect, func(ctx context.Context) error {
-		shown, err = inspector.Inspect(ctx, c)
-		return err
-	})
+	g := entry{gate(b.gate.Load()), b.failures.Load()}
+	if g.state() == gateOpen {
+		return stint.Inspection{}, refused(opInspect)
+	}
+	begin := time.Now()
+	shown, err := inspector.Inspect(ctx, c)
+	if b.config.Observer != nil {
+		b.config.Observer.StoreCalled(opInspect, 1, time.Since(begin), err)
+	}
+	if err != nil && g.state() == gateClosed {
+		b.leave(g, err)
+	}
 	return shown, err
 }
 
@@ -51,7 +60,7 @@ func (b *Breaker) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
 	if !ok {
 		return nil, &stint.InvalidError{Err: stint.ErrNotInspector}
 	}
-	if b.State() != BreakerClosed {
+	if b.State() == BreakerOpen {
 		return nil, refused(opBans)
 	}
 	return inspector.Bans(ctx, n)

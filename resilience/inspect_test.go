@@ -96,3 +96,36 @@ func TestLookingInsideEnds(t *testing.T) {
 		}
 	})
 }
+
+// That a store can be read says nothing about whether it can charge: one that is full, or has become a replica, still shows
+// what it knows.
+func TestLookingInsideIsNoSuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newFlaky(t)
+		b := newBreaker(t, inner, resilience.BreakerConfig{})
+		look := func(want error) {
+			t.Helper()
+			if _, err := b.Inspect(t.Context(), oneUnit("a").Claim); !errors.Is(err, want) {
+				t.Errorf("inspect: %v, want %v", err, want)
+			}
+			if _, err := b.Bans(t.Context(), 1); !errors.Is(err, want) {
+				t.Errorf("bans: %v, want %v", err, want)
+			}
+		}
+		inner.fail(&stint.StoreError{Op: "take", Kind: stint.KindFull, Err: errDown}, "take")
+		for range resilience.DefaultBreakerFailures {
+			wantState(t, b, resilience.BreakerClosed)
+			takes(b, 1)
+			if b.State() == resilience.BreakerClosed {
+				look(nil)
+			}
+		}
+		wantState(t, b, resilience.BreakerOpen)
+		look(resilience.ErrBreakerOpen)
+		time.Sleep(300 * time.Millisecond)
+		synctest.Wait()
+		wantState(t, b, resilience.BreakerHalfOpen) // it can be pinged,
+		look(nil)                                   // and looked at even if nobody ever charges,
+		wantState(t, b, resilience.BreakerHalfOpen) // which is still to be tried
+	})
+}

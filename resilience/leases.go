@@ -291,7 +291,7 @@ func (l *Leases) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (
 
 // Command implements [stint.Store]. A reset or a ban ends the leases that it concerns.
 // Units that are given back are those of earlier times: what is held here is not used
-// yet, and the store leaves it alone.
+// yet, and the store leaves it alone as far as it can tell, see [stint.GiveBack].
 func (l *Leases) Command(ctx context.Context, c stint.Command) error {
 	if c.Kind == stint.Unban || c.Kind == stint.GiveBack {
 		return l.inner.Command(ctx, c)

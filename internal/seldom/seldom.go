@@ -32,11 +32,11 @@ func (g *Gate) Take(most int, every time.Duration) (left int64, ok bool) {
 	return g.left.Swap(0), true
 }
 
-// Sample is [Gate.Take] for what may come thousands of times a second, such as denials: once an event was left out it
-// looks at the clock for one in sixteen. The first few after a flood may thus be left out although they would be let
-// through by Take, which is why it is not for what is rare.
+// Sample is [Gate.Take] for what may come thousands of times a second, such as denials: once sixteen events were left out
+// it looks at the clock for one in sixteen. The first few after a flood may thus be left out although they would be let
+// through by Take, which is why it is not for what is always rare.
 func (g *Gate) Sample(most int, every time.Duration) (left int64, ok bool) {
-	if g.left.Load()%clockEvery != 0 {
+	if left := g.left.Load(); left > clockEvery && left%clockEvery != 0 {
 		g.left.Add(1)
 		return 0, false
 	}

@@ -39,7 +39,10 @@ func TestGate(t *testing.T) {
 			{0, 1000, 1, 0}, {minute, 1, 1, 999}, {2 * minute, 1, 1, 0},
 		}},
 		{"sampled, the interval's few", (*seldom.Gate).Sample, 3, []step{
-			{0, 2, 2, 0}, {1, 2, 1, 0}, {minute, 15, 0, 0}, {minute, 20, 3, 16},
+			{0, 2, 2, 0}, {1, 2, 1, 0}, {minute, 15, 3, 1}, {minute, 20, 0, 0},
+		}},
+		{"sampled, after a few that are no flood", (*seldom.Gate).Sample, 1, []step{
+			{0, 17, 1, 0}, {minute, 1, 1, 16}, {2 * minute, 2, 1, 0}, {3 * minute, 1, 1, 1},
 		}},
 		{"sampled, without floods", (*seldom.Gate).Sample, 1, []step{
 			{0, 1, 1, 0}, {minute, 1, 1, 0}, {2 * minute, 1, 1, 0},

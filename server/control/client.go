@@ -27,8 +27,8 @@ type Client struct {
 	http  http.Client
 }
 
-// patience is how long the answer to a call may take.
-const patience = 15 * time.Second
+// patience is how long the answer to a call may take. A server may take 20 s to go through all bans.
+const patience = 25 * time.Second
 
 // maxAnswer is how large an answer may be in bytes.
 const maxAnswer = 64 << 20

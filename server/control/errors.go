@@ -2,9 +2,9 @@ package control
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
+	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/nearest"
 )
 
@@ -19,13 +19,16 @@ type UnknownError struct {
 }
 
 func (e *UnknownError) Error() string {
-	text := fmt.Sprintf("control: nothing in the configuration limits subjects like %q", shown(e.Subject))
+	text := "control: nothing in the configuration limits subjects like " + named(e.Subject)
 	if len(e.Kinds) == 0 {
 		return text + "; there is no configuration: want one, or limits"
 	}
 	kind, _, _ := strings.Cut(e.Subject, ":")
 	return text + "; it has subjects that begin with " + strings.Join(e.Kinds, ", ") + nearest.Hint(kind+":", e.Kinds)
 }
+
+// named returns a subject as errors show it: enough to know it by, and no more, because errors are written to logs.
+func named(subject string) string { return `"` + label.Short(subject) + `"` }
 
 // shown returns as much of a text as errors show.
 func shown(text string) string {

@@ -172,9 +172,9 @@ func oneTier(a *Ask, all []place) error {
 	}
 	switch {
 	case len(policies) > 1:
-		return invalid("several policies limit %q; which is meant? want one of %s", shown(a.Subject), strings.Join(policies, ", "))
+		return invalid("several policies limit %s; which is meant? want one of %s", named(a.Subject), strings.Join(policies, ", "))
 	case len(tiers) > 1 && !same:
-		return invalid("the limits of %q depend on its tier, which its name does not tell; want one of %s", shown(a.Subject), strings.Join(tiers, ", "))
+		return invalid("the limits of %s depend on its tier, which its name does not tell; want one of %s", named(a.Subject), strings.Join(tiers, ", "))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/server/control"
 )
 
@@ -115,6 +116,9 @@ func TestAudit(t *testing.T) {
 	if status, _ := r.post("/api/ban", `{"subject": "user:mallory", "for": "1ns"}`); status != 400 {
 		t.Fatalf("got %d", status)
 	}
+	if status, _ := r.post("/api/reset", `{"subject": "usr:mallory"}`); status != 404 {
+		t.Fatalf("got %d", status)
+	}
 	var s state
 	r.get("/api/state", &s)
 	want := []deed{
@@ -122,6 +126,7 @@ func TestAudit(t *testing.T) {
 		{Who: "alice", What: "unban", Subject: "user:mallor…", Result: "done"},
 		{Who: "alice", What: "reset", Subject: "user:mallor…", Result: "done"},
 		{Who: "alice", What: "ban for 1ns", Subject: "user:mallor…", Result: "the ban is 1ns; want whole microseconds from 1ms to 366 days"},
+		{Who: "alice", What: "reset", Subject: "usr:mallor…", Result: label.Line("nothing in the configuration limits subjects like \"usr:mallor…\"; it has subjects that begin with user:, ip:, igdb:api (did you mean \"user:\"?)")},
 	}
 	if len(s.Audit) != len(want) {
 		t.Fatalf("got %+v", s.Audit)

@@ -66,8 +66,8 @@ func listOf(name string, set *policy.Set, mine func(*policy.Rule) bool) ruleList
 	return list
 }
 
-// shadowState is how many requests of a tier and a route were allowed since the start, and how many of them would not have
-// been, but for rules in shadow.
+// shadowState is how many requests of a tier were allowed since the start, and how many of them would not have been, but for
+// a policy in shadow. How many of them the policy applied to is not known: a request is counted under one route.
 type shadowState struct {
 	Policy   string `json:"policy"`
 	Tier     string `json:"tier"`
@@ -89,8 +89,10 @@ func shadowOf(set *policy.Set, series []observe.Series) []shadowState {
 			}
 		}
 	}
+	allowed := map[string]int64{} // of tiers
 	for i := range series {
 		s := &series[i]
+		allowed[s.Tier] += s.Total.Allowed
 		at := find(s.Tier, s.Policy)
 		if at < 0 && s.Total.Shadowed > 0 {
 			at = len(list)
@@ -98,8 +100,10 @@ func shadowOf(set *policy.Set, series []observe.Series) []shadowState {
 		}
 		if at >= 0 {
 			list[at].Shadowed += s.Total.Shadowed
-			list[at].Allowed += s.Total.Allowed
 		}
+	}
+	for i := range list {
+		list[i].Allowed = allowed[list[i].Tier]
 	}
 	slices.SortStableFunc(list, func(a, b shadowState) int { return cmp.Compare(b.Shadowed, a.Shadowed) })
 	return list

@@ -45,6 +45,12 @@ func testCause(t *testing.T, f *fixture, page *browsertest.Page) {
 		}
 		return list
 	}
+	sampled := func(list []observe.Offender) []observe.Offender { // as in a flood
+		for i := range list {
+			list[i].AtLeast /= 64
+		}
+		return list
+	}
 	tests := []struct {
 		name          string
 		denied        int64
@@ -53,8 +59,10 @@ func testCause(t *testing.T, f *fixture, page *browsertest.Page) {
 	}{
 		{"quiet", 0, nil, nil, "quiet", "Nobody has been limited"},
 		{"few", 5, many(5), policy(5), "quiet", "Few are limited"},
+		{"nothing known yet", 500, nil, nil, "quiet", "not known yet"},
 		{"one abuser", 500, many(450, 20, 10), policy(480), "abuse", "1 subject makes up 93.8 % of the recent denials"},
 		{"two abusers", 500, many(200, 180, 20), policy(480), "abuse", "2 subjects make up"},
+		{"a flood", 500, sampled(many(45_000, 2000, 1000)), sampled(policy(48_000)), "abuse", "1 subject makes up 93.8 %"},
 		{"a tight policy", 500, many(9, 9, 9, 9), policy(450, 30), "policy", "93.8 % of them come from one policy"},
 		{"everywhere", 500, many(9, 9, 9, 9), policy(200, 150, 150), "spread", "no single one explains them"},
 	}

@@ -15,8 +15,9 @@ import (
 	"github.com/stint-limiter/stint/server/control"
 )
 
-// ScreenshotsEnv names a directory for pictures of every view; without it they are thrown away.
-const ScreenshotsEnv = "STINT_SCREENSHOTS"
+// ScreenshotsEnv names a directory for pictures of every view with scripted data; without it they are thrown away. Those of
+// the documentation are made by server/e2e.
+const ScreenshotsEnv = "STINT_PAGE_SCREENSHOTS"
 
 func TestScreenshots(t *testing.T) {
 	dir := os.Getenv(ScreenshotsEnv)

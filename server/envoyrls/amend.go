@@ -3,7 +3,6 @@ package envoyrls
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -46,22 +45,6 @@ func (s *Service) amend(ctx context.Context, deadline time.Time, c stint.Charge,
 		return false, err
 	}
 	return changed, nil
-}
-
-// adjust changes what was charged to a claim at an instant by some units. It does so by amending a charge of that instant
-// that it makes up: to the store a charge is a cost at an instant. It reports whether there was anything to change.
-func (s *Service) adjust(ctx context.Context, deadline time.Time, claim stint.Claim, at, units int64) (bool, error) {
-	a := stint.Amendment{Kind: stint.Settle}
-	if units > 0 {
-		claim.Cost, a.Cost = 1, 1+min(units, stint.MaxUnits-1)
-	} else {
-		claim.Cost = min(-units, stint.MaxUnits)
-	}
-	changed, err := s.amend(ctx, deadline, stint.Charge{ID: rand.Uint64() | 1, At: at, Claim: claim}, a)
-	if err != nil {
-		s.complain("stint: a counter could not be adjusted", err)
-	}
-	return changed, err
 }
 
 // undo gives back what a request was charged that is denied after all.

@@ -3,6 +3,7 @@ package envoyrls
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -43,9 +44,9 @@ func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, 
 	limit := it.rule.max()
 	it.over = it.over || it.neverFits()
 	switch {
-	case d.Degraded:
 	case it.refund:
 		s.lower(ctx, deadline, it)
+	case d.Degraded:
 	case it.cost() == 0:
 		it.over = false // whether it is above its limit is seen from what is used
 	case it.over && it.usage.Used <= limit && limit > 0:
@@ -80,12 +81,15 @@ func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, aske
 		}
 		it.usage.ResetAfter = d.ResetAfter()
 	}
-	s.adjustWindow(ctx, deadline, claim, it, max(over, 1))
+	s.raise(ctx, deadline, claim, it, max(over, 1))
 }
 
 // lower gives hits back, as far as the counter has them.
 func (s *Service) lower(ctx context.Context, deadline time.Time, it *item) {
-	if it.hits > 0 && it.usage.Used > 0 && s.adjustWindow(ctx, deadline, it.claim(Fixed), it, -it.hits) {
+	if it.hits == 0 || it.usage.Used == 0 && !it.degraded {
+		return
+	}
+	if s.giveBack(ctx, deadline, []stint.Command{it.giveBack(Fixed)}) == nil {
 		it.usage.Used = max(it.usage.Used-it.hits, 0)
 		it.over = false // as above
 	}
@@ -95,13 +99,18 @@ func (s *Service) lower(ctx context.Context, deadline time.Time, it *item) {
 var errSkew = errors.New("it is not in the window of this host's clock; unless that has just ended, " +
 	"the clocks of this host and of the store differ by more than half a window, and must not")
 
-// adjustWindow changes a counter that has been used in its current window by some units, and reports whether it did.
-func (s *Service) adjustWindow(ctx context.Context, deadline time.Time, claim stint.Claim, it *item, units int64) bool {
-	changed, err := s.adjust(ctx, deadline, claim, s.instant(it), units)
+// raise adds units to a counter that has been used in its current window. It does so by amending a charge of that window
+// that it makes up: to the store a charge is a cost at an instant.
+func (s *Service) raise(ctx context.Context, deadline time.Time, claim stint.Claim, it *item, units int64) {
+	claim.Cost = 1
+	changed, err := s.amend(ctx, deadline, stint.Charge{ID: rand.Uint64() | 1, At: s.instant(it), Claim: claim},
+		stint.Amendment{Kind: stint.Settle, Cost: 1 + min(units, stint.MaxUnits-1)})
 	if !changed && err == nil {
-		s.complain("stint: a counter could not be adjusted", errSkew)
+		err = errSkew
 	}
-	return changed
+	if err != nil {
+		s.complain("stint: a counter could not be raised", err)
+	}
 }
 
 // instant is a time in the store's current window of a counter that has been used in it. The store has told when that

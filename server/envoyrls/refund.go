@@ -3,6 +3,7 @@ package envoyrls
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -10,17 +11,25 @@ import (
 // giveBackHits gives back what the descriptors with negative hits say, in sliding windows: the oldest hits of a counter, as
 // far as it has any, whoever was charged for them.
 func (s *Service) giveBackHits(ctx context.Context, c *call) {
-	var commands []stint.Command // the store may go on after the call was answered
+	var commands []stint.Command
 	for i := range c.items {
 		if it := &c.items[i]; it.refund && it.counted() && it.hits > 0 {
-			commands = append(commands, stint.Command{
-				Kind: stint.GiveBack, Subject: it.subject, Limits: it.rule.limits[Sliding], Units: it.hits})
+			commands = append(commands, it.giveBack(Sliding))
 		}
 	}
-	if len(commands) == 0 {
-		return
+	if len(commands) > 0 {
+		_ = s.giveBack(ctx, c.deadline, commands) // told to the log
 	}
-	err := s.finish(ctx, c.deadline, func(ctx context.Context) error {
+}
+
+// giveBack is the item's hits given back, as a store is told.
+func (it *item) giveBack(w Window) stint.Command {
+	return stint.Command{Kind: stint.GiveBack, Subject: it.subject, Limits: it.claim(w).Limits, Units: it.hits}
+}
+
+// giveBack has the store give hits back, which may go on after the request was answered. The log is told of the error, too.
+func (s *Service) giveBack(ctx context.Context, deadline time.Time, commands []stint.Command) error {
+	err := s.finish(ctx, deadline, func(ctx context.Context) error {
 		var errs []error
 		for _, command := range commands {
 			errs = append(errs, s.store.Command(ctx, command))
@@ -30,4 +39,5 @@ func (s *Service) giveBackHits(ctx context.Context, c *call) {
 	if err != nil {
 		s.complain("stint: negative hits were not given back", err)
 	}
+	return err
 }

@@ -2,6 +2,7 @@ package envoyrls_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -123,4 +124,70 @@ func TestLateRefund(t *testing.T) {
 			t.Errorf("log: got %q, want one line with %q", log.String(), want)
 		}
 	})
+}
+
+// TestF6RefundUnderSkew: whatever the host's clock says, hits are given back.
+func TestF6RefundUnderSkew(t *testing.T) {
+	for _, window := range []envoyrls.Window{envoyrls.Sliding, envoyrls.Fixed} {
+		for _, skew := range []time.Duration{-10 * time.Minute, 700 * time.Millisecond, 10*time.Minute + 700*time.Millisecond} {
+			at := newClock(noon)
+			service := newService(t, inMemory(t, at.now), parse(t, tenASecond), envoyrls.Options{
+				Window: window, Now: func() time.Time { return at.now().Add(skew) },
+			})
+			for i, step := range []struct {
+				hits int64
+				want string
+			}{
+				{6, "OK: OK 4 of 10/SECOND"}, {-5, "OK: OK 9 of 10/SECOND"}, {9, "OK: OK 0 of 10/SECOND"},
+			} {
+				response, err := service.ShouldRateLimit(t.Context(), own(0, step.hits, ask("d", "a=1")))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := show(response); got != step.want {
+					t.Errorf("%v, skew %v, step %d: got %s, want %s", window, skew, i+1, got, step.want)
+				}
+			}
+		}
+	}
+}
+
+// gone is a store that does nothing but fail.
+type gone struct{ stint.Store }
+
+var errGone = &stint.StoreError{Op: "test", Kind: stint.KindUnreachable, Err: errors.New("gone")}
+
+func (gone) Take(context.Context, stint.Request) (stint.Decision, error) {
+	return stint.Decision{}, errGone
+}
+
+func (gone) TakeBatch(_ context.Context, batch []*stint.Call) {
+	for _, c := range batch {
+		c.Err = errGone
+	}
+}
+
+func (gone) Command(context.Context, stint.Command) error { return errGone }
+
+// TestRefundWithoutStore gives back what was charged in this process alone.
+func TestRefundWithoutStore(t *testing.T) {
+	for _, window := range []envoyrls.Window{envoyrls.Sliding, envoyrls.Fixed} {
+		failure := stint.FailurePolicy{Budget: time.Second}
+		store := behindStack(t, gone{}, failure)
+		service := newService(t, store, parse(t, hundredADay), envoyrls.Options{Window: window, Failure: failure})
+		for i, step := range []struct {
+			hits int64
+			want string
+		}{
+			{60, "OK: OK 40 of 100/DAY"}, {-50, ""}, {0, "OK: OK 90 of 100/DAY"},
+		} {
+			response, err := service.ShouldRateLimit(t.Context(), own(0, step.hits, ask("d", "k=1")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := show(response); step.want != "" && got != step.want {
+				t.Errorf("%v: step %d: got %s, want %s", window, i+1, got, step.want)
+			}
+		}
+	}
 }

@@ -1,5 +1,6 @@
 // What operators do to subjects, each after a question. All need a token, and are written to the server's audit log.
 import { confirm } from "./dialogs.js";
+import { sentence } from "./words.js";
 
 const DURATIONS = [["10m", "10 minutes"], ["1h", "1 hour"], ["24h", "1 day"], ["168h", "7 days"]];
 
@@ -36,7 +37,7 @@ async function ask(app, path, body, question) {
   try {
     await app.api.post(path, answer === true ? body : { ...body, for: answer });
   } catch (error) {
-    app.notice(`${question.title.replace("?", "")}: not done. ${error.message}`, true);
+    app.notice(`${question.title.replace("?", "")}: not done. ${sentence(error.message)}`, true);
     return false;
   }
   app.notice(`${question.title.replace("?", "")}: done.`);

@@ -1,6 +1,6 @@
 // Alerts that are not ok, above every view.
 import { fill, h } from "./dom.js";
-import { ago, measured, time } from "./words.js";
+import { lasting, measured, time } from "./words.js";
 
 /** alertRows shows those that fire, and then those that are pending. */
 export function alertRows(node, alerts) {
@@ -10,7 +10,7 @@ export function alertRows(node, alerts) {
     h("strong", {}, a.name),
     h("span", { class: "state" }, a.state),
     h("span", { class: "value" }, `${measured(a.value, a.unit)}, threshold ${measured(a.threshold, a.unit)}`),
-    h("span", { class: "since" }, time(a.since) ? ago(time(a.since)) : ""),
+    h("span", { class: "since" }, time(a.since) ? lasting(time(a.since)) : ""),
     h("span", { class: "summary" }, a.summary)));
   // Only what a reader of screens should hear again is a reason to replace the rows.
   const told = shown.map((a) => `${a.name} ${a.state}`).join();

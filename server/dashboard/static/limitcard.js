@@ -11,21 +11,21 @@ export function limitCard(limit, now, width, unfolded) {
   const used = limit.capacity > 0 ? limit.used / limit.capacity : 1;
   const label = `${limit.limit}: ${limit.used} of ${limit.capacity} used`;
   const entries = limit.entries?.map((e) => ({ at: time(e.at), until: time(e.until), units: e.units })) ?? [];
-  const idle = limit.used === 0 && entries.length === 0;
   return h("article", { class: `card${used >= 1 ? " full" : ""}` },
     h("header", {}, h("h3", { class: "code" }, limit.limit), h("span", { class: "quiet" }, whose(limit))),
     h("p", { class: "use" },
       h("b", {}, number(limit.used)), ` of ${number(limit.capacity)} used, ${number(limit.remaining)} left`,
-      idle || limit.reset_after <= 0 ? null : `, all of it again in ${duration(limit.reset_after * 1000)}`),
+      limit.reset_after <= 0 ? null : `, all of it again in ${duration(limit.reset_after * 1000)}`),
     bar(document, { share: used, kind: used >= 1 ? "denied" : "used", label }),
-    idle ? null : windowLine(document, {
+    windowLine(document, {
       label, now, width, entries, used: limit.used, capacity: limit.capacity,
       window: limit.span * 1000, resetAfter: limit.reset_after * 1000, steady: limit.algorithm === "bucket",
     }),
     entries.length > 0 ? charges(limit, entries, unfolded) : null);
 }
 
-function whose(limit) {
+/** whose says where a limit is from, and of what kind it is. */
+export function whose(limit) {
   return [
     place(limit.tier, limit.policy) + (limit.scope ? `, in ${limit.scope}` : "") + (limit.divided ? " (in parts, which are not shown)" : ""),
     limit.costs ? "costs" : "", limit.algorithm,

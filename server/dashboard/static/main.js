@@ -2,7 +2,7 @@
 import { API } from "./api.js";
 import { alertRows } from "./alerts.js";
 import { askToken, help } from "./dialogs.js";
-import { fill, say } from "./dom.js";
+import { fill, h, say } from "./dom.js";
 import { listed, listen } from "./keys.js";
 import { Model } from "./model.js";
 import { clock, count } from "./words.js";
@@ -66,14 +66,15 @@ class App {
     this.paint();
   }
 
-  /** notice says for a while what came of something that was done. */
+  /** notice says what came of something that was done: for a while, or until it is closed if it was not done. */
   notice(text, wrong = false) {
     const node = find("notice");
-    say(node, text);
+    const hide = () => (node.hidden = true);
+    fill(node, text, wrong ? h("button", { type: "button", on: { click: hide } }, "Close") : null);
     node.classList.toggle("wrong", wrong);
     node.hidden = false;
     clearTimeout(this.#noticed);
-    this.#noticed = setTimeout(() => (node.hidden = true), NOTICE);
+    this.#noticed = wrong ? 0 : setTimeout(hide, NOTICE);
   }
 
   pause() {
@@ -98,6 +99,7 @@ class App {
     if (this.#view && !location.hash.startsWith("#/")) return; // a place on the page
     const [, name, ...rest] = location.hash.split("/");
     const view = this.#makers.has(name) ? name : "overview";
+    if (name && name !== view) this.notice(`There is no view called “${decode(name)}”. This is the overview.`, true);
     if (!this.#views.has(view)) this.#views.set(view, this.#makers.get(view)(this));
     const next = this.#views.get(view);
     if (this.#view !== next) this.#view?.hide?.();
@@ -113,6 +115,7 @@ class App {
     if (moved) {
       find("main").focus({ preventScroll: true });
       window.scrollTo(0, 0);
+      this.#slowly(); // it may be seconds old
     }
   }
 

@@ -57,14 +57,15 @@ export function cause(model) {
   }
   const { policy: found, ...kinds } = model.state.top ?? {};
   const policies = found ?? [];
-  const subjects = Object.values(kinds).flatMap((list) => list ?? []).sort((a, b) => b.at_least - a.at_least);
-  const all = Math.max(total(policies), sure(subjects));
-  const mine = share(sure(subjects.slice(0, 3)), all) ?? 0;
+  const subjects = Object.values(kinds).flatMap((list) => list ?? []).sort((a, b) => b.denied - a.denied);
+  const all = Math.max(total(policies), total(subjects));
+  if (all === 0) return { kind: "quiet", text: "Whose requests are denied is not known yet.", subjects: [], policy: null };
+  const mine = share(total(subjects.slice(0, 3)), all);
   const policy = policies[0];
   const policyShare = policy ? share(policy.denied, total(policies)) : 0;
   if (mine >= CONCENTRATED) {
     const few = fewest(subjects, all);
-    const part = number(share(sure(few), all), "share");
+    const part = number(share(total(few), all), "share");
     const text = `${count(few.length, "subject")} ${few.length === 1 ? "makes" : "make"} up ${part} of the recent denials.`
       + " That looks like an attack or a client gone wild, not like a limit that is too tight.";
     return { kind: "abuse", text, subjects: few, policy: null };
@@ -83,11 +84,11 @@ export function cause(model) {
 function fewest(subjects, all) {
   const list = [];
   for (const s of subjects.slice(0, 3)) {
-    if (sure(list) >= CONCENTRATED * all) break;
+    if (total(list) >= CONCENTRATED * all) break;
     list.push(s);
   }
   return list;
 }
 
-const sure = (offenders) => offenders.reduce((sum, o) => sum + o.at_least, 0);
+/** total adds up denials. Of a flood only a sample is sure, so that at_least says little; denied is right to a thousandth of all. */
 const total = (offenders) => offenders.reduce((sum, o) => sum + o.denied, 0);

@@ -27,6 +27,11 @@ export function until(ms, now = Date.now()) {
   return ms - now < 1000 ? "any moment" : `in ${duration(whole(ms - now))}`;
 }
 
+/** lasting writes for how long something has been so: "for 12 s". */
+export function lasting(ms, now = Date.now()) {
+  return `for ${duration(Math.max(0, whole(now - ms)))}`;
+}
+
 const whole = (ms) => Math.round(ms / 1000) * 1000;
 
 /** retry writes how long somebody has to wait, from seconds; -1 is never. */
@@ -41,6 +46,12 @@ export function measured(value, unit) {
   if (unit === "count") return number(value);
   if (unit === "times") return `${number(value)}×`;
   return number(value, unit);
+}
+
+/** sentence writes what a program says as people do. */
+export function sentence(text) {
+  const end = /[.!?]$/.test(text) ? "" : ".";
+  return text.charAt(0).toUpperCase() + text.slice(1) + end;
 }
 
 /** place names a tier and a policy: "pro / login", "pro", "login". */

@@ -6,7 +6,7 @@ import { subjectLink } from "./violations.js";
 
 const EVERY = 5000;
 const MOST = 200;
-const COLUMNS = columns("Subject | subject", "Ends", "At", "Which in a row | figure", "Strikes since | figure", "Action");
+const COLUMNS = columns("Subject | subject", "Ends", "At", "Bans in a row | figure", "Strikes since | figure", "Action");
 
 export function bans(app) {
   const status = h("p", { class: "counts", role: "status" });

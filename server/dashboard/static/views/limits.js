@@ -17,7 +17,7 @@ export function limits(app) {
       section("Configuration", sources(config.sources ?? [])),
       section("Tiers", "Who: the first that fits a caller applies.",
         named(config.tiers ?? [], "tier", "No tiers are configured: only policies limit anybody.")),
-      section("Policies", "What: every one that matches a request applies, beside the tier.",
+      section("Policies", "What: every one that matches a request applies, beside the tier. A decision is counted once: under the policy that denied it, or its route.",
         named(config.policies ?? [], "policy", "No policies are configured: only the tiers limit anybody.")),
       section("Shadow report", "Policies on trial count, and deny nobody.", report(app.model.state.shadow ?? [])));
   }

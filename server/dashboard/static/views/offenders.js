@@ -10,7 +10,8 @@ const KINDS = [
 const COLUMNS = columns("# | figure", "Subject | subject", "Denials | figure", "Share of the first | wide", "Last denied by");
 
 export function offenders(app) {
-  let kind = null;
+  let kind = "ip";
+  let chosen = false; // by somebody
   const tabs = KINDS.map(([name, label]) => h("button", {
     type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "offenders", on: { click: () => choose(name) },
   }, label));
@@ -22,6 +23,7 @@ export function offenders(app) {
 
   function choose(name) {
     kind = name;
+    chosen = true;
     update();
   }
   function arrow(event) {
@@ -34,7 +36,7 @@ export function offenders(app) {
   }
   function update() {
     const top = app.model.state.top ?? {};
-    kind ??= KINDS.find(([name]) => top[name]?.length > 0)?.[0] ?? "ip";
+    if (!chosen && !(top[kind]?.length > 0)) kind = KINDS.find(([name]) => top[name]?.length > 0)?.[0] ?? "ip";
     KINDS.forEach(([name, label], i) => {
       tabs[i].setAttribute("aria-selected", name === kind);
       tabs[i].tabIndex = name === kind ? 0 : -1;

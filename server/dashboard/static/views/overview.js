@@ -9,6 +9,7 @@ import { subjectLink } from "./violations.js";
 const RANGES = [["5 min", 300], ["15 min", 900], ["2 h", 7200]];
 const GLYPHS = { good: "●", watch: "▲", bad: "■" };
 const FEED = 8;
+const ALIKE = 200; // violations among which alike ones are put together
 const TOP = 8;
 
 export function overview(app) {
@@ -24,7 +25,8 @@ export function overview(app) {
   const blocked = figure(document, lineChart, "Share of decisions that are denied");
   const latency = figure(document, lineChart, "Time that decisions take");
   const store = figure(document, lineChart, "Calls to the store and decisions without one");
-  const storeNote = h("span", { class: "quiet" });
+  const storePanel = h("section", { class: "panel" }, header("Store"), store.node);
+  const notes = { BlockedShare: h("span", { class: "quiet" }), LimiterSlow: h("span", { class: "quiet" }) };
   const tiers = h("div", { class: "multiples" });
   const policies = h("div", { class: "multiples" });
   const top = h("ol", { class: "top" });
@@ -36,9 +38,9 @@ export function overview(app) {
         header("Decisions", chip, h("div", { class: "ranges", role: "group", "aria-label": "Range of time" }, ranges)), decisions.node),
       h("section", { class: "panel" }, header("Limited most", h("a", { href: "#/offenders" }, "all offenders")), top)),
     h("div", { class: "thirds" },
-      h("section", { class: "panel" }, header("Blocked share"), blocked.node),
-      h("section", { class: "panel" }, header("Decision time"), latency.node),
-      h("section", { class: "panel" }, header("Store", storeNote), store.node)),
+      h("section", { class: "panel" }, header("Blocked share", notes.BlockedShare), blocked.node),
+      h("section", { class: "panel" }, header("Decision time", notes.LimiterSlow), latency.node),
+      storePanel),
     h("div", { class: "columns" },
       h("section", { class: "panel main" },
         header("By tier", h("span", { class: "quiet" }, "15 min; click to see one alone")), tiers, header("By policy"), policies),
@@ -105,7 +107,7 @@ export function overview(app) {
       { name: "p99", kind: "degraded", values: all.map((p) => some(p, p.p99)) },
       { name: "p50", kind: "allowed", values: all.map((p) => some(p, p.p50)) },
     ] });
-    say(storeNote, model.store?.kind === "memory" ? "in this process, nothing to call" : "");
+    storePanel.hidden = model.store?.kind === "memory"; // there is nothing to call
     store.show({ ...times, unit: "/s", series: [
       { name: "calls", kind: "allowed", values: all.map((p) => p.calls / per) },
       { name: "saved", kind: "second", values: all.map((p) => p.saved / per) },
@@ -113,11 +115,12 @@ export function overview(app) {
     ] });
   }
 
-  /** alertAt marks where an alert begins. */
+  /** alertAt marks where an alert begins, and says so beside the title, where no line crosses it. */
   function alertAt(name) {
-    return model.alerts.filter((a) => a.name === name).map((a) => ({ name: `alert above ${number(a.threshold, a.unit)}`, value: a.threshold }));
+    const alert = model.alerts.find((a) => a.name === name);
+    say(notes[name], alert ? `alert above ${number(alert.threshold, alert.unit)}` : "");
+    return alert ? [{ name: "", value: alert.threshold }] : [];
   }
-
 
   function multiples(node, field, none) {
     const names = model.names(field).slice(0, 24);
@@ -165,14 +168,26 @@ export function overview(app) {
   }
 
   function brief() {
-    const list = model.violations.slice(-FEED).reverse();
+    const list = alike(model.violations.slice(-ALIKE)).slice(0, FEED);
     refill(feed, list.length === 0 ? empty("No violations yet.")
-      : list.map((v) => h("li", {},
-        h("time", {}, clock(time(v.at) ?? 0)), subjectLink(v),
+      : list.map(({ newest: v, times }) => h("li", {},
+        h("time", {}, clock(time(v.at) ?? 0)),
+        h("span", {}, subjectLink(v), times > 1 ? h("span", { class: "quiet" }, ` ×${times}`) : null),
         h("span", { class: "quiet" }, `${place(v.tier, v.policy)} · ${v.reason === "limit" ? v.limit : v.reason}`))));
   }
 
   return { node, update, slow: true };
+}
+
+/** alike puts together what differs in nothing but the time, the newest first: one abuser does not hide all others. */
+function alike(violations) {
+  const found = new Map();
+  for (const v of violations.toReversed()) {
+    const key = JSON.stringify([v.subject, v.ref, v.tier, v.policy, v.limit, v.reason]);
+    if (found.has(key)) found.get(key).times++;
+    else found.set(key, { newest: v, times: 1 });
+  }
+  return [...found.values()];
 }
 
 const header = (title, ...rest) => h("header", {}, h("h2", {}, title), rest);

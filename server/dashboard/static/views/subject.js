@@ -1,8 +1,8 @@
 // One subject: every limit of it with its window on a time line, its ban, and what an operator can do.
 import { ban, forget, lift } from "../acts.js";
 import { empty, fill, h, heading, refill, say } from "../dom.js";
-import { limitCard } from "../limitcard.js";
-import { clock, count, time, until } from "../words.js";
+import { limitCard, whose } from "../limitcard.js";
+import { clock, count, sentence, time, until } from "../words.js";
 
 const EVERY = 3000;
 const HINT = "Type a subject as it is in the logs: its kind, a colon, and its name. Or click one in the violations or among the offenders.";
@@ -18,13 +18,19 @@ export function subject(app) {
   const name = h("h2", { class: "code" });
   const actions = h("div", { class: "actions" });
   const banned = h("div", { class: "ban" });
+  const tier = h("select", { on: { change: () => { chosen = tier.value; render(known); } } });
+  const tiers = h("p", { class: "tiers", hidden: true }, h("label", {}, "Tier ", tier), " ", h("span", { class: "quiet" }));
   const cards = h("div", { class: "cards" });
-  const found = h("div", { hidden: true }, h("div", { class: "who" }, name, actions, banned), cards);
+  const idle = h("details", { class: "idle" }, h("summary"), h("ul"));
+  const found = h("div", { hidden: true }, h("div", { class: "who" }, name, actions, banned), tiers, cards, idle);
   const none = empty(HINT);
   const node = h("section", { class: "subject" },
     heading("Subject", "What one caller has used of every limit, and when room comes back."), form, status, none, found);
   const unfolded = new Set();
-  let query = null;
+  let wanted = null; // {subject} or {ref}, as the address has it
+  let known = null; // the last answer
+  let chosen = null; // the tier that somebody chose
+  let writable; // as it was when known was shown
   let timer = 0;
   let asked = 0;
 
@@ -32,59 +38,90 @@ export function subject(app) {
     event.preventDefault();
     app.go("subject", "name", input.value.trim());
   }
-  function show(by, value) {
-    clearTimeout(timer);
-    if (!by) return;
-    if (by === "name") input.value = value;
-    const next = by === "ref" ? `ref=${encodeURIComponent(value)}` : `subject=${encodeURIComponent(value)}`;
-    if (next !== query) {
-      query = next;
+  function show(...address) {
+    const next = named(address);
+    if (next && JSON.stringify(next) !== JSON.stringify(wanted)) {
+      wanted = next;
+      chosen = null;
       unfolded.clear();
+      idle.open = false;
       nothing("Looking…");
     }
-    look(by === "ref" ? value : "");
+    if (next?.subject) input.value = next.subject;
+    if (wanted) look();
   }
-  async function look(ref) {
+  async function look() {
     clearTimeout(timer);
-    timer = setTimeout(() => look(ref), EVERY);
+    timer = setTimeout(look, EVERY);
     if (document.hidden || app.paused) return;
     const mine = ++asked;
+    const { ref } = wanted;
     try {
-      const answer = await app.api.get(`api/subject?${query}`);
+      const answer = await app.api.get(`api/subject?${new URLSearchParams(wanted)}`);
       if (mine === asked) render({ ...answer, ref });
     } catch (error) {
       if (mine === asked) nothing(`${error.status === 404 ? "Nothing is known of this subject" : "It cannot be shown"}: ${error.message}`);
     }
   }
   function nothing(text) {
+    known = null;
     say(status, "");
-    say(none, text);
+    say(none, sentence(text));
     none.hidden = false;
     found.hidden = true;
   }
   function render(s) {
+    known = s;
+    writable = app.model.state.writable;
     const now = time(s.now) ?? Date.now();
-    const limits = s.limits ?? [];
     none.hidden = true;
     found.hidden = false;
-    say(status, `${count(limits.length, "limit")}${s.left_out > 0 ? ` and ${s.left_out} that are not shown` : ""}, as of ${clock(now)}`);
     say(name, s.subject);
     buttons(s);
     fill(banned, banText(s.ban ?? {}, now),
-      app.model.state.writable ? null : h("p", { class: "quiet" }, "Nothing can be changed here: the server has no tokens. Start it with --admin-token-file."));
-    refill(cards, limits.length > 0
-      ? limits.map((limit) => limitCard(limit, now, cardWidth(), unfolded))
-      : empty("No limit of the configuration counts this subject. Check its kind: tiers and policies say by what they count."));
+      writable !== false ? null : h("p", { class: "quiet" }, "Nothing can be changed here: the server has no tokens. Start it with --admin-token-file."));
+    const limits = ofTier(s);
+    const used = limits.filter((l) => !unused(l)).sort((a, b) => full(b) - full(a));
+    const rest = limits.filter(unused);
+    say(status, `${count(limits.length, "limit")}${s.left_out > 0 ? ` and ${s.left_out} that are not shown` : ""}, as of ${clock(now)}`);
+    refill(cards, used.length > 0
+      ? used.map((limit) => limitCard(limit, now, cardWidth(), unfolded))
+      : empty(limits.length > 0 ? "Nothing of its limits is used."
+        : "No limit of the configuration counts this subject. Check its kind: tiers and policies say by what they count."));
+    idle.hidden = rest.length === 0;
+    const [summary, list] = idle.children;
+    say(summary, `${count(rest.length, "limit")} of which nothing is used`);
+    fill(list, rest.map((l) => h("li", {}, h("span", { class: "code" }, l.limit), " ", h("span", { class: "quiet" }, whose(l)))));
+  }
+  /** update shows it again if it came before what it depends on. */
+  function update() {
+    if (known && app.model.state.writable !== writable) render(known);
+  }
+  /** ofTier returns the limits of the tier that is chosen; unless one is, of that in which the subject was last denied. */
+  function ofTier(s) {
+    const all = s.limits ?? [];
+    const names = [...new Set(all.map((l) => l.tier).filter(Boolean))];
+    const last = app.model.violations.findLast((v) => v.subject === s.subject || (s.ref && v.ref === s.ref))?.tier;
+    const denied = names.includes(last) ? last : "";
+    tiers.hidden = names.length < 2;
+    if (tier.dataset.names !== JSON.stringify(names)) {
+      tier.dataset.names = JSON.stringify(names);
+      fill(tier, h("option", { value: "" }, "all"), names.map((n) => h("option", { value: n }, n)));
+    }
+    chosen ??= denied || null; // it stays when others are denied
+    tier.value = chosen ?? "";
+    say(tiers.lastChild, `Which tier a caller is in depends on its request.${denied ? ` It was last denied in ${denied}.` : ""}`);
+    return all.filter((l) => !tier.value || !l.tier || l.tier === tier.value);
   }
   /** buttons stay where they are while somebody is about to press one. */
   function buttons(s) {
     const lifts = time(s.ban?.until) !== null;
-    const key = JSON.stringify([s.subject, s.ref, lifts, app.model.state.writable]);
+    const key = JSON.stringify([s.subject, s.ref, lifts, writable]);
     if (actions.dataset.key === key) return;
     actions.dataset.key = key;
     const button = (label, call, kind) => h("button", {
-      type: "button", "data-act": label.toLowerCase(), class: kind, disabled: !app.model.state.writable,
-      on: { click: async () => (await call(app, s)) && look(s.ref) },
+      type: "button", "data-act": label.toLowerCase(), class: kind, disabled: !writable,
+      on: { click: async () => (await call(app, s)) && look() },
     }, label);
     fill(actions, button("Reset", forget), button("Ban", ban), lifts ? button("Unban", lift, "primary") : null);
   }
@@ -94,8 +131,18 @@ export function subject(app) {
     const across = Math.max(1, Math.floor((wide + 14) / (400 + 14)));
     return Math.floor((wide - 14 * (across - 1)) / across) - 30;
   }
-  return { node, show, hide: () => clearTimeout(timer), focus: () => input.focus() };
+  return { node, show, update, hide: () => clearTimeout(timer), focus: () => input.focus() };
 }
+
+/** named reads an address: ref/…, name/…, or a subject as somebody types it. It may have slashes, and be missing. */
+function named([by = "", ...rest]) {
+  const text = (by === "ref" || by === "name" ? rest : [by, ...rest]).join("/");
+  if (text === "") return null;
+  return by === "ref" ? { ref: text } : { subject: text };
+}
+
+const unused = (limit) => limit.used === 0 && limit.capacity > 0 && !(limit.entries?.length > 0);
+const full = (limit) => limit.used >= limit.capacity;
 
 function banText({ until: end, level, strikes }, now) {
   const ends = time(end);
