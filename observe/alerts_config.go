@@ -69,11 +69,15 @@ func (c *AlertConfig) Validate() error {
 
 func checkThreshold(name string, threshold float64) error {
 	names := AlertNames()
-	if !slices.Contains(names, name) {
+	at := slices.Index(names, name)
+	if at < 0 {
 		return fmt.Errorf("observe: there is no alert %q%s; want one of %s", name, nearest.Hint(name, names), strings.Join(names, ", "))
 	}
 	if !(threshold >= 0) { // which NaN is not
 		return fmt.Errorf("observe: alert %q: the threshold is %v; want at least 0", name, threshold)
+	}
+	if alertRules[at].unit == "share" && threshold >= 1 && !math.IsInf(threshold, 1) {
+		return fmt.Errorf("observe: alert %q: the threshold is %v; want a share below 1, such as 0.2 for 20 %%", name, threshold)
 	}
 	return nil
 }

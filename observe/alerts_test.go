@@ -288,6 +288,7 @@ func TestParseThreshold(t *testing.T) {
 		{"Spike", "", 0, `want a name and a threshold`},
 		{"Spike=much", "", 0, `the threshold is "much"; want a number, or "off"`},
 		{"Spike=-1", "", 0, "want at least 0"},
+		{"BlockedShare=20", "", 0, "want a share below 1"},
 		{"Spike=NaN", "", 0, "want at least 0"},
 		{"spike=1", "", 0, `there is no alert "spike" (did you mean "Spike"?); want one of BlockedShare, LimiterSlow`},
 	}

@@ -12,7 +12,7 @@ type facts struct {
 	resolver *clientip.Resolver
 	asserted map[string]string // claims to the headers that assert them
 	path     string            // the reading that is looked at
-	readings [2]string         // of the path; see read
+	readings [4]string         // of the path; see read
 	count    int
 
 	client    netip.Addr

@@ -112,6 +112,11 @@ policies:
 		{"/items/a%2Fb/pdf", false, 9, "dear:a%252Fb"},
 		{"/items/7/pdf", false, 9, "dear:7"},
 		{"/items/7%2Fpdf", false, 9, "dear:7"},
+		{"/items/7/pdf;v=1", false, 9, "dear:7"},
+		{"/items/7;a/pdf", false, 9, "dear:7"},
+		{"/items/7;a%2Fb/pdf;v", false, 9, "dear:7"},
+		{"/static;/x", false, 1, ""},
+		{"/static/..;/items/7", false, 1, ""},
 	}
 	for _, test := range tests {
 		u, err := url.Parse(test.target)

@@ -6,17 +6,36 @@ import (
 	"strings"
 )
 
-// read sets the path's readings: clean, and, where a router that goes by the segments as they came would see
-// another one, that.
+// read sets the path's readings: clean, and those of routers that would see another one: because they go by the segments
+// as they came, or because they take what follows a semicolon for a parameter of the segment.
 func (f *facts) read() {
 	f.readings[0], f.count = cleanPath(f.in.Path), 1
 	f.path = f.readings[0]
-	if f.in.RawPath == "" && f.path == f.in.Path {
-		return
+	if f.in.RawPath != "" || f.path != f.in.Path {
+		f.alsoRead(sentPath(f.in.Path, f.in.RawPath))
 	}
-	if sent := sentPath(f.in.Path, f.in.RawPath); sent != f.path {
-		f.readings[1], f.count = sent, 2
+	for _, reading := range f.readings[:f.count] {
+		if strings.IndexByte(reading, ';') >= 0 {
+			f.alsoRead(cleanPath(withoutParameters(reading)))
+		}
 	}
+}
+
+// alsoRead adds a reading, unless it is the first one.
+func (f *facts) alsoRead(reading string) {
+	if reading != f.path {
+		f.readings[f.count] = reading
+		f.count++
+	}
+}
+
+// withoutParameters returns a path without what follows a semicolon in each segment.
+func withoutParameters(p string) string {
+	segments := strings.Split(p, "/")
+	for i := range segments {
+		segments[i], _, _ = strings.Cut(segments[i], ";")
+	}
+	return strings.Join(segments, "/")
 }
 
 // cleanPath returns a path rooted, without empty or dotted segments and without a slash at its end.
