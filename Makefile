@@ -74,6 +74,10 @@ bin/k6:
 	@echo "building k6, a few minutes"
 	@GOBIN=$(CURDIR)/bin $(GO) install $(K6)
 
+.PHONY: screenshots
+screenshots: setup ## Run the demo for some minutes, and make the pictures in docs/images
+	STINT_SCREENSHOTS=$(CURDIR)/docs/images $(GO) test -run Screenshots -count=1 -v ./server/e2e
+
 .PHONY: faults
 faults: setup ## Break real servers in every way, measure, and write the table in docs/faults.md
 	cd faults && $(GO) test -count=1 -timeout 30m -args -measure -o $(CURDIR)/docs/faults.md

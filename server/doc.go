@@ -16,8 +16,9 @@
 //
 // GRPC has Envoy's rate limit service and the health service. It needs [Config.Envoy].
 //
-// Admin has probes, the state of the configuration (/config), Envoy's rules (/rlconfig) and profiles (/debug/pprof/).
-// It is for this machine: on an address that others can reach it must have tokens.
+// Admin has the dashboard and its API (/, /api/…), metrics for Prometheus (/metrics), probes, the state of the configuration
+// (/config), Envoy's rules (/rlconfig) and profiles (/debug/pprof/). It is for this machine: on an address that others can
+// reach it must have tokens. Without tokens nothing can be changed there.
 //
 // What is refused is answered with {"error": "…", "message": "…"} everywhere.
 //

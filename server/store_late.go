@@ -141,6 +141,15 @@ func (l *lateStore) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
 	return store.Bans(ctx, n)
 }
 
+// Scopes implements [stint.Inspector].
+func (l *lateStore) Scopes(ctx context.Context, subject string) ([]string, error) {
+	store, err := l.get("scopes")
+	if err != nil {
+		return nil, err
+	}
+	return store.Scopes(ctx, subject)
+}
+
 // Info asks the servers how they are. See [redisstore.Store.Info].
 func (l *lateStore) Info(ctx context.Context) (redisstore.Info, error) {
 	store, err := l.get("info")

@@ -18,8 +18,9 @@ func TestLookingInsideALateStore(t *testing.T) {
 	claim := stint.Claim{Subject: "user:1", Limits: []stint.Limit{stint.PerHour(10)}}
 	_, inspect := late.Inspect(t.Context(), claim)
 	_, bans := late.Bans(t.Context(), 1)
+	_, scopes := late.Scopes(t.Context(), "user:1")
 	_, info := late.Info(t.Context())
-	for op, err := range map[string]error{"inspect": inspect, "bans": bans, "info": info} {
+	for op, err := range map[string]error{"inspect": inspect, "bans": bans, "scopes": scopes, "info": info} {
 		var failed *stint.StoreError
 		if !errors.Is(err, away) || !errors.As(err, &failed) || failed.Op != op || failed.Kind != stint.KindUnreachable {
 			t.Errorf("%s: %v, want why the store is away", op, err)
@@ -39,6 +40,13 @@ func TestLookingInsideALateStore(t *testing.T) {
 	}
 	if list, err := late.Bans(t.Context(), 5); err != nil || len(list) != 1 {
 		t.Errorf("bans %v, %v; want one", list, err)
+	}
+	claim.Scope, claim.Cost = "reports", 1
+	if _, err := late.Take(t.Context(), stint.Request{Claim: claim}); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := late.Scopes(t.Context(), "user:1"); err != nil || len(list) != 1 || list[0] != "reports" {
+		t.Errorf("scopes %q, %v; want reports", list, err)
 	}
 	if i, err := late.Info(t.Context()); err != nil || i.Version == "" {
 		t.Errorf("info %+v, %v; want a version", i, err)

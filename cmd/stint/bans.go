@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/stint-limiter/stint/server/control"
 )
 
@@ -24,11 +26,11 @@ func (*bansCommand) Help() string {
 }
 
 // Validate is called when the flags have been read.
-func (c *bansCommand) Validate() error {
+func (c *bansCommand) Validate(k *kong.Context) error {
 	if c.Most < 1 || c.Most > control.MaxBans {
 		return fmt.Errorf("--most: %d; want 1 to %d", c.Most, control.MaxBans)
 	}
-	return c.deskFlags.Validate()
+	return c.deskFlags.Validate(k)
 }
 
 // Run lists.

@@ -16,7 +16,9 @@ type completionCommand struct {
 
 // Help is the detailed help.
 func (*completionCommand) Help() string {
-	return `    source <(stint completion bash)                                    # in ~/.bashrc
+	return `Where to put it:
+
+    source <(stint completion bash)                                    # in ~/.bashrc
     source <(stint completion zsh)                                     # in ~/.zshrc, after compinit
     stint completion fish > ~/.config/fish/completions/stint.fish`
 }

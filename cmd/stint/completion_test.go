@@ -15,7 +15,7 @@ func TestCompletionBash(t *testing.T) {
 		line string // the last word is what is completed
 		want string
 	}{
-		{"stint ", "serve gateway demo config take peek inspect reset ban unban bans top tail doctor completion version --help"},
+		{"stint ", "serve gateway demo config simulate take peek inspect reset ban unban bans top tail doctor completion version --help"},
 		{"stint ba", "ban bans"},
 		{"stint config ", "check explain schema --help"},
 		{"stint config check --j", "--json"},

@@ -63,6 +63,12 @@ type summary struct {
 	Routes   int `json:"gateway_routes"`
 }
 
+func summaryOf(set *policy.Set) *summary {
+	return &summary{
+		Tiers: len(set.Tiers()), Policies: len(set.Policies()), Outbound: len(set.Outbound()), Routes: len(set.Gateway().Routes),
+	}
+}
+
 // Run checks every configuration before it fails for one.
 func (c *checkCommand) Run(s *system) error {
 	var all []checked
@@ -106,9 +112,7 @@ func check(path string, set *policy.Set, err error) checked {
 	var file *unreadableError
 	switch {
 	case err == nil:
-		found.Summary = &summary{
-			Tiers: len(set.Tiers()), Policies: len(set.Policies()), Outbound: len(set.Outbound()), Routes: len(set.Gateway().Routes),
-		}
+		found.Summary = summaryOf(set)
 	case errors.As(err, &config):
 		for _, m := range config.Mistakes {
 			found.Mistakes = append(found.Mistakes, mistake(m))

@@ -21,7 +21,7 @@ import (
 type daemonFlags struct {
 	Config     string        `name:"config" placeholder:"FILE" help:"Policies: a file, or a directory whose *.yaml and *.yml files are one configuration. Default: a built-in limit on every client."`
 	Store      string        `name:"store" placeholder:"STORE" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: $$REDIS_URL, else what the policies say, else memory. redis is $$REDIS_URL, else localhost."`
-	Admin      string        `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"Where operators find probes, the state of the configuration and profiles; empty is nowhere. Default: ${default}."`
+	Admin      string        `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"Where operators find the dashboard, metrics, probes, the state of the configuration and profiles; empty is nowhere. Default: ${default}."`
 	AdminToken string        `name:"admin-token-file" placeholder:"FILE" help:"Bearer tokens for --admin, one to a line, alone or after the name of its holder as in alice: TOKEN. Needed unless that is a loopback address."`
 	AdminLocal bool          `name:"admin-local" help:"Let callers on this host look without a token. To change something always needs one."`
 	ShowAll    bool          `name:"show-subjects" help:"Show operators subjects in full. By default addresses are shown by their network, and others by how they begin."`
@@ -31,8 +31,19 @@ type daemonFlags struct {
 	TLSKey     string        `name:"tls-key" placeholder:"FILE" help:"Its key."`
 	TLSClient  string        `name:"tls-client-ca" placeholder:"FILE" help:"Authorities, of one of which clients need a certificate."`
 	Drain      time.Duration `name:"drain" placeholder:"TIME" default:"10s" help:"How long to go on serving after SIGTERM, while load balancers find out. Default: ${default}."`
-	LogLevel   slog.Level    `name:"log-level" placeholder:"LEVEL" default:"info" help:"debug, info, warn or error. Default: ${default}."`
+	LogLevel   levelFlag     `name:"log-level" placeholder:"LEVEL" default:"info" help:"debug, info, warn or error. Default: ${default}."`
 	LogFormat  string        `name:"log-format" placeholder:"FORMAT" enum:"text,json" default:"text" help:"text or json. Default: ${default}."`
+}
+
+// levelFlag is how important a message must be to be logged.
+type levelFlag slog.Level
+
+// UnmarshalText reads a level.
+func (l *levelFlag) UnmarshalText(text []byte) error {
+	if err := (*slog.Level)(l).UnmarshalText(text); err != nil {
+		return fmt.Errorf("%q is no level; want debug, info, warn or error", text)
+	}
+	return nil
 }
 
 // The environment variables that daemons look at.
@@ -92,7 +103,7 @@ func (f *daemonFlags) configuration(s *system) server.Config {
 	if store == "" {
 		store = os.Getenv(redisEnv)
 	}
-	options := &slog.HandlerOptions{Level: f.LogLevel}
+	options := &slog.HandlerOptions{Level: slog.Level(f.LogLevel)}
 	var log slog.Handler = slog.NewTextHandler(s.Stderr, options)
 	if f.LogFormat == "json" {
 		log = slog.NewJSONHandler(s.Stderr, options)

@@ -91,7 +91,7 @@ func (c *demoCommand) run(ctx context.Context, s *system) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.server.Stop(context.Background())) }()
 	d.gateway = "http://" + d.server.Addr(server.HTTP).String()
-	if err := s.print(d.guide(c)); err != nil {
+	if err := s.print(d.guide(s, c)); err != nil {
 		return err
 	}
 	return d.traffic(ctx, c.Rate)
@@ -137,7 +137,7 @@ func (d *demo) traffic(ctx context.Context, rate int) error {
 }
 
 // guide tells what is where, and what to try.
-func (d *demo) guide(c *demoCommand) []byte {
+func (d *demo) guide(s *system, c *demoCommand) []byte {
 	dashboard := "http://" + d.server.Addr(server.Admin).String()
 	at, flags := "", ""
 	if dashboard != localAdmin {
@@ -160,13 +160,13 @@ Try it from another terminal:
   curl -i %[4]s/structures/4hhb                        # anonymous: 20 at once, then 429
   curl -i -H 'X-User-ID: you' %[4]s/structures/4hhb    # free: 60; with -H 'X-User-Plan: pro' 300
   export STINT_TOKEN=%[3]s
-  stint top%[7]s
-  stint tail%[7]s
-  stint inspect user:mallory --tier free%[7]s
-  stint bans%[7]s
+  %[8]s top%[7]s
+  %[8]s tail%[7]s
+  %[8]s inspect user:mallory --tier free%[7]s
+  %[8]s bans%[7]s
 
 Interrupt it to end it.
-`, dashboard, at, d.token, d.gateway, taken, d.policies, flags)
+`, dashboard, at, d.token, d.gateway, taken, d.policies, flags, s.Program)
 }
 
 // newToken returns a token that nobody can guess.
@@ -176,16 +176,15 @@ func newToken() string {
 	return hex.EncodeToString(b[:])
 }
 
-// free returns an address if nobody listens there, and one with a free port otherwise.
+// free returns an address, or one with a free port if somebody listens there.
 func free(address string) string {
 	l, err := net.Listen("tcp", address)
 	if err == nil {
 		_ = l.Close() // it was to see whether it can be had
-		return address
 	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return address // the server says what is wrong with it
+	host, _, wrong := net.SplitHostPort(address)
+	if !errors.Is(err, syscall.EADDRINUSE) || wrong != nil {
+		return address // if something else is wrong with it, the server says so
 	}
 	return net.JoinHostPort(host, "0")
 }

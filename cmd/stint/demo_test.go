@@ -31,7 +31,7 @@ func startDemo(t *testing.T, c demoCommand) running {
 	out.whole = make(chan string, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- c.run(ctx, &system{Stdout: &out, Stderr: io.Discard}) }()
+	go func() { ended <- c.run(ctx, &system{Stdout: &out, Stderr: io.Discard, Program: "bin/stint"}) }()
 	var text string
 	select {
 	case text = <-out.whole:
@@ -45,6 +45,9 @@ func startDemo(t *testing.T, c demoCommand) running {
 			t.Fatalf("no %s in\n%s", name, text)
 		}
 		return strings.TrimSuffix(found[1], "/")
+	}
+	if !strings.Contains(text, "\n  bin/stint top") {
+		t.Errorf("the guide does not call the program as it was called:\n%s", text)
 	}
 	d := running{field("Dashboard"), field("Gateway"), field("Token"), field("Limits")}
 	t.Cleanup(func() {

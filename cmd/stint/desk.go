@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+	"github.com/redis/rueidis"
+
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/redisstore"
@@ -34,10 +37,13 @@ var (
 
 // serverFlags say which running server to ask.
 type serverFlags struct {
-	Server    string `name:"server" placeholder:"URL" env:"STINT_SERVER" default:"http://127.0.0.1:6070" help:"The admin listener of a running server. Default: ${default}."`
+	Server    string `name:"server" placeholder:"URL" env:"STINT_SERVER" help:"The admin listener of a running server. Default: ${admin}."`
 	Token     string `name:"token" placeholder:"TOKEN" env:"STINT_TOKEN" help:"The bearer token for it. Others on this machine can see it in a command line, and in the environment they cannot."`
 	TokenFile string `name:"token-file" placeholder:"FILE" help:"A file with the token, such as the server's own --admin-token-file: the first one in it."`
 }
+
+// localAdmin is where servers are that nobody names.
+const localAdmin = "http://127.0.0.1:6070"
 
 // client returns a client of the server.
 func (f *serverFlags) client() (*control.Client, error) {
@@ -50,7 +56,7 @@ func (f *serverFlags) client() (*control.Client, error) {
 	}
 	c, err := control.NewClient(cmp.Or(f.Server, localAdmin), token)
 	if err != nil {
-		return nil, wrongUse(fmt.Errorf("--server: %w", err))
+		return nil, wrongUse(withoutPackage(err))
 	}
 	return c, nil
 }
@@ -88,18 +94,27 @@ type deskFlags struct {
 }
 
 // Validate is called when the flags have been read.
-func (f *deskFlags) Validate() error {
+func (f *deskFlags) Validate(k *kong.Context) error {
 	switch {
+	case f.Store != "" && given(k.Path, "server"):
+		return errors.New("--store and --server; want one of them")
 	case f.Store == "" && f.Config != "":
 		return errors.New("--config goes with --store; a server has its own")
 	case f.Store == "" && len(f.Limit) > 0:
 		return errors.New("--limit goes with --store; a server has its own")
 	case f.Config != "" && len(f.Limit) > 0:
 		return errors.New("--limit and --config; want one of them")
-	case f.Store == server.MemoryStore:
+	}
+	return checkRedis(f.Store)
+}
+
+// checkRedis reports a --store that is no Redis. "" is none.
+func checkRedis(store string) error {
+	switch {
+	case store == server.MemoryStore:
 		return errors.New("--store: memory is in the process of a server; name that with --server")
-	case f.Store != "" && f.Store != redisStore && !strings.Contains(f.Store, "://"):
-		return fmt.Errorf("--store: %q; want redis, or a URL such as %s", f.Store, localRedis)
+	case store != "" && store != redisStore && !strings.Contains(store, "://"):
+		return fmt.Errorf("--store: %q; want redis, or a URL such as %s", store, localRedis)
 	}
 	return nil
 }
@@ -115,7 +130,7 @@ func (f *deskFlags) open(ctx context.Context, s *system, scope string) (desk, fu
 	if f.Config != "" {
 		var err error
 		if set, err = s.load(f.Config); err != nil {
-			return nil, nil, err
+			return nil, nil, wrongUse(err)
 		}
 		prefix = set.Store().Prefix
 	}
@@ -131,14 +146,18 @@ func (f *deskFlags) open(ctx context.Context, s *system, scope string) (desk, fu
 }
 
 // openRedis connects to a Redis. An empty prefix is the usual one.
-func openRedis(ctx context.Context, url, prefix string, s *system) (*redisstore.Store, error) {
+func openRedis(ctx context.Context, store, prefix string, s *system) (*redisstore.Store, error) {
+	where := redisURL(store)
 	options := []redisstore.Option{redisstore.WithLogger(slog.New(slog.NewTextHandler(s.Stderr, nil)))}
 	if prefix != "" {
 		options = append(options, redisstore.WithPrefix(prefix))
 	}
-	store, err := redisstore.Open(ctx, redisURL(url), options...)
+	opened, err := redisstore.Open(ctx, where, options...)
+	if _, unreadable := rueidis.ParseURL(where); unreadable != nil {
+		return nil, wrongUse(err)
+	}
 	if err != nil {
 		return nil, &exitError{exitUnreachable, err}
 	}
-	return store, nil
+	return opened, nil
 }

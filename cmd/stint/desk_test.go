@@ -13,6 +13,7 @@ import (
 
 // TestOnARedis goes through the commands on a real Redis, with the policies of a file.
 func TestOnARedis(t *testing.T) {
+	t.Setenv("STINT_SERVER", "http://127.0.0.1:1") // a flag goes before the environment
 	store := []string{"--store", redistest.Start(t).URL(), "--config", example}
 	do := func(args ...string) result { return execute(t, "", append(args, store...)...) }
 	want := func(got result, code int, stdout string) {
@@ -25,6 +26,7 @@ func TestOnARedis(t *testing.T) {
 		want(do("take", "ip:203.0.113.9"), exitGood, "ip:203.0.113.9  allowed\n")
 	}
 	want(do("take", "ip:203.0.113.9"), exitBad, "ip:203.0.113.9  denied: there is room in ")
+	want(do("peek", "ip:203.0.113.9"), exitBad, "ip:203.0.113.9  would be denied: there is room in ")
 	want(do("peek", "ip:203.0.113.9"), exitBad, "20 of 20 used")
 	want(do("peek", "ip:203.0.113.10"), exitGood, "ip:203.0.113.10  would be allowed\n")
 	want(do("take", "user:42", "--tier", "free", "--policy", "work", "--cost", "400"), exitGood, "free, work  cost: 1000/1h  400 of 1000 used  600 left\n")
@@ -96,7 +98,12 @@ func TestDeskMistakes(t *testing.T) {
 		{[]string{"inspect", "user:1", "--server", closed.URL}, exitUnreachable, `stint: no stint at ` + closed.URL + `; start "stint serve", or name it with --server`},
 		{[]string{"top", "--once", "--server", closed.URL}, exitUnreachable, `or name it with --server`},
 		{[]string{"tail", "--server", closed.URL}, exitUnreachable, `or name it with --server`},
-		{[]string{"bans", "--server", "localhost:6070"}, exitUsage, `want a URL such as http://127.0.0.1:6070`},
+		{[]string{"bans", "--server", "localhost:6070"}, exitUsage, `stint: "localhost:6070" is not where a server is; want a URL such as http://127.0.0.1:6070`},
+		{[]string{"bans", "--token", "a b"}, exitUsage, `stint: the token has characters that no token has; want printable ASCII without spaces`},
+		{[]string{"bans", "--store", redis, "--server", closed.URL}, exitUsage, `--store and --server; want one of them`},
+		{[]string{"bans", "--store", redis, "--store", redis}, exitUsage, `stint: --store is given more than once; want it once`},
+		{[]string{"bans", "--store", "http://localhost:6379"}, exitUsage, `redis: invalid URL scheme: http`},
+		{[]string{"reset", "user:1", "--scope", "a"}, exitUsage, `--scope goes with --limit; without it all scopes are reset`},
 		{[]string{"bans", "--token-file", "none"}, exitUsage, `stint: --token-file: open none: no such file or directory`},
 		{[]string{"bans", "--token-file", write(t, "tokens", "# none\n")}, exitUsage, `tokens`},
 		{[]string{"bans", "--store", "redis://127.0.0.1:1"}, exitUnreachable, `connection refused`},
@@ -112,7 +119,11 @@ func TestDeskMistakes(t *testing.T) {
 		{[]string{"take", "user:1", "--store", redis, "--config", example}, exitUsage,
 			`stint: the limits of "user:1" depend on its tier, which its name does not tell; want one of enterprise, pro, free`},
 		{[]string{"inspect", "usr:1", "--store", redis, "--config", example}, exitUsage, `(did you mean "user:"?)`},
-		{[]string{"inspect", "usr:1", "--store", redis, "--config", "none.yaml"}, exitBad, `stint: none.yaml: no such file or directory`},
+		{[]string{"inspect", "user:1", "--store", redis, "--config", example, "--tier", "fre"}, exitUsage,
+			`stint: user:1 is under no limit of the tier "fre"; those that there are: enterprise, pro, free (did you mean "free"?)`},
+		{[]string{"inspect", "user:1", "--store", redis, "--limit", "1/1m", "--policy", "login"}, exitUsage,
+			`stint: user:1 is under no limit of the policy "login"; those that there are: none`},
+		{[]string{"inspect", "usr:1", "--store", redis, "--config", "none.yaml"}, exitUsage, `stint: none.yaml: no such file or directory`},
 		{[]string{"ban", "user:1", "--for", "10min", "--store", redis}, exitUsage,
 			`--for: "10min" is not a length of time; want something like 30s, 10m, 1h30m or 7d, at most a year (did you mean 10m?)`},
 		{[]string{"ban", "user:1", "--for", "2 weeks", "--store", redis}, exitUsage, `(did you mean 14d?)`},
@@ -135,6 +146,7 @@ func TestRefusals(t *testing.T) {
 		want   string
 	}{
 		{http.StatusUnauthorized, exitUnreachable, "stint: the server wants one of its tokens, those of its --admin-token-file; give it with --token-file or in STINT_TOKEN\n"},
+		{http.StatusTooManyRequests, exitUnreachable, "stint: the server answers 429 Too Many Requests; is that the admin listener of a stint? name it with --server\n"},
 		{http.StatusForbidden, exitUnreachable, "stint: Because.\n"},
 		{http.StatusServiceUnavailable, exitUnreachable, "stint: Because.\n"},
 		{http.StatusBadRequest, exitUsage, "stint: Because.\n"},
@@ -148,6 +160,12 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%d: got %+v; want %d, %q", test.status, got, test.code, test.want)
 		}
 		server.Close()
+	}
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	want := "stint: the server answers 404 Not Found; is that the admin listener of a stint? name it with --server\n"
+	if got := execute(t, "", "bans", "--server", server.URL); got != (result{stderr: want, code: exitUnreachable}) {
+		t.Errorf("got %+v; want %q", got, want)
 	}
 }
 

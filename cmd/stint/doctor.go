@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -11,31 +10,24 @@ import (
 
 // doctorCommand finds out what is wrong.
 type doctorCommand struct {
-	Store     string `name:"store" placeholder:"URL" help:"Examine a Redis: redis, or a URL such as redis://localhost:6379/0."`
-	Config    string `name:"config" placeholder:"FILE" help:"Examine policies too, and look in the Redis for keys with their prefix."`
-	Server    string `name:"server" placeholder:"URL" env:"STINT_SERVER" help:"Examine a running server by its admin listener. Default: http://127.0.0.1:6070, unless there is --store."`
-	Token     string `name:"token" placeholder:"TOKEN" env:"STINT_TOKEN" help:"The bearer token for it."`
-	TokenFile string `name:"token-file" placeholder:"FILE" help:"A file with the token."`
-	JSON      bool   `name:"json" help:"Print JSON."`
+	Store  string `name:"store" placeholder:"URL" help:"Examine a Redis: redis, or a URL such as redis://localhost:6379/0."`
+	Config string `name:"config" placeholder:"FILE" help:"Examine policies too, and look in the Redis for keys with their prefix."`
+	JSON   bool   `name:"json" help:"Print JSON."`
+	serverFlags
 }
 
 // Help is the detailed help.
 func (*doctorCommand) Help() string {
 	return `Each check is ok, a warning or a failure, with what was found and how to mend it. Of a Redis: version, eviction, memory,
 latency, scripts, clock, permissions, persistence, replication. Of a server: readiness, configuration, store, alerts.
-Subjects of its own are charged for it, and forgotten. The exit code is 1 if anything is not ok.
+With --store a server is examined only if it is named. Subjects of its own are charged for it, and forgotten. The exit code is 1 if anything is not ok.
 
     stint doctor
     stint doctor --store redis://limiter:secret@redis.internal:6379/0 --config stint.yaml`
 }
 
-// localAdmin is where servers are that nobody names.
-const localAdmin = "http://127.0.0.1:6070"
-
 // Validate is called when the flags have been read.
-func (c *doctorCommand) Validate() error {
-	return (&deskFlags{Store: cmp.Or(c.Store, redisStore), serverFlags: serverFlags{Server: localAdmin}}).Validate()
-}
+func (c *doctorCommand) Validate() error { return checkRedis(c.Store) }
 
 // Results of checks.
 const (
@@ -93,9 +85,8 @@ func (c *doctorCommand) Run(s *system) error {
 	if c.Store != "" {
 		examineRedis(ctx, &found, redisURL(c.Store), prefix)
 	}
-	if where := c.Server; where != "" || c.Store == "" {
-		flags := serverFlags{Server: cmp.Or(where, localAdmin), Token: c.Token, TokenFile: c.TokenFile}
-		client, err := flags.client()
+	if c.Server != "" || c.Store == "" {
+		client, err := c.client()
 		if err != nil {
 			return err
 		}
@@ -119,12 +110,14 @@ func (c *doctorCommand) Run(s *system) error {
 func examineConfig(found *findings, s *system, path string) (prefix string) {
 	set, err := s.load(path)
 	if err != nil {
-		lines := strings.Split(err.Error(), "\n")
-		found.fail("policies", fmt.Sprintf("%s (%s)", lines[0], count(len(lines), "mistake", "mistakes")), "stint config check "+path)
+		first, rest, _ := strings.Cut(err.Error(), "\n")
+		if rest != "" {
+			first += fmt.Sprintf(" (and %d more)", 1+strings.Count(rest, "\n"))
+		}
+		found.fail("policies", first, "stint config check "+path)
 		return ""
 	}
-	about := summary{Tiers: len(set.Tiers()), Policies: len(set.Policies()), Outbound: len(set.Outbound())}
-	found.ok("policies", "%s: %s", path, &about)
+	found.ok("policies", "%s: %s", path, summaryOf(set))
 	return set.Store().Prefix
 }
 

@@ -60,13 +60,35 @@ func allPermissions(prefix string) []string {
 // permissions tries everything that stint does, and tells what is not permitted.
 func (e *redisExam) permissions(ctx context.Context) {
 	key, channel := e.prefix+":{doctor}:"+e.user, e.prefix+":room"
+	if missing := e.missing(ctx, channel, attempts(key, channel)); len(missing) > 0 {
+		e.found.fail("permissions", fmt.Sprintf("the user %q lacks %s", e.user, strings.Join(missing, " ")), e.grant(missing))
+	} else {
+		e.found.ok("permissions", "the user %q may do all that deciding needs", e.user)
+	}
+	if missing := e.missing(ctx, channel, looks()); len(missing) > 0 {
+		e.found.warn("looking", fmt.Sprintf("bans and the state of this Redis can be shown only in part: the user %q lacks %s", e.user, strings.Join(missing, " ")),
+			e.grant(missing))
+	}
+}
+
+// looks are what listing bans and showing the state of a Redis need, and deciding does not.
+func looks() []attempt {
+	return []attempt{
+		{"+scan", []string{"SCAN", "0", "COUNT", "1"}},
+		{"+info", []string{"INFO", "server"}},
+		{"+dbsize", []string{"DBSIZE"}},
+	}
+}
+
+// missing tries commands, and returns the permissions that the user lacks for them.
+func (e *redisExam) missing(ctx context.Context, channel string, list []attempt) []string {
 	var missing []string
 	need := func(permission string) {
 		if !slices.Contains(missing, permission) {
 			missing = append(missing, permission)
 		}
 	}
-	for _, a := range attempts(key, channel) {
+	for _, a := range list {
 		refused, ok := rueidis.IsRedisErr(e.client.Do(ctx, e.client.B().Arbitrary(a.args...).Build()).Error())
 		if !ok || !strings.HasPrefix(refused.Error(), "NOPERM") {
 			continue
@@ -80,11 +102,7 @@ func (e *redisExam) permissions(ctx context.Context) {
 			need(a.permission)
 		}
 	}
-	if len(missing) == 0 {
-		e.found.ok("permissions", "the user %q may do all that deciding needs", e.user)
-		return
-	}
-	e.found.fail("permissions", fmt.Sprintf("the user %q lacks %s", e.user, strings.Join(missing, " ")), e.grant(missing))
+	return missing
 }
 
 // grant is the command that gives the user permissions.

@@ -21,7 +21,7 @@ type redisExam struct {
 	found  *findings
 	client rueidis.Client
 	info   redisstore.Info
-	text   string // of INFO
+	text   string // of INFO; "" if that is not permitted
 	prefix string
 	user   string
 	// cli is what commands that mend begin with.
@@ -74,7 +74,9 @@ func examineRedis(ctx context.Context, found *findings, where, prefix string) {
 		found.warn("info", err.Error(), "")
 		return
 	}
-	e.text, _ = e.client.Do(ctx, e.client.B().Arbitrary("INFO").Build()).ToString() // "" if that is not permitted
+	if text, err := e.client.Do(ctx, e.client.B().Arbitrary("INFO").Build()).ToString(); err == nil {
+		e.text = text
+	}
 	e.version()
 	e.eviction()
 	e.memory()
@@ -153,17 +155,15 @@ func (e *redisExam) scripts(ctx context.Context, store *redisstore.Store) {
 }
 
 func (e *redisExam) version() {
-	if e.info.Version == "" {
-		e.found.warn("version", "it is not permitted to ask", e.grant([]string{"+info"}))
-		return
+	if e.info.Version != "" { // else it is not permitted to ask, which the permissions tell
+		e.found.ok("version", "%s %s", e.info.Server, e.info.Version)
 	}
-	e.found.ok("version", "%s %s", e.info.Server, e.info.Version)
 }
 
 func (e *redisExam) eviction() {
 	switch policy := e.info.MaxMemoryPolicy; {
 	case policy == "":
-		return // not told, as the version is not
+		return // not told
 	case policy != "noeviction":
 		e.found.fail("eviction", fmt.Sprintf("maxmemory-policy is %s: when it is full, limits are forgotten and subjects exceed them", policy),
 			e.cli+" CONFIG SET maxmemory-policy noeviction, and the same in redis.conf")
@@ -222,13 +222,15 @@ func (e *redisExam) persistence() {
 
 func (e *redisExam) topology() {
 	switch {
+	case e.info.Role == "":
+		return // not told
 	case e.info.Role == "replica":
 		e.found.fail("replication", "it is a replica, and cannot charge anybody", "use the address of its master, or Sentinel: redis://sentinel:26379?master_set=NAME")
 	case e.info.Mode == "cluster":
 		e.found.ok("replication", "a Cluster of %s", count(e.info.Masters, "master", "masters"))
 	case e.info.Mode == "sentinel":
 		e.found.ok("replication", "a master behind Sentinel")
-	case e.text != "" && infoField(e.text, "connected_slaves") != "0":
+	case infoField(e.text, "connected_slaves") != "0":
 		e.found.ok("replication", "a master with %s replicas; nobody promotes one without Sentinel", infoField(e.text, "connected_slaves"))
 	default:
 		e.found.ok("replication", "a single server; while it is down, the failure mode of the policies decides")

@@ -99,7 +99,15 @@ func TestDoctorPermissions(t *testing.T) {
 		redis.CLI(t, append([]string{"ACL", "SETUSER", "limiter", "reset", "on", ">secret"}, rules...)...)
 	}
 	url := strings.Replace(redis.URL(), "redis://", "redis://limiter:secret@", 1)
-	all := append([]string{"-@all", "+info", "+dbsize"}, allPermissions(usualPrefix)...)
+	setUser(append([]string{"-@all"}, allPermissions(usualPrefix)...)...)
+	found := examine(t, exitBad, "--store", url)
+	wantFinding(t, found, "looking", resultWarn, `the user "limiter" lacks +scan +info +dbsize`, "ACL SETUSER limiter +scan +info +dbsize")
+	for _, name := range []string{"version", "eviction", "memory", "persistence", "replication"} {
+		if one, ok := found[name]; ok {
+			t.Errorf("told without INFO: %+v", one)
+		}
+	}
+	all := append([]string{"-@all", "+scan", "+info", "+dbsize"}, allPermissions(usualPrefix)...)
 	setUser(all...)
 	wantFinding(t, examine(t, exitGood, "--store", url), "permissions", resultOK, `"limiter"`, "")
 
@@ -112,7 +120,7 @@ func TestDoctorPermissions(t *testing.T) {
 		}
 	}
 
-	setUser("-@all", "+hello", "+auth", "+client|setname", "+ping", "+info", "+dbsize")
+	setUser("-@all", "+hello", "+auth", "+client|setname", "+ping", "+scan", "+info", "+dbsize")
 	for range 3 { // a key that may not be written hides what may not be done to it
 		_, grant, _ := strings.Cut(examine(t, exitBad, "--store", url)["permissions"].Mend, " ACL SETUSER limiter ")
 		redis.CLI(t, append([]string{"ACL", "SETUSER", "limiter"}, strings.Fields(strings.ReplaceAll(grant, "'", ""))...)...)
@@ -150,6 +158,11 @@ func TestDoctorServer(t *testing.T) {
 
 	closed := httptest.NewServer(nil)
 	closed.Close()
+	found = examine(t, exitBad, "--server", closed.URL, "--config", "none.yaml")
+	wantFinding(t, found, "policies", resultFail, "none.yaml: no such file or directory", "stint config check none.yaml")
+	broken := write(t, "broken.yaml", "tiers: []\npolices: []\n")
+	found = examine(t, exitBad, "--server", closed.URL, "--config", broken)
+	wantFinding(t, found, "policies", resultFail, "(and 1 more)", "stint config check "+broken)
 	wantFinding(t, examine(t, exitBad, "--server", closed.URL), "server", resultFail, "no stint at", "stint serve")
 	wantFinding(t, examine(t, exitBad, "--server", answering(t, map[string]any{"/readyz": "ready"})), "state", resultFail, "404", "")
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -38,15 +36,4 @@ func reconnecting(ctx context.Context, s *system, follow func(worked func()) err
 		}
 		pause = min(2*pause, lastPause)
 	}
-}
-
-// printLine writes a value to standard output as JSON on one line.
-func (s *system) printLine(v any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return err
-	}
-	return s.print(b.Bytes())
 }

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/server/control"
 )
 
@@ -39,11 +43,39 @@ func (c *inspectCommand) Run(s *system) error {
 	if err != nil {
 		return problem(err)
 	}
-	told.Limits = slices.DeleteFunc(told.Limits, func(l control.Limit) bool {
-		return c.Tier != "" && l.Tier != "" && l.Tier != c.Tier || c.Policy != "" && l.Policy != c.Policy || c.Scope != "" && l.Scope != c.Scope
-	})
+	if err := c.narrow(&told); err != nil {
+		return wrongUse(err)
+	}
 	if c.JSON {
 		return s.printJSON(told)
 	}
 	return s.print(subjectText(s, &told, c.All))
+}
+
+// narrow leaves only the limits that the flags name, which must be some. A limit that is the same for several tiers has
+// none, and stays.
+func (c *inspectCommand) narrow(told *control.Subject) error {
+	for _, by := range []struct {
+		what, name string
+		of         func(*control.Limit) string
+	}{
+		{"tier", c.Tier, func(l *control.Limit) string { return l.Tier }},
+		{"policy", c.Policy, func(l *control.Limit) string { return l.Policy }},
+		{"scope", c.Scope, func(l *control.Limit) string { return l.Scope }},
+	} {
+		var names []string
+		for i := range told.Limits {
+			if name := by.of(&told.Limits[i]); name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+		if by.name != "" && !slices.Contains(names, by.name) {
+			return fmt.Errorf("%s is under no limit of the %s %q; those that there are: %s%s",
+				told.Subject, by.what, by.name, cmp.Or(strings.Join(names, ", "), "none"), nearest.Hint(by.name, names))
+		}
+	}
+	told.Limits = slices.DeleteFunc(told.Limits, func(l control.Limit) bool {
+		return c.Tier != "" && l.Tier != "" && l.Tier != c.Tier || c.Policy != "" && l.Policy != c.Policy || c.Scope != "" && l.Scope != c.Scope
+	})
+	return nil
 }

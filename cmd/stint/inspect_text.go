@@ -29,7 +29,7 @@ func subjectText(s *system, told *control.Subject, all bool) []byte {
 	var tiers []string
 	for i := range told.Limits {
 		l := &told.Limits[i]
-		if l.Used == 0 && !all {
+		if l.Used == 0 && !l.Divided && !all {
 			unused++
 			continue
 		}
@@ -99,11 +99,14 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 	if l.LeftOut > 0 {
 		row(b, "", fmt.Sprintf("older charges of %s are not shown", count(int(l.LeftOut), "unit", "units")))
 	}
-	if l.RetryAfter != 0 {
+	switch {
+	case l.RetryAfter < 0:
+		row(b, "room", "never")
+	case l.RetryAfter > 0:
 		row(b, "room", "for another in "+inSeconds(l.RetryAfter))
 	}
 	if l.Divided {
-		row(b, "", "the policy counts in parts, which are not shown")
+		row(b, "", "the policy counts in parts, which are not all shown")
 	}
 }
 

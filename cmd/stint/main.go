@@ -21,10 +21,10 @@ import (
 func main() {
 	build, _ := debug.ReadBuildInfo() // nil without module support, which version tells
 	s := &system{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Build: build,
-		Columns: terminalColumns(os.Stdout),
-		Colour:  os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
-		Asks:    isTerminal(os.Stdin),
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Program: os.Args[0], Build: build,
+		Window: terminalWindow(os.Stdout),
+		Colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+		Asks:   isTerminal(os.Stdin),
 	}
 	os.Exit(s.report(run(s, os.Args[1:])))
 }

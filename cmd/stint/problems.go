@@ -45,7 +45,7 @@ func problem(err error) error {
 	case errors.As(err, &unknown) && len(unknown.Kinds) == 0:
 		return wrongUse(fmt.Errorf("which limits %q is under is not known; name the policies with --config, or a limit with --limit", unknown.Subject))
 	case errors.As(err, &unknown):
-		return wrongUse(errors.New(strings.TrimPrefix(err.Error(), "control: ")))
+		return wrongUse(withoutPackage(err))
 	case errors.As(err, &invalid):
 		return wrongUse(invalid.Err)
 	case errors.As(err, &store):
@@ -54,13 +54,19 @@ func problem(err error) error {
 	return err
 }
 
+// withoutPackage returns an error of package control for those who do not know that there is one.
+func withoutPackage(err error) error { return errors.New(strings.TrimPrefix(err.Error(), "control: ")) }
+
 // refusal is an answer of a server that is not the one that was asked for.
 func refusal(e *control.RefusedError) error {
-	switch e.Status {
-	case http.StatusUnauthorized:
+	switch {
+	case e.Status == http.StatusUnauthorized:
 		return &exitError{exitUnreachable, errors.New("the server wants one of its tokens, those of its --admin-token-file; " +
 			"give it with --token-file or in STINT_TOKEN")}
-	case http.StatusBadRequest, http.StatusNotFound:
+	case e.Message == "", e.Status == http.StatusTooManyRequests, e.Status == http.StatusBadGateway: // a gateway, or what is behind it
+		return &exitError{exitUnreachable, fmt.Errorf("the server answers %d %s; is that the admin listener of a stint? name it with --server",
+			e.Status, http.StatusText(e.Status))}
+	case e.Status == http.StatusBadRequest, e.Status == http.StatusNotFound:
 		return wrongUse(e)
 	}
 	return &exitError{exitUnreachable, e}

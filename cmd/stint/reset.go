@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"github.com/alecthomas/kong"
 )
 
 // resetCommand forgets what a subject has used.
@@ -19,6 +22,14 @@ force; "stint unban" ends it.
 
     stint reset user:42
     stint reset job:nightly --store redis://localhost:6379/0 --limit 10/1h --yes`
+}
+
+// Validate is called when the flags have been read.
+func (c *resetCommand) Validate(k *kong.Context) error {
+	if c.Scope != "" && len(c.Limit) == 0 {
+		return errors.New("--scope goes with --limit; without it all scopes are reset")
+	}
+	return c.deskFlags.Validate(k)
 }
 
 // changeFlags are those of commands that change something.

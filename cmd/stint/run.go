@@ -3,8 +3,8 @@ package main
 import (
 	"bytes"
 	"errors"
-	"strings"
-	"time"
+	"fmt"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
@@ -17,6 +17,9 @@ type commands struct {
 	Gateway gatewayCommand `cmd:"" help:"Pass requests on to an upstream, within limits."`
 	Demo    demoCommand    `cmd:"" help:"Run a gateway with callers of every kind, and a dashboard to watch them."`
 	Config  configCommands `cmd:"" help:"Check a configuration, and see what it means."`
+
+	Simulate         simulateCommand         `cmd:"" help:"See what limits would have done to the traffic of access logs, and which to choose."`
+	SimulateGenerate simulateGenerateCommand `cmd:"" hidden:"" help:"Write an access log to try out simulate with."`
 
 	Take    takeCommand    `cmd:"" help:"Ask whether a subject may do something, and charge it."`
 	Peek    peekCommand    `cmd:"" help:"Ask without charging."`
@@ -35,6 +38,7 @@ type commands struct {
 
 const description = `Exact rate limits, shared by any number of processes.
 
+    stint demo
     stint config check stint.yaml
     stint serve --config stint.yaml`
 
@@ -58,22 +62,43 @@ func run(s *system, args []string) error {
 		return s.print(help.Bytes())
 	}
 	var wrong *kong.ParseError
-	if errors.As(err, &wrong) {
-		if err := wrong.Context.PrintUsage(false); err != nil {
-			return err
+	switch {
+	case errors.As(err, &wrong):
+		command, err = wrong.Context, wrong.Unwrap()
+	case err != nil:
+		return err
+	default:
+		if err = once(command); err == nil {
+			return command.Run(s)
 		}
-		return &usageError{Help: help.String(), Err: wrong.Unwrap()}
 	}
-	if err != nil {
+	// Who has named a command needs one line of help, and who has not needs the list of them.
+	named := command.Selected() != nil && len(command.Selected().Children) == 0
+	if err := command.PrintUsage(named); err != nil {
 		return err
 	}
-	return command.Run(s)
+	return &usageError{Help: help.String(), Err: err}
+}
+
+// once reports a flag that is given twice and has one value: all but the last would be lost.
+func once(k *kong.Context) error {
+	for i, p := range k.Path {
+		if p.Flag != nil && !p.Flag.IsBool() && !p.Flag.IsCumulative() && given(k.Path[:i], p.Flag.Name) {
+			return fmt.Errorf("--%s is given more than once; want it once", p.Flag.Name)
+		}
+	}
+	return nil
+}
+
+// given reports whether a flag stands in a command line. One that the environment sets does not.
+func given(path []*kong.Path, name string) bool {
+	return slices.ContainsFunc(path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name })
 }
 
 // helpVariables are what help says about defaults that are not the flags' own.
 func helpVariables() kong.Vars {
-	short := func(d time.Duration) string { return strings.Replace(d.String(), "m0s", "m", 1) }
 	return kong.Vars{
+		"admin":            localAdmin,
 		"assumed_peer":     assumedPeer,
 		"connect_timeout":  short(gateway.DefaultDialTimeout),
 		"response_timeout": short(gateway.DefaultResponseHeaderTimeout),
@@ -84,7 +109,7 @@ func helpVariables() kong.Vars {
 
 // usageError is a mistake in the arguments.
 type usageError struct {
-	// Help is that of the command.
+	// Help is that of the command, or how to get it.
 	Help string
 	Err  error
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// TestUsage are command lines that are wrong: the help of the command that was meant, then what is wrong.
+// TestUsage are command lines that are wrong: how to use the command that was meant, or which there are, then what is wrong.
 func TestUsage(t *testing.T) {
 	request := []string{"config", "explain", example, "--request"}
 	with := func(flags ...string) []string {
@@ -21,7 +21,7 @@ func TestUsage(t *testing.T) {
 		usage string // the first line begins with it
 		want  string // the last line
 	}{
-		{nil, "Usage: stint <command>", `expected one of "serve", "gateway", "demo", "config", "take", ...`},
+		{nil, "Usage: stint <command>", `expected one of "serve", "gateway", "demo", "config", "simulate", ...`},
 		{[]string{"confg"}, "Usage: stint <command>", `unexpected argument confg, did you mean "config"?`},
 		{[]string{"config"}, "Usage: stint config <command>", `expected one of "check", "explain", "schema"`},
 		{[]string{"config", "chek", "a"}, "Usage: stint config <command>", `unexpected argument chek, did you mean "check"?`},
@@ -30,6 +30,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"config", "schema", "x"}, "Usage: stint config schema", `unexpected argument x`},
 		{[]string{"version", "--json=maybe"}, "Usage: stint version", `--json: bool value must be true, 1, yes, false, 0 or no but got "maybe"`},
 		{[]string{"config", "explain", example}, "Usage: stint config explain", `missing flags: --request='METHOD PATH'`},
+		{with("--request", "/a"), "Usage: stint config explain", `--request is given more than once; want it once`},
 		{append(request, ""), "Usage: stint config explain", `--request: "" has 0 words; want a method and a path, such as 'GET /search'`},
 		{append(request, "GET /a HTTP/1.1"), "Usage: stint config explain", `--request: "GET /a HTTP/1.1" has 3 words; want a method and a path, such as 'GET /search'`},
 		{append(request, "GET"), "Usage: stint config explain", `--request: "GET" is neither a path nor a URL; want something like /search or https://example.com/search`},

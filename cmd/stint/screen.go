@@ -13,16 +13,18 @@ type screen struct {
 
 // draw shows a text in the place of the last one.
 func (s *screen) draw(text []byte) error {
-	if s.columns() == 0 {
+	if s.Window == nil {
 		return s.print(append(text, '\n'))
 	}
+	columns, rows := s.Window()
 	var b bytes.Buffer
 	if s.drawn > 0 {
 		fmt.Fprintf(&b, upLines, s.drawn)
 	}
 	lines := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+	lines = lines[:min(len(lines), max(rows-1, 1))] // what scrolls away cannot be drawn over; the cursor has the last row
 	for _, line := range lines {
-		b.WriteString(cut(string(line), s.columns()) + plainText + clearLine + "\n")
+		b.WriteString(cut(string(line), columns) + plainText + clearLine + "\n")
 	}
 	b.WriteString(clearRest)
 	s.drawn = len(lines)

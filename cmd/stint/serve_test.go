@@ -81,6 +81,7 @@ func TestDaemonMistakes(t *testing.T) {
 		{[]string{"serve", "--drain", "soon"}, exitUsage, `--drain: expected duration but got "soon": time: invalid duration "soon"`},
 		{[]string{"serve", "--envoy-window", "round"}, exitUsage, `--envoy-window: envoyrls: window "round"; want sliding or fixed`},
 		{[]string{"serve", "--envoy-headers", "some"}, exitUsage, `--envoy-headers: envoyrls: headers "some"; want none, upstream, all or default`},
+		{[]string{"serve", "--log-level", "loud"}, exitUsage, `--log-level: "loud" is no level; want debug, info, warn or error`},
 		{[]string{"serve", "--log-format", "xml"}, exitUsage, `--log-format must be one of "text","json" but got "xml"`},
 		{[]string{"serve", "--config", "none.yaml"}, exitBad, `stint: policy: stat none.yaml: no such file or directory`},
 		{[]string{"serve", "--config", broken}, exitBad, broken + `:1: tiers: there are none; want at least one that takes everybody, such as {name: anonymous, identity: ip, limits: 10/1m}`},

@@ -16,13 +16,15 @@ import (
 type system struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
+	// Program is how the program was called, such as "bin/stint".
+	Program string
 	// Build is how the program was built; nil if it does not know.
 	Build *debug.BuildInfo
-	// Columns is how wide the terminal is that Stdout is; nil if it is none. Colour says that colours are wanted there, and
-	// Asks that Stdin is a terminal, from which questions can be answered.
-	Columns func() int
-	Colour  bool
-	Asks    bool
+	// Window is how many columns and rows the terminal has that Stdout is; nil if it is none. Colour says that colours are
+	// wanted there, and Asks that Stdin is a terminal, from which questions can be answered.
+	Window func() (columns, rows int)
+	Colour bool
+	Asks   bool
 }
 
 // Exit codes.
@@ -80,11 +82,16 @@ func (s *system) print(text []byte) error {
 }
 
 // printJSON writes a value to standard output as JSON for people and programs.
-func (s *system) printJSON(v any) error {
+func (s *system) printJSON(v any) error { return s.encode(v, "  ") }
+
+// printLine writes a value to standard output as JSON on one line.
+func (s *system) printLine(v any) error { return s.encode(v, "") }
+
+func (s *system) encode(v any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
+	e.SetIndent("", indent)
 	if err := e.Encode(v); err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/stint-limiter/stint/server/control"
 )
 
@@ -39,11 +41,11 @@ type askFlags struct {
 }
 
 // Validate is called when the flags have been read.
-func (f *askFlags) Validate() error {
+func (f *askFlags) Validate(k *kong.Context) error {
 	if f.Cost < 1 {
 		return fmt.Errorf("--cost: %d; want 1 or more", f.Cost)
 	}
-	return f.deskFlags.Validate()
+	return f.deskFlags.Validate(k)
 }
 
 // ask is the question.
@@ -101,16 +103,20 @@ func (f *askFlags) show(s *system, a *control.Answer, peek bool) error {
 // answerText is an answer for people.
 func answerText(s *system, a *control.Answer, peek bool) []byte {
 	var b bytes.Buffer
-	verdict := s.paint(blue, "allowed")
+	would := ""
+	if peek {
+		would = "would be "
+	}
+	verdict := s.paint(red, would+"denied")
 	switch {
-	case a.Allowed && peek:
-		verdict = s.paint(blue, "would be allowed")
+	case a.Allowed:
+		verdict = s.paint(blue, would+"allowed")
 	case a.Banned:
-		verdict = s.paint(red, "denied") + ": banned, for another " + inSeconds(a.RetryAfter)
-	case !a.Allowed && a.RetryAfter < 0:
-		verdict = s.paint(red, "denied") + ": the cost is above the limit, and waiting does not help"
-	case !a.Allowed:
-		verdict = s.paint(red, "denied") + ": there is room in " + inSeconds(a.RetryAfter)
+		verdict += ": banned, for another " + inSeconds(a.RetryAfter)
+	case a.RetryAfter < 0:
+		verdict += ": the cost is above the limit, and waiting does not help"
+	default:
+		verdict += ": there is room in " + inSeconds(a.RetryAfter)
 	}
 	if a.Degraded {
 		verdict += " (the store could not be asked)"
@@ -120,7 +126,10 @@ func answerText(s *system, a *control.Answer, peek bool) []byte {
 		for i := range a.Limits {
 			l := &a.Limits[i]
 			state := ""
-			if l.RetryAfter != 0 {
+			switch {
+			case l.RetryAfter < 0:
+				state = "never room for so much"
+			case l.RetryAfter > 0:
 				state = "room in " + inSeconds(l.RetryAfter)
 			}
 			line("  "+owner(l), l.Limit, fmt.Sprintf("%d of %d used", l.Used, l.Capacity), fmt.Sprintf("%d left", l.Remaining), state)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -10,10 +11,11 @@ import (
 
 // columns is how wide the terminal is that standard output is; 0 if it is none.
 func (s *system) columns() int {
-	if s.Columns == nil {
+	if s.Window == nil {
 		return 0
 	}
-	return s.Columns()
+	columns, _ := s.Window()
+	return columns
 }
 
 // paint returns a text in a colour, where colours are wanted.
@@ -55,24 +57,19 @@ func (s *system) confirm(question string) (bool, error) {
 	return false, nil
 }
 
-// isTerminal reports whether somebody sits in front of a file.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
+// The size of terminals that do not say.
+const (
+	usualColumns = 80
+	usualRows    = 24
+)
 
-// usualColumns is how wide terminals are that do not say.
-const usualColumns = 80
-
-// terminalColumns returns what [system.Columns] is for a file.
-func terminalColumns(f *os.File) func() int {
+// terminalWindow returns what [system.Window] is for a file.
+func terminalWindow(f *os.File) func() (columns, rows int) {
 	if !isTerminal(f) {
 		return nil
 	}
-	return func() int {
-		if n := windowColumns(f); n > 0 {
-			return n
-		}
-		return usualColumns
+	return func() (columns, rows int) {
+		columns, rows = windowSize(f)
+		return cmp.Or(columns, usualColumns), cmp.Or(rows, usualRows)
 	}
 }

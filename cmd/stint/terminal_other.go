@@ -4,5 +4,11 @@ package main
 
 import "os"
 
-// windowColumns is how wide a terminal is; 0 if it does not say.
-func windowColumns(*os.File) int { return 0 }
+// isTerminal reports whether somebody sits in front of a file.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// windowSize is how many columns and rows a terminal has; 0 if it does not say.
+func windowSize(*os.File) (columns, rows int) { return 0, 0 }

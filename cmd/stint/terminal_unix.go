@@ -8,11 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// windowColumns is how wide a terminal is; 0 if it does not say.
-func windowColumns(f *os.File) int {
+// isTerminal reports whether somebody sits in front of a file. Devices such as /dev/null are no terminals.
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	return err == nil
+}
+
+// windowSize is how many columns and rows a terminal has; 0 if it does not say.
+func windowSize(f *os.File) (columns, rows int) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
-		return 0
+		return 0, 0
 	}
-	return int(size.Col)
+	return int(size.Col), int(size.Row)
 }

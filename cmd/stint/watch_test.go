@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +84,7 @@ func TestInspectDraws(t *testing.T) {
 	} {
 		s := &system{Colour: test.colour}
 		if test.width > 0 {
-			s.Columns = func() int { return test.width }
+			s.Window = func() (int, int) { return test.width, 24 }
 		}
 		golden(t, test.golden, string(subjectText(s, &told, test.all)))
 	}
@@ -167,13 +168,37 @@ func TestTopFollows(t *testing.T) {
 
 	answers["/api/stream"] = streaming(tick(busy) + tick(broken))
 	var stdout, stderr strings.Builder
-	s := &system{Stdout: &stdout, Stderr: &stderr, Columns: func() int { return 40 }, Colour: true}
+	s := &system{Stdout: &stdout, Stderr: &stderr, Window: func() (int, int) { return 40, 24 }, Colour: true}
 	s.report(run(s, []string{"top", "--server", url}))
 	golden(t, "top_terminal.txt", strings.ReplaceAll(stdout.String(), "\x1b", "ESC"))
 
 	answers["/api/stream"] = streaming(tick(busy) + tick(broken))
 	if got := execute(t, "", "top", "--json", "--server", url); strings.Count(got.stdout, "\n") != 2 || !strings.HasPrefix(got.stdout, `{"point":{`) {
 		t.Errorf("got %+v, want a line for each second", got)
+	}
+}
+
+// TestTopInFewRows draws no more than can be drawn over.
+func TestTopInFewRows(t *testing.T) {
+	answers := top()
+	answers["/api/stream"] = streaming(tick(observe.Tick{Store: observe.StoreHealth{Up: true}}))
+	var stdout, stderr strings.Builder
+	s := &system{Stdout: &stdout, Stderr: &stderr, Window: func() (int, int) { return 80, 4 }}
+	s.report(run(s, []string{"top", "--server", answering(t, answers)}))
+	if got := strings.Count(stdout.String(), "\n"); got != 3 {
+		t.Errorf("got %d lines in 4 rows, want 3:\n%s", got, &stdout)
+	}
+}
+
+// TestNoTerminal tells devices from terminals: nobody can answer on /dev/null.
+func TestNoTerminal(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if isTerminal(null) || terminalWindow(null) != nil {
+		t.Errorf("%s is taken for a terminal", os.DevNull)
 	}
 }
 

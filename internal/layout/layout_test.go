@@ -41,7 +41,7 @@ var (
 	// strangers do not import each other: each can be used without the others.
 	strangers = []string{"memorystore", "redisstore"}
 	// forTests are imported by tests, and by each other.
-	forTests = []string{"storetest", "faults", "internal/oracle", "internal/redistest", "internal/layout"}
+	forTests = []string{"storetest", "faults", "internal/oracle", "internal/redistest", "internal/layout", "simulate/simulatetest"}
 )
 
 func TestImportDirection(t *testing.T) {
@@ -72,6 +72,12 @@ func TestObjection(t *testing.T) {
 		{"storetest", module + "/internal/oracle", ""},
 		{"server/gateway", module + "/server", ""},
 		{"policy", module + "/server/api", "upwards"},
+		{"simulate", module + "/policy", ""},
+		{"simulate", module + "/simulate/simulatetest", "for tests"},
+		{"simulate/accesslog", module + "/internal/clientip", ""},
+		{"simulate/report", module + "/simulate", ""},
+		{"simulate/report", module + "/server/dashboard", "upwards"},
+		{"internal/loggen", module + "/simulate/accesslog", "upwards"},
 		{"cmd/stint", module + "/server", ""},
 		{"elsewhere", module, "no level"},
 	}

@@ -34,10 +34,13 @@ type Config struct {
 // Desk acts on subjects. It is safe for concurrent use.
 //
 // Its errors are a [*stint.InvalidError] for what cannot be done, an [*UnknownError], [ErrBlind], and those of the store.
-type Desk struct{ c Config }
+type Desk struct {
+	c     Config
+	finds finds
+}
 
 // New returns a desk.
-func New(c Config) *Desk { return &Desk{c} }
+func New(c Config) *Desk { return &Desk{c: c, finds: newFinds()} }
 
 // Bounds on what a desk shows.
 const (
@@ -58,7 +61,7 @@ func (d *Desk) Subject(ctx context.Context, subject string) (Subject, error) {
 	if err != nil {
 		return Subject{}, err
 	}
-	places = untiered(places)
+	places = untiered(d.inParts(ctx, subject, places))
 	seen, err := d.inspect(ctx, subject, places)
 	if err != nil {
 		return Subject{}, err
@@ -120,11 +123,27 @@ func each[T any](list []T, do func(T) error) error {
 }
 
 // Reset forgets what a subject has used, under every limit that [Desk.Subject] would show. A ban stays; see [Desk.Unban].
+// Of policies that count in parts, those are forgotten that the store can tell; if there may be others, an error says so
+// once all the rest is forgotten.
 func (d *Desk) Reset(ctx context.Context, subject string) error {
 	places, err := d.places(subject)
 	if err != nil {
 		return err
 	}
+	if err := d.reset(ctx, subject, places); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(places, isDivided) {
+		return nil
+	}
+	if err := d.resetParts(ctx, subject, places); err != nil {
+		return left(places, err)
+	}
+	return nil
+}
+
+// reset forgets what a subject has used in places.
+func (d *Desk) reset(ctx context.Context, subject string, places []place) error {
 	var commands []stint.Command
 	for _, p := range places {
 		i := slices.IndexFunc(commands, func(c stint.Command) bool { return c.Scope == p.scope })

@@ -35,8 +35,8 @@ type Limit struct {
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
 	Scope  string `json:"scope"`
-	// Divided says that the policy counts in parts of the scope, which are not shown, such as one for each value of a
-	// path variable.
+	// Divided says that the policy counts in parts of the scope, such as one for each value of a path variable, and that
+	// some may not be shown, because the store could not tell them all. Where it could, the parts have their own scopes.
 	Divided bool `json:"divided,omitempty"`
 	// Limit is its text, such as "10/1m burst 2x".
 	Limit     string `json:"limit"`

@@ -25,11 +25,10 @@ func testAddresses(t *testing.T, f *fixture, page *browsertest.Page) {
 		page.Wait("!document.querySelector('.who').closest('[hidden]') && document.querySelector('.who h2').textContent === " + browsertest.Quote(want))
 	}
 	for _, address := range []string{"subject", "subject/", "subject/name", "subject/name/", "subject/ref/"} {
-		page.Open(f.URL + "/?again#/" + address)
-		page.Open(f.URL + "/#/" + address)
+		page.Open(f.URL + "/?new#/" + address)
 		page.WaitText("section.subject .empty", "Type a subject")
 	}
-	page.Open(f.URL + "/#/nowhere/<b>")
+	page.Open(f.URL + "/?new#/nowhere/<b>")
 	page.WaitText("#notice", "There is no view called “nowhere”.")
 	page.Wait("document.querySelector('section.overview')")
 	page.Click("#notice button")

@@ -20,6 +20,7 @@ export function forget(app, s) {
   return ask(app, "api/reset", who(s), {
     title: `Reset ${s.subject}?`, action: "Reset",
     text: "All that it has used of its limits is forgotten: it may do at once what it could do when it was new.",
+    failed: "not done, or not all of it",
   });
 }
 
@@ -37,7 +38,7 @@ async function ask(app, path, body, question) {
   try {
     await app.api.post(path, answer === true ? body : { ...body, for: answer });
   } catch (error) {
-    app.notice(`${question.title.replace("?", "")}: not done. ${sentence(error.message)}`, true);
+    app.notice(`${question.title.replace("?", "")}: ${question.failed ?? "not done"}. ${sentence(error.message)}`, true);
     return false;
   }
   app.notice(`${question.title.replace("?", "")}: done.`);

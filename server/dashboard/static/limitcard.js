@@ -27,7 +27,7 @@ export function limitCard(limit, now, width, unfolded) {
 /** whose says where a limit is from, and of what kind it is. */
 export function whose(limit) {
   return [
-    place(limit.tier, limit.policy) + (limit.scope ? `, in ${limit.scope}` : "") + (limit.divided ? " (in parts, which are not shown)" : ""),
+    place(limit.tier, limit.policy) + (limit.scope ? `, in ${limit.scope}` : "") + (limit.divided ? " (in parts, which are not all shown)" : ""),
     limit.costs ? "costs" : "", limit.algorithm,
   ].filter(Boolean).join(" · ");
 }

@@ -35,7 +35,7 @@ export function bans(app) {
     const { node: view, body } = table("Bans in force", COLUMNS);
     const now = Date.now();
     fill(body, list.map((b) => row(COLUMNS, [
-      subjectLink(b), until(time(b.until), now), moment(time(b.until), now), String(b.level), String(b.strikes),
+      subjectLink(b), until(time(b.until), now), moment(time(b.until), now), b.level > 0 ? String(b.level) : "by hand", String(b.strikes),
       h("button", { type: "button", on: { click: (event) => unban(b, event.target) } }, "Unban"),
     ])));
     refill(panel, view);

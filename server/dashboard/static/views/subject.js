@@ -141,12 +141,12 @@ function named([by = "", ...rest]) {
   return by === "ref" ? { ref: text } : { subject: text };
 }
 
-const unused = (limit) => limit.used === 0 && limit.capacity > 0 && !(limit.entries?.length > 0);
+const unused = (limit) => limit.used === 0 && !limit.divided && limit.capacity > 0 && !(limit.entries?.length > 0);
 const full = (limit) => limit.used >= limit.capacity;
 
 function banText({ until: end, level, strikes }, now) {
   const ends = time(end);
-  const ban = ends ? `■ Banned until ${clock(ends)} (${until(ends, now)}), ban ${level} in a row.` : "Not banned.";
+  const ban = ends ? `■ Banned until ${clock(ends)} (${until(ends, now)}), ${level > 0 ? `ban ${level} in a row` : "by hand"}.` : "Not banned.";
   const next = strikes > 0 ? ` ${count(strikes, "denial")} ${strikes === 1 ? "counts" : "count"} towards the next ban.` : "";
   return h("p", { class: ends ? "banned" : "quiet" }, ban, next);
 }

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// timeFlag is a moment: "2026-03-02", "2026-03-02T15:04:05", "2026-03-02T15:04:05+01:00".
+type timeFlag struct{ time.Time }
+
+// UnmarshalText reads a date, or a date and a time, in UTC unless it has a zone.
+func (t *timeFlag) UnmarshalText(text []byte) error {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
+		if at, err := time.Parse(layout, string(text)); err == nil {
+			t.Time = at
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not a time; want something like 2026-03-02, 2026-03-02T15:04:05 or 2026-03-02T15:04:05+01:00", text)
+}
+
+// shareFlag is a share in percent: "99.9%" is 0.999.
+type shareFlag float64
+
+// UnmarshalText reads a number above 0 and up to 100, and a percent sign.
+func (s *shareFlag) UnmarshalText(text []byte) error {
+	digits, ok := strings.CutSuffix(string(text), "%")
+	percent, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+	switch {
+	case err != nil || math.IsNaN(percent):
+		return fmt.Errorf("%q is not a share; want something like 99.9%%", text)
+	case !ok && percent > 0 && percent <= 1:
+		return fmt.Errorf("%q has no percent sign; want %s%%", text, strconv.FormatFloat(100*percent, 'g', 10, 64))
+	case !ok:
+		return fmt.Errorf("%q has no percent sign; want %s%%", text, digits)
+	case percent <= 0 || percent > 100:
+		return fmt.Errorf("%q is no share of subjects; want more than 0%% and at most 100%%", text)
+	}
+	*s = shareFlag(percent / 100)
+	return nil
+}

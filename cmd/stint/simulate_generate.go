@@ -1,0 +1,42 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/loggen"
+)
+
+// simulateGenerateCommand makes a log to try out simulate with. It is not among the commands that help lists.
+type simulateGenerateCommand struct {
+	Lines int        `name:"lines" placeholder:"N" default:"100000" help:"How many. Default: ${default}."`
+	Users int        `name:"users" placeholder:"N" default:"2000" help:"How many people there are. Default: ${default}."`
+	From  timeFlag   `name:"from" placeholder:"TIME" default:"2026-03-02" help:"When the log begins. Default: ${default}."`
+	Span  lengthFlag `name:"span" placeholder:"LENGTH" default:"3d" help:"How long it goes on. Default: ${default}."`
+	Seed  uint64     `name:"seed" placeholder:"N" default:"1" help:"Another seed makes another log. Default: ${default}."`
+	JSON  bool       `name:"json" help:"Write lines of JSON."`
+}
+
+// Help is the detailed help.
+func (*simulateGenerateCommand) Help() string {
+	return `Writes an access log of a shop that does not exist: people of whom some come often and most seldom, days and nights, a crawler, and
+somebody who tries passwords. The same flags make the same log.
+
+    stint simulate-generate > access.log
+    stint simulate --config examples/tiers/stint.yaml access.log`
+}
+
+// Run writes the log. A reader that has gone away had seen enough.
+func (c *simulateGenerateCommand) Run(s *system) error {
+	out := bufio.NewWriterSize(s.Stdout, 1<<16)
+	err := loggen.Generate(out, loggen.Options{
+		Seed: c.Seed, Lines: c.Lines, From: c.From.Time, Span: time.Duration(c.Span), Users: c.Users, JSON: c.JSON,
+	})
+	if err = errors.Join(err, out.Flush()); err != nil && !errors.Is(err, syscall.EPIPE) {
+		return fmt.Errorf("standard output: %w", err)
+	}
+	return nil
+}

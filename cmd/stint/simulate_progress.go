@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/stint-limiter/stint/simulate/accesslog"
+)
+
+// redrawn is how often progress is shown.
+const redrawn = 100 * time.Millisecond
+
+// progress is a line on standard error that shows how far a log is read. Without a terminal there is none.
+type progress struct {
+	out    io.Writer // nil without a terminal
+	window func() (columns, rows int)
+	now    func() time.Time
+	next   time.Time
+}
+
+// newProgress is one on standard error.
+func newProgress(s *system) *progress {
+	if file, ok := s.Stderr.(*os.File); ok && isTerminal(file) {
+		return &progress{out: file, window: terminalWindow(file), now: time.Now}
+	}
+	return &progress{}
+}
+
+// show draws how much was read.
+func (p *progress) show(read accesslog.Stats) {
+	if p.out == nil || p.now().Before(p.next) {
+		return
+	}
+	p.next = p.now().Add(redrawn)
+	line := fmt.Sprintf("%d lines", read.Lines)
+	if read.Last > 0 {
+		line += ", up to " + time.Unix(0, read.Last).UTC().Format("2006-01-02 15:04")
+	}
+	if read.Total > 0 {
+		line = fmt.Sprintf("%s %3d %%  %s", bar(read.Read, read.Total, 24), 100*min(read.Read, read.Total)/read.Total, line)
+	}
+	columns, _ := p.window()
+	fmt.Fprint(p.out, "\r"+cut(line, columns-1)+clearLine)
+}
+
+// clear removes the line.
+func (p *progress) clear() {
+	if p.out != nil {
+		fmt.Fprint(p.out, "\r"+clearLine)
+	}
+}

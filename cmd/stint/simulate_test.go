@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/simulate"
+	"github.com/stint-limiter/stint/simulate/accesslog"
+)
+
+// A small log: somebody in a hurry, somebody who is not, somebody exempt, and a line that is none.
+const smallLog = `203.0.113.9 - - [02/Mar/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 10 "-" "curl"
+203.0.113.9 - - [02/Mar/2026:10:00:01 +0000] "GET /b HTTP/1.1" 200 10 "-" "curl"
+203.0.113.9 - - [02/Mar/2026:10:00:02 +0000] "GET /c HTTP/1.1" 200 10 "-" "curl"
+203.0.113.9 - - [02/Mar/2026:10:00:03 +0000] "GET /d HTTP/1.1" 429 10 "-" "curl"
+198.51.100.7 - ann [02/Mar/2026:10:00:04 +0000] "POST /a HTTP/1.1" 200 10 "-" "Mozilla/5.0"
+what is this
+198.51.100.7 - ann [02/Mar/2026:10:05:00 +0000] "GET /healthz HTTP/1.1" 200 10 "-" "Mozilla/5.0"
+`
+
+const (
+	tight = "tiers:\n  - name: everybody\n    identity: ip\n    limits: [2/1m]\npolicies:\n  - name: health\n    match: {path: /healthz}\n    skip: true\n"
+	loose = "tiers:\n  - name: everybody\n    identity: ip\n    limits: [3/1m]\n"
+)
+
+// simulated is a directory with a log and two configurations, in which the test runs.
+func simulated(t *testing.T) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{"access.log": smallLog, "tight.yaml": tight, "loose.yaml": loose} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestSimulate(t *testing.T) {
+	goldens, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	simulated(t)
+	for _, test := range []struct {
+		golden string
+		stdin  string
+		args   []string
+	}{
+		{"simulate.txt", "", []string{"--config", "tight.yaml", "access.log"}},
+		{"simulate_against.txt", "", []string{"--config", "tight.yaml", "--against", "loose.yaml", "access.log"}},
+		{"simulate_recommend.txt", smallLog, []string{"--config", "loose.yaml", "--recommend", "50%,100%", "--window", "10s", "-"}},
+		{"simulate_from.txt", tight, []string{"--config", "-", "--from", "2026-03-02T10:00:02", "--to", "2026-03-02 10:05", "--format", "combined", "access.log"}},
+		{"help_simulate.txt", "", []string{"--help"}},
+		{"simulate.json", "", []string{"--config", "tight.yaml", "--json", "access.log"}},
+	} {
+		t.Run(test.golden, func(t *testing.T) {
+			got := execute(t, test.stdin, append([]string{"simulate"}, test.args...)...)
+			if got.code != exitGood || got.stderr != "" {
+				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.stderr)
+			}
+			goldenIn(t, goldens, test.golden, got.stdout)
+		})
+	}
+}
+
+// goldenIn is golden for a test that has gone to another directory.
+func goldenIn(t *testing.T, dir, name, got string) {
+	t.Helper()
+	t.Chdir(filepath.Dir(dir))
+	golden(t, name, got)
+}
+
+func TestSimulateHTML(t *testing.T) {
+	simulated(t)
+	got := execute(t, "", "simulate", "--config", "tight.yaml", "--html", "report.html", "--json", "access.log")
+	var found simulate.Result
+	if err := json.Unmarshal([]byte(got.stdout), &found); err != nil || got.code != exitGood {
+		t.Fatalf("exit code %d, errors %q, %v", got.code, got.stderr, err)
+	}
+	if want := (simulate.Count{Requests: 6, Allowed: 4, Denied: 2, Exempt: 1}); found.Outcome.Total != want {
+		t.Errorf("got %+v, want %+v", found.Outcome.Total, want)
+	}
+	page, err := os.ReadFile("report.html")
+	if err != nil || !strings.Contains(string(page), "tight.yaml would have denied 2 of 6 requests") {
+		t.Errorf("not the report (%v): %.200s", err, page)
+	}
+}
+
+// TestSimulateMistakes tell what is wrong, and what would be right.
+func TestSimulateMistakes(t *testing.T) {
+	simulated(t)
+	with := func(flags ...string) []string {
+		return append([]string{"simulate", "--config", "tight.yaml", "access.log"}, flags...)
+	}
+	for _, test := range []struct {
+		args []string
+		code int
+		want string // the last line contains it
+	}{
+		{[]string{"simulate", "--config", "tight.yaml"}, exitUsage, `expected "<log> ..."`},
+		{[]string{"simulate", "access.log"}, exitUsage, "missing flags: --config"},
+		{[]string{"simulate", "--config", "-", "-"}, exitUsage, "standard input (-) is given 2 times"},
+		{[]string{"simulate", "--config", "no.yaml", "access.log"}, exitBad, "no.yaml: no such file"},
+		{[]string{"simulate", "--config", "access.log", "access.log"}, exitBad, "access.log:1:"},
+		{[]string{"simulate", "--config", "tight.yaml", "no.log"}, exitBad, "no.log: no such file"},
+		{[]string{"simulate", "--config", "tight.yaml", "tight.yaml"}, exitBad, "no format that is known"},
+		{with("--format", "json"), exitBad, "no line could be read; want another --format"},
+		{with("--format", "clf"), exitUsage, "--format must be one of"},
+		{with("--map", "tiem=ts"), exitUsage, "--map: "},
+		{with("--format", "common", "--map", "time=ts"), exitUsage, "--format: a mapping is for lines of JSON"},
+		{with("--recommend", "99.9"), exitUsage, `"99.9" has no percent sign; want 99.9%`},
+		{with("--recommend", "0.999"), exitUsage, `"0.999" has no percent sign; want 99.9%`},
+		{with("--recommend", "101%"), exitUsage, "want more than 0% and at most 100%"},
+		{with("--recommend", "most"), exitUsage, `"most" is not a share; want something like 99.9%`},
+		{with("--window", "1m"), exitUsage, "want --recommend with them"},
+		{with("--recommend", "99%", "--burst", "2"), exitUsage, "--burst is for the windows of --window"},
+		{with("--recommend", "99%", "--window", "1m", "--burst", "0"), exitUsage, "--burst: [0]; want multiples from 1 to"},
+		{with("--from", "yesterday"), exitUsage, `"yesterday" is not a time; want something like 2026-03-02`},
+		{with("--from", "2026-03-02", "--to", "2026-03-01"), exitUsage, "is not before --to"},
+		{with("--top", "0"), exitUsage, "--top: 0; want 1 to 10000"},
+		{with("--html", "no/such/dir.html"), exitBad, "--html: open no/such/dir.html"},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			got := execute(t, "", test.args...)
+			lines := strings.Split(strings.TrimSuffix(got.stderr, "\n"), "\n")
+			if got.code != test.code || !strings.Contains(lines[len(lines)-1], test.want) {
+				t.Errorf("exit code %d, errors:\n%s\nwant %d, %q", got.code, got.stderr, test.code, test.want)
+			}
+		})
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(0, 0)
+	p := &progress{out: &out, window: func() (int, int) { return 60, 24 }, now: func() time.Time { return now }}
+	p.show(accesslog.Stats{Lines: 10, Read: 1, Total: 4, Last: time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC).UnixNano()})
+	p.show(accesslog.Stats{Lines: 11, Read: 2, Total: 4}) // too soon
+	now = now.Add(redrawn)
+	p.show(accesslog.Stats{Lines: 12, Read: 2})
+	p.clear()
+	want := "\r██████░░░░░░░░░░░░░░░░░░  25 %  10 lines, up to 2026-03-02 " + clearLine + "\r12 lines" + clearLine + "\r" + clearLine
+	if got := out.String(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	none := newProgress(&system{Stderr: &out})
+	none.show(accesslog.Stats{Lines: 13})
+	none.clear()
+	if out.String() != want {
+		t.Error("progress is shown without a terminal")
+	}
+}
+
+// TestSimulateGenerate: the same flags make the same log, and simulate reads it.
+func TestSimulateGenerate(t *testing.T) {
+	for _, flags := range [][]string{nil, {"--json"}} {
+		args := append([]string{"simulate-generate", "--lines", "500", "--span", "1h"}, flags...)
+		log := execute(t, "", args...)
+		if again := execute(t, "", args...); again != log || log.code != exitGood || strings.Count(log.stdout, "\n") != 500 {
+			t.Errorf("%v: %d lines, exit code %d, errors %q; want 500 and the same again", flags, strings.Count(log.stdout, "\n"), log.code, log.stderr)
+		}
+		got := execute(t, log.stdout, "simulate", "--config", example, "-")
+		if !strings.Contains(got.stdout, "500 of 500 lines") || got.code != exitGood {
+			t.Errorf("%v: exit code %d, errors %q, output:\n%s", flags, got.code, got.stderr, got.stdout)
+		}
+	}
+	if help := execute(t, "", "--help").stdout; strings.Contains(help, "simulate-generate") {
+		t.Error("help lists simulate-generate, which is hidden")
+	}
+}

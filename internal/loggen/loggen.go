@@ -1,0 +1,74 @@
+// Package loggen makes access logs that look like those of a shop with an API: some people come often and most
+// seldom, days are busier than nights and weekdays than weekends, a crawler walks through the catalogue in the small
+// hours, and once somebody tries passwords. The same options make the same bytes, so that examples, tests and benchmarks can
+// be repeated.
+package loggen
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Options say what the log is to be like. Zero fields have defaults.
+type Options struct {
+	// Seed makes logs differ.
+	Seed uint64
+	// Lines is how many there are: 100,000 by default.
+	Lines int
+	// From is when the log begins: on Monday the 2nd of March 2026 by default, at midnight UTC.
+	From time.Time
+	// Span is how long it goes on, in whole minutes: three days by default.
+	Span time.Duration
+	// Users is how many people there are: 2,000 by default.
+	Users int
+	// JSON asks for lines of JSON instead of the combined format. They have milliseconds, and say more: the
+	// host, the API key and the plan of those who have one.
+	JSON bool
+}
+
+// Mapping says where the lines of JSON have what is not at a usual place.
+const Mapping = "header:X-Api-Key=api_key,claim:plan=plan"
+
+// Generate writes a log, in the order of time.
+func Generate(w io.Writer, o Options) error {
+	if o.Lines == 0 {
+		o.Lines = 100_000
+	}
+	if o.From.IsZero() {
+		o.From = time.Date(2026, time.March, 2, 0, 0, 0, 0, time.UTC)
+	}
+	if o.Span == 0 {
+		o.Span = 3 * 24 * time.Hour
+	}
+	if o.Users == 0 {
+		o.Users = 2000
+	}
+	if o.Lines < 0 || o.Span < time.Minute || o.Span%time.Minute != 0 || o.Users < 1 {
+		return fmt.Errorf("loggen: %d lines in %v of %d users; want at least one line, whole minutes, and one user", o.Lines, o.Span, o.Users)
+	}
+	random := rand.New(rand.NewPCG(o.Seed, 0))
+	c := newCrowd(&o, random)
+	out := bufio.NewWriterSize(w, 64<<10)
+	var events []event
+	var line []byte
+	for minute, n := range newSchedule(&o).minutes() {
+		start := o.From.Add(time.Duration(minute) * time.Minute)
+		events = c.minute(events[:0], n)
+		slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+		for i := range events {
+			line = c.appendLine(line[:0], &events[i], start.Add(events[i].at))
+			if _, err := out.Write(line); err != nil {
+				return fmt.Errorf("loggen: %w", err)
+			}
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("loggen: %w", err)
+	}
+	return nil
+}

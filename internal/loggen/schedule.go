@@ -1,0 +1,92 @@
+package loggen
+
+import (
+	"iter"
+	"math"
+	"time"
+)
+
+// schedule says how many lines of which kind each minute has.
+type schedule struct {
+	people, crawl, attack []float64 // by minute, how much of it falls there; each adds up to its number of lines
+}
+
+// counts is how many lines of each kind one minute has.
+type counts struct{ people, crawl, attack int }
+
+// What part of the lines is the crawler's and the attacker's.
+const (
+	crawlShare  = 0.04
+	attackShare = 0.03
+)
+
+func newSchedule(o *Options) *schedule {
+	minutes := int(o.Span / time.Minute)
+	s := &schedule{make([]float64, minutes), make([]float64, minutes), make([]float64, minutes)}
+	attackFrom := minutes * 6 / 10
+	attackUntil := attackFrom + min(20, minutes/10)
+	for m := range minutes {
+		at := o.From.Add(time.Duration(m) * time.Minute).UTC()
+		s.people[m] = activity(at)
+		if hour := at.Hour(); 2 <= hour && hour < 5 {
+			s.crawl[m] = 1
+		}
+		if attackFrom <= m && m < attackUntil {
+			s.attack[m] = 1
+		}
+	}
+	crawl := scale(s.crawl, int(float64(o.Lines)*crawlShare))
+	attack := scale(s.attack, int(float64(o.Lines)*attackShare))
+	scale(s.people, o.Lines-crawl-attack)
+	return s
+}
+
+// activity is how much goes on: least at three in the morning, most at three in the afternoon, and less on weekends.
+func activity(at time.Time) float64 {
+	hour := float64(at.Hour()) + float64(at.Minute())/60
+	level := 0.1 + math.Pow(0.5-0.5*math.Cos(2*math.Pi*(hour-3)/24), 1.5)
+	if day := at.Weekday(); day == time.Saturday || day == time.Sunday {
+		level *= 0.6
+	}
+	return level
+}
+
+// scale makes weights add up to n, and returns n, or 0 if there are no weights.
+func scale(weights []float64, n int) int {
+	sum := 0.0
+	for _, w := range weights {
+		sum += w
+	}
+	if sum == 0 {
+		return 0
+	}
+	for i := range weights {
+		weights[i] *= float64(n) / sum
+	}
+	return n
+}
+
+// minutes yields the counts of each minute. What rounding takes from one it gives to a later one.
+func (s *schedule) minutes() iter.Seq2[int, counts] {
+	return func(yield func(int, counts) bool) {
+		var people, crawl, attack rounder
+		for m := range s.people {
+			if !yield(m, counts{people.next(s.people[m]), crawl.next(s.crawl[m]), attack.next(s.attack[m])}) {
+				return
+			}
+		}
+	}
+}
+
+// rounder turns fractions into whole numbers with the same sum.
+type rounder struct {
+	sum  float64
+	done int
+}
+
+func (r *rounder) next(x float64) int {
+	r.sum += x
+	n := int(math.Round(r.sum)) - r.done
+	r.done += n
+	return n
+}

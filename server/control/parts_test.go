@@ -1,0 +1,214 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/server/control"
+)
+
+const visitor = "ip:192.0.2.1"
+
+// divided is a set-up with a policy that counts in parts that the configuration cannot tell.
+func divided(t *testing.T) control.Config {
+	t.Helper()
+	set, err := policy.Parse("stint.yaml", []byte(`
+tiers: [{name: anyone, identity: ip, limits: 100/1m}]
+policies: [{name: item, match: {path: "/items/{id}"}, per: [id], limits: 2/1h}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return control.Config{Set: func() *policy.Set { return set }}
+}
+
+// use takes so many units of an item, and wants the last one to be allowed or not.
+func use(t *testing.T, d *control.Desk, item string, times int, want bool) {
+	t.Helper()
+	var last control.Answer
+	for range times {
+		last = take(t, d, control.Ask{Subject: visitor, Policy: "item", Scope: "item:" + item})
+	}
+	if last.Allowed != want {
+		t.Errorf("item %.20s: %+v, want allowed %v", item, last, want)
+	}
+}
+
+// usesOf returns what is shown of the policy, as "scope used", and "…" after what may have other parts.
+func usesOf(t *testing.T, d *control.Desk) string {
+	t.Helper()
+	told, err := d.Subject(t.Context(), visitor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var uses []string
+	for _, l := range told.Limits {
+		if l.Policy == "item" {
+			text := fmt.Sprint(l.Scope, " ", l.Used)
+			if l.Divided {
+				text += "…"
+			}
+			uses = append(uses, text)
+		}
+	}
+	return strings.Join(uses, ", ")
+}
+
+func wantUses(t *testing.T, d *control.Desk, want string) {
+	t.Helper()
+	if got := usesOf(t, d); got != want {
+		t.Errorf("shown %q, want %q", got, want)
+	}
+}
+
+func TestParts(t *testing.T) {
+	for name, open := range map[string]func(*testing.T, control.Config) *control.Desk{"memory": inMemory, "redis": inRedis} {
+		t.Run(name, func(t *testing.T) {
+			wantUses(t, open(t, divided(t)), "item 0")
+			d := open(t, divided(t))
+			use(t, d, "7", 3, false)
+			use(t, d, "a%3ab", 1, true)
+			wantUses(t, d, "item:7 2, item:a%3ab 1")
+			if err := d.Reset(t.Context(), visitor); err != nil {
+				t.Fatal(err)
+			}
+			use(t, d, "7", 2, true)
+			use(t, d, "a%3ab", 2, true)
+		})
+	}
+}
+
+// Redis keeps hashes of long names. They cannot be told, and so not be reset: a reset says so.
+func TestPartsThatAreTooLong(t *testing.T) {
+	d := inRedis(t, divided(t))
+	long := strings.Repeat("x", 200)
+	use(t, d, "7", 3, false)
+	use(t, d, long, 3, false)
+	wantUses(t, d, "item:7 2, item 0…")
+	wantInvalid(t, d.Reset(t.Context(), visitor), "what it used in parts of item may not all be forgotten, the rest is: "+
+		"the store keeps hashes of long names, and cannot tell 1 of its scopes; what is counted there leaves with its window")
+	use(t, d, "7", 2, true)
+	use(t, d, long, 1, false)
+}
+
+func TestPartsThatAreTooMany(t *testing.T) {
+	d := inMemory(t, divided(t))
+	for i := range stint.MaxScopes + 5 {
+		use(t, d, fmt.Sprint(i), 1, true)
+	}
+	if got := usesOf(t, d); strings.Count(got, ":") < stint.MaxScopes-1 {
+		t.Errorf("shown %.200q…, want about %d parts", got, stint.MaxScopes)
+	}
+	wantInvalid(t, d.Reset(t.Context(), visitor), "what it used in parts of item may not all be forgotten, the rest is: "+
+		"the store listed 1000 scopes, and lists no more at once; reset it again")
+	if err := d.Reset(t.Context(), visitor); err != nil {
+		t.Fatal(err)
+	}
+	for i := range stint.MaxScopes + 5 {
+		use(t, d, fmt.Sprint(i), 2, true)
+	}
+}
+
+// slow is a store whose scopes take their time to be found, or are not.
+type slow struct {
+	stint.Inspector
+	took  time.Duration
+	err   error
+	calls int
+}
+
+func (s *slow) Scopes(ctx context.Context, subject string) ([]string, error) {
+	s.calls++
+	select {
+	case <-time.After(s.took):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	return s.Inspector.Scopes(ctx, subject)
+}
+
+// newSlow returns a desk over such a store. It is for use in a bubble.
+func newSlow(t *testing.T, s slow) (*control.Desk, *slow) {
+	t.Helper()
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	s.Inspector = store
+	return over(t, &s, divided(t)), &s
+}
+
+// Who watches a subject does not keep the store busy.
+func TestPartsAreNotLookedForAllTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newSlow(t, slow{took: time.Second})
+		use(t, d, "7", 1, true)
+		for range 15 {
+			wantUses(t, d, "item:7 1")
+			time.Sleep(500 * time.Millisecond)
+		}
+		if store.calls != 2 {
+			t.Errorf("the store was asked %d times in nine seconds, want 2", store.calls)
+		}
+		// A reset always looks.
+		if err := d.Reset(t.Context(), visitor); err != nil || store.calls != 3 {
+			t.Errorf("reset: %v, after %d calls", err, store.calls)
+		}
+		use(t, d, "7", 2, true)
+	})
+}
+
+// If the parts cannot be found, the rest is shown and reset, and it is said that they are not.
+func TestPartsThatCannotBeFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := &stint.StoreError{Op: "scopes", Kind: stint.KindAuth, Err: errors.New("no permission")}
+		for name, s := range map[string]slow{"refused": {err: failed}, "too slow": {took: time.Hour}} {
+			d, store := newSlow(t, s)
+			take(t, d, control.Ask{Subject: visitor, Tier: "anyone"})
+			use(t, d, "7", 1, true)
+			wantUses(t, d, "item 0…")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			err := d.Reset(ctx, visitor)
+			cancel()
+			if want := store.err; want != nil && !errors.Is(err, want) || want == nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: got %v", name, err)
+			}
+			if want := "control: what it used in parts of item may not all be forgotten, the rest is: "; err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s: got %v, want %s…", name, err, want)
+			}
+			told, err := d.Subject(t.Context(), visitor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l := limitOf(t, &told, "anyone", "", "global", "100/1m"); l.Used != 0 {
+				t.Errorf("%s: the tier's own is %+v, want nothing used", name, l)
+			}
+		}
+	})
+}
+
+// A store that cannot tell parts at all still forgets the rest.
+func TestPartsOfABlindStore(t *testing.T) {
+	c := divided(t)
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	c.Store = store
+	if err := control.New(c).Reset(t.Context(), visitor); !errors.Is(err, control.ErrBlind) {
+		t.Errorf("got %v, want ErrBlind", err)
+	}
+}

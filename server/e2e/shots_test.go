@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/browsertest"
+	"github.com/stint-limiter/stint/server/control"
+)
+
+const (
+	// screenshotsEnv names a directory for pictures of every view.
+	screenshotsEnv = "STINT_SCREENSHOTS"
+	// screenshotsAfter is how long the demo runs before: there is something to see of everything, an alert too.
+	screenshotsAfter = 150 * time.Second
+	// screenshotsMost is what a picture may have in bytes.
+	screenshotsMost = 200_000
+)
+
+// TestScreenshots makes the pictures of the documentation, of the demo as anybody can run it.
+func TestScreenshots(t *testing.T) {
+	directory := os.Getenv(screenshotsEnv)
+	if directory == "" {
+		t.Skip("pictures are made when " + screenshotsEnv + " names a directory for them; see make screenshots")
+	}
+	admin, token := startDemo(t)
+	operator, err := control.NewClient(admin, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(screenshotsAfter)
+	browser := browsertest.Start(t)
+	for _, scheme := range []string{"light", "dark"} {
+		for _, err := range []error{ // mallory has another chance, and is denied by limits again
+			operator.Ban(t.Context(), "ip:203.0.113.99", time.Hour),
+			operator.Reset(t.Context(), "user:mallory"),
+			operator.Unban(t.Context(), "user:mallory"),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		page := browser.Page(t, 1280, 900)
+		page.Prefer("prefers-color-scheme", scheme)
+		for _, s := range shots {
+			page.Resize(1280, s.height)
+			page.Open(admin + "/?" + scheme + "#/" + s.address)
+			page.WaitText("#link", "Live")
+			page.Wait("document.querySelector(" + browsertest.Quote(s.ready) + ") && document.getAnimations().length === 0")
+			name, _, _ := strings.Cut(s.address, "/")
+			path := filepath.Join(directory, name+"-"+scheme+".png")
+			page.Screenshot(path, s.all)
+			size, err := shrink(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if size > screenshotsMost {
+				t.Errorf("%s has %d bytes, want at most %d", path, size, screenshotsMost)
+			}
+		}
+	}
+}
+
+// shots are the views, each as high as what there is to see of it.
+var shots = []struct {
+	address, ready string
+	height         int
+	all            bool // and not only what fits
+}{
+	{"overview", ".overview .top li", 900, true},
+	{"subject/user:mallory", ".subject .card.full", 900, false},
+	{"violations", ".violations tbody tr:nth-child(40)", 900, false},
+	{"offenders", ".offenders tbody tr", 520, false},
+	{"bans", ".bans tbody tr", 520, false},
+	{"limits", ".limits tbody tr", 900, true},
+	{"outbound", ".outbound .card", 600, false},
+	{"audit", ".audit tbody tr", 520, false},
+}
+
+// startDemo runs the demo of the command line until the test ends. It returns the address of the dashboard and a token for it.
+func startDemo(t *testing.T) (admin, token string) {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "stint")
+	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/stint").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	command := exec.CommandContext(ctx, binary, "demo", "--listen", anywhere, "--admin", anywhere)
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.Stderr = os.Stderr
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop()
+		_ = command.Wait() // it was told to end
+	})
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		name, rest, _ := strings.Cut(lines.Text(), " ")
+		value, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		switch name {
+		case "Dashboard":
+			admin = strings.TrimSuffix(value, "/")
+		case "Token":
+			token = value
+		}
+		if admin != "" && token != "" {
+			return admin, token
+		}
+	}
+	t.Fatal("the demo does not say where it is")
+	return "", ""
+}

@@ -1,0 +1,109 @@
+package simulate_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/simulate"
+	"github.com/stint-limiter/stint/simulate/accesslog"
+)
+
+// start is when logs begin.
+var start = time.Date(2026, time.March, 4, 5, 6, 7, 0, time.UTC)
+
+// records is a log.
+type records struct {
+	list []accesslog.Record
+	read int
+}
+
+func (l *records) Next(r *accesslog.Record) error {
+	if l.read == len(l.list) {
+		return io.EOF
+	}
+	*r = l.list[l.read]
+	l.read++
+	return nil
+}
+
+func (l *records) Stats() accesslog.Stats { return accesslog.Stats{Lines: int64(l.read)} }
+
+// add adds n requests of a client, one every so often from the log's beginning on. Times must not go back.
+func (l *records) add(n int, client string, from, every time.Duration, change ...func(*accesslog.Record)) *records {
+	for i := range n {
+		r := accesslog.Record{
+			At:     start.Add(from + time.Duration(i)*every).UnixNano(),
+			Client: netip.MustParseAddr(client), Method: "GET", Host: "example.com", Path: "/", Status: 200,
+		}
+		for _, f := range change {
+			f(&r)
+		}
+		l.list = append(l.list, r)
+	}
+	return l
+}
+
+func path(p string) func(*accesslog.Record) { return func(r *accesslog.Record) { r.Path = p } }
+
+func method(m string) func(*accesslog.Record) { return func(r *accesslog.Record) { r.Method = m } }
+
+func user(u string) func(*accesslog.Record) { return func(r *accesslog.Record) { r.User = u } }
+
+func status(s int) func(*accesslog.Record) { return func(r *accesslog.Record) { r.Status = s } }
+
+func parse(t testing.TB, config string) *policy.Set {
+	t.Helper()
+	set, err := policy.Parse("test.yaml", []byte(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// replay runs a log, which is read from its beginning.
+func replay(t testing.TB, log *records, o simulate.Options) *simulate.Result {
+	t.Helper()
+	log.read = 0
+	result, err := simulate.Run(context.Background(), log, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// after is a time of a log.
+func after(d time.Duration) time.Time { return start.Add(d) }
+
+func wantCount(t *testing.T, what string, got, want simulate.Count) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %+v, want %+v", what, got, want)
+	}
+}
+
+// wantNamed compares counts in the form "name allowed/denied, ...".
+func wantNamed(t *testing.T, what string, list []simulate.Named, want string) {
+	t.Helper()
+	var got []string
+	for _, n := range list {
+		got = append(got, fmt.Sprintf("%s %d/%d", n.Name, n.Allowed, n.Denied))
+	}
+	if s := strings.Join(got, ", "); s != want {
+		t.Errorf("%s: got %q, want %q", what, s, want)
+	}
+}
+
+// words joins values by spaces.
+func words(values ...any) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = fmt.Sprint(v)
+	}
+	return strings.Join(texts, " ")
+}

@@ -1,0 +1,167 @@
+package simulate
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// measured is what is measured of a rule.
+type measured struct {
+	windows []*window
+	limits  map[uint][]stint.Limit // by which windows are over; see limitsFor
+}
+
+// idle takes the place of limits where there is nothing to measure.
+var idle = []stint.Limit{stint.Per(largestMax, time.Minute)}
+
+// limitsFor returns the limits that measure a subject with such needs: the large one of each window, and then the exact
+// ones of those that are not over.
+func (m *measured) limitsFor(list []need) []stint.Limit {
+	if len(m.windows) == 0 {
+		return idle
+	}
+	over := uint(0)
+	for i := range list {
+		if list[i].over {
+			over |= 1 << i
+		}
+	}
+	if limits, ok := m.limits[over]; ok {
+		return limits
+	}
+	var limits []stint.Limit
+	for _, w := range m.windows {
+		limits = append(limits, w.largeLimit)
+	}
+	for i, w := range m.windows {
+		if over&(1<<i) == 0 {
+			limits = append(limits, w.exactLimit)
+		}
+	}
+	m.limits[over] = limits
+	return limits
+}
+
+// add counts a request, with what became of it.
+func (d *demand) add(in *policy.Input, o policy.Outcome) error {
+	ctx := context.Background()
+	d.request = stint.Request{}
+	v, r := &d.verdict, &d.request
+	if err := d.guard.Ask(in, v, r); err != nil || len(v.Rules()) == 0 {
+		return err
+	}
+	r.Bans = nil
+	d.lists = d.lists[:0]
+	for i, rule := range v.Rules() {
+		d.lists = append(d.lists, d.needsOf(r.ClaimAt(i).Subject, d.rules[rule.Index].windows))
+	}
+	for {
+		for i, rule := range v.Rules() {
+			r.ClaimAt(i).Limits = d.rules[rule.Index].limitsFor(d.lists[i])
+		}
+		decision, err := d.store.Take(ctx, *r)
+		if err != nil {
+			return err
+		}
+		if !decision.Allowed {
+			if !d.exceeded(v, &decision) {
+				return nil // it costs more than any limit may be
+			}
+			continue
+		}
+		if !decision.Repeat {
+			d.count(v, r, &decision)
+		}
+		v.Decision = decision
+		if after := d.guard.Follow(ctx, v); after != nil {
+			after(o)
+		}
+		return nil
+	}
+}
+
+// needsOf returns the needs of a subject in some windows. Those of subjects that are not told apart are measured, but
+// not kept.
+func (d *demand) needsOf(subject string, windows []*window) []need {
+	n := d.needs[subject]
+	if n == nil {
+		n = new(needs)
+		if len(d.needs) < d.most {
+			d.needs[strings.Clone(subject)] = n
+		}
+	}
+	return n.of(windows)
+}
+
+// of returns the needs in the windows of a rule, new ones if there are none.
+func (n *needs) of(windows []*window) []need {
+	if len(windows) == 0 {
+		return nil
+	}
+	for _, list := range n.rules {
+		if list[0].window == windows[0].number {
+			return list
+		}
+	}
+	list := make([]need, len(windows))
+	for i, w := range windows {
+		list[i].window = w.number
+	}
+	n.rules = append(n.rules, list)
+	return list
+}
+
+// exceeded notes which exact limits denied. It reports whether any did.
+func (d *demand) exceeded(v *policy.Verdict, decision *stint.Decision) bool {
+	any := false
+	d.each(v, decision, func(_ int, _ *window, n *need, _, exact *stint.Usage) {
+		if exact != nil && exact.RetryAfter != 0 {
+			n.over, any = true, true
+		}
+	})
+	return any
+}
+
+// count counts what is used after a request that was charged.
+func (d *demand) count(v *policy.Verdict, r *stint.Request, decision *stint.Decision) {
+	d.each(v, decision, func(i int, w *window, n *need, large, exact *stint.Usage) {
+		if r.ClaimAt(i).Cost == 0 {
+			return
+		}
+		w.Requests++
+		n.large = max(n.large, large.Used)
+		place := d.scale.place(w.maxFor(large.Used))
+		w.large[place]++
+		if exact != nil {
+			n.exact = max(n.exact, exact.Used)
+			place = d.scale.place(w.maxFor(exact.Used))
+		}
+		w.exact[place]++ // if that is not known, it is no more than the other
+	})
+}
+
+// each calls f with every window of the claim i, for all claims, and the usages of its limits. That of the exact one is nil if
+// it is over.
+func (d *demand) each(v *policy.Verdict, decision *stint.Decision, f func(i int, w *window, n *need, large, exact *stint.Usage)) {
+	usages := decision.Usages()
+	for i, rule := range v.Rules() {
+		windows := d.rules[rule.Index].windows
+		next := max(len(windows), 1) // after the large ones, or the idle one
+		for k, w := range windows {
+			n, exact := &d.lists[i][k], (*stint.Usage)(nil)
+			if !n.over {
+				exact = &usages[next]
+				next++
+			}
+			f(i, w, n, &usages[k], exact)
+		}
+		usages = usages[next:]
+	}
+}
+
+// maxFor is the smallest maximum under which so many units fit.
+func (w *window) maxFor(used int64) int64 { return (used + w.Burst - 1) / w.Burst }

@@ -1,0 +1,119 @@
+package report
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/simulate"
+)
+
+// hit is the section on those who were denied.
+func (n *words) hit(r *simulate.Result) section {
+	s := section{ID: "hit", Title: "Who is hit"}
+	o := &r.Outcome
+	switch {
+	case o.Total.Requests == 0:
+		return s
+	case len(o.Hit) == 0:
+		s.Blocks = []block{paragraph{Text: "Nobody."}}
+	default:
+		s.Blocks = []block{n.hitTable(o), paragraph{Text: "The worst wait is the longest that a subject was told to wait, and the longest stretch " +
+			"is from one denial to another with nothing allowed between them."}}
+	}
+	return s
+}
+
+// hitTable lists those who were denied.
+func (n *words) hitTable(o *simulate.Outcome) table {
+	t := table{Columns: []column{
+		{Name: "subject", Long: true}, {Name: "requests", Number: true, Spare: 2}, {Name: "denied", Number: true}, {Name: "share", Number: true},
+		{Name: "in shadow", Number: true, Spare: 1}, {Name: "worst wait", Number: true}, {Name: "longest", Number: true, Spare: 3},
+		{Name: "first", Spare: 4}, {Name: "last", Spare: 5}, {Name: "by", Long: true},
+	}}
+	more := o.Subjects.Hit
+	for i := range o.Hit {
+		h := &o.Hit[i]
+		if h.Denied > 0 {
+			more--
+		}
+		t.Rows = append(t.Rows, []cell{
+			{Text: label.Line(h.Subject)}, {Text: number(h.Requests)}, deniedCell(h.Denied), {Text: share(h.Denied, h.Requests)},
+			{Text: number(h.Shadowed)}, {Text: worstWait(h)}, {Text: lengthOrNone(h.Longest)},
+			{Text: n.at(h.First)}, {Text: n.at(h.Last)}, {Text: blame(h.By)},
+		})
+	}
+	if more > 0 {
+		t.LeftOut = count(more, "other was denied something", "others were denied something")
+	}
+	return t.without("in shadow")
+}
+
+// worstWait is the longest that a subject was told to wait.
+func worstWait(h *simulate.Hit) string {
+	if h.Never {
+		return "for ever"
+	}
+	return lengthOrNone(h.WorstWait)
+}
+
+// lengthOrNone leaves the cell empty of what never happened.
+func lengthOrNone(d simulate.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return length(time.Duration(d))
+}
+
+// blame is which limits denied a subject: the first, and how many others.
+func blame(by []simulate.Blame) string {
+	if len(by) == 0 {
+		return ""
+	}
+	first := &by[0]
+	text := fmt.Sprintf("%s: %s", rule(first.Policy, first.Tier), first.Limit)
+	if first.Denied == 0 {
+		text += " in shadow"
+	}
+	if more := len(by) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// bans is the section on bans that would have been made.
+func (n *words) bans(r *simulate.Result) section {
+	s := section{ID: "bans", Title: "Bans"}
+	o := &r.Outcome
+	if o.Subjects.Bans == 0 {
+		return s
+	}
+	t := table{Columns: []column{{Name: "subject", Long: true}, {Name: "bans", Number: true}, {Name: "in all", Number: true}, {Name: "first denied"}, {Name: "last denied", Spare: 1}}}
+	more := o.Subjects.Banned
+	for i := range o.Hit {
+		h := &o.Hit[i]
+		if h.Bans == 0 {
+			continue
+		}
+		more--
+		t.Rows = append(t.Rows, cells(label.Line(h.Subject), number(h.Bans), length(time.Duration(h.BannedFor)), n.at(h.First), n.at(h.Last)))
+	}
+	if more > 0 {
+		t.LeftOut = count(more, "other was banned", "others were banned")
+	}
+	s.Blocks = []block{paragraph{Text: fmt.Sprintf("%s, %s in all; %s denied by a ban already in force.",
+		count(o.Subjects.Banned, "subject would have been banned", "subjects would have been banned")+" "+times(o.Subjects.Bans),
+		length(time.Duration(o.Subjects.BannedFor)), count(o.Total.Banned, "request was", "requests were"))}}
+	if len(t.Rows) > 0 {
+		s.Blocks = append(s.Blocks, t)
+	}
+	return s
+}
+
+// times is how often something happened.
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return number(n) + " times"
+}

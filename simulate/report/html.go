@@ -1,0 +1,87 @@
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed" // the files of the page
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/chart"
+)
+
+//go:embed page.html
+var pageTemplate string
+
+//go:embed page.css
+var pageStyle string
+
+//go:embed page.js
+var pageScript string
+
+// page is what the template is filled in with.
+type page struct {
+	Title, Lead string
+	Sections    []section
+	// Policy permits the script and the style of the page, and nothing else.
+	Policy string
+	Style  template.CSS
+	Script template.JS
+	// Result is the whole result as JSON.
+	Result template.JS
+}
+
+// HTML returns the report as a page in one file. It opens from a disk as from a server, loads nothing, and its
+// content security policy has the browser run no script but the one that draws its charts. The whole result is in it as
+// JSON, in the element with the id result.
+func (r *Report) HTML() ([]byte, error) {
+	t, err := template.New("page.html").Funcs(template.FuncMap{"kind": kind, "list": list}).Parse(pageTemplate)
+	if err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	result, err := json.Marshal(r.result) // with <, > and & escaped: no text of a log ends the script element
+	if err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	style, script := chart.Style+pageStyle, chart.Script+pageScript
+	var b bytes.Buffer
+	err = t.Execute(&b, page{
+		Title: r.title, Lead: r.lead, Sections: r.sections,
+		Policy: fmt.Sprintf("default-src 'none'; script-src %s; style-src %s; base-uri 'none'; form-action 'none'", hash(script), hash(style)),
+		Style:  template.CSS(style), Script: template.JS(script), Result: template.JS(result),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// hash is how a content security policy names the text of an element.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// kind is which block it is, for the template.
+func kind(b block) string {
+	switch b.(type) {
+	case paragraph:
+		return "paragraph"
+	case table:
+		return "table"
+	}
+	return "timeline"
+}
+
+// list is numbers with commas between.
+func list(numbers []int64) string {
+	texts := make([]string, len(numbers))
+	for i, n := range numbers {
+		texts[i] = strconv.FormatInt(n, 10)
+	}
+	return strings.Join(texts, ",")
+}

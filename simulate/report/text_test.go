@@ -1,0 +1,81 @@
+package report_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stint-limiter/stint/simulate"
+	"github.com/stint-limiter/stint/simulate/report"
+)
+
+var update = flag.Bool("update", false, "write the golden files in testdata")
+
+var names = report.Names{Config: "conf/stint.yaml", Logs: []string{"/var/log/access.log"}}
+
+func TestText(t *testing.T) {
+	both := report.Names{Config: "new.yaml", Against: "old.yaml", Logs: []string{"a.log", "b.log"}}
+	for _, test := range []struct {
+		golden string
+		result *simulate.Result
+		names  report.Names
+		to     report.Terminal
+	}{
+		{"nothing.txt", &simulate.Result{}, report.Names{}, report.Terminal{}},
+		{"small.txt", small(), report.Names{Config: "-", Logs: []string{"-"}}, report.Terminal{}},
+		{"busy.txt", busy(), names, report.Terminal{}},
+		{"busy_80.txt", busy(), names, report.Terminal{Width: 80}},
+		{"compared.txt", compared(), both, report.Terminal{}},
+		{"recommended_colour.txt", recommended(), names, report.Terminal{Width: 110, Colour: true}},
+	} {
+		t.Run(test.golden, func(t *testing.T) {
+			got := string(report.New(test.result, test.names).Text(test.to))
+			golden(t, test.golden, strings.ReplaceAll(got, "\x1b", "ESC"))
+		})
+	}
+}
+
+// TestWidth: no line is wider than the terminal, down to one as narrow as a telephone.
+func TestWidth(t *testing.T) {
+	for _, r := range []*simulate.Result{small(), busy(), compared(), recommended()} {
+		for _, width := range []int{60, 72, 80, 100, 133, 200} {
+			text := string(report.New(r, report.Names{Config: "new.yaml", Against: "old.yaml"}).Text(report.Terminal{Width: width}))
+			for line := range strings.Lines(text) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
+					t.Errorf("%d characters at a width of %d: %s", n, width, line)
+				}
+			}
+		}
+	}
+}
+
+// TestTextHostile: nothing in a log moves the cursor, breaks a line or turns the direction of writing.
+func TestTextHostile(t *testing.T) {
+	text := string(report.New(busy(), names).Text(report.Terminal{}))
+	for _, bad := range []string{"\x1b", "\u202e", "\r", "\a"} {
+		if strings.Contains(text, bad) {
+			t.Errorf("%q is in\n%s", bad, text)
+		}
+	}
+}
+
+// golden compares text with a file in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("not what %s has (go test ./simulate/report -update writes it); got:\n%s", name, got)
+	}
+}

@@ -1,0 +1,138 @@
+package report
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/label"
+)
+
+// number is a whole number with its thousands apart: 1,204,331.
+func number(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+// count is a number of things.
+func count(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return number(n) + " " + many
+}
+
+// share is a part of a whole in percent. What is more than nothing is never shown as nothing, and what is less than all
+// never as all.
+func share(part, whole int64) string {
+	if whole == 0 {
+		return "–"
+	}
+	return percent(float64(part) / float64(whole))
+}
+
+// percent is a share of 1.
+func percent(x float64) string {
+	switch {
+	case x > 0 && x < 0.0001:
+		return "<0.01 %"
+	case x < 1 && x > 0.9999:
+		return ">99.99 %"
+	case x < 0.1 || x > 0.99 && x < 1:
+		return trimZeros(strconv.FormatFloat(100*x, 'f', 2, 64)) + " %"
+	}
+	return trimZeros(strconv.FormatFloat(100*x, 'f', 1, 64)) + " %"
+}
+
+// exactly is a share that somebody asked for, with all its digits.
+func exactly(x float64) string {
+	return trimZeros(strconv.FormatFloat(100*x, 'f', 6, 64)) + " %"
+}
+
+func trimZeros(decimal string) string {
+	return strings.TrimSuffix(strings.TrimRight(decimal, "0"), ".")
+}
+
+// length is a length of time in two units at most: 850ms, 12.5s, 1m43s, 2h5m, 3d4h.
+func length(d time.Duration) string {
+	const day = 24 * time.Hour
+	units := []struct {
+		least, unit time.Duration
+	}{
+		{day, time.Hour}, {time.Hour, time.Minute}, {time.Minute, time.Second}, {time.Second, 100 * time.Millisecond},
+		{time.Millisecond, time.Millisecond}, {0, time.Microsecond},
+	}
+	for _, u := range units {
+		if rounded := d.Round(u.unit); rounded >= u.least {
+			d = rounded
+			break
+		}
+	}
+	text := ""
+	if d >= day {
+		text = strconv.FormatInt(int64(d/day), 10) + "d"
+		if d %= day; d == 0 {
+			return text
+		}
+	}
+	text += d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// sameDay reports whether two times are on one day.
+func sameDay(a, b time.Time) bool {
+	return a.UTC().Format(time.DateOnly) == b.UTC().Format(time.DateOnly)
+}
+
+// at is a time in a table.
+func (n *words) at(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return ""
+	case n.day:
+		return t.UTC().Format(time.TimeOnly)
+	}
+	return t.UTC().Format("Jan 2 15:04")
+}
+
+// fullTime is a time in a sentence.
+func fullTime(t time.Time) string { return t.UTC().Format(time.DateTime) }
+
+// rule is who limits: a tier, or a policy as it applies to one.
+func rule(policy, tier string) string {
+	switch {
+	case policy == "":
+		return label.Line(tier)
+	case tier == "":
+		return label.Line(policy)
+	}
+	return label.Line(tier) + ", " + label.Line(policy)
+}
+
+// kib is a number of bytes.
+func kib(n int64) string {
+	size, unit := float64(n), "B"
+	for _, larger := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if size < 1024 {
+			break
+		}
+		size, unit = size/1024, larger
+	}
+	if unit == "B" {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	return trimZeros(strconv.FormatFloat(size, 'f', 1, 64)) + " " + unit
+}
