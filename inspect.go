@@ -20,6 +20,11 @@ type Inspector interface {
 	// Bans lists bans in force, the longest to last first, and no more than n of them: if there are n, others may be
 	// in force. It looks at everything that is stored.
 	Bans(ctx context.Context, n int) ([]Banned, error)
+	// Scopes lists the scopes in which something is counted of a subject, in order, "" for what is counted without one.
+	// Counts that are about to be swept away may be among them. There are no more than MaxScopes: if there are as many,
+	// others may have been left out. A scope that was too long to be kept is told as a hash, which begins with "~" and is
+	// no scope. It looks at everything that is stored. A subject that no claim may have is refused with an [*InvalidError].
+	Scopes(ctx context.Context, subject string) ([]string, error)
 }
 
 // ErrNotInspector is the cause of the error of those who are asked to show what a store knows that is no [Inspector].
@@ -27,6 +32,9 @@ var ErrNotInspector = errors.New("the store does not show what it knows; want an
 
 // MaxEntries is how many charges of one limit [Inspector.Inspect] shows.
 const MaxEntries = 1000
+
+// MaxScopes is how many scopes of one subject [Inspector.Scopes] lists.
+const MaxScopes = 1000
 
 // Inspection is what a store knows of a subject in a scope.
 type Inspection struct {

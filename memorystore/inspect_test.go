@@ -75,7 +75,8 @@ func TestInspectAfterClose(t *testing.T) {
 	s.Close()
 	_, inspect := s.Inspect(t.Context(), stint.Claim{Subject: "a"})
 	_, bans := s.Bans(t.Context(), 1)
-	for op, err := range map[string]error{"inspect": inspect, "bans": bans} {
+	_, scopes := s.Scopes(t.Context(), "a")
+	for op, err := range map[string]error{"inspect": inspect, "bans": bans, "scopes": scopes} {
 		var failed *stint.StoreError
 		if !errors.Is(err, ErrClosed) || !errors.As(err, &failed) || failed.Op != op {
 			t.Errorf("%s: %v, want ErrClosed", op, err)

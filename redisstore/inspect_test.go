@@ -19,6 +19,12 @@ func (s *steady) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, 
 	return s.Store.Inspect(ctx, c)
 }
 
+// Scopes keeps the keys from ageing, as Take does.
+func (s *steady) Scopes(ctx context.Context, subject string) ([]string, error) {
+	s.refresh()
+	return s.Store.Scopes(ctx, subject)
+}
+
 // wantUsed wants a subject to have used so much of a limit.
 func wantUsed(t *testing.T, s stint.Inspector, subject string, l stint.Limit, want int64) {
 	t.Helper()

@@ -12,8 +12,11 @@ var (
 	_ stint.Inspector = (*Breaker)(nil)
 )
 
-// scanTime is how long Bans may take whose caller set no deadline: it looks at everything that is stored.
+// scanTime is how long Bans and Scopes may take whose caller set no deadline: they look at everything that is stored.
 const scanTime = 30 * time.Second
+
+// opScopes is the operation of errors. Observers do not hear of it.
+const opScopes = "scopes"
 
 // Inspect shows what the store knows, if that is a [stint.Inspector]; else the error is [stint.ErrNotInspector]. What is
 // decided in this process alone, without the store, is not shown, and units that it has leased are shown as used.
@@ -29,6 +32,14 @@ func (s *Stack) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
 	limited := until(ctx, earlier(ctx, time.Now().Add(scanTime)))
 	defer limited.release()
 	return s.breaker.Bans(limited, n)
+}
+
+// Scopes lists the scopes in which the store counts something of a subject, if that is a [stint.Inspector]; else the error
+// is [stint.ErrNotInspector]. What is decided in this process alone, without the store, is not among them.
+func (s *Stack) Scopes(ctx context.Context, subject string) ([]string, error) {
+	limited := until(ctx, earlier(ctx, time.Now().Add(scanTime)))
+	defer limited.release()
+	return s.breaker.Scopes(limited, subject)
 }
 
 // Inspect implements [stint.Inspector], if the store is one; else the error is [stint.ErrNotInspector]. Its failures count
@@ -64,4 +75,17 @@ func (b *Breaker) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
 		return nil, refused(opBans)
 	}
 	return inspector.Bans(ctx, n)
+}
+
+// Scopes implements [stint.Inspector], if the store is one; else the error is [stint.ErrNotInspector]. It does not count,
+// as Bans does not.
+func (b *Breaker) Scopes(ctx context.Context, subject string) ([]string, error) {
+	inspector, ok := b.inner.(stint.Inspector)
+	if !ok {
+		return nil, &stint.InvalidError{Err: stint.ErrNotInspector}
+	}
+	if b.State() == BreakerOpen {
+		return nil, refused(opScopes)
+	}
+	return inspector.Scopes(ctx, subject)
 }

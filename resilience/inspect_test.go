@@ -35,6 +35,18 @@ func (f *flaky) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
 	return inspector.Bans(ctx, n)
 }
 
+// Scopes implements [stint.Inspector], if the store within is one.
+func (f *flaky) Scopes(ctx context.Context, subject string) ([]string, error) {
+	inspector, ok := f.Store.(stint.Inspector)
+	if !ok {
+		return nil, &stint.InvalidError{Err: stint.ErrNotInspector}
+	}
+	if err := f.do(ctx, "scopes", &f.inspects); err != nil {
+		return nil, err
+	}
+	return inspector.Scopes(ctx, subject)
+}
+
 // blind is a store that shows nothing.
 type blind struct{ stint.BatchStore }
 
@@ -52,6 +64,9 @@ func TestStackShowsWhatItsStoreKnows(t *testing.T) {
 	if bans, err := s.Bans(t.Context(), 5); err != nil || len(bans) != 1 || bans[0].Subject != "user:1" {
 		t.Errorf("bans %v, %v; want that of user:1", bans, err)
 	}
+	if scopes, err := s.Scopes(t.Context(), "user:1"); err != nil || len(scopes) != 1 || scopes[0] != r.Scope {
+		t.Errorf("scopes %q, %v; want %q", scopes, err, r.Scope)
+	}
 }
 
 func TestStackOverAStoreThatShowsNothing(t *testing.T) {
@@ -61,6 +76,9 @@ func TestStackOverAStoreThatShowsNothing(t *testing.T) {
 	}
 	if _, err := s.Bans(t.Context(), 1); !errors.Is(err, stint.ErrNotInspector) {
 		t.Errorf("bans: %v, want ErrNotInspector", err)
+	}
+	if _, err := s.Scopes(t.Context(), "a"); !errors.Is(err, stint.ErrNotInspector) {
+		t.Errorf("scopes: %v, want ErrNotInspector", err)
 	}
 	if got := s.Breaker(); got != resilience.BreakerClosed {
 		t.Errorf("breaker %v: it is nobody's failure", got)
@@ -77,9 +95,12 @@ func TestLookingInsideEnds(t *testing.T) {
 			if _, err := s.Bans(t.Context(), 1); stint.KindOf(err) != stint.KindTimeout {
 				t.Fatalf("bans: %v, want a timeout", err)
 			}
+			if _, err := s.Scopes(t.Context(), "a"); stint.KindOf(err) != stint.KindTimeout {
+				t.Fatalf("scopes: %v, want a timeout", err)
+			}
 		}
 		if got := s.Breaker(); got != resilience.BreakerClosed {
-			t.Errorf("breaker %v after bans", got)
+			t.Errorf("breaker %v after bans and scopes", got)
 		}
 		for range resilience.DefaultBreakerFailures {
 			if _, err := s.Inspect(t.Context(), oneUnit("a").Claim); stint.KindOf(err) != stint.KindTimeout {
@@ -88,7 +109,8 @@ func TestLookingInsideEnds(t *testing.T) {
 		}
 		_, inspect := s.Inspect(t.Context(), oneUnit("a").Claim)
 		_, bans := s.Bans(t.Context(), 1)
-		for op, err := range map[string]error{"inspect": inspect, "bans": bans} {
+		_, scopes := s.Scopes(t.Context(), "a")
+		for op, err := range map[string]error{"inspect": inspect, "bans": bans, "scopes": scopes} {
 			var failed *stint.StoreError
 			if !errors.As(err, &failed) || !errors.Is(err, resilience.ErrBreakerOpen) || failed.Op != op {
 				t.Errorf("%s: %v, want the breaker's refusal", op, err)
@@ -110,6 +132,9 @@ func TestLookingInsideIsNoSuccess(t *testing.T) {
 			}
 			if _, err := b.Bans(t.Context(), 1); !errors.Is(err, want) {
 				t.Errorf("bans: %v, want %v", err, want)
+			}
+			if _, err := b.Scopes(t.Context(), "a"); !errors.Is(err, want) {
+				t.Errorf("scopes: %v, want %v", err, want)
 			}
 		}
 		inner.fail(&stint.StoreError{Op: "take", Kind: stint.KindFull, Err: errDown}, "take")

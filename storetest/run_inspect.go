@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -301,6 +302,76 @@ var inspecting = []contract{
 		k.command(stint.Command{Kind: stint.Unban, Subject: mark + odd})
 		if _, err := k.inspector().Bans(cancelled(k.Context()), all); err == nil {
 			k.Error("no error although the context has ended")
+		}
+	}},
+	{name: "scopes in which something is counted are listed", exact: true, test: func(k *tester) {
+		inspector, subject := k.inspector(), k.subject()
+		want := func(want ...string) {
+			k.Helper()
+			got, err := inspector.Scopes(k.Context(), subject)
+			if err != nil {
+				k.Fatalf("scopes: %v", err)
+			}
+			if !slices.Equal(got, want) {
+				k.Errorf("scopes are %q, want %q", got, want)
+			}
+		}
+		limits := []stint.Limit{
+			stint.PerHour(5), stint.TokenBucket(5, 1, time.Minute), stint.AtOnce(5, time.Hour), {Max: 5, Window: time.Hour, Algorithm: stint.Fixed},
+		}
+		take := func(of, scope string, limits ...stint.Limit) stint.Decision {
+			k.Helper()
+			r := k.request(of, 2, limits...)
+			r.Scope, r.ID = scope, "request"
+			d := k.decide(r)
+			k.wantAllowed(d, true)
+			return d
+		}
+		want()
+		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Hour})
+		want() // which is in no scope
+		k.command(stint.Command{Kind: stint.Unban, Subject: subject})
+		odd := "{a}: \x00\xff%*~/é"
+		for i, scope := range []string{"item:2", odd, "ids", "~"} {
+			take(subject, scope, limits[i])
+		}
+		k.settle(take(subject, "item:10", limits...), 1)
+		take(subject+"0", "of another", limits...)
+		take(subject[:len(subject)-1], "of another", limits...)
+		want("ids", "item:10", "item:2", odd, "~")
+		take(subject, "", limits...)
+		want("", "ids", "item:10", "item:2", odd, "~")
+		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Scope: "item:10", Limits: limits})
+		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Scope: odd, Limits: limits})
+		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Limits: limits})
+		want("ids", "item:2", "~")
+
+		var invalid *stint.InvalidError
+		for _, none := range []string{"", strings.Repeat("x", stint.MaxSubject+1)} {
+			if _, err := inspector.Scopes(k.Context(), none); !errors.As(err, &invalid) {
+				k.Errorf("a subject of %d bytes: got %v, want an InvalidError", len(none), err)
+			}
+		}
+		if _, err := inspector.Scopes(cancelled(k.Context()), subject); err == nil {
+			k.Error("no error although the context has ended")
+		}
+	}},
+	{name: "of too many scopes some are left out", exact: true, test: func(k *tester) {
+		inspector, subject, l := k.inspector(), k.subject(), stint.PerHour(1)
+		for i := range stint.MaxScopes + 5 {
+			r := k.request(subject, 1, l)
+			r.Scope = fmt.Sprint("item:", i)
+			k.wantAllowed(k.decide(r), true)
+		}
+		first, err := inspector.Scopes(k.Context(), subject)
+		if err != nil || len(first) != stint.MaxScopes || !slices.IsSorted(first) || len(slices.Compact(first)) != stint.MaxScopes {
+			k.Fatalf("%d scopes (%v), want %d that differ, in order", len(first), err, stint.MaxScopes)
+		}
+		for _, scope := range first {
+			k.command(stint.Command{Kind: stint.Reset, Subject: subject, Scope: scope, Limits: []stint.Limit{l}})
+		}
+		if rest, err := inspector.Scopes(k.Context(), subject); err != nil || len(rest) != 5 {
+			k.Errorf("%d scopes (%v) once those are reset, want the other 5", len(rest), err)
 		}
 	}},
 	{name: "what cannot be inspected is refused", test: func(k *tester) {

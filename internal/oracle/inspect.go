@@ -60,6 +60,27 @@ func (s *Store) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
 	return list[:min(len(list), max(n, 0))], nil
 }
 
+// Scopes implements [stint.Inspector].
+func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := (stint.Claim{Subject: subject}).ValidateInspect(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var scopes []string
+	for key := range s.limits {
+		if key.subject == subject {
+			scopes = append(scopes, key.scope)
+		}
+	}
+	slices.Sort(scopes)
+	scopes = slices.Compact(scopes)
+	return scopes[:min(len(scopes), 1000)], nil
+}
+
 func (s *Store) banState(subject string, now int64) (state stint.BanState) {
 	b := s.banOf(subject, now)
 	if b.until > now {

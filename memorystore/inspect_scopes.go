@@ -1,0 +1,71 @@
+package memorystore
+
+import (
+	"context"
+	"hash/maphash"
+	"slices"
+
+	"github.com/stint-limiter/stint"
+)
+
+// Scopes implements [stint.Inspector]. It looks at one shard, for all of a subject is there, and holds its lock for no
+// longer than the sweeper does.
+func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
+	if err := s.ready(ctx, "scopes"); err != nil {
+		return nil, err
+	}
+	if err := (stint.Claim{Subject: subject}).ValidateInspect(); err != nil {
+		return nil, err
+	}
+	sh := &s.shards[maphash.String(s.seed, subject)>>s.shift]
+	var scopes []string
+	for from, more := uint32(0), true; more; {
+		if err := s.ready(ctx, "scopes"); err != nil {
+			return nil, err
+		}
+		scopes, from, more = sh.listScopes(scopes, subject, from)
+	}
+	slices.Sort(scopes)
+	scopes = slices.Compact(scopes) // a record may have been forgotten and made again meanwhile
+	return scopes[:min(len(scopes), stint.MaxScopes)], nil
+}
+
+// listScopes adds the scopes of a subject among the next records. It returns where to go on, and whether to.
+func (sh *shard) listScopes(scopes []string, subject string, from uint32) (_ []string, next uint32, more bool) {
+	now := sh.store.read()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now = sh.follow(now)
+	next = min(from+sweepPiece, sh.count)
+	for n := from; n < next; n++ {
+		if r := sh.record(n); r.isOf(subject) && sh.counts(r, now) {
+			scopes = append(scopes, r.scope())
+		}
+	}
+	return scopes, next, next < sh.count && len(scopes) < stint.MaxScopes
+}
+
+// counts reports whether something is counted in a record: beside limits there may be ids, what was settled, and a ban.
+func (sh *shard) counts(r *record, now int64) bool {
+	limits := record{log: r.log}
+	if r.rest != nil {
+		limits.rest = &rest{logs: r.rest.logs, buckets: r.rest.buckets, holders: r.rest.holders}
+	}
+	return !sh.dead(&limits, now)
+}
+
+// isOf reports whether a record is of a subject, in any scope. A free record is of nobody.
+func (r *record) isOf(subject string) bool {
+	if r.size == longKey {
+		return r.rest.key[:r.rest.split] == subject
+	}
+	return string(r.key[:r.split]) == subject
+}
+
+// scope is where the record counts.
+func (r *record) scope() string {
+	if r.size == longKey {
+		return r.rest.key[r.rest.split:]
+	}
+	return string(r.key[r.split:r.size])
+}
