@@ -54,7 +54,7 @@ func (d *Dashboard) unban(w http.ResponseWriter, r *http.Request, by writer) {
 
 // act does something to a subject, and writes down that it was done, or why not.
 func (d *Dashboard) act(w http.ResponseWriter, r *http.Request, by writer, what, subject string, do func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(r.Context(), lookTime)
+	ctx, cancel := context.WithTimeout(r.Context(), scanTime)
 	defer cancel()
 	err := do(ctx)
 	d.bans.changed.Store(true)
