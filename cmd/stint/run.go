@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/alecthomas/kong"
@@ -68,9 +67,7 @@ func run(s *system, args []string) error {
 	case err != nil:
 		return err
 	default:
-		if err = once(command); err == nil {
-			return command.Run(s)
-		}
+		return command.Run(s)
 	}
 	// Who has named a command needs one line of help, and who has not needs the list of them.
 	named := command.Selected() != nil && len(command.Selected().Children) == 0
@@ -78,16 +75,6 @@ func run(s *system, args []string) error {
 		return err
 	}
 	return &usageError{Help: help.String(), Err: err}
-}
-
-// once reports a flag that is given twice and has one value: all but the last would be lost.
-func once(k *kong.Context) error {
-	for i, p := range k.Path {
-		if p.Flag != nil && !p.Flag.IsBool() && !p.Flag.IsCumulative() && given(k.Path[:i], p.Flag.Name) {
-			return fmt.Errorf("--%s is given more than once; want it once", p.Flag.Name)
-		}
-	}
-	return nil
 }
 
 // given reports whether a flag stands in a command line. One that the environment sets does not.

@@ -30,7 +30,6 @@ func TestUsage(t *testing.T) {
 		{[]string{"config", "schema", "x"}, "Usage: stint config schema", `unexpected argument x`},
 		{[]string{"version", "--json=maybe"}, "Usage: stint version", `--json: bool value must be true, 1, yes, false, 0 or no but got "maybe"`},
 		{[]string{"config", "explain", example}, "Usage: stint config explain", `missing flags: --request='METHOD PATH'`},
-		{with("--request", "/a"), "Usage: stint config explain", `--request is given more than once; want it once`},
 		{append(request, ""), "Usage: stint config explain", `--request: "" has 0 words; want a method and a path, such as 'GET /search'`},
 		{append(request, "GET /a HTTP/1.1"), "Usage: stint config explain", `--request: "GET /a HTTP/1.1" has 3 words; want a method and a path, such as 'GET /search'`},
 		{append(request, "GET"), "Usage: stint config explain", `--request: "GET" is neither a path nor a URL; want something like /search or https://example.com/search`},
