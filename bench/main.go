@@ -26,5 +26,6 @@ func run(ctx context.Context, args []string) error {
 		{Name: "growth", Run: runGrowth},
 		{Name: "http", Run: runHTTP},
 		{Name: "observe", Run: runObserve},
+		{Name: "simulate", Run: runSimulate},
 	}}.Run(ctx, args, os.Stdout)
 }

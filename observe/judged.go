@@ -23,6 +23,7 @@ func (m *Monitor) Judged(_ context.Context, v *policy.Verdict, took time.Duratio
 	case v.Skipped != "":
 		m.ledger.ofVerdict(page, v).count(in, skipped)
 	default:
+		m.offenders.trials.judged(in, v)
 		why := allowance(d, len(v.Shadowed) > 0, len(v.Rules()) > 0)
 		if why != shadowed {
 			m.ledger.ofVerdict(page, v).count(in, why)
@@ -152,6 +153,7 @@ func (m *Monitor) Ruled(r *Ruling) {
 	default:
 		why := allowance(d, r.Shadowed, r.Limit != nil)
 		s.count(in, why)
+		m.offenders.trials.rules(in, r, why)
 		if why == shadowed {
 			m.show(s, why, r.Subject, r.Limit, d)
 		}

@@ -38,9 +38,10 @@ const policyKind = "policy"
 //
 // It is safe for concurrent use.
 type offenders struct {
-	names *names
-	start time.Time
-	flood atomic.Bool
+	names  *names
+	trials *trials // the same of rules in shadow
+	start  time.Time
+	flood  atomic.Bool
 
 	mu     sync.Mutex
 	pane   int64 // the number of the newest, counted from the start
@@ -50,7 +51,7 @@ type offenders struct {
 }
 
 func newOffenders(n *names) *offenders {
-	return &offenders{names: n, start: time.Now()}
+	return &offenders{names: n, trials: newTrials(n), start: time.Now()}
 }
 
 // add counts a denial of a subject by a policy, which is "" if it has no name. Nth is its number among others like it, by which
@@ -93,6 +94,7 @@ func (o *offenders) meter(now time.Time, weight int64) {
 
 // tick ends a second, so that a flood is over when it is, and not when somebody is next denied.
 func (o *offenders) tick(now time.Time) {
+	o.trials.tick(now)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.meter(now, 0)
@@ -204,7 +206,7 @@ func (o *offenders) subjectOf(ref string) (string, bool) {
 			}
 		}
 	}
-	return "", false
+	return o.trials.subjectOf(ref)
 }
 
 // subjects returns those of a kind that are counted, some more than once.

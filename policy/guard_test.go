@@ -256,6 +256,52 @@ policies:
 	}
 }
 
+// TestEnforceAll: what is in shadow or rolled out to few has consequences for everybody, whether a tier or a policy says
+// so, and nothing is left in shadow.
+func TestEnforceAll(t *testing.T) {
+	const (
+		tierOnly = "tiers: [{name: anyone, identity: ip, limits: 2/1m, shadow: true}]"
+		policies = "tiers: [{name: anyone, identity: ip, limits: unlimited}]\npolicies: "
+	)
+	for _, test := range []struct {
+		name, config string
+		alone, all   int // admitted of ten, as configured and if all is enforced
+	}{
+		{"tier in shadow", tierOnly, 10, 2},
+		{"policy in shadow", policies + "[{name: new, limits: 3/1m, shadow: true}]", 10, 3},
+		{"policy rolled out to nobody", policies + "[{name: new, limits: 3/1m, rollout: 0%}]", 10, 3},
+		{"policy in force", policies + "[{name: new, limits: 3/1m}]", 3, 3},
+		{"the least of all", policies + "[{name: new, limits: 4/1m, shadow: true}, {name: old, limits: 6/1m}]", 6, 4},
+		{"nothing limited", policies + "[]", 10, 10},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			alone := newWorld(t, test.config)
+			if got := alone.admitted(10, get("/")); got != test.alone {
+				t.Errorf("as configured: admitted %d of 10, want %d", got, test.alone)
+			}
+			all := newWorld(t, test.config)
+			guard, err := policy.NewGuard(all.store, all.Set(), policy.GuardConfig{Logger: discard, EnforceAll: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Guard = guard
+			got := 0
+			for range 10 {
+				v := all.judge(get("/"))
+				if len(v.Shadowed) > 0 {
+					t.Errorf("%d rules are still in shadow", len(v.Shadowed))
+				}
+				if v.Decision.Allowed {
+					got++
+				}
+			}
+			if got != test.all {
+				t.Errorf("all enforced: admitted %d of 10, want %d", got, test.all)
+			}
+		})
+	}
+}
+
 // broken is a store that fails.
 type broken struct{ stint.Store }
 

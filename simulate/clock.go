@@ -30,10 +30,16 @@ const (
 	maxInstant = math.MaxInt64
 )
 
-// bound is a time in nanoseconds, or another if it is zero.
+// bound is a time in nanoseconds, or another if it is zero. One that is too early or too late for nanoseconds is the
+// earliest or the latest of them.
 func bound(t time.Time, otherwise int64) int64 {
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
 		return otherwise
+	case t.Before(time.Unix(0, minInstant)):
+		return minInstant
+	case t.After(time.Unix(0, maxInstant)):
+		return maxInstant
 	}
 	return t.UnixNano()
 }

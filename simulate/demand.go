@@ -40,12 +40,16 @@ type window struct {
 }
 
 // needs are what a subject used at its busiest, of each window of each rule that applied to it.
-type needs struct{ rules [][]need }
+type needs struct {
+	rules [][]need
+	kept  bool // the subject is told apart
+}
 
 type need struct {
 	window       int
 	exact, large int64
 	over         bool // more than the exact limit admits
+	kept         bool // of a subject that is told apart
 }
 
 // maxWindows is how many windows of one rule are measured: with two limits each they are one claim.

@@ -3,6 +3,7 @@ package simulate
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 )
@@ -24,6 +25,6 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &seconds); err != nil {
 		return fmt.Errorf("simulate: a duration: %w", err)
 	}
-	*d = Duration(seconds * float64(time.Second))
+	*d = Duration(math.Round(seconds * float64(time.Second)))
 	return nil
 }

@@ -85,12 +85,12 @@ func (d *demand) add(in *policy.Input, o policy.Outcome) error {
 }
 
 // needsOf returns the needs of a subject in some windows. Those of subjects that are not told apart are measured, but
-// not kept.
+// neither kept nor counted.
 func (d *demand) needsOf(subject string, windows []*window) []need {
 	n := d.needs[subject]
 	if n == nil {
 		n = new(needs)
-		if len(d.needs) < d.most {
+		if n.kept = len(d.needs) < d.most; n.kept {
 			d.needs[strings.Clone(subject)] = n
 		}
 	}
@@ -109,7 +109,7 @@ func (n *needs) of(windows []*window) []need {
 	}
 	list := make([]need, len(windows))
 	for i, w := range windows {
-		list[i].window = w.number
+		list[i].window, list[i].kept = w.number, n.kept
 	}
 	n.rules = append(n.rules, list)
 	return list
@@ -129,7 +129,7 @@ func (d *demand) exceeded(v *policy.Verdict, decision *stint.Decision) bool {
 // count counts what is used after a request that was charged.
 func (d *demand) count(v *policy.Verdict, r *stint.Request, decision *stint.Decision) {
 	d.each(v, decision, func(i int, w *window, n *need, large, exact *stint.Usage) {
-		if r.ClaimAt(i).Cost == 0 {
+		if r.ClaimAt(i).Cost == 0 || !n.kept {
 			return
 		}
 		w.Requests++

@@ -39,11 +39,14 @@ func (l *Log) read(s accesslog.Stats) {
 func (r *run) notes(result *Result) []string {
 	notes := []string{}
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	if n := r.log.Late; n > r.log.Lines/20 {
+		note("The log is not in the order of time: %s of %d came too late to be sorted. Replayed at the time of others they look like a burst: sort the log, or give it more slack, before relying on the rest.", plural(n, "line"), r.log.Lines)
+	}
 	if r.log.Limited > 0 {
-		note("%d requests of the log were answered with 429 back then: they are replayed like all others, and callers who heed Retry-After sent fewer than they would have.", r.log.Limited)
+		note("%s of the log got the answer 429 back then: such are replayed like all others, and callers who heed Retry-After sent fewer than they would have.", plural(r.log.Limited, "request"))
 	}
 	if r.noClient > 0 {
-		note("%d requests name no client address: where that tells callers apart they share one subject.", r.noClient)
+		note("%s came without a client address: where that tells callers apart, such share one subject.", plural(r.noClient, "request"))
 	}
 	if concurrent(r.options.Set) || r.options.Against != nil && concurrent(r.options.Against) {
 		note("Logs do not say how long requests overlap: limits on concurrency saw one request at a time.")
@@ -51,18 +54,27 @@ func (r *run) notes(result *Result) []string {
 	if r.court.unsettled || r.against != nil && r.against.unsettled {
 		note("Some costs are settled by a header of the response, which logs do not have: such requests are charged what they cost at first.")
 	}
-	for _, o := range []*Outcome{&result.Outcome, result.Against} {
+	for i, o := range []*Outcome{&result.Outcome, result.Against} {
 		if o == nil {
 			continue
 		}
+		by := [...]string{"", " So it is by the other configuration."}[i]
 		if n := o.Subjects.Others.Requests; n > 0 {
-			note("There are more than %d subjects: %d requests of those beyond were judged, and counted together.", o.Subjects.Cap, n)
+			note("There are more than %s: those beyond sent %s, which had to be counted together.%s", plural(int64(o.Subjects.Cap), "subject"), plural(n, "request"), by)
 		}
 		if n := o.Subjects.Forgotten; n > 0 {
-			note("For want of memory %d counts of subjects were forgotten, those with the most left of their limits: somewhat more may be shown as allowed than would have been.", n)
+			note("For want of memory the store forgot %s of subjects, those with the most left of their limits: somewhat more may be shown as allowed than would have been.%s", plural(n, "count"), by)
 		}
 	}
 	return notes
+}
+
+// plural is a number of things whose name takes an s.
+func plural(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // concurrent reports whether a set limits concurrency.

@@ -73,10 +73,12 @@ func (w *window) recommend(c *crowd, scale *scale, shares []float64) Recommendat
 	if len(c.exact) > 0 {
 		least = c.exact[0]
 	}
+	most := c.large[len(c.large)-1]
 	for place := scale.place(w.maxFor(least)); place < len(scale.numbers); place++ {
-		r.Curve = append(r.Curve, w.point(c, scale, place))
-		if scale.numbers[place] >= w.maxFor(c.large[len(c.large)-1]) {
-			break
+		p := w.point(c, scale, place)
+		r.Curve = append(r.Curve, p)
+		if p.Subjects == 0 && most <= max(p.Max, w.firstSliced())*w.Burst {
+			break // nor do larger ones, with slices, affect anybody
 		}
 	}
 	return r
@@ -84,6 +86,9 @@ func (w *window) recommend(c *crowd, scale *scale, shares []float64) Recommendat
 
 // sliced reports whether a limit with that maximum has slices.
 func (w *window) sliced(max int64) bool { return max*w.Burst > stint.Resolution }
+
+// firstSliced is the smallest maximum of a limit with slices.
+func (w *window) firstSliced() int64 { return stint.Resolution/w.Burst + 1 }
 
 // untouched is how many subjects a limit with that maximum never denies.
 func (w *window) untouched(c *crowd, max int64) int {
@@ -102,8 +107,7 @@ func (w *window) smallest(c *crowd, wanted int) int64 {
 			return max
 		}
 	}
-	firstSliced := stint.Resolution/w.Burst + 1
-	return min(max(w.maxFor(c.large[wanted-1]), firstSliced), largestMax)
+	return min(max(w.maxFor(c.large[wanted-1]), w.firstSliced()), largestMax)
 }
 
 // point is what the limit with a round maximum would do.

@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,41 @@ policies: [{name: site, identity: everyone, limits: 5/1m}]
 	want := []simulate.Point{{Max: 1, Subjects: 8, Requests: 36}, {Max: 2, Subjects: 6, Requests: 21}, {Max: 3, Subjects: 4, Requests: 10}, {Max: 4, Subjects: 2, Requests: 3}, {Max: 5}}
 	if got := r.Recommendations[0]; !slices.Equal(got.Curve, want) || got.Configured.String() != "5/1m burst 2x" || r.Recommendations[1].Configured != nil {
 		t.Errorf("got %+v, want the curve %+v", got, want)
+	}
+}
+
+// TestCurveEnds: the curve ends with the first limit from which on none affects anybody, though what is counted in slices
+// is more, and goes on beyond one that affects nobody if one with slices would.
+func TestCurveEnds(t *testing.T) {
+	set := parse(t, "tiers: [{name: anyone, identity: ip, limits: 1/1m}]")
+	for _, test := range []struct {
+		n           int
+		from, every time.Duration // of another n
+		want        string
+	}{
+		{12, time.Minute, 5 * time.Second, "12 0"},
+		{120, time.Minute, 0, "120 0, 150 1, 200 1, 250 0"},
+	} {
+		log := new(records).add(test.n, ann, 0, test.every).add(test.n, ann, test.from, test.every)
+		var got []string
+		for _, p := range replay(t, log, simulate.Options{Set: set, Recommend: []float64{1}}).Recommendations[0].Curve {
+			got = append(got, words(p.Max, p.Subjects))
+		}
+		if s := strings.Join(got, ", "); s != test.want {
+			t.Errorf("%d requests: got the limits and subjects %s; want %s", test.n, s, test.want)
+		}
+	}
+}
+
+// TestRecommendToldApart: recommendations are about the subjects that are told apart, and so are their numbers of requests.
+func TestRecommendToldApart(t *testing.T) {
+	log := new(records).add(2, "192.0.2.1", 0, time.Second).add(9, "192.0.2.2", time.Hour, time.Second)
+	r := replay(t, log, simulate.Options{
+		Set:       parse(t, "tiers: [{name: anyone, identity: ip, limits: 1/1m}]"),
+		Recommend: []float64{1}, MaxSubjects: 1,
+	}).Recommendations[0]
+	if r.Subjects != 1 || r.Requests != 2 || !slices.Equal(r.Curve, []simulate.Point{{Max: 2}}) {
+		t.Errorf("got %+v; want the 2 requests of the first subject", r)
 	}
 }
 

@@ -112,7 +112,8 @@ type PolicyCount struct {
 	// Enforced is the share of subjects for whom it has consequences.
 	Enforced float64 `json:"enforced"`
 	// Requests is how many the rule applied to. Denied is how many of these it denied: where several limits deny, the
-	// one that does so for the longest counts. Shadowed is how many it would have denied were it enforced.
+	// one that does so for the longest counts. Shadowed is how many it would have denied were it enforced. A rule in
+	// shadow is asked about requests that are allowed only.
 	Requests int64 `json:"requests"`
 	Denied   int64 `json:"denied"`
 	Shadowed int64 `json:"shadowed"`
@@ -256,12 +257,12 @@ type Recommendation struct {
 	Burst  int64    `json:"burst"`
 	// Configured is the limit of that window and burst in the configuration; nil if there is none.
 	Configured *stint.Limit `json:"configured,omitempty"`
-	// Subjects is how many the rule applied to, and Requests how many of theirs.
+	// Subjects is how many the rule applied to, of those that are told apart, and Requests how many of theirs.
 	Subjects int64 `json:"subjects"`
 	Requests int64 `json:"requests"`
 	// Choices are the smallest limits for the shares that were asked for, in their order.
 	Choices []Choice `json:"choices"`
-	// Curve is what limits would do, from the smallest to the first that affects nobody.
+	// Curve is what limits would do, from the smallest to the first from which on none affects anybody.
 	Curve []Point `json:"curve"`
 }
 

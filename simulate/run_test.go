@@ -203,7 +203,7 @@ policies: [{name: site, identity: everyone, limits: 100/1m}]
 		t.Errorf("subjects: got %+v", s)
 	}
 	wantCount(t, "others", s.Others, simulate.Count{Requests: 4, Allowed: 2, Denied: 2})
-	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "more than 3 subjects: 4 requests") {
+	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "more than 3 subjects: those beyond sent 4 requests") {
 		t.Errorf("notes: got %q", r.Notes)
 	}
 }
@@ -223,11 +223,13 @@ func TestNotes(t *testing.T) {
 tiers: [{name: anyone, identity: ip, limits: 5/1m concurrency, budget: 10/1m}]
 policies: [{name: model, settle: {header: X-Cost}}]
 `)
-	log := new(records).add(7, ann, 0, time.Second, status(429), func(r *accesslog.Record) { r.Client = netip.Addr{} })
-	notes := strings.Join(replay(t, log, simulate.Options{Set: set}).Notes, "\n")
-	for _, want := range []string{"7 requests of the log were answered with 429", "7 requests name no client", "concurrency", "header of the response"} {
-		if !strings.Contains(notes, want) {
-			t.Errorf("no note says %q:\n%s", want, notes)
+	for n, requests := range map[int]string{1: "1 request", 7: "7 requests"} {
+		log := new(records).add(n, ann, 0, time.Second, status(429), func(r *accesslog.Record) { r.Client = netip.Addr{} })
+		notes := strings.Join(replay(t, log, simulate.Options{Set: set}).Notes, "\n")
+		for _, want := range []string{requests + " of the log got the answer 429", requests + " came without a client", "concurrency", "header of the response"} {
+			if !strings.Contains(notes, want) {
+				t.Errorf("no note says %q:\n%s", want, notes)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -58,6 +59,39 @@ func TestSeriesWiden(t *testing.T) {
 		first := int64(i) * 5
 		if want := 5*first + 10; m.allowed != want {
 			t.Fatalf("step %d: got %d, want %d", i, m.allowed, want)
+		}
+	}
+}
+
+// TestBound: a time that nanoseconds do not reach bounds as much as one that they do.
+func TestBound(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		want int64
+	}{
+		{"0001-01-01", 7}, {"0001-01-02", minInstant}, {"1600-01-01", minInstant},
+		{"1970-01-02", 86400e9}, {"2263-01-01", maxInstant}, {"9999-12-31", maxInstant},
+	} {
+		at, err := time.Parse(time.DateOnly, test.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := bound(at, 7); got != test.want {
+			t.Errorf("%s: got %d, want %d", test.text, got, test.want)
+		}
+	}
+}
+
+// TestDuration: what is written as seconds is read as the same.
+func TestDuration(t *testing.T) {
+	for _, d := range []time.Duration{0, 1, 1001, 290 * time.Millisecond, 1_234_567_891, 46*time.Minute + 35_000_001, 366 * 24 * time.Hour} {
+		text, err := json.Marshal(Duration(d))
+		var got Duration
+		if err == nil {
+			err = json.Unmarshal(text, &got)
+		}
+		if err != nil || time.Duration(got) != d {
+			t.Errorf("%v: got %v from %s, %v", d, got, text, err)
 		}
 	}
 }

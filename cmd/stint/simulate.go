@@ -71,6 +71,10 @@ func (c *simulateCommand) Validate() error {
 		return fmt.Errorf("--from %s is not before --to %s", c.From.Format(time.RFC3339), c.To.Format(time.RFC3339))
 	case c.Top < 1 || c.Top > 10_000:
 		return fmt.Errorf("--top: %d; want 1 to 10000", c.Top)
+	case c.HTML == stdinPath:
+		return errors.New("--html: the page needs a file, for the report is on standard output; want a name such as report.html")
+	case c.MaxSubjects < 1:
+		return fmt.Errorf("--max-subjects: %d; want 1 or more", c.MaxSubjects)
 	}
 	_, err := c.format()
 	return err
@@ -159,16 +163,26 @@ func (c *simulateCommand) options(s *system) (*simulate.Options, error) {
 	return o, nil
 }
 
-// canWrite finds out before a long replay whether there can be a page after it.
+// canWrite finds out before a long replay whether there can be a page after it. It leaves everything as it was.
 func (c *simulateCommand) canWrite() error {
 	if c.HTML == "" {
 		return nil
 	}
-	file, err := os.OpenFile(c.HTML, os.O_CREATE|os.O_WRONLY, 0o644)
+	file, err := os.OpenFile(c.HTML, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	created := err == nil
+	if errors.Is(err, os.ErrExist) {
+		file, err = os.OpenFile(c.HTML, os.O_WRONLY, 0)
+	}
+	if err == nil {
+		err = file.Close()
+	}
+	if created {
+		err = errors.Join(err, os.Remove(c.HTML))
+	}
 	if err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}
-	return file.Close()
+	return nil
 }
 
 // tell reports what was found. A log of which no line can be read is a failure.

@@ -122,6 +122,8 @@ func TestSimulateMistakes(t *testing.T) {
 		{with("--from", "yesterday"), exitUsage, `"yesterday" is not a time; want something like 2026-03-02`},
 		{with("--from", "2026-03-02", "--to", "2026-03-01"), exitUsage, "is not before --to"},
 		{with("--top", "0"), exitUsage, "--top: 0; want 1 to 10000"},
+		{with("--html", "-"), exitUsage, "want a name such as report.html"},
+		{with("--max-subjects", "0"), exitUsage, "--max-subjects: 0; want 1 or more"},
 		{with("--html", "no/such/dir.html"), exitBad, "--html: open no/such/dir.html"},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
@@ -131,6 +133,23 @@ func TestSimulateMistakes(t *testing.T) {
 				t.Errorf("exit code %d, errors:\n%s\nwant %d, %q", got.code, got.stderr, test.code, test.want)
 			}
 		})
+	}
+}
+
+// TestSimulateLeavesNoPage: a replay that fails neither makes a page nor empties the one that was there.
+func TestSimulateLeavesNoPage(t *testing.T) {
+	simulated(t)
+	if err := os.WriteFile("old.html", []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{"new.html", "old.html"} {
+		if got := execute(t, "", "simulate", "--config", "tight.yaml", "--html", page, "no.log"); got.code != exitBad {
+			t.Errorf("exit code %d, errors %q", got.code, got.stderr)
+		}
+	}
+	old, err := os.ReadFile("old.html")
+	if _, none := os.Stat("new.html"); err != nil || string(old) != "old" || !os.IsNotExist(none) {
+		t.Errorf("old.html has %q (%v), new.html: %v", old, err, none)
 	}
 }
 

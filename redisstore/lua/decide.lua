@@ -197,7 +197,7 @@ else
   end
   retry = t == NEVER and NEVER or t - now
   local allowed = t == now
-  if lease > 0 and allowed then
+  if lease > 0 and allowed and not banned then
     for i = 1, count do
       local l = limits[i]
       if l.of and l.of.used(l) + charged > l.cap then -- what is booked stands in the way

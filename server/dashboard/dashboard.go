@@ -123,6 +123,7 @@ func (d *Dashboard) route() http.Handler {
 	api.HandleFunc("GET /api/top", d.showTop)
 	api.HandleFunc("GET /api/violations", d.showViolations)
 	api.HandleFunc("GET /api/bans", d.showBans)
+	api.HandleFunc("GET /api/shadow", d.showShadow)
 	api.HandleFunc("GET /api/subject", d.showSubject)
 	api.HandleFunc("POST /api/reset", d.writes(d.reset))
 	api.HandleFunc("POST /api/ban", d.writes(d.ban))

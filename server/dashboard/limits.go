@@ -1,11 +1,9 @@
 package dashboard
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
-	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -63,48 +61,5 @@ func listOf(name string, set *policy.Set, mine func(*policy.Rule) bool) ruleList
 		}
 		list.Limits = append(list.Limits, text)
 	}
-	return list
-}
-
-// shadowState is how many requests of a tier were allowed since the start, and how many of them would not have been, but for
-// a policy in shadow. How many of them the policy applied to is not known: a request is counted under one route.
-type shadowState struct {
-	Policy   string `json:"policy"`
-	Tier     string `json:"tier"`
-	Shadowed int64  `json:"shadowed"`
-	Allowed  int64  `json:"allowed"`
-}
-
-// shadowOf returns what rules in shadow would have done, those first that would have denied most. Rules that would have
-// denied nobody are among them. The set may be nil.
-func shadowOf(set *policy.Set, series []observe.Series) []shadowState {
-	list := []shadowState{}
-	find := func(tier, policy string) int {
-		return slices.IndexFunc(list, func(s shadowState) bool { return s.Tier == tier && s.Policy == policy })
-	}
-	if set != nil {
-		for _, r := range set.Rules() {
-			if r.Enforced() < 1 && find(r.Tier, r.Policy) < 0 {
-				list = append(list, shadowState{Policy: r.Policy, Tier: r.Tier})
-			}
-		}
-	}
-	allowed := map[string]int64{} // of tiers
-	for i := range series {
-		s := &series[i]
-		allowed[s.Tier] += s.Total.Allowed
-		at := find(s.Tier, s.Policy)
-		if at < 0 && s.Total.Shadowed > 0 {
-			at = len(list)
-			list = append(list, shadowState{Policy: s.Policy, Tier: s.Tier})
-		}
-		if at >= 0 {
-			list[at].Shadowed += s.Total.Shadowed
-		}
-	}
-	for i := range list {
-		list[i].Allowed = allowed[list[i].Tier]
-	}
-	slices.SortStableFunc(list, func(a, b shadowState) int { return cmp.Compare(b.Shadowed, a.Shadowed) })
 	return list
 }

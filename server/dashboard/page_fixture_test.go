@@ -27,6 +27,7 @@ type fixture struct {
 	state    pageState
 	subjects map[string]control.Subject // by name and by ref
 	bans     []control.Ban
+	trials   []observe.Trial
 	token    string // demanded if it is not ""
 	broken   bool   // every call is answered 503
 	writes   []write
@@ -48,7 +49,6 @@ type pageState struct {
 	Top        map[string][]observe.Offender `json:"top"`
 	Config     map[string]any                `json:"config"`
 	Outbound   []map[string]any              `json:"outbound"`
-	Shadow     []map[string]any              `json:"shadow"`
 	Audit      []map[string]any              `json:"audit"`
 }
 
@@ -79,6 +79,7 @@ func newFixture(t *testing.T) *fixture {
 	mux.Handle("GET /{$}", files)
 	mux.HandleFunc("GET /api/state", f.told(f.showState))
 	mux.HandleFunc("GET /api/bans", f.told(f.showBans))
+	mux.HandleFunc("GET /api/shadow", f.told(f.showShadow))
 	mux.HandleFunc("GET /api/subject", f.told(f.showSubject))
 	mux.HandleFunc("GET /api/stream", f.told(f.stream))
 	mux.HandleFunc("POST /api/{act}", f.told(f.act))
@@ -130,6 +131,12 @@ func (f *fixture) showBans(w http.ResponseWriter, _ *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	answer.JSON(w, http.StatusOK, map[string]any{"bans": f.bans})
+}
+
+func (f *fixture) showShadow(w http.ResponseWriter, _ *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	answer.JSON(w, http.StatusOK, map[string]any{"trials": f.trials})
 }
 
 func (f *fixture) showSubject(w http.ResponseWriter, r *http.Request) {

@@ -35,7 +35,7 @@ func TestScreenshots(t *testing.T) {
 		}
 		page.Open(f.URL)
 		page.Wait(`document.querySelectorAll(".overview svg").length > 5`)
-		for _, view := range []string{"overview", "violations", "offenders", "bans", "subject/ref/r-mallory", "limits", "outbound", "audit"} {
+		for _, view := range []string{"overview", "violations", "offenders", "bans", "subject/ref/r-mallory", "limits", "shadow", "outbound", "audit"} {
 			page.Open(f.URL + "/#/" + view)
 			page.Wait(`document.querySelector("#view table, #view svg, #view .card")`)
 			name, _, _ := strings.Cut(view, "/")
@@ -120,7 +120,7 @@ func (f *fixture) busy() {
 			{"name": "work", "limits": []string{"anonymous: 100/1h", "free: 1000/1h", "pro: 10000/1h"}}, {"name": "search-strict", "limits": []string{"20/1m"}, "shadow": true},
 		},
 	}
-	f.state.Shadow = []map[string]any{{"policy": "search-strict", "tier": "free", "shadowed": 412, "allowed": 9210}, {"policy": "search-strict", "tier": "pro", "shadowed": 3, "allowed": 14_020}}
+	f.trials = busyTrials(now)
 	f.state.Outbound = []map[string]any{
 		{"name": "igdb", "limits": []string{"4/1s"}, "used": 4, "capacity": 4, "calls": 8124, "waited": 3110, "average_wait_ms": 412.0, "waiting": 6, "denied": 0, "cooling_until": nil},
 		{"name": "musicbrainz", "limits": []string{"1/1s"}, "used": 0, "capacity": 1, "calls": 220, "waited": 12, "average_wait_ms": 85.2, "waiting": 0, "denied": 0, "cooling_until": nil},

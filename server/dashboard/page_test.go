@@ -15,7 +15,7 @@ import (
 
 const (
 	feedRows = "section.violations tbody tr"
-	views    = "overview violations offenders bans subject limits outbound audit"
+	views    = "overview violations offenders bans subject limits shadow outbound audit"
 )
 
 // TestPage drives the page in a browser. Every page fails its test if the browser complains: of an error in the console, a
@@ -49,6 +49,7 @@ func TestPage(t *testing.T) {
 		{"themes", testThemes},
 		{"one tier alone", testOneTier},
 		{"rates", testRates},
+		{"shadow", testShadow},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -179,7 +180,7 @@ func testHostile(t *testing.T, f *fixture, page *browsertest.Page) {
 		f.state.Config = map[string]any{"phase": name, "sources": []any{map[string]any{"name": name, "path": name, "error": name}}, "tiers": []any{map[string]any{"name": name, "limits": []string{name}}}}
 		f.state.Audit = []map[string]any{{"at": time.Now(), "who": name, "what": name, "subject": name, "result": name}}
 		f.state.Outbound = []map[string]any{{"name": name, "limits": []string{name}, "used": 1, "capacity": 1, "calls": 1, "waited": 0, "average_wait_ms": 0, "waiting": 0, "denied": 0}}
-		f.state.Shadow = []map[string]any{{"policy": name, "tier": name, "shadowed": 1, "allowed": 2}}
+		f.trials = []observe.Trial{{Tier: name, Policy: name, Limits: []string{name}, Minutes: []observe.TrialMinute{{Requests: 1}, {Requests: 1}}, Top: []observe.Offender{{Subject: name, Ref: "hostile", Denied: 1}}}}
 		f.bans = []control.Ban{{Subject: name, Ref: "hostile", Until: time.Now().Add(time.Hour)}}
 		f.subjects["hostile"] = control.Subject{Subject: name, Now: time.Now(), Limits: []control.Limit{{Tier: name, Policy: name, Scope: name, Limit: name, Algorithm: name, Capacity: 1, Span: 60}}}
 	})

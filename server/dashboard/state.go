@@ -25,7 +25,6 @@ type state struct {
 	Top        map[string][]observe.Offender `json:"top"`
 	Config     configState                   `json:"config"`
 	Outbound   []outboundState               `json:"outbound"`
-	Shadow     []shadowState                 `json:"shadow"`
 	Audit      []deed                        `json:"audit"`
 }
 
@@ -76,7 +75,6 @@ func (d *Dashboard) showState(w http.ResponseWriter, r *http.Request) {
 		set = d.c.Set()
 		s.Config.Tiers, s.Config.Policies = tiersOf(set), policiesOf(set)
 	}
-	s.Shadow = shadowOf(set, s.Series)
 	s.Outbound = d.outbound(r.Context(), set)
 	send(w, r, s)
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/server/control"
@@ -26,7 +25,7 @@ func TestStateOfNothing(t *testing.T) {
 	r := newRig(t, func(c *Config) { *c = Config{Monitor: c.Monitor, Guard: c.Guard} })
 	var all map[string]json.RawMessage
 	r.get("/api/state", &all)
-	want := []string{"alerts", "audit", "config", "long", "now", "outbound", "points", "series", "shadow", "store", "top", "version", "violations", "who", "writable"}
+	want := []string{"alerts", "audit", "config", "long", "now", "outbound", "points", "series", "store", "top", "version", "violations", "who", "writable"}
 	if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -73,11 +72,6 @@ func TestState(t *testing.T) {
 	}
 	if !reflect.DeepEqual(s.Config.Tiers, tiers) || !reflect.DeepEqual(s.Config.Policies, policies) {
 		t.Errorf("got %+v and %+v, want %+v and %+v", s.Config.Tiers, s.Config.Policies, tiers, policies)
-	}
-	// Of the four at /trial two were over the tier's own limit, and one of the others over that in shadow.
-	shadow := []shadowState{{"trial", "anyone", 1, 2}, {"trial", "users", 0, 3}}
-	if !reflect.DeepEqual(s.Shadow, shadow) {
-		t.Errorf("in shadow: got %+v, want %+v", s.Shadow, shadow)
 	}
 
 	response, text := r.call(http.MethodGet, "/api/state", "", "Authorization: Bearer "+token)
@@ -185,22 +179,6 @@ policies:
 	}
 	if got := append(tiersOf(set), policiesOf(set)...); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-	if got := shadowOf(set, nil); !reflect.DeepEqual(got, []shadowState{{Tier: "a"}, {Tier: "c"}}) {
-		t.Errorf("in shadow: got %+v", got)
-	}
-}
-
-// TestShadowOfARuleWithoutARoute: what it would have let through is counted under other routes.
-func TestShadowOfARuleWithoutARoute(t *testing.T) {
-	series := []observe.Series{
-		{Tier: "anyone", Total: observe.Counts{Allowed: 5}},
-		{Tier: "anyone", Policy: "search", Total: observe.Counts{Allowed: 3, Denied: 9}},
-		{Tier: "anyone", Policy: "trial", Total: observe.Counts{Allowed: 2, Shadowed: 2}},
-		{Tier: "users", Total: observe.Counts{Allowed: 100}},
-	}
-	if got, want := shadowOf(nil, series), []shadowState{{"trial", "anyone", 2, 10}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

@@ -14,13 +14,16 @@ const (
 )
 
 // parseTime reads the forms of time that logs have: that of Apache and nginx ("10/Oct/2000:13:55:36 -0700"),
-// RFC 3339, and Unix time in seconds, milliseconds, microseconds or nanoseconds, told apart by how large it is.
+// RFC 3339, also with a zone such as +0100, and Unix time in seconds, milliseconds, microseconds or nanoseconds, told apart by how large it is.
 func parseTime(s string) (at int64, ok bool) {
 	switch {
 	case len(s) > 2 && s[2] == '/':
 		return parseApacheTime(s)
 	case len(s) > 4 && s[4] == '-':
 		t, err := time.Parse(time.RFC3339, s)
+		if err != nil {
+			t, err = time.Parse("2006-01-02T15:04:05Z0700", s)
+		}
 		if year := t.UTC().Year(); err != nil || year < firstYear || year > lastYear {
 			return 0, false
 		}

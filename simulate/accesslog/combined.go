@@ -110,7 +110,10 @@ func (r *Record) readHead(head string, escapes bool) error {
 	// can: identities are no addresses.
 	if _, further := cutWord(others); further != "" {
 		if next, isAddr := readClient(second); !known || next.IsValid() {
-			r.Host, client, known, user = first, next, isAddr, further
+			client, known, user = next, isAddr, further
+			if first != "-" {
+				r.Host = first
+			}
 		}
 	}
 	if !known {

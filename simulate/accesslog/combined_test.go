@@ -45,6 +45,10 @@ var lineTests = []struct {
 		Record{Client: ip("192.0.2.1"), Host: "198.51.100.1", Method: "GET", Path: "/", Status: 200, Bytes: 1},
 	},
 	{
+		"a host that nobody knows", `- 192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`,
+		Record{Client: ip("192.0.2.1"), Method: "GET", Path: "/", Status: 200, Bytes: 1},
+	},
+	{
 		"a user with spaces", `192.0.2.1 - Ann of Green [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`,
 		Record{Client: ip("192.0.2.1"), User: "Ann of Green", Method: "GET", Path: "/", Status: 200, Bytes: 1},
 	},

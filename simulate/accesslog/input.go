@@ -15,6 +15,9 @@ import (
 // MaxLine is how many bytes a line may have. A longer one is malformed.
 const MaxLine = 64 << 10
 
+// byteOrderMark is what some editors and shells begin files with.
+const byteOrderMark = "\ufeff"
+
 const tooLong = reason("the line is longer than 64 KB")
 
 // sampleLines is how many lines a format is told by, if the first MaxLine bytes hold as many.
@@ -52,6 +55,9 @@ func (in *input) start(from io.Reader) error {
 		return in.failed(err)
 	}
 	in.lines = bufio.NewReaderSize(plain, MaxLine+2) // a line, and what ends it
+	if begin, _ := in.lines.Peek(len(byteOrderMark)); string(begin) == byteOrderMark {
+		_, _ = in.lines.Discard(len(byteOrderMark)) // it is in the buffer
+	}
 	if in.format != nil {
 		return nil
 	}
@@ -99,7 +105,7 @@ func (in *input) sample() ([][]byte, error) {
 		}
 	}
 	if err == nil && len(sample) == 0 {
-		return nil, in.failed(errors.New("no lines in its first 64 KB; want an access log"))
+		return nil, in.failed(errors.New("no line in its first 64 KB to tell its format by; want an access log, or its format"))
 	}
 	return sample, nil
 }
@@ -158,6 +164,9 @@ func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\
 func (in *input) failed(err error) error {
 	if path := (*os.PathError)(nil); errors.As(err, &path) {
 		return fmt.Errorf("accesslog: %w", err) // it says so already
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("accesslog: %s: it ends in the middle of what is compressed: %w", in.name, err)
 	}
 	return fmt.Errorf("accesslog: %s: %w", in.name, err)
 }

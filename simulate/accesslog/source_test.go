@@ -62,6 +62,16 @@ func TestNoSlack(t *testing.T) {
 	}
 }
 
+// TestByteOrderMark: it is no part of the first line, which tells the format.
+func TestByteOrderMark(t *testing.T) {
+	for _, log := range []string{logOf(100), `{"time": 100, "path": "/0"}`, "", "\n"} {
+		got, stats := readAll(t, []string{byteOrderMark + log}, Options{})
+		if want := min(len(strings.TrimSpace(log)), 1); len(got) != want || stats.Malformed != 0 {
+			t.Errorf("%q: got %v, %+v", log, got, stats)
+		}
+	}
+}
+
 func TestStats(t *testing.T) {
 	log := logOf(100, 99) + "\n \r\nhello\n" + strings.Repeat("-\n", 3) + "{\n" + lineAt(98, "x")
 	got, stats := readAll(t, []string{log}, Options{})
@@ -188,7 +198,7 @@ func TestOpenMistakes(t *testing.T) {
 		{[]string{good[0], missing}, "accesslog: open " + missing + ": no such file or directory"},
 		{[]string{t.TempDir()}, "is a directory"},
 		{good[1:2], "accesslog: " + good[1] + ": no format that is known"},
-		{good[2:3], "accesslog: " + good[2] + ": no lines in its first 64 KB; want an access log"},
+		{good[2:3], "accesslog: " + good[2] + ": no line in its first 64 KB to tell its format by; want an access log, or its format"},
 		{good[3:4], "accesslog: " + good[3] + ": gzip: invalid header"},
 	} {
 		if _, err := Open(test.paths, Options{}); err == nil || !strings.Contains(err.Error(), test.want) {

@@ -99,9 +99,13 @@ func (n *words) lead(r *simulate.Result) string {
 		return fmt.Sprintf("%s would have denied none of %s, and %s (%s) if what is in shadow were enforced.",
 			n.config(), count(total.Requests, "request", "requests"), number(total.Shadowed), share(total.Shadowed, total.Requests))
 	}
-	return fmt.Sprintf("%s would have denied %s of %s (%s): those of %s of %s.",
+	beyond := ""
+	if subjects.Others.Denied > 0 {
+		beyond = fmt.Sprintf(" that are told apart, and %s of others", number(subjects.Others.Denied))
+	}
+	return fmt.Sprintf("%s would have denied %s of %s (%s): those of %s of %s%s.",
 		n.config(), number(total.Denied), count(total.Requests, "request", "requests"), share(total.Denied, total.Requests),
-		number(subjects.Hit), count(subjects.Seen, "subject", "subjects"))
+		number(subjects.Hit), count(subjects.Seen, "subject", "subjects"), beyond)
 }
 
 // notes is what a reader has to know.

@@ -38,6 +38,18 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestOthers: the first sentence does not say that those told apart sent what others did.
+func TestOthers(t *testing.T) {
+	r := &simulate.Result{Outcome: simulate.Outcome{
+		Total:    simulate.Count{Requests: 1200, Allowed: 100, Denied: 1100},
+		Subjects: simulate.Subjects{Seen: 5, Hit: 4, Cap: 5, Others: simulate.Count{Requests: 1050, Denied: 1050}},
+	}}
+	const want = "1,100 of 1,200 requests (91.7 %): those of 4 of 5 subjects that are\ntold apart, and 1,050 of others.\n"
+	if got := string(report.New(r, names).Text(report.Terminal{})); !strings.Contains(got, want) {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
 // TestWidth: no line is wider than the terminal, down to one as narrow as a telephone.
 func TestWidth(t *testing.T) {
 	for _, r := range []*simulate.Result{small(), busy(), compared(), recommended()} {

@@ -4,7 +4,7 @@ const OFF = "stint-shortcuts-off";
 
 const VIEWS = [
   ["o", "overview"], ["v", "violations"], ["f", "offenders"], ["b", "bans"],
-  ["s", "subject"], ["l", "limits"], ["u", "outbound"], ["a", "audit"],
+  ["s", "subject"], ["l", "limits"], ["d", "shadow"], ["u", "outbound"], ["a", "audit"],
 ];
 
 /** listed is what the help says. */

@@ -12,6 +12,7 @@ import { limits } from "./views/limits.js";
 import { offenders } from "./views/offenders.js";
 import { outbound } from "./views/outbound.js";
 import { overview } from "./views/overview.js";
+import { shadow } from "./views/shadow.js";
 import { subject } from "./views/subject.js";
 import { violations } from "./views/violations.js";
 
@@ -26,7 +27,7 @@ class App {
   model = new Model();
   filter = { text: "", tier: "", policy: "", reason: "" };
   paused = false;
-  #makers = new Map(Object.entries({ overview, violations, offenders, bans, subject, limits, outbound, audit }));
+  #makers = new Map(Object.entries({ overview, violations, offenders, bans, subject, limits, shadow, outbound, audit }));
   #views = new Map(); // made when first shown
   #view = null;
   #asked = false;

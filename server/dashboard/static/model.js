@@ -18,7 +18,7 @@ export class Model {
   unshown = 0;
   alerts = [];
   store = null;
-  state = {}; // the slow rest: version, config, top, outbound, shadow, audit, writable, who
+  state = {}; // the slow rest: version, config, top, outbound, audit, writable, who
   loads = 0; // how often all of it was replaced
   #serial = 0;
   #tens = null; // the ten seconds that are not over yet: {step, point}

@@ -1,10 +1,9 @@
-// Tiers, policies, where they come from, and what those in shadow would do.
+// Tiers, policies, and where they come from.
 import { columns, empty, fill, h, heading, row, table } from "../dom.js";
-import { ago, count, number, share, time } from "../words.js";
+import { ago, number, share, time } from "../words.js";
 
 const SOURCES = columns("Source", "File | code", "State", "Looked at", "Changes | figure", "Refused | figure");
 const LIMITS = columns("Name", "Limits | code", "Decisions in 15 min | figure", "Denied | figure");
-const SHADOW = columns("Policy", "Tier", "Would have been denied | figure", "Share | figure");
 
 export function limits(app) {
   const panel = h("div");
@@ -18,8 +17,7 @@ export function limits(app) {
       section("Tiers", "Who: the first that fits a caller applies.",
         named(config.tiers ?? [], "tier", "No tiers are configured: only policies limit anybody.")),
       section("Policies", "What: every one that matches a request applies, beside the tier. A decision is counted once: under the policy that denied it, or its route.",
-        named(config.policies ?? [], "policy", "No policies are configured: only the tiers limit anybody.")),
-      section("Shadow report", "Policies on trial count, and deny nobody.", report(app.model.state.shadow ?? [])));
+        named(config.policies ?? [], "policy", "No policies are configured: only the tiers limit anybody.")));
   }
   function sources(list) {
     if (list.length === 0) return empty("The configuration comes from the program itself, and does not change.");
@@ -41,19 +39,11 @@ export function limits(app) {
       const denied = steps.reduce((sum, s) => sum + s.denied, 0);
       const decisions = steps.reduce((sum, s) => sum + s.allowed, denied);
       return row(LIMITS, [
-        h("span", {}, p.name, p.shadow ? h("span", { class: "reason shadow" }, "shadow") : null),
+        h("span", {}, p.name, p.shadow ? h("a", { class: "reason shadow", href: "#/shadow" }, "shadow") : null),
         p.limits?.length > 0 ? h("ul", { class: "plain" }, p.limits.map((l) => h("li", {}, l))) : "none of its own",
         number(decisions), number(share(denied, decisions), "share"),
       ]);
     }));
-    return view;
-  }
-  function report(list) {
-    if (list.length === 0) return empty("No policy is in shadow. With “shadow: true” a new one shows here whom it would deny, before it does.");
-    const { node: view, body } = table("Policies in shadow", SHADOW);
-    fill(body, list.map((s) => row(SHADOW, [
-      s.policy, s.tier || "–", `${s.shadowed.toLocaleString("en")} of ${count(s.allowed, "decision")}`, number(share(s.shadowed, s.allowed), "share"),
-    ])));
     return view;
   }
   return { node, update, slow: true };
