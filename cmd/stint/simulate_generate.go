@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"syscall"
@@ -29,13 +28,23 @@ somebody who tries passwords. The same flags make the same log.
     stint simulate --config examples/tiers/stint.yaml access.log`
 }
 
+// Validate is called when the flags have been read.
+func (c *simulateGenerateCommand) Validate() error {
+	switch {
+	case c.Lines < 1 || c.Users < 1:
+		return fmt.Errorf("--lines %d --users %d; want 1 or more of each", c.Lines, c.Users)
+	case time.Duration(c.Span)%time.Minute != 0:
+		return fmt.Errorf("--span: %v; want whole minutes", time.Duration(c.Span))
+	}
+	return nil
+}
+
 // Run writes the log. A reader that has gone away had seen enough.
 func (c *simulateGenerateCommand) Run(s *system) error {
-	out := bufio.NewWriterSize(s.Stdout, 1<<16)
-	err := loggen.Generate(out, loggen.Options{
+	err := loggen.Generate(s.Stdout, loggen.Options{
 		Seed: c.Seed, Lines: c.Lines, From: c.From.Time, Span: time.Duration(c.Span), Users: c.Users, JSON: c.JSON,
 	})
-	if err = errors.Join(err, out.Flush()); err != nil && !errors.Is(err, syscall.EPIPE) {
+	if err != nil && !errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("standard output: %w", err)
 	}
 	return nil

@@ -187,6 +187,13 @@ func TestSimulateGenerate(t *testing.T) {
 			t.Errorf("%v: exit code %d, errors %q, output:\n%s", flags, got.code, got.stderr, got.stdout)
 		}
 	}
+	for _, test := range []struct{ flag, want string }{
+		{"--span=90s", "--span: 1m30s; want whole minutes"}, {"--lines=0", "want 1 or more of each"}, {"--users=-1", "want 1 or more of each"},
+	} {
+		if got := execute(t, "", "simulate-generate", test.flag); got.code != exitUsage || !strings.Contains(got.stderr, test.want) {
+			t.Errorf("%s: exit code %d, errors %q; want %q", test.flag, got.code, got.stderr, test.want)
+		}
+	}
 	if help := execute(t, "", "--help").stdout; strings.Contains(help, "simulate-generate") {
 		t.Error("help lists simulate-generate, which is hidden")
 	}

@@ -1,0 +1,50 @@
+package observe
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestDistinct: exact while they are few, then within four standard errors, whether counted at once or in parts that overlap.
+func TestDistinct(t *testing.T) {
+	for _, n := range []int{0, 1, 499, 500, 501, 1000, 4096, 10_000, 20_000, 100_000, 1_000_000} {
+		random := rand.New(rand.NewPCG(1, uint64(n)))
+		var whole, merged distinct
+		var parts [3]distinct
+		for i := range n {
+			hash := random.Uint64()
+			whole.add(hash)
+			whole.add(hash)
+			parts[i%3].add(hash)
+			parts[(i+i/3)%3].add(hash)
+		}
+		for i := range parts {
+			merged.merge(&parts[i])
+		}
+		if got := merged.count(); got != whole.count() || merged.exact() != whole.exact() {
+			t.Errorf("%d: the parts count %d, and the whole %d", n, got, whole.count())
+		}
+		off := math.Abs(float64(whole.count()-int64(n))) / max(1, float64(n))
+		if whole.exact() != (n <= distinctExact) || whole.exact() && off != 0 || off > 4*1.04/math.Sqrt(registers) {
+			t.Errorf("%d: got %d, exact is %t", n, whole.count(), whole.exact())
+		}
+	}
+}
+
+// TestDistinctExtremes: hashes that nobody is likely to see.
+func TestDistinctExtremes(t *testing.T) {
+	var d distinct
+	d.spill()
+	for at := range uint64(registers) {
+		d.add(at << (64 - registerBits)) // the highest rank in every register
+	}
+	if got := d.count(); got <= 0 {
+		t.Errorf("with all registers full: got %d", got)
+	}
+	copied := d.clone()
+	copied.add(math.MaxUint64)
+	if d.many[registers-1] != highestRank || copied.count() != d.count() {
+		t.Error("a register went down")
+	}
+}

@@ -1,0 +1,78 @@
+// What rules in shadow would have done, had they been enforced.
+import { bar, sparkline } from "../chart.js";
+import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
+import { ago, count, duration, number, place, share, time } from "../words.js";
+import { subjectLink } from "./violations.js";
+
+const EVERY = 5000;
+const HIT = columns("Subject | subject", "Would have been denied since it began | figure", "Share of the first | wide");
+
+export function shadow(app) {
+  const status = h("p", { class: "counts", role: "status" });
+  const panel = h("div", {}, empty("Looking…"));
+  const node = h("section", { class: "shadow" },
+    heading("Shadow", "Rules on trial count, and deny nobody. What they would do to the traffic of now is here, before they do."), status, panel);
+  let timer = 0;
+
+  async function look() {
+    clearTimeout(timer);
+    timer = setTimeout(look, EVERY);
+    if (document.hidden || app.paused) return;
+    try {
+      const { trials } = await app.api.get("api/shadow");
+      say(status, "");
+      render(trials ?? []);
+    } catch (error) {
+      say(status, `It cannot be shown: ${error.message}`);
+    }
+  }
+  function render(list) {
+    if (list.length === 0) {
+      fill(panel, empty("No rule is in shadow. With “shadow: true” a new one shows here whom it would deny, before it does. What it would have done to the past is told by “stint simulate”."));
+      return;
+    }
+    refill(panel, h("div", { class: "trials" }, list.map(card)));
+  }
+  return { node, show: look, hide: () => clearTimeout(timer) };
+}
+
+function card(t) {
+  const name = place(t.tier, t.policy);
+  const minutes = t.minutes.slice(0, -1); // the last is not over, and would look like a drop
+  return h("article", { class: t.recent.denied > 0 ? "card full" : "card" },
+    h("header", {}, h("h2", {}, name), h("span", { class: "code quiet" }, t.limits.join(", "))),
+    h("p", { class: "said" }, told(t.recent, `in the last ${duration(rounded(t.recent_seconds))}`)),
+    h("p", { class: "quiet" }, told(t.total, `since it began ${ago(time(t.since) ?? 0)}`)),
+    minutes.length > 1 ? sparkline(document, { width: 400, height: 40, label: `${name}: requests by minute, and those that would have been denied`, series: [
+      { kind: "allowed", values: minutes.map((m) => m.requests - m.denied) },
+      { kind: "denied", values: minutes.map((m) => m.denied) },
+    ] }) : null,
+    t.top.length > 0 ? hit(name, t.top) : null);
+}
+
+/** told says what would have happened, in the words of a simulation. */
+function told(reach, when) {
+  if (reach.requests === 0) return `It judged no request ${when}.`;
+  const of = `${count(reach.requests, "request")} ${when}`;
+  const all = `${reach.estimated ? "about " : ""}${count(reach.subjects, "subject")}`;
+  if (reach.denied === 0) return `If this were enforced, it would have denied none of ${of}, and nobody of ${all}.`;
+  const untouched = number(share(reach.subjects - reach.hit, reach.subjects), "share");
+  return `If this were enforced, it would have denied ${reach.denied.toLocaleString("en")} of ${of} (${number(share(reach.denied, reach.requests), "share")}): ` +
+    `those of ${reach.hit.toLocaleString("en")} of ${all}. ${untouched} of the subjects would be untouched.`;
+}
+
+/** rounded is seconds in milliseconds, in whole minutes where there are some. */
+function rounded(seconds) {
+  return seconds < 60 ? Math.max(1, Math.round(seconds)) * 1000 : Math.round(seconds / 60) * 60_000;
+}
+
+function hit(name, top) {
+  const { node, body } = table(`Those whom ${name} would have denied most`, HIT);
+  const most = top[0].denied || 1;
+  fill(body, top.map((o) => row(HIT, [
+    subjectLink(o),
+    o.at_least < o.denied ? `${o.at_least.toLocaleString("en")} to ${o.denied.toLocaleString("en")}` : o.denied.toLocaleString("en"),
+    bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)} %` }),
+  ])));
+  return node;
+}
