@@ -58,9 +58,9 @@ func (m *Monitor) Trials(set *policy.Set, n int) []Trial {
 func (ts *trials) report(set *policy.Set, n int, now time.Time) []Trial {
 	inForce := map[*trial]bool{}
 	if set != nil {
-		for _, cases := range ts.docket(set).tiers {
-			for i := range cases {
-				inForce[cases[i].trial] = true
+		for _, c := range ts.docket(set).cases {
+			if c != nil {
+				inForce[c.trial] = true
 			}
 		}
 	}

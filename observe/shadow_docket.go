@@ -36,10 +36,10 @@ func newTrials(n *names) *trials {
 	return ts
 }
 
-// docket has the trials of a set, by tier.
+// docket has the trials of a set, by the index of the first rule of each; nil if that is none in shadow.
 type docket struct {
 	set   *policy.Set
-	tiers map[string][]trialCase
+	cases []*trialCase
 }
 
 // trialCase is a tier's or a policy's own limits: those that count requests, costs or both.
@@ -50,22 +50,11 @@ type trialCase struct {
 
 // judged counts a request that was allowed, for each rule in shadow that judged it.
 func (ts *trials) judged(in shard, v *policy.Verdict) {
-	docket := ts.docket(v.Set())
-	if len(docket.tiers) == 0 || v.Decision.Repeat || v.Decision.Degraded {
+	if v.Decision.Repeat || v.Decision.Degraded {
 		return
 	}
-	cases := docket.tiers[v.Tier]
-	if len(cases) == 0 {
-		return
-	}
-	// A verdict names the subject of a rule that would have denied the request. Asked as if a rule had, it names nobody
-	// if the rule has nothing to do with the request.
-	asked := *v
-	asked.Decision.Decider, asked.Decision.Charge.Claim.Subject = 0, ""
-	for i := range cases {
-		c := &cases[i]
-		asked.Shadowed = c.rules[:1]
-		if subject := asked.Subject(); subject != "" {
+	for rule, subject := range v.Trials() {
+		if c := ts.docket(v.Set()).cases[rule.Index]; c != nil {
 			c.trial.judged(in, ts.names, subject, ts.hash(subject), c.denies(v))
 		}
 	}
@@ -108,7 +97,7 @@ func (ts *trials) docket(set *policy.Set) *docket {
 			return d
 		}
 	}
-	fresh := &docket{set: set, tiers: map[string][]trialCase{}}
+	fresh := &docket{set: set, cases: make([]*trialCase, len(set.Rules()))}
 	for _, rules := range inShadow(set) {
 		var limits []string
 		for _, r := range rules {
@@ -116,10 +105,10 @@ func (ts *trials) docket(set *policy.Set) *docket {
 				limits = append(limits, r.Limits[i].String())
 			}
 		}
-		tier := rules[0].Tier
-		name := trialName{tier, rules[0].Policy, strings.Join(limits, ", ")}
+		first := rules[0]
+		name := trialName{first.Tier, first.Policy, strings.Join(limits, ", ")}
 		if t := ts.get(name, limits); t != nil {
-			fresh.tiers[tier] = append(fresh.tiers[tier], trialCase{rules, t})
+			fresh.cases[first.Index] = &trialCase{rules, t}
 		}
 	}
 	for { // others may have made one for the same set meanwhile, with the same trials

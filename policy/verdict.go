@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"iter"
+
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -82,6 +84,18 @@ func (v *Verdict) Decisive() (*Rule, stint.State) {
 		}
 	}
 	return nil, s
+}
+
+// Trials yields the rules in shadow that are for the request, with whom each counts it for. They are asked about what all
+// others allow; those that would have denied it are Shadowed.
+func (v *Verdict) Trials() iter.Seq2[*Rule, string] {
+	return func(yield func(*Rule, string) bool) {
+		for i := range v.pending {
+			if !yield(v.pending[i].rule, v.pending[i].claim.Subject) {
+				return
+			}
+		}
+	}
 }
 
 // SettlesBytes says that the length of the response body is the true cost of this request.

@@ -41,7 +41,7 @@ func TestF33AdminToken(t *testing.T) {
 	private := []string{
 		"/config", "/rlconfig", "/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/profile",
 		"/debug/pprof/trace", "/debug/pprof/symbol", "/debug/", "/nothing",
-		"/api/state", "/api/stream", "/api/top", "/api/violations", "/api/bans", "/api/subject?subject=ip:192.0.2.1", "/api/nothing",
+		"/api/state", "/api/stream", "/api/top", "/api/violations", "/api/bans", "/api/shadow", "/api/subject?subject=ip:192.0.2.1", "/api/nothing",
 	}
 	for _, path := range private {
 		for _, token := range []string{"", "first", first + "2", first + " " + second, "alice: " + first} {
