@@ -117,7 +117,8 @@ func (s settings) send(ctx context.Context, rack *process.Rack, log string) erro
 	}
 	k6 := exec.CommandContext(ctx, s.k6, "run", "--quiet", "--no-usage-report", "--summary-mode=disabled", "--out", "csv="+log,
 		"-e", "TARGET=http://"+address, "-e", fmt.Sprint("VUS=", s.users), "-e", fmt.Sprint("SECONDS=", s.duration.Seconds()), s.script)
-	k6.Env = append(os.Environ(), "K6_CSV_TIME_FORMAT=unix_micro")
+	// k6 writes what happened in a second at once, unless told otherwise; requests that it makes meanwhile wait for it.
+	k6.Env = append(os.Environ(), "K6_CSV_TIME_FORMAT=unix_micro", "K6_CSV_SAVE_INTERVAL=20ms")
 	k6.Stdout, k6.Stderr = os.Stderr, os.Stderr
 	k6.Cancel = func() error { return k6.Process.Signal(os.Interrupt) }
 	if err := k6.Run(); err != nil {
