@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -9,10 +8,11 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/logtest"
 )
 
 var fire = Alert{
@@ -20,30 +20,12 @@ var fire = Alert{
 	Since: time.Unix(epoch, 0).UTC(),
 }
 
-// safeBuffer is a log that a test reads while others write it.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // hook is a webhook to a receiver, without pauses, and its log.
-func hook(t *testing.T, receiver http.HandlerFunc) (*webhook, *safeBuffer) {
+func hook(t *testing.T, receiver http.HandlerFunc) (*webhook, *logtest.Buffer) {
 	t.Helper()
 	server := httptest.NewServer(receiver)
 	t.Cleanup(server.Close)
-	log := &safeBuffer{}
+	log := &logtest.Buffer{}
 	w := newWebhook(server.URL+"/SECRET", "web-1", slog.New(slog.NewTextHandler(log, nil)))
 	w.close()
 	w.pauses = []time.Duration{0, 0}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/stint-limiter/stint/internal/logtest"
 )
 
 // TestF33AdminExposed refuses to serve operators' things to everybody.
@@ -243,7 +245,7 @@ func TestHoldersAreKnown(t *testing.T) {
 	c := everywhere(t)
 	c.AdminTokens = filepath.Join(t.TempDir(), "tokens")
 	put(t, c.AdminTokens, "alice: token-of-an-operator\n")
-	var log lockedBuffer
+	var log logtest.Buffer
 	r := start(t, c, func(s *Server) {
 		s.operators.logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +17,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/stint-limiter/stint/internal/logtest"
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 type running struct {
 	*Server
 	t   *testing.T
-	log *lockedBuffer
+	log *logtest.Buffer
 }
 
 // everywhere is a Config with all listeners, and files in a new directory that it is made of.
@@ -51,7 +51,7 @@ func everywhere(t *testing.T) Config {
 // start runs a server until the test ends.
 func start(t *testing.T, c Config, adjust ...func(*Server)) *running {
 	t.Helper()
-	r := &running{t: t, log: &lockedBuffer{}}
+	r := &running{t: t, log: &logtest.Buffer{}}
 	c.Logger = slog.New(slog.NewTextHandler(r.log, nil))
 	var err error
 	if r.Server, err = New(c); err != nil {
@@ -163,24 +163,6 @@ func until(t *testing.T, what string, ok func() bool) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-}
-
-// lockedBuffer is a log that can be read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // codeOf returns the code of a question of Envoy's that is asked with an authorization.

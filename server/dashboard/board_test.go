@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -9,11 +8,11 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
@@ -43,7 +42,7 @@ type rig struct {
 	monitor *observe.Monitor
 	guard   *policy.Guard
 	board   *Dashboard
-	log     *lockedLog
+	log     *logtest.Buffer
 	url     string
 }
 
@@ -70,7 +69,7 @@ func newBoard(t testing.TB, adjust ...func(*Config)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	r := &rig{t: t, log: &lockedLog{}}
+	r := &rig{t: t, log: &logtest.Buffer{}}
 	r.monitor = observe.New(observe.Config{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = r.monitor.Close() })
 	r.guard, err = policy.NewGuard(store, set, policy.GuardConfig{Observer: r.monitor, Logger: slog.New(slog.DiscardHandler)})
@@ -183,22 +182,4 @@ func await(t testing.TB, what string, ok func() bool) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-}
-
-// lockedLog is a log that can be read while it is written.
-type lockedLog struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

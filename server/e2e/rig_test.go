@@ -11,10 +11,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/browsertest"
+	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -30,7 +30,7 @@ const (
 type rig struct {
 	t          *testing.T
 	api, admin string // URLs
-	log        lockedBuffer
+	log        logtest.Buffer
 }
 
 // start runs a server with policies until the test ends.
@@ -122,22 +122,4 @@ func (r *rig) post(path string, body any) int {
 // question asks for a user whether a request may pass.
 func question(user string) map[string]any {
 	return map[string]any{"method": "GET", "path": "/", "peer": "192.0.2.1", "claims": map[string]string{"user": user}}
-}
-
-// lockedBuffer is a log that can be read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"testing"
 
+	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/server/gateway"
 )
 
@@ -26,7 +27,7 @@ func BenchmarkGateway(b *testing.B) {
 	quiet := to(u.URL)
 	quiet.AccessLog.Off = true
 	logged := to(u.URL)
-	logged.Logger = textLog(&journal{})
+	logged.Logger = textLog(&logtest.Buffer{})
 	for _, c := range []struct {
 		name, url string
 		status    int

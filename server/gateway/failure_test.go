@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/server/gateway"
 )
 
@@ -79,7 +80,7 @@ func TestUpstreamFailures(t *testing.T) {
 		{"no TLS", "https" + strings.TrimPrefix(chatty, "http"), 502, "bad_gateway"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var log journal
+			var log logtest.Buffer
 			config := to(c.upstream)
 			if c.status == http.StatusGatewayTimeout {
 				config.ResponseHeaderTimeout, config.TLSHandshakeTimeout = 50*time.Millisecond, 50*time.Millisecond
@@ -105,7 +106,7 @@ func TestBrokenResponses(t *testing.T) {
 		"length":  "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfive!",
 		"chunked": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfive!\r\n",
 	} {
-		var log journal
+		var log logtest.Buffer
 		c := to(rawUpstream(t, func(conn net.Conn, r *bufio.Reader) {
 			readHead(r)
 			io.WriteString(conn, text)
@@ -137,7 +138,7 @@ func TestClientAborts(t *testing.T) {
 		gone <- true
 	})
 	for path, status := range map[string]string{"/head": "499", "/body": "200"} {
-		var log journal
+		var log logtest.Buffer
 		c := to(u.URL)
 		c.Logger = textLog(&log)
 		g := serve(t, newGateway(t, open, c))

@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"io"
 	"log"
@@ -166,24 +165,6 @@ func rawUpstream(t testing.TB, handle func(net.Conn, *bufio.Reader)) string {
 	})
 	t.Cleanup(func() { l.Close(); conns.Wait() })
 	return "http://" + l.Addr().String()
-}
-
-// journal is a log that many write to.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
 }
 
 // await waits until a condition holds.

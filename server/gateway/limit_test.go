@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/server/gateway"
 )
 
@@ -140,7 +141,7 @@ func TestNoRefundForHangingUp(t *testing.T) {
 			<-r.Context().Done()
 		}
 	})
-	var log journal
+	var log logtest.Buffer
 	c := to(u.URL)
 	c.Logger = textLog(&log)
 	g := serve(t, newGateway(t, text, c))
@@ -162,7 +163,7 @@ func (failing) Take(context.Context, stint.Request) (stint.Decision, error) {
 }
 
 func TestStoreFailure(t *testing.T) {
-	var log journal
+	var log logtest.Buffer
 	c := to("http://" + unused(t))
 	c.Logger = textLog(&log)
 	g, err := gateway.New(guardOver(t, failing{}, open), c)

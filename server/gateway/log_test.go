@@ -9,10 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/server/gateway"
 )
 
-func textLog(j *journal) *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
+func textLog(j *logtest.Buffer) *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
 
 // field returns the value of a field of a log entry.
 func field(line, name string) string {
@@ -28,7 +29,7 @@ policies: [{name: search, match: {path: /search}, limits: 1/1h}]
 `
 	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "found") })
 	for _, query := range []bool{false, true} {
-		var log journal
+		var log logtest.Buffer
 		c := to(u.URL)
 		c.Logger = textLog(&log)
 		c.AccessLog.Query = query
@@ -69,7 +70,7 @@ func TestAccessLogSampling(t *testing.T) {
 		{gateway.AccessLog{Every: 10}, 2, 10},
 		{gateway.AccessLog{Off: true}, 0, 10},
 	} {
-		var log journal
+		var log logtest.Buffer
 		g := newGateway(t, open, gateway.Config{
 			Routes: []gateway.Route{{Upstream: u.URL}, {PathPrefix: "/down", Upstream: "http://" + unused(t)}}, Logger: textLog(&log), AccessLog: c.access,
 		})
@@ -89,7 +90,7 @@ func TestAccessLogSampling(t *testing.T) {
 func TestF34HostileValues(t *testing.T) {
 	const secret = "s3cr3t-t0ken"
 	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	var text, structured journal
+	var text, structured logtest.Buffer
 	for _, logger := range []*slog.Logger{textLog(&text), slog.New(slog.NewJSONHandler(&structured, nil))} {
 		g := newGateway(t, open, gateway.Config{
 			Routes: []gateway.Route{{Upstream: u.URL}, {PathPrefix: "/down", Upstream: "http://" + unused(t)}}, Logger: logger,

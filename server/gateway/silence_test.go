@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/logtest"
 )
 
 // brief is how long bodies may be silent in tests.
@@ -164,7 +166,7 @@ func TestClientLeavesItsBody(t *testing.T) {
 		"malformed": {"Transfer-Encoding: chunked\r\n\r\n64\r\n" + strings.Repeat("x", 0x64) + "\r\nno length\r\n", "400"},
 	} {
 		u := upstream(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
-		var log journal
+		var log logtest.Buffer
 		c := to(u.URL)
 		c.Logger = textLog(&log)
 		g := serve(t, newGateway(t, open, c))

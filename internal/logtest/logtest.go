@@ -1,0 +1,27 @@
+// Package logtest is for tests that read what is logged meanwhile.
+package logtest
+
+import (
+	"bytes"
+	"sync"
+)
+
+// Buffer is a log that can be read while it is written. The zero value is empty.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// String returns what was written so far.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
