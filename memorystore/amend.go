@@ -95,11 +95,14 @@ func (q *query) settleState(p *part, v *view, claim *stint.Claim, c *stint.Charg
 		if v.place < 0 {
 			return q.settleNewBucket(p, v, claim, c, truth)
 		}
-		q.house(p, v)
+		p.rehome(v)
 		b := &p.rec.rest.buckets[v.place]
 		before := b.Bytes()
 		applied := v.bucket.Settle(c.At, claim.Cost, truth)
 		q.grown += int64(b.Bytes() - before)
+		if applied {
+			p.retag(v)
+		}
 		return applied
 	case stint.Concurrency:
 		return v.place >= 0 && v.hold.Settle(c.ID, truth)
@@ -107,11 +110,14 @@ func (q *query) settleState(p *part, v *view, claim *stint.Claim, c *stint.Charg
 	if v.place < 0 {
 		return false
 	}
-	q.house(p, v)
+	p.rehome(v)
 	g := p.rec.logAt(v.place)
 	before := g.Bytes()
 	applied := v.log.Settle(c.At, claim.Cost, truth)
 	q.grown += int64(g.Bytes() - before)
+	if applied {
+		p.retag(v)
+	}
 	return applied
 }
 

@@ -137,11 +137,7 @@ func TestExpiry(t *testing.T) {
 		least, most int
 	}{{59 * time.Second, 1003, 1003}, {5 * time.Second, 2, 3}, {10 * time.Minute, 1, 1}, {110 * time.Minute, 0, 0}} {
 		clock.advance(x.pass)
-		for range 20 {
-			for i := range s.shards {
-				s.shards[i].sweep()
-			}
-		}
+		s.Sweep()
 		if n := s.Len(); n < x.least || n > x.most {
 			t.Errorf("%d subjects after another %v, want %d to %d", n, x.pass, x.least, x.most)
 		}
@@ -167,24 +163,17 @@ func TestLeasesAreKept(t *testing.T) {
 		t.Fatal(d, err)
 	}
 	lim := newLimiter(t, s, minute)
-	sweep := func() {
-		for range 20 {
-			for i := range s.shards {
-				s.shards[i].sweep()
-			}
-		}
-	}
 	clock.advance(10 * time.Minute)
 	for i := range 10 * most {
 		allow(t, lim, fmt.Sprint("other:", i))
 	}
 	clock.advance(time.Minute - time.Microsecond)
-	sweep()
+	s.Sweep()
 	if d, err := lim.Peek(context.Background(), "user:1"); err != nil || d.Decisive().Used != 8 {
 		t.Errorf("%d used, want 8: %v", d.Decisive().Used, err)
 	}
 	clock.advance(2 * time.Minute)
-	sweep()
+	s.Sweep()
 	if n := s.Len(); n != 0 {
 		t.Errorf("%d subjects are left", n)
 	}

@@ -69,18 +69,28 @@ func (q *query) chargeState(p *part, v *view, at, cost int64, id uint64, lease b
 }
 
 // house gives the view's state a place in the record, if it has none, and the
-// tag of the limit that it is about to be written under. Places in rest move when
-// others are added, so the view is told where its own is.
+// tag of the limit that it is about to be written under.
 func (q *query) house(p *part, v *view) {
 	if v.place < 0 {
 		q.add(p, v)
 	}
+	p.retag(v)
+	p.rehome(v)
+}
+
+// retag gives the view's state the tag of the limit that it is written under: of that
+// limit it is known when the state has expired.
+func (p *part) retag(v *view) {
 	t := p.tagAt(v)
 	if *t != v.tag || v.tag == 0 {
 		v.tag = p.shard.tag(v.limit)
 		p.shard.untag(*t)
 		*t = v.tag
 	}
+}
+
+// rehome tells the view where its state is: places in rest move when others are added.
+func (p *part) rehome(v *view) {
 	switch v.limit.Algorithm {
 	case stint.Bucket:
 		v.bucket.Rehome(&p.rec.rest.buckets[v.place])

@@ -82,11 +82,14 @@ func (q *query) giveBack(p *part, units int64) {
 		if v.place < 0 || v.limit.Algorithm == stint.Concurrency {
 			continue
 		}
-		q.house(p, v)
+		var given bool
 		if v.limit.Algorithm == stint.Bucket {
-			v.bucket.GiveBack(units)
+			given = v.bucket.GiveBack(units)
 		} else {
-			v.log.GiveBack(units)
+			given = v.log.GiveBack(units)
+		}
+		if given {
+			p.retag(v)
 		}
 	}
 	q.grown += int64(p.rec.bytes() - before)

@@ -14,7 +14,9 @@ func open(t *testing.T) storetest.Harness {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	return storetest.Harness{Store: s, Clock: clock}
+	return storetest.Harness{Store: s, Clock: clock, Disturbances: map[string]func(testing.TB){
+		"what has expired is swept": func(testing.TB) { s.Sweep() },
+	}}
 }
 
 func TestContract(t *testing.T) { storetest.Run(t, storetest.Exact, open) }

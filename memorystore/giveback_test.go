@@ -39,11 +39,7 @@ func TestGiveBackKeepsAccounts(t *testing.T) {
 		checkAccounts(t, s)
 	}
 	clock.advance(2 * time.Hour)
-	for range 20 {
-		for i := range s.shards {
-			s.shards[i].sweep()
-		}
-	}
+	s.Sweep()
 	if n := s.Len(); n != 0 {
 		t.Errorf("%d subjects are left", n)
 	}

@@ -203,7 +203,7 @@ func (w *world) remember(r stint.Request, got, want stint.Decision) {
 		denier := allClaims(r)[want.Decider]
 		if want.Banned {
 			w.wasBanned[denier.Subject] = true
-		} else if !denier.Shared {
+		} else if !denier.Shared && denier.Cost > 0 {
 			w.denied[denier.Subject] = w.h.Clock.Micros() // a strike
 		}
 	}
@@ -217,6 +217,9 @@ func (w *world) amend(s step) error {
 	c, a := w.charges[i].part(s.part), s.amendment
 	if s.relative {
 		a.Cost = min(max(0, c.oracle.Claim.Cost+a.Cost), stint.MaxUnits)
+	}
+	if err := w.calm(stint.Request{Claim: c.oracle.Claim, And: c.oracle.And()}); err != nil {
+		return err
 	}
 	now := w.h.Clock.Micros()
 	want, err := w.oracle.Amend(w.t.Context(), c.oracle, a)

@@ -46,7 +46,7 @@ type event struct {
 	id        uint64
 	from, at  int64
 	low, high int64
-	astray    bool // at no longer finds it: the clock stepped back since, or units were given back
+	astray    bool // at may no longer find it: the clock stepped back since, or units were taken off it
 }
 
 func (e *event) isLease() bool { return e.from < e.at }
@@ -148,11 +148,7 @@ func (t *Truth) GaveBack(now int64, c stint.Command) {
 	t.tick(now)
 	for i := range c.Limits {
 		rec := t.record(&stint.Claim{Subject: c.Subject, Scope: c.Scope}, &c.Limits[i])
-		until := now + rec.maxLate
-		rec.excuse(until)
-		for k := range rec.events {
-			rec.events[k].astray = rec.events[k].astray || rec.events[k].at <= until
-		}
+		rec.excuse(now + rec.maxLate)
 	}
 }
 
@@ -189,19 +185,17 @@ func (t *Truth) tick(now int64) {
 			rec.unsure = true
 			rec.kept = min(rec.kept, now)
 			rec.excuse(math.MaxInt64)
-			for i := range rec.events {
-				rec.events[i].astray = true
-			}
 		}
 	}
 	t.clock = now
 }
 
-// excuse takes events up to an instant out of what must not be exceeded.
+// excuse takes events up to an instant out of what must not be exceeded: what is left
+// of each nobody can tell.
 func (rec *record) excuse(until int64) {
 	for i := range rec.events {
 		if rec.events[i].at <= until {
-			rec.events[i].low = 0
+			rec.events[i].low, rec.events[i].astray = 0, true
 		}
 	}
 }
