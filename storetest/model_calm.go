@@ -82,7 +82,7 @@ func (w *world) calmAll() error {
 			return err
 		}
 		at, struck := w.denied[subject]
-		if !banned && (w.wasBanned[subject] || struck && now-at >= w.plan.bans.Within.Microseconds()) {
+		if w.wasBanned[subject] && !banned || struck && now-at >= w.plan.bans.Within.Microseconds() {
 			if err := w.both(stint.Command{Kind: stint.Unban, Subject: subject}); err != nil {
 				return err
 			}

@@ -32,6 +32,8 @@ func NewTruth() *Truth { return &Truth{limits: map[limitKey]*record{}} }
 type record struct {
 	events     []event
 	keep, kept int64 // largest burst in use, and when it was last used
+	widest     int64 // largest burst ever used
+	guessed    bool  // keep and kept are so only if nothing was left some time ago
 	maxLimit   int64 // largest Max that admitted anything
 	maxLate    int64 // how late room may come back: one slice of the longest span
 	limit      stint.Limit
@@ -204,13 +206,16 @@ func (rec *record) excuse(until int64) {
 func (rec *record) admit(l *stint.Limit, now int64, e event) error {
 	window := l.Window.Microseconds()
 	if l.Algorithm == stint.Sliding {
-		if stale := now-rec.kept > rec.keep*window; stale {
+		if stale := now-rec.kept > rec.keep*window; stale || rec.guessed {
 			rec.excuse(now - window)
 		}
 		rec.excuse(now - rec.keep*window)
 		empty := rec.sum(now-rec.keep*window, math.MaxInt64, true) == 0 // or may be
+		certain := rec.sum(now-rec.widest*window, math.MaxInt64, false) == 0
+		rec.guessed = !certain && (rec.guessed || empty)
 		if times := l.BurstTimes(); times >= rec.keep || empty || now-rec.kept > rec.keep*window {
 			rec.keep, rec.kept = times, now
+			rec.widest = max(rec.widest, times)
 		}
 	}
 	rec.events = append(rec.events, e)
