@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// exchange is a request and what is answered to it. It is used again for another one, but for what others may still look
-// at: header fields point into the values, so they live as long as the response.
+// exchange is a request and what is answered to it. It is used again for another one, so nothing of the response points into
+// it.
 type exchange struct {
 	*front
 	request *http.Request
@@ -24,9 +24,7 @@ type exchange struct {
 	state stint.State
 
 	draft
-	body   []byte
-	values *[drafted]string
-	used   int
+	body []byte
 
 	ruleRoom [3]*ruleText
 	partRoom [drafted]part
@@ -55,7 +53,7 @@ func (x *exchange) end() {
 	if x.shares || len(x.v.Rules()) > 1 {
 		x.v = nil
 	}
-	x.request, x.in, x.rules, x.values, x.used = nil, policy.Input{}, nil, nil, 0
+	x.request, x.in, x.rules = nil, policy.Input{}, nil
 	x.draft.clear()
 	x.idle.Put(x)
 }

@@ -51,11 +51,11 @@ var fieldNames = [fields]string{
 	fieldNoSniff:         "X-Content-Type-Options",
 }
 
-// drafted is the largest number of header fields that change from one answer to the next, unless one is given twice.
+// drafted is the largest number of header fields of one answer that change from one answer to the next.
 const drafted = 7
 
 // draft is a text that is divided into header fields: all those that change from one answer to the next are one string,
-// and one allocation.
+// and their values one list: two allocations.
 type draft struct {
 	text  []byte
 	parts []part
@@ -78,32 +78,19 @@ func (d *draft) number(f field, n int64) {
 	d.endField(f)
 }
 
-// setDrafted sets the header fields that were drafted.
-func (x *exchange) setDrafted(h http.Header) {
-	if len(x.parts) == 0 {
+// setDrafted sets the header fields that were drafted, whatever they were before. They live as long as the response.
+func (d *draft) setDrafted(h http.Header) {
+	if len(d.parts) == 0 {
 		return
 	}
-	text, from := string(x.text), 0
-	for _, p := range x.parts {
-		x.set(h, p.field, text[from:p.end])
+	text, from := string(d.text), 0
+	values := make([]string, len(d.parts))
+	for i, p := range d.parts {
+		values[i] = text[from:p.end]
+		h[fieldNames[p.field]] = values[i : i+1 : i+1]
 		from = p.end
 	}
-	x.draft.clear()
-}
-
-// set sets a header field, whatever it was before.
-func (x *exchange) set(h http.Header, f field, value string) {
-	if x.values == nil {
-		x.values = new([drafted]string)
-	}
-	at := x.used
-	if at == len(x.values) { // the answer is given twice
-		h[fieldNames[f]] = []string{value}
-		return
-	}
-	x.used++
-	x.values[at] = value
-	h[fieldNames[f]] = x.values[at : at+1 : at+1]
+	d.clear()
 }
 
 // setFixed sets a header field to a value that does not change, or removes it if there is none. All answers share the

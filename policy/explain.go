@@ -100,7 +100,7 @@ func (s *Set) explainTiers(f *facts, e *Explanation) *tier {
 		why := t.why(m)
 		var by *identity
 		if m == fits {
-			if _, by = t.subject(f, nil); by == nil {
+			if by = t.asker(f, nil).by; by == nil {
 				m, why = missIdentity, "the request has no identity "+oneOf(identityNames(t.who))+f.distrusted(t.who)
 			} else {
 				why = strings.TrimPrefix(why+", and the request has the identity "+by.name, "it takes all, and ")

@@ -14,6 +14,7 @@ type facts struct {
 	path     string            // the reading that is looked at
 	readings [4]string         // of the path; see read
 	count    int
+	last     string // a subject whose text serves again if it is the same
 
 	client    netip.Addr
 	hasClient bool

@@ -78,12 +78,13 @@ func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 // once: it fills in the verdict as far as that is known, and the question. If the verdict has no rules, nothing limits
 // the request and there is nothing to ask. An error means that the question cannot be asked.
 func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
-	set := g.set.Load()
-	*v = Verdict{set: set, enforceAll: g.enforceAll}
+	set, who, pending, shadow := g.set.Load(), v.who, v.pending[:0], v.shadow[:0]
+	*v = Verdict{set: set, enforceAll: g.enforceAll, who: who, pending: pending, shadow: shadow}
 	if g.observer != nil {
 		v.began = g.watch.begin()
 	}
 	f := set.facts(in)
+	f.last = who
 	set.ask(&f, v, r)
 	if f.hasClient && !f.client.IsValid() {
 		g.log.unknownClient()

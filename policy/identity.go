@@ -55,16 +55,24 @@ const unknownClient = "unknown"
 // maxIdentifier is the longest identifier that is used as it is; a hash stands for longer ones.
 const maxIdentifier = 256
 
-// subject appends who is asking, "type:identifier", or reports that the request does not say.
-func (id *identity) subject(f *facts, b []byte) ([]byte, bool) {
-	b = append(b, id.typ...)
-	switch id.kind {
-	case byNothing:
-		return b, true
-	case byAll:
-		return id.together(f, append(b, ':'))
+// subject returns who is asking, "type:identifier", or "" if the request does not say. The room is to write in.
+func (id *identity) subject(f *facts, room []byte) string {
+	if id.kind == byNothing {
+		return id.typ
 	}
-	return id.identifier(f, append(b, ':'))
+	b, ok := append(append(room, id.typ...), ':'), false
+	if id.kind == byAll {
+		b, ok = id.together(f, b)
+	} else {
+		b, ok = id.identifier(f, b)
+	}
+	switch {
+	case !ok:
+		return ""
+	case string(b) == f.last:
+		return f.last
+	}
+	return string(b)
 }
 
 // identifier appends who is asking, for identities of a single thing.

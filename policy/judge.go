@@ -107,14 +107,15 @@ const (
 	otherScope  = "other" // the route of requests that have none
 )
 
-// subject finds who is asking among the identities, in order.
-func (u *unit) subject(f *facts, b []byte) (_ []byte, by *identity) {
+// asker finds who is asking among the identities, in order. It is the zero asker if the request does not say. The room is to
+// write in.
+func (u *unit) asker(f *facts, room []byte) asker {
 	for _, id := range u.who {
-		if s, ok := id.subject(f, b); ok {
-			return s, id
+		if subject := id.subject(f, room); subject != "" {
+			return asker{subject, id}
 		}
 	}
-	return b, nil
+	return asker{}
 }
 
 // enforced reports whether the unit's limits have consequences for a subject. It is always the same ones who
@@ -160,8 +161,8 @@ func (j *judge) tierOf(f *facts) (*tier, asker) {
 		if t.missAny(f) != fits {
 			continue
 		}
-		if s, by := t.unit.subject(f, room[:0]); by != nil {
-			return t, asker{string(s), by}
+		if who := t.unit.asker(f, room[:0]); who.by != nil {
+			return t, who
 		}
 	}
 	return nil, asker{}
@@ -175,14 +176,13 @@ func (p *policy) miss(f *facts, t *tier) miss {
 	return p.missAny(f)
 }
 
-// asker returns whose requests a policy counts together.
-func (p *policy) asker(f *facts, tier asker) asker {
+// askerIn returns whose requests a policy counts together, for one who is asking in a tier.
+func (p *policy) askerIn(f *facts, tier asker) asker {
 	if p.who == nil || p.who[0] == tier.by {
 		return tier
 	}
 	var room [128]byte
-	s, by := p.unit.subject(f, room[:0])
-	return asker{string(s), by}
+	return p.unit.asker(f, room[:0])
 }
 
 // divider is something that divides a policy's count.

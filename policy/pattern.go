@@ -9,10 +9,11 @@ import (
 
 // pattern is a path with variables: segments, and at most one gap for any number of them.
 type pattern struct {
-	text string
-	head []segment
-	tail []segment // after the gap
-	gap  bool
+	text  string
+	begin string // see beginning
+	head  []segment
+	tail  []segment // after the gap
+	gap   bool
 }
 
 // segment fits what begins with prefix and ends with suffix, or if exact, what is prefix.
@@ -66,7 +67,20 @@ func parsePattern(text string) (pattern, error) {
 			p.head = append(p.head, s)
 		}
 	}
+	p.begin = p.beginning()
 	return p, nil
+}
+
+// beginning is how every path begins that fits: most that do not are told by it at once.
+func (p *pattern) beginning() string {
+	text := ""
+	for i := range p.head {
+		text += "/" + p.head[i].prefix
+		if !p.head[i].exact {
+			break
+		}
+	}
+	return text
 }
 
 func parseSegment(word string) (segment, error) {
@@ -97,6 +111,9 @@ func (s *segment) fits(word string) bool {
 
 // fits reports whether a clean path fits.
 func (p *pattern) fits(clean string) bool {
+	if !strings.HasPrefix(clean, p.begin) {
+		return false
+	}
 	rest := clean[1:]
 	for i := range p.head {
 		word, after, more := strings.Cut(rest, "/")

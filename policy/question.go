@@ -9,6 +9,7 @@ func (j *judge) ask(f *facts, v *Verdict, r *stint.Request) {
 		return
 	}
 	t, who := j.tierOf(f)
+	v.who, f.last = who.subject, who.subject
 	v.Tier, v.slot = t.name, j.slot(t, noRoute)
 
 	var room [8]*policy
@@ -38,7 +39,7 @@ func (j *judge) ask(f *facts, v *Verdict, r *stint.Request) {
 	v.add(r, f, &t.unit, t.rules, who, t.scopeOf(route))
 	for _, p := range matched {
 		if own := p.rules[t.index]; own.requests != nil || own.costs != nil {
-			v.add(r, f, &p.unit, own, p.asker(f, who), p.scope(f, route))
+			v.add(r, f, &p.unit, own, p.askerIn(f, who), p.scope(f, route))
 		}
 	}
 	if r.ID = only.id.of(f, who.subject); r.ID != "" {

@@ -9,7 +9,7 @@ import (
 )
 
 // Verdict is what was decided on a request, and why. The zero value is ready for
-// [Guard.Decide]. Its names come from the configuration, never from the request.
+// [Guard.Decide], and so is one that is done with. Its names come from the configuration, never from the request.
 type Verdict struct {
 	// Decision is the store's. Without any limits to ask about it is an allowance without usages.
 	Decision stint.Decision
@@ -24,6 +24,7 @@ type Verdict struct {
 
 	set     *Set
 	slot    int
+	who     string        // is asking; the same one need not be named anew next time
 	began   time.Duration // see [stopwatch]
 	rules   []*Rule       // of each claim
 	after   *after
