@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -73,7 +74,7 @@ func TestF26(t *testing.T) {
 			config := resilience.Config{
 				Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}, Observer: seen, Denials: 1 << 14}
 			s, other := newStack(t, server.URL(), config), newStack(t, server.URL(), config)
-			until(r, "both listen", func() bool { return strings.HasSuffix(server.CLI(t, "PUBSUB", "NUMSUB", "stint:room"), "2") })
+			eventually.True(r, "both listen", func() bool { return strings.HasSuffix(server.CLI(t, "PUBSUB", "NUMSUB", "stint:room"), "2") })
 
 			// denied uses up the limit, and is denied from memory.
 			denied := func(s stint.Store, q stint.Request) (last stint.Decision) {
@@ -93,7 +94,7 @@ func TestF26(t *testing.T) {
 			deniedFor := func(what string, q stint.Request) (last time.Duration) {
 				r.Helper()
 				start := time.Now()
-				until(r, what, func() bool {
+				eventually.True(r, what, func() bool {
 					asked := time.Since(start)
 					d, err := s.Take(context.Background(), q)
 					if err == nil && d.Allowed {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -35,12 +36,12 @@ func TestF5(t *testing.T) {
 			var killed time.Time
 			failover := cluster.LossyFailover(t, "stint:{shared}:sliding/20s", func() {
 				asking.Go(func() { o = drive(ctx, s, load) })
-				until(r, "the limit is used up", usedUp)
+				eventually.True(r, "the limit is used up", usedUp)
 				killed = time.Now()
 			})
-			until(r, "a decision of the store", answers)
+			eventually.True(r, "a decision of the store", answers)
 			recovery := time.Since(killed)
-			until(r, "the limit is used up again", usedUp)
+			eventually.True(r, "the limit is used up again", usedUp)
 			cancel()
 			asking.Wait()
 
@@ -76,17 +77,17 @@ func TestF16(t *testing.T) {
 		var o outcome
 		var asking sync.WaitGroup
 		asking.Go(func() { o = drive(ctx, s, load{Limits: limits, Callers: 8, Pause: time.Millisecond}) })
-		until(r, "decisions", func() bool { used, _ := look(s, "shared", limits...); return used > 100 })
+		eventually.True(r, "decisions", func() bool { used, _ := look(s, "shared", limits...); return used > 100 })
 
 		// The address has moved on; connections that are there lead to what is a replica now.
 		address.SetTarget(next.Addr())
 		host, port, _ := strings.Cut(next.Addr(), ":")
 		demoted := time.Now()
 		old.CLI(t, "REPLICAOF", host, port)
-		until(r, "READONLY", func() bool { return seen.failed(stint.KindReadOnly) > 0 })
-		until(r, "decisions of the new master", func() bool { return take(r, s, "shared", limits...).Allowed })
+		eventually.True(r, "READONLY", func() bool { return seen.failed(stint.KindReadOnly) > 0 })
+		eventually.True(r, "decisions of the new master", func() bool { return take(r, s, "shared", limits...).Allowed })
 		healthy := time.Since(demoted)
-		until(r, "no connection is left to the old one", func() bool {
+		eventually.True(r, "no connection is left to the old one", func() bool {
 			return !strings.Contains(old.CLI(t, "CLIENT", "LIST"), "name=stint")
 		})
 		cancel()

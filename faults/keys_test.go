@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -61,7 +62,7 @@ func TestF12(t *testing.T) {
 				}
 			}
 			server.Kill()
-			until(r, "the outage is noticed", func() bool {
+			eventually.True(r, "the outage is noticed", func() bool {
 				return s.Breaker() == resilience.BreakerOpen || take(r, s, "any", limit).Degraded && s.Breaker() == resilience.BreakerOpen
 			})
 
@@ -174,7 +175,7 @@ func TestF15(t *testing.T) {
 			key := "stint:{persistent}:" + limit.ID()
 			take(r, s, "persistent", limit)
 			server.CLI(t, "PERSIST", key)
-			until(r, "a TTL for "+limit.String(), func() bool {
+			eventually.True(r, "a TTL for "+limit.String(), func() bool {
 				take(r, s, "persistent", limit)
 				return server.CLI(t, "PTTL", key) != "-1"
 			})
@@ -182,7 +183,7 @@ func TestF15(t *testing.T) {
 		// The roster of processes, which everybody writes.
 		server.CLI(t, "DEL", "stint:instances")
 		server.CLI(t, "SET", "stint:instances", "hello")
-		until(r, "the roster heals", func() bool { return server.CLI(t, "TYPE", "stint:instances") == "zset" })
+		eventually.True(r, "the roster heals", func() bool { return server.CLI(t, "TYPE", "stint:instances") == "zset" })
 		r.saw("%d kinds of rubbish under %d keys, all healed at the first decision", len(plants), len(ours))
 		wantTTLs(r, server)
 	})

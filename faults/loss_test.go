@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -74,12 +75,7 @@ func awaitHeartbeats(r *report, processes int, servers ...*redistest.Server) {
 	r.Helper()
 	want := strconv.Itoa(processes)
 	for _, server := range servers {
-		for end := time.Now().Add(30 * time.Second); server.CLI(r, "ZCARD", "stint:instances") != want; {
-			if time.Now().After(end) {
-				r.Fatal("not all processes say that they are there")
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+		eventually.True(r, "all processes say that they are there", func() bool { return server.CLI(r, "ZCARD", "stint:instances") == want })
 	}
 	time.Sleep(1500 * time.Millisecond) // each does so every second
 }
@@ -192,11 +188,7 @@ func TestF9(t *testing.T) {
 				stacks = append(stacks, newStack(t, server.URL(), resilience.Config{}))
 			}
 			for _, s := range stacks {
-				for end := time.Now().Add(30 * time.Second); s.Instances() != instances; time.Sleep(10 * time.Millisecond) {
-					if time.Now().After(end) {
-						t.Fatalf("%d instances counted, want %d", s.Instances(), instances)
-					}
-				}
+				eventually.True(r, "all instances are counted", func() bool { return s.Instances() == instances })
 			}
 			// Leases of a twentieth of a window are taken while there is a Redis.
 			window := pick(2*time.Second, time.Second)

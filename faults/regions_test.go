@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -121,7 +122,7 @@ func cutOff(r *report, regions []region, limit stint.Limit) {
 		asking.Go(func() { outcomes[i] = arrivals(ctx, regions[i], "cut", limit, rate) })
 	}
 	allowed := func() bool { d := take(r, lost, "cut", limit); return d.Allowed && !d.Degraded }
-	until(r, "it works", allowed)
+	eventually.True(r, "it works", allowed)
 	lost.way.Cut()
 	// A lease lasts for a twentieth of a window, or a few round trips.
 	lease := max(limit.Window/20, 6*away)
@@ -134,7 +135,7 @@ func cutOff(r *report, regions []region, limit stint.Limit) {
 	}
 	lost.way.Mend()
 	mended := time.Now()
-	until(r, "it comes back", allowed)
+	eventually.True(r, "it comes back", allowed)
 	back := time.Since(mended)
 	cancel()
 	asking.Wait()

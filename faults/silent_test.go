@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
@@ -114,16 +115,10 @@ func (a alone) Take(ctx context.Context, r stint.Request) (stint.Decision, error
 // awaitNormal asks until the store decides, and returns how long that took.
 func awaitNormal(r *report, s stint.Store) time.Duration {
 	r.Helper()
-	start := time.Now()
-	for time.Since(start) < 30*time.Second {
+	return eventually.True(r, "the store is asked", func() bool {
 		d, err := s.Take(r.Context(), stint.Request{Claim: stint.Claim{Subject: "normal", Limits: plenty, Cost: 1}})
-		if err == nil && !d.Degraded {
-			return time.Since(start)
-		}
-		time.Sleep(time.Millisecond)
-	}
-	r.Fatal("the store is still not asked after 30 s")
-	return 0
+		return err == nil && !d.Degraded
+	})
 }
 
 // ended is what a function returns, unless that takes for ever.

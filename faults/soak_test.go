@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -80,9 +81,7 @@ func (s *soaking) run() {
 		stacks = append(stacks, newStack(s.T, s.proxy.URL(), resilience.Config{Logger: logger, Instances: instances}))
 	}
 	for _, one := range stacks {
-		for one.Instances() < instances {
-			time.Sleep(10 * time.Millisecond)
-		}
+		eventually.True(s, "all instances are counted", func() bool { return one.Instances() >= instances })
 	}
 	ctx, cancel := context.WithTimeout(s.Context(), *soak)
 	defer cancel()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -70,19 +71,10 @@ func clusterDown(r *report) {
 	alive := slices.DeleteFunc(slices.Clone(cluster.Nodes), func(n *redistest.Server) bool { return n == dead || n == replica })
 	dead.Kill()
 	replica.Kill()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		down := 0
-		for _, node := range alive {
-			if strings.Contains(node.CLI(r, "CLUSTER", "INFO"), "cluster_state:fail") {
-				down++
-			}
-		}
-		if down == len(alive) {
-			break
-		}
-		if time.Now().After(end) {
-			r.Fatal("the cluster does without a third of its slots")
-		}
+	for _, node := range alive {
+		eventually.True(r, "the cluster does not do without a third of its slots", func() bool {
+			return strings.Contains(node.CLI(r, "CLUSTER", "INFO"), "cluster_state:fail")
+		})
 	}
 	down := time.Now()
 	unready{"CLUSTERDOWN", subject, alive}.hold(r, s, w, alone{plain, patience})
@@ -105,9 +97,7 @@ func loading(r *report) {
 	server.CLI(r, "SAVE")
 	server.Restart(r)
 	unready{"LOADING", "busy", []*redistest.Server{server}}.hold(r, s, w, alone{plain, patience})
-	for strings.Contains(server.CLI(r, "INFO", "persistence"), "loading:1\r\n") {
-		time.Sleep(10 * time.Millisecond)
-	}
+	eventually.True(r, "the data is read", func() bool { return !strings.Contains(server.CLI(r, "INFO", "persistence"), "loading:1\r\n") })
 	r.within("normal after", awaitNormal(r, s), time.Second)
 	wantTTLs(r, server)
 }

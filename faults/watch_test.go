@@ -123,19 +123,6 @@ func look(s stint.Store, subject string, limits ...stint.Limit) (used int64, ok 
 	return d.Usages()[0].Used, true
 }
 
-// until waits for something that is to happen by itself, and returns how long that took.
-func until(r *report, what string, happened func() bool) time.Duration {
-	r.Helper()
-	for start := time.Now(); ; time.Sleep(2 * time.Millisecond) {
-		if happened() {
-			return time.Since(start)
-		}
-		if time.Since(start) > 30*time.Second {
-			r.Fatalf("in vain: %s", what)
-		}
-	}
-}
-
 // surely is busiest by what is certain: a call was decided at some time before its answer was
 // here, at most as long before as the slowest took. More than that in a window
 // is not for want of a precise clock.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/grpclimit"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/outbound"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -142,13 +143,13 @@ func TestFleetPauses(t *testing.T) {
 			if err := call(t, conn); status.Code(err) != codes.ResourceExhausted || errors.Is(err, outbound.ErrCoolingDown) {
 				t.Fatalf("got %v, want the answer of the service", err)
 			}
-			for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-				if d, err := second.Peek(t.Context()); err != nil || time.Now().After(deadline) {
-					t.Fatalf("the other process was not told: %v", err)
-				} else if !d.Allowed {
-					break
+			eventually.True(t, "the other process is told", func() bool {
+				d, err := second.Peek(t.Context())
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
+				return !d.Allowed
+			})
 			for _, conn := range []*grpc.ClientConn{conn, other} {
 				if err := call(t, conn); status.Code(err) != codes.ResourceExhausted || !errors.Is(err, outbound.ErrCoolingDown) {
 					t.Errorf("got %v, want %v", err, outbound.ErrCoolingDown)

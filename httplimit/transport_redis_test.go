@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/redisstore"
@@ -57,12 +58,13 @@ func TestTransportPausesOthersThroughRedis(t *testing.T) {
 	if got := call(a); got != 429 {
 		t.Fatalf("status %d, want 429", got)
 	}
-	for d := (stint.Decision{}); !d.Banned; time.Sleep(time.Millisecond) {
-		var err error
-		if d, err = gate.Peek(t.Context()); err != nil {
+	eventually.True(t, "the pause is known", func() bool {
+		d, err := gate.Peek(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
+		return d.Banned
+	})
 	if _, err := hasty.Get(api.URL); !errors.Is(err, outbound.ErrCoolingDown) {
 		t.Errorf("got %v, want that there is a pause", err)
 	}

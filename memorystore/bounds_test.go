@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 )
 
 func heap() int64 {
@@ -188,13 +189,7 @@ func TestSweeperRuns(t *testing.T) {
 		allow(t, lim, user(i))
 	}
 	clock.advance(time.Hour)
-	for range 500 {
-		if s.Len() == 0 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("%d subjects left after 5 s", s.Len())
+	eventually.True(t, "no subject is left", func() bool { return s.Len() == 0 })
 }
 
 // Dead limits of a subject that is alive make room for others.

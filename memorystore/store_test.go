@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 )
 
 // fakeClock is moved by hand.
@@ -161,15 +162,7 @@ func TestClose(t *testing.T) {
 		}
 	}
 	// The goroutine has closed its channel; it may take a moment to be gone.
-	for range 1000 {
-		if runtime.NumGoroutine() <= before {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	if n := runtime.NumGoroutine(); n > before {
-		t.Errorf("%d goroutines after Close, %d before New", n, before)
-	}
+	eventually.True(t, "there are no more goroutines than before", func() bool { return runtime.NumGoroutine() <= before })
 	var failure *stint.StoreError
 	_, err = s.Take(context.Background(), stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}}})
 	if !errors.Is(err, ErrClosed) || !errors.As(err, &failure) || failure.Op != "take" {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/redisstore"
@@ -26,19 +27,17 @@ func openRedis(t *testing.T, url string) *redisstore.Store {
 }
 
 // awaitPause returns when a process sees a pause, and how long it is.
-func awaitPause(t *testing.T, c *outbound.Client) time.Duration {
+func awaitPause(t *testing.T, c *outbound.Client) (left time.Duration) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	eventually.True(t, "the process hears of the pause", func() bool {
 		d, err := c.Peek(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d.Banned {
-			return d.RetryAfter
-		}
-	}
-	t.Fatal("the process does not hear of the pause")
-	return 0
+		left = d.RetryAfter
+		return d.Banned
+	})
+	return left
 }
 
 // openStack is a store as a process would use it, with a budget that holds on a busy machine too.

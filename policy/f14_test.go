@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -91,13 +91,12 @@ func (w *watched) limit() int64 {
 // until waits for something to come true.
 func (w *watched) until(what string, ok func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%s: not so; limit %d, %+v", what, w.limit(), w.Last())
+	eventually.Nil(w.t, what, func() error {
+		if ok() {
+			return nil
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return fmt.Errorf("not so; %+v", w.Last())
+	})
 }
 
 // obeys waits until requests are judged by a limit of n.

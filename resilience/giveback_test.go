@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -75,7 +76,5 @@ func TestStacksHearOfUnitsGivenBack(t *testing.T) {
 	if err := theirs.Command(t.Context(), giveBack("a", 1, r.Limits...)); err != nil {
 		t.Fatal(err)
 	}
-	for !mustDecide(t, ours, r).Allowed {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.True(t, "there is room again", func() bool { return mustDecide(t, ours, r).Allowed })
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
@@ -194,15 +195,11 @@ func TestStacksHearOfEachOther(t *testing.T) {
 	if _, err := theirs.Amend(t.Context(), d.Charge, stint.Amendment{}); err != nil {
 		t.Fatal(err)
 	}
-	for !take().Allowed {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.True(t, "there is room again", func() bool { return take().Allowed })
 	if err := theirs.Command(t.Context(), stint.Command{Kind: stint.Reset, Subject: "a", Limits: limits}); err != nil {
 		t.Fatal(err)
 	}
-	for !take().Allowed {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.True(t, "there is room again", func() bool { return take().Allowed })
 }
 
 func TestNewStackRefusesMistakes(t *testing.T) {

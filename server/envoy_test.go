@@ -3,6 +3,8 @@ package server
 import (
 	"path/filepath"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/eventually"
 )
 
 // TestEnvoyMerge has two files configure one domain if that is wanted, at the start and when they change.
@@ -24,5 +26,5 @@ func TestEnvoyMerge(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	put(t, more, "domain: test\ndescriptors: [{key: guest, rate_limit: {unit: hour, requests_per_unit: 2}}]\n")
-	until(t, "the new rules", func() bool { return limits() == "test.guest: unit=HOUR requests_per_unit=2"+rest+user+rest })
+	eventually.True(t, "the new rules", func() bool { return limits() == "test.guest: unit=HOUR requests_per_unit=2"+rest+user+rest })
 }

@@ -10,6 +10,7 @@ import (
 
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/logtest"
 )
 
@@ -189,7 +190,7 @@ func TestAPIToken(t *testing.T) {
 	}
 	// A change of the file is obeyed.
 	put(t, c.API.Tokens, "another-token-of-tests")
-	until(t, "the new token is good", func() bool { status, _ := r.take("another-token-of-tests"); return status != 401 })
+	eventually.True(t, "the new token is good", func() bool { status, _ := r.take("another-token-of-tests"); return status != 401 })
 	if status, _ := r.take("token-of-a-caller"); status != 401 {
 		t.Errorf("the old token: got %d, want 401", status)
 	}

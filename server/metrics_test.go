@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
@@ -42,7 +43,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	put(t, c.Policies, "tiers: [{]")
-	until(t, "that the change is refused", func() bool { return r.counted(`stint_config_last_reload_success{source="policies"} 0`) })
+	eventually.True(t, "that the change is refused", func() bool { return r.counted(`stint_config_last_reload_success{source="policies"} 0`) })
 	for _, line := range []string{
 		`stint_decisions_total{outcome="allowed",policy="",reason="within",tier="all"} 4`,
 		`stint_decisions_total{outcome="denied",policy="",reason="limit",tier="all"} 1`,
@@ -75,7 +76,7 @@ func TestMetricsOfRedis(t *testing.T) {
 	for range 3 {
 		r.take("")
 	}
-	until(t, "what Redis says of itself", func() bool { return r.counted("stint_redis_up 1", "stint_redis_memory_max_bytes 0") })
+	eventually.True(t, "what Redis says of itself", func() bool { return r.counted("stint_redis_up 1", "stint_redis_memory_max_bytes 0") })
 	if !r.counted(`stint_decision_duration_seconds_count 3`, `stint_store_call_duration_seconds_count{op="take"} 3`,
 		`stint_store_requests_total 3`, `stint_breaker_state{state="closed"} 1`, "stint_instances 1") {
 		_, body := r.get(Admin, "/metrics", "")

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/eventually"
 )
 
 // limitOf returns the limit that Envoy is told of, for a new user.
@@ -35,7 +37,7 @@ func TestF14Envoy(t *testing.T) {
 			file := filepath.Join(c.Envoy, "test.yaml")
 			r := start(t, c)
 			put(t, file, text)
-			until(t, "refused", func() bool { _, body := r.get(Admin, "/config", ""); return strings.Contains(body, `"refused": 1`) })
+			eventually.True(t, "refused", func() bool { _, body := r.get(Admin, "/config", ""); return strings.Contains(body, `"refused": 1`) })
 			if got := r.limitOf("a"); got != 3 {
 				t.Errorf("after a change that was refused the limit is %d, want 3", got)
 			}
@@ -46,7 +48,7 @@ func TestF14Envoy(t *testing.T) {
 				t.Errorf("logged %s", log)
 			}
 			put(t, file, moreRules)
-			until(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
+			eventually.True(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 			if err := r.Reload(); err != nil {
 				t.Errorf("got %v, want all good", err)
 			}
@@ -65,7 +67,7 @@ func TestF14Envoy(t *testing.T) {
 			t.Errorf("got a limit of %d, want 3", got)
 		}
 		put(t, filepath.Join(c.Envoy, "other.yaml"), moreRules)
-		until(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
+		eventually.True(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 	})
 	t.Run("leftovers of editors", func(t *testing.T) {
 		c := everywhere(t)
@@ -80,7 +82,7 @@ func TestF14Envoy(t *testing.T) {
 		if err := os.Rename(filepath.Join(c.Envoy, "new"), filepath.Join(c.Envoy, "test.yaml")); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
+		eventually.True(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 	})
 	t.Run("beside a large file of others", func(t *testing.T) {
 		c := everywhere(t)
@@ -95,7 +97,7 @@ func TestF14Envoy(t *testing.T) {
 			t.Errorf("got %v and %s, want no notice of them", err, r.log)
 		}
 		put(t, filepath.Join(c.Envoy, "test.yaml"), moreRules)
-		until(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
+		eventually.True(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 	})
 	t.Run("ConfigMap", func(t *testing.T) {
 		c := everywhere(t)
@@ -115,7 +117,7 @@ func TestF14Envoy(t *testing.T) {
 		r := start(t, c)
 		put(t, filepath.Join(c.Envoy, "..2", "test.yaml"), moreRules)
 		link("..2", "..data")
-		until(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
+		eventually.True(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
@@ -31,7 +32,7 @@ func TestRedis(t *testing.T) {
 			break
 		}
 	}
-	until(t, "two instances", func() bool {
+	eventually.True(t, "two instances", func() bool {
 		_, body := first.get(Admin, "/config", "")
 		return strings.Contains(body, `"instances": 2`)
 	})
@@ -76,8 +77,8 @@ func comesLate(t *testing.T, redis *redistest.Server, come func()) {
 		}
 	}
 	come()
-	until(t, "decided by Redis", func() bool { _, body := r.take(""); return !strings.Contains(body, `"degraded":true`) })
-	until(t, "the breaker is closed", func() bool {
+	eventually.True(t, "decided by Redis", func() bool { _, body := r.take(""); return !strings.Contains(body, `"degraded":true`) })
+	eventually.True(t, "the breaker is closed", func() bool {
 		_, body := r.get(Admin, "/config", "")
 		return strings.Contains(body, `"breaker": "closed"`)
 	})

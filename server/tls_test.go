@@ -19,6 +19,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/stint-limiter/stint/internal/eventually"
 )
 
 // authority signs certificates.
@@ -153,7 +155,7 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	swap("second")
-	until(t, "the second certificate", func() bool {
+	eventually.True(t, "the second certificate", func() bool {
 		name, _ := servedBy(t, r, HTTP, a.client(""))
 		return name == "second"
 	})

@@ -9,11 +9,9 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
-)
 
-// patience is how long something may take to start.
-const patience = 20 * time.Second
+	"github.com/stint-limiter/stint/internal/eventually"
+)
 
 // find returns the path of a program, and fails the test without it.
 func find(t *testing.T, name, debian string) string {
@@ -100,25 +98,10 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func await(t *testing.T, what string, ready func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := ready()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
 // awaitDial returns when somebody listens on an address.
 func awaitDial(t *testing.T, address string) {
 	t.Helper()
-	await(t, "waiting for "+address, func() error {
+	eventually.Nil(t, "somebody listens on "+address, func() error {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			err = conn.Close()

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/eventually"
 )
 
 // buildStint builds the program, and returns its path.
@@ -40,7 +42,7 @@ func newStint(t *testing.T, path string, args ...string) *stint {
 func (s *stint) start(t *testing.T) {
 	t.Helper()
 	s.process = launch(t, nil, s.path, s.args...)
-	await(t, "waiting for stint", func() error {
+	eventually.Nil(t, "stint is ready", func() error {
 		resp, err := http.Get("http://" + s.address + "/readyz")
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -56,6 +57,35 @@ func TestPage(t *testing.T) {
 	if got := page.Problems(); len(got) != 0 {
 		t.Errorf("complaints: %q", got)
 	}
+}
+
+// TestTabs: of the tabs of a window, one is seen. They share what pages of their own do not.
+func TestTabs(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte(`<!doctype html><title>t</title><link rel="icon" href="data:,">`))
+	}))
+	defer server.Close()
+	browser := Start(t)
+	first, other := browser.Page(t, 640, 480), browser.Page(t, 640, 480)
+	second := first.Tab()
+	for _, page := range []*Page{first, second, other} {
+		page.Open(server.URL)
+	}
+	Eval[bool](first, `(localStorage.setItem("kept", "yes"), true)`)
+	const kept = `localStorage.getItem("kept") ?? "no"`
+	if here, there := Eval[string](second, kept), Eval[string](other, kept); here != "yes" || there != "no" {
+		t.Errorf("a tab of the same window is told %s, and one of another %s; want yes and no", here, there)
+	}
+	seen := func(want ...bool) {
+		t.Helper()
+		for i, page := range []*Page{first, second, other} {
+			page.Wait(fmt.Sprintf(`document.hidden === %t`, !want[i]))
+		}
+	}
+	seen(false, true, true)
+	first.Show()
+	seen(true, false, true)
 }
 
 // TestComplaints: what goes wrong in a page is known, unless the test expects it.

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/eventually"
 )
 
 // book is something that is read from files: their text, which must not be "bad".
@@ -66,13 +68,12 @@ func (b *book) run() {
 // says waits until the book in force has that text.
 func (b *book) says(text string) {
 	b.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for *b.text.Load() != text || b.Last().Err != nil {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("got %q, %+v; want %q", *b.text.Load(), b.Last(), text)
+	eventually.Nil(b.t, "the book says "+text, func() error {
+		if got := *b.text.Load(); got != text || b.Last().Err != nil {
+			return fmt.Errorf("got %q, %+v", got, b.Last())
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return nil
+	})
 }
 
 func put(t *testing.T, name, text string) {

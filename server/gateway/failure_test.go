@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/server/gateway"
 )
@@ -92,7 +93,7 @@ func TestUpstreamFailures(t *testing.T) {
 			if strings.Contains(body, "127.0.0.1") || resp.Header.Get("Link") != "" {
 				t.Errorf("something of the upstream shows: %s %v", body, resp.Header)
 			}
-			await(t, "the entry in the log", func() bool { return strings.Contains(log.String(), "cause=") })
+			eventually.True(t, "the entry in the log", func() bool { return strings.Contains(log.String(), "cause=") })
 			if line := log.String(); !strings.Contains(line, "level=WARN") || !strings.Contains(body, field(line, "request_id")) {
 				t.Errorf("log: got %s", line)
 			}
@@ -121,7 +122,7 @@ func TestBrokenResponses(t *testing.T) {
 			t.Errorf("%s: got %q as if it were complete", name, body)
 		}
 		resp.Body.Close()
-		await(t, "the entry in the log", func() bool { return strings.Contains(log.String(), "aborted=true") })
+		eventually.True(t, "the entry in the log", func() bool { return strings.Contains(log.String(), "aborted=true") })
 	}
 }
 
@@ -150,7 +151,7 @@ func TestClientAborts(t *testing.T) {
 		}
 		conn.Close()
 		receive(t, "the upstream's end", gone)
-		await(t, "the entry in the log", func() bool { return log.String() != "" })
+		eventually.True(t, "the entry in the log", func() bool { return log.String() != "" })
 		if line := log.String(); field(line, "status") != status || !strings.Contains(line, "level=INFO") {
 			t.Errorf("%s: got %s, want the status %s", path, line, status)
 		}

@@ -167,16 +167,6 @@ func rawUpstream(t testing.TB, handle func(net.Conn, *bufio.Reader)) string {
 	return "http://" + l.Addr().String()
 }
 
-// await waits until a condition holds.
-func await(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not in time", what)
-		}
-	}
-}
-
 // receive waits for a value.
 func receive[T any](t testing.TB, what string, c <-chan T) T {
 	t.Helper()

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/server/gateway"
 )
@@ -149,7 +150,7 @@ func TestNoRefundForHangingUp(t *testing.T) {
 	io.WriteString(conn, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
 	receive(t, "the upstream's request", asked)
 	conn.Close()
-	await(t, "the end of the request", func() bool { return strings.Contains(log.String(), "status=499") })
+	eventually.True(t, "the end of the request", func() bool { return strings.Contains(log.String(), "status=499") })
 	if resp, _ := do(t, "GET", g.URL, nil); resp.Header.Get("X-RateLimit-Remaining") != "1" {
 		t.Errorf("got %s left, want 1", resp.Header.Get("X-RateLimit-Remaining"))
 	}
@@ -174,7 +175,7 @@ func TestStoreFailure(t *testing.T) {
 	if resp, body := do(t, "GET", serve(t, g).URL, nil); resp.StatusCode != 503 || !strings.Contains(body, `"error":"unavailable"`) {
 		t.Errorf("got %d %s, want 503", resp.StatusCode, body)
 	}
-	await(t, "the entry in the log", func() bool { return field(log.String(), "status") == "503" })
+	eventually.True(t, "the entry in the log", func() bool { return field(log.String(), "status") == "503" })
 }
 
 // New rules apply to the next request, trust included.
@@ -221,7 +222,7 @@ func TestConcurrencyLimit(t *testing.T) {
 	if got := receive(t, "the first response", done); got != 200 {
 		t.Errorf("the first: got %d", got)
 	}
-	await(t, "a free place", func() bool {
+	eventually.True(t, "a free place", func() bool {
 		resp, _ := do(t, "GET", g.URL, nil)
 		return resp.StatusCode == 200
 	})

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/logtest"
 )
 
@@ -175,7 +176,7 @@ func TestClientLeavesItsBody(t *testing.T) {
 		if test.status == "499" {
 			conn.Close()
 		}
-		await(t, "the entry in the log", func() bool { return log.String() != "" })
+		eventually.True(t, "the entry in the log", func() bool { return log.String() != "" })
 		if line := log.String(); field(line, "status") != test.status || !strings.Contains(line, "level=INFO") {
 			t.Errorf("%s: got %s, want the status %s", name, line, test.status)
 		}

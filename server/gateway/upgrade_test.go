@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/server/gateway"
 )
@@ -102,7 +103,7 @@ policies: [{name: sockets, match: {path: /socket}, limits: 1/30s concurrency}]
 		t.Errorf("the second: got %d %v, want 429", resp.StatusCode, resp.Header)
 	}
 	conn.Close()
-	await(t, "a free place", func() bool {
+	eventually.True(t, "a free place", func() bool {
 		conn, _, resp := openSocket(t, addr, "/socket")
 		conn.Close()
 		return resp.StatusCode == 101

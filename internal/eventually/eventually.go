@@ -1,0 +1,44 @@
+// Package eventually is for tests of what comes by itself: they wait for it, and not for a time in which it should have come.
+package eventually
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+const (
+	// patience is long because a test machine may be busy. Only a test that fails takes as long.
+	patience = time.Minute
+	pause    = 2 * time.Millisecond
+)
+
+// errNot is that a condition is not true.
+var errNot = errors.New("not so")
+
+// True waits until a condition is true, and returns how long that took. If it takes too long the test fails, and is told what
+// was to be: "the stream has ended".
+func True(t testing.TB, what string, ok func() bool) time.Duration {
+	t.Helper()
+	return Nil(t, what, func() error {
+		if ok() {
+			return nil
+		}
+		return errNot
+	})
+}
+
+// Nil waits until f returns no error, and returns how long that took. It is [True] for those who can say why not yet.
+func Nil(t testing.TB, what string, f func() error) time.Duration {
+	t.Helper()
+	for start := time.Now(); ; time.Sleep(pause) {
+		err := f()
+		took := time.Since(start)
+		if err == nil {
+			return took
+		}
+		if took > patience {
+			t.Fatalf("%s: %v after %v", what, err, patience)
+		}
+	}
+}
