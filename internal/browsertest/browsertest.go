@@ -70,12 +70,21 @@ func Start(t testing.TB) *Browser {
 	return &Browser{ctx: ctx}
 }
 
-// Page opens an empty tab of a size in pixels, which shares nothing with others: it has cookies and storage of its own.
+// Page opens an empty tab of a size in pixels, which shares nothing with others: it has cookies and storage of its own, and
+// a window, so that it is never hidden. See [Page.Tab] for others in that window.
 func (b *Browser) Page(t testing.TB, width, height int) *Page {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
+	p := newPage(t, b.ctx, chromedp.WithNewBrowserContext())
+	p.Resize(width, height)
+	return p
+}
+
+// newPage opens a tab, which is closed when the test ends.
+func newPage(t testing.TB, parent context.Context, options ...chromedp.ContextOption) *Page {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(parent, options...)
 	p := &Page{t: t, ctx: ctx, done: make(chan struct{})}
-	if err := chromedp.Do(ctx, chromedp.EmulateViewport(int64(width), int64(height))); err != nil {
+	if err := chromedp.Do(ctx); err != nil {
 		cancel()
 		t.Fatalf("browsertest: no new page: %v", err)
 	}

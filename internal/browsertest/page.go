@@ -44,6 +44,19 @@ func (p *Page) Open(url string) {
 	p.do("open "+url, chromedp.Navigate(url))
 }
 
+// Tab opens an empty tab in the window of this one, with which it shares cookies, storage and connections. It is in front:
+// this one, and all others of the window, are hidden until they are shown again.
+func (p *Page) Tab() *Page {
+	p.t.Helper()
+	return newPage(p.t, p.ctx, chromedp.WithNewWindow(false))
+}
+
+// Show brings the tab to the front of its window, and hides the others there.
+func (p *Page) Show() {
+	p.t.Helper()
+	call(p, "show the tab", page.BringToFront, cdp.Empty{})
+}
+
 // Expect makes complaints of the browser that contain a text part of the test, such as "401".
 func (p *Page) Expect(text string) {
 	p.mu.Lock()

@@ -116,7 +116,7 @@ func (d *Dashboard) find(w http.ResponseWriter, whom *target) (subject string, o
 		}
 		switch {
 		case !ok:
-			answer.Refuse(w, http.StatusNotFound, "not_found", "It is not known any more whom this ref stands for; look in a list again, or name the subject.")
+			answer.Refuse(w, http.StatusNotFound, "unknown_ref", "It is not known any more whom this ref stands for; look in a list again, or name the subject.")
 		case strings.HasPrefix(subject, "~"): // see stint.Banned
 			answer.Refuse(w, http.StatusBadRequest, "invalid", "The name of this subject is too long to be kept, and the list has a hash of it; name the subject.")
 			ok = false

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/logtest"
@@ -170,16 +169,4 @@ func problemOf(t testing.TB, text string) answer.Problem {
 		t.Fatalf("got %s, want a problem: %v", text, err)
 	}
 	return p
-}
-
-// await waits for something to come true.
-func await(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not so", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 }

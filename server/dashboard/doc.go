@@ -24,6 +24,7 @@
 //	GET  /api/top          ?by=ip&n=20: who was denied most
 //	GET  /api/violations   ?n=100: the last denials
 //	GET  /api/bans         ?n=100: bans in force
+//	GET  /api/shadow       ?n=10: what rules in shadow would have done
 //	GET  /api/subject      ?subject=user:42, or ?ref=…: what one subject has used
 //	POST /api/reset        {"subject": "user:42"}, or {"ref": "…"}
 //	POST /api/ban          {"subject": "user:42", "for": "10m"}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -32,7 +33,7 @@ func TestF34HostileSubjects(t *testing.T) {
 			}
 		}
 		var violations struct{ Violations []observe.Violation }
-		await(t, "the violations are told", func() bool {
+		eventually.True(t, "the violations are told", func() bool {
 			r.get("/api/violations", &violations)
 			return len(violations.Violations) == 3*len(names)
 		})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server/control"
 )
@@ -20,7 +21,7 @@ func TestLists(t *testing.T) {
 	}
 	r.ask("trudy", "/")
 	var violations struct{ Violations []observe.Violation }
-	await(t, "the violations are told", func() bool {
+	eventually.True(t, "the violations are told", func() bool {
 		r.get("/api/violations", &violations)
 		return len(violations.Violations) == 9
 	})
@@ -141,8 +142,8 @@ func TestWrongQuestions(t *testing.T) {
 		{"/api/bans?n=-1", 400, "invalid", "want a number from 1 to 10000"},
 		{"/api/subject", 400, "invalid", "There is no subject"},
 		{"/api/subject?subject=user:1&ref=x", 400, "invalid", "want one of them"},
-		{"/api/subject?ref=nobody", 404, "not_found", "not known any more"},
-		{"/api/subject?ref=~bm9ib2R5", 404, "not_found", "not known any more"},
+		{"/api/subject?ref=nobody", 404, "unknown_ref", "not known any more"},
+		{"/api/subject?ref=~bm9ib2R5", 404, "unknown_ref", "not known any more"},
 		{"/api/subject?subject=usr:1", 404, "unknown_subject", `nothing in the configuration limits subjects like "usr:1"`},
 		{"/api/subject?subject=" + strings.Repeat("x", stint.MaxSubject+1), 400, "invalid", "the subject has "},
 		{"/api/nothing", 404, "not_found", "nothing here"},

@@ -17,6 +17,7 @@ import (
 	"github.com/stint-limiter/stint/internal/chart"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server/control"
+	"github.com/stint-limiter/stint/server/dashboard"
 )
 
 // fixture serves the page's files with a scripted API: the page is tested by itself, and what it is told is up to the test.
@@ -24,7 +25,7 @@ type fixture struct {
 	URL string
 
 	mu       sync.Mutex
-	state    pageState
+	state    dashboard.State
 	subjects map[string]control.Subject // by name and by ref
 	bans     []control.Ban
 	trials   []observe.Trial
@@ -32,24 +33,7 @@ type fixture struct {
 	broken   bool   // every call is answered 503
 	writes   []write
 	streams  map[chan observe.Tick]chan struct{}
-}
-
-// pageState is the answer of /api/state.
-type pageState struct {
-	Version    string                        `json:"version"`
-	Now        time.Time                     `json:"now"`
-	Writable   bool                          `json:"writable"`
-	Who        string                        `json:"who"`
-	Points     []observe.Point               `json:"points"`
-	Long       []observe.Point               `json:"long"`
-	Series     []observe.Series              `json:"series"`
-	Violations []observe.Violation           `json:"violations"`
-	Alerts     []observe.Alert               `json:"alerts"`
-	Store      observe.StoreHealth           `json:"store"`
-	Top        map[string][]observe.Offender `json:"top"`
-	Config     map[string]any                `json:"config"`
-	Outbound   []map[string]any              `json:"outbound"`
-	Audit      []map[string]any              `json:"audit"`
+	begun    int // streams, so far
 }
 
 // write is a POST that the page made.
@@ -63,12 +47,12 @@ func newFixture(t *testing.T) *fixture {
 	f := &fixture{
 		subjects: map[string]control.Subject{},
 		streams:  map[chan observe.Tick]chan struct{}{},
-		state: pageState{
+		state: dashboard.State{
 			Version: "1.2.3", Writable: true, Who: "ops",
 			Alerts: []observe.Alert{{Name: "BlockedShare", Severity: "ticket", State: "ok", Unit: "share", Threshold: 0.1}},
 			Store:  observe.StoreHealth{Kind: "memory", Name: "memory", Up: true, Subjects: 12, Bytes: 4096, MaxBytes: 1 << 20},
 			Top:    map[string][]observe.Offender{},
-			Config: map[string]any{"phase": "ready"},
+			Config: dashboard.ConfigState{Phase: "ready"},
 		},
 	}
 	mux := http.NewServeMux()
@@ -170,7 +154,13 @@ func (f *fixture) stream(w http.ResponseWriter, r *http.Request) {
 	ticks, end := make(chan observe.Tick, 10_000), make(chan struct{})
 	f.mu.Lock()
 	f.streams[ticks] = end
+	f.begun++
 	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.streams, ticks)
+	}()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
 	rc := http.NewResponseController(w)
@@ -223,11 +213,11 @@ func (f *fixture) change(change func()) {
 	change()
 }
 
-// listeners is how many streams were begun and not cut.
-func (f *fixture) listeners() int {
+// listeners is how many streams are open, of so many that were begun.
+func (f *fixture) listeners() (open, begun int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.streams)
+	return len(f.streams), f.begun
 }
 
 // written are the POSTs so far.

@@ -112,6 +112,9 @@ func testNarrow(t *testing.T, f *fixture, page *browsertest.Page) {
 		if got := browsertest.Eval[int](page, "document.documentElement.scrollWidth"); got > 360 || len(wide) > 0 {
 			t.Errorf("%s: %d pixels wide, want 360; too wide: %q", view, got, wide)
 		}
+		if browsertest.Eval[bool](page, `[...document.querySelectorAll("#view svg.bar rect")].some((r) => r.getBoundingClientRect().height < 1)`) {
+			t.Errorf("%s: a bar has no height", view)
+		}
 	}
 }
 
@@ -210,11 +213,11 @@ func testBackground(t *testing.T, f *fixture, page *browsertest.Page) {
 	for range 100 {
 		f.tick(observe.Tick{Point: counted(10, 1), Violations: []observe.Violation{denial("user:eve", "", "")}})
 	}
-	open2 := f.listeners()
+	listening, begun := f.listeners()
 	hide(false)
 	page.Wait("document.querySelectorAll('" + feedRows + "').length === 100")
-	if got := browsertest.Eval[int](page, "window.changes"); got > 120 || open2 != 1 {
-		t.Errorf("%d changes of the document for 100 ticks in the background, %d streams", got, open2)
+	if got := browsertest.Eval[int](page, "window.changes"); got > 120 || listening != 1 || begun != 1 {
+		t.Errorf("%d changes of the document for 100 ticks in the background, %d streams of %d", got, listening, begun)
 	}
 }
 

@@ -48,16 +48,16 @@ func testShadow(t *testing.T, f *fixture, page *browsertest.Page) {
 	got := browsertest.Eval[string](page, `document.querySelector(".trials").textContent`)
 	for _, want := range []string{
 		"20/1m",
-		"If this were enforced, it would have denied 112 of 9,000 requests in the last 10 m (1.24 %): those of 3 of 412 subjects. 99.3 % of the subjects would be untouched.",
-		"it would have denied 13,370 of 1,204,113 requests since it began 1 d 2 h ago (1.11 %): those of 61 of about 9,120 subjects.",
-		"apikey:k_7f2…", "9,198 to 9,210",
+		"If this were enforced, it would have denied 112 of 9,000 requests in the last 10 m (1.24\u00a0%): those of 3 of 412 subjects. 99.3\u00a0% of the subjects would be untouched.",
+		"it would have denied 13,370 of 1,204,113 requests since it began 1 d 2 h ago (1.11\u00a0%): those of 61 of about 9,120 subjects.",
+		"Would have been denied, by minute: at most 44 of 940 requests", "apikey:k_7f2…", "9,198 to 9,210",
 		"it would have denied none of 220 requests in the last 40 s, and nobody of 31 subjects.",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it says %q, and not %q", got, want)
 		}
 	}
-	if cards, charts := page.Count(".trials .card"), page.Count(".trials .card > svg"); cards != 2 || charts != 1 {
+	if cards, charts := page.Count(".trials .card"), page.Count(".trials figure svg"); cards != 2 || charts != 1 {
 		t.Errorf("%d cards and %d charts, want 2 and one of a trial that is minutes old", cards, charts)
 	}
 	page.Click(".trials a.subject")

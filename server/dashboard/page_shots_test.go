@@ -13,6 +13,7 @@ import (
 	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server/control"
+	"github.com/stint-limiter/stint/server/dashboard"
 )
 
 // ScreenshotsEnv names a directory for pictures of every view with scripted data; without it they are thrown away. Those of
@@ -31,17 +32,22 @@ func TestScreenshots(t *testing.T) {
 		page := browser.Page(t, 1280, 860)
 		page.Prefer("prefers-color-scheme", scheme)
 		shot := func(name string) {
-			page.Screenshot(filepath.Join(dir, name+"-"+scheme+".png"), !strings.HasPrefix(name, "narrow"))
+			page.Screenshot(filepath.Join(dir, name+"-"+scheme+".png"), true)
 		}
 		page.Open(f.URL)
 		page.Wait(`document.querySelectorAll(".overview svg").length > 5`)
-		for _, view := range []string{"overview", "violations", "offenders", "bans", "subject/ref/r-mallory", "limits", "shadow", "outbound", "audit"} {
-			page.Open(f.URL + "/#/" + view)
-			page.Wait(`document.querySelector("#view table, #view svg, #view .card")`)
-			name, _, _ := strings.Cut(view, "/")
-			shot(name)
+		all := func(prefix string) {
+			for view := range strings.FieldsSeq(strings.Replace(views, "subject", "subject/ref/r-mallory", 1)) {
+				page.Open(f.URL + "/?" + prefix + "#/" + view)
+				page.WaitText("#link", "Live")
+				page.Wait(`document.querySelector("#view table, #view svg, #view .card")`)
+				name, _, _ := strings.Cut(view, "/")
+				shot(prefix + name)
+			}
 		}
-		page.Open(f.URL + "/#/subject/ref/r-mallory")
+		all("")
+		page.Open(f.URL + "/?#/subject/ref/r-mallory") // the page that is there, in which nothing moves any more
+		page.Wait(`document.querySelector("#view .card")`)
 		page.Click("[data-act=ban]")
 		page.Wait(`document.querySelector("#confirm").open`)
 		shot("confirm")
@@ -55,15 +61,7 @@ func TestScreenshots(t *testing.T) {
 		shot("trouble")
 		page.Resize(360, 740)
 		f.change(func() { f.state.Alerts, f.state.Store.Up = nil, true })
-		page.Open(f.URL + "/?narrow")
-		page.Wait(`document.querySelectorAll(".overview svg").length > 5`)
-		shot("narrow")
-		page.Open(f.URL + "/?narrow#/violations")
-		page.Wait(`document.querySelector("#view td")`)
-		shot("narrow-violations")
-		page.Open(f.URL + "/?narrow#/subject/ref/r-mallory")
-		page.Wait(`document.querySelector("#view .card")`)
-		shot("narrow-subject")
+		all("narrow-")
 	}
 }
 
@@ -107,36 +105,50 @@ func (f *fixture) busy() {
 		{Name: "Spike", Severity: "ticket", State: "ok", Unit: "times", Value: 1.2, Threshold: 5},
 	}
 	f.state.Top = busyTop()
-	f.state.Config = map[string]any{
-		"phase":   "ready",
-		"sources": []map[string]any{{"name": "policies", "path": "stint.yaml", "looked_at": now.Add(-4 * time.Second), "changes": 3, "refused": 1, "error": ""}, {"name": "envoy", "path": "envoy.yaml", "looked_at": now.Add(-2 * time.Second), "changes": 1, "refused": 2, "error": "envoy.yaml:14: descriptors[2].rate_limit.unit: \"fortnight\" is not a unit; want second, minute, hour, day, month or year"}},
-		"tiers": []map[string]any{
-			{"name": "internal", "limits": []string{"1000/1m"}}, {"name": "enterprise", "limits": []string{"500/1m burst 5x", "10000/1h"}},
-			{"name": "pro", "limits": []string{"100/1m burst 3x", "2000/1h", "50000/1d"}}, {"name": "free", "limits": []string{"30/1m burst 2x", "500/1h", "5000/1d"}},
-			{"name": "anonymous", "limits": []string{"10/1m burst 2x", "100/1h", "1000/1d"}},
-		},
-		"policies": []map[string]any{
-			{"name": "structure", "limits": []string{}}, {"name": "simulate", "limits": []string{"endpoint: 50/1m"}}, {"name": "login", "limits": []string{"5/15m"}},
-			{"name": "work", "limits": []string{"anonymous: 100/1h", "free: 1000/1h", "pro: 10000/1h"}}, {"name": "search-strict", "limits": []string{"20/1m"}, "shadow": true},
-		},
-	}
+	f.state.Config = busyConfig(now)
 	f.trials = busyTrials(now)
-	f.state.Outbound = []map[string]any{
-		{"name": "igdb", "limits": []string{"4/1s"}, "used": 4, "capacity": 4, "calls": 8124, "waited": 3110, "average_wait_ms": 412.0, "waiting": 6, "denied": 0, "cooling_until": nil},
-		{"name": "musicbrainz", "limits": []string{"1/1s"}, "used": 0, "capacity": 1, "calls": 220, "waited": 12, "average_wait_ms": 85.2, "waiting": 0, "denied": 0, "cooling_until": nil},
-		{"name": "spotify", "limits": []string{"90/30s"}, "used": 71, "capacity": 90, "calls": 15_210, "waited": 1022, "average_wait_ms": 1210.0, "waiting": 2, "denied": 31, "cooling_until": now.Add(24 * time.Second)},
-		{"name": "tmdb", "limits": []string{"40/1s"}, "used": 3, "capacity": 40, "calls": 3019, "waited": 0, "average_wait_ms": 0.0, "waiting": 0, "denied": 0, "cooling_until": nil},
+	cooling := now.Add(24 * time.Second)
+	f.state.Outbound = []dashboard.OutboundState{
+		{Name: "igdb", Limits: []string{"4/1s"}, Used: 4, Capacity: 4, Calls: 8124, Waited: 3110, AverageWait: 412, Waiting: 6},
+		{Name: "musicbrainz", Limits: []string{"1/1s"}, Capacity: 1, Calls: 220, Waited: 12, AverageWait: 85.2},
+		{Name: "spotify", Limits: []string{"90/30s"}, Used: 71, Capacity: 90, Calls: 15_210, Waited: 1022, AverageWait: 1210, Waiting: 2, Denied: 31, CoolingUntil: &cooling},
+		{Name: "tmdb", Limits: []string{"40/1s"}, Used: 3, Capacity: 40, Calls: 3019},
 	}
-	f.state.Audit = []map[string]any{
-		{"at": now.Add(-50 * time.Minute), "who": "ops", "what": "reset", "subject": "user:caro…", "result": "done"},
-		{"at": now.Add(-9 * time.Minute), "who": "night-shift", "what": "ban for 1h", "subject": "ip:198.51.100.x", "result": "done"},
-		{"at": now.Add(-3 * time.Minute), "who": "ops", "what": "unban", "subject": "user:dave…", "result": "the store is down"},
+	f.state.Audit = []dashboard.Deed{
+		{At: now.Add(-50 * time.Minute), Who: "ops", What: "reset", Subject: "user:caro…", Result: "done"},
+		{At: now.Add(-9 * time.Minute), Who: "night-shift", What: "ban for 1h", Subject: "ip:198.51.100.x", Result: "done"},
+		{At: now.Add(-3 * time.Minute), Who: "ops", What: "unban", Subject: "user:dave…", Result: "the store is down"},
 	}
 	f.bans = []control.Ban{
 		{Subject: "ip:198.51.100.x", Ref: "r-ip", Until: now.Add(51 * time.Minute), Level: 3, Strikes: 0},
 		{Subject: "user:mallo…", Ref: "r-mallory", Until: now.Add(4*time.Minute + 12*time.Second), Level: 2, Strikes: 0},
 	}
 	f.subjects["r-mallory"] = mallory(now)
+}
+
+func busyConfig(now time.Time) dashboard.ConfigState {
+	return dashboard.ConfigState{
+		Phase: "ready",
+		Sources: []dashboard.Source{
+			{Name: "policies", Path: "stint.yaml", At: now.Add(-4 * time.Second), Good: 3, Failed: 1},
+			{Name: "envoy", Path: "envoy.yaml", At: now.Add(-2 * time.Second), Good: 1, Failed: 2,
+				Error: `envoy.yaml:14: descriptors[2].rate_limit.unit: "fortnight" is not a unit; want second, minute, hour, day, month or year`},
+		},
+		Tiers: []dashboard.RuleList{
+			{Name: "internal", Limits: []string{"1000/1m"}},
+			{Name: "enterprise", Limits: []string{"500/1m burst 5x", "10000/1h"}},
+			{Name: "pro", Limits: []string{"100/1m burst 3x", "2000/1h", "50000/1d"}},
+			{Name: "free", Limits: []string{"30/1m burst 2x", "500/1h", "5000/1d"}},
+			{Name: "anonymous", Limits: []string{"10/1m burst 2x", "100/1h", "1000/1d"}},
+		},
+		Policies: []dashboard.RuleList{
+			{Name: "structure", Limits: []string{}},
+			{Name: "simulate", Limits: []string{"endpoint: 50/1m"}},
+			{Name: "login", Limits: []string{"5/15m"}},
+			{Name: "work", Limits: []string{"100/1h (anonymous)", "1000/1h (free)", "10000/1h (pro)"}},
+			{Name: "search-strict", Limits: []string{"20/1m"}, Shadow: true},
+		},
+	}
 }
 
 func busySeries(random *rand.Rand) []observe.Series {

@@ -41,28 +41,35 @@ func testOrder(t *testing.T, f *fixture, page *browsertest.Page) {
 		return control.Limit{Tier: tier, Limit: text, Algorithm: "sliding", Max: capacity, Capacity: capacity, Window: 60, Span: 60, Used: used, Remaining: capacity - used}
 	}
 	v := denial("user:mallo…", "free", "")
+	would := denial("user:mallo…", "pro", "")
+	would.Reason = "shadow"
+	trial := limit("free", "10/10s", 10, 10)
+	trial.Shadow = true
 	f.change(func() {
 		f.subjects["user:mallory"] = control.Subject{Subject: "user:mallory", Now: time.Now(), Limits: []control.Limit{
-			limit("pro", "300/1m", 30, 300), limit("free", "500/1h", 30, 500), limit("free", "5000/1d", 0, 5000), limit("free", "30/1m", 30, 30), limit("", "100/1s", 1, 100),
+			limit("pro", "300/1m", 30, 300), limit("free", "500/1h", 30, 500), limit("free", "5000/1d", 0, 5000), limit("free", "30/1m", 30, 30), limit("", "100/1s", 1, 100), trial,
 		}}
 		f.subjects[v.Ref] = f.subjects["user:mallory"]
-		f.state.Violations = []observe.Violation{v}
+		f.state.Violations = []observe.Violation{v, would}
 	})
 	const cards = "[...document.querySelectorAll('.card h3')].map((n) => n.textContent).join()"
 	open(t, f, page, "subject/user:mallory")
-	page.Wait(cards + " === '30/1m,300/1m,500/1h,100/1s'")
+	page.Wait(cards + " === '30/1m,300/1m,500/1h,100/1s,10/10s'")
+	if got, full := page.Text(".card:last-child"), page.Count(".card.full"); !strings.Contains(got, "in shadow: denies nobody") || full != 1 {
+		t.Errorf("a limit in shadow says %q, and %d are full; want that it denies nobody, and one other", got, full)
+	}
 	page.WaitText(".idle summary", "1 limit of which nothing is used")
 	page.Click(".idle summary")
 	page.WaitText(".idle li", "5000/1d")
 	open(t, f, page, "subject/ref/"+v.Ref)
-	page.Wait(cards + " === '30/1m,500/1h,100/1s'")
+	page.Wait(cards + " === '30/1m,500/1h,100/1s,10/10s'")
 	page.WaitText(".tiers", "last denied in free")
 	browsertest.Eval[bool](page, `(() => {
 		const select = document.querySelector(".tiers select");
 		select.value = "";
 		return select.dispatchEvent(new Event("change"));
 	})()`)
-	page.Wait(cards + " === '30/1m,300/1m,500/1h,100/1s'")
+	page.Wait(cards + " === '30/1m,300/1m,500/1h,100/1s,10/10s'")
 }
 
 func testAlike(t *testing.T, f *fixture, page *browsertest.Page) {

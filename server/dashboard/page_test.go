@@ -9,8 +9,10 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/stint-limiter/stint/internal/browsertest"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server/control"
+	"github.com/stint-limiter/stint/server/dashboard"
 )
 
 const (
@@ -46,6 +48,9 @@ func TestPage(t *testing.T) {
 		{"keyboard", testKeyboard},
 		{"bounded", testBounded},
 		{"background", testBackground},
+		{"hidden", testHidden},
+		{"more tabs than connections", testTabs},
+		{"a gap in the feed", testGap},
 		{"themes", testThemes},
 		{"one tier alone", testOneTier},
 		{"rates", testRates},
@@ -63,11 +68,7 @@ func open(t *testing.T, f *fixture, page *browsertest.Page, view string) {
 	t.Helper()
 	page.Open(f.URL + "/#/" + view)
 	page.WaitText("#link", "Live")
-	for deadline := time.Now().Add(15 * time.Second); f.listeners() == 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the page does not listen to the stream")
-		}
-	}
+	eventually.True(t, "the page listens to the stream", func() bool { open, _ := f.listeners(); return open > 0 })
 }
 
 func testViews(t *testing.T, f *fixture, page *browsertest.Page) {
@@ -177,9 +178,12 @@ func testHostile(t *testing.T, f *fixture, page *browsertest.Page) {
 		f.state.Top["policy"] = []observe.Offender{{Kind: "policy", Subject: v.Policy, Denied: 9, AtLeast: 9}}
 		f.state.Alerts = []observe.Alert{{Name: "<b>A</b>", State: "firing", Severity: "page", Summary: name, Unit: "<b>"}}
 		f.state.Store.Name, f.state.Store.Warnings = name, []string{name}
-		f.state.Config = map[string]any{"phase": name, "sources": []any{map[string]any{"name": name, "path": name, "error": name}}, "tiers": []any{map[string]any{"name": name, "limits": []string{name}}}}
-		f.state.Audit = []map[string]any{{"at": time.Now(), "who": name, "what": name, "subject": name, "result": name}}
-		f.state.Outbound = []map[string]any{{"name": name, "limits": []string{name}, "used": 1, "capacity": 1, "calls": 1, "waited": 0, "average_wait_ms": 0, "waiting": 0, "denied": 0}}
+		f.state.Config = dashboard.ConfigState{
+			Phase: name, Sources: []dashboard.Source{{Name: name, Path: name, Error: name}},
+			Tiers: []dashboard.RuleList{{Name: name, Limits: []string{name}}},
+		}
+		f.state.Audit = []dashboard.Deed{{At: time.Now(), Who: name, What: name, Subject: name, Result: name}}
+		f.state.Outbound = []dashboard.OutboundState{{Name: name, Limits: []string{name}, Used: 1, Capacity: 1, Calls: 1}}
 		f.trials = []observe.Trial{{Tier: name, Policy: name, Limits: []string{name}, Minutes: []observe.TrialMinute{{Requests: 1}, {Requests: 1}}, Top: []observe.Offender{{Subject: name, Ref: "hostile", Denied: 1}}}}
 		f.bans = []control.Ban{{Subject: name, Ref: "hostile", Until: time.Now().Add(time.Hour)}}
 		f.subjects["hostile"] = control.Subject{Subject: name, Now: time.Now(), Limits: []control.Limit{{Tier: name, Policy: name, Scope: name, Limit: name, Algorithm: name, Capacity: 1, Span: 60}}}

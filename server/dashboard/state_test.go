@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/server/control"
@@ -51,7 +52,7 @@ func TestState(t *testing.T) {
 		r.ask("", "/trial")
 	}
 	var s state
-	await(t, "all is counted", func() bool {
+	eventually.True(t, "all is counted", func() bool {
 		r.get("/api/state", &s)
 		return len(s.Violations) == 4
 	})
@@ -125,7 +126,7 @@ func TestStateIsCompressed(t *testing.T) {
 	for range 50 {
 		r.ask("mallory", "/")
 	}
-	await(t, "the state is large", func() bool { _, text := r.call("GET", "/api/state", ""); return len(text) > worthZipping })
+	eventually.True(t, "the state is large", func() bool { _, text := r.call("GET", "/api/state", ""); return len(text) > worthZipping })
 	for accept, want := range map[string]bool{
 		"gzip": true, "br, GZIP;q=0.5": true, "gzip;q=1": true, "deflate, gzip": true,
 		"identity": false, "gzip;q=0": false, "gzip; q=0.000": false, "x-gzip-not": false,

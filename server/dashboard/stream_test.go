@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server/control"
 )
@@ -205,7 +206,7 @@ func TestManyDecisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer idle.Body.Close()
-	await(t, "all listen", func() bool { return len(r.board.streams) == 3 })
+	eventually.True(t, "all listen", func() bool { return len(r.board.streams) == 3 })
 
 	began := time.Now()
 	for n := range seconds * perSecond / batch {
@@ -216,7 +217,7 @@ func TestManyDecisions(t *testing.T) {
 		time.Sleep(time.Until(began.Add(time.Duration(n+1) * time.Second * batch / perSecond)))
 	}
 	for i := range seen {
-		await(t, "all decisions are told", func() bool { return seen[i].Load() == seconds*perSecond })
+		eventually.True(t, "all decisions are told", func() bool { return seen[i].Load() == seconds*perSecond })
 		if heard[i].Load() == 0 {
 			t.Error("no ticks")
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,23 +19,33 @@ import (
 const (
 	// screenshotsEnv names a directory for pictures of every view.
 	screenshotsEnv = "STINT_SCREENSHOTS"
-	// screenshotsAfter is how long the demo runs before: there is something to see of everything, an alert too.
-	screenshotsAfter = 150 * time.Second
+	// screenshotsAfter is how long the demo runs before: there is something to see of everything, an alert too, and minutes of
+	// what is on trial.
+	screenshotsAfter = 5*time.Minute + 10*time.Second
 	// screenshotsMost is what a picture may have in bytes.
 	screenshotsMost = 200_000
 )
 
-// TestScreenshots makes the pictures of the documentation, of the demo as anybody can run it.
+// onTrial is a policy in shadow, for the demo, which has none. Tiers allow bursts; this is what it would do to have none.
+const onTrial = `
+  - name: steady
+    match: {method: GET, path: "/structures/{id}"}
+    limits: {free: 10/10s, enterprise: 10/10s, default: unlimited}
+    shadow: true
+`
+
+// TestScreenshots makes the pictures of the documentation, of the demo as anybody can run it with another policy on trial.
 func TestScreenshots(t *testing.T) {
 	directory := os.Getenv(screenshotsEnv)
 	if directory == "" {
 		t.Skip("pictures are made when " + screenshotsEnv + " names a directory for them; see make screenshots")
 	}
-	admin, token := startDemo(t)
-	operator, err := control.NewClient(admin, token)
+	demo := startDemo(t)
+	operator, err := control.NewClient(demo.admin, demo.token)
 	if err != nil {
 		t.Fatal(err)
 	}
+	demo.add(t, onTrial)
 	time.Sleep(screenshotsAfter)
 	browser := browsertest.Start(t)
 	for _, scheme := range []string{"light", "dark"} {
@@ -49,13 +60,18 @@ func TestScreenshots(t *testing.T) {
 		}
 		page := browser.Page(t, 1280, 900)
 		page.Prefer("prefers-color-scheme", scheme)
+		page.Open(demo.admin)
+		for _, view := range browsertest.Eval[[]string](page, `[...document.querySelectorAll("nav [data-view]")].map((link) => link.dataset.view)`) {
+			if !slices.ContainsFunc(shots, func(s shot) bool { return s.name() == view }) {
+				t.Errorf("there is no picture of %s", view)
+			}
+		}
 		for _, s := range shots {
 			page.Resize(1280, s.height)
-			page.Open(admin + "/?" + scheme + "#/" + s.address)
+			page.Open(demo.admin + "/?" + scheme + "#/" + s.address)
 			page.WaitText("#link", "Live")
 			page.Wait("document.querySelector(" + browsertest.Quote(s.ready) + ") && document.getAnimations().length === 0")
-			name, _, _ := strings.Cut(s.address, "/")
-			path := filepath.Join(directory, name+"-"+scheme+".png")
+			path := filepath.Join(directory, s.name()+"-"+scheme+".png")
 			page.Screenshot(path, s.all)
 			size, err := shrink(path)
 			if err != nil {
@@ -68,24 +84,64 @@ func TestScreenshots(t *testing.T) {
 	}
 }
 
-// shots are the views, each as high as what there is to see of it.
-var shots = []struct {
+// TestTrialIsDocumented: who looks at the pictures reads of what they are.
+func TestTrialIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/dashboard.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "```yaml"+onTrial+"```") {
+		t.Errorf("docs/dashboard.md does not have this policy:%s", onTrial)
+	}
+}
+
+// shot is a picture of a view, as high as what there is to see of it.
+type shot struct {
 	address, ready string
 	height         int
 	all            bool // and not only what fits
-}{
+}
+
+func (s shot) name() string {
+	name, _, _ := strings.Cut(s.address, "/")
+	return name
+}
+
+var shots = []shot{
 	{"overview", ".overview .top li", 900, true},
 	{"subject/user:mallory", ".subject .card.full", 900, false},
 	{"violations", ".violations tbody tr:nth-child(40)", 900, false},
 	{"offenders", ".offenders tbody tr", 520, false},
 	{"bans", ".bans tbody tr", 520, false},
 	{"limits", ".limits tbody tr", 900, true},
+	{"shadow", ".shadow figure svg", 900, true},
 	{"outbound", ".outbound .card", 600, false},
 	{"audit", ".audit tbody tr", 520, false},
 }
 
-// startDemo runs the demo of the command line until the test ends. It returns the address of the dashboard and a token for it.
-func startDemo(t *testing.T) (admin, token string) {
+// runningDemo is where the demo is, a token for it, and the file with its policies.
+type runningDemo struct {
+	admin, token, policies string
+}
+
+// add puts a policy after the others; what comes next in the file is bans. The server reads it again by itself.
+func (d *runningDemo) add(t *testing.T, policy string) {
+	t.Helper()
+	text, err := os.ReadFile(d.policies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, ok := strings.Cut(string(text), "\nbans:")
+	if !ok {
+		t.Fatalf("no bans in %s", text)
+	}
+	if err := os.WriteFile(d.policies, []byte(before+policy+"\nbans:"+after), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startDemo runs the demo of the command line until the test ends.
+func startDemo(t *testing.T) *runningDemo {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "stint")
 	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/stint").CombinedOutput(); err != nil {
@@ -106,19 +162,22 @@ func startDemo(t *testing.T) (admin, token string) {
 		stop()
 		_ = command.Wait() // it was told to end
 	})
+	d := &runningDemo{}
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		name, rest, _ := strings.Cut(lines.Text(), " ")
 		value, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
 		switch name {
 		case "Dashboard":
-			admin = strings.TrimSuffix(value, "/")
+			d.admin = strings.TrimSuffix(value, "/")
 		case "Token":
-			token = value
+			d.token = value
+		case "Limits":
+			d.policies = value
 		}
-		if admin != "" && token != "" {
-			return admin, token
+		if d.admin != "" && d.token != "" && d.policies != "" {
+			return d
 		}
 	}
 	t.Fatal("the demo does not say where it is")
-	return "", ""
+	return nil
 }

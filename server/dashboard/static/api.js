@@ -26,12 +26,15 @@ export class API {
     return this.call("POST", path, body).then((answer) => answer.json());
   }
 
-  /** stream calls heard with every tick, and returns when the server has ended it or nothing came for ten seconds. */
-  async stream(heard) {
+  /**
+   * stream calls heard with every tick, and returns when the server has ended it. It throws when nothing came for ten seconds,
+   * and when the signal is aborted.
+   */
+  async stream(heard, signal) {
     const silence = new AbortController();
     let timer = setTimeout(() => silence.abort(), 10_000);
     try {
-      const answer = await this.call("GET", "api/stream", undefined, silence.signal);
+      const answer = await this.call("GET", "api/stream", undefined, AbortSignal.any([silence.signal, signal]));
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       let text = "";
       for (;;) {

@@ -6,17 +6,20 @@ import { clock, count, duration, number, place, time } from "./words.js";
 const LISTED = 50; // charges listed as text
 const CHARGES = columns("Charged at | time", "Units | figure", "Leaves | time");
 
+/** full reports whether there is no room in a limit that denies for it: one in shadow denies nobody. */
+export const full = (limit) => limit.used >= limit.capacity && !limit.shadow;
+
 /** limitCard draws a limit as it was at a time, so wide. unfolded has the names of those whose charges are to be seen. */
 export function limitCard(limit, now, width, unfolded) {
   const used = limit.capacity > 0 ? limit.used / limit.capacity : 1;
   const label = `${limit.limit}: ${limit.used} of ${limit.capacity} used`;
   const entries = limit.entries?.map((e) => ({ at: time(e.at), until: time(e.until), units: e.units })) ?? [];
-  return h("article", { class: `card${used >= 1 ? " full" : ""}` },
+  return h("article", { class: `card${full(limit) ? " full" : ""}` },
     h("header", {}, h("h3", { class: "code" }, limit.limit), h("span", { class: "quiet" }, whose(limit))),
     h("p", { class: "use" },
       h("b", {}, number(limit.used)), ` of ${number(limit.capacity)} used, ${number(limit.remaining)} left`,
       limit.reset_after <= 0 ? null : `, all of it again in ${duration(limit.reset_after * 1000)}`),
-    bar(document, { share: used, kind: used >= 1 ? "denied" : "used", label }),
+    bar(document, { share: used, kind: full(limit) ? "denied" : "used", label }),
     windowLine(document, {
       label, now, width, entries, used: limit.used, capacity: limit.capacity,
       window: limit.span * 1000, resetAfter: limit.reset_after * 1000, steady: limit.algorithm === "bucket",
@@ -28,7 +31,7 @@ export function limitCard(limit, now, width, unfolded) {
 export function whose(limit) {
   return [
     place(limit.tier, limit.policy) + (limit.scope ? `, in ${limit.scope}` : "") + (limit.divided ? " (in parts, which are not all shown)" : ""),
-    limit.costs ? "costs" : "", limit.algorithm,
+    limit.costs ? "costs" : "", limit.algorithm, limit.shadow ? "in shadow: denies nobody" : "",
   ].filter(Boolean).join(" · ");
 }
 

@@ -1,6 +1,7 @@
 // The page: what is shown of the model, when it is painted, and how the connection is kept.
 import { API } from "./api.js";
 import { alertRows } from "./alerts.js";
+import { shown, whileShown } from "./attention.js";
 import { askToken, help } from "./dialogs.js";
 import { fill, h, say } from "./dom.js";
 import { listed, listen } from "./keys.js";
@@ -151,20 +152,25 @@ class App {
     await this.refresh().catch(() => {}); // the stream tells when the server is gone
   }
 
-  /** keep connects, and again whenever the connection is lost, each time after a longer pause. */
+  /** keep connects while the page is shown, and again whenever the connection is lost, each time after a longer pause. */
   async #keep() {
-    for (let failures = 0; ; failures++) {
+    let failures = 0;
+    const follow = async (left) => {
+      this.model.load(await this.api.get("api/state"));
+      failures = 0;
+      this.#connected();
+      await this.api.stream((tick) => {
+        this.model.tick(tick);
+        this.paint();
+      }, left);
+    };
+    for (;;) {
+      await shown();
       try {
-        this.model.load(await this.api.get("api/state"));
-        failures = 0;
-        this.#connected();
-        await this.api.stream((tick) => {
-          this.model.tick(tick);
-          this.paint();
-        });
-        await this.#lost("The server ended the connection.", failures);
+        if (await whileShown(follow)) say(find("link"), "Connecting…"); // as it does when somebody looks again
+        else await this.#lost("The server ended the connection.", failures++);
       } catch (error) {
-        await this.#lost(error.status ? error.message : "The server cannot be reached.", failures, error.status === 401);
+        await this.#lost(error.status ? error.message : "The server cannot be reached.", failures++, error.status === 401);
       }
     }
   }

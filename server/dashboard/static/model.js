@@ -1,4 +1,5 @@
 // What the page knows: the state of the first answer, moved on by a tick each second. Everything is bounded.
+import { time } from "./words.js";
 
 const SECONDS = 15 * 60; // of one-second points
 const TENS = 2 * 360; // of ten-second points: two hours
@@ -21,6 +22,7 @@ export class Model {
   state = {}; // the slow rest: version, config, top, outbound, audit, writable, who
   loads = 0; // how often all of it was replaced
   #serial = 0;
+  #deaf = null; // the last time for which nothing was heard, {from, to}, if the violations do not go back to its beginning
   #tens = null; // the ten seconds that are not over yet: {step, point}
   #phase = 0; // when tens of seconds begin: the server's do with its life, and not with the minute
   #seconds = []; // how many of every step of the series are known
@@ -28,11 +30,13 @@ export class Model {
   /** load takes the answer of /api/state. */
   load(state) {
     const { points, long, series, violations, alerts, store, ...rest } = state;
+    const heard = this.points.at(-1)?.at * 1000 || time(this.state.now);
     this.points = (points ?? []).slice(-SECONDS);
     this.long = (long ?? []).slice(-TENS);
     this.series = new Map((series ?? []).map((s) => [key(s), { ...s, recent: pad(s.recent ?? []) }]));
     this.violations = [];
     this.#add(violations ?? []);
+    if (heard && this.#oldest > heard) this.#deaf = { from: heard, to: time(rest.now) };
     this.unshown = 0;
     this.alerts = alerts ?? [];
     this.store = store ?? null;
@@ -67,6 +71,16 @@ export class Model {
   /** newest is the number of the newest violation: those with higher ones have come since. */
   get newest() {
     return this.#serial;
+  }
+
+  /** gap is a time before the violations of which there may have been others that were never heard of, {from, to}, or null. */
+  get gap() {
+    const oldest = this.#oldest;
+    return oldest > this.#deaf?.from && oldest <= this.#deaf.to ? { from: this.#deaf.from, to: oldest } : null;
+  }
+
+  get #oldest() {
+    return time(this.violations[0]?.at);
   }
 
   #add(list) {

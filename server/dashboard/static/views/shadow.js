@@ -43,11 +43,17 @@ function card(t) {
     h("header", {}, h("h2", {}, name), h("span", { class: "code quiet" }, t.limits.join(", "))),
     h("p", { class: "said" }, told(t.recent, `in the last ${duration(rounded(t.recent_seconds))}`)),
     h("p", { class: "quiet" }, told(t.total, `since it began ${ago(time(t.since) ?? 0)}`)),
-    minutes.length > 1 ? sparkline(document, { width: 400, height: 40, label: `${name}: requests by minute, and those that would have been denied`, series: [
-      { kind: "allowed", values: minutes.map((m) => m.requests - m.denied) },
-      { kind: "denied", values: minutes.map((m) => m.denied) },
-    ] }) : null,
+    minutes.length > 1 && minutes.some((m) => m.denied > 0) ? course(name, minutes) : null,
     t.top.length > 0 ? hit(name, t.top) : null);
+}
+
+/** course draws what would have been denied, minute by minute. All requests would leave nothing to see of a few. */
+function course(name, minutes) {
+  const worst = minutes.reduce((a, b) => (b.denied > a.denied ? b : a));
+  const label = `Would have been denied, by minute: at most ${worst.denied.toLocaleString("en")} of ${count(worst.requests, "request")}`;
+  return h("figure", {},
+    sparkline(document, { width: 400, height: 40, label: `${name}: ${label}`, series: [{ kind: "denied", values: minutes.map((m) => m.denied) }] }),
+    h("figcaption", { class: "quiet" }, label));
 }
 
 /** told says what would have happened, in the words of a simulation. */
@@ -56,10 +62,13 @@ function told(reach, when) {
   const of = `${count(reach.requests, "request")} ${when}`;
   const all = `${reach.estimated ? "about " : ""}${count(reach.subjects, "subject")}`;
   if (reach.denied === 0) return `If this were enforced, it would have denied none of ${of}, and nobody of ${all}.`;
-  const untouched = number(share(reach.subjects - reach.hit, reach.subjects), "share");
-  return `If this were enforced, it would have denied ${reach.denied.toLocaleString("en")} of ${of} (${number(share(reach.denied, reach.requests), "share")}): ` +
+  const untouched = percent(reach.subjects - reach.hit, reach.subjects);
+  return `If this were enforced, it would have denied ${reach.denied.toLocaleString("en")} of ${of} (${percent(reach.denied, reach.requests)}): ` +
     `those of ${reach.hit.toLocaleString("en")} of ${all}. ${untouched} of the subjects would be untouched.`;
 }
+
+/** percent is a share with its sign, which does not stand alone on the next line. */
+const percent = (part, all) => number(share(part, all), "share").replace(" ", "\u00a0");
 
 /** rounded is seconds in milliseconds, in whole minutes where there are some. */
 function rounded(seconds) {

@@ -1,7 +1,7 @@
 // One subject: every limit of it with its window on a time line, its ban, and what an operator can do.
 import { ban, forget, lift } from "../acts.js";
 import { empty, fill, h, heading, refill, say } from "../dom.js";
-import { limitCard, whose } from "../limitcard.js";
+import { full, limitCard, whose } from "../limitcard.js";
 import { clock, count, sentence, time, until } from "../words.js";
 
 const EVERY = 3000;
@@ -101,7 +101,7 @@ export function subject(app) {
   function ofTier(s) {
     const all = s.limits ?? [];
     const names = [...new Set(all.map((l) => l.tier).filter(Boolean))];
-    const last = app.model.violations.findLast((v) => v.subject === s.subject || (s.ref && v.ref === s.ref))?.tier;
+    const last = app.model.violations.findLast((v) => v.reason !== "shadow" && (v.subject === s.subject || (s.ref && v.ref === s.ref)))?.tier;
     const denied = names.includes(last) ? last : "";
     tiers.hidden = names.length < 2;
     if (tier.dataset.names !== JSON.stringify(names)) {
@@ -142,7 +142,6 @@ function named([by = "", ...rest]) {
 }
 
 const unused = (limit) => limit.used === 0 && !limit.divided && limit.capacity > 0 && !(limit.entries?.length > 0);
-const full = (limit) => limit.used >= limit.capacity;
 
 function banText({ until: end, level, strikes }, now) {
   const ends = time(end);

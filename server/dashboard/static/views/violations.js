@@ -70,6 +70,7 @@ export function violations(app) {
       `${count(body.rows.length, "violation")} shown`,
       more > 0 ? `${count(more, "older one")} left out` : "",
       model.unshown > 0 ? `${model.unshown.toLocaleString("en")} came too fast to be listed, and are only counted` : "",
+      model.gap ? `what came between ${clock(model.gap.from)} and ${clock(model.gap.to)} is not here: this page did not listen` : "",
     ].filter(Boolean).join(" · "));
   }
   return { node, update, focus: () => text.focus() };
