@@ -34,6 +34,30 @@ func TestReportWarnings(t *testing.T) {
 	}
 }
 
+// Valkey also tells which version of Redis it is compatible with.
+func TestInfoNamesTheServer(t *testing.T) {
+	const redis, valkey = "redis_version:7.0.15\r\n", "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n"
+	for _, test := range []struct {
+		name            string
+		texts           []string // of a server each
+		server, version string
+	}{
+		{"nothing told", []string{""}, "", ""},
+		{"Redis", []string{redis}, "Redis", "7.0.15"},
+		{"Valkey", []string{valkey}, "Valkey", "8.0.1"},
+		{"both", []string{valkey, redis}, "Redis", "7.0.15"},
+		{"one that does not tell", []string{"", valkey}, "Valkey", "8.0.1"},
+	} {
+		var i Info
+		for _, text := range test.texts {
+			i.add(told{report: report{"a:1", text}})
+		}
+		if i.Server != test.server || i.Version != test.version || len(i.Warnings) > 0 {
+			t.Errorf("%s: %q %q, want %q %q, without %q", test.name, i.Server, i.Version, test.server, test.version, i.Warnings)
+		}
+	}
+}
+
 func TestOlder(t *testing.T) {
 	for _, test := range []struct {
 		a, b string

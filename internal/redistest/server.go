@@ -11,8 +11,8 @@
 //
 // Every server listens on a free loopback port, works in the test's temporary
 // directory, keeps nothing on disk and ends with the test, or with the test
-// binary where the test does not get to clean up. Nothing is skipped: a missing
-// redis-server fails the test.
+// binary where the test does not get to clean up. Nothing is skipped: where there
+// is no redis-server, or none of the name in [BinaryEnv], the test fails.
 //
 // Methods that take a testing.TB fail it when they cannot do what they are asked,
 // so they belong on that test's own goroutine; [Server.Do] is for any other.
@@ -35,7 +35,8 @@ import (
 )
 
 const (
-	// BinaryEnv names another server to test against, such as valkey-server.
+	// BinaryEnv is the variable that names another server to test against, such
+	// as valkey-server. It is started as a sentinel and as cluster nodes too.
 	BinaryEnv = "STINT_REDIS_SERVER"
 
 	// startTimeout is long because a test machine may be busy; a server is
@@ -258,7 +259,7 @@ func (s *Server) awaitReady() error {
 	})
 	if err != nil {
 		s.Kill()
-		return fmt.Errorf("redis-server on port %d: %w", s.port, err)
+		return fmt.Errorf("server on port %d: %w", s.port, err)
 	}
 	return nil
 }
