@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -69,8 +70,11 @@ func (l *guardLog) shadowed(v *Verdict) {
 	}
 }
 
-// undecided tells of a request that the store has not decided, and what was asked.
+// undecided tells of a request that the store has not decided, and what was asked; but not if who asked has gone away.
 func (l *guardLog) undecided(v *Verdict, r *stint.Request, err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
 	unlogged, ok := l.failures.Take(aFew, time.Second)
 	if !ok {
 		return

@@ -2,6 +2,8 @@ package policy_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -47,5 +49,17 @@ func TestLogLevels(t *testing.T) {
 		if strings.Contains(out.String(), "somebody-with-a-name") {
 			t.Errorf("%s: names who was asking in full: %s", c.name, out.String())
 		}
+	}
+}
+
+// TestLogOfTheGone: that a caller has gone away while it was asked is no failure of ours.
+func TestLogOfTheGone(t *testing.T) {
+	var out bytes.Buffer
+	guard := newWorld(t, "tiers: [{name: all, identity: ip, limits: 3/1m}]").withLog(&out)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	in := get("/")
+	if err := guard.Decide(gone, &in, new(policy.Verdict)); !errors.Is(err, context.Canceled) || out.Len() > 0 {
+		t.Errorf("error %v, log %q; want that it was cancelled, and nothing", err, &out)
 	}
 }

@@ -2,8 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -12,18 +10,15 @@ import (
 	"github.com/stint-limiter/stint/internal/banlist"
 )
 
-// scanCount is how many keys the server looks at in one call, more or less: it does nothing else meanwhile.
-const scanCount = 1000
-
 // Bans lists bans in force. See [stint.Inspector]. It scans the keys of every master, as many as there are, a thousand at
 // a time. The user needs the permission scan.
 func (s *Store) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
 	list := banlist.New(n)
 	nodes, err := s.masters(ctx)
-	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
-		if err == nil {
-			err = s.listBans(ctx, nodes[addr], list)
-		}
+	if err == nil {
+		err = scan(ctx, nodes, escapeGlob(s.prefix)+":{*}:ban", func(node rueidis.Client, keys []string) (bool, error) {
+			return true, s.readBans(ctx, node, keys, list)
+		})
 	}
 	if err != nil {
 		return nil, s.wrap("bans", err)
@@ -31,53 +26,8 @@ func (s *Store) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
 	return list.Sorted(), nil
 }
 
-// masters returns the servers that hold keys, by address. If the addresses that a Cluster tells are not those that the
-// client knows, it returns all nodes: what is asked of a replica is not found there.
-func (s *Store) masters(ctx context.Context) (map[string]rueidis.Client, error) {
-	client := s.conn.get()
-	all := client.Nodes()
-	if !s.cluster {
-		return all, nil
-	}
-	owners, _, err := mastersOf(ctx, client)
-	if err != nil {
-		return nil, err
-	}
-	found := map[string]rueidis.Client{}
-	for _, owner := range owners {
-		_, addr, _ := strings.Cut(owner, " ")
-		if node, ok := all[addr]; ok {
-			found[addr] = node
-		}
-	}
-	if len(found) == 0 {
-		return all, nil
-	}
-	return found, nil
-}
-
-// listBans adds a server's bans to a list.
-func (s *Store) listBans(ctx context.Context, node rueidis.Client, list *banlist.List) error {
-	pattern := escapeGlob(s.prefix) + ":{*}:ban"
-	for cursor := uint64(0); ; {
-		found, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(scanCount).Build()).AsScanEntry()
-		if err != nil {
-			return err
-		}
-		if err := s.readBans(ctx, node, found.Elements, list); err != nil {
-			return err
-		}
-		if cursor = found.Cursor; cursor == 0 {
-			return nil
-		}
-	}
-}
-
 // readBans adds those of the bans with these keys that are in force.
 func (s *Store) readBans(ctx context.Context, node rueidis.Client, keys []string, list *banlist.List) error {
-	if len(keys) == 0 {
-		return nil
-	}
 	ask := rueidis.Commands{node.B().Time().Build()}
 	for _, key := range keys {
 		ask = append(ask, node.B().Get().Key(key).Build())
@@ -143,9 +93,4 @@ func (s *Store) subjectOf(key string) string {
 		return subject
 	}
 	return text
-}
-
-// escapeGlob writes a text such that a pattern takes it as it is.
-func escapeGlob(text string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }

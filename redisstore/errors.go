@@ -31,7 +31,7 @@ func wrap(op string, err error) error {
 	if _, ok := err.(*stint.InvalidError); ok {
 		return err
 	}
-	return &stint.StoreError{Op: op, Kind: kindOf(err), Err: err}
+	return &stint.StoreError{Op: op, Kind: KindOf(err), Err: err}
 }
 
 // kinds are the words that errors of the server begin with. Inside of a script, or
@@ -54,7 +54,9 @@ var kinds = []struct {
 	{"MISCONF", stint.KindBusy},
 }
 
-func kindOf(err error) stint.ErrorKind {
+// KindOf returns the kind of failure that an error of a server, or of the way to it, is: those of calls to a [Store] tell it
+// themselves, those of [Open] and [New] do not.
+func KindOf(err error) stint.ErrorKind {
 	var timeout net.Error
 	var inside serverError
 	var refused *rueidis.RedisError // maybe among others: those of the subjects of one request

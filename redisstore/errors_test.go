@@ -31,7 +31,7 @@ func TestKindsOfFailures(t *testing.T) {
 		"ERR BUSYGROUP is not BUSYGROUP":                                                                stint.KindOther,
 		"ERR unknown command":                                                                           stint.KindOther,
 	} {
-		if got := kindOf(fmt.Errorf("wrapped: %w", serverError(text))); got != want {
+		if got := KindOf(fmt.Errorf("wrapped: %w", serverError(text))); got != want {
 			t.Errorf("%q is of the kind %v; want %v", text, got, want)
 		}
 	}
@@ -47,11 +47,11 @@ func TestKindsOfJoinedFailures(t *testing.T) {
 	defer c.Close()
 	server.CLI(t, "ACL", "SETUSER", "default", "-get")
 	refused := c.Do(t.Context(), c.B().Get().Key("a").Build()).Error()
-	if got := kindOf(errors.Join(nil, refused)); got != stint.KindAuth {
+	if got := KindOf(errors.Join(nil, refused)); got != stint.KindAuth {
 		t.Errorf("%v is of the kind %v", refused, got)
 	}
 	_, odd := c.Do(t.Context(), c.B().Time().Build()).ToString()
-	if got := kindOf(errors.Join(odd)); got != stint.KindReply {
+	if got := KindOf(errors.Join(odd)); got != stint.KindReply {
 		t.Errorf("%v is of the kind %v", odd, got)
 	}
 }

@@ -46,7 +46,7 @@ func (s *Store) look(ctx context.Context, read *script, keys, args []string) (st
 // unknownOrRefused reports whether an error says that a command does not exist, or is not permitted.
 func unknownOrRefused(err error) bool {
 	refused, ok := rueidis.IsRedisErr(err)
-	return ok && (strings.Contains(refused.Error(), "unknown command") || kindOf(err) == stint.KindAuth)
+	return ok && (strings.Contains(refused.Error(), "unknown command") || KindOf(err) == stint.KindAuth)
 }
 
 // inspectArgs packs limits for inspect.lua.

@@ -21,7 +21,8 @@ func (f *Fallback) shared() int64 {
 	if f.config.Instances == 0 && f.present.Load() == 0 {
 		f.alone.Do(func() {
 			f.config.Logger.Warn("stint: how many processes share the store is not known; assuming this one alone, " +
-				"so that each admits whole limits without the store; set Instances")
+				"so that each admits whole limits without the store; say how many there are " +
+				"(failure.instances in a configuration, Instances in Go)")
 		})
 	}
 	return int64(f.Instances())

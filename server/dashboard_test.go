@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server/control"
@@ -52,7 +53,7 @@ func TestDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	alice := r.operate(operator)
-	until(t, "the denial is told", func() bool {
+	eventually.True(t, "the denial is told", func() bool {
 		list, err := alice.Violations(t.Context(), 10)
 		if err != nil {
 			t.Fatal(err)
@@ -113,7 +114,7 @@ func TestDashboardWithoutTokens(t *testing.T) {
 func TestF27Dashboard(t *testing.T) {
 	redis := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
 	r := start(t, Config{Admin: anywhere, Store: redis.URL()})
-	until(t, "the warning is shown", func() bool {
+	eventually.True(t, "the warning is shown", func() bool {
 		var state struct{ Store observe.StoreHealth }
 		_, body := r.get(Admin, "/api/state", "")
 		if err := json.Unmarshal([]byte(body), &state); err != nil {

@@ -81,7 +81,8 @@ func (l *lateStore) get(op string) (*redisstore.Store, error) {
 	if store := l.store.Load(); store != nil {
 		return store, nil
 	}
-	return nil, &stint.StoreError{Op: op, Kind: stint.KindUnreachable, Err: *l.cause.Load()}
+	cause := *l.cause.Load()
+	return nil, &stint.StoreError{Op: op, Kind: redisstore.KindOf(cause), Err: cause}
 }
 
 // Take implements [stint.Store].

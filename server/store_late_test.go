@@ -27,6 +27,13 @@ func TestLookingInsideALateStore(t *testing.T) {
 		}
 	}
 
+	server := redistest.Start(t, "--requirepass", "secret")
+	_, locked := redisstore.Open(t.Context(), "redis://"+server.Addr())
+	_, err := newLateStore(nil, locked).Inspect(t.Context(), claim)
+	if kind := stint.KindOf(err); kind != stint.KindAuth {
+		t.Errorf("%v: of the kind %s, want auth", err, kind)
+	}
+
 	redis, err := redisstore.Open(t.Context(), redistest.Start(t).URL())
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/stint-limiter/stint/internal/figures"
 )
 
 // axis is a stretch of time on a line of text.
@@ -60,7 +62,7 @@ func relative(d time.Duration) string {
 	case d.Abs() < time.Millisecond:
 		return "now"
 	case d < 0:
-		return short(-d) + " ago"
+		return figures.Length(-d) + " ago"
 	}
-	return "in " + short(d)
+	return "in " + figures.Length(d)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/figures"
 )
 
 // banCommand denies a subject everything.
@@ -25,6 +27,6 @@ later stays as it is; to shorten one, unban first.
 // Run bans.
 func (c *banCommand) Run(s *system) error {
 	length := time.Duration(c.For)
-	return c.change(s, "", fmt.Sprintf("Ban %s for %s?", c.Subject, short(length)), fmt.Sprintf("%s is banned for %s", c.Subject, short(length)),
+	return c.change(s, "", fmt.Sprintf("Ban %s for %s?", c.Subject, figures.Length(length)), fmt.Sprintf("%s is banned for %s", c.Subject, figures.Length(length)),
 		func(ctx context.Context, d desk) error { return d.Ban(ctx, c.Subject, length) })
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/server/control"
 )
 
@@ -62,7 +63,7 @@ func bansText(bans []control.Ban, most int, now time.Time) []byte {
 	columns(&b, func(line func(...string)) {
 		line("SUBJECT", "ENDS IN", "UNTIL", "WHICH", "REF")
 		for _, ban := range bans {
-			line(ban.Subject, short(max(ban.Until.Sub(now), 0)), ban.Until.UTC().Format(time.RFC3339), inARow(ban.Level), refText(ban.Ref))
+			line(ban.Subject, figures.Length(max(ban.Until.Sub(now), 0)), ban.Until.UTC().Format(time.RFC3339), inARow(ban.Level), refText(ban.Ref))
 		}
 	})
 	if len(bans) == most {

@@ -45,6 +45,7 @@ type completionPlace struct {
 	// words are commands and the values of an argument that has only some.
 	words []completionWord
 	flags []completionFlag
+	files bool // an argument is the name of a file
 }
 
 type completionWord struct{ text, help string }
@@ -70,6 +71,7 @@ func placesOf(n *kong.Node, path string) []completionPlace {
 		below = append(below, placesOf(child, path+" "+child.Name)...)
 	}
 	for _, arg := range n.Positional {
+		at.files = at.files || slices.Contains([]string{"path", "log"}, arg.Name)
 		for _, value := range enumOf(arg) {
 			at.words = append(at.words, completionWord{value, ""})
 		}
@@ -99,8 +101,12 @@ func flagsOf(f *kong.Flag) []completionFlag {
 	return all
 }
 
-// enumOf returns the values that something can have, if there are only some.
+// enumOf returns the values that something can have, if there are only some: those of the tag enum, or, where a type of
+// its own reads them, of the tag values.
 func enumOf(v *kong.Value) []string {
+	if values := v.Tag.Get("values"); values != "" {
+		return strings.Split(values, ",")
+	}
 	if v.Enum == "" {
 		return nil
 	}

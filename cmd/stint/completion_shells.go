@@ -25,7 +25,7 @@ _stint() {
 	case "$at $prev" in
 `, pathCases(places))
 	eachValue(places, func(at string, f *completionFlag) {
-		fmt.Fprintf(b, "\t%q) COMPREPLY=($(compgen -W %q -- \"$cur\")); return ;;\n", at+" "+f.text, strings.Join(f.values, " "))
+		fmt.Fprintf(b, "\t%s) COMPREPLY=($(compgen -W %q -- \"$cur\")); return ;;\n", f.pattern(at), strings.Join(f.values, " "))
 	})
 	b.WriteString("\tesac\n\tcase \"$at\" in\n")
 	for _, p := range places {
@@ -39,14 +39,18 @@ func completeZsh(b *bytes.Buffer, places []completionPlace) {
 	fmt.Fprintf(b, `#compdef stint
 # Completion of stint for zsh: source <(stint completion zsh)
 _stint() {
-	local at= i
+	local at= prev=$words[CURRENT-1] i
 	local -a list
 	for ((i = 2; i < CURRENT; i++)); do
 		case "$at $words[i]" in
 		(%s) at="$at $words[i]" ;;
 		esac
 	done
-	case "$at $words[CURRENT-1]" in
+	if [[ $PREFIX == --*=* ]]; then
+		prev=${PREFIX%%%%=*}
+		compset -P 1 '*='
+	fi
+	case "$at $prev" in
 `, pathCases(places))
 	eachValue(places, func(at string, f *completionFlag) {
 		what := "compadd -- " + strings.Join(f.values, " ")
@@ -56,7 +60,7 @@ _stint() {
 		case len(f.values) == 0:
 			what = "_message value"
 		}
-		fmt.Fprintf(b, "\t(%q) %s; return ;;\n", at+" "+f.text, what)
+		fmt.Fprintf(b, "\t(%s) %s; return ;;\n", f.pattern(at), what)
 	})
 	b.WriteString("\tesac\n\tcase \"$at\" in\n")
 	for _, p := range places {
@@ -67,9 +71,13 @@ _stint() {
 		for _, f := range p.flags {
 			fmt.Fprintf(b, " '%s:%s'", f.text, f.help)
 		}
-		b.WriteString(" ) ;;\n")
+		b.WriteString(" )")
+		if p.files {
+			b.WriteString("; [[ $PREFIX == -* ]] || _files")
+		}
+		b.WriteString(" ;;\n")
 	}
-	b.WriteString("\tesac\n\t_describe stint list\n\t[[ $words[CURRENT] == -* ]] || _files\n}\n" +
+	b.WriteString("\tesac\n\t_describe stint list\n}\n" +
 		"if [[ $funcstack[1] == _stint ]]; then _stint \"$@\"; else compdef _stint stint; fi\n")
 }
 
@@ -80,11 +88,14 @@ func completeFish(b *bytes.Buffer, places []completionPlace) {
 	for _, p := range places[1:] {
 		fmt.Fprintf(b, " '%s'", p.path)
 	}
-	b.WriteString("\n\t\t\t\tset at \"$at $word\"\n\t\tend\n\tend\n\ttest \"$at\" = \"$argv[1]\"\nend\n")
+	b.WriteString("\n\t\t\t\tset at \"$at $word\"\n\t\tend\n\tend\n\ttest \"$at\" = \"$argv[1]\"\nend\ncomplete -c stint -f\n")
 	for _, p := range places {
 		where := fmt.Sprintf("complete -c stint -n '__stint_at \"%s\"'", p.path)
+		if p.files {
+			fmt.Fprintf(b, "%s -F\n", where)
+		}
 		for _, w := range p.words {
-			fmt.Fprintf(b, "%s -f -a %s -d '%s'\n", where, w.text, w.help)
+			fmt.Fprintf(b, "%s -a %s -d '%s'\n", where, w.text, w.help)
 		}
 		for _, f := range p.flags {
 			fmt.Fprintf(b, "%s -l %s%s -d '%s'\n", where, strings.TrimPrefix(f.text, "--"), f.fish(), f.help)
@@ -106,7 +117,16 @@ func (f *completionFlag) fish() string {
 	case f.value:
 		return text + " -x"
 	}
-	return text + " -f"
+	return text
+}
+
+// pattern is one of bash and zsh for a place and the flag after it.
+func (f *completionFlag) pattern(at string) string {
+	text := fmt.Sprintf("%q", at+" "+f.text)
+	if f.short != "" {
+		text += fmt.Sprintf("|%q", at+" -"+f.short)
+	}
+	return text
 }
 
 // all are the commands and flags of a place.

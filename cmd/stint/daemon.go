@@ -31,7 +31,7 @@ type daemonFlags struct {
 	TLSKey     string        `name:"tls-key" placeholder:"FILE" help:"Its key."`
 	TLSClient  string        `name:"tls-client-ca" placeholder:"FILE" help:"Authorities, of one of which clients need a certificate."`
 	Drain      time.Duration `name:"drain" placeholder:"TIME" default:"10s" help:"How long to go on serving after SIGTERM, while load balancers find out. Default: ${default}."`
-	LogLevel   levelFlag     `name:"log-level" placeholder:"LEVEL" default:"info" help:"debug, info, warn or error. Default: ${default}."`
+	LogLevel   levelFlag     `name:"log-level" placeholder:"LEVEL" values:"debug,info,warn,error" default:"info" help:"debug, info, warn or error. Default: ${default}."`
 	LogFormat  string        `name:"log-format" placeholder:"FORMAT" enum:"text,json" default:"text" help:"text or json. Default: ${default}."`
 }
 
@@ -137,7 +137,7 @@ func runDaemon(c server.Config) error {
 		return err
 	}
 	if err := srv.Start(context.Background()); err != nil {
-		return err
+		return listenProblem(err)
 	}
 	tellSystemd(c.Logger, "READY=1")
 	failed := make(chan error, 1)
@@ -156,6 +156,22 @@ func runDaemon(c server.Config) error {
 			tellSystemd(c.Logger, "READY=1")
 		}
 	}
+}
+
+// listenProblem returns an error of starting with what to do about it, if it is that of an address.
+func listenProblem(err error) error {
+	var listening *net.OpError
+	switch {
+	case !errors.As(err, &listening) || listening.Op != "listen":
+		return err
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%w; end what listens there, or choose another address", err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%w; want an address of this host, or none for all of them, such as :8080", err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%w; ports below 1024 need a permission: choose another, or give CAP_NET_BIND_SERVICE", err)
+	}
+	return err
 }
 
 // stopDaemon ends a server in good order, or at once if another signal comes.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -117,13 +118,12 @@ func (d *daemon) state() string {
 // unready waits until load balancers are told to go elsewhere, which comes after the service manager is told.
 func (d *daemon) unready() {
 	d.t.Helper()
-	for range 2000 {
-		if status, _ := d.get(server.HTTP, "/readyz"); status == http.StatusServiceUnavailable {
-			return
+	eventually.Nil(d.t, "it is not ready", func() error {
+		if status, _ := d.get(server.HTTP, "/readyz"); status != http.StatusServiceUnavailable {
+			return fmt.Errorf("status %d\n%s", status, d.logged())
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	d.t.Fatalf("it stays ready\n%s", d.logged())
+		return nil
+	})
 }
 
 // read takes the log, and from it where the listeners are.
@@ -148,19 +148,17 @@ func (d *daemon) logged() string {
 }
 
 // at returns the address of a listener. It is in the log before the daemon is ready, but may have to be read yet.
-func (d *daemon) at(listener string) string {
+func (d *daemon) at(listener string) (address string) {
 	d.t.Helper()
-	for range 2000 {
+	eventually.Nil(d.t, "there is a listener "+listener, func() error {
 		d.mu.Lock()
-		address := d.address[listener]
-		d.mu.Unlock()
-		if address != "" {
-			return address
+		defer d.mu.Unlock()
+		if address = d.address[listener]; address == "" {
+			return fmt.Errorf("it is not in the log\n%s", &d.log)
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	d.t.Fatalf("there is no %s\n%s", listener, d.logged())
-	return ""
+		return nil
+	})
+	return address
 }
 
 // signal sends a signal.

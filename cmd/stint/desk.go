@@ -157,7 +157,7 @@ func openRedis(ctx context.Context, store, prefix string, s *system) (*redisstor
 		return nil, wrongUse(err)
 	}
 	if err != nil {
-		return nil, &exitError{exitUnreachable, err}
+		return nil, &exitError{exitUnreachable, redisProblem(err, where)}
 	}
 	return opened, nil
 }

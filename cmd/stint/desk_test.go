@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/server/control"
 )
@@ -105,7 +106,7 @@ func TestDeskMistakes(t *testing.T) {
 		{[]string{"reset", "user:1", "--scope", "a"}, exitUsage, `--scope goes with --limit; without it all scopes are reset`},
 		{[]string{"bans", "--token-file", "none"}, exitUsage, `stint: --token-file: open none: no such file or directory`},
 		{[]string{"bans", "--token-file", write(t, "tokens", "# none\n")}, exitUsage, `tokens`},
-		{[]string{"bans", "--store", "redis://127.0.0.1:1"}, exitUnreachable, `connection refused`},
+		{[]string{"bans", "--store", "redis://127.0.0.1:1"}, exitUnreachable, `connection refused; start a Redis there, or name another with --store`},
 		{[]string{"bans", "--store", "memory"}, exitUsage, `--store: memory is in the process of a server; name that with --server`},
 		{[]string{"bans", "--store", "reddis"}, exitUsage, `--store: "reddis"; want redis, or a URL such as redis://localhost:6379/0`},
 		{[]string{"bans", "--most", "0"}, exitUsage, `--most: 0; want 1 to 10000`},
@@ -137,6 +138,39 @@ func TestDeskMistakes(t *testing.T) {
 	}
 }
 
+// TestRedisMistakes are told with what would be right, and without the password.
+func TestRedisMistakes(t *testing.T) {
+	redis, locked := redistest.Start(t), redistest.Start(t)
+	redis.CLI(t, "ACL", "SETUSER", "limiter", "on", ">hunter2", "~*", "&*", "+@all", "-evalsha")
+	locked.CLI(t, "CONFIG", "SET", "requirepass", "secret")
+	as := func(user string, server *redistest.Server) string {
+		return strings.Replace(server.URL(), "redis://", "redis://"+user+"@", 1)
+	}
+	for _, test := range []struct{ store, want string }{
+		{locked.URL(), "; give the password with --store " + as(":PASSWORD", locked)},
+		{as(":hunter2", locked), "; mend the user or the password in " + as(":PASSWORD", locked)},
+		{as("bob:hunter2", locked), "; mend the user or the password in " + as("bob:PASSWORD", locked)},
+		{as("limiter:hunter2", redis), `'evalsha' command; "stint doctor" with the same --store tells what the user lacks`},
+		{redis.URL() + "/99", "DB index is out of range"},
+	} {
+		got := execute(t, "", "take", "user:1", "--limit", "1/1h", "--store", test.store)
+		if got.code != exitUnreachable || got.stdout != "" || !strings.HasSuffix(got.stderr, test.want+"\n") || strings.Contains(got.stderr, "hunter2") {
+			t.Errorf("%s: got %+v; want that it ends with %q", test.store, got, test.want)
+		}
+	}
+}
+
+// TestForbidden is a user of a Redis that may decide, and not look.
+func TestForbidden(t *testing.T) {
+	redis := redistest.Start(t)
+	redis.CLI(t, "ACL", "SETUSER", "limiter", "on", ">secret", "~*", "&*", "+@all", "-scan")
+	got := execute(t, "", "bans", "--store", strings.Replace(redis.URL(), "redis://", "redis://limiter:secret@", 1))
+	want := `'scan' command; "stint doctor" with the same --store tells what the user lacks` + "\n"
+	if got.code != exitUnreachable || !strings.HasSuffix(got.stderr, want) {
+		t.Errorf("got %+v; want that it ends with %q", got, want)
+	}
+}
+
 // TestRefusals are what servers say no with.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
@@ -144,7 +178,7 @@ func TestRefusals(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{http.StatusUnauthorized, exitUnreachable, "stint: the server wants one of its tokens, those of its --admin-token-file; give it with --token-file or in STINT_TOKEN\n"},
+		{http.StatusUnauthorized, exitUnreachable, "stint: the server wants one of its tokens, those of its --admin-token-file, and was given none or another; give it with --token-file or in STINT_TOKEN\n"},
 		{http.StatusTooManyRequests, exitUnreachable, "stint: the server answers 429 Too Many Requests; is that the admin listener of a stint? name it with --server\n"},
 		{http.StatusForbidden, exitUnreachable, "stint: Because.\n"},
 		{http.StatusServiceUnavailable, exitUnreachable, "stint: Because.\n"},
@@ -160,11 +194,20 @@ func TestRefusals(t *testing.T) {
 		}
 		server.Close()
 	}
-	server := httptest.NewServer(http.NotFoundHandler())
-	defer server.Close()
 	want := "stint: the server answers 404 Not Found; is that the admin listener of a stint? name it with --server\n"
-	if got := execute(t, "", "bans", "--server", server.URL); got != (result{stderr: want, code: exitUnreachable}) {
-		t.Errorf("got %+v; want %q", got, want)
+	for name, elsewhere := range map[string]http.Handler{
+		"another program": http.NotFoundHandler(),
+		"another listener": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here.")
+		}),
+	} {
+		server := httptest.NewServer(elsewhere)
+		for _, args := range [][]string{{"bans"}, {"inspect", "user:1"}, {"take", "user:1"}, {"ban", "user:1"}, {"unban", "user:1"}, {"top"}, {"top", "--once"}, {"tail"}, {"tail", "--last=0"}} {
+			if got := execute(t, "", append(args, "--server", server.URL)...); got != (result{stderr: want, code: exitUnreachable}) {
+				t.Errorf("%s, %v: got %+v; want %q", name, args, got, want)
+			}
+		}
+		server.Close()
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -55,7 +56,7 @@ func examineRedis(ctx context.Context, found *findings, where, prefix string) {
 		option.Dialer.Timeout = 3 * time.Second
 	}
 	if e.client, err = rueidis.NewClient(option); err != nil {
-		e.unreachable(err, option.InitAddress)
+		e.unreachable(err, where, option.InitAddress)
 		return
 	}
 	defer e.client.Close()
@@ -86,17 +87,20 @@ func examineRedis(ctx context.Context, found *findings, where, prefix string) {
 }
 
 // unreachable tells why there is no connection.
-func (e *redisExam) unreachable(err error, addresses []string) {
+func (e *redisExam) unreachable(err error, where string, addresses []string) {
 	at := strings.Join(addresses, ", ")
-	text := err.Error()
-	switch {
-	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "NOAUTH"), strings.Contains(text, "invalid password"):
-		e.found.fail("connection", fmt.Sprintf("%s does not accept the user %q with this password: %s", at, e.user, text),
+	switch whyNoRedis(err, where) {
+	case redisLocked:
+		e.found.fail("connection", fmt.Sprintf("%s wants a password, and the URL has none: %s", at, err), "stint doctor --store "+withPassword(where))
+	case redisRefused:
+		e.found.fail("connection", fmt.Sprintf("%s does not accept the user %q with this password: %s", at, e.user, err),
 			fmt.Sprintf("%s ACL SETUSER %s on '>PASSWORD'", e.cli, e.user))
-	case strings.Contains(text, "NOPERM"):
-		e.found.fail("permissions", fmt.Sprintf("the user %q may not even connect: %s", e.user, text), e.grant(allPermissions(e.prefix)))
+	case redisForbids:
+		e.found.fail("permissions", fmt.Sprintf("the user %q may not even connect: %s", e.user, err), e.grant(allPermissions(e.prefix)))
+	case redisSilent:
+		e.found.fail("connection", fmt.Sprintf("%s does not answer: %s", at, err), "have the URL begin with rediss:// if the server speaks TLS, and with redis:// if not")
 	default:
-		e.found.fail("connection", fmt.Sprintf("%s: %s", at, text), "start it, or mend the URL and the network on the way: redis-cli -u URL PING")
+		e.found.fail("connection", fmt.Sprintf("%s: %s", at, err), "start it, or mend the URL and the network on the way: redis-cli -u URL PING")
 	}
 }
 
@@ -121,7 +125,7 @@ func (e *redisExam) latency(ctx context.Context) bool {
 	}
 	slices.Sort(took)
 	p50, p99 := took[pings/2], took[pings*99/100]
-	told := fmt.Sprintf("p50 %s, p99 %s of %d pings", short(p50), short(p99), pings)
+	told := fmt.Sprintf("p50 %s, p99 %s of %d pings", figures.Length(p50), figures.Length(p99), pings)
 	const mend = "run it nearer to stint, and see what keeps it busy: redis-cli --latency, SLOWLOG GET"
 	switch {
 	case p99 > poorPing:
@@ -150,7 +154,7 @@ func (e *redisExam) scripts(ctx context.Context, store *redisstore.Store) {
 	case !d.Allowed:
 		e.found.fail("scripts", "the first request of a new subject was denied: something else writes keys that begin with "+e.prefix+":", "use another database, or another prefix")
 	default:
-		e.found.ok("scripts", "loaded; a decision took %s", short(took))
+		e.found.ok("scripts", "loaded; a decision took %s", figures.Length(took))
 	}
 }
 
@@ -197,11 +201,11 @@ const maxSkew = time.Second
 func (e *redisExam) clock() {
 	apart := e.info.ClockAhead.Abs()
 	if apart > maxSkew {
-		e.found.warn("clock", fmt.Sprintf("its clock and that of this host are %s apart; its clock counts, but times in answers and bans are off", short(apart)),
+		e.found.warn("clock", fmt.Sprintf("its clock and that of this host are %s apart; its clock counts, but times in answers and bans are off", figures.Length(apart)),
 			"synchronise both by NTP: timedatectl set-ntp true")
 		return
 	}
-	e.found.ok("clock", "within %s of this host's", short(max(apart, time.Millisecond)))
+	e.found.ok("clock", "within %s of this host's", figures.Length(max(apart, time.Millisecond)))
 }
 
 func (e *redisExam) persistence() {

@@ -15,8 +15,11 @@ func examineServer(ctx context.Context, found *findings, client *control.Client,
 	var refused *control.RefusedError
 	err := client.Ready(ctx)
 	switch {
-	case errors.As(err, &refused):
+	case errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable:
 		found.fail("server", "it is there, and not ready: "+err.Error(), "if it has just been started or stopped, wait; its log says more")
+	case errors.As(err, &refused):
+		found.fail("server", problem(err).Error(), "stint doctor --server "+localAdmin)
+		return
 	case err != nil:
 		found.fail("server", problem(err).Error(), "stint serve --config stint.yaml")
 		return

@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server/control"
@@ -82,6 +84,9 @@ func TestDoctorUnreachableRedis(t *testing.T) {
 	wantFinding(t, examine(t, exitBad, "--store", "redis://127.0.0.1:1"), "connection", resultFail, "127.0.0.1:1", "start it")
 	redis := redistest.Start(t)
 	redis.CLI(t, "ACL", "SETUSER", "limiter", "on", ">secret", "~*", "&*", "+@all")
+	locked := redistest.Start(t)
+	locked.CLI(t, "CONFIG", "SET", "requirepass", "secret")
+	wantFinding(t, examine(t, exitBad, "--store", locked.URL()), "connection", resultFail, "wants a password, and the URL has none", "stint doctor --store redis://:PASSWORD@"+locked.Addr())
 	wrong := strings.Replace(redis.URL(), "redis://", "redis://limiter:wrong@", 1)
 	found := examine(t, exitBad, "--store", wrong)
 	wantFinding(t, found, "connection", resultFail, `does not accept the user "limiter"`, "ACL SETUSER limiter on '>PASSWORD'")
@@ -165,4 +170,10 @@ func TestDoctorServer(t *testing.T) {
 	wantFinding(t, found, "policies", resultFail, "(and 1 more)", "stint config check "+broken)
 	wantFinding(t, examine(t, exitBad, "--server", closed.URL), "server", resultFail, "no stint at", "stint serve")
 	wantFinding(t, examine(t, exitBad, "--server", answering(t, map[string]any{"/readyz": "ready"})), "state", resultFail, "404", "")
+	wantFinding(t, examine(t, exitBad, "--server", answering(t, nil)), "server", resultFail, "is that the admin listener of a stint?", "stint doctor --server "+localAdmin)
+	draining := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		answer.Refuse(w, http.StatusServiceUnavailable, "draining", "It is being stopped.")
+	}))
+	defer draining.Close()
+	wantFinding(t, examine(t, exitBad, "--server", draining.URL), "server", resultFail, "not ready: It is being stopped.", "wait")
 }

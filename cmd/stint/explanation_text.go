@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+
+	"github.com/stint-limiter/stint/internal/figures"
 )
 
 // text returns the explanation for people, in aligned columns.
@@ -161,16 +163,7 @@ func (b *bans) String() string {
 }
 
 // String returns the shortest exact form: "1h", not "1h0m0s".
-func (d duration) String() string {
-	s := time.Duration(d).String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
+func (d duration) String() string { return figures.Exact(time.Duration(d)) }
 
 // MarshalText returns the form of String.
 func (d duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }

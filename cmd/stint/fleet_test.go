@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/server"
 )
@@ -85,7 +86,7 @@ func sigtermUnderLoad(t *testing.T, binary string) {
 	load(some)
 	work.Wait()
 	client.CloseIdleConnections()
-	waitFor(t, "no goroutine is left of the load", func() bool { return goroutines(t, d) <= idle+2 })
+	eventually.True(t, "no goroutine is left of the load", func() bool { return goroutines(t, d) <= idle+2 })
 
 	load(func(int) bool { return leave.Load() })
 	service := dial(t, d)
@@ -99,11 +100,11 @@ func sigtermUnderLoad(t *testing.T, binary string) {
 			}
 		})
 	}
-	waitFor(t, "busy", func() bool { return admitted.Load() > 2*32*50+500 })
+	eventually.True(t, "busy", func() bool { return admitted.Load() > 2*32*50+500 })
 	d.signal(syscall.SIGTERM)
-	waitFor(t, "not ready", func() bool { status, _ := d.get(server.Admin, "/readyz"); return status == 503 })
+	eventually.True(t, "not ready", func() bool { status, _ := d.get(server.Admin, "/readyz"); return status == 503 })
 	atSignal := admitted.Load()
-	waitFor(t, "served while draining", func() bool { return admitted.Load() > atSignal+100 })
+	eventually.True(t, "served while draining", func() bool { return admitted.Load() > atSignal+100 })
 	leave.Store(true)
 	work.Wait()
 	if code := d.exit(); code != exitGood {
@@ -167,18 +168,6 @@ func goroutines(t *testing.T, d *daemon) int {
 		t.Fatal(err)
 	}
 	return n
-}
-
-// waitFor waits for something to come true.
-func waitFor(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not so", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
 }
 
 // fleetUnderLoad has 10,000 clients at once ask two daemons on one Redis. Every user gets exactly what its limit allows.

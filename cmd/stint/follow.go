@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/server/control"
 )
 
@@ -28,7 +29,7 @@ func reconnecting(ctx context.Context, s *system, follow func(worked func()) err
 		case !worked || !errors.As(err, &lost):
 			return problem(err)
 		}
-		fmt.Fprintf(s.Stderr, "stint: %v; trying again in %s\n", lost, short(pause))
+		fmt.Fprintf(s.Stderr, "stint: %v; trying again in %s\n", lost, figures.Length(pause))
 		select {
 		case <-ctx.Done():
 			return nil

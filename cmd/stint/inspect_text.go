@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/server/control"
 )
 
@@ -17,7 +18,7 @@ func subjectText(s *system, told *control.Subject, all bool) []byte {
 	var b bytes.Buffer
 	b.WriteString(s.paint(bold, oneLine(told.Subject)) + "\n")
 	if left := told.Ban.Until.Sub(told.Now); left > 0 {
-		fmt.Fprintf(&b, "%s for another %s, until %s, %s\n", s.paint(red, "banned"), short(left),
+		fmt.Fprintf(&b, "%s for another %s, until %s, %s\n", s.paint(red, "banned"), figures.Length(left),
 			told.Ban.Until.UTC().Format(time.RFC3339), inARow(told.Ban.Level))
 	} else {
 		b.WriteString("not banned\n")
@@ -83,7 +84,7 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 		width = usualColumns
 	}
 	room := max(width-margin-1, 20)
-	row(b, "used", s.paint(colour, bar(l.Used, l.Capacity, min(room/2, 40)))+amount)
+	row(b, "used", s.paint(colour, figures.Bar(float64(l.Used)/float64(l.Capacity), min(room/2, 40)))+amount)
 	switch l.Algorithm {
 	case "sliding":
 		drawLog(b, now, l, room)
@@ -93,7 +94,7 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 		row(b, "refills", fmt.Sprintf("%d each %s; full in %s", l.Max, inSeconds(l.Window), inSeconds(l.ResetAfter)))
 	case "concurrency":
 		if len(l.Entries) > 0 {
-			row(b, "held", "the first place is given up in "+short(l.Entries[0].Until.Sub(now))+" unless its holder is heard from")
+			row(b, "held", "the first place is given up in "+figures.Length(l.Entries[0].Until.Sub(now))+" unless its holder is heard from")
 		}
 	}
 	if l.LeftOut > 0 {
@@ -110,18 +111,6 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 	}
 }
 
-// bar is as full as something is.
-func bar(used, capacity int64, width int) string {
-	full := width
-	if capacity > 0 && used < capacity {
-		full = int(float64(used) / float64(capacity) * float64(width))
-		if used > 0 {
-			full = max(full, 1)
-		}
-	}
-	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
-}
-
 // drawLog draws what was charged when, between two axes: when it was charged, and when it comes back.
 func drawLog(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	if len(l.Entries) == 0 {
@@ -136,30 +125,13 @@ func drawLog(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	}
 	a := axis{from: now.Add(-span), to: last, width: width}
 	units := make([]int64, width)
-	most := int64(1)
 	for _, e := range l.Entries {
-		i := a.column(e.At)
-		units[i] += e.Units
-		most = max(most, units[i])
+		units[a.column(e.At)] += e.Units
 	}
 	row(b, "charged", a.labels(now))
-	row(b, "", heights(units, most))
+	row(b, "", figures.Heights(units))
 	a.from, a.to = a.from.Add(span), a.to.Add(span)
 	row(b, "returns", a.labels(now))
-}
-
-// heights draws numbers as columns, the largest as high as a line.
-func heights(numbers []int64, most int64) string {
-	marks := []rune(" ▁▂▃▄▅▆▇█")
-	var b strings.Builder
-	for _, n := range numbers {
-		i := 0
-		if n > 0 {
-			i = 1 + int((n-1)*int64(len(marks)-2)/max(most-1, 1))
-		}
-		b.WriteRune(marks[i])
-	}
-	return b.String()
 }
 
 // drawFixed draws how far a window has gone that all charges leave together.

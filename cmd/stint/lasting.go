@@ -2,11 +2,15 @@ package main
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"strconv"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/figures"
 )
 
 // lengthFlag is how long something lasts: "30s", "10m", "1h30m", "7d".
@@ -30,33 +34,28 @@ func (l *lengthFlag) UnmarshalText(text []byte) error {
 			n, unit = strconv.Itoa(7*weeks), "d"
 		}
 		if limit, err := stint.ParseLimit("1/" + n + unit); err == nil {
-			hint = fmt.Sprintf(" (did you mean %s?)", short(limit.Window))
+			hint = fmt.Sprintf(" (did you mean %s?)", figures.Length(limit.Window))
 		}
 	}
 	return fmt.Errorf("%q is not a length of time; want something like 30s, 10m, 1h30m or 7d, at most a year%s", text, hint)
 }
 
-// short returns a length of time as exact as people need it: 850ms, 12.5s, 1m43s, 2h5m, 3d4h.
-func short(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < time.Millisecond:
-		return duration(d.Round(time.Microsecond)).String()
-	case d < time.Second:
-		return duration(d.Round(time.Millisecond)).String()
-	case d < time.Minute:
-		return duration(d.Round(100 * time.Millisecond)).String()
-	case d < time.Hour:
-		return duration(d.Round(time.Second)).String()
-	case d < day:
-		return duration(d.Round(time.Minute)).String()
+// readDuration reads the value of a flag that is a [time.Duration].
+func readDuration(k *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := k.Scan.PopValueInto("duration", &text); err != nil {
+		return err
 	}
-	d = d.Round(time.Hour)
-	text := strconv.Itoa(int(d/day)) + "d"
-	if rest := d % day; rest > 0 {
-		text += duration(rest).String()
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		hint := ""
+		if seconds, err := time.ParseDuration(text + "s"); err == nil {
+			hint = fmt.Sprintf(" (did you mean %s?)", figures.Exact(seconds))
+		}
+		return fmt.Errorf("%q is not a length of time; want something like 500ms, 10s or 1m30s%s", text, hint)
 	}
-	return text
+	target.SetInt(int64(d))
+	return nil
 }
 
 // inSeconds returns seconds as a length of time; -1 is "never".
@@ -64,5 +63,5 @@ func inSeconds(seconds float64) string {
 	if seconds < 0 {
 		return "never"
 	}
-	return short(time.Duration(seconds * float64(time.Second)))
+	return figures.Length(time.Duration(seconds * float64(time.Second)))
 }

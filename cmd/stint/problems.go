@@ -49,7 +49,11 @@ func problem(err error) error {
 	case errors.As(err, &invalid):
 		return wrongUse(invalid.Err)
 	case errors.As(err, &store):
-		return &exitError{exitUnreachable, fmt.Errorf("the store: %w", store.Err)}
+		err = fmt.Errorf("the store: %w", store.Err)
+		if store.Kind == stint.KindAuth {
+			err = fmt.Errorf("%w; %s", err, askDoctor)
+		}
+		return &exitError{exitUnreachable, err}
 	}
 	return err
 }
@@ -61,9 +65,9 @@ func withoutPackage(err error) error { return errors.New(strings.TrimPrefix(err.
 func refusal(e *control.RefusedError) error {
 	switch {
 	case e.Status == http.StatusUnauthorized:
-		return &exitError{exitUnreachable, errors.New("the server wants one of its tokens, those of its --admin-token-file; " +
+		return &exitError{exitUnreachable, errors.New("the server wants one of its tokens, those of its --admin-token-file, and was given none or another; " +
 			"give it with --token-file or in STINT_TOKEN")}
-	case e.Message == "", e.Status == http.StatusTooManyRequests, e.Status == http.StatusBadGateway: // a gateway, or what is behind it
+	case e.Message == "", e.Code == control.NoSuchPlace, e.Status == http.StatusTooManyRequests, e.Status == http.StatusBadGateway: // another listener, or what is behind it
 		return &exitError{exitUnreachable, fmt.Errorf("the server answers %d %s; is that the admin listener of a stint? name it with --server",
 			e.Status, http.StatusText(e.Status))}
 	case e.Status == http.StatusBadRequest, e.Status == http.StatusNotFound:

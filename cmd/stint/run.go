@@ -3,10 +3,13 @@ package main
 import (
 	"bytes"
 	"errors"
+	"reflect"
 	"slices"
+	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/server/gateway"
 )
 
@@ -49,6 +52,7 @@ func run(s *system, args []string) error {
 		kong.Name("stint"),
 		kong.Description(description),
 		helpVariables(),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(readDuration)),
 		kong.Writers(&help, &help),
 		kong.Exit(func(int) { helped = true }), // called when help was asked for and written
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
@@ -56,7 +60,7 @@ func run(s *system, args []string) error {
 	if err != nil {
 		return err
 	}
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(customary(args))
 	if helped {
 		return s.print(help.Bytes())
 	}
@@ -77,6 +81,17 @@ func run(s *system, args []string) error {
 	return &usageError{Help: help.String(), Err: err}
 }
 
+// customary turns what people try first into what it is here.
+func customary(args []string) []string {
+	switch {
+	case len(args) > 0 && args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	case len(args) > 0 && args[0] == "--version":
+		return append([]string{"version"}, args[1:]...)
+	}
+	return args
+}
+
 // given reports whether a flag stands in a command line. One that the environment sets does not.
 func given(path []*kong.Path, name string) bool {
 	return slices.ContainsFunc(path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name })
@@ -87,10 +102,10 @@ func helpVariables() kong.Vars {
 	return kong.Vars{
 		"admin":            localAdmin,
 		"assumed_peer":     assumedPeer,
-		"connect_timeout":  short(gateway.DefaultDialTimeout),
-		"response_timeout": short(gateway.DefaultResponseHeaderTimeout),
-		"body_timeout":     short(gateway.DefaultBodyTimeout),
-		"idle_timeout":     short(gateway.DefaultIdleTimeout),
+		"connect_timeout":  figures.Length(gateway.DefaultDialTimeout),
+		"response_timeout": figures.Length(gateway.DefaultResponseHeaderTimeout),
+		"body_timeout":     figures.Length(gateway.DefaultBodyTimeout),
+		"idle_timeout":     figures.Length(gateway.DefaultIdleTimeout),
 	}
 }
 

@@ -81,6 +81,21 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// TestCustomary: what people try first does what they expect.
+func TestCustomary(t *testing.T) {
+	for _, same := range [][2][]string{
+		{{"help"}, {"--help"}},
+		{{"help", "config", "check"}, {"config", "check", "--help"}},
+		{{"--version"}, {"version"}},
+		{{"--version", "--json"}, {"version", "--json"}},
+	} {
+		got, want := execute(t, "", same[0]...), execute(t, "", same[1]...)
+		if got != want || want.code != exitGood {
+			t.Errorf("%q: %+v, want what %q does: %+v", same[0], got, same[1], want)
+		}
+	}
+}
+
 func TestSchema(t *testing.T) {
 	want := result{stdout: string(policy.Schema())}
 	if got := execute(t, "", "config", "schema"); got != want {

@@ -13,11 +13,11 @@ type serveCommand struct {
 	HTTP          string           `name:"http" placeholder:"ADDR" default:":8080" help:"Where the JSON API, forward-auth and probes are; empty is nowhere. Default: ${default}."`
 	GRPC          string           `name:"grpc" placeholder:"ADDR" default:":8081" help:"Where Envoy's rate limit service is, if there is --envoy-config. Default: ${default}."`
 	EnvoyConfig   string           `name:"envoy-config" placeholder:"DIR" help:"Rules for Envoy's rate limit service, as envoyproxy/ratelimit reads them."`
-	EnvoyWindow   envoyrls.Window  `name:"envoy-window" placeholder:"WINDOW" default:"sliding" help:"sliding, or fixed to count as envoyproxy/ratelimit does. Default: ${default}."`
+	EnvoyWindow   envoyrls.Window  `name:"envoy-window" placeholder:"WINDOW" values:"sliding,fixed" default:"sliding" help:"sliding, or fixed to count as envoyproxy/ratelimit does. Default: ${default}."`
 	EnvoyStop     bool             `name:"envoy-stop-over-limit" help:"With fixed windows, charge nothing to the other descriptors of a request in which one is over its limit, as STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT does. Sliding windows always do so."`
 	EnvoyMerge    bool             `name:"envoy-merge-domains" help:"Let several files of --envoy-config configure one domain. Without it the second one is a mistake."`
 	EnvoyToken    string           `name:"envoy-token-file" placeholder:"FILE" help:"Bearer tokens for Envoy's rate limit service, one to a line. Without it everybody may use it who can connect."`
-	EnvoyHeaders  envoyrls.Headers `name:"envoy-headers" placeholder:"WHICH" default:"default" help:"Header fields that Envoy is asked to add: none, upstream for those of envoyproxy/ratelimit, or all. Default: all with sliding windows, none with fixed ones."`
+	EnvoyHeaders  envoyrls.Headers `name:"envoy-headers" placeholder:"WHICH" values:"none,upstream,all" default:"default" help:"Header fields that Envoy is asked to add: none, upstream for those of envoyproxy/ratelimit, or all. Default: all with sliding windows, none with fixed ones."`
 	EnvoyLimit    headerName       `name:"envoy-header-limit" placeholder:"NAME" help:"What the header field RateLimit-Limit for Envoy is called instead."`
 	EnvoyLeft     headerName       `name:"envoy-header-remaining" placeholder:"NAME" help:"What RateLimit-Remaining is called instead."`
 	EnvoyReset    headerName       `name:"envoy-header-reset" placeholder:"NAME" help:"What RateLimit-Reset is called instead."`

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/http/httptest"
 	"os"
 	"reflect"
 	"strings"
@@ -72,13 +73,18 @@ func TestDaemonMistakes(t *testing.T) {
 	broken := write(t, "broken.yaml", "tiers: []\n")
 	limited := write(t, "limited.yaml", small)
 	routed := write(t, "routed.yaml", "tiers:\n  - {name: all, identity: ip, limits: 3/1h}\ngateway: {routes: [{upstream: 'http://a:70000'}]}\n")
+	busy := httptest.NewServer(nil)
+	defer busy.Close()
+	taken := busy.Listener.Addr().String()
 	tests := []struct {
 		args []string
 		code int
 		want string // the last line of standard error ends with it
 	}{
 		{[]string{"serve", "--store", "reddis"}, exitUsage, `--store: "reddis"; want memory, redis, or a URL such as redis://localhost:6379/0`},
-		{[]string{"serve", "--drain", "soon"}, exitUsage, `--drain: expected duration but got "soon": time: invalid duration "soon"`},
+		{[]string{"serve", "--drain", "soon"}, exitUsage, `--drain: "soon" is not a length of time; want something like 500ms, 10s or 1m30s`},
+		{[]string{"serve", "--drain", "5"}, exitUsage, `want something like 500ms, 10s or 1m30s (did you mean 5s?)`},
+		{[]string{"serve", "--http", taken}, exitBad, `address already in use; end what listens there, or choose another address`},
 		{[]string{"serve", "--envoy-window", "round"}, exitUsage, `--envoy-window: envoyrls: window "round"; want sliding or fixed`},
 		{[]string{"serve", "--envoy-headers", "some"}, exitUsage, `--envoy-headers: envoyrls: headers "some"; want none, upstream, all or default`},
 		{[]string{"serve", "--log-level", "loud"}, exitUsage, `--log-level: "loud" is no level; want debug, info, warn or error`},

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/simulate/accesslog"
 )
 
@@ -39,7 +40,8 @@ func (p *progress) show(read accesslog.Stats) {
 		line += ", up to " + time.Unix(0, read.Last).UTC().Format("2006-01-02 15:04")
 	}
 	if read.Total > 0 {
-		line = fmt.Sprintf("%s %3d %%  %s", bar(read.Read, read.Total, 24), 100*min(read.Read, read.Total)/read.Total, line)
+		share := float64(read.Read) / float64(read.Total)
+		line = fmt.Sprintf("%s %3d %%  %s", figures.Bar(share, 24), 100*min(read.Read, read.Total)/read.Total, line)
 	}
 	columns, _ := p.window()
 	fmt.Fprint(p.out, "\r"+cut(line, columns-1)+clearLine)

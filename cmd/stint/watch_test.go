@@ -238,14 +238,3 @@ func TestTail(t *testing.T) {
 		t.Errorf("got %d lines, of which the first is %q, %v", len(lines), lines[0], err)
 	}
 }
-
-func TestLengths(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0s", 1500 * time.Nanosecond: "2µs", 850 * time.Millisecond: "850ms", 12_540 * time.Millisecond: "12.5s", time.Minute: "1m",
-		103 * time.Second: "1m43s", 2*time.Hour + 5*time.Minute + time.Second: "2h5m", 76 * time.Hour: "3d4h", 48 * time.Hour: "2d",
-	} {
-		if got := short(d); got != want {
-			t.Errorf("%v: got %s, want %s", d, got, want)
-		}
-	}
-}

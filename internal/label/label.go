@@ -29,10 +29,12 @@ func Short(subject string) string {
 	return Line(kind + head(identifier, shown))
 }
 
-// Line returns a text on one line, of printable characters, and without its end if it is long.
+// Line returns a text on one line, of printable characters, and without its end if it is long. What cannot be printed is
+// written as in Go, `\n` for a line break, and therefore a backslash as two: what is shown stands for one text only. Quotes
+// stay as they are: logs and JSON see to those of their values themselves.
 func Line(text string) string {
 	quoted := strconv.Quote(head(text, longest))
-	return quoted[1 : len(quoted)-1]
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // every quote inside has a backslash of its own
 }
 
 // split returns the kind of a subject with its colon, "" if it has none, and the rest.

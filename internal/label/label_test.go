@@ -1,6 +1,7 @@
 package label_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -35,6 +36,7 @@ var shortened = []struct{ subject, want string }{
 	{"user:äöüß", "user:äöü…"},
 	{"user:abcdeäx", "user:abcde…"},
 	{"user:\xff\xfe", `user:\xff\xfe`},
+	{`user:"a"`, `user:"a"`},
 }
 
 func TestShort(t *testing.T) {
@@ -51,7 +53,11 @@ func TestLine(t *testing.T) {
 		{"", ""},
 		{"user:mallory", "user:mallory"},
 		{"a\r\nb\tc\x00", `a\r\nb\tc\x00`},
-		{`"\`, `\"\\`},
+		{`path "/a" of 'b'`, `path "/a" of 'b'`},
+		{`CORP\new`, `CORP\\new`},
+		{`"\`, `"\\`},
+		{`\"`, `\\"`},
+		{`\\""`, `\\\\""`},
 		{long, long[:128] + "…"},
 		{"x" + long, "x" + long[:126] + "…"},
 	}
@@ -78,6 +84,9 @@ func FuzzShown(f *testing.F) {
 					t.Errorf("%s(%q) = %q: %q cannot be printed", name, subject, got, r)
 				}
 			}
+		}
+		if got, err := strconv.Unquote(`"` + strings.ReplaceAll(label.Line(subject), `"`, `\"`) + `"`); len(subject) <= 128 && (err != nil || got != subject) {
+			t.Errorf("Line(%q) reads as %q, %v", subject, got, err)
 		}
 		if got := label.Short(subject); !strings.HasPrefix(got, "ip:") && len(got) > 100 {
 			t.Errorf("Short(%q) = %q: long", subject, got)

@@ -64,9 +64,14 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 // RefusedError is an answer that is not the one that was asked for.
 type RefusedError struct {
 	Status int
+	// Code is the server's word for it, such as [NoSuchPlace]; "" if it has none.
+	Code string
 	// Message is what the server says about it; "" if it does not say.
 	Message string
 }
+
+// NoSuchPlace is the code of an answer by a listener that is not the one that was meant.
+const NoSuchPlace = "not_found"
 
 func (e *RefusedError) Error() string {
 	if e.Message == "" {
@@ -247,5 +252,5 @@ func (c *Client) do(r *http.Request) (*http.Response, error) {
 	defer got.Body.Close()
 	var problem answer.Problem
 	_ = json.NewDecoder(io.LimitReader(got.Body, maxAnswer)).Decode(&problem) // without one the status has to do
-	return nil, &RefusedError{got.StatusCode, problem.Message}
+	return nil, &RefusedError{got.StatusCode, problem.Error, problem.Message}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/simulate"
 )
@@ -62,7 +63,7 @@ func lengthOrNone(d simulate.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	return length(time.Duration(d))
+	return figures.Length(time.Duration(d))
 }
 
 // blame is which limits denied a subject: the first, and how many others.
@@ -96,14 +97,14 @@ func (n *words) bans(r *simulate.Result) section {
 			continue
 		}
 		more--
-		t.Rows = append(t.Rows, cells(label.Line(h.Subject), number(h.Bans), length(time.Duration(h.BannedFor)), n.at(h.First), n.at(h.Last)))
+		t.Rows = append(t.Rows, cells(label.Line(h.Subject), number(h.Bans), figures.Length(time.Duration(h.BannedFor)), n.at(h.First), n.at(h.Last)))
 	}
 	if more > 0 {
 		t.LeftOut = count(more, "other was banned", "others were banned")
 	}
 	s.Blocks = []block{paragraph{Text: fmt.Sprintf("%s, %s in all; %s denied by a ban already in force.",
 		count(o.Subjects.Banned, "subject would have been banned", "subjects would have been banned")+" "+times(o.Subjects.Bans),
-		length(time.Duration(o.Subjects.BannedFor)), count(o.Total.Banned, "request was", "requests were"))}}
+		figures.Length(time.Duration(o.Subjects.BannedFor)), count(o.Total.Banned, "request was", "requests were"))}}
 	if len(t.Rows) > 0 {
 		s.Blocks = append(s.Blocks, t)
 	}

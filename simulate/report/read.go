@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/simulate"
 )
@@ -14,7 +15,7 @@ func (n *words) read(r *simulate.Result) section {
 	facts := table{Columns: []column{{}, {Long: true}}}
 	fact := func(name, text string) { facts.Rows = append(facts.Rows, cells(name, text)) }
 	if !log.First.IsZero() {
-		fact("time", fmt.Sprintf("%s to %s UTC, %s", fullTime(log.First), fullTime(log.Last), length(log.Last.Sub(log.First))))
+		fact("time", fmt.Sprintf("%s to %s UTC, %s", fullTime(log.First), fullTime(log.Last), figures.Length(log.Last.Sub(log.First))))
 	}
 	fact("requests", fmt.Sprintf("%s of %s, %s as stored", number(log.Requests), count(log.Lines, "line", "lines"), kib(log.Bytes)))
 	if log.Outside > 0 {

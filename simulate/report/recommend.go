@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/simulate"
 )
 
@@ -33,7 +34,7 @@ func (n *words) recommended(r *simulate.Result) section {
 
 // heading says which limit it is about.
 func heading(r *simulate.Recommendation) string {
-	text := fmt.Sprintf("%s, per %s", rule(r.Policy, r.Tier), length(time.Duration(r.Window)))
+	text := fmt.Sprintf("%s, per %s", rule(r.Policy, r.Tier), figures.Length(time.Duration(r.Window)))
 	if r.Burst > 1 {
 		text += fmt.Sprintf(", burst %dx", r.Burst)
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/stint-limiter/stint/internal/figures"
 )
 
 const (
@@ -13,8 +15,6 @@ const (
 	gap = 2
 	// leastName is how far a name is shortened at most.
 	leastName = 14
-
-	fullBar, emptyBar = "█", "░"
 )
 
 func (t table) text(p *printer) {
@@ -47,7 +47,7 @@ func (t *table) row(p *printer, widths []int, row []cell) {
 	for i, c := range row {
 		text := shortened(c.draw(), widths[i])
 		blanks := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
-		full := strings.TrimRight(text, emptyBar)
+		full := strings.TrimRight(text, figures.Empty)
 		painted := p.paint(colourOf(c.Tone), full) + text[len(full):]
 		if t.Columns[i].Number {
 			painted = blanks + painted
@@ -132,9 +132,9 @@ func (t *table) shorten(widths []int, over int) bool {
 func (c *cell) draw() string {
 	switch {
 	case c.Drawn:
-		return bar(c.Share, barWidth)
+		return figures.Bar(c.Share, barWidth)
 	case len(c.Heights) > 0:
-		return "▕" + heights(c.Heights) + "▏"
+		return "▕" + figures.Heights(c.Heights) + "▏"
 	}
 	return c.Text
 }
@@ -145,30 +145,6 @@ func shortened(text string, width int) string {
 		return text
 	}
 	return string([]rune(text)[:max(width-1, 0)]) + "…"
-}
-
-// bar is as long as a share. More than nothing is never empty, and less than all never full.
-func bar(share float64, width int) string {
-	full := min(int(share*float64(width)), width)
-	if share > 0 {
-		full = max(full, 1)
-	}
-	return strings.Repeat(fullBar, full) + strings.Repeat(emptyBar, width-full)
-}
-
-// heights draws numbers as columns, the largest as high as a line.
-func heights(numbers []int64) string {
-	marks := []rune(" ▁▂▃▄▅▆▇█")
-	largest := most(numbers)
-	var b strings.Builder
-	for _, n := range numbers {
-		i := 0
-		if n > 0 {
-			i = max(int(float64(n)/float64(largest)*float64(len(marks)-1)), 1)
-		}
-		b.WriteRune(marks[i])
-	}
-	return b.String()
 }
 
 func sum(numbers []int) int {

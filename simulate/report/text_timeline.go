@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/stint-limiter/stint/internal/figures"
 )
 
 // leastSteps is how many columns a timeline has room for, however narrow the terminal is.
@@ -24,7 +26,7 @@ func (t timeline) text(p *printer) {
 	}
 	p.line(indent + p.paint(boldText, t.Label))
 	for i, l := range t.Lines {
-		drawn := p.paint(colourOf(l.Tone), heights(grouped(l.Values, group)))
+		drawn := p.paint(colourOf(l.Tone), figures.Heights(grouped(l.Values, group)))
 		p.line(fmt.Sprintf("%s%-*s  %s  %s", indent, names, l.Name, drawn, notes[i]))
 	}
 	p.line(indent + strings.Repeat(" ", names+gap) + t.ends(t.columns(group)))
@@ -37,7 +39,7 @@ func (t *timeline) columns(group int) int { return (len(t.Lines[0].Values) + gro
 func (t *timeline) peaks(group int) []string {
 	notes := make([]string, len(t.Lines))
 	for i, l := range t.Lines {
-		notes[i] = fmt.Sprintf("at most %s in %s", number(most(grouped(l.Values, group))), length(time.Duration(group)*t.Step))
+		notes[i] = fmt.Sprintf("at most %s in %s", number(most(grouped(l.Values, group))), figures.Length(time.Duration(group)*t.Step))
 	}
 	return notes
 }

@@ -60,38 +60,6 @@ func trimZeros(decimal string) string {
 	return strings.TrimSuffix(strings.TrimRight(decimal, "0"), ".")
 }
 
-// length is a length of time in two units at most: 850ms, 12.5s, 1m43s, 2h5m, 3d4h.
-func length(d time.Duration) string {
-	const day = 24 * time.Hour
-	units := []struct {
-		least, unit time.Duration
-	}{
-		{day, time.Hour}, {time.Hour, time.Minute}, {time.Minute, time.Second}, {time.Second, 100 * time.Millisecond},
-		{time.Millisecond, time.Millisecond}, {0, time.Microsecond},
-	}
-	for _, u := range units {
-		if rounded := d.Round(u.unit); rounded >= u.least {
-			d = rounded
-			break
-		}
-	}
-	text := ""
-	if d >= day {
-		text = strconv.FormatInt(int64(d/day), 10) + "d"
-		if d %= day; d == 0 {
-			return text
-		}
-	}
-	text += d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
-
 // sameDay reports whether two times are on one day.
 func sameDay(a, b time.Time) bool {
 	return a.UTC().Format(time.DateOnly) == b.UTC().Format(time.DateOnly)

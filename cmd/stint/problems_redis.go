@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"syscall"
+)
+
+// noRedis is why a Redis cannot be had.
+type noRedis int
+
+const (
+	redisOther   noRedis = iota
+	redisAbsent          // nothing listens there
+	redisSilent          // something does, and does not answer
+	redisLocked          // it wants a password, and the URL has none
+	redisRefused         // it does not accept the user, or the password
+	redisForbids         // it does, but not what limits need
+)
+
+// askDoctor is what to do about permissions.
+const askDoctor = `"stint doctor" with the same --store tells what the user lacks`
+
+// whyNoRedis finds out what an error of connecting means. A server says it in words only.
+func whyNoRedis(err error, where string) noRedis {
+	says := func(words ...string) bool {
+		for _, w := range words {
+			if strings.Contains(err.Error(), w) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return redisAbsent
+	case errors.Is(err, context.DeadlineExceeded):
+		return redisSilent
+	case says("NOPERM"):
+		return redisForbids
+	case says("NOAUTH") && !hasPassword(where):
+		return redisLocked
+	case says("NOAUTH", "WRONGPASS", "invalid password"):
+		return redisRefused
+	}
+	return redisOther
+}
+
+func hasPassword(where string) bool {
+	u, err := url.Parse(where)
+	if err != nil {
+		return false
+	}
+	_, ok := u.User.Password()
+	return ok
+}
+
+// withPassword is a URL with the place for a password marked, and without the one that it has.
+func withPassword(where string) string {
+	u, err := url.Parse(where)
+	if err != nil {
+		return "redis://:PASSWORD@host:6379/0"
+	}
+	u.User = url.UserPassword(u.User.Username(), "PASSWORD")
+	return u.String()
+}
+
+// redisProblem returns an error of connecting to a Redis with what to do about it.
+func redisProblem(err error, where string) error {
+	advice := ""
+	switch whyNoRedis(err, where) {
+	case redisAbsent:
+		advice = "start a Redis there, or name another with --store"
+	case redisSilent:
+		advice = "is it a Redis, and with TLS if the URL has rediss:// and without if it has redis://?"
+	case redisLocked:
+		advice = "give the password with --store " + withPassword(where)
+	case redisRefused:
+		advice = "mend the user or the password in " + withPassword(where)
+	case redisForbids:
+		advice = askDoctor
+	default:
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, advice)
+}

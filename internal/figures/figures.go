@@ -1,0 +1,83 @@
+// Package figures writes numbers for people who read plain text: lengths of time, and drawings made of characters.
+package figures
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What bars are made of.
+const (
+	Full  = "█"
+	Empty = "░"
+)
+
+// Exact returns a length of time in its shortest form: "1h", not "1h0m0s".
+func Exact(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// Length returns a length of time as exact as people need it, in two units at most: 850ms, 12.5s, 1m43s, 2h5m, 3d4h.
+func Length(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d < 0 {
+		return "-" + Length(max(-d, 0))
+	}
+	for _, u := range []struct{ least, unit time.Duration }{
+		{day, time.Hour}, {time.Hour, time.Minute}, {time.Minute, time.Second}, {time.Second, 100 * time.Millisecond},
+		{time.Millisecond, time.Millisecond}, {0, time.Microsecond},
+	} {
+		if rounded := d.Round(u.unit); rounded >= u.least {
+			d = rounded
+			break
+		}
+	}
+	days, rest := d/day, d%day
+	switch {
+	case days == 0:
+		return Exact(rest)
+	case rest == 0:
+		return strconv.FormatInt(int64(days), 10) + "d"
+	}
+	return strconv.FormatInt(int64(days), 10) + "d" + Exact(rest)
+}
+
+// Bar returns a bar of a width that is as full as a share of 1. More than nothing is never empty, and less than all never
+// full.
+func Bar(share float64, width int) string {
+	full := 0
+	switch {
+	case share >= 1:
+		full = width
+	case share > 0:
+		full = min(max(int(share*float64(width)), 1), width)
+	}
+	return strings.Repeat(Full, full) + strings.Repeat(Empty, width-full)
+}
+
+// Heights returns numbers as columns, the largest as high as a line. More than nothing is never blank.
+func Heights(numbers []int64) string {
+	marks := []rune(" ▁▂▃▄▅▆▇█")
+	if len(numbers) == 0 {
+		return ""
+	}
+	most := float64(slices.Max(numbers))
+	var b strings.Builder
+	for _, n := range numbers {
+		i := 0
+		if n > 0 {
+			i = max(int(float64(n)/most*float64(len(marks)-1)), 1)
+		}
+		b.WriteRune(marks[i])
+	}
+	return b.String()
+}
