@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -58,6 +59,20 @@ func (c *demoCommand) Run(s *system) error {
 	return c.run(ctx, s)
 }
 
+// onTrial is a policy in shadow, which shows what it would do to have no bursts.
+const onTrial = `
+  - name: steady
+    match: {method: GET, path: "/structures/{id}"}
+    limits: {free: 10/10s, enterprise: 10/10s, default: unlimited}
+    shadow: true
+`
+
+// demoPolicies are those of the example, and one on trial after them.
+func demoPolicies() string {
+	const next = "\nbans:"
+	return strings.Replace(string(tiers.YAML), next, onTrial+next, 1) + demoStore
+}
+
 // demoStore keeps the demo's counts apart from others in the same Redis.
 const demoStore = "\nstore: {prefix: stint-demo}\n"
 
@@ -70,7 +85,7 @@ func (c *demoCommand) run(ctx context.Context, s *system) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(directory)) }()
 	d := demo{policies: filepath.Join(directory, "stint.yaml"), token: newToken()}
 	tokens := filepath.Join(directory, "tokens")
-	for path, text := range map[string]string{d.policies: string(tiers.YAML) + demoStore, tokens: "demo: " + d.token + "\n"} {
+	for path, text := range map[string]string{d.policies: demoPolicies(), tokens: "demo: " + d.token + "\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			return err
 		}

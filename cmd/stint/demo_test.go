@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/server/control"
 )
 
@@ -180,5 +182,23 @@ func TestDemoMistakes(t *testing.T) {
 		if got := execute(t, "", "demo", test.flag); got.code != exitUsage || !strings.HasSuffix(got.stderr, test.want+"\n") {
 			t.Errorf("%s: got %+v", test.flag, got)
 		}
+	}
+}
+
+// TestTrial: the demo has a policy on trial, the one that the documentation shows.
+func TestTrial(t *testing.T) {
+	set, err := policy.Parse("demo.yaml", []byte(demoPolicies()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(set.Places("user:alice"), func(p policy.Place) bool { return p.Shadow }) {
+		t.Errorf("users have nothing on trial: %+v", set.Places("user:alice"))
+	}
+	text, err := os.ReadFile("../../docs/dashboard.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "```yaml"+onTrial+"```") {
+		t.Errorf("docs/dashboard.md does not have this policy:%s", onTrial)
 	}
 }

@@ -26,15 +26,7 @@ const (
 	screenshotsMost = 200_000
 )
 
-// onTrial is a policy in shadow, for the demo, which has none. Tiers allow bursts; this is what it would do to have none.
-const onTrial = `
-  - name: steady
-    match: {method: GET, path: "/structures/{id}"}
-    limits: {free: 10/10s, enterprise: 10/10s, default: unlimited}
-    shadow: true
-`
-
-// TestScreenshots makes the pictures of the documentation, of the demo as anybody can run it with another policy on trial.
+// TestScreenshots makes the pictures of the documentation, of the demo as anybody can run it.
 func TestScreenshots(t *testing.T) {
 	directory := os.Getenv(screenshotsEnv)
 	if directory == "" {
@@ -45,7 +37,6 @@ func TestScreenshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	demo.add(t, onTrial)
 	time.Sleep(screenshotsAfter)
 	browser := browsertest.Start(t)
 	for _, scheme := range []string{"light", "dark"} {
@@ -84,17 +75,6 @@ func TestScreenshots(t *testing.T) {
 	}
 }
 
-// TestTrialIsDocumented: who looks at the pictures reads of what they are.
-func TestTrialIsDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/dashboard.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(text), "```yaml"+onTrial+"```") {
-		t.Errorf("docs/dashboard.md does not have this policy:%s", onTrial)
-	}
-}
-
 // shot is a picture of a view, as high as what there is to see of it.
 type shot struct {
 	address, ready string
@@ -119,26 +99,8 @@ var shots = []shot{
 	{"audit", ".audit tbody tr", 520, false},
 }
 
-// runningDemo is where the demo is, a token for it, and the file with its policies.
-type runningDemo struct {
-	admin, token, policies string
-}
-
-// add puts a policy after the others; what comes next in the file is bans. The server reads it again by itself.
-func (d *runningDemo) add(t *testing.T, policy string) {
-	t.Helper()
-	text, err := os.ReadFile(d.policies)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, after, ok := strings.Cut(string(text), "\nbans:")
-	if !ok {
-		t.Fatalf("no bans in %s", text)
-	}
-	if err := os.WriteFile(d.policies, []byte(before+policy+"\nbans:"+after), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
+// runningDemo is where the demo is, and a token for it.
+type runningDemo struct{ admin, token string }
 
 // startDemo runs the demo of the command line until the test ends.
 func startDemo(t *testing.T) *runningDemo {
@@ -171,10 +133,8 @@ func startDemo(t *testing.T) *runningDemo {
 			d.admin = strings.TrimSuffix(value, "/")
 		case "Token":
 			d.token = value
-		case "Limits":
-			d.policies = value
 		}
-		if d.admin != "" && d.token != "" && d.policies != "" {
+		if d.admin != "" && d.token != "" {
 			return d
 		}
 	}
