@@ -108,7 +108,7 @@ func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request, d stin
 	}
 	switch {
 	case err != nil:
-		g.log.undecided(v, r, err)
+		g.log.undecided(ctx, v, r, err)
 	case !d.Allowed:
 		g.log.denied(v)
 	case len(v.Shadowed) > 0:

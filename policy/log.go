@@ -71,8 +71,8 @@ func (l *guardLog) shadowed(v *Verdict) {
 }
 
 // undecided tells of a request that the store has not decided, and what was asked; but not if who asked has gone away.
-func (l *guardLog) undecided(v *Verdict, r *stint.Request, err error) {
-	if errors.Is(err, context.Canceled) {
+func (l *guardLog) undecided(ctx context.Context, v *Verdict, r *stint.Request, err error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
 	unlogged, ok := l.failures.Take(aFew, time.Second)

@@ -154,7 +154,10 @@ func TestSentinelFailover(t *testing.T) {
 	eventually.Nil(t, "the new master is found", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := lim.Allow(ctx, "failover")
+		d, err := lim.Allow(ctx, "failover")
+		if err == nil && !d.Allowed {
+			err = fmt.Errorf("denied: %+v", d)
+		}
 		return err
 	})
 }

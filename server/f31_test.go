@@ -27,7 +27,7 @@ import (
 
 // hurried has bounds short enough to see them work.
 func hurried(s *Server) {
-	s.bounds.header, s.bounds.body, s.bounds.alive = 100*time.Millisecond, 200*time.Millisecond, time.Second
+	s.bounds.header, s.bounds.body, s.bounds.alive = 400*time.Millisecond, 600*time.Millisecond, time.Second
 }
 
 func TestF31Bounds(t *testing.T) {
@@ -84,13 +84,13 @@ func TestF31Slow(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			if _, err := io.WriteString(conn, test.text); err != nil {
+			if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 				t.Fatal(err)
 			}
-			if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
-				t.Fatal(err)
+			if _, err = io.WriteString(conn, test.text); err == nil { // or we were too slow ourselves
+				_, err = io.Copy(io.Discard, conn)
 			}
-			if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			if err != nil && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 				t.Errorf("not closed: %v", err)
 			}
 		})

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/redistest"
@@ -156,6 +161,25 @@ func TestRedisMistakes(t *testing.T) {
 		got := execute(t, "", "take", "user:1", "--limit", "1/1h", "--store", test.store)
 		if got.code != exitUnreachable || got.stdout != "" || !strings.HasSuffix(got.stderr, test.want+"\n") || strings.Contains(got.stderr, "hunter2") {
 			t.Errorf("%s: got %+v; want that it ends with %q", test.store, got, test.want)
+		}
+	}
+}
+
+// TestRedisOutOfReach: of a host that does not take connections nobody asks whether it speaks TLS.
+func TestRedisOutOfReach(t *testing.T) {
+	_, late := net.DialTimeout("tcp", "127.0.0.1:1", time.Nanosecond)
+	if !errors.Is(late, context.DeadlineExceeded) {
+		t.Fatalf("got %v, want that it took too long", late)
+	}
+	for _, test := range []struct {
+		err  error
+		want noRedis
+	}{
+		{fmt.Errorf("connecting: %w", late), redisAbsent},
+		{fmt.Errorf("connecting: %w", context.DeadlineExceeded), redisSilent},
+	} {
+		if got := whyNoRedis(test.err, "redis://127.0.0.1:1"); got != test.want {
+			t.Errorf("%v: got %d, want %d", test.err, got, test.want)
 		}
 	}
 }

@@ -84,7 +84,11 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 		width = usualColumns
 	}
 	room := max(width-margin-1, 20)
-	row(b, "used", s.paint(colour, figures.Bar(float64(l.Used)/float64(l.Capacity), min(room/2, 40)))+amount)
+	share := 1.0 // of a limit that admits nothing
+	if l.Capacity > 0 {
+		share = float64(l.Used) / float64(l.Capacity)
+	}
+	row(b, "used", s.paint(colour, figures.Bar(share, min(room/2, 40)))+amount)
 	switch l.Algorithm {
 	case "sliding":
 		drawLog(b, now, l, room)

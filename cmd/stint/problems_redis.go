@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
-	"syscall"
 )
 
 // noRedis is why a Redis cannot be had.
@@ -14,7 +14,7 @@ type noRedis int
 
 const (
 	redisOther   noRedis = iota
-	redisAbsent          // nothing listens there
+	redisAbsent          // nothing there lets us connect
 	redisSilent          // something does, and does not answer
 	redisLocked          // it wants a password, and the URL has none
 	redisRefused         // it does not accept the user, or the password
@@ -34,8 +34,9 @@ func whyNoRedis(err error, where string) noRedis {
 		}
 		return false
 	}
+	var dialling *net.OpError
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errors.As(err, &dialling) && dialling.Op == "dial":
 		return redisAbsent
 	case errors.Is(err, context.DeadlineExceeded):
 		return redisSilent

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server/control"
 )
@@ -94,6 +95,15 @@ func TestInspectDraws(t *testing.T) {
 		"free, export: 2/30s concurrency\n"
 	if got.code != exitGood || !strings.HasPrefix(got.stdout, want) {
 		t.Errorf("got %+v, want %q", got, want)
+	}
+}
+
+// TestInspectDrawsNothing: a limit that admits nothing is full, as the dashboard has it.
+func TestInspectDrawsNothing(t *testing.T) {
+	told := control.Subject{Subject: "user:42", Now: fixedNow, Limits: []control.Limit{{Tier: "free", Limit: "0/1m", Algorithm: "sliding", Window: 60, Span: 60, RetryAfter: -1}}}
+	got := string(subjectText(&system{}, &told, true))
+	if !strings.Contains(got, figures.Full+"  0 of 0, 0 left\n") || strings.Contains(got, figures.Empty) {
+		t.Errorf("got %s\nwant a full bar", got)
 	}
 }
 

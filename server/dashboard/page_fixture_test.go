@@ -128,7 +128,7 @@ func (f *fixture) showSubject(w http.ResponseWriter, r *http.Request) {
 	defer f.mu.Unlock()
 	s, ok := f.subjects[r.FormValue("subject")+r.FormValue("ref")]
 	if !ok {
-		answer.Refuse(w, http.StatusNotFound, "not_found", "No such subject.")
+		answer.Refuse(w, http.StatusNotFound, "unknown_ref", "No such subject.")
 		return
 	}
 	answer.JSON(w, http.StatusOK, s)

@@ -52,6 +52,49 @@ func testHidden(t *testing.T, f *fixture, page *browsertest.Page) {
 	}
 }
 
+// testHiddenFailure: that a page was hidden is no reason to ask again after an answer. Somebody who went to look for a token,
+// and came back without, is not asked for it twice.
+func testHiddenFailure(t *testing.T, f *fixture, page *browsertest.Page) {
+	page.Open(f.URL)
+	for thrown, want := range map[string]string{
+		`new Refused(401, "unauthorized", "none was given")`: "none was given",
+		`left.reason`: "true",
+	} {
+		got := browsertest.Eval[string](page, `Promise.all([import("./static/attention.js"), import("./static/api.js")]).then(async ([{ whileShown }, { Refused }]) => {
+			const wait = window.setTimeout;
+			window.setTimeout = (f) => void f();
+			Object.defineProperty(document, "hidden", { value: true, configurable: true });
+			try {
+				return String(await whileShown(async (left) => { throw `+thrown+`; }));
+			} catch (error) {
+				return error.message;
+			} finally {
+				window.setTimeout = wait;
+				delete document.hidden;
+			}
+		})`)
+		if got != want {
+			t.Errorf("thrown %s: got %q, want %q", thrown, got, want)
+		}
+	}
+}
+
+// testStreamEnds: a stream that ended because of what came holds no connection.
+func testStreamEnds(t *testing.T, f *fixture, page *browsertest.Page) {
+	open(t, f, page, "overview")
+	browsertest.Eval[bool](page, `(import("./static/api.js").then(({ API }) => new API()
+		.stream(() => { throw new Error("odd"); }, new AbortController().signal)).catch((error) => (window.why = error.message)), true)`)
+	eventually.True(t, "there are two streams", func() bool { open, _ := f.listeners(); return open == 2 })
+	f.tick(observe.Tick{Point: counted(1, 1)})
+	page.Wait(`window.why === "odd"`)
+	eventually.True(t, "only that of the page is left", func() bool {
+		time.Sleep(100 * time.Millisecond)
+		f.tick(observe.Tick{Point: counted(1, 1)}) // of a server that is silent, the page lets go
+		open, begun := f.listeners()
+		return open == 1 && begun == 2
+	})
+}
+
 // testTabs: a browser has six connections to a server, and each of eight tabs is live when it is looked at.
 func testTabs(t *testing.T, f *fixture, page *browsertest.Page) {
 	var beats atomic.Int64

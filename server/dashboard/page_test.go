@@ -49,6 +49,8 @@ func TestPage(t *testing.T) {
 		{"bounded", testBounded},
 		{"background", testBackground},
 		{"hidden", testHidden},
+		{"hidden, and something goes wrong", testHiddenFailure},
+		{"a stream ends", testStreamEnds},
 		{"more tabs than connections", testTabs},
 		{"a gap in the feed", testGap},
 		{"themes", testThemes},

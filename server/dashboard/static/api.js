@@ -28,7 +28,7 @@ export class API {
 
   /**
    * stream calls heard with every tick, and returns when the server has ended it. It throws when nothing came for ten seconds,
-   * and when the signal is aborted.
+   * when the signal is aborted, and what heard throws. Its connection ends with it.
    */
   async stream(heard, signal) {
     const silence = new AbortController();
@@ -48,6 +48,7 @@ export class API {
       }
     } finally {
       clearTimeout(timer);
+      silence.abort();
     }
   }
 

@@ -10,7 +10,8 @@ export async function shown() {
 
 /**
  * whileShown calls f with a signal that is aborted when the page has been hidden for a while, and waits for what it returns.
- * It returns whether that is why f ended, and then nothing is wrong with whatever f threw.
+ * It returns whether that is why f ended, and then nothing is wrong with whatever f threw; but an answer of the server that f
+ * threw is not because of that, and goes on.
  */
 export async function whileShown(f) {
   const left = new AbortController();
@@ -24,7 +25,7 @@ export async function whileShown(f) {
   try {
     await f(left.signal);
   } catch (error) {
-    if (!left.signal.aborted) throw error;
+    if (!left.signal.aborted || error.status) throw error;
   } finally {
     clearTimeout(timer);
     document.removeEventListener("visibilitychange", look);
