@@ -17,6 +17,10 @@ import (
 const (
 	// maxMessage is the largest message in bytes; those of Envoy have a few hundred.
 	maxMessage = 256 << 10
+	// streamWindow and connWindow are how many bytes of a call, and of all calls of a connection, may be on their way to us. That
+	// they are fixed bounds what a connection may have us keep, and saves the pings by which gRPC would look for better ones.
+	streamWindow = 64 << 10
+	connWindow   = 1 << 20
 	// maxStreams is how many calls may be under way on one connection, each with a message that is kept. Envoy opens
 	// another connection beyond; at a millisecond a call that is at 250,000 a second.
 	maxStreams = 250
@@ -34,6 +38,8 @@ func (s *Server) newGRPC() (served, error) {
 		grpc.ConnectionTimeout(s.bounds.header),
 		grpc.MaxHeaderListSize(maxHeader),
 		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connWindow),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.bounds.alive, Timeout: s.bounds.alive}),

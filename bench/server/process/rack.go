@@ -37,9 +37,12 @@ func (r *Rack) Write(name, text string) (string, error) {
 	return path, os.WriteFile(path, []byte(text), 0o644)
 }
 
-// Start starts a server as [Start] does, with the log in a file of the rack.
+// Start starts a server as [Start] does, with the log in a file of the rack: not beside what servers read, for some watch that.
 func (r *Rack) Start(ctx context.Context, address string, env []string, program string, args ...string) (*Process, error) {
-	log := filepath.Join(r.dir, strconv.Itoa(len(r.servers))+".log")
+	log, err := r.Write(filepath.Join("logs", strconv.Itoa(len(r.servers))), "")
+	if err != nil {
+		return nil, err
+	}
 	p, err := Start(ctx, address, log, env, program, args...)
 	if err == nil {
 		r.servers = append(r.servers, p)
