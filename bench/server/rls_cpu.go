@@ -13,19 +13,30 @@ import (
 // runCPU tells what each of the processes that take part in a decision computes for it: where they share the cores, that
 // is what rates are made of.
 func (all *services) runCPU(ctx context.Context, s contest.Settings, r *contest.Report) error {
-	r.Heading("Envoy's rate limit service, CPU time a decision", "In µs, with 64 callers on 1 connection, in one round more. "+
+	r.Heading("Envoy's rate limit service, CPU time a decision", "In µs, with 64 callers on 1 connection, in as many rounds again: medians, also of the sums. "+
 		"Cores that are shared by everything in a row make its rate: two of them do 20,000 decisions a second of 100 µs.")
 	var rows [][]string
 	for _, row := range rlsRows {
 		requests := row.requests()
-		for _, one := range all.list {
-			spent, err := one.spend(ctx, 64, 2*length(s), one.ask(1, requests))
+		calls := make([]ask, len(all.list))
+		for i, one := range all.list {
+			calls[i] = one.ask(1, requests)
+		}
+		spent := make([][4]contest.Series, len(all.list))
+		for _, which := range contest.Turns(s.Rounds, len(all.list)) {
+			one := all.list[which]
+			micros, err := one.spend(ctx, 64, length(s), calls[which])
 			if err != nil {
 				return fmt.Errorf("%s: %s: %w", row.what, one.name, err)
 			}
+			for i, v := range micros {
+				spent[which][i] = append(spent[which][i], v)
+			}
+		}
+		for which, one := range all.list {
 			cells := []string{row.what, one.name}
-			for _, v := range []float64{spent.driver, spent.server, spent.redis, spent.driver + spent.server + spent.redis} {
-				cells = append(cells, fmt.Sprintf("%.1f", v))
+			for _, series := range spent[which] {
+				cells = append(cells, fmt.Sprintf("%.1f", series.Median()))
 			}
 			rows = append(rows, cells)
 		}
@@ -34,27 +45,28 @@ func (all *services) runCPU(ctx context.Context, s contest.Settings, r *contest.
 	return nil
 }
 
-// spending is microseconds of CPU time a decision.
-type spending struct{ driver, server, redis float64 }
-
-// spend drives a service and tells what that took.
-func (s *service) spend(ctx context.Context, callers int, length time.Duration, call ask) (spending, error) {
+// spend drives a service and tells what that took of the driver, the server, its Redis and all of them, in microseconds of
+// CPU time a decision.
+func (s *service) spend(ctx context.Context, callers int, length time.Duration, call ask) (micros [4]float64, err error) {
 	before, err := s.clocks()
 	if err != nil {
-		return spending{}, err
+		return micros, err
 	}
 	start := time.Now()
 	done, err := drive(ctx, callers, length, call)
 	if err != nil {
-		return spending{}, err
+		return micros, err
 	}
 	decisions := done.rate * time.Since(start).Seconds()
 	after, err := s.clocks()
 	if err != nil {
-		return spending{}, err
+		return micros, err
 	}
-	each := func(i int) float64 { return float64((after[i] - before[i]).Microseconds()) / decisions }
-	return spending{each(0), each(1), each(2)}, nil
+	for i := range before {
+		micros[i] = float64((after[i] - before[i]).Microseconds()) / decisions
+		micros[len(before)] += micros[i]
+	}
+	return micros, nil
 }
 
 // clocks are the CPU times of the driver, the server and its Redis.
