@@ -14,7 +14,7 @@ const settleTime = time.Second
 
 // Follow sees to what a request that was allowed needs while it is being served, and afterwards: it keeps its
 // place under concurrency limits, gives it back in the end, settles budgets and refunds. The caller calls what it
-// returns once, when the request has been served; it takes a second at most. It is nil if there is nothing to see to.
+// returns once, when the request has been served; it takes a second at most, or two for a place that is refunded. It is nil if there is nothing to see to.
 func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	d := &v.Decision
 	if !d.Allowed || d.Charge.ID == 0 && len(v.shadow) == 0 {
@@ -26,36 +26,49 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	}
 	lasting := context.WithoutCancel(ctx)
 	return func(o Outcome) {
-		var work sync.WaitGroup // at the same time, for somebody may be waiting for the end of the response
-		if release != nil {
-			work.Go(func() {
-				if err := release(); err != nil {
-					g.log.failed("a place could not be kept or given back", err)
-				}
-			})
+		if v.after != nil && v.after.refunds(o.Status) {
+			// One after the other: what has been given back cannot be refunded any more, and its request id would stay.
+			g.refund(lasting, v)
+			g.release(release)
+			return
 		}
+		var work sync.WaitGroup // at the same time, for somebody may be waiting for the end of the response
+		work.Go(func() { g.release(release) })
 		if v.after != nil {
-			g.conclude(lasting, v, o)
+			g.correct(lasting, v, &o)
 		}
 		work.Wait()
 	}
 }
 
-// conclude corrects what a request was charged by what became of it.
-func (g *Guard) conclude(ctx context.Context, v *Verdict, o Outcome) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
-	defer cancel()
-	if v.after.refunds(o.Status) {
-		g.settle(ctx, v.Decision.Charge, 0)
-		for _, s := range v.shadow {
-			g.settle(ctx, s.charge, 0)
-		}
+// release gives a place back that may be nil.
+func (g *Guard) release(place func() error) {
+	if place == nil {
 		return
 	}
-	cost, ok := v.after.truth(&o)
+	if err := place(); err != nil {
+		g.log.failed("a place could not be kept or given back", err)
+	}
+}
+
+// refund takes back all that a request was charged.
+func (g *Guard) refund(ctx context.Context, v *Verdict) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	g.settle(ctx, v.Decision.Charge, 0)
+	for _, s := range v.shadow {
+		g.settle(ctx, s.charge, 0)
+	}
+}
+
+// correct charges a request its true cost, if its response tells it.
+func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
+	cost, ok := v.after.truth(o)
 	if !ok || cost == v.Cost {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
 	g.settle(ctx, v.Decision.Charge.Part(v.budgets()...), cost)
 	for _, s := range v.shadow {
 		if s.rule.Costs {

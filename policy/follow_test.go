@@ -2,10 +2,12 @@ package policy_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -156,6 +158,53 @@ func TestPlaces(t *testing.T) {
 		}
 		for _, v := range []*policy.Verdict{third, fourth} {
 			guard.Follow(context.Background(), v)(policy.Outcome{Status: 200})
+		}
+	})
+}
+
+// slowSettling is a store that others overtake while it settles.
+type slowSettling struct{ stint.Store }
+
+func (s slowSettling) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	if a.Kind == stint.Settle {
+		time.Sleep(100 * time.Millisecond)
+	}
+	return s.Store.Amend(ctx, c, a)
+}
+
+// TestRefundOfAPlace: who tries a failed request again is asked again, even if all it was charged was a place, which is also
+// given back.
+func TestRefundOfAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, err := policy.Parse("stint.yaml", []byte(`
+request_id: {header: Idempotency-Key, life: 30s}
+tiers: [{name: all, identity: ip, limits: 2/1m concurrency}]
+policies: [{name: work, budget: 100/1m, refund: 5xx, shadow: true}]
+`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		store, err := memorystore.New(memorystore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		guard, err := policy.NewGuard(slowSettling{store}, set, policy.GuardConfig{Logger: discard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			in, v := get("/"), new(policy.Verdict)
+			in.Header = http.Header{"Idempotency-Key": {"a"}}
+			if err := guard.Decide(context.Background(), &in, v); err != nil {
+				t.Fatal(err)
+			}
+			if d := &v.Decision; !d.Allowed || d.Repeat || d.Usages()[0].Used != 1 {
+				t.Errorf("got %+v, want the only place", d)
+			}
+			if after := guard.Follow(context.Background(), v); after != nil {
+				after(policy.Outcome{Status: 503})
+			}
 		}
 	})
 }
