@@ -42,7 +42,7 @@ func TestBreakerProbesUntilTheStoreIsBack(t *testing.T) {
 		wantState(t, b, resilience.BreakerClosed)
 		w.want(t, "take 1 false", "half-open to closed", "take 1 false")
 		if n, m := logs.count(slog.LevelWarn, "breaker open"), logs.count(slog.LevelInfo, "breaker closed"); n != 1 || m != 1 {
-			t.Errorf("%d warnings, %d all-clears, want one of each: %s", n, m, logs.buf.String())
+			t.Errorf("%d warnings, %d all-clears, want one of each: %s", n, m, logs)
 		}
 	})
 }
@@ -179,7 +179,7 @@ func TestBreakerIsLoudAboutAuth(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if n, m := logs.count(slog.LevelError, "WRONGPASS"), logs.count(slog.LevelWarn, ""); n != 1 || m != 0 {
-			t.Errorf("%d errors and %d warnings, want 1 and none: %s", n, m, logs.buf.String())
+			t.Errorf("%d errors and %d warnings, want 1 and none: %s", n, m, logs)
 		}
 	})
 }

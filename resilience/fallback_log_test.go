@@ -31,7 +31,7 @@ func TestFallbackLogsEpisodesNotDecisions(t *testing.T) {
 			t.Errorf("%d lost, %d back, want two of each", n, m)
 		}
 		if n := logs.count(slog.LevelInfo, "decisions_without_it=1000"); n != 1 { // 19 times 50 that nothing was said of, and 50
-			t.Errorf("the decisions are not all told: %s", logs.buf.String())
+			t.Errorf("the decisions are not all told: %s", logs)
 		}
 	})
 }
@@ -46,7 +46,7 @@ func TestFallbackIsLoudAboutAuth(t *testing.T) { // F29
 			time.Sleep(500 * time.Millisecond)
 		}
 		if n, m := logs.count(slog.LevelError, "NOAUTH"), logs.count(slog.LevelWarn, ""); n != 3 || m != 0 {
-			t.Errorf("%d errors and %d warnings in 30 s, want 3 and none: %s", n, m, logs.buf.String())
+			t.Errorf("%d errors and %d warnings in 30 s, want 3 and none: %s", n, m, logs)
 		}
 		time.Sleep(10 * time.Second)
 		_ = f.Command(t.Context(), stint.Command{Kind: stint.Unban, Subject: "a"})

@@ -1,7 +1,6 @@
 package resilience_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,31 +13,21 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/resilience"
 	"github.com/stint-limiter/stint/storetest"
 )
 
 // logbook is a logger and what it was told.
-type logbook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
+type logbook struct{ logtest.Buffer }
 
 func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // count is how many lines there are of a level, with a text in them.
 func (l *logbook) count(level slog.Level, text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	n := 0
-	for line := range strings.Lines(l.buf.String()) {
+	for line := range strings.Lines(l.String()) {
 		if strings.Contains(line, "level="+level.String()) && strings.Contains(line, text) {
 			n++
 		}

@@ -283,7 +283,7 @@ func TestFallbackKeepsABoundedNumberOfDebts(t *testing.T) {
 			t.Errorf("%d calls to the store, want one and 10,000 charges", n)
 		}
 		if n := logs.count(slog.LevelWarn, "decisions=100"); n != 1 {
-			t.Errorf("%d lines about what was dropped, want 1: %s", n, logs.buf.String())
+			t.Errorf("%d lines about what was dropped, want 1: %s", n, logs)
 		}
 	})
 }

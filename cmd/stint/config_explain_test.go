@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/golden"
 )
 
 // TestExplain holds what is told of the example to the files in testdata.
@@ -27,7 +29,7 @@ func TestExplain(t *testing.T) {
 			if got.code != exitGood || got.stderr != "" {
 				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.stderr)
 			}
-			golden(t, test.golden, got.stdout)
+			golden.Compare(t, *update, test.golden, got.stdout)
 		})
 	}
 }

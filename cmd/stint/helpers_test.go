@@ -43,24 +43,6 @@ func build() *debug.BuildInfo {
 	}
 }
 
-// golden compares text with a file in testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	name = filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("not what %s has (go test ./cmd/stint -update writes it); got:\n%s", name, got)
-	}
-}
-
 // write makes a file in a new directory and returns its name.
 func write(t *testing.T, name, text string) string {
 	t.Helper()

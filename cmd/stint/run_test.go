@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stint-limiter/stint/internal/golden"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -76,7 +77,7 @@ func TestHelp(t *testing.T) {
 			if got.code != exitGood || got.stderr != "" {
 				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.stderr)
 			}
-			golden(t, name, got.stdout)
+			golden.Compare(t, *update, name, got.stdout)
 		})
 	}
 }

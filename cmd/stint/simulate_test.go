@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/golden"
 	"github.com/stint-limiter/stint/simulate"
 	"github.com/stint-limiter/stint/simulate/accesslog"
 )
@@ -71,7 +72,7 @@ func TestSimulate(t *testing.T) {
 func goldenIn(t *testing.T, dir, name, got string) {
 	t.Helper()
 	t.Chdir(filepath.Dir(dir))
-	golden(t, name, got)
+	golden.Compare(t, *update, name, got)
 }
 
 func TestSimulateHTML(t *testing.T) {

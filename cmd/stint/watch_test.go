@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/figures"
+	"github.com/stint-limiter/stint/internal/golden"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server/control"
 )
@@ -87,7 +88,7 @@ func TestInspectDraws(t *testing.T) {
 		if test.width > 0 {
 			s.Window = func() (int, int) { return test.width, 24 }
 		}
-		golden(t, test.golden, string(subjectText(s, &told, test.all)))
+		golden.Compare(t, *update, test.golden, string(subjectText(s, &told, test.all)))
 	}
 	url := answering(t, map[string]any{"/api/subject": told})
 	got := execute(t, "", "inspect", "user:42", "--server", url, "--policy", "export", "--all")
@@ -112,7 +113,7 @@ func TestBansTable(t *testing.T) {
 		{Subject: "user:mallor…", Ref: "x1", Until: fixedNow.Add(time.Hour), Level: 3},
 		{Subject: "ip:203.0.113.9\n", Until: fixedNow.Add(90 * time.Second)},
 	}
-	golden(t, "bans.txt", string(bansText(bans, 2, fixedNow)))
+	golden.Compare(t, *update, "bans.txt", string(bansText(bans, 2, fixedNow)))
 }
 
 func top() map[string]any {
@@ -129,7 +130,7 @@ func top() map[string]any {
 
 func TestTopOnce(t *testing.T) {
 	url := answering(t, top())
-	golden(t, "top.txt", execute(t, "", "top", "--once", "--server", url).stdout)
+	golden.Compare(t, *update, "top.txt", execute(t, "", "top", "--once", "--server", url).stdout)
 	got := execute(t, "", "top", "--once", "--by", "ip", "-n", "1", "--json", "--server", url)
 	if want := `"denied": 1200`; got.code != exitGood || strings.Count(got.stdout, `"subject"`) != 1 || !strings.Contains(got.stdout, want) {
 		t.Errorf("got %+v, want the first one, in JSON", got)
@@ -174,13 +175,13 @@ func TestTopFollows(t *testing.T) {
 	if want := lost + lost + "stint: That was all.\n"; got.stderr != want || got.code != exitUnreachable {
 		t.Errorf("exit code %d, errors %q; want %q", got.code, got.stderr, want)
 	}
-	golden(t, "top_lines.txt", got.stdout)
+	golden.Compare(t, *update, "top_lines.txt", got.stdout)
 
 	answers["/api/stream"] = streaming(tick(busy) + tick(broken))
 	var stdout, stderr strings.Builder
 	s := &system{Stdout: &stdout, Stderr: &stderr, Window: func() (int, int) { return 40, 24 }, Colour: true}
 	s.report(run(s, []string{"top", "--server", url}))
-	golden(t, "top_terminal.txt", strings.ReplaceAll(stdout.String(), "\x1b", "ESC"))
+	golden.Compare(t, *update, "top_terminal.txt", strings.ReplaceAll(stdout.String(), "\x1b", "ESC"))
 
 	answers["/api/stream"] = streaming(tick(busy) + tick(broken))
 	if got := execute(t, "", "top", "--json", "--server", url); strings.Count(got.stdout, "\n") != 2 || !strings.HasPrefix(got.stdout, `{"point":{`) {
@@ -225,7 +226,7 @@ func TestTail(t *testing.T) {
 		answers["/api/stream"] = streaming(tick(observe.Tick{Violations: list[1:3]}), tick(observe.Tick{Violations: list[3:], Unshown: 17}))
 		return execute(t, "", append([]string{"tail", "--server", url}, args...)...).stdout
 	}
-	golden(t, "tail.txt", tail())
+	golden.Compare(t, *update, "tail.txt", tail())
 	for _, test := range []struct {
 		only tailCommand
 		want []bool // of the list

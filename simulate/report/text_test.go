@@ -2,12 +2,11 @@ package report_test
 
 import (
 	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stint-limiter/stint/internal/golden"
 	"github.com/stint-limiter/stint/simulate"
 	"github.com/stint-limiter/stint/simulate/report"
 )
@@ -33,7 +32,7 @@ func TestText(t *testing.T) {
 	} {
 		t.Run(test.golden, func(t *testing.T) {
 			got := string(report.New(test.result, test.names).Text(test.to))
-			golden(t, test.golden, strings.ReplaceAll(got, "\x1b", "ESC"))
+			golden.Compare(t, *update, test.golden, strings.ReplaceAll(got, "\x1b", "ESC"))
 		})
 	}
 }
@@ -71,23 +70,5 @@ func TestTextHostile(t *testing.T) {
 		if strings.Contains(text, bad) {
 			t.Errorf("%q is in\n%s", bad, text)
 		}
-	}
-}
-
-// golden compares text with a file in testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	name = filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("not what %s has (go test ./simulate/report -update writes it); got:\n%s", name, got)
 	}
 }

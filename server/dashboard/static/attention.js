@@ -32,3 +32,18 @@ export async function whileShown(f) {
   }
   return left.signal.aborted;
 }
+
+/**
+ * watching returns how a view asks anew: now, again every so many milliseconds, and not any more once it is stopped. Nothing is
+ * asked while nobody looks, or while the page is paused.
+ */
+export function watching(app, every, ask) {
+  let timer = 0;
+  const stop = () => clearTimeout(timer);
+  const now = async () => {
+    stop();
+    timer = setTimeout(now, every);
+    if (!document.hidden && !app.paused) await ask();
+  };
+  return { now, stop };
+}

@@ -1,5 +1,6 @@
 // Bans in force.
 import { lift } from "../acts.js";
+import { watching } from "../attention.js";
 import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
 import { count, moment, time, until } from "../words.js";
 import { subjectLink } from "./violations.js";
@@ -13,12 +14,9 @@ export function bans(app) {
   const panel = h("div", {}, empty("Looking…"));
   const node = h("section", { class: "bans" },
     heading("Bans", "Subjects that are denied everything until their ban ends. To ban somebody, look at the subject."), status, panel);
-  let timer = 0;
+  const watch = watching(app, EVERY, look);
 
   async function look() {
-    clearTimeout(timer);
-    timer = setTimeout(look, EVERY);
-    if (document.hidden || app.paused) return;
     try {
       const { bans } = await app.api.get(`api/bans?n=${MOST}`);
       render(bans ?? []);
@@ -43,7 +41,7 @@ export function bans(app) {
   async function unban(b, button) {
     const done = await lift(app, b);
     button.blur(); // the list stays as it is while something in it has the focus
-    if (done) look();
+    if (done) watch.now();
   }
-  return { node, show: look, hide: () => clearTimeout(timer) };
+  return { node, show: watch.now, hide: watch.stop };
 }

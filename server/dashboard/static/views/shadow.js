@@ -1,4 +1,5 @@
 // What rules in shadow would have done, had they been enforced.
+import { watching } from "../attention.js";
 import { bar, sparkline } from "../chart.js";
 import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
 import { ago, count, duration, number, place, share, time } from "../words.js";
@@ -12,12 +13,9 @@ export function shadow(app) {
   const panel = h("div", {}, empty("Looking…"));
   const node = h("section", { class: "shadow" },
     heading("Shadow", "Rules on trial count, and deny nobody. What they would do to the traffic of now is here, before they do."), status, panel);
-  let timer = 0;
+  const watch = watching(app, EVERY, look);
 
   async function look() {
-    clearTimeout(timer);
-    timer = setTimeout(look, EVERY);
-    if (document.hidden || app.paused) return;
     try {
       const { trials } = await app.api.get("api/shadow");
       say(status, "");
@@ -33,7 +31,7 @@ export function shadow(app) {
     }
     refill(panel, h("div", { class: "trials" }, list.map(card)));
   }
-  return { node, show: look, hide: () => clearTimeout(timer) };
+  return { node, show: watch.now, hide: watch.stop };
 }
 
 function card(t) {

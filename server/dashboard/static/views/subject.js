@@ -1,5 +1,6 @@
 // One subject: every limit of it with its window on a time line, its ban, and what an operator can do.
 import { ban, forget, lift } from "../acts.js";
+import { watching } from "../attention.js";
 import { empty, fill, h, heading, refill, say } from "../dom.js";
 import { full, limitCard, whose } from "../limitcard.js";
 import { clock, count, sentence, time, until } from "../words.js";
@@ -31,7 +32,7 @@ export function subject(app) {
   let known = null; // the last answer
   let chosen = null; // the tier that somebody chose
   let writable; // as it was when known was shown
-  let timer = 0;
+  const watch = watching(app, EVERY, look);
   let asked = 0;
 
   function search(event) {
@@ -48,12 +49,9 @@ export function subject(app) {
       nothing("Looking…");
     }
     if (next?.subject) input.value = next.subject;
-    if (wanted) look();
+    if (wanted) watch.now();
   }
   async function look() {
-    clearTimeout(timer);
-    timer = setTimeout(look, EVERY);
-    if (document.hidden || app.paused) return;
     const mine = ++asked;
     const { ref } = wanted;
     try {
@@ -121,7 +119,7 @@ export function subject(app) {
     actions.dataset.key = key;
     const button = (label, call, kind) => h("button", {
       type: "button", "data-act": label.toLowerCase(), class: kind, disabled: !writable,
-      on: { click: async () => (await call(app, s)) && look() },
+      on: { click: async () => (await call(app, s)) && watch.now() },
     }, label);
     fill(actions, button("Reset", forget), button("Ban", ban), lifts ? button("Unban", lift, "primary") : null);
   }
@@ -131,7 +129,7 @@ export function subject(app) {
     const across = Math.max(1, Math.floor((wide + 14) / (400 + 14)));
     return Math.floor((wide - 14 * (across - 1)) / across) - 30;
   }
-  return { node, show, update, hide: () => clearTimeout(timer), focus: () => input.focus() };
+  return { node, show, update, hide: watch.stop, focus: () => input.focus() };
 }
 
 /** named reads an address: ref/…, name/…, or a subject as somebody types it. It may have slashes, and be missing. */
