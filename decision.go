@@ -58,7 +58,7 @@ type Decision struct {
 	count uint8
 	// RetryAfter is how long a denied request has to wait, or [Never]; zero if it
 	// was allowed at once. After [Reserve] it is how long to wait before going
-	// ahead with an allowed request. Example: 850ms.
+	// ahead with an allowed request, and usages are as of that instant. Example: 850ms.
 	RetryAfter time.Duration
 	// Charge names what was charged, for [Limiter.Refund] and its like.
 	Charge Charge
@@ -73,8 +73,13 @@ type Charge struct {
 	// ID is unique to the charge; zero if nothing was charged.
 	ID uint64
 	// At is the instant in the store's clock at which the charge counts, in
-	// microseconds since the Unix epoch. For a booking it lies in the future.
+	// microseconds since the Unix epoch. For a booking it is the end of the time in
+	// which it is to be used.
 	At int64
+	// Generation is that of the first state that was charged: a store draws another
+	// one when it begins anew, after a [Reset] for instance, and does not amend
+	// charges of an earlier one.
+	Generation uint32
 	// Claim is the request's own, and Rest what else there was to it.
 	Claim Claim
 	Rest  *Rest
@@ -86,8 +91,13 @@ type Rest struct {
 	// Origin is where the charge was made, and where alone it can be amended.
 	Origin Origin
 	// RequestID is the ID of the request: giving all back forgets it, so that a
-	// repeat is charged anew.
+	// repeat is charged anew. If it has been repeated within IDLife, nothing is given
+	// back.
 	RequestID string
+	IDLife    time.Duration
+	// Generations are those of all states but the first, in the order of the claims
+	// and, within a claim, of its [Claim.StateNames].
+	Generations []uint32
 	// And holds the claims of further subjects. AndAt are their instants where a
 	// store's subjects have clocks of their own; nil means At for all.
 	And   []Claim
@@ -112,13 +122,16 @@ func ChargeOf(r *Request) Charge {
 	c := Charge{Claim: r.Claim}
 	if r.ID != "" || len(r.And) > 0 {
 		c.Rest = &Rest{RequestID: r.ID, And: r.And}
+		if r.ID != "" {
+			c.Rest.IDLife = r.Life()
+		}
 	}
 	return c
 }
 
 // Validate reports whether the charge could be that of a decision.
 func (c *Charge) Validate() error {
-	r := Request{Claim: c.Claim, And: c.And(), ID: c.RequestID()}
+	r := Request{Claim: c.Claim, And: c.And(), ID: c.RequestID(), IDLife: c.IDLife()}
 	if err := r.Validate(); err != nil {
 		return err
 	}
@@ -127,6 +140,8 @@ func (c *Charge) Validate() error {
 		return &InvalidError{errors.New("the charge has no ID: nothing was charged")}
 	case c.At < 0 || c.At > MaxUnits:
 		return &InvalidError{fmt.Errorf("the charge is of the instant %d; want 0 to %d", c.At, MaxUnits)}
+	case c.states() > 1 && len(c.generations()) != c.states()-1:
+		return &InvalidError{fmt.Errorf("the charge has %d generations for %d states", len(c.generations())+1, c.states())}
 	case c.andAt() != nil && len(c.andAt()) != len(c.And()):
 		return &InvalidError{fmt.Errorf("the charge has %d instants for %d claims", len(c.andAt()), len(c.And()))}
 	}
@@ -153,7 +168,7 @@ func (c Charge) Part(claims ...int) Charge {
 	}
 	part, rest := Charge{ID: c.ID, At: c.At, Claim: c.Claim}, Rest{Origin: c.Origin()}
 	if first := numbers[0]; first == 0 {
-		rest.RequestID = c.RequestID()
+		rest.RequestID, rest.IDLife = c.RequestID(), c.IDLife()
 	} else {
 		part.Claim = and[first-1]
 		if at != nil {
@@ -166,10 +181,80 @@ func (c Charge) Part(claims ...int) Charge {
 			rest.AndAt = append(rest.AndAt, at[i-1])
 		}
 	}
-	if rest.Origin != FromStore || rest.RequestID != "" || len(rest.And) > 0 {
+	var generations []uint32
+	state := 0
+	for i := range 1 + len(and) {
+		claim := &c.Claim
+		if i > 0 {
+			claim = &and[i-1]
+		}
+		for range claim.states() {
+			if slices.Contains(numbers, i) {
+				generations = append(generations, c.GenerationAt(state))
+			}
+			state++
+		}
+	}
+	if len(generations) > 0 {
+		part.Generation, rest.Generations = generations[0], generations[1:]
+	}
+	if rest.Origin != FromStore || rest.RequestID != "" || len(rest.And) > 0 || len(rest.Generations) > 0 {
 		part.Rest = &rest
 	}
 	return part
+}
+
+// GenerationAt returns the generation of the ith of all states of the charge, in the
+// order of the claims and their names; 0 if there is none.
+func (c *Charge) GenerationAt(i int) uint32 {
+	if i == 0 {
+		return c.Generation
+	}
+	if more := c.generations(); i <= len(more) {
+		return more[i-1]
+	}
+	return 0
+}
+
+// SetGeneration sets the generation of the ith of all states. A charge with several has
+// its own list.
+func (c *Charge) SetGeneration(i int, generation uint32) {
+	if i == 0 {
+		c.Generation = generation
+		return
+	}
+	if c.Rest == nil {
+		c.Rest = new(Rest)
+	}
+	if c.Rest.Generations == nil {
+		c.Rest.Generations = make([]uint32, c.states()-1)
+	}
+	c.Rest.Generations[i-1] = generation
+}
+
+// states is the number of states that the charge is about.
+func (c *Charge) states() int {
+	n := c.Claim.states()
+	and := c.And()
+	for i := range and {
+		n += and[i].states()
+	}
+	return n
+}
+
+func (c *Charge) generations() []uint32 {
+	if c.Rest == nil {
+		return nil
+	}
+	return c.Rest.Generations
+}
+
+// IDLife returns how long the request's ID is remembered, if it had one.
+func (c *Charge) IDLife() time.Duration {
+	if c.Rest == nil {
+		return 0
+	}
+	return c.Rest.IDLife
 }
 
 // And returns the claims of further subjects.

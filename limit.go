@@ -11,8 +11,9 @@ import (
 type Algorithm uint8
 
 const (
-	// Sliding keeps a compact log: at most Max in any Window, or with a burst of
-	// b at most b·Max in any b windows. It is the default.
+	// Sliding keeps a compact log: at most Max in any Window. With a burst of b
+	// it is at most b·Max in any Window, and Max per Window in the long run. It is
+	// the default.
 	Sliding Algorithm = iota
 	// Bucket refills Max tokens per Window, continuously, up to its capacity:
 	// at most capacity + Max in any Window.
@@ -68,8 +69,8 @@ type Limit struct {
 	// Window is a whole number of microseconds between MinWindow and MaxWindow.
 	Window time.Duration
 	// Burst is the most that may be taken at once, in units; zero means Max. For
-	// Sliding it is a multiple b of Max and stretches the window: at most b·Max
-	// in any b windows. For Bucket it is the capacity. Others have none.
+	// Sliding it is a multiple b of Max: at most b·Max in any Window, refilled
+	// smoothly at Max per Window. For Bucket it is the capacity. Others have none.
 	Burst int64
 	// Algorithm is Sliding unless set.
 	Algorithm Algorithm
@@ -110,9 +111,9 @@ func AtOnce(max int64, expiry time.Duration) Limit {
 	return Limit{Max: max, Window: expiry, Algorithm: Concurrency}
 }
 
-// WithBurst returns the limit with a burst of times its Max: the same rate over
-// the long run, more of it at once. PerMinute(10).WithBurst(2) admits 20 in one
-// minute, and no more than 20 in any two.
+// WithBurst returns the limit with a burst of times its Max: the same rate in the
+// long run, more of it at once. PerMinute(10).WithBurst(2) admits 20 at once and
+// at most 20 in any minute, and one more every six seconds after that.
 func (l Limit) WithBurst(times int64) Limit {
 	if l.Max == 0 {
 		return l
@@ -145,21 +146,10 @@ func (l *Limit) Capacity() int64 {
 	return l.Max
 }
 
-// Span is the window in which at most Capacity units are admitted: Window, or
-// for a sliding limit with a burst of b, b windows.
-func (l *Limit) Span() time.Duration {
-	if l.Algorithm == Sliding {
-		return l.Window * time.Duration(l.BurstTimes())
-	}
-	return l.Window
-}
-
-// BurstTimes is the burst as a multiple of Max, 1 if there is none.
-func (l *Limit) BurstTimes() int64 {
-	if l.Burst <= l.Max || l.Max == 0 {
-		return 1
-	}
-	return l.Burst / l.Max
+// HasMeter reports whether the limit has a meter: a bucket, or a sliding limit with
+// a burst. See [Limit.Meter].
+func (l *Limit) HasMeter() bool {
+	return l.Algorithm == Bucket || l.Algorithm == Sliding && l.Burst > l.Max && l.Max > 0
 }
 
 // ID is the limit's identity as it stands in store keys: algorithm and window,

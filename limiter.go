@@ -132,7 +132,8 @@ func (l *Limiter) Take(ctx context.Context, r Request) (Decision, error) {
 //
 // It fails at once, with a [*DeniedError], if the wait would be longer than the
 // context or [WithMaxWait] allow, or if no waiting will help. When the context
-// ends first, the place is given back.
+// ends first, the place is given back, and those behind move up. The decision is as
+// of the admission.
 func (l *Limiter) Wait(ctx context.Context, subject string) (Decision, error) {
 	return l.WaitN(ctx, subject, 1)
 }
@@ -158,21 +159,60 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 		if err != nil || d.RetryAfter == 0 {
 			return d, err
 		}
-		late, err := l.sleep(ctx, d.RetryAfter)
-		if err == nil && late <= r.grace() {
+		inTime, err := l.await(ctx, r, &d)
+		if inTime && err == nil {
 			return d, nil
 		}
 		l.unbook(ctx, d.Charge)
 		if err != nil {
 			return Decision{}, err
 		}
-		// Woken long after its place came, by a machine that slept for instance, a
-		// caller may not use it any more: others have been counting without it. It
+		// A caller that wakes long after its place came, because its machine slept for
+		// instance, must not use it any more: others have been counting without it. It
 		// books again, with what is left of the longest wait.
 		if longest > 0 {
 			r.MaxWait = max(longest-time.Since(start), time.Microsecond)
 		}
 	}
+}
+
+// moveUpAfter is how long a waiter sleeps at least before it asks for an earlier place,
+// and moveUpPart of how much of its wait that is otherwise.
+const (
+	moveUpAfter = 500 * time.Millisecond
+	moveUpPart  = 8
+)
+
+// await sleeps until the place that d has booked comes. From time to time it asks for an
+// earlier one, for those ahead may have given up, and d is then the decision on that. It
+// reports whether the caller may use the place: not if it woke too late, or does not know
+// which place it has.
+func (l *Limiter) await(ctx context.Context, r Request, d *Decision) (inTime bool, err error) {
+	left, known := d.RetryAfter, true
+	for left > 0 {
+		pause := min(left, max(left/moveUpPart, moveUpAfter))
+		late, err := l.sleep(ctx, pause)
+		if err != nil {
+			return false, err
+		}
+		if left -= pause + late; left <= 0 {
+			break
+		}
+		r.Booked = d.Charge.At
+		start := time.Now()
+		moved, err := l.store.Take(ctx, r)
+		switch {
+		case err == nil && moved.Allowed && moved.Charge.Origin() == FromStore:
+			*d, left, known = moved, moved.RetryAfter, true
+			continue
+		case err == nil && moved.Allowed:
+			l.unbook(ctx, moved.Charge) // a place in this process alone
+		}
+		known = false
+		left -= time.Since(start)
+	}
+	d.RetryAfter = 0
+	return known && -left <= r.Grace(), nil
 }
 
 // reserve books a place within the request's MaxWait and the context's deadline.
@@ -210,16 +250,6 @@ func sleep(ctx context.Context, d time.Duration) (late time.Duration, err error)
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-}
-
-// grace is how late a waiter may use its place: a slice of the shortest window,
-// and at least what schedulers need.
-func (r *Request) grace() time.Duration {
-	shortest := r.Claim.shortest()
-	for i := range r.And {
-		shortest = min(shortest, r.And[i].shortest())
-	}
-	return max(shortest/Resolution, 20*time.Millisecond)
 }
 
 // unbookTime is how long a cancelled caller's booking is worth waiting for the

@@ -3,6 +3,7 @@ package stint
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -53,6 +54,10 @@ type Request struct {
 	Mode Mode
 	// MaxWait bounds how far ahead Reserve may book; zero means MaxWindow·MaxBurst.
 	MaxWait time.Duration
+	// Booked is the At of the Charge of an earlier booking of the same claims. Reserve
+	// then moves it to the earliest place that is not before those who were ahead of
+	// it, if there is an earlier one, and answers with the place that it has now.
+	Booked int64
 	// Fit lowers the cost to what there is room for, but not below one unit. What was
 	// charged is the Cost of the decision's Charge. For Take with a single claim.
 	Fit bool
@@ -83,9 +88,12 @@ const (
 	// MaxBookings is how many places may be booked ahead on one limit of one subject.
 	MaxBookings = 1000
 	// MaxSettled is how many refunds and settlements a store remembers of one
-	// subject and scope, so that each applies once. A decision older than the
-	// oldest of that many can no longer be settled.
-	MaxSettled = 1000
+	// subject and scope, so that each applies once. A process also remembers the
+	// last [MaxOwnSettled] that it sent itself. A first settlement is never refused for
+	// want of memory; a second one is applied only if it comes from another process
+	// after so many later ones.
+	MaxSettled    = 1000
+	MaxOwnSettled = 65_536
 	// MaxBan is the longest ban.
 	MaxBan = MaxWindow
 )
@@ -165,6 +173,9 @@ func (r *Request) Validate() error {
 	if r.MaxWait < 0 || r.MaxWait > MaxWindow*MaxBurst {
 		errs = append(errs, fmt.Errorf("MaxWait is %v; want 0 to %v", r.MaxWait, MaxWindow*MaxBurst))
 	}
+	if r.Booked != 0 && (r.Mode != Reserve || r.Booked < 0 || r.Booked > MaxUnits) {
+		errs = append(errs, fmt.Errorf("Booked is %d; want 0, or with Reserve the At of a booking", r.Booked))
+	}
 	if r.Mode > Reserve {
 		errs = append(errs, fmt.Errorf("Mode is %d; want Take, Peek or Reserve", r.Mode))
 	}
@@ -201,6 +212,7 @@ func (r *Request) valid() bool {
 	return len(r.ID) <= MaxSubject &&
 		r.IDLife >= 0 && r.IDLife <= MaxWindow && r.IDLife%time.Microsecond == 0 &&
 		r.MaxWait >= 0 && r.MaxWait <= MaxWindow*MaxBurst &&
+		(r.Booked == 0 || r.Mode == Reserve && r.Booked > 0 && r.Booked <= MaxUnits) &&
 		r.Mode <= Reserve && (r.Mode != Reserve || !r.hasConcurrency()) &&
 		(r.Bans == nil || r.Bans.Validate() == nil) &&
 		(r.Failure == nil || r.Failure.Validate() == nil) &&
@@ -247,6 +259,17 @@ func (r *Request) Life() time.Duration {
 		return r.IDLife
 	}
 	return r.Claim.shortest()
+}
+
+// Grace is how long after its instant a booked place may be used: it counts as if it
+// were charged at the end of that time. It is a twentieth of the shortest window, from
+// 2 to 20 milliseconds.
+func (r *Request) Grace() time.Duration {
+	shortest := r.Claim.shortest()
+	for i := range r.And {
+		shortest = min(shortest, r.And[i].shortest())
+	}
+	return min(max(shortest/20, 2*time.Millisecond), 20*time.Millisecond).Truncate(time.Microsecond)
 }
 
 // Longest is how far ahead Reserve may book: MaxWait, or as far as any limit reaches.
@@ -373,4 +396,22 @@ func (c *Claim) Key() string {
 		return c.Subject
 	}
 	return c.Subject + ":" + c.Scope
+}
+
+// StateNames returns the distinct names of the claim's limits, but for concurrency
+// limits, in their order: a store keeps a state for each. It appends to names.
+func (c *Claim) StateNames(names []string) []string {
+	first := len(names)
+	for i := range c.Limits {
+		if l := &c.Limits[i]; l.Algorithm != Concurrency && !slices.Contains(names[first:], l.Name) {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+// states is the number of StateNames.
+func (c *Claim) states() int {
+	var buf [MaxLimits]string
+	return len(c.StateNames(buf[:0]))
 }

@@ -58,12 +58,17 @@ type Amendment struct {
 	// Cost is the true cost, for Settle. It applies to the limits in whose window
 	// the charge still is. More than was charged becomes a debt if need be.
 	Cost int64
+	// MaxDebt bounds, for Settle, how many units above its capacity a limit may be
+	// taken by this settlement; what is more is not charged. Zero means one capacity
+	// of each limit.
+	MaxDebt int64
 }
 
 // Validate reports what is wrong with the amendment.
 func (a Amendment) Validate() error {
-	if a.Kind > Release || uint64(a.Cost) > uint64(MaxUnits) {
-		return &InvalidError{fmt.Errorf("amendment %d to the cost %d; want Settle, Extend or Release, and 0 to %d", a.Kind, a.Cost, MaxUnits)}
+	if a.Kind > Release || uint64(a.Cost) > uint64(MaxUnits) || uint64(a.MaxDebt) > uint64(MaxUnits) {
+		return &InvalidError{fmt.Errorf("amendment %d to the cost %d with a debt of at most %d; want Settle, Extend or Release, and 0 to %d",
+			a.Kind, a.Cost, a.MaxDebt, MaxUnits)}
 	}
 	return nil
 }
@@ -121,7 +126,8 @@ type CommandKind uint8
 
 const (
 	// Reset forgets what the subject has used of the given limits in the given
-	// scope, its bookings there, and its request IDs.
+	// scope, its bookings there, and its request IDs. Charges made before it can no
+	// longer be amended.
 	Reset CommandKind = iota
 	// Ban denies the subject everything, in all scopes, for a time. A ban in force
 	// that ends later stays as it is.

@@ -29,14 +29,15 @@ func (l Limit) Validate() error {
 			mistake("Burst is %d; want a multiple of Max, at most %d times", l.Burst, MaxBurst)
 		} else if l.Burst > MaxUnits {
 			mistake("Burst is %d; want at most %d units", l.Burst, MaxUnits)
+		} else if l.HasMeter() && l.Window > 0 && !l.meterFits() {
+			mistake("a burst of %d refilled at %d per %v cannot be counted exactly; want %s", l.Burst, l.Max, l.Window, meterHint)
 		}
 	case Bucket:
 		if l.Burst < 0 || l.Burst > MaxUnits {
 			mistake("Burst is %d; want 0 to %d", l.Burst, MaxUnits)
-		} else if l.Max > 0 && l.Window > 0 && !l.bucketFits() {
-			mistake("a bucket of %d refilled at %d per %v cannot be counted exactly; want a rounder rate: "+
-				"capacity × window/gcd(Max, window in µs) of at most %d, and full again within %d days",
-				l.Capacity(), l.Max, l.Window, MaxUnits, MaxBurst*MaxWindow/day)
+		} else if l.Max > 0 && l.Window > 0 && !l.meterFits() {
+			mistake("a bucket of %d refilled at %d per %v cannot be counted exactly; want %s, and full again within %d days",
+				l.Capacity(), l.Max, l.Window, meterHint, MaxBurst*MaxWindow/day)
 		}
 	case Fixed, Concurrency:
 		if l.Burst != 0 {
@@ -63,9 +64,9 @@ func (l *Limit) valid() bool {
 	}
 	switch l.Algorithm {
 	case Sliding:
-		return l.Burst == 0 || l.Max > 0 && l.Burst%l.Max == 0 && l.Burst/l.Max <= MaxBurst
+		return l.Burst == 0 || l.Max > 0 && l.Burst%l.Max == 0 && l.Burst/l.Max <= MaxBurst && (l.Burst == l.Max || l.meterFits())
 	case Bucket:
-		return l.Max == 0 || l.bucketFits()
+		return l.Max == 0 || l.meterFits()
 	case Fixed, Concurrency:
 		return l.Burst == 0
 	}
@@ -76,28 +77,55 @@ func (l *Limit) valid() bool {
 // count them from then on.
 func (l *Limit) canLease() bool { return l.Algorithm == Sliding || l.Algorithm == Fixed }
 
-// bucketFits reports whether a bucket's level, counted in the smallest unit in
-// which its refill per microsecond is whole, stays within MaxUnits, and is full
-// again within the longest span of any limit.
-func (l *Limit) bucketFits() bool {
-	unit, rate := l.BucketScale()
-	hi, lo := bits.Mul64(uint64(l.Capacity()), uint64(unit))
-	return hi == 0 && lo <= uint64(MaxUnits) && lo/uint64(rate) <= uint64((MaxBurst*MaxWindow).Microseconds())
+// meterHint says what a limit whose meter cannot be counted exactly should be instead.
+const meterHint = "a rounder rate or window: capacity × window/gcd(Max, window) of at most 2^53, " +
+	"the window in µs, or in whole milliseconds or seconds"
+
+// meterFits reports whether the limit's meter can be counted exactly, and is empty
+// again within the longest time that a store remembers anything.
+func (l *Limit) meterFits() bool {
+	unit, rate, tick := l.Meter()
+	if unit == 0 {
+		return false
+	}
+	ticks := uint64(l.Capacity()) * uint64(unit) / uint64(rate) // the product is at most MaxUnits
+	return ticks <= uint64((MaxBurst*MaxWindow).Microseconds()/tick)
 }
 
-// BucketScale returns how a bucket counts in integers: one unit of cost weighs
-// unit, and every microsecond gives back rate. Both are reduced by their
-// greatest common divisor.
-func (l *Limit) BucketScale() (unit, rate int64) {
+// ticks are the lengths that a meter's steps may have, in microseconds.
+var ticks = [...]int64{1, 1000, 1_000_000}
+
+// Meter returns how the meter of a bucket or a burst counts in integers: one unit of
+// cost weighs unit, and every tick, in microseconds, gives back rate. The tick is the
+// finest of 1 µs, 1 ms and 1 s that divides the window and in which the weight of the
+// capacity is at most [MaxUnits]. If Max is 0, rate is 0. If the limit has no meter,
+// or one that cannot be counted exactly, all are 0.
+func (l *Limit) Meter() (unit, rate, tick int64) {
 	window := l.Window.Microseconds()
-	if l.Max <= 0 {
-		return 1, 0
+	if !l.HasMeter() || window <= 0 || l.Max < 0 {
+		return 0, 0, 0
 	}
-	a, b := window, l.Max
+	if l.Max == 0 {
+		return 1, 0, 1
+	}
+	for _, tick := range ticks {
+		if window%tick != 0 {
+			break
+		}
+		g := gcd(window/tick, l.Max)
+		unit, rate = window/tick/g, l.Max/g
+		if hi, lo := bits.Mul64(uint64(l.Capacity()), uint64(unit)); hi == 0 && lo <= uint64(MaxUnits) {
+			return unit, rate, tick
+		}
+	}
+	return 0, 0, 0
+}
+
+func gcd(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b
 	}
-	return window / a, l.Max / a
+	return a
 }
 
 const maxName = 64
