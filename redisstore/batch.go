@@ -16,7 +16,7 @@ import (
 // Bounds on one script call: the server serves nobody else meanwhile.
 const (
 	maxRuns  = 128
-	maxKeys  = 1024
+	maxParts = 128
 	maxEqual = 1024
 )
 
@@ -96,8 +96,12 @@ func (s *Store) done(c *stint.Call) {
 // send makes one script call. It returns the calls that the server held to be too late,
 // but are not.
 func (s *Store) send(ctx context.Context, runs []run) (late []*stint.Call) {
-	c := s.pack(runs)
-	reply, err := c.script.run(ctx, s.conn.get(), c.keys, c.args)
+	n := 0
+	for i := range runs {
+		n += len(runs[i].calls)
+	}
+	c := s.pack(runs, s.nextCalls(1+n))
+	reply, err := takeScript.run(ctx, s.conn.get(), c.keys, c.args)
 	return c.answer(reply, err)
 }
 
@@ -106,6 +110,7 @@ type run struct {
 	calls    []*stint.Call
 	deadline time.Time // the earliest
 	joinable bool
+	parts    int // of each
 }
 
 // plan turns calls into runs, and runs into script calls.
@@ -158,23 +163,13 @@ func (p *plan) add(c *stint.Call) {
 
 // canJoin reports whether equal requests can be decided as one: a denial must not have
 // a side effect, nor a charge a name, and what each would have seen must follow from what
-// the last one sees.
+// the last one sees, as it does not of a meter.
 func canJoin(r *stint.Request) bool {
 	if r.Mode != stint.Take || r.ID != "" || len(r.And) > 0 || r.Fit || r.Lease > 0 ||
 		r.Cost == 0 || r.Cost > stint.MaxUnits/maxEqual || r.Bans != nil && r.Bans.After > 0 {
 		return false
 	}
-	for i := range r.Limits {
-		switch l := &r.Limits[i]; l.Algorithm {
-		case stint.Concurrency:
-			return false
-		case stint.Bucket:
-			if _, rate := l.BucketScale(); rate != 1 {
-				return false // its reset-after is rounded
-			}
-		}
-	}
-	return true
+	return uniform(r.Limits) && !slices.ContainsFunc(r.Limits, func(l stint.Limit) bool { return l.HasMeter() })
 }
 
 // join adds a call that can join to the run if it is equal to those in it.
@@ -197,9 +192,9 @@ func (q *run) join(c *stint.Call) bool {
 func chunks(runs []run) iter.Seq[[]run] {
 	return func(yield func([]run) bool) {
 		for len(runs) > 0 {
-			n, keys := 1, runs[0].keys()
+			n, parts := 1, runs[0].most()
 			for n < len(runs) && n < maxRuns {
-				if keys += runs[n].keys(); keys > maxKeys {
+				if parts += runs[n].most(); parts > maxParts {
 					break
 				}
 				n++
@@ -212,7 +207,14 @@ func chunks(runs []run) iter.Seq[[]run] {
 	}
 }
 
-func (q *run) keys() int { return keysOf(&q.calls[0].Request) }
+// most is how many parts the run has at most.
+func (q *run) most() int {
+	r := &q.calls[0].Request
+	if len(r.And) == 0 && uniform(r.Limits) {
+		return 1
+	}
+	return limitsOf(r)
+}
 
 // bySubject divides the runs by subject: those of different subjects may be on different
 // nodes.
@@ -235,60 +237,55 @@ func (p *plan) bySubject() [][]run {
 	return out
 }
 
-// scriptCall is one call of take.lua or batch.lua.
+// scriptCall is one call of take.lua.
 type scriptCall struct {
-	store  *Store
-	script *script
-	runs   []run
-	call   uint64 // its id; those of the charges follow, or it is that of the only one
-	keys   []string
-	args   []string
+	store *Store
+	runs  []run
+	parts []part // of all runs
+	sets  callSets
+	call  uint64 // its id; those of the charges follow, or it is that of the only one
+	keys  []string
+	args  []string
 }
 
-func (s *Store) pack(runs []run) scriptCall {
-	n, size := 0, 32
+// pack makes a script call of runs, whose id those of the charges follow.
+func (s *Store) pack(runs []run, call uint64) *scriptCall {
+	c := &scriptCall{store: s, runs: runs, parts: make([]part, 0, len(runs)), call: call}
 	for i := range runs {
-		n += len(runs[i].calls)
-		size += 17 + requestSize(&runs[i].calls[0].Request)
+		r, before := &runs[i].calls[0].Request, len(c.parts)
+		c.parts = partsOf(c.parts, &r.Claim, r.And)
+		runs[i].parts = len(c.parts) - before
 	}
-	var limits specs
+	s.sets.fill(c.parts)
 	k := keys{store: s, buf: make([]byte, 0, 64*len(runs)), ends: make([]int, 0, 2*len(runs))}
-	if n == 1 {
-		c := runs[0].calls[0]
-		k.ofRequest(&c.Request)
-		call := s.nextCall()
-		return scriptCall{s, takeScript, runs, call, k.strings(), takeArgs(&c.Request, call, s.clock(), s.notAfter(runs[0].deadline))}
-	}
-	call := s.nextCalls(1 + n)
-	b := make([]byte, 0, size)
+	body := make([]byte, 0, 40*len(c.parts)+80)
+	body = le.AppendUint16(body, uint16(len(runs)))
 	args := []string{""}
-	id := call + 1
+	id, parts := c.firstCharge(), c.parts
 	for i := range runs {
 		q := &runs[i]
-		r := &q.calls[0].Request
-		before := len(k.ends)
-		k.ofRequest(r)
-		b = be.AppendUint16(b, uint16(len(k.ends)-before))
-		length := len(b)
-		b = append(b, 0, 0, 0, 0)
-		b = be.AppendUint16(b, uint16(len(q.calls)))
-		b = append(b, oneIf(r.ID != ""))
-		body := len(b)
-		b = be.AppendUint64(b, id)
-		b = appendRequest(b, r, s.notAfter(q.deadline), limits.of)
-		be.PutUint32(b[length:], uint32(len(b)-body))
+		r, before := &q.calls[0].Request, len(k.ends)
+		k.ofRequest(r, parts[:q.parts])
+		body = appendRun(body, r, parts[:q.parts], len(k.ends)-before, len(q.calls), s.notAfter(q.deadline), id, &c.sets)
+		parts = parts[q.parts:]
 		if r.ID != "" {
 			args = append(args, r.ID)
 		}
 		id += uint64(len(q.calls))
 	}
-	all := make([]byte, 0, 20+len(limits.packed)+len(b))
-	all = be.AppendUint64(all, call)
-	all = appendInt(all, s.clock())
-	all = limits.appendTo(all)
-	all = be.AppendUint16(all, uint16(len(runs)))
-	args[0] = rueidis.BinaryString(append(all, b...))
-	return scriptCall{s, batchScript, runs, call, k.strings(), args}
+	b := appendStart(make([]byte, 0, 256+len(body)), call, s.clock())
+	b = c.sets.appendTo(b)
+	args[0] = rueidis.BinaryString(append(b, body...))
+	c.keys, c.args = k.strings(), args
+	return c
+}
+
+// firstCharge is the id of the first charge.
+func (c *scriptCall) firstCharge() uint64 {
+	if len(c.runs) == 1 && len(c.runs[0].calls) == 1 {
+		return c.call
+	}
+	return c.call + 1
 }
 
 // answer fills in what the reply says. It returns the calls that the server held to be
@@ -313,15 +310,14 @@ func (c *scriptCall) read(reply string) (late []*stint.Call, err error) {
 	if err != nil {
 		return nil, err
 	}
-	id := c.call
-	if c.script == batchScript {
-		id++
-	}
+	in.sets = &c.sets
+	id, rest := c.firstCharge(), c.parts
 	tooLate := false
 	for i := range c.runs {
-		calls := c.runs[i].calls
+		calls, parts := c.runs[i].calls, rest[:c.runs[i].parts]
+		rest = rest[len(parts):]
 		for len(calls) > 0 {
-			n, err := in.answerRun(calls, id)
+			n, err := in.answerRun(calls, parts, now, id)
 			if errors.Is(err, ErrReply) {
 				return nil, err
 			}
@@ -352,19 +348,12 @@ func fail(calls []*stint.Call, err error) {
 
 // answerRun fills in the next answer of a run, and returns how many calls it is for:
 // those that were allowed together, or all.
-func (in *reader) answerRun(calls []*stint.Call, id uint64) (int, error) {
+func (in *reader) answerRun(calls []*stint.Call, parts []part, now int64, id uint64) (int, error) {
 	r := &calls[0].Request
-	d, units, err := in.decision(r, id)
+	d, n, err := in.decision(r, parts, now, id, len(calls))
 	if err != nil {
 		fail(calls, err)
 		return len(calls), err
-	}
-	n := len(calls)
-	if d.Allowed && n > 1 {
-		n = int(units / r.Cost)
-		if n < 1 || n > len(calls) || units%r.Cost != 0 {
-			return 0, errReply("a field is out of range")
-		}
 	}
 	usages := d.Usages()
 	for i, c := range calls[:n] {
@@ -378,12 +367,7 @@ func (in *reader) answerRun(calls []*stint.Call, id uint64) (int, error) {
 		if d.Allowed {
 			c.Decision.Charge.ID = id + uint64(i)
 			for j := range own { // as it was when it was this one's turn
-				later := int64(n-1-i) * r.Cost
-				own[j].Used -= later
-				if l := &r.Limits[j]; l.Algorithm == stint.Bucket {
-					unit, _ := l.BucketScale()
-					own[j].ResetAfter -= micros(later * unit)
-				}
+				own[j].Used -= int64(n-1-i) * r.Cost
 			}
 		}
 	}

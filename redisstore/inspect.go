@@ -18,15 +18,19 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, e
 		return stint.Inspection{}, err
 	}
 	k := keys{store: s}
-	k.ofLimits(c.Subject, c.Scope, c.Limits)
 	k.ofSubject(c.Subject, "ban")
 	k.ofSubject(c.Subject, "strikes")
+	parts := appendParts(nil, 0, 0, &c)
+	s.sets.fill(parts)
+	for i := range parts {
+		k.ofPart(&parts[i])
+	}
 	call := s.nextCall()
-	reply, err := s.look(ctx, inspectScript, k.strings(), inspectArgs(c.Limits, call, s.clock()))
+	reply, err := s.look(ctx, inspectScript, k.strings(), inspectArgs(parts, call, s.clock()))
 	if err != nil {
 		return stint.Inspection{}, s.wrap("inspect", err)
 	}
-	shown, err := decodeInspect(reply, call, c.Limits)
+	shown, err := decodeInspect(reply, call, c.Limits, parts)
 	return shown, s.wrap("inspect", err)
 }
 
@@ -49,18 +53,24 @@ func unknownOrRefused(err error) bool {
 	return ok && (strings.Contains(refused.Error(), "unknown command") || KindOf(err) == stint.KindAuth)
 }
 
-// inspectArgs packs limits for inspect.lua.
-func inspectArgs(limits []stint.Limit, call uint64, clock int64) []string {
-	b := make([]byte, 0, 18+specSize*len(limits))
-	b = be.AppendUint64(b, call)
-	b = appendInt(b, clock)
-	b = be.AppendUint16(b, stint.MaxEntries)
-	b = appendSpecs(b, limits)
-	return []string{rueidis.BinaryString(b)}
+// inspectArgs packs parts for inspect.lua.
+func inspectArgs(parts []part, call uint64, clock int64) []string {
+	var sets callSets
+	body := le.AppendUint16(nil, stint.MaxEntries)
+	body = append(body, byte(len(parts)))
+	for i := range parts {
+		if p := &parts[i]; p.holders() {
+			body = appendTime(appendInt(append(body, 0), p.limits[0].Max), p.limits[0].Window)
+		} else {
+			body = append(body, byte(sets.number(p.set)))
+		}
+	}
+	b := sets.appendTo(appendStart(nil, call, clock))
+	return []string{rueidis.BinaryString(append(b, body...))}
 }
 
 // decodeInspect reads the reply of inspect.lua.
-func decodeInspect(reply string, call uint64, limits []stint.Limit) (stint.Inspection, error) {
+func decodeInspect(reply string, call uint64, limits []stint.Limit, parts []part) (stint.Inspection, error) {
 	in, now, err := opening(reply, call)
 	if err != nil {
 		return stint.Inspection{}, err
@@ -70,20 +80,29 @@ func decodeInspect(reply string, call uint64, limits []stint.Limit) (stint.Inspe
 		Ban:     stint.BanState{Until: in.instant(), Level: int(in.int(0)), Strikes: in.int(0)},
 		Windows: make([]stint.Window, len(limits)),
 	}
-	for i := range shown.Windows {
-		w := &shown.Windows[i]
-		w.State = stint.State{Limit: &limits[i], Usage: stint.Usage{Used: in.int(0), ResetAfter: in.duration(), RetryAfter: in.duration()}}
-		w.LeftOut = in.int(0)
-		var entries []stint.Entry
-		for n := in.uint16(); n > 0 && !in.bad; n-- {
-			entries = append(entries, stint.Entry{At: in.instant(), Until: in.instant(), Units: in.int(0)})
+	for i := range parts {
+		p := &parts[i]
+		if p.holders() {
+			in.window(&shown.Windows[p.position(0)], &limits[p.position(0)])
+			continue
 		}
-		w.Show(entries)
+		for _, l := range p.set.limits {
+			in.window(&shown.Windows[p.position(l.index)], &limits[p.position(l.index)])
+		}
 	}
 	return shown, in.end()
 }
 
-func (in *reader) uint16() int { return int(in.byte())<<8 | int(in.byte()) }
+// window reads what is shown of one limit.
+func (in *reader) window(w *stint.Window, l *stint.Limit) {
+	w.State = stint.State{Limit: l, Usage: in.usage()}
+	w.LeftOut = in.int(0)
+	var entries []stint.Entry
+	for n := in.uint16(); n > 0 && !in.bad; n-- {
+		entries = append(entries, stint.Entry{At: in.instant(), Until: in.instant(), Units: in.int(0)})
+	}
+	w.Show(entries)
+}
 
 // instant reads a time, which is zero if it is 0.
 func (in *reader) instant() time.Time {

@@ -43,13 +43,13 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 }
 
 // scopeIn returns the scope in what follows the subject in a key, or its hash if only that is known, if the key is that of
-// a limit: its ID is the last part, and has a slash in it, as that of nothing else has.
+// limits: it ends with stateKey, and a name if they have one, or the ID of a concurrency limit.
 func scopeIn(rest string) (scope string, ok bool) {
 	text, id, scoped := strings.Cut(rest, ":")
 	if !scoped {
 		text, id = "", rest
 	}
-	if !strings.Contains(id, "/") {
+	if id != stateKey && !strings.Contains(id, "/") {
 		return "", false
 	}
 	if scope, ok := readPart(text); ok {

@@ -94,23 +94,30 @@ func (k *keys) inScope(subject, scope, what string) {
 	k.end()
 }
 
-// ofLimits adds a key for each limit of a claim.
-func (k *keys) ofLimits(subject, scope string, limits []stint.Limit) {
-	for i := range limits {
-		k.inScope(subject, scope, k.store.limitID(&limits[i]))
+// ofPart adds the key of a part: a state, or the holders of a limit.
+func (k *keys) ofPart(p *part) {
+	if p.holders() {
+		k.inScope(p.subject, p.scope, p.limits[0].ID())
+		return
+	}
+	k.inScope(p.subject, p.scope, stateKey)
+	if p.name != "" {
+		k.buf = append(append(k.buf, '/'), p.name...)
+		k.ends[len(k.ends)-1] = len(k.buf)
 	}
 }
 
-// ofRequest adds the keys that decide.lua wants for a request.
-func (k *keys) ofRequest(r *stint.Request) {
-	claims := 1 + len(r.And)
-	for i := range claims {
-		c := r.ClaimAt(i)
-		k.ofLimits(c.Subject, c.Scope, c.Limits)
+// stateKey is how the key of a state ends, but for the name of its limits.
+const stateKey = "limits"
+
+// ofRequest adds the keys that take.lua wants for a request of such parts.
+func (k *keys) ofRequest(r *stint.Request, parts []part) {
+	for i := range parts {
+		k.ofPart(&parts[i])
 	}
 	if r.Bans != nil {
 		for _, what := range [...]string{"ban", "strikes"} {
-			for i := range claims {
+			for i := range 1 + len(r.And) {
 				k.ofSubject(r.ClaimAt(i).Subject, what)
 			}
 		}
@@ -118,21 +125,6 @@ func (k *keys) ofRequest(r *stint.Request) {
 	if r.ID != "" {
 		k.inScope(r.Subject, r.Scope, "ids")
 	}
-}
-
-// keysOf is how many keys ofRequest adds.
-func keysOf(r *stint.Request) int {
-	n := len(r.Limits)
-	for i := range r.And {
-		n += len(r.And[i].Limits)
-	}
-	if r.Bans != nil {
-		n += 2 * (1 + len(r.And))
-	}
-	if r.ID != "" {
-		n++
-	}
-	return n
 }
 
 func (k *keys) strings() []string {
@@ -144,33 +136,4 @@ func (k *keys) strings() []string {
 		start = end
 	}
 	return out
-}
-
-// identity is what limits share their state by.
-type identity struct {
-	algorithm stint.Algorithm
-	window    int64
-	name      string
-}
-
-// maxIdentities bounds the memory of limit names that are kept as text.
-const maxIdentities = 10_000
-
-// limitID is Limit.ID, remembered: a key's last part.
-func (s *Store) limitID(l *stint.Limit) string {
-	id := identity{l.Algorithm, int64(l.Window), l.Name}
-	known := s.identities.Load()
-	if text, ok := (*known)[id]; ok {
-		return text
-	}
-	text := l.ID()
-	if len(*known) < maxIdentities {
-		grown := make(map[identity]string, len(*known)+1)
-		for k, v := range *known {
-			grown[k] = v
-		}
-		grown[id] = text
-		s.identities.CompareAndSwap(known, &grown)
-	}
-	return text
 }

@@ -134,21 +134,21 @@ var errOneOfMany = errors.New("the server is a node of a Cluster, but does not t
 // probe goes through what later calls need, on a subject of its own that it leaves
 // nothing of, and looks at what the servers say of themselves, where they may be asked.
 func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
-	// Every node gets to know the scripts, by a batch of nothing and a request that is none:
-	// the first calls after a failover do not have to bring them.
-	nothing := []string{rueidis.BinaryString(make([]byte, 8+8+2+2))}
+	// Every node gets to know the script of decisions, by a call without requests: the first
+	// calls after a failover do not have to bring it.
+	nothing := []string{rueidis.BinaryString(make([]byte, 8+8+4+1+2))}
 	for addr, node := range s.conn.get().Nodes() {
 		ask := rueidis.Commands{
 			node.B().Arbitrary("INFO").Build(),
-			batchScript.whole(node, nil, nothing), takeScript.whole(node, nil, nothing),
+			takeScript.whole(node, nil, nothing),
 		}
 		for i := range 16 { // if it is one node of many, it will not have all of these slots
 			if !s.cluster {
-				ask = append(ask, batchScript.bySHA(node, []string{s.prefix + ":{" + strconv.Itoa(i) + "}:"}, nothing))
+				ask = append(ask, takeScript.bySHA(node, []string{s.prefix + ":{" + strconv.Itoa(i) + "}:"}, nothing))
 			}
 		}
 		answers := node.DoMulti(ctx, ask...)
-		for _, answer := range answers[3:] {
+		for _, answer := range answers[2:] {
 			if refused, ok := rueidis.IsRedisErr(answer.Error()); ok {
 				if _, moved := refused.IsMoved(); moved {
 					return fmt.Errorf("%s: %w", addr, errOneOfMany)

@@ -5,7 +5,6 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by SHA-1.
 	"embed"
 	"encoding/hex"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -21,19 +20,28 @@ type script struct {
 	suffix      string // of the commands that call it
 }
 
-// The files that scripts which know limits have before their own. See lua/prelude.lua.
-var shared = []string{"prelude", "shared", "bookings", "log", "bucket", "concurrency", "limit", "ban", "ids", "close"}
-
+// The files that scripts which know limits have before their own, and those of the general
+// path, see lua/shared.lua: a function that makes its parts.
 var (
-	takeScript    = joinScript(append(slices.Clip(shared), "specs", "take", "decide")...)
-	batchScript   = joinScript(append(slices.Clip(shared), "specs", "batch", "decide", "batch_end")...)
-	amendScript   = joinScript(append(slices.Clip(shared), "amend")...)
-	commandScript = joinScript(append(slices.Clip(shared), "command")...)
-	inspectScript = joinScript(append(slices.Clip(shared), "inspect")...)
-	presentScript = joinScript("present")
+	begin   = []string{"start", "fields", "sets"}
+	general = []string{"fields", "shared", "bookings", "log", "meter", "state", "concurrency", "ban", "ids", "decide"}
 )
 
-func joinScript(names ...string) *script {
+var (
+	takeScript    = limitScript("take")
+	amendScript   = limitScript("amend")
+	commandScript = limitScript("command")
+	inspectScript = limitScript("inspect")
+	presentScript = newScript(source("present"))
+)
+
+// limitScript is a script that knows limits.
+func limitScript(name string) *script {
+	return newScript("local function general(now, generation, sets)\n" + source(general...) + "return G\nend\n" + source(append(begin, name)...))
+}
+
+// source returns the text of files.
+func source(names ...string) string {
 	var b strings.Builder
 	for _, name := range names {
 		text, err := sources.ReadFile("lua/" + name + ".lua")
@@ -42,7 +50,10 @@ func joinScript(names ...string) *script {
 		}
 		b.Write(text)
 	}
-	source := b.String()
+	return b.String()
+}
+
+func newScript(source string) *script {
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // see above
 	return &script{source: source, sha: hex.EncodeToString(sum[:])}
 }

@@ -128,6 +128,10 @@ func each[T any](parts []group, f func(int) (T, error)) ([]T, error) {
 // giveBackTime bounds how long giving back may hold up an answer.
 const giveBackTime = time.Second
 
+// undo is an amendment that gives back what the store itself charged a moment ago. It is sent
+// once, so that it need not be remembered as settled.
+const undo = stint.Release + 1
+
 // giveBack returns what was certainly charged. A failure is not the caller's: the
 // charge leaves its window by itself.
 func (s *Store) giveBack(ctx context.Context, decisions []stint.Decision) {
@@ -136,7 +140,7 @@ func (s *Store) giveBack(ctx context.Context, decisions []stint.Decision) {
 	var wg sync.WaitGroup
 	for i := range decisions {
 		if c := &decisions[i].Charge; c.ID != 0 {
-			wg.Go(func() { _, _ = s.amendOne(ctx, c, stint.Amendment{Kind: stint.Settle}) })
+			wg.Go(func() { _, _ = s.amendOne(ctx, c, stint.Amendment{Kind: undo}) })
 		}
 	}
 	wg.Wait()
@@ -147,6 +151,7 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 	d := stint.Decision{Allowed: true, Repeat: decisions[0].Repeat, Charge: stint.ChargeOf(r)}
 	claims := 1 + len(r.And)
 	perClaim, at, id := make([][]stint.Usage, claims), make([]int64, claims), uint64(0)
+	generations := make([][]uint32, claims)
 	for i, g := range parts {
 		part := &decisions[i]
 		if !part.Allowed && (d.Allowed || part.Banned && !d.Banned) { // a ban decides first
@@ -155,8 +160,12 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 		if part.RetryAfter == stint.Never || d.RetryAfter != stint.Never && part.RetryAfter > d.RetryAfter {
 			d.RetryAfter = part.RetryAfter
 		}
-		usages := part.Usages()
+		usages, state := part.Usages(), 0
 		for j, index := range g.indexes {
+			for range g.claims[j].StateNames(nil) {
+				generations[index] = append(generations[index], part.Charge.GenerationAt(state))
+				state++
+			}
 			n := min(len(g.claims[j].Limits), len(usages))
 			perClaim[index], usages = usages[:n], usages[n:]
 			at[index] = part.Charge.At
@@ -165,6 +174,9 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 	}
 	if d.Allowed && !d.Repeat {
 		d.Charge.ID, d.Charge.At, d.Charge.Rest.AndAt = id, at[0], at[1:]
+		for i, generation := range slices.Concat(generations...) {
+			d.Charge.SetGeneration(i, generation)
+		}
 	}
 	for c, usages := range perClaim {
 		for i := range usages {
@@ -182,15 +194,8 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendment) (bool, error) {
 	parts := groups(c.Claim, c.And())
 	changed, err := each(parts, func(i int) (bool, error) {
-		g := parts[i]
-		sub := stint.Charge{ID: c.ID, At: c.At, Claim: g.claims[0], Rest: &stint.Rest{And: g.claims[1:]}}
-		if first := g.indexes[0]; first > 0 && c.Rest.AndAt != nil {
-			sub.At = c.Rest.AndAt[first-1]
-		}
-		if i == 0 {
-			sub.Rest.RequestID = c.RequestID()
-		}
-		return s.amendOne(ctx, &sub, a)
+		part := c.Part(parts[i].indexes...)
+		return s.amendOne(ctx, &part, a)
 	})
 	return slices.Contains(changed, true), err
 }

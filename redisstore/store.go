@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/settled"
 )
 
 // Store is a [stint.BatchStore] over Redis. It is safe for concurrent use.
@@ -20,7 +21,8 @@ type Store struct {
 	cluster    bool
 	calls      atomic.Uint64
 	server     *serverClock
-	identities atomic.Pointer[map[identity]string]
+	sets       sets
+	settled    settled.Set
 	clock      func() int64 // 0 but in tests: the server's
 	noReadOnly atomic.Bool  // see look
 }
@@ -35,7 +37,6 @@ func newStore(client rueidis.Client, o options) *Store {
 		clock:   func() int64 { return 0 },
 	}
 	s.conn.client.Store(&client)
-	s.identities.Store(&map[identity]string{})
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails
 	s.calls.Store(binary.BigEndian.Uint64(seed[:]))
@@ -86,22 +87,16 @@ func (s *Store) takeOne(ctx context.Context, r *stint.Request, call uint64) (sti
 }
 
 func (s *Store) ask(ctx context.Context, r *stint.Request, call uint64, deadline time.Time) (stint.Decision, error) {
-	k := keys{store: s, buf: make([]byte, 0, 128), ends: make([]int, 0, 8)}
-	k.ofRequest(r)
-	reply, err := takeScript.run(ctx, s.conn.get(), k.strings(), takeArgs(r, call, s.clock(), s.notAfter(deadline)))
-	if err != nil {
-		return stint.Decision{}, err
-	}
-	in, now, err := opening(reply, call)
-	if err != nil {
-		return stint.Decision{}, err
-	}
-	d, _, err := in.decision(r, call)
-	s.heard(now, err == errLate)
+	c := stint.Call{Request: *r}
+	q := s.pack([]run{{calls: []*stint.Call{&c}, deadline: deadline}}, call)
+	reply, err := takeScript.run(ctx, s.conn.get(), q.keys, q.args)
 	if err == nil {
-		err = in.end()
+		_, err = q.read(reply)
 	}
-	return d, err
+	if err == nil {
+		err = c.Err
+	}
+	return c.Decision, err
 }
 
 // notAfter is a caller's deadline in the server's time.
@@ -144,6 +139,11 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	if c.Origin() != stint.FromStore {
 		return false, nil
 	}
+	if a.Kind == stint.Settle {
+		if c = s.settled.Open(c); c.ID == 0 {
+			return false, nil
+		}
+	}
 	var changed bool
 	var err error
 	if s.cluster && len(c.And()) > 0 {
@@ -151,22 +151,33 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	} else {
 		changed, err = s.amendOne(ctx, &c, a)
 	}
+	if changed && a.Kind == stint.Settle {
+		s.settled.AddAll(&c)
+	}
 	return changed, s.wrap("amend", err)
 }
 
 func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment) (bool, error) {
 	k := keys{store: s}
-	k.inScope(c.Claim.Subject, c.Claim.Scope, "settled")
-	k.ofLimits(c.Claim.Subject, c.Claim.Scope, c.Claim.Limits)
-	for _, and := range c.And() {
-		k.inScope(and.Subject, and.Scope, "settled")
-		k.ofLimits(and.Subject, and.Scope, and.Limits)
+	parts := partsOf(nil, &c.Claim, c.And())
+	s.sets.fill(parts)
+	for i := range 1 + len(c.And()) {
+		claim := &c.Claim
+		if i > 0 {
+			claim = &c.And()[i-1]
+		}
+		k.inScope(claim.Subject, claim.Scope, "settled")
+		for j := range parts {
+			if parts[j].claim == i {
+				k.ofPart(&parts[j])
+			}
+		}
 	}
 	if c.RequestID() != "" {
 		k.inScope(c.Claim.Subject, c.Claim.Scope, "ids")
 	}
 	call := s.nextCall()
-	reply, err := amendScript.run(ctx, s.conn.get(), k.strings(), amendArgs(c, a, call, s.clock()))
+	reply, err := amendScript.run(ctx, s.conn.get(), k.strings(), amendArgs(c, a, parts, call, s.clock()))
 	if err != nil {
 		return false, err
 	}
@@ -179,18 +190,33 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 		return err
 	}
 	k := keys{store: s}
+	var states []part
 	switch c.Kind {
-	case stint.Reset:
-		k.ofLimits(c.Subject, c.Scope, c.Limits)
-		k.inScope(c.Subject, c.Scope, "ids")
-	case stint.GiveBack:
-		k.ofLimits(c.Subject, c.Scope, c.Limits)
+	case stint.Reset, stint.GiveBack:
+		if c.Kind == stint.Reset {
+			k.inScope(c.Subject, c.Scope, "ids")
+		}
+		parts := appendParts(nil, 0, 0, &stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits})
+		for i := range parts {
+			if !parts[i].holders() {
+				states = append(states, parts[i])
+			} else if c.Kind == stint.Reset {
+				k.ofPart(&parts[i])
+			}
+		}
+		s.sets.fill(states)
+		for i := range states {
+			k.ofPart(&states[i])
+		}
+		if len(k.ends) == 0 {
+			return nil // only places, which are released
+		}
 	default:
 		k.ofSubject(c.Subject, "ban")
 		k.ofSubject(c.Subject, "strikes")
 	}
 	call := s.nextCall()
-	reply, err := commandScript.run(ctx, s.conn.get(), k.strings(), commandArgs(&c, call, s.clock()))
+	reply, err := commandScript.run(ctx, s.conn.get(), k.strings(), commandArgs(&c, states, call, s.clock()))
 	if err == nil {
 		err = decodeCommand(reply, call)
 	}

@@ -3,6 +3,8 @@ package redisstore
 import (
 	"encoding/binary"
 	"errors"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -10,126 +12,142 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// The packed arguments and replies of the scripts; lua/decide.lua, lua/take.lua,
-// lua/batch.lua, lua/amend.lua and lua/command.lua state their layouts.
+// The packed arguments and replies of the scripts; lua/start.lua, lua/take.lua,
+// lua/decide.lua, lua/amend.lua and lua/command.lua state their layouts.
 
-var be = binary.BigEndian
+var (
+	be = binary.BigEndian
+	le = binary.LittleEndian
+)
 
-func appendInt(b []byte, v int64) []byte { return be.AppendUint64(b, uint64(v)) }
+func appendInt(b []byte, v int64) []byte { return le.AppendUint64(b, math.Float64bits(float64(v))) }
 
 func appendTime(b []byte, d time.Duration) []byte { return appendInt(b, d.Microseconds()) }
 
-// specSize is how many bytes a packed limit has.
-const specSize = 33
+// appendStart begins the arguments of a call. The generation of states that it creates
+// is made of the call's id.
+func appendStart(b []byte, call uint64, clock int64) []byte {
+	b = le.AppendUint64(b, call)
+	b = appendInt(b, clock)
+	return le.AppendUint32(b, uint32(call*0x9e3779b97f4a7c15>>32))
+}
 
-// appendSpecs packs limits.
-func appendSpecs(b []byte, limits []stint.Limit) []byte {
-	for i := range limits {
-		l := &limits[i]
-		b = append(b, byte(l.Algorithm))
-		b = appendInt(b, l.Capacity())
-		b = appendTime(b, l.Window)
-		var x, y int64
-		switch l.Algorithm {
-		case stint.Sliding:
-			x = l.BurstTimes()
-		case stint.Bucket:
-			x, y = l.BucketScale()
-		}
-		b = appendInt(b, x)
-		b = appendInt(b, y)
+// callSets are the sets of one call: first those that are asked for, each once.
+type callSets struct {
+	list []*set
+	of   []*set // which of those each is for: itself, or the one it stands in for
+}
+
+// maxCallSets is how many sets a call can number.
+const maxCallSets = 255
+
+// number returns the number of a set in the call, which counts from one.
+func (c *callSets) number(s *set) int {
+	if i := slices.Index(c.list, s); i >= 0 {
+		return i + 1
 	}
+	c.list, c.of = append(c.list, s), append(c.of, s)
+	return len(c.list)
+}
+
+// appendTo packs the sets for lua/sets.lua: those that are asked for, then the others that
+// states may have instead. All of them are then in the list.
+func (c *callSets) appendTo(b []byte) []byte {
+	asked := len(c.list)
+	count := len(b)
+	b = append(b, 0)
+	for _, s := range c.list {
+		b = append(append(b, 0), s.packed...)
+	}
+	for i, s := range c.list[:asked] {
+		for _, o := range s.known() {
+			if len(c.list) < maxCallSets {
+				c.list, c.of = append(c.list, o), append(c.of, s)
+				b = append(append(b, byte(i+1)), o.packed...)
+			}
+		}
+	}
+	b[count] = byte(len(c.list))
 	return b
 }
 
-// specs are the limits that the requests of one call name, each once if they come from
-// the same list.
-type specs struct {
-	packed []byte
-	lists  []specList
-}
+// Kinds of requests, see lua/take.lua.
+const (
+	kindPlain = iota
+	kindGeneral
+	kindBans
+	kindPeek
+)
 
-// specList is a list of limits and the number of its first.
-type specList struct {
-	limits []stint.Limit
-	first  int
-}
-
-// of returns the number of the first of a list of limits, which counts from one.
-func (s *specs) of(limits []stint.Limit) int {
-	for i := len(s.lists) - 1; i >= 0 && i >= len(s.lists)-4; i-- {
-		if known := s.lists[i]; len(known.limits) == len(limits) && &known.limits[0] == &limits[0] {
-			return known.first
+func kindOf(r *stint.Request, parts []part) byte {
+	if r.Mode == stint.Peek {
+		return kindPeek
+	}
+	if r.Mode != stint.Take || r.ID != "" || r.Fit || r.Lease > 0 || len(parts) > 1 && shareState(parts) {
+		return kindGeneral
+	}
+	for i := range parts {
+		p := &parts[i]
+		if p.cost == 0 || p.holders() {
+			return kindGeneral
+		}
+		for j := range p.limits {
+			if l := &p.limits[j]; l.Algorithm == stint.Bucket && l.Max == 0 {
+				return kindGeneral
+			}
 		}
 	}
-	first := 1 + len(s.packed)/specSize
-	s.packed = appendSpecs(s.packed, limits)
-	s.lists = append(s.lists, specList{limits, first})
-	return first
+	if r.Bans != nil {
+		return kindBans
+	}
+	return kindPlain
 }
 
-// appendTo packs the specs for specs.lua.
-func (s *specs) appendTo(b []byte) []byte {
-	b = be.AppendUint16(b, uint16(len(s.packed)/specSize))
-	return append(b, s.packed...)
-}
-
-// takeArgs packs a request for take.lua.
-func takeArgs(r *stint.Request, call uint64, clock, notAfter int64) []string {
-	limits := len(r.Limits)
-	for i := range r.And {
-		limits += len(r.And[i].Limits)
-	}
-	b := make([]byte, 0, 18+specSize*limits+requestSize(r))
-	b = be.AppendUint64(b, call)
-	b = appendInt(b, clock)
-	b = be.AppendUint16(b, uint16(limits))
-	b = appendSpecs(b, r.Limits)
-	for i := range r.And {
-		b = appendSpecs(b, r.And[i].Limits)
-	}
-	next := 1
-	b = appendRequest(b, r, notAfter, func(limits []stint.Limit) int {
-		next += len(limits)
-		return next - len(limits)
-	})
-	return withID(b, r.ID)
-}
-
-// appendRequest packs a request for decide.lua, given where among the specs of the call a
-// list of limits begins.
-func appendRequest(b []byte, r *stint.Request, notAfter int64, spec func([]stint.Limit) int) []byte {
-	var more byte
-	if r.Mode == stint.Reserve || r.ID != "" || r.Bans != nil || r.Fit || r.Lease > 0 {
-		more = 1
-	}
+// appendRun packs a run of equal requests for lua/take.lua.
+func appendRun(b []byte, r *stint.Request, parts []part, keys, equal int, notAfter int64, id uint64, sets *callSets) []byte {
+	length := len(b)
+	b = le.AppendUint16(b, 0)
+	b = le.AppendUint16(b, uint16(equal))
+	b = append(b, byte(keys), oneIf(r.ID != ""))
+	body := len(b)
+	kind := kindOf(r, parts)
+	b = append(b, byte(len(parts)), kind)
 	b = appendInt(b, notAfter)
-	b = append(b, byte(r.Mode), more, byte(1+len(r.And)))
-	for i := range 1 + len(r.And) {
-		c := r.ClaimAt(i)
-		b = appendInt(b, c.Cost)
-		b = append(b, byte(len(c.Limits)))
-		first := spec(c.Limits)
-		for j := range c.Limits {
-			b = be.AppendUint16(b, uint16(first+j))
+	for i := range parts {
+		p := &parts[i]
+		b = append(b, byte(p.claim+1))
+		if p.holders() {
+			b = appendInt(append(b, 0), p.cost)
+			b = appendTime(appendInt(b, p.limits[0].Max), p.limits[0].Window)
+		} else {
+			b = append(b, byte(sets.number(p.set)))
+			b = appendInt(b, p.cost)
 		}
 	}
-	if more == 0 {
-		return b
+	if kind != kindPlain {
+		b = appendMore(b, r, id)
 	}
-	b = appendTime(b, roundUp(r.Longest()))
-	b = appendTime(b, r.Life())
-	b = append(b, oneIf(r.Fit || r.Lease > 0))
-	b = appendTime(b, r.Lease)
+	le.PutUint16(b[length:], uint16(len(b)-body))
+	return b
+}
+
+// appendMore packs what lua/decide.lua wants to know.
+func appendMore(b []byte, r *stint.Request, id uint64) []byte {
 	var bans stint.BanPolicy
 	if r.Bans != nil {
 		bans = *r.Bans
 	}
-	b = append(b, oneIf(r.Bans != nil))
-	b = be.AppendUint16(b, sharedClaims(r))
+	b = append(b, byte(1+len(r.And)), min(byte(r.Mode), byte(stint.Reserve)), oneIf(r.Fit || r.Lease > 0), oneIf(r.Bans != nil))
+	b = le.AppendUint16(b, sharedClaims(r))
 	b = append(b, byte(bans.After))
+	b = appendTime(b, roundUp(r.Longest()))
+	b = appendInt(b, r.Booked)
+	b = appendTime(b, r.Life())
+	b = appendTime(b, r.Lease)
+	b = appendTime(b, r.Grace())
 	b = appendTime(b, bans.Within)
 	b = appendTime(b, bans.Forgive)
+	b = le.AppendUint64(b, id)
 	b = append(b, byte(len(bans.Durations)))
 	for _, d := range bans.Durations {
 		b = appendTime(b, d)
@@ -154,18 +172,6 @@ func oneIf(yes bool) byte {
 	return 0
 }
 
-// requestSize is how many bytes a packed request needs, at most.
-func requestSize(r *stint.Request) int {
-	size := 72 + 9 + 2*len(r.Limits)
-	for i := range r.And {
-		size += 9 + 2*len(r.And[i].Limits)
-	}
-	if r.Bans != nil {
-		size += 8 * len(r.Bans.Durations)
-	}
-	return size
-}
-
 // withID adds a request id, if there is one, to the packed arguments.
 func withID(packed []byte, id string) []string {
 	if id == "" {
@@ -180,42 +186,63 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + time.Microsecond - 1).Truncate(time.Microsecond)
 }
 
-// appendClaim packs a claim for amend.lua.
-func appendClaim(b []byte, c *stint.Claim) []byte {
-	b = appendInt(b, c.Cost)
-	b = append(b, byte(len(c.Limits)))
-	return appendSpecs(b, c.Limits)
-}
-
-// amendArgs packs an amendment for amend.lua.
-func amendArgs(c *stint.Charge, a stint.Amendment, call uint64, clock int64) []string {
-	b := make([]byte, 0, 128)
-	b = be.AppendUint64(b, call)
-	b = appendInt(b, clock)
-	b = append(b, byte(a.Kind))
-	b = appendInt(b, a.Cost)
-	b = be.AppendUint64(b, c.ID)
-	b = appendInt(b, c.At)
-	b = append(b, byte(1+len(c.And())))
-	b = appendClaim(b, &c.Claim)
-	for i := range c.And() {
-		b = appendClaim(b, &c.And()[i])
+// amendArgs packs an amendment for lua/amend.lua.
+func amendArgs(c *stint.Charge, a stint.Amendment, parts []part, call uint64, clock int64) []string {
+	var sets callSets
+	body := append(make([]byte, 0, 128), byte(a.Kind))
+	body = appendInt(appendInt(body, a.Cost), a.MaxDebt)
+	body = le.AppendUint64(body, c.ID)
+	body = appendTime(body, c.IDLife())
+	and := c.And()
+	body = append(body, byte(1+len(and)))
+	state := 0
+	for i := range 1 + len(and) {
+		cost, at := c.Claim.Cost, c.At
+		if i > 0 {
+			cost = and[i-1].Cost
+			if c.Rest.AndAt != nil {
+				at = c.Rest.AndAt[i-1]
+			}
+		}
+		body = appendInt(appendInt(body, cost), at)
+		count := len(body)
+		body = append(body, 0)
+		for j := range parts {
+			p := &parts[j]
+			if p.claim != i {
+				continue
+			}
+			body[count]++
+			if p.holders() {
+				body = appendTime(append(body, 0), p.limits[0].Window)
+				continue
+			}
+			body = append(body, byte(sets.number(p.set)))
+			body = le.AppendUint32(body, c.GenerationAt(state))
+			state++
+		}
 	}
-	return withID(b, c.RequestID())
+	b := appendStart(nil, call, clock)
+	b = sets.appendTo(b)
+	return withID(append(b, body...), c.RequestID())
 }
 
-// commandArgs packs a command for command.lua.
-func commandArgs(c *stint.Command, call uint64, clock int64) []string {
-	b := make([]byte, 0, 32)
-	b = be.AppendUint64(b, call)
-	b = appendInt(b, clock)
-	b = append(b, byte(c.Kind))
+// commandArgs packs a command for lua/command.lua.
+func commandArgs(c *stint.Command, states []part, call uint64, clock int64) []string {
+	var sets callSets
+	body := []byte{byte(c.Kind)}
 	if c.Kind == stint.GiveBack {
-		b = appendSpecs(appendInt(b, c.Units), c.Limits)
+		body = appendInt(body, c.Units)
 	} else {
-		b = appendTime(b, c.For)
+		body = appendTime(body, c.For)
 	}
-	return []string{rueidis.BinaryString(b)}
+	body = append(body, byte(len(states)))
+	for i := range states {
+		body = append(body, byte(sets.number(states[i].set)))
+	}
+	b := appendStart(nil, call, clock)
+	b = sets.appendTo(b)
+	return []string{rueidis.BinaryString(append(b, body...))}
 }
 
 // Flags of a decision in a reply.
@@ -225,12 +252,15 @@ const (
 	flagBanned
 	flagsKnown = flagAllowed | flagRepeat | flagBanned
 
+	flagDirectories = 32
+
 	// Instead of a decision:
 	markLate   = 16  // it would have been made after its not-after
+	markCharge = 64  // what was written follows
 	markFailed = 255 // a message follows
 )
 
-// opening reads how a reply of take.lua or batch.lua begins: the call that it
+// opening reads how a reply of take.lua begins: the call that it
 // answers and the server's clock.
 func opening(reply string, call uint64) (in reader, now int64, err error) {
 	in = reader{text: reply}
@@ -245,30 +275,48 @@ func opening(reply string, call uint64) (in reader, now int64, err error) {
 // errLate is that of a request that reached the server too late for its caller.
 var errLate = errors.New("it came too late to be of use, and was not charged")
 
-// decision reads the answer to a request, and how many units its first claim was
-// charged. An answer that could not be one to this request is an error.
-func (in *reader) decision(r *stint.Request, id uint64) (d stint.Decision, units int64, err error) {
+// decision reads the answer to a request that may be one of several equal ones, and how
+// many of these it is for. An answer that could not be one to this request is an error.
+func (in *reader) decision(r *stint.Request, parts []part, now int64, id uint64, equal int) (d stint.Decision, n int, err error) {
 	flags := in.byte()
 	switch flags {
 	case markLate:
-		return d, 0, errLate
+		return d, equal, errLate
 	case markFailed:
-		return d, 0, serverError(in.take(int(in.byte())<<8 | int(in.byte())))
+		return d, equal, serverError(in.take(int(in.uint16())))
+	case markCharge:
+		return in.charged(r, parts, now, id, equal)
 	}
-	decider := in.byte()
+	told := flags&flagDirectories != 0
+	flags &^= flagDirectories
+	decider := in.byte() - 1
 	retry := in.int(-1)
 	at := in.int(0)
-	units = in.int(0)
-	limits := len(r.Limits)
-	for i := range r.And {
-		limits += len(r.And[i].Limits)
+	units := in.int(0)
+	d.Charge = stint.ChargeOf(r)
+	usages := d.Grow(limitsOf(r))
+	state := 0
+	for i := range parts {
+		p := &parts[i]
+		if p.holders() {
+			usages[p.position(0)] = in.usage()
+			continue
+		}
+		generation := in.uint32()
+		if at != 0 {
+			d.Charge.SetGeneration(state, generation)
+		}
+		state++
+		for _, l := range p.set.limits {
+			usages[p.position(l.index)] = in.usage()
+		}
 	}
-	if int(in.byte()) != limits {
-		return d, 0, errReply("it holds another number of limits")
-	}
-	usages := d.Grow(limits)
-	for i := range usages {
-		usages[i] = stint.Usage{Used: in.int(0), ResetAfter: in.duration(), RetryAfter: in.duration()}
+	for i := range parts {
+		if told && !parts[i].holders() {
+			if directory := in.take(int(in.byte())); directory != "" {
+				parts[i].set.learn(directory)
+			}
+		}
 	}
 	if in.bad || flags&^flagsKnown != 0 || int(decider) > len(r.And) ||
 		flags&flagBanned != 0 && flags != flagBanned || flags&flagAllowed == 0 && at != 0 {
@@ -279,14 +327,62 @@ func (in *reader) decision(r *stint.Request, id uint64) (d stint.Decision, units
 	d.Banned = flags&flagBanned != 0
 	d.Decider = decider
 	d.RetryAfter = micros(retry)
-	d.Charge = stint.ChargeOf(r)
+	n = equal
 	if at != 0 {
 		d.Charge.ID, d.Charge.At = id, at
 		if r.Fit || r.Lease > 0 {
 			d.Charge.Claim.Cost = units
+		} else if equal > 1 {
+			if n = int(units / r.Cost); n < 1 || n > equal || units%r.Cost != 0 {
+				return d, 0, errReply("a field is out of range")
+			}
 		}
 	}
-	return d, units, nil
+	return d, n, nil
+}
+
+// charged reads the answer to plain requests that were charged.
+func (in *reader) charged(r *stint.Request, parts []part, now int64, id uint64, equal int) (d stint.Decision, n int, err error) {
+	n = 1
+	if equal > 1 {
+		n = in.uint16()
+	}
+	d.Allowed = true
+	d.Charge = stint.ChargeOf(r)
+	d.Charge.ID, d.Charge.At = id, now
+	usages := d.Grow(limitsOf(r))
+	for i := range parts {
+		s := in.sets.find(in.byte(), parts[i].set)
+		if s == nil {
+			return d, 0, errReply("a set is not of the request")
+		}
+		text := in.take(s.size)
+		if in.bad {
+			break
+		}
+		d.Charge.SetGeneration(i, s.usages(text, now, &parts[i], usages))
+	}
+	if in.bad || n < 1 || n > equal {
+		return d, 0, errReply("a field is missing or out of range")
+	}
+	return d, n, nil
+}
+
+// find returns the set with a number, if it is for the one that is asked for; else nil.
+func (c *callSets) find(number byte, asked *set) *set {
+	if i := int(number) - 1; i >= 0 && i < len(c.list) && c.of[i] == asked {
+		return c.list[i]
+	}
+	return nil
+}
+
+// limitsOf is how many limits all claims have.
+func limitsOf(r *stint.Request) int {
+	n := len(r.Limits)
+	for i := range r.And {
+		n += len(r.And[i].Limits)
+	}
+	return n
 }
 
 // end reports whether there is nothing left to read, and all was there.
@@ -302,6 +398,9 @@ func micros(v int64) time.Duration {
 	if v < 0 {
 		return stint.Never
 	}
+	if v > math.MaxInt64/1000 {
+		return math.MaxInt64
+	}
 	return time.Duration(v) * time.Microsecond
 }
 
@@ -311,6 +410,7 @@ type reader struct {
 	text string
 	at   int
 	bad  bool
+	sets *callSets
 }
 
 func (in *reader) take(n int) string {
@@ -329,17 +429,22 @@ func (in *reader) byte() byte {
 	return 0
 }
 
+func (in *reader) uint16() int { return int(in.byte()) | int(in.byte())<<8 }
+
+func (in *reader) uint32() uint32 { return uint32(in.uint16()) | uint32(in.uint16())<<16 }
+
 func (in *reader) uint64() uint64 {
-	var v uint64
-	for _, c := range []byte(in.take(8)) {
-		v = v<<8 | uint64(c)
+	if text := in.take(8); text != "" {
+		return le.Uint64([]byte(text))
 	}
-	return v
+	return 0
 }
 
+// int reads a whole number that is not less than the least.
 func (in *reader) int(least int64) int64 {
-	if n := int64(in.uint64()); n >= least && n <= stint.MaxUnits {
-		return n
+	v := math.Float64frombits(in.uint64())
+	if v >= float64(least) && v <= float64(stint.MaxUnits) && v == math.Trunc(v) {
+		return int64(v)
 	}
 	in.bad = true
 	return 0
@@ -347,9 +452,13 @@ func (in *reader) int(least int64) int64 {
 
 func (in *reader) duration() time.Duration { return micros(in.int(-1)) }
 
+func (in *reader) usage() stint.Usage {
+	return stint.Usage{Used: in.int(0), ResetAfter: in.duration(), RetryAfter: in.duration()}
+}
+
 // decodeAmend reads the reply of amend.lua.
 func decodeAmend(reply string, call uint64) (bool, error) {
-	if len(reply) != 9 || be.Uint64([]byte(reply[:8])) != call || reply[8] > 1 {
+	if len(reply) != 9 || le.Uint64([]byte(reply[:8])) != call || reply[8] > 1 {
 		return false, errReply("it belongs to another call")
 	}
 	return reply[8] == 1, nil
@@ -357,7 +466,7 @@ func decodeAmend(reply string, call uint64) (bool, error) {
 
 // decodeCommand reads the reply of command.lua.
 func decodeCommand(reply string, call uint64) error {
-	if len(reply) != 8 || be.Uint64([]byte(reply)) != call {
+	if len(reply) != 8 || le.Uint64([]byte(reply)) != call {
 		return errReply("it belongs to another call")
 	}
 	return nil

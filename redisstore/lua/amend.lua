@@ -1,82 +1,98 @@
 -- amend changes what an earlier decision charged.
 --
--- KEYS     per claim: its settled charges, then one key per limit;
---          with a request id: the ids of the first claim
--- ARGV[1]  call id, clock, kind, true cost, charge id
---          (8 bytes), time of the charge, claims; per claim its cost (8), number of
---          limits (1) and their specs (limit.lua)
+-- KEYS     per claim its settled charges, and the state or the holders of each part; with a
+--          request id the ids of the first claim
+-- ARGV[1]  see start.lua; kind (1 byte), true cost, largest debt (0: one capacity), charge id (8 bytes), life of the request id, number of claims
+--          (1); per claim its cost, the time of its charge and number of parts (1); per part its set (1; 0: holders) and generation
+--          (4 bytes), or of holders their window
 -- ARGV[2]  request id, if there is one
 -- Reply    call id, 1 if anything changed, else 0
 
-local SETTLE, EXTEND = 0, 1               -- stint.AmendmentKind; else Release
+local SETTLE, EXTEND, UNDO = 0, 1, 3       -- stint.AmendmentKind, else Release; UNDO settles to 0 and is not remembered
 local SETTLED = 1000                      -- stint.MaxSettled
 
 local ceil, max = math.ceil, math.max
-local kind, cost, id, at, claims, pos = unpack_at('>Bi8c8i8B', args, 17)
-local R = rest(now, false)
+local G = general(now, generation, sets)
+local kind, cost, debt, id, life, claims
+kind, cost, debt, id, life, claims, pos = unpack_at('<Bddc8dB', args, pos)
 
--- settled says whether the charge is known to be settled, or too old to tell.
+-- settled says whether the charge is known to be settled.
 local function settled(key)
   local known = try('ZSCORE', key, id)
-  if type(known) == 'table' then
-    R.discard(key)
-    return false
-  end
-  if known then return true end
-  return call('ZCARD', key) >= SETTLED and at <= tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2])
+  if type(known) == 'table' then G.discard(key) end
+  return known and type(known) ~= 'table'
 end
 
 -- remember keeps a settled charge for as long as one of its limits could know it.
-local function remember(key, life)
+local function remember(key, at, horizon)
   call('ZADD', key, at, id)
   if call('ZCARD', key) > SETTLED then call('ZREMRANGEBYRANK', key, 0, 0) end
-  call('PEXPIRE', key, max(call('PTTL', key), R.ttl(max(0, at - now) + life)))
+  call('PEXPIRE', key, max(call('PTTL', key), G.ttl(max(0, at - now) + horizon)))
 end
 
--- horizon is how long after its time a charge can still be settled.
-local function horizon(l)
-  if l.rate then return l.rate > 0 and ceil(l.cap * l.unit / l.rate) or 0 end
-  return l.span and l.span + l.slice or l.window
-end
-
--- amend_limit applies the amendment to one limit and reports whether it did.
-local function amend_limit(l)
-  if kind == SETTLE then return l.of.settle(l, at, cost - l.cost, id) end
-  if not l.places then return false end
+-- amend_holders applies the amendment to a place.
+local function amend_holders(key, window)
+  local l = G.open_holders(key, 0, window, 0)
   if kind == EXTEND then return l.of.extend(l, id) end
-  return l.of.release(l, id)
+  return (kind ~= SETTLE or cost == 0) and l.of.release(l, id)
 end
 
--- Which claims may be amended, before any of them is: two may share a subject.
-local open, keys, at_claim = {}, 0, pos
+-- amend_state settles all limits of a state. It returns whether that applied, and for how long after its time the charge can
+-- be settled.
+local function amend_state(key, set, charged, at, of)
+  local st, asked = G.open_state(key, set, charged)
+  local applied, horizon = false, 0
+  if st.generation ~= of then return false, 0 end
+  for _, l in ipairs(asked) do
+    if G.L.settle(l, at, cost, debt) then applied = true end
+    horizon = max(horizon, l.width > 0 and l.span + l.slice or l.unit and (ceil(l.cap * l.unit / l.rate) + 1) * l.tick or 0)
+  end
+  if applied then G.save(st) end
+  return applied, horizon
+end
+
+-- Read it all first: two claims may share a subject.
+local todo, keys = {}, 0
 for c = 1, claims do
-  local charged, n, next_claim = unpack_at('>i8B', args, at_claim)
-  open[c] = charged > 0 and not (kind == SETTLE and settled(KEYS[keys + 1]))
-  keys, at_claim = keys + 1 + n, next_claim + n * 33
+  local charged, at, parts
+  charged, at, parts, pos = unpack_at('<ddB', args, pos)
+  local claim = { settled = KEYS[keys + 1], charged = charged, at = at }
+  keys = keys + 1
+  for p = 1, parts do
+    local which, of
+    which, pos = unpack_at('B', args, pos)
+    if which == 0 then of, pos = unpack_at('<d', args, pos) else of, pos = unpack_at('<I4', args, pos) end
+    keys = keys + 1
+    claim[p] = { key = KEYS[keys], set = sets[which], of = of }
+  end
+  claim.open = charged > 0 and not (kind == SETTLE and settled(claim.settled))
+  todo[c] = claim
 end
-
+local id_key = KEYS[keys + 1]
 local changed = 0
-keys = 0
-for c = 1, claims do
-  local charged, n
-  charged, n, pos = unpack_at('>i8B', args, pos)
-  if open[c] then
-    local applied, room, life = false, false, 0
-    for i = 1, n do
-      local l = R.open_limit(args, pos + (i - 1) * 33, KEYS[keys + 1 + i], charged)
-      life = max(life, horizon(l))
-      if amend_limit(l) then applied, room = true, room or not l.places end
-    end
-    if applied then
-      changed = 1
-      if kind == SETTLE then remember(KEYS[keys + 1], life) end
-      -- Places come and go all the time, and nobody remembers that there was none.
-      if room and cost < charged then R.announce(KEYS[keys + 1], '+') end
+
+-- A request that was repeated has been used more than once: it is not given back.
+if kind == SETTLE and cost == 0 and id_key then
+  local _, repeats = G.id_open(id_key, ARGV[2], life)
+  if repeats and repeats > 0 then return pack('<c8B', args, 0) end
+end
+
+for _, claim in ipairs(todo) do
+  local applied, room, horizon = false, false, 0
+  for _, part in ipairs(claim.open and claim or {}) do
+    if not part.set then
+      if amend_holders(part.key, part.of) then applied, horizon = true, max(horizon, part.of) end
+    elseif kind == SETTLE or kind == UNDO then
+      local yes, reach = amend_state(part.key, part.set, claim.charged, claim.at, part.of)
+      applied, room, horizon = applied or yes, room or yes, max(horizon, reach)
     end
   end
-  keys, pos = keys + 1 + n, pos + n * 33
+  if applied then
+    changed = 1
+    if kind == SETTLE then remember(claim.settled, claim.at, horizon) end
+    -- Places come and go all the time, and nobody remembers that there was none.
+    if room and cost < claim.charged then G.announce(claim.settled, '+') end
+  end
 end
-if changed == 1 and kind == SETTLE and cost == 0 and KEYS[keys + 1] then
-  try('ZREM', KEYS[keys + 1], ARGV[2])
-end
-return pack('>c8B', args, changed)
+if changed == 1 and kind == SETTLE and cost == 0 and id_key then try('ZREM', id_key, ARGV[2]) end
+return pack('<c8B', args, changed)

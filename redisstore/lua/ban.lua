@@ -6,7 +6,7 @@ local BAN_FORMAT = '>BI7I7I7B'
 -- ban_open reads the subject's record from s, what its key holds, or nil. If the
 -- clock stepped back, the record is moved with it. One that says nothing any more,
 -- or lost its TTL, heals.
-function R.ban_open(key, s)
+function G.ban_open(key, s)
   if not s then return end
   if type(s) == 'table' or #s ~= 23 or s:byte() ~= 78 then return discard(key) end
   local _, til, at, forgive, level = unpack_at(BAN_FORMAT, s)
@@ -17,7 +17,7 @@ function R.ban_open(key, s)
   return ban
 end
 
-function R.ban_save(key, ban)
+function G.ban_save(key, ban)
   local s = pack(BAN_FORMAT, 78, ban.til, now, ban.forgive, ban.level)
   call('SET', key, s, 'PX', ttl(max(ban.til - now, 0) + ban.forgive))
 end
@@ -26,12 +26,12 @@ end
 -- those that are shared, a bit each with the lowest for the first claim. It returns them
 -- with the first claim whose subject is banned. A claim has false for no ban, and nil if it
 -- is shared. Claims of one subject have the same table.
-function R.bans_open(before, claims, shared)
+function G.bans_open(before, claims, shared)
   local bans, banned, known = {}, nil, {}
   for c = 1, claims do
     if shared % 2 == 0 then
       local key = KEYS[before + c]
-      if known[key] == nil then known[key] = R.ban_open(key, try('GET', key)) or false end
+      if known[key] == nil then known[key] = G.ban_open(key, try('GET', key)) or false end
       bans[c] = known[key]
       if bans[c] and bans[c].til > now and not banned then banned = c end
     end
@@ -41,22 +41,36 @@ function R.bans_open(before, claims, shared)
 end
 
 -- bans_heal writes the records that changed, of the claims that cost something.
-function R.bans_heal(bans, before, limits)
+function G.bans_heal(bans, before, limits)
   for _, l in ipairs(limits) do
-    local c, cost = l.claim or l[1], l.cost or l[4]
-    if bans[c] and bans[c].changed and cost > 0 then
-      R.ban_save(KEYS[before + c], bans[c])
-      bans[c].changed = false
+    local ban = bans[l.claim]
+    if ban and ban.changed and l.cost > 0 then
+      G.ban_save(KEYS[before + l.claim], ban)
+      ban.changed = false
     end
   end
 end
 
--- strike counts a denial in a log of its own, and returns the ban that it led to,
--- if any: the subject's last one anew, if it had one.
-function R.strike(key, ban, policy)
-  local l = { key = key, cost = 1, cap = policy.after, window = policy.within, times = 1 }
-  W.open(l)
-  if W.used(l) + 1 < policy.after then return W.charge(l, now) end
+-- open_strikes returns the strikes of the last so many microseconds, or of as many as the last one was counted in, which
+-- are a log in a state of its own: the state, and its log.
+function G.open_strikes(key, within)
+  local st = read_state(key)
+  local l = st.limits[1]
+  if not l or l.width ~= 8 or l.algorithm ~= 0 then l = { algorithm = 0, booked = '', booked_sum = 0, width = 8, format = FORMATS[8], sum = 0, entries = '' } end
+  st.limits, within = { l }, within or l.window or 0
+  l.window, l.span, l.slice, l.cap, l.cost = within, within, 0, 125, 1
+  open(l)
+  return st, l
+end
+
+-- strike counts a denial, and returns the ban that it led to, if any: the subject's last one
+-- anew, if it had one.
+function G.strike(key, ban, policy)
+  local st, l = G.open_strikes(key, policy.within)
+  if l.sum + 1 < policy.after then
+    append(l, now, 1)
+    return save(st)
+  end
   call('DEL', key)
   local level = 1
   if ban and now - ban.til < policy.forgive then level = min(ban.level + 1, 255) end

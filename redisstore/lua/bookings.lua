@@ -1,60 +1,64 @@
--- Places booked ahead on one limit: the lists l.booked_at and l.booked_n, in order
--- of time, packed as (time, units) pairs at the end of the limit's state.
+-- Bookings of one limit, see docs/rules.md: l.booked is a string of records in order of time, l.booked_sum the
+-- sum of their units. A record is E (7 bytes), E − T (2) and units (7).
 
-local B = { SIZE = 14 }
+local BOOKING, BOOKED = '>I7I2I7', 16
 
-function B.decode(l, s, from, count)
-  l.booked_at, l.booked_n = {}, {}
-  for i = 1, count do
-    l.booked_at[i], l.booked_n[i] = unpack_at('>I7I7', s, from + (i - 1) * B.SIZE)
+-- booking returns T, E and the units of the record at i, which counts from 0; nothing if there is none.
+local function booking(l, i)
+  local at = i * BOOKED
+  if at < 0 or at >= #l.booked then return end
+  local e, grace, n = unpack_at(BOOKING, l.booked, at + 1)
+  return e - grace, e, n
+end
+
+-- last_booking returns T of the last booking, 0 if there is none.
+local function last_booking(l)
+  return booking(l, #l.booked / BOOKED - 1) or 0
+end
+
+-- take_due removes the first booking if its T has come, and returns it.
+local function take_due(l, now)
+  local t, e, n = booking(l, 0)
+  if not t or t > now then return end
+  l.booked, l.booked_sum = l.booked:sub(BOOKED + 1), l.booked_sum - n
+  return t, e, n
+end
+
+-- add_booking books n units at t, behind all others.
+local function add_booking(l, t, e, n)
+  local i = #l.booked / BOOKED - 1
+  local last_t, last_e, last_n = booking(l, i)
+  local rest = l.booked
+  l.booked_sum = l.booked_sum + n
+  if last_t == t and last_e == e then rest, n = rest:sub(1, i * BOOKED), last_n + n end
+  l.booked = rest .. pack(BOOKING, e, e - t, n)
+end
+
+-- find_booking returns the number of the booking that ends at e, or nothing.
+local function find_booking(l, e)
+  local from, sought = 1, pack('>I7', e)
+  while true do
+    local at = l.booked:find(sought, from, true)
+    if not at then return end
+    if (at - 1) % BOOKED == 0 then return (at - 1) / BOOKED end
+    from = at + 1
   end
 end
 
-function B.encode(l)
+-- change_booking changes the units of a booking, which goes if nothing is left.
+local function change_booking(l, i, delta)
+  local t, e, n = booking(l, i)
+  local left = max(0, n + delta)
+  local record = left > 0 and pack(BOOKING, e, e - t, left) or ''
+  l.booked, l.booked_sum = l.booked:sub(1, i * BOOKED) .. record .. l.booked:sub((i + 1) * BOOKED + 1), l.booked_sum + left - n
+end
+
+-- shift_bookings follows a clock that stepped back.
+local function shift_bookings(l, back)
   local out = {}
-  for i = 1, #l.booked_at do out[i] = pack('>I7I7', l.booked_at[i], l.booked_n[i]) end
-  return concat(out)
-end
-
-function B.shift(l, back)
-  for i = 1, #l.booked_at do l.booked_at[i] = l.booked_at[i] - back end
-end
-
--- due removes the first booking if its time has come, and returns it.
-function B.due(l)
-  if l.booked_at[1] and l.booked_at[1] <= now then
-    return remove(l.booked_at, 1), remove(l.booked_n, 1)
+  for i = 0, #l.booked / BOOKED - 1 do
+    local e, grace, n = unpack_at(BOOKING, l.booked, i * BOOKED + 1)
+    out[i + 1] = pack(BOOKING, e - back, grace, n)
   end
-end
-
-function B.add(l, t, n)
-  local q = #l.booked_at
-  if q > 0 and l.booked_at[q] == t then
-    l.booked_n[q] = l.booked_n[q] + n
-  else
-    l.booked_at[q + 1], l.booked_n[q + 1] = t, n
-  end
-end
-
--- settle changes the booking at t by delta units; false if there is none.
-function B.settle(l, t, delta)
-  for i = 1, #l.booked_at do
-    if l.booked_at[i] == t then
-      local n = l.booked_n[i] + delta
-      if n > 0 then
-        l.booked_n[i] = n
-      else
-        remove(l.booked_at, i)
-        remove(l.booked_n, i)
-      end
-      return true
-    end
-  end
-  return false
-end
-
-function B.units(l)
-  local n = 0
-  for i = 1, #l.booked_n do n = n + l.booked_n[i] end
-  return n
+  l.booked = table.concat(out)
 end

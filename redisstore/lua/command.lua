@@ -1,28 +1,40 @@
 -- command acts on one subject outside of any decision.
 --
--- KEYS     reset: the states to forget; ban and unban: the ban, the strikes; give back:
---          one key per limit
--- ARGV[1]  call id, clock, kind, then of a ban its length, or of what is given back the
---          units and the spec of each limit (limit.lua)
+-- KEYS     ban and unban: the ban, the strikes; give back: the states; reset: the request ids, the holders of limits, the states
+-- ARGV[1]  see start.lua; kind (1 byte); of a ban its length, or the units that are given back;
+--          number of states (1), set of each (1)
 -- Reply    call id
 
-local BAN, GIVE_BACK = 1, 3 -- stint.CommandKind; else Reset or Unban
+local RESET, BAN, GIVE_BACK = 0, 1, 3 -- stint.CommandKind; else Unban
 
-local kind, amount, pos = unpack_at('>Bi8', args, 17)
-local R = rest(now, false)
+local G = general(now, generation, sets)
+local kind, amount, states
+kind, amount, states, pos = unpack_at('<BdB', args, pos)
 local mark = '!' -- what to announce: a command, or that there is room again
+local first = #KEYS - states
 if kind == BAN then
-  local ban = R.ban_open(KEYS[1], try('GET', KEYS[1])) or { forgive = 0, level = 0 }
+  local ban = G.ban_open(KEYS[1], try('GET', KEYS[1])) or { forgive = 0, level = 0 }
   ban.til = math.max(ban.til or 0, now + amount) -- one that ends later stays
-  R.ban_save(KEYS[1], ban)
-elseif kind == GIVE_BACK then
-  mark = nil
-  for i = 1, #KEYS do
-    local l = R.open_limit(args, pos + (i - 1) * 33, KEYS[i], 0)
-    if not l.places and l.of.give_back(l, amount) then mark = '+' end
+  G.ban_save(KEYS[1], ban)
+elseif kind == GIVE_BACK or kind == RESET then
+  if kind == GIVE_BACK then mark = nil end
+  if first > 0 then call('DEL', unpack(KEYS, 1, first)) end
+  for i = 1, states do
+    local set = sets[args:byte(pos + i - 1)]
+    local st, asked = G.open_state(KEYS[first + i], set, 0)
+    if kind == RESET then
+      G.forget(st, asked)
+    else
+      local gave = false
+      for _, l in ipairs(asked) do gave = G.L.give_back(l, amount) or gave end
+      if gave then
+        mark = '+'
+        G.save(st)
+      end
+    end
   end
 else
   call('DEL', unpack(KEYS))
 end
-if mark then R.announce(KEYS[1], mark) end
-return pack('>c8', args)
+if mark then G.announce(KEYS[1], mark) end
+return pack('<c8', args)

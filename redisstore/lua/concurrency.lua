@@ -1,19 +1,25 @@
 -- concurrency: a sorted set of holders, scored by when they lose their place, see
--- docs/rules.md.
+-- docs/rules.md. It has no state but this; its verbs are those of other limits.
 
 local H = {}
 
-function H.open(l)
-  l.held = 0
-  local ahead = try('ZCOUNT', l.key, now + l.window + 1, '+inf')
-  if type(ahead) == 'table' then return discard(l.key) end
-  l.held = call('ZCOUNT', l.key, now + 1, '+inf')
+-- open_holders reads the holders of a limit.
+local function open_holders(key, cap, window, cost)
+  local l = { of = H, key = key, cap = cap, window = window, cost = cost, held = 0 }
+  local ahead = try('ZCOUNT', key, now + window + 1, '+inf')
+  if type(ahead) == 'table' then
+    discard(key)
+    return l
+  end
+  l.held = call('ZCOUNT', key, now + 1, '+inf')
   l.stepped = ahead > 0
+  return l
 end
+G.open_holders = open_holders
 
--- heal takes the time that the clock stepped back from those who would hold for
+-- heal_holders takes the time that the clock stepped back from those who would hold for
 -- longer than a window.
-function H.heal(l)
+local function heal_holders(l)
   for _, id in ipairs(call('ZRANGEBYSCORE', l.key, now + l.window + 1, '+inf')) do
     call('ZADD', l.key, now + l.window, id)
   end
@@ -33,16 +39,18 @@ function H.reset(l)
   return expiry(l, l.held) - now
 end
 
-function H.earliest(l, from, cost)
+function H.fits(l, n) return l.cap > 0 and l.held - l.cap + min(n, 1) <= 0 end
+
+function H.earliest(l, from, n)
   if l.cap == 0 then return NEVER end
-  local leave = l.held - l.cap + min(cost, 1)
+  local leave = l.held - l.cap + min(n, 1)
   if leave <= 0 then return from end
   return max(from, expiry(l, leave))
 end
 
 -- hold gives the holder a place from now on.
 local function hold(l, id)
-  H.heal(l)
+  heal_holders(l)
   call('ZREMRANGEBYSCORE', l.key, '-inf', now)
   call('ZADD', l.key, now + l.window, id)
   call('PEXPIRE', l.key, ttl(l.window))
@@ -64,12 +72,7 @@ end
 function H.release(l, id)
   local held = call('ZSCORE', l.key, id)
   if not held or tonumber(held) <= now then return false end
-  H.heal(l)
+  heal_holders(l)
   call('ZREM', l.key, id)
   return true
-end
-
--- settle gives the place back if the true cost is nothing.
-function H.settle(l, _, delta, id)
-  return delta == -l.cost and H.release(l, id)
 end

@@ -4,7 +4,7 @@
 local IDS = 1000          -- stint.MaxIDs
 
 -- id_open returns the id's time and repeats if it is in force.
-function R.id_open(key, id, life)
+function G.id_open(key, id, life)
   local score = try('ZSCORE', key, id)
   if not score then return end
   if type(score) == 'table' then return discard(key) end
@@ -14,7 +14,7 @@ function R.id_open(key, id, life)
   if at > now - life and at <= now + life then return at, repeats end
 end
 
-function R.id_record(key, id, at, life)
+function G.id_record(key, id, at, life)
   local expired = now - life
   call('ZREMRANGEBYSCORE', key, '-inf', expired - expired % 16 + 15)
   call('ZADD', key, ceil(at / 16) * 16, id)

@@ -1,27 +1,39 @@
+-- shared is the beginning of the general path: what its files have in common.
+--
+-- Redis makes every function of a script anew at each call, and that costs time. So those of the
+-- general path are in one, general(now, generation, sets), which makes them and returns them in the table G. The files
+-- from this one to decide.lua are its body.
+
+local G = {}
+
 local call, try, pack, unpack_at = redis.call, redis.pcall, struct.pack, struct.unpack
-local rep, concat, insert, remove = string.rep, table.concat, table.insert, table.remove
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 
 local NEVER = -1          -- stint.Never
 local UNITS = 2 ^ 53      -- stint.MaxUnits
+local FAR = 2 ^ 53        -- the oldest stamp of an empty log
+
+local looking = false -- if so, nothing is written
+
+-- look says whether the script only looks from now on.
+function G.look(on) looking = on end
 
 -- ttl turns a duration from now into milliseconds, with a second to spare.
 local function ttl(micros)
   return ceil(micros / 1000) + 1000
 end
-R.ttl = ttl
+G.ttl = ttl
 
--- discard heals a key that holds something that is not ours.
+-- discard removes a key that holds something that is not ours.
 local function discard(key)
   if not looking then call('DEL', key) end
 end
-R.discard = discard
-
+G.discard = discard
 
 -- announce tells those who listen that the subject of the key may have room again: a
--- mark, then the subject as keys write it, on the channel <prefix>:room. Who may not publish
--- does not.
-function R.announce(key, mark)
+-- mark, then the subject as keys write it, on the channel <prefix>:room. Without the permission to
+-- publish it does nothing.
+function G.announce(key, mark)
   local prefix, subject = key:match('^(.-){(.-)}')
   try('PUBLISH', prefix .. 'room', mark .. subject)
 end

@@ -1,0 +1,14 @@
+-- start is how every script begins. Numbers are little-endian doubles unless said otherwise: integers
+-- of at most 2^53. Times are microseconds.
+--
+-- ARGV[1]  call id (8 bytes), clock (0: the server's own, any other is a test's), generation of states
+--          that are created (4 bytes), sets of limits (sets.lua), what the script wants to know
+
+local call, try, pack, unpack_at, spread = redis.call, redis.pcall, struct.pack, struct.unpack, unpack
+local floor = math.floor
+local args = ARGV[1]
+local now, generation, pos = unpack_at('<dI4', args, 9)
+if now == 0 then
+  local t = call('TIME')
+  now = t[1] * 1000000 + t[2]
+end

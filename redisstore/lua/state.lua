@@ -1,0 +1,402 @@
+-- The state of a subject in one scope: all its limits of one name but for concurrency limits, in one string. Here it
+-- is read and written as a whole; take.lua does so at its front only, where that tells enough.
+--
+--   directory  'S', or 'B' if anything is booked; number of limits (1 byte); of each its kind (1) and its window (7,
+--              big-endian), in order of windows, then of algorithms. Kind: algorithm, 4 if it has a meter, 8 times the
+--              bytes of an entry (0: no log)
+--   then       generation (4 bytes), last (the clock at the last write), expires (when the key does)
+--   heads      per limit: of a log its sum, the stamp and the units of its newest entry, its oldest stamp (FAR if it is
+--              empty), place (4 bytes: nf + 16 nb + 128 first + 4096 blocks + 131072 slots); of a meter level, at, unit
+--   back       per log up to 7 entries older than the newest, in order: nb of them
+--   front      per log up to 8 entries, the oldest, right-aligned: nf of them
+--   ring       per log slots blocks of 8 entries, those between front and back; blocks of them are in use, from the one
+--              numbered first on. Only if nf > 0.
+--   bookings   if there are any, per limit: how many (2 bytes), the sum of their units; of a meter the
+--              level, instant and rate with which it leaves the last of them; then the records (bookings.lua)
+--
+-- Numbers are little-endian doubles unless said otherwise, entries as in log.lua. The string may end before anything
+-- that is not in use.
+--
+-- In a table st: key, generation, last, expires, and in st.limits a table l per limit: algorithm, window, and the fields
+-- that log.lua, meter.lua and bookings.lua name; l.level is nil if it has no meter. What a script asks about has the
+-- fields of its limit too, and l.cost.
+
+local DIRECTORY, HEADER = 2, 20
+
+-- slots_for is how many blocks the ring of a log needs room for: twice what there are, but no more than the limit can
+-- fill.
+local function slots_for(l, blocks)
+  if blocks == 0 then return 0 end
+  local most = l.slice == 0 and min(l.cap or 126, 126) or l.span == 0 and 1 or 126
+  return max(blocks, min(floor((most - 1) / 8), max(2, blocks * 2)))
+end
+
+-- decode reads a value into st. It reports false if that is not a state, or damaged.
+local function decode(st, s)
+  local mark, n = s:byte(1, 2)
+  local at = DIRECTORY + 8 * (n or 0) + 1
+  if (mark ~= 83 and mark ~= 66) or #s < at + HEADER - 1 then return false end
+  st.generation, st.last, st.expires, at = unpack_at('<I4dd', s, at)
+  if not (st.last >= 0 and st.expires >= 0) then return false end
+  local limits, places = {}, {}
+  for i = 1, n do
+    local kind, window = unpack_at('>BI7', s, DIRECTORY + 8 * i - 7)
+    local algorithm, metered = kind % 4, floor(kind / 4) % 2
+    local width = floor(kind / 8)
+    local l = { algorithm = algorithm, window = window, booked = '', booked_sum = 0, width = 0 }
+    l.span, l.slice = algorithm == 2 and 0 or window, algorithm == 2 and window or 0 -- stint.Fixed
+    if width > 0 then
+      width = width + 7
+      local format = FORMATS[width]
+      if not format or #s < at + 35 then return false end
+      local sum, newest, units, _, place
+      sum, newest, units, _, place, at = unpack_at('<ddddI4', s, at)
+      if not (sum >= 0 and newest >= 0 and units >= 0) then return false end
+      l.sum, l.width, l.format, l.entries = sum, width, format, ''
+      places[i] = place
+      if newest > 0 then l.newest = pack(format, newest, units) end
+    end
+    if metered == 1 then
+      if #s < at + 23 then return false end
+      l.level, l.at, l.stored_unit, at = unpack_at('<ddd', s, at)
+      if not (l.level >= 0 and l.at >= 0 and l.stored_unit > 0) then return false end
+    end
+    limits[i] = l
+  end
+  local back, front, ring = at - 1, at - 1, at - 1
+  for i = 1, n do
+    front, ring = front + 7 * limits[i].width, ring + 15 * limits[i].width
+  end
+  for i = 1, n do
+    local l, p, w = limits[i], places[i], limits[i].width
+    if p then
+      local nf, nb, first, blocks, slots = p % 16, floor(p / 16) % 8, floor(p / 128) % 32, floor(p / 4096) % 32, floor(p / 131072)
+      local ends = ring + slots * 8 * w
+      if nf > 8 or blocks > slots or nb > 0 and #s < back + nb * w or nf > 0 and #s < front + 8 * w or slots > 0 and #s < ends then return false end
+      local cut = ring + first * 8 * w
+      local used = cut + blocks * 8 * w
+      l.entries = s:sub(front + (8 - nf) * w + 1, front + 8 * w) .. s:sub(cut + 1, min(used, ends)) .. s:sub(ring + 1, ring + max(0, used - ends))
+        .. s:sub(back + 1, back + nb * w) .. (l.newest or '')
+      back, front, ring = back + 7 * w, front + 8 * w, ends
+    end
+  end
+  if mark == 66 then
+    local pos = ring + 1
+    for i = 1, n do
+      local l, count = limits[i], nil
+      if #s < pos + 9 then return false end
+      count, l.booked_sum, pos = unpack_at('<I2d', s, pos)
+      if l.level then
+        if #s < pos + 23 then return false end
+        l.led = { unpack_at('<ddd', s, pos) }
+        pos = pos + 24
+      end
+      l.booked, pos = s:sub(pos, pos + count * BOOKED - 1), pos + count * BOOKED
+      if #l.booked < count * BOOKED then return false end
+    end
+  end
+  st.limits = limits
+  return true
+end
+
+-- read_state returns the state of a key as it is stored, brought back if the clock stepped back; an empty one if there is
+-- none.
+local function read_state(key)
+  local st = { key = key, limits = {}, expires = 0 }
+  local s = try('GET', key)
+  if not s then return st end
+  local ok, good = pcall(decode, st, s)
+  if not (ok and good) then
+    discard(key)
+    return { key = key, limits = {}, expires = 0 }
+  end
+  st.stored = s:sub(1, DIRECTORY + 8 * #st.limits)
+  if st.last > now then
+    local back = st.last - now
+    st.stepped = true
+    for _, l in ipairs(st.limits) do
+      if l.width > 0 then shift_log(l, back) end
+      if l.level then l.at, l.led = min(l.at, now), nil end
+      shift_bookings(l, back)
+    end
+  end
+  return st
+end
+
+-- needs is until when a limit must be kept.
+local function needs(l)
+  local til = 0
+  if l.width > 0 then
+    local newest = entry(l, entry_count(l))
+    til = newest and newest + l.span or 0
+  end
+  local _, e = booking(l, #l.booked / BOOKED - 1)
+  if e then til = max(til, stamp(l, e) + l.span) end
+  if l.unit then
+    if l.width == 0 then til = max(til, now + (ceil(l.cap * l.unit / l.rate) + 1) * l.tick) end
+    local level, at = lead(l)
+    til = max(til, falls_to(l, level, max(at, now), 0) + l.tick)
+  end
+  return til
+end
+
+-- save writes a state, without the limits that count no more.
+local function save(st)
+  st.stepped = false
+  local kept, need, marked = {}, 0, false
+  for _, l in ipairs(st.limits) do
+    if not l.cost and l.width > 0 and #l.booked == 0 and (entry(l, entry_count(l)) or 0) <= now - l.span then
+      l.entries, l.sum = '', 0
+    end
+    if l.unit or #l.booked > 0 or l.level and (l.width == 0 or l.level > 0) or l.width > 0 and l.entries ~= '' then
+      kept[#kept + 1] = l
+      need, marked = max(need, needs(l) + 1000000), marked or #l.booked > 0
+    end
+  end
+  if #kept == 0 then
+    st.saved = nil
+    return call('DEL', st.key)
+  end
+  local sig, heads, backs, fronts, rings, tail, whole = { pack('BB', marked and 66 or 83, #kept) }, { '' }, {}, {}, {}, {}, marked
+  for i, l in ipairs(kept) do
+    local w = l.width
+    sig[i + 1] = pack('>BI7', l.algorithm + (l.level and 4 or 0) + (w > 0 and 8 * (w - 7) or 0), l.window)
+    if w > 0 then
+      local q = max(0, entry_count(l) - 1)
+      local nf = q == 0 and 0 or (q - 1) % 8 + 1
+      local blocks = (q - nf) / 8
+      local slots = slots_for(l, blocks)
+      local newest, units = entry(l, q + 1)
+      heads[#heads + 1] = pack('<ddddI4', l.sum, newest or 0, units or 0, entry(l, 1) or FAR, nf + 4096 * blocks + 131072 * slots)
+      backs[#backs + 1] = ('\0'):rep(7 * w)
+      fronts[#fronts + 1] = ('\0'):rep((8 - nf) * w) .. l.entries:sub(1, nf * w)
+      rings[#rings + 1] = l.entries:sub(nf * w + 1, q * w) .. ('\0'):rep((slots - blocks) * 8 * w)
+      whole = whole or q > 0
+    end
+    if l.level then heads[#heads + 1] = pack('<ddd', l.level, l.at, l.stored_unit) end
+    if marked then
+      tail[#tail + 1] = pack('<I2d', #l.booked / BOOKED, l.booked_sum)
+      if l.level then
+        if l.unit then lead(l) end
+        tail[#tail + 1] = pack('<ddd', unpack(l.led or { 0, 0, 0 }))
+      end
+      tail[#tail + 1] = l.booked
+    end
+  end
+  st.generation = st.generation or generation
+  st.expires = max(st.expires, need)
+  heads[1] = pack('<I4dd', st.generation, now, st.expires)
+  local concat = table.concat
+  st.saved = concat(sig)
+  local value = st.saved .. concat(heads)
+  if whole then value = value .. concat(backs) .. concat(fronts) .. concat(rings) .. concat(tail) end
+  call('SET', st.key, value, 'PX', ttl(max(0, st.expires - now)))
+end
+
+-- heal writes that the clock stepped back.
+local function heal(st)
+  local stored = read_state(st.key)
+  if stored.stepped then
+    save(stored)
+  end
+end
+
+-- fill gives a limit of a state the fields of the set's limit at i.
+local function fill(l, set, i, cost)
+  l.cap, l.span, l.slice, l.cost = set[i + CAP], set[i + SPAN], set[i + SLICE], cost
+  if set[i + WIDTH] > l.width then
+    if l.entries then
+      widen(l, 256 ^ (set[i + WIDTH] - 8))
+    else
+      l.sum, l.entries, l.width = 0, '', set[i + WIDTH]
+      l.format = FORMATS[l.width]
+    end
+  end
+  if set[i + UNIT] > 0 then l.unit, l.rate, l.tick = set[i + UNIT], set[i + RATE], set[i + TICK] end
+end
+
+-- open brings a limit up to date.
+local function open(l)
+  if l.unit and l.level then convert_meter(l, l.unit) end
+  local t, e, n = take_due(l, now)
+  while t do
+    if not l.unit then l.led = nil end
+    if l.width > 0 then append(l, stamp(l, e), n) end
+    if l.unit and l.level then l.level, l.at = min(UNITS, leak(l, l.level, l.at, t) + n * l.unit), t end
+    t, e, n = take_due(l, now)
+  end
+  if l.width > 0 then drop_old(l) end
+  if l.unit then
+    if l.level then
+      l.level, l.at = leak(l, l.level, l.at, now), now
+    else
+      l.level, l.at, l.stored_unit, l.led = min(l.sum or 0, floor(UNITS / l.unit)) * l.unit, now, l.unit, nil
+    end
+  end
+end
+
+-- open_state returns the state of a key, in which all limits that a set asks about are there and open, and these in
+-- their order. It may have been read before.
+local function open_state(key, set, cost, st)
+  st = st or read_state(key)
+  local asked, at = {}, LIMITS
+  for i = 1, set[N] do
+    if set[at + ASKED] == 1 then
+      local kind, window = unpack_at('>BI7', set[SIG], DIRECTORY + 8 * i - 7)
+      local j, l = 1, st.limits[1]
+      while l and (l.window < window or l.window == window and l.algorithm < kind % 4) do
+        j = j + 1
+        l = st.limits[j]
+      end
+      if not l or l.window ~= window or l.algorithm ~= kind % 4 then
+        l = { algorithm = kind % 4, window = window, booked = '', booked_sum = 0, width = 0 }
+        table.insert(st.limits, j, l)
+      end
+      fill(l, set, at, cost)
+      open(l)
+      l.st = st
+      asked[#asked + 1] = l
+    end
+    at = at + STRIDE
+  end
+  return st, asked
+end
+G.open_state, G.save = open_state, save
+
+-- The verbs of a limit. One without capacity admits nothing, and a bucket that is never refilled has no state.
+
+local L = {}
+G.L = L
+
+local function dead(l) return l.width == 0 and not l.unit end
+
+function L.used(l)
+  if dead(l) then return 0 end
+  return max(l.width > 0 and l.sum or 0, l.unit and ceil(l.level / l.unit) or 0) + l.booked_sum
+end
+
+-- reset is the time until nothing is used.
+function L.reset(l)
+  if dead(l) then return 0 end
+  local til = now
+  if l.width > 0 then
+    local newest = entry(l, entry_count(l))
+    local _, e = booking(l, #l.booked / BOOKED - 1)
+    til = max(newest and newest + l.span or 0, e and stamp(l, e) + l.span or 0, now)
+  end
+  if l.unit then
+    local level, at = lead(l)
+    til = max(til, falls_to(l, leak(l, level, at, max(at, now)), max(at, now), 0))
+  end
+  return til - now
+end
+
+function L.fits(l, n)
+  return l.cap > 0 and n <= l.cap and (l.width == 0 or log_fits(l, n)) and (not l.unit or meter_fits(l, n))
+end
+
+-- earliest is the first instant from t on at which n more fit; t is not before the last booking.
+function L.earliest(l, t, n)
+  if l.cap == 0 or n > l.cap then return NEVER end
+  if l.width > 0 then t = log_earliest(l, t, n) end
+  if l.unit then t = meter_earliest(l, t, n) end
+  return t
+end
+
+-- at returns what is used at t, and how long after that nothing is; t is not before the last booking.
+function L.at(l, t)
+  local used, til = 0, t
+  if l.width > 0 then used, til = log_at(l, t) end
+  if l.unit then
+    local level, empty = meter_at(l, t)
+    used, til = max(used, level), max(til, empty)
+  end
+  return used, til - t
+end
+
+-- charge charges the limit's cost now, to its log as of an instant not before now.
+function L.charge(l, at)
+  if l.width > 0 then append(l, stamp(l, at), l.cost) end
+  if l.unit then l.level, l.led = l.level + l.cost * l.unit, nil end
+end
+
+function L.book(l, t, e)
+  if l.unit then
+    local level, at = lead(l)
+    l.led = { min(UNITS, leak(l, level, at, t) + l.cost * l.unit), t, l.rate }
+  else
+    l.led = nil
+  end
+  add_booking(l, t, e, l.cost)
+end
+
+-- settle changes a charge of l.cost at t, raising it by no more than makes a debt. It reports whether that was found.
+function L.settle(l, at, cost, debt)
+  if dead(l) then return false end
+  local delta = cost - l.cost
+  if delta > 0 then
+    delta = min(delta, max(0, l.cap - L.used(l)) + (debt > 0 and debt or l.cap))
+    if l.width > 0 and l.sum + l.booked_sum + delta > UNITS then return false end
+    if l.unit and l.level + (l.booked_sum + delta) * l.unit > UNITS then return false end
+  end
+  local i = at > now and find_booking(l, at)
+  if i then
+    change_booking(l, i, delta)
+    l.led = nil
+    return true
+  end
+  local by
+  if l.width > 0 then
+    by = settle_log(l, at, delta)
+    if not by then return false end
+    if l.unit then l.level = max(0, l.level + by * l.unit) end
+  else
+    local refilled = max(0, floor(now / l.tick) - floor(at / l.tick)) * l.rate
+    if refilled >= l.cost * l.unit then return false end
+    if delta < 0 then
+      l.level = l.level - min(l.level, max(0, -delta * l.unit - refilled))
+    else
+      l.level = l.level + delta * l.unit
+    end
+  end
+  l.led = nil
+  return true
+end
+
+-- give_back gives back up to n units. It reports whether there was anything to give back.
+function L.give_back(l, n)
+  if dead(l) then return false end
+  local gave = l.width > 0 and give_back_log(l, n)
+  if l.unit and l.level > 0 then
+    l.level, l.led, gave = l.level - min(l.level, n * l.unit), nil, true
+  end
+  return gave
+end
+
+-- each calls f with every entry in the window and every booking of a limit: when it was charged or is booked for,
+-- when it leaves the window, and how many units it has. An entry of a fixed window was charged at its start.
+function G.each(l, f)
+  for i = 1, l.width > 0 and entry_count(l) or 0 do
+    local at, units = entry(l, i)
+    f(l.span == 0 and at - l.slice or at, at + l.span, units)
+  end
+  for i = 0, l.width > 0 and #l.booked / BOOKED - 1 or -1 do
+    local t, e, n = booking(l, i)
+    f(t, stamp(l, e) + l.span, n)
+  end
+end
+
+-- forget removes limits from a state, and with them the means to amend what was charged to it before.
+function G.forget(st, limits)
+  if not st.stored then return end
+  local left = {}
+  for _, l in ipairs(st.limits) do
+    local gone = false
+    for _, other in ipairs(limits) do gone = gone or other == l end
+    if not gone then left[#left + 1] = l end
+  end
+  st.limits, st.generation = left, generation
+  save(st)
+end
+
+G.last_booking = last_booking

@@ -1,0 +1,324 @@
+package redisstore
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// set is the limits of a part, in the order and form in which a state has them. See
+// lua/fields.lua and lua/state.lua.
+type set struct {
+	directory string // of a state with just these
+	limits    []setLimit
+	asked     int    // how many of them are asked about
+	size      int    // of what follows the directory, to the end of the heads
+	packed    []byte // for lua/sets.lua, but for the first byte
+	// others are to be used where a state has another directory: it has more limits than
+	// these, or room for larger counts.
+	others atomic.Pointer[[]*set]
+}
+
+// setLimit is one limit of a state.
+type setLimit struct {
+	algorithm stint.Algorithm
+	window    int64
+	width     int  // of an entry of its log, 0 if it has none
+	meter     bool // that the state has one
+	index     int  // which limit of the part it is, -1 if that is not asked about
+
+	capacity, span, slice int64
+	unit, rate, tick      int64 // 0 if no meter is asked for
+}
+
+// order is that of limits in a state.
+func (l *setLimit) order(m *setLimit) int {
+	return cmp.Or(cmp.Compare(l.window, m.window), cmp.Compare(l.algorithm, m.algorithm))
+}
+
+// limitOf says what a state has to have of a limit.
+func limitOf(l *stint.Limit, index int) setLimit {
+	m := setLimit{algorithm: l.Algorithm, window: l.Window.Microseconds(), index: index, capacity: l.Capacity(), meter: l.HasMeter()}
+	if m.meter {
+		if m.unit, m.rate, m.tick = l.Meter(); m.rate == 0 {
+			m.unit, m.tick = 0, 1 // it is never refilled
+		}
+	}
+	switch m.algorithm {
+	case stint.Sliding:
+		m.span = m.window
+		if m.capacity > stint.Resolution {
+			m.slice = (m.window + stint.Resolution - 1) / stint.Resolution
+		}
+	case stint.Fixed:
+		m.slice = m.window
+	}
+	if m.algorithm != stint.Bucket {
+		m.width = widthFor(m.capacity)
+	}
+	return m
+}
+
+// widthFor is how many bytes an entry needs: a stamp, and units up to a capacity.
+func widthFor(capacity int64) int {
+	switch {
+	case capacity <= stint.Resolution:
+		return 8
+	case capacity < 1<<24:
+		return 10
+	case capacity < 1<<40:
+		return 12
+	}
+	return 14
+}
+
+// newSet returns the set of a part's limits.
+func newSet(limits []stint.Limit) *set {
+	s := &set{asked: len(limits)}
+	for i := range limits {
+		s.limits = append(s.limits, limitOf(&limits[i], i))
+	}
+	slices.SortFunc(s.limits, func(a, b setLimit) int { return a.order(&b) })
+	s.pack()
+	return s
+}
+
+// kinds of a limit in a directory, beside its algorithm.
+const (
+	kindMeter = 4
+	kindWidth = 8
+)
+
+// withDirectory returns the same set for a state with another directory, nil if that
+// does not have all that is asked for.
+func (s *set) withDirectory(directory string) *set {
+	if len(directory) < 2 || directory[0] != 'S' || len(directory) != 2+8*int(directory[1]) {
+		return nil
+	}
+	other := &set{asked: s.asked}
+	found := 0
+	for rest := directory[2:]; rest != ""; rest = rest[8:] {
+		kind := int(rest[0])
+		l := setLimit{algorithm: stint.Algorithm(kind % 4), window: readInt7(rest[1:]), meter: kind&kindMeter != 0, index: -1}
+		if kind >= kindWidth {
+			l.width = 7 + kind/kindWidth
+		}
+		switch l.algorithm {
+		case stint.Sliding:
+			l.span = l.window
+		case stint.Fixed:
+			l.slice = l.window
+		}
+		for i := range s.limits {
+			m := &s.limits[i]
+			if m.order(&l) != 0 {
+				continue
+			}
+			if l.width < m.width || m.meter && !l.meter {
+				return nil
+			}
+			width, meter := l.width, l.meter
+			l = *m
+			l.width, l.meter = width, meter
+			found++
+		}
+		other.limits = append(other.limits, l)
+	}
+	if found != s.asked {
+		return nil
+	}
+	other.pack()
+	return other
+}
+
+// headerSize is what a state has between its directory and its heads: generation, last
+// and expires.
+const headerSize = 4 + 8 + 8
+
+// often is how short a slice is at most for entries to be added so often that more than
+// the heads should be read at once, in microseconds.
+const often = 10_000_000
+
+// pack fills in the directory, and what lua/sets.lua reads.
+func (s *set) pack() {
+	directory, format := []byte{'S', byte(len(s.limits))}, []byte("<I4dd")
+	s.size = headerSize
+	wide := false
+	for i := range s.limits {
+		l := &s.limits[i]
+		kind := byte(l.algorithm)
+		if l.width > 0 {
+			kind += byte(kindWidth * (l.width - 7))
+			format = append(format, "ddddI4"...)
+			s.size += 36
+			wide = wide || l.slice < often
+		}
+		if l.meter {
+			kind += kindMeter
+			format = append(format, "ddd"...)
+			s.size += 24
+		}
+		directory = append(be.AppendUint64(directory, uint64(l.window)|uint64(kind)<<56), nil...)
+	}
+	s.directory = string(directory)
+	heads := len(directory) + s.size
+	back, old := heads, heads
+	for i := range s.limits {
+		old += 7 * s.limits[i].width
+	}
+	front := old
+	for i := range s.limits {
+		front += 8 * s.limits[i].width
+	}
+	last, all := strconv.Itoa(heads-1), strconv.Itoa(front-1)
+	if wide {
+		last = all
+	}
+	b := []byte{byte(len(s.limits))}
+	b = le.AppendUint16(b, uint16(heads))
+	b = le.AppendUint16(b, uint16(front))
+	for _, text := range []string{s.directory, string(format), strconv.Itoa(len(directory)), last, all} {
+		b = append(append(b, byte(len(text))), text...)
+	}
+	for i := range s.limits {
+		l := &s.limits[i]
+		b = append(b, oneIf(l.index >= 0), 3*oneIf(l.meter))
+		b = appendInt(appendInt(appendInt(b, l.capacity), l.span), l.slice)
+		b = append(b, byte(l.width))
+		b = le.AppendUint16(b, uint16(back))
+		b = le.AppendUint16(b, uint16(old))
+		b = appendInt(appendInt(appendInt(b, l.unit), l.rate), l.tick)
+		back, old = back+7*l.width, old+8*l.width
+	}
+	s.packed = b
+}
+
+// maxOthers is how many other directories are known of one set.
+const maxOthers = 4
+
+// learn remembers that a state has another directory.
+func (s *set) learn(directory string) {
+	old := s.others.Load()
+	var list []*set
+	if old != nil {
+		list = *old
+	}
+	if slices.ContainsFunc(list, func(o *set) bool { return o.directory == directory }) {
+		return
+	}
+	other := s.withDirectory(directory)
+	if other == nil {
+		return
+	}
+	grown := append([]*set{other}, list[:min(len(list), maxOthers-1)]...)
+	s.others.CompareAndSwap(old, &grown)
+}
+
+// known returns the other sets.
+func (s *set) known() []*set {
+	if list := s.others.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// usages reads what was written to a state at now, from its generation to the end of its
+// heads, and fills in what is used of each limit that was asked about.
+func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (generation uint32) {
+	generation = le.Uint32([]byte(text))
+	text = text[headerSize:]
+	for i := range s.limits {
+		l := &s.limits[i]
+		var u stint.Usage
+		if l.width > 0 {
+			if u.Used = double(text); u.Used > 0 {
+				u.ResetAfter = time.Duration(double(text[8:])+l.span-now) * time.Microsecond
+			}
+			text = text[36:]
+		}
+		if l.meter {
+			if l.unit > 0 {
+				level := double(text)
+				u.Used = max(u.Used, ceil(level, l.unit))
+				if level > 0 {
+					u.ResetAfter = max(u.ResetAfter, time.Duration((now/l.tick+ceil(level, l.rate))*l.tick-now)*time.Microsecond)
+				}
+			}
+			text = text[24:]
+		}
+		if l.index >= 0 {
+			usages[p.position(l.index)] = u
+		}
+	}
+	return generation
+}
+
+func ceil(a, b int64) int64 { return (a + b - 1) / b }
+
+// double reads a number as scripts pack it; 0 if it is none of theirs.
+func double(text string) int64 {
+	v := math.Float64frombits(binary.LittleEndian.Uint64([]byte(text[:8])))
+	if v >= 0 && v <= 1<<53 {
+		return int64(v)
+	}
+	return 0
+}
+
+// sets are those that were asked for, by what their limits say. They do not depend on
+// names and subjects.
+type sets struct {
+	mu    sync.RWMutex
+	known map[string]*set
+}
+
+// maxSets bounds how many are kept.
+const maxSets = 10_000
+
+// fill sets the sets of parts.
+func (s *sets) fill(parts []part) {
+	for i := range parts {
+		p := &parts[i]
+		if i > 0 && len(parts[i-1].limits) == len(p.limits) && &parts[i-1].limits[0] == &p.limits[0] {
+			p.set = parts[i-1].set // as a rule, in a batch
+		} else if !p.holders() {
+			p.set = s.of(p.limits)
+		}
+	}
+}
+
+// of returns the set of a part's limits.
+func (s *sets) of(limits []stint.Limit) *set {
+	var buf [256]byte
+	key := buf[:0]
+	for i := range limits {
+		l := &limits[i]
+		key = append(key, byte(l.Algorithm))
+		key = le.AppendUint64(key, uint64(l.Max))
+		key = le.AppendUint64(key, uint64(l.Burst))
+		key = le.AppendUint64(key, uint64(l.Window))
+	}
+	s.mu.RLock()
+	known := s.known[string(key)]
+	s.mu.RUnlock()
+	if known != nil {
+		return known
+	}
+	made := newSet(limits)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.known[string(key)]; known != nil {
+		return known
+	}
+	if s.known == nil || len(s.known) >= maxSets {
+		s.known = map[string]*set{}
+	}
+	s.known[string(key)] = made
+	return made
+}
