@@ -56,7 +56,7 @@ var extremes = []contract{
 			k.Clock.Advance(-time.Hour)
 			d := k.take(subject, 1, l)
 			k.wantAllowed(d, false)
-			if span := l.Span() + l.Span()/stint.Resolution; d.RetryAfter <= 0 || d.RetryAfter > span {
+			if span := l.Window + l.Window/stint.Resolution; d.RetryAfter <= 0 || d.RetryAfter > span {
 				k.Errorf("%s: retry-after is %v, want at most %v", l, d.RetryAfter, span)
 			}
 			k.Clock.Advance(d.RetryAfter)
