@@ -10,17 +10,20 @@ import (
 
 // ledger is all that is known of one subject: the sequential specification of
 // Linearizable. Nothing expires, and only the first limit is ever reset or given
-// back to. A value is never changed once made.
+// back to; but that draws another generation for the second too, which is in the same
+// state. A value is never changed once made.
 type ledger struct {
 	first   []unitsAt // in order of time: what the first limit counts
-	rest    int64     // what the others count
+	second  int64     // what the second one counts
+	third   int64
+	current []uint64 // charges since the last reset
 	settled []uint64
 }
 
 type unitsAt struct{ at, n int64 }
 
 func (g ledger) used() [3]int64 {
-	u := [3]int64{0, g.rest, g.rest}
+	u := [3]int64{0, g.second, g.third}
 	for _, e := range g.first {
 		u[0] += e.n
 	}
@@ -56,7 +59,7 @@ func sequential(limits []stint.Limit) porcupine.Model {
 func apply(limits []stint.Limit, g ledger, in asked, out told) (bool, ledger) {
 	switch in.verb {
 	case "reset":
-		g.first = nil
+		g.first, g.current = nil, nil
 		return true, g
 	case "give back":
 		for units := in.cost; units > 0 && len(g.first) > 0; {
@@ -70,10 +73,14 @@ func apply(limits []stint.Limit, g ledger, in asked, out told) (bool, ledger) {
 		if slices.Contains(g.settled, c.ID) {
 			return !out.ok, g
 		}
-		if slices.ContainsFunc(g.first, func(e unitsAt) bool { return e.at == c.At }) {
-			g.first = add(g.first, c.At, in.cost-c.Claim.Cost)
+		more := in.cost - c.Claim.Cost
+		if slices.Contains(g.current, c.ID) {
+			if slices.ContainsFunc(g.first, func(e unitsAt) bool { return e.at == c.At }) {
+				g.first = add(g.first, c.At, more)
+			}
+			g.second += more
 		}
-		g.rest += in.cost - c.Claim.Cost
+		g.third += more
 		g.settled = append(slices.Clone(g.settled), c.ID)
 		return out.ok, g
 	default:
@@ -83,14 +90,17 @@ func apply(limits []stint.Limit, g ledger, in asked, out told) (bool, ledger) {
 		}
 		if fits && in.verb == "take" && in.cost > 0 {
 			g.first = add(g.first, out.charge.At, in.cost)
-			g.rest += in.cost
+			g.second += in.cost
+			g.third += in.cost
+			g.current = append(slices.Clone(g.current), out.charge.ID)
 		}
 		return out.ok == fits && out.used == g.used(), g
 	}
 }
 
 func sameLedger(a, b ledger) bool {
-	return a.rest == b.rest && slices.Equal(a.first, b.first) && slices.Equal(sorted(a.settled), sorted(b.settled))
+	return a.second == b.second && a.third == b.third && slices.Equal(a.first, b.first) &&
+		slices.Equal(sorted(a.current), sorted(b.current)) && slices.Equal(sorted(a.settled), sorted(b.settled))
 }
 
 func sorted(ids []uint64) []uint64 { return slices.Sorted(slices.Values(ids)) }

@@ -17,6 +17,10 @@ func TestSequential(t *testing.T) {
 	}
 	refund := func(ok bool) (asked, told) { return asked{verb: "settle", charge: charge(1)}, told{ok: ok} }
 	giveBack := func() (asked, told) { return asked{verb: "give back", cost: 2}, told{} }
+	reset := func() (asked, told) { return asked{verb: "reset"}, told{} }
+	apart := func(id uint64, first, others int64) (asked, told) {
+		return asked{verb: "take", cost: 6}, told{id != 0, [3]int64{first, others, others}, charge(id)}
+	}
 	op := func(from, to int64) func(in asked, out told) porcupine.Operation {
 		return func(in asked, out told) porcupine.Operation {
 			return porcupine.Operation{Call: from, Return: to, Input: in, Output: out}
@@ -35,6 +39,9 @@ func TestSequential(t *testing.T) {
 		{"refunded once", []porcupine.Operation{op(1, 2)(take(1, 6)), op(3, 6)(refund(true)), op(4, 5)(refund(false))}, true},
 		{"refunded twice", []porcupine.Operation{op(1, 2)(take(1, 6)), op(3, 6)(refund(true)), op(4, 5)(refund(true))}, false},
 		{"a refund unseen", []porcupine.Operation{op(1, 2)(take(1, 6)), op(3, 4)(refund(true)), op(5, 6)(take(0, 6))}, false},
+		{"reset", []porcupine.Operation{op(1, 2)(take(1, 6)), op(3, 4)(reset()), op(5, 6)(apart(2, 6, 12))}, true},
+		{"reset, then refunded", []porcupine.Operation{
+			op(1, 2)(take(1, 6)), op(3, 4)(reset()), op(5, 6)(refund(true)), op(7, 8)(apart(2, 6, 6))}, false}, // the second stays
 		{"given back", []porcupine.Operation{op(1, 2)(take(1, 6)), op(3, 4)(giveBack()), op(5, 6)(take(2, 10))}, false}, // the others stay
 		{"given back too late", []porcupine.Operation{op(1, 2)(take(1, 6)), op(3, 4)(take(0, 6)), op(5, 6)(giveBack())}, true},
 		{"a give-back unseen", []porcupine.Operation{op(1, 2)(take(1, 6)), op(3, 4)(giveBack()), op(5, 6)(take(0, 6))}, false},

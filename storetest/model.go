@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -69,7 +70,10 @@ type world struct {
 }
 
 // chargePair is one charge as each of the two named it.
-type chargePair struct{ store, oracle stint.Charge }
+type chargePair struct {
+	store, oracle stint.Charge
+	booked        bool
+}
 
 // part is the part of both that some of the claims make up, a bit each, or all of it if
 // there are none.
@@ -83,11 +87,11 @@ func (p chargePair) part(bits uint) chargePair {
 	if len(claims) == 0 {
 		return p
 	}
-	return chargePair{p.store.Part(claims...), p.oracle.Part(claims...)}
+	return chargePair{p.store.Part(claims...), p.oracle.Part(claims...), p.booked}
 }
 
 // maxCharges is how many charges a history remembers to amend.
-const maxCharges = 12
+const maxCharges = 40
 
 func (w *world) note(format string, args ...any) {
 	w.history = append(w.history, fmt.Sprintf(format, args...))
@@ -144,6 +148,11 @@ func (w *world) do(s step) error {
 
 func (w *world) take(s step) error {
 	r := w.request(s)
+	if s.move {
+		if moving, ok := w.move(r, s.pick); ok {
+			r = moving
+		}
+	}
 	if err := r.Validate(); err != nil {
 		return nil // two claims on one state: not a request
 	}
@@ -162,6 +171,9 @@ func (w *world) take(s step) error {
 	}
 	if diff := differ(got, want); diff != "" {
 		return fmt.Errorf("store and reference differ: %s", diff)
+	}
+	if err := got.Charge.Validate(); got.Charge.ID != 0 && err != nil {
+		return fmt.Errorf("the store's charge: %w", err)
 	}
 	w.remember(r, got, want)
 	return w.truth.Took(now, r, got)
@@ -191,11 +203,14 @@ func (w *world) remember(r stint.Request, got, want stint.Decision) {
 		w.hint = r.Lease.Microseconds()
 	}
 	if want.Charge.ID != 0 {
-		w.charges = append(w.charges, chargePair{got.Charge, want.Charge})
+		if r.Booked != 0 {
+			w.charges = slices.DeleteFunc(w.charges, func(c chargePair) bool { return c.booked && c.oracle.At == r.Booked })
+		}
+		w.charges = append(w.charges, chargePair{got.Charge, want.Charge, want.RetryAfter > 0})
 		if len(w.charges) > maxCharges {
 			w.charges = w.charges[1:]
 		}
-		if r.ID != "" {
+		if r.ID != "" && r.Booked == 0 {
 			w.ids[placeOf(&r.Claim)] = append(w.ids[placeOf(&r.Claim)], want.Charge.At)
 		}
 	}
@@ -221,13 +236,17 @@ func (w *world) amend(s step) error {
 	if err := w.calm(stint.Request{Claim: c.oracle.Claim, And: c.oracle.And()}); err != nil {
 		return err
 	}
+	if i >= len(w.charges) || w.charges[i].oracle.ID != c.oracle.ID {
+		return nil // a store may have forgotten what it was charged to
+	}
 	now := w.h.Clock.Micros()
 	want, err := w.oracle.Amend(w.t.Context(), c.oracle, a)
 	if err != nil {
 		return err
 	}
 	kind := [...]string{"settle", "extend", "release"}[a.Kind]
-	w.note("%d: %s charge of %d (%d claims) to %d → %v", w.at(), kind, c.oracle.At-epoch.UnixMicro(), 1+len(c.oracle.And()), a.Cost, want)
+	w.note("%d: %s charge of %d (%d claims) to %d with a debt up to %d → %v",
+		w.at(), kind, c.oracle.At-epoch.UnixMicro(), 1+len(c.oracle.And()), a.Cost, a.MaxDebt, want)
 	got, err := w.h.Store.Amend(w.t.Context(), c.store, a)
 	if err != nil {
 		return fmt.Errorf("amend: %w", err)

@@ -6,10 +6,12 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// A store may forget what counts no more; the reference never does. The two can
-// be told apart when what counted no more counts again: under
-// a slower refill, or after a step back of the clock. The rules leave that open,
-// so histories reset such a state on both sides first.
+// A store may forget what counts no more; the reference never does. The two can be told
+// apart when what counted no more counts again: under a slower refill, or after a step
+// back of the clock; when a meter that is empty starts anew with what its log has; and
+// when a state that is empty begins again with another generation. The rules leave that
+// open, so histories reset such limits on both sides first, and amend no charges of
+// such states any more.
 
 type place struct{ subject, scope string }
 
@@ -32,17 +34,32 @@ func (w *world) calm(r stint.Request) error {
 			if err != nil {
 				return err
 			}
+			plain := l.Algorithm == stint.Sliding && !l.HasMeter()
 			l.Max, l.Burst, l.Leased = 0, 0, false // no part of its identity
 			key := stateKey{placeOf(&c), l}
-			if d.States()[0].Used > 0 && w.oracle.Idle(&look, &l) {
+			if w.oracle.Idle(&look, &l) && (d.States()[0].Used > 0 || plain && w.oracle.HasMeter(&look, &l)) {
 				if err := w.reset(key); err != nil {
 					return err
 				}
+			}
+			if l.Algorithm != stint.Concurrency && w.oracle.IdleState(&look, &l) {
+				w.forgetCharges(func(c *stint.Claim) bool {
+					return placeOf(c) == key.place && slices.Contains(c.StateNames(nil), l.Name)
+				})
 			}
 			w.limits[key] = true
 		}
 	}
 	return nil
+}
+
+// forgetCharges forgets the charges with a claim of which something is true.
+func (w *world) forgetCharges(is func(*stint.Claim) bool) {
+	w.charges = slices.DeleteFunc(w.charges, func(c chargePair) bool {
+		return slices.ContainsFunc(allClaims(stint.Request{Claim: c.store.Claim, And: c.store.And()}), func(c stint.Claim) bool {
+			return is(&c)
+		})
+	})
 }
 
 func (w *world) reset(key stateKey) error {
@@ -69,11 +86,7 @@ func (w *world) calmAll() error {
 			return err
 		}
 		// Whether such a charge was settled may have been forgotten too.
-		w.charges = slices.DeleteFunc(w.charges, func(c chargePair) bool {
-			return slices.ContainsFunc(allClaims(stint.Request{Claim: c.store.Claim, And: c.store.And()}), func(c stint.Claim) bool {
-				return placeOf(&c) == key.place
-			})
-		})
+		w.forgetCharges(func(c *stint.Claim) bool { return placeOf(c) == key.place })
 	}
 	for n := range w.plan.subjects {
 		subject := w.subject(n)

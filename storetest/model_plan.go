@@ -52,6 +52,7 @@ type step struct {
 	bans      bool
 	fit       bool
 	lease     time.Duration
+	move      bool // the booking of a charge, which is pick
 	pick      int
 	amendment stint.Amendment
 	relative  bool
@@ -77,12 +78,14 @@ const huge = stint.MaxUnits / 8
 // may change at run time, Max and Burst.
 func families() [][]stint.Limit {
 	const odd = 1000003 * time.Microsecond
-	second := stint.PerSecond
+	second, day := stint.PerSecond, stint.PerDay
 	return [][]stint.Limit{
-		{second(4), second(3).WithBurst(3), second(10), second(2).WithBurst(2), second(0)},
+		{second(4), second(3).WithBurst(3), second(10), second(2).WithBurst(2), second(0), second(3).WithBurst(2)},
 		{second(4).WithName("n"), second(126).WithName("n"), second(60).WithName("n").WithBurst(3), second(1000).WithName("n"),
 			second(126).WithName("n").WithLease()},
+		{second(2).WithBurst(2), second(2), second(7).WithBurst(2), second(2).WithBurst(5), second(50).WithBurst(3), second(1).WithBurst(100)},
 		{stint.PerMinute(5), stint.PerMinute(126), stint.PerMinute(130).WithBurst(2), stint.PerMinute(2).WithBurst(5)},
+		{day(123457).WithBurst(2), day(99991).WithBurst(3), day(1000), day(7).WithBurst(2)},
 		{stint.Per(7, odd), stint.Per(300, odd), stint.Per(2, odd).WithBurst(7), stint.Per(150, odd).WithBurst(2)},
 		{stint.PerHour(20), stint.PerHour(100000), stint.PerHour(5).WithBurst(10)},
 		{stint.Per(2, time.Millisecond), stint.Per(200, time.Millisecond)},
@@ -92,6 +95,7 @@ func families() [][]stint.Limit {
 		{stint.TokenBucket(20, 7, time.Second), stint.TokenBucket(5, 7, time.Second), stint.TokenBucket(20, 10, time.Second),
 			stint.TokenBucket(3, 13, time.Second), stint.TokenBucket(9, 0, time.Second)},
 		{stint.TokenBucket(11, 3, odd), stint.TokenBucket(4, 3, odd), stint.TokenBucket(30, 5, odd)},
+		{stint.TokenBucket(3, 2, time.Second).WithName("n"), stint.TokenBucket(10, 4, time.Second).WithName("n")},
 		{stint.TokenBucket(1, 1, time.Hour), stint.TokenBucket(0, 60, time.Hour)},
 		{stint.AtOnce(2, time.Second), stint.AtOnce(5, time.Second), stint.AtOnce(1, time.Second), stint.AtOnce(0, time.Second)},
 		{stint.AtOnce(3, time.Minute), stint.AtOnce(1, time.Minute)},
@@ -114,7 +118,7 @@ func planGenerator(h Harness) *rapid.Generator[plan] {
 				Forgive:   10 * time.Second,
 			},
 		}
-		for _, f := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(all)-1), 1, 3, rapid.ID).Draw(t, "families") {
+		for _, f := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(all)-1), 1, 4, func(i int) string { return all[i][0].ID() }).Draw(t, "families") {
 			p.families = append(p.families, all[f])
 		}
 		// In chapters, because rapid's lists have about seven elements: some 50 steps.
@@ -164,6 +168,10 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 			if s.fit && rapid.IntRange(0, 2).Draw(t, "lease") > 0 {
 				s.id, s.lease = "", micros(advanceGenerator(p).Draw(t, "until"))
 			}
+			if s.mode == stint.Reserve && !s.fit {
+				s.move = rapid.IntRange(0, 2).Draw(t, "move") == 2
+				s.pick = rapid.IntRange(0, maxCharges-1).Draw(t, "charge")
+			}
 		case stepAmend:
 			s.pick = rapid.IntRange(0, maxCharges-1).Draw(t, "charge")
 			s.part = rapid.SampledFrom([]uint{0, 0, 1, 2, 3, 4, 5, 6}).Draw(t, "part")
@@ -172,6 +180,7 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 				s.relative = rapid.Bool().Draw(t, "relative")
 				s.amendment.Cost = rapid.SampledFrom([]int64{0, 0, -1, 1, 2, 7, 300, huge}).Draw(t, "true cost")
 				s.amendment.Cost = max(s.amendment.Cost, map[bool]int64{true: -1}[s.relative])
+				s.amendment.MaxDebt = rapid.SampledFrom([]int64{0, 0, 0, 1, 5, 300, huge}).Draw(t, "max debt")
 			}
 		case stepAdvance:
 			s.advance, s.toHint = advanceGenerator(p).Draw(t, "advance"), rapid.IntRange(0, 4).Draw(t, "to hint") == 0
@@ -243,6 +252,24 @@ func (w *world) claim(p claimPick) stint.Claim {
 		c.Limits = append(c.Limits, w.plan.families[l[0]][l[1]])
 	}
 	return c
+}
+
+// move makes a reservation ask for an earlier place for a booking that is remembered, if
+// there is one: of its claims, or with other limits if the step says so.
+func (w *world) move(r stint.Request, pick int) (stint.Request, bool) {
+	var ahead []stint.Charge
+	for _, c := range w.charges {
+		if c.oracle.At > w.h.Clock.Micros() && c.booked {
+			ahead = append(ahead, c.oracle)
+		}
+	}
+	if len(ahead) == 0 {
+		return r, false
+	}
+	c := ahead[pick%len(ahead)]
+	r.Booked = c.At
+	r.Claim, r.And = c.Claim, c.And()
+	return r, r.Validate() == nil
 }
 
 // request builds a step's request. Concurrency limits can be neither reserved nor

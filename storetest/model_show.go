@@ -70,6 +70,9 @@ func describe(r stint.Request, prefix string) string {
 	} else if r.Fit {
 		b.WriteString(" fitted")
 	}
+	if r.Booked != 0 {
+		fmt.Fprintf(&b, " moving up from %d", r.Booked-epoch.UnixMicro())
+	}
 	if r.ID != "" {
 		fmt.Fprintf(&b, " id %q for %v", r.ID, r.IDLife)
 	}

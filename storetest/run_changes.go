@@ -29,32 +29,6 @@ var changes = []contract{
 		k.wantUsed(k.mustTake(subject, 300, stint.PerHour(1000)), 305)
 		k.wantUsed(k.take(subject, 1, stint.PerHour(5)), 305)
 	}},
-	{name: "a burst comes and goes, the history stays", exact: true, clock: true, test: func(k *tester) {
-		plain, burst, subject := stint.PerSecond(2), stint.PerSecond(2).WithBurst(3), k.subject()
-		k.wantUsed(k.mustTake(subject, 6, burst), 6)
-		k.Clock.Advance(1500 * ms)
-		k.wantUsed(k.mustTake(subject, 1, plain), 1)
-		d := k.take(subject, 1, burst)
-		k.wantAllowed(d, false)
-		k.wantUsed(d, 7)
-		k.wantRetry(d, 1500*ms)
-	}},
-	{name: "what was let go stays gone when the burst is raised, beside bookings too", exact: true, clock: true, test: func(k *tester) {
-		plain, burst, subject := stint.PerMinute(5), stint.PerMinute(5).WithBurst(2), k.subject()
-		first := k.mustTake(subject, 1, plain)
-		k.Clock.Advance(s)
-		k.mustTake(subject, 1, plain)
-		k.wantApplied(k.settle(first, 300), true)
-		k.wantRetry(k.reserve(subject, 5, time.Hour, plain), time.Minute)
-		k.Clock.Advance(59 * s)
-		k.wantUsed(k.mustTake(subject, 1, burst), 7)
-	}},
-	{name: "a burst that is raised begins with what is known", exact: true, clock: true, test: func(k *tester) {
-		plain, burst, subject := stint.PerSecond(2), stint.PerSecond(2).WithBurst(3), k.subject()
-		k.mustTake(subject, 2, plain)
-		k.wantUsed(k.mustTake(subject, 4, burst), 6)
-		k.wantAllowed(k.take(subject, 1, burst), false)
-	}},
 	{name: "a bucket's level is carried over to another rate", exact: true, clock: true, test: func(k *tester) {
 		subject := k.subject()
 		k.mustTake(subject, 8, stint.TokenBucket(10, 10, s))

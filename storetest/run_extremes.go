@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/oracle"
 )
 
 var extremes = []contract{
@@ -25,6 +26,57 @@ var extremes = []contract{
 		k.fillAndEmpty(stint.Limit{Max: 1 << 46, Window: stint.MinWindow, Burst: stint.MaxBurst << 46})
 		k.fillAndEmpty(stint.TokenBucket(stint.MaxBurst, 1, stint.MaxWindow))
 		k.fillAndEmpty(stint.TokenBucket(1, stint.MaxUnits, 1024*us))
+	}},
+	{name: "the largest costs beside bookings", exact: true, clock: true, test: func(k *tester) {
+		const half = stint.MaxUnits / 2
+		for _, l := range []stint.Limit{
+			stint.PerSecond(stint.MaxUnits), {Max: stint.MaxUnits, Window: s, Algorithm: stint.Fixed},
+			stint.PerSecond(half).WithBurst(2), stint.TokenBucket(stint.MaxUnits, half, s),
+		} {
+			k.toFullSecond()
+			w, subject := &twin{k, oracle.New(k.Clock.Micros)}, k.subject()
+			for _, cost := range []int64{half + 1, half + 1, half, half - 1, stint.MaxUnits, 1, stint.MaxUnits - 1} {
+				w.take(stint.Reserve, subject, cost, l)
+				w.take(stint.Take, subject, half-1, l)
+			}
+			for range 40 {
+				w.take(stint.Take, subject, half, l)
+				w.take(stint.Take, subject, 1, l)
+				w.Clock.Advance(203 * ms)
+			}
+		}
+	}},
+	{name: "a debt of the largest kind beside a booking", exact: true, clock: true, test: func(k *tester) {
+		// 90,071,992,547 tokens of 100,000 each: just below 2^53.
+		for _, l := range []stint.Limit{stint.TokenBucket(10, 10, s), stint.PerSecond(10).WithBurst(2), stint.PerSecond(10)} {
+			for _, debt := range []int64{0, 90_071_992_500, stint.MaxUnits - 100} {
+				subject, reference := k.subject(), oracle.New(k.Clock.Micros)
+				w := &twin{k, reference}
+				r := k.request(subject, 1, l)
+				d := k.decide(r)
+				same, err := reference.Take(k.Context(), r)
+				if err != nil {
+					k.Fatal(err)
+				}
+				w.take(stint.Reserve, subject, l.Capacity(), l)
+				a := stint.Amendment{Cost: debt, MaxDebt: debt}
+				if debt == 0 {
+					a.Cost = stint.MaxUnits
+				}
+				want, err := reference.Amend(k.Context(), same.Charge, a)
+				if err != nil {
+					k.Fatal(err)
+				}
+				k.wantApplied(k.amend(d, a), want)
+				for range 3 {
+					w.take(stint.Take, subject, 1, l)
+					w.take(stint.Peek, subject, l.Capacity(), l)
+					w.take(stint.Reserve, subject, 1, l)
+					k.Clock.Advance(700 * ms)
+				}
+				k.mustTake(k.subject(), 1, l) // nobody else is affected
+			}
+		}
 	}},
 	{name: "ten thousand in one microsecond are ten thousand", exact: true, test: func(k *tester) { // F24
 		const callers, calls, limit = 10, 1010, 10_000
@@ -56,7 +108,7 @@ var extremes = []contract{
 			k.Clock.Advance(-time.Hour)
 			d := k.take(subject, 1, l)
 			k.wantAllowed(d, false)
-			if span := l.Span() + l.Span()/stint.Resolution; d.RetryAfter <= 0 || d.RetryAfter > span {
+			if span := l.Window + l.Window/stint.Resolution; d.RetryAfter <= 0 || d.RetryAfter > span {
 				k.Errorf("%s: retry-after is %v, want at most %v", l, d.RetryAfter, span)
 			}
 			k.Clock.Advance(d.RetryAfter)
@@ -85,8 +137,8 @@ var extremes = []contract{
 			k.reserve(subject, 1, 0, l)
 		}
 		k.Clock.Advance(-time.Hour)
-		k.wantRetry(k.take(subject, 1, l), 3*s)
-		k.Clock.Advance(3 * s)
+		k.wantRetry(k.take(subject, 1, l), 3*s+2*grace)
+		k.Clock.Advance(3*s + 2*grace)
 		k.wantAllowed(k.take(subject, 1, l), true)
 	}},
 	{name: "the clock steps back during a ban", exact: true, clock: true, test: func(k *tester) {

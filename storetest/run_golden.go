@@ -21,10 +21,39 @@ func (k *tester) igdb() *stint.Limiter {
 var golden = []contract{
 	{name: "golden 1: blocking, four at once, the fifth waits", exact: true, clock: true, test: func(k *tester) {
 		subject := k.subject()
-		for _, want := range []time.Duration{0, 0, 0, 0, s} {
+		for i, want := range []time.Duration{0, 0, 0, 0, s - 4*us} {
 			d := k.reserve(subject, 1, 0, stint.Per(4, s))
 			k.wantAllowed(d, true)
 			k.wantRetry(d, want)
+			k.wantUsed(d, int64(min(i+1, 4))) // as of then: the first has left
+			k.Clock.Advance(us)
+		}
+	}},
+	{name: "golden 1 and 4, waiting: nobody is told of another's place", exact: true, test: func(k *tester) {
+		const window = 300 * ms // shorter than a second, for stores on the real clock
+		var limiters []*stint.Limiter
+		for range 2 {
+			lim, err := stint.New(k.Store, stint.Per(4, window))
+			if err != nil {
+				k.Fatal(err)
+			}
+			limiters = append(limiters, lim)
+		}
+		subject := k.subject()
+		var waited time.Duration
+		for i := range 5 {
+			start := time.Now()
+			d, err := limiters[i%2].Wait(k.Context(), subject)
+			if err != nil || !d.Allowed || d.RetryAfter != 0 || d.Remaining() < 0 {
+				k.Fatalf("wait %d: %v, %s", i, err, answer(d))
+			}
+			if used := d.States()[0].Used; used > 4 || i < 4 && used != int64(i+1) {
+				k.Errorf("wait %d: %d of 4 used", i, used)
+			}
+			waited = time.Since(start)
+		}
+		if waited < window/3 {
+			k.Errorf("the fifth waited %v, want about %v", waited, window)
 		}
 	}},
 	{name: "golden 2: immediate, the fifth is a typed error", exact: true, clock: true, test: func(k *tester) {
@@ -72,5 +101,9 @@ var golden = []contract{
 		d := k.reserve(subject, 1, 0, a.Limits()...)
 		k.wantAllowed(d, true)
 		k.wantRetry(d, 600*ms)
+		k.wantUsed(d, 4) // three that came later, and its own
+		if d.Remaining() != 0 {
+			k.Errorf("remaining is %d, want 0", d.Remaining())
+		}
 	}},
 }

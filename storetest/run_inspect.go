@@ -142,7 +142,7 @@ var inspecting = []contract{
 		k.wantRetry(k.reserve(subject, 2, 0, l), s)
 		claim := stint.Claim{Subject: subject, Limits: []stint.Limit{l}}
 		k.wantEntries(k.inspect(claim).Windows[0],
-			fmt.Sprintf("%v-%v:3", now, now+s), fmt.Sprintf("%v-%v:1", now+100*ms, now+1100*ms), fmt.Sprintf("%v-%v:2", now+s, now+2*s))
+			fmt.Sprintf("%v-%v:3", now, now+s), fmt.Sprintf("%v-%v:1", now+100*ms, now+1100*ms), fmt.Sprintf("%v-%v:2", now+s, now+2*s+grace))
 		fixed, subject := stint.Limit{Max: 2, Window: time.Minute, Algorithm: stint.Fixed}, k.subject()
 		k.mustTake(subject, 2, fixed)
 		k.wantAllowed(k.reserve(subject, 1, 0, fixed), true)

@@ -140,7 +140,7 @@ var leases = []contract{
 			{stint.PerSecond(10), us, s + us},
 			{stint.PerSecond(10), time.Hour, time.Hour + s},
 			{stint.PerSecond(1000), 501 * ms, 1504 * ms}, // slices of 8 ms
-			{stint.PerSecond(5).WithBurst(2), 500 * ms, 2500 * ms},
+			{stint.PerSecond(5).WithBurst(2), 500 * ms, 1500 * ms},
 			{stint.Limit{Max: 10, Window: s, Algorithm: stint.Fixed}, 999 * ms, s},
 			{stint.Limit{Max: 10, Window: s, Algorithm: stint.Fixed}, 1500 * ms, 2 * s},
 		} {

@@ -48,11 +48,15 @@ var scenarios = []scenario{
 	}},
 	{"sliding with a burst", stint.PerSecond(2).WithBurst(3), []line{
 		{0, 6, ok, 6, 3 * s, 0},
-		{0, 1, no, 6, 3 * s, 3 * s},
-		{s, 1, no, 6, 2 * s, 2 * s},
-		{2*s - us, 1, no, 6, us, us},
-		{us, 5, ok, 5, 3 * s, 0},
-		{s, 1, ok, 6, 3 * s, 0},
+		{0, 1, no, 6, 3 * s, s}, // no more than six in any second
+		{500 * ms, 1, no, 6, 2500 * ms, 500 * ms},
+		{500*ms - us, 1, no, 6, 2*s + us, us},
+		{us, 2, ok, 6, 3 * s, 0}, // two are refilled per second
+		{0, 1, no, 6, 3 * s, 500 * ms},
+		{500*ms - us, 1, no, 6, 2500*ms + us, us},
+		{us, 1, ok, 6, 3 * s, 0},
+		{500 * ms, 1, ok, 6, 3 * s, 0},
+		{3 * s, 6, ok, 6, 3 * s, 0},
 	}},
 	{"sliding in slices of 8 ms", stint.PerSecond(1000), []line{
 		{0, 400, ok, 400, s + 8*ms, 0},

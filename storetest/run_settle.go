@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -43,19 +45,45 @@ var settlements = []contract{
 			k.wantUsed(k.mustTake(subject, 6, l), 10)
 		}
 	}},
-	{name: "settling up may leave a debt", exact: true, test: func(k *tester) {
+	{name: "settling up may leave a debt, of one capacity at most", exact: true, test: func(k *tester) {
 		for _, l := range windowed() {
 			subject := k.subject()
 			d := k.mustTake(subject, 5, l)
-			k.wantApplied(k.settle(d, 25), true)
+			k.wantApplied(k.settle(d, 18), true)
 			d = k.take(subject, 1, l)
 			k.wantAllowed(d, false)
-			k.wantUsed(d, 25)
+			k.wantUsed(d, 18)
 			if d.Remaining() != 0 {
 				k.Errorf("%s: remaining is %d in debt, want 0", l, d.Remaining())
 			}
 			k.wantAllowed(k.take(subject, 0, l), false)
+			subject = k.subject()
+			k.wantApplied(k.settle(k.mustTake(subject, 5, l), stint.MaxUnits), true)
+			k.wantUsed(k.peek(subject, 1, l), 20)
 		}
+	}},
+	{name: "a settlement may say how much of a debt it makes", exact: true, test: func(k *tester) {
+		for _, l := range windowed() {
+			for _, x := range []struct{ cost, maxDebt, want int64 }{
+				{9, 1, 9}, {10, 1, 10}, {11, 1, 11}, {100, 1, 11}, {100, 5, 15}, {100, 10, 20}, {100, 25, 35}, {100, 1000, 100}, {100, 0, 20},
+			} {
+				subject := k.subject()
+				d := k.mustTake(subject, 5, l)
+				k.wantApplied(k.amend(d, stint.Amendment{Cost: x.cost, MaxDebt: x.maxDebt}), true)
+				k.wantUsed(k.peek(subject, 1, l), x.want)
+			}
+			subject := k.subject() // in debt already: each settlement may add its own
+			a, b := k.mustTake(subject, 5, l), k.mustTake(subject, 5, l)
+			k.wantApplied(k.amend(a, stint.Amendment{Cost: 100, MaxDebt: 3}), true)
+			k.wantApplied(k.amend(b, stint.Amendment{Cost: 100, MaxDebt: 2}), true)
+			k.wantUsed(k.peek(subject, 1, l), 15)
+		}
+	}},
+	{name: "of several limits each has a debt of its own", exact: true, test: func(k *tester) {
+		hour, day, subject := stint.PerHour(10), stint.PerDay(100), k.subject()
+		d := k.mustTake(subject, 5, hour, day)
+		k.wantApplied(k.settle(d, 150), true)
+		k.wantUsed(k.peek(subject, 1, hour, day), 20, 150)
 	}},
 	{name: "a charge is settled only while it counts", exact: true, clock: true, test: func(k *tester) {
 		for _, l := range []stint.Limit{stint.PerSecond(10), stint.TokenBucket(10, 10, s), {Max: 10, Window: s, Algorithm: stint.Fixed}} {
@@ -99,29 +127,120 @@ var settlements = []contract{
 	}},
 	{name: "sums past 2^53 are refused", exact: true, test: func(k *tester) {
 		l, subject := stint.PerHour(10), k.subject()
-		d := k.mustTake(subject, 1, l)
-		k.wantApplied(k.settle(d, stint.MaxUnits), true)
+		all := stint.Amendment{Cost: stint.MaxUnits, MaxDebt: stint.MaxUnits}
+		a, b := k.mustTake(subject, 1, l), k.mustTake(subject, 1, l)
+		k.wantApplied(k.amend(a, all), false)
+		k.wantApplied(k.amend(a, stint.Amendment{Cost: stint.MaxUnits - 1, MaxDebt: stint.MaxUnits}), true)
 		k.wantUsed(k.peek(subject, 1, l), stint.MaxUnits)
-		b := stint.TokenBucket(10, 10, time.Hour)
-		d = k.mustTake(subject, 1, b)
-		k.wantApplied(k.settle(d, stint.MaxUnits), false)
-		k.wantUsed(k.peek(subject, 1, b), 1)
+		k.wantApplied(k.amend(b, stint.Amendment{Cost: 2, MaxDebt: 1}), false)
+		for _, l := range []stint.Limit{stint.TokenBucket(10, 10, time.Hour), stint.Per(10, time.Minute).WithBurst(2)} {
+			d := k.mustTake(subject, 1, l)
+			k.wantApplied(k.amend(d, all), false)
+			k.wantUsed(k.peek(subject, 1, l), 1)
+		}
 	}},
-	{name: "settled charges are remembered up to a bound", exact: true, clock: true, test: func(k *tester) {
+	{name: "the last thousand settlements are remembered", exact: true, clock: true, test: func(k *tester) {
 		l, subject := stint.PerHour(1_000_000), k.subject()
 		var taken []stint.Decision
 		for range stint.MaxSettled + 2 {
 			taken = append(taken, k.mustTake(subject, 2, l))
 			k.Clock.Advance(us)
 		}
-		for _, d := range taken[1 : stint.MaxSettled+1] {
+		for _, d := range taken[1:] {
 			k.wantApplied(k.settle(d, 1), true)
 		}
-		k.wantApplied(k.settle(taken[0], 1), false) // older than all that are remembered
-		k.wantApplied(k.settle(taken[1], 1), false)
-		k.wantApplied(k.settle(taken[stint.MaxSettled+1], 1), true)
-		k.wantApplied(k.settle(taken[1], 1), false)
-		k.wantUsed(k.peek(subject, 1, l), 2*(stint.MaxSettled+2)-(stint.MaxSettled+1))
+		k.wantApplied(k.settle(taken[0], 1), true) // the first time, however late
+		for _, d := range taken[2:] {
+			k.wantApplied(k.settle(d, 1), false)
+		}
+		k.wantUsed(k.peek(subject, 1, l), stint.MaxSettled+2)
+	}},
+	{name: "a storm of refunds gives everything back", exact: true, test: func(k *tester) {
+		l := stint.PerHour(100_000)
+		for name, order := range map[string]func(list []stint.Decision){
+			"oldest first": func([]stint.Decision) {},
+			"newest first": func(list []stint.Decision) { slices.Reverse(list) },
+			"random": func(list []stint.Decision) {
+				rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+			},
+		} {
+			subject := k.subject()
+			var taken []stint.Decision
+			for range 5000 {
+				taken = append(taken, k.mustTake(subject, 1, l))
+			}
+			order(taken)
+			for i, d := range taken {
+				if !k.settle(d, 0) {
+					k.Fatalf("%s: refund %d did not apply", name, i)
+				}
+			}
+			k.wantUsed(k.peek(subject, 1, l), 0)
+		}
+	}},
+	{name: "what was repeated is not refunded", exact: true, clock: true, test: func(k *tester) {
+		l, subject := stint.PerHour(10), k.subject()
+		r := k.withID(subject, "x", l)
+		r.IDLife = time.Minute
+		first := k.decide(r)
+		k.pass(moment)
+		look := r
+		look.Mode = stint.Peek
+		k.decide(look) // a look is no repeat
+		if d := k.decide(r); !d.Repeat {
+			k.Fatalf("again: %s, want a repeat", answer(d))
+		}
+		k.wantApplied(k.settle(first, 0), false)
+		if d := k.decide(r); !d.Repeat {
+			k.Errorf("after the refund: %s, want a repeat", answer(d))
+		}
+		k.wantUsed(k.peek(subject, 1, l), 1)
+		k.pass(time.Minute) // nobody can repeat it any more
+		k.wantApplied(k.settle(first, 0), true)
+		k.wantUsed(k.peek(subject, 1, l), 0)
+	}},
+	{name: "what was repeated is settled to another cost", exact: true, test: func(k *tester) {
+		l, subject := stint.PerHour(10), k.subject()
+		first := k.decide(k.withID(subject, "x", l))
+		k.pass(moment)
+		k.decide(k.withID(subject, "x", l))
+		k.wantApplied(k.settle(first, 4), true)
+		k.wantUsed(k.peek(subject, 1, l), 4)
+	}},
+	{name: "a refund from before a reset takes nothing from others", exact: true, clock: true, test: func(k *tester) {
+		for _, l := range append(windowed(), stint.PerHour(1000)) {
+			other, subject := stint.Per(10, 2*time.Hour), k.subject()
+			d := k.mustTake(subject, 5, l, other)
+			k.command(stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{l}})
+			k.mustTake(subject, 3, l, other) // at the same stamp
+			k.wantApplied(k.settle(d, 0), false)
+			k.wantUsed(k.peek(subject, 1, l, other), 3, 8)
+		}
+	}},
+	{name: "a reset leaves the charges of other states", exact: true, test: func(k *tester) {
+		a, b, subject := stint.PerHour(10), stint.PerHour(10).WithName("b"), k.subject()
+		d := k.mustTake(subject, 5, a, b)
+		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{a}})
+		k.mustTake(subject, 3, a, b)
+		k.wantApplied(k.settle(d, 1), true)
+		k.wantUsed(k.peek(subject, 1, a, b), 3, 4)
+	}},
+	{name: "a reset of a limit that was not charged ends its state's charges", exact: true, test: func(k *tester) {
+		hour, day, subject := stint.PerHour(10), stint.PerDay(10), k.subject()
+		d := k.mustTake(subject, 5, hour)
+		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{day}})
+		k.wantUsed(k.peek(subject, 1, hour), 5)
+		k.wantApplied(k.settle(d, 0), false)
+	}},
+	{name: "a refund of a burst gives its meter back too", exact: true, clock: true, test: func(k *tester) {
+		l, subject := stint.PerMinute(10).WithBurst(2), k.subject()
+		d := k.mustTake(subject, 20, l)
+		k.wantApplied(k.settle(d, 5), true)
+		k.wantUsed(k.mustTake(subject, 15, l), 20)
+		k.wantAllowed(k.take(subject, 1, l), false)
+		k.Clock.Advance(time.Minute)
+		k.wantUsed(k.mustTake(subject, 10, l), 20)
+		k.wantRetry(k.take(subject, 1, l), 6*s)
 	}},
 	{name: "a part is settled and the rest of its subject stays", exact: true, test: func(k *tester) {
 		for _, budget := range windowed() {
@@ -173,7 +292,9 @@ var settlements = []contract{
 		part.Charge = whole.Charge.Part(1)
 		k.wantApplied(k.settle(part, 0), true)
 		k.pass(moment)
-		if d := k.decide(r); !d.Repeat {
+		look := r
+		look.Mode = stint.Peek // a refund of what was repeated is refused
+		if d := k.decide(look); !d.Repeat {
 			k.Errorf("after the second part is given back: %s, want a repeat", answer(d))
 		}
 		part.Charge = whole.Charge.Part(0)

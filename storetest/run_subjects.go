@@ -113,11 +113,11 @@ var subjects = []contract{
 		}
 		k.decide(r)
 		k.wantRetry(k.decide(r), 3*s)
-		k.wantRetry(k.take(a, 1, stint.PerSecond(1)), s)
+		k.wantRetry(k.take(a, 1, stint.PerSecond(1)), 4*s+grace) // behind those who wait
 		k.Clock.Advance(s)
 		k.wantAllowed(k.take(a, 1, stint.PerSecond(1)), true)
 		k.Clock.Advance(s + us)
-		k.wantRetry(k.take(a, 1, stint.PerSecond(1)), 2*s-us) // the window up to the booking at 3 s has begun
+		k.wantRetry(k.take(a, 1, stint.PerSecond(1)), 2*s+grace-us) // the window up to the booking at 3 s has begun
 	}},
 	{name: "sixteen subjects never exceed any of their limits", test: func(k *tester) {
 		r := stint.Request{Claim: k.request(k.subject(), 1, stint.PerHour(5)).Claim}

@@ -15,66 +15,92 @@ type settled struct {
 	id uint64
 }
 
+// ownSettled is one that this process settled.
+type ownSettled struct {
+	scopeKey
+	settled
+}
+
 // Amend implements [stint.Store].
 func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
+	if err := a.Validate(); err != nil {
+		return false, err
+	}
 	if c.Origin() != stint.FromStore {
 		return false, nil
+	}
+	if err := c.Validate(); err != nil {
+		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
 	claims := cloneClaims(stint.Request{Claim: c.Claim, And: c.And()})
 	if a.Kind == stint.Settle {
-		return s.settle(c, claims, a.Cost, now), nil
+		return s.settle(c, claims, a, now), nil
 	}
 	applied := false
 	for _, p := range s.openAll(claims, now) {
-		h, ok := p.opened.(*holders)
+		h, ok := p.counts.(*holders)
 		if !ok {
 			continue
 		}
-		there := a.Kind == stint.Release && h.release(c.ID) || a.Kind == stint.Extend && h.extend(p.limit, now, c.ID)
-		if there {
-			s.limits[keyOf(p.claim, p.limit)] = h
+		if a.Kind == stint.Release && h.release(c.ID) || a.Kind == stint.Extend && h.extend(p.limit, now, c.ID) {
+			s.write(p, now)
 			applied = true
 		}
 	}
 	return applied, nil
 }
 
-func (s *Store) settle(c stint.Charge, claims []*stint.Claim, cost, now int64) bool {
-	touched := map[scopeKey]bool{}
-	for _, claim := range claims {
-		if claim.Cost == 0 || s.isSettled(scopeOf(claim), c) {
+func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) bool {
+	if a.Cost == 0 && c.RequestID() != "" {
+		if k := s.inForce(claims[0], c.RequestID(), c.IDLife().Microseconds(), now); k != nil && k.repeats > 0 {
+			return false
+		}
+	}
+	touched := map[ownSettled]bool{}
+	state := 0 // number of the claim's first
+	for i, claim := range claims {
+		names := claim.StateNames(nil)
+		first := state
+		state += len(names)
+		at := c.At
+		if i > 0 && c.Rest.AndAt != nil {
+			at = c.Rest.AndAt[i-1]
+		}
+		key := ownSettled{scopeOf(claim), settled{at, c.ID}}
+		if claim.Cost == 0 || slices.Contains(s.settled[key.scopeKey], key.settled) || slices.Contains(s.own, key) {
 			continue
 		}
 		for _, p := range s.openAll([]*stint.Claim{claim}, now) {
-			if p.opened.settle(p.limit, now, settlement{c.ID, c.At, claim.Cost, cost}) {
-				s.limits[keyOf(claim, p.limit)] = p.opened
-				touched[scopeOf(claim)] = true
+			if p.in != nil && (p.in.generation == 0 || p.in.generation != c.GenerationAt(first+slices.Index(names, p.limit.Name))) {
+				continue
+			}
+			if p.counts.settle(p.limit, now, settlement{c.ID, at, claim.Cost, a.Cost, a.MaxDebt}) {
+				s.write(p, now)
+				touched[key] = true
 			}
 		}
 	}
 	for key := range touched {
-		list := append(s.settled[key], settled{c.At, c.ID})
+		list := append(s.settled[key.scopeKey], key.settled)
 		slices.SortFunc(list, func(a, b settled) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
 		if len(list) > stint.MaxSettled {
 			list = list[1:]
 		}
-		s.settled[key] = list
+		s.settled[key.scopeKey] = list
+		if s.own = append(s.own, key); len(s.own) > stint.MaxOwnSettled {
+			s.own = s.own[1:]
+		}
 	}
-	if len(touched) > 0 && cost == 0 && c.RequestID() != "" {
+	if len(touched) > 0 && a.Cost == 0 && c.RequestID() != "" {
 		s.forget(claims[0], c.RequestID())
 	}
 	return len(touched) > 0
-}
-
-func (s *Store) isSettled(key scopeKey, c stint.Charge) bool {
-	list := s.settled[key]
-	return slices.Contains(list, settled{c.At, c.ID}) || len(list) >= stint.MaxSettled && c.At <= list[0].at
 }
 
 // cloneClaims returns all claims of a request, sharing nothing with the caller.

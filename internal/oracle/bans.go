@@ -32,17 +32,16 @@ func (s *Store) banByHand(subject string, length, now int64) {
 
 // strike counts a denial. It returns the end of the ban that it led to, or 0.
 func (s *Store) strike(p *stint.BanPolicy, subject string, now int64) int64 {
-	log := s.strikes[subject]
-	if log == nil {
-		log = &eventLog{}
-		s.strikes[subject] = log
+	st := s.strikes[subject]
+	if st == nil {
+		st = &state{last: now, limits: map[string]*counts{"": {}}}
+		s.strikes[subject] = st
 	}
-	l := &stint.Limit{Max: int64(p.After), Window: p.Within}
 	s.within[subject] = p.Within
-	log.stepBack(l, now)
-	log.open(l, now)
+	log := openStrikes(st, p.Within, now)
 	log.append(now, 1)
-	if log.used(l, now) < int64(p.After) {
+	st.last = now
+	if sum(log.entries) < int64(p.After) {
 		return 0
 	}
 	delete(s.strikes, subject)
@@ -58,6 +57,14 @@ func (s *Store) strike(p *stint.BanPolicy, subject string, now int64) int64 {
 	b.until, b.at, b.forgive = now+length.Microseconds(), now, p.Forgive.Microseconds()
 	s.bans[subject] = b
 	return b.until
+}
+
+// openStrikes opens a subject's strikes: a log in a state of its own.
+func openStrikes(st *state, within time.Duration, now int64) *counts {
+	st.stepBack(now)
+	log := st.limits[""]
+	log.open(&stint.Limit{Max: 1, Window: within}, now)
+	return log
 }
 
 // longer returns the longer of two waits.

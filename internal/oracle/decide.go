@@ -3,18 +3,10 @@ package oracle
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/stint-limiter/stint"
 )
-
-// part is one limit of one claim of a request in the course of a decision.
-type part struct {
-	claim   *stint.Claim
-	limit   *stint.Limit
-	shifted state // as stored, steps back of the clock taken out
-	stepped bool
-	opened  state
-}
 
 // Take implements [stint.Store].
 func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
@@ -31,16 +23,18 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	states := d.Grow(len(parts))
 	fit := func() {
 		if r.Fit || r.Lease > 0 {
-			claims[0].Cost = max(1, min(r.Cost, leastLeft(parts, now)))
+			claims[0].Cost = max(1, min(r.Cost, leastLeft(parts)))
 		}
 	}
-	show := func(costs bool) {
+	show := func() {
 		for i, p := range parts {
-			states[i].Used = p.opened.used(p.limit, now)
-			states[i].ResetAfter = duration(p.opened.reset(p.limit, now))
-			if costs {
-				states[i].RetryAfter = wait(p.opened.earliest(p.limit, now, p.claim.Cost), now)
-			}
+			states[i].Used = p.counts.used(p.limit)
+			states[i].ResetAfter = duration(p.counts.reset(p.limit, now))
+		}
+	}
+	retries := func(mode stint.Mode) {
+		for i, p := range parts {
+			states[i].RetryAfter = p.retryAfter(mode, now, p.claim.Cost)
 		}
 	}
 
@@ -48,7 +42,8 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	for i, c := range claims {
 		if b := s.banOf(c.Subject, now); r.Bans != nil && !c.Shared && b.until > now {
 			fit()
-			show(true)
+			show()
+			retries(stint.Peek)
 			d.Banned, d.Decider, d.RetryAfter = true, uint8(i), duration(b.until-now)
 			s.writeBans(&r, claims, now)
 			return d, nil
@@ -57,7 +52,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 
 	// 2. Request id.
 	if k := s.seen(&r, now); k != nil && k.repeats < stint.MaxRepeats {
-		show(false)
+		show()
 		d.Repeat = true
 		if k.at-now >= 16 {
 			d.RetryAfter = duration(k.at - now)
@@ -73,16 +68,18 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	}
 
 	// 3. Limits.
+	old := s.giveUp(&r, parts)
 	fit()
-	show(true)
-	at := s.when(parts, r.Mode, now)
+	show()
+	retries(r.Mode)
+	at := when(parts, r.Mode, now)
 	d.RetryAfter = wait(at, now)
 	switch {
 	case at == never:
 	case r.Lease > 0:
 		d.Allowed = at == now
 		for i, p := range parts {
-			if at == now && left(p, now) < p.claim.Cost {
+			if at == now && left(p) < p.claim.Cost {
 				d.Allowed, d.RetryAfter, states[i].RetryAfter = false, r.Lease, r.Lease
 			}
 		}
@@ -93,7 +90,11 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	}
 	if r.Mode != stint.Peek {
 		s.writeBans(&r, claims, now)
-		s.writeSteps(parts)
+		s.writeSteps(parts, now)
+	}
+	if old != never && (!d.Allowed || at >= old) {
+		s.stay(&r, parts, &d, old, now)
+		return d, nil
 	}
 
 	// 4. Charge.
@@ -101,9 +102,10 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 		if r.Mode != stint.Peek {
 			d.Charge.ID, d.Charge.At = s.chargeAll(&r, parts, now, at)
 			d.Charge.Claim.Cost = claims[0].Cost
-			for i, p := range parts {
-				states[i].Used = p.opened.used(p.limit, now)
-				states[i].ResetAfter = duration(p.opened.reset(p.limit, now))
+			s.setGenerations(claims, &d.Charge)
+			show()
+			if at > now && r.Lease == 0 {
+				showAsOf(parts, states, at)
 			}
 		}
 		return d, nil
@@ -127,47 +129,50 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	return d, nil
 }
 
-// openAll opens every limit of every claim, on copies.
-func (s *Store) openAll(claims []*stint.Claim, now int64) []part {
-	var parts []part
-	for _, c := range claims {
-		for i := range c.Limits {
-			p := part{claim: c, limit: &c.Limits[i]}
-			p.shifted = s.stored(c, p.limit)
-			p.stepped = p.shifted.stepBack(p.limit, now)
-			p.opened = p.shifted.clone()
-			p.opened.open(p.limit, now)
-			parts = append(parts, p)
-		}
-	}
-	return parts
-}
-
 // left is what is left of a limit, less than nothing in debt.
-func left(p part, now int64) int64 { return p.limit.Capacity() - p.opened.used(p.limit, now) }
+func left(p *part) int64 { return p.limit.Capacity() - p.counts.used(p.limit) }
 
-func leastLeft(parts []part, now int64) int64 {
+func leastLeft(parts []*part) int64 {
 	least := most
 	for _, p := range parts {
-		least = min(least, left(p, now))
+		least = min(least, left(p))
 	}
 	return least
 }
 
-// when returns the instant at which all limits have room, or never.
-func (s *Store) when(parts []part, mode stint.Mode, now int64) int64 {
+// lastBooked is the latest T of the bookings on a limit, or now.
+func (p *part) lastBooked(now int64) int64 {
 	at := now
-	if mode == stint.Reserve {
-		for _, p := range parts {
-			for _, b := range p.opened.bookings() {
-				at = max(at, b.at)
-			}
-		}
+	for _, b := range p.seen.bookings() {
+		at = max(at, b.from)
+	}
+	return at
+}
+
+// retryAfter is the wait that the limit by itself asks for.
+func (p *part) retryAfter(mode stint.Mode, now, cost int64) time.Duration {
+	waits := mode == stint.Reserve && len(p.seen.bookings()) > 0
+	if !waits && p.seen.fits(p.limit, now, cost) {
+		return 0
+	}
+	return wait(p.seen.earliest(p.limit, p.lastBooked(now), cost), now)
+}
+
+// when returns the instant at which all limits have room, or never.
+func when(parts []*part, mode stint.Mode, now int64) int64 {
+	fits, at := true, now
+	for _, p := range parts {
+		waits := mode == stint.Reserve && len(p.seen.bookings()) > 0
+		fits = fits && !waits && p.seen.fits(p.limit, now, p.claim.Cost)
+		at = max(at, p.lastBooked(now))
+	}
+	if fits {
+		return now
 	}
 	for {
 		next := at
 		for _, p := range parts {
-			t := p.opened.earliest(p.limit, at, p.claim.Cost)
+			t := p.seen.earliest(p.limit, at, p.claim.Cost)
 			if t == never {
 				return never
 			}
@@ -180,21 +185,11 @@ func (s *Store) when(parts []part, mode stint.Mode, now int64) int64 {
 	}
 }
 
-func fullyBooked(parts []part) bool {
-	return slices.ContainsFunc(parts, func(p part) bool { return len(p.opened.bookings()) >= stint.MaxBookings })
+func fullyBooked(parts []*part) bool {
+	return slices.ContainsFunc(parts, func(p *part) bool { return len(p.seen.bookings()) >= stint.MaxBookings })
 }
 
-// writeSteps writes the clock's steps back to the limits that are to be charged,
-// even if they are not: a denial must not hide the step from the next decision.
-func (s *Store) writeSteps(parts []part) {
-	for _, p := range parts {
-		if p.stepped && p.claim.Cost > 0 {
-			s.limits[keyOf(p.claim, p.limit)] = p.shifted
-		}
-	}
-}
-
-// writeBans does the same for the subjects' bans.
+// writeBans writes the clock's steps back to the subjects' bans.
 func (s *Store) writeBans(r *stint.Request, claims []*stint.Claim, now int64) {
 	if r.Mode == stint.Peek || r.Bans == nil {
 		return
@@ -208,9 +203,14 @@ func (s *Store) writeBans(r *stint.Request, claims []*stint.Claim, now int64) {
 
 // chargeAll charges, books or leases every claim that costs something, and returns
 // the id and the instant of the charge, 0 if none did.
-func (s *Store) chargeAll(r *stint.Request, parts []part, now, at int64) (uint64, int64) {
-	if r.Lease > 0 {
-		at = now + r.Lease.Microseconds()
+func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint64, int64) {
+	stated, noted := at, at // in the charge, and with the request id
+	switch {
+	case r.Lease > 0:
+		stated = now + r.Lease.Microseconds()
+		noted = stated
+	case at > now:
+		stated = at + r.Grace().Microseconds()
 	}
 	s.serial++
 	charged := false
@@ -219,19 +219,94 @@ func (s *Store) chargeAll(r *stint.Request, parts []part, now, at int64) (uint64
 			continue
 		}
 		charged = true
-		switch {
-		case r.Lease > 0:
-			p.opened.(*eventLog).lease(p.limit, at, p.claim.Cost)
-		case at > now:
-			p.opened.book(at, p.claim.Cost)
-		default:
-			p.opened.charge(p.limit, now, p.claim.Cost, s.serial)
+		switch k := p.counts.(type) {
+		case *holders:
+			k.charge(p.limit, now, s.serial)
+		case *counts:
+			switch {
+			case r.Lease > 0:
+				k.lease(p.limit, stated, p.claim.Cost)
+			case at > now:
+				k.book(at, stated, p.claim.Cost)
+			default:
+				k.charge(p.limit, now, p.claim.Cost)
+			}
 		}
-		s.limits[keyOf(p.claim, p.limit)] = p.opened
+		s.write(p, now)
 	}
 	if !charged {
 		return 0, 0
 	}
-	s.remember(r, now, at)
-	return s.serial, at
+	s.remember(r, now, noted)
+	return s.serial, stated
+}
+
+// setGenerations notes the generation of every state in the charge.
+func (s *Store) setGenerations(claims []*stint.Claim, c *stint.Charge) {
+	if c.ID == 0 {
+		return
+	}
+	i := 0
+	for _, claim := range claims {
+		for _, name := range claim.StateNames(nil) {
+			var generation uint32
+			if st := s.states[stateKey{scopeOf(claim), name}]; st != nil {
+				generation = st.generation
+			}
+			c.SetGeneration(i, generation)
+			i++
+		}
+	}
+}
+
+// showAsOf shows the usages as of an instant that is booked.
+func showAsOf(parts []*part, states []stint.Usage, at int64) {
+	for i, p := range parts {
+		used, reset := p.counts.asOf(p.limit, at)
+		states[i].Used, states[i].ResetAfter = used, duration(reset)
+	}
+}
+
+// giveUp takes an earlier booking off every limit where it is found, and leaves of each
+// limit what is ahead of that for the decision to see. It returns the smallest T of
+// the booking, or never if there is none.
+func (s *Store) giveUp(r *stint.Request, parts []*part) int64 {
+	old := never
+	if r.Booked == 0 {
+		return old
+	}
+	for _, p := range parts {
+		if k, ok := p.counts.(*counts); ok && p.claim.Cost > 0 {
+			if from := k.unbook(r.Booked, p.claim.Cost); from != never && (old == never || from < old) {
+				old = from
+			}
+		}
+	}
+	if old == never {
+		return old
+	}
+	for _, p := range parts {
+		seen := p.counts.(*counts).clone()
+		seen.booked = slices.DeleteFunc(seen.booked, func(b booking) bool { return b.from >= old })
+		p.seen = seen
+	}
+	return old
+}
+
+// stay answers with the place that a booking has already. Nothing changes.
+func (s *Store) stay(r *stint.Request, parts []*part, d *stint.Decision, old, now int64) {
+	for _, p := range parts {
+		k := &counts{}
+		if stored := p.in.limits[p.limit.ID()]; stored != nil {
+			k = stored.clone()
+		}
+		k.open(p.limit, now)
+		p.counts = k
+	}
+	claims := cloneClaims(*r)
+	s.serial++
+	d.Allowed, d.RetryAfter = true, wait(old, now)
+	d.Charge.ID, d.Charge.At = s.serial, r.Booked
+	s.setGenerations(claims, &d.Charge)
+	showAsOf(parts, d.Usages(), old)
 }

@@ -14,8 +14,8 @@ type holder struct {
 	expiry int64
 }
 
-func (h *holders) clone() state { return &holders{slices.Clone(h.list)} }
-
+// stepBack is the part of open that is written even on denial. It reports whether it
+// changed anything.
 func (h *holders) stepBack(l *stint.Limit, now int64) bool {
 	changed := false
 	for i := range h.list {
@@ -31,7 +31,7 @@ func (h *holders) open(_ *stint.Limit, now int64) {
 	h.list = slices.DeleteFunc(h.list, func(k holder) bool { return k.expiry <= now })
 }
 
-func (h *holders) used(*stint.Limit, int64) int64 { return int64(len(h.list)) }
+func (h *holders) used(*stint.Limit) int64 { return int64(len(h.list)) }
 
 func (h *holders) reset(_ *stint.Limit, now int64) int64 {
 	latest := now
@@ -40,6 +40,12 @@ func (h *holders) reset(_ *stint.Limit, now int64) int64 {
 	}
 	return latest - now
 }
+
+func (h *holders) asOf(*stint.Limit, int64) (used, reset int64) {
+	panic("oracle: a concurrency limit cannot be booked")
+}
+
+func (h *holders) fits(l *stint.Limit, now, cost int64) bool { return h.earliest(l, now, cost) == now }
 
 // earliest tries from and the instants at which holders expire.
 func (h *holders) earliest(l *stint.Limit, from, cost int64) int64 {
@@ -69,13 +75,11 @@ func (h *holders) earliest(l *stint.Limit, from, cost int64) int64 {
 	panic("oracle: holders that never expire")
 }
 
-func (h *holders) charge(l *stint.Limit, now, _ int64, id uint64) {
+func (h *holders) charge(l *stint.Limit, now int64, id uint64) {
 	h.list = append(h.list, holder{id, now + l.Window.Microseconds()})
 }
 
-func (h *holders) book(int64, int64) { panic("oracle: a concurrency limit cannot be booked") }
-
-func (h *holders) bookings() []entry { return nil }
+func (h *holders) bookings() []booking { return nil }
 
 func (h *holders) settle(_ *stint.Limit, _ int64, c settlement) bool {
 	return c.trueCost == 0 && h.release(c.id)

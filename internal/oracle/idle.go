@@ -2,43 +2,70 @@ package oracle
 
 import "github.com/stint-limiter/stint"
 
-// Idle reports whether a store may have forgotten a limit's state by now, because
-// nothing of it counts any more under the limits that it was last written with.
-// The rules let the reference remember it all the same, and a later decision
-// under a larger burst, at a slower refill or after a step back of the clock
-// would then count what a store with expiry has let go.
+// Idle reports whether a store may have forgotten a limit by now, because nothing of
+// it counts any more under what it was last written with. The rules let the reference
+// remember it all the same, and a later decision at a slower refill or after a step back
+// of the clock would then count what a store with expiry has let go.
 func (s *Store) Idle(c *stint.Claim, l *stint.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	switch kept := s.limits[keyOf(c, l)].(type) {
-	case *eventLog:
-		horizon := now - kept.keep*l.Window.Microseconds()
-		if l.Algorithm == stint.Fixed {
-			horizon = now
+	if l.Algorithm == stint.Concurrency {
+		h := s.holders[keyOf(c, l)]
+		if h == nil {
+			return true
 		}
-		for _, e := range kept.entries {
-			if e.at > horizon {
-				return false
-			}
-		}
-		for _, b := range kept.booked {
-			if b.at > horizon {
-				return false
-			}
-		}
-	case *bucket:
-		if kept.limit.Max == 0 || now < kept.last {
-			return false
-		}
-		end := kept.after(&kept.limit, now)
-		return end.weight.Sign() == 0 && len(end.booked) == 0
-	case *holders:
-		for _, k := range kept.list {
+		for _, k := range h.list {
 			if k.expiry > now {
 				return false
 			}
 		}
+		return true
+	}
+	st := s.states[stateOf(c, l)]
+	return st == nil || st.limits[l.ID()] == nil || st.limits[l.ID()].idle(now, st.last)
+}
+
+// IdleState reports whether a store may have forgotten the whole state of a limit, its
+// generation too.
+func (s *Store) IdleState(c *stint.Claim, l *stint.Limit) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.states[stateOf(c, l)]
+	if st == nil {
+		return true
+	}
+	for _, k := range st.limits {
+		if !k.idle(s.now(), st.last) {
+			return false
+		}
 	}
 	return true
+}
+
+// HasMeter reports whether the limit's state has a meter: one that a store has
+// forgotten would start anew, with what the log has.
+func (s *Store) HasMeter(c *stint.Claim, l *stint.Limit) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.states[stateOf(c, l)]
+	return st != nil && st.limits[l.ID()] != nil && st.limits[l.ID()].meter != nil
+}
+
+func (k *counts) idle(now, last int64) bool {
+	if now < last {
+		return false
+	}
+	l := &k.limit
+	if hasLog(l) && k.logEnd(l, k.entries, k.booked) > now {
+		return false
+	}
+	if k.meter == nil || k.meter.limit.Max == 0 {
+		return true
+	}
+	booked := k.booked
+	if !hasMeter(l) {
+		booked = nil // what a plain limit has booked has not reached the meter
+	}
+	return k.meter.through(&k.meter.limit, booked, now).emptyAt(&k.meter.limit) <= now
 }

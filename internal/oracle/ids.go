@@ -27,12 +27,17 @@ func idLife(r *stint.Request) int64 {
 
 // seen returns the record of the request's id if it is in force.
 func (s *Store) seen(r *stint.Request, now int64) *seenID {
-	if r.ID == "" || r.Cost == 0 {
+	if r.ID == "" || r.Cost == 0 || r.Booked != 0 {
 		return nil
 	}
-	list := s.ids[scopeOf(&r.Claim)]
+	return s.inForce(&r.Claim, r.ID, idLife(r), now)
+}
+
+// inForce returns the record of an id if it is in force.
+func (s *Store) inForce(c *stint.Claim, id string, life, now int64) *seenID {
+	list := s.ids[scopeOf(c)]
 	for i := range list {
-		if list[i].id == r.ID && list[i].at > now-idLife(r) && list[i].at <= now+idLife(r) {
+		if list[i].id == id && list[i].at > now-life && list[i].at <= now+life {
 			return &list[i]
 		}
 	}
@@ -41,7 +46,7 @@ func (s *Store) seen(r *stint.Request, now int64) *seenID {
 
 // remember records the request's id as charged at an instant.
 func (s *Store) remember(r *stint.Request, now, at int64) {
-	if r.ID == "" || r.Cost == 0 || s.seen(r, now) != nil {
+	if r.ID == "" || r.Cost == 0 || r.Booked != 0 || s.seen(r, now) != nil {
 		return
 	}
 	s.forget(&r.Claim, r.ID)

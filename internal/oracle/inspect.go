@@ -23,11 +23,11 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, e
 	shown := stint.Inspection{Now: instant(now), Ban: s.banState(c.Subject, now)}
 	for _, p := range s.openAll([]*stint.Claim{&c}, now) {
 		w := stint.Window{State: stint.State{Limit: p.limit, Usage: stint.Usage{
-			Used:       p.opened.used(p.limit, now),
-			ResetAfter: duration(p.opened.reset(p.limit, now)),
-			RetryAfter: wait(p.opened.earliest(p.limit, now, 1), now),
+			Used:       p.counts.used(p.limit),
+			ResetAfter: duration(p.counts.reset(p.limit, now)),
+			RetryAfter: p.retryAfter(stint.Peek, now, 1),
 		}}}
-		entries := p.opened.show(p.limit, now)
+		entries := p.counts.show(p.limit)
 		slices.SortStableFunc(entries, func(a, b stint.Entry) int { return cmp.Or(a.At.Compare(b.At), a.Until.Compare(b.Until)) })
 		for len(entries) > 1000 {
 			w.LeftOut += entries[0].Units
@@ -71,7 +71,12 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var scopes []string
-	for key := range s.limits {
+	for key := range s.states {
+		if key.subject == subject {
+			scopes = append(scopes, key.scope)
+		}
+	}
+	for key := range s.holders {
 		if key.subject == subject {
 			scopes = append(scopes, key.scope)
 		}
@@ -89,40 +94,17 @@ func (s *Store) banState(subject string, now int64) (state stint.BanState) {
 	if now-b.until < b.forgive {
 		state.Level = int(b.level)
 	}
-	if log := s.strikes[subject]; log != nil {
-		l := &stint.Limit{Max: 1, Window: s.within[subject]}
-		opened := log.clone().(*eventLog)
-		opened.stepBack(l, now)
-		opened.open(l, now)
-		state.Strikes = opened.used(l, now)
+	if stored := s.strikes[subject]; stored != nil {
+		state.Strikes = sum(openStrikes(stored.clone(), s.within[subject], now).entries)
 	}
 	return state
 }
 
-func (g *eventLog) show(l *stint.Limit, now int64) (entries []stint.Entry) {
-	for _, e := range g.entries {
-		at := e.at
-		if l.Algorithm == stint.Fixed {
-			at -= l.Window.Microseconds()
-		}
-		if e.at > now-span(l) {
-			entries = append(entries, stint.Entry{At: instant(at), Until: instant(e.at + span(l)), Units: e.n})
-		}
-	}
-	for _, b := range g.booked {
-		entries = append(entries, stint.Entry{At: instant(b.at), Until: instant(stamp(l, b.at) + span(l)), Units: b.n})
-	}
-	return entries
-}
-
-func (h *holders) show(*stint.Limit, int64) (entries []stint.Entry) {
+func (h *holders) show(*stint.Limit) (entries []stint.Entry) {
 	for _, k := range h.list {
 		entries = append(entries, stint.Entry{Until: instant(k.expiry), Units: 1})
 	}
 	return entries
 }
-
-// show shows nothing: a bucket keeps no times of charges.
-func (b *bucket) show(*stint.Limit, int64) []stint.Entry { return nil }
 
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }

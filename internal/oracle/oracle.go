@@ -20,17 +20,26 @@ import (
 type Store struct {
 	now func() int64
 
-	mu      sync.Mutex
-	serial  uint64
-	limits  map[limitKey]state
-	ids     map[scopeKey][]seenID
-	settled map[scopeKey][]settled
-	bans    map[string]ban
-	strikes map[string]*eventLog
-	within  map[string]time.Duration // the window of the last strike
+	mu         sync.Mutex
+	serial     uint64
+	generation uint32
+	states     map[stateKey]*state
+	holders    map[limitKey]*holders
+	ids        map[scopeKey][]seenID
+	settled    map[scopeKey][]settled
+	own        []ownSettled
+	bans       map[string]ban
+	strikes    map[string]*state
+	within     map[string]time.Duration // the window of the last strike
 }
 
 type scopeKey struct{ subject, scope string }
+
+// stateKey is that of a state: it has the limits with one name.
+type stateKey struct {
+	scopeKey
+	name string
+}
 
 type limitKey struct {
 	scopeKey
@@ -42,11 +51,12 @@ type limitKey struct {
 func New(now func() int64) *Store {
 	return &Store{
 		now:     now,
-		limits:  map[limitKey]state{},
+		states:  map[stateKey]*state{},
+		holders: map[limitKey]*holders{},
 		ids:     map[scopeKey][]seenID{},
 		settled: map[scopeKey][]settled{},
 		bans:    map[string]ban{},
-		strikes: map[string]*eventLog{},
+		strikes: map[string]*state{},
 		within:  map[string]time.Duration{},
 	}
 }
@@ -57,54 +67,23 @@ const never = int64(-1)
 // most is the largest count: 2^53.
 const most = stint.MaxUnits
 
-// state is what is remembered of one limit. Its methods are the rules' words.
-type state interface {
-	clone() state
-	// stepBack is the part of open that is written even on denial. It reports
-	// whether it changed anything.
-	stepBack(l *stint.Limit, now int64) bool
-	// open is the rest of open.
-	open(l *stint.Limit, now int64)
-	used(l *stint.Limit, now int64) int64
-	reset(l *stint.Limit, now int64) int64
-	earliest(l *stint.Limit, from, cost int64) int64
-	charge(l *stint.Limit, now, cost int64, id uint64)
-	book(at, cost int64)
-	bookings() []entry
-	settle(l *stint.Limit, now int64, c settlement) bool
-	giveBack(l *stint.Limit, now, units int64) bool
-	// show is what there is to see of an opened state.
-	show(l *stint.Limit, now int64) []stint.Entry
-}
-
 // settlement is one claim's part of a charge and its true cost.
 type settlement struct {
-	id                 uint64
-	at, cost, trueCost int64
+	id                          uint64
+	at, cost, trueCost, maxDebt int64
 }
 
-func fresh(l *stint.Limit) state {
-	switch l.Algorithm {
-	case stint.Bucket:
-		return newBucket()
-	case stint.Concurrency:
-		return &holders{}
-	default:
-		return &eventLog{}
-	}
+// drawGeneration returns one that no state has had.
+func (s *Store) drawGeneration() uint32 {
+	s.generation++
+	return s.generation
 }
-
-// stored returns a copy of what is stored of a limit.
-func (s *Store) stored(c *stint.Claim, l *stint.Limit) state {
-	if kept := s.limits[keyOf(c, l)]; kept != nil {
-		return kept.clone()
-	}
-	return fresh(l)
-}
-
-func keyOf(c *stint.Claim, l *stint.Limit) limitKey { return limitKey{scopeOf(c), l.ID()} }
 
 func scopeOf(c *stint.Claim) scopeKey { return scopeKey{c.Subject, c.Scope} }
+
+func stateOf(c *stint.Claim, l *stint.Limit) stateKey { return stateKey{scopeOf(c), l.Name} }
+
+func keyOf(c *stint.Claim, l *stint.Limit) limitKey { return limitKey{scopeOf(c), l.ID()} }
 
 // Command implements [stint.Store].
 func (s *Store) Command(ctx context.Context, c stint.Command) error {
@@ -119,16 +98,12 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	now := s.now()
 	switch c.Kind {
 	case stint.Reset:
-		scope := scopeKey{c.Subject, c.Scope}
-		for i := range c.Limits {
-			delete(s.limits, limitKey{scope, c.Limits[i].ID()})
-		}
-		delete(s.ids, scope)
+		s.reset(&stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits})
 	case stint.GiveBack:
 		claim := stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: slices.Clone(c.Limits)}
 		for _, p := range s.openAll([]*stint.Claim{&claim}, now) {
-			if p.opened.giveBack(p.limit, now, c.Units) {
-				s.limits[keyOf(p.claim, p.limit)] = p.opened
+			if p.counts.giveBack(p.limit, now, c.Units) {
+				s.write(p, now)
 			}
 		}
 	case stint.Ban:
@@ -138,6 +113,22 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 		delete(s.strikes, c.Subject)
 	}
 	return nil
+}
+
+// reset removes limits from their states. A state with none left is gone.
+func (s *Store) reset(c *stint.Claim) {
+	for i := range c.Limits {
+		l := &c.Limits[i]
+		delete(s.holders, keyOf(c, l))
+		if st := s.states[stateOf(c, l)]; st != nil && l.Algorithm != stint.Concurrency {
+			delete(st.limits, l.ID())
+			st.generation = s.drawGeneration()
+			if len(st.limits) == 0 {
+				delete(s.states, stateOf(c, l))
+			}
+		}
+	}
+	delete(s.ids, scopeOf(c))
 }
 
 // duration turns microseconds into a duration, the largest there is if need be.

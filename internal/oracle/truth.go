@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -9,14 +10,14 @@ import (
 )
 
 // Truth is the log of what really happened: every admitted unit at its instant,
-// never merged, rounded or dropped. A leased unit happens when its holder likes,
-// so it counts in every window in which it might. Truth checks a store's
-// decisions against what the algorithms promise in any window, knowing nothing of
-// how they count.
+// never merged, rounded or dropped. A leased unit happens when its holder likes, and
+// so does a booked one from its instant until its grace has passed, so they count in
+// every window in which they might. Truth checks a store's decisions against what the
+// algorithms promise in any window, knowing nothing of how they count.
 //
 // Feed it every decision, amendment and command in order, with the clock at which
 // it was made. Where the rules give no promise it asks for none: across a step
-// back of the clock, and for what was forgotten before a burst was raised.
+// back of the clock, and of a meter across a change of its limit or a refund.
 type Truth struct {
 	// AnyDelay says that room may come back as late as the store likes.
 	AnyDelay bool
@@ -30,28 +31,26 @@ func NewTruth() *Truth { return &Truth{limits: map[limitKey]*record{}} }
 
 // record is the truth about one limit of one subject.
 type record struct {
-	events     []event
-	keep, kept int64 // largest burst in use, and when it was last used
-	widest     int64 // largest burst ever used
-	guessed    bool  // keep and kept are so only if nothing was left some time ago
-	maxLimit   int64 // largest Max that admitted anything
-	maxLate    int64 // how late room may come back: one slice of the longest span
-	limit      stint.Limit
-	unsure     bool // how late is not known: the clock stepped back
-	leased     bool
+	events   []event
+	metered  int   // number of the first event that its meter still bounds
+	maxLimit int64 // largest Max that admitted anything
+	maxLate  int64 // how late room may come back: one slice
+	limit    stint.Limit
+	unsure   bool // how late is not known: the clock stepped back
+	ahead    bool // there were leases or bookings
 }
 
-// event is an admission: of a lease from when it was made to its end, of anything
-// else at one instant. What a settlement made of it on one limit of several is
-// not always known from outside; low and high bound it.
+// event is an admission: of a lease from when it was made to its end, of a booking
+// from its instant to the end of its grace, of anything else at one instant. What a
+// settlement made of it on one limit of several is not always known from outside;
+// low and high bound it.
 type event struct {
 	id        uint64
 	from, at  int64
 	low, high int64
+	booked    bool
 	astray    bool // at may no longer find it: the clock stepped back since, or units were taken off it
 }
-
-func (e *event) isLease() bool { return e.from < e.at }
 
 // Took records a decision made at now and checks it.
 func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
@@ -73,14 +72,21 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 			l, state := &c.Limits[j], &states[i]
 			i++
 			rec := t.record(&c, l)
-			justified := rec.justified(l, now, c.Cost) || r.Lease > 0 && rec.full(l, now, c.Cost)
+			justified := rec.justified(l, now, c.Cost) || r.Lease > 0 && rec.full(l, now, c.Cost) ||
+				r.Mode == stint.Reserve && rec.hasBookings(now)
 			if !t.AnyDelay && state.RetryAfter > 0 && !justified {
 				return fmt.Errorf("%s: %s denied cost %d, though the true log has room even a slice later: %s",
 					c.Key(), l, c.Cost, rec)
 			}
 			if d.Allowed && r.Mode != stint.Peek && c.Cost > 0 {
-				e := event{id: d.Charge.ID, from: d.Charge.At - r.Lease.Microseconds(), at: d.Charge.At, low: c.Cost, high: c.Cost}
-				if err := rec.admit(l, now, e); err != nil {
+				e := event{id: d.Charge.ID, from: d.Charge.At, at: d.Charge.At, low: c.Cost, high: c.Cost, booked: d.RetryAfter > 0}
+				if e.booked || r.Lease > 0 {
+					e.from = now + d.RetryAfter.Microseconds()
+				}
+				if moved := r.Booked != 0 && rec.giveUp(r.Booked, e); moved && d.Charge.At == r.Booked {
+					continue // it has the place that it had
+				}
+				if err := rec.admit(l, e); err != nil {
 					return fmt.Errorf("%s: %w: %s", c.Key(), err, rec)
 				}
 			}
@@ -127,15 +133,22 @@ func (t *Truth) Amended(now int64, charge stint.Charge, a stint.Amendment) {
 // settle bounds what a settlement made of an event. A charge from before a reset
 // is unknown, one from before a step back of the clock is no longer where it was;
 // if it applied all the same, it may have changed what others used since. A lease
-// and a booking at its end may be taken for each other.
+// and bookings with one end may be taken for each other.
 func (rec *record) settle(id uint64, cost int64, certain bool) {
+	rec.metered = len(rec.events) // a meter may give back what it had refilled already
 	for i := range rec.events {
 		e := &rec.events[i]
 		if e.id != id || e.astray {
 			continue
 		}
 		e.low, e.high = min(e.low, cost), max(e.high, cost)
-		if certain && !slices.ContainsFunc(rec.events, func(o event) bool { return o.at == e.at && o.isLease() != e.isLease() }) {
+		mistaken := false
+		for j := range rec.events {
+			if o := &rec.events[j]; o.at == e.at && o.from != e.from && (o.booked || e.booked) {
+				mistaken, o.low = true, 0
+			}
+		}
+		if certain && !mistaken {
 			e.high = cost
 		}
 		return
@@ -144,12 +157,48 @@ func (rec *record) settle(id uint64, cost int64, certain bool) {
 	rec.excuse(math.MaxInt64)
 }
 
+// giveUp takes a booking out that is asked to move up, or gives it the id of the answer if
+// that left it where it was. It reports whether there is one.
+func (rec *record) giveUp(at int64, moved event) bool {
+	var found []int
+	for i := range rec.events {
+		if e := &rec.events[i]; e.booked && e.at == at {
+			found = append(found, i)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return false
+	case moved.at == at && len(found) == 1:
+		rec.events[found[0]].id = moved.id
+	case len(found) == 1 && rec.events[found[0]].low == moved.low && rec.events[found[0]].high == moved.high:
+		rec.events = slices.Delete(rec.events, found[0], found[0]+1)
+		if found[0] < rec.metered {
+			rec.metered--
+		}
+	default: // which one it was is not known
+		for _, i := range found {
+			rec.events[i].low = 0
+		}
+	}
+	return true
+}
+
 // GaveBack records that units were given back: of what had happened until now, or in
 // the same slice, nobody can tell from outside which ones. What lies ahead has to stay.
 func (t *Truth) GaveBack(now int64, c stint.Command) {
 	t.tick(now)
 	for i := range c.Limits {
 		rec := t.record(&stint.Claim{Subject: c.Subject, Scope: c.Scope}, &c.Limits[i])
+		rec.metered = len(rec.events)
+		if c.Limits[i].Algorithm == stint.Bucket {
+			for j := range rec.events {
+				if e := &rec.events[j]; e.from <= now {
+					e.low, e.astray = 0, true
+				}
+			}
+			continue
+		}
 		rec.excuse(now + rec.maxLate)
 	}
 }
@@ -171,11 +220,14 @@ func (t *Truth) record(c *stint.Claim, l *stint.Limit) *record {
 	case l.Algorithm == stint.Fixed:
 		rec.maxLate = l.Window.Microseconds()
 	case l.Algorithm == stint.Sliding && l.Capacity() > stint.Resolution:
-		rec.maxLate = max(rec.maxLate, (span(l)+stint.Resolution-1)/stint.Resolution)
+		rec.maxLate = (span(l) + stint.Resolution - 1) / stint.Resolution
 	}
 	// Under limits that change and with leases ahead, a log may have to merge what
 	// is not that close.
-	rec.unsure = rec.unsure || len(rec.events) > maxEntries && (rec.leased || rec.limit != *l)
+	rec.unsure = rec.unsure || len(rec.events) > maxEntries && (rec.ahead || rec.limit != *l)
+	if rec.limit.Max != l.Max || rec.limit.Burst != l.Burst {
+		rec.metered = len(rec.events)
+	}
 	rec.limit = *l
 	return rec
 }
@@ -185,7 +237,7 @@ func (t *Truth) tick(now int64) {
 	if now < t.clock {
 		for _, rec := range t.limits {
 			rec.unsure = true
-			rec.kept = min(rec.kept, now)
+			rec.metered = len(rec.events)
 			rec.excuse(math.MaxInt64)
 		}
 	}
@@ -203,29 +255,35 @@ func (rec *record) excuse(until int64) {
 }
 
 // admit records an event and checks every window that contains it.
-func (rec *record) admit(l *stint.Limit, now int64, e event) error {
-	window := l.Window.Microseconds()
-	if l.Algorithm == stint.Sliding {
-		if stale := now-rec.kept > rec.keep*window; stale || rec.guessed {
-			rec.excuse(now - window)
-		}
-		rec.excuse(now - rec.keep*window)
-		empty := rec.sum(now-rec.keep*window, math.MaxInt64, true) == 0 // or may be
-		certain := rec.sum(now-rec.widest*window, math.MaxInt64, false) == 0
-		rec.guessed = !certain && (rec.guessed || empty)
-		if times := l.BurstTimes(); times >= rec.keep || empty || now-rec.kept > rec.keep*window {
-			rec.keep, rec.kept = times, now
-			rec.widest = max(rec.widest, times)
-		}
-	}
+func (rec *record) admit(l *stint.Limit, e event) error {
 	rec.events = append(rec.events, e)
-	rec.leased = rec.leased || e.isLease()
+	rec.ahead = rec.ahead || e.from < e.at
 	rec.maxLimit = max(rec.maxLimit, l.Max)
 	// A window that moves forward gains something only where an event begins, so
 	// those that end there are enough.
 	for _, other := range rec.events {
 		if err := rec.check(l, &e, other.from); err != nil {
 			return err
+		}
+	}
+	if hasMeter(l) {
+		return rec.checkMeter(l)
+	}
+	return nil
+}
+
+// checkMeter pours all events into a meter that has never heard of anything else. So in
+// no stretch of time there are more than the capacity and what is refilled meanwhile.
+// A meter counts units when they are charged.
+func (rec *record) checkMeter(l *stint.Limit) error {
+	events := slices.Clone(rec.events[rec.metered:])
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.from, b.from) })
+	m := newMeter(l, 0, events[0].from)
+	full := times(l.Capacity(), m.unit)
+	for _, e := range events {
+		m.leak(l, e.from)
+		if m.level.Add(m.level, times(e.low, m.unit)); m.level.Cmp(full) > 0 {
+			return fmt.Errorf("%s admitted %d up to %d, refills left out", l, m.used(), e.from)
 		}
 	}
 	return nil
@@ -247,7 +305,7 @@ func (rec *record) check(l *stint.Limit, e *event, end int64) error {
 			return fmt.Errorf("%s admitted %d up to %d, within %d", l, n, end, span(l))
 		}
 	case stint.Bucket:
-		if n := sum(end-window, end); end == e.at && n > l.Capacity()+rec.maxLimit {
+		if n := sum(end-window, end); end == e.from && n > l.Capacity()+rec.maxLimit {
 			return fmt.Errorf("%s admitted %d up to %d in one window", l, n, end)
 		}
 	case stint.Fixed:
@@ -265,7 +323,7 @@ func (rec *record) check(l *stint.Limit, e *event, end int64) error {
 // justified reports whether the true log, its events at most a slice later than
 // they were, would deny cost units at now.
 func (rec *record) justified(l *stint.Limit, now, cost int64) bool {
-	if rec.unsure || l.Algorithm == stint.Bucket || l.Algorithm == stint.Concurrency {
+	if rec.unsure || hasMeter(l) || l.Algorithm == stint.Bucket || l.Algorithm == stint.Concurrency {
 		return true // promises nothing that the equality of answers does not cover
 	}
 	reach := span(l) + rec.maxLate
@@ -283,10 +341,16 @@ func (rec *record) justified(l *stint.Limit, now, cost int64) bool {
 // full reports whether the true log, its events at most a slice later than they
 // were, has no room for cost units beside all that is booked.
 func (rec *record) full(l *stint.Limit, now, cost int64) bool {
-	if rec.unsure || l.Algorithm == stint.Bucket {
+	if rec.unsure || hasMeter(l) || l.Algorithm == stint.Bucket {
 		return true
 	}
 	return rec.sum(now-span(l)-rec.maxLate, math.MaxInt64, false)+cost > l.Capacity()
+}
+
+// hasBookings reports whether places ahead of now are booked: nobody who waits
+// overtakes those.
+func (rec *record) hasBookings(now int64) bool {
+	return slices.ContainsFunc(rec.events, func(e event) bool { return e.booked && e.from > now })
 }
 
 // in reports whether some of the event may have happened in (after, until].
@@ -311,7 +375,7 @@ func (rec *record) sum(after, until int64, least bool) int64 {
 func (rec *record) String() string {
 	s := "events"
 	for _, e := range rec.events {
-		if s += fmt.Sprintf(" %d×%d", e.at, e.high); e.isLease() {
+		if s += fmt.Sprintf(" %d×%d", e.at, e.high); e.from < e.at {
 			s += fmt.Sprintf(" from %d", e.from)
 		}
 	}

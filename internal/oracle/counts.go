@@ -1,0 +1,262 @@
+package oracle
+
+import (
+	"slices"
+
+	"github.com/stint-limiter/stint"
+)
+
+// counts is what is remembered of a limit that counts over time: a log, a meter or
+// both, and bookings.
+type counts struct {
+	entries []entry
+	booked  []booking
+	meter   *meter      // nil if there is none yet
+	limit   stint.Limit // that it was last written under; see Idle
+}
+
+// entry is n units of a log, by their stamp.
+type entry struct{ at, n int64 }
+
+// booking is n units that may be used from T until E.
+type booking struct{ from, until, n int64 }
+
+func hasLog(l *stint.Limit) bool { return l.Algorithm != stint.Bucket }
+
+func hasMeter(l *stint.Limit) bool {
+	return l.Max > 0 && (l.Algorithm == stint.Bucket || l.Algorithm == stint.Sliding && l.Capacity() > l.Max)
+}
+
+// isOff reports whether the limit is a bucket that never gives: its state is untouched.
+func isOff(l *stint.Limit) bool { return !hasLog(l) && !hasMeter(l) }
+
+func (k *counts) clone() *counts {
+	c := &counts{entries: slices.Clone(k.entries), booked: slices.Clone(k.booked), limit: k.limit}
+	if k.meter != nil {
+		c.meter = k.meter.clone()
+	}
+	return c
+}
+
+func (k *counts) open(l *stint.Limit, now int64) {
+	if isOff(l) {
+		return
+	}
+	var due []booking
+	for len(k.booked) > 0 && k.booked[0].from <= now {
+		due, k.booked = append(due, k.booked[0]), k.booked[1:]
+	}
+	if hasMeter(l) && k.meter != nil {
+		k.meter.open(l, due, now)
+	}
+	if hasLog(l) {
+		for _, b := range due {
+			k.append(stamp(l, b.until), b.n)
+		}
+		k.entries = slices.DeleteFunc(k.entries, func(e entry) bool { return e.at <= now-span(l) })
+	}
+	if hasMeter(l) && k.meter == nil {
+		k.meter = newMeter(l, sum(k.entries), now)
+	}
+}
+
+func (k *counts) bookings() []booking { return k.booked }
+
+// used, reset and earliest are the larger of both parts.
+
+func (k *counts) used(l *stint.Limit) int64 {
+	if isOff(l) {
+		return 0
+	}
+	var of int64
+	if hasLog(l) {
+		of = sum(k.entries)
+	}
+	if hasMeter(l) {
+		of = max(of, k.meter.used())
+	}
+	for _, b := range k.booked {
+		of += b.n
+	}
+	return of
+}
+
+func (k *counts) reset(l *stint.Limit, now int64) int64 {
+	end := now
+	if hasLog(l) {
+		end = max(end, k.logEnd(l, k.entries, k.booked))
+	}
+	if hasMeter(l) {
+		end = max(end, k.meter.through(l, k.booked, now).emptyAt(l))
+	}
+	return end - now
+}
+
+func (k *counts) asOf(l *stint.Limit, at int64) (used, reset int64) {
+	booked := slices.DeleteFunc(slices.Clone(k.booked), func(b booking) bool { return b.from > at })
+	end := at
+	if hasLog(l) {
+		used = k.amount(l, at)
+		end = max(end, k.logEnd(l, k.entries, booked))
+	}
+	if hasMeter(l) {
+		m := k.meter.through(l, booked, at)
+		used = max(used, m.used())
+		end = max(end, m.emptyAt(l))
+	}
+	return used, end - at
+}
+
+func (k *counts) fits(l *stint.Limit, now, cost int64) bool {
+	if l.Capacity() == 0 || cost > l.Capacity() {
+		return false
+	}
+	return (!hasLog(l) || k.logFits(l, now, cost)) && (!hasMeter(l) || k.meter.fits(l, k.booked, cost))
+}
+
+// earliest is asked about instants that are not before the last booking.
+func (k *counts) earliest(l *stint.Limit, from, cost int64) int64 {
+	if l.Capacity() == 0 || cost > l.Capacity() {
+		return never
+	}
+	at := from
+	if hasLog(l) {
+		at = max(at, k.logEarliest(l, from, cost))
+	}
+	if hasMeter(l) {
+		at = max(at, k.meter.through(l, k.booked, from).earliest(l, cost))
+	}
+	return at
+}
+
+func (k *counts) charge(l *stint.Limit, now, cost int64) { k.lease(l, now, cost) }
+
+func (k *counts) lease(l *stint.Limit, until, cost int64) {
+	if hasLog(l) {
+		k.append(stamp(l, until), cost)
+	}
+	if hasMeter(l) {
+		k.meter.add(cost)
+	}
+}
+
+// book adds a booking behind all that are not later.
+func (k *counts) book(from, until, cost int64) {
+	i := 0
+	for i < len(k.booked) && k.booked[i].from <= from {
+		i++
+	}
+	if i > 0 && k.booked[i-1].from == from && k.booked[i-1].until == until {
+		k.booked[i-1].n += cost
+		return
+	}
+	k.booked = slices.Insert(k.booked, i, booking{from, until, cost})
+}
+
+// unbook takes units off the booking that ends at an instant. It returns the instant at
+// which that begins, or never.
+func (k *counts) unbook(until, cost int64) int64 {
+	i := slices.IndexFunc(k.booked, func(b booking) bool { return b.until == until })
+	if i < 0 {
+		return never
+	}
+	from := k.booked[i].from
+	k.change(i, -cost)
+	return from
+}
+
+// change adds to a booking, or takes off as far as it goes; it goes if nothing is left.
+func (k *counts) change(i int, by int64) {
+	if k.booked[i].n += by; k.booked[i].n <= 0 {
+		k.booked = slices.Delete(k.booked, i, i+1)
+	}
+}
+
+func (k *counts) settle(l *stint.Limit, now int64, c settlement) bool {
+	if isOff(l) {
+		return false
+	}
+	by := c.trueCost - c.cost
+	if by > 0 {
+		debt := c.maxDebt
+		if debt == 0 {
+			debt = l.Capacity()
+		}
+		by = min(by, max(0, l.Capacity()-k.used(l))+debt)
+	}
+	if by > 0 && k.wouldPass(l, by) {
+		return false
+	}
+	if c.at > now {
+		if i := slices.IndexFunc(k.booked, func(b booking) bool { return b.until == c.at }); i >= 0 {
+			k.change(i, by)
+			return true
+		}
+	}
+	if !hasLog(l) {
+		return k.meter.settle(l, now, c, by)
+	}
+	i := slices.IndexFunc(k.entries, func(e entry) bool { return e.at == stamp(l, c.at) })
+	if i < 0 || stamp(l, c.at) <= now-span(l) {
+		return false
+	}
+	by = max(by, -k.entries[i].n)
+	if k.entries[i].n += by; k.entries[i].n == 0 {
+		k.entries = slices.Delete(k.entries, i, i+1)
+	}
+	if hasMeter(l) {
+		k.meter.add(by)
+	}
+	return true
+}
+
+// wouldPass reports whether a raise would take a sum past 2^53.
+func (k *counts) wouldPass(l *stint.Limit, by int64) bool {
+	total := by
+	for _, b := range k.booked {
+		total += b.n
+	}
+	if hasLog(l) && total+sum(k.entries) > most {
+		return true
+	}
+	return hasMeter(l) && k.meter.wouldPass(total)
+}
+
+func (k *counts) giveBack(l *stint.Limit, now, units int64) bool {
+	given := false
+	if hasLog(l) {
+		left, rest := units, []entry(nil)
+		for _, e := range k.entries {
+			if e.at <= stamp(l, now) {
+				n := min(e.n, left)
+				left, e.n, given = left-n, e.n-n, true
+			}
+			if e.n > 0 {
+				rest = append(rest, e)
+			}
+		}
+		k.entries = rest
+	}
+	if hasMeter(l) && k.meter.level.Sign() > 0 {
+		k.meter.add(-units)
+		given = true
+	}
+	return given
+}
+
+func (k *counts) show(l *stint.Limit) (entries []stint.Entry) {
+	if !hasLog(l) {
+		return nil // a bucket keeps no times of charges
+	}
+	for _, e := range k.entries {
+		at := e.at
+		if l.Algorithm == stint.Fixed {
+			at -= l.Window.Microseconds()
+		}
+		entries = append(entries, stint.Entry{At: instant(at), Until: instant(e.at + span(l)), Units: e.n})
+	}
+	for _, b := range k.booked {
+		entries = append(entries, stint.Entry{At: instant(b.from), Until: instant(stamp(l, b.until) + span(l)), Units: b.n})
+	}
+	return entries
+}

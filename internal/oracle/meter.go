@@ -1,0 +1,158 @@
+package oracle
+
+import (
+	"math/big"
+
+	"github.com/stint-limiter/stint"
+)
+
+// meter is that of a bucket or of a burst. Weights are big: no product can overflow.
+type meter struct {
+	level *big.Int
+	at    int64
+	unit  int64
+	limit stint.Limit // it was last opened with; see Idle
+}
+
+// scale is how a limit's meter counts: one unit of cost weighs unit, and each tick, so
+// many microseconds, gives back rate.
+type scale struct{ unit, rate, tick int64 }
+
+func scaleOf(l *stint.Limit) scale {
+	for _, tick := range []int64{1, 1_000, 1_000_000} {
+		window := l.Window.Microseconds()
+		if window%tick != 0 {
+			break
+		}
+		gcd := new(big.Int).GCD(nil, nil, big.NewInt(window/tick), big.NewInt(l.Max)).Int64()
+		s := scale{window / tick / gcd, l.Max / gcd, tick}
+		if times(l.Capacity(), s.unit).Cmp(big.NewInt(most)) <= 0 {
+			return s
+		}
+	}
+	panic("oracle: a limit that Validate refuses: " + l.String())
+}
+
+func times(a, b int64) *big.Int { return new(big.Int).Mul(big.NewInt(a), big.NewInt(b)) }
+
+// ceil is ⌈a / b⌉ for a ≥ 0, b > 0.
+func ceil(a *big.Int, b int64) int64 {
+	q, r := new(big.Int).QuoRem(a, big.NewInt(b), new(big.Int))
+	if r.Sign() > 0 {
+		q.Add(q, big.NewInt(1))
+	}
+	return q.Int64()
+}
+
+func newMeter(l *stint.Limit, units, now int64) *meter {
+	unit := scaleOf(l).unit
+	return &meter{level: times(min(units, most/unit), unit), at: now, unit: unit, limit: *l}
+}
+
+func (m *meter) clone() *meter {
+	c := *m
+	c.level = new(big.Int).Set(m.level)
+	return &c
+}
+
+func (m *meter) open(l *stint.Limit, due []booking, now int64) {
+	if unit := scaleOf(l).unit; unit != m.unit {
+		m.level = times(min(ceil(m.level, m.unit), most/unit), unit)
+		m.unit = unit
+	}
+	m.limit = *l
+	*m = *m.through(l, due, now)
+}
+
+func (m *meter) leak(l *stint.Limit, t int64) {
+	s := scaleOf(l)
+	m.level.Sub(m.level, times(t/s.tick-m.at/s.tick, s.rate))
+	if m.level.Sign() < 0 {
+		m.level.SetInt64(0)
+	}
+	m.at = t
+}
+
+// add adds units, or takes them off. The level stays between 0 and 2^53.
+func (m *meter) add(units int64) {
+	m.level.Add(m.level, times(units, m.unit))
+	if m.level.Sign() < 0 {
+		m.level.SetInt64(0)
+	}
+	if m.level.Cmp(big.NewInt(most)) > 0 {
+		m.level.SetInt64(most)
+	}
+}
+
+// through is the meter led through bookings, and on to t if that is later.
+func (m *meter) through(l *stint.Limit, booked []booking, t int64) *meter {
+	c := m.clone()
+	for _, b := range booked {
+		c.leak(l, b.from)
+		c.add(b.n)
+	}
+	if t > c.at {
+		c.leak(l, t)
+	}
+	return c
+}
+
+func (m *meter) used() int64 { return ceil(m.level, m.unit) }
+
+// below is the first instant from the meter's on at which its level is down by a weight.
+func (m *meter) below(l *stint.Limit, weight *big.Int) int64 {
+	if weight.Sign() <= 0 {
+		return m.at
+	}
+	s := scaleOf(l)
+	return (m.at/s.tick + ceil(weight, s.rate)) * s.tick
+}
+
+func (m *meter) emptyAt(l *stint.Limit) int64 { return m.below(l, m.level) }
+
+func (m *meter) earliest(l *stint.Limit, cost int64) int64 {
+	excess := new(big.Int).Add(m.level, times(cost, m.unit))
+	return m.below(l, excess.Sub(excess, times(l.Capacity(), m.unit)))
+}
+
+// fits reports whether cost more stays within the capacity, now and at every booking.
+func (m *meter) fits(l *stint.Limit, booked []booking, cost int64) bool {
+	full, c := times(l.Capacity(), m.unit), m.clone()
+	if c.level.Add(c.level, times(cost, m.unit)); c.level.Cmp(full) > 0 {
+		return false
+	}
+	for _, b := range booked {
+		c.leak(l, b.from)
+		if c.level.Add(c.level, times(b.n, m.unit)); c.level.Cmp(full) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// settle changes a bucket's charge by so many units, as long as it is not refilled wholly.
+func (m *meter) settle(l *stint.Limit, now int64, c settlement, by int64) bool {
+	s := scaleOf(l)
+	refilled := times(max(0, now/s.tick-c.at/s.tick), s.rate)
+	if refilled.Cmp(times(c.cost, s.unit)) >= 0 {
+		return false
+	}
+	if by >= 0 {
+		m.add(by)
+		return true
+	}
+	back := times(-by, s.unit)
+	if back.Sub(back, refilled); back.Sign() > 0 {
+		m.level.Sub(m.level, back)
+	}
+	if m.level.Sign() < 0 {
+		m.level.SetInt64(0)
+	}
+	return true
+}
+
+// wouldPass reports whether so many units more would take the level past 2^53.
+func (m *meter) wouldPass(units int64) bool {
+	total := times(units, m.unit)
+	return total.Add(total, m.level).Cmp(big.NewInt(most)) > 0
+}

@@ -1,0 +1,146 @@
+package oracle
+
+import (
+	"slices"
+
+	"github.com/stint-limiter/stint"
+)
+
+// state is what one subject has used in one scope of the limits with one name.
+type state struct {
+	generation uint32
+	last       int64
+	limits     map[string]*counts // by ID
+}
+
+func (st *state) clone() *state {
+	c := &state{generation: st.generation, last: st.last, limits: map[string]*counts{}}
+	for id, k := range st.limits {
+		c.limits[id] = k.clone()
+	}
+	return c
+}
+
+// stepBack takes a step back of the clock out of the state. It reports whether there
+// was one.
+func (st *state) stepBack(now int64) bool {
+	if now >= st.last {
+		return false
+	}
+	step := st.last - now
+	for _, k := range st.limits {
+		for i := range k.entries {
+			k.entries[i].at -= step
+		}
+		for i := range k.booked {
+			k.booked[i].from -= step
+			k.booked[i].until -= step
+		}
+		if k.meter != nil {
+			k.meter.at = min(k.meter.at, now)
+		}
+	}
+	st.last = now
+	return true
+}
+
+// part is one limit of one claim of a request in the course of a decision.
+type part struct {
+	claim *stint.Claim
+	limit *stint.Limit
+	// in is a copy of the limit's state with steps back of the clock taken out,
+	// nil of a concurrency limit, which has none. The parts of a state share it.
+	in      *state
+	stepped bool
+	// counts is a copy of what is known of the limit, opened. seen is what of it
+	// matters to the decision: less than that for a booking that moves up.
+	counts, seen kept
+}
+
+// kept is what is remembered of one limit. Its methods are the rules' words, and but
+// for open they want it opened.
+type kept interface {
+	open(l *stint.Limit, now int64)
+	used(l *stint.Limit) int64
+	reset(l *stint.Limit, now int64) int64
+	// asOf is used and reset as of an instant that is booked, later bookings left out.
+	asOf(l *stint.Limit, at int64) (used, reset int64)
+	fits(l *stint.Limit, now, cost int64) bool
+	earliest(l *stint.Limit, from, cost int64) int64
+	bookings() []booking
+	settle(l *stint.Limit, now int64, c settlement) bool
+	giveBack(l *stint.Limit, now, units int64) bool
+	// show is what there is to see.
+	show(l *stint.Limit) []stint.Entry
+}
+
+// openAll opens every limit of every claim, on copies.
+func (s *Store) openAll(claims []*stint.Claim, now int64) []*part {
+	var parts []*part
+	copies := map[stateKey]*part{} // the first of each state
+	for _, c := range claims {
+		for i := range c.Limits {
+			p := &part{claim: c, limit: &c.Limits[i]}
+			if p.limit.Algorithm == stint.Concurrency {
+				h := &holders{}
+				if stored := s.holders[keyOf(c, p.limit)]; stored != nil {
+					h.list = slices.Clone(stored.list)
+				}
+				p.stepped = h.stepBack(p.limit, now)
+				p.counts = h
+			} else {
+				key := stateOf(c, p.limit)
+				first := copies[key]
+				if first == nil {
+					first = p
+					copies[key] = p
+					p.in = &state{last: now, limits: map[string]*counts{}}
+					if stored := s.states[key]; stored != nil {
+						p.in = stored.clone()
+					}
+					p.stepped = p.in.stepBack(now)
+				}
+				p.in, p.stepped = first.in, first.stepped
+				p.counts = &counts{}
+				if k := p.in.limits[p.limit.ID()]; k != nil {
+					p.counts = k.clone()
+				}
+			}
+			p.counts.open(p.limit, now)
+			p.seen = p.counts
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// write stores a limit as it was opened and changed.
+func (s *Store) write(p *part, now int64) {
+	if p.in == nil {
+		s.holders[keyOf(p.claim, p.limit)] = p.counts.(*holders)
+		return
+	}
+	k := p.counts.(*counts)
+	k.limit = *p.limit
+	p.in.limits[p.limit.ID()] = k
+	p.in.last = now
+	if p.in.generation == 0 {
+		p.in.generation = s.drawGeneration()
+	}
+	s.states[stateOf(p.claim, p.limit)] = p.in
+}
+
+// writeSteps writes the clock's steps back to the states that are to be charged,
+// even if they are not: a denial must not hide the step from the next decision.
+func (s *Store) writeSteps(parts []*part, now int64) {
+	for _, p := range parts {
+		if !p.stepped || p.claim.Cost == 0 {
+			continue
+		}
+		if p.in != nil {
+			s.states[stateOf(p.claim, p.limit)] = p.in
+		} else if stored := s.holders[keyOf(p.claim, p.limit)]; stored != nil {
+			stored.stepBack(p.limit, now)
+		}
+	}
+}
