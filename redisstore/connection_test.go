@@ -66,8 +66,8 @@ func TestASpoiltReply(t *testing.T) {
 			Deadline: time.Now().Add(time.Hour),
 		}}})
 	}
-	c := scriptCall{store: s, script: batchScript, runs: runs, call: 7}
-	reply := string(appendInt(be.AppendUint64(nil, 7), 1e15)) + string([]byte{markLate})
+	c := s.pack(runs, 7)
+	reply := string(appendInt(le.AppendUint64(nil, 7), 1e15)) + string([]byte{markLate})
 	for what, rest := range map[string]string{
 		"short": "", "odd": strings.Repeat("\x07", 50), "long": string([]byte{markLate, markLate}),
 	} {
@@ -99,7 +99,7 @@ func TestClusterNodes(t *testing.T) {
 		t.Error("the masters are not known from the beginning")
 	}
 	for _, node := range cluster.Nodes {
-		known := node.CLI(t, "SCRIPT", "EXISTS", takeScript.sha, batchScript.sha)
+		known := node.CLI(t, "SCRIPT", "EXISTS", takeScript.sha)
 		if strings.Contains(known, "0") {
 			t.Errorf("%s does not know the scripts: %q", node.Addr(), known)
 		}

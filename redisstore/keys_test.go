@@ -3,6 +3,7 @@ package redisstore
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -54,15 +55,22 @@ func checkShape(t *testing.T, subject, key string) {
 
 func TestReadableKeysStayReadable(t *testing.T) {
 	s := newKeys(t)
-	limit := stint.PerMinute(100)
-	for _, test := range []struct{ subject, scope, want string }{
-		{"user:42", "", "stint:{user:42}:sliding/1m"},
-		{"ip:2001:db8::1", "global", "stint:{ip:2001:db8::1}:global:sliding/1m"},
-		{"user:42", "/api/search", "stint:{user:42}:/api/search:sliding/1m"},
-		{"user:ann@example.org", "GET /x", "stint:{user:ann@example.org}:GET%20/x:sliding/1m"},
+	limits, named, places := []stint.Limit{stint.PerMinute(100)}, []stint.Limit{stint.PerMinute(5).WithName("login")}, []stint.Limit{stint.AtOnce(2, time.Minute)}
+	for _, test := range []struct {
+		subject, scope string
+		limits         []stint.Limit
+		want           string
+	}{
+		{"user:42", "", limits, "stint:{user:42}:limits"},
+		{"ip:2001:db8::1", "global", limits, "stint:{ip:2001:db8::1}:global:limits"},
+		{"user:42", "/api/search", limits, "stint:{user:42}:/api/search:limits"},
+		{"user:ann@example.org", "GET /x", limits, "stint:{user:ann@example.org}:GET%20/x:limits"},
+		{"user:42", "", named, "stint:{user:42}:limits/login"},
+		{"user:42", "", places, "stint:{user:42}:concurrency/1m"},
 	} {
 		k := keys{store: s}
-		k.ofLimits(test.subject, test.scope, []stint.Limit{limit})
+		p := appendParts(nil, 0, 0, &stint.Claim{Subject: test.subject, Scope: test.scope, Limits: test.limits})
+		k.ofPart(&p[0])
 		if got := k.strings()[0]; got != test.want {
 			t.Errorf("%q in %q: key %s, want %s", test.subject, test.scope, got, test.want)
 		}
@@ -71,9 +79,7 @@ func TestReadableKeysStayReadable(t *testing.T) {
 
 func newKeys(t testing.TB) *Store {
 	t.Helper()
-	s := &Store{prefix: "stint"}
-	s.identities.Store(&map[identity]string{})
-	return s
+	return &Store{prefix: "stint"}
 }
 
 // unescape is the inverse of appendPart for parts that were not hashed.

@@ -148,7 +148,7 @@ func TestOwnClientStaysOpen(t *testing.T) {
 	}
 	allows(t, s)
 	s.Close()
-	if keys := server.CLI(t, "KEYS", "*"); !strings.Contains(keys, "mine:{user:1}:sliding/1m") {
+	if keys := server.CLI(t, "KEYS", "*"); !strings.Contains(keys, "mine:{user:1}:limits") {
 		t.Errorf("keys %q, want the prefix mine", keys)
 	}
 	if err := c.Do(t.Context(), c.B().Ping().Build()).Error(); err != nil {

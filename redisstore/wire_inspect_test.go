@@ -15,7 +15,7 @@ type window struct {
 }
 
 func inspectReply(call uint64, now, until, level, strikes int64, windows ...window) string {
-	b := be.AppendUint64(nil, call)
+	b := le.AppendUint64(nil, call)
 	for _, n := range []int64{now, until, level, strikes} {
 		b = appendInt(b, n)
 	}
@@ -23,7 +23,7 @@ func inspectReply(call uint64, now, until, level, strikes int64, windows ...wind
 		for _, n := range []int64{w.used, w.reset, w.retry, w.hidden} {
 			b = appendInt(b, n)
 		}
-		b = be.AppendUint16(b, uint16(len(w.entries)))
+		b = le.AppendUint16(b, uint16(len(w.entries)))
 		for _, e := range w.entries {
 			for _, n := range e {
 				b = appendInt(b, n)
@@ -33,12 +33,19 @@ func inspectReply(call uint64, now, until, level, strikes int64, windows ...wind
 	return string(b)
 }
 
+// inspected are the parts of limits.
+func inspected(limits []stint.Limit) []part {
+	parts := appendParts(nil, 0, 0, &stint.Claim{Limits: limits})
+	new(sets).fill(parts)
+	return parts
+}
+
 func TestDecodeInspect(t *testing.T) {
 	limits := []stint.Limit{stint.PerMinute(10), stint.AtOnce(2, time.Minute)}
 	log := window{used: 5, reset: 60_000_000, entries: [][3]int64{{instant, instant + 60_000_000, 4}, {instant - 1, instant + 59_999_999, 1}}}
 	places := window{used: 3, reset: 1, retry: -1, hidden: 2, entries: [][3]int64{{0, instant + 1, 1}}}
 	good := inspectReply(7, instant, instant+9, 2, 3, log, places)
-	shown, err := decodeInspect(good, 7, limits)
+	shown, err := decodeInspect(good, 7, limits, inspected(limits))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +67,7 @@ func TestDecodeInspect(t *testing.T) {
 		"a negative level": inspectReply(7, instant, 0, -1, 0, log, places),
 		"negative units":   inspectReply(7, instant, 0, 0, 0, log, window{entries: [][3]int64{{0, 0, -1}}}),
 	} {
-		if shown, err := decodeInspect(text, 7, limits); !errors.Is(err, ErrReply) {
+		if shown, err := decodeInspect(text, 7, limits, inspected(limits)); !errors.Is(err, ErrReply) {
 			t.Errorf("%s: %+v, error %v", name, shown, err)
 		}
 	}
@@ -72,7 +79,7 @@ func FuzzInspectReply(f *testing.F) {
 	f.Add(inspectReply(7, instant, instant+1, 1, 1, window{retry: -1}))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
-		shown, err := decodeInspect(text, 7, limits)
+		shown, err := decodeInspect(text, 7, limits, inspected(limits))
 		if err != nil {
 			if !errors.Is(err, ErrReply) {
 				t.Fatal(err)

@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"errors"
+	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 	"testing"
@@ -18,16 +20,18 @@ func twoClaims() stint.Request {
 	}
 }
 
-// reply packs what take.lua would say.
+// reply packs what take.lua would say to twoClaims.
 func reply(call uint64, now int64, flags, decider byte, retry, at int64, states ...int64) string {
-	b := be.AppendUint64(nil, call)
+	b := le.AppendUint64(nil, call)
 	b = appendInt(b, now)
-	b = append(b, flags, decider)
+	b = append(b, flags, decider+1)
 	b = appendInt(b, retry)
 	b = appendInt(b, at)
 	b = appendInt(b, min(at, 1)) // units
-	b = append(b, byte(len(states)/3))
-	for _, v := range states {
+	for i, v := range states {
+		if i == 0 || i == 6 {
+			b = le.AppendUint32(b, 99) // generation
+		}
 		b = appendInt(b, v)
 	}
 	return string(b)
@@ -35,15 +39,13 @@ func reply(call uint64, now int64, flags, decider byte, retry, at int64, states 
 
 // decodeTake reads the reply of take.lua to a request.
 func decodeTake(reply string, call uint64, r *stint.Request) (stint.Decision, error) {
-	in, _, err := opening(reply, call)
-	if err != nil {
+	s := &Store{server: newServerClock(), clock: func() int64 { return 0 }}
+	q := s.pack([]run{{calls: []*stint.Call{{Request: *r}}}}, call)
+	if _, err := q.read(reply); err != nil {
 		return stint.Decision{}, err
 	}
-	d, _, err := in.decision(r, call)
-	if err == nil {
-		err = in.end()
-	}
-	return d, err
+	c := q.runs[0].calls[0]
+	return c.Decision, c.Err
 }
 
 const instant = 1_790_000_000_000_000
@@ -126,34 +128,28 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// decide.lua, log.lua and inspect.lua read and write the same head.
-func TestScriptsAgreeOnTheLayout(t *testing.T) {
-	lines := map[string]string{}
-	for _, name := range []string{"decide", "log", "inspect"} {
-		text, err := sources.ReadFile("lua/" + name + ".lua")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(text)) {
-			if strings.HasPrefix(line, "local HEAD, HEAD_FORMAT") {
-				lines[name] = line
-			}
-		}
-	}
-	if lines["decide"] == "" || lines["decide"] != lines["log"] || lines["decide"] != lines["inspect"] {
-		t.Errorf("heads differ: %q", lines)
-	}
-	format := strings.Split(lines["decide"], "'")[1]
-	for _, entry := range []string{"c0I7I1", "c0I7I4", "c0I7I7"} {
-		if !strings.Contains(takeScript.source, "'"+format+entry+"'") {
-			t.Errorf("no entry is written as %s after the head", entry)
+// Numbers that Go and Lua share.
+func TestScriptsAgreeWithGo(t *testing.T) {
+	for name, want := range map[string]string{
+		"local SETTLED = ":                 fmt.Sprint(stint.MaxSettled),
+		"local IDS = ":                     fmt.Sprint(stint.MaxIDs),
+		"#l.booked >= ":                    fmt.Sprint(stint.MaxBookings, " * BOOKED"),
+		"if seen and repeats < ":           fmt.Sprint(stint.MaxRepeats),
+		"local TAKE, PEEK, RESERVE = ":     fmt.Sprintf("%d, %d, %d", stint.Take, stint.Peek, stint.Reserve),
+		"local RESET, BAN, GIVE_BACK = ":   fmt.Sprintf("%d, %d, %d", stint.Reset, stint.Ban, stint.GiveBack),
+		"local SETTLE, EXTEND, UNDO = ":    fmt.Sprintf("%d, %d, %d", stint.Settle, stint.Extend, undo),
+		"local UNITS = 2 ^ ":               fmt.Sprint(bits.Len64(uint64(stint.MaxUnits)) - 1),
+		"l.window, l.span, l.slice, l.cap": ", l.cost = within, within, 0, " + fmt.Sprint(stint.Resolution),
+	} {
+		source := takeScript.source + amendScript.source + commandScript.source
+		if !strings.Contains(source, name+want) {
+			t.Errorf("no script says %q", name+want)
 		}
 	}
 }
 
-// Script calls are bounded, by their runs and by their keys.
+// Script calls are bounded, by their runs and by their parts.
 func TestChunks(t *testing.T) {
-	s := newTestKeys()
 	few := stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}}}
 	many := stint.Request{
 		Claim: stint.Claim{Subject: "a", Limits: make([]stint.Limit, 16)}, ID: "x", Bans: &stint.BanPolicy{},
@@ -163,14 +159,9 @@ func TestChunks(t *testing.T) {
 		r    stint.Request
 		want []int
 	}{
-		{few, []int{128, 128, 44}},
-		{many, []int{34, 34, 34, 34, 34, 34, 34, 34, 28}}, // 30 keys each
+		{few, slices.Concat(slices.Repeat([]int{128}, 2), []int{44})},
+		{many, slices.Repeat([]int{5}, 60)}, // of up to 25 parts each
 	} {
-		k := keys{store: s}
-		k.ofRequest(&test.r)
-		if n := keysOf(&test.r); n != len(k.ends) {
-			t.Errorf("%d keys are counted and %d made", n, len(k.ends))
-		}
 		var got []int
 		for chunk := range chunks(slices.Repeat([]run{{calls: []*stint.Call{{Request: test.r}}}}, 300)) {
 			got = append(got, len(chunk))
@@ -179,10 +170,4 @@ func TestChunks(t *testing.T) {
 			t.Errorf("chunks of %d, want %d", got, test.want)
 		}
 	}
-}
-
-func newTestKeys() *Store {
-	s := &Store{prefix: "stint"}
-	s.identities.Store(&map[identity]string{})
-	return s
 }

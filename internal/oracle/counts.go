@@ -50,10 +50,12 @@ func (k *counts) open(l *stint.Limit, now int64) {
 		k.meter.open(l, due, now)
 	}
 	if hasLog(l) {
-		for _, b := range due {
-			k.append(stamp(l, b.until), b.n)
-		}
 		k.entries = slices.DeleteFunc(k.entries, func(e entry) bool { return e.at <= now-span(l) })
+		for _, b := range due {
+			if stamp(l, b.until) > now-span(l) {
+				k.append(stamp(l, b.until), b.n)
+			}
+		}
 	}
 	if hasMeter(l) && k.meter == nil {
 		k.meter = newMeter(l, sum(k.entries), now)
@@ -76,7 +78,7 @@ func (k *counts) used(l *stint.Limit) int64 {
 		of = max(of, k.meter.used())
 	}
 	for _, b := range k.booked {
-		of += b.n
+		of = min(of+b.n, most)
 	}
 	return of
 }
@@ -89,7 +91,7 @@ func (k *counts) reset(l *stint.Limit, now int64) int64 {
 	if hasMeter(l) {
 		end = max(end, k.meter.through(l, k.booked, now).emptyAt(l))
 	}
-	return end - now
+	return min(end, most) - now
 }
 
 func (k *counts) asOf(l *stint.Limit, at int64) (used, reset int64) {
@@ -104,7 +106,7 @@ func (k *counts) asOf(l *stint.Limit, at int64) (used, reset int64) {
 		used = max(used, m.used())
 		end = max(end, m.emptyAt(l))
 	}
-	return used, end - at
+	return used, min(end, most) - at
 }
 
 func (k *counts) fits(l *stint.Limit, now, cost int64) bool {
@@ -125,6 +127,9 @@ func (k *counts) earliest(l *stint.Limit, from, cost int64) int64 {
 	}
 	if hasMeter(l) {
 		at = max(at, k.meter.through(l, k.booked, from).earliest(l, cost))
+	}
+	if at > most {
+		return never
 	}
 	return at
 }

@@ -211,6 +211,11 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 		noted = stated
 	case at > now:
 		stated = at + r.Grace().Microseconds()
+		for _, p := range parts {
+			for _, b := range p.seen.bookings() {
+				stated = max(stated, b.until)
+			}
+		}
 	}
 	s.serial++
 	charged := false

@@ -1,5 +1,6 @@
 -- Bookings of one limit, see docs/rules.md: l.booked is a string of records in order of time, l.booked_sum the
--- sum of their units. A record is E (7 bytes), E − T (2) and units (7).
+-- sum of their units, or anything above 2^53 if it is more than that. A record is E (7 bytes), E − T (2) and
+-- units (7).
 
 local BOOKING, BOOKED = '>I7I2I7', 16
 
@@ -16,11 +17,27 @@ local function last_booking(l)
   return booking(l, #l.booked / BOOKED - 1) or 0
 end
 
+-- unsum takes units that were taken off a booking off the sum too. One that is above 2^53 is not exact, and is made anew.
+local function unsum(l, n)
+  if l.booked_sum <= UNITS then
+    l.booked_sum = l.booked_sum - n
+    return
+  end
+  local sum, i = 0, 0
+  local t, _, units = booking(l, 0)
+  while t and sum <= UNITS do
+    sum, i = sum + units, i + 1
+    t, _, units = booking(l, i)
+  end
+  l.booked_sum = sum
+end
+
 -- take_due removes the first booking if its T has come, and returns it.
 local function take_due(l, now)
   local t, e, n = booking(l, 0)
   if not t or t > now then return end
-  l.booked, l.booked_sum = l.booked:sub(BOOKED + 1), l.booked_sum - n
+  l.booked = l.booked:sub(BOOKED + 1)
+  unsum(l, n)
   return t, e, n
 end
 
@@ -50,7 +67,8 @@ local function change_booking(l, i, delta)
   local t, e, n = booking(l, i)
   local left = max(0, n + delta)
   local record = left > 0 and pack(BOOKING, e, e - t, left) or ''
-  l.booked, l.booked_sum = l.booked:sub(1, i * BOOKED) .. record .. l.booked:sub((i + 1) * BOOKED + 1), l.booked_sum + left - n
+  l.booked = l.booked:sub(1, i * BOOKED) .. record .. l.booked:sub((i + 1) * BOOKED + 1)
+  unsum(l, n - left)
 end
 
 -- shift_bookings follows a clock that stepped back.

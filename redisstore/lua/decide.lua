@@ -68,7 +68,7 @@ local function leave(r)
   local t
   local found = {}
   for i, l in ipairs(r.limits) do
-    found[i] = find_booking(l, r.booked)
+    found[i] = l.cost > 0 and find_booking(l, r.booked)
     if found[i] then
       local own = booking(l, found[i])
       t = min(t or own, own)
@@ -99,14 +99,14 @@ local function stay(l, t)
   l.booked, l.led = l.whole:sub(1, last * BOOKED), nil
 end
 
--- room finds out when there is room: t, the first instant that suits all limits, and in l.retry when each of them has.
-local function room(r)
+-- room finds out when there is room, for somebody who waits behind bookings or not: t, the first instant that suits all limits, and in l.retry when each of them has.
+local function room(r, waits)
   local t, latest = now, now
   for _, l in ipairs(r.limits) do
     local last = l.booked and last_booking(l) or 0
     latest = max(latest, last)
     l.retry = 0
-    if r.mode == RESERVE and last > 0 or not l.of.fits(l, l.cost) then
+    if waits and last > 0 or not l.of.fits(l, l.cost) then
       local at = l.of.earliest(l, max(now, last), l.cost)
       l.retry = at == NEVER and NEVER or at - now
       if at == NEVER or t == NEVER then t = NEVER else t = max(t, at) end
@@ -116,7 +116,11 @@ local function room(r)
   t = latest
   repeat
     local before = t
-    for _, l in ipairs(r.limits) do t = max(t, l.of.earliest(l, t, l.cost)) end
+    for _, l in ipairs(r.limits) do
+      local at = l.of.earliest(l, t, l.cost)
+      if at == NEVER then return NEVER end
+      t = max(t, at)
+    end
   until t == before
   return t
 end
@@ -136,15 +140,15 @@ local function charge(r, t)
       at = t > now and e or now + r.lease
       if t > now then
         L.book(l, t, e)
-        l.used, l.reset = L.at(l, t)
-        if l.behind and l.behind ~= '' then
-          l.booked, l.led = l.booked .. l.behind, nil
-        end
       else
         l.of.charge(l, at, r.id)
       end
       if l.st then written[l.st] = true end
     end
+  end
+  for _, l in ipairs(r.limits) do
+    if t > now then l.used, l.reset = L.at(l, t) end -- as of then, before those behind it
+    if l.behind and l.behind ~= '' then l.booked, l.led = l.booked .. l.behind, nil end
   end
   for _, part in ipairs(r.parts) do
     if written[part.st] then
@@ -209,7 +213,7 @@ function G.decide(from, base, equal, id)
     local old = r.booked > 0 and not banned and leave(r)
     local full = false
     for _, l in ipairs(r.limits) do full = full or l.booked and #l.booked >= 1000 * BOOKED end -- stint.MaxBookings
-    local t = room(r)
+    local t = room(r, r.mode == RESERVE and not banned)
     retry = t == NEVER and NEVER or t - now
     local allowed = t == now
     if r.lease > 0 and allowed and not banned then
@@ -228,7 +232,6 @@ function G.decide(from, base, equal, id)
       for _, l in ipairs(r.limits) do
         stay(l, old)
         l.used, l.reset = L.at(l, old)
-        l.retry = retry
       end
     elseif allowed then
       flags = 1

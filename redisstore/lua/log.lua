@@ -83,7 +83,6 @@ local function log_fits(l, n)
   local t, _, units = booking(l, 0)
   local ends = stamp(l, now)
   while t and t - l.span < ends do
-    inside, come = inside + units, come + 1
     local at, left = entry(l, gone + 1)
     while at and at <= t - l.span do
       inside, gone = inside - left, gone + 1
@@ -94,7 +93,8 @@ local function log_fits(l, n)
       inside, past = inside - m, past + 1
       _, e, m = booking(l, past)
     end
-    if inside > room then return false end
+    if units > room - inside then return false end
+    inside, come = inside + units, come + 1
     t, _, units = booking(l, come)
   end
   return true
@@ -124,8 +124,8 @@ local function log_earliest(l, t, n)
   local room, inside = l.cap - n, 0
   return backwards(l, function(at, units)
     if at + l.span <= t then return t end
+    if units > room - inside then return at + l.span end
     inside = inside + units
-    return inside > room and at + l.span or nil
   end) or t
 end
 

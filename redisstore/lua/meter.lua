@@ -6,7 +6,7 @@ local function leak(l, level, at, t)
   return max(0, level - (floor(t / l.tick) - floor(at / l.tick)) * l.rate)
 end
 
--- empty is when a level at t is nothing but room.
+-- falls_to is when a level at t has fallen to what is given as room.
 local function falls_to(l, level, t, room)
   if level <= room then return t end
   return (floor(t / l.tick) + ceil((level - room) / l.rate)) * l.tick
@@ -41,8 +41,8 @@ local function meter_fits(l, n)
   while t do
     level = leak(l, level, at, t)
     if level == 0 then return true end -- what is taken now is forgotten by then
+    if units * l.unit > full - level then return false end
     level, at, i = level + units * l.unit, t, i + 1
-    if level > full then return false end
     t, _, units = booking(l, i)
   end
   return true

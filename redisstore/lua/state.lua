@@ -218,14 +218,14 @@ end
 -- open brings a limit up to date.
 local function open(l)
   if l.unit and l.level then convert_meter(l, l.unit) end
+  if l.width > 0 then drop_old(l) end
   local t, e, n = take_due(l, now)
   while t do
     if not l.unit then l.led = nil end
-    if l.width > 0 then append(l, stamp(l, e), n) end
+    if l.width > 0 and stamp(l, e) > now - l.span then append(l, stamp(l, e), n) end
     if l.unit and l.level then l.level, l.at = min(UNITS, leak(l, l.level, l.at, t) + n * l.unit), t end
     t, e, n = take_due(l, now)
   end
-  if l.width > 0 then drop_old(l) end
   if l.unit then
     if l.level then
       l.level, l.at = leak(l, l.level, l.at, now), now
@@ -288,7 +288,7 @@ function L.reset(l)
     local level, at = lead(l)
     til = max(til, falls_to(l, leak(l, level, at, max(at, now)), max(at, now), 0))
   end
-  return til - now
+  return min(til, UNITS) - now
 end
 
 function L.fits(l, n)
@@ -300,7 +300,7 @@ function L.earliest(l, t, n)
   if l.cap == 0 or n > l.cap then return NEVER end
   if l.width > 0 then t = log_earliest(l, t, n) end
   if l.unit then t = meter_earliest(l, t, n) end
-  return t
+  return t > UNITS and NEVER or t
 end
 
 -- at returns what is used at t, and how long after that nothing is; t is not before the last booking.
@@ -311,7 +311,7 @@ function L.at(l, t)
     local level, empty = meter_at(l, t)
     used, til = max(used, level), max(til, empty)
   end
-  return used, til - t
+  return used, min(til, UNITS) - t
 end
 
 -- charge charges the limit's cost now, to its log as of an instant not before now.
@@ -336,8 +336,8 @@ function L.settle(l, at, cost, debt)
   local delta = cost - l.cost
   if delta > 0 then
     delta = min(delta, max(0, l.cap - L.used(l)) + (debt > 0 and debt or l.cap))
-    if l.width > 0 and l.sum + l.booked_sum + delta > UNITS then return false end
-    if l.unit and l.level + (l.booked_sum + delta) * l.unit > UNITS then return false end
+    if l.width > 0 and delta > UNITS - l.sum - l.booked_sum then return false end
+    if l.unit and (l.booked_sum + delta) * l.unit > UNITS - l.level then return false end
   end
   local i = at > now and find_booking(l, at)
   if i then
