@@ -1,0 +1,89 @@
+// Package settled remembers which charges a process has settled. A store remembers the
+// last [stint.MaxSettled] of each subject and scope; this is for those that come again
+// after more than that.
+package settled
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"github.com/stint-limiter/stint"
+)
+
+// Set is the last [stint.MaxOwnSettled] claims of charges that were settled. The zero Set is
+// empty and ready for use. It is safe for concurrent use.
+type Set struct {
+	mu    sync.Mutex
+	seed  maphash.Seed
+	known map[uint64]struct{}
+	order []uint64 // a ring once it is full
+	next  int      // where in the ring the oldest is
+}
+
+// Has reports whether a claim of a charge is known to be settled.
+func (s *Set) Has(charge uint64, c *stint.Claim) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.known) == 0 {
+		return false
+	}
+	_, known := s.known[s.key(charge, c)]
+	return known
+}
+
+// Add remembers that a claim of a charge was settled.
+func (s *Set) Add(charge uint64, c *stint.Claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil {
+		s.known, s.seed = make(map[uint64]struct{}), maphash.MakeSeed()
+	}
+	key := s.key(charge, c)
+	if _, known := s.known[key]; known {
+		return
+	}
+	s.known[key] = struct{}{}
+	if len(s.order) < stint.MaxOwnSettled {
+		s.order = append(s.order, key)
+		return
+	}
+	delete(s.known, s.order[s.next])
+	s.order[s.next] = key
+	s.next = (s.next + 1) % len(s.order)
+}
+
+// Open returns the part of a charge whose claims are not known to be settled: the whole
+// charge as a rule, the zero Charge if all are.
+func (s *Set) Open(c stint.Charge) stint.Charge {
+	and := c.And()
+	open := make([]int, 0, 1+stint.MaxClaims)
+	if !s.Has(c.ID, &c.Claim) {
+		open = append(open, 0)
+	}
+	for i := range and {
+		if !s.Has(c.ID, &and[i]) {
+			open = append(open, i+1)
+		}
+	}
+	if len(open) == 1+len(and) {
+		return c
+	}
+	return c.Part(open...)
+}
+
+// AddAll remembers that every claim of a charge was settled.
+func (s *Set) AddAll(c *stint.Charge) {
+	s.Add(c.ID, &c.Claim)
+	and := c.And()
+	for i := range and {
+		s.Add(c.ID, &and[i])
+	}
+}
+
+// key is a hash. That two of so few have the same one does not happen.
+func (s *Set) key(charge uint64, c *stint.Claim) uint64 {
+	return maphash.Comparable(s.seed, struct {
+		charge         uint64
+		subject, scope string
+	}{charge, c.Subject, c.Scope})
+}
