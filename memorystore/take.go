@@ -62,7 +62,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	if q.banned(r, d) {
 		q.open(&r.Claim, r.And, true)
 		q.fit(r)
-		q.place(r, d)
+		q.place(r, stint.Peek, d)
 		q.conclude(d, q.now)
 		return
 	}
@@ -76,7 +76,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	q.open(&r.Claim, r.And, peek)
 	q.fit(r)
 	old := q.behind(r)
-	at := q.place(r, d)
+	at := q.place(r, r.Mode, d)
 	switch {
 	case at != q.now:
 		d.RetryAfter = wait(at, q.now)
@@ -167,7 +167,7 @@ func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 
 // place returns the first instant at which all limits have room, in Reserve mode not before
 // any booking. It fills in when each limit has room for its own.
-func (q *query) place(r *stint.Request, d *stint.Decision) int64 {
+func (q *query) place(r *stint.Request, mode stint.Mode, d *stint.Decision) int64 {
 	usages := d.Grow(len(q.views))
 	from, latest, fits := q.now, q.now, true
 	for i := range q.claims {
@@ -176,7 +176,7 @@ func (q *query) place(r *stint.Request, d *stint.Decision) int64 {
 			v := &q.views[k]
 			n, last := v.bookings()
 			from = max(from, last)
-			if v.fits(cost) && (n == 0 || r.Mode != stint.Reserve) {
+			if v.fits(cost) && (n == 0 || mode != stint.Reserve) {
 				continue
 			}
 			fits = false
