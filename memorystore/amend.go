@@ -56,23 +56,23 @@ func (q *query) settle(c *stint.Charge, a stint.Amendment) bool {
 		// Claims may share a record: whether the charge was settled before is asked
 		// of all of them before the first is settled.
 		p, claim := &q.parts[i], claimAt(&c.Claim, c.And(), i)
-		if p.rec != nil && p.rec.rest != nil && p.rec.rest.settled.has(c.At, c.ID) || q.store.own.Has(c.ID, claim) {
+		if p.rec != nil && p.rec.rest != nil && p.rec.rest.settled.has(instantOf(c, i), c.ID) || q.store.own.Has(c.ID, claim) {
 			p.end = p.first
 		}
 	}
 	changed := false
 	for i := range q.claims {
 		p, claim := &q.parts[i], claimAt(&c.Claim, c.And(), i)
-		applied, until := false, int64(0)
+		applied, at, until := false, instantOf(c, i), int64(0)
 		for k := p.first; k < p.end && claim.Cost > 0; k++ {
-			if v := &q.views[k]; q.settleState(v, claim, c, a) {
+			if v := &q.views[k]; q.settleState(v, claim, c.ID, at, a) {
 				applied = true
-				until = max(until, countsUntil(v, c.At, claim.Cost))
+				until = max(until, countsUntil(v, at, claim.Cost))
 			}
 		}
 		if applied {
 			changed = true
-			q.settled(q.record(p, claim), c, until)
+			q.settled(q.record(p, claim), at, c.ID, until)
 			q.store.own.Add(c.ID, claim)
 		}
 	}
@@ -85,19 +85,27 @@ func (q *query) settle(c *stint.Charge, a stint.Amendment) bool {
 	return changed
 }
 
+// instantOf is the instant at which a charge's ith claim counts.
+func instantOf(c *stint.Charge, i int) int64 {
+	if i > 0 && c.Rest.AndAt != nil {
+		return c.Rest.AndAt[i-1]
+	}
+	return c.At
+}
+
 // settled remembers that a charge was settled.
-func (q *query) settled(r *record, c *stint.Charge, until int64) {
+func (q *query) settled(r *record, at int64, id uint64, until int64) {
 	before := r.rest.bytes()
-	r.more().settled.add(c.At, c.ID, until)
+	r.more().settled.add(at, id, until)
 	q.grown += int64(r.rest.bytes() - before)
 }
 
-func (q *query) settleState(v *view, claim *stint.Claim, c *stint.Charge, a stint.Amendment) bool {
+func (q *query) settleState(v *view, claim *stint.Claim, id uint64, at int64, a stint.Amendment) bool {
 	if v.holds() {
-		return v.place >= 0 && v.hold.Settle(c.ID, a.Cost)
+		return v.place >= 0 && v.hold.Settle(id, a.Cost)
 	}
 	return !q.parts[v.part].stale && q.change(v, func(count *algorithm.View) bool {
-		return count.Settle(c.At, claim.Cost, a.Cost, a.MaxDebt)
+		return count.Settle(at, claim.Cost, a.Cost, a.MaxDebt)
 	})
 }
 

@@ -17,8 +17,12 @@ func (m *meter) convert(p *Params) {
 	m.unit = p.unit
 }
 
-// leak leads the meter to t.
+// leak leads the meter to t. After a step back of the clock it may be further: a booking that had
+// come by then lies before it.
 func (m *meter) leak(p *Params, t int64) {
+	if t <= m.at {
+		return
+	}
 	if m.level > 0 {
 		m.level = max(m.level-p.given(m.at, t), 0)
 	}
