@@ -96,6 +96,9 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 		q.deny(r, d)
 	case !peek:
 		q.charge(r, d, at, old > 0)
+		if old > 0 {
+			q.only(algorithm.Never)
+		}
 	}
 	if !peek && q.store.clock != nil {
 		q.stepBans(r)
