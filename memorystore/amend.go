@@ -27,53 +27,56 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	defer q.unlock()
 	q.open(&c.Claim, c.And(), true)
 	if a.Kind == stint.Settle {
-		return q.settle(&c, a.Cost), nil
+		return q.settle(&c, a), nil
 	}
 	changed := false
-	for i := range q.parts {
-		p := &q.parts[i]
-		for k := p.first; k < p.end; k++ {
-			v := &q.views[k]
-			if v.limit.Algorithm != stint.Concurrency || v.place < 0 {
-				continue
-			}
-			h := &p.rec.rest.holders[v.place]
-			before := h.Bytes()
-			if a.Kind == stint.Extend && v.hold.Extend(c.ID) || a.Kind == stint.Release && v.hold.Release(c.ID) {
-				changed = true
-			}
-			q.grown += int64(h.Bytes() - before)
+	for k := range q.views {
+		v := &q.views[k]
+		if !v.holds() || v.place < 0 {
+			continue
 		}
+		before := q.bytesOf(v)
+		if a.Kind == stint.Extend && v.hold.Extend(c.ID) || a.Kind == stint.Release && v.hold.Release(c.ID) {
+			changed = true
+		}
+		q.grown += int64(q.bytesOf(v) - before)
 	}
 	return changed, nil
 }
 
 // settle replaces what a charge cost by the true cost, where it still counts.
-func (q *query) settle(c *stint.Charge, truth int64) bool {
-	changed := false
-	for i := range q.parts {
+func (q *query) settle(c *stint.Charge, a stint.Amendment) bool {
+	if seen := q.seen(c.RequestID(), c.IDLife()); a.Cost == 0 && seen != nil && seen.repeats > 0 {
+		return false
+	}
+	q.eachState(&c.Claim, c.And(), func(i int, p *part) {
+		p.stale = p.rec == nil || p.rec.generation == 0 || p.rec.generation != c.GenerationAt(i)
+	})
+	for i := range q.claims {
 		// Claims may share a record: whether the charge was settled before is asked
 		// of all of them before the first is settled.
-		if p := &q.parts[i]; p.rec != nil && p.rec.rest != nil && p.rec.rest.settled.has(c.At, c.ID) {
+		p, claim := &q.parts[i], claimAt(&c.Claim, c.And(), i)
+		if p.rec != nil && p.rec.rest != nil && p.rec.rest.settled.has(instantOf(c, i), c.ID) || q.store.own.Has(c.ID, claim) {
 			p.end = p.first
 		}
 	}
-	for i := range q.parts {
+	changed := false
+	for i := range q.claims {
 		p, claim := &q.parts[i], claimAt(&c.Claim, c.And(), i)
-		applied, until := false, int64(0)
+		applied, at, until := false, instantOf(c, i), int64(0)
 		for k := p.first; k < p.end && claim.Cost > 0; k++ {
-			v := &q.views[k]
-			if q.settleState(p, v, claim, c, truth) {
+			if v := &q.views[k]; q.settleState(v, claim, c.ID, at, a) {
 				applied = true
-				until = max(until, countsUntil(v, c.At, claim.Cost))
+				until = max(until, countsUntil(v, at, claim.Cost))
 			}
 		}
 		if applied {
 			changed = true
-			q.settled(p.rec, c, until)
+			q.settled(q.record(p, claim), at, c.ID, until)
+			q.store.own.Add(c.ID, claim)
 		}
 	}
-	if changed && truth == 0 && c.RequestID() != "" && q.parts[0].rec != nil && q.parts[0].rec.rest != nil {
+	if changed && a.Cost == 0 && c.RequestID() != "" && q.parts[0].rec != nil && q.parts[0].rec.rest != nil {
 		ids := &q.parts[0].rec.rest.ids
 		before := ids.bytes()
 		ids.forget(q.store.seed, c.RequestID())
@@ -82,57 +85,53 @@ func (q *query) settle(c *stint.Charge, truth int64) bool {
 	return changed
 }
 
+// instantOf is the instant at which a charge's ith claim counts.
+func instantOf(c *stint.Charge, i int) int64 {
+	if i > 0 && c.Rest.AndAt != nil {
+		return c.Rest.AndAt[i-1]
+	}
+	return c.At
+}
+
 // settled remembers that a charge was settled.
-func (q *query) settled(r *record, c *stint.Charge, until int64) {
+func (q *query) settled(r *record, at int64, id uint64, until int64) {
 	before := r.rest.bytes()
-	r.more().settled.add(c.At, c.ID, until)
+	r.more().settled.add(at, id, until)
 	q.grown += int64(r.rest.bytes() - before)
 }
 
-func (q *query) settleState(p *part, v *view, claim *stint.Claim, c *stint.Charge, truth int64) bool {
-	switch v.limit.Algorithm {
-	case stint.Bucket:
-		if v.place < 0 {
-			return q.settleNewBucket(p, v, claim, c, truth)
-		}
-		p.rehome(v)
-		b := &p.rec.rest.buckets[v.place]
-		before := b.Bytes()
-		applied := v.bucket.Settle(c.At, claim.Cost, truth)
-		q.grown += int64(b.Bytes() - before)
-		if applied {
-			p.retag(v)
-		}
-		return applied
-	case stint.Concurrency:
-		return v.place >= 0 && v.hold.Settle(c.ID, truth)
+func (q *query) settleState(v *view, claim *stint.Claim, id uint64, at int64, a stint.Amendment) bool {
+	if v.holds() {
+		return v.place >= 0 && v.hold.Settle(id, a.Cost)
 	}
+	return !q.parts[v.part].stale && q.change(v, func(count *algorithm.View) bool {
+		return count.Settle(at, claim.Cost, a.Cost, a.MaxDebt)
+	})
+}
+
+// change changes a count, and reports whether that applied. Only if it does is it written that the clock
+// stepped back: it is tried on a copy first.
+func (q *query) change(v *view, f func(*algorithm.View) bool) bool {
 	if v.place < 0 {
 		return false
 	}
-	p.rehome(v)
-	g := p.rec.logAt(v.place)
-	before := g.Bytes()
-	applied := v.log.Settle(c.At, claim.Cost, truth)
-	q.grown += int64(g.Bytes() - before)
-	if applied {
-		p.retag(v)
+	p := &q.parts[v.part]
+	c, params := p.rec.countAt(v.place), v.paramsIn(p.shard)
+	if back := p.rec.last - q.now; back > 0 {
+		v.count.Open(c.Clone(), params, q.now, back)
+		if !f(&v.count) {
+			return false
+		}
+		p.rec.stepBack(q.now)
 	}
-	return applied
-}
-
-// settleNewBucket settles what was charged to a bucket that has been forgotten
-// since: it may still owe something.
-func (q *query) settleNewBucket(p *part, v *view, claim *stint.Claim, c *stint.Charge, truth int64) bool {
-	if !v.bucket.Settle(c.At, claim.Cost, truth) {
+	v.count.Open(c, params, q.now, 0)
+	before := c.Bytes()
+	if !f(&v.count) {
 		return false
 	}
-	b := v.noBucket
-	v.noBucket = algorithm.Bucket{}
-	q.record(p, claim)
-	q.house(p, v)
-	b.Tag = v.tag
-	p.rec.rest.buckets[v.place] = b
+	p.rec.last = q.now
+	p.retag(v)
+	q.grown += int64(c.Bytes() - before)
 	return true
 }
 
@@ -140,12 +139,12 @@ func (q *query) settleNewBucket(p *part, v *view, claim *stint.Claim, c *stint.C
 func countsUntil(v *view, at, cost int64) int64 {
 	l := v.limit
 	if l.Algorithm != stint.Bucket {
-		return at + 2*l.Span().Microseconds()
+		return at + 2*l.Window.Microseconds()
 	}
-	unit, rate := l.BucketScale()
+	unit, rate, tick := l.Meter()
 	hi, lo := bits.Mul64(uint64(cost), uint64(unit))
-	if rate == 0 || hi != 0 || lo > uint64(algorithm.MaxInstant) {
+	if rate == 0 || hi != 0 || lo/uint64(rate) >= uint64(algorithm.MaxInstant/tick) {
 		return at
 	}
-	return at + int64(lo)/rate + 1
+	return at + (int64(lo/uint64(rate))+2)*tick
 }

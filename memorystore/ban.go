@@ -9,13 +9,14 @@ import (
 
 // ban is a subject's ban and the denials that may lead to one.
 type ban struct {
-	known   bool // there is a ban; the rest of its record is void otherwise
-	until   int64
-	at      int64 // when it was written
-	level   int
-	forgive int64 // the policy's, microseconds
-	strikes algorithm.Log
-	counts  algorithm.Params // how strikes were counted last
+	known    bool // there is a ban; the rest of its record is void otherwise
+	until    int64
+	at       int64 // when it was written
+	level    int
+	forgive  int64 // the policy's, microseconds
+	strikes  algorithm.Count
+	struckAt int64            // the clock at the last strike
+	counts   algorithm.Params // how strikes were counted last
 }
 
 // stepped returns until and at as a clock that stepped back sees them.
@@ -38,13 +39,17 @@ func (b *ban) end(now int64) int64 {
 // strike counts a denial. It returns the end of the ban that it led to, or 0.
 func (b *ban) strike(p *stint.BanPolicy, now int64) int64 {
 	b.counts = algorithm.Strikes(p.After, p.Within)
-	var v algorithm.LogView
-	v.Open(&b.strikes, &b.counts, now, false)
+	if now < b.struckAt {
+		b.strikes.StepBack(b.struckAt-now, now)
+	}
+	b.struckAt = now
+	var v algorithm.View
+	v.Open(&b.strikes, &b.counts, now, 0)
 	v.Charge(1)
 	if v.Used() < int64(p.After) || len(p.Durations) == 0 {
 		return 0
 	}
-	b.strikes = algorithm.Log{}
+	b.strikes = algorithm.Count{}
 	b.forgive = p.Forgive.Microseconds()
 	if until, _ := b.stepped(now); !b.known || now-until >= b.forgive {
 		b.level = 1
@@ -54,6 +59,13 @@ func (b *ban) strike(p *stint.BanPolicy, now int64) int64 {
 	length := p.Durations[min(b.level, len(p.Durations))-1]
 	b.known, b.until, b.at = true, now+length.Microseconds(), now
 	return b.until
+}
+
+// struck is the number of strikes that count.
+func (b *ban) struck(now int64) int64 {
+	var v algorithm.View
+	v.Open(&b.strikes, &b.counts, now, max(b.struckAt-now, 0))
+	return v.Used()
 }
 
 // byHand bans for a time at least: a ban that ends later stays. Its level stays, unless
@@ -74,7 +86,7 @@ func (b *ban) dead(now int64) bool {
 	if b.known && (now < b.at || b.until+b.forgive >= now) {
 		return false
 	}
-	return b.strikes.Dead(&b.counts, now)
+	return now >= b.struckAt && b.strikes.Dead(&b.counts, now)
 }
 
 func (b *ban) bytes() int {
@@ -89,7 +101,7 @@ func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 	if r.Bans == nil {
 		return false
 	}
-	for i := range q.parts {
+	for i := range q.claims {
 		c := claimAt(&r.Claim, r.And, i)
 		if c.Shared {
 			continue
@@ -110,7 +122,7 @@ func (q *query) stepBans(r *stint.Request) {
 	if r.Mode == stint.Peek || r.Bans == nil {
 		return
 	}
-	for i := range q.parts {
+	for i := range q.claims {
 		c := claimAt(&r.Claim, r.And, i)
 		if c.Cost == 0 || c.Shared {
 			continue

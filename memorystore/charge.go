@@ -5,83 +5,108 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// charge charges, books or leases every claim that costs something.
-func (q *query) charge(r *stint.Request, d *stint.Decision, at int64) {
-	if r.Lease > 0 {
-		at = q.now + r.Lease.Microseconds()
+// charge charges, books or leases every claim that costs something. If it moves a
+// booking, that is given up.
+func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, moves bool) {
+	counted, end := at, at
+	switch {
+	case r.Lease > 0:
+		counted = q.now + r.Lease.Microseconds()
+		end = counted
+	case at > q.now:
+		end = at + r.Grace().Microseconds()
 	}
 	id := uint64(0)
-	for i := range q.parts {
-		p, c := &q.parts[i], claimAt(&r.Claim, r.And, i)
+	for i := range q.claims {
+		c := claimAt(&r.Claim, r.And, i)
 		if c.Cost == 0 {
 			continue
 		}
 		if id == 0 {
-			id = p.shard.nextSerial()
+			id = q.parts[i].shard.nextSerial()
 		}
-		q.record(p, c)
-		for k := p.first; k < p.end; k++ {
-			q.chargeState(p, &q.views[k], at, c.Cost, id, r.Lease > 0)
+		for k := q.parts[i].first; k < q.parts[i].end; k++ {
+			v := &q.views[k]
+			q.house(v, c)
+			before := q.bytesOf(v)
+			if moves && !v.holds() {
+				v.count.Unbook(r.Booked, c.Cost)
+			}
+			switch {
+			case v.holds():
+				v.hold.Charge(id)
+			case at > q.now:
+				v.count.Book(at, end, c.Cost)
+			default:
+				v.count.Lease(end, c.Cost)
+			}
+			q.grown += int64(q.bytesOf(v) - before)
 		}
 	}
 	if id == 0 {
 		return
 	}
-	if r.ID != "" && r.Cost > 0 {
-		q.remember(r, at)
+	if r.ID != "" && r.Cost > 0 && r.Booked == 0 {
+		q.remember(r, counted)
 	}
+	q.name(r, d, id, end)
+}
+
+// name fills in what names a charge.
+func (q *query) name(r *stint.Request, d *stint.Decision, id uint64, at int64) {
 	c := &d.Charge
 	c.ID, c.At, c.Claim.Cost = id, at, r.Cost
+	q.eachState(&r.Claim, r.And, func(i int, p *part) {
+		if p.rec != nil {
+			c.SetGeneration(i, p.rec.generation)
+		} else {
+			c.SetGeneration(i, 0)
+		}
+	})
 }
 
-// chargeState charges, books or leases one limit, and stores its state if it is
-// new.
-func (q *query) chargeState(p *part, v *view, at, cost int64, id uint64, lease bool) {
-	q.house(p, v)
-	switch v.limit.Algorithm {
-	case stint.Bucket:
-		b := &p.rec.rest.buckets[v.place]
-		before := b.Bytes()
-		if at > q.now {
-			v.bucket.Book(at, cost)
-		} else {
-			v.bucket.Charge(cost)
+// eachState calls f with every state of some claims, numbered as in a [stint.Charge].
+func (q *query) eachState(first *stint.Claim, and []stint.Claim, f func(i int, p *part)) {
+	var buf [stint.MaxLimits]string
+	n := 0
+	for i := range q.claims {
+		c := claimAt(first, and, i)
+		for _, name := range c.StateNames(buf[:0]) {
+			f(n, &q.parts[q.partOf(i, c, name)])
+			n++
 		}
-		q.grown += int64(b.Bytes() - before)
-	case stint.Concurrency:
-		h := &p.rec.rest.holders[v.place]
-		before := h.Bytes()
-		v.hold.Charge(id)
-		q.grown += int64(h.Bytes() - before)
-	default:
-		g := p.rec.logAt(v.place)
-		before := g.Bytes()
-		switch {
-		case lease:
-			v.log.Lease(at, cost)
-		case at > q.now:
-			v.log.Book(at, cost)
-		default:
-			v.log.Charge(cost)
-		}
-		q.grown += int64(g.Bytes() - before)
 	}
 }
 
-// house gives the view's state a place in the record, if it has none, and the
-// tag of the limit that it is about to be written under.
-func (q *query) house(p *part, v *view) {
+// house gives the view's state a place in its record, if it has none, and the tag of
+// the limit that it is about to be written under, and notes that it is written now.
+func (q *query) house(v *view, c *stint.Claim) {
+	p := &q.parts[v.part]
+	r := q.record(p, c)
 	if v.place < 0 {
 		q.add(p, v)
 	}
 	p.retag(v)
-	p.rehome(v)
+	if v.holds() {
+		v.hold.Rehome(&r.rest.holders[v.place])
+		return
+	}
+	if r.generation == 0 {
+		p.shard.draw(r)
+	}
+	r.last = q.now
+	v.count.Rehome(r.countAt(v.place))
 }
 
 // retag gives the view's state the tag of the limit that it is written under: of that
 // limit it is known when the state has expired.
 func (p *part) retag(v *view) {
-	t := p.tagAt(v)
+	t := &p.rec.count.Tag
+	if v.holds() {
+		t = &p.rec.rest.holders[v.place].Tag
+	} else if v.place > 0 {
+		t = &p.rec.countAt(v.place).Tag
+	}
 	if *t != v.tag || v.tag == 0 {
 		v.tag = p.shard.tag(v.limit)
 		p.shard.untag(*t)
@@ -89,58 +114,38 @@ func (p *part) retag(v *view) {
 	}
 }
 
-// rehome tells the view where its state is: places in rest move when others are added.
-func (p *part) rehome(v *view) {
-	switch v.limit.Algorithm {
-	case stint.Bucket:
-		v.bucket.Rehome(&p.rec.rest.buckets[v.place])
-	case stint.Concurrency:
-		v.hold.Rehome(&p.rec.rest.holders[v.place])
-	default:
-		v.log.Rehome(p.rec.logAt(v.place))
+// bytesOf is what the view's state, which has a place, holds beside itself.
+func (q *query) bytesOf(v *view) int {
+	r := q.parts[v.part].rec
+	if v.holds() {
+		return r.rest.holders[v.place].Bytes()
 	}
-}
-
-func (p *part) tagAt(v *view) *uint32 {
-	switch v.limit.Algorithm {
-	case stint.Bucket:
-		return &p.rec.rest.buckets[v.place].Tag
-	case stint.Concurrency:
-		return &p.rec.rest.holders[v.place].Tag
-	}
-	return &p.rec.logAt(v.place).Tag
+	return r.countAt(v.place).Bytes()
 }
 
 // add finds a free place for the view's state, or makes one.
 func (q *query) add(p *part, v *view) {
 	r := p.rec
-	log := v.limit.Algorithm == stint.Sliding || v.limit.Algorithm == stint.Fixed
-	if log && r.log.Tag == 0 {
+	if !v.holds() && r.count.Tag == 0 {
 		v.place = 0
 		return
 	}
 	before := r.rest.bytes()
 	rest := r.more()
-	if len(rest.logs)+len(rest.buckets)+len(rest.holders) >= tooManyStates {
+	if len(rest.counts)+len(rest.holders) >= tooManyStates {
 		q.dropDead(p)
 	}
-	switch {
-	case log:
-		i := freePlace(rest.logs, func(g *algorithm.Log) bool { return g.Tag == 0 })
-		if i == len(rest.logs) {
-			rest.logs = append(rest.logs, algorithm.Log{})
-		}
-		v.place = i + 1
-	case v.limit.Algorithm == stint.Bucket:
-		v.place = freePlace(rest.buckets, func(b *algorithm.Bucket) bool { return b.Tag == 0 })
-		if v.place == len(rest.buckets) {
-			rest.buckets = append(rest.buckets, algorithm.Bucket{})
-		}
-	default:
+	if v.holds() {
 		v.place = freePlace(rest.holders, func(h *algorithm.Concurrency) bool { return h.Tag == 0 })
 		if v.place == len(rest.holders) {
 			rest.holders = append(rest.holders, algorithm.Concurrency{})
 		}
+	} else {
+		i := freePlace(rest.counts, func(c *algorithm.Count) bool { return c.Tag == 0 })
+		if i == len(rest.counts) {
+			rest.counts = append(rest.counts, algorithm.Count{})
+		}
+		v.place = i + 1
 	}
 	q.grown += int64(rest.bytes() - before)
 }
@@ -168,42 +173,5 @@ func (q *query) dropDead(p *part) {
 		}
 		return false
 	}
-	p.shard.dropDead(p.rec.rest, q.now, inUse)
-}
-
-// remember records the request's id, unless it is in force: then it has been
-// repeated too often.
-func (q *query) remember(r *stint.Request, at int64) {
-	rec := q.parts[0].rec
-	before := rec.rest.bytes()
-	ids, life := &rec.more().ids, r.Life().Microseconds()
-	if ids.find(q.store.seed, r.ID, q.now, life) == nil {
-		ids.add(q.store.seed, r.ID, at, q.now, life)
-	}
-	q.grown += int64(rec.rest.bytes() - before)
-}
-
-// repeated answers a request whose id was charged before.
-func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
-	rec := q.parts[0].rec
-	if rec == nil || rec.rest == nil {
-		return false
-	}
-	seen := rec.rest.ids.find(q.store.seed, r.ID, q.now, r.Life().Microseconds())
-	if seen == nil || seen.repeats >= stint.MaxRepeats {
-		return false
-	}
-	d.Repeat = true
-	if seen.at-q.now >= 16 { // times of ids are rounded up to 16 microseconds
-		d.RetryAfter = duration(seen.at - q.now)
-	}
-	if r.Mode == stint.Take && d.RetryAfter > 0 {
-		return true
-	}
-	d.Allowed = true
-	if r.Mode != stint.Peek {
-		seen.repeats++
-		q.stepBans(r)
-	}
-	return true
+	p.shard.dropDead(p.rec, q.now, inUse)
 }

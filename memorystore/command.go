@@ -24,14 +24,10 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	p := &q.parts[0]
 	switch c.Kind {
 	case stint.Reset:
-		if p.rec != nil {
-			q.reset(p, c.Limits)
-		}
+		q.reset(&claim)
 	case stint.GiveBack:
-		if p.rec != nil {
-			q.open(&claim, nil, true)
-			q.giveBack(p, c.Units)
-		}
+		q.open(&claim, nil, true)
+		q.giveBack(c.Units)
 	case stint.Ban:
 		b := q.newBan(p, &claim)
 		length := min(max(c.For, 0), stint.MaxBan)
@@ -47,50 +43,51 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	return nil
 }
 
-// reset forgets the states of limits, and the request ids.
-func (q *query) reset(p *part, limits []stint.Limit) {
-	before := p.rec.bytes()
-	for i := range limits {
-		var tag uint32
-		place := p.shard.locate(p.rec, &limits[i], &tag)
-		if place < 0 {
-			continue
+// reset forgets the counts and holders of a claim's limits, and the request ids. The states that it
+// concerns begin anew.
+func (q *query) reset(c *stint.Claim) {
+	q.eachState(c, nil, func(_ int, p *part) {
+		if p.rec != nil {
+			p.shard.draw(p.rec)
 		}
-		switch limits[i].Algorithm {
-		case stint.Bucket:
-			p.shard.untag(p.rec.rest.buckets[place].Tag)
-			p.rec.rest.buckets[place] = algorithm.Bucket{}
-		case stint.Concurrency:
-			p.shard.untag(p.rec.rest.holders[place].Tag)
-			p.rec.rest.holders[place] = algorithm.Concurrency{}
-		default:
-			p.shard.untag(p.rec.logAt(place).Tag)
-			*p.rec.logAt(place) = algorithm.Log{}
-		}
+	})
+	for i := range c.Limits {
+		q.forget(c, &c.Limits[i])
 	}
-	if p.rec.rest != nil {
-		p.rec.rest.ids = ids{}
+	if r := q.parts[0].rec; r != nil && r.rest != nil {
+		before := r.rest.bytes()
+		r.rest.ids = ids{}
+		q.grown += int64(r.rest.bytes() - before)
+	}
+}
+
+// forget removes what is kept of a limit.
+func (q *query) forget(c *stint.Claim, l *stint.Limit) {
+	p := &q.parts[0]
+	if l.Algorithm != stint.Concurrency {
+		p = &q.parts[q.partOf(0, c, l.Name)]
+	}
+	var tag uint32
+	place := p.shard.locate(p.rec, l, &tag)
+	if place < 0 {
+		return
+	}
+	before := p.rec.bytes()
+	if l.Algorithm == stint.Concurrency {
+		p.shard.untag(p.rec.rest.holders[place].Tag)
+		p.rec.rest.holders[place] = algorithm.Concurrency{}
+	} else {
+		p.shard.untag(p.rec.countAt(place).Tag)
+		*p.rec.countAt(place) = algorithm.Count{}
 	}
 	q.grown += int64(p.rec.bytes() - before)
 }
 
 // giveBack takes units off what is used of each limit.
-func (q *query) giveBack(p *part, units int64) {
-	before := p.rec.bytes()
-	for k := p.first; k < p.end; k++ {
-		v := &q.views[k]
-		if v.place < 0 || v.limit.Algorithm == stint.Concurrency {
-			continue
-		}
-		var given bool
-		if v.limit.Algorithm == stint.Bucket {
-			given = v.bucket.GiveBack(units)
-		} else {
-			given = v.log.GiveBack(units)
-		}
-		if given {
-			p.retag(v)
+func (q *query) giveBack(units int64) {
+	for k := range q.views {
+		if v := &q.views[k]; !v.holds() {
+			q.change(v, func(count *algorithm.View) bool { return count.GiveBack(units) })
 		}
 	}
-	q.grown += int64(p.rec.bytes() - before)
 }

@@ -72,8 +72,8 @@ const (
 // left is the smallest share that is left of any of the record's limits.
 func (sh *shard) left(r *record, now int64) float64 {
 	least := 1.0
-	if r.log.Tag != 0 {
-		least = logLeft(&r.log, sh.params(r.log.Tag), now)
+	if r.count.Tag != 0 {
+		least = sh.countLeft(r, &r.count, now)
 	}
 	x := r.rest
 	if x == nil {
@@ -88,27 +88,21 @@ func (sh *shard) left(r *record, now int64) float64 {
 		}
 	}
 	if x.ban != nil {
-		least = min(least, logLeft(&x.ban.strikes, &x.ban.counts, now))
+		least = min(least, share(x.ban.struck(now), x.ban.counts.Cap))
 	}
-	for i := range x.logs {
-		if g := &x.logs[i]; g.Tag != 0 {
-			least = min(least, logLeft(g, sh.params(g.Tag), now))
-		}
-	}
-	for i := range x.buckets {
-		if b := &x.buckets[i]; b.Tag != 0 {
-			var v algorithm.BucketView
-			p := sh.params(b.Tag)
-			v.Open(b, p, now, true)
-			least = min(least, share(v.Used(), p.Cap))
+	for i := range x.counts {
+		if c := &x.counts[i]; c.Tag != 0 {
+			least = min(least, sh.countLeft(r, c, now))
 		}
 	}
 	return least
 }
 
-func logLeft(g *algorithm.Log, p *algorithm.Params, now int64) float64 {
-	var v algorithm.LogView
-	v.Open(g, p, now, true)
+// countLeft is the share that is left of the limit that a count of a record was last written under.
+func (sh *shard) countLeft(r *record, c *algorithm.Count, now int64) float64 {
+	var v algorithm.View
+	p := sh.params(c.Tag)
+	v.Open(c, p, now, max(r.last-now, 0))
 	return share(v.Used(), p.Cap)
 }
 

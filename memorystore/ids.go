@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -98,3 +99,45 @@ func (d *ids) dead(now int64) bool {
 }
 
 func (d *ids) bytes() int { return 40*cap(d.list) + d.text }
+
+// remember records the request's id, unless it is in force: then it has been
+// repeated too often.
+func (q *query) remember(r *stint.Request, at int64) {
+	rec := q.record(&q.parts[0], &r.Claim)
+	before := rec.rest.bytes()
+	ids, life := &rec.more().ids, r.Life().Microseconds()
+	if ids.find(q.store.seed, r.ID, q.now, life) == nil {
+		ids.add(q.store.seed, r.ID, at, q.now, life)
+	}
+	q.grown += int64(rec.rest.bytes() - before)
+}
+
+// seen returns a request's id if it is in force, else nil.
+func (q *query) seen(id string, life time.Duration) *seenID {
+	rec := q.parts[0].rec
+	if id == "" || rec == nil || rec.rest == nil {
+		return nil
+	}
+	return rec.rest.ids.find(q.store.seed, id, q.now, life.Microseconds())
+}
+
+// repeated answers a request whose id was charged before.
+func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
+	seen := q.seen(r.ID, r.Life())
+	if seen == nil || seen.repeats >= stint.MaxRepeats {
+		return false
+	}
+	d.Repeat = true
+	if seen.at-q.now >= 16 { // times of ids are rounded up to 16 microseconds
+		d.RetryAfter = duration(seen.at - q.now)
+	}
+	if r.Mode == stint.Take && d.RetryAfter > 0 {
+		return true
+	}
+	d.Allowed = true
+	if r.Mode != stint.Peek {
+		seen.repeats++
+		q.stepBans(r)
+	}
+	return true
+}

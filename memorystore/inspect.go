@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/algorithm"
 	"github.com/stint-limiter/stint/internal/banlist"
 )
 
@@ -37,16 +36,17 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, e
 func (v *view) show(w *stint.Window, now int64) {
 	w.Limit = v.limit
 	w.Used, w.ResetAfter = v.used(), duration(v.reset())
-	w.RetryAfter = wait(v.earliest(now, 1), now)
+	if !v.fits(1) {
+		_, last := v.bookings()
+		w.RetryAfter = wait(v.earliest(max(now, last), 1), now)
+	}
 	var entries []stint.Entry
-	switch v.limit.Algorithm {
-	case stint.Bucket:
-	case stint.Concurrency:
+	if v.limit.Algorithm == stint.Concurrency {
 		w.LeftOut = v.hold.EachLast(stint.MaxEntries, func(expiry int64) {
 			entries = append(entries, stint.Entry{Until: instant(expiry), Units: 1})
 		})
-	default:
-		v.log.Each(func(at, until, n int64) {
+	} else {
+		v.count.Each(func(at, until, n int64) {
 			entries = append(entries, stint.Entry{At: instant(at), Until: instant(until), Units: n})
 		})
 	}
@@ -65,9 +65,7 @@ func (b *ban) state(now int64) (s stint.BanState) {
 	if b.known && now-until < b.forgive {
 		s.Level = b.level
 	}
-	var strikes algorithm.LogView
-	strikes.Open(&b.strikes, &b.counts, now, true)
-	s.Strikes = strikes.Used()
+	s.Strikes = b.struck(now)
 	return s
 }
 
@@ -108,12 +106,4 @@ func (sh *shard) listBans(list *banlist.List, from uint32) (next uint32, more bo
 		}
 	}
 	return next, next < sh.count
-}
-
-// subject is whose record it is.
-func (r *record) subject() string {
-	if r.size == longKey {
-		return r.rest.key[:r.rest.split]
-	}
-	return string(r.key[:r.split])
 }

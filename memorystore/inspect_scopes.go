@@ -26,7 +26,7 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 		scopes, from, more = sh.listScopes(scopes, subject, from)
 	}
 	slices.Sort(scopes)
-	scopes = slices.Compact(scopes) // a record may have been forgotten and made again meanwhile
+	scopes = slices.Compact(scopes) // limits with names have records of their own, and one may have been forgotten and made again meanwhile
 	return scopes[:min(len(scopes), stint.MaxScopes)], nil
 }
 
@@ -43,29 +43,4 @@ func (sh *shard) listScopes(scopes []string, subject string, from uint32) (_ []s
 		}
 	}
 	return scopes, next, next < sh.count && len(scopes) < stint.MaxScopes
-}
-
-// counts reports whether something is counted in a record: beside limits there may be ids, what was settled, and a ban.
-func (sh *shard) counts(r *record, now int64) bool {
-	limits := record{log: r.log}
-	if r.rest != nil {
-		limits.rest = &rest{logs: r.rest.logs, buckets: r.rest.buckets, holders: r.rest.holders}
-	}
-	return !sh.dead(&limits, now)
-}
-
-// isOf reports whether a record is of a subject, in any scope. A free record is of nobody.
-func (r *record) isOf(subject string) bool {
-	if r.size == longKey {
-		return r.rest.key[:r.rest.split] == subject
-	}
-	return string(r.key[:r.split]) == subject
-}
-
-// scope is where the record counts.
-func (r *record) scope() string {
-	if r.size == longKey {
-		return r.rest.key[r.rest.split:]
-	}
-	return string(r.key[r.split:r.size])
 }

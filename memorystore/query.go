@@ -12,20 +12,24 @@ import (
 type query struct {
 	store  *Store
 	now    int64
-	parts  []part
+	claims int
+	parts  []part // one per claim, then one per claim and name of its limits
 	views  []view
 	locked []uint32 // shards, if there are several
 	grown  int64    // bytes
 }
 
-// part is one claim of a call.
+// part is one claim of a call, or its limits with a name.
 type part struct {
 	shard   *shard
 	rec     *record // nil if nothing is known
-	subject uint64  // hash
-	hash    uint64  // of subject and scope
-	first   int     // the views of its limits
-	end     int
+	claim   int
+	name    string
+	subject uint64 // hash
+	hash    uint64 // of subject, scope and name
+
+	first, end int  // of a claim, the views of its limits
+	stale      bool // the state is not the one that was charged, in an amendment
 }
 
 // claimAt is the i-th of a first claim and others.
@@ -88,7 +92,7 @@ func (s *Store) lockMany(first *stint.Claim, and []stint.Claim) *query {
 }
 
 func (q *query) begin(s *Store, now int64, claims int) {
-	q.store, q.now, q.grown = s, now, 0
+	q.store, q.now, q.claims, q.grown = s, now, claims, 0
 	q.locked = q.locked[:0]
 	q.views = q.views[:0]
 	if cap(q.parts) < claims {
@@ -98,10 +102,25 @@ func (q *query) begin(s *Store, now int64, claims int) {
 }
 
 func (q *query) find(i int, sh *shard, subject uint64, c *stint.Claim) {
-	p := &q.parts[i]
-	p.shard, p.subject = sh, subject
-	p.hash = withScope(q.store.seed, subject, c.Scope)
-	p.rec = sh.find(p.hash, c.Subject, c.Scope)
+	hash := withScope(q.store.seed, subject, c.Scope, "")
+	q.parts[i] = part{shard: sh, rec: sh.find(hash, c.Subject, c.Scope, ""), claim: i, subject: subject, hash: hash}
+}
+
+// partOf returns the number of the part of a claim's limits with a name.
+func (q *query) partOf(i int, c *stint.Claim, name string) int {
+	if name == "" {
+		return i
+	}
+	for k := q.claims; k < len(q.parts); k++ {
+		if q.parts[k].claim == i && q.parts[k].name == name {
+			return k
+		}
+	}
+	p := part{shard: q.parts[i].shard, claim: i, name: name, subject: q.parts[i].subject}
+	p.hash = withScope(q.store.seed, p.subject, c.Scope, name)
+	p.rec = p.shard.find(p.hash, c.Subject, c.Scope, name)
+	q.parts = append(q.parts, p)
+	return len(q.parts) - 1
 }
 
 // unlock settles the accounts and gives the locks back.
@@ -132,7 +151,7 @@ func (q *query) trim() {
 // costs nothing.
 func (q *query) open(first *stint.Claim, and []stint.Claim, look bool) {
 	n := 0
-	for i := range q.parts {
+	for i := range q.claims {
 		n += len(claimAt(first, and, i).Limits)
 	}
 	if cap(q.views) < n {
@@ -140,14 +159,20 @@ func (q *query) open(first *stint.Claim, and []stint.Claim, look bool) {
 	}
 	q.views = q.views[:n]
 	n = 0
-	for i := range q.parts {
-		p, c := &q.parts[i], claimAt(first, and, i)
-		p.first = n
+	for i := range q.claims {
+		c := claimAt(first, and, i)
+		q.parts[i].first = n
 		for k := range c.Limits {
-			q.views[n].open(p.shard, p.rec, &c.Limits[k], q.now, look || c.Cost == 0)
+			v, l := &q.views[n], &c.Limits[k]
+			v.part = i
+			if l.Name != "" && l.Algorithm != stint.Concurrency {
+				v.part = q.partOf(i, c, l.Name)
+			}
+			p := &q.parts[v.part]
+			v.open(p.shard, p.rec, l, q.now, look || c.Cost == 0)
 			n++
 		}
-		p.end = n
+		q.parts[i].end = n
 	}
 }
 
@@ -155,8 +180,8 @@ func (q *query) open(first *stint.Claim, and []stint.Claim, look bool) {
 func (q *query) record(p *part, c *stint.Claim) *record {
 	if p.rec == nil {
 		// An earlier claim on the same subject and scope may have made one.
-		if p.rec = p.shard.find(p.hash, c.Subject, c.Scope); p.rec == nil {
-			p.rec = p.shard.insert(p.hash, c.Subject, c.Scope)
+		if p.rec = p.shard.find(p.hash, c.Subject, c.Scope, p.name); p.rec == nil {
+			p.rec = p.shard.insert(p.hash, c.Subject, c.Scope, p.name)
 			q.grown += int64(p.rec.bytes())
 		}
 	}
@@ -171,14 +196,14 @@ func (q *query) banRecord(p *part, c *stint.Claim) *record {
 	if c.Scope == "" {
 		return p.rec
 	}
-	return p.shard.find(p.subject, c.Subject, "")
+	return p.shard.find(p.subject, c.Subject, "", "")
 }
 
 // newBan returns the ban of a claim's subject, a new one if there is none.
 func (q *query) newBan(p *part, c *stint.Claim) *ban {
-	r := p.shard.find(p.subject, c.Subject, "")
+	r := p.shard.find(p.subject, c.Subject, "", "")
 	if r == nil {
-		r = p.shard.insert(p.subject, c.Subject, "")
+		r = p.shard.insert(p.subject, c.Subject, "", "")
 		q.grown += int64(r.bytes())
 	}
 	if banOf(r) == nil {

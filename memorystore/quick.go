@@ -8,22 +8,23 @@ import (
 // maxQuick is how many limits the quick way decides on.
 const maxQuick = 8
 
-// quick decides what most requests are: one known subject, a few sliding or fixed
-// limits in their usual state, and no ban to look for. It is what decide does,
+// quick decides what most requests are: one known subject, a few limits of one name that are
+// not on holders, a clock that runs forward, nothing booked, and no ban to look for. It is what decide does,
 // less everything that then cannot happen. It reports false, with nothing
 // written, if a request is not like that.
 func (sh *shard) quick(r *stint.Request, rec *record, d *stint.Decision, now int64) bool {
 	limits, cost := r.Limits, r.Cost
-	if rec == nil || r.Bans != nil && sh.bans != 0 || len(limits) > maxQuick ||
+	if rec == nil || now < rec.last || r.Bans != nil && sh.bans != 0 || len(limits) > maxQuick ||
 		r.Mode != stint.Take || r.ID != "" || cost <= 0 || r.Fit || r.Lease != 0 {
 		return false
 	}
 	fits := true
 	for i := range limits {
-		g, p := sh.usual(rec, &limits[i])
-		if g == nil || !sh.quicks[i].Open(g, p, now) {
+		c, p := sh.usual(rec, &limits[i])
+		if c == nil || c.Booked() {
 			return false
 		}
+		sh.quicks[i].Open(c, p, now, 0)
 		fits = fits && sh.quicks[i].Fits(cost)
 	}
 	if !fits && r.Bans != nil {
@@ -44,17 +45,17 @@ func (sh *shard) quickCharge(r *stint.Request, rec *record, d *stint.Decision, n
 	bytes := 0
 	for i := range limits {
 		u, q := &usages[i], &sh.quicks[i]
-		reset, grown := q.Charge(cost)
-		u.Used, u.ResetAfter = q.Used(), duration(reset)
-		bytes += grown
+		bytes += q.Charge(cost)
+		u.Used, u.ResetAfter = q.Used(), duration(q.Reset())
 	}
+	rec.last = now
 	if bytes != 0 && sh.store.bytes.Add(int64(bytes)) > sh.store.maxBytes {
 		sh.query.begin(sh.store, now, 1)
 		sh.query.parts[0] = part{shard: sh, rec: rec}
 		sh.trim(&sh.query)
 	}
 	c := &d.Charge
-	c.ID, c.At = sh.nextSerial(), now
+	c.ID, c.At, c.Generation = sh.nextSerial(), now, rec.generation
 }
 
 func (sh *shard) quickDeny(r *stint.Request, d *stint.Decision, now int64) {
@@ -65,7 +66,7 @@ func (sh *shard) quickDeny(r *stint.Request, d *stint.Decision, now int64) {
 		u, q := &usages[i], &sh.quicks[i]
 		u.Used, u.ResetAfter = q.Used(), duration(q.Reset())
 		if !q.Fits(cost) {
-			t := q.Earliest(cost)
+			t := q.Earliest(now, cost)
 			u.RetryAfter = wait(t, now)
 			latest = max(latest, t)
 		}
@@ -73,16 +74,16 @@ func (sh *shard) quickDeny(r *stint.Request, d *stint.Decision, now int64) {
 	d.RetryAfter = wait(latest, now)
 }
 
-// usual returns the log of a limit and its parameters, nil if the record has none
+// usual returns the count of a limit and its parameters, nil if the record has none
 // that was last charged under just this limit.
-func (sh *shard) usual(r *record, l *stint.Limit) (*algorithm.Log, *algorithm.Params) {
-	if v := sh.variants[r.log.Tag]; v != nil && v.is(l) {
-		return &r.log, &v.params
+func (sh *shard) usual(r *record, l *stint.Limit) (*algorithm.Count, *algorithm.Params) {
+	if v := sh.variants[r.count.Tag]; v != nil && v.is(l) {
+		return &r.count, &v.params
 	}
 	if r.rest != nil {
-		for i := range r.rest.logs {
-			if v := sh.variants[r.rest.logs[i].Tag]; v != nil && v.is(l) {
-				return &r.rest.logs[i], &v.params
+		for i := range r.rest.counts {
+			if v := sh.variants[r.rest.counts[i].Tag]; v != nil && v.is(l) {
+				return &r.rest.counts[i], &v.params
 			}
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// settled are the charges of one subject and scope that were settled, in order.
-type settled struct {
+// settledList are the charges of one subject and scope that were settled, in order.
+type settledList struct {
 	list []settledCharge
 	// until is when none of them would be found any more, so that nothing is
 	// lost if they are forgotten.
@@ -24,18 +24,15 @@ func (c settledCharge) compare(d settledCharge) int {
 	return cmp.Or(cmp.Compare(c.at, d.at), cmp.Compare(c.id, d.id))
 }
 
-// has reports whether a charge was settled, or is so old that it may have been.
-func (s *settled) has(at int64, id uint64) bool {
-	if len(s.list) >= stint.MaxSettled && at <= s.list[0].at {
-		return true
-	}
+// has reports whether a charge was settled, as far as is known.
+func (s *settledList) has(at int64, id uint64) bool {
 	_, found := slices.BinarySearchFunc(s.list, settledCharge{at, id}, settledCharge.compare)
 	return found
 }
 
 // add remembers a charge until an instant at least. It may be there from an earlier
 // claim on the same subject and scope, whose limits need it for less long.
-func (s *settled) add(at int64, id uint64, until int64) {
+func (s *settledList) add(at int64, id uint64, until int64) {
 	s.until = max(s.until, until)
 	c := settledCharge{at, id}
 	i, found := slices.BinarySearchFunc(s.list, c, settledCharge.compare)
@@ -48,6 +45,6 @@ func (s *settled) add(at int64, id uint64, until int64) {
 	}
 }
 
-func (s *settled) dead(now int64) bool { return len(s.list) == 0 || s.until < now }
+func (s *settledList) dead(now int64) bool { return len(s.list) == 0 || s.until < now }
 
-func (s *settled) bytes() int { return 16 * cap(s.list) }
+func (s *settledList) bytes() int { return 16 * cap(s.list) }

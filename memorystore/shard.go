@@ -1,6 +1,7 @@
 package memorystore
 
 import (
+	"math/rand/v2"
 	"sync"
 
 	"github.com/stint-limiter/stint"
@@ -25,9 +26,10 @@ type shard struct {
 	variantOf map[stint.Limit]uint32
 
 	serial, serialStep uint64 // of charges
+	generation         uint32 // the latest that was drawn
 
 	sweepAt, hand uint32
-	quicks        [maxQuick]algorithm.Quick
+	quicks        [maxQuick]algorithm.View
 	query         query
 	_             [64]byte // the next shard's lock is on another cache line
 }
@@ -43,6 +45,15 @@ func (sh *shard) open(s *Store, i, shards int) {
 	sh.variantOf = make(map[stint.Limit]uint32)
 	sh.serialStep = uint64(shards)
 	sh.serial = firstSerial()*sh.serialStep + uint64(i)
+	sh.generation = rand.Uint32()
+}
+
+// draw gives a state a generation that none of its key had before.
+func (sh *shard) draw(r *record) {
+	if sh.generation++; sh.generation == 0 {
+		sh.generation++
+	}
+	r.generation = sh.generation
 }
 
 // nextSerial returns a charge id that no other charge has.
@@ -53,8 +64,8 @@ func (sh *shard) nextSerial() uint64 {
 
 func (sh *shard) record(n uint32) *record { return &sh.pieces[n/pieceSize][n%pieceSize] }
 
-// find returns the record of a subject and scope with that hash, or nil.
-func (sh *shard) find(hash uint64, subject, scope string) *record {
+// find returns the record of a subject, scope and name with that hash, or nil.
+func (sh *shard) find(hash uint64, subject, scope, name string) *record {
 	x := &sh.index
 	if x.used == 0 {
 		return nil
@@ -66,7 +77,7 @@ func (sh *shard) find(hash uint64, subject, scope string) *record {
 			return nil
 		}
 		if p&(255<<24) == tag {
-			if r := sh.record(p&(1<<24-1) - 1); r.hasKey(subject, scope) {
+			if r := sh.record(p&(1<<24-1) - 1); r.hasKey(subject, scope, name) {
 				return r
 			}
 		}
@@ -75,14 +86,14 @@ func (sh *shard) find(hash uint64, subject, scope string) *record {
 
 // insert adds an empty record for a key that has none. The caller accounts for
 // its bytes.
-func (sh *shard) insert(hash uint64, subject, scope string) *record {
+func (sh *shard) insert(hash uint64, subject, scope, name string) *record {
 	if sh.index.full() {
 		sh.grow()
 	}
 	n := sh.free - 1
 	if sh.free != 0 {
-		sh.free = sh.record(n).log.Tag
-		sh.record(n).log.Tag = 0
+		sh.free = sh.record(n).count.Tag
+		sh.record(n).count.Tag = 0
 	} else {
 		n = sh.count
 		if int(n) == len(sh.pieces)*pieceSize {
@@ -91,7 +102,7 @@ func (sh *shard) insert(hash uint64, subject, scope string) *record {
 		sh.count++
 	}
 	r := sh.record(n)
-	r.setKey(subject, scope)
+	r.setKey(subject, scope, name)
 	sh.index.put(hash, n)
 	sh.live++
 	sh.store.subjects.Add(1)
@@ -131,20 +142,17 @@ func (sh *shard) remove(n uint32) {
 	if banOf(r) != nil {
 		sh.bans--
 	}
-	sh.untag(r.log.Tag)
+	sh.untag(r.count.Tag)
 	if r.rest != nil {
-		for i := range r.rest.logs {
-			sh.untag(r.rest.logs[i].Tag)
-		}
-		for i := range r.rest.buckets {
-			sh.untag(r.rest.buckets[i].Tag)
+		for i := range r.rest.counts {
+			sh.untag(r.rest.counts[i].Tag)
 		}
 		for i := range r.rest.holders {
 			sh.untag(r.rest.holders[i].Tag)
 		}
 	}
 	*r = record{}
-	r.log.Tag = sh.free
+	r.count.Tag = sh.free
 	sh.free = n + 1
 	if sh.live == 0 {
 		sh.index, sh.pieces, sh.count, sh.free, sh.sweepAt, sh.hand = index{}, nil, 0, 0, 0, 0

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/settled"
 )
 
 // ErrClosed is the cause of the error of every call after Close.
@@ -36,8 +37,8 @@ const maxSubjects = 1 << 30
 
 // Config sets up a store. The zero Config is ready for use.
 type Config struct {
-	// MaxSubjects is how many subjects are remembered, each scope of one and each
-	// ban counted by itself. Zero means DefaultMaxSubjects. It may be exceeded by
+	// MaxSubjects is how many subjects are remembered, each scope of one, each name of
+	// limits in it and each ban counted by itself. Zero means DefaultMaxSubjects. It may be exceeded by
 	// one per shard, of which there are at most one in 64 subjects.
 	MaxSubjects int
 	// MaxBytes is how much memory they take. Zero means DefaultMaxBytes. It is
@@ -64,6 +65,7 @@ type Store struct {
 	maxSubjects, maxBytes int64
 	subjects, bytes       atomic.Int64
 	evicted               atomic.Int64
+	own                   settled.Set // charges that were settled here
 
 	closed atomic.Bool
 	stop   chan struct{}

@@ -72,48 +72,45 @@ func (sh *shard) sweep() (seen int, whole bool) {
 
 // dead reports that forgetting a record changes no later answer.
 func (sh *shard) dead(r *record, now int64) bool {
-	if r.log.Tag != 0 && !r.log.Dead(sh.params(r.log.Tag), now) {
-		return false
-	}
 	x := r.rest
-	if x == nil {
+	return !sh.counts(r, now) && (x == nil || x.ids.dead(now) && x.settled.dead(now) && x.ban.dead(now))
+}
+
+// counts reports whether something is counted in a record: beside limits there may be ids, what was settled, and a ban.
+func (sh *shard) counts(r *record, now int64) bool {
+	if sh.alive(r, &r.count, now) {
 		return true
 	}
-	if !x.ids.dead(now) || !x.settled.dead(now) || !x.ban.dead(now) {
+	if r.rest == nil {
 		return false
 	}
-	for i := range x.logs {
-		if g := &x.logs[i]; g.Tag != 0 && !g.Dead(sh.params(g.Tag), now) {
-			return false
+	for i := range r.rest.counts {
+		if sh.alive(r, &r.rest.counts[i], now) {
+			return true
 		}
 	}
-	for i := range x.buckets {
-		if b := &x.buckets[i]; b.Tag != 0 && !b.Dead(sh.params(b.Tag), now) {
-			return false
+	for i := range r.rest.holders {
+		if h := &r.rest.holders[i]; h.Tag != 0 && !h.Dead(now) {
+			return true
 		}
 	}
-	for i := range x.holders {
-		if h := &x.holders[i]; h.Tag != 0 && !h.Dead(now) {
-			return false
-		}
-	}
-	return true
+	return false
+}
+
+// alive reports whether a count of a record must not be forgotten.
+func (sh *shard) alive(r *record, c *algorithm.Count, now int64) bool {
+	return c.Tag != 0 && (now < r.last || !c.Dead(sh.params(c.Tag), now))
 }
 
 func (sh *shard) params(tag uint32) *algorithm.Params { return &sh.variants[tag].params }
 
-// dropDead frees the states in a rest that have expired and are not in use.
-func (sh *shard) dropDead(x *rest, now int64, inUse func(tag uint32) bool) {
-	for i := range x.logs {
-		if g := &x.logs[i]; g.Tag != 0 && g.Dead(sh.params(g.Tag), now-grace) && !inUse(g.Tag) {
-			sh.untag(g.Tag)
-			*g = algorithm.Log{}
-		}
-	}
-	for i := range x.buckets {
-		if b := &x.buckets[i]; b.Tag != 0 && b.Dead(sh.params(b.Tag), now-grace) && !inUse(b.Tag) {
-			sh.untag(b.Tag)
-			*b = algorithm.Bucket{}
+// dropDead frees what has expired in a record's rest and is not in use.
+func (sh *shard) dropDead(r *record, now int64, inUse func(tag uint32) bool) {
+	x := r.rest
+	for i := range x.counts {
+		if c := &x.counts[i]; c.Tag != 0 && !sh.alive(r, c, now-grace) && !inUse(c.Tag) {
+			sh.untag(c.Tag)
+			*c = algorithm.Count{}
 		}
 	}
 	for i := range x.holders {

@@ -32,18 +32,26 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 func (s *Store) takeOne(r *stint.Request, d *stint.Decision) {
 	h := maphash.String(s.seed, r.Subject)
 	sh := &s.shards[h>>s.shift]
-	hash := withScope(s.seed, h, r.Scope)
+	name := ""
+	if len(r.Limits) > 0 {
+		name = r.Limits[0].Name
+	}
+	hash := withScope(s.seed, h, r.Scope, name)
 	now := s.read()
 	sh.mu.Lock()
 	now = sh.follow(now)
-	rec := sh.find(hash, r.Subject, r.Scope)
+	rec := sh.find(hash, r.Subject, r.Scope, name)
 	if sh.quick(r, rec, d, now) {
 		sh.mu.Unlock()
 		return
 	}
 	q := &sh.query
 	q.begin(s, now, 1)
-	q.parts[0] = part{shard: sh, rec: rec, subject: h, hash: hash}
+	if name == "" {
+		q.parts[0] = part{shard: sh, rec: rec, subject: h, hash: hash}
+	} else {
+		q.find(0, sh, h, &r.Claim)
+	}
 	q.decide(r, d)
 	q.unlock()
 }
@@ -54,23 +62,21 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	if q.banned(r, d) {
 		q.open(&r.Claim, r.And, true)
 		q.fit(r)
-		q.retries(r, d)
-		q.conclude(d)
+		q.place(r, stint.Peek, d)
+		q.conclude(d, q.now)
 		return
 	}
-	if r.ID != "" && r.Cost > 0 && q.repeated(r, d) {
+	if r.ID != "" && r.Cost > 0 && r.Booked == 0 && q.repeated(r, d) {
 		q.open(&r.Claim, r.And, true)
 		d.Grow(len(q.views))
-		q.conclude(d)
+		q.conclude(d, q.now)
 		return
 	}
 	peek := r.Mode == stint.Peek
 	q.open(&r.Claim, r.And, peek)
 	q.fit(r)
-	at := q.retries(r, d)
-	if at != q.now || r.Mode == stint.Reserve {
-		at = q.when(r, at)
-	}
+	old := q.behind(r)
+	at := q.place(r, r.Mode, d)
 	switch {
 	case at != q.now:
 		d.RetryAfter = wait(at, q.now)
@@ -82,15 +88,57 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 		d.Allowed = true
 	}
 	switch {
+	case old > 0 && (!d.Allowed || at >= old):
+		at = old
+		q.stay(r, d, at)
 	case !d.Allowed:
+		at = q.now
 		q.deny(r, d)
 	case !peek:
-		q.charge(r, d, at)
+		q.charge(r, d, at, old > 0)
+		if old > 0 {
+			q.only(algorithm.Never)
+		}
 	}
 	if !peek && q.store.clock != nil {
 		q.stepBans(r)
 	}
-	q.conclude(d)
+	q.conclude(d, at)
+}
+
+// behind leaves out of account the bookings that do not come before the one that the
+// request is to move up. It returns when that comes, 0 if there is none.
+func (q *query) behind(r *stint.Request) (old int64) {
+	if r.Booked == 0 {
+		return 0
+	}
+	for i := range q.claims {
+		for k := q.parts[i].first; k < q.parts[i].end && claimAt(&r.Claim, r.And, i).Cost > 0; k++ {
+			if at := q.views[k].bookedAt(r.Booked); at > 0 && (old == 0 || at < old) {
+				old = at
+			}
+		}
+	}
+	if old > 0 {
+		q.only(old)
+	}
+	return old
+}
+
+// only leaves out of account the bookings that do not come before an instant.
+func (q *query) only(before int64) {
+	for k := range q.views {
+		if v := &q.views[k]; !v.holds() {
+			v.count.Only(before)
+		}
+	}
+}
+
+// stay answers a request to move up a booking that stays where it is.
+func (q *query) stay(r *stint.Request, d *stint.Decision, at int64) {
+	q.only(algorithm.Never)
+	d.Allowed, d.RetryAfter = true, wait(at, q.now)
+	q.name(r, d, q.parts[0].shard.nextSerial(), r.Booked)
 }
 
 // fit lowers the cost of a request that asks for it to what every limit has left,
@@ -120,42 +168,38 @@ func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 	return promised
 }
 
-// retries fills in when each limit has room for its own. It returns when the
-// last of them has.
-func (q *query) retries(r *stint.Request, d *stint.Decision) int64 {
+// place returns the first instant at which all limits have room, in Reserve mode not before
+// any booking. It fills in when each limit has room for its own.
+func (q *query) place(r *stint.Request, mode stint.Mode, d *stint.Decision) int64 {
 	usages := d.Grow(len(q.views))
-	latest := q.now
-	for i := range q.parts {
+	from, latest, fits := q.now, q.now, true
+	for i := range q.claims {
 		p, cost := &q.parts[i], claimAt(&r.Claim, r.And, i).Cost
 		for k := p.first; k < p.end; k++ {
-			t := q.views[k].earliest(q.now, cost)
-			if t != q.now {
-				usages[k].RetryAfter = wait(t, q.now)
-				latest = max(latest, t)
+			v := &q.views[k]
+			n, last := v.bookings()
+			from = max(from, last)
+			if v.fits(cost) && (n == 0 || mode != stint.Reserve) {
+				continue
 			}
+			fits = false
+			t := v.earliest(max(q.now, last), cost)
+			usages[k].RetryAfter = wait(t, q.now)
+			latest = max(latest, t)
 		}
 	}
-	return latest
-}
-
-// when returns the instant from which on, in Reserve mode not before any booking,
-// all limits have room at the same time, given when the last of them has.
-func (q *query) when(r *stint.Request, latest int64) int64 {
-	if latest == algorithm.Never || len(q.views) == 1 && r.Mode != stint.Reserve {
+	if fits || latest == algorithm.Never || len(q.views) == 1 {
 		return latest
 	}
-	at := q.now
-	if r.Mode == stint.Reserve {
-		for k := range q.views {
-			_, last := q.views[k].bookings()
-			at = max(at, last)
-		}
-	} else {
-		at = latest
-	}
+	return q.together(r, max(from, latest))
+}
+
+// together returns the first instant, not before one that no booking comes after, at which all limits
+// have room at the same time.
+func (q *query) together(r *stint.Request, at int64) int64 {
 	for {
 		next := at
-		for i := range q.parts {
+		for i := range q.claims {
 			p, cost := &q.parts[i], claimAt(&r.Claim, r.And, i).Cost
 			for k := p.first; k < p.end; k++ {
 				next = max(next, q.views[k].earliest(at, cost))
@@ -177,13 +221,17 @@ func (q *query) fullyBooked() bool {
 	return false
 }
 
-// conclude fills in what is used.
-func (q *query) conclude(d *stint.Decision) {
+// conclude fills in what is used: now, or at the instant of a booking.
+func (q *query) conclude(d *stint.Decision, at int64) {
 	usages := d.Usages()
 	for k := range usages {
-		v := &q.views[k]
-		usages[k].Used = v.used()
-		usages[k].ResetAfter = duration(v.reset())
+		v, used, reset := &q.views[k], int64(0), int64(0)
+		if at > q.now && !v.holds() {
+			used, reset = v.count.At(at)
+		} else {
+			used, reset = v.used(), v.reset()
+		}
+		usages[k].Used, usages[k].ResetAfter = used, duration(reset)
 	}
 }
 
@@ -192,7 +240,7 @@ func (q *query) deny(r *stint.Request, d *stint.Decision) {
 	usages := d.Usages()
 	denier := 0
 search:
-	for i := range q.parts {
+	for i := range q.claims {
 		for k := q.parts[i].first; k < q.parts[i].end; k++ {
 			if usages[k].RetryAfter != 0 {
 				denier = i

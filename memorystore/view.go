@@ -8,93 +8,106 @@ import (
 // view is one limit of one claim in the course of a call.
 type view struct {
 	limit *stint.Limit
+	part  int    // of the query: whose record holds the limit's state
 	tag   uint32 // of the limit, 0 if no state in the shard has it
 	place int    // of the state in its record, -1 if there is none
 
-	log    algorithm.LogView
-	bucket algorithm.BucketView
-	hold   algorithm.ConcurrencyView
+	count algorithm.View
+	hold  algorithm.ConcurrencyView
 
 	params    algorithm.Params // if the limit has no tag
-	noLog     algorithm.Log
-	noBucket  algorithm.Bucket
+	noCount   algorithm.Count
 	noHolders algorithm.Concurrency
 }
 
-// open finds the limit's state and opens it. It must not outlive the lock.
+// holds reports whether the limit is one on holders; else it has a count.
+func (v *view) holds() bool { return v.limit.Algorithm == stint.Concurrency }
+
+// open finds the limit's state and opens it. It must not outlive the lock. Unless it
+// only looks, it writes that the clock stepped back.
 func (v *view) open(sh *shard, r *record, l *stint.Limit, now int64, look bool) {
 	v.limit = l
 	v.place = sh.locate(r, l, &v.tag)
-	var p *algorithm.Params
 	if v.tag == 0 {
-		v.tag = sh.tagOf(l)
-	}
-	if v.tag != 0 {
-		p = &sh.variants[v.tag].params
-	} else {
-		v.params = algorithm.Of(l)
-		p = &v.params
-	}
-	switch l.Algorithm {
-	case stint.Bucket:
-		b := &v.noBucket
-		if v.place >= 0 {
-			b = &r.rest.buckets[v.place]
+		if v.tag = sh.tagOf(l); v.tag == 0 {
+			v.params = algorithm.Of(l)
 		}
-		v.bucket.Open(b, p, now, look)
-	case stint.Concurrency:
+	}
+	p := v.paramsIn(sh)
+	if v.holds() {
 		c := &v.noHolders
 		if v.place >= 0 {
 			c = &r.rest.holders[v.place]
 		}
 		v.hold.Open(c, p, now, look)
-	default:
-		g := &v.noLog
-		if v.place >= 0 {
-			g = r.logAt(v.place)
-		}
-		v.log.Open(g, p, now, look)
+		return
 	}
+	back := int64(0)
+	if r != nil && now < r.last {
+		if look {
+			back = r.last - now
+		} else {
+			r.stepBack(now)
+		}
+	}
+	c := &v.noCount
+	if v.place >= 0 {
+		c = r.countAt(v.place)
+	}
+	v.count.Open(c, p, now, back)
+}
+
+// paramsIn returns the limit's parameters.
+func (v *view) paramsIn(sh *shard) *algorithm.Params {
+	if v.tag != 0 {
+		return sh.params(v.tag)
+	}
+	return &v.params
 }
 
 func (v *view) used() int64 {
-	switch v.limit.Algorithm {
-	case stint.Bucket:
-		return v.bucket.Used()
-	case stint.Concurrency:
+	if v.holds() {
 		return v.hold.Used()
 	}
-	return v.log.Used()
+	return v.count.Used()
 }
 
 func (v *view) reset() int64 {
-	switch v.limit.Algorithm {
-	case stint.Bucket:
-		return v.bucket.Reset()
-	case stint.Concurrency:
+	if v.holds() {
 		return v.hold.Reset()
 	}
-	return v.log.Reset()
+	return v.count.Reset()
 }
 
+// fits reports whether a cost has room now.
+func (v *view) fits(cost int64) bool {
+	if v.holds() {
+		return v.hold.Fits(cost)
+	}
+	return v.count.Fits(cost)
+}
+
+// earliest is the first instant, from one on that no booking comes after, at which a cost has room.
 func (v *view) earliest(from, cost int64) int64 {
-	switch v.limit.Algorithm {
-	case stint.Bucket:
-		return v.bucket.Earliest(from, cost)
-	case stint.Concurrency:
+	if v.holds() {
 		return v.hold.Earliest(from, cost)
 	}
-	return v.log.Earliest(from, cost)
+	return v.count.Earliest(from, cost)
 }
 
 func (v *view) bookings() (n int, latest int64) {
-	switch v.limit.Algorithm {
-	case stint.Bucket:
-		return v.bucket.Bookings()
-	case stint.Concurrency:
+	if v.holds() {
 		return 0, 0
 	}
-	return v.log.Bookings()
+	return v.count.Bookings()
+}
+
+// bookedAt returns when the booking that ends at an instant comes, 0 if there is none.
+func (v *view) bookedAt(end int64) int64 {
+	if v.holds() {
+		return 0
+	}
+	return v.count.BookedAt(end)
 }
 
 // locate returns the place of a limit's state in a record that may be nil, -1 if
@@ -105,32 +118,21 @@ func (sh *shard) locate(r *record, l *stint.Limit, tag *uint32) int {
 	if r == nil {
 		return -1
 	}
-	switch l.Algorithm {
-	case stint.Bucket:
-		if r.rest != nil {
-			for i := range r.rest.buckets {
-				if sh.has(r.rest.buckets[i].Tag, l, tag) {
-					return i
-				}
-			}
-		}
-	case stint.Concurrency:
-		if r.rest != nil {
-			for i := range r.rest.holders {
-				if sh.has(r.rest.holders[i].Tag, l, tag) {
-					return i
-				}
-			}
-		}
-	default:
-		if sh.has(r.log.Tag, l, tag) {
+	if l.Algorithm != stint.Concurrency {
+		if sh.has(r.count.Tag, l, tag) {
 			return 0
 		}
 		if r.rest != nil {
-			for i := range r.rest.logs {
-				if sh.has(r.rest.logs[i].Tag, l, tag) {
+			for i := range r.rest.counts {
+				if sh.has(r.rest.counts[i].Tag, l, tag) {
 					return i + 1
 				}
+			}
+		}
+	} else if r.rest != nil {
+		for i := range r.rest.holders {
+			if sh.has(r.rest.holders[i].Tag, l, tag) {
+				return i
 			}
 		}
 	}
@@ -143,19 +145,11 @@ func (sh *shard) has(t uint32, l *stint.Limit, tag *uint32) bool {
 		return false
 	}
 	m := &sh.variants[t].limit
-	if m.Window != l.Window || m.Algorithm != l.Algorithm || m.Name != l.Name {
+	if !m.SameID(l) {
 		return false
 	}
 	if m.Max == l.Max && m.Burst == l.Burst {
 		*tag = t
 	}
 	return true
-}
-
-// logAt returns the log at a place: the record's own, then those in rest.
-func (r *record) logAt(place int) *algorithm.Log {
-	if place == 0 {
-		return &r.log
-	}
-	return &r.rest.logs[place-1]
 }

@@ -1,24 +1,30 @@
 // Package algorithm holds the rules of docs/rules.md as pure code: no clock, no
 // lock, no I/O. Times are microseconds since the Unix epoch.
 //
-// A state ([Log], [Bucket], [Concurrency]) is what a store keeps. A view of it
-// is the state as the rules see it at one instant. Opening a view and asking it
-// writes nothing, save that a view opened to write follows a clock that stepped
-// back; charging, leasing, booking, settling and giving back write the opened state and the change.
+// A [Count] is what a store keeps of one limit: a log, a meter or both, and
+// bookings. [Concurrency] is what it keeps of a concurrency limit. A view is one of
+// them as the rules see it at one instant. Opening a view and asking it writes
+// nothing; charging, leasing, booking, settling and giving back write the
+// opened state and the change.
+//
+// Counts that share a clock make up a state. Its owner knows when it was last
+// written, and calls [Count.StepBack] on all of them when the clock has stepped
+// back since.
 package algorithm
 
 import (
 	"math"
+	"math/bits"
 	"time"
 
 	"github.com/stint-limiter/stint"
 )
 
 const (
-	// MaxUnits bounds every count and sum.
+	// MaxUnits bounds every count, level and sum.
 	MaxUnits = stint.MaxUnits
 	// MaxInstant is the last instant: what would come later never comes. Only a
-	// bucket that takes centuries to refill, booked far ahead, gets near it.
+	// meter in debt gets near it.
 	MaxInstant = int64(1) << 60
 	// Never is the instant that does not come.
 	Never = int64(math.MaxInt64)
@@ -31,16 +37,18 @@ type Params struct {
 	// Window is the limit's, in microseconds.
 	Window int64
 
-	// Span, Slice and Times are those of a log.
-	Span, Slice, Times int64
-	// hold times keep is how long a log keeps an entry.
-	hold int64
-	// bound is how many entries a log needs at most, while nothing but this limit
-	// uses it and nobody is in debt.
-	bound int
+	// log says that there is one, with this span and slice. bound is how many
+	// entries it needs at most, while nothing but this limit uses it and nobody
+	// is in debt.
+	log         bool
+	span, slice int64
+	bound       int
 
-	// Unit and Rate are those of a bucket; Rate is 0 if it is never refilled.
-	Unit, Rate int64
+	// unit is the weight of one unit of cost, 0 without a meter. rate is what one
+	// tick gives back; 0 if Max is. full is the weight of the capacity, and refill
+	// how long a meter takes at most to give that back.
+	unit, rate, tick int64
+	full, refill     int64
 }
 
 // Of derives a limit's parameters. A limit that is not valid gets some, too:
@@ -49,20 +57,23 @@ func Of(l *stint.Limit) Params {
 	p := Params{
 		Cap:    min(max(l.Capacity(), 0), MaxUnits),
 		Window: min(max(l.Window, stint.MinWindow), stint.MaxWindow).Microseconds(),
+		log:    l.Algorithm != stint.Bucket,
+		bound:  1,
 	}
 	switch l.Algorithm {
-	case stint.Bucket:
-		p.Unit, p.Rate = l.BucketScale()
-		p.Unit = max(p.Unit, 1)
 	case stint.Fixed:
-		p.Times, p.Slice, p.bound = 1, p.Window, 1
+		p.slice = p.Window
 	case stint.Sliding:
-		p.Times = min(max(l.BurstTimes(), 1), stint.MaxBurst)
-		p.Span, p.hold = p.Times*p.Window, p.Window
+		p.span = p.Window
 		p.bound = int(min(p.Cap, stint.Resolution+1))
 		if p.Cap > stint.Resolution {
-			p.Slice = (p.Span + stint.Resolution - 1) / stint.Resolution
+			p.slice = (p.span + stint.Resolution - 1) / stint.Resolution
 		}
+	}
+	if unit, rate, tick := l.Meter(); rate > 0 {
+		p.unit, p.rate, p.tick = unit, rate, tick
+		p.full = p.weight(p.Cap)
+		p.refill = p.wait(p.full)
 	}
 	return p
 }
@@ -70,13 +81,65 @@ func Of(l *stint.Limit) Params {
 // Strikes returns the parameters of the log that counts denials towards a ban.
 func Strikes(after int, within time.Duration) Params {
 	w := max(within, stint.MinWindow).Microseconds()
-	return Params{Cap: int64(after), Window: w, Span: w, Times: 1, hold: w, bound: min(max(after, 1), maxEntries)}
+	return Params{Cap: int64(after), Window: w, log: true, span: w, bound: min(max(after, 1), maxEntries)}
 }
 
 // stamp is the instant until which, plus the span, a charge at t counts.
 func (p *Params) stamp(t int64) int64 {
-	if p.Slice == 0 {
+	if p.slice == 0 {
 		return t
 	}
-	return t - t%p.Slice + p.Slice
+	return t - t%p.slice + p.slice
+}
+
+// void reports that the limit is a bucket with Max 0: nothing is kept of it.
+func (p *Params) void() bool { return !p.log && p.unit == 0 }
+
+// ticks is how many ticks of the meter have passed at t.
+func (p *Params) ticks(t int64) int64 {
+	if p.tick == 1 {
+		return t
+	}
+	return t / p.tick
+}
+
+// heaviest is more than any weight that a valid limit can count.
+const heaviest = int64(1) << 60
+
+// weight is that of n units, or heaviest.
+func (p *Params) weight(n int64) int64 {
+	hi, lo := bits.Mul64(uint64(n), uint64(p.unit))
+	if hi != 0 || lo > uint64(heaviest) {
+		return heaviest
+	}
+	return int64(lo)
+}
+
+// given is the weight that the meter gives back from one instant to another, or heaviest.
+func (p *Params) given(from, to int64) int64 {
+	hi, lo := bits.Mul64(uint64(max(p.ticks(to)-p.ticks(from), 0)), uint64(p.rate))
+	if hi != 0 || lo > uint64(heaviest) {
+		return heaviest
+	}
+	return int64(lo)
+}
+
+// wait is in how long the meter gives back a weight at the latest.
+func (p *Params) wait(weight int64) int64 {
+	ticks := ceil(weight, p.rate)
+	if ticks > MaxInstant/p.tick {
+		return MaxInstant
+	}
+	return ticks * p.tick
+}
+
+// ceil is a / b, rounded up.
+func ceil(a, b int64) int64 { return (a + b - 1) / b }
+
+// instant is t, or Never if that is too far ahead to be counted exactly.
+func instant(t int64) int64 {
+	if t > MaxInstant {
+		return Never
+	}
+	return t
 }

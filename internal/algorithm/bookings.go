@@ -1,35 +1,24 @@
 package algorithm
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
-// booking is a charge that lies ahead.
-type booking struct{ at, n int64 }
+// booking is a charge that lies ahead: n units that may be used from at until end,
+// and count from at on as if they were charged at end.
+type booking struct{ at, end, n int64 }
 
-// bookings are in order of time. The nil pointer has none.
+// bookings are in order of time.
 type bookings struct {
 	list []booking
 	sum  int64
 }
 
-func (b *bookings) len() int {
-	if b == nil {
-		return 0
-	}
-	return len(b.list)
-}
-
-// latest is the instant of the last booking, 0 if there is none.
-func (b *bookings) latest() int64 {
-	if b.len() == 0 {
-		return 0
-	}
-	return b.list[len(b.list)-1].at
-}
-
 // due is how many bookings have come.
-func (b *bookings) due(now int64) int {
+func due(list []booking, now int64) int {
 	i := 0
-	for i < b.len() && b.list[i].at <= now {
+	for i < len(list) && list[i].at <= now {
 		i++
 	}
 	return i
@@ -43,24 +32,23 @@ func (b *bookings) drop(n int) {
 	b.list = slices.Delete(b.list, 0, n)
 }
 
-// add books at an instant that is not before the last booking.
-func (b *bookings) add(at, n int64) {
-	b.sum += n
-	if last := len(b.list) - 1; last >= 0 && b.list[last].at >= at {
-		b.list[last].n += n
+// add books after those that come no later, and with the last of them if that is for the same time.
+func (b *bookings) add(x booking) {
+	b.sum += x.n
+	i := len(b.list)
+	for i > 0 && b.list[i-1].at > x.at {
+		i--
+	}
+	if i > 0 && b.list[i-1].at == x.at && b.list[i-1].end == x.end {
+		b.list[i-1].n += x.n
 		return
 	}
-	b.list = append(b.list, booking{at, n})
+	b.list = slices.Insert(b.list, i, x)
 }
 
-// find returns the index of the booking at an instant, -1 if there is none.
-func (b *bookings) find(at int64) int {
-	for i := range b.len() {
-		if b.list[i].at == at {
-			return i
-		}
-	}
-	return -1
+// find returns the index of the booking that ends at an instant, -1 if there is none.
+func find(list []booking, end int64) int {
+	return slices.IndexFunc(list, func(b booking) bool { return b.end == end })
 }
 
 // change adds delta to a booking, which goes if nothing is left of it.
@@ -73,21 +61,28 @@ func (b *bookings) change(i int, delta int64) {
 }
 
 func (b *bookings) shift(back int64) {
-	for i := range b.len() {
+	for i := range b.list {
 		b.list[i].at -= back
+		b.list[i].end -= back
 	}
 }
 
-func (b *bookings) clone() *bookings {
-	if b == nil {
-		return nil
+// byEnd returns bookings in the order of their ends, which is that of their times if
+// all have the same grace.
+func byEnd(list []booking) []booking {
+	order := func(a, b booking) int { return cmp.Compare(a.end, b.end) }
+	if !slices.IsSortedFunc(list, order) {
+		list = slices.Clone(list)
+		slices.SortFunc(list, order)
 	}
-	return &bookings{slices.Clone(b.list), b.sum}
+	return list
 }
 
-func (b *bookings) bytes() int {
-	if b == nil {
-		return 0
+// lastEnd is the latest end of bookings, 0 if there are none.
+func lastEnd(list []booking) int64 {
+	end := int64(0)
+	for i := range list {
+		end = max(end, list[i].end)
 	}
-	return 32 + 16*cap(b.list)
+	return end
 }

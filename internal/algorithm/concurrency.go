@@ -70,6 +70,9 @@ func (v *ConcurrencyView) Reset() int64 {
 	return v.expiry(len(v.state.holders)-1) - v.now
 }
 
+// Fits reports whether there is a place.
+func (v *ConcurrencyView) Fits(cost int64) bool { return v.Earliest(v.now, cost) == v.now }
+
 // Earliest is the first instant, not before from, at which there is a place; at
 // cost 0, at which there are no more holders than places.
 func (v *ConcurrencyView) Earliest(from, cost int64) int64 {
@@ -123,4 +126,14 @@ func (v *ConcurrencyView) write() *Concurrency {
 	v.state.holders = slices.Delete(v.state.holders, 0, v.first)
 	v.first = 0
 	return v.state
+}
+
+// EachLast calls f with the expiry of each of the last so many holders to expire, the first of them first. It returns
+// how many others there are.
+func (v *ConcurrencyView) EachLast(most int, f func(expiry int64)) (others int64) {
+	from := max(v.first, len(v.state.holders)-most)
+	for i := from; i < len(v.state.holders); i++ {
+		f(v.expiry(i))
+	}
+	return int64(from - v.first)
 }

@@ -7,12 +7,6 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// giver is a view that units can be given back to.
-type giver interface {
-	view
-	GiveBack(units int64) bool
-}
-
 func TestGiveBack(t *testing.T) {
 	for _, x := range []struct {
 		name    string
@@ -35,22 +29,24 @@ func TestGiveBack(t *testing.T) {
 		{"bucket", stint.TokenBucket(10, 1, s), []int64{4, 4}, 3, true, 5, 5},
 		{"bucket, more than all", stint.TokenBucket(10, 1, s), []int64{4, 4}, MaxUnits, true, 0, 0},
 		{"an empty bucket", stint.TokenBucket(10, 1, s), nil, 1, false, 0, 0},
+		{"burst", stint.PerSecond(5).WithBurst(2), []int64{4, 4}, 3, true, 5, 5},
+		{"burst, more than all", stint.PerSecond(5).WithBurst(2), []int64{4, 4}, MaxUnits, true, 0, 0},
 		{"a bucket that does not refill", stint.TokenBucket(10, 0, s), nil, 1, false, 0, 0},
 	} {
-		p, state := Of(&x.limit), newState(x.limit)
-		now := start
+		var c Count
+		p, now := Of(&x.limit), start
 		for _, cost := range x.charges {
-			state.open(&p, now, false).charge(cost)
+			open(&c, &p, now).Charge(cost)
 			now += (s / 10).Microseconds()
 		}
-		v := state.open(&p, now, true).(giver)
+		v := open(&c, &p, now)
 		if got := v.GiveBack(x.units); got != x.applies || v.Used() != x.used {
 			t.Errorf("%s: applies is %v, used %d; want %v, %d", x.name, got, v.Used(), x.applies, x.used)
 		}
-		if got := state.open(&p, now, true).Used(); got != x.used {
+		if got := open(&c, &p, now).Used(); got != x.used {
 			t.Errorf("%s: %d is kept, want %d", x.name, got, x.used)
 		}
-		if got := state.open(&p, start+(850*1000*us).Microseconds(), true).Used(); got != x.later {
+		if got := open(&c, &p, start+(850*1000*us).Microseconds()).Used(); got != x.later {
 			t.Errorf("%s: used %d later, want %d", x.name, got, x.later)
 		}
 	}
@@ -59,21 +55,20 @@ func TestGiveBack(t *testing.T) {
 func TestGiveBackLeavesWhatLiesAhead(t *testing.T) {
 	for _, l := range []stint.Limit{stint.PerSecond(10), stint.PerSecond(1000)} {
 		p := Of(&l)
-		var g Log
-		var v LogView
-		v.Open(&g, &p, start, false)
+		var c Count
+		v := open(&c, &p, start)
 		v.Charge(2)
 		v.Lease(start+(s/10).Microseconds(), 3)
-		v.Book(start+(s/5).Microseconds(), 4)
+		v.Book(start+(s/5).Microseconds(), start+(s/5).Microseconds()+10_000, 4)
 		if !v.GiveBack(MaxUnits) || v.Used() != 7 {
 			t.Errorf("%v: used %d, want 7 that lie ahead", &l, v.Used())
 		}
 		if v.GiveBack(1) {
 			t.Errorf("%v: what lies ahead was given back", &l)
 		}
-		v.Open(&g, &p, start+(s/5).Microseconds(), false)
-		if !v.GiveBack(MaxUnits) || v.Used() != 0 {
-			t.Errorf("%v: used %d when it has come, want 0", &l, v.Used())
+		v = open(&c, &p, start+(s/5).Microseconds())
+		if !v.GiveBack(MaxUnits) || v.Used() != 4 {
+			t.Errorf("%v: used %d when it has come, want the 4 that are used now", &l, v.Used())
 		}
 	}
 }
@@ -82,16 +77,15 @@ func TestGiveBackLeavesWhatLiesAhead(t *testing.T) {
 func TestGiveBackAroundTheRing(t *testing.T) {
 	l := stint.PerSecond(100)
 	p := Of(&l)
-	var g Log
+	var c Count
 	var left []int64 // the time of each unit
 	now := start
 	for range 5000 {
 		now += rand.Int64N((s / 50).Microseconds())
-		for len(left) > 0 && left[0] <= now-p.Span {
+		for len(left) > 0 && left[0] <= now-p.span {
 			left = left[1:]
 		}
-		var v LogView
-		v.Open(&g, &p, now, false)
+		v := open(&c, &p, now)
 		if n := min(1+rand.Int64N(5), p.Cap-v.Used()); n > 0 {
 			v.Charge(n)
 			for range n {
@@ -105,7 +99,7 @@ func TestGiveBackAroundTheRing(t *testing.T) {
 		}
 		reset := int64(0)
 		if len(left) > 0 {
-			reset = left[len(left)-1] + p.Span - now
+			reset = left[len(left)-1] + p.span - now
 		}
 		if v.Used() != int64(len(left)) || v.Reset() != reset {
 			t.Fatalf("used %d, reset %d; want %d, %d", v.Used(), v.Reset(), len(left), reset)

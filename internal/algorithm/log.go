@@ -3,66 +3,24 @@ package algorithm
 // maxEntries is how many entries a log has at most.
 const maxEntries = 250
 
-// Log is the state of a sliding or fixed limit: a ring of (stamp, count) in
-// order of time. The zero Log is empty.
+// log is a ring of entries, (stamp, count) in order of time. The zero log is empty.
 //
 // It is kept small, for there are millions. An entry is one word, 56 bits of
 // stamp and 8 of count, until a count passes 255; from then on every entry is
-// two words. A ring of one word is in the log itself. What few logs have is in
-// more.
-type Log struct {
+// two words. A ring of one word is in the log itself.
+type log struct {
 	slots []uint64
 	only  uint64 // the ring while there are no slots, else the newest stamp
 	sum   int64  // of all entries
-	last  int64  // the clock at the last write
 	head  uint8  // where in the ring the oldest entry is
 	n     uint8  // entries
-	keep  uint8  // the largest burst in use
 	wide  bool
-	// Tag belongs to the owner of the log.
-	Tag  uint32
-	more *logMore
-}
-
-// logMore is what most logs do not have.
-type logMore struct {
-	bookings
-	// kept is when keep was last used, if apart; else that was the last write.
-	kept  int64
-	apart bool
-}
-
-func (l *Log) booked() *bookings {
-	if l.more == nil {
-		return nil
-	}
-	return &l.more.bookings
-}
-
-func (l *Log) kept() int64 {
-	if l.more != nil && l.more.apart {
-		return l.more.kept
-	}
-	return l.last
-}
-
-func (l *Log) setKept(kept int64) {
-	switch {
-	case kept != l.last:
-		if l.more == nil {
-			l.more = new(logMore)
-		}
-		l.more.kept, l.more.apart = kept, true
-	case l.more == nil:
-	case l.more.len() == 0:
-		l.more = nil
-	default:
-		l.more.apart = false
-	}
+	// Tag belongs to the owner of the count. It is here because there is room.
+	Tag uint32
 }
 
 // room is how many entries the ring holds.
-func (l *Log) room() int {
+func (l *log) room() int {
 	if l.wide {
 		return len(l.slots) / 2
 	}
@@ -70,7 +28,7 @@ func (l *Log) room() int {
 }
 
 // at returns where in the ring the k-th oldest entry is.
-func (l *Log) at(k int) int {
+func (l *log) at(k int) int {
 	i, room := int(l.head)+k, l.room()
 	if i >= room {
 		i -= room
@@ -79,7 +37,7 @@ func (l *Log) at(k int) int {
 }
 
 // entry returns the k-th oldest entry.
-func (l *Log) entry(k int) (stamp, n int64) {
+func (l *log) entry(k int) (stamp, n int64) {
 	w := l.only
 	if len(l.slots) > 0 {
 		i := l.at(k)
@@ -92,7 +50,7 @@ func (l *Log) entry(k int) (stamp, n int64) {
 }
 
 // set writes the k-th oldest entry, not the sum.
-func (l *Log) set(k int, stamp, n int64) {
+func (l *log) set(k int, stamp, n int64) {
 	if n > 255 && !l.wide {
 		l.resize(l.room(), true)
 	}
@@ -112,12 +70,12 @@ func (l *Log) set(k int, stamp, n int64) {
 }
 
 // resize moves the entries to a ring of another size or width.
-func (l *Log) resize(room int, wide bool) {
+func (l *log) resize(room int, wide bool) {
 	words := room
 	if wide {
 		words *= 2
 	}
-	m := Log{slots: make([]uint64, words), n: l.n, wide: wide}
+	m := log{slots: make([]uint64, words), n: l.n, wide: wide}
 	for k := range int(l.n) {
 		stamp, n := l.entry(k)
 		m.set(k, stamp, n)
@@ -126,7 +84,7 @@ func (l *Log) resize(room int, wide bool) {
 }
 
 // oldest is the stamp of the oldest entry, which there is.
-func (l *Log) oldest() int64 {
+func (l *log) oldest() int64 {
 	if len(l.slots) == 0 {
 		return int64(l.only) >> 8
 	}
@@ -137,36 +95,35 @@ func (l *Log) oldest() int64 {
 }
 
 // newest is the stamp of the newest entry, which there is.
-func (l *Log) newest() int64 {
+func (l *log) newest() int64 {
 	if len(l.slots) == 0 {
 		return int64(l.only) >> 8
 	}
 	return int64(l.only)
 }
 
-// Append adds n at a stamp, in order of time. It returns the newest stamp.
-func (l *Log) Append(p *Params, stamp, n int64) int64 {
+// append adds n at a stamp, in order of time.
+func (l *log) append(p *Params, stamp, n int64) {
 	l.sum += n
 	if l.n > 0 {
 		if s := l.newest(); s == stamp {
 			_, m := l.entry(int(l.n) - 1)
 			l.set(int(l.n)-1, s, m+n)
-			return s
+			return
 		} else if s > stamp {
 			l.insert(p, stamp, n)
-			return s
+			return
 		}
 	}
 	l.makeRoom(p)
 	l.n++
 	l.set(int(l.n)-1, stamp, n)
-	return stamp
 }
 
 // insert adds n at a stamp that is older than the newest. What lies ahead of it
-// is little: leases, and what a clock that stepped back or a limit with longer
-// slices has left.
-func (l *Log) insert(p *Params, stamp, n int64) {
+// is little: leases, places that waiters use now, and what a limit with longer slices
+// has left.
+func (l *log) insert(p *Params, stamp, n int64) {
 	k := int(l.n) - 1
 	for k > 0 {
 		s, m := l.entry(k - 1)
@@ -198,7 +155,7 @@ func (l *Log) insert(p *Params, stamp, n int64) {
 
 // makeRoom makes room for one more entry. It reports whether it had to merge the
 // two oldest for it.
-func (l *Log) makeRoom(p *Params) bool {
+func (l *log) makeRoom(p *Params) bool {
 	room := l.room()
 	if int(l.n) < room {
 		return false
@@ -219,7 +176,7 @@ func grown(room, bound int) int {
 	return max(1, min(2*room, maxEntries))
 }
 
-func (l *Log) mergeOldest() {
+func (l *log) mergeOldest() {
 	_, n := l.entry(0)
 	stamp, m := l.entry(1)
 	l.set(1, stamp, n+m)
@@ -228,7 +185,7 @@ func (l *Log) mergeOldest() {
 }
 
 // dropOldest forgets k entries that sum up to n.
-func (l *Log) dropOldest(k int, n int64) {
+func (l *log) dropOldest(k int, n int64) {
 	if k == int(l.n) {
 		l.head, l.n, l.sum = 0, 0, 0
 		return
@@ -239,7 +196,7 @@ func (l *Log) dropOldest(k int, n int64) {
 }
 
 // remove takes out the k-th oldest entry.
-func (l *Log) remove(k int) {
+func (l *log) remove(k int) {
 	_, n := l.entry(k)
 	if k == 0 {
 		l.dropOldest(1, n)
@@ -257,51 +214,21 @@ func (l *Log) remove(k int) {
 	}
 }
 
-// stepBack follows a clock that stepped back.
-func (l *Log) stepBack(now int64) {
-	back := l.last - now
+// find returns the number of the entry with a stamp, -1 if there is none.
+func (l *log) find(stamp int64) int {
+	k := int(l.n) - 1
+	for ; k >= 0; k-- {
+		if s, _ := l.entry(k); s == stamp {
+			break
+		}
+	}
+	return k
+}
+
+// shift moves all entries back in time.
+func (l *log) shift(back int64) {
 	for k := range int(l.n) {
 		stamp, n := l.entry(k)
 		l.set(k, stamp-back, n)
 	}
-	if l.more != nil {
-		l.more.shift(back)
-		l.more.kept -= back
-	}
-	l.last = now
-}
-
-func (l *Log) clone() *Log {
-	c := *l
-	c.slots = append([]uint64(nil), l.slots...)
-	if l.more != nil {
-		m := *l.more
-		m.bookings = *l.more.clone()
-		c.more = &m
-	}
-	return &c
-}
-
-// Bytes is what the log holds beside itself.
-func (l *Log) Bytes() int {
-	b := 8 * len(l.slots)
-	if l.more != nil {
-		b += 16 + l.more.bytes()
-	}
-	return b
-}
-
-// Dead reports that forgetting the log changes no later answer, given how long
-// its entries are kept under p.
-func (l *Log) Dead(p *Params, now int64) bool {
-	if now < l.last || l.kept()+int64(l.keep)*p.Window >= now {
-		return false
-	}
-	if b := l.booked(); b.len() > 0 && b.latest()+2*int64(l.keep)*p.Window >= now {
-		return false
-	}
-	if l.n == 0 {
-		return true
-	}
-	return l.newest()+int64(l.keep)*p.hold < now
 }

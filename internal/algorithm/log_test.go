@@ -22,45 +22,20 @@ const never = stint.Never
 // start is a multiple of every window and slice that is used here.
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-// state is one limit's state behind the methods that all algorithms share.
-type state interface {
-	open(p *Params, now int64, look bool) view
-}
-
-type view interface {
-	Used() int64
-	Reset() int64
-	Earliest(from, cost int64) int64
-	Settle(at, cost, truth int64) bool
-	charge(cost int64)
-	Book(at, cost int64)
-}
-
-type logState struct{ Log }
-type logView struct{ LogView }
-
-func (s *logState) open(p *Params, now int64, look bool) view {
-	v := new(logView)
-	v.Open(&s.Log, p, now, look)
+// open opens a count at now, without its owner's clock.
+func open(c *Count, p *Params, now int64) *View {
+	v := new(View)
+	v.Open(c, p, now, 0)
 	return v
 }
-func (v *logView) charge(cost int64) { v.Charge(cost) }
 
-type bucketState struct{ Bucket }
-type bucketView struct{ BucketView }
-
-func (s *bucketState) open(p *Params, now int64, look bool) view {
-	v := new(bucketView)
-	v.Open(&s.Bucket, p, now, look)
-	return v
-}
-func (v *bucketView) charge(cost int64) { v.Charge(cost) }
-
-func newState(l stint.Limit) state {
-	if l.Algorithm == stint.Bucket {
-		return new(bucketState)
+// earliest is when a cost has room if nothing else happens.
+func earliest(v *View, cost int64) int64 {
+	if v.Fits(cost) {
+		return v.now
 	}
-	return new(logState)
+	_, last := v.Bookings()
+	return v.Earliest(max(v.now, last), cost)
 }
 
 // run takes the steps of a scenario one after the other.
@@ -69,13 +44,18 @@ func run(t *testing.T, l stint.Limit, steps []step) {
 	if err := l.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	p, s := Of(&l), newState(l)
+	var c Count
+	p, last := Of(&l), int64(0)
 	for i, x := range steps {
 		now := start + x.at.Microseconds()
-		v := s.open(&p, now, false)
-		at := v.Earliest(now, x.cost)
+		if now < last {
+			c.StepBack(last-now, now)
+		}
+		last = now
+		v := open(&c, &p, now)
+		at := earliest(v, x.cost)
 		if at == now && x.cost > 0 {
-			v.charge(x.cost)
+			v.Charge(x.cost)
 		}
 		wait := never
 		if at != Never {
@@ -124,10 +104,33 @@ func TestSlidingInSlices(t *testing.T) {
 func TestBurst(t *testing.T) {
 	run(t, stint.PerSecond(2).WithBurst(3), []step{
 		{0, 6, 0, 6},
-		{1 * s, 1, 2 * s, 6},
-		{3*s - 1*us, 1, 1 * us, 6},
-		{3 * s, 6, 0, 6},
+		{s / 2, 1, s / 2, 6}, // the meter has room for one; the log has none until a window has passed
+		{s, 1, 0, 5},
+		{s, 1, 0, 6},
+		{s, 1, s / 2, 6},
+		{s + s/2, 1, 0, 6},
+		{s + s/2, 2, s, 6},
+		{9 * s, 6, 0, 6},
+		{9 * s, 7, never, 6},
 	})
+}
+
+// A burst that is new to a log begins with what is in that.
+func TestBurstBeginsWithTheLog(t *testing.T) {
+	plain, burst := stint.PerSecond(4), stint.PerSecond(4).WithBurst(2)
+	pp, pb := Of(&plain), Of(&burst)
+	var c Count
+	open(&c, &pp, start).Charge(4)
+	now := start + s.Microseconds() - 1
+	v := open(&c, &pb, now)
+	if v.meter.units() != 4 || !v.Fits(4) || v.Fits(5) {
+		t.Errorf("the meter begins at %d, want 4", v.meter.units())
+	}
+	v.Charge(1)
+	open(&c, &pp, now+2).Charge(3) // without a burst the meter is let alone
+	if v = open(&c, &pb, now+2); v.entries != 4 || v.meter.units() != 5 {
+		t.Errorf("log %d, meter %d, want 4 and 5", v.entries, v.meter.units())
+	}
 }
 
 func TestFixed(t *testing.T) {
@@ -162,37 +165,24 @@ func TestClockStepsBack(t *testing.T) {
 }
 
 func TestLookingWritesNothing(t *testing.T) {
-	for _, l := range []stint.Limit{stint.PerSecond(2), stint.TokenBucket(2, 2, s)} {
-		p, state := Of(&l), newState(l)
-		v := state.open(&p, start+10*s.Microseconds(), false)
-		v.charge(1)
-		v.Book(start+12*s.Microseconds(), 1)
-		for _, now := range []int64{start, start + 20*s.Microseconds()} {
-			state.open(&p, now, true).Earliest(now, 1)
+	for _, l := range []stint.Limit{stint.PerSecond(2), stint.TokenBucket(2, 2, s), stint.PerSecond(2).WithBurst(2)} {
+		p, now := Of(&l), start+10*s.Microseconds()
+		var c Count
+		v := open(&c, &p, now)
+		v.Charge(1)
+		v.Book(now+2*s.Microseconds(), now+3*s.Microseconds(), 1)
+		for _, back := range []int64{10 * s.Microseconds(), -10 * s.Microseconds()} {
+			var look View
+			look.Open(&c, &p, now-back, max(back, 0))
+			if n := int64(2); back > 0 && (look.Used() != n || look.Reset() != v.Reset()) {
+				t.Errorf("%v: used %d, reset %d when the clock has stepped back; want %d, %d", l, look.Used(), look.Reset(), n, v.Reset())
+			}
+			earliest(&look, 1)
 		}
-		if v = state.open(&p, start+10*s.Microseconds(), false); v.Used() != 2 || v.Reset() < 2*s.Microseconds() {
-			t.Errorf("%v: used %d, reset %d after looks", l, v.Used(), v.Reset())
-		}
-	}
-}
-
-func TestSmallerBurstKeepsHistoryForLarger(t *testing.T) {
-	small, large := stint.PerSecond(2), stint.PerSecond(2).WithBurst(3)
-	ps, pl := Of(&small), Of(&large)
-	var log Log
-	var v LogView
-	at := func(p *Params, now time.Duration, cost, wantUsed int64) {
-		t.Helper()
-		v.Open(&log, p, start+now.Microseconds(), false)
-		if v.Charge(cost); v.Used() != wantUsed {
-			t.Errorf("at %v used %d, want %d", now, v.Used(), wantUsed)
+		if again := open(&c, &p, now); again.Used() != 2 || again.Reset() != v.Reset() {
+			t.Errorf("%v: used %d, reset %d after looks; want 2, %d", l, again.Used(), again.Reset(), v.Reset())
 		}
 	}
-	at(&pl, 0, 4, 4)
-	at(&ps, 2*s, 1, 1)
-	at(&pl, 2*s+s/2, 1, 6) // the first four are still known
-	at(&ps, 7*s, 1, 1)     // nobody has used the larger one for three windows
-	at(&pl, 8*s+s/2, 1, 1) // what was let go stays gone
 }
 
 // A log that is emptied again and again keeps its ring, whatever was charged.
@@ -200,44 +190,35 @@ func TestEmptiedLogDoesNotGrow(t *testing.T) {
 	for _, cost := range []int64{1, 255, 256, 1000} {
 		l := stint.PerSecond(1000)
 		p := Of(&l)
-		var log Log
-		var q Quick
+		var c Count
 		for i := range int64(1000) {
-			if !q.Open(&log, &p, start+3*i*s.Microseconds()) && i > 0 {
-				t.Fatalf("cost %d: not in the usual state", cost)
+			before := c.Bytes()
+			if grown := open(&c, &p, start+3*i*s.Microseconds()).Charge(cost); grown != c.Bytes()-before {
+				t.Fatalf("cost %d: grown by %d bytes, %d are told", cost, c.Bytes()-before, grown)
 			}
-			if i == 0 { // a log begins the long way
-				var v LogView
-				v.Open(&log, &p, start, false)
-				v.Charge(cost)
-				continue
-			}
-			q.Charge(cost)
-			if log.Bytes() > 64 {
-				t.Fatalf("cost %d: %d bytes after %d windows", cost, log.Bytes(), i)
+			if c.Bytes() > 64 {
+				t.Fatalf("cost %d: %d bytes after %d windows", cost, c.Bytes(), i)
 			}
 		}
 	}
 }
 
+// A limit whose entries are exact shares its log with one that is counted in slices.
 func TestLogIsBounded(t *testing.T) {
-	l := stint.Limit{Max: 100, Window: s, Burst: 10_000}
-	few := stint.PerSecond(100)
-	pl, pf := Of(&l), Of(&few)
-	var log Log
-	var v LogView
+	many, few := stint.PerMinute(10_000), stint.PerMinute(100)
+	pm, pf := Of(&many), Of(&few)
+	var c Count
 	for i := range int64(5000) {
 		p := &pf
 		if i%100 == 0 {
-			p = &pl
+			p = &pm
 		}
-		v.Open(&log, p, start+i*10_000, false)
-		v.Charge(1)
-		if log.n > maxEntries || log.Bytes() > 16*maxEntries+100 {
-			t.Fatalf("%d entries, %d bytes", log.n, log.Bytes())
+		open(&c, p, start+i*10_000).Charge(1)
+		if c.n > maxEntries || c.Bytes() > 16*maxEntries+100 {
+			t.Fatalf("%d entries, %d bytes", c.n, c.Bytes())
 		}
 	}
-	if v.Open(&log, &pl, start+5000*10_000, true); v.Used() != 5000 {
+	if v := open(&c, &pm, start+5000*10_000); v.Used() != 5000 {
 		t.Errorf("used %d, want 5000: merging lost some", v.Used())
 	}
 }
@@ -245,14 +226,12 @@ func TestLogIsBounded(t *testing.T) {
 func TestRingStopsAtTheCapacity(t *testing.T) {
 	l := stint.PerMinute(100)
 	p := Of(&l)
-	var log Log
-	var v LogView
+	var c Count
 	for i := range int64(100) {
-		v.Open(&log, &p, start+i, false)
-		v.Charge(1)
+		open(&c, &p, start+i).Charge(1)
 	}
-	if log.Bytes() != 800 {
-		t.Errorf("a full log of 100 takes %d bytes, want 800", log.Bytes())
+	if c.Bytes() != 800 {
+		t.Errorf("a full log of 100 takes %d bytes, want 800", c.Bytes())
 	}
 }
 
@@ -270,42 +249,30 @@ func TestRetryIsHonest(t *testing.T) {
 		case 2:
 			l.Algorithm = stint.Fixed
 		}
-		p, state := Of(&l), newState(l)
-		now := start + rng.Int64N(1e9)
+		p, now := Of(&l), start+rng.Int64N(1e9)
+		var c Count
 		for range 60 {
 			now += rng.Int64N(l.Window.Microseconds() / 10)
 			cost := 1 + rng.Int64N(l.Capacity())
-			v := state.open(&p, now, false)
-			at := v.Earliest(now, cost)
-			if rng.IntN(5) == 0 {
-				v.Book(max(at, now+1+rng.Int64N(1e6), latest(v)), cost)
-				continue
-			}
-			if log, ok := v.(*logView); ok && rng.IntN(5) == 0 && v.Used()+cost <= p.Cap {
-				log.Lease(now+rng.Int64N(1e6), cost)
-				continue
-			}
-			if at == now {
-				v.charge(cost)
-				continue
-			}
-			if got := state.open(&p, at-1, true).Earliest(at-1, cost); got == at-1 {
-				t.Fatalf("%v: denied until %d, allowed a microsecond before", l, at-start)
-			}
-			if got := state.open(&p, at, true).Earliest(at, cost); got != at {
-				t.Fatalf("%v: denied until %d, then until %d", l, at-start, got-start)
+			v := open(&c, &p, now)
+			at := earliest(v, cost)
+			n, last := v.Bookings()
+			switch {
+			case rng.IntN(5) == 0:
+				at = v.Earliest(max(now, last), cost)
+				v.Book(max(at, now+1), max(at, now+1)+rng.Int64N(1e4), cost)
+			case p.log && rng.IntN(5) == 0 && v.Used()+cost <= p.Cap:
+				v.Lease(now+rng.Int64N(1e6), cost)
+			case at == now:
+				v.Charge(cost)
+			default:
+				if got := earliest(open(&c, &p, at), cost); got != at {
+					t.Fatalf("%v: denied until %d, then until %d", l, at-start, got-start)
+				}
+				if n == 0 && open(&c, &p, at-1).Fits(cost) {
+					t.Fatalf("%v: denied until %d, allowed a microsecond before", l, at-start)
+				}
 			}
 		}
 	}
-}
-
-func latest(v view) int64 {
-	var at int64
-	switch v := v.(type) {
-	case *logView:
-		_, at = v.Bookings()
-	case *bucketView:
-		_, at = v.Bookings()
-	}
-	return at
 }

@@ -13,7 +13,7 @@ import (
 type pair struct{ stamp, n int64 }
 
 // entries lists a log's, and checks what it keeps beside them.
-func entries(t *testing.T, l *Log) []pair {
+func entries(t *testing.T, l *log) []pair {
 	t.Helper()
 	var list []pair
 	var sum int64
@@ -49,7 +49,7 @@ func TestAppendKeepsTheOrder(t *testing.T) {
 	limit := stint.PerSecond(1000)
 	p := Of(&limit)
 	for range 300 {
-		var log Log
+		var log log
 		var want []pair
 		stamps, largest := 1+rng.Int64N(600), []int64{1, 200, 300}[rng.IntN(3)]
 		for i := range 1 + rng.Int64N(900) {
@@ -64,9 +64,7 @@ func TestAppendKeepsTheOrder(t *testing.T) {
 			}
 			stamp, n := start+i/2+rng.Int64N(stamps), 1+rng.Int64N(largest)
 			want = appended(want, stamp, n)
-			if got := log.Append(&p, stamp, n); got != want[len(want)-1].stamp {
-				t.Fatalf("the newest is said to be %d, want %d", got, want[len(want)-1].stamp)
-			}
+			log.append(&p, stamp, n)
 			if got := entries(t, &log); !slices.Equal(got, want) {
 				t.Fatalf("after %d at %d:\ngot  %v\nwant %v", n, stamp, got, want)
 			}
@@ -82,27 +80,26 @@ func TestLease(t *testing.T) {
 	}{
 		{stint.PerSecond(10), 5 * second / 2},
 		{stint.PerSecond(1000), 2_504_000}, // in slices of 8 ms
-		{stint.PerSecond(5).WithBurst(2), 7 * second / 2},
+		{stint.PerSecond(5).WithBurst(2), 5 * second / 2},
 		{stint.Limit{Max: 10, Window: s, Algorithm: stint.Fixed}, 2 * second},
 	} {
 		p := Of(&x.limit)
-		var log Log
-		var v LogView
-		v.Open(&log, &p, start, false)
+		var c Count
+		v := open(&c, &p, start)
 		v.Charge(1)
 		v.Lease(start+3*second/2, 4)
 		v.Charge(2)
-		if v.Used() != 7 || v.Reset() != x.until || len(entries(t, &log)) > 2 {
+		if v.Used() != 7 || v.Reset() != x.until || len(entries(t, &c.log)) > 2 {
 			t.Errorf("%v: used %d, reset %d, want 7 and %d", x.limit, v.Used(), v.Reset(), x.until)
 		}
 		at := start + x.until
-		if v.Open(&log, &p, at-1, true); v.Used() != 4 || log.Dead(&p, at-1) || v.Earliest(at-1, p.Cap) != at {
+		if v = open(&c, &p, at-1); v.Used() != 4 || c.Dead(&p, at-1) || earliest(v, p.Cap) != at {
 			t.Errorf("%v: used %d a microsecond before the lease counts no more", x.limit, v.Used())
 		}
-		if v.Open(&log, &p, at, true); v.Used() != 0 || v.Earliest(at, p.Cap) != at {
+		if v = open(&c, &p, at); v.Used() != 0 || !v.Fits(p.Cap) {
 			t.Errorf("%v: used %d when the lease counts no more", x.limit, v.Used())
 		}
-		if !log.Dead(&p, at+2*second) {
+		if !c.Dead(&p, at+2*second) {
 			t.Errorf("%v: not forgotten", x.limit)
 		}
 	}
@@ -112,20 +109,19 @@ func TestLease(t *testing.T) {
 func TestSettleBesideALease(t *testing.T) {
 	limit := stint.PerSecond(10)
 	p, second := Of(&limit), s.Microseconds()
-	var log Log
-	var v LogView
-	v.Open(&log, &p, start, false)
+	var c Count
+	v := open(&c, &p, start)
 	v.Lease(start+3*second, 5)
 	v.Charge(4)
-	v.Open(&log, &p, start+second/2, false)
-	if !v.Settle(start, 4, 1) || v.Used() != 6 || !v.Settle(start+3*second, 5, 3) || v.Used() != 4 {
+	v = open(&c, &p, start+second/2)
+	if !v.Settle(start, 4, 1, 0) || v.Used() != 6 || !v.Settle(start+3*second, 5, 3, 0) || v.Used() != 4 {
 		t.Errorf("used %d, want 4", v.Used())
 	}
-	v.Book(start+3*second, 2) // at the lease's end: what comes later is settled first
-	if !v.Settle(start+3*second, 2, 0) || v.Used() != 4 || !v.Settle(start+3*second, 3, 0) || v.Used() != 1 {
+	v.Book(start+2*second, start+3*second, 2) // ends with the lease, and is settled first
+	if !v.Settle(start+3*second, 2, 0, 0) || v.Used() != 4 || !v.Settle(start+3*second, 3, 0, 0) || v.Used() != 1 {
 		t.Errorf("used %d, want 1", v.Used())
 	}
-	if v.Settle(start+3*second, 1, 0) {
+	if v.Settle(start+3*second, 1, 0, 0) {
 		t.Error("settled what is not there")
 	}
 }

@@ -1,0 +1,86 @@
+package algorithm
+
+// Count is what is kept of one limit that is not a concurrency limit. The zero Count
+// has used nothing.
+type Count struct {
+	log
+	more *more
+}
+
+// more is what most counts do not have.
+type more struct {
+	meter
+	bookings
+}
+
+// Booked reports whether places are booked.
+func (c *Count) Booked() bool { return c.more != nil && len(c.more.list) > 0 }
+
+// extra returns the count's more, a new one if it had none.
+func (c *Count) extra() *more {
+	if c.more == nil {
+		c.more = new(more)
+	}
+	return c.more
+}
+
+// tidy gives back room that is not needed.
+func (c *Count) tidy() {
+	if c.more == nil || len(c.more.list) > 0 {
+		return
+	}
+	c.more.list = nil
+	if c.more.unit == 0 {
+		c.more = nil
+	}
+}
+
+// StepBack follows a clock that stepped back to now.
+func (c *Count) StepBack(back, now int64) {
+	c.shift(back)
+	if c.more != nil {
+		c.more.shift(back)
+		c.more.at = min(c.more.at, now)
+	}
+}
+
+// Clone returns a copy that shares nothing, with room for one more booking.
+func (c *Count) Clone() *Count {
+	d := *c
+	d.slots = append([]uint64(nil), c.slots...)
+	if c.more != nil {
+		m := *c.more
+		m.list = append(make([]booking, 0, len(m.list)+1), m.list...)
+		d.more = &m
+	}
+	return &d
+}
+
+// Bytes is what the count holds beside itself.
+func (c *Count) Bytes() int {
+	n := 8 * len(c.slots)
+	if c.more != nil {
+		n += 64 + 24*cap(c.more.list)
+	}
+	return n
+}
+
+// Dead reports that forgetting the count changes no later answer, given that it was last written
+// under p, and not after now.
+func (c *Count) Dead(p *Params, now int64) bool {
+	if c.n > 0 && c.newest()+p.span >= now {
+		return false
+	}
+	if c.more == nil {
+		return true
+	}
+	if end := lastEnd(c.more.list); end > 0 && p.stamp(end)+p.span >= now {
+		return false
+	}
+	if (!p.log || p.unit == 0) && now <= c.more.until {
+		return false
+	}
+	var v View
+	v.Open(c, p, now, 0)
+	return v.meter.level == 0
+}

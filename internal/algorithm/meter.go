@@ -1,0 +1,62 @@
+package algorithm
+
+// meter is a level that falls with time: that of a bucket, or of a sliding limit
+// with a burst. The zero meter is empty, and was never written.
+type meter struct {
+	level int64 // weight, at most MaxUnits
+	at    int64
+	unit  int64 // the weight of one unit of cost
+	until int64 // when the meter is empty and no charge on it can be settled any more
+}
+
+// convert makes the meter count in the units of p.
+func (m *meter) convert(p *Params) {
+	if m.unit != p.unit && m.level > 0 {
+		m.level = min(ceil(m.level, m.unit), MaxUnits/p.unit) * p.unit
+	}
+	m.unit = p.unit
+}
+
+// leak leads the meter to t. After a step back of the clock it may be further: a booking that had
+// come by then lies before it.
+func (m *meter) leak(p *Params, t int64) {
+	if t <= m.at {
+		return
+	}
+	if m.level > 0 {
+		m.level = max(m.level-p.given(m.at, t), 0)
+	}
+	m.at = t
+}
+
+// pass leads the meter to a booking and adds it.
+func (m *meter) pass(p *Params, b *booking) {
+	m.leak(p, b.at)
+	m.level = min(m.level+p.weight(b.n), MaxUnits)
+}
+
+// fallsTo is when the meter has fallen to a level.
+func (m *meter) fallsTo(p *Params, level int64) int64 {
+	if m.level <= level {
+		return m.at
+	}
+	return p.ticks(m.at)*p.tick + p.wait(m.level-level)
+}
+
+// units is the level in units, rounded up.
+func (m *meter) units() int64 {
+	if m.level == 0 {
+		return 0
+	}
+	return ceil(m.level, m.unit)
+}
+
+// keep notes that a charge which counts at an instant may be settled for as long as a
+// full meter takes to become empty, or this one.
+func (m *meter) keep(p *Params, at int64) {
+	needs := p.refill
+	if m.level > p.full {
+		needs = p.wait(m.level)
+	}
+	m.until = max(m.until, at+needs+p.tick)
+}

@@ -1,0 +1,304 @@
+package algorithm
+
+// View is a count opened at one instant. The zero View is not usable.
+type View struct {
+	count *Count // the opened one: the stored one, or a copy that is ahead of it
+	home  *Count // the stored one
+	p     *Params
+	now   int64
+
+	drop    int   // entries that are no longer in the window, still in the log
+	gone    int64 // their sum
+	entries int64 // the sum of those in the window
+	meter   meter // led to now
+	ahead   []booking
+	booked  int64 // their sum
+}
+
+// Open brings a count up to date as p and now have it, without writing it. back is
+// by how much the clock has stepped back, if that is not written yet.
+func (v *View) Open(c *Count, p *Params, now, back int64) {
+	v.count, v.home, v.p, v.now = c, c, p, now
+	v.drop, v.gone, v.entries, v.ahead, v.booked = 0, 0, 0, nil, 0
+	v.meter = meter{}
+	if p.void() {
+		return
+	}
+	if back > 0 {
+		c = c.Clone()
+		c.StepBack(back, now)
+		v.count = c
+	}
+	if c.more != nil {
+		v.openMore()
+		c = v.count
+	}
+	if c.n > 0 && c.oldest() <= now-p.span {
+		v.leave()
+	}
+	v.entries = c.sum - v.gone
+	if p.unit == 0 {
+		return
+	}
+	if v.meter.unit == 0 { // a burst that is new; a bucket's log is empty
+		v.meter = meter{level: min(v.entries, MaxUnits/p.unit) * p.unit, unit: p.unit}
+	} else {
+		v.meter.leak(p, now)
+	}
+	v.meter.at = now
+}
+
+// openMore moves the bookings that have come, in a copy, and leads the meter through
+// them.
+func (v *View) openMore() {
+	p, m := v.p, v.count.more
+	if p.unit > 0 && m.unit > 0 {
+		v.meter = m.meter
+		v.meter.convert(p)
+	}
+	if n := due(m.list, v.now); n > 0 {
+		if v.count == v.home {
+			v.count = v.home.Clone()
+			m = v.count.more
+		}
+		for i := range m.list[:n] {
+			b := &m.list[i]
+			if v.meter.unit > 0 {
+				v.meter.pass(p, b)
+			}
+			if p.log {
+				v.count.append(p, p.stamp(b.end), b.n)
+			}
+		}
+		m.drop(n)
+	}
+	v.ahead, v.booked = m.list, m.sum
+}
+
+// leave counts the entries that are no longer in the window.
+func (v *View) leave() {
+	for line := v.now - v.p.span; v.drop < int(v.count.n); v.drop++ {
+		stamp, n := v.count.entry(v.drop)
+		if stamp > line {
+			return
+		}
+		v.gone += n
+	}
+}
+
+// Rehome says where the count is stored now.
+func (v *View) Rehome(c *Count) {
+	if v.count == v.home {
+		v.count = c
+	}
+	v.home = c
+}
+
+// Used is what is used now, all bookings included.
+func (v *View) Used() int64 { return max(v.entries, v.meter.units()) + v.booked }
+
+// Bookings returns how many there are, and when the last one comes.
+func (v *View) Bookings() (n int, latest int64) {
+	if n = len(v.ahead); n == 0 {
+		return 0, 0
+	}
+	return n, v.ahead[n-1].at
+}
+
+// Reset is the time until nothing is used, given that nothing else happens.
+func (v *View) Reset() int64 {
+	reset := int64(0)
+	if v.p.log && v.entries+v.booked > 0 {
+		newest := int64(0)
+		if v.entries > 0 {
+			newest = v.count.newest()
+		}
+		if len(v.ahead) > 0 {
+			newest = max(newest, v.p.stamp(lastEnd(v.ahead)))
+		}
+		reset = newest + v.p.span - v.now
+	}
+	if v.p.unit > 0 {
+		m := v.through(len(v.ahead))
+		reset = max(reset, m.fallsTo(v.p, 0)-v.now)
+	}
+	return reset
+}
+
+// through is the meter led through the first n bookings.
+func (v *View) through(n int) meter {
+	m := v.meter
+	for i := range v.ahead[:n] {
+		m.pass(v.p, &v.ahead[i])
+	}
+	return m
+}
+
+// At is what is used at an instant to come, bookings after it left out, and the time from
+// then until nothing is.
+func (v *View) At(t int64) (used, reset int64) {
+	n := due(v.ahead, t)
+	if v.p.log {
+		newest := int64(0)
+		count := func(stamp, n int64) {
+			if stamp > t-v.p.span {
+				used += n
+				newest = max(newest, stamp)
+			}
+		}
+		for k := v.drop; k < int(v.count.n); k++ {
+			count(v.count.entry(k))
+		}
+		for _, b := range v.ahead[:n] {
+			count(v.p.stamp(b.end), b.n)
+		}
+		if used > 0 {
+			reset = newest + v.p.span - t
+		}
+	}
+	if v.p.unit > 0 {
+		m := v.through(n)
+		m.leak(v.p, t)
+		used = max(used, m.units())
+		reset = max(reset, m.fallsTo(v.p, 0)-t)
+	}
+	return used, reset
+}
+
+// Fits reports whether a cost has room now, and leaves room for every booking.
+func (v *View) Fits(cost int64) bool {
+	p := v.p
+	if p.Cap == 0 || cost > p.Cap || p.log && v.entries+cost > p.Cap {
+		return false
+	}
+	if p.unit > 0 && v.meter.level+p.weight(cost) > p.full {
+		return false
+	}
+	return len(v.ahead) == 0 || (!p.log || v.logFits(cost)) && (p.unit == 0 || v.meterFits(cost))
+}
+
+// logFits reports whether a cost that is charged now leaves room for the bookings in
+// whose window it is.
+func (v *View) logFits(cost int64) bool {
+	p, used, k, leaving := v.p, v.entries, v.drop, byEnd(v.ahead)
+	stamp := p.stamp(v.now)
+	for _, b := range v.ahead {
+		line := b.at - p.span
+		if line >= stamp {
+			break
+		}
+		used += b.n
+		for ; k < int(v.count.n); k++ {
+			stamp, n := v.count.entry(k)
+			if stamp > line {
+				break
+			}
+			used -= n
+		}
+		for p.stamp(leaving[0].end) <= line {
+			used -= leaving[0].n
+			leaving = leaving[1:]
+		}
+		if used+cost > p.Cap {
+			return false
+		}
+	}
+	return true
+}
+
+// meterFits reports whether the meter with a cost that is charged now has room for
+// every booking.
+func (v *View) meterFits(cost int64) bool {
+	p, m := v.p, v.meter
+	m.level += p.weight(cost)
+	for i := range v.ahead {
+		b := &v.ahead[i]
+		m.leak(p, b.at)
+		if m.level += p.weight(b.n); m.level > p.full {
+			return false
+		}
+	}
+	return true
+}
+
+// Earliest is the first instant, not before from, at which a cost has room, or
+// Never. No booking comes after from.
+func (v *View) Earliest(from, cost int64) int64 {
+	p := v.p
+	if p.Cap == 0 || cost > p.Cap {
+		return Never
+	}
+	t := from
+	if p.log {
+		t = max(t, v.logRoom(cost))
+	}
+	if p.unit > 0 {
+		m := v.through(len(v.ahead))
+		t = max(t, m.fallsTo(p, p.full-p.weight(cost)))
+	}
+	return instant(t)
+}
+
+// logRoom is when enough has left the window for a cost to have room.
+func (v *View) logRoom(cost int64) (t int64) {
+	over, k := v.entries+v.booked+cost-v.p.Cap, v.drop
+	if over <= 0 {
+		return 0
+	}
+	for leaving := byEnd(v.ahead); over > 0 && (k < int(v.count.n) || len(leaving) > 0); {
+		stamp, n := Never, int64(0)
+		if k < int(v.count.n) {
+			stamp, n = v.count.entry(k)
+		}
+		if len(leaving) > 0 && v.p.stamp(leaving[0].end) < stamp {
+			stamp, n = v.p.stamp(leaving[0].end), leaving[0].n
+			leaving = leaving[1:]
+		} else {
+			k++
+		}
+		t = stamp + v.p.span
+		over -= n
+	}
+	return t
+}
+
+// Only leaves out of what is asked from now on the bookings that do not come before an
+// instant. With Never it is all of them again.
+func (v *View) Only(before int64) {
+	v.ahead, v.booked = nil, 0
+	if v.count.more == nil || v.p.void() {
+		return
+	}
+	list := v.count.more.list
+	v.ahead = list[:due(list, before-1)]
+	for i := range v.ahead {
+		v.booked += v.ahead[i].n
+	}
+}
+
+// BookedAt returns when the booking that ends at an instant comes, 0 if there is none.
+func (v *View) BookedAt(end int64) int64 {
+	if i := find(v.ahead, end); i >= 0 {
+		return v.ahead[i].at
+	}
+	return 0
+}
+
+// Each calls f with every entry in the window and every booking: when it was charged or is booked for, when it leaves
+// the window, and how many units it has. An entry of a fixed window was charged at its start. Meters have none.
+func (v *View) Each(f func(at, until, n int64)) {
+	if !v.p.log {
+		return
+	}
+	for k := v.drop; k < int(v.count.n); k++ {
+		stamp, n := v.count.entry(k)
+		at := stamp
+		if v.p.span == 0 {
+			at -= v.p.slice
+		}
+		f(at, stamp+v.p.span, n)
+	}
+	for _, b := range v.ahead {
+		f(b.at, v.p.stamp(b.end)+v.p.span, b.n)
+	}
+}

@@ -1,0 +1,170 @@
+package algorithm
+
+// Charge adds a cost at now. There has to be room. It returns by how many bytes the
+// count's log has grown.
+func (v *View) Charge(cost int64) int { return v.Lease(v.now, cost) }
+
+// Lease adds a cost that counts from now on, and in a log as if it were charged at an
+// instant that is not before now. It returns what Charge does.
+func (v *View) Lease(until, cost int64) int {
+	v.meter.level += v.p.weight(cost)
+	c := v.write()
+	if !v.p.log {
+		return 0
+	}
+	before := len(c.slots)
+	c.append(v.p, v.p.stamp(until), cost)
+	v.entries += cost
+	return 8 * (len(c.slots) - before)
+}
+
+// Book adds a cost that may be used from one instant to come to another.
+func (v *View) Book(at, end, cost int64) {
+	m := v.write().extra()
+	m.add(booking{at, end, cost})
+	if v.p.unit > 0 {
+		m.keep(v.p, end)
+		v.meter.until = m.until
+	}
+	v.home.tidy()
+	v.Only(Never)
+}
+
+// Unbook takes a cost off the booking that ends at an instant, if there is one.
+func (v *View) Unbook(end, cost int64) {
+	c := v.write()
+	if c.more == nil {
+		return
+	}
+	if i := find(c.more.list, end); i >= 0 {
+		c.more.change(i, -cost)
+	}
+	v.home.tidy()
+	v.Only(Never)
+}
+
+// Settle replaces the cost that was charged at an instant by the true one: at the end of
+// its time if it was booked or leased. A raise takes what is used at most debt units
+// above the capacity; 0 means one capacity. It reports whether the charge was still to
+// be found.
+func (v *View) Settle(at, cost, truth, debt int64) bool {
+	p, delta := v.p, truth-cost
+	if p.void() {
+		return false
+	}
+	if delta > 0 {
+		if debt == 0 {
+			debt = p.Cap
+		}
+		delta = min(delta, max(p.Cap-v.Used(), 0)+debt)
+		if p.log && v.entries+v.booked+delta > MaxUnits ||
+			p.unit > 0 && v.meter.level+p.weight(v.booked)+p.weight(delta) > MaxUnits {
+			return false
+		}
+	}
+	if at > v.now {
+		if i := find(v.ahead, at); i >= 0 {
+			v.write().more.change(i, delta)
+			v.home.tidy()
+			v.Only(Never)
+			return true
+		}
+	}
+	if p.log {
+		return v.settleEntry(p.stamp(at), delta)
+	}
+	given := p.given(at, v.now)
+	if given >= p.weight(cost) {
+		return false
+	}
+	if delta > 0 {
+		v.meter.level += p.weight(delta)
+	} else {
+		v.lower(p.weight(-delta) - given)
+	}
+	v.write()
+	return true
+}
+
+// settleEntry changes the entry with a stamp, and a meter beside it.
+func (v *View) settleEntry(stamp, delta int64) bool {
+	k := v.count.find(stamp)
+	if k < v.drop {
+		return false
+	}
+	_, n := v.count.entry(k)
+	delta = max(delta, -n)
+	if delta > 0 {
+		v.meter.level += v.p.weight(delta)
+	} else {
+		v.lower(v.p.weight(-delta))
+	}
+	k -= v.drop
+	c := v.write()
+	v.entries += delta
+	if n+delta == 0 {
+		c.remove(k)
+		return true
+	}
+	c.set(k, stamp, n+delta)
+	c.sum += delta
+	return true
+}
+
+// lower lets the meter fall by a weight, as far as it goes.
+func (v *View) lower(weight int64) {
+	v.meter.level -= min(v.meter.level, max(weight, 0))
+}
+
+// GiveBack takes up to so many units off what is used, but not off what lies ahead: off
+// a log's entries the oldest first. It reports whether there was anything.
+func (v *View) GiveBack(units int64) bool {
+	ahead := v.p.stamp(v.now)
+	used := v.drop < int(v.count.n)
+	if used {
+		oldest, _ := v.count.entry(v.drop)
+		used = oldest <= ahead
+	}
+	if !used && v.meter.level == 0 {
+		return false
+	}
+	v.lower(v.p.weight(units))
+	c := v.write()
+	for units > 0 && c.n > 0 {
+		stamp, n := c.entry(0)
+		if stamp > ahead {
+			break
+		}
+		taken := min(n, units)
+		if taken == n {
+			c.remove(0)
+		} else {
+			c.set(0, stamp, n-taken)
+			c.sum -= taken
+		}
+		units -= taken
+		v.entries -= taken
+	}
+	return true
+}
+
+// write makes the opened count the stored one.
+func (v *View) write() *Count {
+	c := v.home
+	if v.count != c {
+		tag := c.Tag
+		*c = *v.count
+		c.Tag = tag
+		v.count = c
+		c.tidy()
+	}
+	if v.drop > 0 {
+		c.dropOldest(v.drop, v.gone)
+		v.drop, v.gone = 0, 0
+	}
+	if v.p.unit > 0 {
+		v.meter.keep(v.p, v.now)
+		c.extra().meter = v.meter
+	}
+	return c
+}
