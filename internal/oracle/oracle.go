@@ -98,7 +98,7 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	now := s.now()
 	switch c.Kind {
 	case stint.Reset:
-		s.reset(&stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}, now)
+		s.reset(&stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits})
 	case stint.GiveBack:
 		claim := stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: slices.Clone(c.Limits)}
 		for _, p := range s.openAll([]*stint.Claim{&claim}, now) {
@@ -116,13 +116,11 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 }
 
 // reset removes limits from their states. A state with none left is gone.
-func (s *Store) reset(c *stint.Claim, now int64) {
+func (s *Store) reset(c *stint.Claim) {
 	for i := range c.Limits {
 		l := &c.Limits[i]
 		delete(s.holders, keyOf(c, l))
 		if st := s.states[stateOf(c, l)]; st != nil && l.Algorithm != stint.Concurrency {
-			st.stepBack(now)
-			st.last = now
 			delete(st.limits, l.ID())
 			st.generation = s.drawGeneration()
 			if len(st.limits) == 0 {
