@@ -162,7 +162,7 @@ func (rec *record) settle(id uint64, cost int64, certain bool) {
 func (rec *record) giveUp(now, at int64, moved event) bool {
 	var found []int
 	for i := range rec.events {
-		if e := &rec.events[i]; e.booked && e.at == at && e.from > now {
+		if e := &rec.events[i]; e.booked && e.at == at && e.from > now && e.high > 0 {
 			found = append(found, i)
 		}
 	}
@@ -171,7 +171,8 @@ func (rec *record) giveUp(now, at int64, moved event) bool {
 		return false
 	case len(found) > 1 || rec.events[found[0]].low != moved.low || rec.events[found[0]].high != moved.high:
 		for _, i := range found { // which one it was, or what is left of it, is not known
-			rec.events[i].low, rec.events[i].astray = 0, true
+			e := &rec.events[i]
+			e.low, e.high, e.astray = 0, e.high+moved.high, true
 		}
 	case moved.at == at:
 		rec.events[found[0]].id = moved.id
