@@ -3,6 +3,7 @@ package stint_test
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -12,9 +13,19 @@ func TestChargePart(t *testing.T) {
 		return stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}
 	}
 	a, b, c := claim("a"), claim("b"), claim("c")
-	several := stint.Charge{ID: 7, At: 10, Claim: a, Rest: &stint.Rest{RequestID: "x", And: []stint.Claim{b, c}}}
-	split := stint.Charge{ID: 7, At: 10, Claim: a, Rest: &stint.Rest{And: []stint.Claim{b, c}, AndAt: []int64{20, 30}}}
-	local := stint.Charge{ID: 7, At: 10, Claim: a, Rest: &stint.Rest{Origin: stint.FromFallback, And: []stint.Claim{b}}}
+	several := stint.Charge{ID: 7, At: 10, Claim: a, Rest: &stint.Rest{RequestID: "x", IDLife: time.Minute, And: []stint.Claim{b, c}}}
+	several.SetGeneration(0, 100)
+	several.SetGeneration(1, 101)
+	several.SetGeneration(2, 102)
+	named := stint.Claim{Subject: "n", Limits: []stint.Limit{stint.PerHour(1), stint.PerDay(1), stint.PerHour(1).WithName("x"), stint.AtOnce(1, time.Hour)}, Cost: 1}
+	scoped := named
+	scoped.Scope = "other"
+	two := stint.Charge{ID: 7, At: 10, Claim: named, Rest: &stint.Rest{And: []stint.Claim{a, scoped}}}
+	for i := range 5 {
+		two.SetGeneration(i, uint32(100+i))
+	}
+	split := stint.Charge{ID: 7, At: 10, Claim: a, Rest: &stint.Rest{Generations: make([]uint32, 2), And: []stint.Claim{b, c}, AndAt: []int64{20, 30}}}
+	local := stint.Charge{ID: 7, At: 10, Claim: a, Rest: &stint.Rest{Origin: stint.FromFallback, Generations: []uint32{5}, And: []stint.Claim{b}}}
 	broken := stint.Charge{ID: 7, At: 10, Claim: a, Rest: &stint.Rest{And: []stint.Claim{b, c}, AndAt: []int64{20}}}
 	one := stint.Charge{ID: 7, At: 10, Claim: a}
 	tests := []struct {
@@ -26,13 +37,19 @@ func TestChargePart(t *testing.T) {
 		{"the only claim", one, []int{0}, one},
 		{"all", several, []int{0, 1, 2}, several},
 		{"in any order, each once", several, []int{2, 0, 2, 1, 0}, several},
-		{"the first", several, []int{0}, stint.Charge{ID: 7, At: 10, Claim: a, Rest: &stint.Rest{RequestID: "x"}}},
-		{"another", several, []int{1}, stint.Charge{ID: 7, At: 10, Claim: b}},
-		{"several others", several, []int{2, 1}, stint.Charge{ID: 7, At: 10, Claim: b, Rest: &stint.Rest{And: []stint.Claim{c}}}},
-		{"instants", split, []int{1, 2}, stint.Charge{ID: 7, At: 20, Claim: b, Rest: &stint.Rest{And: []stint.Claim{c}, AndAt: []int64{30}}}},
-		{"instants beside the first", split, []int{0, 2}, stint.Charge{ID: 7, At: 10, Claim: a, Rest: &stint.Rest{And: []stint.Claim{c}, AndAt: []int64{30}}}},
+		{"the first", several, []int{0}, stint.Charge{ID: 7, At: 10, Generation: 100, Claim: a, Rest: &stint.Rest{RequestID: "x", IDLife: time.Minute, Generations: []uint32{}}}},
+		{"another", several, []int{1}, stint.Charge{ID: 7, At: 10, Generation: 101, Claim: b}},
+		{"several others", several, []int{2, 1}, stint.Charge{ID: 7, At: 10, Generation: 101, Claim: b,
+			Rest: &stint.Rest{Generations: []uint32{102}, And: []stint.Claim{c}}}},
+		{"generations of names", two, []int{0, 2}, stint.Charge{ID: 7, At: 10, Generation: 100, Claim: named,
+			Rest: &stint.Rest{Generations: []uint32{101, 103, 104}, And: []stint.Claim{scoped}}}},
+		{"the generations of one", two, []int{2}, stint.Charge{ID: 7, At: 10, Generation: 103, Claim: scoped, Rest: &stint.Rest{Generations: []uint32{104}}}},
+		{"instants", split, []int{1, 2}, stint.Charge{ID: 7, At: 20, Claim: b,
+			Rest: &stint.Rest{Generations: []uint32{0}, And: []stint.Claim{c}, AndAt: []int64{30}}}},
+		{"instants beside the first", split, []int{0, 2}, stint.Charge{ID: 7, At: 10, Claim: a,
+			Rest: &stint.Rest{Generations: []uint32{0}, And: []stint.Claim{c}, AndAt: []int64{30}}}},
 		{"the instant of one", split, []int{2}, stint.Charge{ID: 7, At: 30, Claim: c}},
-		{"origin", local, []int{1}, stint.Charge{ID: 7, At: 10, Claim: b, Rest: &stint.Rest{Origin: stint.FromFallback}}},
+		{"origin", local, []int{1}, stint.Charge{ID: 7, At: 10, Generation: 5, Claim: b, Rest: &stint.Rest{Origin: stint.FromFallback, Generations: []uint32{}}}},
 		{"none", several, nil, stint.Charge{}},
 		{"too far", several, []int{0, 3}, stint.Charge{}},
 		{"below the first", several, []int{-1, 0}, stint.Charge{}},
@@ -52,6 +69,29 @@ func TestChargePart(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A charge without the generations that its states need could be that of no decision.
+func TestChargeValidate(t *testing.T) {
+	hour, named := stint.PerHour(1), stint.PerHour(1).WithName("n")
+	charge := func(generations []uint32, limits ...stint.Limit) stint.Charge {
+		return stint.Charge{ID: 1, Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}, Rest: &stint.Rest{Generations: generations}}
+	}
+	for _, test := range []struct {
+		charge stint.Charge
+		valid  bool
+	}{
+		{charge(nil, hour), true},
+		{charge(nil, hour, stint.PerDay(1)), true}, // one state
+		{charge(nil, hour, stint.AtOnce(1, time.Hour).WithName("n")), true},
+		{charge(nil, hour, named), false},
+		{charge([]uint32{1}, hour, named), true},
+		{charge([]uint32{1, 2}, hour, named), false},
+	} {
+		if err := test.charge.Validate(); (err == nil) != test.valid {
+			t.Errorf("%v with generations %v: %v", test.charge.Claim.Limits, test.charge.Rest.Generations, err)
+		}
 	}
 }
 

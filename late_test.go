@@ -2,50 +2,136 @@ package stint
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
 
-// bookings is a store on which every place is a second away. It notes what is
-// booked and what is given back.
-type bookings struct{ booked, returned int }
-
-func (b *bookings) Take(_ context.Context, r Request) (Decision, error) {
-	b.booked++
-	return Decision{Allowed: true, RetryAfter: time.Second, Charge: Charge{ID: uint64(b.booked), Claim: r.Claim}}, nil
+// places is a store that gives places from a list, and notes what it is asked.
+type places struct {
+	answers []place
+	asked   []string // "book", "move 7" or "return 2"
 }
 
-func (b *bookings) Amend(_ context.Context, c Charge, _ Amendment) (bool, error) {
-	b.returned = int(c.ID)
+// place is an answer: a place some time ahead, that of another store, or an error.
+type place struct {
+	wait   time.Duration
+	origin Origin
+	denied bool
+	err    error
+}
+
+func (p *places) Take(_ context.Context, r Request) (Decision, error) {
+	if r.Booked == 0 {
+		p.asked = append(p.asked, "book")
+	} else {
+		p.asked = append(p.asked, fmt.Sprint("move ", r.Booked))
+	}
+	if len(p.answers) == 0 {
+		return Decision{}, errors.New("asked too often")
+	}
+	a := p.answers[0]
+	p.answers = p.answers[1:]
+	if a.err != nil || a.denied {
+		return Decision{RetryAfter: a.wait}, a.err
+	}
+	n := len(p.asked)
+	c := Charge{ID: uint64(n), At: int64(n), Claim: r.Claim, Rest: &Rest{Origin: a.origin}}
+	return Decision{Allowed: true, RetryAfter: a.wait, Charge: c}, nil
+}
+
+func (p *places) Amend(_ context.Context, c Charge, a Amendment) (bool, error) {
+	if a != (Amendment{}) {
+		return false, fmt.Errorf("amendment %+v, want a refund", a)
+	}
+	p.asked = append(p.asked, fmt.Sprint("return ", c.ID))
 	return true, nil
 }
 
-func (b *bookings) Command(context.Context, Command) error { return nil }
+func (p *places) Command(context.Context, Command) error { return nil }
 
-// A waiter that wakes long after its place came, gives it back and books again.
-func TestLateWaiterBooksAgain(t *testing.T) {
+// A place, a charge and a request for one have the number of the call that they came from.
+func TestAwait(t *testing.T) {
+	const ms = time.Millisecond
+	at := func(wait time.Duration) place { return place{wait: wait} }
+	broken := place{err: errors.New("connection reset")}
 	for _, test := range []struct {
-		late   []time.Duration
-		booked int
+		name    string
+		answers []place
+		late    []time.Duration // of each sleep
+		slept   string
+		asked   string
+		want    uint64 // the charge that is used, 0 if it fails
 	}{
-		{[]time.Duration{0}, 1},
-		{[]time.Duration{20 * time.Millisecond}, 1},
-		{[]time.Duration{21 * time.Millisecond, 0}, 2},
-		{[]time.Duration{time.Hour, time.Minute, time.Millisecond}, 3},
+		{"at once", []place{at(0)}, nil, "", "book", 1},
+		{"in time", []place{at(400 * ms)}, nil, "400ms", "book", 1},
+		{"as late as the grace", []place{at(400 * ms)}, []time.Duration{20 * ms}, "400ms", "book", 1},
+		{"later than the grace", []place{at(400 * ms), at(300 * ms)}, []time.Duration{21 * ms, 0}, "400ms 300ms", "book, return 1, book", 3},
+		{"later twice", []place{at(400 * ms), at(300 * ms), at(0)}, []time.Duration{time.Hour, time.Minute}, "400ms 300ms",
+			"book, return 1, book, return 3, book", 5},
+		{"nobody gives up", []place{at(1500 * ms), at(1000 * ms), at(500 * ms)}, nil, "500ms 500ms 500ms", "book, move 1, move 2", 3},
+		{"an eighth of a long wait", []place{at(80 * time.Second), at(100 * ms)}, nil, "10s 100ms", "book, move 1", 2},
+		{"an earlier place", []place{at(10 * time.Second), at(3 * time.Second), at(300 * ms)}, nil, "1.25s 500ms 300ms", "book, move 1, move 2", 3},
+		{"a place at once", []place{at(10 * time.Second), at(0)}, nil, "1.25s", "book, move 1", 2},
+		{"late, but before its place", []place{at(10 * time.Second), at(100 * ms)}, []time.Duration{5 * time.Second}, "1.25s 100ms", "book, move 1", 2},
+		{"an error, then an answer", []place{at(1500 * ms), broken, at(300 * ms)}, nil, "500ms 500ms 300ms", "book, move 1, move 1", 3},
+		{"an error at the end", []place{at(900 * ms), broken, at(100 * ms)}, nil, "500ms 400ms 100ms", "book, move 1, return 1, book", 4},
+		{"denied at the end", []place{at(900 * ms), {denied: true, wait: time.Hour}, at(100 * ms)}, nil, "500ms 400ms 100ms",
+			"book, move 1, return 1, book", 4},
+		{"a place of this process alone", []place{at(900 * ms), {wait: ms, origin: FromFallback}, at(100 * ms)}, nil, "500ms 400ms 100ms",
+			"book, move 1, return 2, return 1, book", 5},
+		{"denied from the start", []place{{denied: true, wait: time.Hour}}, nil, "", "book", 0},
+		{"an error from the start", []place{broken}, nil, "", "book", 0},
 	} {
-		store := &bookings{}
-		lim, err := New(store, PerSecond(1))
-		if err != nil {
-			t.Fatal(err)
+		t.Run(test.name, func(t *testing.T) {
+			store := &places{answers: slices.Clone(test.answers)}
+			lim, err := New(store, PerSecond(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var slept []string
+			lim.sleep = func(_ context.Context, d time.Duration) (late time.Duration, err error) {
+				if i := len(slept); i < len(test.late) {
+					late = test.late[i]
+				}
+				slept = append(slept, d.Round(10*ms).String())
+				return late, nil
+			}
+			d, err := lim.Wait(t.Context(), "api")
+			if got := strings.Join(store.asked, ", "); got != test.asked {
+				t.Errorf("asked: %s; want %s", got, test.asked)
+			}
+			if got := strings.Join(slept, " "); got != test.slept {
+				t.Errorf("slept %s; want %s", got, test.slept)
+			}
+			if (err == nil) != (test.want != 0) || err == nil && (d.Charge.ID != test.want || d.RetryAfter != 0 || !d.Allowed) {
+				t.Errorf("charge %d with retry-after %v, error %v; want charge %d", d.Charge.ID, d.RetryAfter, err, test.want)
+			}
+		})
+	}
+}
+
+// Who stops waiting gives back the place that it has by then.
+func TestAwaitGivesBackTheLatestPlace(t *testing.T) {
+	store := &places{answers: []place{{wait: 10 * time.Second}, {wait: 5 * time.Second}}}
+	lim, err := New(store, PerSecond(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	naps := 0
+	lim.sleep = func(context.Context, time.Duration) (time.Duration, error) {
+		if naps++; naps == 2 {
+			return 0, context.Canceled
 		}
-		naps := 0
-		lim.sleep = func(context.Context, time.Duration) (time.Duration, error) {
-			naps++
-			return test.late[naps-1], nil
-		}
-		d, err := lim.Wait(t.Context(), "late")
-		if err != nil || store.booked != test.booked || store.returned != test.booked-1 || d.Charge.ID != uint64(test.booked) {
-			t.Errorf("late by %v: %d booked, charge %d returned, %d used, %v", test.late, store.booked, store.returned, d.Charge.ID, err)
-		}
+		return 0, nil
+	}
+	if _, err := lim.Wait(t.Context(), "api"); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+	if got, want := strings.Join(store.asked, ", "), "book, move 1, return 2"; got != want {
+		t.Errorf("asked: %s; want %s", got, want)
 	}
 }

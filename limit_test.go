@@ -36,6 +36,9 @@ var texts = []struct {
 	{"10/1s burst 3x bucket", stint.TokenBucket(30, 10, time.Second), ""},
 	{"20/30s concurrency", stint.AtOnce(20, 30*time.Second), ""},
 	{"100/1m fixed", stint.Limit{Max: 100, Window: time.Minute, Algorithm: stint.Fixed}, ""},
+	{"100000/1m leased", stint.PerMinute(100_000).WithLease(), ""},
+	{"123457/1d burst 2x", stint.PerDay(123_457).WithBurst(2), ""},
+	{"100/1m burst 1x", stint.Limit{Max: 100, Window: time.Minute, Burst: 100}, ""},
 	{"100/1m sliding", stint.PerMinute(100), "100/1m"},
 }
 
@@ -88,7 +91,8 @@ var mistakes = []struct{ text, tells string }{
 	{": 10/1m", "name before the colon is empty"},
 	{"a b: 10/1m", "Name"},
 	{"a: b: 10/1m", "no window"},
-	{"999983/1d burst 999983 bucket", "rounder rate"},
+	{"99999999989/366d burst 1x bucket", "rounder rate"},
+	{"90071992547401/1001ms burst 2x", "a burst of 180143985094802 refilled at 90071992547401 per 1.001s cannot be counted exactly; want a rounder rate or window"},
 	{"1/366d burst 101 bucket", "full again"},
 }
 
@@ -144,6 +148,28 @@ func TestIdentity(t *testing.T) {
 	} {
 		if a.SameID(&test.b) != test.same || (a.ID() == test.b.ID()) != test.same {
 			t.Errorf("%v and %v: same %v, want %v (%s, %s)", a, test.b, !test.same, test.same, a.ID(), test.b.ID())
+		}
+	}
+}
+
+// Meters count in the finest tick in which the weight of the capacity is exact.
+func TestMeter(t *testing.T) {
+	for _, test := range []struct {
+		text             string
+		unit, rate, tick int64
+	}{
+		{"10/1m burst 2x", 6_000_000, 1, 1},
+		{"500/1m burst 5x", 120_000, 1, 1},
+		{"123457/1d burst 2x", 86_400_000, 123_457, 1000},
+		{"7/1s burst 20 bucket", 1_000_000, 7, 1},
+		{"99999999989/366d burst 1x bucket", 0, 0, 0}, // 31,622,400 seconds weigh too much
+		{"0/1s bucket", 1, 0, 1},
+		{"10/1m", 0, 0, 0},
+		{"10/1m fixed", 0, 0, 0},
+	} {
+		l, err := stint.ParseLimit(test.text)
+		if unit, rate, tick := l.Meter(); unit != test.unit || rate != test.rate || tick != test.tick {
+			t.Errorf("%s: unit %d, rate %d, tick %d; want %d, %d, %d (%v)", test.text, unit, rate, tick, test.unit, test.rate, test.tick, err)
 		}
 	}
 }

@@ -36,12 +36,46 @@ func TestWaitInTurn(t *testing.T) {
 		start := time.Now()
 		for i, want := range []time.Duration{0, 0, 0, 0, time.Second, time.Second, time.Second, time.Second, 2 * time.Second} {
 			d, err := lim.Wait(t.Context(), "igdb:api")
-			if err != nil || !d.Allowed {
+			if err != nil || !d.Allowed || d.RetryAfter != 0 {
 				t.Fatalf("call %d: %+v, %v", i, d, err)
+			}
+			// The fifth might have been used as late as its grace, so it still counts at the ninth.
+			if used := []int64{1, 2, 3, 4, 1, 2, 3, 4, 2}[i]; d.States()[0].Used != used || d.Remaining() != 4-used {
+				t.Errorf("call %d: %d used, %d left; want %d of 4", i, d.States()[0].Used, d.Remaining(), used)
 			}
 			if got := time.Since(start); got != want {
 				t.Errorf("call %d returned after %v, want %v", i, got, want)
 			}
+		}
+	})
+}
+
+// Golden example 4: two processes in turn; the fifth call waits for the first to leave.
+func TestWaitAmongTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := memorystore.New(memorystore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		var limiters [2]*stint.Limiter
+		for i := range limiters {
+			if limiters[i], err = stint.New(store, stint.PerSecond(4)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start := time.Now()
+		for i := range 5 {
+			d, err := limiters[i%2].Wait(t.Context(), "igdb:api")
+			if err != nil || d.RetryAfter != 0 || d.Remaining() != int64(max(0, 3-i)) {
+				t.Errorf("call %d: %d left, retry after %v, %v", i, d.Remaining(), d.RetryAfter, err)
+			}
+			if i < 4 {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		if got := time.Since(start); got != time.Second {
+			t.Errorf("the fifth returned after %v, want 1s", got)
 		}
 	})
 }

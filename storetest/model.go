@@ -197,7 +197,7 @@ func (w *world) flood(s step) error {
 }
 
 func (w *world) remember(r stint.Request, got, want stint.Decision) {
-	if want.RetryAfter > 0 {
+	if want.RetryAfter > 0 && want.RetryAfter <= stint.MaxWindow { // debts can last for centuries
 		w.hint = want.RetryAfter.Microseconds()
 	} else if r.Lease > 0 {
 		w.hint = r.Lease.Microseconds()

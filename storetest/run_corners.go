@@ -48,28 +48,37 @@ func corner(name string, history func(w *twin)) contract {
 }
 
 var corners = []contract{
-	corner("a log that outgrows its bound merges its oldest entries", func(w *twin) {
-		subject, plain, burst := w.subject(), stint.PerSecond(1000), stint.PerSecond(60).WithBurst(3)
-		w.take(stint.Take, subject, 1, burst)
-		for range 340 { // slices of 8 ms for as long as the burst is remembered
-			w.take(stint.Take, subject, 1, plain)
-			w.Clock.Advance(8 * ms)
+	corner("a log with and without slices, with and without a meter", func(w *twin) {
+		subject, large, burst, small := w.subject(), stint.PerSecond(1000), stint.PerSecond(60).WithBurst(3), stint.PerSecond(125)
+		for i := range 340 {
+			w.take(stint.Take, subject, 1, large)
+			if i%3 == 0 {
+				w.take(stint.Take, subject, 1, burst)
+			}
+			w.take(stint.Take, subject, 1, small)
+			w.Clock.Advance(5 * ms)
 		}
-		for range 400 { // until they have left the burst's window
+		for range 300 {
 			w.take(stint.Peek, subject, 1, burst)
+			w.take(stint.Peek, subject, 1, small)
 			w.Clock.Advance(4 * ms)
 		}
 	}),
-	corner("a large burst is in use across a step back of the clock", func(w *twin) {
+	corner("a burst is in use across a step back of the clock", func(w *twin) {
 		subject, plain, burst := w.subject(), stint.PerSecond(5), stint.PerSecond(2).WithBurst(3)
-		w.take(stint.Take, subject, 1, burst)
-		w.Clock.Advance(2 * s)
+		w.take(stint.Take, subject, 5, burst)
+		w.Clock.Advance(s)
 		w.take(stint.Take, subject, 1, plain)
+		w.take(stint.Reserve, subject, 5, plain)
 		w.Clock.Advance(-time.Hour)
+		w.take(stint.Peek, subject, 1, burst)
 		w.take(stint.Take, subject, 1, plain)
 		w.Clock.Advance(1500 * ms)
 		w.take(stint.Take, subject, 1, plain)
 		w.take(stint.Peek, subject, 1, burst)
+		w.take(stint.Take, subject, 1, burst)
+		w.Clock.Advance(s)
+		w.take(stint.Take, subject, 1, burst)
 	}),
 	corner("holders outlast a step back of the clock by no more than their expiry", func(w *twin) {
 		subject, l := w.subject(), stint.AtOnce(2, s)

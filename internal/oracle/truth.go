@@ -83,7 +83,7 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 				if e.booked || r.Lease > 0 {
 					e.from = now + d.RetryAfter.Microseconds()
 				}
-				if moved := r.Booked != 0 && rec.giveUp(r.Booked, e); moved && d.Charge.At == r.Booked {
+				if moved := r.Booked != 0 && rec.giveUp(now, r.Booked, e); moved && d.Charge.At == r.Booked {
 					continue // it has the place that it had
 				}
 				if err := rec.admit(l, e); err != nil {
@@ -158,27 +158,28 @@ func (rec *record) settle(id uint64, cost int64, certain bool) {
 }
 
 // giveUp takes a booking out that is asked to move up, or gives it the id of the answer if
-// that left it where it was. It reports whether there is one.
-func (rec *record) giveUp(at int64, moved event) bool {
+// that left it where it was. It reports whether there is one: a place that has come is none.
+func (rec *record) giveUp(now, at int64, moved event) bool {
 	var found []int
 	for i := range rec.events {
-		if e := &rec.events[i]; e.booked && e.at == at {
+		if e := &rec.events[i]; e.booked && e.at == at && e.from > now && e.high > 0 {
 			found = append(found, i)
 		}
 	}
 	switch {
 	case len(found) == 0:
 		return false
-	case moved.at == at && len(found) == 1:
+	case len(found) > 1 || rec.events[found[0]].low != moved.low || rec.events[found[0]].high != moved.high:
+		for _, i := range found { // which one it was, or what is left of it, is not known
+			e := &rec.events[i]
+			e.low, e.high, e.astray = 0, e.high+moved.high, true
+		}
+	case moved.at == at:
 		rec.events[found[0]].id = moved.id
-	case len(found) == 1 && rec.events[found[0]].low == moved.low && rec.events[found[0]].high == moved.high:
+	default:
 		rec.events = slices.Delete(rec.events, found[0], found[0]+1)
 		if found[0] < rec.metered {
 			rec.metered--
-		}
-	default: // which one it was is not known
-		for _, i := range found {
-			rec.events[i].low = 0
 		}
 	}
 	return true
