@@ -116,15 +116,15 @@ func (q *query) change(v *view, f func(*algorithm.View) bool) bool {
 		return false
 	}
 	p := &q.parts[v.part]
-	c, params := p.rec.countAt(v.place), v.paramsIn(p.shard)
+	c := p.rec.countAt(v.place)
 	if back := p.rec.last - q.now; back > 0 {
-		v.count.Open(c.Clone(), params, q.now, back)
+		v.count.Open(c.Clone(), v.params, q.now, back)
 		if !f(&v.count) {
 			return false
 		}
 		p.rec.stepBack(q.now)
 	}
-	v.count.Open(c, params, q.now, 0)
+	v.count.Open(c, v.params, q.now, 0)
 	before := c.Bytes()
 	if !f(&v.count) {
 		return false

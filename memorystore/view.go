@@ -12,10 +12,11 @@ type view struct {
 	tag   uint32 // of the limit, 0 if no state in the shard has it
 	place int    // of the state in its record, -1 if there is none
 
-	count algorithm.View
-	hold  algorithm.ConcurrencyView
+	params *algorithm.Params
+	count  algorithm.View
+	hold   algorithm.ConcurrencyView
 
-	params    algorithm.Params // if the limit has no tag
+	noParams  algorithm.Params // of the limit, if it has no tag
 	noCount   algorithm.Count
 	noHolders algorithm.Concurrency
 }
@@ -29,17 +30,20 @@ func (v *view) open(sh *shard, r *record, l *stint.Limit, now int64, look bool) 
 	v.limit = l
 	v.place = sh.locate(r, l, &v.tag)
 	if v.tag == 0 {
-		if v.tag = sh.tagOf(l); v.tag == 0 {
-			v.params = algorithm.Of(l)
-		}
+		v.tag = sh.tagOf(l)
 	}
-	p := v.paramsIn(sh)
+	if v.tag != 0 {
+		v.params = sh.params(v.tag)
+	} else {
+		v.noParams = algorithm.Of(l)
+		v.params = &v.noParams
+	}
 	if v.holds() {
 		c := &v.noHolders
 		if v.place >= 0 {
 			c = &r.rest.holders[v.place]
 		}
-		v.hold.Open(c, p, now, look)
+		v.hold.Open(c, v.params, now, look)
 		return
 	}
 	back := int64(0)
@@ -54,15 +58,7 @@ func (v *view) open(sh *shard, r *record, l *stint.Limit, now int64, look bool) 
 	if v.place >= 0 {
 		c = r.countAt(v.place)
 	}
-	v.count.Open(c, p, now, back)
-}
-
-// paramsIn returns the limit's parameters.
-func (v *view) paramsIn(sh *shard) *algorithm.Params {
-	if v.tag != 0 {
-		return sh.params(v.tag)
-	}
-	return &v.params
+	v.count.Open(c, v.params, now, back)
 }
 
 func (v *view) used() int64 {
