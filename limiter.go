@@ -195,8 +195,8 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision) (inTime boo
 		if err != nil {
 			return false, err
 		}
-		if left -= pause + late; left <= 0 {
-			break
+		if left -= pause + late; left < moveUpAfter/5 {
+			continue // too near to be moved
 		}
 		r.Booked = d.Charge.At
 		start := time.Now()
@@ -212,6 +212,9 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision) (inTime boo
 		left -= time.Since(start)
 	}
 	d.RetryAfter = 0
+	for i := range d.Usages() {
+		d.Usages()[i].RetryAfter = 0
+	}
 	return known && -left <= r.Grace(), nil
 }
 

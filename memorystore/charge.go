@@ -15,6 +15,11 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, moves bool
 		end = counted
 	case at > q.now:
 		end = at + r.Grace().Microseconds()
+		for k := range q.views {
+			if v := &q.views[k]; !v.holds() {
+				end = max(end, v.count.LastEnd())
+			}
+		}
 	}
 	id := uint64(0)
 	for i := range q.claims {

@@ -48,6 +48,10 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 func (q *query) reset(c *stint.Claim) {
 	q.eachState(c, nil, func(_ int, p *part) {
 		if p.rec != nil {
+			if p.rec.last > q.now {
+				p.rec.stepBack(q.now)
+			}
+			p.rec.last = q.now
 			p.shard.draw(p.rec)
 		}
 	})

@@ -289,7 +289,7 @@ func (w *world) both(c stint.Command) error {
 	switch c.Kind {
 	case stint.Reset:
 		w.note("%d: reset %q %q %v", w.at(), short(c.Subject, w.prefix), c.Scope, c.Limits)
-		w.truth.Forgot(c)
+		w.truth.Forgot(w.h.Clock.Micros(), c)
 		delete(w.ids, place{c.Subject, c.Scope})
 	case stint.GiveBack:
 		w.note("%d: give back %d to %q %q %v", w.at(), c.Units, short(c.Subject, w.prefix), c.Scope, c.Limits)

@@ -23,8 +23,8 @@ import (
 const (
 	// MaxUnits bounds every count, level and sum.
 	MaxUnits = stint.MaxUnits
-	// MaxInstant is the last instant: what would come later never comes. Only a
-	// meter in debt gets near it.
+	// MaxInstant bounds what is computed with instants, of which those past MaxUnits never
+	// come. Only a meter in debt gets near it.
 	MaxInstant = int64(1) << 60
 	// Never is the instant that does not come.
 	Never = int64(math.MaxInt64)
@@ -138,7 +138,7 @@ func ceil(a, b int64) int64 { return (a + b - 1) / b }
 
 // instant is t, or Never if that is too far ahead to be counted exactly.
 func instant(t int64) int64 {
-	if t > MaxInstant {
+	if t > MaxUnits {
 		return Never
 	}
 	return t

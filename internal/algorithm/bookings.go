@@ -1,15 +1,12 @@
 package algorithm
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // booking is a charge that lies ahead: n units that may be used from at until end,
 // and count from at on as if they were charged at end.
 type booking struct{ at, end, n int64 }
 
-// bookings are in order of time.
+// bookings are in order of time, and of their ends.
 type bookings struct {
 	list []booking
 	sum  int64
@@ -67,22 +64,10 @@ func (b *bookings) shift(back int64) {
 	}
 }
 
-// byEnd returns bookings in the order of their ends, which is that of their times if
-// all have the same grace.
-func byEnd(list []booking) []booking {
-	order := func(a, b booking) int { return cmp.Compare(a.end, b.end) }
-	if !slices.IsSortedFunc(list, order) {
-		list = slices.Clone(list)
-		slices.SortFunc(list, order)
-	}
-	return list
-}
-
 // lastEnd is the latest end of bookings, 0 if there are none.
 func lastEnd(list []booking) int64 {
-	end := int64(0)
-	for i := range list {
-		end = max(end, list[i].end)
+	if len(list) == 0 {
+		return 0
 	}
-	return end
+	return list[len(list)-1].end
 }

@@ -205,29 +205,6 @@ func TestBookings(t *testing.T) {
 	}
 }
 
-// Requests with other windows have another grace: their bookings end in another order.
-func TestBookingsInAnyOrderOfTheirEnds(t *testing.T) {
-	l := stint.Per(3, 10*time.Millisecond)
-	p := Of(&l)
-	var c Count
-	v := open(&c, &p, start)
-	v.Book(start+1000, start+21_000, 1)
-	v.Book(start+2000, start+4000, 1)
-	v.Book(start+15_000, start+17_000, 2)
-	if !v.Fits(1) || v.Fits(2) {
-		t.Error("want room for one: at 2 ms two places are in use, and the third booking is out of reach")
-	}
-	if at := v.Earliest(start+15_000, 2); at != start+27_000 {
-		t.Errorf("room for two at %d, want 27 ms", at-start)
-	}
-	if at := v.Earliest(start+15_000, 3); at != start+31_000 {
-		t.Errorf("room for three at %d, want 31 ms", at-start)
-	}
-	if used, reset := v.At(start + 15_000); used != 3 || reset != 16_000 {
-		t.Errorf("used %d, reset %d; want 3, 16 ms", used, reset)
-	}
-}
-
 // A bucket is kept for as long as a charge on it may be settled, even once it is empty.
 func TestBucketIsKeptWhileChargesCanBeSettled(t *testing.T) {
 	l := stint.TokenBucket(10, 1, s)

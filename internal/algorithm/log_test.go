@@ -260,7 +260,7 @@ func TestRetryIsHonest(t *testing.T) {
 			switch {
 			case rng.IntN(5) == 0:
 				at = v.Earliest(max(now, last), cost)
-				v.Book(max(at, now+1), max(at, now+1)+rng.Int64N(1e4), cost)
+				v.Book(max(at, now+1), max(max(at, now+1)+rng.Int64N(1e4), v.LastEnd()), cost)
 			case p.log && rng.IntN(5) == 0 && v.Used()+cost <= p.Cap:
 				v.Lease(now+rng.Int64N(1e6), cost)
 			case at == now:

@@ -61,13 +61,18 @@ func (v *View) openMore() {
 			v.count = v.home.Clone()
 			m = v.count.more
 		}
+		if v.count.n > 0 {
+			v.leave()
+			v.count.dropOldest(v.drop, v.gone)
+			v.drop, v.gone = 0, 0
+		}
 		for i := range m.list[:n] {
 			b := &m.list[i]
 			if v.meter.unit > 0 {
 				v.meter.pass(p, b)
 			}
-			if p.log {
-				v.count.append(p, p.stamp(b.end), b.n)
+			if stamp := p.stamp(b.end); p.log && stamp > v.now-p.span {
+				v.count.append(p, stamp, b.n)
 			}
 		}
 		m.drop(n)
@@ -95,7 +100,10 @@ func (v *View) Rehome(c *Count) {
 }
 
 // Used is what is used now, all bookings included.
-func (v *View) Used() int64 { return max(v.entries, v.meter.units()) + v.booked }
+func (v *View) Used() int64 { return min(max(v.entries, v.meter.units())+v.booked, MaxUnits) }
+
+// LastEnd is when the last booking ends, 0 if there is none.
+func (v *View) LastEnd() int64 { return lastEnd(v.ahead) }
 
 // Bookings returns how many there are, and when the last one comes.
 func (v *View) Bookings() (n int, latest int64) {
@@ -122,7 +130,7 @@ func (v *View) Reset() int64 {
 		m := v.through(len(v.ahead))
 		reset = max(reset, m.fallsTo(v.p, 0)-v.now)
 	}
-	return reset
+	return min(reset, MaxUnits-v.now)
 }
 
 // through is the meter led through the first n bookings.
@@ -162,7 +170,7 @@ func (v *View) At(t int64) (used, reset int64) {
 		used = max(used, m.units())
 		reset = max(reset, m.fallsTo(v.p, 0)-t)
 	}
-	return used, reset
+	return used, min(reset, MaxUnits-t)
 }
 
 // Fits reports whether a cost has room now, and leaves room for every booking.
@@ -180,7 +188,7 @@ func (v *View) Fits(cost int64) bool {
 // logFits reports whether a cost that is charged now leaves room for the bookings in
 // whose window it is.
 func (v *View) logFits(cost int64) bool {
-	p, used, k, leaving := v.p, v.entries, v.drop, byEnd(v.ahead)
+	p, used, k, leaving := v.p, v.entries, v.drop, v.ahead
 	stamp := p.stamp(v.now)
 	for _, b := range v.ahead {
 		line := b.at - p.span
@@ -245,7 +253,7 @@ func (v *View) logRoom(cost int64) (t int64) {
 	if over <= 0 {
 		return 0
 	}
-	for leaving := byEnd(v.ahead); over > 0 && (k < int(v.count.n) || len(leaving) > 0); {
+	for leaving := v.ahead; over > 0 && (k < int(v.count.n) || len(leaving) > 0); {
 		stamp, n := Never, int64(0)
 		if k < int(v.count.n) {
 			stamp, n = v.count.entry(k)

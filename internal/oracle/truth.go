@@ -205,7 +205,8 @@ func (t *Truth) GaveBack(now int64, c stint.Command) {
 }
 
 // Forgot records that limits of a subject were reset.
-func (t *Truth) Forgot(c stint.Command) {
+func (t *Truth) Forgot(now int64, c stint.Command) {
+	t.tick(now)
 	for i := range c.Limits {
 		delete(t.limits, limitKey{scopeKey{c.Subject, c.Scope}, c.Limits[i].ID()})
 	}

@@ -1,8 +1,10 @@
 -- The meter of a limit, see docs/rules.md: l.level at l.at rises by l.unit per unit and falls by l.rate per
 -- l.tick.
 
--- leak returns the level at t, given that at an instant not after it.
+-- leak returns the level at t, given that at another instant. After a step back of the clock that may be later: a
+-- booking that had come by then is before it.
 local function leak(l, level, at, t)
+  if t <= at then return level end
   return max(0, level - (floor(t / l.tick) - floor(at / l.tick)) * l.rate)
 end
 
@@ -19,7 +21,7 @@ local function lead(l)
   local level, at, i = l.level, l.at, 0
   local t, _, n = booking(l, 0)
   while t do
-    level, at, i = min(UNITS, leak(l, level, at, t) + n * l.unit), t, i + 1
+    level, at, i = min(UNITS, leak(l, level, at, t) + n * l.unit), max(at, t), i + 1
     t, _, n = booking(l, i)
   end
   l.led = { level, at, l.rate }

@@ -223,7 +223,7 @@ local function open(l)
   while t do
     if not l.unit then l.led = nil end
     if l.width > 0 and stamp(l, e) > now - l.span then append(l, stamp(l, e), n) end
-    if l.unit and l.level then l.level, l.at = min(UNITS, leak(l, l.level, l.at, t) + n * l.unit), t end
+    if l.unit and l.level then l.level, l.at = min(UNITS, leak(l, l.level, l.at, t) + n * l.unit), max(l.at, t) end
     t, e, n = take_due(l, now)
   end
   if l.unit then
