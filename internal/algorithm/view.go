@@ -221,7 +221,9 @@ func (v *View) meterFits(cost int64) bool {
 	m.level += p.weight(cost)
 	for i := range v.ahead {
 		b := &v.ahead[i]
-		m.leak(p, b.at)
+		if m.leak(p, b.at); m.level == 0 {
+			break
+		}
 		if m.level += p.weight(b.n); m.level > p.full {
 			return false
 		}

@@ -122,7 +122,9 @@ func (m *meter) fits(l *stint.Limit, booked []booking, cost int64) bool {
 		return false
 	}
 	for _, b := range booked {
-		c.leak(l, b.from)
+		if c.leak(l, b.from); c.level.Sign() == 0 {
+			break
+		}
 		if c.level.Add(c.level, times(b.n, m.unit)); c.level.Cmp(full) > 0 {
 			return false
 		}
