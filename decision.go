@@ -184,11 +184,7 @@ func (c Charge) Part(claims ...int) Charge {
 	var generations []uint32
 	state := 0
 	for i := range 1 + len(and) {
-		claim := &c.Claim
-		if i > 0 {
-			claim = &and[i-1]
-		}
-		for range claim.states() {
+		for range c.ClaimAt(i).states() {
 			if slices.Contains(numbers, i) {
 				generations = append(generations, c.GenerationAt(state))
 			}
@@ -255,6 +251,14 @@ func (c *Charge) IDLife() time.Duration {
 		return 0
 	}
 	return c.Rest.IDLife
+}
+
+// ClaimAt returns the charge's own claim for 0, and And()[i-1] for i.
+func (c *Charge) ClaimAt(i int) *Claim {
+	if i == 0 {
+		return &c.Claim
+	}
+	return &c.Rest.And[i-1]
 }
 
 // And returns the claims of further subjects.

@@ -60,12 +60,8 @@ func hold(ctx context.Context, store Store, c Charge, window time.Duration) (rel
 // place returns the shortest time that a place of the charge lasts without a heartbeat; 0 if it has none.
 func (c *Charge) place() time.Duration {
 	shortest := time.Duration(0)
-	and := c.And()
-	for i := range 1 + len(and) {
-		claim := &c.Claim
-		if i > 0 {
-			claim = &and[i-1]
-		}
+	for i := range 1 + len(c.And()) {
+		claim := c.ClaimAt(i)
 		for k := range claim.Limits {
 			if l := &claim.Limits[k]; l.Algorithm == Concurrency && claim.Cost > 0 && (shortest == 0 || l.Window < shortest) {
 				shortest = l.Window

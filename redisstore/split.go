@@ -190,12 +190,17 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 	return d
 }
 
-// amendSplit amends each group's part of a charge on its own node.
-func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendment) (bool, error) {
+// amendSplit amends each group's part of a charge on its own node. See amendOne.
+func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendment) (changed uint16, err error) {
 	parts := groups(c.Claim, c.And())
-	changed, err := each(parts, func(i int) (bool, error) {
+	each, err := each(parts, func(i int) (uint16, error) {
 		part := c.Part(parts[i].indexes...)
 		return s.amendOne(ctx, &part, a)
 	})
-	return slices.Contains(changed, true), err
+	for i, bits := range each {
+		for j, index := range parts[i].indexes {
+			changed |= bits >> j & 1 << index
+		}
+	}
+	return changed, err
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -140,32 +141,53 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 		return false, nil
 	}
 	if a.Kind == stint.Settle {
-		if c = s.settled.Open(c); c.ID == 0 {
+		// Claims that were settled before are left out, as if they had cost nothing.
+		if c = s.unsettled(c); c.Claim.Cost == 0 && !slices.ContainsFunc(c.And(), func(claim stint.Claim) bool { return claim.Cost > 0 }) {
 			return false, nil
 		}
 	}
-	var changed bool
+	var changed uint16
 	var err error
 	if s.cluster && len(c.And()) > 0 {
 		changed, err = s.amendSplit(ctx, &c, a)
 	} else {
 		changed, err = s.amendOne(ctx, &c, a)
 	}
-	if changed && a.Kind == stint.Settle {
-		s.settled.AddAll(&c)
+	if a.Kind == stint.Settle {
+		for i := range 1 + len(c.And()) {
+			if changed>>i&1 != 0 {
+				s.settled.Add(c.ID, c.ClaimAt(i))
+			}
+		}
 	}
-	return changed, s.wrap("amend", err)
+	return changed != 0, s.wrap("amend", err)
 }
 
-func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment) (bool, error) {
+// unsettled returns a charge in which claims that this process has settled cost nothing.
+func (s *Store) unsettled(c stint.Charge) stint.Charge {
+	for i := range 1 + len(c.And()) {
+		if !s.settled.Has(c.ID, c.ClaimAt(i)) {
+			continue
+		}
+		if i == 0 {
+			c.Claim.Cost = 0
+			continue
+		}
+		rest := *c.Rest
+		rest.And = slices.Clone(rest.And)
+		rest.And[i-1].Cost, c.Rest = 0, &rest
+	}
+	return c
+}
+
+// amendOne amends a charge in one call. It returns a bit for each claim to which that
+// applied, the lowest for the first.
+func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment) (uint16, error) {
 	k := keys{store: s}
 	parts := partsOf(nil, &c.Claim, c.And())
 	s.sets.fill(parts)
 	for i := range 1 + len(c.And()) {
-		claim := &c.Claim
-		if i > 0 {
-			claim = &c.And()[i-1]
-		}
+		claim := c.ClaimAt(i)
 		k.inScope(claim.Subject, claim.Scope, "settled")
 		for j := range parts {
 			if parts[j].claim == i {
@@ -179,7 +201,7 @@ func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment
 	call := s.nextCall()
 	reply, err := amendScript.run(ctx, s.conn.get(), k.strings(), amendArgs(c, a, parts, call, s.clock()))
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	return decodeAmend(reply, call)
 }

@@ -197,14 +197,11 @@ func amendArgs(c *stint.Charge, a stint.Amendment, parts []part, call uint64, cl
 	body = append(body, byte(1+len(and)))
 	state := 0
 	for i := range 1 + len(and) {
-		cost, at := c.Claim.Cost, c.At
-		if i > 0 {
-			cost = and[i-1].Cost
-			if c.Rest.AndAt != nil {
-				at = c.Rest.AndAt[i-1]
-			}
+		at := c.At
+		if i > 0 && c.Rest.AndAt != nil {
+			at = c.Rest.AndAt[i-1]
 		}
-		body = appendInt(appendInt(body, cost), at)
+		body = appendInt(appendInt(body, c.ClaimAt(i).Cost), at)
 		count := len(body)
 		body = append(body, 0)
 		for j := range parts {
@@ -456,12 +453,12 @@ func (in *reader) usage() stint.Usage {
 	return stint.Usage{Used: in.int(0), ResetAfter: in.duration(), RetryAfter: in.duration()}
 }
 
-// decodeAmend reads the reply of amend.lua.
-func decodeAmend(reply string, call uint64) (bool, error) {
-	if len(reply) != 9 || le.Uint64([]byte(reply[:8])) != call || reply[8] > 1 {
-		return false, errReply("it belongs to another call")
+// decodeAmend reads the reply of amend.lua: a bit for each claim to which it applied.
+func decodeAmend(reply string, call uint64) (uint16, error) {
+	if len(reply) != 10 || le.Uint64([]byte(reply[:8])) != call {
+		return 0, errReply("it belongs to another call")
 	}
-	return reply[8] == 1, nil
+	return le.Uint16([]byte(reply[8:])), nil
 }
 
 // decodeCommand reads the reply of command.lua.

@@ -52,34 +52,6 @@ func (s *Set) Add(charge uint64, c *stint.Claim) {
 	s.next = (s.next + 1) % len(s.order)
 }
 
-// Open returns the part of a charge whose claims are not known to be settled: the whole
-// charge as a rule, the zero Charge if all are.
-func (s *Set) Open(c stint.Charge) stint.Charge {
-	and := c.And()
-	open := make([]int, 0, 1+stint.MaxClaims)
-	if !s.Has(c.ID, &c.Claim) {
-		open = append(open, 0)
-	}
-	for i := range and {
-		if !s.Has(c.ID, &and[i]) {
-			open = append(open, i+1)
-		}
-	}
-	if len(open) == 1+len(and) {
-		return c
-	}
-	return c.Part(open...)
-}
-
-// AddAll remembers that every claim of a charge was settled.
-func (s *Set) AddAll(c *stint.Charge) {
-	s.Add(c.ID, &c.Claim)
-	and := c.And()
-	for i := range and {
-		s.Add(c.ID, &and[i])
-	}
-}
-
 // key is a hash. That two of so few have the same one does not happen.
 func (s *Set) key(charge uint64, c *stint.Claim) uint64 {
 	return maphash.Comparable(s.seed, struct {

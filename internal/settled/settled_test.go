@@ -3,7 +3,6 @@ package settled
 import (
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -43,24 +42,6 @@ func TestOldestAreForgotten(t *testing.T) {
 	}
 	if len(s.known) != stint.MaxOwnSettled || len(s.order) != stint.MaxOwnSettled {
 		t.Errorf("%d and %d are remembered, want %d", len(s.known), len(s.order), stint.MaxOwnSettled)
-	}
-}
-
-func TestOpenIsWhatIsNotSettled(t *testing.T) {
-	charge := stint.Charge{ID: 7, At: 1, Generation: 10, Claim: claim("a", ""), Rest: &stint.Rest{
-		RequestID: "r", IDLife: time.Hour, Generations: []uint32{11, 12}, And: []stint.Claim{claim("b", ""), claim("c", "")}}}
-	var s Set
-	if open := s.Open(charge); open.Rest != charge.Rest {
-		t.Error("nothing is settled, and yet not the whole charge is open")
-	}
-	s.Add(7, &charge.Rest.And[0])
-	open := s.Open(charge)
-	if and := open.And(); open.Claim.Subject != "a" || len(and) != 1 || and[0].Subject != "c" || open.RequestID() != "r" || open.GenerationAt(1) != 12 {
-		t.Errorf("open is %+v, want the claims of a and c", open)
-	}
-	s.AddAll(&open)
-	if open := s.Open(charge); open.ID != 0 {
-		t.Errorf("open is %+v, want nothing", open)
 	}
 }
 

@@ -6,7 +6,7 @@
 --          (1); per claim its cost, the time of its charge and number of parts (1); per part its set (1; 0: holders) and generation
 --          (4 bytes), or of holders their window
 -- ARGV[2]  request id, if there is one
--- Reply    call id, 1 if anything changed, else 0
+-- Reply    call id, to which claims it applied (2 bytes, the lowest bit for the first)
 
 local SETTLE, EXTEND, UNDO = 0, 1, 3       -- stint.AmendmentKind, else Release; UNDO settles to 0 and is not remembered
 local SETTLED = 1000                      -- stint.MaxSettled
@@ -74,10 +74,10 @@ local changed = 0
 -- A request that was repeated has been used more than once: it is not given back.
 if kind == SETTLE and cost == 0 and id_key then
   local _, repeats = G.id_open(id_key, ARGV[2], life)
-  if repeats and repeats > 0 then return pack('<c8B', args, 0) end
+  if repeats and repeats > 0 then return pack('<c8I2', args, 0) end
 end
 
-for _, claim in ipairs(todo) do
+for c, claim in ipairs(todo) do
   local applied, room, horizon = false, false, 0
   for _, part in ipairs(claim.open and claim or {}) do
     if not part.set then
@@ -88,11 +88,11 @@ for _, claim in ipairs(todo) do
     end
   end
   if applied then
-    changed = 1
+    changed = changed + 2 ^ (c - 1)
     if kind == SETTLE then remember(claim.settled, claim.at, horizon) end
     -- Places come and go all the time, and nobody remembers that there was none.
     if room and cost < claim.charged then G.announce(claim.settled, '+') end
   end
 end
-if changed == 1 and kind == SETTLE and cost == 0 and id_key then try('ZREM', id_key, ARGV[2]) end
-return pack('<c8B', args, changed)
+if changed > 0 and kind == SETTLE and cost == 0 and id_key then try('ZREM', id_key, ARGV[2]) end
+return pack('<c8I2', args, changed)

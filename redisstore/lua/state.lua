@@ -140,11 +140,25 @@ local function needs(l)
   return til
 end
 
+-- What opening a limit changes. If nothing else does, it is written as it was.
+local OPENED = { 'width', 'format', 'entries', 'sum', 'level', 'at', 'stored_unit', 'led', 'booked', 'booked_sum' }
+
+local function note(l)
+  l.before = {}
+  for _, field in ipairs(OPENED) do l.before[field] = l[field] end
+end
+
+local function restore(l)
+  for _, field in ipairs(OPENED) do l[field] = l.before[field] end
+  l.cost, l.unit, l.before = nil, nil, nil
+end
+
 -- save writes a state, without the limits that count no more.
 local function save(st)
   st.stepped = false
   local kept, need, marked = {}, 0, false
   for _, l in ipairs(st.limits) do
+    if l.before and not l.changed then restore(l) end
     if not l.cost and l.width > 0 and #l.booked == 0 and (entry(l, entry_count(l)) or 0) <= now - l.span then
       l.entries, l.sum = '', 0
     end
@@ -252,6 +266,7 @@ local function open_state(key, set, cost, st)
         l = { algorithm = kind % 4, window = window, booked = '', booked_sum = 0, width = 0 }
         table.insert(st.limits, j, l)
       end
+      note(l)
       fill(l, set, at, cost)
       open(l)
       l.st = st
@@ -316,11 +331,13 @@ end
 
 -- charge charges the limit's cost now, to its log as of an instant not before now.
 function L.charge(l, at)
+  l.changed = true
   if l.width > 0 then append(l, stamp(l, at), l.cost) end
   if l.unit then l.level, l.led = l.level + l.cost * l.unit, nil end
 end
 
 function L.book(l, t, e)
+  l.changed = true
   if l.unit then
     local level, at = lead(l)
     l.led = { min(UNITS, leak(l, level, at, t) + l.cost * l.unit), t, l.rate }
@@ -342,7 +359,7 @@ function L.settle(l, at, cost, debt)
   local i = at > now and find_booking(l, at)
   if i then
     change_booking(l, i, delta)
-    l.led = nil
+    l.led, l.changed = nil, true
     return true
   end
   local by
@@ -359,7 +376,7 @@ function L.settle(l, at, cost, debt)
       l.level = l.level + delta * l.unit
     end
   end
-  l.led = nil
+  l.led, l.changed = nil, true
   return true
 end
 
@@ -370,6 +387,7 @@ function L.give_back(l, n)
   if l.unit and l.level > 0 then
     l.level, l.led, gave = l.level - min(l.level, n * l.unit), nil, true
   end
+  l.changed = gave
   return gave
 end
 
