@@ -148,9 +148,10 @@ local function note(l)
   for _, field in ipairs(OPENED) do l.before[field] = l[field] end
 end
 
-local function restore(l)
-  for _, field in ipairs(OPENED) do l[field] = l.before[field] end
-  l.cost, l.unit, l.before = nil, nil, nil
+local function as_it_was(l)
+  local was = { algorithm = l.algorithm, window = l.window, span = l.span, slice = l.slice }
+  for _, field in ipairs(OPENED) do was[field] = l.before[field] end
+  return was
 end
 
 -- save writes a state, without the limits that count no more.
@@ -158,7 +159,7 @@ local function save(st)
   st.stepped = false
   local kept, need, marked = {}, 0, false
   for _, l in ipairs(st.limits) do
-    if l.before and not l.changed then restore(l) end
+    if l.before and not l.changed then l = as_it_was(l) end
     if not l.cost and l.width > 0 and #l.booked == 0 and (entry(l, entry_count(l)) or 0) <= now - l.span then
       l.entries, l.sum = '', 0
     end
