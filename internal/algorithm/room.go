@@ -2,10 +2,12 @@ package algorithm
 
 // Fits reports whether a cost has room now, and leaves room for every booking.
 func (v *View) Fits(cost int64) bool {
+	return v.entries+cost <= v.most && (v.p.unit == 0 && v.booked == 0 || v.moreFits(cost))
+}
+
+// moreFits is Fits for the meter and the bookings.
+func (v *View) moreFits(cost int64) bool {
 	p := v.p
-	if p.Cap == 0 || cost > p.Cap || p.log && v.entries+cost > p.Cap {
-		return false
-	}
 	if p.unit > 0 && v.meter.level+p.weight(cost) > p.full {
 		return false
 	}

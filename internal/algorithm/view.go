@@ -10,6 +10,7 @@ type View struct {
 	drop    int   // entries that are no longer in the window, still in the log
 	gone    int64 // their sum
 	entries int64 // the sum of those in the window
+	most    int64 // that this may be; -1 if nothing ever fits
 	meter   meter // led to now
 	ahead   []booking
 	booked  int64 // their sum
@@ -19,8 +20,11 @@ type View struct {
 // by how much the clock has stepped back, if that is not written yet.
 func (v *View) Open(c *Count, p *Params, now, back int64) {
 	v.count, v.home, v.p, v.now = c, c, p, now
-	v.drop, v.gone, v.entries, v.ahead, v.booked = 0, 0, 0, nil, 0
-	v.meter = meter{}
+	v.drop, v.gone, v.entries, v.most = 0, 0, 0, p.most
+	v.meter.level, v.meter.unit, v.meter.until = 0, 0, 0
+	if v.ahead != nil { // to write a pointer is expensive
+		v.ahead, v.booked = nil, 0
+	}
 	if p.void() {
 		return
 	}
@@ -37,15 +41,21 @@ func (v *View) Open(c *Count, p *Params, now, back int64) {
 		v.leave()
 	}
 	v.entries = c.sum - v.gone
-	if p.unit == 0 {
-		return
+	if p.unit > 0 {
+		v.openMeter()
 	}
-	if v.meter.unit == 0 { // a burst that is new; a bucket's log is empty
-		v.meter = meter{level: min(v.entries, MaxUnits/p.unit) * p.unit, unit: p.unit}
+}
+
+// openMeter leads the meter to now. A burst that is new begins with what the log has, which for
+// a bucket is nothing.
+func (v *View) openMeter() {
+	p, m := v.p, &v.meter
+	if m.unit == 0 {
+		m.unit, m.level = p.unit, min(v.entries, MaxUnits/p.unit)*p.unit
 	} else {
-		v.meter.leak(p, now)
+		m.leak(p, v.now)
 	}
-	v.meter.at = now
+	m.at = v.now
 }
 
 // openMore moves the bookings that have come, in a copy, and leads the meter through
@@ -72,7 +82,9 @@ func (v *View) openMore() {
 		}
 		m.drop(n)
 	}
-	v.ahead, v.booked = m.list, m.sum
+	if len(m.list) > 0 {
+		v.ahead, v.booked = m.list, m.sum
+	}
 }
 
 // leave counts the entries that are no longer in the window.
@@ -107,7 +119,17 @@ func (v *View) Bookings() (n int, latest int64) {
 
 // Reset is the time until nothing is used, given that nothing else happens.
 func (v *View) Reset() int64 {
-	reset := int64(0)
+	if v.p.unit > 0 || v.booked > 0 {
+		return v.moreReset()
+	}
+	if v.entries == 0 {
+		return 0
+	}
+	return v.count.newest() + v.p.span - v.now
+}
+
+// moreReset is Reset where there is a meter, or bookings.
+func (v *View) moreReset() (reset int64) {
 	if v.p.log && v.entries+v.booked > 0 {
 		newest := int64(0)
 		if v.entries > 0 {
