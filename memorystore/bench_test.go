@@ -34,6 +34,9 @@ func BenchmarkAllow(b *testing.B) {
 	}{
 		{"allow", 1, []stint.Option{stint.PerMinute(1e9)}},
 		{"allow3", 1, []stint.Option{stint.PerMinute(1e9), stint.PerHour(1e9), stint.PerDay(1e9)}},
+		{"bucket", 1, []stint.Option{stint.TokenBucket(1e9, 1e9, time.Minute)}},
+		{"burst", 1, []stint.Option{stint.Limit{Max: 1e6, Burst: 1e8, Window: time.Minute}}},
+		{"named", 1, []stint.Option{stint.PerMinute(1e9).WithName("login")}},
 		{"deny", 100, []stint.Option{stint.PerDay(100)}},
 	} {
 		s, err := memorystore.New(memorystore.Config{})

@@ -284,3 +284,18 @@ func TestAccountsOfEverything(t *testing.T) {
 		}
 	}
 }
+
+// To settle one claim rids the shard of the last state under the limit of another.
+func TestSettleUnderALimitThatGoes(t *testing.T) {
+	s := newStore(t, Config{MaxSubjects: 64}) // one shard
+	under := func(subject string, most int64) stint.Claim {
+		return stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(most)}, Cost: 1}
+	}
+	d := take(t, s, stint.Request{Claim: under("b", 5), And: []stint.Claim{under("a", 4)}})
+	take(t, s, stint.Request{Claim: under("b", 4)})
+	take(t, s, stint.Request{Claim: under("a", 6)})
+	if !settle(t, s, d.Charge, 0) || used(t, s, under("a", 4))[0] != 1 || used(t, s, under("b", 5))[0] != 1 {
+		t.Error("want one of two left of each")
+	}
+	checkAccounts(t, s)
+}

@@ -32,8 +32,8 @@ const (
 
 // Params is what the rules derive from a limit.
 type Params struct {
-	// Cap is the capacity.
-	Cap int64
+	// Cap is the capacity. most is, too, but -1 if that is 0: then nothing ever fits.
+	Cap, most int64
 	// Window is the limit's, in microseconds.
 	Window int64
 
@@ -60,6 +60,9 @@ func Of(l *stint.Limit) Params {
 		log:    l.Algorithm != stint.Bucket,
 		bound:  1,
 	}
+	if p.most = p.Cap; p.Cap == 0 {
+		p.most = -1
+	}
 	switch l.Algorithm {
 	case stint.Fixed:
 		p.slice = p.Window
@@ -81,7 +84,7 @@ func Of(l *stint.Limit) Params {
 // Strikes returns the parameters of the log that counts denials towards a ban.
 func Strikes(after int, within time.Duration) Params {
 	w := max(within, stint.MinWindow).Microseconds()
-	return Params{Cap: int64(after), Window: w, log: true, span: w, bound: min(max(after, 1), maxEntries)}
+	return Params{Cap: int64(after), most: int64(after), Window: w, log: true, span: w, bound: min(max(after, 1), maxEntries)}
 }
 
 // stamp is the instant until which, plus the span, a charge at t counts.

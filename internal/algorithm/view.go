@@ -10,6 +10,7 @@ type View struct {
 	drop    int   // entries that are no longer in the window, still in the log
 	gone    int64 // their sum
 	entries int64 // the sum of those in the window
+	most    int64 // that this may be; -1 if nothing ever fits
 	meter   meter // led to now
 	ahead   []booking
 	booked  int64 // their sum
@@ -19,8 +20,11 @@ type View struct {
 // by how much the clock has stepped back, if that is not written yet.
 func (v *View) Open(c *Count, p *Params, now, back int64) {
 	v.count, v.home, v.p, v.now = c, c, p, now
-	v.drop, v.gone, v.entries, v.ahead, v.booked = 0, 0, 0, nil, 0
-	v.meter = meter{}
+	v.drop, v.gone, v.entries, v.most = 0, 0, 0, p.most
+	v.meter.level, v.meter.unit, v.meter.until = 0, 0, 0
+	if v.ahead != nil { // to write a pointer is expensive
+		v.ahead, v.booked = nil, 0
+	}
 	if p.void() {
 		return
 	}
@@ -37,15 +41,21 @@ func (v *View) Open(c *Count, p *Params, now, back int64) {
 		v.leave()
 	}
 	v.entries = c.sum - v.gone
-	if p.unit == 0 {
-		return
+	if p.unit > 0 {
+		v.openMeter()
 	}
-	if v.meter.unit == 0 { // a burst that is new; a bucket's log is empty
-		v.meter = meter{level: min(v.entries, MaxUnits/p.unit) * p.unit, unit: p.unit}
+}
+
+// openMeter leads the meter to now. A burst that is new begins with what the log has, which for
+// a bucket is nothing.
+func (v *View) openMeter() {
+	p, m := v.p, &v.meter
+	if m.unit == 0 {
+		m.unit, m.level = p.unit, min(v.entries, MaxUnits/p.unit)*p.unit
 	} else {
-		v.meter.leak(p, now)
+		m.leak(p, v.now)
 	}
-	v.meter.at = now
+	m.at = v.now
 }
 
 // openMore moves the bookings that have come, in a copy, and leads the meter through
@@ -77,7 +87,9 @@ func (v *View) openMore() {
 		}
 		m.drop(n)
 	}
-	v.ahead, v.booked = m.list, m.sum
+	if len(m.list) > 0 {
+		v.ahead, v.booked = m.list, m.sum
+	}
 }
 
 // leave counts the entries that are no longer in the window.
@@ -115,7 +127,17 @@ func (v *View) Bookings() (n int, latest int64) {
 
 // Reset is the time until nothing is used, given that nothing else happens.
 func (v *View) Reset() int64 {
-	reset := int64(0)
+	if v.p.unit > 0 || v.booked > 0 {
+		return v.moreReset()
+	}
+	if v.entries == 0 {
+		return 0
+	}
+	return v.count.newest() + v.p.span - v.now
+}
+
+// moreReset is Reset where there is a meter, or bookings.
+func (v *View) moreReset() (reset int64) {
 	if v.p.log && v.entries+v.booked > 0 {
 		newest := int64(0)
 		if v.entries > 0 {
@@ -171,127 +193,6 @@ func (v *View) At(t int64) (used, reset int64) {
 		reset = max(reset, m.fallsTo(v.p, 0)-t)
 	}
 	return used, min(reset, MaxUnits-t)
-}
-
-// Fits reports whether a cost has room now, and leaves room for every booking.
-func (v *View) Fits(cost int64) bool {
-	p := v.p
-	if p.Cap == 0 || cost > p.Cap || p.log && v.entries+cost > p.Cap {
-		return false
-	}
-	if p.unit > 0 && v.meter.level+p.weight(cost) > p.full {
-		return false
-	}
-	return len(v.ahead) == 0 || (!p.log || v.logFits(cost)) && (p.unit == 0 || v.meterFits(cost))
-}
-
-// logFits reports whether a cost that is charged now leaves room for the bookings in
-// whose window it is.
-func (v *View) logFits(cost int64) bool {
-	p, used, k, leaving := v.p, v.entries, v.drop, v.ahead
-	stamp := p.stamp(v.now)
-	for _, b := range v.ahead {
-		line := b.at - p.span
-		if line >= stamp {
-			break
-		}
-		used += b.n
-		for ; k < int(v.count.n); k++ {
-			stamp, n := v.count.entry(k)
-			if stamp > line {
-				break
-			}
-			used -= n
-		}
-		for p.stamp(leaving[0].end) <= line {
-			used -= leaving[0].n
-			leaving = leaving[1:]
-		}
-		if used+cost > p.Cap {
-			return false
-		}
-	}
-	return true
-}
-
-// meterFits reports whether the meter with a cost that is charged now has room for
-// every booking.
-func (v *View) meterFits(cost int64) bool {
-	p, m := v.p, v.meter
-	m.level += p.weight(cost)
-	for i := range v.ahead {
-		b := &v.ahead[i]
-		if m.leak(p, b.at); m.level == 0 {
-			break
-		}
-		if m.level += p.weight(b.n); m.level > p.full {
-			return false
-		}
-	}
-	return true
-}
-
-// Earliest is the first instant, not before from, at which a cost has room, or
-// Never. No booking comes after from.
-func (v *View) Earliest(from, cost int64) int64 {
-	p := v.p
-	if p.Cap == 0 || cost > p.Cap {
-		return Never
-	}
-	t := from
-	if p.log {
-		t = max(t, v.logRoom(cost))
-	}
-	if p.unit > 0 {
-		m := v.through(len(v.ahead))
-		t = max(t, m.fallsTo(p, p.full-p.weight(cost)))
-	}
-	return instant(t)
-}
-
-// logRoom is when enough has left the window for a cost to have room.
-func (v *View) logRoom(cost int64) (t int64) {
-	over, k := v.entries+v.booked+cost-v.p.Cap, v.drop
-	if over <= 0 {
-		return 0
-	}
-	for leaving := v.ahead; over > 0 && (k < int(v.count.n) || len(leaving) > 0); {
-		stamp, n := Never, int64(0)
-		if k < int(v.count.n) {
-			stamp, n = v.count.entry(k)
-		}
-		if len(leaving) > 0 && v.p.stamp(leaving[0].end) < stamp {
-			stamp, n = v.p.stamp(leaving[0].end), leaving[0].n
-			leaving = leaving[1:]
-		} else {
-			k++
-		}
-		t = stamp + v.p.span
-		over -= n
-	}
-	return t
-}
-
-// Only leaves out of what is asked from now on the bookings that do not come before an
-// instant. With Never it is all of them again.
-func (v *View) Only(before int64) {
-	v.ahead, v.booked = nil, 0
-	if v.count.more == nil || v.p.void() {
-		return
-	}
-	list := v.count.more.list
-	v.ahead = list[:due(list, before-1)]
-	for i := range v.ahead {
-		v.booked += v.ahead[i].n
-	}
-}
-
-// BookedAt returns when the booking that ends at an instant comes, 0 if there is none.
-func (v *View) BookedAt(end int64) int64 {
-	if i := find(v.ahead, end); i >= 0 {
-		return v.ahead[i].at
-	}
-	return 0
 }
 
 // Each calls f with every entry in the window and every booking: when it was charged or is booked for, when it leaves

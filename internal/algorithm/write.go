@@ -7,7 +7,9 @@ func (v *View) Charge(cost int64) int { return v.Lease(v.now, cost) }
 // Lease adds a cost that counts from now on, and in a log as if it were charged at an
 // instant that is not before now. It returns what Charge does.
 func (v *View) Lease(until, cost int64) int {
-	v.meter.level += v.p.weight(cost)
+	if v.p.unit > 0 {
+		v.meter.level += v.p.weight(cost)
+	}
 	c := v.write()
 	if !v.p.log {
 		return 0
@@ -150,6 +152,13 @@ func (v *View) GiveBack(units int64) bool {
 
 // write makes the opened count the stored one.
 func (v *View) write() *Count {
+	if v.count != v.home || v.drop > 0 || v.p.unit > 0 {
+		v.commit()
+	}
+	return v.home
+}
+
+func (v *View) commit() {
 	c := v.home
 	if v.count != c {
 		tag := c.Tag
@@ -166,5 +175,4 @@ func (v *View) write() *Count {
 		v.meter.keep(v.p, v.now)
 		c.extra().meter = v.meter
 	}
-	return c
 }

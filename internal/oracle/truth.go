@@ -83,10 +83,11 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 				if e.booked || r.Lease > 0 {
 					e.from = now + d.RetryAfter.Microseconds()
 				}
-				if moved := r.Booked != 0 && rec.giveUp(now, r.Booked, e); moved && d.Charge.At == r.Booked {
+				moved := r.Booked != 0 && rec.giveUp(now, r.Booked, e)
+				if moved && d.Charge.At == r.Booked {
 					continue // it has the place that it had
 				}
-				if err := rec.admit(l, e); err != nil {
+				if err := rec.admit(l, e, moved); err != nil {
 					return fmt.Errorf("%s: %w: %s", c.Key(), err, rec)
 				}
 			}
@@ -257,13 +258,16 @@ func (rec *record) excuse(until int64) {
 }
 
 // admit records an event and checks every window that contains it.
-func (rec *record) admit(l *stint.Limit, e event) error {
+func (rec *record) admit(l *stint.Limit, e event, moved bool) error {
 	rec.events = append(rec.events, e)
 	rec.ahead = rec.ahead || e.from < e.at
 	rec.maxLimit = max(rec.maxLimit, l.Max)
 	// A window that moves forward gains something only where an event begins, so
 	// those that end there are enough.
 	for _, other := range rec.events {
+		if moved && other.from > e.from {
+			continue // it was ahead of that before, and nearer
+		}
 		if err := rec.check(l, &e, other.from); err != nil {
 			return err
 		}

@@ -1,0 +1,124 @@
+package algorithm
+
+// Fits reports whether a cost has room now, and leaves room for every booking.
+func (v *View) Fits(cost int64) bool {
+	return v.entries+cost <= v.most && (v.p.unit == 0 && v.booked == 0 || v.moreFits(cost))
+}
+
+// moreFits is Fits for the meter and the bookings.
+func (v *View) moreFits(cost int64) bool {
+	p := v.p
+	if p.unit > 0 && v.meter.level+p.weight(cost) > p.full {
+		return false
+	}
+	return len(v.ahead) == 0 || (!p.log || v.logFits(cost)) && (p.unit == 0 || v.meterFits(cost))
+}
+
+// logFits reports whether a cost that is charged now leaves room for the bookings in
+// whose window it is.
+func (v *View) logFits(cost int64) bool {
+	p, used, k, leaving := v.p, v.entries, v.drop, v.ahead
+	stamp := p.stamp(v.now)
+	for _, b := range v.ahead {
+		line := b.at - p.span
+		if line >= stamp {
+			break
+		}
+		used += b.n
+		for ; k < int(v.count.n); k++ {
+			stamp, n := v.count.entry(k)
+			if stamp > line {
+				break
+			}
+			used -= n
+		}
+		for p.stamp(leaving[0].end) <= line {
+			used -= leaving[0].n
+			leaving = leaving[1:]
+		}
+		if used+cost > p.Cap {
+			return false
+		}
+	}
+	return true
+}
+
+// meterFits reports whether the meter with a cost that is charged now has room for
+// every booking.
+func (v *View) meterFits(cost int64) bool {
+	p, m := v.p, v.meter
+	m.level += p.weight(cost)
+	for i := range v.ahead {
+		b := &v.ahead[i]
+		if m.leak(p, b.at); m.level == 0 {
+			break
+		}
+		if m.level += p.weight(b.n); m.level > p.full {
+			return false
+		}
+	}
+	return true
+}
+
+// Earliest is the first instant, not before from, at which a cost has room, or
+// Never. No booking comes after from.
+func (v *View) Earliest(from, cost int64) int64 {
+	p := v.p
+	if p.Cap == 0 || cost > p.Cap {
+		return Never
+	}
+	t := from
+	if p.log {
+		t = max(t, v.logRoom(cost))
+	}
+	if p.unit > 0 {
+		m := v.through(len(v.ahead))
+		t = max(t, m.fallsTo(p, p.full-p.weight(cost)))
+	}
+	return instant(t)
+}
+
+// logRoom is when enough has left the window for a cost to have room.
+func (v *View) logRoom(cost int64) (t int64) {
+	over, k := v.entries+v.booked+cost-v.p.Cap, v.drop
+	if over <= 0 {
+		return 0
+	}
+	for leaving := v.ahead; over > 0 && (k < int(v.count.n) || len(leaving) > 0); {
+		stamp, n := Never, int64(0)
+		if k < int(v.count.n) {
+			stamp, n = v.count.entry(k)
+		}
+		if len(leaving) > 0 && v.p.stamp(leaving[0].end) < stamp {
+			stamp, n = v.p.stamp(leaving[0].end), leaving[0].n
+			leaving = leaving[1:]
+		} else {
+			k++
+		}
+		t = stamp + v.p.span
+		over -= n
+	}
+	return t
+}
+
+// Only leaves out of what is asked from now on the bookings that do not come before an
+// instant. With Never it is all of them again.
+func (v *View) Only(before int64) {
+	v.ahead, v.booked = nil, 0
+	if v.count.more == nil || v.p.void() {
+		return
+	}
+	list := v.count.more.list
+	v.ahead = list[:due(list, before-1)]
+	for i := range v.ahead {
+		v.booked += v.ahead[i].n
+	}
+}
+
+// BookedAt returns when the booking that ends at an instant comes, 0 if there is none.
+func (v *View) BookedAt(end int64) int64 {
+	if i := find(v.ahead, end); i >= 0 {
+		return v.ahead[i].at
+	}
+	return 0
+}
