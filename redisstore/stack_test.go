@@ -1,0 +1,43 @@
+package redisstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/storetest"
+)
+
+// batched is a steady store as a batching one.
+type batched struct{ *steady }
+
+func (s batched) TakeBatch(ctx context.Context, batch []*stint.Call) {
+	s.pass(0)
+	s.steady.TakeBatch(ctx, batch)
+}
+
+// The engine's model through everything that does not answer from memory: nobody can tell it
+// from the store alone.
+func TestTheModelThroughTheStack(t *testing.T) {
+	server := redistest.Start(t)
+	s, c := open(t, server.URL()), client(t, server.URL())
+	policy := stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second}
+	storetest.Model(t, func(t *testing.T) storetest.Harness {
+		h := clocked(t, s, c)
+		breaker := resilience.NewBreaker(batched{h.Store.(*steady)}, resilience.BreakerConfig{})
+		t.Cleanup(func() { _ = breaker.Close() })
+		batching := resilience.NewBatching(breaker, resilience.BatchingConfig{Budget: policy.Budget})
+		t.Cleanup(func() { _ = batching.Close() })
+		fallback, err := resilience.NewFallback(resilience.NewDeadline(batching, policy.Budget), resilience.FallbackConfig{Policy: policy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = fallback.Close() })
+		h.Store = fallback
+		return h
+	})
+	wantTTLs(t, c)
+}
