@@ -18,6 +18,7 @@ type load struct {
 	cpu       float64 // of Redis, µs per decision
 	latency   []time.Duration
 	allowed   float64 // share of decisions
+	used      float64 // units in the first window, on average
 }
 
 // quantile returns a latency in microseconds; the latencies are sorted.
@@ -39,6 +40,7 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 		mutex              sync.Mutex
 		l                  load
 		decisions, allowed int
+		used               int64
 		failed             error
 	)
 	before, err := server.cpu(ctx)
@@ -49,26 +51,29 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 	for _, w := range walkers {
 		group.Go(func() {
 			var took []time.Duration
-			n, yes := 0, 0
+			n, yes, sum := 0, 0, int64(0)
 			var failure error
 			for now := time.Now(); failure == nil && now.Sub(start) < length; {
 				var ok bool
+				var units int64
 				// One in eight is timed: for those that answer from memory looking at
 				// the clock costs as much as the answer.
 				for range timedOne - 1 {
-					if ok, _, failure = d.allow(ctx, w.next(), 1); failure != nil {
+					if ok, units, failure = d.allow(ctx, w.next(), 1); failure != nil {
 						break
 					}
 					n++
+					sum += units
 					if ok {
 						yes++
 					}
 				}
 				now = time.Now()
-				if ok, _, failure = d.allow(ctx, w.next(), 1); ok {
+				if ok, units, failure = d.allow(ctx, w.next(), 1); ok {
 					yes++
 				}
 				n++
+				sum += units
 				then := time.Now()
 				took = append(took, then.Sub(now))
 				now = then
@@ -78,6 +83,7 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 			l.latency = append(l.latency, took...)
 			decisions += n
 			allowed += yes
+			used += sum
 			failed = cmp.Or(failed, failure)
 		})
 	}
@@ -94,7 +100,21 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 	l.perSecond = n / elapsed.Seconds()
 	l.cpu = (after - before) * 1e6 / n
 	l.allowed = float64(allowed) / n
+	l.used = float64(used) / n
 	slices.Sort(l.latency)
+	return l, nil
+}
+
+// pressAll is press, of which all have to be allowed, or none.
+func pressAll(ctx context.Context, server *redisServer, peer redisPeer, d redisDecider, walkers []*walker, length time.Duration, allowed bool) (load, error) {
+	l, err := press(ctx, server, d, walkers, length)
+	if err != nil {
+		return load{}, fmt.Errorf("%s: %w", peer.name, err)
+	}
+	// A machine that stands still for a moment has stint fall back: no more than that.
+	if peer.name != floor && (allowed && l.allowed < 0.95 || !allowed && l.allowed > 0.01) {
+		return load{}, fmt.Errorf("%s allowed a share of %.3f", peer.name, l.allowed)
+	}
 	return l, nil
 }
 
@@ -142,7 +162,7 @@ func runThroughput(ctx context.Context, s contest.Settings, r *contest.Report, s
 	for _, w := range workloads() {
 		loads, err := compete(ctx, s, server, w, callers)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", w.name, err)
 		}
 		rate, cpu, late := []string{w.name}, []string{w.name}, []string{w.name}
 		for _, l := range loads {
@@ -186,17 +206,9 @@ func compete(ctx context.Context, s contest.Settings, server *redisServer, w wor
 			}
 		}
 		samples = append(samples, func() (float64, error) {
-			l, err := press(ctx, server, d, walkers, length)
-			if err != nil {
-				return 0, fmt.Errorf("%s: %w", peer.name, err)
-			}
-			limits := peer.name != floor
-			// A machine that stands still for a moment has stint fall back: no more than that.
-			if limits && (w.allowed && l.allowed < 0.95 || !w.allowed && l.allowed > 0.01) {
-				return 0, fmt.Errorf("%s: %s allowed a share of %.3f", w.name, peer.name, l.allowed)
-			}
+			l, err := pressAll(ctx, server, peer, d, walkers, length, w.allowed)
 			loads[i] = append(loads[i], l)
-			return l.perSecond, nil
+			return l.perSecond, err
 		})
 	}
 	_, err := alternate(ctx, min(s.Rounds, 5), samples...)
