@@ -105,19 +105,6 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 	return l, nil
 }
 
-// pressAll is press, of which all have to be allowed, or none.
-func pressAll(ctx context.Context, server *redisServer, peer redisPeer, d redisDecider, walkers []*walker, length time.Duration, allowed bool) (load, error) {
-	l, err := press(ctx, server, d, walkers, length)
-	if err != nil {
-		return load{}, fmt.Errorf("%s: %w", peer.name, err)
-	}
-	// A machine that stands still for a moment has stint fall back: no more than that.
-	if peer.name != floor && (allowed && l.allowed < 0.95 || !allowed && l.allowed > 0.01) {
-		return load{}, fmt.Errorf("%s allowed a share of %.3f", peer.name, l.allowed)
-	}
-	return l, nil
-}
-
 // workload is what the callers ask for.
 type workload struct {
 	name    string
@@ -162,7 +149,7 @@ func runThroughput(ctx context.Context, s contest.Settings, r *contest.Report, s
 	for _, w := range workloads() {
 		loads, err := compete(ctx, s, server, w, callers)
 		if err != nil {
-			return fmt.Errorf("%s: %w", w.name, err)
+			return err
 		}
 		rate, cpu, late := []string{w.name}, []string{w.name}, []string{w.name}
 		for _, l := range loads {
@@ -206,9 +193,17 @@ func compete(ctx context.Context, s contest.Settings, server *redisServer, w wor
 			}
 		}
 		samples = append(samples, func() (float64, error) {
-			l, err := pressAll(ctx, server, peer, d, walkers, length, w.allowed)
+			l, err := press(ctx, server, d, walkers, length)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", peer.name, err)
+			}
+			limits := peer.name != floor
+			// A machine that stands still for a moment has stint fall back: no more than that.
+			if limits && (w.allowed && l.allowed < 0.95 || !w.allowed && l.allowed > 0.01) {
+				return 0, fmt.Errorf("%s: %s allowed a share of %.3f", w.name, peer.name, l.allowed)
+			}
 			loads[i] = append(loads[i], l)
-			return l.perSecond, err
+			return l.perSecond, nil
 		})
 	}
 	_, err := alternate(ctx, min(s.Rounds, 5), samples...)
