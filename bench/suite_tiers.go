@@ -87,7 +87,7 @@ func runTiers(ctx context.Context, s contest.Settings, r *contest.Report) error 
 	header := []string{"", "stint", "rueidislimiter", "ratio"}
 	r.Heading("Tiers, processor time of the server, µs per decision, "+plural(tierCallers, "caller"), fmt.Sprintf(
 		"%s subjects in random order, to one call of rueidislimiter. Ratio: the median of the rounds' own ratios. "+
-			"Live: units in the first window of a subject. Allowed: the share of stint's decisions that Redis allowed; the others fell back.", contest.Count(int64(subjects))))
+			"Live: units in the first window of a subject. Allowed: the share of stint's decisions that were neither denied nor made by its fallback.", contest.Count(int64(subjects))))
 	r.Table(append(header, "live", "allowed"), cpus)
 	r.Heading("Tiers, decisions a second, "+plural(tierCallers, "caller"), "The same load, to as many calls of rueidislimiter as there are windows.")
 	r.Table(header, rates)
