@@ -120,21 +120,21 @@ func drawLog(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	if len(l.Entries) == 0 {
 		return
 	}
-	span := time.Duration(l.Span * float64(time.Second))
+	window := time.Duration(l.Window * float64(time.Second))
 	last := now
 	for _, e := range l.Entries {
-		if e.At.Sub(now) > span/stint.Resolution && e.At.After(last) { // a booking, and not the end of the slice that is charged
+		if e.At.Sub(now) > window/stint.Resolution && e.At.After(last) { // a booking, and not the end of the slice that is charged
 			last = e.At
 		}
 	}
-	a := axis{from: now.Add(-span), to: last, width: width}
+	a := axis{from: now.Add(-window), to: last, width: width}
 	units := make([]int64, width)
 	for _, e := range l.Entries {
 		units[a.column(e.At)] += e.Units
 	}
 	row(b, "charged", a.labels(now))
 	row(b, "", figures.Heights(units))
-	a.from, a.to = a.from.Add(span), a.to.Add(span)
+	a.from, a.to = a.from.Add(window), a.to.Add(window)
 	row(b, "returns", a.labels(now))
 }
 

@@ -22,7 +22,7 @@ export function limitCard(limit, now, width, unfolded) {
     bar(document, { share: used, kind: full(limit) ? "denied" : "used", label }),
     windowLine(document, {
       label, now, width, entries, used: limit.used, capacity: limit.capacity,
-      window: limit.span * 1000, resetAfter: limit.reset_after * 1000, steady: limit.algorithm === "bucket",
+      window: limit.window * 1000, resetAfter: limit.reset_after * 1000, steady: limit.algorithm === "bucket",
     }),
     entries.length > 0 ? charges(limit, entries, unfolded) : null);
 }
