@@ -92,6 +92,9 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 	switch l.Algorithm {
 	case "sliding":
 		drawLog(b, now, l, room)
+		if l.Capacity > l.Max && l.Max > 0 && l.Used > 0 {
+			row(b, "refills", fmt.Sprintf("%d each %s; full in %s", l.Max, inSeconds(l.Window), inSeconds(l.ResetAfter)))
+		}
 	case "fixed":
 		drawFixed(b, now, l, room)
 	case "bucket":

@@ -206,10 +206,10 @@ func busyTop() map[string][]observe.Offender {
 func mallory(now time.Time) control.Subject {
 	s := control.Subject{Subject: "user:mallory", Now: now, Ban: control.BanState{Until: now.Add(4*time.Minute + 12*time.Second), Level: 2, Strikes: 37}}
 	random := rand.New(rand.NewPCG(3, 4))
-	minute := control.Limit{Tier: "free", Scope: "structure", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30, Capacity: 60, Window: 60, Used: 60, ResetAfter: 104, RetryAfter: 9}
-	for i := range 30 {
-		at := now.Add(-111*time.Second + time.Duration(i*3200+random.IntN(900))*time.Millisecond)
-		minute.Entries = append(minute.Entries, control.Entry{At: at, Until: at.Add(120 * time.Second), Units: 1 + int64(i*7%3)})
+	minute := control.Limit{Tier: "free", Scope: "structure", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30, Capacity: 60, Window: 60, Used: 60, ResetAfter: 119, RetryAfter: 0.8}
+	for i := range 25 {
+		at := now.Add(-55*time.Second + time.Duration(i*2100+random.IntN(900))*time.Millisecond)
+		minute.Entries = append(minute.Entries, control.Entry{At: at, Until: at.Add(60 * time.Second), Units: 1 + int64(i*7%3)})
 	}
 	hour := control.Limit{Tier: "free", Scope: "structure", Limit: "500/1h", Algorithm: "sliding", Max: 500, Capacity: 500, Window: 3600, Used: 211, Remaining: 289, ResetAfter: 3550}
 	for i := range 44 {
