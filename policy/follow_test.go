@@ -41,7 +41,7 @@ func TestFollow(t *testing.T) {
 		requests, cost int64
 	}{
 		{"settled downwards", "/header", policy.Outcome{Status: 200, Cost: "3"}, 1, 3},
-		{"settled upwards, into debt", "/header", policy.Outcome{Status: 200, Cost: " 250 "}, 1, 250},
+		{"settled upwards, into debt", "/header", policy.Outcome{Status: 200, Cost: " 150 "}, 1, 150},
 		{"settled to nothing", "/header", policy.Outcome{Status: 200, Cost: "0"}, 1, 0},
 		{"as charged", "/header", policy.Outcome{Status: 200, Cost: "10"}, 1, 10},
 		{"no header", "/header", policy.Outcome{Status: 200}, 1, 10},
