@@ -77,12 +77,7 @@ local function leave(r)
   for i, l in ipairs(t and r.limits or {}) do
     l.whole, l.whole_sum, l.whole_led = l.booked, l.booked_sum, l.led
     if found[i] then change_booking(l, found[i], -l.cost) end
-    local first = found[i] or #l.booked / BOOKED
-    local before = booking(l, first - 1)
-    while before and before >= t do
-      first = first - 1
-      before = booking(l, first - 1)
-    end
+    local first = first_booking(l.booked, 1, t)
     l.booked, l.behind, l.led = l.booked:sub(1, first * BOOKED), l.booked:sub(first * BOOKED + 1), nil
   end
   return t
@@ -90,39 +85,25 @@ end
 
 -- stay puts the bookings back as they were, up to the one that was not moved.
 local function stay(l, t)
-  local last = #l.whole / BOOKED
-  local at = booking({ booked = l.whole }, last - 1)
-  while at and at > t do
-    last = last - 1
-    at = booking({ booked = l.whole }, last - 1)
-  end
-  l.booked, l.led = l.whole:sub(1, last * BOOKED), nil
+  l.booked, l.led = l.whole:sub(1, first_booking(l.whole, 1, t + 1) * BOOKED), nil
 end
 
 -- room finds out when there is room, for somebody who waits behind bookings or not: t, the first instant that suits all limits, and in l.retry when each of them has.
 local function room(r, waits)
-  local t, latest = now, now
+  local t, latest, fit = now, now, true
   for _, l in ipairs(r.limits) do
     local last = l.booked and last_booking(l) or 0
-    latest = max(latest, last)
-    l.retry = 0
-    if waits and last > 0 or not l.of.fits(l, l.cost) then
+    local fits = not (waits and last > 0) and l.of.fits(l, l.cost)
+    latest, fit, l.retry = max(latest, last), fit and fits, 0
+    if not fits or last > 0 then
+      -- From the last booking on, room that is there stays there.
       local at = l.of.earliest(l, max(now, last), l.cost)
-      l.retry = at == NEVER and NEVER or at - now
+      if not fits then l.retry = at == NEVER and NEVER or at - now end
       if at == NEVER or t == NEVER then t = NEVER else t = max(t, at) end
     end
   end
-  if t == now or t == NEVER then return t end
-  t = latest
-  repeat
-    local before = t
-    for _, l in ipairs(r.limits) do
-      local at = l.of.earliest(l, t, l.cost)
-      if at == NEVER then return NEVER end
-      t = max(t, at)
-    end
-  until t == before
-  return t
+  if fit then return now end
+  return t == NEVER and t or max(t, latest)
 end
 
 -- charge charges, books or leases every claim that costs something. It returns the time of the charge, 0 if none did.
