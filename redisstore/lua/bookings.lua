@@ -32,25 +32,6 @@ local function unsum(l, n)
   l.booked_sum = sum
 end
 
--- take_due removes the first booking if its T has come, and returns it.
-local function take_due(l, now)
-  local t, e, n = booking(l, 0)
-  if not t or t > now then return end
-  l.booked = l.booked:sub(BOOKED + 1)
-  unsum(l, n)
-  return t, e, n
-end
-
--- add_booking books n units at t, behind all others.
-local function add_booking(l, t, e, n)
-  local i = #l.booked / BOOKED - 1
-  local last_t, last_e, last_n = booking(l, i)
-  local rest = l.booked
-  l.booked_sum = l.booked_sum + n
-  if last_t == t and last_e == e then rest, n = rest:sub(1, i * BOOKED), last_n + n end
-  l.booked = rest .. pack(BOOKING, e, e - t, n)
-end
-
 -- first_booking returns the number of the first booking whose T (1) or E (2) is not before an instant, of all bookings if
 -- there is none.
 local function first_booking(booked, which, instant)
@@ -61,6 +42,30 @@ local function first_booking(booked, which, instant)
     if (which == 1 and e - grace or e) < instant then low = middle + 1 else high = middle end
   end
   return low
+end
+
+-- take_due removes the bookings whose T has come, and calls f with each.
+local function take_due(l, now, f)
+  local due, sum = first_booking(l.booked, 1, now + 1), 0
+  for i = 0, due - 1 do
+    local t, e, n = booking(l, i)
+    f(t, e, n)
+    sum = sum + n
+  end
+  if due > 0 then
+    l.booked = l.booked:sub(due * BOOKED + 1)
+    unsum(l, sum)
+  end
+end
+
+-- add_booking books n units at t, behind all others.
+local function add_booking(l, t, e, n)
+  local i = #l.booked / BOOKED - 1
+  local last_t, last_e, last_n = booking(l, i)
+  local rest = l.booked
+  l.booked_sum = l.booked_sum + n
+  if last_t == t and last_e == e then rest, n = rest:sub(1, i * BOOKED), last_n + n end
+  l.booked = rest .. pack(BOOKING, e, e - t, n)
 end
 
 -- find_booking returns the number of the first booking that ends at an instant, or nothing.

@@ -234,13 +234,11 @@ end
 local function open(l)
   if l.unit and l.level then convert_meter(l, l.unit) end
   if l.width > 0 then drop_old(l) end
-  local t, e, n = take_due(l, now)
-  while t do
+  take_due(l, now, function(t, e, n)
     if not l.unit then l.led = nil end
     if l.width > 0 and stamp(l, e) > now - l.span then append(l, stamp(l, e), n) end
     if l.unit and l.level then l.level, l.at = min(UNITS, leak(l, l.level, l.at, t) + n * l.unit), max(l.at, t) end
-    t, e, n = take_due(l, now)
-  end
+  end)
   if l.unit then
     if l.level then
       l.level, l.at = leak(l, l.level, l.at, now), now
