@@ -7,6 +7,7 @@ SOAK       ?= 10m
 LOAD       ?= 60s
 LOADFLAGS  ?=
 STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
+LUAC       ?= $(shell command -v luac5.1 || command -v luac)
 K6          = go.k6.io/k6@v1.8.1
 RATELIMIT   = github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36
 
@@ -31,9 +32,11 @@ test: setup ## Run all tests with the race detector, against real Redis servers
 	cd bench && $(GO) test ./...
 
 .PHONY: lint
-lint: ## Check formatting, go.mod, vet and staticcheck
+lint: ## Check formatting, Lua syntax, go.mod, vet and staticcheck
 	@unformatted="$$(gofmt -l .)"; if [ -n "$$unformatted" ]; then \
 		echo "not formatted (run make fmt):"; echo "$$unformatted"; exit 1; fi
+	@if [ -z "$(LUAC)" ]; then echo "lint: no luac5.1 and no luac found: run make setup, or set LUAC" >&2; exit 1; fi
+	find . -name '*.lua' -print0 | xargs -0 -n 1 $(LUAC) -p
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
