@@ -248,6 +248,12 @@ func (c *compiler) after(key string, doc *policyDoc) *after {
 			a.header = c.field(key+".settle.header", s.Header)
 		}
 		a.bytes = int64(s.Bytes)
+		if s.MaxDebt != nil {
+			a.maxDebt = *s.MaxDebt
+			if a.maxDebt < 1 || a.maxDebt > stint.MaxUnits {
+				c.mistake(key+".settle.max_debt", "%d; want 1 to %d", a.maxDebt, stint.MaxUnits)
+			}
+		}
 		if p := doc.Cost; p != nil && (isZero(p.Units) || isZero(p.Min) || isZero(p.Default)) {
 			c.mistake(key+".cost", "what costs nothing is not charged, and cannot be settled; want at least 1")
 		}
