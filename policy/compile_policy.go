@@ -249,9 +249,8 @@ func (c *compiler) after(key string, doc *policyDoc) *after {
 		}
 		a.bytes = int64(s.Bytes)
 		if s.MaxDebt != nil {
-			a.maxDebt = *s.MaxDebt
-			if a.maxDebt < 1 || a.maxDebt > stint.MaxUnits {
-				c.mistake(key+".settle.max_debt", "%d; want 1 to %d", a.maxDebt, stint.MaxUnits)
+			if a.maxDebt = *s.MaxDebt; a.maxDebt < 1 {
+				c.mistake(key+".settle.max_debt", "%d; want at least 1", a.maxDebt)
 			}
 		}
 		if p := doc.Cost; p != nil && (isZero(p.Units) || isZero(p.Min) || isZero(p.Default)) {

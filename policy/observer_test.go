@@ -28,7 +28,9 @@ func (w *witness) Judged(ctx context.Context, v *policy.Verdict, took time.Durat
 	w.wanted = ctx.Value(wantedKey{})
 }
 
-func (w *witness) Unsettled(_ context.Context, _ *policy.Verdict, s policy.Settlement) { w.lost = append(w.lost, s) }
+func (w *witness) Unsettled(_ context.Context, _ *policy.Verdict, s policy.Settlement) {
+	w.lost = append(w.lost, s)
+}
 
 // slow is a store that takes its time.
 type slow struct {
