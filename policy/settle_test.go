@@ -91,7 +91,7 @@ policies:
 				continue
 			}
 			firsts++
-			for range repeats + 2 {
+			for range repeats {
 				if again, end := begin(t, g, in); again.Decision.Allowed {
 					served++
 					end(policy.Outcome{Status: 200})
