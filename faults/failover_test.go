@@ -34,7 +34,7 @@ func TestF5(t *testing.T) {
 			var o outcome
 			var asking sync.WaitGroup
 			var killed time.Time
-			failover := cluster.LossyFailover(t, "stint:{shared}:sliding/20s", func() {
+			failover := cluster.LossyFailover(t, "stint:{shared}:limits", func() {
 				asking.Go(func() { o = drive(ctx, s, load) })
 				eventually.True(r, "the limit is used up", usedUp)
 				killed = time.Now()
@@ -95,7 +95,7 @@ func TestF16(t *testing.T) {
 		if o.failures() > 0 {
 			r.Errorf("errors %v, want the policy", o.Failed)
 		}
-		if next.CLI(t, "EXISTS", "stint:{shared}:sliding/1h") != "1" {
+		if next.CLI(t, "EXISTS", "stint:{shared}:limits") != "1" {
 			r.Error("the new master was not asked")
 		}
 		r.saw("%d of %d decisions degraded", o.Degraded, o.decisions())

@@ -167,37 +167,36 @@ func (s *soaking) call(ctx context.Context, one *stack, l *soaked) {
 // check holds what was admitted to the bound, in every window.
 func (s *soaking) check(l *soaked) {
 	slices.Sort(l.admitted)
-	capacity, span := l.limit.Capacity(), l.limit.Span()
+	capacity, window := l.limit.Capacity(), l.limit.Window
 	local := int64(0)
 	if !l.strict {
 		part := (l.limit.Max + instances - 1) / instances
-		local = instances * part * l.limit.BurstTimes()
+		local = instances * part * (capacity / l.limit.Max)
 	}
 	// When a decision is noted its caller may have waited for the processor: what was
 	// admitted before a window is then counted in it.
 	slack := int64(50 * time.Millisecond / time.Microsecond)
-	window := span.Microseconds() - slack
 	from, most, allowed := 0, int64(0), int64(0)
 	for i, at := range l.admitted {
-		for at-l.admitted[from] >= window {
+		for at-l.admitted[from] >= window.Microseconds()-slack {
 			from++
 		}
 		n := int64(i - from + 1)
 		bound := capacity + local
 		for _, loss := range s.losses {
-			if loss > l.admitted[from]-span.Microseconds() && loss < at+slack {
+			if loss > l.admitted[from]-window.Microseconds() && loss < at+slack {
 				bound += capacity
 			}
 		}
 		if n > bound {
-			s.Errorf("%s: %d were admitted within %v; want at most %d", l.subject, n, span, bound)
+			s.Errorf("%s: %d were admitted within %v; want at most %d", l.subject, n, window, bound)
 			return
 		}
 		if n > most {
 			most, allowed = n, bound
 		}
 	}
-	s.Logf("%s: %d admitted, at most %d within %v (bound %d)", l.subject, len(l.admitted), most, span, allowed)
+	s.Logf("%s: %d admitted, at most %d within %v (bound %d)", l.subject, len(l.admitted), most, window, allowed)
 }
 
 // breakThings does one thing after the other until the time is up, and returns how many.

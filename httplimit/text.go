@@ -96,9 +96,9 @@ func (n names) add(name string) string {
 	return free
 }
 
-// policyItem is a limit as RateLimit-Policy has it. Its quota is the capacity, and its window the time in which that
-// much comes back at the limit's rate: never more at once than there is, never faster than allowed. Windows are
-// whole seconds there: shorter ones are rounded up. Concurrency limits have none.
+// policyItem is a limit as RateLimit-Policy has it. Its quota is the capacity, and its window that in which at most that
+// much is admitted: a sliding limit's own, with or without a burst. That of a bucket is the time in which its capacity is
+// refilled. Windows are whole seconds there: shorter ones are rounded up. Concurrency limits have none.
 func policyItem(name string, l *stint.Limit) httpsfv.Item {
 	item := httpsfv.NewItem(name)
 	item.Params.Add("q", quota(l.Capacity()))
@@ -106,7 +106,7 @@ func policyItem(name string, l *stint.Limit) httpsfv.Item {
 		item.Params.Add("qu", "concurrent-requests")
 		return item
 	}
-	window := l.Span()
+	window := l.Window
 	if l.Algorithm == stint.Bucket && l.Max > 0 {
 		window = time.Duration(min(float64(l.Window)*float64(l.Capacity())/float64(l.Max), float64(stint.MaxWindow*stint.MaxBurst)))
 	}

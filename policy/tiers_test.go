@@ -125,9 +125,60 @@ func TestTierTable(t *testing.T) {
 				t.Errorf("admitted %d at once, %d in an hour, %d in a day; want %d, %d, %d", burst, hour, len(admitted), test.burst, test.hour, test.day)
 			}
 			for _, l := range limitsOf(w.Set(), test.tier) {
-				if most := busiest(admitted, l.Span()); most > int(l.Capacity()) {
-					t.Errorf("%s: %d within %v", l, most, l.Span())
+				if most := busiest(admitted, l.Window); most > int(l.Capacity()) {
+					t.Errorf("%s: %d within %v", l, most, l.Window)
 				}
+			}
+		})
+	}
+}
+
+// TestTierBursts drives the limit per minute of every tier by itself: a caller who takes whatever there is. It gets the burst at
+// once and in no minute more, its rate in the long run, and never waits for longer than a minute and a slice.
+func TestTierBursts(t *testing.T) {
+	set, err := policy.Parse("stint.yaml", tiers.YAML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const minutes = 30
+	for _, test := range []struct {
+		tier         string
+		burst, total int
+	}{
+		{"anonymous", 20, 20 + minutes*10},
+		{"free", 60, 60 + minutes*30},
+		{"pro", 300, 300 + minutes*100},
+		{"enterprise", 2500, 2500 + minutes*500},
+		{"internal", 1000, 1000 + (minutes-1)*1000}, // it has no meter: all at once, and a slice late every time
+	} {
+		t.Run(test.tier, func(t *testing.T) {
+			w := newWorld(t, string(tiers.YAML))
+			limit := limitsOf(set, test.tier)[0]
+			slice := limit.Window/stint.Resolution + time.Microsecond
+			var admitted []time.Duration
+			start, burst, longest := w.now(), 0, time.Duration(0)
+			for w.now().Sub(start) <= minutes*time.Minute {
+				d, err := w.store.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{limit}, Cost: 1}})
+				switch {
+				case err != nil:
+					t.Fatal(err)
+				case !d.Allowed:
+					longest = max(longest, d.RetryAfter)
+					w.advance(d.RetryAfter)
+				default:
+					if admitted = append(admitted, w.now().Sub(start)); w.now() == start {
+						burst++
+					}
+				}
+			}
+			if most := busiest(admitted, limit.Window); burst != test.burst || most != test.burst {
+				t.Errorf("%s: %d at once, %d in a minute; want %d", limit, burst, most, test.burst)
+			}
+			if len(admitted) != test.total {
+				t.Errorf("%s: %d in %d minutes; want %d", limit, len(admitted), minutes, test.total)
+			}
+			if longest > limit.Window+slice {
+				t.Errorf("%s: a wait of %v; want at most %v", limit, longest, limit.Window+slice)
 			}
 		})
 	}

@@ -17,32 +17,41 @@ func divide(l stint.Limit, instances int64) stint.Limit {
 	}
 	part := l
 	part.Max = ceilDiv(l.Max, instances)
-	switch l.Algorithm {
-	case stint.Sliding:
-		if l.Burst > 0 {
-			part.Burst = part.Max * (l.Burst / l.Max) // the same number of windows
-		}
-	case stint.Bucket:
-		part.Burst = ceilDiv(l.Capacity(), instances)
-		part.Max = bucketRate(l, part)
+	switch {
+	case l.Algorithm == stint.Bucket:
+		capacity := ceilDiv(l.Capacity(), instances)
+		return countable(l, part.Max, func(max int64) stint.Limit {
+			part.Max, part.Burst = max, capacity
+			return part
+		})
+	case l.HasMeter():
+		return countable(l, part.Max, func(max int64) stint.Limit {
+			part.Max, part.Burst = max, max*(l.Burst/l.Max)
+			return part
+		})
+	case l.Burst > 0:
+		part.Burst = part.Max
 	}
 	return part
 }
 
-// bucketRate returns a rate for a part of a bucket that can be counted exactly. A
-// part of a round rate may be an odd one: a little less often is not. If there is none,
-// what is surely not too much: nothing.
-func bucketRate(l, part stint.Limit) int64 {
-	want := part.Max
-	for range 256 {
-		if part.Max <= 0 || part.Validate() == nil {
-			return max(part.Max, 0)
+// countable returns a part of a limit with a meter that can be counted exactly. A part of
+// a round rate may be an odd one: a little less often is not. If there is none, what is surely
+// not too much: nothing of a bucket, and no burst of a sliding limit.
+func countable(l stint.Limit, want int64, withMax func(max int64) stint.Limit) stint.Limit {
+	for max := want; max > 0 && max > want-256; max-- {
+		if part := withMax(max); part.Validate() == nil {
+			return part
 		}
-		part.Max--
 	}
-	unit, _ := l.BucketScale()
-	round := l.Window.Microseconds() / unit // what the whole rate is a multiple of
-	return want / round * round
+	unit, _, tick := l.Meter()
+	round := l.Window.Microseconds() / tick / unit // what the whole rate is a multiple of
+	if max := want / round * round; max > 0 || l.Algorithm == stint.Bucket {
+		return withMax(max)
+	}
+	part := withMax(want)
+	part.Burst = 0
+	return part
 }
 
 func ceilDiv(a, n int64) int64 {

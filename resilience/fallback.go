@@ -328,9 +328,10 @@ func (f *Fallback) translate(r, own *stint.Request, d *stint.Decision) {
 	if c.ID != 0 {
 		c.ID |= f.mark << markShift
 	}
+	rest := c.Rest
 	c.Claim, c.Rest = r.Claim, fromFallback
-	if r.ID != "" || len(r.And) > 0 {
-		c.Rest = &stint.Rest{Origin: stint.FromFallback, RequestID: r.ID, And: r.And}
+	if rest != nil {
+		c.Rest = &stint.Rest{Origin: stint.FromFallback, RequestID: rest.RequestID, IDLife: rest.IDLife, Generations: rest.Generations, And: r.And}
 	}
 }
 
@@ -360,7 +361,7 @@ func (f *Fallback) Amend(ctx context.Context, c stint.Charge, a stint.Amendment)
 	own, instances := c, f.shared()
 	own.ID &= 1<<markShift - 1
 	own.Claim.Limits = f.parts.of(c.Claim.Limits, instances).parts
-	own.Rest = &stint.Rest{RequestID: c.RequestID(), And: make([]stint.Claim, len(c.And()))}
+	own.Rest = &stint.Rest{RequestID: c.RequestID(), IDLife: c.IDLife(), Generations: c.Rest.Generations, And: make([]stint.Claim, len(c.And()))}
 	for i, claim := range c.And() {
 		claim.Limits = f.parts.of(claim.Limits, instances).parts
 		own.Rest.And[i] = claim

@@ -30,7 +30,10 @@ func TestFallbackDividesLimits(t *testing.T) {
 			f := newFallback(t, inner, resilience.FallbackConfig{Instances: instances})
 			total += admitted(t, f, int(l.Capacity())+5, oneUnit("a", l))
 		}
-		times := l.BurstTimes()
+		times := l.Capacity() / l.Max
+		if l.Algorithm != stint.Sliding {
+			times = 1
+		}
 		ceil := (l.Capacity()/times + instances - 1) / instances * times
 		if int64(total) != instances*part.Capacity() || part.Capacity() > ceil {
 			t.Errorf("%s: %d admitted, parts of %d, want %d × %d", l, total, part.Capacity(), instances, ceil)
@@ -60,7 +63,7 @@ func TestDivide(t *testing.T) {
 		if err := part.Validate(); err != nil {
 			t.Fatalf("%s among %d: %s: %v", l, n, part, err)
 		}
-		if !part.SameID(&l) || part.Max > l.Max || part.Capacity() > l.Capacity() || (part.Max == 0) != (l.Max == 0) || part.Span() != l.Span() {
+		if !part.SameID(&l) || part.Max > l.Max || part.Capacity() > l.Capacity() || (part.Max == 0) != (l.Max == 0) {
 			t.Fatalf("%s among %d is %s", l, n, part)
 		}
 	})
@@ -72,6 +75,27 @@ func TestDivideOddBuckets(t *testing.T) {
 	part := resilience.Divide(l, 3)
 	if err := part.Validate(); err != nil || part.Max > 333_334 || part.Max < 333_000 || part.Burst != 333_334 {
 		t.Errorf("%s: %v", part, err)
+	}
+}
+
+func TestDivideOddBursts(t *testing.T) {
+	for _, test := range []struct {
+		limit stint.Limit
+		want  string // the parts of three processes
+	}{
+		{stint.PerMinute(10).WithBurst(2), "4/1m burst 2x"},
+		{stint.PerMinute(10).WithBurst(1), "4/1m burst 1x"},
+		// The window is a prime number of microseconds, and a third of its rate has no divisor in common with it.
+		{stint.Per(3_000_009_000_000, 1_000_003*time.Microsecond).WithBurst(3), "1000003000000/1.000003s burst 3x"},
+		{stint.Per(2_000_006_000_000, 1_000_003*time.Microsecond).WithBurst(3), "666667999998/1.000003s burst 3x"},
+		{stint.Per(1_000_003, 1_000_003*time.Microsecond).WithBurst(100), "333335/1.000003s burst 100x"},
+		{stint.Per(31_622_400_000_001*100, stint.MaxWindow-time.Microsecond), "1054080000000034/365d23h59m59.999999s"},
+		{stint.Per(31_622_399_999_999, stint.MaxWindow-time.Microsecond).WithBurst(100), "10540800000000/365d23h59m59.999999s"},
+	} {
+		part := resilience.Divide(test.limit, 3)
+		if err := part.Validate(); part.String() != test.want || err != nil {
+			t.Errorf("%s (%v): got %s (%v), want %s", test.limit, test.limit.Validate(), part, err, test.want)
+		}
 	}
 }
 

@@ -54,7 +54,8 @@ type leaseBlock struct {
 	end     leaseTime
 	granted int64
 	charge  stint.Charge
-	debt    int64 // units used beyond those granted, after settling upwards; under the lease's lock
+	rest    *stint.Rest // of the charges that are served from it
+	debt    int64       // units used beyond those granted, after settling upwards; under the lease's lock
 
 	_     [64]byte // units has a cache line of its own: all cores write it
 	units atomic.Int64
@@ -131,7 +132,7 @@ func (ls *lease) serve(c *stint.Claim, now leaseTime, d *stint.Decision) (served
 		}
 		d.Allowed = true
 		// A random id is as unique as a counter's, and no cores meet over it.
-		d.Charge = stint.Charge{ID: rand.Uint64() | 1, At: b.charge.At, Claim: *c, Rest: &leasedRest}
+		d.Charge = stint.Charge{ID: rand.Uint64() | 1, At: b.charge.At, Generation: b.charge.Generation, Claim: *c, Rest: b.rest}
 		usages := d.Grow(len(s.usages))
 		for k := range usages {
 			usages[k].Used = max(c.Cost, s.usages[k].Used-unspent)

@@ -125,6 +125,10 @@ func (l *Leases) arrived(ls *lease, d *stint.Decision, sent, now leaseTime, leng
 		end:     leaseTime{wall: sent.wall + life, mono: sent.mono + life},
 		granted: d.Charge.Claim.Cost,
 		charge:  d.Charge,
+		rest:    &leasedRest,
+	}
+	if rest := d.Charge.Rest; rest != nil && len(rest.Generations) > 0 {
+		b.rest = &stint.Rest{Origin: stint.FromLease, Generations: rest.Generations}
 	}
 	b.units.Store(b.granted)
 	ls.mu.Lock()

@@ -102,7 +102,7 @@ var _ stint.Store = (*Leases)(nil)
 // leaseTime is one look at both clocks, in nanoseconds.
 type leaseTime struct{ wall, mono int64 }
 
-// leasedRest is that of every charge from memory.
+// leasedRest is that of every charge from memory to a single state.
 var leasedRest = stint.Rest{Origin: stint.FromLease}
 
 // NewLeases returns leases over a store. Close them to give back what is unused.

@@ -90,7 +90,7 @@ func TestLeasesNeverOver(t *testing.T) {
 			}
 			slices.SortFunc(events, func(a, b event) int { return int(a.at - b.at) })
 			for _, limit := range limits {
-				span, sum, first := limit.Span().Microseconds(), int64(0), 0
+				span, sum, first := limit.Window.Microseconds(), int64(0), 0
 				for _, e := range events {
 					sum += e.cost
 					for limit.Algorithm == stint.Fixed && events[first].at/span != e.at/span || limit.Algorithm == stint.Sliding && events[first].at <= e.at-span {

@@ -39,11 +39,10 @@ type known struct {
 
 // hold is a charge to the local store for what the real one has counted before.
 type hold struct {
-	id    uint64
-	at    int64
-	cost  int64
-	until int64
-	limit uint8 // its place in the claim
+	charge stint.Charge // without its claim
+	cost   int64
+	until  int64
+	limit  uint8 // its index in the claim
 }
 
 func newMemo(slots int) *memo {
@@ -164,6 +163,7 @@ func (f *Fallback) warm(c *stint.Claim, d *division, now int64) {
 	for k, u := range look.Usages() {
 		f.hold(s, c, d, k, u.Used, now)
 	}
+	f.letGo(s, c, d, now) // what is in a meter only
 }
 
 // holdSteps is in how many steps a hold on a sliding limit is let go.
@@ -173,8 +173,8 @@ const holdSteps = 8
 // one limit, less what it holds already.
 //
 // When the units that the store counted will leave their window is not known, only when the last of them
-// does. A bucket and a fixed window give back by themselves as the real ones do. A
-// sliding limit would keep the whole hold for a full window, and so refuse a steady caller
+// does. A bucket and a fixed window give back by themselves as the real ones do, and so does the meter of a burst. A
+// log would keep the whole hold for a full window, and so refuse a steady caller
 // who never went over: its hold is let go in steps, as if it had been used evenly.
 func (f *Fallback) hold(s *known, c *stint.Claim, d *division, k int, held, now int64) {
 	whole, part := &d.whole[k], &d.parts[k]
@@ -183,8 +183,10 @@ func (f *Fallback) hold(s *known, c *stint.Claim, d *division, k int, held, now 
 		return
 	}
 	used := min(s.used[k], whole.Capacity())
-	if whole.Algorithm == stint.Bucket {
+	from := s.when
+	if whole.HasMeter() {
 		used -= int64(float64(used) * (float64(now-s.when) / float64(lasts)))
+		from, lasts = now, max(0, min(until, s.when+int64(whole.Window))-now) // what is left is in no log for longer
 	}
 	share := part.Capacity() - ceilDiv(whole.Capacity()-used, d.instances)
 	if whole.Algorithm != stint.Sliding {
@@ -194,8 +196,8 @@ func (f *Fallback) hold(s *known, c *stint.Claim, d *division, k int, held, now 
 	// The local store's own charges are the newest: they stand for the steps that are let
 	// go last.
 	for step := int64(holdSteps); step > 0 && share > 0; step-- {
-		end := s.when + lasts/holdSteps*step
-		if end <= now {
+		end := from + lasts/holdSteps*step
+		if end <= now && !whole.HasMeter() {
 			return
 		}
 		cost := share*step/holdSteps - share*(step-1)/holdSteps
@@ -213,7 +215,8 @@ func (f *Fallback) charge(s *known, c *stint.Claim, d *division, k int, cost, un
 	r := stint.Request{Claim: stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: d.parts[k : k+1], Cost: cost}}
 	taken, err := f.local.Take(context.Background(), r)
 	if err == nil && taken.Allowed && d.whole[k].Algorithm == stint.Sliding {
-		s.held = append(s.held, hold{taken.Charge.ID, taken.Charge.At, cost, until, uint8(k)})
+		charge := stint.Charge{ID: taken.Charge.ID, At: taken.Charge.At, Generation: taken.Charge.Generation}
+		s.held = append(s.held, hold{charge, cost, until, uint8(k)})
 	}
 }
 
@@ -228,8 +231,12 @@ func (f *Fallback) letGo(s *known, c *stint.Claim, d *division, now int64) {
 			kept = append(kept, h)
 			continue
 		}
-		claim := stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: d.parts[h.limit : h.limit+1], Cost: h.cost}
-		_, _ = f.local.Amend(context.Background(), stint.Charge{ID: h.id, At: h.at, Claim: claim}, stint.Amendment{Kind: stint.Settle})
+		// The meter of a burst gives back by itself. Under a limit without a burst, which has the same
+		// state, the log alone is settled.
+		log := d.parts[h.limit]
+		log.Max, log.Burst = log.Capacity(), 0
+		h.charge.Claim = stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: []stint.Limit{log}, Cost: h.cost}
+		_, _ = f.local.Amend(context.Background(), h.charge, stint.Amendment{Kind: stint.Settle})
 	}
 	if s.held = kept; len(kept) == 0 {
 		s.held = nil

@@ -15,14 +15,16 @@ import (
 // by two limits, of the algorithm that would enforce it. One is so large that it never denies. Its log has slices, as
 // that of every limit above stint.Resolution: room comes back late, which counts. The other is as large as a limit that
 // has no slices can be, and tells the exact count for as long as that is not exceeded; from then on it does not matter, for
-// whoever needs more needs a limit with slices.
+// whoever needs more needs a limit with slices. Neither has a burst: how much its meter needs depends on the maximum, and
+// is computed apart.
 type demand struct {
-	store *memorystore.Store
-	guard *policy.Guard
-	scale *scale
-	rules []measured // by index of the rule
-	most  int
-	needs map[string]*needs // by subject
+	store   *memorystore.Store
+	refills map[counter]*refill
+	guard   *policy.Guard
+	scale   *scale
+	rules   []measured // by index of the rule
+	most    int
+	needs   map[string]*needs // by subject
 
 	// Of the request that is being counted:
 	verdict policy.Verdict
@@ -39,7 +41,14 @@ type window struct {
 	exact, large []int64 // how many requests came at which use, by place in the scale
 }
 
-// needs are what a subject used at its busiest, of each window of each rule that applied to it.
+// counter is where a window is counted.
+type counter struct {
+	subject, scope string
+	window         int
+}
+
+// needs are the smallest maximums that would have admitted all of a subject's requests, of each window of each rule that
+// applied to it.
 type needs struct {
 	rules [][]need
 	kept  bool // the subject is told apart
@@ -48,7 +57,7 @@ type needs struct {
 type need struct {
 	window       int
 	exact, large int64
-	over         bool // more than the exact limit admits
+	over         bool // more than the exact limit admits; exact is then not known
 	kept         bool // of a subject that is told apart
 }
 
@@ -60,7 +69,7 @@ func newDemand(o *Options, c *clock) (*demand, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &demand{store: store, scale: newScale(), most: o.MaxSubjects, needs: make(map[string]*needs)}
+	d := &demand{store: store, scale: newScale(), most: o.MaxSubjects, needs: make(map[string]*needs), refills: make(map[counter]*refill)}
 	number := 0
 	for _, rule := range o.Set.Rules() {
 		windows := windowsOf(rule, o)
@@ -75,7 +84,7 @@ func newDemand(o *Options, c *clock) (*demand, error) {
 		}
 		d.rules = append(d.rules, measured{windows: windows, limits: make(map[uint]([]stint.Limit))})
 	}
-	d.guard, err = policy.NewGuard(store, o.Set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler), EnforceAll: true})
+	d.guard, err = policy.NewGuard(settling{store, d}, o.Set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler), EnforceAll: true})
 	if err != nil {
 		d.close()
 		return nil, err
@@ -97,8 +106,8 @@ func windowsOf(rule *policy.Rule, o *Options) []*window {
 			Window: Duration(length), Burst: burst, Configured: configured,
 		}}
 		name := fmt.Sprintf("%d-%d", rule.Index, burst) // those of different lengths are told apart at once
-		w.exactLimit = w.limit(stint.Resolution / burst).WithName(name)
-		w.largeLimit = w.limit(largestMax).WithName(name + "-large")
+		w.exactLimit = stint.Per(stint.Resolution/burst*burst, length).WithName(name)
+		w.largeLimit = stint.Per(largestMax*burst, length).WithName(name + "-large")
 		list = append(list, w)
 	}
 	for i := range rule.Limits {
@@ -106,7 +115,7 @@ func windowsOf(rule *policy.Rule, o *Options) []*window {
 		switch l.Algorithm {
 		case stint.Concurrency: // how many are at once a log does not say
 		case stint.Sliding:
-			add(l.Window, l.BurstTimes(), l)
+			add(l.Window, l.Capacity()/max(l.Max, 1), l)
 		default:
 			add(l.Window, 1, l)
 		}
@@ -119,11 +128,17 @@ func windowsOf(rule *policy.Rule, o *Options) []*window {
 	return list
 }
 
-// limit is the limit of the window with that maximum.
+// limit is the limit of the window with that maximum, or the next larger one whose burst can be counted exactly.
 func (w *window) limit(max int64) stint.Limit {
 	l := stint.Per(max, time.Duration(w.Window))
-	if w.Burst > 1 {
-		l = l.WithBurst(w.Burst)
+	if w.Burst == 1 {
+		return l
 	}
-	return l
+	for range 256 {
+		if burst := l.WithBurst(w.Burst); burst.Validate() == nil {
+			return burst
+		}
+		l.Max++
+	}
+	return stint.Per(max, time.Duration(w.Window)).WithBurst(w.Burst)
 }

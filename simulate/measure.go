@@ -133,15 +133,65 @@ func (d *demand) count(v *policy.Verdict, r *stint.Request, decision *stint.Deci
 			return
 		}
 		w.Requests++
-		n.large = max(n.large, large.Used)
-		place := d.scale.place(w.maxFor(large.Used))
+		meter := d.meter(r.ClaimAt(i), w, decision.Charge.At)
+		largeMax := max(w.maxFor(large.Used), meter)
+		n.large = max(n.large, largeMax)
+		place := d.scale.place(largeMax)
 		w.large[place]++
 		if exact != nil {
-			n.exact = max(n.exact, exact.Used)
-			place = d.scale.place(w.maxFor(exact.Used))
+			exactMax := max(w.maxFor(exact.Used), meter)
+			n.exact = max(n.exact, exactMax)
+			place = d.scale.place(exactMax)
 		}
 		w.exact[place]++ // if that is not known, it is no more than the other
 	})
+}
+
+// meter counts a claim that was charged, and returns the smallest maximum under which the window's burst admits it.
+func (d *demand) meter(c *stint.Claim, w *window, at int64) int64 {
+	if w.Burst == 1 {
+		return 0
+	}
+	p := counter{c.Subject, c.Scope, w.number}
+	m := d.refills[p]
+	if m == nil {
+		m = new(refill)
+		p.subject, p.scope = strings.Clone(p.subject), strings.Clone(p.scope)
+		d.refills[p] = m
+	}
+	return m.add(at, c.Cost, time.Duration(w.Window).Microseconds(), w.Burst)
+}
+
+// settling is the store of a demand, whose refills are amended with it.
+type settling struct {
+	stint.Store
+	demand *demand
+}
+
+// Amend implements [stint.Store]. In a replay a request is settled before the next one.
+func (s settling) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	changed, err := s.Store.Amend(ctx, c, a)
+	if changed && a.Kind == stint.Settle {
+		for i := range 1 + len(c.And()) {
+			s.demand.settle(c.ClaimAt(i), a.Cost)
+		}
+	}
+	return changed, err
+}
+
+// settle changes the last charge of a claim in its refills. The rule of a claim is known by the name of its first limit.
+func (d *demand) settle(c *stint.Claim, cost int64) {
+	for i, rule := range d.verdict.Rules() {
+		own := d.request.ClaimAt(i)
+		if own.Subject != c.Subject || own.Scope != c.Scope || own.Limits[0].Name != c.Limits[0].Name {
+			continue
+		}
+		for _, w := range d.rules[rule.Index].windows {
+			if m := d.refills[counter{c.Subject, c.Scope, w.number}]; m != nil {
+				m.amend(cost - c.Cost)
+			}
+		}
+	}
 }
 
 // each calls f with every window of the claim i, for all claims, and the usages of its limits. That of the exact one is nil if

@@ -18,7 +18,7 @@ func (d *demand) recommend(shares []float64) []Recommendation {
 	return list
 }
 
-// crowd is how much the subjects that a window is about used at their busiest, in order: as a limit without slices
+// crowd is which maximum the subjects that a window is about need, in order: as a limit without slices
 // counts, where those who were over are left out at the end, and as one with slices does.
 type crowd struct{ exact, large []int64 }
 
@@ -74,10 +74,10 @@ func (w *window) recommend(c *crowd, scale *scale, shares []float64) Recommendat
 		least = c.exact[0]
 	}
 	most := c.large[len(c.large)-1]
-	for place := scale.place(w.maxFor(least)); place < len(scale.numbers); place++ {
+	for place := scale.place(least); place < len(scale.numbers); place++ {
 		p := w.point(c, scale, place)
 		r.Curve = append(r.Curve, p)
-		if p.Subjects == 0 && most <= max(p.Max, w.firstSliced())*w.Burst {
+		if p.Subjects == 0 && most <= max(p.Max, w.firstSliced()) {
 			break // nor do larger ones, with slices, affect anybody
 		}
 	}
@@ -96,18 +96,18 @@ func (w *window) untouched(c *crowd, max int64) int {
 	if w.sliced(max) {
 		sorted = c.large
 	}
-	n, _ := slices.BinarySearch(sorted, max*w.Burst+1)
+	n, _ := slices.BinarySearch(sorted, max+1)
 	return n
 }
 
 // smallest is the smallest maximum that never denies so many subjects.
 func (w *window) smallest(c *crowd, wanted int) int64 {
 	if wanted <= len(c.exact) {
-		if max := w.maxFor(c.exact[wanted-1]); !w.sliced(max) {
+		if max := c.exact[wanted-1]; !w.sliced(max) {
 			return max
 		}
 	}
-	return min(max(w.maxFor(c.large[wanted-1]), w.firstSliced()), largestMax)
+	return min(max(c.large[wanted-1], w.firstSliced()), largestMax)
 }
 
 // point is what the limit with a round maximum would do.

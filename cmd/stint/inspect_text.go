@@ -92,6 +92,9 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 	switch l.Algorithm {
 	case "sliding":
 		drawLog(b, now, l, room)
+		if l.Capacity > l.Max && l.Max > 0 && l.Used > 0 {
+			row(b, "refills", fmt.Sprintf("%d each %s; full in %s", l.Max, inSeconds(l.Window), inSeconds(l.ResetAfter)))
+		}
 	case "fixed":
 		drawFixed(b, now, l, room)
 	case "bucket":
@@ -120,21 +123,21 @@ func drawLog(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	if len(l.Entries) == 0 {
 		return
 	}
-	span := time.Duration(l.Span * float64(time.Second))
+	window := time.Duration(l.Window * float64(time.Second))
 	last := now
 	for _, e := range l.Entries {
-		if e.At.Sub(now) > span/stint.Resolution && e.At.After(last) { // a booking, and not the end of the slice that is charged
+		if e.At.Sub(now) > window/stint.Resolution && e.At.After(last) { // a booking, and not the end of the slice that is charged
 			last = e.At
 		}
 	}
-	a := axis{from: now.Add(-span), to: last, width: width}
+	a := axis{from: now.Add(-window), to: last, width: width}
 	units := make([]int64, width)
 	for _, e := range l.Entries {
 		units[a.column(e.At)] += e.Units
 	}
 	row(b, "charged", a.labels(now))
 	row(b, "", figures.Heights(units))
-	a.from, a.to = a.from.Add(span), a.to.Add(span)
+	a.from, a.to = a.from.Add(window), a.to.Add(window)
 	row(b, "returns", a.labels(now))
 }
 

@@ -47,25 +47,25 @@ func drawn() control.Subject {
 		Ban: control.BanState{Until: fixedNow.Add(252 * time.Second), Level: 2, Strikes: 3},
 		Limits: []control.Limit{
 			{
-				Tier: "free", Scope: "structure", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30, Capacity: 60, Window: 60, Span: 120,
-				Used: 12, Remaining: 48, ResetAfter: 119,
+				Tier: "free", Scope: "structure", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30, Capacity: 60, Window: 60,
+				Used: 12, Remaining: 48, ResetAfter: 59,
 				Entries: []control.Entry{
-					ago(110*time.Second, 2*time.Minute, 1), ago(100*time.Second, 2*time.Minute, 2), ago(40*time.Second, 2*time.Minute, 8), ago(time.Second, 2*time.Minute, 1),
+					ago(55*time.Second, time.Minute, 1), ago(50*time.Second, time.Minute, 2), ago(20*time.Second, time.Minute, 8), ago(time.Second, time.Minute, 1),
 				},
 			},
 			{
-				Tier: "free", Scope: "structure", Limit: "500/1h", Algorithm: "sliding", Max: 500, Capacity: 500, Window: 3600, Span: 3600,
+				Tier: "free", Scope: "structure", Limit: "500/1h", Algorithm: "sliding", Max: 500, Capacity: 500, Window: 3600,
 				Used: 500, Remaining: 0, ResetAfter: 3599, RetryAfter: 12.34, LeftOut: 20,
 				Entries: []control.Entry{ago(-10*time.Minute, time.Hour, 3), ago(0, time.Hour, 477)},
 			},
-			{Tier: "free", Scope: "other", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30, Capacity: 60, Window: 60, Span: 120, Remaining: 60},
+			{Tier: "free", Scope: "other", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30, Capacity: 60, Window: 60, Remaining: 60},
 			{
-				Tier: "pro", Scope: "structure", Limit: "10/1m fixed", Algorithm: "fixed", Max: 10, Capacity: 10, Window: 60, Span: 60, Used: 4, Remaining: 6, ResetAfter: 15,
+				Tier: "pro", Scope: "structure", Limit: "10/1m fixed", Algorithm: "fixed", Max: 10, Capacity: 10, Window: 60, Used: 4, Remaining: 6, ResetAfter: 15,
 				Entries: []control.Entry{{At: fixedNow.Add(-45 * time.Second), Until: fixedNow.Add(15 * time.Second), Units: 4}},
 			},
-			{Policy: "search", Scope: "search", Shadow: true, Limit: "10/1s burst 25 bucket", Algorithm: "bucket", Max: 10, Capacity: 25, Window: 1, Span: 1, Used: 24, Remaining: 1, ResetAfter: 2.4},
+			{Policy: "search", Scope: "search", Shadow: true, Limit: "10/1s burst 25 bucket", Algorithm: "bucket", Max: 10, Capacity: 25, Window: 1, Used: 24, Remaining: 1, ResetAfter: 2.4},
 			{
-				Tier: "free", Policy: "export", Scope: "export", Divided: true, Limit: "2/30s concurrency", Algorithm: "concurrency", Max: 2, Capacity: 2, Window: 30, Span: 30,
+				Tier: "free", Policy: "export", Scope: "export", Divided: true, Limit: "2/30s concurrency", Algorithm: "concurrency", Max: 2, Capacity: 2, Window: 30,
 				Used: 1, Remaining: 1, Entries: []control.Entry{{Until: fixedNow.Add(20 * time.Second), Units: 1}},
 			},
 		},
@@ -101,7 +101,7 @@ func TestInspectDraws(t *testing.T) {
 
 // TestInspectDrawsNothing: a limit that admits nothing is full, as the dashboard has it.
 func TestInspectDrawsNothing(t *testing.T) {
-	told := control.Subject{Subject: "user:42", Now: fixedNow, Limits: []control.Limit{{Tier: "free", Limit: "0/1m", Algorithm: "sliding", Window: 60, Span: 60, RetryAfter: -1}}}
+	told := control.Subject{Subject: "user:42", Now: fixedNow, Limits: []control.Limit{{Tier: "free", Limit: "0/1m", Algorithm: "sliding", Window: 60, RetryAfter: -1}}}
 	got := string(subjectText(&system{}, &told, true))
 	if !strings.Contains(got, figures.Full+"  0 of 0, 0 left\n") || strings.Contains(got, figures.Empty) {
 		t.Errorf("got %s\nwant a full bar", got)

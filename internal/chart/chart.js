@@ -277,9 +277,10 @@ export function barChart(doc, spec) {
  * windowLine draws a limit's window on a time line: left of now what was charged, as marks as high as their units;
  * right of now how what is used leaves the window, and so when room comes back.
  *
- * spec: {label, width, height, now, window, used, capacity, resetAfter, steady, entries: [{at, until, units}] or null}
- * window and resetAfter are milliseconds. Entries with a null at are places held. Without entries a limit keeps
- * no times: its use ends at resetAfter, little by little if it is steady, else at once.
+ * spec: {label, width, height, now, window, used, capacity, resetAfter, retryAfter, steady, rate, logged, entries: [{at, until, units}] or null}
+ * window, resetAfter and retryAfter are milliseconds. Entries with a null at are places held. Without entries a limit
+ * keeps no times: its use ends at resetAfter, little by little if it is steady, else at once. A limit with a burst has
+ * both: logged units, which leave with their entries, and a meter that falls at a rate of units per millisecond.
  */
 export function windowLine(doc, spec) {
   const { width, height = 120, now, used, capacity } = spec;
@@ -317,7 +318,7 @@ export function windowLine(doc, spec) {
   const leave = leaving(spec, entries, now);
   const path = leave.map(([t, units], i) => {
     if (i === 0) return `M${round(x(t))},${round(y(units))}`;
-    return spec.steady ? `L${round(x(t))},${round(y(units))}` : `H${round(x(t))}V${round(y(units))}`;
+    return spec.steady || spec.rate ? `L${round(x(t))},${round(y(units))}` : `H${round(x(t))}V${round(y(units))}`;
   }).join("");
   svg.append(
     el(doc, "path", { class: "area used", d: `${path}V${floor}H${round(x(now))}Z` }),
@@ -325,7 +326,7 @@ export function windowLine(doc, spec) {
     el(doc, "line", { class: "full", x1: round(x(now)), x2: width - pad.right, y1: round(y(capacity)), y2: round(y(capacity)) }),
     el(doc, "line", { class: "cursor", x1: round(x(now)), x2: round(x(now)), y1: pad.top - 4, y2: floor }),
   );
-  const free = leave.find(([, units]) => units < capacity);
+  const free = spec.retryAfter > 0 ? [now + spec.retryAfter, capacity] : leave.find(([, units]) => units < capacity);
   if (used >= capacity && free) svg.append(el(doc, "circle", { class: "dot used", r: 3.5, cx: round(x(free[0])), cy: round(y(free[1])) }));
   const note = used < capacity ? `room for ${number(capacity - used)} now` : free ? `room again in ${duration(free[0] - now)}` : "no room";
   svg.append(el(doc, "text", { class: "note", x: width - pad.right, y: 14, "text-anchor": "end" }, note));
@@ -334,14 +335,30 @@ export function windowLine(doc, spec) {
 
 /** leaving returns how many units are used from now on, as [time, units] where that changes. */
 function leaving(spec, entries, now) {
-  const list = [[now, spec.used]];
-  let left = spec.used;
+  let left = spec.rate ? spec.logged : spec.used;
+  const list = [[now, left]];
   const known = entries.reduce((sum, e) => sum + e.units, 0);
   const byEnd = entries.filter((e) => e.until > now).sort((a, b) => a.until - b.until);
-  const older = spec.used - known; // left before the first that is shown
+  const older = left - known; // left before the first that is shown
   if (older > 0 && byEnd.length > 0) list.push([byEnd[0].until, (left -= older)]);
   for (const e of byEnd) list.push([e.until, (left = Math.max(0, left - e.units))]);
+  if (spec.rate) return aboveMeter(list, spec, now);
   if (byEnd.length === 0 && spec.used > 0) list.push([now + (spec.resetAfter ?? 0), 0]);
+  return list;
+}
+
+/** aboveMeter returns the larger of a log that leaves in steps and a meter that falls evenly, as the corners of a line. */
+function aboveMeter(steps, spec, now) {
+  const empty = now + spec.resetAfter; // of the meter, unless the log outlasts it: then nothing is known of the meter
+  const meter = (t) => (empty > steps.at(-1)[0] + 1 ? Math.min(spec.used, Math.max(0, (empty - t) * spec.rate)) : 0);
+  const list = [];
+  steps.forEach(([t, units], i) => {
+    const next = steps[i + 1]?.[0] ?? Math.max(t, empty);
+    const meets = empty - units / spec.rate; // when the meter has fallen to the log
+    list.push([t, Math.max(units, meter(t))]);
+    if (meets > t && meets < next) list.push([meets, Math.max(units, meter(meets))]);
+    list.push([next, Math.max(units, meter(next))]);
+  });
   return list;
 }
 

@@ -42,9 +42,9 @@ func newSeal(key []byte) seal {
 }
 
 // A text is the URL-safe base64 of a version, the fields of the charge, and a signature over both. Numbers are varints,
-// texts have their length before them.
+// but for generations, which are random and have four bytes. Texts have their length before them.
 const (
-	chargeVersion = 1
+	chargeVersion = 2
 	signatureSize = 16
 	maxCharge     = 48 << 10 // of the text
 )
@@ -94,9 +94,13 @@ func (s *seal) sign(b []byte) []byte {
 func appendCharge(b []byte, c *charged) []byte {
 	b = binary.AppendUvarint(b, c.ID)
 	b = binary.AppendUvarint(b, uint64(c.At))
+	b = binary.LittleEndian.AppendUint32(b, c.Generation)
 	b = binary.AppendUvarint(b, uint64(c.Origin()))
 	b = binary.AppendUvarint(b, uint64(c.priced))
 	b = appendText(b, c.RequestID())
+	if c.RequestID() != "" {
+		b = binary.AppendUvarint(b, uint64(c.IDLife().Microseconds()))
+	}
 	b = appendClaim(b, &c.Claim)
 	and := c.And()
 	b = binary.AppendUvarint(b, uint64(len(and)))
@@ -104,12 +108,17 @@ func appendCharge(b []byte, c *charged) []byte {
 		b = appendClaim(b, &and[i])
 	}
 	var at []int64
+	var generations []uint32
 	if c.Rest != nil {
-		at = c.Rest.AndAt
+		at, generations = c.Rest.AndAt, c.Rest.Generations
 	}
 	b = binary.AppendUvarint(b, uint64(len(at)))
 	for _, t := range at {
 		b = binary.AppendUvarint(b, uint64(t))
+	}
+	b = binary.AppendUvarint(b, uint64(len(generations)))
+	for _, g := range generations {
+		b = binary.LittleEndian.AppendUint32(b, g)
 	}
 	return b
 }
@@ -153,9 +162,12 @@ func (d *chargeDecoder) charge() charged {
 	var c charged
 	c.ID = d.number()
 	c.At = int64(d.number())
+	c.Generation = d.generation()
 	rest := stint.Rest{Origin: stint.Origin(d.small())}
 	c.priced = uint16(d.count(math.MaxUint16))
-	rest.RequestID = d.text()
+	if rest.RequestID = d.text(); rest.RequestID != "" {
+		rest.IDLife = time.Duration(d.number()) * time.Microsecond
+	}
 	c.Claim = d.claim()
 	for range d.count(stint.MaxClaims) {
 		rest.And = append(rest.And, d.claim())
@@ -163,7 +175,10 @@ func (d *chargeDecoder) charge() charged {
 	for range d.count(stint.MaxClaims) {
 		rest.AndAt = append(rest.AndAt, int64(d.number()))
 	}
-	if rest.Origin != stint.FromStore || rest.RequestID != "" || len(rest.And) > 0 {
+	for range d.count(stint.MaxClaims * stint.MaxLimits) {
+		rest.Generations = append(rest.Generations, d.generation())
+	}
+	if rest.Origin != stint.FromStore || rest.RequestID != "" || len(rest.And) > 0 || len(rest.Generations) > 0 {
 		c.Rest = &rest
 	}
 	return c
@@ -178,6 +193,16 @@ func (d *chargeDecoder) claim() stint.Claim {
 		})
 	}
 	return c
+}
+
+func (d *chargeDecoder) generation() uint32 {
+	if len(d.rest) < 4 {
+		d.rest, d.failed = nil, true
+		return 0
+	}
+	g := binary.LittleEndian.Uint32(d.rest)
+	d.rest = d.rest[4:]
+	return g
 }
 
 func (d *chargeDecoder) number() uint64 {

@@ -47,9 +47,8 @@ type Limit struct {
 	Shadow   bool  `json:"shadow,omitempty"`
 	Max      int64 `json:"max"`
 	Capacity int64 `json:"capacity"`
-	// Window is what Max is for, and Span that in which at most Capacity units are admitted.
+	// Window is that in which Max units come back, and at most Capacity are admitted.
 	Window    float64 `json:"window"`
-	Span      float64 `json:"span"`
 	Used      int64   `json:"used"`
 	Remaining int64   `json:"remaining"`
 	// ResetAfter is until nothing is used, and RetryAfter until there is room: 0 if there is, -1 for never.
@@ -83,7 +82,7 @@ func limitOf(p *place, s stint.State) Limit {
 	return Limit{
 		Tier: p.tier, Policy: p.policy, Scope: p.scope, Divided: p.divided, Costs: p.costs, Shadow: p.shadow,
 		Limit: s.Limit.String(), Algorithm: s.Limit.Algorithm.String(),
-		Max: s.Limit.Max, Capacity: s.Limit.Capacity(), Window: s.Limit.Window.Seconds(), Span: s.Limit.Span().Seconds(),
+		Max: s.Limit.Max, Capacity: s.Limit.Capacity(), Window: s.Limit.Window.Seconds(),
 		Used: s.Used, Remaining: s.Remaining(), ResetAfter: s.ResetAfter.Seconds(), RetryAfter: seconds(s.RetryAfter),
 	}
 }

@@ -206,18 +206,18 @@ func busyTop() map[string][]observe.Offender {
 func mallory(now time.Time) control.Subject {
 	s := control.Subject{Subject: "user:mallory", Now: now, Ban: control.BanState{Until: now.Add(4*time.Minute + 12*time.Second), Level: 2, Strikes: 37}}
 	random := rand.New(rand.NewPCG(3, 4))
-	minute := control.Limit{Tier: "free", Scope: "structure", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30, Capacity: 60, Window: 60, Span: 120, Used: 60, ResetAfter: 104, RetryAfter: 9}
-	for i := range 30 {
-		at := now.Add(-111*time.Second + time.Duration(i*3200+random.IntN(900))*time.Millisecond)
-		minute.Entries = append(minute.Entries, control.Entry{At: at, Until: at.Add(120 * time.Second), Units: 1 + int64(i*7%3)})
+	minute := control.Limit{Tier: "free", Scope: "structure", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30, Capacity: 60, Window: 60, Used: 60, ResetAfter: 119, RetryAfter: 0.8}
+	for i := range 25 {
+		at := now.Add(-55*time.Second + time.Duration(i*2100+random.IntN(900))*time.Millisecond)
+		minute.Entries = append(minute.Entries, control.Entry{At: at, Until: at.Add(60 * time.Second), Units: 1 + int64(i*7%3)})
 	}
-	hour := control.Limit{Tier: "free", Scope: "structure", Limit: "500/1h", Algorithm: "sliding", Max: 500, Capacity: 500, Window: 3600, Span: 3600, Used: 211, Remaining: 289, ResetAfter: 3550}
+	hour := control.Limit{Tier: "free", Scope: "structure", Limit: "500/1h", Algorithm: "sliding", Max: 500, Capacity: 500, Window: 3600, Used: 211, Remaining: 289, ResetAfter: 3550}
 	for i := range 44 {
 		at := now.Add(-time.Duration(i*62+10) * time.Second)
 		hour.Entries = append([]control.Entry{{At: at, Until: at.Add(time.Hour), Units: 1 + int64(i*7%9)}}, hour.Entries...)
 	}
-	bucket := control.Limit{Tier: "free", Policy: "search", Scope: "search", Limit: "20/10s bucket", Algorithm: "bucket", Max: 20, Capacity: 20, Window: 10, Span: 10, Used: 13, Remaining: 7, ResetAfter: 6.5}
-	held := control.Limit{Tier: "free", Policy: "export", Scope: "export", Limit: "4 at once", Algorithm: "concurrency", Max: 4, Capacity: 4, Window: 30, Span: 30, Used: 3, Remaining: 1, ResetAfter: 28}
+	bucket := control.Limit{Tier: "free", Policy: "search", Scope: "search", Limit: "20/10s bucket", Algorithm: "bucket", Max: 20, Capacity: 20, Window: 10, Used: 13, Remaining: 7, ResetAfter: 6.5}
+	held := control.Limit{Tier: "free", Policy: "export", Scope: "export", Limit: "4 at once", Algorithm: "concurrency", Max: 4, Capacity: 4, Window: 30, Used: 3, Remaining: 1, ResetAfter: 28}
 	for _, left := range []time.Duration{9, 17, 28} {
 		held.Entries = append(held.Entries, control.Entry{Until: now.Add(left * time.Second), Units: 1})
 	}

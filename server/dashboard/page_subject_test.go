@@ -38,7 +38,7 @@ func testAddresses(t *testing.T, f *fixture, page *browsertest.Page) {
 // testOrder: of the limits of every tier that could count a subject, those are shown that matter.
 func testOrder(t *testing.T, f *fixture, page *browsertest.Page) {
 	limit := func(tier, text string, used, capacity int64) control.Limit {
-		return control.Limit{Tier: tier, Limit: text, Algorithm: "sliding", Max: capacity, Capacity: capacity, Window: 60, Span: 60, Used: used, Remaining: capacity - used}
+		return control.Limit{Tier: tier, Limit: text, Algorithm: "sliding", Max: capacity, Capacity: capacity, Window: 60, Used: used, Remaining: capacity - used}
 	}
 	v := denial("user:mallo…", "free", "")
 	would := denial("user:mallo…", "pro", "")

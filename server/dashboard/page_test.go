@@ -188,7 +188,7 @@ func testHostile(t *testing.T, f *fixture, page *browsertest.Page) {
 		f.state.Outbound = []dashboard.OutboundState{{Name: name, Limits: []string{name}, Used: 1, Capacity: 1, Calls: 1}}
 		f.trials = []observe.Trial{{Tier: name, Policy: name, Limits: []string{name}, Minutes: []observe.TrialMinute{{Requests: 1}, {Requests: 1}}, Top: []observe.Offender{{Subject: name, Ref: "hostile", Denied: 1}}}}
 		f.bans = []control.Ban{{Subject: name, Ref: "hostile", Until: time.Now().Add(time.Hour)}}
-		f.subjects["hostile"] = control.Subject{Subject: name, Now: time.Now(), Limits: []control.Limit{{Tier: name, Policy: name, Scope: name, Limit: name, Algorithm: name, Capacity: 1, Span: 60}}}
+		f.subjects["hostile"] = control.Subject{Subject: name, Now: time.Now(), Limits: []control.Limit{{Tier: name, Policy: name, Scope: name, Limit: name, Algorithm: name, Capacity: 1, Window: 60}}}
 	})
 	for view := range strings.FieldsSeq(strings.Replace(views, "subject", "subject/ref/hostile", 1)) {
 		open(t, f, page, view)
@@ -243,7 +243,7 @@ func testActs(t *testing.T, f *fixture, page *browsertest.Page) {
 	now := time.Now()
 	f.change(func() {
 		f.subjects["user:42"] = control.Subject{Subject: "user:42", Now: now, Ban: control.BanState{Until: now.Add(time.Hour), Level: 1, Strikes: 3},
-			Limits: []control.Limit{{Tier: "free", Limit: "10/1m", Algorithm: "sliding", Max: 10, Capacity: 10, Window: 60, Span: 60, Used: 10, ResetAfter: 50, RetryAfter: 20,
+			Limits: []control.Limit{{Tier: "free", Limit: "10/1m", Algorithm: "sliding", Max: 10, Capacity: 10, Window: 60, Used: 10, ResetAfter: 50, RetryAfter: 20,
 				Entries: []control.Entry{{At: now.Add(-40 * time.Second), Until: now.Add(20 * time.Second), Units: 4}, {At: now.Add(-10 * time.Second), Until: now.Add(50 * time.Second), Units: 6}}}}}
 		f.bans = []control.Ban{{Subject: "ip:203.0.113.x", Ref: "abc", Until: now.Add(time.Hour), Level: 2}}
 	})

@@ -2,8 +2,7 @@ package envoyrls
 
 import (
 	"context"
-	"errors"
-	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -61,27 +60,38 @@ func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, 
 	}
 }
 
-// exceed charges hits that were denied.
+// exceed charges hits that were denied. A counter is the same whatever its limit, so it charges them under one that has
+// room for everything.
 func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, asked time.Time) {
-	claim, over := it.claim(Fixed), it.cost()
-	if it.usage.Used == 0 {
-		// There is no counter in this window that could be amended.
-		claim.Cost, over = it.rule.max(), over-it.rule.max()
-		d, err := s.store.Take(ctx, s.request(deadline, claim, nil, stint.Take))
-		if err != nil || d.Degraded || !d.Allowed {
-			return // it is denied already, and that is all that can be done
+	before, window := it.usage, it.window()
+	claim := it.claim(Fixed)
+	claim.Limits = slices.Clone(claim.Limits)
+	claim.Limits[0].Max, claim.Cost = stint.MaxUnits, it.cost()
+	r := s.request(deadline, claim, nil, stint.Take)
+	r.Fit, r.Failure = true, &stint.FailurePolicy{Mode: stint.FailError, Budget: amendTime}
+	var reset time.Duration // not to be read unless it is finished
+	err := s.finish(ctx, deadline, func(ctx context.Context) error {
+		d, err := s.store.Take(ctx, r)
+		if err != nil || !d.Allowed {
+			return err // it is denied already, and that is all that can be done
 		}
-		if age := it.window() - d.ResetAfter(); age < s.options.Now().Sub(asked) {
+		later := d.ResetAfter() > before.ResetAfter
+		if before.Used == 0 {
+			later = window-d.ResetAfter() < s.options.Now().Sub(asked)
+		}
+		if reset = d.ResetAfter(); later {
 			// This window may have begun after the denial, which then must not use it up.
-			it.usage.ResetAfter = time.Second
-			if _, err := s.amend(ctx, deadline, d.Charge, stint.Amendment{Kind: stint.Settle}); err != nil {
-				s.complain("stint: what a window was charged for the one before it was not given back", err)
-			}
-			return
+			reset = time.Second
+			_, err = s.store.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.Settle})
 		}
-		it.usage.ResetAfter = d.ResetAfter()
+		return err
+	})
+	switch {
+	case err != nil:
+		s.complain("stint: a counter could not be raised above its limit", err)
+	case before.Used == 0 && reset > 0:
+		it.usage.ResetAfter = reset
 	}
-	s.raise(ctx, deadline, claim, it, max(over, 1))
 }
 
 // lower gives hits back, as far as the counter has them.
@@ -93,32 +103,6 @@ func (s *Service) lower(ctx context.Context, deadline time.Time, it *item) {
 		it.usage.Used = max(it.usage.Used-it.hits, 0)
 		it.over = false // as above
 	}
-}
-
-// errSkew is why a counter that has been used cannot be found.
-var errSkew = errors.New("it is not in the window of this host's clock; unless that has just ended, " +
-	"the clocks of this host and of the store differ by more than half a window, and must not")
-
-// raise adds units to a counter that has been used in its current window. It does so by amending a charge of that window
-// that it makes up: to the store a charge is a cost at an instant.
-func (s *Service) raise(ctx context.Context, deadline time.Time, claim stint.Claim, it *item, units int64) {
-	claim.Cost = 1
-	changed, err := s.amend(ctx, deadline, stint.Charge{ID: rand.Uint64() | 1, At: s.instant(it), Claim: claim},
-		stint.Amendment{Kind: stint.Settle, Cost: 1 + min(units, stint.MaxUnits-1)})
-	if !changed && err == nil {
-		err = errSkew
-	}
-	if err != nil {
-		s.complain("stint: a counter could not be raised", err)
-	}
-}
-
-// instant is a time in the store's current window of a counter that has been used in it. The store has told when that
-// ends, but not by which clock: ours may differ from it by up to half a window.
-func (s *Service) instant(it *item) int64 {
-	window, reset := it.window().Microseconds(), max(it.usage.ResetAfter.Microseconds(), 1)
-	end := (s.options.Now().UnixMicro() + reset + window/2) / window * window
-	return end - reset
 }
 
 // untilNextWindow is the time until the next window begins, by this host's clock.

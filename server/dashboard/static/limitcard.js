@@ -22,7 +22,10 @@ export function limitCard(limit, now, width, unfolded) {
     bar(document, { share: used, kind: full(limit) ? "denied" : "used", label }),
     windowLine(document, {
       label, now, width, entries, used: limit.used, capacity: limit.capacity,
-      window: limit.span * 1000, resetAfter: limit.reset_after * 1000, steady: limit.algorithm === "bucket",
+      window: limit.window * 1000, resetAfter: limit.reset_after * 1000, retryAfter: limit.retry_after * 1000,
+      steady: limit.algorithm === "bucket",
+      rate: limit.algorithm === "sliding" && limit.capacity > limit.max ? limit.max / (limit.window * 1000) : 0,
+      logged: (limit.left_out ?? 0) + entries.reduce((sum, e) => sum + e.units, 0),
     }),
     entries.length > 0 ? charges(limit, entries, unfolded) : null);
 }
