@@ -48,7 +48,7 @@
 //
 // RateLimit-Policy and RateLimit are those of draft-ietf-httpapi-ratelimit-headers-11, with an item for every limit:
 //
-//	RateLimit-Policy: "free-1m";q=60;w=120, "free-1h";q=500;w=3600
+//	RateLimit-Policy: "free-1m";q=60;w=60, "free-1h";q=500;w=3600
 //	RateLimit: "free-1m";r=59;t=60, "free-1h";r=499;t=3600
 //
 // An item is called after its policy or tier, its window, its own name if it has one ("cost" for budgets), and its

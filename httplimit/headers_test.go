@@ -43,7 +43,7 @@ func TestXFields(t *testing.T) {
 		wantFields(t, w.Header(),
 			"X-RateLimit-Limit: 30", "X-RateLimit-Remaining: 59", "X-RateLimit-Burst: 60", "X-RateLimit-Window: 60",
 			"X-RateLimit-Policy: free", "X-RateLimit-Tier: free", "X-RateLimit-Cost: 1", "X-RateLimit-Degraded:",
-			"X-RateLimit-Reset: 946684920", // two minutes after the beginning of the year 2000
+			"X-RateLimit-Reset: 946684860", // a minute after the beginning of the year 2000
 			"RateLimit:", "RateLimit-Policy:", "Retry-After:")
 		if got, want := w.Body.String(), "ok\n"; got != want {
 			t.Errorf("body: got %q, want %q", got, want)
@@ -87,8 +87,8 @@ policies:
   - {name: search, match: {path: /search}, limits: [10/10s burst 25 bucket, "login: 5/1s", 7/1h fixed]}
   - {name: slow, match: {path: /slow}, limits: 2/30s concurrency}
 `
-	const tier = `"free-1m";q=6;w=120, "free-1h";q=50;w=3600, "free-1m-cost";q=9;w=60, "free-366d-cost";q=999999999999999;w=31622400`
-	const left = `"free-1m";r=5;t=120, "free-1h";r=49;t=3600, "free-1m-cost";r=8;t=60, "free-366d-cost";r=999999999999999;t=31838746`
+	const tier = `"free-1m";q=6;w=60, "free-1h";q=50;w=3600, "free-1m-cost";q=9;w=60, "free-366d-cost";q=999999999999999;w=31622400`
+	const left = `"free-1m";r=5;t=60, "free-1h";r=49;t=3600, "free-1m-cost";r=8;t=60, "free-366d-cost";r=999999999999999;t=31838746`
 	for _, c := range []struct{ path, policy, limit string }{
 		{"/", tier, left},
 		{"/same", tier + `, "free-1m-2";q=70;w=60`, left + `, "free-1m-2";r=69;t=60`},
@@ -246,7 +246,7 @@ func TestHeadersCanBeOff(t *testing.T) {
 func TestWithHeaders(t *testing.T) {
 	h := httplimit.New(guardOf(t, tierTable), httplimit.WithHeaders(policy.Headers{Draft11: true}))(ok)
 	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit:",
-		`RateLimit-Policy: "anonymous-1m";q=20;w=120, "anonymous-1h";q=100;w=3600, "anonymous-1d";q=1000;w=86400`)
+		`RateLimit-Policy: "anonymous-1m";q=20;w=60, "anonymous-1h";q=100;w=3600, "anonymous-1d";q=1000;w=86400`)
 }
 
 // degrading is a store that decides without being asked.

@@ -109,7 +109,7 @@ func (a *API) limiter(store stint.Store) (*stint.Limiter, error) {
 	if a.Failure != nil {
 		options = append(options, stint.WithFailure(*a.Failure))
 	}
-	return stint.New(store, options...)
+	return stint.New(noting{store}, options...)
 }
 
 // parts returns the errors that were joined, and joined again.

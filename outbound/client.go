@@ -85,9 +85,9 @@ func (c *Client) admit(ctx context.Context, start time.Time) (d stint.Decision, 
 		if err != nil {
 			return stint.Decision{}, slept, err
 		}
-		pause := c.cooldown.left(c.registry.now())
+		pause, booked := c.cooldown.left(c.registry.now()), false
 		if pause == 0 {
-			d, err = e.book(ctx, start)
+			d, err = e.book(context.WithValue(ctx, bookedKey{}, &booked), start)
 			denied, ok := errors.AsType[*stint.DeniedError](err)
 			if ok && denied.Banned { // another process was told to pause
 				pause = max(denied.RetryAfter, time.Microsecond)
@@ -103,11 +103,9 @@ func (c *Client) admit(ctx context.Context, start time.Time) (d stint.Decision, 
 			slept = true
 			continue
 		}
-		booked := d.RetryAfter > 0
 		slept = slept || booked
 		if !c.overtaken(ctx, e, booked) {
 			c.cooldown.resumed()
-			d.RetryAfter = 0
 			return d, slept, nil
 		}
 		e.giveBack(ctx, d)

@@ -17,11 +17,12 @@ func charges() []charged {
 		stint.TokenBucket(25, 10, time.Second).WithName("cost"), stint.AtOnce(3, 1500*time.Microsecond), stint.PerDay(1).WithLease(), {Max: 0, Window: time.Hour, Algorithm: stint.Fixed},
 	}}
 	return []charged{
-		{Charge: stint.Charge{ID: 1, At: 1, Claim: one}},
-		{Charge: stint.Charge{ID: 1<<64 - 1, At: stint.MaxUnits, Claim: two}, priced: 1},
-		{Charge: stint.Charge{ID: 7, At: 8, Claim: one, Rest: &stint.Rest{RequestID: "again"}}},
+		{Charge: stint.Charge{ID: 1, At: 1, Generation: 99, Claim: one}},
+		{Charge: stint.Charge{ID: 1<<64 - 1, At: stint.MaxUnits, Generation: 1<<32 - 1, Claim: two, Rest: &stint.Rest{Generations: []uint32{3}}}, priced: 1},
+		{Charge: stint.Charge{ID: 7, At: 8, Claim: one, Rest: &stint.Rest{RequestID: "again", IDLife: time.Hour}}},
 		{Charge: stint.Charge{ID: 7, At: 8, Claim: one, Rest: &stint.Rest{Origin: stint.FromLease}}},
-		{Charge: stint.Charge{ID: 7, At: 8, Claim: one, Rest: &stint.Rest{Origin: stint.FromFallback, And: []stint.Claim{two}, AndAt: []int64{9}}}, priced: 3},
+		{Charge: stint.Charge{ID: 7, At: 8, Generation: 1, Claim: one, Rest: &stint.Rest{
+			Origin: stint.FromFallback, Generations: []uint32{1 << 31, 5}, And: []stint.Claim{two}, AndAt: []int64{9}}}, priced: 3},
 	}
 }
 
@@ -79,13 +80,13 @@ func TestChargeSigned(t *testing.T) {
 // The largest charge that a request can make fits into the body that amends it.
 func TestLargestCharge(t *testing.T) {
 	long := strings.Repeat("x", maxKey)
-	c := charged{Charge: stint.Charge{ID: 1<<64 - 1, At: stint.MaxUnits, Rest: &stint.Rest{RequestID: long}}}
+	c := charged{Charge: stint.Charge{ID: 1<<64 - 1, At: stint.MaxUnits, Rest: &stint.Rest{RequestID: long, IDLife: stint.MaxWindow}}}
 	total := 0
 	for i := range stint.MaxClaims {
 		claim := stint.Claim{Subject: long[:512], Scope: long[:768], Cost: stint.MaxUnits} // what policies count under is shorter than a subject of the caller's
 		for k := 0; k < stint.MaxTotal/stint.MaxClaims; k++ {
 			total++
-			claim.Limits = append(claim.Limits, stint.Per(stint.MaxUnits/100, stint.MaxWindow).WithBurst(100).WithName(strings.Repeat("n", 63)+string(rune('a'+k))))
+			claim.Limits = append(claim.Limits, stint.Per(2_848_346*int64(stint.MaxWindow.Seconds()), stint.MaxWindow).WithBurst(100).WithName(strings.Repeat("n", 63)+string(rune('a'+k))))
 		}
 		if i == 0 {
 			c.Claim = claim
@@ -96,6 +97,9 @@ func TestLargestCharge(t *testing.T) {
 	}
 	if total != stint.MaxTotal {
 		t.Fatalf("%d limits", total)
+	}
+	for i := range total {
+		c.SetGeneration(i, 1<<32-1) // each limit has a name, and so a state of its own
 	}
 	s := newSeal([]byte("key"))
 	text := s.text(&c)

@@ -1,0 +1,24 @@
+package outbound
+
+import (
+	"context"
+
+	"github.com/stint-limiter/stint"
+)
+
+// noting is a store that tells a caller who waits whether a place ahead was booked for it. The decision after a wait is as of the
+// admission, and does not say.
+type noting struct{ stint.Store }
+
+// bookedKey is the key of a context's *bool.
+type bookedKey struct{}
+
+func (n noting) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	d, err := n.Store.Take(ctx, r)
+	if err == nil && d.Allowed && d.RetryAfter > 0 {
+		if booked, ok := ctx.Value(bookedKey{}).(*bool); ok {
+			*booked = true
+		}
+	}
+	return d, err
+}
