@@ -8,6 +8,7 @@ require (
 	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
+	github.com/redis/rueidis/rueidislimiter v1.0.76
 	github.com/sethvargo/go-limiter v0.7.1
 	github.com/stint-limiter/stint v0.0.0
 	github.com/throttled/throttled/v2 v2.15.0

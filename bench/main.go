@@ -2,7 +2,7 @@
 // within one run, medians are compared, and the bars that stint sets itself are
 // checked at the end. Missing a bar is a result, not a failure.
 //
-//	go run .                      everything, about twenty minutes
+//	go run .                      everything, about half an hour
 //	go run . -short               everything, coarser, a few minutes
 //	go run . -only memory,size    some suites
 package main
@@ -22,6 +22,7 @@ func run(ctx context.Context, args []string) error {
 		{Name: "size", Run: runSize},
 		{Name: "script", Run: runScript},
 		{Name: "redis", Run: runRedis},
+		{Name: "tiers", Run: runTiers},
 		{Name: "cluster", Run: runCluster},
 		{Name: "growth", Run: runGrowth},
 		{Name: "http", Run: runHTTP},

@@ -12,6 +12,7 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislimiter"
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
@@ -42,7 +43,9 @@ var redisPeers = []redisPeer{
 	{"stint", openStack},
 	{"redis_rate", openRedisRate},
 	{"ulule", openRedisUlule},
-	{"fixed window", openFixedWindow},
+	{"rueidislimiter", func(ctx context.Context, addr string, callers int, limits ...stint.Limit) (redisDecider, error) {
+		return openRueidisLimiter(ctx, addr, callers, limits[0])
+	}},
 	{"sorted set", func(ctx context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
 		return openSortedSet(ctx, addr, limits[0])
 	}},
@@ -178,24 +181,40 @@ func openSortedSet(_ context.Context, addr string, limits ...stint.Limit) (redis
 
 func sortedSetKey(subject, limit string) string { return "zslog:{" + subject + "}:" + limit }
 
-//go:embed lua/fixedwindow.lua
-var fixedWindowScript string
-
-func openFixedWindow(_ context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
-	l := limits[0]
+// openRueidisLimiter counts in a fixed window for each limit: a counter, and when its window ends in a key beside it. It
+// knows one limit per call, and is called once for each, one after the other.
+func openRueidisLimiter(_ context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
 	client, err := rueidis.NewClient(clientOption(addr))
 	if err != nil {
 		return redisDecider{}, err
 	}
-	script := rueidis.NewLuaScript(fixedWindowScript)
+	limiters := make([]rueidislimiter.RateLimiterClient, len(limits))
+	for i, l := range limits {
+		limiters[i], err = rueidislimiter.NewRateLimiter(rueidislimiter.RateLimiterOption{
+			ClientBuilder: func(rueidis.ClientOption) (rueidis.Client, error) { return client, nil },
+			KeyPrefix:     "fixed" + strconv.Itoa(i),
+			Limit:         int(l.Max),
+			Window:        l.Window,
+		})
+		if err != nil {
+			client.Close()
+			return redisDecider{}, err
+		}
+	}
 	return redisDecider{
-		allow: func(ctx context.Context, key string, cost int64) (bool, int64, error) {
-			now := time.Now()
-			counter := "fixed:{" + key + "}"
-			used, _, err := answer(script.Exec(ctx, client, []string{counter, counter + ":ex"}, []string{
-				strconv.FormatInt(cost, 10), strconv.FormatInt(now.Add(l.Window).UnixMilli(), 10), strconv.FormatInt(now.UnixMilli(), 10),
-			}))
-			return used <= l.Max, used, err
+		allow: func(ctx context.Context, key string, cost int64) (ok bool, used int64, err error) {
+			ok = true
+			for i, lim := range limiters {
+				res, err := lim.AllowN(ctx, key, cost)
+				if err != nil {
+					return false, 0, err
+				}
+				ok = ok && res.Allowed
+				if i == 0 {
+					used = limits[0].Max - res.Remaining
+				}
+			}
+			return ok, used, nil
 		},
 		close: client.Close,
 	}, nil

@@ -18,6 +18,7 @@ type load struct {
 	cpu       float64 // of Redis, µs per decision
 	latency   []time.Duration
 	allowed   float64 // share of decisions
+	used      float64 // units in the first window, on average
 }
 
 // quantile returns a latency in microseconds; the latencies are sorted.
@@ -39,6 +40,7 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 		mutex              sync.Mutex
 		l                  load
 		decisions, allowed int
+		used               int64
 		failed             error
 	)
 	before, err := server.cpu(ctx)
@@ -49,26 +51,29 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 	for _, w := range walkers {
 		group.Go(func() {
 			var took []time.Duration
-			n, yes := 0, 0
+			n, yes, sum := 0, 0, int64(0)
 			var failure error
 			for now := time.Now(); failure == nil && now.Sub(start) < length; {
 				var ok bool
+				var units int64
 				// One in eight is timed: for those that answer from memory looking at
 				// the clock costs as much as the answer.
 				for range timedOne - 1 {
-					if ok, _, failure = d.allow(ctx, w.next(), 1); failure != nil {
+					if ok, units, failure = d.allow(ctx, w.next(), 1); failure != nil {
 						break
 					}
 					n++
+					sum += units
 					if ok {
 						yes++
 					}
 				}
 				now = time.Now()
-				if ok, _, failure = d.allow(ctx, w.next(), 1); ok {
+				if ok, units, failure = d.allow(ctx, w.next(), 1); ok {
 					yes++
 				}
 				n++
+				sum += units
 				then := time.Now()
 				took = append(took, then.Sub(now))
 				now = then
@@ -78,6 +83,7 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 			l.latency = append(l.latency, took...)
 			decisions += n
 			allowed += yes
+			used += sum
 			failed = cmp.Or(failed, failure)
 		})
 	}
@@ -94,6 +100,7 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 	l.perSecond = n / elapsed.Seconds()
 	l.cpu = (after - before) * 1e6 / n
 	l.allowed = float64(allowed) / n
+	l.used = float64(used) / n
 	slices.Sort(l.latency)
 	return l, nil
 }

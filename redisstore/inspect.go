@@ -62,7 +62,7 @@ func inspectArgs(parts []part, call uint64, clock int64) []string {
 		if p := &parts[i]; p.holders() {
 			body = appendTime(appendInt(append(body, 0), p.limits[0].Max), p.limits[0].Window)
 		} else {
-			body = append(body, byte(sets.number(p.set)))
+			body = append(body, sets.number(p.set))
 		}
 	}
 	b := sets.appendTo(appendStart(nil, call, clock))

@@ -5,6 +5,7 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by SHA-1.
 	"embed"
 	"encoding/hex"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -23,8 +24,8 @@ type script struct {
 // The files that scripts which know limits have before their own, and those of the general
 // path, see lua/shared.lua: a function that makes its parts.
 var (
-	begin   = []string{"start", "fields", "sets"}
-	general = []string{"fields", "shared", "bookings", "log", "meter", "state", "concurrency", "ban", "ids", "decide"}
+	begin   = []string{"fields", "start", "sets"}
+	general = []string{"shared", "bookings", "log", "meter", "state", "concurrency", "ban", "ids", "decide"}
 )
 
 var (
@@ -37,7 +38,34 @@ var (
 
 // limitScript is a script that knows limits.
 func limitScript(name string) *script {
-	return newScript("local function general(now, generation, sets)\n" + source(general...) + "return G\nend\n" + source(append(begin, name)...))
+	return newScript(withNumbers("local function general(now, generation, sets)\n" + source(general...) + "return G\nend\n" + source(append(begin, name)...)))
+}
+
+// Where lua/fields.lua gives numbers names, and what else may hold such a name.
+var (
+	numberNames = regexp.MustCompile(`(?m)^local ([A-Z_0-9, ]+) =\s+([0-9, ]+)$`)
+	luaTokens   = regexp.MustCompile(`'(?:[^'\\]|\\.)*'|--[^\n]*|[A-Za-z_][A-Za-z_0-9]*`)
+)
+
+// withNumbers replaces the names of numbers by the numbers, and leaves out comments.
+func withNumbers(source string) string {
+	numbers := map[string]string{}
+	for _, line := range numberNames.FindAllStringSubmatch(source, -1) {
+		values := strings.Split(line[2], ", ")
+		for i, name := range strings.Split(line[1], ", ") {
+			numbers[name] = values[i]
+		}
+	}
+	source = numberNames.ReplaceAllString(source, "")
+	return luaTokens.ReplaceAllStringFunc(source, func(token string) string {
+		if strings.HasPrefix(token, "--") {
+			return ""
+		}
+		if number, ok := numbers[token]; ok {
+			return number
+		}
+		return token
+	})
 }
 
 // source returns the text of files.

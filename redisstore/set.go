@@ -184,6 +184,7 @@ func (s *set) pack() {
 	b := []byte{byte(len(s.limits))}
 	b = le.AppendUint16(b, uint16(heads))
 	b = le.AppendUint16(b, uint16(front))
+	b = append(b, 0) // its number, see callSets
 	for _, text := range []string{s.directory, string(format), strconv.Itoa(len(directory)), last, all} {
 		b = append(append(b, byte(len(text))), text...)
 	}
@@ -195,9 +196,19 @@ func (s *set) pack() {
 		b = le.AppendUint16(b, uint16(back))
 		b = le.AppendUint16(b, uint16(old))
 		b = appendInt(appendInt(appendInt(b, l.unit), l.rate), l.tick)
+		b = append(b, 0, 0, 0)
 		back, old = back+7*l.width, old+8*l.width
 	}
 	s.packed = b
+}
+
+// appendTo packs the set with its number, and that of the one that it stands in for.
+func (s *set) appendTo(b []byte, of, number int) []byte {
+	b = append(b, byte(of))
+	at := len(b)
+	b = append(b, s.packed...)
+	b[at+5] = byte(number)
+	return b
 }
 
 // maxOthers is how many other directories are known of one set.

@@ -41,13 +41,17 @@ type callSets struct {
 // maxCallSets is how many sets a call can number.
 const maxCallSets = 255
 
-// number returns the number of a set in the call, which counts from one.
-func (c *callSets) number(s *set) int {
-	if i := slices.Index(c.list, s); i >= 0 {
-		return i + 1
+// number returns the number of a set in the call, which counts from one; 0 of none.
+func (c *callSets) number(s *set) byte {
+	if s == nil {
+		return 0
 	}
-	c.list, c.of = append(c.list, s), append(c.of, s)
-	return len(c.list)
+	i := slices.Index(c.list, s)
+	if i < 0 {
+		i = len(c.list)
+		c.list, c.of = append(c.list, s), append(c.of, s)
+	}
+	return byte(i + 1)
 }
 
 // appendTo packs the sets for lua/sets.lua: those that are asked for, then the others that
@@ -56,14 +60,14 @@ func (c *callSets) appendTo(b []byte) []byte {
 	asked := len(c.list)
 	count := len(b)
 	b = append(b, 0)
-	for _, s := range c.list {
-		b = append(append(b, 0), s.packed...)
+	for i, s := range c.list {
+		b = s.appendTo(b, 0, i+1)
 	}
 	for i, s := range c.list[:asked] {
 		for _, o := range s.known() {
 			if len(c.list) < maxCallSets {
 				c.list, c.of = append(c.list, o), append(c.of, s)
-				b = append(append(b, byte(i+1)), o.packed...)
+				b = o.appendTo(b, i+1, len(c.list))
 			}
 		}
 	}
@@ -77,9 +81,10 @@ const (
 	kindGeneral
 	kindBans
 	kindPeek
+	kindSeveral // parts or requests
 )
 
-func kindOf(r *stint.Request, parts []part) byte {
+func kindOf(r *stint.Request, parts []part, equal int) byte {
 	if r.Mode == stint.Peek {
 		return kindPeek
 	}
@@ -97,37 +102,41 @@ func kindOf(r *stint.Request, parts []part) byte {
 			}
 		}
 	}
-	if r.Bans != nil {
+	switch {
+	case r.Bans != nil:
 		return kindBans
+	case len(parts) > 1 || equal > 1:
+		return kindSeveral
 	}
 	return kindPlain
 }
 
 // appendRun packs a run of equal requests for lua/take.lua.
 func appendRun(b []byte, r *stint.Request, parts []part, keys, equal int, notAfter int64, id uint64, sets *callSets) []byte {
-	length := len(b)
-	b = le.AppendUint16(b, 0)
+	kind, first := kindOf(r, parts, equal), &parts[0]
+	b = append(b, kind, sets.number(first.set))
+	b = appendInt(appendInt(b, first.cost), notAfter)
+	if kind == kindPlain {
+		return b
+	}
+	b = append(b, byte(len(parts)), byte(keys), oneIf(r.ID != ""))
 	b = le.AppendUint16(b, uint16(equal))
-	b = append(b, byte(keys), oneIf(r.ID != ""))
-	body := len(b)
-	kind := kindOf(r, parts)
-	b = append(b, byte(len(parts)), kind)
-	b = appendInt(b, notAfter)
+	b = le.AppendUint16(b, 0)
+	rest := len(b)
 	for i := range parts {
 		p := &parts[i]
-		b = append(b, byte(p.claim+1))
-		if p.holders() {
-			b = appendInt(append(b, 0), p.cost)
-			b = appendTime(appendInt(b, p.limits[0].Max), p.limits[0].Window)
-		} else {
-			b = append(b, byte(sets.number(p.set)))
+		if i > 0 {
+			b = append(b, byte(p.claim+1), sets.number(p.set))
 			b = appendInt(b, p.cost)
 		}
+		if p.holders() {
+			b = appendTime(appendInt(b, p.limits[0].Max), p.limits[0].Window)
+		}
 	}
-	if kind != kindPlain {
+	if kind != kindSeveral {
 		b = appendMore(b, r, id)
 	}
-	le.PutUint16(b[length:], uint16(len(b)-body))
+	le.PutUint16(b[rest-2:], uint16(len(b)-rest))
 	return b
 }
 
@@ -214,7 +223,7 @@ func amendArgs(c *stint.Charge, a stint.Amendment, parts []part, call uint64, cl
 				body = appendTime(append(body, 0), p.limits[0].Window)
 				continue
 			}
-			body = append(body, byte(sets.number(p.set)))
+			body = append(body, sets.number(p.set))
 			body = le.AppendUint32(body, c.GenerationAt(state))
 			state++
 		}
@@ -235,7 +244,7 @@ func commandArgs(c *stint.Command, states []part, call uint64, clock int64) []st
 	}
 	body = append(body, byte(len(states)))
 	for i := range states {
-		body = append(body, byte(sets.number(states[i].set)))
+		body = append(body, sets.number(states[i].set))
 	}
 	b := appendStart(nil, call, clock)
 	b = sets.appendTo(b)

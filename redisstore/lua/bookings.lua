@@ -51,15 +51,23 @@ local function add_booking(l, t, e, n)
   l.booked = rest .. pack(BOOKING, e, e - t, n)
 end
 
--- find_booking returns the number of the booking that ends at e, or nothing.
-local function find_booking(l, e)
-  local from, sought = 1, pack('>I7', e)
-  while true do
-    local at = l.booked:find(sought, from, true)
-    if not at then return end
-    if (at - 1) % BOOKED == 0 then return (at - 1) / BOOKED end
-    from = at + 1
+-- first_booking returns the number of the first booking whose T (1) or E (2) is not before an instant, of all bookings if
+-- there is none.
+local function first_booking(booked, which, instant)
+  local low, high = 0, #booked / BOOKED
+  while low < high do
+    local middle = floor((low + high) / 2)
+    local e, grace = unpack_at(BOOKING, booked, middle * BOOKED + 1)
+    if (which == 1 and e - grace or e) < instant then low = middle + 1 else high = middle end
   end
+  return low
+end
+
+-- find_booking returns the number of the first booking that ends at an instant, or nothing.
+local function find_booking(l, instant)
+  local i = first_booking(l.booked, 2, instant)
+  local _, e = booking(l, i)
+  return e == instant and i or nil
 end
 
 -- change_booking changes the units of a booking, which goes if nothing is left.

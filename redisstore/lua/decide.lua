@@ -1,6 +1,6 @@
 -- The general path of a decision, see docs/rules.md: any request, on any states.
 --
--- Request  as take.lua has it, then unless its kind is 0: number of claims, mode, fit, 1 if bans are looked for (1 byte
+-- Request  as take.lua has it, then of kinds 1 to 3: number of claims, mode, fit, 1 if bans are looked for (1 byte
 --          each), which claims are shared (2, the lowest bit for the first), ban policy: after (1, 0: none); longest
 --          wait, Booked, life of the request id, lease, grace, within, forgive, id of the charge (8 bytes), number of
 --          durations (1), durations
@@ -12,21 +12,21 @@
 local TAKE, PEEK, RESERVE = 0, 1, 2 -- stint.Mode
 
 -- read_request reads what is asked, and opens all limits.
-local function read_request(args, from, base)
-  local parts, kind, _, pos = unpack_at('<BBd', args, from)
+local function read_request(args, run, base)
+  local kind, which, cost, _, pos = unpack_at('<BBdd', args, run)
   local states = {} -- two claims may share one
-  local r = { parts = {}, limits = {}, keys = parts, mode = TAKE, fit = 0, bans_on = 0, after = 0, booked = 0, lease = 0 }
+  local r = { parts = {}, limits = {}, keys = 1, mode = TAKE, fit = 0, bans_on = 0, after = 0, booked = 0, lease = 0 }
+  if kind > 0 then r.keys, pos = unpack_at('B', args, pos), pos + 7 end
   looking = kind == 3
-  for p = 1, parts do
-    local claim, which, cost
-    claim, which, cost, pos = unpack_at('<BBd', args, pos)
+  for p = 1, r.keys do
+    local claim, key = 1, KEYS[base + p]
+    if p > 1 then claim, which, cost, pos = unpack_at('<BBd', args, pos) end
     local part = { set = sets[which] }
     if which == 0 then
       local cap, window
       cap, window, pos = unpack_at('<dd', args, pos)
-      part.asked = { open_holders(KEYS[base + p], cap, window, cost) }
+      part.asked = { open_holders(key, cap, window, cost) }
     else
-      local key = KEYS[base + p]
       part.st, part.asked = open_state(key, part.set, cost, states[key])
       states[key], part.st.cost = part.st, max(part.st.cost or 0, cost)
     end
@@ -36,7 +36,7 @@ local function read_request(args, from, base)
       r.limits[#r.limits + 1] = l
     end
   end
-  if kind > 0 then
+  if kind >= 1 and kind <= 3 then
     local steps
     r.claims, r.mode, r.fit, r.bans_on, r.shared, r.after, r.longest, r.booked, r.life, r.lease, r.grace, r.within, r.forgive, r.id, steps, pos =
       unpack_at('<BBBBI2Bdddddddc8B', args, pos)
@@ -77,12 +77,7 @@ local function leave(r)
   for i, l in ipairs(t and r.limits or {}) do
     l.whole, l.whole_sum, l.whole_led = l.booked, l.booked_sum, l.led
     if found[i] then change_booking(l, found[i], -l.cost) end
-    local first = found[i] or #l.booked / BOOKED
-    local before = booking(l, first - 1)
-    while before and before >= t do
-      first = first - 1
-      before = booking(l, first - 1)
-    end
+    local first = first_booking(l.booked, 1, t)
     l.booked, l.behind, l.led = l.booked:sub(1, first * BOOKED), l.booked:sub(first * BOOKED + 1), nil
   end
   return t
@@ -90,39 +85,25 @@ end
 
 -- stay puts the bookings back as they were, up to the one that was not moved.
 local function stay(l, t)
-  local last = #l.whole / BOOKED
-  local at = booking({ booked = l.whole }, last - 1)
-  while at and at > t do
-    last = last - 1
-    at = booking({ booked = l.whole }, last - 1)
-  end
-  l.booked, l.led = l.whole:sub(1, last * BOOKED), nil
+  l.booked, l.led = l.whole:sub(1, first_booking(l.whole, 1, t + 1) * BOOKED), nil
 end
 
 -- room finds out when there is room, for somebody who waits behind bookings or not: t, the first instant that suits all limits, and in l.retry when each of them has.
 local function room(r, waits)
-  local t, latest = now, now
+  local t, latest, fit = now, now, true
   for _, l in ipairs(r.limits) do
     local last = l.booked and last_booking(l) or 0
-    latest = max(latest, last)
-    l.retry = 0
-    if waits and last > 0 or not l.of.fits(l, l.cost) then
+    local fits = not (waits and last > 0) and l.of.fits(l, l.cost)
+    latest, fit, l.retry = max(latest, last), fit and fits, 0
+    if not fits or last > 0 then
+      -- From the last booking on, room that is there stays there.
       local at = l.of.earliest(l, max(now, last), l.cost)
-      l.retry = at == NEVER and NEVER or at - now
+      if not fits then l.retry = at == NEVER and NEVER or at - now end
       if at == NEVER or t == NEVER then t = NEVER else t = max(t, at) end
     end
   end
-  if t == now or t == NEVER then return t end
-  t = latest
-  repeat
-    local before = t
-    for _, l in ipairs(r.limits) do
-      local at = l.of.earliest(l, t, l.cost)
-      if at == NEVER then return NEVER end
-      t = max(t, at)
-    end
-  until t == before
-  return t
+  if fit then return now end
+  return t == NEVER and t or max(t, latest)
 end
 
 -- charge charges, books or leases every claim that costs something. It returns the time of the charge, 0 if none did.
@@ -192,8 +173,10 @@ local function answer(r, flags, decider, retry, at, charged)
   return table.concat(out)
 end
 
-function G.decide(from, base, equal, id)
-  local r = read_request(ARGV[1], from, base)
+-- decide answers a run of equal requests. It returns the reply, and of how many requests that is the answer.
+function G.decide(run, base, equal, id)
+  local r = read_request(ARGV[1], run, base)
+  local cost = r.limits[1].cost
   local charged = fit(r, equal)
   local after_parts = base + r.keys
   local bans, banned
@@ -259,5 +242,5 @@ function G.decide(from, base, equal, id)
       end
     end
   end
-  return reply
+  return reply, equal > 1 and at > 0 and charged / cost or equal
 end

@@ -1,3 +1,6 @@
+-- Names of numbers. They are replaced by the numbers when scripts are joined, see script.go: a local that a function
+-- uses costs Redis a cell at every call, and an instruction at every use.
+--
 -- The one representation of limits in these scripts: a set, an array with the fields named
 -- below, then of each of its limits STRIDE fields from LIMITS on.
 --
@@ -21,3 +24,6 @@ local SIG, N, FORMAT, FROM, HEADS, FRONT, LAST, ALL, NUMBER, NEED, OTHERS, LIMIT
 -- format of an entry.
 local ASKED, METER, CAP, SPAN, SLICE, WIDTH, BACK, OLD, UNIT, RATE, TICK, CUT, STAMP, ENTRY, STRIDE =
   0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14
+
+-- The oldest stamp of an empty log.
+local FAR = 9007199254740992

@@ -100,43 +100,53 @@ local function log_fits(l, n)
   return true
 end
 
--- backwards calls f with the stamp and the units of all entries and bookings, the latest first, until f returns
--- something, and returns that.
-local function backwards(l, f)
+-- latest returns an iterator over the stamps and units of all entries and bookings, the latest first.
+local function latest(l)
   local i, j = entry_count(l), #l.booked / BOOKED - 1
   local at, units = entry(l, i)
   local _, e, n = booking(l, j)
-  while at or e do
-    local found
-    if e and (not at or stamp(l, e) >= at) then
-      found, j = f(stamp(l, e), n), j - 1
+  if e then e = stamp(l, e) end
+  return function()
+    local found, m
+    if e and (not at or e >= at) then
+      found, m, j = e, n, j - 1
       _, e, n = booking(l, j)
-    else
-      found, i = f(at, units), i - 1
+      if e then e = stamp(l, e) end
+    elseif at then
+      found, m, i = at, units, i - 1
       at, units = entry(l, i)
     end
-    if found then return found end
+    return found, m
   end
 end
 
 -- log_earliest is the first instant from t on at which n more fit; t is not before the last booking.
 local function log_earliest(l, t, n)
-  local room, inside = l.cap - n, 0
-  return backwards(l, function(at, units)
-    if at + l.span <= t then return t end
-    if units > room - inside then return at + l.span end
-    inside = inside + units
-  end) or t
+  local room, span = l.cap - n, l.span
+  if l.booked == '' then -- the oldest leave, few as a rule
+    local left, i = l.sum, 1
+    while left > room do
+      local at, units = entry(l, i)
+      left, i, t = left - units, i + 1, max(t, at + span)
+    end
+    return t
+  end
+  for at, units in latest(l) do
+    if at + span <= t then return t end
+    if units > room then return at + span end
+    room = room - units
+  end
+  return t
 end
 
 -- log_at returns what counts at t, and when that has left the window; t is not before the last booking.
 local function log_at(l, t)
   local inside, newest = 0, nil
-  backwards(l, function(at, units)
-    if at + l.span <= t then return true end
+  for at, units in latest(l) do
+    if at + l.span <= t then break end
     inside, newest = inside + units, newest or at
-  end)
-  return inside, inside > 0 and newest + l.span or t
+  end
+  return inside, newest and newest + l.span or t
 end
 
 -- settle_log changes the charge made at t by delta units, if it is in the window. It returns by how many it did.
@@ -153,7 +163,7 @@ local function settle_log(l, t, delta)
       else
         l.entries = l.entries:sub(1, (i - 1) * l.width) .. l.entries:sub(i * l.width + 1)
       end
-      l.sum = l.sum + left - units
+      l.sum = l.sum + (left - units)
       return left - units
     end
   end

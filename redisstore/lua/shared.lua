@@ -11,7 +11,6 @@ local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 
 local NEVER = -1          -- stint.Never
 local UNITS = 2 ^ 53      -- stint.MaxUnits
-local FAR = 2 ^ 53        -- the oldest stamp of an empty log
 
 local looking = false -- if so, nothing is written
 

@@ -3,10 +3,11 @@
 -- KEYS     those of each run of equal requests: the state of each part (state.lua) or its holders
 --          (concurrency.lua); if bans are looked for, per claim its subject's ban, then per
 --          claim its subject's strikes; with a request id the ids of the first claim
--- ARGV[1]  see start.lua; number of runs (2 bytes); per run its length and how many such requests there are (2 each), number of
---          its keys (1), 1 if it has a request id, number of parts, kind (1 each), not-after (0: none);
---          per part its claim, set (1 each; 0: holders) and cost, of holders capacity and window; and unless the kind is 0 what
---          decide.lua wants to know
+-- ARGV[1]  see start.lua; number of runs (2 bytes); per run its kind (1), set (1; 0: holders) and cost of its first part,
+--          not-after (0: none); and unless the kind is 0 number of its parts, of its keys, 1 if it has a request
+--          id (1 each), how many such requests there are, length of the rest (2 each), and the rest: of holders
+--          capacity and window; per further part its claim, set (1 each), cost, capacity and window of holders; of
+--          kinds 1 to 3 what decide.lua wants to know
 -- ARGV[2…] the request ids
 -- Reply    call id, now; per run as often as it takes to answer all of the run:
 --          64, and for a run of several how many were allowed (2 bytes); per part the number of the set that the state
@@ -15,34 +16,64 @@
 --          255, length of a message (2), message: it failed
 --          or what decide.lua says
 --
--- Of kind 0 and 2 are plain takes of a cost above 0, with 2 bans are looked for. As a rule all
--- is done here: the front of each state is read and written once. What is unusual takes
--- the general path in decide.lua, before anything is written: bookings, leases and debts ahead of now, a
--- clock that stepped back, other limits in the state than those known, a ban, a ring to be made smaller.
+-- Kind 0 is a plain take of one part and a cost above 0, 4 has several parts or requests, and 2 also looks for bans. As
+-- a rule all of that is done here: the front of each state is read and written once. What is unusual takes
+-- the general path in decide.lua, before anything is written: kinds 1 and 3 (Peek), bookings, leases and debts ahead of
+-- now, a clock that stepped back, other limits in the state than those known, a ban, a ring to be made smaller.
 --
 -- For speed, arguments of commands are strings where they can be: Redis formats numbers as floats.
 
-local FAR = 9007199254740992
--- A state that was read is an array: key, set, the value's front, front entries that moved, whether
--- only the heads were read; then the fields that FORMAT names.
-local KEY, SET, S, MOVED, PART, GENERATION, WRITTEN, EXPIRES, FIELDS = 1, 2, 3, 4, 5, 6, 7, 8, 9
+-- The fields that FORMAT names.
+local GENERATION, WRITTEN, EXPIRES, FIELDS = 1, 2, 3, 4
 
+local out, m = { pack('<c8d', args, now) }, 1
 local G -- the general path, once it is needed
 
-local function decide(from, base, equal, id)
-  local parts, kind, late, pos = unpack_at('<BBd', args, from)
-  if late > 0 and now > late then return '\16' end
-  local usual, many = kind % 2 == 0, equal > 1
-  local states, f, denied, rewrite = parts > 1 and {}, nil, false, false
+-- unusual is decide on the general path.
+local function unusual(run, base, equal, id)
+  G = G or general(now, generation, sets)
+  local reply, answered = G.decide(run, base, equal, id)
+  m = m + 1
+  out[m] = reply
+  return answered
+end
+
+-- ring_of returns where the ring of a set's ith limit begins.
+local function ring_of(set, f, i)
+  local ring, o, at = set[FRONT], FIELDS, LIMITS
+  for _ = 1, i - 1 do
+    if set[at + WIDTH] > 0 then
+      ring, o = ring + floor(f[o + 4] / 131072) * 8 * set[at + WIDTH], o + 5
+    end
+    o, at = o + set[at + METER], at + STRIDE
+  end
+  return ring
+end
+
+-- decide answers requests of a run that is at run in args, the last of whose parts but the first are at more. It returns
+-- how many.
+local function decide(run, base, equal, id, kind, which, cost, late, parts, more)
+  if late > 0 and now > late then
+    m = m + 1
+    out[m] = '\16'
+    return equal
+  end
+  local usual, denied, rewrite, total, pos = kind % 2 == 0, false, false, equal, more
+  -- A state that was read: its set, key, the front of its value, the fields, entries in front that moved, and whether
+  -- only the heads were read. Those of several parts are in states.
+  local set, key, s, f, moved, short
+  local states = parts > 1 and {}
 
   -- Read every state and drop what has left its windows.
   for part = 1, usual and parts or 0 do
-    local _, which, cost
-    _, which, cost, pos = unpack_at('<BBd', args, pos)
-    local set, key = sets[which], KEYS[base + part]
-    local s = try('GETRANGE', key, '0', set[LAST])
+    if part > 1 then
+      local _
+      _, which, cost, pos = unpack_at('<BBd', args, pos)
+    end
+    set, key, f, moved, short = sets[which], KEYS[base + part], nil, nil, false
+    s = try('GETRANGE', key, '0', set[LAST])
     if s == '' then
-      f = { key, set, s, false, false, generation, 0, 0 }
+      f = { generation, 0, 0 }
       local o, at = FIELDS, LIMITS
       for _ = 1, set[N] do
         if set[at + WIDTH] > 0 then
@@ -55,19 +86,16 @@ local function decide(from, base, equal, id)
         end
         at = at + STRIDE
       end
-    else
-      f = nil
-      if type(s) == 'string' and #s > 1 then
-        local sig = set[SIG]
-        if #s < #sig or s:sub(1, #sig) ~= sig then
-          -- Another set of limits on the same subject, by another process for instance.
-          set = set[OTHERS] and set[OTHERS][s:sub(1, 2 + 8 * s:byte(2))]
-          if set then s = call('GETRANGE', key, '0', set[LAST]) end
-        end
-        if set and #s >= set[HEADS] then
-          f = { key, set, s, false, #s == set[HEADS] and set[LAST] ~= set[ALL], unpack_at(set[FORMAT], s, #set[SIG] + 1) }
-          if f[WRITTEN] > now then f = nil end
-        end
+    elseif type(s) == 'string' and #s > 1 then
+      if s:find(set[SIG], 1, true) ~= 1 then
+        -- Another set of limits on the same subject, by another process for instance.
+        set = set[OTHERS] and set[OTHERS][s:sub(1, 2 + 8 * s:byte(2))]
+        if set then s = call('GETRANGE', key, '0', set[LAST]) end
+      end
+      if set and #s >= set[HEADS] then
+        f = { unpack_at(set[FORMAT], s, #set[SIG] + 1) }
+        if f[WRITTEN] > now then f = nil end
+        short = #s == set[HEADS]
       end
     end
     if not f then
@@ -76,8 +104,8 @@ local function decide(from, base, equal, id)
     end
     local o, at = FIELDS, LIMITS
     for i = 1, set[N] do
-      local asked = set[at + ASKED] == 1
-      if set[at + WIDTH] > 0 then
+      local asked, width = set[at + ASKED] == 1, set[at + WIDTH]
+      if width > 0 then
         local newest, cut, p = f[o + 1], set[at + CUT], f[o + 4]
         if not asked then
           rewrite = rewrite or newest <= cut and set[at + METER] == 0
@@ -89,9 +117,9 @@ local function decide(from, base, equal, id)
               f[o], f[o + 1], f[o + 3], f[o + 4] = 0, 0, FAR, p - p % 131072
             else
               -- One by one, a block at a time from the ring.
-              if f[PART] then f[S], f[PART] = call('GETRANGE', key, '0', set[ALL]), false end
-              local s, w, entry, sum, nf = f[S], set[at + WIDTH], set[at + ENTRY], f[o], p % 16
-              local from, from_at, oldest = s, set[at + OLD] + (8 - nf) * w + 1, newest
+              if short then s, short = call('GETRANGE', key, '0', set[ALL]), false end
+              local entry, sum, nf = set[at + ENTRY], f[o], p % 16
+              local from, from_at, oldest = s, set[at + OLD] + (8 - nf) * width + 1, newest
               while true do
                 if nf > 0 then
                   local stamp, units = unpack_at(entry, from, from_at)
@@ -99,24 +127,16 @@ local function decide(from, base, equal, id)
                     oldest = stamp
                     break
                   end
-                  sum, nf, p, from_at = sum - units, nf - 1, p - 1, from_at + w
+                  sum, nf, p, from_at = sum - units, nf - 1, p - 1, from_at + width
                 else
                   local nb, blocks = floor(p / 16) % 8, floor(p / 4096) % 32
                   if blocks > 0 then
-                    local first, slots, ring = floor(p / 128) % 32, floor(p / 131072), set[FRONT]
-                    local q, a = FIELDS, LIMITS
-                    for _ = 1, i - 1 do
-                      if set[a + WIDTH] > 0 then
-                        ring = ring + floor(f[q + 4] / 131072) * 8 * set[a + WIDTH]
-                        q = q + 5
-                      end
-                      q, a = q + set[a + METER], a + STRIDE
-                    end
-                    ring = ring + first * 8 * w
-                    from, from_at = call('GETRANGE', key, ('%d'):format(ring), ('%d'):format(ring + 8 * w - 1)), 1
+                    local first, slots = floor(p / 128) % 32, floor(p / 131072)
+                    local ring = ring_of(set, f, i) + first * 8 * width
+                    from, from_at = call('GETRANGE', key, ('%d'):format(ring), ('%d'):format(ring + 8 * width - 1)), 1
                     nf, p = 8, p + 8 - 4096 + ((first + 1) % slots - first) * 128
                   elseif nb > 0 then
-                    from, from_at = s:sub(set[at + BACK] + 1, set[at + BACK] + nb * w), 1
+                    from, from_at = s:sub(set[at + BACK] + 1, set[at + BACK] + nb * width), 1
                     nf, p = nb, p - 15 * nb
                   else
                     break
@@ -124,8 +144,8 @@ local function decide(from, base, equal, id)
                 end
               end
               if from ~= s then
-                local moved = f[MOVED] or {}
-                moved[i], f[MOVED] = from:sub(from_at), moved
+                moved = moved or {}
+                moved[i] = from:sub(from_at)
               end
               f[o], f[o + 3], f[o + 4] = sum, oldest, p
             end
@@ -140,22 +160,20 @@ local function decide(from, base, equal, id)
         o = o + 5
       end
       if set[at + METER] > 0 then
-        if set[at + UNIT] > 0 then
-          local unit, tick = set[at + UNIT], set[at + TICK]
+        local unit = set[at + UNIT]
+        if unit > 0 then
+          local tick = set[at + TICK]
           if f[o + 2] ~= unit then usual = false end
           local level = f[o] - (floor(now / tick) - floor(f[o + 1] / tick)) * set[at + RATE]
           if level < 0 then level = 0 end
           f[o], f[o + 1] = level, now
-          local full = set[at + CAP] * unit
-          if cost > set[at + CAP] or level > full - cost * unit then
-            denied = true
-          end
+          if cost > set[at + CAP] or level > (set[at + CAP] - cost) * unit then denied = true end
         end
         o = o + 3
       end
       at = at + STRIDE
     end
-    if states then states[part] = f end
+    if states then states[part] = { set, key, s, f, moved, short } end
   end
   if usual and kind == 2 then
     local claims, _, _, _, shared, after = unpack_at('<BBBBI2B', args, pos)
@@ -165,36 +183,37 @@ local function decide(from, base, equal, id)
       shared = floor(shared / 2)
     end
   end
-  if not usual or rewrite and not denied then
-    G = G or general(now, generation, sets)
-    return G.decide(from, base, equal, id)
-  end
+  if not usual or rewrite and not denied then return unusual(run, base, total, id) end
 
   if denied then
     -- When does each limit have room?
-    local retry, decider, answers = 0, nil, {}
-    pos = from + 10
+    local retry, decider, claim, answers = 0, nil, 1, {}
+    pos = more
     for part = 1, parts do
-      local claim, _, cost
-      claim, _, cost, pos = unpack_at('<BBd', args, pos)
-      f = states and states[part] or f
-      local set, key = f[SET], f[KEY]
+      if states then
+        set, key, s, f, moved, short = unpack(states[part], 1, 6)
+        if part == 1 then
+          cost = unpack_at('<d', args, run + 2)
+        else
+          claim, which, cost, pos = unpack_at('<BBd', args, pos)
+        end
+      end
       local o, at, answer = FIELDS, LIMITS, pack('<I4', f[GENERATION])
       for i = 1, set[N] do
-        local asked, cap, used, reset, wait = set[at + ASKED] == 1, set[at + CAP], 0, 0, 0
+        local asked, cap, width, used, reset, wait = set[at + ASKED] == 1, set[at + CAP], set[at + WIDTH], 0, 0, 0
         if cost > cap then wait = -1 end
-        if set[at + WIDTH] > 0 then
+        if width > 0 then
           if asked then
             local left, room = f[o], cap - cost
             used = left
             if left > 0 then reset = f[o + 1] + set[at + SPAN] - now end
             if left > room and wait == 0 then
               -- The oldest must leave, one after the other.
-              if f[PART] then f[S], f[PART] = call('GETRANGE', key, '0', set[ALL]), false end
-              local w, entry, span, p = set[at + WIDTH], set[at + ENTRY], set[at + SPAN] - now, f[o + 4]
+              if short then s, short = call('GETRANGE', key, '0', set[ALL]), false end
+              local entry, span, p = set[at + ENTRY], set[at + SPAN] - now, f[o + 4]
               local nf, nb, first, blocks, slots = p % 16, floor(p / 16) % 8, floor(p / 128) % 32, floor(p / 4096) % 32, floor(p / 131072)
-              local from, from_at, k = f[MOVED] and f[MOVED][i], 1, 0
-              if not from then from, from_at = f[S], set[at + OLD] + (8 - nf) * w + 1 end
+              local from, from_at, k = moved and moved[i], 1, 0
+              if not from then from, from_at = s, set[at + OLD] + (8 - nf) * width + 1 end
               repeat
                 for _ = 1, nf do
                   local stamp, units
@@ -204,18 +223,10 @@ local function decide(from, base, equal, id)
                 end
                 if left > room then
                   if k < blocks then
-                    local ring = set[FRONT] + (first + k) % slots * 8 * w
-                    local q, a = FIELDS, LIMITS
-                    for _ = 1, i - 1 do
-                      if set[a + WIDTH] > 0 then
-                        ring = ring + floor(f[q + 4] / 131072) * 8 * set[a + WIDTH]
-                        q = q + 5
-                      end
-                      q, a = q + set[a + METER], a + STRIDE
-                    end
-                    from, from_at, nf, k = call('GETRANGE', key, ('%d'):format(ring), ('%d'):format(ring + 8 * w - 1)), 1, 8, k + 1
+                    local ring = ring_of(set, f, i) + (first + k) % slots * 8 * width
+                    from, from_at, nf, k = call('GETRANGE', key, ('%d'):format(ring), ('%d'):format(ring + 8 * width - 1)), 1, 8, k + 1
                   elseif nb > 0 then
-                    from, from_at, nf, nb = f[S], set[at + BACK] + 1, nb, 0
+                    from, from_at, nf, nb = s, set[at + BACK] + 1, nb, 0
                   else
                     left, wait = 0, f[o + 1] + span
                   end
@@ -245,66 +256,66 @@ local function decide(from, base, equal, id)
       end
       answers[part] = answer
     end
-    return pack('<BBddd', 0, decider, retry, 0, 0) .. table.concat(answers)
+    m = m + 1
+    out[m] = pack('<BBddd', 0, decider, retry, 0, 0) .. table.concat(answers)
+    return total
   end
 
   -- Charge. The newest entry of a log is in its head; the one before joins the back, and with eight
   -- there they leave for the ring as a block.
-  local reply = many and pack('<BI2', 64, equal) or '\64'
-  pos = from + 10
+  local n = m + 1
+  out[n] = total > 1 and pack('<BI2', 64, equal) or '\64'
+  pos = more
   for part = 1, parts do
-    local _, cost
-    _, _, cost, pos = unpack_at('<BBd', args, pos)
-    cost = cost * equal
-    f = states and states[part] or f
-    local set, key = f[SET], f[KEY]
-    local s, cursor, body, moved, need, renew = f[S], set[HEADS], '', f[MOVED], set[NEED], false
+    if states then
+      set, key, s, f, moved, short = unpack(states[part], 1, 6)
+      if part == 1 then
+        cost = unpack_at('<d', args, run + 2)
+      else
+        local _
+        _, _, cost, pos = unpack_at('<BBd', args, pos)
+      end
+    end
+    local units, cursor, body, need, renew = cost * equal, set[HEADS], '', set[NEED], false
     local o, at = FIELDS, LIMITS
     for i = 1, set[N] do
-      if set[at + WIDTH] > 0 then
+      local width = set[at + WIDTH]
+      if width > 0 then
         if set[at + ASKED] == 1 then
           local stamp, newest = set[at + STAMP], f[o + 1]
-          f[o] = f[o] + cost
+          f[o] = f[o] + units
           if newest == stamp then
-            f[o + 2] = f[o + 2] + cost
+            f[o + 2] = f[o + 2] + units
           else
             if newest > 0 then
-              if f[PART] then s, f[PART] = call('GETRANGE', key, '0', set[ALL]), false end
-              local w, p = set[at + WIDTH], f[o + 4]
+              if short then s, short = call('GETRANGE', key, '0', set[ALL]), false end
+              local p = f[o + 4]
               local e, nf, nb = pack(set[at + ENTRY], newest, f[o + 2]), p % 16, floor(p / 16) % 8
-              local to = set[at + BACK] + nb * w
+              local to = set[at + BACK] + nb * width
               if nb < 7 then
                 if #s < to then s = s .. ('\0'):rep(to - #s) end
-                body, cursor = body .. s:sub(cursor + 1, to) .. e, to + w
+                body, cursor = body .. s:sub(cursor + 1, to) .. e, to + width
                 f[o + 4] = p + 16
               else
-                local block = s:sub(to - 7 * w + 1, to) .. e
+                local block = s:sub(to - 7 * width + 1, to) .. e
                 if nf == 0 then
                   moved = moved or {}
                   moved[i] = block
                   f[o + 4] = p - 104
                 else
-                  local first, blocks, slots, ring = floor(p / 128) % 32, floor(p / 4096) % 32, floor(p / 131072), set[FRONT]
-                  local q, a = FIELDS, LIMITS
-                  for _ = 1, i - 1 do
-                    if set[a + WIDTH] > 0 then
-                      ring = ring + floor(f[q + 4] / 131072) * 8 * set[a + WIDTH]
-                      q = q + 5
-                    end
-                    q, a = q + set[a + METER], a + STRIDE
-                  end
+                  local first, blocks, slots, ring = floor(p / 128) % 32, floor(p / 4096) % 32, floor(p / 131072), ring_of(set, f, i)
                   if blocks == slots then
                     -- A larger ring: everything is written anew, with the oldest block in the first slot.
                     local most = floor((math.min(set[at + CAP], 126) - 1) / 8)
-                    local more = math.max(blocks + 1, math.min(most, math.max(2, 2 * slots)))
-                    local v, cut, ends = call('GET', key), ring + first * 8 * w, ring + slots * 8 * w
+                    local larger = math.max(blocks + 1, math.min(most, math.max(2, 2 * slots)))
+                    local v, cut, ends = call('GET', key), ring + first * 8 * width, ring + slots * 8 * width
                     if #v < ring then v = v .. ('\0'):rep(ring - #v) end
                     call('SET', key, v:sub(1, ring) .. v:sub(cut + 1, ends) .. v:sub(ring + 1, cut) .. block
-                      .. ('\0'):rep((more - slots - 1) * 8 * w) .. v:sub(ends + 1))
+                      .. ('\0'):rep((larger - slots - 1) * 8 * width) .. v:sub(ends + 1))
                     renew = true
-                    f[o + 4] = p - 112 - first * 128 + 4096 + (more - slots) * 131072
+                    f[o + 4] = p - 112 - first * 128 + 4096 + (larger - slots) * 131072
                   else
-                    call('SETRANGE', key, ('%d'):format(ring + (first + blocks) % slots * 8 * w), block)
+                    call('SETRANGE', key, ('%d'):format(ring + (first + blocks) % slots * 8 * width), block)
                     f[o + 4] = p - 112 + 4096
                   end
                 end
@@ -312,14 +323,14 @@ local function decide(from, base, equal, id)
             else
               f[o + 3] = stamp
             end
-            f[o + 1], f[o + 2] = stamp, cost
+            f[o + 1], f[o + 2] = stamp, units
           end
         end
         o = o + 5
       end
       if set[at + METER] > 0 then
         if set[at + UNIT] > 0 then
-          local level = f[o] + cost * set[at + UNIT]
+          local level = f[o] + units * set[at + UNIT]
           f[o] = level
           local til = now + (math.ceil(level / set[at + RATE]) + 1) * set[at + TICK] + 1000000
           if til > need then need = til end
@@ -345,44 +356,46 @@ local function decide(from, base, equal, id)
       f[EXPIRES], renew = need + floor((need - now) / 8), true
     end
     f[WRITTEN] = now
-    local heads = pack(set[FORMAT], spread(f, GENERATION, o - 1))
+    local heads = pack(set[FORMAT], spread(f, 1, o - 1))
     if s == '' then
       call('SET', key, set[SIG] .. heads, 'PX', ('%d'):format((f[EXPIRES] - now) / 1000 + 1))
     else
       call('SETRANGE', key, set[FROM], body == '' and heads or heads .. body)
       if renew then call('PEXPIRE', key, ('%d'):format((f[EXPIRES] - now) / 1000 + 1)) end
     end
-    reply = reply .. set[NUMBER] .. heads
+    out[n + 1], out[n + 2], n = set[NUMBER], heads, n + 2
   end
-  return reply
+  m = n
+  return equal
 end
 
-local runs, base, ids, out = nil, 0, 1, { pack('<c8d', args, now) }
+local runs, base, ids = nil, 0, 1
 runs, pos = unpack_at('<I2', args, pos)
 for _ = 1, runs do
-  local length, equal, keys, has_id, from = unpack_at('<I2I2BB', args, pos)
-  ids = ids + has_id
+  local kind, which, cost, late, more = unpack_at('<BBdd', args, pos)
+  local equal, parts, keys, id, ends = 1, 1, 1, nil, more
+  if kind > 0 then
+    local has_id, length
+    parts, keys, has_id, equal, length, more = unpack_at('<BBBI2I2', args, more)
+    ids, ends = ids + has_id, more + length
+    id = has_id == 1 and ARGV[ids]
+  end
   repeat
-    local ok, reply = pcall(decide, from, base, equal, has_id == 1 and ARGV[ids])
-    if not ok and type(reply) == 'string' then
+    local before = m
+    local ok, answered = pcall(decide, pos, base, equal, id, kind, which, cost, late, parts, more)
+    if not ok and type(answered) == 'string' then
       -- The state is damaged: the general path sees that, and begins a new one.
-      G = G or general(now, generation, sets)
-      ok, reply = pcall(G.decide, from, base, equal, has_id == 1 and ARGV[ids])
+      m = before
+      ok, answered = pcall(unusual, pos, base, equal, id)
     end
     if not ok then
-      if type(reply) == 'table' then reply = reply.err end
-      reply = pack('<BI2', 255, #reply) .. reply
+      local message = type(answered) == 'table' and answered.err or answered
+      m, answered = before + 1, equal
+      out[m] = pack('<BI2', 255, #message) .. message
     end
-    out[#out + 1] = reply
     -- Those of a run that were allowed leave the others to be decided after them.
-    local flag, allowed = reply:byte(), equal
-    if equal > 1 and flag == 64 then
-      allowed = unpack_at('<I2', reply, 2)
-    elseif equal > 1 and flag % 2 == 1 and flag < 64 then
-      allowed = unpack_at('<d', reply, 19) / unpack_at('<d', args, from + 12)
-    end
-    equal = equal - allowed
+    equal = equal - answered
   until equal == 0
-  base, pos = base + keys, from + length
+  base, pos = base + keys, ends
 end
-return table.concat(out)
+return table.concat(out, '', 1, m)

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/bench/internal/contest"
+)
+
+// tierCallers is how many callers ask at the same time where calls can share batches and pipelines.
+const tierCallers = 64
+
+// tierRow is a set of windows that is held against rueidislimiter.
+type tierRow struct {
+	name   string
+	limits []stint.Limit
+	// cpu is how much of Redis's processor time for one rueidislimiter call a decision may take, and unbatched
+	// the same for the plain store and one caller, or 0 if that is not measured.
+	cpu, unbatched float64
+}
+
+// tierLimits is the tier of the documents; a short run has a shorter minute.
+func tierLimits(minute time.Duration) []stint.Limit {
+	return []stint.Limit{stint.Per(100, minute), stint.PerHour(2000), stint.PerDay(50_000)}
+}
+
+func tierRows(minute time.Duration) []tierRow {
+	return []tierRow{
+		{"one sliced window", []stint.Limit{stint.PerHour(huge)}, 0.7, 1.6},
+		{"one exact window", []stint.Limit{stint.Per(exact, minute)}, 0.9, 0},
+		{"three sliced windows", []stint.Limit{stint.Per(huge, minute), stint.PerHour(huge), stint.PerDay(huge)}, 1, 2.1},
+		{"the tier", tierLimits(minute), 1, 0},
+		{"three exact windows", []stint.Limit{
+			stint.Per(exact, minute), stint.Per(exact, minute+time.Second), stint.Per(exact, minute+2*time.Second),
+		}, 1.4, 0},
+	}
+}
+
+// tierLoads is what the contenders of a row measured, a load per round each.
+type tierLoads struct {
+	stint, call, calls []load // many callers: the stack, one call of rueidislimiter, and a call for each window
+	plain, alone       []load // one caller: the plain store, and one call of rueidislimiter
+}
+
+// runTiers compares stint with rueidislimiter over many subjects: processor time of Redis and decisions a second.
+func runTiers(ctx context.Context, s contest.Settings, r *contest.Report) error {
+	server, err := startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	minute, subjects := contest.Pick(s, time.Minute, 5*time.Second), contest.Pick(s, manyKeys, manyKeys/12)
+	keys := subjectKeys(subjects)
+	rand.Shuffle(subjects, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+
+	cpu := func(l load) float64 { return l.cpu }
+	rate := func(l load) float64 { return l.perSecond }
+	single := r.AtLeast(1.5, "×", "tiers: decisions a second with one window, to rueidislimiter")
+	triple := r.AtLeast(2.5, "×", "tiers: decisions a second with three windows, to three calls of rueidislimiter")
+	var cpus, rates, unbatched [][]string
+	for _, row := range tierRows(minute) {
+		l, err := row.compete(ctx, s, server, keys, minute)
+		if err != nil {
+			return fmt.Errorf("%s: %w", row.name, err)
+		}
+		line, ratio := against(row.name, l.stint, l.call, cpu)
+		live := over(l.stint, func(l load) float64 { return l.used }).Median()
+		cpus = append(cpus, append(line, contest.Number(round(live, 1)), contest.Number(over(l.stint, share).Median())))
+		r.AtMost(row.cpu, "×", "tiers: "+row.name+", server time per decision to one call of rueidislimiter").Judge(ratio)
+
+		line, ratio = against(row.name, l.stint, l.calls, rate)
+		rates = append(rates, line)
+		if len(row.limits) == 1 {
+			single.Judge(ratio, row.name)
+		} else {
+			triple.Judge(ratio, row.name)
+		}
+		if row.unbatched > 0 {
+			line, ratio = against(row.name, l.plain, l.alone, cpu)
+			unbatched = append(unbatched, line)
+			r.AtMost(row.unbatched, "×", "tiers: "+row.name+", plain store, 1 caller, server time per decision to rueidislimiter").Judge(ratio)
+		}
+	}
+	header := []string{"", "stint", "rueidislimiter", "ratio"}
+	r.Heading("Tiers, processor time of the server, µs per decision, "+plural(tierCallers, "caller"), fmt.Sprintf(
+		"%s subjects in random order, to one call of rueidislimiter. Ratio: the median of the rounds' own ratios. "+
+			"Live: units in the first window of a subject. Allowed: the share of stint's decisions that were neither denied nor made by its fallback.", contest.Count(int64(subjects))))
+	r.Table(append(header, "live", "allowed"), cpus)
+	r.Heading("Tiers, decisions a second, "+plural(tierCallers, "caller"), "The same load, to as many calls of rueidislimiter as there are windows.")
+	r.Table(header, rates)
+	r.Heading("Tiers, processor time of the server, µs per decision, plain store, 1 caller", "To one call of rueidislimiter.")
+	r.Table(header, unbatched)
+	return nil
+}
+
+// against returns a row of medians and the median of the ratios that two contenders had in the same round.
+func against(name string, ours, theirs []load, value func(load) float64) ([]string, float64) {
+	var ratios contest.Series
+	for i := range ours {
+		ratios = append(ratios, value(ours[i])/value(theirs[i]))
+	}
+	return []string{name, plusMinus(over(ours, value)), plusMinus(over(theirs, value)), plusMinus(ratios)}, ratios.Median()
+}
+
+// share is the part of decisions that were allowed.
+func share(l load) float64 { return l.allowed }
+
+// compete has the contenders of a row take turns, after the subjects have asked for a minute.
+func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redisServer, keys []string, minute time.Duration) (tierLoads, error) {
+	if err := server.do(ctx, "FLUSHALL").Error(); err != nil {
+		return tierLoads{}, err
+	}
+	type contender struct {
+		loads   *[]load
+		peer    redisPeer
+		callers int
+		limits  []stint.Limit
+		warm    time.Duration
+	}
+	var l tierLoads
+	peer := redisPeer{"rueidislimiter", openRueidisLimiter}
+	contenders := []contender{
+		{&l.stint, redisPeers[stack], tierCallers, row.limits, minute},
+		{&l.call, peer, tierCallers, row.limits[:1], 0},
+	}
+	if len(row.limits) > 1 {
+		contenders = append(contenders, contender{&l.calls, peer, tierCallers, row.limits, 0})
+	}
+	if row.unbatched > 0 {
+		contenders = append(contenders, contender{&l.plain, redisPeers[plain], 1, row.limits, 0}, contender{&l.alone, peer, 1, row.limits[:1], 0})
+	}
+	length := contest.Pick(s, 400*time.Millisecond, 200*time.Millisecond)
+	var samples []func() (float64, error)
+	for _, c := range contenders {
+		d, err := c.peer.open(ctx, server.addr, c.callers, c.limits...)
+		if err != nil {
+			return tierLoads{}, fmt.Errorf("%s: %w", c.peer.name, err)
+		}
+		defer d.close()
+		walkers := pattern{keys, 1}.walkers(c.callers)
+		if err := warm(ctx, server, d, walkers, c.warm); err != nil {
+			return tierLoads{}, fmt.Errorf("%s: %w", c.peer.name, err)
+		}
+		samples = append(samples, func() (float64, error) {
+			l, err := press(ctx, server, d, walkers, length)
+			*c.loads = append(*c.loads, l)
+			return l.perSecond, err
+		})
+	}
+	if _, err := alternate(ctx, s.Rounds, samples...); err != nil {
+		return tierLoads{}, err
+	}
+	for _, c := range contenders {
+		// A busy machine has stint fall back now and then: no more than that.
+		if allowed := over(*c.loads, share).Median(); allowed < 0.95 {
+			return tierLoads{}, fmt.Errorf("%s allowed a share of %.3f; want all", c.peer.name, allowed)
+		}
+	}
+	if len(row.limits) == 1 {
+		l.calls = l.call
+	}
+	return l, nil
+}
+
+// warm lets subjects ask for some time, at a pace that leaves exact windows of that length half full, and in any case
+// until each has asked.
+func warm(ctx context.Context, server *redisServer, d redisDecider, walkers []*walker, length time.Duration) error {
+	const half = exact / 2
+	start := time.Now()
+	for used := 0.0; used < 2 || time.Since(start) < length; {
+		l, err := press(ctx, server, d, walkers, 100*time.Millisecond)
+		if err != nil {
+			return err
+		}
+		used = l.used
+		time.Sleep(time.Until(start.Add(time.Duration(min(used/half, 1) * float64(length)))))
+	}
+	return nil
+}
