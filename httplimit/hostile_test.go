@@ -35,6 +35,8 @@ func (l *labels) Judged(_ context.Context, v *policy.Verdict, _ time.Duration, e
 	}
 }
 
+func (*labels) Unsettled(context.Context, *policy.Verdict, policy.Settlement) {}
+
 // Whatever a client sends: labels stay as many as they are, log entries are lines, secrets stay secret, and nothing of it
 // comes back in an answer.
 func TestF34HostileValues(t *testing.T) {

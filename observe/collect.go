@@ -25,6 +25,7 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	for _, s := range m.ledger.all() {
 		if !s.name.outbound {
 			c.series(s)
+			c.lost(s)
 		}
 	}
 	c.histogram(c.decisionDuration, m.decisions)

@@ -94,6 +94,8 @@ func (k *keeper) Judged(_ context.Context, v *policy.Verdict, _ time.Duration, _
 	k.list = append(k.list, *v)
 }
 
+func (*keeper) Unsettled(context.Context, *policy.Verdict, policy.Settlement) {}
+
 // batched is a store in memory that takes batches, as a stack wants.
 type batched struct{ *memorystore.Store }
 

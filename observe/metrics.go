@@ -4,7 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // metrics are the names of all that Prometheus is told, as docs/metrics.md explains them.
 type metrics struct {
-	decisions, decisionDuration *prometheus.Desc
+	decisions, decisionDuration, settlementsLost *prometheus.Desc
 
 	storeCallDuration, storeErrors, storeRequests, storeUp *prometheus.Desc
 	breakerState, fallbacks, saved, instances              *prometheus.Desc
@@ -32,6 +32,8 @@ func newMetrics() *metrics {
 	m.decisions = name("decisions_total", "Decisions, by what came of them and why.", "tier", "policy", "outcome", "reason")
 	m.decisionDuration = name("decision_duration_seconds",
 		"How long decisions took. Of many the first 32 in every 20 ms are timed, so the count is not that of decisions.")
+	m.settlementsLost = name("settlements_lost_total", "Refunds and settlements after a response that were not applied.",
+		"tier", "policy", "op", "reason")
 
 	m.storeCallDuration = name("store_call_duration_seconds", "How long calls to the store took.", "op")
 	m.storeErrors = name("store_errors_total", "Calls to the store that failed.", "op", "kind")

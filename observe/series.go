@@ -26,9 +26,12 @@ func (n seriesName) rest() seriesName {
 type series struct {
 	name  seriesName
 	tally tally
+	lost  lost
 }
 
-func newSeries(name seriesName) *series { return &series{name, newTally(int(reasonCount))} }
+func newSeries(name seriesName) *series {
+	return &series{name: name, tally: newTally(int(reasonCount))}
+}
 
 // count counts a decision. It returns its number among those that were counted in the same place.
 func (s *series) count(in shard, why reason) int64 { return s.tally.add(in, int(why), 1) }

@@ -248,6 +248,11 @@ func (c *compiler) after(key string, doc *policyDoc) *after {
 			a.header = c.field(key+".settle.header", s.Header)
 		}
 		a.bytes = int64(s.Bytes)
+		if s.MaxDebt != nil {
+			if a.maxDebt = *s.MaxDebt; a.maxDebt < 1 {
+				c.mistake(key+".settle.max_debt", "%d; want at least 1", a.maxDebt)
+			}
+		}
 		if p := doc.Cost; p != nil && (isZero(p.Units) || isZero(p.Min) || isZero(p.Default)) {
 			c.mistake(key+".cost", "what costs nothing is not charged, and cannot be settled; want at least 1")
 		}

@@ -101,7 +101,7 @@ policies:
     limits: {pro: ["login: 5/15m", 9/1s], default: unlimited}
     budget: 77/1d
     cost: {header: X-Cost, default: 2, min: 1, max: 50}
-    settle: {bytes: 1KiB}
+    settle: {bytes: 1KiB, max_debt: 300}
     refund: [5xx, 404]
     shadow: false
   - {name: flat, cost: 10, settle: {header: X-True-Cost}, refund: 429, failure: {mode: allow}}
@@ -166,7 +166,7 @@ func TestEveryKey(t *testing.T) {
 				}},
 				Budget: tierLimits{All: limitList{stint.PerDay(77)}},
 				Cost:   &costDoc{Header: "X-Cost", Default: units(2), Min: units(1), Max: units(50)},
-				Settle: &settleDoc{Bytes: 1024},
+				Settle: &settleDoc{Bytes: 1024, MaxDebt: new(int64(300))},
 				Refund: statuses{5, 404},
 			},
 			{

@@ -184,6 +184,9 @@ type settleDoc struct {
 	Header string `yaml:"header"`
 	// Bytes of response body to the unit: 1024, 1KiB, 1MB. Every part of one counts.
 	Bytes size `yaml:"bytes"`
+	// The largest debt that one true cost may leave: how many units above its capacity a budget may be taken. What is more is
+	// not charged. Default: one capacity of each limit.
+	MaxDebt *int64 `yaml:"max_debt"`
 }
 
 type bansDoc struct {

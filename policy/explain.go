@@ -226,10 +226,10 @@ func (a *after) String() string {
 	}
 	var parts []string
 	if a.header != "" {
-		parts = append(parts, "budgets are settled by the response header "+a.header)
+		parts = append(parts, "budgets are settled by the response header "+a.header+a.debt())
 	}
 	if a.bytes > 0 {
-		parts = append(parts, fmt.Sprintf("budgets are settled at a unit per %d bytes of response body", a.bytes))
+		parts = append(parts, fmt.Sprintf("budgets are settled at a unit per %d bytes of response body%s", a.bytes, a.debt()))
 	}
 	for _, status := range a.refund {
 		if status < 10 {
@@ -239,4 +239,12 @@ func (a *after) String() string {
 		}
 	}
 	return strings.Join(parts, "; ")
+}
+
+// debt says how large a debt a true cost may leave; "" if that is the default.
+func (a *after) debt() string {
+	if a.maxDebt == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", with a debt of at most %d", a.maxDebt)
 }

@@ -55,9 +55,9 @@ func (g *Guard) release(place func() error) {
 func (g *Guard) refund(ctx context.Context, v *Verdict) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	g.settle(ctx, v.Decision.Charge, 0)
-	for _, s := range v.shadow {
-		g.settle(ctx, s.charge, 0)
+	g.settle(ctx, v, v.Decision.Charge, Settlement{Refund: true})
+	for i := range v.shadow {
+		g.settle(ctx, v, v.shadow[i].charge, Settlement{Rule: v.shadow[i].rule, Refund: true})
 	}
 }
 
@@ -69,10 +69,12 @@ func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	g.settle(ctx, v.Decision.Charge.Part(v.budgets()...), cost)
-	for _, s := range v.shadow {
-		if s.rule.Costs {
-			g.settle(ctx, s.charge, cost)
+	if claims := v.budgets(); len(claims) > 0 {
+		g.settle(ctx, v, v.Decision.Charge.Part(claims...), Settlement{Rule: v.rules[claims[0]], Cost: cost})
+	}
+	for i := range v.shadow {
+		if s := &v.shadow[i]; s.rule.Costs {
+			g.settle(ctx, v, s.charge, Settlement{Rule: s.rule, Cost: cost})
 		}
 	}
 }
@@ -88,11 +90,22 @@ func (v *Verdict) budgets() []int {
 	return claims
 }
 
-func (g *Guard) settle(ctx context.Context, c stint.Charge, cost int64) {
+// settle corrects a charge. What is not corrected stays charged as it was, for as long as its windows last: the log and the
+// observer are told.
+func (g *Guard) settle(ctx context.Context, v *Verdict, c stint.Charge, s Settlement) {
 	if c.ID == 0 {
 		return // nothing was charged
 	}
-	if _, err := g.store.Amend(ctx, c, stint.Amendment{Kind: stint.Settle, Cost: cost}); err != nil {
-		g.log.failed("a charge could not be corrected", err)
+	applied, err := g.store.Amend(ctx, c, stint.Amendment{Kind: stint.Settle, Cost: s.Cost, MaxDebt: v.after.maxDebt})
+	if applied && err == nil {
+		return
+	}
+	if s.Rule == nil && len(v.rules) > 0 {
+		s.Rule = v.rules[0]
+	}
+	s.Err = err
+	g.log.unsettled(v, &c, &s)
+	if g.observer != nil {
+		g.observer.Unsettled(ctx, v, s)
 	}
 }

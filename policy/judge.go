@@ -34,7 +34,7 @@ type requestID struct {
 }
 
 // of returns the ID of a request, or "". It is that of who is asking for what: the same value with another request names
-// another one.
+// another one. The port of the host says nothing about that: some clients send it and some do not.
 func (r *requestID) of(f *facts, subject string) string {
 	if r == nil {
 		return ""
@@ -44,7 +44,8 @@ func (r *requestID) of(f *facts, subject string) string {
 		return ""
 	}
 	h := sha256.New()
-	for _, part := range [...]string{subject, f.in.Method, f.in.Host, f.readings[0], f.readings[1], value} {
+	host := strings.ToLower(words.Host(f.in.Host))
+	for _, part := range [...]string{subject, f.in.Method, host, f.readings[0], f.readings[1], value} {
 		_, _ = io.WriteString(h, strconv.Itoa(len(part))+":"+part)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
@@ -270,9 +271,10 @@ func (c *cost) of(f *facts) int64 {
 
 // after is what comes after a response.
 type after struct {
-	header string // a response header with the true cost
-	bytes  int64  // of the response body to the unit
-	refund []int  // statuses, or their classes
+	header  string // a response header with the true cost
+	bytes   int64  // of the response body to the unit
+	maxDebt int64  // that a true cost may leave; 0: one capacity of each limit
+	refund  []int  // statuses, or their classes
 }
 
 // truth returns the true cost of a request, if the outcome tells.

@@ -17,8 +17,8 @@ const aFew = 5
 // guardLog tells of what people on call want to know, and of no more than a few of each kind a second. What comes
 // from a request is shortened and quoted.
 type guardLog struct {
-	logger                                          *slog.Logger
-	admissions, denials, shadows, failures, strange seldom.Gate
+	logger                                                       *slog.Logger
+	admissions, denials, shadows, failures, strange, corrections seldom.Gate
 }
 
 // admitted tells of requests that are allowed, if anybody wants to know of so many.
@@ -90,6 +90,28 @@ func (l *guardLog) failed(what string, err error) {
 	if unlogged, ok := l.failures.Take(aFew, time.Second); ok {
 		l.logger.Error("stint: "+what, "cause", err, "unlogged", unlogged)
 	}
+}
+
+// unsettled tells of a refund or settlement that was not applied, and why if the store failed. Otherwise there was nothing to
+// correct: the charge has left its windows, was reset or corrected before, or is a refund of a request that was repeated.
+func (l *guardLog) unsettled(v *Verdict, c *stint.Charge, s *Settlement) {
+	unlogged, ok := l.corrections.Take(aFew, time.Second)
+	if !ok {
+		return
+	}
+	what := "a settlement"
+	if s.Refund {
+		what = "a refund"
+	}
+	args := []any{"tier", v.Tier, "key", label.Short(c.Claim.Key()), "charged", v.Cost, "cost", s.Cost}
+	if s.Rule != nil {
+		args = append(args, "policy", s.Rule.Name())
+	}
+	if s.Err != nil {
+		l.logger.Error("stint: "+what+" failed", append(args, "cause", s.Err, "unlogged", unlogged)...)
+		return
+	}
+	l.logger.Warn("stint: "+what+" was not applied", append(args, "unlogged", unlogged)...)
 }
 
 func (l *guardLog) unknownClient() {

@@ -12,6 +12,20 @@ type Observer interface {
 	// Judged follows every verdict, and every failure to come to one, with the context of the request. Took is how long
 	// that was from the question on, or [Untimed].
 	Judged(ctx context.Context, v *Verdict, took time.Duration, err error)
+	// Unsettled follows every refund and every settlement after a response that was not applied.
+	Unsettled(ctx context.Context, v *Verdict, s Settlement)
+}
+
+// Settlement is a correction of what a request was charged, once its response is known.
+type Settlement struct {
+	// Rule is the first of the rules that it is about.
+	Rule *Rule
+	// Refund says that everything was to be given back; else Cost is the true cost.
+	Refund bool
+	Cost   int64
+	// Err is why the store could not apply it. It is nil if the store found nothing to correct: the charge is in no window
+	// any more, was reset or corrected before, or its request id has been repeated, so that it is not given back.
+	Err error
 }
 
 // Untimed is how long a decision took that nobody timed. To read the clock twice is a tenth of the work of deciding in
@@ -41,6 +55,13 @@ type observers []Observer
 func (all observers) Judged(ctx context.Context, v *Verdict, took time.Duration, err error) {
 	for _, o := range all {
 		o.Judged(ctx, v, took, err)
+	}
+}
+
+// Unsettled implements [Observer].
+func (all observers) Unsettled(ctx context.Context, v *Verdict, s Settlement) {
+	for _, o := range all {
+		o.Unsettled(ctx, v, s)
 	}
 }
 

@@ -18,6 +18,7 @@ type witness struct {
 	took     []time.Duration
 	errs     []error
 	wanted   any // the value of the context's key
+	lost     []policy.Settlement
 }
 
 type wantedKey struct{}
@@ -25,6 +26,10 @@ type wantedKey struct{}
 func (w *witness) Judged(ctx context.Context, v *policy.Verdict, took time.Duration, err error) {
 	w.verdicts, w.took, w.errs = append(w.verdicts, *v), append(w.took, took), append(w.errs, err)
 	w.wanted = ctx.Value(wantedKey{})
+}
+
+func (w *witness) Unsettled(_ context.Context, _ *policy.Verdict, s policy.Settlement) {
+	w.lost = append(w.lost, s)
 }
 
 // slow is a store that takes its time.

@@ -58,6 +58,9 @@ func (tracer) Judged(ctx context.Context, v *policy.Verdict, _ time.Duration, er
 	span.SetAttributes(append(attributes, Policy.String(name), Degraded.Bool(d.Degraded))...)
 }
 
+// Unsettled implements [policy.Observer]. It does nothing: the span of the request may have ended.
+func (tracer) Unsettled(context.Context, *policy.Verdict, policy.Settlement) {}
+
 // retryAfter is a wait in milliseconds, rounded up.
 func retryAfter(wait time.Duration) int64 {
 	if wait == stint.Never {

@@ -30,6 +30,8 @@ func (l *labels) Judged(_ context.Context, v *policy.Verdict, _ time.Duration, _
 	}
 }
 
+func (*labels) Unsettled(context.Context, *policy.Verdict, policy.Settlement) {}
+
 // F34: whatever is sent, labels stay as many as they are, log entries are lines, and secrets are in none.
 func TestF34HostileValues(t *testing.T) {
 	const secret = "hunter2-hunter2-hunter2"

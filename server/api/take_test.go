@@ -324,6 +324,8 @@ func (o *observer) Judged(_ context.Context, v *policy.Verdict, _ time.Duration,
 	o.told = append(o.told, fmt.Sprint(v.Tier, v.Route, v.Decision.Allowed, v.Cost, names, err))
 }
 
+func (*observer) Unsettled(context.Context, *policy.Verdict, policy.Settlement) {}
+
 // Whole numbers are whole however they are written, as JSON Schema has it.
 func TestWholeNumbers(t *testing.T) {
 	s := serve(t, memory(t), config)

@@ -31,6 +31,8 @@ func (c *counted) Judged(context.Context, *policy.Verdict, time.Duration, error)
 	c.n++
 }
 
+func (*counted) Unsettled(context.Context, *policy.Verdict, policy.Settlement) {}
+
 // strict is an upstream that accepts nothing that two servers could read differently.
 type strict struct {
 	mu         sync.Mutex

@@ -107,6 +107,9 @@ func (l *live) Judged(_ context.Context, v *policy.Verdict, _ time.Duration, err
 	l.verdict, l.decided = *v, describe(v)
 }
 
+// Unsettled implements [policy.Observer].
+func (*live) Unsettled(context.Context, *policy.Verdict, policy.Settlement) {}
+
 func (l *live) claim(_ *http.Request, name string) string {
 	for _, c := range l.record.Claims {
 		if c.Name == name {

@@ -1,0 +1,65 @@
+package observe_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// unsettling is a store that does not amend.
+type unsettling struct {
+	stint.Store
+	err error
+}
+
+func (s unsettling) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) {
+	return false, s.err
+}
+
+// TestLostSettlements: what is not corrected after a response is counted by what it was and why.
+func TestLostSettlements(t *testing.T) {
+	const config = `
+tiers: [{name: anyone, identity: ip, limits: 1000/1m, budget: 1000/1m}]
+policies: [{name: query, match: {path: /query}, cost: 5, settle: {header: X-Cost}, refund: 5xx}]
+`
+	m, store := newMonitor(t), newMemory(t)
+	for _, test := range []struct {
+		err                 error
+		settlement, refunds int
+	}{
+		{nil, 3, 2}, {timeout(), 1, 4}, {context.DeadlineExceeded, 1, 0},
+	} {
+		g := newGuard(t, unsettling{store, test.err}, config, m)
+		end := func(o policy.Outcome) {
+			in, v := get("/query"), new(policy.Verdict)
+			if err := g.Decide(t.Context(), &in, v); err != nil {
+				t.Fatal(err)
+			}
+			g.Follow(t.Context(), v)(o)
+		}
+		for range test.settlement {
+			end(policy.Outcome{Status: 200, Cost: "9"})
+		}
+		for range test.refunds {
+			end(policy.Outcome{Status: 500})
+		}
+	}
+	text := scrape(t, m)
+	for _, want := range []string{
+		`{op="settle",policy="query",reason="not-applied",tier="anyone"} 3`,
+		`{op="refund",policy="query",reason="not-applied",tier="anyone"} 2`,
+		`{op="settle",policy="query",reason="timeout",tier="anyone"} 1`,
+		`{op="refund",policy="query",reason="timeout",tier="anyone"} 4`,
+		`{op="settle",policy="query",reason="cancelled",tier="anyone"} 1`,
+	} {
+		if !strings.Contains(text, "stint_settlements_lost_total"+want+"\n") {
+			t.Errorf("there is no line stint_settlements_lost_total%s", want)
+		}
+	}
+	if n := strings.Count(text, "\nstint_settlements_lost_total{"); n != 5 {
+		t.Errorf("%d lines, want 5", n)
+	}
+}

@@ -1,0 +1,181 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+)
+
+// asking is a store that notes, for callers whose context has an answer, what they were last answered.
+type asking struct{ stint.Store }
+
+// answer is what a caller was last answered: when it asked, and how long it was told to wait.
+type answer struct {
+	asked time.Time
+	wait  time.Duration
+	first chan struct{} // closed by the first answer
+	once  sync.Once
+}
+
+type answerKey struct{}
+
+// with returns a context whose holder's answers are noted.
+func with(ctx context.Context) (context.Context, *answer) {
+	a := &answer{first: make(chan struct{})}
+	return context.WithValue(ctx, answerKey{}, a), a
+}
+
+func (s asking) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	asked := time.Now()
+	d, err := s.Store.Take(ctx, r)
+	if a, ok := ctx.Value(answerKey{}).(*answer); ok && err == nil {
+		a.asked, a.wait = asked, d.RetryAfter
+		a.once.Do(func() { close(a.first) })
+	}
+	return d, err
+}
+
+// TestWaitersDoNotBunch: callers that wait use their places while these count, so that at most Max do within any window.
+//
+// What a caller uses later than it knows its place to count, because the answer was long on its way, is
+// measured from then. That is all that is left of callers who use more: a server that counts them itself sees some
+// closer together, by no more than an answer takes.
+func TestWaitersDoNotBunch(t *testing.T) {
+	server := redistest.Start(t)
+	for _, l := range []stint.Limit{stint.PerSecond(4), stint.Per(10, 100*time.Millisecond)} {
+		t.Run(l.String(), func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var uses []use
+			var group sync.WaitGroup
+			end := time.Now().Add(3 * time.Second)
+			for range 2 {
+				lim, err := stint.New(asking{open(t, server.URL())}, l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range 10 {
+					group.Go(func() {
+						for time.Now().Before(end) {
+							ctx, a := with(t.Context())
+							if _, err := lim.Wait(ctx, l.String()); err != nil {
+								t.Error(err)
+								return
+							}
+							u := use{at: time.Now(), counts: a.asked.Add(a.wait)}
+							if a.wait > 0 {
+								r := stint.Request{Claim: stint.Claim{Limits: []stint.Limit{l}}}
+								u.counts = u.counts.Add(r.Grace())
+							}
+							mu.Lock()
+							uses = append(uses, u)
+							mu.Unlock()
+						}
+					})
+				}
+			}
+			group.Wait()
+			slices.SortFunc(uses, func(a, b use) int { return a.at.Compare(b.at) })
+			seen, worst := over(uses, l, func(u use) time.Time { return u.at })
+			t.Logf("%d uses; %d are too close to others as callers see it, by at most %v", len(uses), seen, worst)
+			if n, worst := over(uses, l, use.certain); n > 0 {
+				t.Errorf("%d of %d uses are too close to others, by up to %v", n, len(uses), worst)
+			}
+			if least := int(l.Max) * int(3*time.Second/l.Window) / 2; len(uses) < least {
+				t.Errorf("%d uses in 3 s, want at least %d", len(uses), least)
+			}
+		})
+	}
+}
+
+// use is when a caller used what it waited for, and until when that is certain to count at the store as if used then.
+type use struct{ at, counts time.Time }
+
+func (u use) certain() time.Time {
+	if u.counts.Before(u.at) {
+		return u.counts
+	}
+	return u.at
+}
+
+// over returns how many uses come before a window has passed since the Max-th before them, and by how much at most.
+func over(uses []use, l stint.Limit, when func(use) time.Time) (n int, worst time.Duration) {
+	for i, u := range uses {
+		before := make([]time.Time, 0, i)
+		for _, earlier := range uses[max(0, i-3*int(l.Max)):i] {
+			before = append(before, when(earlier))
+		}
+		slices.SortFunc(before, func(a, b time.Time) int { return b.Compare(a) })
+		if len(before) < int(l.Max) {
+			continue
+		}
+		if gap := u.at.Sub(before[l.Max-1]); gap < l.Window {
+			n, worst = n+1, max(worst, l.Window-gap)
+		}
+	}
+	return n, worst
+}
+
+// TestThoseWhoGiveUpLeaveNoHoles: of 200 who wait 189 give up. The last of them, who was to wait for 19 s, and one who comes
+// then go ahead as soon as they find out.
+func TestThoseWhoGiveUpLeaveNoHoles(t *testing.T) {
+	const waiters, stay = 200, 10
+	l := stint.PerSecond(10)
+	lim, err := stint.New(asking{open(t, redistest.Start(t).URL())}, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type result struct {
+		took time.Duration
+		err  error
+	}
+	var cancels []context.CancelFunc
+	var results []chan result
+	wait := func() *answer {
+		ctx, cancel := context.WithCancel(t.Context())
+		ctx, a := with(ctx)
+		done := make(chan result, 1)
+		start := time.Now()
+		go func() {
+			_, err := lim.Wait(ctx, "api")
+			done <- result{time.Since(start), err}
+		}()
+		<-a.first
+		cancels, results = append(cancels, cancel), append(results, done)
+		return a
+	}
+	var last *answer
+	for range stay + waiters { // the first go ahead at once
+		last = wait()
+	}
+	booked := last.wait
+	gaveUp := time.Now()
+	for i := 2 * stay; i < stay+waiters-1; i++ {
+		cancels[i]()
+	}
+	for i := 2 * stay; i < stay+waiters-1; i++ {
+		if r := <-results[i]; !errors.Is(r.err, context.Canceled) {
+			t.Fatalf("waiter %d: %v, want that it was canceled", i, r.err)
+		}
+	}
+	wait()
+	for _, i := range []int{stay + waiters - 1, stay + waiters} {
+		if r := <-results[i]; r.err != nil {
+			t.Fatal(r.err)
+		}
+	}
+	took := time.Since(gaveUp)
+	t.Logf("the last was to wait for %v; it and a newcomer went ahead %v after the others gave up", booked.Round(time.Millisecond), took.Round(time.Millisecond))
+	if most := booked / 3; took > most {
+		t.Errorf("went ahead after %v, want at most %v", took, most)
+	}
+	for _, cancel := range cancels {
+		cancel()
+	}
+}
