@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -19,6 +20,7 @@ type places struct {
 // place is an answer: a place some time ahead, that of another store, or an error.
 type place struct {
 	wait   time.Duration
+	slow   time.Duration // how long the answer takes
 	origin Origin
 	denied bool
 	err    error
@@ -35,6 +37,7 @@ func (p *places) Take(_ context.Context, r Request) (Decision, error) {
 	}
 	a := p.answers[0]
 	p.answers = p.answers[1:]
+	time.Sleep(a.slow)
 	if a.err != nil || a.denied {
 		return Decision{RetryAfter: a.wait}, a.err
 	}
@@ -70,6 +73,8 @@ func TestAwait(t *testing.T) {
 		{"in time", []place{at(400 * ms)}, nil, "400ms", "book", 1},
 		{"as late as the grace", []place{at(400 * ms)}, []time.Duration{20 * ms}, "400ms", "book", 1},
 		{"later than the grace", []place{at(400 * ms), at(300 * ms)}, []time.Duration{21 * ms, 0}, "400ms 300ms", "book, return 1, book", 3},
+		{"late after a slow answer", []place{{wait: 400 * ms, slow: 6 * ms}, at(0)}, []time.Duration{15 * ms}, "400ms", "book, return 1, book", 3},
+		{"after an answer slower than the grace", []place{{wait: 400 * ms, slow: time.Second}}, []time.Duration{10 * ms}, "400ms", "book", 1},
 		{"later twice", []place{at(400 * ms), at(300 * ms), at(0)}, []time.Duration{time.Hour, time.Minute}, "400ms 300ms",
 			"book, return 1, book, return 3, book", 5},
 		{"nobody gives up", []place{at(1500 * ms), at(1000 * ms), at(500 * ms)}, nil, "500ms 500ms 500ms", "book, move 1, move 2", 3},
@@ -87,29 +92,31 @@ func TestAwait(t *testing.T) {
 		{"an error from the start", []place{broken}, nil, "", "book", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			store := &places{answers: slices.Clone(test.answers)}
-			lim, err := New(store, PerSecond(1))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var slept []string
-			lim.sleep = func(_ context.Context, d time.Duration) (late time.Duration, err error) {
-				if i := len(slept); i < len(test.late) {
-					late = test.late[i]
+			synctest.Test(t, func(t *testing.T) {
+				store := &places{answers: slices.Clone(test.answers)}
+				lim, err := New(store, PerSecond(1))
+				if err != nil {
+					t.Fatal(err)
 				}
-				slept = append(slept, d.Round(10*ms).String())
-				return late, nil
-			}
-			d, err := lim.Wait(t.Context(), "api")
-			if got := strings.Join(store.asked, ", "); got != test.asked {
-				t.Errorf("asked: %s; want %s", got, test.asked)
-			}
-			if got := strings.Join(slept, " "); got != test.slept {
-				t.Errorf("slept %s; want %s", got, test.slept)
-			}
-			if (err == nil) != (test.want != 0) || err == nil && (d.Charge.ID != test.want || d.RetryAfter != 0 || !d.Allowed) {
-				t.Errorf("charge %d with retry-after %v, error %v; want charge %d", d.Charge.ID, d.RetryAfter, err, test.want)
-			}
+				var slept []string
+				lim.sleep = func(_ context.Context, d time.Duration) (late time.Duration, err error) {
+					if i := len(slept); i < len(test.late) {
+						late = test.late[i]
+					}
+					slept = append(slept, d.Round(10*ms).String())
+					return late, nil
+				}
+				d, err := lim.Wait(t.Context(), "api")
+				if got := strings.Join(store.asked, ", "); got != test.asked {
+					t.Errorf("asked: %s; want %s", got, test.asked)
+				}
+				if got := strings.Join(slept, " "); got != test.slept {
+					t.Errorf("slept %s; want %s", got, test.slept)
+				}
+				if (err == nil) != (test.want != 0) || err == nil && (d.Charge.ID != test.want || d.RetryAfter != 0 || !d.Allowed) {
+					t.Errorf("charge %d with retry-after %v, error %v; want charge %d", d.Charge.ID, d.RetryAfter, err, test.want)
+				}
+			})
 		})
 	}
 }

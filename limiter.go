@@ -155,11 +155,12 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 	}
 	longest := r.MaxWait
 	for start := time.Now(); ; {
+		asked := time.Now()
 		d, err := l.reserve(ctx, r)
 		if err != nil || d.RetryAfter == 0 {
 			return d, err
 		}
-		inTime, err := l.await(ctx, r, &d)
+		inTime, err := l.await(ctx, r, &d, time.Since(asked))
 		if inTime && err == nil {
 			return d, nil
 		}
@@ -186,8 +187,11 @@ const (
 // await sleeps until the place that d has booked comes. From time to time it asks for an
 // earlier one, for those ahead may have given up, and d is then the decision on that. It
 // reports whether the caller may use the place: not if it woke too late, or does not know
-// which place it has.
-func (l *Limiter) await(ctx context.Context, r Request, d *Decision) (inTime bool, err error) {
+// which place it has. The answer took so long to come; the place may have begun to count by
+// as much earlier than the caller can tell, which counts as being late. A store so slow
+// that this alone were half of the grace or more would keep everybody waiting for ever, so
+// no more than that counts.
+func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered time.Duration) (inTime bool, err error) {
 	left, known := d.RetryAfter, true
 	for left > 0 {
 		pause := min(left, max((left / moveUpPart).Truncate(time.Microsecond), moveUpAfter))
@@ -203,7 +207,7 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision) (inTime boo
 		moved, err := l.store.Take(ctx, r)
 		switch {
 		case err == nil && moved.Allowed && moved.Charge.Origin() == FromStore:
-			*d, left, known = moved, moved.RetryAfter, true
+			*d, left, known, answered = moved, moved.RetryAfter, true, time.Since(start)
 			continue
 		case err == nil && moved.Allowed:
 			l.unbook(ctx, moved.Charge) // a place in this process alone
@@ -215,7 +219,7 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision) (inTime boo
 	for i := range d.Usages() {
 		d.Usages()[i].RetryAfter = 0
 	}
-	return known && -left <= r.Grace(), nil
+	return known && min(answered, r.Grace()/2)-left <= r.Grace(), nil
 }
 
 // reserve books a place within the request's MaxWait and the context's deadline.

@@ -65,8 +65,14 @@ func queueCosts(r *report, server *redistest.Server, s stint.Store, limits []sti
 	for i, name := range []string{"Allow", "Peek", "Wait"} {
 		times := full[i] / empty[i]
 		texts = append(texts, fmt.Sprintf("%s %.1f times", name, times))
-		if *measure && times > 10 {
-			r.Errorf("%v: %s costs %.0f µs, %.1f times the %.0f µs while nobody waits; at most 10 is promised", limits, name, full[i], times, empty[i])
+		// Ten times is promised of one log; what else is measured has a bound of its own, so that
+		// it does not grow unseen.
+		most := 10.0
+		if len(limits) > 1 || limits[0].HasMeter() {
+			most = 15
+		}
+		if *measure && times > most {
+			r.Errorf("%v: %s costs %.0f µs, %.1f times the %.0f µs while nobody waits; want at most %.0f", limits, name, full[i], times, empty[i], most)
 		}
 	}
 	r.saw("%s: %s", strings.Trim(fmt.Sprint(limits), "[]"), strings.Join(texts, ", "))

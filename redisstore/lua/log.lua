@@ -77,25 +77,27 @@ end
 
 -- log_fits reports whether n more fit now, beside all that is booked.
 local function log_fits(l, n)
-  local room, inside = l.cap - n, l.sum
-  if inside > room then return false end
-  local gone, come, past = 0, 0, 0 -- entries that have left, bookings that have come, that have left
-  local t, _, units = booking(l, 0)
-  local ends = stamp(l, now)
-  while t and t - l.span < ends do
-    local at, left = entry(l, gone + 1)
-    while at and at <= t - l.span do
-      inside, gone = inside - left, gone + 1
-      at, left = entry(l, gone + 1)
+  local room, span = l.cap - n, l.span
+  if l.sum > room then return false end
+  room = room - l.sum
+  local ends, entries_gone, come, gone = stamp(l, now), 0, 0, 0
+  local t, e, units = booking(l, 0)
+  local oldest, left = entry(l, 1)          -- the next to leave of the entries
+  local next_e, next_n = e and stamp(l, e), units -- and of the bookings
+  while t and t - span < ends do
+    while oldest and oldest <= t - span do
+      room, entries_gone = room + left, entries_gone + 1
+      oldest, left = entry(l, entries_gone + 1)
     end
-    local _, e, m = booking(l, past)
-    while past < come and stamp(l, e) <= t - l.span do
-      inside, past = inside - m, past + 1
-      _, e, m = booking(l, past)
+    while gone < come and next_e <= t - span do
+      room, gone = room + next_n, gone + 1
+      local _
+      _, next_e, next_n = booking(l, gone)
+      next_e = stamp(l, next_e)
     end
-    if units > room - inside then return false end
-    inside, come = inside + units, come + 1
-    t, _, units = booking(l, come)
+    if units > room then return false end
+    room, come = room - units, come + 1
+    t, e, units = booking(l, come)
   end
   return true
 end
@@ -131,10 +133,27 @@ local function log_earliest(l, t, n)
     end
     return t
   end
-  for at, units in latest(l) do
-    if at + span <= t then return t end
-    if units > room then return at + span end
-    room = room - units
+  -- The latest stay, as many as there is room for.
+  local slice, i, j = l.slice, entry_count(l), #l.booked - BOOKED + 1
+  local at, units = entry(l, i)
+  local e, _, n = unpack_at(BOOKING, l.booked, j)
+  if slice > 0 then e = e - e % slice + slice end
+  while at or e do
+    local latest, m = at, units
+    if e and (not at or e >= at) then
+      latest, m, j = e, n, j - BOOKED
+      e = nil
+      if j > 0 then
+        e, _, n = unpack_at(BOOKING, l.booked, j)
+        if slice > 0 then e = e - e % slice + slice end
+      end
+    else
+      i = i - 1
+      at, units = entry(l, i)
+    end
+    if latest + span <= t then return t end
+    if m > room then return latest + span end
+    room = room - m
   end
   return t
 end
