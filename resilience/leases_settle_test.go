@@ -122,3 +122,20 @@ func TestLeaseCover(t *testing.T) {
 		}
 	}
 }
+
+// A charge from a block of limits with different names has the generations of all their states.
+func TestLeasesSettleSeveralStates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := stint.Per(10_000, 10*time.Second).WithLease()
+		l := newLeasesFor(t, newLeaseFar(t, 0), LeasesConfig{})
+		defer l.Close()
+		r := leaseAsk("a", 1, limit, limit.WithName("other"))
+		d := leaseStarted(t, l, r, 10*time.Millisecond)
+		if !fromLease(d) || d.Charge.Validate() != nil {
+			t.Fatalf("from a lease: %v, %v", fromLease(d), d.Charge.Validate())
+		}
+		if ok, err := l.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.Settle}); !ok || err != nil {
+			t.Errorf("refunded %v, %v", ok, err)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package resilience
 import (
 	"context"
 	"hash/maphash"
+	"math"
 	"math/bits"
 	"sync"
 	"time"
@@ -185,8 +186,15 @@ func (f *Fallback) hold(s *known, c *stint.Claim, d *division, k int, held, now 
 	used := min(s.used[k], whole.Capacity())
 	from := s.when
 	if whole.HasMeter() {
-		used -= int64(float64(used) * (float64(now-s.when) / float64(lasts)))
-		from, lasts = now, max(0, min(until, s.when+int64(whole.Window))-now) // what is left is in no log for longer
+		window := int64(whole.Window)
+		// The meter falls at the limit's rate, until it is empty; the log may have been the larger of the two.
+		meter := int64(math.Ceil(min(float64(used), float64(until-now)/float64(window)*float64(whole.Max))))
+		log := int64(0)
+		if whole.Algorithm == stint.Sliding {
+			log = used - int64(float64(used)*float64(now-s.when)/float64(min(lasts, window)))
+		}
+		used = max(meter, log)
+		from, lasts = now, max(0, min(until, s.when+window)-now) // no log has it for longer
 	}
 	share := part.Capacity() - ceilDiv(whole.Capacity()-used, d.instances)
 	if whole.Algorithm != stint.Sliding {

@@ -1,0 +1,61 @@
+package resilience_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// What the store counted of a burst is held in both of its parts: the log lets it go within a window, and the meter
+// gives it back at the limit's rate, no faster.
+func TestFallbackHoldsBursts(t *testing.T) {
+	limit := stint.PerMinute(80).WithBurst(3)
+	for _, test := range []struct {
+		down     time.Duration // after the burst
+		after    time.Duration // the first local decision
+		admitted int           // at once
+	}{
+		{0, 0, 0},                                 // all 240 are used
+		{0, 31 * time.Second, 41},                 // of the meter
+		{30 * time.Second, 0, 0},                  // the log is full, and the last that was heard is that it was
+		{30 * time.Second, 40 * time.Second, 93},  // of the meter: 70 seconds
+		{30 * time.Second, 3 * time.Minute, 240},  // all of it
+		{30 * time.Second, 90 * time.Second, 160}, // a window, and one more
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			inner := newFlaky(t)
+			f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+			burst := oneUnit("a", limit)
+			burst.Cost = 240
+			if d := mustDecide(t, f, burst); !d.Allowed {
+				t.Fatal("denied")
+			}
+			time.Sleep(test.down)
+			mustDecide(t, f, oneUnit("a", limit)) // the last that is heard
+			inner.down()
+			time.Sleep(test.after)
+			if got := admitted(t, f, 300, oneUnit("a", limit)); got < test.admitted-2 || got > test.admitted {
+				t.Errorf("down after %v, asked %v later: %d admitted, want %d", test.down, test.after, got, test.admitted)
+			}
+		})
+	}
+}
+
+// A charge from memory can be amended, whichever states it was charged to.
+func TestFallbackAmendsSeveralStates(t *testing.T) {
+	inner := newFlaky(t)
+	inner.down()
+	f := newFallback(t, inner, resilience.FallbackConfig{Instances: 2})
+	r := oneUnit("a", stint.PerHour(10), stint.PerHour(20).WithName("other"))
+	r.ID, r.And = "once", []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerHour(10).WithBurst(2)}, Cost: 1}}
+	d := mustDecide(t, f, r)
+	if ok, err := f.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.Settle}); !ok || err != nil {
+		t.Fatalf("refunded %v, %v", ok, err)
+	}
+	if d = mustDecide(t, f, r); d.Repeat || d.Usages()[2].Used != 11 {
+		t.Errorf("repeat %v, usages %v; want it charged anew, to a part of 10", d.Repeat, d.Usages())
+	}
+}
