@@ -194,7 +194,7 @@ const (
 func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered time.Duration) (inTime bool, err error) {
 	left, known := d.RetryAfter, true
 	for left > 0 {
-		pause := min(left, max((left / moveUpPart).Truncate(time.Microsecond), moveUpAfter))
+		pause := min(left, max((left/moveUpPart).Truncate(time.Microsecond), moveUpAfter))
 		late, err := l.sleep(ctx, pause)
 		if err != nil {
 			return false, err
