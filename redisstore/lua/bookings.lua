@@ -89,7 +89,7 @@ local function shift_bookings(l, back)
   local out = {}
   for i = 0, #l.booked / BOOKED - 1 do
     local e, grace, n = unpack_at(BOOKING, l.booked, i * BOOKED + 1)
-    out[i + 1] = pack(BOOKING, e - back, grace, n)
+    out[i + 1] = pack(BOOKING, max(grace, e - back), grace, n)
   end
   l.booked = table.concat(out)
 end

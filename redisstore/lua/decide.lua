@@ -154,22 +154,22 @@ end
 
 -- answer packs the reply.
 local function answer(r, flags, decider, retry, at, charged)
-  local out, directories, told = { '' }, {}, false
+  local out, directories, other = { '' }, {}, false
   for _, part in ipairs(r.parts) do
     local st = part.st
     if st then
       out[#out + 1] = pack('<I4', st.generation or 0)
       local directory = st.saved or st.stored or ''
       if directory == part.set[SIG] or directory:byte() ~= 83 then directory = '' end
-      told = told or directory ~= ''
+      other = other or directory ~= ''
       directories[#directories + 1] = pack('B', #directory) .. directory
     end
     for _, l in ipairs(part.asked) do
-      out[#out + 1] = pack('<ddd', l.used or min(l.of.used(l), UNITS), l.reset or min(l.of.reset(l), UNITS), min(l.retry or 0, UNITS))
+      out[#out + 1] = pack('<ddd', told(l.used or l.of.used(l), 0), told(l.reset or l.of.reset(l), 0), told(l.retry or 0, NEVER))
     end
   end
-  if told then flags, out[#out + 1] = flags + 32, table.concat(directories) end
-  out[1] = pack('<BBddd', flags, decider, min(retry, UNITS), at, at > 0 and charged or 0)
+  if other then flags, out[#out + 1] = flags + 32, table.concat(directories) end
+  out[1] = pack('<BBddd', flags, decider, told(retry, NEVER), told(at, 0), at > 0 and charged or 0)
   return table.concat(out)
 end
 

@@ -63,6 +63,7 @@ local function drop_old(l)
     at, units = entry(l, i)
   end
   l.entries = l.entries:sub((i - 1) * l.width + 1)
+  if l.sum < 0 or l.entries == '' and l.sum > 0 then error('the sum of a log is wrong') end
 end
 
 -- shift_log follows a clock that stepped back.
@@ -70,7 +71,7 @@ local function shift_log(l, back)
   local out = {}
   for i = 1, entry_count(l) do
     local at, units = entry(l, i)
-    out[i] = pack(l.format, at - back, units)
+    out[i] = pack(l.format, max(0, at - back), units)
   end
   l.entries = table.concat(out)
 end
@@ -129,7 +130,7 @@ local function log_earliest(l, t, n)
     local left, i = l.sum, 1
     while left > room do
       local at, units = entry(l, i)
-      left, i, t = left - units, i + 1, max(t, at + span)
+      left, i, t = left - units, i + 1, max(t, at + span) -- an error if the sum is wrong: the state is damaged
     end
     return t
   end

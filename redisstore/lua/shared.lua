@@ -14,6 +14,20 @@ local UNITS = 2 ^ 53      -- stint.MaxUnits
 
 local looking = false -- if so, nothing is written
 
+-- damaged says whether states that are read from now on are to be taken for empty, because one has proved to be damaged.
+local damaged = false
+function G.damaged(on) damaged = on end
+
+-- whole reports whether a number may be one of ours.
+local function whole(v) return v >= 0 and v <= UNITS and v % 1 == 0 end
+
+-- told is a number as a reply may hold it; only a damaged state has others.
+local function told(v, least)
+  if v >= least and v <= UNITS then return v end
+  return v > UNITS and UNITS or max(0, least)
+end
+G.told = told
+
 -- look says whether the script only looks from now on.
 function G.look(on) looking = on end
 

@@ -37,7 +37,7 @@ local function decode(st, s)
   local at = DIRECTORY + 8 * (n or 0) + 1
   if (mark ~= 83 and mark ~= 66) or #s < at + HEADER - 1 then return false end
   st.generation, st.last, st.expires, at = unpack_at('<I4dd', s, at)
-  if not (st.last >= 0 and st.expires >= 0) then return false end
+  if not (whole(st.last) and whole(st.expires)) then return false end
   local limits, places = {}, {}
   for i = 1, n do
     local kind, window = unpack_at('>BI7', s, DIRECTORY + 8 * i - 7)
@@ -51,7 +51,7 @@ local function decode(st, s)
       if not format or #s < at + 35 then return false end
       local sum, newest, units, _, place
       sum, newest, units, _, place, at = unpack_at('<ddddI4', s, at)
-      if not (sum >= 0 and newest >= 0 and units >= 0) then return false end
+      if not (whole(sum) and whole(newest) and whole(units)) then return false end
       l.sum, l.width, l.format, l.entries = sum, width, format, ''
       places[i] = place
       if newest > 0 then l.newest = pack(format, newest, units) end
@@ -59,7 +59,7 @@ local function decode(st, s)
     if metered == 1 then
       if #s < at + 23 then return false end
       l.level, l.at, l.stored_unit, at = unpack_at('<ddd', s, at)
-      if not (l.level >= 0 and l.at >= 0 and l.stored_unit > 0) then return false end
+      if not (whole(l.level) and whole(l.at) and whole(l.stored_unit) and l.stored_unit > 0) then return false end
     end
     limits[i] = l
   end
@@ -86,9 +86,12 @@ local function decode(st, s)
       local l, count = limits[i], nil
       if #s < pos + 9 then return false end
       count, l.booked_sum, pos = unpack_at('<I2d', s, pos)
+      if not (l.booked_sum >= 0 and l.booked_sum % 1 == 0) then return false end
       if l.level then
         if #s < pos + 23 then return false end
-        l.led = { unpack_at('<ddd', s, pos) }
+        local level, at, rate = unpack_at('<ddd', s, pos)
+        if not (whole(level) and whole(at) and whole(rate)) then return false end
+        l.led = { level, at, rate }
         pos = pos + 24
       end
       l.booked, pos = s:sub(pos, pos + count * BOOKED - 1), pos + count * BOOKED
@@ -106,7 +109,7 @@ local function read_state(key)
   local s = try('GET', key)
   if not s then return st end
   local ok, good = pcall(decode, st, s)
-  if not (ok and good) then
+  if not (ok and good) or damaged then
     discard(key)
     return { key = key, limits = {}, expires = 0 }
   end
@@ -199,7 +202,7 @@ local function save(st)
     end
   end
   st.generation = st.generation or generation
-  st.expires = max(st.expires, need)
+  st.expires = min(UNITS, max(st.expires, need))
   heads[1] = pack('<I4dd', st.generation, now, st.expires)
   local concat = table.concat
   st.saved = concat(sig)

@@ -110,7 +110,9 @@ local function decide(run, base, equal, id, kind, which, cost, late, parts, more
         if not asked then
           rewrite = rewrite or newest <= cut and set[at + METER] == 0
         else
-          if newest > set[at + STAMP] or p % 131072 >= 118784 then usual = false end
+          -- A lease, many entries, or something that is not a state.
+          if newest > set[at + STAMP] or p % 131072 >= 118784 or f[o] < f[o + 2] or f[o] > FAR
+            or f[o] % 1 + newest % 1 + f[o + 2] % 1 + f[o + 3] % 1 ~= 0 then usual = false end
           if f[o + 3] <= cut then
             if newest <= cut then
               rewrite = rewrite or p >= 131072
@@ -163,7 +165,7 @@ local function decide(run, base, equal, id, kind, which, cost, late, parts, more
         local unit = set[at + UNIT]
         if unit > 0 then
           local tick = set[at + TICK]
-          if f[o + 2] ~= unit then usual = false end
+          if f[o + 2] ~= unit or f[o] < 0 or f[o] > FAR or f[o] % 1 ~= 0 or f[o + 1] > now then usual = false end
           local level = f[o] - (floor(now / tick) - floor(f[o + 1] / tick)) * set[at + RATE]
           if level < 0 then level = 0 end
           f[o], f[o + 1] = level, now
@@ -232,6 +234,7 @@ local function decide(run, base, equal, id, kind, which, cost, late, parts, more
                   end
                 end
               until left <= room
+              if wait < 1 or wait > FAR then wait = 1 end -- only a damaged state says so
             end
           end
           o = o + 5
@@ -353,7 +356,7 @@ local function decide(run, base, equal, id, kind, which, cost, late, parts, more
     end
     -- The TTL is set an eighth ahead, so that not every charge has to.
     if f[EXPIRES] < need then
-      f[EXPIRES], renew = need + floor((need - now) / 8), true
+      f[EXPIRES], renew = math.min(FAR, need + floor((need - now) / 8)), true
     end
     f[WRITTEN] = now
     local heads = pack(set[FORMAT], spread(f, 1, o - 1))
@@ -384,9 +387,14 @@ for _ = 1, runs do
     local before = m
     local ok, answered = pcall(decide, pos, base, equal, id, kind, which, cost, late, parts, more)
     if not ok and type(answered) == 'string' then
-      -- The state is damaged: the general path sees that, and begins a new one.
+      -- A state is damaged: as a rule the general path sees that, and begins a new one.
       m = before
       ok, answered = pcall(unusual, pos, base, equal, id)
+      if not ok and type(answered) == 'string' then
+        G.damaged(true)
+        ok, answered = pcall(unusual, pos, base, equal, id)
+        G.damaged(false)
+      end
     end
     if not ok then
       local message = type(answered) == 'table' and answered.err or answered

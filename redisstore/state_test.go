@@ -1,0 +1,179 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/storetest"
+)
+
+// calls is how often the server has run a command.
+func calls(t *testing.T, server *redistest.Server, command string) int {
+	t.Helper()
+	found := regexp.MustCompile("cmdstat_" + command + `:calls=(\d+)`).FindStringSubmatch(server.CLI(t, "INFO", "commandstats"))
+	if found == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// clockedStores are stores over one server with one clock.
+func clockedStores(t *testing.T, server *redistest.Server, n int) ([]*redisstore.Store, *storetest.Clock) {
+	clock := storetest.NewClock()
+	var stores []*redisstore.Store
+	for range n {
+		s := open(t, server.URL())
+		s.SetClock(clock.Micros)
+		stores = append(stores, s)
+	}
+	return stores, clock
+}
+
+// Two processes with different sets of limits on one subject, as in a rolling deploy: both soon
+// find its state as it is, and rewrite it no more than one process would.
+func TestDifferentSetsOfLimits(t *testing.T) {
+	server := redistest.Start(t)
+	stores, clock := clockedStores(t, server, 2)
+	sets := [][]stint.Limit{
+		{stint.PerMinute(1000), stint.PerHour(10_000)},
+		{stint.PerDay(100_000), stint.PerMinute(1000).WithBurst(2), stint.TokenBucket(500, 500, time.Second)},
+	}
+	ask := func(i int) stint.Decision {
+		clock.Advance(time.Millisecond)
+		d, err := stores[i%2].Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "a", Limits: sets[i%2], Cost: 1}})
+		if err != nil || !d.Allowed {
+			t.Fatalf("request %d: %v, error %v", i, d.Usages(), err)
+		}
+		return d
+	}
+	for i := range 20 {
+		ask(i)
+	}
+	before := calls(t, server, "set")
+	for i := 20; i < 300; i++ {
+		ask(i)
+	}
+	if rewrites := calls(t, server, "set") - before; rewrites > 10 {
+		t.Errorf("the state was written as a whole %d times in 280 requests, want as often as rings grow", rewrites)
+	}
+	for i, want := range [][]int64{{301, 151}, {151, 302, 1}} {
+		d := ask(300 + i)
+		for j, u := range d.Usages() {
+			if u.Used != want[j] {
+				t.Errorf("%s: used %d, want %d", sets[i][j], u.Used, want[j])
+			}
+		}
+	}
+	if n := server.CLI(t, "KEYS", "stint:{a}*"); strings.Count(n, "stint:") != 1 {
+		t.Errorf("keys %q, want one", n)
+	}
+}
+
+// What no longer counts takes no memory for long, and a limit that is asked about no more goes.
+func TestStatesShrink(t *testing.T) {
+	server := redistest.Start(t)
+	stores, clock := clockedStores(t, server, 1)
+	day, minute, second := stint.PerDay(1000), stint.PerMinute(100), stint.PerSecond(50)
+	take := func(limits ...stint.Limit) {
+		t.Helper()
+		clock.Advance(time.Millisecond)
+		if d, err := stores[0].Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}); err != nil || !d.Allowed {
+			t.Fatal(d.Usages(), err)
+		}
+	}
+	size := func() int {
+		n, err := strconv.Atoi(strings.TrimSpace(server.CLI(t, "STRLEN", "stint:{a}:limits")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	take(day, minute)
+	small := size()
+	take(day, minute, second)
+	for range 80 {
+		take(day, minute)
+	}
+	if full := size(); full < 700 {
+		t.Fatalf("80 requests of a minute take %d bytes", full)
+	}
+	clock.Advance(2 * time.Minute)
+	take(day, minute)
+	if n := size(); n > small+250 {
+		t.Errorf("two minutes later it takes %d bytes, want no more than the day needs: %d and an entry or two", n, small)
+	}
+	if directory := server.CLI(t, "GETRANGE", "stint:{a}:limits", "1", "1"); directory[0] != 2 {
+		t.Errorf("the state has %d limits, want 2: nobody asks about the third", directory[0])
+	}
+}
+
+// A value that was damaged, or is not ours, is replaced: nobody gets an error.
+func TestDamagedStates(t *testing.T) {
+	server := redistest.Start(t)
+	s, c := open(t, server.URL()), client(t, server.URL())
+	ctx := t.Context()
+	limits := []stint.Limit{stint.PerMinute(100), stint.PerHour(1000).WithBurst(2), stint.TokenBucket(10, 10, time.Second)}
+	claim := stint.Claim{Subject: "a", Limits: limits, Cost: 1}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for round := range 400 {
+		server.CLI(t, "DEL", "stint:{a}:limits")
+		var d stint.Decision
+		for range 1 + rng.IntN(40) {
+			var err error
+			if d, err = s.Take(ctx, stint.Request{Claim: claim}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if rng.IntN(2) == 0 {
+			if _, err := s.Take(ctx, stint.Request{Claim: claim, Mode: stint.Reserve}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		value, err := c.Do(ctx, c.B().Get().Key("stint:{a}:limits").Build()).AsBytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		what := "cut"
+		if rng.IntN(3) == 0 {
+			value = value[:rng.IntN(len(value))]
+		} else {
+			what = fmt.Sprint("changed at")
+			for range 1 + rng.IntN(3) {
+				i := rng.IntN(len(value))
+				if rng.IntN(2) == 0 {
+					i = rng.IntN(min(len(value), 160)) // where it matters
+				}
+				value[i] = byte(rng.IntN(256))
+				what += fmt.Sprint(" ", i)
+			}
+		}
+		if err := c.Do(ctx, c.B().Set().Key("stint:{a}:limits").Value(string(value)).Px(time.Hour).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Inspect(ctx, claim); err != nil {
+			t.Errorf("round %d, %s: inspect: %v", round, what, err)
+		}
+		if d.Charge.ID != 0 {
+			if _, err := s.Amend(ctx, d.Charge, stint.Amendment{Cost: rng.Int64N(3)}); err != nil {
+				t.Errorf("round %d, %s: settle: %v", round, what, err)
+			}
+		}
+		for _, mode := range []stint.Mode{stint.Take, stint.Peek, stint.Reserve, stint.Take} {
+			if _, err := s.Take(ctx, stint.Request{Claim: claim, Mode: mode}); err != nil {
+				t.Errorf("round %d, %s: mode %d: %v", round, what, mode, err)
+			}
+		}
+	}
+}
