@@ -3,6 +3,8 @@ package proxies
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -87,15 +89,19 @@ func stderrOf(err error) []byte {
 	return nil
 }
 
-// freeAddress returns an address of this host that nobody listens on.
+// freeAddress returns an address of this host that nobody listens on. Its port is none of those that the system hands out by
+// itself: another test's server would take it before ours does.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 200 {
+		address := fmt.Sprintf("127.0.0.1:%d", 22000+rand.IntN(8000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no free port found")
+	return ""
 }
 
 // awaitDial returns when somebody listens on an address.
