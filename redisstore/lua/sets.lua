@@ -5,13 +5,14 @@
 --          (2 each), NUMBER, and as texts with their length (1) before them SIG, FORMAT, FROM, LAST and ALL; per limit ASKED
 --          and METER (1 byte each), CAP, SPAN, SLICE, WIDTH (1), BACK, OLD (2 each), UNIT, RATE, TICK, and 3 bytes
 
-local limit = 'BBdddBI2I2dddBBB' -- the last three are filled in here
+-- What is packed of a limit, and of three; the last three numbers are filled in here.
+local limit, three = '<BBdddBI2I2dddBBB', '<BBdddBI2I2dddBBBBBdddBI2I2dddBBBBBdddBI2I2dddBBB'
 local sets, count = {}, 0
 count, pos = unpack_at('B', args, pos)
 for i = 1, count do
   local of, n, heads, front, number, sig, format, from, last, all
   of, n, heads, front, number, sig, format, from, last, all, pos = unpack_at('<BBI2I2c1Bc0Bc0Bc0Bc0Bc0', args, pos)
-  local set = { sig, n, format, from, heads, front, last, all, number, 0, false, unpack_at('<' .. limit:rep(n), args, pos) }
+  local set = { sig, n, format, from, heads, front, last, all, number, 0, false, unpack_at(n == 1 and limit or n == 3 and three or limit:rep(n), args, pos) }
   local need, at = 0, LIMITS
   for _ = 1, n do
     local span, slice, width = set[at + SPAN], set[at + SLICE], set[at + WIDTH]

@@ -4,7 +4,7 @@
 -- ARGV[1]  call id (8 bytes), clock (0: the server's own, any other is a test's), generation of states
 --          that are created (4 bytes), sets of limits (sets.lua), what the script wants to know
 
-local call, try, pack, unpack_at, spread = redis.call, redis.pcall, struct.pack, struct.unpack, unpack
+local call, try, pack, unpack_at = redis.call, redis.pcall, struct.pack, struct.unpack
 local floor = math.floor
 local args = ARGV[1]
 local now, generation, pos = unpack_at('<dI4', args, 9)

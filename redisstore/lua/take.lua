@@ -26,37 +26,27 @@
 -- The fields that FORMAT names.
 local GENERATION, WRITTEN, EXPIRES, FIELDS = 1, 2, 3, 4
 
-local out, m = { pack('<c8d', args, now) }, 1
-local G -- the general path, once it is needed
-
--- unusual is decide on the general path.
-local function unusual(run, base, equal, id)
-  G = G or general(now, generation, sets)
-  local reply, answered = G.decide(run, base, equal, id)
-  m = m + 1
-  out[m] = reply
-  return answered
-end
-
 -- ring_of returns where the ring of a set's ith limit begins.
 local function ring_of(set, f, i)
   local ring, o, at = set[FRONT], FIELDS, LIMITS
   for _ = 1, i - 1 do
     if set[at + WIDTH] > 0 then
-      ring, o = ring + floor(f[o + 4] / 131072) * 8 * set[at + WIDTH], o + 5
+      ring, o = ring + math.floor(f[o + 4] / 131072) * 8 * set[at + WIDTH], o + 5
     end
     o, at = o + set[at + METER], at + STRIDE
   end
   return ring
 end
 
--- decide answers requests of a run that is at run in args, the last of whose parts but the first are at more. It returns
--- how many.
-local function decide(run, base, equal, id, kind, which, cost, late, parts, more)
+-- decide answers requests of a run that is at run in args, whose parts but the first are at more. The answer
+-- goes to out, behind the first m strings. It returns how many were answered, and how many strings there are then; nothing if
+-- that takes the general path. It uses no local of the script, and is given what it needs: a local that a
+-- function uses costs a cell at every call.
+local function decide(run, base, equal, kind, which, cost, late, parts, more, out, m, now, generation, args, sets, ring_of,
+  call, try, pack, unpack_at, floor)
   if late > 0 and now > late then
-    m = m + 1
-    out[m] = '\16'
-    return equal
+    out[m + 1] = '\16'
+    return equal, m + 1
   end
   local usual, denied, rewrite, total, pos = kind % 2 == 0, false, false, equal, more
   -- A state that was read: its set, key, the front of its value, the fields, entries in front that moved, and whether
@@ -112,7 +102,7 @@ local function decide(run, base, equal, id, kind, which, cost, late, parts, more
         else
           -- A lease, many entries, or something that is not a state.
           if newest > set[at + STAMP] or p % 131072 >= 118784 or f[o] < f[o + 2] or f[o] > FAR
-            or f[o] % 1 + newest % 1 + f[o + 2] % 1 + f[o + 3] % 1 ~= 0 then usual = false end
+            or f[o] % 1 + newest % 1 ~= 0 then usual = false end
           if f[o + 3] <= cut then
             if newest <= cut then
               rewrite = rewrite or p >= 131072
@@ -185,7 +175,7 @@ local function decide(run, base, equal, id, kind, which, cost, late, parts, more
       shared = floor(shared / 2)
     end
   end
-  if not usual or rewrite and not denied then return unusual(run, base, total, id) end
+  if not usual or rewrite and not denied then return end
 
   if denied then
     -- When does each limit have room?
@@ -259,15 +249,14 @@ local function decide(run, base, equal, id, kind, which, cost, late, parts, more
       end
       answers[part] = answer
     end
-    m = m + 1
-    out[m] = pack('<BBddd', 0, decider, retry, 0, 0) .. table.concat(answers)
-    return total
+    out[m + 1] = pack('<BBddd', 0, decider, retry, 0, 0) .. table.concat(answers)
+    return total, m + 1
   end
 
   -- Charge. The newest entry of a log is in its head; the one before joins the back, and with eight
   -- there they leave for the ring as a block.
-  local n = m + 1
-  out[n] = total > 1 and pack('<BI2', 64, equal) or '\64'
+  m = m + 1
+  out[m] = total > 1 and pack('<BI2', 64, equal) or '\64'
   pos = more
   for part = 1, parts do
     if states then
@@ -359,19 +348,20 @@ local function decide(run, base, equal, id, kind, which, cost, late, parts, more
       f[EXPIRES], renew = math.min(FAR, need + floor((need - now) / 8)), true
     end
     f[WRITTEN] = now
-    local heads = pack(set[FORMAT], spread(f, 1, o - 1))
+    local heads = pack(set[FORMAT], unpack(f, 1, o - 1))
     if s == '' then
       call('SET', key, set[SIG] .. heads, 'PX', ('%d'):format((f[EXPIRES] - now) / 1000 + 1))
     else
       call('SETRANGE', key, set[FROM], body == '' and heads or heads .. body)
       if renew then call('PEXPIRE', key, ('%d'):format((f[EXPIRES] - now) / 1000 + 1)) end
     end
-    out[n + 1], out[n + 2], n = set[NUMBER], heads, n + 2
+    out[m + 1], out[m + 2], m = set[NUMBER], heads, m + 2
   end
-  m = n
-  return equal
+  return equal, m
 end
 
+local out, m = { pack('<c8d', args, now) }, 1
+local G -- the general path, once it is needed
 local runs, base, ids = nil, 0, 1
 runs, pos = unpack_at('<I2', args, pos)
 for _ = 1, runs do
@@ -384,22 +374,27 @@ for _ = 1, runs do
     id = has_id == 1 and ARGV[ids]
   end
   repeat
-    local before = m
-    local ok, answered = pcall(decide, pos, base, equal, id, kind, which, cost, late, parts, more)
-    if not ok and type(answered) == 'string' then
-      -- A state is damaged: as a rule the general path sees that, and begins a new one.
-      m = before
-      ok, answered = pcall(unusual, pos, base, equal, id)
-      if not ok and type(answered) == 'string' then
+    local ok, answered, strings = pcall(decide, pos, base, equal, kind, which, cost, late, parts, more, out, m, now, generation,
+      args, sets, ring_of, call, try, pack, unpack_at, floor)
+    if ok and answered then
+      m = strings
+    elseif ok or type(answered) == 'string' then
+      -- The general path, also if a state is damaged: as a rule it sees that, and begins a new one.
+      G = G or general(now, generation, sets)
+      ok, out[m + 1], answered = pcall(G.decide, pos, base, equal, id)
+      if not ok and type(out[m + 1]) == 'string' then
         G.damaged(true)
-        ok, answered = pcall(unusual, pos, base, equal, id)
+        ok, out[m + 1], answered = pcall(G.decide, pos, base, equal, id)
         G.damaged(false)
       end
+      if not ok then answered = out[m + 1] end
+      m = m + 1
+    else
+      m = m + 1
     end
     if not ok then
       local message = type(answered) == 'table' and answered.err or answered
-      m, answered = before + 1, equal
-      out[m] = pack('<BI2', 255, #message) .. message
+      out[m], answered = pack('<BI2', 255, #message) .. message, equal
     end
     -- Those of a run that were allowed leave the others to be decided after them.
     equal = equal - answered
