@@ -149,7 +149,7 @@ func TestDamagedStates(t *testing.T) {
 		if rng.IntN(3) == 0 {
 			value = value[:rng.IntN(len(value))]
 		} else {
-			what = fmt.Sprint("changed at")
+			what = "changed at"
 			for range 1 + rng.IntN(3) {
 				i := rng.IntN(len(value))
 				if rng.IntN(2) == 0 {
