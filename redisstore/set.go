@@ -99,7 +99,7 @@ const (
 // withDirectory returns the same set for a state with another directory, nil if that
 // does not have all that is asked for.
 func (s *set) withDirectory(directory string) *set {
-	if len(directory) < 2 || directory[0] != 'S' || len(directory) != 2+8*int(directory[1]) {
+	if len(directory) < 2 || directory[0] != 'S' || len(directory) != 2+8*int(directory[1]) || directory[1] > maxKnown {
 		return nil
 	}
 	other := &set{asked: s.asked}
@@ -210,6 +210,10 @@ func (s *set) appendTo(b []byte, of, number int) []byte {
 	b[at+5] = byte(number)
 	return b
 }
+
+// maxKnown is how many limits a state may have for its directory to be learned: its format
+// has to fit into 255 bytes.
+const maxKnown = 27
 
 // maxOthers is how many other directories are known of one set.
 const maxOthers = 4

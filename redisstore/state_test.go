@@ -177,3 +177,17 @@ func TestDamagedStates(t *testing.T) {
 		}
 	}
 }
+
+// More limits on one subject than a directory that is told can name: slower, and right.
+func TestManyLimitsInOneState(t *testing.T) {
+	s := open(t, redistest.Start(t).URL())
+	for round := range int64(2) {
+		for i := range 60 {
+			l := stint.Per(10, time.Duration(i+100)*time.Second)
+			d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{l, l.WithBurst(2).WithName("b")}, Cost: 1}})
+			if err != nil || !d.Allowed || d.Usages()[0].Used != round+1 {
+				t.Fatalf("%s: %v, error %v; want %d used", l, d.Usages(), err, round+1)
+			}
+		}
+	}
+}

@@ -13,99 +13,86 @@ local SETTLED = 1000                      -- stint.MaxSettled
 
 local ceil, max = math.ceil, math.max
 local G = general(now, generation, sets)
+local kind, cost, debt, id, life, claims
+kind, cost, debt, id, life, claims, pos = unpack_at('<Bddc8dB', args, pos)
 
-local function main(pos)
-  local kind, cost, debt, id, life, claims
-  kind, cost, debt, id, life, claims, pos = unpack_at('<Bddc8dB', args, pos)
+-- settled says whether the charge is known to be settled.
+local function settled(key)
+  local known = try('ZSCORE', key, id)
+  if type(known) == 'table' then G.discard(key) end
+  return known and type(known) ~= 'table'
+end
 
-  -- settled says whether the charge is known to be settled.
-  local function settled(key)
-    local known = try('ZSCORE', key, id)
-    if type(known) == 'table' then G.discard(key) end
-    return known and type(known) ~= 'table'
+-- remember keeps a settled charge for as long as one of its limits could know it.
+local function remember(key, at, horizon)
+  call('ZADD', key, at, id)
+  if call('ZCARD', key) > SETTLED then call('ZREMRANGEBYRANK', key, 0, 0) end
+  call('PEXPIRE', key, max(call('PTTL', key), G.ttl(max(0, at - now) + horizon)))
+end
+
+-- amend_holders applies the amendment to a place.
+local function amend_holders(key, window)
+  local l = G.open_holders(key, 0, window, 0)
+  if kind == EXTEND then return l.of.extend(l, id) end
+  return (kind ~= SETTLE or cost == 0) and l.of.release(l, id)
+end
+
+-- amend_state settles all limits of a state. It returns whether that applied, and for how long after its time the charge can
+-- be settled.
+local function amend_state(key, set, charged, at, of)
+  local st, asked = G.open_state(key, set, charged)
+  local applied, horizon = false, 0
+  if st.generation ~= of then return false, 0 end
+  for _, l in ipairs(asked) do
+    if G.L.settle(l, at, cost, debt) then applied = true end
+    horizon = max(horizon, l.width > 0 and l.span + l.slice or l.unit and (ceil(l.cap * l.unit / l.rate) + 1) * l.tick or 0)
   end
+  if applied then G.save(st) end
+  return applied, horizon
+end
 
-  -- remember keeps a settled charge for as long as one of its limits could know it.
-  local function remember(key, at, horizon)
-    call('ZADD', key, at, id)
-    if call('ZCARD', key) > SETTLED then call('ZREMRANGEBYRANK', key, 0, 0) end
-    call('PEXPIRE', key, max(call('PTTL', key), G.ttl(max(0, at - now) + horizon)))
-  end
-
-  -- amend_holders applies the amendment to a place.
-  local function amend_holders(key, window)
-    local l = G.open_holders(key, 0, window, 0)
-    if kind == EXTEND then return l.of.extend(l, id) end
-    return (kind ~= SETTLE or cost == 0) and l.of.release(l, id)
-  end
-
-  -- amend_state settles all limits of a state. It returns whether that applied, and for how long after its time the charge can
-  -- be settled.
-  local function amend_state(key, set, charged, at, of)
-    local st, asked = G.open_state(key, set, charged)
-    local applied, horizon = false, 0
-    if st.generation ~= of then return false, 0 end
-    for _, l in ipairs(asked) do
-      if G.L.settle(l, at, cost, debt) then applied = true end
-      horizon = max(horizon, l.width > 0 and l.span + l.slice or l.unit and (ceil(l.cap * l.unit / l.rate) + 1) * l.tick or 0)
-    end
-    if applied then G.save(st) end
-    return applied, horizon
-  end
-
-  -- Read it all first: two claims may share a subject.
-  local todo, keys = {}, 0
-  for c = 1, claims do
-    local charged, at, parts
-    charged, at, parts, pos = unpack_at('<ddB', args, pos)
-    local claim = { settled = KEYS[keys + 1], charged = charged, at = at }
+-- Read it all first: two claims may share a subject.
+local todo, keys = {}, 0
+for c = 1, claims do
+  local charged, at, parts
+  charged, at, parts, pos = unpack_at('<ddB', args, pos)
+  local claim = { settled = KEYS[keys + 1], charged = charged, at = at }
+  keys = keys + 1
+  for p = 1, parts do
+    local which, of
+    which, pos = unpack_at('B', args, pos)
+    if which == 0 then of, pos = unpack_at('<d', args, pos) else of, pos = unpack_at('<I4', args, pos) end
     keys = keys + 1
-    for p = 1, parts do
-      local which, of
-      which, pos = unpack_at('B', args, pos)
-      if which == 0 then of, pos = unpack_at('<d', args, pos) else of, pos = unpack_at('<I4', args, pos) end
-      keys = keys + 1
-      claim[p] = { key = KEYS[keys], set = sets[which], of = of }
-    end
-    claim.open = charged > 0 and not (kind == SETTLE and settled(claim.settled))
-    todo[c] = claim
+    claim[p] = { key = KEYS[keys], set = sets[which], of = of }
   end
-  local id_key = KEYS[keys + 1]
-  local changed = 0
+  claim.open = charged > 0 and not (kind == SETTLE and settled(claim.settled))
+  todo[c] = claim
+end
+local id_key = KEYS[keys + 1]
+local changed = 0
 
-  -- A request that was repeated has been used more than once: it is not given back.
-  if kind == SETTLE and cost == 0 and id_key then
-    local _, repeats = G.id_open(id_key, ARGV[2], life)
-    if repeats and repeats > 0 then return pack('<c8I2', args, 0) end
-  end
-
-  for c, claim in ipairs(todo) do
-    local applied, room, horizon = false, false, 0
-    for _, part in ipairs(claim.open and claim or {}) do
-      if not part.set then
-        if amend_holders(part.key, part.of) then applied, horizon = true, max(horizon, part.of) end
-      elseif kind == SETTLE or kind == UNDO then
-        local yes, reach = amend_state(part.key, part.set, claim.charged, claim.at, part.of)
-        applied, room, horizon = applied or yes, room or yes, max(horizon, reach)
-      end
-    end
-    if applied then
-      changed = changed + 2 ^ (c - 1)
-      if kind == SETTLE then remember(claim.settled, claim.at, horizon) end
-      -- Places come and go all the time, and nobody remembers that there was none.
-      if room and cost < claim.charged then G.announce(claim.settled, '+') end
-    end
-  end
-  if changed > 0 and kind == SETTLE and cost == 0 and id_key then try('ZREM', id_key, ARGV[2]) end
-  return pack('<c8I2', args, changed)
+-- A request that was repeated has been used more than once: it is not given back.
+if kind == SETTLE and cost == 0 and id_key then
+  local _, repeats = G.id_open(id_key, ARGV[2], life)
+  if repeats and repeats > 0 then return pack('<c8I2', args, 0) end
 end
 
--- What fails because a state is damaged is done again without it.
-local ok, reply = pcall(main, pos)
-if not ok and type(reply) == 'string' then
-  G.damaged(true)
-  reply = main(pos)
-elseif not ok then
-  return redis.error_reply(reply.err)
+for c, claim in ipairs(todo) do
+  local applied, room, horizon = false, false, 0
+  for _, part in ipairs(claim.open and claim or {}) do
+    if not part.set then
+      if amend_holders(part.key, part.of) then applied, horizon = true, max(horizon, part.of) end
+    elseif kind == SETTLE or kind == UNDO then
+      local yes, reach = amend_state(part.key, part.set, claim.charged, claim.at, part.of)
+      applied, room, horizon = applied or yes, room or yes, max(horizon, reach)
+    end
+  end
+  if applied then
+    changed = changed + 2 ^ (c - 1)
+    if kind == SETTLE then remember(claim.settled, claim.at, horizon) end
+    -- Places come and go all the time, and nobody remembers that there was none.
+    if room and cost < claim.charged then G.announce(claim.settled, '+') end
+  end
 end
-return reply
+if changed > 0 and kind == SETTLE and cost == 0 and id_key then try('ZREM', id_key, ARGV[2]) end
+return pack('<c8I2', args, changed)

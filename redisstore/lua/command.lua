@@ -8,46 +8,33 @@
 local RESET, BAN, GIVE_BACK = 0, 1, 3 -- stint.CommandKind; else Unban
 
 local G = general(now, generation, sets)
-
-local function main(pos)
-  local kind, amount, states
-  kind, amount, states, pos = unpack_at('<BdB', args, pos)
-  local mark = '!' -- what to announce: a command, or that there is room again
-  local first = #KEYS - states
-  if kind == BAN then
-    local ban = G.ban_open(KEYS[1], try('GET', KEYS[1])) or { forgive = 0, level = 0 }
-    ban.til = math.max(ban.til or 0, now + amount) -- one that ends later stays
-    G.ban_save(KEYS[1], ban)
-  elseif kind == GIVE_BACK or kind == RESET then
-    if kind == GIVE_BACK then mark = nil end
-    if first > 0 then call('DEL', unpack(KEYS, 1, first)) end
-    for i = 1, states do
-      local set = sets[args:byte(pos + i - 1)]
-      local st, asked = G.open_state(KEYS[first + i], set, 0)
-      if kind == RESET then
-        G.forget(st, asked)
-      else
-        local gave = false
-        for _, l in ipairs(asked) do gave = G.L.give_back(l, amount) or gave end
-        if gave then
-          mark = '+'
-          G.save(st)
-        end
+local kind, amount, states
+kind, amount, states, pos = unpack_at('<BdB', args, pos)
+local mark = '!' -- what to announce: a command, or that there is room again
+local first = #KEYS - states
+if kind == BAN then
+  local ban = G.ban_open(KEYS[1], try('GET', KEYS[1])) or { forgive = 0, level = 0 }
+  ban.til = math.max(ban.til or 0, now + amount) -- one that ends later stays
+  G.ban_save(KEYS[1], ban)
+elseif kind == GIVE_BACK or kind == RESET then
+  if kind == GIVE_BACK then mark = nil end
+  if first > 0 then call('DEL', unpack(KEYS, 1, first)) end
+  for i = 1, states do
+    local set = sets[args:byte(pos + i - 1)]
+    local st, asked = G.open_state(KEYS[first + i], set, 0)
+    if kind == RESET then
+      G.forget(st, asked)
+    else
+      local gave = false
+      for _, l in ipairs(asked) do gave = G.L.give_back(l, amount) or gave end
+      if gave then
+        mark = '+'
+        G.save(st)
       end
     end
-  else
-    call('DEL', unpack(KEYS))
   end
-  if mark then G.announce(KEYS[1], mark) end
-  return pack('<c8', args)
+else
+  call('DEL', unpack(KEYS))
 end
-
--- What fails because a state is damaged is done again without it.
-local ok, reply = pcall(main, pos)
-if not ok and type(reply) == 'string' then
-  G.damaged(true)
-  reply = main(pos)
-elseif not ok then
-  return redis.error_reply(reply.err)
-end
-return reply
+if mark then G.announce(KEYS[1], mark) end
+return pack('<c8', args)

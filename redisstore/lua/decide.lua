@@ -160,7 +160,7 @@ local function answer(r, flags, decider, retry, at, charged)
     if st then
       out[#out + 1] = pack('<I4', st.generation or 0)
       local directory = st.saved or st.stored or ''
-      if directory == part.set[SIG] or directory:byte() ~= 83 then directory = '' end
+      if directory == part.set[SIG] or directory:byte() ~= 83 or #directory > 218 then directory = '' end -- 27 limits
       other = other or directory ~= ''
       directories[#directories + 1] = pack('B', #directory) .. directory
     end

@@ -8,62 +8,49 @@
 --          leaves the window, and its units
 
 local G = general(now, generation, sets)
+G.look(true)
+local most, parts
+most, parts, pos = unpack_at('<I2B', args, pos)
+local out = { '' }
 
-local function main(pos)
-  G.look(true)
-  local most, parts
-  most, parts, pos = unpack_at('<I2B', args, pos)
-  local out = { '' }
+local til, level = 0, 0
+local ban = G.ban_open(KEYS[1], try('GET', KEYS[1]))
+if ban then til, level = ban.til > now and ban.til or 0, ban.level end
 
-  local til, level = 0, 0
-  local ban = G.ban_open(KEYS[1], try('GET', KEYS[1]))
-  if ban then til, level = ban.til > now and ban.til or 0, ban.level end
-
-  -- show adds a limit to the reply.
-  local function show(l, of, hidden, entries)
-    local retry = 0
-    if not of.fits(l, 1) then
-      retry = of.earliest(l, math.max(now, l.booked and G.last_booking(l) or 0), 1)
-      if retry > 0 then retry = retry - now end
-    end
-    out[#out + 1] = pack('<ddddI2', G.told(of.used(l), 0), G.told(of.reset(l), 0), G.told(retry, -1), hidden, #entries)
-    out[#out + 1] = table.concat(entries)
+-- show adds a limit to the reply.
+local function show(l, of, hidden, entries)
+  local retry = 0
+  if not of.fits(l, 1) then
+    retry = of.earliest(l, math.max(now, l.booked and G.last_booking(l) or 0), 1)
+    if retry > 0 then retry = retry - now end
   end
-
-  for p = 1, parts do
-    local which
-    which, pos = unpack_at('B', args, pos)
-    if which == 0 then
-      local cap, window
-      cap, window, pos = unpack_at('<dd', args, pos)
-      local l, entries = G.open_holders(KEYS[2 + p], cap, window, 1), {}
-      local hidden = math.max(0, l.held - most)
-      for j, v in ipairs(l.held > 0 and call('ZRANGEBYSCORE', l.key, now + 1, '+inf', 'WITHSCORES', 'LIMIT', hidden, most) or {}) do
-        if j % 2 == 0 then entries[j / 2] = pack('<ddd', 0, math.min(tonumber(v), now + window), 1) end
-      end
-      show(l, l.of, hidden, entries)
-    else
-      local _, asked = G.open_state(KEYS[2 + p], sets[which], 1)
-      for _, l in ipairs(asked) do
-        local entries = {}
-        G.each(l, function(at, ends, units) entries[#entries + 1] = pack('<ddd', G.told(at, 0), G.told(ends, 0), G.told(units, 0)) end)
-        show(l, G.L, 0, entries)
-      end
-    end
-  end
-
-  -- A log of strikes does not say for how long they count; its window is that of the policy that counted the last.
-  local _, strikes = G.open_strikes(KEYS[2])
-  out[1] = pack('<c8dddd', args, now, til, level, strikes.sum)
-  return table.concat(out)
+  out[#out + 1] = pack('<ddddI2', G.told(of.used(l), 0), G.told(of.reset(l), 0), G.told(retry, -1), hidden, #entries)
+  out[#out + 1] = table.concat(entries)
 end
 
--- What fails because a state is damaged is done again without it.
-local ok, reply = pcall(main, pos)
-if not ok and type(reply) == 'string' then
-  G.damaged(true)
-  reply = main(pos)
-elseif not ok then
-  return redis.error_reply(reply.err)
+for p = 1, parts do
+  local which
+  which, pos = unpack_at('B', args, pos)
+  if which == 0 then
+    local cap, window
+    cap, window, pos = unpack_at('<dd', args, pos)
+    local l, entries = G.open_holders(KEYS[2 + p], cap, window, 1), {}
+    local hidden = math.max(0, l.held - most)
+    for j, v in ipairs(l.held > 0 and call('ZRANGEBYSCORE', l.key, now + 1, '+inf', 'WITHSCORES', 'LIMIT', hidden, most) or {}) do
+      if j % 2 == 0 then entries[j / 2] = pack('<ddd', 0, math.min(tonumber(v), now + window), 1) end
+    end
+    show(l, l.of, hidden, entries)
+  else
+    local _, asked = G.open_state(KEYS[2 + p], sets[which], 1)
+    for _, l in ipairs(asked) do
+      local entries = {}
+      G.each(l, function(at, ends, units) entries[#entries + 1] = pack('<ddd', G.told(at, 0), G.told(ends, 0), G.told(units, 0)) end)
+      show(l, G.L, 0, entries)
+    end
+  end
 end
-return reply
+
+-- A log of strikes does not say for how long they count; its window is that of the policy that counted the last.
+local _, strikes = G.open_strikes(KEYS[2])
+out[1] = pack('<c8dddd', args, now, til, level, strikes.sum)
+return table.concat(out)

@@ -130,7 +130,8 @@ local function log_earliest(l, t, n)
     local left, i = l.sum, 1
     while left > room do
       local at, units = entry(l, i)
-      left, i, t = left - units, i + 1, max(t, at + span) -- an error if the sum is wrong: the state is damaged
+      if not at then break end -- the sum is wrong: the state is damaged
+      left, i, t = left - units, i + 1, max(t, at + span)
     end
     return t
   end

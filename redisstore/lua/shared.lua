@@ -14,10 +14,6 @@ local UNITS = 2 ^ 53      -- stint.MaxUnits
 
 local looking = false -- if so, nothing is written
 
--- damaged says whether states that are read from now on are to be taken for empty, because one has proved to be damaged.
-local damaged = false
-function G.damaged(on) damaged = on end
-
 -- whole reports whether a number may be one of ours.
 local function whole(v) return v >= 0 and v <= UNITS and v % 1 == 0 end
 

@@ -102,17 +102,21 @@ local function decode(st, s)
   return true
 end
 
+-- without is an empty state instead of one that is damaged, or is none.
+local function without(key)
+  discard(key)
+  return { key = key, limits = {}, expires = 0 }
+end
+
 -- read_state returns the state of a key as it is stored, brought back if the clock stepped back; an empty one if there is
 -- none.
 local function read_state(key)
   local st = { key = key, limits = {}, expires = 0 }
   local s = try('GET', key)
   if not s then return st end
+  if type(s) == 'table' and not s.err:find('WRONGTYPE', 1, true) then error(s) end
   local ok, good = pcall(decode, st, s)
-  if not (ok and good) or damaged then
-    discard(key)
-    return { key = key, limits = {}, expires = 0 }
-  end
+  if not (ok and good) then return without(key) end
   st.stored = s:sub(1, DIRECTORY + 8 * #st.limits)
   if st.last > now then
     local back = st.last - now
@@ -171,6 +175,7 @@ local function save(st)
       need, marked = max(need, needs(l) + 1000000), marked or #l.booked > 0
     end
   end
+  if #kept > 255 then error({ err = 'ERR more than 255 limits on one subject, scope and name' }) end
   if #kept == 0 then
     st.saved = nil
     return call('DEL', st.key)
@@ -253,9 +258,11 @@ end
 
 -- open_state returns the state of a key, in which all limits that a set asks about are there and open, and these in
 -- their order. It may have been read before.
-local function open_state(key, set, cost, st)
+local open_state
+function open_state(key, set, cost, st)
   st = st or read_state(key)
-  local asked, at = {}, LIMITS
+  local asked = {}
+  local at = LIMITS
   for i = 1, set[N] do
     if set[at + ASKED] == 1 then
       local kind, window = unpack_at('>BI7', set[SIG], DIRECTORY + 8 * i - 7)
@@ -270,7 +277,7 @@ local function open_state(key, set, cost, st)
       end
       note(l)
       fill(l, set, at, cost)
-      open(l)
+      if not pcall(open, l) then return open_state(key, set, cost, without(key)) end -- it is damaged
       l.st = st
       asked[#asked + 1] = l
     end

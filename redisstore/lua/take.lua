@@ -234,9 +234,12 @@ local function decide(run, base, equal, kind, which, cost, late, parts, more, ou
             local level, unit, rate, tick = f[o], set[at + UNIT], set[at + RATE], set[at + TICK]
             local ticks = floor(now / tick)
             used = math.max(used, math.ceil(level / unit))
-            if level > 0 then reset = math.max(reset, (ticks + math.ceil(level / rate)) * tick - now) end
+            if level > 0 then reset = math.max(reset, math.min(FAR, (ticks + math.ceil(level / rate)) * tick) - now) end
             local over = level - (cap - cost) * unit
-            if over > 0 and wait >= 0 then wait = math.max(wait, (ticks + math.ceil(over / rate)) * tick - now) end
+            if over > 0 and wait >= 0 then
+              local til = (ticks + math.ceil(over / rate)) * tick
+              wait = til > FAR and -1 or math.max(wait, til - now)
+            end
           end
           o = o + 3
         end
@@ -382,11 +385,6 @@ for _ = 1, runs do
       -- The general path, also if a state is damaged: as a rule it sees that, and begins a new one.
       G = G or general(now, generation, sets)
       ok, out[m + 1], answered = pcall(G.decide, pos, base, equal, id)
-      if not ok and type(out[m + 1]) == 'string' then
-        G.damaged(true)
-        ok, out[m + 1], answered = pcall(G.decide, pos, base, equal, id)
-        G.damaged(false)
-      end
       if not ok then answered = out[m + 1] end
       m = m + 1
     else
