@@ -198,7 +198,7 @@ func (f *Fallback) without(ctx context.Context, r stint.Request, cause error) (s
 		mode = r.Failure.Mode
 	}
 	if mode == stint.FailError || r.Fit || r.Lease > 0 {
-		f.news.auth(failure, f.now())
+		f.failed(failure, &f.news.others)
 		return stint.Decision{}, cause
 	}
 	if anyLeased(&r) {
@@ -402,7 +402,7 @@ func (f *Fallback) Command(ctx context.Context, c stint.Command) error {
 
 // hear listens to an error that is the caller's to deal with.
 func (f *Fallback) hear(err error) {
-	if failure, ok := errors.AsType[*stint.StoreError](err); ok {
-		f.news.auth(failure, f.now())
+	if failure, ok := errors.AsType[*stint.StoreError](err); ok && !errors.Is(err, context.Canceled) {
+		f.failed(failure, &f.news.others)
 	}
 }

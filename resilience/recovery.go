@@ -111,15 +111,11 @@ func (ds *debts) any() bool {
 
 // fell notes a decision without the store.
 func (f *Fallback) fell(cause *stint.StoreError) {
-	began := f.degraded.Add(1) == 1
-	if began {
+	if f.degraded.Add(1) == 1 {
 		f.episode.Add(1)
 	}
 	f.attend()
-	now := f.now()
-	if !f.news.auth(cause, now) && began {
-		f.news.lost(cause, now)
-	}
+	f.failed(cause, &f.news.decisions)
 }
 
 // attend has the next success settle. Many do at once, so it writes only if need be.
@@ -134,9 +130,7 @@ func (f *Fallback) settle() {
 	if !f.unsettled.CompareAndSwap(true, false) {
 		return
 	}
-	if n := f.degraded.Swap(0); n > 0 {
-		f.news.back(n)
-	}
+	f.degraded.Store(0)
 	if f.owed.any() && f.charging.CompareAndSwap(false, true) {
 		f.run(f.chargeOwed)
 	}

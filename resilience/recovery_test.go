@@ -247,7 +247,7 @@ func TestFallbackGoesOnChargingAfterAFailure(t *testing.T) {
 			}
 		})
 		mustDecide(t, f, oneUnit("other"))
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute + time.Second/2) // between two probes
 		inner.hook(nil)
 		inner.up()
 		charged := func() (n int64) {
