@@ -89,8 +89,8 @@ type Breaker struct {
 	// the order in which they happen.
 	mu    sync.Mutex
 	auth  bool      // that the store does not accept us has been said
-	told  bool      // that the breaker opened has been said,
-	said  time.Time // and when
+	told  bool      // that the breaker opened has been said
+	said  time.Time // when that was last said
 	ended bool
 	probe sync.WaitGroup
 	life  context.Context // of the probing
