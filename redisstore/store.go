@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/settled"
 )
 
@@ -262,19 +263,18 @@ func (s *Store) Present(ctx context.Context, id string) (int, error) {
 	return int(n), s.wrap("present", err)
 }
 
-// Announcements calls f with every subject that got room back, and with "" if it is
-// not known whose that was, until the context ends or the connection is lost. Commanded
-// is whether it was reset, banned or unbanned, rather than given something back.
+// Announcements calls f with every subject that got room back, with "~" and a hash for one
+// that is too long to be in a key, and with "" if it is not known whose that was, until the
+// context ends or the connection is lost. Commanded is whether it was reset, banned or
+// unbanned, rather than given something back. Of what is given back it hears if more than half
+// of a limit was used: package resilience remembers no other denials.
 func (s *Store) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	client := s.conn.get()
 	err := client.Receive(ctx, client.B().Subscribe().Channel(s.prefix+":room").Build(), func(m rueidis.PubSubMessage) {
 		if m.Message == "" {
 			return // not ours
 		}
-		subject, ok := readPart(m.Message[1:])
-		if !ok {
-			subject = ""
-		}
+		subject, _ := keypart.ReadName(m.Message[1:])
 		f(subject, m.Message[0] == '!')
 	})
 	return s.wrap("listen", err)

@@ -264,7 +264,7 @@ func anyLeased(r *stint.Request) bool {
 // request's ID will charge it.
 func owes(r *stint.Request, cause *stint.StoreError) bool {
 	switch cause.Kind {
-	case stint.KindRefused, stint.KindBusy, stint.KindFull, stint.KindReadOnly, stint.KindAuth:
+	case stint.KindRefused, stint.KindMigrating, stint.KindBusy, stint.KindFull, stint.KindReadOnly, stint.KindAuth:
 		return r.ID == ""
 	}
 	return false
