@@ -128,9 +128,14 @@ func each[T any](parts []group, f func(int) (T, error)) ([]T, error) {
 // giveBackTime bounds how long giving back may hold up an answer.
 const giveBackTime = time.Second
 
-// undo is an amendment that gives back what the store itself charged a moment ago. It is sent
-// once, so that it need not be remembered as settled.
-const undo = stint.Release + 1
+// Amendments of the store's own, see lua/amend.lua.
+const (
+	// undo gives back what the store itself charged a moment ago. It may be sent again after a
+	// failure: it does nothing if it may have been done.
+	undo stint.AmendmentKind = 100
+	// settleApart settles a state alone, see amendApart.
+	settleApart stint.AmendmentKind = 101
+)
 
 // giveBack returns what was certainly charged. A failure is not the caller's: the
 // charge leaves its window by itself.

@@ -80,25 +80,18 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 
 func (s *Store) takeOne(ctx context.Context, r *stint.Request, call uint64) (stint.Decision, error) {
 	deadline, _ := ctx.Deadline()
-	d, err := s.ask(ctx, r, call, deadline)
-	if err == errLate && ctx.Err() == nil {
-		// There is time yet: the server's clock was set. It has told its new time.
-		d, err = s.ask(ctx, r, call, deadline)
-	}
-	return d, err
+	return s.takeBy(ctx, r, call, deadline)
 }
 
-func (s *Store) ask(ctx context.Context, r *stint.Request, call uint64, deadline time.Time) (stint.Decision, error) {
-	c := stint.Call{Request: *r}
-	q := s.pack([]run{{calls: []*stint.Call{&c}, deadline: deadline}}, call)
-	reply, err := takeScript.run(ctx, s.conn.get(), q.keys, q.args)
-	if err == nil {
-		_, err = q.read(reply)
+// takeBy is takeOne with a not-after of its own.
+func (s *Store) takeBy(ctx context.Context, r *stint.Request, call uint64, deadline time.Time) (stint.Decision, error) {
+	c := stint.Call{Request: *r, Deadline: deadline}
+	runs := []run{{calls: []*stint.Call{&c}, deadline: deadline}}
+	if late := s.send(ctx, runs, call); len(late) > 0 && ctx.Err() == nil {
+		// There is time yet: the server's clock was set. It has told its new time.
+		s.send(ctx, runs, call)
 	}
-	if err == nil {
-		err = c.Err
-	}
-	return c.Decision, err
+	return c.Decision, c.Err
 }
 
 // notAfter is a caller's deadline in the server's time.
@@ -201,6 +194,9 @@ func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment
 	}
 	call := s.nextCall()
 	reply, err := amendScript.run(ctx, s.conn.get(), k.strings(), amendArgs(c, a, parts, call, s.clock()))
+	if moving(err) {
+		return s.amendApart(ctx, c, a)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -240,6 +236,9 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	}
 	call := s.nextCall()
 	reply, err := commandScript.run(ctx, s.conn.get(), k.strings(), commandArgs(&c, states, call, s.clock()))
+	if moving(err) {
+		return s.wrap("command", s.commandApart(ctx, &c, k.strings(), states))
+	}
 	if err == nil {
 		err = decodeCommand(reply, call)
 	}
