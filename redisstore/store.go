@@ -27,6 +27,8 @@ type Store struct {
 	settled    settled.Set
 	clock      func() int64 // 0 but in tests: the server's
 	noReadOnly atomic.Bool  // see look
+	ceilings   ceilings     // of a Cluster, and so are backs
+	backs      *giveBacks
 }
 
 var _ stint.BatchStore = (*Store)(nil)
@@ -38,6 +40,7 @@ func newStore(client rueidis.Client, o options) *Store {
 		server:  newServerClock(),
 		clock:   func() int64 { return 0 },
 	}
+	s.backs = newGiveBacks(s, o.logger)
 	s.conn.client.Store(&client)
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails
@@ -45,8 +48,10 @@ func newStore(client rueidis.Client, o options) *Store {
 	return s
 }
 
-// Close closes the connections, unless the client is the caller's.
+// Close gives back what is still to be, on a Cluster and for a second at most, and closes the
+// connections, unless the client is the caller's.
 func (s *Store) Close() error {
+	s.backs.close()
 	s.conn.close()
 	return nil
 }
