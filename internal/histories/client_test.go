@@ -32,7 +32,7 @@ type client struct {
 	server *server
 
 	mu      sync.Mutex
-	rng     *rand.Rand
+	chance  [2]*rand.Rand // of callers' requests; and of all else, which the stack sends when it likes
 	links   []link
 	flights []*flight // those that are waited for
 	dead    bool
@@ -60,7 +60,8 @@ type link struct {
 
 func newClient(s *server, seed uint64, process int, links []link) *client {
 	return &client{
-		server: s, rng: rand.New(rand.NewPCG(seed, uint64(process)+1)), links: links, unknown: map[string]int64{},
+		server: s, links: links, unknown: map[string]int64{},
+		chance: [2]*rand.Rand{rand.New(rand.NewPCG(seed, uint64(2*process)+1)), rand.New(rand.NewPCG(seed, uint64(2*process)+2))},
 	}
 }
 
@@ -70,6 +71,7 @@ type flight struct {
 	charged func() []units // what it charged, once it has run; may be nil
 	answer  chan error     // has room for one
 
+	luck         [5]float64 // 0 to 1: how long it takes there and back, whether it gets lost there, or back, or if it is cut
 	arrived, ran bool
 	lost         bool // it never arrives
 }
@@ -89,7 +91,7 @@ func (c *client) exchange(ctx context.Context, op string, f *flight) error {
 		return failure(op, err)
 	}
 	f.answer = make(chan error, 1)
-	c.send(f)
+	c.send(f, op)
 	var err error
 	giveUp := time.NewTimer(silence)
 	defer giveUp.Stop()
@@ -100,7 +102,7 @@ func (c *client) exchange(ctx context.Context, op string, f *flight) error {
 	case <-giveUp.C:
 		err = errCut
 	}
-	if c.pause() && ctx.Err() != nil && c.coin() {
+	if c.pause() && ctx.Err() != nil && f.luck[4] < 0.5 {
 		// A starved process finds that both have come, and takes either.
 		if err == nil {
 			err = ctx.Err()
@@ -127,12 +129,6 @@ func failure(op string, err error) error {
 	return &stint.StoreError{Op: op, Kind: kind, Err: err}
 }
 
-func (c *client) coin() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.rng.IntN(2) == 0
-}
-
 // pause makes a starved process wait, and reports whether it did.
 func (c *client) pause() bool {
 	for waited := false; ; waited = true {
@@ -147,11 +143,18 @@ func (c *client) pause() bool {
 }
 
 // send starts a flight.
-func (c *client) send(f *flight) {
+func (c *client) send(f *flight, op string) {
 	away := c.server.isAway()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	there, _, lost, _ := c.draw()
+	chance := c.chance[1]
+	if op == "take" {
+		chance = c.chance[0]
+	}
+	for i := range f.luck {
+		f.luck[i] = chance.Float64()
+	}
+	there, lost := c.way(f.luck[0], f.luck[1], link.requests)
 	switch {
 	case c.dead || lost && !away:
 		f.lost = true
@@ -163,21 +166,20 @@ func (c *client) send(f *flight) {
 	}
 }
 
-// draw returns what becomes of the next message. The lock is held.
-func (c *client) draw() (there, back time.Duration, loseRequest, loseReply bool) {
-	now, slow := time.Now(), time.Duration(0)
+func (l link) requests() float64 { return l.loseRequests }
+func (l link) replies() float64  { return l.loseReplies }
+
+// way returns how long a message that leaves now takes, and whether it is lost. The lock is held.
+func (c *client) way(long, lost float64, lose func(link) float64) (takes time.Duration, isLost bool) {
+	now, slow := time.Now(), 200*time.Microsecond
 	for _, l := range c.links {
 		if now.Before(l.from) || !now.Before(l.until) {
 			continue
 		}
 		slow = max(slow, l.slow)
-		loseRequest = loseRequest || c.rng.Float64() < l.loseRequests
-		loseReply = loseReply || c.rng.Float64() < l.loseReplies
+		isLost = isLost || lost < lose(l)
 	}
-	way := func() time.Duration {
-		return 50*time.Microsecond + time.Duration(c.rng.Int64N(int64(200*time.Microsecond+slow)))
-	}
-	return way(), way(), loseRequest, loseReply
+	return 50*time.Microsecond + time.Duration(long*float64(slow)), isLost
 }
 
 // arrive hands a flight to the server.
@@ -196,7 +198,7 @@ func (c *client) ran(f *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f.ran = true
-	_, back, _, lost := c.draw()
+	back, lost := c.way(f.luck[2], f.luck[3], link.replies)
 	if c.dead || lost || !slices.Contains(c.flights, f) {
 		c.unaccounted(f, time.Time{})
 		c.flights = without(c.flights, f)
@@ -269,7 +271,7 @@ func (c *client) orphan(f *flight) {
 	if f.ran {
 		c.unaccounted(f, time.Time{})
 	}
-	f.lost = !f.arrived && c.rng.IntN(2) == 0
+	f.lost = !f.arrived && f.luck[4] < 0.5
 }
 
 // serverClock knows how long before its deadline a request has to be decided so that the reply arrives in time: the
@@ -455,7 +457,8 @@ type announcement struct {
 func (l *listener) tell(a announcement) {
 	l.client.mu.Lock()
 	defer l.client.mu.Unlock()
-	if _, back, _, lost := l.client.draw(); !lost && !l.client.dead {
+	chance := l.client.chance[1]
+	if back, lost := l.client.way(chance.Float64(), chance.Float64(), link.replies); !lost && !l.client.dead {
 		time.AfterFunc(back, func() { l.heard <- a })
 	}
 }

@@ -98,6 +98,11 @@ func draft(seed uint64) *plan {
 			p.burst(rng, last+tail+between(rng, 0, 2*time.Second), s)
 		}
 	}
+	// No two at one instant: which of them is first is not for the scheduler to say.
+	slices.SortStableFunc(p.steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
+	for i := range p.steps[1:] {
+		p.steps[i+1].at = max(p.steps[i+1].at, p.steps[i].at+1)
+	}
 	if rng.IntN(8) == 0 {
 		p.resets = append(p.resets, step{at: between(rng, 0, last), slot: rng.IntN(p.instances), claims: []claim{{rng.IntN(len(p.subjects)), 0}}})
 	}

@@ -26,12 +26,16 @@ func (j *judge) stays(s int) []stay {
 			continue
 		}
 		settled := j.processes[o.process].settled(o.ret)
+		most := func(at time.Duration) int64 { return o.most(s, at) }
+		if j.subjects[s].limit.HasMeter() { // it gives nothing back that has been refilled since
+			most = func(at time.Duration) int64 { return max(cost, o.most(s, at)) }
+		}
 		switch {
 		case o.told == denied && !o.degraded && o.kind != wait, o.repeat && !o.degraded:
 		case o.told == allowed && !o.degraded && o.kind != wait:
-			all = append(all, stay{o.call, o.ret, func(at time.Duration) int64 { return o.most(s, at) }, o})
+			all = append(all, stay{o.call, o.ret, most, o})
 		case o.told == allowed:
-			all = append(all, stay{o.call, settled, func(at time.Duration) int64 { return cost + o.most(s, at) }, o})
+			all = append(all, stay{o.call, settled, func(at time.Duration) int64 { return cost + most(at) }, o})
 		default:
 			all = append(all, stay{o.call, settled, func(time.Duration) int64 { return cost }, o})
 		}
