@@ -18,6 +18,10 @@ const (
 	// Reserve books the earliest place with room in every limit, first come,
 	// first served, at most MaxWait ahead.
 	Reserve
+	// Force charges the cost whether or not there is room, above the capacity too:
+	// now, or MaxWait from now. It is always allowed, obeys no ban and strikes nobody.
+	// It is for units that were admitted elsewhere and have to be counted here.
+	Force
 )
 
 // Claim is one subject's part of a request: who, under which limits, and how
@@ -53,6 +57,7 @@ type Request struct {
 	// Mode is Take unless set.
 	Mode Mode
 	// MaxWait bounds how far ahead Reserve may book; zero means MaxWindow·MaxBurst.
+	// Force books exactly so far ahead; zero means that it charges now.
 	MaxWait time.Duration
 	// Booked is the At of the Charge of an earlier booking of the same claims. Reserve
 	// then moves it to the earliest place that is not before those who were ahead of
@@ -176,14 +181,14 @@ func (r *Request) Validate() error {
 	if r.Booked != 0 && (r.Mode != Reserve || r.Booked < 0 || r.Booked > MaxUnits) {
 		errs = append(errs, fmt.Errorf("Booked is %d; want 0, or with Reserve the At of a booking", r.Booked))
 	}
-	if r.Mode > Reserve {
-		errs = append(errs, fmt.Errorf("Mode is %d; want Take, Peek or Reserve", r.Mode))
+	if r.Mode > Force {
+		errs = append(errs, fmt.Errorf("Mode is %d; want Take, Peek, Reserve or Force", r.Mode))
 	}
 	if !r.leaseFits() {
 		errs = append(errs, fmt.Errorf("Fit is %v and Lease is %v; want Take with one claim of a cost above 0, whole microseconds up to %d days, "+
 			"no request ID with a lease, and no limit but sliding and fixed ones (Fit alone: but no concurrency)", r.Fit, r.Lease, MaxWindow/day))
 	}
-	if r.Mode == Reserve && r.hasConcurrency() {
+	if r.books() && r.hasConcurrency() {
 		errs = append(errs, errors.New("a concurrency limit cannot be reserved: when a holder leaves is not known; want Take"))
 	}
 	if r.Bans != nil {
@@ -213,7 +218,7 @@ func (r *Request) valid() bool {
 		r.IDLife >= 0 && r.IDLife <= MaxWindow && r.IDLife%time.Microsecond == 0 &&
 		r.MaxWait >= 0 && r.MaxWait <= MaxWindow*MaxBurst &&
 		(r.Booked == 0 || r.Mode == Reserve && r.Booked > 0 && r.Booked <= MaxUnits) &&
-		r.Mode <= Reserve && (r.Mode != Reserve || !r.hasConcurrency()) &&
+		r.Mode <= Force && (!r.books() || !r.hasConcurrency()) &&
 		(r.Bans == nil || r.Bans.Validate() == nil) &&
 		(r.Failure == nil || r.Failure.Validate() == nil) &&
 		r.leaseFits()
@@ -234,6 +239,12 @@ func (r *Request) leaseFits() bool {
 	}
 	return r.Lease >= 0 && r.Lease <= MaxWindow && r.Lease%time.Microsecond == 0 && (r.Lease == 0 || r.ID == "")
 }
+
+// books reports whether the request may book ahead.
+func (r *Request) books() bool { return r.Mode == Reserve || r.Mode == Force && r.MaxWait > 0 }
+
+// ObeysBans reports whether bans are looked for.
+func (r *Request) ObeysBans() bool { return r.Bans != nil && r.Mode != Force }
 
 // total is the number of limits in all claims.
 func (r *Request) total() int {

@@ -98,7 +98,7 @@ func (b *ban) bytes() int {
 
 // banned answers a request of which a subject is banned, unless that is shared.
 func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
-	if r.Bans == nil {
+	if !r.ObeysBans() {
 		return false
 	}
 	for i := range q.claims {
@@ -119,7 +119,7 @@ func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 // stepBans writes that the clock stepped back to the bans of the subjects that
 // the request was to charge.
 func (q *query) stepBans(r *stint.Request) {
-	if r.Mode == stint.Peek || r.Bans == nil {
+	if r.Mode == stint.Peek || !r.ObeysBans() {
 		return
 	}
 	for i := range q.claims {

@@ -13,6 +13,8 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, moves bool
 	case r.Lease > 0:
 		counted = q.now + r.Lease.Microseconds()
 		end = counted
+	case at > q.now && r.Mode == stint.Force:
+		end = q.endAmong(at, at+r.Grace().Microseconds())
 	case at > q.now:
 		end = at + r.Grace().Microseconds()
 		for k := range q.views {
@@ -40,6 +42,8 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, moves bool
 			switch {
 			case v.holds():
 				v.hold.Charge(id)
+			case r.Mode == stint.Force:
+				v.force(at, end, c.Cost)
 			case at > q.now:
 				v.count.Book(at, end, c.Cost)
 			default:
@@ -55,6 +59,28 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, moves bool
 		q.remember(r, counted)
 	}
 	q.name(r, d, id, end)
+}
+
+// endAmong is when a booking for an instant ends that others may come after: not before those
+// that come earlier do, and else not after the others.
+func (q *query) endAmong(at, end int64) int64 {
+	last := int64(0)
+	for k := range q.views {
+		if v := &q.views[k]; !v.holds() {
+			before, after := v.count.EndsAround(at)
+			last, end = max(last, before), min(end, after)
+		}
+	}
+	return max(last, end)
+}
+
+// force charges as many units as the count can hold, or books them if they end later than they come.
+func (v *view) force(at, end, units int64) {
+	if units = min(units, v.count.Spare()); at < end && units > 0 {
+		v.count.Insert(at, end, units)
+	} else {
+		v.count.Charge(units)
+	}
 }
 
 // name fills in what names a charge.

@@ -124,7 +124,7 @@ func (q *query) seen(id string, life time.Duration) *seenID {
 // repeated answers a request whose id was charged before.
 func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
 	seen := q.seen(r.ID, r.Life())
-	if seen == nil || seen.repeats >= stint.MaxRepeats {
+	if seen == nil || seen.repeats >= stint.MaxRepeats && r.Mode != stint.Force {
 		return false
 	}
 	d.Repeat = true
@@ -136,7 +136,7 @@ func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
 	}
 	d.Allowed = true
 	if r.Mode != stint.Peek {
-		seen.repeats++
+		seen.repeats = min(seen.repeats+1, stint.MaxRepeats)
 		q.stepBans(r)
 	}
 	return true

@@ -59,6 +59,10 @@ func (s *Store) takeOne(r *stint.Request, d *stint.Decision) {
 // decide answers a request: ban, request id, limits, charge, strike.
 func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	d.Charge = stint.ChargeOf(r)
+	if r.Mode == stint.Force {
+		q.force(r, d)
+		return
+	}
 	if q.banned(r, d) {
 		q.open(&r.Claim, r.And, true)
 		q.fit(r)
@@ -102,6 +106,20 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	}
 	if !peek && q.store.clock != nil {
 		q.stepBans(r)
+	}
+	q.conclude(d, at)
+}
+
+// force charges a request whether or not there is room: now, or so long from now.
+func (q *query) force(r *stint.Request, d *stint.Decision) {
+	repeat := r.ID != "" && r.Cost > 0 && q.repeated(r, d)
+	q.open(&r.Claim, r.And, repeat)
+	d.Grow(len(q.views))
+	at := q.now
+	if !repeat {
+		at += (r.MaxWait + time.Microsecond - 1).Microseconds()
+		d.Allowed, d.RetryAfter = true, duration(at-q.now)
+		q.charge(r, d, at, false)
 	}
 	q.conclude(d, at)
 }

@@ -158,7 +158,7 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 			if s.claims = claim.Draw(t, "claim"); rapid.IntRange(0, 3).Draw(t, "several") == 0 {
 				s.claims = claims.Draw(t, "claims")
 			}
-			s.mode = rapid.SampledFrom([]stint.Mode{stint.Take, stint.Take, stint.Take, stint.Reserve, stint.Reserve, stint.Peek}).Draw(t, "mode")
+			s.mode = rapid.SampledFrom([]stint.Mode{stint.Take, stint.Take, stint.Take, stint.Reserve, stint.Reserve, stint.Peek, stint.Force}).Draw(t, "mode")
 			s.id = rapid.SampledFrom([]string{"", "", "", "", "x", "y"}).Draw(t, "id")
 			s.maxWait = rapid.SampledFrom([]time.Duration{0, 0, time.Microsecond, 700 * time.Millisecond, time.Hour}).Draw(t, "max wait")
 			s.bans = rapid.IntRange(0, 3).Draw(t, "bans") == 0
@@ -273,7 +273,7 @@ func (w *world) move(r stint.Request, pick int) (stint.Request, bool) {
 }
 
 // request builds a step's request. Concurrency limits can be neither reserved nor
-// fitted: it is a take then. Buckets cannot be leased, only fitted.
+// fitted: it is a take then. Nor can they be forced ahead of now. Buckets cannot be leased, only fitted.
 func (w *world) request(s step) stint.Request {
 	r := stint.Request{Claim: w.claim(s.claims[0]), ID: s.id, Mode: s.mode, MaxWait: s.maxWait, Fit: s.fit, Lease: s.lease}
 	for _, p := range s.claims[1:] {
@@ -292,6 +292,9 @@ func (w *world) request(s step) stint.Request {
 	}
 	if r.Mode == stint.Reserve && r.Validate() != nil {
 		r.Mode = stint.Take
+	}
+	if r.Mode == stint.Force && r.Validate() != nil {
+		r.MaxWait = 0
 	}
 	if r.Lease > 0 && r.Validate() != nil {
 		r.Fit, r.Lease = true, 0

@@ -51,7 +51,7 @@ func short(subject, prefix string) string { return strings.TrimPrefix(subject, p
 // describe writes a request in one line.
 func describe(r stint.Request, prefix string) string {
 	var b strings.Builder
-	b.WriteString([...]string{"take", "peek", "reserve"}[r.Mode])
+	b.WriteString([...]string{"take", "peek", "reserve", "force"}[r.Mode])
 	for i, c := range allClaims(r) {
 		if i > 0 {
 			b.WriteString(" and")
@@ -75,6 +75,9 @@ func describe(r stint.Request, prefix string) string {
 	}
 	if r.ID != "" {
 		fmt.Fprintf(&b, " id %q for %v", r.ID, r.IDLife)
+	}
+	if r.Mode == stint.Force && r.MaxWait > 0 {
+		fmt.Fprintf(&b, " in %v", r.MaxWait)
 	}
 	if r.Mode == stint.Reserve && r.MaxWait > 0 {
 		fmt.Fprintf(&b, " within %v", r.MaxWait)

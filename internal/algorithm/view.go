@@ -114,8 +114,21 @@ func (v *View) Rehome(c *Count) {
 // Used is what is used now, all bookings included.
 func (v *View) Used() int64 { return min(max(v.entries, v.meter.units())+v.booked, MaxUnits) }
 
+// Spare is how many units more the count can hold.
+func (v *View) Spare() int64 { return MaxUnits - v.Used() }
+
 // LastEnd is when the last booking ends, 0 if there is none.
 func (v *View) LastEnd() int64 { return lastEnd(v.ahead) }
+
+// EndsAround returns the last end of the bookings that come no later than an instant, 0 if
+// there are none, and the first end of the others, Never if there are none.
+func (v *View) EndsAround(at int64) (before, after int64) {
+	n := due(v.ahead, at)
+	if n < len(v.ahead) {
+		return lastEnd(v.ahead[:n]), v.ahead[n].end
+	}
+	return lastEnd(v.ahead), Never
+}
 
 // Bookings returns how many there are, and when the last one comes.
 func (v *View) Bookings() (n int, latest int64) {

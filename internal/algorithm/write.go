@@ -1,6 +1,8 @@
 package algorithm
 
-// Charge adds a cost at now. There has to be room. It returns by how many bytes the
+import "github.com/stint-limiter/stint"
+
+// Charge adds a cost of at most [View.Spare] at now. It returns by how many bytes the
 // count's log has grown.
 func (v *View) Charge(cost int64) int { return v.Lease(v.now, cost) }
 
@@ -8,10 +10,10 @@ func (v *View) Charge(cost int64) int { return v.Lease(v.now, cost) }
 // instant that is not before now. It returns what Charge does.
 func (v *View) Lease(until, cost int64) int {
 	if v.p.unit > 0 {
-		v.meter.level += v.p.weight(cost)
+		v.meter.level = min(v.meter.level+v.p.weight(cost), MaxUnits)
 	}
 	c := v.write()
-	if !v.p.log {
+	if !v.p.log || cost == 0 {
 		return 0
 	}
 	before := len(c.slots)
@@ -30,6 +32,20 @@ func (v *View) Book(at, end, cost int64) {
 	}
 	v.home.tidy()
 	v.Only(Never)
+}
+
+// Insert adds a cost that may be used from one instant to come to another, though other
+// bookings may come later: it ends no later than those. Where there are [stint.MaxBookings],
+// it is added to the last of them.
+func (v *View) Insert(at, end, cost int64) {
+	if v.p.void() {
+		return
+	}
+	if n := len(v.ahead); n >= stint.MaxBookings {
+		at, end = v.ahead[n-1].at, v.ahead[n-1].end
+	}
+	_, after := v.EndsAround(at)
+	v.Book(at, min(end, after), cost)
 }
 
 // Unbook takes a cost off the booking that ends at an instant, if there is one.

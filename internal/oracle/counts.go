@@ -158,6 +158,26 @@ func (k *counts) book(from, until, cost int64) {
 	k.booked = slices.Insert(k.booked, i, booking{from, until, cost})
 }
 
+// force charges or books what there is room for up to 2^53. A booking ends no later than those
+// that come after it, and joins the last one where there are 1,000.
+func (k *counts) force(l *stint.Limit, now, at, until, cost int64) {
+	cost = min(cost, most-k.used(l))
+	switch {
+	case cost == 0 || isOff(l):
+	case at == now:
+		k.charge(l, now, cost)
+	case len(k.booked) >= stint.MaxBookings:
+		k.booked[len(k.booked)-1].n += cost
+	default:
+		for _, b := range k.booked {
+			if b.from > at {
+				until = min(until, b.until)
+			}
+		}
+		k.book(at, until, cost)
+	}
+}
+
 // unbook takes units off the booking that ends at an instant. It returns the instant at
 // which that begins, or never.
 func (k *counts) unbook(until, cost int64) int64 {

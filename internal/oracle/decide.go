@@ -39,6 +39,9 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	}
 
 	// 1. Ban.
+	if r.Mode == stint.Force {
+		r.Bans = nil
+	}
 	for i, c := range claims {
 		if b := s.banOf(c.Subject, now); r.Bans != nil && !c.Shared && b.until > now {
 			fit()
@@ -51,7 +54,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	}
 
 	// 2. Request id.
-	if k := s.seen(&r, now); k != nil && k.repeats < stint.MaxRepeats {
+	if k := s.seen(&r, now); k != nil && (k.repeats < stint.MaxRepeats || r.Mode == stint.Force) {
 		show()
 		d.Repeat = true
 		if k.at-now >= 16 {
@@ -60,7 +63,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 		if r.Mode != stint.Take || d.RetryAfter == 0 {
 			d.Allowed = true
 			if r.Mode != stint.Peek {
-				k.repeats++
+				k.repeats = min(k.repeats+1, stint.MaxRepeats)
 				s.writeBans(&r, claims, now)
 			}
 		}
@@ -71,11 +74,18 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	old := s.giveUp(&r, parts)
 	fit()
 	show()
-	retries(r.Mode)
-	at := when(parts, r.Mode, now)
+	var at int64
+	if r.Mode == stint.Force {
+		at = now + (r.MaxWait + time.Microsecond - 1).Microseconds()
+	} else {
+		retries(r.Mode)
+		at = when(parts, r.Mode, now)
+	}
 	d.RetryAfter = wait(at, now)
 	switch {
 	case at == never:
+	case r.Mode == stint.Force:
+		d.Allowed = true
 	case r.Lease > 0:
 		d.Allowed = at == now
 		for i, p := range parts {
@@ -213,7 +223,16 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 		stated = at + r.Grace().Microseconds()
 		for _, p := range parts {
 			for _, b := range p.seen.bookings() {
-				stated = max(stated, b.until)
+				if b.from > at {
+					stated = min(stated, b.until)
+				}
+			}
+		}
+		for _, p := range parts {
+			for _, b := range p.seen.bookings() {
+				if b.from <= at {
+					stated = max(stated, b.until)
+				}
 			}
 		}
 	}
@@ -229,6 +248,8 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 			k.charge(p.limit, now, s.serial)
 		case *counts:
 			switch {
+			case r.Mode == stint.Force:
+				k.force(p.limit, now, at, stated, p.claim.Cost)
 			case r.Lease > 0:
 				k.lease(p.limit, stated, p.claim.Cost)
 			case at > now:

@@ -64,7 +64,11 @@ func (m *meter) open(l *stint.Limit, due []booking, now int64) {
 	*m = *m.through(l, due, now)
 }
 
+// leak leads the meter to t, unless a step back of the clock took that before it.
 func (m *meter) leak(l *stint.Limit, t int64) {
+	if t <= m.at {
+		return
+	}
 	s := scaleOf(l)
 	m.level.Sub(m.level, times(t/s.tick-m.at/s.tick, s.rate))
 	if m.level.Sign() < 0 {

@@ -36,8 +36,9 @@ type record struct {
 	maxLimit int64 // largest Max that admitted anything
 	maxLate  int64 // how late room may come back: one slice
 	limit    stint.Limit
-	unsure   bool // how late is not known: the clock stepped back
-	ahead    bool // there were leases or bookings
+	unsure   bool  // how late is not known: the clock stepped back
+	forced   int64 // units charged whether or not there was room
+	ahead    bool  // there were leases or bookings
 }
 
 // event is an admission: of a lease from when it was made to its end, of a booking
@@ -84,8 +85,12 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 					e.from = now + d.RetryAfter.Microseconds()
 				}
 				moved := r.Booked != 0 && rec.giveUp(now, r.Booked, e)
-				if moved && d.Charge.At == r.Booked {
-					continue // it has the place that it had
+				if r.Booked != 0 && d.Charge.At == r.Booked {
+					continue // it has the place that it had, and none where limits were reset since
+				}
+				if r.Mode == stint.Force {
+					rec.force(e, len(states) > 1)
+					continue
 				}
 				if err := rec.admit(l, e, moved); err != nil {
 					return fmt.Errorf("%s: %w: %s", c.Key(), err, rec)
@@ -278,6 +283,23 @@ func (rec *record) admit(l *stint.Limit, e event, moved bool) error {
 	return nil
 }
 
+// force records an event that needs no room: nothing is promised of the windows that it is in but that
+// nothing else is admitted there. Of several limits a booking may end sooner on one than on another, and
+// no limit counts more than 2^53.
+func (rec *record) force(e event, several bool) {
+	total := e.high
+	for _, other := range rec.events {
+		total = min(total+other.high, most+1)
+	}
+	if e.booked && several || total > most {
+		e.low, e.astray = 0, true
+	}
+	rec.events = append(rec.events, e)
+	rec.ahead = rec.ahead || e.from < e.at
+	rec.forced = min(rec.forced+e.high, most)
+	rec.metered = len(rec.events)
+}
+
 // checkMeter pours all events into a meter that has never heard of anything else. So in
 // no stretch of time there are more than the capacity and what is refilled meanwhile.
 // A meter counts units when they are charged.
@@ -311,7 +333,7 @@ func (rec *record) check(l *stint.Limit, e *event, end int64) error {
 			return fmt.Errorf("%s admitted %d up to %d, within %d", l, n, end, span(l))
 		}
 	case stint.Bucket:
-		if n := sum(end-window, end); end == e.from && n > l.Capacity()+rec.maxLimit {
+		if n := sum(end-window, end); end == e.from && n > l.Capacity()+rec.maxLimit+rec.forced {
 			return fmt.Errorf("%s admitted %d up to %d in one window", l, n, end)
 		}
 	case stint.Fixed:
@@ -319,7 +341,7 @@ func (rec *record) check(l *stint.Limit, e *event, end int64) error {
 		if n := sum(start-1, start+window-1); n > l.Max {
 			return fmt.Errorf("%s admitted %d in the window from %d", l, n, start)
 		}
-		if n := sum(end-window, end); n > 2*rec.maxLimit {
+		if n := sum(end-window, end); n > 2*rec.maxLimit+rec.forced {
 			return fmt.Errorf("%s admitted %d up to %d in one window", l, n, end)
 		}
 	}
