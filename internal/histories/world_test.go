@@ -82,7 +82,9 @@ func (w *world) bear(slot int) {
 	w.slots[slot], w.all = i, append(w.all, i)
 	p := process{born: w.now(), died: never, instances: w.plan.instances}
 	p.troubles, p.starved = w.plan.troubles(slot)
+	w.mu.Lock()
 	w.history.processes = append(w.history.processes, p)
+	w.mu.Unlock()
 }
 
 // starving lets a goroutine of a starved process wait where it tells of something: the others go on
@@ -182,21 +184,14 @@ func (w *world) kill(i *instance) {
 
 // close ends a process.
 func (w *world) close(i *instance) {
-	w.mu.Lock()
-	p := &w.history.processes[i.number]
-	if p.died == never {
-		w.mu.Unlock()
-		close(i.closing)
-		time.Sleep(100 * time.Millisecond)
-	} else {
-		w.mu.Unlock()
+	if i.isDead() {
+		_ = i.stack.Close() // only its goroutines are left
+		return
 	}
+	close(i.closing)
+	time.Sleep(100 * time.Millisecond)
 	_ = i.stack.Close()
-	select {
-	case <-i.dead:
-	default:
-		w.kill(i)
-	}
+	w.kill(i)
 }
 
 // isDead reports whether a process is dead.
