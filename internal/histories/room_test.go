@@ -74,13 +74,20 @@ func (j *judge) full(s int, o *op, stays []stay) bool {
 	}
 	window := l.Window
 	shares := int64(1)
-	if p := &j.processes[o.process]; o.degraded {
-		shares = int64(p.instances)
-		if shares > 1 || p.born > 0 {
-			window *= 2 // what the server said others had used decays, which may be too slow
+	if p := &j.processes[o.process]; !o.degraded {
+		stays = slices.DeleteFunc(slices.Clone(stays), func(a stay) bool { return a.op == o })
+	} else if shares = int64(p.instances); shares > 1 || p.born > 0 {
+		// It goes by what the server last said that others had used. That decays, maybe too slowly, and what they
+		// gave back since is not known.
+		window *= 2
+		stays = slices.Clone(stays)
+		for i := range stays {
+			if a := &stays[i]; a.op.process != o.process {
+				given := a.n
+				a.n = func(at time.Duration) int64 { return max(given(at), given(a.op.ret)) }
+			}
 		}
 	}
-	stays = slices.DeleteFunc(slices.Clone(stays), func(a stay) bool { return a.op == o })
 	at := []time.Duration{from, o.ret}
 	for _, a := range stays {
 		for _, t := range []time.Duration{a.from, a.until} {
