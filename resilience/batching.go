@@ -40,6 +40,11 @@ const (
 	// that a caller can make its own call. One that has lost its connection may not: who
 	// asks then waits for whoever is making a new one.
 	trust = 500 * time.Millisecond
+	// lateTime is how long after its callers' deadlines a call is still followed; maxLate is
+	// how many requests are at most, and maxLateFlights in how many calls.
+	lateTime       = time.Second
+	maxLate        = 65_536
+	maxLateFlights = 256
 )
 
 // Batching is a [stint.Store] that sends requests which are made at the same time to
@@ -52,18 +57,24 @@ const (
 // context's deadline, and one that has given up is not sent any more: neither a cancelled
 // context nor a store that never answers holds up anybody else. (Who makes its own call
 // relies on the store to honour its context, as package redisstore does.)
+//
+// A call whose callers have all been let go is followed for another second, in addition to
+// those in flight: what the store answers late still matters to [Fallback]. See [late].
 type Batching struct {
 	inner      stint.BatchStore
+	breaker    *Breaker // inner, if it is one
 	maxWaiting int
 	budget     time.Duration
-	spare      sync.Pool // waiters that were answered; a flight may still hold others
+	spare      sync.Pool    // waiters that were answered; a flight may still hold others
+	late       atomic.Int64 // requests that were sent and let go, and may still be answered
 
 	mu       sync.Mutex
 	waiting  []*waiter
 	earliest time.Time // deadline of those who wait; zero if there is none
 	since    time.Time // when the first of them came
 	answered time.Time // when the store last did
-	flights  int       // calls in flight
+	flights  int       // calls in flight, without those that are late,
+	lates    int       // of which there are so many
 	flying   map[*flight]struct{}
 	watched  bool
 	closed   bool
@@ -85,15 +96,19 @@ func NewBatching(inner stint.BatchStore, c BatchingConfig) *Batching {
 	if c.Budget <= 0 {
 		c.Budget = DefaultBudget
 	}
-	return &Batching{inner: inner, maxWaiting: c.MaxWaiting, budget: c.Budget, flying: map[*flight]struct{}{}}
+	breaker, _ := inner.(*Breaker)
+	return &Batching{inner: inner, breaker: breaker, maxWaiting: c.MaxWaiting, budget: c.Budget, flying: map[*flight]struct{}{}}
 }
 
 // waiter is a caller that waits for its answer.
 type waiter struct {
 	call  stint.Call
+	first []*owedCall // to be charged first, in the same call
 	state atomic.Uint32
+	sent  atomic.Bool
 	done  chan struct{}
 	early func() // its call's Done
+	late  late
 }
 
 // States of a waiter. Who changes it from waiting owns the answer.
@@ -110,21 +125,26 @@ type flight struct {
 	waiters  []*waiter
 	calls    []*stint.Call
 	earliest time.Time // deadline; zero if there is none, or all that have one are expired
+	over     time.Time // when the store has failed to answer it in time; zero is never
+	late     bool      // it is over, and no longer counts as a flight
+	attempt  attempt
 }
 
 // Take implements [stint.Store].
 func (b *Batching) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	deadline, _ := ctx.Deadline()
-	return b.takeBy(ctx, r, deadline)
+	return b.takeBy(ctx, r, nil, deadline)
 }
 
-// takeBy is Take with a deadline, of which zero is none, beside that of the context.
-func (b *Batching) takeBy(ctx context.Context, r stint.Request, deadline time.Time) (stint.Decision, error) {
+// takeBy is Take with a deadline, of which zero is none, beside that of the context. What is
+// owed is charged first, in the same call.
+func (b *Batching) takeBy(ctx context.Context, r stint.Request, owed []*owedCall, deadline time.Time) (stint.Decision, error) {
 	if err := ctx.Err(); err != nil {
+		giveUp(owed)
 		return stint.Decision{}, gaveUp("take", err)
 	}
 	b.mu.Lock()
-	if b.flights < eager && len(b.waiting) == 0 && !b.closed && b.mayFlyAlone(deadline) {
+	if b.flights < eager && len(b.waiting) == 0 && len(owed) == 0 && !b.closed && b.mayFlyAlone(deadline) {
 		b.flights++
 		b.mu.Unlock()
 		return b.alone(ctx, r, deadline)
@@ -135,6 +155,7 @@ func (b *Batching) takeBy(ctx context.Context, r stint.Request, deadline time.Ti
 			err = errClosed
 		}
 		b.mu.Unlock()
+		giveUp(owed)
 		return stint.Decision{}, &stint.StoreError{Op: "take", Kind: stint.KindRefused, Err: err}
 	}
 	w, ok := b.spare.Get().(*waiter)
@@ -143,10 +164,14 @@ func (b *Batching) takeBy(ctx context.Context, r stint.Request, deadline time.Ti
 		w.early = func() {
 			if w.state.CompareAndSwap(waiting, early) {
 				w.done <- struct{}{}
+			} else {
+				b.come(w)
 			}
 		}
 	}
 	w.state.Store(waiting)
+	w.sent.Store(false)
+	w.first = owed
 	w.call.Request, w.call.Deadline, w.call.Done = r, deadline, w.early
 	b.enqueue(w)
 	b.mu.Unlock()
@@ -198,13 +223,13 @@ func (b *Batching) wait(ctx context.Context, w *waiter) (stint.Decision, error) 
 		case <-w.done:
 		case <-cancelled:
 			if w.state.CompareAndSwap(waiting, abandoned) {
-				return stint.Decision{}, gaveUp("take", ctx.Err())
+				return stint.Decision{}, b.letGo(w, ctx.Err())
 			}
 			<-w.done
 		}
 	}
 	if w.state.Load() == expired {
-		return stint.Decision{}, gaveUp("take", context.DeadlineExceeded)
+		return stint.Decision{}, b.letGo(w, context.DeadlineExceeded)
 	}
 	d, err := w.call.Decision, w.call.Err
 	if w.state.Load() == answered {
@@ -214,11 +239,39 @@ func (b *Batching) wait(ctx context.Context, w *waiter) (stint.Decision, error) 
 	return d, err
 }
 
-// land ends a call of a caller that was alone.
+// letGo returns the error of a caller that is not waited for. If its request was sent, the
+// error leads to the answer that may still come.
+func (b *Batching) letGo(w *waiter, cause error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !w.sent.Load() { // and never will be, or not any more if it is just being sent
+		giveUp(w.first)
+		return gaveUp("take", cause)
+	}
+	if b.late.Load() >= maxLate {
+		return gaveUp("take", cause)
+	}
+	if w.late.expect(cause) {
+		b.late.Add(1)
+	}
+	return gaveUp("take", &w.late)
+}
+
+// come hands on an answer whose caller was let go.
+func (b *Batching) come(w *waiter) {
+	if w.late.come(w.call.Decision, w.call.Err) {
+		b.late.Add(-1)
+	}
+}
+
+// land ends a call of a caller that was alone. What became of one that was not answered
+// is not known: until the store answers again, nobody flies alone.
 func (b *Batching) land(err error) {
 	b.mu.Lock()
 	if err == nil {
 		b.answered = time.Now()
+	} else {
+		b.answered = time.Time{}
 	}
 	b.flights--
 	if len(b.waiting) > 0 && b.flights < eager {
@@ -249,7 +302,12 @@ func (b *Batching) board(f *flight) *flight {
 		if w.expire(now) || w.state.Load() != waiting {
 			continue
 		}
+		w.sent.Store(true)
 		f.waiters = append(f.waiters, w)
+		for _, o := range w.first {
+			o.Call.Deadline = w.call.Deadline
+			f.calls = append(f.calls, &o.Call)
+		}
 		f.calls = append(f.calls, &w.call)
 		f.earliest = sooner(f.earliest, w.call.Deadline)
 	}
@@ -259,8 +317,29 @@ func (b *Batching) board(f *flight) *flight {
 	if len(f.waiters) == 0 {
 		return nil
 	}
+	f.over = time.Time{}
+	if latest := f.latest(); !latest.IsZero() {
+		// A caller with less time than the budget has chosen so: that says nothing about the store.
+		if f.over = now.Add(b.budget); latest.After(f.over) {
+			f.over = latest
+		}
+	}
+	f.attempt = attempt{}
 	b.flying[f] = struct{}{}
 	return f
+}
+
+// latest is the latest deadline; zero if there is a call without one.
+func (f *flight) latest() (latest time.Time) {
+	for _, c := range f.calls {
+		if c.Deadline.IsZero() {
+			return time.Time{}
+		}
+		if c.Deadline.After(latest) {
+			latest = c.Deadline
+		}
+	}
+	return latest
 }
 
 // fly makes calls to the store for as long as somebody waits.
@@ -268,15 +347,26 @@ func (b *Batching) fly(f *flight) {
 	for f != nil {
 		b.call(f)
 		b.mu.Lock()
-		if slices.ContainsFunc(f.calls, func(c *stint.Call) bool { return c.Err == nil }) {
+		late := f.late
+		if late {
+			b.lates--
+		} else if slices.ContainsFunc(f.calls, func(c *stint.Call) bool { return c.Err == nil }) {
 			b.answered = time.Now()
 		}
 		delete(b.flying, f) // those who are answered may be somebody else's next
 		b.mu.Unlock()
 		for _, w := range f.waiters {
+			for _, o := range w.first { // before the answer to who came with it
+				o.end()
+			}
 			if w.state.CompareAndSwap(waiting, answered) {
 				w.done <- struct{}{}
+			} else if state := w.state.Load(); state == expired || state == abandoned {
+				b.come(w)
 			}
+		}
+		if late {
+			return
 		}
 		runtime.Gosched() // who was answered may have something to ask again
 		b.mu.Lock()
@@ -292,25 +382,19 @@ func (b *Batching) fly(f *flight) {
 	}
 }
 
-// call makes one call to the store, with all the time that any caller has, and no less
-// than the budget.
+// call makes one call to the store. It is followed for some time after its callers were let go.
 func (b *Batching) call(f *flight) {
-	ctx, latest := context.Background(), time.Now().Add(b.budget)
-	for _, c := range f.calls {
-		if c.Deadline.IsZero() {
-			latest = time.Time{}
-			break
-		}
-		if c.Deadline.After(latest) {
-			latest = c.Deadline
-		}
-	}
-	if !latest.IsZero() {
-		limited := until(ctx, latest)
+	ctx := context.Background()
+	if !f.over.IsZero() {
+		limited := until(ctx, f.over.Add(lateTime))
 		defer limited.release()
 		ctx = limited
 	}
-	b.inner.TakeBatch(ctx, f.calls)
+	if b.breaker != nil {
+		b.breaker.attempt(ctx, f.calls, &f.attempt)
+	} else {
+		b.inner.TakeBatch(ctx, f.calls)
+	}
 }
 
 // watch looks after those who wait until there has been nobody for a while: it lets go
@@ -329,6 +413,17 @@ func (b *Batching) watch() {
 		for f := range b.flying {
 			if due(f.earliest, now) {
 				f.earliest = letGo(f.waiters, now)
+			}
+			if due(f.over, now) {
+				if b.breaker != nil {
+					b.breaker.overdue(&f.attempt)
+				}
+				if b.lates < maxLateFlights {
+					f.late = true
+					b.lates++
+					b.flights--
+					delete(b.flying, f)
+				}
 			}
 		}
 		if len(b.waiting) > 0 && now.Sub(b.since) >= tick && b.flights < maxFlights {
@@ -385,7 +480,7 @@ func (b *Batching) Command(ctx context.Context, c stint.Command) error {
 	return b.inner.Command(ctx, c)
 }
 
-// Close refuses further requests and waits for those that are in flight.
+// Close refuses further requests and waits for those that are in flight, late ones included.
 func (b *Batching) Close() error {
 	b.mu.Lock()
 	b.closed = true

@@ -242,8 +242,8 @@ func TestASilentStore(t *testing.T) {
 				t.Errorf("caller %d: %v after %v", i, c.err, c.took)
 			}
 		}
-		if inner.most > 64 {
-			t.Errorf("%d calls in flight; want at most 64", inner.most)
+		if inner.most > 64+256 {
+			t.Errorf("%d calls in flight; want at most 64, and 256 that are late", inner.most)
 		}
 		if refused == 0 {
 			t.Error("nobody was refused; want at most 100 to wait")

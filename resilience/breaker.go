@@ -163,9 +163,37 @@ func (b *Breaker) tryTake(ctx context.Context, r stint.Request, g entry) (d stin
 
 // TakeBatch implements [stint.BatchStore].
 func (b *Breaker) TakeBatch(ctx context.Context, batch []*stint.Call) {
-	if len(batch) == 0 {
-		return
+	if len(batch) > 0 {
+		b.attempt(ctx, batch, &attempt{})
 	}
+}
+
+// attempt is a batch on its way to the store. It counts once, as answered or as overdue.
+type attempt struct {
+	entry
+	requests int
+	begin    time.Time
+	begun    atomic.Bool // the fields above are set
+	counted  atomic.Bool
+}
+
+// overdue counts an attempt that was not answered in time as a failure. What the store
+// answers later does not count.
+func (b *Breaker) overdue(a *attempt) {
+	if a.begun.Load() && a.counted.CompareAndSwap(false, true) {
+		b.count(a, gaveUp(opTake, context.DeadlineExceeded))
+	}
+}
+
+func (b *Breaker) count(a *attempt, err error) {
+	if b.config.Observer != nil {
+		b.config.Observer.StoreCalled(opTake, a.requests, time.Since(a.begin), err)
+	}
+	b.leave(a.entry, err)
+}
+
+// attempt is TakeBatch for a batch that may become overdue.
+func (b *Breaker) attempt(ctx context.Context, batch []*stint.Call, a *attempt) {
 	g := b.enter()
 	if g.state() == gateOpen || g.state() == gateTrial {
 		for _, c := range batch {
@@ -179,16 +207,15 @@ func (b *Breaker) TakeBatch(ctx context.Context, batch []*stint.Call) {
 		ctx, cancel = context.WithTimeout(ctx, pingTime)
 		defer cancel()
 	}
-	var begin time.Time
+	a.entry, a.requests = g, len(batch)
 	if b.config.Observer != nil {
-		begin = time.Now()
+		a.begin = time.Now()
 	}
+	a.begun.Store(true)
 	b.inner.TakeBatch(ctx, batch)
-	err := batchError(batch)
-	if b.config.Observer != nil {
-		b.config.Observer.StoreCalled(opTake, len(batch), time.Since(begin), err)
+	if a.counted.CompareAndSwap(false, true) {
+		b.count(a, batchError(batch))
 	}
-	b.leave(g, err)
 }
 
 // batchError is what a batch says about the store: nil if there was any decision, else a

@@ -26,7 +26,7 @@ type Deadline struct {
 // taker is a store that can be told until when its answer is of use without a context that
 // has to be made for it.
 type taker interface {
-	takeBy(ctx context.Context, r stint.Request, deadline time.Time) (stint.Decision, error)
+	takeBy(ctx context.Context, r stint.Request, owed []*owedCall, deadline time.Time) (stint.Decision, error)
 }
 
 var _ stint.Store = (*Deadline)(nil)
@@ -43,6 +43,12 @@ func NewDeadline(inner stint.Store, budget time.Duration) *Deadline {
 
 // Take implements [stint.Store].
 func (d *Deadline) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	return d.takeAfter(ctx, r, nil)
+}
+
+// takeAfter is Take with what is owed, which is charged first if the store within can do
+// that, and is left as it was if not.
+func (d *Deadline) takeAfter(ctx context.Context, r stint.Request, owed []*owedCall) (stint.Decision, error) {
 	budget := d.budget
 	if r.Failure != nil && r.Failure.Budget > 0 {
 		budget = r.Failure.Budget
@@ -52,8 +58,9 @@ func (d *Deadline) Take(ctx context.Context, r stint.Request) (stint.Decision, e
 	}
 	deadline := earlier(ctx, time.Now().Add(budget))
 	if d.timely != nil {
-		return d.timely.takeBy(ctx, r, deadline)
+		return d.timely.takeBy(ctx, r, owed, deadline)
 	}
+	giveUp(owed)
 	limited := until(ctx, deadline)
 	defer limited.release()
 	return d.inner.Take(limited, r)

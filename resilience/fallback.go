@@ -4,22 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/memorystore"
 )
 
-// Defaults of [FallbackConfig].
-const (
-	DefaultFallbackSubjects = 100_000
-	DefaultRemember         = 1 << 16
-)
+// DefaultLocalBytes is how much memory a process takes to decide without the store.
+const DefaultLocalBytes = 64 << 20
 
 // FallbackConfig sets up a [Fallback]. Its zero value is ready for use by a process that has
 // the store for itself.
@@ -33,30 +27,38 @@ type FallbackConfig struct {
 	// asked every second in the background; its last answer stands while it fails. It may
 	// be nil.
 	Roster Roster
-	// MaxSubjects is how many subjects are held locally. Zero means
-	// DefaultFallbackSubjects.
-	MaxSubjects int
-	// Remember is of how many subjects it is remembered what the store last said, rounded up to
-	// a power of two. Zero means DefaultRemember. Each takes 128 bytes.
-	Remember int
+	// LocalBytes is how much memory is used to remember what this process was granted and
+	// what others had used. Zero means DefaultLocalBytes. When it is full, those subjects are
+	// forgotten first that have the most left of their limits.
+	LocalBytes int64
 	// Observer hears of every decision that was made without the store. It may be nil.
 	Observer Observer
 	// Logger is told when the store is lost and when it is back. Nil means slog.Default().
 	Logger *slog.Logger
 
-	now func() time.Time // for tests
+	batch stint.BatchStore // charges what is owed; nil means that the store does, one by one
+	now   func() time.Time // for tests
 }
 
 // Fallback is a [stint.Store] that decides when the store it wraps cannot, as the
 // request's [stint.FailurePolicy] says. Such decisions are marked as Degraded.
 //
-// Under [stint.FailLocal] a process admits its part of each limit, from memory: a limit of L
-// among I instances is ceil(L / I) in each. What the store last said about a subject is
-// taken into account, and what was admitted without the store is charged to it afterwards,
-// both as far as they are known. The promise does not rest on that: in any window at most
-// the steady bound, plus one capacity per loss of the store's state, plus
-// instances × ceil(L / instances) per fallback episode; nothing more under [stint.FailDeny]. (For a sliding
-// limit with a burst of b, window means b windows, and L what is allowed in one, times b.)
+// Under [stint.FailLocal] a process goes on from what it knows: it counts every unit that the
+// store granted to it, and remembers what others had used. A process that has the store for
+// itself so applies the same limits with the store and without. Among I instances each may
+// take its part of what is left, rounded up: of 1,000 per day, 200 of which this process has
+// used, among 10 instances 80.
+//
+// What was granted without the store is charged to it afterwards, above capacity if need
+// be. A request that was sent and not answered in time is followed for another second. If it
+// turns out that the store charged it, that is the charge, or it is refunded if its caller
+// was denied; else it is owed. What is owed goes along with the next request for the subject.
+//
+// The promise, in any window: the algorithm's own bound; plus, per fallback episode,
+// nothing with one process, else at most instances × ceil(capacity / instances); plus one
+// capacity per loss of the store's state, per process that starts without the store, and per
+// subject that had to be forgotten locally; plus what is owed and not charged yet, which only
+// other processes see. Nothing more under [stint.FailDeny].
 //
 // The usage of a local decision is told in terms of the limit that the caller knows, such
 // that Remaining is what this process has left: of 100 among 4 instances, a
@@ -71,22 +73,17 @@ type FallbackConfig struct {
 type Fallback struct {
 	inner  stint.Store
 	config FallbackConfig
-	local  *memorystore.Store
-	memo   *memo
-	parts  divisions
-	owed   debts
-	mark   uint64 // of this process, in the ids of its charges
+	local  *local
 	start  time.Time
 
 	present atomic.Int64 // how many processes the roster counted last, 0 if it never did
 	alone   sync.Once    // says that Instances is not set
 
-	// unsettled says that the next success has something to do: end an episode, or charge
-	// what is owed. It is all that a success looks at.
-	unsettled atomic.Bool
-	degraded  atomic.Int64  // decisions in this episode
-	episode   atomic.Uint32 // its number
-	charging  atomic.Bool   // the goroutine that charges what is owed runs
+	unsettled atomic.Bool  // the next success ends an episode
+	degraded  atomic.Int64 // decisions in this episode
+	charging  atomic.Bool  // the goroutine that charges what is owed runs
+	dropped   atomic.Int64 // decisions that will not be charged
+	errands   errands
 
 	news reports
 
@@ -108,34 +105,29 @@ func NewFallback(inner stint.Store, c FallbackConfig) (*Fallback, error) {
 	if err := c.Policy.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	if c.Instances < 0 || c.MaxSubjects < 0 || c.Remember < 0 || c.Remember > 1<<30 {
-		errs = append(errs, fmt.Errorf("Instances is %d, MaxSubjects %d, Remember %d; want 0 or more, and Remember at most %d",
-			c.Instances, c.MaxSubjects, c.Remember, 1<<30))
+	if c.Instances < 0 || c.LocalBytes < 0 {
+		errs = append(errs, fmt.Errorf("Instances is %d, LocalBytes %d; want 0 or more", c.Instances, c.LocalBytes))
 	}
 	if len(errs) > 0 {
 		return nil, &stint.InvalidError{Err: errors.Join(errs...)}
 	}
-	if c.MaxSubjects == 0 {
-		c.MaxSubjects = DefaultFallbackSubjects
-	}
-	if c.Remember == 0 {
-		c.Remember = DefaultRemember
+	if c.LocalBytes == 0 {
+		c.LocalBytes = DefaultLocalBytes
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	local, err := memorystore.New(memorystore.Config{MaxSubjects: c.MaxSubjects, Now: c.now})
+	local, err := newLocal(c.LocalBytes, c.now)
 	if err != nil {
 		return nil, &stint.InvalidError{Err: err}
 	}
 	f := &Fallback{
-		inner: inner, config: c, local: local, memo: newMemo(c.Remember), mark: 1 + rand.Uint64N(1<<markBits-1),
+		inner: inner, config: c, local: local,
 		news: reports{logger: c.Logger}, start: time.Now(),
 	}
 	if c.now != nil {
 		f.start = c.now()
 	}
-	f.parts.seed = maphash.MakeSeed()
 	f.life, f.end = context.WithCancel(context.Background())
 	if c.Roster != nil {
 		f.run(f.beat)
@@ -143,15 +135,21 @@ func NewFallback(inner stint.Store, c FallbackConfig) (*Fallback, error) {
 	return f, nil
 }
 
-// Close ends the goroutines and waits for them, and forgets what is known locally: from
-// then on failures of the store are returned. It never fails.
+// Close charges what is owed, for a second at most, ends the goroutines and waits for them,
+// and forgets what is known locally: from then on failures of the store are returned. It
+// never fails.
 func (f *Fallback) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), chargeTime)
+	defer cancel()
+	f.drain(ctx)
+	f.errands.drain(ctx)
 	f.mu.Lock()
 	f.ended = true
 	f.mu.Unlock()
 	f.end()
 	f.background.Wait()
-	return f.local.Close()
+	f.local.close()
+	return nil
 }
 
 // run starts a goroutine, unless the fallback has been closed.
@@ -173,15 +171,50 @@ func (f *Fallback) now() int64 {
 
 // Take implements [stint.Store].
 func (f *Fallback) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	d, err := f.inner.Take(ctx, r)
+	var d stint.Decision
+	var err error
+	if f.local.owing.Load() == 0 {
+		d, err = f.inner.Take(ctx, r)
+	} else {
+		d, err = f.takeOwing(ctx, r)
+	}
 	if err != nil {
 		return f.without(ctx, r, err)
 	}
-	f.memo.remember(&r, &d, f.now())
+	return f.with(r, d), nil
+}
+
+// takeOwing is Take when something is owed: what the subject owes is charged first.
+func (f *Fallback) takeOwing(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	to, ok := f.inner.(*Deadline)
+	if !ok || r.Mode == stint.Peek {
+		return f.inner.Take(ctx, r)
+	}
+	return to.takeAfter(ctx, r, f.local.carry(&r, f.now(), f.giveBack))
+}
+
+// with returns a decision of the store's, unless this process was granted so much
+// without the store that it must not be told.
+func (f *Fallback) with(r stint.Request, d stint.Decision) stint.Decision {
+	if !f.local.heard(&r, &d, f.now(), int64(f.Instances())) {
+		d = f.overrule(r, d)
+	}
 	if f.unsettled.Load() {
 		f.settle()
 	}
-	return d, nil
+	return d
+}
+
+// overrule denies what the store has charged, and gives that back.
+func (f *Fallback) overrule(r stint.Request, d stint.Decision) stint.Decision {
+	f.refund(d.Charge)
+	denied := flat(&r, false)
+	denied.Degraded, denied.Unavailable = true, false
+	for i, u := range d.Usages() {
+		u.RetryAfter = outageRetry
+		denied.Usages()[i] = u
+	}
+	return denied
 }
 
 // outageRetry is after how long to try again what only a store that is back can allow.
@@ -189,15 +222,23 @@ const outageRetry = time.Second
 
 // without decides on a request that the store failed.
 func (f *Fallback) without(ctx context.Context, r stint.Request, cause error) (stint.Decision, error) {
+	late, _ := errors.AsType[*late](cause)
 	failure, ok := errors.AsType[*stint.StoreError](cause)
 	if !ok || ctx.Err() != nil && errors.Is(cause, context.Canceled) {
+		f.denied(late)
 		return stint.Decision{}, cause // the caller's mistake, or decision
+	}
+	if late != nil {
+		if d, ok := late.answer(); ok { // just after the time was up
+			return f.with(r, d), nil
+		}
 	}
 	mode := f.config.Policy.Mode
 	if r.Failure != nil {
 		mode = r.Failure.Mode
 	}
-	if mode == stint.FailError || r.Fit || r.Lease > 0 {
+	if mode == stint.FailError || r.Fit || r.Lease > 0 || r.Mode == stint.Force {
+		f.denied(late)
 		f.news.auth(failure, f.now())
 		return stint.Decision{}, cause
 	}
@@ -206,19 +247,35 @@ func (f *Fallback) without(ctx context.Context, r stint.Request, cause error) (s
 	}
 	f.fell(failure)
 	var d stint.Decision
-	if mode == stint.FailLocal {
+	switch mode {
+	case stint.FailLocal:
 		var err error
-		if d, err = f.decide(&r, owes(&r, failure)); err != nil {
+		if d, err = f.decide(r, late); err != nil {
 			return stint.Decision{}, cause // closed
 		}
-	} else {
-		d = flat(&r, mode == stint.FailAllow)
+	case stint.FailAllow:
+		d = flat(&r, true)
+	default:
+		d = flat(&r, false)
+		f.denied(late)
 	}
 	d.Degraded = true
 	if f.config.Observer != nil {
 		f.tell(r, mode, cause)
 	}
 	return d, nil
+}
+
+// denied refunds what the store turns out to have charged to a caller that was not admitted.
+func (f *Fallback) denied(l *late) {
+	if l == nil {
+		return
+	}
+	l.then(func(d stint.Decision, err error) {
+		if err == nil && d.Charge.ID != 0 && !d.Repeat {
+			f.refund(d.Charge)
+		}
+	})
 }
 
 // tell tells the observer. It has a copy of the request: the address of the
@@ -259,74 +316,28 @@ func anyLeased(r *stint.Request) bool {
 	return false
 }
 
-// owes reports whether the store is to be charged afterwards with what is admitted without it:
-// not if it may have been charged already, its answer being lost, and not if a repeat of the
-// request's ID will charge it.
-func owes(r *stint.Request, cause *stint.StoreError) bool {
-	switch cause.Kind {
-	case stint.KindRefused, stint.KindBusy, stint.KindFull, stint.KindReadOnly, stint.KindAuth:
-		return r.ID == ""
-	}
-	return false
-}
-
-// decide decides from memory, by this process's part of the limits.
-func (f *Fallback) decide(r *stint.Request, owes bool) (stint.Decision, error) {
-	now, instances := f.now(), f.shared()
-	own := *r
-	part := f.parts.of(r.Limits, instances)
-	own.Limits = part.parts
-	f.warm(&r.Claim, part, now)
-	if len(r.And) > 0 {
-		own.And = make([]stint.Claim, len(r.And))
-		for i := range r.And {
-			part := f.parts.of(r.And[i].Limits, instances)
-			own.And[i] = r.And[i]
-			own.And[i].Limits = part.parts
-			f.warm(&r.And[i], part, now)
-		}
-	}
-	// The caller's time may well be up: that is why we are here.
-	d, err := f.local.Take(context.Background(), own)
+// decide decides from memory.
+func (f *Fallback) decide(r stint.Request, l *late) (stint.Decision, error) {
+	now := f.now()
+	d, err := f.local.decide(&r, now, f.shared())
 	if err != nil {
 		return d, err
 	}
-	f.translate(r, &own, &d)
-	if d.Charge.ID != 0 && owes {
-		f.owed.add(f.memo, &r.Claim, part.whole, r.Cost)
-		for i := range r.And {
-			f.owed.add(f.memo, &r.And[i], nil, r.And[i].Cost)
-		}
-		f.attend() // somebody may have settled before this was owed
+	c := &d.Charge
+	if c.ID == 0 || d.Repeat || r.Mode == stint.Peek {
+		f.denied(l)
+		f.name(&r, c)
+		return d, nil
 	}
+	f.name(&r, c)
+	f.follow(&r, d.Charge, now+int64(d.RetryAfter), l)
 	return d, nil
 }
 
-// translate tells a local decision in terms of the request's own limits.
-func (f *Fallback) translate(r, own *stint.Request, d *stint.Decision) {
-	usages := d.Usages()
-	longest := time.Duration(0)
-	k := 0
-	for i := range 1 + len(r.And) {
-		whole, part := r.ClaimAt(i), own.ClaimAt(i)
-		for j := range whole.Limits {
-			u := &usages[k]
-			k++
-			u.Used += whole.Limits[j].Capacity() - part.Limits[j].Capacity()
-			if u.RetryAfter == stint.Never && whole.Cost <= whole.Limits[j].Capacity() {
-				u.RetryAfter = outageRetry // too much for a part, not for the whole
-			}
-			if longest != stint.Never && (u.RetryAfter == stint.Never || u.RetryAfter > longest) {
-				longest = u.RetryAfter
-			}
-		}
-	}
-	if d.RetryAfter == stint.Never {
-		d.RetryAfter = longest
-	}
-	c := &d.Charge
+// name makes a charge of own that of a fallback.
+func (f *Fallback) name(r *stint.Request, c *stint.Charge) {
 	if c.ID != 0 {
-		c.ID |= f.mark << markShift
+		c.ID = f.local.marked(c.ID)
 	}
 	rest := c.Rest
 	c.Claim, c.Rest = r.Claim, fromFallback
@@ -335,68 +346,186 @@ func (f *Fallback) translate(r, own *stint.Request, d *stint.Decision) {
 	}
 }
 
+// follow sees to it that the store is charged with what was granted without it, for an
+// instant.
+func (f *Fallback) follow(r *stint.Request, c stint.Charge, at int64, l *late) {
+	if l == nil && r.ID == "" {
+		if !f.local.oweRequest(r, at) {
+			f.dropped.Add(1)
+		}
+		f.startCharging()
+		return
+	}
+	g := f.local.grant(r, c.ID, at)
+	if l == nil {
+		f.owe(g)
+		return
+	}
+	f.local.twins.add(c.ID, twin{late: true})
+	l.then(func(d stint.Decision, err error) { f.followed(g, d, err) })
+}
+
+// followed is told what became of a request whose caller was admitted without its answer.
+func (f *Fallback) followed(g *granted, d stint.Decision, err error) {
+	charged := err == nil && d.Allowed && (d.Charge.ID != 0 || d.Repeat)
+	var settlements []settlement
+	f.local.twins.change(g.charge, func(tw *twin) {
+		if tw == nil {
+			return
+		}
+		tw.late, settlements, tw.settlements = false, tw.settlements, nil
+		if charged && !d.Repeat {
+			tw.store = d.Charge
+		}
+	})
+	if !charged {
+		f.owe(g)
+		for _, s := range settlements {
+			f.settleOwed(&s.charge, s.cost)
+		}
+		return
+	}
+	f.local.charged(g)
+	for _, s := range settlements {
+		part := partOf(&d.Charge, &s.charge)
+		f.errands.add(f, func(ctx context.Context) {
+			_, _ = f.inner.Amend(ctx, part, stint.Amendment{Kind: stint.Settle, Cost: s.cost})
+		})
+	}
+}
+
+// owe has the store charged with what was granted. A request with an ID is sent again under
+// that ID, which charges it once.
+func (f *Fallback) owe(g *granted) {
+	if !f.local.owe(g) {
+		f.dropped.Add(1)
+	}
+	f.startCharging()
+}
+
 // fromFallback is what there is to say of most local charges. It is never changed.
 var fromFallback = &stint.Rest{Origin: stint.FromFallback}
-
-// The ids of a local store leave their highest bits free. There stands the mark of
-// the process: the charge of another one must not be taken for one of ours.
-const (
-	markBits  = 12
-	markShift = 64 - markBits
-)
 
 // Amend implements [stint.Store].
 func (f *Fallback) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
 	if c.Origin() != stint.FromFallback {
 		changed, err := f.inner.Amend(ctx, c, a)
 		f.hear(err)
+		if changed && err == nil && c.Origin() == stint.FromStore {
+			f.local.amended(&c, a)
+		}
 		return changed, err
 	}
 	if err := errors.Join(c.Validate(), a.Validate()); err != nil {
 		return false, err
 	}
-	if c.ID>>markShift != f.mark {
+	if c.ID>>markShift != f.local.mark {
 		return false, nil
 	}
-	own, instances := c, f.shared()
+	return f.amendOwn(ctx, c, a)
+}
+
+// amendOwn amends a local decision, here and in the store if that has charged it.
+func (f *Fallback) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	own := c
 	own.ID &= 1<<markShift - 1
-	own.Claim.Limits = f.parts.of(c.Claim.Limits, instances).parts
-	own.Rest = &stint.Rest{RequestID: c.RequestID(), IDLife: c.IDLife(), Generations: c.Rest.Generations, And: make([]stint.Claim, len(c.And()))}
-	for i, claim := range c.And() {
-		claim.Limits = f.parts.of(claim.Limits, instances).parts
-		own.Rest.And[i] = claim
+	own.Rest = &stint.Rest{RequestID: c.RequestID(), IDLife: c.IDLife(), Generations: c.Rest.Generations, And: c.And()}
+	changed, err := f.local.own.Amend(ctx, own, a)
+	if !changed || err != nil {
+		return changed, err
 	}
-	changed, err := f.local.Amend(ctx, own, a)
-	if changed && a.Kind == stint.Settle {
-		f.owed.add(f.memo, &c.Claim, nil, a.Cost-c.Claim.Cost)
-		for i, claim := range c.And() {
-			f.owed.add(f.memo, &c.And()[i], nil, a.Cost-claim.Cost)
+	var tw twin
+	f.local.twins.change(c.ID, func(found *twin) {
+		if found == nil {
+			return
 		}
+		if a.Kind == stint.Settle && found.late {
+			found.settlements = append(found.settlements, settlement{c, a.Cost})
+		}
+		tw = *found
+	})
+	f.local.amendSince(&c, &tw.since, a)
+	switch {
+	case tw.store.ID != 0:
+		return f.inner.Amend(ctx, partOf(&tw.store, &c), a)
+	case !tw.late && a.Kind == stint.Settle: // else it is done when the answer comes
+		f.settleOwed(&c, a.Cost)
 	}
-	return changed, err
+	return true, nil
+}
+
+// settleOwed changes what is owed for a local charge to its true cost.
+func (f *Fallback) settleOwed(c *stint.Charge, cost int64) {
+	for i := range 1 + len(c.And()) {
+		f.adjust(c.ClaimAt(i), cost-c.ClaimAt(i).Cost)
+	}
+}
+
+// adjust changes what is owed under a claim. What has been charged already is given back.
+func (f *Fallback) adjust(c *stint.Claim, units int64) {
+	if c.Cost == 0 || units == 0 {
+		return
+	}
+	set := f.local.lock(c, nil)
+	defer f.local.unlock(set)
+	rec := f.local.find(c)
+	if units > 0 {
+		if rec == nil {
+			rec = f.local.record(c, f.now())
+		}
+		rec.uncharged += units
+		rec.unchargedAt = f.now()
+		if !f.local.add(c, rec, f.now(), units) {
+			f.dropped.Add(1)
+		}
+		f.startCharging()
+		return
+	}
+	units = -units
+	if rec != nil && rec.debt != nil {
+		d := rec.debt
+		charged := d.drop(units)
+		rec.uncharged = max(rec.uncharged-(units-charged), 0)
+		if d.sending != nil { // it may be charged, or not yet
+			d.back += charged
+			charged = 0
+		}
+		f.local.settleDebt(rec)
+		units = charged
+	}
+	if units > 0 {
+		kept := f.local.keepClaim(c)
+		f.giveBack(giveBackOf(&kept, units))
+	}
+}
+
+// giveBack gives units back to the store, in the background.
+func (f *Fallback) giveBack(c stint.Command) {
+	f.errands.add(f, func(ctx context.Context) { _ = f.inner.Command(ctx, c) })
+}
+
+// refund gives a charge back to the store, in the background.
+func (f *Fallback) refund(c stint.Charge) {
+	f.errands.add(f, func(ctx context.Context) { _, _ = f.inner.Amend(ctx, c, stint.Amendment{Kind: stint.Settle}) })
 }
 
 // Command implements [stint.Store]. It takes effect locally too, and there even if
-// the store fails. But units are given back once: locally only if the store fails.
+// the store fails.
 func (f *Fallback) Command(ctx context.Context, c stint.Command) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
+	if c.Kind == stint.Reset {
+		// What is on its way to be charged must not arrive after the reset.
+		if s := f.local.forget(&stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}); s != nil {
+			for end := time.Now().Add(chargeTime); s.left.Load() > 0 && time.Now().Before(end) && ctx.Err() == nil; {
+				sleep(ctx, time.Millisecond)
+			}
+		}
+	}
 	err := f.inner.Command(ctx, c)
 	f.hear(err)
-	if c.Kind == stint.GiveBack {
-		if err == nil {
-			return nil
-		}
-		c.Limits = f.parts.of(c.Limits, f.shared()).parts
-	}
-	_ = f.local.Command(context.Background(), c) // fails only once it is closed
-	if c.Kind == stint.Reset || c.Kind == stint.Unban {
-		f.memo.forget(c.Subject)
-	}
-	if c.Kind == stint.Reset {
-		f.owed.forget(f.memo, &stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits})
-	}
+	f.local.command(&c, err == nil)
 	return err
 }
 
@@ -404,5 +533,39 @@ func (f *Fallback) Command(ctx context.Context, c stint.Command) error {
 func (f *Fallback) hear(err error) {
 	if failure, ok := errors.AsType[*stint.StoreError](err); ok {
 		f.news.auth(failure, f.now())
+	}
+}
+
+// fell notes a decision without the store.
+func (f *Fallback) fell(cause *stint.StoreError) {
+	began := f.degraded.Add(1) == 1
+	if !f.unsettled.Load() { // many do at once: it writes only if need be
+		f.unsettled.Store(true)
+	}
+	now := f.now()
+	if !f.news.auth(cause, now) && began {
+		f.news.lost(cause, now)
+	}
+}
+
+// settle ends an episode.
+func (f *Fallback) settle() {
+	if f.unsettled.CompareAndSwap(true, false) {
+		if n := f.degraded.Swap(0); n > 0 {
+			f.news.back(n)
+		}
+	}
+}
+
+// batch charges what is owed.
+func (f *Fallback) batch(ctx context.Context, calls []*stint.Call) {
+	if f.config.batch != nil {
+		f.config.batch.TakeBatch(ctx, calls)
+		return
+	}
+	patient := stint.FailurePolicy{Mode: stint.FailError, Budget: chargeTime}
+	for _, c := range calls {
+		c.Request.Failure = &patient
+		c.Decision, c.Err = f.inner.Take(ctx, c.Request)
 	}
 }

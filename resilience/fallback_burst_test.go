@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// What the store counted of a burst is held in both of its parts: the log lets it go within a window, and the meter
-// gives it back at the limit's rate, no faster.
+// What the store granted of a burst counts in both of its parts, as in the store: in the log for a window, and in the
+// meter until it has refilled.
 func TestFallbackHoldsBursts(t *testing.T) {
 	limit := stint.PerMinute(80).WithBurst(3)
 	for _, test := range []struct {
@@ -19,8 +19,8 @@ func TestFallbackHoldsBursts(t *testing.T) {
 		admitted int           // at once
 	}{
 		{0, 0, 0},                                 // all 240 are used
-		{0, 31 * time.Second, 41},                 // of the meter
-		{30 * time.Second, 0, 0},                  // the log is full, and the last that was heard is that it was
+		{0, 31 * time.Second, 0},                  // the log has them for a window
+		{30 * time.Second, 0, 0},                  // the log is full
 		{30 * time.Second, 40 * time.Second, 93},  // of the meter: 70 seconds
 		{30 * time.Second, 3 * time.Minute, 240},  // all of it
 		{30 * time.Second, 90 * time.Second, 160}, // a window, and one more

@@ -152,7 +152,7 @@ func TestFallbackReturnsWhatIsTheCallers(t *testing.T) {
 
 func TestFallbackInvalid(t *testing.T) {
 	for _, c := range []resilience.FallbackConfig{
-		{Instances: -1}, {MaxSubjects: -1}, {Remember: -1}, {MaxSubjects: 1 << 40}, {Policy: stint.FailurePolicy{Mode: 9}},
+		{Instances: -1}, {LocalBytes: -1}, {Policy: stint.FailurePolicy{Mode: 9}},
 	} {
 		var invalid *stint.InvalidError
 		if _, err := resilience.NewFallback(newFlaky(t), c); !errors.As(err, &invalid) {
@@ -226,7 +226,7 @@ func BenchmarkFallback(b *testing.B) {
 	}
 	none := func(*testing.B) stint.Store { return trivial{} }
 	healthy := func(b *testing.B) stint.Store {
-		return newFallback(b, trivial{}, resilience.FallbackConfig{Remember: resilience.DefaultRemember})
+		return newFallback(b, trivial{}, resilience.FallbackConfig{})
 	}
 	local := func(b *testing.B) stint.Store {
 		inner := newFlaky(b)

@@ -128,9 +128,6 @@ func newFallback(t testing.TB, inner stint.Store, c resilience.FallbackConfig) *
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.Remember == 0 {
-		c.Remember = 1024
-	}
 	f, err := resilience.NewFallback(inner, c)
 	if err != nil {
 		t.Fatal(err)

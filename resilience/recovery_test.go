@@ -34,7 +34,7 @@ func TestFallbackBeginsWithWhatIsKnown(t *testing.T) {
 		{[]stint.Limit{bucket}, 9, 3, 1},
 		{[]stint.Limit{fixed}, 9, 3, 1},
 		{[]stint.Limit{stint.PerHour(100), stint.PerDay(12), bucket}, 12, 2, 0},
-		{[]stint.Limit{stint.AtOnce(12, time.Hour)}, 9, 3, 4}, // others' holders are not ours to keep
+		{[]stint.Limit{stint.AtOnce(12, time.Hour)}, 9, 3, 1},
 	}
 	for _, test := range tests {
 		inner := newFlaky(t)
@@ -93,12 +93,12 @@ func TestFallbackForgetsWhatIsOver(t *testing.T) {
 		admitted(t, f, 10, r)
 		time.Sleep(59 * time.Second)
 		inner.fail(refusedCall())
-		if n := admitted(t, f, 1, r); n != 1 { // most of it has been let go
-			t.Error("denied a second before all is free")
+		if n := admitted(t, f, 1, r); n != 0 {
+			t.Error("admitted a second before all is free")
 		}
 		time.Sleep(time.Second)
-		if n := admitted(t, f, 20, r); n != 9 {
-			t.Errorf("%d admitted once all was free again, want 9", n)
+		if n := admitted(t, f, 20, r); n != 10 {
+			t.Errorf("%d admitted once all was free again, want 10", n)
 		}
 	})
 }
@@ -180,8 +180,7 @@ func TestFallbackChargesTheStoreAfterwards(t *testing.T) {
 			t.Fatal("the store knows something already")
 		}
 		inner.up()
-		mustDecide(t, f, oneUnit("other"))
-		synctest.Wait()
+		time.Sleep(2 * time.Second)
 		for _, want := range []struct {
 			limit stint.Limit
 			used  int64
@@ -203,15 +202,16 @@ func TestFallbackChargesTheStoreAfterwards(t *testing.T) {
 		inner.fail(refusedCall())
 		mustDecide(t, f, oneUnit("other"))
 		inner.up()
-		mustDecide(t, f, oneUnit("other"))
-		synctest.Wait()
+		time.Sleep(2 * time.Second)
 		if got := usedOf(t, inner, "a", day); got != 8 {
 			t.Errorf("the store has counted %d after another outage, want 8", got)
 		}
 	})
 }
 
-func TestFallbackChargesNoMoreThanFits(t *testing.T) {
+// What was granted without the store is charged to it above capacity too: else who uses
+// both gets more.
+func TestFallbackChargesAboveCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
 		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
@@ -220,10 +220,9 @@ func TestFallbackChargesNoMoreThanFits(t *testing.T) {
 		admitted(t, f, 8, r)
 		inner.up()
 		admitted(t, inner, 6, r) // by others, who had the store back before us
-		mustDecide(t, f, oneUnit("other"))
-		synctest.Wait()
-		if got := usedOf(t, inner, "a", r.Limits[0]); got != 10 {
-			t.Errorf("the store has counted %d, want all 10", got)
+		time.Sleep(2 * time.Second)
+		if got := usedOf(t, inner, "a", r.Limits[0]); got != 14 {
+			t.Errorf("the store has counted %d, want 14", got)
 		}
 	})
 }
@@ -256,11 +255,10 @@ func TestFallbackGoesOnChargingAfterAFailure(t *testing.T) {
 			}
 			return n
 		}
-		if n := charged(); n != 19 {
-			t.Errorf("%d charged before the failure, want 19", n)
+		if n := charged(); n == 0 || n > 19 {
+			t.Errorf("%d charged before the failure, want 1 to 19", n)
 		}
-		mustDecide(t, f, oneUnit("other"))
-		synctest.Wait()
+		time.Sleep(5 * time.Second)
 		if n := charged(); n != 50 {
 			t.Errorf("%d charged in the end, want 50", n)
 		}
@@ -269,30 +267,30 @@ func TestFallbackGoesOnChargingAfterAFailure(t *testing.T) {
 
 func TestFallbackKeepsABoundedNumberOfDebts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const most, more = 65_536, 100
 		inner, logs := newFlaky(t, openMemory(t).Store), new(logbook)
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1, Logger: logs.logger()})
+		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1, Logger: logs.logger(), LocalBytes: 1 << 30})
 		inner.fail(refusedCall())
-		for i := range 10_100 {
+		for i := range most + more {
 			mustDecide(t, f, oneUnit(fmt.Sprint(i), stint.PerHour(10)))
 		}
 		inner.up()
 		before := inner.takes.Load()
-		mustDecide(t, f, oneUnit("other"))
-		synctest.Wait()
-		if n := inner.takes.Load() - before; n != 1+10_000 {
-			t.Errorf("%d calls to the store, want one and 10,000 charges", n)
+		time.Sleep(10 * time.Minute)
+		if n := inner.takes.Load() - before; n != most {
+			t.Errorf("%d calls to the store, want %d charges", n, most)
 		}
-		if n := logs.count(slog.LevelWarn, "decisions=100"); n != 1 {
+		if n := logs.count(slog.LevelWarn, fmt.Sprint("decisions=", more)); n != 1 {
 			t.Errorf("%d lines about what was dropped, want 1: %s", n, logs)
 		}
 	})
 }
 
-// slowToCharge never answers requests with Fit.
+// slowToCharge never answers what charges it afterwards.
 type slowToCharge struct{ *flaky }
 
 func (s slowToCharge) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	if r.Fit {
+	if r.Mode == stint.Force {
 		<-ctx.Done()
 		return stint.Decision{}, &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: ctx.Err()}
 	}
@@ -306,6 +304,7 @@ func TestFallbackChargingBlocksNobody(t *testing.T) {
 		inner.fail(refusedCall())
 		mustDecide(t, f, oneUnit("a"))
 		inner.up()
+		time.Sleep(500 * time.Millisecond) // it is being charged
 		begin := time.Now()
 		for range 100 {
 			if d := mustDecide(t, f, oneUnit("a")); d.Degraded {
@@ -315,10 +314,9 @@ func TestFallbackChargingBlocksNobody(t *testing.T) {
 		if took := time.Since(begin); took != 0 {
 			t.Errorf("callers waited for %v", took)
 		}
-		time.Sleep(time.Millisecond)
-		f.Close() // nor does it wait for it
-		if took := time.Since(begin); took != time.Millisecond {
-			t.Errorf("Close took until %v", took)
+		f.Close()
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("Close took %v, want a second at most", took)
 		}
 	})
 }
@@ -355,8 +353,8 @@ func TestFallbackUnderFlaps(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if total > 2*limit {
-		t.Errorf("%d admitted, want at most the limit and one more", total)
+	if total != limit {
+		t.Errorf("%d admitted, want %d: one process has the same limit with the store and without", total, limit)
 	}
 }
 
@@ -365,28 +363,32 @@ func refusedCall() error {
 	return &stint.StoreError{Op: "take", Kind: stint.KindRefused, Err: errDown}
 }
 
-// What the store may have charged already, or a repeat will, is not charged afterwards.
-func TestFallbackOwesNothingTwice(t *testing.T) {
-	inner := newFlaky(t)
-	f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
-	once := oneUnit("b")
-	once.ID = "x"
-	for _, test := range []struct {
-		failure error
-		request stint.Request
-	}{{unreachable(), oneUnit("a")}, {refusedCall(), once}} {
-		inner.fail(test.failure)
-		if d, err := f.Take(t.Context(), test.request); err != nil || !d.Degraded || !d.Allowed {
-			t.Fatal(d, err)
+// What was granted without the store is charged to it whatever the failure was, and once: under
+// the request's ID if it has one.
+func TestFallbackOwesEverythingOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newFlaky(t)
+		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		once := oneUnit("b")
+		once.ID = "x"
+		for _, test := range []struct {
+			failure error
+			request stint.Request
+		}{{unreachable(), oneUnit("a")}, {refusedCall(), once}} {
+			inner.fail(test.failure)
+			if d, err := f.Take(t.Context(), test.request); err != nil || !d.Degraded || !d.Allowed {
+				t.Fatal(d, err)
+			}
 		}
-	}
-	inner.up()
-	before := inner.calls()
-	if _, err := f.Take(t.Context(), oneUnit("c")); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(50 * time.Millisecond)
-	if n := inner.calls() - before; n != 1 {
-		t.Errorf("%d calls to the store; want that of the request and no charge", n)
-	}
+		inner.up()
+		if d := mustDecide(t, f, once); !d.Allowed { // the caller repeats it
+			t.Error("the repeat is denied")
+		}
+		time.Sleep(5 * time.Second)
+		for _, r := range []stint.Request{oneUnit("a"), once} {
+			if got := usedOf(t, inner, r.Subject, r.Limits[0]); got != 1 {
+				t.Errorf("%s: the store has counted %d, want 1", r.Subject, got)
+			}
+		}
+	})
 }

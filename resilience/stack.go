@@ -19,6 +19,8 @@ type Config struct {
 	// Instances is how many processes share the store, for want of a store that
 	// counts them. See [FallbackConfig].
 	Instances int
+	// LocalBytes is how much memory deciding without the store takes; see [FallbackConfig].
+	LocalBytes int64
 	// Breaker says when to stop asking, and MaxWaiting how many callers may wait.
 	Breaker    BreakerConfig
 	MaxWaiting int
@@ -76,7 +78,8 @@ func New(store stint.BatchStore, c Config) (*Stack, error) {
 	s.batching = NewBatching(s.breaker, BatchingConfig{MaxWaiting: c.MaxWaiting, Budget: c.Failure.Budget})
 	var err error
 	s.fallback, err = NewFallback(NewDeadline(s.batching, c.Failure.Budget), FallbackConfig{
-		Policy: c.Failure, Instances: c.Instances, Roster: roster, Observer: c.Observer, Logger: c.Logger,
+		Policy: c.Failure, Instances: c.Instances, Roster: roster, LocalBytes: c.LocalBytes,
+		Observer: c.Observer, Logger: c.Logger, batch: s.breaker,
 	})
 	if err != nil {
 		return nil, err
@@ -143,12 +146,13 @@ func (s *Stack) Breaker() BreakerState { return s.breaker.State() }
 // Instances returns how many processes are known to share the store.
 func (s *Stack) Instances() int { return s.fallback.Instances() }
 
-// Close gives back what is leased, answers who is waiting, and ends all that goes on in
-// the background. The store stays the caller's to close.
+// Close gives back what is leased, answers who is waiting, charges what is owed, and ends all
+// that goes on in the background. It takes some seconds at most, if the store does not
+// answer. The store stays the caller's to close.
 func (s *Stack) Close() error {
 	s.stop()
 	s.work.Wait()
-	return errors.Join(s.leases.Close(), s.fallback.Close(), s.batching.Close(), s.breaker.Close())
+	return errors.Join(s.leases.Close(), s.batching.Close(), s.fallback.Close(), s.breaker.Close())
 }
 
 // jitter is d, give or take a fifth: processes that lost the store together do not
