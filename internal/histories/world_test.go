@@ -95,7 +95,6 @@ type starving struct {
 }
 
 func (s starving) Decided(*stint.Request, *stint.Decision, error, time.Duration) { s.client.pause() }
-func (s starving) StoreCalled(string, int, time.Duration, error)                 { s.client.pause() }
 func (s starving) FellBack(*stint.Request, stint.FailureMode, error)             { s.client.pause() }
 func (s starving) Saved(*stint.Request, resilience.Saver)                        { s.client.pause() }
 
