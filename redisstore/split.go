@@ -60,6 +60,9 @@ func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision
 		}
 		return s.takeOne(ctx, &sub, call)
 	}
+	if r.Mode == stint.Force {
+		return s.forceSplit(ctx, r, parts, take)
+	}
 	if r.ID != "" && r.Mode == stint.Take {
 		return s.takeSplitOnce(ctx, r, parts, take)
 	}
@@ -108,6 +111,27 @@ func (s *Store) takeSplitOnce(ctx context.Context, r *stint.Request, parts []gro
 	}
 	d = merge(r, parts, all)
 	if !d.Allowed || d.Repeat {
+		s.giveBack(ctx, decisions)
+	}
+	return d, nil
+}
+
+// forceSplit is takeSplit for Force: there is nothing to ask. The first subject comes last, for it has
+// the request id: a repeat then finds everything charged.
+func (s *Store) forceSplit(ctx context.Context, r *stint.Request, parts []group,
+	take func(int, stint.Mode) (stint.Decision, error),
+) (stint.Decision, error) {
+	decisions, err := each(parts[1:], func(i int) (stint.Decision, error) { return take(i+1, stint.Force) })
+	if err != nil {
+		s.giveBack(ctx, decisions)
+		return stint.Decision{}, err
+	}
+	first, err := take(0, stint.Force)
+	if err != nil {
+		return stint.Decision{}, err
+	}
+	d := merge(r, parts, append([]stint.Decision{first}, decisions...))
+	if d.Repeat {
 		s.giveBack(ctx, decisions)
 	}
 	return d, nil
