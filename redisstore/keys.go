@@ -62,7 +62,7 @@ func (k *keys) ofRequest(r *stint.Request, parts []part) {
 	for i := range parts {
 		k.ofPart(&parts[i])
 	}
-	if r.Bans != nil {
+	if r.ObeysBans() {
 		for _, what := range [...]string{"ban", "strikes"} {
 			for i := range 1 + len(r.And) {
 				k.ofSubject(r.ClaimAt(i).Subject, what)

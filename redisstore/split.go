@@ -54,7 +54,10 @@ func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision
 		return stint.Decision{}, &stint.InvalidError{Err: fmt.Errorf("%d subjects cannot be reserved together on a Cluster; want one", len(parts))}
 	}
 	q := &split{store: s, ctx: ctx, r: r, call: call, parts: parts, decisions: make([]stint.Decision, len(parts)), asked: make([]bool, len(parts))}
-	if r.ID != "" && r.Mode == stint.Take {
+	switch {
+	case r.Mode == stint.Force:
+		return q.force()
+	case r.ID != "" && r.Mode == stint.Take:
 		return q.takeOnce()
 	}
 	return q.end(q.askAll(0, r.Mode))
@@ -101,6 +104,25 @@ func (q *split) takeOnce() (stint.Decision, error) {
 	if last := &q.decisions[0]; first.Repeat {
 		d.Allowed, d.Decider, d.Banned, d.Repeat, d.RetryAfter = last.Allowed, 0, last.Banned, true, last.RetryAfter
 		return d, nil
+	}
+	return q.end(nil)
+}
+
+// force is takeSplit for Force: there is nothing to ask before. The first subject comes last,
+// as in takeOnce.
+func (q *split) force() (stint.Decision, error) {
+	rest := make([]int, 0, len(q.parts)-1)
+	for i := 1; i < len(q.parts); i++ {
+		rest = append(rest, i)
+	}
+	if err := q.ask(rest, stint.Force, true); err != nil {
+		return q.end(err)
+	}
+	if err := q.ask([]int{0}, stint.Force, false); err != nil {
+		if moving(err) {
+			return q.end(err)
+		}
+		return stint.Decision{}, err
 	}
 	return q.end(nil)
 }
