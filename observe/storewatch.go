@@ -67,11 +67,11 @@ func (w *storeWatch) called(err error, now time.Time) {
 	}
 }
 
-// isFailure reports whether an error says something about the store: not that a caller gave up, nor that the call was
-// not made.
+// isFailure reports whether an error says something about the store: not that a caller gave up, that one slot is being
+// moved, nor that the call was not made.
 func isFailure(err error) bool {
 	var failure *stint.StoreError
-	return errors.As(err, &failure) && failure.Kind != stint.KindRefused && !errors.Is(err, context.Canceled)
+	return errors.As(err, &failure) && failure.Kind != stint.KindRefused && failure.Kind != stint.KindMigrating && !errors.Is(err, context.Canceled)
 }
 
 // works notes that the store does, as far as the breaker believes it.

@@ -21,6 +21,7 @@ func TestStoreWatch(t *testing.T) {
 		good    = func(w *storeWatch) { w.called(nil, time.Now()) }
 		fails   = func(w *storeWatch) { w.called(storeError(stint.KindTimeout), time.Now()) }
 		refused = func(w *storeWatch) { w.called(storeError(stint.KindRefused), time.Now()) }
+		moving  = func(w *storeWatch) { w.called(storeError(stint.KindMigrating), time.Now()) }
 		gaveUp  = func(w *storeWatch) { w.called(context.Canceled, time.Now()) }
 		mistake = func(w *storeWatch) { w.called(&stint.InvalidError{Err: errors.New("no")}, time.Now()) }
 		breaker = func(state string) func(*storeWatch) {
@@ -38,7 +39,7 @@ func TestStoreWatch(t *testing.T) {
 		{"fails", steps{good, fails, fails, fails}, 3 * time.Second},
 		{"failed before it ever worked", steps{fails}, time.Second},
 		{"works again", steps{fails, fails, good}, -1},
-		{"what says nothing about it", steps{good, refused, gaveUp, mistake}, -1},
+		{"what says nothing about it", steps{good, refused, moving, gaveUp, mistake}, -1},
 		{"refused since it failed", steps{fails, refused, refused}, 3 * time.Second},
 		{"the breaker is open", steps{good, breaker("open")}, time.Second},
 		{"a ping with the breaker open", steps{fails, breaker("open"), good}, 3 * time.Second},

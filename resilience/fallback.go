@@ -171,15 +171,16 @@ func (f *Fallback) now() int64 {
 func (f *Fallback) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	var d stint.Decision
 	var err error
+	asked := f.local.step.Load()
 	if f.local.owing.Load() == 0 {
 		d, err = f.inner.Take(ctx, r)
 	} else {
 		d, err = f.takeOwing(ctx, r)
 	}
 	if err != nil {
-		return f.without(ctx, r, err)
+		return f.without(ctx, r, asked, err)
 	}
-	return f.with(r, d), nil
+	return f.with(r, d, asked), nil
 }
 
 // takeOwing is Take when something is owed: what the subject owes is charged first.
@@ -193,8 +194,8 @@ func (f *Fallback) takeOwing(ctx context.Context, r stint.Request) (stint.Decisi
 
 // with returns a decision of the store's, unless this process was granted so much
 // without the store that it must not be told.
-func (f *Fallback) with(r stint.Request, d stint.Decision) stint.Decision {
-	if !f.local.heard(&r, &d, f.now(), int64(f.Instances())) {
+func (f *Fallback) with(r stint.Request, d stint.Decision, asked uint64) stint.Decision {
+	if !f.local.heard(&r, &d, asked, f.now(), int64(f.Instances())) {
 		d = f.overrule(r, d)
 	}
 	return d
@@ -216,7 +217,7 @@ func (f *Fallback) overrule(r stint.Request, d stint.Decision) stint.Decision {
 const outageRetry = time.Second
 
 // without decides on a request that the store failed.
-func (f *Fallback) without(ctx context.Context, r stint.Request, cause error) (stint.Decision, error) {
+func (f *Fallback) without(ctx context.Context, r stint.Request, asked uint64, cause error) (stint.Decision, error) {
 	late, _ := errors.AsType[*late](cause)
 	failure, ok := errors.AsType[*stint.StoreError](cause)
 	if !ok || ctx.Err() != nil && errors.Is(cause, context.Canceled) {
@@ -225,7 +226,7 @@ func (f *Fallback) without(ctx context.Context, r stint.Request, cause error) (s
 	}
 	if late != nil {
 		if d, ok := late.answer(); ok { // just after the time was up
-			return f.with(r, d), nil
+			return f.with(r, d, asked), nil
 		}
 	}
 	mode := f.config.Policy.Mode
@@ -380,7 +381,7 @@ func (f *Fallback) followed(g *granted, d stint.Decision, err error) {
 		}
 		return
 	}
-	f.local.charged(g)
+	f.local.counted(g, f.now())
 	for _, s := range settlements {
 		part := partOf(&d.Charge, &s.charge)
 		f.errands.add(f, func(ctx context.Context) {

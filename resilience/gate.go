@@ -105,8 +105,8 @@ func (b *Breaker) leave(g entry, err error) {
 
 // failed reports whether an error is a failure of the store.
 func failed(err error) bool {
-	if errors.Is(err, context.Canceled) {
-		return false // the caller's decision
+	if errors.Is(err, context.Canceled) || stint.KindOf(err) == stint.KindMigrating {
+		return false // the caller's decision, or one slot of many
 	}
 	_, ok := errors.AsType[*stint.StoreError](err)
 	return ok || errors.Is(err, context.DeadlineExceeded)

@@ -1,0 +1,473 @@
+package histories
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+var (
+	errCut     = errors.New("the connection was lost")
+	errRefused = errors.New("connection refused")
+	errLate    = errors.New("the request came too late")
+)
+
+const (
+	// followed is for how long after its deadline the answer to a request is waited for.
+	followed = time.Second
+	// silence is after how long without a reply a connection is given up.
+	silence = 3 * time.Second
+)
+
+// client is a process's way to the server. It honors what package redisstore does: a deadline is a not-after in
+// the server's time, once that is known from a reply; a call returns when its context ends, whatever becomes
+// of the script; one is sent again only if the server found it too late while there is time yet.
+type client struct {
+	server *server
+
+	mu      sync.Mutex
+	chance  [2]*rand.Rand // of callers' requests; and of all else, which the stack sends when it likes
+	links   []link
+	flights []*flight // those that are waited for
+	dead    bool
+	starved time.Time // until when nothing in the process goes on
+	clock   serverClock
+
+	// unknown is how many units of each subject the process cannot account for: charged, or not
+	// given back, by a script of which no reply reached it in time.
+	unknown map[string]int64
+}
+
+var (
+	_ stint.BatchStore     = (*client)(nil)
+	_ resilience.Pinger    = (*client)(nil)
+	_ resilience.Roster    = (*client)(nil)
+	_ resilience.Announcer = (*client)(nil)
+)
+
+// link is how messages fare for some time.
+type link struct {
+	from, until               time.Time
+	slow                      time.Duration // at most so much is added to either way
+	loseRequests, loseReplies float64       // how many of them are lost
+}
+
+func newClient(s *server, seed uint64, process int, links []link) *client {
+	return &client{
+		server: s, links: links, unknown: map[string]int64{},
+		chance: [2]*rand.Rand{rand.New(rand.NewPCG(seed, uint64(2*process)+1)), rand.New(rand.NewPCG(seed, uint64(2*process)+2))},
+	}
+}
+
+// flight is a script on its way to the server and back.
+type flight struct {
+	run     func(*server)  // with the server's lock held
+	charged func() []units // what it charged, once it has run; may be nil
+	answer  chan error     // has room for one
+
+	luck         [5]float64 // 0 to 1: how long it takes there and back, whether it gets lost there, or back, or if it is cut
+	arrived, ran bool
+	lost         bool // it never arrives
+}
+
+// units are some that a script charged, and until when its answer is wanted: zero is for as long as it takes.
+type units struct {
+	subject string
+	n       int64
+	wanted  time.Time
+}
+
+// exchange sends a script and waits for its reply, or for the context's end. Unless the error is nil it is not
+// known whether it has run, or will.
+func (c *client) exchange(ctx context.Context, op string, f *flight) error {
+	c.pause()
+	if err := ctx.Err(); err != nil {
+		return failure(op, err)
+	}
+	f.answer = make(chan error, 1)
+	c.send(f, op)
+	var err error
+	giveUp := time.NewTimer(silence)
+	defer giveUp.Stop()
+	select {
+	case err = <-f.answer:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-giveUp.C:
+		err = errCut
+	}
+	if c.pause() && ctx.Err() != nil && f.luck[4] < 0.5 {
+		// A starved process finds that both have come, and takes either.
+		if err == nil {
+			err = ctx.Err()
+		} else {
+			select {
+			case err = <-f.answer:
+			default:
+			}
+		}
+	}
+	return failure(op, err)
+}
+
+func failure(op string, err error) error {
+	kind := stint.KindUnreachable
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errLate):
+		kind = stint.KindTimeout
+	case errors.Is(err, context.Canceled):
+		kind = stint.KindOther
+	}
+	return &stint.StoreError{Op: op, Kind: kind, Err: err}
+}
+
+// pause makes a starved process wait, and reports whether it did.
+func (c *client) pause() bool {
+	for waited := false; ; waited = true {
+		c.mu.Lock()
+		left := time.Until(c.starved)
+		c.mu.Unlock()
+		if left <= 0 {
+			return waited
+		}
+		time.Sleep(left)
+	}
+}
+
+// send starts a flight.
+func (c *client) send(f *flight, op string) {
+	away := c.server.isAway()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	chance := c.chance[1]
+	if op == "take" {
+		chance = c.chance[0]
+	}
+	for i := range f.luck {
+		f.luck[i] = chance.Float64()
+	}
+	there, lost := c.way(f.luck[0], f.luck[1], link.requests)
+	switch {
+	case c.dead || lost && !away:
+		f.lost = true
+	case away:
+		time.AfterFunc(there, func() { f.answer <- errRefused })
+	default:
+		c.flights = append(c.flights, f)
+		time.AfterFunc(there, func() { c.arrive(f) })
+	}
+}
+
+func (l link) requests() float64 { return l.loseRequests }
+func (l link) replies() float64  { return l.loseReplies }
+
+// way returns how long a message that leaves now takes, and whether it is lost. The lock is held.
+func (c *client) way(long, lost float64, lose func(link) float64) (takes time.Duration, isLost bool) {
+	now, slow := time.Now(), 200*time.Microsecond
+	for _, l := range c.links {
+		if now.Before(l.from) || !now.Before(l.until) {
+			continue
+		}
+		slow = max(slow, l.slow)
+		isLost = isLost || lost < lose(l)
+	}
+	return 50*time.Microsecond + time.Duration(long*float64(slow)), isLost
+}
+
+// arrive hands a flight to the server.
+func (c *client) arrive(f *flight) {
+	c.mu.Lock()
+	f.arrived = true
+	lost := f.lost
+	c.mu.Unlock()
+	if !lost {
+		c.server.arrive(message{run: f.run, ran: func() { c.ran(f) }, refuse: func() { c.land(f, 0, errCut) }})
+	}
+}
+
+// ran sends the reply of a flight.
+func (c *client) ran(f *flight) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.ran = true
+	back, lost := c.way(f.luck[2], f.luck[3], link.replies)
+	if c.dead || lost || !slices.Contains(c.flights, f) {
+		c.unaccounted(f, time.Time{})
+		c.flights = without(c.flights, f)
+		return
+	}
+	time.AfterFunc(back, func() { c.land(f, back, nil) })
+}
+
+// land answers a flight whose reply was under way for so long, unless that was lost with its connection.
+func (c *client) land(f *flight, back time.Duration, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Contains(c.flights, f) {
+		return
+	}
+	c.flights = without(c.flights, f)
+	if err == nil {
+		at := time.Now()
+		if at.Before(c.starved) {
+			at = c.starved
+		}
+		c.unaccounted(f, at)
+		c.clock.learn(back)
+	}
+	f.answer <- err
+}
+
+func without(fs []*flight, f *flight) []*flight {
+	return slices.DeleteFunc(fs, func(g *flight) bool { return g == f })
+}
+
+// unaccounted notes what a flight charged and the process does not hear of in time; at is when it hears of it, zero
+// if never. The lock is held.
+func (c *client) unaccounted(f *flight, at time.Time) {
+	if f.charged == nil {
+		return
+	}
+	for _, u := range f.charged() {
+		if at.IsZero() || !u.wanted.IsZero() && at.After(u.wanted.Add(followed*9/10)) {
+			c.unknown[u.subject] += u.n
+		}
+	}
+}
+
+// cut ends the connection: who waits for a reply is told at once. What has not reached the server may arrive all
+// the same.
+func (c *client) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.flights {
+		c.orphan(f)
+		f.answer <- errCut
+	}
+	c.flights = nil
+}
+
+// die ends the process: nothing leaves it and nothing reaches it any more.
+func (c *client) die() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dead = true
+	for _, f := range c.flights {
+		c.orphan(f)
+	}
+	c.flights = nil
+}
+
+// orphan leaves a flight without anybody who waits for it. The lock is held.
+func (c *client) orphan(f *flight) {
+	if f.ran {
+		c.unaccounted(f, time.Time{})
+	}
+	f.lost = !f.arrived && f.luck[4] < 0.5
+}
+
+// serverClock knows how long before its deadline a request has to be decided so that the reply arrives in time: the
+// shortest way back of the last two seconds. See redisstore.
+type serverClock struct {
+	known     bool
+	now, last time.Duration // the shortest of this second, and of the one before
+	second    int64
+}
+
+func (c *serverClock) learn(back time.Duration) {
+	if second := time.Now().Unix(); !c.known || second != c.second {
+		if c.last = c.now; !c.known || second != c.second+1 {
+			c.last = back
+		}
+		c.known, c.second, c.now = true, second, back
+	}
+	c.now = min(c.now, back)
+}
+
+// notAfter is a deadline in the server's time; zero is none, or not known.
+func (c *client) notAfter(deadline time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.clock.known || deadline.IsZero() {
+		return time.Time{}
+	}
+	return deadline.Add(-min(c.clock.now, c.clock.last))
+}
+
+// Take implements [stint.Store].
+func (c *client) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	call := stint.Call{Request: r}
+	call.Deadline, _ = ctx.Deadline()
+	c.TakeBatch(ctx, []*stint.Call{&call})
+	return call.Decision, call.Err
+}
+
+// TakeBatch implements [stint.BatchStore].
+func (c *client) TakeBatch(ctx context.Context, batch []*stint.Call) {
+	late := c.take(ctx, batch)
+	if len(late) > 0 && ctx.Err() == nil {
+		c.take(ctx, late)
+	}
+}
+
+// take sends calls in one script. It returns those that came too late for the server, but not for their callers.
+func (c *client) take(ctx context.Context, batch []*stint.Call) (late []*stint.Call) {
+	// The script has copies: it may run when the caller has long gone.
+	calls, wanted := make([]stint.Call, len(batch)), make([]time.Time, len(batch))
+	for i, b := range batch {
+		calls[i] = stint.Call{Request: b.Request, Deadline: c.notAfter(b.Deadline)}
+		wanted[i] = b.Deadline
+	}
+	f := &flight{
+		run: func(s *server) {
+			for i := range calls {
+				if call := &calls[i]; !call.Deadline.IsZero() && time.Now().After(call.Deadline) {
+					call.Err = errLate
+				} else {
+					call.Decision, call.Err = s.engine.Take(context.Background(), call.Request)
+				}
+			}
+		},
+		charged: func() (all []units) {
+			for i := range calls {
+				d := &calls[i].Decision
+				if calls[i].Err != nil || d.Charge.ID == 0 {
+					continue
+				}
+				for k := range 1 + len(d.Charge.And()) {
+					claim := d.Charge.ClaimAt(k)
+					all = append(all, units{claim.Subject, claim.Cost, wanted[i]})
+				}
+			}
+			return all
+		},
+	}
+	err := c.exchange(ctx, "take", f)
+	for i, b := range batch {
+		switch {
+		case err != nil:
+			b.Decision, b.Err = stint.Decision{}, err
+		case calls[i].Err == errLate:
+			b.Decision, b.Err = stint.Decision{}, failure("take", errLate)
+			if time.Until(b.Deadline) > 0 {
+				late = append(late, b)
+			}
+		default:
+			b.Decision, b.Err = calls[i].Decision, calls[i].Err
+		}
+	}
+	return late
+}
+
+// Amend implements [stint.Store].
+func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendment) (bool, error) {
+	if err := errors.Join(charge.Validate(), a.Validate()); err != nil {
+		return false, err
+	}
+	var changed bool
+	var failed error
+	err := c.exchange(ctx, "amend", &flight{run: func(s *server) {
+		changed, failed = s.engine.Amend(context.Background(), charge, a)
+		if changed && a.Kind == stint.Settle && a.Cost < charge.Claim.Cost {
+			s.announce(false, subjectsOf(&charge)...)
+		}
+	}})
+	if err != nil {
+		if a.Kind == stint.Settle {
+			c.mu.Lock()
+			for k := range 1 + len(charge.And()) {
+				claim := charge.ClaimAt(k)
+				c.unknown[claim.Subject] += max(claim.Cost-a.Cost, a.Cost-claim.Cost)
+			}
+			c.mu.Unlock()
+		}
+		return false, err
+	}
+	return changed, failed
+}
+
+// Command implements [stint.Store].
+func (c *client) Command(ctx context.Context, cmd stint.Command) error {
+	if err := cmd.Validate(); err != nil {
+		return err
+	}
+	var failed error
+	err := c.exchange(ctx, "command", &flight{run: func(s *server) {
+		failed = s.engine.Command(context.Background(), cmd)
+		s.announce(true, cmd.Subject)
+	}})
+	return errors.Join(err, failed)
+}
+
+// Ping implements [resilience.Pinger].
+func (c *client) Ping(ctx context.Context) error {
+	return c.exchange(ctx, "ping", &flight{run: func(*server) {}})
+}
+
+// Present implements [resilience.Roster].
+func (c *client) Present(ctx context.Context, id string) (n int, err error) {
+	var count int
+	if err := c.exchange(ctx, "present", &flight{run: func(s *server) { count = s.presence(id) }}); err != nil {
+		return 0, err
+	}
+	return count, nil
+}
+
+// Announcements implements [resilience.Announcer].
+func (c *client) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
+	l := &listener{client: c, heard: make(chan announcement, 1000), ended: make(chan struct{})}
+	if err := c.exchange(ctx, "listen", &flight{run: func(s *server) { s.listeners = append(s.listeners, l) }}); err != nil {
+		return err
+	}
+	defer c.server.leave(l)
+	for {
+		select {
+		case a := <-l.heard:
+			c.pause()
+			f(a.subject, a.commanded)
+		case <-l.ended:
+			return failure("listen", errCut)
+		case <-ctx.Done():
+			return failure("listen", ctx.Err())
+		}
+	}
+}
+
+// listener is a process that hears of subjects that got room back.
+type listener struct {
+	client *client
+	heard  chan announcement
+	ended  chan struct{}
+}
+
+type announcement struct {
+	subject   string
+	commanded bool
+}
+
+// tell sends an announcement.
+func (l *listener) tell(a announcement) {
+	l.client.mu.Lock()
+	defer l.client.mu.Unlock()
+	chance := l.client.chance[1]
+	if back, lost := l.client.way(chance.Float64(), chance.Float64(), link.replies); !lost && !l.client.dead {
+		time.AfterFunc(back, func() { l.heard <- a })
+	}
+}
+
+// starve lets nothing in the process go on until then.
+func (c *client) starve(until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if until.After(c.starved) {
+		c.starved = until
+	}
+}

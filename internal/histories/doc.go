@@ -1,0 +1,12 @@
+// Package histories has no code: its tests run whole stacks of package resilience, each a process, over one
+// simulated server in virtual time, and let a judge look at what callers were told.
+//
+// A history follows from its seed: the limits, who asks what and when, how long every message takes, which
+// of them are lost, when the server stops, ends or forgets, when a process is starved or dies. What the seed does
+// not fix is the order of goroutines within one instant of virtual time and the jitter of the stack itself, so
+// a seed that failed may have to be run a few times to fail again:
+//
+//	go test ./internal/histories -run TestHistories -seed 4711 -again 20
+//
+// [TestHistories] takes the first seeds for as long as -for says; make soak takes others, for hours.
+package histories

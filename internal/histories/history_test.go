@@ -1,0 +1,190 @@
+package histories
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// history is what callers were told and when, and what happened to the world meanwhile. All instants are
+// durations since its start.
+type history struct {
+	subjects  []subject
+	processes []process
+	ops       []*op
+	losses    []span // of the server's state: from its end until it is back
+	resets    []reset
+	budget    time.Duration
+	length    time.Duration
+	readings  []reading
+}
+
+// subject is somebody who is limited.
+type subject struct {
+	name  string
+	limit stint.Limit
+	// ledger says that its requests carry a second limit that counts all there is and never denies.
+	ledger bool
+	mode   stint.FailureMode
+}
+
+// process is one stack: one that starts again is another.
+type process struct {
+	born, died time.Duration // died is never if it lives to the end
+	instances  int           // how many share the store, as it is to know
+	troubles   []span        // when the server, its way there or the process itself was not well
+	starved    []span
+}
+
+// span is from one instant to another.
+type span struct{ from, to time.Duration }
+
+func (s span) contains(t time.Duration) bool { return s.from <= t && t <= s.to }
+
+// never is later than everything.
+const never = time.Duration(1<<63 - 1)
+
+type kind uint8
+
+const (
+	take kind = iota
+	wait
+	hold // take a place and keep it
+)
+
+// outcome is what a caller was told.
+type outcome uint8
+
+const (
+	nothing outcome = iota // its process died first
+	allowed
+	denied
+	failed
+)
+
+var outcomeNames = [...]string{"nothing", "allowed", "denied", "an error"}
+
+// op is a question and its answer.
+type op struct {
+	kind     kind
+	process  int
+	claims   []claim
+	id       string
+	mode     stint.FailureMode
+	call     time.Duration
+	ret      time.Duration
+	told     outcome
+	degraded bool
+	repeat   bool
+	flat     bool // nobody looked at the limits: the failure mode alone decided
+
+	amends []amend
+	gone   time.Duration // of a place: when its holder gave it back or was told that it is lost; never while it holds
+	freed  time.Duration // when the giving back was acknowledged; never if it was not
+}
+
+type claim struct {
+	subject int
+	cost    int64
+}
+
+// amend is a refund or a settlement.
+type amend struct {
+	call, ret time.Duration
+	cost      int64 // the true one
+	applied   bool
+	failed    bool // an error: it may or may not have applied, or will
+}
+
+type reset struct {
+	span
+	subject int
+}
+
+// reading is what the server says at the end.
+type reading struct {
+	subject int
+	ledger  int64 // units that it counts
+	places  int64
+	unknown int64 // units that a process could not account for, because no reply told it
+}
+
+func (o *op) cost(subject int) int64 {
+	for _, c := range o.claims {
+		if c.subject == subject {
+			return c.cost
+		}
+	}
+	return 0
+}
+
+// least and most are the bounds of what an op that was allowed counts for at an instant, given what became of it since.
+func (o *op) least(subject int, at time.Duration) int64 {
+	n := o.cost(subject)
+	for _, a := range o.amends {
+		if a.call <= at && (a.applied || a.failed) {
+			n = min(n, a.cost)
+		}
+	}
+	return n
+}
+
+func (o *op) most(subject int, at time.Duration) int64 {
+	n := o.cost(subject)
+	for _, a := range o.amends {
+		switch {
+		case a.applied && a.ret < at:
+			n = a.cost
+		case a.call <= at:
+			n = max(n, a.cost)
+		}
+	}
+	return n
+}
+
+func (o *op) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "process %d, %v to %v: ", o.process, o.call, o.ret)
+	b.WriteString([...]string{"take", "wait", "hold"}[o.kind])
+	for _, c := range o.claims {
+		fmt.Fprintf(&b, " %d of %d", c.cost, c.subject)
+	}
+	if o.id != "" {
+		b.WriteString(" id " + o.id)
+	}
+	b.WriteString(": " + outcomeNames[o.told])
+	if o.degraded {
+		b.WriteString(", degraded")
+	}
+	if o.flat {
+		b.WriteString(", flat")
+	}
+	if o.repeat {
+		b.WriteString(", repeat")
+	}
+	for _, a := range o.amends {
+		fmt.Fprintf(&b, "; settled to %d at %v to %v: applied %v, failed %v", a.cost, a.call, a.ret, a.applied, a.failed)
+	}
+	if o.kind == hold && o.told == allowed {
+		fmt.Fprintf(&b, "; gone %v", o.gone)
+	}
+	return b.String()
+}
+
+// String tells the whole history, for people.
+func (h *history) String() string {
+	var b strings.Builder
+	for i, s := range h.subjects {
+		fmt.Fprintf(&b, "subject %d: %v, ledger %v, %v\n", i, s.limit, s.ledger, s.mode)
+	}
+	for i, p := range h.processes {
+		fmt.Fprintf(&b, "process %d of %d: born %v, died %v, troubles %v, starved %v\n", i, p.instances, p.born, p.died, p.troubles, p.starved)
+	}
+	fmt.Fprintf(&b, "losses %v, resets %v, readings %+v\n", h.losses, h.resets, h.readings)
+	for _, o := range h.ops {
+		fmt.Fprintln(&b, o)
+	}
+	return b.String()
+}

@@ -1,0 +1,315 @@
+package histories
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// The judge looks only at what callers were told and when: an admission happened at some instant from its call
+// to its return, and the judge is lenient by exactly that. What it holds a history to:
+//
+//   - over: what the server admitted, in any window, is at most the limit. So is what one process admitted, with
+//     and without the server: with one process that is all there is. What the server admits to a process counts what
+//     that process admitted without it, and what others did, once they have had the time to charge it.
+//   - share: without the server a process of several admits at most its share.
+//   - mode: nobody is admitted without the server under deny and error.
+//   - room: nobody is denied for whom there was room, beyond what is stated: an unknown outcome may count once too
+//     much, and a denial is repeated for up to a second.
+//   - ledger: in the end the server has counted every admission, and nothing else but what it was
+//     impossible to know about.
+//   - places: no more hold a place under a concurrency limit than it has, and in the end nobody does.
+//   - calm: nobody is decided on without the server while that is well, and budget: nobody waits for longer than the
+//     time budget.
+//
+// A loss of the server's state and a reset begin anew. What is owed by a process that died is never charged.
+
+// Times that the stack is given.
+const (
+	// settling is how long a process that is well takes at most to charge what it owes and to give back what
+	// nobody used: its outcome is followed up for a second, then it goes in the background.
+	settling = 4 * time.Second
+	// steady is how long a process that is well may take to notice.
+	steady = 3 * time.Second
+	// remembered is how long a denial is repeated.
+	remembered = time.Second
+	// late is how much later than its budget a decision may come.
+	late = 2 * time.Millisecond
+)
+
+type judge struct {
+	*history
+	found []string
+}
+
+// verdict returns everything that is wrong with a history.
+func verdict(h *history) []string {
+	j := &judge{history: h}
+	for s := range h.subjects {
+		if h.subjects[s].limit.Algorithm == stint.Concurrency {
+			j.places(s)
+		} else {
+			j.rates(s)
+			j.denials(s)
+		}
+	}
+	for _, o := range h.ops {
+		j.times(o)
+	}
+	for _, r := range h.readings {
+		j.reading(r)
+	}
+	return j.found
+}
+
+func (j *judge) object(what string, format string, args ...any) {
+	j.found = append(j.found, what+": "+fmt.Sprintf(format, args...))
+}
+
+// settled is when everything that a process has begun by t is surely over, if it lives that long: the end of the first
+// stretch in which it is well for long enough.
+func (p *process) settled(t time.Duration) time.Duration {
+	for _, trouble := range p.troubles { // in order
+		if trouble.to >= t && trouble.from <= t+settling {
+			t = max(t, trouble.to)
+		}
+	}
+	return t + settling
+}
+
+// charged is when everything that a process owes at t is surely charged: never, if it dies before.
+func (p *process) charged(t time.Duration) time.Duration {
+	if t = p.settled(t); p.died < t {
+		return never
+	}
+	return t
+}
+
+// well reports whether a process has been well throughout.
+func (p *process) well(from, to time.Duration) bool {
+	return !slices.ContainsFunc(p.troubles, func(s span) bool { return s.from <= to && s.to >= from })
+}
+
+// item is an admission: n units, at some instant of a span.
+type item struct {
+	span
+	n  int64
+	op *op
+}
+
+// admissions are those of a subject, by their end.
+func (j *judge) admissions(s int) []item {
+	var items []item
+	for _, o := range j.ops {
+		if o.told == allowed && !o.repeat && !o.flat && o.cost(s) > 0 {
+			items = append(items, item{j.instant(o), o.cost(s), o})
+		}
+	}
+	slices.SortFunc(items, func(a, b item) int { return cmp.Compare(a.to, b.to) })
+	return items
+}
+
+// instant is when an admission happened. A place that was waited for is used at the end.
+func (j *judge) instant(o *op) span {
+	from := o.call
+	if o.kind == wait {
+		from = max(from, o.ret-j.grace(o)-j.budget)
+	}
+	return span{from, o.ret}
+}
+
+func (j *judge) grace(o *op) time.Duration {
+	var r stint.Request
+	for i, c := range o.claims {
+		claim := stint.Claim{Limits: []stint.Limit{j.subjects[c.subject].limit}}
+		if i == 0 {
+			r.Claim = claim
+		} else {
+			r.And = append(r.And, claim)
+		}
+	}
+	return r.Grace()
+}
+
+// forgotten reports whether what was charged at a may have been forgotten before b is over, because the server's
+// state was lost or the subject was reset.
+func (j *judge) forgotten(s int, a, b span) bool {
+	anew := func(r span) bool { return r.from <= b.to && a.from <= r.to }
+	return slices.ContainsFunc(j.losses, anew) ||
+		slices.ContainsFunc(j.resets, func(r reset) bool { return r.subject == s && anew(r.span) })
+}
+
+// rates holds the admissions of a subject to its limit.
+func (j *judge) rates(s int) {
+	sub := &j.subjects[s]
+	all := j.admissions(s)
+	ids := map[string]*op{}
+	for i, x := range all {
+		if x.op.mode != stint.FailLocal && x.op.degraded {
+			j.object("mode", "under %v: %v", x.op.mode, x.op)
+		}
+		if first := ids[x.op.id]; x.op.id != "" && first != nil {
+			continue // it may have been charged once for both
+		}
+		ids[x.op.id] = x.op
+		var server, own []item
+		for _, a := range all[:i] { // a ended before x did
+			if a.op.id != "" && ids[a.op.id] != a.op || j.forgotten(s, a.span, x.span) {
+				continue
+			}
+			a.n = a.op.least(s, x.to)
+			before := a.to < x.from
+			mine := a.op.process == x.op.process
+			if mine {
+				own = append(own, a)
+			}
+			if !a.op.degraded || before && (mine || j.processes[a.op.process].charged(a.to) < x.from) {
+				server = append(server, a)
+			}
+		}
+		if n, over := exceeds(&sub.limit, x, own); over {
+			j.object("over", "subject %d: process %d admitted %d under %v: %v", s, x.op.process, n, sub.limit, x.op)
+		} else if n, over := exceeds(&sub.limit, x, server); over && !x.op.degraded {
+			j.object("over", "subject %d: the server admitted %d under %v: %v", s, n, sub.limit, x.op)
+		}
+		if p := &j.processes[x.op.process]; x.op.degraded && p.instances > 1 {
+			j.share(s, x, own)
+		}
+	}
+}
+
+// share holds what a process of several admitted since it lost the server to its share.
+func (j *judge) share(s int, x item, own []item) {
+	lost := time.Duration(-1) // the last answer of the server's
+	for _, o := range j.ops {
+		if o.process == x.op.process && o.ret <= x.to && !o.degraded && (o.told == allowed || o.told == denied) {
+			lost = max(lost, o.ret)
+		}
+	}
+	own = slices.DeleteFunc(slices.Clone(own), func(a item) bool { return !a.op.degraded || a.from <= lost })
+	part := j.subjects[s].limit
+	n := int64(j.processes[x.op.process].instances)
+	burst := part.Capacity()
+	part.Max, part.Burst = (part.Max+n-1)/n, (burst+n-1)/n
+	if n, over := exceeds(&part, x, own); over {
+		j.object("share", "subject %d: process %d admitted %d by itself, its share is %d: %v", s, x.op.process, n, part.Burst, x.op)
+	}
+}
+
+// epoch is the start of every history, which is that of bubbles, before and after which fixed windows are counted.
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func windowOf(l *stint.Limit, t time.Duration) int64 {
+	return epoch.Add(t).UnixMicro() / l.Window.Microseconds()
+}
+
+// exceeds reports whether more units than a limit allows were surely admitted in a window that ends with x, and how
+// many there were.
+func exceeds(l *stint.Limit, x item, before []item) (n int64, over bool) {
+	capacity := l.Capacity()
+	if l.Burst > 0 {
+		capacity = l.Burst
+	}
+	n = x.n
+	if l.Algorithm == stint.Fixed {
+		w := windowOf(l, x.to)
+		if windowOf(l, x.from) != w {
+			return n, n > capacity
+		}
+		for _, a := range before {
+			if windowOf(l, a.from) == w && windowOf(l, a.to) == w {
+				n += a.n
+			}
+		}
+		return n, n > capacity
+	}
+	items := append(slices.Clone(before), x)
+	slices.SortFunc(items, func(a, b item) int { return cmp.Compare(b.from, a.from) })
+	if l.Algorithm == stint.Sliding {
+		sum := int64(0)
+		for _, a := range items {
+			if a.from > x.to-l.Window {
+				sum += a.n
+			}
+		}
+		if sum > capacity || !l.HasMeter() {
+			return sum, sum > capacity
+		}
+	}
+	_, _, tick := l.Meter() // it gives back whole ticks
+	sum := int64(0)
+	for _, a := range items {
+		sum += a.n
+		if float64(sum) > float64(capacity)+leaked(l, x.to-a.from+time.Duration(tick)*time.Microsecond)+1e-6 {
+			return sum, true
+		}
+	}
+	return sum, false
+}
+
+// leaked is what a meter gives back in some time.
+func leaked(l *stint.Limit, t time.Duration) float64 {
+	return float64(l.Max) * float64(t) / float64(l.Window)
+}
+
+// times holds an op to what it may take, and to the server while that is well.
+func (j *judge) times(o *op) {
+	p := &j.processes[o.process]
+	if o.told == nothing {
+		return
+	}
+	if o.degraded && p.well(o.call-steady, o.ret) && o.call-steady > p.born {
+		j.object("calm", "decided without the server, which has been well for %v: %v", steady, o)
+	}
+	starved := slices.ContainsFunc(p.starved, func(s span) bool { return s.from <= o.ret && s.to >= o.call })
+	if o.kind != wait && o.ret-o.call > j.budget+late && !starved {
+		j.object("budget", "took %v: %v", o.ret-o.call, o)
+	}
+}
+
+// reading holds what the server counts in the end to what callers were told.
+func (j *judge) reading(r reading) {
+	s := r.subject
+	if j.subjects[s].limit.Algorithm == stint.Concurrency && r.places != 0 {
+		j.object("places", "subject %d: %d places are taken in the end", s, r.places)
+	}
+	if !j.subjects[s].ledger {
+		return
+	}
+	least, most := int64(0), r.unknown
+	ids := map[string]int64{}
+	for _, o := range j.ops {
+		cost := o.cost(s)
+		if cost == 0 {
+			continue
+		}
+		p := &j.processes[o.process]
+		switch {
+		case o.told == allowed && o.flat, o.told == nothing, o.told == failed:
+			most += cost // whether it was charged nobody can tell
+		case o.told == allowed && o.repeat && !o.degraded:
+		case o.told == allowed:
+			most += o.most(s, never)
+			n := o.least(s, never)
+			switch {
+			case j.forgotten(-1, j.instant(o), span{j.length, j.length}),
+				o.degraded && p.charged(o.ret) == never, o.repeat:
+				n = 0
+			}
+			if o.id != "" {
+				ids[o.id] = max(ids[o.id], n)
+			} else {
+				least += n
+			}
+		}
+	}
+	for _, n := range ids {
+		least += n
+	}
+	if r.ledger < least || r.ledger > most {
+		j.object("ledger", "subject %d: the server counts %d units; callers were told of %d to %d", s, r.ledger, least, most)
+	}
+}

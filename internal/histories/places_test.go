@@ -1,0 +1,96 @@
+package histories
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// places holds the holders of a subject's places to its limit.
+func (j *judge) places(s int) {
+	sub := &j.subjects[s]
+	var all []*op
+	for _, o := range j.ops {
+		if o.kind == hold && o.told == allowed && !o.flat && o.cost(s) > 0 {
+			all = append(all, o)
+		}
+	}
+	for _, x := range all {
+		if x.degraded && x.mode != stint.FailLocal {
+			j.object("mode", "under %v: %v", x.mode, x)
+		}
+		server, own := int64(0), int64(0)
+		for _, a := range all {
+			// From its return until it is gone a holder surely has its place.
+			if a.ret > x.ret || a.gone <= x.ret || a != x && j.forgotten(s, span{a.call, a.ret}, span{x.call, x.ret}) {
+				continue
+			}
+			if a.process == x.process {
+				own++
+			}
+			if !a.degraded {
+				server++
+			}
+		}
+		if own > sub.limit.Max {
+			j.object("places", "subject %d: process %d has %d holders under %v: %v", s, x.process, own, sub.limit, x)
+		} else if server > sub.limit.Max && !x.degraded {
+			j.object("places", "subject %d: %d holders under %v: %v", s, server, sub.limit, x)
+		}
+	}
+	for _, o := range j.ops {
+		if o.kind == hold && o.told == denied && !o.flat && o.cost(s) > 0 && !j.taken(s, o) {
+			j.object("room", "subject %d, %v: %v", s, sub.limit, o)
+		}
+	}
+}
+
+// taken reports whether there may have been no place for an op.
+func (j *judge) taken(s int, o *op) bool {
+	l := &j.subjects[s].limit
+	shares, window := int64(1), l.Window
+	if p := &j.processes[o.process]; o.degraded {
+		if shares = int64(p.instances); shares > 1 || p.born > 0 {
+			window *= 2
+		}
+	}
+	var stays []span
+	for _, a := range j.ops {
+		if a == o || a.cost(s) == 0 || a.told == denied && !a.degraded {
+			continue
+		}
+		until := a.freed
+		if a.told != allowed || until == never || a.degraded {
+			until = max(until, 0)
+			if until == never {
+				until = a.gone
+			}
+			if a.told != allowed {
+				until = a.ret
+			}
+			if until != never {
+				until = j.processes[a.process].settled(until) + window
+			}
+		}
+		stays = append(stays, span{a.call, until})
+		if a.degraded && a.told == allowed {
+			stays = append(stays, span{a.call, until}) // here and there
+		}
+	}
+	at := []time.Duration{o.call, o.ret}
+	for _, a := range stays {
+		if o.call < a.from && a.from < o.ret {
+			at = append(at, a.from)
+		}
+	}
+	return slices.ContainsFunc(at, func(t time.Duration) bool {
+		n := int64(0)
+		for _, a := range stays {
+			if a.from <= t && t < a.to {
+				n++
+			}
+		}
+		return n >= l.Max || shares > 1 && n >= (l.Max+shares-1)/shares
+	})
+}

@@ -1,0 +1,230 @@
+package histories
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// plan is a history before it happens. It follows from its seed.
+type plan struct {
+	seed      uint64
+	instances int
+	subjects  []subject
+	faults    []fault
+	steps     []step
+	resets    []step
+}
+
+type faultKind uint8
+
+const (
+	stopServer faultKind = iota // nothing runs until it goes on
+	endServer                   // with or without its state
+	slowLink                    // for one process or all
+	lossyLink
+	cutLink
+	starve // one process: nothing in it goes on
+	die    // one process, which may start again
+	faultKinds
+)
+
+var faultNames = [...]string{"stop", "end", "slow", "lossy", "cut", "starve", "die"}
+
+// fault is something that goes wrong for a time. Slot is whose it is: -1 is everybody's.
+type fault struct {
+	kind  faultKind
+	slot  int
+	from  time.Duration
+	to    time.Duration
+	slow  time.Duration
+	lose  [2]float64 // of requests and of replies
+	loses bool       // the server its state, or a process all that it would have done at its end
+	ends  bool       // a process that dies does not start again
+}
+
+func (f fault) String() string {
+	return fmt.Sprintf("%s of %d, %v to %v, slow %v, lose %v, loses %v, ends %v", faultNames[f.kind], f.slot, f.from, f.to, f.slow, f.lose, f.loses, f.ends)
+}
+
+// step is something that a caller does.
+type step struct {
+	at     time.Duration
+	slot   int
+	kind   kind
+	claims []claim
+	id     string
+	wait   time.Duration // how long at most
+	keep   time.Duration // a place, or until the charge is settled; 0 is not
+	cost   int64         // to which it is settled
+}
+
+// The first fault comes when every process knows how many there are. After the last one all is
+// well for long enough that everything is settled, and the limits are tried again.
+const (
+	warmUp = 1300 * time.Millisecond
+	tail   = settling + 500*time.Millisecond
+)
+
+// draft draws a plan.
+func draft(seed uint64) *plan {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	p := &plan{seed: seed, instances: pick(rng, 1, 1, 1, 2, 2, 3, 4)}
+	for range 1 + rng.IntN(2) {
+		p.subjects = append(p.subjects, someone(rng, len(p.subjects)))
+	}
+	last := warmUp
+	for range rng.IntN(6) {
+		f := someFault(rng, p.instances, warmUp+time.Duration(rng.Int64N(int64(3*time.Second))))
+		p.faults = append(p.faults, f)
+		last = max(last, f.to)
+	}
+	slices.SortStableFunc(p.faults, func(a, b fault) int { return cmp.Compare(a.from, b.from) })
+	for range 3 + rng.IntN(8) {
+		at := time.Duration(rng.Int64N(int64(last)))
+		if len(p.faults) > 0 && rng.IntN(4) > 0 { // most of it where it hurts
+			f := p.faults[rng.IntN(len(p.faults))]
+			at = max(0, pick(rng, f.from, f.from, f.to)+between(rng, -50*time.Millisecond, 300*time.Millisecond))
+		}
+		p.burst(rng, at, rng.IntN(len(p.subjects)))
+	}
+	for s := range p.subjects {
+		for range 1 + rng.IntN(2) {
+			p.burst(rng, last+tail+between(rng, 0, 2*time.Second), s)
+		}
+	}
+	// No two at one instant: which of them is first is not for the scheduler to say.
+	slices.SortStableFunc(p.steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
+	for i := range p.steps[1:] {
+		p.steps[i+1].at = max(p.steps[i+1].at, p.steps[i].at+1)
+	}
+	if rng.IntN(8) == 0 {
+		p.resets = append(p.resets, step{at: between(rng, 0, last), slot: rng.IntN(p.instances), claims: []claim{{rng.IntN(len(p.subjects)), 0}}})
+	}
+	return p
+}
+
+func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
+
+func between(rng *rand.Rand, from, to time.Duration) time.Duration {
+	return from + time.Duration(rng.Int64N(int64(to-from)))
+}
+
+// scaled draws a duration of any order of magnitude between two.
+func scaled(rng *rand.Rand, from, to time.Duration) time.Duration {
+	return time.Duration(float64(from) * math.Pow(float64(to)/float64(from), rng.Float64()))
+}
+
+// someone draws a subject.
+func someone(rng *rand.Rand, n int) subject {
+	s := subject{
+		name: fmt.Sprintf("s%d", n), ledger: rng.IntN(4) > 0,
+		mode: pick(rng, stint.FailLocal, stint.FailLocal, stint.FailLocal, stint.FailLocal, stint.FailLocal, stint.FailDeny, stint.FailError, stint.FailAllow),
+	}
+	window := pick(rng, 50*time.Millisecond, 200*time.Millisecond, time.Second, 2*time.Second, 5*time.Second, 10*time.Second, 10*time.Second)
+	most := pick[int64](rng, 1, 2, 3, 5, 10, 10, 20, 50)
+	switch rng.IntN(10) {
+	case 0, 1, 2, 3:
+		s.limit = stint.Per(most, window)
+	case 4, 5:
+		s.limit = stint.Limit{Max: most, Window: window, Algorithm: stint.Fixed}
+	case 6:
+		s.limit = stint.TokenBucket(most, pick(rng, most, (most+1)/2, 2*most), window)
+	case 7:
+		s.limit = stint.Per((most+2)/3, window).WithBurst(pick[int64](rng, 2, 3))
+	default:
+		s.limit = stint.AtOnce(pick[int64](rng, 1, 2, 5), pick(rng, 300*time.Millisecond, time.Second, 2*time.Second))
+		s.mode = pick(rng, stint.FailLocal, stint.FailDeny, stint.FailDeny)
+		s.ledger = false
+	}
+	return s
+}
+
+// someFault draws a fault.
+func someFault(rng *rand.Rand, instances int, from time.Duration) fault {
+	f := fault{kind: faultKind(rng.IntN(int(faultKinds))), slot: rng.IntN(instances), from: from}
+	f.to = from + scaled(rng, 2*time.Millisecond, 2*time.Second)
+	switch f.kind {
+	case stopServer:
+		f.slot = -1
+	case endServer:
+		f.slot, f.loses = -1, rng.IntN(3) == 0
+	case slowLink:
+		f.slow = scaled(rng, 2*time.Millisecond, 200*time.Millisecond)
+		f.slot = pick(rng, f.slot, -1)
+	case lossyLink:
+		f.lose = [2]float64{pick(rng, 0, 0.2, 1), pick(rng, 0, 0.2, 1)}
+		f.slot = pick(rng, f.slot, -1)
+	case cutLink:
+		f.to = f.from
+	case starve:
+		f.to = from + scaled(rng, 2*time.Millisecond, 400*time.Millisecond)
+	case die:
+		f.loses, f.ends = rng.IntN(3) > 0, rng.IntN(3) == 0
+	}
+	return f
+}
+
+// burst adds some questions about a subject.
+func (p *plan) burst(rng *rand.Rand, at time.Duration, s int) {
+	sub := &p.subjects[s]
+	n := min(1+rng.IntN(int(sub.limit.Capacity())+4), 25)
+	length := pick(rng, time.Nanosecond, 5*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond, sub.limit.Window)
+	one := rng.IntN(p.instances)
+	everywhere, ids, waits := rng.IntN(2) == 0, rng.IntN(6) == 0, rng.IntN(6) == 0
+	for range n {
+		t := step{at: at + time.Duration(rng.Int64N(int64(length))), slot: one, claims: []claim{{s, 1}}}
+		if everywhere {
+			t.slot = rng.IntN(p.instances)
+		}
+		other := (s + 1) % len(p.subjects)
+		switch {
+		case sub.limit.Algorithm == stint.Concurrency:
+			t.kind, t.keep = hold, scaled(rng, time.Millisecond, 4*sub.limit.Window)
+		case waits:
+			t.kind, t.wait = wait, scaled(rng, time.Millisecond, sub.limit.Window)
+		case ids:
+			t.id = fmt.Sprintf("%v/%d", at, rng.IntN(4))
+		default:
+			if rng.IntN(6) == 0 {
+				t.claims[0].cost = 1 + rng.Int64N(min(5, sub.limit.Capacity()))
+			}
+			if rng.IntN(5) == 0 {
+				t.keep, t.cost = scaled(rng, time.Millisecond, 2*time.Second), pick[int64](rng, 0, 0, 0, 1, 3)
+			}
+			if other != s && p.subjects[other].limit.Algorithm != stint.Concurrency && rng.IntN(6) == 0 {
+				t.claims = append(t.claims, claim{other, 1})
+			}
+		}
+		p.steps = append(p.steps, t)
+	}
+}
+
+// troubles are when a process of a slot is not well.
+func (p *plan) troubles(slot int) (troubles, starved []span) {
+	for _, f := range p.faults {
+		if f.slot >= 0 && f.slot != slot || f.kind == die {
+			continue
+		}
+		troubles = append(troubles, span{f.from, f.to + 2*f.slow})
+		if f.kind == starve {
+			starved = append(starved, span{f.from, f.to})
+		}
+	}
+	return troubles, starved
+}
+
+// links are how the messages of a process of a slot fare.
+func (p *plan) links(slot int, start time.Time) (links []link) {
+	for _, f := range p.faults {
+		if f.slot < 0 || f.slot == slot {
+			links = append(links, link{start.Add(f.from), start.Add(f.to), f.slow, f.lose[0], f.lose[1]})
+		}
+	}
+	return links
+}

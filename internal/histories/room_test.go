@@ -1,0 +1,148 @@
+package histories
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// stay is units that may have been counted: from an instant on, and as if they had been charged no later than until.
+type stay struct {
+	from, until time.Duration
+	n           func(at time.Duration) int64
+	op          *op
+}
+
+// stays are what may ever have been counted of a subject. An answer that was lost may have been charged all the
+// same, and an admission without the server twice: until all is settled.
+func (j *judge) stays(s int) []stay {
+	var all []stay
+	for _, o := range j.ops {
+		cost := o.cost(s)
+		if cost == 0 {
+			continue
+		}
+		settled := j.processes[o.process].settled(o.ret)
+		most := func(at time.Duration) int64 { return o.most(s, at) }
+		if j.subjects[s].limit.HasMeter() { // it gives nothing back that has been refilled since
+			most = func(at time.Duration) int64 { return max(cost, o.most(s, at)) }
+		}
+		switch {
+		case o.told == denied && !o.degraded && o.kind != wait, o.repeat && !o.degraded:
+		case o.told == allowed && !o.degraded && o.kind != wait:
+			all = append(all, stay{o.call, o.ret, most, o})
+		case o.told == allowed:
+			all = append(all, stay{o.call, settled, func(at time.Duration) int64 { return cost + most(at) }, o})
+		default:
+			all = append(all, stay{o.call, settled, func(time.Duration) int64 { return cost }, o})
+		}
+	}
+	return all
+}
+
+// denials holds every denial to what was used.
+func (j *judge) denials(s int) {
+	stays := j.stays(s)
+	for _, o := range j.ops {
+		if o.told != denied || o.flat || o.kind == wait || len(o.claims) == 0 || o.claims[0].subject != s {
+			continue
+		}
+		if len(o.claims) > 1 {
+			if j.full(o.claims[1].subject, o, j.stays(o.claims[1].subject)) {
+				continue
+			}
+		}
+		if !j.full(s, o, stays) {
+			j.object("room", "subject %d, %v: %v", s, j.subjects[s].limit, o)
+		}
+	}
+}
+
+// full reports whether there may have been no room for an op's part of a subject at some instant at which it may have been
+// decided.
+func (j *judge) full(s int, o *op, stays []stay) bool {
+	l, cost := &j.subjects[s].limit, o.cost(s)
+	if cost > l.Capacity() {
+		return true
+	}
+	from := o.call
+	if !o.degraded && o.id == "" {
+		from -= remembered
+	}
+	window := l.Window
+	shares := int64(1)
+	if p := &j.processes[o.process]; !o.degraded {
+		stays = slices.DeleteFunc(slices.Clone(stays), func(a stay) bool { return a.op == o })
+	} else if shares = int64(p.instances); shares > 1 || p.born > 0 {
+		// It goes by what the server last said that others had used. That decays, maybe too slowly, and what they
+		// gave back since is not known.
+		window *= 2
+		stays = slices.Clone(stays)
+		for i := range stays {
+			if a := &stays[i]; a.op.process != o.process {
+				given := a.n
+				a.n = func(at time.Duration) int64 { return max(given(at), given(a.op.ret)) }
+			}
+		}
+	}
+	at := []time.Duration{from, o.ret}
+	for _, a := range stays {
+		for _, t := range []time.Duration{a.from, a.until} {
+			if from < t && t < o.ret {
+				at = append(at, t)
+			}
+		}
+	}
+	for _, t := range at {
+		u := used(l, window, t, stays)
+		if u+float64(cost) > float64(l.Capacity()) {
+			return true
+		}
+		if shares > 1 {
+			mine := slices.DeleteFunc(slices.Clone(stays), func(a stay) bool { return a.op.process != o.process || !a.op.degraded })
+			left := max(0, l.Capacity()-int64(math.Ceil(u)))
+			if used(l, window, t, mine)+float64(cost) > float64((left+shares-1)/shares) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// used is how much of a limit may have been used at an instant.
+func used(l *stint.Limit, window, t time.Duration, stays []stay) float64 {
+	log := 0.0
+	var charges []stay
+	for _, a := range stays {
+		if a.from > t {
+			continue
+		}
+		a.until = min(a.until, t)
+		charges = append(charges, a)
+		counts := a.until+window > t
+		if l.Algorithm == stint.Fixed {
+			counts = windowOf(l, a.until+window-l.Window) >= windowOf(l, t)
+		}
+		if counts {
+			log += float64(a.n(t))
+		}
+	}
+	if !l.HasMeter() {
+		return log
+	}
+	slices.SortFunc(charges, func(a, b stay) int { return cmp.Compare(a.until, b.until) })
+	level, at := 0.0, time.Duration(0)
+	for _, a := range charges {
+		level = max(0, level-leaked(l, a.until-at)) + float64(a.n(t))
+		at = a.until
+	}
+	_, _, tick := l.Meter()
+	level = max(0, level-leaked(l, t-at)) + 2*leaked(l, time.Duration(tick)*time.Microsecond)
+	if l.Algorithm == stint.Bucket {
+		return level
+	}
+	return max(log, level)
+}

@@ -1,0 +1,106 @@
+package histories
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// Histories that went wrong once, written by hand: the shortest that show it.
+func TestScenarios(t *testing.T) {
+	tenPerMinute := []subject{{name: "s", limit: stint.PerMinute(10)}}
+	counted := []subject{{name: "s", limit: stint.PerMinute(10), ledger: true}}
+	sec := time.Second
+	for _, test := range []struct {
+		name string
+		plan plan
+	}{
+		{"the server is stopped for a moment, and 9 requests are decided without it", plan{
+			instances: 1, subjects: tenPerMinute,
+			faults: []fault{{kind: stopServer, slot: -1, from: 2 * sec, to: 3 * sec}},
+			steps:  sequence(asking(1, 1*sec), asking(9, 2*sec+20*ms), asking(12, 4*sec), asking(3, 10*sec)),
+		}},
+		{"the same, and one request at a time is decided without it", plan{
+			instances: 1, subjects: tenPerMinute,
+			faults: []fault{
+				{kind: stopServer, slot: -1, from: 2 * sec, to: 2*sec + 50*ms}, {kind: stopServer, slot: -1, from: 3 * sec, to: 3*sec + 50*ms},
+				{kind: stopServer, slot: -1, from: 4 * sec, to: 4*sec + 50*ms}, {kind: stopServer, slot: -1, from: 5 * sec, to: 5*sec + 50*ms},
+			},
+			steps: sequence(asking(5, 1*sec), asking(1, 2*sec+1), asking(1, 3*sec+1), asking(1, 4*sec+1), asking(1, 5*sec+1), asking(5, 5500*ms)),
+		}},
+		{"what is owed does not fit any more", plan{
+			instances: 2, subjects: counted,
+			faults: []fault{{kind: lossyLink, slot: 0, from: 2 * sec, to: 4 * sec, lose: [2]float64{1, 1}}},
+			steps:  sequence(asking(1, 1*sec), asking(5, 2*sec+1), from(1, asking(10, 3*sec)), asking(1, 8*sec)),
+		}},
+		{"replies are lost: what was charged is not charged again, and what was not is", plan{
+			instances: 1, subjects: counted,
+			faults: []fault{
+				{kind: lossyLink, slot: 0, from: 2 * sec, to: 2500 * ms, lose: [2]float64{0, 1}},
+				{kind: lossyLink, slot: 0, from: 3 * sec, to: 3500 * ms, lose: [2]float64{1, 0}},
+			},
+			steps: sequence(asking(1, 1*sec), asking(3, 2*sec+1), asking(3, 3*sec+1), asking(9, 4*sec)),
+		}},
+		{"answers come late", plan{
+			instances: 1, subjects: counted,
+			faults: []fault{{kind: slowLink, slot: 0, from: 2 * sec, to: 4 * sec, slow: 60 * ms}},
+			steps:  sequence(asking(1, 1*sec), asking(5, 2*sec+1), asking(5, 3*sec), asking(5, 5*sec)),
+		}},
+		{"answers come late, and what they charged is given back, for nobody was admitted", plan{
+			instances: 1, subjects: []subject{{name: "s", limit: stint.PerMinute(10), ledger: true, mode: stint.FailDeny}},
+			faults: []fault{{kind: slowLink, slot: 0, from: 2 * sec, to: 4 * sec, slow: 60 * ms}},
+			steps:  sequence(asking(1, 1*sec), asking(5, 2*sec+1), asking(5, 3*sec), asking(10, 8500*ms)),
+		}},
+		{"outages are longer than a place lasts", plan{
+			instances: 1, subjects: []subject{{name: "s", limit: stint.AtOnce(5, sec), mode: stint.FailDeny}},
+			faults: []fault{{kind: stopServer, slot: -1, from: 2 * sec, to: 3600 * ms}, {kind: stopServer, slot: -1, from: 7 * sec, to: 8600 * ms}},
+			steps:  sequence(holding(6, 1*sec, 12*sec), holding(6, 5*sec, 12*sec), holding(6, 10*sec, 12*sec)),
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var h *history
+			synctest.Test(t, func(*testing.T) { h = test.plan.happen() })
+			found := verdict(h)
+			for _, wrong := range found {
+				t.Error(wrong)
+			}
+			if len(found) > 0 {
+				t.Log(h)
+			}
+		})
+	}
+}
+
+func sequence(parts ...[]step) (all []step) {
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all
+}
+
+// asking is n requests of the first process, one nanosecond after the other.
+func asking(n int, at time.Duration) (steps []step) {
+	for i := range n {
+		steps = append(steps, step{at: at + time.Duration(i), claims: []claim{{0, 1}}})
+	}
+	return steps
+}
+
+// from lets another process ask.
+func from(slot int, steps []step) []step {
+	for i := range steps {
+		steps[i].slot = slot
+	}
+	return steps
+}
+
+// holding is n requests for a place, each kept for so long.
+func holding(n int, at, keep time.Duration) []step {
+	steps := asking(n, at)
+	for i := range steps {
+		steps[i].kind, steps[i].keep = hold, keep
+	}
+	return steps
+}

@@ -1,0 +1,150 @@
+package histories
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/memorystore"
+)
+
+// server is what a Redis server is to those who ask it: scripts run one after the other, by its own clock, and each that
+// arrived is run once, whether or not its caller still waits.
+type server struct {
+	mu        sync.Mutex
+	engine    *memorystore.Store
+	away      bool // ended: connections are refused
+	stopped   bool // as by SIGSTOP: what arrives is run when it goes on
+	queue     []message
+	present   map[string]time.Time // until when each process counts
+	listeners []*listener
+}
+
+// message is a script that has arrived.
+type message struct {
+	run    func(*server) // with the server's lock held
+	ran    func()
+	refuse func() // it will not be run
+}
+
+func newServer() *server {
+	return &server{engine: newEngine(), present: map[string]time.Time{}}
+}
+
+func newEngine() *memorystore.Store {
+	e, err := memorystore.New(memorystore.Config{MaxSubjects: 64, Now: time.Now})
+	if err != nil {
+		panic(err)
+	}
+	return e
+}
+
+// arrive runs a script, now or when the server goes on.
+func (s *server) arrive(m message) {
+	s.mu.Lock()
+	switch {
+	case s.away:
+		s.mu.Unlock()
+		m.refuse()
+	case s.stopped:
+		s.queue = append(s.queue, m)
+		s.mu.Unlock()
+	default:
+		m.run(s)
+		s.mu.Unlock()
+		m.ran()
+	}
+}
+
+// stop stops the server, and goOn ends that: everything that arrived meanwhile is run, in its order.
+func (s *server) stop() {
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
+}
+
+func (s *server) goOn() {
+	s.mu.Lock()
+	s.stopped = false
+	queue := s.queue
+	s.queue = nil
+	for _, m := range queue {
+		m.run(s)
+	}
+	s.mu.Unlock()
+	for _, m := range queue {
+		m.ran()
+	}
+}
+
+// end ends the server, and begin starts it again. What it has not run it never will.
+func (s *server) end(forget bool) {
+	s.mu.Lock()
+	s.away, s.stopped = true, false
+	queue := s.queue
+	s.queue = nil
+	if forget {
+		old := s.engine
+		defer old.Close()
+		s.engine = newEngine()
+		clear(s.present)
+	}
+	for _, l := range s.listeners {
+		close(l.ended)
+	}
+	s.listeners = nil
+	s.mu.Unlock()
+	for _, m := range queue {
+		m.refuse()
+	}
+}
+
+func (s *server) begin() {
+	s.mu.Lock()
+	s.away = false
+	s.mu.Unlock()
+}
+
+func (s *server) isAway() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.away
+}
+
+// presence counts a process, for ten seconds, and returns how many there are. The lock is held.
+func (s *server) presence(id string) int {
+	now := time.Now()
+	s.present[id] = now.Add(10 * time.Second)
+	for id, until := range s.present {
+		if !until.After(now) {
+			delete(s.present, id)
+		}
+	}
+	return len(s.present)
+}
+
+// announce tells who listens that subjects got room back. The lock is held.
+func (s *server) announce(commanded bool, subjects ...string) {
+	for _, l := range s.listeners {
+		for _, subject := range subjects {
+			l.tell(announcement{subject, commanded})
+		}
+	}
+}
+
+// leave ends a listener.
+func (s *server) leave(l *listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listeners = slices.DeleteFunc(s.listeners, func(m *listener) bool { return m == l })
+}
+
+// subjectsOf are those of a charge.
+func subjectsOf(c *stint.Charge) []string {
+	subjects := []string{c.Claim.Subject}
+	for _, claim := range c.And() {
+		subjects = append(subjects, claim.Subject)
+	}
+	return subjects
+}

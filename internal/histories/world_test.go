@@ -1,0 +1,358 @@
+package histories
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// world is where a plan happens.
+type world struct {
+	plan   *plan
+	start  time.Time
+	server *server
+	slots  []*instance // nil if nobody is there
+	all    []*instance
+	work   sync.WaitGroup
+
+	mu      sync.Mutex
+	history *history
+}
+
+// instance is a process.
+type instance struct {
+	number  int
+	client  *client
+	stack   *resilience.Stack
+	limiter *stint.Limiter
+	closing chan struct{} // those who hold something give it back
+	dead    chan struct{}
+}
+
+// ledger counts all there is, and denies nobody.
+var ledger = stint.Limit{Max: 1_000_000, Window: 24 * time.Hour, Name: "ledger"}
+
+// happen lets a plan happen, in a bubble, and returns its history.
+func (p *plan) happen() *history {
+	w := &world{
+		plan: p, start: time.Now(), server: newServer(), slots: make([]*instance, p.instances),
+		history: &history{subjects: p.subjects, budget: resilience.DefaultBudget},
+	}
+	for slot := range w.slots {
+		w.bear(slot)
+	}
+	w.run()
+	w.work.Wait()
+	time.Sleep(settling)
+	w.history.length = w.now()
+	w.read()
+	for _, i := range w.all {
+		w.close(i)
+	}
+	w.server.engine.Close()
+	return w.history
+}
+
+func (w *world) now() time.Duration { return time.Since(w.start) }
+
+// bear starts a process.
+func (w *world) bear(slot int) {
+	i := &instance{
+		number: len(w.all), client: newClient(w.server, w.plan.seed, len(w.all), w.plan.links(slot, w.start)),
+		closing: make(chan struct{}), dead: make(chan struct{}),
+	}
+	var err error
+	i.stack, err = resilience.New(i.client, resilience.Config{
+		Instances: w.plan.instances, Denials: 64, Observer: starving{client: i.client}, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		panic(err)
+	}
+	i.limiter, err = stint.New(i.stack, stint.PerSecond(1))
+	if err != nil {
+		panic(err)
+	}
+	w.slots[slot], w.all = i, append(w.all, i)
+	p := process{born: w.now(), died: never, instances: w.plan.instances}
+	p.troubles, p.starved = w.plan.troubles(slot)
+	w.mu.Lock()
+	w.history.processes = append(w.history.processes, p)
+	w.mu.Unlock()
+}
+
+// starving lets a goroutine of a starved process wait where it tells of something: the others go on
+// meanwhile, as they would if it had lost its CPU there.
+type starving struct {
+	resilience.Silent
+	client *client
+}
+
+func (s starving) Decided(*stint.Request, *stint.Decision, error, time.Duration) { s.client.pause() }
+func (s starving) FellBack(*stint.Request, stint.FailureMode, error)             { s.client.pause() }
+func (s starving) Saved(*stint.Request, resilience.Saver)                        { s.client.pause() }
+
+// run lets everything happen at its time.
+func (w *world) run() {
+	type event struct {
+		at time.Duration
+		do func()
+	}
+	var events []event
+	on := func(at time.Duration, do func()) { events = append(events, event{at, do}) }
+	for _, f := range w.plan.faults {
+		on(f.from, func() { w.begin(f) })
+		on(f.to, func() { w.end(f) })
+	}
+	for _, s := range w.plan.steps {
+		on(s.at, func() { w.ask(s) })
+	}
+	for _, s := range w.plan.resets {
+		on(s.at, func() { w.reset(s) })
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	for _, e := range events {
+		time.Sleep(e.at - w.now())
+		e.do()
+	}
+}
+
+func (w *world) begin(f fault) {
+	switch f.kind {
+	case stopServer:
+		w.server.stop()
+	case endServer:
+		w.server.end(f.loses)
+		if f.loses {
+			w.mu.Lock()
+			w.history.losses = append(w.history.losses, span{f.from, f.to})
+			w.mu.Unlock()
+		}
+		for _, i := range w.all {
+			i.client.cut()
+		}
+	case cutLink:
+		if i := w.slots[f.slot]; i != nil {
+			i.client.cut()
+		}
+	case starve:
+		if i := w.slots[f.slot]; i != nil {
+			i.client.starve(w.start.Add(f.to))
+		}
+	case die:
+		i := w.slots[f.slot]
+		if i == nil {
+			return
+		}
+		w.slots[f.slot] = nil
+		if f.loses {
+			w.kill(i)
+		} else {
+			w.work.Go(func() { w.close(i) })
+		}
+	}
+}
+
+func (w *world) end(f fault) {
+	switch f.kind {
+	case stopServer:
+		w.server.goOn()
+	case endServer:
+		w.server.begin()
+	case die:
+		if !f.ends && w.slots[f.slot] == nil {
+			w.bear(f.slot)
+		}
+	}
+}
+
+// kill ends a process without its knowing.
+func (w *world) kill(i *instance) {
+	i.client.die()
+	w.mu.Lock()
+	w.history.processes[i.number].died = w.now()
+	w.mu.Unlock()
+	close(i.dead)
+}
+
+// close ends a process.
+func (w *world) close(i *instance) {
+	if i.isDead() {
+		_ = i.stack.Close() // only its goroutines are left
+		return
+	}
+	close(i.closing)
+	time.Sleep(100 * time.Millisecond)
+	_ = i.stack.Close()
+	w.kill(i)
+}
+
+// isDead reports whether a process is dead.
+func (i *instance) isDead() bool {
+	select {
+	case <-i.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// request makes a step a request.
+func (w *world) request(s step) stint.Request {
+	claims := make([]stint.Claim, len(s.claims))
+	for k, c := range s.claims {
+		sub := &w.plan.subjects[c.subject]
+		claims[k] = stint.Claim{Subject: sub.name, Limits: []stint.Limit{sub.limit}, Cost: c.cost}
+		if sub.ledger {
+			claims[k].Limits = append(claims[k].Limits, ledger)
+		}
+	}
+	r := stint.Request{Claim: claims[0], ID: s.id, Failure: &stint.FailurePolicy{Mode: w.plan.subjects[s.claims[0].subject].mode}}
+	if len(claims) > 1 {
+		r.And = claims[1:]
+	}
+	if s.id != "" {
+		r.IDLife = time.Minute
+	}
+	return r
+}
+
+// ask lets a caller do its step.
+func (w *world) ask(s step) {
+	i := w.slots[s.slot]
+	if i == nil {
+		return
+	}
+	w.work.Go(func() {
+		i.client.pause()
+		o := &op{kind: s.kind, process: i.number, claims: s.claims, id: s.id, mode: w.plan.subjects[s.claims[0].subject].mode, call: w.now(), ret: never, gone: never, freed: never}
+		w.mu.Lock()
+		w.history.ops = append(w.history.ops, o)
+		w.mu.Unlock()
+		var d stint.Decision
+		var err error
+		if s.kind == wait {
+			ctx, cancel := context.WithTimeout(context.Background(), s.wait)
+			d, err = i.limiter.WaitFor(ctx, w.request(s))
+			cancel()
+		} else {
+			d, err = i.limiter.Take(context.Background(), w.request(s))
+		}
+		o.ret = w.now()
+		w.tell(i, o, d, err)
+		if o.told != allowed {
+			return
+		}
+		switch {
+		case s.kind == hold:
+			w.hold(i, o, d, s.keep)
+		case s.keep > 0:
+			w.settle(i, o, d, s)
+		}
+	})
+}
+
+// tell notes what a caller was told.
+func (w *world) tell(i *instance, o *op, d stint.Decision, err error) {
+	var no *stint.DeniedError
+	switch {
+	case i.isDead():
+		return
+	case err == nil && d.Allowed:
+		o.told = allowed
+	case err == nil:
+		o.told = denied
+	case errors.As(err, &no):
+		o.told = denied
+	default:
+		o.told = failed
+	}
+	o.degraded, o.repeat = d.Degraded, d.Repeat
+	o.flat = d.Unavailable || d.Degraded && d.Allowed && len(d.Usages()) == 0
+}
+
+// hold keeps a place for some time.
+func (w *world) hold(i *instance, o *op, d stint.Decision, keep time.Duration) {
+	release := stint.Hold(context.Background(), i.stack, d.Charge)
+	timer := time.NewTimer(keep)
+	select {
+	case <-timer.C:
+	case <-i.closing:
+	case <-i.dead:
+	}
+	timer.Stop()
+	o.gone = w.now()
+	if release == nil {
+		return
+	}
+	if err := release(); err == nil && !i.isDead() {
+		o.freed = w.now()
+	}
+}
+
+// settle settles a charge after some time.
+func (w *world) settle(i *instance, o *op, d stint.Decision, s step) {
+	time.Sleep(s.keep)
+	if i.isDead() {
+		return
+	}
+	i.client.pause()
+	a := amend{call: w.now(), cost: s.cost}
+	applied, err := i.limiter.Settle(context.Background(), d, s.cost)
+	a.ret, a.applied, a.failed = w.now(), applied, err != nil
+	if i.isDead() {
+		a.applied, a.failed = false, true
+	}
+	w.mu.Lock()
+	o.amends = append(o.amends, a)
+	w.mu.Unlock()
+}
+
+// reset lets somebody reset a subject. Its ledger stays.
+func (w *world) reset(s step) {
+	i := w.slots[s.slot]
+	if i == nil {
+		return
+	}
+	w.work.Go(func() {
+		sub := &w.plan.subjects[s.claims[0].subject]
+		w.mu.Lock()
+		n := len(w.history.resets)
+		w.history.resets = append(w.history.resets, reset{span{w.now(), never}, s.claims[0].subject})
+		w.mu.Unlock()
+		err := i.stack.Command(context.Background(), stint.Command{Kind: stint.Reset, Subject: sub.name, Limits: []stint.Limit{sub.limit}})
+		w.mu.Lock()
+		if w.history.resets[n].to = w.now(); err != nil { // it may yet happen
+			w.history.resets[n].to = w.history.processes[i.number].settled(w.now())
+		}
+		w.mu.Unlock()
+	})
+}
+
+// read asks the server what it counts.
+func (w *world) read() {
+	for s, sub := range w.plan.subjects {
+		peek := func(l stint.Limit) int64 {
+			d, err := w.server.engine.Take(context.Background(), stint.Request{
+				Claim: stint.Claim{Subject: sub.name, Limits: []stint.Limit{l}}, Mode: stint.Peek})
+			if err != nil {
+				panic(err)
+			}
+			return d.Usages()[0].Used
+		}
+		r := reading{subject: s, ledger: peek(ledger)}
+		if sub.limit.Algorithm == stint.Concurrency {
+			r.places = peek(sub.limit)
+		}
+		for _, i := range w.all {
+			r.unknown += i.client.unknown[sub.name]
+		}
+		w.history.readings = append(w.history.readings, r)
+	}
+}
