@@ -202,11 +202,17 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered ti
 		if left -= pause + late; left < moveUpAfter/5 {
 			continue // too near to be moved
 		}
-		r.Booked = d.Charge.At
+		here := d.Charge.Origin() != FromStore // booked in this process alone, for want of the store
+		if r.Booked = d.Charge.At; here {
+			r.Booked = 0
+		}
 		start := time.Now()
 		moved, err := l.store.Take(ctx, r)
 		switch {
 		case err == nil && moved.Allowed && moved.Charge.Origin() == FromStore:
+			if here {
+				l.unbook(ctx, d.Charge)
+			}
 			*d, left, known, answered = moved, moved.RetryAfter, true, time.Since(start)
 			continue
 		case err == nil && moved.Allowed:
