@@ -104,9 +104,9 @@ func (sh *shard) counts(r *record, now int64) bool {
 }
 
 // wasReset reports whether places were reset and that still matters.
-func (x *rest) wasReset(now int64) bool {
-	for i := range x.holders {
-		if h := &x.holders[i]; h.Tag != 0 && !h.Dead(now) {
+func (r *rest) wasReset(now int64) bool {
+	for i := range r.holders {
+		if h := &r.holders[i]; h.Tag != 0 && !h.Dead(now) {
 			return true
 		}
 	}
