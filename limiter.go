@@ -300,8 +300,8 @@ func (l *Limiter) Acquire(ctx context.Context, subject string) (Decision, error)
 	return l.Take(ctx, r)
 }
 
-// Heartbeat renews a place that was acquired. It reports false if the place was
-// lost: released, or expired for want of heartbeats.
+// Heartbeat renews a place that was acquired, and takes it back if it had expired for want of
+// heartbeats. It reports false if the place is lost: released, or reset. See [Extend].
 func (l *Limiter) Heartbeat(ctx context.Context, d Decision) (bool, error) {
 	return l.amend(ctx, d, Amendment{Kind: Extend})
 }
@@ -309,6 +309,12 @@ func (l *Limiter) Heartbeat(ctx context.Context, d Decision) (bool, error) {
 // Hold keeps a place that was acquired until release is called. See [Hold].
 func (l *Limiter) Hold(ctx context.Context, d Decision) (release func() error) {
 	return Hold(ctx, l.store, d.Charge)
+}
+
+// HoldContext keeps a place that was acquired until release is called, and returns a context that
+// ends when the place is lost. See [HoldContext].
+func (l *Limiter) HoldContext(ctx context.Context, d Decision) (held context.Context, release func() error) {
+	return HoldContext(ctx, l.store, d.Charge)
 }
 
 // Release gives back a place that was acquired. It reports false if the place
