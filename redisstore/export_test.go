@@ -20,3 +20,6 @@ func (s *Store) GiveBacks() int { return s.backs.left() }
 
 // GiveBack has a charge given back.
 func (s *Store) GiveBack(c stint.Charge) { s.backs.add(c) }
+
+// Key is a key of a subject, in no scope.
+func Key(s *Store, subject, what string) string { return s.subjectKey(subject, what) }
