@@ -32,6 +32,7 @@ const (
 	stepRecordID
 	stepDropID
 	stepMark
+	stepNone
 )
 
 // moving reports whether a call was refused because its slot is being moved: nothing ran.
@@ -80,9 +81,9 @@ func (s *Store) scopeKey(c *stint.Claim, what string) string {
 }
 
 // refused answers the calls of a script call that was refused because its slot is being
-// moved: each run on its own, and key by key where that can be. It returns the calls that the
-// server held to be too late, but are not.
-func (c *scriptCall) refused(ctx context.Context, err error) (late []*stint.Call) {
+// moved: each run on its own, key by key where that can be, else with one more attempt. It
+// returns the calls that the server held to be too late, but are not.
+func (c *scriptCall) refused(ctx context.Context) (late []*stint.Call) {
 	switch {
 	case len(c.runs) > 1:
 		for i := range c.runs {
@@ -93,8 +94,7 @@ func (c *scriptCall) refused(ctx context.Context, err error) (late []*stint.Call
 	case c.canGoApart():
 		return c.store.takeApart(ctx, &c.runs[0], c.call)
 	}
-	fail(c.runs[0].calls, err)
-	return nil
+	return c.answer(takeScript.run(ctx, c.store.conn.get(), c.keys, c.args))
 }
 
 // canGoApart reports whether the request has one key beside those of bans and of its ID.
