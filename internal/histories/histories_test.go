@@ -14,6 +14,7 @@ var (
 	again  = flag.Int("again", 1, "run the one history so many times")
 	first  = flag.Uint64("first", 1, "the first of many seeds")
 	lasts  = flag.Duration("for", 30*time.Second, "how long histories are run")
+	trace  = flag.Bool("trace", false, "tell of every message")
 	survey = flag.Bool("survey", false, "go on after a history that is wrong, and count what was")
 )
 

@@ -36,6 +36,8 @@ const (
 	steady = 3 * time.Second
 	// remembered is how long a denial is repeated.
 	remembered = time.Second
+	// resolution is that of the clocks of stores, which do not all begin at the same nanosecond.
+	resolution = time.Microsecond
 	// late is how much later than its budget a decision may come.
 	late = 2 * time.Millisecond
 )
@@ -98,6 +100,8 @@ type item struct {
 	span
 	n  int64
 	op *op
+	// credit is what a meter had refilled of units that were given back later: it gives them back all the same.
+	credit float64
 }
 
 // admissions are those of a subject, by their end.
@@ -105,7 +109,7 @@ func (j *judge) admissions(s int) []item {
 	var items []item
 	for _, o := range j.ops {
 		if o.told == allowed && !o.repeat && !o.flat && o.cost(s) > 0 {
-			items = append(items, item{j.instant(o), o.cost(s), o})
+			items = append(items, item{span: j.instant(o), n: o.cost(s), op: o})
 		}
 	}
 	slices.SortFunc(items, func(a, b item) int { return cmp.Compare(a.to, b.to) })
@@ -118,7 +122,7 @@ func (j *judge) instant(o *op) span {
 	if o.kind == wait {
 		from = max(from, o.ret-j.grace(o)-j.budget)
 	}
-	return span{from, o.ret}
+	return span{from - resolution, o.ret}
 }
 
 func (j *judge) grace(o *op) time.Duration {
@@ -161,6 +165,9 @@ func (j *judge) rates(s int) {
 				continue
 			}
 			a.n = a.op.least(s, x.to)
+			if back := a.op.cost(s) - a.n; back > 0 && sub.limit.Algorithm == stint.Sliding {
+				a.credit = min(float64(back), leaked(&sub.limit, a.op.amends[0].ret-a.from))
+			}
 			before := a.to < x.from
 			mine := a.op.process == x.op.process
 			if mine {
@@ -240,10 +247,11 @@ func exceeds(l *stint.Limit, x item, before []item) (n int64, over bool) {
 		}
 	}
 	_, _, tick := l.Meter() // it gives back whole ticks
-	sum := int64(0)
+	sum, credit := int64(0), 0.0
 	for _, a := range items {
 		sum += a.n
-		if float64(sum) > float64(capacity)+leaked(l, x.to-a.from+time.Duration(tick)*time.Microsecond)+1e-6 {
+		credit += a.credit
+		if float64(sum)-credit > float64(capacity)+leaked(l, x.to-a.from+time.Duration(tick)*time.Microsecond)+1e-6 {
 			return sum, true
 		}
 	}
@@ -288,11 +296,14 @@ func (j *judge) reading(r reading) {
 		}
 		p := &j.processes[o.process]
 		switch {
-		case o.told == allowed && o.flat, o.told == nothing, o.told == failed:
-			most += cost // whether it was charged nobody can tell
+		case o.told == allowed && o.flat, o.told == nothing, o.told == failed,
+			o.told == denied && o.degraded && p.charged(o.ret) == never:
+			most += cost // whether it was charged, and not given back, nobody can tell
 		case o.told == allowed && o.repeat && !o.degraded:
 		case o.told == allowed:
-			most += o.most(s, never)
+			if most += o.most(s, never); o.degraded && len(o.amends) > 0 && p.charged(o.amends[0].ret) == never {
+				most += cost // what was given back died with the process
+			}
 			n := o.least(s, never)
 			switch {
 			case j.forgotten(-1, j.instant(o), span{j.length, j.length}),

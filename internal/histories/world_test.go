@@ -60,7 +60,8 @@ func (p *plan) happen() *history {
 	return w.history
 }
 
-func (w *world) now() time.Duration { return time.Since(w.start) }
+// now is the time since the start, in whole microseconds, as stores count.
+func (w *world) now() time.Duration { return time.Since(w.start).Truncate(time.Microsecond) }
 
 // bear starts a process.
 func (w *world) bear(slot int) {
@@ -118,7 +119,7 @@ func (w *world) run() {
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 	for _, e := range events {
-		time.Sleep(e.at - w.now())
+		time.Sleep(e.at - time.Since(w.start))
 		e.do()
 	}
 }
