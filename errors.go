@@ -75,12 +75,15 @@ const (
 	KindBusy
 	// KindReply is an answer that cannot be read or belongs to another call.
 	KindReply
+	// KindMigrating is a slot of a Redis Cluster that is being moved: nothing was charged, and
+	// this subject cannot be decided on until the move ends. It says nothing about others.
+	KindMigrating
 	// KindRefused is a call that was not even made: too many are waiting, or the
 	// breaker is open.
 	KindRefused
 )
 
-var kindNames = [...]string{"other", "timeout", "unreachable", "auth", "full", "read-only", "busy", "reply", "refused"}
+var kindNames = [...]string{"other", "timeout", "unreachable", "auth", "full", "read-only", "busy", "reply", "migrating", "refused"}
 
 // String returns a word for the kind, for labels and logs.
 func (k ErrorKind) String() string {

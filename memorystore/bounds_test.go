@@ -226,8 +226,8 @@ func TestIndexKeepsEveryRecord(t *testing.T) {
 				}
 			}
 		}
-		if sh.index.used != sh.live {
-			t.Fatalf("%d places for %d records", sh.index.used, sh.live)
+		if sh.index.used != int(sh.count) {
+			t.Fatalf("%d places for %d records", sh.index.used, sh.count)
 		}
 	}
 }
@@ -239,12 +239,25 @@ func checkAccounts(t *testing.T, s *Store) {
 	records := 0
 	for i := range s.shards {
 		sh := &s.shards[i]
+		var room load
+		sh.mu.Lock()
 		for n := range sh.count {
-			if r := sh.record(n); r.size != 0 {
-				bytes += int64(r.bytes())
-				records++
+			bytes += int64(sh.record(n).bytes())
+			records++
+			room += oneRecord
+			if sh.isRoomy(n) {
+				room += oneRoomy
 			}
 		}
+		for _, v := range sh.variants {
+			if v != nil {
+				bytes += v.bytes()
+			}
+		}
+		if got := sh.load().get(); got != room || sh.grown != 0 {
+			t.Errorf("shard %d: %d of %d records have room, %d bytes are not counted; noted %d of %d", i, room.roomy(), room.records(), sh.grown, got.roomy(), got.records())
+		}
+		sh.mu.Unlock()
 	}
 	if bytes != s.bytes.Load() || records != s.Len() {
 		t.Errorf("%d bytes in %d records; counted %d in %d", bytes, records, s.bytes.Load(), s.Len())

@@ -1,30 +1,111 @@
 package memorystore
 
-import "github.com/stint-limiter/stint/internal/algorithm"
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/stint-limiter/stint/internal/algorithm"
+)
 
 const (
+	// near is the share of a limit below which a subject is near that limit. A record with
+	// more left of each of its limits has room.
+	near = 0.5
 	// evictAmong is how many records are compared to evict one, evictFurther how
 	// many if they are all banned or hold places.
 	evictAmong   = 32
 	evictFurther = 512
-	// evictMost is how many are evicted on behalf of one call.
+	// evictMost is how many are evicted under one lock.
 	evictMost = 64
 )
 
-// trim evicts from the shard while the store is too large, sparing the records
-// that the query has just written.
-func (sh *shard) trim(q *query) {
-	s := sh.store
-	for range evictMost {
-		if s.subjects.Load() <= s.maxSubjects && s.bytes.Load() <= s.maxBytes || !sh.evict(q) {
-			return
+// evict evicts from the shard while the store is too large: records that have room, or any. It reports false if there was
+// nothing to evict.
+func (sh *shard) evict(w *written, all bool) bool {
+	now := max(w.now, sh.clock)
+	for i := range evictMost {
+		if !sh.store.over(w) {
+			return true
 		}
+		if !sh.evictOne(w, all, now) {
+			return i > 0
+		}
+	}
+	return true
+}
+
+// unfill evicts what the shard's index cannot name.
+func (sh *shard) unfill(w *written) {
+	for int(sh.count) > sh.store.perShard && sh.evictOne(w, true, max(w.now, sh.clock)) {
 	}
 }
 
-// evict forgets the record with the most left of its limits among the next ones.
-func (sh *shard) evict(q *query) bool {
-	best, bestLeft := uint32(0), spared
+// evictOne forgets the record with the most left of its limits among the next ones.
+func (sh *shard) evictOne(w *written, all bool, now int64) bool {
+	n, found := sh.mostRoom(w, now)
+	if !found && all {
+		n, found = sh.mostLeft(w, now)
+	}
+	if !found {
+		return false
+	}
+	if !sh.dead(sh.record(n), now) {
+		sh.store.evicted.Add(1)
+	}
+	last := sh.record(sh.count - 1)
+	if i := slices.Index(w.spare, last); i >= 0 {
+		w.spare[i] = sh.record(n) // where remove moves it
+	}
+	sh.hand = n + 1
+	sh.remove(n)
+	return true
+}
+
+// mostRoom returns the record with the most left among the next that have room. It notes of which records
+// that is no longer true.
+func (sh *shard) mostRoom(w *written, now int64) (best uint32, found bool) {
+	if sh.load().get().roomy() == 0 {
+		return 0, false
+	}
+	bestLeft, seen := -1.0, 0
+	ahead := ^uint32(0) << (sh.hand % pieceSize) // in the piece where the hand is
+	for i := range len(sh.roomy) + 1 {
+		k := int(sh.hand/pieceSize) + i
+		if k >= len(sh.roomy) {
+			k -= len(sh.roomy)
+		}
+		set := sh.roomy[k]
+		switch i {
+		case 0:
+			set &= ahead
+		case len(sh.roomy):
+			set &^= ahead
+		}
+		for ; set != 0; set &= set - 1 {
+			n := uint32(k*pieceSize + bits.TrailingZeros32(set))
+			r := sh.record(n)
+			if slices.Contains(w.spare, r) {
+				continue
+			}
+			left := sh.left(r, now)
+			if left < near {
+				sh.setRoomy(n, false)
+				continue
+			}
+			if left > bestLeft {
+				best, bestLeft = n, left
+			}
+			if seen++; seen == evictAmong || left == 1 {
+				return best, true
+			}
+		}
+	}
+	return best, seen > 0
+}
+
+// mostLeft returns the record with the most left among the next ones.
+func (sh *shard) mostLeft(w *written, now int64) (best uint32, found bool) {
+	bestLeft := spared
 	for i := range min(sh.count, evictFurther) {
 		if i >= evictAmong && bestLeft >= 0 {
 			break
@@ -34,33 +115,33 @@ func (sh *shard) evict(q *query) bool {
 			n -= sh.count
 		}
 		r := sh.record(n)
-		if r.size == 0 || q.uses(r) {
+		if slices.Contains(w.spare, r) {
 			continue
 		}
-		if left := sh.left(r, q.now); left > bestLeft {
+		if left := sh.left(r, now); left > bestLeft {
 			best, bestLeft = n, left
 		}
 	}
-	if bestLeft == spared {
-		return false
-	}
-	sh.hand = best + 1
-	if sh.hand >= sh.count {
-		sh.hand = 0
-	}
-	sh.remove(best)
-	sh.store.evicted.Add(1)
-	return true
+	return best, bestLeft > spared
 }
 
-func (q *query) uses(r *record) bool {
-	for i := range q.parts {
-		if q.parts[i].rec == r {
-			return true
-		}
+func (sh *shard) isRoomy(n uint32) bool { return sh.roomy[n/pieceSize]>>(n%pieceSize)&1 != 0 }
+
+// setRoomy notes whether a record may have room. It has, or it had less used when that was noted: what is used of a record
+// is not followed with each charge.
+func (sh *shard) setRoomy(n uint32, yes bool) {
+	switch {
+	case yes == sh.isRoomy(n):
+	case yes:
+		sh.roomy[n/pieceSize] |= 1 << (n % pieceSize)
+		sh.load().add(oneRoomy)
+	default:
+		sh.roomy[n/pieceSize] &^= 1 << (n % pieceSize)
+		sh.load().add(-oneRoomy)
 	}
-	return false
 }
+
+func (sh *shard) load() *gauge { return &sh.store.loads[sh.number] }
 
 // What is left to records that are evicted only if there is nothing else.
 const (

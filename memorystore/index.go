@@ -1,8 +1,8 @@
 package memorystore
 
 // index finds records by the hash of their key: open addressing with linear
-// probing, four bytes per place. It has no tombstones and grows by half, so that
-// at least half of it is in use once it has grown.
+// probing, four bytes per place. It has no tombstones. It grows by half and shrinks by half, so that
+// at least a quarter of it is in use once it has grown.
 type index struct {
 	places []uint32 // 8 bits of hash, 24 of record number plus one; 0 is empty
 	used   int
@@ -21,9 +21,9 @@ func tagOf(hash uint64) uint32 { return uint32(hash>>40) << 24 }
 // full reports that one more record needs a larger index.
 func (x *index) full() bool { return x.used >= len(x.places)-len(x.places)/8 }
 
-// grow empties the index and makes it larger. All records are to be put again.
-func (x *index) grow() {
-	x.places = make([]uint32, max(16, len(x.places)+len(x.places)/2))
+// clear empties the index and gives it another size. All records are to be put again.
+func (x *index) clear(places int) {
+	x.places = make([]uint32, max(16, places))
 	x.used = 0
 }
 
@@ -42,6 +42,15 @@ func (x *index) next(i int) int {
 		return 0
 	}
 	return i
+}
+
+// move gives a record another number.
+func (x *index) move(hash uint64, from, to uint32) {
+	i := x.home(hash)
+	for x.places[i] != place(hash, from) {
+		i = x.next(i)
+	}
+	x.places[i] = place(hash, to)
 }
 
 // remove takes a record out and closes the gap. hashOf returns any record's hash.

@@ -76,28 +76,37 @@ func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 func (s *Store) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
 	list := banlist.New(n)
 	for i := range s.shards {
-		for from, more := uint32(0), true; more; {
+		for before := lastRecord; before > 0; {
 			if err := s.ready(ctx, "bans"); err != nil {
 				return nil, err
 			}
-			from, more = s.shards[i].listBans(list, from)
+			before = s.shards[i].listBans(list, before)
 		}
 	}
 	return list.Sorted(), nil
 }
 
-// listBans adds the bans in force among the next records to a list. It returns where to go on, and whether there is
-// more.
-func (sh *shard) listBans(list *banlist.List, from uint32) (next uint32, more bool) {
+// lastRecord is above the number of every record. Lists begin with the last record: one that moves meanwhile, to a lower
+// number, is seen twice rather than not at all.
+const lastRecord = ^uint32(0)
+
+// before returns the numbers of some records before one: from first on, before end.
+func (sh *shard) before(n uint32) (first, end uint32) {
+	end = min(n, sh.count)
+	return end - min(end, sweepPiece), end
+}
+
+// listBans adds the bans in force among some records before one to a list. It returns the first of them.
+func (sh *shard) listBans(list *banlist.List, before uint32) uint32 {
 	now := sh.store.read()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.bans == 0 {
-		return 0, false
+		return 0
 	}
 	now = sh.follow(now)
-	next = min(from+sweepPiece, sh.count)
-	for n := from; n < next; n++ {
+	first, end := sh.before(before)
+	for n := first; n < end; n++ {
 		r := sh.record(n)
 		if b := banOf(r); b.end(now) > now {
 			state := b.state(now)
@@ -105,5 +114,5 @@ func (sh *shard) listBans(list *banlist.List, from uint32) (next uint32, more bo
 			list.Add(stint.Banned{Subject: r.subject(), BanState: state})
 		}
 	}
-	return next, next < sh.count
+	return first
 }

@@ -19,28 +19,28 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	}
 	sh := &s.shards[maphash.String(s.seed, subject)>>s.shift]
 	var scopes []string
-	for from, more := uint32(0), true; more; {
+	for before := lastRecord; before > 0 && len(scopes) < stint.MaxScopes; {
 		if err := s.ready(ctx, "scopes"); err != nil {
 			return nil, err
 		}
-		scopes, from, more = sh.listScopes(scopes, subject, from)
+		scopes, before = sh.listScopes(scopes, subject, before)
 	}
 	slices.Sort(scopes)
-	scopes = slices.Compact(scopes) // limits with names have records of their own, and one may have been forgotten and made again meanwhile
+	scopes = slices.Compact(scopes) // limits with names have records of their own, and one may have moved meanwhile
 	return scopes[:min(len(scopes), stint.MaxScopes)], nil
 }
 
-// listScopes adds the scopes of a subject among the next records. It returns where to go on, and whether to.
-func (sh *shard) listScopes(scopes []string, subject string, from uint32) (_ []string, next uint32, more bool) {
+// listScopes adds the scopes of a subject among some records before one. It returns the first of them.
+func (sh *shard) listScopes(scopes []string, subject string, before uint32) (_ []string, first uint32) {
 	now := sh.store.read()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now = sh.follow(now)
-	next = min(from+sweepPiece, sh.count)
-	for n := from; n < next; n++ {
+	first, end := sh.before(before)
+	for n := first; n < end; n++ {
 		if r := sh.record(n); r.isOf(subject) && sh.counts(r, now) {
 			scopes = append(scopes, r.scope())
 		}
 	}
-	return scopes, next, next < sh.count && len(scopes) < stint.MaxScopes
+	return scopes, first
 }

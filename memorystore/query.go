@@ -16,7 +16,8 @@ type query struct {
 	parts  []part // one per claim, then one per claim and name of its limits
 	views  []view
 	locked []uint32 // shards, if there are several
-	grown  int64    // bytes
+	grown  int64    // bytes, but for what the shards have noted
+	added  []*record
 }
 
 // part is one claim of a call, or its limits with a name.
@@ -93,7 +94,7 @@ func (s *Store) lockMany(first *stint.Claim, and []stint.Claim) *query {
 
 func (q *query) begin(s *Store, now int64, claims int) {
 	q.store, q.now, q.claims, q.grown = s, now, claims, 0
-	q.locked = q.locked[:0]
+	q.locked, q.added = q.locked[:0], q.added[:0]
 	q.views = q.views[:0]
 	if cap(q.parts) < claims {
 		q.parts = make([]part, claims)
@@ -123,13 +124,45 @@ func (q *query) partOf(i int, c *stint.Claim, name string) int {
 	return len(q.parts) - 1
 }
 
-// unlock settles the accounts and gives the locks back.
+// unlock counts what was written and gives the locks back.
 func (q *query) unlock() {
-	if q.grown != 0 {
-		if q.store.bytes.Add(q.grown); q.grown > 0 {
-			q.trim()
+	for i := range q.parts {
+		sh := q.parts[i].shard
+		q.grown += sh.grown
+		sh.grown = 0
+	}
+	if q.grown == 0 && len(q.added) == 0 || !q.overfull() && q.store.add(q.grown, int64(len(q.added)), q.store.bounds) {
+		q.release()
+		return
+	}
+	var buf [8]*record
+	own := q.parts[0].shard
+	w := written{shard: own.number, now: q.now, bytes: q.grown, records: int64(len(q.added)), spare: append(buf[:0], q.added...)}
+	for i := range q.parts {
+		if r := q.parts[i].rec; r != nil {
+			w.spare = append(w.spare, r)
 		}
 	}
+	for i := range q.parts {
+		q.parts[i].shard.unfill(&w)
+	}
+	own.evictIfHeavy(&w)
+	q.release()
+	q.store.makeRoom(&w)
+}
+
+// overfull reports whether a shard has got more records than it may have.
+func (q *query) overfull() bool {
+	for i := range q.parts {
+		if int(q.parts[i].shard.count) > q.store.perShard {
+			return true
+		}
+	}
+	return false
+}
+
+// release gives the locks back.
+func (q *query) release() {
 	if len(q.locked) == 0 {
 		q.parts[0].shard.mu.Unlock()
 		return
@@ -137,13 +170,6 @@ func (q *query) unlock() {
 	// The query is the first shard's: that lock goes last.
 	for i := len(q.locked) - 1; i >= 0; i-- {
 		q.store.shards[q.locked[i]].mu.Unlock()
-	}
-}
-
-// trim evicts while the store is too large.
-func (q *query) trim() {
-	for i := range q.parts {
-		q.parts[i].shard.trim(q)
 	}
 }
 
@@ -182,10 +208,16 @@ func (q *query) record(p *part, c *stint.Claim) *record {
 		// An earlier claim on the same subject and scope may have made one.
 		if p.rec = p.shard.find(p.hash, c.Subject, c.Scope, p.name); p.rec == nil {
 			p.rec = p.shard.insert(p.hash, c.Subject, c.Scope, p.name)
-			q.grown += int64(p.rec.bytes())
+			q.inserted(p.rec)
 		}
 	}
 	return p.rec
+}
+
+// inserted notes that a record was inserted.
+func (q *query) inserted(r *record) {
+	q.added = append(q.added, r)
+	q.grown += int64(r.bytes())
 }
 
 // banRecord returns the record that holds the ban of a claim's subject, or nil.
@@ -204,7 +236,7 @@ func (q *query) newBan(p *part, c *stint.Claim) *ban {
 	r := p.shard.find(p.subject, c.Subject, "", "")
 	if r == nil {
 		r = p.shard.insert(p.subject, c.Subject, "", "")
-		q.grown += int64(r.bytes())
+		q.inserted(r)
 	}
 	if banOf(r) == nil {
 		before := r.rest.bytes()

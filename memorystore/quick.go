@@ -49,13 +49,25 @@ func (sh *shard) quickCharge(r *stint.Request, rec *record, d *stint.Decision, n
 		u.Used, u.ResetAfter = q.Used(), duration(q.Reset())
 	}
 	rec.last = now
-	if bytes != 0 && sh.store.bytes.Add(int64(bytes)) > sh.store.maxBytes {
-		sh.query.begin(sh.store, now, 1)
-		sh.query.parts[0] = part{shard: sh, rec: rec}
-		sh.trim(&sh.query)
+	if bytes != 0 {
+		sh.grown += int64(bytes)
 	}
 	c := &d.Charge
 	c.ID, c.At, c.Generation = sh.nextSerial(), now, rec.generation
+}
+
+// unlock counts by how much the quick way has let a record grow, and gives the lock back.
+func (sh *shard) unlock(rec *record, now int64) {
+	if sh.grown == 0 || sh.store.add(sh.grown, 0, sh.store.bounds) {
+		sh.grown = 0
+		sh.mu.Unlock()
+		return
+	}
+	w := written{shard: sh.number, now: now, bytes: sh.grown, spare: []*record{rec}}
+	sh.grown = 0
+	sh.evictIfHeavy(&w)
+	sh.mu.Unlock()
+	sh.store.makeRoom(&w)
 }
 
 func (sh *shard) quickDeny(r *stint.Request, d *stint.Decision, now int64) {

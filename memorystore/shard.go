@@ -13,13 +13,15 @@ import (
 type shard struct {
 	mu    sync.Mutex
 	clock int64 // the latest reading that was used, if the clock cannot step
+	grown int64 // bytes that no query and no other count has noted. See unlock
 	store *Store
 
+	number uint32 // which shard it is
+
 	index  index
-	pieces []*piece // of records; they never move
-	count  uint32   // records there ever were, free ones included
-	free   uint32   // the first free record plus one, linked by tag
-	live   int      // records in use
+	pieces []*piece // of records; one moves only when one is removed
+	roomy  []uint32 // a bit per record, one word per piece. See setRoomy
+	count  uint32   // records; all are in use
 	bans   int      // records that have a ban or strikes
 
 	variants  []*variant // by tag; the first is not used
@@ -40,7 +42,7 @@ type piece [pieceSize]record
 const pieceSize = 32
 
 func (sh *shard) open(s *Store, i, shards int) {
-	sh.store = s
+	sh.store, sh.number = s, uint32(i)
 	sh.variants = make([]*variant, 1, 4)
 	sh.variantOf = make(map[stint.Limit]uint32)
 	sh.serialStep = uint64(shards)
@@ -88,57 +90,77 @@ func (sh *shard) find(hash uint64, subject, scope, name string) *record {
 // its bytes.
 func (sh *shard) insert(hash uint64, subject, scope, name string) *record {
 	if sh.index.full() {
-		sh.grow()
+		sh.reindex(len(sh.index.places) + len(sh.index.places)/2)
 	}
-	n := sh.free - 1
-	if sh.free != 0 {
-		sh.free = sh.record(n).count.Tag
-		sh.record(n).count.Tag = 0
-	} else {
-		n = sh.count
-		if int(n) == len(sh.pieces)*pieceSize {
-			sh.addPieces()
-		}
-		sh.count++
+	n := sh.count
+	if int(n) == len(sh.pieces)*pieceSize {
+		sh.addPieces()
 	}
+	sh.count++
 	r := sh.record(n)
 	r.setKey(subject, scope, name)
 	sh.index.put(hash, n)
-	sh.live++
-	sh.store.subjects.Add(1)
+	sh.load().add(oneRecord)
+	sh.setRoomy(n, true)
 	return r
 }
 
-// grow rebuilds the index with more places.
-func (sh *shard) grow() {
-	sh.index.grow()
+// reindex rebuilds the index with so many places.
+func (sh *shard) reindex(places int) {
+	sh.index.clear(places)
 	for n := range sh.count {
-		if r := sh.record(n); r.size != 0 {
-			sh.index.put(r.hash(sh.store.seed), n)
-		}
+		sh.index.put(sh.record(n).hash(sh.store.seed), n)
 	}
 }
 
-// addPieces makes room for more records: an eighth more, in allocations that grow
-// to a size at which the allocator rounds nothing up.
-func (sh *shard) addPieces() {
+// blockAt is how many pieces are allocated together after the first k: an eighth, up
+// to a size at which the allocator rounds nothing up. They are freed together.
+func blockAt(k int) int {
 	n := 1
-	for n < 16 && n*8 < len(sh.pieces) {
+	for n < 16 && n*8 < k {
 		n *= 2
 	}
-	block := make([]piece, n)
+	return n
+}
+
+// addPieces makes room for more records.
+func (sh *shard) addPieces() {
+	block := make([]piece, blockAt(len(sh.pieces)))
 	for i := range block {
 		sh.pieces = append(sh.pieces, &block[i])
 	}
+	sh.roomy = append(sh.roomy, make([]uint32, len(block))...)
 }
 
-// remove forgets a record.
+// shrink gives back room that a fraction of the records would not fill.
+func (sh *shard) shrink() {
+	if sh.count == 0 {
+		sh.index, sh.pieces, sh.roomy, sh.sweepAt, sh.hand = index{}, nil, nil, 0, 0
+		return
+	}
+	if n := len(sh.index.places); sh.index.used < n/4 {
+		sh.reindex(n / 2)
+	}
+	used := int(sh.count)/pieceSize + 1
+	if len(sh.pieces) <= used+used/4+1 {
+		return
+	}
+	keep := used + used/8
+	if n := blockAt(keep); (keep-1)%n != 0 { // blocks of n begin at multiples of n, plus one
+		keep += n - (keep-1)%n
+	}
+	if keep < len(sh.pieces) {
+		clear(sh.pieces[keep:])
+		sh.pieces = sh.pieces[:keep]
+		sh.roomy = sh.roomy[:keep]
+	}
+}
+
+// remove forgets a record. The last one moves to where it was.
 func (sh *shard) remove(n uint32) {
 	r := sh.record(n)
-	sh.store.bytes.Add(-int64(r.bytes()))
-	sh.store.subjects.Add(-1)
+	sh.grown -= int64(r.bytes())
 	sh.index.remove(r.hash(sh.store.seed), n, func(n uint32) uint64 { return sh.record(n).hash(sh.store.seed) })
-	sh.live--
 	if banOf(r) != nil {
 		sh.bans--
 	}
@@ -151,10 +173,21 @@ func (sh *shard) remove(n uint32) {
 			sh.untag(r.rest.holders[i].Tag)
 		}
 	}
-	*r = record{}
-	r.count.Tag = sh.free
-	sh.free = n + 1
-	if sh.live == 0 {
-		sh.index, sh.pieces, sh.count, sh.free, sh.sweepAt, sh.hand = index{}, nil, 0, 0, 0, 0
+	sh.count--
+	last := sh.record(sh.count)
+	if n != sh.count {
+		sh.index.move(last.hash(sh.store.seed), sh.count, n)
+		*r = *last
+		sh.setRoomy(n, sh.isRoomy(sh.count))
 	}
+	sh.setRoomy(sh.count, false)
+	*last = record{}
+	if sh.hand >= sh.count {
+		sh.hand = 0
+	}
+	sh.load().add(-oneRecord)
+	sh.store.subjects.Add(-1)
+	sh.store.bytes.Add(sh.grown)
+	sh.grown = 0
+	sh.shrink()
 }

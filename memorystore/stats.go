@@ -12,8 +12,8 @@ type Stats struct {
 // Stats returns how full the store is. It takes no lock.
 func (s *Store) Stats() Stats {
 	return Stats{
-		Subjects: s.subjects.Load(), MaxSubjects: s.maxSubjects,
-		Bytes: s.bytes.Load(), MaxBytes: s.maxBytes,
+		Subjects: s.subjects.Load(), MaxSubjects: s.bounds.subjects,
+		Bytes: s.bytes.Load(), MaxBytes: s.bounds.bytes,
 		Evicted: s.evicted.Load(),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"runtime"
@@ -31,9 +32,12 @@ const (
 	DefaultMaxBytes    = 1 << 30
 )
 
-// maxSubjects is what the index of a shard can name, over all shards, with room
-// for an uneven spread.
-const maxSubjects = 1 << 30
+const (
+	// maxSubjects is the largest Config.MaxSubjects.
+	maxSubjects = 1 << 30
+	// maxPerShard is how many records a shard's index can name, less what one call inserts at most.
+	maxPerShard = 1<<24 - 1024
+)
 
 // Config sets up a store. The zero Config is ready for use.
 type Config struct {
@@ -62,14 +66,20 @@ type Store struct {
 	start time.Time        // what the default clock counts from
 	epoch int64            // its wall time, in microseconds
 
-	maxSubjects, maxBytes int64
-	subjects, bytes       atomic.Int64
-	evicted               atomic.Int64
-	own                   settled.Set // charges that were settled here
+	bounds   bounds      // of Config
+	most     bounds      // what is never exceeded
+	perShard int         // records
+	own      settled.Set // charges that were settled here
 
 	closed atomic.Bool
 	stop   chan struct{}
 	done   chan struct{}
+
+	_               [64]byte // what is read by every call is on other cache lines than what is written
+	subjects, bytes atomic.Int64
+	evicted         atomic.Int64
+	loads           []gauge       // of the shards
+	heavy, turns    atomic.Uint32 // see heaviest
 }
 
 var _ stint.Store = (*Store)(nil)
@@ -92,17 +102,19 @@ func New(cfg Config) (*Store, error) {
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = DefaultMaxBytes
 	}
-	shards := shardsFor(cfg.MaxSubjects)
+	shards := shardsFor(cfg.MaxSubjects, cfg.MaxBytes)
 	s := &Store{
-		seed:        maphash.MakeSeed(),
-		shards:      make([]shard, shards),
-		shift:       uint(64 - bits.TrailingZeros(uint(shards))),
-		clock:       cfg.Now,
-		start:       time.Now(),
-		maxSubjects: int64(cfg.MaxSubjects),
-		maxBytes:    cfg.MaxBytes,
-		stop:        make(chan struct{}),
-		done:        make(chan struct{}),
+		seed:     maphash.MakeSeed(),
+		shards:   make([]shard, shards),
+		shift:    uint(64 - bits.TrailingZeros(uint(shards))),
+		clock:    cfg.Now,
+		start:    time.Now(),
+		bounds:   bounds{int64(cfg.MaxSubjects), cfg.MaxBytes},
+		most:     bounds{int64(cfg.MaxSubjects + shards), cfg.MaxBytes + min(cfg.MaxBytes/10, math.MaxInt64-cfg.MaxBytes)},
+		perShard: maxPerShard,
+		loads:    make([]gauge, shards),
+		stop:     make(chan struct{}),
+		done:     make(chan struct{}),
 	}
 	s.epoch = s.start.UnixMicro()
 	for i := range s.shards {
@@ -114,9 +126,9 @@ func New(cfg Config) (*Store, error) {
 
 // shardsFor spreads subjects so that cores rarely meet, and so that no shard is
 // so large that growing it takes long or so small that it has nobody to evict.
-func shardsFor(subjects int) int {
+func shardsFor(subjects int, bytes int64) int {
 	want := max(32*runtime.GOMAXPROCS(0), subjects>>14)
-	want = min(want, subjects/64, 1024)
+	want = min(want, subjects/64, int(min(bytes>>16, 1024)))
 	return 1 << (bits.Len(uint(max(want, 1))) - 1)
 }
 

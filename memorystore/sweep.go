@@ -49,19 +49,25 @@ func (s *Store) sweepSome(next int) int {
 	return next
 }
 
-// sweep looks at the shard's next records and forgets those that have expired.
+// sweep looks at the shard's next records, forgets those that have expired and notes which have
+// room again.
 // It returns how many it saw, and whether they were the shard's last.
 func (sh *shard) sweep() (seen int, whole bool) {
 	now := sh.store.read()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	now = sh.follow(now) - grace
+	now = sh.follow(now)
 	for ; seen < sweepPiece && sh.sweepAt < sh.count; seen++ {
 		n := sh.sweepAt
-		sh.sweepAt++
-		if r := sh.record(n); r.size != 0 && sh.dead(r, now) {
-			sh.remove(n)
+		r := sh.record(n)
+		if sh.dead(r, now-grace) {
+			sh.remove(n) // another one comes to be here
+			continue
 		}
+		if !sh.isRoomy(n) && sh.left(r, now) >= near {
+			sh.setRoomy(n, true)
+		}
+		sh.sweepAt++
 	}
 	if sh.sweepAt >= sh.count {
 		sh.sweepAt = 0

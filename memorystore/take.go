@@ -42,7 +42,7 @@ func (s *Store) takeOne(r *stint.Request, d *stint.Decision) {
 	now = sh.follow(now)
 	rec := sh.find(hash, r.Subject, r.Scope, name)
 	if sh.quick(r, rec, d, now) {
-		sh.mu.Unlock()
+		sh.unlock(rec, now)
 		return
 	}
 	q := &sh.query

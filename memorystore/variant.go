@@ -1,6 +1,8 @@
 package memorystore
 
 import (
+	"unsafe"
+
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
@@ -14,6 +16,11 @@ type variant struct {
 	states int // that have this tag
 }
 
+// bytes is what the variant takes, its place in the list and the map of variants included.
+func (v *variant) bytes() int64 {
+	return int64(unsafe.Sizeof(*v)+2*unsafe.Sizeof(v.limit)+24) + int64(len(v.limit.Name))
+}
+
 // tag returns a limit's tag for one more state.
 func (sh *shard) tag(l *stint.Limit) uint32 {
 	t := sh.tagOf(l)
@@ -22,6 +29,7 @@ func (sh *shard) tag(l *stint.Limit) uint32 {
 		v.limit.Name = string([]byte(l.Name))
 		t = sh.freeTag(v)
 		sh.variantOf[v.limit] = t
+		sh.grown += v.bytes()
 	}
 	sh.variants[t].states++
 	return t
@@ -55,6 +63,7 @@ func (sh *shard) untag(t uint32) {
 	}
 	v := sh.variants[t]
 	if v.states--; v.states == 0 {
+		sh.grown -= v.bytes()
 		delete(sh.variantOf, v.limit)
 		sh.variants[t] = nil
 	}

@@ -24,8 +24,8 @@ const (
 // storeWatch knows how the store is: by the calls that are made, by the breaker, and by asking it.
 //
 // A store is down from the first call that fails until one succeeds, while the breaker is not closed, and when it does not
-// answer the question how it is and nobody else has called it. A breaker that is half-open waits for a call to be sure: if
-// nobody makes any, the answer to the question has to do. It is safe for concurrent use.
+// answer the question how it is and nobody else has called it. A breaker that is half-open needs no care: the process itself
+// makes the call that closes it. It is safe for concurrent use.
 type storeWatch struct {
 	heard atomic.Int64 // when a call last succeeded, in nanoseconds since the start
 	down  atomic.Bool  // since some call failed
@@ -37,7 +37,6 @@ type storeWatch struct {
 	lastError string
 	errorAt   time.Time
 	state     string // of the breaker
-	refuted   bool   // a call has failed since the breaker opened, although the store answers pings
 	probed    StoreHealth
 	stop      func() // of the poll; nil if there is none
 	closed    bool
@@ -68,11 +67,11 @@ func (w *storeWatch) called(err error, now time.Time) {
 	}
 }
 
-// isFailure reports whether an error says something about the store: not that a caller gave up, nor that the call was
-// not made.
+// isFailure reports whether an error says something about the store: not that a caller gave up, that one slot is being
+// moved, nor that the call was not made.
 func isFailure(err error) bool {
 	var failure *stint.StoreError
-	return errors.As(err, &failure) && failure.Kind != stint.KindRefused && !errors.Is(err, context.Canceled)
+	return errors.As(err, &failure) && failure.Kind != stint.KindRefused && failure.Kind != stint.KindMigrating && !errors.Is(err, context.Canceled)
 }
 
 // works notes that the store does, as far as the breaker believes it.
@@ -101,18 +100,13 @@ func (w *storeWatch) trusted() bool {
 	return w.state == "" || w.state == resilience.BreakerClosed.String()
 }
 
-// waits is whether the breaker waits for a call to find out whether the store works again.
-func (w *storeWatch) waits() bool { return w.state == resilience.BreakerHalfOpen.String() }
-
 // breaker follows a change of the breaker's state.
 func (w *storeWatch) breaker(state string, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.refuted = w.refuted || w.waits() && state == resilience.BreakerOpen.String()
 	w.state = state
 	switch {
 	case w.trusted():
-		w.refuted = false
 		w.up()
 	case w.since.IsZero():
 		w.since = now

@@ -83,7 +83,7 @@ func (w *storeWatch) ask(ctx context.Context, probe Probe) {
 	switch {
 	case err == nil:
 		w.probed = health
-		if idle && (w.trusted() || w.waits() && !w.refuted) {
+		if idle && w.trusted() {
 			w.up()
 		}
 	case !silent(err):

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/banlist"
+	"github.com/stint-limiter/stint/internal/keypart"
 )
 
 // Bans lists bans in force. See [stint.Inspector]. It scans the keys of every master, as many as there are, a thousand at
@@ -89,7 +90,7 @@ func readInt7(text string) (n int64) {
 // subjectOf is the subject of a key, or its hash if only that is known.
 func (s *Store) subjectOf(key string) string {
 	text, _, _ := strings.Cut(strings.TrimPrefix(key, s.prefix+":{"), "}")
-	if subject, ok := readPart(text); ok {
+	if subject, ok := keypart.Read(text); ok {
 		return subject
 	}
 	return text

@@ -65,14 +65,14 @@ func (s *Store) takeSplitCall(ctx context.Context, c *stint.Call) {
 // be in several, and a call that is sent again must not come behind the next.
 func (s *Store) decide(ctx context.Context, runs []run) {
 	for chunk := range chunks(runs) {
-		if late := s.send(ctx, chunk); len(late) > 0 && ctx.Err() == nil {
+		if late := s.send(ctx, chunk, s.nextCalls(ids(chunk))); len(late) > 0 && ctx.Err() == nil {
 			// There is time yet: the server's clock was set. It has told its new time.
 			again := newPlan()
 			for _, c := range late {
 				again.add(c)
 			}
 			for chunk := range chunks(again.runs) {
-				s.send(ctx, chunk)
+				s.send(ctx, chunk, s.nextCalls(ids(chunk)))
 			}
 			again.free()
 		}
@@ -93,16 +93,24 @@ func (s *Store) done(c *stint.Call) {
 	}
 }
 
-// send makes one script call. It returns the calls that the server held to be too late,
-// but are not.
-func (s *Store) send(ctx context.Context, runs []run) (late []*stint.Call) {
-	n := 0
+// send makes one script call, under the first of as many ids as it needs. It returns the
+// calls that the server held to be too late, but are not.
+func (s *Store) send(ctx context.Context, runs []run, call uint64) (late []*stint.Call) {
+	c := s.pack(runs, call)
+	reply, err := takeScript.run(ctx, s.conn.get(), c.keys, c.args)
+	if moving(err) {
+		return c.refused(ctx, err)
+	}
+	return c.answer(reply, err)
+}
+
+// ids is how many a script call with these runs needs: its own and one for each charge.
+func ids(runs []run) int {
+	n := 1
 	for i := range runs {
 		n += len(runs[i].calls)
 	}
-	c := s.pack(runs, s.nextCalls(1+n))
-	reply, err := takeScript.run(ctx, s.conn.get(), c.keys, c.args)
-	return c.answer(reply, err)
+	return n
 }
 
 // run is equal requests, decided together in the order of the batch.

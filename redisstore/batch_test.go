@@ -90,6 +90,8 @@ func anyRequest(t *rapid.T, prefix string) stint.Request {
 		if r.Cost > 0 && (limits[0].Algorithm == stint.Sliding || limits[0].Algorithm == stint.Fixed) {
 			r.Lease = 100 * time.Millisecond
 		}
+	case 8:
+		r.Mode = stint.Force
 	}
 	return r
 }
@@ -234,5 +236,37 @@ func TestALongBatchKeepsItsOrder(t *testing.T) {
 	s.TakeBatch(t.Context(), batch)
 	if first, last := batch[0], batch[128]; !first.Decision.Allowed || last.Decision.Allowed || last.Err != nil {
 		t.Errorf("the first: %+v, %v; the last: %+v, %v", first.Decision, first.Err, last.Decision, last.Err)
+	}
+}
+
+// What is forced comes first if it stands first, and counts.
+func TestForceInABatch(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, server.URL())
+	limit := []stint.Limit{stint.PerMinute(3)}
+	call := func(subject string, cost int64, mode stint.Mode) *stint.Call {
+		return &stint.Call{Request: stint.Request{Mode: mode, Claim: stint.Claim{Subject: subject, Cost: cost, Limits: limit}}}
+	}
+	batch := []*stint.Call{
+		call("a", 1, stint.Take), call("a", 5, stint.Force), call("b", 1, stint.Take), call("a", 1, stint.Take),
+		call("b", 2, stint.Force), call("b", 1, stint.Take), call("a", 1, stint.Force), call("c", 3, stint.Take),
+	}
+	s.TakeBatch(t.Context(), batch)
+	var got []string
+	for _, c := range batch {
+		if c.Err != nil {
+			t.Fatal(c.Err)
+		}
+		got = append(got, fmt.Sprintf("%s %v %d", c.Request.Subject, c.Decision.Allowed, c.Decision.Usages()[0].Used))
+	}
+	want := []string{"a true 1", "a true 6", "b true 1", "a false 6", "b true 3", "b false 3", "a true 7", "c true 3"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	late := call("d", 1, stint.Force)
+	late.Deadline = time.Now().Add(-time.Second)
+	s.TakeBatch(t.Context(), []*stint.Call{late})
+	if late.Err == nil {
+		t.Errorf("a force after its deadline: %+v", late.Decision)
 	}
 }

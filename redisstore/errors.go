@@ -49,7 +49,7 @@ var kinds = []struct {
 	{"BUSY", stint.KindBusy},
 	{"CLUSTERDOWN", stint.KindBusy},
 	{"MASTERDOWN", stint.KindBusy},
-	{"TRYAGAIN", stint.KindBusy},
+	{"TRYAGAIN", stint.KindMigrating},
 	{"NOREPLICAS", stint.KindBusy},
 	{"MISCONF", stint.KindBusy},
 }

@@ -1,5 +1,22 @@
 package redisstore
 
+import (
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
 // SetClock replaces the server's clock, in microseconds. There is no way to do
 // so outside of tests: processes that share limits must share their clock.
-func (s *Store) SetClock(clock func() int64) { s.clock = clock }
+func (s *Store) SetClock(clock func() int64) {
+	for s.GiveBacks() > 0 { // which look at it in the background
+		time.Sleep(time.Millisecond)
+	}
+	s.clock = clock
+}
+
+// GiveBacks is how many charges wait to be given back.
+func (s *Store) GiveBacks() int { return s.backs.left() }
+
+// GiveBack has a charge given back.
+func (s *Store) GiveBack(c stint.Charge) { s.backs.add(c) }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/keypart"
 )
 
 // Scopes lists the scopes in which something is counted of a subject. See [stint.Inspector]. It scans the keys of the
@@ -52,7 +53,7 @@ func scopeIn(rest string) (scope string, ok bool) {
 	if id != stateKey && !strings.Contains(id, "/") {
 		return "", false
 	}
-	if scope, ok := readPart(text); ok {
+	if scope, ok := keypart.Read(text); ok {
 		return scope, true
 	}
 	return text, true

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/keypart"
 )
 
 // hostile are parts that a careless codec would confuse with one another or let
@@ -13,7 +14,7 @@ import (
 var hostile = []string{
 	"a", "a:b", "b", "b:c", "c", ":", "::", "a:", ":a", "{x}", "{", "}", "{}", "}{", "a}:{b", "%", "%3A", "%25", "~",
 	"~0000000000000000000000000000000000000000", "\r\n", "\x00", "\x00\x00", "\xff\xfe", "é", "e\u0301", " ", "a b", "A",
-	strings.Repeat("x", maxPart), strings.Repeat("x", maxPart+1), strings.Repeat("x", 10_000), strings.Repeat("x", 9_999) + "y",
+	strings.Repeat("x", keypart.Max), strings.Repeat("x", keypart.Max+1), strings.Repeat("x", 10_000), strings.Repeat("x", 9_999) + "y",
 	strings.Repeat("{", 60),
 }
 
@@ -38,13 +39,13 @@ func TestKeysAreDistinctAndInTheirSlot(t *testing.T) {
 // and a bounded length.
 func checkShape(t *testing.T, subject, key string) {
 	t.Helper()
-	tag := string(appendPart(nil, subject, true))
+	tag := string(keypart.Append(nil, subject, true))
 	rest, ok := strings.CutPrefix(key, "stint:{"+tag+"}:")
 	if !ok || strings.ContainsAny(tag+rest, "{}") {
 		t.Errorf("key %q of %q: the hash tag is not the subject", key, subject)
 	}
-	if len(key) > 2*maxPart+64 {
-		t.Errorf("key of %d bytes, want at most %d", len(key), 2*maxPart+64)
+	if len(key) > 2*keypart.Max+64 {
+		t.Errorf("key of %d bytes, want at most %d", len(key), 2*keypart.Max+64)
 	}
 	for _, c := range []byte(key) {
 		if c <= ' ' || c > '~' {
@@ -82,8 +83,9 @@ func newKeys(t testing.TB) *Store {
 	return &Store{prefix: "stint"}
 }
 
-// unescape is the inverse of appendPart for parts that were not hashed.
+// unescape is the inverse of keypart.Append for parts that were not hashed.
 func unescape(part string) (string, bool) {
+	const upperHex = "0123456789ABCDEF"
 	var b strings.Builder
 	for i := 0; i < len(part); i++ {
 		if part[i] != '%' {
@@ -109,12 +111,12 @@ func FuzzCodec(f *testing.F) {
 		f.Add(part, false)
 	}
 	f.Fuzz(func(t *testing.T, part string, colons bool) {
-		got := string(appendPart(nil, part, colons))
-		if len(got) > maxPart || strings.ContainsAny(got, "{}") || !colons && strings.Contains(got, ":") {
+		got := string(keypart.Append(nil, part, colons))
+		if len(got) > keypart.Max || strings.ContainsAny(got, "{}") || !colons && strings.Contains(got, ":") {
 			t.Fatalf("%q became %q", part, got)
 		}
-		if strings.HasPrefix(got, string(hashMark)) {
-			if len(got) != 41 || len(part) <= maxPart/3 {
+		if strings.HasPrefix(got, string(keypart.HashMark)) {
+			if len(got) != 41 || len(part) <= keypart.Max/3 {
 				t.Fatalf("%q became the hash %q", part, got)
 			}
 			return

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/keypart"
 )
 
 type options struct {
@@ -124,7 +125,7 @@ func gather(opts []Option) options {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	o.prefix = string(appendPart(nil, o.prefix, true))
+	o.prefix = string(keypart.Append(nil, o.prefix, true))
 	return o
 }
 

@@ -33,6 +33,7 @@ var (
 	amendScript   = limitScript("amend")
 	commandScript = limitScript("command")
 	inspectScript = limitScript("inspect")
+	apartScript   = limitScript("apart")
 	presentScript = newScript(source("present"))
 )
 
@@ -95,12 +96,14 @@ func (s *script) run(ctx context.Context, client rueidis.Client, keys, args []st
 	return reply, err
 }
 
-// do calls the script. It sends the call a second time only if the reply proves
-// that nothing ran the first time: the script was unknown, or its slot is just
-// moving between two nodes.
+// do calls the script. It sends the call again only if the reply proves that nothing ran: the
+// script was unknown, or its slot is being moved and its keys were on two nodes.
 func (s *script) do(ctx context.Context, client rueidis.Client, keys, args []string) rueidis.RedisResult {
 	answer := client.Do(ctx, s.bySHA(client, keys, args))
-	if refused, ok := rueidis.IsRedisErr(answer.Error()); ok && (refused.IsNoScript() || refused.IsTryAgain()) {
+	if moving(answer.Error()) {
+		answer = client.Do(ctx, s.bySHA(client, keys, args))
+	}
+	if refused, ok := rueidis.IsRedisErr(answer.Error()); ok && refused.IsNoScript() {
 		answer = client.Do(ctx, s.whole(client, keys, args))
 	}
 	return answer

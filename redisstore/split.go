@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -39,10 +38,12 @@ func groups(first stint.Claim, and []stint.Claim) []group {
 	return out
 }
 
-// takeSplit decides a request whose subjects live on different nodes: each is
-// charged on its own, in parallel, and what was charged is given back unless all
-// were. A subject is never over its limit; at worst, if giving back fails, it is
-// charged for what it did not use until that leaves its window.
+// takeSplit decides a request whose subjects live on different nodes. The caller's own
+// subjects are charged first, in parallel, and those that it shares with others only once
+// these have room: what the caller's own limits deny is never charged to a ceiling for all.
+// What was charged is given back in the background unless all were. A subject is never over
+// its limit; at worst, if giving back fails, it is charged for what it did not use until that
+// leaves its window.
 func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision, error) {
 	parts := groups(r.Claim, r.And)
 	call := s.nextCall()
@@ -52,21 +53,179 @@ func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision
 	if r.Mode == stint.Reserve {
 		return stint.Decision{}, &stint.InvalidError{Err: fmt.Errorf("%d subjects cannot be reserved together on a Cluster; want one", len(parts))}
 	}
-	take := func(i int, mode stint.Mode) (stint.Decision, error) {
-		sub := *r
-		sub.Claim, sub.And, sub.Mode = parts[i].claims[0], parts[i].claims[1:], mode
+	q := &split{store: s, ctx: ctx, r: r, call: call, parts: parts, decisions: make([]stint.Decision, len(parts)), asked: make([]bool, len(parts))}
+	switch {
+	case r.Mode == stint.Force:
+		return q.force()
+	case r.ID != "" && r.Mode == stint.Take:
+		return q.takeOnce()
+	}
+	return q.end(q.askAll(0, r.Mode))
+}
+
+// split is a request while its subjects are asked.
+type split struct {
+	store     *Store
+	ctx       context.Context // the caller's
+	r         *stint.Request
+	call      uint64
+	parts     []group
+	decisions []stint.Decision // of each group that was asked
+	asked     []bool
+}
+
+// takeOnce is takeSplit with a request id. The id is recorded with the first
+// subject's charge, so that comes last, once the others are charged: a repeat then
+// finds everything charged. If it fails, nobody knows whether it was; the others stay
+// charged.
+func (q *split) takeOnce() (stint.Decision, error) {
+	if err := q.ask([]int{0}, stint.Peek, true); err != nil {
+		return stint.Decision{}, err
+	}
+	first, rest := q.decisions[0], stint.Take
+	if first.Repeat {
+		rest = stint.Peek
+	}
+	if first.Allowed || first.Repeat {
+		if err := q.askAll(1, rest); err != nil {
+			return q.end(err)
+		}
+	}
+	d := q.merge()
+	if !d.Allowed && !first.Repeat {
+		return q.end(nil)
+	}
+	if err := q.ask([]int{0}, stint.Take, false); err != nil {
+		if moving(err) { // nothing ran
+			return q.end(err)
+		}
+		return stint.Decision{}, err
+	}
+	if last := &q.decisions[0]; first.Repeat {
+		d.Allowed, d.Decider, d.Banned, d.Repeat, d.RetryAfter = last.Allowed, 0, last.Banned, true, last.RetryAfter
+		return d, nil
+	}
+	return q.end(nil)
+}
+
+// force is takeSplit for Force: there is nothing to ask before. The first subject comes last,
+// as in takeOnce.
+func (q *split) force() (stint.Decision, error) {
+	rest := make([]int, 0, len(q.parts)-1)
+	for i := 1; i < len(q.parts); i++ {
+		rest = append(rest, i)
+	}
+	if err := q.ask(rest, stint.Force, true); err != nil {
+		return q.end(err)
+	}
+	if err := q.ask([]int{0}, stint.Force, false); err != nil {
+		if moving(err) {
+			return q.end(err)
+		}
+		return stint.Decision{}, err
+	}
+	return q.end(nil)
+}
+
+// askAll asks all groups from the given one on: if they are to be charged, those that all
+// callers share only after the others have room.
+func (q *split) askAll(from int, mode stint.Mode) error {
+	var own, shared []int
+	for i := from; i < len(q.parts); i++ {
+		if mode == stint.Take && q.parts[i].shared() {
+			shared = append(shared, i)
+		} else {
+			own = append(own, i)
+		}
+	}
+	for _, phase := range [][]int{own, shared} {
+		if err := q.ask(phase, mode, true); err != nil {
+			return err
+		}
+		for _, i := range phase {
+			if !q.decisions[i].Allowed {
+				return nil
+			}
+		}
+	}
+	for _, i := range shared {
+		q.store.ceilings.note(&q.parts[i], q.decisions[i].Usages())
+	}
+	return nil
+}
+
+// shared reports whether all callers share the group's subject.
+func (g *group) shared() bool {
+	return !slices.ContainsFunc(g.claims, func(c stint.Claim) bool { return !c.Shared })
+}
+
+// answer is that of one group.
+type answer struct {
+	group    int
+	decision stint.Decision
+	err      error
+}
+
+// ask asks groups at the same time, and waits for them until the caller's time is up. If
+// the answers are followed, what comes later than that is given back.
+func (q *split) ask(which []int, mode stint.Mode, followed bool) error {
+	deadline, timed := q.ctx.Deadline()
+	ctx, cancel := q.ctx, func() {}
+	if timed && followed {
+		ctx, cancel = context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(giveBackTime))
+	}
+	answers := make(chan answer, len(which))
+	for _, i := range which {
+		sub := *q.r
+		sub.Claim, sub.And, sub.Mode = q.parts[i].claims[0], q.parts[i].claims[1:], mode
 		if i > 0 {
 			sub.ID = "" // the first subject keeps it
 		}
-		return s.takeOne(ctx, &sub, call)
+		go func() {
+			d, err := q.store.takeBy(ctx, &sub, q.call, deadline)
+			answers <- answer{i, d, err}
+		}()
 	}
-	if r.ID != "" && r.Mode == stint.Take {
-		return s.takeSplitOnce(ctx, r, parts, take)
+	var failure error
+	for left := len(which); left > 0; left-- {
+		a, ok := next(q.ctx, answers)
+		if !ok {
+			q.store.backs.follow(answers, left, cancel)
+			return q.ctx.Err()
+		}
+		q.decisions[a.group], q.asked[a.group] = a.decision, a.err == nil
+		if a.err != nil && (failure == nil || moving(failure)) { // the others say more about the store
+			failure = a.err
+		}
 	}
-	decisions, err := each(parts, func(i int) (stint.Decision, error) { return take(i, r.Mode) })
-	d := merge(r, parts, decisions)
-	if err != nil || !d.Allowed {
-		s.giveBack(ctx, decisions)
+	cancel()
+	return failure
+}
+
+// next returns an answer, unless there is none when the context ends.
+func next(ctx context.Context, answers <-chan answer) (a answer, ok bool) {
+	select {
+	case a = <-answers:
+		return a, true
+	case <-ctx.Done():
+	}
+	select {
+	case a = <-answers:
+		return a, true
+	default:
+		return a, false
+	}
+}
+
+// end returns the decision, and gives back what was charged unless that is to allow.
+func (q *split) end(err error) (stint.Decision, error) {
+	d := q.merge()
+	if err != nil || !d.Allowed || d.Repeat {
+		for i := range q.decisions {
+			if q.asked[i] && q.decisions[i].Charge.ID != 0 {
+				q.store.backs.add(q.decisions[i].Charge)
+			}
+		}
 	}
 	if err != nil {
 		return stint.Decision{}, err
@@ -74,43 +233,15 @@ func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision
 	return d, nil
 }
 
-// takeSplitOnce is takeSplit with a request id. The id is recorded with the first
-// subject's charge, so that comes last, once the others are charged: a repeat then
-// finds everything charged. If it fails, nobody knows whether it was; the others stay
-// charged.
-func (s *Store) takeSplitOnce(ctx context.Context, r *stint.Request, parts []group,
-	take func(int, stint.Mode) (stint.Decision, error),
-) (stint.Decision, error) {
-	first, err := take(0, stint.Peek)
-	if err != nil {
-		return stint.Decision{}, err
-	}
-	rest := stint.Take
-	if first.Repeat {
-		rest = stint.Peek
-	}
-	decisions, err := each(parts[1:], func(i int) (stint.Decision, error) { return take(i+1, rest) })
-	all := append([]stint.Decision{first}, decisions...)
-	d := merge(r, parts, all)
-	if err != nil || !d.Allowed && !first.Repeat {
-		s.giveBack(ctx, decisions)
-		if err != nil {
-			return stint.Decision{}, err
+// merge makes one decision of those of the groups. Groups that were not asked, because others
+// denied, have what is known of them.
+func (q *split) merge() stint.Decision {
+	for i := range q.parts {
+		if !q.asked[i] {
+			q.decisions[i] = q.store.ceilings.last(&q.parts[i])
 		}
-		return d, nil
 	}
-	if all[0], err = take(0, stint.Take); err != nil {
-		return stint.Decision{}, err
-	}
-	if first.Repeat {
-		d.Allowed, d.Decider, d.Banned, d.Repeat, d.RetryAfter = all[0].Allowed, 0, all[0].Banned, true, all[0].RetryAfter
-		return d, nil
-	}
-	d = merge(r, parts, all)
-	if !d.Allowed || d.Repeat {
-		s.giveBack(ctx, decisions)
-	}
-	return d, nil
+	return merge(q.r, q.parts, q.decisions)
 }
 
 // each calls f for every group at the same time and returns all results, and the
@@ -123,27 +254,6 @@ func each[T any](parts []group, f func(int) (T, error)) ([]T, error) {
 	}
 	wg.Wait()
 	return results, errors.Join(errs...)
-}
-
-// giveBackTime bounds how long giving back may hold up an answer.
-const giveBackTime = time.Second
-
-// undo is an amendment that gives back what the store itself charged a moment ago. It is sent
-// once, so that it need not be remembered as settled.
-const undo = stint.Release + 1
-
-// giveBack returns what was certainly charged. A failure is not the caller's: the
-// charge leaves its window by itself.
-func (s *Store) giveBack(ctx context.Context, decisions []stint.Decision) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
-	defer cancel()
-	var wg sync.WaitGroup
-	for i := range decisions {
-		if c := &decisions[i].Charge; c.ID != 0 {
-			wg.Go(func() { _, _ = s.amendOne(ctx, c, stint.Amendment{Kind: undo}) })
-		}
-	}
-	wg.Wait()
 }
 
 // merge makes one decision of those of the groups, in the order of the request.

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/settled"
 )
 
@@ -26,6 +27,8 @@ type Store struct {
 	settled    settled.Set
 	clock      func() int64 // 0 but in tests: the server's
 	noReadOnly atomic.Bool  // see look
+	ceilings   ceilings     // of a Cluster, and so are backs
+	backs      *giveBacks
 }
 
 var _ stint.BatchStore = (*Store)(nil)
@@ -37,6 +40,7 @@ func newStore(client rueidis.Client, o options) *Store {
 		server:  newServerClock(),
 		clock:   func() int64 { return 0 },
 	}
+	s.backs = newGiveBacks(s, o.logger)
 	s.conn.client.Store(&client)
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails
@@ -44,8 +48,10 @@ func newStore(client rueidis.Client, o options) *Store {
 	return s
 }
 
-// Close closes the connections, unless the client is the caller's.
+// Close gives back what is still to be, on a Cluster and for a second at most, and closes the
+// connections, unless the client is the caller's.
 func (s *Store) Close() error {
+	s.backs.close()
 	s.conn.close()
 	return nil
 }
@@ -79,25 +85,18 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 
 func (s *Store) takeOne(ctx context.Context, r *stint.Request, call uint64) (stint.Decision, error) {
 	deadline, _ := ctx.Deadline()
-	d, err := s.ask(ctx, r, call, deadline)
-	if err == errLate && ctx.Err() == nil {
-		// There is time yet: the server's clock was set. It has told its new time.
-		d, err = s.ask(ctx, r, call, deadline)
-	}
-	return d, err
+	return s.takeBy(ctx, r, call, deadline)
 }
 
-func (s *Store) ask(ctx context.Context, r *stint.Request, call uint64, deadline time.Time) (stint.Decision, error) {
-	c := stint.Call{Request: *r}
-	q := s.pack([]run{{calls: []*stint.Call{&c}, deadline: deadline}}, call)
-	reply, err := takeScript.run(ctx, s.conn.get(), q.keys, q.args)
-	if err == nil {
-		_, err = q.read(reply)
+// takeBy is takeOne with a not-after of its own.
+func (s *Store) takeBy(ctx context.Context, r *stint.Request, call uint64, deadline time.Time) (stint.Decision, error) {
+	c := stint.Call{Request: *r, Deadline: deadline}
+	runs := []run{{calls: []*stint.Call{&c}, deadline: deadline}}
+	if late := s.send(ctx, runs, call); len(late) > 0 && ctx.Err() == nil {
+		// There is time yet: the server's clock was set. It has told its new time.
+		s.send(ctx, runs, call)
 	}
-	if err == nil {
-		err = c.Err
-	}
-	return c.Decision, err
+	return c.Decision, c.Err
 }
 
 // notAfter is a caller's deadline in the server's time.
@@ -200,6 +199,9 @@ func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment
 	}
 	call := s.nextCall()
 	reply, err := amendScript.run(ctx, s.conn.get(), k.strings(), amendArgs(c, a, parts, call, s.clock()))
+	if moving(err) {
+		return s.amendApart(ctx, c, a)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -239,6 +241,9 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	}
 	call := s.nextCall()
 	reply, err := commandScript.run(ctx, s.conn.get(), k.strings(), commandArgs(&c, states, call, s.clock()))
+	if moving(err) {
+		return s.wrap("command", s.commandApart(ctx, &c, k.strings(), states))
+	}
 	if err == nil {
 		err = decodeCommand(reply, call)
 	}
@@ -262,19 +267,18 @@ func (s *Store) Present(ctx context.Context, id string) (int, error) {
 	return int(n), s.wrap("present", err)
 }
 
-// Announcements calls f with every subject that got room back, and with "" if it is
-// not known whose that was, until the context ends or the connection is lost. Commanded
-// is whether it was reset, banned or unbanned, rather than given something back.
+// Announcements calls f with every subject that got room back, with "~" and a hash for one
+// that is too long to be in a key, and with "" if it is not known whose that was, until the
+// context ends or the connection is lost. Commanded is whether it was reset, banned or
+// unbanned, rather than given something back. Of what is given back it hears if more than half
+// of a limit was used: package resilience remembers no other denials.
 func (s *Store) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	client := s.conn.get()
 	err := client.Receive(ctx, client.B().Subscribe().Channel(s.prefix+":room").Build(), func(m rueidis.PubSubMessage) {
 		if m.Message == "" {
 			return // not ours
 		}
-		subject, ok := readPart(m.Message[1:])
-		if !ok {
-			subject = ""
-		}
+		subject, _ := keypart.ReadName(m.Message[1:])
 		f(subject, m.Message[0] == '!')
 	})
 	return s.wrap("listen", err)

@@ -143,13 +143,17 @@ func appendRun(b []byte, r *stint.Request, parts []part, keys, equal int, notAft
 // appendMore packs what lua/decide.lua wants to know.
 func appendMore(b []byte, r *stint.Request, id uint64) []byte {
 	var bans stint.BanPolicy
-	if r.Bans != nil {
+	if r.ObeysBans() {
 		bans = *r.Bans
 	}
-	b = append(b, byte(1+len(r.And)), min(byte(r.Mode), byte(stint.Reserve)), oneIf(r.Fit || r.Lease > 0), oneIf(r.Bans != nil))
+	b = append(b, byte(1+len(r.And)), min(byte(r.Mode), byte(stint.Force)), oneIf(r.Fit || r.Lease > 0), oneIf(r.ObeysBans()))
 	b = le.AppendUint16(b, sharedClaims(r))
 	b = append(b, byte(bans.After))
-	b = appendTime(b, roundUp(r.Longest()))
+	wait := r.MaxWait
+	if r.Mode != stint.Force {
+		wait = r.Longest()
+	}
+	b = appendTime(b, roundUp(wait))
 	b = appendInt(b, r.Booked)
 	b = appendTime(b, r.Life())
 	b = appendTime(b, r.Lease)

@@ -137,11 +137,14 @@ func TestScriptsAgreeWithGo(t *testing.T) {
 		"if seen and repeats < ":           fmt.Sprint(stint.MaxRepeats),
 		"local TAKE, PEEK, RESERVE = ":     fmt.Sprintf("%d, %d, %d", stint.Take, stint.Peek, stint.Reserve),
 		"local RESET, BAN, GIVE_BACK = ":   fmt.Sprintf("%d, %d, %d", stint.Reset, stint.Ban, stint.GiveBack),
-		"local SETTLE, EXTEND, UNDO = ":    fmt.Sprintf("%d, %d, %d", stint.Settle, stint.Extend, undo),
+		"local SETTLE, EXTEND = ":          fmt.Sprintf("%d, %d", stint.Settle, stint.Extend),
+		"local UNDO, APART = ":             fmt.Sprintf("%d, %d", undo, settleApart),
+		"count == 1 and repeats < ":        fmt.Sprint(stint.MaxRepeats),
+		"call('ZCARD', key) > ":            fmt.Sprint(stint.MaxSettled),
 		"local UNITS = 2 ^ ":               fmt.Sprint(bits.Len64(uint64(stint.MaxUnits)) - 1),
 		"l.window, l.span, l.slice, l.cap": ", l.cost = within, within, 0, " + fmt.Sprint(stint.Resolution),
 	} {
-		source := takeScript.source + amendScript.source + commandScript.source
+		source := takeScript.source + amendScript.source + commandScript.source + apartScript.source
 		if !strings.Contains(source, name+want) {
 			t.Errorf("no script says %q", name+want)
 		}

@@ -66,7 +66,8 @@ type BreakerConfig struct {
 //
 // It counts calls to the store, of which a batch is one, and not callers. A call has failed if it
 // ended in a [*stint.StoreError], and a batch if it brought no decision at all. What callers got
-// wrong or gave up themselves says nothing about the store and counts as nothing;
+// wrong or gave up themselves says nothing about the store and counts as nothing, nor does a
+// slot of a Cluster that is being moved;
 // running out of time is a failure. Failures are in a row if each is of a call that began
 // after the one before was known: one lost packet is one failure, however many calls it holds up.
 //
@@ -89,8 +90,8 @@ type Breaker struct {
 	// the order in which they happen.
 	mu    sync.Mutex
 	auth  bool      // that the store does not accept us has been said
-	told  bool      // that the breaker opened has been said,
-	said  time.Time // and when
+	told  bool      // that the breaker opened has been said
+	said  time.Time // when that was last said
 	ended bool
 	probe sync.WaitGroup
 	life  context.Context // of the probing

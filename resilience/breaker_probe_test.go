@@ -184,6 +184,45 @@ func TestBreakerIsLoudAboutAuth(t *testing.T) {
 	})
 }
 
+func TestBreakerLogsEveryOpening(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, logs := newFlaky(t), new(logbook)
+		b := newBreaker(t, inner, resilience.BreakerConfig{Logger: logs.logger()})
+		openAndClose := func() {
+			inner.down()
+			takes(b, 5)
+			inner.up()
+			time.Sleep(310 * time.Millisecond)
+			takes(b, 1)
+			wantState(t, b, resilience.BreakerClosed)
+		}
+		said := func() (opened, closed int) {
+			return logs.count(slog.LevelWarn, "breaker open"), logs.count(slog.LevelInfo, "breaker closed")
+		}
+		for i := range 3 {
+			openAndClose()
+			if n, m := said(); n != i+1 || m != i+1 {
+				t.Fatalf("%d openings and %d closings in the log, want %d of each: %s", n, m, i+1, logs)
+			}
+			time.Sleep(time.Second)
+		}
+		for range 10 { // in three seconds
+			openAndClose()
+		}
+		n, m := said()
+		if n > 3+4 || m != n {
+			t.Errorf("%d openings and %d closings in the log, want a pair per second: %s", n, m, logs)
+		}
+		inner.down()
+		takes(b, 5)
+		time.Sleep(time.Second) // at once may be too early
+		if again, _ := said(); again != n+1 {
+			t.Errorf("%d openings in the log, want %d: %s", again, n+1, logs)
+		}
+		wantState(t, b, resilience.BreakerOpen)
+	})
+}
+
 func TestBreakerCloseEndsProbing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)

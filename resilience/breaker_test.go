@@ -123,6 +123,7 @@ func TestBreakerWhatIsAFailure(t *testing.T) {
 		{"wrapped", fmt.Errorf("there: %w", unreachable()), resilience.BreakerOpen},
 		{"cancelled caller", &stint.StoreError{Err: context.Canceled}, resilience.BreakerClosed},
 		{"caller's mistake", &stint.InvalidError{Err: errDown}, resilience.BreakerClosed},
+		{"a slot that moves", &stint.StoreError{Kind: stint.KindMigrating, Err: errDown}, resilience.BreakerClosed},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

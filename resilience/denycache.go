@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/keypart"
 )
 
 // DefaultDenials is how many denials a [DenyCache] holds unless told otherwise.
@@ -39,7 +40,9 @@ type DenyCacheConfig struct {
 //
 // Only what is sure to be denied again is remembered. Requests with an ID, looks,
 // reservations and concurrency limits always go to the store, and so do requests whose
-// denial counts towards a ban, until they are banned.
+// denial counts towards a ban, until they are banned. What is denied for a cost above half of
+// a limit is not remembered either: a refund need then not be announced while
+// half of a limit is free.
 //
 // It is safe for concurrent use and takes no locks.
 type DenyCache struct {
@@ -161,8 +164,11 @@ func (c *DenyCache) Drop(subject string) {
 
 // drop is Drop for a caller's subject: if that is empty, by mistake, nobody else pays.
 func (c *DenyCache) drop(subject string) {
-	c.gen(maphash.String(c.seed, subject)).Add(1)
+	c.gen(c.hash(subject)).Add(1)
 }
+
+// hash is that of a subject, by the name under which its changes are announced.
+func (c *DenyCache) hash(subject string) uint64 { return maphash.String(c.seed, keypart.Name(subject)) }
 
 // gen returns the generation of a subject, given its hash.
 func (c *DenyCache) gen(subject uint64) *atomic.Uint32 {
@@ -193,7 +199,7 @@ func (c *DenyCache) identify(r *stint.Request) (key uint64, gen uint32, ok bool)
 			}
 		}
 		costs = costs || claim.Cost > 0
-		subject := maphash.String(c.seed, claim.Subject)
+		subject := c.hash(claim.Subject)
 		key = hashClaim(c.seed, key, subject, claim)
 		gen += c.gen(subject).Load()
 	}
@@ -212,6 +218,9 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	if d.RetryAfter != stint.Never {
 		life = min(life, d.RetryAfter)
 	}
+	if !d.Banned {
+		life = min(life, announced(r, d))
+	}
 	if strikes(r) {
 		if !d.Banned {
 			return 0 // the next denial is a strike: the store has to know
@@ -223,6 +232,27 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 		}
 	}
 	return life
+}
+
+// announced is for how long the request is denied by limits of which it is announced when they
+// get room: those of which it wants no more than half, rounded up. A limit that is smaller
+// than the cost never has room.
+func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
+	usages := d.Usages()
+	for i := range 1 + len(r.And) {
+		c := r.ClaimAt(i)
+		n := min(len(c.Limits), len(usages))
+		for k, u := range usages[:n] {
+			switch capacity := c.Limits[k].Capacity(); {
+			case u.RetryAfter == stint.Never:
+				return denialLife
+			case c.Cost <= capacity/2+capacity%2:
+				longest = max(longest, u.RetryAfter)
+			}
+		}
+		usages = usages[n:]
+	}
+	return longest
 }
 
 // strikes reports whether a denial of the request may count towards a ban.

@@ -132,6 +132,18 @@ func TestDenyCacheAnswerArrivesTooLate(t *testing.T) {
 	g.want(r, false, fromStore)
 }
 
+func TestDenyCacheNeverAnswersForce(t *testing.T) {
+	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerHour(1))
+	g.want(r, true, fromStore)
+	g.want(r, false, fromStore)
+	force := r
+	force.Mode = stint.Force
+	for range 2 {
+		g.want(force, true, fromStore)
+		g.want(r, false, fromMemory)
+	}
+}
+
 func TestDenyCachePassesBy(t *testing.T) {
 	full := ask("a", 1, stint.PerHour(1))
 	for name, change := range map[string]func(*stint.Request){

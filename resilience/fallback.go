@@ -79,11 +79,9 @@ type Fallback struct {
 	present atomic.Int64 // how many processes the roster counted last, 0 if it never did
 	alone   sync.Once    // says that Instances is not set
 
-	unsettled atomic.Bool  // the next success ends an episode
-	degraded  atomic.Int64 // decisions in this episode
-	charging  atomic.Bool  // the goroutine that charges what is owed runs
-	dropped   atomic.Int64 // decisions that will not be charged
-	errands   errands
+	charging atomic.Bool  // the goroutine that charges what is owed runs
+	dropped  atomic.Int64 // decisions that will not be charged
+	errands  errands
 
 	news reports
 
@@ -173,15 +171,16 @@ func (f *Fallback) now() int64 {
 func (f *Fallback) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	var d stint.Decision
 	var err error
+	asked := f.local.step.Load()
 	if f.local.owing.Load() == 0 {
 		d, err = f.inner.Take(ctx, r)
 	} else {
 		d, err = f.takeOwing(ctx, r)
 	}
 	if err != nil {
-		return f.without(ctx, r, err)
+		return f.without(ctx, r, asked, err)
 	}
-	return f.with(r, d), nil
+	return f.with(r, d, asked), nil
 }
 
 // takeOwing is Take when something is owed: what the subject owes is charged first.
@@ -195,12 +194,9 @@ func (f *Fallback) takeOwing(ctx context.Context, r stint.Request) (stint.Decisi
 
 // with returns a decision of the store's, unless this process was granted so much
 // without the store that it must not be told.
-func (f *Fallback) with(r stint.Request, d stint.Decision) stint.Decision {
-	if !f.local.heard(&r, &d, f.now(), int64(f.Instances())) {
+func (f *Fallback) with(r stint.Request, d stint.Decision, asked uint64) stint.Decision {
+	if !f.local.heard(&r, &d, asked, f.now(), int64(f.Instances())) {
 		d = f.overrule(r, d)
-	}
-	if f.unsettled.Load() {
-		f.settle()
 	}
 	return d
 }
@@ -221,7 +217,7 @@ func (f *Fallback) overrule(r stint.Request, d stint.Decision) stint.Decision {
 const outageRetry = time.Second
 
 // without decides on a request that the store failed.
-func (f *Fallback) without(ctx context.Context, r stint.Request, cause error) (stint.Decision, error) {
+func (f *Fallback) without(ctx context.Context, r stint.Request, asked uint64, cause error) (stint.Decision, error) {
 	late, _ := errors.AsType[*late](cause)
 	failure, ok := errors.AsType[*stint.StoreError](cause)
 	if !ok || ctx.Err() != nil && errors.Is(cause, context.Canceled) {
@@ -230,7 +226,7 @@ func (f *Fallback) without(ctx context.Context, r stint.Request, cause error) (s
 	}
 	if late != nil {
 		if d, ok := late.answer(); ok { // just after the time was up
-			return f.with(r, d), nil
+			return f.with(r, d, asked), nil
 		}
 	}
 	mode := f.config.Policy.Mode
@@ -239,13 +235,13 @@ func (f *Fallback) without(ctx context.Context, r stint.Request, cause error) (s
 	}
 	if mode == stint.FailError || r.Fit || r.Lease > 0 || r.Mode == stint.Force {
 		f.denied(late)
-		f.news.auth(failure, f.now())
+		f.failed(failure, &f.news.others)
 		return stint.Decision{}, cause
 	}
 	if anyLeased(&r) {
 		mode = stint.FailDeny
 	}
-	f.fell(failure)
+	f.failed(failure, &f.news.decisions)
 	var d stint.Decision
 	switch mode {
 	case stint.FailLocal:
@@ -385,7 +381,7 @@ func (f *Fallback) followed(g *granted, d stint.Decision, err error) {
 		}
 		return
 	}
-	f.local.charged(g)
+	f.local.counted(g, f.now())
 	for _, s := range settlements {
 		part := partOf(&d.Charge, &s.charge)
 		f.errands.add(f, func(ctx context.Context) {
@@ -531,29 +527,8 @@ func (f *Fallback) Command(ctx context.Context, c stint.Command) error {
 
 // hear listens to an error that is the caller's to deal with.
 func (f *Fallback) hear(err error) {
-	if failure, ok := errors.AsType[*stint.StoreError](err); ok {
-		f.news.auth(failure, f.now())
-	}
-}
-
-// fell notes a decision without the store.
-func (f *Fallback) fell(cause *stint.StoreError) {
-	began := f.degraded.Add(1) == 1
-	if !f.unsettled.Load() { // many do at once: it writes only if need be
-		f.unsettled.Store(true)
-	}
-	now := f.now()
-	if !f.news.auth(cause, now) && began {
-		f.news.lost(cause, now)
-	}
-}
-
-// settle ends an episode.
-func (f *Fallback) settle() {
-	if f.unsettled.CompareAndSwap(true, false) {
-		if n := f.degraded.Swap(0); n > 0 {
-			f.news.back(n)
-		}
+	if failure, ok := errors.AsType[*stint.StoreError](err); ok && !errors.Is(err, context.Canceled) {
+		f.failed(failure, &f.news.others)
 	}
 }
 

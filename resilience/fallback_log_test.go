@@ -2,6 +2,7 @@ package resilience_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -11,26 +12,90 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-func TestFallbackLogsEpisodesNotDecisions(t *testing.T) {
+// wantLog checks how often the log says that the store was lost, still is, and is back.
+func wantLog(t *testing.T, logs *logbook, lost, still, back int) {
+	t.Helper()
+	synctest.Wait()
+	if n := logs.count(slog.LevelWarn, "store cannot be asked"); n != lost {
+		t.Errorf("the log says %d times that the store is lost, want %d", n, lost)
+	}
+	if n := logs.count(slog.LevelWarn, "still cannot be asked"); n != still {
+		t.Errorf("the log says %d times that it still is, want %d", n, still)
+	}
+	if n := logs.count(slog.LevelInfo, "can be asked again"); n != back {
+		t.Errorf("the log says %d times that it is back, want %d", n, back)
+	}
+	if t.Failed() {
+		t.Fatal(logs)
+	}
+}
+
+func TestFallbackLogsEveryOutage(t *testing.T) { // F45
 	synctest.Test(t, func(t *testing.T) {
 		inner, logs := newFlaky(t), new(logbook)
 		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1, Logger: logs.logger()})
-		for range 20 { // it comes and goes, ten times a second
+		for i := range 3 {
+			inner.down()
+			admitted(t, f, 50, oneUnit("a"))
+			wantLog(t, logs, i+1, 0, i)
+			inner.up()
+			mustDecide(t, f, oneUnit("a"))
+			time.Sleep(2500 * time.Millisecond)
+			wantLog(t, logs, i+1, 0, i+1)
+		}
+		if n := logs.count(slog.LevelInfo, "decisions_without_it=50"); n != 3 {
+			t.Errorf("%d outages are said to have had 50 decisions, want 3: %s", n, logs)
+		}
+	})
+}
+
+func TestFallbackLogsThatAnOutageLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, logs := newFlaky(t), new(logbook)
+		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1, Logger: logs.logger()})
+		inner.down()
+		mustDecide(t, f, oneUnit("a"))
+		time.Sleep(50 * time.Millisecond) // from here on nothing happens at the same instant
+		for range 350 {                   // ten a second
+			mustDecide(t, f, oneUnit("a"))
+			time.Sleep(100 * time.Millisecond)
+		}
+		wantLog(t, logs, 1, 3, 0)
+		if n := logs.count(slog.LevelWarn, "decisions_without_it=100"); n != 3 {
+			t.Errorf("%d reminders tell of 100 decisions, want 3: %s", n, logs)
+		}
+		// No request comes, and it is still down.
+		time.Sleep(time.Minute)
+		wantLog(t, logs, 1, 9, 0)
+		inner.up()
+		time.Sleep(2 * time.Second)
+		wantLog(t, logs, 1, 9, 1)
+		if n := logs.count(slog.LevelInfo, "decisions_without_it=351"); n != 1 {
+			t.Errorf("the end does not tell of all 351 decisions: %s", logs)
+		}
+		asked := inner.calls()
+		time.Sleep(time.Minute)
+		if inner.calls() != asked {
+			t.Error("the process asks, although nothing is wrong")
+		}
+	})
+}
+
+func TestFallbackLogsNoFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, logs := newFlaky(t), new(logbook)
+		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1, Logger: logs.logger()})
+		for range 227 { // it comes and goes, nine times a second
 			inner.down()
 			admitted(t, f, 50, oneUnit("a"))
 			inner.up()
 			mustDecide(t, f, oneUnit("a"))
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(110 * time.Millisecond)
 		}
-		time.Sleep(10 * time.Second)
-		inner.down()
-		admitted(t, f, 50, oneUnit("a"))
-		inner.up()
-		admitted(t, f, 5, oneUnit("a"))
-		if n, m := logs.count(slog.LevelWarn, "cannot be asked"), logs.count(slog.LevelInfo, "again"); n != 2 || m != 2 {
-			t.Errorf("%d lost, %d back, want two of each", n, m)
-		}
-		if n := logs.count(slog.LevelInfo, "decisions_without_it=1000"); n != 1 { // 19 times 50 that nothing was said of, and 50
+		wantLog(t, logs, 1, 2, 0)
+		time.Sleep(2 * time.Second)
+		wantLog(t, logs, 1, 2, 1)
+		if n := logs.count(slog.LevelInfo, "decisions_without_it=11350"); n != 1 {
 			t.Errorf("the decisions are not all told: %s", logs)
 		}
 	})
@@ -41,17 +106,73 @@ func TestFallbackIsLoudAboutAuth(t *testing.T) { // F29
 		inner, logs := newFlaky(t), new(logbook)
 		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1, Logger: logs.logger()})
 		inner.fail(&stint.StoreError{Op: "take", Kind: stint.KindAuth, Err: errors.New("NOAUTH")})
-		for range 60 {
+		for range 50 {
 			admitted(t, f, 10, oneUnit("a"))
 			time.Sleep(500 * time.Millisecond)
 		}
 		if n, m := logs.count(slog.LevelError, "NOAUTH"), logs.count(slog.LevelWarn, ""); n != 3 || m != 0 {
-			t.Errorf("%d errors and %d warnings in 30 s, want 3 and none: %s", n, m, logs)
+			t.Errorf("%d errors and %d warnings in 25 s, want 3 and none: %s", n, m, logs)
 		}
-		time.Sleep(10 * time.Second)
+		inner.up()
+		time.Sleep(3 * time.Second)
+		wantLog(t, logs, 0, 0, 1)
+
+		// Another outage, which turns out to be a wrong password.
+		inner.down()
+		mustDecide(t, f, oneUnit("a"))
+		wantLog(t, logs, 1, 0, 1)
+		inner.fail(&stint.StoreError{Op: "command", Kind: stint.KindAuth, Err: errors.New("WRONGPASS")})
 		_ = f.Command(t.Context(), stint.Command{Kind: stint.Unban, Subject: "a"})
+		time.Sleep(1500 * time.Millisecond)
 		if n := logs.count(slog.LevelError, "password"); n != 4 {
-			t.Errorf("%d errors after a command, want 4", n)
+			t.Errorf("%d errors after a command, want 4: %s", n, logs)
 		}
 	})
+}
+
+// The store is well again and no request comes: the process finds out by itself.
+func TestStackRecoversWithoutRequests(t *testing.T) {
+	full := &stint.StoreError{Op: "take", Kind: stint.KindFull, Err: errDown}
+	for name, test := range map[string]struct {
+		failure error
+		ops     []string // that fail
+		mode    stint.FailureMode
+	}{
+		"unreachable":                {failure: unreachable()},
+		"unreachable, with an error": {failure: unreachable(), mode: stint.FailError},
+		"full, but answers pings":    {failure: full, ops: []string{"take"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner, logs := newFlaky(t), new(logbook)
+				inner.looks = true
+				s, err := resilience.New(inner, resilience.Config{
+					Failure: stint.FailurePolicy{Mode: test.mode}, Instances: 1, Logger: logs.logger()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				inner.fail(test.failure, test.ops...)
+				for i := range 10 {
+					_, _ = s.Take(t.Context(), oneUnit(fmt.Sprint(i)))
+				}
+				wantClosed := func(want bool) {
+					t.Helper()
+					synctest.Wait()
+					if got := s.Breaker() == resilience.BreakerClosed; got != want {
+						t.Fatalf("the breaker is %v", s.Breaker())
+					}
+				}
+				for range 60 {
+					time.Sleep(time.Second)
+					wantClosed(false)
+				}
+				wantLog(t, logs, 1, 6, 0)
+				inner.fail(nil, test.ops...)
+				time.Sleep(3 * time.Second)
+				wantClosed(true)
+				wantLog(t, logs, 1, 6, 1)
+			})
+		})
+	}
 }

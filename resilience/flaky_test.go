@@ -23,6 +23,7 @@ type flaky struct {
 	mu     sync.Mutex
 	errs   map[string]error // by op; "" stands for all of them
 	hangs  bool
+	looks  bool // peeks work although takes fail
 	before func(op string)
 
 	takes, batches, amends, commands, inspects, pings atomic.Int64
@@ -44,8 +45,8 @@ func newFlaky(t testing.TB, over ...stint.Store) *flaky {
 	return f
 }
 
-// fail makes calls fail with an error: those of the given ops ("take", "amend", "command",
-// "ping"), or all of them. Nil mends.
+// fail makes calls fail with an error: those of the given ops ("take", "peek", "amend",
+// "command", "ping"), or all of them. Nil mends.
 func (f *flaky) fail(err error, ops ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,7 +107,11 @@ func (f *flaky) do(ctx context.Context, op string, n *atomic.Int64) error {
 }
 
 func (f *flaky) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	if err := f.do(ctx, "take", &f.takes); err != nil {
+	op := "take"
+	if f.looks && r.Mode == stint.Peek {
+		op = "peek"
+	}
+	if err := f.do(ctx, op, &f.takes); err != nil {
 		return stint.Decision{}, err
 	}
 	return f.Store.Take(ctx, r)

@@ -105,8 +105,8 @@ func (b *Breaker) leave(g entry, err error) {
 
 // failed reports whether an error is a failure of the store.
 func failed(err error) bool {
-	if errors.Is(err, context.Canceled) {
-		return false // the caller's decision
+	if errors.Is(err, context.Canceled) || stint.KindOf(err) == stint.KindMigrating {
+		return false // the caller's decision, or one slot of many
 	}
 	_, ok := errors.AsType[*stint.StoreError](err)
 	return ok || errors.Is(err, context.DeadlineExceeded)
@@ -134,21 +134,39 @@ func (b *Breaker) change(from, to gate, cause error) {
 // log says what operators want to know. A store that answers pings and fails calls, being
 // full for instance, has the breaker try several times a second: that is not news.
 func (b *Breaker) log(from, to gate, cause error) {
-	auth := stint.KindOf(cause) == stint.KindAuth
 	switch {
-	case to == gateOpen && auth && !b.auth:
+	case to == gateOpen && stint.KindOf(cause) == stint.KindAuth && !b.auth:
 		b.auth = true
 		b.config.Logger.Error("stint: breaker open: the store does not accept us; check its user, password and permissions", "cause", cause)
-	case to == gateOpen && from.state() == gateClosed && time.Since(b.said) > time.Duration(newsEvery):
-		b.said, b.told = time.Now(), true
-		b.config.Logger.Warn("stint: breaker open: the store is not asked until it answers again",
-			"cause", cause, "kind", stint.KindOf(cause).String(), "failures", b.config.Failures)
+	case to == gateOpen && from.state() == gateClosed:
+		b.opened(cause)
 	case to == gateClosed && (b.told || b.auth):
 		b.auth, b.told = false, false
 		b.config.Logger.Info("stint: breaker closed: the store works again")
 	default:
 		b.config.Logger.Debug("stint: breaker "+to.public().String(), "cause", cause)
 	}
+}
+
+// openEvery is how often it is said that the breaker has opened: one that opens and closes many times a second does
+// not flood the log.
+const openEvery = time.Second
+
+// opened says that the breaker has opened, now or, if it was said less than openEvery ago, then, if it is still so.
+func (b *Breaker) opened(cause error) {
+	if wait := openEvery - time.Since(b.said); wait > 0 {
+		time.AfterFunc(wait, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if gate(b.gate.Load()).state() != gateClosed && !b.told && !b.auth && !b.ended {
+				b.opened(cause)
+			}
+		})
+		return
+	}
+	b.said, b.told = time.Now(), true
+	b.config.Logger.Warn("stint: breaker open: the store is not asked until it answers again",
+		"cause", cause, "kind", stint.KindOf(cause).String(), "failures", b.config.Failures)
 }
 
 // pingTime is how long a ping may take, and the call that follows it.

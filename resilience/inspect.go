@@ -23,7 +23,9 @@ const opScopes = "scopes"
 func (s *Stack) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, error) {
 	limited := until(ctx, earlier(ctx, time.Now().Add(patience)))
 	defer limited.release()
-	return s.breaker.Inspect(limited, c)
+	shown, err := s.breaker.Inspect(limited, c)
+	s.fallback.hear(err)
+	return shown, err
 }
 
 // Bans lists the bans that the store knows of, if that is a [stint.Inspector]; else the error is

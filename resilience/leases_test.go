@@ -52,6 +52,7 @@ func TestLeasesPassBy(t *testing.T) {
 		},
 		"a peek":        func(r *stint.Request) { r.Mode = stint.Peek },
 		"a reservation": func(r *stint.Request) { r.Mode = stint.Reserve },
+		"a force":       func(r *stint.Request) { r.Mode = stint.Force },
 		"no cost":       func(r *stint.Request) { r.Cost = 0 },
 		"fit":           func(r *stint.Request) { r.Fit = true },
 		"a lease":       func(r *stint.Request) { r.Lease = time.Second },

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/keypart"
 )
 
 // leaseTable finds leases. Looking takes no lock: a place of the table is a list that is only
@@ -15,7 +16,7 @@ import (
 type leaseTable struct {
 	places    []atomic.Pointer[lease] // as many as a power of two
 	shift     uint                    // a lease's place is its hash shifted by this
-	bySubject map[string][]*lease
+	bySubject map[string][]*lease     // by the name under which a subject is announced
 	count     int
 	most      int
 }
@@ -55,7 +56,8 @@ func (t *leaseTable) add(ls *lease) bool {
 		return false
 	}
 	t.count++
-	t.bySubject[ls.claim.Subject] = append(t.bySubject[ls.claim.Subject], ls)
+	subject := keypart.Name(ls.claim.Subject)
+	t.bySubject[subject] = append(t.bySubject[subject], ls)
 	place := &t.places[ls.hash>>t.shift]
 	ls.next.Store(place.Load())
 	place.Store(ls)
@@ -70,7 +72,7 @@ func (t *leaseTable) remove(ls *lease) {
 		}
 		at.Store(ls.next.Load())
 		t.count--
-		subject := ls.claim.Subject
+		subject := keypart.Name(ls.claim.Subject)
 		rest := slices.DeleteFunc(t.bySubject[subject], func(o *lease) bool { return o == ls })
 		if t.bySubject[subject] = rest; len(rest) == 0 {
 			delete(t.bySubject, subject)
@@ -84,7 +86,7 @@ func (t *leaseTable) of(mu *sync.Mutex, subject string) (all []*lease) {
 	mu.Lock()
 	defer mu.Unlock()
 	if subject != "" {
-		return slices.Clone(t.bySubject[subject])
+		return slices.Clone(t.bySubject[keypart.Name(subject)])
 	}
 	t.each(func(ls *lease) { all = append(all, ls) })
 	return all

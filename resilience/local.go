@@ -29,8 +29,9 @@ type local struct {
 	since   *memorystore.Store
 	parts   divisions
 	stripes [stripes]stripe
-	most    int          // records in a stripe
-	owing   atomic.Int64 // records with a debt, and requests to send again
+	most    int           // records in a stripe
+	owing   atomic.Int64  // records with a debt, and requests to send again
+	step    atomic.Uint64 // how often the store was charged with what was granted without it
 	twins   twins
 	named   named
 	mark    uint64 // of this process
@@ -70,7 +71,13 @@ type record struct {
 	uncharged   int64
 	unchargedAt int64 // when the last of them was granted
 	resets      uint32
-	debt        *debt // what is owed; nil if nothing is
+
+	// Recent units were uncharged until the step below: an answer to a request that was made
+	// before that step may not count them.
+	recent     int64
+	recentAt   int64
+	recentStep uint64
+	debt       *debt // what is owed; nil if nothing is
 }
 
 // others is what other processes have used of a limit.
@@ -110,15 +117,33 @@ func (r *record) idle(now int64) bool {
 	return true
 }
 
-// unchargedOf is how many uncharged units may count in a limit.
-func (r *record) unchargedOf(l *stint.Limit, now int64) int64 {
-	if r == nil || r.uncharged == 0 {
+// unchargedOf is how many units may count in a limit that an answer to a request made after
+// some step does not count.
+func (r *record) unchargedOf(l *stint.Limit, now int64, asked uint64) int64 {
+	if r == nil || r.uncharged == 0 && r.recent == 0 {
 		return 0
 	}
 	if life := counts(l); now-r.unchargedAt > int64(life) {
 		return 0
 	}
+	if asked < r.recentStep && now-r.recentAt < int64(recentTime) {
+		return r.uncharged + r.recent
+	}
 	return r.uncharged
+}
+
+// recentTime is longer than anybody waits for an answer.
+const recentTime = 10 * time.Second
+
+// charged notes that the store counts units of a record. The lock is held.
+func (l *local) charged(r *record, units, now int64) {
+	if now-r.recentAt >= int64(recentTime) {
+		r.recent = 0
+	}
+	units = min(units, r.uncharged)
+	r.uncharged -= units
+	r.recent += units
+	r.recentAt, r.recentStep = now, l.step.Add(1)
 }
 
 // counts is how long a unit counts in a limit at most.
@@ -249,9 +274,10 @@ func (s *stripe) evict(now int64) {
 	delete(s.records, victim)
 }
 
-// heard counts what the store answered. It reports false if the answer allows what this
-// process must not, since the store does not count yet what it was granted without it.
-func (l *local) heard(r *stint.Request, d *stint.Decision, now, instances int64) bool {
+// heard counts what the store answered to a request that was made after a step. It reports
+// false if the answer allows what this process must not, since it was granted something
+// without the store that the answer does not count.
+func (l *local) heard(r *stint.Request, d *stint.Decision, asked uint64, now, instances int64) bool {
 	if r.Mode == stint.Peek || d.Repeat || r.Lease > 0 || anyLeased(r) {
 		return true
 	}
@@ -265,7 +291,7 @@ func (l *local) heard(r *stint.Request, d *stint.Decision, now, instances int64)
 	set := l.lock(&r.Claim, r.And)
 	defer l.unlock(set)
 	charged := d.Allowed && d.Charge.ID != 0
-	if charged && !l.sure(r, d, now, instances) {
+	if charged && d.RetryAfter == 0 && !l.sure(r, d, asked, now, instances) {
 		return false
 	}
 	var own stint.Decision
@@ -286,31 +312,34 @@ func (l *local) heard(r *stint.Request, d *stint.Decision, now, instances int64)
 	mine := own.Usages()
 	for i := range 1 + len(r.And) {
 		c := r.ClaimAt(i)
-		l.note(c, usages[:len(c.Limits)], mine[:len(c.Limits)], d.Charge.At, d.Charge.ClaimAt(i).Cost, now)
+		l.note(c, usages[:len(c.Limits)], mine[:len(c.Limits)], d.Charge.At, d.Charge.ClaimAt(i).Cost, asked, now)
 		usages, mine = usages[len(c.Limits):], mine[len(c.Limits):]
 	}
 	return true
 }
 
-// sure reports whether a charge that the store made is within the limits also if it does
-// not count what is uncharged. If it may be above, a process that is alone knows: own has
-// all there is.
-func (l *local) sure(r *stint.Request, d *stint.Decision, now, instances int64) bool {
+// sure reports whether a charge that the store made is within the limits although the store
+// did not count what is uncharged. Then own has the last word: other answers may be older
+// than this one and yet to come. Of several processes none knows what the others were granted;
+// what the store counted and what is uncharged must fit together.
+func (l *local) sure(r *stint.Request, d *stint.Decision, asked uint64, now, instances int64) bool {
 	usages := d.Usages()
-	k := 0
-	sure := true
+	k, sure := 0, true
 	for i := range 1 + len(r.And) {
 		c := r.ClaimAt(i)
 		rec := l.find(c)
 		for j := range c.Limits {
-			if n := rec.unchargedOf(&c.Limits[j], now); n > 0 && usages[k].Used+n > c.Limits[j].Capacity() {
+			if n := rec.unchargedOf(&c.Limits[j], now, asked); n > 0 {
 				sure = false
+				if instances > 1 && usages[k].Used+n > c.Limits[j].Capacity() {
+					return false
+				}
 			}
 			k++
 		}
 	}
-	if sure || instances > 1 {
-		return sure
+	if sure {
+		return true
 	}
 	own, err := l.own.Take(context.Background(), stint.Request{Claim: d.Charge.Claim, And: d.Charge.And(), Mode: stint.Peek})
 	return err == nil && own.Allowed && l.fits(r, &own, now)
@@ -338,7 +367,7 @@ func (l *local) fits(r *stint.Request, own *stint.Decision, now int64) bool {
 // note remembers what others have used of a claim's limits: what the store said, less what
 // it counts of this process. Answers may come out of order: what an older one granted is in
 // the newer one already.
-func (l *local) note(c *stint.Claim, said, mine []stint.Usage, at, cost, now int64) {
+func (l *local) note(c *stint.Claim, said, mine []stint.Usage, at, cost int64, asked uint64, now int64) {
 	rec := l.find(c)
 	if rec == nil {
 		more := false
@@ -358,7 +387,7 @@ func (l *local) note(c *stint.Claim, said, mine []stint.Usage, at, cost, now int
 			continue
 		}
 		limit := &c.Limits[k]
-		units := said[k].Used - max(mine[k].Used-rec.unchargedOf(limit, now), 0)
+		units := said[k].Used - max(mine[k].Used-rec.unchargedOf(limit, now, asked), 0)
 		if at > 0 && at == rec.at { // in one call: the larger is the later one
 			units = max(units, o.units-cost)
 		}

@@ -225,14 +225,14 @@ func (l *local) collect(rec *record, now int64, calls []*owedCall, back func(sti
 			}
 			if s.left.Add(-1) == 0 {
 				set := l.lock(&d.claim, nil)
-				l.sent(rec, d, s, back)
+				l.sent(rec, d, s, now, back)
 				l.unlock(set)
 			}
 		}
 		o.Call.Done = o.end
 	}
 	if len(calls) == first { // all of it has expired
-		l.sent(rec, d, s, back)
+		l.sent(rec, d, s, now, back)
 	}
 	return calls
 }
@@ -263,7 +263,7 @@ func (s *sending) requests(c *stint.Claim, now int64) []stint.Request {
 }
 
 // sent ends a sending. The lock is held.
-func (l *local) sent(rec *record, d *debt, s *sending, back func(stint.Command)) {
+func (l *local) sent(rec *record, d *debt, s *sending, now int64, back func(stint.Command)) {
 	s.inFlight = false
 	if rec.debt != d || d.sending != s {
 		return // a reset has forgotten it
@@ -272,7 +272,7 @@ func (l *local) sent(rec *record, d *debt, s *sending, back func(stint.Command))
 		return
 	}
 	d.sending = nil
-	rec.uncharged = max(rec.uncharged-total(s.units), 0)
+	l.charged(rec, total(s.units), now)
 	if d.back > 0 {
 		back(giveBackOf(&d.claim, d.back))
 		d.back = 0
@@ -443,13 +443,13 @@ func (l *local) grant(r *stint.Request, charge uint64, at int64) *granted {
 	return g
 }
 
-// charged notes that the store counts what was granted.
-func (l *local) charged(g *granted) {
+// counted notes that the store counts what was granted.
+func (l *local) counted(g *granted, now int64) {
 	set := l.lock(&g.claims[0], g.claims[1:])
 	defer l.unlock(set)
 	for i := range g.claims {
 		if rec := l.find(&g.claims[i]); rec != nil && rec.resets == g.resets[i] {
-			rec.uncharged = max(rec.uncharged-g.claims[i].Cost, 0)
+			l.charged(rec, g.claims[i].Cost, now)
 		}
 	}
 }
@@ -487,7 +487,7 @@ func (l *local) collectNamed(now int64) (calls []*owedCall) {
 				l.sendAgain(g)
 				return
 			}
-			l.charged(g)
+			l.counted(g, now)
 		}
 		calls = append(calls, o)
 	}

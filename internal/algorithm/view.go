@@ -114,8 +114,9 @@ func (v *View) Rehome(c *Count) {
 // Used is what is used now, all bookings included.
 func (v *View) Used() int64 { return min(max(v.entries, v.meter.units())+v.booked, MaxUnits) }
 
-// Spare is how many units more the count can hold.
-func (v *View) Spare() int64 { return MaxUnits - v.Used() }
+// Spare is how many units can be charged though there is no room. Half of what can be counted is left to
+// what is charged and booked later.
+func (v *View) Spare() int64 { return max(MaxUnits/2-v.Used(), 0) }
 
 // LastEnd is when the last booking ends, 0 if there is none.
 func (v *View) LastEnd() int64 { return lastEnd(v.ahead) }

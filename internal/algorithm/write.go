@@ -2,7 +2,7 @@ package algorithm
 
 import "github.com/stint-limiter/stint"
 
-// Charge adds a cost of at most [View.Spare] at now. It returns by how many bytes the
+// Charge adds a cost at now. There has to be room, or it is at most [View.Spare]. It returns by how many bytes the
 // count's log has grown.
 func (v *View) Charge(cost int64) int { return v.Lease(v.now, cost) }
 

@@ -158,10 +158,10 @@ func (k *counts) book(from, until, cost int64) {
 	k.booked = slices.Insert(k.booked, i, booking{from, until, cost})
 }
 
-// force charges or books what there is room for up to 2^53. A booking ends no later than those
+// force charges or books what there is room for up to 2^52. A booking ends no later than those
 // that come after it, and joins the last one where there are 1,000.
 func (k *counts) force(l *stint.Limit, now, at, until, cost int64) {
-	cost = min(cost, most-k.used(l))
+	cost = max(0, min(cost, most/2-k.used(l)))
 	switch {
 	case cost == 0 || isOff(l):
 	case at == now:

@@ -67,6 +67,7 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 	} else if fits {
 		r.Cost = 1 // where that much fits, it is not denied
 	}
+	stays := r.Booked != 0 && d.Charge.At == r.Booked && t.hasBooking(now, &r)
 	states, i := d.States(), 0
 	for _, c := range append([]stint.Claim{r.Claim}, r.And...) {
 		for j := range c.Limits {
@@ -85,7 +86,7 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 					e.from = now + d.RetryAfter.Microseconds()
 				}
 				moved := r.Booked != 0 && rec.giveUp(now, r.Booked, e)
-				if r.Booked != 0 && d.Charge.At == r.Booked {
+				if stays {
 					continue // it has the place that it had, and none where limits were reset since
 				}
 				if r.Mode == stint.Force {
@@ -100,6 +101,21 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 	}
 	return nil
 }
+
+// hasBooking reports whether some limit has the booking that a request asks to move up.
+func (t *Truth) hasBooking(now int64, r *stint.Request) bool {
+	for _, c := range append([]stint.Claim{r.Claim}, r.And...) {
+		for j := range c.Limits {
+			if slices.ContainsFunc(t.record(&c, &c.Limits[j]).events, func(e event) bool { return e.is(now, r.Booked) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// is reports whether the event is a booking to come that ends at an instant.
+func (e *event) is(now, at int64) bool { return e.booked && e.at == at && e.from > now && e.high > 0 }
 
 // fitted checks what was charged of a cost that may be lowered: if not all of it,
 // then one unit more did not fit under some limit.
@@ -168,7 +184,7 @@ func (rec *record) settle(id uint64, cost int64, certain bool) {
 func (rec *record) giveUp(now, at int64, moved event) bool {
 	var found []int
 	for i := range rec.events {
-		if e := &rec.events[i]; e.booked && e.at == at && e.from > now && e.high > 0 {
+		if rec.events[i].is(now, at) {
 			found = append(found, i)
 		}
 	}
@@ -285,13 +301,13 @@ func (rec *record) admit(l *stint.Limit, e event, moved bool) error {
 
 // force records an event that needs no room: nothing is promised of the windows that it is in but that
 // nothing else is admitted there. Of several limits a booking may end sooner on one than on another, and
-// no limit counts more than 2^53.
+// none is forced above 2^52.
 func (rec *record) force(e event, several bool) {
 	total := e.high
 	for _, other := range rec.events {
-		total = min(total+other.high, most+1)
+		total = min(total+other.high, most)
 	}
-	if e.booked && several || total > most {
+	if e.booked && several || total > most/2 {
 		e.low, e.astray = 0, true
 	}
 	rec.events = append(rec.events, e)

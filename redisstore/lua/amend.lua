@@ -8,19 +8,26 @@
 -- ARGV[2]  request id, if there is one
 -- Reply    call id, to which claims it applied (2 bytes, the lowest bit for the first)
 
-local SETTLE, EXTEND, UNDO = 0, 1, 3       -- stint.AmendmentKind, else Release; UNDO settles to 0 and is not remembered
-local SETTLED = 1000                      -- stint.MaxSettled
+local SETTLE, EXTEND = 0, 1 -- stint.AmendmentKind, else Release
+local UNDO, APART = 100, 101 -- see split.go, apart.go: settles, unless that may have been done; settles, and neither looks nor remembers
+local SETTLED = 1000         -- stint.MaxSettled
 
 local ceil, max = math.ceil, math.max
 local G = general(now, generation, sets)
 local kind, cost, debt, id, life, claims
 kind, cost, debt, id, life, claims, pos = unpack_at('<Bddc8dB', args, pos)
 
--- settled says whether the charge is known to be settled.
-local function settled(key)
+local settles = kind == SETTLE or kind == UNDO or kind == APART
+
+-- settled says whether the charge is known to be settled, or to undo it, whether it may have been and is forgotten.
+local function settled(key, at)
   local known = try('ZSCORE', key, id)
-  if type(known) == 'table' then G.discard(key) end
-  return known and type(known) ~= 'table'
+  if type(known) == 'table' then
+    G.discard(key)
+    return false
+  end
+  if known or kind ~= UNDO or call('ZCARD', key) < SETTLED then return known end
+  return at <= tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2])
 end
 
 -- remember keeps a settled charge for as long as one of its limits could know it.
@@ -34,21 +41,23 @@ end
 local function amend_holders(key, window)
   local l = G.open_holders(key, 0, window, 0)
   if kind == EXTEND then return l.of.extend(l, id) end
-  return (kind ~= SETTLE or cost == 0) and l.of.release(l, id)
+  return (not settles or cost == 0) and l.of.release(l, id)
 end
 
--- amend_state settles all limits of a state. It returns whether that applied, and for how long after its time the charge can
--- be settled.
+-- amend_state settles all limits of a state. It returns whether that applied, for how long after its time the charge can
+-- be settled, and whether somebody may remember a denial that this ends: those with a cost above half of a limit do not,
+-- see resilience.DenyCache, so the limit was more than half used.
 local function amend_state(key, set, charged, at, of)
   local st, asked = G.open_state(key, set, charged)
-  local applied, horizon = false, 0
-  if st.generation ~= of then return false, 0 end
+  local applied, horizon, tight = false, 0, false
+  if st.generation ~= of then return false, 0, false end
   for _, l in ipairs(asked) do
-    if G.L.settle(l, at, cost, debt) then applied = true end
+    local crowded = #l.booked > 0 or 2 * G.L.used(l) > l.cap
+    if G.L.settle(l, at, cost, debt) then applied, tight = true, tight or crowded end
     horizon = max(horizon, l.width > 0 and l.span + l.slice or l.unit and (ceil(l.cap * l.unit / l.rate) + 1) * l.tick or 0)
   end
   if applied then G.save(st) end
-  return applied, horizon
+  return applied, horizon, tight
 end
 
 -- Read it all first: two claims may share a subject.
@@ -65,7 +74,7 @@ for c = 1, claims do
     keys = keys + 1
     claim[p] = { key = KEYS[keys], set = sets[which], of = of }
   end
-  claim.open = charged > 0 and not (kind == SETTLE and settled(claim.settled))
+  claim.open = charged > 0 and not ((kind == SETTLE or kind == UNDO) and settled(claim.settled, at))
   todo[c] = claim
 end
 local id_key = KEYS[keys + 1]
@@ -82,14 +91,14 @@ for c, claim in ipairs(todo) do
   for _, part in ipairs(claim.open and claim or {}) do
     if not part.set then
       if amend_holders(part.key, part.of) then applied, horizon = true, max(horizon, part.of) end
-    elseif kind == SETTLE or kind == UNDO then
-      local yes, reach = amend_state(part.key, part.set, claim.charged, claim.at, part.of)
-      applied, room, horizon = applied or yes, room or yes, max(horizon, reach)
+    elseif settles then
+      local yes, reach, tight = amend_state(part.key, part.set, claim.charged, claim.at, part.of)
+      applied, room, horizon = applied or yes, room or tight, max(horizon, reach)
     end
   end
   if applied then
     changed = changed + 2 ^ (c - 1)
-    if kind == SETTLE then remember(claim.settled, claim.at, horizon) end
+    if kind == SETTLE or kind == UNDO then remember(claim.settled, claim.at, horizon) end
     -- Places come and go all the time, and nobody remembers that there was none.
     if room and cost < claim.charged then G.announce(claim.settled, '+') end
   end

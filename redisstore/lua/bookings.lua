@@ -17,6 +17,12 @@ local function last_booking(l)
   return booking(l, #l.booked / BOOKED - 1) or 0
 end
 
+-- plus adds units to a sum of bookings. 2^53 + 1 would be rounded to 2^53.
+local function plus(sum, n)
+  if n > UNITS - sum then return 2 * UNITS end
+  return sum + n
+end
+
 -- unsum takes units that were taken off a booking off the sum too. One that is above 2^53 is not exact, and is made anew.
 local function unsum(l, n)
   if l.booked_sum <= UNITS then
@@ -26,7 +32,7 @@ local function unsum(l, n)
   local sum, i = 0, 0
   local t, _, units = booking(l, 0)
   while t and sum <= UNITS do
-    sum, i = sum + units, i + 1
+    sum, i = plus(sum, units), i + 1
     t, _, units = booking(l, i)
   end
   l.booked_sum = sum
@@ -63,7 +69,7 @@ local function add_booking(l, t, e, n)
   local i = #l.booked / BOOKED - 1
   local last_t, last_e, last_n = booking(l, i)
   local rest = l.booked
-  l.booked_sum = l.booked_sum + n
+  l.booked_sum = plus(l.booked_sum, n)
   if last_t == t and last_e == e then rest, n = rest:sub(1, i * BOOKED), last_n + n end
   l.booked = rest .. pack(BOOKING, e, e - t, n)
 end

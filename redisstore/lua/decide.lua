@@ -2,14 +2,14 @@
 --
 -- Request  as take.lua has it, then of kinds 1 to 3: number of claims, mode, fit, 1 if bans are looked for (1 byte
 --          each), which claims are shared (2, the lowest bit for the first), ban policy: after (1, 0: none); longest
---          wait, Booked, life of the request id, lease, grace, within, forgive, id of the charge (8 bytes), number of
+--          wait, or the one of a Force, Booked, life of the request id, lease, grace, within, forgive, id of the charge (8 bytes), number of
 --          durations (1), durations
 -- Reply    flags (1 allowed, 2 repeat, 4 banned, 32 directories follow), deciding claim, retry-after, time of the charge
 --          (0: none), units charged to the first claim; per part its generation (4 bytes, not of holders), and per
 --          limit asked about, in the order of its set, used, reset-after and retry-after; then if
 --          directories follow, per part with a state the length of its directory (1), 0 if it is that of the set, and it
 
-local TAKE, PEEK, RESERVE = 0, 1, 2 -- stint.Mode
+local TAKE, PEEK, RESERVE, FORCE = 0, 1, 2, 3 -- stint.Mode
 
 -- read_request reads what is asked, and opens all limits.
 local function read_request(args, run, base)
@@ -106,11 +106,42 @@ local function room(r, waits)
   return t == NEVER and t or max(t, latest)
 end
 
+-- make_way puts those that are booked for later than t behind, for a booking before them. It returns when that ends: no
+-- later than they do.
+local function make_way(r, t)
+  local ends = t + r.grace
+  for _, l in ipairs(r.limits) do
+    local first = first_booking(l.booked, 1, t + 1)
+    local _, e = booking(l, first)
+    l.ends, ends = e, min(ends, e or ends)
+    l.booked, l.behind, l.led = l.booked:sub(1, first * BOOKED), l.booked:sub(first * BOOKED + 1), nil
+  end
+  return ends
+end
+
+-- insert books before those that are behind. Where there are too many, it adds to the last of all.
+local function insert(l, t, e)
+  local last = (#l.booked + #l.behind) / BOOKED - 1
+  if l.cost == 0 or dead(l) then
+    l.changed = not dead(l)
+  elseif last < 999 then -- stint.MaxBookings
+    L.book(l, t, min(e, l.ends or e))
+  elseif l.behind == '' then
+    change_booking(l, last, l.cost)
+    l.changed, l.led = true, nil
+  else
+    local all = { booked = l.booked .. l.behind, booked_sum = l.booked_sum }
+    change_booking(all, last, l.cost)
+    l.behind, l.booked_sum, l.changed, l.led = all.booked:sub(#l.booked + 1), all.booked_sum, true, nil
+  end
+end
+
 -- charge charges, books or leases every claim that costs something. It returns the time of the charge, 0 if none did.
 local function charge(r, t)
   local at, written = 0, {}
   local e = t + (r.grace or 0)
   if t > now then
+    if r.mode == FORCE then e = make_way(r, t) end
     for _, l in ipairs(r.limits) do
       local _, last = booking(l, #l.booked / BOOKED - 1)
       e = max(e, last or 0)
@@ -119,7 +150,10 @@ local function charge(r, t)
   for _, l in ipairs(r.limits) do
     if l.cost > 0 then
       at = t > now and e or now + r.lease
-      if t > now then
+      if r.mode == FORCE then l.cost = min(l.cost, max(0, UNITS / 2 - l.of.used(l))) end
+      if t > now and r.mode == FORCE then
+        insert(l, t, e)
+      elseif t > now then
         L.book(l, t, e)
       else
         l.of.charge(l, at, r.id)
@@ -186,19 +220,19 @@ function G.decide(run, base, equal, id)
   if id_key and not banned and charged > 0 then seen, repeats = G.id_open(id_key, id, r.life) end
 
   local flags, decider, retry, at = 0, 1, 0, 0
-  if seen and repeats < 8 then -- stint.MaxRepeats
+  if seen and (repeats < 8 or r.mode == FORCE) then -- stint.MaxRepeats
     flags, retry = 2, seen - now >= 16 and seen - now or 0
     if r.mode ~= TAKE or retry == 0 then
       flags = 3
-      if not looking then call('ZINCRBY', id_key, '1', id) end
+      if not looking and repeats < 8 then call('ZINCRBY', id_key, '1', id) end
     end
   else
     local old = r.booked > 0 and not banned and leave(r)
     local full = false
     for _, l in ipairs(r.limits) do full = full or l.booked and #l.booked >= 1000 * BOOKED end -- stint.MaxBookings
-    local t = room(r, r.mode == RESERVE and not banned)
+    local t = r.mode == FORCE and now + r.longest or room(r, r.mode == RESERVE and not banned)
     retry = t == NEVER and NEVER or t - now
-    local allowed = t == now
+    local allowed = t == now or r.mode == FORCE
     if r.lease > 0 and allowed and not banned then
       for _, l in ipairs(r.limits) do
         if l.of.used(l) + charged > l.cap then -- what is booked is in the way

@@ -340,9 +340,10 @@ end
 
 -- charge charges the limit's cost now, to its log as of an instant not before now.
 function L.charge(l, at)
+  if dead(l) then return end
   l.changed = true
-  if l.width > 0 then append(l, stamp(l, at), l.cost) end
-  if l.unit then l.level, l.led = l.level + l.cost * l.unit, nil end
+  if l.width > 0 and l.cost > 0 then append(l, stamp(l, at), l.cost) end
+  if l.unit then l.level, l.led = min(UNITS, l.level + l.cost * l.unit), nil end
 end
 
 function L.book(l, t, e)

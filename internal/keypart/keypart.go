@@ -1,0 +1,92 @@
+// Package keypart writes subjects and scopes as keys hold them. It is shared by those who write keys and
+// those who are told of a subject by what its keys say.
+package keypart
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+)
+
+const (
+	// Max is the longest part that is kept readable, in bytes after escaping. A longer one is
+	// replaced by a hash.
+	Max = 128
+	// HashMark begins a part that was replaced by a hash. Escaping never produces it.
+	HashMark = '~'
+)
+
+// Append writes a part of a key. It is injective for any bytes, keeps letters,
+// digits and common punctuation, and never writes a brace, which would move the
+// hash tag, nor a colon unless colons are allowed, as they are inside the tag.
+func Append(b []byte, part string, colons bool) []byte {
+	start := len(b)
+	for i := range len(part) {
+		if c := part[i]; plain(c) || c == ':' && colons {
+			b = append(b, c)
+		} else {
+			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+		}
+		if len(b)-start > Max {
+			return appendHash(b[:start], part)
+		}
+	}
+	return b
+}
+
+func appendHash(b []byte, part string) []byte {
+	sum := sha256.Sum256([]byte(part))
+	b = append(b, HashMark)
+	return hex.AppendEncode(b, sum[:20])
+}
+
+// Read is the inverse of Append; it cannot read a part that was hashed.
+func Read(text string) (string, bool) {
+	if text == "" || text[0] == HashMark {
+		return "", false
+	}
+	part, err := url.PathUnescape(text)
+	return part, err == nil
+}
+
+// Name is what keys tell of a subject: the subject itself, or its hash if it is too long. Name
+// of a Name is that Name.
+func Name(subject string) string {
+	if len(subject) <= Max/3 {
+		return subject
+	}
+	n := 0
+	for i := range len(subject) {
+		if c := subject[i]; plain(c) || c == ':' {
+			n++
+		} else {
+			n += 3
+		}
+		if n > Max {
+			return string(appendHash(make([]byte, 0, 41), subject))
+		}
+	}
+	return subject
+}
+
+// ReadName returns the Name of the subject that keys write as text.
+func ReadName(text string) (string, bool) {
+	if len(text) > 1 && text[0] == HashMark {
+		return text, true
+	}
+	return Read(text)
+}
+
+const upperHex = "0123456789ABCDEF"
+
+func plain(c byte) bool {
+	switch {
+	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		return true
+	}
+	switch c {
+	case '_', '-', '.', '/', '@', '+', '=', ',', '!', '*', '$', '&', '(', ')', '|':
+		return true
+	}
+	return false
+}

@@ -1,0 +1,102 @@
+package memorystore
+
+import "sync/atomic"
+
+// bounds are how much the store may hold.
+type bounds struct{ subjects, bytes int64 }
+
+// written is what a call has written and what is not counted yet.
+type written struct {
+	shard          uint32 // the first that it has written to
+	now            int64
+	bytes, records int64
+	spare          []*record // not to be evicted on its behalf
+}
+
+// makeRoom counts what a call has written, after evicting what has to go for it. The caller holds no
+// lock: makeRoom locks one shard at a time, so that calls cannot wait for each other in a circle.
+//
+// Within a tenth of the bounds it waits for nobody: it leaves the rest to later calls if the shard that it would evict from
+// is in use. If nothing else is left, what was written goes.
+func (s *Store) makeRoom(w *written) {
+	for {
+		for s.over(w) && s.evict(w, false) {
+		}
+		if s.add(w.bytes, w.records, s.most) {
+			return
+		}
+		if s.evict(w, true) {
+			continue
+		}
+		if w.spare == nil { // only what other calls have not counted yet is left
+			s.bytes.Add(w.bytes)
+			s.subjects.Add(w.records)
+			return
+		}
+		w.spare = nil
+	}
+}
+
+// evictIfHeavy evicts from a shard that is locked anyway what has room, if the shard has about the greatest load. Records
+// move: the call must be done with them.
+func (sh *shard) evictIfHeavy(w *written) {
+	if sh.store.heaviest(sh.number) == sh.number {
+		sh.evict(w, false)
+	}
+}
+
+// over reports whether something has to go for what was written.
+func (s *Store) over(w *written) bool {
+	return s.bytes.Load() > s.bounds.bytes-w.bytes || s.subjects.Load() > s.bounds.subjects-w.records
+}
+
+// add counts bytes and records, unless that would exceed some bounds. What is not positive never does.
+func (s *Store) add(bytes, records int64, within bounds) bool {
+	if !addWithin(&s.subjects, records, within.subjects) {
+		return false
+	}
+	if !addWithin(&s.bytes, bytes, within.bytes) {
+		s.subjects.Add(-records)
+		return false
+	}
+	return true
+}
+
+func addWithin(counter *atomic.Int64, n, most int64) bool {
+	for {
+		old := counter.Load()
+		if n > 0 && old > most-n {
+			return false
+		}
+		if n == 0 || counter.CompareAndSwap(old, old+n) {
+			return true
+		}
+	}
+}
+
+// evict evicts from the shard with the greatest load, or, if that has nothing to evict, from another. Records
+// that have no room are evicted only if there is nothing else in any shard. It reports false if there
+// was nothing to evict, or if it is not to wait and the shard is in use.
+func (s *Store) evict(w *written, wait bool) bool {
+	first := s.heaviest(w.shard)
+	for _, all := range [...]bool{false, true} {
+		for i := range uint32(len(s.shards)) {
+			n := (first + i) & uint32(len(s.shards)-1)
+			if l := s.loads[n].get(); l.roomy() == 0 && (!all || l.records() == 0) {
+				continue
+			}
+			sh := &s.shards[n]
+			if wait {
+				sh.mu.Lock()
+			} else if !sh.mu.TryLock() {
+				return false
+			}
+			evicted := sh.evict(w, all)
+			sh.mu.Unlock()
+			if evicted {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,326 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stint-limiter/stint"
+)
+
+// While a slot of a Cluster is being moved, a call is refused with TRYAGAIN unless all of its
+// keys are on one of the two nodes, and one that does not exist is on neither: a request of
+// somebody who is not banned, for instance. That lasts until the move ends. A call with a
+// single key is always answered, by the old owner if that has it, else by the new one. So
+// what was refused is done key by key.
+//
+// Each step is exact by itself: a key that the old owner does not have never comes back
+// there, so what the new one does not have either does not exist. What is no longer
+// atomic errs on the safe side. A request that is sent twice at the same moment under one ID
+// may be charged twice. Whatever gives units back is first marked as settled: if the giving
+// back is then lost, the units stay charged.
+//
+// Requests whose limits are in several keys, by their names or because of concurrency
+// limits, are not divided: they fail with [stint.KindMigrating].
+
+// Steps of lua/apart.lua.
+const (
+	stepSeeBan = iota
+	stepStrike
+	stepSetBan
+	stepSeeID
+	stepRecordID
+	stepDropID
+	stepMark
+)
+
+// moving reports whether a call was refused because its slot is being moved: nothing ran.
+func moving(err error) bool {
+	refused, ok := rueidis.IsRedisErr(err)
+	return ok && refused.IsTryAgain()
+}
+
+// step is one call of apart.lua. It returns the server's clock and what the step replies.
+func (s *Store) step(ctx context.Context, key string, kind byte, id string, numbers []byte) (now int64, reply [3]int64, err error) {
+	call := s.nextCall()
+	b := append(appendStart(nil, call, s.clock()), 0, kind) // without sets
+	text, err := apartScript.run(ctx, s.conn.get(), []string{key}, withID(append(b, numbers...), id))
+	if err != nil {
+		return 0, reply, err
+	}
+	in, now, err := opening(text, call)
+	if err != nil {
+		return 0, reply, err
+	}
+	for i := range reply {
+		reply[i] = in.int(0)
+	}
+	return now, reply, in.end()
+}
+
+// numbers packs whole numbers.
+func numbers(values ...int64) (b []byte) {
+	for _, v := range values {
+		b = appendInt(b, v)
+	}
+	return b
+}
+
+// subjectKey is a key of the subject as a whole, and scopeKey one of the claim's scope.
+func (s *Store) subjectKey(subject, what string) string {
+	k := keys{store: s}
+	k.ofSubject(subject, what)
+	return k.strings()[0]
+}
+
+func (s *Store) scopeKey(c *stint.Claim, what string) string {
+	k := keys{store: s}
+	k.inScope(c.Subject, c.Scope, what)
+	return k.strings()[0]
+}
+
+// refused answers the calls of a script call that was refused because its slot is being
+// moved: each run on its own, and key by key where that can be. It returns the calls that the
+// server held to be too late, but are not.
+func (c *scriptCall) refused(ctx context.Context, err error) (late []*stint.Call) {
+	switch {
+	case len(c.runs) > 1:
+		for i := range c.runs {
+			one := c.runs[i : i+1]
+			late = append(late, c.store.send(ctx, one, c.store.nextCalls(ids(one)))...)
+		}
+		return late
+	case c.canGoApart():
+		return c.store.takeApart(ctx, &c.runs[0], c.call)
+	}
+	fail(c.runs[0].calls, err)
+	return nil
+}
+
+// canGoApart reports whether the request has one key beside those of bans and of its ID.
+func (c *scriptCall) canGoApart() bool {
+	for i := range c.parts {
+		if c.keys[i] != c.keys[0] {
+			return false
+		}
+	}
+	r := &c.runs[0].calls[0].Request
+	return r.ID != "" && r.Mode != stint.Reserve || r.ID == "" && r.Bans != nil
+}
+
+// takeApart decides a run of equal requests key by key: is the subject banned, is the ID
+// known, is there room; then the ID is recorded, or a denial counted towards a ban.
+func (s *Store) takeApart(ctx context.Context, q *run, call uint64) (late []*stint.Call) {
+	r := &q.calls[0].Request
+	var ban [3]int64 // until, forgive, level
+	if own := firstOwn(r); r.Bans != nil && own >= 0 {
+		now, found, err := s.step(ctx, s.subjectKey(r.ClaimAt(own).Subject, "ban"), stepSeeBan, "", nil)
+		if err != nil {
+			fail(q.calls, err)
+			return nil
+		}
+		if ban = found; ban[0] > now {
+			return s.lookApart(ctx, q, func(d *stint.Decision) {
+				d.Allowed, d.Banned, d.Decider, d.RetryAfter = false, true, uint8(own), micros(ban[0]-now)
+			})
+		}
+	}
+	known := false
+	if r.ID != "" && r.Cost > 0 {
+		count := append(numbers(r.Life().Microseconds()), oneIf(r.Mode == stint.Take))
+		now, found, err := s.step(ctx, s.scopeKey(&r.Claim, "ids"), stepSeeID, r.ID, count)
+		if err != nil {
+			fail(q.calls, err)
+			return nil
+		}
+		if known = found[0] > 0; known && found[1] < stint.MaxRepeats {
+			return s.lookApart(ctx, q, func(d *stint.Decision) {
+				d.Repeat, d.Decider, d.RetryAfter = true, 0, 0
+				if wait := found[0] - now; wait >= 16 {
+					d.RetryAfter = micros(wait)
+				}
+				d.Allowed = d.RetryAfter == 0 || r.Mode != stint.Take
+				for i := range d.Usages() {
+					d.Usages()[i].RetryAfter = 0
+				}
+			})
+		}
+	}
+	plain := run{deadline: q.deadline}
+	for _, c := range q.calls {
+		alone := &stint.Call{Request: c.Request, Deadline: c.Deadline}
+		alone.Request.Bans, alone.Request.ID = nil, ""
+		plain.calls = append(plain.calls, alone)
+	}
+	again := s.send(ctx, []run{plain}, call)
+	for i, c := range q.calls {
+		c.Decision, c.Err = plain.calls[i].Decision, plain.calls[i].Err
+		if c.Err == nil {
+			s.afterApart(ctx, c, ban, known)
+		}
+		for _, l := range again {
+			if l == plain.calls[i] {
+				late = append(late, c)
+			}
+		}
+	}
+	return late
+}
+
+// lookApart answers a run without charging it.
+func (s *Store) lookApart(ctx context.Context, q *run, change func(*stint.Decision)) (late []*stint.Call) {
+	look := stint.Call{Request: q.calls[0].Request, Deadline: q.calls[0].Deadline}
+	look.Request.Mode, look.Request.Bans, look.Request.ID, look.Request.Fit, look.Request.Lease, look.Request.Booked = stint.Peek, nil, "", false, 0, 0
+	if again := s.send(ctx, []run{{calls: []*stint.Call{&look}, deadline: q.deadline}}, s.nextCall()); len(again) > 0 {
+		return q.calls
+	}
+	for _, c := range q.calls {
+		c.Decision, c.Err = look.Decision, look.Err
+		c.Decision.Charge = stint.ChargeOf(&c.Request)
+		copy(c.Decision.Grow(len(look.Decision.Usages())), look.Decision.Usages())
+		if c.Err == nil {
+			change(&c.Decision)
+		}
+	}
+	return nil
+}
+
+// afterApart does what follows from a decision that was made on the limits alone. If it
+// fails, the decision stands: a repeat of the ID is charged, a denial does not count.
+func (s *Store) afterApart(ctx context.Context, c *stint.Call, ban [3]int64, known bool) {
+	r, d := &c.Request, &c.Decision
+	if r.ID != "" {
+		if d.Charge.Rest == nil {
+			d.Charge.Rest = new(stint.Rest)
+		}
+		d.Charge.Rest.RequestID, d.Charge.Rest.IDLife = r.ID, r.Life()
+		if d.Charge.ID != 0 && !known && r.Cost > 0 {
+			_, _, _ = s.step(ctx, s.scopeKey(&r.Claim, "ids"), stepRecordID, r.ID, numbers(d.Charge.At, r.Life().Microseconds()))
+		}
+	}
+	denier := r.ClaimAt(int(d.Decider))
+	if d.Allowed || r.Mode != stint.Take || r.Bans == nil || r.Bans.After == 0 || denier.Shared || denier.Cost == 0 {
+		return
+	}
+	policy := append(numbers(ban[:]...), byte(r.Bans.After))
+	policy = append(append(policy, numbers(r.Bans.Within.Microseconds(), r.Bans.Forgive.Microseconds())...), byte(len(r.Bans.Durations)))
+	for _, duration := range r.Bans.Durations {
+		policy = appendTime(policy, duration)
+	}
+	now, ban, err := s.step(ctx, s.subjectKey(denier.Subject, "strikes"), stepStrike, "", policy)
+	if err != nil || ban[0] == 0 {
+		return
+	}
+	_, _, _ = s.step(ctx, s.subjectKey(denier.Subject, "ban"), stepSetBan, "", numbers(ban[:]...))
+	d.Banned = true
+	if wait := micros(ban[0] - now); d.RetryAfter != stint.Never && wait > d.RetryAfter {
+		d.RetryAfter = wait
+	}
+}
+
+// firstOwn is the first claim that is not Shared, −1 if all are.
+func firstOwn(r *stint.Request) int {
+	for i := range 1 + len(r.And) {
+		if !r.ClaimAt(i).Shared {
+			return i
+		}
+	}
+	return -1
+}
+
+// amendApart amends a charge key by key. See amendOne.
+func (s *Store) amendApart(ctx context.Context, c *stint.Charge, a stint.Amendment) (changed uint16, err error) {
+	settles := a.Kind == stint.Settle || a.Kind == undo
+	if id := c.RequestID(); id != "" && a.Kind == stint.Settle && a.Cost == 0 {
+		_, repeats, err := s.step(ctx, s.scopeKey(&c.Claim, "ids"), stepDropID, id, numbers(c.IDLife().Microseconds()))
+		if err != nil || repeats[0] > 0 {
+			return 0, err
+		}
+	}
+	if settles {
+		a.Kind = settleApart
+	}
+	open := map[string]bool{} // whether a scope's charge is yet to be settled
+	for i := range 1 + len(c.And()) {
+		claim := c.Part(i)
+		if claim.Claim.Cost == 0 {
+			continue
+		}
+		if settled := s.scopeKey(&claim.Claim, "settled"); settles {
+			if _, marked := open[settled]; !marked {
+				mark := append(le.AppendUint64(nil, c.ID), numbers(claim.At, horizon(claim.Claim.Limits))...)
+				_, first, err := s.step(ctx, settled, stepMark, "", mark)
+				if err != nil {
+					return changed, err
+				}
+				open[settled] = first[0] == 1
+			}
+			if !open[settled] {
+				continue
+			}
+		}
+		state := 0
+		for _, p := range appendParts(nil, 0, 0, &claim.Claim) {
+			part := stint.Charge{ID: c.ID, At: claim.At, Claim: claim.Claim}
+			part.Claim.Limits = p.limits
+			if !p.holders() {
+				part.Generation = claim.GenerationAt(state)
+				if state++; !settles {
+					continue
+				}
+			}
+			bits, err := s.amendKey(ctx, &part, a)
+			if err != nil {
+				return changed, err
+			}
+			changed |= bits << i
+		}
+	}
+	return changed, nil
+}
+
+// amendKey amends a charge to one key, which stands in for that of settled charges too: that
+// is not looked at.
+func (s *Store) amendKey(ctx context.Context, c *stint.Charge, a stint.Amendment) (uint16, error) {
+	parts := partsOf(nil, &c.Claim, nil)
+	s.sets.fill(parts)
+	k := keys{store: s}
+	k.ofPart(&parts[0])
+	k.ofPart(&parts[0])
+	call := s.nextCall()
+	reply, err := amendScript.run(ctx, s.conn.get(), k.strings(), amendArgs(c, a, parts, call, s.clock()))
+	if err != nil {
+		return 0, err
+	}
+	return decodeAmend(reply, call)
+}
+
+// horizon is for how long after its time a charge could be settled, at least, in microseconds: a
+// fixed window and another one, or the time in which a full meter empties.
+func horizon(limits []stint.Limit) int64 {
+	longest := 0.0
+	for i := range limits {
+		l := &limits[i]
+		longest = max(longest, float64(l.Window.Microseconds())*(2+float64(l.Capacity())/float64(max(l.Max, 1))))
+	}
+	return int64(min(longest, float64(stint.MaxUnits/4)))
+}
+
+// commandApart carries out a command key by key. The states are those of the last keys.
+func (s *Store) commandApart(ctx context.Context, c *stint.Command, all []string, states []part) error {
+	for i := range all {
+		var own []part
+		if first := len(all) - len(states); i >= first {
+			own = states[i-first : i-first+1]
+		}
+		call := s.nextCall()
+		reply, err := commandScript.run(ctx, s.conn.get(), all[i:i+1], commandArgs(c, own, call, s.clock()))
+		if err == nil {
+			err = decodeCommand(reply, call)
+		}
+		if err != nil || c.Kind == stint.Ban { // which leaves the strikes alone
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package redisstore
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// maxCeilings is of how many shared subjects the usage is known; there are few as a rule.
+const maxCeilings = 1024
+
+// ceilings is what was last heard of shared subjects, for decisions that do not ask them
+// because the caller's own limits deny.
+type ceilings struct {
+	mu   sync.Mutex
+	seen map[string]ceiling // by subject
+}
+
+type ceiling struct {
+	claims []stint.Claim // without their subjects
+	usages []stint.Usage
+	at     time.Time
+}
+
+// note keeps what a group was told.
+func (c *ceilings) note(g *group, usages []stint.Usage) {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old, ok := c.seen[g.claims[0].Subject]; ok && old.of(g) && len(old.usages) == len(usages) {
+		copy(old.usages, usages)
+		old.at = now
+		c.seen[g.claims[0].Subject] = old
+		return
+	}
+	if c.seen == nil || len(c.seen) >= maxCeilings {
+		c.seen = map[string]ceiling{}
+	}
+	next := ceiling{usages: slices.Clone(usages), at: now}
+	for _, claim := range g.claims {
+		next.claims = append(next.claims, stint.Claim{Scope: strings.Clone(claim.Scope), Limits: slices.Clone(claim.Limits)})
+	}
+	c.seen[strings.Clone(g.claims[0].Subject)] = next
+}
+
+// last returns what is known of a group as a decision that does not deny: zero where nothing
+// is known, or nothing would be left of it.
+func (c *ceilings) last(g *group) stint.Decision {
+	d := stint.Decision{Allowed: true}
+	n := 0
+	for i := range g.claims {
+		n += len(g.claims[i].Limits)
+	}
+	usages := d.Grow(n)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.seen[g.claims[0].Subject]
+	if !ok || !known.of(g) || len(known.usages) != n {
+		return d
+	}
+	passed := time.Since(known.at)
+	for i, u := range known.usages {
+		if u.ResetAfter > passed {
+			usages[i] = stint.Usage{Used: u.Used, ResetAfter: (u.ResetAfter - passed).Truncate(time.Microsecond)}
+		}
+	}
+	return d
+}
+
+// of reports whether it is about the claims of a group.
+func (c *ceiling) of(g *group) bool {
+	return slices.EqualFunc(c.claims, g.claims, func(a, b stint.Claim) bool {
+		return a.Scope == b.Scope && slices.Equal(a.Limits, b.Limits)
+	})
+}
