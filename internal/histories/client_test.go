@@ -30,8 +30,9 @@ const (
 // the server's time, once that is known from a reply; a call returns when its context ends, whatever becomes
 // of the script; one is sent again only if the server found it too late while there is time yet.
 type client struct {
-	server  *server
-	process int
+	server   *server
+	process  int
+	sabotage sabotage
 
 	mu      sync.Mutex
 	chance  [2]*rand.Rand // of callers' requests; and of all else, which the stack sends when it likes
@@ -94,7 +95,6 @@ func (c *client) exchange(ctx context.Context, op string, f *flight) error {
 	}
 	f.answer = make(chan error, 1)
 	c.send(f, op)
-	c.trace("%s %p sent, lost %v", op, f, f.lost)
 	var err error
 	giveUp := time.NewTimer(silence)
 	defer giveUp.Stop()
@@ -166,6 +166,7 @@ func (c *client) send(f *flight, op string) {
 		f.luck[i] = chance.Float64()
 	}
 	there, lost := c.way(f.luck[0], f.luck[1], link.requests)
+	c.trace("%s %p sent, lost %v", op, f, lost || c.dead)
 	switch {
 	case c.dead || lost && !away:
 		f.lost = true
@@ -343,7 +344,7 @@ func (c *client) take(ctx context.Context, batch []*stint.Call) (late []*stint.C
 				if call := &calls[i]; !call.Deadline.IsZero() && time.Now().After(call.Deadline) {
 					call.Err = errLate
 				} else {
-					call.Decision, call.Err = s.engine.Take(context.Background(), call.Request)
+					call.Decision, call.Err = c.sabotage.take(s.engine, call.Request)
 				}
 				d, r := &calls[i].Decision, &calls[i].Request
 				c.trace("ran mode %d %d of %s and %v id %q: allowed %v repeat %v err %v used %v charge %d", r.Mode, r.Cost, r.Subject, len(r.And), r.ID, d.Allowed, d.Repeat, calls[i].Err, d.Usages(), d.Charge.ID)
@@ -388,7 +389,7 @@ func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendme
 	var changed bool
 	var failed error
 	err := c.exchange(ctx, "amend", &flight{run: func(s *server) {
-		changed, failed = s.engine.Amend(context.Background(), charge, a)
+		changed, failed = c.sabotage.amend(s.engine, charge, a)
 		c.trace("ran amend %d to %d of %s charge %d: %v %v", a.Kind, a.Cost, charge.Claim.Subject, charge.ID, changed, failed)
 		if changed && a.Kind == stint.Settle && a.Cost < charge.Claim.Cost {
 			s.announce(false, subjectsOf(&charge)...)

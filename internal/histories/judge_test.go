@@ -168,12 +168,12 @@ func (j *judge) rates(s int) {
 			if back := a.op.cost(s) - a.n; back > 0 && sub.limit.Algorithm == stint.Sliding {
 				a.credit = min(float64(back), leaked(&sub.limit, a.op.amends[0].ret-a.from))
 			}
-			before := a.to < x.from
+			before := a.to < x.op.call // when its place was given, if it waited
 			mine := a.op.process == x.op.process
 			if mine {
 				own = append(own, a)
 			}
-			if !a.op.degraded || before && (mine || j.processes[a.op.process].charged(a.to) < x.from) {
+			if !a.op.degraded || before && (mine || j.processes[a.op.process].charged(a.to) < x.op.call) {
 				server = append(server, a)
 			}
 		}

@@ -19,6 +19,7 @@ type plan struct {
 	faults    []fault
 	steps     []step
 	resets    []step
+	sabotage  sabotage
 }
 
 type faultKind uint8

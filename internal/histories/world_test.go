@@ -69,6 +69,7 @@ func (w *world) bear(slot int) {
 		number: len(w.all), client: newClient(w.server, w.plan.seed, len(w.all), w.plan.links(slot, w.start)),
 		closing: make(chan struct{}), dead: make(chan struct{}),
 	}
+	i.client.sabotage = w.plan.sabotage
 	var err error
 	i.stack, err = resilience.New(i.client, resilience.Config{
 		Instances: w.plan.instances, Denials: 64, Observer: starving{client: i.client}, Logger: slog.New(slog.DiscardHandler),
