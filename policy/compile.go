@@ -108,16 +108,20 @@ func (c *compiler) failure(key string, doc *failureDoc, outer *stint.FailurePoli
 	if f.Budget > maxBudget {
 		c.mistake(key+".budget", "nobody waits %v for a rate limit; want at most %v", f.Budget, maxBudget)
 	}
-	if doc.Mode == nil && doc.Budget == 0 && doc.Instances == 0 && !c.has(key+".mode") && !c.has(key+".budget") {
-		c.mistake(key, "is empty; want mode, budget or instances, or leave it out")
+	if doc.Mode == nil && doc.Budget == 0 && doc.Instances == 0 && doc.Memory == 0 && !c.has(key+".mode") && !c.has(key+".budget") {
+		c.mistake(key, "is empty; want mode, budget, instances or memory, or leave it out")
 	}
 	if doc.Instances < 0 || doc.Instances > 1<<20 {
 		c.mistake(key+".instances", "%d; want 1 or more", doc.Instances)
 	}
 	if key == "failure" {
-		c.set.instances = int(doc.Instances)
-	} else if doc.Instances != 0 {
-		c.mistake(key+".instances", "is for all tiers and policies; say it in the failure section at the top level")
+		c.set.instances, c.set.localBytes = int(doc.Instances), int64(doc.Memory)
+		return &f
+	}
+	for name, set := range map[string]bool{"instances": doc.Instances != 0, "memory": doc.Memory != 0} {
+		if set {
+			c.mistake(key+"."+name, "is for all tiers and policies; say it in the failure section at the top level")
+		}
 	}
 	return &f
 }

@@ -25,6 +25,7 @@ func TestCompileMistakes(t *testing.T) {
 		{"no password in messages", "store: {url: 'http://:hunter2@x'}" + tail, `or a URL such as redis://host:6379/0`},
 		{"prefix", "store: {prefix: 'a{b'}" + tail, `store.prefix: "a{b" has a brace`},
 		{"budget of nothing", "failure: {budget: 0s}" + tail, `failure.budget: a decision needs some time`},
+		{"memory of a tier", "tiers: [{name: a, identity: ip, limits: 1/1m, failure: {memory: 1MiB}}]", `tiers[0].failure.memory: is for all`},
 		{"instances of a tier", "tiers: [{name: a, identity: ip, limits: 1/1m, failure: {instances: 2}}]", `tiers[0].failure.instances: is for all`},
 		{"proxies", "client_ip: {trusted_proxies: [10.0.0.0/33]}" + tail, `client_ip.trusted_proxies: `},
 		{"prefix length", "client_ip: {ipv6_prefix: 129}" + tail, `client_ip.ipv6_prefix: 129; want 1 to 128`},

@@ -51,13 +51,16 @@ type storeDoc struct {
 }
 
 type failureDoc struct {
-	// `local` (the same limits in memory, divided among the instances), `allow`, `deny` (503) or
+	// `local` (the same limits in memory; several instances divide what is left), `allow`, `deny` (503) or
 	// `error` (the caller gets it). Default: local.
 	Mode *failureMode `yaml:"mode"`
 	// How long a decision may take. Default: 15ms.
 	Budget duration `yaml:"budget"`
 	// How many processes share the store, as long as it has not been able to count them. Only at the top level.
 	Instances int64 `yaml:"instances"`
+	// How much memory a process may use to remember what it was granted, for decisions without the store: 64MiB. Only
+	// at the top level. Default: 64MiB.
+	Memory size `yaml:"memory"`
 }
 
 type clientIPDoc struct {

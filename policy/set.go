@@ -12,13 +12,14 @@ import (
 
 // Set is a configuration that has been read and found good. It is immutable and safe for concurrent use.
 type Set struct {
-	store     Store
-	failure   stint.FailurePolicy
-	instances int
-	headers   Headers
-	outbound  []outbound.API
-	gateway   Gateway
-	rules     []*Rule
+	store      Store
+	failure    stint.FailurePolicy
+	instances  int
+	localBytes int64
+	headers    Headers
+	outbound   []outbound.API
+	gateway    Gateway
+	rules      []*Rule
 	// clientField is where trusted proxies name the client.
 	clientField string
 	*judge
@@ -94,6 +95,9 @@ func (s *Set) ScopeOf(tier string) string {
 
 // Instances returns how many processes share the store as far as the configuration knows; 0 if it does not say.
 func (s *Set) Instances() int { return s.instances }
+
+// LocalBytes returns how much memory deciding without the store may take; 0 if the configuration does not say.
+func (s *Set) LocalBytes() int64 { return s.localBytes }
 
 // Headers returns what answers tell about limits.
 func (s *Set) Headers() Headers { return s.headers }

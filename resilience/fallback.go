@@ -233,7 +233,7 @@ func (f *Fallback) without(ctx context.Context, r stint.Request, asked uint64, c
 	if r.Failure != nil {
 		mode = r.Failure.Mode
 	}
-	if mode == stint.FailError || r.Fit || r.Lease > 0 || r.Mode == stint.Force {
+	if mode == stint.FailError || r.Fit || r.Lease > 0 {
 		f.denied(late)
 		f.failed(failure, &f.news.others)
 		return stint.Decision{}, cause
@@ -482,7 +482,7 @@ func (f *Fallback) adjust(c *stint.Claim, units int64) {
 		d := rec.debt
 		charged := d.drop(units)
 		rec.uncharged = max(rec.uncharged-(units-charged), 0)
-		if d.sending != nil { // it may be charged, or not yet
+		if len(d.sent) > 0 { // it may be charged, or not yet
 			d.back += charged
 			charged = 0
 		}
@@ -513,8 +513,9 @@ func (f *Fallback) Command(ctx context.Context, c stint.Command) error {
 	}
 	if c.Kind == stint.Reset {
 		// What is on its way to be charged must not arrive after the reset.
-		if s := f.local.forget(&stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}); s != nil {
-			for end := time.Now().Add(chargeTime); s.left.Load() > 0 && time.Now().Before(end) && ctx.Err() == nil; {
+		end := time.Now().Add(chargeTime)
+		for _, s := range f.local.forget(&stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}) {
+			for s.left.Load() > 0 && time.Now().Before(end) && ctx.Err() == nil {
 				sleep(ctx, time.Millisecond)
 			}
 		}

@@ -291,7 +291,7 @@ func (l *local) heard(r *stint.Request, d *stint.Decision, asked uint64, now, in
 	set := l.lock(&r.Claim, r.And)
 	defer l.unlock(set)
 	charged := d.Allowed && d.Charge.ID != 0
-	if charged && d.RetryAfter == 0 && !l.sure(r, d, asked, now, instances) {
+	if charged && d.RetryAfter == 0 && r.Mode != stint.Force && !l.sure(r, d, asked, now, instances) {
 		return false
 	}
 	var own stint.Decision
@@ -419,6 +419,8 @@ func (l *local) decide(r *stint.Request, now, instances int64) (stint.Decision, 
 	switch {
 	case r.Mode == stint.Reserve:
 		d, err = l.reserve(r, now, instances)
+	case r.Mode == stint.Force:
+		d, err = l.own.Take(context.Background(), *r)
 	default:
 		d, err = l.take(r, now, instances)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -15,10 +16,10 @@ import (
 // debt is what the store is to be charged with under one claim: units that were granted
 // without it. They are charged above capacity too.
 type debt struct {
-	claim   stint.Claim
-	units   []grant
-	sending *sending // what was sent and is not known to be charged
-	back    int64    // units to give back once they have been charged
+	claim stint.Claim
+	units []grant
+	sent  []*sending // what was sent and is not known to be charged
+	back  int64      // units to give back once all of that has been charged
 }
 
 // grant is some units and when they were granted.
@@ -34,10 +35,13 @@ type sending struct {
 	failed   atomic.Bool
 }
 
-// maxGrants is how many instants a debt tells apart; maxOwing is how many debts are kept.
 const (
-	maxGrants = 32
-	maxOwing  = 65_536
+	// maxGrants is how many instants a debt tells apart, and maxSendings in how many parts it
+	// may be on its way.
+	maxGrants   = 32
+	maxSendings = 4
+	// maxOwing is how many debts are kept.
+	maxOwing = 65_536
 )
 
 // owedIDLife is how long the store remembers that a debt was charged: longer than it may
@@ -183,7 +187,7 @@ func (l *local) stripeOf(c *stint.Claim) *stripe {
 
 // settleDebt forgets a debt in which nothing is left. The lock is held.
 func (l *local) settleDebt(rec *record) {
-	if d := rec.debt; d != nil && len(d.units) == 0 && d.sending == nil {
+	if d := rec.debt; d != nil && len(d.units)+len(d.sent) == 0 {
 		rec.debt = nil
 		l.stripeOf(&d.claim).owing--
 		l.owing.Add(-1)
@@ -194,34 +198,36 @@ func (l *local) settleDebt(rec *record) {
 // already. The lock is held. Whoever gets them ends every one.
 func (l *local) collect(rec *record, now int64, calls []*owedCall, back func(stint.Command)) []*owedCall {
 	d := rec.debt
-	if d == nil || d.sending != nil && d.sending.inFlight {
+	if d == nil {
 		return calls
 	}
-	if d.sending == nil {
-		n := 0
-		for n < len(d.units) && d.units[n].at <= now {
-			n++
-		}
-		if n == 0 {
-			return calls
-		}
-		d.sending = &sending{id: rand.Text(), units: append([]grant(nil), d.units[:n]...)}
-		d.units = append(d.units[:0], d.units[n:]...)
+	ripe := 0
+	for ripe < len(d.units) && d.units[ripe].at <= now {
+		ripe++
 	}
-	s := d.sending
-	first := len(calls)
-	for _, r := range s.requests(&d.claim, now) {
-		calls = append(calls, &owedCall{Call: stint.Call{Request: r}})
+	if ripe > 0 && len(d.sent) < maxSendings {
+		d.sent = append(d.sent, &sending{id: rand.Text(), units: slices.Clone(d.units[:ripe])})
+		d.units = slices.Delete(d.units, 0, ripe)
 	}
+	for _, s := range slices.Clone(d.sent) {
+		if !s.inFlight {
+			calls = l.send(rec, d, s, now, calls, back)
+		}
+	}
+	return calls
+}
+
+// send returns the calls that charge a sending.
+func (l *local) send(rec *record, d *debt, s *sending, now int64, calls []*owedCall, back func(stint.Command)) []*owedCall {
+	requests := s.requests(&d.claim, now)
 	s.inFlight = true
 	s.failed.Store(false)
-	s.left.Store(int32(len(calls) - first))
-	for _, o := range calls[first:] {
+	s.left.Store(int32(len(requests)))
+	for _, r := range requests {
+		o := &owedCall{Call: stint.Call{Request: r}}
 		o.done = func(err error) {
-			if err != nil {
-				if _, invalid := errors.AsType[*stint.InvalidError](err); !invalid { // which would fail for ever
-					s.failed.Store(true)
-				}
+			if _, invalid := errors.AsType[*stint.InvalidError](err); err != nil && !invalid { // which would fail for ever
+				s.failed.Store(true)
 			}
 			if s.left.Add(-1) == 0 {
 				set := l.lock(&d.claim, nil)
@@ -230,8 +236,9 @@ func (l *local) collect(rec *record, now int64, calls []*owedCall, back func(sti
 			}
 		}
 		o.Call.Done = o.end
+		calls = append(calls, o)
 	}
-	if len(calls) == first { // all of it has expired
+	if len(requests) == 0 { // all of it has expired
 		l.sent(rec, d, s, now, back)
 	}
 	return calls
@@ -265,15 +272,13 @@ func (s *sending) requests(c *stint.Claim, now int64) []stint.Request {
 // sent ends a sending. The lock is held.
 func (l *local) sent(rec *record, d *debt, s *sending, now int64, back func(stint.Command)) {
 	s.inFlight = false
-	if rec.debt != d || d.sending != s {
-		return // a reset has forgotten it
+	at := slices.Index(d.sent, s)
+	if at < 0 || s.failed.Load() {
+		return // a reset has forgotten it, or it is sent again
 	}
-	if s.failed.Load() {
-		return
-	}
-	d.sending = nil
+	d.sent = slices.Delete(d.sent, at, at+1)
 	l.charged(rec, total(s.units), now)
-	if d.back > 0 {
+	if d.back > 0 && len(d.sent) == 0 {
 		back(giveBackOf(&d.claim, d.back))
 		d.back = 0
 	}
@@ -281,8 +286,8 @@ func (l *local) sent(rec *record, d *debt, s *sending, now int64, back func(stin
 }
 
 // forget drops what is known and owed under a claim. It returns what is on its way to be
-// charged, nil if nothing is.
-func (l *local) forget(c *stint.Claim) *sending {
+// charged.
+func (l *local) forget(c *stint.Claim) []*sending {
 	set := l.lock(c, nil)
 	defer l.unlock(set)
 	rec := l.find(c)
@@ -295,13 +300,10 @@ func (l *local) forget(c *stint.Claim) *sending {
 	if d == nil {
 		return nil
 	}
-	s := d.sending
-	d.units, d.sending, d.back = nil, nil, 0
+	sent := slices.DeleteFunc(d.sent, func(s *sending) bool { return !s.inFlight })
+	d.units, d.sent, d.back = nil, nil, 0
 	l.settleDebt(rec)
-	if s == nil || !s.inFlight {
-		return nil
-	}
-	return s
+	return sent
 }
 
 const (

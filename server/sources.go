@@ -92,8 +92,8 @@ func (s *Server) changed(r policy.Reload) {
 	if set.Store() != s.set.Store() && s.c.Store == "" {
 		s.c.Logger.Warn("server: the policies name another store now, which is used after the next start only")
 	}
-	if set.Instances() != s.set.Instances() || s.envoy != nil && set.Failure() != s.set.Failure() {
-		s.c.Logger.Warn("server: the number of instances, and what happens to Envoy's requests when the store fails, change at the next start only")
+	if set.Instances() != s.set.Instances() || set.LocalBytes() != s.set.LocalBytes() || s.envoy != nil && set.Failure() != s.set.Failure() {
+		s.c.Logger.Warn("server: the number of instances, the memory for decisions without the store, and what happens to Envoy's requests when the store fails, change at the next start only")
 	}
 }
 

@@ -37,7 +37,8 @@ func (s *Server) openStore(ctx context.Context) error {
 	}
 	s.undo.push("the connections to Redis", func(context.Context) error { return redis.Close() })
 	stack, err := resilience.New(redis, resilience.Config{
-		Failure: s.set.Failure(), Instances: s.set.Instances(), Observer: s.monitor, Logger: s.c.Logger,
+		Failure: s.set.Failure(), Instances: s.set.Instances(), LocalBytes: s.set.LocalBytes(),
+		Observer: s.monitor, Logger: s.c.Logger,
 	})
 	if err != nil {
 		return err
