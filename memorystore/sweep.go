@@ -46,6 +46,7 @@ func (s *Store) sweepSome(next int) int {
 			break
 		}
 	}
+	s.compareLoads()
 	return next
 }
 
@@ -64,8 +65,8 @@ func (sh *shard) sweep() (seen int, whole bool) {
 			sh.remove(n) // another one comes to be here
 			continue
 		}
-		if !sh.isRoomy(n) && sh.left(r, now) >= near {
-			sh.setRoomy(n, true)
+		if sh.classOf(n) == near {
+			sh.setClass(n, sh.classify(r, now))
 		}
 		sh.sweepAt++
 	}
