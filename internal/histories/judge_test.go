@@ -22,8 +22,9 @@ import (
 //   - ledger: in the end the server has counted every admission, and nothing else but what it was
 //     impossible to know about.
 //   - places: no more hold a place under a concurrency limit than it has, and in the end nobody does.
-//   - calm: nobody is decided on without the server while that is well, and budget: nobody waits for longer than the
-//     time budget.
+//   - calm: nobody is admitted or turned away without the server while that is well. A process may overrule it, with a denial, as
+//     long as it does not count all that was admitted without it.
+//   - budget: nobody waits for longer than the time budget.
 //
 // A loss of the server's state and a reset begin anew. What is owed by a process that died is never charged.
 
@@ -269,7 +270,7 @@ func (j *judge) times(o *op) {
 	if o.told == nothing {
 		return
 	}
-	if o.degraded && p.well(o.call-steady, o.ret) && o.call-steady > p.born {
+	if o.degraded && (o.told == allowed || o.flat) && p.well(o.call-steady, o.ret) && o.call-steady > p.born {
 		j.object("calm", "decided without the server, which has been well for %v: %v", steady, o)
 	}
 	starved := slices.ContainsFunc(p.starved, func(s span) bool { return s.from <= o.ret && s.to >= o.call })
@@ -288,7 +289,7 @@ func (j *judge) reading(r reading) {
 		return
 	}
 	least, most := int64(0), r.unknown
-	ids := map[string]int64{}
+	ids, repeats := map[string]int64{}, map[string]int64{}
 	for _, o := range j.ops {
 		cost := o.cost(s)
 		if cost == 0 {
@@ -300,6 +301,7 @@ func (j *judge) reading(r reading) {
 			o.told == denied && o.degraded && p.charged(o.ret) == never:
 			most += cost // whether it was charged, and not given back, nobody can tell
 		case o.told == allowed && o.repeat && !o.degraded:
+			repeats[o.id] = cost
 		case o.told == allowed:
 			if most += o.most(s, never); o.degraded && len(o.amends) > 0 && p.charged(o.amends[0].ret) == never {
 				most += cost // what was given back died with the process
@@ -319,6 +321,11 @@ func (j *judge) reading(r reading) {
 	}
 	for _, n := range ids {
 		least += n
+	}
+	for id, n := range repeats {
+		if _, charged := ids[id]; !charged {
+			most += n // of a request whose caller was not told that it was allowed
+		}
 	}
 	if r.ledger < least || r.ledger > most {
 		j.object("ledger", "subject %d: the server counts %d units; callers were told of %d to %d", s, r.ledger, least, most)
