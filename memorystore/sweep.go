@@ -34,7 +34,7 @@ func (s *Store) sweepUntilStopped() {
 }
 
 // sweepSome looks at its share of the records, from a shard on. It returns the
-// shard to go on with.
+// shard to go on with. Shards cost something even if little is in them.
 func (s *Store) sweepSome(next int) int {
 	left := s.Len()/sweepTurns + sweepPiece
 	for range s.shards {
@@ -42,7 +42,7 @@ func (s *Store) sweepSome(next int) int {
 		if whole {
 			next = (next + 1) % len(s.shards)
 		}
-		if left -= seen; left <= 0 {
+		if left -= max(seen, sweepPiece/8); left <= 0 {
 			break
 		}
 	}

@@ -60,7 +60,8 @@ func (p *plan) happen() *history {
 	return w.history
 }
 
-func (w *world) now() time.Duration { return time.Since(w.start) }
+// now is the time since the start, in whole microseconds, as stores count.
+func (w *world) now() time.Duration { return time.Since(w.start).Truncate(time.Microsecond) }
 
 // bear starts a process.
 func (w *world) bear(slot int) {
@@ -68,6 +69,7 @@ func (w *world) bear(slot int) {
 		number: len(w.all), client: newClient(w.server, w.plan.seed, len(w.all), w.plan.links(slot, w.start)),
 		closing: make(chan struct{}), dead: make(chan struct{}),
 	}
+	i.client.sabotage = w.plan.sabotage
 	var err error
 	i.stack, err = resilience.New(i.client, resilience.Config{
 		Instances: w.plan.instances, Denials: 64, Observer: starving{client: i.client}, Logger: slog.New(slog.DiscardHandler),
@@ -118,7 +120,7 @@ func (w *world) run() {
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 	for _, e := range events {
-		time.Sleep(e.at - w.now())
+		time.Sleep(e.at - time.Since(w.start))
 		e.do()
 	}
 }
