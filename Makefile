@@ -68,10 +68,11 @@ bin/ratelimit:
 		echo "envoyproxy/ratelimit cannot be built; going on without it" >&2
 
 .PHONY: load
-load: setup bin/k6 ## Let 1,000 users ask for LOAD (60s), and check every answer (LOADFLAGS="...")
+load: setup bin/k6 ## Let 1,000 users ask for LOAD (60s), twice, and check every answer (LOADFLAGS="...")
 	$(GO) build -o bin/stint ./cmd/stint
 	cd bench && $(GO) build -o ../bin/load ./server/load
 	bin/load -stint bin/stint -k6 bin/k6 -script bench/server/load/load.js -duration $(LOAD) $(LOADFLAGS)
+	bin/load -defaults -stint bin/stint -k6 bin/k6 -script bench/server/load/load.js -duration $(LOAD) $(LOADFLAGS)
 
 bin/k6:
 	@echo "building k6, a few minutes"

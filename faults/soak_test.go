@@ -2,43 +2,31 @@ package faults
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
-	"fmt"
-	"log/slog"
+	"io"
 	"math/rand/v2"
-	"runtime"
+	"os"
+	"os/exec"
 	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 var soak = flag.Duration("soak", 8*time.Second, "how long faults happen at random")
 
-// instances is how many processes the soak plays.
+// instances is how many processes there are at a time.
 const instances = 3
 
-// soaked is a limit under which the soak takes, and what was admitted.
-type soaked struct {
-	subject string
-	limit   stint.Limit
-	mode    stint.FailureMode
-	strict  bool // nothing is admitted without the store
-
-	mu       sync.Mutex
-	admitted []int64
-}
-
-// F36: faults at random under load.
+// F36: faults at random under load, at default settings, in processes of their own. What callers were told, and when, is
+// all that is looked at.
 func TestF36(t *testing.T) {
-	fault(t, "F36", "random faults under load, then shutdown", "no lost decision, no leaked goroutine, bounds kept, log bytes per request bounded", func(r *report) {
+	const promise = "no lost decision, no leaked goroutine, bounds kept, log bytes per request bounded"
+	fault(t, "F36", "random faults under load, a starved CPU among them, then shutdown; 3 processes, default settings", promise, func(r *report) {
 		seed := rand.Uint64()
 		r.Logf("seed %d", seed)
 		s := &soaking{report: r, random: rand.New(rand.NewPCG(seed, 0)), server: redistest.Start(t)}
@@ -49,161 +37,234 @@ func TestF36(t *testing.T) {
 
 type soaking struct {
 	*report
-	random *rand.Rand
-	server *redistest.Server
-	proxy  *redistest.Proxy
+	random    *rand.Rand
+	server    *redistest.Server
+	proxy     *redistest.Proxy
+	processes []*soakedProcess // that run
+	started   int
 
-	losses []int64 // when the server lost its state
-	limits []*soaked
-	calls  atomic.Int64
-	ended  atomic.Int64
-	failed atomic.Int64
-	logged atomic.Int64 // bytes
+	losses []loss // when the server lost its state
 
-	mu      sync.Mutex
-	late    []time.Duration // how long one decision in 64 took
-	slowest time.Duration
+	mu    sync.Mutex
+	told  map[int]history // by subject, what is yet to be judged
+	most  map[string]verdict
+	wrong []string
+	ends  []soakEnd
+	heard sync.WaitGroup
+}
+
+// loss is a time in which the server lost its state, in microseconds since the Unix epoch.
+type loss struct{ from, to int64 }
+
+// verdict is what was found about a limit: how many were admitted, and the window that came closest to its bound, or
+// exceeded it by most.
+type verdict struct {
+	admitted, degraded int
+	largest            int // admitted within one window
+	count, bound       int
 }
 
 func (s *soaking) run() {
-	second, three := time.Second, 3*time.Second
-	s.limits = []*soaked{
-		{subject: "exact", limit: stint.Per(50, second), mode: stint.FailLocal},
-		{subject: "sliced", limit: stint.Per(2000, second), mode: stint.FailLocal},
-		{subject: "burst", limit: stint.Per(100, second).WithBurst(3), mode: stint.FailLocal},
-		{subject: "strict", limit: stint.Per(300, second), mode: stint.FailDeny, strict: true},
-		{subject: "error", limit: stint.Per(300, second), mode: stint.FailError, strict: true},
-		{subject: "leased", limit: stint.Per(3000, three).WithLease(), mode: stint.FailLocal, strict: true},
-	}
-	logger := slog.New(slog.NewTextHandler(counting{&s.logged}, nil))
-	var stacks []*stack
+	s.told, s.most = map[int]history{}, map[string]verdict{}
 	for range instances {
-		stacks = append(stacks, newStack(s.T, s.proxy.URL(), resilience.Config{Logger: logger, Instances: instances}))
+		s.start()
 	}
-	for _, one := range stacks {
-		eventually.True(s, "all instances are counted", func() bool { return one.Instances() >= instances })
+	for _, p := range s.processes {
+		<-p.ready
 	}
 	ctx, cancel := context.WithTimeout(s.Context(), *soak)
 	defer cancel()
-	var group sync.WaitGroup
-	for _, one := range stacks {
-		for _, l := range s.limits {
-			for range 3 {
-				group.Go(func() { s.call(ctx, one, l) })
-			}
-		}
-	}
-	var before runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
 	faults := s.breakThings(ctx)
 	s.mend()
-	group.Wait()
-	for _, one := range stacks { // under no load, but with the server there
-		if err := one.Close(); err != nil && !strings.Contains(err.Error(), "given back") {
-			s.Error(err)
-		}
+	for _, p := range s.processes { // with the server there
+		p.input.Close()
 	}
-	var after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-
-	if s.calls.Load() != s.ended.Load() {
-		s.Errorf("%d of %d calls were not answered", s.calls.Load()-s.ended.Load(), s.calls.Load())
-	}
-	for _, l := range s.limits {
-		s.check(l)
-	}
-	perCall := float64(s.logged.Load()) / float64(s.calls.Load())
-	if perCall > 10 {
-		s.Errorf("%.1f bytes were logged per decision; want at most 10", perCall)
-	}
-	slices.Sort(s.late)
-	s.saw("%d faults in %v, %d decisions", faults, *soak, s.calls.Load())
-	s.saw("p99 %s, slowest %s", short(s.late[len(s.late)*99/100]), short(s.slowest))
-	s.saw("%.2f bytes logged per decision", perCall)
-	s.saw("heap %+.1f MB", float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/1e6)
+	s.heard.Wait()
+	s.judge(true)
+	s.summarize(faults)
 	wantTTLs(s.report, s.server)
 }
 
-// call asks under one limit, in all ways, until the time is up.
-func (s *soaking) call(ctx context.Context, one *stack, l *soaked) {
-	random := rand.New(rand.NewPCG(rand.Uint64(), 0))
-	policy := &stint.FailurePolicy{Mode: l.mode}
-	for ctx.Err() == nil {
-		r := stint.Request{Claim: stint.Claim{Subject: l.subject, Limits: []stint.Limit{l.limit}, Cost: 1}, Failure: policy}
-		if random.IntN(10) == 0 {
-			r.ID = fmt.Sprint(random.Uint64())
+// summarize holds what the processes told at their ends to the promise.
+func (s *soaking) summarize(faults int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.ends) != instances {
+		s.Errorf("%d of %d processes ended in good order", len(s.ends), instances)
+	}
+	for _, w := range s.wrong {
+		s.Error(w)
+	}
+	var all soakEnd
+	for _, e := range s.ends {
+		all.Calls += e.Calls
+		all.Degraded += e.Degraded
+		all.Logged += e.Logged
+		all.Grown = max(all.Grown, e.Grown)
+		all.Took = append(all.Took, e.Took...)
+		all.Slowest = max(all.Slowest, e.Slowest)
+	}
+	perCall := float64(all.Logged) / float64(max(all.Calls, 1))
+	if perCall > 10 {
+		s.Errorf("%.1f bytes were logged per decision; want at most 10", perCall)
+	}
+	s.saw("%d faults in %v, %d processes, %d decisions, %.1f %% without Redis", faults, *soak, s.started, all.Calls,
+		100*float64(all.Degraded)/float64(max(all.Calls, 1)))
+	for _, l := range soakLimits() {
+		v := s.most[l.name]
+		s.Logf("%s: %d admitted, %d of them without Redis, up to %d within %v; at worst %d where at most %d may be",
+			l.name, v.admitted, v.degraded, v.largest, l.limit.Window, v.count, v.bound)
+		if v.count > v.bound {
+			s.Errorf("%s: %d were admitted within %v; want at most %d", l.name, v.count, l.limit.Window, v.bound)
 		}
-		start := time.Now()
-		s.calls.Add(1)
-		d, err := one.Take(context.WithoutCancel(ctx), r)
-		s.ended.Add(1)
-		end := time.Now()
+	}
+	slices.Sort(all.Took)
+	s.saw("p99 %s, slowest %s", short(percentile(all.Took)), short(all.Slowest))
+	s.saw("%.2f bytes logged per decision", perCall)
+	s.saw("heap %+.1f MB", float64(all.Grown)/1e6)
+}
+
+// soakedProcess is one that asks.
+type soakedProcess struct {
+	cmd   *exec.Cmd
+	input io.Closer
+	ready chan struct{} // closed when it asks
+}
+
+// start starts a process.
+func (s *soaking) start() {
+	s.started++
+	text, err := json.Marshal(soaker{URL: s.proxy.URL(), Number: s.started, Present: min(s.started, instances)})
+	if err != nil {
+		s.Fatal(err)
+	}
+	cmd := exec.CommandContext(s.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), soakEnv+"="+string(text))
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	p := &soakedProcess{cmd: cmd, input: input, ready: make(chan struct{})}
+	s.processes = append(s.processes, p)
+	s.heard.Go(func() { s.hear(p, output) })
+}
+
+// hear notes what a process tells, until it ends.
+func (s *soaking) hear(p *soakedProcess, output io.Reader) {
+	ready := false
+	for in := json.NewDecoder(output); ; {
+		var d dispatch
+		if err := in.Decode(&d); err != nil {
+			break // it has ended, or was killed
+		}
+		if d.Ready {
+			ready = true
+			close(p.ready)
+		}
 		s.mu.Lock()
-		s.slowest = max(s.slowest, end.Sub(start))
-		if s.ended.Load()%64 == 0 {
-			s.late = append(s.late, end.Sub(start))
+		for _, a := range d.Answers {
+			s.told[a.Subject] = append(s.told[a.Subject], a)
+		}
+		s.wrong = append(s.wrong, d.Wrong...)
+		if d.End != nil {
+			s.ends = append(s.ends, *d.End)
 		}
 		s.mu.Unlock()
-		switch {
-		case err != nil && l.mode != stint.FailError:
-			s.Errorf("%s: %v", l.subject, err)
-			return
-		case err != nil:
-			s.failed.Add(1)
-		case d.Degraded && d.Allowed && l.strict:
-			s.Errorf("%s was admitted without the store", l.subject)
-			return
-		case d.Allowed && !d.Repeat:
-			l.mu.Lock()
-			l.admitted = append(l.admitted, end.UnixMicro())
-			l.mu.Unlock()
-		}
-		time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond)
+	}
+	if !ready {
+		close(p.ready)
+	}
+	_ = p.cmd.Wait() // that it ended well is told by its last words
+}
+
+// lag is how late an answer may be told.
+const lag = 20 * time.Second
+
+// judge holds what callers were told to the bound in every window, and forgets what no window needs any more. All but
+// the last time it leaves out what others may have yet to tell of.
+func (s *soaking) judge(last bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limits := soakLimits()
+	for subject, h := range s.told {
+		l := limits[subject%len(limits)]
+		v := s.most[l.name]
+		until := time.Now().Add(-lag - l.limit.Window).UnixMicro()
+		s.judgeOne(l, h, &v)
+		s.told[subject] = slices.DeleteFunc(h, func(a answer) bool {
+			old := last || a.Called < until
+			if old {
+				v.admitted++
+				if a.Degraded {
+					v.degraded++
+				}
+			}
+			return old
+		})
+		s.most[l.name] = v
 	}
 }
 
-// check holds what was admitted to the bound, in every window.
-func (s *soaking) check(l *soaked) {
-	slices.Sort(l.admitted)
-	capacity, window := l.limit.Capacity(), l.limit.Window
-	local := int64(0)
-	if !l.strict {
-		part := (l.limit.Max + instances - 1) / instances
-		local = instances * part * (capacity / l.limit.Max)
-	}
-	// When a decision is noted its caller may have waited for the processor: what was
-	// admitted before a window is then counted in it.
-	slack := int64(50 * time.Millisecond / time.Microsecond)
-	from, most, allowed := 0, int64(0), int64(0)
-	for i, at := range l.admitted {
-		for at-l.admitted[from] >= window.Microseconds()-slack {
-			from++
-		}
-		n := int64(i - from + 1)
-		bound := capacity + local
-		for _, loss := range s.losses {
-			if loss > l.admitted[from]-window.Microseconds() && loss < at+slack {
-				bound += capacity
+// judgeOne looks at every window of a subject.
+//
+// Redis grants at most a capacity, and one more for each loss of its state. Without it each process grants its part of
+// what is left since it last heard of Redis, which is then charged: all of them together a capacity, rounded up. A process
+// that has a subject for itself knows all of it, and grants nothing beyond the limit.
+func (s *soaking) judgeOne(l soaked, h history, v *verdict) {
+	capacity := int(l.limit.Capacity())
+	part := instances * int((l.limit.Max+instances-1)/instances) * int(l.limit.Capacity()/l.limit.Max)
+	total, degraded := 0, 0
+	count := func(by int) func(*answer) {
+		return func(a *answer) {
+			total += by
+			if a.Degraded {
+				degraded += by
 			}
 		}
-		if n > bound {
-			s.Errorf("%s: %d were admitted within %v; want at most %d", l.subject, n, window, bound)
-			return
-		}
-		if n > most {
-			most, allowed = n, bound
+	}
+	worse := func(n, bound int) {
+		if v.bound == 0 || n-bound > v.count-v.bound {
+			v.count, v.bound = n, bound
 		}
 	}
-	s.Logf("%s: %d admitted, at most %d within %v (bound %d)", l.subject, len(l.admitted), most, window, allowed)
+	h.slide(l.limit.Window, count(+1), count(-1), func(from int64) {
+		granted := capacity
+		if total > capacity {
+			granted *= 1 + s.lossesIn(from-l.limit.Window.Microseconds(), from+l.limit.Window.Microseconds())
+		}
+		v.largest = max(v.largest, total)
+		worse(total-degraded, granted)
+		if l.strict || l.own {
+			worse(total, granted)
+		} else {
+			worse(total, granted+part)
+		}
+	})
+}
+
+// lossesIn is how often the server lost its state in some time.
+func (s *soaking) lossesIn(from, to int64) (n int) {
+	for _, l := range s.losses {
+		if l.to >= from && l.from <= to {
+			n++
+		}
+	}
+	return n
 }
 
 // breakThings does one thing after the other until the time is up, and returns how many.
 func (s *soaking) breakThings(ctx context.Context) int {
 	things := []func(){
 		func() { s.server.Pause(s); s.pass(ctx, 1500); s.server.Resume(s) },
-		func() { s.server.Kill(); s.lost(); s.pass(ctx, 1500); s.server.Restart(s); s.lost() },
+		func() { s.losing(func() { s.server.Kill(); s.pass(ctx, 1500); s.server.Restart(s) }) },
 		func() { s.proxy.Cut(); s.pass(ctx, 1000); s.proxy.Mend() },
 		func() { s.proxy.Silence(); s.pass(ctx, 1000); s.proxy.Mend() },
 		func() {
@@ -223,13 +284,32 @@ func (s *soaking) breakThings(ctx context.Context) int {
 		},
 		func() { s.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"); s.pass(ctx, 200) },
 		func() { s.do("CLIENT", "PAUSE", "300", "ALL"); s.pass(ctx, 400) },
-		func() { s.lost(); s.do("FLUSHALL"); s.lost(); s.pass(ctx, 300) },
+		func() { s.losing(func() { s.do("FLUSHALL") }); s.pass(ctx, 300) },
+		func() { end := starve(s.report, 3); s.pass(ctx, 3000); end() },
+		func() { // a process is not scheduled for a while
+			p := s.processes[s.random.IntN(instances)].cmd.Process
+			s.signal(p, syscall.SIGSTOP)
+			s.pass(ctx, 1000)
+			s.signal(p, syscall.SIGCONT)
+		},
+		func() { // a process dies, and another takes its place
+			n := s.random.IntN(instances)
+			s.signal(s.processes[n].cmd.Process, syscall.SIGKILL)
+			s.processes = slices.Delete(s.processes, n, n+1)
+			s.start()
+			<-s.processes[instances-1].ready
+		},
 	}
+	judged := time.Now()
 	n := 0
 	for ; ctx.Err() == nil; n++ {
 		s.pass(ctx, 600) // in peace
 		if ctx.Err() == nil {
 			things[s.random.IntN(len(things))]()
+		}
+		if time.Since(judged) > 2*lag {
+			s.judge(false)
+			judged = time.Now()
 		}
 	}
 	return n
@@ -237,14 +317,23 @@ func (s *soaking) breakThings(ctx context.Context) int {
 
 // pass lets up to so many milliseconds pass.
 func (s *soaking) pass(ctx context.Context, most int) {
-	select {
-	case <-time.After(time.Duration(1+s.random.IntN(most)) * time.Millisecond):
-	case <-ctx.Done():
-	}
+	sleepUntil(ctx, time.Duration(1+s.random.IntN(most))*time.Millisecond)
 }
 
-// lost notes that the server has lost its state, or is about to.
-func (s *soaking) lost() { s.losses = append(s.losses, time.Now().UnixMicro()) }
+// losing notes that the server loses its state.
+func (s *soaking) losing(f func()) {
+	from := time.Now().UnixMicro()
+	f()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.losses = append(s.losses, loss{from, time.Now().UnixMicro()})
+}
+
+func (s *soaking) signal(p *os.Process, sig syscall.Signal) {
+	if err := p.Signal(sig); err != nil {
+		s.Errorf("%v: %v", sig, err)
+	}
+}
 
 func (s *soaking) do(args ...string) {
 	if _, err := s.server.Do(args...); err != nil {
@@ -256,12 +345,4 @@ func (s *soaking) do(args ...string) {
 func (s *soaking) mend() {
 	s.proxy.Mend()
 	s.do("CONFIG", "SET", "maxmemory", "0")
-}
-
-// counting is a writer that counts.
-type counting struct{ bytes *atomic.Int64 }
-
-func (c counting) Write(p []byte) (int, error) {
-	c.bytes.Add(int64(len(p)))
-	return len(p), nil
 }

@@ -70,6 +70,7 @@ type Store struct {
 	most     bounds      // what is never exceeded
 	perShard int         // records
 	own      settled.Set // charges that were settled here
+	released settled.Set // those whose places were
 
 	closed atomic.Bool
 	stop   chan struct{}

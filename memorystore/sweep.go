@@ -80,7 +80,7 @@ func (sh *shard) sweep() (seen int, whole bool) {
 // dead reports that forgetting a record changes no later answer.
 func (sh *shard) dead(r *record, now int64) bool {
 	x := r.rest
-	return !sh.counts(r, now) && (x == nil || x.ids.dead(now) && x.settled.dead(now) && x.ban.dead(now))
+	return !sh.counts(r, now) && (x == nil || x.ids.dead(now) && x.settled.dead(now) && x.ban.dead(now) && !x.wasReset(now))
 }
 
 // counts reports whether something is counted in a record: beside limits there may be ids, what was settled, and a ban.
@@ -97,7 +97,17 @@ func (sh *shard) counts(r *record, now int64) bool {
 		}
 	}
 	for i := range r.rest.holders {
-		if h := &r.rest.holders[i]; h.Tag != 0 && !h.Dead(now) {
+		if h := &r.rest.holders[i]; h.Tag != 0 && !h.Empty(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// wasReset reports whether places were reset and that still matters.
+func (r *rest) wasReset(now int64) bool {
+	for i := range r.holders {
+		if h := &r.holders[i]; h.Tag != 0 && !h.Dead(now) {
 			return true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -452,13 +453,23 @@ func (f *Fallback) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendme
 
 // settleOwed changes what is owed for a local charge to its true cost.
 func (f *Fallback) settleOwed(c *stint.Charge, cost int64) {
+	age := max(f.wall()-c.At, 0)
 	for i := range 1 + len(c.And()) {
-		f.adjust(c.ClaimAt(i), cost-c.ClaimAt(i).Cost)
+		f.adjust(c.ClaimAt(i), cost-c.ClaimAt(i).Cost, time.Duration(age)*time.Microsecond)
 	}
 }
 
-// adjust changes what is owed under a claim. What has been charged already is given back.
-func (f *Fallback) adjust(c *stint.Claim, units int64) {
+// wall is the time in microseconds, as local charges have it.
+func (f *Fallback) wall() int64 {
+	if f.config.now != nil {
+		return f.config.now().UnixMicro()
+	}
+	return f.start.UnixMicro() + time.Since(f.start).Microseconds()
+}
+
+// adjust changes what is owed under a claim for something that was granted some time ago. What
+// has been charged already is given back.
+func (f *Fallback) adjust(c *stint.Claim, units int64, age time.Duration) {
 	if c.Cost == 0 || units == 0 {
 		return
 	}
@@ -489,10 +500,29 @@ func (f *Fallback) adjust(c *stint.Claim, units int64) {
 		f.local.settleDebt(rec)
 		units = charged
 	}
-	if units > 0 {
-		kept := f.local.keepClaim(c)
-		f.giveBack(giveBackOf(&kept, units))
+	if kept := f.local.keepClaim(c); units > 0 {
+		for k := range kept.Limits {
+			if n := stillIn(&kept.Limits[k], units, age, f.wall()); n > 0 {
+				one := kept
+				one.Limits = kept.Limits[k : k+1]
+				f.giveBack(giveBackOf(&one, n))
+			}
+		}
 	}
+}
+
+// stillIn is how many units of a charge that is so old surely still count in a limit.
+func stillIn(l *stint.Limit, units int64, age time.Duration, now int64) int64 {
+	window := l.Window.Microseconds()
+	switch {
+	case l.Algorithm == stint.Concurrency || age >= l.Window:
+		return 0
+	case l.Algorithm == stint.Fixed && (now-age.Microseconds())/window != now/window:
+		return 0
+	case l.Algorithm == stint.Bucket || l.HasMeter():
+		units -= int64(math.Ceil(float64(age) / float64(l.Window) * float64(l.Max)))
+	}
+	return max(units, 0)
 }
 
 // giveBack gives units back to the store, in the background.

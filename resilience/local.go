@@ -33,6 +33,7 @@ type local struct {
 	owing   atomic.Int64  // records with a debt, and requests to send again
 	step    atomic.Uint64 // how often the store was charged with what was granted without it
 	twins   twins
+	recents recents
 	named   named
 	mark    uint64 // of this process
 }
@@ -169,7 +170,8 @@ func newLocal(bytes int64, now func() time.Time) (*local, error) {
 		return nil, err
 	}
 	l.most = int(max(bytes/8/recordBytes/stripes, 4))
-	l.twins.most = int(max(bytes/8/recordBytes, 16))
+	l.twins.most = int(max(bytes/16/recordBytes, 16))
+	l.recents.slots = make([]recentCharge, 1<<bits.Len64(uint64(max(bytes/16/64, 64)-1)))
 	for i := range l.stripes {
 		l.stripes[i].records = make(map[uint64]*record)
 	}
@@ -567,6 +569,12 @@ func (l *local) reserve(r *stint.Request, now, instances int64) (stint.Decision,
 	ctx := context.Background()
 	ask := *r
 	ask.Booked = 0
+	if instances > 1 {
+		var taken units
+		for i := range 1 + len(r.And) { // forgets what was taken before the store last answered
+			l.taken(r.ClaimAt(i), l.find(r.ClaimAt(i)), instances, &taken)
+		}
+	}
 	d, err := l.own.Take(ctx, ask)
 	if err != nil || !d.Allowed || d.Repeat || d.Charge.ID == 0 {
 		return d, err
@@ -574,6 +582,10 @@ func (l *local) reserve(r *stint.Request, now, instances int64) (stint.Decision,
 	wait := d.RetryAfter
 	if instances > 1 {
 		part, err := l.since.Take(ctx, l.divide(&ask, instances))
+		if err == nil && part.Allowed && l.overShare(r, &part, instances) {
+			_, _ = l.since.Amend(ctx, part.Charge, stint.Amendment{Kind: stint.Settle})
+			part.Allowed = false
+		}
 		if err != nil || !part.Allowed {
 			_, _ = l.own.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.Settle})
 			d.Allowed, d.Charge = false, stint.ChargeOf(r)
@@ -600,6 +612,22 @@ func (l *local) reserve(r *stint.Request, now, instances int64) (stint.Decision,
 	}
 	wait = wait.Round(time.Microsecond)
 	return l.own.Take(ctx, stint.Request{Claim: r.Claim, And: r.And, Mode: stint.Force, MaxWait: wait})
+}
+
+// overShare reports whether what counts as the process's part is more than that, as it may be
+// of a burst, whose parts are rounded up before they are multiplied.
+func (l *local) overShare(r *stint.Request, part *stint.Decision, instances int64) bool {
+	k := 0
+	for i := range 1 + len(r.And) {
+		c := r.ClaimAt(i)
+		for j := range c.Limits {
+			if part.Usages()[k].Used > ceilDiv(c.Limits[j].Capacity(), instances) {
+				return true
+			}
+			k++
+		}
+	}
+	return false
 }
 
 // until0 is how long it takes until others use no more than so many units.

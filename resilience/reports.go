@@ -132,9 +132,9 @@ const probeSubject = "stint:probe"
 
 var probeLimits = []stint.Limit{stint.Per(1000, time.Second)}
 
-// probe asks the store as a decision does, so that the breaker closes and what is owed is charged even if no request
-// comes. It reports whether the store decided. It only looks, unless the store answers and fails calls, being full for
-// instance: such a store may well be able to look.
+// probe asks the store as a decision does, so that the breaker closes even if no request comes. It reports whether the
+// store decided. It only looks, unless the store answers and fails calls, being full for instance: such a store may well
+// be able to look.
 func (f *Fallback) probe() bool {
 	n := &f.news
 	r := stint.Request{

@@ -10,6 +10,10 @@ import (
 // A decision is made between the sending of a request and its answer; nobody outside knows when exactly. So the checker
 // finds what cannot be explained whenever it was made: a denial though there was room at every moment of that time, or
 // more admissions than a limit has, all of them certainly in one window.
+//
+// An answer that was given without Redis is charged to it afterwards. If Redis has charged it before and its answer was
+// lost, it is charged twice: that is promised to be the worst. One that is denied may have been charged, and given back a
+// little later.
 
 // clocks is how far readings of the machine's clock by k6 and by Redis may lie apart.
 const clocks = 2 * time.Millisecond
@@ -23,11 +27,10 @@ type ledger struct {
 	events []event // in the order of from
 }
 
-// event is a charge, or one that may have been made.
+// event is a charge, or one that may have been made: of cost for sure, and of most if it comes to the worst.
 type event struct {
-	from, to time.Time
-	cost     int64
-	certain  bool
+	from, to   time.Time
+	cost, most int64
 }
 
 // findings are what the checker has found.
@@ -43,7 +46,7 @@ func check(log []request) findings {
 	ledgers := map[string]*ledger{}
 	for i := range log {
 		r := &log[i]
-		if r.denied() {
+		if r.denied() && !r.degraded {
 			continue
 		}
 		for _, rule := range rulesFor(r.user, r.route) {
@@ -52,7 +55,14 @@ func check(log []request) findings {
 				l = &ledger{rule: rule}
 				ledgers[rule.key] = l
 			}
-			l.events = append(l.events, event{r.from.Add(-clocks), r.to.Add(clocks), rule.cost, r.admitted()})
+			e := event{from: r.from.Add(-clocks), to: r.to.Add(clocks), most: rule.cost}
+			if r.admitted() {
+				e.cost = rule.cost
+				if r.degraded {
+					e.most *= 2
+				}
+			}
+			l.events = append(l.events, e)
 		}
 	}
 	found := findings{counts: len(ledgers)}
@@ -69,7 +79,7 @@ func check(log []request) findings {
 		}
 		found.denied++
 		rules := rulesFor(r.user, r.route)
-		if !slices.ContainsFunc(rules, func(rule rule) bool { return ledgers[rule.key].full(rule, r.from, r.to) }) {
+		if !slices.ContainsFunc(rules, func(rule rule) bool { return ledgers[rule.key].full(rule, r) }) {
 			found.unjustified = append(found.unjustified, fmt.Sprintf("%s, %s at %s: no limit was used up", r.user, r.route, r.to.Format(time.StampMicro)))
 		}
 	}
@@ -88,7 +98,7 @@ func (l *ledger) most() int64 {
 			if !e.from.Before(end) {
 				break
 			}
-			if e.certain && e.to.Before(end) {
+			if e.to.Before(end) {
 				sum += e.cost
 			}
 		}
@@ -97,22 +107,26 @@ func (l *ledger) most() int64 {
 	return most
 }
 
-// full reports whether there may have been no room for a request at some moment from its sending to its answer.
-func (l *ledger) full(r rule, from, to time.Time) bool {
+// full reports whether there may have been no room for a request that was denied at some moment from its sending to
+// its answer.
+func (l *ledger) full(r rule, q *request) bool {
 	if l == nil {
 		return r.cost > r.max
 	}
-	since := from.Add(-l.window - clocks)
+	since := q.from.Add(-l.window - clocks)
 	if l.max > resolution {
 		since = since.Add(-l.window / resolution)
 	}
 	var used int64
+	if q.degraded {
+		used -= r.cost // its own event
+	}
 	for _, e := range l.events {
-		if e.from.After(to) {
+		if e.from.After(q.to) {
 			break
 		}
 		if e.to.After(since) {
-			used += e.cost
+			used += e.most
 		}
 	}
 	return used+r.cost > l.max

@@ -11,7 +11,8 @@ func logOf(user, route string, answers ...answered) []request {
 	for _, a := range answers {
 		for range a.times {
 			from := time.Unix(1_000_000, 0).Add(time.Duration(a.at * float64(time.Second)))
-			list = append(list, request{user: user, route: route, status: a.status, from: from, to: from.Add(100 * time.Millisecond)})
+			list = append(list, request{user: user, route: route, status: max(a.status, -a.status), degraded: a.status < 0,
+				from: from, to: from.Add(100 * time.Millisecond)})
 		}
 	}
 	return list
@@ -20,7 +21,7 @@ func logOf(user, route string, answers ...answered) []request {
 type answered struct {
 	at     float64 // seconds
 	times  int
-	status int
+	status int // negative if without Redis
 }
 
 func TestCheck(t *testing.T) {
@@ -49,6 +50,11 @@ func TestCheck(t *testing.T) {
 		{"a budget with room", logOf("anonymous:1", "simulate", answered{0, 9, 200}, answered{1, 1, 429}), 1, 0},
 		{"a lost answer may have been charged", logOf("free:1", "structure", answered{0, 59, 200}, answered{1, 1, 0}, answered{2, 1, 429}), 0, 0},
 		{"a lost answer may have been denied", logOf("free:1", "structure", answered{0, 60, 200}, answered{1, 1, 0}), 0, 0},
+		{"without Redis, one too many", logOf("free:1", "structure", answered{0, 60, 200}, answered{1, 1, -200}), 0, 1},
+		{"without Redis, it may be charged twice", logOf("free:1", "structure", answered{0, 58, 200}, answered{1, 1, -200}, answered{2, 1, 429}), 0, 0},
+		{"without Redis, but not three times", logOf("free:1", "structure", answered{0, 57, 200}, answered{1, 1, -200}, answered{2, 1, 429}), 1, 0},
+		{"denied without Redis with room, but it may be charged", logOf("free:1", "structure", answered{0, 59, 200}, answered{1, 1, -429}, answered{2, 1, 429}), 1, 0},
+		{"denied without Redis, with room", logOf("free:1", "structure", answered{0, 59, 200}, answered{1, 1, -429}), 1, 0},
 		{"routes are counted apart", append(logOf("free:1", "structure", answered{0, 60, 200}), logOf("free:1", "simulate", answered{0, 1, 429})...), 1, 0},
 		{"users are counted apart", append(logOf("free:1", "structure", answered{0, 60, 200}), logOf("free:2", "structure", answered{0, 1, 429})...), 1, 0},
 	}

@@ -3,6 +3,10 @@
 import http from 'k6/http';
 import { sleep } from 'k6';
 import exec from 'k6/execution';
+import { Counter } from 'k6/metrics';
+
+// Answers that say that they were given without Redis: a line each, after that of the request.
+const degraded = new Counter('degraded');
 
 const seconds = Number(__ENV.SECONDS);
 const scale = Number(__ENV.VUS) / 1000;
@@ -47,10 +51,12 @@ export default function () {
   const id = exec.vu.idInTest;
   const { user, headers } = kind.as(id);
   exec.vu.metrics.metadata.user = user;
-  if (kind.simulate) {
-    http.post(`${__ENV.TARGET}/simulations`, null, { headers, tags: { name: 'simulate' } });
-  } else {
-    http.get(`${__ENV.TARGET}/structures/${id}`, { headers, tags: { name: 'structure' } });
+  const tags = { name: kind.simulate ? 'simulate' : 'structure' };
+  const answer = kind.simulate
+    ? http.post(`${__ENV.TARGET}/simulations`, null, { headers, tags })
+    : http.get(`${__ENV.TARGET}/structures/${id}`, { headers, tags });
+  if (answer.headers['X-Ratelimit-Degraded']) {
+    degraded.add(1, { ...tags, status: `${answer.status}` });
   }
 }
 

@@ -17,6 +17,7 @@ type request struct {
 	user, route string
 	status      int // 0 if there was no answer
 	from, to    time.Time
+	degraded    bool // answered without Redis
 }
 
 func (r *request) admitted() bool { return r.status == http.StatusOK }
@@ -26,7 +27,7 @@ func (r *request) denied() bool   { return r.status == http.StatusTooManyRequest
 var columns = []string{"metric_name", "timestamp", "metric_value", "name", "status", "metadata"}
 
 // readLog reads k6's CSV output, which has a line per measurement: that of a request's duration has all that matters,
-// for its time is that of the answer.
+// for its time is that of the answer. After an answer that says that it was given without Redis there is another one.
 func readLog(in io.Reader) ([]request, error) {
 	r := csv.NewReader(in)
 	r.ReuseRecord = true
@@ -40,16 +41,17 @@ func readLog(in io.Reader) ([]request, error) {
 			return nil, fmt.Errorf("the log of requests has no column %s", name)
 		}
 	}
-	var list []request
+	var list, without []request
 	for {
 		row, err := r.Read()
 		if errors.Is(err, io.EOF) {
-			return list, nil
+			return list, mark(list, without)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the log of requests: %w", err)
 		}
-		if row[at[0]] != "http_req_duration" {
+		kind := row[at[0]]
+		if kind != "http_req_duration" && kind != "degraded" {
 			continue
 		}
 		q, err := parseRequest(row[at[1]], row[at[2]], row[at[3]], row[at[4]], row[at[5]])
@@ -57,8 +59,38 @@ func readLog(in io.Reader) ([]request, error) {
 			line, _ := r.FieldPos(0)
 			return nil, fmt.Errorf("the log of requests, line %d: %w", line, err)
 		}
-		list = append(list, q)
+		if kind == "degraded" {
+			without = append(without, q)
+		} else {
+			list = append(list, q)
+		}
 	}
+}
+
+// mark marks the requests that were answered without Redis. A user sends one after the other, so it is the last one
+// before the line that says so.
+func mark(list, without []request) error {
+	last := map[string][]*request{} // by user, in the order of answers
+	for i := range list {
+		last[list[i].user] = append(last[list[i].user], &list[i])
+	}
+	for _, of := range last {
+		slices.SortFunc(of, func(a, b *request) int { return a.to.Compare(b.to) })
+	}
+	for _, q := range without {
+		of := last[q.user]
+		n, _ := slices.BinarySearchFunc(of, q.to, func(r *request, at time.Time) int {
+			if r.to.After(at) {
+				return 1
+			}
+			return -1
+		})
+		if n == 0 {
+			return fmt.Errorf("the log of requests: an answer without Redis for %s, who has not asked", q.user)
+		}
+		of[n-1].degraded = true
+	}
+	return nil
 }
 
 func parseRequest(timestamp, milliseconds, route, status, metadata string) (request, error) {

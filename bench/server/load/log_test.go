@@ -13,14 +13,15 @@ func TestReadLog(t *testing.T) {
 		"http_reqs,1700000000500000,1,,structure,200,,user=free:33\n" +
 		"http_req_duration,1700000000500000,100.5,,structure,200,,user=free:33\n" +
 		"http_req_duration,1700000000600000,2,1212,simulate,0,,user=pro:7\n" +
+		"degraded,1700000000500100,1,,structure,200,,user=free:33\n" +
 		"iterations,1700000000600000,1,,,,,\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	end := time.UnixMicro(1700000000500000)
 	want := []request{
-		{"free:33", "structure", 200, end.Add(-100500 * time.Microsecond), end},
-		{"pro:7", "simulate", 0, end.Add(98 * time.Millisecond), end.Add(100 * time.Millisecond)},
+		{"free:33", "structure", 200, end.Add(-100500 * time.Microsecond), end, true},
+		{"pro:7", "simulate", 0, end.Add(98 * time.Millisecond), end.Add(100 * time.Millisecond), false},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("got %+v, want %+v", got, want)
@@ -40,6 +41,7 @@ func TestReadLogMistakes(t *testing.T) {
 		{"no time", logHeader + "http_req_duration,now,1,,structure,200,,user=free:1\n", "line 2"},
 		{"nobody", logHeader + "http_req_duration,1,1,,structure,200,,\n", `the user is ""`},
 		{"no tier", logHeader + "http_req_duration,1,1,,structure,200,,user=gold:1\n", `the user is "gold:1"`},
+		{"without Redis, and nothing before", logHeader + "degraded,1,1,,structure,200,,user=free:1\n", "free:1, who has not asked"},
 		{"no route", logHeader + "http_req_duration,1,1,,elsewhere,200,,user=free:1\n", `no route "elsewhere"`},
 	}
 	for _, test := range tests {

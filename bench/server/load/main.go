@@ -1,6 +1,7 @@
 // Command load is `make load`: k6 sends requests of a thousand users of all tiers through `stint gateway` with a real
 // Redis, and then every answer is checked, offline, by the log that k6 has written. It fails if a denial has no reason, a
-// limit was exceeded or a request failed.
+// limit was exceeded or a request failed. It runs with a budget that lets Redis make every decision, and with -defaults
+// as people run it, where a busy machine has some decisions made without Redis: the same limits hold.
 package main
 
 import (
@@ -26,6 +27,15 @@ type settings struct {
 	stint, k6, script string
 	users             int
 	duration          time.Duration
+	defaults          bool
+}
+
+// name is that of the settings, and of the markers between which the result stands in a document.
+func (s settings) name() string {
+	if s.defaults {
+		return "load-defaults"
+	}
+	return "load"
 }
 
 func main() { contest.Main("load", run) }
@@ -38,9 +48,10 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&s.script, "script", "load.js", "k6's `script`")
 	flags.IntVar(&s.users, "users", 1000, "virtual `users`, in the same proportions")
 	flags.DurationVar(&s.duration, "duration", time.Minute, "over what `time` they spread their requests, a minute at most")
+	flags.BoolVar(&s.defaults, "defaults", false, "leave the failure mode and the budget as they are by default")
 	checked := flags.String("check", "", "only check the `file` that k6 has written")
 	keep := flags.String("log", "", "keep the log of requests in `file`")
-	out := flags.String("o", "", "write the result into `file`, between its load markers")
+	out := flags.String("o", "", "write the result into `file`, between its markers of load, or of load-defaults")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -78,15 +89,14 @@ func run(ctx context.Context, args []string) error {
 	}
 	fmt.Print(r.text())
 	if *out != "" {
-		if err := contest.Replace(*out, "load", r.text()); err != nil {
+		if err := contest.Replace(*out, s.name(), r.text()); err != nil {
 			return err
 		}
 	}
 	return r.failure()
 }
 
-// patient has every decision made by Redis, however busy this machine is: those made without it, under local limits, no log
-// could explain.
+// patient has every decision made by Redis, however busy this machine is.
 const patient = "failure: {mode: error, budget: 1s}\n"
 
 // send has k6 send the requests, and write its log.
@@ -99,8 +109,10 @@ func (s settings) send(ctx context.Context, rack *process.Rack, log string) erro
 	if err != nil {
 		return err
 	}
-	if _, err := rack.Write("policies/failure.yaml", patient); err != nil {
-		return err
+	if !s.defaults {
+		if _, err := rack.Write("policies/failure.yaml", patient); err != nil {
+			return err
+		}
 	}
 	redis, err := rack.Redis(ctx)
 	if err != nil {

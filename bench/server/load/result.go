@@ -30,6 +30,7 @@ type result struct {
 type group struct {
 	users                             map[string]bool
 	requests, admitted, denied, other int
+	degraded                          int             // of the admitted and the denied, without Redis
 	took                              []time.Duration // sorted
 }
 
@@ -43,6 +44,9 @@ func (g *group) add(r *request) {
 		g.denied++
 	default:
 		g.other++
+	}
+	if r.degraded {
+		g.degraded++
 	}
 	g.took = append(g.took, r.to.Sub(r.from))
 }
@@ -117,6 +121,7 @@ func (r *result) text() string {
 		{"answered 429", "about 5 %", percent(r.all.share(r.all.denied))},
 		{"failed", "0", fmt.Sprint(r.all.other)},
 		{"p99", "< " + milliseconds(slowest), milliseconds(r.all.quantile(0.99)) + " " + word},
+		{"without Redis", "any", percent(r.all.share(r.all.degraded))},
 		{"429s that are not justified", "0", fmt.Sprintf("%d of %s", len(r.found.unjustified), contest.Count(int64(r.found.denied)))},
 		{"limits exceeded", "0", fmt.Sprintf("%d of %s", len(r.found.exceeded), contest.Count(int64(r.found.counts)))},
 	}))
