@@ -87,7 +87,8 @@ faults: setup ## Break real servers in every way, measure, and write the table i
 	cd faults && $(GO) test -count=1 -timeout 30m -args -measure -o $(CURDIR)/docs/faults.md
 
 .PHONY: soak
-soak: setup ## Let faults happen at random under load for SOAK (10m)
+soak: setup ## Let faults happen at random for SOAK (10m), simulated and then to real servers
+	$(GO) test ./internal/histories -run TestHistories -v -count=1 -timeout 24h -args -for $(SOAK) -first 0 -survey
 	cd faults && $(GO) test -run F36 -v -count=1 -timeout 24h -args -measure -soak $(SOAK)
 
 .PHONY: cover

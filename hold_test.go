@@ -3,6 +3,10 @@ package stint_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,4 +83,210 @@ func TestHoldTellsOfFailure(t *testing.T) {
 	if err := stint.Hold(context.Background(), failing{}, c)(); !errors.Is(err, errDown) {
 		t.Errorf("got %v, want %v", err, errDown)
 	}
+}
+
+// cut is a store that can be out of reach. It notes when amendments are sent.
+type cut struct {
+	stint.Store
+	down atomic.Bool
+	beat func(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) // instead of a heartbeat
+
+	mu  sync.Mutex
+	log []string
+}
+
+var errCut = &stint.StoreError{Op: "amend", Kind: stint.KindTimeout, Err: errDown}
+
+func (s *cut) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	s.mu.Lock()
+	s.log = append(s.log, fmt.Sprint([...]string{"settle", "extend", "release"}[a.Kind], time.Now().Second()))
+	s.mu.Unlock()
+	if s.down.Load() {
+		<-ctx.Done()
+		return false, errCut
+	}
+	if a.Kind == stint.Extend && s.beat != nil {
+		return s.beat(ctx, c, a)
+	}
+	return s.Store.Amend(ctx, c, a)
+}
+
+func newCut(t *testing.T) *cut {
+	t.Helper()
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return &cut{Store: store}
+}
+
+func newPlaces(t *testing.T, store stint.Store, most int64, lasts time.Duration) (lim *stint.Limiter, acquire func() stint.Decision) {
+	t.Helper()
+	lim, err := stint.New(store, stint.AtOnce(most, lasts))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lim, func() stint.Decision {
+		t.Helper()
+		d, err := lim.Acquire(context.Background(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+}
+
+// A place lasts from the sending of the last heartbeat that was answered. One that gets through later takes it back.
+func TestHoldTellsThatThePlaceIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newCut(t)
+		lim, acquire := newPlaces(t, store, 1, 9*time.Second)
+		start := time.Now()
+		held, release := lim.HoldContext(context.Background(), acquire())
+		time.Sleep(4 * time.Second) // one heartbeat
+		store.down.Store(true)
+		<-held.Done()
+		if passed := time.Since(start); passed != 12*time.Second || context.Cause(held) != stint.ErrPlaceLost {
+			t.Errorf("told %v after %v, want %v after 12s", context.Cause(held), passed, stint.ErrPlaceLost)
+		}
+		time.Sleep(time.Minute)
+		store.down.Store(false)
+		time.Sleep(4 * time.Second)
+		if acquire().Allowed {
+			t.Error("somebody got in, though the holder is back")
+		}
+		if err := release(); !errors.Is(err, stint.ErrPlaceLost) {
+			t.Errorf("release says %v, want %v", err, stint.ErrPlaceLost)
+		}
+		if !acquire().Allowed {
+			t.Error("the place is not free")
+		}
+	})
+}
+
+// The first heartbeat comes after a third of the time, and what happened before Hold was called is allowed for.
+func TestHoldTellsBeforeTheFirstHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newCut(t)
+		lim, acquire := newPlaces(t, store, 1, 10*time.Second)
+		held, release := lim.HoldContext(context.Background(), acquire())
+		store.down.Store(true)
+		start := time.Now()
+		<-held.Done()
+		if passed := time.Since(start); passed != 9*time.Second {
+			t.Errorf("told after %v, want 9s", passed)
+		}
+		err := release()
+		if !errors.Is(err, stint.ErrPlaceLost) || !errors.Is(err, errDown) {
+			t.Errorf("release says %v, want that the place is lost, and why", err)
+		}
+	})
+}
+
+// Who is told by the store that the place is lost, after a reset, does not ask again.
+func TestHoldEndsWithAReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newCut(t)
+		lim, acquire := newPlaces(t, store, 1, 9*time.Second)
+		held, release := lim.HoldContext(context.Background(), acquire())
+		if err := lim.Reset(context.Background(), "job"); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		<-held.Done()
+		if passed := time.Since(start); passed != 3*time.Second || context.Cause(held) != stint.ErrPlaceLost {
+			t.Errorf("told %v after %v, want %v after 3s", context.Cause(held), passed, stint.ErrPlaceLost)
+		}
+		time.Sleep(time.Minute)
+		if len(store.log) != 1 {
+			t.Errorf("sent %v, want one heartbeat", store.log)
+		}
+		if !acquire().Allowed {
+			t.Error("the place was taken back")
+		}
+		if err := release(); !errors.Is(err, stint.ErrPlaceLost) {
+			t.Errorf("release says %v, want %v", err, stint.ErrPlaceLost)
+		}
+	})
+}
+
+// A heartbeat that was not answered may still get through until its deadline: the place is released after that.
+func TestReleaseComesAfterTheHeartbeat(t *testing.T) {
+	for name, failed := range map[string]error{
+		"still under way":  nil,
+		"connection lost":  &stint.StoreError{Op: "amend", Kind: stint.KindUnreachable, Err: errDown},
+		"certainly undone": &stint.StoreError{Op: "amend", Kind: stint.KindRefused, Err: errDown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newCut(t)
+				store.beat = func(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+					if failed == nil {
+						<-ctx.Done()
+						return false, errCut
+					}
+					return false, failed
+				}
+				lim, acquire := newPlaces(t, store, 1, 30*time.Second)
+				start := time.Now()
+				release := lim.Hold(context.Background(), acquire())
+				time.Sleep(10*time.Second + time.Millisecond)
+				if err := release(); err != nil {
+					t.Error(err)
+				}
+				want := 11 * time.Second
+				if name == "certainly undone" {
+					want = 10*time.Second + time.Millisecond
+				}
+				if passed := time.Since(start); passed != want {
+					t.Errorf("released after %v, want %v", passed, want)
+				}
+				if n := len(store.log); n != 2 || !strings.HasPrefix(store.log[1], "release") {
+					t.Errorf("sent %v, want a heartbeat and then a release", store.log)
+				}
+			})
+		})
+	}
+}
+
+// However often the store is out of reach for longer than a place lasts, those who hold places are not joined by others.
+func TestPlacesAfterOutages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newCut(t)
+		lim, acquire := newPlaces(t, store, 5, time.Second)
+		var releases []func() error
+		admit := func() (n int) {
+			for range 20 {
+				if d := acquire(); d.Allowed {
+					releases = append(releases, lim.Hold(context.Background(), d))
+					n++
+				}
+			}
+			return n
+		}
+		admit()
+		for range 3 {
+			store.down.Store(true)
+			time.Sleep(1600 * time.Millisecond)
+			store.down.Store(false)
+			time.Sleep(500 * time.Millisecond)
+			if n := admit(); n > 0 {
+				t.Errorf("%d more hold places, %d under 5", n, len(releases))
+			}
+		}
+		for _, release := range releases {
+			if err := release(); !errors.Is(err, stint.ErrPlaceLost) {
+				t.Errorf("release says %v, want %v", err, stint.ErrPlaceLost)
+			}
+		}
+		if n := admit(); n != 5 {
+			t.Errorf("%d get in, want 5", n)
+		}
+		for _, release := range releases[5:] {
+			if err := release(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }

@@ -202,11 +202,17 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered ti
 		if left -= pause + late; left < moveUpAfter/5 {
 			continue // too near to be moved
 		}
-		r.Booked = d.Charge.At
+		here := d.Charge.Origin() != FromStore // booked in this process alone, for want of the store
+		if r.Booked = d.Charge.At; here {
+			r.Booked = 0
+		}
 		start := time.Now()
 		moved, err := l.store.Take(ctx, r)
 		switch {
 		case err == nil && moved.Allowed && moved.Charge.Origin() == FromStore:
+			if here {
+				l.unbook(ctx, d.Charge)
+			}
 			*d, left, known, answered = moved, moved.RetryAfter, true, time.Since(start)
 			continue
 		case err == nil && moved.Allowed:
@@ -294,8 +300,8 @@ func (l *Limiter) Acquire(ctx context.Context, subject string) (Decision, error)
 	return l.Take(ctx, r)
 }
 
-// Heartbeat renews a place that was acquired. It reports false if the place was
-// lost: released, or expired for want of heartbeats.
+// Heartbeat renews a place that was acquired, and takes it back if it had expired for want of
+// heartbeats. It reports false if the place is lost: released, or reset. See [Extend].
 func (l *Limiter) Heartbeat(ctx context.Context, d Decision) (bool, error) {
 	return l.amend(ctx, d, Amendment{Kind: Extend})
 }
@@ -303,6 +309,12 @@ func (l *Limiter) Heartbeat(ctx context.Context, d Decision) (bool, error) {
 // Hold keeps a place that was acquired until release is called. See [Hold].
 func (l *Limiter) Hold(ctx context.Context, d Decision) (release func() error) {
 	return Hold(ctx, l.store, d.Charge)
+}
+
+// HoldContext keeps a place that was acquired until release is called, and returns a context that
+// ends when the place is lost. See [HoldContext].
+func (l *Limiter) HoldContext(ctx context.Context, d Decision) (held context.Context, release func() error) {
+	return HoldContext(ctx, l.store, d.Charge)
 }
 
 // Release gives back a place that was acquired. It reports false if the place

@@ -62,6 +62,9 @@ type Amendment struct {
 	// taken by this settlement; what is more is not charged. Zero means one capacity
 	// of each limit.
 	MaxDebt int64
+	// KnownOnly keeps Extend from taking back a place that the store has forgotten. It is for
+	// heartbeats on behalf of somebody who need not be trusted.
+	KnownOnly bool
 }
 
 // Validate reports what is wrong with the amendment.
@@ -80,9 +83,14 @@ const (
 	// Settle replaces the cost that was charged by the true one; zero gives
 	// everything back, places under concurrency limits included.
 	Settle AmendmentKind = iota
-	// Extend renews a holder's place under concurrency limits.
+	// Extend is a heartbeat: it renews a holder's place under concurrency limits. One that
+	// the store has forgotten it takes back, above the maximum if need be; but not
+	// after the context's deadline, not if the charge was released or settled, and not for as long as a
+	// place lasts after a [Reset]. It reports whether all places of the charge are held.
 	Extend
-	// Release gives a holder's place back. What other limits charged stays.
+	// Release gives a holder's place back. What other limits charged stays. A heartbeat
+	// that may still be under way, because it was not answered, could take the place back until its
+	// deadline: send Release after that. See [Hold].
 	Release
 )
 
@@ -127,7 +135,7 @@ type CommandKind uint8
 const (
 	// Reset forgets what the subject has used of the given limits in the given
 	// scope, its bookings there, and its request IDs. Charges made before it can no
-	// longer be amended.
+	// longer be amended, and places are lost.
 	Reset CommandKind = iota
 	// Ban denies the subject everything, in all scopes, for a time. A ban in force
 	// that ends later stays as it is.

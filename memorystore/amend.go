@@ -29,19 +29,68 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	if a.Kind == stint.Settle {
 		return q.settle(&c, a), nil
 	}
+	if a.Kind == stint.Extend {
+		return q.extend(&c, a.KnownOnly), nil
+	}
 	changed := false
-	for k := range q.views {
-		v := &q.views[k]
-		if !v.holds() || v.place < 0 {
-			continue
-		}
-		before := q.bytesOf(v)
-		if a.Kind == stint.Extend && v.hold.Extend(c.ID) || a.Kind == stint.Release && v.hold.Release(c.ID) {
-			changed = true
-		}
-		q.grown += int64(q.bytesOf(v) - before)
+	for i := range q.claims {
+		claim := claimAt(&c.Claim, c.And(), i)
+		q.eachPlace(i, claim, func(v *view) {
+			s.released.Add(c.ID, claim)
+			changed = v.place >= 0 && v.hold.Release(c.ID) || changed
+		})
 	}
 	return changed, nil
+}
+
+// eachPlace calls f with the limit of each place that a claim took. What it writes is counted.
+func (q *query) eachPlace(i int, claim *stint.Claim, f func(v *view)) {
+	for k := q.parts[i].first; k < q.parts[i].end && claim.Cost > 0; k++ {
+		v := &q.views[k]
+		if !v.holds() {
+			continue
+		}
+		before := 0
+		if v.place >= 0 {
+			before = q.bytesOf(v)
+		}
+		f(v)
+		if v.place >= 0 {
+			q.grown += int64(q.bytesOf(v) - before)
+		}
+	}
+}
+
+// extend renews the places of a charge, and takes back those that are forgotten. It reports whether all are held.
+func (q *query) extend(c *stint.Charge, knownOnly bool) bool {
+	places, held := 0, 0
+	for i := range q.claims {
+		claim := claimAt(&c.Claim, c.And(), i)
+		q.eachPlace(i, claim, func(v *view) {
+			places++
+			if v.place >= 0 && v.hold.Extend(c.ID) || !knownOnly && q.retake(v, i, claim, c) {
+				held++
+			}
+		})
+	}
+	return places > 0 && held == places
+}
+
+// retake gives a place back that was forgotten, unless it was given up.
+func (q *query) retake(v *view, i int, claim *stint.Claim, c *stint.Charge) bool {
+	if q.isSettled(i, claim, c) || q.store.released.Has(c.ID, claim) {
+		return false
+	}
+	if v.place < 0 {
+		q.house(v, claim)
+	}
+	return v.hold.Retake(c.ID, instantOf(c, i))
+}
+
+// isSettled reports whether a claim of a charge is known to be settled.
+func (q *query) isSettled(i int, claim *stint.Claim, c *stint.Charge) bool {
+	rec := q.parts[i].rec
+	return rec != nil && rec.rest != nil && rec.rest.settled.has(instantOf(c, i), c.ID) || q.store.own.Has(c.ID, claim)
 }
 
 // settle replaces what a charge cost by the true cost, where it still counts.
@@ -55,8 +104,7 @@ func (q *query) settle(c *stint.Charge, a stint.Amendment) bool {
 	for i := range q.claims {
 		// Claims may share a record: whether the charge was settled before is asked
 		// of all of them before the first is settled.
-		p, claim := &q.parts[i], claimAt(&c.Claim, c.And(), i)
-		if p.rec != nil && p.rec.rest != nil && p.rec.rest.settled.has(instantOf(c, i), c.ID) || q.store.own.Has(c.ID, claim) {
+		if p := &q.parts[i]; q.isSettled(i, claimAt(&c.Claim, c.And(), i), c) {
 			p.end = p.first
 		}
 	}

@@ -93,7 +93,7 @@ func (b *ban) bytes() int {
 	if b == nil {
 		return 0
 	}
-	return int(unsafe.Sizeof(ban{})) + b.strikes.Bytes()
+	return int(allocated(unsafe.Sizeof(*b))) + b.strikes.Bytes()
 }
 
 // banned answers a request of which a subject is banned, unless that is shared.

@@ -239,23 +239,23 @@ func checkAccounts(t *testing.T, s *Store) {
 	records := 0
 	for i := range s.shards {
 		sh := &s.shards[i]
-		var room load
+		var want, got [classes]int
 		sh.mu.Lock()
 		for n := range sh.count {
 			bytes += int64(sh.record(n).bytes())
 			records++
-			room += oneRecord
-			if sh.isRoomy(n) {
-				room += oneRoomy
-			}
+			want[sh.classOf(n)]++
 		}
 		for _, v := range sh.variants {
 			if v != nil {
 				bytes += v.bytes()
 			}
 		}
-		if got := sh.load().get(); got != room || sh.grown != 0 {
-			t.Errorf("shard %d: %d of %d records have room, %d bytes are not counted; noted %d of %d", i, room.roomy(), room.records(), sh.grown, got.roomy(), got.records())
+		for c := range got {
+			got[c] = int(sh.loads()[c].Load())
+		}
+		if got != want || sh.grown != 0 {
+			t.Errorf("shard %d: %d records by class, counted %d; %d bytes are not counted", i, want, got, sh.grown)
 		}
 		sh.mu.Unlock()
 	}

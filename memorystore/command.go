@@ -44,7 +44,7 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 }
 
 // reset forgets the counts and holders of a claim's limits, and the request ids. The states that it
-// concerns begin anew.
+// concerns begin anew. Of holders it notes when that was.
 func (q *query) reset(c *stint.Claim) {
 	q.eachState(c, nil, func(_ int, p *part) {
 		if p.rec != nil {
@@ -58,6 +58,15 @@ func (q *query) reset(c *stint.Claim) {
 	for i := range c.Limits {
 		q.forget(c, &c.Limits[i])
 	}
+	q.open(c, nil, true)
+	for k := range q.views {
+		if v := &q.views[k]; v.holds() {
+			q.house(v, c)
+			before := q.bytesOf(v)
+			v.hold.Clear()
+			q.grown += int64(q.bytesOf(v) - before)
+		}
+	}
 	if r := q.parts[0].rec; r != nil && r.rest != nil {
 		before := r.rest.bytes()
 		r.rest.ids = ids{}
@@ -65,25 +74,20 @@ func (q *query) reset(c *stint.Claim) {
 	}
 }
 
-// forget removes what is kept of a limit.
+// forget removes the count that is kept of a limit, if it has one.
 func (q *query) forget(c *stint.Claim, l *stint.Limit) {
-	p := &q.parts[0]
-	if l.Algorithm != stint.Concurrency {
-		p = &q.parts[q.partOf(0, c, l.Name)]
+	if l.Algorithm == stint.Concurrency {
+		return
 	}
+	p := &q.parts[q.partOf(0, c, l.Name)]
 	var tag uint32
 	place := p.shard.locate(p.rec, l, &tag)
 	if place < 0 {
 		return
 	}
 	before := p.rec.bytes()
-	if l.Algorithm == stint.Concurrency {
-		p.shard.untag(p.rec.rest.holders[place].Tag)
-		p.rec.rest.holders[place] = algorithm.Concurrency{}
-	} else {
-		p.shard.untag(p.rec.countAt(place).Tag)
-		*p.rec.countAt(place) = algorithm.Count{}
-	}
+	p.shard.untag(p.rec.countAt(place).Tag)
+	*p.rec.countAt(place) = algorithm.Count{}
 	q.grown += int64(p.rec.bytes() - before)
 }
 

@@ -1,6 +1,7 @@
 package memorystore
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 
@@ -8,26 +9,24 @@ import (
 )
 
 const (
-	// near is the share of a limit below which a subject is near that limit. A record with
-	// more left of each of its limits has room.
-	near = 0.5
+	// enough is the share of each of its limits that is left at least to a record with room.
+	enough = 0.5
 	// evictAmong is how many records are compared to evict one, evictFurther how
 	// many if they are all banned or hold places.
-	evictAmong   = 32
+	evictAmong   = 16
 	evictFurther = 512
 	// evictMost is how many are evicted under one lock.
 	evictMost = 64
 )
 
-// evict evicts from the shard while the store is too large: records that have room, or any. It reports false if there was
+// evict evicts records of a class from the shard while the store is too large. It reports false if there was
 // nothing to evict.
-func (sh *shard) evict(w *written, all bool) bool {
-	now := max(w.now, sh.clock)
+func (sh *shard) evict(w *written, c class) bool {
 	for i := range evictMost {
 		if !sh.store.over(w) {
 			return true
 		}
-		if !sh.evictOne(w, all, now) {
+		if !sh.evictOne(w, c) {
 			return i > 0
 		}
 	}
@@ -36,24 +35,21 @@ func (sh *shard) evict(w *written, all bool) bool {
 
 // unfill evicts what the shard's index cannot name.
 func (sh *shard) unfill(w *written) {
-	for int(sh.count) > sh.store.perShard && sh.evictOne(w, true, max(w.now, sh.clock)) {
+	for int(sh.count) > sh.store.perShard && (sh.evictOne(w, roomy) || sh.evictOne(w, near)) {
 	}
 }
 
-// evictOne forgets the record with the most left of its limits among the next ones.
-func (sh *shard) evictOne(w *written, all bool, now int64) bool {
-	n, found := sh.mostRoom(w, now)
-	if !found && all {
-		n, found = sh.mostLeft(w, now)
-	}
+// evictOne forgets the record with the most left of its limits among the next ones of a class.
+func (sh *shard) evictOne(w *written, c class) bool {
+	now := max(w.now, sh.clock)
+	n, found := sh.mostLeft(w, c, now)
 	if !found {
 		return false
 	}
 	if !sh.dead(sh.record(n), now) {
 		sh.store.evicted.Add(1)
 	}
-	last := sh.record(sh.count - 1)
-	if i := slices.Index(w.spare, last); i >= 0 {
+	if i := slices.Index(w.spare, sh.record(sh.count-1)); i >= 0 {
 		w.spare[i] = sh.record(n) // where remove moves it
 	}
 	sh.hand = n + 1
@@ -61,87 +57,93 @@ func (sh *shard) evictOne(w *written, all bool, now int64) bool {
 	return true
 }
 
-// mostRoom returns the record with the most left among the next that have room. It notes of which records
-// that is no longer true.
-func (sh *shard) mostRoom(w *written, now int64) (best uint32, found bool) {
-	if sh.load().get().roomy() == 0 {
-		return 0, false
+// mostLeft returns the record with the most left among the next ones of a class. It notes which of them no longer have
+// room. Among equal ones that are near a limit it is one of the subject that there has to be room for.
+func (sh *shard) mostLeft(w *written, c class, now int64) (best uint32, found bool) {
+	var own *record
+	if c == near && w.held {
+		own = w.spare[0]
 	}
-	bestLeft, seen := -1.0, 0
-	ahead := ^uint32(0) << (sh.hand % pieceSize) // in the piece where the hand is
-	for i := range len(sh.roomy) + 1 {
-		k := int(sh.hand/pieceSize) + i
-		if k >= len(sh.roomy) {
-			k -= len(sh.roomy)
+	bestLeft, seen := spared, 0
+	for n := range sh.from(sh.hand, c) {
+		r := sh.record(n)
+		if slices.Contains(w.spare, r) {
+			continue
 		}
-		set := sh.roomy[k]
-		switch i {
-		case 0:
-			set &= ahead
-		case len(sh.roomy):
-			set &^= ahead
+		left := sh.left(r, now)
+		if c == roomy && left < enough {
+			sh.setClass(n, near)
+			continue
 		}
-		for ; set != 0; set &= set - 1 {
-			n := uint32(k*pieceSize + bits.TrailingZeros32(set))
-			r := sh.record(n)
-			if slices.Contains(w.spare, r) {
-				continue
-			}
-			left := sh.left(r, now)
-			if left < near {
-				sh.setRoomy(n, false)
-				continue
-			}
-			if left > bestLeft {
-				best, bestLeft = n, left
-			}
-			if seen++; seen == evictAmong || left == 1 {
-				return best, true
-			}
+		if left > bestLeft {
+			best, bestLeft = n, left
+		} else if left == bestLeft && own != nil && r.sameSubject(own) {
+			best, own = n, nil
+		}
+		if seen++; seen >= evictAmong && bestLeft >= 0 || seen == evictFurther || left == 1 {
+			break
 		}
 	}
 	return best, seen > 0
 }
 
-// mostLeft returns the record with the most left among the next ones.
-func (sh *shard) mostLeft(w *written, now int64) (best uint32, found bool) {
-	bestLeft := spared
-	for i := range min(sh.count, evictFurther) {
-		if i >= evictAmong && bestLeft >= 0 {
-			break
+// from returns the numbers of the shard's records of a class, from one on and around.
+func (sh *shard) from(hand uint32, c class) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		ahead := ^uint32(0) << (hand % pieceSize) // in the piece where the hand is
+		for i := range len(sh.roomy) + 1 {
+			k := int(hand/pieceSize) + i
+			if k >= len(sh.roomy) {
+				k -= len(sh.roomy)
+			}
+			if k >= len(sh.roomy) {
+				return // the shard is empty
+			}
+			set := sh.roomy[k]
+			if c == near {
+				set = ^set
+			}
+			switch i {
+			case 0:
+				set &= ahead
+			case len(sh.roomy):
+				set &^= ahead
+			}
+			for ; set != 0; set &= set - 1 {
+				n := uint32(k*pieceSize + bits.TrailingZeros32(set))
+				if n < sh.count && !yield(n) {
+					return
+				}
+			}
 		}
-		n := sh.hand + i
-		if n >= sh.count {
-			n -= sh.count
-		}
-		r := sh.record(n)
-		if slices.Contains(w.spare, r) {
-			continue
-		}
-		if left := sh.left(r, now); left > bestLeft {
-			best, bestLeft = n, left
-		}
-	}
-	return best, bestLeft > spared
-}
-
-func (sh *shard) isRoomy(n uint32) bool { return sh.roomy[n/pieceSize]>>(n%pieceSize)&1 != 0 }
-
-// setRoomy notes whether a record may have room. It has, or it had less used when that was noted: what is used of a record
-// is not followed with each charge.
-func (sh *shard) setRoomy(n uint32, yes bool) {
-	switch {
-	case yes == sh.isRoomy(n):
-	case yes:
-		sh.roomy[n/pieceSize] |= 1 << (n % pieceSize)
-		sh.load().add(oneRoomy)
-	default:
-		sh.roomy[n/pieceSize] &^= 1 << (n % pieceSize)
-		sh.load().add(-oneRoomy)
 	}
 }
 
-func (sh *shard) load() *gauge { return &sh.store.loads[sh.number] }
+func (sh *shard) classOf(n uint32) class {
+	return class(sh.roomy[n/pieceSize] >> (n % pieceSize) & 1)
+}
+
+// classify is the class that a record is of now.
+func (sh *shard) classify(r *record, now int64) class {
+	if sh.left(r, now) >= enough {
+		return roomy
+	}
+	return near
+}
+
+// setClass notes of which class a record is. Charges do not: what has become near a limit since is
+// noted when it is looked at to be evicted, what has room again when the sweeper passes.
+func (sh *shard) setClass(n uint32, c class) {
+	old := sh.classOf(n)
+	if c == old {
+		return
+	}
+	sh.roomy[n/pieceSize] ^= 1 << (n % pieceSize)
+	sh.loads()[old].Add(-1)
+	sh.loads()[c].Add(1)
+}
+
+func (sh *shard) loads() *loads { return &sh.store.loads[sh.number] }
 
 // What is left to records that are evicted only if there is nothing else.
 const (

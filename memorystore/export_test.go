@@ -9,4 +9,5 @@ func (s *Store) Sweep() {
 			}
 		}
 	}
+	s.compareLoads()
 }

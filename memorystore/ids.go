@@ -14,7 +14,7 @@ import (
 type ids struct {
 	list []seenID
 	life int64 // the longest that any was to live
-	text int   // bytes of all ids
+	text int   // bytes of all ids, as textBytes counts them
 }
 
 type seenID struct {
@@ -51,7 +51,7 @@ func (d *ids) add(seed maphash.Seed, id string, at, now, life int64) {
 	d.life = max(d.life, life)
 	gone := 0
 	for gone < len(d.list) && d.list[gone].at <= now-life {
-		d.text -= len(d.list[gone].id)
+		d.text -= textBytes(d.list[gone].id)
 		gone++
 	}
 	d.list = slices.Delete(d.list, 0, gone)
@@ -62,7 +62,7 @@ func (d *ids) add(seed maphash.Seed, id string, at, now, life int64) {
 			i--
 		}
 		d.list = slices.Insert(d.list, i, seenID{strings.Clone(id), maphash.String(seed, id), at, 0})
-		d.text += len(id)
+		d.text += textBytes(id)
 	}
 	if len(d.list) > stint.MaxIDs {
 		d.dropLowest()
@@ -79,7 +79,7 @@ func (d *ids) dropLowest() {
 			lowest = i
 		}
 	}
-	d.text -= len(d.list[lowest].id)
+	d.text -= textBytes(d.list[lowest].id)
 	d.list = slices.Delete(d.list, lowest, lowest+1)
 }
 
@@ -88,7 +88,7 @@ func (d *ids) forget(seed maphash.Seed, id string) {
 		return
 	}
 	if i := d.index(seed, id); i >= 0 {
-		d.text -= len(id)
+		d.text -= textBytes(id)
 		d.list = slices.Delete(d.list, i, i+1)
 	}
 }
@@ -97,6 +97,9 @@ func (d *ids) forget(seed maphash.Seed, id string) {
 func (d *ids) dead(now int64) bool {
 	return len(d.list) == 0 || d.list[len(d.list)-1].at < now-d.life
 }
+
+// textBytes is about what an id takes: the allocator rounds up.
+func textBytes(id string) int { return (len(id) + len(id)/16 + 15) &^ 15 }
 
 func (d *ids) bytes() int { return 40*cap(d.list) + d.text }
 

@@ -2,52 +2,59 @@ package memorystore
 
 import "sync/atomic"
 
-// load is how many records a shard has, in the lower half, and how many of them may have room, in the
-// upper one: of two loads the greater is that with more records to evict, as long as there are any in either.
-type load int64
+// class is whether a record is noted as having room.
+type class int
 
 const (
-	oneRecord load = 1
-	oneRoomy  load = 1 << 32
+	near  class = iota // one of its limits has less than half left
+	roomy              // each has at least half left, or had when that was last looked at
+	classes
 )
 
-func (l load) records() int64 { return int64(l & (oneRoomy - 1)) }
-func (l load) roomy() int64   { return int64(l >> 32) }
+// roomyShare is the part of the store that records with room keep, one record in so many.
+const roomyShare = 32
 
-// gauge is a shard's load. It is written under the shard's lock and read without.
-type gauge struct{ n atomic.Int64 }
+// loads is how many records of each class a shard has. It is written under the shard's lock and read without.
+type loads [classes]atomic.Int32
 
-func (g *gauge) get() load  { return load(g.n.Load()) }
-func (g *gauge) add(l load) { g.n.Add(int64(l)) }
-
-// heaviest returns the shard to evict from: a call's own, if its load is not much less than the greatest, so that
-// calls rarely meet, else that with the greatest.
+// heaviest returns the class to evict from, and the shard: a call's own, if it does not have much less of that class than the one
+// that has the most, so that calls rarely meet.
 //
-// The greatest load is looked for once in as many evictions as there are shards, and whenever the one that
-// was found last has no record left that may have room.
-func (s *Store) heaviest(own uint32) uint32 {
-	heavy := s.heavy.Load()
-	if s.turns.Add(1)%uint32(len(s.shards)) == 1 || s.loads[heavy].get().roomy() == 0 {
-		heavy = s.findHeaviest()
-		s.heavy.Store(heavy)
+// Loads are compared once in as many evictions as there are shards, and whenever the shard that had the most has
+// none.
+func (s *Store) heaviest(own uint32) (uint32, class) {
+	c := class(s.evictable.Load())
+	heavy := s.heavy[c].Load()
+	if s.turns.Add(1)%uint32(len(s.shards)) == 1 || s.loads[heavy][c].Load() == 0 {
+		c = s.compareLoads()
+		heavy = s.heavy[c].Load()
 	}
-	most, mine := s.loads[heavy].get(), s.loads[own].get()
-	a, b := most.roomy(), mine.roomy()
-	if a == 0 {
-		a, b = most.records(), mine.records()
+	most, mine := s.loads[heavy][c].Load(), s.loads[own][c].Load()
+	if mine > 0 && mine >= most-most/4 {
+		return own, c
 	}
-	if b > 0 && b >= a-a/4 {
-		return own
-	}
-	return heavy
+	return heavy, c
 }
 
-func (s *Store) findHeaviest() uint32 {
-	heavy, most := 0, load(-1)
+// compareLoads notes which shard has the most records of each class, and which class is to be evicted from.
+func (s *Store) compareLoads() class {
+	var most, total [classes]int64
+	var heavy [classes]uint32
 	for i := range s.loads {
-		if l := s.loads[i].get(); l > most {
-			heavy, most = i, l
+		for c := range classes {
+			n := int64(s.loads[i][c].Load())
+			if total[c] += n; n > most[c] {
+				most[c], heavy[c] = n, uint32(i)
+			}
 		}
 	}
-	return uint32(heavy)
+	c := near
+	if total[near] == 0 || total[roomy] > (total[near]+total[roomy])/roomyShare {
+		c = roomy
+	}
+	s.evictable.Store(uint32(c))
+	for c := range classes {
+		s.heavy[c].Store(heavy[c])
+	}
+	return c
 }

@@ -17,7 +17,13 @@ type query struct {
 	views  []view
 	locked []uint32 // shards, if there are several
 	grown  int64    // bytes, but for what the shards have noted
-	added  []*record
+	added  []added
+}
+
+// added is a record that the call has inserted.
+type added struct {
+	shard *shard
+	n     uint32
 }
 
 // part is one claim of a call, or its limits with a name.
@@ -131,13 +137,19 @@ func (q *query) unlock() {
 		q.grown += sh.grown
 		sh.grown = 0
 	}
+	for _, a := range q.added {
+		a.shard.setClass(a.n, a.shard.classify(a.shard.record(a.n), q.now))
+	}
 	if q.grown == 0 && len(q.added) == 0 || !q.overfull() && q.store.add(q.grown, int64(len(q.added)), q.store.bounds) {
 		q.release()
 		return
 	}
 	var buf [8]*record
 	own := q.parts[0].shard
-	w := written{shard: own.number, now: q.now, bytes: q.grown, records: int64(len(q.added)), spare: append(buf[:0], q.added...)}
+	w := written{shard: own.number, now: q.now, bytes: q.grown, records: int64(len(q.added)), spare: buf[:0]}
+	for _, a := range q.added {
+		w.spare = append(w.spare, a.shard.record(a.n))
+	}
 	for i := range q.parts {
 		if r := q.parts[i].rec; r != nil {
 			w.spare = append(w.spare, r)
@@ -207,17 +219,18 @@ func (q *query) record(p *part, c *stint.Claim) *record {
 	if p.rec == nil {
 		// An earlier claim on the same subject and scope may have made one.
 		if p.rec = p.shard.find(p.hash, c.Subject, c.Scope, p.name); p.rec == nil {
-			p.rec = p.shard.insert(p.hash, c.Subject, c.Scope, p.name)
-			q.inserted(p.rec)
+			p.rec = q.insert(p, p.hash, c.Subject, c.Scope, p.name)
 		}
 	}
 	return p.rec
 }
 
-// inserted notes that a record was inserted.
-func (q *query) inserted(r *record) {
-	q.added = append(q.added, r)
+// insert adds a record to a part's shard.
+func (q *query) insert(p *part, hash uint64, subject, scope, name string) *record {
+	n, r := p.shard.insert(hash, subject, scope, name)
+	q.added = append(q.added, added{p.shard, n})
 	q.grown += int64(r.bytes())
+	return r
 }
 
 // banRecord returns the record that holds the ban of a claim's subject, or nil.
@@ -235,8 +248,7 @@ func (q *query) banRecord(p *part, c *stint.Claim) *record {
 func (q *query) newBan(p *part, c *stint.Claim) *ban {
 	r := p.shard.find(p.subject, c.Subject, "", "")
 	if r == nil {
-		r = p.shard.insert(p.subject, c.Subject, "", "")
-		q.inserted(r)
+		r = q.insert(p, p.subject, c.Subject, "", "")
 	}
 	if banOf(r) == nil {
 		before := r.rest.bytes()

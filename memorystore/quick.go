@@ -15,7 +15,8 @@ const maxQuick = 8
 func (sh *shard) quick(r *stint.Request, rec *record, d *stint.Decision, now int64) bool {
 	limits, cost := r.Limits, r.Cost
 	if rec == nil || now < rec.last || r.Bans != nil && sh.bans != 0 || len(limits) > maxQuick ||
-		r.Mode != stint.Take || r.ID != "" || cost <= 0 || r.Fit || r.Lease != 0 {
+		r.Mode == stint.Reserve || r.ID != "" || r.Fit || r.Lease != 0 || r.Mode == stint.Force && r.MaxWait > 0 ||
+		cost <= 0 && r.Mode != stint.Peek {
 		return false
 	}
 	fits := true
@@ -27,13 +28,20 @@ func (sh *shard) quick(r *stint.Request, rec *record, d *stint.Decision, now int
 		sh.quicks[i].Open(c, p, now, 0)
 		fits = fits && sh.quicks[i].Fits(cost)
 	}
-	if !fits && r.Bans != nil {
+	if !fits && (r.Bans != nil || r.Mode == stint.Force) {
 		return false
 	}
 	d.Allowed, d.Charge.Claim = fits, r.Claim
-	if fits {
+	switch {
+	case fits && r.Mode != stint.Peek:
 		sh.quickCharge(r, rec, d, now)
-	} else {
+	case fits:
+		usages := d.Grow(len(limits))
+		for i := range limits {
+			q := &sh.quicks[i]
+			usages[i].Used, usages[i].ResetAfter = q.Used(), duration(q.Reset())
+		}
+	default:
 		sh.quickDeny(r, d, now)
 	}
 	return true

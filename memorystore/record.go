@@ -1,7 +1,9 @@
 package memorystore
 
 import (
+	"bytes"
 	"hash/maphash"
+	"slices"
 	"unsafe"
 
 	"github.com/stint-limiter/stint/internal/algorithm"
@@ -44,8 +46,9 @@ type rest struct {
 	ban     *ban // of the subject; in its record with an empty scope
 }
 
-// recordBytes is what a record takes, its place in the index included.
-const recordBytes = int(unsafe.Sizeof(record{})) + 6
+// recordBytes is about what a record takes, with its place in the index and the room that a shard has for more of both. It is a little too much for
+// large shards, and a little too little for small ones.
+const recordBytes = int(unsafe.Sizeof(record{}))*9/8 + 6
 
 func (r *record) setKey(subject, scope, name string) {
 	n := len(subject) + len(scope) + len(name)
@@ -54,7 +57,7 @@ func (r *record) setKey(subject, scope, name string) {
 	}
 	key := r.key[:0]
 	if n > len(r.key) {
-		key = make([]byte, 0, n)
+		key = slices.Grow([]byte(nil), n) // has the capacity that the allocator gives
 	}
 	key = append(append(append(key, subject...), scope...), name...)
 	if n > len(r.key) {
@@ -107,6 +110,13 @@ func (r *record) scope() string {
 func (r *record) isOf(subject string) bool {
 	key, split, _ := r.fullKey()
 	return string(key[:split]) == subject
+}
+
+// sameSubject reports whether two records are of one subject.
+func (r *record) sameSubject(other *record) bool {
+	a, i, _ := r.fullKey()
+	b, k, _ := other.fullKey()
+	return bytes.Equal(a[:i], b[:k])
 }
 
 // hash is that of the record's key. See withScope.
@@ -171,7 +181,7 @@ func (r *rest) bytes() int {
 	if r == nil {
 		return 0
 	}
-	n := int(unsafe.Sizeof(rest{})) + cap(r.key) +
+	n := int(allocated(unsafe.Sizeof(*r))) + cap(r.key) +
 		cap(r.counts)*int(unsafe.Sizeof(algorithm.Count{})) +
 		cap(r.holders)*int(unsafe.Sizeof(algorithm.Concurrency{})) +
 		r.ids.bytes() + r.settled.bytes() + r.ban.bytes()
@@ -183,6 +193,9 @@ func (r *rest) bytes() int {
 	}
 	return n
 }
+
+// allocated is what the allocator gives to a small value of some size.
+func allocated(size uintptr) uintptr { return (size + 15) &^ 15 }
 
 // banOf returns the ban in a record that may be nil.
 func banOf(r *record) *ban {

@@ -11,6 +11,7 @@ type written struct {
 	now            int64
 	bytes, records int64
 	spare          []*record // not to be evicted on its behalf
+	held           bool      // the lock of the shard is, from before the writing
 }
 
 // makeRoom counts what a call has written, after evicting what has to go for it. The caller holds no
@@ -37,11 +38,13 @@ func (s *Store) makeRoom(w *written) {
 	}
 }
 
-// evictIfHeavy evicts from a shard that is locked anyway what has room, if the shard has about the greatest load. Records
+// evictIfHeavy evicts from a shard that is locked anyway, if it is the one to evict from. Records
 // move: the call must be done with them.
 func (sh *shard) evictIfHeavy(w *written) {
-	if sh.store.heaviest(sh.number) == sh.number {
-		sh.evict(w, false)
+	if n, c := sh.store.heaviest(sh.number); n == sh.number {
+		w.held = true
+		sh.evict(w, c)
+		w.held = false
 	}
 }
 
@@ -74,15 +77,15 @@ func addWithin(counter *atomic.Int64, n, most int64) bool {
 	}
 }
 
-// evict evicts from the shard with the greatest load, or, if that has nothing to evict, from another. Records
-// that have no room are evicted only if there is nothing else in any shard. It reports false if there
-// was nothing to evict, or if it is not to wait and the shard is in use.
+// evict evicts from the shard with the greatest load, or, if there is nothing to evict, from another, and
+// from the other class only if there is nothing of the first in any shard. It reports false if there
+// was nothing to evict at all, or if it is not to wait and a shard is in use.
 func (s *Store) evict(w *written, wait bool) bool {
-	first := s.heaviest(w.shard)
-	for _, all := range [...]bool{false, true} {
+	first, c := s.heaviest(w.shard)
+	for _, c := range [...]class{c, roomy - c} {
 		for i := range uint32(len(s.shards)) {
 			n := (first + i) & uint32(len(s.shards)-1)
-			if l := s.loads[n].get(); l.roomy() == 0 && (!all || l.records() == 0) {
+			if s.loads[n][c].Load() == 0 {
 				continue
 			}
 			sh := &s.shards[n]
@@ -91,7 +94,7 @@ func (s *Store) evict(w *written, wait bool) bool {
 			} else if !sh.mu.TryLock() {
 				return false
 			}
-			evicted := sh.evict(w, all)
+			evicted := sh.evict(w, c)
 			sh.mu.Unlock()
 			if evicted {
 				return true

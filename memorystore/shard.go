@@ -20,7 +20,7 @@ type shard struct {
 
 	index  index
 	pieces []*piece // of records; one moves only when one is removed
-	roomy  []uint32 // a bit per record, one word per piece. See setRoomy
+	roomy  []uint32 // a bit per record, its class; one word per piece
 	count  uint32   // records; all are in use
 	bans   int      // records that have a ban or strikes
 
@@ -87,22 +87,21 @@ func (sh *shard) find(hash uint64, subject, scope, name string) *record {
 }
 
 // insert adds an empty record for a key that has none. The caller accounts for
-// its bytes.
-func (sh *shard) insert(hash uint64, subject, scope, name string) *record {
+// its bytes, and notes whether it has room when it is written.
+func (sh *shard) insert(hash uint64, subject, scope, name string) (n uint32, r *record) {
 	if sh.index.full() {
 		sh.reindex(len(sh.index.places) + len(sh.index.places)/2)
 	}
-	n := sh.count
+	n = sh.count
 	if int(n) == len(sh.pieces)*pieceSize {
 		sh.addPieces()
 	}
 	sh.count++
-	r := sh.record(n)
+	r = sh.record(n)
 	r.setKey(subject, scope, name)
 	sh.index.put(hash, n)
-	sh.load().add(oneRecord)
-	sh.setRoomy(n, true)
-	return r
+	sh.loads()[near].Add(1)
+	return n, r
 }
 
 // reindex rebuilds the index with so many places.
@@ -178,14 +177,14 @@ func (sh *shard) remove(n uint32) {
 	if n != sh.count {
 		sh.index.move(last.hash(sh.store.seed), sh.count, n)
 		*r = *last
-		sh.setRoomy(n, sh.isRoomy(sh.count))
+		sh.setClass(n, sh.classOf(sh.count))
 	}
-	sh.setRoomy(sh.count, false)
+	sh.setClass(sh.count, near)
+	sh.loads()[near].Add(-1)
 	*last = record{}
 	if sh.hand >= sh.count {
 		sh.hand = 0
 	}
-	sh.load().add(-oneRecord)
 	sh.store.subjects.Add(-1)
 	sh.store.bytes.Add(sh.grown)
 	sh.grown = 0

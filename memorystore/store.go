@@ -70,6 +70,7 @@ type Store struct {
 	most     bounds      // what is never exceeded
 	perShard int         // records
 	own      settled.Set // charges that were settled here
+	released settled.Set // those whose places were
 
 	closed atomic.Bool
 	stop   chan struct{}
@@ -78,8 +79,10 @@ type Store struct {
 	_               [64]byte // what is read by every call is on other cache lines than what is written
 	subjects, bytes atomic.Int64
 	evicted         atomic.Int64
-	loads           []gauge       // of the shards
-	heavy, turns    atomic.Uint32 // see heaviest
+	loads           []loads       // of the shards
+	turns           atomic.Uint32 // of heaviest
+	evictable       atomic.Uint32 // the class to evict from
+	heavy           [classes]atomic.Uint32
 }
 
 var _ stint.Store = (*Store)(nil)
@@ -112,7 +115,7 @@ func New(cfg Config) (*Store, error) {
 		bounds:   bounds{int64(cfg.MaxSubjects), cfg.MaxBytes},
 		most:     bounds{int64(cfg.MaxSubjects + shards), cfg.MaxBytes + min(cfg.MaxBytes/10, math.MaxInt64-cfg.MaxBytes)},
 		perShard: maxPerShard,
-		loads:    make([]gauge, shards),
+		loads:    make([]loads, shards),
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
 	}

@@ -34,7 +34,7 @@ func (s *Store) sweepUntilStopped() {
 }
 
 // sweepSome looks at its share of the records, from a shard on. It returns the
-// shard to go on with.
+// shard to go on with. Shards cost something even if little is in them.
 func (s *Store) sweepSome(next int) int {
 	left := s.Len()/sweepTurns + sweepPiece
 	for range s.shards {
@@ -42,10 +42,11 @@ func (s *Store) sweepSome(next int) int {
 		if whole {
 			next = (next + 1) % len(s.shards)
 		}
-		if left -= seen; left <= 0 {
+		if left -= max(seen, sweepPiece/8); left <= 0 {
 			break
 		}
 	}
+	s.compareLoads()
 	return next
 }
 
@@ -64,8 +65,8 @@ func (sh *shard) sweep() (seen int, whole bool) {
 			sh.remove(n) // another one comes to be here
 			continue
 		}
-		if !sh.isRoomy(n) && sh.left(r, now) >= near {
-			sh.setRoomy(n, true)
+		if sh.classOf(n) == near {
+			sh.setClass(n, sh.classify(r, now))
 		}
 		sh.sweepAt++
 	}
@@ -79,7 +80,7 @@ func (sh *shard) sweep() (seen int, whole bool) {
 // dead reports that forgetting a record changes no later answer.
 func (sh *shard) dead(r *record, now int64) bool {
 	x := r.rest
-	return !sh.counts(r, now) && (x == nil || x.ids.dead(now) && x.settled.dead(now) && x.ban.dead(now))
+	return !sh.counts(r, now) && (x == nil || x.ids.dead(now) && x.settled.dead(now) && x.ban.dead(now) && !x.wasReset(now))
 }
 
 // counts reports whether something is counted in a record: beside limits there may be ids, what was settled, and a ban.
@@ -96,7 +97,17 @@ func (sh *shard) counts(r *record, now int64) bool {
 		}
 	}
 	for i := range r.rest.holders {
-		if h := &r.rest.holders[i]; h.Tag != 0 && !h.Dead(now) {
+		if h := &r.rest.holders[i]; h.Tag != 0 && !h.Empty(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// wasReset reports whether places were reset and that still matters.
+func (r *rest) wasReset(now int64) bool {
+	for i := range r.holders {
+		if h := &r.holders[i]; h.Tag != 0 && !h.Dead(now) {
 			return true
 		}
 	}

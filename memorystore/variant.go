@@ -18,7 +18,7 @@ type variant struct {
 
 // bytes is what the variant takes, its place in the list and the map of variants included.
 func (v *variant) bytes() int64 {
-	return int64(unsafe.Sizeof(*v)+2*unsafe.Sizeof(v.limit)+24) + int64(len(v.limit.Name))
+	return int64(allocated(unsafe.Sizeof(*v))+2*unsafe.Sizeof(v.limit)+24) + int64(len(v.limit.Name))
 }
 
 // tag returns a limit's tag for one more state.

@@ -14,7 +14,11 @@ const settleTime = time.Second
 
 // Follow sees to what a request that was allowed needs while it is being served, and afterwards: it keeps its
 // place under concurrency limits, gives it back in the end, settles budgets and refunds. The caller calls what it
-// returns once, when the request has been served; it takes a second at most, or two for a place that is refunded. It is nil if there is nothing to see to.
+// returns once, when the request has been served; it takes a second at most, and a second more for each of a place and of what is refunded before that. It is nil
+// if there is nothing to see to.
+//
+// A request whose place is lost, because the store is away for longer than a place lasts, is served to its end: to cancel it would let an outage of the store
+// break what is under way. Its place is taken back as soon as the store is back, so that nobody else is admitted instead, and the loss is logged.
 func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	d := &v.Decision
 	if !d.Allowed || d.Charge.ID == 0 && len(v.shadow) == 0 {

@@ -32,6 +32,7 @@ const (
 	stepRecordID
 	stepDropID
 	stepMark
+	stepNone
 )
 
 // moving reports whether a call was refused because its slot is being moved: nothing ran.
@@ -80,9 +81,9 @@ func (s *Store) scopeKey(c *stint.Claim, what string) string {
 }
 
 // refused answers the calls of a script call that was refused because its slot is being
-// moved: each run on its own, and key by key where that can be. It returns the calls that the
-// server held to be too late, but are not.
-func (c *scriptCall) refused(ctx context.Context, err error) (late []*stint.Call) {
+// moved: each run on its own, key by key where that can be, else with one more attempt. It
+// returns the calls that the server held to be too late, but are not.
+func (c *scriptCall) refused(ctx context.Context) (late []*stint.Call) {
 	switch {
 	case len(c.runs) > 1:
 		for i := range c.runs {
@@ -93,8 +94,7 @@ func (c *scriptCall) refused(ctx context.Context, err error) (late []*stint.Call
 	case c.canGoApart():
 		return c.store.takeApart(ctx, &c.runs[0], c.call)
 	}
-	fail(c.runs[0].calls, err)
-	return nil
+	return c.answer(takeScript.run(ctx, c.store.conn.get(), c.keys, c.args))
 }
 
 // canGoApart reports whether the request has one key beside those of bans and of its ID.
@@ -113,7 +113,7 @@ func (c *scriptCall) canGoApart() bool {
 func (s *Store) takeApart(ctx context.Context, q *run, call uint64) (late []*stint.Call) {
 	r := &q.calls[0].Request
 	var ban [3]int64 // until, forgive, level
-	if own := firstOwn(r); r.Bans != nil && own >= 0 {
+	if own := firstOwn(r); r.ObeysBans() && own >= 0 {
 		now, found, err := s.step(ctx, s.subjectKey(r.ClaimAt(own).Subject, "ban"), stepSeeBan, "", nil)
 		if err != nil {
 			fail(q.calls, err)
@@ -127,13 +127,13 @@ func (s *Store) takeApart(ctx context.Context, q *run, call uint64) (late []*sti
 	}
 	known := false
 	if r.ID != "" && r.Cost > 0 {
-		count := append(numbers(r.Life().Microseconds()), oneIf(r.Mode == stint.Take))
+		count := append(numbers(r.Life().Microseconds()), oneIf(r.Mode == stint.Take || r.Mode == stint.Force))
 		now, found, err := s.step(ctx, s.scopeKey(&r.Claim, "ids"), stepSeeID, r.ID, count)
 		if err != nil {
 			fail(q.calls, err)
 			return nil
 		}
-		if known = found[0] > 0; known && found[1] < stint.MaxRepeats {
+		if known = found[0] > 0; known && (found[1] < stint.MaxRepeats || r.Mode == stint.Force) {
 			return s.lookApart(ctx, q, func(d *stint.Decision) {
 				d.Repeat, d.Decider, d.RetryAfter = true, 0, 0
 				if wait := found[0] - now; wait >= 16 {
@@ -228,8 +228,9 @@ func firstOwn(r *stint.Request) int {
 	return -1
 }
 
-// amendApart amends a charge key by key. See amendOne.
-func (s *Store) amendApart(ctx context.Context, c *stint.Charge, a stint.Amendment) (changed uint16, err error) {
+// amendApart amends a charge key by key. See amendOne. A place that the store has forgotten is not taken back, for whether
+// it was reset is in another key: the heartbeat fails as it was refused.
+func (s *Store) amendApart(ctx context.Context, c *stint.Charge, a stint.Amendment, refused error) (changed uint16, err error) {
 	settles := a.Kind == stint.Settle || a.Kind == undo
 	if id := c.RequestID(); id != "" && a.Kind == stint.Settle && a.Cost == 0 {
 		_, repeats, err := s.step(ctx, s.scopeKey(&c.Claim, "ids"), stepDropID, id, numbers(c.IDLife().Microseconds()))
@@ -270,6 +271,9 @@ func (s *Store) amendApart(ctx context.Context, c *stint.Charge, a stint.Amendme
 				}
 			}
 			bits, err := s.amendKey(ctx, &part, a)
+			if err == nil && bits == 0 && a.Kind == stint.Extend && !a.KnownOnly {
+				err = refused
+			}
 			if err != nil {
 				return changed, err
 			}
@@ -287,12 +291,7 @@ func (s *Store) amendKey(ctx context.Context, c *stint.Charge, a stint.Amendment
 	k := keys{store: s}
 	k.ofPart(&parts[0])
 	k.ofPart(&parts[0])
-	call := s.nextCall()
-	reply, err := amendScript.run(ctx, s.conn.get(), k.strings(), amendArgs(c, a, parts, call, s.clock()))
-	if err != nil {
-		return 0, err
-	}
-	return decodeAmend(reply, call)
+	return s.sendAmend(ctx, k.strings(), c, a, parts, 0)
 }
 
 // horizon is for how long after its time a charge could be settled, at least, in microseconds: a
@@ -307,14 +306,17 @@ func horizon(limits []stint.Limit) int64 {
 }
 
 // commandApart carries out a command key by key. The states are those of the last keys.
-func (s *Store) commandApart(ctx context.Context, c *stint.Command, all []string, states []part) error {
+func (s *Store) commandApart(ctx context.Context, c *stint.Command, all []string, states, places []part) error {
 	for i := range all {
 		var own []part
+		if i > 0 {
+			places = nil // they are noted in the first key
+		}
 		if first := len(all) - len(states); i >= first {
 			own = states[i-first : i-first+1]
 		}
 		call := s.nextCall()
-		reply, err := commandScript.run(ctx, s.conn.get(), all[i:i+1], commandArgs(c, own, call, s.clock()))
+		reply, err := commandScript.run(ctx, s.conn.get(), all[i:i+1], commandArgs(c, own, places, call, s.clock()))
 		if err == nil {
 			err = decodeCommand(reply, call)
 		}

@@ -99,7 +99,7 @@ func (s *Store) send(ctx context.Context, runs []run, call uint64) (late []*stin
 	c := s.pack(runs, call)
 	reply, err := takeScript.run(ctx, s.conn.get(), c.keys, c.args)
 	if moving(err) {
-		return c.refused(ctx, err)
+		return c.refused(ctx)
 	}
 	return c.answer(reply, err)
 }

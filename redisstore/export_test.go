@@ -1,10 +1,6 @@
 package redisstore
 
-import (
-	"time"
-
-	"github.com/stint-limiter/stint"
-)
+import "time"
 
 // SetClock replaces the server's clock, in microseconds. There is no way to do
 // so outside of tests: processes that share limits must share their clock.
@@ -18,5 +14,5 @@ func (s *Store) SetClock(clock func() int64) {
 // GiveBacks is how many charges wait to be given back.
 func (s *Store) GiveBacks() int { return s.backs.left() }
 
-// GiveBack has a charge given back.
-func (s *Store) GiveBack(c stint.Charge) { s.backs.add(c) }
+// Key is a key of a subject, in no scope.
+func Key(s *Store, subject, what string) string { return s.subjectKey(subject, what) }

@@ -106,7 +106,7 @@ func (b *giveBacks) giveBack(c *stint.Charge) {
 		ctx, cancel := context.WithTimeout(b.life, giveBackTime)
 		_, err := b.store.amendOne(ctx, c, stint.Amendment{Kind: undo})
 		cancel()
-		if err == nil {
+		if b.store.wrap("amend", err) == nil {
 			return
 		}
 		if time.Since(begin)+pause > giveBackLife || b.life.Err() != nil {

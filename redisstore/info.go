@@ -42,6 +42,11 @@ type Info struct {
 	// of the Latency, the one that differs the most.
 	Latency, ClockAhead time.Duration
 
+	// NotGivenBack is how many charges of requests on several subjects, of a Cluster, this process
+	// could not give back although the requests were denied: they count until they leave their
+	// windows.
+	NotGivenBack int64
+
 	// Warnings are sentences about what is wrong, and what would be right.
 	Warnings []string
 }
@@ -49,7 +54,7 @@ type Info struct {
 // Info asks the servers how they are. What the user is not permitted to ask is left out, and there is a warning. An
 // error means that none of them could be asked.
 func (s *Store) Info(ctx context.Context) (Info, error) {
-	i := Info{Mode: string(s.conn.get().Mode())}
+	i := Info{Mode: string(s.conn.get().Mode()), NotGivenBack: s.backs.dropped.Load()}
 	nodes, err := s.masters(ctx)
 	if err != nil {
 		return i, s.wrap("info", err)

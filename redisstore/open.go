@@ -135,13 +135,17 @@ var errOneOfMany = errors.New("the server is a node of a Cluster, but does not t
 // probe goes through what later calls need, on a subject of its own that it leaves
 // nothing of, and looks at what the servers say of themselves, where they may be asked.
 func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
-	// Every node gets to know the script of decisions, by a call without requests: the first
-	// calls after a failover do not have to bring it.
+	// Every node gets to know the scripts of decisions, by calls that ask for nothing: the first
+	// calls after a failover, or to the new owner of a slot, do not have to bring them.
 	nothing := []string{rueidis.BinaryString(make([]byte, 8+8+4+1+2))}
+	noStep := []string{rueidis.BinaryString(append(make([]byte, 8+8+4+1), stepNone))}
 	for addr, node := range s.conn.get().Nodes() {
 		ask := rueidis.Commands{
 			node.B().Arbitrary("INFO").Build(),
 			takeScript.whole(node, nil, nothing),
+		}
+		if s.cluster {
+			ask = append(ask, apartScript.whole(node, nil, noStep))
 		}
 		for i := range 16 { // if it is one node of many, it will not have all of these slots
 			if !s.cluster {

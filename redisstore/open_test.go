@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,46 +187,4 @@ func TestAFailedOpenLeavesNothingBehind(t *testing.T) {
 	}
 	time.Sleep(200 * time.Millisecond) // for a replacement
 	eventually.True(t, "no connection is there", func() bool { return !strings.Contains(server.CLI(t, "CLIENT", "LIST"), "name=stint") })
-}
-
-// Only room that others may remember to be gone is announced: not the places of holders.
-func TestPlacesAreNotAnnounced(t *testing.T) {
-	s := open(t, redistest.Start(t).URL())
-	heard := make(chan string, 1000)
-	go func() { _ = s.Announcements(t.Context(), func(subject string, _ bool) { heard <- subject }) }()
-	mark := func(name string) {
-		t.Helper()
-		if err := s.Command(t.Context(), stint.Command{Kind: stint.Unban, Subject: name}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for subject := ""; subject == ""; { // until it listens
-		mark("begin")
-		select {
-		case subject = <-heard:
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	give := func(subject string, limits ...stint.Limit) {
-		t.Helper()
-		d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: subject, Limits: limits, Cost: 1}})
-		if err == nil {
-			_, err = s.Amend(t.Context(), d.Charge, stint.Amendment{})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	give("places", stint.AtOnce(1, time.Minute))
-	give("both", stint.AtOnce(1, time.Minute), stint.PerHour(1))
-	mark("end")
-	var got []string
-	for subject := ""; subject != "end"; {
-		if subject = <-heard; subject != "begin" {
-			got = append(got, subject)
-		}
-	}
-	if want := []string{"both", "end"}; !slices.Equal(got, want) {
-		t.Errorf("heard %q, want %q", got, want)
-	}
 }

@@ -97,12 +97,9 @@ func (s *script) run(ctx context.Context, client rueidis.Client, keys, args []st
 }
 
 // do calls the script. It sends the call again only if the reply proves that nothing ran: the
-// script was unknown, or its slot is being moved and its keys were on two nodes.
+// script was unknown.
 func (s *script) do(ctx context.Context, client rueidis.Client, keys, args []string) rueidis.RedisResult {
 	answer := client.Do(ctx, s.bySHA(client, keys, args))
-	if moving(answer.Error()) {
-		answer = client.Do(ctx, s.bySHA(client, keys, args))
-	}
 	if refused, ok := rueidis.IsRedisErr(answer.Error()); ok && refused.IsNoScript() {
 		answer = client.Do(ctx, s.whole(client, keys, args))
 	}

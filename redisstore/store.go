@@ -25,6 +25,7 @@ type Store struct {
 	server     *serverClock
 	sets       sets
 	settled    settled.Set
+	released   settled.Set  // the charges whose places were released here
 	clock      func() int64 // 0 but in tests: the server's
 	noReadOnly atomic.Bool  // see look
 	ceilings   ceilings     // of a Cluster, and so are backs
@@ -145,6 +146,11 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 			return false, nil
 		}
 	}
+	if a.Kind == stint.Release {
+		for i := range 1 + len(c.And()) { // before anything is sent: no later heartbeat takes it back
+			s.released.Add(c.ID, c.ClaimAt(i))
+		}
+	}
 	var changed uint16
 	var err error
 	if s.cluster && len(c.And()) > 0 {
@@ -159,8 +165,24 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 			}
 		}
 	}
+	if a.Kind == stint.Extend {
+		places := placesOf(&c)
+		return places != 0 && changed == places, s.wrap("amend", err)
+	}
 	return changed != 0, s.wrap("amend", err)
 }
+
+// placesOf has a bit for each claim that took a place.
+func placesOf(c *stint.Charge) (claims uint16) {
+	for i := range 1 + len(c.And()) {
+		if claim := c.ClaimAt(i); claim.Cost > 0 && slices.ContainsFunc(claim.Limits, isPlace) {
+			claims |= 1 << i
+		}
+	}
+	return claims
+}
+
+func isPlace(l stint.Limit) bool { return l.Algorithm == stint.Concurrency }
 
 // unsettled returns a charge in which claims that this process has settled cost nothing.
 func (s *Store) unsettled(c stint.Charge) stint.Charge {
@@ -197,15 +219,69 @@ func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment
 	if c.RequestID() != "" {
 		k.inScope(c.Claim.Subject, c.Claim.Scope, "ids")
 	}
-	call := s.nextCall()
-	reply, err := amendScript.run(ctx, s.conn.get(), k.strings(), amendArgs(c, a, parts, call, s.clock()))
+	changed, err := s.sendAmend(ctx, k.strings(), c, a, parts, s.retakes(c, a))
 	if moving(err) {
-		return s.amendApart(ctx, c, a)
+		return s.amendApart(ctx, c, a, err)
 	}
-	if err != nil {
-		return 0, err
+	return changed, err
+}
+
+// retakes has a bit for each claim that a heartbeat may take places back for: not those that this process has
+// given up.
+func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
+	if a.Kind != stint.Extend || a.KnownOnly {
+		return 0
 	}
-	return decodeAmend(reply, call)
+	for i := range 1 + len(c.And()) {
+		if claim := c.ClaimAt(i); !s.settled.Has(c.ID, claim) && !s.released.Has(c.ID, claim) {
+			claims |= 1 << i
+		}
+	}
+	return claims
+}
+
+// sendAmend makes one call of amend.lua. A heartbeat says until when its caller waits: later it would take a place for
+// somebody who may have released it.
+func (s *Store) sendAmend(ctx context.Context, keys []string, c *stint.Charge, a stint.Amendment, parts []part, retake uint16) (uint16, error) {
+	for again := false; ; again = true {
+		notAfter := int64(0)
+		if a.Kind == stint.Extend {
+			if notAfter = s.notAfter(heartbeatDeadline(ctx, c)); notAfter == 0 && s.clock() == 0 {
+				retake = 0 // the server's clock is not known
+			}
+		}
+		call := s.nextCall()
+		reply, err := amendScript.run(ctx, s.conn.get(), keys, amendArgs(c, a, parts, call, s.clock(), notAfter, retake))
+		if err != nil {
+			return 0, err
+		}
+		now, changed, err := decodeAmend(reply, call)
+		if err != nil && err != errLate {
+			return 0, err
+		}
+		s.heard(now, err == errLate)
+		if err == nil || again || ctx.Err() != nil {
+			return changed, err
+		}
+		// There is time yet: the server's clock was set. It has told its new time.
+	}
+}
+
+// heartbeatDeadline is until when a heartbeat is wanted: no longer than a place lasts.
+func heartbeatDeadline(ctx context.Context, c *stint.Charge) time.Time {
+	shortest := stint.MaxWindow
+	for i := range 1 + len(c.And()) {
+		for _, l := range c.ClaimAt(i).Limits {
+			if isPlace(l) {
+				shortest = min(shortest, l.Window)
+			}
+		}
+	}
+	deadline := time.Now().Add(shortest)
+	if own, ok := ctx.Deadline(); ok && own.Before(deadline) {
+		return own
+	}
+	return deadline
 }
 
 // Command acts on one subject. See [stint.Store].
@@ -214,19 +290,25 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 		return err
 	}
 	k := keys{store: s}
-	var states []part
+	var states, places []part
 	switch c.Kind {
 	case stint.Reset, stint.GiveBack:
-		if c.Kind == stint.Reset {
-			k.inScope(c.Subject, c.Scope, "ids")
-		}
 		parts := appendParts(nil, 0, 0, &stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits})
 		for i := range parts {
 			if !parts[i].holders() {
 				states = append(states, parts[i])
 			} else if c.Kind == stint.Reset {
-				k.ofPart(&parts[i])
+				places = append(places, parts[i])
 			}
+		}
+		if len(places) > 0 {
+			k.inScope(c.Subject, c.Scope, "settled")
+		}
+		if c.Kind == stint.Reset {
+			k.inScope(c.Subject, c.Scope, "ids")
+		}
+		for i := range places {
+			k.ofPart(&places[i])
 		}
 		s.sets.fill(states)
 		for i := range states {
@@ -240,9 +322,9 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 		k.ofSubject(c.Subject, "strikes")
 	}
 	call := s.nextCall()
-	reply, err := commandScript.run(ctx, s.conn.get(), k.strings(), commandArgs(&c, states, call, s.clock()))
+	reply, err := commandScript.run(ctx, s.conn.get(), k.strings(), commandArgs(&c, states, places, call, s.clock()))
 	if moving(err) {
-		return s.wrap("command", s.commandApart(ctx, &c, k.strings(), states))
+		return s.wrap("command", s.commandApart(ctx, &c, k.strings(), states, places))
 	}
 	if err == nil {
 		err = decodeCommand(reply, call)

@@ -199,13 +199,14 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + time.Microsecond - 1).Truncate(time.Microsecond)
 }
 
-// amendArgs packs an amendment for lua/amend.lua.
-func amendArgs(c *stint.Charge, a stint.Amendment, parts []part, call uint64, clock int64) []string {
+// amendArgs packs an amendment for lua/amend.lua. Retake has a bit for each claim that may take places back.
+func amendArgs(c *stint.Charge, a stint.Amendment, parts []part, call uint64, clock, notAfter int64, retake uint16) []string {
 	var sets callSets
 	body := append(make([]byte, 0, 128), byte(a.Kind))
 	body = appendInt(appendInt(body, a.Cost), a.MaxDebt)
 	body = le.AppendUint64(body, c.ID)
 	body = appendTime(body, c.IDLife())
+	body = le.AppendUint16(appendInt(body, notAfter), retake)
 	and := c.And()
 	body = append(body, byte(1+len(and)))
 	state := 0
@@ -237,8 +238,8 @@ func amendArgs(c *stint.Charge, a stint.Amendment, parts []part, call uint64, cl
 	return withID(append(b, body...), c.RequestID())
 }
 
-// commandArgs packs a command for lua/command.lua.
-func commandArgs(c *stint.Command, states []part, call uint64, clock int64) []string {
+// commandArgs packs a command for lua/command.lua, on states, and on limits whose places are reset.
+func commandArgs(c *stint.Command, states, places []part, call uint64, clock int64) []string {
 	var sets callSets
 	body := []byte{byte(c.Kind)}
 	if c.Kind == stint.GiveBack {
@@ -249,6 +250,11 @@ func commandArgs(c *stint.Command, states []part, call uint64, clock int64) []st
 	body = append(body, byte(len(states)))
 	for i := range states {
 		body = append(body, sets.number(states[i].set))
+	}
+	body = append(body, byte(len(places)))
+	for i := range places {
+		id := places[i].limits[0].ID()
+		body = append(append(appendTime(body, places[i].limits[0].Window), byte(len(id))), id...)
 	}
 	b := appendStart(nil, call, clock)
 	b = sets.appendTo(b)
@@ -270,7 +276,7 @@ const (
 	markFailed = 255 // a message follows
 )
 
-// opening reads how a reply of take.lua begins: the call that it
+// opening reads how a reply of take.lua or amend.lua begins: the call that it
 // answers and the server's clock.
 func opening(reply string, call uint64) (in reader, now int64, err error) {
 	in = reader{text: reply}
@@ -466,12 +472,22 @@ func (in *reader) usage() stint.Usage {
 	return stint.Usage{Used: in.int(0), ResetAfter: in.duration(), RetryAfter: in.duration()}
 }
 
-// decodeAmend reads the reply of amend.lua: a bit for each claim to which it applied.
-func decodeAmend(reply string, call uint64) (uint16, error) {
-	if len(reply) != 10 || le.Uint64([]byte(reply[:8])) != call {
-		return 0, errReply("it belongs to another call")
+// decodeAmend reads the reply of amend.lua: the server's clock, and a bit for each claim to which it applied. The error is
+// errLate if it came too late.
+func decodeAmend(reply string, call uint64) (now int64, changed uint16, err error) {
+	in, now, err := opening(reply, call)
+	if err != nil {
+		return 0, 0, err
 	}
-	return le.Uint16([]byte(reply[8:])), nil
+	late := in.byte()
+	changed = uint16(in.uint16())
+	if err := in.end(); err != nil {
+		return 0, 0, err
+	}
+	if late != 0 {
+		return now, 0, errLate
+	}
+	return now, changed, nil
 }
 
 // decodeCommand reads the reply of command.lua.

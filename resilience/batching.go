@@ -34,12 +34,10 @@ const (
 	// tick is how often those who wait are looked after: it bounds how long anyone
 	// waits for a store that is slow, and how far a budget can be exceeded.
 	tick = 500 * time.Microsecond
-	// lull is after how much quiet nobody looks after them any more.
+	// idle is how often somebody looks while nobody waits, and lull after how much quiet
+	// nobody does any more.
+	idle = 10 * time.Millisecond
 	lull = 50 * time.Millisecond
-	// trust is for how long after its last answer the store is held to keep deadlines, so
-	// that a caller can make its own call. One that has lost its connection may not: who
-	// asks then waits for whoever is making a new one.
-	trust = 500 * time.Millisecond
 	// lateTime is how long after its callers' deadlines a call is still followed; maxLate is
 	// how many requests are at most, and maxLateFlights in how many calls.
 	lateTime       = time.Second
@@ -51,12 +49,10 @@ const (
 // the store in one call. Answers stay exact: the store decides them one by one, in order
 // of arrival.
 //
-// A caller that is alone makes its own call if the store is well, and nobody waits for company. While a few
-// calls are in flight, requests gather; they leave with the next call that starts, because
-// one came back, or because half a millisecond has passed. Every caller is answered by its
-// context's deadline, and one that has given up is not sent any more: neither a cancelled
-// context nor a store that never answers holds up anybody else. (Who makes its own call
-// relies on the store to honour its context, as package redisstore does.)
+// Nobody waits for company. While a few calls are in flight, requests gather; they leave with
+// the next call that starts, because one came back, or because half a millisecond has passed.
+// Every caller is answered by its context's deadline, and one that has given up is not sent
+// any more: neither a cancelled context nor a store that never answers holds up anybody else.
 //
 // A call whose callers have all been let go is followed for another second, in addition to
 // those in flight: what the store answers late still matters to [Fallback]. See [late].
@@ -72,13 +68,14 @@ type Batching struct {
 	waiting  []*waiter
 	earliest time.Time // deadline of those who wait; zero if there is none
 	since    time.Time // when the first of them came
-	answered time.Time // when the store last did
 	flights  int       // calls in flight, without those that are late,
 	lates    int       // of which there are so many
 	flying   map[*flight]struct{}
 	watched  bool
+	wake     time.Time // when somebody looks next
 	closed   bool
 	work     sync.WaitGroup
+	nudge    chan struct{} // has somebody look now
 }
 
 var _ stint.Store = (*Batching)(nil)
@@ -97,7 +94,8 @@ func NewBatching(inner stint.BatchStore, c BatchingConfig) *Batching {
 		c.Budget = DefaultBudget
 	}
 	breaker, _ := inner.(*Breaker)
-	return &Batching{inner: inner, breaker: breaker, maxWaiting: c.MaxWaiting, budget: c.Budget, flying: map[*flight]struct{}{}}
+	return &Batching{inner: inner, breaker: breaker, maxWaiting: c.MaxWaiting, budget: c.Budget, flying: map[*flight]struct{}{},
+		nudge: make(chan struct{}, 1)}
 }
 
 // waiter is a caller that waits for its answer.
@@ -126,8 +124,9 @@ type flight struct {
 	calls    []*stint.Call
 	earliest time.Time // deadline; zero if there is none, or all that have one are expired
 	over     time.Time // when the store has failed to answer it in time; zero is never
-	late     bool      // it is over, and no longer counts as a flight
-	attempt  attempt
+	overdue  bool      // it is over,
+	late     bool      // and no longer counts as a flight
+	attempt  *attempt
 }
 
 // Take implements [stint.Store].
@@ -144,11 +143,6 @@ func (b *Batching) takeBy(ctx context.Context, r stint.Request, owed []*owedCall
 		return stint.Decision{}, gaveUp("take", err)
 	}
 	b.mu.Lock()
-	if b.flights < eager && len(b.waiting) == 0 && len(owed) == 0 && !b.closed && b.mayFlyAlone(deadline) {
-		b.flights++
-		b.mu.Unlock()
-		return b.alone(ctx, r, deadline)
-	}
 	if b.closed || len(b.waiting) >= b.maxWaiting {
 		err := ErrTooMany
 		if b.closed {
@@ -178,38 +172,33 @@ func (b *Batching) takeBy(ctx context.Context, r stint.Request, owed []*owedCall
 	return b.wait(ctx, w)
 }
 
-// mayFlyAlone reports whether a caller can wait for the store itself: it is well, and there
-// is about as much time as a call is given. The lock is held.
-func (b *Batching) mayFlyAlone(deadline time.Time) bool {
-	now := time.Now()
-	return now.Sub(b.answered) < trust && (deadline.IsZero() || deadline.Sub(now) > b.budget/2)
-}
-
-// alone makes a call for one caller, in its own goroutine.
-func (b *Batching) alone(ctx context.Context, r stint.Request, deadline time.Time) (d stint.Decision, err error) {
-	defer func() { b.land(err) }() // after a panic too
-	if !deadline.IsZero() {
-		limited := until(ctx, deadline)
-		defer limited.release()
-		ctx = limited
-	}
-	return b.inner.Take(ctx, r)
-}
-
 // enqueue lets a caller wait, or starts the call that takes it along. The lock is held.
 func (b *Batching) enqueue(w *waiter) {
-	if len(b.waiting) == 0 {
+	first := len(b.waiting) == 0
+	if first {
 		b.since = time.Now()
 		b.earliest = time.Time{}
 	}
 	b.waiting = append(b.waiting, w)
 	b.earliest = sooner(b.earliest, w.call.Deadline)
-	if !b.watched {
-		b.watched = true
-		b.work.Go(b.watch)
-	}
 	if b.flights < eager {
 		b.start()
+	}
+	if !b.watched {
+		b.watched, b.wake = true, time.Time{}
+		b.work.Go(b.watch)
+	} else if first {
+		look := w.call.Deadline
+		if len(b.waiting) > 0 {
+			look = b.since.Add(tick)
+		}
+		if !look.IsZero() && look.Before(b.wake) {
+			b.wake = look
+			select {
+			case b.nudge <- struct{}{}:
+			default:
+			}
+		}
 	}
 }
 
@@ -266,22 +255,6 @@ func (b *Batching) come(w *waiter) {
 	}
 }
 
-// land ends a call of a caller that was alone. What became of one that was not answered
-// is not known: until the store answers again, nobody flies alone.
-func (b *Batching) land(err error) {
-	b.mu.Lock()
-	if err == nil {
-		b.answered = time.Now()
-	} else {
-		b.answered = time.Time{}
-	}
-	b.flights--
-	if len(b.waiting) > 0 && b.flights < eager {
-		b.start()
-	}
-	b.mu.Unlock()
-}
-
 // start sends those who wait. The lock is held.
 func (b *Batching) start() {
 	if f := b.board(&flight{}); f != nil {
@@ -326,7 +299,7 @@ func (b *Batching) board(f *flight) *flight {
 			f.over = latest
 		}
 	}
-	f.attempt = attempt{}
+	f.overdue, f.attempt = false, new(attempt)
 	b.flying[f] = struct{}{}
 	return f
 }
@@ -352,8 +325,6 @@ func (b *Batching) fly(f *flight) {
 		late := f.late
 		if late {
 			b.lates--
-		} else if slices.ContainsFunc(f.calls, func(c *stint.Call) bool { return c.Err == nil }) {
-			b.answered = time.Now()
 		}
 		delete(b.flying, f) // those who are answered may be somebody else's next
 		b.mu.Unlock()
@@ -393,44 +364,26 @@ func (b *Batching) call(f *flight) {
 		ctx = limited
 	}
 	if b.breaker != nil {
-		b.breaker.attempt(ctx, f.calls, &f.attempt)
+		b.breaker.attempt(ctx, f.calls, f.attempt)
 	} else {
 		b.inner.TakeBatch(ctx, f.calls)
 	}
 }
 
-// watch looks after those who wait until there has been nobody for a while: it lets go
-// of those whose time is up, and sends those who have waited for long enough.
+// watch looks after those who wait until there has been nobody for a while.
 func (b *Batching) watch() {
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
+	timer := time.NewTimer(tick)
+	defer timer.Stop()
 	quiet := time.Now()
-	for now := range ticker.C {
+	var overdue []*attempt
+	for {
+		select {
+		case <-timer.C:
+		case <-b.nudge:
+		}
 		b.mu.Lock()
-		now = time.Now() // a tick may come late
-		if due(b.earliest, now) {
-			b.earliest = letGo(b.waiting, now)
-			b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter) bool { return w.state.Load() != waiting })
-		}
-		for f := range b.flying {
-			if due(f.earliest, now) {
-				f.earliest = letGo(f.waiters, now)
-			}
-			if due(f.over, now) {
-				if b.breaker != nil {
-					b.breaker.overdue(&f.attempt)
-				}
-				if b.lates < maxLateFlights {
-					f.late = true
-					b.lates++
-					b.flights--
-					delete(b.flying, f)
-				}
-			}
-		}
-		if len(b.waiting) > 0 && now.Sub(b.since) >= tick && b.flights < maxFlights {
-			b.start()
-		}
+		now := time.Now()
+		overdue = b.look(now, overdue[:0])
 		if len(b.waiting)+len(b.flying) > 0 {
 			quiet = now
 		}
@@ -439,8 +392,61 @@ func (b *Batching) watch() {
 			b.mu.Unlock()
 			return
 		}
+		b.wake = b.nextLook(now)
+		timer.Reset(b.wake.Sub(now))
 		b.mu.Unlock()
+		for _, a := range overdue { // observers hear of it
+			if b.breaker != nil {
+				b.breaker.overdue(a)
+			}
+		}
 	}
+}
+
+// look lets go of those whose time is up, and sends those who have waited for long enough.
+// It appends the calls that the store has failed to answer in time. The lock is held.
+func (b *Batching) look(now time.Time, overdue []*attempt) []*attempt {
+	if due(b.earliest, now) {
+		b.earliest = letGo(b.waiting, now)
+		b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter) bool { return w.state.Load() != waiting })
+	}
+	for f := range b.flying {
+		if due(f.earliest, now) {
+			f.earliest = letGo(f.waiters, now)
+		}
+		if !due(f.over, now) {
+			continue
+		}
+		if !f.overdue {
+			f.overdue = true
+			overdue = append(overdue, f.attempt)
+		}
+		if b.lates < maxLateFlights {
+			f.late = true
+			b.lates++
+			b.flights--
+			delete(b.flying, f)
+		}
+	}
+	if len(b.waiting) > 0 && now.Sub(b.since) >= tick && b.flights < maxFlights {
+		b.start()
+	}
+	return overdue
+}
+
+// nextLook is when somebody has to look again. The lock is held.
+func (b *Batching) nextLook(now time.Time) time.Time {
+	if len(b.waiting) > 0 {
+		return now.Add(tick)
+	}
+	next := now.Add(idle)
+	for f := range b.flying {
+		next = sooner(sooner(next, f.earliest), f.over)
+	}
+	if soonest := now.Add(tick); next.Before(soonest) {
+		return soonest
+	}
+	return next
 }
 
 // letGo expires those whose time is up, and returns the earliest deadline of the others.

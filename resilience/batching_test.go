@@ -332,32 +332,6 @@ func TestHurriedCallersDoNotOpenTheBreaker(t *testing.T) {
 	})
 }
 
-// panicky is a store that panics in a caller's own goroutine.
-type panicky struct{ *remote }
-
-func (panicky) Take(context.Context, stint.Request) (stint.Decision, error) { panic("oh") }
-
-func TestAPanicLeavesNothingBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inner := newRemote(t, 100*time.Microsecond)
-		b := resilience.NewBatching(panicky{inner}, resilience.BatchingConfig{})
-		defer b.Close()
-		if _, err := b.Take(t.Context(), unit("a")); err != nil { // not alone: the store has not answered yet
-			t.Fatal(err)
-		}
-		for range 5 {
-			func() {
-				defer func() {
-					if recover() == nil {
-						t.Error("no panic: the caller did not call by itself")
-					}
-				}()
-				_, _ = b.Take(t.Context(), unit("a"))
-			}()
-		}
-	})
-}
-
 // forward is a store that answers calls one by one, the first at once and others later.
 type forward struct{ *remote }
 

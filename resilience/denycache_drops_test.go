@@ -2,10 +2,12 @@ package resilience_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -145,5 +147,47 @@ func TestDenyCacheStoreClockSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.want(r, truth.Allowed, fromStore)
+	}
+}
+
+// A subject that is too long to be announced as it is is known by its hash.
+func TestDenyCacheDropsLongSubjects(t *testing.T) {
+	g := newDenyRig(t, resilience.DenyCacheConfig{})
+	long := "user:" + strings.Repeat("名", 15)
+	requests := []stint.Request{ask(long, 1, stint.PerHour(1)), ask(long+"2", 1, stint.PerHour(1)), ask("a", 1, stint.PerHour(1))}
+	for _, r := range requests {
+		g.want(r, true, fromStore)
+		g.want(r, false, fromStore)
+		g.want(r, false, fromMemory)
+	}
+	g.cache.Drop(string(keypart.Append(nil, long, true)))
+	g.want(requests[0], false, fromStore)
+	for _, r := range requests {
+		g.want(r, false, fromMemory)
+	}
+}
+
+// A denial is remembered only if it is announced when it ends: stores announce what is given
+// back of a limit that is more than half used.
+func TestDenyCacheLeavesLargeCosts(t *testing.T) {
+	minute := stint.PerMinute(9)
+	for _, test := range []struct {
+		used, cost int64
+		limits     []stint.Limit
+		from       bool
+	}{
+		{9, 1, []stint.Limit{minute}, fromMemory},
+		{5, 5, []stint.Limit{minute}, fromMemory},
+		{4, 6, []stint.Limit{minute}, fromStore},
+		{4, 10, []stint.Limit{minute}, fromMemory}, // which never has room
+		{1, 1, []stint.Limit{stint.PerMinute(1)}, fromMemory},
+		{4, 6, []stint.Limit{minute, stint.PerHour(9)}, fromStore},
+		{9, 6, []stint.Limit{minute, stint.PerHour(14)}, fromMemory}, // because of the second one
+	} {
+		g := newDenyRig(t, resilience.DenyCacheConfig{})
+		g.want(ask("a", test.used, test.limits...), true, fromStore)
+		r := ask("a", test.cost, test.limits...)
+		g.want(r, false, fromStore)
+		g.want(r, false, test.from)
 	}
 }

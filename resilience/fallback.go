@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -382,6 +383,7 @@ func (f *Fallback) followed(g *granted, d stint.Decision, err error) {
 		return
 	}
 	f.local.counted(g, f.now())
+	f.local.placed(&stint.Charge{Claim: g.claims[0], Rest: &stint.Rest{And: g.claims[1:]}}, -1, f.now())
 	for _, s := range settlements {
 		part := partOf(&d.Charge, &s.charge)
 		f.errands.add(f, func(ctx context.Context) {
@@ -444,21 +446,72 @@ func (f *Fallback) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendme
 	switch {
 	case tw.store.ID != 0:
 		return f.inner.Amend(ctx, partOf(&tw.store, &c), a)
+	case anyHeld(&c) && !tw.late:
+		if held, err := f.amendPlace(ctx, &c, a, tw.held); !held || err != nil || a.Kind != stint.Settle {
+			return held, err
+		}
+		f.settleOwed(&c, a.Cost)
 	case !tw.late && a.Kind == stint.Settle: // else it is done when the answer comes
 		f.settleOwed(&c, a.Cost)
 	}
 	return true, nil
 }
 
+// amendPlace amends a place that was given without the store. A heartbeat that reaches the store
+// takes a place there too.
+func (f *Fallback) amendPlace(ctx context.Context, c *stint.Charge, a stint.Amendment, known bool) (bool, error) {
+	store := *c
+	store.Rest = &stint.Rest{And: c.And(), Generations: c.Rest.Generations}
+	switch {
+	case a.Kind == stint.Settle && a.Cost > 0:
+	case a.Kind == stint.Extend:
+		held, err := f.inner.Amend(ctx, store, a)
+		if err != nil { // it is held here
+			f.local.placed(c, 0, f.now())
+			return true, nil
+		}
+		if held && !known {
+			f.local.twins.add(c.ID, twin{held: true})
+			f.local.placed(c, -1, f.now())
+		}
+		return held, nil
+	case known:
+		f.errands.add(f, func(ctx context.Context) { _, _ = f.inner.Amend(ctx, store, stint.Amendment{Kind: stint.Release}) })
+	default:
+		f.local.placed(c, -1, f.now())
+	}
+	return true, nil
+}
+
+// anyHeld reports whether a charge has a place under a concurrency limit.
+func anyHeld(c *stint.Charge) bool {
+	for i := range 1 + len(c.And()) {
+		if hasPlace(c.ClaimAt(i)) {
+			return true
+		}
+	}
+	return false
+}
+
 // settleOwed changes what is owed for a local charge to its true cost.
 func (f *Fallback) settleOwed(c *stint.Charge, cost int64) {
+	age := max(f.wall()-c.At, 0)
 	for i := range 1 + len(c.And()) {
-		f.adjust(c.ClaimAt(i), cost-c.ClaimAt(i).Cost)
+		f.adjust(c.ClaimAt(i), cost-c.ClaimAt(i).Cost, time.Duration(age)*time.Microsecond)
 	}
 }
 
-// adjust changes what is owed under a claim. What has been charged already is given back.
-func (f *Fallback) adjust(c *stint.Claim, units int64) {
+// wall is the time in microseconds, as local charges have it.
+func (f *Fallback) wall() int64 {
+	if f.config.now != nil {
+		return f.config.now().UnixMicro()
+	}
+	return f.start.UnixMicro() + time.Since(f.start).Microseconds()
+}
+
+// adjust changes what is owed under a claim for something that was granted some time ago. What
+// has been charged already is given back.
+func (f *Fallback) adjust(c *stint.Claim, units int64, age time.Duration) {
 	if c.Cost == 0 || units == 0 {
 		return
 	}
@@ -489,15 +542,39 @@ func (f *Fallback) adjust(c *stint.Claim, units int64) {
 		f.local.settleDebt(rec)
 		units = charged
 	}
-	if units > 0 {
-		kept := f.local.keepClaim(c)
-		f.giveBack(giveBackOf(&kept, units))
+	if kept := f.local.keepClaim(c); units > 0 {
+		for k := range kept.Limits {
+			if n := stillIn(&kept.Limits[k], units, age, f.wall()); n > 0 {
+				one := kept
+				one.Limits = kept.Limits[k : k+1]
+				f.giveBack(giveBackOf(&one, n))
+			}
+		}
 	}
 }
 
-// giveBack gives units back to the store, in the background.
+// stillIn is how many units of a charge that is so old surely still count in a limit.
+func stillIn(l *stint.Limit, units int64, age time.Duration, now int64) int64 {
+	window := l.Window.Microseconds()
+	switch {
+	case l.Algorithm == stint.Concurrency || age >= l.Window:
+		return 0
+	case l.Algorithm == stint.Fixed && (now-age.Microseconds())/window != now/window:
+		return 0
+	case l.Algorithm == stint.Bucket || l.HasMeter():
+		units -= int64(math.Ceil(float64(age) / float64(l.Window) * float64(l.Max)))
+	}
+	return max(units, 0)
+}
+
+// giveBack gives units back to the store, in the background. It is tried again only if the
+// store was surely not asked: else they might be given back twice.
 func (f *Fallback) giveBack(c stint.Command) {
-	f.errands.add(f, func(ctx context.Context) { _ = f.inner.Command(ctx, c) })
+	f.errands.add(f, func(ctx context.Context) {
+		if err := f.inner.Command(ctx, c); stint.KindOf(err) == stint.KindRefused && ctx.Err() == nil {
+			time.AfterFunc(jitter(chargePause), func() { f.giveBack(c) })
+		}
+	})
 }
 
 // refund gives a charge back to the store, in the background.

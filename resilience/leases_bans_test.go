@@ -1,11 +1,13 @@
 package resilience
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/keypart"
 )
 
 // Bans do not concern a shared subject: its units are not those of a caller, but they are
@@ -92,6 +94,20 @@ func TestLeasesBansAndResets(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Drop("b")
+		if d := mustLease(t, l, r); !d.Banned {
+			t.Error("served although banned")
+		}
+		// By its hash if it is too long to be announced.
+		r.Subject = "user:" + strings.Repeat("名", 15)
+		leaseStarted(t, l, r, time.Millisecond)
+		if err := elsewhere.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: r.Subject, For: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		l.Drop(string(keypart.Append(nil, r.Subject+"2", true)))
+		if d := mustLease(t, l, r); !fromLease(d) {
+			t.Error("what is announced of another ended its lease")
+		}
+		l.Drop(string(keypart.Append(nil, r.Subject, true)))
 		if d := mustLease(t, l, r); !d.Banned {
 			t.Error("served although banned")
 		}

@@ -33,6 +33,7 @@ type local struct {
 	owing   atomic.Int64  // records with a debt, and requests to send again
 	step    atomic.Uint64 // how often the store was charged with what was granted without it
 	twins   twins
+	recents recents
 	named   named
 	mark    uint64 // of this process
 }
@@ -77,7 +78,12 @@ type record struct {
 	recent     int64
 	recentAt   int64
 	recentStep uint64
-	debt       *debt // what is owed; nil if nothing is
+
+	// places were given without the store, which does not know of them yet: their holders'
+	// heartbeats tell it.
+	places   int64
+	placesAt int64
+	debt     *debt // what is owed; nil if nothing is
 }
 
 // others is what other processes have used of a limit.
@@ -106,7 +112,7 @@ func (o *others) left(now int64) int64 {
 
 // idle reports that a record says nothing any more.
 func (r *record) idle(now int64) bool {
-	if r.uncharged > 0 || r.debt != nil {
+	if r.uncharged > 0 || r.debt != nil || r.places > 0 {
 		return false
 	}
 	for i := range r.others {
@@ -120,8 +126,14 @@ func (r *record) idle(now int64) bool {
 // unchargedOf is how many units may count in a limit that an answer to a request made after
 // some step does not count.
 func (r *record) unchargedOf(l *stint.Limit, now int64, asked uint64) int64 {
-	if r == nil || r.uncharged == 0 && r.recent == 0 {
+	if r == nil || r.uncharged == 0 && r.recent == 0 && r.places == 0 {
 		return 0
+	}
+	if l.Algorithm == stint.Concurrency {
+		if now-r.placesAt > int64(l.Window) {
+			return 0
+		}
+		return r.places
 	}
 	if life := counts(l); now-r.unchargedAt > int64(life) {
 		return 0
@@ -169,7 +181,8 @@ func newLocal(bytes int64, now func() time.Time) (*local, error) {
 		return nil, err
 	}
 	l.most = int(max(bytes/8/recordBytes/stripes, 4))
-	l.twins.most = int(max(bytes/8/recordBytes, 16))
+	l.twins.most = int(max(bytes/16/recordBytes, 16))
+	l.recents.slots = make([]recentCharge, 1<<bits.Len64(uint64(max(bytes/16/64, 64)-1)))
 	for i := range l.stripes {
 		l.stripes[i].records = make(map[uint64]*record)
 	}
@@ -261,7 +274,7 @@ func (s *stripe) evict(now int64) {
 	const among = 8
 	seen, victim := 0, uint64(0)
 	for key, r := range s.records {
-		if r.uncharged > 0 || r.debt != nil {
+		if r.uncharged > 0 || r.debt != nil || r.places > 0 && now-r.placesAt < int64(time.Hour) {
 			continue
 		}
 		if victim = key; r.idle(now) {
@@ -430,6 +443,10 @@ func (l *local) decide(r *stint.Request, now, instances int64) (stint.Decision, 
 				rec := l.record(c, now)
 				rec.uncharged += c.Cost
 				rec.unchargedAt = now
+				if hasPlace(c) {
+					rec.places++
+					rec.placesAt = now
+				}
 			}
 		}
 	}
@@ -567,6 +584,12 @@ func (l *local) reserve(r *stint.Request, now, instances int64) (stint.Decision,
 	ctx := context.Background()
 	ask := *r
 	ask.Booked = 0
+	if instances > 1 {
+		var taken units
+		for i := range 1 + len(r.And) { // forgets what was taken before the store last answered
+			l.taken(r.ClaimAt(i), l.find(r.ClaimAt(i)), instances, &taken)
+		}
+	}
 	d, err := l.own.Take(ctx, ask)
 	if err != nil || !d.Allowed || d.Repeat || d.Charge.ID == 0 {
 		return d, err
@@ -574,6 +597,10 @@ func (l *local) reserve(r *stint.Request, now, instances int64) (stint.Decision,
 	wait := d.RetryAfter
 	if instances > 1 {
 		part, err := l.since.Take(ctx, l.divide(&ask, instances))
+		if err == nil && part.Allowed && l.overShare(r, &part, instances) {
+			_, _ = l.since.Amend(ctx, part.Charge, stint.Amendment{Kind: stint.Settle})
+			part.Allowed = false
+		}
 		if err != nil || !part.Allowed {
 			_, _ = l.own.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.Settle})
 			d.Allowed, d.Charge = false, stint.ChargeOf(r)
@@ -600,6 +627,22 @@ func (l *local) reserve(r *stint.Request, now, instances int64) (stint.Decision,
 	}
 	wait = wait.Round(time.Microsecond)
 	return l.own.Take(ctx, stint.Request{Claim: r.Claim, And: r.And, Mode: stint.Force, MaxWait: wait})
+}
+
+// overShare reports whether what counts as the process's part is more than that, as it may be
+// of a burst, whose parts are rounded up before they are multiplied.
+func (l *local) overShare(r *stint.Request, part *stint.Decision, instances int64) bool {
+	k := 0
+	for i := range 1 + len(r.And) {
+		c := r.ClaimAt(i)
+		for j := range c.Limits {
+			if part.Usages()[k].Used > ceilDiv(c.Limits[j].Capacity(), instances) {
+				return true
+			}
+			k++
+		}
+	}
+	return false
 }
 
 // until0 is how long it takes until others use no more than so many units.
@@ -649,11 +692,17 @@ func limitsOf(r *stint.Request) int {
 // anyPlace reports whether a request takes a place under a concurrency limit.
 func anyPlace(r *stint.Request) bool {
 	for i := range 1 + len(r.And) {
-		c := r.ClaimAt(i)
-		for k := range c.Limits {
-			if c.Limits[k].Algorithm == stint.Concurrency && c.Cost > 0 {
-				return true
-			}
+		if hasPlace(r.ClaimAt(i)) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasPlace(c *stint.Claim) bool {
+	for k := range c.Limits {
+		if c.Limits[k].Algorithm == stint.Concurrency {
+			return c.Cost > 0
 		}
 	}
 	return false

@@ -75,29 +75,16 @@ func (d *debt) drop(units int64) int64 {
 	return units
 }
 
-// counting returns how many units of some grants count in a limit.
-func counting(l *stint.Limit, grants []grant, now int64) int64 {
+// counting returns how many units of some grants may count in a limit. In one that refills,
+// what was granted by the store before may still take up all that has been refilled.
+func counting(l *stint.Limit, grants []grant, now int64) (sum int64) {
 	if l.Algorithm == stint.Concurrency {
 		return 0 // who holds a place keeps it, by heartbeats
 	}
-	sum, level, at := int64(0), 0.0, int64(0)
-	rate := float64(l.Max) / float64(l.Window)
 	for _, g := range grants {
-		if now-g.at < int64(l.Window) {
+		if now-g.at < int64(counts(l)) {
 			sum += g.units
 		}
-		level = max(0, level-rate*float64(g.at-at)) + float64(g.units)
-		at = g.at
-	}
-	if l.Algorithm == stint.Bucket || l.HasMeter() {
-		level = max(0, level-rate*float64(now-at))
-		if units := int64(level); float64(units) < level {
-			level = float64(units + 1)
-		}
-		if l.Algorithm == stint.Bucket {
-			return int64(level)
-		}
-		return max(sum, int64(level))
 	}
 	return sum
 }
@@ -279,7 +266,13 @@ func (l *local) sent(rec *record, d *debt, s *sending, now int64, back func(stin
 	d.sent = slices.Delete(d.sent, at, at+1)
 	l.charged(rec, total(s.units), now)
 	if d.back > 0 && len(d.sent) == 0 {
-		back(giveBackOf(&d.claim, d.back))
+		for k := range d.claim.Limits {
+			if counting(&d.claim.Limits[k], s.units, now) > 0 {
+				one := d.claim
+				one.Limits = d.claim.Limits[k : k+1]
+				back(giveBackOf(&one, d.back))
+			}
+		}
 		d.back = 0
 	}
 	l.settleDebt(rec)

@@ -14,6 +14,7 @@ type twin struct {
 	own   stint.Charge // of a charge of the store's: what counts it locally
 	since stint.Charge // of a local charge: what counts it as the process's part
 	store stint.Charge // of a local charge: the store's, which turned out to be made
+	held  bool         // of a local charge: the store knows of its place
 	// late says that it is not known yet whether the store made the charge of a local one.
 	// Settlements are those that were made meanwhile.
 	late        bool
@@ -26,9 +27,8 @@ type settlement struct {
 	cost   int64
 }
 
-// twins holds those of charges that may be amended precisely: places, bookings, and local
-// charges of which the store may have one too. All others are settled by their units. When
-// there are too many the oldest is forgotten.
+// twins holds those of places, of bookings, and of local charges that the store may have made
+// too. When there are too many the oldest is forgotten.
 type twins struct {
 	mu    sync.Mutex
 	most  int
@@ -76,6 +76,61 @@ func (t *twins) get(key uint64) (tw twin, ok bool) {
 	return tw, ok
 }
 
+// recents knows what counts the last charges of the store locally, so that a refund is
+// given back to what was charged. The ids of a process's charges follow each other.
+type recents struct {
+	locks [64]sync.Mutex
+	slots []recentCharge // as many as a power of two
+}
+
+type recentCharge struct {
+	id, own    uint64
+	at         int64
+	generation uint32
+	full       *stint.Charge // if it has several states
+}
+
+// maxKept is the longest subject that is kept for a charge.
+const maxKept = 1024
+
+func (t *recents) slot(id uint64) (*recentCharge, *sync.Mutex) {
+	i := id & uint64(len(t.slots)-1)
+	return &t.slots[i], &t.locks[i%uint64(len(t.locks))]
+}
+
+func (t *recents) add(id uint64, own *stint.Charge) {
+	next := recentCharge{id: id, own: own.ID, at: own.At, generation: own.Generation}
+	if own.Rest != nil {
+		for i := range 1 + len(own.And()) {
+			if c := own.ClaimAt(i); len(c.Subject)+len(c.Scope) > maxKept {
+				return
+			}
+		}
+		full := *own
+		next.full = &full
+	}
+	s, mu := t.slot(id)
+	mu.Lock()
+	*s = next
+	mu.Unlock()
+}
+
+// of returns what counts a charge of the store's, or a part of it, if that is known.
+func (t *recents) of(c *stint.Charge) (own stint.Charge, ok bool) {
+	s, mu := t.slot(c.ID)
+	mu.Lock()
+	found := *s
+	mu.Unlock()
+	if found.id != c.ID || c.ID == 0 {
+		return own, false
+	}
+	if found.full != nil {
+		own = partOf(found.full, c)
+		return own, own.ID != 0
+	}
+	return stint.Charge{ID: found.own, At: found.at, Generation: found.generation, Claim: c.Claim}, true
+}
+
 // twinKey names a charge of the store's: a place by its id. A booking that is moved
 // is known by its instant only.
 func (l *local) twinKey(c *stint.Charge, booking bool) uint64 {
@@ -97,6 +152,8 @@ func (l *local) twin(r *stint.Request, d *stint.Decision, own *stint.Charge) {
 	}
 	if booking || anyPlace(r) {
 		l.twins.add(l.twinKey(&d.Charge, booking), twin{own: *own})
+	} else {
+		l.recents.add(d.Charge.ID, own)
 	}
 }
 
@@ -109,25 +166,8 @@ func (l *local) amended(c *stint.Charge, a stint.Amendment) {
 			return
 		}
 	}
-	if a.Kind != stint.Settle {
-		return
-	}
-	for i := range 1 + len(c.And()) {
-		l.adjust(c.ClaimAt(i), a.Cost-c.ClaimAt(i).Cost)
-	}
-}
-
-// adjust counts more or fewer units of a claim, in own.
-func (l *local) adjust(c *stint.Claim, units int64) {
-	ctx := context.Background()
-	switch {
-	case c.Cost == 0:
-	case units < 0:
-		_ = l.own.Command(ctx, giveBackOf(c, -units))
-	case units > 0:
-		more := *c
-		more.Cost = units
-		_, _ = l.own.Take(ctx, stint.Request{Claim: more, Mode: stint.Force})
+	if own, ok := l.recents.of(c); ok && a.Kind == stint.Settle {
+		_, _ = l.own.Amend(ctx, own, a)
 	}
 }
 
@@ -191,5 +231,21 @@ func (l *local) command(c *stint.Command, done bool) {
 	_ = l.own.Command(ctx, *c) // fails only once it is closed
 	if c.Kind == stint.Reset || c.Kind == stint.GiveBack {
 		_ = l.since.Command(ctx, *c)
+	}
+}
+
+// placed changes how many local places of a charge's claims the store does not know of.
+func (l *local) placed(c *stint.Charge, change int64, now int64) {
+	set := l.lock(&c.Claim, c.And())
+	defer l.unlock(set)
+	for i := range 1 + len(c.And()) {
+		claim := c.ClaimAt(i)
+		if !hasPlace(claim) {
+			continue
+		}
+		if rec := l.find(claim); rec != nil {
+			rec.places = max(rec.places+change, 0)
+			rec.placesAt = now
+		}
 	}
 }

@@ -245,6 +245,9 @@ func (w *world) amend(s step) error {
 		return err
 	}
 	kind := [...]string{"settle", "extend", "release"}[a.Kind]
+	if a.KnownOnly {
+		kind = "renew"
+	}
 	w.note("%d: %s charge of %d (%d claims) to %d with a debt up to %d → %v",
 		w.at(), kind, c.oracle.At-epoch.UnixMicro(), 1+len(c.oracle.And()), a.Cost, a.MaxDebt, want)
 	got, err := w.h.Store.Amend(w.t.Context(), c.store, a)

@@ -182,6 +182,9 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 				s.amendment.Cost = max(s.amendment.Cost, map[bool]int64{true: -1}[s.relative])
 				s.amendment.MaxDebt = rapid.SampledFrom([]int64{0, 0, 0, 1, 5, 300, huge}).Draw(t, "max debt")
 			}
+			if s.amendment.Kind == stint.Extend {
+				s.amendment.KnownOnly = rapid.IntRange(0, 3).Draw(t, "known only") == 3
+			}
 		case stepAdvance:
 			s.advance, s.toHint = advanceGenerator(p).Draw(t, "advance"), rapid.IntRange(0, 4).Draw(t, "to hint") == 0
 			if s.toHint {

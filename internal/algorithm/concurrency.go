@@ -6,6 +6,8 @@ import "slices"
 // Concurrency has no holders.
 type Concurrency struct {
 	holders []holder // in order of expiry: all are kept for the same time
+	// reset is a window after the last reset, 0 if there was none: until then no place from before is taken back.
+	reset int64
 	// Tag belongs to the owner.
 	Tag uint32
 }
@@ -18,8 +20,11 @@ type holder struct {
 // Bytes is what the state holds beside itself.
 func (c *Concurrency) Bytes() int { return 16 * cap(c.holders) }
 
-// Dead reports that no holder is left.
-func (c *Concurrency) Dead(now int64) bool {
+// Dead reports that no holder is left, and no reset counts.
+func (c *Concurrency) Dead(now int64) bool { return c.Empty(now) && c.reset < now }
+
+// Empty reports that no holder is left, though a reset may count.
+func (c *Concurrency) Empty(now int64) bool {
 	n := len(c.holders)
 	return n == 0 || c.holders[n-1].expiry < now
 }
@@ -102,6 +107,21 @@ func (v *ConcurrencyView) Extend(id uint64) bool {
 	}
 	v.Charge(id)
 	return true
+}
+
+// Retake gives a holder its place back that it was charged at an instant, unless that was before a reset. That it
+// does not live is known.
+func (v *ConcurrencyView) Retake(id uint64, at int64) bool {
+	if reset := v.state.reset - v.p.Window; v.state.reset > 0 && reset <= v.now && v.now < v.state.reset && at <= reset {
+		return false
+	}
+	v.Charge(id)
+	return true
+}
+
+// Clear takes all places away, in a reset.
+func (v *ConcurrencyView) Clear() {
+	v.state.holders, v.first, v.state.reset = nil, 0, v.now+v.p.Window
 }
 
 // Release takes a living holder's place away.

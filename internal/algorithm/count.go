@@ -58,7 +58,7 @@ func (c *Count) Clone() *Count {
 
 // Bytes is what the count holds beside itself.
 func (c *Count) Bytes() int {
-	n := 8 * len(c.slots)
+	n := 8 * cap(c.slots)
 	if c.more != nil {
 		n += 64 + 24*cap(c.more.list)
 	}

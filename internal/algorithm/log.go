@@ -75,7 +75,8 @@ func (l *log) resize(room int, wide bool) {
 	if wide {
 		words *= 2
 	}
-	m := log{slots: make([]uint64, words), n: l.n, wide: wide}
+	// Appended, the slots have the capacity that the allocator gives: Bytes is what they take.
+	m := log{slots: append([]uint64(nil), make([]uint64, words)...), n: l.n, wide: wide}
 	for k := range int(l.n) {
 		stamp, n := l.entry(k)
 		m.set(k, stamp, n)

@@ -16,10 +16,10 @@ func (v *View) Lease(until, cost int64) int {
 	if !v.p.log || cost == 0 {
 		return 0
 	}
-	before := len(c.slots)
+	before := cap(c.slots)
 	c.append(v.p, v.p.stamp(until), cost)
 	v.entries += cost
-	return 8 * (len(c.slots) - before)
+	return 8 * (cap(c.slots) - before)
 }
 
 // Book adds a cost that may be used from one instant to come to another.

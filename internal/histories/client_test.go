@@ -3,6 +3,7 @@ package histories
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -29,15 +30,19 @@ const (
 // the server's time, once that is known from a reply; a call returns when its context ends, whatever becomes
 // of the script; one is sent again only if the server found it too late while there is time yet.
 type client struct {
-	server *server
+	server   *server
+	process  int
+	sabotage sabotage
 
 	mu      sync.Mutex
 	chance  [2]*rand.Rand // of callers' requests; and of all else, which the stack sends when it likes
 	links   []link
 	flights []*flight // those that are waited for
 	dead    bool
-	starved time.Time // until when nothing in the process goes on
-	clock   serverClock
+	// released are charges whose places were given back from here.
+	released map[uint64]bool
+	starved  time.Time // until when nothing in the process goes on
+	clock    serverClock
 
 	// unknown is how many units of each subject the process cannot account for: charged, or not
 	// given back, by a script of which no reply reached it in time.
@@ -60,7 +65,7 @@ type link struct {
 
 func newClient(s *server, seed uint64, process int, links []link) *client {
 	return &client{
-		server: s, links: links, unknown: map[string]int64{},
+		server: s, process: process, links: links, unknown: map[string]int64{}, released: map[uint64]bool{},
 		chance: [2]*rand.Rand{rand.New(rand.NewPCG(seed, uint64(2*process)+1)), rand.New(rand.NewPCG(seed, uint64(2*process)+2))},
 	}
 }
@@ -113,7 +118,15 @@ func (c *client) exchange(ctx context.Context, op string, f *flight) error {
 			}
 		}
 	}
+	c.trace("%s %p ended: %v", op, f, err)
 	return failure(op, err)
+}
+
+// trace tells of a message, if anybody wants to know.
+func (c *client) trace(format string, args ...any) {
+	if *trace {
+		fmt.Printf("%v process %d: %s\n", time.Since(epoch), c.process, fmt.Sprintf(format, args...))
+	}
 }
 
 func failure(op string, err error) error {
@@ -155,6 +168,7 @@ func (c *client) send(f *flight, op string) {
 		f.luck[i] = chance.Float64()
 	}
 	there, lost := c.way(f.luck[0], f.luck[1], link.requests)
+	c.trace("%s %p sent, lost %v", op, f, lost || c.dead)
 	switch {
 	case c.dead || lost && !away:
 		f.lost = true
@@ -332,8 +346,10 @@ func (c *client) take(ctx context.Context, batch []*stint.Call) (late []*stint.C
 				if call := &calls[i]; !call.Deadline.IsZero() && time.Now().After(call.Deadline) {
 					call.Err = errLate
 				} else {
-					call.Decision, call.Err = s.engine.Take(context.Background(), call.Request)
+					call.Decision, call.Err = c.sabotage.take(s.engine, call.Request)
 				}
+				d, r := &calls[i].Decision, &calls[i].Request
+				c.trace("ran mode %d %d of %s and %v id %q: allowed %v repeat %v err %v used %v charge %d", r.Mode, r.Cost, r.Subject, len(r.And), r.ID, d.Allowed, d.Repeat, calls[i].Err, d.Usages(), d.Charge.ID)
 			}
 		},
 		charged: func() (all []units) {
@@ -374,8 +390,14 @@ func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendme
 	}
 	var changed bool
 	var failed error
+	late := c.heartbeat(ctx, &charge, &a)
 	err := c.exchange(ctx, "amend", &flight{run: func(s *server) {
-		changed, failed = s.engine.Amend(context.Background(), charge, a)
+		if !late.IsZero() && time.Now().After(late) {
+			failed = failure("amend", errLate)
+			return
+		}
+		changed, failed = c.sabotage.amend(s.engine, charge, a)
+		c.trace("ran amend %d to %d of %s charge %d: %v %v", a.Kind, a.Cost, charge.Claim.Subject, charge.ID, changed, failed)
 		if changed && a.Kind == stint.Settle && a.Cost < charge.Claim.Cost {
 			s.announce(false, subjectsOf(&charge)...)
 		}
@@ -394,6 +416,35 @@ func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendme
 	return changed, failed
 }
 
+// heartbeat sees to it that a heartbeat takes no place back when its caller has gone, or may have released it. It returns the
+// not-after of an amendment, zero if it has none.
+func (c *client) heartbeat(ctx context.Context, charge *stint.Charge, a *stint.Amendment) (late time.Time) {
+	switch a.Kind {
+	case stint.Release:
+		c.mu.Lock()
+		c.released[charge.ID] = true
+		c.mu.Unlock()
+	case stint.Extend:
+		shortest := stint.MaxWindow
+		for k := range 1 + len(charge.And()) {
+			for _, l := range charge.ClaimAt(k).Limits {
+				if l.Algorithm == stint.Concurrency {
+					shortest = min(shortest, l.Window)
+				}
+			}
+		}
+		deadline := time.Now().Add(shortest)
+		if own, ok := ctx.Deadline(); ok && own.Before(deadline) {
+			deadline = own
+		}
+		late = c.notAfter(deadline)
+		c.mu.Lock()
+		a.KnownOnly = a.KnownOnly || late.IsZero() || c.released[charge.ID]
+		c.mu.Unlock()
+	}
+	return late
+}
+
 // Command implements [stint.Store].
 func (c *client) Command(ctx context.Context, cmd stint.Command) error {
 	if err := cmd.Validate(); err != nil {
@@ -402,6 +453,7 @@ func (c *client) Command(ctx context.Context, cmd stint.Command) error {
 	var failed error
 	err := c.exchange(ctx, "command", &flight{run: func(s *server) {
 		failed = s.engine.Command(context.Background(), cmd)
+		c.trace("ran command %d of %s, %d: %v", cmd.Kind, cmd.Subject, cmd.Units, failed)
 		s.announce(true, cmd.Subject)
 	}})
 	return errors.Join(err, failed)

@@ -3,7 +3,12 @@ package histories
 import (
 	"flag"
 	"fmt"
+	"maps"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,23 +17,35 @@ import (
 var (
 	seed   = flag.Uint64("seed", 0, "run the history of this `seed` alone, and tell it")
 	again  = flag.Int("again", 1, "run the one history so many times")
-	first  = flag.Uint64("first", 1, "the first of many seeds")
-	lasts  = flag.Duration("for", 30*time.Second, "how long histories are run")
+	trace  = flag.Bool("trace", false, "tell of every message of the one history")
+	first  = flag.Uint64("first", 1, "the first of many seeds; 0 draws one")
+	lasts  = flag.Duration("for", 25*time.Second, "how long many histories are run")
 	survey = flag.Bool("survey", false, "go on after a history that is wrong, and count what was")
 )
 
 // run lets the history of a seed happen.
 func run(t *testing.T, seed uint64) (h *history) {
 	t.Helper()
+	return watched(t, fmt.Sprintf("seed %d", seed), func() *history { return draft(seed).happen() })
+}
+
+// watched lets a history happen in a bubble of its own, and says which it was if that never ends.
+func watched(t *testing.T, name string, happen func() *history) (h *history) {
+	t.Helper()
 	defer func() {
 		if p := recover(); p != nil {
-			panic(fmt.Sprintf("seed %d: %v", seed, p))
+			panic(fmt.Sprintf("%s: %v", name, p))
 		}
 	}()
-	synctest.Test(t, func(*testing.T) { h = draft(seed).happen() })
+	// A history takes milliseconds. One that stands still has a goroutine that waits for a lock whose holder
+	// sleeps, so that virtual time does not pass.
+	alarm := time.AfterFunc(2*time.Minute, func() { panic(name + " does not end") })
+	defer alarm.Stop()
+	synctest.Test(t, func(*testing.T) { h = happen() })
 	return h
 }
 
+// What the stack promises holds in every history.
 func TestHistories(t *testing.T) {
 	if *seed != 0 {
 		for range *again {
@@ -40,37 +57,69 @@ func TestHistories(t *testing.T) {
 		}
 		return
 	}
-	counts, example := map[string]int{}, map[string]uint64{}
-	n, wrong, ops := 0, 0, 0
+	if testing.Short() {
+		*lasts = min(*lasts, time.Second)
+	}
+	if *first == 0 {
+		*first = uint64(time.Now().Unix()) << 32
+	}
+	var next atomic.Uint64
+	next.Store(*first)
+	var tally tally
 	begin := time.Now()
-	for s := *first; time.Since(begin) < *lasts; s++ {
-		h := run(t, s)
-		n++
-		ops += len(h.ops)
-		found := verdict(h)
-		if len(found) == 0 {
+	t.Run("seeds", func(t *testing.T) {
+		for worker := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint("worker", worker), func(t *testing.T) {
+				t.Parallel()
+				for time.Since(begin) < *lasts && (*survey || !t.Failed()) {
+					s := next.Add(1) - 1
+					h := run(t, s)
+					tally.add(t, s, h, verdict(h))
+				}
+			})
+		}
+	})
+	t.Logf("%d histories of %d questions in %v, seeds from %d on; wrong: %s",
+		tally.histories, tally.questions, time.Since(begin).Round(time.Second), *first, &tally)
+}
+
+// tally counts histories, and what was wrong with them.
+type tally struct {
+	mu                          sync.Mutex
+	histories, questions, wrong int
+	kinds                       map[string]int
+}
+
+func (c *tally) add(t *testing.T, seed uint64, h *history, found []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.histories++
+	c.questions += len(h.ops)
+	if len(found) == 0 {
+		return
+	}
+	c.wrong++
+	seen := map[string]bool{}
+	for _, f := range found {
+		what, _, _ := strings.Cut(f, ":")
+		if seen[what] {
 			continue
 		}
-		wrong++
-		if !*survey {
-			t.Fatalf("seed %d (go test ./internal/histories -run TestHistories -seed %d -again 20):\n%s", s, s, strings.Join(found, "\n"))
+		seen[what] = true
+		if c.kinds == nil {
+			c.kinds = map[string]int{}
 		}
-		seen := map[string]bool{}
-		for _, f := range found {
-			what, _, _ := strings.Cut(f, ":")
-			if !seen[what] {
-				seen[what] = true
-				if counts[what]++; counts[what] <= 3 {
-					t.Logf("seed %d: %s", s, f)
-				}
-			}
-			if example[what] == 0 {
-				example[what] = s
-			}
+		if c.kinds[what]++; c.kinds[what] <= 20 {
+			t.Errorf("%s\nto run it alone: go test ./internal/histories -run TestHistories -args -seed %d -again 10", f, seed)
 		}
 	}
-	t.Logf("%d histories of %d questions in %v, %d wrong: %v, first %v", n, ops, time.Since(begin), wrong, counts, example)
-	if wrong > 0 {
-		t.Fail()
+	t.Fail()
+}
+
+func (c *tally) String() string {
+	all := fmt.Sprint(c.wrong)
+	for _, what := range slices.Sorted(maps.Keys(c.kinds)) {
+		all += fmt.Sprintf(", %s %d", what, c.kinds[what])
 	}
+	return all
 }

@@ -22,8 +22,9 @@ import (
 //   - ledger: in the end the server has counted every admission, and nothing else but what it was
 //     impossible to know about.
 //   - places: no more hold a place under a concurrency limit than it has, and in the end nobody does.
-//   - calm: nobody is decided on without the server while that is well, and budget: nobody waits for longer than the
-//     time budget.
+//   - calm: nobody is admitted or turned away without the server while that is well. A process may overrule it, with a denial, as
+//     long as it does not count all that was admitted without it.
+//   - budget: nobody waits for longer than the time budget.
 //
 // A loss of the server's state and a reset begin anew. What is owed by a process that died is never charged.
 
@@ -36,6 +37,8 @@ const (
 	steady = 3 * time.Second
 	// remembered is how long a denial is repeated.
 	remembered = time.Second
+	// resolution is that of the clocks of stores, which do not all begin at the same nanosecond.
+	resolution = time.Microsecond
 	// late is how much later than its budget a decision may come.
 	late = 2 * time.Millisecond
 )
@@ -98,6 +101,8 @@ type item struct {
 	span
 	n  int64
 	op *op
+	// credit is what a meter had refilled of units that were given back later: it gives them back all the same.
+	credit float64
 }
 
 // admissions are those of a subject, by their end.
@@ -105,7 +110,7 @@ func (j *judge) admissions(s int) []item {
 	var items []item
 	for _, o := range j.ops {
 		if o.told == allowed && !o.repeat && !o.flat && o.cost(s) > 0 {
-			items = append(items, item{j.instant(o), o.cost(s), o})
+			items = append(items, item{span: j.instant(o), n: o.cost(s), op: o})
 		}
 	}
 	slices.SortFunc(items, func(a, b item) int { return cmp.Compare(a.to, b.to) })
@@ -118,7 +123,7 @@ func (j *judge) instant(o *op) span {
 	if o.kind == wait {
 		from = max(from, o.ret-j.grace(o)-j.budget)
 	}
-	return span{from, o.ret}
+	return span{from - resolution, o.ret}
 }
 
 func (j *judge) grace(o *op) time.Duration {
@@ -161,12 +166,15 @@ func (j *judge) rates(s int) {
 				continue
 			}
 			a.n = a.op.least(s, x.to)
-			before := a.to < x.from
+			if back := a.op.cost(s) - a.n; back > 0 && sub.limit.Algorithm == stint.Sliding {
+				a.credit = min(float64(back), leaked(&sub.limit, a.op.amends[0].ret-a.from))
+			}
+			before := a.to < x.op.call // when its place was given, if it waited
 			mine := a.op.process == x.op.process
 			if mine {
 				own = append(own, a)
 			}
-			if !a.op.degraded || before && (mine || j.processes[a.op.process].charged(a.to) < x.from) {
+			if !a.op.degraded || before && (mine || j.processes[a.op.process].charged(a.to) < x.op.call) {
 				server = append(server, a)
 			}
 		}
@@ -240,10 +248,11 @@ func exceeds(l *stint.Limit, x item, before []item) (n int64, over bool) {
 		}
 	}
 	_, _, tick := l.Meter() // it gives back whole ticks
-	sum := int64(0)
+	sum, credit := int64(0), 0.0
 	for _, a := range items {
 		sum += a.n
-		if float64(sum) > float64(capacity)+leaked(l, x.to-a.from+time.Duration(tick)*time.Microsecond)+1e-6 {
+		credit += a.credit
+		if float64(sum)-credit > float64(capacity)+leaked(l, x.to-a.from+time.Duration(tick)*time.Microsecond)+1e-6 {
 			return sum, true
 		}
 	}
@@ -261,7 +270,7 @@ func (j *judge) times(o *op) {
 	if o.told == nothing {
 		return
 	}
-	if o.degraded && p.well(o.call-steady, o.ret) && o.call-steady > p.born {
+	if o.degraded && (o.told == allowed || o.flat) && p.well(o.call-steady, o.ret) && o.call-steady > p.born {
 		j.object("calm", "decided without the server, which has been well for %v: %v", steady, o)
 	}
 	starved := slices.ContainsFunc(p.starved, func(s span) bool { return s.from <= o.ret && s.to >= o.call })
@@ -280,7 +289,7 @@ func (j *judge) reading(r reading) {
 		return
 	}
 	least, most := int64(0), r.unknown
-	ids := map[string]int64{}
+	ids, repeats := map[string]int64{}, map[string]int64{}
 	for _, o := range j.ops {
 		cost := o.cost(s)
 		if cost == 0 {
@@ -288,11 +297,15 @@ func (j *judge) reading(r reading) {
 		}
 		p := &j.processes[o.process]
 		switch {
-		case o.told == allowed && o.flat, o.told == nothing, o.told == failed:
-			most += cost // whether it was charged nobody can tell
+		case o.told == allowed && o.flat, o.told == nothing, o.told == failed,
+			o.told == denied && o.degraded && p.charged(o.ret) == never:
+			most += cost // whether it was charged, and not given back, nobody can tell
 		case o.told == allowed && o.repeat && !o.degraded:
+			repeats[o.id] = cost
 		case o.told == allowed:
-			most += o.most(s, never)
+			if most += o.most(s, never); o.degraded && len(o.amends) > 0 && p.charged(o.amends[0].ret) == never {
+				most += cost // what was given back died with the process
+			}
 			n := o.least(s, never)
 			switch {
 			case j.forgotten(-1, j.instant(o), span{j.length, j.length}),
@@ -308,6 +321,11 @@ func (j *judge) reading(r reading) {
 	}
 	for _, n := range ids {
 		least += n
+	}
+	for id, n := range repeats {
+		if _, charged := ids[id]; !charged {
+			most += n // of a request whose caller was not told that it was allowed
+		}
 	}
 	if r.ledger < least || r.ledger > most {
 		j.object("ledger", "subject %d: the server counts %d units; callers were told of %d to %d", s, r.ledger, least, most)

@@ -22,8 +22,9 @@ func (j *judge) places(s int) {
 		}
 		server, own := int64(0), int64(0)
 		for _, a := range all {
-			// From its return until it is gone a holder surely has its place.
-			if a.ret > x.ret || a.gone <= x.ret || a != x && j.forgotten(s, span{a.call, a.ret}, span{x.call, x.ret}) {
+			// From its return until it is gone a holder surely has its place, unless it was so slow to take it up that
+			// it did not last.
+			if a.ret > x.ret || a.gone <= x.ret || a.ret-a.call > sub.limit.Window/10 || a != x && j.forgotten(s, span{a.call, a.ret}, span{x.call, x.ret}) {
 				continue
 			}
 			if a.process == x.process {
@@ -49,29 +50,28 @@ func (j *judge) places(s int) {
 // taken reports whether there may have been no place for an op.
 func (j *judge) taken(s int, o *op) bool {
 	l := &j.subjects[s].limit
-	shares, window := int64(1), l.Window
+	shares, stale := int64(1), false
 	if p := &j.processes[o.process]; o.degraded {
-		if shares = int64(p.instances); shares > 1 || p.born > 0 {
-			window *= 2
-		}
+		shares = int64(p.instances)
+		stale = shares > 1 || p.born > 0 // it goes by what the server last said of others
 	}
 	var stays []span
 	for _, a := range j.ops {
 		if a == o || a.cost(s) == 0 || a.told == denied && !a.degraded {
 			continue
 		}
+		// A place is free once that was acknowledged, else when it has expired.
 		until := a.freed
 		if a.told != allowed || until == never || a.degraded {
-			until = max(until, 0)
-			if until == never {
-				until = a.gone
-			}
-			if a.told != allowed {
+			if until = min(a.freed, a.gone); a.told != allowed {
 				until = a.ret
 			}
 			if until != never {
-				until = j.processes[a.process].settled(until) + window
+				until = j.processes[a.process].settled(until) + l.Window
 			}
+		}
+		if stale && a.process != o.process && until != never {
+			until += l.Window
 		}
 		stays = append(stays, span{a.call, until})
 		if a.degraded && a.told == allowed {

@@ -19,6 +19,7 @@ type plan struct {
 	faults    []fault
 	steps     []step
 	resets    []step
+	sabotage  sabotage
 }
 
 type faultKind uint8
@@ -61,7 +62,7 @@ type step struct {
 	id     string
 	wait   time.Duration // how long at most
 	keep   time.Duration // a place, or until the charge is settled; 0 is not
-	cost   int64         // to which it is settled
+	cost   int64         // to which it is settled; of a holder not 0 if it does not care that its place is lost
 }
 
 // The first fault comes when every process knows how many there are. After the last one all is
@@ -185,7 +186,7 @@ func (p *plan) burst(rng *rand.Rand, at time.Duration, s int) {
 		other := (s + 1) % len(p.subjects)
 		switch {
 		case sub.limit.Algorithm == stint.Concurrency:
-			t.kind, t.keep = hold, scaled(rng, time.Millisecond, 4*sub.limit.Window)
+			t.kind, t.keep, t.cost = hold, scaled(rng, time.Millisecond, 4*sub.limit.Window), rng.Int64N(2)
 		case waits:
 			t.kind, t.wait = wait, scaled(rng, time.Millisecond, sub.limit.Window)
 		case ids:
@@ -211,7 +212,7 @@ func (p *plan) troubles(slot int) (troubles, starved []span) {
 		if f.slot >= 0 && f.slot != slot || f.kind == die {
 			continue
 		}
-		troubles = append(troubles, span{f.from, f.to + 2*f.slow})
+		troubles = append(troubles, span{f.from.Truncate(resolution), f.to + 2*f.slow + resolution})
 		if f.kind == starve {
 			starved = append(starved, span{f.from, f.to})
 		}

@@ -2,7 +2,6 @@ package histories
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -60,8 +59,7 @@ func TestScenarios(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var h *history
-			synctest.Test(t, func(*testing.T) { h = test.plan.happen() })
+			h := watched(t, test.name, test.plan.happen)
 			found := verdict(h)
 			for _, wrong := range found {
 				t.Error(wrong)

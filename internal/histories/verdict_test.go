@@ -170,6 +170,12 @@ func TestVerdict(t *testing.T) {
 		{name: "an id that was not known without the server", limit: perSecond(1), processes: []process{{troubles: trouble}},
 			ops: list(asked(0, allowed, 0, 15).named("a").alone(), asked(0, allowed, 20, 21).named("a")), ledger: 1},
 
+		{name: "a repeat of what was charged and told to be denied", limit: perSecond(1), processes: []process{{troubles: trouble}}, ops: list(func() *op {
+			o := asked(0, denied, 0, 15).alone().named("a")
+			o.flat, o.mode = true, stint.FailDeny
+			return o
+		}(), asked(0, allowed, 20, 21).named("a").again()), ledger: 1},
+
 		// Places.
 		{name: "places", limit: stint.AtOnce(2, time.Second), ops: list(asked(0, allowed, 0, 1).holding(10), asked(0, allowed, 0, 1).holding(5), asked(0, allowed, 5, 6).holding(10)), ledger: -1},
 		{name: "too many places", limit: stint.AtOnce(2, time.Second), ops: list(asked(0, allowed, 0, 1).holding(10), asked(0, allowed, 0, 1).holding(5), asked(0, allowed, 3, 4).holding(10)), ledger: -1, want: "places"},

@@ -60,7 +60,8 @@ func (p *plan) happen() *history {
 	return w.history
 }
 
-func (w *world) now() time.Duration { return time.Since(w.start) }
+// now is the time since the start, in whole microseconds, as stores count.
+func (w *world) now() time.Duration { return time.Since(w.start).Truncate(time.Microsecond) }
 
 // bear starts a process.
 func (w *world) bear(slot int) {
@@ -68,6 +69,7 @@ func (w *world) bear(slot int) {
 		number: len(w.all), client: newClient(w.server, w.plan.seed, len(w.all), w.plan.links(slot, w.start)),
 		closing: make(chan struct{}), dead: make(chan struct{}),
 	}
+	i.client.sabotage = w.plan.sabotage
 	var err error
 	i.stack, err = resilience.New(i.client, resilience.Config{
 		Instances: w.plan.instances, Denials: 64, Observer: starving{client: i.client}, Logger: slog.New(slog.DiscardHandler),
@@ -118,7 +120,7 @@ func (w *world) run() {
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 	for _, e := range events {
-		time.Sleep(e.at - w.now())
+		time.Sleep(e.at - time.Since(w.start))
 		e.do()
 	}
 }
@@ -251,7 +253,7 @@ func (w *world) ask(s step) {
 		}
 		switch {
 		case s.kind == hold:
-			w.hold(i, o, d, s.keep)
+			w.hold(i, o, d, s)
 		case s.keep > 0:
 			w.settle(i, o, d, s)
 		}
@@ -277,21 +279,29 @@ func (w *world) tell(i *instance, o *op, d stint.Decision, err error) {
 	o.flat = d.Unavailable || d.Degraded && d.Allowed && len(d.Usages()) == 0
 }
 
-// hold keeps a place for some time.
-func (w *world) hold(i *instance, o *op, d stint.Decision, keep time.Duration) {
-	release := stint.Hold(context.Background(), i.stack, d.Charge)
-	timer := time.NewTimer(keep)
-	select {
-	case <-timer.C:
-	case <-i.closing:
-	case <-i.dead:
-	}
-	timer.Stop()
-	o.gone = w.now()
+// hold keeps a place for some time, or until it is lost: then its holder goes at once, or does not care.
+func (w *world) hold(i *instance, o *op, d stint.Decision, s step) {
+	held, release := stint.HoldContext(context.Background(), i.stack, d.Charge)
 	if release == nil {
+		o.gone = o.ret
 		return
 	}
-	if err := release(); err == nil && !i.isDead() {
+	timer := time.NewTimer(s.keep)
+	defer timer.Stop()
+	over := func(lost <-chan struct{}) {
+		select {
+		case <-timer.C:
+		case <-i.closing:
+		case <-i.dead:
+		case <-lost:
+		}
+	}
+	over(held.Done())
+	o.gone = w.now()
+	if held.Err() != nil && s.cost > 0 {
+		over(nil)
+	}
+	if err := release(); (err == nil || err == stint.ErrPlaceLost) && !i.isDead() {
 		o.freed = w.now()
 	}
 }

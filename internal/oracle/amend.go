@@ -21,6 +21,12 @@ type ownSettled struct {
 	settled
 }
 
+// ownReleased is a claim of a charge whose places this process released.
+type ownReleased struct {
+	scopeKey
+	id uint64
+}
+
 // Amend implements [stint.Store].
 func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
 	if err := ctx.Err(); err != nil {
@@ -42,18 +48,50 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	if a.Kind == stint.Settle {
 		return s.settle(c, claims, a, now), nil
 	}
-	applied := false
-	for _, p := range s.openAll(claims, now) {
-		h, ok := p.counts.(*holders)
-		if !ok {
-			continue
-		}
-		if a.Kind == stint.Release && h.release(c.ID) || a.Kind == stint.Extend && h.extend(p.limit, now, c.ID) {
-			s.write(p, now)
-			applied = true
+	places, applied := 0, 0
+	for i, claim := range claims {
+		for _, p := range s.openAll([]*stint.Claim{claim}, now) {
+			h, ok := p.counts.(*holders)
+			if !ok || claim.Cost == 0 {
+				continue
+			}
+			places++
+			if a.Kind == stint.Release {
+				s.released[ownReleased{scopeOf(claim), c.ID}] = true
+			}
+			if a.Kind == stint.Release && h.release(c.ID) || a.Kind == stint.Extend && h.extend(p.limit, now, c.ID) {
+				s.write(p, now)
+				applied++
+			} else if a.Kind == stint.Extend && !a.KnownOnly && s.mayRetake(&c, i, claim, p.limit, now) {
+				h.charge(p.limit, now, c.ID)
+				s.write(p, now)
+				applied++
+			}
 		}
 	}
-	return applied, nil
+	if a.Kind == stint.Extend {
+		return places > 0 && applied == places, nil
+	}
+	return applied > 0, nil
+}
+
+// mayRetake reports whether a forgotten place may be taken back: it was neither released nor settled, nor was the limit
+// reset since, less than a window ago.
+func (s *Store) mayRetake(c *stint.Charge, i int, claim *stint.Claim, l *stint.Limit, now int64) bool {
+	key := ownSettled{scopeOf(claim), settled{instantOf(c, i), c.ID}}
+	if slices.Contains(s.settled[key.scopeKey], key.settled) || slices.Contains(s.own, key) || s.released[ownReleased{key.scopeKey, c.ID}] {
+		return false
+	}
+	at, was := s.resets[keyOf(claim, l)]
+	return !was || at > now || now >= at+l.Window.Microseconds() || key.at > at
+}
+
+// instantOf is the instant at which a charge's ith claim counts.
+func instantOf(c *stint.Charge, i int) int64 {
+	if i > 0 && c.Rest.AndAt != nil {
+		return c.Rest.AndAt[i-1]
+	}
+	return c.At
 }
 
 func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) bool {
@@ -68,10 +106,7 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 		names := claim.StateNames(nil)
 		first := state
 		state += len(names)
-		at := c.At
-		if i > 0 && c.Rest.AndAt != nil {
-			at = c.Rest.AndAt[i-1]
-		}
+		at := instantOf(&c, i)
 		key := ownSettled{scopeOf(claim), settled{at, c.ID}}
 		if claim.Cost == 0 || slices.Contains(s.settled[key.scopeKey], key.settled) || slices.Contains(s.own, key) {
 			continue

@@ -25,9 +25,11 @@ type Store struct {
 	generation uint32
 	states     map[stateKey]*state
 	holders    map[limitKey]*holders
+	resets     map[limitKey]int64 // when places were last reset
 	ids        map[scopeKey][]seenID
 	settled    map[scopeKey][]settled
 	own        []ownSettled
+	released   map[ownReleased]bool
 	bans       map[string]ban
 	strikes    map[string]*state
 	within     map[string]time.Duration // the window of the last strike
@@ -53,8 +55,12 @@ func New(now func() int64) *Store {
 		now:     now,
 		states:  map[stateKey]*state{},
 		holders: map[limitKey]*holders{},
+		resets:  map[limitKey]int64{},
 		ids:     map[scopeKey][]seenID{},
 		settled: map[scopeKey][]settled{},
+
+		released: map[ownReleased]bool{},
+
 		bans:    map[string]ban{},
 		strikes: map[string]*state{},
 		within:  map[string]time.Duration{},
@@ -119,7 +125,10 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 func (s *Store) reset(c *stint.Claim, now int64) {
 	for i := range c.Limits {
 		l := &c.Limits[i]
-		delete(s.holders, keyOf(c, l))
+		if l.Algorithm == stint.Concurrency {
+			delete(s.holders, keyOf(c, l))
+			s.resets[keyOf(c, l)] = now
+		}
 		if st := s.states[stateOf(c, l)]; st != nil && l.Algorithm != stint.Concurrency {
 			delete(st.limits, l.ID())
 			st.stepBack(now)

@@ -1,4 +1,4 @@
-// Package settled remembers which charges a process has settled. A store remembers the
+// Package settled remembers which charges a process has settled, or whose places it has released. A store remembers the
 // last [stint.MaxSettled] of each subject and scope; this is for those that come again
 // after more than that.
 package settled

@@ -2,11 +2,13 @@
 --
 -- KEYS     per claim its settled charges, and the state or the holders of each part; with a
 --          request id the ids of the first claim
--- ARGV[1]  see start.lua; kind (1 byte), true cost, largest debt (0: one capacity), charge id (8 bytes), life of the request id, number of claims
+-- ARGV[1]  see start.lua; kind (1 byte), true cost, largest debt (0: one capacity), charge id (8 bytes), life of the request id,
+--          not-after (0: none), claims that may take places back (2 bytes, the lowest bit for the first), number of claims
 --          (1); per claim its cost, the time of its charge and number of parts (1); per part its set (1; 0: holders) and generation
 --          (4 bytes), or of holders their window
 -- ARGV[2]  request id, if there is one
--- Reply    call id, to which claims it applied (2 bytes, the lowest bit for the first)
+-- Reply    call id, now, 1 if it came too late (1 byte), to which claims it applied (2 bytes, as above): an extension, if all of
+--          the claim's places are held
 
 local SETTLE, EXTEND = 0, 1 -- stint.AmendmentKind, else Release
 local UNDO, APART = 100, 101 -- see split.go, apart.go: settles, unless that may have been done; settles, and neither looks nor remembers
@@ -14,8 +16,9 @@ local SETTLED = 1000         -- stint.MaxSettled
 
 local ceil, max = math.ceil, math.max
 local G = general(now, generation, sets)
-local kind, cost, debt, id, life, claims
-kind, cost, debt, id, life, claims, pos = unpack_at('<Bddc8dB', args, pos)
+local kind, cost, debt, id, life, late, retake, claims
+kind, cost, debt, id, life, late, retake, claims, pos = unpack_at('<Bddc8ddI2B', args, pos)
+if late > 0 and now > late then return pack('<c8dBI2', args, now, 1, 0) end
 
 local settles = kind == SETTLE or kind == UNDO or kind == APART
 
@@ -38,9 +41,14 @@ local function remember(key, at, horizon)
 end
 
 -- amend_holders applies the amendment to a place.
-local function amend_holders(key, window)
+local function amend_holders(key, window, claim)
   local l = G.open_holders(key, 0, window, 0)
-  if kind == EXTEND then return l.of.extend(l, id) end
+  if kind == EXTEND then
+    return l.of.extend(l, id, function()
+      local limit = key:sub(#claim.settled - #'settled' + 1)
+      return claim.retake and not settled(claim.settled, claim.at) and not G.was_reset(claim.settled, limit, window, claim.at)
+    end)
+  end
   return (not settles or cost == 0) and l.of.release(l, id)
 end
 
@@ -65,7 +73,7 @@ local todo, keys = {}, 0
 for c = 1, claims do
   local charged, at, parts
   charged, at, parts, pos = unpack_at('<ddB', args, pos)
-  local claim = { settled = KEYS[keys + 1], charged = charged, at = at }
+  local claim = { settled = KEYS[keys + 1], charged = charged, at = at, retake = floor(retake / 2 ^ (c - 1)) % 2 == 1 }
   keys = keys + 1
   for p = 1, parts do
     local which, of
@@ -83,20 +91,20 @@ local changed = 0
 -- A request that was repeated has been used more than once: it is not given back.
 if kind == SETTLE and cost == 0 and id_key then
   local _, repeats = G.id_open(id_key, ARGV[2], life)
-  if repeats and repeats > 0 then return pack('<c8I2', args, 0) end
+  if repeats and repeats > 0 then return pack('<c8dBI2', args, now, 0, 0) end
 end
 
 for c, claim in ipairs(todo) do
-  local applied, room, horizon = false, false, 0
+  local applied, missed, room, horizon = false, false, false, 0
   for _, part in ipairs(claim.open and claim or {}) do
     if not part.set then
-      if amend_holders(part.key, part.of) then applied, horizon = true, max(horizon, part.of) end
+      if amend_holders(part.key, part.of, claim) then applied, horizon = true, max(horizon, part.of) else missed = true end
     elseif settles then
       local yes, reach, tight = amend_state(part.key, part.set, claim.charged, claim.at, part.of)
       applied, room, horizon = applied or yes, room or tight, max(horizon, reach)
     end
   end
-  if applied then
+  if applied and not (kind == EXTEND and missed) then
     changed = changed + 2 ^ (c - 1)
     if kind == SETTLE or kind == UNDO then remember(claim.settled, claim.at, horizon) end
     -- Places come and go all the time, and nobody remembers that there was none.
@@ -104,4 +112,4 @@ for c, claim in ipairs(todo) do
   end
 end
 if changed > 0 and kind == SETTLE and cost == 0 and id_key then try('ZREM', id_key, ARGV[2]) end
-return pack('<c8I2', args, changed)
+return pack('<c8dBI2', args, now, 0, changed)

@@ -61,12 +61,32 @@ function H.charge(l, _, id)
   l.held = l.held + 1
 end
 
--- extend renews the place of a holder that has not lost it.
-function H.extend(l, id)
+-- extend renews the place of a holder, or gives it back to one that has lost it if that may be.
+function H.extend(l, id, may_retake)
   local held = call('ZSCORE', l.key, id)
-  if not held or tonumber(held) <= now then return false end
+  if (not held or tonumber(held) <= now) and not may_retake() then return false end
   hold(l, id)
   return true
+end
+
+-- Resets of places are noted in the scope's settled charges: the limit, scored by the time and 2^52, so that none of the
+-- charges is above it.
+
+local function reset_of(limit) return 'reset ' .. limit end
+
+-- note_reset notes a reset of a limit for a window.
+function G.note_reset(settled, limit, window)
+  if type(try('ZSCORE', settled, reset_of(limit))) == 'table' then discard(settled) end
+  call('ZADD', settled, now + UNITS / 2, reset_of(limit))
+  call('PEXPIRE', settled, max(call('PTTL', settled), ttl(window)))
+end
+
+-- was_reset reports whether a place that was taken at an instant was lost in a reset less than a window ago.
+function G.was_reset(settled, limit, window, at)
+  local noted = try('ZSCORE', settled, reset_of(limit))
+  if not noted or type(noted) == 'table' then return false end
+  noted = tonumber(noted) - UNITS / 2
+  return at <= noted and noted <= now and now < noted + window
 end
 
 function H.release(l, id)

@@ -31,7 +31,8 @@ type changed struct {
 // amend returns what corrects a charge.
 func amend(as correction) func(*API, http.ResponseWriter, *http.Request, *reader) {
 	return func(a *API, w http.ResponseWriter, r *http.Request, body *reader) {
-		m := stint.Amendment{Kind: as.kind}
+		// A charge that a client kept for long must not take a place that it no longer has.
+		m := stint.Amendment{Kind: as.kind, KnownOnly: as.kind == stint.Extend}
 		var charge stint.Charge
 		if body.ok() {
 			charge = a.charge(body, as, &m)

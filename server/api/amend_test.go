@@ -111,3 +111,26 @@ func TestAmendFailure(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 }
+
+// A client that kept a charge must not take a place with it that is no longer its own: it could do so with any number of them.
+func TestExtendTakesNoForgottenPlace(t *testing.T) {
+	redis := redistest.Start(t)
+	store, err := redisstore.Open(t.Context(), redis.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	s := serve(t, store, config)
+	const take = `{"subject":"a","limits":["2/30s concurrency"]}`
+	body := `{"charge":"` + s.post("/v1/take", take).decision(200).Charge + `"}`
+	if !s.post("/v1/extend", body).changed() {
+		t.Error("a place that is held is not extended")
+	}
+	redis.CLI(t, "FLUSHALL")
+	if s.post("/v1/extend", body).changed() {
+		t.Error("a forgotten place is extended")
+	}
+	if d := s.post("/v1/peek", take).decision(200); usage(d) != "limits 0/2" {
+		t.Errorf("afterwards %s, want limits 0/2", usage(d))
+	}
+}

@@ -1,0 +1,303 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// movers are callers in a slot that moves, each of another kind. Their requests have keys that
+// do not exist, or are on different nodes.
+type movers struct {
+	stacks  []*stack
+	limits  []stint.Limit
+	failed  sync.Map // what became of calls that failed, by its text
+	asked   atomic.Int64
+	wrong   atomic.Int64 // decisions that are not as they have to be
+	allowed [3]atomic.Int64
+}
+
+func (m *movers) take(s *stack, r stint.Request) stint.Decision {
+	m.asked.Add(1)
+	d, err := s.Take(context.Background(), r)
+	if err != nil {
+		m.failed.Store(err.Error(), true)
+	} else if d.Degraded {
+		m.failed.Store("degraded", true)
+	}
+	return d
+}
+
+// want counts a decision that is wrong, unless it is none.
+func (m *movers) want(d stint.Decision, allowed bool) {
+	if d.Charge.Claim.Subject != "" && d.Allowed != allowed {
+		m.wrong.Add(1)
+	}
+}
+
+func (m *movers) request(scope, id string, bans *stint.BanPolicy) stint.Request {
+	return stint.Request{Claim: stint.Claim{Subject: "shared", Scope: scope, Limits: m.limits, Cost: 1}, ID: id, Bans: bans}
+}
+
+// call makes one round of calls through one of the stacks.
+func (m *movers) call(caller, n int) {
+	s := m.stacks[caller%len(m.stacks)]
+	unique := fmt.Sprint(caller, ":", n)
+	// Bans are looked for, and denials counted, though there are too few of them for a ban.
+	if d := m.take(s, m.request("bans", "", &stint.BanPolicy{After: 125, Within: 10 * time.Millisecond, Durations: []time.Duration{time.Second}})); d.Allowed {
+		m.allowed[0].Add(1)
+	}
+	// Every request is sent twice under its ID.
+	r := m.request("ids", unique, nil)
+	if d := m.take(s, r); d.Allowed {
+		m.allowed[1].Add(1)
+		if again := m.take(s, r); !again.Allowed || !again.Repeat {
+			m.wrong.Add(1)
+		}
+	}
+	// New scopes have their own limits.
+	r = m.request("scope"+unique, "", &stint.BanPolicy{})
+	r.Limits = []stint.Limit{stint.PerHour(1)}
+	m.want(m.take(s, r), true)
+	m.want(m.take(s, r), false)
+	// What is refunded can be used again.
+	r = m.request("refunds", "", nil)
+	if d := m.take(s, r); d.Allowed {
+		m.allowed[2].Add(1)
+		if done, err := s.Amend(context.Background(), d.Charge, stint.Amendment{}); err != nil || !done {
+			m.failed.Store(fmt.Sprint("a refund: ", done, err), true)
+		}
+	}
+}
+
+// inTwoKeys is a request with limits in two keys, in one of fifty scopes.
+func inTwoKeys(n int) stint.Request {
+	limits := []stint.Limit{stint.PerHour(1_000_000), stint.PerDay(1_000_000).WithName("day")}
+	return stint.Request{Claim: stint.Claim{Subject: "shared", Scope: fmt.Sprint("two", n%50), Limits: limits, Cost: 1}}
+}
+
+func TestF42(t *testing.T) {
+	const what = "slots migrate under requests with bans, ids and new scopes"
+	const promise = "no error, never over; degraded only for subjects of that slot that need a second key, and only while it migrates"
+	fault(t, "F42", what, promise, func(r *report) {
+		const callers, limit = 8, 150
+		cluster := redistest.StartCluster(t)
+		for _, node := range cluster.Nodes { // a machine that stalls for a second is not the fault that this is about
+			node.CLI(t, "CONFIG", "SET", "cluster-node-timeout", "15000")
+		}
+		slot, from, to := cluster.SlotOf(t, "{shared}"), cluster.MasterOf(t, "{shared}"), cluster.Nodes[0]
+		if from == to {
+			to = cluster.Nodes[1]
+		}
+		for i := range pick(30, 10) { // so that a move takes its time
+			from.CLI(t, "EVAL", "for i = 1, 1000 do redis.call('SET', KEYS[1] .. ARGV[1] .. ':' .. i, 'v', 'EX', '600') end", "1", "other:{shared}:", strconv.Itoa(i))
+		}
+		config := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}}
+		m := &movers{limits: []stint.Limit{stint.PerHour(limit)}}
+		for range 2 {
+			m.stacks = append(m.stacks, newStack(t, urlOf(cluster.Addrs()), config))
+		}
+		stop := make(chan struct{})
+		var group sync.WaitGroup
+		for caller := range callers {
+			group.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-stop:
+						return
+					case <-time.After(2 * time.Millisecond):
+						m.call(caller, n)
+					}
+				}
+			})
+		}
+		// Whose limits are in two keys cannot be decided while these are on two nodes; nobody
+		// else is concerned, and the breaker stays closed.
+		seen := newWitness()
+		config.Observer = seen
+		other := newStack(t, urlOf(cluster.Addrs()), config)
+		undecided, decided := 0, 0
+		group.Go(func() {
+			one := stint.Request{Claim: stint.Claim{Subject: "somebody else", Limits: inTwoKeys(0).Limits, Cost: 1}, Bans: &stint.BanPolicy{}}
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond):
+				}
+				_, err := other.Take(context.Background(), inTwoKeys(n))
+				if err != nil && stint.KindOf(err) != stint.KindMigrating {
+					r.Errorf("two keys: %v", err)
+				}
+				if err != nil {
+					undecided++
+				}
+				if _, err := other.Take(context.Background(), one); err != nil {
+					r.Errorf("somebody else: %v", err)
+				}
+				if decided++; other.Breaker() != resilience.BreakerClosed {
+					r.Error("the breaker is not closed")
+				}
+			}
+		})
+		moves := pick(8, 3)
+		for range moves {
+			cluster.MigrateSlot(t, slot, from, to)
+			from, to = to, from
+			time.Sleep(200 * time.Millisecond)
+		}
+		close(stop)
+		group.Wait()
+		m.failed.Range(func(what, _ any) bool {
+			r.Errorf("failed: %v", what)
+			return true
+		})
+		if n := m.wrong.Load(); n > 0 {
+			r.Errorf("%d wrong decisions", n)
+		}
+		for i, what := range []string{"bans", "ids"} {
+			if n := m.allowed[i].Load(); n != limit {
+				r.Errorf("with %s %d of %d admitted", what, n, limit)
+			}
+		}
+		d, err := m.stacks[0].Take(t.Context(), stint.Request{Claim: m.request("refunds", "", nil).Claim, Mode: stint.Peek})
+		if err != nil || d.Usages()[0].Used != 0 {
+			r.Errorf("%d units stay charged of what was refunded, %v", d.Usages()[0].Used, err)
+		}
+		for n := range 50 {
+			if _, err := other.Take(t.Context(), inTwoKeys(n)); err != nil {
+				r.Errorf("two keys, after the move: %v", err)
+			}
+		}
+		r.saw("slot moved %d times under %d decisions: none failed, none degraded; with bans %d, with ids %d of %d admitted; %d of %d refunded; limits in two keys: %d of %d undecided, nobody else's",
+			moves, m.asked.Load(), m.allowed[0].Load(), m.allowed[1].Load(), limit, m.allowed[2].Load(), m.allowed[2].Load(), undecided, decided)
+		wantTTLs(r, cluster.Nodes...)
+	})
+}
+
+// amendments is what becomes of amendments on their way.
+type amendments struct{ lose, loseReplies, delay atomic.Bool }
+
+func (a *amendments) dial(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	return &amendConn{Conn: conn, amendments: a}, err
+}
+
+type amendConn struct {
+	net.Conn
+	*amendments
+	lost atomic.Bool
+}
+
+func (c *amendConn) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("}:settled")) {
+		switch {
+		case c.lose.CompareAndSwap(true, false):
+			return 0, errors.Join(io.ErrClosedPipe, c.Close())
+		case c.loseReplies.CompareAndSwap(true, false):
+			c.lost.Store(true)
+		case c.delay.Load():
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *amendConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.lost.Load() {
+		return 0, errors.Join(io.EOF, c.Close())
+	}
+	return n, err
+}
+
+func TestF43(t *testing.T) {
+	const what = "the give-back of a denied multi-subject request is slow or lost on a Cluster"
+	fault(t, "F43", what, "the caller's budget holds; given back later", func(r *report) {
+		cluster := redistest.StartCluster(t)
+		var way amendments
+		redis, err := redisstore.Open(t.Context(), urlOf(cluster.Addrs()),
+			redisstore.WithClientOption(func(co *rueidis.ClientOption) { co.DialCtxFn = way.dial }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = redis.Close() })
+		store, err := resilience.New(redis, resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailDeny, Budget: pick(0, patience)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = store.Close() })
+		// Two subjects on different nodes, of which one has no room. That denials count has them
+		// not be answered from memory.
+		full := ""
+		for i := 0; full == ""; i++ {
+			if name := fmt.Sprint("full:", i); cluster.MasterOf(t, "{"+name+"}") != cluster.MasterOf(t, "{room}") {
+				full = name
+			}
+		}
+		limits := []stint.Limit{stint.PerHour(1_000_000)}
+		ask := stint.Request{
+			Claim: stint.Claim{Subject: "room", Limits: limits, Cost: 3},
+			And:   []stint.Claim{{Subject: full, Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1}},
+			Bans:  &stint.BanPolicy{After: 125, Within: time.Second, Durations: []time.Duration{time.Second}},
+		}
+		if _, err := redis.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "room", Limits: limits, Cost: 5}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(pick(2500*time.Millisecond, 0)) // connections are settled
+		used := func() int64 {
+			d, err := redis.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "room", Limits: limits, Cost: 1}, Mode: stint.Peek})
+			if err != nil {
+				return -1
+			}
+			return d.Usages()[0].Used
+		}
+		for _, fault := range []struct {
+			what string
+			on   *atomic.Bool
+		}{{"slow", &way.delay}, {"lost", &way.lose}, {"its reply lost", &way.loseReplies}} {
+			slowest, longest := time.Duration(0), time.Duration(0)
+			for range pick(20, 4) {
+				fault.on.Store(true)
+				begin := time.Now()
+				d, err := store.Take(t.Context(), ask)
+				slowest = max(slowest, time.Since(begin))
+				if err != nil || d.Allowed {
+					r.Fatalf("%s: %+v, %v", fault.what, d, err)
+				}
+				if !d.Degraded { // else it may not have been charged
+					eventually.True(t, "it is given back", func() bool { return used() == 5 })
+				}
+				longest = max(longest, time.Since(begin))
+				fault.on.Store(false)
+			}
+			r.within(fault.what+": slowest decision", slowest, 20*time.Millisecond)
+			r.saw("given back after %s at most", short(longest))
+		}
+		time.Sleep(200 * time.Millisecond)
+		if n := used(); n != 5 {
+			r.Errorf("%d used, want 5", n)
+		}
+		info, err := redis.Info(t.Context())
+		if err != nil || info.NotGivenBack > 0 {
+			r.Errorf("%d charges were not given back, %v", info.NotGivenBack, err)
+		}
+	})
+}

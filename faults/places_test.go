@@ -1,0 +1,133 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+func TestF41(t *testing.T) {
+	fault(t, "F41", "outages longer than a concurrency place lasts, under `deny`", "at most L holders that were not told that their place is lost", func(r *report) {
+		server := redistest.Start(t)
+		const most = 5
+		limit := stint.AtOnce(most, time.Second)
+		deny := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailDeny}}
+		w := &ward{report: r, server: server, limit: limit, stacks: []*stack{newStack(r, server.URL(), deny), newStack(r, server.URL(), deny)},
+			direct: patient(r, server.URL())}
+		outages := pick(4, 2)
+
+		// Nobody asks for a place until the holders are back.
+		if n := w.admit("calm", 20); n != most {
+			t.Fatalf("%d hold places, want %d", n, most)
+		}
+		for range outages {
+			w.outage()
+			eventually.True(t, "the holders are back", func() bool {
+				used, ok := look(w.direct, "calm", limit)
+				return ok && used == most
+			})
+			if n := w.admit("calm", 20); n > 0 {
+				t.Errorf("%d more hold places, %d under %d", n, len(w.held), most)
+			}
+		}
+		r.saw("%d outages: %d hold places under %d", outages, len(w.held), most)
+		w.free()
+
+		// Others ask all the time, and may be quicker than the holders.
+		ctx, cancel := context.WithCancel(t.Context())
+		var crowd sync.WaitGroup
+		for range 4 {
+			crowd.Go(func() {
+				for ; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+					w.admit("crowd", 1)
+				}
+			})
+		}
+		for range outages {
+			w.outage()
+			time.Sleep(limit.Window)
+		}
+		cancel()
+		crowd.Wait()
+		if w.worst > most {
+			t.Errorf("%d held places without having been told that they are lost, under %d", w.worst, most)
+		}
+		r.saw("with others asking all the time: %d held places, at most %d of them not told that it was lost", len(w.held), w.worst)
+		w.free()
+		eventually.True(t, "all places are free", func() bool {
+			used, ok := look(w.direct, "crowd", limit)
+			return ok && used == 0
+		})
+		wantTTLs(r, server)
+	})
+}
+
+// ward is those who hold places, in two processes.
+type ward struct {
+	*report
+	server *redistest.Server
+	limit  stint.Limit
+	stacks []*stack
+	direct *stack // waits for the server, and is asked who holds a place
+
+	mu    sync.Mutex
+	held  []held
+	worst int // the most that held a place and were not told otherwise
+}
+
+type held struct {
+	still   context.Context
+	release func() error
+}
+
+// admit asks for places, and returns how many it got.
+func (w *ward) admit(subject string, times int) (n int) {
+	for i := range times {
+		s := w.stacks[i%len(w.stacks)]
+		d, err := s.Take(w.Context(), request(subject, w.limit))
+		if err != nil || !d.Allowed {
+			continue
+		}
+		n++
+		still, release := stint.HoldContext(context.Background(), s, d.Charge)
+		w.mu.Lock()
+		w.held = append(w.held, held{still, release})
+		untold := 0
+		for _, h := range w.held {
+			if h.still.Err() == nil {
+				untold++
+			}
+		}
+		w.worst = max(w.worst, untold)
+		w.mu.Unlock()
+	}
+	return n
+}
+
+// outage stops the server for longer than a place lasts.
+func (w *ward) outage() {
+	w.server.Pause(w)
+	time.Sleep(w.limit.Window * 8 / 5)
+	w.server.Resume(w)
+}
+
+// free releases all places.
+func (w *ward) free() {
+	var group sync.WaitGroup
+	for _, h := range w.held {
+		group.Go(func() {
+			if err := h.release(); err != nil && !errors.Is(err, stint.ErrPlaceLost) {
+				w.Errorf("release: %v", err)
+			}
+		})
+	}
+	group.Wait()
+	w.held = nil
+}

@@ -1,0 +1,92 @@
+package histories
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/memorystore"
+)
+
+// sabotage is a lie of the server's, with which the judge is tried.
+type sabotage uint8
+
+const (
+	honest          sabotage = iota
+	dropsDebts               // what is charged above capacity is acknowledged and dropped
+	keepsRefunds             // what is given back is acknowledged and kept
+	dropsPlaces              // places are taken, and free again at once
+	admitsEverybody          // denials are turned into charges
+	deniesSome               // every limit is one unit too small
+)
+
+var sabotageNames = [...]string{"honest", "drops debts", "keeps refunds", "drops places", "admits everybody", "denies some"}
+
+func (s sabotage) String() string { return sabotageNames[s] }
+
+func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, error) {
+	ctx := context.Background()
+	switch {
+	case s == dropsDebts && r.Mode == stint.Force:
+		r.Mode = stint.Peek
+		d, err := e.Take(ctx, r)
+		d.Allowed, d.Charge.ID = true, 1
+		return d, err
+	case s == deniesSome:
+		r.Limits = slices.Clone(r.Limits)
+		if l := &r.Limits[0]; l.Max > 1 && l.Burst == 0 {
+			l.Max--
+		}
+	}
+	d, err := e.Take(ctx, r)
+	switch {
+	case err != nil:
+	case s == admitsEverybody && !d.Allowed && r.Mode == stint.Take && d.RetryAfter != stint.Never:
+		r.Mode = stint.Force
+		return e.Take(ctx, r)
+	case s == dropsPlaces && d.Allowed && slices.ContainsFunc(r.Limits, func(l stint.Limit) bool { return l.Algorithm == stint.Concurrency }):
+		_, err = e.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.Release})
+	}
+	return d, err
+}
+
+func (s sabotage) amend(e *memorystore.Store, c stint.Charge, a stint.Amendment) (bool, error) {
+	if s == keepsRefunds && a.Kind == stint.Settle && a.Cost < c.Claim.Cost || s == dropsPlaces && a.Kind != stint.Settle {
+		return true, nil
+	}
+	return e.Amend(context.Background(), c, a)
+}
+
+// The judge finds out a server that lies, by what callers were told.
+func TestSabotageIsFound(t *testing.T) {
+	for _, test := range []struct {
+		sabotage sabotage
+		want     []string
+	}{
+		{dropsDebts, []string{"ledger", "over"}},
+		{keepsRefunds, []string{"ledger", "room"}},
+		{dropsPlaces, []string{"places"}},
+		{admitsEverybody, []string{"over"}},
+		{deniesSome, []string{"room"}},
+	} {
+		t.Run(test.sabotage.String(), func(t *testing.T) {
+			left := slices.Clone(test.want)
+			for s := uint64(1); len(left) > 0; s++ {
+				if s > 2000 {
+					t.Fatalf("not found in %d histories: %v", s-1, left)
+				}
+				h := watched(t, fmt.Sprintf("seed %d, %s", s, test.sabotage), func() *history {
+					p := draft(s)
+					p.sabotage = test.sabotage
+					return p.happen()
+				})
+				for _, found := range verdict(h) {
+					left = slices.DeleteFunc(left, func(what string) bool { return strings.HasPrefix(found, what) })
+				}
+			}
+		})
+	}
+}

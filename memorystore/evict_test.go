@@ -1,0 +1,412 @@
+package memorystore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// charge takes units of an hourly limit and reports whether they were granted.
+func charge(t testing.TB, s *Store, subject, scope string, limit, units int64) bool {
+	t.Helper()
+	d, err := s.Take(context.Background(), stint.Request{Claim: stint.Claim{
+		Subject: subject, Scope: scope, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: units}})
+	if err != nil {
+		t.Error(err)
+	}
+	return d.Allowed
+}
+
+// over counts how many of some users get more than an hourly limit in many attempts, all taking turns.
+func over(t testing.TB, s *Store, users int, limit int64) (n int) {
+	t.Helper()
+	got := make([]int64, users)
+	for range 8 * limit {
+		for u := range got {
+			if charge(t, s, fmt.Sprint("address:", u), "login", limit, 1) {
+				got[u]++
+			}
+		}
+	}
+	for _, g := range got {
+		if g > limit {
+			n++
+		}
+	}
+	return n
+}
+
+// F38: all scopes of one subject are in one shard. Those of other subjects are not evicted for it.
+func TestOneSubjectWithManyScopes(t *testing.T) {
+	const most = 50_000
+	for _, limit := range []int64{100, 1} { // at limit 1, nothing of the subject has room
+		s := newStore(t, Config{MaxSubjects: most})
+		for i := range most {
+			charge(t, s, "everyone", fmt.Sprint("thing:", i), limit, 1)
+		}
+		if n := over(t, s, 500, 5); n > 0 {
+			t.Errorf("%d of 500 got more than 5 in an hour beside things of limit %d; %+v", n, limit, s.Stats())
+		}
+		if e := s.Stats().Evicted; e != 500 {
+			t.Errorf("%d were evicted to make room for 500", e)
+		}
+		checkAccounts(t, s)
+	}
+}
+
+// Nobody who is near a limit goes as long as more than one record in 32 has room, wherever those are.
+func TestRecordsWithRoomGoFirst(t *testing.T) {
+	const most, withRoom, newcomers = 4096, 512, 350
+	s := newStore(t, Config{MaxSubjects: most})
+	units := func(i int) int64 {
+		if i%(most/withRoom) == 0 {
+			return 5
+		}
+		return 6 // leaves less than half
+	}
+	for i := range most {
+		charge(t, s, fmt.Sprint("old:", i), "", 10, units(i))
+	}
+	for i := range newcomers {
+		charge(t, s, fmt.Sprint("new:", i), "", 1, 1)
+	}
+	if st := s.Stats(); st.Subjects != most || st.Evicted != newcomers {
+		t.Errorf("%+v", st)
+	}
+	gone := 0
+	for i := range most {
+		switch n := spent(t, s, fmt.Sprint("old:", i), "", 10); {
+		case n == 0 && units(i) == 5:
+			gone++
+		case n != units(i):
+			t.Fatalf("old:%d has used %d, want %d", i, n, units(i))
+		}
+	}
+	if gone != newcomers {
+		t.Errorf("%d with room are gone, want %d", gone, newcomers)
+	}
+	for i := range newcomers {
+		if spent(t, s, fmt.Sprint("new:", i), "", 1) != 1 {
+			t.Fatalf("new:%d is forgotten", i)
+		}
+	}
+	checkAccounts(t, s)
+}
+
+// In a store full of subjects at their limits, newcomers have room until they are at theirs. They are not
+// forgotten one for the other.
+func TestNewcomersAmongSubjectsAtTheirLimits(t *testing.T) {
+	const most = 20_000
+	s := newStore(t, Config{MaxSubjects: most})
+	for i := range 2 * most {
+		charge(t, s, fmt.Sprint("full:", i), "", 1, 1)
+	}
+	if n := over(t, s, 200, 5); n > 0 {
+		t.Errorf("%d of 200 got more than 5 in an hour; %+v", n, s.Stats())
+	}
+	checkAccounts(t, s)
+}
+
+func spent(t testing.TB, s *Store, subject, scope string, limit int64) int64 {
+	t.Helper()
+	d, err := s.Take(context.Background(), stint.Request{Mode: stint.Peek, Claim: stint.Claim{
+		Subject: subject, Scope: scope, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.States()[0].Used
+}
+
+// What has come to have room by the passing of time is known once the sweeper has been there.
+func TestRoomComesBack(t *testing.T) {
+	const most = 1024
+	clock := newClock()
+	s := newStore(t, Config{MaxSubjects: most, Now: clock.now})
+	bucket := func(subject string, units int64) {
+		r := stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.TokenBucket(10, 10, time.Hour)}, Cost: units}}
+		if d, err := s.Take(context.Background(), r); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+	}
+	for i := range 100 {
+		bucket(fmt.Sprint("bucket:", i), 10)
+	}
+	for i := range most - 100 {
+		charge(t, s, fmt.Sprint("old:", i), "", 1, 1)
+	}
+	charge(t, s, "new", "", 1, 1) // notes that nobody has room
+	clock.advance(35 * time.Minute)
+	s.Sweep()
+	for i := range 50 {
+		charge(t, s, fmt.Sprint("new:", i), "", 1, 1)
+	}
+	gone := 0
+	for i := range most - 100 {
+		if spent(t, s, fmt.Sprint("old:", i), "", 1) == 0 {
+			gone++
+		}
+	}
+	if gone > 1 {
+		t.Errorf("%d at their limit were evicted, though others had room again", gone)
+	}
+}
+
+// One subject in a hundred is at its limit in a store that is flooded ten times over.
+func TestFloodsEvictNobodyAtALimit(t *testing.T) {
+	const most, known = 10_000, 100
+	long := strings.Repeat("x", 3000)
+	for name, flood := range map[string]func(i int) (subject, scope string){
+		"one subject's scopes": func(i int) (string, string) { return "flood", fmt.Sprint(i) },
+		"many subjects":        func(i int) (string, string) { return fmt.Sprint("flood:", i), "" },
+		"mixed sizes":          func(i int) (string, string) { return fmt.Sprint("flood:", i, long[:rand.IntN(len(long))]), "" },
+		"all of these": func(i int) (string, string) {
+			switch i % 3 {
+			case 0:
+				return "flood", fmt.Sprint(i)
+			case 1:
+				return fmt.Sprint("flood:", i), ""
+			}
+			return fmt.Sprint("flood:", i, long[:rand.IntN(len(long))]), ""
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStore(t, Config{MaxSubjects: most, MaxBytes: 8 << 20})
+			for i := range known {
+				charge(t, s, fmt.Sprint("known:", i), "", 5, 5)
+			}
+			var next atomic.Int64
+			var group sync.WaitGroup
+			for range 8 {
+				group.Go(func() {
+					for i := int(next.Add(1)); i <= 10*most; i = int(next.Add(1)) {
+						subject, scope := flood(i)
+						charge(t, s, subject, scope, 5, 1)
+						if i%100 == 0 {
+							checkBounds(t, s)
+						}
+					}
+				})
+			}
+			group.Wait()
+			for i := range known {
+				if n := spent(t, s, fmt.Sprint("known:", i), "", 5); n != 5 {
+					t.Errorf("known:%d has used %d, want 5", i, n)
+				}
+			}
+			checkAccounts(t, s)
+		})
+	}
+}
+
+// checkBounds compares what is counted with the bounds.
+func checkBounds(t testing.TB, s *Store) {
+	t.Helper()
+	st := s.Stats()
+	if st.Bytes > st.MaxBytes+st.MaxBytes/10 || st.Subjects > st.MaxSubjects+int64(len(s.shards)) {
+		t.Errorf("beyond the bounds: %+v", st)
+	}
+}
+
+// F44: few large keys after many small ones.
+func TestLargeKeysAfterSmallOnes(t *testing.T) {
+	const most = 16 << 20
+	s := newStore(t, Config{MaxBytes: most})
+	before := heap()
+	for i := range 150_000 {
+		charge(t, s, fmt.Sprint("small:", i), "", 5, 1)
+	}
+	checkHeap(t, s, before)
+	long := strings.Repeat("x", 60<<10)
+	for i := range 1000 {
+		charge(t, s, fmt.Sprint(i, long), "", 5, 1)
+		checkBounds(t, s)
+	}
+	checkHeap(t, s, before)
+	for i := range 20_000 {
+		charge(t, s, fmt.Sprint("small:", i), "", 5, 1)
+		checkBounds(t, s)
+	}
+	checkHeap(t, s, before)
+	checkAccounts(t, s)
+	runtime.KeepAlive(long)
+}
+
+// checkHeap compares what is counted with what the heap has grown by.
+func checkHeap(t testing.TB, s *Store, before int64) {
+	t.Helper()
+	grown := heap() - before
+	counted := s.Stats().Bytes
+	t.Logf("%d bytes counted, %d on the heap", counted, grown)
+	if fixed := int64(len(s.shards)) * 2 << 10; grown > counted+counted/10+fixed {
+		t.Errorf("%d bytes on the heap, %d are counted", grown, counted)
+	}
+}
+
+// Many calls at once, each of which takes a large part of the bound.
+func TestManyLargeKeysAtOnce(t *testing.T) {
+	for _, most := range []int64{8 << 20, 1 << 20, 100_000} {
+		s := newStore(t, Config{MaxBytes: most})
+		long := strings.Repeat("x", 60<<10)
+		var group sync.WaitGroup
+		for g := range 64 {
+			group.Go(func() {
+				for i := range 20 {
+					charge(t, s, fmt.Sprint(g, ":", i, long), "", 5, 1)
+					checkBounds(t, s)
+				}
+			})
+		}
+		group.Wait()
+		checkAccounts(t, s)
+	}
+}
+
+// Records that grow where they are, by places that are held, by request ids and by logs, count too.
+func TestRecordsThatGrow(t *testing.T) {
+	const most = 4 << 20
+	s := newStore(t, Config{MaxBytes: most})
+	ctx := context.Background()
+	var group sync.WaitGroup
+	for g := range 8 {
+		group.Go(func() {
+			for i := range 2000 {
+				subject := fmt.Sprint("user:", g, ":", i%40)
+				for _, r := range []stint.Request{
+					{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.AtOnce(100_000, time.Hour)}, Cost: 1}},
+					{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerDay(100_000)}, Cost: 300}, ID: fmt.Sprint(i, strings.Repeat("x", 500))},
+					{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerDay(100_000)}, Cost: 1}},
+				} {
+					if d, err := s.Take(ctx, r); err != nil || !d.Allowed {
+						t.Error(d, err)
+					}
+					checkBounds(t, s)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if s.Stats().Evicted == 0 {
+		t.Error("nothing was evicted")
+	}
+	checkAccounts(t, s)
+}
+
+// A store that is full of bans and places forgets some of them.
+func TestNothingButBansAndPlaces(t *testing.T) {
+	const most = 2000
+	s := newStore(t, Config{MaxSubjects: most})
+	ctx := context.Background()
+	for i := range most {
+		if i%2 == 0 {
+			if err := s.Command(ctx, stint.Command{Kind: stint.Ban, Subject: fmt.Sprint("villain:", i), For: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		r := stint.Request{Claim: stint.Claim{Subject: fmt.Sprint("holder:", i), Limits: []stint.Limit{stint.AtOnce(10, time.Hour)}, Cost: 1}}
+		if d, err := s.Take(ctx, r); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+	}
+	for i := range 100 { // the newcomers count, each until there are others with as much room
+		for k := range int64(10) {
+			if got := charge(t, s, fmt.Sprint("user:", i), "", 5, 1); got != (k < 5) {
+				t.Fatalf("user:%d: attempt %d: %v", i, k, got)
+			}
+		}
+		checkBounds(t, s)
+	}
+	bans, err := s.Bans(ctx, most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(bans) != most/2 {
+		t.Errorf("%d bans are left of %d, though places could go", len(bans), most/2)
+	}
+	checkAccounts(t, s)
+}
+
+// A record that is larger than the bound is not kept.
+func TestTooLargeForTheStore(t *testing.T) {
+	s := newStore(t, Config{MaxBytes: 10_000})
+	for i := range 10 {
+		if !charge(t, s, strings.Repeat("x", 20_000), "", 5, 1) {
+			t.Fatal("denied")
+		}
+		charge(t, s, fmt.Sprint("user:", i), "", 5, 1)
+		checkBounds(t, s)
+	}
+	checkAccounts(t, s)
+}
+
+// A shard has no more records than its index can name.
+func TestShardIsFull(t *testing.T) {
+	s := newStore(t, Config{MaxSubjects: 10_000})
+	s.perShard = 500
+	for i := range 3000 {
+		charge(t, s, "everyone", fmt.Sprint("thing:", i), 5, 1)
+		if !charge(t, s, "everyone", fmt.Sprint("thing:", i), 5, 4) || charge(t, s, "everyone", fmt.Sprint("thing:", i), 5, 1) {
+			t.Fatalf("thing:%d is forgotten", i)
+		}
+	}
+	if n := s.Len(); n != 500 {
+		t.Errorf("%d records", n)
+	}
+	checkAccounts(t, s)
+}
+
+// What is no longer needed is given back.
+func TestRoomIsGivenBack(t *testing.T) {
+	clock := newClock()
+	s := newStore(t, Config{Now: clock.now})
+	before := heap()
+	for i := range 100_000 {
+		charge(t, s, "everyone", fmt.Sprint(i), 5, 1)
+	}
+	clock.advance(90 * time.Minute)
+	for i := range 1000 {
+		charge(t, s, "everyone", fmt.Sprint("late:", i), 5, 1)
+	}
+	clock.advance(45 * time.Minute)
+	s.Sweep()
+	if n := s.Len(); n != 1000 {
+		t.Fatalf("%d records", n)
+	}
+	checkHeap(t, s, before)
+	checkAccounts(t, s)
+	for i := range 1000 {
+		if spent(t, s, "everyone", fmt.Sprint("late:", i), 5) != 1 {
+			t.Fatalf("late:%d is forgotten", i)
+		}
+	}
+}
+
+// Blocks of pieces are cut where they begin, at whatever size.
+func TestShrinkCutsBlocks(t *testing.T) {
+	const most = 1000
+	begins := map[int]bool{}
+	for k := 0; k < most; k += blockAt(k) {
+		begins[k] = true
+	}
+	for count := most * pieceSize; count > 0; count -= 17 {
+		var sh shard
+		for len(sh.pieces) < most {
+			sh.pieces = append(sh.pieces, nil)
+			sh.roomy = append(sh.roomy, 0)
+		}
+		sh.count = uint32(count)
+		sh.shrink()
+		if n := len(sh.pieces); n < most && !begins[n] || n*pieceSize < count || n > count/pieceSize*5/4+17 {
+			t.Fatalf("%d pieces for %d records", n, count)
+		}
+	}
+}

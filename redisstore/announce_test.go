@@ -1,0 +1,180 @@
+package redisstore_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// ear hears what is announced.
+type ear struct {
+	t     *testing.T
+	s     *redisstore.Store
+	heard chan string
+}
+
+func listen(t *testing.T, s *redisstore.Store, f func(subject string)) *ear {
+	t.Helper()
+	e := &ear{t, s, make(chan string, 10_000)}
+	go func() {
+		_ = s.Announcements(t.Context(), func(subject string, _ bool) {
+			f(subject)
+			e.heard <- subject
+		})
+	}()
+	for subject := ""; subject == ""; { // until it listens
+		e.mark("begin")
+		select {
+		case subject = <-e.heard:
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	e.sinceLast()
+	return e
+}
+
+func (e *ear) mark(name string) {
+	e.t.Helper()
+	if err := e.s.Command(e.t.Context(), stint.Command{Kind: stint.Unban, Subject: name}); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// sinceLast returns all that was announced since it was last asked.
+func (e *ear) sinceLast() (all []string) {
+	e.t.Helper()
+	e.mark("end")
+	for subject := <-e.heard; subject != "end"; subject = <-e.heard {
+		if subject != "begin" {
+			all = append(all, subject)
+		}
+	}
+	return all
+}
+
+// Only room that others may remember to be gone is announced: not the places of holders, nor
+// what is given back of a limit that was less than half used, nor what is charged.
+func TestWhatIsAnnounced(t *testing.T) {
+	s := open(t, redistest.Start(t).URL())
+	e := listen(t, s, func(string) {})
+	long := "user:" + strings.Repeat("名", 15)
+	for _, test := range []struct {
+		subject       string
+		limits        []stint.Limit
+		cost, settled int64
+		want          bool
+	}{
+		{"places", []stint.Limit{stint.AtOnce(1, time.Minute)}, 1, 0, false},
+		{"both", []stint.Limit{stint.AtOnce(1, time.Minute), stint.PerHour(1)}, 1, 0, true},
+		{"one", []stint.Limit{stint.PerHour(1)}, 1, 0, true},
+		{"few", []stint.Limit{stint.PerHour(10)}, 5, 0, false},
+		{"many", []stint.Limit{stint.PerHour(10)}, 6, 0, true},
+		{"fewer", []stint.Limit{stint.PerHour(10)}, 6, 5, true},
+		{"more", []stint.Limit{stint.PerHour(10)}, 6, 7, false},
+		{"bucket", []stint.Limit{stint.TokenBucket(10, 1, time.Hour)}, 6, 0, true},
+		{"full bucket", []stint.Limit{stint.TokenBucket(10, 1, time.Hour)}, 5, 0, false},
+		{"burst", []stint.Limit{stint.PerHour(10).WithBurst(2)}, 11, 0, true},
+		{"one of two", []stint.Limit{stint.PerHour(100), stint.PerMinute(10)}, 6, 0, true},
+		{long, []stint.Limit{stint.PerHour(1)}, 1, 0, true},
+	} {
+		d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: test.subject, Limits: test.limits, Cost: test.cost}})
+		if err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		if _, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Cost: test.settled}); err != nil {
+			t.Fatal(err)
+		}
+		got := e.sinceLast()
+		var want []string
+		if test.want {
+			want = []string{keypart.Name(test.subject)}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %d of %v settled to %d: heard %q, want %q", test.subject, test.cost, test.limits, test.settled, got, want)
+		}
+	}
+}
+
+// counted counts requests to a store.
+type counted struct {
+	*redisstore.Store
+	takes atomic.Int64
+}
+
+func (c *counted) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	c.takes.Add(1)
+	return c.Store.Take(ctx, r)
+}
+
+// Nobody is denied from memory who got room by a refund elsewhere.
+func TestNoRefundIsMissed(t *testing.T) {
+	server := redistest.Start(t)
+	elsewhere := open(t, server.URL())
+	for _, limits := range [][]stint.Limit{
+		{stint.PerHour(1)},
+		{stint.Per(7, 3*time.Second)},
+		{stint.TokenBucket(10, 7, time.Second)},
+		{{Max: 8, Window: 2 * time.Second, Algorithm: stint.Fixed}, stint.PerHour(12)},
+		{stint.Per(5, time.Second).WithBurst(2)},
+	} {
+		store := &counted{Store: open(t, server.URL())}
+		cache := resilience.NewDenyCache(store, resilience.DenyCacheConfig{})
+		e := listen(t, store.Store, cache.Drop)
+		request := stint.Request{Claim: stint.Claim{Subject: limits[0].String(), Limits: limits}}
+		var charges []stint.Charge
+		fromMemory := 0
+		for range 400 {
+			half := limits[0].Capacity() / 2
+			request.Cost, request.Mode = []int64{1, max(1, half), half + 1, half + 1 + half/2}[rand.IntN(4)], stint.Take
+			switch n := rand.IntN(10); {
+			case n < 2 && len(charges) > 0:
+				i := rand.IntN(len(charges))
+				if _, err := elsewhere.Amend(t.Context(), charges[i], stint.Amendment{Cost: rand.Int64N(2)}); err != nil {
+					t.Fatal(err)
+				}
+				charges = slices.Delete(charges, i, i+1)
+				e.sinceLast()
+			case n < 4:
+				d, err := elsewhere.Take(t.Context(), request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.Allowed {
+					charges = append(charges, d.Charge)
+				}
+			}
+			request.Mode = stint.Peek
+			look, err := elsewhere.Take(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Mode = stint.Take
+			before := store.takes.Load()
+			d, err := cache.Take(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Allowed {
+				charges = append(charges, d.Charge)
+			}
+			if store.takes.Load() == before {
+				if fromMemory++; look.Allowed {
+					t.Fatalf("%v: a cost of %d is denied from memory, and there is room for it: %+v", limits, request.Cost, look.Usages())
+				}
+			}
+		}
+		if fromMemory == 0 {
+			t.Errorf("%v: nothing was answered from memory", limits)
+		}
+	}
+}

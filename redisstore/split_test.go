@@ -1,0 +1,251 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/redisstore"
+)
+
+// wires are connections that a test disturbs.
+type wires struct {
+	loseRequests atomic.Bool  // of amendments: the connection breaks instead
+	loseReplies  atomic.Bool  // to amendments: it breaks after them
+	delay        atomic.Int64 // of all replies
+	lost         atomic.Int64
+}
+
+func (w *wires) option() redisstore.Option {
+	return redisstore.WithClientOption(func(co *rueidis.ClientOption) {
+		co.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			conn, err := d.DialContext(ctx, "tcp", addr)
+			return &wire{Conn: conn, wires: w}, err
+		}
+	})
+}
+
+type wire struct {
+	net.Conn
+	wires  *wires
+	broken atomic.Bool
+}
+
+func (w *wire) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("}:settled")) {
+		switch {
+		case w.wires.loseRequests.Load():
+			w.wires.lost.Add(1)
+			_ = w.Close()
+			return 0, io.ErrClosedPipe
+		case w.wires.loseReplies.Load():
+			w.wires.lost.Add(1)
+			w.broken.Store(true)
+		}
+	}
+	return w.Conn.Write(b)
+}
+
+func (w *wire) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	if w.broken.Load() {
+		_ = w.Close()
+		return 0, io.EOF
+	}
+	time.Sleep(time.Duration(w.wires.delay.Load()))
+	return n, err
+}
+
+// apart returns subjects on different nodes.
+func apart(t *testing.T, c *redistest.Cluster, n int) (subjects []string) {
+	t.Helper()
+	owners := map[*redistest.Server]bool{}
+	for i := 0; len(subjects) < n; i++ {
+		subject := fmt.Sprint("apart:", i)
+		if owner := c.MasterOf(t, "{"+subject+"}"); !owners[owner] {
+			owners[owner] = true
+			subjects = append(subjects, subject)
+		}
+	}
+	return subjects
+}
+
+func usedOf(t *testing.T, s *redisstore.Store, subject string, l ...stint.Limit) int64 {
+	t.Helper()
+	d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: subject, Limits: l, Cost: 1}, Mode: stint.Peek})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Usages()[0].Used
+}
+
+// Who is denied by its own limits uses nothing up of a ceiling for all.
+func TestADenialChargesNoCeiling(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	s := open(t, clusterURL(cluster))
+	subjects := apart(t, cluster, 2)
+	ceiling := stint.Claim{Subject: subjects[1], Limits: []stint.Limit{stint.PerHour(1_000_000)}, Cost: 1, Shared: true}
+	request := func(user string, limit int64, id string) stint.Request {
+		return stint.Request{Claim: stint.Claim{Subject: user, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: 1}, And: []stint.Claim{ceiling}, ID: id}
+	}
+	for i := range 3 {
+		if d, err := s.Take(t.Context(), request(subjects[0], 10, "")); err != nil || !d.Allowed || d.Usages()[1].Used != int64(i+1) {
+			t.Fatal(d, err)
+		}
+	}
+	// A ceiling that is the request's own claim is asked last too.
+	first := request("nobody", 0, "")
+	first.Claim, first.And = first.And[0], []stint.Claim{first.Claim}
+	if d, err := s.Take(t.Context(), first); err != nil || d.Allowed || d.Decider != 1 {
+		t.Fatal(d, err)
+	}
+	var group sync.WaitGroup
+	for c := range 500 {
+		group.Go(func() {
+			for i := range 4 {
+				id := ""
+				if i%2 == 1 {
+					id = fmt.Sprint(c, i)
+				}
+				r := request(fmt.Sprint("user:", c), 0, id)
+				var d stint.Decision
+				var err error
+				if i < 2 {
+					d, err = s.Take(t.Context(), r)
+				} else {
+					call := stint.Call{Request: r}
+					s.TakeBatch(t.Context(), []*stint.Call{&call})
+					d, err = call.Decision, call.Err
+				}
+				if err != nil || d.Allowed || d.Decider != 0 || len(d.Usages()) != 2 {
+					t.Errorf("%+v, %v", d, err)
+				} else if u := d.Usages()[1]; u.Used != 3 || u.RetryAfter != 0 || u.ResetAfter <= 0 {
+					t.Errorf("the ceiling: %+v, want what was last known of it", u)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if used := usedOf(t, s, subjects[1], ceiling.Limits...); used != 3 {
+		t.Errorf("%d of the ceiling are used, want 3", used)
+	}
+	if settled := cluster.MasterOf(t, "{"+subjects[1]+"}").CLI(t, "EXISTS", redisstore.Key(s, subjects[1], "settled")); settled != "0" {
+		t.Error("something was given back to the ceiling")
+	}
+}
+
+// F43: nobody waits for what is given back. If that, or its answer, is lost, it is given back
+// later, and once.
+func TestGivingBackIsNotWaitedFor(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	var w wires
+	s := open(t, clusterURL(cluster), w.option())
+	subjects := apart(t, cluster, 2)
+	room, full := subjects[0], subjects[1]
+	many, none := stint.PerHour(1000), stint.PerHour(0)
+	if _, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: room, Limits: []stint.Limit{many}, Cost: 5}}); err != nil {
+		t.Fatal(err)
+	}
+	r := stint.Request{
+		Claim: stint.Claim{Subject: room, Limits: []stint.Limit{many}, Cost: 7},
+		And:   []stint.Claim{{Subject: full, Limits: []stint.Limit{none}, Cost: 1}},
+	}
+	for _, fault := range []*atomic.Bool{&w.loseRequests, &w.loseReplies} {
+		for range 3 {
+			fault.Store(true)
+			before := w.lost.Load()
+			d, err := s.Take(t.Context(), r)
+			if err != nil || d.Allowed || d.Decider != 1 {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			if s.GiveBacks() == 0 {
+				t.Error("it was given back before the answer came, although that cannot be")
+			}
+			eventually.True(t, "it is lost", func() bool { return w.lost.Load() > before })
+			fault.Store(false)
+			eventually.True(t, "it is given back", func() bool { return s.GiveBacks() == 0 })
+			if used := usedOf(t, s, room, many); used != 5 {
+				t.Errorf("%d used, want 5", used)
+			}
+		}
+	}
+	info, err := s.Info(t.Context())
+	if err != nil || info.NotGivenBack != 0 {
+		t.Errorf("%d charges were not given back, %v", info.NotGivenBack, err)
+	}
+}
+
+// What is charged for a caller that has left is given back.
+func TestLateChargesAreGivenBack(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	var w wires
+	s := open(t, clusterURL(cluster), w.option())
+	subjects, limits := apart(t, cluster, 3), []stint.Limit{stint.PerHour(1000)}
+	r := stint.Request{Claim: stint.Claim{Subject: subjects[0], Limits: limits, Cost: 1}}
+	for _, subject := range subjects[1:] {
+		r.And = append(r.And, stint.Claim{Subject: subject, Limits: limits, Cost: 1, Shared: true})
+	}
+	if d, err := s.Take(t.Context(), r); err != nil || !d.Allowed {
+		t.Fatal(d, err)
+	}
+	w.delay.Store(int64(40 * time.Millisecond))
+	late := 0
+	for _, budget := range []time.Duration{20, 60, 60, 60} { // the first or the second phase comes too late
+		ctx, cancel := context.WithTimeout(t.Context(), budget*time.Millisecond)
+		d, err := s.Take(ctx, r)
+		cancel()
+		if err != nil {
+			late++
+			continue
+		}
+		if _, err := s.Amend(t.Context(), d.Charge, stint.Amendment{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if late == 0 {
+		t.Error("nothing came late")
+	}
+	w.delay.Store(0)
+	eventually.True(t, "all is given back", func() bool { return s.GiveBacks() == 0 })
+	for _, subject := range subjects {
+		if used := usedOf(t, s, subject, limits...); used != 1 {
+			t.Errorf("%s: %d used, want 1", subject, used)
+		}
+	}
+}
+
+// Close gives back what is waiting.
+func TestCloseGivesBack(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	var w wires
+	s, other := open(t, clusterURL(cluster), w.option()), open(t, clusterURL(cluster))
+	subjects, many := apart(t, cluster, 2), stint.PerHour(1000)
+	r := stint.Request{
+		Claim: stint.Claim{Subject: subjects[0], Limits: []stint.Limit{many}, Cost: 1},
+		And:   []stint.Claim{{Subject: subjects[1], Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1}},
+	}
+	w.delay.Store(int64(20 * time.Millisecond))
+	for range 20 {
+		if d, err := s.Take(t.Context(), r); err != nil || d.Allowed {
+			t.Fatal(d, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if used := usedOf(t, other, subjects[0], many); used != 0 {
+		t.Errorf("%d used, want none", used)
+	}
+}
