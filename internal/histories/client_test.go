@@ -39,8 +39,10 @@ type client struct {
 	links   []link
 	flights []*flight // those that are waited for
 	dead    bool
-	starved time.Time // until when nothing in the process goes on
-	clock   serverClock
+	// released are charges whose places were given back from here.
+	released map[uint64]bool
+	starved  time.Time // until when nothing in the process goes on
+	clock    serverClock
 
 	// unknown is how many units of each subject the process cannot account for: charged, or not
 	// given back, by a script of which no reply reached it in time.
@@ -63,7 +65,7 @@ type link struct {
 
 func newClient(s *server, seed uint64, process int, links []link) *client {
 	return &client{
-		server: s, process: process, links: links, unknown: map[string]int64{},
+		server: s, process: process, links: links, unknown: map[string]int64{}, released: map[uint64]bool{},
 		chance: [2]*rand.Rand{rand.New(rand.NewPCG(seed, uint64(2*process)+1)), rand.New(rand.NewPCG(seed, uint64(2*process)+2))},
 	}
 }
@@ -388,7 +390,12 @@ func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendme
 	}
 	var changed bool
 	var failed error
+	late := c.heartbeat(ctx, &charge, &a)
 	err := c.exchange(ctx, "amend", &flight{run: func(s *server) {
+		if !late.IsZero() && time.Now().After(late) {
+			failed = failure("amend", errLate)
+			return
+		}
 		changed, failed = c.sabotage.amend(s.engine, charge, a)
 		c.trace("ran amend %d to %d of %s charge %d: %v %v", a.Kind, a.Cost, charge.Claim.Subject, charge.ID, changed, failed)
 		if changed && a.Kind == stint.Settle && a.Cost < charge.Claim.Cost {
@@ -407,6 +414,35 @@ func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendme
 		return false, err
 	}
 	return changed, failed
+}
+
+// heartbeat sees to it that a heartbeat takes no place back when its caller has gone, or may have released it. It returns the
+// not-after of an amendment, zero if it has none.
+func (c *client) heartbeat(ctx context.Context, charge *stint.Charge, a *stint.Amendment) (late time.Time) {
+	switch a.Kind {
+	case stint.Release:
+		c.mu.Lock()
+		c.released[charge.ID] = true
+		c.mu.Unlock()
+	case stint.Extend:
+		shortest := stint.MaxWindow
+		for k := range 1 + len(charge.And()) {
+			for _, l := range charge.ClaimAt(k).Limits {
+				if l.Algorithm == stint.Concurrency {
+					shortest = min(shortest, l.Window)
+				}
+			}
+		}
+		deadline := time.Now().Add(shortest)
+		if own, ok := ctx.Deadline(); ok && own.Before(deadline) {
+			deadline = own
+		}
+		late = c.notAfter(deadline)
+		c.mu.Lock()
+		a.KnownOnly = a.KnownOnly || late.IsZero() || c.released[charge.ID]
+		c.mu.Unlock()
+	}
+	return late
 }
 
 // Command implements [stint.Store].

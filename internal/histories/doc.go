@@ -6,7 +6,8 @@
 // not fix is the order of goroutines within one instant of virtual time and the jitter of the stack itself, so
 // a seed that failed may have to be run a few times to fail again:
 //
-//	go test ./internal/histories -run TestHistories -seed 4711 -again 20
+//	go test ./internal/histories -run TestHistories -args -seed 4711 -again 10
 //
-// [TestHistories] takes the first seeds for as long as -for says; make soak takes others, for hours.
+// With -trace every message is told too. TestHistories takes the first seeds for as long as -for says; make soak
+// takes others, for hours.
 package histories

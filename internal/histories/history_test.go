@@ -41,8 +41,6 @@ type process struct {
 // span is from one instant to another.
 type span struct{ from, to time.Duration }
 
-func (s span) contains(t time.Duration) bool { return s.from <= t && t <= s.to }
-
 // never is later than everything.
 const never = time.Duration(1<<63 - 1)
 

@@ -23,6 +23,10 @@ const (
 	deniesSome               // every limit is one unit too small
 )
 
+var sabotageNames = [...]string{"honest", "drops debts", "keeps refunds", "drops places", "admits everybody", "denies some"}
+
+func (s sabotage) String() string { return sabotageNames[s] }
+
 func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, error) {
 	ctx := context.Background()
 	switch {
@@ -68,13 +72,13 @@ func TestSabotageIsFound(t *testing.T) {
 		{admitsEverybody, []string{"over"}},
 		{deniesSome, []string{"room"}},
 	} {
-		t.Run(fmt.Sprint(test.sabotage), func(t *testing.T) {
+		t.Run(test.sabotage.String(), func(t *testing.T) {
 			left := slices.Clone(test.want)
 			for s := uint64(1); len(left) > 0; s++ {
 				if s > 2000 {
 					t.Fatalf("not found in %d histories: %v", s-1, left)
 				}
-				h := watched(t, fmt.Sprintf("seed %d, sabotage %d", s, test.sabotage), func() *history {
+				h := watched(t, fmt.Sprintf("seed %d, %s", s, test.sabotage), func() *history {
 					p := draft(s)
 					p.sabotage = test.sabotage
 					return p.happen()

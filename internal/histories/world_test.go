@@ -253,7 +253,7 @@ func (w *world) ask(s step) {
 		}
 		switch {
 		case s.kind == hold:
-			w.hold(i, o, d, s.keep)
+			w.hold(i, o, d, s)
 		case s.keep > 0:
 			w.settle(i, o, d, s)
 		}
@@ -279,21 +279,29 @@ func (w *world) tell(i *instance, o *op, d stint.Decision, err error) {
 	o.flat = d.Unavailable || d.Degraded && d.Allowed && len(d.Usages()) == 0
 }
 
-// hold keeps a place for some time.
-func (w *world) hold(i *instance, o *op, d stint.Decision, keep time.Duration) {
-	release := stint.Hold(context.Background(), i.stack, d.Charge)
-	timer := time.NewTimer(keep)
-	select {
-	case <-timer.C:
-	case <-i.closing:
-	case <-i.dead:
-	}
-	timer.Stop()
-	o.gone = w.now()
+// hold keeps a place for some time, or until it is lost: then its holder goes at once, or does not care.
+func (w *world) hold(i *instance, o *op, d stint.Decision, s step) {
+	held, release := stint.HoldContext(context.Background(), i.stack, d.Charge)
 	if release == nil {
+		o.gone = o.ret
 		return
 	}
-	if err := release(); err == nil && !i.isDead() {
+	timer := time.NewTimer(s.keep)
+	defer timer.Stop()
+	over := func(lost <-chan struct{}) {
+		select {
+		case <-timer.C:
+		case <-i.closing:
+		case <-i.dead:
+		case <-lost:
+		}
+	}
+	over(held.Done())
+	o.gone = w.now()
+	if held.Err() != nil && s.cost > 0 {
+		over(nil)
+	}
+	if err := release(); (err == nil || err == stint.ErrPlaceLost) && !i.isDead() {
 		o.freed = w.now()
 	}
 }
