@@ -212,13 +212,16 @@ func (b *Batching) wait(ctx context.Context, w *waiter) (stint.Decision, error) 
 		case <-w.done:
 		case <-cancelled:
 			if w.state.CompareAndSwap(waiting, abandoned) {
-				return stint.Decision{}, b.letGo(w, ctx.Err())
+				b.mu.Lock() // it may just be being sent
+				sent := w.sent.Load()
+				b.mu.Unlock()
+				return stint.Decision{}, b.letGo(w, sent, ctx.Err())
 			}
 			<-w.done
 		}
 	}
 	if w.state.Load() == expired {
-		return stint.Decision{}, b.letGo(w, context.DeadlineExceeded)
+		return stint.Decision{}, b.letGo(w, w.sent.Load(), context.DeadlineExceeded) // who expires does so under the lock, as who is sent
 	}
 	d, err := w.call.Decision, w.call.Err
 	if w.state.Load() == answered {
@@ -229,11 +232,10 @@ func (b *Batching) wait(ctx context.Context, w *waiter) (stint.Decision, error) 
 }
 
 // letGo returns the error of a caller that is not waited for. If its request was sent, the
-// error leads to the answer that may still come.
-func (b *Batching) letGo(w *waiter, cause error) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !w.sent.Load() { // and never will be, or not any more if it is just being sent
+// error leads to the answer that may still come. It takes no lock: many are let go at the
+// same moment, and would wait for each other.
+func (b *Batching) letGo(w *waiter, sent bool, cause error) error {
+	if !sent { // and never will be
 		giveUp(w.first)
 		return gaveUp("take", cause)
 	}

@@ -383,6 +383,7 @@ func (f *Fallback) followed(g *granted, d stint.Decision, err error) {
 		return
 	}
 	f.local.counted(g, f.now())
+	f.local.placed(&stint.Charge{Claim: g.claims[0], Rest: &stint.Rest{And: g.claims[1:]}}, -1, f.now())
 	for _, s := range settlements {
 		part := partOf(&d.Charge, &s.charge)
 		f.errands.add(f, func(ctx context.Context) {
@@ -445,10 +446,51 @@ func (f *Fallback) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendme
 	switch {
 	case tw.store.ID != 0:
 		return f.inner.Amend(ctx, partOf(&tw.store, &c), a)
+	case anyHeld(&c) && !tw.late:
+		if held, err := f.amendPlace(ctx, &c, a, tw.held); !held || err != nil || a.Kind != stint.Settle {
+			return held, err
+		}
+		f.settleOwed(&c, a.Cost)
 	case !tw.late && a.Kind == stint.Settle: // else it is done when the answer comes
 		f.settleOwed(&c, a.Cost)
 	}
 	return true, nil
+}
+
+// amendPlace amends a place that was given without the store. A heartbeat that reaches the store
+// takes a place there too.
+func (f *Fallback) amendPlace(ctx context.Context, c *stint.Charge, a stint.Amendment, known bool) (bool, error) {
+	store := *c
+	store.Rest = &stint.Rest{And: c.And(), Generations: c.Rest.Generations}
+	switch {
+	case a.Kind == stint.Settle && a.Cost > 0:
+	case a.Kind == stint.Extend:
+		held, err := f.inner.Amend(ctx, store, a)
+		if err != nil { // it is held here
+			f.local.placed(c, 0, f.now())
+			return true, nil
+		}
+		if held && !known {
+			f.local.twins.add(c.ID, twin{held: true})
+			f.local.placed(c, -1, f.now())
+		}
+		return held, nil
+	case known:
+		f.errands.add(f, func(ctx context.Context) { _, _ = f.inner.Amend(ctx, store, stint.Amendment{Kind: stint.Release}) })
+	default:
+		f.local.placed(c, -1, f.now())
+	}
+	return true, nil
+}
+
+// anyHeld reports whether a charge has a place under a concurrency limit.
+func anyHeld(c *stint.Charge) bool {
+	for i := range 1 + len(c.And()) {
+		if hasPlace(c.ClaimAt(i)) {
+			return true
+		}
+	}
+	return false
 }
 
 // settleOwed changes what is owed for a local charge to its true cost.
@@ -525,9 +567,14 @@ func stillIn(l *stint.Limit, units int64, age time.Duration, now int64) int64 {
 	return max(units, 0)
 }
 
-// giveBack gives units back to the store, in the background.
+// giveBack gives units back to the store, in the background. It is tried again only if the
+// store was surely not asked: else they might be given back twice.
 func (f *Fallback) giveBack(c stint.Command) {
-	f.errands.add(f, func(ctx context.Context) { _ = f.inner.Command(ctx, c) })
+	f.errands.add(f, func(ctx context.Context) {
+		if err := f.inner.Command(ctx, c); stint.KindOf(err) == stint.KindRefused && ctx.Err() == nil {
+			time.AfterFunc(jitter(chargePause), func() { f.giveBack(c) })
+		}
+	})
 }
 
 // refund gives a charge back to the store, in the background.

@@ -78,7 +78,12 @@ type record struct {
 	recent     int64
 	recentAt   int64
 	recentStep uint64
-	debt       *debt // what is owed; nil if nothing is
+
+	// places were given without the store, which does not know of them yet: their holders'
+	// heartbeats tell it.
+	places   int64
+	placesAt int64
+	debt     *debt // what is owed; nil if nothing is
 }
 
 // others is what other processes have used of a limit.
@@ -107,7 +112,7 @@ func (o *others) left(now int64) int64 {
 
 // idle reports that a record says nothing any more.
 func (r *record) idle(now int64) bool {
-	if r.uncharged > 0 || r.debt != nil {
+	if r.uncharged > 0 || r.debt != nil || r.places > 0 {
 		return false
 	}
 	for i := range r.others {
@@ -121,8 +126,14 @@ func (r *record) idle(now int64) bool {
 // unchargedOf is how many units may count in a limit that an answer to a request made after
 // some step does not count.
 func (r *record) unchargedOf(l *stint.Limit, now int64, asked uint64) int64 {
-	if r == nil || r.uncharged == 0 && r.recent == 0 {
+	if r == nil || r.uncharged == 0 && r.recent == 0 && r.places == 0 {
 		return 0
+	}
+	if l.Algorithm == stint.Concurrency {
+		if now-r.placesAt > int64(l.Window) {
+			return 0
+		}
+		return r.places
 	}
 	if life := counts(l); now-r.unchargedAt > int64(life) {
 		return 0
@@ -263,7 +274,7 @@ func (s *stripe) evict(now int64) {
 	const among = 8
 	seen, victim := 0, uint64(0)
 	for key, r := range s.records {
-		if r.uncharged > 0 || r.debt != nil {
+		if r.uncharged > 0 || r.debt != nil || r.places > 0 && now-r.placesAt < int64(time.Hour) {
 			continue
 		}
 		if victim = key; r.idle(now) {
@@ -432,6 +443,10 @@ func (l *local) decide(r *stint.Request, now, instances int64) (stint.Decision, 
 				rec := l.record(c, now)
 				rec.uncharged += c.Cost
 				rec.unchargedAt = now
+				if hasPlace(c) {
+					rec.places++
+					rec.placesAt = now
+				}
 			}
 		}
 	}
@@ -677,11 +692,17 @@ func limitsOf(r *stint.Request) int {
 // anyPlace reports whether a request takes a place under a concurrency limit.
 func anyPlace(r *stint.Request) bool {
 	for i := range 1 + len(r.And) {
-		c := r.ClaimAt(i)
-		for k := range c.Limits {
-			if c.Limits[k].Algorithm == stint.Concurrency && c.Cost > 0 {
-				return true
-			}
+		if hasPlace(r.ClaimAt(i)) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasPlace(c *stint.Claim) bool {
+	for k := range c.Limits {
+		if c.Limits[k].Algorithm == stint.Concurrency {
+			return c.Cost > 0
 		}
 	}
 	return false

@@ -14,6 +14,7 @@ type twin struct {
 	own   stint.Charge // of a charge of the store's: what counts it locally
 	since stint.Charge // of a local charge: what counts it as the process's part
 	store stint.Charge // of a local charge: the store's, which turned out to be made
+	held  bool         // of a local charge: the store knows of its place
 	// late says that it is not known yet whether the store made the charge of a local one.
 	// Settlements are those that were made meanwhile.
 	late        bool
@@ -230,5 +231,21 @@ func (l *local) command(c *stint.Command, done bool) {
 	_ = l.own.Command(ctx, *c) // fails only once it is closed
 	if c.Kind == stint.Reset || c.Kind == stint.GiveBack {
 		_ = l.since.Command(ctx, *c)
+	}
+}
+
+// placed changes how many local places of a charge's claims the store does not know of.
+func (l *local) placed(c *stint.Charge, change int64, now int64) {
+	set := l.lock(&c.Claim, c.And())
+	defer l.unlock(set)
+	for i := range 1 + len(c.And()) {
+		claim := c.ClaimAt(i)
+		if !hasPlace(claim) {
+			continue
+		}
+		if rec := l.find(claim); rec != nil {
+			rec.places = max(rec.places+change, 0)
+			rec.placesAt = now
+		}
 	}
 }
