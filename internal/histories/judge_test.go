@@ -12,9 +12,9 @@ import (
 // The judge looks only at what callers were told and when: an admission happened at some instant from its call
 // to its return, and the judge is lenient by exactly that. What it holds a history to:
 //
-//   - over: what the server admitted, in any window, is at most the limit. So is what one process admitted, with
-//     and without the server: with one process that is all there is. What the server admits to a process counts what
-//     that process admitted without it, and what others did, once they have had the time to charge it.
+//   - over: what the server admitted, in any window, is at most the limit; what others admitted without it counts
+//     once they have had the time to charge it. So is what one process admitted, with and without the server: with one process that
+//     is all there is. So is what the server admits to a process together with what that process had admitted without it.
 //   - share: without the server a process of several admits at most its share.
 //   - mode: nobody is admitted without the server under deny and error.
 //   - room: nobody is denied for whom there was room, beyond what is stated: an unknown outcome may count once too
@@ -164,8 +164,8 @@ func (j *judge) rates(s int) {
 		if x.op.kind == wait && j.forgotten(s, x.op.call, x.to) {
 			continue // its place may have been
 		}
-		var server, own []item
-		for _, a := range all[:i] { // a ended before x did
+		var server, own, known []item // what the server counted, what x's process admitted, and what it and the server knew together
+		for _, a := range all[:i] {   // a ended before x did
 			if a.op.id != "" && ids[a.op.id] != a.op || j.forgotten(s, a.op.call, x.to) {
 				continue
 			}
@@ -179,14 +179,20 @@ func (j *judge) rates(s int) {
 			if mine {
 				own = append(own, a)
 			}
-			if !a.op.degraded || before && (mine || j.processes[a.op.process].charged(a.to) < x.op.call) {
+			charged := !a.op.degraded || j.processes[a.op.process].charged(a.to) < x.op.call
+			if charged {
 				server = append(server, a)
+			}
+			if before && (charged || mine) {
+				known = append(known, a)
 			}
 		}
 		if n, over := exceeds(&sub.limit, x, own); over {
 			j.object("over", "subject %d: process %d admitted %d under %v: %v", s, x.op.process, n, sub.limit, x.op)
 		} else if n, over := exceeds(&sub.limit, x, server); over && !x.op.degraded {
 			j.object("over", "subject %d: the server admitted %d under %v: %v", s, n, sub.limit, x.op)
+		} else if n, over := exceeds(&sub.limit, x, known); over && !x.op.degraded {
+			j.object("over", "subject %d: the server and process %d admitted %d under %v: %v", s, x.op.process, n, sub.limit, x.op)
 		}
 		if p := &j.processes[x.op.process]; x.op.degraded && p.instances > 1 && !j.uncounted(p) {
 			j.share(s, x, own)
