@@ -242,15 +242,22 @@ func (l *local) unlock(set locked) {
 	}
 }
 
+// any reports whether there are records in locked stripes.
+func (l *local) any(set locked) bool {
+	for i, word := range set {
+		for ; word != 0; word &= word - 1 {
+			if len(l.stripes[i*64+bits.TrailingZeros64(word)].records) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // find returns the record of a claim, or nil. The lock is held, as for all that follows.
 func (l *local) find(c *stint.Claim) *record {
-	subject := maphash.String(l.seed, c.Subject)
-	s := &l.stripes[subject%stripes]
-	if len(s.records) == 0 {
-		return nil
-	}
-	_, key := l.identify(c)
-	return s.records[key]
+	subject, key := l.identify(c)
+	return l.stripes[subject%stripes].records[key]
 }
 
 // record returns the record of a claim, a new one if there is none.
@@ -303,8 +310,8 @@ func (l *local) heard(r *stint.Request, d *stint.Decision, asked uint64, now, in
 	}
 	set := l.lock(&r.Claim, r.And)
 	defer l.unlock(set)
-	charged := d.Allowed && d.Charge.ID != 0
-	if charged && d.RetryAfter == 0 && r.Mode != stint.Force && !l.sure(r, d, asked, now, instances) {
+	charged, known := d.Allowed && d.Charge.ID != 0, l.any(set)
+	if known && charged && d.RetryAfter == 0 && r.Mode != stint.Force && !l.sure(r, d, asked, now, instances) {
 		return false
 	}
 	var own stint.Decision
@@ -323,6 +330,9 @@ func (l *local) heard(r *stint.Request, d *stint.Decision, asked uint64, now, in
 		return true // closed, or as of a later instant
 	}
 	mine := own.Usages()
+	if !known && !othersUsed(usages, mine) {
+		return true
+	}
 	for i := range 1 + len(r.And) {
 		c := r.ClaimAt(i)
 		l.note(c, usages[:len(c.Limits)], mine[:len(c.Limits)], d.Charge.At, d.Charge.ClaimAt(i).Cost, asked, now)
@@ -383,11 +393,7 @@ func (l *local) fits(r *stint.Request, own *stint.Decision, now int64) bool {
 func (l *local) note(c *stint.Claim, said, mine []stint.Usage, at, cost int64, asked uint64, now int64) {
 	rec := l.find(c)
 	if rec == nil {
-		more := false
-		for k := range said {
-			more = more || said[k].Used > mine[k].Used
-		}
-		if !more {
+		if !othersUsed(said, mine) {
 			return
 		}
 		rec = l.record(c, now)
@@ -413,6 +419,16 @@ func (l *local) note(c *stint.Claim, said, mine []stint.Usage, at, cost int64, a
 	}
 }
 
+// othersUsed reports whether the store said that more is used than by this process.
+func othersUsed(said, mine []stint.Usage) bool {
+	for k := range said {
+		if said[k].Used > mine[k].Used {
+			return true
+		}
+	}
+	return false
+}
+
 // maxAhead is the longest that anything counts.
 const maxAhead = stint.MaxWindow * stint.MaxBurst
 
@@ -420,6 +436,14 @@ const maxAhead = stint.MaxWindow * stint.MaxBurst
 func (l *local) ban(subject string, d time.Duration) {
 	if d = min(d, stint.MaxBan).Round(time.Microsecond); d >= stint.MinWindow {
 		_ = l.own.Command(context.Background(), stint.Command{Kind: stint.Ban, Subject: subject, For: d})
+	}
+}
+
+// unban forgets a ban: another process has changed something about the subject. If it is banned
+// the store's next answer says so.
+func (l *local) unban(subject string) {
+	if subject != "" {
+		_ = l.own.Command(context.Background(), stint.Command{Kind: stint.Unban, Subject: subject})
 	}
 }
 

@@ -105,6 +105,7 @@ func (s *Stack) listen(ctx context.Context, announcer Announcer, logger *slog.Lo
 			s.cache.Drop(subject)
 			if commanded {
 				s.leases.Drop(subject)
+				s.fallback.local.unban(subject)
 			}
 		})
 		if stint.KindOf(err) == stint.KindAuth && !told {
