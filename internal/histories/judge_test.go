@@ -12,9 +12,9 @@ import (
 // The judge looks only at what callers were told and when: an admission happened at some instant from its call
 // to its return, and the judge is lenient by exactly that. What it holds a history to:
 //
-//   - over: what the server admitted, in any window, is at most the limit. So is what one process admitted, with
-//     and without the server: with one process that is all there is. What the server admits to a process counts what
-//     that process admitted without it, and what others did, once they have had the time to charge it.
+//   - over: what the server admitted, in any window, is at most the limit; what others admitted without it counts
+//     once they have had the time to charge it. So is what one process admitted, with and without the server: with one process that
+//     is all there is. So is what the server admits to a process together with what that process had admitted without it.
 //   - share: without the server a process of several admits at most its share.
 //   - mode: nobody is admitted without the server under deny and error.
 //   - room: nobody is denied for whom there was room, beyond what is stated: an unknown outcome may count once too
@@ -101,8 +101,9 @@ type item struct {
 	span
 	n  int64
 	op *op
-	// credit is what a meter had refilled of units that were given back later: it gives them back all the same.
+	// credit is what a meter had refilled of units that were given back, at last at an instant: it gives them back all the same.
 	credit float64
+	back   time.Duration
 }
 
 // admissions are those of a subject, by their end.
@@ -139,10 +140,10 @@ func (j *judge) grace(o *op) time.Duration {
 	return r.Grace()
 }
 
-// forgotten reports whether what was charged at a may have been forgotten before b is over, because the server's
-// state was lost or the subject was reset.
-func (j *judge) forgotten(s int, a, b span) bool {
-	anew := func(r span) bool { return r.from <= b.to && a.from <= r.to }
+// forgotten reports whether what was charged, or booked, from an instant on may have been forgotten by another, because
+// the server's state was lost or the subject was reset.
+func (j *judge) forgotten(s int, from, by time.Duration) bool {
+	anew := func(r span) bool { return r.from <= by && from <= r.to }
 	return slices.ContainsFunc(j.losses, anew) ||
 		slices.ContainsFunc(j.resets, func(r reset) bool { return r.subject == s && anew(r.span) })
 }
@@ -160,33 +161,49 @@ func (j *judge) rates(s int) {
 			continue // it may have been charged once for both
 		}
 		ids[x.op.id] = x.op
-		var server, own []item
-		for _, a := range all[:i] { // a ended before x did
-			if a.op.id != "" && ids[a.op.id] != a.op || j.forgotten(s, a.span, x.span) {
+		if x.op.kind == wait && j.forgotten(s, x.op.call, x.to) {
+			continue // its place may have been
+		}
+		var server, own, known []item // what the server counted, what x's process admitted, and what it and the server knew together
+		for _, a := range all[:i] {   // a ended before x did
+			if a.op.id != "" && ids[a.op.id] != a.op || j.forgotten(s, a.op.call, x.to) {
 				continue
 			}
 			a.n = a.op.least(s, x.to)
 			if back := a.op.cost(s) - a.n; back > 0 && sub.limit.Algorithm == stint.Sliding {
-				a.credit = min(float64(back), leaked(&sub.limit, a.op.amends[0].ret-a.from))
+				a.back = a.op.amends[0].ret
+				a.credit = min(float64(back), leaked(&sub.limit, a.back-a.from))
 			}
 			before := a.to < x.op.call // when its place was given, if it waited
 			mine := a.op.process == x.op.process
 			if mine {
 				own = append(own, a)
 			}
-			if !a.op.degraded || before && (mine || j.processes[a.op.process].charged(a.to) < x.op.call) {
+			charged := !a.op.degraded || j.processes[a.op.process].charged(a.to) < x.op.call
+			if charged {
 				server = append(server, a)
+			}
+			if before && (charged || mine) {
+				known = append(known, a)
 			}
 		}
 		if n, over := exceeds(&sub.limit, x, own); over {
 			j.object("over", "subject %d: process %d admitted %d under %v: %v", s, x.op.process, n, sub.limit, x.op)
 		} else if n, over := exceeds(&sub.limit, x, server); over && !x.op.degraded {
 			j.object("over", "subject %d: the server admitted %d under %v: %v", s, n, sub.limit, x.op)
+		} else if n, over := exceeds(&sub.limit, x, known); over && !x.op.degraded {
+			j.object("over", "subject %d: the server and process %d admitted %d under %v: %v", s, x.op.process, n, sub.limit, x.op)
 		}
-		if p := &j.processes[x.op.process]; x.op.degraded && p.instances > 1 {
+		if p := &j.processes[x.op.process]; x.op.degraded && p.instances > 1 && !j.uncounted(p) {
 			j.share(s, x, own)
 		}
 	}
+}
+
+// uncounted reports whether a process may not know how many there are: it began when the server had just lost its state and had
+// not heard of the others again.
+func (j *judge) uncounted(p *process) bool {
+	return slices.ContainsFunc(j.losses, func(l span) bool { return l.from <= p.born && p.born <= l.to+2*time.Second })
 }
 
 // share holds what a process of several admitted since it lost the server to its share.
@@ -248,10 +265,15 @@ func exceeds(l *stint.Limit, x item, before []item) (n int64, over bool) {
 		}
 	}
 	_, _, tick := l.Meter() // it gives back whole ticks
-	sum, credit := int64(0), 0.0
+	sum := int64(0)
 	for _, a := range items {
 		sum += a.n
-		credit += a.credit
+		credit := 0.0
+		for _, b := range items {
+			if b.back > a.from {
+				credit += b.credit
+			}
+		}
 		if float64(sum)-credit > float64(capacity)+leaked(l, x.to-a.from+time.Duration(tick)*time.Microsecond)+1e-6 {
 			return sum, true
 		}
@@ -308,7 +330,7 @@ func (j *judge) reading(r reading) {
 			}
 			n := o.least(s, never)
 			switch {
-			case j.forgotten(-1, j.instant(o), span{j.length, j.length}),
+			case j.forgotten(-1, o.call, j.length),
 				o.degraded && p.charged(o.ret) == never, o.repeat:
 				n = 0
 			}

@@ -24,7 +24,7 @@ func (j *judge) places(s int) {
 		for _, a := range all {
 			// From its return until it is gone a holder surely has its place, unless it was so slow to take it up that
 			// it did not last.
-			if a.ret > x.ret || a.gone <= x.ret || a.ret-a.call > sub.limit.Window/10 || a != x && j.forgotten(s, span{a.call, a.ret}, span{x.call, x.ret}) {
+			if a.ret > x.ret || a.gone <= x.ret || a.ret-a.call > sub.limit.Window/10 || a != x && j.forgotten(s, a.call, x.ret) {
 				continue
 			}
 			if a.process == x.process {
