@@ -188,10 +188,10 @@ func TestDenyCachePassesBy(t *testing.T) {
 	})
 }
 
-// Only what the store itself decided, and will decide again, is kept.
+// Only what was decided, and will be decided again, is kept.
 func TestDenyCacheKeepsNoOtherAnswers(t *testing.T) {
 	for name, change := range map[string]func(*stint.Decision, *error){
-		"degraded":       func(d *stint.Decision, _ *error) { d.Degraded = true },
+		"unavailable":    func(d *stint.Decision, _ *error) { d.Degraded, d.Unavailable = true, true },
 		"repeat":         func(d *stint.Decision, _ *error) { d.Repeat = true },
 		"no retry-after": func(d *stint.Decision, _ *error) { d.RetryAfter = 0 },
 	} {
