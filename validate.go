@@ -47,7 +47,7 @@ func (l Limit) Validate() error {
 		mistake("Algorithm is %d; want Sliding, Bucket, Fixed or Concurrency", l.Algorithm)
 	}
 	if l.Leased && !l.canLease() {
-		mistake("a %v limit cannot be leased; want sliding or fixed", l.Algorithm)
+		mistake("a %v limit with a capacity of %d cannot be leased; want sliding or fixed, without a burst", l.Algorithm, l.Capacity())
 	}
 	if !validName(l.Name) {
 		mistake("Name is %q; want at most %d letters, digits, '_', '-' or '.'", l.Name, maxName)
@@ -75,7 +75,7 @@ func (l *Limit) valid() bool {
 
 // canLease reports whether units can be taken ahead of their use: only a log can
 // count them from then on.
-func (l *Limit) canLease() bool { return l.Algorithm == Sliding || l.Algorithm == Fixed }
+func (l *Limit) canLease() bool { return !l.HasMeter() && (l.Algorithm == Sliding || l.Algorithm == Fixed) }
 
 // meterHint says what a limit whose meter cannot be counted exactly should be instead.
 const meterHint = "a rounder rate or window: capacity × window/gcd(Max, window) of at most 2^53, " +

@@ -61,7 +61,7 @@ func (sh *shard) evictOne(w *written, c class) bool {
 // room. Among equal ones that are near a limit it is one of the subject that there has to be room for.
 func (sh *shard) mostLeft(w *written, c class, now int64) (best uint32, found bool) {
 	var own *record
-	if c == near && w.held {
+	if c == near && w.held && len(w.spare) > 0 {
 		own = w.spare[0]
 	}
 	bestLeft, seen := spared, 0

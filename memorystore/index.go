@@ -1,8 +1,8 @@
 package memorystore
 
 // index finds records by the hash of their key: open addressing with linear
-// probing, four bytes per place. It has no tombstones. It grows by half and shrinks by half, so that
-// at least a quarter of it is in use once it has grown.
+// probing, four bytes per place. It has no tombstones. It grows by half when it is almost full, and shrinks
+// when three eighths are in use.
 type index struct {
 	places []uint32 // 8 bits of hash, 24 of record number plus one; 0 is empty
 	used   int

@@ -140,27 +140,33 @@ func (q *query) unlock() {
 	for _, a := range q.added {
 		a.shard.setClass(a.n, a.shard.classify(a.shard.record(a.n), q.now))
 	}
-	if q.grown == 0 && len(q.added) == 0 || !q.overfull() && q.store.add(q.grown, int64(len(q.added)), q.store.bounds) {
+	s, records := q.store, int64(len(q.added))
+	if q.grown == 0 && records == 0 || !q.overfull() && s.add(q.grown, records, s.bounds) {
 		q.release()
 		return
 	}
-	var buf [8]*record
 	own := q.parts[0].shard
-	w := written{shard: own.number, now: q.now, bytes: q.grown, records: int64(len(q.added)), spare: buf[:0]}
-	for _, a := range q.added {
-		w.spare = append(w.spare, a.shard.record(a.n))
-	}
-	for i := range q.parts {
-		if r := q.parts[i].rec; r != nil {
-			w.spare = append(w.spare, r)
-		}
-	}
+	var buf [8]*record
+	w := written{shard: own.number, now: q.now, bytes: q.grown, records: records, spare: q.inUse(buf[:0])}
 	for i := range q.parts {
 		q.parts[i].shard.unfill(&w)
 	}
 	own.evictIfHeavy(&w)
 	q.release()
-	q.store.makeRoom(&w)
+	s.makeRoom(&w)
+}
+
+// inUse appends the records that the call has inserted or found.
+func (q *query) inUse(list []*record) []*record {
+	for _, a := range q.added {
+		list = append(list, a.shard.record(a.n))
+	}
+	for i := range q.parts {
+		if r := q.parts[i].rec; r != nil {
+			list = append(list, r)
+		}
+	}
+	return list
 }
 
 // overfull reports whether a shard has got more records than it may have.

@@ -79,26 +79,32 @@ func addWithin(counter *atomic.Int64, n, most int64) bool {
 
 // evict evicts from the shard with the greatest load, or, if there is nothing to evict, from another, and
 // from the other class only if there is nothing of the first in any shard. It reports false if there
-// was nothing to evict at all, or if it is not to wait and a shard is in use.
+// was nothing to evict at all, or if it is not to wait and the shards with about the greatest load are all in use.
 func (s *Store) evict(w *written, wait bool) bool {
 	first, c := s.heaviest(w.shard)
 	for _, c := range [...]class{c, roomy - c} {
+		least, busy := s.loads[first][c].Load(), false
+		least -= least / 4
 		for i := range uint32(len(s.shards)) {
 			n := (first + i) & uint32(len(s.shards)-1)
-			if s.loads[n][c].Load() == 0 {
+			if s.loads[n][c].Load() == 0 || busy && s.loads[n][c].Load() < least {
 				continue
 			}
 			sh := &s.shards[n]
 			if wait {
 				sh.mu.Lock()
 			} else if !sh.mu.TryLock() {
-				return false
+				busy = true
+				continue
 			}
 			evicted := sh.evict(w, c)
 			sh.mu.Unlock()
 			if evicted {
 				return true
 			}
+		}
+		if busy {
+			return false
 		}
 	}
 	return false

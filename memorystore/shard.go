@@ -131,20 +131,18 @@ func (sh *shard) addPieces() {
 	sh.roomy = append(sh.roomy, make([]uint32, len(block))...)
 }
 
-// shrink gives back room that a fraction of the records would not fill.
+// shrink gives back room, but for a sixteenth more records than there are.
 func (sh *shard) shrink() {
 	if sh.count == 0 {
 		sh.index, sh.pieces, sh.roomy, sh.sweepAt, sh.hand = index{}, nil, nil, 0, 0
+		sh.letGo()
 		return
 	}
-	if n := len(sh.index.places); sh.index.used < n/4 {
-		sh.reindex(n / 2)
+	if n := len(sh.index.places); n > 16 && sh.index.used < n*3/8 {
+		sh.reindex(n * 5 / 8)
 	}
-	used := int(sh.count)/pieceSize + 1
-	if len(sh.pieces) <= used+used/4+1 {
-		return
-	}
-	keep := used + used/8
+	used := int(sh.count) / pieceSize
+	keep := used + used/16 + 2
 	if n := blockAt(keep); (keep-1)%n != 0 { // blocks of n begin at multiples of n, plus one
 		keep += n - (keep-1)%n
 	}
@@ -152,6 +150,17 @@ func (sh *shard) shrink() {
 		clear(sh.pieces[keep:])
 		sh.pieces = sh.pieces[:keep]
 		sh.roomy = sh.roomy[:keep]
+		sh.letGo()
+	}
+}
+
+// letGo clears what earlier calls have left that would keep records from being freed.
+func (sh *shard) letGo() {
+	sh.quicks = [maxQuick]algorithm.View{}
+	q := &sh.query
+	clear(q.views[:cap(q.views)])
+	for i := range q.parts[:cap(q.parts)] {
+		q.parts[:cap(q.parts)][i].rec = nil
 	}
 }
 

@@ -53,6 +53,10 @@ func (w *wire) Write(b []byte) (int, error) {
 		case w.wires.loseReplies.Load():
 			w.wires.lost.Add(1)
 			w.broken.Store(true)
+			_, _ = w.Conn.Write(b)
+			time.Sleep(50 * time.Millisecond) // nobody else writes meanwhile, and loses an answer with it
+			_ = w.Close()
+			return 0, io.ErrClosedPipe
 		}
 	}
 	return w.Conn.Write(b)
@@ -61,7 +65,6 @@ func (w *wire) Write(b []byte) (int, error) {
 func (w *wire) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if w.broken.Load() {
-		_ = w.Close()
 		return 0, io.EOF
 	}
 	time.Sleep(time.Duration(w.wires.delay.Load()))

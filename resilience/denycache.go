@@ -208,7 +208,7 @@ func (c *DenyCache) identify(r *stint.Request) (key uint64, gen uint32, ok bool)
 
 // lifeOf is how long a denial is sure to be one, or zero if it is not to be held.
 func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
-	if d.Degraded || d.Repeat {
+	if d.Unavailable || d.Repeat {
 		return 0
 	}
 	life := denialLife

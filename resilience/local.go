@@ -181,7 +181,9 @@ func newLocal(bytes int64, now func() time.Time) (*local, error) {
 		return nil, err
 	}
 	l.most = int(max(bytes/8/recordBytes/stripes, 4))
-	l.twins.most = int(max(bytes/16/recordBytes, 16))
+	for i := range l.twins {
+		l.twins[i].most = int(max(bytes/16/recordBytes/int64(len(l.twins)), 4))
+	}
 	l.recents.slots = make([]recentCharge, 1<<bits.Len64(uint64(max(bytes/16/64, 64)-1)))
 	for i := range l.stripes {
 		l.stripes[i].records = make(map[uint64]*record)
@@ -480,6 +482,9 @@ func (l *local) decide(r *stint.Request, now, instances int64) (stint.Decision, 
 // take decides a Take or a Peek.
 func (l *local) take(r *stint.Request, now, instances int64) (stint.Decision, error) {
 	ctx := context.Background()
+	if instances == 1 && !l.othersLeft(r, now) {
+		return l.own.Take(ctx, *r)
+	}
 	look := *r
 	look.Mode = stint.Peek
 	peek, err := l.own.Take(ctx, look)
@@ -531,6 +536,20 @@ func (l *local) take(r *stint.Request, now, instances int64) (stint.Decision, er
 		}
 	}
 	return d, nil
+}
+
+// othersLeft reports whether others are known to have used something of a request's limits.
+func (l *local) othersLeft(r *stint.Request, now int64) bool {
+	for i := range 1 + len(r.And) {
+		if rec := l.find(r.ClaimAt(i)); rec != nil {
+			for k := range rec.others {
+				if rec.others[k].left(now) > 0 {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // units are those of each limit of a request.

@@ -29,7 +29,9 @@ type settlement struct {
 
 // twins holds those of places, of bookings, and of local charges that the store may have made
 // too. When there are too many the oldest is forgotten.
-type twins struct {
+type twins [16]twinShard
+
+type twinShard struct {
 	mu    sync.Mutex
 	most  int
 	of    map[uint64]*twin
@@ -37,7 +39,10 @@ type twins struct {
 	next  int
 }
 
-func (t *twins) add(key uint64, tw twin) {
+func (ts *twins) shard(key uint64) *twinShard { return &ts[key%uint64(len(ts))] }
+
+func (ts *twins) add(key uint64, tw twin) {
+	t := ts.shard(key)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.of == nil {
@@ -61,14 +66,15 @@ func (t *twins) add(key uint64, tw twin) {
 }
 
 // change calls f with the twin of a charge, nil if there is none. It keeps the lock.
-func (t *twins) change(key uint64, f func(*twin)) {
+func (ts *twins) change(key uint64, f func(*twin)) {
+	t := ts.shard(key)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	f(t.of[key])
 }
 
-func (t *twins) get(key uint64) (tw twin, ok bool) {
-	t.change(key, func(found *twin) {
+func (ts *twins) get(key uint64) (tw twin, ok bool) {
+	ts.change(key, func(found *twin) {
 		if found != nil {
 			tw, ok = *found, true
 		}
