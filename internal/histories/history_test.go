@@ -36,6 +36,7 @@ type process struct {
 	instances  int           // how many share the store, as it is to know
 	troubles   []span        // when the server, its way there or the process itself was not well
 	starved    []span
+	dark       []span // when no answer of the server's could reach it
 }
 
 // span is from one instant to another.

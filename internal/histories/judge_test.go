@@ -214,9 +214,15 @@ func (j *judge) share(s int, x item, own []item) {
 			lost = max(lost, o.ret)
 		}
 	}
-	own = slices.DeleteFunc(slices.Clone(own), func(a item) bool { return !a.op.degraded || a.from <= lost })
+	// What was owed may have been charged meanwhile, in the background: then the server has answered.
+	p := &j.processes[x.op.process]
+	heard := func(a item) bool {
+		return x.op.call-a.op.call > followed*9/10 &&
+			!slices.ContainsFunc(p.dark, func(d span) bool { return d.from <= a.op.call && x.op.call <= d.to })
+	}
+	own = slices.DeleteFunc(slices.Clone(own), func(a item) bool { return !a.op.degraded || a.from <= lost || heard(a) })
 	part := j.subjects[s].limit
-	n := int64(j.processes[x.op.process].instances)
+	n := int64(p.instances)
 	burst := part.Capacity()
 	part.Max, part.Burst = (part.Max+n-1)/n, (burst+n-1)/n
 	if n, over := exceeds(&part, x, own); over {

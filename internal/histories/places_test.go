@@ -57,7 +57,7 @@ func (j *judge) taken(s int, o *op) bool {
 	}
 	var stays []span
 	for _, a := range j.ops {
-		if a == o || a.cost(s) == 0 || a.told == denied && !a.degraded {
+		if a == o && !o.degraded || a.cost(s) == 0 || a.told == denied && !a.degraded {
 			continue
 		}
 		// A place is free once that was acknowledged, else when it has expired.

@@ -207,17 +207,20 @@ func (p *plan) burst(rng *rand.Rand, at time.Duration, s int) {
 }
 
 // troubles are when a process of a slot is not well.
-func (p *plan) troubles(slot int) (troubles, starved []span) {
+func (p *plan) troubles(slot int) (troubles, starved, dark []span) {
 	for _, f := range p.faults {
 		if f.slot >= 0 && f.slot != slot || f.kind == die {
 			continue
 		}
 		troubles = append(troubles, span{f.from.Truncate(resolution), f.to + 2*f.slow + resolution})
-		if f.kind == starve {
+		switch {
+		case f.kind == starve:
 			starved = append(starved, span{f.from, f.to})
+		case f.kind == stopServer, f.kind == endServer, f.lose[0] == 1, f.lose[1] == 1:
+			dark = append(dark, span{f.from, f.to})
 		}
 	}
-	return troubles, starved
+	return troubles, starved, dark
 }
 
 // links are how the messages of a process of a slot fare.

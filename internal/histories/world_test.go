@@ -83,7 +83,7 @@ func (w *world) bear(slot int) {
 	}
 	w.slots[slot], w.all = i, append(w.all, i)
 	p := process{born: w.now(), died: never, instances: w.plan.instances}
-	p.troubles, p.starved = w.plan.troubles(slot)
+	p.troubles, p.starved, p.dark = w.plan.troubles(slot)
 	w.mu.Lock()
 	w.history.processes = append(w.history.processes, p)
 	w.mu.Unlock()
