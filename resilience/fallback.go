@@ -124,6 +124,7 @@ func NewFallback(inner stint.Store, c FallbackConfig) (*Fallback, error) {
 		inner: inner, config: c, local: local,
 		news: reports{logger: c.Logger}, start: time.Now(),
 	}
+	local.settle = f.settleCharged
 	if c.now != nil {
 		f.start = c.now()
 	}
@@ -172,43 +173,44 @@ func (f *Fallback) now() int64 {
 func (f *Fallback) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	var d stint.Decision
 	var err error
-	asked := f.local.step.Load()
+	q := question{asked: f.local.step.Load()}
 	if f.local.owing.Load() == 0 {
 		d, err = f.inner.Take(ctx, r)
 	} else {
-		d, err = f.takeOwing(ctx, r)
+		d, err = f.takeOwing(ctx, r, &q)
 	}
 	if err != nil {
-		return f.without(ctx, r, asked, err)
+		return f.without(ctx, r, q, err)
 	}
-	return f.with(r, d, asked), nil
+	return f.with(r, d, q), nil
 }
 
 // takeOwing is Take when something is owed: what the subject owes is charged first.
-func (f *Fallback) takeOwing(ctx context.Context, r stint.Request) (stint.Decision, error) {
+func (f *Fallback) takeOwing(ctx context.Context, r stint.Request, q *question) (stint.Decision, error) {
 	to, ok := f.inner.(*Deadline)
-	if !ok || r.Mode == stint.Peek {
+	if !ok || to.timely == nil || r.Mode == stint.Peek {
 		return f.inner.Take(ctx, r)
 	}
-	return to.takeAfter(ctx, r, f.local.carry(&r, f.now(), f.giveBack))
+	q.carried = f.local.carry(&r, f.now(), f.giveBack)
+	return to.takeAfter(ctx, r, q.carried)
 }
 
 // with returns a decision of the store's, unless this process was granted so much
 // without the store that it must not be told.
-func (f *Fallback) with(r stint.Request, d stint.Decision, asked uint64) stint.Decision {
-	if !f.local.heard(&r, &d, asked, f.now(), int64(f.Instances())) {
-		d = f.overrule(r, d)
+func (f *Fallback) with(r stint.Request, d stint.Decision, q question) stint.Decision {
+	if ok, retry := f.local.heard(&r, &d, &q, f.now(), int64(f.Instances())); !ok {
+		return f.overrule(r, d, retry)
 	}
 	return d
 }
 
 // overrule denies what the store has charged, and gives that back.
-func (f *Fallback) overrule(r stint.Request, d stint.Decision) stint.Decision {
+func (f *Fallback) overrule(r stint.Request, d stint.Decision, retry time.Duration) stint.Decision {
 	f.refund(d.Charge)
 	denied := flat(&r, false)
-	denied.Degraded, denied.Unavailable = true, false
+	denied.Degraded, denied.Unavailable, denied.RetryAfter = true, false, retry
 	for i, u := range d.Usages() {
-		u.RetryAfter = outageRetry
+		u.RetryAfter = retry
 		denied.Usages()[i] = u
 	}
 	return denied
@@ -218,21 +220,29 @@ func (f *Fallback) overrule(r stint.Request, d stint.Decision) stint.Decision {
 const outageRetry = time.Second
 
 // without decides on a request that the store failed.
-func (f *Fallback) without(ctx context.Context, r stint.Request, asked uint64, cause error) (stint.Decision, error) {
+func (f *Fallback) without(ctx context.Context, r stint.Request, q question, cause error) (stint.Decision, error) {
 	late, _ := errors.AsType[*late](cause)
 	failure, ok := errors.AsType[*stint.StoreError](cause)
 	if !ok || ctx.Err() != nil && errors.Is(cause, context.Canceled) {
-		f.denied(late)
+		if r.Booked == 0 {
+			f.denied(late)
+		}
 		return stint.Decision{}, cause // the caller's mistake, or decision
 	}
 	if late != nil {
 		if d, ok := late.answer(); ok { // just after the time was up
-			return f.with(r, d, asked), nil
+			return f.with(r, d, q), nil
 		}
 	}
 	mode := f.config.Policy.Mode
 	if r.Failure != nil {
 		mode = r.Failure.Mode
+	}
+	if r.Booked != 0 { // a place that the caller has, wherever it is by now: it is not given back
+		late = nil
+		if mode == stint.FailLocal || mode == stint.FailAllow {
+			mode = stint.FailDeny
+		}
 	}
 	if mode == stint.FailError || r.Fit || r.Lease > 0 {
 		f.denied(late)
@@ -248,6 +258,7 @@ func (f *Fallback) without(ctx context.Context, r stint.Request, asked uint64, c
 	case stint.FailLocal:
 		var err error
 		if d, err = f.decide(r, late); err != nil {
+			f.denied(late)
 			return stint.Decision{}, cause // closed
 		}
 	case stint.FailAllow:
@@ -358,23 +369,18 @@ func (f *Fallback) follow(r *stint.Request, c stint.Charge, at int64, l *late) {
 		f.owe(g)
 		return
 	}
-	f.local.twins.add(c.ID, twin{late: true})
+	f.local.twins.expect(c.ID)
 	l.then(func(d stint.Decision, err error) { f.followed(g, d, err) })
 }
 
 // followed is told what became of a request whose caller was admitted without its answer.
 func (f *Fallback) followed(g *granted, d stint.Decision, err error) {
 	charged := err == nil && d.Allowed && (d.Charge.ID != 0 || d.Repeat)
-	var settlements []settlement
-	f.local.twins.change(g.charge, func(tw *twin) {
-		if tw == nil {
-			return
-		}
-		tw.late, settlements, tw.settlements = false, tw.settlements, nil
-		if charged && !d.Repeat {
-			tw.store = d.Charge
-		}
-	})
+	adopted := stint.Charge{}
+	if charged && !d.Repeat {
+		adopted = d.Charge
+	}
+	settlements := f.local.twins.came(g.charge, adopted)
 	if !charged {
 		f.owe(g)
 		for _, s := range settlements {
@@ -385,17 +391,20 @@ func (f *Fallback) followed(g *granted, d stint.Decision, err error) {
 	f.local.counted(g, f.now())
 	f.local.placed(&stint.Charge{Claim: g.claims[0], Rest: &stint.Rest{And: g.claims[1:]}}, -1, f.now())
 	for _, s := range settlements {
-		part := partOf(&d.Charge, &s.charge)
-		f.errands.add(f, func(ctx context.Context) {
-			_, _ = f.inner.Amend(ctx, part, stint.Amendment{Kind: stint.Settle, Cost: s.cost})
-		})
+		f.settleCharged(&d, s)
 	}
 }
 
-// owe has the store charged with what was granted. A request with an ID is sent again under
-// that ID, which charges it once.
+// settleCharged settles what the store charged, in the background.
+func (f *Fallback) settleCharged(d *stint.Decision, s settlement) {
+	if part := partOf(&d.Charge, &s.charge); part.ID != 0 {
+		f.amendLater(part, stint.Amendment{Kind: stint.Settle, Cost: s.cost})
+	}
+}
+
+// owe has the store charged with what was granted.
 func (f *Fallback) owe(g *granted) {
-	if !f.local.owe(g) {
+	if !f.local.owe(g, f.now()) {
 		f.dropped.Add(1)
 	}
 	f.startCharging()
@@ -432,21 +441,24 @@ func (f *Fallback) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendme
 	if !changed || err != nil {
 		return changed, err
 	}
-	var tw twin
-	f.local.twins.change(c.ID, func(found *twin) {
-		if found == nil {
-			return
-		}
-		if a.Kind == stint.Settle && found.late {
-			found.settlements = append(found.settlements, settlement{c, a.Cost})
-		}
-		tw = *found
-	})
-	f.local.amendSince(&c, &tw.since, a)
+	tw := f.local.twins.settle(&c, a)
+	f.local.amendSince(&c, &tw.since, a, f.age(&c), f.wall())
 	switch {
 	case tw.store.ID != 0:
-		return f.inner.Amend(ctx, partOf(&tw.store, &c), a)
-	case anyHeld(&c) && !tw.late:
+		part := partOf(&tw.store, &c)
+		changed, err := f.inner.Amend(ctx, part, a)
+		if err != nil && a.Kind == stint.Settle { // own has it already
+			f.amendLater(part, a)
+			return true, nil
+		}
+		return changed, err
+	case anyHeld(&c) && tw.late:
+		if a.Kind == stint.Extend {
+			f.local.placed(&c, 0, f.now())
+		} else if a.Kind == stint.Release || a.Cost == 0 {
+			f.local.placed(&c, -1, f.now())
+		}
+	case anyHeld(&c):
 		if held, err := f.amendPlace(ctx, &c, a, tw.held); !held || err != nil || a.Kind != stint.Settle {
 			return held, err
 		}
@@ -465,18 +477,18 @@ func (f *Fallback) amendPlace(ctx context.Context, c *stint.Charge, a stint.Amen
 	switch {
 	case a.Kind == stint.Settle && a.Cost > 0:
 	case a.Kind == stint.Extend:
+		f.local.placed(c, 0, f.now())
 		held, err := f.inner.Amend(ctx, store, a)
 		if err != nil { // it is held here
-			f.local.placed(c, 0, f.now())
 			return true, nil
 		}
 		if held && !known {
-			f.local.twins.add(c.ID, twin{held: true})
+			f.local.twins.held(c.ID)
 			f.local.placed(c, -1, f.now())
 		}
 		return held, nil
 	case known:
-		f.errands.add(f, func(ctx context.Context) { _, _ = f.inner.Amend(ctx, store, stint.Amendment{Kind: stint.Release}) })
+		f.amendLater(store, stint.Amendment{Kind: stint.Release})
 	default:
 		f.local.placed(c, -1, f.now())
 	}
@@ -495,10 +507,13 @@ func anyHeld(c *stint.Charge) bool {
 
 // settleOwed changes what is owed for a local charge to its true cost.
 func (f *Fallback) settleOwed(c *stint.Charge, cost int64) {
-	age := max(f.wall()-c.At, 0)
-	for i := range 1 + len(c.And()) {
-		f.adjust(c.ClaimAt(i), cost-c.ClaimAt(i).Cost, time.Duration(age)*time.Microsecond)
-	}
+	f.local.settleOwed(c, cost, f.now(), f.age(c), f.wall(), f.giveBack)
+	f.startCharging()
+}
+
+// age is how long ago a local charge was made.
+func (f *Fallback) age(c *stint.Charge) time.Duration {
+	return time.Duration(max(f.wall()-c.At, 0)) * time.Microsecond
 }
 
 // wall is the time in microseconds, as local charges have it.
@@ -507,50 +522,6 @@ func (f *Fallback) wall() int64 {
 		return f.config.now().UnixMicro()
 	}
 	return f.start.UnixMicro() + time.Since(f.start).Microseconds()
-}
-
-// adjust changes what is owed under a claim for something that was granted some time ago. What
-// has been charged already is given back.
-func (f *Fallback) adjust(c *stint.Claim, units int64, age time.Duration) {
-	if c.Cost == 0 || units == 0 {
-		return
-	}
-	set := f.local.lock(c, nil)
-	defer f.local.unlock(set)
-	rec := f.local.find(c)
-	if units > 0 {
-		if rec == nil {
-			rec = f.local.record(c, f.now())
-		}
-		rec.uncharged += units
-		rec.unchargedAt = f.now()
-		if !f.local.add(c, rec, f.now(), units) {
-			f.dropped.Add(1)
-		}
-		f.startCharging()
-		return
-	}
-	units = -units
-	if rec != nil && rec.debt != nil {
-		d := rec.debt
-		charged := d.drop(units)
-		rec.uncharged = max(rec.uncharged-(units-charged), 0)
-		if len(d.sent) > 0 { // it may be charged, or not yet
-			d.back += charged
-			charged = 0
-		}
-		f.local.settleDebt(rec)
-		units = charged
-	}
-	if kept := f.local.keepClaim(c); units > 0 {
-		for k := range kept.Limits {
-			if n := stillIn(&kept.Limits[k], units, age, f.wall()); n > 0 {
-				one := kept
-				one.Limits = kept.Limits[k : k+1]
-				f.giveBack(giveBackOf(&one, n))
-			}
-		}
-	}
 }
 
 // stillIn is how many units of a charge that is so old surely still count in a limit.
@@ -570,16 +541,22 @@ func stillIn(l *stint.Limit, units int64, age time.Duration, now int64) int64 {
 // giveBack gives units back to the store, in the background. It is tried again only if the
 // store was surely not asked: else they might be given back twice.
 func (f *Fallback) giveBack(c stint.Command) {
-	f.errands.add(f, func(ctx context.Context) {
-		if err := f.inner.Command(ctx, c); stint.KindOf(err) == stint.KindRefused && ctx.Err() == nil {
-			time.AfterFunc(jitter(chargePause), func() { f.giveBack(c) })
-		}
+	f.errands.add(f, func(ctx context.Context) (again bool) {
+		return stint.KindOf(f.inner.Command(ctx, c)) == stint.KindRefused
 	})
 }
 
 // refund gives a charge back to the store, in the background.
-func (f *Fallback) refund(c stint.Charge) {
-	f.errands.add(f, func(ctx context.Context) { _, _ = f.inner.Amend(ctx, c, stint.Amendment{Kind: stint.Settle}) })
+func (f *Fallback) refund(c stint.Charge) { f.amendLater(c, stint.Amendment{Kind: stint.Settle}) }
+
+// amendLater amends a charge of the store's in the background, which applies once however
+// often it is tried.
+func (f *Fallback) amendLater(c stint.Charge, a stint.Amendment) {
+	f.errands.add(f, func(ctx context.Context) (again bool) {
+		_, err := f.inner.Amend(ctx, c, a)
+		_, failed := errors.AsType[*stint.StoreError](err)
+		return failed
+	})
 }
 
 // Command implements [stint.Store]. It takes effect locally too, and there even if
@@ -591,7 +568,7 @@ func (f *Fallback) Command(ctx context.Context, c stint.Command) error {
 	if c.Kind == stint.Reset {
 		// What is on its way to be charged must not arrive after the reset.
 		end := time.Now().Add(chargeTime)
-		for _, s := range f.local.forget(&stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}) {
+		for _, s := range f.local.forget(&c, f.now()) {
 			for s.left.Load() > 0 && time.Now().Before(end) && ctx.Err() == nil {
 				sleep(ctx, time.Millisecond)
 			}
@@ -608,6 +585,14 @@ func (f *Fallback) hear(err error) {
 	if failure, ok := errors.AsType[*stint.StoreError](err); ok && !errors.Is(err, context.Canceled) {
 		f.failed(failure, &f.news.others)
 	}
+}
+
+// budget is how long a decision may take.
+func (f *Fallback) budget() time.Duration {
+	if f.config.Policy.Budget > 0 {
+		return f.config.Policy.Budget
+	}
+	return DefaultBudget
 }
 
 // batch charges what is owed.

@@ -3,8 +3,10 @@ package resilience
 import (
 	"context"
 	"hash/maphash"
+	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,12 +32,15 @@ type local struct {
 	parts   divisions
 	stripes [stripes]stripe
 	most    int           // records in a stripe
-	owing   atomic.Int64  // records with a debt, and requests to send again
+	owing   atomic.Int64  // records with something to charge
+	next    atomic.Uint32 // the stripe to collect that from
 	step    atomic.Uint64 // how often the store was charged with what was granted without it
+	resets  atomic.Uint64 // how many there were
 	twins   twins
 	recents recents
-	named   named
 	mark    uint64 // of this process
+	// settle settles what a request with an ID was charged, once that is known.
+	settle func(*stint.Decision, settlement)
 }
 
 // The ids of a memory store leave their highest bits free. There stands the mark of
@@ -54,36 +59,74 @@ const stripes = 256
 // made locally, and answers of the store about them are counted.
 type stripe struct {
 	mu      sync.Mutex
-	records map[uint64]*record // by identity of a claim
-	owing   int                // those with a debt
-	_       [40]byte           // the next lock is on another cache line
+	records map[uint64]*record // by subject and scope
+	_       [48]byte           // the next lock is on another cache line
 }
 
-// record is what is known of a claim beside its counts. There is one if others have used
-// something of its limits, or if the store has to be charged.
+// record is what is known of a subject in a scope beside its counts. There is one if others
+// have used something of its limits, or if something was granted without the store.
 type record struct {
-	others   []others // by limit
-	at       int64    // the store's instant of the answer that says so
-	heard    int64    // when it came
-	answered bool     // the store has answered since the last local decision
+	subject, scope string
+	limits         []*known
+	sent           []*sending // what is on its way to be charged
+	owing          bool       // there is something to charge
+	reset          uint64     // the number of the last reset,
+	resetAt        int64      // and when it was
+	at             int64      // the store's instant of the last answer,
+	heard          int64      // and when it came
+}
+
+// known is what is known of one limit.
+type known struct {
+	limit    stint.Limit
+	others   others
+	answered bool // the store has answered since the last local decision
 
 	// uncharged units were granted without the store, and it is not known that it counts
-	// them: the answer is late, or they are owed.
+	// them: the answer is late, or they are owed. Grants are those that are owed and not on
+	// their way.
 	uncharged   int64
 	unchargedAt int64 // when the last of them was granted
-	resets      uint32
-
-	// Recent units were uncharged until the step below: an answer to a request that was made
-	// before that step may not count them.
-	recent     int64
-	recentAt   int64
-	recentStep uint64
+	grants      []grant
+	recent      []recent
 
 	// places were given without the store, which does not know of them yet: their holders'
 	// heartbeats tell it.
 	places   int64
 	placesAt int64
-	debt     *debt // what is owed; nil if nothing is
+}
+
+// recent is units that were uncharged until a step: an answer to a request that was made
+// before that step may not count them, unless the request itself had them charged.
+type recent struct {
+	step      uint64
+	at, units int64
+	by        *sending
+}
+
+// of returns what is known of a limit, or nil.
+func (r *record) of(l *stint.Limit) *known {
+	if r == nil {
+		return nil
+	}
+	for _, k := range r.limits {
+		if k.limit.SameID(l) {
+			return k
+		}
+	}
+	return nil
+}
+
+// limit returns what is known of a limit, nothing if it is new.
+func (r *record) limit(l *stint.Limit) *known {
+	k := r.of(l)
+	if k == nil {
+		k = &known{limit: *l}
+		k.limit.Name = strings.Clone(l.Name)
+		r.limits = append(r.limits, k)
+	}
+	k.limit.Max, k.limit.Burst = l.Max, l.Burst
+	return k
 }
 
 // others is what other processes have used of a limit.
@@ -110,52 +153,91 @@ func (o *others) left(now int64) int64 {
 	return int64(quotient)
 }
 
-// idle reports that a record says nothing any more.
-func (r *record) idle(now int64) bool {
-	if r.uncharged > 0 || r.debt != nil || r.places > 0 {
-		return false
+// needed reports that a record must not be forgotten: something of it is not charged, or was
+// reset a moment ago.
+func (r *record) needed(now int64) bool {
+	if r.owing || r.reset > 0 && now-r.resetAt < int64(recentTime) {
+		return true
 	}
-	for i := range r.others {
-		if r.others[i].left(now) > 0 {
-			return false
+	for _, k := range r.limits {
+		if k.uncharged > 0 && now-k.unchargedAt < int64(counts(&k.limit)) || k.placesNow(now) > 0 {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
-// unchargedOf is how many units may count in a limit that an answer to a request made after
-// some step does not count.
-func (r *record) unchargedOf(l *stint.Limit, now int64, asked uint64) int64 {
-	if r == nil || r.uncharged == 0 && r.recent == 0 && r.places == 0 {
-		return 0
+// most is the largest part of a limit that others have used.
+func (r *record) most(now int64) (most float64) {
+	for _, k := range r.limits {
+		most = max(most, float64(k.others.left(now))/float64(max(k.limit.Capacity(), 1)))
 	}
-	if l.Algorithm == stint.Concurrency {
-		if now-r.placesAt > int64(l.Window) {
-			return 0
+	return most
+}
+
+// placesNow is how many places the store may not know of. Of a holder that has not been heard of
+// for as long as a place lasts there is none.
+func (k *known) placesNow(now int64) int64 {
+	if now-k.placesAt > int64(k.limit.Window) {
+		k.places = 0
+	}
+	return k.places
+}
+
+// question says when a request was made, and what was charged before it in the same call.
+type question struct {
+	asked   uint64 // steps before it
+	carried []*owedCall
+}
+
+// unchargedFor is how many units may count in a limit that the answer to a question does not
+// count.
+func (k *known) unchargedFor(q *question, now int64) int64 {
+	if k.limit.Algorithm == stint.Concurrency {
+		return k.placesNow(now)
+	}
+	n := int64(0)
+	if now-k.unchargedAt <= int64(counts(&k.limit)) {
+		n = k.uncharged
+	}
+	for _, r := range k.recent {
+		if r.step > q.asked && now-r.at < int64(recentTime) && !q.carries(r.by) {
+			n += r.units
 		}
-		return r.places
 	}
-	if life := counts(l); now-r.unchargedAt > int64(life) {
-		return 0
-	}
-	if asked < r.recentStep && now-r.recentAt < int64(recentTime) {
-		return r.uncharged + r.recent
-	}
-	return r.uncharged
+	return n
 }
 
-// recentTime is longer than anybody waits for an answer.
-const recentTime = 10 * time.Second
+func (q *question) carries(s *sending) bool {
+	return s != nil && slices.ContainsFunc(q.carried, func(o *owedCall) bool { return o.sending == s })
+}
 
-// charged notes that the store counts units of a record. The lock is held.
-func (l *local) charged(r *record, units, now int64) {
-	if now-r.recentAt >= int64(recentTime) {
-		r.recent = 0
+const (
+	// recentTime is longer than anybody waits for an answer, and maxRecent how many steps are
+	// remembered.
+	recentTime = 10 * time.Second
+	maxRecent  = 8
+)
+
+// grant counts units as uncharged. Those before them may have expired.
+func (k *known) grant(units, now, at int64) {
+	if now-k.unchargedAt > int64(counts(&k.limit)) {
+		k.uncharged = 0
 	}
-	units = min(units, r.uncharged)
-	r.uncharged -= units
-	r.recent += units
-	r.recentAt, r.recentStep = now, l.step.Add(1)
+	k.uncharged += units
+	k.unchargedAt = max(k.unchargedAt, at)
+}
+
+// charged notes that the store counts units, from a step on.
+func (k *known) charged(units, now int64, step uint64, by *sending) {
+	if units = min(units, k.uncharged); units == 0 {
+		return
+	}
+	k.uncharged -= units
+	if len(k.recent) == maxRecent {
+		k.recent = slices.Delete(k.recent, 0, 1)
+	}
+	k.recent = append(k.recent, recent{step, now, units, by})
 }
 
 // counts is how long a unit counts in a limit at most.
@@ -196,22 +278,14 @@ func (l *local) close() {
 	_ = l.since.Close()
 }
 
-// identify returns the hash of a claim's subject, and that of whose state it names: the
-// subject, its scope, and the identities of its limits.
-func (l *local) identify(c *stint.Claim) (subject, key uint64) {
-	subject = maphash.String(l.seed, c.Subject)
-	key = mix(subject, oddSubject^uint64(len(c.Limits)))
+// identify returns the stripe of a claim, and the key of its record.
+func (l *local) identify(c *stint.Claim) (s *stripe, key uint64) {
+	subject := maphash.String(l.seed, c.Subject)
+	key = mix(subject, oddSubject)
 	if c.Scope != "" {
 		key = mix(key^maphash.String(l.seed, c.Scope), oddScope)
 	}
-	for i := range c.Limits {
-		limit := &c.Limits[i]
-		key = mix(key^uint64(limit.Algorithm), oddWindow^uint64(limit.Window))
-		if limit.Name != "" {
-			key = mix(key^maphash.String(l.seed, limit.Name), oddName)
-		}
-	}
-	return subject, key
+	return &l.stripes[subject%stripes], key
 }
 
 // locked is a set of stripes, a bit each.
@@ -258,63 +332,64 @@ func (l *local) any(set locked) bool {
 
 // find returns the record of a claim, or nil. The lock is held, as for all that follows.
 func (l *local) find(c *stint.Claim) *record {
-	subject, key := l.identify(c)
-	return l.stripes[subject%stripes].records[key]
+	s, key := l.identify(c)
+	return s.records[key]
 }
 
 // record returns the record of a claim, a new one if there is none.
 func (l *local) record(c *stint.Claim, now int64) *record {
-	subject, key := l.identify(c)
-	s := &l.stripes[subject%stripes]
+	s, key := l.identify(c)
 	r := s.records[key]
 	if r == nil {
 		if len(s.records) >= l.most {
 			s.evict(now)
 		}
-		r = &record{others: make([]others, len(c.Limits))}
+		r = &record{subject: strings.Clone(c.Subject), scope: strings.Clone(c.Scope)}
 		s.records[key] = r
 	}
 	return r
 }
 
-// evict forgets a record that says nothing any more, else one of some that have nothing to
-// be charged: of its subject the process then knows what it was granted itself.
+// evict forgets the one of some records of which others have used the least. Of its subject
+// the process then knows what it was granted itself.
 func (s *stripe) evict(now int64) {
 	const among = 8
-	seen, victim := 0, uint64(0)
+	seen, victim, least := 0, uint64(0), math.Inf(1)
 	for key, r := range s.records {
-		if r.uncharged > 0 || r.debt != nil || r.places > 0 && now-r.placesAt < int64(time.Hour) {
+		if r.needed(now) {
 			continue
 		}
-		if victim = key; r.idle(now) {
-			break
+		if most := r.most(now); most < least {
+			victim, least = key, most
 		}
-		if seen++; seen == among {
+		if seen++; seen == among || least == 0 {
 			break
 		}
 	}
 	delete(s.records, victim)
 }
 
-// heard counts what the store answered to a request that was made after a step. It reports
-// false if the answer allows what this process must not, since it was granted something
-// without the store that the answer does not count.
-func (l *local) heard(r *stint.Request, d *stint.Decision, asked uint64, now, instances int64) bool {
-	if r.Mode == stint.Peek || d.Repeat || r.Lease > 0 || anyLeased(r) {
-		return true
+// heard counts what the store answered to a question. If the answer allows what this process
+// must not, since it was granted something without the store that the answer does not count, it
+// reports false, and after how long to try again.
+func (l *local) heard(r *stint.Request, d *stint.Decision, q *question, now, instances int64) (ok bool, retry time.Duration) {
+	if r.Mode == stint.Peek || r.Lease > 0 || anyLeased(r) {
+		return true, 0
 	}
 	if d.Banned && d.RetryAfter > 0 && r.Bans != nil {
 		l.ban(r.ClaimAt(int(d.Decider)).Subject, d.RetryAfter)
 	}
 	usages := d.Usages()
-	if n := limitsOf(r); len(usages) != n {
-		return true // the store did not say
+	if d.Repeat || len(usages) != limitsOf(r) {
+		return true, 0 // the store did not say
 	}
 	set := l.lock(&r.Claim, r.And)
 	defer l.unlock(set)
 	charged, known := d.Allowed && d.Charge.ID != 0, l.any(set)
-	if known && charged && d.RetryAfter == 0 && r.Mode != stint.Force && !l.sure(r, d, asked, now, instances) {
-		return false
+	if known && charged && r.Mode != stint.Force {
+		if ok, retry := l.sure(r, d, q, now, instances); !ok {
+			return false, retry
+		}
 	}
 	var own stint.Decision
 	var err error
@@ -322,69 +397,82 @@ func (l *local) heard(r *stint.Request, d *stint.Decision, asked uint64, now, in
 	case !charged:
 		own, err = l.own.Take(context.Background(), stint.Request{Claim: r.Claim, And: r.And, Mode: stint.Peek})
 	case r.Booked != 0 && d.Charge.At == r.Booked:
-		return true // it stays where it is
+		return true, 0 // it stays where it is
 	default:
-		own, err = l.own.Take(context.Background(), stint.Request{
-			Claim: d.Charge.Claim, And: d.Charge.And(), Mode: stint.Force, MaxWait: d.RetryAfter})
-		l.twin(r, d, &own.Charge)
+		count := stint.Request{Claim: d.Charge.Claim, And: d.Charge.And(), Mode: stint.Force, MaxWait: d.RetryAfter}
+		if known && r.ID != "" { // a local decision may have counted it
+			count.ID, count.IDLife = r.ID, r.IDLife
+		}
+		if own, err = l.own.Take(context.Background(), count); err == nil && !own.Repeat {
+			l.twin(r, d, &own.Charge)
+		}
 	}
 	if err != nil || d.RetryAfter > 0 && charged {
-		return true // closed, or as of a later instant
+		return true, 0 // closed, or as of a later instant
 	}
 	mine := own.Usages()
 	if !known && !othersUsed(usages, mine) {
-		return true
+		return true, 0
 	}
 	for i := range 1 + len(r.And) {
 		c := r.ClaimAt(i)
-		l.note(c, usages[:len(c.Limits)], mine[:len(c.Limits)], d.Charge.At, d.Charge.ClaimAt(i).Cost, asked, now)
+		l.note(c, usages[:len(c.Limits)], mine[:len(c.Limits)], d.Charge.At, d.Charge.ClaimAt(i).Cost, q, now)
 		usages, mine = usages[len(c.Limits):], mine[len(c.Limits):]
 	}
-	return true
+	return true, 0
 }
 
 // sure reports whether a charge that the store made is within the limits although the store
 // did not count what is uncharged. Then own has the last word: other answers may be older
 // than this one and yet to come. Of several processes none knows what the others were granted;
 // what the store counted and what is uncharged must fit together.
-func (l *local) sure(r *stint.Request, d *stint.Decision, asked uint64, now, instances int64) bool {
+func (l *local) sure(r *stint.Request, d *stint.Decision, q *question, now, instances int64) (ok bool, retry time.Duration) {
 	usages := d.Usages()
-	k, sure := 0, true
+	n, sure := 0, true
 	for i := range 1 + len(r.And) {
 		c := r.ClaimAt(i)
 		rec := l.find(c)
 		for j := range c.Limits {
-			if n := rec.unchargedOf(&c.Limits[j], now, asked); n > 0 {
-				sure = false
-				if instances > 1 && usages[k].Used+n > c.Limits[j].Capacity() {
-					return false
+			if k := rec.of(&c.Limits[j]); k != nil {
+				if more := k.unchargedFor(q, now); more > 0 {
+					sure = false
+					if instances > 1 && d.RetryAfter == 0 && usages[n].Used+more > c.Limits[j].Capacity() {
+						return false, outageRetry
+					}
 				}
 			}
-			k++
+			n++
 		}
 	}
 	if sure {
-		return true
+		return true, 0
 	}
 	own, err := l.own.Take(context.Background(), stint.Request{Claim: d.Charge.Claim, And: d.Charge.And(), Mode: stint.Peek})
-	return err == nil && own.Allowed && l.fits(r, &own, now)
+	switch {
+	case err != nil:
+		return true, 0
+	case own.RetryAfter == stint.Never || own.RetryAfter > d.RetryAfter:
+		return false, own.RetryAfter
+	case d.RetryAfter == 0 && !l.fits(&d.Charge, &own, now):
+		return false, outageRetry
+	}
+	return true, 0
 }
 
-// fits reports whether there is room for a request, beside what others have used, given
+// fits reports whether there is room for a charge, beside what others have used, given
 // what this process has.
-func (l *local) fits(r *stint.Request, own *stint.Decision, now int64) bool {
+func (l *local) fits(charge *stint.Charge, own *stint.Decision, now int64) bool {
 	usages := own.Usages()
-	k := 0
-	for i := range 1 + len(r.And) {
-		c := r.ClaimAt(i)
-		if rec := l.find(c); rec != nil {
-			for j := range c.Limits {
-				if o := rec.others[j].left(now); o > 0 && usages[k+j].Used+o+c.Cost > c.Limits[j].Capacity() {
-					return false
-				}
+	n := 0
+	for i := range 1 + len(charge.And()) {
+		c := charge.ClaimAt(i)
+		rec := l.find(c)
+		for j := range c.Limits {
+			if o := rec.othersOf(&c.Limits[j], now); o > 0 && usages[n].Used+o+c.Cost > c.Limits[j].Capacity() {
+				return false
 			}
+			n++
 		}
-		k += len(c.Limits)
 	}
 	return true
 }
@@ -392,7 +480,7 @@ func (l *local) fits(r *stint.Request, own *stint.Decision, now int64) bool {
 // note remembers what others have used of a claim's limits: what the store said, less what
 // it counts of this process. Answers may come out of order: what an older one granted is in
 // the newer one already.
-func (l *local) note(c *stint.Claim, said, mine []stint.Usage, at, cost int64, asked uint64, now int64) {
+func (l *local) note(c *stint.Claim, said, mine []stint.Usage, at, cost int64, q *question, now int64) {
 	rec := l.find(c)
 	if rec == nil {
 		if !othersUsed(said, mine) {
@@ -401,21 +489,21 @@ func (l *local) note(c *stint.Claim, said, mine []stint.Usage, at, cost int64, a
 		rec = l.record(c, now)
 	}
 	older := at > 0 && at < rec.at && now-rec.heard < int64(time.Second)
-	for k := range said {
-		o := &rec.others[k]
+	for j := range said {
+		k := rec.limit(&c.Limits[j])
+		k.answered = true
+		o := &k.others
 		if older {
 			o.units = max(o.units-cost, 0)
 			continue
 		}
-		limit := &c.Limits[k]
-		units := said[k].Used - max(mine[k].Used-rec.unchargedOf(limit, now, asked), 0)
+		units := said[j].Used - max(mine[j].Used-k.unchargedFor(q, now), 0)
 		if at > 0 && at == rec.at { // in one call: the larger is the later one
 			units = max(units, o.units-cost)
 		}
-		*o = others{units: max(units, 0), from: now, until: now + int64(min(said[k].ResetAfter, maxAhead)),
-			steady: limit.Algorithm == stint.Fixed || limit.Algorithm == stint.Concurrency}
+		*o = others{units: max(units, 0), from: now, until: now + int64(min(said[j].ResetAfter, maxAhead)),
+			steady: k.limit.Algorithm == stint.Fixed || k.limit.Algorithm == stint.Concurrency}
 	}
-	rec.answered = true
 	if !older {
 		rec.at, rec.heard = max(at, 0), now
 	}
@@ -463,20 +551,26 @@ func (l *local) decide(r *stint.Request, now, instances int64) (stint.Decision, 
 	default:
 		d, err = l.take(r, now, instances)
 	}
-	if err == nil && d.Allowed && d.Charge.ID != 0 && !d.Repeat {
-		for i := range 1 + len(r.And) {
-			if c := r.ClaimAt(i); c.Cost > 0 {
-				rec := l.record(c, now)
-				rec.uncharged += c.Cost
-				rec.unchargedAt = now
-				if hasPlace(c) {
-					rec.places++
-					rec.placesAt = now
-				}
+	if err != nil || !d.Allowed || d.Charge.ID == 0 || d.Repeat {
+		return d, err
+	}
+	for i := range 1 + len(r.And) {
+		c := r.ClaimAt(i)
+		if c.Cost == 0 {
+			continue
+		}
+		rec := l.record(c, now)
+		for j := range c.Limits {
+			k := rec.limit(&c.Limits[j])
+			if k.limit.Algorithm == stint.Concurrency {
+				k.places = k.placesNow(now) + 1
+				k.placesAt = now
+			} else {
+				k.grant(c.Cost, now, now+int64(d.RetryAfter))
 			}
 		}
 	}
-	return d, err
+	return d, nil
 }
 
 // take decides a Take or a Peek.
@@ -506,7 +600,7 @@ func (l *local) take(r *stint.Request, now, instances int64) (stint.Decision, er
 		}
 		if part.Allowed {
 			d, err := l.own.Take(ctx, *r)
-			if err == nil && anyPlace(r) {
+			if err == nil && d.Charge.ID != 0 {
 				l.twins.add(l.marked(d.Charge.ID), twin{since: part.Charge})
 			}
 			l.tell(r, &d, &left)
@@ -541,12 +635,8 @@ func (l *local) take(r *stint.Request, now, instances int64) (stint.Decision, er
 // othersLeft reports whether others are known to have used something of a request's limits.
 func (l *local) othersLeft(r *stint.Request, now int64) bool {
 	for i := range 1 + len(r.And) {
-		if rec := l.find(r.ClaimAt(i)); rec != nil {
-			for k := range rec.others {
-				if rec.others[k].left(now) > 0 {
-					return true
-				}
-			}
+		if rec := l.find(r.ClaimAt(i)); rec != nil && rec.most(now) > 0 {
+			return true
 		}
 	}
 	return false
@@ -567,10 +657,7 @@ func (l *local) left(r *stint.Request, own *stint.Decision, now, instances int64
 		rec := l.find(c)
 		l.taken(c, rec, instances, &since)
 		for j := range c.Limits {
-			used, o := usages[k].Used, int64(0)
-			if rec != nil {
-				o = rec.others[j].left(now)
-			}
+			used, o := usages[k].Used, rec.othersOf(&c.Limits[j], now)
 			all := c.Limits[j].Capacity()
 			if instances == 1 {
 				left[k] = all - used - o
@@ -585,6 +672,14 @@ func (l *local) left(r *stint.Request, own *stint.Decision, now, instances int64
 	return ok
 }
 
+// othersOf is what others have used of a limit.
+func (r *record) othersOf(l *stint.Limit, now int64) int64 {
+	if k := r.of(l); k != nil {
+		return k.others.left(now)
+	}
+	return 0
+}
+
 // taken fills in what this process has taken of a claim's limits since the store last answered.
 func (l *local) taken(c *stint.Claim, rec *record, instances int64, taken *units) {
 	clear(taken[:len(c.Limits)])
@@ -592,8 +687,7 @@ func (l *local) taken(c *stint.Claim, rec *record, instances int64, taken *units
 		return
 	}
 	ctx := context.Background()
-	if rec != nil && rec.answered {
-		rec.answered = false
+	if rec.answeredSince(c.Limits) {
 		_ = l.since.Command(ctx, stint.Command{Kind: stint.Reset, Subject: c.Subject, Scope: c.Scope, Limits: c.Limits})
 		return
 	}
@@ -604,6 +698,17 @@ func (l *local) taken(c *stint.Claim, rec *record, instances int64, taken *units
 			taken[k] = u.Used
 		}
 	}
+}
+
+// answeredSince reports whether the store has answered about one of the limits since this was
+// last asked.
+func (r *record) answeredSince(limits []stint.Limit) (answered bool) {
+	for j := range limits {
+		if k := r.of(&limits[j]); k != nil && k.answered {
+			answered, k.answered = true, false
+		}
+	}
+	return answered
 }
 
 // divide returns a request for this process's part of the limits. Bans and request ids are
@@ -655,8 +760,10 @@ func (l *local) reserve(r *stint.Request, now, instances int64) (stint.Decision,
 	for i := range 1 + len(r.And) {
 		c := r.ClaimAt(i)
 		if rec := l.find(c); rec != nil {
-			for k := range c.Limits {
-				wait = max(wait, rec.others[k].until0(now, c.Limits[k].Capacity()-c.Cost))
+			for j := range c.Limits {
+				if k := rec.of(&c.Limits[j]); k != nil {
+					wait = max(wait, k.others.until0(now, c.Limits[j].Capacity()-c.Cost))
+				}
 			}
 		}
 	}

@@ -6,107 +6,99 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint"
 )
 
-// debt is what the store is to be charged with under one claim: units that were granted
-// without it. They are charged above capacity too.
-type debt struct {
-	claim stint.Claim
-	units []grant
-	sent  []*sending // what was sent and is not known to be charged
-	back  int64      // units to give back once all of that has been charged
-}
-
-// grant is some units and when they were granted.
+// grant is some units that were granted without the store, and for which instant.
 type grant struct{ at, units int64 }
 
-// sending is a part of a debt on its way to the store. Its id has it charged once, however
-// often it is sent.
+// sending is what is owed and on its way to the store. Its requests are the same however often
+// they are sent, and have IDs: each is charged once.
 type sending struct {
-	id       string
-	units    []grant
+	requests []stint.Request
+	at       []int64 // for which instants
+	parts    []sentPart
+	made     int64
+	tried    bool
+
+	// Of a request that had an ID of its own: the local charge, how long the store remembers
+	// the ID, and what was settled meanwhile.
+	charge      uint64
+	life        time.Duration
+	settlements []settlement
+
 	inFlight bool
 	left     atomic.Int32 // calls that are not answered
 	failed   atomic.Bool
+	decision stint.Decision // of the first request
+}
+
+// sentPart is what a sending charges to a limit. Back is what is given back afterwards.
+type sentPart struct {
+	rec         *record
+	limit       *known
+	units, back int64
 }
 
 const (
-	// maxGrants is how many instants a debt tells apart, and maxSendings in how many parts it
-	// may be on its way.
-	maxGrants   = 32
-	maxSendings = 4
-	// maxOwing is how many debts are kept.
+	// maxGrants is how many instants are told apart in what is owed under a limit.
+	maxGrants = 32
+	// maxSendings is how many sendings of a subject are on their way at once, without those
+	// of requests that have an ID.
+	maxSendings = 8
+	// maxOwing is how many subjects may owe something, and how many requests with an ID may
+	// be sent again.
 	maxOwing = 65_536
+	// owedIDLife is how long the store remembers that something owed was charged: longer than
+	// it takes to learn that it was not, and to send it again.
+	owedIDLife = 30 * time.Second
 )
 
-// owedIDLife is how long the store remembers that a debt was charged: longer than it may
-// take to learn that it was not, and to send it again.
-const owedIDLife = time.Minute
-
-// add notes units. Grants are merged to the later instant: at worst units count longer.
-func (d *debt) add(at, units int64) {
-	last := len(d.units) - 1
-	if last >= 0 && at-d.units[last].at < int64(d.claim.Limits[0].Window)/maxGrants {
-		d.units[last] = grant{max(at, d.units[last].at), d.units[last].units + units}
-		return
+// owe notes units. Grants are merged to the later instant: at worst units count longer.
+func (k *known) owe(at, units int64) {
+	near := int64(k.limit.Window) / maxGrants
+	for i := range k.grants {
+		if g := &k.grants[i]; at-g.at < near && g.at-at < near {
+			g.at, g.units = max(g.at, at), g.units+units
+			return
+		}
 	}
-	if len(d.units) == maxGrants {
-		d.units[1].units += d.units[0].units
-		d.units = append(d.units[:0], d.units[1:]...)
+	if len(k.grants) == maxGrants {
+		k.grants[1].units += k.grants[0].units
+		k.grants = slices.Delete(k.grants, 0, 1)
 	}
-	d.units = append(d.units, grant{at, units})
+	k.grants = append(k.grants, grant{at, units})
 }
 
-// drop takes units off, the newest first, and returns how many there were not.
-func (d *debt) drop(units int64) int64 {
-	for units > 0 && len(d.units) > 0 {
-		last := &d.units[len(d.units)-1]
+// drop takes units off what is owed, the newest first, and returns how many there were not.
+func (k *known) drop(units int64) int64 {
+	for units > 0 && len(k.grants) > 0 {
+		last := &k.grants[len(k.grants)-1]
 		n := min(units, last.units)
 		units -= n
+		k.uncharged = max(k.uncharged-n, 0)
 		if last.units -= n; last.units == 0 {
-			d.units = d.units[:len(d.units)-1]
+			k.grants = k.grants[:len(k.grants)-1]
 		}
 	}
 	return units
 }
 
-// counting returns how many units of some grants may count in a limit. In one that refills,
-// what was granted by the store before may still take up all that has been refilled.
-func counting(l *stint.Limit, grants []grant, now int64) (sum int64) {
-	if l.Algorithm == stint.Concurrency {
-		return 0 // who holds a place keeps it, by heartbeats
-	}
-	for _, g := range grants {
-		if now-g.at < int64(counts(l)) {
-			sum += g.units
-		}
-	}
-	return sum
-}
-
-func total(grants []grant) (sum int64) {
-	for _, g := range grants {
-		sum += g.units
-	}
-	return sum
-}
-
 // owedCall is a call that charges something that is owed.
 type owedCall struct {
 	stint.Call
-	done  func(err error)
-	ended atomic.Bool
+	sending *sending
+	done    func(*owedCall)
+	ended   atomic.Bool
 }
 
 // end tells what became of the call, once.
 func (o *owedCall) end() {
 	if o.ended.CompareAndSwap(false, true) {
-		o.done(o.Err)
+		o.done(o)
 	}
 }
 
@@ -120,183 +112,368 @@ func giveUp(owed []*owedCall) {
 	}
 }
 
+// granted is what a caller was granted without the store.
+type granted struct {
+	at     int64
+	charge uint64 // local
+	id     string // of the request
+	life   time.Duration
+	claims []stint.Claim
+	resets uint64 // how many there had been
+}
+
+// grant returns a copy of what a request was granted.
+func (l *local) grant(r *stint.Request, charge uint64, at int64) *granted {
+	g := &granted{at: at, charge: charge, id: r.ID, life: r.Life(), claims: make([]stint.Claim, 1+len(r.And)), resets: l.resets.Load()}
+	for i := range g.claims {
+		g.claims[i] = l.keepClaim(r.ClaimAt(i))
+	}
+	return g
+}
+
+// each calls f with the limits of what was granted, but for those that were reset since. The
+// locks are taken.
+func (l *local) each(g *granted, f func(rec *record, k *known, c *stint.Claim)) {
+	set := l.lock(&g.claims[0], g.claims[1:])
+	defer l.unlock(set)
+	for i := range g.claims {
+		c := &g.claims[i]
+		rec := l.find(c)
+		if rec == nil || rec.reset > g.resets || c.Cost == 0 {
+			continue
+		}
+		for j := range c.Limits {
+			if k := rec.of(&c.Limits[j]); k != nil {
+				f(rec, k, c)
+			}
+		}
+	}
+}
+
 // owe has the store charged with what was granted. It reports false if too much is owed
-// already.
-func (l *local) owe(g *granted) bool {
-	if g.id != "" {
-		return l.sendAgain(g)
+// already. A request with an ID is sent again under that ID.
+func (l *local) owe(g *granted, now int64) (ok bool) {
+	ok = true
+	if g.id == "" || now-g.at >= int64(g.life) {
+		l.each(g, func(rec *record, k *known, c *stint.Claim) {
+			ok = l.add(rec, k, g.at, c.Cost) && ok
+		})
+		return ok
+	}
+	s := &sending{charge: g.charge, life: g.life, made: g.at, at: []int64{g.at}, requests: []stint.Request{{
+		Claim: g.claims[0], And: g.claims[1:], ID: g.id, IDLife: g.life, Mode: stint.Force}}}
+	l.each(g, func(rec *record, k *known, c *stint.Claim) {
+		s.parts = append(s.parts, sentPart{rec: rec, limit: k, units: c.Cost})
+	})
+	if len(s.parts) == 0 {
+		return true
 	}
 	set := l.lock(&g.claims[0], g.claims[1:])
 	defer l.unlock(set)
-	ok := true
-	for i := range g.claims {
-		c := &g.claims[i]
-		if rec := l.find(c); rec != nil && rec.resets == g.resets[i] && c.Cost > 0 {
-			ok = l.add(c, rec, g.at, c.Cost) && ok
+	home := s.parts[0].rec
+	if l.owing.Load() >= maxOwing {
+		for _, p := range s.parts {
+			p.limit.uncharged = max(p.limit.uncharged-p.units, 0)
 		}
+		return false
 	}
-	return ok
-}
-
-// oweRequest is owe for a request that has just been granted.
-func (l *local) oweRequest(r *stint.Request, at int64) bool {
-	set := l.lock(&r.Claim, r.And)
-	defer l.unlock(set)
-	ok := true
-	for i := range 1 + len(r.And) {
-		c := r.ClaimAt(i)
-		if rec := l.find(c); rec != nil && c.Cost > 0 {
-			ok = l.add(c, rec, at, c.Cost) && ok
-		}
-	}
-	return ok
-}
-
-// add adds units that were granted at an instant to a debt. The lock is held.
-func (l *local) add(c *stint.Claim, rec *record, at, units int64) bool {
-	if rec.debt == nil {
-		if l.owing.Load() >= maxOwing {
-			rec.uncharged = max(rec.uncharged-units, 0)
-			return false
-		}
-		rec.debt = &debt{claim: l.keepClaim(c)}
-		l.stripeOf(c).owing++
-		l.owing.Add(1)
-	}
-	rec.debt.add(at, units)
+	l.owes(home)
+	home.sent = append(home.sent, s)
 	return true
 }
 
-func (l *local) stripeOf(c *stint.Claim) *stripe {
-	subject, _ := l.identify(c)
-	return &l.stripes[subject%stripes]
+// oweRequest is owe for a request without an ID that has just been granted.
+func (l *local) oweRequest(r *stint.Request, at int64) (ok bool) {
+	set := l.lock(&r.Claim, r.And)
+	defer l.unlock(set)
+	ok = true
+	for i := range 1 + len(r.And) {
+		c := r.ClaimAt(i)
+		rec := l.find(c)
+		for j := range c.Limits {
+			if k := rec.of(&c.Limits[j]); k != nil && c.Cost > 0 {
+				ok = l.add(rec, k, at, c.Cost) && ok
+			}
+		}
+	}
+	return ok
 }
 
-// settleDebt forgets a debt in which nothing is left. The lock is held.
-func (l *local) settleDebt(rec *record) {
-	if d := rec.debt; d != nil && len(d.units)+len(d.sent) == 0 {
-		rec.debt = nil
-		l.stripeOf(&d.claim).owing--
+// add adds units to what is owed under a limit. The lock is held.
+func (l *local) add(rec *record, k *known, at, units int64) bool {
+	if k.limit.Algorithm == stint.Concurrency {
+		return true // whoever holds a place tells the store by heartbeats
+	}
+	if !rec.owing && l.owing.Load() >= maxOwing {
+		k.uncharged = max(k.uncharged-units, 0)
+		return false
+	}
+	l.owes(rec)
+	k.owe(at, units)
+	return true
+}
+
+// owes notes that a record has something to charge, and settled that it may have no more.
+func (l *local) owes(rec *record) {
+	if !rec.owing {
+		rec.owing = true
+		l.owing.Add(1)
+	}
+}
+
+func (l *local) settled(rec *record) {
+	if rec.owing && len(rec.sent) == 0 && !slices.ContainsFunc(rec.limits, func(k *known) bool { return len(k.grants) > 0 }) {
+		rec.owing = false
 		l.owing.Add(-1)
 	}
 }
 
-// collect returns the calls that charge what is owed under a claim and is not on its way
+// collect returns the calls that charge what a record owes and is not on its way
 // already. The lock is held. Whoever gets them ends every one.
 func (l *local) collect(rec *record, now int64, calls []*owedCall, back func(stint.Command)) []*owedCall {
-	d := rec.debt
-	if d == nil {
+	if !rec.owing {
 		return calls
 	}
-	ripe := 0
-	for ripe < len(d.units) && d.units[ripe].at <= now {
-		ripe++
-	}
-	if ripe > 0 && len(d.sent) < maxSendings {
-		d.sent = append(d.sent, &sending{id: rand.Text(), units: slices.Clone(d.units[:ripe])})
-		d.units = slices.Delete(d.units, 0, ripe)
-	}
-	for _, s := range slices.Clone(d.sent) {
-		if !s.inFlight {
-			calls = l.send(rec, d, s, now, calls, back)
+	plain := 0
+	for _, s := range slices.Clone(rec.sent) {
+		switch {
+		case s.inFlight:
+		case s.life > 0 && now-s.made >= int64(s.life): // the store may have forgotten the ID
+			rec.sent = slices.DeleteFunc(rec.sent, func(o *sending) bool { return o == s })
+			for _, p := range s.parts {
+				l.add(p.rec, p.limit, s.at[0], p.units)
+			}
+			continue
+		default:
+			calls = l.send(rec, s, now, calls, back)
+		}
+		if s.life == 0 {
+			plain++
 		}
 	}
+	if plain < maxSendings {
+		if s := rec.makeSending(now); s != nil {
+			rec.sent = append(rec.sent, s)
+			calls = l.send(rec, s, now, calls, back)
+		}
+	}
+	l.settled(rec)
 	return calls
 }
 
+// makeSending makes a sending of all that is owed; nil if that is nothing. Limits that are
+// charged the same go into one request.
+func (r *record) makeSending(now int64) *sending {
+	s := &sending{made: now}
+	id := rand.Text()
+	add := func(k *known, at, cost int64) {
+		for i := range s.requests {
+			if q := &s.requests[i]; s.at[i] == at && q.Cost == cost && len(q.Limits) < stint.MaxLimits {
+				q.Limits = append(q.Limits, k.limit)
+				return
+			}
+		}
+		s.at = append(s.at, at)
+		s.requests = append(s.requests, stint.Request{
+			Claim:  stint.Claim{Subject: r.subject, Scope: r.scope, Limits: []stint.Limit{k.limit}, Cost: cost},
+			ID:     id + "/" + strconv.Itoa(len(s.requests)),
+			IDLife: owedIDLife, Mode: stint.Force,
+		})
+	}
+	for _, k := range r.limits {
+		sum, all := int64(0), int64(0)
+		for _, g := range k.grants {
+			all += g.units
+			switch {
+			case g.at > now:
+				add(k, g.at, min(g.units, stint.MaxUnits)) // a booking
+			case now-g.at < int64(counts(&k.limit)):
+				sum += g.units
+			}
+		}
+		if sum > 0 {
+			add(k, 0, min(sum, stint.MaxUnits))
+		}
+		if all > 0 {
+			s.parts = append(s.parts, sentPart{rec: r, limit: k, units: all})
+		}
+		k.grants = nil
+	}
+	if len(s.parts) == 0 {
+		return nil
+	}
+	return s
+}
+
 // send returns the calls that charge a sending.
-func (l *local) send(rec *record, d *debt, s *sending, now int64, calls []*owedCall, back func(stint.Command)) []*owedCall {
-	requests := s.requests(&d.claim, now)
-	s.inFlight = true
+func (l *local) send(rec *record, s *sending, now int64, calls []*owedCall, back func(stint.Command)) []*owedCall {
+	s.inFlight, s.tried = true, true
 	s.failed.Store(false)
-	s.left.Store(int32(len(requests)))
-	for _, r := range requests {
-		o := &owedCall{Call: stint.Call{Request: r}}
-		o.done = func(err error) {
-			if _, invalid := errors.AsType[*stint.InvalidError](err); err != nil && !invalid { // which would fail for ever
+	first := len(calls)
+	for i := range s.requests {
+		r := s.requests[i]
+		if ahead := time.Duration(s.at[i] - now).Truncate(time.Microsecond); ahead > 0 {
+			r.MaxWait = ahead
+		} else if s.life == 0 {
+			r.Limits = stillCounting(r.Limits, now-max(s.made, s.at[i]))
+		}
+		if len(r.Limits) == 0 {
+			continue
+		}
+		o := &owedCall{Call: stint.Call{Request: r}, sending: s}
+		o.done = func(o *owedCall) {
+			// What is invalid would fail for ever.
+			if _, invalid := errors.AsType[*stint.InvalidError](o.Err); o.Err != nil && !invalid {
 				s.failed.Store(true)
+			} else if i == 0 {
+				s.decision = o.Decision
 			}
 			if s.left.Add(-1) == 0 {
-				set := l.lock(&d.claim, nil)
-				l.sent(rec, d, s, now, back)
-				l.unlock(set)
+				set := l.lock(&s.requests[0].Claim, s.requests[0].And)
+				defer l.unlock(set)
+				l.sent(rec, s, now, back)
 			}
 		}
 		o.Call.Done = o.end
 		calls = append(calls, o)
 	}
-	if len(requests) == 0 { // all of it has expired
-		l.sent(rec, d, s, now, back)
+	s.left.Store(int32(len(calls) - first))
+	if len(calls) == first { // all of it has expired
+		l.sent(rec, s, now, back)
 	}
 	return calls
 }
 
-// requests are those that charge a sending: one, if its limits count the same of it.
-func (s *sending) requests(c *stint.Claim, now int64) []stint.Request {
-	costs := make([]int64, len(c.Limits))
-	same := true
-	for k := range c.Limits {
-		costs[k] = min(counting(&c.Limits[k], s.units, now), stint.MaxUnits)
-		same = same && costs[k] == costs[0]
+// stillCounting returns those of some limits in which something so old may count.
+func stillCounting(limits []stint.Limit, age int64) []stint.Limit {
+	old := func(l stint.Limit) bool { return age >= int64(counts(&l)) }
+	if !slices.ContainsFunc(limits, old) {
+		return limits
 	}
-	request := func(limits []stint.Limit, cost int64, id string) stint.Request {
-		claim := *c
-		claim.Limits, claim.Cost = limits, cost
-		return stint.Request{Claim: claim, ID: id, IDLife: owedIDLife, Mode: stint.Force}
-	}
-	if same && costs[0] > 0 {
-		return []stint.Request{request(c.Limits, costs[0], s.id)}
-	}
-	var out []stint.Request
-	for k := range c.Limits {
-		if costs[k] > 0 {
-			out = append(out, request(c.Limits[k:k+1], costs[k], s.id+"/"+strconv.Itoa(k)))
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(limits), old)
 }
 
 // sent ends a sending. The lock is held.
-func (l *local) sent(rec *record, d *debt, s *sending, now int64, back func(stint.Command)) {
+func (l *local) sent(rec *record, s *sending, now int64, back func(stint.Command)) {
 	s.inFlight = false
-	at := slices.Index(d.sent, s)
+	at := slices.Index(rec.sent, s)
 	if at < 0 || s.failed.Load() {
 		return // a reset has forgotten it, or it is sent again
 	}
-	d.sent = slices.Delete(d.sent, at, at+1)
-	l.charged(rec, total(s.units), now)
-	if d.back > 0 && len(d.sent) == 0 {
-		for k := range d.claim.Limits {
-			if counting(&d.claim.Limits[k], s.units, now) > 0 {
-				one := d.claim
-				one.Limits = d.claim.Limits[k : k+1]
-				back(giveBackOf(&one, d.back))
-			}
+	rec.sent = slices.Delete(rec.sent, at, at+1)
+	step := l.step.Add(1)
+	for _, p := range s.parts {
+		p.limit.charged(p.units, now, step, s)
+		if p.back > 0 {
+			back(stint.Command{Kind: stint.GiveBack, Subject: p.rec.subject, Scope: p.rec.scope, Limits: []stint.Limit{p.limit.limit}, Units: p.back})
 		}
-		d.back = 0
 	}
-	l.settleDebt(rec)
+	for _, t := range s.settlements {
+		l.settle(&s.decision, t)
+	}
+	l.settled(rec)
 }
 
-// forget drops what is known and owed under a claim. It returns what is on its way to be
-// charged.
-func (l *local) forget(c *stint.Claim) []*sending {
-	set := l.lock(c, nil)
+// counted notes that the store counts what was granted.
+func (l *local) counted(g *granted, now int64) {
+	step := l.step.Add(1)
+	l.each(g, func(_ *record, k *known, c *stint.Claim) {
+		k.charged(c.Cost, now, step, nil)
+	})
+}
+
+// settleOwed changes what is owed for a local charge, or a part of it, to its true cost. What
+// may have been charged already is given back.
+func (l *local) settleOwed(c *stint.Charge, cost, now int64, age time.Duration, wall int64, back func(stint.Command)) {
+	set := l.lock(&c.Claim, c.And())
 	defer l.unlock(set)
-	rec := l.find(c)
+	for i := range 1 + len(c.And()) { // a request with an ID is owed under its first claim
+		rec := l.find(c.ClaimAt(i))
+		if rec == nil {
+			continue
+		}
+		if at := slices.IndexFunc(rec.sent, func(s *sending) bool { return s.charge == c.ID && s.life > 0 }); at >= 0 {
+			s := rec.sent[at]
+			if s.tried {
+				s.settlements = append(s.settlements, settlement{*c, cost})
+				return
+			}
+			rec.sent = slices.Delete(rec.sent, at, at+1)
+			for _, p := range s.parts {
+				l.add(p.rec, p.limit, s.at[0], p.units)
+			}
+		}
+	}
+	for i := range 1 + len(c.And()) {
+		if claim := c.ClaimAt(i); claim.Cost > 0 && claim.Cost != cost {
+			l.adjust(claim, cost-claim.Cost, now, age, wall, back)
+		}
+	}
+}
+
+// adjust changes what is owed under a claim. The lock is held.
+func (l *local) adjust(c *stint.Claim, units, now int64, age time.Duration, wall int64, back func(stint.Command)) {
+	rec := l.record(c, now)
+	for j := range c.Limits {
+		k := rec.limit(&c.Limits[j])
+		if units > 0 {
+			k.grant(units, now, now)
+			l.add(rec, k, now, units)
+			continue
+		}
+		charged := k.drop(-units)
+		if charged == 0 {
+			continue
+		}
+		if sent := rec.sending(k); sent != nil {
+			sent.back += charged
+		} else if n := stillIn(&k.limit, charged, age, wall); n > 0 {
+			back(stint.Command{Kind: stint.GiveBack, Subject: rec.subject, Scope: rec.scope, Limits: []stint.Limit{k.limit}, Units: n})
+		}
+	}
+	l.settled(rec)
+}
+
+// sending returns what charges a limit and is not known to be charged; nil if there is nothing.
+func (r *record) sending(k *known) *sentPart {
+	for _, s := range r.sent {
+		for i := range s.parts {
+			if s.parts[i].limit == k {
+				return &s.parts[i]
+			}
+		}
+	}
+	return nil
+}
+
+// forget drops what is known and owed of limits that are reset. It returns what is on its way
+// to be charged.
+func (l *local) forget(c *stint.Command, now int64) (inFlight []*sending) {
+	claim := stint.Claim{Subject: c.Subject, Scope: c.Scope}
+	set := l.lock(&claim, nil)
+	defer l.unlock(set)
+	reset := l.resets.Add(1)
+	rec := l.find(&claim)
 	if rec == nil {
 		return nil
 	}
-	rec.resets++
-	rec.uncharged, rec.others = 0, make([]others, len(rec.others))
-	d := rec.debt
-	if d == nil {
-		return nil
+	rec.reset, rec.resetAt = reset, now
+	for i := range c.Limits {
+		if k := rec.of(&c.Limits[i]); k != nil {
+			*k = known{limit: k.limit}
+		}
 	}
-	sent := slices.DeleteFunc(d.sent, func(s *sending) bool { return !s.inFlight })
-	d.units, d.sent, d.back = nil, nil, 0
-	l.settleDebt(rec)
-	return sent
+	for _, s := range rec.sent {
+		s.parts = slices.DeleteFunc(s.parts, func(p sentPart) bool {
+			return p.rec == rec && slices.ContainsFunc(c.Limits, func(l stint.Limit) bool { return l.SameID(&p.limit.limit) })
+		})
+		if s.inFlight {
+			inFlight = append(inFlight, s)
+		}
+	}
+	rec.sent = slices.DeleteFunc(rec.sent, func(s *sending) bool { return len(s.parts) == 0 })
+	l.settled(rec)
+	return inFlight
 }
 
 const (
@@ -304,27 +481,26 @@ const (
 	// goes at once.
 	chargeTime = time.Second
 	chargeMost = 128
-	// chargeEvery is how often it is tried; what is asked about a subject carries what is
-	// owed for it before.
+	// chargeEvery is how often it is tried, and chargePause after a failure or by a slow store;
+	// what is asked about a subject carries what is owed for it before.
 	chargeEvery = 100 * time.Millisecond
 	chargePause = time.Second
 )
 
-// collectAll returns calls that charge what is owed, of as many claims as may go at once.
-func (l *local) collectAll(now int64, back func(stint.Command)) (calls []*owedCall) {
-	calls = l.collectNamed(now)
-	for i := range l.stripes {
-		s := &l.stripes[i]
+// collectSome returns calls that charge what is owed, of as many subjects as may go at once,
+// where the last ones ended.
+func (l *local) collectSome(now int64, back func(stint.Command)) (calls []*owedCall) {
+	for range l.stripes {
+		s := &l.stripes[l.next.Add(1)%stripes]
 		s.mu.Lock()
-		if s.owing > 0 {
-			for _, rec := range s.records {
-				if calls = l.collect(rec, now, calls, back); len(calls) >= chargeMost {
-					break
-				}
+		for _, rec := range s.records {
+			if calls = l.collect(rec, now, calls, back); len(calls) >= chargeMost {
+				break
 			}
 		}
 		s.mu.Unlock()
 		if len(calls) >= chargeMost {
+			l.next.Add(^uint32(0)) // there may be more
 			break
 		}
 	}
@@ -351,7 +527,8 @@ func (f *Fallback) chargeOwed() {
 			break
 		}
 		pause = chargeEvery
-		if _, quick := f.chargeSome(f.life); !quick {
+		begin := time.Now()
+		if n, ok := f.chargeSome(f.life); n > 0 && !ok || time.Since(begin) > f.budget() {
 			pause = chargePause
 		}
 		f.sayDropped()
@@ -363,128 +540,46 @@ func (f *Fallback) chargeOwed() {
 }
 
 func (f *Fallback) startCharging() {
-	if f.charging.CompareAndSwap(false, true) {
+	if !f.charging.Load() && f.charging.CompareAndSwap(false, true) {
 		f.run(f.chargeOwed)
 	}
 }
 
 // sayDropped tells of what will not be charged.
 func (f *Fallback) sayDropped() {
-	if f.dropped.Load() > 0 && sayAgain(&f.news.nextDropped, f.now()) {
-		f.config.Logger.Warn("stint: not everything that was admitted without the store is charged to it afterwards",
-			"decisions", f.dropped.Swap(0), "subjects_kept", maxOwing)
+	if n := f.dropped.Load() + f.errands.dropped.Load(); n > 0 && sayAgain(&f.news.nextDropped, f.now()) {
+		f.config.Logger.Warn("stint: not everything that was admitted without the store is charged to it or given back afterwards",
+			"decisions", f.dropped.Swap(0)+f.errands.dropped.Swap(0), "kept", maxOwing)
 	}
 }
 
-// drain charges what is owed until nothing is, the store fails, or the context ends.
+// drain charges what is owed until nothing is, or the context ends.
 func (f *Fallback) drain(ctx context.Context) {
 	for f.local.owing.Load() > 0 && ctx.Err() == nil {
-		n, ok := f.chargeSome(ctx)
-		if !ok {
-			return
-		}
-		if n == 0 { // it is on its way, or not due yet
-			sleep(ctx, time.Millisecond)
+		if n, ok := f.chargeSome(ctx); n == 0 || !ok { // it is on its way, or the store fails
+			sleep(ctx, 10*time.Millisecond)
 		}
 	}
 }
 
-// chargeSome charges a batch. It returns how much was sent, and whether the store did so
-// quickly.
-func (f *Fallback) chargeSome(ctx context.Context) (n int, quick bool) {
-	calls := f.local.collectAll(f.now(), f.giveBack)
+// chargeSome charges a batch. It returns how much was sent, and whether any of it was charged.
+func (f *Fallback) chargeSome(ctx context.Context) (n int, ok bool) {
+	calls := f.local.collectSome(f.now(), f.giveBack)
 	if len(calls) == 0 {
 		return 0, true
 	}
-	begin := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, chargeTime)
 	defer cancel()
+	deadline := time.Now().Add(chargeTime)
 	batch := make([]*stint.Call, len(calls))
 	for i, o := range calls {
-		o.Deadline = begin.Add(chargeTime)
+		o.Deadline = deadline
 		batch[i] = &o.Call
 	}
 	f.batch(ctx, batch)
-	failed := false
 	for _, o := range calls {
-		failed = failed || o.Err != nil
+		ok = ok || o.Err == nil
 		o.end()
 	}
-	return len(calls), !failed && time.Since(begin) < DefaultBudget
-}
-
-// granted is what a caller was granted without the store.
-type granted struct {
-	at     int64
-	charge uint64 // local
-	id     string // of the request
-	life   time.Duration
-	claims []stint.Claim
-	resets []uint32 // of their records
-}
-
-// grant returns a copy of what a request was granted.
-func (l *local) grant(r *stint.Request, charge uint64, at int64) *granted {
-	n := 1 + len(r.And)
-	g := &granted{at: at, charge: charge, id: r.ID, life: r.Life(), claims: make([]stint.Claim, n), resets: make([]uint32, n)}
-	set := l.lock(&r.Claim, r.And)
-	defer l.unlock(set)
-	for i := range g.claims {
-		g.claims[i] = l.keepClaim(r.ClaimAt(i))
-		if rec := l.find(&g.claims[i]); rec != nil {
-			g.resets[i] = rec.resets
-		}
-	}
-	return g
-}
-
-// counted notes that the store counts what was granted.
-func (l *local) counted(g *granted, now int64) {
-	set := l.lock(&g.claims[0], g.claims[1:])
-	defer l.unlock(set)
-	for i := range g.claims {
-		if rec := l.find(&g.claims[i]); rec != nil && rec.resets == g.resets[i] {
-			l.charged(rec, g.claims[i].Cost, now)
-		}
-	}
-}
-
-// named are grants of requests with an ID. They are sent again under that ID, which has
-// them charged once, until it is known that the store has counted them.
-type named struct {
-	mu   sync.Mutex
-	list []*granted
-}
-
-func (l *local) sendAgain(g *granted) bool {
-	l.named.mu.Lock()
-	defer l.named.mu.Unlock()
-	if l.owing.Load() >= maxOwing {
-		return false
-	}
-	l.owing.Add(1)
-	l.named.list = append(l.named.list, g)
-	return true
-}
-
-// collectNamed returns the calls that send grants again.
-func (l *local) collectNamed(now int64) (calls []*owedCall) {
-	l.named.mu.Lock()
-	defer l.named.mu.Unlock()
-	for len(l.named.list) > 0 && len(calls) < chargeMost {
-		g := l.named.list[0]
-		l.named.list = l.named.list[1:]
-		o := &owedCall{Call: stint.Call{Request: stint.Request{
-			Claim: g.claims[0], And: g.claims[1:], ID: g.id, IDLife: g.life, Mode: stint.Force}}}
-		o.done = func(err error) {
-			l.owing.Add(-1)
-			if _, failed := errors.AsType[*stint.StoreError](err); failed && now-g.at < int64(g.life) {
-				l.sendAgain(g)
-				return
-			}
-			l.counted(g, now)
-		}
-		calls = append(calls, o)
-	}
-	return calls
+	return len(calls), ok
 }

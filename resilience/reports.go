@@ -52,10 +52,10 @@ func (n *reports) failures() int64 { return n.decisions.Load() + n.others.Load()
 // failed counts a call that the store failed, in one of the counters, and says so if that is the first.
 func (f *Fallback) failed(cause *stint.StoreError, counter *atomic.Int64) {
 	n := &f.news
-	counter.Add(1)
-	if cause.Kind != stint.KindRefused || n.cause.Load() == nil { // a breaker that is open does not say why it opened
+	if cause.Kind != stint.KindRefused || !n.watched.Load() { // a breaker that is open does not say why it opened
 		n.cause.Store(cause)
 	}
+	counter.Add(1)
 	if !n.watched.Load() && n.watched.CompareAndSwap(false, true) {
 		n.lost()
 		f.run(f.watchOutage)
@@ -86,7 +86,6 @@ func (n *reports) say(message string) {
 
 // back says that an outage has ended.
 func (n *reports) back() {
-	n.cause.Store(nil)
 	n.told = n.decisions.Load()
 	n.logger.Info("stint: the store can be asked again",
 		"decisions_without_it", n.told-n.before, "lasted", time.Since(n.begun).Round(time.Second))

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -33,6 +34,7 @@ type twins [16]twinShard
 
 type twinShard struct {
 	mu    sync.Mutex
+	late  map[uint64]*twin // of local charges whose answers are late
 	most  int
 	of    map[uint64]*twin
 	order []uint64 // a ring, once it is full
@@ -41,10 +43,15 @@ type twinShard struct {
 
 func (ts *twins) shard(key uint64) *twinShard { return &ts[key%uint64(len(ts))] }
 
+// add remembers a twin.
 func (ts *twins) add(key uint64, tw twin) {
 	t := ts.shard(key)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.add(key, tw)
+}
+
+func (t *twinShard) add(key uint64, tw twin) {
 	if t.of == nil {
 		t.of = make(map[uint64]*twin)
 	}
@@ -65,21 +72,72 @@ func (ts *twins) add(key uint64, tw twin) {
 	t.next = (t.next + 1) % t.most
 }
 
-// change calls f with the twin of a charge, nil if there is none. It keeps the lock.
-func (ts *twins) change(key uint64, f func(*twin)) {
+func (ts *twins) get(key uint64) (tw twin, ok bool) {
 	t := ts.shard(key)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f(t.of[key])
+	if found := t.of[key]; found != nil {
+		return *found, true
+	}
+	return tw, false
 }
 
-func (ts *twins) get(key uint64) (tw twin, ok bool) {
-	ts.change(key, func(found *twin) {
-		if found != nil {
-			tw, ok = *found, true
+// expect notes that it is not known yet whether the store made the charge of a local one.
+func (ts *twins) expect(key uint64) {
+	t := ts.shard(key)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.late == nil {
+		t.late = make(map[uint64]*twin)
+	}
+	tw := &twin{late: true}
+	if old := t.of[key]; old != nil {
+		tw.since = old.since
+	}
+	t.late[key] = tw
+}
+
+// came notes that it is known: that is the store's charge, if it made one. It returns the
+// settlements that were made meanwhile.
+func (ts *twins) came(key uint64, store stint.Charge) []settlement {
+	t := ts.shard(key)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tw := t.late[key]
+	delete(t.late, key)
+	if store.ID != 0 {
+		t.add(key, twin{store: store})
+	}
+	if tw == nil {
+		return nil
+	}
+	return tw.settlements
+}
+
+// held notes that the store knows of a local place.
+func (ts *twins) held(key uint64) {
+	t := ts.shard(key)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.add(key, twin{held: true})
+}
+
+// settle returns the twin of a local charge that is amended. If its answer is late, a
+// settlement is remembered.
+func (ts *twins) settle(c *stint.Charge, a stint.Amendment) twin {
+	t := ts.shard(c.ID)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if tw := t.late[c.ID]; tw != nil {
+		if a.Kind == stint.Settle {
+			tw.settlements = append(tw.settlements, settlement{*c, a.Cost})
 		}
-	})
-	return tw, ok
+		return *tw
+	}
+	if tw := t.of[c.ID]; tw != nil {
+		return *tw
+	}
+	return twin{}
 }
 
 // recents knows what counts the last charges of the store locally, so that a refund is
@@ -90,32 +148,28 @@ type recents struct {
 }
 
 type recentCharge struct {
-	id, own    uint64
-	at         int64
-	generation uint32
-	full       *stint.Charge // if it has several states
+	id, own uint64
+	at      int64
+	// The states of a charge are told apart by their generations: those of the store, and
+	// those that count them locally.
+	first [2]uint32
+	more  [][2]uint32
 }
-
-// maxKept is the longest subject that is kept for a charge.
-const maxKept = 1024
 
 func (t *recents) slot(id uint64) (*recentCharge, *sync.Mutex) {
 	i := id & uint64(len(t.slots)-1)
 	return &t.slots[i], &t.locks[i%uint64(len(t.locks))]
 }
 
-func (t *recents) add(id uint64, own *stint.Charge) {
-	next := recentCharge{id: id, own: own.ID, at: own.At, generation: own.Generation}
+// add remembers what counts a charge.
+func (t *recents) add(c, own *stint.Charge) {
+	next := recentCharge{id: c.ID, own: own.ID, at: own.At, first: [2]uint32{c.Generation, own.Generation}}
 	if own.Rest != nil {
-		for i := range 1 + len(own.And()) {
-			if c := own.ClaimAt(i); len(c.Subject)+len(c.Scope) > maxKept {
-				return
-			}
+		for i := range own.Rest.Generations {
+			next.more = append(next.more, [2]uint32{c.GenerationAt(i + 1), own.GenerationAt(i + 1)})
 		}
-		full := *own
-		next.full = &full
 	}
-	s, mu := t.slot(id)
+	s, mu := t.slot(c.ID)
 	mu.Lock()
 	*s = next
 	mu.Unlock()
@@ -130,11 +184,28 @@ func (t *recents) of(c *stint.Charge) (own stint.Charge, ok bool) {
 	if found.id != c.ID || c.ID == 0 {
 		return own, false
 	}
-	if found.full != nil {
-		own = partOf(found.full, c)
-		return own, own.ID != 0
+	own = stint.Charge{ID: found.own, At: found.at, Claim: c.Claim}
+	if c.Rest != nil {
+		own.Rest = &stint.Rest{And: c.Rest.And}
+		if n := len(c.Rest.Generations); n > 0 {
+			own.Rest.Generations = make([]uint32, n)
+		}
 	}
-	return stint.Charge{ID: found.own, At: found.at, Generation: found.generation, Claim: c.Claim}, true
+	generation := func(of uint32) uint32 {
+		for _, pair := range found.more {
+			if pair[0] == of {
+				return pair[1]
+			}
+		}
+		return found.first[1]
+	}
+	own.Generation = generation(c.Generation)
+	if c.Rest != nil {
+		for i := range c.Rest.Generations {
+			own.Rest.Generations[i] = generation(c.Rest.Generations[i])
+		}
+	}
+	return own, true
 }
 
 // twinKey names a charge of the store's: a place by its id. A booking that is moved
@@ -159,7 +230,7 @@ func (l *local) twin(r *stint.Request, d *stint.Decision, own *stint.Charge) {
 	if booking || anyPlace(r) {
 		l.twins.add(l.twinKey(&d.Charge, booking), twin{own: *own})
 	} else {
-		l.recents.add(d.Charge.ID, own)
+		l.recents.add(&d.Charge, own)
 	}
 }
 
@@ -168,7 +239,9 @@ func (l *local) amended(c *stint.Charge, a stint.Amendment) {
 	ctx := context.Background()
 	for _, booking := range []bool{false, true} {
 		if tw, ok := l.twins.get(l.twinKey(c, booking)); ok && tw.own.ID != 0 {
-			_, _ = l.own.Amend(ctx, tw.own, a)
+			if own := partOf(&tw.own, c); own.ID != 0 {
+				_, _ = l.own.Amend(ctx, own, a)
+			}
 			return
 		}
 	}
@@ -201,16 +274,21 @@ func partOf(store, local *stint.Charge) stint.Charge {
 
 // amendSince does to what counts as the process's part what was done to a local charge, or
 // to a part of it.
-func (l *local) amendSince(c, since *stint.Charge, a stint.Amendment) {
+func (l *local) amendSince(c, since *stint.Charge, a stint.Amendment, age time.Duration, wall int64) {
 	ctx := context.Background()
 	switch {
 	case since.ID != 0:
-		_, _ = l.since.Amend(ctx, partOf(since, c), a)
+		if part := partOf(since, c); part.ID != 0 {
+			_, _ = l.since.Amend(ctx, part, a)
+		}
 	case a.Kind == stint.Settle && l.since.Len() > 0:
 		for i := range 1 + len(c.And()) {
 			claim := c.ClaimAt(i)
-			if less := claim.Cost - a.Cost; less > 0 && claim.Cost > 0 {
-				_ = l.since.Command(ctx, giveBackOf(claim, less))
+			for j := range claim.Limits {
+				if n := stillIn(&claim.Limits[j], claim.Cost-a.Cost, age, wall); n > 0 {
+					_ = l.since.Command(ctx, stint.Command{Kind: stint.GiveBack, Subject: claim.Subject, Scope: claim.Scope,
+						Limits: claim.Limits[j : j+1], Units: n})
+				}
 			}
 		}
 	}
@@ -224,14 +302,18 @@ func (l *local) command(c *stint.Command, done bool) {
 		claim := stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}
 		set := l.lock(&claim, nil)
 		defer l.unlock(set)
-		if rec := l.find(&claim); rec != nil && rec.uncharged > 0 {
-			if done {
-				return
+		if rec := l.find(&claim); rec != nil {
+			for j := range c.Limits {
+				k := rec.of(&c.Limits[j])
+				switch {
+				case k == nil || k.uncharged == 0:
+				case done:
+					return
+				default:
+					k.drop(c.Units)
+				}
 			}
-			if rec.debt != nil {
-				rec.uncharged = max(rec.uncharged-(c.Units-rec.debt.drop(c.Units)), 0)
-				l.settleDebt(rec)
-			}
+			l.settled(rec)
 		}
 	}
 	_ = l.own.Command(ctx, *c) // fails only once it is closed
@@ -241,17 +323,17 @@ func (l *local) command(c *stint.Command, done bool) {
 }
 
 // placed changes how many local places of a charge's claims the store does not know of.
-func (l *local) placed(c *stint.Charge, change int64, now int64) {
+func (l *local) placed(c *stint.Charge, change, now int64) {
 	set := l.lock(&c.Claim, c.And())
 	defer l.unlock(set)
 	for i := range 1 + len(c.And()) {
 		claim := c.ClaimAt(i)
-		if !hasPlace(claim) {
-			continue
-		}
-		if rec := l.find(claim); rec != nil {
-			rec.places = max(rec.places+change, 0)
-			rec.placesAt = now
+		rec := l.find(claim)
+		for j := range claim.Limits {
+			if k := rec.of(&claim.Limits[j]); k != nil && k.limit.Algorithm == stint.Concurrency && claim.Cost > 0 {
+				k.places = max(k.placesNow(now)+change, 0)
+				k.placesAt = now
+			}
 		}
 	}
 }
