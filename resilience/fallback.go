@@ -357,7 +357,7 @@ func (f *Fallback) name(r *stint.Request, c *stint.Charge) {
 // follow sees to it that the store is charged with what was granted without it, for an
 // instant.
 func (f *Fallback) follow(r *stint.Request, c stint.Charge, at int64, l *late) {
-	if l == nil && r.ID == "" {
+	if l == nil && r.ID == "" && r.Mode != stint.Reserve {
 		if !f.local.oweRequest(r, at) {
 			f.dropped.Add(1)
 		}

@@ -70,8 +70,7 @@ type record struct {
 	limits         []*known
 	sent           []*sending // what is on its way to be charged
 	owing          bool       // there is something to charge
-	reset          uint64     // the number of the last reset,
-	resetAt        int64      // and when it was
+	resetAt        int64      // when something of it was last reset
 	at             int64      // the store's instant of the last answer,
 	heard          int64      // and when it came
 }
@@ -80,7 +79,8 @@ type record struct {
 type known struct {
 	limit    stint.Limit
 	others   others
-	answered bool // the store has answered since the last local decision
+	answered bool   // the store has answered since the last local decision
+	reset    uint64 // the number of its last reset
 
 	// uncharged units were granted without the store, and it is not known that it counts
 	// them: the answer is late, or they are owed. Grants are those that are owed and not on
@@ -156,7 +156,7 @@ func (o *others) left(now int64) int64 {
 // needed reports that a record must not be forgotten: something of it is not charged, or was
 // reset a moment ago.
 func (r *record) needed(now int64) bool {
-	if r.owing || r.reset > 0 && now-r.resetAt < int64(recentTime) {
+	if r.owing || r.resetAt > 0 && now-r.resetAt < int64(recentTime) {
 		return true
 	}
 	for _, k := range r.limits {

@@ -19,13 +19,12 @@ type grant struct{ at, units int64 }
 // they are sent, and have IDs: each is charged once.
 type sending struct {
 	requests []stint.Request
-	at       []int64 // for which instants
 	parts    []sentPart
-	made     int64
+	at       int64 // when it was granted, or for when
 	tried    bool
 
-	// Of a request that had an ID of its own: the local charge, how long the store remembers
-	// the ID, and what was settled meanwhile.
+	// Of a single request, one with an ID or a booking: its local charge, how long the store
+	// remembers the ID, and what was settled meanwhile.
 	charge      uint64
 	life        time.Duration
 	settlements []settlement
@@ -139,11 +138,11 @@ func (l *local) each(g *granted, f func(rec *record, k *known, c *stint.Claim)) 
 	for i := range g.claims {
 		c := &g.claims[i]
 		rec := l.find(c)
-		if rec == nil || rec.reset > g.resets || c.Cost == 0 {
+		if c.Cost == 0 {
 			continue
 		}
 		for j := range c.Limits {
-			if k := rec.of(&c.Limits[j]); k != nil {
+			if k := rec.of(&c.Limits[j]); k != nil && k.reset <= g.resets {
 				f(rec, k, c)
 			}
 		}
@@ -151,16 +150,20 @@ func (l *local) each(g *granted, f func(rec *record, k *known, c *stint.Claim)) 
 }
 
 // owe has the store charged with what was granted. It reports false if too much is owed
-// already. A request with an ID is sent again under that ID.
+// already. A request with an ID is sent again under that ID, and a booking is one in the store
+// too; both can be amended there afterwards.
 func (l *local) owe(g *granted, now int64) (ok bool) {
 	ok = true
+	if g.id == "" && g.at > now {
+		g.id, g.life = rand.Text(), owedIDLife
+	}
 	if g.id == "" || now-g.at >= int64(g.life) {
 		l.each(g, func(rec *record, k *known, c *stint.Claim) {
 			ok = l.add(rec, k, g.at, c.Cost) && ok
 		})
 		return ok
 	}
-	s := &sending{charge: g.charge, life: g.life, made: g.at, at: []int64{g.at}, requests: []stint.Request{{
+	s := &sending{charge: g.charge, life: g.life, at: g.at, requests: []stint.Request{{
 		Claim: g.claims[0], And: g.claims[1:], ID: g.id, IDLife: g.life, Mode: stint.Force}}}
 	l.each(g, func(rec *record, k *known, c *stint.Claim) {
 		s.parts = append(s.parts, sentPart{rec: rec, limit: k, units: c.Cost})
@@ -238,10 +241,10 @@ func (l *local) collect(rec *record, now int64, calls []*owedCall, back func(sti
 	for _, s := range slices.Clone(rec.sent) {
 		switch {
 		case s.inFlight:
-		case s.life > 0 && now-s.made >= int64(s.life): // the store may have forgotten the ID
+		case s.life > 0 && now-s.at >= int64(s.life): // the store may have forgotten the ID
 			rec.sent = slices.DeleteFunc(rec.sent, func(o *sending) bool { return o == s })
 			for _, p := range s.parts {
-				l.add(p.rec, p.limit, s.at[0], p.units)
+				l.add(p.rec, p.limit, s.at, p.units)
 			}
 			continue
 		default:
@@ -264,16 +267,15 @@ func (l *local) collect(rec *record, now int64, calls []*owedCall, back func(sti
 // makeSending makes a sending of all that is owed; nil if that is nothing. Limits that are
 // charged the same go into one request.
 func (r *record) makeSending(now int64) *sending {
-	s := &sending{made: now}
+	s := &sending{at: now}
 	id := rand.Text()
-	add := func(k *known, at, cost int64) {
+	add := func(k *known, cost int64) {
 		for i := range s.requests {
-			if q := &s.requests[i]; s.at[i] == at && q.Cost == cost && len(q.Limits) < stint.MaxLimits {
+			if q := &s.requests[i]; q.Cost == cost && len(q.Limits) < stint.MaxLimits {
 				q.Limits = append(q.Limits, k.limit)
 				return
 			}
 		}
-		s.at = append(s.at, at)
 		s.requests = append(s.requests, stint.Request{
 			Claim:  stint.Claim{Subject: r.subject, Scope: r.scope, Limits: []stint.Limit{k.limit}, Cost: cost},
 			ID:     id + "/" + strconv.Itoa(len(s.requests)),
@@ -283,16 +285,12 @@ func (r *record) makeSending(now int64) *sending {
 	for _, k := range r.limits {
 		sum, all := int64(0), int64(0)
 		for _, g := range k.grants {
-			all += g.units
-			switch {
-			case g.at > now:
-				add(k, g.at, min(g.units, stint.MaxUnits)) // a booking
-			case now-g.at < int64(counts(&k.limit)):
+			if all += g.units; now-g.at < int64(counts(&k.limit)) {
 				sum += g.units
 			}
 		}
 		if sum > 0 {
-			add(k, 0, min(sum, stint.MaxUnits))
+			add(k, min(sum, stint.MaxUnits))
 		}
 		if all > 0 {
 			s.parts = append(s.parts, sentPart{rec: r, limit: k, units: all})
@@ -312,10 +310,10 @@ func (l *local) send(rec *record, s *sending, now int64, calls []*owedCall, back
 	first := len(calls)
 	for i := range s.requests {
 		r := s.requests[i]
-		if ahead := time.Duration(s.at[i] - now).Truncate(time.Microsecond); ahead > 0 {
+		if ahead := time.Duration(s.at - now).Truncate(time.Microsecond); ahead > 0 {
 			r.MaxWait = ahead
 		} else if s.life == 0 {
-			r.Limits = stillCounting(r.Limits, now-max(s.made, s.at[i]))
+			r.Limits = stillCounting(r.Limits, now-s.at)
 		}
 		if len(r.Limits) == 0 {
 			continue
@@ -368,8 +366,11 @@ func (l *local) sent(rec *record, s *sending, now int64, back func(stint.Command
 			back(stint.Command{Kind: stint.GiveBack, Subject: p.rec.subject, Scope: p.rec.scope, Limits: []stint.Limit{p.limit.limit}, Units: p.back})
 		}
 	}
-	for _, t := range s.settlements {
-		l.settle(&s.decision, t)
+	if d := &s.decision; s.charge != 0 && d.Charge.ID != 0 && !d.Repeat {
+		l.twins.add(s.charge, twin{store: d.Charge})
+		for _, t := range s.settlements {
+			l.settle(d, t)
+		}
 	}
 	l.settled(rec)
 }
@@ -400,7 +401,7 @@ func (l *local) settleOwed(c *stint.Charge, cost, now int64, age time.Duration, 
 			}
 			rec.sent = slices.Delete(rec.sent, at, at+1)
 			for _, p := range s.parts {
-				l.add(p.rec, p.limit, s.at[0], p.units)
+				l.add(p.rec, p.limit, s.at, p.units)
 			}
 		}
 	}
@@ -457,10 +458,10 @@ func (l *local) forget(c *stint.Command, now int64) (inFlight []*sending) {
 	if rec == nil {
 		return nil
 	}
-	rec.reset, rec.resetAt = reset, now
+	rec.resetAt = now
 	for i := range c.Limits {
 		if k := rec.of(&c.Limits[i]); k != nil {
-			*k = known{limit: k.limit}
+			*k = known{limit: k.limit, reset: reset}
 		}
 	}
 	for _, s := range rec.sent {
