@@ -186,14 +186,17 @@ func TestF42(t *testing.T) {
 				r.Errorf("two keys, after the move: %v", err)
 			}
 		}
-		r.saw("slot moved %d times under %d decisions: none failed, none degraded; with bans %d, with ids %d of %d admitted; %d of %d refunded; limits in two keys: %d of %d undecided, nobody else's",
+		r.saw("slot moved %d times under %d decisions, with a budget of 10 s: none failed; with bans %d, with ids %d of %d admitted; %d of %d refunded; limits in two keys: %d of %d undecided, nobody else's",
 			moves, m.asked.Load(), m.allowed[0].Load(), m.allowed[1].Load(), limit, m.allowed[2].Load(), m.allowed[2].Load(), undecided, decided)
 		wantTTLs(r, cluster.Nodes...)
 	})
 }
 
 // amendments is what becomes of amendments on their way.
-type amendments struct{ lose, loseReplies, delay atomic.Bool }
+type amendments struct {
+	lose, loseReplies, delay atomic.Bool  // the next one, its reply, all
+	delivered                atomic.Int64 // those that were not lost
+}
 
 func (a *amendments) dial(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 	conn, err := d.DialContext(ctx, "tcp", addr)
@@ -219,6 +222,7 @@ func (c *amendConn) Write(b []byte) (int, error) {
 		case c.delay.Load():
 			time.Sleep(100 * time.Millisecond)
 		}
+		c.delivered.Add(1)
 	}
 	return c.Conn.Write(b)
 }
@@ -272,20 +276,14 @@ func TestF43(t *testing.T) {
 			}
 			return d.Usages()[0].Used
 		}
+		charged := int64(5)
 		for _, fault := range []struct {
 			what string
 			on   *atomic.Bool
 		}{{"slow", &way.delay}, {"lost", &way.lose}, {"its reply lost", &way.loseReplies}} {
-			slowest, longest := time.Duration(0), time.Duration(0)
+			slowest, longest, degraded := time.Duration(0), time.Duration(0), 0
 			for range pick(20, 4) {
-				eventually.True(t, "the store is asked, and charged nothing", func() bool {
-					d, err := store.Take(t.Context(), ask)
-					if err != nil || d.Allowed {
-						r.Fatalf("%+v, %v", d, err)
-					}
-					return !d.Degraded
-				})
-				eventually.True(t, "it is given back", func() bool { return used() == 5 })
+				delivered := way.delivered.Load()
 				fault.on.Store(true)
 				begin := time.Now()
 				d, err := store.Take(t.Context(), ask)
@@ -293,16 +291,29 @@ func TestF43(t *testing.T) {
 				if err != nil || d.Allowed {
 					r.Fatalf("%s: %+v, %v", fault.what, d, err)
 				}
-				eventually.True(t, "it is given back", func() bool { return used() == 5 })
+				if d.Degraded {
+					// Whether it was charged is not known, if its own answer was lost with the connection.
+					degraded++
+					fault.on.Store(false)
+					time.Sleep(2 * time.Second) // until all that is under way has ended
+					n := used()
+					if n != charged && n != charged+ask.Cost {
+						r.Fatalf("%s: %d used, want %d, or %d more", fault.what, n, charged, ask.Cost)
+					}
+					charged = n
+					continue
+				}
+				// Once it was sent again, nothing of it is left to meet the next fault.
+				eventually.True(t, "it is given back", func() bool { return way.delivered.Load() > delivered && used() == charged })
 				longest = max(longest, time.Since(begin))
 				fault.on.Store(false)
 			}
-			r.within(fault.what+": slowest decision", slowest, 30*time.Millisecond)
-			r.saw("given back after %s at most", short(longest))
+			r.within(fault.what+": slowest decision", slowest, 20*time.Millisecond)
+			r.saw("%d of %d degraded, the others given back after %s at most", degraded, pick(20, 4), short(longest))
 		}
 		time.Sleep(200 * time.Millisecond)
-		if n := used(); n != 5 {
-			r.Errorf("%d used, want 5", n)
+		if n := used(); n != charged {
+			r.Errorf("%d used, want %d", n, charged)
 		}
 		info, err := redis.Info(t.Context())
 		if err != nil || info.NotGivenBack > 0 {
