@@ -161,7 +161,7 @@ func TestRoomComesBack(t *testing.T) {
 
 // One subject in a hundred is at its limit in a store that is flooded ten times over.
 func TestFloodsEvictNobodyAtALimit(t *testing.T) {
-	const most, known = 10_000, 100
+	const most, known = 5_000, 50
 	long := strings.Repeat("x", 3000)
 	for name, flood := range map[string]func(i int) (subject, scope string){
 		"one subject's scopes": func(i int) (string, string) { return "flood", fmt.Sprint(i) },
@@ -332,6 +332,55 @@ func TestNothingButBansAndPlaces(t *testing.T) {
 	if len(bans) != most/2 {
 		t.Errorf("%d bans are left of %d, though places could go", len(bans), most/2)
 	}
+	checkAccounts(t, s)
+}
+
+// Calls over several shards neither wait for each other in a circle nor exceed the bounds, and lists are whole although
+// records move.
+func TestFullStoreUnderEverything(t *testing.T) {
+	const most, bans = 2000, 50
+	s := newStore(t, Config{MaxSubjects: most})
+	ctx := context.Background()
+	for i := range bans {
+		if err := s.Command(ctx, stint.Command{Kind: stint.Ban, Subject: fmt.Sprint("villain:", i), For: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var callers, listers sync.WaitGroup
+	done := make(chan struct{})
+	listers.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			list, err := s.Bans(ctx, 1000)
+			if err != nil || len(list) != bans {
+				t.Errorf("%d bans are listed, want %d: %v", len(list), bans, err)
+				return
+			}
+			s.Sweep()
+		}
+	})
+	for g := range 16 {
+		callers.Go(func() {
+			for i := range 1000 {
+				claim := func(subject, scope string) stint.Claim {
+					return stint.Claim{Subject: subject, Scope: scope, Limits: []stint.Limit{stint.PerHour(10), stint.PerDay(100).WithName("daily")}, Cost: 1}
+				}
+				_, err := s.Take(ctx, stint.Request{Claim: claim(fmt.Sprint("user:", g, ":", i), ""),
+					And: []stint.Claim{claim(fmt.Sprint("team:", i), ""), claim("everyone", fmt.Sprint("thing:", g, ":", i))}})
+				if err != nil {
+					t.Error(err)
+				}
+				checkBounds(t, s)
+			}
+		})
+	}
+	callers.Wait()
+	close(done)
+	listers.Wait()
 	checkAccounts(t, s)
 }
 

@@ -64,18 +64,18 @@ func (sh *shard) quickCharge(r *stint.Request, rec *record, d *stint.Decision, n
 	c.ID, c.At, c.Generation = sh.nextSerial(), now, rec.generation
 }
 
-// unlock counts by how much the quick way has let a record grow, and gives the lock back.
-func (sh *shard) unlock(rec *record, now int64) {
-	if sh.grown == 0 || sh.store.add(sh.grown, 0, sh.store.bounds) {
-		sh.grown = 0
+// unlockGrown counts by how much the quick way has let a record grow, and gives the lock back.
+func (sh *shard) unlockGrown(rec *record, now int64) {
+	s, bytes := sh.store, sh.grown
+	sh.grown = 0
+	if s.add(bytes, 0, s.bounds) {
 		sh.mu.Unlock()
 		return
 	}
-	w := written{shard: sh.number, now: now, bytes: sh.grown, spare: []*record{rec}}
-	sh.grown = 0
+	w := written{shard: sh.number, now: now, bytes: bytes, spare: []*record{rec}}
 	sh.evictIfHeavy(&w)
 	sh.mu.Unlock()
-	sh.store.makeRoom(&w)
+	s.makeRoom(&w)
 }
 
 func (sh *shard) quickDeny(r *stint.Request, d *stint.Decision, now int64) {

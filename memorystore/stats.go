@@ -5,7 +5,8 @@ type Stats struct {
 	// Subjects and Bytes are what is kept, counted as [Config] bounds it by MaxSubjects and MaxBytes.
 	Subjects, MaxSubjects int64
 	Bytes, MaxBytes       int64
-	// Evicted is how many subjects were forgotten for want of room since the store was made.
+	// Evicted is how many subjects, counted likewise, were forgotten for want of room since the store was made, although
+	// they had not expired.
 	Evicted int64
 }
 

@@ -1,10 +1,23 @@
 // Package memorystore keeps what subjects have used in the memory of one
 // process. It decides as docs/rules.md says, exactly.
 //
-// Memory is bounded. What has expired is forgotten in the background; when the
-// bounds of [Config] are reached nevertheless, those subjects are forgotten first
-// that have the most left of their limits, so that a flood of new subjects frees
-// nobody who is near a limit.
+// # Eviction
+//
+// Memory is bounded. What has expired is forgotten in the background. If a call would exceed the bounds of [Config]
+// nevertheless, records are evicted: one is kept for each subject and scope, and for each name of limits there.
+//
+// A record has room while at least half of each of its limits is left, and it holds no place of a
+// concurrency limit and no ban. These are evicted first, wherever in the store they are: nobody who is near a
+// limit is evicted while more than one record in 32 has room. That one in 32 is kept for newcomers:
+// without it, in a store full of subjects at their limits, newcomers would be forgotten one for the other, and not limited at
+// all. Whether records have room is noted when they are inserted and when they are considered for eviction. What has
+// room again by the passing of time, or by a refund, is noted in the background, within about a minute.
+//
+// Among records with room, and among those without, the one with the most left of 16 goes. A ban or a place goes only if
+// 512 records without room are all bans and places, places before bans. Evictions begin in the shard that has the most
+// records: all of one subject is in one shard, so that a subject with many scopes makes room for itself. What the
+// call itself has written goes last: only if nothing else is left and it does not fit into the store alone.
+// It is then not counted, so MaxBytes must be well above what one request can write.
 package memorystore
 
 import (
@@ -43,11 +56,13 @@ const (
 type Config struct {
 	// MaxSubjects is how many subjects are remembered, each scope of one, each name of
 	// limits in it and each ban counted by itself. Zero means DefaultMaxSubjects. It may be exceeded by
-	// one per shard, of which there are at most one in 64 subjects.
+	// one per shard while calls evict at the same time. There is at most one shard in 64 subjects.
 	MaxSubjects int
-	// MaxBytes is how much memory they take. Zero means DefaultMaxBytes. It is
-	// estimated from the sizes of what is kept; the garbage collector's overhead
-	// comes on top.
+	// MaxBytes is how much memory they take. Zero means DefaultMaxBytes. It is a cap: it may be exceeded
+	// by a tenth while calls evict at the same time, and never by more.
+	//
+	// It is counted from the sizes of what is kept, within about a tenth of what the heap has. What calls are writing
+	// is counted when they return. What is evicted is garbage until it is collected.
 	MaxBytes int64
 	// Now replaces the clock, for tests and simulations. It must be safe for
 	// concurrent use, for the store's goroutine calls it too, and must not call
@@ -66,9 +81,9 @@ type Store struct {
 	start time.Time        // what the default clock counts from
 	epoch int64            // its wall time, in microseconds
 
-	bounds   bounds      // of Config
-	most     bounds      // what is never exceeded
-	perShard int         // records
+	bounds   bounds      // of Config: above them records are evicted
+	most     bounds      // nothing is added above them
+	perShard int         // records at most
 	own      settled.Set // charges that were settled here
 	released settled.Set // those whose places were
 

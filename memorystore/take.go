@@ -42,7 +42,11 @@ func (s *Store) takeOne(r *stint.Request, d *stint.Decision) {
 	now = sh.follow(now)
 	rec := sh.find(hash, r.Subject, r.Scope, name)
 	if sh.quick(r, rec, d, now) {
-		sh.unlock(rec, now)
+		if sh.grown != 0 {
+			sh.unlockGrown(rec, now)
+		} else {
+			sh.mu.Unlock()
+		}
 		return
 	}
 	q := &sh.query
