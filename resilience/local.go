@@ -428,7 +428,7 @@ func (l *local) heard(r *stint.Request, d *stint.Decision, q *question, now, ins
 // what the store counted and what is uncharged must fit together.
 func (l *local) sure(r *stint.Request, d *stint.Decision, q *question, now, instances int64) (ok bool, retry time.Duration) {
 	usages := d.Usages()
-	n, sure := 0, true
+	n, sure, together := 0, true, true
 	for i := range 1 + len(r.And) {
 		c := r.ClaimAt(i)
 		rec := l.find(c)
@@ -436,16 +436,17 @@ func (l *local) sure(r *stint.Request, d *stint.Decision, q *question, now, inst
 			if k := rec.of(&c.Limits[j]); k != nil {
 				if more := k.unchargedFor(q, now); more > 0 {
 					sure = false
-					if instances > 1 && d.RetryAfter == 0 && usages[n].Used+more > c.Limits[j].Capacity() {
-						return false, outageRetry
-					}
+					together = together && usages[n].Used+more <= c.Limits[j].Capacity()
 				}
 			}
 			n++
 		}
 	}
-	if sure {
+	switch {
+	case sure:
 		return true, 0
+	case instances > 1 && !together:
+		return false, max(outageRetry, d.RetryAfter)
 	}
 	own, err := l.own.Take(context.Background(), stint.Request{Claim: d.Charge.Claim, And: d.Charge.And(), Mode: stint.Peek})
 	switch {
@@ -453,7 +454,7 @@ func (l *local) sure(r *stint.Request, d *stint.Decision, q *question, now, inst
 		return true, 0
 	case own.RetryAfter == stint.Never || own.RetryAfter > d.RetryAfter:
 		return false, own.RetryAfter
-	case d.RetryAfter == 0 && !l.fits(&d.Charge, &own, now):
+	case !together && d.RetryAfter == 0 && !l.fits(&d.Charge, &own, now):
 		return false, outageRetry
 	}
 	return true, 0

@@ -362,7 +362,7 @@ func (l *local) sent(rec *record, s *sending, now int64, back func(stint.Command
 	step := l.step.Add(1)
 	for _, p := range s.parts {
 		p.limit.charged(p.units, now, step, s)
-		if p.back > 0 {
+		if p.back > 0 && now-s.at < int64(counts(&p.limit.limit)) { // else it was not charged
 			back(stint.Command{Kind: stint.GiveBack, Subject: p.rec.subject, Scope: p.rec.scope, Limits: []stint.Limit{p.limit.limit}, Units: p.back})
 		}
 	}

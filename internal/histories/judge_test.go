@@ -317,7 +317,10 @@ func (j *judge) reading(r reading) {
 		return
 	}
 	least, most := int64(0), r.unknown
-	ids, repeats := map[string]int64{}, map[string]int64{}
+	ids, repeats, asked := map[string]int64{}, map[string]int64{}, map[string]int{}
+	for _, o := range j.ops {
+		asked[o.id]++
+	}
 	for _, o := range j.ops {
 		cost := o.cost(s)
 		if cost == 0 {
@@ -328,11 +331,14 @@ func (j *judge) reading(r reading) {
 		case o.told == allowed && o.flat, o.told == nothing, o.told == failed,
 			o.told == denied && o.degraded && p.charged(o.ret) == never:
 			most += cost // whether it was charged, and not given back, nobody can tell
+		case o.told == denied && o.degraded && o.id != "" && asked[o.id] > 1:
+			most += cost // what was repeated is not refunded
 		case o.told == allowed && o.repeat && !o.degraded:
 			repeats[o.id] = cost
 		case o.told == allowed:
-			if most += o.most(s, never); o.degraded && len(o.amends) > 0 && p.charged(o.amends[0].ret) == never {
-				most += cost // what was given back died with the process
+			if most += o.most(s, never); o.degraded && len(o.amends) > 0 &&
+				(p.charged(o.amends[0].ret) == never || !p.well(o.amends[0].call, o.amends[0].ret+time.Second)) {
+				most += cost // what was given back died with the process, or was lost on its way and is not sent twice
 			}
 			n := o.least(s, never)
 			switch {
