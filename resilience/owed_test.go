@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// the answer to a request that carries what is owed is taken not to count it.
+// The answer to a request that carries what is owed counts that: it is not taken for what others used.
 func TestCarriedUnitsAreNotOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShaky(t)
@@ -36,7 +36,7 @@ func TestCarriedUnitsAreNotOthers(t *testing.T) {
 	})
 }
 
-// the same with two instances: the store's admission is overruled although there is room.
+// Nor does it overrule the answer.
 func TestCarriedUnitsDoNotOverrule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShaky(t)
@@ -55,7 +55,7 @@ func TestCarriedUnitsDoNotOverrule(t *testing.T) {
 	})
 }
 
-// requests with an ID are not charged after an outage longer than the life of the ID.
+// What was granted to a request with an ID is charged also after an outage longer than the life of the ID.
 func TestOwedIDsOutliveTheOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShaky(t)
@@ -89,7 +89,7 @@ func TestOwedIDsOutliveTheOutage(t *testing.T) {
 	})
 }
 
-// a debt that is sent again after one of its limits has aged has another ID, and is charged twice.
+// What is owed is charged once, also if it is sent again after it has left one of its windows.
 func TestOwedUnitsAreChargedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShaky(t)
@@ -111,7 +111,7 @@ func TestOwedUnitsAreChargedOnce(t *testing.T) {
 	})
 }
 
-// two lists of limits that share a limit.
+// What is owed under a limit counts for every list of limits that the limit is in.
 func TestListsThatShareALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShaky(t)
@@ -127,7 +127,7 @@ func TestListsThatShareALimit(t *testing.T) {
 	})
 }
 
-// a part of a charge with a place is refunded: own gives the place back.
+// A refund of a part of a charge leaves the place that another part has.
 func TestPartOfAPlaceIsRefunded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShaky(t)
@@ -145,7 +145,7 @@ func TestPartOfAPlaceIsRefunded(t *testing.T) {
 	})
 }
 
-// settled to a larger cost: own counts that many requests.
+// A settlement of a part of a charge leaves the other parts as they are.
 func TestPartOfAPlaceIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShaky(t)
@@ -163,7 +163,7 @@ func TestPartOfAPlaceIsSettled(t *testing.T) {
 	})
 }
 
-// Close of a process whose store answers in 20 ms.
+// Close charges what is owed to a store that is not quick.
 func TestCloseChargesWhatIsOwed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShaky(t)
@@ -188,7 +188,7 @@ func TestCloseChargesWhatIsOwed(t *testing.T) {
 	})
 }
 
-// a reset does not forget what is owed under a request ID.
+// A reset forgets what is owed under a request ID.
 func TestResetForgetsOwedIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShaky(t)
@@ -208,7 +208,7 @@ func TestResetForgetsOwedIDs(t *testing.T) {
 	})
 }
 
-// the refund of an adopted charge fails once.
+// The refund of a charge that turned out to be made is tried again.
 func TestRefundOfAnAdoptedCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &distant{flaky: newFlaky(t), way: way{back: 50 * time.Millisecond}}
@@ -227,7 +227,7 @@ func TestRefundOfAnAdoptedCharge(t *testing.T) {
 	})
 }
 
-// a booking that the store makes without what is late.
+// A booking by the store is held against what it does not count yet.
 func TestBookingBesideLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShaky(t)
@@ -268,7 +268,7 @@ func TestBookingBesideLate(t *testing.T) {
 	})
 }
 
-// grants are merged by the window of the first limit.
+// After a long outage a short limit is charged only with what it still counts.
 func TestMergedGrants(t *testing.T) {
 	for name, limits := range map[string][]stint.Limit{
 		"day first":    {stint.PerDay(10_000), stint.TokenBucket(5, 5, time.Second)},
@@ -301,7 +301,7 @@ func TestMergedGrants(t *testing.T) {
 	}
 }
 
-// a retry under the same ID is counted twice by own.
+// A retry under the same ID counts once, whoever decides.
 func TestRetryUnderTheSameID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShaky(t)
@@ -329,7 +329,7 @@ func TestRetryUnderTheSameID(t *testing.T) {
 	})
 }
 
-// a refund of a request with an ID before it is charged.
+// A refund of a request with an ID that is owed is not charged.
 func TestRefundOfNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShaky(t)
@@ -364,7 +364,7 @@ func (s shaky) TakeBatch(ctx context.Context, batch []*stint.Call) {
 
 func newShaky(t *testing.T) shaky { return shaky{&distant{flaky: newFlaky(t)}} }
 
-// the late answer to a question for an earlier place names the place that the caller has: it is not to be refunded.
+// The late answer to a question for an earlier place names the place that the caller has: it is not refunded.
 func TestLateMoveUp(t *testing.T) {
 	for _, mode := range []stint.FailureMode{stint.FailDeny, stint.FailLocal} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -394,7 +394,7 @@ func TestLateMoveUp(t *testing.T) {
 	}
 }
 
-// the share of a process: a settlement upward is not counted, and one downward gives back what was refilled.
+// Settlements count in the share of a process.
 func TestShareAndSettlements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShaky(t)

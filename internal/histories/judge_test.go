@@ -333,6 +333,8 @@ func (j *judge) reading(r reading) {
 			most += cost // whether it was charged, and not given back, nobody can tell
 		case o.told == denied && o.degraded && o.id != "" && asked[o.id] > 1:
 			most += cost // what was repeated is not refunded
+		case o.told == denied && o.kind == wait && !p.well(o.call, o.ret):
+			most += cost // a place that it had is given back once, else it expires
 		case o.told == allowed && o.repeat && !o.degraded:
 			repeats[o.id] = cost
 		case o.told == allowed:

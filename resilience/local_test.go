@@ -1,0 +1,136 @@
+package resilience
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// messages calls a function with every message that is logged.
+type messages struct {
+	slog.Handler
+	on func(string)
+}
+
+func (messages) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h messages) Handle(_ context.Context, r slog.Record) error {
+	h.on(r.Message)
+	return nil
+}
+
+// gone is a store that fails while it has an error.
+type gone struct{ err error }
+
+func (s *gone) Take(context.Context, stint.Request) (stint.Decision, error) {
+	return stint.Decision{}, s.err
+}
+func (s *gone) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) {
+	return false, s.err
+}
+func (s *gone) Command(context.Context, stint.Command) error { return s.err }
+
+func unit(limit stint.Limit) stint.Request {
+	return stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{limit}, Cost: 1}}
+}
+
+// A call that fails while the end of an outage is told begins another one.
+func TestCallFailsAtTheEndOfAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &gone{err: &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: context.DeadlineExceeded}}
+		var f *Fallback
+		lost, back := 0, 0
+		f, err := NewFallback(store, FallbackConfig{Logger: slog.New(messages{on: func(m string) {
+			switch {
+			case strings.Contains(m, "cannot be asked"):
+				lost++
+			case strings.Contains(m, "again"):
+				if back++; back == 1 {
+					f.news.decisions.Add(1) // as failed does first; its goroutine has to wait for the CPU then
+				}
+			}
+		}})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = f.Take(t.Context(), unit(stint.PerHour(5)))
+		store.err = nil
+		time.Sleep(10 * time.Second)
+		f.Close()
+		if lost != 2 || back != 2 {
+			t.Errorf("lost %d times and back %d times, want 2", lost, back)
+		}
+	})
+}
+
+func newTestLocal(t *testing.T) *local {
+	l, err := newLocal(1<<20, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.close)
+	return l
+}
+
+// What cannot be kept any more is not taken to be owed for ever.
+func TestNothingIsOwedAboveTheBound(t *testing.T) {
+	l := newTestLocal(t)
+	l.owing.Store(maxOwing)
+	for _, id := range []string{"", "x"} {
+		r := unit(stint.PerHour(5))
+		r.ID = id
+		d, err := l.decide(&r, 1, 1)
+		if err != nil || !d.Allowed {
+			t.Fatal(d.Allowed, err)
+		}
+		if l.owe(l.grant(&r, d.Charge.ID, 1), 1) {
+			t.Error("kept")
+		}
+		if k := l.find(&r.Claim).of(&r.Limits[0]); k.uncharged != 0 {
+			t.Errorf("%d units are uncharged for ever", k.uncharged)
+		}
+	}
+}
+
+// Holders that died without the store do not count when others come.
+func TestDeadHoldersAreForgotten(t *testing.T) {
+	l := newTestLocal(t)
+	r := unit(stint.AtOnce(100, time.Second))
+	now := int64(0)
+	for range 5 {
+		now += int64(time.Hour)
+		if _, err := l.decide(&r, now, 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := l.find(&r.Claim).of(&r.Limits[0]).unchargedFor(&question{}, now); n != 1 {
+		t.Errorf("%d places, want 1", n)
+	}
+}
+
+func BenchmarkHeard(b *testing.B) {
+	for name, more := range map[string]int64{"alone": 0, "beside others": 10} {
+		b.Run(name, func(b *testing.B) {
+			l, err := newLocal(DefaultLocalBytes, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer l.close()
+			r := unit(stint.PerMinute(1 << 40))
+			d := stint.Decision{Allowed: true, Charge: stint.ChargeOf(&r)}
+			usages := d.Grow(1)
+			q := question{}
+			b.ReportAllocs()
+			for i := int64(1); b.Loop(); i++ {
+				d.Charge.ID, d.Charge.At = uint64(i), i
+				usages[0] = stint.Usage{Used: i + more, ResetAfter: time.Minute}
+				l.heard(&r, &d, &q, i, 1)
+			}
+		})
+	}
+}
