@@ -43,7 +43,7 @@ func (p *places) Take(_ context.Context, r Request) (Decision, error) {
 	}
 	n := len(p.asked)
 	c := Charge{ID: uint64(n), At: int64(n), Claim: r.Claim, Rest: &Rest{Origin: a.origin}}
-	return Decision{Allowed: true, RetryAfter: a.wait, Charge: c}, nil
+	return Decision{Allowed: true, Degraded: a.origin == FromFallback, RetryAfter: a.wait, Charge: c}, nil
 }
 
 func (p *places) Amend(_ context.Context, c Charge, a Amendment) (bool, error) {
@@ -83,11 +83,11 @@ func TestAwait(t *testing.T) {
 		{"a place at once", []place{at(10 * time.Second), at(0)}, nil, "1.25s", "book, move 1", 2},
 		{"late, but before its place", []place{at(10 * time.Second), at(100 * ms)}, []time.Duration{5 * time.Second}, "1.25s 100ms", "book, move 1", 2},
 		{"an error, then an answer", []place{at(1500 * ms), broken, at(300 * ms)}, nil, "500ms 500ms 300ms", "book, move 1, move 1", 3},
-		{"an error at the end", []place{at(900 * ms), broken, at(100 * ms)}, nil, "500ms 400ms 100ms", "book, move 1, return 1, book", 4},
+		{"an error at the end", []place{at(900 * ms), broken, at(100 * ms)}, nil, "500ms 400ms 100ms", "book, move 1, book", 3},
 		{"denied at the end", []place{at(900 * ms), {denied: true, wait: time.Hour}, at(100 * ms)}, nil, "500ms 400ms 100ms",
 			"book, move 1, return 1, book", 4},
 		{"a place of this process alone", []place{at(900 * ms), {wait: ms, origin: FromFallback}, at(100 * ms)}, nil, "500ms 400ms 100ms",
-			"book, move 1, return 2, return 1, book", 5},
+			"book, move 1, return 2, book", 4},
 		{"denied from the start", []place{{denied: true, wait: time.Hour}}, nil, "", "book", 0},
 		{"an error from the start", []place{broken}, nil, "", "book", 0},
 	} {

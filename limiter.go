@@ -160,11 +160,13 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 		if err != nil || d.RetryAfter == 0 {
 			return d, err
 		}
-		inTime, err := l.await(ctx, r, &d, time.Since(asked))
+		inTime, sure, err := l.await(ctx, r, &d, time.Since(asked))
 		if inTime && err == nil {
 			return d, nil
 		}
-		l.unbook(ctx, d.Charge)
+		if sure {
+			l.unbook(ctx, d.Charge)
+		}
 		if err != nil {
 			return Decision{}, err
 		}
@@ -187,20 +189,25 @@ const (
 // await sleeps until the place that d has booked comes. From time to time it asks for an
 // earlier one, for those ahead may have given up, and d is then the decision on that. It
 // reports whether the caller may use the place: not if it woke too late, or does not know
-// which place it has. The answer took so long to come; the place may have begun to count by
+// which place it has. And it reports whether the place is surely where it was: else it is not
+// given back, for what is there may be another's, and expires. The answer took so long to come; the place may have begun to count by
 // as much earlier than the caller can tell, which counts as being late. A store so slow
 // that this alone were half of the grace or more would keep everybody waiting for ever, so
 // no more than that counts.
-func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered time.Duration) (inTime bool, err error) {
+func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered time.Duration) (inTime, sure bool, err error) {
 	left, known := d.RetryAfter, true
+	sure = true
 	for left > 0 {
 		pause := min(left, max((left/moveUpPart).Truncate(time.Microsecond), moveUpAfter))
 		late, err := l.sleep(ctx, pause)
 		if err != nil {
-			return false, err
+			return false, sure, err
 		}
 		if left -= pause + late; left < moveUpAfter/5 {
 			continue // too near to be moved
+		}
+		if err := ctx.Err(); err != nil {
+			return false, sure, err
 		}
 		here := d.Charge.Origin() != FromStore // booked in this process alone, for want of the store
 		if r.Booked = d.Charge.At; here {
@@ -213,19 +220,22 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered ti
 			if here {
 				l.unbook(ctx, d.Charge)
 			}
-			*d, left, known, answered = moved, moved.RetryAfter, true, time.Since(start)
+			*d, left, known, sure, answered = moved, moved.RetryAfter, true, true, time.Since(start)
 			continue
 		case err == nil && moved.Allowed:
 			l.unbook(ctx, moved.Charge) // a place in this process alone
 		}
 		known = false
+		if err != nil || moved.Degraded {
+			sure = false // the store may have moved it
+		}
 		left -= time.Since(start)
 	}
 	d.RetryAfter = 0
 	for i := range d.Usages() {
 		d.Usages()[i].RetryAfter = 0
 	}
-	return known && min(answered, r.Grace()/2)-left <= r.Grace(), nil
+	return known && min(answered, r.Grace()/2)-left <= r.Grace(), sure, nil
 }
 
 // reserve books a place within the request's MaxWait and the context's deadline.

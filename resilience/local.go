@@ -240,13 +240,17 @@ func (k *known) charged(units, now int64, step uint64, by *sending) {
 	k.recent = append(k.recent, recent{step, now, units, by})
 }
 
-// counts is how long a unit counts in a limit at most.
+// counts is how long a unit may count in a limit. Of one that refills it is not known: what was
+// used before may take up all that has been refilled. So it is some times what it takes to
+// refill all of it.
 func counts(l *stint.Limit) time.Duration {
 	if l.Algorithm == stint.Bucket || l.HasMeter() {
-		return l.Window * time.Duration(max(ceilDiv(l.Capacity(), max(l.Max, 1)), 1))
+		return refills * l.Window * time.Duration(max(ceilDiv(l.Capacity(), max(l.Max, 1)), 1))
 	}
 	return l.Window
 }
+
+const refills = 4
 
 // recordBytes is about what a record takes.
 const recordBytes = 256
@@ -386,7 +390,7 @@ func (l *local) heard(r *stint.Request, d *stint.Decision, q *question, now, ins
 	set := l.lock(&r.Claim, r.And)
 	defer l.unlock(set)
 	charged, known := d.Allowed && d.Charge.ID != 0, l.any(set)
-	if known && charged && r.Mode != stint.Force {
+	if known && charged && r.Mode != stint.Force && r.Booked == 0 {
 		if ok, retry := l.sure(r, d, q, now, instances); !ok {
 			return false, retry
 		}
