@@ -212,8 +212,8 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 		return 0
 	}
 	life := denialLife
-	if anyLeased(r) {
-		life /= 10 // what denied may be our own next block, which is about to come
+	if anyLeased(r) || d.Degraded {
+		life /= 10 // what denied may be our own next block, which is about to come, or less is known than the store knows
 	}
 	if d.RetryAfter != stint.Never {
 		life = min(life, d.RetryAfter)

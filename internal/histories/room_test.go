@@ -69,14 +69,18 @@ func (j *judge) full(s int, o *op, stays []stay) bool {
 		return true
 	}
 	from := o.call
-	if !o.degraded && o.id == "" {
+	switch {
+	case o.id != "":
+	case o.degraded:
+		from -= remembered / 10
+	default:
 		from -= remembered
 	}
 	window := l.Window
 	shares := int64(1)
 	if p := &j.processes[o.process]; !o.degraded {
 		stays = slices.DeleteFunc(slices.Clone(stays), func(a stay) bool { return a.op == o })
-	} else if shares = int64(p.instances); shares > 1 || p.born > 0 {
+	} else if shares = j.present(p, o.call); shares > 1 || p.born > 0 {
 		// It goes by what the server last said that others had used. That decays, maybe too slowly, and what they
 		// gave back since is not known.
 		window *= 2
@@ -146,3 +150,16 @@ func used(l *stint.Limit, window, t time.Duration, stays []stay) float64 {
 	}
 	return max(log, level)
 }
+
+// present is among how many processes one may divide a limit: those that have died are still counted for a while.
+func (j *judge) present(p *process, at time.Duration) (n int64) {
+	for i := range j.processes {
+		if q := &j.processes[i]; q.born <= at && q.died > at-counted {
+			n++
+		}
+	}
+	return max(n, int64(p.instances))
+}
+
+// counted is for how long a process that has died may be counted among those that share the server.
+const counted = 25 * time.Second
