@@ -142,7 +142,7 @@ func New(cfg Config) (*Store, error) {
 }
 
 // shardsFor spreads subjects so that cores rarely meet, and so that no shard is
-// so large that growing it takes long or so small that it has nobody to evict.
+// so large that growing it takes long or so small that the room it has for more counts.
 func shardsFor(subjects int, bytes int64) int {
 	want := max(32*runtime.GOMAXPROCS(0), subjects>>14)
 	want = min(want, subjects/64, int(min(bytes>>16, 1024)))
