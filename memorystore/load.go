@@ -11,7 +11,8 @@ const (
 	classes
 )
 
-// roomyShare is the part of the store that records with room keep, one record in so many.
+// roomyShare is the part of the store that records with room keep, one record in so many. Until loads are compared again it may be one
+// record per shard more.
 const roomyShare = 32
 
 // loads is how many records of each class a shard has. It is written under the shard's lock and read without.

@@ -8,8 +8,8 @@
 //
 // A record has room while at least half of each of its limits is left, and it holds no place of a
 // concurrency limit and no ban. These are evicted first, wherever in the store they are: nobody who is near a
-// limit is evicted while more than one record in 32 has room. That one in 32 is kept for newcomers:
-// without it, in a store full of subjects at their limits, newcomers would be forgotten one for the other, and not limited at
+// limit is evicted while more than one record in 20 has room. Between one in 32 and that are kept for newcomers:
+// without them, in a store full of subjects at their limits, newcomers would be forgotten one for the other, and not limited at
 // all. Whether records have room is noted when they are inserted and when they are considered for eviction. What has
 // room again by the passing of time, or by a refund, is noted in the background, within about a minute.
 //
@@ -135,6 +135,7 @@ func New(cfg Config) (*Store, error) {
 		done:     make(chan struct{}),
 	}
 	s.epoch = s.start.UnixMicro()
+	s.evictable.Store(uint32(roomy))
 	for i := range s.shards {
 		s.shards[i].open(s, i, shards)
 	}
@@ -143,7 +144,7 @@ func New(cfg Config) (*Store, error) {
 }
 
 // shardsFor spreads subjects so that cores rarely meet, and so that no shard is
-// so large that growing it takes long or so small that it has nobody to evict.
+// so large that growing it takes long or so small that the room it has for more counts.
 func shardsFor(subjects int, bytes int64) int {
 	want := max(32*runtime.GOMAXPROCS(0), subjects>>14)
 	want = min(want, subjects/64, int(min(bytes>>16, 1024)))
