@@ -250,10 +250,6 @@ func (l *local) amended(c *stint.Charge, a stint.Amendment) {
 	}
 }
 
-func giveBackOf(c *stint.Claim, units int64) stint.Command {
-	return stint.Command{Kind: stint.GiveBack, Subject: c.Subject, Scope: c.Scope, Limits: c.Limits, Units: units}
-}
-
 // partOf returns the part of the store's charge that a local one, or a part of it, is about.
 func partOf(store, local *stint.Charge) stint.Charge {
 	if len(store.And()) == len(local.And()) {
