@@ -327,14 +327,15 @@ func (j *judge) reading(r reading) {
 			continue
 		}
 		p := &j.processes[o.process]
+		if o.kind == wait && !p.well(o.call, o.ret+time.Second) {
+			most += 2 * cost // places that it had before are given back once, if it knows them, else they expire
+		}
 		switch {
 		case o.told == allowed && o.flat, o.told == nothing, o.told == failed,
 			o.told == denied && o.degraded && p.charged(o.ret) == never:
 			most += cost // whether it was charged, and not given back, nobody can tell
 		case o.told == denied && o.degraded && o.id != "" && asked[o.id] > 1:
 			most += cost // what was repeated is not refunded
-		case o.told == denied && o.kind == wait && !p.well(o.call, o.ret):
-			most += cost // a place that it had is given back once, else it expires
 		case o.told == allowed && o.repeat && !o.degraded:
 			repeats[o.id] = cost
 		case o.told == allowed:
