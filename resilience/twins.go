@@ -143,7 +143,10 @@ func (ts *twins) settle(c *stint.Charge, a stint.Amendment) twin {
 // recents knows what counts the last charges of the store locally, so that a refund is
 // given back to what was charged. The ids of a process's charges follow each other.
 type recents struct {
-	locks [64]sync.Mutex
+	locks [64]struct {
+		sync.Mutex
+		_ [56]byte // the next one is on another cache line
+	}
 	slots []recentCharge // as many as a power of two
 }
 
@@ -158,7 +161,7 @@ type recentCharge struct {
 
 func (t *recents) slot(id uint64) (*recentCharge, *sync.Mutex) {
 	i := id & uint64(len(t.slots)-1)
-	return &t.slots[i], &t.locks[i%uint64(len(t.locks))]
+	return &t.slots[i], &t.locks[i%uint64(len(t.locks))].Mutex
 }
 
 // add remembers what counts a charge.
