@@ -176,3 +176,21 @@ func TestStackRecoversWithoutRequests(t *testing.T) {
 		})
 	}
 }
+
+// A slot of a Cluster that is being moved is no outage: the log does not say so.
+func TestFallbackMovingSlotIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, logs := newFlaky(t), new(logbook)
+		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1, Logger: logs.logger()})
+		inner.fail(&stint.StoreError{Op: "take", Kind: stint.KindMigrating, Err: errDown})
+		if got := admitted(t, f, 5, oneUnit("a", stint.PerHour(3))); got != 3 {
+			t.Errorf("%d admitted, want 3", got)
+		}
+		inner.up()
+		time.Sleep(5 * time.Second)
+		wantLog(t, logs, 0, 0, 0)
+		if got := usedOf(t, inner, "a", stint.PerHour(3)); got != 3 {
+			t.Errorf("the store has counted %d, want 3", got)
+		}
+	})
+}

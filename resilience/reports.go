@@ -52,6 +52,9 @@ func (n *reports) failures() int64 { return n.decisions.Load() + n.others.Load()
 // failed counts a call that the store failed, in one of the counters, and says so if that is the first.
 func (f *Fallback) failed(cause *stint.StoreError, counter *atomic.Int64) {
 	n := &f.news
+	if cause.Kind == stint.KindMigrating {
+		return // the store is well, but for one slot of many
+	}
 	if cause.Kind != stint.KindRefused || !n.watched.Load() { // a breaker that is open does not say why it opened
 		n.cause.Store(cause)
 	}
