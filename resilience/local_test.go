@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,16 +25,25 @@ func (h messages) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// gone is a store that fails while it has an error.
-type gone struct{ err error }
+// gone is a store that does not answer until it is back.
+type gone struct{ back atomic.Bool }
+
+func (s *gone) err() error {
+	if s.back.Load() {
+		return nil
+	}
+	return &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: context.DeadlineExceeded}
+}
 
 func (s *gone) Take(context.Context, stint.Request) (stint.Decision, error) {
-	return stint.Decision{}, s.err
+	return stint.Decision{}, s.err()
 }
+
 func (s *gone) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) {
-	return false, s.err
+	return false, s.err()
 }
-func (s *gone) Command(context.Context, stint.Command) error { return s.err }
+
+func (s *gone) Command(context.Context, stint.Command) error { return s.err() }
 
 func unit(limit stint.Limit) stint.Request {
 	return stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{limit}, Cost: 1}}
@@ -42,7 +52,7 @@ func unit(limit stint.Limit) stint.Request {
 // A call that fails while the end of an outage is told begins another one.
 func TestCallFailsAtTheEndOfAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &gone{err: &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: context.DeadlineExceeded}}
+		store := &gone{}
 		var f *Fallback
 		lost, back := 0, 0
 		f, err := NewFallback(store, FallbackConfig{Logger: slog.New(messages{on: func(m string) {
@@ -59,7 +69,7 @@ func TestCallFailsAtTheEndOfAnOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = f.Take(t.Context(), unit(stint.PerHour(5)))
-		store.err = nil
+		store.back.Store(true)
 		time.Sleep(10 * time.Second)
 		f.Close()
 		if lost != 2 || back != 2 {
