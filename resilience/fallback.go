@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -124,7 +123,7 @@ func NewFallback(inner stint.Store, c FallbackConfig) (*Fallback, error) {
 		inner: inner, config: c, local: local,
 		news: reports{logger: c.Logger}, start: time.Now(),
 	}
-	local.settle = f.settleCharged
+	local.settle, local.command = f.settleCharged, f.giveBack
 	if c.now != nil {
 		f.start = c.now()
 	}
@@ -191,7 +190,7 @@ func (f *Fallback) takeOwing(ctx context.Context, r stint.Request, q *question) 
 	if !ok || to.timely == nil || r.Mode == stint.Peek {
 		return f.inner.Take(ctx, r)
 	}
-	q.carried = f.local.carry(&r, f.now(), f.giveBack)
+	q.carried = f.local.carry(&r, f.now())
 	return to.takeAfter(ctx, r, q.carried)
 }
 
@@ -299,12 +298,8 @@ func flat(r *stint.Request, allowed bool) stint.Decision {
 	if allowed {
 		return d
 	}
-	n := len(r.Limits)
-	for i := range r.And {
-		n += len(r.And[i].Limits)
-	}
 	d.RetryAfter = outageRetry
-	usages := d.Grow(n)
+	usages := d.Grow(limitsOf(r))
 	for i := range usages {
 		usages[i].RetryAfter = outageRetry
 	}
@@ -391,13 +386,13 @@ func (f *Fallback) followed(g *granted, d stint.Decision, err error) {
 	f.local.counted(g, f.now())
 	f.local.placed(&stint.Charge{Claim: g.claims[0], Rest: &stint.Rest{And: g.claims[1:]}}, -1, f.now())
 	for _, s := range settlements {
-		f.settleCharged(&d, s)
+		f.settleCharged(&d.Charge, s)
 	}
 }
 
 // settleCharged settles what the store charged, in the background.
-func (f *Fallback) settleCharged(d *stint.Decision, s settlement) {
-	if part := partOf(&d.Charge, &s.charge); part.ID != 0 {
+func (f *Fallback) settleCharged(c *stint.Charge, s settlement) {
+	if part := partOf(c, &s.charge); part.ID != 0 {
 		f.amendLater(part, stint.Amendment{Kind: stint.Settle, Cost: s.cost})
 	}
 }
@@ -442,8 +437,8 @@ func (f *Fallback) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendme
 		return changed, err
 	}
 	tw := f.local.twins.settle(&c, a)
-	f.local.amendSince(&c, &tw.since, a, f.age(&c), f.wall())
-	switch {
+	f.local.amendSince(&c, &tw.since, a, f.wall())
+	switch held := anyPlace(&c.Claim, c.And()); {
 	case tw.store.ID != 0:
 		part := partOf(&tw.store, &c)
 		changed, err := f.inner.Amend(ctx, part, a)
@@ -452,13 +447,13 @@ func (f *Fallback) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendme
 			return true, nil
 		}
 		return changed, err
-	case anyHeld(&c) && tw.late:
+	case held && tw.late:
 		if a.Kind == stint.Extend {
 			f.local.placed(&c, 0, f.now())
 		} else if a.Kind == stint.Release || a.Cost == 0 {
 			f.local.placed(&c, -1, f.now())
 		}
-	case anyHeld(&c):
+	case held:
 		if held, err := f.amendPlace(ctx, &c, a, tw.held); !held || err != nil || a.Kind != stint.Settle {
 			return held, err
 		}
@@ -483,7 +478,7 @@ func (f *Fallback) amendPlace(ctx context.Context, c *stint.Charge, a stint.Amen
 			return true, nil
 		}
 		if held && !known {
-			f.local.twins.held(c.ID)
+			f.local.twins.add(c.ID, twin{held: true})
 			f.local.placed(c, -1, f.now())
 		}
 		return held, nil
@@ -495,25 +490,10 @@ func (f *Fallback) amendPlace(ctx context.Context, c *stint.Charge, a stint.Amen
 	return true, nil
 }
 
-// anyHeld reports whether a charge has a place under a concurrency limit.
-func anyHeld(c *stint.Charge) bool {
-	for i := range 1 + len(c.And()) {
-		if hasPlace(c.ClaimAt(i)) {
-			return true
-		}
-	}
-	return false
-}
-
 // settleOwed changes what is owed for a local charge to its true cost.
 func (f *Fallback) settleOwed(c *stint.Charge, cost int64) {
-	f.local.settleOwed(c, cost, f.now(), f.age(c), f.wall(), f.giveBack)
+	f.local.settleOwed(c, cost, f.now(), f.wall())
 	f.startCharging()
-}
-
-// age is how long ago a local charge was made.
-func (f *Fallback) age(c *stint.Charge) time.Duration {
-	return time.Duration(max(f.wall()-c.At, 0)) * time.Microsecond
 }
 
 // wall is the time in microseconds, as local charges have it.
@@ -522,20 +502,6 @@ func (f *Fallback) wall() int64 {
 		return f.config.now().UnixMicro()
 	}
 	return f.start.UnixMicro() + time.Since(f.start).Microseconds()
-}
-
-// stillIn is how many units of a charge that is so old surely still count in a limit.
-func stillIn(l *stint.Limit, units int64, age time.Duration, now int64) int64 {
-	window := l.Window.Microseconds()
-	switch {
-	case l.Algorithm == stint.Concurrency || age >= l.Window:
-		return 0
-	case l.Algorithm == stint.Fixed && (now-age.Microseconds())/window != now/window:
-		return 0
-	case l.Algorithm == stint.Bucket || l.HasMeter():
-		units -= int64(math.Ceil(float64(age) / float64(l.Window) * float64(l.Max)))
-	}
-	return max(units, 0)
 }
 
 // giveBack gives units back to the store, in the background. It is tried again only if the
@@ -576,7 +542,7 @@ func (f *Fallback) Command(ctx context.Context, c stint.Command) error {
 	}
 	err := f.inner.Command(ctx, c)
 	f.hear(err)
-	f.local.command(&c, err == nil)
+	f.local.commanded(&c, err == nil)
 	return err
 }
 

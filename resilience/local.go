@@ -39,8 +39,9 @@ type local struct {
 	twins   twins
 	recents recents
 	mark    uint64 // of this process
-	// settle settles what a request with an ID was charged, once that is known.
-	settle func(*stint.Decision, settlement)
+	// settle and command act on the store, in the background.
+	settle  func(*stint.Charge, settlement)
+	command func(stint.Command)
 }
 
 // The ids of a memory store leave their highest bits free. There stands the mark of
@@ -767,7 +768,7 @@ func (l *local) reserve(r *stint.Request, now, instances int64) (stint.Decision,
 		if rec := l.find(c); rec != nil {
 			for j := range c.Limits {
 				if k := rec.of(&c.Limits[j]); k != nil {
-					wait = max(wait, k.others.until0(now, c.Limits[j].Capacity()-c.Cost))
+					wait = max(wait, k.others.whenAtMost(now, c.Limits[j].Capacity()-c.Cost))
 				}
 			}
 		}
@@ -800,8 +801,8 @@ func (l *local) overShare(r *stint.Request, part *stint.Decision, instances int6
 	return false
 }
 
-// until0 is how long it takes until others use no more than so many units.
-func (o *others) until0(now, room int64) time.Duration {
+// whenAtMost is how long it takes until others use no more than so many units.
+func (o *others) whenAtMost(now, room int64) time.Duration {
 	left := o.left(now)
 	switch {
 	case left <= room:
@@ -844,10 +845,13 @@ func limitsOf(r *stint.Request) int {
 	return n
 }
 
-// anyPlace reports whether a request takes a place under a concurrency limit.
-func anyPlace(r *stint.Request) bool {
-	for i := range 1 + len(r.And) {
-		if hasPlace(r.ClaimAt(i)) {
+// anyPlace reports whether claims take a place under a concurrency limit.
+func anyPlace(first *stint.Claim, and []stint.Claim) bool {
+	if hasPlace(first) {
+		return true
+	}
+	for i := range and {
+		if hasPlace(&and[i]) {
 			return true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -21,12 +22,11 @@ type sending struct {
 	requests []stint.Request
 	parts    []sentPart
 	at       int64 // when it was granted, or for when
-	tried    bool
 
-	// Of a single request, one with an ID or a booking: its local charge, how long the store
+	// Of a single request, one with an ID or a booking: its local charge, until when the store
 	// remembers the ID, and what was settled meanwhile.
 	charge      uint64
-	life        time.Duration
+	until       int64
 	settlements []settlement
 
 	inFlight bool
@@ -48,8 +48,7 @@ const (
 	// maxSendings is how many sendings of a subject are on their way at once, without those
 	// of requests that have an ID.
 	maxSendings = 8
-	// maxOwing is how many subjects may owe something, and how many requests with an ID may
-	// be sent again.
+	// maxOwing is how many subjects may owe something.
 	maxOwing = 65_536
 	// owedIDLife is how long the store remembers that something owed was charged: longer than
 	// it takes to learn that it was not, and to send it again.
@@ -131,10 +130,8 @@ func (l *local) grant(r *stint.Request, charge uint64, at int64) *granted {
 }
 
 // each calls f with the limits of what was granted, but for those that were reset since. The
-// locks are taken.
+// locks are held.
 func (l *local) each(g *granted, f func(rec *record, k *known, c *stint.Claim)) {
-	set := l.lock(&g.claims[0], g.claims[1:])
-	defer l.unlock(set)
 	for i := range g.claims {
 		c := &g.claims[i]
 		rec := l.find(c)
@@ -153,6 +150,8 @@ func (l *local) each(g *granted, f func(rec *record, k *known, c *stint.Claim)) 
 // already. A request with an ID is sent again under that ID, and a booking is one in the store
 // too; both can be amended there afterwards.
 func (l *local) owe(g *granted, now int64) (ok bool) {
+	set := l.lock(&g.claims[0], g.claims[1:])
+	defer l.unlock(set)
 	ok = true
 	if g.id == "" && g.at > now {
 		g.id, g.life = rand.Text(), owedIDLife
@@ -163,25 +162,22 @@ func (l *local) owe(g *granted, now int64) (ok bool) {
 		})
 		return ok
 	}
-	s := &sending{charge: g.charge, life: g.life, at: g.at, requests: []stint.Request{{
+	s := &sending{charge: g.charge, until: g.at + int64(g.life), at: g.at, requests: []stint.Request{{
 		Claim: g.claims[0], And: g.claims[1:], ID: g.id, IDLife: g.life, Mode: stint.Force}}}
 	l.each(g, func(rec *record, k *known, c *stint.Claim) {
 		s.parts = append(s.parts, sentPart{rec: rec, limit: k, units: c.Cost})
 	})
-	if len(s.parts) == 0 {
-		return true
-	}
-	set := l.lock(&g.claims[0], g.claims[1:])
-	defer l.unlock(set)
-	home := s.parts[0].rec
-	if l.owing.Load() >= maxOwing {
+	switch home := l.find(&g.claims[0]); {
+	case len(s.parts) == 0 || home == nil: // all of it was reset
+	case l.owing.Load() >= maxOwing:
 		for _, p := range s.parts {
 			p.limit.uncharged = max(p.limit.uncharged-p.units, 0)
 		}
 		return false
+	default:
+		l.owes(home)
+		home.sent = append(home.sent, s)
 	}
-	l.owes(home)
-	home.sent = append(home.sent, s)
 	return true
 }
 
@@ -233,31 +229,23 @@ func (l *local) settled(rec *record) {
 
 // collect returns the calls that charge what a record owes and is not on its way
 // already. The lock is held. Whoever gets them ends every one.
-func (l *local) collect(rec *record, now int64, calls []*owedCall, back func(stint.Command)) []*owedCall {
+func (l *local) collect(rec *record, now int64, calls []*owedCall) []*owedCall {
 	if !rec.owing {
 		return calls
 	}
 	plain := 0
 	for _, s := range slices.Clone(rec.sent) {
-		switch {
-		case s.inFlight:
-		case s.life > 0 && now-s.at >= int64(s.life): // the store may have forgotten the ID
-			rec.sent = slices.DeleteFunc(rec.sent, func(o *sending) bool { return o == s })
-			for _, p := range s.parts {
-				l.add(p.rec, p.limit, s.at, p.units)
-			}
-			continue
-		default:
-			calls = l.send(rec, s, now, calls, back)
-		}
-		if s.life == 0 {
+		if s.charge == 0 {
 			plain++
+		}
+		if !s.inFlight {
+			calls = l.send(rec, s, now, calls)
 		}
 	}
 	if plain < maxSendings {
 		if s := rec.makeSending(now); s != nil {
 			rec.sent = append(rec.sent, s)
-			calls = l.send(rec, s, now, calls, back)
+			calls = l.send(rec, s, now, calls)
 		}
 	}
 	l.settled(rec)
@@ -303,19 +291,20 @@ func (r *record) makeSending(now int64) *sending {
 	return s
 }
 
-// send returns the calls that charge a sending.
-func (l *local) send(rec *record, s *sending, now int64, calls []*owedCall, back func(stint.Command)) []*owedCall {
-	s.inFlight, s.tried = true, true
+// send returns the calls that charge a sending. The lock of its record is held.
+func (l *local) send(rec *record, s *sending, now int64, calls []*owedCall) []*owedCall {
+	if s.charge != 0 && now >= s.until { // the store may have forgotten the ID
+		q := &s.requests[0]
+		q.ID, q.IDLife, s.until = rand.Text(), owedIDLife, now+int64(owedIDLife)
+	}
+	s.inFlight = true
 	s.failed.Store(false)
 	first := len(calls)
 	for i := range s.requests {
-		r := s.requests[i]
+		r, ok := s.requests[i], true
 		if ahead := time.Duration(s.at - now).Truncate(time.Microsecond); ahead > 0 {
 			r.MaxWait = ahead
-		} else if s.life == 0 {
-			r.Limits = stillCounting(r.Limits, now-s.at)
-		}
-		if len(r.Limits) == 0 {
+		} else if r, ok = stillCounting(r, now-s.at); !ok {
 			continue
 		}
 		o := &owedCall{Call: stint.Call{Request: r}, sending: s}
@@ -329,7 +318,7 @@ func (l *local) send(rec *record, s *sending, now int64, calls []*owedCall, back
 			if s.left.Add(-1) == 0 {
 				set := l.lock(&s.requests[0].Claim, s.requests[0].And)
 				defer l.unlock(set)
-				l.sent(rec, s, now, back)
+				l.sent(rec, s, now)
 			}
 		}
 		o.Call.Done = o.end
@@ -337,22 +326,39 @@ func (l *local) send(rec *record, s *sending, now int64, calls []*owedCall, back
 	}
 	s.left.Store(int32(len(calls) - first))
 	if len(calls) == first { // all of it has expired
-		l.sent(rec, s, now, back)
+		rec.sent = slices.DeleteFunc(rec.sent, func(o *sending) bool { return o == s })
+		for _, p := range s.parts {
+			if p.rec == rec { // that of others, whose locks are not held, expires by itself
+				p.limit.uncharged = max(p.limit.uncharged-p.units, 0)
+			}
+		}
 	}
 	return calls
 }
 
-// stillCounting returns those of some limits in which something so old may count.
-func stillCounting(limits []stint.Limit, age int64) []stint.Limit {
+// stillCounting returns a request with those of its limits in which something so old may count,
+// and reports whether there are any.
+func stillCounting(r stint.Request, age int64) (stint.Request, bool) {
 	old := func(l stint.Limit) bool { return age >= int64(counts(&l)) }
-	if !slices.ContainsFunc(limits, old) {
-		return limits
+	var claims []stint.Claim
+	for i := range 1 + len(r.And) {
+		c := *r.ClaimAt(i)
+		if slices.ContainsFunc(c.Limits, old) {
+			c.Limits = slices.DeleteFunc(slices.Clone(c.Limits), old)
+		}
+		if len(c.Limits) > 0 {
+			claims = append(claims, c)
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(limits), old)
+	if len(claims) == 0 {
+		return r, false
+	}
+	r.Claim, r.And = claims[0], claims[1:]
+	return r, true
 }
 
 // sent ends a sending. The lock is held.
-func (l *local) sent(rec *record, s *sending, now int64, back func(stint.Command)) {
+func (l *local) sent(rec *record, s *sending, now int64) {
 	s.inFlight = false
 	at := slices.Index(rec.sent, s)
 	if at < 0 || s.failed.Load() {
@@ -363,13 +369,13 @@ func (l *local) sent(rec *record, s *sending, now int64, back func(stint.Command
 	for _, p := range s.parts {
 		p.limit.charged(p.units, now, step, s)
 		if p.back > 0 && now-s.at < int64(counts(&p.limit.limit)) { // else it was not charged
-			back(stint.Command{Kind: stint.GiveBack, Subject: p.rec.subject, Scope: p.rec.scope, Limits: []stint.Limit{p.limit.limit}, Units: p.back})
+			l.giveBack(p.rec, &p.limit.limit, p.back)
 		}
 	}
 	if d := &s.decision; s.charge != 0 && d.Charge.ID != 0 && !d.Repeat {
 		l.twins.add(s.charge, twin{store: d.Charge})
 		for _, t := range s.settlements {
-			l.settle(d, t)
+			l.settle(&d.Charge, t)
 		}
 	}
 	l.settled(rec)
@@ -377,43 +383,38 @@ func (l *local) sent(rec *record, s *sending, now int64, back func(stint.Command
 
 // counted notes that the store counts what was granted.
 func (l *local) counted(g *granted, now int64) {
+	set := l.lock(&g.claims[0], g.claims[1:])
+	defer l.unlock(set)
 	step := l.step.Add(1)
 	l.each(g, func(_ *record, k *known, c *stint.Claim) {
 		k.charged(c.Cost, now, step, nil)
 	})
 }
 
-// settleOwed changes what is owed for a local charge, or a part of it, to its true cost. What
-// may have been charged already is given back.
-func (l *local) settleOwed(c *stint.Charge, cost, now int64, age time.Duration, wall int64, back func(stint.Command)) {
+// settleOwed changes what is owed for a local charge, or a part of it, to its true cost, at an
+// instant and its wall time. What may have been charged already is given back.
+func (l *local) settleOwed(c *stint.Charge, cost, now, wall int64) {
 	set := l.lock(&c.Claim, c.And())
 	defer l.unlock(set)
-	for i := range 1 + len(c.And()) { // a request with an ID is owed under its first claim
-		rec := l.find(c.ClaimAt(i))
-		if rec == nil {
-			continue
-		}
-		if at := slices.IndexFunc(rec.sent, func(s *sending) bool { return s.charge == c.ID && s.life > 0 }); at >= 0 {
-			s := rec.sent[at]
-			if s.tried {
-				s.settlements = append(s.settlements, settlement{*c, cost})
-				return
-			}
-			rec.sent = slices.Delete(rec.sent, at, at+1)
-			for _, p := range s.parts {
-				l.add(p.rec, p.limit, s.at, p.units)
+	for i := range 1 + len(c.And()) { // a single request is owed under its first claim
+		if rec := l.find(c.ClaimAt(i)); rec != nil {
+			for _, s := range rec.sent {
+				if s.charge == c.ID {
+					s.settlements = append(s.settlements, settlement{*c, cost})
+					return
+				}
 			}
 		}
 	}
 	for i := range 1 + len(c.And()) {
 		if claim := c.ClaimAt(i); claim.Cost > 0 && claim.Cost != cost {
-			l.adjust(claim, cost-claim.Cost, now, age, wall, back)
+			l.adjust(claim, cost-claim.Cost, c.At, now, wall)
 		}
 	}
 }
 
-// adjust changes what is owed under a claim. The lock is held.
-func (l *local) adjust(c *stint.Claim, units, now int64, age time.Duration, wall int64, back func(stint.Command)) {
+// adjust changes what is owed under a claim that was charged at an instant. The lock is held.
+func (l *local) adjust(c *stint.Claim, units, at, now, wall int64) {
 	rec := l.record(c, now)
 	for j := range c.Limits {
 		k := rec.limit(&c.Limits[j])
@@ -428,11 +429,28 @@ func (l *local) adjust(c *stint.Claim, units, now int64, age time.Duration, wall
 		}
 		if sent := rec.sending(k); sent != nil {
 			sent.back += charged
-		} else if n := stillIn(&k.limit, charged, age, wall); n > 0 {
-			back(stint.Command{Kind: stint.GiveBack, Subject: rec.subject, Scope: rec.scope, Limits: []stint.Limit{k.limit}, Units: n})
+		} else if n := stillIn(&k.limit, charged, at, wall); n > 0 {
+			l.giveBack(rec, &k.limit, n)
 		}
 	}
 	l.settled(rec)
+}
+
+// giveBack gives units of a limit back to the store.
+func (l *local) giveBack(rec *record, limit *stint.Limit, units int64) {
+	l.command(stint.Command{Kind: stint.GiveBack, Subject: rec.subject, Scope: rec.scope, Limits: []stint.Limit{*limit}, Units: units})
+}
+
+// stillIn is how many units that were charged at an instant surely still count in a limit.
+func stillIn(l *stint.Limit, units, at, now int64) int64 {
+	window := l.Window.Microseconds()
+	switch age := max(now-at, 0); {
+	case l.Algorithm == stint.Concurrency || age >= window || l.Algorithm == stint.Fixed && at/window != now/window:
+		return 0
+	case l.Algorithm == stint.Bucket || l.HasMeter():
+		units -= int64(math.Ceil(float64(age) / float64(window) * float64(l.Max)))
+	}
+	return max(units, 0)
 }
 
 // sending returns what charges a limit and is not known to be charged; nil if there is nothing.
@@ -490,12 +508,12 @@ const (
 
 // collectSome returns calls that charge what is owed, of as many subjects as may go at once,
 // where the last ones ended.
-func (l *local) collectSome(now int64, back func(stint.Command)) (calls []*owedCall) {
+func (l *local) collectSome(now int64) (calls []*owedCall) {
 	for range l.stripes {
 		s := &l.stripes[l.next.Add(1)%stripes]
 		s.mu.Lock()
 		for _, rec := range s.records {
-			if calls = l.collect(rec, now, calls, back); len(calls) >= chargeMost {
+			if calls = l.collect(rec, now, calls); len(calls) >= chargeMost {
 				break
 			}
 		}
@@ -509,12 +527,12 @@ func (l *local) collectSome(now int64, back func(stint.Command)) (calls []*owedC
 }
 
 // carry returns what is owed under the claims of a request.
-func (l *local) carry(r *stint.Request, now int64, back func(stint.Command)) (calls []*owedCall) {
+func (l *local) carry(r *stint.Request, now int64) (calls []*owedCall) {
 	set := l.lock(&r.Claim, r.And)
 	defer l.unlock(set)
 	for i := range 1 + len(r.And) {
 		if rec := l.find(r.ClaimAt(i)); rec != nil {
-			calls = l.collect(rec, now, calls, back)
+			calls = l.collect(rec, now, calls)
 		}
 	}
 	return calls
@@ -565,7 +583,7 @@ func (f *Fallback) drain(ctx context.Context) {
 
 // chargeSome charges a batch. It returns how much was sent, and whether any of it was charged.
 func (f *Fallback) chargeSome(ctx context.Context) (n int, ok bool) {
-	calls := f.local.collectSome(f.now(), f.giveBack)
+	calls := f.local.collectSome(f.now())
 	if len(calls) == 0 {
 		return 0, true
 	}

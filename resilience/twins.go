@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -112,14 +111,6 @@ func (ts *twins) came(key uint64, store stint.Charge) []settlement {
 		return nil
 	}
 	return tw.settlements
-}
-
-// held notes that the store knows of a local place.
-func (ts *twins) held(key uint64) {
-	t := ts.shard(key)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.add(key, twin{held: true})
 }
 
 // settle returns the twin of a local charge that is amended. If its answer is late, a
@@ -230,7 +221,7 @@ func (l *local) twin(r *stint.Request, d *stint.Decision, own *stint.Charge) {
 			_, _ = l.own.Amend(context.Background(), tw.own, stint.Amendment{Kind: stint.Settle})
 		}
 	}
-	if booking || anyPlace(r) {
+	if booking || anyPlace(&r.Claim, r.And) {
 		l.twins.add(l.twinKey(&d.Charge, booking), twin{own: *own})
 	} else {
 		l.recents.add(&d.Charge, own)
@@ -273,7 +264,7 @@ func partOf(store, local *stint.Charge) stint.Charge {
 
 // amendSince does to what counts as the process's part what was done to a local charge, or
 // to a part of it.
-func (l *local) amendSince(c, since *stint.Charge, a stint.Amendment, age time.Duration, wall int64) {
+func (l *local) amendSince(c, since *stint.Charge, a stint.Amendment, wall int64) {
 	ctx := context.Background()
 	switch {
 	case since.ID != 0:
@@ -284,7 +275,7 @@ func (l *local) amendSince(c, since *stint.Charge, a stint.Amendment, age time.D
 		for i := range 1 + len(c.And()) {
 			claim := c.ClaimAt(i)
 			for j := range claim.Limits {
-				if n := stillIn(&claim.Limits[j], claim.Cost-a.Cost, age, wall); n > 0 {
+				if n := stillIn(&claim.Limits[j], claim.Cost-a.Cost, c.At, wall); n > 0 {
 					_ = l.since.Command(ctx, stint.Command{Kind: stint.GiveBack, Subject: claim.Subject, Scope: claim.Scope,
 						Limits: claim.Limits[j : j+1], Units: n})
 				}
@@ -293,9 +284,9 @@ func (l *local) amendSince(c, since *stint.Charge, a stint.Amendment, age time.D
 	}
 }
 
-// command does locally what was done to the store, or tried. Units are given back once: not
+// commanded does locally what was done to the store, or tried. Units are given back once: not
 // here if the store gave them back and has yet to be charged with what was granted here.
-func (l *local) command(c *stint.Command, done bool) {
+func (l *local) commanded(c *stint.Command, done bool) {
 	ctx := context.Background()
 	if c.Kind == stint.GiveBack {
 		claim := stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}
