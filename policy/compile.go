@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,7 +66,11 @@ func (c *compiler) mistakes(key string, err error) {
 }
 
 func (c *compiler) store() {
-	s := Store{URL: c.doc.Store.URL, Prefix: c.doc.Store.Prefix}
+	s := Store{
+		URL: c.doc.Store.URL, Prefix: c.doc.Store.Prefix, Memory: int64(c.doc.Store.Memory),
+		NameKeyFile:         c.file("store.name_key_file", c.doc.Store.NameKeyFile),
+		PreviousNameKeyFile: c.file("store.previous_name_key_file", c.doc.Store.PreviousNameKeyFile),
+	}
 	if s.URL == "" {
 		s.URL = "memory"
 	}
@@ -75,7 +80,34 @@ func (c *compiler) store() {
 	if strings.ContainsAny(s.Prefix, "{}: \t\r\n") {
 		c.mistake("store.prefix", "%q has a brace, colon or space in it, which keys use for themselves", s.Prefix)
 	}
+	switch {
+	case s.Memory == 0:
+	case s.URL != "memory":
+		c.mistake("store.memory", "is for the store in memory, and url names a Redis; the memory for decisions without it is failure.memory")
+	case s.Memory < MinStoreMemory:
+		c.mistake("store.memory", "%d bytes hold next to nothing; want 1MiB or more", s.Memory)
+	}
+	if s.NameKeyFile != "" && c.doc.Store.URL == "memory" { // left out, --store may name a Redis
+		c.mistake("store.name_key_file", "is for names in Redis, and url is memory, which keeps no names anywhere else; want a Redis, or no name_key_file")
+	}
+	if s.NameKeyFile == "" && s.PreviousNameKeyFile != "" {
+		c.mistake("store.previous_name_key_file", "there is no name_key_file that replaces it; to go on with this key call it name_key_file")
+	}
 	c.set.store = s
+}
+
+// file returns the path of a file that a key names. A relative one is so to the directory of the file with the key.
+func (c *compiler) file(key, path string) string {
+	if path == "" {
+		if c.has(key) {
+			c.mistake(key, "want the path of a file")
+		}
+		return ""
+	}
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(c.files[c.nearest(key).file].name), path)
 }
 
 // maxBudget is the longest that a decision may take.

@@ -16,8 +16,9 @@ func (c *compiler) gateway() {
 		return
 	}
 	says := func(name string) bool { return c.has(join(key, name)) }
+	keys := []string{"routes", "connect_timeout", "response_timeout", "body_timeout", "min_body_rate", "send_timeout", "max_body", "unusual_paths"}
 	switch {
-	case !slices.ContainsFunc([]string{"routes", "connect_timeout", "response_timeout", "body_timeout", "max_body"}, says):
+	case !slices.ContainsFunc(keys, says):
 		c.mistake(key, "is empty; want routes, or leave it out")
 	case len(doc.Routes) == 0 && says("routes"):
 		c.mistake(key+".routes", "there are none; want at least one, such as {upstream: http://127.0.0.1:3000}, or leave it out")
@@ -26,7 +27,13 @@ func (c *compiler) gateway() {
 		DialTimeout:           c.timeout(key+".connect_timeout", doc.ConnectTimeout),
 		ResponseHeaderTimeout: c.timeout(key+".response_timeout", doc.ResponseTimeout),
 		BodyTimeout:           c.timeout(key+".body_timeout", doc.BodyTimeout),
+		MinBodyRate:           int64(doc.MinBodyRate),
+		SendTimeout:           c.timeout(key+".send_timeout", doc.SendTimeout),
 		MaxBody:               int64(doc.MaxBody),
+		PassUnusualPaths:      doc.UnusualPaths == "pass",
+	}
+	if says("unusual_paths") && doc.UnusualPaths != "refuse" && doc.UnusualPaths != "pass" {
+		c.mistake(key+".unusual_paths", "%q; want refuse or pass", doc.UnusualPaths)
 	}
 	type match struct{ host, prefix string }
 	taken := map[match]string{} // by the key of a route

@@ -67,6 +67,9 @@ func (c *compiler) identity(key, name string) *identity {
 		ways++
 		id.kind = byAll
 	}
+	if id.kind == byHeader || id.kind == byCookie {
+		c.set.told = append(c.set.told, id)
+	}
 	if ways != 1 {
 		c.mistake(key, "has %d of claim, header, cookie and all; want exactly one", ways)
 	}

@@ -2,9 +2,12 @@ package policy
 
 import (
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 func (c *compiler) clause(key string, match, unless *matchDoc) clause {
@@ -22,6 +25,8 @@ func (c *compiler) condition(key string, doc *matchDoc) *condition {
 			c.mistake(at(key+".path", i, doc.Path), "%v", err)
 		}
 		cond.paths = append(cond.paths, p)
+		c.set.patterns = append(c.set.patterns, p)
+		c.set.upper = c.set.upper || text != strings.ToLower(text)
 	}
 	for i, host := range doc.Host {
 		if bad := strings.TrimPrefix(host, "*."); bad == "" || strings.ContainsAny(bad, "*/ :") {
@@ -30,10 +35,14 @@ func (c *compiler) condition(key string, doc *matchDoc) *condition {
 		cond.hosts = append(cond.hosts, strings.ToLower(strings.TrimSuffix(host, ".")))
 	}
 	for i, method := range doc.Method {
-		if method == "" || method != strings.ToUpper(method) {
+		if !words.IsToken(method) || method != strings.ToUpper(method) {
 			c.mistake(at(key+".method", i, doc.Method), "%q; methods are in upper case, such as GET", method)
 		}
 		cond.methods = append(cond.methods, method)
+		c.knowMethods(method)
+		if method == http.MethodGet {
+			c.knowMethods(http.MethodHead)
+		}
 	}
 	for _, name := range sorted(doc.Header) {
 		field := c.field(key+".header."+name, name)
@@ -56,6 +65,15 @@ func (c *compiler) condition(key string, doc *matchDoc) *condition {
 		c.mistake(key, "is empty; want host, path, method, header, claim or network, or leave it out")
 	}
 	return cond
+}
+
+// knowMethods adds to the methods that make a difference.
+func (c *compiler) knowMethods(methods ...string) {
+	for _, method := range methods {
+		if !slices.Contains(c.set.methods, method) {
+			c.set.methods = append(c.set.methods, method)
+		}
+	}
 }
 
 func (c *condition) empty() bool {

@@ -161,6 +161,7 @@ func (c *compiler) per(key string, doc *policyDoc) []divider {
 		switch name {
 		case "method":
 			per = append(per, divider{kind: perMethod})
+			c.knowMethods(knownMethods...)
 		case "host":
 			if doc.Match == nil || len(doc.Match.Host) == 0 {
 				c.mistake(at(key, i, doc.Per), "anybody can invent hosts; want those that count under match.host")

@@ -45,9 +45,20 @@ func (w *requirement) fits(value string) bool {
 	return value != "" && (w.values == nil || slices.Contains(w.values, value))
 }
 
-// miss returns the first part that a request does not fit. The cheap ones come first.
-func (c *condition) miss(f *facts) miss {
-	if len(c.methods) > 0 && !c.hasMethod(f.in.Method) {
+// fitsLines reports whether one of a field's lines fits, or every one: applications differ in which of them they read.
+func (w *requirement) fitsLines(lines []string, every bool) bool {
+	for _, line := range lines {
+		if w.fits(line) != every {
+			return !every
+		}
+	}
+	return every && len(lines) > 0
+}
+
+// miss returns the first part that a request does not fit. The cheap ones come first. Every is for what exempts requests:
+// every line of a header field has to fit.
+func (c *condition) miss(f *facts, every bool) miss {
+	if len(c.methods) > 0 && !c.hasMethod(f.method) {
 		return missMethod
 	}
 	if len(c.paths) > 0 && c.pathOf(f) == nil {
@@ -57,7 +68,7 @@ func (c *condition) miss(f *facts) miss {
 		return missHost
 	}
 	for i := range c.headers {
-		if !c.headers[i].fits(f.header(c.headers[i].name)) {
+		if !c.headers[i].fitsLines(f.fields().Values(c.headers[i].name), every) {
 			return missHeader
 		}
 	}
@@ -98,7 +109,7 @@ func (c *condition) hasNetworkOf(client netip.Addr) bool {
 // pathOf returns the first pattern that the request's path fits, or nil.
 func (c *condition) pathOf(f *facts) *pattern {
 	for i := range c.paths {
-		if c.paths[i].fits(f.path) {
+		if c.paths[i].fits(f.path, f.folded) {
 			return &c.paths[i]
 		}
 	}
@@ -110,38 +121,17 @@ type clause struct {
 	when, unless *condition // nil: always, never
 }
 
-func (c *clause) miss(f *facts) miss {
+// miss says why a request does not fit. Exempts is for clauses that exempt requests.
+func (c *clause) miss(f *facts, exempts bool) miss {
 	if c.when != nil {
-		if m := c.when.miss(f); m != fits {
+		if m := c.when.miss(f, exempts); m != fits {
 			return m
 		}
 	}
-	if c.unless != nil && c.unless.miss(f) == fits {
+	if c.unless != nil && c.unless.miss(f, !exempts) == fits {
 		return missUnless
 	}
 	return fits
-}
-
-// missAny says why a request does not fit in any reading of its path. If it does, that one is looked at from then on.
-func (c *clause) missAny(f *facts) miss {
-	m := fits
-	for i := f.count - 1; i >= 0; i-- {
-		f.path = f.readings[i]
-		if m = c.miss(f); m == fits {
-			return fits
-		}
-	}
-	return m
-}
-
-// missAll says why a request does not fit in every reading of its path.
-func (c *clause) missAll(f *facts) miss {
-	m := fits
-	for i := f.count - 1; i >= 0 && m == fits; i-- {
-		f.path = f.readings[i]
-		m = c.miss(f)
-	}
-	return m
 }
 
 // isRoute reports whether a condition says what is wanted, and not only by whom: headers and claims are the caller's.

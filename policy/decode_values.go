@@ -14,13 +14,13 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // The text forms of values. The schema has the same patterns.
 const (
 	durationPattern = `^([0-9]+d)?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))*$`
 	percentPattern  = `^(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)%$`
-	sizePattern     = `^[1-9][0-9]*(KiB|MiB|GiB|KB|MB|GB|B)?$`
 	statusPattern   = `^[1-5]([0-9][0-9]|xx)$`
 	integerPattern  = `^(0|[1-9][0-9]*)$`
 )
@@ -28,7 +28,6 @@ const (
 var (
 	durationText = regexp.MustCompile(durationPattern)
 	percentText  = regexp.MustCompile(percentPattern)
-	sizeText     = regexp.MustCompile(sizePattern)
 	statusText   = regexp.MustCompile(statusPattern)
 	integerText  = regexp.MustCompile(integerPattern)
 )
@@ -142,27 +141,19 @@ func (v *percent) read(d *decoder, n *yaml.Node, key string) {
 	*v = percent(share)
 }
 
-func (v *size) want() string { return "a number of bytes such as 1024, 1KiB or 1MB" }
+func (v *size) want() string { return words.SizeExamples }
 
 func (v *size) read(d *decoder, n *yaml.Node, key string) {
 	text, ok := d.text(n, key, v.want())
 	if !ok {
 		return
 	}
-	if !sizeText.MatchString(text) {
-		d.bad(n, key, "want %s; got %s", v.want(), got(n))
+	bytes, err := words.Size(text)
+	if err != nil {
+		d.bad(n, key, "%v; got %s", err, got(n))
 		return
 	}
-	digits := strings.TrimRight(text, "BKMGi")
-	factor := map[string]int64{
-		"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
-	}[text[len(digits):]]
-	number, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || number > stint.MaxUnits/factor {
-		d.bad(n, key, "want at most %d bytes; got %s", stint.MaxUnits, got(n))
-		return
-	}
-	*v = size(number * factor)
+	*v = size(bytes)
 }
 
 func (v *failureMode) want() string { return "local, allow, deny or error" }

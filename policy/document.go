@@ -48,6 +48,15 @@ type storeDoc struct {
 	URL string `yaml:"url"`
 	// What every key begins with. Default: stint.
 	Prefix string `yaml:"prefix"`
+	// How much memory the store `memory` may use: 256MiB. Above it, subjects are forgotten, those with the most left of their
+	// limits first. Not for Redis; `failure.memory` is for decisions without it. Default: 1GiB.
+	Memory size `yaml:"memory"`
+	// A file with a secret text of at least 32 bytes, all processes the same: a hash of every subject that is keyed with
+	// it is kept in Redis, and not the subject itself. A path that is relative is so to the directory of this file. It is
+	// read at the start. Default: none, subjects are kept as they are.
+	NameKeyFile string `yaml:"name_key_file"`
+	// The file with the key that name_key_file replaces, until all processes have the new one.
+	PreviousNameKeyFile string `yaml:"previous_name_key_file"`
 }
 
 type failureDoc struct {
@@ -248,8 +257,15 @@ type gatewayDoc struct {
 	ResponseTimeout duration `yaml:"response_timeout"`
 	// How long a client may be silent in the middle of a request's body: 408 after that. Default: 10s.
 	BodyTimeout duration `yaml:"body_timeout"`
+	// How much of a request's body a client has to send in a second, on average over the body_timeout: 408 below. Default: 500 bytes.
+	MinBodyRate size `yaml:"min_body_rate"`
+	// How long a client may take nothing of a response that waits to be sent: the response is cut off after that. Default: 30s.
+	SendTimeout duration `yaml:"send_timeout"`
 	// How large a request's body may be: 1MB, 10MiB. Default: any size.
 	MaxBody size `yaml:"max_body"`
+	// What becomes of requests with a raw backslash in the path or a raw hash sign, which servers read in different ways:
+	// `refuse` (400) or `pass`. Default: refuse.
+	UnusualPaths string `yaml:"unusual_paths"`
 }
 
 type routeDoc struct {

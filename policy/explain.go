@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stint-limiter/stint"
@@ -9,13 +10,15 @@ import (
 
 // Explanation tells how a request would be judged, and why. It asks no store.
 type Explanation struct {
-	// Path is the request's path, cleaned, and Sent as others might read it, "" if that is the same. Client is the
-	// client's address.
-	Path, Sent, Client string
+	// Path is the request's path, cleaned. Client is the client's address.
+	Path, Client string
+	// Also are other readings of the request, such as "POST /login": applications differ in what they make of a path and
+	// of fields that override the method. What limits any reading applies, and what exempts has to exempt all of them.
+	Also []string
 	// Skipped is the policy that exempts the request, or "". All else is then empty.
 	Skipped string
 	// Tiers and Policies are those of the configuration in their order, with what came of each. Tiers
-	// after the one that fits are not looked at.
+	// after the last one that fits are not looked at.
 	Tiers, Policies []Considered
 	// Tier, Route and Cost are the request's.
 	Tier, Route string
@@ -56,7 +59,12 @@ type Count struct {
 // Explain tells how a request would be judged.
 func (s *Set) Explain(in *Input) *Explanation {
 	f := s.facts(in)
-	e := &Explanation{Path: f.readings[0], Sent: f.readings[1], Client: unknownClient}
+	e := &Explanation{Path: f.first.path, Client: unknownClient}
+	for _, r := range f.others {
+		if text := r.method + " " + r.path; !r.last && !slices.Contains(e.Also, text) {
+			e.Also = append(e.Also, text)
+		}
+	}
 	if a := f.clientAddr(); a.IsValid() {
 		e.Client = string(f.resolver.AppendSubject(nil, a))
 	}
@@ -67,15 +75,15 @@ func (s *Set) Explain(in *Input) *Explanation {
 	if v.Skipped != "" {
 		return e
 	}
-	t := s.explainTiers(&f, e)
-	s.explainPolicies(&f, e, t)
+	s.explainTiers(&f, e)
+	s.explainPolicies(&f, e)
 	for i, rule := range v.rules {
 		e.Counts = append(e.Counts, countOf(rule, r.ClaimAt(i), false))
 	}
 	for i := range v.pending {
 		e.Counts = append(e.Counts, countOf(v.pending[i].rule, &v.pending[i].claim, true))
 	}
-	if id := s.requestIDOf(&f, t); id != nil {
+	if id := s.requestIDOf(&f); id != nil {
 		e.RequestID, e.Named = id.header, r.ID != ""
 	}
 	e.Failure, e.Bans = *r.Failure, r.Bans
@@ -83,54 +91,90 @@ func (s *Set) Explain(in *Input) *Explanation {
 	return e
 }
 
-// requestIDOf returns how a request of a tier may name itself, or nil.
-func (s *Set) requestIDOf(f *facts, t *tier) *requestID {
-	for _, p := range s.policies {
-		if p.id != nil && p.miss(f, t) == fits {
-			return p.id
-		}
-	}
-	return s.id
-}
-
-// explainTiers tells what came of every tier up to that of the request.
-func (s *Set) explainTiers(f *facts, e *Explanation) *tier {
-	for _, t := range s.tiers {
-		m := t.missAny(f)
-		why := t.why(m)
-		var by *identity
-		if m == fits {
-			if by = t.asker(f, nil).by; by == nil {
-				m, why = missIdentity, "the request has no identity "+oneOf(identityNames(t.who))+f.distrusted(t.who)
-			} else {
-				why = strings.TrimPrefix(why+", and the request has the identity "+by.name, "it takes all, and ")
+// requestIDOf returns how a request may name itself, or nil. All readings have to agree.
+func (s *Set) requestIDOf(f *facts) (id *requestID) {
+	for i := range f.count() {
+		f.reading = f.at(i)
+		t, _ := s.tierOf(f)
+		of := s.id
+		for _, p := range s.policies {
+			if p.id != nil && p.miss(f, t) == fits {
+				of = p.id
+				break
 			}
 		}
-		e.Tiers = append(e.Tiers, Considered{Name: t.name, Applies: m == fits, Why: why})
-		if m == fits {
-			return t
+		if i > 0 && of != id {
+			return nil
 		}
+		id = of
 	}
-	return nil
+	return id
 }
 
-// explainPolicies tells what came of every policy. Of those that exempt none applies, or nothing else would matter.
-func (s *Set) explainPolicies(f *facts, e *Explanation, t *tier) {
+// explainTiers tells what came of every tier up to the last one that the request has in any reading.
+func (s *Set) explainTiers(f *facts, e *Explanation) {
+	last := 0
+	for i := range f.count() {
+		f.reading = f.at(i)
+		t, _ := s.tierOf(f)
+		last = max(last, t.index)
+	}
+	for _, t := range s.tiers[:last+1] {
+		var told Considered
+		for i := 0; i < f.count() && !told.Applies; i++ {
+			f.reading = f.at(i)
+			of, _ := s.tierOf(f)
+			if told = t.considered(f); told.Applies && of != t {
+				told.Applies, told.Why = false, fmt.Sprintf("the tier %q comes first", of.name)
+			}
+		}
+		e.Tiers = append(e.Tiers, told)
+	}
+}
+
+// considered tells what came of a tier in the reading that is looked at.
+func (t *tier) considered(f *facts) Considered {
+	m := t.clause.miss(f, false)
+	why := t.why(m)
+	if m == fits {
+		if by := t.asker(f, nil).by; by == nil {
+			m, why = missIdentity, "the request has no identity "+oneOf(identityNames(t.who))+f.distrusted(t.who)
+		} else {
+			why = strings.TrimPrefix(why+", and the request has the identity "+by.name, "it takes all, and ")
+		}
+	}
+	return Considered{Name: t.name, Applies: m == fits, Why: why}
+}
+
+// explainPolicies tells what came of every policy. Of those that exempt none applies to all readings, or nothing else would
+// matter.
+func (s *Set) explainPolicies(f *facts, e *Explanation) {
 	exempt, policies := s.exempt, s.policies
 	for _, name := range s.order {
+		told := Considered{Name: name}
 		if len(exempt) > 0 && exempt[0].name == name {
-			e.Policies = append(e.Policies, Considered{Name: name, Why: exempt[0].why(exempt[0].missAll(f))})
+			for i := range f.count() {
+				f.reading = f.at(i)
+				if m := exempt[0].miss(f, true); m != fits {
+					told.Why = exempt[0].why(m)
+					break
+				}
+			}
 			exempt = exempt[1:]
-			continue
+		} else {
+			for i := 0; i < f.count() && !told.Applies; i++ {
+				f.reading = f.at(i)
+				t, _ := s.tierOf(f)
+				m := policies[0].miss(f, t)
+				if told.Applies = m == fits; m == missTier {
+					told.Why = fmt.Sprintf("it has no limits for the tier %q", t.name)
+				} else {
+					told.Why = policies[0].clause.why(m)
+				}
+			}
+			policies = policies[1:]
 		}
-		p := policies[0]
-		policies = policies[1:]
-		m := p.miss(f, t)
-		why := p.clause.why(m)
-		if m == missTier {
-			why = fmt.Sprintf("it has no limits for the tier %q", t.name)
-		}
-		e.Policies = append(e.Policies, Considered{Name: name, Applies: m == fits, Why: why})
+		e.Policies = append(e.Policies, told)
 	}
 }
 

@@ -1,7 +1,10 @@
 package policy
 
 import (
+	"net/http"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/stint-limiter/stint/internal/clientip"
 )
@@ -11,13 +14,91 @@ type facts struct {
 	in       *Input
 	resolver *clientip.Resolver
 	asserted map[string]string // claims to the headers that assert them
-	path     string            // the reading that is looked at
-	readings [4]string         // of the path; see read
-	count    int
-	last     string // a subject whose text serves again if it is the same
+	before   string            // a subject whose text serves again if it is the same
+
+	reading           // the one that is looked at
+	first   reading   // what net/http makes of the request
+	others  []reading // what others may; nil for most requests
 
 	client    netip.Addr
 	hasClient bool
+}
+
+// reading is what an application may make of a request.
+type reading struct {
+	path, method string
+	folded       bool // letters are the same in upper and in lower case
+	last         bool // of a field or cookie that is there several times, the last one counts, and not the first
+}
+
+// overrides are the fields that name the method that some applications go by.
+var overrides = [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
+
+// facts returns what follows from a request.
+func (j *judge) facts(in *Input) facts {
+	f := facts{in: in, resolver: j.resolver, asserted: j.asserted}
+	first, paths := readPath(in.Path, in.RawPath)
+	f.first = reading{path: first, method: strings.ToUpper(in.Method)}
+	for _, p := range paths {
+		f.others = append(f.others, reading{path: p, method: f.first.method})
+	}
+	for i := range f.count() {
+		if r := f.at(i); j.folds(r.path) {
+			f.others = append(f.others, reading{path: r.path, method: r.method, folded: true})
+		}
+	}
+	for _, method := range f.otherMethods(j.methods) {
+		for i := range f.count() {
+			if r := f.at(i); r.method == f.first.method {
+				f.others = append(f.others, reading{path: r.path, method: method, folded: r.folded})
+			}
+		}
+	}
+	if slices.ContainsFunc(j.told, func(id *identity) bool { return id.repeated(&f) }) {
+		for i := range f.count() {
+			r := f.at(i)
+			r.last = true
+			f.others = append(f.others, r)
+		}
+	}
+	f.reading = f.first
+	return f
+}
+
+// count is the number of readings.
+func (f *facts) count() int { return 1 + len(f.others) }
+
+// at returns a reading.
+func (f *facts) at(i int) reading {
+	if i == 0 {
+		return f.first
+	}
+	return f.others[i-1]
+}
+
+// otherMethods returns those of the known methods that a request names in a field of its header. Some servers join the lines
+// of a field with commas.
+func (f *facts) otherMethods(known []string) (methods []string) {
+	if len(known) == 0 {
+		return nil
+	}
+	header, _ := f.in.Header.(http.Header)
+	for _, name := range overrides {
+		values := header[name]
+		if header == nil {
+			values = f.fields().Values(name)
+		}
+		for _, value := range values {
+			for word := range strings.SplitSeq(value, ",") {
+				word = strings.TrimSpace(word)
+				i := slices.IndexFunc(known, func(method string) bool { return strings.EqualFold(method, word) })
+				if i >= 0 && known[i] != f.first.method && !slices.Contains(methods, known[i]) {
+					methods = append(methods, known[i])
+				}
+			}
+		}
+	}
+	return methods
 }
 
 func (f *facts) clientAddr() netip.Addr {
@@ -39,15 +120,17 @@ type noHeader struct{}
 
 func (noHeader) Values(string) []string { return nil }
 
-// header returns the first value of a header field, or "".
-func (f *facts) header(name string) string {
-	if f.in.Header == nil {
-		return ""
+// header returns the first value of a header field that is not empty, or the last, or "".
+func (f *facts) header(name string) (found string) {
+	for _, value := range f.fields().Values(name) {
+		if value == "" {
+			continue
+		}
+		if found = value; !f.last {
+			break
+		}
 	}
-	if values := f.in.Header.Values(name); len(values) > 0 {
-		return values[0]
-	}
-	return ""
+	return found
 }
 
 // claim returns what the application says of the caller, else what a trusted proxy does, else "".

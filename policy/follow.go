@@ -68,7 +68,7 @@ func (g *Guard) refund(ctx context.Context, v *Verdict) {
 // correct charges a request its true cost, if its response tells it.
 func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 	cost, ok := v.after.truth(o)
-	if !ok || cost == v.Cost {
+	if !ok || cost == v.Cost || v.after.atLeast && cost < v.Cost {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)

@@ -57,6 +57,10 @@ func TestFollow(t *testing.T) {
 		{"refunded", "/bytes", policy.Outcome{Status: 500, Bytes: 1 << 20}, 0, 0},
 		{"refunded by code", "/bytes", policy.Outcome{Status: 404, Bytes: 1 << 20}, 0, 0},
 		{"the client went away", "/slowly", policy.Outcome{Status: 499}, 1, 10},
+		{"settled upwards in another spelling", "//x/header", policy.Outcome{Status: 200, Cost: "50"}, 1, 50},
+		{"settled upwards in another case", "/HEADER", policy.Outcome{Status: 200, Cost: "50"}, 1, 50},
+		{"another spelling gives nothing back", "/header;x", policy.Outcome{Status: 200, Cost: "3"}, 1, 10},
+		{"another spelling is not refunded", "//x/bytes", policy.Outcome{Status: 500, Bytes: 20 << 10}, 1, 20},
 		{"another code", "/bytes", policy.Outcome{Status: 403, Bytes: 1024}, 1, 1},
 	}
 	for _, test := range tests {

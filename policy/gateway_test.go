@@ -17,7 +17,10 @@ func TestGateway(t *testing.T) {
   connect_timeout: 2s
   response_timeout: 30s
   body_timeout: 5s
+  min_body_rate: 1KiB
+  send_timeout: 1m
   max_body: 10MiB
+  unusual_paths: pass
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +35,8 @@ func TestGateway(t *testing.T) {
 			{Host: "B.example.com", Upstream: "h2c://[::1]:65535/base", RewriteHost: true},
 			{Upstream: "https://example.com"},
 		},
-		DialTimeout: 2 * time.Second, ResponseHeaderTimeout: 30 * time.Second, BodyTimeout: 5 * time.Second, MaxBody: 10 << 20,
+		DialTimeout: 2 * time.Second, ResponseHeaderTimeout: 30 * time.Second, BodyTimeout: 5 * time.Second,
+		MinBodyRate: 1 << 10, SendTimeout: time.Minute, MaxBody: 10 << 20, PassUnusualPaths: true,
 	}
 	if got := set.Gateway(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
@@ -74,6 +78,9 @@ var wrongGateways = []struct{ text, want string }{
 		`gateway.routes[0]: there are more than 1000 routes up to here, every host with every path; want fewer`},
 	{"{body_timeout: 0s}", `gateway.body_timeout: nothing can be done in no time; want something like 10s`},
 	{"{body_timeout: 10}", `gateway.body_timeout: 10 of what? want a duration such as 15ms, 1m30s, 1h or 1d`},
+	{"{min_body_rate: 0}", `gateway.min_body_rate: want a number of bytes such as 1024, 1KiB or 1MB; got "0"`},
+	{"{send_timeout: 0s}", `gateway.send_timeout: nothing can be done in no time; want something like 10s`},
+	{"{unusual_paths: deny}", `gateway.unusual_paths: "deny"; want refuse or pass`},
 	{"{max_body: 0}", `gateway.max_body: want a number of bytes such as 1024, 1KiB or 1MB; got "0"`},
 	{"{routes: [{upstream: http://a, response_timeout: 0s}]}", `gateway.routes[0].response_timeout: nothing can be done in no time; want something like 10s`},
 }

@@ -84,7 +84,7 @@ func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 		v.began = g.watch.begin()
 	}
 	f := set.facts(in)
-	f.last = who
+	f.before = who
 	set.ask(&f, v, r)
 	if f.hasClient && !f.client.IsValid() {
 		g.log.unknownClient()

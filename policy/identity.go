@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"strings"
 )
 
 // identity is a way to tell who is asking.
@@ -69,8 +70,8 @@ func (id *identity) subject(f *facts, room []byte) string {
 	switch {
 	case !ok:
 		return ""
-	case string(b) == f.last:
-		return f.last
+	case string(b) == f.before:
+		return f.before
 	}
 	return string(b)
 }
@@ -133,16 +134,34 @@ func appendEscaped(b, value []byte, separator byte) []byte {
 	return b
 }
 
-// cookie returns the value of a cookie as handlers see it, or "".
+// cookie returns the value of a cookie as handlers see it, or "". Of several it is the first or the last: handlers differ.
 func cookie(f *facts, name string) string {
 	lines := f.fields().Values("Cookie")
 	if len(lines) == 0 {
 		return ""
 	}
 	r := http.Request{Header: http.Header{"Cookie": lines}}
+	if f.last {
+		if all := r.CookiesNamed(name); len(all) > 0 {
+			return all[len(all)-1].Value
+		}
+		return ""
+	}
 	c, err := r.Cookie(name)
 	if err != nil {
 		return ""
 	}
 	return c.Value
+}
+
+// repeated reports whether a request may tell the identity more than once.
+func (id *identity) repeated(f *facts) bool {
+	if id.kind == byHeader {
+		return len(f.fields().Values(id.key)) > 1
+	}
+	n := 0
+	for _, line := range f.fields().Values("Cookie") {
+		n += strings.Count(line, id.key)
+	}
+	return n > 1
 }

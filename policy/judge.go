@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/clientip"
@@ -23,6 +24,10 @@ type judge struct {
 	exempt   []*exemption
 	policies []*policy
 	order    []string // the names of both, as in the file
+	methods  []string // those that conditions name; if counts are divided by method, all that are known
+	patterns []pattern
+	upper    bool        // a pattern has letters in upper case
+	told     []*identity // those that requests tell in a header or cookie
 
 	id *requestID // unless a policy says otherwise
 }
@@ -45,8 +50,11 @@ func (r *requestID) of(f *facts, subject string) string {
 	}
 	h := sha256.New()
 	host := strings.ToLower(words.Host(f.in.Host))
-	for _, part := range [...]string{subject, f.in.Method, host, f.readings[0], f.readings[1], value} {
+	for _, part := range [...]string{subject, f.first.method, host, value, f.first.path} {
 		_, _ = io.WriteString(h, strconv.Itoa(len(part))+":"+part)
+	}
+	for _, other := range f.others {
+		_, _ = io.WriteString(h, strconv.Itoa(len(other.path))+":"+other.path+" "+other.method)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
@@ -139,27 +147,30 @@ type asker struct {
 	by      *identity
 }
 
-func (j *judge) facts(in *Input) facts {
-	f := facts{in: in, resolver: j.resolver, asserted: j.asserted}
-	f.read()
-	return f
+// folds reports whether a path fits a pattern of the set only if the case of letters does not matter.
+func (j *judge) folds(path string) bool {
+	return (j.upper || strings.ContainsFunc(path, unicode.IsUpper)) &&
+		slices.ContainsFunc(j.patterns, func(p pattern) bool { return p.fits(path, true) && !p.fits(path, false) })
 }
 
-// exemptBy returns which policy exempts a request, or -1.
+// exemptBy returns which policy exempts a request, or -1. All readings have to be exempt.
 func (j *judge) exemptBy(f *facts) int {
-	for i, e := range j.exempt {
-		if e.missAll(f) == fits {
-			return i
+	by := -1
+	for i := f.count() - 1; i >= 0; i-- {
+		f.reading = f.at(i)
+		by = slices.IndexFunc(j.exempt, func(e *exemption) bool { return e.miss(f, true) == fits })
+		if by < 0 {
+			break
 		}
 	}
-	return -1
+	return by
 }
 
-// tierOf returns the tier of a request, and who is asking. The last tier takes everybody.
+// tierOf returns the tier of the reading that is looked at, and who is asking. The last tier takes everybody.
 func (j *judge) tierOf(f *facts) (*tier, asker) {
 	var room [128]byte
 	for _, t := range j.tiers {
-		if t.missAny(f) != fits {
+		if t.clause.miss(f, false) != fits {
 			continue
 		}
 		if who := t.unit.asker(f, room[:0]); who.by != nil {
@@ -174,7 +185,7 @@ func (p *policy) miss(f *facts, t *tier) miss {
 	if !p.tiers[t.index] {
 		return missTier
 	}
-	return p.missAny(f)
+	return p.clause.miss(f, false)
 }
 
 // askerIn returns whose requests a policy counts together, for one who is asking in a tier.
@@ -220,8 +231,8 @@ func (p *policy) scope(f *facts, route string) string {
 func (d divider) value(p *policy, f *facts, route string) string {
 	switch d.kind {
 	case perMethod:
-		if slices.Contains(knownMethods, f.in.Method) {
-			return f.in.Method
+		if slices.Contains(knownMethods, f.method) {
+			return f.method
 		}
 		return otherScope
 	case perHost:
@@ -229,7 +240,6 @@ func (d divider) value(p *policy, f *facts, route string) string {
 	case perRoute:
 		return route
 	}
-	p.missAny(f) // looks at the reading that fits
 	value, _ := p.when.pathOf(f).value(f.path, d.name)
 	return short(value)
 }
@@ -275,6 +285,24 @@ type after struct {
 	bytes   int64  // of the response body to the unit
 	maxDebt int64  // that a true cost may leave; 0: one capacity of each limit
 	refund  []int  // statuses, or their classes
+	atLeast bool   // a true cost below what was charged gives nothing back
+}
+
+// join returns what comes after a response of a request with two readings: nothing gives anything back that is not in both,
+// but what charges more afterwards stays, or a spelling would be a way around it. Of two different true costs it is the first.
+func (a *after) join(other *after) *after {
+	if a == other {
+		return a
+	}
+	if !a.settles() {
+		a = other
+	}
+	if !a.settles() {
+		return nil
+	}
+	joined := *a
+	joined.refund, joined.atLeast = nil, true
+	return &joined
 }
 
 // truth returns the true cost of a request, if the outcome tells.

@@ -106,3 +106,20 @@ func TestLoadOfWhatIsNotThere(t *testing.T) {
 		}
 	}
 }
+
+// TestNameKeyFiles: a relative path starts at the directory of the file that names it.
+func TestNameKeyFiles(t *testing.T) {
+	directory := t.TempDir()
+	write(t, directory, map[string]string{
+		"10.yaml": "tiers:\n  - {name: all, identity: ip, limits: 10/1m}\n",
+		"20.yaml": "store: {name_key_file: keys/new, previous_name_key_file: /keys/old}\n",
+	})
+	set, err := Load(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Store{URL: "memory", NameKeyFile: filepath.Join(directory, "keys", "new"), PreviousNameKeyFile: "/keys/old"}
+	if got := set.Store(); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}

@@ -101,23 +101,27 @@ func parseSegment(word string) (segment, error) {
 	return segment{prefix: prefix, suffix: suffix, exact: !star}, nil
 }
 
-func (s *segment) fits(word string) bool {
+func (s *segment) fits(word string, folded bool) bool {
+	prefix, suffix := len(s.prefix), len(s.suffix)
 	if s.exact {
-		return word == s.prefix
+		return len(word) == prefix && same(word, s.prefix, folded)
 	}
-	return word != "" && len(word) >= len(s.prefix)+len(s.suffix) &&
-		strings.HasPrefix(word, s.prefix) && strings.HasSuffix(word, s.suffix)
+	return word != "" && len(word) >= prefix+suffix &&
+		same(word[:prefix], s.prefix, folded) && same(word[len(word)-suffix:], s.suffix, folded)
 }
 
-// fits reports whether a clean path fits.
-func (p *pattern) fits(clean string) bool {
-	if !strings.HasPrefix(clean, p.begin) {
+// same reports whether two texts of the same length are equal, or equal but for the case of their letters.
+func same(a, b string, folded bool) bool { return a == b || folded && strings.EqualFold(a, b) }
+
+// fits reports whether a clean path fits, or would but for the case of its letters.
+func (p *pattern) fits(clean string, folded bool) bool {
+	if len(clean) < len(p.begin) || !same(clean[:len(p.begin)], p.begin, folded) {
 		return false
 	}
 	rest := clean[1:]
 	for i := range p.head {
 		word, after, more := strings.Cut(rest, "/")
-		if rest == "" || !p.head[i].fits(word) {
+		if rest == "" || !p.head[i].fits(word, folded) {
 			return false
 		}
 		if rest = after; !more && i < len(p.head)-1 {
@@ -132,7 +136,7 @@ func (p *pattern) fits(clean string) bool {
 			return false
 		}
 		cut := strings.LastIndexByte(rest, '/')
-		if !p.tail[i].fits(rest[cut+1:]) {
+		if !p.tail[i].fits(rest[cut+1:], folded) {
 			return false
 		}
 		rest = rest[:max(cut, 0)]

@@ -28,12 +28,12 @@ func TestPattern(t *testing.T) {
 			continue
 		}
 		for _, path := range test.fit {
-			if !p.fits(cleanPath(path)) {
+			if !p.fits(cleanPath(path), false) {
 				t.Errorf("%s does not fit %q", test.pattern, path)
 			}
 		}
 		for _, path := range test.misfit {
-			if p.fits(cleanPath(path)) {
+			if p.fits(cleanPath(path), false) {
 				t.Errorf("%s fits %q", test.pattern, path)
 			}
 		}
@@ -78,7 +78,7 @@ func FuzzPattern(f *testing.F) {
 		if cleanPath(clean) != clean {
 			t.Fatalf("%q cleans to %q, which is not clean", path, clean)
 		}
-		if got, want := p.fits(clean), slowFits(pattern, clean); got != want {
+		if got, want := p.fits(clean, false), slowFits(pattern, clean); got != want {
 			t.Fatalf("%q fits %q: %v, want %v", pattern, clean, got, want)
 		}
 	})

@@ -56,10 +56,19 @@ func appendPlaces(places []Place, t *tier, r rules, subject string, scopes []str
 // Kinds returns what subjects begin with before a colon, such as "user", in the order of the configuration.
 func (s *Set) Kinds() []string {
 	var kinds []string
+	for _, id := range s.counted() {
+		kinds = append(kinds, id.typ)
+	}
+	return kinds
+}
+
+// counted returns the identities that tiers and policies count by, each once.
+func (s *Set) counted() []*identity {
+	var all []*identity
 	add := func(who []*identity) {
 		for _, id := range who {
-			if !slices.Contains(kinds, id.typ) {
-				kinds = append(kinds, id.typ)
+			if !slices.Contains(all, id) {
+				all = append(all, id)
 			}
 		}
 	}
@@ -69,7 +78,7 @@ func (s *Set) Kinds() []string {
 	for _, p := range s.policies {
 		add(p.who)
 	}
-	return kinds
+	return all
 }
 
 // makes reports whether one of the identities makes such subjects.

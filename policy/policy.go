@@ -10,9 +10,9 @@ import (
 type Input struct {
 	// Method and Host as they came: "GET", "example.com:8080".
 	Method, Host string
-	// Path is decoded, as URL.Path is. RawPath is as it came, as URL.RawPath is, where that differs; else "". Where
-	// one reader of them may see another path than the next, what limits applies in either reading, and what exempts
-	// only in both.
+	// Path is decoded, as URL.Path is. RawPath is as it came, as URL.RawPath is, where that differs; else "". Applications
+	// differ in what they make of some paths and methods. What limits any reading of a request applies to it, and what
+	// exempts it has to exempt all of them.
 	Path, RawPath string
 	// Peer is the other end of the connection; invalid if it has no address, as on a Unix
 	// socket.

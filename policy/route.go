@@ -18,8 +18,14 @@ type Gateway struct {
 	// DialTimeout, ResponseHeaderTimeout and BodyTimeout are how long connecting to an upstream may take, how long its
 	// response, and how long a client may be silent in the middle of a request's body.
 	DialTimeout, ResponseHeaderTimeout, BodyTimeout time.Duration
+	// MinBodyRate is how many bytes of a request's body a client has to send in a second, on average over the BodyTimeout.
+	MinBodyRate int64
+	// SendTimeout is how long a client may take nothing of a response that waits to be sent.
+	SendTimeout time.Duration
 	// MaxBody is how many bytes the body of a request may have.
 	MaxBody int64
+	// PassUnusualPaths passes on requests with a raw backslash in the path or a raw "#".
+	PassUnusualPaths bool
 }
 
 // Route says where a gateway passes requests on to.

@@ -82,7 +82,7 @@ var forms = []struct {
 		"{a: {claim: x}}", "{a: {header: X-A, plain: true}}", "{}", "{a: {}}", "{a: ~}", "{a: x}", "[a]", "{a: {claim: x, clame: y}}", `{"a b": {claim: x}}`, `{"": {claim: x}}`,
 	}},
 	{"gateway", base + "gateway: VALUE", []string{
-		"{routes: [{upstream: http://a}]}", "{routes: [{host: [a, b], path: /a/**, upstream: http://a, strip_prefix: true, response_timeout: 1m}], max_body: 1MB}", "{body_timeout: 5s}",
+		"{routes: [{upstream: http://a}]}", "{routes: [{host: [a, b], path: /a/**, upstream: http://a, strip_prefix: true, response_timeout: 1m}], max_body: 1MB}", "{body_timeout: 5s}", "{send_timeout: 1m, min_body_rate: 1KiB, unusual_paths: pass}", "{unusual_paths: allow}", "{min_body_rate: 0}",
 		"{}", "~", "[]", "{routes: ~}", "{routes: {}}", "{routes: [{}]}", "{routes: [~]}", "{routes: [{upstream: http://a, hosts: a}]}", "{timeout: 5s}", "{routes: []}",
 	}},
 	{"request_id", base + "request_id: VALUE", []string{"{header: X-Id}", "{header: X-Id, life: 1h}", "{}", "{life: 1h}", "X-Id", "~"}},

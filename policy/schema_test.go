@@ -9,6 +9,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // TestSchemaAgrees holds the schema to the reader: both accept a file, or both refuse it.
@@ -78,7 +80,7 @@ type object = map[string]any
 
 var (
 	// enums are the keys whose values are the words in backquotes in their comments.
-	enums = map[string]bool{"failureDoc.mode": true, "tierDoc.scope": true, "headersDoc.format": true, "headersDoc.reset": true}
+	enums = map[string]bool{"failureDoc.mode": true, "tierDoc.scope": true, "headersDoc.format": true, "headersDoc.reset": true, "gatewayDoc.unusual_paths": true}
 	// names are what keys, labels and headers can hold.
 	names = map[string]bool{"tierDoc.name": true, "policyDoc.name": true}
 	// required are the keys that a structure cannot do without.
@@ -101,7 +103,7 @@ func (l *language) schema(t *testing.T) []byte {
 		"statuses":   orList(ref("status")),
 		"duration":   object{"type": "string", "minLength": 1, "pattern": durationPattern, "examples": []string{"15ms", "1m30s", "1h", "1d"}},
 		"percent":    object{"type": "string", "pattern": percentPattern, "examples": []string{"25%", "0.5%"}},
-		"size":       object{"anyOf": []object{{"type": "integer", "minimum": 1}, {"type": "string", "pattern": sizePattern}}},
+		"size":       object{"anyOf": []object{{"type": "integer", "minimum": 1}, {"type": "string", "pattern": words.SizePattern}}},
 		"integer":    object{"type": "integer", "minimum": 0},
 		"boolean":    object{"type": "boolean"},
 	}

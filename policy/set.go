@@ -31,7 +31,15 @@ type Store struct {
 	URL string
 	// Prefix is what keys begin with; "" is the default of the store.
 	Prefix string
+	// Memory is how many bytes a store in memory may use; 0 is the default of the store.
+	Memory int64
+	// NameKeyFile has the key that subjects are hashed with in Redis, and PreviousNameKeyFile the one that it replaces.
+	// "" is none.
+	NameKeyFile, PreviousNameKeyFile string
 }
+
+// MinStoreMemory is the least that [Store.Memory] can be, in bytes.
+const MinStoreMemory = 1 << 20
 
 // Headers says what answers tell about limits.
 type Headers struct {

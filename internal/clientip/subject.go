@@ -4,18 +4,39 @@ import "net/netip"
 
 // Subject returns the part of an address that is limited as one: by default all
 // of an IPv4 address, and the /64 of an IPv6 address, because one host can have
-// all addresses of it. The Prefix of an unknown address is the zero Prefix.
+// all addresses of it. An IPv6 address that carries the IPv4 address of its host
+// is limited as that IPv4 address. The Prefix of an unknown address is the zero
+// Prefix.
 func (r *Resolver) Subject(a netip.Addr) netip.Prefix {
-	a = canonical(a)
-	bits := r.ipv6
-	if a.Is4() {
-		bits = r.ipv4
-	}
-	p, err := a.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
+	p, _ := r.subject(canonical(a))
 	return p
+}
+
+// subject returns the Subject of a canonical address, and how many of the leading
+// bits of the address decide it.
+func (r *Resolver) subject(a netip.Addr) (p netip.Prefix, decided int) {
+	v4, decided := carried(a)
+	switch {
+	case decided > 0:
+		p, _ = v4.Prefix(r.ipv4)
+		return p, decided
+	case a.Is4():
+		decided = r.ipv4
+	default:
+		decided = r.ipv6
+	}
+	p, _ = a.Prefix(decided) // which fails for no address but the zero Addr
+	return p, decided
+}
+
+// IsOneSubject reports whether all addresses of a network have the same Subject.
+func (r *Resolver) IsOneSubject(network netip.Prefix) bool {
+	a, bits := network.Addr(), network.Bits()
+	if a.Is4In6() {
+		a, bits = a.Unmap(), bits-96
+	}
+	p, decided := r.subject(a)
+	return p.IsValid() && bits >= decided
 }
 
 // AppendSubject appends the Subject of an address as text, for keys: an address if
@@ -31,4 +52,36 @@ func (r *Resolver) AppendSubject(b []byte, a netip.Addr) []byte {
 	default:
 		return p.AppendTo(b)
 	}
+}
+
+// carried returns the IPv4 address of the host behind an IPv6 address that was made
+// from it, and how many leading bits of the IPv6 address decide it; 0 if it was not
+// made from one.
+//
+//   - 64:ff9b::/96 and 64:ff9b:1::/48, where a translator (NAT64, RFC 6052 and 8215)
+//     puts the IPv4 Internet: all of it would be one /64. The address is in the last
+//     32 bits, where a prefix of 96 bits has it.
+//   - 2002::/16, 6to4 (RFC 3056): a host has a /48, which is 65,536 /64s.
+//   - 2001::/32, Teredo (RFC 4380): the first 64 bits are the server, which a host
+//     can choose and many share. That of the host is at the end, inverted.
+//
+// None of them lets a client choose the IPv4 address: answers go to it, so that
+// whoever does not have it cannot complete a connection. Private addresses are
+// carried as others are, and those that no host has, such as 127.0.0.1, are not
+// looked for: nobody is answered there. To be counted as an address opens no doors;
+// trust and networks are about the IPv6 address itself.
+func carried(a netip.Addr) (v4 netip.Addr, bits int) {
+	if !a.Is6() {
+		return netip.Addr{}, 0
+	}
+	b := a.As16()
+	switch {
+	case b[0] == 0x20 && b[1] == 0x02:
+		return netip.AddrFrom4([4]byte(b[2:6])), 48
+	case [4]byte(b[:4]) == [4]byte{0x20, 0x01}:
+		return netip.AddrFrom4([4]byte{^b[12], ^b[13], ^b[14], ^b[15]}), 128
+	case [12]byte(b[:12]) == [12]byte{0, 0x64, 0xff, 0x9b}, [6]byte(b[:6]) == [6]byte{0, 0x64, 0xff, 0x9b, 0, 1}:
+		return netip.AddrFrom4([4]byte(b[12:])), 128
+	}
+	return netip.Addr{}, 0
 }

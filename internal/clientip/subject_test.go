@@ -21,6 +21,17 @@ func TestF28Subject(t *testing.T) {
 		{"IPv4 by network", 24, 0, "192.0.2.1", "192.0.2.0/24", "192.0.2.0/24"},
 		{"mapped by network", 24, 0, "::ffff:192.0.2.1", "192.0.2.0/24", "192.0.2.0/24"},
 		{"IPv6 by site", 0, 48, "2001:db8:1:2::1", "2001:db8:1::/48", "2001:db8:1::/48"},
+		{"NAT64", 0, 0, "64:ff9b::192.0.2.1", "192.0.2.1/32", "192.0.2.1"},
+		{"NAT64 by network", 24, 0, "64:ff9b::192.0.2.1", "192.0.2.0/24", "192.0.2.0/24"},
+		{"NAT64 of a private address", 0, 0, "64:ff9b::10.0.0.1", "10.0.0.1/32", "10.0.0.1"},
+		{"NAT64 of this site", 0, 0, "64:ff9b:1:fffe::192.0.2.1", "192.0.2.1/32", "192.0.2.1"},
+		{"beside NAT64", 0, 0, "64:ff9b:0:1::192.0.2.1", "64:ff9b:0:1::/64", "64:ff9b:0:1::/64"},
+		{"beside NAT64 of this site", 0, 0, "64:ff9b:2::192.0.2.1", "64:ff9b:2::/64", "64:ff9b:2::/64"},
+		{"6to4", 0, 0, "2002:c000:201:7::1", "192.0.2.1/32", "192.0.2.1"},
+		{"beside 6to4", 0, 0, "2003:c000:201:7::1", "2003:c000:201:7::/64", "2003:c000:201:7::/64"},
+		{"Teredo", 0, 0, "2001:0:4136:e378:8000:63bf:3fff:fdfe", "192.0.2.1/32", "192.0.2.1"},
+		{"beside Teredo", 0, 0, "2001:1:4136:e378:8000:63bf:3fff:fdfe", "2001:1:4136:e378::/64", "2001:1:4136:e378::/64"},
+		{"compatible is IPv6", 0, 0, "::192.0.2.1", "::/64", "::/64"},
 		{"IPv6 whole", 0, 128, "2001:db8::1%eth0", "2001:db8::1/128", "2001:db8::1"},
 	}
 	for _, tt := range tests {
@@ -55,6 +66,87 @@ func TestF28RotationWithinANetworkIsOneSubject(t *testing.T) {
 	}
 	if want := "2001:db8::/64"; len(subjects) != 1 || subjects[want] != 8 {
 		t.Errorf("got subjects %v, want only %s", subjects, want)
+	}
+}
+
+// TestF28CarriedRotation: whatever of its address a host can choose, it is one subject. Others are others.
+func TestF28CarriedRotation(t *testing.T) {
+	r := resolver(t, Config{})
+	hosts := map[string][]string{
+		"192.0.2.1": {
+			"192.0.2.1", "::ffff:192.0.2.1", "64:ff9b::192.0.2.1", "64:ff9b:1::192.0.2.1",
+			"2002:c000:201::1", "2002:c000:201:1::1", "2002:c000:201:ffff:ffff:ffff:ffff:ffff",
+			"2001:0:1111:1111:0:1111:3fff:fdfe", "2001:0:2222:2222:8000:2222:3fff:fdfe",
+		},
+		"192.0.2.2": {"64:ff9b::192.0.2.2", "2002:c000:202::1", "2001:0:1111:1111:0:1111:3fff:fdfd"},
+	}
+	for want, addresses := range hosts {
+		for _, a := range addresses {
+			if got := string(r.AppendSubject(nil, addr(a))); got != want {
+				t.Errorf("%s: got %s, want %s", a, got, want)
+			}
+		}
+	}
+}
+
+// TestCarriedIsNotTrusted: trust is about the address itself.
+func TestCarriedIsNotTrusted(t *testing.T) {
+	r := resolver(t, Config{Trusted: proxies})
+	for _, peer := range []string{"64:ff9b::10.0.0.1", "64:ff9b:1::10.0.0.1", "2002:a00:1::1", "2001:0:1:1:0:1:f5ff:fffe"} {
+		if got := r.Client(addr(peer), lines("X-Forwarded-For", "192.0.2.1")); got != addr(peer) {
+			t.Errorf("%s: got client %v, want the peer", peer, got)
+		}
+	}
+	got := r.Client(addr("10.0.0.1"), lines("X-Forwarded-For", "192.0.2.1, 64:ff9b::10.0.0.1"))
+	if want := addr("64:ff9b::10.0.0.1"); got != want {
+		t.Errorf("got client %v, want %v", got, want)
+	}
+}
+
+func TestIsOneSubject(t *testing.T) {
+	for _, test := range []struct {
+		ipv4, ipv6 int
+		network    string
+		want       bool
+	}{
+		{0, 0, "192.0.2.1/32", true},
+		{0, 0, "192.0.2.0/31", false},
+		{24, 0, "192.0.2.0/24", true},
+		{24, 0, "192.0.2.9/25", true},
+		{24, 0, "192.0.2.0/23", false},
+		{0, 0, "::ffff:192.0.2.1/128", true},
+		{0, 0, "::ffff:192.0.2.0/127", false},
+		{0, 0, "::ffff:0:0/90", false},
+		{0, 0, "2001:db8::/64", true},
+		{0, 0, "2001:db8::1/64", true},
+		{0, 0, "2001:db8::/63", false},
+		{0, 48, "2001:db8::/48", true},
+		{0, 128, "2001:db8::/127", false},
+		{0, 0, "2002:c000:201::/48", true},
+		{0, 0, "2002:c000:200::/47", false},
+		{0, 0, "64:ff9b::192.0.2.1/128", true},
+		{0, 0, "64:ff9b::/96", false},
+		{0, 0, "64:ff9b::/64", false},
+		{0, 0, "2001:0:1:1::/64", false},
+		{0, 0, "::/0", false},
+		{0, 0, "0.0.0.0/0", false},
+	} {
+		r := resolver(t, Config{IPv4Prefix: test.ipv4, IPv6Prefix: test.ipv6})
+		if got := r.IsOneSubject(netip.MustParsePrefix(test.network)); got != test.want {
+			t.Errorf("%s of %d and %d bits: got %t, want %t", test.network, test.ipv4, test.ipv6, got, test.want)
+		}
+	}
+	if resolver(t, Config{}).IsOneSubject(netip.Prefix{}) {
+		t.Error("the zero Prefix is one subject")
+	}
+}
+
+func TestAppendSubjectDoesNotAllocate(t *testing.T) {
+	r, room := resolver(t, Config{}), make([]byte, 0, 64)
+	for _, a := range []netip.Addr{addr("192.0.2.1"), addr("2001:db8::1"), addr("64:ff9b::192.0.2.1"), addr("2002::1")} {
+		if n := testing.AllocsPerRun(100, func() { r.AppendSubject(room, a) }); n != 0 {
+			t.Errorf("%v: got %v allocations, want none", a, n)
+		}
 	}
 }
 

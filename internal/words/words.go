@@ -1,7 +1,13 @@
-// Package words says what names look like: those of a configuration, and those of HTTP.
+// Package words says what names and values look like: those of a configuration, and those of HTTP.
 package words
 
-import "strings"
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+)
 
 // IsName reports whether s can name something in a configuration, a store's keys or a metric: letters and digits of
 // ASCII and "_-.", at least one. How long a name may be is up to those who use it.
@@ -22,14 +28,44 @@ func consistsOf(s, others string) bool {
 	return s != ""
 }
 
-// Host returns a host without its port, the brackets of an IPv6 address, and the dot at its end.
+// Host returns a host without its port, the brackets of an IPv6 address, and dots at its end. Of what is no host and port, such as
+// "a:80:80", it is what servers read that look for the first colon.
 func Host(hostport string) string {
 	host := hostport
 	if end := strings.LastIndexByte(host, ']'); strings.HasPrefix(host, "[") && end > 0 {
 		return host[1:end]
 	}
-	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && strings.IndexByte(host, ':') == colon {
-		host = host[:colon]
+	if before, after, ok := strings.Cut(host, ":"); ok {
+		if _, err := netip.ParseAddr(host); err != nil || strings.IndexByte(after, ':') < 0 {
+			host = before
+		}
 	}
-	return strings.TrimSuffix(host, ".")
+	return strings.TrimRight(host, ".")
+}
+
+// SizePattern is what sizes look like, as a regular expression.
+const SizePattern = `^[1-9][0-9]*(KiB|MiB|GiB|KB|MB|GB|B)?$`
+
+// SizeExamples says what sizes look like, to those who wrote something else.
+const SizeExamples = "a number of bytes such as 1024, 1KiB or 1MB"
+
+// maxSize is the largest size. A JSON number holds all up to it exactly.
+const maxSize = 1 << 53
+
+var sizeText = regexp.MustCompile(SizePattern)
+
+// Size reads a number of bytes: 1024, 64MiB, 1GB. Its error begins with "want", for the caller to say what it got.
+func Size(text string) (int64, error) {
+	if !sizeText.MatchString(text) {
+		return 0, fmt.Errorf("want %s", SizeExamples)
+	}
+	digits := strings.TrimRight(text, "BKMGi")
+	factor := map[string]int64{
+		"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
+	}[text[len(digits):]]
+	number, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || number > maxSize/factor {
+		return 0, fmt.Errorf("want at most %d bytes", int64(maxSize))
+	}
+	return number * factor, nil
 }

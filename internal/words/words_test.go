@@ -60,9 +60,44 @@ func TestBytes(t *testing.T) {
 func TestHost(t *testing.T) {
 	for hostport, want := range map[string]string{
 		"": "", "example.com": "example.com", "example.com.:8080": "example.com", "[::1]:80": "::1", "[::1]": "::1", "::1": "::1", ":80": "",
+		"example.com..": "example.com", "example.com:": "example.com", "example.com:80:80": "example.com", "fe80::1%eth0": "fe80::1%eth0",
 	} {
 		if got := words.Host(hostport); got != want {
 			t.Errorf("%q: got %q, want %q", hostport, got, want)
+		}
+	}
+}
+
+func TestSize(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		want int64 // 0 is an error
+	}{
+		{"1", 1},
+		{"1024", 1024},
+		{"2B", 2},
+		{"64KB", 64_000},
+		{"64KiB", 64 << 10},
+		{"10MB", 10_000_000},
+		{"256MiB", 256 << 20},
+		{"1GB", 1_000_000_000},
+		{"4GiB", 4 << 30},
+		{"9007199254740992", 1 << 53},
+		{"9007199254740993", 0},
+		{"8388609GiB", 0},
+		{"99999999999999999999", 0},
+		{"", 0},
+		{"0", 0},
+		{"-1", 0},
+		{"1.5GiB", 0},
+		{"1 MiB", 0},
+		{"1mib", 0},
+		{"MiB", 0},
+		{"1MiBKB", 0},
+	} {
+		got, err := words.Size(test.text)
+		if got != test.want || (err == nil) != (test.want != 0) {
+			t.Errorf("%q: got %d, %v; want %d", test.text, got, err, test.want)
 		}
 	}
 }

@@ -1,0 +1,137 @@
+// Package whatwg reads the target of a request as applications do that hand it to a WHATWG URL parser, which is what
+// most servers on Node, Deno and Bun do:
+//
+//	new URL(request.url, "http://application").pathname
+//
+// It is for tests. Their expectations come from Node.
+package whatwg
+
+import (
+	"slices"
+	"strings"
+)
+
+// Pathname returns the path that a target has for such an application. It reports false where there is none because
+// the host is empty. Hosts and ports are not checked any further: where Node refuses a target for them, this still finds
+// a path, so a test that uses it tries more than Node would.
+func Pathname(target string) (path string, ok bool) {
+	target = strings.TrimFunc(target, func(c rune) bool { return c <= ' ' })
+	target = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(target)
+	scheme, rest := cutScheme(target)
+	u := parser{special: scheme == "" || slices.Contains(special, scheme)}
+	slashes := len(rest) - len(strings.TrimLeft(rest, u.slashes()))
+	switch {
+	case scheme == "" || scheme == "http": // relative to the base, unless there is an authority
+		if slashes < 2 {
+			return u.path(rest), true
+		}
+		rest = rest[slashes:]
+	case scheme == "file":
+		if slashes < 2 {
+			return u.path(rest), true
+		}
+		rest = rest[2:]
+	case u.special:
+		rest = rest[slashes:]
+	case strings.HasPrefix(rest, "//"):
+		rest = rest[2:]
+	case slashes == 0:
+		return opaque(rest), true
+	default:
+		return u.path(rest), true
+	}
+	end := strings.IndexAny(rest, u.slashes()+"?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	host := rest[strings.LastIndexByte(rest[:end], '@')+1 : end]
+	if name, _, _ := strings.Cut(host, ":"); name == "" && u.special && scheme != "file" {
+		return "", false
+	}
+	if rest = rest[end:]; !u.special && (rest == "" || rest[0] != '/') {
+		return "", true
+	}
+	return u.path(rest), true
+}
+
+// special are the schemes that take a backslash for a slash, and always have a path.
+var special = []string{"http", "https", "ws", "wss", "ftp", "file"}
+
+// cutScheme returns the scheme in lower case, or "", and what follows its colon.
+func cutScheme(target string) (scheme, rest string) {
+	for i := range len(target) {
+		c := target[i] | 0x20
+		letter := 'a' <= c && c <= 'z'
+		switch {
+		case letter || i > 0 && ('0' <= target[i] && target[i] <= '9' || strings.IndexByte("+-.", target[i]) >= 0):
+		case i > 0 && target[i] == ':':
+			return strings.ToLower(target[:i]), target[i+1:]
+		default:
+			return "", target
+		}
+	}
+	return "", target
+}
+
+// opaque is the path of a URL such as mailto:somebody.
+func opaque(rest string) string {
+	return escape(untilQuery(rest), "")
+}
+
+func untilQuery(rest string) string {
+	if end := strings.IndexAny(rest, "?#"); end >= 0 {
+		return rest[:end]
+	}
+	return rest
+}
+
+type parser struct{ special bool }
+
+func (u parser) slashes() string {
+	if u.special {
+		return `/\`
+	}
+	return "/"
+}
+
+// path returns a path without dot segments. Empty segments stay.
+func (u parser) path(rest string) string {
+	rest = untilQuery(rest)
+	if u.special {
+		rest = strings.ReplaceAll(rest, `\`, "/")
+	}
+	words := strings.Split(strings.TrimPrefix(rest, "/"), "/")
+	var segments []string
+	for i, word := range words {
+		last := i == len(words)-1
+		switch strings.ReplaceAll(strings.ToLower(word), "%2e", ".") {
+		case "..":
+			segments = segments[:max(0, len(segments)-1)]
+			fallthrough
+		case ".":
+			if last {
+				segments = append(segments, "")
+			}
+		default:
+			segments = append(segments, escape(word, "\"#<>?`{} "))
+		}
+	}
+	return "/" + strings.Join(segments, "/")
+}
+
+// escape encodes the bytes of a set, control characters and what is not ASCII. Node takes each byte of a target for a
+// character, and encodes that as UTF-8.
+func escape(text, set string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		if c > ' '-1 && c < 0x7f && strings.IndexByte(set, c) < 0 {
+			b.WriteByte(c)
+			continue
+		}
+		for _, e := range []byte(string(rune(c))) {
+			const digits = "0123456789ABCDEF"
+			b.Write([]byte{'%', digits[e>>4], digits[e&15]})
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,310 @@
+package policy_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// request is a request as net/http reads it.
+func request(t *testing.T, method, target string, header http.Header) policy.Input {
+	t.Helper()
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := get(u.Path)
+	in.Method, in.RawPath, in.Header = method, u.RawPath, header
+	return in
+}
+
+// TestSpellings: no spelling of a request gets around its limit, nor does it exempt it.
+func TestSpellings(t *testing.T) {
+	w := newWorld(t, `
+tiers: [{name: anyone, identity: ip, limits: 1000/1m}]
+policies:
+  - {name: assets, match: {path: /static/**}, skip: true}
+  - {name: login, match: {method: POST, path: /login}, limits: 0/1m}
+`)
+	tests := []struct {
+		method, target string
+		header         http.Header
+		denied         bool
+	}{
+		{"POST", "/login", nil, true},
+		{"POST", "//x/login", nil, true},
+		{"POST", "//x:1/login", nil, true},
+		{"POST", "//u@x/login", nil, true},
+		{"POST", "///x//login/", nil, true},
+		{"POST", "/login#x", nil, true},
+		{"POST", `/x\..\login`, nil, true},
+		{"POST", `/..\login`, nil, true},
+		{"POST", `/\x/login`, nil, true},
+		{"POST", `/%5Cx/login`, nil, true},
+		{"POST", `/a%5Cb\..\login`, nil, true},
+		{"POST", `/static/\..\..\login`, nil, true},
+		{"POST", "/static/..%2Flogin", nil, true},
+		{"POST", "/a%2Fb/../login", nil, true},
+		{"POST", "/x/..;/login;y", nil, true},
+		{"POST", "/LOGIN", nil, true},
+		{"POST", "/login%0a", nil, true}, // to Django's re_path, "$" fits before a newline
+		{"POST", "/login/%0A", nil, true},
+		{"POST", "//x/login%0a#x", nil, true},
+		{"POST", "//" + strings.Repeat("x", 9000) + "/login%0a", nil, true},
+		{"POST", "/login%3Fx", nil, true}, // to proxies that pass on a decoded path
+		{"POST", "/static/..%2Flogin%3fx/y", nil, true},
+		{"POST", "//x/Login#", nil, true},
+		{"post", "/login", nil, true},
+		{"pOsT", "/login", nil, true},
+		{"GET", "/login", http.Header{"X-Http-Method-Override": {"POST"}}, true},
+		{"GET", "/login", http.Header{"X-Http-Method": {" post "}}, true},
+		{"GET", "/login", http.Header{"X-Method-Override": {"", "PUT, POST"}}, true},
+		{"POST", "/login", http.Header{"X-Http-Method-Override": {"GET"}}, true},
+		{"GET", `/x\..\login`, http.Header{"X-Http-Method-Override": {"POST"}}, true},
+
+		{"GET", "/login", nil, false},
+		{"GET", "/login", http.Header{"X-Http-Method-Override": {"PATCH"}}, false},
+		{"patch", "/login", nil, false},
+		{"POST", "/loginx", nil, false},
+		{"POST", "/login%0ax", nil, false},
+		{"POST", "/x%3F/login", nil, false},
+		{"POST", "//a/b", nil, false},
+		{"POST", "/https://example.com/login", nil, false},
+		{"POST", "/files/a%20b..c%2Fd;v=1", nil, false},
+		{"POST", "/login%2F..%2Fx", nil, false},
+		{"POST", "/static/login", nil, false},
+	}
+	for _, test := range tests {
+		in := request(t, test.method, test.target, test.header)
+		if v := w.judge(in); v.Decision.Allowed == test.denied {
+			t.Errorf("%s %s %v: allowed %v, want %v", test.method, test.target, test.header, v.Decision.Allowed, !test.denied)
+		}
+	}
+}
+
+// TestTierOfEveryReading: each reading of a request selects its tier, and all of them are enforced.
+func TestTierOfEveryReading(t *testing.T) {
+	const config = `
+tiers:
+  - {name: bulk, match: {path: /bulk/**}, identity: ip, limits: [1000/1m, 20/1h]}
+  - {name: anyone, identity: ip, limits: [3/1m, 50/1h]}
+policies: [{name: things, match: {path: /bulk/**}, limits: {bulk: 9/1m}}]
+`
+	for target, want := range map[string]int{
+		"/bulk/x":          9, // the policy's
+		"/x":               3,
+		"/bulk/../x":       3,
+		"/bulk/..%2Fx":     3,
+		`/bulk/\..\..\x`:   3,
+		"/bulk#/../x":      3,
+		"/BULK/x":          3,
+		"//bulk/x":         3, // /x for those who take the first part for a host
+		"/bulk/x;v=1":      9,
+		"/bulk/a%2Fb":      9,
+		"/bulk/;x/..;/../": 3,
+	} {
+		w := newWorld(t, config)
+		if got := w.admitted(60, request(t, "GET", target, nil)); got != want {
+			t.Errorf("%s: admitted %d, want %d", target, got, want)
+		}
+	}
+	// Of limits that share a count the strictest is left, whichever tier it is of: 3/1m of one, 20/1h of the other.
+	w := newWorld(t, config)
+	in := request(t, "GET", "/bulk/../x", nil)
+	var limits []string
+	for _, c := range w.Set().Explain(&in).Counts {
+		for _, l := range c.Rule.Limits {
+			limits = append(limits, c.Rule.Name()+" "+l.String())
+		}
+	}
+	if slices.Sort(limits); strings.Join(limits, ", ") != "anyone 3/1m, bulk 20/1h, things 9/1m" {
+		t.Errorf("the limits are %q", limits)
+	}
+	v := w.judge(in)
+	if rule, state := v.Decisive(); rule == nil || rule.Tier != "anyone" || state.Limit.Max != 3 || len(v.Decision.Usages()) != 3 {
+		t.Errorf("decisive is %+v of %+v, with %d usages", state, rule, len(v.Decision.Usages()))
+	}
+}
+
+// TestBurstOfEveryReading: of two limits that share a count, the one that is stricter in the long run may admit more at once.
+func TestBurstOfEveryReading(t *testing.T) {
+	for limits, want := range map[[2]string]int{
+		{"10/1m burst 10x", "52/1m"}:              50, // the burst is a multiple
+		{"10/1m", "5/1m burst 4x"}:                10,
+		{"10/1m burst 50 bucket", "20/1m bucket"}: 20,
+		{"0/1m", "20/1m"}:                         0,
+	} {
+		w := newWorld(t, `
+tiers:
+  - {name: bulk, match: {path: /bulk/**}, identity: ip, limits: `+limits[0]+`}
+  - {name: anyone, identity: ip, limits: `+limits[1]+`}
+`)
+		if got := w.admitted(120, request(t, "GET", "/bulk/../x", nil)); got != want {
+			t.Errorf("%q: admitted %d, want %d", limits, got, want)
+		}
+	}
+}
+
+// TestEveryReadingIsCounted: a policy that divides its count by a variable or the method counts under the values of every
+// reading, so that a spelling is no fresh count.
+func TestEveryReadingIsCounted(t *testing.T) {
+	w := newWorld(t, `
+tiers: [{name: anyone, identity: ip, limits: 1000/1m}]
+policies:
+  - {name: items, match: {path: "/items/{id}"}, per: id, limits: 1/1m}
+  - {name: methods, match: {path: /methods}, per: method, limits: 1/1m}
+`)
+	for _, first := range []policy.Input{request(t, "GET", "/items/42", nil), request(t, "GET", "/methods", nil)} {
+		if !w.judge(first).Decision.Allowed {
+			t.Fatal("the first request is denied")
+		}
+	}
+	override := http.Header{"X-Http-Method-Override": {"GET"}}
+	for _, in := range []policy.Input{
+		request(t, "GET", "/items/42#x", nil),
+		request(t, "GET", "/items/42;x", nil),
+		request(t, "GET", "/items/x%2f..%2f42", nil),
+		request(t, "GET", `/items/x\..\42`, nil),
+		request(t, "GET", "/ITEMS/42", nil),
+		request(t, "get", "/methods", nil),
+		request(t, "POST", "/methods", override),
+	} {
+		if w.judge(in).Decision.Allowed {
+			t.Errorf("%s %s has a count of its own", in.Method, in.Path)
+		}
+	}
+	for _, in := range []policy.Input{
+		request(t, "GET", "/items/43", nil), request(t, "GET", "/items/Ab", nil), request(t, "GET", "/items/aB", nil), request(t, "POST", "/methods", nil),
+	} {
+		if !w.judge(in).Decision.Allowed {
+			t.Errorf("%s %s has no count of its own", in.Method, in.Path)
+		}
+	}
+}
+
+// TestTooManyReadings: a request that would be counted more often than one question can ask is denied, and is no mistake.
+func TestTooManyReadings(t *testing.T) {
+	for _, shadow := range []string{"", ", shadow: true"} {
+		config := "tiers: [{name: anyone, identity: ip, limits: 1000/1m}]\npolicies:\n"
+		for i := range 6 {
+			config += fmt.Sprintf("  - {name: p%d, per: method, limits: 1000/1m%s}\n", i, shadow)
+		}
+		w := newWorld(t, config)
+		in := request(t, "POST", "/", http.Header{"X-Http-Method-Override": {"GET,PUT,DELETE,PATCH"}})
+		v := w.judge(in)
+		if denied := shadow == ""; v.Decision.Allowed == denied {
+			t.Errorf("shadow %q: allowed %v", shadow, v.Decision.Allowed)
+		}
+		if rule, state := v.Decisive(); rule == nil || shadow == "" && (state.Limit.Max != 0 || rule.Tier != "anyone") {
+			t.Errorf("decisive is %+v of %+v", state, rule)
+		}
+		if n := len(slices.Collect(maps.Keys(maps.Collect(v.Trials())))); shadow != "" && (n == 0 || n > stint.MaxClaims) {
+			t.Errorf("%d rules in shadow are asked", n)
+		}
+		if !w.judge(request(t, "POST", "/", nil)).Decision.Allowed {
+			t.Error("an ordinary request is denied")
+		}
+	}
+}
+
+// TestHeaderLines: applications differ in which line of a field they read. A line that is empty hides none, and what exempts
+// has to be in all.
+func TestHeaderLines(t *testing.T) {
+	w := newWorld(t, `
+identities: {key: {header: X-API-Key}}
+tiers:
+  - {name: keys, match: {header: {X-API-Key: "*"}}, identity: key, limits: 1/1m}
+  - {name: anyone, identity: ip, limits: 1000/1m}
+policies:
+  - {name: probes, match: {header: {X-Probe: "1"}}, skip: true}
+  - {name: heavy, match: {header: {X-Size: large}}, unless: {header: {X-Free: "1"}}, limits: 0/1m}
+`)
+	if v := w.judge(request(t, "GET", "/", http.Header{"X-Api-Key": {"", "secret"}})); v.Tier != "keys" {
+		t.Errorf("an empty line hides a key: the tier is %q", v.Tier)
+	}
+	if v := w.judge(request(t, "GET", "/", http.Header{"X-Api-Key": {"secret"}})); v.Decision.Allowed {
+		t.Error("the same key after an empty line is another one")
+	}
+	for _, test := range []struct {
+		header  http.Header
+		skipped string
+		allowed bool
+	}{
+		{http.Header{"X-Probe": {"1"}}, "probes", true},
+		{http.Header{"X-Probe": {"1", "2"}}, "", true},
+		{http.Header{"X-Probe": {"1", ""}}, "", true},
+		{http.Header{"X-Size": {"small", "large"}}, "", false},
+		{http.Header{"X-Size": {"large"}, "X-Free": {"1"}}, "", true},
+		{http.Header{"X-Size": {"large"}, "X-Free": {"1", "0"}}, "", false},
+	} {
+		if v := w.judge(request(t, "GET", "/", test.header)); v.Skipped != test.skipped || v.Decision.Allowed != test.allowed {
+			t.Errorf("%v: skipped by %q, allowed %v; want %q, %v", test.header, v.Skipped, v.Decision.Allowed, test.skipped, test.allowed)
+		}
+	}
+}
+
+// TestRepeatedIdentity: some applications read the first of two keys, some the last: another key beside it is no fresh count.
+func TestRepeatedIdentity(t *testing.T) {
+	for _, test := range []struct {
+		identity    string
+		used, fresh http.Header
+		beside      []http.Header
+	}{
+		{
+			"header: X-API-Key", http.Header{"X-Api-Key": {"mine"}}, http.Header{"X-Api-Key": {"yours"}},
+			[]http.Header{{"X-Api-Key": {"other", "mine"}}, {"X-Api-Key": {"mine", "other"}}, {"X-Api-Key": {"other", "another", "mine", ""}}},
+		},
+		{
+			"cookie: session", http.Header{"Cookie": {"a=b; session=mine"}}, http.Header{"Cookie": {"session=yours; a=session"}},
+			[]http.Header{{"Cookie": {"session=other; session=mine"}}, {"Cookie": {"session=mine", "session=other"}}},
+		},
+	} {
+		w := newWorld(t, `
+identities: {key: {`+test.identity+`}}
+tiers:
+  - {name: keys, identity: key, limits: 1/1m}
+  - {name: anyone, identity: ip, limits: 1000/1m}
+`)
+		for _, header := range []http.Header{test.used, test.fresh} {
+			if !w.judge(request(t, "GET", "/", header)).Decision.Allowed {
+				t.Errorf("%v: the first request is denied", header)
+			}
+		}
+		for _, header := range test.beside {
+			if w.judge(request(t, "GET", "/", header)).Decision.Allowed {
+				t.Errorf("%v has a count of its own", header)
+			}
+		}
+	}
+}
+
+// TestTermsOfReadings: of two readings the dearer one counts, and what gives something back has to be the same in both.
+func TestTermsOfReadings(t *testing.T) {
+	w := newWorld(t, `
+tiers: [{name: anyone, identity: ip, limits: 1000/1m, budget: 1000/1m}]
+request_id: {header: Idempotency-Key}
+policies:
+  - {name: open, match: {path: /open/**}, cost: 2, refund: 4xx, failure: {mode: allow}, request_id: {header: X-Once}}
+  - {name: paid, match: {path: /paid}, cost: 7, failure: {mode: deny}}
+`)
+	for target, want := range map[string][4]string{
+		"/open/x":       {"2", "allow", "everything is given back after a 4xx", "X-Once"},
+		"/paid":         {"7", "deny", "", "Idempotency-Key"},
+		"/open/../paid": {"7", "deny", "", ""},
+		"/open/x;y":     {"2", "allow", "everything is given back after a 4xx", "X-Once"},
+	} {
+		in := request(t, "GET", target, nil)
+		e := w.Set().Explain(&in)
+		if got := [4]string{strconv.FormatInt(e.Cost, 10), e.Failure.Mode.String(), e.After, e.RequestID}; got != want {
+			t.Errorf("%s: %q, want %q", target, got, want)
+		}
+	}
+}
