@@ -144,6 +144,8 @@ type flusher struct{ *recorder }
 
 func (f flusher) Flush() {
 	f.begin()
+	f.watch.Begin()
+	defer f.watch.End()
 	f.ResponseWriter.(http.Flusher).Flush()
 }
 

@@ -81,6 +81,13 @@
 // The status is the one that was sent, also if the handler panics afterwards, and 500 if it panics before. A 5xx counts as
 // 499 if the client has hung up by then: nobody has a request refunded by leaving.
 //
+// While such a request is served, a client that takes nothing of the response for 30 seconds ([WithSendTimeout]) has it cut
+// off: who does not read does not keep a place. The handler's write fails, and when the handler returns, the middleware panics with
+// [http.ErrAbortHandler]. A handler with nothing to send may be silent for any time. Where the [http.ResponseWriter] has no write deadlines,
+// the place is given back after another 30 seconds though the handler still waits. What the middleware cannot bound is
+// the server's: how long the body of a request takes (ReadTimeout, or a read deadline of the handler's own), a connection of HTTP/2 of
+// which nothing is read (WriteByteTimeout of its HTTP2Config), and connections that were hijacked.
+//
 // The end of such a response waits until the store has taken note, for one second at most if it is silent. A place that
 // could not be given back expires, and so does a charge that could not be corrected.
 package httplimit

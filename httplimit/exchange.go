@@ -3,6 +3,7 @@ package httplimit
 import (
 	"context"
 	"net/http"
+	"sync"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/policy"
@@ -116,9 +117,20 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		return
 	}
 	rec := &recorder{ResponseWriter: w, costHeader: x.v.SettleHeader(), noBody: r.Method == http.MethodHead}
-	defer func() { finish(rec.outcome(r.Context())) }()
+	var once sync.Once
+	rec.watch.Init(w, x.timeout, func() func() {
+		o := rec.outcome(r.Context())
+		return func() { once.Do(func() { finish(o) }) }
+	})
+	defer func() {
+		rec.watch.Stop()
+		once.Do(func() { finish(rec.outcome(r.Context())) })
+	}()
 	next.ServeHTTP(rec.wrapped(), r)
 	rec.returned = true
+	if rec.watch.Ended() {
+		panic(http.ErrAbortHandler) // else half a response could look like a whole one
+	}
 }
 
 type verdictKey struct{}

@@ -23,7 +23,8 @@ type KeyFunc func(*http.Request) string
 // ErrNoKey is what the handler of [WithError] is given for a request that has no key.
 var ErrNoKey = errors.New("httplimit: the request has no key to count it by; give FirstOf a key that every request has")
 
-// ClientIP tells clients apart by their address: all of an IPv4 address, the first 64 bits of an IPv6 address.
+// ClientIP tells clients apart by their address: all of an IPv4 address, the first 64 bits of an IPv6 address,
+// and the IPv4 address that an IPv6 address of NAT64, 6to4 or Teredo carries.
 // It takes X-Forwarded-For into account only as far as it was written by trusted proxies: addresses, networks, and the
 // words "loopback", "private" and "unix". Without any the client is the peer, whatever the header says. A peer without
 // an address that names no client has no key.

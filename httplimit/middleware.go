@@ -75,8 +75,5 @@ func (h *guarded) describe(x *exchange) {
 	if h.front.headers != nil {
 		x.shown = *h.front.headers
 	}
-	x.rules = x.ruleRoom[:0]
-	for _, r := range x.v.Rules() {
-		x.rules = append(x.rules, &t.rules[r.Index])
-	}
+	x.rules = t.of(x.v.Rules(), x.ruleRoom[:0])
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
@@ -23,12 +24,13 @@ type front struct {
 	name    string
 	logger  *slog.Logger
 	shares  bool           // the verdict, with the handler
+	timeout time.Duration  // of a write
 	random  func() float64 // 0 to below 1
 	idle    sync.Pool      // of exchanges
 }
 
 func newFront(options []Option) *front {
-	f := &front{name: "default", logger: slog.Default(), random: rand.Float64}
+	f := &front{name: "default", logger: slog.Default(), random: rand.Float64, timeout: defaultSendTimeout}
 	for _, option := range options {
 		option(f)
 	}
@@ -74,6 +76,16 @@ func WithName(name string) Option {
 // [New] has a logger of its own.
 func WithLogger(logger *slog.Logger) Option {
 	return func(f *front) { f.logger = logger }
+}
+
+// defaultSendTimeout is that of nginx, halved.
+const defaultSendTimeout = 30 * time.Second
+
+// WithSendTimeout is how long a client may take nothing of a response that is watched (see the package's documentation) and
+// waits to be sent: 30 seconds unless set, and any time if it is 0. After that the response is cut off, so that nobody keeps a
+// place under a concurrency limit by not reading. Each write of 64 KiB has that time.
+func WithSendTimeout(timeout time.Duration) Option {
+	return func(f *front) { f.timeout = timeout }
 }
 
 // WithVerdict makes the verdict known to the handler: see [FromContext]. By default it is not, because that takes a copy

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
+	"os"
 
+	"github.com/stint-limiter/stint/internal/stall"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -16,6 +19,7 @@ type recorder struct {
 	costHeader string // "" if there is none
 	noBody     bool   // what is written is not sent
 
+	watch    stall.Watch
 	status   int
 	bytes    int64
 	cost     string
@@ -31,38 +35,78 @@ func (r *recorder) WriteHeader(status int) {
 	if r.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		r.status = status
 	}
+	r.watch.Begin() // an informational response is sent at once
+	defer r.watch.End()
 	r.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements [http.ResponseWriter].
-func (r *recorder) Write(p []byte) (int, error) {
+func (r *recorder) Write(p []byte) (sent int, err error) {
 	r.begin()
-	n, err := r.ResponseWriter.Write(p)
-	r.bytes += int64(n)
-	return n, err
+	for {
+		piece := p[sent:min(sent+stall.Piece, len(p))]
+		if !r.watch.Begin() {
+			return sent, os.ErrDeadlineExceeded
+		}
+		n, err := r.ResponseWriter.Write(piece)
+		r.watch.End()
+		r.bytes += int64(n)
+		if sent += n; err != nil || n < len(piece) || sent == len(p) {
+			return sent, err
+		}
+	}
 }
 
 // WriteString implements [io.StringWriter].
-func (r *recorder) WriteString(s string) (int, error) {
+func (r *recorder) WriteString(s string) (sent int, err error) {
 	r.begin()
-	n, err := io.WriteString(r.ResponseWriter, s)
-	r.bytes += int64(n)
-	return n, err
+	for {
+		piece := s[sent:min(sent+stall.Piece, len(s))]
+		if !r.watch.Begin() {
+			return sent, os.ErrDeadlineExceeded
+		}
+		n, err := io.WriteString(r.ResponseWriter, piece)
+		r.watch.End()
+		r.bytes += int64(n)
+		if sent += n; err != nil || n < len(piece) || sent == len(s) {
+			return sent, err
+		}
+	}
 }
 
-// ReadFrom implements [io.ReaderFrom]: the writer sees the source itself, so that a file can go from the disk to the
-// network by the shortest way. A source that has nothing, or fails at once, begins no response.
-func (r *recorder) ReadFrom(source io.Reader) (int64, error) {
+// ReadFrom implements [io.ReaderFrom]: the writer sees a file itself, so that it can go from the disk to the network by the
+// shortest way. A source that has nothing, or fails at once, begins no response.
+func (r *recorder) ReadFrom(source io.Reader) (total int64, err error) {
 	if r.status == 0 {
 		r.takeCost()
 	}
-	var n int64
-	var err error
-	if w, ok := r.ResponseWriter.(io.ReaderFrom); ok {
-		n, err = w.ReadFrom(source)
-	} else {
-		n, err = io.Copy(r.ResponseWriter, source)
+	w, ok := r.ResponseWriter.(io.ReaderFrom)
+	if !ok {
+		return io.Copy(struct{ io.Writer }{r}, source)
 	}
+	part, ok := source.(*io.LimitedReader)
+	if !ok {
+		part = &io.LimitedReader{R: source, N: math.MaxInt64}
+	}
+	if !isRegular(part.R) {
+		return r.readFrom(w, &watchedReader{source, &r.watch})
+	}
+	for {
+		most := min(part.N, stall.Piece)
+		n, err := r.readFrom(w, &io.LimitedReader{R: part.R, N: most})
+		part.N -= n
+		if total += n; err != nil || n < most || part.N == 0 {
+			return total, err
+		}
+	}
+}
+
+func (r *recorder) readFrom(w io.ReaderFrom, source io.Reader) (int64, error) {
+	if !r.watch.Begin() {
+		return 0, os.ErrDeadlineExceeded
+	}
+	n, err := w.ReadFrom(source)
+	r.watch.End()
 	if n > 0 {
 		r.begin()
 	}
@@ -70,11 +114,38 @@ func (r *recorder) ReadFrom(source io.Reader) (int64, error) {
 	return n, err
 }
 
+// isRegular reports whether a source is a file that never keeps anybody waiting.
+func isRegular(source io.Reader) bool {
+	file, ok := source.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode().IsRegular()
+}
+
+// watchedReader is what a response is copied from. The time that it takes is not the client's fault.
+type watchedReader struct {
+	io.Reader
+	watch *stall.Watch
+}
+
+func (r *watchedReader) Read(p []byte) (int, error) {
+	r.watch.End()
+	n, err := r.Reader.Read(p[:min(len(p), stall.Piece)])
+	if !r.watch.Begin() && err == nil {
+		err = os.ErrDeadlineExceeded
+	}
+	return n, err
+}
+
 // FlushError is for [http.ResponseController].
 func (r *recorder) FlushError() error {
 	before := r.status
 	r.begin()
+	r.watch.Begin()
 	err := http.NewResponseController(r.ResponseWriter).Flush()
+	r.watch.End()
 	if errors.Is(err, errors.ErrUnsupported) {
 		r.status = before
 	}

@@ -49,6 +49,25 @@ func newSetText(set *policy.Set) *setText {
 	return t
 }
 
+// of appends what there is to say of rules. Those that are not the set's, and those with only some of the limits, as requests with
+// several readings have, are described anew.
+func (t *setText) of(rules []*policy.Rule, to []*ruleText) []*ruleText {
+	known := t.set.Rules()
+	var taken names
+	for _, r := range rules {
+		if 0 <= r.Index && r.Index < len(known) && known[r.Index] == r {
+			to = append(to, &t.rules[r.Index])
+			continue
+		}
+		if taken == nil {
+			taken = names{}
+		}
+		text := newRuleText(r.Name(), r.Tier, r.Limits, taken)
+		to = append(to, &text)
+	}
+	return to
+}
+
 func newRuleText(name, tier string, limits []stint.Limit, taken names) ruleText {
 	t := ruleText{policy: name, tier: tier, policyField: fixed(name), tierField: fixed(tier), limits: make([]limitText, len(limits))}
 	list := make(httpsfv.List, len(limits))

@@ -96,16 +96,7 @@ func (w *Writer) describeRules(x *exchange, set *policy.Set, rules []*policy.Rul
 		t = newSetText(set)
 		w.texts.Store(t)
 	}
-	taken := names{}
-	known := set.Rules()
-	for _, r := range rules {
-		if 0 <= r.Index && r.Index < len(known) && known[r.Index] == r {
-			x.rules = append(x.rules, &t.rules[r.Index])
-			continue
-		}
-		text := newRuleText(r.Name(), r.Tier, r.Limits, taken)
-		x.rules = append(x.rules, &text)
-	}
+	x.rules = t.of(rules, x.rules)
 }
 
 // headerOnly is a ResponseWriter for who wants nothing but the header.

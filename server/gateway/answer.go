@@ -22,6 +22,8 @@ type problem struct {
 const statusClientGone = 499
 
 var (
+	tokenProblem     = problem{http.StatusBadRequest, "bad_request", "The method is not a token."}
+	unusualProblem   = problem{http.StatusBadRequest, "bad_request", "The path has a backslash, or the request has a #: encode them as %5C and %23."}
 	ambiguousProblem = problem{http.StatusBadRequest, "bad_request", "The path has dot segments, or host or query are malformed."}
 	requestProblem   = problem{http.StatusBadRequest, "bad_request", "The request is malformed."}
 	routeProblem     = problem{http.StatusNotFound, "no_route", "There is nothing here."}

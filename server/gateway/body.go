@@ -19,16 +19,19 @@ type body struct {
 
 	mu       sync.Mutex
 	conn     *http.ResponseController // nil when the handler has returned
-	patience time.Duration            // with each Read; 0 is any
+	timeout  time.Duration            // 0 is any
+	rate     int64                    // bytes a second
+	left     time.Duration            // how long the client may still be waited for
+	messages *messages                // of gRPC; nil for other bodies
 }
 
 // linger is how long the rest of a body is awaited that nobody wants, so that a client that is still sending gets to see the answer.
 const linger = time.Second
 
 func (b *body) Read(p []byte) (int, error) {
-	b.await()
+	began := b.await()
 	n, err := b.ReadCloser.Read(p)
-	b.rest()
+	b.note(p[:n], time.Since(began))
 	switch {
 	case err == nil:
 	case errors.Is(err, io.EOF):
@@ -40,31 +43,42 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// await sets the deadline of a Read.
-func (b *body) await() {
+// await sets the deadline of a Read. Between two messages there is none: who has nothing to say is not slow.
+func (b *body) await() (now time.Time) {
+	now = time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.patience > 0 {
-		b.setDeadline(time.Now().Add(b.patience))
+	if b.timeout > 0 && !b.messages.between() {
+		b.setDeadline(now.Add(b.left))
 	}
+	return now
 }
 
-// rest takes the deadline away: while the upstream is busy the client has nothing to do.
-func (b *body) rest() {
+// note takes the deadline away: while the upstream is busy the client has nothing to do. The time that the client was waited
+// for is gone, and what it has sent earns some again: as much as it may take at the least rate. So a client is neither silent
+// for longer than the timeout nor, in the long run, slower than the rate, and nothing sent in haste pays for hours of silence.
+func (b *body) note(data []byte, waited time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.patience > 0 {
-		b.setDeadline(time.Time{})
+	if b.timeout == 0 {
+		return
 	}
+	b.setDeadline(time.Time{})
+	if b.messages.between() {
+		waited = 0
+	}
+	b.messages.note(data)
+	earned := time.Duration(min(float64(len(data))/float64(b.rate)*float64(time.Second), float64(b.timeout)))
+	b.left = min(b.left-waited+earned, b.timeout)
 }
 
 // release is called when the response begins. From then on the upstream says how long the exchange goes on.
 func (b *body) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.patience > 0 {
+	if b.timeout > 0 {
 		b.setDeadline(time.Time{})
-		b.patience = 0
+		b.timeout = 0
 	}
 }
 
@@ -75,7 +89,7 @@ func (b *body) leave() {
 	if !b.ended.Load() {
 		b.setDeadline(time.Now().Add(linger))
 	}
-	b.conn, b.patience = nil, 0
+	b.conn, b.timeout = nil, 0
 }
 
 // setDeadline does without where a writer has no deadlines.
@@ -112,7 +126,10 @@ func (x *exchange) watchBody(r *http.Request) {
 	announced := maps.Clone(r.Trailer)
 	x.body = &body{
 		ReadCloser: r.Body, trailers: func() { x.checkTrailers(r.Trailer, announced) },
-		conn: conn, patience: x.plan.bodyTimeout,
+		conn: conn, timeout: x.plan.bodyTimeout, rate: x.plan.minBodyRate, left: x.plan.bodyTimeout,
+	}
+	if x.route.http2 && r.ProtoMajor == 2 && isGRPC(r.Header.Get("Content-Type")) {
+		x.body.messages = &messages{}
 	}
 	r.Body = x.body
 }

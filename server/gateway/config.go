@@ -41,7 +41,8 @@ type Config struct {
 	DialTimeout time.Duration
 	// TLSHandshakeTimeout is for what comes after that with https; 0 means DefaultTLSHandshakeTimeout.
 	TLSHandshakeTimeout time.Duration
-	// BodyTimeout is how long a client may be silent in the middle of a request's body: 408 after that. It ends with the
+	// BodyTimeout is how long a client may be silent in the middle of a request's body: 408 after that. In the long run it has to
+	// send [policy.Gateway.MinBodyRate]. The bound ends with the
 	// beginning of the response, from when on the upstream may hold a conversation, as gRPC does. 0 means DefaultBodyTimeout,
 	// below 0 as long as the [http.Server] lets it; otherwise it takes the place of the server's ReadTimeout.
 	BodyTimeout time.Duration

@@ -3,12 +3,14 @@ package gateway
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"time"
 
 	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/stall"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -21,8 +23,9 @@ type exchange struct {
 	request *http.Request // as it came
 	peer    netip.Addr
 	began   time.Time
+	watch   stall.Watch
 
-	// verdict is nil if there was none: the store failed.
+	// verdict is nil if there was none: the store failed, or the request is malformed.
 	verdict *policy.Verdict
 	limited bool
 	policy  string // that limited it
@@ -44,7 +47,16 @@ type exchange struct {
 }
 
 func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
-	return &exchange{ResponseWriter: w, gateway: g, plan: g.planOf(g.guard.Set()), request: r, peer: clientip.PeerOf(r), began: time.Now()}
+	x := &exchange{ResponseWriter: w, gateway: g, plan: g.planOf(g.guard.Set()), request: r, peer: clientip.PeerOf(r), began: time.Now()}
+	x.watch.Init(w, x.plan.sendTimeout, nil)
+	x.setWriteDeadline(time.Time{})
+	return x
+}
+
+// setWriteDeadline takes the place of the server's WriteTimeout, which is for the whole of a response. Not every writer has
+// deadlines, and those that have none do without.
+func (x *exchange) setWriteDeadline(at time.Time) {
+	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(at)
 }
 
 type exchangeKey struct{}
@@ -62,11 +74,20 @@ func (x *exchange) end() {
 	if x.conn != nil {
 		x.gateway.upgraded.remove(x.conn)
 	}
+	if x.watch.Ended() {
+		x.cause = errStalled
+	}
 	x.log()
 	if x.body != nil {
 		x.leaveBody()
 	}
+	x.watch.Stop()
+	if x.conn == nil && x.request.ProtoMajor == 1 {
+		x.setWriteDeadline(time.Now().Add(x.plan.sendTimeout)) // for what the server has not sent yet
+	}
 }
+
+var errStalled = errors.New("gateway: the client took nothing of the response for too long")
 
 // Unwrap is for [http.ResponseController].
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
@@ -87,7 +108,9 @@ func (x *exchange) WriteHeader(status int) {
 			}
 		}
 	}
+	x.watch.Begin() // an informational response is sent at once
 	x.ResponseWriter.WriteHeader(status)
+	x.watch.End()
 }
 
 // Write implements [http.ResponseWriter].
@@ -95,7 +118,9 @@ func (x *exchange) Write(p []byte) (int, error) {
 	if x.status == 0 {
 		x.WriteHeader(http.StatusOK)
 	}
+	x.watch.Begin()
 	n, err := x.ResponseWriter.Write(p)
+	x.watch.End()
 	if x.request.Method != http.MethodHead { // then nothing is sent
 		x.bytes += int64(n)
 	}
@@ -113,7 +138,9 @@ func (x *exchange) FlushError() error {
 	if x.status == 0 {
 		x.WriteHeader(http.StatusOK)
 	}
+	x.watch.Begin()
 	err := http.NewResponseController(x.ResponseWriter).Flush()
+	x.watch.End()
 	if err != nil {
 		x.writeFailed = true
 	}
@@ -126,6 +153,8 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	conn = stall.Conn(conn, x.plan.sendTimeout)
+	buffer.Writer.Reset(conn)
 	if err := x.gateway.upgraded.add(conn); err != nil {
 		conn.Close()
 		return nil, nil, err

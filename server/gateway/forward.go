@@ -22,26 +22,56 @@ func newReserved(set *policy.Set, others []string) reserved {
 	return f
 }
 
-// alwaysReserved has no X-Forwarded- fields: all of them are.
+// alwaysReserved has no fields that begin with one of reservedPrefixes: all of those are.
 var alwaysReserved = []string{
-	"Forwarded", "X-Forwarded", "X-Real-IP", "X-Client-IP", "X-Cluster-Client-IP", "X-Originating-IP", "X-Remote-IP", "X-Remote-Addr",
-	"Client-IP", "True-Client-IP", "CF-Connecting-IP", "CF-Connecting-IPv6", "CF-Pseudo-IPv4", "Fastly-Client-IP", "Fly-Client-IP",
-	"X-Azure-ClientIP", "X-Azure-SocketIP", "X-Appengine-User-IP", "X-Envoy-External-Address",
-	"X-Original-URL", "X-Original-URI", "X-Original-Host", "X-Rewrite-URL",
-	"Proxy", // CGI programs take it for their HTTP_PROXY
+	// Where the request comes from.
+	"Forwarded", "Forwarded-For", "X-Forwarded", "X-Forward-For", "X-Original-Forwarded-For", "X-Real-IP", "X-Client-IP", "X-Cluster-Client-IP",
+	"Cluster-Client-IP", "X-Originating-IP", "X-Original-Remote-Addr", "X-Remote-IP", "X-Remote-Addr", "Remote-Addr", "X-ProxyUser-IP",
+	"Proxy-Client-IP", "WL-Proxy-Client-IP", "Client-IP", "True-Client-IP", "Ali-CDN-Real-IP", "CDN-Src-IP", "CF-Connecting-IP", "CF-Connecting-IPv6",
+	"CF-Pseudo-IPv4", "CloudFront-Viewer-Address", "DO-Connecting-IP", "Fastly-Client-IP", "Fly-Client-IP", "Incap-Client-IP", "X-Appengine-User-IP",
+	"X-Azure-ClientIP", "X-Azure-SocketIP", "X-NF-Client-Connection-IP", "X-Sucuri-ClientIP", "X-Vercel-Forwarded-For",
+	// What it asks for.
+	"X-Original-Method", "X-Original-URL", "X-Original-URI", "X-Original-Path", "X-Original-Host", "X-Original-Proto", "X-Rewrite-URL", "X-Override-URL",
+	"X-Replaced-Path", "X-WAWS-Unencoded-URL", "X-Host", "X-HTTP-Host-Override", "X-Scheme", "X-URL-Scheme", "Front-End-Https",
+	// What CGI and WSGI programs take for variables of their server.
+	"Script-Name", "X-Script-Name", "Path-Info", "Proxy",
 }
+
+// overrides are the fields that say another method, in their canonical form. The policies look at them.
+var overrides = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
+
+var reservedPrefixes = []string{"X-Forwarded-", "X-Envoy-"}
 
 // has takes a name in its canonical form.
 func (f reserved) has(name string) bool {
-	if strings.IndexByte(name, '_') >= 0 {
-		name = plainName(name)
+	if !isPlain(name) {
+		if name = plainName(name); slices.Contains(overrides, name) {
+			return true // judged, and passed on, only if it is spelled with dashes
+		}
 	}
-	return f[name] || strings.HasPrefix(name, "X-Forwarded-")
+	if rest, ok := strings.CutPrefix(name, "Http-"); ok && f.has(rest) {
+		return true // as programs spell it that know the variables of CGI
+	}
+	return f[name] || slices.ContainsFunc(reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// plainName is the canonical form of a name as servers see it that know no underscores.
+// plainName is the canonical form of a name as servers see it that make variables of fields, as CGI and WSGI do: to many of
+// them everything but letters and digits is the same.
 func plainName(name string) string {
-	return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+	return http.CanonicalHeaderKey(strings.Map(func(c rune) rune {
+		if isAlphanumeric(c) {
+			return c
+		}
+		return '-'
+	}, name))
+}
+
+func isPlain(name string) bool {
+	return !strings.ContainsFunc(name, func(c rune) bool { return c != '-' && !isAlphanumeric(c) })
+}
+
+func isAlphanumeric(c rune) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
 // strip removes the reserved fields.

@@ -92,6 +92,39 @@ func TestF10ClientFields(t *testing.T) {
 	}
 }
 
+// No spelling of a reserved field passes that an upstream may read as the field: with other characters for the dashes, as CGI
+// and WSGI know it, or in another case. What a trusted proxy says passes, and so does everything else that clients say.
+func TestF10Spellings(t *testing.T) {
+	u := upstream(t, echo)
+	reserved := []string{
+		"X-Original-Method", "X-Envoy-Original-Path", "Proxy-Client-IP", "WL-Proxy-Client-IP", "X-Original-Forwarded-For", "X-Original-URL", "X-Original-URI",
+		"X-Rewrite-URL", "X-Forwarded-Client-Cert", "Forwarded", "X-Real-IP", "True-Client-IP", "CF-Connecting-IP", "X-Client-IP", "X-Cluster-Client-IP",
+		"Fastly-Client-IP", "X-ProxyUser-Ip", "X-Envoy-External-Address", "X-Envoy-Upstream-Rq-Timeout-Ms", "Script-Name", "Path-Info", "Remote-Addr",
+	}
+	free := []string{"X-HTTP-Method-Override", "X-Original-Filename", "Via", "X-Request-ID", "X_Custom", "x.custom.field", "HTTP_X_CUSTOM", "Origin", "X-Envoy"}
+	for trusted, passes := range map[string]bool{"192.0.2.0/24": false, "loopback": true} {
+		g := front(t, "client_ip: {trusted_proxies: "+trusted+"}\n"+open, u.URL)
+		ask := func(name string) string {
+			return talk(t, dial(t, g.Listener.Addr().String()), "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"+name+": evil\r\n\r\n")
+		}
+		for _, name := range reserved {
+			for _, spelt := range []string{
+				name, strings.ToLower(name), strings.ToUpper(name), strings.ReplaceAll(name, "-", "_"), strings.ToLower(strings.Replace(name, "-", "_", 1)),
+				strings.ReplaceAll(name, "-", "."), "HTTP_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")), "http-" + name,
+			} {
+				if got := ask(spelt); strings.Contains(got, "evil") != passes || !strings.HasPrefix(got, "HTTP/1.1 200 ") {
+					t.Errorf("%s from a trusted peer %v: the upstream got %s", spelt, passes, got)
+				}
+			}
+		}
+		for _, name := range free {
+			if got := ask(name); !strings.Contains(got, "evil") {
+				t.Errorf("%s: the upstream got %s", name, got)
+			}
+		}
+	}
+}
+
 func TestTrustedProxiesAreAppendedTo(t *testing.T) {
 	u := upstream(t, echo)
 	g := front(t, trusting, u.URL)

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Gateway is a reverse proxy behind a guard. It is an [http.Handler]: how long clients may take, and how large header fields
+// Gateway is a reverse proxy behind a guard. It is an [http.Handler]: how long the header of a request may take, and how large it
 // may be, is up to the [http.Server] that it is given to.
 type Gateway struct {
 	config Config
@@ -56,7 +56,7 @@ func New(guard *policy.Guard, c Config) (*Gateway, error) {
 		ErrorHandler:   fail,
 		ErrorLog:       slog.NewLogLogger(c.Logger.Handler(), slog.LevelWarn),
 	}
-	limit := httplimit.New(guard, httplimit.WithVerdict(), httplimit.WithDenied(noteDenied))
+	limit := httplimit.New(guard, httplimit.WithVerdict(), httplimit.WithDenied(noteDenied), httplimit.WithSendTimeout(0))
 	g.limited = limit(http.HandlerFunc(g.forward))
 	return g, nil
 }
@@ -69,7 +69,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// The server waits for bodies that are not passed on. Not every writer can, and those that cannot do without.
 		_ = http.NewResponseController(w).SetReadDeadline(x.began.Add(patience))
 	}
-	g.limited.ServeHTTP(x, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+	if wrong := flaw(r, x.plan.passUnusual); wrong != nil {
+		x.answer(x, wrong, nil) // neither charged nor, whatever refunds there are, given back
+	} else {
+		g.limited.ServeHTTP(x, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+	}
 	x.returned = true
 }
 
@@ -98,8 +102,6 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodConnect:
 		x.answer(w, &methodProblem, nil)
-	case ambiguous(r):
-		x.answer(w, &ambiguousProblem, nil)
 	case x.route == nil:
 		x.answer(w, &routeProblem, nil)
 	case x.plan.maxBody > 0 && r.ContentLength > x.plan.maxBody:

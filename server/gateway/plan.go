@@ -7,6 +7,13 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
+// What only the set says, unless it does not.
+const (
+	// defaultMinBodyRate is what Apache asks for, and what the slowest modems of old did better than.
+	defaultMinBodyRate = 500
+	defaultSendTimeout = 30 * time.Second
+)
+
 // plan is what happens to requests while a set is in force: what the [Config] says, then the set, then the defaults.
 type plan struct {
 	set         *policy.Set
@@ -14,6 +21,9 @@ type plan struct {
 	reserved    reserved
 	maxBody     int64         // 0 is any
 	bodyTimeout time.Duration // 0 is any
+	minBodyRate int64         // bytes a second
+	sendTimeout time.Duration
+	passUnusual bool // paths
 }
 
 // planOf returns the plan by a set.
@@ -34,6 +44,9 @@ func (g *Gateway) newPlan(set *policy.Set) *plan {
 		reserved:    newReserved(set, c.Reserved),
 		maxBody:     cmp.Or(c.MaxBody, said.MaxBody),
 		bodyTimeout: max(cmp.Or(c.BodyTimeout, said.BodyTimeout, DefaultBodyTimeout), 0),
+		minBodyRate: cmp.Or(said.MinBodyRate, defaultMinBodyRate),
+		sendTimeout: cmp.Or(said.SendTimeout, defaultSendTimeout),
+		passUnusual: said.PassUnusualPaths,
 	}
 	list := c.Routes
 	if len(list) == 0 {

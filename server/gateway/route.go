@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -80,21 +81,44 @@ func (r *route) fits(u *url.URL) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// point directs a URL to the upstream.
+// point directs a URL to the upstream. Where a prefix is taken away, what is left begins with one slash: with two, many an upstream
+// would take the first segment for a host, and the request for another than it was judged as.
 func (r *route) point(u *url.URL) {
 	if r.strip {
+		u.Path = u.Path[len(r.prefix):]
+		sent := u.Path
 		if u.RawPath != "" {
 			u.RawPath = u.RawPath[encoded(u.RawPath, len(r.prefix)):]
+			sent = u.RawPath
 		}
-		u.Path = u.Path[len(r.prefix):]
+		if more := len(sent) - len(strings.TrimLeft(sent, "/")) - 1; more > 0 {
+			u.Path, u.RawPath = u.Path[more:], u.RawPath[min(more, len(u.RawPath)):]
+		}
 	}
 	joined := *r.target
 	joined.Path, joined.RawPath = join(r.target.Path, u.Path), ""
 	if r.target.RawPath != "" || u.RawPath != "" {
-		joined.RawPath = join(r.target.EscapedPath(), u.EscapedPath())
+		joined.RawPath = join(r.target.EscapedPath(), escapedPath(u))
 	}
 	joined.RawQuery, joined.ForceQuery = u.RawQuery, u.ForceQuery
 	*u = joined
+}
+
+// escapedPath returns the path as it came, with what no URL has encoded. [url.URL.EscapedPath] would encode all of the decoded path
+// then, and make slashes of those that are encoded.
+func escapedPath(u *url.URL) string {
+	if u.RawPath == "" {
+		return u.EscapedPath()
+	}
+	var b strings.Builder
+	for _, c := range []byte(u.RawPath) {
+		if isAlphanumeric(rune(c)) || strings.IndexByte("-._~!$&'()*+,;=:@/%[]", c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }
 
 // join puts a path behind another, with one slash between them.
@@ -114,21 +138,30 @@ func encoded(path string, n int) int {
 	return min(at, len(path))
 }
 
-// ambiguous reports whether an upstream could take a request for another than it was judged as, or net/http could not even
-// send it, which would look like the upstream's fault.
-func ambiguous(r *http.Request) bool {
-	return dotted(r.URL.Path) || strings.IndexByte(r.URL.RawQuery, ' ') >= 0 || !isHost(r.Host)
+// flaw returns what is wrong with a request that an upstream could take for another than it would be judged as, or that
+// net/http could not even send, which would look like the upstream's fault; nil if nothing is.
+func flaw(r *http.Request, passUnusual bool) *problem {
+	switch {
+	case !words.IsToken(r.Method): // net/http does not look in HTTP/2
+		return &tokenProblem
+	case dotted(r.URL.Path) || strings.IndexByte(r.URL.RawQuery, ' ') >= 0 || !isHost(r.Host):
+		return &ambiguousProblem
+	case !passUnusual && unusual(r.RequestURI):
+		return &unusualProblem
+	}
+	return nil
+}
+
+// unusual reports whether a request target has what no client sends in good faith, and what some servers read as the end of
+// the path or as a slash. Browsers do send backslashes in queries. Control characters are refused by net/http.
+func unusual(target string) bool {
+	path, _, _ := strings.Cut(target, "?")
+	return strings.IndexByte(target, '#') >= 0 || strings.IndexByte(path, '\\') >= 0
 }
 
 // isHost reports whether s has only what the Host field may have. Request targets in absolute form can have more.
 func isHost(s string) bool {
-	for _, c := range []byte(s) {
-		alphanumeric := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		if !alphanumeric && strings.IndexByte("!$%&()*+,-.:;='[]_~", c) < 0 {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(c rune) bool { return !isAlphanumeric(c) && !strings.ContainsRune("!$%&()*+,-.:;='[]_~", c) })
 }
 
 // dotted reports whether a path has dot segments: also those that only some servers take for such, which end in a
