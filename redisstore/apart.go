@@ -42,10 +42,15 @@ func moving(err error) bool {
 }
 
 // step is one call of apart.lua. It returns the server's clock and what the step replies.
-func (s *Store) step(ctx context.Context, key string, kind byte, id string, numbers []byte) (now int64, reply [3]int64, err error) {
+func (s *Store) step(ctx context.Context, key oneKey, kind byte, id string, numbers []byte) (now int64, reply [3]int64, err error) {
+	k, err := s.newKeys()
+	if err != nil {
+		return 0, reply, err
+	}
+	k.inScope(key.subject, key.scope, key.what)
 	call := s.nextCall()
 	b := append(appendStart(nil, call, s.clock()), 0, kind) // without sets
-	text, err := apartScript.run(ctx, s.conn.get(), []string{key}, withID(append(b, numbers...), id))
+	text, err := apartScript.run(ctx, s.conn.get(), k.strings(), withID(append(b, numbers...), k.names.id(id)))
 	if err != nil {
 		return 0, reply, err
 	}
@@ -67,18 +72,11 @@ func numbers(values ...int64) (b []byte) {
 	return b
 }
 
-// subjectKey is a key of the subject as a whole, and scopeKey one of the claim's scope.
-func (s *Store) subjectKey(subject, what string) string {
-	k := keys{store: s}
-	k.ofSubject(subject, what)
-	return k.strings()[0]
-}
+// oneKey names a key: of a subject in a scope or, without one, of the subject as a whole.
+type oneKey struct{ subject, scope, what string }
 
-func (s *Store) scopeKey(c *stint.Claim, what string) string {
-	k := keys{store: s}
-	k.inScope(c.Subject, c.Scope, what)
-	return k.strings()[0]
-}
+// keyOf names a key of a claim's scope.
+func keyOf(c *stint.Claim, what string) oneKey { return oneKey{c.Subject, c.Scope, what} }
 
 // refused answers the calls of a script call that was refused because its slot is being
 // moved: each run on its own, key by key where that can be, else with one more attempt. It
@@ -114,7 +112,7 @@ func (s *Store) takeApart(ctx context.Context, q *run, call uint64) (late []*sti
 	r := &q.calls[0].Request
 	var ban [3]int64 // until, forgive, level
 	if own := firstOwn(r); r.ObeysBans() && own >= 0 {
-		now, found, err := s.step(ctx, s.subjectKey(r.ClaimAt(own).Subject, "ban"), stepSeeBan, "", nil)
+		now, found, err := s.step(ctx, oneKey{subject: r.ClaimAt(own).Subject, what: "ban"}, stepSeeBan, "", nil)
 		if err != nil {
 			fail(q.calls, err)
 			return nil
@@ -128,7 +126,7 @@ func (s *Store) takeApart(ctx context.Context, q *run, call uint64) (late []*sti
 	known := false
 	if r.ID != "" && r.Cost > 0 {
 		count := append(numbers(r.Life().Microseconds()), oneIf(r.Mode == stint.Take || r.Mode == stint.Force))
-		now, found, err := s.step(ctx, s.scopeKey(&r.Claim, "ids"), stepSeeID, r.ID, count)
+		now, found, err := s.step(ctx, keyOf(&r.Claim, "ids"), stepSeeID, r.ID, count)
 		if err != nil {
 			fail(q.calls, err)
 			return nil
@@ -195,7 +193,7 @@ func (s *Store) afterApart(ctx context.Context, c *stint.Call, ban [3]int64, kno
 		}
 		d.Charge.Rest.RequestID, d.Charge.Rest.IDLife = r.ID, r.Life()
 		if d.Charge.ID != 0 && !known && r.Cost > 0 {
-			_, _, _ = s.step(ctx, s.scopeKey(&r.Claim, "ids"), stepRecordID, r.ID, numbers(d.Charge.At, r.Life().Microseconds()))
+			_, _, _ = s.step(ctx, keyOf(&r.Claim, "ids"), stepRecordID, r.ID, numbers(d.Charge.At, r.Life().Microseconds()))
 		}
 	}
 	denier := r.ClaimAt(int(d.Decider))
@@ -207,11 +205,11 @@ func (s *Store) afterApart(ctx context.Context, c *stint.Call, ban [3]int64, kno
 	for _, duration := range r.Bans.Durations {
 		policy = appendTime(policy, duration)
 	}
-	now, ban, err := s.step(ctx, s.subjectKey(denier.Subject, "strikes"), stepStrike, "", policy)
+	now, ban, err := s.step(ctx, oneKey{subject: denier.Subject, what: "strikes"}, stepStrike, "", policy)
 	if err != nil || ban[0] == 0 {
 		return
 	}
-	_, _, _ = s.step(ctx, s.subjectKey(denier.Subject, "ban"), stepSetBan, "", numbers(ban[:]...))
+	_, _, _ = s.step(ctx, oneKey{subject: denier.Subject, what: "ban"}, stepSetBan, "", numbers(ban[:]...))
 	d.Banned = true
 	if wait := micros(ban[0] - now); d.RetryAfter != stint.Never && wait > d.RetryAfter {
 		d.RetryAfter = wait
@@ -233,7 +231,7 @@ func firstOwn(r *stint.Request) int {
 func (s *Store) amendApart(ctx context.Context, c *stint.Charge, a stint.Amendment, refused error) (changed uint16, err error) {
 	settles := a.Kind == stint.Settle || a.Kind == undo
 	if id := c.RequestID(); id != "" && a.Kind == stint.Settle && a.Cost == 0 {
-		_, repeats, err := s.step(ctx, s.scopeKey(&c.Claim, "ids"), stepDropID, id, numbers(c.IDLife().Microseconds()))
+		_, repeats, err := s.step(ctx, keyOf(&c.Claim, "ids"), stepDropID, id, numbers(c.IDLife().Microseconds()))
 		if err != nil || repeats[0] > 0 {
 			return 0, err
 		}
@@ -241,13 +239,13 @@ func (s *Store) amendApart(ctx context.Context, c *stint.Charge, a stint.Amendme
 	if settles {
 		a.Kind = settleApart
 	}
-	open := map[string]bool{} // whether a scope's charge is yet to be settled
+	open := map[oneKey]bool{} // whether a scope's charge is yet to be settled
 	for i := range 1 + len(c.And()) {
 		claim := c.Part(i)
 		if claim.Claim.Cost == 0 {
 			continue
 		}
-		if settled := s.scopeKey(&claim.Claim, "settled"); settles {
+		if settled := keyOf(&claim.Claim, "settled"); settles {
 			if _, marked := open[settled]; !marked {
 				mark := append(le.AppendUint64(nil, c.ID), numbers(claim.At, horizon(claim.Claim.Limits))...)
 				_, first, err := s.step(ctx, settled, stepMark, "", mark)
@@ -288,10 +286,13 @@ func (s *Store) amendApart(ctx context.Context, c *stint.Charge, a stint.Amendme
 func (s *Store) amendKey(ctx context.Context, c *stint.Charge, a stint.Amendment) (uint16, error) {
 	parts := partsOf(nil, &c.Claim, nil)
 	s.sets.fill(parts)
-	k := keys{store: s}
+	k, err := s.newKeys()
+	if err != nil {
+		return 0, err
+	}
 	k.ofPart(&parts[0])
 	k.ofPart(&parts[0])
-	return s.sendAmend(ctx, k.strings(), c, a, parts, 0)
+	return s.sendAmend(ctx, &k, c, a, parts, 0)
 }
 
 // horizon is for how long after its time a charge could be settled, at least, in microseconds: a

@@ -87,6 +87,9 @@ func (s *Store) decide(ctx context.Context, runs []run) {
 // done hands an answered call back. On a Cluster it is the caller's from then on; a single
 // server answers them all together as a rule.
 func (s *Store) done(c *stint.Call) {
+	if c.Err == nil {
+		s.names.Load().note(&c.Request, &c.Decision)
+	}
 	c.Err = s.wrap("take", c.Err)
 	if s.cluster && c.Done != nil {
 		c.Done()
@@ -96,7 +99,10 @@ func (s *Store) done(c *stint.Call) {
 // send makes one script call, under the first of as many ids as it needs. It returns the
 // calls that the server held to be too late, but are not.
 func (s *Store) send(ctx context.Context, runs []run, call uint64) (late []*stint.Call) {
-	c := s.pack(runs, call)
+	c, err := s.pack(runs, call)
+	if err != nil {
+		return c.answer("", err)
+	}
 	reply, err := takeScript.run(ctx, s.conn.get(), c.keys, c.args)
 	if moving(err) {
 		return c.refused(ctx)
@@ -256,8 +262,8 @@ type scriptCall struct {
 	args  []string
 }
 
-// pack makes a script call of runs, whose id those of the charges follow.
-func (s *Store) pack(runs []run, call uint64) *scriptCall {
+// pack makes a script call of runs, whose id those of the charges follow. The error is why it may not be sent.
+func (s *Store) pack(runs []run, call uint64) (*scriptCall, error) {
 	c := &scriptCall{store: s, runs: runs, parts: make([]part, 0, len(runs)), call: call}
 	for i := range runs {
 		r, before := &runs[i].calls[0].Request, len(c.parts)
@@ -265,7 +271,11 @@ func (s *Store) pack(runs []run, call uint64) *scriptCall {
 		runs[i].parts = len(c.parts) - before
 	}
 	s.sets.fill(c.parts)
-	k := keys{store: s, buf: make([]byte, 0, 64*len(runs)), ends: make([]int, 0, 2*len(runs))}
+	k, err := s.newKeys()
+	if err != nil {
+		return c, err
+	}
+	k.buf, k.ends = make([]byte, 0, 64*len(runs)), make([]int, 0, 2*len(runs))
 	body := make([]byte, 0, 40*len(c.parts)+80)
 	body = le.AppendUint16(body, uint16(len(runs)))
 	args := []string{""}
@@ -277,7 +287,7 @@ func (s *Store) pack(runs []run, call uint64) *scriptCall {
 		body = appendRun(body, r, parts[:q.parts], len(k.ends)-before, len(q.calls), s.notAfter(q.deadline), id, &c.sets)
 		parts = parts[q.parts:]
 		if r.ID != "" {
-			args = append(args, r.ID)
+			args = append(args, k.names.id(r.ID))
 		}
 		id += uint64(len(q.calls))
 	}
@@ -285,7 +295,7 @@ func (s *Store) pack(runs []run, call uint64) *scriptCall {
 	b = c.sets.appendTo(b)
 	args[0] = rueidis.BinaryString(append(b, body...))
 	c.keys, c.args = k.strings(), args
-	return c
+	return c, nil
 }
 
 // firstCharge is the id of the first charge.

@@ -66,7 +66,7 @@ func TestASpoiltReply(t *testing.T) {
 			Deadline: time.Now().Add(time.Hour),
 		}}})
 	}
-	c := s.pack(runs, 7)
+	c, _ := s.pack(runs, 7)
 	reply := string(appendInt(le.AppendUint64(nil, 7), 1e15)) + string([]byte{markLate})
 	for what, rest := range map[string]string{
 		"short": "", "odd": strings.Repeat("\x07", 50), "long": string([]byte{markLate, markLate}),

@@ -35,6 +35,9 @@
 // Every key has a TTL, always. Subjects are escaped so that any bytes are
 // distinct and none can choose the slot; long ones are replaced by a hash.
 //
+// With [WithNameKey] there are hashes in the place of names, as in
+// stint:{user:#4kWXjsbSBbkYkHdLyaQgIQ}:limits, and the key stint:names, which has no TTL.
+//
 // # Several subjects in one request
 //
 // On a single server, with or without Sentinel, they are decided in one call. On

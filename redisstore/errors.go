@@ -70,7 +70,7 @@ func KindOf(err error) stint.ErrorKind {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, errLate),
 		errors.As(err, &timeout) && timeout.Timeout():
 		return stint.KindTimeout
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, ErrNameKey):
 		return stint.KindOther
 	}
 	return stint.KindUnreachable

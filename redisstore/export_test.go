@@ -15,4 +15,8 @@ func (s *Store) SetClock(clock func() int64) {
 func (s *Store) GiveBacks() int { return s.backs.left() }
 
 // Key is a key of a subject, in no scope.
-func Key(s *Store, subject, what string) string { return s.subjectKey(subject, what) }
+func Key(s *Store, subject, what string) string {
+	k, _ := s.newKeys()
+	k.ofSubject(subject, what)
+	return k.strings()[0]
+}

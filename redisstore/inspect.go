@@ -17,7 +17,10 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, e
 	if err := c.ValidateInspect(); err != nil {
 		return stint.Inspection{}, err
 	}
-	k := keys{store: s}
+	k, err := s.newShownKeys()
+	if err != nil {
+		return stint.Inspection{}, s.wrap("inspect", err)
+	}
 	k.ofSubject(c.Subject, "ban")
 	k.ofSubject(c.Subject, "strikes")
 	parts := appendParts(nil, 0, 0, &c)

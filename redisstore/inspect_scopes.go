@@ -19,7 +19,10 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	if err := (stint.Claim{Subject: subject}).ValidateInspect(); err != nil {
 		return nil, err
 	}
-	k := keys{store: s}
+	k, err := s.newShownKeys()
+	if err != nil {
+		return nil, s.wrap("scopes", err)
+	}
 	k.tag(subject)
 	begin := string(k.buf)
 	found := map[string]struct{}{}

@@ -8,19 +8,58 @@ import (
 // keys collects the keys of one call in one buffer: they share a prefix and end
 // up as substrings of one string.
 type keys struct {
-	store *Store
-	buf   []byte
-	ends  []int
+	prefix string
+	names  *names // nil if names are written as they are
+	shown  bool   // names as lists show them are taken as they are
+	buf    []byte
+	ends   []int
+}
+
+// newKeys returns the keys of a call, none as yet. The error is why nothing may be sent.
+func (s *Store) newKeys() (keys, error) {
+	k := keys{prefix: s.prefix, names: s.names.Load()}
+	if k.names != nil {
+		return k, k.names.err
+	}
+	return k, nil
+}
+
+// newShownKeys is newKeys for people, who may name a subject or a scope as lists show it. Requests may not: whose subject
+// is "user#" and somebody's hash would reach that one's counts.
+func (s *Store) newShownKeys() (keys, error) {
+	k, err := s.newKeys()
+	k.shown = true
+	return k, err
 }
 
 func (k *keys) end() { k.ends = append(k.ends, len(k.buf)) }
 
 // tag begins a key: prefix and hash tag.
 func (k *keys) tag(subject string) {
-	k.buf = append(k.buf, k.store.prefix...)
+	k.buf = append(k.buf, k.prefix...)
 	k.buf = append(k.buf, ":{"...)
-	k.buf = keypart.Append(k.buf, subject, true)
+	switch {
+	case k.names == nil:
+		k.buf = keypart.Append(k.buf, subject, true)
+	case k.shown && keypart.IsHashed(subject):
+		k.buf = append(k.buf, subject...)
+	default:
+		k.buf = k.names.appendSubject(k.buf, subject)
+	}
 	k.buf = append(k.buf, "}:"...)
+}
+
+// scope adds a scope.
+func (k *keys) scope(scope string) {
+	if k.names == nil {
+		k.buf = keypart.Append(k.buf, scope, false)
+		return
+	}
+	if before, sum, ok := keypart.SumIn(scope); k.shown && ok {
+		k.buf = keypart.AppendSum(keypart.Append(k.buf, before, false), sum)
+		return
+	}
+	k.buf = k.names.appendScope(k.buf, scope)
 }
 
 // ofSubject adds a key of the subject as a whole.
@@ -34,7 +73,7 @@ func (k *keys) ofSubject(subject, what string) {
 func (k *keys) inScope(subject, scope, what string) {
 	k.tag(subject)
 	if scope != "" {
-		k.buf = keypart.Append(k.buf, scope, false)
+		k.scope(scope)
 		k.buf = append(k.buf, ':')
 	}
 	k.buf = append(k.buf, what...)

@@ -19,11 +19,10 @@ var hostile = []string{
 }
 
 func TestKeysAreDistinctAndInTheirSlot(t *testing.T) {
-	s := newKeys(t)
 	seen := map[string][2]string{}
 	for _, subject := range hostile {
 		for _, scope := range append([]string{""}, hostile...) {
-			k := keys{store: s}
+			k := keys{prefix: "stint"}
 			k.inScope(subject, scope, "sliding/1m")
 			key := k.strings()[0]
 			if was, dup := seen[key]; dup {
@@ -55,7 +54,6 @@ func checkShape(t *testing.T, subject, key string) {
 }
 
 func TestReadableKeysStayReadable(t *testing.T) {
-	s := newKeys(t)
 	limits, named, places := []stint.Limit{stint.PerMinute(100)}, []stint.Limit{stint.PerMinute(5).WithName("login")}, []stint.Limit{stint.AtOnce(2, time.Minute)}
 	for _, test := range []struct {
 		subject, scope string
@@ -69,18 +67,13 @@ func TestReadableKeysStayReadable(t *testing.T) {
 		{"user:42", "", named, "stint:{user:42}:limits/login"},
 		{"user:42", "", places, "stint:{user:42}:concurrency/1m"},
 	} {
-		k := keys{store: s}
+		k := keys{prefix: "stint"}
 		p := appendParts(nil, 0, 0, &stint.Claim{Subject: test.subject, Scope: test.scope, Limits: test.limits})
 		k.ofPart(&p[0])
 		if got := k.strings()[0]; got != test.want {
 			t.Errorf("%q in %q: key %s, want %s", test.subject, test.scope, got, test.want)
 		}
 	}
-}
-
-func newKeys(t testing.TB) *Store {
-	t.Helper()
-	return &Store{prefix: "stint"}
 }
 
 // unescape is the inverse of keypart.Append for parts that were not hashed.

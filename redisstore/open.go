@@ -16,9 +16,12 @@ import (
 )
 
 type options struct {
-	prefix string
-	logger *slog.Logger
-	adjust []func(*rueidis.ClientOption)
+	prefix   string
+	secrets  [][]byte
+	nameKeys nameKeys // of the secrets
+	guest    bool     // see WithExistingNames
+	logger   *slog.Logger
+	adjust   []func(*rueidis.ClientOption)
 }
 
 // Option sets up a store.
@@ -38,9 +41,6 @@ func WithClientOption(adjust func(*rueidis.ClientOption)) Option {
 	return func(o *options) { o.adjust = append(o.adjust, adjust) }
 }
 
-const urlForms = `want redis://user:password@host:6379/0, rediss:// for TLS, ` +
-	`?addr=host:port for further nodes and ?master_set=name for Sentinel`
-
 // dialTimeout bounds a connection attempt unless the URL says otherwise.
 const dialTimeout = time.Second
 
@@ -53,12 +53,15 @@ const (
 )
 
 // Open connects to the servers that a URL names, see the package comment, and
-// checks that they can keep limits.
+// checks that they can keep limits. A URL that cannot be read is a mistake as [ParseURL] returns it.
 func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
-	o := gather(opts)
-	co, err := rueidis.ParseURL(url)
+	o, err := gather(opts)
 	if err != nil {
-		return nil, fmt.Errorf("redisstore: %s: %w", urlForms, withoutURL(err))
+		return nil, err
+	}
+	co, err := ParseURL(url)
+	if err != nil {
+		return nil, err
 	}
 	co.DisableCache = true
 	co.DisableRetry = true
@@ -94,39 +97,38 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 		_ = s.Close() // the client, or one that has taken its place
 		return nil, fmt.Errorf("redisstore: %s: %w", strings.Join(co.InitAddress, ", "), err)
 	}
-	return s, nil
-}
-
-// withoutURL drops the URL, which may hold a password, from a parse error.
-func withoutURL(err error) error {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err
-		}
-		err = inner
+	if co.TLSConfig != nil && co.TLSConfig.InsecureSkipVerify {
+		o.logger.WarnContext(ctx, "stint: "+unverified, "server", strings.Join(co.InitAddress, ", "))
 	}
+	s.startWatch(o.logger)
+	return s, nil
 }
 
 // New uses the caller's own client, which stays the caller's to close, and checks
 // that its servers can keep limits. Such a client makes a connection in the time of the call
 // that needs it, and has others wait for that; those of [Open] do not.
 func New(ctx context.Context, client rueidis.Client, opts ...Option) (*Store, error) {
-	o := gather(opts)
+	o, err := gather(opts)
+	if err != nil {
+		return nil, err
+	}
 	s := newStore(client, o)
 	if err := s.probe(ctx, o.logger); err != nil {
 		return nil, fmt.Errorf("redisstore: %w", err)
 	}
+	s.startWatch(o.logger)
 	return s, nil
 }
 
-func gather(opts []Option) options {
+func gather(opts []Option) (options, error) {
 	o := options{prefix: "stint", logger: slog.Default()}
 	for _, opt := range opts {
 		opt(&o)
 	}
 	o.prefix = string(keypart.Append(nil, o.prefix, true))
-	return o
+	var err error
+	o.nameKeys, err = newNameKeys(o.secrets)
+	return o, err
 }
 
 var errOneOfMany = errors.New("the server is a node of a Cluster, but does not tell of the others; " +
@@ -174,6 +176,11 @@ func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
 		if policy, evicts := said.evicts(); evicts {
 			logger.WarnContext(ctx, "stint: Redis "+evicting, "server", addr, "maxmemory-policy", policy)
 		}
+	}
+	if err := s.settleNames(ctx); KindOf(err) == stint.KindAuth {
+		return fmt.Errorf("the names of subjects: %w; the user needs +hgetall, and with a name key +hset and +hdel", err)
+	} else if err != nil {
+		return fmt.Errorf("the names of subjects: %w", err)
 	}
 	limits := []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, time.Second), stint.AtOnce(1, time.Second)}
 	subject := "probe:" + strconv.FormatUint(s.nextCall(), 36)

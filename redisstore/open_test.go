@@ -3,6 +3,8 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
 )
@@ -42,7 +45,7 @@ func TestOpenACL(t *testing.T) {
 	server.CLI(t, "ACL", "SETUSER", "limiter", "on", ">secret", "resetkeys", "~stint:*", "resetchannels", "&stint:room", "-@all",
 		"+evalsha", "+eval", "+time", "+get", "+set", "+del", "+getrange", "+setrange", "+pexpire", "+pttl",
 		"+zadd", "+zrem", "+zcard", "+zcount", "+zscore", "+zrange", "+zrangebyscore", "+zincrby",
-		"+zremrangebyscore", "+zremrangebyrank", "+ping", "+hello", "+auth", "+client|setname",
+		"+zremrangebyscore", "+zremrangebyrank", "+hgetall", "+ping", "+hello", "+auth", "+client|setname",
 		"+publish", "+subscribe", "+unsubscribe")
 	as := func(user string) string { return strings.Replace(server.URL(), "redis://", "redis://"+user+"@", 1) }
 	s := open(t, as("limiter:secret"))
@@ -71,6 +74,13 @@ func TestOpenACL(t *testing.T) {
 		}
 	}
 	cancel()
+	if _, err := redisstore.Open(t.Context(), as("limiter:secret"), named(keyA)); err == nil || !strings.HasSuffix(err.Error(), "with a name key +hset and +hdel") {
+		t.Errorf("a name key without permission to set it: %v", err)
+	}
+	server.CLI(t, "ACL", "SETUSER", "limiter", "+hset", "+hdel")
+	for _, option := range []redisstore.Option{named(keyA), named(keyB, keyA), named(keyB)} {
+		exercise(t, open(t, as("limiter:secret"), option))
+	}
 	if _, err := redisstore.Open(t.Context(), as("limiter:wrong")); err == nil {
 		t.Error("a wrong password was accepted")
 	} else if strings.Contains(err.Error(), "wrong@") {
@@ -134,6 +144,58 @@ func TestOpenMistakes(t *testing.T) {
 		}
 		if !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v", test.url, err)
+		}
+	}
+}
+
+// TestOpenShowsNoPassword: whatever is wrong with a URL, its error has no part of the password.
+func TestOpenShowsNoPassword(t *testing.T) {
+	const secret = "KwxQ"
+	for _, password := range []string{
+		secret, secret + "%zz" + secret, secret + "%", "%" + secret, secret + "#" + secret, secret + "/" + secret, secret + "?" + secret,
+		secret + "/" + secret + "/" + secret, secret + "@" + secret, secret + ":" + secret, "1234#" + secret, "1234/" + secret, "1234?" + secret,
+		secret + " " + secret, secret + "\n" + secret, secret + "\x1b" + secret, secret + "[" + secret, "[" + secret, secret + "]" + secret,
+		secret + "^" + secret, secret + "\\" + secret, secret + "|" + secret, secret + "\"" + secret, secret + "ü" + secret, secret + "&db=" + secret,
+	} {
+		for _, form := range []string{
+			"redis://:PW@127.0.0.1:1", "redis://user:PW@127.0.0.1:1/0", "rediss://user:PW@127.0.0.1:1/0", "redis://:PW@127.0.0.1:port/0", "redis://:PW@127.0.0.1:99999",
+			"redis://:PW@127.0.0.1:1/x", "redis://:PW@127.0.0.1:1/0/1", "redis://:PW@[::1", "redis://:PW@ho st", "redis://:PW@127.0.0.1:1?db=x", "redis://:PW@127.0.0.1:1?dial_timeout=x",
+			"rediss://:PW@127.0.0.1:1?skip_verify=x", "unix://:PW@/nowhere/redis.sock", "redis:/:PW@127.0.0.1:1", "redis::PW@127.0.0.1:1",
+			"redis//:PW@127.0.0.1:1", "http://:PW@127.0.0.1:1", ":PW@127.0.0.1:1", "user:PW@127.0.0.1:1", "PW@127.0.0.1:1", " redis://:PW@127.0.0.1:1", "redis://PW@127.0.0.1:1",
+		} {
+			text := strings.Replace(form, "PW", password, 1)
+			s, err := redisstore.Open(t.Context(), text)
+			if err == nil {
+				s.Close()
+				t.Errorf("%q was accepted", text)
+				continue
+			}
+			if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "1234") {
+				t.Errorf("%q: the password is in %v", text, err)
+			}
+		}
+		// Escaped, every password is a good one.
+		escaped := url.URL{Scheme: "redis", User: url.UserPassword("user", password), Host: "127.0.0.1:1"}
+		if _, err := redisstore.Open(t.Context(), escaped.String()); err == nil || !strings.Contains(err.Error(), "connecting to 127.0.0.1:1") {
+			t.Errorf("%s: %v", &escaped, err)
+		}
+	}
+}
+
+// TestOpenWarnsOfSkipVerify: a certificate that nobody verifies is used, and said.
+func TestOpenWarnsOfSkipVerify(t *testing.T) {
+	server := redistest.StartTLS(t)
+	certificate := redisstore.WithClientOption(func(o *rueidis.ClientOption) { o.TLSConfig.Certificates = server.TLS().Certificates })
+	withCA := redisstore.WithClientOption(func(o *rueidis.ClientOption) { o.TLSConfig = server.TLS() })
+	for url, want := range map[string]bool{server.URL() + "?skip_verify=true": true, server.URL(): false} {
+		option := withCA
+		if want {
+			option = certificate
+		}
+		var log logtest.Buffer
+		allows(t, open(t, url, option, redisstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))))
+		if got := strings.Contains(log.String(), "is not verified (skip_verify)"); got != want {
+			t.Errorf("%s: warned %t, want %t: %s", url, got, want, log.String())
 		}
 	}
 }

@@ -35,6 +35,7 @@ var (
 	inspectScript = limitScript("inspect")
 	apartScript   = limitScript("apart")
 	presentScript = newScript(source("present"))
+	namesScript   = newScript(source("names"))
 )
 
 // limitScript is a script that knows limits.

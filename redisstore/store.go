@@ -20,6 +20,10 @@ import (
 type Store struct {
 	conn       connection
 	prefix     string
+	nameKeys   nameKeys
+	guest      bool // see WithExistingNames
+	names      atomic.Pointer[names]
+	watch      watcher
 	cluster    bool
 	calls      atomic.Uint64
 	server     *serverClock
@@ -36,10 +40,12 @@ var _ stint.BatchStore = (*Store)(nil)
 
 func newStore(client rueidis.Client, o options) *Store {
 	s := &Store{
-		prefix:  o.prefix,
-		cluster: client.Mode() == rueidis.ClientModeCluster,
-		server:  newServerClock(),
-		clock:   func() int64 { return 0 },
+		prefix:   o.prefix,
+		nameKeys: o.nameKeys,
+		guest:    o.guest,
+		cluster:  client.Mode() == rueidis.ClientModeCluster,
+		server:   newServerClock(),
+		clock:    func() int64 { return 0 },
 	}
 	s.backs = newGiveBacks(s, o.logger)
 	s.conn.client.Store(&client)
@@ -52,6 +58,7 @@ func newStore(client rueidis.Client, o options) *Store {
 // Close gives back what is still to be, on a Cluster and for a second at most, and closes the
 // connections, unless the client is the caller's.
 func (s *Store) Close() error {
+	s.watch.close()
 	s.backs.close()
 	s.conn.close()
 	return nil
@@ -80,6 +87,9 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 		d, err = s.takeSplit(ctx, &r)
 	} else {
 		d, err = s.takeOne(ctx, &r, s.nextCall())
+	}
+	if err == nil {
+		s.names.Load().note(&r, &d)
 	}
 	return d, s.wrap("take", err)
 }
@@ -204,7 +214,10 @@ func (s *Store) unsettled(c stint.Charge) stint.Charge {
 // amendOne amends a charge in one call. It returns a bit for each claim to which that
 // applied, the lowest for the first.
 func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment) (uint16, error) {
-	k := keys{store: s}
+	k, err := s.newKeys()
+	if err != nil {
+		return 0, err
+	}
 	parts := partsOf(nil, &c.Claim, c.And())
 	s.sets.fill(parts)
 	for i := range 1 + len(c.And()) {
@@ -219,7 +232,7 @@ func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment
 	if c.RequestID() != "" {
 		k.inScope(c.Claim.Subject, c.Claim.Scope, "ids")
 	}
-	changed, err := s.sendAmend(ctx, k.strings(), c, a, parts, s.retakes(c, a))
+	changed, err := s.sendAmend(ctx, &k, c, a, parts, s.retakes(c, a))
 	if moving(err) {
 		return s.amendApart(ctx, c, a, err)
 	}
@@ -242,7 +255,8 @@ func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
 
 // sendAmend makes one call of amend.lua. A heartbeat says until when its caller waits: later it would take a place for
 // somebody who may have released it.
-func (s *Store) sendAmend(ctx context.Context, keys []string, c *stint.Charge, a stint.Amendment, parts []part, retake uint16) (uint16, error) {
+func (s *Store) sendAmend(ctx context.Context, k *keys, c *stint.Charge, a stint.Amendment, parts []part, retake uint16) (uint16, error) {
+	keys, id := k.strings(), k.names.id(c.RequestID())
 	for again := false; ; again = true {
 		notAfter := int64(0)
 		if a.Kind == stint.Extend {
@@ -251,7 +265,7 @@ func (s *Store) sendAmend(ctx context.Context, keys []string, c *stint.Charge, a
 			}
 		}
 		call := s.nextCall()
-		reply, err := amendScript.run(ctx, s.conn.get(), keys, amendArgs(c, a, parts, call, s.clock(), notAfter, retake))
+		reply, err := amendScript.run(ctx, s.conn.get(), keys, amendArgs(c, a, parts, id, call, s.clock(), notAfter, retake))
 		if err != nil {
 			return 0, err
 		}
@@ -289,7 +303,13 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	k := keys{store: s}
+	k, err := s.newShownKeys()
+	if c.Kind == stint.GiveBack { // which requests lead to
+		k, err = s.newKeys()
+	}
+	if err != nil {
+		return s.wrap("command", err)
+	}
 	var states, places []part
 	switch c.Kind {
 	case stint.Reset, stint.GiveBack:
@@ -350,7 +370,7 @@ func (s *Store) Present(ctx context.Context, id string) (int, error) {
 }
 
 // Announcements calls f with every subject that got room back, with "~" and a hash for one
-// that is too long to be in a key, and with "" if it is not known whose that was, until the
+// that is too long to be in a key, as lists show it if names are hashed and the process does not remember it, and with "" if it is not known whose that was, until the
 // context ends or the connection is lost. Commanded is whether it was reset, banned or
 // unbanned, rather than given something back. Of what is given back it hears if more than half
 // of a limit was used: package resilience remembers no other denials.
@@ -360,8 +380,8 @@ func (s *Store) Announcements(ctx context.Context, f func(subject string, comman
 		if m.Message == "" {
 			return // not ours
 		}
-		subject, _ := keypart.ReadName(m.Message[1:])
-		f(subject, m.Message[0] == '!')
+		name, _ := keypart.ReadName(m.Message[1:])
+		f(s.names.Load().recall(name), m.Message[0] == '!')
 	})
 	return s.wrap("listen", err)
 }

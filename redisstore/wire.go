@@ -199,8 +199,8 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + time.Microsecond - 1).Truncate(time.Microsecond)
 }
 
-// amendArgs packs an amendment for lua/amend.lua. Retake has a bit for each claim that may take places back.
-func amendArgs(c *stint.Charge, a stint.Amendment, parts []part, call uint64, clock, notAfter int64, retake uint16) []string {
+// amendArgs packs an amendment for lua/amend.lua, and the request id as Redis has it. Retake has a bit for each claim that may take places back.
+func amendArgs(c *stint.Charge, a stint.Amendment, parts []part, id string, call uint64, clock, notAfter int64, retake uint16) []string {
 	var sets callSets
 	body := append(make([]byte, 0, 128), byte(a.Kind))
 	body = appendInt(appendInt(body, a.Cost), a.MaxDebt)
@@ -235,7 +235,7 @@ func amendArgs(c *stint.Charge, a stint.Amendment, parts []part, call uint64, cl
 	}
 	b := appendStart(nil, call, clock)
 	b = sets.appendTo(b)
-	return withID(append(b, body...), c.RequestID())
+	return withID(append(b, body...), id)
 }
 
 // commandArgs packs a command for lua/command.lua, on states, and on limits whose places are reset.

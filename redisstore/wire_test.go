@@ -40,7 +40,7 @@ func reply(call uint64, now int64, flags, decider byte, retry, at int64, states 
 // decodeTake reads the reply of take.lua to a request.
 func decodeTake(reply string, call uint64, r *stint.Request) (stint.Decision, error) {
 	s := &Store{server: newServerClock(), clock: func() int64 { return 0 }}
-	q := s.pack([]run{{calls: []*stint.Call{{Request: *r}}}}, call)
+	q, _ := s.pack([]run{{calls: []*stint.Call{{Request: *r}}}}, call)
 	if _, err := q.read(reply); err != nil {
 		return stint.Decision{}, err
 	}

@@ -1,11 +1,14 @@
-// Package label makes subjects fit to be shown: in logs, on pages, in messages. A subject is written by whoever sends
+// Package label makes texts fit to be shown: in logs, on pages, in messages, on terminals. A subject is written by whoever sends
 // a request, so it may hold line breaks, terminal codes, half a character, a kilobyte, or somebody's secret.
 package label
 
 import (
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/stint-limiter/stint/internal/keypart"
 )
 
 const (
@@ -15,6 +18,10 @@ const (
 	longest = 128
 	// longestKind is how long the word before the colon may be. What is longer is no kind but part of a secret.
 	longestKind = 12
+
+	// more and hidden stand for what is left out, and secret for a password.
+	more, hidden = "…", ".x"
+	secret       = "xxxxx"
 )
 
 // Short returns a subject, or a key, with the beginning of its identifier only, on one line: "user:mallor…". Of an
@@ -29,6 +36,13 @@ func Short(subject string) string {
 	return Line(kind + head(identifier, shown))
 }
 
+// IsShort reports whether a text looks like a subject of which [Short] or [Line] left something out. An IPv6 address that is
+// shortened to its network does not: that is a network as any other.
+func IsShort(text string) bool {
+	kind, identifier := split(text)
+	return strings.HasSuffix(text, more) || kind == "ip:" && strings.HasSuffix(identifier, hidden) && strings.Count(identifier, ".") == 3
+}
+
 // Line returns a text on one line, of printable characters, and without its end if it is long. What cannot be printed is
 // written as in Go, `\n` for a line break, and therefore a backslash as two: what is shown stands for one text only. Quotes
 // stay as they are: logs and JSON see to those of their values themselves.
@@ -37,9 +51,28 @@ func Line(text string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // every quote inside has a backslash of its own
 }
 
-// split returns the kind of a subject with its colon, "" if it has none, and the rest.
+// URL returns a URL without its secrets: the password, a user name without one, because that is most often a password in the
+// wrong place, and the query. One that cannot be read, or that has an @ where a malformed password ends, is not shown.
+func URL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" || strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@") {
+		return "a URL that cannot be read"
+	}
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	if _, ok := u.User.Password(); ok {
+		shown.User = url.UserPassword(u.User.Username(), secret)
+	} else if u.User != nil {
+		shown.User = url.User(secret)
+	}
+	return Line(shown.String())
+}
+
+// split returns the kind of a subject with its colon, or with the # of a hashed one, "" if it has none, and the rest.
 func split(subject string) (kind, identifier string) {
 	colon := strings.IndexByte(subject, ':')
+	if keypart.IsHashed(subject) {
+		colon = strings.IndexByte(subject, '#')
+	}
 	if colon <= 0 || colon > longestKind {
 		return "", subject
 	}
@@ -56,7 +89,7 @@ func head(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return strings.ToValidUTF8(text[:most], "") + more
 }
 
 // network returns that of the address that an identifier begins with. A scope may follow.
@@ -92,7 +125,7 @@ func address(s string) (netip.Addr, bool) {
 func mask(a netip.Addr) string {
 	if a.Is4() {
 		text := a.String()
-		return text[:strings.LastIndexByte(text, '.')] + ".x"
+		return text[:strings.LastIndexByte(text, '.')] + hidden
 	}
 	return netip.PrefixFrom(a, 48).Masked().String()
 }

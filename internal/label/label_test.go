@@ -16,6 +16,8 @@ var shortened = []struct{ subject, want string }{
 	{"user:mallory", "user:mallor…"},
 	{"user:mallory:structure", "user:mallor…"},
 	{"user:", "user:"},
+	{"user#4kWXjsbSBbkYkHdLyaQgIQ", "user#4kWXjs…"},
+	{"user#4kWX", "user#4…"},
 	{"apikey:sk-live-0123456789", "apikey:sk-liv…"},
 	{"sk-live-0123456789", "sk-liv…"},
 	{"sk-live:0123456789", "sk-liv…"},
@@ -47,6 +49,24 @@ func TestShort(t *testing.T) {
 	}
 }
 
+// TestIsShort: what has been shortened looks so, unless it is a network, and what has not does not.
+func TestIsShort(t *testing.T) {
+	for _, test := range shortened {
+		if label.IsShort(test.subject) {
+			t.Errorf("%q looks shortened", test.subject)
+		}
+		want := strings.HasSuffix(test.want, "…") || strings.HasSuffix(test.want, ".x")
+		if got := label.IsShort(test.want); got != want {
+			t.Errorf("%q: got %t, want %t", test.want, got, want)
+		}
+	}
+	for _, text := range []string{"user:max.x", "ip:a.x", "user:1.2.3.x", "x…y"} {
+		if label.IsShort(text) {
+			t.Errorf("%q looks shortened", text)
+		}
+	}
+}
+
 func TestLine(t *testing.T) {
 	long := strings.Repeat("ä", 100)
 	tests := []struct{ text, want string }{
@@ -64,6 +84,29 @@ func TestLine(t *testing.T) {
 	for _, test := range tests {
 		if got := label.Line(test.text); got != test.want {
 			t.Errorf("Line(%q) = %q, want %q", test.text, got, test.want)
+		}
+	}
+}
+
+func TestURL(t *testing.T) {
+	const none = "a URL that cannot be read"
+	for text, want := range map[string]string{
+		"redis://localhost:6379/0":                 "redis://localhost:6379/0",
+		"redis://:secret@localhost:6379/0":         "redis://:xxxxx@localhost:6379/0",
+		"rediss://bob:secret@h":                    "rediss://bob:xxxxx@h",
+		"redis://secret@h":                         "redis://xxxxx@h",
+		"redis://h:26379?master_set=m&password=pw": "redis://h:26379",
+		"unix://bob:secret@/run/redis.sock":        "unix://bob:xxxxx@/run/redis.sock",
+		"http://u:secret@h/a":                      "http://u:xxxxx@h/a",
+		"redis://:sec/ret@h":                       none,
+		"redis://u:12/ret@h":                       none,
+		"redis://u:12?ret@h":                       none,
+		"redis://u:12#ret@h":                       none,
+		"redis://:se%zzcret@h":                     none,
+		"user:secret@h":                            none,
+	} {
+		if got := label.URL(text); got != want {
+			t.Errorf("URL(%q) = %q, want %q", text, got, want)
 		}
 	}
 }

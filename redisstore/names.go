@@ -1,0 +1,131 @@
+package redisstore
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"hash"
+	"strings"
+	"sync"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/keypart"
+)
+
+// names hashes what tells who somebody is, before it reaches Redis: subjects, request ids and the divided part of
+// scopes. A nil *names leaves them as they are. See [WithNameKey].
+type names struct {
+	err    error // why names cannot be written; nothing may be sent then
+	data   dataKey
+	macs   sync.Pool
+	recent recent
+}
+
+// What is hashed, so that equal texts of different kinds have different hashes.
+const (
+	ofSubject = iota
+	ofScope
+	ofID
+)
+
+func newNames(data dataKey) *names {
+	n := &names{data: data}
+	n.macs.New = func() any { return &mac{Hash: hmac.New(sha256.New, data.key)} }
+	return n
+}
+
+// refusedNames are names that may not be written. Calls that are under way may still ask for their hashes.
+func refusedNames(data dataKey, err error) *names {
+	n := newNames(data)
+	n.err = err
+	return n
+}
+
+// mac is the state of one computation of a hash.
+type mac struct {
+	hash.Hash
+	in  []byte
+	out [sha256.Size]byte
+}
+
+// sum returns the hash of a text.
+func (n *names) sum(kind byte, text string) (sum keypart.Sum) {
+	m := n.macs.Get().(*mac)
+	m.Reset()
+	m.in = append(append(m.in[:0], kind), text...)
+	_, _ = m.Write(m.in) // never fails
+	copy(sum[:], m.Sum(m.out[:0]))
+	n.macs.Put(m)
+	return sum
+}
+
+// appendSubject writes a subject: its kind as it is, and a hash of all of it.
+func (n *names) appendSubject(b []byte, subject string) []byte {
+	return keypart.AppendSum(append(b, keypart.Kind(subject)...), n.sum(ofSubject, subject))
+}
+
+// appendScope writes a scope: what stands before its first colon as it is, and a hash of all of it if there is more.
+func (n *names) appendScope(b []byte, scope string) []byte {
+	before, _, divided := strings.Cut(scope, ":")
+	if b = keypart.Append(b, before, false); !divided {
+		return b
+	}
+	return keypart.AppendSum(b, n.sum(ofScope, scope))
+}
+
+// id returns what stands for a request id: a hash.
+func (n *names) id(id string) string {
+	if n == nil || id == "" {
+		return id
+	}
+	sum := n.sum(ofID, id)
+	return string(sum[:])
+}
+
+// recent remembers subjects whose denials, bans and leases somebody may hold, by their hashes: announcements have only
+// those. It is bounded by forgetting the oldest: of these an announcement is not understood.
+type recent struct {
+	mu         sync.Mutex
+	young, old map[keypart.Sum]string
+}
+
+// maxRecent is how many subjects are young.
+const maxRecent = 1 << 15
+
+// note remembers the subjects of a request that was denied, or leased.
+func (n *names) note(r *stint.Request, d *stint.Decision) {
+	if n == nil || d.Allowed && r.Lease == 0 {
+		return
+	}
+	for i := range 1 + len(r.And) {
+		subject := r.ClaimAt(i).Subject
+		n.recent.add(n.sum(ofSubject, subject), subject)
+	}
+}
+
+func (r *recent) add(sum keypart.Sum, subject string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.young[sum]; known {
+		return
+	}
+	if r.young == nil || len(r.young) >= maxRecent {
+		r.young, r.old = map[keypart.Sum]string{}, r.young
+	}
+	r.young[sum] = strings.Clone(subject)
+}
+
+// recall returns the subject of a name in an announcement, or that name if it is not known.
+func (n *names) recall(name string) string {
+	_, sum, ok := keypart.SumIn(name)
+	if n == nil || !ok {
+		return name
+	}
+	n.recent.mu.Lock()
+	defer n.recent.mu.Unlock()
+	for _, known := range []map[keypart.Sum]string{n.recent.young, n.recent.old} {
+		if subject, ok := known[sum]; ok {
+			return subject
+		}
+	}
+	return name
+}

@@ -1,0 +1,590 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/storetest"
+)
+
+// Name keys of tests.
+var (
+	keyA = bytes.Repeat([]byte("a"), 32)
+	keyB = bytes.Repeat([]byte("b"), 32)
+	keyC = bytes.Repeat([]byte("c"), 32)
+)
+
+func named(current []byte, previous ...[]byte) redisstore.Option {
+	return redisstore.WithNameKey(current, previous...)
+}
+
+const (
+	jane   = "user:jane.doe@example.com"
+	phone  = "login:+12061234567"
+	apiKey = "sk_live_4242424242"
+)
+
+// secrets are what must not be found in Redis: names, and what others could find a name by.
+func secrets() []string {
+	sum := sha256.Sum256([]byte(apiKey))
+	long := keypart.Append(nil, longName, true)
+	return []string{"jane", "example.com", "203.0.113.77", "2061234567", "order-jane", hex.EncodeToString(sum[:16]), string(long[1:])}
+}
+
+var longName = "user:" + strings.Repeat("very-long-jane-", 20)
+
+// history does everything with names that a store can do.
+func history(t *testing.T, s *redisstore.Store) {
+	t.Helper()
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	take := func(r stint.Request) stint.Decision {
+		t.Helper()
+		d, err := s.Take(ctx, r)
+		must(err)
+		return d
+	}
+	hourly := []stint.Limit{stint.PerHour(3)}
+	sum := sha256.Sum256([]byte(apiKey))
+	for _, subject := range []string{jane, "ip:203.0.113.77", "x-api-key:" + hex.EncodeToString(sum[:16]), longName, "jane without a kind"} {
+		claim := stint.Claim{Subject: subject, Limits: hourly, Cost: 1}
+		take(stint.Request{Claim: claim})
+		claim.Scope = phone
+		once := stint.Request{Claim: claim, ID: "order-jane-7", Bans: &stint.BanPolicy{}}
+		d := take(once)
+		if again := take(once); !again.Repeat {
+			t.Errorf("%s: the id is not known", subject)
+		}
+		_, err := s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.Settle, Cost: 2})
+		must(err)
+		strict := &stint.BanPolicy{After: 1, Within: time.Hour, Durations: []time.Duration{time.Hour}}
+		for range 3 {
+			take(stint.Request{Claim: claim, Bans: strict})
+		}
+		if d := take(stint.Request{Claim: claim, Bans: strict}); !d.Banned {
+			t.Errorf("%s is not banned", subject)
+		}
+		shown, err := s.Inspect(ctx, claim)
+		must(err)
+		if shown.Ban.Until.IsZero() || shown.Windows[0].Used == 0 {
+			t.Errorf("%s: inspected %+v", subject, shown)
+		}
+		_, err = s.Scopes(ctx, subject)
+		must(err)
+		claim.Scope = "leased"
+		take(stint.Request{Claim: claim, Lease: time.Minute})
+		claim.Scope = "waiting"
+		take(stint.Request{Claim: claim, Mode: stint.Reserve})
+		claim.Scope = "held"
+		claim.Limits = []stint.Limit{stint.AtOnce(2, time.Hour)}
+		held := take(stint.Request{Claim: claim})
+		_, err = s.Amend(ctx, held.Charge, stint.Amendment{Kind: stint.Extend})
+		must(err)
+		released := take(stint.Request{Claim: claim, And: []stint.Claim{{Subject: subject + "2", Limits: hourly, Cost: 1}}})
+		_, err = s.Amend(ctx, released.Charge, stint.Amendment{Kind: stint.Release})
+		must(err)
+		batch := []*stint.Call{{Request: stint.Request{Claim: stint.Claim{Subject: subject, Scope: "batch", Limits: hourly, Cost: 1}, ID: "order-jane-8"}}}
+		s.TakeBatch(ctx, batch)
+		must(batch[0].Err)
+		for _, c := range []stint.Command{
+			{Kind: stint.GiveBack, Subject: subject, Limits: hourly, Units: 1},
+			{Kind: stint.Reset, Subject: subject + "3", Limits: hourly},
+			{Kind: stint.Ban, Subject: subject + "4", For: time.Hour},
+			{Kind: stint.Unban, Subject: subject + "5"},
+		} {
+			must(s.Command(ctx, c))
+		}
+	}
+	bans, err := s.Bans(ctx, 100)
+	if must(err); len(bans) != 10 {
+		t.Errorf("%d bans, want 10", len(bans))
+	}
+}
+
+// monitor returns what a server was sent, as MONITOR shows it, until the function is called.
+func monitor(t *testing.T, server *redistest.Server) (stop func() string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var seen bytes.Buffer
+	go func() {
+		room := make([]byte, 64<<10)
+		for {
+			n, err := conn.Read(room)
+			mu.Lock()
+			seen.Write(room[:n])
+			mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	text := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return seen.String()
+	}
+	eventually.True(t, "MONITOR", func() bool { return strings.Contains(text(), "+OK") })
+	return func() string {
+		server.CLI(t, "ECHO", "that is all")
+		eventually.True(t, "the end", func() bool { return strings.Contains(text(), "that is all") })
+		return text()
+	}
+}
+
+// contents are all keys and values of the servers.
+func contents(t *testing.T, c rueidis.Client) string {
+	t.Helper()
+	var all strings.Builder
+	masters(t, c, func(node rueidis.Client) {
+		for key := range ttls(t, node) {
+			value, err := node.Do(t.Context(), node.B().Dump().Key(key).Build()).ToString()
+			if err != nil && !rueidis.IsRedisNil(err) {
+				t.Fatal(err)
+			}
+			all.WriteString(key + " " + value + "\n")
+		}
+	})
+	return all.String()
+}
+
+// TestNoNamesInRedis: with a name key there is nothing in Redis by which somebody could be found, in no key or
+// value, nor in what is sent there.
+func TestNoNamesInRedis(t *testing.T) {
+	check := func(t *testing.T, url string, servers []*redistest.Server, options ...redisstore.Option) (found []string) {
+		t.Helper()
+		var stops []func() string
+		for _, server := range servers {
+			stops = append(stops, monitor(t, server))
+		}
+		history(t, open(t, url, options...))
+		text := contents(t, client(t, url))
+		for _, stop := range stops {
+			text += stop()
+		}
+		for _, secret := range secrets() {
+			if strings.Contains(text, secret) {
+				found = append(found, secret)
+			}
+		}
+		return found
+	}
+	const raw = "--rdbcompression" // so that DUMP shows values as they are
+	t.Run("single", func(t *testing.T) {
+		server := redistest.Start(t, raw, "no")
+		if found := check(t, server.URL(), []*redistest.Server{server}, named(keyA)); len(found) > 0 {
+			t.Errorf("Redis knows %q", found)
+		}
+		// The same without a key, to see that all of them would be found.
+		server = redistest.Start(t, raw, "no")
+		if found := check(t, server.URL(), []*redistest.Server{server}); len(found) != len(secrets()) {
+			t.Errorf("without a key Redis knows %q; want all of %q", found, secrets())
+		}
+	})
+	t.Run("cluster", func(t *testing.T) {
+		cluster := redistest.StartCluster(t, raw, "no")
+		if found := check(t, clusterURL(cluster), cluster.Nodes, named(keyA)); len(found) > 0 {
+			t.Errorf("Redis knows %q", found)
+		}
+	})
+}
+
+// TestHashedContract: limits are what they are without a name key.
+func TestHashedContract(t *testing.T) {
+	server := redistest.Start(t)
+	s, c := open(t, server.URL(), named(keyA)), client(t, server.URL())
+	t.Run("model", func(t *testing.T) {
+		storetest.Model(t, func(t *testing.T) storetest.Harness { return clocked(t, s, c) })
+	})
+	t.Run("concurrent", func(t *testing.T) { storetest.Linearizable(t, open(t, server.URL(), named(keyA))) })
+}
+
+// useOne takes a unit and returns how many are used of five.
+func useOne(t *testing.T, s *redisstore.Store, subject string) int64 {
+	t.Helper()
+	d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: subject, Limits: five, Cost: 1}, Bans: &stint.BanPolicy{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Usages()[0].Used
+}
+
+var five = []stint.Limit{stint.PerHour(5)}
+
+func command(t *testing.T, s *redisstore.Store, c stint.Command) {
+	t.Helper()
+	if err := s.Command(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// banned are the subjects of the bans in force.
+func banned(t *testing.T, s *redisstore.Store) (subjects []string) {
+	t.Helper()
+	list, err := s.Bans(t.Context(), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range list {
+		subjects = append(subjects, b.Subject)
+	}
+	slices.Sort(subjects)
+	return subjects
+}
+
+// refused opens a store with the wrong name key.
+func refused(t *testing.T, url, want string, options ...redisstore.Option) {
+	t.Helper()
+	s, err := redisstore.Open(t.Context(), url, options...)
+	if err == nil {
+		s.Close()
+		t.Fatalf("opened, want %q", want)
+	}
+	if !errors.Is(err, redisstore.ErrNameKey) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v; want ErrNameKey and %q", err, want)
+	}
+}
+
+// TestNameKeys: processes with the same key share limits, and those with another, or none, are refused.
+func TestNameKeys(t *testing.T) {
+	url := redistest.Start(t).URL()
+	first, second := open(t, url, named(keyA)), open(t, url, named(keyA))
+	for want := int64(1); want <= 5; want += 2 {
+		if got := useOne(t, first, jane); got != want {
+			t.Errorf("used %d, want %d", got, want)
+		}
+		if got := useOne(t, second, jane); got != min(want+1, 5) {
+			t.Errorf("used %d, want %d", got, want+1)
+		}
+	}
+	refused(t, url, "and this process has", named(keyB))
+	refused(t, url, "and this process has", named(keyB, keyC))
+	refused(t, url, "and this process has none")
+	if _, err := redisstore.Open(t.Context(), url, named(keyA[1:])); err == nil || !strings.Contains(err.Error(), "want at least 32") {
+		t.Errorf("a short key: %v", err)
+	}
+	// Under another prefix nobody minds.
+	open(t, url, redisstore.WithPrefix("mine"))
+	open(t, url, redisstore.WithPrefix("yours"), named(keyB))
+	// Those who start together agree.
+	var together sync.WaitGroup
+	var fails sync.Map
+	for range 8 {
+		together.Go(func() {
+			s, err := redisstore.Open(context.Background(), url, redisstore.WithPrefix("together"), named(keyA))
+			if err != nil {
+				fails.Store(err, true)
+				return
+			}
+			s.Close()
+		})
+	}
+	together.Wait()
+	fails.Range(func(err, _ any) bool { t.Error(err); return true })
+}
+
+// TestRotation: a name key is replaced while processes go on, and no window and no ban is lost.
+func TestRotation(t *testing.T) {
+	server := redistest.Start(t)
+	url := server.URL()
+	id := stint.Request{Claim: stint.Claim{Subject: jane, Scope: phone, Limits: five, Cost: 1}, ID: "order-jane-7"}
+	old := open(t, url, named(keyA))
+	useOne(t, old, jane)
+	command(t, old, stint.Command{Kind: stint.Ban, Subject: "user:bob", For: time.Hour})
+	if _, err := old.Take(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	bans := banned(t, old)
+
+	both := open(t, url, named(keyB, keyA))
+	if got := useOne(t, both, jane); got != 2 {
+		t.Errorf("used %d during the rotation, want 2", got)
+	}
+	if got := useOne(t, old, jane); got != 3 {
+		t.Errorf("used %d by the old key, want 3", got)
+	}
+	if d, err := both.Take(t.Context(), id); err != nil || !d.Repeat {
+		t.Errorf("the request id: %+v, %v; want a repeat", d, err)
+	}
+	open(t, url, named(keyA)).Close() // a process that is started again before it has the new key
+
+	done := open(t, url, named(keyB))
+	if got := useOne(t, done, jane); got != 4 {
+		t.Errorf("used %d after the rotation, want 4", got)
+	}
+	if got := banned(t, done); len(got) != 1 || !slices.Equal(got, bans) {
+		t.Errorf("bans %q, want %q", got, bans)
+	}
+	if d, err := done.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "user:bob", Limits: five, Cost: 1}, Bans: &stint.BanPolicy{}}); err != nil || !d.Banned {
+		t.Errorf("bob: %+v, %v; want a ban", d, err)
+	}
+	// The old key is of no use any more, but those who have it go on.
+	refused(t, url, "and this process has", named(keyA))
+	open(t, url, named(keyB)).Close()
+	time.Sleep(2500 * time.Millisecond) // so that all have looked
+	if got := useOne(t, old, jane); got != 5 {
+		t.Errorf("used %d by a process that was not started again, want 5", got)
+	}
+	if n := server.CLI(t, "HLEN", "stint:names"); n != "1" {
+		t.Errorf("%s entries, want 1", n)
+	}
+}
+
+// TestExistingNames: a command that comes and goes uses what is there, and changes nothing of it.
+func TestExistingNames(t *testing.T) {
+	server := redistest.Start(t)
+	url, guest := server.URL(), redisstore.WithExistingNames()
+	refused(t, url, "none yet", named(keyA), guest)
+	useOne(t, open(t, url, named(keyA)), jane)
+	before := server.CLI(t, "HGETALL", "stint:names")
+	if got := useOne(t, open(t, url, named(keyB, keyA), guest), jane); got != 2 {
+		t.Errorf("used %d with the next key, want 2", got)
+	}
+	if got := server.CLI(t, "HGETALL", "stint:names"); got != before {
+		t.Errorf("entries %s, want %s", got, before)
+	}
+	open(t, url, named(keyB, keyA))
+	before = server.CLI(t, "HGETALL", "stint:names")
+	if got := useOne(t, open(t, url, named(keyB), guest), jane); got != 3 {
+		t.Errorf("used %d with the next key alone, want 3", got)
+	}
+	if got := server.CLI(t, "HGETALL", "stint:names"); got != before {
+		t.Errorf("entries %s, want %s", got, before)
+	}
+}
+
+// TestNamesAreLost: Redis loses its data while processes go on. They put the entry back, or agree on the new one.
+func TestNamesAreLost(t *testing.T) {
+	t.Run("put back", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		open(t, server.URL(), named(keyA)).Close()
+		s := open(t, server.URL(), named(keyB, keyA))
+		useOne(t, s, jane)
+		server.CLI(t, "FLUSHALL")
+		eventually.True(t, "the entry is back", func() bool { return server.CLI(t, "EXISTS", "stint:names") == "1" })
+		useOne(t, s, jane)
+		if got := useOne(t, open(t, server.URL(), named(keyB)), jane); got != 2 {
+			t.Errorf("used %d, want 2", got)
+		}
+	})
+	t.Run("another was first", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		open(t, server.URL(), named(keyA)).Close()
+		s := open(t, server.URL(), named(keyB, keyA))
+		server.CLI(t, "FLUSHALL")
+		other := open(t, server.URL(), named(keyB))
+		useOne(t, other, jane)
+		eventually.True(t, "they count together", func() bool {
+			shown, err := s.Inspect(t.Context(), stint.Claim{Subject: jane, Limits: five})
+			return err == nil && shown.Windows[0].Used == 1
+		})
+	})
+	t.Run("with another key", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		var log logtest.Buffer
+		s := open(t, server.URL(), named(keyA), redisstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		server.CLI(t, "FLUSHALL")
+		stranger := open(t, server.URL(), named(keyC))
+		claim := stint.Claim{Subject: jane, Limits: five, Cost: 1}
+		eventually.True(t, "it is not used", func() bool {
+			_, err := s.Take(t.Context(), stint.Request{Claim: claim})
+			return errors.Is(err, redisstore.ErrNameKey) && stint.KindOf(err) == stint.KindOther
+		})
+		server.CLI(t, "CONFIG", "RESETSTAT")
+		_, amend := s.Amend(t.Context(), stint.Charge{ID: 7, At: 7, Claim: claim}, stint.Amendment{})
+		_, inspect := s.Inspect(t.Context(), claim)
+		_, scopes := s.Scopes(t.Context(), jane)
+		batch := []*stint.Call{{Request: stint.Request{Claim: claim}}}
+		s.TakeBatch(t.Context(), batch)
+		for op, err := range map[string]error{
+			"amend": amend, "inspect": inspect, "scopes": scopes, "batch": batch[0].Err,
+			"command": s.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: jane, For: time.Hour}),
+		} {
+			if !errors.Is(err, redisstore.ErrNameKey) {
+				t.Errorf("%s: %v, want ErrNameKey", op, err)
+			}
+		}
+		if stats := server.CLI(t, "INFO", "commandstats"); strings.Contains(stats, "cmdstat_evalsha") || strings.Contains(stats, "cmdstat_scan") {
+			t.Errorf("something was sent: %s", stats)
+		}
+		if got := strings.Count(log.String(), "level=ERROR"); got != 1 || !strings.Contains(log.String(), "and this process has") {
+			t.Errorf("logged %s; want one error that says why", log.String())
+		}
+		stranger.Close()
+		server.CLI(t, "DEL", "stint:names")
+		eventually.Nil(t, "it is used again", func() error {
+			_, err := s.Take(t.Context(), stint.Request{Claim: claim})
+			return err
+		})
+	})
+}
+
+// TestNamesAreLostMeanwhile: another key takes the Redis over while denials are on their way.
+func TestNamesAreLostMeanwhile(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.StartProxy(t, server.Addr())
+	s := open(t, proxy.URL(), named(keyA))
+	proxy.SetLatency(200*time.Millisecond, 0)
+	server.CLI(t, "FLUSHALL")
+	open(t, server.URL(), named(keyC)).Close()
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+				denied := stint.Claim{Subject: jane, Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1}
+				if _, err := s.Take(context.Background(), stint.Request{Claim: denied}); errors.Is(err, redisstore.ErrNameKey) {
+					return
+				}
+			}
+			t.Error("Redis is still used")
+		})
+	}
+	callers.Wait()
+}
+
+// TestRowsOfLists: what lists show can be acted upon, by people. Requests never reach anybody by it.
+func TestRowsOfLists(t *testing.T) {
+	s := open(t, redistest.Start(t).URL(), named(keyA))
+	ctx := t.Context()
+	claim := stint.Claim{Subject: jane, Scope: phone, Limits: five, Cost: 1}
+	take := func(c stint.Claim) stint.Decision {
+		t.Helper()
+		d, err := s.Take(ctx, stint.Request{Claim: c, Bans: &stint.BanPolicy{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	used := func(subject, scope string) int64 {
+		t.Helper()
+		shown, err := s.Inspect(ctx, stint.Claim{Subject: subject, Scope: scope, Limits: five})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shown.Windows[0].Used
+	}
+	take(claim)
+	take(claim)
+	command(t, s, stint.Command{Kind: stint.Ban, Subject: jane, For: time.Hour})
+	row := banned(t, s)[0]
+	if !strings.HasPrefix(row, "user#") || len(row) != len("user#")+22 {
+		t.Fatalf("the list shows %q", row)
+	}
+	scopes, err := s.Scopes(ctx, row)
+	if err != nil || len(scopes) != 1 || !strings.HasPrefix(scopes[0], "login#") {
+		t.Fatalf("scopes %q, %v; want login and a hash", scopes, err)
+	}
+	if clear, err := s.Scopes(ctx, jane); err != nil || !slices.Equal(clear, scopes) {
+		t.Errorf("scopes %q by name, %q by row", clear, scopes)
+	}
+
+	// Somebody is called as the list calls Jane.
+	hostile := stint.Claim{Subject: row, Scope: scopes[0], Limits: five, Cost: 1}
+	d := take(hostile)
+	if !d.Allowed || d.Usages()[0].Used != 1 {
+		t.Errorf("the other has %d used, banned %t; want 1 of their own", d.Usages()[0].Used, d.Banned)
+	}
+	if d := take(stint.Claim{Subject: jane, Scope: scopes[0], Limits: five, Cost: 1}); d.Usages()[0].Used == 3 {
+		t.Error("a scope as the list has it is that of another")
+	}
+	if _, err := s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.Settle, Cost: 5}); err != nil {
+		t.Fatal(err)
+	}
+	command(t, s, stint.Command{Kind: stint.GiveBack, Subject: row, Scope: scopes[0], Limits: five, Units: 5})
+	if got := used(jane, phone); got != 2 {
+		t.Errorf("Jane has used %d, want 2", got)
+	}
+
+	// Somebody else has chosen such a name. They can be acted upon by it, and Jane is not.
+	called := stint.Claim{Subject: "user:" + strings.TrimPrefix(row, "user"), Scope: "login:" + strings.TrimPrefix(scopes[0], "login"), Limits: five, Cost: 1}
+	command(t, s, stint.Command{Kind: stint.Unban, Subject: called.Subject})
+	if d := take(claim); !d.Banned {
+		t.Error("Jane was unbanned by the name of another")
+	}
+	take(called)
+	if got := used(called.Subject, called.Scope); got != 1 {
+		t.Errorf("by a name like a row %d are used, want 1", got)
+	}
+	command(t, s, stint.Command{Kind: stint.Reset, Subject: called.Subject, Scope: called.Scope, Limits: five})
+	if got := used(called.Subject, called.Scope); got != 0 {
+		t.Errorf("after the reset by a name like a row %d are used", got)
+	}
+	command(t, s, stint.Command{Kind: stint.Ban, Subject: called.Subject, For: time.Hour})
+	if d := take(called); !d.Banned {
+		t.Error("after the ban by a name like a row nobody is banned")
+	}
+
+	if got := used(row, scopes[0]); got != 2 {
+		t.Errorf("by row %d are used, want 2", got)
+	}
+	command(t, s, stint.Command{Kind: stint.Unban, Subject: row})
+	if d := take(claim); d.Banned || d.Usages()[0].Used != 3 {
+		t.Errorf("after the unban by row: banned %t, %d used", d.Banned, d.Usages()[0].Used)
+	}
+	command(t, s, stint.Command{Kind: stint.Reset, Subject: row, Scope: scopes[0], Limits: five})
+	if got := used(jane, phone); got != 0 {
+		t.Errorf("after the reset by row %d are used", got)
+	}
+	command(t, s, stint.Command{Kind: stint.Ban, Subject: row, For: time.Hour})
+	if d := take(claim); !d.Banned {
+		t.Error("after the ban by row she is not banned")
+	}
+}
+
+// TestAnnouncedNames: who was denied here is told by name.
+func TestAnnouncedNames(t *testing.T) {
+	url := redistest.Start(t).URL()
+	here, there := open(t, url, named(keyA)), open(t, url, named(keyA))
+	for range 5 {
+		useOne(t, here, jane)
+	}
+	useOne(t, here, jane) // denied
+	heard := make(chan string, 100)
+	go func() {
+		_ = here.Announcements(t.Context(), func(subject string, _ bool) { heard <- subject })
+	}()
+	for _, test := range []struct{ subject, want string }{{jane, jane}, {"user:stranger", "user#"}} {
+		eventually.True(t, "the announcement", func() bool {
+			command(t, there, stint.Command{Kind: stint.Reset, Subject: test.subject, Limits: five})
+			select {
+			case got := <-heard:
+				return strings.HasPrefix(got, test.want)
+			case <-time.After(20 * time.Millisecond):
+				return false
+			}
+		})
+	}
+}
