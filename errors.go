@@ -64,7 +64,7 @@ const (
 	// KindUnreachable is a connection that is refused or was lost.
 	KindUnreachable
 	// KindAuth is a store that does not accept our name, password or permissions: not
-	// an outage but a mistake, which nobody but an operator mends.
+	// an outage but a mistake, which nobody but an operator fixes.
 	KindAuth
 	// KindFull is a store that is out of memory.
 	KindFull

@@ -23,7 +23,7 @@ type Inspector interface {
 	// Scopes lists the scopes in which something is counted of a subject, in order, "" for what is counted without one.
 	// Counts that are about to be swept away may be among them. There are no more than MaxScopes: if there are as many,
 	// others may have been left out. A scope that was too long to be kept is told as a hash, which begins with "~" and is
-	// no scope. It looks at everything that is stored. A subject that no claim may have is refused with an [*InvalidError].
+	// no scope; one whose names are not kept as in "login#4kWXjsbSBbkYkHdLyaQgIQ", which can be inspected and reset. It looks at everything that is stored. A subject that no claim may have is refused with an [*InvalidError].
 	Scopes(ctx context.Context, subject string) ([]string, error)
 }
 
@@ -93,7 +93,8 @@ type Entry struct {
 
 // Banned is a ban in force.
 type Banned struct {
-	// Subject is whose it is, or if that was too long to be kept a hash, beginning with "~".
+	// Subject is whose it is. If that was too long to be kept it is a hash, beginning with "~"; if the store keeps no names it is as in
+	// "user#4kWXjsbSBbkYkHdLyaQgIQ", which the store takes in the place of the name, but not in requests.
 	Subject string
 	// BanState is the ban. Its Strikes are not told in a list.
 	BanState

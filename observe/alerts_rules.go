@@ -62,7 +62,7 @@ var alertRules = [...]alertRule{
 	},
 	{
 		name: "ScriptErrors", severity: severityPage, unit: "share", threshold: 0.01, waits: true, stays: true,
-		summary: "More than %s of the calls to the store fail. See the last error: what it says is what to mend.",
+		summary: "More than %s of the calls to the store fail. See the last error: what it says is what to fix.",
 		value:   func(r *readings) float64 { return shareOf(r.lately.CallsFailed, r.lately.Calls) },
 	},
 	{

@@ -18,11 +18,8 @@ func (s *Server) newAdmin() (served, error) {
 		return served{}, err
 	}
 	guard := s.operators.guard
-	switch {
-	case s.operators == nil:
+	if s.operators == nil {
 		guard = s.localOnly()
-	case s.c.AdminLocal:
-		guard = s.localOrToken
 	}
 	board, err := s.newDashboard(guard)
 	if err != nil {
@@ -37,8 +34,8 @@ func (s *Server) newAdmin() (served, error) {
 			answer.Text(w, http.StatusOK, s.envoy.Config().Dump())
 		})
 	}
+	// Not the command line: it may hold the password of Redis, or other secrets.
 	private.HandleFunc("GET /debug/pprof/", pprof.Index)
-	private.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	private.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	private.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	private.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
@@ -51,7 +48,7 @@ func (s *Server) newAdmin() (served, error) {
 		mux.Handle(path, guarded)
 	}
 	mux.Handle("/", board)
-	on := s.newHTTPServer(asWritten(mux), false)
+	on := s.newHTTPServer(sameSite(asWritten(mux)), false)
 	finish := on.shutdown
 	on.shutdown = func(ctx context.Context) error {
 		_ = board.Close() // its streams, which would not end otherwise
@@ -78,15 +75,15 @@ func (s *Server) localOnly() func(next http.Handler) http.Handler {
 	}
 }
 
-// localOrToken lets callers on this host through, and those who have a token.
-func (s *Server) localOrToken(next http.Handler) http.Handler {
-	guarded := s.operators.guard(next)
+// sameSite refuses what pages of other sites ask for in an operator's browser. They may lead to the page, which holds no data
+// of its own: links in chats and in Grafana do.
+func sameSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if callers.Local(r) {
-			next.ServeHTTP(w, r)
+		if callers.CrossSite(r) && !(r.URL.Path == "/" && callers.Navigates(r)) {
+			answer.Refuse(w, http.StatusForbidden, "forbidden", "This is not for pages of other sites.")
 			return
 		}
-		guarded.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
 }
 

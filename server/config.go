@@ -23,19 +23,28 @@ type Config struct {
 	// force: 600 a minute, 1200 at once, 10,000 an hour.
 	Policies string
 	// Envoy is a directory with rules of envoyproxy/ratelimit, as [envoyrls.Load] reads it, and EnvoyOptions how they are
-	// applied. What happens when the store fails is up to the policies, and the logger is this one's.
+	// applied. What happens when the store fails is up to the policies, the logger is this one's, and who may ask and who may
+	// give hits back depends on EnvoyTokens, TLS and API.
 	Envoy        string
 	EnvoyOptions envoyrls.Options
 	// EnvoyMerge lets several files configure one domain. See [envoyrls.MergeDomains].
 	EnvoyMerge bool
-	// EnvoyTokens is a file of bearer tokens for gRPC and /json. Without it everybody is answered who can connect.
+	// EnvoyTokens is a file of bearer tokens for gRPC and /json. Without it everybody is answered over gRPC who can connect,
+	// and on /json callers on this host, if there are no client certificates and the API is not public. Hits are given back only
+	// if there are tokens or client certificates.
 	EnvoyTokens string
 	// Store is "memory", or the URL of a Redis as package redisstore reads it. "" leaves it to the policies, whose
 	// default is memory. Redis need not be there at the start.
 	Store string
+	// StoreMemory is how many bytes a store in memory may use; 0 leaves it to the policies, whose default is 1 GiB. It is a
+	// mistake if the store is a Redis.
+	StoreMemory int64
 
 	// HTTP, GRPC and Admin are where to listen. GRPC is of no use without Envoy.
 	HTTP, GRPC, Admin string
+	// MaxConnections is how many connections each listener may have at the same time: DefaultMaxConnections unless set. Those
+	// beyond are closed at once.
+	MaxConnections int
 	// Gateway makes HTTP a reverse proxy behind the policies, which may have its routes.
 	Gateway *gateway.Config
 
@@ -43,12 +52,12 @@ type Config struct {
 	TLS TLS
 	// API says who may use the JSON API, and how.
 	API API
-	// AdminTokens is a file of bearer tokens for Admin. It may be missing if Admin is on a loopback address, and then only
-	// callers on this host are answered. Probes need no token.
+	// AdminTokens is a file of bearer tokens for Admin, which may have roles: the holder of "prometheus (read): 51d3e6a9…" may
+	// look, and change nothing. Without it only callers on this host may look, on a loopback address, and nobody may change
+	// anything; a proxy on this host that does not say that it is one looks like such a caller. Probes need no token.
 	AdminTokens string
-	// AdminLocal lets callers on this host look without a token where there are tokens. To change something always needs
-	// one.
-	AdminLocal bool
+	// AdminOpen lets callers on this host change things too where there are no tokens. It is for demonstrations.
+	AdminOpen bool
 
 	// Observe says what is shown of what happens, and when to raise an alarm. The logger is this one's.
 	Observe observe.Config
@@ -59,6 +68,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// DefaultMaxConnections is [Config.MaxConnections] unless set: more than a thousand Envoys with eight threads each, and idle
+// clients of a gateway in some 200 MB.
+const DefaultMaxConnections = 10_000
+
 //go:embed default.yaml
 var builtIn []byte
 
@@ -66,8 +79,8 @@ var builtIn []byte
 type API struct {
 	// Tokens is a file of bearer tokens.
 	Tokens string
-	// Public answers everybody who can connect. Without it and without Tokens or client certificates, only callers on this host
-	// are answered. Whoever is answered can use up anybody's limits.
+	// Public answers everybody who can connect, also on /json. Without it and without Tokens or client certificates, only callers
+	// on this host are answered. Whoever is answered can use up anybody's limits.
 	Public bool
 	// ChargeKey is a file with the key by which charges are signed. Processes that share it can settle and refund each
 	// other's; without one each process amends what it has charged itself.
@@ -81,7 +94,13 @@ func (c *Config) validate() error {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	if c.MaxConnections == 0 {
+		c.MaxConnections = DefaultMaxConnections
+	}
 	errs := []error{c.TLS.validate()}
+	if c.MaxConnections < 0 {
+		errs = append(errs, fmt.Errorf("%d connections; want 1 or more (--max-clients)", c.MaxConnections))
+	}
 	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" {
 		errs = append(errs, errors.New("there is nowhere to listen; want an address such as :8080"))
 	}
@@ -104,6 +123,9 @@ func (c *Config) validate() error {
 	}
 	if c.API.Public && c.API.Tokens != "" {
 		errs = append(errs, errors.New("the API is public and has tokens; want one of them"))
+	}
+	if c.AdminOpen && c.AdminTokens != "" {
+		errs = append(errs, errors.New("the admin listener is open and has tokens; want one of them"))
 	}
 	errs = append(errs, c.Observe.Alerts.Validate())
 	if c.Drain < 0 {
@@ -146,7 +168,7 @@ const (
 )
 
 // chargeKey reads the key by which charges are signed; nil if there is none.
-func (a *API) chargeKey() ([]byte, error) {
+func (a *API) chargeKey(logger *slog.Logger) ([]byte, error) {
 	if a.ChargeKey == "" {
 		return nil, nil
 	}
@@ -158,5 +180,6 @@ func (a *API) chargeKey() ([]byte, error) {
 	if len(key) < minChargeKey || len(key) > maxChargeKey {
 		return nil, fmt.Errorf("server: the key for charges: %s has %d bytes; want %d to %d", a.ChargeKey, len(key), minChargeKey, maxChargeKey)
 	}
+	warnReadable(logger, "charge key", a.ChargeKey)
 	return key, nil
 }

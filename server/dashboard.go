@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/server/control"
 	"github.com/stint-limiter/stint/server/dashboard"
 )
@@ -32,11 +33,14 @@ func (s *Server) newDashboard(guard func(http.Handler) http.Handler) (*dashboard
 		Logger:       s.c.Logger,
 		Version:      s.c.Observe.Version,
 	}
-	if s.operators != nil {
-		c.Who = func(r *http.Request) string {
+	switch {
+	case s.operators != nil:
+		c.Who = func(r *http.Request) (name string, operates bool) {
 			holder, _ := s.operators.list.Load().Holder(r.Header["Authorization"])
-			return holder
+			return holder.Name, holder.Role == callers.Operate
 		}
+	case s.c.AdminOpen:
+		c.Who = func(*http.Request) (name string, operates bool) { return "anyone on this host", true }
 	}
 	return dashboard.New(c)
 }

@@ -69,21 +69,22 @@ func TestDashboard(t *testing.T) {
 		t.Errorf("the offenders are %+v, %v", top, err)
 	}
 	for subject, used := range map[string]int64{"ip:192.0.2.1": 3, "envoy:test:user=7": 1} {
-		s, err := alice.Subject(t.Context(), subject)
+		s, err := alice.Subject(t.Context(), control.Target{Subject: subject})
 		if err != nil || len(s.Limits) != 1 || s.Limits[0].Used != used {
 			t.Errorf("%s: got %+v, %v", subject, s, err)
 		}
 	}
+	client := control.Target{Subject: "ip:192.0.2.1"}
 	for _, step := range []struct {
-		do     func() error
+		do     func() (control.Named, error)
 		status int
 	}{
-		{func() error { return alice.Reset(t.Context(), "ip:192.0.2.1") }, 200},
-		{func() error { return alice.Ban(t.Context(), "ip:192.0.2.1", time.Hour) }, 429},
-		{func() error { return alice.Unban(t.Context(), "ip:192.0.2.1") }, 200},
+		{func() (control.Named, error) { return alice.Reset(t.Context(), client) }, 200},
+		{func() (control.Named, error) { return alice.Ban(t.Context(), client, time.Hour) }, 429},
+		{func() (control.Named, error) { return alice.Unban(t.Context(), client) }, 200},
 	} {
-		if err := step.do(); err != nil {
-			t.Fatal(err)
+		if who, err := step.do(); err != nil || who.Subject != client.Subject {
+			t.Fatalf("got %+v, %v", who, err)
 		}
 		if status, body := r.take(""); status != step.status {
 			t.Errorf("got %d, %s; want %d", status, body, step.status)
@@ -101,11 +102,11 @@ func TestDashboard(t *testing.T) {
 func TestDashboardWithoutTokens(t *testing.T) {
 	r := start(t, everywhere(t))
 	anyone := r.operate("")
-	if _, err := anyone.Subject(t.Context(), "ip:192.0.2.1"); err != nil {
+	if _, err := anyone.Subject(t.Context(), control.Target{Subject: "ip:192.0.2.1"}); err != nil {
 		t.Error(err)
 	}
-	err := anyone.Ban(t.Context(), "ip:192.0.2.1", time.Hour)
-	if refused, ok := err.(*control.RefusedError); !ok || refused.Status != 403 || !strings.Contains(refused.Message, "--admin-token-file") {
+	_, err := anyone.Ban(t.Context(), control.Target{Subject: "ip:192.0.2.1"}, time.Hour)
+	if refused, ok := err.(*control.RefusedError); !ok || refused.Status != 403 || !strings.Contains(refused.Message, "--no-admin-token") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -14,11 +14,15 @@
 // (/livez, /readyz, /healthcheck). With [Config.Gateway] it is a reverse proxy instead, and has no paths of its own; where
 // requests go may be said by the policies too.
 //
-// GRPC has Envoy's rate limit service and the health service. It needs [Config.Envoy].
+// GRPC has Envoy's rate limit service and the health service. It needs [Config.Envoy]. Tokens are checked before anything of
+// a message is kept. What needs none, the health service and connections that have made no call, has bounds, at which the
+// oldest goes first.
 //
 // Admin has the dashboard and its API (/, /api/…), metrics for Prometheus (/metrics), probes, the state of the configuration
 // (/config), Envoy's rules (/rlconfig) and profiles (/debug/pprof/). It is for this machine: on an address that others can
 // reach it must have tokens. Without tokens nothing can be changed there.
+//
+// Each of them has at most [Config.MaxConnections].
 //
 // What is refused is answered with {"error": "…", "message": "…"} everywhere.
 //

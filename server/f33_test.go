@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -42,7 +44,7 @@ func TestF33AdminToken(t *testing.T) {
 	put(t, c.AdminTokens, "# two of them\nalice: "+first+"\n"+second+"\n")
 	r := start(t, c)
 	private := []string{
-		"/config", "/rlconfig", "/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/profile",
+		"/config", "/rlconfig", "/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile",
 		"/debug/pprof/trace", "/debug/pprof/symbol", "/debug/", "/nothing",
 		"/api/state", "/api/stream", "/api/top", "/api/violations", "/api/bans", "/api/shadow", "/api/subject?subject=ip:192.0.2.1", "/api/nothing",
 	}
@@ -60,6 +62,10 @@ func TestF33AdminToken(t *testing.T) {
 			}
 		}
 	}
+	// The command line may hold a secret.
+	if status, body := r.get(Admin, "/debug/pprof/cmdline", first); status != 404 {
+		t.Errorf("the command line: got %d, %s; want 404", status, body)
+	}
 	// The page holds no data, and asks for the token.
 	for _, path := range []string{"/livez", "/readyz", "/", "/static/main.js"} {
 		if status, _ := r.get(Admin, path, ""); status != 200 {
@@ -68,37 +74,118 @@ func TestF33AdminToken(t *testing.T) {
 	}
 }
 
-// TestF33AdminLocal: where callers on this host may look without a token, others may not, and nobody changes anything.
-func TestF33AdminLocal(t *testing.T) {
-	c := withOperator(t, everywhere(t))
-	c.AdminLocal = true
+// TestF33Roles: who may only look is told so when they try to change something, and the log names them.
+func TestF33Roles(t *testing.T) {
+	c := everywhere(t)
+	put(t, c.Policies, "bans: {after: 0}\n"+three)
+	c.AdminTokens = filepath.Join(t.TempDir(), "tokens")
+	const scraper, alice = "token-of-a-scraper", "token-of-an-operator"
+	put(t, c.AdminTokens, "prometheus (read): "+scraper+"\nalice (operate): "+alice+"\n")
 	r := start(t, c)
+	for _, path := range []string{"/config", "/rlconfig", "/metrics", "/debug/pprof/", "/debug/pprof/heap", "/api/state", "/api/top", "/api/bans", "/api/subject?subject=ip:192.0.2.1"} {
+		if status, body := r.get(Admin, path, scraper); status != 200 {
+			t.Errorf("%s: got %d, %s", path, status, body)
+		}
+	}
 	for _, test := range []struct {
-		method, path, host, forwarded, token string
-		want                                 int
+		path, body string
+		read       int // the status for those who may look; all are 200 for an operator
 	}{
-		{"GET", "/api/state", "localhost", "", "", 200},
-		{"GET", "/metrics", "127.0.0.1:6070", "", "", 200},
-		{"GET", "/api/state", "evil.example", "", "", 401},
-		{"GET", "/metrics", "localhost", "203.0.113.9", "", 401},
-		{"GET", "/api/state", "stint.example", "203.0.113.9", operator, 200},
-		{"POST", "/api/unban", "localhost", "", "", 401},
-		{"POST", "/api/unban", "localhost", "", operator, 200},
+		{"/api/ban", `{"subject": "ip:192.0.2.1", "for": "1h"}`, 403},
+		{"/api/unban", `{"subject": "ip:192.0.2.1"}`, 403},
+		{"/api/reset", `{"subject": "ip:192.0.2.1"}`, 403},
+		{"/api/take", `{"subject": "ip:192.0.2.1"}`, 403},
+		{"/api/take", `{"subject": "ip:192.0.2.1", "peek": true}`, 200},
 	} {
-		request, err := http.NewRequest(test.method, r.url(Admin, test.path), strings.NewReader(`{"subject": "ip:192.0.2.1"}`))
-		if err != nil {
+		for token, want := range map[string]int{scraper: test.read, alice: 200} {
+			request, err := http.NewRequest(http.MethodPost, r.url(Admin, test.path), strings.NewReader(test.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Content-Type", "application/json")
+			request.Header.Set("Authorization", "Bearer "+token)
+			status, body := do(t, http.DefaultClient, request)
+			if status != want || want == 403 && !strings.Contains(body, "needs a token with the role operate, and that of prometheus has the role read") {
+				t.Errorf("%s %s with %s: got %d, %s; want %d", test.path, test.body, token, status, body, want)
+			}
+		}
+	}
+	for text, want := range map[string]int{"msg=audit who=prometheus ": 4, "msg=audit who=alice ": 4} {
+		if n := strings.Count(r.log.String(), text); n != want {
+			t.Errorf("%q is logged %d times, want %d", text, n, want)
+		}
+	}
+	_, body := r.get(Admin, "/api/state", scraper)
+	if !strings.Contains(body, `"writable":false,"who":"prometheus"`) {
+		t.Errorf("the state is that of somebody who may change something: %.200s", body)
+	}
+	// The API has no roles: a token that is said to read only would do everything.
+	c.API.Tokens = filepath.Join(t.TempDir(), "tokens")
+	put(t, c.API.Tokens, "prometheus (read): "+scraper+"\n")
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "these tokens have no roles") {
+		t.Errorf("a role in the tokens of the API: got %v", err)
+	}
+}
+
+// TestF33CrossSite: pages of other sites get nothing from the admin listener, with tokens or without. They may lead to the page.
+func TestF33CrossSite(t *testing.T) {
+	for name, c := range map[string]Config{"with a token": withOperator(t, everywhere(t)), "without": everywhere(t)} {
+		r := start(t, c)
+		fetch := func(method, path, site, mode, origin string) (int, string) {
+			t.Helper()
+			request, err := http.NewRequest(method, r.url(Admin, path), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range map[string]string{"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Origin": origin, "Authorization": "Bearer " + operator} {
+				if value != "" {
+					request.Header.Set(name, value)
+				}
+			}
+			return do(t, http.DefaultClient, request)
+		}
+		for _, path := range []string{"/", "/static/main.js", "/metrics", "/config", "/debug/pprof/", "/debug/pprof/heap", "/api/state", "/api/bans", "/livez", "/readyz", "/nothing"} {
+			for _, site := range []string{"cross-site", "same-site"} {
+				if status, _ := fetch("GET", path, site, "no-cors", ""); status != 403 {
+					t.Errorf("%s, %s of a %s page: got %d, want 403", name, path, site, status)
+				}
+				if status, _ := fetch("POST", path, site, "navigate", "https://evil.example"); status != 403 {
+					t.Errorf("%s, a form of a %s page to %s: got %d, want 403", name, site, path, status)
+				}
+				if status, _ := fetch("GET", path, site, "navigate", ""); (status == 200) != (path == "/") {
+					t.Errorf("%s, a link of a %s page to %s: got %d", name, site, path, status)
+				}
+			}
+			if status, _ := fetch("GET", path, "", "cors", "https://evil.example"); status != 403 {
+				t.Errorf("%s, %s of an old browser: got %d, want 403", name, path, status)
+			}
+			for _, site := range []string{"", "none", "same-origin"} {
+				if status, _ := fetch("GET", path, site, "", ""); status != 200 && path != "/nothing" {
+					t.Errorf("%s, %s of the page itself (%q): got %d, want 200", name, path, site, status)
+				}
+			}
+		}
+	}
+}
+
+// TestSecretFiles: files of secrets that everybody can read are used, and warned of.
+func TestSecretFiles(t *testing.T) {
+	c := withOperator(t, everywhere(t))
+	c.API.Tokens, c.API.ChargeKey = filepath.Join(t.TempDir(), "tokens"), filepath.Join(t.TempDir(), "key")
+	put(t, c.API.Tokens, "token-of-a-caller\n")
+	put(t, c.API.ChargeKey, "key-of-these-charges\n")
+	if r := start(t, c); strings.Contains(r.log.String(), "can read") {
+		t.Errorf("warned of files that nobody else can read")
+	}
+	for _, path := range []string{c.AdminTokens, c.API.Tokens, c.API.ChargeKey} {
+		if err := os.Chmod(path, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		request.Host = test.host
-		request.Header.Set("Content-Type", "application/json")
-		if test.forwarded != "" {
-			request.Header.Set("X-Forwarded-For", test.forwarded)
-		}
-		if test.token != "" {
-			request.Header.Set("Authorization", "Bearer "+test.token)
-		}
-		if status, body := do(t, http.DefaultClient, request); status != test.want {
-			t.Errorf("%+v: got %d, %s", test, status, body)
+	}
+	r := start(t, c)
+	for what, path := range map[string]string{"admin tokens": c.AdminTokens, "API tokens": c.API.Tokens, "charge key": c.API.ChargeKey} {
+		if want := fmt.Sprintf("chmod 600\" of=%q file=%s\n", what, path); !strings.Contains(r.log.String(), want) {
+			t.Errorf("%q is not logged", want)
 		}
 	}
 }
@@ -141,7 +228,7 @@ func TestF33Rebinding(t *testing.T) {
 		"127.0.0.1:6070": 200, "localhost": 200, "LOCALHOST:1": 200, "[::1]:6070": 200, "[::1]": 200,
 		"evil.example": 403, "evil.example:6070": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example": 403,
 	} {
-		for _, path := range []string{"/config", "/metrics", "/debug/pprof/cmdline", "/api/state", "/api/bans"} {
+		for _, path := range []string{"/config", "/metrics", "/debug/pprof/", "/api/state", "/api/bans"} {
 			request, err := http.NewRequest(http.MethodGet, r.url(Admin, path), nil)
 			if err != nil {
 				t.Fatal(err)

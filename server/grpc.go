@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -31,6 +30,22 @@ const (
 	pingEvery = 5 * time.Second
 )
 
+// Bounds on what may be had without a token, which keep it to some hundred megabytes. Beyond them those who came first
+// have to go.
+const (
+	// maxStrangers is how many connections may be open that have not made a call yet, other than of the health service. Envoy
+	// makes one as soon as it is connected; so many can be connecting at the same time. Those of health checkers that are
+	// closed are opened again for the next check.
+	maxStrangers = 2048
+	// maxAwaited is how many calls of the health service may be under way whose message has not arrived. An honest one arrives
+	// with the header.
+	maxAwaited = 256
+	// maxWatches is how many streams of the health service there may be. Envoy and Kubernetes have none: they check.
+	maxWatches = 1024
+	// maxHealth is how many calls of the health service may be under way on one connection. Checkers have one or two.
+	maxHealth = 16
+)
+
 // newGRPC returns Envoy's rate limit service and the health service.
 func (s *Server) newGRPC() (served, error) {
 	ctx, end := context.WithCancel(context.Background())
@@ -44,7 +59,7 @@ func (s *Server) newGRPC() (served, error) {
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.bounds.alive, Timeout: s.bounds.alive}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery, PermitWithoutStream: true}),
-		grpc.InTapHandle(s.awaitMessage),
+		grpc.InTapHandle(s.arrive),
 		grpc.UnaryInterceptor(s.intercept),
 		grpc.StreamInterceptor(untilEnd(ctx)),
 	}
@@ -52,10 +67,11 @@ func (s *Server) newGRPC() (served, error) {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.certificate.listen())))
 	}
 	srv := grpc.NewServer(options...)
-	rls.RegisterRateLimitServiceServer(srv, s.envoy)
+	s.envoy.Register(srv)
 	healthpb.RegisterHealthServer(srv, s.vitals.grpc)
 	return served{
-		serve: srv.Serve,
+		serve:     srv.Serve,
+		strangers: &s.strangers,
 		shutdown: func(ctx context.Context) error {
 			end()
 			done := make(chan struct{})
@@ -77,8 +93,8 @@ func (s *Server) newGRPC() (served, error) {
 	}, nil
 }
 
-// intercept asks for a token, but not those who only ask how the server is; and has one call that goes wrong end no
-// others.
+// intercept has one call that goes wrong end no others. Whose message has arrived, and who has shown a token where one is
+// needed, is no stranger any more.
 func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (reply any, err error) {
 	defer func() {
 		if problem := recover(); problem != nil {
@@ -87,9 +103,8 @@ func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnarySer
 		}
 	}()
 	if info.FullMethod != healthpb.Health_Check_FullMethodName {
-		if err := s.proxies.check(ctx); err != nil {
-			return nil, err
-		}
+		conn := connectionOf(ctx)
+		conn.introduce.Do(conn.known)
 	}
 	return next(ctx, request)
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	"github.com/stint-limiter/stint/internal/stall"
 )
 
 // bounds are how long things may take, whoever is at the other end of a connection.
@@ -47,6 +49,8 @@ type served struct {
 	name     string
 	listener net.Listener // nil until it is open
 	serve    func(net.Listener) error
+	// strangers are the listener's connections that have made no call, if there is a bound on them.
+	strangers *newest
 	// shutdown accepts nothing more and returns when all requests have been answered, or when the context ends, after which
 	// close ends those that are left.
 	shutdown func(context.Context) error
@@ -81,9 +85,14 @@ func (s *Server) listen(ctx context.Context) error {
 }
 
 // open opens the listener.
-func (s *Server) open(ctx context.Context, on *served, address string) (err error) {
-	if on.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address); err != nil {
+func (s *Server) open(ctx context.Context, on *served, address string) error {
+	opened, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
 		return err
+	}
+	on.listener = &connections{
+		TCPListener: opened.(*net.TCPListener), name: on.name, most: int64(s.c.MaxConnections),
+		strangers: on.strangers, logger: s.c.Logger,
 	}
 	if on.name == Admin && s.operators == nil && !isLoopback(on.listener.Addr()) {
 		return errAdminExposed
@@ -100,7 +109,7 @@ func (on *served) discard() {
 }
 
 var errAdminExposed = errors.New("others can reach this address, and there are no tokens for it; " +
-	"listen on 127.0.0.1, or have a file of tokens (--admin-token-file)")
+	"listen on 127.0.0.1, or have tokens (without --no-admin-token, or with --admin-token-file)")
 
 // isLoopback reports whether only this machine can connect to an address.
 func isLoopback(a net.Addr) bool {
@@ -145,7 +154,7 @@ func shutdown(ctx context.Context, all []served, logger *slog.Logger) error {
 	return errors.Join(errs...)
 }
 
-// newHTTPServer returns a server with bounds. Those who stream have no bound on how long a request may take.
+// newHTTPServer returns a server with bounds. Those who stream bound what blocks themselves, and not how long a request may take.
 func (s *Server) newHTTPServer(h http.Handler, streams bool) served {
 	srv := &http.Server{
 		Handler:           s.recovered(s.vitals.farewell(h)),
@@ -154,11 +163,16 @@ func (s *Server) newHTTPServer(h http.Handler, streams bool) served {
 		WriteTimeout:      s.bounds.answer,
 		IdleTimeout:       s.bounds.idle,
 		MaxHeaderBytes:    maxHeader,
-		HTTP2:             &http.HTTP2Config{SendPingTimeout: s.bounds.alive, PingTimeout: s.bounds.alive},
+		HTTP2:             &http.HTTP2Config{SendPingTimeout: s.bounds.alive, PingTimeout: s.bounds.alive, WriteByteTimeout: s.bounds.answer},
 		ErrorLog:          slog.NewLogLogger(s.c.Logger.Handler(), slog.LevelDebug), // what strangers send
 	}
 	if streams {
-		srv.ReadTimeout, srv.WriteTimeout = 0, 0
+		srv.ReadTimeout = 0                     // the WriteTimeout is for the answers of net/http's own
+		srv.HTTP2.PingTimeout = s.bounds.answer // a ping waits behind what a slow client has yet to take
+		srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+			stall.LimitUnsent(c)
+			return ctx
+		}
 	}
 	serve := srv.Serve
 	if s.certificate != nil {

@@ -36,6 +36,10 @@ type Server struct {
 	certificate *certificates
 	vitals      *vitals
 
+	// What gRPC has without a token: connections without a call, and calls of the health service whose message has not
+	// arrived, or that are streams.
+	strangers, awaited, watches newest
+
 	// What Start makes. Nothing else writes these.
 	monitor   *observe.Monitor
 	store     stint.Store
@@ -65,6 +69,9 @@ func New(c Config) (*Server, error) {
 		c:         c,
 		bounds:    usualBounds(),
 		vitals:    newVitals("ratelimit", envoyrls.ServiceName),
+		strangers: newest{most: maxStrangers},
+		awaited:   newest{most: maxAwaited},
+		watches:   newest{most: maxWatches},
 		addresses: map[string]net.Addr{},
 		started:   make(chan struct{}),
 		stopped:   make(chan struct{}),
@@ -82,7 +89,7 @@ func New(c Config) (*Server, error) {
 	if s.certificate, err = newCertificates(c.TLS, c.Logger, s.reloaded("certificate")); err != nil {
 		return nil, err
 	}
-	if s.chargeKey, err = c.API.chargeKey(); err != nil {
+	if s.chargeKey, err = c.API.chargeKey(c.Logger); err != nil {
 		return nil, err
 	}
 	for _, of := range []struct {
@@ -91,7 +98,7 @@ func New(c Config) (*Server, error) {
 	}{
 		{&s.callers, "API tokens", c.API.Tokens},
 		{&s.proxies, "Envoy tokens", c.EnvoyTokens},
-		{&s.operators, "admin tokens", c.AdminTokens},
+		{&s.operators, adminTokens, c.AdminTokens},
 	} {
 		if *of.tokens, err = newTokens(of.name, of.path, c.Logger, s.reloaded(of.name)); err != nil {
 			return nil, err

@@ -361,7 +361,7 @@ func TestBuiltIn(t *testing.T) {
 // TestPanic has one request that goes wrong end no others.
 func TestPanic(t *testing.T) {
 	r := start(t, everywhere(t))
-	_, err := r.intercept(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/test"}, func(context.Context, any) (any, error) { panic("oh") })
+	_, err := r.intercept(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: healthpb.Health_Check_FullMethodName}, func(context.Context, any) (any, error) { panic("oh") })
 	if status.Code(err) != codes.Internal || !strings.Contains(r.log.String(), "panic=oh") {
 		t.Errorf("gRPC: got %v, logged %s", err, r.log)
 	}

@@ -33,6 +33,8 @@ func (s *Server) openGuard(context.Context) error {
 	options := s.c.EnvoyOptions
 	options.Failure, options.Logger = s.set.Failure(), s.c.Logger
 	options.Observer = envoyObserver{s.monitor}
+	known := s.proxies != nil || s.c.TLS.ClientCA != "" // whoever calls has shown a token or a certificate
+	options.Public, options.NegativeHits = known || s.c.API.Public, known
 	if s.envoy, err = envoyrls.NewService(s.store, s.rules, options); err != nil {
 		return err
 	}
@@ -89,8 +91,12 @@ func (s *Server) changed(r policy.Reload) {
 		return
 	}
 	set := s.guard.Set()
-	if set.Store() != s.set.Store() && s.c.Store == "" {
-		s.c.Logger.Warn("server: the policies name another store now, which is used after the next start only")
+	is, was := set.Store(), s.set.Store()
+	if s.c.Store != "" { // which goes first
+		is.URL, was.URL = "", ""
+	}
+	if is != was {
+		s.c.Logger.Warn("server: the policies name another store now, or another prefix or name key for it; that is used after the next start only")
 	}
 	if set.Instances() != s.set.Instances() || set.LocalBytes() != s.set.LocalBytes() || s.envoy != nil && set.Failure() != s.set.Failure() {
 		s.c.Logger.Warn("server: the number of instances, the memory for decisions without the store, and what happens to Envoy's requests when the store fails, change at the next start only")

@@ -3,12 +3,13 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"net/url"
 
-	"github.com/redis/rueidis"
-
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -21,7 +22,11 @@ func (s *Server) openStore(ctx context.Context) error {
 	where := s.set.Store()
 	where.URL = cmp.Or(s.c.Store, where.URL, MemoryStore)
 	if where.URL == MemoryStore {
-		memory, err := memorystore.New(memorystore.Config{})
+		if s.c.Store == "" && where.NameKeyFile != "" { // --store memory is somebody who tries something out
+			return errors.New("server: store.name_key_file is for names in Redis, and the store is in memory; name a Redis with --store or store.url")
+		}
+		bytes := cmp.Or(s.c.StoreMemory, where.Memory, memorystore.DefaultMaxBytes)
+		memory, err := memorystore.New(memorystore.Config{MaxBytes: bytes, MaxSubjects: subjectsIn(bytes)})
 		if err != nil {
 			return err
 		}
@@ -30,8 +35,11 @@ func (s *Server) openStore(ctx context.Context) error {
 		s.monitor.WatchStore(memoryHealth(memory))
 		return nil
 	}
-	s.storeName = redacted(where.URL)
-	redis, err := s.openRedis(ctx, where.URL, where.Prefix)
+	s.storeName = label.URL(where.URL)
+	if s.c.StoreMemory != 0 {
+		return fmt.Errorf("server: the store is %s, and --store-memory is for the store in memory; the memory for decisions without Redis is failure.memory in the configuration", s.storeName)
+	}
+	redis, err := s.openRedis(ctx, where)
 	if err != nil {
 		return err
 	}
@@ -49,20 +57,27 @@ func (s *Server) openStore(ctx context.Context) error {
 	return nil
 }
 
-// openRedis connects to Redis, in the background if it is not there yet. Only a URL that cannot be read is an error.
-func (s *Server) openRedis(ctx context.Context, where, prefix string) (*lateStore, error) {
-	readable := false
-	options := []redisstore.Option{
-		redisstore.WithLogger(s.c.Logger),
-		redisstore.WithClientOption(func(*rueidis.ClientOption) { readable = true }), // called when the URL has been read
-	}
-	if prefix != "" {
-		options = append(options, redisstore.WithPrefix(prefix))
+// subjectsIn returns how many subjects a store in memory remembers: as many as the default for a size up to the default, and
+// above it more in proportion, so that the size is what bounds them.
+func subjectsIn(bytes int64) int {
+	more := max(bytes/memorystore.DefaultMaxBytes, 1)
+	return memorystore.DefaultMaxSubjects * int(min(more, 1000))
+}
+
+// openRedis connects to Redis, in the background if it is not there yet. Only settings that cannot be right are an error: a
+// URL that cannot be read, and a name key that is not that of this Redis.
+func (s *Server) openRedis(ctx context.Context, where policy.Store) (*lateStore, error) {
+	options, err := StoreOptions(where, s.c.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("server: the store: %w", err)
 	}
 	within, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	first, err := redisstore.Open(within, where, options...)
-	if err != nil && !readable {
+	first, err := redisstore.Open(within, where.URL, options...)
+	if mistake, ok := errors.AsType[*stint.InvalidError](err); ok {
+		return nil, fmt.Errorf("server: the store: %w", mistake.Err)
+	}
+	if errors.Is(err, redisstore.ErrNameKey) {
 		return nil, fmt.Errorf("server: the store: %w", err)
 	}
 	late := newLateStore(first, err)
@@ -70,17 +85,8 @@ func (s *Server) openRedis(ctx context.Context, where, prefix string) (*lateStor
 		s.c.Logger.Error("server: the store cannot be used yet; deciding without it as the failure policy says, and trying again",
 			"store", s.storeName, "mode", s.set.Failure().Mode, "error", err)
 		late.connect(s.c.Logger, func(ctx context.Context) (*redisstore.Store, error) {
-			return redisstore.Open(ctx, where, options...)
+			return redisstore.Open(ctx, where.URL, options...)
 		})
 	}
 	return late, nil
-}
-
-// redacted returns a URL without its password.
-func redacted(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return "a URL that cannot be read"
-	}
-	return u.Redacted()
 }

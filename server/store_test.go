@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -8,8 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/memorystore"
 )
 
 // TestRedis shares limits between two servers.
@@ -128,5 +131,42 @@ func TestStoreMistakes(t *testing.T) {
 		if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "want redis://") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v, want what a URL is", url, err)
 		}
+	}
+}
+
+// TestStoreMemory has more subjects than there is memory for: the cap of the flag holds, or that of the policies.
+func TestStoreMemory(t *testing.T) {
+	const most = 1 << 20
+	for name, set := range map[string]func(*Config){
+		"flag":     func(c *Config) { c.StoreMemory = most },
+		"policies": func(c *Config) { put(t, c.Policies, "store: {memory: 1MiB}\n"+three) },
+		"both": func(c *Config) {
+			c.StoreMemory = most
+			put(t, c.Policies, "store: {memory: 1GiB}\n"+three)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := everywhere(t)
+			set(&c)
+			r := start(t, c)
+			const subjects = 10_000
+			limit, err := stint.ParseLimit("10/1h")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range subjects {
+				claim := stint.Claim{Subject: fmt.Sprintf("user:%d", i), Limits: []stint.Limit{limit}, Cost: 1}
+				if _, err := r.store.Take(t.Context(), stint.Request{Claim: claim}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			stats := r.store.(*memorystore.Store).Stats()
+			if stats.MaxBytes != most || stats.Bytes > most+most/10 || stats.Subjects == 0 || stats.Subjects >= subjects {
+				t.Errorf("got %+v, want as many subjects as 1 MiB and a tenth hold", stats)
+			}
+			if _, body := r.get(Admin, "/metrics", ""); !strings.Contains(body, "\nstint_memory_max_bytes 1.048576e+06\n") {
+				t.Error("the metrics do not have the cap")
+			}
+		})
 	}
 }

@@ -57,6 +57,7 @@ func newCertificates(t TLS, logger *slog.Logger, reloaded func(reload.Result)) (
 		Logger:   logger,
 		Reloaded: reloaded,
 		Read: func(files []reload.File) (func(), error) {
+			warnReadable(logger, "TLS key", t.Key)
 			config, err := readCertificates(files, len(paths))
 			return func() { c.config.Store(config) }, err
 		},

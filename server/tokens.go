@@ -19,8 +19,12 @@ import (
 	"github.com/stint-limiter/stint/internal/seldom"
 )
 
-// maxTokens is the largest file of tokens in bytes.
-const maxTokens = 64 << 10
+const (
+	// maxTokens is the largest file of tokens in bytes.
+	maxTokens = 64 << 10
+	// adminTokens is the name of those that have roles.
+	adminTokens = "admin tokens"
+)
 
 // tokens are the bearer tokens of a file, as [callers.ParseTokens] reads it, which open a listener or a part of one. A nil
 // *tokens is open to everybody.
@@ -47,7 +51,7 @@ func newTokens(name, path string, logger *slog.Logger, reloaded func(reload.Resu
 		Logger:   logger,
 		Reloaded: reloaded,
 		Read: func(files []reload.File) (func(), error) {
-			list, err := readTokens(files[0])
+			list, err := t.read(files[0])
 			return func() { t.list.Store(list) }, err
 		},
 	})
@@ -57,19 +61,27 @@ func newTokens(name, path string, logger *slog.Logger, reloaded func(reload.Resu
 	return t, nil
 }
 
-// readTokens reads a file of tokens. One without any is refused: it would open the listener to nobody.
-func readTokens(file reload.File) (*callers.Tokens, error) {
+// read reads the file. One without any tokens is refused: it would open the listener to nobody.
+func (t *tokens) read(file reload.File) (*callers.Tokens, error) {
 	if len(file.Text) > maxTokens {
 		return nil, fmt.Errorf("%s: larger than %d bytes", file.Name, maxTokens)
 	}
-	return callers.ParseTokens(file.Name, file.Text)
+	warnReadable(t.logger, t.name, t.path)
+	return callers.ParseTokens(file.Name, file.Text, t.name == adminTokens)
+}
+
+// warnReadable warns of a file of secrets that everybody on this machine can read.
+func warnReadable(logger *slog.Logger, what, path string) {
+	if callers.ReadableByAll(path) {
+		logger.Warn("server: everybody on this machine can read a file of secrets; make it readable by its owner only: chmod 600", "of", what, "file", path)
+	}
 }
 
 // admit reports whether the Authorization fields of a request hold one of the tokens, and tells the log about it.
 func (t *tokens) admit(ctx context.Context, authorization []string, from func() string) bool {
 	holder, ok := t.list.Load().Holder(authorization)
 	if ok {
-		t.logger.LogAttrs(ctx, slog.LevelDebug, "server: a token was shown", slog.String("of", t.name), slog.String("holder", holder))
+		t.logger.LogAttrs(ctx, slog.LevelDebug, "server: a token was shown", slog.String("of", t.name), slog.String("holder", holder.Name))
 		return true
 	}
 	if n, ok := t.refused.Take(1, time.Second); ok {

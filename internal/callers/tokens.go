@@ -8,6 +8,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -20,22 +21,42 @@ const (
 	maxHolder = 64
 )
 
+// Role is what the holder of a token may do.
+type Role string
+
+const (
+	// Read may look at everything, and change nothing.
+	Read Role = "read"
+	// Operate may also change things. It is the role of tokens without one.
+	Operate Role = "operate"
+)
+
+// Holder is whose token it is.
+type Holder struct {
+	// Name is what the file says, or the line of a token without a name.
+	Name string
+	Role Role
+}
+
 // Tokens are bearer tokens, of which only hashes are kept. They are immutable and safe for concurrent use.
 type Tokens struct{ list []token }
 
 type token struct {
-	holder string
+	holder Holder
 	hash   [sha256.Size]byte
 }
 
-// ParseTokens reads the tokens of a file, one to a line: the token alone, or the name of its holder, a colon, a space and the
-// token. A holder may have several, so that one can be replaced by another without a gap. Empty lines and lines that begin
-// with # do not count. The error has all mistakes, and shows no token.
+// ParseTokens reads the tokens of a file, one to a line: the token alone, or the name of its holder, a role in parentheses if it
+// is not [Operate], a colon, a space and the token. A holder may have several, so that one can be replaced by another without a
+// gap. Empty lines and lines that begin with # do not count. The error has all mistakes, and shows no token.
 //
 //	# openssl rand -hex 24
 //	alice: 8a9f7d1be0c24b5f93d6a1e27c40b8f51d3e6a97c2b4f081
+//	prometheus (read): 51d3e6a97c2b4f0818a9f7d1be0c24b5f93d6a1e27c40b8f
 //	3be97d1ba0824b5f93d6a1e27c40b8f51d3e6a97c2b4f0d2
-func ParseTokens(file string, text []byte) (*Tokens, error) {
+//
+// Without roles, a line that has one is a mistake.
+func ParseTokens(file string, text []byte, roles bool) (*Tokens, error) {
 	t := &Tokens{}
 	lines := map[[sha256.Size]byte]int{}
 	var errs []error
@@ -46,12 +67,13 @@ func ParseTokens(file string, text []byte) (*Tokens, error) {
 		if len(line) == 0 || line[0] == '#' {
 			continue
 		}
-		holder, secret := "line "+strconv.Itoa(n), line
-		if name, rest, ok := bytes.Cut(line, []byte(": ")); ok {
-			holder, secret = string(name), bytes.TrimSpace(rest)
-			if !words.IsName(holder) || len(holder) > maxHolder {
-				errs = append(errs, fmt.Errorf("%s:%d: what is before the colon is no name; want at most %d letters, digits and _-.", file, n, maxHolder))
+		holder, secret := Holder{"line " + strconv.Itoa(n) + " of " + filepath.Base(file), Operate}, line
+		if before, rest, ok := bytes.Cut(line, []byte(": ")); ok {
+			var err error
+			if holder, err = parseHolder(string(before), roles); err != nil {
+				errs = append(errs, fmt.Errorf("%s:%d: %w", file, n, err))
 			}
+			secret = bytes.TrimSpace(rest)
 		}
 		hash := sha256.Sum256(secret)
 		switch first, twice := lines[hash]; {
@@ -74,21 +96,39 @@ func ParseTokens(file string, text []byte) (*Tokens, error) {
 	return t, nil
 }
 
-// Holder returns whose token the Authorization fields of a request hold: the name, or the line of a token without one. There
-// must be one field with one token. It takes as long for one that is almost right as for any other.
-func (t *Tokens) Holder(authorization []string) (name string, ok bool) {
+// parseHolder reads what is before the colon: "alice", or "alice (read)". The error does not show it: it may be a token.
+func parseHolder(text string, roles bool) (Holder, error) {
+	h := Holder{text, Operate}
+	if name, role, ok := strings.Cut(strings.TrimSuffix(text, ")"), " ("); ok && strings.HasSuffix(text, ")") {
+		h = Holder{name, Role(role)}
+		switch {
+		case !roles:
+			return h, errors.New("these tokens have no roles; want the name of the holder alone before the colon")
+		case h.Role != Read && h.Role != Operate:
+			return h, fmt.Errorf("there is no such role; want (%s) or (%s)", Read, Operate)
+		}
+	}
+	if !words.IsName(h.Name) || len(h.Name) > maxHolder {
+		return h, fmt.Errorf("what is before the colon is no name; want at most %d letters, digits and _-.", maxHolder)
+	}
+	return h, nil
+}
+
+// Holder returns whose token the Authorization fields of a request hold. There must be one field with one token. It takes as
+// long for one that is almost right as for any other.
+func (t *Tokens) Holder(authorization []string) (h Holder, ok bool) {
 	if len(authorization) != 1 {
-		return "", false
+		return h, false
 	}
 	scheme, shown, _ := strings.Cut(authorization[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return "", false
+		return h, false
 	}
 	hash := sha256.Sum256([]byte(strings.TrimSpace(shown)))
 	for i := range t.list {
 		if subtle.ConstantTimeCompare(hash[:], t.list[i].hash[:]) == 1 {
-			name, ok = t.list[i].holder, true
+			h, ok = t.list[i].holder, true
 		}
 	}
-	return name, ok
+	return h, ok
 }

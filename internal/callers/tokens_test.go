@@ -14,32 +14,33 @@ const (
 )
 
 func TestHolder(t *testing.T) {
-	tokens, err := callers.ParseTokens("tokens", []byte("# three of them\n\nalice: "+first+"\r\n  "+second+"  \nalice:  "+third))
+	tokens, err := callers.ParseTokens("/etc/tokens", []byte("# three of them\n\nalice: "+first+"\r\n  "+second+"  \nalice (read):  "+third), true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
 		fields []string
 		want   string // "" is nobody
+		role   callers.Role
 	}{
-		{[]string{"Bearer " + first}, "alice"},
-		{[]string{"bearer " + second}, "line 4"},
-		{[]string{"BEARER  " + third + " "}, "alice"},
-		{nil, ""},
-		{[]string{""}, ""},
-		{[]string{"Bearer"}, ""},
-		{[]string{"Bearer "}, ""},
-		{[]string{first}, ""},
-		{[]string{"Basic " + first}, ""},
-		{[]string{"Bearer " + first[:10]}, ""},
-		{[]string{"Bearer " + first + "x"}, ""},
-		{[]string{"Bearer " + first + " " + second}, ""},
-		{[]string{"Bearer " + first + ", Bearer " + second}, ""},
-		{[]string{"Bearer alice: " + first}, ""},
-		{[]string{"Bearer " + first, "Bearer " + first}, ""},
+		{[]string{"Bearer " + first}, "alice", callers.Operate},
+		{[]string{"bearer " + second}, "line 4 of tokens", callers.Operate},
+		{[]string{"BEARER  " + third + " "}, "alice", callers.Read},
+		{nil, "", ""},
+		{[]string{""}, "", ""},
+		{[]string{"Bearer"}, "", ""},
+		{[]string{"Bearer "}, "", ""},
+		{[]string{first}, "", ""},
+		{[]string{"Basic " + first}, "", ""},
+		{[]string{"Bearer " + first[:10]}, "", ""},
+		{[]string{"Bearer " + first + "x"}, "", ""},
+		{[]string{"Bearer " + first + " " + second}, "", ""},
+		{[]string{"Bearer " + first + ", Bearer " + second}, "", ""},
+		{[]string{"Bearer alice: " + first}, "", ""},
+		{[]string{"Bearer " + first, "Bearer " + first}, "", ""},
 	} {
-		if got, ok := tokens.Holder(test.fields); got != test.want || ok != (test.want != "") {
-			t.Errorf("%q: got %q, %t; want %q", test.fields, got, ok, test.want)
+		if got, ok := tokens.Holder(test.fields); got != (callers.Holder{Name: test.want, Role: test.role}) || ok != (test.want != "") {
+			t.Errorf("%q: got %+v, %t; want %q, %q", test.fields, got, ok, test.want, test.role)
 		}
 	}
 }
@@ -55,11 +56,16 @@ func TestTokenMistakes(t *testing.T) {
 		{"tökens-of-sixteen", `tokens:1: not a token; want one to a line, of printable ASCII without spaces`},
 		{"bob the builder: " + first, `tokens:1: what is before the colon is no name; want at most 64 letters, digits and _-.`},
 		{strings.Repeat("b", 65) + ": " + first, `tokens:1: what is before the colon is no name; want at most 64 letters, digits and _-.`},
+		{"bob (reed): " + first, `tokens:1: there is no such role; want (read) or (operate)`},
+		{"bob (): " + first, `tokens:1: there is no such role; want (read) or (operate)`},
+		{"(read): " + first, `tokens:1: what is before the colon is no name; want at most 64 letters, digits and _-.`},
+		{"bob(read): " + first, `tokens:1: what is before the colon is no name; want at most 64 letters, digits and _-.`},
+		{"bob (read) (operate): " + first, `tokens:1: there is no such role; want (read) or (operate)`},
 		{"alice: " + first + "\n\nbob: " + first, `tokens:3: the token stands in line 1 already`},
 		{"short\nalso short\n", "tokens:1: a token of 5 bytes can be guessed; want at least 16, such as openssl rand -hex 24 prints\n" +
 			`tokens:2: not a token; want one to a line, of printable ASCII without spaces`},
 	} {
-		_, err := callers.ParseTokens("tokens", []byte(test.text))
+		_, err := callers.ParseTokens("tokens", []byte(test.text), true)
 		if err == nil || err.Error() != test.want {
 			t.Errorf("%q:\ngot  %v\nwant %s", test.text, err, test.want)
 			continue
@@ -70,12 +76,20 @@ func TestTokenMistakes(t *testing.T) {
 	}
 }
 
+// TestWithoutRoles: where there are none, one is a mistake, and not a token that may do more than it says.
+func TestWithoutRoles(t *testing.T) {
+	_, err := callers.ParseTokens("tokens", []byte("alice (read): "+first), false)
+	if want := "tokens:1: these tokens have no roles; want the name of the holder alone before the colon"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // Whatever a file holds: every token of a good one opens, and nothing that is no token does.
 func FuzzTokens(f *testing.F) {
 	f.Add("alice: "+first+"\n"+second, first)
 	f.Add("# comment\n\n"+third+"\r\n", "")
 	f.Fuzz(func(t *testing.T, text, shown string) {
-		tokens, err := callers.ParseTokens("tokens", []byte(text))
+		tokens, err := callers.ParseTokens("tokens", []byte(text), true)
 		if err != nil {
 			return
 		}

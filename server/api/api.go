@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -64,6 +65,7 @@ type API struct {
 	guard   *policy.Guard
 	store   stint.Store
 	config  Config
+	callers *callers.JSON
 	seal    seal
 	writer  *httplimit.Writer
 	reading atomic.Pointer[reading]
@@ -88,12 +90,13 @@ func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
 		_, _ = rand.Read(key) // never fails
 	}
 	return &API{
-		guard:  guard,
-		store:  store,
-		config: c,
-		seal:   newSeal(key),
-		writer: httplimit.NewWriter(httplimit.WithLogger(c.Logger)),
-		log:    &log{logger: c.Logger},
+		guard:   guard,
+		store:   store,
+		config:  c,
+		callers: callers.NewJSON(c.Public, c.Logger),
+		seal:    newSeal(key),
+		writer:  httplimit.NewWriter(httplimit.WithLogger(c.Logger)),
+		log:     &log{logger: c.Logger},
 	}, nil
 }
 

@@ -13,8 +13,8 @@ import (
 // log tells of what people on call want to know, once a second for each kind at most. Nothing in it comes from the body of a
 // request.
 type log struct {
-	logger                               *slog.Logger
-	failures, strangers, distrusted, odd seldom.Gate
+	logger                    *slog.Logger
+	failures, distrusted, odd seldom.Gate
 }
 
 // failed tells of a store that failed. A caller that has gone away, or has asked for what cannot be, is no failure.
@@ -25,13 +25,6 @@ func (l *log) failed(what string, err error) {
 	}
 	if n, ok := l.failures.Take(1, time.Second); ok {
 		l.logger.Error("stint: "+what, "cause", err, "unlogged", n)
-	}
-}
-
-// stranger tells of a caller without a token.
-func (l *log) stranger(peer, why string) {
-	if n, ok := l.strangers.Take(1, time.Second); ok {
-		l.logger.Warn("stint: a caller of the API was refused: "+why, "peer", peer, "unlogged", n)
 	}
 }
 

@@ -74,14 +74,18 @@ func readOriginal(r *http.Request, methodField, targetField string) (policy.Inpu
 	if !ok {
 		return policy.Input{}, fmt.Errorf("%s cannot be read", targetField)
 	}
+	if strings.ContainsAny(in.Host, `/\?#@`) {
+		return policy.Input{}, errors.New("the host has what no host has, which an application could take for another path; have the proxy refuse it")
+	}
 	in.Path, in.RawPath = u.Path, u.RawPath
 	return in, nil
 }
 
-// parseURL reads a whole URL.
+// parseURL reads a whole URL. It has a path: proxies make it of the host and the path, and without one the path stands in the query,
+// because the host has a question mark.
 func parseURL(s string) (*url.URL, bool) {
 	u, err := url.ParseRequestURI(s)
-	return u, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && (u.Path == "" || strings.HasPrefix(u.Path, "/"))
+	return u, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && strings.HasPrefix(u.Path, "/")
 }
 
 // anyOf reports whether any of the fields says something. Some proxies empty a field to remove it.

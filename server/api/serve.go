@@ -4,14 +4,11 @@ import (
 	_ "embed"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/answer"
-	"github.com/stint-limiter/stint/internal/callers"
 )
 
 // openAPI describes the API.
@@ -51,15 +48,11 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p, ok := posts[r.URL.Path]
-	switch {
-	case !ok:
+	if !ok {
 		answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here. See "+documentPath+".")
-	case r.Method != http.MethodPost:
-		w.Header().Set("Allow", http.MethodPost)
-		answer.Refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "Want POST.")
-	default:
-		a.servePost(w, r, p)
+		return
 	}
+	a.servePost(w, r, p)
 }
 
 func serveDocument(w http.ResponseWriter, r *http.Request) {
@@ -73,19 +66,8 @@ func serveDocument(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(openAPI) // a client that has gone away needs no answer
 }
 
-// notLocal is why a caller is refused.
-const notLocal = "no token is configured, so that only callers on this host are answered, who call it localhost or by its address"
-
 func (a *API) servePost(w http.ResponseWriter, r *http.Request, p post) {
-	if !a.config.Public && !callers.Local(r) {
-		a.log.stranger(callers.Peer(r), notLocal)
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		answer.Refuse(w, http.StatusUnauthorized, "unauthorized", "The caller is refused: "+notLocal+".")
-		return
-	}
-	// A page in a browser cannot send this type to another site without being asked first.
-	if why := badType(r); why != "" {
-		answer.Refuse(w, http.StatusUnsupportedMediaType, "unsupported_media_type", why)
+	if !a.callers.Admit(w, r) {
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, p.most))
@@ -98,18 +80,6 @@ func (a *API) servePost(w http.ResponseWriter, r *http.Request, p post) {
 	default:
 		p.do(a, w, r, newReader(body))
 	}
-}
-
-// badType says what is wrong with the type of a body, or "".
-func badType(r *http.Request) string {
-	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	switch charset, ok := parameters["charset"]; {
-	case err != nil || media != "application/json" || ok && !strings.EqualFold(charset, "utf-8"):
-		return "Want Content-Type: application/json, in UTF-8."
-	case r.Header.Get("Content-Encoding") != "":
-		return "Want a body without Content-Encoding."
-	}
-	return ""
 }
 
 // problem is the answer to a request that was not decided.

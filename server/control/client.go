@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -23,6 +24,7 @@ import (
 // Its errors are an [*UnreachableError], or a [*RefusedError] with what the server said.
 type Client struct {
 	base  *url.URL
+	shown string // base without secrets
 	token string
 	http  http.Client
 }
@@ -37,12 +39,15 @@ const maxAnswer = 64 << 20
 func NewClient(base, token string) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		if strings.Contains(base, "@") { // before which there may be a password
+			base = label.URL(base)
+		}
 		return nil, fmt.Errorf("control: %q is not where a server is; want a URL such as http://127.0.0.1:6070", base)
 	}
 	if strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return nil, errors.New("control: the token has characters that no token has; want printable ASCII without spaces")
 	}
-	c := &Client{base: u, token: token}
+	c := &Client{base: u, shown: label.URL(base), token: token}
 	// A redirect would carry the token to somebody else, and a command would become a question.
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
@@ -84,24 +89,24 @@ func (e *RefusedError) Error() string {
 // the subject whose ref is x1y2.
 const RefPrefix = "ref:"
 
-// target is a subject as bodies have it.
-type target struct {
-	Subject string `json:"subject,omitempty"`
-	Ref     string `json:"ref,omitempty"`
-}
-
-func targetOf(subject string) target {
-	if ref, ok := strings.CutPrefix(subject, RefPrefix); ok {
-		return target{Ref: ref}
+// TargetOf returns the target that a text names: a ref if it begins with [RefPrefix].
+func TargetOf(text string, raw bool) Target {
+	if ref, ok := strings.CutPrefix(text, RefPrefix); ok && !raw {
+		return Target{Ref: ref}
 	}
-	return target{Subject: subject}
+	return Target{Subject: text, Raw: raw}
 }
 
 // Subject shows what is known of a subject.
-func (c *Client) Subject(ctx context.Context, subject string) (told Subject, err error) {
-	query := url.Values{"subject": {subject}}
-	if whom := targetOf(subject); whom.Ref != "" {
-		query = url.Values{"ref": {whom.Ref}}
+func (c *Client) Subject(ctx context.Context, t Target) (told Subject, err error) {
+	query := url.Values{}
+	for key, value := range map[string]string{"subject": t.Subject, "ref": t.Ref} {
+		if value != "" {
+			query.Set(key, value)
+		}
+	}
+	if t.Raw {
+		query.Set("raw", "true")
 	}
 	err = c.get(ctx, "/api/subject", query, &told)
 	return told, err
@@ -159,31 +164,29 @@ func (c *Client) State(ctx context.Context) (told State, err error) {
 func (c *Client) Ready(ctx context.Context) error { return c.get(ctx, "/readyz", nil, nil) }
 
 // Reset forgets what a subject has used.
-func (c *Client) Reset(ctx context.Context, subject string) error {
-	return c.post(ctx, "/api/reset", targetOf(subject), nil)
+func (c *Client) Reset(ctx context.Context, t Target) (who Named, err error) {
+	err = c.post(ctx, "/api/reset", t, &who)
+	return who, err
 }
 
 // Ban denies a subject everything for a time.
-func (c *Client) Ban(ctx context.Context, subject string, length time.Duration) error {
-	return c.post(ctx, "/api/ban", struct {
-		target
+func (c *Client) Ban(ctx context.Context, t Target, length time.Duration) (who Named, err error) {
+	err = c.post(ctx, "/api/ban", struct {
+		Target
 		For string `json:"for"`
-	}{targetOf(subject), length.String()}, nil)
+	}{t, length.String()}, &who)
+	return who, err
 }
 
 // Unban ends a subject's ban.
-func (c *Client) Unban(ctx context.Context, subject string) error {
-	return c.post(ctx, "/api/unban", targetOf(subject), nil)
+func (c *Client) Unban(ctx context.Context, t Target) (who Named, err error) {
+	err = c.post(ctx, "/api/unban", t, &who)
+	return who, err
 }
 
 // Take decides as a request would be decided.
 func (c *Client) Take(ctx context.Context, a Ask) (told Answer, err error) {
-	whom := targetOf(a.Subject)
-	a.Subject = whom.Subject
-	err = c.post(ctx, "/api/take", struct {
-		Ask
-		Ref string `json:"ref,omitempty"`
-	}{a, whom.Ref}, &told)
+	err = c.post(ctx, "/api/take", a, &told)
 	return told, err
 }
 
@@ -231,7 +234,7 @@ func (c *Client) call(r *http.Request, into any) error {
 		return nil
 	}
 	if err := json.NewDecoder(io.LimitReader(got.Body, maxAnswer)).Decode(into); err != nil {
-		return &UnreachableError{c.base.Redacted(), fmt.Errorf("its answer to %s cannot be read, is it a stint of another version? %w", r.URL.Path, err)}
+		return &UnreachableError{c.shown, fmt.Errorf("its answer to %s cannot be read, is it a stint of another version? %w", r.URL.Path, err)}
 	}
 	return nil
 }
@@ -244,7 +247,7 @@ func (c *Client) do(r *http.Request) (*http.Response, error) {
 		if errors.As(err, &call) {
 			err = call.Err // the rest repeats what we know
 		}
-		return nil, &UnreachableError{c.base.Redacted(), err}
+		return nil, &UnreachableError{c.shown, err}
 	}
 	if got.StatusCode == http.StatusOK {
 		return got, nil

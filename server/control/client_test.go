@@ -56,8 +56,14 @@ func TestClientAsks(t *testing.T) {
 		want                  any
 	}{
 		{"GET /api/subject?subject=user%3A4+2", "", `{"subject":"user:4 2","ban":{"until":"2026-01-02T03:04:05Z","level":2}}`,
-			func(ctx context.Context, c *control.Client) (any, error) { return c.Subject(ctx, "user:4 2") },
+			func(ctx context.Context, c *control.Client) (any, error) {
+				return c.Subject(ctx, control.Target{Subject: "user:4 2"})
+			},
 			control.Subject{Subject: "user:4 2", Ban: control.BanState{Until: until, Level: 2}}},
+		{"GET /api/subject?raw=true&subject=ref%3Ax1", "", `{"subject":"ref:x1"}`,
+			func(ctx context.Context, c *control.Client) (any, error) {
+				return c.Subject(ctx, control.TargetOf("ref:x1", true))
+			}, control.Subject{Subject: "ref:x1"}},
 		{"GET /api/bans?n=7", "", `{"bans":[{"subject":"a","until":"2026-01-02T03:04:05Z"}]}`,
 			func(ctx context.Context, c *control.Client) (any, error) { return c.Bans(ctx, 7) },
 			[]control.Ban{{Subject: "a", Until: until}}},
@@ -72,20 +78,30 @@ func TestClientAsks(t *testing.T) {
 			control.State{Version: "v1", Config: control.ConfigState{Phase: "ready", Sources: []control.SourceState{{Name: "policies", Error: "no"}}}}},
 		{"GET /readyz", "", "ready\n",
 			func(ctx context.Context, c *control.Client) (any, error) { return nil, c.Ready(ctx) }, nil},
-		{"POST /api/reset", `{"subject":"a"}`, `{"ok":true}`,
-			func(ctx context.Context, c *control.Client) (any, error) { return nil, c.Reset(ctx, "a") }, nil},
-		{"POST /api/ban", `{"subject":"a","for":"1h30m0s"}`, `{"ok":true}`,
-			func(ctx context.Context, c *control.Client) (any, error) { return nil, c.Ban(ctx, "a", 90*time.Minute) }, nil},
-		{"GET /api/subject?ref=x1", "", `{"subject":"a"}`,
-			func(ctx context.Context, c *control.Client) (any, error) { return c.Subject(ctx, "ref:x1") }, control.Subject{Subject: "a"}},
-		{"POST /api/reset", `{"ref":"x1"}`, `{"ok":true}`,
-			func(ctx context.Context, c *control.Client) (any, error) { return nil, c.Reset(ctx, "ref:x1") }, nil},
-		{"POST /api/take", `{"subject":"","ref":"x1"}`, `{"subject":"a"}`,
+		{"POST /api/reset", `{"subject":"a"}`, `{"ok":true,"subject":"a","note":"b"}`,
 			func(ctx context.Context, c *control.Client) (any, error) {
-				return c.Take(ctx, control.Ask{Subject: "ref:x1"})
+				return c.Reset(ctx, control.Target{Subject: "a"})
+			}, control.Named{Subject: "a", Note: "b"}},
+		{"POST /api/ban", `{"subject":"a","for":"1h30m0s"}`, `{"ok":true,"subject":"a","note":"b"}`,
+			func(ctx context.Context, c *control.Client) (any, error) {
+				return c.Ban(ctx, control.Target{Subject: "a"}, 90*time.Minute)
+			}, control.Named{Subject: "a", Note: "b"}},
+		{"GET /api/subject?ref=x1", "", `{"subject":"a"}`,
+			func(ctx context.Context, c *control.Client) (any, error) {
+				return c.Subject(ctx, control.TargetOf("ref:x1", false))
+			}, control.Subject{Subject: "a"}},
+		{"POST /api/reset", `{"ref":"x1"}`, `{"ok":true,"subject":"a","note":"b"}`,
+			func(ctx context.Context, c *control.Client) (any, error) {
+				return c.Reset(ctx, control.TargetOf("ref:x1", false))
+			}, control.Named{Subject: "a", Note: "b"}},
+		{"POST /api/take", `{"ref":"x1"}`, `{"subject":"a"}`,
+			func(ctx context.Context, c *control.Client) (any, error) {
+				return c.Take(ctx, control.Ask{Ref: "x1"})
 			}, control.Answer{Subject: "a"}},
-		{"POST /api/unban", `{"subject":"a"}`, `{"ok":true}`,
-			func(ctx context.Context, c *control.Client) (any, error) { return nil, c.Unban(ctx, "a") }, nil},
+		{"POST /api/unban", `{"subject":"a"}`, `{"ok":true,"subject":"a","note":"b"}`,
+			func(ctx context.Context, c *control.Client) (any, error) {
+				return c.Unban(ctx, control.Target{Subject: "a"})
+			}, control.Named{Subject: "a", Note: "b"}},
 		{"POST /api/take", `{"subject":"a","tier":"free","cost":2,"peek":true}`, `{"subject":"a","allowed":true}`,
 			func(ctx context.Context, c *control.Client) (any, error) {
 				return c.Take(ctx, control.Ask{Subject: "a", Tier: "free", Cost: 2, Peek: true})
@@ -119,7 +135,7 @@ func TestClientRefused(t *testing.T) {
 	} {
 		c, _ := listener(t, test.status, test.body)
 		var refused *control.RefusedError
-		if err := c.Unban(t.Context(), "a"); !errors.As(err, &refused) || refused.Status != test.status || err.Error() != test.want {
+		if _, err := c.Unban(t.Context(), control.Target{Subject: "a"}); !errors.As(err, &refused) || refused.Status != test.status || err.Error() != test.want {
 			t.Errorf("got %v, want %s", err, test.want)
 		}
 	}

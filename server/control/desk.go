@@ -53,20 +53,24 @@ const (
 )
 
 // Subject shows what is known of a subject.
-func (d *Desk) Subject(ctx context.Context, subject string) (Subject, error) {
+func (d *Desk) Subject(ctx context.Context, t Target) (Subject, error) {
 	if d.c.Inspector == nil {
 		return Subject{}, ErrBlind
 	}
-	places, err := d.places(subject)
+	who, err := d.find(t)
 	if err != nil {
 		return Subject{}, err
 	}
-	places = untiered(d.inParts(ctx, subject, places))
-	seen, err := d.inspect(ctx, subject, places)
+	places, err := d.places(who.Subject)
 	if err != nil {
 		return Subject{}, err
 	}
-	told := Subject{Subject: subject, Limits: []Limit{}}
+	places = untiered(d.inParts(ctx, who.Subject, places))
+	seen, err := d.inspect(ctx, who.Subject, places)
+	if err != nil {
+		return Subject{}, err
+	}
+	told := Subject{Subject: who.Subject, Note: who.Note, Limits: []Limit{}}
 	for i := range places {
 		in := seen[places[i].key()]
 		if in.Now.After(told.Now) {
@@ -125,21 +129,27 @@ func each[T any](list []T, do func(T) error) error {
 // Reset forgets what a subject has used, under every limit that [Desk.Subject] would show. A ban stays; see [Desk.Unban].
 // Of policies that count in parts, those are forgotten that the store can tell; if there may be others, an error says so
 // once all the rest is forgotten.
-func (d *Desk) Reset(ctx context.Context, subject string) error {
-	places, err := d.places(subject)
+//
+// Like all that acts on a subject, it returns which one that was, with an error too if that is known.
+func (d *Desk) Reset(ctx context.Context, t Target) (Named, error) {
+	who, err := d.find(t)
 	if err != nil {
-		return err
+		return Named{}, err
 	}
-	if err := d.reset(ctx, subject, places); err != nil {
-		return err
+	places, err := d.places(who.Subject)
+	if err != nil {
+		return who, err
+	}
+	if err := d.reset(ctx, who.Subject, places); err != nil {
+		return who, err
 	}
 	if !slices.ContainsFunc(places, isDivided) {
-		return nil
+		return who, nil
 	}
-	if err := d.resetParts(ctx, subject, places); err != nil {
-		return left(places, err)
+	if err := d.resetParts(ctx, who.Subject, places); err != nil {
+		return who, left(places, err)
 	}
-	return nil
+	return who, nil
 }
 
 // reset forgets what a subject has used in places.
@@ -162,20 +172,30 @@ func (d *Desk) reset(ctx context.Context, subject string, places []place) error 
 
 // Ban denies a subject everything for a time, wherever bans are obeyed, and is an error if that is nowhere. A ban in force
 // that ends later stays as it is.
-func (d *Desk) Ban(ctx context.Context, subject string, length time.Duration) error {
+func (d *Desk) Ban(ctx context.Context, t Target, length time.Duration) (Named, error) {
+	who, err := d.find(t)
+	if err != nil {
+		return Named{}, err
+	}
 	if length < stint.MinWindow || length > stint.MaxBan || length%time.Microsecond != 0 {
 		const day = 24 * time.Hour
-		return invalid("the ban is %v; want whole microseconds from %v to %d days", length, stint.MinWindow, stint.MaxBan/day)
+		return who, invalid("the ban is %v; want whole microseconds from %v to %d days", length, stint.MinWindow, stint.MaxBan/day)
 	}
-	if err := d.obeysBans(subject); err != nil {
-		return err
+	if err := d.obeysBans(who.Subject); err != nil {
+		if _, unknown := errors.AsType[*UnknownError](err); !unknown || !t.Raw {
+			return who, err
+		}
 	}
-	return d.command(ctx, stint.Command{Kind: stint.Ban, Subject: subject, For: length})
+	return who, d.command(ctx, stint.Command{Kind: stint.Ban, Subject: who.Subject, For: length})
 }
 
 // Unban ends a subject's ban, and forgets earlier ones and the denials that led to them.
-func (d *Desk) Unban(ctx context.Context, subject string) error {
-	return d.command(ctx, stint.Command{Kind: stint.Unban, Subject: subject})
+func (d *Desk) Unban(ctx context.Context, t Target) (Named, error) {
+	who, err := d.find(t)
+	if err != nil {
+		return Named{}, err
+	}
+	return who, d.command(ctx, stint.Command{Kind: stint.Unban, Subject: who.Subject})
 }
 
 // Bans lists bans in force, the longest to last first, and no more than n of them.

@@ -24,10 +24,10 @@ func TestSubject(t *testing.T) {
 			if a := take(t, d, control.Ask{Subject: subject, Tier: "free", Policy: "work", Cost: 7}); !a.Allowed {
 				t.Fatalf("denied: %+v", a)
 			}
-			if err := d.Ban(t.Context(), subject, time.Hour); err != nil {
+			if _, err := d.Ban(t.Context(), control.Target{Subject: subject}, time.Hour); err != nil {
 				t.Fatal(err)
 			}
-			told, err := d.Subject(t.Context(), subject)
+			told, err := d.Subject(t.Context(), control.Target{Subject: subject})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,13 +57,13 @@ func TestSubject(t *testing.T) {
 				t.Errorf("the endpoint: got %+v", l)
 			}
 
-			if err := d.Reset(t.Context(), subject); err != nil {
+			if _, err := d.Reset(t.Context(), control.Target{Subject: subject}); err != nil {
 				t.Fatal(err)
 			}
-			if err := d.Unban(t.Context(), subject); err != nil {
+			if _, err := d.Unban(t.Context(), control.Target{Subject: subject}); err != nil {
 				t.Fatal(err)
 			}
-			if told, err = d.Subject(t.Context(), subject); err != nil {
+			if told, err = d.Subject(t.Context(), control.Target{Subject: subject}); err != nil {
 				t.Fatal(err)
 			}
 			for _, l := range told.Limits {
@@ -80,27 +80,27 @@ func TestSubject(t *testing.T) {
 
 func TestUnknownSubject(t *testing.T) {
 	d := inMemory(t, control.Config{})
-	_, err := d.Subject(t.Context(), "usr:42")
+	_, err := d.Subject(t.Context(), control.Target{Subject: "usr:42"})
 	var unknown *control.UnknownError
 	const want = `control: nothing in the configuration limits subjects like "usr:42"; it has subjects that begin with internal:, user:, apikey:, session:, ip:, device:, ` +
-		`igdb:api, musicbrainz:api, spotify:api, tmdb:api (did you mean "user:"?)`
+		`igdb:api, musicbrainz:api, spotify:api, tmdb:api (did you mean "user:"?); with --raw, ban and unban take any subject as it is`
 	if !errors.As(err, &unknown) || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
-	if err := d.Reset(t.Context(), "user"); !errors.As(err, &unknown) {
+	if _, err := d.Reset(t.Context(), control.Target{Subject: "users"}); !errors.As(err, &unknown) {
 		t.Errorf("reset: %v; want that it is not known", err)
 	}
 	if _, err := d.Take(t.Context(), control.Ask{Subject: "who:1"}); !errors.As(err, &unknown) {
 		t.Errorf("take: %v; want that it is not known", err)
 	}
-	_, err = d.Subject(t.Context(), "")
+	_, err = d.Subject(t.Context(), control.Target{Subject: ""})
 	wantInvalid(t, err, "the subject is empty; want something like user:42")
 }
 
 func TestBans(t *testing.T) {
 	d := inMemory(t, control.Config{})
 	for subject, length := range map[string]time.Duration{"user:1": time.Hour, "ip:203.0.113.9": 2 * time.Hour, "user:3": time.Minute} {
-		if err := d.Ban(t.Context(), subject, length); err != nil {
+		if _, err := d.Ban(t.Context(), control.Target{Subject: subject}, length); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -110,8 +110,10 @@ func TestBans(t *testing.T) {
 	}
 	_, err = d.Bans(t.Context(), 0)
 	wantInvalid(t, err, "0 bans; want 1 to 10000")
-	wantInvalid(t, d.Ban(t.Context(), "user:1", 0), "the ban is 0s; want whole microseconds from 1ms to 366 days")
-	wantInvalid(t, d.Ban(t.Context(), "user:1", 367*24*time.Hour), "the ban is 8808h0m0s; want whole microseconds from 1ms to 366 days")
+	_, err = d.Ban(t.Context(), control.Target{Subject: "user:1"}, 0)
+	wantInvalid(t, err, "the ban is 0s; want whole microseconds from 1ms to 366 days")
+	_, err = d.Ban(t.Context(), control.Target{Subject: "user:1"}, 367*24*time.Hour)
+	wantInvalid(t, err, "the ban is 8808h0m0s; want whole microseconds from 1ms to 366 days")
 }
 
 // A ban that nothing obeys is not made: whoever made it would believe that it is in force.
@@ -121,7 +123,7 @@ func TestBansThatNobodyObeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := inMemory(t, control.Config{Set: func() *policy.Set { return set }})
-	err = d.Ban(t.Context(), "ip:192.0.2.1", time.Hour)
+	_, err = d.Ban(t.Context(), control.Target{Subject: "ip:192.0.2.1"}, time.Hour)
 	wantInvalid(t, err, "no limit of this subject obeys bans; with `bans: {after: 0}` in the configuration, those of policies obey the ones made by hand")
 	if bans, err := d.Bans(t.Context(), 10); err != nil || len(bans) > 0 {
 		t.Errorf("bans: %v, %v", bans, err)
@@ -131,13 +133,13 @@ func TestBansThatNobodyObeys(t *testing.T) {
 // A store that shows nothing can still be acted on.
 func TestBlind(t *testing.T) {
 	d := control.New(control.Config{Store: deaf{}})
-	if _, err := d.Subject(t.Context(), "user:1"); !errors.Is(err, control.ErrBlind) {
+	if _, err := d.Subject(t.Context(), control.Target{Subject: "user:1"}); !errors.Is(err, control.ErrBlind) {
 		t.Errorf("subject: %v", err)
 	}
 	if _, err := d.Bans(t.Context(), 1); !errors.Is(err, control.ErrBlind) {
 		t.Errorf("bans: %v", err)
 	}
-	if err := d.Ban(t.Context(), "user:1", time.Hour); !errors.Is(err, errDeaf) {
+	if _, err := d.Ban(t.Context(), control.Target{Subject: "user:1"}, time.Hour); !errors.Is(err, errDeaf) {
 		t.Errorf("ban: %v, want that of the store", err)
 	}
 }
@@ -155,7 +157,7 @@ func TestOutboundAndEnvoy(t *testing.T) {
 		if a := take(t, d, control.Ask{Subject: test.subject, Cost: 2}); !a.Allowed {
 			t.Errorf("%s: %+v", test.subject, a)
 		}
-		told, err := d.Subject(t.Context(), test.subject)
+		told, err := d.Subject(t.Context(), control.Target{Subject: test.subject})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +178,7 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 	if a := take(t, d, control.Ask{Subject: "job:1"}); a.Allowed || a.RetryAfter <= 0 || a.Limits[0].RetryAfter != 0 || a.Limits[1].RetryAfter <= 0 {
 		t.Errorf("got %+v, want that the place is taken", a)
 	}
-	told, err := d.Subject(t.Context(), "job:1")
+	told, err := d.Subject(t.Context(), control.Target{Subject: "job:1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,15 +16,22 @@ type UnknownError struct {
 	Subject string
 	// Kinds are what subjects of the configuration begin with, as far as it can tell.
 	Kinds []string
+	// written says that somebody wrote the subject, and could ask for it to be taken as it is.
+	written bool
 }
 
 func (e *UnknownError) Error() string {
 	text := "control: nothing in the configuration limits subjects like " + named(e.Subject)
 	if len(e.Kinds) == 0 {
-		return text + "; there is no configuration: want one, or limits"
+		text += "; there is no configuration: want one, or limits"
+	} else {
+		kind, _, _ := strings.Cut(e.Subject, ":")
+		text += "; it has subjects that begin with " + strings.Join(e.Kinds, ", ") + nearest.Hint(kind+":", e.Kinds)
 	}
-	kind, _, _ := strings.Cut(e.Subject, ":")
-	return text + "; it has subjects that begin with " + strings.Join(e.Kinds, ", ") + nearest.Hint(kind+":", e.Kinds)
+	if e.written {
+		text += "; with --raw, ban and unban take any subject as it is"
+	}
+	return text
 }
 
 // named returns a subject as errors show it: enough to know it by, and no more, because errors are written to logs.

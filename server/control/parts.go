@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/keypart"
 )
 
 // hashMark begins what stands for a scope that was too long to be kept. No policy's name begins with it.
@@ -57,7 +58,8 @@ func isDivided(p place) bool { return p.divided }
 // parts returns those of a place that are among scopes; none if it is not divided.
 func (p *place) parts(scopes []string) (parts []place) {
 	for _, scope := range scopes {
-		if p.divided && strings.HasPrefix(scope, p.scope+":") {
+		of, _, hashed := keypart.SumIn(scope)
+		if p.divided && (strings.HasPrefix(scope, p.scope+":") || hashed && of == p.scope) {
 			part := *p
 			part.scope, part.divided = scope, false
 			parts = append(parts, part)

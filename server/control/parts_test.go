@@ -45,7 +45,7 @@ func use(t *testing.T, d *control.Desk, item string, times int, want bool) {
 // usesOf returns what is shown of the policy, as "scope used", and "…" after what may have other parts.
 func usesOf(t *testing.T, d *control.Desk) string {
 	t.Helper()
-	told, err := d.Subject(t.Context(), visitor)
+	told, err := d.Subject(t.Context(), control.Target{Subject: visitor})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestParts(t *testing.T) {
 			use(t, d, "7", 3, false)
 			use(t, d, "a%3ab", 1, true)
 			wantUses(t, d, "item:7 2, item:a%3ab 1")
-			if err := d.Reset(t.Context(), visitor); err != nil {
+			if _, err := d.Reset(t.Context(), control.Target{Subject: visitor}); err != nil {
 				t.Fatal(err)
 			}
 			use(t, d, "7", 2, true)
@@ -93,7 +93,8 @@ func TestPartsThatAreTooLong(t *testing.T) {
 	use(t, d, "7", 3, false)
 	use(t, d, long, 3, false)
 	wantUses(t, d, "item:7 2, item 0…")
-	wantInvalid(t, d.Reset(t.Context(), visitor), "what it used in parts of item may not all be forgotten, the rest is: "+
+	_, err := d.Reset(t.Context(), control.Target{Subject: visitor})
+	wantInvalid(t, err, "what it used in parts of item may not all be forgotten, the rest is: "+
 		"the store keeps hashes of long names, and cannot tell 1 of its scopes; what is counted there leaves with its window")
 	use(t, d, "7", 2, true)
 	use(t, d, long, 1, false)
@@ -107,9 +108,10 @@ func TestPartsThatAreTooMany(t *testing.T) {
 	if got := usesOf(t, d); strings.Count(got, ":") < stint.MaxScopes-1 {
 		t.Errorf("shown %.200q…, want about %d parts", got, stint.MaxScopes)
 	}
-	wantInvalid(t, d.Reset(t.Context(), visitor), "what it used in parts of item may not all be forgotten, the rest is: "+
+	_, err := d.Reset(t.Context(), control.Target{Subject: visitor})
+	wantInvalid(t, err, "what it used in parts of item may not all be forgotten, the rest is: "+
 		"the store listed 1000 scopes, and lists no more at once; reset it again")
-	if err := d.Reset(t.Context(), visitor); err != nil {
+	if _, err := d.Reset(t.Context(), control.Target{Subject: visitor}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range stint.MaxScopes + 5 {
@@ -163,7 +165,7 @@ func TestPartsAreNotLookedForAllTheTime(t *testing.T) {
 			t.Errorf("the store was asked %d times in nine seconds, want 2", store.calls)
 		}
 		// A reset always looks.
-		if err := d.Reset(t.Context(), visitor); err != nil || store.calls != 3 {
+		if _, err := d.Reset(t.Context(), control.Target{Subject: visitor}); err != nil || store.calls != 3 {
 			t.Errorf("reset: %v, after %d calls", err, store.calls)
 		}
 		use(t, d, "7", 2, true)
@@ -180,7 +182,7 @@ func TestPartsThatCannotBeFound(t *testing.T) {
 			use(t, d, "7", 1, true)
 			wantUses(t, d, "item 0…")
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			err := d.Reset(ctx, visitor)
+			_, err := d.Reset(ctx, control.Target{Subject: visitor})
 			cancel()
 			if want := store.err; want != nil && !errors.Is(err, want) || want == nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s: got %v", name, err)
@@ -188,7 +190,7 @@ func TestPartsThatCannotBeFound(t *testing.T) {
 			if want := "control: what it used in parts of item may not all be forgotten, the rest is: "; err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s: got %v, want %s…", name, err, want)
 			}
-			told, err := d.Subject(t.Context(), visitor)
+			told, err := d.Subject(t.Context(), control.Target{Subject: visitor})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -208,7 +210,7 @@ func TestPartsOfABlindStore(t *testing.T) {
 	}
 	defer store.Close()
 	c.Store = store
-	if err := control.New(c).Reset(t.Context(), visitor); !errors.Is(err, control.ErrBlind) {
+	if _, err := control.New(c).Reset(t.Context(), control.Target{Subject: visitor}); !errors.Is(err, control.ErrBlind) {
 		t.Errorf("got %v, want ErrBlind", err)
 	}
 }

@@ -41,7 +41,7 @@ func (c *Client) Stream(ctx context.Context, heard func(*observe.Tick) error) er
 		return err
 	}
 	defer got.Body.Close()
-	ended := func(err error) error { return &UnreachableError{c.base.Redacted(), err} }
+	ended := func(err error) error { return &UnreachableError{c.shown, err} }
 	lines := bufio.NewScanner(got.Body)
 	lines.Buffer(nil, maxEvent)
 	for e := (event{}); lines.Scan(); {

@@ -12,7 +12,10 @@ import (
 
 // Ask is a question about a subject: may it do something that costs so much?
 type Ask struct {
-	Subject string `json:"subject"`
+	// Subject, Ref and Raw are a [Target].
+	Subject string `json:"subject,omitempty"`
+	Ref     string `json:"ref,omitempty"`
+	Raw     bool   `json:"raw,omitempty"`
 	// Tier and Policy say under which limits: those of the policy for members of the tier, or without a policy the tier's
 	// own. What only one thing can be meant by may be left out.
 	Tier   string `json:"tier,omitempty"`
@@ -28,6 +31,8 @@ type Ask struct {
 // Answer is what was decided. Times are in seconds.
 type Answer struct {
 	Subject string `json:"subject"`
+	// Note says what was made of what somebody wrote; see [Named].
+	Note    string `json:"note,omitempty"`
 	Allowed bool   `json:"allowed"`
 	// RetryAfter is how long to wait; -1 is forever.
 	RetryAfter float64 `json:"retry_after"`
@@ -42,6 +47,21 @@ const everyone = "everyone"
 
 // Take decides as a request would be decided, and charges it if it is allowed.
 func (d *Desk) Take(ctx context.Context, a Ask) (Answer, error) {
+	who, err := d.find(Target{a.Subject, a.Ref, a.Raw})
+	if err != nil {
+		return Answer{}, err
+	}
+	if d.isHashed(who.Subject) {
+		return Answer{}, invalid("%s is the hash of a name, and requests have the name; want that, or inspect the hash", named(who.Subject))
+	}
+	a.Subject = who.Subject
+	told, err := d.take(ctx, a)
+	told.Subject, told.Note = who.Subject, who.Note
+	return told, err
+}
+
+// take decides about a subject as requests are counted under it.
+func (d *Desk) take(ctx context.Context, a Ask) (Answer, error) {
 	places, err := d.placesOf(&a)
 	if err != nil {
 		return Answer{}, err
@@ -78,12 +98,12 @@ func (d *Desk) Take(ctx context.Context, a Ask) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	return answerOf(a.Subject, places, &decision), nil
+	return answerOf(places, &decision), nil
 }
 
-func answerOf(subject string, places []place, d *stint.Decision) Answer {
+func answerOf(places []place, d *stint.Decision) Answer {
 	told := Answer{
-		Subject: subject, Allowed: d.Allowed, RetryAfter: seconds(d.RetryAfter), Banned: d.Banned, Degraded: d.Degraded,
+		Allowed: d.Allowed, RetryAfter: seconds(d.RetryAfter), Banned: d.Banned, Degraded: d.Degraded,
 		Limits: []Limit{},
 	}
 	states := d.States()

@@ -77,7 +77,7 @@ func TestTakeDenied(t *testing.T) {
 	if a := take(t, d, control.Ask{Subject: "ip:203.0.113.9", Policy: "work", Cost: 101}); a.Allowed || a.RetryAfter != -1 {
 		t.Errorf("got %+v, want that it is never allowed", a)
 	}
-	if err := d.Ban(t.Context(), "ip:203.0.113.10", stint.MaxBan); err != nil {
+	if _, err := d.Ban(t.Context(), control.Target{Subject: "ip:203.0.113.10"}, stint.MaxBan); err != nil {
 		t.Fatal(err)
 	}
 	if a := take(t, d, control.Ask{Subject: "ip:203.0.113.10"}); a.Allowed || !a.Banned {

@@ -10,6 +10,8 @@ import (
 // could be counted, as far as the configuration can tell.
 type Subject struct {
 	Subject string `json:"subject"`
+	// Note says what was made of what somebody wrote; see [Named].
+	Note string `json:"note,omitempty"`
 	// Now is the store's clock.
 	Now time.Time `json:"now"`
 	Ban BanState  `json:"ban"`

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,26 +16,19 @@ import (
 	"github.com/stint-limiter/stint/server/control"
 )
 
-// target is whom a command is about: a subject, or a ref that stands for one.
-type target struct {
-	Subject string `json:"subject"`
-	Ref     string `json:"ref"`
-}
-
 func (d *Dashboard) reset(w http.ResponseWriter, r *http.Request, by writer) {
-	var body target
-	if subject, ok := d.read(w, r, &body, &body); ok {
-		d.act(w, r, by, "reset", subject, func(ctx context.Context) error { return d.c.Desk.Reset(ctx, subject) })
+	var body control.Target
+	if d.read(w, r, &body, &body) {
+		d.act(w, r, by, "reset", body, d.c.Desk.Reset)
 	}
 }
 
 func (d *Dashboard) ban(w http.ResponseWriter, r *http.Request, by writer) {
 	var body struct {
-		target
+		control.Target
 		For string `json:"for"`
 	}
-	subject, ok := d.read(w, r, &body, &body.target)
-	if !ok {
+	if !d.read(w, r, &body, &body.Target) {
 		return
 	}
 	length, err := time.ParseDuration(body.For)
@@ -42,49 +36,51 @@ func (d *Dashboard) ban(w http.ResponseWriter, r *http.Request, by writer) {
 		answer.Refuse(w, http.StatusBadRequest, "invalid", fmt.Sprintf(`The ban is for "%s"; want a length such as 10m or 24h.`, label.Line(body.For)))
 		return
 	}
-	d.act(w, r, by, "ban for "+length.String(), subject, func(ctx context.Context) error { return d.c.Desk.Ban(ctx, subject, length) })
+	d.act(w, r, by, "ban for "+length.String(), body.Target, func(ctx context.Context, t control.Target) (control.Named, error) {
+		return d.c.Desk.Ban(ctx, t, length)
+	})
 }
 
 func (d *Dashboard) unban(w http.ResponseWriter, r *http.Request, by writer) {
-	var body target
-	if subject, ok := d.read(w, r, &body, &body); ok {
-		d.act(w, r, by, "unban", subject, func(ctx context.Context) error { return d.c.Desk.Unban(ctx, subject) })
+	var body control.Target
+	if d.read(w, r, &body, &body) {
+		d.act(w, r, by, "unban", body, d.c.Desk.Unban)
 	}
 }
 
-// act does something to a subject, and writes down that it was done, or why not.
-func (d *Dashboard) act(w http.ResponseWriter, r *http.Request, by writer, what, subject string, do func(context.Context) error) {
+// act does something to a subject, writes down that it was done, or why not, and answers with which subject that was.
+func (d *Dashboard) act(w http.ResponseWriter, r *http.Request, by writer, what string, t control.Target,
+	do func(context.Context, control.Target) (control.Named, error)) {
 	ctx, cancel := context.WithTimeout(r.Context(), scanTime)
 	defer cancel()
-	err := do(ctx)
+	who, err := do(ctx, t)
 	d.bans.changed.Store(true)
-	d.note(ctx, by, what, subject, err)
+	d.note(ctx, by, what, cmp.Or(who.Subject, t.Subject), err)
 	if err != nil {
 		refuse(w, err)
 		return
 	}
 	answer.JSON(w, http.StatusOK, struct {
 		OK bool `json:"ok"`
-	}{true})
+		control.Named
+	}{true, who})
 }
 
 func (d *Dashboard) take(w http.ResponseWriter, r *http.Request, by writer) {
-	var body struct {
-		control.Ask
-		Ref string `json:"ref"`
-	}
-	if !decode(w, r, &body) {
+	var body control.Ask
+	if !decode(w, r, &body) || !body.Peek && !d.may(w, r, by) {
 		return
 	}
-	var ok bool
-	if body.Subject, ok = d.find(w, &target{body.Subject, body.Ref}); !ok {
+	t := control.Target{Subject: body.Subject, Ref: body.Ref, Raw: body.Raw}
+	if !d.find(w, &t) {
 		return
 	}
+	body.Subject, body.Ref, body.Raw = t.Subject, t.Ref, t.Raw
 	ctx, cancel := context.WithTimeout(r.Context(), lookTime)
 	defer cancel()
-	told, err := d.c.Desk.Take(ctx, body.Ask)
+	told, err := d.c.Desk.Take(ctx, body)
 	if !body.Peek { // which changes nothing
-		d.note(ctx, by, fmt.Sprintf("take %d", max(body.Cost, 1)), body.Subject, err)
+		d.note(ctx, by, fmt.Sprintf("take %d", max(body.Cost, 1)), cmp.Or(told.Subject, body.Subject), err)
 	}
 	if err != nil {
 		refuse(w, err)
@@ -93,36 +89,37 @@ func (d *Dashboard) take(w http.ResponseWriter, r *http.Request, by writer) {
 	answer.JSON(w, http.StatusOK, told)
 }
 
-// read reads a body, and finds its subject. If it cannot, it says so.
-func (d *Dashboard) read(w http.ResponseWriter, r *http.Request, into any, whom *target) (subject string, ok bool) {
-	if !decode(w, r, into) {
-		return "", false
-	}
-	return d.find(w, whom)
+// read reads a body, and finds its target. If it cannot, it says so.
+func (d *Dashboard) read(w http.ResponseWriter, r *http.Request, into any, whom *control.Target) bool {
+	return decode(w, r, into) && d.find(w, whom)
 }
 
-// find returns the subject of a command or a question. If there is none, it says so.
-func (d *Dashboard) find(w http.ResponseWriter, whom *target) (subject string, ok bool) {
+// find puts the subject of a ref in the place of it. If there is neither a subject nor a ref, it says so.
+func (d *Dashboard) find(w http.ResponseWriter, whom *control.Target) bool {
 	switch {
 	case whom.Subject != "" && whom.Ref != "":
 		answer.Refuse(w, http.StatusBadRequest, "invalid", "There is a subject and a ref; want one of them.")
+		return false
 	case whom.Subject != "":
-		return whom.Subject, true
+		return true
 	case whom.Ref == "":
 		answer.Refuse(w, http.StatusBadRequest, "invalid", "There is no subject; want one such as user:42, or a ref.")
-	default:
-		if subject, ok = d.refs.subject(whom.Ref); !ok { // which takes less time to find out
-			subject, ok = d.c.Monitor.SubjectOf(whom.Ref)
-		}
-		switch {
-		case !ok:
-			answer.Refuse(w, http.StatusNotFound, "unknown_ref", "It is not known any more whom this ref stands for; look in a list again, or name the subject.")
-		case strings.HasPrefix(subject, "~"): // see stint.Banned
-			answer.Refuse(w, http.StatusBadRequest, "invalid", "The name of this subject is too long to be kept, and the list has a hash of it; name the subject.")
-			ok = false
-		}
+		return false
 	}
-	return subject, ok
+	subject, ok := d.refs.subject(whom.Ref)
+	if !ok { // the first takes less time to find out
+		subject, ok = d.c.Monitor.SubjectOf(whom.Ref)
+	}
+	switch {
+	case !ok:
+		answer.Refuse(w, http.StatusNotFound, "unknown_ref", "It is not known any more whom this ref stands for; look in a list again, or name the subject.")
+		return false
+	case strings.HasPrefix(subject, "~"): // see stint.Banned
+		answer.Refuse(w, http.StatusBadRequest, "invalid", "The name of this subject is too long to be kept, and the list has a hash of it; name the subject.")
+		return false
+	}
+	*whom = control.Target{Subject: subject, Raw: true} // lists have subjects as they are counted
+	return true
 }
 
 // decode reads a body of one JSON object, of which every member is known. If it is none, it says so.

@@ -26,7 +26,7 @@ func TestActs(t *testing.T) {
 		{"/api/unban", `{"ref": "` + r.board.refs.of("user:mallory") + `"}`, true},
 	}
 	for _, step := range steps {
-		if status, text := r.post(step.path, step.body); status != 200 || text != `{"ok":true}`+"\n" {
+		if status, text := r.post(step.path, step.body); status != 200 || text != `{"ok":true,"subject":"user:mallory"}`+"\n" {
 			t.Errorf("%s %s: got %d, %s", step.path, step.body, status, text)
 		}
 		if got := r.ask("mallory", "/"); got != step.allowed {
@@ -224,7 +224,7 @@ func TestF33WithoutNames(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Who = nil })
 	for _, write := range writesOf {
 		status, text := r.post(write.path, write.body)
-		if p := problemOf(t, text); status != 403 || !strings.Contains(p.Message, "--admin-token-file") {
+		if p := problemOf(t, text); status != 403 || !strings.Contains(p.Message, "--no-admin-token") {
 			t.Errorf("%s: got %d, %+v", write.path, status, p)
 		}
 	}

@@ -80,11 +80,11 @@ func newBoard(t testing.TB, adjust ...func(*Config)) *rig {
 		Desk:    control.New(control.Config{Store: store, Inspector: store, Set: r.guard.Set}),
 		Set:     r.guard.Set,
 		Guard:   func(next http.Handler) http.Handler { return next },
-		Who: func(r *http.Request) string {
+		Who: func(r *http.Request) (string, bool) {
 			if r.Header.Get("Authorization") == "Bearer "+token {
-				return "alice"
+				return "alice", true
 			}
-			return ""
+			return "", false
 		},
 		Logger: slog.New(slog.NewJSONHandler(r.log, nil)), Version: "v1.2.3",
 	}

@@ -30,9 +30,9 @@ type Config struct {
 
 	// Guard stands before everything but the page. Nil answers callers on this host, and nobody else.
 	Guard func(next http.Handler) http.Handler
-	// Who returns the name of whoever sent a request, for the audit log; "" if that is nobody who may change anything.
-	// Nil means that nothing can be changed.
-	Who func(r *http.Request) string
+	// Who returns the name of whoever sent a request, for the audit log, "" if it is not known, and whether they may change
+	// something or only look. Nil means that nothing can be changed.
+	Who func(r *http.Request) (name string, operates bool)
 	// ShowSubjects shows subjects in full in lists. It should be as that of the Monitor.
 	ShowSubjects bool
 
@@ -56,14 +56,13 @@ const (
 
 // Dashboard is a handler of HTTP requests. See [New].
 type Dashboard struct {
-	c       Config
-	pages   pages
-	routes  http.Handler
-	shown   func(subject string) string
-	refs    *refs
-	bans    bans
-	audit   audit
-	origins *http.CrossOriginProtection
+	c      Config
+	pages  pages
+	routes http.Handler
+	shown  func(subject string) string
+	refs   *refs
+	bans   bans
+	audit  audit
 
 	streams chan struct{} // holds one for each that is open
 	closing sync.Once
@@ -85,7 +84,6 @@ func New(c Config) (*Dashboard, error) {
 		c:       c,
 		shown:   label.Short,
 		bans:    bans{turn: make(chan struct{}, 1)},
-		origins: http.NewCrossOriginProtection(),
 		streams: make(chan struct{}, maxStreams),
 		closed:  make(chan struct{}),
 	}
@@ -128,13 +126,13 @@ func (d *Dashboard) route() http.Handler {
 	api.HandleFunc("POST /api/reset", d.writes(d.reset))
 	api.HandleFunc("POST /api/ban", d.writes(d.ban))
 	api.HandleFunc("POST /api/unban", d.writes(d.unban))
-	api.HandleFunc("POST /api/take", d.writes(d.take))
+	api.HandleFunc("POST /api/take", d.posts(d.take)) // which looks only, if it is to peek
 	api.HandleFunc("/", nothingHere)
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", d.pages.index)
 	mux.HandleFunc("GET /static/", d.pages.file)
-	mux.Handle("/", d.sameSite(d.c.Guard(api)))
+	mux.Handle("/", sameSite(d.c.Guard(api)))
 	return mux
 }
 

@@ -5,7 +5,7 @@
 //	board, err := dashboard.New(dashboard.Config{
 //		Monitor: monitor, Desk: desk, Set: guard.Set,
 //		Guard: func(next http.Handler) http.Handler { return staffOnly(next) },
-//		Who:   func(r *http.Request) string { return staffName(r) },
+//		Who:   func(r *http.Request) (string, bool) { return staffName(r), mayOperate(r) },
 //	})
 //	...
 //	defer board.Close()
@@ -14,8 +14,8 @@
 // # Who is answered
 //
 // The page itself holds no data and is for everybody. All that it asks for is for those whom [Config.Guard] lets through,
-// and without one for callers on this host. Changes are for those who have a name besides: see [Config.Who]. They are
-// never made for pages of other sites, and each is written to the log, with the message "audit".
+// and without one for callers on this host. Changes are for those who have a name besides, and may operate: see [Config.Who]. They
+// are never made for pages of other sites, and each is written to the log, with the message "audit".
 //
 // # What is asked for
 //
@@ -31,6 +31,7 @@
 //	POST /api/unban        {"subject": "user:42"}
 //	POST /api/take         a [control.Ask]
 //
+// A subject is read as [policy.Set.Subject] says, and answers have the one that is meant; "raw": true takes it as it is.
 // Lists show subjects shortened, unless [Config.ShowSubjects] is set, each with a ref that stands for it in other calls for
 // as long as the process lives. What is refused is answered with {"error": "…", "message": "…"}.
 package dashboard

@@ -31,12 +31,12 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 
-	staff := func(r *http.Request) string { // as the program knows them
+	staff := func(r *http.Request) (name string, operates bool) { // as the program knows them
 		name, password, _ := r.BasicAuth()
 		if password != "correct horse" {
-			return ""
+			return "", false
 		}
-		return name
+		return name, name != "guest"
 	}
 	board, err := dashboard.New(dashboard.Config{
 		Monitor: monitor,
@@ -45,7 +45,7 @@ func ExampleNew() {
 		Who:     staff,
 		Guard: func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if staff(r) == "" {
+				if name, _ := staff(r); name == "" {
 					w.Header().Set("WWW-Authenticate", "Basic")
 					w.WriteHeader(http.StatusUnauthorized)
 					return

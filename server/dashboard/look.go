@@ -73,13 +73,13 @@ func (d *Dashboard) showBans(w http.ResponseWriter, r *http.Request) {
 
 // showSubject shows one subject, and its whole name: whoever asks about one wants to know who it is.
 func (d *Dashboard) showSubject(w http.ResponseWriter, r *http.Request) {
-	subject, ok := d.find(w, &target{Subject: r.FormValue("subject"), Ref: r.FormValue("ref")})
-	if !ok || !d.hasDesk(w) {
+	whom := control.Target{Subject: r.FormValue("subject"), Ref: r.FormValue("ref"), Raw: r.FormValue("raw") == "true"}
+	if !d.find(w, &whom) || !d.hasDesk(w) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), lookTime)
 	defer cancel()
-	told, err := d.c.Desk.Subject(ctx, subject)
+	told, err := d.c.Desk.Subject(ctx, whom)
 	if err != nil {
 		refuse(w, err)
 		return

@@ -61,7 +61,7 @@ func TestBans(t *testing.T) {
 		if r.get("/api/bans", &list); list.Bans == nil || len(list.Bans) != 0 {
 			t.Errorf("got %+v, want an empty list", list.Bans)
 		}
-		if err := r.board.c.Desk.Ban(t.Context(), "user:alice", time.Minute); err != nil {
+		if _, err := r.board.c.Desk.Ban(t.Context(), control.Target{Subject: "user:alice"}, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		if status, text := r.post("/api/ban", `{"subject": "user:mallory", "for": "1h"}`); status != 200 {
@@ -99,7 +99,7 @@ func TestBansAreListedSeldom(t *testing.T) {
 		return len(list)
 	}
 	add := func(subject string) {
-		if err := desk.Ban(t.Context(), subject, time.Hour); err != nil {
+		if _, err := desk.Ban(t.Context(), control.Target{Subject: subject}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}

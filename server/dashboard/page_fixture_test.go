@@ -139,7 +139,7 @@ func (f *fixture) act(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.state.Writable {
-		answer.Refuse(w, http.StatusForbidden, "forbidden", "Writing needs --admin-token-file.")
+		answer.Refuse(w, http.StatusForbidden, "forbidden", "Nothing can be changed.")
 		return
 	}
 	if r.Header.Get("Content-Type") != "application/json" {

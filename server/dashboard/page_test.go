@@ -290,19 +290,19 @@ func testActs(t *testing.T, f *fixture, page *browsertest.Page) {
 }
 
 func testReadOnly(t *testing.T, f *fixture, page *browsertest.Page) {
-	page.Expect("403")
 	f.change(func() {
-		f.state.Writable = false
+		f.state.Writable, f.state.Who = false, ""
 		f.subjects["user:42"] = control.Subject{Subject: "user:42", Now: time.Now()}
 		f.bans = []control.Ban{{Subject: "user:42", Until: time.Now().Add(time.Hour)}}
 	})
 	open(t, f, page, "subject/name/user%3A42")
-	page.WaitText(".who", "--admin-token-file")
+	page.WaitText(".who", "the server has no tokens")
 	if got := page.Count(".who button:not(:disabled)"); got != 0 {
 		t.Errorf("%d buttons can be pressed, want 0", got)
 	}
 	open(t, f, page, "bans")
-	page.Click("section.bans td button")
-	page.Click("#confirm [value=ok]")
-	page.WaitText("#notice.wrong", "Writing needs --admin-token-file.")
+	page.WaitText("section.bans td button:disabled", "Unban")
+	f.change(func() { f.state.Who = "prometheus" })
+	open(t, f, page, "subject/name/user%3A42")
+	page.WaitText(".who", "The token of prometheus has the role read.")
 }

@@ -12,7 +12,8 @@ import (
 type state struct {
 	Version string    `json:"version"`
 	Now     time.Time `json:"now"`
-	// Writable says that something can be changed, and Who the name under which that is written down.
+	// Writable says that whoever asks may change something, or may after saying who they are, and Who the name under which that
+	// is written down.
 	Writable bool   `json:"writable"`
 	Who      string `json:"who"`
 	// Points are seconds, and Long tens of seconds.
@@ -62,7 +63,9 @@ func (d *Dashboard) showState(w http.ResponseWriter, r *http.Request) {
 		s.Top[kind] = full(m.Top(kind, usualTop))
 	}
 	if d.c.Who != nil {
-		s.Who, s.Writable = d.c.Who(r), d.c.Desk != nil
+		var operates bool
+		s.Who, operates = d.c.Who(r)
+		s.Writable = d.c.Desk != nil && (operates || s.Who == "")
 	}
 	if d.c.Phase != nil {
 		s.Config.Phase = d.c.Phase()

@@ -112,7 +112,7 @@ func TestOutbound(t *testing.T) {
 	}
 
 	// A pause that another process has written is told by the store.
-	if err := desk.Ban(t.Context(), "igdb:api", time.Hour); err != nil {
+	if _, err := desk.Ban(t.Context(), control.Target{Subject: "igdb:api"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	r.get("/api/state", &s)

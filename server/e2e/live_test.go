@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -49,8 +51,7 @@ func TestViolationsAppear(t *testing.T) {
 func TestActs(t *testing.T) {
 	r := start(t, five, withToken(t))
 	page := browsertest.Start(t).Page(t, 1280, 900)
-	page.Expect("401")
-	r.open(page, "subject/user:42")
+	r.signIn(page, "subject/user:42", operator)
 	allowed := func(want bool, when string) {
 		t.Helper()
 		if got := r.take("42"); got != want {
@@ -59,18 +60,7 @@ func TestActs(t *testing.T) {
 	}
 	allowed(true, "before anything")
 
-	page.Click("[data-act=ban]")
-	page.Click("#confirm [value=ok]")
-	page.Wait("document.querySelector('#token').open")
-	page.Press(kb.Escape)
-	page.WaitText("#notice.wrong", "Ban user:42: not done. This needs a token, and none was given.")
-	allowed(true, "without a token")
 	act(page, "ban")
-	page.Wait("document.querySelector('#token').open")
-	page.Press("guess-of-a-token" + kb.Enter)
-	page.WaitText("#token-why", "refused")
-	allowed(true, "with a wrong token")
-	page.Press(operator + kb.Enter)
 	page.WaitText("#notice", "Ban user:42: done.")
 	allowed(false, "after the ban")
 	page.WaitText(".banned", "Banned until")
@@ -109,6 +99,32 @@ func TestActs(t *testing.T) {
 	allowed(true, "after bans that were refused")
 }
 
+// TestBanAsTyped: an address is banned with all that are counted as one with it, and the page says so.
+func TestBanAsTyped(t *testing.T) {
+	r := start(t, five, withToken(t))
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	page.Expect("400")
+	r.signIn(page, "subject", operator)
+	look := func(text string) {
+		page.Wait("document.querySelector('section.subject input').value = ' '") // what was typed before is gone
+		page.Type("section.subject input", text+kb.Enter)
+	}
+	look("ip:203.0.113.0/24")
+	page.WaitText("section.subject .empty", "203.0.113.0/24 is a network of many subjects")
+	look("ip:203.0.113.x")
+	page.WaitText("section.subject .empty", "is a subject that a list has shortened")
+	look("ip:2001:DB8:9:9::7")
+	page.WaitText(".who h2", "ip:2001:db8:9:9::/64")
+	page.WaitText(".who .note", "2001:DB8:9:9::7 is counted under it.")
+	act(page, "ban")
+	page.WaitText("#notice", "Ban ip:2001:db8:9:9::/64: done.")
+	for peer, want := range map[string]int{"2001:db8:9:9::8": http.StatusTooManyRequests, "2001:db8:9:a::7": http.StatusOK} {
+		if got := r.post("/v1/take", map[string]any{"method": "GET", "path": "/", "peer": peer}); got != want {
+			t.Errorf("a request from %s got %d, want %d", peer, got, want)
+		}
+	}
+}
+
 // act presses a button of the subject's page, and says yes.
 func act(page *browsertest.Page, name string) {
 	page.Click("[data-act=" + name + "]")
@@ -116,9 +132,9 @@ func act(page *browsertest.Page, name string) {
 	page.Click("#confirm [value=ok]")
 }
 
-// TestToken: where nobody may look without a token, the page asks for it first, and knows nothing before.
+// TestToken: the page asks for a token first, and knows nothing before.
 func TestToken(t *testing.T) {
-	r := start(t, five, withToken(t), func(c *server.Config) { c.AdminLocal = false })
+	r := start(t, five, withToken(t))
 	r.use("mallory", 6)
 	page := browsertest.Start(t).Page(t, 1280, 900)
 	page.Expect("401")
@@ -127,20 +143,68 @@ func TestToken(t *testing.T) {
 	if got := page.Text("#view"); strings.Contains(got, "mallo") {
 		t.Errorf("without a token the page says %q", got)
 	}
+	page.Press(kb.Escape)
+	page.WaitText("#banner", "This needs a token, and none was given.")
+	page.Click("#banner button")
+	page.Wait("document.querySelector('#token').open")
+	page.Press("guess-of-a-token" + kb.Enter)
+	page.WaitText("#token-why", "refused")
 	page.Press(operator + kb.Enter)
 	page.WaitText("section.violations tbody tr", "user:mallo")
+}
+
+// TestReader: who may only look sees everything, and can press no button.
+func TestReader(t *testing.T) {
+	r := start(t, five, withToken(t))
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	r.signIn(page, "subject/user:42", reader)
+	page.WaitText(".who", "The token of prometheus has the role read. To change something needs one with the role operate.")
+	if got := page.Count(".who button:not(:disabled)"); got != 0 {
+		t.Errorf("%d buttons can be pressed, want 0", got)
+	}
+}
+
+// TestOpen: the page of a demonstration needs no token, not even to change something.
+func TestOpen(t *testing.T) {
+	r := start(t, five, func(c *server.Config) { c.AdminOpen = true })
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	r.open(page, "subject/user:42")
+	act(page, "ban")
+	page.WaitText("#notice", "Ban user:42: done.")
+	if r.take("42") {
+		t.Error("it is not banned")
+	}
+}
+
+// TestLink: a link of another site leads to the page, which then works, and the other site gets nothing else.
+func TestLink(t *testing.T) {
+	r := start(t, five, withToken(t))
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprintf(w, `<!doctype html><title>chat</title><a id=page href=%q>page</a> <a id=metrics href=%q>metrics</a>`, r.admin+"/#/violations", r.admin+"/metrics")
+	}))
+	defer site.Close()
+	elsewhere := strings.Replace(site.URL, "127.0.0.1", "localhost", 1)
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	page.Expect("401")
+	page.Expect("403")
+	page.Open(elsewhere)
+	page.Click("#metrics")
+	page.WaitText("body", "This is not for pages of other sites.")
+	page.Open(elsewhere)
+	page.Click("#page")
+	page.Wait("document.querySelector('#token')?.open")
+	page.Press(operator + kb.Enter)
+	page.WaitText("#link", "Live")
 }
 
 // TestBansNobodyObeys: that a ban would be in vain is said, until somebody has read it.
 func TestBansNobodyObeys(t *testing.T) {
 	r := start(t, "tiers:\n  - {name: all, identity: [user, ip], limits: 5/1h}\n", withToken(t))
 	page := browsertest.Start(t).Page(t, 1280, 900)
-	page.Expect("401")
 	page.Expect("400")
-	r.open(page, "subject/user:42")
+	r.signIn(page, "subject/user:42", operator)
 	act(page, "ban")
-	page.Wait("document.querySelector('#token').open")
-	page.Press(operator + kb.Enter)
 	page.WaitText("#notice.wrong", "Ban user:42: not done. No limit of this subject obeys bans; with `bans: {after: 0}` in the configuration,")
 	page.Click("#notice button")
 	page.Wait("document.querySelector('#notice').hidden")

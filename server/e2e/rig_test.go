@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/chromedp/chromedp/kb"
+
 	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/server"
@@ -21,6 +23,7 @@ import (
 const (
 	anywhere = "127.0.0.1:0"
 	operator = "token-of-an-operator"
+	reader   = "token-of-a-scraper"
 
 	// five is little for every user, bans that are made by hand are obeyed.
 	five = "tiers:\n  - {name: all, identity: [user, ip], limits: 5/1h}\nbans: {after: 0}\n"
@@ -63,11 +66,21 @@ func start(t *testing.T, policies string, adjust ...func(*server.Config)) *rig {
 	return r
 }
 
-// withToken has alice as the operator, and others on this host may look.
+// withToken has alice as the operator, and a scraper that may look.
 func withToken(t *testing.T) func(*server.Config) {
 	return func(c *server.Config) {
-		c.AdminTokens, c.AdminLocal = file(t, "tokens", "alice: "+operator+"\n"), true
+		c.AdminTokens = file(t, "tokens", "alice: "+operator+"\nprometheus (read): "+reader+"\n")
 	}
+}
+
+// signIn shows a view after giving a token.
+func (r *rig) signIn(page *browsertest.Page, view, token string) {
+	r.t.Helper()
+	page.Expect("401")
+	page.Open(r.admin + "/#/" + view)
+	page.Wait("document.querySelector('#token').open")
+	page.Press(token + kb.Enter)
+	page.WaitText("#link", "Live")
 }
 
 // file writes a file in a directory of its own, and returns its path.

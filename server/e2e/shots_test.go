@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,25 +34,23 @@ func TestScreenshots(t *testing.T) {
 		t.Skip("pictures are made when " + screenshotsEnv + " names a directory for them; see make screenshots")
 	}
 	demo := startDemo(t)
-	operator, err := control.NewClient(demo.admin, demo.token)
+	operator, err := control.NewClient(demo, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(screenshotsAfter)
 	browser := browsertest.Start(t)
 	for _, scheme := range []string{"light", "dark"} {
-		for _, err := range []error{ // mallory has another chance, and is denied by limits again
-			operator.Ban(t.Context(), "ip:203.0.113.99", time.Hour),
-			operator.Reset(t.Context(), "user:mallory"),
-			operator.Unban(t.Context(), "user:mallory"),
-		} {
-			if err != nil {
-				t.Fatal(err)
-			}
+		mallory := control.Target{Subject: "user:mallory"} // who has another chance, and is denied by limits again
+		_, banned := operator.Ban(t.Context(), control.Target{Subject: "ip:203.0.113.99"}, time.Hour)
+		_, reset := operator.Reset(t.Context(), mallory)
+		_, unbanned := operator.Unban(t.Context(), mallory)
+		if err := errors.Join(banned, reset, unbanned); err != nil {
+			t.Fatal(err)
 		}
 		page := browser.Page(t, 1280, 900)
 		page.Prefer("prefers-color-scheme", scheme)
-		page.Open(demo.admin)
+		page.Open(demo)
 		for _, view := range browsertest.Eval[[]string](page, `[...document.querySelectorAll("nav [data-view]")].map((link) => link.dataset.view)`) {
 			if !slices.ContainsFunc(shots, func(s shot) bool { return s.name() == view }) {
 				t.Errorf("there is no picture of %s", view)
@@ -59,7 +58,7 @@ func TestScreenshots(t *testing.T) {
 		}
 		for _, s := range shots {
 			page.Resize(1280, s.height)
-			page.Open(demo.admin + "/?" + scheme + "#/" + s.address)
+			page.Open(demo + "/?" + scheme + "#/" + s.address)
 			page.WaitText("#link", "Live")
 			page.Wait("document.querySelector(" + browsertest.Quote(s.ready) + ") && document.getAnimations().length === 0")
 			path := filepath.Join(directory, s.name()+"-"+scheme+".png")
@@ -99,11 +98,8 @@ var shots = []shot{
 	{"audit", ".audit tbody tr", 520, false},
 }
 
-// runningDemo is where the demo is, and a token for it.
-type runningDemo struct{ admin, token string }
-
-// startDemo runs the demo of the command line until the test ends.
-func startDemo(t *testing.T) *runningDemo {
+// startDemo runs the demo of the command line until the test ends, and returns where its dashboard is.
+func startDemo(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "stint")
 	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/stint").CombinedOutput(); err != nil {
@@ -124,20 +120,13 @@ func startDemo(t *testing.T) *runningDemo {
 		stop()
 		_ = command.Wait() // it was told to end
 	})
-	d := &runningDemo{}
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		name, rest, _ := strings.Cut(lines.Text(), " ")
 		value, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-		switch name {
-		case "Dashboard":
-			d.admin = strings.TrimSuffix(value, "/")
-		case "Token":
-			d.token = value
-		}
-		if d.admin != "" && d.token != "" {
-			return d
+		if name == "Dashboard" {
+			return strings.TrimSuffix(value, "/")
 		}
 	}
 	t.Fatal("the demo does not say where it is")
-	return nil
+	return ""
 }

@@ -5,7 +5,7 @@
 //	...
 //	service, err := envoyrls.NewService(store, config, envoyrls.Options{})
 //	...
-//	rlsv3.RegisterRateLimitServiceServer(grpcServer, service)
+//	service.Register(grpcServer)
 //
 // # What is as there
 //
@@ -24,7 +24,7 @@
 // of a directory whose names end in something other than .yaml or .yml are not read. Two files with the same domain are
 // a mistake, as there, unless [MergeDomains] says otherwise.
 //
-// Requests have at most 1,000 descriptors, and limits that they bring along have to have a unit.
+// Requests have at most 256 descriptors with 4,096 entries in all, and limits that they bring along have to have a unit.
 //
 // # How it counts
 //
@@ -53,4 +53,7 @@
 // A descriptor with is_negative_hits gives its hits back and answers as one that only looks. The counter is lowered, not
 // below zero, whichever process raised it: in fixed windows that of the current window, in sliding ones by the oldest hits,
 // which would have left the window first. If the store fails to do so, the answer is the same and the hits stay.
+//
+// Who can give hits back has no limits. So requests with negative hits are refused as a whole, with PERMISSION_DENIED,
+// unless [Options.NegativeHits] says that callers are known.
 package envoyrls

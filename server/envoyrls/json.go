@@ -1,6 +1,7 @@
 package envoyrls
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -13,27 +14,32 @@ import (
 )
 
 // maxBody is the largest body of a request to [Service.JSONHandler].
-const maxBody = 1 << 20
+const maxBody = 256 << 10
 
 // JSONHandler is the service for those who do not speak gRPC: a RateLimitRequest as JSON in the body of a POST, and a
 // RateLimitResponse in the answer. Its status is 200, or 429 if the request is over a limit; 400 for a request that is
-// none, 413 for one that is too large, and 503 if the store cannot decide.
+// none or has too many descriptors, 413 for one that is too large, and 503 if the store cannot decide. See [Options.Public]
+// for who is answered; others get 401, a page of another site 403, and what is not said to be JSON 415. Negative hits that
+// are not allowed are answered with 403.
 func (s *Service) JSONHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
-		if r.Method != http.MethodPost {
-			w.Header().Set("Allow", http.MethodPost)
-			http.Error(w, "envoyrls: want POST", http.StatusMethodNotAllowed)
+		if !s.posts.Admit(w, r) {
 			return
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if err != nil {
 			var large *http.MaxBytesError
 			if errors.As(err, &large) {
-				http.Error(w, "envoyrls: the body is larger than 1 MiB", http.StatusRequestEntityTooLarge)
+				http.Error(w, "envoyrls: the body is larger than 256 KiB", http.StatusRequestEntityTooLarge)
 				return
 			}
 			http.Error(w, "envoyrls: the body cannot be read", http.StatusBadRequest)
+			return
+		}
+		// Every message of a request is an object. Braces in its texts count as well, which does no harm.
+		if bytes.Count(body, []byte("{")) > maxParts {
+			http.Error(w, status.Convert(tooManyParts()).Message(), http.StatusBadRequest)
 			return
 		}
 		var request rlsv3.RateLimitRequest
@@ -65,6 +71,8 @@ func statusOf(err error) int {
 	switch status.Code(err) {
 	case codes.Unknown, codes.InvalidArgument:
 		return http.StatusBadRequest
+	case codes.PermissionDenied:
+		return http.StatusForbidden
 	case codes.Internal:
 		return http.StatusInternalServerError
 	}

@@ -13,6 +13,14 @@ import (
 	"github.com/stint-limiter/stint/server/envoyrls"
 )
 
+// post is a request with JSON, whatever is in it.
+func post(t *testing.T, method, body string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, "/json", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
 func TestJSON(t *testing.T) {
 	handler := newService(t, inMemory(t, nil), parse(t, shop), envoyrls.Options{}).JSONHandler()
 	down := newService(t, &broken{requests: make(chan stint.Request, 100)}, parse(t, shop), envoyrls.Options{}).JSONHandler()
@@ -34,14 +42,15 @@ func TestJSON(t *testing.T) {
 		{"unknown field", handler, "POST", `{"realm": "shop"}`, 400, `not a RateLimitRequest: (line 1:2): unknown field "realm"`},
 		{"no domain", handler, "POST", `{}`, 400, "domain must not be empty"},
 		{"no descriptors", handler, "POST", `{"domain": "shop"}`, 400, "descriptor list must not be empty"},
-		{"too large", handler, "POST", `{"domain": "` + strings.Repeat("x", 1<<20) + `"}`, 413, "1 MiB"},
+		{"too large", handler, "POST", `{"domain": "` + strings.Repeat("x", 1<<20) + `"}`, 413, "256 KiB"},
+		{"empty descriptors", handler, "POST", `{"domain": "shop", "descriptors": [` + strings.Repeat("{},", 50_000) + `{}]}`, 400, "at most 256 descriptors"},
 		{"another method", handler, "GET", "", 405, "POST"},
 		{"store down", down, "POST", buy, 503, "the store cannot decide"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			test.handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), test.method, "/json", strings.NewReader(test.body)))
+			test.handler.ServeHTTP(w, post(t, test.method, test.body))
 			if w.Code != test.status {
 				t.Fatalf("got %d %s, want %d", w.Code, w.Body, test.status)
 			}
@@ -78,7 +87,7 @@ func FuzzJSON(f *testing.F) {
 		for _, window := range []envoyrls.Window{envoyrls.Sliding, envoyrls.Fixed} {
 			handler := newService(t, inMemory(t, nil), parse(t, shop), envoyrls.Options{Window: window, Metadata: true}).JSONHandler()
 			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", "/json", strings.NewReader(string(body))))
+			handler.ServeHTTP(w, post(t, "POST", string(body)))
 			switch w.Code {
 			case 400:
 				continue

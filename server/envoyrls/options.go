@@ -77,6 +77,13 @@ type Options struct {
 	ShadowMode bool
 	// QuotaMode treats every limit as one in quota mode, and a descriptor without a limit as one with room.
 	QuotaMode bool
+	// Public has [Service.JSONHandler] answer everybody whom it is called for. Without it only callers on this host are
+	// answered, who call it localhost or by its address. Who asks can use up anybody's limits: ask for a token before, or for a
+	// certificate.
+	Public bool
+	// NegativeHits lets requests give hits back. Who may do that can undo anybody's use of a limit: set it only where
+	// every caller, over gRPC and over HTTP, has shown a token or a certificate.
+	NegativeHits bool
 	// Observer may be nil.
 	Observer Observer
 	// Logger is slog.Default() unless set.

@@ -97,6 +97,7 @@ func newService(t testing.TB, store stint.Store, config *envoyrls.Config, o envo
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	o.Public, o.NegativeHits = true, true // what others may do has tests of its own
 	s, err := envoyrls.NewService(store, config, o)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +114,7 @@ func serve(t testing.TB, service *envoyrls.Service) rlsv3.RateLimitServiceClient
 		t.Fatal(err)
 	}
 	server := grpc.NewServer()
-	rlsv3.RegisterRateLimitServiceServer(server, service)
+	service.Register(server)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/seldom"
 )
 
@@ -26,7 +27,9 @@ type Service struct {
 
 	amending sync.WaitGroup // what goes on after its request was answered
 
-	complaints seldom.Gate
+	complaints, refusals seldom.Gate
+
+	posts *callers.JSON
 }
 
 var _ rlsv3.RateLimitServiceServer = (*Service)(nil)
@@ -45,7 +48,7 @@ func NewService(store stint.Store, config *Config, o Options) (*Service, error) 
 		return nil, &stint.InvalidError{Err: errors.Join(errs...)}
 	}
 	o.fill()
-	s := &Service{store: store, options: o}
+	s := &Service{store: store, options: o, posts: callers.NewJSON(o.Public, o.Logger)}
 	s.calls.New = func() any { return newCall() }
 	s.config.Store(config)
 	return s, nil
@@ -67,7 +70,7 @@ func (s *Service) Close() error {
 
 // ShouldRateLimit implements [rlsv3.RateLimitServiceServer].
 func (s *Service) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
-	if err := check(r); err != nil {
+	if err := s.check(r); err != nil {
 		return nil, err
 	}
 	c, begun := s.calls.Get().(*call), time.Now()
@@ -90,23 +93,6 @@ func (s *Service) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest
 		s.observe(c)
 	}
 	return s.answer(c, r), nil
-}
-
-// maxDescriptors is how many descriptors a request may have: each may be a counter, and asks the store. Envoy's have a few.
-const maxDescriptors = 1000
-
-// check reports what is wrong with a request, whatever the configuration says. What envoyproxy/ratelimit refuses too has
-// its code and its words, for those who look for them.
-func check(r *rlsv3.RateLimitRequest) error {
-	switch n := len(r.GetDescriptors()); {
-	case r.GetDomain() == "":
-		return status.Error(codes.Unknown, "rate limit domain must not be empty")
-	case n == 0:
-		return status.Error(codes.Unknown, "rate limit descriptor list must not be empty")
-	case n > maxDescriptors:
-		return status.Errorf(codes.InvalidArgument, "stint: %d descriptors in one request; want at most %d", n, maxDescriptors)
-	}
-	return nil
 }
 
 // decide counts.

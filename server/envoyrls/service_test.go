@@ -42,18 +42,6 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestF31Descriptors: a request has a bounded number of descriptors, whether they have limits or not.
-func TestF31Descriptors(t *testing.T) {
-	client := serve(t, newService(t, inMemory(t, nil), parse(t, shop), envoyrls.Options{}))
-	if got := len(must(t, client, many(1000, "")).GetStatuses()); got != 1000 {
-		t.Errorf("got %d statuses, want 1000", got)
-	}
-	_, err := client.ShouldRateLimit(t.Context(), many(1000, "colour=red"))
-	if got, want := status.Convert(err), "stint: 1001 descriptors in one request; want at most 1000"; got.Code() != codes.InvalidArgument || got.Message() != want {
-		t.Errorf("got %v; want %v: %s", err, codes.InvalidArgument, want)
-	}
-}
-
 func TestWrongOptions(t *testing.T) {
 	_, err := envoyrls.NewService(nil, nil, envoyrls.Options{Window: 7, Headers: 9, Failure: stint.FailurePolicy{Mode: 9}, HeaderNames: envoyrls.HeaderNames{Reset: "X Reset"}})
 	var invalid *stint.InvalidError

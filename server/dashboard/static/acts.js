@@ -35,13 +35,14 @@ export function ban(app, s) {
 async function ask(app, path, body, question) {
   const answer = await confirm(question);
   if (answer === null) return false;
+  let done;
   try {
-    await app.api.post(path, answer === true ? body : { ...body, for: answer });
+    done = await app.api.post(path, answer === true ? body : { ...body, for: answer });
   } catch (error) {
     app.notice(`${question.title.replace("?", "")}: ${question.failed ?? "not done"}. ${sentence(error.message)}`, true);
     return false;
   }
-  app.notice(`${question.title.replace("?", "")}: done.`);
+  app.notice(`${question.title.replace("?", "")}: done.${done.note ? ` ${done.subject}: ${done.note}.` : ""}`);
   app.refresh().catch(() => {}); // the audit list; the stream tells when the server is gone
   return true;
 }

@@ -34,7 +34,7 @@ export function bans(app) {
     const now = Date.now();
     fill(body, list.map((b) => row(COLUMNS, [
       subjectLink(b), until(time(b.until), now), moment(time(b.until), now), b.level > 0 ? String(b.level) : "by hand", String(b.strikes),
-      h("button", { type: "button", on: { click: (event) => unban(b, event.target) } }, "Unban"),
+      h("button", { type: "button", disabled: app.model.state.writable === false, on: { click: (event) => unban(b, event.target) } }, "Unban"),
     ])));
     refill(panel, view);
   }

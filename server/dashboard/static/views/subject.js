@@ -6,7 +6,7 @@ import { full, limitCard, whose } from "../limitcard.js";
 import { clock, count, sentence, time, until } from "../words.js";
 
 const EVERY = 3000;
-const HINT = "Type a subject as it is in the logs: its kind, a colon, and its name. Or click one in the violations or among the offenders.";
+const HINT = "Type a subject: its kind, a colon, and its name, in full. Or click one in the violations or among the offenders.";
 
 export function subject(app) {
   const input = h("input", {
@@ -18,12 +18,13 @@ export function subject(app) {
   const status = h("p", { class: "counts", role: "status" });
   const name = h("h2", { class: "code" });
   const actions = h("div", { class: "actions" });
+  const note = h("p", { class: "quiet note" });
   const banned = h("div", { class: "ban" });
   const tier = h("select", { on: { change: () => { chosen = tier.value; render(known); } } });
   const tiers = h("p", { class: "tiers", hidden: true }, h("label", {}, "Tier ", tier), " ", h("span", { class: "quiet" }));
   const cards = h("div", { class: "cards" });
   const idle = h("details", { class: "idle" }, h("summary"), h("ul"));
-  const found = h("div", { hidden: true }, h("div", { class: "who" }, name, actions, banned), tiers, cards, idle);
+  const found = h("div", { hidden: true }, h("div", { class: "who" }, name, actions, note, banned), tiers, cards, idle);
   const none = empty(HINT);
   const node = h("section", { class: "subject" },
     heading("Subject", "What one caller has used of every limit, and when room comes back."), form, status, none, found);
@@ -75,9 +76,11 @@ export function subject(app) {
     none.hidden = true;
     found.hidden = false;
     say(name, s.subject);
+    say(note, s.note ? `${s.note}.` : "");
+    note.hidden = !s.note;
     buttons(s);
     fill(banned, banText(s.ban ?? {}, now),
-      writable !== false ? null : h("p", { class: "quiet" }, "Nothing can be changed here: the server has no tokens. Start it with --admin-token-file."));
+      writable !== false ? null : h("p", { class: "quiet" }, unwritable(app.model.state)));
     const limits = ofTier(s);
     const used = limits.filter((l) => !unused(l)).sort((a, b) => full(b) - full(a));
     const rest = limits.filter(unused);
@@ -138,6 +141,11 @@ function named([by = "", ...rest]) {
   if (text === "") return null;
   return by === "ref" ? { ref: text } : { subject: text };
 }
+
+/** unwritable says why nothing can be changed. */
+const unwritable = ({ who }) => (who
+  ? `The token of ${who} has the role read. To change something needs one with the role operate.`
+  : "Nothing can be changed here: the server has no tokens. Start it without --no-admin-token.");
 
 const unused = (limit) => limit.used === 0 && !limit.divided && limit.capacity > 0 && !(limit.entries?.length > 0);
 

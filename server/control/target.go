@@ -1,0 +1,80 @@
+package control
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// Target is whom a command or a question is about.
+type Target struct {
+	// Subject is written as people write it; see [policy.Set.Subject].
+	Subject string `json:"subject,omitempty"`
+	// Ref stands for a subject that a server shows shortened. Only that server knows it, and a [Desk] does not.
+	Ref string `json:"ref,omitempty"`
+	// Raw takes the subject as it is, whatever the configuration says: programs may have subjects of their own.
+	Raw bool `json:"raw,omitempty"`
+}
+
+// Named is a subject as requests are counted under it.
+type Named struct {
+	Subject string `json:"subject"`
+	// Note says what was made of what somebody wrote, such as "2001:db8::7 is counted under it". Most subjects need none.
+	Note string `json:"note,omitempty"`
+}
+
+// find returns the subject that somebody means. All subjects that people write go through here.
+func (d *Desk) find(t Target) (Named, error) {
+	if t.Ref != "" {
+		return Named{}, invalid("a ref stands for a subject on the server that showed it; name the subject here")
+	}
+	if err := checkSubject(t.Subject); err != nil || t.Raw {
+		return Named{Subject: t.Subject}, err
+	}
+	kind, _, _ := strings.Cut(t.Subject, ":")
+	switch {
+	case label.IsShort(t.Subject):
+		return Named{}, invalid("%s is a subject that a list has shortened; want all of it, or the ref beside it. "+
+			"A server that was started with --show-subjects lists subjects in full", named(t.Subject))
+	case strings.Contains(t.Subject, `\\`):
+		return Named{}, invalid("lists write a backslash as two; want one for each, or --raw if there are two")
+	case d.isHashed(t.Subject):
+		return Named{Subject: t.Subject}, nil
+	case d.envoy() != nil && (kind == tierEnvoy || strings.HasPrefix(t.Subject, tierEnvoy+"#")):
+		return Named{Subject: t.Subject}, nil // as Envoy's service makes it; places tells whether there is such a descriptor
+	}
+	set := d.set()
+	if len(d.c.Limits) > 0 {
+		set = nil // those who bring limits along have subjects of their own
+	}
+	blind := set == nil && len(d.c.Limits) == 0
+	if blind && kind != kindIP && kind != kindUser {
+		return Named{}, &UnknownError{t.Subject, d.kinds(), true}
+	}
+	subject, note, err := set.Subject(t.Subject)
+	if errors.Is(err, policy.ErrUnknownSubject) {
+		err = &UnknownError{t.Subject, d.kinds(), true}
+	}
+	if blind && kind == kindIP && err == nil {
+		if note != "" {
+			note += "; "
+		}
+		note += "without the configuration, addresses are taken to be counted as by default"
+	}
+	return Named{subject, note}, err
+}
+
+// isHashed reports whether a subject is the keyed hash of one, as lists of a store show it that keeps no names.
+func (d *Desk) isHashed(subject string) bool {
+	set := d.set()
+	return set != nil && set.Store().NameKeyFile != "" && keypart.IsHashed(subject)
+}
+
+// Kinds of subjects that every configuration may have, unless it says otherwise.
+const (
+	kindIP   = "ip"
+	kindUser = "user"
+)
