@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/figures"
+	"github.com/stint-limiter/stint/server/control"
 )
 
 // banCommand denies a subject everything.
 type banCommand struct {
-	Subject string     `arg:"" help:"Who, such as user:42."`
-	For     lengthFlag `name:"for" placeholder:"TIME" default:"1h" help:"For how long: 30s, 10m, 1h30m, 7d. Default: ${default}."`
+	subjectFlags
+	For lengthFlag `name:"for" placeholder:"TIME" default:"1h" help:"For how long: 30s, 10m, 1h30m, 7d. Default: ${default}."`
 	changeFlags
 }
 
@@ -19,6 +20,8 @@ type banCommand struct {
 func (*banCommand) Help() string {
 	return `Wherever bans are obeyed the subject is denied, in all scopes and whatever it has used. A ban in force that ends
 later stays as it is; to shorten one, unban first.
+An address is banned with all that are counted as one with it, such as a /64 of IPv6, and the answer says so. A network of
+many subjects cannot be banned; a policy can deny it.
 
     stint ban ip:203.0.113.9 --for 24h
     stint ban user:42 --for 10m --yes`
@@ -27,6 +30,6 @@ later stays as it is; to shorten one, unban first.
 // Run bans.
 func (c *banCommand) Run(s *system) error {
 	length := time.Duration(c.For)
-	return c.change(s, "", fmt.Sprintf("Ban %s for %s?", c.Subject, figures.Length(length)), fmt.Sprintf("%s is banned for %s", c.Subject, figures.Length(length)),
-		func(ctx context.Context, d desk) error { return d.Ban(ctx, c.Subject, length) })
+	return c.change(s, "", fmt.Sprintf("Ban %s for %s?", c.Subject, figures.Length(length)), "is banned for "+figures.Length(length),
+		func(ctx context.Context, d desk) (control.Named, error) { return d.Ban(ctx, c.target(), length) })
 }

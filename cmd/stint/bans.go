@@ -44,7 +44,7 @@ func (c *bansCommand) Run(s *system) error {
 	defer closing()
 	bans, err := d.Bans(ctx, c.Most)
 	if err != nil {
-		return problem(err)
+		return c.problem(err)
 	}
 	if c.JSON {
 		return s.printJSON(struct {

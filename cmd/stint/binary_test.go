@@ -40,6 +40,7 @@ func TestBinary(t *testing.T) {
 	}
 	t.Run("broken pipe", func(t *testing.T) { brokenPipe(t, binary) })
 	t.Run("daemons", func(t *testing.T) { daemons(t, binary) })
+	t.Run("bans", func(t *testing.T) { bansAsTyped(t, binary) })
 }
 
 // brokenPipe has nobody read what the program writes: it ends, and says nothing.

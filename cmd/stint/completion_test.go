@@ -43,7 +43,7 @@ func TestCompletion(t *testing.T) {
 		{"stint serve --envoy-headers=u", "upstream"},
 		{"stint serve --config ", "FILES"},
 		{"stint serve --config=", "FILES"},
-		{"stint gateway --no-a", "--no-access-log"},
+		{"stint gateway --no-ac", "--no-access-log"},
 		{"stint completion ", "bash zsh fish"},
 		{"stint take user:42 --store ", ""},
 		{"stint inspect ", ""},

@@ -191,10 +191,21 @@ func (d *daemon) post(path, body string) (int, string) {
 	return readAll(d.t, response)
 }
 
-// get asks for a path on a listener.
+// get asks for a path on a listener, with the token that the daemon has made for the admin listener.
 func (d *daemon) get(listener, path string) (int, string) {
 	d.t.Helper()
-	response, err := http.Get("http://" + d.at(listener) + path)
+	request, err := http.NewRequest(http.MethodGet, "http://"+d.at(listener)+path, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if listener == server.Admin {
+		token, _, err := localToken()
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		d.t.Fatal(err)
 	}

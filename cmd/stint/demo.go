@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -83,12 +81,9 @@ func (c *demoCommand) run(ctx context.Context, s *system) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(directory)) }()
-	d := demo{policies: filepath.Join(directory, "stint.yaml"), token: newToken()}
-	tokens := filepath.Join(directory, "tokens")
-	for path, text := range map[string]string{d.policies: demoPolicies(), tokens: "demo: " + d.token + "\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			return err
-		}
+	d := demo{policies: filepath.Join(directory, "stint.yaml")}
+	if err := os.WriteFile(d.policies, []byte(demoPolicies()), 0o600); err != nil {
+		return err
 	}
 	upstream, err := serveLocally(newDemoAPI())
 	if err != nil {
@@ -101,7 +96,7 @@ func (c *demoCommand) run(ctx context.Context, s *system) (err error) {
 	}
 	defer d.theirs.close()
 
-	if d.server, err = c.start(ctx, s, &d, tokens, upstream.url); err != nil {
+	if d.server, err = c.start(ctx, s, &d, upstream.url); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.server.Stop(context.Background())) }()
@@ -113,14 +108,15 @@ func (c *demoCommand) run(ctx context.Context, s *system) (err error) {
 }
 
 // start starts the gateway and the dashboard.
-func (c *demoCommand) start(ctx context.Context, s *system, d *demo, tokens, upstream string) (*server.Server, error) {
+func (c *demoCommand) start(ctx context.Context, s *system, d *demo, upstream string) (*server.Server, error) {
 	srv, err := server.New(server.Config{
-		Policies: d.policies, Store: redisURL(c.Store), HTTP: free(c.Listen), Admin: free(c.Admin), AdminTokens: tokens, AdminLocal: true,
-		// Nobody here is real, so nothing is shortened.
-		Observe: observe.Config{ShowSubjects: true, Version: versionOf(s.Build).Version},
-		Gateway: &gateway.Config{Routes: []gateway.Route{{Upstream: upstream}}, AccessLog: gateway.AccessLog{Off: true}},
+		Policies: d.policies, Store: redisURL(c.Store), HTTP: free(c.Listen), Admin: free(c.Admin),
+		// Nobody here is real, so there is no token, and nothing is shortened.
+		AdminOpen: true,
+		Observe:   observe.Config{ShowSubjects: true, Version: versionOf(s.Build).Version},
+		Gateway:   &gateway.Config{Routes: []gateway.Route{{Upstream: upstream}}, AccessLog: gateway.AccessLog{Off: true}},
 		// Denials are what this is about: the dashboard shows them.
-		Logger: slog.New(slog.NewTextHandler(s.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+		Logger: slog.New(slog.NewTextHandler(s.errors(), &slog.HandlerOptions{Level: slog.LevelError})),
 	})
 	if err != nil {
 		return nil, err
@@ -134,7 +130,6 @@ type demo struct {
 	theirs   *localServer // somebody else's API
 	gateway  string       // its URL
 	policies string       // the file
-	token    string
 }
 
 // traffic calls until the context ends.
@@ -166,29 +161,21 @@ func (d *demo) guide(s *system, c *demoCommand) []byte {
 		taken = "   (port 8080 is taken)"
 	}
 	return fmt.Appendf(nil, `Dashboard  %[1]s/%[2]s
-Token      %[3]s   to reset, ban and unban there
-Gateway    %[4]s/%[5]s
-Limits     %[6]s   change them while it runs
+Gateway    %[3]s/%[4]s
+Limits     %[5]s   change them while it runs
 
 Try it from another terminal:
 
-  curl -i %[4]s/structures/4hhb                        # anonymous: 20 at once, then 429
-  curl -i -H 'X-User-ID: you' %[4]s/structures/4hhb    # free: 60; with -H 'X-User-Plan: pro' 300
-  export STINT_TOKEN=%[3]s
-  %[8]s top%[7]s
-  %[8]s tail%[7]s
-  %[8]s inspect user:mallory --tier free%[7]s
-  %[8]s bans%[7]s
+  curl -i %[3]s/structures/4hhb                        # anonymous: 20 at once, then 429
+  curl -i -H 'X-User-ID: you' %[3]s/structures/4hhb    # free: 60; with -H 'X-User-Plan: pro' 300
+  %[7]s top%[6]s
+  %[7]s tail%[6]s
+  %[7]s inspect user:mallory --tier free%[6]s
+  %[7]s ban user:mallory --for 10m%[6]s
+  %[7]s bans%[6]s
 
 Interrupt it to end it.
-`, dashboard, at, d.token, d.gateway, taken, d.policies, flags, s.Program)
-}
-
-// newToken returns a token that nobody can guess.
-func newToken() string {
-	var b [24]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
+`, dashboard, at, d.gateway, taken, d.policies, flags, s.Program)
 }
 
 // free returns an address, or one with a free port if somebody listens there.

@@ -23,7 +23,7 @@ import (
 
 // running is the demo while it runs.
 type running struct {
-	dashboard, gateway, token, policies string
+	dashboard, gateway, policies string
 }
 
 // startDemo runs the demo until the test ends, and returns when it says where it is.
@@ -51,7 +51,7 @@ func startDemo(t *testing.T, c demoCommand) running {
 	if !strings.Contains(text, "\n  bin/stint top") {
 		t.Errorf("the guide does not call the program as it was called:\n%s", text)
 	}
-	d := running{field("Dashboard"), field("Gateway"), field("Token"), field("Limits")}
+	d := running{field("Dashboard"), field("Gateway"), field("Limits")}
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -100,7 +100,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("the page: got %d, want 200", page.StatusCode)
 	}
 
-	client, err := control.NewClient(d.dashboard, d.token)
+	client, err := control.NewClient(d.dashboard, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("seen %v and %d denials, %v; want all of %v and some", seen, denied, err, want)
 	}
 
-	flags := []string{"--server", d.dashboard, "--token", d.token}
+	flags := []string{"--server", d.dashboard}
 	do := func(args ...string) result { return execute(t, "", append(args, flags...)...) }
 	if got := do("inspect", "user:mallory", "--tier", "free"); got.code != exitGood || !strings.Contains(got.stdout, "free in structure: 30/1m burst 2x") {
 		t.Errorf("inspect: %+v", got)
@@ -176,7 +176,7 @@ func TestDemoOnARedis(t *testing.T) {
 func TestDemoMistakes(t *testing.T) {
 	for _, test := range []struct{ flag, want string }{
 		{"--rate=0", "--rate: 0; want 1 to 2000"},
-		{"--store=reddis", `--store: "reddis"; want memory, redis, or a URL such as redis://localhost:6379/0`},
+		{"--store=reddis", `--store: want memory, redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
 		{"--for=soon", `--for: "soon" is not a length of time; want something like 30s, 10m, 1h30m or 7d, at most a year`},
 	} {
 		if got := execute(t, "", "demo", test.flag); got.code != exitUsage || !strings.HasSuffix(got.stderr, test.want+"\n") {

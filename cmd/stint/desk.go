@@ -6,14 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
+	"net/http"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/server"
@@ -22,10 +22,10 @@ import (
 
 // desk is where commands act on subjects: a running server, or a store.
 type desk interface {
-	Subject(ctx context.Context, subject string) (control.Subject, error)
-	Reset(ctx context.Context, subject string) error
-	Ban(ctx context.Context, subject string, length time.Duration) error
-	Unban(ctx context.Context, subject string) error
+	Subject(ctx context.Context, t control.Target) (control.Subject, error)
+	Reset(ctx context.Context, t control.Target) (control.Named, error)
+	Ban(ctx context.Context, t control.Target, length time.Duration) (control.Named, error)
+	Unban(ctx context.Context, t control.Target) (control.Named, error)
 	Bans(ctx context.Context, n int) ([]control.Ban, error)
 	Take(ctx context.Context, a control.Ask) (control.Answer, error)
 }
@@ -38,50 +38,68 @@ var (
 // serverFlags say which running server to ask.
 type serverFlags struct {
 	Server    string `name:"server" placeholder:"URL" env:"STINT_SERVER" help:"The admin listener of a running server. Default: ${admin}."`
-	Token     string `name:"token" placeholder:"TOKEN" env:"STINT_TOKEN" help:"The bearer token for it. Others on this machine can see it in a command line, and in the environment they cannot."`
+	Token     string `name:"token" placeholder:"TOKEN" env:"STINT_TOKEN" help:"The bearer token for it. Others on this machine can see it in a command line, and in the environment they cannot. Default: for a server on this machine, the one that it has made."`
 	TokenFile string `name:"token-file" placeholder:"FILE" help:"A file with the token, such as the server's own --admin-token-file: the first one in it."`
+
+	tried string // what to say of the token if the server refuses it
 }
 
 // localAdmin is where servers are that nobody names.
 const localAdmin = "http://127.0.0.1:6070"
 
-// client returns a client of the server.
+// client returns a client of the server. The token that a server on this machine has made is sent to this machine only.
 func (f *serverFlags) client() (*control.Client, error) {
-	token := f.Token
-	if f.TokenFile != "" {
+	where, token := cmp.Or(f.Server, localAdmin), f.Token
+	switch {
+	case f.TokenFile != "":
 		var err error
 		if token, err = firstToken(f.TokenFile); err != nil {
-			return nil, wrongUse(err)
+			return nil, wrongUse(fmt.Errorf("--token-file: %w", err))
 		}
+		f.tried = "it does not know that of " + f.TokenFile
+	case token != "":
+		f.tried = "it does not know the one that it was given"
+	case onThisMachine(where):
+		found, path, err := localToken()
+		if token = found; err != nil {
+			f.tried = err.Error()
+		} else {
+			f.tried = "it does not know that of " + path + "; its log says in which file its own is"
+		}
+	default:
+		f.tried = "it was given none"
 	}
-	c, err := control.NewClient(cmp.Or(f.Server, localAdmin), token)
+	c, err := control.NewClient(where, token)
 	if err != nil {
 		return nil, wrongUse(withoutPackage(err))
 	}
 	return c, nil
 }
 
-// maxTokenFile is the largest file of tokens in bytes.
-const maxTokenFile = 64 << 10
+// problem returns an error of the server, or of a desk, for people at a command line: with what to do about it, and with its exit
+// code.
+func (f *serverFlags) problem(err error) error {
+	var refused *control.RefusedError
+	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
+		return &exitError{exitUnreachable, fmt.Errorf("the server wants one of its tokens: %s; give one with --token-file or in STINT_TOKEN", f.tried)}
+	}
+	return problem(err)
+}
 
-// firstToken returns the first token of a file in the form of --admin-token-file.
-func firstToken(path string) (string, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
+// subjectFlags say whom a command is about.
+type subjectFlags struct {
+	Subject string `arg:"" help:"Who, such as user:42 or ip:203.0.113.9."`
+	Raw     bool   `name:"raw" help:"Take the subject as it is. By default it is read as the configuration has subjects: an address becomes what it is counted under."`
+}
+
+func (f *subjectFlags) target() control.Target { return control.TargetOf(f.Subject, f.Raw) }
+
+// noteText is a note on a subject, after all else on a line.
+func noteText(note string) string {
+	if note == "" {
+		return ""
 	}
-	if len(text) > maxTokenFile {
-		return "", fmt.Errorf("--token-file: %s has %d bytes; want a token", path, len(text))
-	}
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			if _, token, ok := strings.Cut(line, ": "); ok {
-				return strings.TrimSpace(token), nil
-			}
-			return line, nil
-		}
-	}
-	return "", fmt.Errorf("--token-file: there is no token in %s", path)
+	return " (" + oneLine(note) + ")"
 }
 
 // deskFlags say where to act on subjects.
@@ -114,7 +132,7 @@ func checkRedis(store string) error {
 	case store == server.MemoryStore:
 		return errors.New("--store: memory is in the process of a server; name that with --server")
 	case store != "" && store != redisStore && !strings.Contains(store, "://"):
-		return fmt.Errorf("--store: %q; want redis, or a URL such as %s", store, localRedis)
+		return fmt.Errorf("--store: want redis, or a URL such as %s%s", localRedis, nearest.Hint(store, []string{redisStore})) // it may hold a password
 	}
 	return nil
 }
@@ -126,15 +144,16 @@ func (f *deskFlags) open(ctx context.Context, s *system, scope string) (desk, fu
 		return c, func() {}, err
 	}
 	var set *policy.Set
-	prefix := ""
+	var where policy.Store
 	if f.Config != "" {
 		var err error
 		if set, err = s.load(f.Config); err != nil {
 			return nil, nil, wrongUse(err)
 		}
-		prefix = set.Store().Prefix
+		where = set.Store()
 	}
-	store, err := openRedis(ctx, f.Store, prefix, s)
+	where.URL = redisURL(f.Store)
+	store, err := openRedis(ctx, where, s)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -145,19 +164,21 @@ func (f *deskFlags) open(ctx context.Context, s *system, scope string) (desk, fu
 	return control.New(c), func() { _ = store.Close() }, nil
 }
 
-// openRedis connects to a Redis. An empty prefix is the usual one.
-func openRedis(ctx context.Context, store, prefix string, s *system) (*redisstore.Store, error) {
-	where := redisURL(store)
-	options := []redisstore.Option{redisstore.WithLogger(slog.New(slog.NewTextHandler(s.Stderr, nil)))}
-	if prefix != "" {
-		options = append(options, redisstore.WithPrefix(prefix))
+// openRedis connects to a Redis, in the way that a configuration has it. It leaves the name key to servers.
+func openRedis(ctx context.Context, where policy.Store, s *system) (*redisstore.Store, error) {
+	options, err := server.StoreOptions(where, slog.New(slog.NewTextHandler(s.errors(), nil)))
+	if err != nil {
+		return nil, wrongUse(err)
 	}
-	opened, err := redisstore.Open(ctx, where, options...)
-	if _, unreadable := rueidis.ParseURL(where); unreadable != nil {
+	opened, err := redisstore.Open(ctx, where.URL, append(options, redisstore.WithExistingNames())...)
+	if mistake, ok := errors.AsType[*stint.InvalidError](err); ok {
+		return nil, wrongUse(mistake.Err)
+	}
+	if errors.Is(err, redisstore.ErrNameKey) {
 		return nil, wrongUse(err)
 	}
 	if err != nil {
-		return nil, &exitError{exitUnreachable, redisProblem(err, where)}
+		return nil, &exitError{exitUnreachable, redisProblem(err, where.URL)}
 	}
 	return opened, nil
 }

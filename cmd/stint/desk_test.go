@@ -8,12 +8,17 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/server/control"
 )
 
@@ -58,6 +63,108 @@ func TestOnARedis(t *testing.T) {
 	got = do("inspect", "ip:203.0.113.9", "--json")
 	if err := json.Unmarshal([]byte(got.stdout), &told); err != nil || told.Subject != "ip:203.0.113.9" || len(told.Limits[1].Entries) != 1 {
 		t.Errorf("got %+v, %v from %s", told, err, got.stdout)
+	}
+}
+
+// TestOnAHashedRedis: with a name key the list of bans shows hashes, which commands take as well as names.
+func TestOnAHashedRedis(t *testing.T) {
+	directory := t.TempDir()
+	config := filepath.Join(directory, "stint.yaml")
+	text, err := os.ReadFile(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append([]byte("store: {name_key_file: name.key}\n"), text...)
+	for file, text := range map[string][]byte{config: text, filepath.Join(directory, "name.key"): []byte(strings.Repeat("secret", 6))} {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	redis := redistest.Start(t)
+	url := redis.URL()
+	do := func(args ...string) result {
+		return execute(t, "", append(args, "--store", url, "--config", config)...)
+	}
+	// Only servers set a name key.
+	for _, args := range [][]string{{"bans"}, {"inspect", "user:jane"}, {"ban", "user:jane"}, {"take", "user:jane", "--tier", "pro"}} {
+		if got := do(args...); got.code != exitUsage || !strings.Contains(got.stderr, "this Redis has none yet") {
+			t.Errorf("%s before there is a name key: %+v", args[0], got)
+		}
+	}
+	if got := do("doctor"); !strings.Contains(got.stdout, "no name key is set yet") || !strings.Contains(got.stdout, "a decision took") {
+		t.Errorf("doctor before there is a name key: %+v", got)
+	}
+	if n := redis.CLI(t, "EXISTS", "stint:names"); n != "0" {
+		t.Error("a command has set a name key")
+	}
+	running, err := redisstore.Open(t.Context(), url, redisstore.WithNameKey([]byte(strings.Repeat("secret", 6))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer running.Close()
+	for kind, name := range map[string]string{"ip": "203.0.113.9", "user": "jane"} {
+		subject, tier := kind+":"+name, map[string]string{"ip": "anonymous", "user": "pro"}[kind]
+		if got := do("ban", subject, "--for", "1d"); got.code != exitGood {
+			t.Fatalf("ban: %+v", got)
+		}
+		got := do("bans")
+		row := regexp.MustCompile(kind + `#[\w-]{22}`).FindString(got.stdout)
+		if row == "" || strings.Contains(got.stdout, subject) {
+			t.Fatalf("bans: %+v, want a hash", got)
+		}
+		if got := do("take", subject, "--tier", tier); got.code != exitBad || !strings.Contains(got.stdout, "banned") {
+			t.Errorf("take: %+v, want a ban", got)
+		}
+		for _, as := range []string{row, subject} {
+			if got := do("inspect", as); !strings.Contains(got.stdout, "banned for another") {
+				t.Errorf("inspect %s: %+v, want a ban", as, got)
+			}
+		}
+		if got := do("unban", row); got.code != exitGood {
+			t.Errorf("unban: %+v", got)
+		}
+		if kind == "user" { // who may have chosen a name like a row
+			like := "user:" + strings.TrimPrefix(row, "user")
+			for _, args := range [][]string{{like}, {like, "--raw"}} {
+				if got := do(append([]string{"ban", "--for", "1d"}, args...)...); got.code != exitGood {
+					t.Fatalf("ban %q: %+v", args, got)
+				}
+				if got := do("take", like, "--tier", tier); got.code != exitBad || !strings.Contains(got.stdout, "banned") {
+					t.Errorf("take %s: %+v, want a ban", like, got)
+				}
+				if got := do(append([]string{"unban"}, args...)...); got.code != exitGood {
+					t.Errorf("unban %q: %+v", args, got)
+				}
+			}
+		}
+		if got := do("inspect", subject); strings.Contains(got.stdout, "banned for another") {
+			t.Errorf("inspect: %+v, want no ban", got)
+		}
+	}
+	// What is counted by a part of the path is listed by a hash, and forgotten all the same.
+	part := stint.Claim{Subject: "user:jane", Scope: "phones:555-0100", Limits: []stint.Limit{stint.PerHour(5)}, Cost: 1}
+	if _, err := running.Take(t.Context(), stint.Request{Claim: part}); err != nil {
+		t.Fatal(err)
+	}
+	const divided = "store: {name_key_file: name.key}\ntiers: [{name: users, identity: user, limits: 9/1s}, {name: rest, identity: ip, limits: 9/1s}]\n" +
+		"policies: [{name: phones, match: {path: '/phones/{phone}'}, per: phone, limits: 5/1h}]\n"
+	if err := os.WriteFile(config, []byte(divided), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := do("reset", "user:jane"); got.code != exitGood {
+		t.Errorf("reset: %+v", got)
+	}
+	if shown, err := running.Inspect(t.Context(), part); err != nil || shown.Windows[0].Used != 0 {
+		t.Errorf("after the reset: %+v, %v; want nothing used", shown.Windows, err)
+	}
+	if got := execute(t, "", "bans", "--store", url); got.code != exitUsage || !strings.Contains(got.stderr, "this process has none") {
+		t.Errorf("without the key: %+v", got)
+	}
+	if got := execute(t, "", "doctor", "--store", url); got.code != exitBad || !strings.Contains(got.stdout, "this process has none") {
+		t.Errorf("doctor without the key: %+v", got)
+	}
+	if got := do("doctor"); !strings.Contains(got.stdout, "a decision took") {
+		t.Errorf("doctor: %+v", got)
 	}
 }
 
@@ -107,23 +214,23 @@ func TestDeskMistakes(t *testing.T) {
 		{[]string{"bans", "--server", "localhost:6070"}, exitUsage, `stint: "localhost:6070" is not where a server is; want a URL such as http://127.0.0.1:6070`},
 		{[]string{"bans", "--token", "a b"}, exitUsage, `stint: the token has characters that no token has; want printable ASCII without spaces`},
 		{[]string{"bans", "--store", redis, "--server", closed.URL}, exitUsage, `--store and --server; want one of them`},
-		{[]string{"bans", "--store", "http://localhost:6379"}, exitUsage, `redis: invalid URL scheme: http`},
+		{[]string{"bans", "--store", "http://localhost:6379"}, exitUsage, `stint: the URL of Redis: invalid URL scheme; want redis://user:password@host:6379/0, rediss:// for TLS, ?addr=host:port for further nodes and ?master_set=name for Sentinel`},
 		{[]string{"reset", "user:1", "--scope", "a"}, exitUsage, `--scope goes with --limit; without it all scopes are reset`},
 		{[]string{"bans", "--token-file", "none"}, exitUsage, `stint: --token-file: open none: no such file or directory`},
 		{[]string{"bans", "--token-file", write(t, "tokens", "# none\n")}, exitUsage, `tokens`},
 		{[]string{"bans", "--store", "redis://127.0.0.1:1"}, exitUnreachable, `connection refused; start a Redis there, or name another with --store`},
 		{[]string{"bans", "--store", "memory"}, exitUsage, `--store: memory is in the process of a server; name that with --server`},
-		{[]string{"bans", "--store", "reddis"}, exitUsage, `--store: "reddis"; want redis, or a URL such as redis://localhost:6379/0`},
+		{[]string{"bans", "--store", "reddis"}, exitUsage, `--store: want redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
 		{[]string{"bans", "--most", "0"}, exitUsage, `--most: 0; want 1 to 10000`},
 		{[]string{"take", "user:1", "--config", example}, exitUsage, `--config goes with --store; a server has its own`},
 		{[]string{"take", "user:1", "--limit", "1/1m"}, exitUsage, `--limit goes with --store; a server has its own`},
 		{[]string{"take", "user:1", "--store", redis, "--limit", "1/1m", "--config", example}, exitUsage, `--limit and --config; want one of them`},
 		{[]string{"take", "user:1", "--store", redis, "--limit", "ten"}, exitUsage, `want "units/window", such as "100/1m" or "10/1s burst 2x"`},
 		{[]string{"take", "user:1", "--store", redis, "--cost", "0"}, exitUsage, `--cost: 0; want 1 or more`},
-		{[]string{"take", "user:1", "--store", redis}, exitUsage, `stint: which limits "user:1" is under is not known; name the policies with --config, or a limit with --limit`},
+		{[]string{"take", "user:1", "--store", redis}, exitUsage, `stint: which limits "user:1" is under is not known; name the policies with --config, or a limit with --limit; with --raw, ban and unban take any subject as it is`},
 		{[]string{"take", "user:1", "--store", redis, "--config", example}, exitUsage,
 			`stint: the limits of "user:1" depend on its tier, which its name does not tell; want one of enterprise, pro, free`},
-		{[]string{"inspect", "usr:1", "--store", redis, "--config", example}, exitUsage, `(did you mean "user:"?)`},
+		{[]string{"inspect", "usr:1", "--store", redis, "--config", example}, exitUsage, `(did you mean "user:"?); with --raw, ban and unban take any subject as it is`},
 		{[]string{"inspect", "user:1", "--store", redis, "--config", example, "--tier", "fre"}, exitUsage,
 			`stint: user:1 is under no limit of the tier "fre"; those that there are: enterprise, pro, free (did you mean "free"?)`},
 		{[]string{"inspect", "user:1", "--store", redis, "--limit", "1/1m", "--policy", "login"}, exitUsage,
@@ -147,15 +254,17 @@ func TestDeskMistakes(t *testing.T) {
 func TestRedisMistakes(t *testing.T) {
 	redis, locked := redistest.Start(t), redistest.Start(t)
 	redis.CLI(t, "ACL", "SETUSER", "limiter", "on", ">hunter2", "~*", "&*", "+@all", "-evalsha")
+	redis.CLI(t, "ACL", "SETUSER", "scripted", "on", ">hunter2", "~*", "&*", "+@all", "-zadd") // which only a script does
 	locked.CLI(t, "CONFIG", "SET", "requirepass", "secret")
 	as := func(user string, server *redistest.Server) string {
 		return strings.Replace(server.URL(), "redis://", "redis://"+user+"@", 1)
 	}
 	for _, test := range []struct{ store, want string }{
-		{locked.URL(), "; give the password with --store " + as(":PASSWORD", locked)},
-		{as(":hunter2", locked), "; mend the user or the password in " + as(":PASSWORD", locked)},
-		{as("bob:hunter2", locked), "; mend the user or the password in " + as("bob:PASSWORD", locked)},
+		{locked.URL(), "; give the password in the environment, REDIS_URL=" + as(":PASSWORD", locked) + ", with --store redis"},
+		{as(":hunter2", locked), "; fix the user or the password in " + as(":PASSWORD", locked)},
+		{as("bob:hunter2", locked), "; fix the user or the password in " + as("bob:PASSWORD", locked)},
 		{as("limiter:hunter2", redis), `'evalsha' command; "stint doctor" with the same --store tells what the user lacks`},
+		{as("scripted:hunter2", redis), `; "stint doctor" with the same --store tells what the user lacks`},
 		{redis.URL() + "/99", "DB index is out of range"},
 	} {
 		got := execute(t, "", "take", "user:1", "--limit", "1/1h", "--store", test.store)
@@ -202,7 +311,7 @@ func TestRefusals(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{http.StatusUnauthorized, exitUnreachable, "stint: the server wants one of its tokens, those of its --admin-token-file, and was given none or another; give it with --token-file or in STINT_TOKEN\n"},
+		{http.StatusUnauthorized, exitUnreachable, "stint: the server wants one of its tokens: it does not know the one that it was given; give one with --token-file or in STINT_TOKEN\n"},
 		{http.StatusTooManyRequests, exitUnreachable, "stint: the server answers 429 Too Many Requests; is that the admin listener of a stint? name it with --server\n"},
 		{http.StatusForbidden, exitUnreachable, "stint: Because.\n"},
 		{http.StatusServiceUnavailable, exitUnreachable, "stint: Because.\n"},
@@ -213,7 +322,7 @@ func TestRefusals(t *testing.T) {
 			w.WriteHeader(test.status)
 			_, _ = w.Write([]byte(`{"error":"word","message":"Because."}`))
 		}))
-		if got := execute(t, "", "unban", "user:1", "--server", server.URL); got != (result{stderr: test.want, code: test.code}) {
+		if got := execute(t, "", "unban", "user:1", "--server", server.URL, "--token", "some-token"); got != (result{stderr: test.want, code: test.code}) {
 			t.Errorf("%d: got %+v; want %d, %q", test.status, got, test.code, test.want)
 		}
 		server.Close()
@@ -237,6 +346,7 @@ func TestRefusals(t *testing.T) {
 
 // TestTokens are sent, wherever they come from.
 func TestTokens(t *testing.T) {
+	t.Setenv(xdgEnv, t.TempDir())
 	got := ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = r.Header.Get("Authorization")
@@ -267,7 +377,7 @@ func TestConfirm(t *testing.T) {
 	calls := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		calls++
-		_, _ = w.Write([]byte(`{"ok":true}`))
+		_, _ = w.Write([]byte(`{"ok":true,"subject":"user:1"}`))
 	}))
 	defer server.Close()
 	for _, test := range []struct {
@@ -284,7 +394,7 @@ func TestConfirm(t *testing.T) {
 		{"n\n", nil, true, exitBad, 0, "", "Ban user:1 for 1h? [y/N] stint: nothing was changed\n"},
 		{"", nil, true, exitBad, 0, "", "Ban user:1 for 1h? [y/N] stint: nothing was changed\n"},
 		{"", []string{"-y"}, true, exitGood, 1, "user:1 is banned for 1h\n", ""},
-		{"", []string{"--json"}, false, exitGood, 1, "{\n  \"ok\": true\n}\n", ""},
+		{"", []string{"--json"}, false, exitGood, 1, "{\n  \"ok\": true,\n  \"subject\": \"user:1\"\n}\n", ""},
 	} {
 		calls = 0
 		var stdout, stderr strings.Builder

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/stint-limiter/stint/policy"
 )
 
 // doctorCommand finds out what is wrong.
@@ -18,12 +20,12 @@ type doctorCommand struct {
 
 // Help is the detailed help.
 func (*doctorCommand) Help() string {
-	return `Each check is ok, a warning or a failure, with what was found and how to mend it. Of a Redis: version, eviction, memory,
+	return `Each check is ok, a warning or a failure, with what was found and how to fix it. Of a Redis: version, eviction, memory,
 latency, scripts, clock, permissions, persistence, replication. Of a server: readiness, configuration, store, alerts.
 With --store a server is examined only if it is named. Subjects of its own are charged for it, and forgotten. The exit code is 1 if anything is not ok.
 
     stint doctor
-    stint doctor --store redis://limiter:secret@redis.internal:6379/0 --config stint.yaml`
+    stint doctor --store redis --config stint.yaml      # the Redis of $REDIS_URL`
 }
 
 // Validate is called when the flags have been read.
@@ -40,9 +42,9 @@ const (
 type finding struct {
 	Name   string `json:"name"`
 	Result string `json:"result"`
-	// Found is what is the case, and Mend what to do about it.
+	// Found is what is the case, and Fix what to do about it.
 	Found string `json:"found"`
-	Mend  string `json:"mend,omitempty"`
+	Fix   string `json:"fix,omitempty"`
 }
 
 // findings are those of an examination.
@@ -52,12 +54,12 @@ func (f *findings) ok(name, format string, args ...any) {
 	*f = append(*f, finding{name, resultOK, fmt.Sprintf(format, args...), ""})
 }
 
-func (f *findings) warn(name, found, mend string) {
-	*f = append(*f, finding{name, resultWarn, found, mend})
+func (f *findings) warn(name, found, fix string) {
+	*f = append(*f, finding{name, resultWarn, found, fix})
 }
 
-func (f *findings) fail(name, found, mend string) {
-	*f = append(*f, finding{name, resultFail, found, mend})
+func (f *findings) fail(name, found, fix string) {
+	*f = append(*f, finding{name, resultFail, found, fix})
 }
 
 // good reports whether nothing was found.
@@ -78,19 +80,20 @@ func (c *doctorCommand) Run(s *system) error {
 	ctx, cancel := context.WithTimeout(context.Background(), examinationTime)
 	defer cancel()
 	var found findings
-	prefix := ""
+	var where policy.Store
 	if c.Config != "" {
-		prefix = examineConfig(&found, s, c.Config)
+		where = examineConfig(&found, s, c.Config)
 	}
 	if c.Store != "" {
-		examineRedis(ctx, &found, redisURL(c.Store), prefix)
+		where.URL = redisURL(c.Store)
+		examineRedis(ctx, &found, where)
 	}
 	if c.Server != "" || c.Store == "" {
 		client, err := c.client()
 		if err != nil {
 			return err
 		}
-		examineServer(ctx, &found, client, versionOf(s.Build).Version)
+		c.examineServer(ctx, &found, client, versionOf(s.Build).Version)
 	}
 	var err error
 	if c.JSON {
@@ -106,8 +109,8 @@ func (c *doctorCommand) Run(s *system) error {
 	return err
 }
 
-// examineConfig checks policies, and returns the prefix of their keys.
-func examineConfig(found *findings, s *system, path string) (prefix string) {
+// examineConfig checks policies, and returns where they are kept.
+func examineConfig(found *findings, s *system, path string) policy.Store {
 	set, err := s.load(path)
 	if err != nil {
 		first, rest, _ := strings.Cut(err.Error(), "\n")
@@ -115,10 +118,10 @@ func examineConfig(found *findings, s *system, path string) (prefix string) {
 			first += fmt.Sprintf(" (and %d more)", 1+strings.Count(rest, "\n"))
 		}
 		found.fail("policies", first, "stint config check "+path)
-		return ""
+		return policy.Store{}
 	}
 	found.ok("policies", "%s: %s", path, summaryOf(set))
-	return set.Store().Prefix
+	return set.Store()
 }
 
 // text is what was found, for people.
@@ -131,8 +134,8 @@ func (f findings) text(s *system) []byte {
 	colours := map[string]string{resultOK: blue, resultWarn: yellow, resultFail: red}
 	for _, one := range f {
 		fmt.Fprintf(&b, "%s  %-*s  %s\n", s.paint(colours[one.Result], fmt.Sprintf("%-4s", one.Result)), width, one.Name, oneLine(one.Found))
-		if one.Mend != "" {
-			fmt.Fprintf(&b, "%*s  to mend it: %s\n", 6+width, "", oneLine(one.Mend))
+		if one.Fix != "" {
+			fmt.Fprintf(&b, "%*s  fix: %s\n", 6+width, "", oneLine(one.Fix))
 		}
 	}
 	return b.Bytes()

@@ -15,11 +15,16 @@ type attempt struct {
 	args       []string
 }
 
-// attempts are all that stint needs to decide, in an order in which none fails for another reason than its permission.
-func attempts(key, channel string) []attempt {
+// attempts are all that stint needs to decide, with a name key if names are hashed, in an order in which none fails for
+// another reason than its permission.
+func attempts(key, channel string, hashed bool) []attempt {
 	const noScript = "0000000000000000000000000000000000000000"
-	log := key + ":log"
-	return []attempt{
+	log, names := key+":log", key+":names"
+	var list []attempt
+	if hashed {
+		list = []attempt{{"+hset", []string{"HSET", names, "a", "b"}}, {"+hdel", []string{"HDEL", names, "a"}}}
+	}
+	return append(list, []attempt{
 		{"+ping", []string{"PING"}},
 		{"+time", []string{"TIME"}},
 		{"+eval", []string{"EVAL", "return 1", "1", key}},
@@ -40,18 +45,19 @@ func attempts(key, channel string) []attempt {
 		{"+zremrangebyscore", []string{"ZREMRANGEBYSCORE", log, "0", "0"}},
 		{"+zremrangebyrank", []string{"ZREMRANGEBYRANK", log, "5", "5"}},
 		{"+zrem", []string{"ZREM", log, "a"}},
-		{"+del", []string{"DEL", key, log}},
+		{"+hgetall", []string{"HGETALL", names}},
+		{"+del", []string{"DEL", key, log, names}},
 		{"+publish", []string{"PUBLISH", channel, ""}}, // which nobody heeds
-	}
+	}...)
 }
 
 // greetings are what connections begin with and end with, and what they listen by.
 var greetings = []string{"+hello", "+auth", "+client|setname", "+subscribe", "+unsubscribe"}
 
 // allPermissions are those of a user that stint can decide as.
-func allPermissions(prefix string) []string {
+func allPermissions(prefix string, hashed bool) []string {
 	list := []string{"~" + prefix + ":*", "&" + prefix + ":room"}
-	for _, a := range attempts("", "") {
+	for _, a := range attempts("", "", hashed) {
 		list = append(list, a.permission)
 	}
 	return append(list, greetings...)
@@ -60,7 +66,7 @@ func allPermissions(prefix string) []string {
 // permissions tries everything that stint does, and tells what is not permitted.
 func (e *redisExam) permissions(ctx context.Context) {
 	key, channel := e.prefix+":{doctor}:"+e.user, e.prefix+":room"
-	if missing := e.missing(ctx, channel, attempts(key, channel)); len(missing) > 0 {
+	if missing := e.missing(ctx, channel, attempts(key, channel, e.hashed)); len(missing) > 0 {
 		e.found.fail("permissions", fmt.Sprintf("the user %q lacks %s", e.user, strings.Join(missing, " ")), e.grant(missing))
 	} else {
 		e.found.ok("permissions", "the user %q may do all that deciding needs", e.user)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -14,7 +16,9 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/figures"
+	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/server"
 )
 
 // redisExam is a Redis under examination.
@@ -24,8 +28,9 @@ type redisExam struct {
 	info   redisstore.Info
 	text   string // of INFO; "" if that is not permitted
 	prefix string
+	hashed bool // there is a name key
 	user   string
-	// cli is what commands that mend begin with.
+	// cli is what commands that fix begin with.
 	cli string
 }
 
@@ -33,25 +38,25 @@ type redisExam struct {
 const usualPrefix = "stint"
 
 // examineRedis examines a Redis.
-func examineRedis(ctx context.Context, found *findings, where, prefix string) {
-	e := &redisExam{found: found, prefix: prefix, user: "default", cli: "redis-cli"}
-	if e.prefix == "" {
-		e.prefix = usualPrefix
+func examineRedis(ctx context.Context, found *findings, store policy.Store) {
+	where := store.URL
+	e := &redisExam{found: found, prefix: cmp.Or(store.Prefix, usualPrefix), hashed: store.NameKeyFile != "", user: "default", cli: "redis-cli"}
+	option, err := redisstore.ParseURL(where)
+	if mistake, ok := errors.AsType[*stint.InvalidError](err); ok {
+		found.fail("connection", mistake.Err.Error(), "")
+		return
 	}
 	if u, err := url.Parse(where); err == nil {
-		if name := u.User.Username(); name != "" {
-			e.user = name
-		}
-		u.User = nil // to mend needs more permissions than it has
+		e.user = cmp.Or(userOf(u), e.user)
+		u.User = nil // to fix needs more permissions than it has
 		e.cli = "redis-cli -u " + u.String()
-	}
-	option, err := rueidis.ParseURL(where)
-	if err != nil {
-		found.fail("connection", "the URL cannot be read", "want redis://user:password@host:6379/0, or rediss:// for TLS")
-		return
 	}
 	option.DisableCache, option.DisableRetry = true, true
 	option.ClientName = "stint-doctor"
+	if option.TLSConfig != nil && option.TLSConfig.InsecureSkipVerify {
+		found.warn("tls", "the certificate of Redis is not verified: anyone on the way to it can read the password and change limits",
+			"take skip_verify out of the URL, and have the system trust the authority of the certificate")
+	}
 	if option.Dialer.Timeout == 0 {
 		option.Dialer.Timeout = 3 * time.Second
 	}
@@ -64,14 +69,28 @@ func examineRedis(ctx context.Context, found *findings, where, prefix string) {
 		return
 	}
 	e.permissions(ctx)
-	store, err := redisstore.Open(ctx, where, redisstore.WithPrefix(e.prefix), redisstore.WithLogger(slog.New(slog.DiscardHandler)))
+	quiet := slog.New(slog.DiscardHandler)
+	options, err := server.StoreOptions(store, quiet)
+	if err != nil {
+		found.fail("names", err.Error(), "")
+		return
+	}
+	opened, err := redisstore.Open(ctx, where, append(options, redisstore.WithExistingNames())...)
+	if errors.Is(err, redisstore.ErrNameKey) && e.noNames(ctx) {
+		found.ok("names", "no name key is set yet; the first server sets it")
+		opened, err = redisstore.Open(ctx, where, redisstore.WithPrefix(e.prefix), redisstore.WithLogger(quiet)) // the doctor's own subject is no secret
+	}
+	if errors.Is(err, redisstore.ErrNameKey) {
+		found.fail("names", err.Error(), "stint doctor with the --config that the servers have")
+		return
+	}
 	if err != nil {
 		found.fail("scripts", err.Error(), "")
 		return
 	}
-	defer store.Close()
-	e.scripts(ctx, store)
-	if e.info, err = store.Info(ctx); err != nil {
+	defer opened.Close()
+	e.scripts(ctx, opened)
+	if e.info, err = opened.Info(ctx); err != nil {
 		found.warn("info", err.Error(), "")
 		return
 	}
@@ -86,21 +105,27 @@ func examineRedis(ctx context.Context, found *findings, where, prefix string) {
 	e.topology()
 }
 
+// noNames reports whether Redis has no name key yet.
+func (e *redisExam) noNames(ctx context.Context) bool {
+	entries, err := e.client.Do(ctx, e.client.B().Hgetall().Key(e.prefix+":names").Build()).AsStrMap()
+	return err == nil && len(entries) == 0
+}
+
 // unreachable tells why there is no connection.
 func (e *redisExam) unreachable(err error, where string, addresses []string) {
 	at := strings.Join(addresses, ", ")
 	switch whyNoRedis(err, where) {
 	case redisLocked:
-		e.found.fail("connection", fmt.Sprintf("%s wants a password, and the URL has none: %s", at, err), "stint doctor --store "+withPassword(where))
+		e.found.fail("connection", fmt.Sprintf("%s wants a password, and the URL has none: %s", at, err), "put "+redisEnv+"="+withPassword(where)+" into the environment, and run stint doctor --store redis")
 	case redisRefused:
 		e.found.fail("connection", fmt.Sprintf("%s does not accept the user %q with this password: %s", at, e.user, err),
 			fmt.Sprintf("%s ACL SETUSER %s on '>PASSWORD'", e.cli, e.user))
 	case redisForbids:
-		e.found.fail("permissions", fmt.Sprintf("the user %q may not even connect: %s", e.user, err), e.grant(allPermissions(e.prefix)))
+		e.found.fail("permissions", fmt.Sprintf("the user %q may not even connect: %s", e.user, err), e.grant(allPermissions(e.prefix, e.hashed)))
 	case redisSilent:
 		e.found.fail("connection", fmt.Sprintf("%s does not answer: %s", at, err), "have the URL begin with rediss:// if the server speaks TLS, and with redis:// if not")
 	default:
-		e.found.fail("connection", fmt.Sprintf("%s: %s", at, err), "start it, or mend the URL and the network on the way: redis-cli -u URL PING")
+		e.found.fail("connection", fmt.Sprintf("%s: %s", at, err), "start it, or fix the URL and the network on the way: redis-cli -u URL PING")
 	}
 }
 
@@ -126,12 +151,12 @@ func (e *redisExam) latency(ctx context.Context) bool {
 	slices.Sort(took)
 	p50, p99 := took[pings/2], took[pings*99/100]
 	told := fmt.Sprintf("p50 %s, p99 %s of %d pings", figures.Length(p50), figures.Length(p99), pings)
-	const mend = "run it nearer to stint, and see what keeps it busy: redis-cli --latency, SLOWLOG GET"
+	const fix = "run it nearer to stint, and see what keeps it busy: redis-cli --latency, SLOWLOG GET"
 	switch {
 	case p99 > poorPing:
-		e.found.fail("latency", told+": decisions take at least as long", mend)
+		e.found.fail("latency", told+": decisions take at least as long", fix)
 	case p99 > slowPing:
-		e.found.warn("latency", told+": decisions take at least as long", mend)
+		e.found.warn("latency", told+": decisions take at least as long", fix)
 	default:
 		e.found.ok("latency", "%s", told)
 	}

@@ -11,28 +11,28 @@ import (
 )
 
 // examineServer examines a running server.
-func examineServer(ctx context.Context, found *findings, client *control.Client, version string) {
+func (c *doctorCommand) examineServer(ctx context.Context, found *findings, client *control.Client, version string) {
 	var refused *control.RefusedError
 	err := client.Ready(ctx)
 	switch {
 	case errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable:
 		found.fail("server", "it is there, and not ready: "+err.Error(), "if it has just been started or stopped, wait; its log says more")
 	case errors.As(err, &refused):
-		found.fail("server", problem(err).Error(), "stint doctor --server "+localAdmin)
+		found.fail("server", c.problem(err).Error(), "stint doctor --server "+localAdmin)
 		return
 	case err != nil:
-		found.fail("server", problem(err).Error(), "stint serve --config stint.yaml")
+		found.fail("server", c.problem(err).Error(), "stint serve --config stint.yaml")
 		return
 	default:
 		found.ok("server", "ready")
 	}
 	state, err := client.State(ctx)
 	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
-		found.fail("token", problem(err).Error(), "stint doctor --token-file FILE")
+		found.fail("token", c.problem(err).Error(), "stint doctor --token-file FILE")
 		return
 	}
 	if err != nil {
-		found.fail("state", problem(err).Error(), "")
+		found.fail("state", c.problem(err).Error(), "")
 		return
 	}
 	if state.Version != "" && state.Version != version {
@@ -52,12 +52,12 @@ func examineSources(found *findings, sources []control.SourceState) {
 			found.ok("configuration", "%s (%s) is in force", from.Path, from.Name)
 			continue
 		}
-		mend := "correct " + from.Path + "; it is read again when it changes"
+		fix := "correct " + from.Path + "; it is read again when it changes"
 		if from.Name == "policies" {
-			mend = "stint config check " + from.Path
+			fix = "stint config check " + from.Path
 		}
 		first, _, _ := strings.Cut(from.Error, "\n")
-		found.fail("configuration", fmt.Sprintf("%s (%s) is refused, and what was good before stays in force: %s", from.Path, from.Name, first), mend)
+		found.fail("configuration", fmt.Sprintf("%s (%s) is refused, and what was good before stays in force: %s", from.Path, from.Name, first), fix)
 	}
 	if len(sources) == 0 {
 		found.ok("configuration", "built in")

@@ -40,10 +40,10 @@ func examine(t *testing.T, code int, args ...string) map[string]finding {
 	return found
 }
 
-func wantFinding(t *testing.T, found map[string]finding, name, result, text, mend string) {
+func wantFinding(t *testing.T, found map[string]finding, name, result, text, fix string) {
 	t.Helper()
-	if got := found[name]; got.Result != result || !strings.Contains(got.Found, text) || !strings.Contains(got.Mend, mend) {
-		t.Errorf("%s: got %+v; want %s, %q, %q", name, got, result, text, mend)
+	if got := found[name]; got.Result != result || !strings.Contains(got.Found, text) || !strings.Contains(got.Fix, fix) {
+		t.Errorf("%s: got %+v; want %s, %q, %q", name, got, result, text, fix)
 	}
 }
 
@@ -86,12 +86,12 @@ func TestDoctorUnreachableRedis(t *testing.T) {
 	redis.CLI(t, "ACL", "SETUSER", "limiter", "on", ">secret", "~*", "&*", "+@all")
 	locked := redistest.Start(t)
 	locked.CLI(t, "CONFIG", "SET", "requirepass", "secret")
-	wantFinding(t, examine(t, exitBad, "--store", locked.URL()), "connection", resultFail, "wants a password, and the URL has none", "stint doctor --store redis://:PASSWORD@"+locked.Addr())
+	wantFinding(t, examine(t, exitBad, "--store", locked.URL()), "connection", resultFail, "wants a password, and the URL has none", "put REDIS_URL=redis://:PASSWORD@"+locked.Addr()+" into the environment, and run stint doctor --store redis")
 	wrong := strings.Replace(redis.URL(), "redis://", "redis://limiter:wrong@", 1)
 	found := examine(t, exitBad, "--store", wrong)
 	wantFinding(t, found, "connection", resultFail, `does not accept the user "limiter"`, "ACL SETUSER limiter on '>PASSWORD'")
 	for _, one := range found {
-		if strings.Contains(one.Found+one.Mend, "wrong@") {
+		if strings.Contains(one.Found+one.Fix, "wrong@") {
 			t.Errorf("the password is shown: %+v", one)
 		}
 	}
@@ -104,7 +104,7 @@ func TestDoctorPermissions(t *testing.T) {
 		redis.CLI(t, append([]string{"ACL", "SETUSER", "limiter", "reset", "on", ">secret"}, rules...)...)
 	}
 	url := strings.Replace(redis.URL(), "redis://", "redis://limiter:secret@", 1)
-	setUser(append([]string{"-@all"}, allPermissions(usualPrefix)...)...)
+	setUser(append([]string{"-@all"}, allPermissions(usualPrefix, false)...)...)
 	found := examine(t, exitBad, "--store", url)
 	wantFinding(t, found, "looking", resultWarn, `the user "limiter" lacks +scan +info +dbsize`, "ACL SETUSER limiter +scan +info +dbsize")
 	for _, name := range []string{"version", "eviction", "memory", "persistence", "replication"} {
@@ -112,22 +112,29 @@ func TestDoctorPermissions(t *testing.T) {
 			t.Errorf("told without INFO: %+v", one)
 		}
 	}
-	all := append([]string{"-@all", "+scan", "+info", "+dbsize"}, allPermissions(usualPrefix)...)
+	all := append([]string{"-@all", "+scan", "+info", "+dbsize"}, allPermissions(usualPrefix, false)...)
 	setUser(all...)
 	wantFinding(t, examine(t, exitGood, "--store", url), "permissions", resultOK, `"limiter"`, "")
 
 	for _, missing := range []string{"+get", "+zincrby", "+publish", "~stint:*", "&stint:room"} {
 		setUser(slices.DeleteFunc(slices.Clone(all), func(p string) bool { return p == missing })...)
 		got := examine(t, exitBad, "--store", url)["permissions"]
-		_, grant, ok := strings.Cut(got.Mend, " ACL SETUSER limiter ")
+		_, grant, ok := strings.Cut(got.Fix, " ACL SETUSER limiter ")
 		if got.Result != resultFail || !ok || strings.Trim(grant, "'") != missing {
 			t.Errorf("without %s: got %+v", missing, got)
 		}
 	}
 
+	// A name key needs more.
+	config := write(t, "hashed.yaml", "store: {name_key_file: "+write(t, "name.key", strings.Repeat("secret", 6))+"}\ntiers: [{name: all, identity: ip, limits: 9/1s}]\n")
+	setUser(all...)
+	wantFinding(t, examine(t, exitBad, "--store", url, "--config", config), "permissions", resultFail, "lacks +hset +hdel", "ACL SETUSER limiter +hset +hdel")
+	redis.CLI(t, "ACL", "SETUSER", "limiter", "+hset", "+hdel")
+	wantFinding(t, examine(t, exitGood, "--store", url, "--config", config), "permissions", resultOK, `"limiter"`, "")
+
 	setUser("-@all", "+hello", "+auth", "+client|setname", "+ping", "+scan", "+info", "+dbsize")
 	for range 3 { // a key that may not be written hides what may not be done to it
-		_, grant, _ := strings.Cut(examine(t, exitBad, "--store", url)["permissions"].Mend, " ACL SETUSER limiter ")
+		_, grant, _ := strings.Cut(examine(t, exitBad, "--store", url)["permissions"].Fix, " ACL SETUSER limiter ")
 		redis.CLI(t, append([]string{"ACL", "SETUSER", "limiter"}, strings.Fields(strings.ReplaceAll(grant, "'", ""))...)...)
 		if got := execute(t, "", "doctor", "--store", url); !strings.Contains(got.stdout, resultFail+"  permissions") {
 			examine(t, exitGood, "--store", url)

@@ -15,8 +15,8 @@ type explanation struct {
 	Method string `json:"method"`
 	Host   string `json:"host,omitempty"`
 	Path   string `json:"path"`
-	// Sent is the path as it was sent, if others might read it otherwise: then both count.
-	Sent string `json:"sent,omitempty"`
+	// Also are other readings of the request: they count as well.
+	Also []string `json:"also,omitempty"`
 	// Peer is the other end of the connection, "unix" if it has no address, and Client who is behind it.
 	Peer   string `json:"peer"`
 	Client string `json:"client"`
@@ -78,7 +78,7 @@ type bans struct {
 
 // explanationOf returns what is to be told of a request.
 func explanationOf(in *policy.Input, e *policy.Explanation) *explanation {
-	told := &explanation{Method: in.Method, Host: in.Host, Path: e.Path, Sent: e.Sent, Peer: unixPeer, Client: e.Client, Skipped: e.Skipped}
+	told := &explanation{Method: in.Method, Host: in.Host, Path: e.Path, Also: e.Also, Peer: unixPeer, Client: e.Client, Skipped: e.Skipped}
 	if in.Peer.IsValid() {
 		told.Peer = in.Peer.String()
 	}

@@ -40,8 +40,11 @@ func columns(b *bytes.Buffer, write func(line func(cells ...string))) {
 func (e *explanation) head(b *bytes.Buffer) {
 	columns(b, func(line func(...string)) {
 		line("request", e.Method+" "+e.Path)
-		if e.Sent != "" {
-			line("or", e.Sent+" (limited in either reading, exempt only in both)")
+		for i, reading := range e.Also {
+			if i == 0 {
+				reading += " (limited in any reading, exempt only in all)"
+			}
+			line("or", reading)
 		}
 		if e.Host != "" {
 			line("host", e.Host)

@@ -27,9 +27,9 @@ func reconnecting(ctx context.Context, s *system, follow func(worked func()) err
 		case ctx.Err() != nil:
 			return nil
 		case !worked || !errors.As(err, &lost):
-			return problem(err)
+			return err
 		}
-		fmt.Fprintf(s.Stderr, "stint: %v; trying again in %s\n", lost, figures.Length(pause))
+		fmt.Fprintf(s.errors(), "stint: %v; trying again in %s\n", lost, figures.Length(pause))
 		select {
 		case <-ctx.Done():
 			return nil

@@ -28,7 +28,7 @@ type gatewayCommand struct {
 	ResponseTime  time.Duration `name:"response-timeout" placeholder:"TIME" help:"How long an upstream may take to begin its response. Default: what the policies say, else ${response_timeout}."`
 	BodyTime      time.Duration `name:"body-timeout" placeholder:"TIME" help:"How long a client may be silent in the middle of a request's body. Default: what the policies say, else ${body_timeout}."`
 	IdleTime      time.Duration `name:"idle-timeout" placeholder:"TIME" help:"How long connections to upstreams are kept unused; let it be shorter than theirs. Default: ${idle_timeout}."`
-	MaxBody       int64         `name:"max-body" placeholder:"BYTES" help:"How large a request's body may be. Default: what the policies say, else any size."`
+	MaxBody       sizeFlag      `name:"max-body" placeholder:"SIZE" help:"How large a request's body may be, such as 10MiB. Default: what the policies say, else any size."`
 
 	AccessLog      bool `name:"access-log" negatable:"" default:"true" help:"Log every request, and not only those that fail."`
 	AccessLogEvery int  `name:"access-log-every" placeholder:"N" help:"Log one request of so many. Default: every one."`
@@ -81,7 +81,7 @@ func (c *gatewayCommand) Validate() error {
 		name  string
 		value int64
 	}{
-		{"max-conns", int64(c.MaxConns)}, {"max-body", c.MaxBody}, {"access-log-every", int64(c.AccessLogEvery)},
+		{"max-conns", int64(c.MaxConns)}, {"access-log-every", int64(c.AccessLogEvery)},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf("--%s: %d; want 1 or more", f.name, f.value)
@@ -100,7 +100,10 @@ func (c *gatewayCommand) Run(s *system) error {
 	if err != nil {
 		return err
 	}
-	config := c.configuration(s)
+	config, err := c.configuration(s)
+	if err != nil {
+		return err
+	}
 	config.HTTP = c.Listen
 	config.Gateway = &gateway.Config{
 		Routes:                routes,
@@ -112,7 +115,7 @@ func (c *gatewayCommand) Run(s *system) error {
 		BodyTimeout:           c.BodyTime,
 		IdleTimeout:           c.IdleTime,
 		MaxConns:              c.MaxConns,
-		MaxBody:               c.MaxBody,
+		MaxBody:               int64(c.MaxBody),
 		AccessLog:             gateway.AccessLog{Off: !c.AccessLog, Every: c.AccessLogEvery, Query: c.AccessLogQuery},
 	}
 	if c.Config == "" {

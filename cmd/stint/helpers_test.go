@@ -14,6 +14,22 @@ var update = flag.Bool("update", false, "write the golden files in testdata")
 
 const example = "../../examples/tiers/stint.yaml"
 
+// TestMain keeps what daemons make away from the state of whoever runs the tests.
+func TestMain(m *testing.M) {
+	directory, err := os.MkdirTemp("", "stint-state-")
+	if err != nil {
+		panic(err)
+	}
+	for name, value := range map[string]string{xdgEnv: directory, stateEnv: "", "STINT_TOKEN": "", "STINT_SERVER": ""} {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
+	code := m.Run()
+	_ = os.RemoveAll(directory) // it is a temporary one
+	os.Exit(code)
+}
+
 // result is what a command line came to.
 type result struct {
 	stdout, stderr string

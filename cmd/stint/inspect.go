@@ -13,11 +13,11 @@ import (
 
 // inspectCommand shows what a subject has used.
 type inspectCommand struct {
-	Subject string `arg:"" help:"Who, such as user:42."`
-	Tier    string `name:"tier" placeholder:"NAME" help:"Only the limits of this tier."`
-	Policy  string `name:"policy" placeholder:"NAME" help:"Only the limits of this policy."`
-	Scope   string `name:"scope" placeholder:"SCOPE" help:"Only the limits that count there; with --limit, where it counts."`
-	All     bool   `name:"all" help:"Also the limits of which nothing is used."`
+	subjectFlags
+	Tier   string `name:"tier" placeholder:"NAME" help:"Only the limits of this tier."`
+	Policy string `name:"policy" placeholder:"NAME" help:"Only the limits of this policy."`
+	Scope  string `name:"scope" placeholder:"SCOPE" help:"Only the limits that count there; with --limit, where it counts."`
+	All    bool   `name:"all" help:"Also the limits of which nothing is used."`
 	deskFlags
 }
 
@@ -39,9 +39,9 @@ func (c *inspectCommand) Run(s *system) error {
 		return err
 	}
 	defer closing()
-	told, err := d.Subject(ctx, c.Subject)
+	told, err := d.Subject(ctx, c.target())
 	if err != nil {
-		return problem(err)
+		return c.problem(err)
 	}
 	if err := c.narrow(&told); err != nil {
 		return wrongUse(err)
@@ -65,13 +65,13 @@ func (c *inspectCommand) narrow(told *control.Subject) error {
 	} {
 		var names []string
 		for i := range told.Limits {
-			if name := by.of(&told.Limits[i]); name != "" && !slices.Contains(names, name) {
+			if name := oneLine(by.of(&told.Limits[i])); name != "" && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
 		if by.name != "" && !slices.Contains(names, by.name) {
 			return fmt.Errorf("%s is under no limit of the %s %q; those that there are: %s%s",
-				told.Subject, by.what, by.name, cmp.Or(strings.Join(names, ", "), "none"), nearest.Hint(by.name, names))
+				oneLine(told.Subject), by.what, by.name, cmp.Or(strings.Join(names, ", "), "none"), nearest.Hint(by.name, names))
 		}
 	}
 	told.Limits = slices.DeleteFunc(told.Limits, func(l control.Limit) bool {

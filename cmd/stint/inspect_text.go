@@ -16,7 +16,7 @@ import (
 // subjectText is what is known of a subject, for people. Limits of which nothing is used are drawn only if all are wanted.
 func subjectText(s *system, told *control.Subject, all bool) []byte {
 	var b bytes.Buffer
-	b.WriteString(s.paint(bold, oneLine(told.Subject)) + "\n")
+	b.WriteString(s.paint(bold, oneLine(told.Subject)) + noteText(told.Note) + "\n")
 	if left := told.Ban.Until.Sub(told.Now); left > 0 {
 		fmt.Fprintf(&b, "%s for another %s, until %s, %s\n", s.paint(red, "banned"), figures.Length(left),
 			told.Ban.Until.UTC().Format(time.RFC3339), inARow(told.Ban.Level))

@@ -23,7 +23,7 @@ func (c *peekCommand) Run(s *system) error {
 	defer closing()
 	a, err := d.Take(ctx, c.ask(true))
 	if err != nil {
-		return problem(err)
+		return c.problem(err)
 	}
 	return c.show(s, &a, true)
 }

@@ -25,7 +25,7 @@ func (e *exitError) Unwrap() error { return e.Err }
 // wrongUse is a mistake of whoever asked, for which the help of the command is of no use.
 func wrongUse(err error) error { return &exitError{exitUsage, err} }
 
-// problem returns an error of a desk for people at a command line: with what to do about it, and with its exit code.
+// problem returns an error of a desk as [serverFlags.problem] does, but for those of tokens.
 func problem(err error) error {
 	var (
 		unreachable *control.UnreachableError
@@ -43,7 +43,8 @@ func problem(err error) error {
 	case errors.As(err, &refused):
 		return refusal(refused)
 	case errors.As(err, &unknown) && len(unknown.Kinds) == 0:
-		return wrongUse(fmt.Errorf("which limits %q is under is not known; name the policies with --config, or a limit with --limit", unknown.Subject))
+		return wrongUse(fmt.Errorf("which limits %q is under is not known; name the policies with --config, or a limit with --limit; "+
+			"with --raw, ban and unban take any subject as it is", unknown.Subject))
 	case errors.As(err, &unknown):
 		return wrongUse(withoutPackage(err))
 	case errors.As(err, &invalid):
@@ -63,10 +64,8 @@ func withoutPackage(err error) error { return errors.New(strings.TrimPrefix(err.
 
 // refusal is an answer of a server that is not the one that was asked for.
 func refusal(e *control.RefusedError) error {
+	e = &control.RefusedError{Status: e.Status, Code: e.Code, Message: oneLine(e.Message)}
 	switch {
-	case e.Status == http.StatusUnauthorized:
-		return &exitError{exitUnreachable, errors.New("the server wants one of its tokens, those of its --admin-token-file, and was given none or another; " +
-			"give it with --token-file or in STINT_TOKEN")}
 	case e.Message == "", e.Code == control.NoSuchPlace, e.Status == http.StatusTooManyRequests, e.Status == http.StatusBadGateway: // another listener, or what is behind it
 		return &exitError{exitUnreachable, fmt.Errorf("the server answers %d %s; is that the admin listener of a stint? name it with --server",
 			e.Status, http.StatusText(e.Status))}

@@ -7,6 +7,9 @@ import (
 	"net"
 	"net/url"
 	"strings"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/redisstore"
 )
 
 // noRedis is why a Redis cannot be had.
@@ -40,12 +43,12 @@ func whyNoRedis(err error, where string) noRedis {
 		return redisAbsent
 	case errors.Is(err, context.DeadlineExceeded):
 		return redisSilent
-	case says("NOPERM"):
-		return redisForbids
 	case says("NOAUTH") && !hasPassword(where):
 		return redisLocked
 	case says("NOAUTH", "WRONGPASS", "invalid password"):
 		return redisRefused
+	case says("NOPERM"), redisstore.KindOf(err) == stint.KindAuth: // the latter in a script
+		return redisForbids
 	}
 	return redisOther
 }
@@ -65,8 +68,16 @@ func withPassword(where string) string {
 	if err != nil {
 		return "redis://:PASSWORD@host:6379/0"
 	}
-	u.User = url.UserPassword(u.User.Username(), "PASSWORD")
+	u.User = url.UserPassword(userOf(u), "PASSWORD")
 	return u.String()
+}
+
+// userOf returns the user of a URL that has a password too; else "": a name alone is most often a password in the wrong place.
+func userOf(u *url.URL) string {
+	if _, ok := u.User.Password(); ok {
+		return u.User.Username()
+	}
+	return ""
 }
 
 // redisProblem returns an error of connecting to a Redis with what to do about it.
@@ -78,9 +89,9 @@ func redisProblem(err error, where string) error {
 	case redisSilent:
 		advice = "is it a Redis, and with TLS if the URL has rediss:// and without if it has redis://?"
 	case redisLocked:
-		advice = "give the password with --store " + withPassword(where)
+		advice = "give the password in the environment, " + redisEnv + "=" + withPassword(where) + ", with --store redis"
 	case redisRefused:
-		advice = "mend the user or the password in " + withPassword(where)
+		advice = "fix the user or the password in " + withPassword(where)
 	case redisForbids:
 		advice = askDoctor
 	default:

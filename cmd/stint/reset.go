@@ -6,12 +6,14 @@ import (
 	"fmt"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/stint-limiter/stint/server/control"
 )
 
 // resetCommand forgets what a subject has used.
 type resetCommand struct {
-	Subject string `arg:"" help:"Who, such as user:42."`
-	Scope   string `name:"scope" placeholder:"SCOPE" help:"Where, with --limit."`
+	subjectFlags
+	Scope string `name:"scope" placeholder:"SCOPE" help:"Where, with --limit."`
 	changeFlags
 }
 
@@ -38,8 +40,8 @@ type changeFlags struct {
 	deskFlags
 }
 
-// change does something at a desk, after a question, and says what was done.
-func (f *changeFlags) change(s *system, scope, question, done string, do func(context.Context, desk) error) error {
+// change does something at a desk, after a question, and says what was done to whom.
+func (f *changeFlags) change(s *system, scope, question, done string, do func(context.Context, desk) (control.Named, error)) error {
 	ctx := context.Background()
 	d, closing, err := f.open(ctx, s, scope)
 	if err != nil {
@@ -48,19 +50,21 @@ func (f *changeFlags) change(s *system, scope, question, done string, do func(co
 	defer closing()
 	if !f.Yes {
 		if sure, err := s.confirm(question); err != nil || !sure {
-			fmt.Fprintln(s.Stderr, "stint: nothing was changed")
+			fmt.Fprintln(s.errors(), "stint: nothing was changed")
 			return orTold(err)
 		}
 	}
-	if err := do(ctx, d); err != nil {
-		return problem(err)
+	who, err := do(ctx, d)
+	if err != nil {
+		return f.problem(err)
 	}
 	if f.JSON {
 		return s.printJSON(struct {
 			OK bool `json:"ok"`
-		}{true})
+			control.Named
+		}{true, who})
 	}
-	return s.print([]byte(oneLine(done) + "\n"))
+	return s.print([]byte(oneLine(who.Subject) + " " + done + noteText(who.Note) + "\n"))
 }
 
 // orTold returns an error, or that all has been said.
@@ -73,6 +77,6 @@ func orTold(err error) error {
 
 // Run forgets.
 func (c *resetCommand) Run(s *system) error {
-	return c.change(s, c.Scope, fmt.Sprintf("Forget all that %s has used?", c.Subject), fmt.Sprintf("%s is as if it had used nothing", c.Subject),
-		func(ctx context.Context, d desk) error { return d.Reset(ctx, c.Subject) })
+	return c.change(s, c.Scope, fmt.Sprintf("Forget all that %s has used?", c.Subject), "is as if it had used nothing",
+		func(ctx context.Context, d desk) (control.Named, error) { return d.Reset(ctx, c.target()) })
 }

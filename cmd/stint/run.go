@@ -5,11 +5,15 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/stint-limiter/stint/internal/figures"
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/server"
 	"github.com/stint-limiter/stint/server/gateway"
 )
 
@@ -32,7 +36,7 @@ type commands struct {
 	Bans    bansCommand    `cmd:"" help:"List bans in force."`
 	Top     topCommand     `cmd:"" help:"Watch who is denied most."`
 	Tail    tailCommand    `cmd:"" help:"Watch requests being denied."`
-	Doctor  doctorCommand  `cmd:"" help:"Find out what is wrong with a server and its Redis, and how to mend it."`
+	Doctor  doctorCommand  `cmd:"" help:"Find out what is wrong with a server and its Redis, and how to fix it."`
 
 	Completion completionCommand `cmd:"" help:"Print a script by which a shell completes commands and flags."`
 	Version    versionCommand    `cmd:"" help:"Print the version of this program."`
@@ -78,7 +82,24 @@ func run(s *system, args []string) error {
 	if err := command.PrintUsage(named); err != nil {
 		return err
 	}
-	return &usageError{Help: help.String(), Err: err}
+	return &usageError{Help: help.String(), Err: withoutSecrets(err, args)}
+}
+
+// withoutSecrets returns an error of the arguments that shows no password of a URL among them.
+func withoutSecrets(err error, args []string) error {
+	text := err.Error()
+	for _, arg := range args {
+		if _, value, ok := strings.Cut(arg, "="); ok && strings.HasPrefix(arg, "-") {
+			arg = value
+		}
+		if strings.Contains(arg, "@") {
+			text = strings.ReplaceAll(text, arg, label.URL(arg))
+		}
+	}
+	if text == err.Error() {
+		return err
+	}
+	return errors.New(text)
 }
 
 // customary turns what people try first into what it is here.
@@ -106,6 +127,7 @@ func helpVariables() kong.Vars {
 		"response_timeout": figures.Length(gateway.DefaultResponseHeaderTimeout),
 		"body_timeout":     figures.Length(gateway.DefaultBodyTimeout),
 		"idle_timeout":     figures.Length(gateway.DefaultIdleTimeout),
+		"max_clients":      strconv.Itoa(server.DefaultMaxConnections),
 	}
 }
 

@@ -21,14 +21,14 @@ func (s *screen) draw(text []byte) error {
 	if s.drawn > 0 {
 		fmt.Fprintf(&b, upLines, s.drawn)
 	}
-	lines := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+	lines := bytes.Split(bytes.TrimSuffix(s.render(text), []byte("\n")), []byte("\n"))
 	lines = lines[:min(len(lines), max(rows-1, 1))] // what scrolls away cannot be drawn over; the cursor has the last row
 	for _, line := range lines {
 		b.WriteString(cut(string(line), columns) + plainText + clearLine + "\n")
 	}
 	b.WriteString(clearRest)
 	s.drawn = len(lines)
-	return s.print(b.Bytes())
+	return s.write(b.Bytes())
 }
 
 // cut shortens a line to a width: one that is wrapped would take two, and drawing over it would go wrong. What only sets a

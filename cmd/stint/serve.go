@@ -16,7 +16,7 @@ type serveCommand struct {
 	EnvoyWindow   envoyrls.Window  `name:"envoy-window" placeholder:"WINDOW" values:"sliding,fixed" default:"sliding" help:"sliding, or fixed to count as envoyproxy/ratelimit does. Default: ${default}."`
 	EnvoyStop     bool             `name:"envoy-stop-over-limit" help:"With fixed windows, charge nothing to the other descriptors of a request in which one is over its limit, as STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT does. Sliding windows always do so."`
 	EnvoyMerge    bool             `name:"envoy-merge-domains" help:"Let several files of --envoy-config configure one domain. Without it the second one is a mistake."`
-	EnvoyToken    string           `name:"envoy-token-file" placeholder:"FILE" help:"Bearer tokens for Envoy's rate limit service, one to a line. Without it everybody may use it who can connect."`
+	EnvoyToken    string           `name:"envoy-token-file" placeholder:"FILE" help:"Bearer tokens for Envoy's rate limit service, one to a line. Without it, and without --tls-client-ca, anyone who can connect may use it over gRPC, only callers on this host may POST to /json, and negative hits are refused."`
 	EnvoyHeaders  envoyrls.Headers `name:"envoy-headers" placeholder:"WHICH" values:"none,upstream,all" default:"default" help:"Header fields that Envoy is asked to add: none, upstream for those of envoyproxy/ratelimit, or all. Default: all with sliding windows, none with fixed ones."`
 	EnvoyLimit    headerName       `name:"envoy-header-limit" placeholder:"NAME" help:"What the header field RateLimit-Limit for Envoy is called instead."`
 	EnvoyLeft     headerName       `name:"envoy-header-remaining" placeholder:"NAME" help:"What RateLimit-Remaining is called instead."`
@@ -25,7 +25,7 @@ type serveCommand struct {
 	EnvoyQuota    bool             `name:"envoy-quota" help:"Treat every limit of Envoy's as one in quota mode: a request passes if one of its descriptors has room."`
 	EnvoyMetadata bool             `name:"envoy-metadata" help:"Add dynamic metadata to the answers to Envoy."`
 	APIToken      string           `name:"api-token-file" placeholder:"FILE" help:"Bearer tokens for the API, one to a line. Without it, and without --tls-client-ca, only callers on this host may use the API."`
-	APIPublic     bool             `name:"api-public" help:"Let everybody use the API who can connect."`
+	APIPublic     bool             `name:"api-public" help:"Let anyone who can connect use the API, and POST /json unless there is --envoy-token-file."`
 	APIAdHoc      bool             `name:"api-ad-hoc" help:"Let callers of the API send limits along."`
 	ChargeKey     string           `name:"charge-key-file" placeholder:"FILE" help:"The key by which charges are signed. Processes that share it can refund each other's."`
 
@@ -45,7 +45,10 @@ requests are finished. Redis need not be there at the start: until it is, the po
 
 // Run serves until a signal ends it.
 func (c *serveCommand) Run(s *system) error {
-	config := c.configuration(s)
+	config, err := c.configuration(s)
+	if err != nil {
+		return err
+	}
 	config.HTTP, config.GRPC = c.HTTP, c.GRPC
 	config.Envoy, config.EnvoyTokens = c.EnvoyConfig, c.EnvoyToken
 	config.EnvoyOptions, config.EnvoyMerge = c.envoyOptions(), c.EnvoyMerge

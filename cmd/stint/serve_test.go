@@ -31,8 +31,8 @@ func TestStoreFlag(t *testing.T) {
 		if err := f.Validate(); err != nil {
 			t.Error(err)
 		}
-		if got := f.configuration(&system{}).Store; got != test.want {
-			t.Errorf("--store=%q and %s=%q: got %q, want %q", test.flag, redisEnv, test.environment, got, test.want)
+		if c, err := f.configuration(&system{}); err != nil || c.Store != test.want {
+			t.Errorf("--store=%q and %s=%q: got %q, %v; want %q", test.flag, redisEnv, test.environment, c.Store, err, test.want)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestEnvoyFlags(t *testing.T) {
 	}
 	for _, test := range tests {
 		var c serveCommand
-		parser, err := kong.New(&c)
+		parser, err := kong.New(&c, helpVariables())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestDaemonMistakes(t *testing.T) {
 		code int
 		want string // the last line of standard error ends with it
 	}{
-		{[]string{"serve", "--store", "reddis"}, exitUsage, `--store: "reddis"; want memory, redis, or a URL such as redis://localhost:6379/0`},
+		{[]string{"serve", "--store", "reddis"}, exitUsage, `--store: want memory, redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
 		{[]string{"serve", "--drain", "soon"}, exitUsage, `--drain: "soon" is not a length of time; want something like 500ms, 10s or 1m30s`},
 		{[]string{"serve", "--drain", "5"}, exitUsage, `want something like 500ms, 10s or 1m30s (did you mean 5s?)`},
 		{[]string{"serve", "--http", taken}, exitBad, `address already in use; end what listens there, or choose another address`},
@@ -91,14 +91,14 @@ func TestDaemonMistakes(t *testing.T) {
 		{[]string{"serve", "--log-format", "xml"}, exitUsage, `--log-format must be one of "text","json" but got "xml"`},
 		{[]string{"serve", "--config", "none.yaml"}, exitBad, `stint: policy: stat none.yaml: no such file or directory`},
 		{[]string{"serve", "--config", broken}, exitBad, broken + `:1: tiers: there are none; want at least one that takes everybody, such as {name: anonymous, identity: ip, limits: 10/1m}`},
-		{[]string{"serve", "--admin", "0.0.0.0:0", "--http", "127.0.0.1:0"}, exitBad, `or have a file of tokens (--admin-token-file)`},
+		{[]string{"serve", "--admin", "0.0.0.0:0", "--no-admin-token", "--http", "127.0.0.1:0"}, exitBad, `or have tokens (without --no-admin-token, or with --admin-token-file)`},
 		{[]string{"serve", "--http", "", "--admin", ""}, exitBad, `there is nowhere to listen; want an address such as :8080`},
-		{[]string{"serve", "--store", "redis://localhost/x", "--http", "127.0.0.1:0"}, exitBad, `invalid database number: "x"`},
+		{[]string{"serve", "--store", "redis://localhost/x", "--http", "127.0.0.1:0"}, exitBad, `?addr=host:port for further nodes and ?master_set=name for Sentinel`},
 		{[]string{"gateway"}, exitUsage, `missing flags: --upstream=URL, --route=ROUTE, or --config=FILE with gateway.routes`},
 		{[]string{"gateway", "--config", limited}, exitBad, `stint: server: the gateway has nowhere to pass requests on to; want --upstream or --route, or gateway.routes in the configuration (--config)`},
 		{[]string{"gateway", "--config", routed}, exitBad, routed + `:3: gateway.routes[0].upstream: the upstream "http://a:70000" has the port 70000; want 1 to 65535`},
 		{[]string{"gateway", "--route", "/api"}, exitUsage, `--route: "/api"; want a host, a path or both, an equals sign and a URL, such as /api=http://127.0.0.1:3000`},
-		{[]string{"gateway", "--upstream", "http://a", "--store", "reddis"}, exitUsage, `want memory, redis, or a URL such as redis://localhost:6379/0`},
+		{[]string{"gateway", "--upstream", "http://a", "--store", "reddis"}, exitUsage, `want memory, redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
 		{[]string{"gateway", "--upstream", "a"}, exitUsage, `gateway: --upstream: "a" is no upstream; want a URL such as http://127.0.0.1:3000, with http, https or h2c`},
 		{[]string{"gateway", "--upstream", "http://a:65536"}, exitUsage, `gateway: --upstream: the upstream "http://a:65536" has the port 65536; want 1 to 65535`},
 		{[]string{"gateway", "--upstream", "http://u:hunter2@a"}, exitUsage, `gateway: --upstream: the upstream "http://u:xxxxx@a"; want it without user, query, fragment and dot segments`},
@@ -109,7 +109,11 @@ func TestDaemonMistakes(t *testing.T) {
 		{[]string{"gateway", "--upstream", "http://a", "--strip-prefix"}, exitUsage, `gateway: --strip-prefix is for --route; in the configuration a route says strip_prefix: true`},
 		{[]string{"gateway", "--config", routed, "--rewrite-host"}, exitUsage, `gateway: --rewrite-host is for --upstream and --route; in the configuration a route says rewrite_host: true`},
 		{[]string{"gateway", "--upstream", "http://a", "--body-timeout=-1s"}, exitUsage, `gateway: --body-timeout: -1s; want some time, such as 10s`},
-		{[]string{"gateway", "--upstream", "http://a", "--max-body=-1"}, exitUsage, `gateway: --max-body: -1; want 1 or more`},
+		{[]string{"gateway", "--upstream", "http://a", "--max-body=-1"}, exitUsage, `--max-body: want a number of bytes such as 1024, 1KiB or 1MB; got "-1"`},
+		{[]string{"serve", "--store-memory", "lots"}, exitUsage, `--store-memory: want a number of bytes such as 1024, 1KiB or 1MB; got "lots"`},
+		{[]string{"serve", "--store-memory", "1KB"}, exitUsage, `--store-memory: 1000 bytes hold next to nothing; want 1MiB or more`},
+		{[]string{"serve", "--store-memory", "9PB"}, exitUsage, `--store-memory: want a number of bytes such as 1024, 1KiB or 1MB; got "9PB"`},
+		{[]string{"serve", "--store-memory", "1MiB", "--store", "redis://:hunter2@localhost", "--http", "127.0.0.1:0"}, exitBad, `the store is redis://:xxxxx@localhost, and --store-memory is for the store in memory; the memory for decisions without Redis is failure.memory in the configuration`},
 		{[]string{"gateway", "--upstream", "http://a", "--reserved", "X User"}, exitUsage, `gateway: --reserved: "X User" is not the name of a header; want something like X-User-ID`},
 		{[]string{"gateway", "--upstream", "https://a", "--upstream-ca", limited}, exitBad, `stint: --upstream-ca: ` + limited + `: no certificate of an authority in PEM form`},
 	}
@@ -129,6 +133,9 @@ func daemons(t *testing.T, binary string) {
 		"signals":       serveSignals,
 		"second signal": secondSignal,
 		"gateway":       gatewayBinary,
+		"token":         tokenBinary,
+		"proxied":       proxiedBinary,
+		"secrets":       secretsBinary,
 		"F36":           sigtermUnderLoad,
 		"fleet":         fleetUnderLoad,
 		"killed":        killedUnderLoad,

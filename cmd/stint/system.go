@@ -25,6 +25,8 @@ type system struct {
 	Window func() (columns, rows int)
 	Colour bool
 	Asks   bool
+
+	mark string // see paint
 }
 
 // Exit codes.
@@ -40,6 +42,9 @@ type toldError struct{}
 
 func (toldError) Error() string { return "told already" }
 
+// errors is standard error, for texts that may hold anything.
+func (s *system) errors() io.Writer { return escaped{s.Stderr} }
+
 // report tells on standard error what became of a command, and returns the exit code.
 func (s *system) report(err error) int {
 	var usage *usageError
@@ -48,7 +53,7 @@ func (s *system) report(err error) int {
 	case err == nil:
 		return exitGood
 	case errors.As(err, &usage):
-		fmt.Fprintf(s.Stderr, "%s\nstint: %v\n", usage.Help, usage)
+		fmt.Fprintf(s.errors(), "%s\nstint: %v\n", usage.Help, usage)
 		return exitUsage
 	case errors.Is(err, toldError{}):
 		return exitBad
@@ -65,16 +70,19 @@ func (s *system) report(err error) int {
 func (s *system) tell(err error) {
 	var config *policy.ConfigError
 	if !errors.As(err, &config) {
-		fmt.Fprintf(s.Stderr, "stint: %v\n", err)
+		fmt.Fprintf(s.errors(), "stint: %v\n", err)
 		return
 	}
 	for _, m := range config.Mistakes {
-		fmt.Fprintln(s.Stderr, m)
+		fmt.Fprintln(s.errors(), m)
 	}
 }
 
-// print writes to standard output. A reader that has gone away had seen enough.
-func (s *system) print(text []byte) error {
+// print writes to standard output what can be written to a terminal.
+func (s *system) print(text []byte) error { return s.write(s.render(text)) }
+
+// write writes to standard output. A reader that has gone away had seen enough.
+func (s *system) write(text []byte) error {
 	if _, err := s.Stdout.Write(text); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("standard output: %w", err)
 	}

@@ -50,9 +50,9 @@ func (c *tailCommand) Run(s *system) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := c.before(ctx, s, client); err != nil {
-		return problem(err)
+		return c.problem(err)
 	}
-	return reconnecting(ctx, s, func(worked func()) error {
+	return c.problem(reconnecting(ctx, s, func(worked func()) error {
 		return client.Stream(ctx, func(tick *observe.Tick) error {
 			worked()
 			if err := c.print(s, tick.Violations); err != nil {
@@ -63,7 +63,7 @@ func (c *tailCommand) Run(s *system) error {
 			}
 			return nil
 		})
-	})
+	}))
 }
 
 // before shows what has happened already.

@@ -32,11 +32,11 @@ also limits of your own. The exit code is 0 if it is allowed, and 1 if it is den
 
 // askFlags are a question about a subject.
 type askFlags struct {
-	Subject string `arg:"" help:"Who, such as user:42 or ip:203.0.113.9."`
-	Tier    string `name:"tier" placeholder:"NAME" help:"Under the limits of this tier."`
-	Policy  string `name:"policy" placeholder:"NAME" help:"Under the limits of this policy, for the tier."`
-	Scope   string `name:"scope" placeholder:"SCOPE" help:"Where to count, such as a route. Default: where requests are counted that match no route."`
-	Cost    int64  `name:"cost" placeholder:"N" default:"1" help:"What budgets are charged. Default: ${default}."`
+	subjectFlags
+	Tier   string `name:"tier" placeholder:"NAME" help:"Under the limits of this tier."`
+	Policy string `name:"policy" placeholder:"NAME" help:"Under the limits of this policy, for the tier."`
+	Scope  string `name:"scope" placeholder:"SCOPE" help:"Where to count, such as a route. Default: where requests are counted that match no route."`
+	Cost   int64  `name:"cost" placeholder:"N" default:"1" help:"What budgets are charged. Default: ${default}."`
 	deskFlags
 }
 
@@ -50,7 +50,8 @@ func (f *askFlags) Validate(k *kong.Context) error {
 
 // ask is the question.
 func (f *askFlags) ask(peek bool) control.Ask {
-	a := control.Ask{Subject: f.Subject, Tier: f.Tier, Policy: f.Policy, Scope: f.Scope, Cost: f.Cost, Peek: peek}
+	t := f.target()
+	a := control.Ask{Subject: t.Subject, Ref: t.Ref, Raw: t.Raw, Tier: f.Tier, Policy: f.Policy, Scope: f.Scope, Cost: f.Cost, Peek: peek}
 	if len(f.Limit) > 0 {
 		a.Scope = "" // it is that of the limits
 	}
@@ -73,11 +74,11 @@ func (c *takeCommand) Run(s *system) error {
 		a, err := d.Take(ctx, c.ask(false))
 		switch {
 		case err != nil:
-			return problem(err)
+			return c.problem(err)
 		case a.Allowed || !c.Wait || a.RetryAfter < 0:
 			return c.show(s, &a, false)
 		}
-		fmt.Fprintf(s.Stderr, "stint: denied; asking again in %s\n", inSeconds(a.RetryAfter))
+		fmt.Fprintf(s.errors(), "stint: denied; asking again in %s\n", inSeconds(a.RetryAfter))
 		select {
 		case <-ctx.Done():
 			return errors.New("interrupted while waiting; nothing was charged")
@@ -121,7 +122,7 @@ func answerText(s *system, a *control.Answer, peek bool) []byte {
 	if a.Degraded {
 		verdict += " (the store could not be asked)"
 	}
-	fmt.Fprintf(&b, "%s  %s\n", oneLine(a.Subject), verdict)
+	fmt.Fprintf(&b, "%s  %s%s\n", oneLine(a.Subject), verdict, noteText(a.Note))
 	columns(&b, func(line func(...string)) {
 		for i := range a.Limits {
 			l := &a.Limits[i]

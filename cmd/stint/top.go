@@ -60,7 +60,7 @@ func (c *topCommand) Run(s *system) error {
 	if c.Once {
 		top, err := c.offenders(ctx, client)
 		if err != nil {
-			return problem(err)
+			return c.problem(err)
 		}
 		if c.JSON {
 			return s.printJSON(standing{Top: top})
@@ -74,7 +74,7 @@ func (c *topCommand) Run(s *system) error {
 func (c *topCommand) follow(ctx context.Context, s *system, client *control.Client) error {
 	var last standing
 	screen := screen{system: s}
-	return reconnecting(ctx, s, func(worked func()) error {
+	return c.problem(reconnecting(ctx, s, func(worked func()) error {
 		return client.Stream(ctx, func(tick *observe.Tick) error {
 			worked()
 			last.Point, last.store = &tick.Point, tick.Store
@@ -90,7 +90,7 @@ func (c *topCommand) follow(ctx context.Context, s *system, client *control.Clie
 			}
 			return screen.draw(append(c.head(s, &last), c.table(last.Top)...))
 		})
-	})
+	}))
 }
 
 // offenders asks for all kinds, and returns those that were denied most.

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/stint-limiter/stint/server/control"
 )
 
 // unbanCommand ends a ban.
 type unbanCommand struct {
-	Subject string `arg:"" help:"Who, such as user:42."`
+	subjectFlags
 	changeFlags
 }
 
@@ -21,6 +23,6 @@ has used stays used; "stint reset" forgets that.
 
 // Run unbans.
 func (c *unbanCommand) Run(s *system) error {
-	return c.change(s, "", fmt.Sprintf("End the ban of %s?", c.Subject), fmt.Sprintf("%s is not banned", c.Subject),
-		func(ctx context.Context, d desk) error { return d.Unban(ctx, c.Subject) })
+	return c.change(s, "", fmt.Sprintf("End the ban of %s?", c.Subject), "is not banned",
+		func(ctx context.Context, d desk) (control.Named, error) { return d.Unban(ctx, c.target()) })
 }

@@ -88,7 +88,7 @@ func TestInspectDraws(t *testing.T) {
 		if test.width > 0 {
 			s.Window = func() (int, int) { return test.width, 24 }
 		}
-		golden.Compare(t, *update, test.golden, string(subjectText(s, &told, test.all)))
+		golden.Compare(t, *update, test.golden, string(s.render(subjectText(s, &told, test.all))))
 	}
 	url := answering(t, map[string]any{"/api/subject": told})
 	got := execute(t, "", "inspect", "user:42", "--server", url, "--policy", "export", "--all")

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/server"
+	"github.com/stint-limiter/stint/server/control"
+)
+
+// secretsBinary: neither the password of Redis nor the webhook is in the log, or told by the admin listener.
+func secretsBinary(t *testing.T, binary string) {
+	const password, hook = "KwxQ-password", "KwxQ-webhook"
+	redis := redistest.Start(t)
+	redis.CLI(t, "CONFIG", "SET", "requirepass", password)
+	url := strings.Replace(redis.URL(), "redis://", "redis://:"+password+"@", 1)
+	file := write(t, "webhook", "https://hooks.example/"+hook+"\n")
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d := launch(t, binary, "serve", "--store", url, "--alert-webhook-file", file, "--http", "127.0.0.1:0", "--drain", "0s", "--log-level", "debug")
+	said := ""
+	for _, path := range []string{"/config", "/metrics", "/api/state", "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1"} {
+		_, body := d.get(server.Admin, path)
+		said += body
+	}
+	for _, want := range []string{
+		"can see the password of --store in the list of processes; give the URL in REDIS_URL",
+		"everybody on this machine can read the file of --alert-webhook-file",
+		"store=redis://:xxxxx@" + redis.Addr(),
+	} {
+		if !strings.Contains(d.logged(), want) {
+			t.Errorf("%q is not logged", want)
+		}
+	}
+	if !strings.Contains(said, `"name": "redis://:xxxxx@`+redis.Addr()+`"`) {
+		t.Error("/config does not say which store it is")
+	}
+	if strings.Contains(said+d.logged(), "KwxQ") {
+		t.Error("a secret is told or logged")
+	}
+}
+
+// TestWebhookFile takes the webhook from a file, and shows it in no error.
+func TestWebhookFile(t *testing.T) {
+	f := daemonFlags{WebhookIn: write(t, "webhook", "  https://hooks.example/KwxQ\n")}
+	if c, err := f.observe(); err != nil || c.Alerts.Webhook != "https://hooks.example/KwxQ" {
+		t.Errorf("got %q, %v", c.Alerts.Webhook, err)
+	}
+	bad := write(t, "webhook", "hooks.example/KwxQ")
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--alert-webhook-file", bad}, `--alert-webhook-file: observe: the webhook is no address; want one such as "https://example.com/alerts"`},
+		{[]string{"--alert-webhook", "hooks.example/KwxQ"}, `--alert-webhook: observe: the webhook is no address; want one such as "https://example.com/alerts"`},
+		{[]string{"--alert-webhook-file", "none"}, `--alert-webhook-file: open none: no such file or directory`},
+		{[]string{"--alert-webhook-file", bad, "--alert-webhook", "https://hooks.example/KwxQ"}, `--alert-webhook and --alert-webhook-file; want one of them`},
+	} {
+		got := execute(t, "", append([]string{"serve"}, test.args...)...)
+		if got.code != exitUsage || !strings.HasSuffix(got.stderr, test.want+"\n") || strings.Contains(got.stderr, "KwxQ") {
+			t.Errorf("%v: got %+v", test.args, got)
+		}
+	}
+}
+
+// TestNoPasswordInErrors: whatever is wrong with the URL of a Redis, no command shows a part of its password.
+func TestNoPasswordInErrors(t *testing.T) {
+	const secret = "KwxQ"
+	tried := 0
+	for _, password := range []string{
+		secret + "%zz", secret + "#" + secret, secret + "/" + secret, secret + "?" + secret, secret + "@" + secret, secret + " " + secret + "\"",
+	} {
+		for _, form := range []string{
+			"redis://user:PW@127.0.0.1:1", "redis://:PW@127.0.0.1:1/x", "redis:/:PW@127.0.0.1:1", "http://:PW@127.0.0.1:1", "user:PW@127.0.0.1:1", "redis://PW@127.0.0.1:1",
+		} {
+			url := strings.Replace(form, "PW", password, 1)
+			config := write(t, "stint.yaml", "store: {url: '"+url+"'}\n"+small)
+			tried++ // a quarter of the commands for each URL, and each command for a quarter of the URLs
+			for i, args := range [][]string{
+				{"bans", "--store", url}, {"bans", "--stor=" + url}, {"doctor", "--store", url}, {"demo", "--rate", "0", "--store", url}, {"serve", url},
+				{"config", "check", config}, {"serve", "--http", "127.0.0.1:x", "--admin", "", "--config", config},
+				{"serve", "--http", "127.0.0.1:x", "--admin", "", "--store", url},
+			} {
+				if (i+tried)%4 != 0 {
+					continue
+				}
+				got := execute(t, "", args...)
+				if got.code == exitGood && args[0] != "config" || strings.Contains(got.stdout+got.stderr, secret) {
+					t.Errorf("%q: got %+v", args, got)
+				}
+			}
+		}
+	}
+	for _, url := range []string{"http//bob:KwxQ@h", "http://KwxQ@127.0.0.1:1", "http://:KwxQ@127.0.0.1:1", "http://127.0.0.1:1/KwxQ@h", "http://127.0.0.1:1?KwxQ@h", "http://127.0.0.1:1#KwxQ@h"} {
+		if got := execute(t, "", "bans", "--server", url); got.code == exitGood || strings.Contains(got.stderr, secret) {
+			t.Errorf("the URL of a server: %+v", got)
+		}
+	}
+}
+
+// TestServerShowsNoPassword: the server refuses to start with such a URL, and does not show it.
+func TestServerShowsNoPassword(t *testing.T) {
+	for _, url := range []string{"redis://:KwxQ#KwxQ@127.0.0.1:1", "redis://:KwxQ%zz@127.0.0.1:1", "redis://:KwxQ/KwxQ@127.0.0.1:1", "redis://u:1234/KwxQ@127.0.0.1:1/0"} {
+		for _, flag := range []string{"--store=" + url, "--store=redis"} {
+			t.Setenv(redisEnv, url)
+			got := execute(t, "", "serve", flag, "--http", "127.0.0.1:0", "--admin", "")
+			if got.code != exitBad || !strings.Contains(got.stderr, "the store: the URL of Redis: it cannot be read") || strings.Contains(got.stderr, "KwxQ") {
+				t.Errorf("%s with %s: got %+v", flag, url, got)
+			}
+		}
+	}
+}
+
+// TestNothingUnescaped: whatever arguments, servers, files and Redis hold, no terminal is given a sequence by it.
+func TestNothingUnescaped(t *testing.T) {
+	const hostile = "a\x1b[31mb\x1b]0;owned\x07\u009b2J\u202ec\r\x7f\xff"
+	redis := redistest.Start(t)
+	if got := execute(t, "", "ban", "user:"+hostile, "--store", redis.URL(), "--limit", "1/1m"); got.code != exitGood {
+		t.Fatalf("%+v", got)
+	}
+	url := answering(t, map[string]any{
+		"/api/subject":    control.Subject{Subject: hostile, Limits: []control.Limit{{Tier: hostile, Policy: hostile, Scope: hostile, Limit: hostile, Algorithm: "sliding"}}},
+		"/api/bans":       map[string]any{"bans": []control.Ban{{Subject: hostile, Ref: hostile}}},
+		"/api/top":        map[string]any{"top": []map[string]any{{"subject": hostile, "policy": hostile, "denied": 1}}},
+		"/api/violations": map[string]any{"violations": []map[string]any{{"subject": hostile, "reason": hostile, "tier": hostile}}},
+		"/api/take":       control.Answer{Subject: hostile, Limits: []control.Limit{{Tier: hostile, Limit: hostile}}},
+		"/api/state":      map[string]any{"version": hostile, "store": map[string]any{"name": hostile}, "alerts": []map[string]any{{"name": hostile, "state": "firing"}}},
+		"/readyz":         map[string]any{},
+	})
+	server, store := []string{"--server", url}, []string{"--store", redis.URL(), "--limit", "1/1m"}
+	for _, args := range [][]string{
+		append([]string{"inspect", "x", "--tier", "\x1b[31m"}, server...), append([]string{"inspect", hostile, "--tier", hostile}, server...), append([]string{"inspect", "x"}, server...),
+		append([]string{"inspect", "x", "--all", "--json"}, server...), append([]string{"bans"}, server...), append([]string{"bans", "--json"}, server...),
+		append([]string{"top", "--once"}, server...), append([]string{"top", "--once", "--json"}, server...), append([]string{"take", "x"}, server...), append([]string{"doctor"}, server...),
+		append([]string{"doctor", "--json"}, server...), append([]string{"tail"}, server...),
+		append([]string{"bans"}, store...), append([]string{"bans", "--json"}, store...), append([]string{"inspect", "user:" + hostile}, store...), append([]string{"take", hostile}, store...),
+		append([]string{"take", hostile, "--json"}, store...), append([]string{"reset", hostile}, store...), append([]string{"unban", hostile}, store...),
+		{hostile}, {"bans", hostile}, {"bans", "--" + hostile}, {"bans", "--server", hostile}, {"bans", "--store", hostile}, {"bans", "--token-file", hostile}, {"top", "--by", hostile},
+		{"config", "check", hostile}, {"config", "explain", example, "--request", "/" + hostile}, {"config", "explain", example, "--request", "/", "--claim", "user=" + hostile}, {"serve", "--config", hostile},
+		{"serve", "--log-level", hostile}, {"gateway", "--upstream", hostile}, {"simulate", "--config", hostile, hostile},
+	} {
+		args = slices.DeleteFunc(args, func(s string) bool { return strings.Contains(s, "\x00") })
+		got := execute(t, "tiers:\n  - {name: '"+"\u202e"+"'}\n", args...)
+		for _, text := range []string{got.stdout, got.stderr} {
+			if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
+				t.Errorf("%q: %q is given to the terminal", args, text[i:min(len(text), i+20)])
+			}
+		}
+	}
+}
+
+// TestPaint: colours are those that we set, and no others.
+func TestPaint(t *testing.T) {
+	s := &system{Colour: true, Window: func() (int, int) { return 80, 24 }}
+	got := string(s.render([]byte(s.paint(red, "a\x1b[34mb") + "\x1b[1mc\n")))
+	if want := "\x1b[31ma\\u001b[34mb\x1b[0m\\u001b[1mc\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	const honest = "user:jürgen\t用户 ▁█ ✓ “quoted” 🙂\n"
+	if got := string(s.render([]byte(honest))); got != honest {
+		t.Errorf("got %q, want %q", got, honest)
+	}
+	var out strings.Builder
+	s.Stdout = &out
+	screen := screen{system: s}
+	if err := screen.draw([]byte(s.paint(red, "a\x1b[2J") + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\x1b[31ma\\u001b[2J\x1b[0m\x1b[0m\x1b[K\n\x1b[J"; out.String() != want {
+		t.Errorf("drew %q, want %q", out.String(), want)
+	}
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/callers"
+)
+
+const (
+	// tokenName is the file in the state directory with the token that a daemon has made, and serviceToken that of the
+	// systemd unit.
+	tokenName    = "admin-token"
+	serviceToken = "/var/lib/stint/" + tokenName
+
+	// stateEnv is set by systemd, which may have several directories in it.
+	stateEnv = "STATE_DIRECTORY"
+	xdgEnv   = "XDG_STATE_HOME"
+)
+
+// stateDir returns where to keep what must survive a restart.
+func stateDir() (string, error) {
+	if first, _, _ := strings.Cut(os.Getenv(stateEnv), ":"); first != "" {
+		return first, nil
+	}
+	if base := os.Getenv(xdgEnv); filepath.IsAbs(base) {
+		return filepath.Join(base, "stint"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, ".local", "state", "stint"), nil
+}
+
+// madeToken returns the file with the token of the admin listener, and makes it if there is none.
+func madeToken(directory string, logger *slog.Logger) (path string, err error) {
+	const want = "the token for --admin cannot be kept: %w; " +
+		"want a directory that can be written as --state-dir, a file of tokens as --admin-token-file, or --no-admin-token"
+	if directory == "" {
+		if directory, err = stateDir(); err != nil {
+			return "", fmt.Errorf(want, err)
+		}
+	}
+	path = filepath.Join(directory, tokenName)
+	repaired, err := callers.EnsureToken(path)
+	if err != nil {
+		return "", fmt.Errorf(want, err)
+	}
+	if repaired {
+		logger.Warn("stint: others on this machine could read the token for --admin, and no longer can; to have another one made, remove the file and start again", "file", path)
+	}
+	logger.Info("stint: the token for --admin is in a file", "file", path)
+	return path, nil
+}
+
+// localToken returns the token that a daemon on this machine has made, and its file. If there is none that can be read, the
+// error says why.
+func localToken() (token, path string, err error) {
+	paths := []string{serviceToken}
+	if directory, err := stateDir(); err == nil {
+		paths = []string{filepath.Join(directory, tokenName), serviceToken}
+	}
+	missing := fmt.Errorf("there is none in %s", strings.Join(paths, " or "))
+	for _, path := range paths {
+		token, err := firstToken(path)
+		if err == nil {
+			return token, path, nil
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			missing = fmt.Errorf("this user cannot read %s: run this as root, or as the user that the server runs as", path)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			missing = err
+		}
+	}
+	return "", "", missing
+}
+
+// onThisMachine reports whether a URL leads to this machine, whatever the network says.
+func onThisMachine(where string) bool {
+	u, err := url.Parse(where)
+	if err != nil {
+		return false
+	}
+	if u.Hostname() == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(u.Hostname())
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+// maxSecret is the largest file with a secret in bytes.
+const maxSecret = 64 << 10
+
+// readSecret returns the text of a file, without the space around it.
+func readSecret(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if len(text) > maxSecret {
+		return "", fmt.Errorf("%s has %d bytes; want at most %d", path, len(text), maxSecret)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// firstToken returns the first token of a file in the form of --admin-token-file.
+func firstToken(path string) (string, error) {
+	text, err := readSecret(path)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			if _, token, ok := strings.Cut(line, ": "); ok {
+				return strings.TrimSpace(token), nil
+			}
+			return line, nil
+		}
+	}
+	return "", fmt.Errorf("there is no token in %s", path)
+}

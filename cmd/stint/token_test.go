@@ -1,0 +1,306 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/server"
+)
+
+const bansByHand = "bans: {after: 0}\ntiers:\n  - {name: all, identity: ip, limits: 3/1h}\n"
+
+// tokenBinary: a daemon makes a token once, and the command line on the same machine finds it.
+func tokenBinary(t *testing.T, binary string) {
+	t.Setenv(xdgEnv, t.TempDir())
+	path := filepath.Join(os.Getenv(xdgEnv), "stint", tokenName)
+	config := write(t, "stint.yaml", bansByHand)
+	start := func() *daemon {
+		t.Helper()
+		return launch(t, binary, "serve", "--config", config, "--http", "127.0.0.1:0", "--drain", "0s")
+	}
+	d := start()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := strings.TrimSpace(string(text))
+	for name, want := range map[string]fs.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: got %v, %v; want %v", name, info.Mode(), err, want)
+		}
+	}
+	url := "http://" + d.at(server.Admin)
+	if !strings.Contains(d.logged(), "file="+path) || strings.Contains(d.logged(), token) {
+		t.Errorf("logged %s\nwant the file and not the token", d.logged())
+	}
+	for path, want := range map[string]int{"/livez": 200, "/readyz": 200, "/": 200, "/metrics": 401, "/config": 401, "/debug/pprof/": 401, "/api/state": 401} {
+		response, err := http.Get(url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, _ := readAll(t, response); status != want {
+			t.Errorf("%s without a token: got %d, want %d", path, status, want)
+		}
+	}
+	if status, body := d.get(server.Admin, "/metrics"); status != 200 {
+		t.Errorf("/metrics with it: got %d, %s", status, body)
+	}
+	for _, args := range [][]string{{"top", "--once"}, {"ban", "ip:192.0.2.1", "--yes"}, {"inspect", "ip:192.0.2.1"}, {"bans"}, {"unban", "ip:192.0.2.1", "--yes"}, {"doctor"}} {
+		if got := execute(t, "", append(args, "--server", url)...); got.code != exitGood {
+			t.Errorf("%v: got %+v", args, got)
+		}
+	}
+	if !strings.Contains(d.logged(), `msg=audit who="line 1 of admin-token" what="ban for 1h0m0s"`) {
+		t.Errorf("logged %s", d.logged())
+	}
+
+	// Another one has the same token, and a file that others can read is repaired.
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	other := start()
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("the token has changed, or %v", err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 || !strings.Contains(other.logged(), "others on this machine could read the token") {
+		t.Errorf("got %v, %v, and logged %s", info.Mode(), err, other.logged())
+	}
+
+	// Whoever cannot read the file is told which it is.
+	if got := locked(t, binary, path, "bans", "--server", url); !strings.Contains(got,
+		"stint: the server wants one of its tokens: this user cannot read "+path+": run this as root, or as the user that the server runs as; give one with --token-file or in STINT_TOKEN") {
+		t.Errorf("without permission: %s", got)
+	}
+	t.Setenv(xdgEnv, t.TempDir())
+	if got := execute(t, "", "bans", "--server", url); got.code != exitUnreachable ||
+		!strings.HasPrefix(got.stderr, "stint: the server wants one of its tokens: there is none in "+filepath.Join(os.Getenv(xdgEnv), "stint", tokenName)+" or "+serviceToken) {
+		t.Errorf("without a file: %+v", got)
+	}
+
+	// What to do if it cannot be kept.
+	nowhere := filepath.Join(write(t, "file", ""), "state")
+	if got := execute(t, "", "serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--state-dir", nowhere); got.code != exitBad || !strings.HasSuffix(got.stderr,
+		"; want a directory that can be written as --state-dir, a file of tokens as --admin-token-file, or --no-admin-token\n") {
+		t.Errorf("a directory that cannot be made: %+v", got)
+	}
+	if _, body := launch(t, binary, "serve", "--http", "127.0.0.1:0", "--state-dir", nowhere, "--no-admin-token").plain("/api/state"); !strings.Contains(body, `"writable":false`) {
+		t.Errorf("without a token: %s", body)
+	}
+}
+
+// plain asks the admin listener for a path without a token.
+func (d *daemon) plain(path string) (int, string) {
+	d.t.Helper()
+	response, err := http.Get("http://" + d.at(server.Admin) + path)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return readAll(d.t, response)
+}
+
+// locked runs the program as somebody who cannot read a file, and returns what it says.
+func locked(t *testing.T, binary, path string, args ...string) string {
+	t.Helper()
+	c := exec.Command(binary, args...)
+	c.Env = os.Environ()
+	if os.Geteuid() == 0 { // whom no mode stops
+		home := filepath.Dir(filepath.Dir(path))
+		for _, directory := range []string{home, filepath.Dir(home), filepath.Dir(binary), filepath.Dir(filepath.Dir(binary))} {
+			if err := os.Chmod(directory, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	} else {
+		if err := os.Chmod(path, 0); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = os.Chmod(path, 0o600) }()
+	}
+	out, _ := c.CombinedOutput() // it fails, which is what this is about
+	return string(out)
+}
+
+// proxiedBinary puts a real nginx before the admin listener, as somebody does who means no harm: nothing but probes and the page,
+// which holds no data, is there for those without a token.
+func proxiedBinary(t *testing.T, binary string) {
+	t.Setenv(xdgEnv, t.TempDir())
+	d := launch(t, binary, "serve", "--config", write(t, "stint.yaml", bansByHand), "--http", "127.0.0.1:0", "--drain", "0s")
+	outside := startNginx(t, d.at(server.Admin))
+	ask := func(method, path, token string) (int, string) {
+		t.Helper()
+		request, err := http.NewRequest(method, outside+path, strings.NewReader(`{"subject": "ip:192.0.2.1", "for": "1h"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return readAll(t, response)
+	}
+	token, _, err := localToken()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{
+		"/metrics", "/config", "/rlconfig", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/profile", "/debug/pprof/trace", "/debug/pprof/symbol",
+		"/debug/", "/nothing", "/api/state", "/api/stream", "/api/top", "/api/violations", "/api/bans", "/api/shadow", "/api/subject?subject=ip:192.0.2.1", "/api/nothing",
+	} {
+		for _, token := range []string{"", "guess-of-a-token"} {
+			if status, body := ask(http.MethodGet, path, token); status != 401 {
+				t.Errorf("%s with token %q: got %d, %.200s; want 401", path, token, status, body)
+			}
+		}
+	}
+	for _, path := range []string{"/api/ban", "/api/unban", "/api/reset", "/api/take"} {
+		if status, body := ask(http.MethodPost, path, ""); status != 401 {
+			t.Errorf("%s: got %d, %s; want 401", path, status, body)
+		}
+	}
+	for path, want := range map[string]string{"/livez": "live\n", "/readyz": "ready\n", "/": "<title>stint</title>", "/static/main.js": "new App().start()"} {
+		if status, body := ask(http.MethodGet, path, ""); status != 200 || !strings.Contains(body, want) || strings.Contains(body, "192.0.2") {
+			t.Errorf("%s: got %d, %.200s; want 200", path, status, body)
+		}
+	}
+	if status, body := ask(http.MethodGet, "/metrics", token); status != 200 || !strings.Contains(body, "stint_") {
+		t.Errorf("/metrics with the token: got %d, %.200s", status, body)
+	}
+}
+
+// startNginx runs nginx before an address, and returns its URL.
+func startNginx(t *testing.T, upstream string) string {
+	t.Helper()
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		program, err = exec.LookPath("/usr/sbin/nginx") // which not all users search
+	}
+	if err != nil {
+		t.Fatal("nginx not found: apt-get install nginx-light, or run make setup")
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := write(t, "nginx.conf", fmt.Sprintf(`events {}
+http {
+	access_log off;
+	client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+	server { listen %s; location / { proxy_pass http://%s; } }
+}
+`, address, upstream))
+	c := exec.Command(program, "-e", "stderr", "-p", filepath.Dir(file), "-c", file, "-g", "daemon off; master_process off; pid nginx.pid; error_log stderr;")
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Kill() // it would go on
+		_ = c.Wait()
+		if t.Failed() {
+			t.Logf("nginx wrote:\n%s", &out)
+		}
+	})
+	eventually.Nil(t, "nginx listens", func() error {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
+	return "http://" + address
+}
+
+// TestTokenOnlyHere: the token that a server on this machine has made goes to this machine only.
+func TestTokenOnlyHere(t *testing.T) {
+	for where, want := range map[string]bool{
+		"http://127.0.0.1:6070": true, "http://localhost:6070": true, "http://[::1]:6070": true, "https://127.9.9.9": true, "http://[::ffff:127.0.0.1]:1": true,
+		"http://stint.example": false, "http://192.0.2.1:6070": false, "http://localhost.example": false, "http://127.0.0.1.example": false,
+		"http://127.0.0.1@stint.example": false, "http://0.0.0.0:6070": false, "http://127.0.0.1:80@192.0.2.1": false, "://": false,
+	} {
+		if got := onThisMachine(where); got != want {
+			t.Errorf("%s: got %t", where, got)
+		}
+	}
+	t.Setenv(xdgEnv, t.TempDir())
+	if err := os.MkdirAll(filepath.Join(os.Getenv(xdgEnv), "stint"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(os.Getenv(xdgEnv), "stint", tokenName), []byte("token-of-this-machine\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sent := ""
+	var elsewhere string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent = r.Header.Get("Authorization")
+		if elsewhere != "" {
+			http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
+			return
+		}
+		_, _ = w.Write([]byte(`{"bans":[]}`))
+	}))
+	defer s.Close()
+	if got := execute(t, "", "bans", "--server", s.URL); got.code != exitGood || sent != "Bearer token-of-this-machine" {
+		t.Errorf("got %+v and sent %q", got, sent)
+	}
+	// A name that leads here, but need not.
+	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
+	if name, err := os.Hostname(); err == nil {
+		sent = ""
+		if got := execute(t, "", "bans", "--server", "http://"+name+":"+port); sent != "" {
+			t.Errorf("to %s: got %+v and sent %q", name, got, sent)
+		}
+	}
+	// A redirect does not take it along.
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("followed, with %q", r.Header.Get("Authorization"))
+	}))
+	defer other.Close()
+	elsewhere = other.URL
+	if got := execute(t, "", "bans", "--server", s.URL); got.code != exitUnreachable {
+		t.Errorf("a redirect: got %+v", got)
+	}
+}
+
+func TestStateDir(t *testing.T) {
+	t.Setenv("HOME", "/users/alice")
+	for _, test := range []struct{ systemd, xdg, want string }{
+		{"", "", "/users/alice/.local/state/stint"},
+		{"", "relative", "/users/alice/.local/state/stint"},
+		{"", "/xdg", "/xdg/stint"},
+		{"/var/lib/stint", "/xdg", "/var/lib/stint"},
+		{"/var/lib/stint:/var/lib/other", "", "/var/lib/stint"},
+	} {
+		t.Setenv(stateEnv, test.systemd)
+		t.Setenv(xdgEnv, test.xdg)
+		if got, err := stateDir(); err != nil || got != test.want {
+			t.Errorf("%+v: got %q, %v", test, got, err)
+		}
+	}
+	t.Setenv(stateEnv, "")
+	t.Setenv(xdgEnv, "")
+	t.Setenv("HOME", "")
+	if got := execute(t, "", "serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"); got.code != exitBad || !strings.Contains(got.stderr, "$HOME is not defined; want a directory") {
+		t.Errorf("without a home: %+v", got)
+	}
+}
