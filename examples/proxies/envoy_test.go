@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/stint-limiter/stint/internal/proxytest"
 )
 
 // TestEnvoyTypes holds envoy.yaml against Envoy's own types: names, values and what must be there. Nothing is run.
@@ -43,8 +45,8 @@ func TestEnvoyTypes(t *testing.T) {
 
 // testEnvoyRules has stint answer what envoy.yaml asks.
 func testEnvoyRules(t *testing.T, binary string) {
-	address := freeAddress(t)
-	newStint(t, binary, "--grpc", address, "--envoy-config", "envoy/rules").start(t)
+	address := proxytest.FreeAddress(t)
+	proxytest.NewStint(t, binary, "--config", "stint.yaml", "--grpc", address, "--envoy-config", "envoy/rules").Start(t)
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)

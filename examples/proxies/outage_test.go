@@ -28,11 +28,11 @@ func testOutage(t *testing.T, s *site) {
 			}
 		}
 	}
-	s.stint.pause(t)
+	s.stint.Pause(t)
 	t.Run("silent", func(t *testing.T) { unlimited(t, 1) }) // each of them waits
-	s.stint.kill()
+	s.stint.Kill()
 	t.Run("gone", func(t *testing.T) { unlimited(t, anonymousLimit+2) })
-	s.stint.start(t)
+	s.stint.Start(t)
 	c.exhaust(t, anonymousLimit, "/things")
 	wantStatus(t, c.curl(t, "/things"), http.StatusTooManyRequests)
 }
@@ -48,11 +48,11 @@ func testClosed(t *testing.T, s *site, status int) {
 			t.Errorf("the application got %d requests, want none", len(got))
 		}
 	}
-	s.stint.pause(t)
+	s.stint.Pause(t)
 	t.Run("silent", refused)
-	s.stint.kill()
+	s.stint.Kill()
 	t.Run("gone", refused)
-	s.stint.start(t)
+	s.stint.Start(t)
 	wantStatus(t, c.curl(t, "/things"), http.StatusOK)
 }
 

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/proxytest"
 )
 
 // What stint.yaml allows in a minute, and of logins in a quarter of an hour.
@@ -26,11 +28,11 @@ var aboutLimits = []string{
 }
 
 func TestProxies(t *testing.T) {
-	binary := buildStint(t)
-	for _, p := range []proxy{nginx, caddy, haproxy} {
-		t.Run(p.name, func(t *testing.T) {
+	binary := proxytest.BuildStint(t)
+	for _, p := range []proxytest.Proxy{proxytest.Nginx, proxytest.Caddy, proxytest.HAProxy} {
+		t.Run(p.Name, func(t *testing.T) {
 			// Every test has clients of its own, by their addresses, and the last one ends stint.
-			s := startSite(t, newStint(t, binary), p)
+			s := startSite(t, proxytest.NewStint(t, binary, "--config", "stint.yaml"), p)
 			t.Run("allowed", func(t *testing.T) { testAllowed(t, s) })
 			t.Run("denied", func(t *testing.T) { testDenied(t, s) })
 			t.Run("claimed addresses", func(t *testing.T) { testClaimedAddresses(t, s) })
@@ -42,16 +44,25 @@ func TestProxies(t *testing.T) {
 			t.Run("application", func(t *testing.T) { testApplication(t, s) })
 			t.Run("without stint", func(t *testing.T) { testOutage(t, s) })
 		})
-		t.Run(p.name+" closed", func(t *testing.T) {
-			testClosed(t, startSite(t, newStint(t, binary), p, p.closed...), p.closedStatus)
+		t.Run(p.Name+" strips", func(t *testing.T) {
+			// An application in the place of stint: it allows everything, and keeps what it was asked.
+			asked := newApplication(t)
+			s := &site{application: newApplication(t), address: proxytest.FreeAddress(t)}
+			p.Start(t, proxytest.Place{Shipped: ".", Dir: t.TempDir(), Address: s.address, Stint: asked.address, Application: s.application.address})
+			testStripped(t, s, asked)
+			asked.close()
+			t.Run("without stint", func(t *testing.T) { testStripped(t, s, nil) })
 		})
-		t.Run(p.name+" without a store", func(t *testing.T) {
-			config := install(t, t.TempDir(), "stint.yaml", "\nheaders:", "\nfailure: {mode: deny}\nheaders:")
-			testNoStore(t, startSite(t, newStint(t, binary, "--config", config, "--store", "redis://"+freeAddress(t)), p))
+		t.Run(p.Name+" closed", func(t *testing.T) {
+			testClosed(t, startSite(t, proxytest.NewStint(t, binary, "--config", "stint.yaml"), p, p.Closed...), p.ClosedStatus)
 		})
-		t.Run(p.name+" not trusted", func(t *testing.T) {
-			config := install(t, t.TempDir(), "stint.yaml", "trusted_proxies: loopback", "trusted_proxies: 192.0.2.1")
-			testUntrusted(t, startSite(t, newStint(t, binary, "--config", config), p))
+		t.Run(p.Name+" without a store", func(t *testing.T) {
+			config := proxytest.Install(t, t.TempDir(), "stint.yaml", "\nheaders:", "\nfailure: {mode: deny}\nheaders:")
+			testNoStore(t, startSite(t, proxytest.NewStint(t, binary, "--config", config, "--store", "redis://"+proxytest.FreeAddress(t)), p))
+		})
+		t.Run(p.Name+" not trusted", func(t *testing.T) {
+			config := proxytest.Install(t, t.TempDir(), "stint.yaml", "trusted_proxies: loopback", "trusted_proxies: 192.0.2.1")
+			testUntrusted(t, startSite(t, proxytest.NewStint(t, binary, "--config", config), p))
 		})
 	}
 	t.Run("envoy's rules", func(t *testing.T) { testEnvoyRules(t, binary) })

@@ -11,30 +11,32 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/proxytest"
 )
 
 // site is a proxy in front of an application, with a stint to ask.
 type site struct {
-	stint       *stint
+	stint       *proxytest.Stint
 	application *application
 	address     string // the proxy's
 }
 
 // startSite starts a stint, and a proxy with its shipped configuration or with changes to it: pairs of an old and a new text.
-func startSite(t *testing.T, limiter *stint, p proxy, changes ...string) *site {
+func startSite(t *testing.T, limiter *proxytest.Stint, p proxytest.Proxy, changes ...string) *site {
 	t.Helper()
-	s := &site{stint: limiter, application: newApplication(t), address: freeAddress(t)}
-	s.stint.start(t)
-	p.start(t, place{
-		dir: t.TempDir(), address: s.address, stint: s.stint.address, application: s.application.address, changes: changes,
+	s := &site{stint: limiter, application: newApplication(t), address: proxytest.FreeAddress(t)}
+	s.stint.Start(t)
+	p.Start(t, proxytest.Place{
+		Shipped: ".", Dir: t.TempDir(), Address: s.address, Stint: s.stint.Address, Application: s.application.address, Changes: changes,
 	})
-	awaitDial(t, s.address)
 	return s
 }
 
 // application is what the proxy stands in front of. It keeps what it was asked.
 type application struct {
 	address string
+	close   func()
 
 	mu       sync.Mutex
 	requests []request
@@ -51,7 +53,7 @@ func newApplication(t *testing.T) *application {
 	a := new(application)
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
-	a.address = server.Listener.Addr().String()
+	a.address, a.close = server.Listener.Addr().String(), server.Close
 	return a
 }
 
@@ -107,11 +109,13 @@ func (c client) curl(t *testing.T, path string, args ...string) *answer {
 	args = append([]string{
 		"--silent", "--show-error", "--include", "--max-time", "20", "--interface", c.address, "http://" + c.site.address + path,
 	}, args...)
-	cmd := exec.CommandContext(t.Context(), find(t, "curl", "curl"), args...)
+	cmd := exec.CommandContext(t.Context(), proxytest.Find(t, "curl", "curl"), args...)
 	cmd.Env = []string{} // no proxies of the machine's own
+	var wrong bytes.Buffer
+	cmd.Stderr = &wrong
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("curl %s: %v: %s", path, err, stderrOf(err))
+		t.Fatalf("curl %s: %v: %s", path, err, &wrong)
 	}
 	asked := &http.Request{Method: http.MethodGet}
 	for _, arg := range args {

@@ -11,7 +11,7 @@ local patience = 500 -- milliseconds; the listener's timeouts come first
 -- asserted are the fields of a request that stint reads, as it is by now: haproxy.cfg has written them. Add those that
 -- stint.yaml names under claims or client_ip, or that your own policies look at, in lower case. The others stay here: HAProxy's
 -- HTTP client has room for about a hundred fields and does not survive more, and a client may send that many.
-local asserted = { "x-forwarded-for", "x-user-id" }
+local asserted = { "x-forwarded-for", "x-user-id", "x-http-method", "x-http-method-override", "x-method-override" }
 
 -- kept are fields of an answer that are not for the client. HAProxy writes the length itself.
 local kept = {
@@ -26,16 +26,29 @@ local function about_limits(name)
 	return name == "ratelimit" or name == "ratelimit-policy" or name:find("^x%-ratelimit%-") ~= nil
 end
 
+-- host_of is the host that the application sees. A request in absolute form has it there, and may have none besides.
+local function host_of(txn)
+	return txn.f:url():match("^%a[%w+.-]*://([^/?#]*)") or txn.f:req_hdr("host")
+end
+
+-- target_of is the path with its query, or the * of OPTIONS, which HAProxy takes for none.
+local function target_of(txn)
+	return txn.f:url() == "*" and "*" or txn.f:pathq()
+end
+
 local function fields_of(txn)
 	local fields = {
 		["x-forwarded-method"] = { txn.f:method() },
-		["x-forwarded-uri"] = { txn.f:pathq() },
-		["x-forwarded-host"] = { txn.f:req_hdr("host") },
+		["x-forwarded-uri"] = { target_of(txn) },
+		["x-forwarded-host"] = { host_of(txn) },
 	}
 	local sent = txn.http:req_get_headers()
 	for _, name in ipairs(asserted) do
 		if sent[name] then
-			fields[name] = { table.concat(sent[name], ", ", 0) } -- lines are counted from 0
+			fields[name] = {}
+			for line = 0, #sent[name] do
+				table.insert(fields[name], sent[name][line])
+			end
 		end
 	end
 	return fields
