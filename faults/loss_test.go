@@ -34,7 +34,7 @@ func TestF2(t *testing.T) {
 				var j job
 				j.URL = servers[i].URL()
 				j.Config.Failure.Mode = mode
-				j.Load = load{Limits: []stint.Limit{limit}, Callers: 4, Pause: 10 * time.Millisecond, For: 3*time.Second + 3*window}
+				j.Load = load{Limits: []stint.Limit{limit}, Callers: 4, Pause: 10 * time.Millisecond, For: 5*time.Second + 3*window}
 				callers[i] = start(t, processes, j)
 			}
 			awaitHeartbeats(r, processes, servers...)

@@ -41,7 +41,7 @@ var (
 	// strangers do not import each other: each can be used without the others.
 	strangers = []string{"memorystore", "redisstore"}
 	// forTests are imported by tests, and by each other.
-	forTests = []string{"storetest", "faults", "internal/oracle", "internal/redistest", "internal/layout", "internal/logtest", "internal/golden", "internal/eventually", "internal/browsertest", "simulate/simulatetest"}
+	forTests = []string{"storetest", "faults", "internal/oracle", "internal/redistest", "internal/layout", "internal/logtest", "internal/golden", "internal/eventually", "internal/browsertest", "internal/whatwg", "internal/proxytest", "simulate/simulatetest"}
 )
 
 func TestImportDirection(t *testing.T) {

@@ -1,0 +1,119 @@
+// Package proxytest runs nginx, Caddy and HAProxy with the configurations in examples/proxies, and stint itself, as processes
+// that end with the test that started them. Nothing is skipped: a missing program fails the test.
+package proxytest
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+)
+
+// Find returns the path of a program, and fails the test without it.
+func Find(t testing.TB, name, debian string) string {
+	t.Helper()
+	for _, at := range []string{name, filepath.Join("/usr/sbin", name)} { // which not all users search
+		if path, err := exec.LookPath(at); err == nil {
+			return path
+		}
+	}
+	t.Fatalf("%s not found: apt-get install %s, or run make setup", name, debian)
+	return ""
+}
+
+// Process is a program that runs until the test ends.
+type Process struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// Launch runs a program. What it writes is shown if the test fails.
+func Launch(t testing.TB, env []string, path string, args ...string) *Process {
+	t.Helper()
+	var out output
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{cmd, make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		_ = cmd.Wait() // how it ended is in what it wrote
+	}()
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("%s wrote:\n%s", filepath.Base(path), out.String())
+		}
+	})
+	return p
+}
+
+// Kill ends the process, and returns when it has ended.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may have ended by itself
+	<-p.done
+}
+
+// Pause has the process accept connections and answer none.
+func (p *Process) Pause(t testing.TB) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// output is what a process wrote.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// FreeAddress returns an address of this host that nobody listens on. Its port is none of those that the system hands out by
+// itself: another test's server would take it before ours does.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	for range 200 {
+		address := fmt.Sprintf("127.0.0.1:%d", 22000+rand.IntN(8000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
+	}
+	t.Fatal("no free port found")
+	return ""
+}
+
+// AwaitDial returns when somebody listens on an address.
+func AwaitDial(t testing.TB, address string) {
+	t.Helper()
+	eventually.Nil(t, "somebody listens on "+address, func() error {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
+}

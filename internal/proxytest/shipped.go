@@ -1,0 +1,118 @@
+package proxytest
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Proxy is one whose configuration is shipped.
+type Proxy struct {
+	Name  string
+	start func(testing.TB, Place)
+	// Closed is the change to the configuration that has requests refused while stint is down, and ClosedStatus what with.
+	Closed       []string
+	ClosedStatus int
+}
+
+// Start starts the proxy, and returns when it accepts connections.
+func (p Proxy) Start(t testing.TB, at Place) {
+	t.Helper()
+	p.start(t, at)
+	AwaitDial(t, at.Address)
+}
+
+// Place is where a proxy runs: where its shipped files are, its directory, and the addresses that take the place of those in
+// these files. Changes are pairs of an old and a new text.
+type Place struct {
+	Shipped, Dir                string
+	Address, Stint, Application string
+	Changes                     []string
+}
+
+// What stands in shipped files for the addresses of a Place.
+const (
+	shippedStint       = "127.0.0.1:8080"
+	shippedApplication = "127.0.0.1:3000"
+)
+
+// Proxies wait for stint for longer than shipped, for a busy machine may stall it, and what is tested is not how long.
+const (
+	shippedTimeout = "100ms"
+	timeout        = "1500ms"
+)
+
+// Install copies a shipped file to a directory, with changes: pairs of an old and a new text. All that is changed must be
+// there. It returns the new file's name.
+func Install(t testing.TB, dir, file string, changes ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := string(text)
+	for i := 0; i < len(changes); i += 2 {
+		if !strings.Contains(changed, changes[i]) {
+			t.Fatalf("%s has no %q", file, changes[i])
+		}
+		changed = strings.ReplaceAll(changed, changes[i], changes[i+1])
+	}
+	name := filepath.Join(dir, filepath.Base(file))
+	if err := os.WriteFile(name, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// configure installs a proxy's configuration with the addresses of the place, and the changes that are wanted there.
+func (p Place) configure(t testing.TB, file string, changes ...string) string {
+	t.Helper()
+	changes = append(changes, shippedStint, p.Stint, shippedApplication, p.Application, shippedTimeout, timeout)
+	return Install(t, p.Dir, filepath.Join(p.Shipped, file), append(changes, p.Changes...)...)
+}
+
+// Nginx asks by auth_request.
+var Nginx = Proxy{
+	Name: "nginx",
+	start: func(t testing.TB, p Place) {
+		Install(t, p.Dir, filepath.Join(p.Shipped, "nginx/client_headers.conf"))
+		// Files that would be written elsewhere are kept in the prefix.
+		file := p.configure(t, "nginx/nginx.conf", "listen 8000;", "listen "+p.Address+";", "\nhttp {\n", "\nhttp {\n"+
+			"access_log off; client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n")
+		Launch(t, nil, Find(t, "nginx", "nginx-light"), "-e", "stderr", "-p", p.Dir, "-c", file,
+			"-g", "daemon off; master_process off; pid nginx.pid; error_log stderr;")
+	},
+	Closed:       []string{"return 204;", "return 500;"},
+	ClosedStatus: http.StatusInternalServerError,
+}
+
+// Caddy asks by what forward_auth stands for.
+var Caddy = Proxy{
+	Name: "caddy",
+	start: func(t testing.TB, p Place) {
+		_, port, _ := strings.Cut(p.Address, ":")
+		file := p.configure(t, "caddy/Caddyfile", "\n:8000 {\n", "\n:"+port+" {\nbind 127.0.0.1\n",
+			"\n(application) {\n", "\n{\nadmin off\n}\n(application) {\n") // its port is the whole machine's
+		Launch(t, []string{"HOME=" + p.Dir, "XDG_CONFIG_HOME=" + p.Dir, "XDG_DATA_HOME=" + p.Dir},
+			Find(t, "caddy", "caddy"), "run", "--config", file, "--adapter", "caddyfile")
+	},
+	Closed:       []string{"handle @unanswered {\n\t\t\timport application\n\t\t}", "respond @unanswered 503"},
+	ClosedStatus: http.StatusServiceUnavailable,
+}
+
+// HAProxy asks by a script.
+var HAProxy = Proxy{
+	Name: "haproxy",
+	start: func(t testing.TB, p Place) {
+		// Abstract sockets are the whole machine's.
+		_, port, _ := strings.Cut(p.Address, ":")
+		socket := []string{"abns@stint", "abns@stint-test-" + port}
+		script := Install(t, p.Dir, filepath.Join(p.Shipped, "haproxy/stint.lua"), append(socket, "patience = 500", "patience = 5000")...)
+		file := p.configure(t, "haproxy/haproxy.cfg", append(socket, "bind :8000", "bind "+p.Address, "/etc/haproxy/stint.lua", script)...)
+		Launch(t, nil, Find(t, "haproxy", "haproxy"), "-db", "-f", file)
+	},
+	Closed:       []string{"http-request lua.stint_ask open", "http-request lua.stint_ask closed"},
+	ClosedStatus: http.StatusServiceUnavailable,
+}

@@ -1,0 +1,57 @@
+package proxytest
+
+import (
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+)
+
+// BuildStint builds the program, and returns its path.
+func BuildStint(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "stint")
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/stint-limiter/stint/cmd/stint").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return path
+}
+
+// Stint is a limiter.
+type Stint struct {
+	path    string
+	args    []string
+	Address string // of HTTP
+	*Process
+}
+
+// NewStint returns a limiter with an empty store in memory whenever it is started, unless the arguments say otherwise. It has
+// not been started.
+func NewStint(t testing.TB, path string, args ...string) *Stint {
+	t.Helper()
+	s := &Stint{path: path, Address: FreeAddress(t)}
+	s.args = append([]string{"serve", "--store", "memory", "--http", s.Address, "--admin", ""}, args...)
+	return s
+}
+
+// Start returns when requests are answered.
+func (s *Stint) Start(t testing.TB) {
+	t.Helper()
+	s.Process = Launch(t, nil, s.path, s.args...)
+	eventually.Nil(t, "stint is ready", func() error {
+		resp, err := http.Get("http://" + s.Address + "/readyz")
+		if err != nil {
+			return err
+		}
+		if err := resp.Body.Close(); err != nil {
+			return err
+		}
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("/readyz: %s", resp.Status)
+		}
+		return nil
+	})
+}
