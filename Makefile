@@ -27,7 +27,7 @@ setup: ## Install what the tests need and is missing (redis-server, curl, proxie
 
 .PHONY: test
 test: setup ## Run all tests with the race detector, against real Redis servers
-	$(GO) test -race -shuffle=on ./redisstore ./faults ./... # the slowest first
+	$(GO) test -race -shuffle=on -p 3 ./redisstore ./faults ./... # the slowest first; they wait more than they compute
 	cd examples/routers && $(GO) test -race -shuffle=on ./...
 	cd bench && $(GO) test ./...
 
