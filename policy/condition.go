@@ -68,7 +68,7 @@ func (c *condition) miss(f *facts, every bool) miss {
 		return missHost
 	}
 	for i := range c.headers {
-		if !c.headers[i].fitsLines(f.fields().Values(c.headers[i].name), every) {
+		if !c.headers[i].fitsLines(f.lines(c.headers[i].name), every) {
 			return missHeader
 		}
 	}

@@ -37,14 +37,20 @@ var overrides = [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method
 // facts returns what follows from a request.
 func (j *judge) facts(in *Input) facts {
 	f := facts{in: in, resolver: j.resolver, asserted: j.asserted}
-	first, paths := readPath(in.Path, in.RawPath)
-	f.first = reading{path: first, method: strings.ToUpper(in.Method)}
-	for _, p := range paths {
-		f.others = append(f.others, reading{path: p, method: f.first.method})
+	f.first = reading{path: in.Path, method: strings.ToUpper(in.Method)}
+	plain := in.RawPath == "" && isPlain(in.Path)
+	if !plain {
+		var paths []string
+		f.first.path, paths = readPath(in.Path, in.RawPath)
+		for _, p := range paths {
+			f.others = append(f.others, reading{path: p, method: f.first.method})
+		}
 	}
-	for i := range f.count() {
-		if r := f.at(i); j.folds(r.path) {
-			f.others = append(f.others, reading{path: r.path, method: r.method, folded: true})
+	if !plain || j.upper {
+		for i := range f.count() {
+			if r := f.at(i); j.folds(r.path) {
+				f.others = append(f.others, reading{path: r.path, method: r.method, folded: true})
+			}
 		}
 	}
 	for _, method := range f.otherMethods(j.methods) {
@@ -82,13 +88,8 @@ func (f *facts) otherMethods(known []string) (methods []string) {
 	if len(known) == 0 {
 		return nil
 	}
-	header, _ := f.in.Header.(http.Header)
 	for _, name := range overrides {
-		values := header[name]
-		if header == nil {
-			values = f.fields().Values(name)
-		}
-		for _, value := range values {
+		for _, value := range f.lines(name) {
 			for word := range strings.SplitSeq(value, ",") {
 				word = strings.TrimSpace(word)
 				i := slices.IndexFunc(known, func(method string) bool { return strings.EqualFold(method, word) })
@@ -120,9 +121,18 @@ type noHeader struct{}
 
 func (noHeader) Values(string) []string { return nil }
 
+// lines returns the values of a header field, by its canonical name. Most headers are an http.Header, which would make sure
+// that it is.
+func (f *facts) lines(name string) []string {
+	if h, ok := f.in.Header.(http.Header); ok {
+		return h[name]
+	}
+	return f.fields().Values(name)
+}
+
 // header returns the first value of a header field that is not empty, or the last, or "".
 func (f *facts) header(name string) (found string) {
-	for _, value := range f.fields().Values(name) {
+	for _, value := range f.lines(name) {
 		if value == "" {
 			continue
 		}
@@ -142,7 +152,7 @@ func (f *facts) claim(name string) string {
 	}
 	if header, ok := f.asserted[name]; ok && f.resolver.Trusts(f.in.Peer) {
 		// Of several lines one may be the client's own, which the proxy let through.
-		if values := f.fields().Values(header); len(values) == 1 {
+		if values := f.lines(header); len(values) == 1 {
 			return values[0]
 		}
 	}

@@ -136,7 +136,7 @@ func appendEscaped(b, value []byte, separator byte) []byte {
 
 // cookie returns the value of a cookie as handlers see it, or "". Of several it is the first or the last: handlers differ.
 func cookie(f *facts, name string) string {
-	lines := f.fields().Values("Cookie")
+	lines := f.lines("Cookie")
 	if len(lines) == 0 {
 		return ""
 	}
@@ -157,10 +157,10 @@ func cookie(f *facts, name string) string {
 // repeated reports whether a request may tell the identity more than once.
 func (id *identity) repeated(f *facts) bool {
 	if id.kind == byHeader {
-		return len(f.fields().Values(id.key)) > 1
+		return len(f.lines(id.key)) > 1
 	}
 	n := 0
-	for _, line := range f.fields().Values("Cookie") {
+	for _, line := range f.lines("Cookie") {
 		n += strings.Count(line, id.key)
 	}
 	return n > 1

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/clientip"
@@ -149,8 +148,7 @@ type asker struct {
 
 // folds reports whether a path fits a pattern of the set only if the case of letters does not matter.
 func (j *judge) folds(path string) bool {
-	return (j.upper || strings.ContainsFunc(path, unicode.IsUpper)) &&
-		slices.ContainsFunc(j.patterns, func(p pattern) bool { return p.fits(path, true) && !p.fits(path, false) })
+	return slices.ContainsFunc(j.patterns, func(p pattern) bool { return p.fits(path, true) && !p.fits(path, false) })
 }
 
 // exemptBy returns which policy exempts a request, or -1. All readings have to be exempt.

@@ -8,6 +8,24 @@ import (
 	"strings"
 )
 
+// isPlain reports whether a path has one reading for everybody, and no letters in upper case: most paths are told by it at once.
+func isPlain(p string) bool {
+	if p == "" || p[0] != '/' {
+		return false
+	}
+	for i := range len(p) {
+		switch c := p[i]; {
+		case c == '/' && i+1 < len(p):
+			if p[i+1] == '/' || p[i+1] == '.' {
+				return false
+			}
+		case c == '/' && i > 0, c == '\\', c == '#', c == '?', c == ';', c == '\n', 'A' <= c && c <= 'Z', c >= 0x80:
+			return false
+		}
+	}
+	return true
+}
+
 // readPath returns the paths that routers make of a path, decoded and as it was sent ("" if that is the same). They differ
 // in what they decode, in how they remove dot segments, and in what a backslash, a number sign, a question mark that was encoded,
 // a semicolon, a newline at the end and two slashes at the beginning mean. The first one has no empty and no dot segments, as

@@ -84,3 +84,17 @@ func nginxPath(target string) (string, bool) {
 	}
 	return path.Clean(p), true
 }
+
+// TestPlainPaths: a plain path has one reading, itself.
+func TestPlainPaths(t *testing.T) {
+	for _, p := range []string{"/", "/a", "/a/b-c_d.e", "/a/b/c%", "/a b"} {
+		if first, others := readPath(p, ""); !isPlain(p) || first != p || others != nil {
+			t.Errorf("%q is plain %v, and has the readings %q %q", p, isPlain(p), first, others)
+		}
+	}
+	for _, p := range []string{"", "a", "/a/", "//a", "/a//b", "/.a", "/a/../b", "/a#", "/a?", "/a;", "/a\\b", "/a\n", "/A", "/é"} {
+		if isPlain(p) {
+			t.Errorf("%q is taken for plain", p)
+		}
+	}
+}
