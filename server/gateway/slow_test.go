@@ -106,8 +106,8 @@ func TestF48StalledReader(t *testing.T) {
 			s.Config.HTTP2 = &http.HTTP2Config{WriteByteTimeout: soon}
 			s.Start()
 			t.Cleanup(s.Close)
-			stallOn(t, s)
 			eventually.True(t, "the place is taken", func() bool {
+				stallOn(t, s) // again if the other request had the place when it came
 				resp, _ := do(t, "GET", s.URL+"/place/other", nil)
 				return resp.StatusCode == 429
 			})
