@@ -40,7 +40,7 @@ var ErrNameKey = errors.New("name key mismatch")
 // previous, and once all of them have it drop the previous one: counts and bans stay, and the old key opens nothing but old copies of the
 // Redis.
 //
-// What was counted before the first key is not seen any more. The default is no key: names as they are.
+// What was counted before the first key is no longer seen. The default is no key: names as they are.
 func WithNameKey(current []byte, previous ...[]byte) Option {
 	return func(o *options) { o.secrets = append([][]byte{current}, previous...) }
 }
@@ -313,7 +313,7 @@ func (s *Store) watchNames(ctx context.Context, logger *slog.Logger) {
 		switch {
 		case errors.Is(err, ErrNameKey):
 			if before.err == nil {
-				logger.Error("stint: Redis is not used any more", "cause", err)
+				logger.Error("stint: Redis is no longer used", "cause", err)
 			}
 			s.names.Store(refusedNames(before.data, err))
 		case err != nil: // it is away, and calls tell

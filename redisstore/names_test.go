@@ -348,7 +348,7 @@ func TestRotation(t *testing.T) {
 	if d, err := done.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "user:bob", Limits: five, Cost: 1}, Bans: &stint.BanPolicy{}}); err != nil || !d.Banned {
 		t.Errorf("bob: %+v, %v; want a ban", d, err)
 	}
-	// The old key is of no use any more, but those who have it go on.
+	// The old key is no longer of use, but those who have it go on.
 	refused(t, url, "and this process has", named(keyA))
 	open(t, url, named(keyB)).Close()
 	time.Sleep(2500 * time.Millisecond) // so that all have looked

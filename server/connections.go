@@ -66,7 +66,7 @@ func (l *connections) take(tcp *net.TCPConn) *connection {
 // connection is one that is counted. What is known of its client is found by its address: see [connectionOf].
 type connection struct {
 	*net.TCPConn
-	known     func() // that it is not a stranger any more
+	known     func() // that it is no longer a stranger
 	left      func()
 	introduce sync.Once
 	closing   sync.Once

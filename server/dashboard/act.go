@@ -112,7 +112,7 @@ func (d *Dashboard) find(w http.ResponseWriter, whom *control.Target) bool {
 	}
 	switch {
 	case !ok:
-		answer.Refuse(w, http.StatusNotFound, "unknown_ref", "It is not known any more whom this ref stands for; look in a list again, or name the subject.")
+		answer.Refuse(w, http.StatusNotFound, "unknown_ref", "This reference has expired; look in a list again, or name the subject.")
 		return false
 	case strings.HasPrefix(subject, "~"): // see stint.Banned
 		answer.Refuse(w, http.StatusBadRequest, "invalid", "The name of this subject is too long to be kept, and the list has a hash of it; name the subject.")

@@ -75,7 +75,7 @@ func TestWrongActs(t *testing.T) {
 		{"/api/reset", `{"subject": "user:1"} {}`, 400, "more than one value"},
 		{"/api/reset", `{"subject": "user:1", "for": "1h"}`, 400, `unknown field "for"`},
 		{"/api/reset", `{"subject": "user:1", "ref": "x"}`, 400, "want one of them"},
-		{"/api/reset", `{"ref": "x"}`, 404, "not known any more"},
+		{"/api/reset", `{"ref": "x"}`, 404, "reference has expired"},
 		{"/api/reset", `{"subject": "usr:1"}`, 404, "nothing in the configuration limits"},
 		{"/api/ban", `{"subject": "user:1"}`, 400, `The ban is for ""; want a length such as 10m`},
 		{"/api/ban", `{"subject": "user:1", "for": "1 day"}`, 400, `The ban is for "1 day"`},

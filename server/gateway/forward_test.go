@@ -108,12 +108,12 @@ func TestF10Spellings(t *testing.T) {
 			return talk(t, dial(t, g.Listener.Addr().String()), "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"+name+": evil\r\n\r\n")
 		}
 		for _, name := range reserved {
-			for _, spelt := range []string{
+			for _, spelled := range []string{
 				name, strings.ToLower(name), strings.ToUpper(name), strings.ReplaceAll(name, "-", "_"), strings.ToLower(strings.Replace(name, "-", "_", 1)),
 				strings.ReplaceAll(name, "-", "."), "HTTP_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")), "http-" + name,
 			} {
-				if got := ask(spelt); strings.Contains(got, "evil") != passes || !strings.HasPrefix(got, "HTTP/1.1 200 ") {
-					t.Errorf("%s from a trusted peer %v: the upstream got %s", spelt, passes, got)
+				if got := ask(spelled); strings.Contains(got, "evil") != passes || !strings.HasPrefix(got, "HTTP/1.1 200 ") {
+					t.Errorf("%s from a trusted peer %v: the upstream got %s", spelled, passes, got)
 				}
 			}
 		}
