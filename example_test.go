@@ -25,7 +25,7 @@ func Example() {
 		if err != nil {
 			panic(err) // the store failed: nothing was decided
 		}
-		limit := d.Limit()
+		limit := *d.Decisive().Limit
 		fmt.Printf("allowed %v, %d of %s left\n", d.Allowed, d.Remaining(), &limit)
 	}
 	// Output:
@@ -35,8 +35,7 @@ func Example() {
 	// allowed false, 0 of 3/1m left
 }
 
-// In immediate mode a denial is turned into an error that carries the key and
-// when to try again.
+// In immediate mode a denial is turned into an error that carries the key and when to try again.
 func ExampleDecision_Err() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
@@ -57,7 +56,7 @@ func ExampleDecision_Err() {
 	// rate limit exceeded for key 'igdb:api' true
 }
 
-// Wait books the earliest place and sleeps until it is due.
+// Wait books the earliest time with room and sleeps until it is due.
 func ExampleLimiter_Wait() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
@@ -73,8 +72,7 @@ func ExampleLimiter_Wait() {
 	// five calls took at least 100ms: true
 }
 
-// The true cost of some requests is known only afterwards: charge an estimate,
-// then settle.
+// The true cost of some requests is known only afterwards: charge an estimate, then settle.
 func ExampleLimiter_Settle() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
@@ -82,14 +80,14 @@ func ExampleLimiter_Settle() {
 	tokens, _ := stint.New(store, stint.PerMinute(10_000))
 	d, _ := tokens.AllowN(ctx, "team:7", 500)
 	_, _ = tokens.Settle(ctx, d, 320)
-	stats, _ := tokens.Stats(ctx, "team:7")
-	fmt.Println(stats[0].Used, "used,", stats[0].Remaining(), "left")
+	now, _ := tokens.Peek(ctx, "team:7")
+	fmt.Println(now.Usages[0].Used, "used,", now.Remaining(), "left")
 	// Output:
 	// 320 used, 9680 left
 }
 
-// One request may concern several subjects, each with limits and a cost of its
-// own. All are charged, or none.
+// One request may concern several subjects, each with limits and a cost of its own. All are
+// charged, or none.
 func ExampleLimiter_Take() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
@@ -112,25 +110,26 @@ func ExampleLimiter_Take() {
 	// 5/1s used 1
 }
 
-// Acquire holds a place while something slow runs.
-func ExampleLimiter_Acquire() {
+// Hold keeps a place while something slow runs.
+func ExampleLimiter_Hold() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
 	ctx := context.Background()
 	lim, _ := stint.New(store, stint.AtOnce(1, time.Minute))
-	first, _ := lim.Acquire(ctx, "report:7")
-	second, _ := lim.Acquire(ctx, "report:7")
+	first, _ := lim.Allow(ctx, "report:7")
+	second, _ := lim.Allow(ctx, "report:7")
 	fmt.Println(first.Allowed, second.Allowed)
-	_, _ = lim.Release(ctx, first)
-	third, _ := lim.Acquire(ctx, "report:7")
+	_, release := lim.Hold(ctx, first)
+	_ = release()
+	third, _ := lim.Allow(ctx, "report:7")
 	fmt.Println(third.Allowed)
 	// Output:
 	// true false
 	// true
 }
 
-// Wrong: a limiter keeps nothing itself, its store does. A new store for every
-// request starts from nothing, and so admits everybody.
+// Wrong: a limiter keeps nothing itself, its store does. A new store for every request starts from
+// nothing, and so admits everybody.
 func ExampleNew_wrong() {
 	handle := func() bool {
 		store, _ := memorystore.New(memorystore.Config{}) // wrong: make one and keep it

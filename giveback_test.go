@@ -12,7 +12,8 @@ func TestGiveBack(t *testing.T) {
 	lim := newLimiter(t, stint.PerHour(10), stint.TokenBucket(20, 1, stint.MaxWindow))
 	used := func(scope string) (n [2]int64) {
 		t.Helper()
-		d, err := lim.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "a", Scope: scope}, Mode: stint.Peek})
+		d, err := lim.Take(t.Context(),
+			stint.Request{Claim: stint.Claim{Subject: "a", Scope: scope}, Mode: stint.ModePeek})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -22,7 +23,8 @@ func TestGiveBack(t *testing.T) {
 		return n
 	}
 	for _, scope := range []string{"", "x", "y"} {
-		if _, err := lim.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "a", Scope: scope, Cost: 7}}); err != nil {
+		if _, err := lim.Take(t.Context(),
+			stint.Request{Claim: stint.Claim{Subject: "a", Scope: scope, Cost: 7}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,15 +47,18 @@ func TestCommandMistakes(t *testing.T) {
 		command stint.Command
 		tells   []string // nothing if it is good
 	}{
-		{stint.Command{Kind: stint.Reset, Subject: "a"}, nil},
-		{stint.Command{Kind: stint.Ban, Subject: "a"}, nil},
-		{stint.Command{Kind: stint.GiveBack, Subject: "a", Limits: limits, Units: 1}, nil},
-		{stint.Command{Kind: stint.GiveBack, Subject: "a", Limits: limits, Units: stint.MaxUnits}, nil},
-		{stint.Command{Kind: stint.Unban}, []string{"the subject has 0 bytes"}},
+		{stint.Command{Kind: stint.CommandReset, Subject: "a"}, nil},
+		{stint.Command{Kind: stint.CommandBan, Subject: "a"}, nil},
+		{stint.Command{Kind: stint.CommandGiveBack, Subject: "a", Limits: limits, Units: 1}, nil},
+		{stint.Command{Kind: stint.CommandGiveBack, Subject: "a", Limits: limits, Units: stint.MaxUnits}, nil},
+		{stint.Command{Kind: stint.CommandUnban}, []string{"the subject has 0 bytes"}},
 		{stint.Command{Kind: 9, Subject: "a"}, []string{"command 9; want Reset, Ban, Unban or GiveBack"}},
-		{stint.Command{Kind: stint.GiveBack, Subject: "a", Limits: limits}, []string{"Units is 0; want 1 to 9007199254740992"}},
-		{stint.Command{Kind: stint.GiveBack, Units: stint.MaxUnits + 1}, []string{"Units is 9007199254740993", "Subject has 0 bytes", "0 limits"}},
-		{stint.Command{Kind: stint.GiveBack, Subject: "a", Limits: append(limits, limits...), Units: 1}, []string{"Limits[1]", "same name"}},
+		{stint.Command{Kind: stint.CommandGiveBack, Subject: "a", Limits: limits},
+			[]string{"Units is 0; want 1 to 9007199254740992"}},
+		{stint.Command{Kind: stint.CommandGiveBack, Units: stint.MaxUnits + 1},
+			[]string{"Units is 9007199254740993", "Subject has 0 bytes", "0 limits"}},
+		{stint.Command{Kind: stint.CommandGiveBack, Subject: "a", Limits: append(limits, limits...), Units: 1},
+			[]string{"Limits[1]", "same name"}},
 	} {
 		err := test.command.Validate()
 		var invalid *stint.InvalidError

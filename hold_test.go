@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
-// TestHold: a place is kept for as long as its holder says, whatever becomes of the context, and not longer.
+// TestHold: a place is kept for as long as its holder says, whatever becomes of the context, and
+// not longer.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := memorystore.New(memorystore.Config{})
@@ -28,20 +30,20 @@ func TestHold(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		first, err := lim.Acquire(ctx, "job")
+		first, err := lim.Allow(ctx, "job")
 		if err != nil {
 			t.Fatal(err)
 		}
-		release := lim.Hold(ctx, first)
+		_, release := lim.Hold(ctx, first)
 		cancel()
 		time.Sleep(time.Minute)
-		if d, err := lim.Acquire(context.Background(), "job"); err != nil || d.Allowed {
+		if d, err := lim.Allow(context.Background(), "job"); err != nil || d.Allowed {
 			t.Fatalf("allowed %v, error %v: the place is taken", d.Allowed, err)
 		}
 		if err := release(); err != nil {
 			t.Fatal(err)
 		}
-		second, err := lim.Acquire(context.Background(), "job")
+		second, err := lim.Allow(context.Background(), "job")
 		if err != nil || !second.Allowed {
 			t.Fatalf("allowed %v, error %v: the place is free", second.Allowed, err)
 		}
@@ -63,7 +65,7 @@ func TestHoldNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if lim.Hold(context.Background(), d) != nil {
+		if _, release := lim.Hold(context.Background(), d); release != nil {
 			t.Error("there is no place to hold")
 		}
 	}
@@ -79,8 +81,14 @@ func (failing) Amend(context.Context, stint.Charge, stint.Amendment) (bool, erro
 }
 
 func TestHoldTellsOfFailure(t *testing.T) {
-	c := stint.Charge{ID: 1, Claim: stint.Claim{Subject: "a", Cost: 1, Limits: []stint.Limit{stint.AtOnce(1, time.Second)}}}
-	if err := stint.Hold(context.Background(), failing{}, c)(); !errors.Is(err, errDown) {
+	c := stint.Charge{ID: 1, Claim: stint.Claim{
+		Subject: "a", Cost: 1, Limits: []stint.Limit{stint.AtOnce(1, time.Second)}}}
+	lim, err := stint.New(failing{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, release := lim.Hold(context.Background(), stint.Decision{Allowed: true, Charge: c})
+	if err := release(); !errors.Is(err, errDown) {
 		t.Errorf("got %v, want %v", err, errDown)
 	}
 }
@@ -95,7 +103,7 @@ type cut struct {
 	log []string
 }
 
-var errCut = &stint.StoreError{Op: "amend", Kind: stint.KindTimeout, Err: errDown}
+var errCut = &stint.StoreError{Op: "amend", Kind: errkind.Timeout, Err: errDown}
 
 func (s *cut) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
 	s.mu.Lock()
@@ -105,7 +113,7 @@ func (s *cut) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (boo
 		<-ctx.Done()
 		return false, errCut
 	}
-	if a.Kind == stint.Extend && s.beat != nil {
+	if a.Kind == stint.AmendExtend && s.beat != nil {
 		return s.beat(ctx, c, a)
 	}
 	return s.Store.Amend(ctx, c, a)
@@ -121,7 +129,8 @@ func newCut(t *testing.T) *cut {
 	return &cut{Store: store}
 }
 
-func newPlaces(t *testing.T, store stint.Store, most int64, lasts time.Duration) (lim *stint.Limiter, acquire func() stint.Decision) {
+func newPlaces(t *testing.T, store stint.Store, most int64, lasts time.Duration) (lim *stint.Limiter,
+	acquire func() stint.Decision) {
 	t.Helper()
 	lim, err := stint.New(store, stint.AtOnce(most, lasts))
 	if err != nil {
@@ -129,7 +138,7 @@ func newPlaces(t *testing.T, store stint.Store, most int64, lasts time.Duration)
 	}
 	return lim, func() stint.Decision {
 		t.Helper()
-		d, err := lim.Acquire(context.Background(), "job")
+		d, err := lim.Allow(context.Background(), "job")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,13 +146,14 @@ func newPlaces(t *testing.T, store stint.Store, most int64, lasts time.Duration)
 	}
 }
 
-// A place lasts from the sending of the last heartbeat that was answered. One that gets through later takes it back.
+// A place lasts from the sending of the last heartbeat that was answered. One that gets through
+// later takes it back.
 func TestHoldTellsThatThePlaceIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newCut(t)
 		lim, acquire := newPlaces(t, store, 1, 9*time.Second)
 		start := time.Now()
-		held, release := lim.HoldContext(context.Background(), acquire())
+		held, release := lim.Hold(context.Background(), acquire())
 		time.Sleep(4 * time.Second) // one heartbeat
 		store.down.Store(true)
 		<-held.Done()
@@ -165,12 +175,13 @@ func TestHoldTellsThatThePlaceIsLost(t *testing.T) {
 	})
 }
 
-// The first heartbeat comes after a third of the time, and what happened before Hold was called is allowed for.
+// The first heartbeat comes after a third of the time, and what happened before Hold was called is
+// allowed for.
 func TestHoldTellsBeforeTheFirstHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newCut(t)
 		lim, acquire := newPlaces(t, store, 1, 10*time.Second)
-		held, release := lim.HoldContext(context.Background(), acquire())
+		held, release := lim.Hold(context.Background(), acquire())
 		store.down.Store(true)
 		start := time.Now()
 		<-held.Done()
@@ -189,7 +200,7 @@ func TestHoldEndsWithAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newCut(t)
 		lim, acquire := newPlaces(t, store, 1, 9*time.Second)
-		held, release := lim.HoldContext(context.Background(), acquire())
+		held, release := lim.Hold(context.Background(), acquire())
 		if err := lim.Reset(context.Background(), "job"); err != nil {
 			t.Fatal(err)
 		}
@@ -211,12 +222,13 @@ func TestHoldEndsWithAReset(t *testing.T) {
 	})
 }
 
-// A heartbeat that was not answered may still get through until its deadline: the place is released after that.
+// A heartbeat that was not answered may still get through until its deadline: the place is released
+// after that.
 func TestReleaseComesAfterTheHeartbeat(t *testing.T) {
 	for name, failed := range map[string]error{
 		"still under way":  nil,
-		"connection lost":  &stint.StoreError{Op: "amend", Kind: stint.KindUnreachable, Err: errDown},
-		"certainly undone": &stint.StoreError{Op: "amend", Kind: stint.KindRefused, Err: errDown},
+		"connection lost":  &stint.StoreError{Op: "amend", Kind: errkind.Unreachable, Err: errDown},
+		"certainly undone": &stint.StoreError{Op: "amend", Kind: errkind.Refused, Err: errDown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -230,7 +242,7 @@ func TestReleaseComesAfterTheHeartbeat(t *testing.T) {
 				}
 				lim, acquire := newPlaces(t, store, 1, 30*time.Second)
 				start := time.Now()
-				release := lim.Hold(context.Background(), acquire())
+				_, release := lim.Hold(context.Background(), acquire())
 				time.Sleep(10*time.Second + time.Millisecond)
 				if err := release(); err != nil {
 					t.Error(err)
@@ -250,7 +262,8 @@ func TestReleaseComesAfterTheHeartbeat(t *testing.T) {
 	}
 }
 
-// However often the store is out of reach for longer than a place lasts, those who hold places are not joined by others.
+// However often the store is out of reach for longer than a place lasts, those who hold places are
+// not joined by others.
 func TestPlacesAfterOutages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newCut(t)
@@ -259,7 +272,8 @@ func TestPlacesAfterOutages(t *testing.T) {
 		admit := func() (n int) {
 			for range 20 {
 				if d := acquire(); d.Allowed {
-					releases = append(releases, lim.Hold(context.Background(), d))
+					_, release := lim.Hold(context.Background(), d)
+					releases = append(releases, release)
 					n++
 				}
 			}

@@ -21,7 +21,7 @@ type places struct {
 type place struct {
 	wait   time.Duration
 	slow   time.Duration // how long the answer takes
-	origin Origin
+	local  bool
 	denied bool
 	err    error
 }
@@ -42,8 +42,8 @@ func (p *places) Take(_ context.Context, r Request) (Decision, error) {
 		return Decision{RetryAfter: a.wait}, a.err
 	}
 	n := len(p.asked)
-	c := Charge{ID: uint64(n), At: int64(n), Claim: r.Claim, Rest: &Rest{Origin: a.origin}}
-	return Decision{Allowed: true, Degraded: a.origin == FromFallback, RetryAfter: a.wait, Charge: c}, nil
+	c := Charge{ID: uint64(n), At: int64(n), Claim: r.Claim, Fallback: a.local}
+	return Decision{Allowed: true, Degraded: a.local, RetryAfter: a.wait, Charge: c}, nil
 }
 
 func (p *places) Amend(_ context.Context, c Charge, a Amendment) (bool, error) {
@@ -72,21 +72,32 @@ func TestAwait(t *testing.T) {
 		{"at once", []place{at(0)}, nil, "", "book", 1},
 		{"in time", []place{at(400 * ms)}, nil, "400ms", "book", 1},
 		{"as late as the grace", []place{at(400 * ms)}, []time.Duration{20 * ms}, "400ms", "book", 1},
-		{"later than the grace", []place{at(400 * ms), at(300 * ms)}, []time.Duration{21 * ms, 0}, "400ms 300ms", "book, return 1, book", 3},
-		{"late after a slow answer", []place{{wait: 400 * ms, slow: 6 * ms}, at(0)}, []time.Duration{15 * ms}, "400ms", "book, return 1, book", 3},
-		{"after an answer slower than the grace", []place{{wait: 400 * ms, slow: time.Second}}, []time.Duration{10 * ms}, "400ms", "book", 1},
-		{"later twice", []place{at(400 * ms), at(300 * ms), at(0)}, []time.Duration{time.Hour, time.Minute}, "400ms 300ms",
+		{"later than the grace", []place{at(400 * ms), at(300 * ms)}, []time.Duration{21 * ms, 0}, "400ms 300ms",
+			"book, return 1, book", 3},
+		{"late after a slow answer", []place{{wait: 400 * ms, slow: 6 * ms}, at(0)}, []time.Duration{15 * ms}, "400ms",
+			"book, return 1, book", 3},
+		{"after an answer slower than the grace", []place{{wait: 400 * ms, slow: time.Second}},
+			[]time.Duration{10 * ms}, "400ms", "book", 1},
+		{"later twice", []place{at(400 * ms), at(300 * ms), at(0)}, []time.Duration{time.Hour, time.Minute},
+			"400ms 300ms",
 			"book, return 1, book, return 3, book", 5},
-		{"nobody gives up", []place{at(1500 * ms), at(1000 * ms), at(500 * ms)}, nil, "500ms 500ms 500ms", "book, move 1, move 2", 3},
+		{"nobody gives up", []place{at(1500 * ms), at(1000 * ms), at(500 * ms)}, nil, "500ms 500ms 500ms",
+			"book, move 1, move 2", 3},
 		{"an eighth of a long wait", []place{at(80 * time.Second), at(100 * ms)}, nil, "10s 100ms", "book, move 1", 2},
-		{"an earlier place", []place{at(10 * time.Second), at(3 * time.Second), at(300 * ms)}, nil, "1.25s 500ms 300ms", "book, move 1, move 2", 3},
+		{"an earlier place", []place{at(10 * time.Second), at(3 * time.Second), at(300 * ms)}, nil, "1.25s 500ms 300ms",
+			"book, move 1, move 2", 3},
 		{"a place at once", []place{at(10 * time.Second), at(0)}, nil, "1.25s", "book, move 1", 2},
-		{"late, but before its place", []place{at(10 * time.Second), at(100 * ms)}, []time.Duration{5 * time.Second}, "1.25s 100ms", "book, move 1", 2},
-		{"an error, then an answer", []place{at(1500 * ms), broken, at(300 * ms)}, nil, "500ms 500ms 300ms", "book, move 1, move 1", 3},
-		{"an error at the end", []place{at(900 * ms), broken, at(100 * ms)}, nil, "500ms 400ms 100ms", "book, move 1, book", 3},
-		{"denied at the end", []place{at(900 * ms), {denied: true, wait: time.Hour}, at(100 * ms)}, nil, "500ms 400ms 100ms",
+		{"late, but before its place", []place{at(10 * time.Second), at(100 * ms)}, []time.Duration{5 * time.Second},
+			"1.25s 100ms", "book, move 1", 2},
+		{"an error, then an answer", []place{at(1500 * ms), broken, at(300 * ms)}, nil, "500ms 500ms 300ms",
+			"book, move 1, move 1", 3},
+		{"an error at the end", []place{at(900 * ms), broken, at(100 * ms)}, nil, "500ms 400ms 100ms",
+			"book, move 1, book", 3},
+		{"denied at the end", []place{at(900 * ms), {denied: true, wait: time.Hour}, at(100 * ms)}, nil,
+			"500ms 400ms 100ms",
 			"book, move 1, return 1, book", 4},
-		{"a place of this process alone", []place{at(900 * ms), {wait: ms, origin: FromFallback}, at(100 * ms)}, nil, "500ms 400ms 100ms",
+		{"a place of this process alone", []place{at(900 * ms), {wait: ms, local: true}, at(100 * ms)}, nil,
+			"500ms 400ms 100ms",
 			"book, move 1, return 2, book", 4},
 		{"denied from the start", []place{{denied: true, wait: time.Hour}}, nil, "", "book", 0},
 		{"an error from the start", []place{broken}, nil, "", "book", 0},
@@ -113,7 +124,8 @@ func TestAwait(t *testing.T) {
 				if got := strings.Join(slept, " "); got != test.slept {
 					t.Errorf("slept %s; want %s", got, test.slept)
 				}
-				if (err == nil) != (test.want != 0) || err == nil && (d.Charge.ID != test.want || d.RetryAfter != 0 || !d.Allowed) {
+				if (err == nil) != (test.want != 0) || err == nil &&
+					(d.Charge.ID != test.want || d.RetryAfter != 0 || !d.Allowed) {
 					t.Errorf("charge %d with retry-after %v, error %v; want charge %d", d.Charge.ID, d.RetryAfter, err, test.want)
 				}
 			})

@@ -11,19 +11,18 @@ import (
 type Algorithm uint8
 
 const (
-	// Sliding keeps a compact log: at most Max in any Window. With a burst of b
-	// it is at most b·Max in any Window, and Max per Window in the long run. It is
-	// the default.
-	Sliding Algorithm = iota
-	// Bucket refills Max tokens per Window, continuously, up to its capacity:
-	// at most capacity + Max in any Window.
-	Bucket
-	// Fixed counts in windows aligned to the Unix epoch: at most 2·Max in any
-	// Window, as Envoy's rate limit service counts.
-	Fixed
-	// Concurrency admits Max holders at once. Window is how long a holder keeps
-	// its place without a heartbeat. A request takes one place whatever its cost.
-	Concurrency
+	// AlgorithmSliding keeps a compact log: at most Max in any Window. With a burst of b it is at
+	// most b·Max in any Window, and Max per Window in the long run. It is the default.
+	AlgorithmSliding Algorithm = iota
+	// AlgorithmBucket refills Max tokens per Window, continuously, up to its capacity: at most
+	// capacity + Max in any Window.
+	AlgorithmBucket
+	// AlgorithmFixed counts in windows aligned to the Unix epoch: at most 2·Max in any Window, as
+	// Envoy's rate limit service counts.
+	AlgorithmFixed
+	// AlgorithmConcurrency admits Max holders at once. Window is how long a holder keeps its place
+	// without a heartbeat. A request takes one place whatever its cost.
+	AlgorithmConcurrency
 )
 
 var algorithmNames = [...]string{"sliding", "bucket", "fixed", "concurrency"}
@@ -36,8 +35,8 @@ func (a Algorithm) String() string {
 	return "algorithm(" + strconv.Itoa(int(a)) + ")"
 }
 
-// Bounds on what a limit may say. Everything counted is an integer that a
-// float64 holds exactly, because Redis scripts compute in float64.
+// Bounds on what a limit may say. Everything counted is an integer that a float64 holds exactly,
+// because Redis scripts compute in float64.
 const (
 	// MaxUnits is the largest limit, burst, cost and sum: 2^53.
 	MaxUnits = int64(1) << 53
@@ -50,37 +49,36 @@ const (
 	MaxLimits = 16
 )
 
-// Resolution is into how much a sliding limit divides its window. A limit
-// whose capacity is no larger remembers every request by its exact microsecond.
-// A larger one gathers requests in slices of a Resolution-th of its window, each
-// counted until the end of its slice has left the window: nothing is released
-// early, and room comes back at most one slice late.
+// Resolution is into how much a sliding limit divides its window. A limit whose capacity is no
+// larger remembers every request by its exact microsecond. A larger one gathers requests in slices
+// of a Resolution-th of its window, each counted until the end of its slice has left the window:
+// nothing is released early, and room comes back at most one slice late.
 const Resolution = 125
 
-// Limit is how much is allowed in how long. It is a plain value: compare it,
-// copy it, write it as a literal.
+// Limit is how much is allowed in how long. It is a plain value: compare it, copy it, write it as a
+// literal.
 //
-// What a store remembers of a subject belongs to the limit's identity, which is
-// its name, algorithm and window. Max and Burst are not part of it: change them
-// and the next decision obeys the new ones, with the history kept.
+// What a store remembers of a subject belongs to the limit's identity, which is its name, algorithm
+// and window. Max and Burst are not part of it: change them and the next decision applies the new
+// ones, with the history kept.
 type Limit struct {
 	// Max is the number of units per Window. Zero denies everything.
 	Max int64
 	// Window is a whole number of microseconds between MinWindow and MaxWindow.
 	Window time.Duration
-	// Burst is the most that may be taken at once, in units; zero means Max. For
-	// Sliding it is a multiple b of Max: at most b·Max in any Window, refilled
-	// smoothly at Max per Window. For Bucket it is the capacity. Others have none.
+	// Burst is the most that may be taken at once, in units; zero means Max. For Sliding it is a
+	// multiple b of Max: at most b·Max in any Window, refilled smoothly at Max per Window. For
+	// Bucket it is the capacity. Others have none.
 	Burst int64
 	// Algorithm is Sliding unless set.
 	Algorithm Algorithm
-	// Leased lets a process take units in blocks ahead of need and serve them from
-	// memory, if package resilience is in use. The limit stays strict everywhere; the
-	// price is that units count from when a block was taken until after its end, and that a
-	// process that is cut off from the store denies. For Sliding and Fixed.
+	// Leased lets a process take units in blocks ahead of need and serve them from memory, if
+	// package resilience is in use. The limit stays strict everywhere; the price is that units
+	// count from when a block was taken until after its end, and that a process that is cut off
+	// from the store denies. For Sliding and Fixed.
 	Leased bool
-	// Name tells apart two limits with equal algorithm and window on one subject.
-	// It may hold letters, digits and "_-."; most limits need none.
+	// Name tells apart two limits with equal algorithm and window on one subject. It may hold
+	// letters, digits and "_-."; most limits need none.
 	Name string
 }
 
@@ -99,21 +97,21 @@ func PerHour(max int64) Limit { return Per(max, time.Hour) }
 // PerDay returns a sliding limit of max units per 24 hours.
 func PerDay(max int64) Limit { return Per(max, 24*time.Hour) }
 
-// TokenBucket returns a bucket that holds capacity tokens and refills refill of
-// them per interval, a fraction of a token at a time.
+// TokenBucket returns a bucket that holds capacity tokens and refills refill of them per interval,
+// a fraction of a token at a time.
 func TokenBucket(capacity, refill int64, interval time.Duration) Limit {
-	return Limit{Max: refill, Window: interval, Burst: capacity, Algorithm: Bucket}
+	return Limit{Max: refill, Window: interval, Burst: capacity, Algorithm: AlgorithmBucket}
 }
 
-// AtOnce returns a concurrency limit of max holders. A holder that neither
-// releases its place nor sends a heartbeat loses it after expiry.
+// AtOnce returns a concurrency limit of max holders. A holder that neither releases its place nor
+// sends a heartbeat loses it after expiry.
 func AtOnce(max int64, expiry time.Duration) Limit {
-	return Limit{Max: max, Window: expiry, Algorithm: Concurrency}
+	return Limit{Max: max, Window: expiry, Algorithm: AlgorithmConcurrency}
 }
 
-// WithBurst returns the limit with a burst of times its Max: the same rate in the
-// long run, more of it at once. PerMinute(10).WithBurst(2) admits 20 at once and
-// at most 20 in any minute, and one more every six seconds after that.
+// WithBurst returns the limit with a burst of times its Max: the same rate in the long run, more of
+// it at once. PerMinute(10).WithBurst(2) admits 20 at once and at most 20 in any minute, and one
+// more every six seconds after that.
 func (l Limit) WithBurst(times int64) Limit {
 	if l.Max == 0 {
 		return l
@@ -146,14 +144,14 @@ func (l *Limit) Capacity() int64 {
 	return l.Max
 }
 
-// HasMeter reports whether the limit has a meter: a bucket, or a sliding limit with
-// a burst. See [Limit.Meter].
-func (l *Limit) HasMeter() bool {
-	return l.Algorithm == Bucket || l.Algorithm == Sliding && l.Burst > l.Max && l.Max > 0
+// hasMeter reports whether the limit has a meter: a bucket, or a sliding limit with a burst. See
+// [Limit.Meter].
+func (l *Limit) hasMeter() bool {
+	return l.Algorithm == AlgorithmBucket || l.Algorithm == AlgorithmSliding && l.Burst > l.Max && l.Max > 0
 }
 
-// ID is the limit's identity as it stands in store keys: algorithm and window,
-// and the name if it has one, as in "sliding/1m" or "sliding/1m/login".
+// ID is the limit's identity as it stands in store keys: algorithm and window, and the name if it
+// has one, as in "sliding/1m" or "sliding/1m/login".
 func (l *Limit) ID() string {
 	b := make([]byte, 0, 32)
 	b = append(b, l.Algorithm.String()...)
@@ -166,8 +164,8 @@ func (l *Limit) ID() string {
 	return string(b)
 }
 
-// SameID reports whether two limits share their state.
-func (l *Limit) SameID(m *Limit) bool {
+// sameID reports whether two limits share their state.
+func (l *Limit) sameID(m *Limit) bool {
 	return l.Window == m.Window && l.Algorithm == m.Algorithm && l.Name == m.Name
 }
 
@@ -190,7 +188,7 @@ func (l Limit) String() string {
 			b = strconv.AppendInt(b, l.Burst, 10)
 		}
 	}
-	if l.Algorithm != Sliding {
+	if l.Algorithm != AlgorithmSliding {
 		b = append(b, ' ')
 		b = append(b, l.Algorithm.String()...)
 	}
@@ -222,10 +220,9 @@ func (l *Limit) UnmarshalText(text []byte) error {
 //	20/30s concurrency
 //	100000/1m leased
 //
-// that is: an optional name and colon, units per window, an optional burst as a
-// multiple ("2x") or in units ("25", for buckets), an algorithm other than
-// sliding, and whether it is leased. A window is a Go duration or a number of days ("1d"); "100/s" means
-// 100/1s. The limit is validated.
+// that is: an optional name and colon, units per window, an optional burst as a multiple ("2x") or
+// in units ("25", for buckets), an algorithm other than sliding, and whether it is leased. A window
+// is a Go duration or a number of days ("1d"); "100/s" means 100/1s. The limit is validated.
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseLimit(text)
 	if err == nil {
@@ -277,7 +274,8 @@ func parseLimit(text string) (Limit, error) {
 	}
 	if len(words) > 0 && words[0] != leasedWord {
 		if l.Algorithm, ok = algorithmByName(words[0]); !ok {
-			return l, fmt.Errorf("unknown word %q; want burst, %s, %s", words[0], strings.Join(algorithmNames[:], ", "), leasedWord)
+			return l, fmt.Errorf("unknown word %q; want burst, %s, %s", words[0],
+				strings.Join(algorithmNames[:], ", "), leasedWord)
 		}
 		words = words[1:]
 	}
@@ -325,8 +323,7 @@ func parseBurst(s string, max int64) (int64, error) {
 
 const day = 24 * time.Hour
 
-// parseWindow reads a Go duration with an optional leading number of days, or a
-// bare unit.
+// parseWindow reads a Go duration with an optional leading number of days, or a bare unit.
 func parseWindow(s string) (time.Duration, error) {
 	text := s
 	if text != "" && (text[0] < '0' || text[0] > '9') && text[0] != '.' {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // texts are limits as people write them, and as they read back.
@@ -35,7 +36,7 @@ var texts = []struct {
 	{"10/1s burst 25 bucket", stint.TokenBucket(25, 10, time.Second), ""},
 	{"10/1s burst 3x bucket", stint.TokenBucket(30, 10, time.Second), ""},
 	{"20/30s concurrency", stint.AtOnce(20, 30*time.Second), ""},
-	{"100/1m fixed", stint.Limit{Max: 100, Window: time.Minute, Algorithm: stint.Fixed}, ""},
+	{"100/1m fixed", stint.Limit{Max: 100, Window: time.Minute, Algorithm: stint.AlgorithmFixed}, ""},
 	{"100000/1m leased", stint.PerMinute(100_000).WithLease(), ""},
 	{"123457/1d burst 2x", stint.PerDay(123_457).WithBurst(2), ""},
 	{"100/1m burst 1x", stint.Limit{Max: 100, Window: time.Minute, Burst: 100}, ""},
@@ -146,7 +147,7 @@ func TestIdentity(t *testing.T) {
 		{stint.PerMinute(10).WithName("login"), false},
 		{stint.TokenBucket(10, 10, time.Minute), false},
 	} {
-		if a.SameID(&test.b) != test.same || (a.ID() == test.b.ID()) != test.same {
+		if contract.SameID(&a, &test.b) != test.same || (a.ID() == test.b.ID()) != test.same {
 			t.Errorf("%v and %v: same %v, want %v (%s, %s)", a, test.b, !test.same, test.same, a.ID(), test.b.ID())
 		}
 	}
@@ -194,4 +195,21 @@ func FuzzParseLimit(f *testing.F) {
 			t.Fatalf("%q became %+v, which reads back from %q as %+v, %v", text, l, l, back, err)
 		}
 	})
+}
+
+// Validation is on the request path: what is valid costs no allocation.
+func TestValidateDoesNotAllocate(t *testing.T) {
+	r := stint.Request{
+		Claim: stint.Claim{Subject: "a",
+			Limits: []stint.Limit{stint.PerMinute(10).WithBurst(2), stint.TokenBucket(5, 1, time.Second)}, Cost: 1},
+		And:  []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerHour(5).WithName("n")}, Cost: 1}},
+		Bans: &stint.BanPolicy{After: 3, Within: time.Minute, Durations: []time.Duration{time.Minute}},
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		if err := r.Validate(); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
 }

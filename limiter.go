@@ -8,17 +8,33 @@ import (
 	"time"
 )
 
-// Limiter applies a set of limits to any number of subjects. It keeps nothing
-// itself: limiters with equal limits over one store, in however many processes,
-// act as one. It is safe for concurrent use.
+// Limiter applies a set of limits to any number of subjects. A subject is whoever or whatever is
+// limited: a user, an address, a route, an external API. Each subject has its own count for each
+// limit, and a request is allowed if all limits have room for its cost.
 //
-// The zero value is not usable; see [New].
+// A limiter keeps no counts itself; its [Store] does. Limiters with equal limits over one store act
+// as one, in however many processes. A Limiter is safe for concurrent use. The zero value is not
+// usable; see [New].
+//
+// A limiter has four ways to ask. They differ in what they do when there is no room:
+//
+//   - [Limiter.Allow] denies at once: the decision says when to try again. Most callers want this.
+//   - [Limiter.Wait] books the earliest room and sleeps until then, or fails at once if that is too
+//     late. It suits clients of an API with a limit.
+//   - [Limiter.Peek] only looks: it answers like Allow and charges nothing.
+//   - [Limiter.Take] is the general form: any [Request], with several subjects, costs, a request
+//     ID, and any [Mode]. With [ModeReserve] it books like Wait and leaves the sleeping to the
+//     caller.
+//
+// Allow charges one unit. [Limiter.AllowN] charges several: tokens, bytes, credits. Once the true
+// cost is known, [Limiter.Settle] corrects the charge, and [Limiter.Refund] gives all of it back.
+// Under a concurrency limit, see [AtOnce], a request takes a place, and [Limiter.Hold] keeps it
+// until it is released.
 type Limiter struct {
 	store   Store
 	limits  []Limit
 	bans    *BanPolicy
 	failure *FailurePolicy
-	maxWait time.Duration
 	sleep   func(context.Context, time.Duration) (late time.Duration, err error)
 }
 
@@ -31,9 +47,9 @@ func (f optionFunc) apply(l *Limiter) { f(l) }
 
 func (l Limit) apply(lim *Limiter) { lim.limits = append(lim.limits, l) }
 
-// WithBans makes the limiter obey bans, and ban subjects that keep being denied.
-// Without it bans are off and cost nothing. WithBans(BanPolicy{}) is for bans made by
-// hand, with [Limiter.Ban], alone.
+// WithBans makes the limiter apply bans, and ban subjects that keep being denied. Without it bans
+// are off and cost nothing. With WithBans(BanPolicy{}) only bans made by hand apply, with
+// [Limiter.Ban].
 func WithBans(policy BanPolicy) Option {
 	return optionFunc(func(l *Limiter) {
 		policy.Durations = slices.Clone(policy.Durations)
@@ -41,43 +57,34 @@ func WithBans(policy BanPolicy) Option {
 	})
 }
 
-// WithFailure says what becomes of the limiter's requests when the store fails, if
-// that is to be other than what the store was set up for. It takes a store of package
-// resilience to obey it.
+// WithFailure says what happens to the limiter's requests when the store fails. The default is what
+// the store was configured for. It needs a store of package resilience.
 func WithFailure(policy FailurePolicy) Option {
 	return optionFunc(func(l *Limiter) { l.failure = &policy })
 }
 
-// WithMaxWait bounds how long [Limiter.Wait] may wait. Without it only the
-// context does.
-func WithMaxWait(d time.Duration) Option {
-	return optionFunc(func(l *Limiter) { l.maxWait = d })
-}
-
-// New returns a limiter over a store. It needs at least one limit:
+// New returns a limiter over a store:
 //
 //	lim, err := stint.New(store, stint.PerMinute(100).WithBurst(3), stint.PerDay(50_000))
 //
-// Every mistake in the options is reported in one [*InvalidError].
+// A limiter without limits is for requests that bring their own. Every mistake in the options is
+// reported in one [*InvalidError].
 func New(store Store, options ...Option) (*Limiter, error) {
 	l := &Limiter{store: store, sleep: sleep}
 	for _, o := range options {
 		o.apply(l)
 	}
-	var errs []error
+	var m mistakes
 	if store == nil {
-		errs = append(errs, errors.New("no store"))
-	}
-	if l.maxWait < 0 || l.maxWait > MaxWindow*MaxBurst {
-		errs = append(errs, fmt.Errorf("the longest wait is %v; want 0 to %v", l.maxWait, MaxWindow*MaxBurst))
+		m.add("no store")
 	}
 	r := Request{Claim: Claim{Subject: "any", Limits: l.limits}, Bans: l.bans, Failure: l.failure}
-	var invalid *InvalidError
-	if err := r.Validate(); errors.As(err, &invalid) {
-		errs = append(errs, invalid.Err)
+	if len(l.limits) == 0 {
+		r.Limits = []Limit{PerSecond(1)} // it need not have any
 	}
-	if len(errs) > 0 {
-		return nil, &InvalidError{errors.Join(errs...)}
+	r.check(&m)
+	if err := m.invalid(); err != nil {
+		return nil, err
 	}
 	return l, nil
 }
@@ -90,35 +97,27 @@ func (l *Limiter) Allow(ctx context.Context, subject string) (Decision, error) {
 	return l.AllowN(ctx, subject, 1)
 }
 
-// AllowN charges n units to the subject if all limits have room for all of them.
-// Zero units only look.
+// AllowN charges n units to the subject if all limits have room for all of them. Zero units only
+// look.
 func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
-	if subject == "" || len(subject) > MaxSubject || uint64(n) > uint64(MaxUnits) {
+	// New has validated the limits, so only the rest of the claim can be wrong.
+	if subject == "" || len(subject) > MaxSubject || uint64(n) > uint64(MaxUnits) || len(l.limits) == 0 {
 		r := l.request(subject, n)
 		return Decision{}, r.Validate()
 	}
-	return l.store.Take(ctx, Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans, Failure: l.failure})
+	return l.store.Take(ctx, Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans,
+		Failure: l.failure})
 }
 
 // Peek answers as Allow would and charges nothing.
 func (l *Limiter) Peek(ctx context.Context, subject string) (Decision, error) {
 	r := l.request(subject, 1)
-	r.Mode = Peek
+	r.Mode = ModePeek
 	return l.Take(ctx, r)
 }
 
-// Stats returns how much of each limit the subject has used. Each [State] holds
-// its limit, window, count and what remains.
-func (l *Limiter) Stats(ctx context.Context, subject string) ([]State, error) {
-	d, err := l.Peek(ctx, subject)
-	if err != nil {
-		return nil, err
-	}
-	return d.States(), nil
-}
-
-// Take decides any request. Claims without limits of their own are held to the
-// limiter's, and a request without a ban or failure policy to the limiter's.
+// Take decides any request. A claim without limits of its own gets the limiter's, and so does a
+// request without a ban or failure policy.
 func (l *Limiter) Take(ctx context.Context, r Request) (Decision, error) {
 	if err := l.prepare(&r); err != nil {
 		return Decision{}, err
@@ -126,30 +125,21 @@ func (l *Limiter) Take(ctx context.Context, r Request) (Decision, error) {
 	return l.store.Take(ctx, r)
 }
 
-// Wait charges one unit and returns when it may be used: at once if there is
-// room, else when the place that it booked comes. Places are given in the order
-// of the calls, across all processes. One call to the store books the place.
+// Wait charges one unit and returns when it may be used: at once if there is room, else when its
+// booking is due. Bookings are made in the order of the calls, across all processes, with one call
+// to the store each.
 //
-// It fails at once, with a [*DeniedError], if the wait would be longer than the
-// context or [WithMaxWait] allow, or if no waiting will help. When the context
-// ends first, the place is given back, and those behind move up. The decision is as
-// of the admission.
+// It fails at once, with a [*DeniedError], if the wait would be longer than the context allows, or
+// if no waiting will help. If the context ends first, the booking is given back, and those behind
+// it move up. The decision is as of the admission.
 func (l *Limiter) Wait(ctx context.Context, subject string) (Decision, error) {
-	return l.WaitN(ctx, subject, 1)
+	return l.WaitFor(ctx, l.request(subject, 1))
 }
 
-// WaitN is Wait for n units.
-func (l *Limiter) WaitN(ctx context.Context, subject string, n int64) (Decision, error) {
-	return l.WaitFor(ctx, l.request(subject, n))
-}
-
-// WaitFor is Wait for any request. Its Mode is taken to be [Reserve], its MaxWait
-// is that of the limiter if zero.
+// WaitFor is Wait for any request. It sets the Mode to [ModeReserve]. It waits no longer than the
+// request's MaxWait, if that is not zero.
 func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
-	r.Mode = Reserve
-	if r.MaxWait == 0 {
-		r.MaxWait = l.maxWait
-	}
+	r.Mode = ModeReserve
 	if err := l.prepare(&r); err != nil {
 		return Decision{}, err
 	}
@@ -170,31 +160,32 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 		if err != nil {
 			return Decision{}, err
 		}
-		// A caller that wakes long after its place came, because its machine slept for
-		// instance, must not use it any more: others have been counting without it. It
-		// books again, with what is left of the longest wait.
+		// A caller that wakes long after its booking came, because its machine slept for instance,
+		// must not use it any more: others have been counting without it. It books again, with what
+		// is left of the longest wait.
 		if longest > 0 {
 			r.MaxWait = max(longest-time.Since(start), time.Microsecond)
 		}
 	}
 }
 
-// moveUpAfter is how long a waiter sleeps at least before it asks for an earlier place,
-// and moveUpPart of how much of its wait that is otherwise.
+// moveUpAfter is how long a waiter sleeps at least before it asks for an earlier booking, and
+// moveUpPart of how much of its wait that is otherwise.
 const (
 	moveUpAfter = 500 * time.Millisecond
 	moveUpPart  = 8
 )
 
-// await sleeps until the place that d has booked comes. From time to time it asks for an
-// earlier one, for those ahead may have given up, and d is then the decision on that. It
-// reports whether the caller may use the place: not if it woke too late, or does not know
-// which place it has. And it reports whether the place is surely where it was: else it is not
-// given back, for what is there may be another's, and expires. The answer took so long to come; the place may have begun to count by
-// as much earlier than the caller can tell, which counts as being late. A store so slow
-// that this alone were half of the grace or more would keep everybody waiting for ever, so
-// no more than that counts.
-func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered time.Duration) (inTime, sure bool, err error) {
+// await sleeps until the booking of d comes. From time to time it asks for an earlier one, for
+// those ahead may have given up, and d is then the decision on that. It reports whether the caller
+// may use the booking: not if it woke too late, or does not know which booking it has. And it
+// reports whether the booking is surely where it was: else it is not given back, for what is there
+// may be another's, and expires. The answer took so long to come; the place may have begun to count
+// by as much earlier than the caller can tell, which counts as being late. A store so slow that
+// this alone were half of the grace or more would keep everybody waiting for ever, so no more than
+// that counts.
+func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered time.Duration) (
+	inTime, sure bool, err error) {
 	left, known := d.RetryAfter, true
 	sure = true
 	for left > 0 {
@@ -209,21 +200,21 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered ti
 		if err := ctx.Err(); err != nil {
 			return false, sure, err
 		}
-		here := d.Charge.Origin() != FromStore // booked in this process alone, for want of the store
+		here := d.Charge.Fallback || d.Charge.Leased // booked in this process alone, for want of the store
 		if r.Booked = d.Charge.At; here {
 			r.Booked = 0
 		}
 		start := time.Now()
 		moved, err := l.store.Take(ctx, r)
 		switch {
-		case err == nil && moved.Allowed && moved.Charge.Origin() == FromStore:
+		case err == nil && moved.Allowed && !moved.Charge.Fallback && !moved.Charge.Leased:
 			if here {
 				l.unbook(ctx, d.Charge)
 			}
 			*d, left, known, sure, answered = moved, moved.RetryAfter, true, true, time.Since(start)
 			continue
 		case err == nil && moved.Allowed:
-			l.unbook(ctx, moved.Charge) // a place in this process alone
+			l.unbook(ctx, moved.Charge) // a booking in this process alone
 		}
 		known = false
 		if err != nil || moved.Degraded {
@@ -232,13 +223,14 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered ti
 		left -= time.Since(start)
 	}
 	d.RetryAfter = 0
-	for i := range d.Usages() {
-		d.Usages()[i].RetryAfter = 0
+	d.Usages = slices.Clone(d.Usages) // others may share them
+	for i := range d.Usages {
+		d.Usages[i].RetryAfter = 0
 	}
-	return known && min(answered, r.Grace()/2)-left <= r.Grace(), sure, nil
+	return known && min(answered, r.grace()/2)-left <= r.grace(), sure, nil
 }
 
-// reserve books a place within the request's MaxWait and the context's deadline.
+// reserve books a time within the request's MaxWait and the context's deadline.
 func (l *Limiter) reserve(ctx context.Context, r Request) (Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return Decision{}, err
@@ -260,8 +252,8 @@ func (l *Limiter) reserve(ctx context.Context, r Request) (Decision, error) {
 	return d, err
 }
 
-// sleep waits for d and reports how much later than that it woke: by the wall
-// clock too, since the monotonic one may stand still while a machine sleeps.
+// sleep waits for d and reports how much later than that it woke: by the wall clock too, since the
+// monotonic one may stand still while a machine sleeps.
 func sleep(ctx context.Context, d time.Duration) (late time.Duration, err error) {
 	start := time.Now()
 	timer := time.NewTimer(d)
@@ -275,89 +267,52 @@ func sleep(ctx context.Context, d time.Duration) (late time.Duration, err error)
 	}
 }
 
-// unbookTime is how long a cancelled caller's booking is worth waiting for the
-// store: an unreturned place expires by itself.
+// unbookTime is how long a cancelled caller's booking is worth waiting for the store: an unreturned
+// booking expires by itself.
 const unbookTime = time.Second
 
 func (l *Limiter) unbook(ctx context.Context, c Charge) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unbookTime)
 	defer cancel()
-	_, _ = l.store.Amend(ctx, c, Amendment{Kind: Settle})
+	_, _ = l.store.Amend(ctx, c, Amendment{Kind: AmendSettle})
 }
 
-// Refund gives back what a decision charged, to the limits in whose window it
-// still is. It reports whether anything was given back: a charge is refunded or
-// settled once.
+// Refund gives back what a decision charged, to the limits in whose window it still is. It reports
+// whether anything was given back: a charge is refunded or settled once.
 func (l *Limiter) Refund(ctx context.Context, d Decision) (bool, error) {
 	return l.Settle(ctx, d, 0)
 }
 
-// Settle replaces the cost that a decision charged by the true one, once. If
-// that is more, it may take a limit above its capacity: a debt that later
-// decisions see.
+// Settle replaces the cost that a decision charged by the true one, once. If that is more, it may
+// take a limit above its capacity: a debt that later decisions see.
 func (l *Limiter) Settle(ctx context.Context, d Decision, cost int64) (bool, error) {
-	return l.amend(ctx, d, Amendment{Kind: Settle, Cost: cost})
-}
-
-// Acquire takes a place under the limiter's concurrency limit, and charges its
-// other limits one unit. Hold keeps the place for as long as the caller likes; whoever
-// wants to do that otherwise has Heartbeat and Release.
-func (l *Limiter) Acquire(ctx context.Context, subject string) (Decision, error) {
-	r := l.request(subject, 1)
-	if !r.Claim.hasConcurrency() {
-		return Decision{}, &InvalidError{errors.New("the limiter has no concurrency limit to acquire; see AtOnce")}
-	}
-	return l.Take(ctx, r)
-}
-
-// Heartbeat renews a place that was acquired, and takes it back if it had expired for want of
-// heartbeats. It reports false if the place is lost: released, or reset. See [Extend].
-func (l *Limiter) Heartbeat(ctx context.Context, d Decision) (bool, error) {
-	return l.amend(ctx, d, Amendment{Kind: Extend})
-}
-
-// Hold keeps a place that was acquired until release is called. See [Hold].
-func (l *Limiter) Hold(ctx context.Context, d Decision) (release func() error) {
-	return Hold(ctx, l.store, d.Charge)
-}
-
-// HoldContext keeps a place that was acquired until release is called, and returns a context that
-// ends when the place is lost. See [HoldContext].
-func (l *Limiter) HoldContext(ctx context.Context, d Decision) (held context.Context, release func() error) {
-	return HoldContext(ctx, l.store, d.Charge)
-}
-
-// Release gives back a place that was acquired. It reports false if the place
-// had been lost before.
-func (l *Limiter) Release(ctx context.Context, d Decision) (bool, error) {
-	return l.amend(ctx, d, Amendment{Kind: Release})
+	return l.amend(ctx, d, Amendment{Kind: AmendSettle, Cost: cost})
 }
 
 // amend changes what a decision charged, if it did.
 func (l *Limiter) amend(ctx context.Context, d Decision, a Amendment) (bool, error) {
-	if err := a.Validate(); err != nil || d.Charge.ID == 0 {
-		return false, err
+	var m mistakes
+	if a.check(&m); m.errs != nil || d.Charge.ID == 0 {
+		return false, m.invalid()
 	}
 	return l.store.Amend(ctx, d.Charge, a)
 }
 
-// Reset forgets what the subject has used of the limiter's limits, in the given
-// scopes, or outside of any if none is given.
+// Reset forgets what the subject has used of the limiter's limits, in the given scopes, or outside
+// of any if none is given.
 func (l *Limiter) Reset(ctx context.Context, subject string, scopes ...string) error {
-	return l.inScopes(ctx, Command{Kind: Reset, Subject: subject, Limits: l.limits}, scopes)
+	return l.inScopes(ctx, Command{Kind: CommandReset, Subject: subject, Limits: l.limits}, scopes)
 }
 
-// GiveBack takes up to so many units off what the subject has used of each of the
-// limiter's limits, the oldest first, in the given scopes, or outside of any if none is
-// given. It is for charges that are not at hand: those of another process, for
-// instance. Whoever has the decision uses Refund or Settle, which do so once and
-// find just what was charged.
+// GiveBack takes up to that many units off what the subject has used of each of the limiter's
+// limits, the oldest first, in the given scopes, or outside of any if none is given. It is for
+// charges that are not at hand, such as those of another process. If you have the decision, use
+// Refund or Settle: they apply once and find exactly what was charged.
 //
-// It is not idempotent: two calls give back twice, so one that failed, and may
-// have succeeded all the same, should not be repeated blindly. Places under
-// concurrency limits are left alone; see Release.
+// It is not idempotent: two calls give back twice. A call that failed may have succeeded in the
+// store, so do not repeat it blindly. It does not affect places under concurrency limits.
 func (l *Limiter) GiveBack(ctx context.Context, subject string, units int64, scopes ...string) error {
-	return l.inScopes(ctx, Command{Kind: GiveBack, Subject: subject, Limits: l.limits, Units: units}, scopes)
+	return l.inScopes(ctx, Command{Kind: CommandGiveBack, Subject: subject, Limits: l.limits, Units: units}, scopes)
 }
 
 // inScopes gives a command in each of the scopes.
@@ -374,22 +329,22 @@ func (l *Limiter) inScopes(ctx context.Context, c Command, scopes []string) erro
 	return nil
 }
 
-// Ban denies the subject everything for a time, in every limiter over the store
-// that was made [WithBans]. It never shortens a ban in force: of several, by many
-// processes for instance, the one that ends last counts. To shorten one, Unban first.
+// Ban denies the subject everything for a time, in every limiter over the store that was made
+// [WithBans]. It never shortens a ban in force: of several, the one that ends last counts. To
+// shorten a ban, Unban first.
 func (l *Limiter) Ban(ctx context.Context, subject string, d time.Duration) error {
 	if l.bans == nil {
-		return &InvalidError{errors.New("the limiter does not obey bans; make it with WithBans")}
+		return &InvalidError{errors.New("the limiter does not apply bans; make it with WithBans")}
 	}
 	if !inWindow(d) {
-		return &InvalidError{fmt.Errorf("the ban is %v; want whole microseconds from %v to %d days", d, MinWindow, MaxBan/day)}
+		return &InvalidError{fmt.Errorf("the ban is %v; want whole microseconds from %v to %d days", d, MinWindow, MaxWindow/day)}
 	}
-	return l.command(ctx, Command{Kind: Ban, Subject: subject, For: d})
+	return l.command(ctx, Command{Kind: CommandBan, Subject: subject, For: d})
 }
 
 // Unban ends the subject's ban and forgets earlier ones.
 func (l *Limiter) Unban(ctx context.Context, subject string) error {
-	return l.command(ctx, Command{Kind: Unban, Subject: subject})
+	return l.command(ctx, Command{Kind: CommandUnban, Subject: subject})
 }
 
 func (l *Limiter) command(ctx context.Context, c Command) error {

@@ -28,13 +28,14 @@ func newLimiter(t *testing.T, options ...stint.Option) *stint.Limiter {
 	return lim
 }
 
-// Golden example 1: five rapid calls under 4 per second; four return at once, the
-// fifth when a place is free.
+// Golden example 1: five rapid calls under 4 per second; four return at once, the fifth when a
+// place is free.
 func TestWaitInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := newLimiter(t, stint.PerSecond(4))
 		start := time.Now()
-		for i, want := range []time.Duration{0, 0, 0, 0, time.Second, time.Second, time.Second, time.Second, 2 * time.Second} {
+		for i, want := range []time.Duration{0, 0, 0, 0, time.Second, time.Second, time.Second, time.Second,
+			2 * time.Second} {
 			d, err := lim.Wait(t.Context(), "igdb:api")
 			if err != nil || !d.Allowed || d.RetryAfter != 0 {
 				t.Fatalf("call %d: %+v, %v", i, d, err)
@@ -129,13 +130,14 @@ func TestCancelledWaitGivesItsPlaceBack(t *testing.T) {
 
 func TestWaitRefusesWhatCannotBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := newLimiter(t, stint.PerMinute(1), stint.WithMaxWait(30*time.Second))
+		lim := newLimiter(t, stint.PerMinute(1))
 		if _, err := lim.Wait(t.Context(), "api"); err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
 		var denied *stint.DeniedError
-		if _, err := lim.Wait(t.Context(), "api"); !errors.As(err, &denied) || denied.RetryAfter != time.Minute {
+		soon := stint.Request{Claim: stint.Claim{Subject: "api", Cost: 1}, MaxWait: 30 * time.Second}
+		if _, err := lim.WaitFor(t.Context(), soon); !errors.As(err, &denied) || denied.RetryAfter != time.Minute {
 			t.Errorf("beyond the longest wait: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -143,7 +145,8 @@ func TestWaitRefusesWhatCannotBe(t *testing.T) {
 		if _, err := lim.Wait(ctx, "api"); !errors.As(err, &denied) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("beyond the deadline: %v", err)
 		}
-		if _, err := lim.WaitN(t.Context(), "api", 2); !errors.As(err, &denied) || denied.RetryAfter != stint.Never {
+		if _, err := lim.WaitFor(t.Context(), stint.Request{Claim: stint.Claim{Subject: "api", Cost: 2}}); !errors.As(
+			err, &denied) || denied.RetryAfter != stint.Never {
 			t.Errorf("beyond the capacity: %v", err)
 		}
 		if got := time.Since(start); got != 0 {
@@ -165,7 +168,8 @@ func TestStatsAndPeekChargeNothing(t *testing.T) {
 			t.Fatalf("peek after three: %+v, %v", d, err)
 		}
 	}
-	stats, err := lim.Stats(t.Context(), "igdb:api")
+	d, err := lim.Peek(t.Context(), "igdb:api")
+	stats := d.States()
 	if err != nil || len(stats) != 2 {
 		t.Fatalf("%v, %v", stats, err)
 	}
@@ -183,7 +187,8 @@ func TestDenialAsError(t *testing.T) {
 	d, _ = lim.Allow(t.Context(), "igdb:api")
 	err := d.Err()
 	var denied *stint.DeniedError
-	if !errors.As(err, &denied) || denied.Key != "igdb:api" || denied.RetryAfter <= 0 || denied.RetryAfter > time.Minute {
+	if !errors.As(err, &denied) || denied.Key != "igdb:api" || denied.RetryAfter <= 0 ||
+		denied.RetryAfter > time.Minute {
 		t.Errorf("denied with %#v", err)
 	}
 	if got, want := err.Error(), "rate limit exceeded for key 'igdb:api'"; got != want {
@@ -203,11 +208,12 @@ func TestNewMistakes(t *testing.T) {
 		tells   []string
 	}{
 		{nil, []stint.Option{stint.PerMinute(1)}, []string{"no store"}},
-		{store, nil, []string{"0 limits; want 1 to 16"}},
-		{store, []stint.Option{stint.PerMinute(-1), stint.Per(1, 0)}, []string{"Limits[0]", "Max is -1", "Limits[1]", "Window is 0s"}},
+		{nil, nil, []string{"no store"}},
+		{store, []stint.Option{stint.PerMinute(-1), stint.Per(1, 0)},
+			[]string{"Limits[0]", "Max is -1", "Limits[1]", "Window is 0s"}},
 		{store, []stint.Option{stint.PerMinute(1), stint.PerMinute(2)}, []string{"same name, algorithm and window"}},
-		{store, []stint.Option{stint.PerMinute(1), stint.WithMaxWait(-1)}, []string{"longest wait"}},
-		{store, []stint.Option{stint.PerMinute(1), stint.WithBans(stint.BanPolicy{After: 126})}, []string{"After is 126", "Within", "Durations"}},
+		{store, []stint.Option{stint.PerMinute(1), stint.WithBans(stint.BanPolicy{After: 126})},
+			[]string{"After is 126", "Within", "Durations"}},
 	} {
 		_, err := stint.New(test.store, test.options...)
 		var invalid *stint.InvalidError
@@ -228,19 +234,30 @@ func TestCallMistakes(t *testing.T) {
 	banless := newLimiter(t, stint.PerMinute(1))
 	ctx := t.Context()
 	calls := map[string]func() error{
-		"no subject":            func() error { _, err := lim.Allow(ctx, ""); return err },
-		"a subject too long":    func() error { _, err := lim.Allow(ctx, strings.Repeat("x", stint.MaxSubject+1)); return err },
-		"a negative cost":       func() error { _, err := lim.AllowN(ctx, "a", -1); return err },
-		"a cost too large":      func() error { _, err := lim.AllowN(ctx, "a", stint.MaxUnits+1); return err },
-		"wait, a negative cost": func() error { _, err := lim.WaitN(ctx, "a", -1); return err },
-		"settling to less":      func() error { _, err := lim.Settle(ctx, stint.Decision{}, -1); return err },
-		"no place to acquire":   func() error { _, err := lim.Acquire(ctx, "a"); return err },
-		"a ban of no length":    func() error { return lim.Ban(ctx, "a", 0) },
-		"a ban of nobody":       func() error { return lim.Ban(ctx, "", time.Minute) },
-		"a ban nobody obeys":    func() error { return banless.Ban(ctx, "a", time.Minute) },
-		"a reset of nobody":     func() error { return lim.Reset(ctx, "") },
-		"an unknown mode":       func() error { _, err := lim.Take(ctx, request(func(r *stint.Request) { r.Mode = 9 })); return err },
-		"a negative wait":       func() error { _, err := lim.Take(ctx, request(func(r *stint.Request) { r.MaxWait = -1 })); return err },
+		"no subject": func() error { _, err := lim.Allow(ctx, ""); return err },
+		"a subject too long": func() error {
+			_, err := lim.Allow(ctx, strings.Repeat("x", stint.MaxSubject+1))
+			return err
+		},
+		"a negative cost":  func() error { _, err := lim.AllowN(ctx, "a", -1); return err },
+		"a cost too large": func() error { _, err := lim.AllowN(ctx, "a", stint.MaxUnits+1); return err },
+		"wait, a negative cost": func() error {
+			_, err := lim.WaitFor(ctx, stint.Request{Claim: stint.Claim{Subject: "a", Cost: -1}})
+			return err
+		},
+		"settling to less":   func() error { _, err := lim.Settle(ctx, stint.Decision{}, -1); return err },
+		"a ban of no length": func() error { return lim.Ban(ctx, "a", 0) },
+		"a ban of nobody":    func() error { return lim.Ban(ctx, "", time.Minute) },
+		"a ban nobody obeys": func() error { return banless.Ban(ctx, "a", time.Minute) },
+		"a reset of nobody":  func() error { return lim.Reset(ctx, "") },
+		"an unknown mode": func() error {
+			_, err := lim.Take(ctx, request(func(r *stint.Request) { r.Mode = 9 }))
+			return err
+		},
+		"a negative wait": func() error {
+			_, err := lim.Take(ctx, request(func(r *stint.Request) { r.MaxWait = -1 }))
+			return err
+		},
 		"an id too long": func() error {
 			_, err := lim.Take(ctx, request(func(r *stint.Request) { r.ID = strings.Repeat("x", 1<<17) }))
 			return err
@@ -258,7 +275,8 @@ func TestCallMistakes(t *testing.T) {
 			return err
 		},
 		"booking a concurrency": func() error {
-			_, err := lim.WaitFor(ctx, request(func(r *stint.Request) { r.Limits = []stint.Limit{stint.AtOnce(1, time.Second)} }))
+			_, err := lim.WaitFor(ctx, request(
+				func(r *stint.Request) { r.Limits = []stint.Limit{stint.AtOnce(1, time.Second)} }))
 			return err
 		},
 	}

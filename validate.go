@@ -7,82 +7,256 @@ import (
 	"time"
 )
 
-// Validate reports everything that is wrong with the limit, naming each field
-// and what it accepts.
-func (l Limit) Validate() error {
-	if l.valid() {
-		return nil
-	}
-	var errs []error
-	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if l.Max < 0 || l.Max > MaxUnits {
-		mistake("Max is %d; want 0 to %d", l.Max, MaxUnits)
-	}
-	if l.Window < MinWindow || l.Window > MaxWindow {
-		mistake("Window is %v; want %v to %d days", l.Window, MinWindow, MaxWindow/day)
-	} else if l.Window%time.Microsecond != 0 {
-		mistake("Window is %v; want whole microseconds", l.Window)
-	}
-	switch l.Algorithm {
-	case Sliding:
-		if l.Burst < 0 || l.Burst > 0 && (l.Max <= 0 || l.Burst%l.Max != 0 || l.Burst/l.Max > MaxBurst) {
-			mistake("Burst is %d; want a multiple of Max, at most %d times", l.Burst, MaxBurst)
-		} else if l.Burst > MaxUnits {
-			mistake("Burst is %d; want at most %d units", l.Burst, MaxUnits)
-		} else if l.HasMeter() && l.Window > 0 && !l.meterFits() {
-			mistake("a burst of %d refilled at %d per %v cannot be counted exactly; want %s", l.Burst, l.Max, l.Window, meterHint)
-		}
-	case Bucket:
-		if l.Burst < 0 || l.Burst > MaxUnits {
-			mistake("Burst is %d; want 0 to %d", l.Burst, MaxUnits)
-		} else if l.Max > 0 && l.Window > 0 && !l.meterFits() {
-			mistake("a bucket of %d refilled at %d per %v cannot be counted exactly; want %s, and full again within %d days",
-				l.Capacity(), l.Max, l.Window, meterHint, MaxBurst*MaxWindow/day)
-		}
-	case Fixed, Concurrency:
-		if l.Burst != 0 {
-			mistake("Burst is %d; a %v limit has none", l.Burst, l.Algorithm)
-		}
-	default:
-		mistake("Algorithm is %d; want Sliding, Bucket, Fixed or Concurrency", l.Algorithm)
-	}
-	if l.Leased && !l.canLease() {
-		mistake("a %v limit cannot be leased; want sliding or fixed", l.Algorithm)
-	}
-	if !validName(l.Name) {
-		mistake("Name is %q; want at most %d letters, digits, '_', '-' or '.'", l.Name, maxName)
-	}
-	return errors.Join(errs...)
+// mistakes collects the rules that a value breaks. Every rule is written once, in a method check:
+// as long as none is broken, a check allocates nothing and can be on the request path.
+type mistakes struct {
+	and  int // 1 + i while And[i] is checked
+	errs []error
 }
 
-// valid is Validate for the hot path: no allocation, no message.
-func (l *Limit) valid() bool {
-	if uint64(l.Max) > uint64(MaxUnits) || l.Window < MinWindow || l.Window > MaxWindow ||
-		l.Window%time.Microsecond != 0 || uint64(l.Burst) > uint64(MaxUnits) || l.Name != "" && !validName(l.Name) ||
-		l.Leased && !l.canLease() {
-		return false
+// add notes a broken rule.
+func (m *mistakes) add(format string, args ...any) {
+	if m.and > 0 {
+		format = fmt.Sprintf("And[%d].", m.and-1) + format
+	}
+	m.errs = append(m.errs, fmt.Errorf(format, args...))
+}
+
+// err returns all mistakes as one error, nil if there are none.
+func (m *mistakes) err() error { return errors.Join(m.errs...) }
+
+// invalid returns all mistakes in an [*InvalidError], nil if there are none.
+func (m *mistakes) invalid() error {
+	if len(m.errs) == 0 {
+		return nil
+	}
+	return &InvalidError{m.err()}
+}
+
+// Validate reports everything that is wrong with the limit, naming each field and what it accepts.
+func (l Limit) Validate() error {
+	var m mistakes
+	l.check(&m)
+	return m.err()
+}
+
+func (l *Limit) check(m *mistakes) {
+	if l.Max < 0 || l.Max > MaxUnits {
+		m.add("Max is %d; want 0 to %d", l.Max, MaxUnits)
+	}
+	if l.Window < MinWindow || l.Window > MaxWindow {
+		m.add("Window is %v; want %v to %d days", l.Window, MinWindow, MaxWindow/day)
+	} else if l.Window%time.Microsecond != 0 {
+		m.add("Window is %v; want whole microseconds", l.Window)
 	}
 	switch l.Algorithm {
-	case Sliding:
-		return l.Burst == 0 || l.Max > 0 && l.Burst%l.Max == 0 && l.Burst/l.Max <= MaxBurst && (l.Burst == l.Max || l.meterFits())
-	case Bucket:
-		return l.Max == 0 || l.meterFits()
-	case Fixed, Concurrency:
-		return l.Burst == 0
+	case AlgorithmSliding:
+		if l.Burst == 0 {
+			break
+		}
+		if l.Burst < 0 || l.Max <= 0 || l.Burst%l.Max != 0 || l.Burst/l.Max > MaxBurst {
+			m.add("Burst is %d; want a multiple of Max, at most %d times", l.Burst, MaxBurst)
+		} else if l.Burst > MaxUnits {
+			m.add("Burst is %d; want at most %d units", l.Burst, MaxUnits)
+		} else if l.hasMeter() && l.Window > 0 && !l.meterFits() {
+			m.add("a burst of %d refilled at %d per %v cannot be counted exactly; want %s",
+				l.Burst, l.Max, l.Window, meterHint)
+		}
+	case AlgorithmBucket:
+		if l.Burst < 0 || l.Burst > MaxUnits {
+			m.add("Burst is %d; want 0 to %d", l.Burst, MaxUnits)
+		} else if l.Max > 0 && l.Window > 0 && !l.meterFits() {
+			m.add("a bucket of %d refilled at %d per %v cannot be counted exactly; "+
+				"want %s, and full again within %d days",
+				l.Capacity(), l.Max, l.Window, meterHint, MaxBurst*MaxWindow/day)
+		}
+	case AlgorithmFixed, AlgorithmConcurrency:
+		if l.Burst != 0 {
+			m.add("Burst is %d; a %v limit has none", l.Burst, l.Algorithm)
+		}
+	default:
+		m.add("Algorithm is %d; want Sliding, Bucket, Fixed or Concurrency", l.Algorithm)
+	}
+	if l.Leased && !l.canLease() {
+		m.add("a %v limit cannot be leased; want sliding or fixed", l.Algorithm)
+	}
+	if l.Name != "" && !validName(l.Name) {
+		m.add("Name is %q; want at most %d letters, digits, '_', '-' or '.'", l.Name, maxName)
+	}
+}
+
+func (c *Claim) check(m *mistakes) {
+	if c.Subject == "" || len(c.Subject) > MaxSubject {
+		m.add("Subject has %d bytes; want 1 to %d", len(c.Subject), MaxSubject)
+	}
+	if len(c.Scope) > MaxSubject {
+		m.add("Scope has %d bytes; want at most %d", len(c.Scope), MaxSubject)
+	}
+	if c.Cost < 0 || c.Cost > MaxUnits {
+		m.add("Cost is %d; want 0 to %d", c.Cost, MaxUnits)
+	}
+	if len(c.Limits) == 0 || len(c.Limits) > MaxLimits {
+		m.add("%d limits; want 1 to %d", len(c.Limits), MaxLimits)
+	}
+	for i := range c.Limits {
+		var own mistakes
+		if c.Limits[i].check(&own); own.errs != nil {
+			m.add("Limits[%d] (%s): %w", i, c.Limits[i], own.err())
+		}
+		if c.repeats(i) {
+			m.add("Limits[%d] (%s) has the same name, algorithm and window as an earlier one; "+
+				"give one of them a Name", i, c.Limits[i])
+		}
+	}
+}
+
+// repeats reports whether Limits[i] has the identity of an earlier limit.
+func (c *Claim) repeats(i int) bool {
+	for j := range i {
+		if c.Limits[j].sameID(&c.Limits[i]) {
+			return true
+		}
 	}
 	return false
 }
 
-// canLease reports whether units can be taken ahead of their use: only a log can
-// count them from then on.
-func (l *Limit) canLease() bool { return l.Algorithm == Sliding || l.Algorithm == Fixed }
+// Validate reports everything that is wrong with the request. Stores may rely on requests that
+// passed it.
+func (r *Request) Validate() error {
+	var m mistakes
+	r.check(&m)
+	return m.invalid()
+}
+
+func (r *Request) check(m *mistakes) {
+	r.Claim.check(m)
+	if len(r.And) >= MaxClaims {
+		m.add("%d claims; want at most %d", len(r.And)+1, MaxClaims)
+	}
+	if n := r.total(); n > MaxTotal {
+		m.add("%d limits in all claims; want at most %d", n, MaxTotal)
+	}
+	for i := range r.And {
+		m.and = i + 1
+		r.And[i].check(m)
+		m.and = 0
+		if r.sameStateBefore(i) {
+			m.add("And[%d] repeats a limit of an earlier claim on subject %s; want each once",
+				i, quote(r.And[i].Subject))
+		}
+	}
+	if len(r.ID) > MaxSubject {
+		m.add("ID has %d bytes; want at most %d", len(r.ID), MaxSubject)
+	}
+	if r.IDLife < 0 || r.IDLife > MaxWindow || r.IDLife%time.Microsecond != 0 {
+		m.add("IDLife is %v; want whole microseconds from 0 to %d days", r.IDLife, MaxWindow/day)
+	}
+	if r.MaxWait < 0 || r.MaxWait > MaxWindow*MaxBurst {
+		m.add("MaxWait is %v; want 0 to %v", r.MaxWait, MaxWindow*MaxBurst)
+	}
+	if r.Booked != 0 && (r.Mode != ModeReserve || r.Booked < 0 || r.Booked > MaxUnits) {
+		m.add("Booked is %d; want 0, or with Reserve the At of a booking", r.Booked)
+	}
+	if r.Mode > ModeForce {
+		m.add("Mode is %d; want Take, Peek, Reserve or Force", r.Mode)
+	}
+	if !r.leaseFits() {
+		m.add("Fit is %v and Lease is %v; want Take with one claim of a cost above 0, whole microseconds "+
+			"up to %d days, no request ID with a lease, and no limit but sliding and fixed ones "+
+			"(Fit alone: but no concurrency)", r.Fit, r.Lease, MaxWindow/day)
+	}
+	if r.books() && r.hasConcurrency() {
+		m.add("a concurrency limit cannot be reserved: when a holder leaves is not known; want Take")
+	}
+	if r.Bans != nil {
+		r.Bans.check(m)
+	}
+	if r.Failure != nil {
+		r.Failure.check(m)
+	}
+}
+
+func (b *BanPolicy) check(m *mistakes) {
+	if b.After == 0 && b.Within == 0 && len(b.Durations) == 0 && b.Forgive == 0 {
+		return
+	}
+	if b.After < 1 || b.After > Resolution {
+		m.add("bans: After is %d; want 1 to %d", b.After, Resolution)
+	}
+	if !inWindow(b.Within) {
+		m.add("bans: Within is %v; want whole microseconds from %v to %d days", b.Within, MinWindow, MaxWindow/day)
+	}
+	if len(b.Durations) == 0 || len(b.Durations) > 16 {
+		m.add("bans: Durations has %d entries; want 1 to 16", len(b.Durations))
+	}
+	for i, d := range b.Durations {
+		if !inWindow(d) {
+			m.add("bans: Durations[%d] is %v; want whole microseconds from %v to %d days",
+				i, d, MinWindow, MaxWindow/day)
+		}
+	}
+	if b.Forgive < 0 || b.Forgive > MaxWindow || b.Forgive%time.Microsecond != 0 {
+		m.add("bans: Forgive is %v; want whole microseconds from 0 to %d days", b.Forgive, MaxWindow/day)
+	}
+}
+
+func inWindow(d time.Duration) bool {
+	return d >= MinWindow && d <= MaxWindow && d%time.Microsecond == 0
+}
+
+func (p *FailurePolicy) check(m *mistakes) {
+	if p.Mode > FailError || p.Budget < 0 {
+		m.add("failure: mode %d and budget %v; want FailLocal, FailAllow, FailDeny or FailError, and at least 0",
+			p.Mode, p.Budget)
+	}
+}
+
+// Validate reports everything that is wrong with the charge and the amendment of it: whether the
+// charge could be that of a decision, and whether it can be amended in this way.
+func (a Amendment) Validate(c *Charge) error {
+	var m mistakes
+	c.check(&m)
+	a.check(&m)
+	return m.invalid()
+}
+
+func (a Amendment) check(m *mistakes) {
+	if a.Kind > AmendRelease || uint64(a.Cost) > uint64(MaxUnits) || uint64(a.MaxDebt) > uint64(MaxUnits) {
+		m.add("amendment %d to the cost %d with a debt of at most %d; want Settle, Extend or Release, and 0 to %d",
+			a.Kind, a.Cost, a.MaxDebt, MaxUnits)
+	}
+}
+
+// Validate reports everything that is wrong with the command.
+func (c *Command) Validate() error {
+	var m mistakes
+	if c.Kind > CommandGiveBack {
+		m.add("command %d; want Reset, Ban, Unban or GiveBack", c.Kind)
+	}
+	if c.Kind == CommandGiveBack {
+		if c.Units <= 0 || c.Units > MaxUnits {
+			m.add("Units is %d; want 1 to %d", c.Units, MaxUnits)
+		}
+		claim := Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}
+		claim.check(&m)
+	} else if c.Subject == "" || len(c.Subject) > MaxSubject || len(c.Scope) > MaxSubject {
+		m.add("the subject has %d bytes, its scope %d; want 1 and 0 to %d", len(c.Subject), len(c.Scope), MaxSubject)
+	}
+	return m.invalid()
+}
+
+// canLease reports whether units can be taken ahead of their use: only a log can count them from
+// then on.
+func (l *Limit) canLease() bool {
+	return l.Algorithm == AlgorithmSliding || l.Algorithm == AlgorithmFixed
+}
 
 // meterHint says what a limit whose meter cannot be counted exactly should be instead.
 const meterHint = "a rounder rate or window: capacity × window/gcd(Max, window) of at most 2^53, " +
 	"the window in µs, or in whole milliseconds or seconds"
 
-// meterFits reports whether the limit's meter can be counted exactly, and is empty
-// again within the longest time that a store remembers anything.
+// meterFits reports whether the limit's meter can be counted exactly, and is empty again within the
+// longest time that a store remembers anything.
 func (l *Limit) meterFits() bool {
 	unit, rate, tick := l.Meter()
 	if unit == 0 {
@@ -95,14 +269,13 @@ func (l *Limit) meterFits() bool {
 // ticks are the lengths that a meter's steps may have, in microseconds.
 var ticks = [...]int64{1, 1000, 1_000_000}
 
-// Meter returns how the meter of a bucket or a burst counts in integers: one unit of
-// cost weighs unit, and every tick, in microseconds, gives back rate. The tick is the
-// finest of 1 µs, 1 ms and 1 s that divides the window and in which the weight of the
-// capacity is at most [MaxUnits]. If Max is 0, rate is 0. If the limit has no meter,
-// or one that cannot be counted exactly, all are 0.
+// Meter returns how the meter of a bucket or a burst counts in integers: one unit of cost weighs
+// unit, and every tick, in microseconds, gives back rate. The tick is the finest of 1 µs, 1 ms and
+// 1 s that divides the window and in which the weight of the capacity is at most [MaxUnits]. If Max
+// is 0, rate is 0. If the limit has no meter, or one that cannot be counted exactly, all are 0.
 func (l *Limit) Meter() (unit, rate, tick int64) {
 	window := l.Window.Microseconds()
-	if !l.HasMeter() || window <= 0 || l.Max < 0 {
+	if !l.hasMeter() || window <= 0 || l.Max < 0 {
 		return 0, 0, 0
 	}
 	if l.Max == 0 {

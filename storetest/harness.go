@@ -1,16 +1,16 @@
-// Package storetest is the contract of [stint.Store] as tests that any store can
-// run:
+// Package storetest is for authors of stores: the contract of [stint.Store] as tests that any store
+// can run:
 //
 //	func TestContract(t *testing.T) {
 //		storetest.Run(t, storetest.Exact, func(t *testing.T) storetest.Harness {
-//			clock := storetest.NewClock()
+//			clock := &storetest.Clock{}
 //			return storetest.Harness{Store: mystore.New(clock.Now), Clock: clock}
 //		})
 //	}
 //
-// [Run] is a table of readable examples. [Model] drives a store and a slow exact
-// reference through the same random histories and wants equal answers at every
-// step. [Linearizable] holds concurrent decisions to a sequential order.
+// [Run] is a table of readable examples. [Model] drives a store and a slow exact reference through
+// the same random histories and wants equal answers at every step. [Linearizable] holds concurrent
+// decisions to a sequential order.
 package storetest
 
 import (
@@ -27,8 +27,8 @@ type Level int
 const (
 	// Exact stores answer as the rules say, to the microsecond.
 	Exact Level = iota
-	// NeverOver stores may deny more, or for longer, and may know less of what is
-	// left: deny caches, leases, fallbacks. They never admit more.
+	// NeverOver stores may deny more, or for longer, and may know less of what is left: deny
+	// caches, leases, fallbacks. They never admit more.
 	NeverOver
 )
 
@@ -36,54 +36,51 @@ const (
 type Harness struct {
 	// Store is under test. Tests use subjects of their own, so it may be shared.
 	Store stint.Store
-	// Clock is the store's clock, nil if it is the real one. Tests that need to
-	// move time by more than moments are skipped without it.
+	// Clock is the store's clock, nil if it is the real one. Tests that need to move time by more
+	// than moments are skipped without it.
 	Clock *Clock
-	// SplitSubjects says that a request's subjects may live apart: reservations
-	// over several subjects are refused, and what one subject was charged for a
-	// request that another one denied is given back only a moment later.
+	// SplitSubjects says that a request's subjects may live apart: reservations over several
+	// subjects are refused, and what one subject was charged for a request that another one denied
+	// is given back only a moment later.
 	SplitSubjects bool
-	// Disturbances are things that may happen to the store at any time and must
-	// not change an answer: a flushed script cache, expiry of what is due. Model
-	// inflicts them at random. They are named for the history it prints.
+	// Disturbances are things that may happen to the store at any time and must not change an
+	// answer: a flushed script cache, expiry of what is due. Model inflicts them at random. They
+	// are named for the history it prints.
 	Disturbances map[string]func(t testing.TB)
 }
 
-// Clock is a clock that tests move by hand. It is safe for concurrent use.
+// Clock is a clock that tests move by hand. Its zero value stands still and is ready for use. It is
+// safe for concurrent use.
 type Clock struct {
-	mu      sync.Mutex
-	now     time.Time
-	advance func(time.Duration)
+	// OnAdvance is called when the clock has moved: a store whose state expires by another clock
+	// than this one lets it age there. It may be nil.
+	OnAdvance func(time.Duration)
+
+	mu    sync.Mutex
+	moved time.Duration // since the epoch
 }
 
-// OnAdvance sets what is called when the clock has moved: a store whose state
-// expires by another clock than this lets it age there.
-func (c *Clock) OnAdvance(f func(time.Duration)) { c.advance = f }
-
-// epoch is where every clock starts: no round number in any unit, so that windows
-// and slices do not happen to begin there.
+// epoch is where every clock starts: no round number in any unit, so that windows and slices do not
+// happen to begin there.
 var epoch = time.Date(2026, time.March, 4, 5, 6, 7, 891_011_000, time.UTC)
-
-// NewClock returns a clock that stands still.
-func NewClock() *Clock { return &Clock{now: epoch} }
 
 // Now returns the clock's time: whole microseconds.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.now
+	return epoch.Add(c.moved)
 }
 
-// Micros returns the clock's time in microseconds since the Unix epoch.
-func (c *Clock) Micros() int64 { return c.Now().UnixMicro() }
+// micros returns the clock's time in microseconds since the Unix epoch.
+func (c *Clock) micros() int64 { return c.Now().UnixMicro() }
 
 // Advance moves the clock, back if d is negative.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
-	c.now = c.now.Add(d)
+	c.moved += d
 	c.mu.Unlock()
-	if c.advance != nil {
-		c.advance(d)
+	if c.OnAdvance != nil {
+		c.OnAdvance(d)
 	}
 }
 
@@ -91,5 +88,5 @@ func (c *Clock) Advance(d time.Duration) {
 func (c *Clock) restart() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.now = epoch
+	c.moved = 0
 }

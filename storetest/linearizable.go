@@ -12,10 +12,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Linearizable holds concurrent decisions to a sequential order: whatever several
-// callers saw must be what one caller after another could have seen. The store
-// may run on the real clock; the limits' windows are so long that nothing
-// comes back. Each subject is checked on its own, as the contract promises.
+// Linearizable holds concurrent decisions to a sequential order: whatever several callers saw must
+// be what one caller after another could have seen. The store may run on the real clock; the
+// limits' windows are so long that nothing comes back. Each subject is checked on its own, as the
+// contract promises.
 func Linearizable(t *testing.T, store stint.Store) {
 	const callers, calls = 8, 60
 	limits := []stint.Limit{
@@ -37,11 +37,11 @@ func Linearizable(t *testing.T, store stint.Store) {
 				subject := names[rand.IntN(len(names))]
 				switch n := rand.IntN(20); {
 				case n < 12:
-					if c := r.take(t, caller, subject, stint.Take, rand.Int64N(12)); c.ID != 0 {
+					if c := r.take(t, caller, subject, stint.ModeTake, rand.Int64N(12)); c.ID != 0 {
 						mine = append(mine, c)
 					}
 				case n < 15:
-					r.take(t, caller, subject, stint.Peek, 1+rand.Int64N(12))
+					r.take(t, caller, subject, stint.ModePeek, 1+rand.Int64N(12))
 				case n < 18 && len(mine) > 0:
 					r.settle(t, caller, mine[rand.IntN(len(mine))], rand.Int64N(12))
 				case n < 19:
@@ -60,7 +60,8 @@ func Linearizable(t *testing.T, store stint.Store) {
 	switch result {
 	case porcupine.Illegal:
 		for _, o := range r.history {
-			t.Logf("%d to %d µs: caller %d: %s", o.Call/1000, o.Return/1000, o.ClientId, tell(o.Input, o.Output))
+			t.Logf("%d to %d µs: caller %d: %s", o.Call/1000, o.Return/1000, o.ClientId,
+				describeCall(o.Input, o.Output))
 		}
 		t.Errorf("no sequential order explains what %d callers saw", callers)
 	case porcupine.Unknown:
@@ -78,7 +79,7 @@ type recorder struct {
 	history []porcupine.Operation
 }
 
-// asked and told are a call and its answer.
+// asked and reply are a call and its reply.
 type asked struct {
 	subject string
 	verb    string // take, peek, settle, give back or reset
@@ -86,14 +87,14 @@ type asked struct {
 	charge  stint.Charge // that is settled
 }
 
-type told struct {
+type reply struct {
 	ok     bool // allowed, or applied
 	used   [3]int64
 	charge stint.Charge
 }
 
-func (r *recorder) do(t *testing.T, caller int, in asked, call func(context.Context, *told) error) told {
-	var out told
+func (r *recorder) do(t *testing.T, caller int, in asked, call func(context.Context, *reply) error) reply {
+	var out reply
 	began := time.Since(r.start)
 	err := call(t.Context(), &out)
 	ended := time.Since(r.start)
@@ -110,8 +111,9 @@ func (r *recorder) do(t *testing.T, caller int, in asked, call func(context.Cont
 
 func (r *recorder) take(t *testing.T, caller int, subject string, mode stint.Mode, cost int64) (c stint.Charge) {
 	in := asked{subject: subject, verb: [...]string{"take", "peek"}[mode], cost: cost}
-	r.do(t, caller, in, func(ctx context.Context, out *told) error {
-		d, err := r.store.Take(ctx, stint.Request{Claim: stint.Claim{Subject: subject, Limits: r.limits, Cost: cost}, Mode: mode})
+	r.do(t, caller, in, func(ctx context.Context, out *reply) error {
+		d, err := r.store.Take(ctx, stint.Request{
+			Claim: stint.Claim{Subject: subject, Limits: r.limits, Cost: cost}, Mode: mode})
 		out.ok, out.charge, c = d.Allowed, d.Charge, d.Charge
 		for i, s := range d.States() {
 			out.used[i] = s.Used
@@ -123,22 +125,23 @@ func (r *recorder) take(t *testing.T, caller int, subject string, mode stint.Mod
 
 func (r *recorder) settle(t *testing.T, caller int, c stint.Charge, cost int64) {
 	in := asked{subject: c.Claim.Subject, verb: "settle", cost: cost, charge: c}
-	r.do(t, caller, in, func(ctx context.Context, out *told) (err error) {
-		out.ok, err = r.store.Amend(ctx, c, stint.Amendment{Kind: stint.Settle, Cost: cost})
+	r.do(t, caller, in, func(ctx context.Context, out *reply) (err error) {
+		out.ok, err = r.store.Amend(ctx, c, stint.Amendment{Kind: stint.AmendSettle, Cost: cost})
 		return err
 	})
 }
 
 // reset forgets the first limit only, so that the others differ from it.
 func (r *recorder) reset(t *testing.T, caller int, subject string) {
-	r.do(t, caller, asked{subject: subject, verb: "reset"}, func(ctx context.Context, _ *told) error {
-		return r.store.Command(ctx, stint.Command{Kind: stint.Reset, Subject: subject, Limits: r.limits[:1]})
+	r.do(t, caller, asked{subject: subject, verb: "reset"}, func(ctx context.Context, _ *reply) error {
+		return r.store.Command(ctx, stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: r.limits[:1]})
 	})
 }
 
 // giveBack gives back to the first limit only, too.
 func (r *recorder) giveBack(t *testing.T, caller int, subject string, units int64) {
-	r.do(t, caller, asked{subject: subject, verb: "give back", cost: units}, func(ctx context.Context, _ *told) error {
-		return r.store.Command(ctx, stint.Command{Kind: stint.GiveBack, Subject: subject, Limits: r.limits[:1], Units: units})
+	r.do(t, caller, asked{subject: subject, verb: "give back", cost: units}, func(ctx context.Context, _ *reply) error {
+		return r.store.Command(ctx, stint.Command{Kind: stint.CommandGiveBack, Subject: subject, Limits: r.limits[:1],
+			Units: units})
 	})
 }

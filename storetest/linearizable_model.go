@@ -8,10 +8,9 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// ledger is all that is known of one subject: the sequential specification of
-// Linearizable. Nothing expires, and only the first limit is ever reset or given
-// back to; but that draws another generation for the second too, which is in the same
-// state. A value is never changed once made.
+// ledger is all that is known of one subject: the sequential specification of Linearizable. Nothing
+// expires, and only the first limit is ever reset or given back to; but that draws another
+// generation for the second too, which is in the same state. A value is never changed once made.
 type ledger struct {
 	first   []unitsAt // in order of time: what the first limit counts
 	second  int64     // what the second one counts
@@ -30,8 +29,8 @@ func (g ledger) used() [3]int64 {
 	return u
 }
 
-// add returns the first limit's list with n units more at an instant, which is
-// gone if none are left.
+// add returns the first limit's list with n units more at an instant, which is gone if none are
+// left.
 func add(list []unitsAt, at, n int64) []unitsAt {
 	list = slices.Clone(list)
 	for i := range list {
@@ -47,16 +46,18 @@ func add(list []unitsAt, at, n int64) []unitsAt {
 
 func sequential(limits []stint.Limit) porcupine.Model {
 	return porcupine.Model{
-		Partition:         bySubject,
-		Init:              func() any { return ledger{} },
-		Step:              func(state, in, out any) (bool, any) { return apply(limits, state.(ledger), in.(asked), out.(told)) },
+		Partition: bySubject,
+		Init:      func() any { return ledger{} },
+		Step: func(state, in, out any) (bool, any) {
+			return apply(limits, state.(ledger), in.(asked), out.(reply))
+		},
 		Equal:             func(a, b any) bool { return sameLedger(a.(ledger), b.(ledger)) },
-		DescribeOperation: tell,
+		DescribeOperation: describeCall,
 	}
 }
 
 // apply reports whether the answer is right in this state, and the state after it.
-func apply(limits []stint.Limit, g ledger, in asked, out told) (bool, ledger) {
+func apply(limits []stint.Limit, g ledger, in asked, out reply) (bool, ledger) {
 	switch in.verb {
 	case "reset":
 		g.first, g.current = nil, nil
@@ -118,8 +119,8 @@ func bySubject(history []porcupine.Operation) [][]porcupine.Operation {
 	return list
 }
 
-func tell(in, out any) string {
-	i, o := in.(asked), out.(told)
+func describeCall(in, out any) string {
+	i, o := in.(asked), out.(reply)
 	return fmt.Sprintf("%s %d of %s (charge %x of %d) → %v, used %v, charge %x at %d",
 		i.verb, i.cost, i.subject, i.charge.ID, i.charge.Claim.Cost, o.ok, o.used, o.charge.ID, o.charge.At)
 }

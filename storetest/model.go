@@ -7,16 +7,17 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/oracle"
 	"pgregory.net/rapid"
 )
 
-// Model drives a store and the reference through the same random histories and
-// wants equal answers at every step: decisions, states, amendments. It also holds
-// the store's decisions against the true log of events. The harness needs a Clock.
+// Model drives a store and the reference through the same random histories and wants equal answers
+// at every step: decisions, states, amendments. It also holds the store's decisions against the
+// true log of events. The harness needs a Clock.
 //
-// rapid's flags set how long it runs: -rapid.checks=10000 to search, for instance.
-// A failure prints the smallest history that it found.
+// rapid's flags set how long it runs: -rapid.checks=10000 to search, for instance. A failure prints
+// the smallest history that it found.
 func Model(t *testing.T, open func(t *testing.T) Harness) {
 	h := open(t)
 	if h.Clock == nil {
@@ -29,12 +30,12 @@ func Model(t *testing.T, open func(t *testing.T) Harness) {
 		plan := planGenerator(h).Draw(rt, "plan")
 		w := &world{
 			t: t, h: h, plan: plan,
-			oracle:    oracle.New(h.Clock.Micros),
+			oracle:    oracle.New(h.Clock.micros),
 			truth:     oracle.NewTruth(),
 			inspector: inspector,
 			prefix:    fmt.Sprintf("model-%p-%d-", &h, runs.Add(1)),
 			limits:    map[stateKey]bool{},
-			ids:       map[place][]int64{},
+			ids:       map[subjectScope][]int64{},
 			denied:    map[string]int64{},
 			wasBanned: map[string]bool{},
 		}
@@ -55,16 +56,16 @@ type world struct {
 	truth  *oracle.Truth
 	prefix string
 
-	inspector stint.Inspector // the store, if it is one
+	inspector driver.Inspector // the store, if it is one
 
 	history []string
 	charges []chargePair
 	hint    int64 // the last wait that a denial announced, or lease, in microseconds
 
-	// What calm needs to know: the states that were touched, when request ids were
-	// charged, when subjects were last denied, and who was ever banned.
+	// What calm needs to know: the states that were touched, when request ids were charged, when
+	// subjects were last denied, and who was ever banned.
 	limits    map[stateKey]bool
-	ids       map[place][]int64
+	ids       map[subjectScope][]int64
 	denied    map[string]int64
 	wasBanned map[string]bool
 }
@@ -75,11 +76,11 @@ type chargePair struct {
 	booked        bool
 }
 
-// part is the part of both that some of the claims make up, a bit each, or all of it if
-// there are none.
+// part is the part of both that some of the claims make up, a bit each, or all of it if there are
+// none.
 func (p chargePair) part(bits uint) chargePair {
 	var claims []int
-	for i := range 1 + len(p.oracle.And()) {
+	for i := range 1 + len(p.oracle.And) {
 		if bits&(1<<i) != 0 {
 			claims = append(claims, i)
 		}
@@ -106,7 +107,7 @@ func (w *world) story() string {
 }
 
 // at is the clock since its start.
-func (w *world) at() int64 { return w.h.Clock.Micros() - epoch.UnixMicro() }
+func (w *world) at() int64 { return w.h.Clock.micros() - epoch.UnixMicro() }
 
 // do carries out one step on both and compares the answers.
 func (w *world) do(s step) error {
@@ -131,7 +132,7 @@ func (w *world) do(s step) error {
 		w.h.Clock.Advance(-micros(s.advance))
 		w.note("clock steps back by %d", s.advance)
 		for subject, at := range w.denied {
-			w.denied[subject] = min(at, w.h.Clock.Micros())
+			w.denied[subject] = min(at, w.h.Clock.micros())
 		}
 		return nil
 	case stepReset, stepGiveBack, stepBan, stepUnban:
@@ -159,7 +160,7 @@ func (w *world) take(s step) error {
 	if err := w.calm(r); err != nil {
 		return err
 	}
-	now := w.h.Clock.Micros()
+	now := w.h.Clock.micros()
 	want, err := w.oracle.Take(w.t.Context(), r)
 	if err != nil {
 		return err
@@ -172,25 +173,25 @@ func (w *world) take(s step) error {
 	if diff := differ(got, want); diff != "" {
 		return fmt.Errorf("store and reference differ: %s", diff)
 	}
-	if err := got.Charge.Validate(); got.Charge.ID != 0 && err != nil {
+	if err := (stint.Amendment{}).Validate(&got.Charge); got.Charge.ID != 0 && err != nil {
 		return fmt.Errorf("the store's charge: %w", err)
 	}
 	w.remember(r, got, want)
 	return w.truth.Took(now, r, got)
 }
 
-// flood takes the same again and again, a little apart, and tells it in one line.
+// flood takes the same again and again, a little apart, and notes it in one line.
 func (w *world) flood(s step) error {
-	told := len(w.history)
+	before := len(w.history)
 	for range s.pick {
 		if err := w.take(s); err != nil {
 			return err
 		}
 		w.h.Clock.Advance(micros(s.advance))
 	}
-	if len(w.history) > told {
+	if len(w.history) > before {
 		last := w.history[len(w.history)-1]
-		w.history = w.history[:told]
+		w.history = w.history[:before]
 		w.note("%d times %d apart, the last of them %s", s.pick, s.advance, last)
 	}
 	return nil
@@ -204,22 +205,24 @@ func (w *world) remember(r stint.Request, got, want stint.Decision) {
 	}
 	if want.Charge.ID != 0 {
 		if r.Booked != 0 {
-			w.charges = slices.DeleteFunc(w.charges, func(c chargePair) bool { return c.booked && c.oracle.At == r.Booked })
+			w.charges = slices.DeleteFunc(w.charges, func(c chargePair) bool {
+				return c.booked && c.oracle.At == r.Booked
+			})
 		}
 		w.charges = append(w.charges, chargePair{got.Charge, want.Charge, want.RetryAfter > 0})
 		if len(w.charges) > maxCharges {
 			w.charges = w.charges[1:]
 		}
 		if r.ID != "" && r.Booked == 0 {
-			w.ids[placeOf(&r.Claim)] = append(w.ids[placeOf(&r.Claim)], want.Charge.At)
+			w.ids[subjectScopeOf(&r.Claim)] = append(w.ids[subjectScopeOf(&r.Claim)], want.Charge.At)
 		}
 	}
-	if !want.Allowed && r.Bans.After > 0 && r.Mode == stint.Take && !want.Repeat {
+	if !want.Allowed && r.Bans.After > 0 && r.Mode == stint.ModeTake && !want.Repeat {
 		denier := allClaims(r)[want.Decider]
 		if want.Banned {
 			w.wasBanned[denier.Subject] = true
 		} else if !denier.Shared && denier.Cost > 0 {
-			w.denied[denier.Subject] = w.h.Clock.Micros() // a strike
+			w.denied[denier.Subject] = w.h.Clock.micros() // a strike
 		}
 	}
 }
@@ -233,13 +236,13 @@ func (w *world) amend(s step) error {
 	if s.relative {
 		a.Cost = min(max(0, c.oracle.Claim.Cost+a.Cost), stint.MaxUnits)
 	}
-	if err := w.calm(stint.Request{Claim: c.oracle.Claim, And: c.oracle.And()}); err != nil {
+	if err := w.calm(stint.Request{Claim: c.oracle.Claim, And: c.oracle.And}); err != nil {
 		return err
 	}
 	if i >= len(w.charges) || w.charges[i].oracle.ID != c.oracle.ID {
 		return nil // a store may have forgotten what it was charged to
 	}
-	now := w.h.Clock.Micros()
+	now := w.h.Clock.micros()
 	want, err := w.oracle.Amend(w.t.Context(), c.oracle, a)
 	if err != nil {
 		return err
@@ -249,7 +252,7 @@ func (w *world) amend(s step) error {
 		kind = "renew"
 	}
 	w.note("%d: %s charge of %d (%d claims) to %d with a debt up to %d → %v",
-		w.at(), kind, c.oracle.At-epoch.UnixMicro(), 1+len(c.oracle.And()), a.Cost, a.MaxDebt, want)
+		w.at(), kind, c.oracle.At-epoch.UnixMicro(), 1+len(c.oracle.And), a.Cost, a.MaxDebt, want)
 	got, err := w.h.Store.Amend(w.t.Context(), c.store, a)
 	if err != nil {
 		return fmt.Errorf("amend: %w", err)
@@ -257,7 +260,7 @@ func (w *world) amend(s step) error {
 	if got != want {
 		return fmt.Errorf("store and reference differ: %s applied: %v, want %v", kind, got, want)
 	}
-	if a.Kind == stint.Settle && got {
+	if a.Kind == stint.AmendSettle && got {
 		// For how long that keeps the rest of a subject from being settled is open.
 		w.charges[i] = c
 	}
@@ -271,14 +274,14 @@ func (w *world) command(s step) error {
 	c := stint.Command{Subject: w.subject(s.pick), For: micros(s.advance)}
 	switch s.kind {
 	case stepBan:
-		c.Kind = stint.Ban
+		c.Kind = stint.CommandBan
 	case stepUnban:
-		c.Kind = stint.Unban
+		c.Kind = stint.CommandUnban
 	default:
 		claim := w.claim(s.claims[0])
 		c.Subject, c.Scope, c.Limits = claim.Subject, claim.Scope, claim.Limits
 		if s.kind == stepGiveBack {
-			c.Kind, c.Units = stint.GiveBack, s.units
+			c.Kind, c.Units = stint.CommandGiveBack, s.units
 			if err := w.calm(stint.Request{Claim: claim}); err != nil {
 				return err
 			}
@@ -290,17 +293,17 @@ func (w *world) command(s step) error {
 // both gives a command to both.
 func (w *world) both(c stint.Command) error {
 	switch c.Kind {
-	case stint.Reset:
+	case stint.CommandReset:
 		w.note("%d: reset %q %q %v", w.at(), short(c.Subject, w.prefix), c.Scope, c.Limits)
-		w.truth.Forgot(w.h.Clock.Micros(), c)
-		delete(w.ids, place{c.Subject, c.Scope})
-	case stint.GiveBack:
+		w.truth.Forgot(w.h.Clock.micros(), c)
+		delete(w.ids, subjectScope{c.Subject, c.Scope})
+	case stint.CommandGiveBack:
 		w.note("%d: give back %d to %q %q %v", w.at(), c.Units, short(c.Subject, w.prefix), c.Scope, c.Limits)
-		w.truth.GaveBack(w.h.Clock.Micros(), c)
-	case stint.Ban:
+		w.truth.GaveBack(w.h.Clock.micros(), c)
+	case stint.CommandBan:
 		w.note("%d: ban %q for %v", w.at(), short(c.Subject, w.prefix), c.For)
 		w.wasBanned[c.Subject] = true
-	case stint.Unban:
+	case stint.CommandUnban:
 		w.note("%d: unban %q", w.at(), short(c.Subject, w.prefix))
 		delete(w.denied, c.Subject)
 		delete(w.wasBanned, c.Subject)

@@ -4,23 +4,23 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// A store may forget what counts no more; the reference never does. The two can be told
-// apart when what counted no more counts again: under a slower refill, or after a step
-// back of the clock; when a meter that is empty starts anew with what its log has; and
-// when a state that is empty begins again with another generation. The rules leave that
-// open, so histories reset such limits on both sides first, and amend no charges of
-// such states any more.
+// A store may forget what counts no more; the reference never does. The two can be told apart when
+// what counted no more counts again: under a slower refill, or after a step back of the clock; when
+// a meter that is empty starts anew with what its log has; and when a state that is empty begins
+// again with another generation. The rules leave that open, so histories reset such limits on both
+// sides first, and amend no charges of such states any more.
 
-type place struct{ subject, scope string }
+type subjectScope struct{ subject, scope string }
 
 type stateKey struct {
-	place
+	subjectScope
 	limit stint.Limit // its identity
 }
 
-func placeOf(c *stint.Claim) place { return place{c.Subject, c.Scope} }
+func subjectScopeOf(c *stint.Claim) subjectScope { return subjectScope{c.Subject, c.Scope} }
 
 func allClaims(r stint.Request) []stint.Claim { return append([]stint.Claim{r.Claim}, r.And...) }
 
@@ -30,21 +30,21 @@ func (w *world) calm(r stint.Request) error {
 		for i := range c.Limits {
 			l := c.Limits[i]
 			look := stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: []stint.Limit{l}}
-			d, err := w.oracle.Take(w.t.Context(), stint.Request{Claim: look, Mode: stint.Peek})
+			d, err := w.oracle.Take(w.t.Context(), stint.Request{Claim: look, Mode: stint.ModePeek})
 			if err != nil {
 				return err
 			}
-			plain := l.Algorithm == stint.Sliding && !l.HasMeter()
+			plain := l.Algorithm == stint.AlgorithmSliding && !contract.HasMeter(&l)
 			l.Max, l.Burst, l.Leased = 0, 0, false // no part of its identity
-			key := stateKey{placeOf(&c), l}
+			key := stateKey{subjectScopeOf(&c), l}
 			if w.oracle.Idle(&look, &l) && (d.States()[0].Used > 0 || plain && w.oracle.HasMeter(&look, &l)) {
 				if err := w.reset(key); err != nil {
 					return err
 				}
 			}
-			if l.Algorithm != stint.Concurrency && w.oracle.IdleState(&look, &l) {
+			if l.Algorithm != stint.AlgorithmConcurrency && w.oracle.IdleState(&look, &l) {
 				w.forgetCharges(func(c *stint.Claim) bool {
-					return placeOf(c) == key.place && slices.Contains(c.StateNames(nil), l.Name)
+					return subjectScopeOf(c) == key.subjectScope && slices.Contains(contract.StateNames(c, nil), l.Name)
 				})
 			}
 			w.limits[key] = true
@@ -56,19 +56,21 @@ func (w *world) calm(r stint.Request) error {
 // forgetCharges forgets the charges with a claim of which something is true.
 func (w *world) forgetCharges(is func(*stint.Claim) bool) {
 	w.charges = slices.DeleteFunc(w.charges, func(c chargePair) bool {
-		return slices.ContainsFunc(allClaims(stint.Request{Claim: c.store.Claim, And: c.store.And()}), func(c stint.Claim) bool {
-			return is(&c)
-		})
+		return slices.ContainsFunc(allClaims(stint.Request{Claim: c.store.Claim, And: c.store.And}),
+			func(c stint.Claim) bool {
+				return is(&c)
+			})
 	})
 }
 
 func (w *world) reset(key stateKey) error {
-	return w.both(stint.Command{Kind: stint.Reset, Subject: key.subject, Scope: key.scope, Limits: []stint.Limit{key.limit}})
+	return w.both(stint.Command{Kind: stint.CommandReset, Subject: key.subject, Scope: key.scope,
+		Limits: []stint.Limit{key.limit}})
 }
 
 // calmAll resets everything that a step back of the clock would revive.
 func (w *world) calmAll() error {
-	now := w.h.Clock.Micros()
+	now := w.h.Clock.micros()
 	var idle []stateKey
 	for key := range w.limits {
 		c := stint.Claim{Subject: key.subject, Scope: key.scope}
@@ -86,7 +88,7 @@ func (w *world) calmAll() error {
 			return err
 		}
 		// Whether such a charge was settled may have been forgotten too.
-		w.forgetCharges(func(c *stint.Claim) bool { return placeOf(c) == key.place })
+		w.forgetCharges(func(c *stint.Claim) bool { return subjectScopeOf(c) == key.subjectScope })
 	}
 	for n := range w.plan.subjects {
 		subject := w.subject(n)
@@ -96,7 +98,7 @@ func (w *world) calmAll() error {
 		}
 		at, struck := w.denied[subject]
 		if w.wasBanned[subject] && !banned || struck && now-at >= w.plan.bans.Within.Microseconds() {
-			if err := w.both(stint.Command{Kind: stint.Unban, Subject: subject}); err != nil {
+			if err := w.both(stint.Command{Kind: stint.CommandUnban, Subject: subject}); err != nil {
 				return err
 			}
 		}
@@ -106,7 +108,7 @@ func (w *world) calmAll() error {
 
 func (w *world) banned(subject string) (bool, error) {
 	d, err := w.oracle.Take(w.t.Context(), stint.Request{
-		Claim: stint.Claim{Subject: subject, Limits: w.plan.families[0][:1]}, Mode: stint.Peek, Bans: w.plan.bans,
+		Claim: stint.Claim{Subject: subject, Limits: w.plan.families[0][:1]}, Mode: stint.ModePeek, Bans: w.plan.bans,
 	})
 	return d.Banned, err
 }

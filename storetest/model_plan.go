@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// plan is a random history before it happens. Steps pick from few subjects,
-// scopes and limits, so that they meet.
+// plan is a random history before it happens. Steps pick from few subjects, scopes and limits, so
+// that they meet.
 type plan struct {
 	families     [][]stint.Limit
 	idLife       time.Duration
@@ -70,34 +70,40 @@ type claimPick struct {
 	shared         bool
 }
 
-// huge is large, and yet the sum of several is no more than 2^53: the rules bound
-// what is charged, not what is booked beyond it.
+// huge is large, and yet the sum of several is no more than 2^53: the rules bound what is charged,
+// not what is booked beyond it.
 const huge = stint.MaxUnits / 8
 
-// families are limits that share their state: the variants of one differ in what
-// may change at run time, Max and Burst.
+// families are limits that share their state: the variants of one differ in what may change at run
+// time, Max and Burst.
 func families() [][]stint.Limit {
 	const odd = 1000003 * time.Microsecond
 	second, day := stint.PerSecond, stint.PerDay
 	return [][]stint.Limit{
 		{second(4), second(3).WithBurst(3), second(10), second(2).WithBurst(2), second(0), second(3).WithBurst(2)},
-		{second(4).WithName("n"), second(126).WithName("n"), second(60).WithName("n").WithBurst(3), second(1000).WithName("n"),
+		{second(4).WithName("n"), second(126).WithName("n"), second(60).WithName("n").WithBurst(3),
+			second(1000).WithName("n"),
 			second(126).WithName("n").WithLease()},
-		{second(2).WithBurst(2), second(2), second(7).WithBurst(2), second(2).WithBurst(5), second(50).WithBurst(3), second(1).WithBurst(100)},
+		{second(2).WithBurst(2), second(2), second(7).WithBurst(2), second(2).WithBurst(5), second(50).WithBurst(3),
+			second(1).WithBurst(100)},
 		{stint.PerMinute(5), stint.PerMinute(126), stint.PerMinute(130).WithBurst(2), stint.PerMinute(2).WithBurst(5)},
 		{day(123457).WithBurst(2), day(99991).WithBurst(3), day(1000), day(7).WithBurst(2)},
 		{stint.Per(7, odd), stint.Per(300, odd), stint.Per(2, odd).WithBurst(7), stint.Per(150, odd).WithBurst(2)},
 		{stint.PerHour(20), stint.PerHour(100000), stint.PerHour(5).WithBurst(10)},
 		{stint.Per(2, time.Millisecond), stint.Per(200, time.Millisecond)},
-		{{Max: 3, Window: time.Second, Algorithm: stint.Fixed}, {Max: 10, Window: time.Second, Algorithm: stint.Fixed},
-			{Window: time.Second, Algorithm: stint.Fixed}},
-		{{Max: 5, Window: odd, Algorithm: stint.Fixed, Name: "odd"}, {Max: huge, Window: odd, Algorithm: stint.Fixed, Name: "odd"}},
-		{stint.TokenBucket(20, 7, time.Second), stint.TokenBucket(5, 7, time.Second), stint.TokenBucket(20, 10, time.Second),
+		{{Max: 3, Window: time.Second, Algorithm: stint.AlgorithmFixed},
+			{Max: 10, Window: time.Second, Algorithm: stint.AlgorithmFixed},
+			{Window: time.Second, Algorithm: stint.AlgorithmFixed}},
+		{{Max: 5, Window: odd, Algorithm: stint.AlgorithmFixed, Name: "odd"},
+			{Max: huge, Window: odd, Algorithm: stint.AlgorithmFixed, Name: "odd"}},
+		{stint.TokenBucket(20, 7, time.Second), stint.TokenBucket(5, 7, time.Second),
+			stint.TokenBucket(20, 10, time.Second),
 			stint.TokenBucket(3, 13, time.Second), stint.TokenBucket(9, 0, time.Second)},
 		{stint.TokenBucket(11, 3, odd), stint.TokenBucket(4, 3, odd), stint.TokenBucket(30, 5, odd)},
 		{stint.TokenBucket(3, 2, time.Second).WithName("n"), stint.TokenBucket(10, 4, time.Second).WithName("n")},
 		{stint.TokenBucket(1, 1, time.Hour), stint.TokenBucket(0, 60, time.Hour)},
-		{stint.AtOnce(2, time.Second), stint.AtOnce(5, time.Second), stint.AtOnce(1, time.Second), stint.AtOnce(0, time.Second)},
+		{stint.AtOnce(2, time.Second), stint.AtOnce(5, time.Second), stint.AtOnce(1, time.Second),
+			stint.AtOnce(0, time.Second)},
 		{stint.AtOnce(3, time.Minute), stint.AtOnce(1, time.Minute)},
 	}
 }
@@ -112,13 +118,16 @@ func planGenerator(h Harness) *rapid.Generator[plan] {
 			subjects:     rapid.IntRange(1, 3).Draw(t, "subjects"),
 			scopes:       rapid.IntRange(1, 2).Draw(t, "scopes"),
 			bans: &stint.BanPolicy{
-				After:     rapid.IntRange(1, 4).Draw(t, "ban after"),
-				Within:    rapid.SampledFrom([]time.Duration{100 * time.Millisecond, 10 * time.Second}).Draw(t, "ban within"),
+				After: rapid.IntRange(1, 4).Draw(t, "ban after"),
+				Within: rapid.SampledFrom([]time.Duration{100 * time.Millisecond, 10 * time.Second}).Draw(
+					t, "ban within"),
 				Durations: []time.Duration{500 * time.Millisecond, 3 * time.Second, 2 * time.Minute},
 				Forgive:   10 * time.Second,
 			},
 		}
-		for _, f := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(all)-1), 1, 4, func(i int) string { return all[i][0].ID() }).Draw(t, "families") {
+		for _, f := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(all)-1), 1, 4, func(i int) string {
+			return all[i][0].ID()
+		}).Draw(t, "families") {
 			p.families = append(p.families, all[f])
 		}
 		// In chapters, because rapid's lists have about seven elements: some 50 steps.
@@ -127,8 +136,8 @@ func planGenerator(h Harness) *rapid.Generator[plan] {
 	})
 }
 
-// common and rare are the kinds of steps as often as they should come. rapid likes
-// what stands early, because it is simpler.
+// common and rare are the kinds of steps as often as they should come. rapid likes what stands
+// early, because it is simpler.
 func common() []stepKind {
 	return []stepKind{
 		stepTake, stepAdvance, stepTake, stepAmend, stepTake, stepAdvance, stepTake, stepAmend,
@@ -158,31 +167,35 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 			if s.claims = claim.Draw(t, "claim"); rapid.IntRange(0, 3).Draw(t, "several") == 0 {
 				s.claims = claims.Draw(t, "claims")
 			}
-			s.mode = rapid.SampledFrom([]stint.Mode{stint.Take, stint.Take, stint.Take, stint.Reserve, stint.Reserve, stint.Peek, stint.Force}).Draw(t, "mode")
+			s.mode = rapid.SampledFrom([]stint.Mode{stint.ModeTake, stint.ModeTake, stint.ModeTake, stint.ModeReserve,
+				stint.ModeReserve, stint.ModePeek, stint.ModeForce}).Draw(t, "mode")
 			s.id = rapid.SampledFrom([]string{"", "", "", "", "x", "y"}).Draw(t, "id")
-			s.maxWait = rapid.SampledFrom([]time.Duration{0, 0, time.Microsecond, 700 * time.Millisecond, time.Hour}).Draw(t, "max wait")
+			s.maxWait = rapid.SampledFrom(
+				[]time.Duration{0, 0, time.Microsecond, 700 * time.Millisecond, time.Hour}).Draw(t, "max wait")
 			s.bans = rapid.IntRange(0, 3).Draw(t, "bans") == 0
 			if s.fit = rapid.IntRange(0, 3).Draw(t, "fit") == 3; s.fit {
-				s.claims, s.mode = s.claims[:1], stint.Take
+				s.claims, s.mode = s.claims[:1], stint.ModeTake
 			}
 			if s.fit && rapid.IntRange(0, 2).Draw(t, "lease") > 0 {
 				s.id, s.lease = "", micros(advanceGenerator(p).Draw(t, "until"))
 			}
-			if s.mode == stint.Reserve && !s.fit {
+			if s.mode == stint.ModeReserve && !s.fit {
 				s.move = rapid.IntRange(0, 2).Draw(t, "move") == 2
 				s.pick = rapid.IntRange(0, maxCharges-1).Draw(t, "charge")
 			}
 		case stepAmend:
 			s.pick = rapid.IntRange(0, maxCharges-1).Draw(t, "charge")
 			s.part = rapid.SampledFrom([]uint{0, 0, 1, 2, 3, 4, 5, 6}).Draw(t, "part")
-			s.amendment.Kind = rapid.SampledFrom([]stint.AmendmentKind{stint.Settle, stint.Settle, stint.Settle, stint.Extend, stint.Release}).Draw(t, "amendment")
-			if s.amendment.Kind == stint.Settle {
+			s.amendment.Kind = rapid.SampledFrom(
+				[]stint.AmendmentKind{stint.AmendSettle, stint.AmendSettle, stint.AmendSettle, stint.AmendExtend,
+					stint.AmendRelease}).Draw(t, "amendment")
+			if s.amendment.Kind == stint.AmendSettle {
 				s.relative = rapid.Bool().Draw(t, "relative")
 				s.amendment.Cost = rapid.SampledFrom([]int64{0, 0, -1, 1, 2, 7, 300, huge}).Draw(t, "true cost")
 				s.amendment.Cost = max(s.amendment.Cost, map[bool]int64{true: -1}[s.relative])
 				s.amendment.MaxDebt = rapid.SampledFrom([]int64{0, 0, 0, 1, 5, 300, huge}).Draw(t, "max debt")
 			}
-			if s.amendment.Kind == stint.Extend {
+			if s.amendment.Kind == stint.AmendExtend {
 				s.amendment.KnownOnly = rapid.IntRange(0, 3).Draw(t, "known only") == 3
 			}
 		case stepAdvance:
@@ -228,10 +241,12 @@ func claimGenerator(p plan) *rapid.Generator[claimPick] {
 		c := claimPick{
 			subject: rapid.IntRange(0, p.subjects-1).Draw(t, "subject"),
 			scope:   rapid.IntRange(0, p.scopes-1).Draw(t, "scope"),
-			cost:    rapid.SampledFrom([]int64{1, 1, 1, 1, 2, 3, 4, 5, 0, 10, 100, 127, huge, stint.MaxUnits}).Draw(t, "cost"),
-			shared:  rapid.IntRange(0, 4).Draw(t, "shared") == 4,
+			cost: rapid.SampledFrom([]int64{1, 1, 1, 1, 2, 3, 4, 5, 0, 10, 100, 127, huge, stint.MaxUnits}).Draw(
+				t, "cost"),
+			shared: rapid.IntRange(0, 4).Draw(t, "shared") == 4,
 		}
-		for _, f := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(p.families)-1), 1, len(p.families), rapid.ID).Draw(t, "limits") {
+		for _, f := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(p.families)-1), 1, len(p.families),
+			rapid.ID).Draw(t, "limits") {
 			v := 0 // mostly the first variant, so that its history grows
 			if rapid.IntRange(0, 2).Draw(t, "changed") == 0 {
 				v = rapid.IntRange(0, len(p.families[f])-1).Draw(t, "variant")
@@ -250,19 +265,20 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 func (w *world) subject(n int) string { return w.prefix + string(rune('a'+n)) }
 
 func (w *world) claim(p claimPick) stint.Claim {
-	c := stint.Claim{Subject: w.subject(p.subject), Scope: [...]string{"", "s"}[p.scope], Cost: p.cost, Shared: p.shared}
+	c := stint.Claim{Subject: w.subject(p.subject), Scope: [...]string{"", "s"}[p.scope], Cost: p.cost,
+		Shared: p.shared}
 	for _, l := range p.limits {
 		c.Limits = append(c.Limits, w.plan.families[l[0]][l[1]])
 	}
 	return c
 }
 
-// move makes a reservation ask for an earlier place for a booking that is remembered, if
-// there is one: of its claims, or with other limits if the step says so.
+// move makes a reservation ask for an earlier place for a booking that is remembered, if there is
+// one: of its claims, or with other limits if the step says so.
 func (w *world) move(r stint.Request, pick int) (stint.Request, bool) {
 	var ahead []stint.Charge
 	for _, c := range w.charges {
-		if c.oracle.At > w.h.Clock.Micros() && c.booked {
+		if c.oracle.At > w.h.Clock.micros() && c.booked {
 			ahead = append(ahead, c.oracle)
 		}
 	}
@@ -271,14 +287,15 @@ func (w *world) move(r stint.Request, pick int) (stint.Request, bool) {
 	}
 	c := ahead[pick%len(ahead)]
 	r.Booked = c.At
-	r.Claim, r.And = c.Claim, c.And()
+	r.Claim, r.And = c.Claim, c.And
 	return r, r.Validate() == nil
 }
 
-// request builds a step's request. Concurrency limits can be neither reserved nor
-// fitted: it is a take then. Nor can they be forced ahead of now. Buckets cannot be leased, only fitted.
+// request builds a step's request. Concurrency limits can be neither reserved nor fitted: it is a
+// take then. Nor can they be forced ahead of now. Buckets cannot be leased, only fitted.
 func (w *world) request(s step) stint.Request {
-	r := stint.Request{Claim: w.claim(s.claims[0]), ID: s.id, Mode: s.mode, MaxWait: s.maxWait, Fit: s.fit, Lease: s.lease}
+	r := stint.Request{Claim: w.claim(s.claims[0]), ID: s.id, Mode: s.mode, MaxWait: s.maxWait, Fit: s.fit,
+		Lease: s.lease}
 	for _, p := range s.claims[1:] {
 		c := w.claim(p)
 		if w.plan.oneSubject {
@@ -289,14 +306,14 @@ func (w *world) request(s step) stint.Request {
 	if s.id != "" {
 		r.IDLife = w.plan.idLife
 	}
-	r.Bans = &stint.BanPolicy{} // obeys, and makes none
+	r.Bans = &stint.BanPolicy{} // bans apply, and none is made
 	if s.bans {
 		r.Bans = w.plan.bans
 	}
-	if r.Mode == stint.Reserve && r.Validate() != nil {
-		r.Mode = stint.Take
+	if r.Mode == stint.ModeReserve && r.Validate() != nil {
+		r.Mode = stint.ModeTake
 	}
-	if r.Mode == stint.Force && r.Validate() != nil {
+	if r.Mode == stint.ModeForce && r.Validate() != nil {
 		r.MaxWait = 0
 	}
 	if r.Lease > 0 && r.Validate() != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// differ names the first difference between two decisions, "" if there is none.
-// Charge ids are each store's own.
+// differ names the first difference between two decisions, "" if there is none. Charge ids are each
+// store's own.
 func differ(got, want stint.Decision) string {
 	switch {
 	case got.Allowed != want.Allowed:
@@ -24,7 +24,8 @@ func differ(got, want stint.Decision) string {
 	case (got.Charge.ID == 0) != (want.Charge.ID == 0):
 		return fmt.Sprintf("Charge is %+v, want %+v", got.Charge, want.Charge)
 	case got.Charge.At != want.Charge.At:
-		return fmt.Sprintf("Charge.At is %d, want %d", got.Charge.At-epoch.UnixMicro(), want.Charge.At-epoch.UnixMicro())
+		return fmt.Sprintf("Charge.At is %d, want %d", got.Charge.At-epoch.UnixMicro(),
+			want.Charge.At-epoch.UnixMicro())
 	case want.Charge.ID != 0 && got.Charge.Claim.Cost != want.Charge.Claim.Cost:
 		return fmt.Sprintf("Charge's Cost is %d, want %d", got.Charge.Claim.Cost, want.Charge.Claim.Cost)
 	case len(got.States()) != len(want.States()):
@@ -76,10 +77,10 @@ func describe(r stint.Request, prefix string) string {
 	if r.ID != "" {
 		fmt.Fprintf(&b, " id %q for %v", r.ID, r.IDLife)
 	}
-	if r.Mode == stint.Force && r.MaxWait > 0 {
+	if r.Mode == stint.ModeForce && r.MaxWait > 0 {
 		fmt.Fprintf(&b, " in %v", r.MaxWait)
 	}
-	if r.Mode == stint.Reserve && r.MaxWait > 0 {
+	if r.Mode == stint.ModeReserve && r.MaxWait > 0 {
 		fmt.Fprintf(&b, " within %v", r.MaxWait)
 	}
 	if r.Bans != nil {

@@ -10,11 +10,12 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Run tests a store against its contract at the given level. Every test opens a
-// harness of its own; open may return the same store again.
+// Run tests a store against its contract at the given level. Every test opens a harness of its own;
+// open may return the same store again.
 func Run(t *testing.T, level Level, open func(t *testing.T) Harness) {
-	for _, group := range [][]contract{
-		basics, scenarioTests, bursts, states, reservations, settlements, holding, requestIDs, bans, changes, subjects, extremes, concurrent, golden, corners, leases, givingBack, forcing, inspecting,
+	for _, group := range [][]check{
+		basics, scenarioTests, bursts, states, reservations, settlements, holding, requestIDs, bans, changes, subjects,
+		extremes, concurrent, golden, corners, leases, givingBack, forcing, inspecting,
 	} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
@@ -31,15 +32,15 @@ func Run(t *testing.T, level Level, open func(t *testing.T) Harness) {
 	}
 }
 
-// contract is one test. Unless it is said to be exact, it holds for every store.
-type contract struct {
+// check is one test. Unless it is marked as exact, it holds for every store.
+type check struct {
 	name  string
 	exact bool // only stores that are exact can pass
 	clock bool // the clock has to be moved, or to stand still
 	test  func(k *tester)
 }
 
-// tester is what a contract's test works with.
+// tester is what a check works with.
 type tester struct {
 	*testing.T
 	Harness
@@ -82,14 +83,14 @@ func (k *tester) take(subject string, cost int64, limits ...stint.Limit) stint.D
 func (k *tester) peek(subject string, cost int64, limits ...stint.Limit) stint.Decision {
 	k.Helper()
 	r := k.request(subject, cost, limits...)
-	r.Mode = stint.Peek
+	r.Mode = stint.ModePeek
 	return k.decide(r)
 }
 
 func (k *tester) reserve(subject string, cost int64, maxWait time.Duration, limits ...stint.Limit) stint.Decision {
 	k.Helper()
 	r := k.request(subject, cost, limits...)
-	r.Mode, r.MaxWait = stint.Reserve, maxWait
+	r.Mode, r.MaxWait = stint.ModeReserve, maxWait
 	return k.decide(r)
 }
 
@@ -103,7 +104,7 @@ func (k *tester) mustTake(subject string, cost int64, limits ...stint.Limit) sti
 
 func (k *tester) settle(d stint.Decision, cost int64) bool {
 	k.Helper()
-	return k.amend(d, stint.Amendment{Kind: stint.Settle, Cost: cost})
+	return k.amend(d, stint.Amendment{Kind: stint.AmendSettle, Cost: cost})
 }
 
 func (k *tester) amend(d stint.Decision, a stint.Amendment) bool {

@@ -7,7 +7,8 @@ import (
 )
 
 func policy(after int) *stint.BanPolicy {
-	return &stint.BanPolicy{After: after, Within: 10 * s, Durations: []time.Duration{time.Minute, 5 * time.Minute, time.Hour}, Forgive: 2 * time.Hour}
+	return &stint.BanPolicy{After: after, Within: 10 * s,
+		Durations: []time.Duration{time.Minute, 5 * time.Minute, time.Hour}, Forgive: 2 * time.Hour}
 }
 
 // strike denies the subject something, under a ban policy.
@@ -27,7 +28,7 @@ func (k *tester) wantBanned(d stint.Decision, want bool) {
 	}
 }
 
-var bans = []contract{
+var bans = []check{
 	{name: "denials lead to a ban", exact: true, test: func(k *tester) {
 		subject, l := k.subject(), stint.PerHour(10)
 		k.wantBanned(k.strike(subject, policy(3)), false)
@@ -44,16 +45,16 @@ var bans = []contract{
 	}},
 	{name: "a ban holds in every scope, for looks and reservations too", exact: true, test: func(k *tester) {
 		subject := k.subject()
-		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Hour})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Hour})
 		r := k.request(subject, 0, stint.PerHour(10))
 		for _, r.Scope = range []string{"", "a", "b"} {
-			for _, r.Mode = range []stint.Mode{stint.Take, stint.Peek, stint.Reserve} {
+			for _, r.Mode = range []stint.Mode{stint.ModeTake, stint.ModePeek, stint.ModeReserve} {
 				d := k.decide(r)
 				k.wantAllowed(d, false)
 				k.wantBanned(d, true)
 			}
 		}
-		k.command(stint.Command{Kind: stint.Unban, Subject: subject})
+		k.command(stint.Command{Kind: stint.CommandUnban, Subject: subject})
 		k.wantAllowed(k.decide(r), true)
 	}},
 	{name: "bans grow, and the last length repeats", exact: true, clock: true, test: func(k *tester) {
@@ -108,11 +109,11 @@ var bans = []contract{
 		subject, r := k.subject(), stint.Request{}
 		r.Claim = stint.Claim{Subject: subject, Limits: []stint.Limit{{Window: time.Hour}}, Cost: 1}
 		r.Bans = policy(1)
-		r.Mode = stint.Peek
+		r.Mode = stint.ModePeek
 		k.wantBanned(k.decide(r), false)
-		r.Mode = stint.Reserve
+		r.Mode = stint.ModeReserve
 		k.wantBanned(k.decide(r), false)
-		r.Mode, r.Cost = stint.Take, 0
+		r.Mode, r.Cost = stint.ModeTake, 0
 		k.wantBanned(k.decide(r), false)
 		k.wantAllowed(k.take(subject, 1, stint.PerHour(1)), true)
 		r.Cost = 1
@@ -121,16 +122,16 @@ var bans = []contract{
 	{name: "unban forgets bans and strikes", exact: true, clock: true, test: func(k *tester) {
 		subject := k.subject()
 		k.strike(subject, policy(1))
-		k.command(stint.Command{Kind: stint.Unban, Subject: subject})
+		k.command(stint.Command{Kind: stint.CommandUnban, Subject: subject})
 		k.wantBanned(k.strike(subject, policy(2)), false)
-		k.command(stint.Command{Kind: stint.Unban, Subject: subject})
+		k.command(stint.Command{Kind: stint.CommandUnban, Subject: subject})
 		k.wantBanned(k.strike(subject, policy(2)), false)
 		k.wantBanned(k.strike(subject, policy(2)), true)
 		k.wantRetry(k.take(subject, 1, stint.PerHour(1)), time.Minute) // the first length again
 	}},
 	{name: "a ban by hand lengthens one in force, never shortens it, and ends", exact: true, clock: true, test: func(k *tester) {
 		subject, l := k.subject(), stint.PerHour(10)
-		ban := func(d time.Duration) { k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: d}) }
+		ban := func(d time.Duration) { k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: d}) }
 		ban(time.Minute)
 		k.wantRetry(k.take(subject, 1, l), time.Minute)
 		ban(time.Hour)
@@ -150,7 +151,7 @@ var bans = []contract{
 	{name: "a ban by hand does not shorten one for denials", exact: true, clock: true, test: func(k *tester) {
 		subject, l := k.subject(), stint.PerHour(10)
 		k.strike(subject, policy(1))
-		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: s})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: s})
 		k.wantRetry(k.take(subject, 1, l), time.Minute)
 		k.Clock.Advance(time.Minute)
 		k.strike(subject, policy(1))
@@ -158,19 +159,19 @@ var bans = []contract{
 	}},
 	{name: "after an unban a ban may be shorter", exact: true, clock: true, test: func(k *tester) {
 		subject, l := k.subject(), stint.PerHour(10)
-		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Hour})
-		k.command(stint.Command{Kind: stint.Unban, Subject: subject})
-		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Minute})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Hour})
+		k.command(stint.Command{Kind: stint.CommandUnban, Subject: subject})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Minute})
 		k.wantRetry(k.take(subject, 1, l), time.Minute)
 		k.Clock.Advance(time.Minute)
 		k.wantAllowed(k.take(subject, 1, l), true)
 	}},
 	{name: "a shared subject is not banned", exact: true, test: func(k *tester) {
 		subject, l := k.subject(), stint.PerHour(10)
-		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Hour})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Hour})
 		shared, own := k.request(subject, 1, l), k.request(subject, 1, l)
 		shared.Shared = true
-		for range 2 { // each is obeyed as given, whichever came before
+		for range 2 { // each applies as given, whichever came before
 			k.wantAllowed(k.decide(shared), true)
 			k.wantBanned(k.decide(own), true)
 		}
@@ -182,7 +183,7 @@ var bans = []contract{
 	}},
 	{name: "a caller's ban is found beside a shared subject", exact: true, test: func(k *tester) {
 		caller, ceiling, l := k.subject(), k.subject(), stint.PerHour(10)
-		k.command(stint.Command{Kind: stint.Ban, Subject: caller, For: time.Hour})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: caller, For: time.Hour})
 		r := k.request(ceiling, 1, l)
 		r.Shared = true
 		r.And = []stint.Claim{k.request(caller, 1, l).Claim}
@@ -214,7 +215,7 @@ var bans = []contract{
 	}},
 	{name: "without a policy bans are not looked for", exact: true, test: func(k *tester) {
 		subject, l := k.subject(), stint.PerHour(1)
-		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Hour})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Hour})
 		r := k.request(subject, 1, l)
 		r.Bans = nil
 		k.wantAllowed(k.decide(r), true)
@@ -222,7 +223,7 @@ var bans = []contract{
 	}},
 	{name: "a ban obeyed", test: func(k *tester) {
 		subject := k.subject()
-		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Hour})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Hour})
 		k.wantAllowed(k.take(subject, 1, stint.PerHour(10)), false)
 	}},
 }

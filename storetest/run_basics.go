@@ -6,20 +6,20 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// eachAlgorithm is one limit of every algorithm with the same capacity, and a
-// window in which nothing comes back while a test runs.
+// eachAlgorithm is one limit of every algorithm with the same capacity, and a window in which
+// nothing comes back while a test runs.
 func eachAlgorithm(capacity int64) []stint.Limit {
 	return []stint.Limit{
 		{Max: capacity, Window: time.Hour},
 		{Max: 1, Window: time.Hour, Burst: capacity},
-		{Max: capacity, Window: time.Hour, Algorithm: stint.Bucket},
-		{Max: 1, Window: time.Hour, Burst: capacity, Algorithm: stint.Bucket},
-		{Max: capacity, Window: 24 * time.Hour, Algorithm: stint.Fixed},
-		{Max: capacity, Window: time.Hour, Algorithm: stint.Concurrency},
+		{Max: capacity, Window: time.Hour, Algorithm: stint.AlgorithmBucket},
+		{Max: 1, Window: time.Hour, Burst: capacity, Algorithm: stint.AlgorithmBucket},
+		{Max: capacity, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed},
+		{Max: capacity, Window: time.Hour, Algorithm: stint.AlgorithmConcurrency},
 	}
 }
 
-var basics = []contract{
+var basics = []check{
 	{name: "a fresh subject gets exactly its capacity", exact: true, test: func(k *tester) {
 		for _, l := range eachAlgorithm(10) {
 			subject := k.subject()
@@ -27,7 +27,8 @@ var basics = []contract{
 				d := k.take(subject, 1, l)
 				k.wantAllowed(d, true)
 				k.wantUsed(d, i+1)
-				if d.Remaining() != 9-i || d.RetryAfter != 0 || d.Key() != subject || d.Charge.ID == 0 || d.Charge.At == 0 {
+				if d.Remaining() != 9-i || d.RetryAfter != 0 || d.Key() != subject || d.Charge.ID == 0 ||
+					d.Charge.At == 0 {
 					k.Errorf("%s, take %d: remaining %d, retry-after %v, key %q, charge %+v", l, i, d.Remaining(), d.RetryAfter, d.Key(), d.Charge)
 				}
 			}
@@ -89,7 +90,7 @@ var basics = []contract{
 		}
 	}},
 	{name: "a limit of zero denies everything, forever", test: func(k *tester) {
-		for a := stint.Sliding; a <= stint.Concurrency; a++ {
+		for a := stint.AlgorithmSliding; a <= stint.AlgorithmConcurrency; a++ {
 			d := k.take(k.subject(), 1, stint.Limit{Window: time.Hour, Algorithm: a})
 			k.wantAllowed(d, false)
 			k.wantRetry(d, stint.Never)
@@ -112,7 +113,7 @@ var basics = []contract{
 		d := k.take(subject, 1, minute, hour)
 		k.wantAllowed(d, false)
 		k.wantUsed(d, 5, 5)
-		if l := d.Limit(); l != hour {
+		if l := *d.Decisive().Limit; l != hour {
 			k.Errorf("decisive limit is %s, want %s", l, hour)
 		}
 		if r := d.States()[0].RetryAfter; r != 0 {
@@ -171,7 +172,8 @@ var basics = []contract{
 		if _, err := k.Store.Amend(ctx, d.Charge, stint.Amendment{}); err == nil {
 			k.Error("amend: no error")
 		}
-		if err := k.Store.Command(ctx, stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{l}}); err == nil {
+		if err := k.Store.Command(ctx,
+			stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{l}}); err == nil {
 			k.Error("command: no error")
 		}
 		k.wantUsed(k.peek(subject, 1, l), 1)

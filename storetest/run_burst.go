@@ -4,9 +4,10 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-var bursts = []contract{
+var bursts = []check{
 	{name: "a burst is all of it in any window, and the limit in the long run", exact: true, clock: true, test: func(k *tester) {
 		for _, x := range []struct{ limit, times int64 }{{10, 2}, {30, 2}, {100, 3}, {150, 5}} {
 			l, subject := stint.PerMinute(x.limit).WithBurst(x.times), k.subject()
@@ -46,7 +47,8 @@ var bursts = []contract{
 		}
 	}},
 	{name: "nobody waits longer than a window for a cost up to the limit", exact: true, clock: true, test: func(k *tester) {
-		for _, l := range []stint.Limit{stint.PerMinute(10).WithBurst(2), stint.PerMinute(500).WithBurst(5), stint.PerSecond(3).WithBurst(100)} {
+		for _, l := range []stint.Limit{stint.PerMinute(10).WithBurst(2), stint.PerMinute(500).WithBurst(5),
+			stint.PerSecond(3).WithBurst(100)} {
 			subject := k.subject()
 			slice := (l.Window + stint.Resolution - 1) / stint.Resolution
 			for i := range int64(400) {
@@ -103,7 +105,7 @@ var bursts = []contract{
 		k.wantRetry(d, time.Minute)
 		k.Clock.Advance(time.Minute)
 		k.wantUsed(k.mustTake(subject, 10, plain), 10) // all of the plain limit, as always
-		k.wantUsed(k.peek(subject, 1, burst), 10)      // the meter has heard nothing of that
+		k.wantUsed(k.peek(subject, 1, burst), 10)      // the meter has not counted that
 		k.wantUsed(k.mustTake(subject, 10, burst), 20)
 		k.wantRetry(k.take(subject, 1, burst), time.Minute)
 	}},
@@ -123,7 +125,8 @@ var bursts = []contract{
 		k.Clock.Advance(time.Minute + 3*s)
 		k.mustTake(subject, 1, stint.PerMinute(10).WithBurst(2)) // 10.5 are in the meter
 		for _, l := range []stint.Limit{
-			stint.PerMinute(10).WithBurst(2), stint.PerMinute(10).WithBurst(5), stint.PerMinute(7).WithBurst(2), stint.PerMinute(1000).WithBurst(2),
+			stint.PerMinute(10).WithBurst(2), stint.PerMinute(10).WithBurst(5), stint.PerMinute(7).WithBurst(2),
+			stint.PerMinute(1000).WithBurst(2),
 		} {
 			k.wantUsed(k.peek(subject, 1, l), 11)
 		}
@@ -161,7 +164,7 @@ var bursts = []contract{
 	}},
 }
 
-var states = []contract{
+var states = []check{
 	{name: "limits with one name, and those with another, are counted apart", exact: true, test: func(k *tester) {
 		hour, day, subject := stint.PerHour(10), stint.PerDay(20), k.subject()
 		login := hour.WithName("login")
@@ -169,13 +172,14 @@ var states = []contract{
 		k.wantUsed(k.mustTake(subject, 2, day, login), 5, 2)
 		k.wantUsed(k.mustTake(subject, 1, login), 3)
 		k.wantUsed(k.peek(subject, 1, login, hour, day), 3, 3, 5)
-		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{day}})
+		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{day}})
 		k.wantUsed(k.peek(subject, 1, login, hour, day), 3, 3, 0)
-		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{login, hour}})
+		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{login, hour}})
 		k.wantUsed(k.peek(subject, 1, login, hour, day), 0, 0, 0)
 	}},
 	{name: "limits come and go", exact: true, clock: true, test: func(k *tester) {
-		second, minute, bucket, subject := stint.PerSecond(5), stint.PerMinute(20), stint.TokenBucket(10, 1, s), k.subject()
+		second, minute, bucket, subject := stint.PerSecond(5), stint.PerMinute(20), stint.TokenBucket(
+			10, 1, s), k.subject()
 		k.mustTake(subject, 5, second, minute)
 		k.mustTake(subject, 5, bucket)
 		k.Clock.Advance(s)
@@ -193,13 +197,14 @@ var states = []contract{
 		k.wantRetry(k.take(subject, 1, minute), 30*s)
 	}},
 	{name: "one charge carries what every state needs", exact: true, test: func(k *tester) {
-		limits := []stint.Limit{stint.PerHour(10), stint.PerHour(10).WithName("a"), stint.PerDay(10), stint.PerHour(10).WithName("b")}
+		limits := []stint.Limit{stint.PerHour(10), stint.PerHour(10).WithName("a"), stint.PerDay(10),
+			stint.PerHour(10).WithName("b")}
 		subject, other := k.subject(), k.subject()
 		r := k.request(subject, 4, limits...)
 		r.And = []stint.Claim{k.request(other, 4, limits[1], limits[0]).Claim}
 		d := k.decide(r)
 		k.wantAllowed(d, true)
-		if err := d.Charge.Validate(); err != nil {
+		if err := (stint.Amendment{}).Validate(&d.Charge); err != nil {
 			k.Error(err)
 		}
 		k.wantApplied(k.settle(d, 1), true)
@@ -209,7 +214,7 @@ var states = []contract{
 	{name: "a charge of another generation is not settled", exact: true, test: func(k *tester) {
 		a, b, subject := stint.PerHour(10), stint.PerHour(10).WithName("b"), k.subject()
 		d := k.mustTake(subject, 4, a, b)
-		d.Charge.SetGeneration(1, d.Charge.GenerationAt(1)+1)
+		contract.SetGeneration(&d.Charge, 1, contract.GenerationAt(&d.Charge, 1)+1)
 		k.wantApplied(k.settle(d, 1), true)
 		k.wantUsed(k.peek(subject, 1, a, b), 1, 4)
 	}},

@@ -6,9 +6,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-var changes = []contract{
+var changes = []check{
 	{name: "a limit changes at the next decision and keeps its history", exact: true, test: func(k *tester) {
-		for _, a := range []stint.Algorithm{stint.Sliding, stint.Bucket, stint.Fixed, stint.Concurrency} {
+		for _, a := range []stint.Algorithm{stint.AlgorithmSliding, stint.AlgorithmBucket, stint.AlgorithmFixed,
+			stint.AlgorithmConcurrency} {
 			of := func(n int64) stint.Limit { return stint.Limit{Max: n, Window: 24 * time.Hour, Algorithm: a} }
 			subject := k.subject()
 			for range 4 {
@@ -40,7 +41,8 @@ var changes = []contract{
 	}},
 	{name: "names and windows tell limits apart", exact: true, test: func(k *tester) {
 		l, subject := stint.PerHour(1), k.subject()
-		for _, other := range []stint.Limit{l, l.WithName("a"), l.WithName("b"), stint.PerMinute(1), stint.TokenBucket(1, 1, time.Hour)} {
+		for _, other := range []stint.Limit{l, l.WithName("a"), l.WithName("b"), stint.PerMinute(1),
+			stint.TokenBucket(1, 1, time.Hour)} {
 			k.wantUsed(k.mustTake(subject, 1, other), 1)
 		}
 	}},
@@ -61,7 +63,7 @@ var changes = []contract{
 			k.mustTake(subject, 1, l, other)
 			k.mustTake(subject, 1, l, other)
 			k.wantAllowed(k.take(subject, 1, l), false)
-			k.command(stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{l}})
+			k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{l}})
 			k.wantUsed(k.take(subject, 1, l), 1)
 			k.wantAllowed(k.take(subject, 1, other), false)
 		}
@@ -71,20 +73,20 @@ var changes = []contract{
 		for range 5 {
 			k.reserve(subject, 1, 0, l)
 		}
-		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{l}})
+		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{l}})
 		k.wantRetry(k.reserve(subject, 1, 0, l), 0)
 	}},
 	{name: "what was charged before a reset is not settled", exact: true, test: func(k *tester) {
 		l, subject := stint.PerHour(10), k.subject()
 		d := k.mustTake(subject, 5, l)
-		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{l}})
+		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{l}})
 		k.wantApplied(k.settle(d, 0), false)
 		k.wantUsed(k.peek(subject, 1, l), 0)
 	}},
 	{name: "reset, ban and unban of a stranger are nothing special", exact: true, test: func(k *tester) {
 		subject := k.subject()
-		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{stint.PerHour(1)}})
-		k.command(stint.Command{Kind: stint.Unban, Subject: subject})
+		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{stint.PerHour(1)}})
+		k.command(stint.Command{Kind: stint.CommandUnban, Subject: subject})
 		k.wantAllowed(k.take(subject, 1, stint.PerHour(1)), true)
 	}},
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // storm lets n callers start at once and returns how many were admitted.
@@ -35,7 +36,7 @@ func (k *tester) wantAdmitted(got, want int) {
 	}
 }
 
-var concurrent = []contract{
+var concurrent = []check{
 	{name: "fifty at once under ten a minute", test: func(k *tester) {
 		subject := k.subject()
 		k.wantAdmitted(k.storm(50, func() stint.Request { return k.request(subject, 1, stint.PerMinute(10)) }), 10)
@@ -68,7 +69,7 @@ var concurrent = []contract{
 	}},
 	{name: "many callers, one id, one charge", exact: true, test: func(k *tester) {
 		l, subject := stint.PerHour(100), k.subject()
-		k.storm(stint.MaxRepeats+1, func() stint.Request { return k.withID(subject, "x", l) })
+		k.storm(driver.MaxRepeats+1, func() stint.Request { return k.withID(subject, "x", l) })
 		k.wantUsed(k.peek(subject, 1, l), 1)
 	}},
 	{name: "many refunds, one applies", exact: true, test: func(k *tester) {
@@ -100,7 +101,7 @@ var concurrent = []contract{
 		for range 30 {
 			group.Go(func() {
 				r := k.request(subject, 1, l)
-				r.Mode = stint.Reserve
+				r.Mode = stint.ModeReserve
 				d, err := k.Store.Take(k.Context(), r)
 				mu.Lock()
 				defer mu.Unlock()

@@ -7,14 +7,14 @@ import (
 	"github.com/stint-limiter/stint/internal/oracle"
 )
 
-// twin is a store and the reference side by side.
-type twin struct {
+// pair is a store and the reference side by side.
+type pair struct {
 	*tester
 	oracle *oracle.Store
 }
 
 // take takes from both and wants the same answer.
-func (w *twin) take(mode stint.Mode, subject string, cost int64, l stint.Limit) {
+func (w *pair) take(mode stint.Mode, subject string, cost int64, l stint.Limit) {
 	w.Helper()
 	r := w.request(subject, cost, l)
 	r.Mode = mode
@@ -22,14 +22,14 @@ func (w *twin) take(mode stint.Mode, subject string, cost int64, l stint.Limit) 
 }
 
 // lease leases from both and wants the same answer.
-func (w *twin) lease(subject string, cost int64, during time.Duration, l stint.Limit) {
+func (w *pair) lease(subject string, cost int64, during time.Duration, l stint.Limit) {
 	w.Helper()
 	r := w.request(subject, cost, l)
 	r.Lease = during
 	w.same(r)
 }
 
-func (w *twin) same(r stint.Request) {
+func (w *pair) same(r stint.Request) {
 	w.Helper()
 	want, err := w.oracle.Take(w.Context(), r)
 	if err != nil {
@@ -40,79 +40,81 @@ func (w *twin) same(r stint.Request) {
 	}
 }
 
-// corner is a history that random ones seldom come by.
-func corner(name string, history func(w *twin)) contract {
-	return contract{name: name, exact: true, clock: true, test: func(k *tester) {
-		history(&twin{k, oracle.New(k.Clock.Micros)})
+// corner is a history that random ones rarely reach.
+func corner(name string, history func(w *pair)) check {
+	return check{name: name, exact: true, clock: true, test: func(k *tester) {
+		history(&pair{k, oracle.New(k.Clock.micros)})
 	}}
 }
 
-var corners = []contract{
-	corner("a log with and without slices, with and without a meter", func(w *twin) {
-		subject, large, burst, small := w.subject(), stint.PerSecond(1000), stint.PerSecond(60).WithBurst(3), stint.PerSecond(125)
+var corners = []check{
+	corner("a log with and without slices, with and without a meter", func(w *pair) {
+		subject, large, burst, small := w.subject(), stint.PerSecond(1000), stint.PerSecond(60).WithBurst(
+			3), stint.PerSecond(125)
 		for i := range 340 {
-			w.take(stint.Take, subject, 1, large)
+			w.take(stint.ModeTake, subject, 1, large)
 			if i%3 == 0 {
-				w.take(stint.Take, subject, 1, burst)
+				w.take(stint.ModeTake, subject, 1, burst)
 			}
-			w.take(stint.Take, subject, 1, small)
+			w.take(stint.ModeTake, subject, 1, small)
 			w.Clock.Advance(5 * ms)
 		}
 		for range 300 {
-			w.take(stint.Peek, subject, 1, burst)
-			w.take(stint.Peek, subject, 1, small)
+			w.take(stint.ModePeek, subject, 1, burst)
+			w.take(stint.ModePeek, subject, 1, small)
 			w.Clock.Advance(4 * ms)
 		}
 	}),
-	corner("a burst is in use across a step back of the clock", func(w *twin) {
+	corner("a burst is in use across a step back of the clock", func(w *pair) {
 		subject, plain, burst := w.subject(), stint.PerSecond(5), stint.PerSecond(2).WithBurst(3)
-		w.take(stint.Take, subject, 5, burst)
+		w.take(stint.ModeTake, subject, 5, burst)
 		w.Clock.Advance(s)
-		w.take(stint.Take, subject, 1, plain)
-		w.take(stint.Reserve, subject, 5, plain)
+		w.take(stint.ModeTake, subject, 1, plain)
+		w.take(stint.ModeReserve, subject, 5, plain)
 		w.Clock.Advance(-time.Hour)
-		w.take(stint.Peek, subject, 1, burst)
-		w.take(stint.Take, subject, 1, plain)
+		w.take(stint.ModePeek, subject, 1, burst)
+		w.take(stint.ModeTake, subject, 1, plain)
 		w.Clock.Advance(1500 * ms)
-		w.take(stint.Take, subject, 1, plain)
-		w.take(stint.Peek, subject, 1, burst)
-		w.take(stint.Take, subject, 1, burst)
+		w.take(stint.ModeTake, subject, 1, plain)
+		w.take(stint.ModePeek, subject, 1, burst)
+		w.take(stint.ModeTake, subject, 1, burst)
 		w.Clock.Advance(s)
-		w.take(stint.Take, subject, 1, burst)
+		w.take(stint.ModeTake, subject, 1, burst)
 	}),
-	corner("holders outlast a step back of the clock by no more than their expiry", func(w *twin) {
+	corner("holders outlast a step back of the clock by no more than their expiry", func(w *pair) {
 		subject, l := w.subject(), stint.AtOnce(2, s)
-		w.take(stint.Take, subject, 1, l)
-		w.take(stint.Take, subject, 1, l)
+		w.take(stint.ModeTake, subject, 1, l)
+		w.take(stint.ModeTake, subject, 1, l)
 		w.Clock.Advance(-time.Hour)
-		w.take(stint.Peek, subject, 1, l)
-		w.take(stint.Take, subject, 1, l) // denied, and yet the step is written
+		w.take(stint.ModePeek, subject, 1, l)
+		w.take(stint.ModeTake, subject, 1, l) // denied, and yet the step is written
 		w.Clock.Advance(500 * ms)
-		w.take(stint.Take, subject, 1, l)
+		w.take(stint.ModeTake, subject, 1, l)
 		w.Clock.Advance(500 * ms)
-		w.take(stint.Take, subject, 1, l)
+		w.take(stint.ModeTake, subject, 1, l)
 	}),
-	corner("hundreds of bookings of all sizes", func(w *twin) {
+	corner("hundreds of bookings of all sizes", func(w *pair) {
 		for _, l := range []stint.Limit{
-			stint.PerSecond(5), stint.PerSecond(300), stint.PerSecond(3).WithBurst(2), stint.TokenBucket(7, 3, 1000003*us),
-			{Max: 4, Window: s, Algorithm: stint.Fixed},
+			stint.PerSecond(5), stint.PerSecond(300), stint.PerSecond(3).WithBurst(2),
+			stint.TokenBucket(7, 3, 1000003*us),
+			{Max: 4, Window: s, Algorithm: stint.AlgorithmFixed},
 		} {
 			subject := w.subject()
 			for i := range int64(80) {
-				w.take(stint.Reserve, subject, 1+i*i%l.Capacity(), l)
-				w.take(stint.Take, subject, 1+i%2, l)
+				w.take(stint.ModeReserve, subject, 1+i*i%l.Capacity(), l)
+				w.take(stint.ModeTake, subject, 1+i%2, l)
 				w.Clock.Advance(time.Duration(i%7) * 31 * ms)
 			}
 			for range 50 {
-				w.take(stint.Take, subject, 1, l)
+				w.take(stint.ModeTake, subject, 1, l)
 				w.Clock.Advance(777 * ms)
 			}
 		}
 	}),
-	corner("a bucket in all its fractions", func(w *twin) {
+	corner("a bucket in all its fractions", func(w *pair) {
 		subject, l := w.subject(), stint.TokenBucket(100, 97, 1000003*us)
 		for i := range 300 {
-			w.take(stint.Take, subject, int64(i%13), l)
+			w.take(stint.ModeTake, subject, int64(i%13), l)
 			w.Clock.Advance(time.Duration(i*i%99991) * us)
 		}
 	}),

@@ -9,11 +9,11 @@ import (
 	"github.com/stint-limiter/stint/internal/oracle"
 )
 
-var extremes = []contract{
+var extremes = []check{
 	{name: "the largest and smallest limits are exact", exact: true, clock: true, test: func(k *tester) { // F23
 		for _, n := range []int64{1, 125, 126, 1 << 31, 1<<53 - 1, stint.MaxUnits} {
 			for _, window := range []time.Duration{stint.MinWindow, 1000003 * us, stint.MaxWindow} {
-				for a := stint.Sliding; a <= stint.Fixed; a++ {
+				for a := stint.AlgorithmSliding; a <= stint.AlgorithmFixed; a++ {
 					l := stint.Limit{Max: n, Window: window, Algorithm: a}
 					if l.Validate() != nil {
 						continue // a bucket that cannot be counted exactly is refused
@@ -30,35 +30,36 @@ var extremes = []contract{
 	{name: "the largest costs beside bookings", exact: true, clock: true, test: func(k *tester) {
 		const half = stint.MaxUnits / 2
 		for _, l := range []stint.Limit{
-			stint.PerSecond(stint.MaxUnits), {Max: stint.MaxUnits, Window: s, Algorithm: stint.Fixed},
+			stint.PerSecond(stint.MaxUnits), {Max: stint.MaxUnits, Window: s, Algorithm: stint.AlgorithmFixed},
 			stint.PerSecond(half).WithBurst(2), stint.TokenBucket(stint.MaxUnits, half, s),
 		} {
 			k.toFullSecond()
-			w, subject := &twin{k, oracle.New(k.Clock.Micros)}, k.subject()
+			w, subject := &pair{k, oracle.New(k.Clock.micros)}, k.subject()
 			for _, cost := range []int64{half + 1, half + 1, half, half - 1, stint.MaxUnits, 1, stint.MaxUnits - 1} {
-				w.take(stint.Reserve, subject, cost, l)
-				w.take(stint.Take, subject, half-1, l)
+				w.take(stint.ModeReserve, subject, cost, l)
+				w.take(stint.ModeTake, subject, half-1, l)
 			}
 			for range 40 {
-				w.take(stint.Take, subject, half, l)
-				w.take(stint.Take, subject, 1, l)
+				w.take(stint.ModeTake, subject, half, l)
+				w.take(stint.ModeTake, subject, 1, l)
 				w.Clock.Advance(203 * ms)
 			}
 		}
 	}},
 	{name: "a debt of the largest kind beside a booking", exact: true, clock: true, test: func(k *tester) {
 		// 90,071,992,547 tokens of 100,000 each: just below 2^53.
-		for _, l := range []stint.Limit{stint.TokenBucket(10, 10, s), stint.PerSecond(10).WithBurst(2), stint.PerSecond(10)} {
+		for _, l := range []stint.Limit{stint.TokenBucket(10, 10, s), stint.PerSecond(10).WithBurst(2),
+			stint.PerSecond(10)} {
 			for _, debt := range []int64{0, 90_071_992_500, stint.MaxUnits - 100} {
-				subject, reference := k.subject(), oracle.New(k.Clock.Micros)
-				w := &twin{k, reference}
+				subject, reference := k.subject(), oracle.New(k.Clock.micros)
+				w := &pair{k, reference}
 				r := k.request(subject, 1, l)
 				d := k.decide(r)
 				same, err := reference.Take(k.Context(), r)
 				if err != nil {
 					k.Fatal(err)
 				}
-				w.take(stint.Reserve, subject, l.Capacity(), l)
+				w.take(stint.ModeReserve, subject, l.Capacity(), l)
 				a := stint.Amendment{Cost: debt, MaxDebt: debt}
 				if debt == 0 {
 					a.Cost = stint.MaxUnits
@@ -69,9 +70,9 @@ var extremes = []contract{
 				}
 				k.wantApplied(k.amend(d, a), want)
 				for range 3 {
-					w.take(stint.Take, subject, 1, l)
-					w.take(stint.Peek, subject, l.Capacity(), l)
-					w.take(stint.Reserve, subject, 1, l)
+					w.take(stint.ModeTake, subject, 1, l)
+					w.take(stint.ModePeek, subject, l.Capacity(), l)
+					w.take(stint.ModeReserve, subject, 1, l)
 					k.Clock.Advance(700 * ms)
 				}
 				k.mustTake(k.subject(), 1, l) // nobody else is affected
@@ -143,7 +144,7 @@ var extremes = []contract{
 	}},
 	{name: "the clock steps back during a ban", exact: true, clock: true, test: func(k *tester) {
 		subject, l := k.subject(), stint.PerHour(1)
-		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Minute})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Minute})
 		k.Clock.Advance(-time.Hour)
 		k.wantRetry(k.take(subject, 1, l), time.Minute)
 		k.Clock.Advance(time.Minute)
@@ -163,12 +164,12 @@ var extremes = []contract{
 func timed() []stint.Limit {
 	return []stint.Limit{
 		stint.Per(5, 10*s), stint.Per(200, 10*s), stint.Per(5, 10*s).WithBurst(3), stint.TokenBucket(5, 5, 10*s),
-		{Max: 5, Window: 10 * s, Algorithm: stint.Fixed}, stint.AtOnce(5, 10*s),
+		{Max: 5, Window: 10 * s, Algorithm: stint.AlgorithmFixed}, stint.AtOnce(5, 10*s),
 	}
 }
 
-// fillAndEmpty takes all there is, wants the rest denied, and all of it back when
-// the limit says so.
+// fillAndEmpty takes all there is, wants the rest denied, and all of it back when the limit says
+// so.
 func (k *tester) fillAndEmpty(l stint.Limit) {
 	k.Helper()
 	subject, all := k.subject(), l.Capacity()
@@ -179,7 +180,7 @@ func (k *tester) fillAndEmpty(l stint.Limit) {
 	if all < stint.MaxUnits {
 		k.wantRetry(k.take(subject, all+1, l), stint.Never)
 	}
-	k.Clock.Advance(d.ResetAfter() - us)
+	k.Clock.Advance(d.Decisive().ResetAfter - us)
 	if d := k.peek(subject, all, l); d.Allowed {
 		k.Errorf("%s: all came back a microsecond before its reset", l)
 	}

@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
-// force charges whether or not there is room, ahead of now if told to.
+// force charges whether or not there is room, ahead of now if asked to.
 func (k *tester) force(subject string, cost int64, ahead time.Duration, limits ...stint.Limit) stint.Decision {
 	k.Helper()
 	r := k.request(subject, cost, limits...)
-	r.Mode, r.MaxWait = stint.Force, ahead
+	r.Mode, r.MaxWait = stint.ModeForce, ahead
 	d := k.decide(r)
 	k.wantAllowed(d, true)
 	k.wantRetry(d, ahead)
@@ -18,11 +19,12 @@ func (k *tester) force(subject string, cost int64, ahead time.Duration, limits .
 }
 
 // forcing is what holds for charges that need no room.
-var forcing = []contract{
+var forcing = []check{
 	{name: "force charges above the capacity", test: func(k *tester) {
 		for _, limit := range []stint.Limit{
-			stint.PerMinute(3), stint.PerMinute(200), stint.PerMinute(3).WithBurst(2), stint.TokenBucket(3, 3, time.Minute),
-			{Max: 3, Window: stint.MaxWindow, Algorithm: stint.Fixed}, stint.PerMinute(0),
+			stint.PerMinute(3), stint.PerMinute(200), stint.PerMinute(3).WithBurst(2),
+			stint.TokenBucket(3, 3, time.Minute),
+			{Max: 3, Window: stint.MaxWindow, Algorithm: stint.AlgorithmFixed}, stint.PerMinute(0),
 		} {
 			subject := k.subject()
 			k.force(subject, limit.Capacity(), 0, limit)
@@ -76,12 +78,12 @@ var forcing = []contract{
 	}},
 	{name: "force books where all places are taken", exact: true, clock: true, test: func(k *tester) {
 		subject, limit := k.subject(), stint.PerMinute(1)
-		for i := range int64(stint.MaxBookings) + 5 {
+		for i := range int64(driver.MaxBookings) + 5 {
 			k.force(subject, 1, time.Hour+time.Duration(i)*time.Second, limit)
 		}
 		k.force(subject, 1, time.Minute, limit)
-		k.wantUsed(k.peek(subject, 0, limit), stint.MaxBookings+6)
-		if r, err := k.Store.Take(k.Context(), stint.Request{Mode: stint.Reserve,
+		k.wantUsed(k.peek(subject, 0, limit), driver.MaxBookings+6)
+		if r, err := k.Store.Take(k.Context(), stint.Request{Mode: stint.ModeReserve,
 			Claim: stint.Claim{Subject: subject, Cost: 1, Limits: []stint.Limit{limit}}}); err != nil || r.Allowed {
 			k.Fatalf("reserve: %s, %v; want that it is denied", answer(r), err)
 		}
@@ -92,23 +94,23 @@ var forcing = []contract{
 		second := k.force(subject, 1, 0, limit)
 		k.wantUsed(second, 2)
 		k.wantAllowed(k.take(subject, 1, limit), false)
-		k.wantApplied(k.amend(first, stint.Amendment{Kind: stint.Extend}), true)
-		k.wantApplied(k.amend(first, stint.Amendment{Kind: stint.Release}), true)
+		k.wantApplied(k.amend(first, stint.Amendment{Kind: stint.AmendExtend}), true)
+		k.wantApplied(k.amend(first, stint.Amendment{Kind: stint.AmendRelease}), true)
 		k.wantAllowed(k.take(subject, 1, limit), false)
-		k.wantApplied(k.amend(second, stint.Amendment{Kind: stint.Release}), true)
+		k.wantApplied(k.amend(second, stint.Amendment{Kind: stint.AmendRelease}), true)
 		k.wantAllowed(k.take(subject, 1, limit), true)
 	}},
 	{name: "force neither obeys bans nor strikes", test: func(k *tester) {
 		subject, limit := k.subject(), stint.PerMinute(1)
 		r := k.request(subject, 2, limit)
-		r.Mode = stint.Force
+		r.Mode = stint.ModeForce
 		r.Bans = &stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Minute}}
 		k.wantAllowed(k.decide(r), true)
 		k.wantAllowed(k.decide(r), true)
 		if d := k.peek(subject, 1, limit); d.Banned {
 			k.Fatal("a force led to a ban")
 		}
-		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Minute})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Minute})
 		k.wantAllowed(k.decide(r), true)
 		if d := k.peek(subject, 1, limit); !d.Banned {
 			k.Fatal("a force ended a ban")
@@ -117,8 +119,8 @@ var forcing = []contract{
 	{name: "a forced request id is charged once", test: func(k *tester) {
 		subject, limit := k.subject(), stint.PerMinute(1)
 		r := k.request(subject, 2, limit)
-		r.Mode, r.ID = stint.Force, "x"
-		for i := range stint.MaxRepeats + 4 {
+		r.Mode, r.ID = stint.ModeForce, "x"
+		for i := range driver.MaxRepeats + 4 {
 			d := k.decide(r)
 			k.wantAllowed(d, true)
 			k.wantUsed(d, 2)
@@ -127,14 +129,14 @@ var forcing = []contract{
 			}
 		}
 		other := k.request(subject, 1, limit)
-		other.Mode, other.ID = stint.Force, "y"
+		other.Mode, other.ID = stint.ModeForce, "y"
 		k.wantUsed(k.decide(other), 3)
 	}},
 	{name: "force charges all claims", test: func(k *tester) {
 		a, b := k.subject(), k.subject()
 		limit := stint.PerMinute(1)
 		r := k.request(a, 2, limit)
-		r.Mode, r.And = stint.Force, []stint.Claim{{Subject: b, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 3}}
+		r.Mode, r.And = stint.ModeForce, []stint.Claim{{Subject: b, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 3}}
 		d := k.decide(r)
 		k.wantAllowed(d, true)
 		k.wantUsed(d, 2, 3)
@@ -149,11 +151,12 @@ var forcing = []contract{
 		}
 		k.eventually("a repeat charges nothing", func() bool {
 			d := k.peek(b, 1, stint.PerHour(1))
-			return d.Usages()[0].Used == 3
+			return d.Usages[0].Used == 3
 		})
 	}},
 	{name: "no limit is forced above 2^52", exact: true, test: func(k *tester) {
-		for _, limit := range []stint.Limit{stint.PerMinute(3), stint.PerMinute(3).WithBurst(2), stint.TokenBucket(3, 3, time.Minute)} {
+		for _, limit := range []stint.Limit{stint.PerMinute(3), stint.PerMinute(3).WithBurst(2),
+			stint.TokenBucket(3, 3, time.Minute)} {
 			subject := k.subject()
 			k.mustTake(subject, 1, limit)
 			k.force(subject, stint.MaxUnits, 0, limit)

@@ -10,10 +10,10 @@ import (
 // giveBack gives units back to a subject without a scope.
 func (k *tester) giveBack(subject string, units int64, limits ...stint.Limit) {
 	k.Helper()
-	k.command(stint.Command{Kind: stint.GiveBack, Subject: subject, Limits: limits, Units: units})
+	k.command(stint.Command{Kind: stint.CommandGiveBack, Subject: subject, Limits: limits, Units: units})
 }
 
-var givingBack = []contract{
+var givingBack = []check{
 	{name: "units are given back, as far as they were used", exact: true, test: func(k *tester) {
 		for _, l := range windowed() {
 			subject := k.subject()
@@ -131,7 +131,7 @@ var givingBack = []contract{
 		d := k.mustTake(subject, 1, l, places)
 		k.giveBack(subject, 5, l, places)
 		k.wantUsed(k.peek(subject, 1, l, places), 0, 1)
-		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.Release}), true)
+		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendRelease}), true)
 	}},
 	{name: "what was given back is not settled", exact: true, test: func(k *tester) {
 		l, subject := stint.PerHour(10), k.subject()
@@ -148,15 +148,16 @@ var givingBack = []contract{
 		scoped := k.request(subject, 4, l)
 		scoped.Scope = "reports"
 		k.wantAllowed(k.decide(scoped), true)
-		k.command(stint.Command{Kind: stint.GiveBack, Subject: subject, Scope: "reports", Limits: []stint.Limit{l}, Units: 3})
+		k.command(stint.Command{Kind: stint.CommandGiveBack, Subject: subject, Scope: "reports",
+			Limits: []stint.Limit{l}, Units: 3})
 		k.wantUsed(k.peek(subject, 1, l), 4)
-		scoped.Mode = stint.Peek
+		scoped.Mode = stint.ModePeek
 		k.wantUsed(k.decide(scoped), 1)
 		k.giveBack(subject, 4, l)
 		if d := k.decide(r); !d.Repeat {
 			k.Errorf("the id was forgotten: %s", answer(d))
 		}
-		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Hour})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Hour})
 		k.giveBack(subject, 4, l)
 		if d := k.take(subject, 1, l); !d.Banned {
 			k.Errorf("the ban is gone: %s", answer(d))
@@ -181,14 +182,14 @@ var givingBack = []contract{
 			"a limit twice": {Subject: subject, Limits: []stint.Limit{l, stint.PerHour(20)}, Units: 1},
 			"a wrong limit": {Subject: subject, Limits: []stint.Limit{{Max: -1}}, Units: 1},
 		} {
-			c.Kind = stint.GiveBack
+			c.Kind = stint.CommandGiveBack
 			var invalid *stint.InvalidError
 			if err := k.Store.Command(k.Context(), c); !errors.As(err, &invalid) {
 				k.Errorf("%s: got %v, want an InvalidError", name, err)
 			}
 		}
 		if err := k.Store.Command(cancelled(k.Context()), stint.Command{
-			Kind: stint.GiveBack, Subject: subject, Limits: []stint.Limit{l}, Units: 1}); err == nil {
+			Kind: stint.CommandGiveBack, Subject: subject, Limits: []stint.Limit{l}, Units: 1}); err == nil {
 			k.Error("a context that has ended: no error")
 		}
 		if k.level == Exact {

@@ -18,7 +18,7 @@ func (k *tester) igdb() *stint.Limiter {
 }
 
 // The golden examples of the requirements. The fifth is about callers, not stores.
-var golden = []contract{
+var golden = []check{
 	{name: "golden 1: blocking, four at once, the fifth waits", exact: true, clock: true, test: func(k *tester) {
 		subject := k.subject()
 		for i, want := range []time.Duration{0, 0, 0, 0, s - 4*us} {

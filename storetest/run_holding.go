@@ -7,12 +7,12 @@ import (
 )
 
 var (
-	extend  = stint.Amendment{Kind: stint.Extend}
-	renew   = stint.Amendment{Kind: stint.Extend, KnownOnly: true}
-	release = stint.Amendment{Kind: stint.Release}
+	extend  = stint.Amendment{Kind: stint.AmendExtend}
+	renew   = stint.Amendment{Kind: stint.AmendExtend, KnownOnly: true}
+	release = stint.Amendment{Kind: stint.AmendRelease}
 )
 
-var holding = []contract{
+var holding = []check{
 	{name: "a released place is free", exact: true, test: func(k *tester) {
 		l, subject := stint.AtOnce(2, 3600*s), k.subject()
 		first := k.mustTake(subject, 1, l)
@@ -87,7 +87,7 @@ var holding = []contract{
 	}},
 	{name: "after a reset heartbeats from before it say that the place is lost", exact: true, clock: true, test: func(k *tester) {
 		l, subject := stint.AtOnce(1, s), k.subject()
-		reset := stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{l}}
+		reset := stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{l}}
 		forgotten := k.mustTake(subject, 1, l)
 		k.Clock.Advance(s)
 		old := k.mustTake(subject, 1, l)
@@ -104,20 +104,22 @@ var holding = []contract{
 		k.Clock.Advance(us)
 		k.wantApplied(k.amend(old, extend), true) // its holder has been told
 		k.wantUsed(k.peek(subject, 1, l), 2)
-		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{stint.AtOnce(1, 2*s)}})
+		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject,
+			Limits: []stint.Limit{stint.AtOnce(1, 2*s)}})
 		k.wantUsed(k.peek(subject, 1, l), 2)
 	}},
 	{name: "a heartbeat is answered for all places of a charge", exact: true, clock: true, test: func(k *tester) {
 		l, other, a, b := stint.AtOnce(1, s), stint.AtOnce(1, s).WithName("n"), k.subject(), k.subject()
 		r := k.request(a, 1, l, other, stint.PerHour(10))
-		r.And = []stint.Claim{{Subject: b, Limits: []stint.Limit{l}, Cost: 1}, {Subject: b, Scope: "s", Limits: []stint.Limit{l}}}
+		r.And = []stint.Claim{{Subject: b, Limits: []stint.Limit{l}, Cost: 1},
+			{Subject: b, Scope: "s", Limits: []stint.Limit{l}}}
 		if k.SplitSubjects {
 			r.And = nil
 		}
 		d := k.decide(r)
 		k.wantAllowed(d, true)
 		k.wantApplied(k.amend(d, extend), true)
-		k.command(stint.Command{Kind: stint.Reset, Subject: a, Limits: []stint.Limit{other}})
+		k.command(stint.Command{Kind: stint.CommandReset, Subject: a, Limits: []stint.Limit{other}})
 		k.wantApplied(k.amend(d, extend), false)
 		k.wantUsed(k.peek(a, 1, l, other), 1, 0)
 		k.Clock.Advance(s)

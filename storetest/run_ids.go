@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // withID is a request of one unit that names itself.
@@ -13,16 +14,16 @@ func (k *tester) withID(subject, id string, limits ...stint.Limit) stint.Request
 	return r
 }
 
-// moment is the resolution of a request id's time: a repeat in the same moment
-// is told to wait for its end.
+// moment is the resolution of a request id's time: a repeat in the same moment is told to wait for
+// its end.
 const moment = 16 * us
 
-var requestIDs = []contract{
+var requestIDs = []check{
 	{name: "the same id twice counts once", exact: true, test: func(k *tester) {
 		l, subject := stint.PerHour(10), k.subject()
 		first := k.decide(k.withID(subject, "x", l))
 		k.wantAllowed(first, true)
-		if first.Repeat || first.Charge.RequestID() != "x" {
+		if first.Repeat || first.Charge.RequestID != "x" {
 			k.Errorf("first: repeat is %v, charge %+v", first.Repeat, first.Charge)
 		}
 		k.pass(moment)
@@ -51,7 +52,7 @@ var requestIDs = []contract{
 		l, subject := stint.PerHour(10), k.subject()
 		k.decide(k.withID(subject, "x", l))
 		k.pass(moment)
-		for i := range stint.MaxRepeats {
+		for i := range driver.MaxRepeats {
 			if d := k.decide(k.withID(subject, "x", l)); !d.Repeat {
 				k.Fatalf("repeat %d: %s", i+1, answer(d))
 			}
@@ -60,7 +61,7 @@ var requestIDs = []contract{
 			d := k.decide(k.withID(subject, "x", l))
 			k.wantUsed(d, i+2)
 			if d.Repeat {
-				k.Errorf("repeat %d is still a repeat", stint.MaxRepeats+i+1)
+				k.Errorf("repeat %d is still a repeat", driver.MaxRepeats+i+1)
 			}
 		}
 	}},
@@ -69,8 +70,8 @@ var requestIDs = []contract{
 		k.decide(k.withID(subject, "x", l))
 		k.pass(moment)
 		r := k.withID(subject, "x", l)
-		r.Mode = stint.Peek
-		for range 2 * stint.MaxRepeats {
+		r.Mode = stint.ModePeek
+		for range 2 * driver.MaxRepeats {
 			if d := k.decide(r); !d.Repeat || !d.Allowed {
 				k.Fatalf("peek: %s", answer(d))
 			}
@@ -94,7 +95,7 @@ var requestIDs = []contract{
 	{name: "a reset forgets the ids", exact: true, test: func(k *tester) {
 		l, subject := stint.PerHour(10), k.subject()
 		k.decide(k.withID(subject, "x", l))
-		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{l}})
+		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{l}})
 		if d := k.decide(k.withID(subject, "x", l)); d.Repeat {
 			k.Error("an id from before the reset is a repeat")
 		}
@@ -105,9 +106,10 @@ var requestIDs = []contract{
 			life    int64
 		}{
 			{k.withID(k.subject(), "x", stint.PerMinute(10), stint.PerSecond(10)), 1_000_000},
-			{stint.Request{Claim: k.request(k.subject(), 1, stint.PerMinute(10)).Claim, ID: "x", IDLife: 5 * s}, 5_000_000},
+			{stint.Request{Claim: k.request(k.subject(), 1, stint.PerMinute(10)).Claim, ID: "x", IDLife: 5 * s},
+				5_000_000},
 		} {
-			k.Clock.Advance(micros(16 - k.Clock.Micros()%16))
+			k.Clock.Advance(micros(16 - k.Clock.micros()%16))
 			k.decide(c.request)
 			k.Clock.Advance(micros(c.life - 1))
 			if d := k.decide(c.request); !d.Repeat {
@@ -121,10 +123,10 @@ var requestIDs = []contract{
 	}},
 	{name: "a repeat of a booking waits for the same place", exact: true, clock: true, test: func(k *tester) {
 		l, subject := stint.PerSecond(1), k.subject()
-		k.Clock.Advance(micros(16 - k.Clock.Micros()%16))
+		k.Clock.Advance(micros(16 - k.Clock.micros()%16))
 		k.mustTake(subject, 1, l)
 		r := k.withID(subject, "x", l)
-		r.Mode = stint.Reserve
+		r.Mode = stint.ModeReserve
 		k.wantRetry(k.decide(r), s)
 		k.Clock.Advance(100 * ms)
 		again := k.decide(r)
@@ -137,7 +139,7 @@ var requestIDs = []contract{
 	}},
 	{name: "ids are remembered up to a bound, the oldest goes", exact: true, clock: true, test: func(k *tester) {
 		l, subject := stint.PerHour(1_000_000), k.subject()
-		for i := range stint.MaxIDs + 1 {
+		for i := range driver.MaxIDs + 1 {
 			k.decide(k.withID(subject, fmt.Sprint(i), l))
 			k.Clock.Advance(moment)
 		}

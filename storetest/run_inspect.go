@@ -9,22 +9,23 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // inspectorOf returns a store as an inspector, or nil if it is none.
-func inspectorOf(ctx context.Context, store stint.Store) stint.Inspector {
-	inspector, ok := store.(stint.Inspector)
+func inspectorOf(ctx context.Context, store stint.Store) driver.Inspector {
+	inspector, ok := store.(driver.Inspector)
 	if !ok {
 		return nil
 	}
-	if _, err := inspector.Inspect(ctx, stint.Claim{Subject: "anybody"}); errors.Is(err, stint.ErrNotInspector) {
+	if _, err := inspector.Inspect(ctx, stint.Claim{Subject: "anybody"}); errors.Is(err, driver.ErrNotInspector) {
 		return nil // it wraps one that is none
 	}
 	return inspector
 }
 
 // inspector returns the store as an inspector, and skips the test if it is none.
-func (k *tester) inspector() stint.Inspector {
+func (k *tester) inspector() driver.Inspector {
 	k.Helper()
 	inspector := inspectorOf(k.Context(), k.Store)
 	if inspector == nil {
@@ -34,7 +35,7 @@ func (k *tester) inspector() stint.Inspector {
 }
 
 // inspect shows a subject, and wants the usages that a look has.
-func (k *tester) inspect(c stint.Claim) stint.Inspection {
+func (k *tester) inspect(c stint.Claim) driver.Inspection {
 	k.Helper()
 	shown, err := k.inspector().Inspect(k.Context(), c)
 	if err != nil {
@@ -42,7 +43,7 @@ func (k *tester) inspect(c stint.Claim) stint.Inspection {
 	}
 	if len(c.Limits) > 0 && k.Clock != nil {
 		c.Cost = 1
-		looked := k.decide(stint.Request{Claim: c, Mode: stint.Peek})
+		looked := k.decide(stint.Request{Claim: c, Mode: stint.ModePeek})
 		for i, w := range shown.Windows {
 			if got, want := stateText(w.State), stateText(looked.States()[i]); got != want {
 				k.Errorf("%s: inspected %s, but a look says %s", w.Limit, got, want)
@@ -52,15 +53,16 @@ func (k *tester) inspect(c stint.Claim) stint.Inspection {
 	return shown
 }
 
-// wantEntries checks the entries of a window, each as "from-until:units" since the start of the clock.
-func (k *tester) wantEntries(w stint.Window, want ...string) {
+// wantEntries checks the entries of a window, each as "from-until:units" since the start of the
+// clock.
+func (k *tester) wantEntries(w driver.Window, want ...string) {
 	k.Helper()
 	if got := entriesText(w); got != strings.Join(want, " ") {
 		k.Errorf("%s: entries are %q, want %q", w.Limit, got, strings.Join(want, " "))
 	}
 }
 
-func entriesText(w stint.Window) string {
+func entriesText(w driver.Window) string {
 	since := func(t time.Time) string {
 		if t.IsZero() {
 			return "held"
@@ -77,7 +79,7 @@ func entriesText(w stint.Window) string {
 	return strings.Join(words, " ")
 }
 
-func banText(b stint.BanState) string {
+func banText(b driver.BanState) string {
 	until := "none"
 	if !b.Until.IsZero() {
 		until = "until " + b.Until.Sub(epoch).String()
@@ -85,10 +87,11 @@ func banText(b stint.BanState) string {
 	return fmt.Sprintf("%s level %d strikes %d", until, b.Level, b.Strikes)
 }
 
-var inspecting = []contract{
+var inspecting = []check{
 	{name: "a stranger has used nothing", exact: true, test: func(k *tester) {
 		for _, l := range append(eachAlgorithm(2), stint.PerDay(100_000), stint.PerHour(0)) {
-			shown := k.inspect(stint.Claim{Subject: k.subject(), Scope: "anywhere", Limits: []stint.Limit{l, l.WithName("other")}})
+			shown := k.inspect(stint.Claim{Subject: k.subject(), Scope: "anywhere",
+				Limits: []stint.Limit{l, l.WithName("other")}})
 			if banText(shown.Ban) != "none level 0 strikes 0" || shown.Now.IsZero() || len(shown.Windows) != 2 {
 				k.Fatalf("ban %s, now %v, %d windows", banText(shown.Ban), shown.Now, len(shown.Windows))
 			}
@@ -121,7 +124,7 @@ var inspecting = []contract{
 	}},
 	{name: "large limits show slices, and fixed ones their windows", exact: true, clock: true, test: func(k *tester) {
 		large := stint.Per(1000, 125*s) // in slices of a second
-		fixed, subject := stint.Limit{Max: 1000, Window: time.Minute, Algorithm: stint.Fixed}, k.subject()
+		fixed, subject := stint.Limit{Max: 1000, Window: time.Minute, Algorithm: stint.AlgorithmFixed}, k.subject()
 		now := k.Clock.Now()
 		k.mustTake(subject, 3, large, fixed)
 		k.pass(now.Truncate(s).Add(s).Sub(now) - time.Microsecond) // in the same second
@@ -130,7 +133,8 @@ var inspecting = []contract{
 		k.mustTake(subject, 5, large, fixed)
 		shown := k.inspect(stint.Claim{Subject: subject, Limits: []stint.Limit{large, fixed}})
 		end := now.Truncate(s).Add(s).Sub(epoch)
-		k.wantEntries(shown.Windows[0], fmt.Sprintf("%v-%v:7", end, end+125*s), fmt.Sprintf("%v-%v:5", end+s, end+126*s))
+		k.wantEntries(shown.Windows[0], fmt.Sprintf("%v-%v:7", end, end+125*s),
+			fmt.Sprintf("%v-%v:5", end+s, end+126*s))
 		start := now.Truncate(time.Minute).Sub(epoch)
 		k.wantEntries(shown.Windows[1], fmt.Sprintf("%v-%v:12", start, start+time.Minute))
 	}},
@@ -142,8 +146,9 @@ var inspecting = []contract{
 		k.wantRetry(k.reserve(subject, 2, 0, l), s)
 		claim := stint.Claim{Subject: subject, Limits: []stint.Limit{l}}
 		k.wantEntries(k.inspect(claim).Windows[0],
-			fmt.Sprintf("%v-%v:3", now, now+s), fmt.Sprintf("%v-%v:1", now+100*ms, now+1100*ms), fmt.Sprintf("%v-%v:2", now+s, now+2*s+grace))
-		fixed, subject := stint.Limit{Max: 2, Window: time.Minute, Algorithm: stint.Fixed}, k.subject()
+			fmt.Sprintf("%v-%v:3", now, now+s), fmt.Sprintf("%v-%v:1", now+100*ms, now+1100*ms),
+			fmt.Sprintf("%v-%v:2", now+s, now+2*s+grace))
+		fixed, subject := stint.Limit{Max: 2, Window: time.Minute, Algorithm: stint.AlgorithmFixed}, k.subject()
 		k.mustTake(subject, 2, fixed)
 		k.wantAllowed(k.reserve(subject, 1, 0, fixed), true)
 		start := k.Clock.Now().Truncate(time.Minute).Sub(epoch)
@@ -167,28 +172,30 @@ var inspecting = []contract{
 		k.pass(20 * s)
 		k.mustTake(subject, 5, l)
 		claim := stint.Claim{Subject: subject, Limits: []stint.Limit{l}}
-		k.wantEntries(k.inspect(claim).Windows[0], fmt.Sprintf("held-%v:1", now+60*s), fmt.Sprintf("held-%v:1", now+80*s))
-		k.wantApplied(k.amend(first, stint.Amendment{Kind: stint.Release}), true)
+		k.wantEntries(k.inspect(claim).Windows[0], fmt.Sprintf("held-%v:1", now+60*s),
+			fmt.Sprintf("held-%v:1", now+80*s))
+		k.wantApplied(k.amend(first, stint.Amendment{Kind: stint.AmendRelease}), true)
 		k.wantEntries(k.inspect(claim).Windows[0], fmt.Sprintf("held-%v:1", now+80*s))
 	}},
 	{name: "the oldest entries are left out if there are too many", exact: true, clock: true, test: func(k *tester) {
 		const more = 5
-		places, subject := stint.AtOnce(stint.MaxEntries+more, time.Hour), k.subject()
-		for range stint.MaxEntries + more {
+		places, subject := stint.AtOnce(driver.MaxEntries+more, time.Hour), k.subject()
+		for range driver.MaxEntries + more {
 			k.mustTake(subject, 1, places)
 		}
 		w := k.inspect(stint.Claim{Subject: subject, Limits: []stint.Limit{places}}).Windows[0]
-		if len(w.Entries) != stint.MaxEntries || w.LeftOut != more || w.Used != stint.MaxEntries+more {
-			k.Errorf("%d entries, %d left out of %d; want %d, %d", len(w.Entries), w.LeftOut, w.Used, stint.MaxEntries, more)
+		if len(w.Entries) != driver.MaxEntries || w.LeftOut != more || w.Used != driver.MaxEntries+more {
+			k.Errorf("%d entries, %d left out of %d; want %d, %d", len(w.Entries), w.LeftOut, w.Used,
+				driver.MaxEntries, more)
 		}
 		log, subject := stint.Per(1, ms), k.subject()
 		k.mustTake(subject, 1, log)
-		for range stint.MaxBookings {
+		for range driver.MaxBookings {
 			k.reserve(subject, 1, 0, log)
 		}
 		w = k.inspect(stint.Claim{Subject: subject, Limits: []stint.Limit{log}}).Windows[0]
-		if len(w.Entries) != stint.MaxEntries || w.LeftOut != 1 || w.Used != stint.MaxBookings+1 {
-			k.Errorf("%d entries, %d left out of %d; want %d, 1", len(w.Entries), w.LeftOut, w.Used, stint.MaxEntries)
+		if len(w.Entries) != driver.MaxEntries || w.LeftOut != 1 || w.Used != driver.MaxBookings+1 {
+			k.Errorf("%d entries, %d left out of %d; want %d, 1", len(w.Entries), w.LeftOut, w.Used, driver.MaxEntries)
 		}
 	}},
 	{name: "what is seen is of the scope and the limit that is asked about", exact: true, test: func(k *tester) {
@@ -201,7 +208,8 @@ var inspecting = []contract{
 			scope string
 			limit stint.Limit
 			want  int64
-		}{{"reports", l, 4}, {"", l, 0}, {"", l.WithName("other"), 3}, {"reports", stint.PerDay(10), 0}, {"reports", stint.PerHour(2), 4}} {
+		}{{"reports", l, 4}, {"", l, 0}, {"", l.WithName("other"), 3}, {"reports", stint.PerDay(10), 0}, {
+			"reports", stint.PerHour(2), 4}} {
 			w := k.inspect(stint.Claim{Subject: subject, Scope: c.scope, Limits: []stint.Limit{c.limit}}).Windows[0]
 			if w.Used != c.want {
 				k.Errorf("%s in %q: used %d, want %d", c.limit, c.scope, w.Used, c.want)
@@ -248,13 +256,13 @@ var inspecting = []contract{
 			k.strike(subject, p)
 		}
 		want("until %v level 2 strikes 0", now()+5*time.Minute)
-		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Hour})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Hour})
 		want("until %v level 2 strikes 0", now()+time.Hour)
 		k.pass(3 * time.Hour) // forgiven
 		want("none level 0 strikes 0")
-		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Hour})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Hour})
 		want("until %v level 0 strikes 0", now()+time.Hour)
-		k.command(stint.Command{Kind: stint.Unban, Subject: subject})
+		k.command(stint.Command{Kind: stint.CommandUnban, Subject: subject})
 		want("none level 0 strikes 0")
 	}},
 	{name: "bans in force are listed, the longest first", exact: true, clock: true, test: func(k *tester) {
@@ -284,22 +292,23 @@ var inspecting = []contract{
 		const all = 1 << 20
 		want(all)
 		odd := "{a}: \x00\xff%*~"
-		k.command(stint.Command{Kind: stint.Ban, Subject: mark + odd, For: stint.MaxBan - time.Hour})
-		k.command(stint.Command{Kind: stint.Ban, Subject: mark + "b", For: stint.MaxBan})
-		k.command(stint.Command{Kind: stint.Ban, Subject: mark + "c", For: time.Minute})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: mark + odd, For: stint.MaxWindow - time.Hour})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: mark + "b", For: stint.MaxWindow})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: mark + "c", For: time.Minute})
 		k.strike(mark+"d", policy(1))
 		k.strike(mark+"e", policy(2))
 		k.mustTake(mark+"f", 1, stint.PerHour(1))
-		longest := (stint.MaxBan).String()
-		want(all, "b "+longest+" 0", odd+" "+(stint.MaxBan-time.Hour).String()+" 0", "c 1m0s 0", "d 1m0s 1")
+		longest := (stint.MaxWindow).String()
+		want(all, "b "+longest+" 0", odd+" "+(stint.MaxWindow-time.Hour).String()+" 0", "c 1m0s 0", "d 1m0s 1")
 		want(0)
-		if got, err := k.inspector().Bans(k.Context(), 1); err != nil || len(got) != 1 || got[0].Until.Sub(now) < stint.MaxBan {
-			k.Errorf("the longest is %v (%v), want one of at least %v", got, err, stint.MaxBan)
+		if got, err := k.inspector().Bans(k.Context(), 1); err != nil || len(got) != 1 ||
+			got[0].Until.Sub(now) < stint.MaxWindow {
+			k.Errorf("the longest is %v (%v), want one of at least %v", got, err, stint.MaxWindow)
 		}
 		k.pass(time.Minute)
-		k.command(stint.Command{Kind: stint.Unban, Subject: mark + "b"})
-		want(all, odd+" "+(stint.MaxBan-time.Hour).String()+" 0")
-		k.command(stint.Command{Kind: stint.Unban, Subject: mark + odd})
+		k.command(stint.Command{Kind: stint.CommandUnban, Subject: mark + "b"})
+		want(all, odd+" "+(stint.MaxWindow-time.Hour).String()+" 0")
+		k.command(stint.Command{Kind: stint.CommandUnban, Subject: mark + odd})
 		if _, err := k.inspector().Bans(cancelled(k.Context()), all); err == nil {
 			k.Error("no error although the context has ended")
 		}
@@ -317,7 +326,8 @@ var inspecting = []contract{
 			}
 		}
 		limits := []stint.Limit{
-			stint.PerHour(5), stint.TokenBucket(5, 1, time.Minute), stint.AtOnce(5, time.Hour), {Max: 5, Window: time.Hour, Algorithm: stint.Fixed},
+			stint.PerHour(5), stint.TokenBucket(5, 1, time.Minute), stint.AtOnce(5, time.Hour),
+			{Max: 5, Window: time.Hour, Algorithm: stint.AlgorithmFixed},
 		}
 		take := func(of, scope string, limits ...stint.Limit) stint.Decision {
 			k.Helper()
@@ -328,9 +338,9 @@ var inspecting = []contract{
 			return d
 		}
 		want()
-		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Hour})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Hour})
 		want() // which is in no scope
-		k.command(stint.Command{Kind: stint.Unban, Subject: subject})
+		k.command(stint.Command{Kind: stint.CommandUnban, Subject: subject})
 		odd := "{a}: \x00\xff%*~/é"
 		for i, scope := range []string{"item:2", odd, "ids", "~"} {
 			take(subject, scope, limits[i])
@@ -341,9 +351,9 @@ var inspecting = []contract{
 		want("ids", "item:10", "item:2", odd, "~")
 		take(subject, "", limits...)
 		want("", "ids", "item:10", "item:2", odd, "~")
-		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Scope: "item:10", Limits: limits})
-		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Scope: odd, Limits: limits})
-		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Limits: limits})
+		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Scope: "item:10", Limits: limits})
+		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Scope: odd, Limits: limits})
+		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: limits})
 		want("ids", "item:2", "~")
 
 		var invalid *stint.InvalidError
@@ -358,17 +368,18 @@ var inspecting = []contract{
 	}},
 	{name: "of too many scopes some are left out", exact: true, test: func(k *tester) {
 		inspector, subject, l := k.inspector(), k.subject(), stint.PerHour(1)
-		for i := range stint.MaxScopes + 5 {
+		for i := range driver.MaxScopes + 5 {
 			r := k.request(subject, 1, l)
 			r.Scope = fmt.Sprint("item:", i)
 			k.wantAllowed(k.decide(r), true)
 		}
 		first, err := inspector.Scopes(k.Context(), subject)
-		if err != nil || len(first) != stint.MaxScopes || !slices.IsSorted(first) || len(slices.Compact(first)) != stint.MaxScopes {
-			k.Fatalf("%d scopes (%v), want %d that differ, in order", len(first), err, stint.MaxScopes)
+		if err != nil || len(first) != driver.MaxScopes || !slices.IsSorted(first) ||
+			len(slices.Compact(first)) != driver.MaxScopes {
+			k.Fatalf("%d scopes (%v), want %d that differ, in order", len(first), err, driver.MaxScopes)
 		}
 		for _, scope := range first {
-			k.command(stint.Command{Kind: stint.Reset, Subject: subject, Scope: scope, Limits: []stint.Limit{l}})
+			k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Scope: scope, Limits: []stint.Limit{l}})
 		}
 		if rest, err := inspector.Scopes(k.Context(), subject); err != nil || len(rest) != 5 {
 			k.Errorf("%d scopes (%v) once those are reset, want the other 5", len(rest), err)

@@ -51,7 +51,7 @@ func (k *tester) toFullSecond() {
 	k.Clock.Advance(k.Clock.Now().Truncate(s).Add(s).Sub(k.Clock.Now()))
 }
 
-var leases = []contract{
+var leases = []check{
 	{name: "a cost that may be fitted is charged as far as there is room", exact: true, test: func(k *tester) {
 		for _, l := range windowed() {
 			subject := k.subject()
@@ -67,7 +67,8 @@ var leases = []contract{
 			limit stint.Limit
 			retry time.Duration
 		}{
-			{stint.PerSecond(4), s}, {stint.TokenBucket(4, 4, s), s / 4}, {stint.Limit{Max: 4, Window: s, Algorithm: stint.Fixed}, s},
+			{stint.PerSecond(4), s}, {stint.TokenBucket(4, 4, s), s / 4},
+			{stint.Limit{Max: 4, Window: s, Algorithm: stint.AlgorithmFixed}, s},
 		} {
 			k.toFullSecond()
 			subject := k.subject()
@@ -91,7 +92,8 @@ var leases = []contract{
 		k.wantRetry(k.fit(subject, 10, l), ms)
 	}},
 	{name: "the fullest of several limits says how much is charged", exact: true, test: func(k *tester) {
-		hour, day, bucket, subject := stint.PerHour(10), stint.PerDay(5), stint.TokenBucket(20, 1, time.Hour), k.subject()
+		hour, day, bucket, subject := stint.PerHour(10), stint.PerDay(5), stint.TokenBucket(
+			20, 1, time.Hour), k.subject()
 		k.mustTake(subject, 2, day)
 		d := k.fit(subject, 9, hour, day, bucket)
 		k.wantCharged(d, 3)
@@ -141,19 +143,19 @@ var leases = []contract{
 			{stint.PerSecond(10), time.Hour, time.Hour + s},
 			{stint.PerSecond(1000), 501 * ms, 1504 * ms}, // slices of 8 ms
 			{stint.PerSecond(5).WithBurst(2), 500 * ms, 1500 * ms},
-			{stint.Limit{Max: 10, Window: s, Algorithm: stint.Fixed}, 999 * ms, s},
-			{stint.Limit{Max: 10, Window: s, Algorithm: stint.Fixed}, 1500 * ms, 2 * s},
+			{stint.Limit{Max: 10, Window: s, Algorithm: stint.AlgorithmFixed}, 999 * ms, s},
+			{stint.Limit{Max: 10, Window: s, Algorithm: stint.AlgorithmFixed}, 1500 * ms, 2 * s},
 		} {
 			k.toFullSecond()
 			subject := k.subject()
 			d := k.lease(subject, 4, x.lease, x.limit)
 			k.wantCharged(d, 4)
 			k.wantUsed(d, 4)
-			if end := k.Clock.Micros() + x.lease.Microseconds(); d.Charge.At != end {
+			if end := k.Clock.micros() + x.lease.Microseconds(); d.Charge.At != end {
 				k.Errorf("%s: charged at %d, want the lease's end %d", x.limit, d.Charge.At, end)
 			}
-			if d.ResetAfter() != x.counts {
-				k.Errorf("%s: reset after %v, want %v", x.limit, d.ResetAfter(), x.counts)
+			if d.Decisive().ResetAfter != x.counts {
+				k.Errorf("%s: reset after %v, want %v", x.limit, d.Decisive().ResetAfter, x.counts)
 			}
 			k.Clock.Advance(x.counts - us)
 			k.wantUsed(k.take(subject, x.limit.Capacity(), x.limit), 4)
@@ -208,8 +210,8 @@ var leases = []contract{
 			k.wantApplied(k.settle(first, 0), true)
 			d := k.peek(subject, 1, l)
 			k.wantUsed(d, 5)
-			if d.ResetAfter() < 10*s {
-				k.Errorf("%s: reset after %v, before the lease's end", l, d.ResetAfter())
+			if d.Decisive().ResetAfter < 10*s {
+				k.Errorf("%s: reset after %v, before the lease's end", l, d.Decisive().ResetAfter)
 			}
 			k.Clock.Advance(1100 * ms)
 			k.wantUsed(k.peek(subject, 1, l), 3)
@@ -276,7 +278,7 @@ var leases = []contract{
 	{name: "a banned subject gets no lease", exact: true, clock: true, test: func(k *tester) {
 		l, subject := stint.PerSecond(4), k.subject()
 		k.mustTake(subject, 3, l)
-		k.command(stint.Command{Kind: stint.Ban, Subject: subject, For: time.Minute})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Minute})
 		d := k.lease(subject, 9, s, l)
 		k.wantUncharged(d)
 		k.wantRetry(d, time.Minute)
@@ -333,8 +335,8 @@ var leases = []contract{
 			{"another claim", []stint.Limit{hour}, func(r *stint.Request) {
 				r.And = []stint.Claim{{Subject: "b", Limits: []stint.Limit{hour}, Cost: 1}}
 			}, false, false},
-			{"a peek", []stint.Limit{hour}, func(r *stint.Request) { r.Mode = stint.Peek }, false, false},
-			{"a reservation", []stint.Limit{hour}, func(r *stint.Request) { r.Mode = stint.Reserve }, false, false},
+			{"a peek", []stint.Limit{hour}, func(r *stint.Request) { r.Mode = stint.ModePeek }, false, false},
+			{"a reservation", []stint.Limit{hour}, func(r *stint.Request) { r.Mode = stint.ModeReserve }, false, false},
 			{"no cost", []stint.Limit{hour}, func(r *stint.Request) { r.Cost = 0 }, false, false},
 		} {
 			for _, during := range []time.Duration{0, s} {
@@ -354,7 +356,7 @@ var leases = []contract{
 			}
 		}
 	}},
-	corner("a log full of leases merges its oldest entries", func(w *twin) {
+	corner("a log full of leases merges its oldest entries", func(w *pair) {
 		l := stint.PerSecond(1000) // slices of 8 ms
 		for charges := range 12 {  // before all leases, then among the oldest
 			subject := w.subject()
@@ -363,37 +365,37 @@ var leases = []contract{
 				w.lease(subject, 1, (i*101%251*2+4)*8*ms, l)
 			}
 			for range charges {
-				w.take(stint.Take, subject, 1, l)
+				w.take(stint.ModeTake, subject, 1, l)
 				w.Clock.Advance(8 * ms)
 			}
 			w.Clock.Advance(s - 12*8*ms) // nothing has left the window yet
 			for range 30 {
-				w.take(stint.Peek, subject, 1, l)
+				w.take(stint.ModePeek, subject, 1, l)
 				w.Clock.Advance(8 * ms)
 			}
 		}
 	}),
-	corner("a log full of leases gets more of them", func(w *twin) {
+	corner("a log full of leases gets more of them", func(w *pair) {
 		l, subject := stint.PerSecond(1000), w.subject()
 		for i := range int64(600) {
-			w.take(stint.Take, subject, 1, l)
+			w.take(stint.ModeTake, subject, 1, l)
 			w.lease(subject, 1, time.Duration(i*101%251)*8*ms, l)
 			w.Clock.Advance(ms)
 		}
 		for range 450 {
-			w.take(stint.Peek, subject, 1, l)
+			w.take(stint.ModePeek, subject, 1, l)
 			w.Clock.Advance(8 * ms)
 		}
 	}),
-	corner("large leases beside small charges", func(w *twin) {
+	corner("large leases beside small charges", func(w *pair) {
 		l, subject := stint.PerSecond(100_000), w.subject()
 		for i := range int64(100) {
-			w.take(stint.Take, subject, 1, l)
+			w.take(stint.ModeTake, subject, 1, l)
 			w.lease(subject, 1+i*i%300, time.Duration(i*i%17)*100*ms+us, l)
 			w.Clock.Advance(20 * ms)
 		}
 		for range 100 {
-			w.take(stint.Take, subject, 1, l)
+			w.take(stint.ModeTake, subject, 1, l)
 			w.Clock.Advance(33 * ms)
 		}
 	}),

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // grace is how long after its instant a place under a limit per second, or longer, may be used.
@@ -12,11 +13,12 @@ const grace = 20 * ms
 // move asks for an earlier place for a booking.
 func (k *tester) move(booked stint.Decision) stint.Decision {
 	k.Helper()
-	r := stint.Request{Claim: booked.Charge.Claim, And: booked.Charge.And(), Mode: stint.Reserve, Booked: booked.Charge.At}
+	r := stint.Request{Claim: booked.Charge.Claim, And: booked.Charge.And, Mode: stint.ModeReserve,
+		Booked: booked.Charge.At}
 	return k.decide(r)
 }
 
-var reservations = []contract{
+var reservations = []check{
 	{name: "a booking's usage is as of its instant", exact: true, clock: true, test: func(k *tester) {
 		for _, x := range []struct {
 			limit stint.Limit
@@ -26,7 +28,7 @@ var reservations = []contract{
 			{stint.PerSecond(4), 2, s + grace},
 			{stint.PerSecond(2).WithBurst(2), 4, 2 * s}, // refilled by two
 			{stint.TokenBucket(4, 2, s), 4, 2 * s},
-			{stint.Limit{Max: 4, Window: s, Algorithm: stint.Fixed}, 2, s},
+			{stint.Limit{Max: 4, Window: s, Algorithm: stint.AlgorithmFixed}, 2, s},
 		} {
 			k.toFullSecond()
 			subject := k.subject()
@@ -64,7 +66,7 @@ var reservations = []contract{
 			if d.RetryAfter == 0 {
 				k.Fatalf("%s: no wait", l)
 			}
-			if l.Algorithm == stint.Sliding {
+			if l.Algorithm == stint.AlgorithmSliding {
 				k.wantUsed(k.mustTake(subject, 1, l), 6) // the booking leaves one unit in the window
 			}
 			k.wantAllowed(k.take(subject, 1, l), false)
@@ -93,7 +95,8 @@ var reservations = []contract{
 		k.wantUsed(k.peek(subject, 1, l), 4)
 	}},
 	{name: "the last of two hundred moves up when the others have gone", exact: true, clock: true, test: func(k *tester) {
-		for _, l := range []stint.Limit{stint.PerSecond(10), stint.PerSecond(5).WithBurst(2), stint.TokenBucket(10, 10, s)} {
+		for _, l := range []stint.Limit{stint.PerSecond(10), stint.PerSecond(5).WithBurst(2),
+			stint.TokenBucket(10, 10, s)} {
 			subject := k.subject()
 			var waiters []stint.Decision
 			for range 200 {
@@ -123,7 +126,7 @@ var reservations = []contract{
 		k.wantAllowed(d, true)
 		k.wantRetry(d, 0)
 		k.wantUsed(d, 3)
-		if d.Charge.At != k.Clock.Micros() {
+		if d.Charge.At != k.Clock.micros() {
 			k.Errorf("charged at %d, want now", d.Charge.At)
 		}
 		k.wantUsed(k.mustTake(subject, 1, l), 4)
@@ -144,7 +147,7 @@ var reservations = []contract{
 			}
 		}
 		k.wantUsed(k.peek(subject, 1, l), 4)
-		r := stint.Request{Claim: booked.Charge.Claim, Mode: stint.Reserve, MaxWait: us, Booked: booked.Charge.At}
+		r := stint.Request{Claim: booked.Charge.Claim, Mode: stint.ModeReserve, MaxWait: us, Booked: booked.Charge.At}
 		k.wantRetry(k.decide(r), 600*ms) // has what it has, however short it would wait
 		k.wantApplied(k.settle(k.move(booked), 0), true)
 		k.wantUsed(k.peek(subject, 1, l), 2)
@@ -161,7 +164,8 @@ var reservations = []contract{
 		k.wantUsed(k.peek(subject, 1, l), 3)
 	}},
 	{name: "several limits move up together", exact: true, clock: true, test: func(k *tester) {
-		second, minute, named, subject := stint.PerSecond(1), stint.PerMinute(10), stint.Per(3, 2*s).WithName("n"), k.subject()
+		second, minute, named, subject := stint.PerSecond(1), stint.PerMinute(10), stint.Per(3, 2*s).WithName(
+			"n"), k.subject()
 		first := k.mustTake(subject, 1, second, minute, named)
 		a, b := k.reserve(subject, 1, 0, second, minute, named), k.reserve(subject, 1, 0, second, minute, named)
 		k.wantRetry(b, 2*s+grace)
@@ -211,7 +215,7 @@ var reservations = []contract{
 		k.wantAllowed(k.take(subject, 1, l), true)
 	}},
 	{name: "a fixed window is booked window by window", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.Limit{Max: 1, Window: s, Algorithm: stint.Fixed}, k.subject()
+		l, subject := stint.Limit{Max: 1, Window: s, Algorithm: stint.AlgorithmFixed}, k.subject()
 		k.Clock.Advance(k.Clock.Now().Truncate(s).Add(s + 400*ms).Sub(k.Clock.Now()))
 		for _, want := range []time.Duration{0, 600 * ms, 1600 * ms} {
 			k.wantRetry(k.reserve(subject, 1, 0, l), want)
@@ -228,7 +232,8 @@ var reservations = []contract{
 		k.wantAllowed(k.reserve(subject, 1, s, l), false)
 	}},
 	{name: "a cancelled reservation gives its place back", exact: true, clock: true, test: func(k *tester) {
-		for _, l := range []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, s), {Max: 1, Window: s, Algorithm: stint.Fixed}} {
+		for _, l := range []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, s),
+			{Max: 1, Window: s, Algorithm: stint.AlgorithmFixed}} {
 			subject := k.subject()
 			k.Clock.Advance(k.Clock.Now().Truncate(s).Add(s).Sub(k.Clock.Now()))
 			k.mustTake(subject, 1, l)
@@ -258,20 +263,20 @@ var reservations = []contract{
 	{name: "bookings ahead are bounded", exact: true, clock: true, test: func(k *tester) {
 		l, subject := stint.PerSecond(1), k.subject()
 		k.mustTake(subject, 1, l)
-		for i := range stint.MaxBookings {
+		for i := range driver.MaxBookings {
 			if d := k.reserve(subject, 1, 0, l); !d.Allowed {
 				k.Fatalf("reservation %d: %s", i, answer(d))
 			}
 		}
 		d := k.reserve(subject, 1, 0, l)
 		k.wantAllowed(d, false)
-		k.wantRetry(d, (stint.MaxBookings+1)*s+stint.MaxBookings*grace)
+		k.wantRetry(d, (driver.MaxBookings+1)*s+driver.MaxBookings*grace)
 		k.Clock.Advance(s)
 		k.wantAllowed(k.reserve(subject, 1, 0, l), true)
 	}},
 	{name: "places of the dead come free", exact: true, clock: true, test: func(k *tester) {
-		// F24b: nobody uses or cancels these. Others wait at most the longest wait
-		// and a window for them.
+		// F24b: nobody uses or cancels these. Others wait at most the longest wait and a window for
+		// them.
 		const longest = 2 * s
 		l, subject := stint.PerSecond(2), k.subject()
 		for k.reserve(subject, 1, longest, l).Allowed {
@@ -283,13 +288,14 @@ var reservations = []contract{
 		if k.Clock != nil && k.level != Exact {
 			k.Skip("a lease on a clock that stands still never ends")
 		}
-		lim, err := stint.New(k.Store, stint.Per(4, 60*ms), stint.WithMaxWait(10*s))
+		lim, err := stint.New(k.Store, stint.Per(4, 60*ms))
 		if err != nil {
 			k.Fatal(err)
 		}
 		subject := k.subject()
 		for i := range 5 {
-			d, err := lim.Wait(k.Context(), subject)
+			d, err := lim.WaitFor(k.Context(),
+				stint.Request{Claim: stint.Claim{Subject: subject, Cost: 1}, MaxWait: 10 * s})
 			if err != nil || !d.Allowed {
 				k.Fatalf("wait %d: %v, %s", i, err, answer(d))
 			}

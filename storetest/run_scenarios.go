@@ -67,7 +67,7 @@ var scenarios = []scenario{
 		{us, 701, no, 300, 8 * ms, 8 * ms},
 		{0, 700, ok, 1000, s + 8*ms, 0},
 	}},
-	{"fixed", stint.Limit{Max: 3, Window: s, Algorithm: stint.Fixed}, []line{
+	{"fixed", stint.Limit{Max: 3, Window: s, Algorithm: stint.AlgorithmFixed}, []line{
 		{700 * ms, 2, ok, 2, 300 * ms, 0},
 		{100 * ms, 2, no, 2, 200 * ms, 200 * ms},
 		{0, 1, ok, 3, 200 * ms, 0},
@@ -102,15 +102,15 @@ var scenarios = []scenario{
 }
 
 var scenarioTests = append(tableTests(),
-	contract{name: "retry-after is honest", exact: true, clock: true, test: retryHonesty},
-	contract{name: "room comes back", test: roomComesBack},
-	contract{name: "never over under random load", clock: true, test: neverOver},
+	check{name: "retry-after is honest", exact: true, clock: true, test: retryHonesty},
+	check{name: "room comes back", test: roomComesBack},
+	check{name: "never over under random load", clock: true, test: neverOver},
 )
 
-func tableTests() []contract {
-	var tests []contract
+func tableTests() []check {
+	var tests []check
 	for _, c := range scenarios {
-		tests = append(tests, contract{name: "scenario: " + c.name, exact: true, clock: true, test: func(k *tester) {
+		tests = append(tests, check{name: "scenario: " + c.name, exact: true, clock: true, test: func(k *tester) {
 			subject := k.subject()
 			k.Clock.Advance(k.Clock.Now().Truncate(time.Minute).Add(time.Minute).Sub(k.Clock.Now()))
 			for i, l := range c.lines {

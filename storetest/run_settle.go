@@ -6,22 +6,23 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // windowed is a limit of 10 of every algorithm that counts over time.
 func windowed() []stint.Limit { return eachAlgorithm(10)[:5] }
 
-var settlements = []contract{
+var settlements = []check{
 	{name: "a charge from elsewhere is not settled", exact: true, test: func(k *tester) {
 		l, subject := stint.PerHour(1000), k.subject()
 		d := k.mustTake(subject, 5, l)
-		for _, origin := range []stint.Origin{stint.FromFallback, stint.FromLease, 99} {
-			if origin == d.Charge.Origin() {
-				continue // a store of that kind
+		fallback, leased := d, d
+		fallback.Charge.Fallback, leased.Charge.Leased = true, true
+		for _, strange := range []stint.Decision{fallback, leased} {
+			// else a store of that kind
+			if strange.Charge.Fallback != d.Charge.Fallback || strange.Charge.Leased != d.Charge.Leased {
+				k.wantApplied(k.settle(strange, 0), false)
 			}
-			strange := d
-			strange.Charge.Rest = &stint.Rest{Origin: origin}
-			k.wantApplied(k.settle(strange, 0), false)
 		}
 		k.wantApplied(k.settle(d, 0), true)
 	}},
@@ -65,7 +66,8 @@ var settlements = []contract{
 	{name: "a settlement may say how much of a debt it makes", exact: true, test: func(k *tester) {
 		for _, l := range windowed() {
 			for _, x := range []struct{ cost, maxDebt, want int64 }{
-				{9, 1, 9}, {10, 1, 10}, {11, 1, 11}, {100, 1, 11}, {100, 5, 15}, {100, 10, 20}, {100, 25, 35}, {100, 1000, 100}, {100, 0, 20},
+				{9, 1, 9}, {10, 1, 10}, {11, 1, 11}, {100, 1, 11}, {100, 5, 15}, {100, 10, 20}, {100, 25, 35},
+				{100, 1000, 100}, {100, 0, 20},
 			} {
 				subject := k.subject()
 				d := k.mustTake(subject, 5, l)
@@ -86,7 +88,8 @@ var settlements = []contract{
 		k.wantUsed(k.peek(subject, 1, hour, day), 20, 150)
 	}},
 	{name: "a charge is settled only while it counts", exact: true, clock: true, test: func(k *tester) {
-		for _, l := range []stint.Limit{stint.PerSecond(10), stint.TokenBucket(10, 10, s), {Max: 10, Window: s, Algorithm: stint.Fixed}} {
+		for _, l := range []stint.Limit{stint.PerSecond(10), stint.TokenBucket(10, 10, s),
+			{Max: 10, Window: s, Algorithm: stint.AlgorithmFixed}} {
 			subject := k.subject()
 			k.Clock.Advance(k.Clock.Now().Truncate(s).Add(s).Sub(k.Clock.Now()))
 			early, late := k.mustTake(subject, 5, l), k.mustTake(subject, 5, l)
@@ -142,7 +145,7 @@ var settlements = []contract{
 	{name: "the last thousand settlements are remembered", exact: true, clock: true, test: func(k *tester) {
 		l, subject := stint.PerHour(1_000_000), k.subject()
 		var taken []stint.Decision
-		for range stint.MaxSettled + 2 {
+		for range driver.MaxSettled + 2 {
 			taken = append(taken, k.mustTake(subject, 2, l))
 			k.Clock.Advance(us)
 		}
@@ -153,7 +156,7 @@ var settlements = []contract{
 		for _, d := range taken[2:] {
 			k.wantApplied(k.settle(d, 1), false)
 		}
-		k.wantUsed(k.peek(subject, 1, l), stint.MaxSettled+2)
+		k.wantUsed(k.peek(subject, 1, l), driver.MaxSettled+2)
 	}},
 	{name: "a storm of refunds gives everything back", exact: true, test: func(k *tester) {
 		l := stint.PerHour(100_000)
@@ -185,7 +188,7 @@ var settlements = []contract{
 		first := k.decide(r)
 		k.pass(moment)
 		look := r
-		look.Mode = stint.Peek
+		look.Mode = stint.ModePeek
 		k.decide(look) // a look is no repeat
 		if d := k.decide(r); !d.Repeat {
 			k.Fatalf("again: %s, want a repeat", answer(d))
@@ -211,7 +214,7 @@ var settlements = []contract{
 		for _, l := range append(windowed(), stint.PerHour(1000)) {
 			other, subject := stint.Per(10, 2*time.Hour), k.subject()
 			d := k.mustTake(subject, 5, l, other)
-			k.command(stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{l}})
+			k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{l}})
 			k.mustTake(subject, 3, l, other) // at the same stamp
 			k.wantApplied(k.settle(d, 0), false)
 			k.wantUsed(k.peek(subject, 1, l, other), 3, 8)
@@ -220,7 +223,7 @@ var settlements = []contract{
 	{name: "a reset leaves the charges of other states", exact: true, test: func(k *tester) {
 		a, b, subject := stint.PerHour(10), stint.PerHour(10).WithName("b"), k.subject()
 		d := k.mustTake(subject, 5, a, b)
-		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{a}})
+		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{a}})
 		k.mustTake(subject, 3, a, b)
 		k.wantApplied(k.settle(d, 1), true)
 		k.wantUsed(k.peek(subject, 1, a, b), 3, 4)
@@ -228,7 +231,7 @@ var settlements = []contract{
 	{name: "a reset of a limit that was not charged ends its state's charges", exact: true, test: func(k *tester) {
 		hour, day, subject := stint.PerHour(10), stint.PerDay(10), k.subject()
 		d := k.mustTake(subject, 5, hour)
-		k.command(stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{day}})
+		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{day}})
 		k.wantUsed(k.peek(subject, 1, hour), 5)
 		k.wantApplied(k.settle(d, 0), false)
 	}},
@@ -293,7 +296,7 @@ var settlements = []contract{
 		k.wantApplied(k.settle(part, 0), true)
 		k.pass(moment)
 		look := r
-		look.Mode = stint.Peek // a refund of what was repeated is refused
+		look.Mode = stint.ModePeek // a refund of what was repeated is refused
 		if d := k.decide(look); !d.Repeat {
 			k.Errorf("after the second part is given back: %s, want a repeat", answer(d))
 		}
@@ -314,7 +317,7 @@ var settlements = []contract{
 		}{{0, false}, {1, true}, {1, false}} {
 			part := whole
 			part.Charge = whole.Charge.Part(c.claim)
-			k.wantApplied(k.amend(part, stint.Amendment{Kind: stint.Release}), c.want)
+			k.wantApplied(k.amend(part, stint.Amendment{Kind: stint.AmendRelease}), c.want)
 		}
 		k.wantUsed(k.peek(subject, 1, l, hold), 1, 0)
 	}},

@@ -10,17 +10,21 @@ import (
 var hostile = [][2]string{
 	{"a", ""}, {"a:", ""}, {"a", ":"}, {":a", ""}, {"a:b", "c"}, {"a", "b:c"}, {"a:b:c", ""}, {"a:b", ":c"},
 	{"{x}", ""}, {"x", ""}, {"{x", ""}, {"x}", ""}, {"}x{", ""}, {"{}", ""}, {"{", "x}"}, {"x", "{x}"},
-	{"\r\n", ""}, {"\r", "\n"}, {"\n", ""}, {"a\r\nSET b 1\r\n", ""}, {"\x00", ""}, {"\x00\x00", ""}, {"a\x00", ""}, {"a", "\x00"},
-	{"\xff\xfe", ""}, {"\xff", "\xfe"}, {"\xc3\x28", ""}, {"é", ""}, {"e\u0301", ""}, {"%00", ""}, {"%", ""}, {"%25", ""},
-	{" ", ""}, {"a ", ""}, {"a", " "}, {"*", ""}, {"a*", ""}, {"sliding/1h", ""}, {"a", "sliding/1h"}, {"a:sliding/1h", ""}, {"A", ""},
+	{"\r\n", ""}, {"\r", "\n"}, {"\n", ""}, {"a\r\nSET b 1\r\n", ""}, {"\x00", ""}, {"\x00\x00", ""}, {"a\x00", ""},
+	{"a", "\x00"},
+	{"\xff\xfe", ""}, {"\xff", "\xfe"}, {"\xc3\x28", ""}, {"é", ""}, {"e\u0301", ""}, {"%00", ""},
+	{"%", ""}, {"%25", ""},
+	{" ", ""}, {"a ", ""}, {"a", " "}, {"*", ""}, {"a*", ""}, {"sliding/1h", ""}, {"a", "sliding/1h"},
+	{"a:sliding/1h", ""}, {"A", ""},
 }
 
-var subjects = []contract{
+var subjects = []check{
 	{name: "no two subjects or scopes are confused", exact: true, test: func(k *tester) {
 		l, salt := stint.PerHour(100), k.subject()
 		var claims []stint.Claim
 		for _, h := range hostile {
-			claims = append(claims, stint.Claim{Subject: h[0] + salt, Scope: h[1]}, stint.Claim{Subject: salt + h[0], Scope: h[1]})
+			claims = append(claims, stint.Claim{Subject: h[0] + salt, Scope: h[1]},
+				stint.Claim{Subject: salt + h[0], Scope: h[1]})
 		}
 		for _, n := range []int{10_000, 10_001, stint.MaxSubject} {
 			long := strings.Repeat("x", n-len(salt)-1)
@@ -30,7 +34,8 @@ var subjects = []contract{
 		for i, c := range claims {
 			c.Limits, c.Cost = []stint.Limit{l}, int64(i%50+1)
 			if d := k.decide(stint.Request{Claim: c}); d.States()[0].Used != c.Cost {
-				k.Errorf("subject %.40q, scope %.40q: used is %d, want %d", c.Subject, c.Scope, d.States()[0].Used, c.Cost)
+				k.Errorf("subject %.40q, scope %.40q: used is %d, want %d", c.Subject, c.Scope,
+					d.States()[0].Used, c.Cost)
 			}
 		}
 		for i, c := range claims {
@@ -55,7 +60,8 @@ var subjects = []contract{
 			k.Errorf("key is %q, want that of the second claim", d.Key())
 		}
 		used := func(subject, scope string, limits ...stint.Limit) int64 {
-			d := k.decide(stint.Request{Claim: stint.Claim{Subject: subject, Scope: scope, Limits: limits}, Mode: stint.Peek})
+			d := k.decide(stint.Request{Claim: stint.Claim{Subject: subject, Scope: scope, Limits: limits},
+				Mode: stint.ModePeek})
 			return d.States()[0].Used
 		}
 		k.eventually("what the first subject was charged is given back", func() bool { return used(user, "", l) == 2 })
@@ -79,7 +85,7 @@ var subjects = []contract{
 	}},
 	{name: "one banned subject denies the request", exact: true, test: func(k *tester) {
 		a, b, l := k.subject(), k.subject(), stint.PerHour(10)
-		k.command(stint.Command{Kind: stint.Ban, Subject: b, For: 3600 * s})
+		k.command(stint.Command{Kind: stint.CommandBan, Subject: b, For: 3600 * s})
 		r := k.request(a, 1, l)
 		r.And = []stint.Claim{k.request(b, 1, l).Claim}
 		d := k.decide(r)
@@ -104,7 +110,7 @@ var subjects = []contract{
 	{name: "several subjects are booked at one instant, or refused", exact: true, clock: true, test: func(k *tester) {
 		a, b := k.subject(), k.subject()
 		r := stint.Request{Claim: k.request(a, 1, stint.PerSecond(1)).Claim,
-			And: []stint.Claim{k.request(b, 1, stint.Per(1, 3*s)).Claim}, Mode: stint.Reserve}
+			And: []stint.Claim{k.request(b, 1, stint.Per(1, 3*s)).Claim}, Mode: stint.ModeReserve}
 		if k.SplitSubjects {
 			if d, err := k.Store.Take(k.Context(), r); err == nil {
 				k.Errorf("not refused: %s", answer(d))

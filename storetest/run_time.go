@@ -8,13 +8,13 @@ import (
 	"github.com/stint-limiter/stint/internal/oracle"
 )
 
-// retryHonesty fills limits of every kind at random, and wants a denial one
-// microsecond before the announced instant and an admission at it.
+// retryHonesty fills limits of every kind at random, and wants a denial one microsecond before the
+// announced instant and an admission at it.
 func retryHonesty(k *tester) {
 	const odd = 1000003 * us
 	limits := []stint.Limit{
 		stint.Per(7, odd), stint.Per(500, odd), stint.Per(3, odd).WithBurst(4), stint.Per(200, odd).WithBurst(2),
-		{Max: 6, Window: odd, Algorithm: stint.Fixed},
+		{Max: 6, Window: odd, Algorithm: stint.AlgorithmFixed},
 		stint.TokenBucket(11, 3, odd), stint.TokenBucket(4, 7, odd), stint.AtOnce(3, odd),
 	}
 	for _, l := range limits {
@@ -48,7 +48,7 @@ func roomComesBack(k *tester) {
 	const window = 50 * ms
 	for _, l := range []stint.Limit{
 		stint.Per(2, window), stint.Per(200, window), stint.TokenBucket(2, 2, window), stint.AtOnce(2, window),
-		{Max: 2, Window: window, Algorithm: stint.Fixed},
+		{Max: 2, Window: window, Algorithm: stint.AlgorithmFixed},
 	} {
 		subject := k.subject()
 		admitted := 0
@@ -76,7 +76,7 @@ func neverOver(k *tester) {
 	limits := [][]stint.Limit{
 		{stint.PerSecond(5), stint.PerMinute(40)},
 		{stint.PerSecond(300)},
-		{stint.PerSecond(3).WithBurst(4), stint.Limit{Max: 20, Window: 10 * s, Algorithm: stint.Fixed}},
+		{stint.PerSecond(3).WithBurst(4), stint.Limit{Max: 20, Window: 10 * s, Algorithm: stint.AlgorithmFixed}},
 		{stint.TokenBucket(10, 3, s)},
 	}
 	prefix := k.subject()
@@ -84,7 +84,7 @@ func neverOver(k *tester) {
 		i := rand.IntN(len(limits))
 		cost := rand.Int64N(1 + limits[i][0].Capacity()/3)
 		r := k.request(prefix+string(rune('a'+i)), cost, limits[i]...)
-		if err := truth.Took(k.Clock.Micros(), r, k.decide(r)); err != nil {
+		if err := truth.Took(k.Clock.micros(), r, k.decide(r)); err != nil {
 			k.Fatal(err)
 		}
 		k.Clock.Advance(time.Duration(rand.ExpFloat64()*60_000) * us)

@@ -1,0 +1,89 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// Inspector is a [stint.Store] that shows what it knows, for people who want to see why a subject
+// is limited. Its methods change nothing. They may be slow and do not belong on the request path.
+type Inspector interface {
+	stint.Store
+	// Inspect shows what a subject has used of some limits in a scope, and its ban. The claim's
+	// Cost and Shared do not matter. Without limits it shows only the ban. It shows the MaxEntries
+	// newest charges of every limit. A subject that was never seen has used nothing. A claim that a
+	// request may not have is refused with a [*stint.InvalidError].
+	Inspect(ctx context.Context, c stint.Claim) (Inspection, error)
+	// Bans lists bans in force, the longest remaining first, and at most n of them: if there are n,
+	// more may be in force. It reads everything that is stored.
+	Bans(ctx context.Context, n int) ([]Banned, error)
+	// Scopes lists the scopes in which something is counted for a subject, in order; "" is what is
+	// counted without one. Counts that are about to be removed may be among them. It lists at most
+	// MaxScopes: if there are that many, others may have been left out. A scope that was too long
+	// to be stored is shown as a hash, which begins with "~" and is not a scope. A store that does
+	// not keep names shows it as in "login#4kWXjsbSBbkYkHdLyaQgIQ", which can be inspected and
+	// reset. It reads everything that is stored. A subject that no claim may have is refused with a
+	// [*stint.InvalidError].
+	Scopes(ctx context.Context, subject string) ([]string, error)
+}
+
+// ErrNotInspector is the cause of the error if a store that is not an [Inspector] is asked to show
+// what it knows.
+var ErrNotInspector = errors.New("the store does not show what it knows; want an Inspector, as those of memorystore and redisstore are")
+
+// Inspection is what a store knows about a subject in a scope.
+type Inspection struct {
+	// Now is the store's clock.
+	Now time.Time
+	// Ban is the subject's, in all scopes.
+	Ban BanState
+	// Windows are those of the limits, in their order.
+	Windows []Window
+}
+
+// BanState is a subject's ban, and what counts toward the next one.
+type BanState struct {
+	// Until is when the ban ends; zero if none is in force.
+	Until time.Time
+	// Level is how many bans denials have led to in a row, including the one in force: each is
+	// longer than the last. It is 0 again once they are forgiven. Bans by hand do not raise it.
+	Level int
+	// Strikes is how many denials count toward the next ban, within the time that the ban policy
+	// set at the last of them.
+	Strikes int64
+}
+
+// Window is a limit with what is in it.
+type Window struct {
+	// State is the usage that a Peek of one unit would report.
+	stint.State
+	// Entries are what was charged, oldest first, and what is booked for later. It is nil for
+	// limits that keep no times of charges, such as buckets.
+	Entries []Entry
+	// LeftOut is how many units are in entries older than those shown.
+	LeftOut int64
+}
+
+// Entry is units that were charged at about the same time, or that are booked, or held.
+type Entry struct {
+	// At is when they were charged: up to one [stint.Resolution]th of the window later if requests
+	// share entries, the start of the window if that is fixed. A booking has the time that it is
+	// booked for, a lease its end. It is zero for holders of a concurrency limit.
+	At time.Time
+	// Until is when they leave the window, or when a holder expires unless it sends a heartbeat.
+	Until time.Time
+	Units int64
+}
+
+// Banned is a ban in force.
+type Banned struct {
+	// Subject is who is banned. If the name was too long to be stored it is a hash that begins with
+	// "~". If the store does not keep names it is as in "user#4kWXjsbSBbkYkHdLyaQgIQ", which the
+	// store accepts instead of the name, but not in requests.
+	Subject string
+	// BanState is the ban. A list leaves out its Strikes.
+	BanState
+}

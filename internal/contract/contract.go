@@ -1,0 +1,134 @@
+// Package contract holds the small computations on requests, claims, charges and limits that the
+// stores and the stores that wrap them share, and that users of the root package do not need.
+package contract
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+)
+
+// ObeysBans reports whether bans apply to the request.
+func ObeysBans(r *stint.Request) bool { return r.Bans != nil && r.Mode != stint.ModeForce }
+
+// Life is how long the request's ID is remembered: IDLife, or the shortest window of the first
+// claim.
+func Life(r *stint.Request) time.Duration {
+	if r.IDLife > 0 {
+		return r.IDLife
+	}
+	return shortest(&r.Claim)
+}
+
+// Grace is how long after its instant a booking may be used: it counts as if it were charged at the
+// end of that time. It is a twentieth of the shortest window, from 2 to 20 milliseconds.
+func Grace(r *stint.Request) time.Duration {
+	window := shortest(&r.Claim)
+	for i := range r.And {
+		window = min(window, shortest(&r.And[i]))
+	}
+	return min(max(window/20, 2*time.Millisecond), 20*time.Millisecond).Truncate(time.Microsecond)
+}
+
+// shortest is the shortest window of the claim's limits.
+func shortest(c *stint.Claim) time.Duration {
+	window := stint.MaxWindow
+	for i := range c.Limits {
+		window = min(window, c.Limits[i].Window)
+	}
+	return window
+}
+
+// Longest is how far ahead ModeReserve may book: MaxWait, or as far as any limit reaches.
+func Longest(r *stint.Request) time.Duration {
+	if r.MaxWait > 0 {
+		return r.MaxWait
+	}
+	return stint.MaxWindow * stint.MaxBurst
+}
+
+// StateNames returns the distinct names of the claim's limits in their order, without concurrency
+// limits: a store keeps a state for each. It appends to names.
+func StateNames(c *stint.Claim, names []string) []string {
+	first := len(names)
+	for i := range c.Limits {
+		if l := &c.Limits[i]; l.Algorithm != stint.AlgorithmConcurrency && !slices.Contains(names[first:], l.Name) {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+// ValidateInspect reports, in a [*stint.InvalidError], everything that is wrong with a claim that
+// is to be inspected.
+func ValidateInspect(c stint.Claim) error {
+	c.Cost = 0
+	if len(c.Limits) == 0 {
+		c.Limits = []stint.Limit{stint.PerSecond(1)} // it need not have any
+	}
+	r := stint.Request{Claim: c}
+	return r.Validate()
+}
+
+// ValidateFailure reports what is wrong with a failure policy.
+func ValidateFailure(p *stint.FailurePolicy) error {
+	r := stint.Request{Claim: stint.Claim{Subject: "any", Limits: []stint.Limit{stint.PerSecond(1)}}, Failure: p}
+	if invalid, ok := errors.AsType[*stint.InvalidError](r.Validate()); ok {
+		return invalid.Err
+	}
+	return nil
+}
+
+// ClaimAt returns one of the claims of a request or a charge: its own for 0, and[i-1] for i.
+func ClaimAt(own *stint.Claim, and []stint.Claim, i int) *stint.Claim {
+	if i == 0 {
+		return own
+	}
+	return &and[i-1]
+}
+
+// MaxOwnSettled is how many settlements a process remembers that it sent itself. See
+// [driver.MaxSettled].
+const MaxOwnSettled = 65_536
+
+// DefaultBudget is the time budget of a decision unless a [stint.FailurePolicy] sets another. Envoy
+// gives up after 20 ms.
+const DefaultBudget = 15 * time.Millisecond
+
+// SameID reports whether two limits share their state.
+func SameID(l, m *stint.Limit) bool {
+	return l.Window == m.Window && l.Algorithm == m.Algorithm && l.Name == m.Name
+}
+
+// HasMeter reports whether the limit has a meter: a bucket, or a sliding limit with a burst. See
+// [stint.Limit.Meter].
+func HasMeter(l *stint.Limit) bool {
+	return l.Algorithm == stint.AlgorithmBucket ||
+		l.Algorithm == stint.AlgorithmSliding && l.Burst > l.Max && l.Max > 0
+}
+
+// Outweighs reports whether a state matters more to the caller than another: it denies for longer,
+// or has less left.
+func Outweighs(s, than stint.State) bool {
+	if s.RetryAfter != than.RetryAfter {
+		return s.RetryAfter == stint.Never || than.RetryAfter != stint.Never && s.RetryAfter > than.RetryAfter
+	}
+	return s.Remaining() < than.Remaining()
+}
+
+// Show sets the entries of a window in order of time. It leaves out the oldest if there are too
+// many.
+func Show(w *driver.Window, entries []driver.Entry) {
+	slices.SortStableFunc(entries, func(a, b driver.Entry) int {
+		return cmp.Or(a.At.Compare(b.At), a.Until.Compare(b.Until))
+	})
+	for len(entries) > driver.MaxEntries {
+		w.LeftOut += entries[0].Units
+		entries = entries[1:]
+	}
+	w.Entries = entries
+}

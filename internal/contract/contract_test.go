@@ -1,0 +1,52 @@
+package contract_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
+)
+
+func TestValidateInspect(t *testing.T) {
+	hour := stint.PerHour(1)
+	for _, test := range []struct {
+		name  string
+		claim stint.Claim
+		want  string // in the error, "" for none
+	}{
+		{"no limits", stint.Claim{Subject: "a"}, ""},
+		{"limits", stint.Claim{Subject: "a", Scope: "b", Limits: []stint.Limit{hour}}, ""},
+		{"any cost", stint.Claim{Subject: "a", Cost: -7}, ""},
+		{"no subject", stint.Claim{}, "Subject has 0 bytes"},
+		{"the same limit twice", stint.Claim{Subject: "a", Limits: []stint.Limit{hour, hour}}, "same name"},
+		{"a limit that is none", stint.Claim{Subject: "a", Limits: []stint.Limit{{}}}, "Window is 0s"},
+		{"too many", stint.Claim{Subject: "a", Limits: make([]stint.Limit, stint.MaxLimits+1)}, "17 limits"},
+	} {
+		err := contract.ValidateInspect(test.claim)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", test.name, err, test.want)
+		}
+	}
+}
+
+func TestShow(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	var w driver.Window
+	contract.Show(&w, []driver.Entry{{At: at(3), Units: 3}, {At: at(1), Units: 1}, {At: at(2), Units: 2}})
+	for i, e := range w.Entries {
+		if want := int64(i + 1); e.Units != want || w.LeftOut != 0 {
+			t.Errorf("entry %d has %d units, want %d", i, e.Units, want)
+		}
+	}
+	many := make([]driver.Entry, driver.MaxEntries+2)
+	for i := range many {
+		many[i] = driver.Entry{At: at(int64(i)), Units: 10}
+	}
+	contract.Show(&w, many)
+	if len(w.Entries) != driver.MaxEntries || w.LeftOut != 20 || !w.Entries[0].At.Equal(at(2)) {
+		t.Errorf("%d entries from %v on, %d left out", len(w.Entries), w.Entries[0].At, w.LeftOut)
+	}
+}
