@@ -2,11 +2,11 @@ package memorystore
 
 import (
 	"context"
-	"errors"
 	"math/bits"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/algorithm"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // Amend implements [stint.Store].
@@ -14,30 +14,30 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	if err := s.ready(ctx, "amend"); err != nil {
 		return false, err
 	}
-	if err := errors.Join(c.Validate(), a.Validate()); err != nil {
+	if err := a.Validate(&c); err != nil {
 		return false, err
 	}
-	if c.Origin() != stint.FromStore {
+	if !contract.FromStore(&c) {
 		return false, nil
 	}
-	q := s.lock(&c.Claim, c.And())
+	q := s.lock(&c.Claim, c.And)
 	if q == nil {
 		return false, nil
 	}
 	defer q.unlock()
-	q.open(&c.Claim, c.And(), true)
-	if a.Kind == stint.Settle {
+	q.open(&c.Claim, c.And, true)
+	if a.Kind == stint.AmendSettle {
 		return q.settle(&c, a), nil
 	}
-	if a.Kind == stint.Extend {
+	if a.Kind == stint.AmendExtend {
 		return q.extend(&c, a.KnownOnly), nil
 	}
 	changed := false
 	for i := range q.claims {
-		claim := claimAt(&c.Claim, c.And(), i)
+		claim := claimAt(&c.Claim, c.And, i)
 		q.eachPlace(i, claim, func(v *view) {
 			s.released.Add(c.ID, claim)
-			changed = v.place >= 0 && v.hold.Release(c.ID) || changed
+			changed = v.index >= 0 && v.hold.Release(c.ID) || changed
 		})
 	}
 	return changed, nil
@@ -50,25 +50,25 @@ func (q *query) eachPlace(i int, claim *stint.Claim, f func(v *view)) {
 		if !v.holds() {
 			continue
 		}
-		before := 0
-		if v.place >= 0 {
-			before = q.bytesOf(v)
+		if v.index < 0 {
+			f(v)
+			continue
 		}
+		before := q.bytesOf(v)
 		f(v)
-		if v.place >= 0 {
-			q.grown += int64(q.bytesOf(v) - before)
-		}
+		q.grown += int64(q.bytesOf(v) - before)
 	}
 }
 
-// extend renews the places of a charge, and takes back those that are forgotten. It reports whether all are held.
+// extend renews the places of a charge, and takes back those that are forgotten. It reports whether
+// all are held.
 func (q *query) extend(c *stint.Charge, knownOnly bool) bool {
 	places, held := 0, 0
 	for i := range q.claims {
-		claim := claimAt(&c.Claim, c.And(), i)
+		claim := claimAt(&c.Claim, c.And, i)
 		q.eachPlace(i, claim, func(v *view) {
 			places++
-			if v.place >= 0 && v.hold.Extend(c.ID) || !knownOnly && q.retake(v, i, claim, c) {
+			if v.index >= 0 && v.hold.Extend(c.ID) || !knownOnly && q.retake(v, i, claim, c) {
 				held++
 			}
 		})
@@ -81,37 +81,40 @@ func (q *query) retake(v *view, i int, claim *stint.Claim, c *stint.Charge) bool
 	if q.isSettled(i, claim, c) || q.store.released.Has(c.ID, claim) {
 		return false
 	}
-	if v.place < 0 {
-		q.house(v, claim)
+	if v.index >= 0 {
+		return v.hold.Retake(c.ID, contract.InstantAt(c, i))
 	}
-	return v.hold.Retake(c.ID, instantOf(c, i))
+	retaken := false
+	q.write(v, claim, func() { retaken = v.hold.Retake(c.ID, contract.InstantAt(c, i)) })
+	return retaken
 }
 
 // isSettled reports whether a claim of a charge is known to be settled.
 func (q *query) isSettled(i int, claim *stint.Claim, c *stint.Charge) bool {
 	rec := q.parts[i].rec
-	return rec != nil && rec.rest != nil && rec.rest.settled.has(instantOf(c, i), c.ID) || q.store.own.Has(c.ID, claim)
+	return rec != nil && rec.rest != nil && rec.rest.settled.has(contract.InstantAt(c, i), c.ID) ||
+		q.store.own.Has(c.ID, claim)
 }
 
 // settle replaces what a charge cost by the true cost, where it still counts.
 func (q *query) settle(c *stint.Charge, a stint.Amendment) bool {
-	if seen := q.seen(c.RequestID(), c.IDLife()); a.Cost == 0 && seen != nil && seen.repeats > 0 {
+	if seen := q.seen(c.RequestID, c.IDLife); a.Cost == 0 && seen != nil && seen.repeats > 0 {
 		return false
 	}
-	q.eachState(&c.Claim, c.And(), func(i int, p *part) {
-		p.stale = p.rec == nil || p.rec.generation == 0 || p.rec.generation != c.GenerationAt(i)
+	q.eachState(&c.Claim, c.And, func(i int, p *part) {
+		p.stale = p.rec == nil || p.rec.generation == 0 || p.rec.generation != contract.GenerationAt(c, i)
 	})
 	for i := range q.claims {
-		// Claims may share a record: whether the charge was settled before is asked
-		// of all of them before the first is settled.
-		if p := &q.parts[i]; q.isSettled(i, claimAt(&c.Claim, c.And(), i), c) {
+		// Claims may share a record: whether the charge was settled before is asked of all of them
+		// before the first is settled.
+		if p := &q.parts[i]; q.isSettled(i, claimAt(&c.Claim, c.And, i), c) {
 			p.end = p.first
 		}
 	}
 	changed := false
 	for i := range q.claims {
-		p, claim := &q.parts[i], claimAt(&c.Claim, c.And(), i)
-		applied, at, until := false, instantOf(c, i), int64(0)
+		p, claim := &q.parts[i], claimAt(&c.Claim, c.And, i)
+		applied, at, until := false, contract.InstantAt(c, i), int64(0)
 		for k := p.first; k < p.end && claim.Cost > 0; k++ {
 			if v := &q.views[k]; q.settleState(v, claim, c.ID, at, a) {
 				applied = true
@@ -124,21 +127,13 @@ func (q *query) settle(c *stint.Charge, a stint.Amendment) bool {
 			q.store.own.Add(c.ID, claim)
 		}
 	}
-	if changed && a.Cost == 0 && c.RequestID() != "" && q.parts[0].rec != nil && q.parts[0].rec.rest != nil {
+	if changed && a.Cost == 0 && c.RequestID != "" && q.parts[0].rec != nil && q.parts[0].rec.rest != nil {
 		ids := &q.parts[0].rec.rest.ids
 		before := ids.bytes()
-		ids.forget(q.store.seed, c.RequestID())
+		ids.forget(q.store.seed, c.RequestID)
 		q.grown += int64(ids.bytes() - before)
 	}
 	return changed
-}
-
-// instantOf is the instant at which a charge's ith claim counts.
-func instantOf(c *stint.Charge, i int) int64 {
-	if i > 0 && c.Rest.AndAt != nil {
-		return c.Rest.AndAt[i-1]
-	}
-	return c.At
 }
 
 // settled remembers that a charge was settled.
@@ -150,21 +145,21 @@ func (q *query) settled(r *record, at int64, id uint64, until int64) {
 
 func (q *query) settleState(v *view, claim *stint.Claim, id uint64, at int64, a stint.Amendment) bool {
 	if v.holds() {
-		return v.place >= 0 && v.hold.Settle(id, a.Cost)
+		return v.index >= 0 && v.hold.Settle(id, a.Cost)
 	}
 	return !q.parts[v.part].stale && q.change(v, func(count *algorithm.View) bool {
 		return count.Settle(at, claim.Cost, a.Cost, a.MaxDebt)
 	})
 }
 
-// change changes a count, and reports whether that applied. Only if it does is it written that the clock
-// stepped back: it is tried on a copy first.
+// change changes a count, and reports whether that applied. Only if it does is it written that the
+// clock stepped back: it is tried on a copy first.
 func (q *query) change(v *view, f func(*algorithm.View) bool) bool {
-	if v.place < 0 {
+	if v.index < 0 {
 		return false
 	}
 	p := &q.parts[v.part]
-	c := p.rec.countAt(v.place)
+	c := p.rec.countAt(v.index)
 	if back := p.rec.last - q.now; back > 0 {
 		v.count.Open(c.Clone(), v.params, q.now, back)
 		if !f(&v.count) {
@@ -178,7 +173,7 @@ func (q *query) change(v *view, f func(*algorithm.View) bool) bool {
 		return false
 	}
 	p.rec.last = q.now
-	p.retag(v)
+	p.tagState(v)
 	q.grown += int64(c.Bytes() - before)
 	return true
 }
@@ -186,7 +181,7 @@ func (q *query) change(v *view, f func(*algorithm.View) bool) bool {
 // countsUntil is an instant by which a charge can no longer be settled.
 func countsUntil(v *view, at, cost int64) int64 {
 	l := v.limit
-	if l.Algorithm != stint.Bucket {
+	if l.Algorithm != stint.AlgorithmBucket {
 		return at + 2*l.Window.Microseconds()
 	}
 	unit, rate, tick := l.Meter()

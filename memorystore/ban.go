@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/algorithm"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // ban is a subject's ban and the denials that may lead to one.
@@ -68,8 +69,8 @@ func (b *ban) struck(now int64) int64 {
 	return v.Used()
 }
 
-// byHand bans for a time at least: a ban that ends later stays. Its level stays, unless
-// it is forgiven.
+// byHand bans for a time at least: a ban that ends later stays. Its level stays, unless it is
+// forgiven.
 func (b *ban) byHand(length, now int64) {
 	until, _ := b.stepped(now)
 	if now-until >= b.forgive {
@@ -98,7 +99,7 @@ func (b *ban) bytes() int {
 
 // banned answers a request of which a subject is banned, unless that is shared.
 func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
-	if !r.ObeysBans() {
+	if !contract.ObeysBans(r) {
 		return false
 	}
 	for i := range q.claims {
@@ -116,10 +117,10 @@ func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 	return false
 }
 
-// stepBans writes that the clock stepped back to the bans of the subjects that
-// the request was to charge.
+// stepBans writes that the clock stepped back to the bans of the subjects that the request was to
+// charge.
 func (q *query) stepBans(r *stint.Request) {
-	if r.Mode == stint.Peek || !r.ObeysBans() {
+	if r.Mode == stint.ModePeek || !contract.ObeysBans(r) {
 		return
 	}
 	for i := range q.claims {

@@ -15,8 +15,8 @@ import (
 // asked is how many requests a pattern has before it repeats.
 const asked = 1 << 17
 
-// BenchmarkAllow is the memory store behind a limiter. To compare it with its
-// peers see the bench module.
+// BenchmarkAllow is the memory store behind a limiter. To compare it with its peers see the bench
+// module.
 func BenchmarkAllow(b *testing.B) {
 	subjects := make([]string, 100_000)
 	for i := range subjects {

@@ -113,11 +113,13 @@ func TestExpiry(t *testing.T) {
 	s := newStore(t, Config{Now: clock.now})
 	ctx := context.Background()
 	lim := newLimiter(t, s, stint.PerMinute(2), stint.TokenBucket(10, 1, time.Second), stint.AtOnce(3, time.Minute),
-		stint.WithBans(stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Hour}, Forgive: time.Hour}))
+		stint.WithBans(stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Hour},
+			Forgive: time.Hour}))
 	for i := range 1000 {
 		allow(t, lim, user(i))
 	}
-	d, err := lim.Take(ctx, stint.Request{Claim: stint.Claim{Subject: "id", Cost: 1}, ID: "x", IDLife: 10 * time.Minute})
+	d, err := lim.Take(ctx, stint.Request{Claim: stint.Claim{Subject: "id", Cost: 1}, ID: "x",
+		IDLife: 10 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,8 +133,8 @@ func TestExpiry(t *testing.T) {
 	if !d.Banned {
 		t.Fatal("not banned")
 	}
-	// The refund is remembered for as long as it could be asked for again, the id
-	// for its life, the ban until it is forgiven.
+	// The refund is remembered for as long as it could be asked for again, the id for its life, the
+	// ban until it is forgiven.
 	for _, x := range []struct {
 		pass        time.Duration
 		least, most int
@@ -151,14 +153,15 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// What was leased is kept until a span after the lease's end, though nothing was
-// charged for longer than that, and counts as used when others are to go.
+// What was leased is kept until a span after the lease's end, though nothing was charged for longer
+// than that, and counts as used when others are to go.
 func TestLeasesAreKept(t *testing.T) {
 	const most = 1000
 	clock := newClock()
 	s := newStore(t, Config{MaxSubjects: most, Now: clock.now})
 	minute := stint.PerMinute(10)
-	lease := stint.Request{Claim: stint.Claim{Subject: "user:1", Limits: []stint.Limit{minute}, Cost: 8}, Lease: 10 * time.Minute}
+	lease := stint.Request{Claim: stint.Claim{Subject: "user:1", Limits: []stint.Limit{minute}, Cost: 8},
+		Lease: 10 * time.Minute}
 	d, err := s.Take(context.Background(), lease)
 	if err != nil || !d.Allowed {
 		t.Fatal(d, err)
@@ -199,7 +202,8 @@ func TestLimitsOfOneSubjectAreBounded(t *testing.T) {
 	for i := range 2000 {
 		l := stint.Per(10, time.Second+time.Duration(i)*time.Microsecond)
 		l.Algorithm = stint.Algorithm(i % 4)
-		r := stint.Request{Claim: stint.Claim{Subject: "user:1", Limits: []stint.Limit{l, stint.PerDay(1_000_000)}, Cost: 1}}
+		r := stint.Request{Claim: stint.Claim{
+			Subject: "user:1", Limits: []stint.Limit{l, stint.PerDay(1_000_000)}, Cost: 1}}
 		if d, err := s.Take(context.Background(), r); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}

@@ -16,23 +16,23 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 		return err
 	}
 	claim := stint.Claim{Subject: c.Subject}
-	if c.Kind == stint.Reset || c.Kind == stint.GiveBack {
+	if c.Kind == stint.CommandReset || c.Kind == stint.CommandGiveBack {
 		claim.Scope, claim.Limits = c.Scope, c.Limits
 	}
 	q := s.lock(&claim, nil)
 	defer q.unlock()
 	p := &q.parts[0]
 	switch c.Kind {
-	case stint.Reset:
+	case stint.CommandReset:
 		q.reset(&claim)
-	case stint.GiveBack:
+	case stint.CommandGiveBack:
 		q.open(&claim, nil, true)
 		q.giveBack(c.Units)
-	case stint.Ban:
+	case stint.CommandBan:
 		b := q.newBan(p, &claim)
-		length := min(max(c.For, 0), stint.MaxBan)
+		length := min(max(c.For, 0), stint.MaxWindow)
 		b.byHand(length.Microseconds(), q.now)
-	case stint.Unban:
+	case stint.CommandUnban:
 		if banOf(p.rec) != nil {
 			before := p.rec.rest.bytes()
 			p.rec.rest.ban = nil
@@ -43,8 +43,8 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	return nil
 }
 
-// reset forgets the counts and holders of a claim's limits, and the request ids. The states that it
-// concerns begin anew. Of holders it notes when that was.
+// reset forgets the counts and holders of a claim's limits, and the request ids. Their states get a
+// new generation. Of holders it notes the time of the reset.
 func (q *query) reset(c *stint.Claim) {
 	q.eachState(c, nil, func(_ int, p *part) {
 		if p.rec != nil {
@@ -61,10 +61,7 @@ func (q *query) reset(c *stint.Claim) {
 	q.open(c, nil, true)
 	for k := range q.views {
 		if v := &q.views[k]; v.holds() {
-			q.house(v, c)
-			before := q.bytesOf(v)
-			v.hold.Clear()
-			q.grown += int64(q.bytesOf(v) - before)
+			q.write(v, c, v.hold.Clear)
 		}
 	}
 	if r := q.parts[0].rec; r != nil && r.rest != nil {
@@ -76,18 +73,18 @@ func (q *query) reset(c *stint.Claim) {
 
 // forget removes the count that is kept of a limit, if it has one.
 func (q *query) forget(c *stint.Claim, l *stint.Limit) {
-	if l.Algorithm == stint.Concurrency {
+	if l.Algorithm == stint.AlgorithmConcurrency {
 		return
 	}
 	p := &q.parts[q.partOf(0, c, l.Name)]
 	var tag uint32
-	place := p.shard.locate(p.rec, l, &tag)
-	if place < 0 {
+	index := p.shard.locate(p.rec, l, &tag)
+	if index < 0 {
 		return
 	}
 	before := p.rec.bytes()
-	p.shard.untag(p.rec.countAt(place).Tag)
-	*p.rec.countAt(place) = algorithm.Count{}
+	p.shard.untag(p.rec.countAt(index).Owner)
+	*p.rec.countAt(index) = algorithm.Count{}
 	q.grown += int64(p.rec.bytes() - before)
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 func open(t *testing.T) storetest.Harness {
-	clock := storetest.NewClock()
+	clock := &storetest.Clock{}
 	s, err := memorystore.New(memorystore.Config{Now: clock.Now})
 	if err != nil {
 		t.Fatal(err)

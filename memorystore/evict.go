@@ -11,16 +11,16 @@ import (
 const (
 	// enough is the share of each of its limits that is left at least to a record with room.
 	enough = 0.5
-	// evictAmong is how many records are compared to evict one, evictFurther how
-	// many if they are all banned or hold places.
+	// evictAmong is how many records are compared to evict one, evictFurther how many if they are
+	// all banned or hold places.
 	evictAmong   = 16
 	evictFurther = 512
 	// evictMost is how many are evicted under one lock.
 	evictMost = 64
 )
 
-// evict evicts records of a class from the shard while the store is too large. It reports false if there was
-// nothing to evict.
+// evict evicts records of a class from the shard while the store is too large. It reports false if
+// there was nothing to evict.
 func (sh *shard) evict(w *written, c class) bool {
 	for i := range evictMost {
 		if !sh.store.over(w) {
@@ -57,8 +57,9 @@ func (sh *shard) evictOne(w *written, c class) bool {
 	return true
 }
 
-// mostLeft returns the record with the most left among the next ones of a class. It notes which of them no longer have
-// room. Among equal ones that are near a limit it is one of the subject that there has to be room for.
+// mostLeft returns the record with the most left among the next ones of a class. It notes which of
+// them no longer have room. Among equal ones that are near a limit it is one of the subject that
+// there has to be room for.
 func (sh *shard) mostLeft(w *written, c class, now int64) (best uint32, found bool) {
 	var own *record
 	if c == near && w.held && len(w.spare) > 0 {
@@ -147,15 +148,15 @@ func (sh *shard) loads() *loads { return &sh.store.loads[sh.number] }
 
 // What is left to records that are evicted only if there is nothing else.
 const (
-	spared  = -3.0
-	isBan   = -2.0
-	isPlace = -1.0
+	spared = -3.0
+	isBan  = -2.0
+	isHeld = -1.0
 )
 
 // left is the smallest share that is left of any of the record's limits.
 func (sh *shard) left(r *record, now int64) float64 {
 	least := 1.0
-	if r.count.Tag != 0 {
+	if r.count.Owner != 0 {
 		least = sh.countLeft(r, &r.count, now)
 	}
 	x := r.rest
@@ -166,15 +167,15 @@ func (sh *shard) left(r *record, now int64) float64 {
 		return isBan
 	}
 	for i := range x.holders {
-		if x.holders[i].Tag != 0 && !x.holders[i].Dead(now) {
-			return isPlace
+		if x.holders[i].tag != 0 && !x.holders[i].Dead(now) {
+			return isHeld
 		}
 	}
 	if x.ban != nil {
 		least = min(least, share(x.ban.struck(now), x.ban.counts.Cap))
 	}
 	for i := range x.counts {
-		if c := &x.counts[i]; c.Tag != 0 {
+		if c := &x.counts[i]; c.Owner != 0 {
 			least = min(least, sh.countLeft(r, c, now))
 		}
 	}
@@ -184,7 +185,7 @@ func (sh *shard) left(r *record, now int64) float64 {
 // countLeft is the share that is left of the limit that a count of a record was last written under.
 func (sh *shard) countLeft(r *record, c *algorithm.Count, now int64) float64 {
 	var v algorithm.View
-	p := sh.params(c.Tag)
+	p := sh.params(c.Owner)
 	v.Open(c, p, now, max(r.last-now, 0))
 	return share(v.Used(), p.Cap)
 }

@@ -25,7 +25,8 @@ func charge(t testing.TB, s *Store, subject, scope string, limit, units int64) b
 	return d.Allowed
 }
 
-// over counts how many of some users get more than an hourly limit in many attempts, all taking turns.
+// over counts how many of some users get more than an hourly limit in many attempts, all taking
+// turns.
 func over(t testing.TB, s *Store, users int, limit int64) (n int) {
 	t.Helper()
 	got := make([]int64, users)
@@ -62,7 +63,8 @@ func TestOneSubjectWithManyScopes(t *testing.T) {
 	}
 }
 
-// Nobody who is near a limit goes as long as more than one record in 20 has room, wherever those are.
+// Nobody who is near a limit goes as long as more than one record in 20 has room, wherever those
+// are.
 func TestRecordsWithRoomGoFirst(t *testing.T) {
 	const most, withRoom, newcomers = 4096, 512, 300
 	s := newStore(t, Config{MaxSubjects: most})
@@ -102,8 +104,8 @@ func TestRecordsWithRoomGoFirst(t *testing.T) {
 	checkAccounts(t, s)
 }
 
-// In a store full of subjects at their limits, newcomers have room until they are at theirs. They are not
-// forgotten one for the other.
+// In a store full of subjects at their limits, newcomers have room until they are at theirs. They
+// are not forgotten one for the other.
 func TestNewcomersAmongSubjectsAtTheirLimits(t *testing.T) {
 	const most = 20_000
 	s := newStore(t, Config{MaxSubjects: most})
@@ -118,7 +120,7 @@ func TestNewcomersAmongSubjectsAtTheirLimits(t *testing.T) {
 
 func spent(t testing.TB, s *Store, subject, scope string, limit int64) int64 {
 	t.Helper()
-	d, err := s.Take(context.Background(), stint.Request{Mode: stint.Peek, Claim: stint.Claim{
+	d, err := s.Take(context.Background(), stint.Request{Mode: stint.ModePeek, Claim: stint.Claim{
 		Subject: subject, Scope: scope, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: 1}})
 	if err != nil {
 		t.Fatal(err)
@@ -126,8 +128,8 @@ func spent(t testing.TB, s *Store, subject, scope string, limit int64) int64 {
 	return d.States()[0].Used
 }
 
-// A subject with many scopes, all at their limits, makes room for itself, not at the cost of others at theirs that
-// happen to be in the same shard.
+// A subject with many scopes, all at their limits, makes room for itself, not at the cost of others
+// at theirs that happen to be in the same shard.
 func TestManyScopesAtTheirLimits(t *testing.T) {
 	const most, known = 5000, 200
 	s := newStore(t, Config{MaxSubjects: most})
@@ -209,7 +211,8 @@ func TestRoomComesBack(t *testing.T) {
 	clock := newClock()
 	s := newStore(t, Config{MaxSubjects: most, Now: clock.now})
 	bucket := func(subject string, units int64) {
-		r := stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.TokenBucket(10, 10, time.Hour)}, Cost: units}}
+		r := stint.Request{Claim: stint.Claim{
+			Subject: subject, Limits: []stint.Limit{stint.TokenBucket(10, 10, time.Hour)}, Cost: units}}
 		if d, err := s.Take(context.Background(), r); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
@@ -243,7 +246,9 @@ func TestFloodsEvictNobodyAtALimit(t *testing.T) {
 	for name, flood := range map[string]func(i int) (subject, scope string){
 		"one subject's scopes": func(i int) (string, string) { return "flood", fmt.Sprint(i) },
 		"many subjects":        func(i int) (string, string) { return fmt.Sprint("flood:", i), "" },
-		"mixed sizes":          func(i int) (string, string) { return fmt.Sprint("flood:", i, long[:rand.IntN(len(long))]), "" },
+		"mixed sizes": func(i int) (string, string) {
+			return fmt.Sprint("flood:", i, long[:rand.IntN(len(long))]), ""
+		},
 		"all of these": func(i int) (string, string) {
 			switch i % 3 {
 			case 0:
@@ -359,8 +364,10 @@ func TestRecordsThatGrow(t *testing.T) {
 			for i := range 2000 {
 				subject := fmt.Sprint("user:", g, ":", i%40)
 				for _, r := range []stint.Request{
-					{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.AtOnce(100_000, time.Hour)}, Cost: 1}},
-					{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerDay(100_000)}, Cost: 300}, ID: fmt.Sprint(i, strings.Repeat("x", 500))},
+					{Claim: stint.Claim{Subject: subject,
+						Limits: []stint.Limit{stint.AtOnce(100_000, time.Hour)}, Cost: 1}},
+					{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerDay(100_000)}, Cost: 300},
+						ID: fmt.Sprint(i, strings.Repeat("x", 500))},
 					{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerDay(100_000)}, Cost: 1}},
 				} {
 					if d, err := s.Take(ctx, r); err != nil || !d.Allowed {
@@ -385,12 +392,14 @@ func TestNothingButBansAndPlaces(t *testing.T) {
 	ctx := context.Background()
 	for i := range most {
 		if i%2 == 0 {
-			if err := s.Command(ctx, stint.Command{Kind: stint.Ban, Subject: fmt.Sprint("villain:", i), For: time.Hour}); err != nil {
+			if err := s.Command(ctx, stint.Command{Kind: stint.CommandBan, Subject: fmt.Sprint("villain:", i),
+				For: time.Hour}); err != nil {
 				t.Fatal(err)
 			}
 			continue
 		}
-		r := stint.Request{Claim: stint.Claim{Subject: fmt.Sprint("holder:", i), Limits: []stint.Limit{stint.AtOnce(10, time.Hour)}, Cost: 1}}
+		r := stint.Request{Claim: stint.Claim{Subject: fmt.Sprint("holder:", i),
+			Limits: []stint.Limit{stint.AtOnce(10, time.Hour)}, Cost: 1}}
 		if d, err := s.Take(ctx, r); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
@@ -413,14 +422,15 @@ func TestNothingButBansAndPlaces(t *testing.T) {
 	checkAccounts(t, s)
 }
 
-// Calls over several shards neither wait for each other in a circle nor exceed the bounds, and lists are whole although
-// records move.
+// Calls over several shards neither wait for each other in a circle nor exceed the bounds, and
+// lists are whole although records move.
 func TestFullStoreUnderEverything(t *testing.T) {
 	const most, bans = 2000, 50
 	s := newStore(t, Config{MaxSubjects: most})
 	ctx := context.Background()
 	for i := range bans {
-		if err := s.Command(ctx, stint.Command{Kind: stint.Ban, Subject: fmt.Sprint("villain:", i), For: time.Hour}); err != nil {
+		if err := s.Command(ctx, stint.Command{Kind: stint.CommandBan, Subject: fmt.Sprint("villain:", i),
+			For: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -445,10 +455,12 @@ func TestFullStoreUnderEverything(t *testing.T) {
 		callers.Go(func() {
 			for i := range 1000 {
 				claim := func(subject, scope string) stint.Claim {
-					return stint.Claim{Subject: subject, Scope: scope, Limits: []stint.Limit{stint.PerHour(10), stint.PerDay(100).WithName("daily")}, Cost: 1}
+					return stint.Claim{Subject: subject, Scope: scope,
+						Limits: []stint.Limit{stint.PerHour(10), stint.PerDay(100).WithName("daily")}, Cost: 1}
 				}
 				_, err := s.Take(ctx, stint.Request{Claim: claim(fmt.Sprint("user:", g, ":", i), ""),
-					And: []stint.Claim{claim(fmt.Sprint("team:", i), ""), claim("everyone", fmt.Sprint("thing:", g, ":", i))}})
+					And: []stint.Claim{claim(fmt.Sprint("team:", i), ""),
+						claim("everyone", fmt.Sprint("thing:", g, ":", i))}})
 				if err != nil {
 					t.Error(err)
 				}
@@ -482,7 +494,8 @@ func TestShardIsFull(t *testing.T) {
 	s.perShard = 500
 	for i := range 3000 {
 		charge(t, s, "everyone", fmt.Sprint("thing:", i), 5, 1)
-		if !charge(t, s, "everyone", fmt.Sprint("thing:", i), 5, 4) || charge(t, s, "everyone", fmt.Sprint("thing:", i), 5, 1) {
+		if !charge(t, s, "everyone", fmt.Sprint("thing:", i), 5, 4) ||
+			charge(t, s, "everyone", fmt.Sprint("thing:", i), 5, 1) {
 			t.Fatalf("thing:%d is forgotten", i)
 		}
 	}

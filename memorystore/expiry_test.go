@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// When a state expires is said by the limit that it was last written under, not by
-// one that only looked for something in it: here one that refills sixty times as fast.
+// When a state expires is said by the limit that it was last written under, not by one that only
+// looked for something in it: here one that refills sixty times as fast.
 func TestExpiryIsOfTheLimitWrittenUnder(t *testing.T) {
 	slow := stint.TokenBucket(1, 1, time.Hour)
 	fast := stint.TokenBucket(60, 60, time.Hour)
@@ -19,10 +19,11 @@ func TestExpiryIsOfTheLimitWrittenUnder(t *testing.T) {
 		look func(s *Store, old stint.Charge) (changed bool, err error)
 	}{
 		{"settle", func(s *Store, old stint.Charge) (bool, error) {
-			return s.Amend(ctx, old, stint.Amendment{Kind: stint.Settle, Cost: 1})
+			return s.Amend(ctx, old, stint.Amendment{Kind: stint.AmendSettle, Cost: 1})
 		}},
 		{"give back", func(s *Store, _ stint.Charge) (bool, error) {
-			return false, s.Command(ctx, stint.Command{Kind: stint.GiveBack, Subject: "user:1", Limits: []stint.Limit{fast}, Units: 1})
+			return false, s.Command(ctx, stint.Command{Kind: stint.CommandGiveBack, Subject: "user:1",
+				Limits: []stint.Limit{fast}, Units: 1})
 		}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -30,7 +31,8 @@ func TestExpiryIsOfTheLimitWrittenUnder(t *testing.T) {
 			s := newStore(t, Config{Now: clock.now})
 			take := func(l stint.Limit) stint.Decision {
 				t.Helper()
-				d, err := s.Take(ctx, stint.Request{Claim: stint.Claim{Subject: "user:1", Limits: []stint.Limit{l}, Cost: 1}})
+				d, err := s.Take(ctx, stint.Request{
+					Claim: stint.Claim{Subject: "user:1", Limits: []stint.Limit{l}, Cost: 1}})
 				if err != nil {
 					t.Fatal(err)
 				}

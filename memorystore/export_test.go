@@ -11,3 +11,6 @@ func (s *Store) Sweep() {
 	}
 	s.compareLoads()
 }
+
+// Len is how many subjects are kept.
+func (s *Store) Len() int { return int(s.subjects.Load()) }

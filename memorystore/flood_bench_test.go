@@ -10,8 +10,8 @@ import (
 	"github.com/stint-limiter/stint/memorystore"
 )
 
-// BenchmarkFlood is a store that is full, asked by subjects that it does not know. The bounds are so small that the subjects are
-// forgotten by the time that they come again.
+// BenchmarkFlood is a store that is full, asked by subjects that it does not know. The bounds are
+// so small that the subjects are forgotten by the time that they come again.
 func BenchmarkFlood(b *testing.B) {
 	const most = 20_000
 	subject := func(i int) stint.Claim { return stint.Claim{Subject: fmt.Sprintf("user:%07d", i)} }

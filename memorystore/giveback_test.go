@@ -26,14 +26,16 @@ func TestGiveBackKeepsAccounts(t *testing.T) {
 		if i < 40 {
 			take(stint.Request{Claim: stint.Claim{Subject: subject, Limits: plain, Cost: 1}})
 		} else {
-			take(stint.Request{Claim: stint.Claim{Subject: subject, Limits: plain[:2], Cost: 1}, Mode: stint.Reserve})
+			take(stint.Request{Claim: stint.Claim{Subject: subject, Limits: plain[:2], Cost: 1},
+				Mode: stint.ModeReserve})
 		}
 		clock.advance(10 * time.Millisecond)
 		limits := plain
 		if i%8 >= 4 {
 			limits = changed
 		}
-		if err := s.Command(ctx, stint.Command{Kind: stint.GiveBack, Subject: subject, Limits: limits, Units: int64(1 + i%3)}); err != nil {
+		if err := s.Command(ctx, stint.Command{Kind: stint.CommandGiveBack, Subject: subject, Limits: limits,
+			Units: int64(1 + i%3)}); err != nil {
 			t.Fatal(err)
 		}
 		checkAccounts(t, s)

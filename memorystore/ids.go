@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// ids are the request ids of one subject and scope that were charged, in order
-// of time.
+// ids are the request ids of one subject and scope that were charged, in order of time.
 type ids struct {
 	list []seenID
 	life int64 // the longest that any was to live
@@ -64,13 +65,13 @@ func (d *ids) add(seed maphash.Seed, id string, at, now, life int64) {
 		d.list = slices.Insert(d.list, i, seenID{strings.Clone(id), maphash.String(seed, id), at, 0})
 		d.text += textBytes(id)
 	}
-	if len(d.list) > stint.MaxIDs {
+	if len(d.list) > driver.MaxIDs {
 		d.dropLowest()
 	}
 }
 
-// dropLowest forgets the id with the lowest sum of time and repeats. Times are
-// far enough apart that it is among those with the first time.
+// dropLowest forgets the id with the lowest sum of time and repeats. Times are far enough apart
+// that it is among those with the first time.
 func (d *ids) dropLowest() {
 	lowest := 0
 	for i := 1; i < len(d.list) && d.list[i].at == d.list[0].at; i++ {
@@ -103,12 +104,11 @@ func textBytes(id string) int { return (len(id) + len(id)/16 + 15) &^ 15 }
 
 func (d *ids) bytes() int { return 40*cap(d.list) + d.text }
 
-// remember records the request's id, unless it is in force: then it has been
-// repeated too often.
+// remember records the request's id, unless it is in force: then it has been repeated too often.
 func (q *query) remember(r *stint.Request, at int64) {
 	rec := q.record(&q.parts[0], &r.Claim)
 	before := rec.rest.bytes()
-	ids, life := &rec.more().ids, r.Life().Microseconds()
+	ids, life := &rec.more().ids, contract.Life(r).Microseconds()
 	if ids.find(q.store.seed, r.ID, q.now, life) == nil {
 		ids.add(q.store.seed, r.ID, at, q.now, life)
 	}
@@ -126,20 +126,20 @@ func (q *query) seen(id string, life time.Duration) *seenID {
 
 // repeated answers a request whose id was charged before.
 func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
-	seen := q.seen(r.ID, r.Life())
-	if seen == nil || seen.repeats >= stint.MaxRepeats && r.Mode != stint.Force {
+	seen := q.seen(r.ID, contract.Life(r))
+	if seen == nil || seen.repeats >= driver.MaxRepeats && r.Mode != stint.ModeForce {
 		return false
 	}
 	d.Repeat = true
 	if seen.at-q.now >= 16 { // times of ids are rounded up to 16 microseconds
 		d.RetryAfter = duration(seen.at - q.now)
 	}
-	if r.Mode == stint.Take && d.RetryAfter > 0 {
+	if r.Mode == stint.ModeTake && d.RetryAfter > 0 {
 		return true
 	}
 	d.Allowed = true
-	if r.Mode != stint.Peek {
-		seen.repeats = min(seen.repeats+1, stint.MaxRepeats)
+	if r.Mode != stint.ModePeek {
+		seen.repeats = min(seen.repeats+1, driver.MaxRepeats)
 		q.stepBans(r)
 	}
 	return true

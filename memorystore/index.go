@@ -1,44 +1,44 @@
 package memorystore
 
-// index finds records by the hash of their key: open addressing with linear
-// probing, four bytes per place. It has no tombstones. It grows by half when it is almost full, and shrinks
-// when three eighths are in use.
+// index finds records by the hash of their key: open addressing with linear probing, four bytes per
+// slot, no tombstones. It grows by half when it is almost full, and shrinks when only three eighths
+// are in use.
 type index struct {
-	places []uint32 // 8 bits of hash, 24 of record number plus one; 0 is empty
-	used   int
+	slots []uint32 // 8 bits of hash, 24 of record number plus one; 0 is empty
+	used  int
 }
 
 // home is where the search for a hash starts.
 func (x *index) home(hash uint64) int {
-	return int(uint64(uint32(hash)) * uint64(len(x.places)) >> 32)
+	return int(uint64(uint32(hash)) * uint64(len(x.slots)) >> 32)
 }
 
-// place is the content of the place of a record.
-func place(hash uint64, n uint32) uint32 { return tagOf(hash) | (n + 1) }
+// slot is the content of the slot of a record.
+func slot(hash uint64, n uint32) uint32 { return hashBits(hash) | (n + 1) }
 
-func tagOf(hash uint64) uint32 { return uint32(hash>>40) << 24 }
+func hashBits(hash uint64) uint32 { return uint32(hash>>40) << 24 }
 
 // full reports that one more record needs a larger index.
-func (x *index) full() bool { return x.used >= len(x.places)-len(x.places)/8 }
+func (x *index) full() bool { return x.used >= len(x.slots)-len(x.slots)/8 }
 
 // clear empties the index and gives it another size. All records are to be put again.
-func (x *index) clear(places int) {
-	x.places = make([]uint32, max(16, places))
+func (x *index) clear(slots int) {
+	x.slots = make([]uint32, max(16, slots))
 	x.used = 0
 }
 
 // put adds a record. There is room.
 func (x *index) put(hash uint64, n uint32) {
 	i := x.home(hash)
-	for x.places[i] != 0 {
+	for x.slots[i] != 0 {
 		i = x.next(i)
 	}
-	x.places[i] = place(hash, n)
+	x.slots[i] = slot(hash, n)
 	x.used++
 }
 
 func (x *index) next(i int) int {
-	if i++; i == len(x.places) {
+	if i++; i == len(x.slots) {
 		return 0
 	}
 	return i
@@ -47,26 +47,26 @@ func (x *index) next(i int) int {
 // move gives a record another number.
 func (x *index) move(hash uint64, from, to uint32) {
 	i := x.home(hash)
-	for x.places[i] != place(hash, from) {
+	for x.slots[i] != slot(hash, from) {
 		i = x.next(i)
 	}
-	x.places[i] = place(hash, to)
+	x.slots[i] = slot(hash, to)
 }
 
 // remove takes a record out and closes the gap. hashOf returns any record's hash.
 func (x *index) remove(hash uint64, n uint32, hashOf func(n uint32) uint64) {
 	gap := x.home(hash)
-	for x.places[gap] != place(hash, n) {
+	for x.slots[gap] != slot(hash, n) {
 		gap = x.next(gap)
 	}
-	for i := x.next(gap); x.places[i] != 0; i = x.next(i) {
-		home := x.home(hashOf(x.places[i]&(1<<24-1) - 1))
+	for i := x.next(gap); x.slots[i] != 0; i = x.next(i) {
+		home := x.home(hashOf(x.slots[i]&(1<<24-1) - 1))
 		// What is at i may move to the gap unless its home lies after it.
 		if gap <= i && (home <= gap || home > i) || gap > i && home <= gap && home > i {
-			x.places[gap] = x.places[i]
+			x.slots[gap] = x.slots[i]
 			gap = i
 		}
 	}
-	x.places[gap] = 0
+	x.slots[gap] = 0
 	x.used--
 }

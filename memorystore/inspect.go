@@ -5,26 +5,28 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/banlist"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-var _ stint.Inspector = (*Store)(nil)
+var _ driver.Inspector = (*Store)(nil)
 
-// Inspect implements [stint.Inspector].
-func (s *Store) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, error) {
+// Inspect implements [driver.Inspector].
+func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
 	if err := s.ready(ctx, "inspect"); err != nil {
-		return stint.Inspection{}, err
+		return driver.Inspection{}, err
 	}
-	if err := c.ValidateInspect(); err != nil {
-		return stint.Inspection{}, err
+	if err := contract.ValidateInspect(c); err != nil {
+		return driver.Inspection{}, err
 	}
 	q := s.lock(&c, nil)
 	defer q.unlock()
 	q.open(&c, nil, true)
-	shown := stint.Inspection{
+	shown := driver.Inspection{
 		Now:     instant(q.now),
 		Ban:     banOf(q.banRecord(&q.parts[0], &c)).state(q.now),
-		Windows: make([]stint.Window, len(q.views)),
+		Windows: make([]driver.Window, len(q.views)),
 	}
 	for i := range q.views {
 		q.views[i].show(&shown.Windows[i], q.now)
@@ -33,28 +35,28 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, e
 }
 
 // show fills in what is known of a limit.
-func (v *view) show(w *stint.Window, now int64) {
+func (v *view) show(w *driver.Window, now int64) {
 	w.Limit = v.limit
 	w.Used, w.ResetAfter = v.used(), duration(v.reset())
 	if !v.fits(1) {
 		_, last := v.bookings()
 		w.RetryAfter = wait(v.earliest(max(now, last), 1), now)
 	}
-	var entries []stint.Entry
-	if v.limit.Algorithm == stint.Concurrency {
-		w.LeftOut = v.hold.EachLast(stint.MaxEntries, func(expiry int64) {
-			entries = append(entries, stint.Entry{Until: instant(expiry), Units: 1})
+	var entries []driver.Entry
+	if v.limit.Algorithm == stint.AlgorithmConcurrency {
+		w.LeftOut = v.hold.EachLast(driver.MaxEntries, func(expiry int64) {
+			entries = append(entries, driver.Entry{Until: instant(expiry), Units: 1})
 		})
 	} else {
 		v.count.Each(func(at, until, n int64) {
-			entries = append(entries, stint.Entry{At: instant(at), Until: instant(until), Units: n})
+			entries = append(entries, driver.Entry{At: instant(at), Until: instant(until), Units: n})
 		})
 	}
-	w.Show(entries)
+	contract.Show(w, entries)
 }
 
-// state is what there is to tell of a ban that may be nil.
-func (b *ban) state(now int64) (s stint.BanState) {
+// state describes a ban that may be nil.
+func (b *ban) state(now int64) (s driver.BanState) {
 	if b == nil {
 		return s
 	}
@@ -72,8 +74,8 @@ func (b *ban) state(now int64) (s stint.BanState) {
 // instant turns microseconds since the Unix epoch into a time.
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// Bans implements [stint.Inspector]. It holds no lock for longer than the sweeper does.
-func (s *Store) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
+// Bans implements [driver.Inspector]. It holds no lock for longer than the sweeper does.
+func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	list := banlist.New(n)
 	for i := range s.shards {
 		for before := lastRecord; before > 0; {
@@ -86,8 +88,8 @@ func (s *Store) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
 	return list.Sorted(), nil
 }
 
-// lastRecord is above the number of every record. Lists begin with the last record: one that moves meanwhile, to a lower
-// number, is seen twice rather than not at all.
+// lastRecord is above the number of every record. Lists begin with the last record: one that moves
+// to a lower number in between is seen twice rather than not at all.
 const lastRecord = ^uint32(0)
 
 // before returns the numbers of some records before one: from first on, before end.
@@ -96,7 +98,8 @@ func (sh *shard) before(n uint32) (first, end uint32) {
 	return end - min(end, sweepPiece), end
 }
 
-// listBans adds the bans in force among some records before one to a list. It returns the first of them.
+// listBans adds the bans in force among some records before one to a list. It returns the first of
+// them.
 func (sh *shard) listBans(list *banlist.List, before uint32) uint32 {
 	now := sh.store.read()
 	sh.mu.Lock()
@@ -111,7 +114,7 @@ func (sh *shard) listBans(list *banlist.List, before uint32) uint32 {
 		if b := banOf(r); b.end(now) > now {
 			state := b.state(now)
 			state.Strikes = 0
-			list.Add(stint.Banned{Subject: r.subject(), BanState: state})
+			list.Add(driver.Banned{Subject: r.subject(), BanState: state})
 		}
 	}
 	return first

@@ -23,7 +23,8 @@ func takeIn(t testing.TB, s *Store, subject, scope string, l stint.Limit) {
 func TestScopesThatHaveExpired(t *testing.T) {
 	clock := newClock()
 	s := newStore(t, Config{Now: clock.now})
-	for _, l := range []stint.Limit{stint.PerMinute(5), stint.TokenBucket(5, 5, time.Minute), stint.AtOnce(5, time.Minute)} {
+	for _, l := range []stint.Limit{stint.PerMinute(5), stint.TokenBucket(5, 5, time.Minute),
+		stint.AtOnce(5, time.Minute)} {
 		takeIn(t, s, "user:1", "a minute of "+l.Algorithm.String(), l)
 	}
 	takeIn(t, s, "user:1", "an hour", stint.PerHour(5))

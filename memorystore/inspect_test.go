@@ -31,24 +31,26 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// Bans are listed while others come, go and are made; a ban that is in force all the time is never missed.
+// Bans are listed while others come, go and are made; a ban that is in force all the time is never
+// missed.
 func TestBansWhileOthersAreBusy(t *testing.T) {
 	s := newStore(t, Config{})
 	ban := func(subject string, kind stint.CommandKind) {
-		if err := s.Command(context.Background(), stint.Command{Kind: kind, Subject: subject, For: time.Hour}); err != nil {
+		if err := s.Command(context.Background(),
+			stint.Command{Kind: kind, Subject: subject, For: time.Hour}); err != nil {
 			t.Error(err)
 		}
 	}
 	const steady = 500
 	for i := range steady {
-		ban("steady:"+user(i)+strings.Repeat("x", i%30), stint.Ban) // short keys and long ones
+		ban("steady:"+user(i)+strings.Repeat("x", i%30), stint.CommandBan) // short keys and long ones
 	}
 	busy, stop := context.WithCancel(t.Context())
 	var work sync.WaitGroup
 	work.Go(func() {
 		for i := 0; busy.Err() == nil; i++ {
-			ban(user(i), stint.Ban)
-			ban(user(i-100), stint.Unban)
+			ban(user(i), stint.CommandBan)
+			ban(user(i-100), stint.CommandUnban)
 		}
 	})
 	for range 20 {
@@ -78,8 +80,8 @@ func TestInspectAfterClose(t *testing.T) {
 	_, scopes := s.Scopes(t.Context(), "a")
 	for op, err := range map[string]error{"inspect": inspect, "bans": bans, "scopes": scopes} {
 		var failed *stint.StoreError
-		if !errors.Is(err, ErrClosed) || !errors.As(err, &failed) || failed.Op != op {
-			t.Errorf("%s: %v, want ErrClosed", op, err)
+		if !errors.Is(err, errClosed) || !errors.As(err, &failed) || failed.Op != op {
+			t.Errorf("%s: %v, want errClosed", op, err)
 		}
 	}
 }

@@ -11,18 +11,19 @@ const (
 	classes
 )
 
-// roomyShare is the part of the store that records with room keep, one record in so many. Until loads are compared again it may be one
-// record per shard more.
+// roomyShare is the part of the store that records with room keep, one record in so many. Until
+// loads are compared again it may be one record per shard more.
 const roomyShare = 32
 
-// loads is how many records of each class a shard has. It is written under the shard's lock and read without.
+// loads is how many records of each class a shard has. It is written under the shard's lock and
+// read without.
 type loads [classes]atomic.Int32
 
-// heaviest returns the class to evict from, and the shard: a call's own, if it does not have much less of that class than the one
-// that has the most, so that calls rarely meet.
+// heaviest returns the class to evict from, and the shard: a call's own, if it does not have much
+// less of that class than the one that has the most, so that calls rarely meet.
 //
-// Loads are compared once in as many evictions as there are shards, and whenever the shard that had the most has
-// none.
+// Loads are compared once in as many evictions as there are shards, and whenever the shard that had
+// the most has none.
 func (s *Store) heaviest(own uint32) (uint32, class) {
 	c := class(s.evictable.Load())
 	heavy := s.heavy[c].Load()
@@ -37,7 +38,8 @@ func (s *Store) heaviest(own uint32) (uint32, class) {
 	return heavy, c
 }
 
-// compareLoads notes which shard has the most records of each class, and which class is to be evicted from.
+// compareLoads notes which shard has the most records of each class, and which class is to be
+// evicted from.
 func (s *Store) compareLoads() class {
 	var most, total [classes]int64
 	var heavy [classes]uint32

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// query is one call in progress. Each shard has one, so that a call allocates
-// nothing; a call over several shards uses that of the first.
+// query is one call in progress. Each shard has one, so that a call allocates nothing; a call over
+// several shards uses that of the first.
 type query struct {
 	store  *Store
 	now    int64
@@ -39,6 +39,9 @@ type part struct {
 	stale      bool // the state is not the one that was charged, in an amendment
 }
 
+// usages returns room for the usages of all views.
+func (q *query) usages() []stint.Usage { return q.parts[0].shard.usages.Cut(len(q.views)) }
+
 // claimAt is the i-th of a first claim and others.
 func claimAt(first *stint.Claim, and []stint.Claim, i int) *stint.Claim {
 	if i == 0 {
@@ -47,8 +50,8 @@ func claimAt(first *stint.Claim, and []stint.Claim, i int) *stint.Claim {
 	return &and[i-1]
 }
 
-// lock takes the locks of all claims' shards, in order, and finds their records.
-// It returns nil if a claim is none. See unlock.
+// lock takes the locks of all claims' shards, in order, and finds their records. It returns nil if
+// a claim is none. See unlock.
 func (s *Store) lock(first *stint.Claim, and []stint.Claim) *query {
 	if len(and) == 0 {
 		if first.Subject == "" {
@@ -191,7 +194,7 @@ func (q *query) release() {
 	}
 }
 
-// open opens every limit of every claim. It only looks if told to or if a claim
+// open opens every limit of every claim. It writes nothing if look is set, nor for a claim that
 // costs nothing.
 func (q *query) open(first *stint.Claim, and []stint.Claim, look bool) {
 	n := 0
@@ -209,7 +212,7 @@ func (q *query) open(first *stint.Claim, and []stint.Claim, look bool) {
 		for k := range c.Limits {
 			v, l := &q.views[n], &c.Limits[k]
 			v.part = i
-			if l.Name != "" && l.Algorithm != stint.Concurrency {
+			if l.Name != "" && l.Algorithm != stint.AlgorithmConcurrency {
 				v.part = q.partOf(i, c, l.Name)
 			}
 			p := &q.parts[v.part]

@@ -8,15 +8,16 @@ import (
 // maxQuick is how many limits the quick way decides on.
 const maxQuick = 8
 
-// quick decides what most requests are: one known subject, a few limits of one name that are
-// not on holders, a clock that runs forward, nothing booked, and no ban to look for. It is what decide does,
-// less everything that then cannot happen. It reports false, with nothing
-// written, if a request is not like that.
+// quick decides what most requests are: one known subject, a few limits of one name that are not on
+// holders, a clock that runs forward, nothing booked, and no ban to look for. It is what decide
+// does, less everything that then cannot happen. It reports false, with nothing written, if a
+// request is not like that.
 func (sh *shard) quick(r *stint.Request, rec *record, d *stint.Decision, now int64) bool {
 	limits, cost := r.Limits, r.Cost
 	if rec == nil || now < rec.last || r.Bans != nil && sh.bans != 0 || len(limits) > maxQuick ||
-		r.Mode == stint.Reserve || r.ID != "" || r.Fit || r.Lease != 0 || r.Mode == stint.Force && r.MaxWait > 0 ||
-		cost <= 0 && r.Mode != stint.Peek {
+		r.Mode == stint.ModeReserve || r.ID != "" || r.Fit || r.Lease != 0 || r.Mode == stint.ModeForce &&
+		r.MaxWait > 0 ||
+		cost <= 0 && r.Mode != stint.ModePeek {
 		return false
 	}
 	fits := true
@@ -28,15 +29,16 @@ func (sh *shard) quick(r *stint.Request, rec *record, d *stint.Decision, now int
 		sh.quicks[i].Open(c, p, now, 0)
 		fits = fits && sh.quicks[i].Fits(cost)
 	}
-	if !fits && (r.Bans != nil || r.Mode == stint.Force) {
+	if !fits && (r.Bans != nil || r.Mode == stint.ModeForce) {
 		return false
 	}
 	d.Allowed, d.Charge.Claim = fits, r.Claim
 	switch {
-	case fits && r.Mode != stint.Peek:
+	case fits && r.Mode != stint.ModePeek:
 		sh.quickCharge(r, rec, d, now)
 	case fits:
-		usages := d.Grow(len(limits))
+		usages := sh.usages.Cut(len(limits))
+		d.Usages = usages
 		for i := range limits {
 			q := &sh.quicks[i]
 			usages[i].Used, usages[i].ResetAfter = q.Used(), duration(q.Reset())
@@ -49,7 +51,8 @@ func (sh *shard) quick(r *stint.Request, rec *record, d *stint.Decision, now int
 
 func (sh *shard) quickCharge(r *stint.Request, rec *record, d *stint.Decision, now int64) {
 	limits, cost := r.Limits, r.Cost
-	usages := d.Grow(len(limits))
+	usages := sh.usages.Cut(len(limits))
+	d.Usages = usages
 	bytes := 0
 	for i := range limits {
 		u, q := &usages[i], &sh.quicks[i]
@@ -80,7 +83,8 @@ func (sh *shard) unlockGrown(rec *record, now int64) {
 
 func (sh *shard) quickDeny(r *stint.Request, d *stint.Decision, now int64) {
 	limits, cost := r.Limits, r.Cost
-	usages := d.Grow(len(limits))
+	usages := sh.usages.Cut(len(limits))
+	d.Usages = usages
 	latest := now
 	for i := range limits {
 		u, q := &usages[i], &sh.quicks[i]
@@ -94,15 +98,15 @@ func (sh *shard) quickDeny(r *stint.Request, d *stint.Decision, now int64) {
 	d.RetryAfter = wait(latest, now)
 }
 
-// usual returns the count of a limit and its parameters, nil if the record has none
-// that was last charged under just this limit.
+// usual returns the count of a limit and its parameters, nil if the record has none that was last
+// charged under just this limit.
 func (sh *shard) usual(r *record, l *stint.Limit) (*algorithm.Count, *algorithm.Params) {
-	if v := sh.variants[r.count.Tag]; v != nil && v.is(l) {
+	if v := sh.variants[r.count.Owner]; v != nil && v.is(l) {
 		return &r.count, &v.params
 	}
 	if r.rest != nil {
 		for i := range r.rest.counts {
-			if v := sh.variants[r.rest.counts[i].Tag]; v != nil && v.is(l) {
+			if v := sh.variants[r.rest.counts[i].Owner]; v != nil && v.is(l) {
 				return &r.rest.counts[i], &v.params
 			}
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// record is what is known of one subject in one scope, or of its limits with one name
-// there: a state of the rules. Most subjects have a short key and one limit
-// without a name: that is all in here.
+// record is what is known of one subject in one scope, or of its limits with one name there: a
+// state of the rules. Most subjects have a short key and one limit without a name: that is all in
+// here.
 type record struct {
 	count algorithm.Count // of the first limit; in use if it has a tag
 	last  int64           // the clock at the last write of a count
@@ -38,7 +38,7 @@ type rest struct {
 
 	// Of the limits that are not in the record. One without a tag is free.
 	counts  []algorithm.Count
-	holders []algorithm.Concurrency
+	holders []held
 
 	// These are in the record without a name.
 	ids     ids
@@ -46,8 +46,9 @@ type rest struct {
 	ban     *ban // of the subject; in its record with an empty scope
 }
 
-// recordBytes is about what a record takes, with its place in the index and the room that a shard has for more of both. It is a little too much for
-// large shards, and a little too little for small ones.
+// recordBytes is about what a record takes, with its slot in the index and the room that a shard
+// has for more of both. It is a little too much for large shards, and a little too little for small
+// ones.
 const recordBytes = int(unsafe.Sizeof(record{}))*9/8 + 6
 
 func (r *record) setKey(subject, scope, name string) {
@@ -106,7 +107,7 @@ func (r *record) scope() string {
 	return string(key[split:name])
 }
 
-// isOf reports whether a record is of a subject, in any scope. A free record is of nobody.
+// isOf reports whether a record is of a subject, in any scope. A free record has no subject.
 func (r *record) isOf(subject string) bool {
 	key, split, _ := r.fullKey()
 	return string(key[:split]) == subject
@@ -132,8 +133,8 @@ func (r *record) hash(seed maphash.Seed) uint64 {
 	return h
 }
 
-// withScope is the hash of a subject, scope and name, given that of the subject, which
-// alone decides the shard.
+// withScope is the hash of a subject, scope and name, given that of the subject, which alone
+// decides the shard.
 func withScope(seed maphash.Seed, subject uint64, scope, name string) uint64 {
 	if scope != "" {
 		subject ^= spread(maphash.String(seed, scope))
@@ -158,12 +159,12 @@ func (r *record) stepBack(now int64) {
 	r.last = now
 }
 
-// countAt returns the count at a place: the record's own, then those in rest.
-func (r *record) countAt(place int) *algorithm.Count {
-	if place == 0 {
+// countAt returns the count at an index: the record's own, then those in rest.
+func (r *record) countAt(index int) *algorithm.Count {
+	if index == 0 {
 		return &r.count
 	}
-	return &r.rest.counts[place-1]
+	return &r.rest.counts[index-1]
 }
 
 // more returns the record's rest, a new one if it had none.
@@ -183,7 +184,7 @@ func (r *rest) bytes() int {
 	}
 	n := int(allocated(unsafe.Sizeof(*r))) + cap(r.key) +
 		cap(r.counts)*int(unsafe.Sizeof(algorithm.Count{})) +
-		cap(r.holders)*int(unsafe.Sizeof(algorithm.Concurrency{})) +
+		cap(r.holders)*int(unsafe.Sizeof(held{})) +
 		r.ids.bytes() + r.settled.bytes() + r.ban.bytes()
 	for i := range r.counts {
 		n += r.counts[i].Bytes()

@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // settledList are the charges of one subject and scope that were settled, in order.
 type settledList struct {
 	list []settledCharge
-	// until is when none of them would be found any more, so that nothing is
-	// lost if they are forgotten.
+	// until is when none of them would be found any more, so that nothing is lost if they are
+	// forgotten.
 	until int64
 }
 
@@ -30,8 +30,8 @@ func (s *settledList) has(at int64, id uint64) bool {
 	return found
 }
 
-// add remembers a charge until an instant at least. It may be there from an earlier
-// claim on the same subject and scope, whose limits need it for less long.
+// add remembers a charge until an instant at least. It may be there from an earlier claim on the
+// same subject and scope, whose limits need it for less long.
 func (s *settledList) add(at int64, id uint64, until int64) {
 	s.until = max(s.until, until)
 	c := settledCharge{at, id}
@@ -40,7 +40,7 @@ func (s *settledList) add(at int64, id uint64, until int64) {
 		return
 	}
 	s.list = slices.Insert(s.list, i, c)
-	if len(s.list) > stint.MaxSettled {
+	if len(s.list) > driver.MaxSettled {
 		s.list = slices.Delete(s.list, 0, 1)
 	}
 }

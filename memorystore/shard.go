@@ -6,10 +6,10 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/algorithm"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// shard holds the subjects whose hash it is given, in all their scopes, under
-// one lock.
+// shard holds the subjects whose hash it is given, in all their scopes, under one lock.
 type shard struct {
 	mu    sync.Mutex
 	clock int64 // the latest reading that was used, if the clock cannot step
@@ -33,7 +33,8 @@ type shard struct {
 	sweepAt, hand uint32
 	quicks        [maxQuick]algorithm.View
 	query         query
-	_             [64]byte // the next shard's lock is on another cache line
+	usages        contract.Slab // of decisions
+	_             [64]byte      // the next shard's lock is on another cache line
 }
 
 // piece is a run of records.
@@ -72,25 +73,25 @@ func (sh *shard) find(hash uint64, subject, scope, name string) *record {
 	if x.used == 0 {
 		return nil
 	}
-	tag := tagOf(hash)
+	bits := hashBits(hash)
 	for i := x.home(hash); ; i = x.next(i) {
-		p := x.places[i]
-		if p == 0 {
+		slot := x.slots[i]
+		if slot == 0 {
 			return nil
 		}
-		if p&(255<<24) == tag {
-			if r := sh.record(p&(1<<24-1) - 1); r.hasKey(subject, scope, name) {
+		if slot&(255<<24) == bits {
+			if r := sh.record(slot&(1<<24-1) - 1); r.hasKey(subject, scope, name) {
 				return r
 			}
 		}
 	}
 }
 
-// insert adds an empty record for a key that has none. The caller accounts for
-// its bytes, and notes whether it has room when it is written.
+// insert adds an empty record for a key that has none. The caller accounts for its bytes, and notes
+// whether it has room when it is written.
 func (sh *shard) insert(hash uint64, subject, scope, name string) (n uint32, r *record) {
 	if sh.index.full() {
-		sh.reindex(len(sh.index.places) + len(sh.index.places)/2)
+		sh.reindex(len(sh.index.slots) + len(sh.index.slots)/2)
 	}
 	n = sh.count
 	if int(n) == len(sh.pieces)*pieceSize {
@@ -104,16 +105,16 @@ func (sh *shard) insert(hash uint64, subject, scope, name string) (n uint32, r *
 	return n, r
 }
 
-// reindex rebuilds the index with so many places.
-func (sh *shard) reindex(places int) {
-	sh.index.clear(places)
+// reindex rebuilds the index with so many slots.
+func (sh *shard) reindex(slots int) {
+	sh.index.clear(slots)
 	for n := range sh.count {
 		sh.index.put(sh.record(n).hash(sh.store.seed), n)
 	}
 }
 
-// blockAt is how many pieces are allocated together after the first k: an eighth, up
-// to a size at which the allocator rounds nothing up. They are freed together.
+// blockAt is how many pieces are allocated together after the first k: an eighth, up to a size at
+// which the allocator rounds nothing up. They are freed together.
 func blockAt(k int) int {
 	n := 1
 	for n < 16 && n*8 < k {
@@ -138,7 +139,7 @@ func (sh *shard) shrink() {
 		sh.letGo()
 		return
 	}
-	if n := len(sh.index.places); n > 16 && sh.index.used < n*3/8 {
+	if n := len(sh.index.slots); n > 16 && sh.index.used < n*3/8 {
 		sh.reindex(n * 5 / 8)
 	}
 	used := int(sh.count) / pieceSize
@@ -172,13 +173,13 @@ func (sh *shard) remove(n uint32) {
 	if banOf(r) != nil {
 		sh.bans--
 	}
-	sh.untag(r.count.Tag)
+	sh.untag(r.count.Owner)
 	if r.rest != nil {
 		for i := range r.rest.counts {
-			sh.untag(r.rest.counts[i].Tag)
+			sh.untag(r.rest.counts[i].Owner)
 		}
 		for i := range r.rest.holders {
-			sh.untag(r.rest.holders[i].Tag)
+			sh.untag(r.rest.holders[i].tag)
 		}
 	}
 	sh.count--

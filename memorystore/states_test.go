@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 func take(t *testing.T, s *Store, r stint.Request) stint.Decision {
@@ -25,7 +27,7 @@ func take(t *testing.T, s *Store, r stint.Request) stint.Decision {
 
 func settle(t *testing.T, s *Store, c stint.Charge, cost int64) bool {
 	t.Helper()
-	applied, err := s.Amend(context.Background(), c, stint.Amendment{Kind: stint.Settle, Cost: cost})
+	applied, err := s.Amend(context.Background(), c, stint.Amendment{Kind: stint.AmendSettle, Cost: cost})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +36,8 @@ func settle(t *testing.T, s *Store, c stint.Charge, cost int64) bool {
 
 func reset(t *testing.T, s *Store, c stint.Claim) {
 	t.Helper()
-	if err := s.Command(context.Background(), stint.Command{Kind: stint.Reset, Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}); err != nil {
+	if err := s.Command(context.Background(),
+		stint.Command{Kind: stint.CommandReset, Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -42,8 +45,8 @@ func reset(t *testing.T, s *Store, c stint.Claim) {
 func used(t *testing.T, s *Store, c stint.Claim) []int64 {
 	t.Helper()
 	var list []int64
-	d := take(t, s, stint.Request{Claim: c, Mode: stint.Peek})
-	for _, u := range d.Usages() {
+	d := take(t, s, stint.Request{Claim: c, Mode: stint.ModePeek})
+	for _, u := range d.Usages {
 		list = append(list, u.Used)
 	}
 	return list
@@ -53,11 +56,15 @@ func used(t *testing.T, s *Store, c stint.Claim) []int64 {
 func TestChargesOfAnotherGeneration(t *testing.T) {
 	clock := newClock()
 	s := newStore(t, Config{Now: clock.now})
-	claim := stint.Claim{Subject: "a", Scope: "x", Limits: []stint.Limit{stint.PerMinute(10), stint.TokenBucket(10, 1, time.Second)}, Cost: 2}
+	claim := stint.Claim{Subject: "a", Scope: "x",
+		Limits: []stint.Limit{stint.PerMinute(10), stint.TokenBucket(10, 1, time.Second)}, Cost: 2}
 	for name, begin := range map[string]func(){
-		"reset":   func() { reset(t, s, claim) },
-		"of one":  func() { reset(t, s, stint.Claim{Subject: "a", Scope: "x", Limits: claim.Limits[:1]}) },
-		"of none": func() { reset(t, s, stint.Claim{Subject: "a", Scope: "x", Limits: []stint.Limit{stint.PerDay(1)}}) },
+		"reset":  func() { reset(t, s, claim) },
+		"of one": func() { reset(t, s, stint.Claim{Subject: "a", Scope: "x", Limits: claim.Limits[:1]}) },
+		"of none": func() {
+			reset(t, s,
+				stint.Claim{Subject: "a", Scope: "x", Limits: []stint.Limit{stint.PerDay(1)}})
+		},
 		"forgotten": func() {
 			now := clock.us.Load()
 			clock.advance(time.Hour)
@@ -95,9 +102,11 @@ func TestNamedLimits(t *testing.T) {
 	minute := stint.PerMinute(10)
 	for _, subject := range []string{"a", "user:" + long} {
 		claim := stint.Claim{Subject: subject, Scope: "x", Cost: 1,
-			Limits: []stint.Limit{minute.WithName("n"), minute, stint.AtOnce(9, time.Minute).WithName("n"), minute.WithName(long), stint.PerHour(10).WithName("n")}}
+			Limits: []stint.Limit{minute.WithName("n"), minute, stint.AtOnce(9, time.Minute).WithName("n"),
+				minute.WithName(long), stint.PerHour(10).WithName("n")}}
 		d := take(t, s, stint.Request{Claim: claim, ID: "id"})
-		for _, other := range []stint.Claim{{Subject: subject, Scope: "xn"}, {Subject: subject, Scope: "x\x01n"}, {Subject: subject + "x", Scope: "n"}, {Subject: subject + "xn"}} {
+		for _, other := range []stint.Claim{{Subject: subject, Scope: "xn"}, {Subject: subject, Scope: "x\x01n"},
+			{Subject: subject + "x", Scope: "n"}, {Subject: subject + "xn"}} {
 			if other.Limits = []stint.Limit{minute}; used(t, s, other)[0] != 0 {
 				t.Errorf("%q in %q has used something", other.Subject, other.Scope)
 			}
@@ -107,9 +116,9 @@ func TestNamedLimits(t *testing.T) {
 		}
 		seen := map[uint32]bool{}
 		for i := range 3 {
-			seen[d.Charge.GenerationAt(i)] = true
+			seen[contract.GenerationAt(&d.Charge, i)] = true
 		}
-		if len(seen) != 3 || seen[0] || d.Charge.Validate() != nil {
+		if len(seen) != 3 || seen[0] || (stint.Amendment{}).Validate(&d.Charge) != nil {
 			t.Errorf("generations %v, want three", seen)
 		}
 		reset(t, s, stint.Claim{Subject: subject, Scope: "x", Limits: claim.Limits[:1]})
@@ -120,10 +129,12 @@ func TestNamedLimits(t *testing.T) {
 			t.Errorf("used %v, want what is in the state that was reset", used(t, s, claim))
 		}
 		clock.advance(time.Minute)
-		take(t, s, stint.Request{Claim: stint.Claim{Subject: subject, Scope: "x", Limits: []stint.Limit{minute}, Cost: 1}})
+		take(t, s, stint.Request{Claim: stint.Claim{
+			Subject: subject, Scope: "x", Limits: []stint.Limit{minute}, Cost: 1}})
 		clock.advance(-time.Second) // only the state that was written since goes with the clock
-		if r := take(t, s, stint.Request{Claim: claim, Mode: stint.Peek}); r.Usages()[1].ResetAfter != time.Minute || r.Usages()[4].ResetAfter != time.Hour-59*time.Second {
-			t.Errorf("resets %v and %v", r.Usages()[1].ResetAfter, r.Usages()[4].ResetAfter)
+		if r := take(t, s, stint.Request{Claim: claim, Mode: stint.ModePeek}); r.Usages[1].ResetAfter != time.Minute ||
+			r.Usages[4].ResetAfter != time.Hour-59*time.Second {
+			t.Errorf("resets %v and %v", r.Usages[1].ResetAfter, r.Usages[4].ResetAfter)
 		}
 		clock.advance(time.Second)
 	}
@@ -132,7 +143,8 @@ func TestNamedLimits(t *testing.T) {
 
 func TestNamedLimitsDoNotAllocate(t *testing.T) {
 	clock := newClock()
-	lim := newLimiter(t, newStore(t, Config{Now: clock.now}), stint.PerMinute(50).WithName("n"), stint.PerSecond(5).WithBurst(2).WithName("n"))
+	lim := newLimiter(t, newStore(t, Config{Now: clock.now}), stint.PerMinute(50).WithName("n"),
+		stint.PerSecond(5).WithBurst(2).WithName("n"))
 	for range 100 {
 		clock.advance(time.Second)
 		allow(t, lim, "user:1")
@@ -151,7 +163,7 @@ func TestNamedLimitsDoNotAllocate(t *testing.T) {
 func TestEverySettlementAppliesOnce(t *testing.T) {
 	clock := newClock()
 	s := newStore(t, Config{Now: clock.now})
-	const charges = 3 * stint.MaxSettled
+	const charges = 3 * driver.MaxSettled
 	claim := stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(1_000_000)}, Cost: 1}
 	var all []stint.Charge
 	for range charges {
@@ -169,7 +181,8 @@ func TestEverySettlementAppliesOnce(t *testing.T) {
 	checkAccounts(t, s)
 }
 
-// What was refunded cannot be had again by repeating the request, nor refunded once it was repeated.
+// What was refunded cannot be had again by repeating the request, nor refunded once it was
+// repeated.
 func TestRefundOfARepeatedRequest(t *testing.T) {
 	s := newStore(t, Config{})
 	r := stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}, ID: "id"}
@@ -194,8 +207,10 @@ func TestRefundOfARepeatedRequest(t *testing.T) {
 func TestMovingUp(t *testing.T) {
 	clock := newClock()
 	s := newStore(t, Config{Now: clock.now})
-	r := stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, time.Second).WithName("n")}, Cost: 1}, Mode: stint.Reserve}
-	grace := r.Grace()
+	r := stint.Request{Claim: stint.Claim{
+		Subject: "a", Limits: []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, time.Second).WithName("n")},
+		Cost: 1}, Mode: stint.ModeReserve}
+	grace := contract.Grace(&r)
 	var waiting []stint.Decision
 	for range 4 {
 		waiting = append(waiting, take(t, s, r))
@@ -211,7 +226,8 @@ func TestMovingUp(t *testing.T) {
 		m.Booked = waiting[i].Charge.At
 		return take(t, s, m)
 	}
-	if d := move(3); d.Charge.At != waiting[3].Charge.At || d.RetryAfter != waiting[3].RetryAfter || d.Usages()[0].Used != 1 {
+	if d := move(3); d.Charge.At != waiting[3].Charge.At || d.RetryAfter != waiting[3].RetryAfter ||
+		d.Usages[0].Used != 1 {
 		t.Errorf("moved to %v before anybody gave up", d.RetryAfter)
 	}
 	settle(t, s, waiting[1].Charge, 0)
@@ -237,15 +253,21 @@ func TestAccountsOfEverything(t *testing.T) {
 	for range 20 {
 		clock := newClock()
 		s := newStore(t, Config{Now: clock.now})
-		limits := []stint.Limit{stint.PerSecond(3), stint.PerMinute(300), stint.PerSecond(3).WithBurst(2), stint.PerSecond(20).WithName("n"),
-			stint.TokenBucket(20, 5, time.Second), stint.TokenBucket(5, 5, time.Second).WithName("n"), stint.AtOnce(5, time.Second),
-			{Max: 5, Window: time.Second, Algorithm: stint.Fixed}, stint.TokenBucket(7, 9, 2*time.Second).WithName("a longer name")}
+		limits := []stint.Limit{stint.PerSecond(3), stint.PerMinute(300), stint.PerSecond(3).WithBurst(2),
+			stint.PerSecond(20).WithName("n"),
+			stint.TokenBucket(20, 5, time.Second), stint.TokenBucket(5, 5, time.Second).WithName("n"),
+			stint.AtOnce(5, time.Second),
+			{Max: 5, Window: time.Second, Algorithm: stint.AlgorithmFixed},
+			stint.TokenBucket(7, 9, 2*time.Second).WithName("a longer name")}
 		var charges []stint.Charge
 		for range 500 {
 			clock.advance(time.Duration(rng.Int64N(3e8)) - 2e7)
-			claim := stint.Claim{Subject: user(rng.IntN(3)), Scope: []string{"", "scope"}[rng.IntN(2)], Cost: rng.Int64N(4)}
+			claim := stint.Claim{Subject: user(rng.IntN(3)), Scope: []string{"", "scope"}[rng.IntN(2)],
+				Cost: rng.Int64N(4)}
 			for _, i := range rng.Perm(len(limits))[:1+rng.IntN(4)] {
-				if rng.IntN(8) > 0 && !slices.ContainsFunc(claim.Limits, func(l stint.Limit) bool { return l.SameID(&limits[i]) }) {
+				if rng.IntN(8) > 0 && !slices.ContainsFunc(claim.Limits, func(l stint.Limit) bool {
+					return contract.SameID(&l, &limits[i])
+				}) {
 					claim.Limits = append(claim.Limits, limits[i])
 				}
 			}
@@ -257,7 +279,8 @@ func TestAccountsOfEverything(t *testing.T) {
 				c := charges[rng.IntN(len(charges))]
 				if rng.IntN(2) == 0 {
 					settle(t, s, c, rng.Int64N(6))
-				} else if r = (stint.Request{Claim: c.Claim, Mode: stint.Reserve, Booked: c.At}); r.Validate() == nil {
+				} else if r = (stint.Request{Claim: c.Claim, Mode: stint.ModeReserve,
+					Booked: c.At}); r.Validate() == nil {
 					take(t, s, r)
 				}
 			} else if r.Validate() == nil {
@@ -272,7 +295,9 @@ func TestAccountsOfEverything(t *testing.T) {
 				s.Sweep()
 			case 2:
 				if len(claim.Limits) > 0 {
-					_ = s.Command(context.Background(), stint.Command{Kind: stint.GiveBack, Subject: claim.Subject, Scope: claim.Scope, Limits: claim.Limits, Units: 2})
+					_ = s.Command(context.Background(),
+						stint.Command{Kind: stint.CommandGiveBack, Subject: claim.Subject, Scope: claim.Scope,
+							Limits: claim.Limits, Units: 2})
 				}
 			}
 			checkAccounts(t, s)

@@ -2,11 +2,12 @@ package memorystore
 
 // Stats is how full a store is.
 type Stats struct {
-	// Subjects and Bytes are what is kept, counted as [Config] bounds it by MaxSubjects and MaxBytes.
+	// Subjects and Bytes are what is kept, counted as [Config] bounds it by MaxSubjects and
+	// MaxBytes.
 	Subjects, MaxSubjects int64
 	Bytes, MaxBytes       int64
-	// Evicted is how many subjects, counted likewise, were forgotten for want of room since the store was made, although
-	// they had not expired.
+	// Evicted is how many subjects, counted likewise, were forgotten for want of room since the
+	// store was made, although they had not expired.
 	Evicted int64
 }
 

@@ -1,23 +1,26 @@
-// Package memorystore keeps what subjects have used in the memory of one
-// process. It decides as docs/rules.md says, exactly.
+// Package memorystore is for programs that limit within one process, and for tests. It keeps what
+// subjects have used in memory, and decides exactly as docs/rules.md defines. Start with [New].
 //
 // # Eviction
 //
-// Memory is bounded. What has expired is forgotten in the background. If a call would exceed the bounds of [Config]
-// nevertheless, records are evicted: one is kept for each subject and scope, and for each name of limits there.
+// Memory is bounded. What has expired is forgotten in the background. If a call would exceed the
+// bounds of [Config] nevertheless, records are evicted: one is kept for each subject and scope, and
+// for each name of limits there.
 //
 // A record has room while at least half of each of its limits is left, and it holds no place of a
-// concurrency limit and no ban. These are evicted first, wherever in the store they are: nobody who is near a
-// limit is evicted while more than one record in 20 has room. Between one in 32 and that are kept for newcomers:
-// without them, in a store full of subjects at their limits, newcomers would be forgotten one for the other, and not limited at
-// all. Whether records have room is noted when they are inserted and when they are considered for eviction. What has
-// room again by the passing of time, or by a refund, is noted in the background, within about a minute.
+// concurrency limit and no ban. These are evicted first, wherever in the store they are: nobody who
+// is near a limit is evicted while more than one record in 20 has room. Between one in 32 and that
+// are kept for newcomers: without them, in a store full of subjects at their limits, newcomers
+// would be forgotten one for the other, and not limited at all. Whether records have room is noted
+// when they are inserted and when they are considered for eviction. What has room again by the
+// passing of time, or by a refund, is noted in the background, within about a minute.
 //
-// Among records with room, and among those without, the one with the most left of 16 goes. A ban or a place goes only if
-// 512 records without room are all bans and places, places before bans. Evictions begin in the shard that has the most
-// records: all of one subject is in one shard, so that a subject with many scopes makes room for itself. What the
-// call itself has written goes last: only if nothing else is left and it does not fit into the store alone.
-// It is then not counted, so MaxBytes must be well above what one request can write.
+// Among records with room, and among those without, the one with the most left of 16 goes. A ban or
+// a place goes only if 512 records without room are all bans and places, places before bans.
+// Evictions begin in the shard that has the most records: all of one subject is in one shard, so
+// that a subject with many scopes makes room for itself. What the call itself has written goes
+// last: only if nothing else is left and it does not fit into the store alone. It is then not
+// counted, so MaxBytes must be well above what one request can write.
 package memorystore
 
 import (
@@ -36,16 +39,13 @@ import (
 	"github.com/stint-limiter/stint/internal/settled"
 )
 
-// ErrClosed is the cause of the error of every call after Close.
-var ErrClosed = errors.New("memory store closed")
-
-// Defaults of [Config].
-const (
-	DefaultMaxSubjects = 1_000_000
-	DefaultMaxBytes    = 1 << 30
-)
+// errClosed is the cause of the error of every call after Close.
+var errClosed = errors.New("memory store closed")
 
 const (
+	// The defaults of Config: so many subjects for every so many bytes.
+	defaultMaxSubjects = 1_000_000
+	defaultMaxBytes    = 1 << 30
 	// maxSubjects is the largest Config.MaxSubjects.
 	maxSubjects = 1 << 30
 	// maxPerShard is how many records a shard's index can name, less what one call inserts at most.
@@ -54,20 +54,22 @@ const (
 
 // Config sets up a store. The zero Config is ready for use.
 type Config struct {
-	// MaxSubjects is how many subjects are remembered, each scope of one, each name of
-	// limits in it and each ban counted by itself. Zero means DefaultMaxSubjects. It may be exceeded by
-	// one per shard while calls evict at the same time. There is at most one shard in 64 subjects.
+	// MaxSubjects is how many subjects are remembered, each scope of one, each name of limits in it
+	// and each ban counted by itself. Zero means one million for every GiB of MaxBytes, at least
+	// one million and at most a billion, so that MaxBytes is the effective bound. It may be
+	// exceeded by one per shard while calls evict at the same time. There is at most one shard in
+	// 64 subjects.
 	MaxSubjects int
-	// MaxBytes is how much memory they take. Zero means DefaultMaxBytes. It is a cap: it may be exceeded
-	// by a tenth while calls evict at the same time, and never by more.
+	// MaxBytes is how much memory they take. Zero means 1 GiB. It is a cap: it may be exceeded by a
+	// tenth while calls evict at the same time, and never by more.
 	//
-	// It is counted from the sizes of what is kept, within about a tenth of what the heap has. What calls are writing
-	// is counted when they return. What is evicted is garbage until it is collected.
+	// It is counted from the sizes of what is kept, within about a tenth of what the heap has. What
+	// calls are writing is counted when they return. What is evicted is garbage until it is
+	// collected.
 	MaxBytes int64
-	// Now replaces the clock, for tests and simulations. It must be safe for
-	// concurrent use, for the store's goroutine calls it too, and must not call
-	// the store. If it steps back, the rules say what happens. Nil means a clock
-	// that starts at the wall's time and never steps.
+	// Now replaces the clock, for tests and simulations. It must be safe for concurrent use, for
+	// the store's goroutine calls it too, and must not call the store. If it steps back, the rules
+	// say what happens. Nil means a clock that starts at the wall's time and never steps.
 	Now func() time.Time
 }
 
@@ -114,21 +116,22 @@ func New(cfg Config) (*Store, error) {
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("memorystore: %w", errors.Join(errs...))
 	}
-	if cfg.MaxSubjects == 0 {
-		cfg.MaxSubjects = DefaultMaxSubjects
-	}
 	if cfg.MaxBytes == 0 {
-		cfg.MaxBytes = DefaultMaxBytes
+		cfg.MaxBytes = defaultMaxBytes
+	}
+	if cfg.MaxSubjects == 0 {
+		cfg.MaxSubjects = defaultMaxSubjects * int(min(max(cfg.MaxBytes/defaultMaxBytes, 1), 1000))
 	}
 	shards := shardsFor(cfg.MaxSubjects, cfg.MaxBytes)
 	s := &Store{
-		seed:     maphash.MakeSeed(),
-		shards:   make([]shard, shards),
-		shift:    uint(64 - bits.TrailingZeros(uint(shards))),
-		clock:    cfg.Now,
-		start:    time.Now(),
-		bounds:   bounds{int64(cfg.MaxSubjects), cfg.MaxBytes},
-		most:     bounds{int64(cfg.MaxSubjects + shards), cfg.MaxBytes + min(cfg.MaxBytes/10, math.MaxInt64-cfg.MaxBytes)},
+		seed:   maphash.MakeSeed(),
+		shards: make([]shard, shards),
+		shift:  uint(64 - bits.TrailingZeros(uint(shards))),
+		clock:  cfg.Now,
+		start:  time.Now(),
+		bounds: bounds{int64(cfg.MaxSubjects), cfg.MaxBytes},
+		most: bounds{int64(cfg.MaxSubjects + shards),
+			cfg.MaxBytes + min(cfg.MaxBytes/10, math.MaxInt64-cfg.MaxBytes)},
 		perShard: maxPerShard,
 		loads:    make([]loads, shards),
 		stop:     make(chan struct{}),
@@ -143,8 +146,8 @@ func New(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// shardsFor spreads subjects so that cores rarely meet, and so that no shard is
-// so large that growing it takes long or so small that the room it has for more counts.
+// shardsFor spreads subjects so that cores rarely meet, and so that no shard is so large that
+// growing it takes long or so small that the room it has for more counts.
 func shardsFor(subjects int, bytes int64) int {
 	want := max(32*runtime.GOMAXPROCS(0), subjects>>14)
 	want = min(want, subjects/64, int(min(bytes>>16, 1024)))
@@ -160,11 +163,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Len is the number of subjects that are remembered, each scope by itself.
-func (s *Store) Len() int { return int(s.subjects.Load()) }
-
-// read is the store's own clock in microseconds since the Unix epoch. It is read
-// before taking a lock, so that others wait for less; see follow.
+// read is the store's own clock in microseconds since the Unix epoch. It is read before taking a
+// lock, so that others wait for less; see follow.
 func (s *Store) read() int64 {
 	if s.clock != nil {
 		return 0
@@ -172,9 +172,9 @@ func (s *Store) read() int64 {
 	return s.epoch + time.Since(s.start).Microseconds()
 }
 
-// follow returns the time of a call that holds the shard's lock and has read the
-// clock before: no earlier than that of any call that held it before. A clock of
-// the caller's is read only here: where it steps back, the order counts.
+// follow returns the time of a call that holds the shard's lock and has read the clock before: no
+// earlier than that of any call that held it before. A clock of the caller's is read only here:
+// where it steps back, the order counts.
 func (sh *shard) follow(now int64) int64 {
 	if sh.store.clock != nil {
 		const latest = 1 << 54
@@ -190,11 +190,11 @@ func (s *Store) ready(ctx context.Context, op string) error {
 		return &stint.StoreError{Op: op, Err: err}
 	}
 	if s.closed.Load() {
-		return &stint.StoreError{Op: op, Err: ErrClosed}
+		return &stint.StoreError{Op: op, Err: errClosed}
 	}
 	return nil
 }
 
-// firstSerial is where a shard's charge ids start: somewhere else in every
-// process, so that a charge of an earlier one is not mistaken for its own.
+// firstSerial is where a shard's charge ids start: somewhere else in every process, so that a
+// charge of an earlier one is not mistaken for its own.
 func firstSerial() uint64 { return rand.Uint64N(1<<40) + 1 }

@@ -109,7 +109,7 @@ func TestSeveralSubjectsAllOrNothing(t *testing.T) {
 	}
 	var used int64
 	for n := range 14 {
-		d, err := lim.Take(context.Background(), stint.Request{Claim: claim(n, 1000), Mode: stint.Peek})
+		d, err := lim.Take(context.Background(), stint.Request{Claim: claim(n, 1000), Mode: stint.ModePeek})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,16 +162,18 @@ func TestClose(t *testing.T) {
 		}
 	}
 	// The goroutine has closed its channel; it may take a moment to be gone.
-	eventually.True(t, "there are no more goroutines than before", func() bool { return runtime.NumGoroutine() <= before })
+	eventually.True(t, "there are no more goroutines than before",
+		func() bool { return runtime.NumGoroutine() <= before })
 	var failure *stint.StoreError
-	_, err = s.Take(context.Background(), stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}}})
-	if !errors.Is(err, ErrClosed) || !errors.As(err, &failure) || failure.Op != "take" {
+	_, err = s.Take(context.Background(),
+		stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}}})
+	if !errors.Is(err, errClosed) || !errors.As(err, &failure) || failure.Op != "take" {
 		t.Errorf("take after Close: %v", err)
 	}
-	if _, err = s.Amend(context.Background(), stint.Charge{}, stint.Amendment{}); !errors.Is(err, ErrClosed) {
+	if _, err = s.Amend(context.Background(), stint.Charge{}, stint.Amendment{}); !errors.Is(err, errClosed) {
 		t.Errorf("amend after Close: %v", err)
 	}
-	if err = s.Command(context.Background(), stint.Command{}); !errors.Is(err, ErrClosed) {
+	if err = s.Command(context.Background(), stint.Command{}); !errors.Is(err, errClosed) {
 		t.Errorf("command after Close: %v", err)
 	}
 }
@@ -190,13 +192,14 @@ func TestContextThatIsDone(t *testing.T) {
 func TestOddInputIsHarmless(t *testing.T) {
 	s := newStore(t, Config{})
 	ctx := context.Background()
-	bad := []stint.Limit{{}, {Max: -1, Window: -1}, {Max: 1, Burst: 7, Window: 1, Algorithm: 9}, {Max: 1, Window: 1 << 62, Algorithm: stint.Bucket}}
+	bad := []stint.Limit{{}, {Max: -1, Window: -1}, {Max: 1, Burst: 7, Window: 1, Algorithm: 9},
+		{Max: 1, Window: 1 << 62, Algorithm: stint.AlgorithmBucket}}
 	for _, cost := range []int64{-1, 0, 1, 1 << 62} {
 		for i := range bad {
 			c := stint.Claim{Subject: "a", Limits: bad[i : i+1], Cost: cost}
 			s.Take(ctx, stint.Request{Claim: c})
-			s.Take(ctx, stint.Request{Claim: c, And: []stint.Claim{c, c}, Mode: stint.Reserve, ID: "x"})
-			s.Command(ctx, stint.Command{Kind: stint.Reset, Subject: "a", Limits: bad})
+			s.Take(ctx, stint.Request{Claim: c, And: []stint.Claim{c, c}, Mode: stint.ModeReserve, ID: "x"})
+			s.Command(ctx, stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: bad})
 		}
 	}
 	s.Take(ctx, stint.Request{})
@@ -204,9 +207,10 @@ func TestOddInputIsHarmless(t *testing.T) {
 	before := s.Len()
 	for _, c := range []stint.Charge{
 		{ID: 1, At: -1 << 62, Claim: stint.Claim{Subject: "z", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}},
-		{ID: 1, At: 1 << 62, Claim: stint.Claim{Subject: "z", Limits: []stint.Limit{stint.TokenBucket(1, 1, time.Hour)}, Cost: 1}},
+		{ID: 1, At: 1 << 62, Claim: stint.Claim{
+			Subject: "z", Limits: []stint.Limit{stint.TokenBucket(1, 1, time.Hour)}, Cost: 1}},
 		{ID: 1, At: 1, Claim: stint.Claim{Subject: "z", Limits: bad, Cost: -1}},
-		{ID: 1, At: 1, Rest: &stint.Rest{And: make([]stint.Claim, 100)}},
+		{ID: 1, At: 1, And: make([]stint.Claim, 100)},
 		{ID: 1},
 	} {
 		for kind := range stint.AmendmentKind(5) {

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// sweepEvery and sweepTurns say how often the sweeper works and how many times
-	// it has to until it has looked at everything: about a minute.
+	// sweepEvery and sweepTurns say how often the sweeper works and how many times it has to until
+	// it has looked at everything: about a minute.
 	sweepEvery = 100 * time.Millisecond
 	sweepTurns = 600
 	// sweepPiece is how many records it looks at under one lock.
 	sweepPiece = 128
-	// grace is for how long something is kept after it has expired, microseconds:
-	// a clock that steps back by less finds it.
+	// grace is for how long something is kept after it has expired, microseconds: a clock that
+	// steps back by less finds it.
 	grace = int64(time.Second / time.Microsecond)
 )
 
@@ -33,10 +33,10 @@ func (s *Store) sweepUntilStopped() {
 	}
 }
 
-// sweepSome looks at its share of the records, from a shard on. It returns the
-// shard to go on with. Shards cost something even if little is in them.
+// sweepSome looks at its share of the records, from a shard on. It returns the shard to go on with.
+// Shards cost something even if little is in them.
 func (s *Store) sweepSome(next int) int {
-	left := s.Len()/sweepTurns + sweepPiece
+	left := int(s.subjects.Load())/sweepTurns + sweepPiece
 	for range s.shards {
 		seen, whole := s.shards[next].sweep()
 		if whole {
@@ -62,7 +62,7 @@ func (sh *shard) sweep() (seen int, whole bool) {
 		n := sh.sweepAt
 		r := sh.record(n)
 		if sh.dead(r, now-grace) {
-			sh.remove(n) // another one comes to be here
+			sh.remove(n) // the last one takes its number
 			continue
 		}
 		if sh.classOf(n) == near {
@@ -80,10 +80,12 @@ func (sh *shard) sweep() (seen int, whole bool) {
 // dead reports that forgetting a record changes no later answer.
 func (sh *shard) dead(r *record, now int64) bool {
 	x := r.rest
-	return !sh.counts(r, now) && (x == nil || x.ids.dead(now) && x.settled.dead(now) && x.ban.dead(now) && !x.wasReset(now))
+	return !sh.counts(r, now) && (x == nil || x.ids.dead(now) && x.settled.dead(now) && x.ban.dead(now) &&
+		!x.wasReset(now))
 }
 
-// counts reports whether something is counted in a record: beside limits there may be ids, what was settled, and a ban.
+// counts reports whether something is counted in a record: beside limits there may be ids, what was
+// settled, and a ban.
 func (sh *shard) counts(r *record, now int64) bool {
 	if sh.alive(r, &r.count, now) {
 		return true
@@ -97,7 +99,7 @@ func (sh *shard) counts(r *record, now int64) bool {
 		}
 	}
 	for i := range r.rest.holders {
-		if h := &r.rest.holders[i]; h.Tag != 0 && !h.Empty(now) {
+		if h := &r.rest.holders[i]; h.tag != 0 && !h.Empty(now) {
 			return true
 		}
 	}
@@ -107,7 +109,7 @@ func (sh *shard) counts(r *record, now int64) bool {
 // wasReset reports whether places were reset and that still matters.
 func (r *rest) wasReset(now int64) bool {
 	for i := range r.holders {
-		if h := &r.holders[i]; h.Tag != 0 && !h.Dead(now) {
+		if h := &r.holders[i]; h.tag != 0 && !h.Dead(now) {
 			return true
 		}
 	}
@@ -116,7 +118,7 @@ func (r *rest) wasReset(now int64) bool {
 
 // alive reports whether a count of a record must not be forgotten.
 func (sh *shard) alive(r *record, c *algorithm.Count, now int64) bool {
-	return c.Tag != 0 && (now < r.last || !c.Dead(sh.params(c.Tag), now))
+	return c.Owner != 0 && (now < r.last || !c.Dead(sh.params(c.Owner), now))
 }
 
 func (sh *shard) params(tag uint32) *algorithm.Params { return &sh.variants[tag].params }
@@ -125,15 +127,15 @@ func (sh *shard) params(tag uint32) *algorithm.Params { return &sh.variants[tag]
 func (sh *shard) dropDead(r *record, now int64, inUse func(tag uint32) bool) {
 	x := r.rest
 	for i := range x.counts {
-		if c := &x.counts[i]; c.Tag != 0 && !sh.alive(r, c, now-grace) && !inUse(c.Tag) {
-			sh.untag(c.Tag)
+		if c := &x.counts[i]; c.Owner != 0 && !sh.alive(r, c, now-grace) && !inUse(c.Owner) {
+			sh.untag(c.Owner)
 			*c = algorithm.Count{}
 		}
 	}
 	for i := range x.holders {
-		if h := &x.holders[i]; h.Tag != 0 && h.Dead(now-grace) && !inUse(h.Tag) {
-			sh.untag(h.Tag)
-			*h = algorithm.Concurrency{}
+		if h := &x.holders[i]; h.tag != 0 && h.Dead(now-grace) && !inUse(h.tag) {
+			sh.untag(h.tag)
+			*h = held{}
 		}
 	}
 }

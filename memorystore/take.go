@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/algorithm"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // Take implements [stint.Store].
@@ -62,34 +64,34 @@ func (s *Store) takeOne(r *stint.Request, d *stint.Decision) {
 
 // decide answers a request: ban, request id, limits, charge, strike.
 func (q *query) decide(r *stint.Request, d *stint.Decision) {
-	d.Charge = stint.ChargeOf(r)
-	if r.Mode == stint.Force {
+	d.Charge = contract.ChargeOf(r)
+	if r.Mode == stint.ModeForce {
 		q.force(r, d)
 		return
 	}
 	if q.banned(r, d) {
 		q.open(&r.Claim, r.And, true)
 		q.fit(r)
-		q.place(r, stint.Peek, d)
+		q.earliest(r, stint.ModePeek, d)
 		q.conclude(d, q.now)
 		return
 	}
 	if r.ID != "" && r.Cost > 0 && r.Booked == 0 && q.repeated(r, d) {
 		q.open(&r.Claim, r.And, true)
-		d.Grow(len(q.views))
+		d.Usages = q.usages()
 		q.conclude(d, q.now)
 		return
 	}
-	peek := r.Mode == stint.Peek
+	peek := r.Mode == stint.ModePeek
 	q.open(&r.Claim, r.And, peek)
 	q.fit(r)
 	old := q.behind(r)
-	at := q.place(r, r.Mode, d)
+	at := q.earliest(r, r.Mode, d)
 	switch {
 	case at != q.now:
 		d.RetryAfter = wait(at, q.now)
-		d.Allowed = r.Mode == stint.Reserve && at != algorithm.Never &&
-			d.RetryAfter <= r.Longest() && !q.fullyBooked()
+		d.Allowed = r.Mode == stint.ModeReserve && at != algorithm.Never &&
+			d.RetryAfter <= contract.Longest(r) && !q.fullyBooked()
 	case r.Lease > 0 && q.promised(r, d):
 		d.RetryAfter = r.Lease
 	default:
@@ -118,7 +120,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 func (q *query) force(r *stint.Request, d *stint.Decision) {
 	repeat := r.ID != "" && r.Cost > 0 && q.repeated(r, d)
 	q.open(&r.Claim, r.And, repeat)
-	d.Grow(len(q.views))
+	d.Usages = q.usages()
 	at := q.now
 	if !repeat {
 		at += (r.MaxWait + time.Microsecond - 1).Microseconds()
@@ -128,8 +130,8 @@ func (q *query) force(r *stint.Request, d *stint.Decision) {
 	q.conclude(d, at)
 }
 
-// fit lowers the cost of a request that asks for it to what every limit has left,
-// but not below one unit. Such a request has one claim.
+// fit lowers the cost of a request that asks for it to what every limit has left, but not below one
+// unit. Such a request has one claim.
 func (q *query) fit(r *stint.Request) {
 	if !r.Fit && r.Lease == 0 {
 		return
@@ -141,11 +143,10 @@ func (q *query) fit(r *stint.Request) {
 	r.Cost = max(r.Cost, 1)
 }
 
-// promised reports whether what is left of a limit is booked: there may be room
-// for the cost now, but not during all of a lease. It fills in when such limits
-// are to be asked again.
+// promised reports whether what is left of a limit is booked: there may be room for the cost now,
+// but not during all of a lease. It fills in when such limits are to be asked again.
 func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
-	usages, promised := d.Usages(), false
+	usages, promised := d.Usages, false
 	for k := range q.views {
 		if v := &q.views[k]; v.used()+r.Cost > v.limit.Capacity() {
 			usages[k].RetryAfter = r.Lease
@@ -155,10 +156,11 @@ func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 	return promised
 }
 
-// place returns the first instant at which all limits have room, in Reserve mode not before
-// any booking. It fills in when each limit has room for its own.
-func (q *query) place(r *stint.Request, mode stint.Mode, d *stint.Decision) int64 {
-	usages := d.Grow(len(q.views))
+// earliest returns the first instant at which all limits have room, in Reserve mode not before any
+// booking. It fills in when each limit has room for its own.
+func (q *query) earliest(r *stint.Request, mode stint.Mode, d *stint.Decision) int64 {
+	usages := q.usages()
+	d.Usages = usages
 	from, latest, fits := q.now, q.now, true
 	for i := range q.claims {
 		p, cost := &q.parts[i], claimAt(&r.Claim, r.And, i).Cost
@@ -166,7 +168,7 @@ func (q *query) place(r *stint.Request, mode stint.Mode, d *stint.Decision) int6
 			v := &q.views[k]
 			n, last := v.bookings()
 			from = max(from, last)
-			if v.fits(cost) && (n == 0 || mode != stint.Reserve) {
+			if v.fits(cost) && (n == 0 || mode != stint.ModeReserve) {
 				continue
 			}
 			fits = false
@@ -181,8 +183,8 @@ func (q *query) place(r *stint.Request, mode stint.Mode, d *stint.Decision) int6
 	return q.together(r, max(from, latest))
 }
 
-// together returns the first instant, not before one that no booking comes after, at which all limits
-// have room at the same time.
+// together returns the first instant, not before one that no booking comes after, at which all
+// limits have room at the same time.
 func (q *query) together(r *stint.Request, at int64) int64 {
 	for {
 		next := at
@@ -201,7 +203,7 @@ func (q *query) together(r *stint.Request, at int64) int64 {
 
 func (q *query) fullyBooked() bool {
 	for k := range q.views {
-		if n, _ := q.views[k].bookings(); n >= stint.MaxBookings {
+		if n, _ := q.views[k].bookings(); n >= driver.MaxBookings {
 			return true
 		}
 	}
@@ -210,7 +212,7 @@ func (q *query) fullyBooked() bool {
 
 // conclude fills in what is used: now, or at the instant of a booking.
 func (q *query) conclude(d *stint.Decision, at int64) {
-	usages := d.Usages()
+	usages := d.Usages
 	for k := range usages {
 		v, used, reset := &q.views[k], int64(0), int64(0)
 		if at > q.now && !v.holds() {
@@ -224,7 +226,7 @@ func (q *query) conclude(d *stint.Decision, at int64) {
 
 // deny names the claim that denied, and strikes its subject, unless that is shared.
 func (q *query) deny(r *stint.Request, d *stint.Decision) {
-	usages := d.Usages()
+	usages := d.Usages
 	denier := 0
 search:
 	for i := range q.claims {
@@ -237,7 +239,7 @@ search:
 	}
 	c := claimAt(&r.Claim, r.And, denier)
 	d.Decider = uint8(denier)
-	if r.Bans == nil || r.Bans.After == 0 || r.Mode != stint.Take || c.Cost == 0 || c.Shared {
+	if r.Bans == nil || r.Bans.After == 0 || r.Mode != stint.ModeTake || c.Cost == 0 || c.Shared {
 		return
 	}
 	b := q.newBan(&q.parts[denier], c)

@@ -10,7 +10,7 @@ type view struct {
 	limit *stint.Limit
 	part  int    // of the query: whose record holds the limit's state
 	tag   uint32 // of the limit, 0 if no state in the shard has it
-	place int    // of the state in its record, -1 if there is none
+	index int    // of the state in its record, -1 if there is none
 
 	params *algorithm.Params
 	count  algorithm.View
@@ -22,13 +22,13 @@ type view struct {
 }
 
 // holds reports whether the limit is one on holders; else it has a count.
-func (v *view) holds() bool { return v.limit.Algorithm == stint.Concurrency }
+func (v *view) holds() bool { return v.limit.Algorithm == stint.AlgorithmConcurrency }
 
-// open finds the limit's state and opens it. It must not outlive the lock. Unless it
-// only looks, it writes that the clock stepped back.
+// open finds the limit's state and opens it, for as long as the lock is held. Unless it only looks,
+// it writes that the clock stepped back.
 func (v *view) open(sh *shard, r *record, l *stint.Limit, now int64, look bool) {
 	v.limit = l
-	v.place = sh.locate(r, l, &v.tag)
+	v.index = sh.locate(r, l, &v.tag)
 	if v.tag == 0 {
 		v.tag = sh.tagOf(l)
 	}
@@ -38,27 +38,30 @@ func (v *view) open(sh *shard, r *record, l *stint.Limit, now int64, look bool) 
 		v.noParams = algorithm.Of(l)
 		v.params = &v.noParams
 	}
-	if v.holds() {
-		c := &v.noHolders
-		if v.place >= 0 {
-			c = &r.rest.holders[v.place]
-		}
-		v.hold.Open(c, v.params, now, look)
-		return
-	}
-	back := int64(0)
-	if r != nil && now < r.last {
-		if look {
-			back = r.last - now
-		} else {
+	switch {
+	case v.holds() && v.index < 0:
+		v.hold.Open(&v.noHolders, v.params, now, look)
+	case v.holds():
+		v.hold.Open(&r.rest.holders[v.index].Concurrency, v.params, now, look)
+	default:
+		if r != nil && now < r.last && !look {
 			r.stepBack(now)
 		}
+		if v.index >= 0 {
+			v.openAt(r, now)
+		} else {
+			v.count.Open(&v.noCount, v.params, now, 0)
+		}
 	}
-	c := &v.noCount
-	if v.place >= 0 {
-		c = r.countAt(v.place)
+}
+
+// openAt opens the state at the view's index, without writing it.
+func (v *view) openAt(r *record, now int64) {
+	if v.holds() {
+		v.hold.Open(&r.rest.holders[v.index].Concurrency, v.params, now, true)
+	} else {
+		v.count.Open(r.countAt(v.index), v.params, now, max(r.last-now, 0))
 	}
-	v.count.Open(c, v.params, now, back)
 }
 
 func (v *view) used() int64 {
@@ -104,48 +107,4 @@ func (v *view) bookedAt(end int64) int64 {
 		return 0
 	}
 	return v.count.BookedAt(end)
-}
-
-// locate returns the place of a limit's state in a record that may be nil, -1 if
-// it has none. The tag is set to that of the limit if the state was last charged
-// under just this limit, else to 0.
-func (sh *shard) locate(r *record, l *stint.Limit, tag *uint32) int {
-	*tag = 0
-	if r == nil {
-		return -1
-	}
-	if l.Algorithm != stint.Concurrency {
-		if sh.has(r.count.Tag, l, tag) {
-			return 0
-		}
-		if r.rest != nil {
-			for i := range r.rest.counts {
-				if sh.has(r.rest.counts[i].Tag, l, tag) {
-					return i + 1
-				}
-			}
-		}
-	} else if r.rest != nil {
-		for i := range r.rest.holders {
-			if sh.has(r.rest.holders[i].Tag, l, tag) {
-				return i
-			}
-		}
-	}
-	return -1
-}
-
-// has reports whether a state's tag is of a limit with the identity of l.
-func (sh *shard) has(t uint32, l *stint.Limit, tag *uint32) bool {
-	if t == 0 {
-		return false
-	}
-	m := &sh.variants[t].limit
-	if !m.SameID(l) {
-		return false
-	}
-	if m.Max == l.Max && m.Burst == l.Burst {
-		*tag = t
-	}
-	return true
 }

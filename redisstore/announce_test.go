@@ -45,7 +45,7 @@ func listen(t *testing.T, s *redisstore.Store, f func(subject string)) *ear {
 
 func (e *ear) mark(name string) {
 	e.t.Helper()
-	if err := e.s.Command(e.t.Context(), stint.Command{Kind: stint.Unban, Subject: name}); err != nil {
+	if err := e.s.Command(e.t.Context(), stint.Command{Kind: stint.CommandUnban, Subject: name}); err != nil {
 		e.t.Fatal(err)
 	}
 }
@@ -62,8 +62,8 @@ func (e *ear) sinceLast() (all []string) {
 	return all
 }
 
-// Only room that others may remember to be gone is announced: not the places of holders, nor
-// what is given back of a limit that was less than half used, nor what is charged.
+// Only room that others may remember to be gone is announced: not the places of holders, nor what
+// is given back of a limit that was less than half used, nor what is charged.
 func TestWhatIsAnnounced(t *testing.T) {
 	s := open(t, redistest.Start(t).URL())
 	e := listen(t, s, func(string) {})
@@ -87,7 +87,8 @@ func TestWhatIsAnnounced(t *testing.T) {
 		{"one of two", []stint.Limit{stint.PerHour(100), stint.PerMinute(10)}, 6, 0, true},
 		{long, []stint.Limit{stint.PerHour(1)}, 1, 0, true},
 	} {
-		d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: test.subject, Limits: test.limits, Cost: test.cost}})
+		d, err := s.Take(t.Context(), stint.Request{
+			Claim: stint.Claim{Subject: test.subject, Limits: test.limits, Cost: test.cost}})
 		if err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
@@ -100,15 +101,23 @@ func TestWhatIsAnnounced(t *testing.T) {
 			want = []string{keypart.Name(test.subject)}
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: %d of %v settled to %d: heard %q, want %q", test.subject, test.cost, test.limits, test.settled, got, want)
+			t.Errorf("%s: %d of %v settled to %d: heard %q, want %q", test.subject, test.cost, test.limits,
+				test.settled, got, want)
 		}
 	}
 }
 
-// counted counts requests to a store.
+// counted counts requests to a store, and leaves its announcements to the test.
 type counted struct {
 	*redisstore.Store
-	takes atomic.Int64
+	takes    atomic.Int64
+	announce chan func(subject string, commanded bool)
+}
+
+func (c *counted) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
+	c.announce <- f
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 func (c *counted) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
@@ -124,22 +133,31 @@ func TestNoRefundIsMissed(t *testing.T) {
 		{stint.PerHour(1)},
 		{stint.Per(7, 3*time.Second)},
 		{stint.TokenBucket(10, 7, time.Second)},
-		{{Max: 8, Window: 2 * time.Second, Algorithm: stint.Fixed}, stint.PerHour(12)},
+		{{Max: 8, Window: 2 * time.Second, Algorithm: stint.AlgorithmFixed}, stint.PerHour(12)},
 		{stint.Per(5, time.Second).WithBurst(2)},
 	} {
-		store := &counted{Store: open(t, server.URL())}
-		cache := resilience.NewDenyCache(store, resilience.DenyCacheConfig{})
-		e := listen(t, store.Store, cache.Drop)
+		store := &counted{Store: open(t, server.URL()), announce: make(chan func(string, bool), 1)}
+		cache, err := resilience.New(store, resilience.Config{
+			NoLeases: true, NoFallback: true, NoDeadline: true, NoBatching: true, NoBreaker: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cache.Close() })
+		announce := <-store.announce
+		e := listen(t, store.Store, func(subject string) { announce(subject, false) })
 		request := stint.Request{Claim: stint.Claim{Subject: limits[0].String(), Limits: limits}}
 		var charges []stint.Charge
 		fromMemory := 0
 		for range 400 {
 			half := limits[0].Capacity() / 2
-			request.Cost, request.Mode = []int64{1, max(1, half), half + 1, half + 1 + half/2}[rand.IntN(4)], stint.Take
+			request.Cost, request.Mode = []int64{
+				1, max(1, half), half + 1, half + 1 + half/2}[rand.IntN(4)], stint.ModeTake
 			switch n := rand.IntN(10); {
 			case n < 2 && len(charges) > 0:
 				i := rand.IntN(len(charges))
-				if _, err := elsewhere.Amend(t.Context(), charges[i], stint.Amendment{Cost: rand.Int64N(2)}); err != nil {
+				if _, err := elsewhere.Amend(t.Context(), charges[i],
+					stint.Amendment{Cost: rand.Int64N(2)}); err != nil {
 					t.Fatal(err)
 				}
 				charges = slices.Delete(charges, i, i+1)
@@ -153,12 +171,12 @@ func TestNoRefundIsMissed(t *testing.T) {
 					charges = append(charges, d.Charge)
 				}
 			}
-			request.Mode = stint.Peek
+			request.Mode = stint.ModePeek
 			look, err := elsewhere.Take(t.Context(), request)
 			if err != nil {
 				t.Fatal(err)
 			}
-			request.Mode = stint.Take
+			request.Mode = stint.ModeTake
 			before := store.takes.Load()
 			d, err := cache.Take(t.Context(), request)
 			if err != nil {
@@ -169,7 +187,7 @@ func TestNoRefundIsMissed(t *testing.T) {
 			}
 			if store.takes.Load() == before {
 				if fromMemory++; look.Allowed {
-					t.Fatalf("%v: a cost of %d is denied from memory, and there is room for it: %+v", limits, request.Cost, look.Usages())
+					t.Fatalf("%v: a cost of %d is denied from memory, and there is room for it: %+v", limits, request.Cost, look.Usages)
 				}
 			}
 		}

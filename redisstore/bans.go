@@ -6,14 +6,14 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/banlist"
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// Bans lists bans in force. See [stint.Inspector]. It scans the keys of every master, as many as there are, a thousand at
-// a time. The user needs the permission scan.
-func (s *Store) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
+// Bans lists bans in force. See [driver.Inspector]. It scans the keys of every master, as many as
+// there are, a thousand at a time. The user needs the permission scan.
+func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	list := banlist.New(n)
 	nodes, err := s.masters(ctx)
 	if err == nil {
@@ -41,13 +41,13 @@ func (s *Store) readBans(ctx context.Context, node rueidis.Client, keys []string
 	for i, answer := range answers[1:] {
 		text, err := answer.ToString()
 		if _, refused := rueidis.IsRedisErr(err); refused {
-			continue // it has ended meanwhile, or is elsewhere, or not ours
+			continue // it has ended since, or is on another node, or is not ours
 		}
 		if err != nil {
 			return err
 		}
 		if state, ok := readBan(text, now); ok {
-			list.Add(stint.Banned{Subject: s.subjectOf(keys[i]), BanState: state})
+			list.Add(driver.Banned{Subject: s.subjectOf(keys[i]), BanState: state})
 		}
 	}
 	return nil
@@ -57,7 +57,7 @@ func (s *Store) readBans(ctx context.Context, node rueidis.Client, keys []string
 func (s *Store) timeIn(answer rueidis.RedisResult) (int64, error) {
 	parts, err := answer.AsIntSlice()
 	if err == nil && len(parts) != 2 {
-		err = errReply("no time")
+		err = badReply("no time")
 	}
 	if clock := s.clock(); err != nil || clock != 0 {
 		return clock, err
@@ -65,9 +65,15 @@ func (s *Store) timeIn(answer rueidis.RedisResult) (int64, error) {
 	return parts[0]*1e6 + parts[1], nil
 }
 
+// The value of a ban, see lua/ban.lua.
+const (
+	banMark = 'N'
+	banSize = 23
+)
+
 // readBan reads a ban as ban.lua writes it, if it is one and in force.
-func readBan(text string, now int64) (state stint.BanState, ok bool) {
-	if len(text) != 23 || text[0] != 'N' {
+func readBan(text string, now int64) (state driver.BanState, ok bool) {
+	if len(text) != banSize || text[0] != banMark {
 		return state, false
 	}
 	until, at := readInt7(text[1:]), readInt7(text[8:])
@@ -77,7 +83,7 @@ func readBan(text string, now int64) (state stint.BanState, ok bool) {
 	if until <= now {
 		return state, false
 	}
-	return stint.BanState{Until: timeOf(until), Level: int(text[22])}, true
+	return driver.BanState{Until: timeOf(until), Level: int(text[banSize-1])}, true
 }
 
 func readInt7(text string) (n int64) {

@@ -11,8 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/storetest"
 )
 
@@ -23,12 +24,13 @@ type crowded struct {
 }
 
 func (c *crowded) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	other := func() *stint.Call {
-		claim := stint.Claim{Subject: fmt.Sprintf("passer-by:%d", c.n.Add(1)%10), Limits: []stint.Limit{stint.PerSecond(3)}, Cost: 1}
-		return &stint.Call{Request: stint.Request{Claim: claim}}
+	other := func() *driver.Call {
+		claim := stint.Claim{Subject: fmt.Sprintf("passer-by:%d", c.n.Add(1)%10),
+			Limits: []stint.Limit{stint.PerSecond(3)}, Cost: 1}
+		return &driver.Call{Request: stint.Request{Claim: claim}}
 	}
-	call := &stint.Call{Request: r}
-	batch := []*stint.Call{other(), other(), call, other()}
+	call := &driver.Call{Request: r}
+	batch := []*driver.Call{other(), other(), call, other()}
 	c.TakeBatch(ctx, batch)
 	for _, o := range batch {
 		if o != call && o.Err != nil {
@@ -59,7 +61,7 @@ func anyRequest(t *rapid.T, prefix string) stint.Request {
 		{stint.Per(200, time.Second)},
 		{stint.TokenBucket(5, 2, time.Second)},
 		{stint.AtOnce(2, time.Second)},
-		{{Max: 6, Window: time.Second, Algorithm: stint.Fixed}},
+		{{Max: 6, Window: time.Second, Algorithm: stint.AlgorithmFixed}},
 	}).Draw(t, "limits")
 	r := stint.Request{Claim: stint.Claim{
 		Subject: prefix + rapid.SampledFrom([]string{"a", "a", "b"}).Draw(t, "subject"),
@@ -75,23 +77,24 @@ func anyRequest(t *rapid.T, prefix string) stint.Request {
 	case 2:
 		r.Bans = &stint.BanPolicy{}
 	case 3:
-		r.Mode = stint.Peek
+		r.Mode = stint.ModePeek
 	case 4:
-		if limits[0].Algorithm != stint.Concurrency {
-			r.Mode = stint.Reserve
+		if limits[0].Algorithm != stint.AlgorithmConcurrency {
+			r.Mode = stint.ModeReserve
 		}
 	case 5:
 		r.And = []stint.Claim{{Subject: prefix + "c", Limits: []stint.Limit{stint.Per(9, time.Second)}, Cost: 1}}
 	case 6:
-		if r.Cost > 0 && limits[0].Algorithm != stint.Concurrency {
+		if r.Cost > 0 && limits[0].Algorithm != stint.AlgorithmConcurrency {
 			r.Fit = true
 		}
 	case 7:
-		if r.Cost > 0 && (limits[0].Algorithm == stint.Sliding || limits[0].Algorithm == stint.Fixed) {
+		if r.Cost > 0 && (limits[0].Algorithm == stint.AlgorithmSliding ||
+			limits[0].Algorithm == stint.AlgorithmFixed) {
 			r.Lease = 100 * time.Millisecond
 		}
 	case 8:
-		r.Mode = stint.Force
+		r.Mode = stint.ModeForce
 	}
 	return r
 }
@@ -100,18 +103,20 @@ func anyRequest(t *rapid.T, prefix string) stint.Request {
 func TestABatchTellsSharedSubjectsApart(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server.URL())
-	if err := s.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "a", For: time.Minute}); err != nil {
+	if err := s.Command(t.Context(),
+		stint.Command{Kind: stint.CommandBan, Subject: "a", For: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	claim := stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(100)}, Cost: 1}
-	var batch []*stint.Call
+	var batch []*driver.Call
 	for i := range 6 {
 		claim.Shared = i%3 > 0
-		batch = append(batch, &stint.Call{Request: stint.Request{Claim: claim, Bans: &stint.BanPolicy{}}})
+		batch = append(batch, &driver.Call{Request: stint.Request{Claim: claim, Bans: &stint.BanPolicy{}}})
 	}
 	s.TakeBatch(t.Context(), batch)
 	for i, call := range batch {
-		if d, shared := call.Decision, call.Request.Shared; call.Err != nil || d.Allowed != shared || d.Banned == shared {
+		if d, shared := call.Decision, call.Request.Shared; call.Err != nil || d.Allowed != shared ||
+			d.Banned == shared {
 			t.Errorf("call %d, shared %v: allowed %v, banned %v, %v", i, shared, d.Allowed, d.Banned, call.Err)
 		}
 	}
@@ -121,17 +126,17 @@ func TestABatchTellsSharedSubjectsApart(t *testing.T) {
 func TestABatchIsItsRequestsInOrder(t *testing.T) {
 	server := redistest.Start(t)
 	c := client(t, server.URL())
-	clock := storetest.NewClock()
-	one, other := open(t, server.URL(), redisstore.WithPrefix("one")), open(t, server.URL(), redisstore.WithPrefix("other"))
-	one.SetClock(clock.Micros)
-	other.SetClock(clock.Micros)
+	clock := &storetest.Clock{}
+	one, other := open(t, server.URL(), prefixed("one")), open(t, server.URL(), prefixed("other"))
+	one.SetClock(clock.Now)
+	other.SetClock(clock.Now)
 	var round atomic.Int64
 	rapid.Check(t, func(t *rapid.T) {
 		prefix := fmt.Sprintf("%d:", round.Add(1))
 		for range rapid.IntRange(1, 4).Draw(t, "batches") {
-			var batch []*stint.Call
+			var batch []*driver.Call
 			for range rapid.IntRange(1, 30).Draw(t, "calls") {
-				batch = append(batch, &stint.Call{Request: anyRequest(t, prefix)})
+				batch = append(batch, &driver.Call{Request: anyRequest(t, prefix)})
 			}
 			one.TakeBatch(context.Background(), batch)
 			for i, call := range batch {
@@ -149,8 +154,8 @@ func TestABatchIsItsRequestsInOrder(t *testing.T) {
 				got.Charge.ID, want.Charge.ID = 0, 0
 				for _, c := range []*stint.Charge{&got.Charge, &want.Charge} { // generations are random
 					c.Generation = 0
-					if c.Rest != nil {
-						c.Rest.Generations = nil
+					if c.Others != nil {
+						c.Others.Generations = nil
 					}
 				}
 				if !reflect.DeepEqual(got, want) {
@@ -167,9 +172,10 @@ func TestABatchIsItsRequestsInOrder(t *testing.T) {
 func TestChargesOfABatchAreSettledOneByOne(t *testing.T) {
 	s := open(t, redistest.Start(t).URL())
 	limits := []stint.Limit{stint.PerHour(10)}
-	var batch []*stint.Call
+	var batch []*driver.Call
 	for range 12 {
-		batch = append(batch, &stint.Call{Request: stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}})
+		batch = append(batch, &driver.Call{
+			Request: stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}})
 	}
 	s.TakeBatch(t.Context(), batch)
 	ids := map[uint64]bool{}
@@ -180,7 +186,7 @@ func TestChargesOfABatchAreSettledOneByOne(t *testing.T) {
 		if i >= 10 {
 			continue
 		}
-		if used := call.Decision.Usages()[0].Used; used != int64(i+1) {
+		if used := call.Decision.Usages[0].Used; used != int64(i+1) {
 			t.Errorf("call %d: %d used, want %d", i, used, i+1)
 		}
 		ids[call.Decision.Charge.ID] = true
@@ -204,12 +210,13 @@ func TestAFailureInABatchIsItsCallersOwn(t *testing.T) {
 	}
 	take := stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
 	look := stint.Claim{Subject: "b", Limits: []stint.Limit{stint.PerHour(10)}}
-	batch := []*stint.Call{
-		{Request: stint.Request{Claim: take}}, {Request: stint.Request{Claim: take}}, {Request: stint.Request{Claim: look}},
+	batch := []*driver.Call{
+		{Request: stint.Request{Claim: take}}, {Request: stint.Request{Claim: take}},
+		{Request: stint.Request{Claim: look}},
 	}
 	s.TakeBatch(t.Context(), batch)
 	for _, call := range batch[:2] {
-		if stint.KindOf(call.Err) != stint.KindFull {
+		if errkind.Of(call.Err) != errkind.Full {
 			t.Errorf("a charge without memory: %+v, %v", call.Decision, call.Err)
 		}
 	}
@@ -223,12 +230,12 @@ func TestALongBatchKeepsItsOrder(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server.URL())
 	one := []stint.Limit{stint.PerHour(1)}
-	call := func(subject, id string) *stint.Call {
-		return &stint.Call{Request: stint.Request{Claim: stint.Claim{Subject: subject, Limits: one, Cost: 1}, ID: id}}
+	call := func(subject, id string) *driver.Call {
+		return &driver.Call{Request: stint.Request{Claim: stint.Claim{Subject: subject, Limits: one, Cost: 1}, ID: id}}
 	}
 	server.CLI(t, "SCRIPT", "FLUSH")
-	s.TakeBatch(t.Context(), []*stint.Call{call("x", "")}) // which brings take.lua
-	batch := []*stint.Call{call("a", "")}
+	s.TakeBatch(t.Context(), []*driver.Call{call("x", "")}) // which brings take.lua
+	batch := []*driver.Call{call("a", "")}
 	for i := range 127 {
 		batch = append(batch, call(fmt.Sprint("b", i), ""))
 	}
@@ -244,12 +251,15 @@ func TestForceInABatch(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server.URL())
 	limit := []stint.Limit{stint.PerMinute(3)}
-	call := func(subject string, cost int64, mode stint.Mode) *stint.Call {
-		return &stint.Call{Request: stint.Request{Mode: mode, Claim: stint.Claim{Subject: subject, Cost: cost, Limits: limit}}}
+	call := func(subject string, cost int64, mode stint.Mode) *driver.Call {
+		return &driver.Call{Request: stint.Request{
+			Mode: mode, Claim: stint.Claim{Subject: subject, Cost: cost, Limits: limit}}}
 	}
-	batch := []*stint.Call{
-		call("a", 1, stint.Take), call("a", 5, stint.Force), call("b", 1, stint.Take), call("a", 1, stint.Take),
-		call("b", 2, stint.Force), call("b", 1, stint.Take), call("a", 1, stint.Force), call("c", 3, stint.Take),
+	batch := []*driver.Call{
+		call("a", 1, stint.ModeTake), call("a", 5, stint.ModeForce), call("b", 1, stint.ModeTake),
+		call("a", 1, stint.ModeTake),
+		call("b", 2, stint.ModeForce), call("b", 1, stint.ModeTake), call("a", 1, stint.ModeForce),
+		call("c", 3, stint.ModeTake),
 	}
 	s.TakeBatch(t.Context(), batch)
 	var got []string
@@ -257,15 +267,15 @@ func TestForceInABatch(t *testing.T) {
 		if c.Err != nil {
 			t.Fatal(c.Err)
 		}
-		got = append(got, fmt.Sprintf("%s %v %d", c.Request.Subject, c.Decision.Allowed, c.Decision.Usages()[0].Used))
+		got = append(got, fmt.Sprintf("%s %v %d", c.Request.Subject, c.Decision.Allowed, c.Decision.Usages[0].Used))
 	}
 	want := []string{"a true 1", "a true 6", "b true 1", "a false 6", "b true 3", "b false 3", "a true 7", "c true 3"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	late := call("d", 1, stint.Force)
+	late := call("d", 1, stint.ModeForce)
 	late.Deadline = time.Now().Add(-time.Second)
-	s.TakeBatch(t.Context(), []*stint.Call{late})
+	s.TakeBatch(t.Context(), []*driver.Call{late})
 	if late.Err == nil {
 		t.Errorf("a force after its deadline: %+v", late.Decision)
 	}

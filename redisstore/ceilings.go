@@ -9,10 +9,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// maxCeilings is of how many shared subjects the usage is known; there are few as a rule.
+// maxCeilings bounds the shared subjects whose usage is known. Usually there are few.
 const maxCeilings = 1024
 
-// ceilings is what was last heard of shared subjects, for decisions that do not ask them
+// ceilings is the last known usage of shared subjects, for decisions that do not ask about them
 // because the caller's own limits deny.
 type ceilings struct {
 	mu   sync.Mutex
@@ -25,7 +25,7 @@ type ceiling struct {
 	at     time.Time
 }
 
-// note keeps what a group was told.
+// note keeps the usage of a group.
 func (c *ceilings) note(g *group, usages []stint.Usage) {
 	now := time.Now()
 	c.mu.Lock()
@@ -41,20 +41,22 @@ func (c *ceilings) note(g *group, usages []stint.Usage) {
 	}
 	next := ceiling{usages: slices.Clone(usages), at: now}
 	for _, claim := range g.claims {
-		next.claims = append(next.claims, stint.Claim{Scope: strings.Clone(claim.Scope), Limits: slices.Clone(claim.Limits)})
+		next.claims = append(next.claims,
+			stint.Claim{Scope: strings.Clone(claim.Scope), Limits: slices.Clone(claim.Limits)})
 	}
 	c.seen[strings.Clone(g.claims[0].Subject)] = next
 }
 
-// last returns what is known of a group as a decision that does not deny: zero where nothing
-// is known, or nothing would be left of it.
+// last returns what is known of a group as a decision that does not deny: zero where nothing is
+// known, or nothing would be left of it.
 func (c *ceilings) last(g *group) stint.Decision {
 	d := stint.Decision{Allowed: true}
 	n := 0
 	for i := range g.claims {
 		n += len(g.claims[i].Limits)
 	}
-	usages := d.Grow(n)
+	usages := make([]stint.Usage, n)
+	d.Usages = usages
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known, ok := c.seen[g.claims[0].Subject]

@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// serverClock knows how far the server's clock is ahead of ours, so that a charge
-// can carry until when it is wanted: a server that was stopped and goes on does not
-// charge those who have long given up.
+// serverClock knows how far the server's clock is ahead of ours, so that a charge can carry until
+// when it is wanted: a server that was stopped and goes on does not charge those who have long
+// given up.
 //
-// Each reply holds the server's time. It was read before the reply reached us, so server
-// minus ours at that moment is too little by the way back: a deadline that is translated
-// by it leaves the reply time to travel. The quickest reply of the last two seconds counts.
-// On a Cluster all nodes share the largest difference: a not-after is then late by as much
-// as their clocks differ.
+// Each reply holds the server's time. It was read before the reply reached us, so server minus ours
+// at that moment is too little by the way back: a deadline that is translated by it leaves the
+// reply time to travel. The quickest reply of the last two seconds counts. On a Cluster all nodes
+// share the largest difference: a not-after is then late by as much as their clocks differ.
 type serverClock struct {
 	start time.Time // of our clock, which is monotonic
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
@@ -22,7 +24,7 @@ func TestNothingIsChargedAfterItsTime(t *testing.T) {
 		},
 		"batch": func(ctx context.Context) error {
 			deadline, _ := ctx.Deadline()
-			batch := []*stint.Call{
+			batch := []*driver.Call{
 				{Request: stint.Request{Claim: claim}, Deadline: deadline},
 				{Request: stint.Request{Claim: claim}, Deadline: deadline},
 				{Request: stint.Request{Claim: stint.Claim{Subject: "b", Limits: limits, Cost: 1}}, Deadline: deadline},
@@ -35,7 +37,7 @@ func TestNothingIsChargedAfterItsTime(t *testing.T) {
 			server.Pause(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
-			if err := take(ctx); stint.KindOf(err) != stint.KindTimeout {
+			if err := take(ctx); errkind.Of(err) != errkind.Timeout {
 				t.Errorf("from a server that stands still: %v", err)
 			}
 			server.Resume(t)
@@ -43,9 +45,10 @@ func TestNothingIsChargedAfterItsTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, subject := range []string{"a", "b"} {
-				look := stint.Request{Claim: stint.Claim{Subject: subject, Limits: limits, Cost: 1}, Mode: stint.Peek}
+				look := stint.Request{Claim: stint.Claim{Subject: subject, Limits: limits, Cost: 1},
+					Mode: stint.ModePeek}
 				d, err := s.Take(t.Context(), look)
-				if err != nil || d.Usages()[0].Used != 0 {
+				if err != nil || d.Usages[0].Used != 0 {
 					t.Errorf("%s was charged after its caller had gone: %+v, %v", subject, d, err)
 				}
 			}
@@ -68,13 +71,13 @@ func TestAServersClockThatIsSetLosesNoCall(t *testing.T) {
 				t.Errorf("offset %v: %+v, %v", offset, d, err)
 			}
 			deadline, _ := ctx.Deadline()
-			batch := []*stint.Call{{Request: request, Deadline: deadline}, {Request: request, Deadline: deadline}}
+			batch := []*driver.Call{{Request: request, Deadline: deadline}, {Request: request, Deadline: deadline}}
 			s.TakeBatch(ctx, batch)
 			for _, call := range batch {
 				if call.Err != nil || !call.Decision.Allowed {
 					t.Errorf("offset %v, batch: %+v, %v", offset, call.Decision, call.Err)
 				}
-				used = call.Decision.Usages()[0].Used
+				used = call.Decision.Usages[0].Used
 			}
 			cancel()
 		}

@@ -15,15 +15,14 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// connection holds the client, and replaces it when it is stuck: to a server that
-// has become a replica, for behind an address that has moved on only new connections
-// reach the new master; to a connection that is out of step; or to masters that a
-// Cluster has replaced.
+// connection holds the client, and replaces it when it is stuck: to a server that has become a
+// replica, for behind an address that has moved on only new connections reach the new master; to a
+// connection that is out of step; or to masters that a Cluster has replaced.
 type connection struct {
 	client atomic.Pointer[rueidis.Client]
 	owned  bool // whether it is ours to close
-	// dial makes another, which asks these servers if any are given. It is nil if the client
-	// cannot be replaced.
+	// dial makes another, which asks these servers if any are given. It is nil if the client cannot
+	// be replaced.
 	dial func(servers ...string) (rueidis.Client, error)
 
 	mu       sync.Mutex
@@ -54,7 +53,7 @@ func (c *connection) renew() {
 
 var errRenewing = errors.New("the connections are just being replaced")
 
-// replace puts a new client in the place of the one there is. Calls that are under way fail.
+// replace replaces the client with a new one. Calls that are under way fail.
 func (c *connection) replace(servers ...string) error {
 	c.mu.Lock()
 	busy := c.renewing
@@ -71,7 +70,7 @@ func (c *connection) replace(servers ...string) error {
 	case err != nil:
 	case c.closed:
 	case client.Mode() != c.get().Mode():
-		// A server that will not tell its Cluster at the moment passes for a single one.
+		// A server that does not show its Cluster at the moment passes for a single one.
 		err = errors.New("the servers are not of the same kind any more")
 	default:
 		unused = *c.client.Swap(&client)
@@ -83,8 +82,8 @@ func (c *connection) replace(servers ...string) error {
 	return err
 }
 
-// follow asks a Cluster for its masters, and replaces the client if others have taken over
-// since it last did. The client finds out by itself, but up to a second later.
+// follow asks a Cluster for its masters, and replaces the client if others have taken over since it
+// last did. The client finds out by itself, but up to a second later.
 func (c *connection) follow(ctx context.Context) error {
 	owners, node, err := mastersOf(ctx, c.get())
 	if err != nil {
@@ -95,7 +94,7 @@ func (c *connection) follow(ctx context.Context) error {
 	changed := c.masters != "" && c.masters != masters
 	c.mu.Unlock()
 	if changed && c.dial != nil {
-		if err := c.replace(node); err != nil { // others may not have heard of it yet
+		if err := c.replace(node); err != nil { // others may not know of it yet
 			return err
 		}
 	}
@@ -105,8 +104,8 @@ func (c *connection) follow(ctx context.Context) error {
 	return nil
 }
 
-// mastersOf tells who owns which slots, as the first node sees it that answers: one that is
-// silent does not use up the time.
+// mastersOf returns who owns which slots, according to the first node that answers: a silent one
+// does not use up the time.
 func mastersOf(ctx context.Context, client rueidis.Client) (owners []string, addr string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -138,7 +137,8 @@ func mastersOf(ctx context.Context, client rueidis.Client) (owners []string, add
 	return nil, "", err
 }
 
-// ownersOf reads the reply of CLUSTER SLOTS: the first slot of a range, and the address of its master.
+// ownersOf reads the reply of CLUSTER SLOTS: the first slot of a range, and the address of its
+// master.
 func ownersOf(ranges []rueidis.RedisMessage) []string {
 	var owners []string
 	for i := range ranges { // first slot, last slot, master, replicas
@@ -154,7 +154,7 @@ func ownersOf(ranges []rueidis.RedisMessage) []string {
 			owners = append(owners, fmt.Sprintf("%05d %s", first, net.JoinHostPort(host, strconv.FormatInt(port, 10))))
 		}
 	}
-	slices.Sort(owners) // nodes tell them in different orders
+	slices.Sort(owners) // nodes list them in different orders
 	return owners
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
@@ -21,7 +22,7 @@ func (clustered) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
 
 func TestReplace(t *testing.T) {
 	server := redistest.Start(t)
-	s, err := Open(t.Context(), server.URL())
+	s, err := Open(t.Context(), Config{URL: server.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,8 +62,9 @@ func TestASpoiltReply(t *testing.T) {
 	s := &Store{server: newServerClock(), clock: func() int64 { return 0 }}
 	var runs []run
 	for _, subject := range []string{"a", "b"} {
-		runs = append(runs, run{calls: []*stint.Call{{
-			Request:  stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}},
+		runs = append(runs, run{calls: []*driver.Call{{
+			Request: stint.Request{Claim: stint.Claim{
+				Subject: subject, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}},
 			Deadline: time.Now().Add(time.Hour),
 		}}})
 	}
@@ -73,7 +75,7 @@ func TestASpoiltReply(t *testing.T) {
 	} {
 		late := c.answer(reply+rest, nil)
 		for _, q := range runs {
-			if err := q.calls[0].Err; !errors.Is(err, ErrReply) {
+			if err := q.calls[0].Err; !errors.Is(err, errReply) {
 				t.Errorf("%s: %s got %v", what, q.calls[0].Request.Subject, err)
 			}
 		}
@@ -90,7 +92,7 @@ func TestClusterNodes(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	addrs := cluster.Addrs()
 	url := "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
-	s, err := Open(t.Context(), url)
+	s, err := Open(t.Context(), Config{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +110,7 @@ func TestClusterNodes(t *testing.T) {
 	// A user who may not ask who the others are.
 	for _, info := range []string{"+info", "-info"} {
 		cluster.Nodes[0].CLI(t, "ACL", "SETUSER", "blind", "on", ">x", "~*", "&*", "+@all", "-cluster", info)
-		if s, err := Open(t.Context(), "redis://blind:x@"+addrs[0]); err == nil {
+		if s, err := Open(t.Context(), Config{URL: "redis://blind:x@" + addrs[0]}); err == nil {
 			s.Close()
 			t.Errorf("%s: a Cluster was opened as a single server", info)
 		} else if !strings.Contains(err.Error(), "cluster|slots") {
@@ -141,7 +143,7 @@ func TestClusterNodes(t *testing.T) {
 	claim := func(subject string) stint.Claim {
 		return stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
 	}
-	batch := []*stint.Call{
+	batch := []*driver.Call{
 		{Request: stint.Request{Claim: claim("a")}},
 		{Request: stint.Request{Claim: claim(there)}},
 		{Request: stint.Request{Claim: claim(there), And: []stint.Claim{claim("a")}}, Deadline: begin.Add(long / 10)},

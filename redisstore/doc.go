@@ -1,11 +1,12 @@
-// Package redisstore keeps limits in Redis or Valkey, so that any number of
-// processes share them.
+// Package redisstore is for programs whose processes share limits: it keeps them in Redis or
+// Valkey. Start with [Open]. The scripts that decide are in lua, one file per part of
+// docs/rules.md.
 //
-// Every decision on one subject is one EVALSHA in one hash slot: read, check all
-// limits, charge all or none, set each key's TTL, and answer. The server's clock
-// rules. A call is sent again only if the reply proves that nothing ran.
+// Every decision on one subject is one EVALSHA in one hash slot: read, check all limits, charge all
+// or none, set each key's TTL, and answer. The server's clock rules. A call is sent again only if
+// the reply proves that nothing ran.
 //
-//	store, err := redisstore.Open(ctx, "redis://localhost:6379/0")
+//	store, err := redisstore.Open(ctx, redisstore.Config{URL: redisstore.Config{URL: "redis://localhost:6379/0"}})
 //	if err != nil {
 //		...
 //	}
@@ -20,8 +21,8 @@
 //	redis://host1:7000?addr=host2:7000&addr=host3:7000     a Cluster: some of its nodes
 //	unix:///run/redis.sock?db=1                            a Unix socket
 //
-// Whether a server belongs to a Cluster is found out by asking it. [New] takes a
-// client of the caller's instead.
+// Open asks a server whether it belongs to a Cluster. Config.Client takes a client of the caller's
+// instead of a URL.
 //
 // # What is kept
 //
@@ -32,22 +33,22 @@
 //	stint:{user:42}:ban                  its ban, stint:{user:42}:strikes what may lead to one
 //	stint:{user:42}:ids                  request ids, stint:{user:42}:settled refunds
 //
-// Every key has a TTL, always. Subjects are escaped so that any bytes are
-// distinct and none can choose the slot; long ones are replaced by a hash.
+// Every key has a TTL, always. Subjects are escaped so that any bytes are distinct and none can
+// choose the slot; long ones are replaced by a hash.
 //
-// With [WithNameKey] there are hashes in the place of names, as in
+// With [Config.NameKeys] there are hashes instead of names, as in
 // stint:{user:#4kWXjsbSBbkYkHdLyaQgIQ}:limits, and the key stint:names, which has no TTL.
 //
 // # Several subjects in one request
 //
-// On a single server, with or without Sentinel, they are decided in one call. On
-// a Cluster they may live on different nodes: they are then charged in parallel,
-// and what was charged is given back if one is denied. Never over; at worst, when
-// a give-back is lost, over-charged for up to a window. Reserve is refused there.
+// On a single server, with or without Sentinel, they are decided in one call. On a Cluster they may
+// live on different nodes: they are then charged in parallel, and what was charged is given back if
+// one is denied. Never over; at worst, when a give-back is lost, over-charged for up to a window.
+// Reserve is refused there.
 //
 // # Looking inside
 //
 // [Store.Inspect] needs no permission that decisions do not need; with evalsha_ro and eval_ro the
-// server makes sure that it only reads. [Store.Bans] and [Store.Scopes] need scan. [Store.Info] asks by
-// info and dbsize, and does without what is not permitted.
+// server makes sure that it only reads. [Store.Bans] and [Store.Scopes] need scan. [Store.Info]
+// asks by info and dbsize, and does without what is not permitted.
 package redisstore

@@ -2,13 +2,13 @@ package redisstore
 
 import "time"
 
-// SetClock replaces the server's clock, in microseconds. There is no way to do
-// so outside of tests: processes that share limits must share their clock.
-func (s *Store) SetClock(clock func() int64) {
+// SetClock replaces the server's clock. There is no way to do so outside of tests: processes that
+// share limits must share their clock.
+func (s *Store) SetClock(clock func() time.Time) {
 	for s.GiveBacks() > 0 { // which look at it in the background
 		time.Sleep(time.Millisecond)
 	}
-	s.clock = clock
+	s.clock = func() int64 { return clock().UnixMicro() }
 }
 
 // GiveBacks is how many charges wait to be given back.

@@ -20,8 +20,8 @@ import (
 	"github.com/stint-limiter/stint/redisstore"
 )
 
-// callerEnv makes this test binary a process that calls a limiter and prints how
-// many calls were allowed: URL, limit, goroutines, calls of each, apart by "|".
+// callerEnv makes this test binary a process that calls a limiter and prints how many calls were
+// allowed: URL, limit, goroutines, calls of each, apart by "|".
 const callerEnv = "STINT_TEST_CALLER"
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 
 func callLimiter(job []string) error {
 	ctx := context.Background()
-	s, err := redisstore.Open(ctx, job[0])
+	s, err := redisstore.Open(ctx, redisstore.Config{URL: job[0]})
 	if err != nil {
 		return err
 	}
@@ -77,8 +77,8 @@ func callLimiter(job []string) error {
 	return nil
 }
 
-// callFrom runs that many processes at once and returns how many of their calls
-// were allowed together.
+// callFrom runs that many processes at once and returns how many of their calls were allowed
+// together.
 func callFrom(t *testing.T, processes int, url, limit string, goroutines, calls int) int64 {
 	t.Helper()
 	var total atomic.Int64
@@ -134,7 +134,8 @@ func TestProcessesShareFew(t *testing.T) {
 
 // F4 on a Cluster.
 func TestProcessesShareOneLimitOnACluster(t *testing.T) {
-	if got := callFrom(t, 4, clusterURL(redistest.StartCluster(t)), "100/1h", 50, 5); got != 100 {
+	if got := callFrom(t, 4, clusterURL(redistest.StartCluster(t, redistest.NoFailover...)), "100/1h", 50,
+		5); got != 100 {
 		t.Errorf("%d allowed, want exactly 100", got)
 	}
 }
@@ -171,8 +172,8 @@ func TestOddChargesAreHarmless(t *testing.T) {
 		{ID: 1},
 		{ID: 1, At: -1, Claim: claim},
 		{ID: 1, At: 1 << 60, Claim: claim},
-		{ID: 1, At: 1, Claim: claim, Rest: &stint.Rest{And: make([]stint.Claim, 300)}},
-		{ID: 1, At: 1, Claim: claim, Rest: &stint.Rest{AndAt: []int64{1}}},
+		{ID: 1, At: 1, Claim: claim, And: make([]stint.Claim, 300)},
+		{ID: 1, At: 1, Claim: claim, Others: &stint.OtherStates{At: []int64{1}}},
 		{ID: 1, At: 1, Claim: claim},
 	} {
 		for kind := range stint.AmendmentKind(5) {
@@ -185,8 +186,8 @@ func TestOddChargesAreHarmless(t *testing.T) {
 	}
 }
 
-// On a Cluster, a request on several subjects that is repeated by its id is allowed
-// and charged once everywhere, even if a subject has no room any more.
+// On a Cluster, a request on several subjects that is repeated by its id is allowed and charged
+// once everywhere, even if a subject has no room any more.
 func TestRepeatsAcrossNodes(t *testing.T) {
 	url := clusterURL(redistest.StartCluster(t))
 	s := open(t, url)
@@ -201,9 +202,9 @@ func TestRepeatsAcrossNodes(t *testing.T) {
 			if err != nil || !d.Allowed || d.Repeat != (n > 0) {
 				t.Fatalf("call %d: %+v, %v", n, d, err)
 			}
-			for _, u := range d.Usages() {
+			for _, u := range d.Usages {
 				if u.Used != 1 {
-					t.Fatalf("call %d: %+v", n, d.Usages())
+					t.Fatalf("call %d: %+v", n, d.Usages)
 				}
 			}
 		}

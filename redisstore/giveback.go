@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/seldom"
+	"github.com/stint-limiter/stint/internal/logsample"
 )
 
 // Amendments of the store's own, see lua/amend.lua.
@@ -16,15 +16,15 @@ const (
 	// undo gives back what the store itself charged a moment ago. It may be sent again after a
 	// failure: it does nothing if it may have been done.
 	undo stint.AmendmentKind = 100
-	// settleApart settles a state alone, see amendApart.
-	settleApart stint.AmendmentKind = 101
+	// settleOneKey settles a state alone, see amendMigrating.
+	settleOneKey stint.AmendmentKind = 101
 )
 
 const (
 	// maxGiveBacks is how many charges wait to be given back.
 	maxGiveBacks = 10_000
-	// giveBackTime is how long an attempt to give back may take, and how long after its
-	// caller's time a charge is waited for.
+	// giveBackTime is how long an attempt to give back may take, and how long after its caller's
+	// time a charge is waited for.
 	giveBackTime = time.Second
 	// giveBackLife is for how long it is attempted.
 	giveBackLife = 30 * time.Second
@@ -34,13 +34,13 @@ const (
 	drainTime = time.Second
 )
 
-// giveBacks gives back, in the background, what was charged for requests on several subjects
-// that were not allowed in the end.
+// giveBacks gives back, in the background, what was charged for requests on several subjects that
+// were not allowed in the end.
 type giveBacks struct {
 	store   *Store
 	logger  *slog.Logger
 	dropped atomic.Int64 // charges that stay until they leave their window
-	said    seldom.Gate
+	sampler logsample.Sampler
 
 	life context.Context
 	end  context.CancelFunc
@@ -123,8 +123,9 @@ func (b *giveBacks) giveBack(c *stint.Charge) {
 // drop counts charges that are not given back.
 func (b *giveBacks) drop(n int, cause error) {
 	b.dropped.Add(int64(n))
-	if _, ok := b.said.Take(1, 10*time.Second); ok {
-		b.logger.Warn("stint: what was charged for requests that were denied elsewhere on the Cluster cannot be given back; it counts until it leaves its window",
+	if _, ok := b.sampler.Allow(1, 10*time.Second); ok {
+		b.logger.Warn("stint: what was charged for requests that were denied elsewhere on the Cluster "+
+			"cannot be given back; it counts until it leaves its window",
 			"charges", b.dropped.Load(), "cause", cause)
 	}
 }

@@ -21,12 +21,12 @@ func TestLostGiveBackIsNotRepeated(t *testing.T) {
 	server.Pause(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	err := s.Command(ctx, stint.Command{Kind: stint.GiveBack, Subject: "a", Limits: limits, Units: 3})
+	err := s.Command(ctx, stint.Command{Kind: stint.CommandGiveBack, Subject: "a", Limits: limits, Units: 3})
 	server.Resume(t)
 	if err == nil {
 		t.Error("no error from a server that is stopped")
 	}
-	r.Mode, r.Cost = stint.Peek, 1
+	r.Mode, r.Cost = stint.ModePeek, 1
 	d, err := s.Take(t.Context(), r) // on the same server, after whatever was sent
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestGiveBackHeals(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server.URL())
 	limits := []stint.Limit{stint.PerHour(10), stint.TokenBucket(10, 1, 24*time.Hour), stint.AtOnce(3, time.Hour)}
-	command := stint.Command{Kind: stint.GiveBack, Subject: "a", Limits: limits, Units: 3}
+	command := stint.Command{Kind: stint.CommandGiveBack, Subject: "a", Limits: limits, Units: 3}
 	for _, key := range []string{"limits"} {
 		for _, plant := range [][]string{{"SET", "nonsense"}, {"LPUSH", "x"}, {"HSET", "x", "y"}} {
 			server.CLI(t, append([]string{plant[0], "stint:{a}:" + key}, plant[1:]...)...)

@@ -13,13 +13,14 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Info is what the servers say of themselves, added up over the masters of a Cluster. What they do not tell is zero, and a
-// warning says so.
+// Info is what the servers report, added up over the masters of a Cluster. What they do not report
+// is zero, with a warning.
 type Info struct {
 	// Mode is "standalone", "sentinel" or "cluster", and Masters how many servers there are to ask.
 	Mode    string
 	Masters int
-	// Server is "Redis" or "Valkey", and Version its version: the lowest, if servers differ; "" if not told.
+	// Server is "Redis" or "Valkey", and Version its version: the lowest, if servers differ; "" if
+	// not known.
 	Server, Version string
 	// Role is "master", or "replica" if one of the servers is.
 	Role string
@@ -29,7 +30,8 @@ type Info struct {
 	OpsPerSecond int64
 	// UsedMemory is in bytes, as is MaxMemory, which is 0 if there is no bound.
 	UsedMemory, MaxMemory int64
-	// MaxMemoryPolicy is what a full server does: "noeviction", or the policy of one that throws keys away.
+	// MaxMemoryPolicy is what a full server does: "noeviction", or the policy of one that throws
+	// keys away.
 	MaxMemoryPolicy string
 	// Evicted is how many keys the servers have thrown away, since they were started.
 	Evicted int64
@@ -38,8 +40,8 @@ type Info struct {
 	// Keys are those of the database that is used, and Scripts those that the servers have loaded.
 	Keys, Scripts int64
 
-	// Latency is how long a PING took, the slowest, and ClockAhead how far a server's clock is ahead of ours, by about half
-	// of the Latency, the one that differs the most.
+	// Latency is how long a PING took, the slowest, and ClockAhead how far a server's clock is
+	// ahead of ours, by about half of the Latency, the one that differs the most.
 	Latency, ClockAhead time.Duration
 
 	// NotGivenBack is how many charges of requests on several subjects, of a Cluster, this process
@@ -51,8 +53,8 @@ type Info struct {
 	Warnings []string
 }
 
-// Info asks the servers how they are. What the user is not permitted to ask is left out, and there is a warning. An
-// error means that none of them could be asked.
+// Info asks the servers how they are. What the user is not permitted to ask is left out, and there
+// is a warning. An error means that none of them could be asked.
 func (s *Store) Info(ctx context.Context) (Info, error) {
 	i := Info{Mode: string(s.conn.get().Mode()), NotGivenBack: s.backs.dropped.Load()}
 	nodes, err := s.masters(ctx)
@@ -61,13 +63,13 @@ func (s *Store) Info(ctx context.Context) (Info, error) {
 	}
 	var failures []error
 	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
-		told, err := ask(ctx, addr, nodes[addr])
+		server, err := ask(ctx, addr, nodes[addr])
 		if err != nil {
 			failures = append(failures, err)
 			i.Warnings = append(i.Warnings, fmt.Sprintf("%s cannot be asked how it is: %v", addr, err))
 			continue
 		}
-		i.add(told)
+		i.add(server)
 	}
 	if i.Masters == 0 {
 		return i, s.wrap("info", errors.Join(failures...))
@@ -75,17 +77,17 @@ func (s *Store) Info(ctx context.Context) (Info, error) {
 	return i, nil
 }
 
-// told is what one server tells.
-type told struct {
+// serverInfo is what one server reports.
+type serverInfo struct {
 	report
 	keys           int64
 	latency, ahead time.Duration
 	refused        []string // commands
 }
 
-// ask asks a server how it is.
-func ask(ctx context.Context, addr string, node rueidis.Client) (told, error) {
-	t := told{report: report{addr: addr}}
+// ask asks a server for its report.
+func ask(ctx context.Context, addr string, node rueidis.Client) (serverInfo, error) {
+	t := serverInfo{report: report{addr: addr}}
 	// unless passes on an error, but for that of a command that is not permitted.
 	unless := func(command string, err error) error {
 		if unknownOrRefused(err) {
@@ -122,8 +124,8 @@ func ask(ctx context.Context, addr string, node rueidis.Client) (told, error) {
 	return t, unless("dbsize", err)
 }
 
-// add adds what a server tells.
-func (i *Info) add(t told) {
+// add adds the report of a server.
+func (i *Info) add(t serverInfo) {
 	first := i.Masters == 0
 	i.Masters++
 	server, version := "Redis", t.field("redis_version")
@@ -162,6 +164,7 @@ func (i *Info) add(t told) {
 	}
 	i.Warnings = append(i.Warnings, t.warnings()...)
 	if len(t.refused) > 0 {
-		i.Warnings = append(i.Warnings, fmt.Sprintf("%s does not permit to ask all of how it is; give the user +%s", t.addr, strings.Join(t.refused, " +")))
+		i.Warnings = append(i.Warnings, fmt.Sprintf("%s does not permit to ask all of how it is; give the user +%s",
+			t.addr, strings.Join(t.refused, " +")))
 	}
 }

@@ -8,18 +8,22 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-var _ stint.Inspector = (*Store)(nil)
+var _ driver.Inspector = (*Store)(nil)
 
-// Inspect shows what a subject has used. See [stint.Inspector]. It is one call of a script that writes nothing.
-func (s *Store) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, error) {
-	if err := c.ValidateInspect(); err != nil {
-		return stint.Inspection{}, err
+// Inspect shows what a subject has used. See [driver.Inspector]. It is one call of a script that
+// writes nothing.
+func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
+	if err := contract.ValidateInspect(c); err != nil {
+		return driver.Inspection{}, err
 	}
 	k, err := s.newShownKeys()
 	if err != nil {
-		return stint.Inspection{}, s.wrap("inspect", err)
+		return driver.Inspection{}, s.wrap("inspect", err)
 	}
 	k.ofSubject(c.Subject, "ban")
 	k.ofSubject(c.Subject, "strikes")
@@ -31,14 +35,14 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, e
 	call := s.nextCall()
 	reply, err := s.look(ctx, inspectScript, k.strings(), inspectArgs(parts, call, s.clock()))
 	if err != nil {
-		return stint.Inspection{}, s.wrap("inspect", err)
+		return driver.Inspection{}, s.wrap("inspect", err)
 	}
 	shown, err := decodeInspect(reply, call, c.Limits, parts)
 	return shown, s.wrap("inspect", err)
 }
 
-// look calls a script that writes nothing, in a way in which it cannot, if the server knows and permits that: from
-// Redis 7 on.
+// look calls a script that writes nothing, in a way in which it cannot, if the server knows and
+// permits that: from Redis 7 on.
 func (s *Store) look(ctx context.Context, read *script, keys, args []string) (string, error) {
 	if !s.noReadOnly.Load() {
 		reply, err := read.readOnly().run(ctx, s.conn.get(), keys, args)
@@ -50,16 +54,17 @@ func (s *Store) look(ctx context.Context, read *script, keys, args []string) (st
 	return read.run(ctx, s.conn.get(), keys, args)
 }
 
-// unknownOrRefused reports whether an error says that a command does not exist, or is not permitted.
+// unknownOrRefused reports whether an error says that a command does not exist, or is not
+// permitted.
 func unknownOrRefused(err error) bool {
 	refused, ok := rueidis.IsRedisErr(err)
-	return ok && (strings.Contains(refused.Error(), "unknown command") || KindOf(err) == stint.KindAuth)
+	return ok && (strings.Contains(refused.Error(), "unknown command") || failureKind(err) == errkind.Auth)
 }
 
 // inspectArgs packs parts for inspect.lua.
 func inspectArgs(parts []part, call uint64, clock int64) []string {
 	var sets callSets
-	body := le.AppendUint16(nil, stint.MaxEntries)
+	body := le.AppendUint16(nil, driver.MaxEntries)
 	body = append(body, byte(len(parts)))
 	for i := range parts {
 		if p := &parts[i]; p.holders() {
@@ -73,15 +78,15 @@ func inspectArgs(parts []part, call uint64, clock int64) []string {
 }
 
 // decodeInspect reads the reply of inspect.lua.
-func decodeInspect(reply string, call uint64, limits []stint.Limit, parts []part) (stint.Inspection, error) {
+func decodeInspect(reply string, call uint64, limits []stint.Limit, parts []part) (driver.Inspection, error) {
 	in, now, err := opening(reply, call)
 	if err != nil {
-		return stint.Inspection{}, err
+		return driver.Inspection{}, err
 	}
-	shown := stint.Inspection{
+	shown := driver.Inspection{
 		Now:     timeOf(now),
-		Ban:     stint.BanState{Until: in.instant(), Level: int(in.int(0)), Strikes: in.int(0)},
-		Windows: make([]stint.Window, len(limits)),
+		Ban:     driver.BanState{Until: in.instant(), Level: int(in.int(0)), Strikes: in.int(0)},
+		Windows: make([]driver.Window, len(limits)),
 	}
 	for i := range parts {
 		p := &parts[i]
@@ -97,14 +102,14 @@ func decodeInspect(reply string, call uint64, limits []stint.Limit, parts []part
 }
 
 // window reads what is shown of one limit.
-func (in *reader) window(w *stint.Window, l *stint.Limit) {
+func (in *reader) window(w *driver.Window, l *stint.Limit) {
 	w.State = stint.State{Limit: l, Usage: in.usage()}
 	w.LeftOut = in.int(0)
-	var entries []stint.Entry
+	var entries []driver.Entry
 	for n := in.uint16(); n > 0 && !in.bad; n-- {
-		entries = append(entries, stint.Entry{At: in.instant(), Until: in.instant(), Units: in.int(0)})
+		entries = append(entries, driver.Entry{At: in.instant(), Until: in.instant(), Units: in.int(0)})
 	}
-	w.Show(entries)
+	contract.Show(w, entries)
 }
 
 // instant reads a time, which is zero if it is 0.

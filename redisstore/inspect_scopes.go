@@ -9,14 +9,17 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// Scopes lists the scopes in which something is counted of a subject. See [stint.Inspector]. It scans the keys of the
-// server that has the subject's, as many as there are, a thousand at a time, until it has found MaxScopes. Those of a slot
-// that is just being moved in a Cluster may be missing. The user needs the permission scan.
+// Scopes lists the scopes in which something is counted of a subject. See [driver.Inspector]. It
+// scans the keys of the server that has the subject's, as many as there are, a thousand at a time,
+// until it has found MaxScopes. Those of a slot that is just being moved in a Cluster may be
+// missing. The user needs the permission scan.
 func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
-	if err := (stint.Claim{Subject: subject}).ValidateInspect(); err != nil {
+	if err := contract.ValidateInspect((stint.Claim{Subject: subject})); err != nil {
 		return nil, err
 	}
 	k, err := s.newShownKeys()
@@ -30,7 +33,7 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	if err == nil {
 		err = scan(ctx, nodes, escapeGlob(begin)+"*", func(_ rueidis.Client, keys []string) (bool, error) {
 			for _, key := range keys {
-				if len(found) == stint.MaxScopes {
+				if len(found) == driver.MaxScopes {
 					return false, nil
 				}
 				if scope, ok := scopeIn(strings.TrimPrefix(key, begin)); ok {
@@ -46,8 +49,9 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// scopeIn returns the scope in what follows the subject in a key, or its hash if only that is known, if the key is that of
-// limits: it ends with stateKey, and a name if they have one, or the ID of a concurrency limit.
+// scopeIn returns the scope in what follows the subject in a key, or its hash if only that is
+// known, if the key is that of limits: it ends with stateKey, and a name if they have one, or the
+// ID of a concurrency limit.
 func scopeIn(rest string) (scope string, ok bool) {
 	text, id, scoped := strings.Cut(rest, ":")
 	if !scoped {

@@ -8,20 +8,22 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/redisstore"
 )
 
 // takeIn charges a unit in a scope.
 func takeIn(t *testing.T, s stint.Store, subject, scope string) {
 	t.Helper()
-	_, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: subject, Scope: scope, Cost: 1, Limits: []stint.Limit{stint.PerHour(10)}}})
+	_, err := s.Take(t.Context(), stint.Request{
+		Claim: stint.Claim{Subject: subject, Scope: scope, Cost: 1, Limits: []stint.Limit{stint.PerHour(10)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func wantScopes(t *testing.T, s stint.Inspector, subject string, want ...string) {
+func wantScopes(t *testing.T, s driver.Inspector, subject string, want ...string) {
 	t.Helper()
 	got, err := s.Scopes(t.Context(), subject)
 	if err != nil || !slices.Equal(got, want) {
@@ -32,7 +34,7 @@ func wantScopes(t *testing.T, s stint.Inspector, subject string, want ...string)
 // Neither prefixes nor subjects are patterns, and what else has keys is not listed.
 func TestScopesAmongManyKeys(t *testing.T) {
 	server := redistest.Start(t)
-	plain, star := open(t, server.URL(), redisstore.WithPrefix("axb")), open(t, server.URL(), redisstore.WithPrefix("a*b"))
+	plain, star := open(t, server.URL(), prefixed("axb")), open(t, server.URL(), prefixed("a*b"))
 	for i := range 3000 {
 		takeIn(t, plain, fmt.Sprint("user:", i), "item:1")
 	}
@@ -47,7 +49,8 @@ func TestScopesAmongManyKeys(t *testing.T) {
 	wantScopes(t, star, "user:8")
 }
 
-// A hash stands for a scope that is too long; a subject that is too long is asked for by name all the same.
+// A hash stands for a scope that is too long; a subject that is too long is asked for by name all
+// the same.
 func TestScopesThatAreTooLong(t *testing.T) {
 	s := open(t, redistest.Start(t).URL())
 	long := strings.Repeat("x", 1000)
@@ -94,7 +97,8 @@ func TestScopesNeedPermission(t *testing.T) {
 	s := open(t, server.URL())
 	server.CLI(t, "ACL", "SETUSER", "default", "-scan")
 	var failed *stint.StoreError
-	if _, err := s.Scopes(t.Context(), "user:1"); !errors.As(err, &failed) || failed.Op != "scopes" || failed.Kind != stint.KindAuth {
+	if _, err := s.Scopes(t.Context(), "user:1"); !errors.As(err, &failed) || failed.Op != "scopes" ||
+		failed.Kind != errkind.Auth {
 		t.Errorf("error %v, want that of a permission", err)
 	}
 }

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/redisstore"
 )
 
 // Inspect keeps the keys from ageing, as Take does.
-func (s *steady) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, error) {
+func (s *steady) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
 	s.refresh()
 	return s.Store.Inspect(ctx, c)
 }
@@ -26,7 +27,7 @@ func (s *steady) Scopes(ctx context.Context, subject string) ([]string, error) {
 }
 
 // wantUsed wants a subject to have used so much of a limit.
-func wantUsed(t *testing.T, s stint.Inspector, subject string, l stint.Limit, want int64) {
+func wantUsed(t *testing.T, s driver.Inspector, subject string, l stint.Limit, want int64) {
 	t.Helper()
 	shown, err := s.Inspect(t.Context(), stint.Claim{Subject: subject, Limits: []stint.Limit{l}})
 	if err != nil {
@@ -76,7 +77,8 @@ func TestInspectOfKeysThatAreNotOurs(t *testing.T) {
 	for i := range limits {
 		what = append(what, limits[i].ID())
 	}
-	for i, plant := range [][]string{{"SET", "", "garbage"}, {"SET", "", "L" + strings.Repeat("x", 60)}, {"LPUSH", "", "1"}} {
+	for i, plant := range [][]string{{"SET", "", "garbage"}, {"SET", "", "L" + strings.Repeat("x", 60)},
+		{"LPUSH", "", "1"}} {
 		subject := fmt.Sprint("victim:", i)
 		for _, w := range what {
 			plant[1] = "stint:{" + subject + "}:" + w
@@ -91,7 +93,7 @@ func TestInspectOfKeysThatAreNotOurs(t *testing.T) {
 				t.Errorf("%v: %+v, want nothing", plant, w)
 			}
 		}
-		if shown.Ban != (stint.BanState{}) {
+		if shown.Ban != (driver.BanState{}) {
 			t.Errorf("%v: ban %+v, want none", plant, shown.Ban)
 		}
 		if n := server.CLI(t, "EXISTS", "stint:{"+subject+"}:ban"); strings.TrimSpace(n) != "1" {
@@ -105,10 +107,10 @@ func TestInspectOfKeysThatAreNotOurs(t *testing.T) {
 
 func TestBansAmongManyKeys(t *testing.T) {
 	server := redistest.Start(t)
-	plain, star := open(t, server.URL(), redisstore.WithPrefix("axb")), open(t, server.URL(), redisstore.WithPrefix("a*b"))
+	plain, star := open(t, server.URL(), prefixed("axb")), open(t, server.URL(), prefixed("a*b"))
 	ban := func(s stint.Store, subject string, d time.Duration) {
 		t.Helper()
-		if err := s.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: subject, For: d}); err != nil {
+		if err := s.Command(t.Context(), stint.Command{Kind: stint.CommandBan, Subject: subject, For: d}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -140,7 +142,8 @@ func TestBansNeedPermission(t *testing.T) {
 	s := open(t, server.URL())
 	server.CLI(t, "ACL", "SETUSER", "default", "-scan")
 	var failed *stint.StoreError
-	if _, err := s.Bans(t.Context(), 1); !errors.As(err, &failed) || failed.Op != "bans" || failed.Kind != stint.KindAuth {
+	if _, err := s.Bans(t.Context(), 1); !errors.As(err, &failed) || failed.Op != "bans" ||
+		failed.Kind != errkind.Auth {
 		t.Errorf("error %v, want that of a permission", err)
 	}
 }

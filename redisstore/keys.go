@@ -2,11 +2,12 @@ package redisstore
 
 import (
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// keys collects the keys of one call in one buffer: they share a prefix and end
-// up as substrings of one string.
+// keys collects the keys of one call in one buffer: they share a prefix and end up as substrings of
+// one string.
 type keys struct {
 	prefix string
 	names  *names // nil if names are written as they are
@@ -15,7 +16,7 @@ type keys struct {
 	ends   []int
 }
 
-// newKeys returns the keys of a call, none as yet. The error is why nothing may be sent.
+// newKeys returns an empty list of the keys of a call. The error says why nothing may be sent.
 func (s *Store) newKeys() (keys, error) {
 	k := keys{prefix: s.prefix, names: s.names.Load()}
 	if k.names != nil {
@@ -24,8 +25,8 @@ func (s *Store) newKeys() (keys, error) {
 	return k, nil
 }
 
-// newShownKeys is newKeys for people, who may name a subject or a scope as lists show it. Requests may not: whose subject
-// is "user#" and somebody's hash would reach that one's counts.
+// newShownKeys is newKeys for people, who may name a subject or a scope as lists show it. Requests
+// may not: whose subject is "user#" and somebody's hash would reach that one's counts.
 func (s *Store) newShownKeys() (keys, error) {
 	k, err := s.newKeys()
 	k.shown = true
@@ -101,10 +102,10 @@ func (k *keys) ofRequest(r *stint.Request, parts []part) {
 	for i := range parts {
 		k.ofPart(&parts[i])
 	}
-	if r.ObeysBans() {
+	if contract.ObeysBans(r) {
 		for _, what := range [...]string{"ban", "strikes"} {
 			for i := range 1 + len(r.And) {
-				k.ofSubject(r.ClaimAt(i).Subject, what)
+				k.ofSubject(contract.ClaimAt(&r.Claim, r.And, i).Subject, what)
 			}
 		}
 	}

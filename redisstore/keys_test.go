@@ -9,12 +9,13 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// hostile are parts that a careless codec would confuse with one another or let
-// choose the slot.
+// hostile are parts that a careless codec would confuse with one another or let choose the slot.
 var hostile = []string{
 	"a", "a:b", "b", "b:c", "c", ":", "::", "a:", ":a", "{x}", "{", "}", "{}", "}{", "a}:{b", "%", "%3A", "%25", "~",
-	"~0000000000000000000000000000000000000000", "\r\n", "\x00", "\x00\x00", "\xff\xfe", "é", "e\u0301", " ", "a b", "A",
-	strings.Repeat("x", keypart.Max), strings.Repeat("x", keypart.Max+1), strings.Repeat("x", 10_000), strings.Repeat("x", 9_999) + "y",
+	"~0000000000000000000000000000000000000000", "\r\n", "\x00", "\x00\x00", "\xff\xfe", "é", "e\u0301",
+	" ", "a b", "A",
+	strings.Repeat("x", keypart.Max), strings.Repeat("x", keypart.Max+1), strings.Repeat("x", 10_000),
+	strings.Repeat("x", 9_999) + "y",
 	strings.Repeat("{", 60),
 }
 
@@ -34,8 +35,8 @@ func TestKeysAreDistinctAndInTheirSlot(t *testing.T) {
 	}
 }
 
-// checkShape wants exactly one hash tag, made of the subject alone, plain ASCII
-// and a bounded length.
+// checkShape wants exactly one hash tag, made of the subject alone, plain ASCII and a bounded
+// length.
 func checkShape(t *testing.T, subject, key string) {
 	t.Helper()
 	tag := string(keypart.Append(nil, subject, true))
@@ -54,7 +55,8 @@ func checkShape(t *testing.T, subject, key string) {
 }
 
 func TestReadableKeysStayReadable(t *testing.T) {
-	limits, named, places := []stint.Limit{stint.PerMinute(100)}, []stint.Limit{stint.PerMinute(5).WithName("login")}, []stint.Limit{stint.AtOnce(2, time.Minute)}
+	limits, named, places := []stint.Limit{stint.PerMinute(100)}, []stint.Limit{
+		stint.PerMinute(5).WithName("login")}, []stint.Limit{stint.AtOnce(2, time.Minute)}
 	for _, test := range []struct {
 		subject, scope string
 		limits         []stint.Limit

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
 )
@@ -56,7 +58,7 @@ func (m moves) key(subject, what string) {
 func TestMovingSlot(t *testing.T)   { movingSlot(t) }
 func TestMovingHashed(t *testing.T) { movingSlot(t, named(keyA)) }
 
-func movingSlot(t *testing.T, options ...redisstore.Option) {
+func movingSlot(t *testing.T, options ...option) {
 	cluster := redistest.StartCluster(t)
 	s := open(t, clusterURL(cluster), options...)
 	limit := []stint.Limit{stint.PerHour(10)}
@@ -76,14 +78,14 @@ func movingSlot(t *testing.T, options ...redisstore.Option) {
 	used := func(t *testing.T, subject string) int64 {
 		t.Helper()
 		r := request(subject)
-		r.Mode = stint.Peek
+		r.Mode = stint.ModePeek
 		d := take(t, r)
-		return d.Usages()[0].Used
+		return d.Usages[0].Used
 	}
 	command := func(t *testing.T, kind stint.CommandKind, subject string) {
 		t.Helper()
 		c := stint.Command{Kind: kind, Subject: subject, Limits: limit}
-		if kind == stint.Ban {
+		if kind == stint.CommandBan {
 			c.For = time.Hour
 		}
 		if err := s.Command(t.Context(), c); err != nil {
@@ -131,20 +133,21 @@ func movingSlot(t *testing.T, options ...redisstore.Option) {
 			a, b, c := subject(), subject(), subject()
 			for _, subject := range []string{a, b} {
 				take(t, request(subject))
-				command(t, stint.Ban, subject)
+				command(t, stint.CommandBan, subject)
 			}
 			m := begin(a, b, c)
 			m.key(a, "limits")
 			m.key(b, "ban")
-			command(t, stint.Ban, c)
+			command(t, stint.CommandBan, c)
 			for _, subject := range []string{a, b, c} {
 				r := request(subject)
 				r.Bans = none
 				d := take(t, r)
-				if d.Allowed || !d.Banned || d.RetryAfter <= 59*time.Minute || d.Key() != subject || len(d.Usages()) != 1 {
+				if d.Allowed || !d.Banned || d.RetryAfter <= 59*time.Minute || d.Key() != subject ||
+					len(d.Usages) != 1 {
 					t.Errorf("%s is banned, and gets %+v", subject, d)
 				}
-				command(t, stint.Unban, subject)
+				command(t, stint.CommandUnban, subject)
 				if d := take(t, r); !d.Allowed {
 					t.Errorf("%s is not banned any more, and gets %+v", subject, d)
 				}
@@ -153,7 +156,9 @@ func movingSlot(t *testing.T, options ...redisstore.Option) {
 		{"denials lead to a ban", func(t *testing.T, begin func(...string) moves) {
 			a := subject()
 			r := request(a)
-			r.Cost, r.Bans = 10, &stint.BanPolicy{After: 3, Within: time.Hour, Durations: []time.Duration{2 * time.Hour, 3 * time.Hour}, Forgive: time.Hour}
+			r.Cost, r.Bans = 10, &stint.BanPolicy{
+				After: 3, Within: time.Hour, Durations: []time.Duration{2 * time.Hour, 3 * time.Hour},
+				Forgive: time.Hour}
 			take(t, r)
 			if d := take(t, r); d.Banned {
 				t.Fatal("banned at once")
@@ -190,7 +195,7 @@ func movingSlot(t *testing.T, options ...redisstore.Option) {
 				t.Errorf("%d used, want 3", used(t, a))
 			}
 			r.ID = "after"
-			for range stint.MaxRepeats {
+			for range driver.MaxRepeats {
 				take(t, r)
 			}
 			if d := take(t, r); d.Repeat || used(t, a) != 4 {
@@ -226,7 +231,8 @@ func movingSlot(t *testing.T, options ...redisstore.Option) {
 			if done, err := s.Amend(t.Context(), d.Charge, stint.Amendment{}); done || err != nil {
 				t.Errorf("the refund of a request that was repeated: %v, %v", done, err)
 			}
-			if done, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Cost: 5}); !done || err != nil || used(t, a) != 6 {
+			if done, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Cost: 5}); !done || err != nil ||
+				used(t, a) != 6 {
 				t.Errorf("settled: %v, %v, %d used; want 6", done, err, used(t, a))
 			}
 		}},
@@ -238,10 +244,10 @@ func movingSlot(t *testing.T, options ...redisstore.Option) {
 			m := begin(a)
 			m.key(a, "limits")
 			_, err := s.Take(t.Context(), r)
-			if stint.KindOf(err) != stint.KindMigrating {
+			if errkind.Of(err) != errkind.Migrating {
 				t.Errorf("two keys of limits on two nodes: %v", err)
 			}
-			for _, kind := range []stint.AmendmentKind{stint.Extend, stint.Release} {
+			for _, kind := range []stint.AmendmentKind{stint.AmendExtend, stint.AmendRelease} {
 				if done, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: kind}); !done || err != nil {
 					t.Errorf("amendment %d: %v, %v", kind, done, err)
 				}
@@ -257,7 +263,7 @@ func movingSlot(t *testing.T, options ...redisstore.Option) {
 			take(t, r)
 			m := begin(a)
 			m.key(a, "ids")
-			command(t, stint.Reset, a)
+			command(t, stint.CommandReset, a)
 			if d := take(t, r); d.Repeat || used(t, a) != 1 {
 				t.Errorf("after a reset: %+v", d)
 			}
@@ -273,7 +279,8 @@ func movingSlot(t *testing.T, options ...redisstore.Option) {
 				if own, _ := node.Do("EXISTS", "stint:names"); own == "1" { // which is an error on other nodes
 					forever = 1
 				}
-				if _, err := fmt.Sscanf(space, "%d,expires=%d", &keys, &expires); space != "" && (err != nil || keys != expires+forever) {
+				if _, err := fmt.Sscanf(space, "%d,expires=%d", &keys, &expires); space != "" &&
+					(err != nil || keys != expires+forever) {
 					t.Errorf("%d keys, of which %d expire: %v", keys, expires, err)
 				}
 			}
@@ -285,15 +292,17 @@ func movingSlot(t *testing.T, options ...redisstore.Option) {
 func TestMovingSlotInABatch(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	s := open(t, clusterURL(cluster))
-	limit, two := []stint.Limit{stint.PerHour(100)}, []stint.Limit{stint.PerHour(100), stint.PerDay(1000).WithName("other")}
-	call := func(subject, scope string, limits []stint.Limit, bans *stint.BanPolicy) *stint.Call {
-		return &stint.Call{Request: stint.Request{Claim: stint.Claim{Subject: subject, Scope: scope, Limits: limits, Cost: 1}, Bans: bans}}
+	limit, two := []stint.Limit{stint.PerHour(100)}, []stint.Limit{
+		stint.PerHour(100), stint.PerDay(1000).WithName("other")}
+	call := func(subject, scope string, limits []stint.Limit, bans *stint.BanPolicy) *driver.Call {
+		return &driver.Call{Request: stint.Request{
+			Claim: stint.Claim{Subject: subject, Scope: scope, Limits: limits, Cost: 1}, Bans: bans}}
 	}
 	if _, err := s.Take(t.Context(), call("shared", "a", limit, nil).Request); err != nil {
 		t.Fatal(err)
 	}
 	beginMoves(t, s, cluster, "shared")
-	var batch []*stint.Call
+	var batch []*driver.Call
 	for i := range 100 {
 		batch = append(batch, call("shared", fmt.Sprint("new", i%10), limit, nil), call("shared", "a", limit, nil),
 			call("shared", "a", limit, &stint.BanPolicy{}), call(fmt.Sprint("u", i), "", two, &stint.BanPolicy{}))
@@ -313,7 +322,7 @@ func TestMovingSlotInABatch(t *testing.T) {
 			allowed[c.Request.Scope]++
 		}
 	}
-	if stint.KindOf(bad.Err) != stint.KindMigrating {
+	if errkind.Of(bad.Err) != errkind.Migrating {
 		t.Errorf("two keys of limits: %+v, %v", bad.Decision, bad.Err)
 	}
 	if allowed["a"] != 99 || allowed["new3"] != 10 {

@@ -25,35 +25,15 @@ import (
 // minNameKey is how long a name key must be in bytes.
 const minNameKey = 32
 
-// ErrNameKey is in the error of a process whose name key is not that of the Redis it uses, or that has none where
-// there is one. It would count everyone a second time.
+// ErrNameKey is in the error of a process whose name key is not that of the Redis it uses, or that
+// has none where there is one. It would count everyone a second time.
 var ErrNameKey = errors.New("name key mismatch")
 
-// WithNameKey keeps names out of Redis: a keyed hash stands for every subject there, for every request id, and for
-// what follows the first colon of a scope. Of a subject the word before its first colon stays readable,
-// "user#4kWXjsbSBbkYkHdLyaQgIQ"; put no names there. [Store.Bans] and [Store.Scopes] list the hashed form, which Command
-// takes back, but for [stint.GiveBack], and so does Inspect. Everything else takes subjects as they are. A subject with a
-// colon is never taken for a hashed one: have subjects begin with a kind, as "user:", if people choose their names.
+// Names are hashed with a random data key, which Redis holds sealed with the name key. To replace
+// the name key is to seal the data key once more.
 //
-// All processes need the same key, of at least 32 random bytes; [Open] and [New] fail with [ErrNameKey] if
-// the Redis is used with another. To replace a key, give every process the new one as current and the old one as
-// previous, and once all of them have it drop the previous one: counts and bans stay, and the old key opens nothing but old copies of the
-// Redis.
-//
-// What was counted before the first key is no longer seen. The default is no key: names as they are.
-func WithNameKey(current []byte, previous ...[]byte) Option {
-	return func(o *options) { o.secrets = append([][]byte{current}, previous...) }
-}
-
-// WithExistingNames is for commands that come and go: with a name key, they use Redis as the processes that decide there
-// do, and never set, replace or retire a name key. [Open] and [New] fail with [ErrNameKey] while there is none.
-func WithExistingNames() Option { return func(o *options) { o.guest = true } }
-
-// Names are hashed with a random data key, which Redis holds sealed with the name key. To replace the name key is to
-// seal the data key once more.
-//
-// The hash <prefix>:names has an entry for each name key: its fingerprint, then a number that grows with every key,
-// the fingerprint of the data key, and the data key itself, sealed.
+// The hash <prefix>:names has an entry for each name key: its fingerprint, then a number that grows
+// with every key, the fingerprint of the data key, and the data key itself, sealed.
 
 // nameKey is a name key, and what follows from it.
 type nameKey struct {
@@ -63,7 +43,8 @@ type nameKey struct {
 
 func newNameKey(secret []byte) (k nameKey, err error) {
 	if len(secret) < minNameKey {
-		return k, &stint.InvalidError{Err: fmt.Errorf("a name key (store.name_key_file, redisstore.WithNameKey) has %d bytes; want at least %d random ones, such as: openssl rand -base64 32", len(secret), minNameKey)}
+		return k, &stint.InvalidError{Err: fmt.Errorf("a name key (store.name_key_file, redisstore.Config.NameKeys) has %d "+
+			"bytes; want at least %d random ones, such as: openssl rand -base64 32", len(secret), minNameKey)}
 	}
 	if k.fingerprint, err = fingerprint(secret); err != nil {
 		return k, err
@@ -80,7 +61,7 @@ func newNameKey(secret []byte) (k nameKey, err error) {
 	return k, err
 }
 
-// fingerprint tells keys apart, and nothing about them.
+// fingerprint distinguishes keys without revealing them.
 func fingerprint(key []byte) (string, error) {
 	sum, err := hkdf.Key(sha256.New, key, nil, "stint fingerprint", 8)
 	return hex.EncodeToString(sum), err
@@ -127,8 +108,8 @@ func newNameKeys(secrets [][]byte) (keys nameKeys, err error) {
 	return keys, nil
 }
 
-// namesChange is a change to the entries: one that must still be there, one to set and those to remove. Empty fields
-// are none.
+// namesChange is a change to the entries: one that must still be there, one to set and those to
+// remove. Empty fields are none.
 type namesChange struct {
 	seen, value string
 	set, to     string
@@ -147,19 +128,19 @@ func newDataKey() []byte {
 	return key
 }
 
-// settle returns the data key to use, given the entries in Redis and the one that was used until now, if any, and what
-// to change in Redis before it is used.
+// settle returns the data key to use, given the entries in Redis and the one that was used until
+// now, if any, and what to change in Redis before it is used.
 func (keys nameKeys) settle(entries map[string]string, used dataKey) (data dataKey, change *namesChange, err error) {
 	if len(keys) == 0 {
 		if len(entries) > 0 {
 			err = fmt.Errorf("%w: in this Redis names are hashed, with the name key %s, and this process has none; "+
-				"give it that as store.name_key_file in the configuration (redisstore.WithNameKey), or another prefix or database",
+				"give it that as store.name_key_file in the configuration (redisstore.Config.NameKeys), or another prefix or database",
 				ErrNameKey, fingerprintsIn(entries))
 		}
 		return data, nil, err
 	}
 	current := &keys[0]
-	if len(entries) == 0 { // nobody was here yet, or Redis has lost everything
+	if len(entries) == 0 { // no process has written any, or Redis has lost everything
 		if data = used; data.key == nil {
 			data = dataKey{newDataKey(), 1}
 		}
@@ -200,8 +181,9 @@ func (keys nameKeys) settle(entries map[string]string, used dataKey) (data dataK
 			}
 		}
 	}
-	return data, nil, fmt.Errorf("%w: in this Redis names are hashed with the name key %s, and this process has %s; give it the former, "+
-		"as store.previous_name_key_file if it is to be replaced (redisstore.WithNameKey)", ErrNameKey, fingerprintsIn(entries), keys)
+	return data, nil, fmt.Errorf("%w: in this Redis names are hashed with the name key %s, and this process has %s; "+
+		"give it the former, as store.previous_name_key_file if it is to be replaced (redisstore.Config.NameKeys)",
+		ErrNameKey, fingerprintsIn(entries), keys)
 }
 
 // add is the change that adds an entry for the key, if another one is still as it was seen.
@@ -211,8 +193,8 @@ func (k *nameKey) add(data dataKey, seen, value string) (*namesChange, error) {
 	return &namesChange{seen: seen, value: value, set: k.fingerprint, to: sealed{data.number, of, text}.String()}, err
 }
 
-// retire is the change that removes the entries of older keys, if there are any: a process that has no previous key
-// is a sign that nobody needs them.
+// retire is the change that removes the entries of older keys, if there are any: a process that has
+// no previous key is a sign that nobody needs them.
 func (k *nameKey) retire(entries map[string]string) *namesChange {
 	own := entries[k.fingerprint]
 	change := &namesChange{seen: k.fingerprint, value: own}
@@ -267,7 +249,8 @@ func (s *Store) settleNames(ctx context.Context) error {
 		}
 		if s.guest && change != nil {
 			if len(entries) == 0 {
-				return fmt.Errorf("%w: this Redis has none yet, or has just lost its data; start a server first, which sets it", ErrNameKey)
+				return fmt.Errorf("%w: this Redis has none yet, or has just lost its data; "+
+					"start a server first, which sets it", ErrNameKey)
 			}
 			change = nil
 		}
@@ -290,15 +273,15 @@ func (s *Store) settleNames(ctx context.Context) error {
 }
 
 const (
-	// namesEvery is how often a process looks whether names are still written in the same way: for so long
-	// processes may count apart after Redis has lost everything.
+	// namesEvery is how often a process looks whether names are still written in the same way: for
+	// so long processes may count apart after Redis has lost everything.
 	namesEvery = 2 * time.Second
 	// namesTime is how long that may take.
 	namesTime = time.Second
 )
 
-// watchNames looks after the data key in Redis until the store is closed: it puts it back if Redis has lost it, and
-// uses another one that was there first.
+// watchNames looks after the data key in Redis until the store is closed: it puts it back if Redis
+// has lost it, and uses another one that was there first.
 func (s *Store) watchNames(ctx context.Context, logger *slog.Logger) {
 	for {
 		select {
@@ -316,12 +299,12 @@ func (s *Store) watchNames(ctx context.Context, logger *slog.Logger) {
 				logger.Error("stint: Redis is no longer used", "cause", err)
 			}
 			s.names.Store(refusedNames(before.data, err))
-		case err != nil: // it is away, and calls tell
+		case err != nil: // it is away, and calls show that
 		case before.err != nil:
 			s.names.CompareAndSwap(before, newNames(before.data))
 			logger.Info("stint: Redis is used again: it has the right name key")
 		case !bytes.Equal(s.names.Load().data.key, before.data.key):
-			logger.Warn("stint: Redis lost its data, and another process began to hash names anew; this one follows")
+			logger.Warn("stint: Redis lost its data, and another process began to hash names with a new key; this one follows")
 		}
 	}
 }

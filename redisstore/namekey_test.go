@@ -39,11 +39,14 @@ func (r redisOf) apply(c *namesChange) {
 	}
 }
 
-// TestSettle: processes one after the other, and which keys Redis knows afterwards. Each process is written as its keys, the current
-// one first, and in capitals if it has been running since it was first there.
+// TestSettle: processes one after the other, and which keys Redis knows afterwards. Each process is
+// written as its keys, the current one first, and in capitals if it has been running since it was
+// first there.
 func TestSettle(t *testing.T) {
 	for _, test := range []struct {
-		name, processes string // "-" is one without a key, "!" a Redis that loses everything, "<" one that goes back a step
+		// "-" is one without a key, "!" a Redis that loses everything, "<" one that goes back a
+		// step
+		name, processes string
 		want            string // the keys that Redis knows, or that the last process is refused
 	}{
 		{"first", "a", "a"},
@@ -128,7 +131,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestOldKey: after a rotation the old key tells nothing, not even which hashes it would lead to in a Redis of its own.
+// TestOldKey: after a rotation the old key tells nothing, not even which hashes it would lead to in
+// a Redis of its own.
 func TestOldKey(t *testing.T) {
 	redis := redisOf{}
 	used, change, err := keysOf(t, "a").settle(redis, dataKey{})
@@ -167,7 +171,8 @@ func TestDamagedEntry(t *testing.T) {
 	if _, _, err := keys.settle(redis, dataKey{}); err != nil {
 		t.Error(err)
 	}
-	for _, text := range []string{"", "x", "1", strings.Replace(change.to, " ", "  ", 1) + "x", change.to[:len(change.to)-2], strings.ToUpper(change.to)} {
+	for _, text := range []string{"", "x", "1", strings.Replace(change.to, " ", "  ", 1) + "x",
+		change.to[:len(change.to)-2], strings.ToUpper(change.to)} {
 		redis[keys[0].fingerprint] = text
 		if _, _, err := keys.settle(redis, dataKey{}); err == nil || !strings.Contains(err.Error(), "damaged") {
 			t.Errorf("%q: %v", text, err)
@@ -183,7 +188,8 @@ func TestHashedKeys(t *testing.T) {
 	n := newNames(dataKey{key: newDataKey()})
 	shown := string(n.appendSubject(nil, "user:1"))
 	seen := map[string][2]string{}
-	for _, subject := range append([]string{shown, "user:1", "#" + shown, "user:" + shown, shown + "x", "user#"}, hostile...) {
+	for _, subject := range append(
+		[]string{shown, "user:1", "#" + shown, "user:" + shown, shown + "x", "user#"}, hostile...) {
 		for _, scope := range append([]string{"", "login:" + shown, "login:1", "login%3A1"}, hostile...) {
 			k := keys{prefix: "stint", names: n}
 			k.inScope(subject, scope, "sliding/1m")
@@ -219,7 +225,8 @@ func TestRefusedNames(t *testing.T) {
 }
 
 func BenchmarkNames(b *testing.B) {
-	r := stint.Request{Claim: stint.Claim{Subject: "user:jane.doe@example.com", Limits: []stint.Limit{stint.PerMinute(10)}, Cost: 1}, Bans: &stint.BanPolicy{}}
+	r := stint.Request{Claim: stint.Claim{Subject: "user:jane.doe@example.com",
+		Limits: []stint.Limit{stint.PerMinute(10)}, Cost: 1}, Bans: &stint.BanPolicy{}}
 	for name, n := range map[string]*names{"clear": nil, "hashed": newNames(dataKey{key: newDataKey()})} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

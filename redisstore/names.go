@@ -8,11 +8,12 @@ import (
 	"sync"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// names hashes what tells who somebody is, before it reaches Redis: subjects, request ids and the divided part of
-// scopes. A nil *names leaves them as they are. See [WithNameKey].
+// names hashes what identifies people before it reaches Redis: subjects, request ids and the
+// divided part of scopes. A nil *names leaves them as they are. See [Config.NameKeys].
 type names struct {
 	err    error // why names cannot be written; nothing may be sent then
 	data   dataKey
@@ -33,7 +34,8 @@ func newNames(data dataKey) *names {
 	return n
 }
 
-// refusedNames are names that may not be written. Calls that are under way may still ask for their hashes.
+// refusedNames are names that may not be written. Calls that are under way may still ask for their
+// hashes.
 func refusedNames(data dataKey, err error) *names {
 	n := newNames(data)
 	n.err = err
@@ -63,7 +65,8 @@ func (n *names) appendSubject(b []byte, subject string) []byte {
 	return keypart.AppendSum(append(b, keypart.Kind(subject)...), n.sum(ofSubject, subject))
 }
 
-// appendScope writes a scope: what stands before its first colon as it is, and a hash of all of it if there is more.
+// appendScope writes a scope: what stands before its first colon as it is, and a hash of all of it
+// if there is more.
 func (n *names) appendScope(b []byte, scope string) []byte {
 	before, _, divided := strings.Cut(scope, ":")
 	if b = keypart.Append(b, before, false); !divided {
@@ -81,8 +84,9 @@ func (n *names) id(id string) string {
 	return string(sum[:])
 }
 
-// recent remembers subjects whose denials, bans and leases somebody may hold, by their hashes: announcements have only
-// those. It is bounded by forgetting the oldest: of these an announcement is not understood.
+// recent remembers subjects whose denials, bans and leases somebody may hold, by their hashes:
+// announcements have only those. It is bounded by forgetting the oldest: of these an announcement
+// is not understood.
 type recent struct {
 	mu         sync.Mutex
 	young, old map[keypart.Sum]string
@@ -97,7 +101,7 @@ func (n *names) note(r *stint.Request, d *stint.Decision) {
 		return
 	}
 	for i := range 1 + len(r.And) {
-		subject := r.ClaimAt(i).Subject
+		subject := contract.ClaimAt(&r.Claim, r.And, i).Subject
 		n.recent.add(n.sum(ofSubject, subject), subject)
 	}
 }

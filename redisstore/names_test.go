@@ -17,6 +17,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/logtest"
@@ -32,8 +34,8 @@ var (
 	keyC = bytes.Repeat([]byte("c"), 32)
 )
 
-func named(current []byte, previous ...[]byte) redisstore.Option {
-	return redisstore.WithNameKey(current, previous...)
+func named(current []byte, previous ...[]byte) option {
+	return func(c *redisstore.Config) { c.NameKeys = append([][]byte{current}, previous...) }
 }
 
 const (
@@ -46,7 +48,8 @@ const (
 func secrets() []string {
 	sum := sha256.Sum256([]byte(apiKey))
 	long := keypart.Append(nil, longName, true)
-	return []string{"jane", "example.com", "203.0.113.77", "2061234567", "order-jane", hex.EncodeToString(sum[:16]), string(long[1:])}
+	return []string{"jane", "example.com", "203.0.113.77", "2061234567", "order-jane", hex.EncodeToString(sum[:16]),
+		string(long[1:])}
 }
 
 var longName = "user:" + strings.Repeat("very-long-jane-", 20)
@@ -69,7 +72,8 @@ func history(t *testing.T, s *redisstore.Store) {
 	}
 	hourly := []stint.Limit{stint.PerHour(3)}
 	sum := sha256.Sum256([]byte(apiKey))
-	for _, subject := range []string{jane, "ip:203.0.113.77", "x-api-key:" + hex.EncodeToString(sum[:16]), longName, "jane without a kind"} {
+	for _, subject := range []string{jane, "ip:203.0.113.77", "x-api-key:" + hex.EncodeToString(sum[:16]), longName,
+		"jane without a kind"} {
 		claim := stint.Claim{Subject: subject, Limits: hourly, Cost: 1}
 		take(stint.Request{Claim: claim})
 		claim.Scope = phone
@@ -78,7 +82,7 @@ func history(t *testing.T, s *redisstore.Store) {
 		if again := take(once); !again.Repeat {
 			t.Errorf("%s: the id is not known", subject)
 		}
-		_, err := s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.Settle, Cost: 2})
+		_, err := s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 2})
 		must(err)
 		strict := &stint.BanPolicy{After: 1, Within: time.Hour, Durations: []time.Duration{time.Hour}}
 		for range 3 {
@@ -97,23 +101,25 @@ func history(t *testing.T, s *redisstore.Store) {
 		claim.Scope = "leased"
 		take(stint.Request{Claim: claim, Lease: time.Minute})
 		claim.Scope = "waiting"
-		take(stint.Request{Claim: claim, Mode: stint.Reserve})
+		take(stint.Request{Claim: claim, Mode: stint.ModeReserve})
 		claim.Scope = "held"
 		claim.Limits = []stint.Limit{stint.AtOnce(2, time.Hour)}
 		held := take(stint.Request{Claim: claim})
-		_, err = s.Amend(ctx, held.Charge, stint.Amendment{Kind: stint.Extend})
+		_, err = s.Amend(ctx, held.Charge, stint.Amendment{Kind: stint.AmendExtend})
 		must(err)
-		released := take(stint.Request{Claim: claim, And: []stint.Claim{{Subject: subject + "2", Limits: hourly, Cost: 1}}})
-		_, err = s.Amend(ctx, released.Charge, stint.Amendment{Kind: stint.Release})
+		released := take(stint.Request{
+			Claim: claim, And: []stint.Claim{{Subject: subject + "2", Limits: hourly, Cost: 1}}})
+		_, err = s.Amend(ctx, released.Charge, stint.Amendment{Kind: stint.AmendRelease})
 		must(err)
-		batch := []*stint.Call{{Request: stint.Request{Claim: stint.Claim{Subject: subject, Scope: "batch", Limits: hourly, Cost: 1}, ID: "order-jane-8"}}}
+		batch := []*driver.Call{{Request: stint.Request{
+			Claim: stint.Claim{Subject: subject, Scope: "batch", Limits: hourly, Cost: 1}, ID: "order-jane-8"}}}
 		s.TakeBatch(ctx, batch)
 		must(batch[0].Err)
 		for _, c := range []stint.Command{
-			{Kind: stint.GiveBack, Subject: subject, Limits: hourly, Units: 1},
-			{Kind: stint.Reset, Subject: subject + "3", Limits: hourly},
-			{Kind: stint.Ban, Subject: subject + "4", For: time.Hour},
-			{Kind: stint.Unban, Subject: subject + "5"},
+			{Kind: stint.CommandGiveBack, Subject: subject, Limits: hourly, Units: 1},
+			{Kind: stint.CommandReset, Subject: subject + "3", Limits: hourly},
+			{Kind: stint.CommandBan, Subject: subject + "4", For: time.Hour},
+			{Kind: stint.CommandUnban, Subject: subject + "5"},
 		} {
 			must(s.Command(ctx, c))
 		}
@@ -178,10 +184,10 @@ func contents(t *testing.T, c rueidis.Client) string {
 	return all.String()
 }
 
-// TestNoNamesInRedis: with a name key there is nothing in Redis by which somebody could be found, in no key or
-// value, nor in what is sent there.
+// TestNoNamesInRedis: with a name key there is nothing in Redis by which somebody could be found,
+// in no key or value, nor in what is sent there.
 func TestNoNamesInRedis(t *testing.T) {
-	check := func(t *testing.T, url string, servers []*redistest.Server, options ...redisstore.Option) (found []string) {
+	check := func(t *testing.T, url string, servers []*redistest.Server, options ...option) (found []string) {
 		t.Helper()
 		var stops []func() string
 		for _, server := range servers {
@@ -232,11 +238,12 @@ func TestHashedContract(t *testing.T) {
 // useOne takes a unit and returns how many are used of five.
 func useOne(t *testing.T, s *redisstore.Store, subject string) int64 {
 	t.Helper()
-	d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: subject, Limits: five, Cost: 1}, Bans: &stint.BanPolicy{}})
+	d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: subject, Limits: five, Cost: 1},
+		Bans: &stint.BanPolicy{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.Usages()[0].Used
+	return d.Usages[0].Used
 }
 
 var five = []stint.Limit{stint.PerHour(5)}
@@ -263,9 +270,9 @@ func banned(t *testing.T, s *redisstore.Store) (subjects []string) {
 }
 
 // refused opens a store with the wrong name key.
-func refused(t *testing.T, url, want string, options ...redisstore.Option) {
+func refused(t *testing.T, url, want string, options ...option) {
 	t.Helper()
-	s, err := redisstore.Open(t.Context(), url, options...)
+	s, err := redisstore.Open(t.Context(), configOf(url, options))
 	if err == nil {
 		s.Close()
 		t.Fatalf("opened, want %q", want)
@@ -275,7 +282,8 @@ func refused(t *testing.T, url, want string, options ...redisstore.Option) {
 	}
 }
 
-// TestNameKeys: processes with the same key share limits, and those with another, or none, are refused.
+// TestNameKeys: processes with the same key share limits, and those with another, or none, are
+// refused.
 func TestNameKeys(t *testing.T) {
 	url := redistest.Start(t).URL()
 	first, second := open(t, url, named(keyA)), open(t, url, named(keyA))
@@ -290,18 +298,20 @@ func TestNameKeys(t *testing.T) {
 	refused(t, url, "and this process has", named(keyB))
 	refused(t, url, "and this process has", named(keyB, keyC))
 	refused(t, url, "and this process has none")
-	if _, err := redisstore.Open(t.Context(), url, named(keyA[1:])); err == nil || !strings.Contains(err.Error(), "want at least 32") {
+	if _, err := redisstore.Open(t.Context(), redisstore.Config{URL: url, NameKeys: [][]byte{keyA[1:]}}); err == nil ||
+		!strings.Contains(err.Error(), "want at least 32") {
 		t.Errorf("a short key: %v", err)
 	}
 	// Under another prefix nobody minds.
-	open(t, url, redisstore.WithPrefix("mine"))
-	open(t, url, redisstore.WithPrefix("yours"), named(keyB))
+	open(t, url, prefixed("mine"))
+	open(t, url, prefixed("yours"), named(keyB))
 	// Those who start together agree.
 	var together sync.WaitGroup
 	var fails sync.Map
 	for range 8 {
 		together.Go(func() {
-			s, err := redisstore.Open(context.Background(), url, redisstore.WithPrefix("together"), named(keyA))
+			s, err := redisstore.Open(context.Background(),
+				redisstore.Config{URL: url, Prefix: "together", NameKeys: [][]byte{keyA}})
 			if err != nil {
 				fails.Store(err, true)
 				return
@@ -320,7 +330,7 @@ func TestRotation(t *testing.T) {
 	id := stint.Request{Claim: stint.Claim{Subject: jane, Scope: phone, Limits: five, Cost: 1}, ID: "order-jane-7"}
 	old := open(t, url, named(keyA))
 	useOne(t, old, jane)
-	command(t, old, stint.Command{Kind: stint.Ban, Subject: "user:bob", For: time.Hour})
+	command(t, old, stint.Command{Kind: stint.CommandBan, Subject: "user:bob", For: time.Hour})
 	if _, err := old.Take(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +355,9 @@ func TestRotation(t *testing.T) {
 	if got := banned(t, done); len(got) != 1 || !slices.Equal(got, bans) {
 		t.Errorf("bans %q, want %q", got, bans)
 	}
-	if d, err := done.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "user:bob", Limits: five, Cost: 1}, Bans: &stint.BanPolicy{}}); err != nil || !d.Banned {
+	if d, err := done.Take(t.Context(),
+		stint.Request{Claim: stint.Claim{Subject: "user:bob", Limits: five, Cost: 1},
+			Bans: &stint.BanPolicy{}}); err != nil || !d.Banned {
 		t.Errorf("bob: %+v, %v; want a ban", d, err)
 	}
 	// The old key is no longer of use, but those who have it go on.
@@ -363,7 +375,7 @@ func TestRotation(t *testing.T) {
 // TestExistingNames: a command that comes and goes uses what is there, and changes nothing of it.
 func TestExistingNames(t *testing.T) {
 	server := redistest.Start(t)
-	url, guest := server.URL(), redisstore.WithExistingNames()
+	url, guest := server.URL(), func(c *redisstore.Config) { c.ExistingNames = true }
 	refused(t, url, "none yet", named(keyA), guest)
 	useOne(t, open(t, url, named(keyA)), jane)
 	before := server.CLI(t, "HGETALL", "stint:names")
@@ -383,7 +395,8 @@ func TestExistingNames(t *testing.T) {
 	}
 }
 
-// TestNamesAreLost: Redis loses its data while processes go on. They put the entry back, or agree on the new one.
+// TestNamesAreLost: Redis loses its data while processes go on. They put the entry back, or agree
+// on the new one.
 func TestNamesAreLost(t *testing.T) {
 	t.Run("put back", func(t *testing.T) {
 		t.Parallel()
@@ -415,32 +428,36 @@ func TestNamesAreLost(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t)
 		var log logtest.Buffer
-		s := open(t, server.URL(), named(keyA), redisstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		s := open(t, server.URL(), named(keyA), func(c *redisstore.Config) {
+			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		})
 		server.CLI(t, "FLUSHALL")
 		stranger := open(t, server.URL(), named(keyC))
 		claim := stint.Claim{Subject: jane, Limits: five, Cost: 1}
 		eventually.True(t, "it is not used", func() bool {
 			_, err := s.Take(t.Context(), stint.Request{Claim: claim})
-			return errors.Is(err, redisstore.ErrNameKey) && stint.KindOf(err) == stint.KindOther
+			return errors.Is(err, redisstore.ErrNameKey) && errkind.Of(err) == errkind.Other
 		})
 		server.CLI(t, "CONFIG", "RESETSTAT")
 		_, amend := s.Amend(t.Context(), stint.Charge{ID: 7, At: 7, Claim: claim}, stint.Amendment{})
 		_, inspect := s.Inspect(t.Context(), claim)
 		_, scopes := s.Scopes(t.Context(), jane)
-		batch := []*stint.Call{{Request: stint.Request{Claim: claim}}}
+		batch := []*driver.Call{{Request: stint.Request{Claim: claim}}}
 		s.TakeBatch(t.Context(), batch)
 		for op, err := range map[string]error{
 			"amend": amend, "inspect": inspect, "scopes": scopes, "batch": batch[0].Err,
-			"command": s.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: jane, For: time.Hour}),
+			"command": s.Command(t.Context(), stint.Command{Kind: stint.CommandBan, Subject: jane, For: time.Hour}),
 		} {
 			if !errors.Is(err, redisstore.ErrNameKey) {
 				t.Errorf("%s: %v, want ErrNameKey", op, err)
 			}
 		}
-		if stats := server.CLI(t, "INFO", "commandstats"); strings.Contains(stats, "cmdstat_evalsha") || strings.Contains(stats, "cmdstat_scan") {
+		if stats := server.CLI(t, "INFO", "commandstats"); strings.Contains(stats, "cmdstat_evalsha") ||
+			strings.Contains(stats, "cmdstat_scan") {
 			t.Errorf("something was sent: %s", stats)
 		}
-		if got := strings.Count(log.String(), "level=ERROR"); got != 1 || !strings.Contains(log.String(), "and this process has") {
+		if got := strings.Count(log.String(), "level=ERROR"); got != 1 ||
+			!strings.Contains(log.String(), "and this process has") {
 			t.Errorf("logged %s; want one error that says why", log.String())
 		}
 		stranger.Close()
@@ -465,7 +482,8 @@ func TestNamesAreLostMeanwhile(t *testing.T) {
 		callers.Go(func() {
 			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
 				denied := stint.Claim{Subject: jane, Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1}
-				if _, err := s.Take(context.Background(), stint.Request{Claim: denied}); errors.Is(err, redisstore.ErrNameKey) {
+				if _, err := s.Take(context.Background(), stint.Request{Claim: denied}); errors.Is(
+					err, redisstore.ErrNameKey) {
 					return
 				}
 			}
@@ -475,7 +493,8 @@ func TestNamesAreLostMeanwhile(t *testing.T) {
 	callers.Wait()
 }
 
-// TestRowsOfLists: what lists show can be acted upon, by people. Requests never reach anybody by it.
+// TestRowsOfLists: what lists show can be acted upon, by people. Requests never reach anybody by
+// it.
 func TestRowsOfLists(t *testing.T) {
 	s := open(t, redistest.Start(t).URL(), named(keyA))
 	ctx := t.Context()
@@ -498,7 +517,7 @@ func TestRowsOfLists(t *testing.T) {
 	}
 	take(claim)
 	take(claim)
-	command(t, s, stint.Command{Kind: stint.Ban, Subject: jane, For: time.Hour})
+	command(t, s, stint.Command{Kind: stint.CommandBan, Subject: jane, For: time.Hour})
 	row := banned(t, s)[0]
 	if !strings.HasPrefix(row, "user#") || len(row) != len("user#")+22 {
 		t.Fatalf("the list shows %q", row)
@@ -514,23 +533,24 @@ func TestRowsOfLists(t *testing.T) {
 	// Somebody is called as the list calls Jane.
 	hostile := stint.Claim{Subject: row, Scope: scopes[0], Limits: five, Cost: 1}
 	d := take(hostile)
-	if !d.Allowed || d.Usages()[0].Used != 1 {
-		t.Errorf("the other has %d used, banned %t; want 1 of their own", d.Usages()[0].Used, d.Banned)
+	if !d.Allowed || d.Usages[0].Used != 1 {
+		t.Errorf("the other has %d used, banned %t; want 1 of their own", d.Usages[0].Used, d.Banned)
 	}
-	if d := take(stint.Claim{Subject: jane, Scope: scopes[0], Limits: five, Cost: 1}); d.Usages()[0].Used == 3 {
+	if d := take(stint.Claim{Subject: jane, Scope: scopes[0], Limits: five, Cost: 1}); d.Usages[0].Used == 3 {
 		t.Error("a scope as the list has it is that of another")
 	}
-	if _, err := s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.Settle, Cost: 5}); err != nil {
+	if _, err := s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 5}); err != nil {
 		t.Fatal(err)
 	}
-	command(t, s, stint.Command{Kind: stint.GiveBack, Subject: row, Scope: scopes[0], Limits: five, Units: 5})
+	command(t, s, stint.Command{Kind: stint.CommandGiveBack, Subject: row, Scope: scopes[0], Limits: five, Units: 5})
 	if got := used(jane, phone); got != 2 {
 		t.Errorf("Jane has used %d, want 2", got)
 	}
 
 	// Somebody else has chosen such a name. They can be acted upon by it, and Jane is not.
-	called := stint.Claim{Subject: "user:" + strings.TrimPrefix(row, "user"), Scope: "login:" + strings.TrimPrefix(scopes[0], "login"), Limits: five, Cost: 1}
-	command(t, s, stint.Command{Kind: stint.Unban, Subject: called.Subject})
+	called := stint.Claim{Subject: "user:" + strings.TrimPrefix(row, "user"),
+		Scope: "login:" + strings.TrimPrefix(scopes[0], "login"), Limits: five, Cost: 1}
+	command(t, s, stint.Command{Kind: stint.CommandUnban, Subject: called.Subject})
 	if d := take(claim); !d.Banned {
 		t.Error("Jane was unbanned by the name of another")
 	}
@@ -538,11 +558,11 @@ func TestRowsOfLists(t *testing.T) {
 	if got := used(called.Subject, called.Scope); got != 1 {
 		t.Errorf("by a name like a row %d are used, want 1", got)
 	}
-	command(t, s, stint.Command{Kind: stint.Reset, Subject: called.Subject, Scope: called.Scope, Limits: five})
+	command(t, s, stint.Command{Kind: stint.CommandReset, Subject: called.Subject, Scope: called.Scope, Limits: five})
 	if got := used(called.Subject, called.Scope); got != 0 {
 		t.Errorf("after the reset by a name like a row %d are used", got)
 	}
-	command(t, s, stint.Command{Kind: stint.Ban, Subject: called.Subject, For: time.Hour})
+	command(t, s, stint.Command{Kind: stint.CommandBan, Subject: called.Subject, For: time.Hour})
 	if d := take(called); !d.Banned {
 		t.Error("after the ban by a name like a row nobody is banned")
 	}
@@ -550,15 +570,15 @@ func TestRowsOfLists(t *testing.T) {
 	if got := used(row, scopes[0]); got != 2 {
 		t.Errorf("by row %d are used, want 2", got)
 	}
-	command(t, s, stint.Command{Kind: stint.Unban, Subject: row})
-	if d := take(claim); d.Banned || d.Usages()[0].Used != 3 {
-		t.Errorf("after the unban by row: banned %t, %d used", d.Banned, d.Usages()[0].Used)
+	command(t, s, stint.Command{Kind: stint.CommandUnban, Subject: row})
+	if d := take(claim); d.Banned || d.Usages[0].Used != 3 {
+		t.Errorf("after the unban by row: banned %t, %d used", d.Banned, d.Usages[0].Used)
 	}
-	command(t, s, stint.Command{Kind: stint.Reset, Subject: row, Scope: scopes[0], Limits: five})
+	command(t, s, stint.Command{Kind: stint.CommandReset, Subject: row, Scope: scopes[0], Limits: five})
 	if got := used(jane, phone); got != 0 {
 		t.Errorf("after the reset by row %d are used", got)
 	}
-	command(t, s, stint.Command{Kind: stint.Ban, Subject: row, For: time.Hour})
+	command(t, s, stint.Command{Kind: stint.CommandBan, Subject: row, For: time.Hour})
 	if d := take(claim); !d.Banned {
 		t.Error("after the ban by row she is not banned")
 	}
@@ -578,7 +598,7 @@ func TestAnnouncedNames(t *testing.T) {
 	}()
 	for _, test := range []struct{ subject, want string }{{jane, jane}, {"user:stranger", "user#"}} {
 		eventually.True(t, "the announcement", func() bool {
-			command(t, there, stint.Command{Kind: stint.Reset, Subject: test.subject, Limits: five})
+			command(t, there, stint.Command{Kind: stint.CommandReset, Subject: test.subject, Limits: five})
 			select {
 			case got := <-heard:
 				return strings.HasPrefix(got, test.want)

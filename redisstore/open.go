@@ -12,54 +12,95 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/redisurl"
 )
 
-type options struct {
-	prefix   string
-	secrets  [][]byte
-	nameKeys nameKeys // of the secrets
-	guest    bool     // see WithExistingNames
-	logger   *slog.Logger
-	adjust   []func(*rueidis.ClientOption)
-}
+// Config sets up a store. Only URL or Client is required.
+type Config struct {
+	// URL names the servers, as the package comment shows.
+	URL string
+	// Client is used instead of a URL. It stays the caller's to close. Such a client makes a
+	// connection within the time of the call that needs it, and other calls wait for that; clients
+	// that [Open] makes do not.
+	Client rueidis.Client
+	// AdjustClient changes the client that Open makes, for what a URL cannot say: a certificate
+	// authority, the Sentinels' password, a dialer. It has no effect on Client. It may be nil.
+	AdjustClient func(*rueidis.ClientOption)
+	// Prefix is what every key begins with. The default is "stint".
+	Prefix string
+	// Logger receives warnings about servers that do not keep limits well. The default is
+	// slog.Default().
+	Logger *slog.Logger
 
-// Option sets up a store.
-type Option func(*options)
-
-// WithPrefix sets what every key begins with. The default is "stint".
-func WithPrefix(prefix string) Option { return func(o *options) { o.prefix = prefix } }
-
-// WithLogger sets where the store warns of a server that will not keep limits
-// well. The default is slog.Default.
-func WithLogger(logger *slog.Logger) Option { return func(o *options) { o.logger = logger } }
-
-// WithClientOption adjusts the client that [Open] makes, for what a URL cannot
-// say: a certificate authority, the Sentinels' password, a dialer. It has no
-// effect on [New].
-func WithClientOption(adjust func(*rueidis.ClientOption)) Option {
-	return func(o *options) { o.adjust = append(o.adjust, adjust) }
+	// NameKeys keep names out of Redis: the current key, then previous ones. A keyed hash stands
+	// for every subject there, for every request id, and for what follows the first colon of a
+	// scope. Of a subject, the word before its first colon stays readable,
+	// "user#4kWXjsbSBbkYkHdLyaQgIQ"; put no names there. [Store.Bans] and [Store.Scopes] list the
+	// hashed form. Inspect accepts it, and so does Command, except for [stint.CommandGiveBack].
+	// Everything else takes subjects as they are. A subject with a colon is never taken for a
+	// hashed one: if people choose their names, begin subjects with a kind, as "user:".
+	//
+	// All processes need the same key, of at least 32 random bytes; Open fails with [ErrNameKey] if
+	// the Redis is used with another one. To replace a key, give every process the new key followed
+	// by the old one. Once all of them have it, drop the old one: counts and bans stay, and the old
+	// key opens nothing but old copies of the Redis.
+	//
+	// What was counted before the first key is no longer seen. The default is no key: names as they
+	// are.
+	NameKeys [][]byte
+	// ExistingNames is for commands that come and go. With a name key, they use Redis as the
+	// processes that decide there do, and never set, replace or retire a name key. Open fails with
+	// [ErrNameKey] while there is none.
+	ExistingNames bool
 }
 
 // dialTimeout bounds a connection attempt unless the URL says otherwise.
 const dialTimeout = time.Second
 
-// A connection on which nothing has come for keepAlive is asked for a sign of life, and
-// given up if there is none within silence: calls that wait on it in vain are let go, and
-// the next ones try a new connection.
+// A connection on which nothing was received for keepAlive is pinged, and closed if there is no
+// reply within silence: calls that wait on it fail, and the next ones use a new connection.
 const (
 	keepAlive = time.Second
 	silence   = 2 * time.Second
 )
 
-// Open connects to the servers that a URL names, see the package comment, and
-// checks that they can keep limits. A URL that cannot be read is a mistake as [ParseURL] returns it.
-func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
-	o, err := gather(opts)
+// unverified is why skip_verify is no good.
+const unverified = "the TLS certificate of Redis is not verified (skip_verify): " +
+	"anyone on the way to it can read the password and change limits"
+
+// Open connects to the servers and checks that they can keep limits. A mistake in the Config is a
+// [*stint.InvalidError], which shows nothing of the URL. Any other failure is a
+// [*stint.StoreError].
+func Open(ctx context.Context, c Config) (*Store, error) {
+	if c.Prefix == "" {
+		c.Prefix = "stint"
+	}
+	c.Prefix = string(keypart.Append(nil, c.Prefix, true))
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	keys, err := newNameKeys(c.NameKeys)
 	if err != nil {
 		return nil, err
 	}
-	co, err := ParseURL(url)
+	var s *Store
+	if c.Client != nil {
+		s = newStore(c.Client, c, keys)
+		if err := s.probe(ctx, c.Logger); err != nil {
+			return nil, wrap("open", err)
+		}
+	} else if s, err = dial(ctx, c, keys); err != nil {
+		return nil, err
+	}
+	s.startWatch(c.Logger)
+	return s, nil
+}
+
+// dial opens the store of a Config's URL.
+func dial(ctx context.Context, c Config, keys nameKeys) (*Store, error) {
+	co, err := redisurl.Parse(c.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -77,14 +118,15 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	if co.ClientName == "" {
 		co.ClientName = "stint"
 	}
-	for _, adjust := range o.adjust {
-		adjust(&co)
+	if c.AdjustClient != nil {
+		c.AdjustClient(&co)
 	}
+	addrs := strings.Join(co.InitAddress, ", ")
 	client, err := connect(co)
 	if err != nil {
-		return nil, fmt.Errorf("redisstore: connecting to %s: %w", strings.Join(co.InitAddress, ", "), err)
+		return nil, wrap("open", fmt.Errorf("connecting to %s: %w", addrs, err))
 	}
-	s := newStore(client, o)
+	s := newStore(client, c, keys)
 	s.conn.dial = func(servers ...string) (rueidis.Client, error) {
 		again := co
 		if len(servers) > 0 {
@@ -93,52 +135,24 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 		return connect(again)
 	}
 	s.conn.owned = true
-	if err := s.probe(ctx, o.logger); err != nil {
-		_ = s.Close() // the client, or one that has taken its place
-		return nil, fmt.Errorf("redisstore: %s: %w", strings.Join(co.InitAddress, ", "), err)
+	if err := s.probe(ctx, c.Logger); err != nil {
+		_ = s.Close() // the client, or the one that has replaced it
+		return nil, wrap("open", fmt.Errorf("%s: %w", addrs, err))
 	}
 	if co.TLSConfig != nil && co.TLSConfig.InsecureSkipVerify {
-		o.logger.WarnContext(ctx, "stint: "+unverified, "server", strings.Join(co.InitAddress, ", "))
+		c.Logger.WarnContext(ctx, "stint: "+unverified, "server", addrs)
 	}
-	s.startWatch(o.logger)
 	return s, nil
 }
 
-// New uses the caller's own client, which stays the caller's to close, and checks
-// that its servers can keep limits. Such a client makes a connection in the time of the call
-// that needs it, and has others wait for that; those of [Open] do not.
-func New(ctx context.Context, client rueidis.Client, opts ...Option) (*Store, error) {
-	o, err := gather(opts)
-	if err != nil {
-		return nil, err
-	}
-	s := newStore(client, o)
-	if err := s.probe(ctx, o.logger); err != nil {
-		return nil, fmt.Errorf("redisstore: %w", err)
-	}
-	s.startWatch(o.logger)
-	return s, nil
-}
-
-func gather(opts []Option) (options, error) {
-	o := options{prefix: "stint", logger: slog.Default()}
-	for _, opt := range opts {
-		opt(&o)
-	}
-	o.prefix = string(keypart.Append(nil, o.prefix, true))
-	var err error
-	o.nameKeys, err = newNameKeys(o.secrets)
-	return o, err
-}
-
-var errOneOfMany = errors.New("the server is a node of a Cluster, but does not tell of the others; " +
+var errOneOfMany = errors.New("the server is a node of a Cluster, but does not show the others; " +
 	"its user needs the permission cluster|slots")
 
-// probe goes through what later calls need, on a subject of its own that it leaves
-// nothing of, and looks at what the servers say of themselves, where they may be asked.
+// probe goes through what later calls need, on a subject of its own that it leaves nothing of, and
+// looks at what the servers say of themselves, where they may be asked.
 func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
-	// Every node gets to know the scripts of decisions, by calls that ask for nothing: the first
-	// calls after a failover, or to the new owner of a slot, do not have to bring them.
+	// Load the scripts of decisions on every node, by calls that ask for nothing: the first calls
+	// after a failover, or to the new owner of a slot, do not have to.
 	nothing := []string{rueidis.BinaryString(make([]byte, 8+8+4+1+2))}
 	noStep := []string{rueidis.BinaryString(append(make([]byte, 8+8+4+1), stepNone))}
 	for addr, node := range s.conn.get().Nodes() {
@@ -147,7 +161,7 @@ func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
 			takeScript.whole(node, nil, nothing),
 		}
 		if s.cluster {
-			ask = append(ask, apartScript.whole(node, nil, noStep))
+			ask = append(ask, oneKeyScript.whole(node, nil, noStep))
 		}
 		for i := range 16 { // if it is one node of many, it will not have all of these slots
 			if !s.cluster {
@@ -164,20 +178,20 @@ func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
 		}
 		info, err := answers[0].ToString()
 		if err != nil {
-			continue // not permitted, or a replica that is away; the decision below tells
+			continue // not permitted, or a replica that is away; the decision below shows
 		}
-		said := report{addr, info}
-		if err := said.tooOld(); err != nil {
+		server := report{addr, info}
+		if err := server.tooOld(); err != nil {
 			return err
 		}
-		if said.field("cluster_enabled") == "1" && !s.cluster {
+		if server.field("cluster_enabled") == "1" && !s.cluster {
 			return fmt.Errorf("%s: %w", addr, errOneOfMany)
 		}
-		if policy, evicts := said.evicts(); evicts {
+		if policy, evicts := server.evicts(); evicts {
 			logger.WarnContext(ctx, "stint: Redis "+evicting, "server", addr, "maxmemory-policy", policy)
 		}
 	}
-	if err := s.settleNames(ctx); KindOf(err) == stint.KindAuth {
+	if err := s.settleNames(ctx); failureKind(err) == errkind.Auth {
 		return fmt.Errorf("the names of subjects: %w; the user needs +hgetall, and with a name key +hset and +hdel", err)
 	} else if err != nil {
 		return fmt.Errorf("the names of subjects: %w", err)
@@ -190,16 +204,16 @@ func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
 		Bans:  &stint.BanPolicy{},
 	})
 	if err == nil {
-		_, err = s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.Settle})
+		_, err = s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 	}
 	if err == nil {
-		err = s.Command(ctx, stint.Command{Kind: stint.Reset, Subject: subject, Limits: limits})
+		err = s.Command(ctx, stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: limits})
 	}
 	if err != nil {
 		return fmt.Errorf("the server cannot keep limits: %w", err)
 	}
 	if s.cluster {
-		_ = s.conn.follow(ctx) // so that the next time tells what has changed
+		_ = s.conn.follow(ctx) // so that the next time shows what has changed
 	}
 	return nil
 }

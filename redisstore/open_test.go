@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/redistest"
@@ -32,9 +33,9 @@ func allows(t *testing.T, s stint.Store) {
 
 func TestOpenTLS(t *testing.T) {
 	server := redistest.StartTLS(t)
-	withCA := redisstore.WithClientOption(func(o *rueidis.ClientOption) { o.TLSConfig = server.TLS() })
+	withCA := adjusted(func(o *rueidis.ClientOption) { o.TLSConfig = server.TLS() })
 	allows(t, open(t, server.URL(), withCA))
-	if _, err := redisstore.Open(t.Context(), server.URL()); err == nil {
+	if _, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL()}); err == nil {
 		t.Error("a certificate of an unknown authority was accepted")
 	}
 }
@@ -42,7 +43,8 @@ func TestOpenTLS(t *testing.T) {
 func TestOpenACL(t *testing.T) {
 	server := redistest.Start(t)
 	// All that the store needs, and nothing else.
-	server.CLI(t, "ACL", "SETUSER", "limiter", "on", ">secret", "resetkeys", "~stint:*", "resetchannels", "&stint:room", "-@all",
+	server.CLI(t, "ACL", "SETUSER", "limiter", "on", ">secret", "resetkeys", "~stint:*", "resetchannels",
+		"&stint:room", "-@all",
 		"+evalsha", "+eval", "+time", "+get", "+set", "+del", "+getrange", "+setrange", "+pexpire", "+pttl",
 		"+zadd", "+zrem", "+zcard", "+zcount", "+zscore", "+zrange", "+zrangebyscore", "+zincrby",
 		"+zremrangebyscore", "+zremrangebyrank", "+hgetall", "+ping", "+hello", "+auth", "+client|setname",
@@ -65,7 +67,7 @@ func TestOpenACL(t *testing.T) {
 		})
 	}()
 	for subject := ""; subject != "user:{1}"; { // until it listens
-		if err := s.Command(t.Context(), stint.Command{Kind: stint.Unban, Subject: "user:{1}"}); err != nil {
+		if err := s.Command(t.Context(), stint.Command{Kind: stint.CommandUnban, Subject: "user:{1}"}); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -74,14 +76,16 @@ func TestOpenACL(t *testing.T) {
 		}
 	}
 	cancel()
-	if _, err := redisstore.Open(t.Context(), as("limiter:secret"), named(keyA)); err == nil || !strings.HasSuffix(err.Error(), "with a name key +hset and +hdel") {
+	if _, err := redisstore.Open(t.Context(),
+		redisstore.Config{URL: as("limiter:secret"), NameKeys: [][]byte{keyA}}); err == nil || !strings.HasSuffix(
+		err.Error(), "with a name key +hset and +hdel") {
 		t.Errorf("a name key without permission to set it: %v", err)
 	}
 	server.CLI(t, "ACL", "SETUSER", "limiter", "+hset", "+hdel")
-	for _, option := range []redisstore.Option{named(keyA), named(keyB, keyA), named(keyB)} {
+	for _, option := range []option{named(keyA), named(keyB, keyA), named(keyB)} {
 		exercise(t, open(t, as("limiter:secret"), option))
 	}
-	if _, err := redisstore.Open(t.Context(), as("limiter:wrong")); err == nil {
+	if _, err := redisstore.Open(t.Context(), redisstore.Config{URL: as("limiter:wrong")}); err == nil {
 		t.Error("a wrong password was accepted")
 	} else if strings.Contains(err.Error(), "wrong@") {
 		t.Errorf("the error tells the password: %v", err)
@@ -94,7 +98,8 @@ func exercise(t *testing.T, s stint.Store) {
 	ctx := t.Context()
 	bans := stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Minute}, Forgive: time.Hour}
 	lim, err := stint.New(s, stint.PerSecond(1), stint.Per(1000, time.Hour), stint.TokenBucket(5, 1, time.Second),
-		stint.Limit{Max: 9, Window: time.Minute, Algorithm: stint.Fixed}, stint.AtOnce(2, time.Minute), stint.WithBans(bans))
+		stint.Limit{Max: 9, Window: time.Minute, Algorithm: stint.AlgorithmFixed}, stint.AtOnce(2, time.Minute),
+		stint.WithBans(bans))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,15 +115,16 @@ func exercise(t *testing.T, s stint.Store) {
 	must("repeat", err)
 	_, err = lim.Allow(ctx, "verbs")
 	must("denial", err)
-	_, err = lim.Heartbeat(ctx, d)
+	_, err = s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendExtend})
 	must("heartbeat", err)
 	_, err = lim.Settle(ctx, d, 3)
 	must("settle", err)
-	_, err = lim.Release(ctx, d)
+	_, err = s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendRelease})
 	must("release", err)
 	must("unban", lim.Unban(ctx, "verbs"))
 	must("ban", lim.Ban(ctx, "verbs", time.Minute))
 	must("reset", lim.Reset(ctx, "verbs"))
+	must("unban", lim.Unban(ctx, "verbs")) // for the next one to exercise the same Redis
 	waiter, err := stint.New(s, stint.Per(1, 50*time.Millisecond))
 	must("new", err)
 	for range 2 {
@@ -136,7 +142,7 @@ func TestOpenMistakes(t *testing.T) {
 		{"redis://:hunter2@local\x00host", "want redis://"},
 		{"redis://127.0.0.1:1?dial_timeout=1s", "connecting to 127.0.0.1:1"},
 	} {
-		s, err := redisstore.Open(t.Context(), test.url)
+		s, err := redisstore.Open(t.Context(), redisstore.Config{URL: test.url})
 		if err == nil {
 			s.Close()
 			t.Errorf("%q was accepted", test.url)
@@ -152,19 +158,27 @@ func TestOpenMistakes(t *testing.T) {
 func TestOpenShowsNoPassword(t *testing.T) {
 	const secret = "KwxQ"
 	for _, password := range []string{
-		secret, secret + "%zz" + secret, secret + "%", "%" + secret, secret + "#" + secret, secret + "/" + secret, secret + "?" + secret,
-		secret + "/" + secret + "/" + secret, secret + "@" + secret, secret + ":" + secret, "1234#" + secret, "1234/" + secret, "1234?" + secret,
-		secret + " " + secret, secret + "\n" + secret, secret + "\x1b" + secret, secret + "[" + secret, "[" + secret, secret + "]" + secret,
-		secret + "^" + secret, secret + "\\" + secret, secret + "|" + secret, secret + "\"" + secret, secret + "ü" + secret, secret + "&db=" + secret,
+		secret, secret + "%zz" + secret, secret + "%", "%" + secret, secret + "#" + secret, secret + "/" + secret,
+		secret + "?" + secret,
+		secret + "/" + secret + "/" + secret, secret + "@" + secret, secret + ":" + secret, "1234#" + secret,
+		"1234/" + secret, "1234?" + secret,
+		secret + " " + secret, secret + "\n" + secret, secret + "\x1b" + secret, secret + "[" + secret, "[" + secret,
+		secret + "]" + secret,
+		secret + "^" + secret, secret + "\\" + secret, secret + "|" + secret, secret + "\"" + secret,
+		secret + "ü" + secret, secret + "&db=" + secret,
 	} {
 		for _, form := range []string{
-			"redis://:PW@127.0.0.1:1", "redis://user:PW@127.0.0.1:1/0", "rediss://user:PW@127.0.0.1:1/0", "redis://:PW@127.0.0.1:port/0", "redis://:PW@127.0.0.1:99999",
-			"redis://:PW@127.0.0.1:1/x", "redis://:PW@127.0.0.1:1/0/1", "redis://:PW@[::1", "redis://:PW@ho st", "redis://:PW@127.0.0.1:1?db=x", "redis://:PW@127.0.0.1:1?dial_timeout=x",
-			"rediss://:PW@127.0.0.1:1?skip_verify=x", "unix://:PW@/nowhere/redis.sock", "redis:/:PW@127.0.0.1:1", "redis::PW@127.0.0.1:1",
-			"redis//:PW@127.0.0.1:1", "http://:PW@127.0.0.1:1", ":PW@127.0.0.1:1", "user:PW@127.0.0.1:1", "PW@127.0.0.1:1", " redis://:PW@127.0.0.1:1", "redis://PW@127.0.0.1:1",
+			"redis://:PW@127.0.0.1:1", "redis://user:PW@127.0.0.1:1/0", "rediss://user:PW@127.0.0.1:1/0",
+			"redis://:PW@127.0.0.1:port/0", "redis://:PW@127.0.0.1:99999",
+			"redis://:PW@127.0.0.1:1/x", "redis://:PW@127.0.0.1:1/0/1", "redis://:PW@[::1", "redis://:PW@ho st",
+			"redis://:PW@127.0.0.1:1?db=x", "redis://:PW@127.0.0.1:1?dial_timeout=x",
+			"rediss://:PW@127.0.0.1:1?skip_verify=x", "unix://:PW@/nowhere/redis.sock", "redis:/:PW@127.0.0.1:1",
+			"redis::PW@127.0.0.1:1",
+			"redis//:PW@127.0.0.1:1", "http://:PW@127.0.0.1:1", ":PW@127.0.0.1:1", "user:PW@127.0.0.1:1",
+			"PW@127.0.0.1:1", " redis://:PW@127.0.0.1:1", "redis://PW@127.0.0.1:1",
 		} {
 			text := strings.Replace(form, "PW", password, 1)
-			s, err := redisstore.Open(t.Context(), text)
+			s, err := redisstore.Open(t.Context(), redisstore.Config{URL: text})
 			if err == nil {
 				s.Close()
 				t.Errorf("%q was accepted", text)
@@ -176,7 +190,8 @@ func TestOpenShowsNoPassword(t *testing.T) {
 		}
 		// Escaped, every password is a good one.
 		escaped := url.URL{Scheme: "redis", User: url.UserPassword("user", password), Host: "127.0.0.1:1"}
-		if _, err := redisstore.Open(t.Context(), escaped.String()); err == nil || !strings.Contains(err.Error(), "connecting to 127.0.0.1:1") {
+		if _, err := redisstore.Open(t.Context(), redisstore.Config{URL: escaped.String()}); err == nil ||
+			!strings.Contains(err.Error(), "connecting to 127.0.0.1:1") {
 			t.Errorf("%s: %v", &escaped, err)
 		}
 	}
@@ -185,15 +200,17 @@ func TestOpenShowsNoPassword(t *testing.T) {
 // TestOpenWarnsOfSkipVerify: a certificate that nobody verifies is used, and said.
 func TestOpenWarnsOfSkipVerify(t *testing.T) {
 	server := redistest.StartTLS(t)
-	certificate := redisstore.WithClientOption(func(o *rueidis.ClientOption) { o.TLSConfig.Certificates = server.TLS().Certificates })
-	withCA := redisstore.WithClientOption(func(o *rueidis.ClientOption) { o.TLSConfig = server.TLS() })
+	certificate := adjusted(func(o *rueidis.ClientOption) { o.TLSConfig.Certificates = server.TLS().Certificates })
+	withCA := adjusted(func(o *rueidis.ClientOption) { o.TLSConfig = server.TLS() })
 	for url, want := range map[string]bool{server.URL() + "?skip_verify=true": true, server.URL(): false} {
 		option := withCA
 		if want {
 			option = certificate
 		}
 		var log logtest.Buffer
-		allows(t, open(t, url, option, redisstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))))
+		allows(t, open(t, url, option, func(c *redisstore.Config) {
+			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		}))
 		if got := strings.Contains(log.String(), "is not verified (skip_verify)"); got != want {
 			t.Errorf("%s: warned %t, want %t: %s", url, got, want, log.String())
 		}
@@ -203,7 +220,7 @@ func TestOpenWarnsOfSkipVerify(t *testing.T) {
 func TestOwnClientStaysOpen(t *testing.T) {
 	server := redistest.Start(t)
 	c := client(t, server.URL())
-	s, err := redisstore.New(t.Context(), c, redisstore.WithPrefix("mine"))
+	s, err := redisstore.Open(t.Context(), redisstore.Config{Client: c, Prefix: "mine"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,9 +261,11 @@ func TestFailuresAreErrors(t *testing.T) {
 // What fails to open leaves no connection behind, not even that which was to replace it.
 func TestAFailedOpenLeavesNothingBehind(t *testing.T) {
 	server := redistest.Start(t, "--replicaof", "127.0.0.1 1")
-	if _, err := redisstore.Open(t.Context(), server.URL()); stint.KindOf(err) != stint.KindReadOnly {
+	if _, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL()}); errkind.Of(
+		err) != errkind.ReadOnly {
 		t.Fatal(err)
 	}
 	time.Sleep(200 * time.Millisecond) // for a replacement
-	eventually.True(t, "no connection is there", func() bool { return !strings.Contains(server.CLI(t, "CLIENT", "LIST"), "name=stint") })
+	eventually.True(t, "no connection is there",
+		func() bool { return !strings.Contains(server.CLI(t, "CLIENT", "LIST"), "name=stint") })
 }

@@ -4,10 +4,11 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// part is what one key holds of a claim: the limits of one name, or the holders of one
-// concurrency limit.
+// part is what one key holds of a claim: the limits of one name, or the holders of one concurrency
+// limit.
 type part struct {
 	claim     int // its number, from 0
 	subject   string
@@ -21,7 +22,7 @@ type part struct {
 }
 
 // holders reports whether the part is a concurrency limit.
-func (p *part) holders() bool { return p.limits[0].Algorithm == stint.Concurrency }
+func (p *part) holders() bool { return p.limits[0].Algorithm == stint.AlgorithmConcurrency }
 
 // position returns where the ith limit of the part is among those of all claims.
 func (p *part) position(i int) int {
@@ -31,8 +32,8 @@ func (p *part) position(i int) int {
 	return p.first + i
 }
 
-// appendParts divides a claim into parts: those with a state in the order of its
-// StateNames, then its concurrency limits.
+// appendParts divides a claim into parts: those with a state in the order of its StateNames, then
+// its concurrency limits.
 func appendParts(parts []part, claim, first int, c *stint.Claim) []part {
 	p := part{claim: claim, subject: c.Subject, scope: c.Scope, first: first, cost: c.Cost}
 	if len(c.Limits) == 0 {
@@ -43,17 +44,17 @@ func appendParts(parts []part, claim, first int, c *stint.Claim) []part {
 		return append(parts, p)
 	}
 	var buf [stint.MaxLimits]string
-	for _, name := range c.StateNames(buf[:0]) {
+	for _, name := range contract.StateNames(c, buf[:0]) {
 		p.name, p.limits, p.positions = name, nil, nil
 		for i := range c.Limits {
-			if l := &c.Limits[i]; l.Name == name && l.Algorithm != stint.Concurrency {
+			if l := &c.Limits[i]; l.Name == name && l.Algorithm != stint.AlgorithmConcurrency {
 				p.limits, p.positions = append(p.limits, *l), append(p.positions, uint8(i))
 			}
 		}
 		parts = append(parts, p)
 	}
 	for i := range c.Limits {
-		if l := &c.Limits[i]; l.Algorithm == stint.Concurrency {
+		if l := &c.Limits[i]; l.Algorithm == stint.AlgorithmConcurrency {
 			p.name, p.limits, p.positions = l.Name, c.Limits[i:i+1], []uint8{uint8(i)}
 			parts = append(parts, p)
 		}
@@ -64,7 +65,7 @@ func appendParts(parts []part, claim, first int, c *stint.Claim) []part {
 // uniform reports whether all limits are in one state.
 func uniform(limits []stint.Limit) bool {
 	for i := range limits {
-		if limits[i].Algorithm == stint.Concurrency || limits[i].Name != limits[0].Name {
+		if limits[i].Algorithm == stint.AlgorithmConcurrency || limits[i].Name != limits[0].Name {
 			return false
 		}
 	}

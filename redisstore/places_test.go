@@ -22,14 +22,16 @@ func place(t *testing.T, s *redisstore.Store, l stint.Limit) stint.Charge {
 
 func holders(t *testing.T, s *redisstore.Store, l stint.Limit) int64 {
 	t.Helper()
-	d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "job", Limits: []stint.Limit{l}}, Mode: stint.Peek})
+	d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "job", Limits: []stint.Limit{l}},
+		Mode: stint.ModePeek})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.Usages()[0].Used
+	return d.Usages[0].Used
 }
 
-// A heartbeat that reaches the server after its caller has given up takes no place: that may have been released since.
+// A heartbeat that reaches the server after its caller has given up takes no place: that may have
+// been released since.
 func TestALateHeartbeatTakesNoPlace(t *testing.T) {
 	server := redistest.Start(t)
 	s, other := open(t, server.URL()), open(t, server.URL())
@@ -55,7 +57,8 @@ func TestALateHeartbeatTakesNoPlace(t *testing.T) {
 	}
 }
 
-// What one process released, no heartbeat of its own takes back; and after a reset none of another one does.
+// What one process released, no heartbeat of its own takes back; and after a reset none of another
+// one does.
 func TestPlacesOfTwoProcesses(t *testing.T) {
 	server := redistest.Start(t)
 	one, two := open(t, server.URL()), open(t, server.URL())
@@ -67,9 +70,10 @@ func TestPlacesOfTwoProcesses(t *testing.T) {
 			t.Errorf("got %v, %v, want %v", got, err, want)
 		}
 	}
-	amend(one, released, stint.Amendment{Kind: stint.Release}, true)
+	amend(one, released, stint.Amendment{Kind: stint.AmendRelease}, true)
 	amend(one, released, extend, false)
-	if err := one.Command(t.Context(), stint.Command{Kind: stint.Reset, Subject: "job", Limits: []stint.Limit{l}}); err != nil {
+	if err := one.Command(t.Context(),
+		stint.Command{Kind: stint.CommandReset, Subject: "job", Limits: []stint.Limit{l}}); err != nil {
 		t.Fatal(err)
 	}
 	amend(two, reset, extend, false)
@@ -100,4 +104,4 @@ func TestPlacesComeBackAfterALoss(t *testing.T) {
 	}
 }
 
-var extend = stint.Amendment{Kind: stint.Extend}
+var extend = stint.Amendment{Kind: stint.AmendExtend}

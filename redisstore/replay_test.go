@@ -6,7 +6,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/simulate/simulatetest"
+	"github.com/stint-limiter/stint/internal/simulate/simulatetest"
 	"github.com/stint-limiter/stint/storetest"
 )
 

@@ -52,7 +52,8 @@ func older(a, b string) bool {
 }
 
 // evicting is what is wrong with a server that evicts, after its name.
-const evicting = "may evict limits before they expire, which lets subjects exceed them; set maxmemory-policy to noeviction"
+const evicting = "may evict limits before they expire, which lets subjects exceed them; " +
+	"set maxmemory-policy to noeviction"
 
 // evicts reports whether a full server throws keys away, and by which policy.
 func (r report) evicts() (policy string, yes bool) {
@@ -82,9 +83,11 @@ func (r report) warnings() []string {
 	used, most, host := r.number("used_memory"), r.number("maxmemory"), r.number("total_system_memory")
 	switch {
 	case most > 0 && used > most/10*9:
-		warn("uses %d %% of its maxmemory; once it is full it refuses to charge, and the failure policy decides", used/(most/100+1))
+		warn("uses %d %% of its maxmemory; once it is full it refuses to charge, and the failure policy decides",
+			used/(most/100+1))
 	case most == 0 && host > 0 && used > host/2:
-		warn("uses more than half of its host's memory and has no maxmemory; set one, so that it refuses to charge before the host ends it")
+		warn("uses more than half of its host's memory and has no maxmemory; " +
+			"set one, so that it refuses to charge before the host ends it")
 	}
 	return all
 }

@@ -50,10 +50,11 @@ func TestInfoNamesTheServer(t *testing.T) {
 	} {
 		var i Info
 		for _, text := range test.texts {
-			i.add(told{report: report{"a:1", text}})
+			i.add(serverInfo{report: report{"a:1", text}})
 		}
 		if i.Server != test.server || i.Version != test.version || len(i.Warnings) > 0 {
-			t.Errorf("%s: %q %q, want %q %q, without %q", test.name, i.Server, i.Version, test.server, test.version, i.Warnings)
+			t.Errorf("%s: %q %q, want %q %q, without %q", test.name, i.Server, i.Version, test.server,
+				test.version, i.Warnings)
 		}
 	}
 }
@@ -63,8 +64,10 @@ func TestOlder(t *testing.T) {
 		a, b string
 		want bool
 	}{
-		{"6.0.16", "6.2", true}, {"6.2", "6.2", false}, {"6.2.14", "6.2", false}, {"7.0.15", "6.2", false}, {"10.0", "6.2", false},
-		{"5.9", "6.2", true}, {"", "6.2", false}, {"255.255.255", "6.2", false}, {"unstable", "6.2", false}, {"7", "6.2", false},
+		{"6.0.16", "6.2", true}, {"6.2", "6.2", false}, {"6.2.14", "6.2", false}, {"7.0.15", "6.2", false},
+		{"10.0", "6.2", false},
+		{"5.9", "6.2", true}, {"", "6.2", false}, {"255.255.255", "6.2", false}, {"unstable", "6.2", false},
+		{"7", "6.2", false},
 	} {
 		if got := older(test.a, test.b); got != test.want {
 			t.Errorf("older(%q, %q) is %v", test.a, test.b, got)

@@ -10,16 +10,21 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// scanCount is how many keys the server looks at in one call, more or less: it does nothing else meanwhile.
+// scanCount is how many keys the server looks at in one call, approximately: it does nothing else
+// while it does.
 const scanCount = 1000
 
-// scan calls f with the keys on servers that match a pattern, some at a time and never none, until f wants no more. A key
-// may be there twice.
-func scan(ctx context.Context, nodes map[string]rueidis.Client, pattern string, f func(node rueidis.Client, keys []string) (more bool, err error)) error {
+// scan calls f with the keys on servers that match a pattern, some at a time and never none, until
+// f wants no more. A key may be there twice.
+func scan(
+	ctx context.Context, nodes map[string]rueidis.Client, pattern string,
+	f func(node rueidis.Client, keys []string) (more bool, err error),
+) error {
 	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
 		node := nodes[addr]
 		for cursor := uint64(0); ; {
-			found, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(scanCount).Build()).AsScanEntry()
+			found, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(
+				scanCount).Build()).AsScanEntry()
 			if err != nil {
 				return err
 			}
@@ -60,10 +65,12 @@ func (s *Store) holders(ctx context.Context, key string) (map[string]rueidis.Cli
 	return s.servers(ctx, func(owners []string) []string { return []string{ownerOf(owners, about.Slot())} })
 }
 
-// servers returns those of a Cluster that are picked from the owners of its slots, see ownersOf, and all otherwise. If the
-// addresses that the Cluster tells are not those that the client knows, it returns all nodes: what is asked of one that
-// does not have it is not found there.
-func (s *Store) servers(ctx context.Context, pick func(owners []string) (addrs []string)) (map[string]rueidis.Client, error) {
+// servers returns those of a Cluster that are picked from the owners of its slots, see ownersOf,
+// and all otherwise. If the addresses that the Cluster reports are not those that the client knows,
+// it returns all nodes: what is asked of one that does not have it is not found there.
+func (s *Store) servers(
+	ctx context.Context, pick func(owners []string) (addrs []string),
+) (map[string]rueidis.Client, error) {
 	client := s.conn.get()
 	all := client.Nodes()
 	if !s.cluster {
@@ -85,7 +92,8 @@ func (s *Store) servers(ctx context.Context, pick func(owners []string) (addrs [
 	return picked, nil
 }
 
-// ownerOf returns the address of the master of a slot, given those of ranges of slots in order. See ownersOf.
+// ownerOf returns the address of the master of a slot, given those of ranges of slots in order. See
+// ownersOf.
 func ownerOf(owners []string, slot uint16) (addr string) {
 	for _, owner := range owners {
 		first, at, _ := strings.Cut(owner, " ")

@@ -15,49 +15,65 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// script is one of the verbs: the files it needs, joined in order.
+// script is one of the scripts that Redis runs.
 type script struct {
 	source, sha string
 	suffix      string // of the commands that call it
 }
 
-// The files that scripts which know limits have before their own, and those of the general
-// path, see lua/shared.lua: a function that makes its parts.
 var (
-	begin   = []string{"fields", "start", "sets"}
-	general = []string{"shared", "bookings", "log", "meter", "state", "concurrency", "ban", "ids", "decide"}
+	takeScript    = newScript("take")
+	amendScript   = newScript("amend")
+	commandScript = newScript("command")
+	inspectScript = newScript("inspect")
+	oneKeyScript  = newScript("onekey")
+	presentScript = newScript("present")
+	namesScript   = newScript("names")
 )
 
-var (
-	takeScript    = limitScript("take")
-	amendScript   = limitScript("amend")
-	commandScript = limitScript("command")
-	inspectScript = limitScript("inspect")
-	apartScript   = limitScript("apart")
-	presentScript = newScript(source("present"))
-	namesScript   = newScript(source("names"))
-)
-
-// limitScript is a script that knows limits.
-func limitScript(name string) *script {
-	return newScript(withNumbers("local function general(now, generation, sets)\n" + source(general...) + "return G\nend\n" + source(append(begin, name)...)))
+// newScript joins a file and those that it includes.
+func newScript(name string) *script {
+	source := withNumbers(joined(name))
+	sum := sha1.Sum([]byte(source)) //nolint:gosec // Redis names scripts by SHA-1.
+	return &script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
-// Where lua/fields.lua gives numbers names, and what else may hold such a name.
+// include is a line of a file that another one replaces.
+var include = regexp.MustCompile(`(?m)^-- @include (\w+)\n`)
+
+// joined returns the text of a file, with the files that it includes.
+func joined(name string) string {
+	text, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // an embedded file is missing: the build is broken
+	}
+	return include.ReplaceAllStringFunc(string(text), func(line string) string {
+		return joined(include.FindStringSubmatch(line)[1])
+	})
+}
+
+// Where Lua gives names to numbers, and the tokens that may be such a name or hide one.
 var (
-	numberNames = regexp.MustCompile(`(?m)^local ([A-Z_0-9, ]+) =\s+([0-9, ]+)$`)
+	numberNames = regexp.MustCompile(`(?m)^local ([A-Z][A-Z_, ]*) = ([-0-9, ]+)(?: *--.*)?$`)
 	luaTokens   = regexp.MustCompile(`'(?:[^'\\]|\\.)*'|--[^\n]*|[A-Za-z_][A-Za-z_0-9]*`)
 )
 
-// withNumbers replaces the names of numbers by the numbers, and leaves out comments.
-func withNumbers(source string) string {
+// numbersIn returns the numbers to which a source gives names.
+func numbersIn(source string) map[string]string {
 	numbers := map[string]string{}
 	for _, line := range numberNames.FindAllStringSubmatch(source, -1) {
-		values := strings.Split(line[2], ", ")
+		values := strings.Split(line[2], ",")
 		for i, name := range strings.Split(line[1], ", ") {
-			numbers[name] = values[i]
+			numbers[name] = strings.TrimSpace(values[i])
 		}
 	}
+	return numbers
+}
+
+// withNumbers replaces the names of numbers by the numbers, and leaves out comments. See
+// lua/numbers.lua.
+func withNumbers(source string) string {
+	numbers := numbersIn(source)
 	source = numberNames.ReplaceAllString(source, "")
 	return luaTokens.ReplaceAllStringFunc(source, func(token string) string {
 		if strings.HasPrefix(token, "--") {
@@ -70,29 +86,11 @@ func withNumbers(source string) string {
 	})
 }
 
-// source returns the text of files.
-func source(names ...string) string {
-	var b strings.Builder
-	for _, name := range names {
-		text, err := sources.ReadFile("lua/" + name + ".lua")
-		if err != nil {
-			panic(err) // an embedded file is missing: the build is broken
-		}
-		b.Write(text)
-	}
-	return b.String()
-}
-
-func newScript(source string) *script {
-	sum := sha1.Sum([]byte(source)) //nolint:gosec // see above
-	return &script{source: source, sha: hex.EncodeToString(sum[:])}
-}
-
 // run calls a script that replies with text.
 func (s *script) run(ctx context.Context, client rueidis.Client, keys, args []string) (string, error) {
 	reply, err := s.do(ctx, client, keys, args).ToString()
 	if rueidis.IsRedisNil(err) {
-		err = errReply("an empty reply")
+		err = badReply("an empty reply")
 	}
 	return reply, err
 }
@@ -108,12 +106,16 @@ func (s *script) do(ctx context.Context, client rueidis.Client, keys, args []str
 }
 
 func (s *script) bySHA(client rueidis.Client, keys, args []string) rueidis.Completed {
-	return client.B().Arbitrary("EVALSHA"+s.suffix).Args(s.sha, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
+	return command(client, "EVALSHA"+s.suffix, s.sha, keys, args)
 }
 
 func (s *script) whole(client rueidis.Client, keys, args []string) rueidis.Completed {
-	return client.B().Arbitrary("EVAL"+s.suffix).Args(s.source, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
+	return command(client, "EVAL"+s.suffix, s.source, keys, args)
 }
 
-// readOnly is the script called such that it cannot write, from Redis 7 on.
+func command(client rueidis.Client, name, script string, keys, args []string) rueidis.Completed {
+	return client.B().Arbitrary(name).Args(script, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
+}
+
+// readOnly is the script called so that it cannot write, from Redis 7 on.
 func (s *script) readOnly() *script { return &script{s.source, s.sha, "_RO"} }

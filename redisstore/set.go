@@ -11,18 +11,20 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/algorithm"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// set is the limits of a part, in the order and form in which a state has them. See
-// lua/fields.lua and lua/state.lua.
+// set is the limits of a part, in the order and form in which a state has them. See lua/numbers.lua
+// and lua/state.lua.
 type set struct {
 	directory string // of a state with just these
 	limits    []setLimit
 	asked     int    // how many of them are asked about
 	size      int    // of what follows the directory, to the end of the heads
 	packed    []byte // for lua/sets.lua, but for the first byte
-	// others are to be used where a state has another directory: it has more limits than
-	// these, or room for larger counts.
+	// others are to be used where a state has another directory: it has more limits than these, or
+	// room for larger counts.
 	others atomic.Pointer[[]*set]
 }
 
@@ -45,23 +47,18 @@ func (l *setLimit) order(m *setLimit) int {
 
 // limitOf says what a state has to have of a limit.
 func limitOf(l *stint.Limit, index int) setLimit {
-	m := setLimit{algorithm: l.Algorithm, window: l.Window.Microseconds(), index: index, capacity: l.Capacity(), meter: l.HasMeter()}
+	m := setLimit{
+		algorithm: l.Algorithm, window: l.Window.Microseconds(), index: index,
+		capacity: l.Capacity(), meter: contract.HasMeter(l),
+	}
 	if m.meter {
 		if m.unit, m.rate, m.tick = l.Meter(); m.rate == 0 {
 			m.unit, m.tick = 0, 1 // it is never refilled
 		}
 	}
-	switch m.algorithm {
-	case stint.Sliding:
-		m.span = m.window
-		if m.capacity > stint.Resolution {
-			m.slice = (m.window + stint.Resolution - 1) / stint.Resolution
-		}
-	case stint.Fixed:
-		m.slice = m.window
-	}
-	if m.algorithm != stint.Bucket {
-		m.width = widthFor(m.capacity)
+	if m.algorithm != stint.AlgorithmBucket {
+		p := algorithm.Of(l)
+		m.span, m.slice, m.width = p.Span, p.Slice, widthFor(m.capacity)
 	}
 	return m
 }
@@ -90,30 +87,43 @@ func newSet(limits []stint.Limit) *set {
 	return s
 }
 
-// kinds of a limit in a directory, beside its algorithm.
+// The value of a state, see lua/state.lua and lua/numbers.lua.
 const (
-	kindMeter = 4
-	kindWidth = 8
+	plainState     = 'S' // its first byte, if nothing is booked
+	directoryStart = 2   // bytes of a directory before its first limit
+	directoryLimit = 8   // and of each limit
+	headerSize     = 4 + 8 + 8
+	logHead        = 4*8 + 4
+	meterHead      = 3 * 8
+
+	// In the directory, added to a limit's algorithm:
+	hasMeter   = 4
+	entryWidth = 8 // times the bytes of an entry less its stamp
+	entryStamp = 7
 )
 
-// withDirectory returns the same set for a state with another directory, nil if that
-// does not have all that is asked for.
+// withDirectory returns the same set for a state with another directory, nil if that does not have
+// all that is asked for.
 func (s *set) withDirectory(directory string) *set {
-	if len(directory) < 2 || directory[0] != 'S' || len(directory) != 2+8*int(directory[1]) || directory[1] > maxKnown {
+	if len(directory) < directoryStart || directory[0] != plainState || directory[1] > maxKnown ||
+		len(directory) != directoryStart+directoryLimit*int(directory[1]) {
 		return nil
 	}
 	other := &set{asked: s.asked}
 	found := 0
-	for rest := directory[2:]; rest != ""; rest = rest[8:] {
+	for rest := directory[directoryStart:]; rest != ""; rest = rest[directoryLimit:] {
 		kind := int(rest[0])
-		l := setLimit{algorithm: stint.Algorithm(kind % 4), window: readInt7(rest[1:]), meter: kind&kindMeter != 0, index: -1}
-		if kind >= kindWidth {
-			l.width = 7 + kind/kindWidth
+		l := setLimit{
+			algorithm: stint.Algorithm(kind % hasMeter), window: readInt7(rest[1:]),
+			meter: kind&hasMeter != 0, index: -1,
+		}
+		if kind >= entryWidth {
+			l.width = entryStamp + kind/entryWidth
 		}
 		switch l.algorithm {
-		case stint.Sliding:
+		case stint.AlgorithmSliding:
 			l.span = l.window
-		case stint.Fixed:
+		case stint.AlgorithmFixed:
 			l.slice = l.window
 		}
 		for i := range s.limits {
@@ -138,34 +148,30 @@ func (s *set) withDirectory(directory string) *set {
 	return other
 }
 
-// headerSize is what a state has between its directory and its heads: generation, last
-// and expires.
-const headerSize = 4 + 8 + 8
-
-// often is how short a slice is at most for entries to be added so often that more than
-// the heads should be read at once, in microseconds.
+// often is how short a slice is at most for entries to be added so often that more than the heads
+// should be read at once, in microseconds.
 const often = 10_000_000
 
 // pack fills in the directory, and what lua/sets.lua reads.
 func (s *set) pack() {
-	directory, format := []byte{'S', byte(len(s.limits))}, []byte("<I4dd")
+	directory, format := []byte{plainState, byte(len(s.limits))}, []byte("<I4dd")
 	s.size = headerSize
 	wide := false
 	for i := range s.limits {
 		l := &s.limits[i]
 		kind := byte(l.algorithm)
 		if l.width > 0 {
-			kind += byte(kindWidth * (l.width - 7))
+			kind += byte(entryWidth * (l.width - entryStamp))
 			format = append(format, "ddddI4"...)
-			s.size += 36
+			s.size += logHead
 			wide = wide || l.slice < often
 		}
 		if l.meter {
-			kind += kindMeter
+			kind += hasMeter
 			format = append(format, "ddd"...)
-			s.size += 24
+			s.size += meterHead
 		}
-		directory = append(be.AppendUint64(directory, uint64(l.window)|uint64(kind)<<56), nil...)
+		directory = be.AppendUint64(directory, uint64(l.window)|uint64(kind)<<56)
 	}
 	s.directory = string(directory)
 	heads := len(directory) + s.size
@@ -211,8 +217,8 @@ func (s *set) appendTo(b []byte, of, number int) []byte {
 	return b
 }
 
-// maxKnown is how many limits a state may have for its directory to be learned: its format
-// has to fit into 255 bytes.
+// maxKnown is how many limits a state may have for its directory to be learned: its format has to
+// fit into 255 bytes.
 const maxKnown = 27
 
 // maxOthers is how many other directories are known of one set.
@@ -244,8 +250,8 @@ func (s *set) known() []*set {
 	return nil
 }
 
-// usages reads what was written to a state at now, from its generation to the end of its
-// heads, and fills in what is used of each limit that was asked about.
+// usages reads what was written to a state at now, from its generation to the end of its heads, and
+// fills in what is used of each limit that was asked about.
 func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (generation uint32) {
 	generation = le.Uint32([]byte(text))
 	text = text[headerSize:]
@@ -256,17 +262,18 @@ func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (gen
 			if u.Used = double(text); u.Used > 0 {
 				u.ResetAfter = time.Duration(double(text[8:])+l.span-now) * time.Microsecond
 			}
-			text = text[36:]
+			text = text[logHead:]
 		}
 		if l.meter {
 			if l.unit > 0 {
 				level := double(text)
 				u.Used = max(u.Used, ceil(level, l.unit))
 				if level > 0 {
-					u.ResetAfter = max(u.ResetAfter, time.Duration((now/l.tick+ceil(level, l.rate))*l.tick-now)*time.Microsecond)
+					u.ResetAfter = max(u.ResetAfter,
+						time.Duration((now/l.tick+ceil(level, l.rate))*l.tick-now)*time.Microsecond)
 				}
 			}
-			text = text[24:]
+			text = text[meterHead:]
 		}
 		if l.index >= 0 {
 			usages[p.position(l.index)] = u
@@ -286,8 +293,8 @@ func double(text string) int64 {
 	return 0
 }
 
-// sets are those that were asked for, by what their limits say. They do not depend on
-// names and subjects.
+// sets are those that were asked for, by what their limits say. They do not depend on names and
+// subjects.
 type sets struct {
 	mu    sync.RWMutex
 	known map[string]*set

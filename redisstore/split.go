@@ -8,10 +8,10 @@ import (
 	"sync"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// group is the part of a request or charge that concerns one subject, and so one
-// slot of a Cluster.
+// group is the part of a request or charge that concerns one subject, and so one slot of a Cluster.
 type group struct {
 	claims  []stint.Claim
 	indexes []int // where each stands in the request
@@ -38,26 +38,29 @@ func groups(first stint.Claim, and []stint.Claim) []group {
 	return out
 }
 
-// takeSplit decides a request whose subjects live on different nodes. The caller's own
-// subjects are charged first, in parallel, and those that it shares with others only once
-// these have room: what the caller's own limits deny is never charged to a ceiling for all.
-// What was charged is given back in the background unless all were. A subject is never over
-// its limit; at worst, if giving back fails, it is charged for what it did not use until that
-// leaves its window.
+// takeSplit decides a request whose subjects live on different nodes. The caller's own subjects are
+// charged first, in parallel, and those that it shares with others only once these have room: what
+// the caller's own limits deny is never charged to a ceiling for all. What was charged is given
+// back in the background unless all were. A subject is never over its limit; at worst, if giving
+// back fails, it is charged for what it did not use until that leaves its window.
 func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision, error) {
 	parts := groups(r.Claim, r.And)
 	call := s.nextCall()
 	if len(parts) == 1 {
 		return s.takeOne(ctx, r, call)
 	}
-	if r.Mode == stint.Reserve {
-		return stint.Decision{}, &stint.InvalidError{Err: fmt.Errorf("%d subjects cannot be reserved together on a Cluster; want one", len(parts))}
+	if r.Mode == stint.ModeReserve {
+		err := fmt.Errorf("%d subjects cannot be reserved together on a Cluster; want one", len(parts))
+		return stint.Decision{}, &stint.InvalidError{Err: err}
 	}
-	q := &split{store: s, ctx: ctx, r: r, call: call, parts: parts, decisions: make([]stint.Decision, len(parts)), asked: make([]bool, len(parts))}
+	q := &split{
+		store: s, ctx: ctx, r: r, call: call, parts: parts,
+		decisions: make([]stint.Decision, len(parts)), asked: make([]bool, len(parts)),
+	}
 	switch {
-	case r.Mode == stint.Force:
+	case r.Mode == stint.ModeForce:
 		return q.force()
-	case r.ID != "" && r.Mode == stint.Take:
+	case r.ID != "" && r.Mode == stint.ModeTake:
 		return q.takeOnce()
 	}
 	return q.end(q.askAll(0, r.Mode))
@@ -74,17 +77,16 @@ type split struct {
 	asked     []bool
 }
 
-// takeOnce is takeSplit with a request id. The id is recorded with the first
-// subject's charge, so that comes last, once the others are charged: a repeat then
-// finds everything charged. If it fails, nobody knows whether it was; the others stay
-// charged.
+// takeOnce is takeSplit with a request id. The id is recorded with the first subject's charge, so
+// that comes last, once the others are charged: a repeat then finds everything charged. If it
+// fails, nobody knows whether it was; the others stay charged.
 func (q *split) takeOnce() (stint.Decision, error) {
-	if err := q.ask([]int{0}, stint.Peek, true); err != nil {
+	if err := q.ask([]int{0}, stint.ModePeek, true); err != nil {
 		return stint.Decision{}, err
 	}
-	first, rest := q.decisions[0], stint.Take
+	first, rest := q.decisions[0], stint.ModeTake
 	if first.Repeat {
-		rest = stint.Peek
+		rest = stint.ModePeek
 	}
 	if first.Allowed || first.Repeat {
 		if err := q.askAll(1, rest); err != nil {
@@ -95,7 +97,7 @@ func (q *split) takeOnce() (stint.Decision, error) {
 	if !d.Allowed && !first.Repeat {
 		return q.end(nil)
 	}
-	if err := q.ask([]int{0}, stint.Take, false); err != nil {
+	if err := q.ask([]int{0}, stint.ModeTake, false); err != nil {
 		if moving(err) { // nothing ran
 			return q.end(err)
 		}
@@ -108,17 +110,17 @@ func (q *split) takeOnce() (stint.Decision, error) {
 	return q.end(nil)
 }
 
-// force is takeSplit for Force: there is nothing to ask before. The first subject comes last,
-// as in takeOnce.
+// force is takeSplit for Force: there is nothing to ask before. The first subject comes last, as in
+// takeOnce.
 func (q *split) force() (stint.Decision, error) {
 	rest := make([]int, 0, len(q.parts)-1)
 	for i := 1; i < len(q.parts); i++ {
 		rest = append(rest, i)
 	}
-	if err := q.ask(rest, stint.Force, true); err != nil {
+	if err := q.ask(rest, stint.ModeForce, true); err != nil {
 		return q.end(err)
 	}
-	if err := q.ask([]int{0}, stint.Force, false); err != nil {
+	if err := q.ask([]int{0}, stint.ModeForce, false); err != nil {
 		if moving(err) {
 			return q.end(err)
 		}
@@ -127,12 +129,12 @@ func (q *split) force() (stint.Decision, error) {
 	return q.end(nil)
 }
 
-// askAll asks all groups from the given one on: if they are to be charged, those that all
-// callers share only after the others have room.
+// askAll asks all groups from the given one on: if they are to be charged, those that all callers
+// share only after the others have room.
 func (q *split) askAll(from int, mode stint.Mode) error {
 	var own, shared []int
 	for i := from; i < len(q.parts); i++ {
-		if mode == stint.Take && q.parts[i].shared() {
+		if mode == stint.ModeTake && q.parts[i].shared() {
 			shared = append(shared, i)
 		} else {
 			own = append(own, i)
@@ -149,7 +151,7 @@ func (q *split) askAll(from int, mode stint.Mode) error {
 		}
 	}
 	for _, i := range shared {
-		q.store.ceilings.note(&q.parts[i], q.decisions[i].Usages())
+		q.store.ceilings.note(&q.parts[i], q.decisions[i].Usages)
 	}
 	return nil
 }
@@ -166,8 +168,8 @@ type answer struct {
 	err      error
 }
 
-// ask asks groups at the same time, and waits for them until the caller's time is up. If
-// the answers are followed, what comes later than that is given back.
+// ask asks groups at the same time, and waits for them until the caller's time is up. If the
+// answers are followed, what comes later than that is given back.
 func (q *split) ask(which []int, mode stint.Mode, followed bool) error {
 	deadline, timed := q.ctx.Deadline()
 	ctx, cancel := q.ctx, func() {}
@@ -244,8 +246,7 @@ func (q *split) merge() stint.Decision {
 	return merge(q.r, q.parts, q.decisions)
 }
 
-// each calls f for every group at the same time and returns all results, and the
-// errors joined.
+// each calls f for every group at the same time and returns all results, and the errors joined.
 func each[T any](parts []group, f func(int) (T, error)) ([]T, error) {
 	results, errs := make([]T, len(parts)), make([]error, len(parts))
 	var wg sync.WaitGroup
@@ -258,7 +259,7 @@ func each[T any](parts []group, f func(int) (T, error)) ([]T, error) {
 
 // merge makes one decision of those of the groups, in the order of the request.
 func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.Decision {
-	d := stint.Decision{Allowed: true, Repeat: decisions[0].Repeat, Charge: stint.ChargeOf(r)}
+	d := stint.Decision{Allowed: true, Repeat: decisions[0].Repeat, Charge: contract.ChargeOf(r)}
 	claims := 1 + len(r.And)
 	perClaim, at, id := make([][]stint.Usage, claims), make([]int64, claims), uint64(0)
 	generations := make([][]uint32, claims)
@@ -270,10 +271,10 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 		if part.RetryAfter == stint.Never || d.RetryAfter != stint.Never && part.RetryAfter > d.RetryAfter {
 			d.RetryAfter = part.RetryAfter
 		}
-		usages, state := part.Usages(), 0
+		usages, state := part.Usages, 0
 		for j, index := range g.indexes {
-			for range g.claims[j].StateNames(nil) {
-				generations[index] = append(generations[index], part.Charge.GenerationAt(state))
+			for range contract.StateNames(&g.claims[j], nil) {
+				generations[index] = append(generations[index], contract.GenerationAt(&part.Charge, state))
 				state++
 			}
 			n := min(len(g.claims[j].Limits), len(usages))
@@ -283,26 +284,27 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 		id = max(id, part.Charge.ID) // the same in all that were charged
 	}
 	if d.Allowed && !d.Repeat {
-		d.Charge.ID, d.Charge.At, d.Charge.Rest.AndAt = id, at[0], at[1:]
+		d.Charge.ID, d.Charge.At, d.Charge.Others = id, at[0], &stint.OtherStates{At: at[1:]}
 		for i, generation := range slices.Concat(generations...) {
-			d.Charge.SetGeneration(i, generation)
+			contract.SetGeneration(&d.Charge, i, generation)
 		}
 	}
+	d.Usages = slices.Concat(perClaim...) // the groups' own stay as they are: they may be merged again
+	own := d.Usages
 	for c, usages := range perClaim {
 		for i := range usages {
 			if at[c] != 0 && d.Charge.ID == 0 { // charged, and given back
-				usages[i].Used = max(0, usages[i].Used-r.ClaimAt(c).Cost)
+				own[i].Used = max(0, own[i].Used-contract.ClaimAt(&r.Claim, r.And, c).Cost)
 			}
 		}
+		own = own[len(usages):]
 	}
-	all := slices.Concat(perClaim...)
-	copy(d.Grow(len(all)), all)
 	return d
 }
 
 // amendSplit amends each group's part of a charge on its own node. See amendOne.
 func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendment) (changed uint16, err error) {
-	parts := groups(c.Claim, c.And())
+	parts := groups(c.Claim, c.And)
 	each, err := each(parts, func(i int) (uint16, error) {
 		part := c.Part(parts[i].indexes...)
 		return s.amendOne(ctx, &part, a)

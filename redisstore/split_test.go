@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
@@ -28,8 +29,8 @@ type wires struct {
 	lost         atomic.Int64
 }
 
-func (w *wires) option() redisstore.Option {
-	return redisstore.WithClientOption(func(co *rueidis.ClientOption) {
+func (w *wires) option() option {
+	return adjusted(func(co *rueidis.ClientOption) {
 		co.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			conn, err := d.DialContext(ctx, "tcp", addr)
 			return &wire{Conn: conn, wires: w}, err
@@ -87,11 +88,12 @@ func apart(t *testing.T, c *redistest.Cluster, n int) (subjects []string) {
 
 func usedOf(t *testing.T, s *redisstore.Store, subject string, l ...stint.Limit) int64 {
 	t.Helper()
-	d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: subject, Limits: l, Cost: 1}, Mode: stint.Peek})
+	d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: subject, Limits: l, Cost: 1},
+		Mode: stint.ModePeek})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.Usages()[0].Used
+	return d.Usages[0].Used
 }
 
 // Who is denied by its own limits uses nothing up of a ceiling for all.
@@ -101,10 +103,12 @@ func TestADenialChargesNoCeiling(t *testing.T) {
 	subjects := apart(t, cluster, 2)
 	ceiling := stint.Claim{Subject: subjects[1], Limits: []stint.Limit{stint.PerHour(1_000_000)}, Cost: 1, Shared: true}
 	request := func(user string, limit int64, id string) stint.Request {
-		return stint.Request{Claim: stint.Claim{Subject: user, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: 1}, And: []stint.Claim{ceiling}, ID: id}
+		return stint.Request{Claim: stint.Claim{Subject: user, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: 1},
+			And: []stint.Claim{ceiling}, ID: id}
 	}
 	for i := range 3 {
-		if d, err := s.Take(t.Context(), request(subjects[0], 10, "")); err != nil || !d.Allowed || d.Usages()[1].Used != int64(i+1) {
+		if d, err := s.Take(t.Context(), request(subjects[0], 10, "")); err != nil || !d.Allowed ||
+			d.Usages[1].Used != int64(i+1) {
 			t.Fatal(d, err)
 		}
 	}
@@ -128,13 +132,13 @@ func TestADenialChargesNoCeiling(t *testing.T) {
 				if i < 2 {
 					d, err = s.Take(t.Context(), r)
 				} else {
-					call := stint.Call{Request: r}
-					s.TakeBatch(t.Context(), []*stint.Call{&call})
+					call := driver.Call{Request: r}
+					s.TakeBatch(t.Context(), []*driver.Call{&call})
 					d, err = call.Decision, call.Err
 				}
-				if err != nil || d.Allowed || d.Decider != 0 || len(d.Usages()) != 2 {
+				if err != nil || d.Allowed || d.Decider != 0 || len(d.Usages) != 2 {
 					t.Errorf("%+v, %v", d, err)
-				} else if u := d.Usages()[1]; u.Used != 3 || u.RetryAfter != 0 || u.ResetAfter <= 0 {
+				} else if u := d.Usages[1]; u.Used != 3 || u.RetryAfter != 0 || u.ResetAfter <= 0 {
 					t.Errorf("the ceiling: %+v, want what was last known of it", u)
 				}
 			}
@@ -144,7 +148,8 @@ func TestADenialChargesNoCeiling(t *testing.T) {
 	if used := usedOf(t, s, subjects[1], ceiling.Limits...); used != 3 {
 		t.Errorf("%d of the ceiling are used, want 3", used)
 	}
-	if settled := cluster.MasterOf(t, "{"+subjects[1]+"}").CLI(t, "EXISTS", redisstore.Key(s, subjects[1], "settled")); settled != "0" {
+	if settled := cluster.MasterOf(t, "{"+subjects[1]+"}").CLI(
+		t, "EXISTS", redisstore.Key(s, subjects[1], "settled")); settled != "0" {
 		t.Error("something was given back to the ceiling")
 	}
 }
@@ -158,7 +163,8 @@ func TestGivingBackIsNotWaitedFor(t *testing.T) {
 	subjects := apart(t, cluster, 2)
 	room, full := subjects[0], subjects[1]
 	many, none := stint.PerHour(1000), stint.PerHour(0)
-	if _, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: room, Limits: []stint.Limit{many}, Cost: 5}}); err != nil {
+	if _, err := s.Take(t.Context(),
+		stint.Request{Claim: stint.Claim{Subject: room, Limits: []stint.Limit{many}, Cost: 5}}); err != nil {
 		t.Fatal(err)
 	}
 	r := stint.Request{

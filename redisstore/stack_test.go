@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
 	"github.com/stint-limiter/stint/storetest"
@@ -14,29 +15,26 @@ import (
 // batched is a steady store as a batching one.
 type batched struct{ *steady }
 
-func (s batched) TakeBatch(ctx context.Context, batch []*stint.Call) {
+func (s batched) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	s.pass(0)
 	s.steady.TakeBatch(ctx, batch)
 }
 
-// The engine's model through everything that does not answer from memory: nobody can tell it
-// from the store alone.
+// The engine's model through everything that does not answer from memory: nobody can tell it from
+// the store alone.
 func TestTheModelThroughTheStack(t *testing.T) {
 	server := redistest.Start(t)
 	s, c := open(t, server.URL()), client(t, server.URL())
 	policy := stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second}
 	storetest.Model(t, func(t *testing.T) storetest.Harness {
 		h := clocked(t, s, c)
-		breaker := resilience.NewBreaker(batched{h.Store.(*steady)}, resilience.BreakerConfig{})
-		t.Cleanup(func() { _ = breaker.Close() })
-		batching := resilience.NewBatching(breaker, resilience.BatchingConfig{Budget: policy.Budget})
-		t.Cleanup(func() { _ = batching.Close() })
-		fallback, err := resilience.NewFallback(resilience.NewDeadline(batching, policy.Budget), resilience.FallbackConfig{Policy: policy})
+		stack, err := resilience.New(batched{h.Store.(*steady)},
+			resilience.Config{Failure: policy, NoDenyCache: true, NoLeases: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = fallback.Close() })
-		h.Store = fallback
+		t.Cleanup(func() { _ = stack.Close() })
+		h.Store = stack
 		return h
 	})
 	wantTTLs(t, c)

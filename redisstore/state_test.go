@@ -18,7 +18,8 @@ import (
 // calls is how often the server has run a command.
 func calls(t *testing.T, server *redistest.Server, command string) int {
 	t.Helper()
-	found := regexp.MustCompile("cmdstat_" + command + `:calls=(\d+)`).FindStringSubmatch(server.CLI(t, "INFO", "commandstats"))
+	found := regexp.MustCompile("cmdstat_" + command + `:calls=(\d+)`).FindStringSubmatch(
+		server.CLI(t, "INFO", "commandstats"))
 	if found == nil {
 		return 0
 	}
@@ -31,11 +32,11 @@ func calls(t *testing.T, server *redistest.Server, command string) int {
 
 // clockedStores are stores over one server with one clock.
 func clockedStores(t *testing.T, server *redistest.Server, n int) ([]*redisstore.Store, *storetest.Clock) {
-	clock := storetest.NewClock()
+	clock := &storetest.Clock{}
 	var stores []*redisstore.Store
 	for range n {
 		s := open(t, server.URL())
-		s.SetClock(clock.Micros)
+		s.SetClock(clock.Now)
 		stores = append(stores, s)
 	}
 	return stores, clock
@@ -52,9 +53,10 @@ func TestDifferentSetsOfLimits(t *testing.T) {
 	}
 	ask := func(i int) stint.Decision {
 		clock.Advance(time.Millisecond)
-		d, err := stores[i%2].Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "a", Limits: sets[i%2], Cost: 1}})
+		d, err := stores[i%2].Take(t.Context(),
+			stint.Request{Claim: stint.Claim{Subject: "a", Limits: sets[i%2], Cost: 1}})
 		if err != nil || !d.Allowed {
-			t.Fatalf("request %d: %v, error %v", i, d.Usages(), err)
+			t.Fatalf("request %d: %v, error %v", i, d.Usages, err)
 		}
 		return d
 	}
@@ -70,7 +72,7 @@ func TestDifferentSetsOfLimits(t *testing.T) {
 	}
 	for i, want := range [][]int64{{301, 151}, {151, 302, 1}} {
 		d := ask(300 + i)
-		for j, u := range d.Usages() {
+		for j, u := range d.Usages {
 			if u.Used != want[j] {
 				t.Errorf("%s: used %d, want %d", sets[i][j], u.Used, want[j])
 			}
@@ -89,8 +91,9 @@ func TestStatesShrink(t *testing.T) {
 	take := func(limits ...stint.Limit) {
 		t.Helper()
 		clock.Advance(time.Millisecond)
-		if d, err := stores[0].Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}); err != nil || !d.Allowed {
-			t.Fatal(d.Usages(), err)
+		if d, err := stores[0].Take(t.Context(),
+			stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}); err != nil || !d.Allowed {
+			t.Fatal(d.Usages, err)
 		}
 	}
 	size := func() int {
@@ -124,7 +127,8 @@ func TestDamagedStates(t *testing.T) {
 	server := redistest.Start(t)
 	s, c := open(t, server.URL()), client(t, server.URL())
 	ctx := t.Context()
-	limits := []stint.Limit{stint.PerMinute(100), stint.PerHour(1000).WithBurst(2), stint.TokenBucket(10, 10, time.Second)}
+	limits := []stint.Limit{stint.PerMinute(100), stint.PerHour(1000).WithBurst(2),
+		stint.TokenBucket(10, 10, time.Second)}
 	claim := stint.Claim{Subject: "a", Limits: limits, Cost: 1}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for round := range 400 {
@@ -137,7 +141,7 @@ func TestDamagedStates(t *testing.T) {
 			}
 		}
 		if rng.IntN(2) == 0 {
-			if _, err := s.Take(ctx, stint.Request{Claim: claim, Mode: stint.Reserve}); err != nil {
+			if _, err := s.Take(ctx, stint.Request{Claim: claim, Mode: stint.ModeReserve}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -159,7 +163,8 @@ func TestDamagedStates(t *testing.T) {
 				what += fmt.Sprint(" ", i)
 			}
 		}
-		if err := c.Do(ctx, c.B().Set().Key("stint:{a}:limits").Value(string(value)).Px(time.Hour).Build()).Error(); err != nil {
+		if err := c.Do(ctx, c.B().Set().Key("stint:{a}:limits").Value(string(value)).Px(time.Hour).Build()).
+			Error(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Inspect(ctx, claim); err != nil {
@@ -170,7 +175,7 @@ func TestDamagedStates(t *testing.T) {
 				t.Errorf("round %d, %s: settle: %v", round, what, err)
 			}
 		}
-		for _, mode := range []stint.Mode{stint.Take, stint.Peek, stint.Reserve, stint.Take} {
+		for _, mode := range []stint.Mode{stint.ModeTake, stint.ModePeek, stint.ModeReserve, stint.ModeTake} {
 			if _, err := s.Take(ctx, stint.Request{Claim: claim, Mode: mode}); err != nil {
 				t.Errorf("round %d, %s: mode %d: %v", round, what, mode, err)
 			}
@@ -184,9 +189,10 @@ func TestManyLimitsInOneState(t *testing.T) {
 	for round := range int64(2) {
 		for i := range 60 {
 			l := stint.Per(10, time.Duration(i+100)*time.Second)
-			d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{l, l.WithBurst(2).WithName("b")}, Cost: 1}})
-			if err != nil || !d.Allowed || d.Usages()[0].Used != round+1 {
-				t.Fatalf("%s: %v, error %v; want %d used", l, d.Usages(), err, round+1)
+			d, err := s.Take(t.Context(), stint.Request{
+				Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{l, l.WithBurst(2).WithName("b")}, Cost: 1}})
+			if err != nil || !d.Allowed || d.Usages[0].Used != round+1 {
+				t.Fatalf("%s: %v, error %v; want %d used", l, d.Usages, err, round+1)
 			}
 		}
 	}

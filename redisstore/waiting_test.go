@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
-// asking is a store that notes, for callers whose context has an answer, what they were last answered.
+// asking is a store that notes, for callers whose context has an answer, what they were last
+// answered.
 type asking struct{ stint.Store }
 
 // answer is what a caller was last answered: when it asked, and how long it was told to wait.
@@ -41,11 +43,12 @@ func (s asking) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	return d, err
 }
 
-// TestWaitersDoNotBunch: callers that wait use their places while these count, so that at most Max do within any window.
+// TestWaitersDoNotBunch: callers that wait use their places while these count, so that at most Max
+// do within any window.
 //
-// What a caller uses later than it knows its place to count, because the answer was long on its way, is
-// measured from then. That is all that is left of callers who use more: a server that counts them itself sees some
-// closer together, by no more than an answer takes.
+// What a caller uses later than it knows its place to count, because the answer was long on its
+// way, is measured from then. That is all that is left of callers who use more: a server that
+// counts them itself sees some closer together, by no more than an answer takes.
 func TestWaitersDoNotBunch(t *testing.T) {
 	server := redistest.Start(t)
 	for _, l := range []stint.Limit{stint.PerSecond(4), stint.Per(10, 100*time.Millisecond)} {
@@ -71,7 +74,7 @@ func TestWaitersDoNotBunch(t *testing.T) {
 							u := use{at: time.Now(), counts: a.asked.Add(a.wait)}
 							if a.wait > 0 {
 								r := stint.Request{Claim: stint.Claim{Limits: []stint.Limit{l}}}
-								u.counts = u.counts.Add(r.Grace())
+								u.counts = u.counts.Add(contract.Grace(&r))
 							}
 							mu.Lock()
 							uses = append(uses, u)
@@ -94,7 +97,8 @@ func TestWaitersDoNotBunch(t *testing.T) {
 	}
 }
 
-// use is when a caller used what it waited for, and until when that is certain to count at the store as if used then.
+// use is when a caller used what it waited for, and until when that is certain to count at the
+// store as if used then.
 type use struct{ at, counts time.Time }
 
 func (u use) certain() time.Time {
@@ -104,7 +108,8 @@ func (u use) certain() time.Time {
 	return u.at
 }
 
-// over returns how many uses come before a window has passed since the Max-th before them, and by how much at most.
+// over returns how many uses come before a window has passed since the Max-th before them, and by
+// how much at most.
 func over(uses []use, l stint.Limit, when func(use) time.Time) (n int, worst time.Duration) {
 	for i, u := range uses {
 		before := make([]time.Time, 0, i)
@@ -122,8 +127,8 @@ func over(uses []use, l stint.Limit, when func(use) time.Time) (n int, worst tim
 	return n, worst
 }
 
-// TestThoseWhoGiveUpLeaveNoHoles: of 200 who wait 189 give up. The last of them, who was to wait for 19 s, and one who comes
-// then go ahead as soon as they find out.
+// TestThoseWhoGiveUpLeaveNoHoles: of 200 who wait 189 give up. The last of them, who was to wait
+// for 19 s, and one who comes then go ahead as soon as they find out.
 func TestThoseWhoGiveUpLeaveNoHoles(t *testing.T) {
 	const waiters, stay = 200, 10
 	l := stint.PerSecond(10)

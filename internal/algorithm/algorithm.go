@@ -1,15 +1,20 @@
-// Package algorithm holds the rules of docs/rules.md as pure code: no clock, no
-// lock, no I/O. Times are microseconds since the Unix epoch.
+// Package algorithm is for stores in Go: the rules of docs/rules.md as pure code, with no clock, no
+// lock and no I/O. Times are microseconds since the Unix epoch. A new algorithm is written three
+// times, from a new section of docs/rules.md: here, in redisstore/lua, and, slow and simple, in
+// internal/oracle. Its name and its bounds are in the root package, and package resilience decides
+// what one process may grant of it while the store is down.
 //
-// A [Count] is what a store keeps of one limit: a log, a meter or both, and
-// bookings. [Concurrency] is what it keeps of a concurrency limit. A view is one of
-// them as the rules see it at one instant. Opening a view and asking it writes
-// nothing; charging, leasing, booking, settling and giving back write the
+// A [Count] is what a store keeps of one limit: a log, a meter or both, and bookings. A
+// [Concurrency] is what it keeps of a concurrency limit. They are two types, because a count is
+// small and there are millions: room for holders in it would cost every subject with a meter 32
+// bytes.
+//
+// A view is a count, or a concurrency limit's state, as the rules see it at one instant. Opening
+// and asking it writes nothing. Charging, leasing, booking, settling and giving back write the
 // opened state and the change.
 //
-// Counts that share a clock make up a state. Its owner knows when it was last
-// written, and calls [Count.StepBack] on all of them when the clock has stepped
-// back since.
+// Counts that share a clock make up a state. Its owner knows when it was last written, and calls
+// [Count.StepBack] on all of them when the clock has stepped back since.
 package algorithm
 
 import (
@@ -23,8 +28,8 @@ import (
 const (
 	// MaxUnits bounds every count, level and sum.
 	MaxUnits = stint.MaxUnits
-	// MaxInstant bounds what is computed with instants, of which those past MaxUnits never
-	// come. Only a meter in debt gets near it.
+	// MaxInstant bounds computations with instants; those past MaxUnits never come. Only a meter in
+	// debt gets near it.
 	MaxInstant = int64(1) << 60
 	// Never is the instant that does not come.
 	Never = int64(math.MaxInt64)
@@ -37,40 +42,40 @@ type Params struct {
 	// Window is the limit's, in microseconds.
 	Window int64
 
-	// log says that there is one, with this span and slice. bound is how many
-	// entries it needs at most, while nothing but this limit uses it and nobody
-	// is in debt.
+	// log says that there is one. Its entries count for Span after their stamps; those in one Slice
+	// of time share a stamp, unless that is 0. bound is how many entries it needs at most, while
+	// nothing but this limit uses it and nobody is in debt.
 	log         bool
-	span, slice int64
+	Span, Slice int64
 	bound       int
 
-	// unit is the weight of one unit of cost, 0 without a meter. rate is what one
-	// tick gives back; 0 if Max is. full is the weight of the capacity, and refill
-	// how long a meter takes at most to give that back.
+	// unit is the weight of one unit of cost, 0 without a meter. rate is what one tick gives back;
+	// 0 if Max is. full is the weight of the capacity, and refill how long a meter takes at most to
+	// give that back.
 	unit, rate, tick int64
 	full, refill     int64
 }
 
-// Of derives a limit's parameters. A limit that is not valid gets some, too:
-// nothing panics, but what it then means is undefined.
+// Of derives a limit's parameters. A limit that is not valid gets some, too: nothing panics, but
+// what it then means is undefined.
 func Of(l *stint.Limit) Params {
 	p := Params{
 		Cap:    min(max(l.Capacity(), 0), MaxUnits),
 		Window: min(max(l.Window, stint.MinWindow), stint.MaxWindow).Microseconds(),
-		log:    l.Algorithm != stint.Bucket,
+		log:    l.Algorithm != stint.AlgorithmBucket,
 		bound:  1,
 	}
 	if p.most = p.Cap; p.Cap == 0 {
 		p.most = -1
 	}
 	switch l.Algorithm {
-	case stint.Fixed:
-		p.slice = p.Window
-	case stint.Sliding:
-		p.span = p.Window
+	case stint.AlgorithmFixed:
+		p.Slice = p.Window
+	case stint.AlgorithmSliding:
+		p.Span = p.Window
 		p.bound = int(min(p.Cap, stint.Resolution+1))
 		if p.Cap > stint.Resolution {
-			p.slice = (p.span + stint.Resolution - 1) / stint.Resolution
+			p.Slice = (p.Span + stint.Resolution - 1) / stint.Resolution
 		}
 	}
 	if unit, rate, tick := l.Meter(); rate > 0 {
@@ -84,15 +89,16 @@ func Of(l *stint.Limit) Params {
 // Strikes returns the parameters of the log that counts denials towards a ban.
 func Strikes(after int, within time.Duration) Params {
 	w := max(within, stint.MinWindow).Microseconds()
-	return Params{Cap: int64(after), most: int64(after), Window: w, log: true, span: w, bound: min(max(after, 1), maxEntries)}
+	return Params{Cap: int64(after), most: int64(after), Window: w, log: true, Span: w,
+		bound: min(max(after, 1), MaxEntries)}
 }
 
 // stamp is the instant until which, plus the span, a charge at t counts.
 func (p *Params) stamp(t int64) int64 {
-	if p.slice == 0 {
+	if p.Slice == 0 {
 		return t
 	}
-	return t - t%p.slice + p.slice
+	return t - t%p.Slice + p.Slice
 }
 
 // void reports that the limit is a bucket with Max 0: nothing is kept of it.

@@ -2,8 +2,8 @@ package algorithm
 
 import "slices"
 
-// booking is a charge that lies ahead: n units that may be used from at until end,
-// and count from at on as if they were charged at end.
+// booking is a charge that lies ahead: n units that may be used from at until end, and count from
+// at on as if they were charged at end.
 type booking struct{ at, end, n int64 }
 
 // bookings are in order of time, and of their ends.

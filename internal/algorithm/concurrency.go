@@ -2,14 +2,13 @@ package algorithm
 
 import "slices"
 
-// Concurrency is the state of a concurrency limit: who holds a place. The zero
-// Concurrency has no holders.
+// Concurrency is the state of a concurrency limit: who holds a place. The zero Concurrency has no
+// holders.
 type Concurrency struct {
 	holders []holder // in order of expiry: all are kept for the same time
-	// reset is a window after the last reset, 0 if there was none: until then no place from before is taken back.
+	// reset is a window after the last reset, 0 if there was none: until then no place from before
+	// is taken back.
 	reset int64
-	// Tag belongs to the owner.
-	Tag uint32
 }
 
 type holder struct {
@@ -37,8 +36,8 @@ type ConcurrencyView struct {
 	first int // the first living holder
 }
 
-// Open drops the holders that have expired and shortens what outlasts a window,
-// which happens when the clock steps back. If it only looks it writes nothing.
+// Open drops the holders that have expired and shortens what outlasts a window, which happens when
+// the clock steps back. If it only looks it writes nothing.
 func (v *ConcurrencyView) Open(c *Concurrency, p *Params, now int64, look bool) {
 	v.state, v.p, v.now, v.first = c, p, now, 0
 	for v.first < len(c.holders) && c.holders[v.first].expiry <= now {
@@ -55,9 +54,6 @@ func (v *ConcurrencyView) shorten() {
 		h[i].expiry = latest
 	}
 }
-
-// Rehome says where the state is stored now.
-func (v *ConcurrencyView) Rehome(c *Concurrency) { v.state = c }
 
 // Used is the number of holders.
 func (v *ConcurrencyView) Used() int64 { return int64(len(v.state.holders) - v.first) }
@@ -78,8 +74,8 @@ func (v *ConcurrencyView) Reset() int64 {
 // Fits reports whether there is a place.
 func (v *ConcurrencyView) Fits(cost int64) bool { return v.Earliest(v.now, cost) == v.now }
 
-// Earliest is the first instant, not before from, at which there is a place; at
-// cost 0, at which there are no more holders than places.
+// Earliest is the first instant, not before from, at which there is a place; at cost 0, at which
+// there are no more holders than places.
 func (v *ConcurrencyView) Earliest(from, cost int64) int64 {
 	if v.p.Cap == 0 {
 		return Never
@@ -109,10 +105,11 @@ func (v *ConcurrencyView) Extend(id uint64) bool {
 	return true
 }
 
-// Retake gives a holder its place back that it was charged at an instant, unless that was before a reset. That it
-// does not live is known.
+// Retake gives a holder its place back that it was charged at an instant, unless that was before a
+// reset. That it does not live is known.
 func (v *ConcurrencyView) Retake(id uint64, at int64) bool {
-	if reset := v.state.reset - v.p.Window; v.state.reset > 0 && reset <= v.now && v.now < v.state.reset && at <= reset {
+	if reset := v.state.reset - v.p.Window; v.state.reset > 0 && reset <= v.now &&
+		v.now < v.state.reset && at <= reset {
 		return false
 	}
 	v.Charge(id)
@@ -148,8 +145,8 @@ func (v *ConcurrencyView) write() *Concurrency {
 	return v.state
 }
 
-// EachLast calls f with the expiry of each of the last so many holders to expire, the first of them first. It returns
-// how many others there are.
+// EachLast calls f with the expiry of each of the last so many holders to expire, the first of them
+// first. It returns how many others there are.
 func (v *ConcurrencyView) EachLast(most int, f func(expiry int64)) (others int64) {
 	from := max(v.first, len(v.state.holders)-most)
 	for i := from; i < len(v.state.holders); i++ {

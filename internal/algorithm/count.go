@@ -1,7 +1,7 @@
 package algorithm
 
-// Count is what is kept of one limit that is not a concurrency limit. The zero Count
-// has used nothing.
+// Count is what is kept of one limit that is not a concurrency limit. The zero Count has used
+// nothing.
 type Count struct {
 	log
 	more *more
@@ -47,7 +47,7 @@ func (c *Count) StepBack(back, now int64) {
 // Clone returns a copy that shares nothing, with room for one more booking.
 func (c *Count) Clone() *Count {
 	d := *c
-	d.slots = append([]uint64(nil), c.slots...)
+	d.words = append([]uint64(nil), c.words...)
 	if c.more != nil {
 		m := *c.more
 		m.list = append(make([]booking, 0, len(m.list)+1), m.list...)
@@ -58,7 +58,7 @@ func (c *Count) Clone() *Count {
 
 // Bytes is what the count holds beside itself.
 func (c *Count) Bytes() int {
-	n := 8 * cap(c.slots)
+	n := 8 * cap(c.words)
 	if c.more != nil {
 		n += 64 + 24*cap(c.more.list)
 	}
@@ -68,13 +68,13 @@ func (c *Count) Bytes() int {
 // Dead reports that forgetting the count changes no later answer, given that it was last written
 // under p, and not after now.
 func (c *Count) Dead(p *Params, now int64) bool {
-	if c.n > 0 && c.newest()+p.span >= now {
+	if c.n > 0 && c.newest()+p.Span >= now {
 		return false
 	}
 	if c.more == nil {
 		return true
 	}
-	if end := lastEnd(c.more.list); end > 0 && p.stamp(end)+p.span >= now {
+	if end := lastEnd(c.more.list); end > 0 && p.stamp(end)+p.Span >= now {
 		return false
 	}
 	if (!p.log || p.unit == 0) && now <= c.more.until {

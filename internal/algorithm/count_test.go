@@ -85,7 +85,7 @@ func TestSettle(t *testing.T) {
 		{"burst, debt", stint.PerSecond(5).WithBurst(2), 4, 50, 100, true, 20},
 		{"burst, out of the log", stint.PerSecond(5).WithBurst(2), 10, 0, 1_000_000, false, 5},
 		{"of nothing", stint.TokenBucket(10, 0, s), 4, 0, 1, false, 0},
-		{"fixed", stint.Limit{Max: 10, Window: s, Algorithm: stint.Fixed}, 4, 3, 10, true, 3},
+		{"fixed", stint.Limit{Max: 10, Window: s, Algorithm: stint.AlgorithmFixed}, 4, 3, 10, true, 3},
 	} {
 		var c Count
 		p := Of(&x.limit)
@@ -103,7 +103,8 @@ func TestSettle(t *testing.T) {
 }
 
 func TestDebtIsBounded(t *testing.T) {
-	for _, l := range []stint.Limit{stint.PerSecond(10), stint.TokenBucket(10, 10, s), stint.PerSecond(5).WithBurst(2)} {
+	for _, l := range []stint.Limit{stint.PerSecond(10), stint.TokenBucket(10, 10, s),
+		stint.PerSecond(5).WithBurst(2)} {
 		for debt, want := range map[int64]int64{0: 20, 1: 11, 500: 510, MaxUnits: 10_000} {
 			var c Count
 			p := Of(&l)
@@ -119,8 +120,9 @@ func TestDebtIsBounded(t *testing.T) {
 // The largest counts there are neither overflow nor take anything past 2^53.
 func TestLargestCounts(t *testing.T) {
 	const half = MaxUnits / 2
-	for _, l := range []stint.Limit{stint.PerSecond(MaxUnits), stint.TokenBucket(MaxUnits, half, s), {Max: half, Burst: MaxUnits, Window: s},
-		{Max: MaxUnits, Window: s, Algorithm: stint.Fixed}} {
+	for _, l := range []stint.Limit{stint.PerSecond(MaxUnits), stint.TokenBucket(MaxUnits, half, s),
+		{Max: half, Burst: MaxUnits, Window: s},
+		{Max: MaxUnits, Window: s, Algorithm: stint.AlgorithmFixed}} {
 		var c Count
 		p := Of(&l)
 		v := open(&c, &p, start)
@@ -154,9 +156,9 @@ func TestBookings(t *testing.T) {
 		// Every booking may be used for 10 ms, and counts in a log as if at the end of them.
 		apart := second
 		switch {
-		case l.Algorithm == stint.Sliding && l.Burst == 0:
+		case l.Algorithm == stint.AlgorithmSliding && l.Burst == 0:
 			apart += 10_000
-		case l.Algorithm == stint.Sliding:
+		case l.Algorithm == stint.AlgorithmSliding:
 			apart = 2 * second
 		}
 		var c Count

@@ -25,7 +25,7 @@ func TestGiveBack(t *testing.T) {
 		{"more than all", stint.PerSecond(10), []int64{4, 3, 2}, MaxUnits, true, 0, 0},
 		{"wide counts", stint.PerSecond(10_000), []int64{400, 300, 200}, 500, true, 400, 400},
 		{"out of the window", stint.Per(10, s/20), []int64{4}, 4, false, 0, 0},
-		{"fixed", stint.Limit{Max: 10, Window: s, Algorithm: stint.Fixed}, []int64{4, 3}, 5, true, 2, 2},
+		{"fixed", stint.Limit{Max: 10, Window: s, Algorithm: stint.AlgorithmFixed}, []int64{4, 3}, 5, true, 2, 2},
 		{"bucket", stint.TokenBucket(10, 1, s), []int64{4, 4}, 3, true, 5, 5},
 		{"bucket, more than all", stint.TokenBucket(10, 1, s), []int64{4, 4}, MaxUnits, true, 0, 0},
 		{"an empty bucket", stint.TokenBucket(10, 1, s), nil, 1, false, 0, 0},
@@ -82,7 +82,7 @@ func TestGiveBackAroundTheRing(t *testing.T) {
 	now := start
 	for range 5000 {
 		now += rand.Int64N((s / 50).Microseconds())
-		for len(left) > 0 && left[0] <= now-p.span {
+		for len(left) > 0 && left[0] <= now-p.Span {
 			left = left[1:]
 		}
 		v := open(&c, &p, now)
@@ -99,7 +99,7 @@ func TestGiveBackAroundTheRing(t *testing.T) {
 		}
 		reset := int64(0)
 		if len(left) > 0 {
-			reset = left[len(left)-1] + p.span - now
+			reset = left[len(left)-1] + p.Span - now
 		}
 		if v.Used() != int64(len(left)) || v.Reset() != reset {
 			t.Fatalf("used %d, reset %d; want %d, %d", v.Used(), v.Reset(), len(left), reset)

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// step is one request of a scenario: at a time, for a cost, and what is wanted.
-// A wait of 0 wants it allowed.
+// step is one request of a scenario: at a time, for a cost, and what is wanted. A wait of 0 wants
+// it allowed.
 type step struct {
 	at   time.Duration
 	cost int64
@@ -128,13 +128,13 @@ func TestBurstBeginsWithTheLog(t *testing.T) {
 	}
 	v.Charge(1)
 	open(&c, &pp, now+2).Charge(3) // without a burst the meter is let alone
-	if v = open(&c, &pb, now+2); v.entries != 4 || v.meter.units() != 5 {
-		t.Errorf("log %d, meter %d, want 4 and 5", v.entries, v.meter.units())
+	if v = open(&c, &pb, now+2); v.inWindow != 4 || v.meter.units() != 5 {
+		t.Errorf("log %d, meter %d, want 4 and 5", v.inWindow, v.meter.units())
 	}
 }
 
 func TestFixed(t *testing.T) {
-	run(t, stint.Limit{Max: 2, Window: s, Algorithm: stint.Fixed}, []step{
+	run(t, stint.Limit{Max: 2, Window: s, Algorithm: stint.AlgorithmFixed}, []step{
 		{s - 1*us, 2, 0, 2},
 		{s - 1*us, 1, 1 * us, 2},
 		{s, 2, 0, 2},
@@ -144,7 +144,7 @@ func TestFixed(t *testing.T) {
 }
 
 func TestLimitOfZeroDenies(t *testing.T) {
-	for a := range stint.Concurrency {
+	for a := range stint.AlgorithmConcurrency {
 		run(t, stint.Limit{Window: s, Algorithm: a}, []step{{0, 1, never, 0}, {0, 0, never, 0}, {s, 1, never, 0}})
 	}
 }
@@ -157,7 +157,7 @@ func TestClockStepsBack(t *testing.T) {
 		{2*s + s/2, 1, 0, 2},
 		{3 * s, 1, 0, 2},
 	})
-	run(t, stint.Limit{Max: 2, Window: s, Algorithm: stint.Bucket}, []step{
+	run(t, stint.Limit{Max: 2, Window: s, Algorithm: stint.AlgorithmBucket}, []step{
 		{10 * s, 2, 0, 2},
 		{2 * s, 1, s / 2, 2},
 		{2*s + s/2, 1, 0, 2},
@@ -214,7 +214,7 @@ func TestLogIsBounded(t *testing.T) {
 			p = &pm
 		}
 		open(&c, p, start+i*10_000).Charge(1)
-		if c.n > maxEntries || c.Bytes() > 16*maxEntries+100 {
+		if c.n > MaxEntries || c.Bytes() > 16*MaxEntries+100 {
 			t.Fatalf("%d entries, %d bytes", c.n, c.Bytes())
 		}
 	}
@@ -235,8 +235,8 @@ func TestRingStopsAtTheCapacity(t *testing.T) {
 	}
 }
 
-// A request that waits as long as it was told to is admitted, and not a
-// microsecond earlier, if nobody else comes.
+// A request that waits as long as it was told to is admitted, and not a microsecond earlier, if
+// nobody else comes.
 func TestRetryIsHonest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 3000 {
@@ -245,9 +245,9 @@ func TestRetryIsHonest(t *testing.T) {
 		case 0:
 			l.Burst = l.Max * (1 + rng.Int64N(3))
 		case 1:
-			l.Algorithm, l.Burst = stint.Bucket, 1+rng.Int64N(300)
+			l.Algorithm, l.Burst = stint.AlgorithmBucket, 1+rng.Int64N(300)
 		case 2:
-			l.Algorithm = stint.Fixed
+			l.Algorithm = stint.AlgorithmFixed
 		}
 		p, now := Of(&l), start+rng.Int64N(1e9)
 		var c Count

@@ -36,7 +36,7 @@ func appended(list []pair, stamp, n int64) []pair {
 	}
 	list = append(list, pair{stamp, n})
 	slices.SortFunc(list, func(a, b pair) int { return cmp.Compare(a.stamp, b.stamp) })
-	if len(list) > maxEntries {
+	if len(list) > MaxEntries {
 		list[1].n += list[0].n
 		list = list[1:]
 	}
@@ -81,7 +81,7 @@ func TestLease(t *testing.T) {
 		{stint.PerSecond(10), 5 * second / 2},
 		{stint.PerSecond(1000), 2_504_000}, // in slices of 8 ms
 		{stint.PerSecond(5).WithBurst(2), 5 * second / 2},
-		{stint.Limit{Max: 10, Window: s, Algorithm: stint.Fixed}, 2 * second},
+		{stint.Limit{Max: 10, Window: s, Algorithm: stint.AlgorithmFixed}, 2 * second},
 	} {
 		p := Of(&x.limit)
 		var c Count

@@ -1,7 +1,7 @@
 package algorithm
 
-// meter is a level that falls with time: that of a bucket, or of a sliding limit
-// with a burst. The zero meter is empty, and was never written.
+// meter is a level that falls with time: that of a bucket, or of a sliding limit with a burst. The
+// zero meter is empty, and was never written.
 type meter struct {
 	level int64 // weight, at most MaxUnits
 	at    int64
@@ -17,8 +17,8 @@ func (m *meter) convert(p *Params) {
 	m.unit = p.unit
 }
 
-// leak leads the meter to t. After a step back of the clock it may be further: a booking that had
-// come by then lies before it.
+// leak brings the meter up to t. If the clock stepped back it may be later than t: then a booking
+// that had come before lies before it.
 func (m *meter) leak(p *Params, t int64) {
 	if t <= m.at {
 		return
@@ -29,7 +29,7 @@ func (m *meter) leak(p *Params, t int64) {
 	m.at = t
 }
 
-// pass leads the meter to a booking and adds it.
+// pass brings the meter up to a booking and adds that.
 func (m *meter) pass(p *Params, b *booking) {
 	m.leak(p, b.at)
 	m.level = min(m.level+p.weight(b.n), MaxUnits)
@@ -51,8 +51,8 @@ func (m *meter) units() int64 {
 	return ceil(m.level, m.unit)
 }
 
-// keep notes that a charge which counts at an instant may be settled for as long as a
-// full meter takes to become empty, or this one.
+// keep notes that a charge at an instant may be settled for as long as a full meter, or this one,
+// takes to become empty.
 func (m *meter) keep(p *Params, at int64) {
 	needs := p.refill
 	if m.level > p.full {

@@ -2,27 +2,27 @@ package algorithm
 
 // View is a count opened at one instant. The zero View is not usable.
 type View struct {
-	count *Count // the opened one: the stored one, or a copy that is ahead of it
-	home  *Count // the stored one
-	p     *Params
-	now   int64
+	count  *Count // the opened one: the stored one, or a copy that is ahead of it
+	stored *Count
+	p      *Params
+	now    int64
 
-	drop    int   // entries that are no longer in the window, still in the log
-	gone    int64 // their sum
-	entries int64 // the sum of those in the window
-	most    int64 // that this may be; -1 if nothing ever fits
-	meter   meter // led to now
-	ahead   []booking
-	booked  int64 // their sum
+	expired    int   // how many of the oldest entries have left the window, and are still in the log
+	expiredSum int64 // of their units
+	inWindow   int64 // the sum of the units of the other entries
+	most       int64 // what that may be at most; -1 if nothing ever fits
+	meter      meter // as of now
+	ahead      []booking
+	booked     int64 // the sum of their units
 }
 
-// Open brings a count up to date as p and now have it, without writing it. back is
-// by how much the clock has stepped back, if that is not written yet.
+// Open brings a count up to date under p at now, without writing it. back is how far the clock has
+// stepped back, if that is not written yet.
 func (v *View) Open(c *Count, p *Params, now, back int64) {
-	v.count, v.home, v.p, v.now = c, c, p, now
-	v.drop, v.gone, v.entries, v.most = 0, 0, 0, p.most
+	v.count, v.stored, v.p, v.now = c, c, p, now
+	v.expired, v.expiredSum, v.inWindow, v.most = 0, 0, 0, p.most
 	v.meter.level, v.meter.unit, v.meter.until = 0, 0, 0
-	if v.ahead != nil { // to write a pointer is expensive
+	if v.ahead != nil { // writing a pointer is expensive
 		v.ahead, v.booked = nil, 0
 	}
 	if p.void() {
@@ -37,29 +37,28 @@ func (v *View) Open(c *Count, p *Params, now, back int64) {
 		v.openMore()
 		c = v.count
 	}
-	if c.n > 0 && c.oldest() <= now-p.span {
-		v.leave()
+	if c.n > 0 && c.oldest() <= now-p.Span {
+		v.countExpired()
 	}
-	v.entries = c.sum - v.gone
+	v.inWindow = c.sum - v.expiredSum
 	if p.unit > 0 {
 		v.openMeter()
 	}
 }
 
-// openMeter leads the meter to now. A burst that is new begins with what the log has, which for
-// a bucket is nothing.
+// openMeter brings the meter up to now. That of a new burst begins with what is in the log, which
+// is nothing for a bucket.
 func (v *View) openMeter() {
 	p, m := v.p, &v.meter
 	if m.unit == 0 {
-		m.unit, m.level = p.unit, min(v.entries, MaxUnits/p.unit)*p.unit
+		m.unit, m.level = p.unit, min(v.inWindow, MaxUnits/p.unit)*p.unit
 	} else {
 		m.leak(p, v.now)
 	}
 	m.at = v.now
 }
 
-// openMore moves the bookings that have come, in a copy, and leads the meter through
-// them.
+// openMore moves the bookings that have come to the log and the meter of a copy.
 func (v *View) openMore() {
 	p, m := v.p, v.count.more
 	if p.unit > 0 && m.unit > 0 {
@@ -67,21 +66,21 @@ func (v *View) openMore() {
 		v.meter.convert(p)
 	}
 	if n := due(m.list, v.now); n > 0 {
-		if v.count == v.home {
-			v.count = v.home.Clone()
+		if v.count == v.stored {
+			v.count = v.stored.Clone()
 			m = v.count.more
 		}
 		if v.count.n > 0 {
-			v.leave()
-			v.count.dropOldest(v.drop, v.gone)
-			v.drop, v.gone = 0, 0
+			v.countExpired()
+			v.count.dropOldest(v.expired, v.expiredSum)
+			v.expired, v.expiredSum = 0, 0
 		}
 		for i := range m.list[:n] {
 			b := &m.list[i]
 			if v.meter.unit > 0 {
 				v.meter.pass(p, b)
 			}
-			if stamp := p.stamp(b.end); p.log && stamp > v.now-p.span {
+			if stamp := p.stamp(b.end); p.log && stamp > v.now-p.Span {
 				v.count.append(p, stamp, b.n)
 			}
 		}
@@ -92,37 +91,29 @@ func (v *View) openMore() {
 	}
 }
 
-// leave counts the entries that are no longer in the window.
-func (v *View) leave() {
-	for line := v.now - v.p.span; v.drop < int(v.count.n); v.drop++ {
-		stamp, n := v.count.entry(v.drop)
-		if stamp > line {
+// countExpired counts the entries that have left the window.
+func (v *View) countExpired() {
+	for cut := v.now - v.p.Span; v.expired < int(v.count.n); v.expired++ {
+		stamp, n := v.count.entry(v.expired)
+		if stamp > cut {
 			return
 		}
-		v.gone += n
+		v.expiredSum += n
 	}
-}
-
-// Rehome says where the count is stored now.
-func (v *View) Rehome(c *Count) {
-	if v.count == v.home {
-		v.count = c
-	}
-	v.home = c
 }
 
 // Used is what is used now, all bookings included.
-func (v *View) Used() int64 { return min(max(v.entries, v.meter.units())+v.booked, MaxUnits) }
+func (v *View) Used() int64 { return min(max(v.inWindow, v.meter.units())+v.booked, MaxUnits) }
 
-// Spare is how many units can be charged though there is no room. Half of what can be counted is left to
-// what is charged and booked later.
+// Spare is how many units can be charged without room. Half of what can be counted is left for what
+// is charged and booked later.
 func (v *View) Spare() int64 { return max(MaxUnits/2-v.Used(), 0) }
 
 // LastEnd is when the last booking ends, 0 if there is none.
 func (v *View) LastEnd() int64 { return lastEnd(v.ahead) }
 
-// EndsAround returns the last end of the bookings that come no later than an instant, 0 if
-// there are none, and the first end of the others, Never if there are none.
+// EndsAround returns the last end of the bookings that come no later than an instant, 0 if there
+// are none, and the first end of the others, Never if there are none.
 func (v *View) EndsAround(at int64) (before, after int64) {
 	n := due(v.ahead, at)
 	if n < len(v.ahead) {
@@ -144,33 +135,33 @@ func (v *View) Reset() int64 {
 	if v.p.unit > 0 || v.booked > 0 {
 		return v.moreReset()
 	}
-	if v.entries == 0 {
+	if v.inWindow == 0 {
 		return 0
 	}
-	return v.count.newest() + v.p.span - v.now
+	return v.count.newest() + v.p.Span - v.now
 }
 
-// moreReset is Reset where there is a meter, or bookings.
+// moreReset is Reset with a meter or bookings.
 func (v *View) moreReset() (reset int64) {
-	if v.p.log && v.entries+v.booked > 0 {
+	if v.p.log && v.inWindow+v.booked > 0 {
 		newest := int64(0)
-		if v.entries > 0 {
+		if v.inWindow > 0 {
 			newest = v.count.newest()
 		}
 		if len(v.ahead) > 0 {
 			newest = max(newest, v.p.stamp(lastEnd(v.ahead)))
 		}
-		reset = newest + v.p.span - v.now
+		reset = newest + v.p.Span - v.now
 	}
 	if v.p.unit > 0 {
-		m := v.through(len(v.ahead))
+		m := v.meterAfter(len(v.ahead))
 		reset = max(reset, m.fallsTo(v.p, 0)-v.now)
 	}
 	return min(reset, MaxUnits-v.now)
 }
 
-// through is the meter led through the first n bookings.
-func (v *View) through(n int) meter {
+// meterAfter is the meter after the first n bookings.
+func (v *View) meterAfter(n int) meter {
 	m := v.meter
 	for i := range v.ahead[:n] {
 		m.pass(v.p, &v.ahead[i])
@@ -178,30 +169,30 @@ func (v *View) through(n int) meter {
 	return m
 }
 
-// At is what is used at an instant to come, bookings after it left out, and the time from
-// then until nothing is.
+// At is what is used at an instant to come, bookings after it left out, and the time from then
+// until nothing is.
 func (v *View) At(t int64) (used, reset int64) {
 	n := due(v.ahead, t)
 	if v.p.log {
 		newest := int64(0)
 		count := func(stamp, n int64) {
-			if stamp > t-v.p.span {
+			if stamp > t-v.p.Span {
 				used += n
 				newest = max(newest, stamp)
 			}
 		}
-		for k := v.drop; k < int(v.count.n); k++ {
+		for k := v.expired; k < int(v.count.n); k++ {
 			count(v.count.entry(k))
 		}
 		for _, b := range v.ahead[:n] {
 			count(v.p.stamp(b.end), b.n)
 		}
 		if used > 0 {
-			reset = newest + v.p.span - t
+			reset = newest + v.p.Span - t
 		}
 	}
 	if v.p.unit > 0 {
-		m := v.through(n)
+		m := v.meterAfter(n)
 		m.leak(v.p, t)
 		used = max(used, m.units())
 		reset = max(reset, m.fallsTo(v.p, 0)-t)
@@ -209,21 +200,22 @@ func (v *View) At(t int64) (used, reset int64) {
 	return used, min(reset, MaxUnits-t)
 }
 
-// Each calls f with every entry in the window and every booking: when it was charged or is booked for, when it leaves
-// the window, and how many units it has. An entry of a fixed window was charged at its start. Meters have none.
+// Each calls f with every entry in the window and every booking: when it was charged or is booked
+// for, when it leaves the window, and how many units it has. An entry of a fixed window was charged
+// at its start. Meters have none.
 func (v *View) Each(f func(at, until, n int64)) {
 	if !v.p.log {
 		return
 	}
-	for k := v.drop; k < int(v.count.n); k++ {
+	for k := v.expired; k < int(v.count.n); k++ {
 		stamp, n := v.count.entry(k)
 		at := stamp
-		if v.p.span == 0 {
-			at -= v.p.slice
+		if v.p.Span == 0 {
+			at -= v.p.Slice
 		}
-		f(at, stamp+v.p.span, n)
+		f(at, stamp+v.p.Span, n)
 	}
 	for _, b := range v.ahead {
-		f(b.at, v.p.stamp(b.end)+v.p.span, b.n)
+		f(b.at, v.p.stamp(b.end)+v.p.Span, b.n)
 	}
 }

@@ -1,13 +1,15 @@
 package algorithm
 
-import "github.com/stint-limiter/stint"
+import (
+	"github.com/stint-limiter/stint/driver"
+)
 
-// Charge adds a cost at now. There has to be room, or it is at most [View.Spare]. It returns by how many bytes the
-// count's log has grown.
+// Charge adds a cost at now. There has to be room, or it is at most [View.Spare]. It returns by how
+// many bytes the count's log has grown.
 func (v *View) Charge(cost int64) int { return v.Lease(v.now, cost) }
 
-// Lease adds a cost that counts from now on, and in a log as if it were charged at an
-// instant that is not before now. It returns what Charge does.
+// Lease adds a cost that counts from now on, and in a log as if it were charged at an instant that
+// is not before now. It returns what Charge does.
 func (v *View) Lease(until, cost int64) int {
 	if v.p.unit > 0 {
 		v.meter.level = min(v.meter.level+v.p.weight(cost), MaxUnits)
@@ -16,10 +18,10 @@ func (v *View) Lease(until, cost int64) int {
 	if !v.p.log || cost == 0 {
 		return 0
 	}
-	before := cap(c.slots)
+	before := cap(c.words)
 	c.append(v.p, v.p.stamp(until), cost)
-	v.entries += cost
-	return 8 * (cap(c.slots) - before)
+	v.inWindow += cost
+	return 8 * (cap(c.words) - before)
 }
 
 // Book adds a cost that may be used from one instant to come to another.
@@ -30,18 +32,18 @@ func (v *View) Book(at, end, cost int64) {
 		m.keep(v.p, end)
 		v.meter.until = m.until
 	}
-	v.home.tidy()
+	v.stored.tidy()
 	v.Only(Never)
 }
 
-// Insert adds a cost that may be used from one instant to come to another, though other
-// bookings may come later: it ends no later than those. Where there are [stint.MaxBookings],
-// it is added to the last of them.
+// Insert adds a cost that may be used from one instant to come to another, though other bookings
+// may come later: it ends no later than those. Where there are [driver.MaxBookings], it is added to
+// the last of them.
 func (v *View) Insert(at, end, cost int64) {
 	if v.p.void() {
 		return
 	}
-	if n := len(v.ahead); n >= stint.MaxBookings {
+	if n := len(v.ahead); n >= driver.MaxBookings {
 		at, end = v.ahead[n-1].at, v.ahead[n-1].end
 	}
 	_, after := v.EndsAround(at)
@@ -57,14 +59,13 @@ func (v *View) Unbook(end, cost int64) {
 	if i := find(c.more.list, end); i >= 0 {
 		c.more.change(i, -cost)
 	}
-	v.home.tidy()
+	v.stored.tidy()
 	v.Only(Never)
 }
 
-// Settle replaces the cost that was charged at an instant by the true one: at the end of
-// its time if it was booked or leased. A raise takes what is used at most debt units
-// above the capacity; 0 means one capacity. It reports whether the charge was still to
-// be found.
+// Settle replaces the cost that was charged at an instant by the true one: at the end of its time
+// if it was booked or leased. A raise takes what is used at most debt units above the capacity; 0
+// means one capacity. It reports whether the charge was still to be found.
 func (v *View) Settle(at, cost, truth, debt int64) bool {
 	p, delta := v.p, truth-cost
 	if p.void() {
@@ -75,7 +76,7 @@ func (v *View) Settle(at, cost, truth, debt int64) bool {
 			debt = p.Cap
 		}
 		delta = min(delta, max(p.Cap-v.Used(), 0)+debt)
-		if p.log && v.entries+v.booked+delta > MaxUnits ||
+		if p.log && v.inWindow+v.booked+delta > MaxUnits ||
 			p.unit > 0 && v.meter.level+p.weight(v.booked)+p.weight(delta) > MaxUnits {
 			return false
 		}
@@ -83,7 +84,7 @@ func (v *View) Settle(at, cost, truth, debt int64) bool {
 	if at > v.now {
 		if i := find(v.ahead, at); i >= 0 {
 			v.write().more.change(i, delta)
-			v.home.tidy()
+			v.stored.tidy()
 			v.Only(Never)
 			return true
 		}
@@ -107,7 +108,7 @@ func (v *View) Settle(at, cost, truth, debt int64) bool {
 // settleEntry changes the entry with a stamp, and a meter beside it.
 func (v *View) settleEntry(stamp, delta int64) bool {
 	k := v.count.find(stamp)
-	if k < v.drop {
+	if k < v.expired {
 		return false
 	}
 	_, n := v.count.entry(k)
@@ -117,9 +118,9 @@ func (v *View) settleEntry(stamp, delta int64) bool {
 	} else {
 		v.lower(v.p.weight(-delta))
 	}
-	k -= v.drop
+	k -= v.expired
 	c := v.write()
-	v.entries += delta
+	v.inWindow += delta
 	if n+delta == 0 {
 		c.remove(k)
 		return true
@@ -129,18 +130,18 @@ func (v *View) settleEntry(stamp, delta int64) bool {
 	return true
 }
 
-// lower lets the meter fall by a weight, as far as it goes.
+// lower takes a weight off the meter, as far as there is any.
 func (v *View) lower(weight int64) {
 	v.meter.level -= min(v.meter.level, max(weight, 0))
 }
 
-// GiveBack takes up to so many units off what is used, but not off what lies ahead: off
-// a log's entries the oldest first. It reports whether there was anything.
+// GiveBack takes up to so many units off what is used, but not off what lies ahead: off a log's
+// entries the oldest first. It reports whether there was anything.
 func (v *View) GiveBack(units int64) bool {
 	ahead := v.p.stamp(v.now)
-	used := v.drop < int(v.count.n)
+	used := v.expired < int(v.count.n)
 	if used {
-		oldest, _ := v.count.entry(v.drop)
+		oldest, _ := v.count.entry(v.expired)
 		used = oldest <= ahead
 	}
 	if !used && v.meter.level == 0 {
@@ -161,31 +162,29 @@ func (v *View) GiveBack(units int64) bool {
 			c.sum -= taken
 		}
 		units -= taken
-		v.entries -= taken
+		v.inWindow -= taken
 	}
 	return true
 }
 
-// write makes the opened count the stored one.
+// write stores the opened count.
 func (v *View) write() *Count {
-	if v.count != v.home || v.drop > 0 || v.p.unit > 0 {
+	if v.count != v.stored || v.expired > 0 || v.p.unit > 0 {
 		v.commit()
 	}
-	return v.home
+	return v.stored
 }
 
 func (v *View) commit() {
-	c := v.home
+	c := v.stored
 	if v.count != c {
-		tag := c.Tag
 		*c = *v.count
-		c.Tag = tag
 		v.count = c
 		c.tidy()
 	}
-	if v.drop > 0 {
-		c.dropOldest(v.drop, v.gone)
-		v.drop, v.gone = 0, 0
+	if v.expired > 0 {
+		c.dropOldest(v.expired, v.expiredSum)
+		v.expired, v.expiredSum = 0, 0
 	}
 	if v.p.unit > 0 {
 		v.meter.keep(v.p, v.now)

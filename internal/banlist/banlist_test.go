@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/banlist"
 )
 
-func ban(subject string, until int64) stint.Banned {
-	return stint.Banned{Subject: subject, BanState: stint.BanState{Until: time.Unix(until, 0)}}
+func ban(subject string, until int64) driver.Banned {
+	return driver.Banned{Subject: subject, BanState: driver.BanState{Until: time.Unix(until, 0)}}
 }
 
 func TestTheLongestAreKept(t *testing.T) {

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 var (
@@ -26,9 +28,10 @@ const (
 	silence = 3 * time.Second
 )
 
-// client is a process's way to the server. It honors what package redisstore does: a deadline is a not-after in
-// the server's time, once that is known from a reply; a call returns when its context ends, whatever becomes
-// of the script; one is sent again only if the server found it too late while there is time yet.
+// client is a process's way to the server. It honors what package redisstore does: a deadline is a
+// not-after in the server's time, once that is known from a reply; a call returns when its context
+// ends, whatever becomes of the script; one is sent again only if the server found it too late
+// while there is time yet.
 type client struct {
 	server   *server
 	process  int
@@ -49,12 +52,7 @@ type client struct {
 	unknown map[string]int64
 }
 
-var (
-	_ stint.BatchStore     = (*client)(nil)
-	_ resilience.Pinger    = (*client)(nil)
-	_ resilience.Roster    = (*client)(nil)
-	_ resilience.Announcer = (*client)(nil)
-)
+var _ driver.BatchStore = (*client)(nil)
 
 // link is how messages fare for some time.
 type link struct {
@@ -66,7 +64,8 @@ type link struct {
 func newClient(s *server, seed uint64, process int, links []link) *client {
 	return &client{
 		server: s, process: process, links: links, unknown: map[string]int64{}, released: map[uint64]bool{},
-		chance: [2]*rand.Rand{rand.New(rand.NewPCG(seed, uint64(2*process)+1)), rand.New(rand.NewPCG(seed, uint64(2*process)+2))},
+		chance: [2]*rand.Rand{rand.New(rand.NewPCG(seed, uint64(2*process)+1)),
+			rand.New(rand.NewPCG(seed, uint64(2*process)+2))},
 	}
 }
 
@@ -76,20 +75,23 @@ type flight struct {
 	charged func() []units // what it charged, once it has run; may be nil
 	answer  chan error     // has room for one
 
-	luck         [5]float64 // 0 to 1: how long it takes there and back, whether it gets lost there, or back, or if it is cut
+	// 0 to 1: how long it takes there and back, whether it gets lost there, or back, or if it is
+	// cut
+	luck         [5]float64
 	arrived, ran bool
 	lost         bool // it never arrives
 }
 
-// units are some that a script charged, and until when its answer is wanted: zero is for as long as it takes.
+// units are some that a script charged, and until when its answer is wanted: zero is for as long as
+// it takes.
 type units struct {
 	subject string
 	n       int64
 	wanted  time.Time
 }
 
-// exchange sends a script and waits for its reply, or for the context's end. Unless the error is nil it is not
-// known whether it has run, or will.
+// exchange sends a script and waits for its reply, or for the context's end. Unless the error is
+// nil it is not known whether it has run, or will.
 func (c *client) exchange(ctx context.Context, op string, f *flight) error {
 	c.pause()
 	if err := ctx.Err(); err != nil {
@@ -130,14 +132,14 @@ func (c *client) trace(format string, args ...any) {
 }
 
 func failure(op string, err error) error {
-	kind := stint.KindUnreachable
+	kind := errkind.Unreachable
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errLate):
-		kind = stint.KindTimeout
+		kind = errkind.Timeout
 	case errors.Is(err, context.Canceled):
-		kind = stint.KindOther
+		kind = errkind.Other
 	}
 	return &stint.StoreError{Op: op, Kind: kind, Err: err}
 }
@@ -221,7 +223,8 @@ func (c *client) ran(f *flight) {
 	time.AfterFunc(back, func() { c.land(f, back, nil) })
 }
 
-// land answers a flight whose reply was under way for so long, unless that was lost with its connection.
+// land answers a flight whose reply was under way for so long, unless that was lost with its
+// connection.
 func (c *client) land(f *flight, back time.Duration, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -244,8 +247,8 @@ func without(fs []*flight, f *flight) []*flight {
 	return slices.DeleteFunc(fs, func(g *flight) bool { return g == f })
 }
 
-// unaccounted notes what a flight charged and the process does not hear of in time; at is when it hears of it, zero
-// if never. The lock is held.
+// unaccounted notes what a flight charged and the process does not hear of in time; at is when it
+// hears of it, zero if never. The lock is held.
 func (c *client) unaccounted(f *flight, at time.Time) {
 	if f.charged == nil {
 		return
@@ -257,8 +260,8 @@ func (c *client) unaccounted(f *flight, at time.Time) {
 	}
 }
 
-// cut ends the connection: who waits for a reply is told at once. What has not reached the server may arrive all
-// the same.
+// cut ends the connection: who waits for a reply is told at once. What has not reached the server
+// may arrive all the same.
 func (c *client) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -288,8 +291,8 @@ func (c *client) orphan(f *flight) {
 	f.lost = !f.arrived && f.luck[4] < 0.5
 }
 
-// serverClock knows how long before its deadline a request has to be decided so that the reply arrives in time: the
-// shortest way back of the last two seconds. See redisstore.
+// serverClock knows how long before its deadline a request has to be decided so that the reply
+// arrives in time: the shortest way back of the last two seconds. See redisstore.
 type serverClock struct {
 	known     bool
 	now, last time.Duration // the shortest of this second, and of the one before
@@ -318,26 +321,27 @@ func (c *client) notAfter(deadline time.Time) time.Time {
 
 // Take implements [stint.Store].
 func (c *client) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	call := stint.Call{Request: r}
+	call := driver.Call{Request: r}
 	call.Deadline, _ = ctx.Deadline()
-	c.TakeBatch(ctx, []*stint.Call{&call})
+	c.TakeBatch(ctx, []*driver.Call{&call})
 	return call.Decision, call.Err
 }
 
-// TakeBatch implements [stint.BatchStore].
-func (c *client) TakeBatch(ctx context.Context, batch []*stint.Call) {
+// TakeBatch implements [driver.BatchStore].
+func (c *client) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	late := c.take(ctx, batch)
 	if len(late) > 0 && ctx.Err() == nil {
 		c.take(ctx, late)
 	}
 }
 
-// take sends calls in one script. It returns those that came too late for the server, but not for their callers.
-func (c *client) take(ctx context.Context, batch []*stint.Call) (late []*stint.Call) {
+// take sends calls in one script. It returns those that came too late for the server, but not for
+// their callers.
+func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver.Call) {
 	// The script has copies: it may run when the caller has long gone.
-	calls, wanted := make([]stint.Call, len(batch)), make([]time.Time, len(batch))
+	calls, wanted := make([]driver.Call, len(batch)), make([]time.Time, len(batch))
 	for i, b := range batch {
-		calls[i] = stint.Call{Request: b.Request, Deadline: c.notAfter(b.Deadline)}
+		calls[i] = driver.Call{Request: b.Request, Deadline: c.notAfter(b.Deadline)}
 		wanted[i] = b.Deadline
 	}
 	f := &flight{
@@ -349,7 +353,8 @@ func (c *client) take(ctx context.Context, batch []*stint.Call) (late []*stint.C
 					call.Decision, call.Err = c.sabotage.take(s.engine, call.Request)
 				}
 				d, r := &calls[i].Decision, &calls[i].Request
-				c.trace("ran mode %d %d of %s and %v id %q: allowed %v repeat %v err %v used %v charge %d", r.Mode, r.Cost, r.Subject, len(r.And), r.ID, d.Allowed, d.Repeat, calls[i].Err, d.Usages(), d.Charge.ID)
+				c.trace("ran mode %d %d of %s and %v id %q: allowed %v repeat %v err %v used %v charge %d", r.Mode, r.Cost,
+					r.Subject, len(r.And), r.ID, d.Allowed, d.Repeat, calls[i].Err, d.Usages, d.Charge.ID)
 			}
 		},
 		charged: func() (all []units) {
@@ -358,8 +363,8 @@ func (c *client) take(ctx context.Context, batch []*stint.Call) (late []*stint.C
 				if calls[i].Err != nil || d.Charge.ID == 0 {
 					continue
 				}
-				for k := range 1 + len(d.Charge.And()) {
-					claim := d.Charge.ClaimAt(k)
+				for k := range 1 + len(d.Charge.And) {
+					claim := contract.ClaimAt(&d.Charge.Claim, d.Charge.And, k)
 					all = append(all, units{claim.Subject, claim.Cost, wanted[i]})
 				}
 			}
@@ -385,7 +390,7 @@ func (c *client) take(ctx context.Context, batch []*stint.Call) (late []*stint.C
 
 // Amend implements [stint.Store].
 func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendment) (bool, error) {
-	if err := errors.Join(charge.Validate(), a.Validate()); err != nil {
+	if err := a.Validate(&charge); err != nil {
 		return false, err
 	}
 	var changed bool
@@ -397,16 +402,17 @@ func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendme
 			return
 		}
 		changed, failed = c.sabotage.amend(s.engine, charge, a)
-		c.trace("ran amend %d to %d of %s charge %d: %v %v", a.Kind, a.Cost, charge.Claim.Subject, charge.ID, changed, failed)
-		if changed && a.Kind == stint.Settle && a.Cost < charge.Claim.Cost {
+		c.trace("ran amend %d to %d of %s charge %d: %v %v", a.Kind, a.Cost, charge.Claim.Subject, charge.ID,
+			changed, failed)
+		if changed && a.Kind == stint.AmendSettle && a.Cost < charge.Claim.Cost {
 			s.announce(false, subjectsOf(&charge)...)
 		}
 	}})
 	if err != nil {
-		if a.Kind == stint.Settle {
+		if a.Kind == stint.AmendSettle {
 			c.mu.Lock()
-			for k := range 1 + len(charge.And()) {
-				claim := charge.ClaimAt(k)
+			for k := range 1 + len(charge.And) {
+				claim := contract.ClaimAt(&charge.Claim, charge.And, k)
 				c.unknown[claim.Subject] += max(claim.Cost-a.Cost, a.Cost-claim.Cost)
 			}
 			c.mu.Unlock()
@@ -416,19 +422,19 @@ func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendme
 	return changed, failed
 }
 
-// heartbeat sees to it that a heartbeat takes no place back when its caller has gone, or may have released it. It returns the
-// not-after of an amendment, zero if it has none.
+// heartbeat sees to it that a heartbeat takes no place back when its caller has gone, or may have
+// released it. It returns the not-after of an amendment, zero if it has none.
 func (c *client) heartbeat(ctx context.Context, charge *stint.Charge, a *stint.Amendment) (late time.Time) {
 	switch a.Kind {
-	case stint.Release:
+	case stint.AmendRelease:
 		c.mu.Lock()
 		c.released[charge.ID] = true
 		c.mu.Unlock()
-	case stint.Extend:
+	case stint.AmendExtend:
 		shortest := stint.MaxWindow
-		for k := range 1 + len(charge.And()) {
-			for _, l := range charge.ClaimAt(k).Limits {
-				if l.Algorithm == stint.Concurrency {
+		for k := range 1 + len(charge.And) {
+			for _, l := range contract.ClaimAt(&charge.Claim, charge.And, k).Limits {
+				if l.Algorithm == stint.AlgorithmConcurrency {
 					shortest = min(shortest, l.Window)
 				}
 			}
@@ -459,12 +465,12 @@ func (c *client) Command(ctx context.Context, cmd stint.Command) error {
 	return errors.Join(err, failed)
 }
 
-// Ping implements [resilience.Pinger].
+// Ping is for package resilience.
 func (c *client) Ping(ctx context.Context) error {
 	return c.exchange(ctx, "ping", &flight{run: func(*server) {}})
 }
 
-// Present implements [resilience.Roster].
+// Present is for package resilience.
 func (c *client) Present(ctx context.Context, id string) (n int, err error) {
 	var count int
 	if err := c.exchange(ctx, "present", &flight{run: func(s *server) { count = s.presence(id) }}); err != nil {
@@ -473,10 +479,11 @@ func (c *client) Present(ctx context.Context, id string) (n int, err error) {
 	return count, nil
 }
 
-// Announcements implements [resilience.Announcer].
+// Announcements is for package resilience.
 func (c *client) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	l := &listener{client: c, heard: make(chan announcement, 1000), ended: make(chan struct{})}
-	if err := c.exchange(ctx, "listen", &flight{run: func(s *server) { s.listeners = append(s.listeners, l) }}); err != nil {
+	if err := c.exchange(ctx, "listen",
+		&flight{run: func(s *server) { s.listeners = append(s.listeners, l) }}); err != nil {
 		return err
 	}
 	defer c.server.leave(l)

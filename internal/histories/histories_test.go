@@ -37,8 +37,8 @@ func watched(t *testing.T, name string, happen func() *history) (h *history) {
 			panic(fmt.Sprintf("%s: %v", name, p))
 		}
 	}()
-	// A history takes milliseconds. One that stands still has a goroutine that waits for a lock whose holder
-	// sleeps, so that virtual time does not pass.
+	// A history takes milliseconds. One that stands still has a goroutine that waits for a lock
+	// whose holder sleeps, so that virtual time does not pass.
 	alarm := time.AfterFunc(2*time.Minute, func() { panic(name + " does not end") })
 	defer alarm.Stop()
 	synctest.Test(t, func(*testing.T) { h = happen() })

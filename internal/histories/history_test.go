@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// history is what callers were told and when, and what happened to the world meanwhile. All instants are
-// durations since its start.
+// history is what callers were told and when, and what happened to the world meanwhile. All
+// instants are durations since its start.
 type history struct {
 	subjects  []subject
 	processes []process
@@ -119,7 +119,8 @@ func (o *op) cost(subject int) int64 {
 	return 0
 }
 
-// least and most are the bounds of what an op that was allowed counts for at an instant, given what became of it since.
+// least and most are the bounds of what an op that was allowed counts for at an instant, given what
+// became of it since.
 func (o *op) least(subject int, at time.Duration) int64 {
 	n := o.cost(subject)
 	for _, a := range o.amends {

@@ -7,31 +7,37 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// The judge looks only at what callers were told and when: an admission happened at some instant from its call
-// to its return, and the judge is lenient by exactly that. What it holds a history to:
+// The judge looks only at what callers were told and when: an admission happened at some instant
+// from its call to its return, and the judge is lenient by exactly that. What it holds a history
+// to:
 //
-//   - over: what the server admitted, in any window, is at most the limit; what others admitted without it counts
-//     once they have had the time to charge it. So is what one process admitted, with and without the server: with one process that
-//     is all there is. So is what the server admits to a process together with what that process had admitted without it.
+//   - over: what the server admitted, in any window, is at most the limit; what others admitted
+//     without it counts once they have had the time to charge it. So is what one process admitted,
+//     with and without the server: with one process that is all there is. So is what the server
+//     admits to a process together with what that process had admitted without it.
 //   - share: without the server a process of several admits at most its share.
 //   - mode: nobody is admitted without the server under deny and error.
-//   - room: nobody is denied for whom there was room, beyond what is stated: an unknown outcome may count once too
-//     much, and a denial is repeated for up to a second.
+//   - room: nobody is denied for whom there was room, beyond what is stated: an unknown outcome may
+//     count once too much, and a denial is repeated for up to a second.
 //   - ledger: in the end the server has counted every admission, and nothing else but what it was
 //     impossible to know about.
-//   - places: no more hold a place under a concurrency limit than it has, and in the end nobody does.
-//   - calm: nobody is admitted or turned away without the server while that is well. A process may overrule it, with a denial, as
-//     long as it does not count all that was admitted without it.
+//   - places: no more hold a place under a concurrency limit than it has, and in the end nobody
+//     does.
+//   - calm: nobody is admitted or turned away without the server while that is well. A process may
+//     overrule it, with a denial, as long as it does not count all that was admitted without it.
 //   - budget: nobody waits for longer than the time budget.
 //
-// A loss of the server's state and a reset begin anew. What is owed by a process that died is never charged.
+// A loss of the server's state and a reset begin anew. What is owed by a process that died is never
+// charged.
 
 // Times that the stack is given.
 const (
-	// settling is how long a process that is well takes at most to charge what it owes and to give back what
-	// nobody used: its outcome is followed up for a second, then it goes in the background.
+	// settling is how long a process that is well takes at most to charge what it owes and to give
+	// back what nobody used: its outcome is followed up for a second, then it goes in the
+	// background.
 	settling = 4 * time.Second
 	// steady is how long a process that is well may take to notice.
 	steady = 3 * time.Second
@@ -52,7 +58,7 @@ type judge struct {
 func verdict(h *history) []string {
 	j := &judge{history: h}
 	for s := range h.subjects {
-		if h.subjects[s].limit.Algorithm == stint.Concurrency {
+		if h.subjects[s].limit.Algorithm == stint.AlgorithmConcurrency {
 			j.places(s)
 		} else {
 			j.rates(s)
@@ -72,8 +78,8 @@ func (j *judge) object(what string, format string, args ...any) {
 	j.found = append(j.found, what+": "+fmt.Sprintf(format, args...))
 }
 
-// settled is when everything that a process has begun by t is surely over, if it lives that long: the end of the first
-// stretch in which it is well for long enough.
+// settled is when everything that a process has begun by t is surely over, if it lives that long:
+// the end of the first stretch in which it is well for long enough.
 func (p *process) settled(t time.Duration) time.Duration {
 	for _, trouble := range p.troubles { // in order
 		if trouble.to >= t && trouble.from <= t+settling {
@@ -101,7 +107,8 @@ type item struct {
 	span
 	n  int64
 	op *op
-	// credit is what a meter had refilled of units that were given back, at last at an instant: it gives them back all the same.
+	// credit is what a meter had refilled of units that were given back, at last at an instant: it
+	// gives them back all the same.
 	credit float64
 	back   time.Duration
 }
@@ -137,11 +144,11 @@ func (j *judge) grace(o *op) time.Duration {
 			r.And = append(r.And, claim)
 		}
 	}
-	return r.Grace()
+	return contract.Grace(&r)
 }
 
-// forgotten reports whether what was charged, or booked, from an instant on may have been forgotten by another, because
-// the server's state was lost or the subject was reset.
+// forgotten reports whether what was charged, or booked, from an instant on may have been forgotten
+// by another, because the server's state was lost or the subject was reset.
 func (j *judge) forgotten(s int, from, by time.Duration) bool {
 	anew := func(r span) bool { return r.from <= by && from <= r.to }
 	return slices.ContainsFunc(j.losses, anew) ||
@@ -164,13 +171,15 @@ func (j *judge) rates(s int) {
 		if x.op.kind == wait && j.forgotten(s, x.op.call, x.to) {
 			continue // its place may have been
 		}
-		var server, own, known []item // what the server counted, what x's process admitted, and what it and the server knew together
-		for _, a := range all[:i] {   // a ended before x did
+		// what the server counted, what x's process admitted, and what it and the server knew
+		// together
+		var server, own, known []item
+		for _, a := range all[:i] { // a ended before x did
 			if a.op.id != "" && ids[a.op.id] != a.op || j.forgotten(s, a.op.call, x.to) {
 				continue
 			}
 			a.n = a.op.least(s, x.to)
-			if back := a.op.cost(s) - a.n; back > 0 && sub.limit.Algorithm == stint.Sliding {
+			if back := a.op.cost(s) - a.n; back > 0 && sub.limit.Algorithm == stint.AlgorithmSliding {
 				a.back = a.op.amends[0].ret
 				a.credit = min(float64(back), leaked(&sub.limit, a.back-a.from))
 			}
@@ -200,8 +209,8 @@ func (j *judge) rates(s int) {
 	}
 }
 
-// uncounted reports whether a process may not know how many there are: it began when the server had just lost its state and had
-// not heard of the others again.
+// uncounted reports whether a process may not know how many there are: it began when the server had
+// just lost its state and had not heard of the others again.
 func (j *judge) uncounted(p *process) bool {
 	return slices.ContainsFunc(j.losses, func(l span) bool { return l.from <= p.born && p.born <= l.to+2*time.Second })
 }
@@ -214,13 +223,15 @@ func (j *judge) share(s int, x item, own []item) {
 			lost = max(lost, o.ret)
 		}
 	}
-	// What was owed may have been charged meanwhile, in the background: then the server has answered.
+	// What was owed may have been charged meanwhile, in the background: then the server has
+	// answered.
 	p := &j.processes[x.op.process]
 	heard := func(a item) bool {
 		return x.op.call-a.op.call > followed*9/10 &&
 			!slices.ContainsFunc(p.dark, func(d span) bool { return d.from <= a.op.call && x.op.call <= d.to })
 	}
-	own = slices.DeleteFunc(slices.Clone(own), func(a item) bool { return !a.op.degraded || a.from <= lost || heard(a) })
+	own = slices.DeleteFunc(slices.Clone(own),
+		func(a item) bool { return !a.op.degraded || a.from <= lost || heard(a) })
 	part := j.subjects[s].limit
 	n := int64(p.instances)
 	burst := part.Capacity()
@@ -230,22 +241,23 @@ func (j *judge) share(s int, x item, own []item) {
 	}
 }
 
-// epoch is the start of every history, which is that of bubbles, before and after which fixed windows are counted.
+// epoch is the start of every history, which is that of bubbles, before and after which fixed
+// windows are counted.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func windowOf(l *stint.Limit, t time.Duration) int64 {
 	return epoch.Add(t).UnixMicro() / l.Window.Microseconds()
 }
 
-// exceeds reports whether more units than a limit allows were surely admitted in a window that ends with x, and how
-// many there were.
+// exceeds reports whether more units than a limit allows were surely admitted in a window that ends
+// with x, and how many there were.
 func exceeds(l *stint.Limit, x item, before []item) (n int64, over bool) {
 	capacity := l.Capacity()
 	if l.Burst > 0 {
 		capacity = l.Burst
 	}
 	n = x.n
-	if l.Algorithm == stint.Fixed {
+	if l.Algorithm == stint.AlgorithmFixed {
 		w := windowOf(l, x.to)
 		if windowOf(l, x.from) != w {
 			return n, n > capacity
@@ -259,14 +271,14 @@ func exceeds(l *stint.Limit, x item, before []item) (n int64, over bool) {
 	}
 	items := append(slices.Clone(before), x)
 	slices.SortFunc(items, func(a, b item) int { return cmp.Compare(b.from, a.from) })
-	if l.Algorithm == stint.Sliding {
+	if l.Algorithm == stint.AlgorithmSliding {
 		sum := int64(0)
 		for _, a := range items {
 			if a.from > x.to-l.Window {
 				sum += a.n
 			}
 		}
-		if sum > capacity || !l.HasMeter() {
+		if sum > capacity || !contract.HasMeter(l) {
 			return sum, sum > capacity
 		}
 	}
@@ -310,7 +322,7 @@ func (j *judge) times(o *op) {
 // reading holds what the server counts in the end to what callers were told.
 func (j *judge) reading(r reading) {
 	s := r.subject
-	if j.subjects[s].limit.Algorithm == stint.Concurrency && r.places != 0 {
+	if j.subjects[s].limit.Algorithm == stint.AlgorithmConcurrency && r.places != 0 {
 		j.object("places", "subject %d: %d places are taken in the end", s, r.places)
 	}
 	if !j.subjects[s].ledger {

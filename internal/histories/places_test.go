@@ -22,9 +22,10 @@ func (j *judge) places(s int) {
 		}
 		server, own := int64(0), int64(0)
 		for _, a := range all {
-			// From its return until it is gone a holder surely has its place, unless it was so slow to take it up that
-			// it did not last.
-			if a.ret > x.ret || a.gone <= x.ret || a.ret-a.call > sub.limit.Window/10 || a != x && j.forgotten(s, a.call, x.ret) {
+			// From its return until it is gone a holder surely has its place, unless it was so slow
+			// to take it up that it did not last.
+			if a.ret > x.ret || a.gone <= x.ret || a.ret-a.call > sub.limit.Window/10 || a != x &&
+				j.forgotten(s, a.call, x.ret) {
 				continue
 			}
 			if a.process == x.process {

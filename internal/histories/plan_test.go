@@ -65,8 +65,8 @@ type step struct {
 	cost   int64         // to which it is settled; of a holder not 0 if it does not care that its place is lost
 }
 
-// The first fault comes when every process knows how many there are. After the last one all is
-// well for long enough that everything is settled, and the limits are tried again.
+// The first fault comes when every process knows how many there are. After the last one all is well
+// for long enough that everything is settled, and the limits are tried again.
 const (
 	warmUp = 1300 * time.Millisecond
 	tail   = settling + 500*time.Millisecond
@@ -105,7 +105,8 @@ func draft(seed uint64) *plan {
 		p.steps[i+1].at = max(p.steps[i+1].at, p.steps[i].at+1)
 	}
 	if rng.IntN(8) == 0 {
-		p.resets = append(p.resets, step{at: between(rng, 0, last), slot: rng.IntN(p.instances), claims: []claim{{rng.IntN(len(p.subjects)), 0}}})
+		p.resets = append(p.resets, step{at: between(rng, 0, last), slot: rng.IntN(p.instances),
+			claims: []claim{{rng.IntN(len(p.subjects)), 0}}})
 	}
 	return p
 }
@@ -125,15 +126,17 @@ func scaled(rng *rand.Rand, from, to time.Duration) time.Duration {
 func someone(rng *rand.Rand, n int) subject {
 	s := subject{
 		name: fmt.Sprintf("s%d", n), ledger: rng.IntN(4) > 0,
-		mode: pick(rng, stint.FailLocal, stint.FailLocal, stint.FailLocal, stint.FailLocal, stint.FailLocal, stint.FailDeny, stint.FailError, stint.FailAllow),
+		mode: pick(rng, stint.FailLocal, stint.FailLocal, stint.FailLocal, stint.FailLocal, stint.FailLocal,
+			stint.FailDeny, stint.FailError, stint.FailAllow),
 	}
-	window := pick(rng, 50*time.Millisecond, 200*time.Millisecond, time.Second, 2*time.Second, 5*time.Second, 10*time.Second, 10*time.Second)
+	window := pick(rng, 50*time.Millisecond, 200*time.Millisecond, time.Second, 2*time.Second, 5*time.Second,
+		10*time.Second, 10*time.Second)
 	most := pick[int64](rng, 1, 2, 3, 5, 10, 10, 20, 50)
 	switch rng.IntN(10) {
 	case 0, 1, 2, 3:
 		s.limit = stint.Per(most, window)
 	case 4, 5:
-		s.limit = stint.Limit{Max: most, Window: window, Algorithm: stint.Fixed}
+		s.limit = stint.Limit{Max: most, Window: window, Algorithm: stint.AlgorithmFixed}
 	case 6:
 		s.limit = stint.TokenBucket(most, pick(rng, most, (most+1)/2, 2*most), window)
 	case 7:
@@ -175,7 +178,8 @@ func someFault(rng *rand.Rand, instances int, from time.Duration) fault {
 func (p *plan) burst(rng *rand.Rand, at time.Duration, s int) {
 	sub := &p.subjects[s]
 	n := min(1+rng.IntN(int(sub.limit.Capacity())+4), 25)
-	length := pick(rng, time.Nanosecond, 5*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond, sub.limit.Window)
+	length := pick(rng, time.Nanosecond, 5*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond,
+		sub.limit.Window)
 	one := rng.IntN(p.instances)
 	everywhere, ids, waits := rng.IntN(2) == 0, rng.IntN(6) == 0, rng.IntN(6) == 0
 	for range n {
@@ -185,7 +189,7 @@ func (p *plan) burst(rng *rand.Rand, at time.Duration, s int) {
 		}
 		other := (s + 1) % len(p.subjects)
 		switch {
-		case sub.limit.Algorithm == stint.Concurrency:
+		case sub.limit.Algorithm == stint.AlgorithmConcurrency:
 			t.kind, t.keep, t.cost = hold, scaled(rng, time.Millisecond, 4*sub.limit.Window), rng.Int64N(2)
 		case waits:
 			t.kind, t.wait = wait, scaled(rng, time.Millisecond, sub.limit.Window)
@@ -198,7 +202,7 @@ func (p *plan) burst(rng *rand.Rand, at time.Duration, s int) {
 			if rng.IntN(5) == 0 {
 				t.keep, t.cost = scaled(rng, time.Millisecond, 2*time.Second), pick[int64](rng, 0, 0, 0, 1, 3)
 			}
-			if other != s && p.subjects[other].limit.Algorithm != stint.Concurrency && rng.IntN(6) == 0 {
+			if other != s && p.subjects[other].limit.Algorithm != stint.AlgorithmConcurrency && rng.IntN(6) == 0 {
 				t.claims = append(t.claims, claim{other, 1})
 			}
 		}

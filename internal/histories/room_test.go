@@ -7,17 +7,19 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// stay is units that may have been counted: from an instant on, and as if they had been charged no later than until.
+// stay is units that may have been counted: from an instant on, and as if they had been charged no
+// later than until.
 type stay struct {
 	from, until time.Duration
 	n           func(at time.Duration) int64
 	op          *op
 }
 
-// stays are what may ever have been counted of a subject. An answer that was lost may have been charged all the
-// same, and an admission without the server twice: until all is settled.
+// stays are what may ever have been counted of a subject. An answer that was lost may have been
+// charged all the same, and an admission without the server twice: until all is settled.
 func (j *judge) stays(s int) []stay {
 	var all []stay
 	for _, o := range j.ops {
@@ -27,7 +29,7 @@ func (j *judge) stays(s int) []stay {
 		}
 		settled := j.processes[o.process].settled(o.ret)
 		most := func(at time.Duration) int64 { return o.most(s, at) }
-		if j.subjects[s].limit.HasMeter() { // it gives nothing back that has been refilled since
+		if contract.HasMeter(&j.subjects[s].limit) { // it gives nothing back that has been refilled since
 			most = func(at time.Duration) int64 { return max(cost, o.most(s, at)) }
 		}
 		switch {
@@ -61,8 +63,8 @@ func (j *judge) denials(s int) {
 	}
 }
 
-// full reports whether there may have been no room for an op's part of a subject at some instant at which it may have been
-// decided.
+// full reports whether there may have been no room for an op's part of a subject at some instant at
+// which it may have been decided.
 func (j *judge) full(s int, o *op, stays []stay) bool {
 	l, cost := &j.subjects[s].limit, o.cost(s)
 	if cost > l.Capacity() {
@@ -81,8 +83,8 @@ func (j *judge) full(s int, o *op, stays []stay) bool {
 	if p := &j.processes[o.process]; !o.degraded {
 		stays = slices.DeleteFunc(slices.Clone(stays), func(a stay) bool { return a.op == o })
 	} else if shares = j.present(p, o.call); shares > 1 || p.born > 0 {
-		// It goes by what the server last said that others had used. That decays, maybe too slowly, and what they
-		// gave back since is not known.
+		// It goes by what the server last said that others had used. That decays, maybe too slowly,
+		// and what they gave back since is not known.
 		window *= 2
 		stays = slices.Clone(stays)
 		for i := range stays {
@@ -106,7 +108,8 @@ func (j *judge) full(s int, o *op, stays []stay) bool {
 			return true
 		}
 		if shares > 1 {
-			mine := slices.DeleteFunc(slices.Clone(stays), func(a stay) bool { return a.op.process != o.process || !a.op.degraded })
+			mine := slices.DeleteFunc(slices.Clone(stays),
+				func(a stay) bool { return a.op.process != o.process || !a.op.degraded })
 			left := max(0, l.Capacity()-int64(math.Ceil(u)))
 			if used(l, window, t, mine)+float64(cost) > float64((left+shares-1)/shares) {
 				return true
@@ -127,14 +130,14 @@ func used(l *stint.Limit, window, t time.Duration, stays []stay) float64 {
 		a.until = min(a.until, t)
 		charges = append(charges, a)
 		counts := a.until+window > t
-		if l.Algorithm == stint.Fixed {
+		if l.Algorithm == stint.AlgorithmFixed {
 			counts = windowOf(l, a.until+window-l.Window) >= windowOf(l, t)
 		}
 		if counts {
 			log += float64(a.n(t))
 		}
 	}
-	if !l.HasMeter() {
+	if !contract.HasMeter(l) {
 		return log
 	}
 	slices.SortFunc(charges, func(a, b stay) int { return cmp.Compare(a.until, b.until) })
@@ -145,13 +148,14 @@ func used(l *stint.Limit, window, t time.Duration, stays []stay) float64 {
 	}
 	_, _, tick := l.Meter()
 	level = max(0, level-leaked(l, t-at)) + 2*leaked(l, time.Duration(tick)*time.Microsecond)
-	if l.Algorithm == stint.Bucket {
+	if l.Algorithm == stint.AlgorithmBucket {
 		return level
 	}
 	return max(log, level)
 }
 
-// present is among how many processes one may divide a limit: those that have died are still counted for a while.
+// present is among how many processes one may divide a limit: those that have died are still
+// counted for a while.
 func (j *judge) present(p *process, at time.Duration) (n int64) {
 	for i := range j.processes {
 		if q := &j.processes[i]; q.born <= at && q.died > at-counted {

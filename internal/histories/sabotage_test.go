@@ -23,15 +23,16 @@ const (
 	deniesSome               // every limit is one unit too small
 )
 
-var sabotageNames = [...]string{"honest", "drops debts", "keeps refunds", "drops places", "admits everybody", "denies some"}
+var sabotageNames = [...]string{"honest", "drops debts", "keeps refunds", "drops places", "admits everybody",
+	"denies some"}
 
 func (s sabotage) String() string { return sabotageNames[s] }
 
 func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, error) {
 	ctx := context.Background()
 	switch {
-	case s == dropsDebts && r.Mode == stint.Force:
-		r.Mode = stint.Peek
+	case s == dropsDebts && r.Mode == stint.ModeForce:
+		r.Mode = stint.ModePeek
 		d, err := e.Take(ctx, r)
 		d.Allowed, d.Charge.ID = true, 1
 		return d, err
@@ -44,17 +45,19 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 	d, err := e.Take(ctx, r)
 	switch {
 	case err != nil:
-	case s == admitsEverybody && !d.Allowed && r.Mode == stint.Take && d.RetryAfter != stint.Never:
-		r.Mode = stint.Force
+	case s == admitsEverybody && !d.Allowed && r.Mode == stint.ModeTake && d.RetryAfter != stint.Never:
+		r.Mode = stint.ModeForce
 		return e.Take(ctx, r)
-	case s == dropsPlaces && d.Allowed && slices.ContainsFunc(r.Limits, func(l stint.Limit) bool { return l.Algorithm == stint.Concurrency }):
-		_, err = e.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.Release})
+	case s == dropsPlaces && d.Allowed &&
+		slices.ContainsFunc(r.Limits, func(l stint.Limit) bool { return l.Algorithm == stint.AlgorithmConcurrency }):
+		_, err = e.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendRelease})
 	}
 	return d, err
 }
 
 func (s sabotage) amend(e *memorystore.Store, c stint.Charge, a stint.Amendment) (bool, error) {
-	if s == keepsRefunds && a.Kind == stint.Settle && a.Cost < c.Claim.Cost || s == dropsPlaces && a.Kind != stint.Settle {
+	if s == keepsRefunds && a.Kind == stint.AmendSettle && a.Cost < c.Claim.Cost || s == dropsPlaces &&
+		a.Kind != stint.AmendSettle {
 		return true, nil
 	}
 	return e.Amend(context.Background(), c, a)

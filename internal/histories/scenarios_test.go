@@ -24,10 +24,13 @@ func TestScenarios(t *testing.T) {
 		{"the same, and one request at a time is decided without it", plan{
 			instances: 1, subjects: tenPerMinute,
 			faults: []fault{
-				{kind: stopServer, slot: -1, from: 2 * sec, to: 2*sec + 50*ms}, {kind: stopServer, slot: -1, from: 3 * sec, to: 3*sec + 50*ms},
-				{kind: stopServer, slot: -1, from: 4 * sec, to: 4*sec + 50*ms}, {kind: stopServer, slot: -1, from: 5 * sec, to: 5*sec + 50*ms},
+				{kind: stopServer, slot: -1, from: 2 * sec, to: 2*sec + 50*ms},
+				{kind: stopServer, slot: -1, from: 3 * sec, to: 3*sec + 50*ms},
+				{kind: stopServer, slot: -1, from: 4 * sec, to: 4*sec + 50*ms},
+				{kind: stopServer, slot: -1, from: 5 * sec, to: 5*sec + 50*ms},
 			},
-			steps: sequence(asking(5, 1*sec), asking(1, 2*sec+1), asking(1, 3*sec+1), asking(1, 4*sec+1), asking(1, 5*sec+1), asking(5, 5500*ms)),
+			steps: sequence(asking(5, 1*sec), asking(1, 2*sec+1), asking(1, 3*sec+1), asking(1, 4*sec+1),
+				asking(1, 5*sec+1), asking(5, 5500*ms)),
 		}},
 		{"what is owed does not fit any more", plan{
 			instances: 2, subjects: counted,
@@ -48,14 +51,16 @@ func TestScenarios(t *testing.T) {
 			steps:  sequence(asking(1, 1*sec), asking(5, 2*sec+1), asking(5, 3*sec), asking(5, 5*sec)),
 		}},
 		{"answers come late, and what they charged is given back, for nobody was admitted", plan{
-			instances: 1, subjects: []subject{{name: "s", limit: stint.PerMinute(10), ledger: true, mode: stint.FailDeny}},
+			instances: 1, subjects: []subject{
+				{name: "s", limit: stint.PerMinute(10), ledger: true, mode: stint.FailDeny}},
 			faults: []fault{{kind: slowLink, slot: 0, from: 2 * sec, to: 4 * sec, slow: 60 * ms}},
 			steps:  sequence(asking(1, 1*sec), asking(5, 2*sec+1), asking(5, 3*sec), asking(10, 8500*ms)),
 		}},
 		{"outages are longer than a place lasts", plan{
 			instances: 1, subjects: []subject{{name: "s", limit: stint.AtOnce(5, sec), mode: stint.FailDeny}},
-			faults: []fault{{kind: stopServer, slot: -1, from: 2 * sec, to: 3600 * ms}, {kind: stopServer, slot: -1, from: 7 * sec, to: 8600 * ms}},
-			steps:  sequence(holding(6, 1*sec, 12*sec), holding(6, 5*sec, 12*sec), holding(6, 10*sec, 12*sec)),
+			faults: []fault{{kind: stopServer, slot: -1, from: 2 * sec, to: 3600 * ms},
+				{kind: stopServer, slot: -1, from: 7 * sec, to: 8600 * ms}},
+			steps: sequence(holding(6, 1*sec, 12*sec), holding(6, 5*sec, 12*sec), holding(6, 10*sec, 12*sec)),
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/memorystore"
 )
 
-// server is what a Redis server is to those who ask it: scripts run one after the other, by its own clock, and each that
-// arrived is run once, whether or not its caller still waits.
+// server is what a Redis server is to those who ask it: scripts run one after the other, by its own
+// clock, and each that arrived is run once, whether or not its caller still waits.
 type server struct {
 	mu        sync.Mutex
 	engine    *memorystore.Store
@@ -57,7 +57,8 @@ func (s *server) arrive(m message) {
 	}
 }
 
-// stop stops the server, and goOn ends that: everything that arrived meanwhile is run, in its order.
+// stop stops the server, and goOn ends that: everything that arrived meanwhile is run, in its
+// order.
 func (s *server) stop() {
 	s.mu.Lock()
 	s.stopped = true
@@ -143,7 +144,7 @@ func (s *server) leave(l *listener) {
 // subjectsOf are those of a charge.
 func subjectsOf(c *stint.Charge) []string {
 	subjects := []string{c.Claim.Subject}
-	for _, claim := range c.And() {
+	for _, claim := range c.And {
 		subjects = append(subjects, claim.Subject)
 	}
 	return subjects

@@ -12,7 +12,8 @@ const ms = time.Millisecond
 
 // asked is an op of a process on the first subject, from one millisecond to another.
 func asked(process int, told outcome, call, ret time.Duration) *op {
-	return &op{process: process, claims: []claim{{0, 1}}, told: told, call: call * ms, ret: ret * ms, gone: never, freed: never}
+	return &op{process: process, claims: []claim{{0, 1}}, told: told, call: call * ms, ret: ret * ms,
+		gone: never, freed: never}
 }
 
 func (o *op) alone() *op          { o.degraded = true; return o }
@@ -63,7 +64,7 @@ func list(parts ...any) (all []*op) {
 // The judge, on histories written by hand.
 func TestVerdict(t *testing.T) {
 	perSecond := func(n int64) stint.Limit { return stint.PerSecond(n) }
-	fixed := stint.Limit{Max: 2, Window: time.Second, Algorithm: stint.Fixed}
+	fixed := stint.Limit{Max: 2, Window: time.Second, Algorithm: stint.AlgorithmFixed}
 	bucket := stint.TokenBucket(3, 1, time.Second)
 	burst := stint.PerSecond(1).WithBurst(3)
 	trouble := []span{{0, 5000 * ms}}
@@ -82,20 +83,36 @@ func TestVerdict(t *testing.T) {
 		// Windows.
 		{name: "a full window", limit: perSecond(3), ops: times(3, asked(0, allowed, 0, 1)), ledger: 3},
 		{name: "one too many", limit: perSecond(3), ops: times(4, asked(0, allowed, 0, 1)), ledger: 4, want: "over"},
-		{name: "one too many, all at the same time for long", limit: perSecond(3), ops: times(4, asked(0, allowed, 0, 16)), ledger: 4, want: "over"},
-		{name: "as late as it may be", limit: perSecond(1), ops: list(asked(0, allowed, 0, 1), asked(0, allowed, 1000, 1001)), ledger: 2},
-		{name: "surely too early", limit: perSecond(1), ops: list(asked(0, allowed, 10, 11), asked(0, allowed, 1000, 1009)), ledger: 2, want: "over"},
-		{name: "maybe in time", limit: perSecond(1), ops: list(asked(0, allowed, 10, 11), asked(0, allowed, 1000, 1010)), ledger: 2},
-		{name: "costs add up", limit: perSecond(5), ops: list(asked(0, allowed, 0, 1).of(3), asked(0, allowed, 2, 3).of(3)), ledger: 6, want: "over"},
-		{name: "a fixed window ends", limit: fixed, ops: list(times(2, asked(0, allowed, 990, 991)), times(2, asked(0, allowed, 1001, 1002))), ledger: 4},
-		{name: "in either window", limit: fixed, ops: list(times(2, asked(0, allowed, 990, 991)), asked(0, allowed, 999, 1002), times(2, asked(0, allowed, 1003, 1004))), ledger: 5},
-		{name: "three in a fixed window", limit: fixed, ops: list(times(2, asked(0, allowed, 2, 3)), asked(0, allowed, 990, 999)), ledger: 3, want: "over"},
-		{name: "a bucket refills", limit: bucket, ops: list(times(3, asked(0, allowed, 0, 1)), asked(0, allowed, 1000, 1001)), ledger: 4},
-		{name: "a bucket has not refilled", limit: bucket, ops: list(times(3, asked(0, allowed, 100, 101)), asked(0, allowed, 1000, 1001)), ledger: 4, want: "over"},
-		{name: "a burst", limit: burst, ops: list(times(3, asked(0, allowed, 0, 1)), asked(0, allowed, 1000, 1001)), ledger: 4},
-		{name: "two bursts", limit: burst, ops: list(times(3, asked(0, allowed, 0, 1)), times(2, asked(0, allowed, 1002, 1003))), ledger: 5, want: "over"},
-		{name: "a waiter uses its place at the end", limit: perSecond(1), ops: list(asked(0, allowed, 0, 1), asked(0, allowed, 2, 1002).waited()), ledger: 2},
-		{name: "a waiter that does not wait", limit: perSecond(1), ops: list(asked(0, allowed, 0, 1), asked(0, allowed, 2, 500).waited()), ledger: 2, want: "over"},
+		{name: "one too many, all at the same time for long", limit: perSecond(3),
+			ops: times(4, asked(0, allowed, 0, 16)), ledger: 4, want: "over"},
+		{name: "as late as it may be", limit: perSecond(1),
+			ops: list(asked(0, allowed, 0, 1), asked(0, allowed, 1000, 1001)), ledger: 2},
+		{name: "surely too early", limit: perSecond(1),
+			ops: list(asked(0, allowed, 10, 11), asked(0, allowed, 1000, 1009)), ledger: 2, want: "over"},
+		{name: "maybe in time", limit: perSecond(1),
+			ops: list(asked(0, allowed, 10, 11), asked(0, allowed, 1000, 1010)), ledger: 2},
+		{name: "costs add up", limit: perSecond(5),
+			ops: list(asked(0, allowed, 0, 1).of(3), asked(0, allowed, 2, 3).of(3)), ledger: 6, want: "over"},
+		{name: "a fixed window ends", limit: fixed,
+			ops: list(times(2, asked(0, allowed, 990, 991)), times(2, asked(0, allowed, 1001, 1002))), ledger: 4},
+		{name: "in either window", limit: fixed,
+			ops: list(times(2, asked(0, allowed, 990, 991)), asked(0, allowed, 999, 1002),
+				times(2, asked(0, allowed, 1003, 1004))), ledger: 5},
+		{name: "three in a fixed window", limit: fixed,
+			ops: list(times(2, asked(0, allowed, 2, 3)), asked(0, allowed, 990, 999)), ledger: 3, want: "over"},
+		{name: "a bucket refills", limit: bucket,
+			ops: list(times(3, asked(0, allowed, 0, 1)), asked(0, allowed, 1000, 1001)), ledger: 4},
+		{name: "a bucket has not refilled", limit: bucket,
+			ops: list(times(3, asked(0, allowed, 100, 101)), asked(0, allowed, 1000, 1001)), ledger: 4, want: "over"},
+		{name: "a burst", limit: burst, ops: list(times(3, asked(0, allowed, 0, 1)), asked(0, allowed, 1000, 1001)),
+			ledger: 4},
+		{name: "two bursts", limit: burst,
+			ops: list(times(3, asked(0, allowed, 0, 1)), times(2, asked(0, allowed, 1002, 1003))), ledger: 5,
+			want: "over"},
+		{name: "a waiter uses its place at the end", limit: perSecond(1),
+			ops: list(asked(0, allowed, 0, 1), asked(0, allowed, 2, 1002).waited()), ledger: 2},
+		{name: "a waiter that does not wait", limit: perSecond(1),
+			ops: list(asked(0, allowed, 0, 1), asked(0, allowed, 2, 500).waited()), ledger: 2, want: "over"},
 
 		// Processes.
 		{name: "one process without the server", limit: perSecond(3), processes: []process{{troubles: trouble}},
@@ -104,20 +121,28 @@ func TestVerdict(t *testing.T) {
 			ops: list(times(3, asked(0, allowed, 0, 1)), asked(0, allowed, 2, 17).alone()), ledger: 4, want: "over"},
 		{name: "one too many with the server", limit: perSecond(3), processes: []process{{troubles: trouble}},
 			ops: list(times(3, asked(0, allowed, 2, 17).alone()), asked(0, allowed, 20, 21)), ledger: 4, want: "over"},
-		{name: "two processes by themselves", limit: perSecond(2), processes: []process{{instances: 2, troubles: trouble}, {instances: 2, troubles: trouble}},
-			ops: list(times(2, asked(0, allowed, 0, 1)), asked(1, allowed, 2, 17).alone()), ledger: 3},
+		{name: "two processes by themselves", limit: perSecond(2),
+			processes: []process{{instances: 2, troubles: trouble}, {instances: 2, troubles: trouble}},
+			ops:       list(times(2, asked(0, allowed, 0, 1)), asked(1, allowed, 2, 17).alone()), ledger: 3},
 		{name: "more than a share", limit: perSecond(4), processes: []process{{instances: 2, troubles: trouble}},
 			ops: times(3, asked(0, allowed, 2, 17).alone()), ledger: 3, want: "share"},
-		{name: "a share, twice, for the server was there", limit: perSecond(4), processes: []process{{instances: 2, troubles: trouble}},
-			ops: list(times(2, asked(0, allowed, 2, 17).alone()), asked(0, allowed, 20, 21), asked(0, allowed, 22, 37).alone()), ledger: 4},
-		{name: "two processes with the server", limit: perSecond(2), processes: []process{{instances: 2}, {instances: 2}},
-			ops: list(times(2, asked(0, allowed, 0, 1)), asked(1, allowed, 0, 2)), ledger: 3, want: "over"},
-		{name: "the server does not know what another owes", limit: stint.Per(2, 10*time.Second), processes: []process{{instances: 2, troubles: trouble}, {instances: 2}},
-			ops: list(asked(0, allowed, 0, 15).alone(), times(2, asked(1, allowed, 20, 21))), ledger: 3},
-		{name: "it knows once that was charged", limit: stint.Per(2, 10*time.Second), processes: []process{{instances: 2, troubles: trouble}, {instances: 2}},
-			ops: list(asked(0, allowed, 0, 15).alone(), times(2, asked(1, allowed, 9001, 9002))), ledger: 3, want: "over"},
-		{name: "it never does if that process died", limit: stint.Per(2, 10*time.Second), processes: []process{{instances: 2, troubles: trouble, died: 6 * time.Second}, {instances: 2}},
-			ops: list(asked(0, allowed, 0, 15).alone(), times(2, asked(1, allowed, 9001, 9002))), ledger: 2},
+		{name: "a share, twice, for the server was there", limit: perSecond(4),
+			processes: []process{{instances: 2, troubles: trouble}},
+			ops: list(times(2, asked(0, allowed, 2, 17).alone()), asked(0, allowed, 20, 21),
+				asked(0, allowed, 22, 37).alone()), ledger: 4},
+		{name: "two processes with the server", limit: perSecond(2),
+			processes: []process{{instances: 2}, {instances: 2}},
+			ops:       list(times(2, asked(0, allowed, 0, 1)), asked(1, allowed, 0, 2)), ledger: 3, want: "over"},
+		{name: "the server does not know what another owes", limit: stint.Per(2, 10*time.Second),
+			processes: []process{{instances: 2, troubles: trouble}, {instances: 2}},
+			ops:       list(asked(0, allowed, 0, 15).alone(), times(2, asked(1, allowed, 20, 21))), ledger: 3},
+		{name: "it knows once that was charged", limit: stint.Per(2, 10*time.Second),
+			processes: []process{{instances: 2, troubles: trouble}, {instances: 2}},
+			ops:       list(asked(0, allowed, 0, 15).alone(), times(2, asked(1, allowed, 9001, 9002))), ledger: 3,
+			want: "over"},
+		{name: "it never does if that process died", limit: stint.Per(2, 10*time.Second),
+			processes: []process{{instances: 2, troubles: trouble, died: 6 * time.Second}, {instances: 2}},
+			ops:       list(asked(0, allowed, 0, 15).alone(), times(2, asked(1, allowed, 9001, 9002))), ledger: 2},
 		{name: "deny means deny", limit: perSecond(3), processes: []process{{troubles: trouble}}, ops: list(func() *op {
 			o := asked(0, allowed, 0, 15).alone()
 			o.mode = stint.FailDeny
@@ -125,28 +150,47 @@ func TestVerdict(t *testing.T) {
 		}()), ledger: 1, want: "mode"},
 
 		// What is given back and what begins anew.
-		{name: "a refund makes room", limit: perSecond(1), ops: list(asked(0, allowed, 0, 1).settled(2, 3, 0), asked(0, allowed, 3, 4)), ledger: 1},
-		{name: "a refund makes room from its call on", limit: perSecond(1), ops: list(asked(0, allowed, 0, 1).settled(10, 11, 0), asked(0, allowed, 3, 4)), ledger: 1, want: "over"},
-		{name: "a refund that may have been", limit: perSecond(1), ops: list(asked(0, allowed, 0, 1).settledUnknown(2, 3, 0), asked(0, allowed, 3, 4)), ledger: 2},
-		{name: "a settlement", limit: perSecond(5), ops: list(asked(0, allowed, 0, 1).settled(2, 3, 4), asked(0, allowed, 3, 4)), ledger: 5},
-		{name: "a reset", limit: perSecond(1), resets: []reset{{span{2 * ms, 3 * ms}, 0}}, ops: list(asked(0, allowed, 0, 1), asked(0, allowed, 3, 4)), ledger: 2},
-		{name: "a reset that came later", limit: perSecond(1), resets: []reset{{span{5 * ms, 6 * ms}, 0}}, ops: list(asked(0, allowed, 0, 1), asked(0, allowed, 3, 4)), ledger: 2, want: "over"},
-		{name: "a loss of the state", limit: perSecond(1), losses: []span{{2 * ms, 3 * ms}}, ops: list(asked(0, allowed, 0, 1), asked(0, allowed, 4, 5)), ledger: 1},
+		{name: "a refund makes room", limit: perSecond(1),
+			ops: list(asked(0, allowed, 0, 1).settled(2, 3, 0), asked(0, allowed, 3, 4)), ledger: 1},
+		{name: "a refund makes room from its call on", limit: perSecond(1),
+			ops: list(asked(0, allowed, 0, 1).settled(10, 11, 0), asked(0, allowed, 3, 4)), ledger: 1, want: "over"},
+		{name: "a refund that may have been", limit: perSecond(1),
+			ops: list(asked(0, allowed, 0, 1).settledUnknown(2, 3, 0), asked(0, allowed, 3, 4)), ledger: 2},
+		{name: "a settlement", limit: perSecond(5),
+			ops: list(asked(0, allowed, 0, 1).settled(2, 3, 4), asked(0, allowed, 3, 4)), ledger: 5},
+		{name: "a reset", limit: perSecond(1), resets: []reset{{span{2 * ms, 3 * ms}, 0}},
+			ops: list(asked(0, allowed, 0, 1), asked(0, allowed, 3, 4)), ledger: 2},
+		{name: "a reset that came later", limit: perSecond(1), resets: []reset{{span{5 * ms, 6 * ms}, 0}},
+			ops: list(asked(0, allowed, 0, 1), asked(0, allowed, 3, 4)), ledger: 2, want: "over"},
+		{name: "a loss of the state", limit: perSecond(1), losses: []span{{2 * ms, 3 * ms}},
+			ops: list(asked(0, allowed, 0, 1), asked(0, allowed, 4, 5)), ledger: 1},
 		{name: "more than one capacity for a loss", limit: perSecond(1), losses: []span{{2 * ms, 3 * ms}},
 			ops: list(asked(0, allowed, 0, 1), times(2, asked(0, allowed, 4, 5))), ledger: 2, want: "over"},
 
 		// Room.
-		{name: "denied with a full window", limit: perSecond(1), ops: list(asked(0, allowed, 0, 1), asked(0, denied, 2, 3)), ledger: 1},
-		{name: "denied with room", limit: perSecond(2), ops: list(asked(0, allowed, 0, 1), asked(0, denied, 2, 3)), ledger: 1, want: "room"},
-		{name: "denied from memory", limit: perSecond(1), ops: list(asked(0, allowed, 0, 1), asked(0, denied, 2000, 2001)), ledger: 1},
-		{name: "denied for too long", limit: perSecond(1), ops: list(asked(0, allowed, 0, 1), asked(0, denied, 2002, 2003)), ledger: 1, want: "room"},
-		{name: "denied for a cost", limit: perSecond(5), ops: list(asked(0, allowed, 0, 1).of(2), asked(0, denied, 2, 3).of(4)), ledger: 2},
-		{name: "denied for what came later", limit: perSecond(1), ops: list(asked(0, denied, 2, 3), asked(0, allowed, 4, 5)), ledger: 1, want: "room"},
-		{name: "denied after a refund", limit: stint.Per(1, 10*time.Second), ops: list(asked(0, allowed, 0, 1).settled(2, 3, 0), asked(0, denied, 1010, 1011)), ledger: 0, want: "room"},
-		{name: "denied for an unknown outcome", limit: stint.Per(1, 10*time.Second), processes: []process{{troubles: trouble}}, ops: list(asked(0, failed, 0, 15), asked(0, denied, 20, 21)), ledger: 0},
-		{name: "denied with a bucket that was empty", limit: bucket, ops: list(times(3, asked(0, allowed, 0, 1)), asked(0, denied, 900, 901)), ledger: 3},
-		{name: "denied with a bucket that has refilled", limit: bucket, ops: list(times(3, asked(0, allowed, 0, 1)), asked(0, denied, 2002, 2003)), ledger: 3, want: "room"},
-		{name: "denied in the next fixed window", limit: fixed, ops: list(times(2, asked(0, allowed, 0, 1)), asked(0, denied, 2001, 2002)), ledger: 2, want: "room"},
+		{name: "denied with a full window", limit: perSecond(1),
+			ops: list(asked(0, allowed, 0, 1), asked(0, denied, 2, 3)), ledger: 1},
+		{name: "denied with room", limit: perSecond(2), ops: list(asked(0, allowed, 0, 1), asked(0, denied, 2, 3)),
+			ledger: 1, want: "room"},
+		{name: "denied from memory", limit: perSecond(1),
+			ops: list(asked(0, allowed, 0, 1), asked(0, denied, 2000, 2001)), ledger: 1},
+		{name: "denied for too long", limit: perSecond(1),
+			ops: list(asked(0, allowed, 0, 1), asked(0, denied, 2002, 2003)), ledger: 1, want: "room"},
+		{name: "denied for a cost", limit: perSecond(5),
+			ops: list(asked(0, allowed, 0, 1).of(2), asked(0, denied, 2, 3).of(4)), ledger: 2},
+		{name: "denied for what came later", limit: perSecond(1),
+			ops: list(asked(0, denied, 2, 3), asked(0, allowed, 4, 5)), ledger: 1, want: "room"},
+		{name: "denied after a refund", limit: stint.Per(1, 10*time.Second),
+			ops: list(asked(0, allowed, 0, 1).settled(2, 3, 0), asked(0, denied, 1010, 1011)), ledger: 0, want: "room"},
+		{name: "denied for an unknown outcome", limit: stint.Per(1, 10*time.Second),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, failed, 0, 15), asked(0, denied, 20, 21)), ledger: 0},
+		{name: "denied with a bucket that was empty", limit: bucket,
+			ops: list(times(3, asked(0, allowed, 0, 1)), asked(0, denied, 900, 901)), ledger: 3},
+		{name: "denied with a bucket that has refilled", limit: bucket,
+			ops: list(times(3, asked(0, allowed, 0, 1)), asked(0, denied, 2002, 2003)), ledger: 3, want: "room"},
+		{name: "denied in the next fixed window", limit: fixed,
+			ops: list(times(2, asked(0, allowed, 0, 1)), asked(0, denied, 2001, 2002)), ledger: 2, want: "room"},
 		{name: "denied by its share", limit: perSecond(4), processes: []process{{instances: 2, troubles: trouble}},
 			ops: list(times(2, asked(0, allowed, 2, 17).alone()), asked(0, denied, 18, 33).alone()), ledger: 2},
 		{name: "denied below its share", limit: perSecond(4), processes: []process{{instances: 2, troubles: trouble}},
@@ -157,18 +201,28 @@ func TestVerdict(t *testing.T) {
 		// What the server counts.
 		{name: "not charged", limit: perSecond(5), ops: times(3, asked(0, allowed, 0, 1)), ledger: 2, want: "ledger"},
 		{name: "charged twice", limit: perSecond(5), ops: times(3, asked(0, allowed, 0, 1)), ledger: 4, want: "ledger"},
-		{name: "not known whether charged", limit: perSecond(5), ops: times(3, asked(0, allowed, 0, 1)), ledger: 4, unknown: 1},
-		{name: "owed and never charged", limit: perSecond(5), processes: []process{{troubles: trouble}}, ops: times(3, asked(0, allowed, 0, 15).alone()), ledger: 0, want: "ledger"},
-		{name: "owed by the dead", limit: perSecond(5), processes: []process{{troubles: trouble, died: 5 * time.Second}}, ops: times(3, asked(0, allowed, 0, 15).alone()), ledger: 0},
-		{name: "charged and told to be denied", limit: perSecond(5), processes: []process{{troubles: trouble}}, ops: list(func() *op {
-			o := asked(0, denied, 0, 15).alone()
-			o.flat, o.mode = true, stint.FailDeny
-			return o
-		}()), ledger: 1, want: "ledger"},
-		{name: "a repeat costs nothing", limit: perSecond(1), ops: list(asked(0, allowed, 0, 1).named("a"), asked(0, allowed, 2, 3).named("a").again()), ledger: 1},
-		{name: "a repeat that was charged", limit: perSecond(1), ops: list(asked(0, allowed, 0, 1).named("a"), asked(0, allowed, 2, 3).named("a").again()), ledger: 2, want: "ledger"},
-		{name: "an id that was not known without the server", limit: perSecond(1), processes: []process{{troubles: trouble}},
-			ops: list(asked(0, allowed, 0, 15).named("a").alone(), asked(0, allowed, 20, 21).named("a")), ledger: 1},
+		{name: "not known whether charged", limit: perSecond(5), ops: times(3, asked(0, allowed, 0, 1)),
+			ledger: 4, unknown: 1},
+		{name: "owed and never charged", limit: perSecond(5), processes: []process{{troubles: trouble}},
+			ops: times(3, asked(0, allowed, 0, 15).alone()), ledger: 0, want: "ledger"},
+		{name: "owed by the dead", limit: perSecond(5),
+			processes: []process{{troubles: trouble, died: 5 * time.Second}},
+			ops:       times(3, asked(0, allowed, 0, 15).alone()), ledger: 0},
+		{name: "charged and told to be denied", limit: perSecond(5), processes: []process{{troubles: trouble}},
+			ops: list(func() *op {
+				o := asked(0, denied, 0, 15).alone()
+				o.flat, o.mode = true, stint.FailDeny
+				return o
+			}()), ledger: 1, want: "ledger"},
+		{name: "a repeat costs nothing", limit: perSecond(1),
+			ops: list(asked(0, allowed, 0, 1).named("a"), asked(0, allowed, 2, 3).named("a").again()), ledger: 1},
+		{name: "a repeat that was charged", limit: perSecond(1),
+			ops: list(asked(0, allowed, 0, 1).named("a"), asked(0, allowed, 2, 3).named("a").again()), ledger: 2,
+			want: "ledger"},
+		{name: "an id that was not known without the server", limit: perSecond(1),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 15).named("a").alone(), asked(0, allowed, 20, 21).named("a")),
+			ledger:    1},
 
 		{name: "a repeat of what was charged and told to be denied", limit: perSecond(1), processes: []process{{troubles: trouble}}, ops: list(func() *op {
 			o := asked(0, denied, 0, 15).alone().named("a")
@@ -177,20 +231,31 @@ func TestVerdict(t *testing.T) {
 		}(), asked(0, allowed, 20, 21).named("a").again()), ledger: 1},
 
 		// Places.
-		{name: "places", limit: stint.AtOnce(2, time.Second), ops: list(asked(0, allowed, 0, 1).holding(10), asked(0, allowed, 0, 1).holding(5), asked(0, allowed, 5, 6).holding(10)), ledger: -1},
-		{name: "too many places", limit: stint.AtOnce(2, time.Second), ops: list(asked(0, allowed, 0, 1).holding(10), asked(0, allowed, 0, 1).holding(5), asked(0, allowed, 3, 4).holding(10)), ledger: -1, want: "places"},
-		{name: "a place that is left", limit: stint.AtOnce(2, time.Second), ops: list(asked(0, allowed, 0, 1).holding(10)), places: 1, ledger: -1, want: "places"},
-		{name: "denied a place", limit: stint.AtOnce(1, time.Second), ops: list(asked(0, allowed, 0, 1).holding(10), asked(0, denied, 10, 12).holding(0)), ledger: -1},
-		{name: "denied a free place", limit: stint.AtOnce(1, time.Second), ops: list(asked(0, allowed, 0, 1).holding(10), asked(0, denied, 12, 13).holding(0)), ledger: -1, want: "room"},
+		{name: "places", limit: stint.AtOnce(2, time.Second),
+			ops: list(asked(0, allowed, 0, 1).holding(10), asked(0, allowed, 0, 1).holding(5),
+				asked(0, allowed, 5, 6).holding(10)), ledger: -1},
+		{name: "too many places", limit: stint.AtOnce(2, time.Second),
+			ops: list(asked(0, allowed, 0, 1).holding(10), asked(0, allowed, 0, 1).holding(5),
+				asked(0, allowed, 3, 4).holding(10)), ledger: -1, want: "places"},
+		{name: "a place that is left", limit: stint.AtOnce(2, time.Second),
+			ops: list(asked(0, allowed, 0, 1).holding(10)), places: 1, ledger: -1, want: "places"},
+		{name: "denied a place", limit: stint.AtOnce(1, time.Second),
+			ops: list(asked(0, allowed, 0, 1).holding(10), asked(0, denied, 10, 12).holding(0)), ledger: -1},
+		{name: "denied a free place", limit: stint.AtOnce(1, time.Second),
+			ops: list(asked(0, allowed, 0, 1).holding(10), asked(0, denied, 12, 13).holding(0)), ledger: -1,
+			want: "room"},
 
 		// Times.
 		{name: "too slow", limit: perSecond(1), ops: list(asked(0, allowed, 0, 18)), ledger: 1, want: "budget"},
-		{name: "slow for want of a CPU", limit: perSecond(1), processes: []process{{starved: []span{{5 * ms, 10 * ms}}}}, ops: list(asked(0, allowed, 0, 18)), ledger: 1},
-		{name: "without a server that is well", limit: perSecond(1), processes: []process{{troubles: trouble}}, ops: list(asked(0, allowed, 9000, 9001).alone()), ledger: 1, want: "calm"},
+		{name: "slow for want of a CPU", limit: perSecond(1),
+			processes: []process{{starved: []span{{5 * ms, 10 * ms}}}}, ops: list(asked(0, allowed, 0, 18)), ledger: 1},
+		{name: "without a server that is well", limit: perSecond(1), processes: []process{{troubles: trouble}},
+			ops: list(asked(0, allowed, 9000, 9001).alone()), ledger: 1, want: "calm"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := &history{
-				subjects: []subject{{limit: test.limit, ledger: test.ledger >= 0}}, processes: test.processes, ops: test.ops,
+				subjects: []subject{{limit: test.limit, ledger: test.ledger >= 0}}, processes: test.processes,
+				ops:    test.ops,
 				losses: test.losses, resets: test.resets, budget: 15 * ms, length: 30 * time.Second,
 				readings: []reading{{ledger: test.ledger, unknown: test.unknown, places: test.places}},
 			}

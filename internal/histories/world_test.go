@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -43,7 +44,7 @@ var ledger = stint.Limit{Max: 1_000_000, Window: 24 * time.Hour, Name: "ledger"}
 func (p *plan) happen() *history {
 	w := &world{
 		plan: p, start: time.Now(), server: newServer(), slots: make([]*instance, p.instances),
-		history: &history{subjects: p.subjects, budget: resilience.DefaultBudget},
+		history: &history{subjects: p.subjects, budget: contract.DefaultBudget},
 	}
 	for slot := range w.slots {
 		w.bear(slot)
@@ -72,7 +73,8 @@ func (w *world) bear(slot int) {
 	i.client.sabotage = w.plan.sabotage
 	var err error
 	i.stack, err = resilience.New(i.client, resilience.Config{
-		Instances: w.plan.instances, Denials: 64, Observer: starving{client: i.client}, Logger: slog.New(slog.DiscardHandler),
+		Instances: w.plan.instances, Denials: 64, Observer: starving{client: i.client},
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		panic(err)
@@ -91,14 +93,13 @@ func (w *world) bear(slot int) {
 
 // starving lets a goroutine of a starved process wait where it tells of something: the others go on
 // meanwhile, as they would if it had lost its CPU there.
-type starving struct {
-	resilience.Silent
-	client *client
-}
+type starving struct{ client *client }
 
-func (s starving) Decided(*stint.Request, *stint.Decision, error, time.Duration) { s.client.pause() }
-func (s starving) FellBack(*stint.Request, stint.FailureMode, error)             { s.client.pause() }
-func (s starving) Saved(*stint.Request, resilience.Saver)                        { s.client.pause() }
+func (s starving) Observe(_ context.Context, event any) {
+	if _, ok := event.(*resilience.Decided); ok {
+		s.client.pause()
+	}
+}
 
 // run lets everything happen at its time.
 func (w *world) run() {
@@ -215,7 +216,8 @@ func (w *world) request(s step) stint.Request {
 			claims[k].Limits = append(claims[k].Limits, ledger)
 		}
 	}
-	r := stint.Request{Claim: claims[0], ID: s.id, Failure: &stint.FailurePolicy{Mode: w.plan.subjects[s.claims[0].subject].mode}}
+	r := stint.Request{Claim: claims[0], ID: s.id,
+		Failure: &stint.FailurePolicy{Mode: w.plan.subjects[s.claims[0].subject].mode}}
 	if len(claims) > 1 {
 		r.And = claims[1:]
 	}
@@ -233,7 +235,8 @@ func (w *world) ask(s step) {
 	}
 	w.work.Go(func() {
 		i.client.pause()
-		o := &op{kind: s.kind, process: i.number, claims: s.claims, id: s.id, mode: w.plan.subjects[s.claims[0].subject].mode, call: w.now(), ret: never, gone: never, freed: never}
+		o := &op{kind: s.kind, process: i.number, claims: s.claims, id: s.id,
+			mode: w.plan.subjects[s.claims[0].subject].mode, call: w.now(), ret: never, gone: never, freed: never}
 		w.mu.Lock()
 		w.history.ops = append(w.history.ops, o)
 		w.mu.Unlock()
@@ -276,12 +279,17 @@ func (w *world) tell(i *instance, o *op, d stint.Decision, err error) {
 		o.told = failed
 	}
 	o.degraded, o.repeat = d.Degraded, d.Repeat
-	o.flat = d.Unavailable || d.Degraded && d.Allowed && len(d.Usages()) == 0
+	o.flat = d.Unavailable || d.Degraded && d.Allowed && len(d.Usages) == 0
 }
 
-// hold keeps a place for some time, or until it is lost: then its holder goes at once, or does not care.
+// hold keeps a place for some time, or until it is lost: then its holder goes at once, or does not
+// care.
 func (w *world) hold(i *instance, o *op, d stint.Decision, s step) {
-	held, release := stint.HoldContext(context.Background(), i.stack, d.Charge)
+	lim, err := stint.New(i.stack)
+	if err != nil {
+		panic(err)
+	}
+	held, release := lim.Hold(context.Background(), d)
 	if release == nil {
 		o.gone = o.ret
 		return
@@ -336,7 +344,8 @@ func (w *world) reset(s step) {
 		n := len(w.history.resets)
 		w.history.resets = append(w.history.resets, reset{span{w.now(), never}, s.claims[0].subject})
 		w.mu.Unlock()
-		err := i.stack.Command(context.Background(), stint.Command{Kind: stint.Reset, Subject: sub.name, Limits: []stint.Limit{sub.limit}})
+		err := i.stack.Command(context.Background(),
+			stint.Command{Kind: stint.CommandReset, Subject: sub.name, Limits: []stint.Limit{sub.limit}})
 		w.mu.Lock()
 		if w.history.resets[n].to = w.now(); err != nil { // it may yet happen
 			w.history.resets[n].to = w.history.processes[i.number].settled(w.now())
@@ -350,14 +359,14 @@ func (w *world) read() {
 	for s, sub := range w.plan.subjects {
 		peek := func(l stint.Limit) int64 {
 			d, err := w.server.engine.Take(context.Background(), stint.Request{
-				Claim: stint.Claim{Subject: sub.name, Limits: []stint.Limit{l}}, Mode: stint.Peek})
+				Claim: stint.Claim{Subject: sub.name, Limits: []stint.Limit{l}}, Mode: stint.ModePeek})
 			if err != nil {
 				panic(err)
 			}
-			return d.Usages()[0].Used
+			return d.Usages[0].Used
 		}
 		r := reading{subject: s, ledger: peek(ledger)}
-		if sub.limit.Algorithm == stint.Concurrency {
+		if sub.limit.Algorithm == stint.AlgorithmConcurrency {
 			r.places = peek(sub.limit)
 		}
 		for _, i := range w.all {

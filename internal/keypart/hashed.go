@@ -24,8 +24,8 @@ func AppendSum(b []byte, sum Sum) []byte {
 	return sumText.AppendEncode(append(b, sumMark), sum[:])
 }
 
-// SumIn returns the sum that a hashed name ends with, and what stands before it. There is no colon in that: no name of
-// somebody that begins with a kind is taken for a hashed one.
+// SumIn returns the sum that a hashed name ends with, and what stands before it. There is no colon
+// in that: no name of somebody that begins with a kind is taken for a hashed one.
 func SumIn(name string) (before string, sum Sum, ok bool) {
 	at := len(name) - sumSize
 	if at < 1 || name[at-1] != sumMark || strings.IndexByte(name, ':') >= 0 {
@@ -35,13 +35,15 @@ func SumIn(name string) (before string, sum Sum, ok bool) {
 	return name[:at-1], sum, err == nil
 }
 
-// IsHashed reports whether a subject is written as those are that were hashed: a kind, or nothing, and a sum.
+// IsHashed reports whether a subject is written as those are that were hashed: a kind, or nothing,
+// and a sum.
 func IsHashed(subject string) bool {
 	before, _, ok := SumIn(subject)
 	return ok && (before == "" || isKind(before))
 }
 
-// Kind returns the kind of a subject, or "" if it has none: what stands before the first colon, if that is a word.
+// Kind returns the kind of a subject, or "" if it has none: what stands before the first colon, if
+// that is a word.
 func Kind(subject string) string {
 	if before, _, ok := strings.Cut(subject, ":"); ok && isKind(before) {
 		return before

@@ -1,5 +1,5 @@
-// Package keypart writes subjects and scopes as keys hold them. It is shared by those who write keys and
-// those who are told of a subject by what its keys say.
+// Package keypart writes subjects and scopes as keys hold them. The packages that write keys share
+// it with those that learn a subject from its keys.
 package keypart
 
 import (
@@ -16,9 +16,9 @@ const (
 	HashMark = '~'
 )
 
-// Append writes a part of a key. It is injective for any bytes, keeps letters,
-// digits and common punctuation, and never writes a brace, which would move the
-// hash tag, nor a colon unless colons are allowed, as they are inside the tag.
+// Append writes a part of a key. It is injective for any bytes, keeps letters, digits and common
+// punctuation, and never writes a brace, which would move the hash tag, nor a colon unless colons
+// are allowed, as they are inside the tag.
 func Append(b []byte, part string, colons bool) []byte {
 	start := len(b)
 	for i := range len(part) {
@@ -49,8 +49,8 @@ func Read(text string) (string, bool) {
 	return part, err == nil
 }
 
-// Name is what keys tell of a subject: the subject itself, or its hash if it is too long. Name
-// of a Name is that Name.
+// Name is what keys show of a subject: the subject itself, or its hash if it is too long. Name of a
+// Name is that Name.
 func Name(subject string) string {
 	if len(subject) <= Max/3 {
 		return subject

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // settled is a charge that was settled.
@@ -32,20 +34,17 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	if err := a.Validate(); err != nil {
+	if err := a.Validate(&c); err != nil {
 		return false, err
 	}
-	if c.Origin() != stint.FromStore {
+	if c.Fallback || c.Leased {
 		return false, nil
-	}
-	if err := c.Validate(); err != nil {
-		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	claims := cloneClaims(stint.Request{Claim: c.Claim, And: c.And()})
-	if a.Kind == stint.Settle {
+	claims := cloneClaims(stint.Request{Claim: c.Claim, And: c.And})
+	if a.Kind == stint.AmendSettle {
 		return s.settle(c, claims, a, now), nil
 	}
 	places, applied := 0, 0
@@ -56,30 +55,32 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 				continue
 			}
 			places++
-			if a.Kind == stint.Release {
+			if a.Kind == stint.AmendRelease {
 				s.released[ownReleased{scopeOf(claim), c.ID}] = true
 			}
-			if a.Kind == stint.Release && h.release(c.ID) || a.Kind == stint.Extend && h.extend(p.limit, now, c.ID) {
+			if a.Kind == stint.AmendRelease && h.release(c.ID) || a.Kind == stint.AmendExtend &&
+				h.extend(p.limit, now, c.ID) {
 				s.write(p, now)
 				applied++
-			} else if a.Kind == stint.Extend && !a.KnownOnly && s.mayRetake(&c, i, claim, p.limit, now) {
+			} else if a.Kind == stint.AmendExtend && !a.KnownOnly && s.mayRetake(&c, i, claim, p.limit, now) {
 				h.charge(p.limit, now, c.ID)
 				s.write(p, now)
 				applied++
 			}
 		}
 	}
-	if a.Kind == stint.Extend {
+	if a.Kind == stint.AmendExtend {
 		return places > 0 && applied == places, nil
 	}
 	return applied > 0, nil
 }
 
-// mayRetake reports whether a forgotten place may be taken back: it was neither released nor settled, nor was the limit
-// reset since, less than a window ago.
+// mayRetake reports whether a forgotten place may be taken back: it was neither released nor
+// settled, nor was the limit reset since, less than a window ago.
 func (s *Store) mayRetake(c *stint.Charge, i int, claim *stint.Claim, l *stint.Limit, now int64) bool {
 	key := ownSettled{scopeOf(claim), settled{instantOf(c, i), c.ID}}
-	if slices.Contains(s.settled[key.scopeKey], key.settled) || slices.Contains(s.own, key) || s.released[ownReleased{key.scopeKey, c.ID}] {
+	if slices.Contains(s.settled[key.scopeKey], key.settled) || slices.Contains(s.own, key) ||
+		s.released[ownReleased{key.scopeKey, c.ID}] {
 		return false
 	}
 	at, was := s.resets[keyOf(claim, l)]
@@ -88,22 +89,22 @@ func (s *Store) mayRetake(c *stint.Charge, i int, claim *stint.Claim, l *stint.L
 
 // instantOf is the instant at which a charge's ith claim counts.
 func instantOf(c *stint.Charge, i int) int64 {
-	if i > 0 && c.Rest.AndAt != nil {
-		return c.Rest.AndAt[i-1]
+	if i > 0 && c.Others != nil && c.Others.At != nil {
+		return c.Others.At[i-1]
 	}
 	return c.At
 }
 
 func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) bool {
-	if a.Cost == 0 && c.RequestID() != "" {
-		if k := s.inForce(claims[0], c.RequestID(), c.IDLife().Microseconds(), now); k != nil && k.repeats > 0 {
+	if a.Cost == 0 && c.RequestID != "" {
+		if k := s.inForce(claims[0], c.RequestID, c.IDLife.Microseconds(), now); k != nil && k.repeats > 0 {
 			return false
 		}
 	}
 	touched := map[ownSettled]bool{}
 	state := 0 // number of the claim's first
 	for i, claim := range claims {
-		names := claim.StateNames(nil)
+		names := contract.StateNames(claim, nil)
 		first := state
 		state += len(names)
 		at := instantOf(&c, i)
@@ -112,7 +113,8 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 			continue
 		}
 		for _, p := range s.openAll([]*stint.Claim{claim}, now) {
-			if p.in != nil && (p.in.generation == 0 || p.in.generation != c.GenerationAt(first+slices.Index(names, p.limit.Name))) {
+			if p.in != nil && (p.in.generation == 0 ||
+				p.in.generation != contract.GenerationAt(&c, first+slices.Index(names, p.limit.Name))) {
 				continue
 			}
 			if p.counts.settle(p.limit, now, settlement{c.ID, at, claim.Cost, a.Cost, a.MaxDebt}) {
@@ -123,17 +125,19 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 	}
 	for key := range touched {
 		list := append(s.settled[key.scopeKey], key.settled)
-		slices.SortFunc(list, func(a, b settled) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
-		if len(list) > stint.MaxSettled {
+		slices.SortFunc(list, func(a, b settled) int {
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id))
+		})
+		if len(list) > driver.MaxSettled {
 			list = list[1:]
 		}
 		s.settled[key.scopeKey] = list
-		if s.own = append(s.own, key); len(s.own) > stint.MaxOwnSettled {
+		if s.own = append(s.own, key); len(s.own) > contract.MaxOwnSettled {
 			s.own = s.own[1:]
 		}
 	}
-	if len(touched) > 0 && a.Cost == 0 && c.RequestID() != "" {
-		s.forget(claims[0], c.RequestID())
+	if len(touched) > 0 && a.Cost == 0 && c.RequestID != "" {
+		s.forget(claims[0], c.RequestID)
 	}
 	return len(touched) > 0
 }

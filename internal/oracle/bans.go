@@ -19,8 +19,8 @@ func (s *Store) banOf(subject string, now int64) ban {
 	return b
 }
 
-// banByHand bans the subject for a time at least: a ban that ends later stays. Its
-// level stays, unless it is forgiven.
+// banByHand bans the subject for a time at least: a ban that ends later stays. Its level stays,
+// unless it is forgiven.
 func (s *Store) banByHand(subject string, length, now int64) {
 	b := s.banOf(subject, now)
 	if now-b.until >= b.forgive {

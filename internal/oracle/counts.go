@@ -4,10 +4,11 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
-// counts is what is remembered of a limit that counts over time: a log, a meter or
-// both, and bookings.
+// counts is what is remembered of a limit that counts over time: a log, a meter or both, and
+// bookings.
 type counts struct {
 	entries []entry
 	booked  []booking
@@ -21,10 +22,11 @@ type entry struct{ at, n int64 }
 // booking is n units that may be used from T until E.
 type booking struct{ from, until, n int64 }
 
-func hasLog(l *stint.Limit) bool { return l.Algorithm != stint.Bucket }
+func hasLog(l *stint.Limit) bool { return l.Algorithm != stint.AlgorithmBucket }
 
 func hasMeter(l *stint.Limit) bool {
-	return l.Max > 0 && (l.Algorithm == stint.Bucket || l.Algorithm == stint.Sliding && l.Capacity() > l.Max)
+	return l.Max > 0 && (l.Algorithm == stint.AlgorithmBucket ||
+		l.Algorithm == stint.AlgorithmSliding && l.Capacity() > l.Max)
 }
 
 // isOff reports whether the limit is a bucket that never gives: its state is untouched.
@@ -158,15 +160,15 @@ func (k *counts) book(from, until, cost int64) {
 	k.booked = slices.Insert(k.booked, i, booking{from, until, cost})
 }
 
-// force charges or books what there is room for up to 2^52. A booking ends no later than those
-// that come after it, and joins the last one where there are 1,000.
+// force charges or books what there is room for up to 2^52. A booking ends no later than those that
+// come after it, and joins the last one where there are 1,000.
 func (k *counts) force(l *stint.Limit, now, at, until, cost int64) {
 	cost = max(0, min(cost, most/2-k.used(l)))
 	switch {
 	case cost == 0 || isOff(l):
 	case at == now:
 		k.charge(l, now, cost)
-	case len(k.booked) >= stint.MaxBookings:
+	case len(k.booked) >= driver.MaxBookings:
 		k.booked[len(k.booked)-1].n += cost
 	default:
 		for _, b := range k.booked {
@@ -178,8 +180,8 @@ func (k *counts) force(l *stint.Limit, now, at, until, cost int64) {
 	}
 }
 
-// unbook takes units off the booking that ends at an instant. It returns the instant at
-// which that begins, or never.
+// unbook takes units off the booking that ends at an instant. It returns the instant at which that
+// begins, or never.
 func (k *counts) unbook(until, cost int64) int64 {
 	i := slices.IndexFunc(k.booked, func(b booking) bool { return b.until == until })
 	if i < 0 {
@@ -269,19 +271,20 @@ func (k *counts) giveBack(l *stint.Limit, now, units int64) bool {
 	return given
 }
 
-func (k *counts) show(l *stint.Limit) (entries []stint.Entry) {
+func (k *counts) show(l *stint.Limit) (entries []driver.Entry) {
 	if !hasLog(l) {
 		return nil // a bucket keeps no times of charges
 	}
 	for _, e := range k.entries {
 		at := e.at
-		if l.Algorithm == stint.Fixed {
+		if l.Algorithm == stint.AlgorithmFixed {
 			at -= l.Window.Microseconds()
 		}
-		entries = append(entries, stint.Entry{At: instant(at), Until: instant(e.at + span(l)), Units: e.n})
+		entries = append(entries, driver.Entry{At: instant(at), Until: instant(e.at + span(l)), Units: e.n})
 	}
 	for _, b := range k.booked {
-		entries = append(entries, stint.Entry{At: instant(b.from), Until: instant(stamp(l, b.until) + span(l)), Units: b.n})
+		entries = append(entries, driver.Entry{
+			At: instant(b.from), Until: instant(stamp(l, b.until) + span(l)), Units: b.n})
 	}
 	return entries
 }

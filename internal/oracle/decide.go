@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // Take implements [stint.Store].
@@ -19,8 +21,9 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	claims := cloneClaims(r)
 	parts := s.openAll(claims, now)
 
-	d := stint.Decision{Charge: stint.ChargeOf(&r)}
-	states := d.Grow(len(parts))
+	d := stint.Decision{Charge: contract.ChargeOf(&r)}
+	states := make([]stint.Usage, len(parts))
+	d.Usages = states
 	fit := func() {
 		if r.Fit || r.Lease > 0 {
 			claims[0].Cost = max(1, min(r.Cost, leastLeft(parts)))
@@ -39,14 +42,14 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	}
 
 	// 1. Ban.
-	if r.Mode == stint.Force {
+	if r.Mode == stint.ModeForce {
 		r.Bans = nil
 	}
 	for i, c := range claims {
 		if b := s.banOf(c.Subject, now); r.Bans != nil && !c.Shared && b.until > now {
 			fit()
 			show()
-			retries(stint.Peek)
+			retries(stint.ModePeek)
 			d.Banned, d.Decider, d.RetryAfter = true, uint8(i), duration(b.until-now)
 			s.writeBans(&r, claims, now)
 			return d, nil
@@ -54,16 +57,16 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	}
 
 	// 2. Request id.
-	if k := s.seen(&r, now); k != nil && (k.repeats < stint.MaxRepeats || r.Mode == stint.Force) {
+	if k := s.seen(&r, now); k != nil && (k.repeats < driver.MaxRepeats || r.Mode == stint.ModeForce) {
 		show()
 		d.Repeat = true
 		if k.at-now >= 16 {
 			d.RetryAfter = duration(k.at - now)
 		}
-		if r.Mode != stint.Take || d.RetryAfter == 0 {
+		if r.Mode != stint.ModeTake || d.RetryAfter == 0 {
 			d.Allowed = true
-			if r.Mode != stint.Peek {
-				k.repeats = min(k.repeats+1, stint.MaxRepeats)
+			if r.Mode != stint.ModePeek {
+				k.repeats = min(k.repeats+1, driver.MaxRepeats)
 				s.writeBans(&r, claims, now)
 			}
 		}
@@ -75,7 +78,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	fit()
 	show()
 	var at int64
-	if r.Mode == stint.Force {
+	if r.Mode == stint.ModeForce {
 		at = now + (r.MaxWait + time.Microsecond - 1).Microseconds()
 	} else {
 		retries(r.Mode)
@@ -84,7 +87,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	d.RetryAfter = wait(at, now)
 	switch {
 	case at == never:
-	case r.Mode == stint.Force:
+	case r.Mode == stint.ModeForce:
 		d.Allowed = true
 	case r.Lease > 0:
 		d.Allowed = at == now
@@ -93,12 +96,12 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 				d.Allowed, d.RetryAfter, states[i].RetryAfter = false, r.Lease, r.Lease
 			}
 		}
-	case r.Mode == stint.Reserve:
-		d.Allowed = d.RetryAfter <= r.Longest() && (at == now || !fullyBooked(parts))
+	case r.Mode == stint.ModeReserve:
+		d.Allowed = d.RetryAfter <= contract.Longest(&r) && (at == now || !fullyBooked(parts))
 	default:
 		d.Allowed = at == now
 	}
-	if r.Mode != stint.Peek {
+	if r.Mode != stint.ModePeek {
 		s.writeBans(&r, claims, now)
 		s.writeSteps(parts, now)
 	}
@@ -109,7 +112,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 
 	// 4. Charge.
 	if d.Allowed {
-		if r.Mode != stint.Peek {
+		if r.Mode != stint.ModePeek {
 			d.Charge.ID, d.Charge.At = s.chargeAll(&r, parts, now, at)
 			d.Charge.Claim.Cost = claims[0].Cost
 			s.setGenerations(claims, &d.Charge)
@@ -130,7 +133,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 		}
 	}
 	d.Decider = uint8(slices.Index(claims, denier))
-	if r.Mode == stint.Take && r.Bans != nil && r.Bans.After > 0 && denier.Cost > 0 && !denier.Shared {
+	if r.Mode == stint.ModeTake && r.Bans != nil && r.Bans.After > 0 && denier.Cost > 0 && !denier.Shared {
 		if until := s.strike(r.Bans, denier.Subject, now); until > 0 {
 			d.Banned = true
 			d.RetryAfter = longer(d.RetryAfter, duration(until-now))
@@ -161,7 +164,7 @@ func (p *part) lastBooked(now int64) int64 {
 
 // retryAfter is the wait that the limit by itself asks for.
 func (p *part) retryAfter(mode stint.Mode, now, cost int64) time.Duration {
-	waits := mode == stint.Reserve && len(p.seen.bookings()) > 0
+	waits := mode == stint.ModeReserve && len(p.seen.bookings()) > 0
 	if !waits && p.seen.fits(p.limit, now, cost) {
 		return 0
 	}
@@ -172,7 +175,7 @@ func (p *part) retryAfter(mode stint.Mode, now, cost int64) time.Duration {
 func when(parts []*part, mode stint.Mode, now int64) int64 {
 	fits, at := true, now
 	for _, p := range parts {
-		waits := mode == stint.Reserve && len(p.seen.bookings()) > 0
+		waits := mode == stint.ModeReserve && len(p.seen.bookings()) > 0
 		fits = fits && !waits && p.seen.fits(p.limit, now, p.claim.Cost)
 		at = max(at, p.lastBooked(now))
 	}
@@ -196,12 +199,12 @@ func when(parts []*part, mode stint.Mode, now int64) int64 {
 }
 
 func fullyBooked(parts []*part) bool {
-	return slices.ContainsFunc(parts, func(p *part) bool { return len(p.seen.bookings()) >= stint.MaxBookings })
+	return slices.ContainsFunc(parts, func(p *part) bool { return len(p.seen.bookings()) >= driver.MaxBookings })
 }
 
 // writeBans writes the clock's steps back to the subjects' bans.
 func (s *Store) writeBans(r *stint.Request, claims []*stint.Claim, now int64) {
-	if r.Mode == stint.Peek || r.Bans == nil {
+	if r.Mode == stint.ModePeek || r.Bans == nil {
 		return
 	}
 	for _, c := range claims {
@@ -211,8 +214,8 @@ func (s *Store) writeBans(r *stint.Request, claims []*stint.Claim, now int64) {
 	}
 }
 
-// chargeAll charges, books or leases every claim that costs something, and returns
-// the id and the instant of the charge, 0 if none did.
+// chargeAll charges, books or leases every claim that costs something, and returns the id and the
+// instant of the charge, 0 if none did.
 func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint64, int64) {
 	stated, noted := at, at // in the charge, and with the request id
 	switch {
@@ -220,7 +223,7 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 		stated = now + r.Lease.Microseconds()
 		noted = stated
 	case at > now:
-		stated = at + r.Grace().Microseconds()
+		stated = at + contract.Grace(r).Microseconds()
 		for _, p := range parts {
 			for _, b := range p.seen.bookings() {
 				if b.from > at {
@@ -248,7 +251,7 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 			k.charge(p.limit, now, s.serial)
 		case *counts:
 			switch {
-			case r.Mode == stint.Force:
+			case r.Mode == stint.ModeForce:
 				k.force(p.limit, now, at, stated, p.claim.Cost)
 			case r.Lease > 0:
 				k.lease(p.limit, stated, p.claim.Cost)
@@ -274,12 +277,12 @@ func (s *Store) setGenerations(claims []*stint.Claim, c *stint.Charge) {
 	}
 	i := 0
 	for _, claim := range claims {
-		for _, name := range claim.StateNames(nil) {
+		for _, name := range contract.StateNames(claim, nil) {
 			var generation uint32
 			if st := s.states[stateKey{scopeOf(claim), name}]; st != nil {
 				generation = st.generation
 			}
-			c.SetGeneration(i, generation)
+			contract.SetGeneration(c, i, generation)
 			i++
 		}
 	}
@@ -293,9 +296,9 @@ func showAsOf(parts []*part, states []stint.Usage, at int64) {
 	}
 }
 
-// giveUp takes an earlier booking off every limit where it is found, and leaves of each
-// limit what is ahead of that for the decision to see. It returns the smallest T of
-// the booking, or never if there is none.
+// giveUp takes an earlier booking off every limit where it is found, and leaves of each limit what
+// is ahead of that for the decision to see. It returns the smallest T of the booking, or never if
+// there is none.
 func (s *Store) giveUp(r *stint.Request, parts []*part) int64 {
 	old := never
 	if r.Booked == 0 {
@@ -334,5 +337,5 @@ func (s *Store) stay(r *stint.Request, parts []*part, d *stint.Decision, old, no
 	d.Allowed, d.RetryAfter = true, wait(old, now)
 	d.Charge.ID, d.Charge.At = s.serial, r.Booked
 	s.setGenerations(claims, &d.Charge)
-	showAsOf(parts, d.Usages(), old)
+	showAsOf(parts, d.Usages, old)
 }

@@ -14,8 +14,8 @@ type holder struct {
 	expiry int64
 }
 
-// stepBack is the part of open that is written even on denial. It reports whether it
-// changed anything.
+// stepBack is the part of open that is written even on denial. It reports whether it changed
+// anything.
 func (h *holders) stepBack(l *stint.Limit, now int64) bool {
 	changed := false
 	for i := range h.list {

@@ -2,15 +2,15 @@ package oracle
 
 import "github.com/stint-limiter/stint"
 
-// Idle reports whether a store may have forgotten a limit by now, because nothing of
-// it counts any more under what it was last written with. The rules let the reference
-// remember it all the same, and a later decision at a slower refill or after a step back
-// of the clock would then count what a store with expiry has let go.
+// Idle reports whether a store may have forgotten a limit by now, because nothing of it counts any
+// more under what it was last written with. The rules let the reference remember it all the same,
+// and a later decision at a slower refill or after a step back of the clock would then count what a
+// store with expiry has let go.
 func (s *Store) Idle(c *stint.Claim, l *stint.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	if l.Algorithm == stint.Concurrency {
+	if l.Algorithm == stint.AlgorithmConcurrency {
 		h := s.holders[keyOf(c, l)]
 		if h == nil {
 			return true
@@ -26,8 +26,8 @@ func (s *Store) Idle(c *stint.Claim, l *stint.Limit) bool {
 	return st == nil || st.limits[l.ID()] == nil || st.limits[l.ID()].idle(now, st.last)
 }
 
-// IdleState reports whether a store may have forgotten the whole state of a limit, its
-// generation too.
+// IdleState reports whether a store may have forgotten the whole state of a limit, its generation
+// too.
 func (s *Store) IdleState(c *stint.Claim, l *stint.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,8 +43,8 @@ func (s *Store) IdleState(c *stint.Claim, l *stint.Limit) bool {
 	return true
 }
 
-// HasMeter reports whether the limit's state has a meter: one that a store has
-// forgotten would start anew, with what the log has.
+// HasMeter reports whether the limit's state has a meter: one that a store has forgotten would
+// start anew, with what the log has.
 func (s *Store) HasMeter(c *stint.Claim, l *stint.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

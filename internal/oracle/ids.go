@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // seenID is a request id that was charged.
@@ -53,7 +54,7 @@ func (s *Store) remember(r *stint.Request, now, at int64) {
 	key := scopeOf(&r.Claim)
 	list := append(s.ids[key], seenID{id: r.ID, at: (at + 15) / 16 * 16})
 	list = slices.DeleteFunc(list, func(k seenID) bool { return k.at <= now-idLife(r) })
-	if len(list) > stint.MaxIDs {
+	if len(list) > driver.MaxIDs {
 		lowest := slices.MinFunc(list, func(a, b seenID) int {
 			return cmp.Or(cmp.Compare(a.at+a.repeats, b.at+b.repeats), cmp.Compare(a.id, b.id))
 		})

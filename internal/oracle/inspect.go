@@ -7,28 +7,32 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Inspect implements [stint.Inspector].
-func (s *Store) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, error) {
+// Inspect implements [driver.Inspector].
+func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
 	if err := ctx.Err(); err != nil {
-		return stint.Inspection{}, err
+		return driver.Inspection{}, err
 	}
-	if err := c.ValidateInspect(); err != nil {
-		return stint.Inspection{}, err
+	if err := contract.ValidateInspect(c); err != nil {
+		return driver.Inspection{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	shown := stint.Inspection{Now: instant(now), Ban: s.banState(c.Subject, now)}
+	shown := driver.Inspection{Now: instant(now), Ban: s.banState(c.Subject, now)}
 	for _, p := range s.openAll([]*stint.Claim{&c}, now) {
-		w := stint.Window{State: stint.State{Limit: p.limit, Usage: stint.Usage{
+		w := driver.Window{State: stint.State{Limit: p.limit, Usage: stint.Usage{
 			Used:       p.counts.used(p.limit),
 			ResetAfter: duration(p.counts.reset(p.limit, now)),
-			RetryAfter: p.retryAfter(stint.Peek, now, 1),
+			RetryAfter: p.retryAfter(stint.ModePeek, now, 1),
 		}}}
 		entries := p.counts.show(p.limit)
-		slices.SortStableFunc(entries, func(a, b stint.Entry) int { return cmp.Or(a.At.Compare(b.At), a.Until.Compare(b.Until)) })
+		slices.SortStableFunc(entries, func(a, b driver.Entry) int {
+			return cmp.Or(a.At.Compare(b.At), a.Until.Compare(b.Until))
+		})
 		for len(entries) > 1000 {
 			w.LeftOut += entries[0].Units
 			entries = entries[1:]
@@ -39,33 +43,33 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, e
 	return shown, nil
 }
 
-// Bans implements [stint.Inspector].
-func (s *Store) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
+// Bans implements [driver.Inspector].
+func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	var list []stint.Banned
+	var list []driver.Banned
 	for subject := range s.bans {
 		if state := s.banState(subject, now); !state.Until.IsZero() {
 			state.Strikes = 0
-			list = append(list, stint.Banned{Subject: subject, BanState: state})
+			list = append(list, driver.Banned{Subject: subject, BanState: state})
 		}
 	}
-	slices.SortFunc(list, func(a, b stint.Banned) int {
+	slices.SortFunc(list, func(a, b driver.Banned) int {
 		return cmp.Or(b.Until.Compare(a.Until), cmp.Compare(a.Subject, b.Subject))
 	})
 	return list[:min(len(list), max(n, 0))], nil
 }
 
-// Scopes implements [stint.Inspector].
+// Scopes implements [driver.Inspector].
 func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := (stint.Claim{Subject: subject}).ValidateInspect(); err != nil {
+	if err := contract.ValidateInspect((stint.Claim{Subject: subject})); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -86,7 +90,7 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	return scopes[:min(len(scopes), 1000)], nil
 }
 
-func (s *Store) banState(subject string, now int64) (state stint.BanState) {
+func (s *Store) banState(subject string, now int64) (state driver.BanState) {
 	b := s.banOf(subject, now)
 	if b.until > now {
 		state.Until = instant(b.until)
@@ -100,9 +104,9 @@ func (s *Store) banState(subject string, now int64) (state stint.BanState) {
 	return state
 }
 
-func (h *holders) show(*stint.Limit) (entries []stint.Entry) {
+func (h *holders) show(*stint.Limit) (entries []driver.Entry) {
 	for _, k := range h.list {
-		entries = append(entries, stint.Entry{Until: instant(k.expiry), Units: 1})
+		entries = append(entries, driver.Entry{Until: instant(k.expiry), Units: 1})
 	}
 	return entries
 }

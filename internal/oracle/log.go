@@ -11,7 +11,7 @@ const maxEntries = 250
 
 // span and slice are those of the rules' table.
 func span(l *stint.Limit) int64 {
-	if l.Algorithm == stint.Fixed {
+	if l.Algorithm == stint.AlgorithmFixed {
 		return 0
 	}
 	return l.Window.Microseconds()
@@ -19,7 +19,7 @@ func span(l *stint.Limit) int64 {
 
 func slice(l *stint.Limit) int64 {
 	switch {
-	case l.Algorithm == stint.Fixed:
+	case l.Algorithm == stint.AlgorithmFixed:
 		return l.Window.Microseconds()
 	case l.Capacity() > 125:
 		return (l.Window.Microseconds() + 124) / 125

@@ -14,8 +14,8 @@ type meter struct {
 	limit stint.Limit // it was last opened with; see Idle
 }
 
-// scale is how a limit's meter counts: one unit of cost weighs unit, and each tick, so
-// many microseconds, gives back rate.
+// scale is how a limit's meter counts: one unit of cost weighs unit, and each tick, so many
+// microseconds, gives back rate.
 type scale struct{ unit, rate, tick int64 }
 
 func scaleOf(l *stint.Limit) scale {

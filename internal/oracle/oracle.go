@@ -1,9 +1,8 @@
-// Package oracle is the slow, exact reference that the stores are compared with.
+// Package oracle is for tests: the slow, exact reference that the stores are compared with.
 //
-// It says what docs/rules.md says, in the same order and the plainest way: lists
-// and loops, math/big where products grow, one lock, nothing ever expired but
-// what the rules drop. It shares no code with the stores. Be suspicious of any
-// cleverness here.
+// It says what docs/rules.md says, in the same order and the plainest way: lists and loops,
+// math/big where products grow, one lock, nothing ever expired but what the rules drop. It shares
+// no code with the stores. Be suspicious of any cleverness here.
 package oracle
 
 import (
@@ -48,8 +47,8 @@ type limitKey struct {
 	limit string
 }
 
-// New returns an empty store that reads the time, in microseconds since the Unix
-// epoch, once per decision.
+// New returns an empty store that reads the time, in microseconds since the Unix epoch, once per
+// decision.
 func New(now func() int64) *Store {
 	return &Store{
 		now:     now,
@@ -103,18 +102,18 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	defer s.mu.Unlock()
 	now := s.now()
 	switch c.Kind {
-	case stint.Reset:
+	case stint.CommandReset:
 		s.reset(&stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}, now)
-	case stint.GiveBack:
+	case stint.CommandGiveBack:
 		claim := stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: slices.Clone(c.Limits)}
 		for _, p := range s.openAll([]*stint.Claim{&claim}, now) {
 			if p.counts.giveBack(p.limit, now, c.Units) {
 				s.write(p, now)
 			}
 		}
-	case stint.Ban:
+	case stint.CommandBan:
 		s.banByHand(c.Subject, c.For.Microseconds(), now)
-	case stint.Unban:
+	case stint.CommandUnban:
 		delete(s.bans, c.Subject)
 		delete(s.strikes, c.Subject)
 	}
@@ -125,11 +124,11 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 func (s *Store) reset(c *stint.Claim, now int64) {
 	for i := range c.Limits {
 		l := &c.Limits[i]
-		if l.Algorithm == stint.Concurrency {
+		if l.Algorithm == stint.AlgorithmConcurrency {
 			delete(s.holders, keyOf(c, l))
 			s.resets[keyOf(c, l)] = now
 		}
-		if st := s.states[stateOf(c, l)]; st != nil && l.Algorithm != stint.Concurrency {
+		if st := s.states[stateOf(c, l)]; st != nil && l.Algorithm != stint.AlgorithmConcurrency {
 			delete(st.limits, l.ID())
 			st.stepBack(now)
 			st.generation, st.last = s.drawGeneration(), now

@@ -9,8 +9,8 @@ import (
 )
 
 func open(*testing.T) storetest.Harness {
-	clock := storetest.NewClock()
-	return storetest.Harness{Store: oracle.New(clock.Micros), Clock: clock}
+	clock := &storetest.Clock{}
+	return storetest.Harness{Store: oracle.New(func() int64 { return clock.Now().UnixMicro() }), Clock: clock}
 }
 
 func TestContract(t *testing.T) { storetest.Run(t, storetest.Exact, open) }

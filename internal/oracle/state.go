@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // state is what one subject has used in one scope of the limits with one name.
@@ -21,8 +22,7 @@ func (st *state) clone() *state {
 	return c
 }
 
-// stepBack takes a step back of the clock out of the state. It reports whether there
-// was one.
+// stepBack takes a step back of the clock out of the state. It reports whether there was one.
 func (st *state) stepBack(now int64) bool {
 	if now >= st.last {
 		return false
@@ -48,17 +48,17 @@ func (st *state) stepBack(now int64) bool {
 type part struct {
 	claim *stint.Claim
 	limit *stint.Limit
-	// in is a copy of the limit's state with steps back of the clock taken out,
-	// nil of a concurrency limit, which has none. The parts of a state share it.
+	// in is a copy of the limit's state with steps back of the clock taken out, nil of a
+	// concurrency limit, which has none. The parts of a state share it.
 	in      *state
 	stepped bool
-	// counts is a copy of what is known of the limit, opened. seen is what of it
-	// matters to the decision: less than that for a booking that moves up.
+	// counts is a copy of what is known of the limit, opened. seen is what of it matters to the
+	// decision: less than that for a booking that moves up.
 	counts, seen kept
 }
 
-// kept is what is remembered of one limit. Its methods are the rules' words, and but
-// for open they want it opened.
+// kept is what is remembered of one limit. Its methods are the rules' words, and but for open they
+// want it opened.
 type kept interface {
 	open(l *stint.Limit, now int64)
 	used(l *stint.Limit) int64
@@ -71,7 +71,7 @@ type kept interface {
 	settle(l *stint.Limit, now int64, c settlement) bool
 	giveBack(l *stint.Limit, now, units int64) bool
 	// show is what there is to see.
-	show(l *stint.Limit) []stint.Entry
+	show(l *stint.Limit) []driver.Entry
 }
 
 // openAll opens every limit of every claim, on copies.
@@ -81,7 +81,7 @@ func (s *Store) openAll(claims []*stint.Claim, now int64) []*part {
 	for _, c := range claims {
 		for i := range c.Limits {
 			p := &part{claim: c, limit: &c.Limits[i]}
-			if p.limit.Algorithm == stint.Concurrency {
+			if p.limit.Algorithm == stint.AlgorithmConcurrency {
 				h := &holders{}
 				if stored := s.holders[keyOf(c, p.limit)]; stored != nil {
 					h.list = slices.Clone(stored.list)
@@ -130,8 +130,8 @@ func (s *Store) write(p *part, now int64) {
 	s.states[stateOf(p.claim, p.limit)] = p.in
 }
 
-// writeSteps writes the clock's steps back to the states that are to be charged,
-// even if they are not: a denial must not hide the step from the next decision.
+// writeSteps writes the clock's steps back to the states that are to be charged, even if they are
+// not: a denial must not hide the step from the next decision.
 func (s *Store) writeSteps(parts []*part, now int64) {
 	for _, p := range parts {
 		if !p.stepped || p.claim.Cost == 0 {

@@ -9,15 +9,15 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Truth is the log of what really happened: every admitted unit at its instant,
-// never merged, rounded or dropped. A leased unit happens when its holder likes, and
-// so does a booked one from its instant until its grace has passed, so they count in
-// every window in which they might. Truth checks a store's decisions against what the
-// algorithms promise in any window, knowing nothing of how they count.
+// Truth is the log of what really happened: every admitted unit at its instant, never merged,
+// rounded or dropped. A leased unit happens when its holder likes, and so does a booked one from
+// its instant until its grace has passed, so they count in every window in which they might. Truth
+// checks a store's decisions against what the algorithms promise in any window, knowing nothing of
+// how they count.
 //
-// Feed it every decision, amendment and command in order, with the clock at which
-// it was made. Where the rules give no promise it asks for none: across a step
-// back of the clock, and of a meter across a change of its limit or a refund.
+// Feed it every decision, amendment and command in order, with the clock at which it was made.
+// Where the rules give no promise it asks for none: across a step back of the clock, and of a meter
+// across a change of its limit or a refund.
 type Truth struct {
 	// AnyDelay says that room may come back as late as the store likes.
 	AnyDelay bool
@@ -39,12 +39,12 @@ type record struct {
 	unsure   bool  // how late is not known: the clock stepped back
 	forced   int64 // units charged whether or not there was room
 	ahead    bool  // there were leases or bookings
+	blocks   bool  // a process may have taken blocks of it and returned them, unseen
 }
 
-// event is an admission: of a lease from when it was made to its end, of a booking
-// from its instant to the end of its grace, of anything else at one instant. What a
-// settlement made of it on one limit of several is not always known from outside;
-// low and high bound it.
+// event is an admission: of a lease from when it was made to its end, of a booking from its instant
+// to the end of its grace, of anything else at one instant. What a settlement made of it on one
+// limit of several is not always known from outside; low and high bound it.
 type event struct {
 	id        uint64
 	from, at  int64
@@ -68,6 +68,8 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 		r.Cost = 1 // where that much fits, it is not denied
 	}
 	stays := r.Booked != 0 && d.Charge.At == r.Booked && t.hasBooking(now, &r)
+	leased := func(l stint.Limit) bool { return l.Leased }
+	blocks := d.Charge.Leased || t.AnyDelay && slices.ContainsFunc(d.Charge.Claim.Limits, leased)
 	states, i := d.States(), 0
 	for _, c := range append([]stint.Claim{r.Claim}, r.And...) {
 		for j := range c.Limits {
@@ -75,21 +77,26 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 			i++
 			rec := t.record(&c, l)
 			justified := rec.justified(l, now, c.Cost) || r.Lease > 0 && rec.full(l, now, c.Cost) ||
-				r.Mode == stint.Reserve && rec.hasBookings(now)
+				r.Mode == stint.ModeReserve && rec.hasBookings(now)
 			if !t.AnyDelay && state.RetryAfter > 0 && !justified {
 				return fmt.Errorf("%s: %s denied cost %d, though the true log has room even a slice later: %s",
 					c.Key(), l, c.Cost, rec)
 			}
-			if d.Allowed && r.Mode != stint.Peek && c.Cost > 0 {
-				e := event{id: d.Charge.ID, from: d.Charge.At, at: d.Charge.At, low: c.Cost, high: c.Cost, booked: d.RetryAfter > 0}
-				if e.booked || r.Lease > 0 {
+			if d.Allowed && r.Mode != stint.ModePeek && c.Cost > 0 {
+				e := event{id: d.Charge.ID, from: d.Charge.At, at: d.Charge.At, low: c.Cost, high: c.Cost,
+					booked: d.RetryAfter > 0}
+				switch {
+				case d.Charge.Leased: // from memory: its block ends later
+					e.from, e.at = now, now
+				case e.booked || r.Lease > 0:
 					e.from = now + d.RetryAfter.Microseconds()
 				}
+				rec.blocks = rec.blocks || blocks
 				moved := r.Booked != 0 && rec.giveUp(now, r.Booked, e)
 				if stays {
 					continue // it has the place that it had, and none where limits were reset since
 				}
-				if r.Mode == stint.Force {
+				if r.Mode == stint.ModeForce {
 					rec.force(e, len(states) > 1)
 					continue
 				}
@@ -106,7 +113,9 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 func (t *Truth) hasBooking(now int64, r *stint.Request) bool {
 	for _, c := range append([]stint.Claim{r.Claim}, r.And...) {
 		for j := range c.Limits {
-			if slices.ContainsFunc(t.record(&c, &c.Limits[j]).events, func(e event) bool { return e.is(now, r.Booked) }) {
+			if slices.ContainsFunc(t.record(&c, &c.Limits[j]).events, func(e event) bool {
+				return e.is(now, r.Booked)
+			}) {
 				return true
 			}
 		}
@@ -117,8 +126,8 @@ func (t *Truth) hasBooking(now int64, r *stint.Request) bool {
 // is reports whether the event is a booking to come that ends at an instant.
 func (e *event) is(now, at int64) bool { return e.booked && e.at == at && e.from > now && e.high > 0 }
 
-// fitted checks what was charged of a cost that may be lowered: if not all of it,
-// then one unit more did not fit under some limit.
+// fitted checks what was charged of a cost that may be lowered: if not all of it, then one unit
+// more did not fit under some limit.
 func (t *Truth) fitted(now int64, r *stint.Request, cost int64) error {
 	if cost < 1 || cost > r.Cost {
 		return fmt.Errorf("%s: charged %d of %d", r.Key(), cost, r.Cost)
@@ -131,16 +140,17 @@ func (t *Truth) fitted(now int64, r *stint.Request, cost int64) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: charged %d of %d, though the true log has room for more even a slice later", r.Key(), cost, r.Cost)
+	return fmt.Errorf("%s: charged %d of %d, though the true log has room for more even a slice later", r.Key(),
+		cost, r.Cost)
 }
 
 // Amended records an amendment that applied.
 func (t *Truth) Amended(now int64, charge stint.Charge, a stint.Amendment) {
 	t.tick(now)
-	if a.Kind != stint.Settle {
+	if a.Kind != stint.AmendSettle {
 		return
 	}
-	claims := append([]stint.Claim{charge.Claim}, charge.And()...)
+	claims := append([]stint.Claim{charge.Claim}, charge.And...)
 	certain := len(claims) == 1 && len(charge.Claim.Limits) == 1
 	for _, c := range claims {
 		for j := range c.Limits {
@@ -152,10 +162,10 @@ func (t *Truth) Amended(now int64, charge stint.Charge, a stint.Amendment) {
 	}
 }
 
-// settle bounds what a settlement made of an event. A charge from before a reset
-// is unknown, one from before a step back of the clock is no longer where it was;
-// if it applied all the same, it may have changed what others used since. A lease
-// and bookings with one end may be taken for each other.
+// settle bounds what a settlement made of an event. A charge from before a reset is unknown, one
+// from before a step back of the clock is no longer where it was; if it applied all the same, it
+// may have changed what others used since. A lease and bookings with one end may be taken for each
+// other.
 func (rec *record) settle(id uint64, cost int64, certain bool) {
 	rec.metered = len(rec.events) // a meter may give back what it had refilled already
 	for i := range rec.events {
@@ -179,8 +189,8 @@ func (rec *record) settle(id uint64, cost int64, certain bool) {
 	rec.excuse(math.MaxInt64)
 }
 
-// giveUp takes a booking out that is asked to move up, or gives it the id of the answer if
-// that left it where it was. It reports whether there is one: a place that has come is none.
+// giveUp takes a booking out that is asked to move up, or gives it the id of the answer if that
+// left it where it was. It reports whether there is one: a place that has come is none.
 func (rec *record) giveUp(now, at int64, moved event) bool {
 	var found []int
 	for i := range rec.events {
@@ -207,14 +217,14 @@ func (rec *record) giveUp(now, at int64, moved event) bool {
 	return true
 }
 
-// GaveBack records that units were given back: of what had happened until now, or in
-// the same slice, nobody can tell from outside which ones. What lies ahead has to stay.
+// GaveBack records that units were given back: of what had happened until now, or in the same
+// slice, nobody can tell from outside which ones. What lies ahead has to stay.
 func (t *Truth) GaveBack(now int64, c stint.Command) {
 	t.tick(now)
 	for i := range c.Limits {
 		rec := t.record(&stint.Claim{Subject: c.Subject, Scope: c.Scope}, &c.Limits[i])
 		rec.metered = len(rec.events)
-		if c.Limits[i].Algorithm == stint.Bucket {
+		if c.Limits[i].Algorithm == stint.AlgorithmBucket {
 			for j := range rec.events {
 				if e := &rec.events[j]; e.from <= now {
 					e.low, e.astray = 0, true
@@ -241,13 +251,13 @@ func (t *Truth) record(c *stint.Claim, l *stint.Limit) *record {
 	}
 	rec := t.limits[key]
 	switch {
-	case l.Algorithm == stint.Fixed:
+	case l.Algorithm == stint.AlgorithmFixed:
 		rec.maxLate = l.Window.Microseconds()
-	case l.Algorithm == stint.Sliding && l.Capacity() > stint.Resolution:
+	case l.Algorithm == stint.AlgorithmSliding && l.Capacity() > stint.Resolution:
 		rec.maxLate = (span(l) + stint.Resolution - 1) / stint.Resolution
 	}
-	// Under limits that change and with leases ahead, a log may have to merge what
-	// is not that close.
+	// Under limits that change and with leases ahead, a log may have to merge what is not that
+	// close.
 	rec.unsure = rec.unsure || len(rec.events) > maxEntries && (rec.ahead || rec.limit != *l)
 	if rec.limit.Max != l.Max || rec.limit.Burst != l.Burst {
 		rec.metered = len(rec.events)
@@ -268,8 +278,8 @@ func (t *Truth) tick(now int64) {
 	t.clock = now
 }
 
-// excuse takes events up to an instant out of what must not be exceeded: what is left
-// of each nobody can tell.
+// excuse takes events up to an instant out of what must not be exceeded: what is left of each
+// nobody can tell.
 func (rec *record) excuse(until int64) {
 	for i := range rec.events {
 		if rec.events[i].at <= until {
@@ -283,8 +293,8 @@ func (rec *record) admit(l *stint.Limit, e event, moved bool) error {
 	rec.events = append(rec.events, e)
 	rec.ahead = rec.ahead || e.from < e.at
 	rec.maxLimit = max(rec.maxLimit, l.Max)
-	// A window that moves forward gains something only where an event begins, so
-	// those that end there are enough.
+	// A window that moves forward gains something only where an event begins, so those that end
+	// there are enough.
 	for _, other := range rec.events {
 		if moved && other.from > e.from {
 			continue // it was ahead of that before, and nearer
@@ -299,9 +309,9 @@ func (rec *record) admit(l *stint.Limit, e event, moved bool) error {
 	return nil
 }
 
-// force records an event that needs no room: nothing is promised of the windows that it is in but that
-// nothing else is admitted there. Of several limits a booking may end sooner on one than on another, and
-// none is forced above 2^52.
+// force records an event that needs no room: nothing is promised of the windows that it is in but
+// that nothing else is admitted there. Of several limits a booking may end sooner on one than on
+// another, and none is forced above 2^52.
 func (rec *record) force(e event, several bool) {
 	total := e.high
 	for _, other := range rec.events {
@@ -316,14 +326,21 @@ func (rec *record) force(e event, several bool) {
 	rec.metered = len(rec.events)
 }
 
-// checkMeter pours all events into a meter that has never heard of anything else. So in
-// no stretch of time there are more than the capacity and what is refilled meanwhile.
-// A meter counts units when they are charged.
+// checkMeter pours all events into a new meter. So in no stretch of time there are more than the
+// capacity and what is refilled meanwhile. A meter counts units when they are charged.
+//
+// The units of a block are charged when it is taken, and used up to half a window later: so much
+// more may be refilled. What is left of a block is returned, and then the meter falls by units that
+// it may have refilled already. These are at most one capacity, which is what a log holds of blocks
+// at once.
 func (rec *record) checkMeter(l *stint.Limit) error {
 	events := slices.Clone(rec.events[rec.metered:])
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.from, b.from) })
 	m := newMeter(l, 0, events[0].from)
 	full := times(l.Capacity(), m.unit)
+	if rec.blocks {
+		full = times(2*l.Capacity()+(l.Max+1)/2, m.unit)
+	}
 	for _, e := range events {
 		m.leak(l, e.from)
 		if m.level.Add(m.level, times(e.low, m.unit)); m.level.Cmp(full) > 0 {
@@ -333,8 +350,8 @@ func (rec *record) checkMeter(l *stint.Limit) error {
 	return nil
 }
 
-// check holds the window that ends at an instant, and the aligned one around it,
-// against the limit that an event was admitted under, if it is in there.
+// check holds the window that ends at an instant, and the aligned one around it, against the limit
+// that an event was admitted under, if it is in there.
 func (rec *record) check(l *stint.Limit, e *event, end int64) error {
 	sum := func(after, until int64) int64 {
 		if !e.in(after, until) {
@@ -344,15 +361,15 @@ func (rec *record) check(l *stint.Limit, e *event, end int64) error {
 	}
 	window := l.Window.Microseconds()
 	switch l.Algorithm {
-	case stint.Sliding:
+	case stint.AlgorithmSliding:
 		if n := sum(end-span(l), end); n > l.Capacity() {
 			return fmt.Errorf("%s admitted %d up to %d, within %d", l, n, end, span(l))
 		}
-	case stint.Bucket:
+	case stint.AlgorithmBucket:
 		if n := sum(end-window, end); end == e.from && n > l.Capacity()+rec.maxLimit+rec.forced {
 			return fmt.Errorf("%s admitted %d up to %d in one window", l, n, end)
 		}
-	case stint.Fixed:
+	case stint.AlgorithmFixed:
 		start := end - end%window
 		if n := sum(start-1, start+window-1); n > l.Max {
 			return fmt.Errorf("%s admitted %d in the window from %d", l, n, start)
@@ -364,10 +381,10 @@ func (rec *record) check(l *stint.Limit, e *event, end int64) error {
 	return nil
 }
 
-// justified reports whether the true log, its events at most a slice later than
-// they were, would deny cost units at now.
+// justified reports whether the true log, its events at most a slice later than they were, would
+// deny cost units at now.
 func (rec *record) justified(l *stint.Limit, now, cost int64) bool {
-	if rec.unsure || hasMeter(l) || l.Algorithm == stint.Bucket || l.Algorithm == stint.Concurrency {
+	if rec.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket || l.Algorithm == stint.AlgorithmConcurrency {
 		return true // promises nothing that the equality of answers does not cover
 	}
 	reach := span(l) + rec.maxLate
@@ -382,17 +399,16 @@ func (rec *record) justified(l *stint.Limit, now, cost int64) bool {
 	return false
 }
 
-// full reports whether the true log, its events at most a slice later than they
-// were, has no room for cost units beside all that is booked.
+// full reports whether the true log, its events at most a slice later than they were, has no room
+// for cost units beside all that is booked.
 func (rec *record) full(l *stint.Limit, now, cost int64) bool {
-	if rec.unsure || hasMeter(l) || l.Algorithm == stint.Bucket {
+	if rec.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket {
 		return true
 	}
 	return rec.sum(now-span(l)-rec.maxLate, math.MaxInt64, false)+cost > l.Capacity()
 }
 
-// hasBookings reports whether places ahead of now are booked: nobody who waits
-// overtakes those.
+// hasBookings reports whether places ahead of now are booked: nobody who waits overtakes those.
 func (rec *record) hasBookings(now int64) bool {
 	return slices.ContainsFunc(rec.events, func(e event) bool { return e.booked && e.from > now })
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/oracle"
 )
 
-// lenient is a store that is wrong in one way: it decides under other limits than
-// it is asked to.
+// lenient is a store that is wrong in one way: it decides under other limits than it is asked to.
 type lenient struct {
 	*oracle.Store
 	change func(*stint.Limit)
@@ -24,10 +23,10 @@ func (l lenient) Take(ctx context.Context, r stint.Request) (stint.Decision, err
 	return l.Store.Take(ctx, changed)
 }
 
-// TestTruthFindsLies takes one unit every 10 ms for 10 s from stores that admit too
-// much or give back too late, and from one that does neither.
+// TestTruthFindsLies takes one unit every 10 ms for 10 s from stores that admit too much or give
+// back too late, and from one that does neither.
 func TestTruthFindsLies(t *testing.T) {
-	fixed := stint.Limit{Max: 20, Window: time.Second, Algorithm: stint.Fixed}
+	fixed := stint.Limit{Max: 20, Window: time.Second, Algorithm: stint.AlgorithmFixed}
 	for _, c := range []struct {
 		name   string
 		limit  stint.Limit
@@ -39,13 +38,21 @@ func TestTruthFindsLies(t *testing.T) {
 		{"honest bucket", stint.TokenBucket(20, 20, time.Second), func(*stint.Limit) {}, ""},
 		{"honest fixed", fixed, func(*stint.Limit) {}, ""},
 		{"one too many", stint.PerSecond(20), func(l *stint.Limit) { l.Max++ }, "admitted 21"},
-		{"released early", stint.PerSecond(20), func(l *stint.Limit) { l.Window -= 20 * time.Millisecond }, "admitted 21"},
-		{"a bucket for a window", stint.PerSecond(20), func(l *stint.Limit) { l.Algorithm = stint.Bucket }, "admitted 21"},
-		{"a fixed window for a sliding one", stint.PerSecond(20), func(l *stint.Limit) { l.Algorithm = stint.Fixed }, "admitted 21"},
-		{"a bucket that refills too fast", stint.TokenBucket(20, 20, time.Second), func(l *stint.Limit) { l.Max *= 3 }, "admitted 21"},
+		{"released early", stint.PerSecond(20), func(l *stint.Limit) { l.Window -= 20 * time.Millisecond },
+			"admitted 21"},
+		{"a bucket for a window", stint.PerSecond(20), func(l *stint.Limit) { l.Algorithm = stint.AlgorithmBucket },
+			"admitted 21"},
+		{"a fixed window for a sliding one", stint.PerSecond(20), func(l *stint.Limit) {
+			l.Algorithm = stint.AlgorithmFixed
+		}, "admitted 21"},
+		{"a bucket that refills too fast", stint.TokenBucket(20, 20, time.Second), func(l *stint.Limit) { l.Max *= 3 },
+			"admitted 21"},
 		{"honest burst", stint.PerSecond(20).WithBurst(2), func(*stint.Limit) {}, ""},
-		{"a burst without a meter", stint.PerSecond(20).WithBurst(2), func(l *stint.Limit) { l.Max, l.Burst = 40, 0 }, "admitted 41 up to"},
-		{"a burst without a log", stint.PerSecond(20).WithBurst(2), func(l *stint.Limit) { l.Algorithm = stint.Bucket }, "admitted 41"},
+		{"a burst without a meter", stint.PerSecond(20).WithBurst(2), func(l *stint.Limit) { l.Max, l.Burst = 40, 0 },
+			"admitted 41 up to"},
+		{"a burst without a log", stint.PerSecond(20).WithBurst(2), func(l *stint.Limit) {
+			l.Algorithm = stint.AlgorithmBucket
+		}, "admitted 41"},
 		{"one too many, fixed", fixed, func(l *stint.Limit) { l.Max++ }, "admitted 21"},
 		{"released late", stint.PerSecond(20), func(l *stint.Limit) { l.Window += 20 * time.Millisecond }, "denied"},
 		{"one too few", stint.PerSecond(20), func(l *stint.Limit) { l.Max-- }, "denied"},
@@ -96,7 +103,7 @@ func (s stingy) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 
 // TestTruthFindsLiesAboutLeases leases and takes in turn for 10 s.
 func TestTruthFindsLiesAboutLeases(t *testing.T) {
-	fixed := stint.Limit{Max: 20, Window: time.Second, Algorithm: stint.Fixed}
+	fixed := stint.Limit{Max: 20, Window: time.Second, Algorithm: stint.AlgorithmFixed}
 	clock := int64(1_700_000_000_123_456)
 	honest := func() stint.Store { return oracle.New(func() int64 { return clock }) }
 	early := func() stint.Store { return careless{oracle.New(func() int64 { return clock })} }
@@ -134,6 +141,81 @@ func TestTruthFindsLiesAboutLeases(t *testing.T) {
 			}
 			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// hoarder serves what it leases from memory for half a second. At its worst it does not ask the
+// store at all.
+type hoarder struct {
+	*oracle.Store
+	clock *int64
+	block stint.Charge
+	wild  bool
+}
+
+func (h *hoarder) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	if h.block.Claim.Cost == 0 || h.block.At <= *h.clock {
+		ask := r
+		ask.Cost, ask.Lease = r.Limits[0].Capacity(), 500*time.Millisecond
+		d, err := h.Store.Take(ctx, ask)
+		if !d.Allowed && !h.wild || err != nil {
+			return d, err
+		}
+		h.block = stint.Charge{At: *h.clock + 500_000, Claim: r.Claim}
+		h.block.Claim.Cost = r.Limits[0].Capacity()
+		if !h.wild {
+			h.block = d.Charge
+		}
+	}
+	h.block.Claim.Cost--
+	c := stint.Charge{ID: 1, At: h.block.At, Leased: true, Claim: r.Claim}
+	return stint.Decision{Allowed: true, Charge: c, Usages: make([]stint.Usage, 1)}, nil
+}
+
+// TestTruthFindsLiesFromMemory uses blocks at their end.
+func TestTruthFindsLiesFromMemory(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		limit stint.Limit
+		wild  bool
+		want  string
+	}{
+		{"honest", stint.PerSecond(20), false, ""},
+		{"honest burst", stint.PerSecond(20).WithBurst(4), false, ""},
+		{"unlimited", stint.PerSecond(20), true, "within 1000000"},
+		{"a burst unlimited", stint.PerSecond(20).WithBurst(4), true, "within 1000000"},
+		{"a burst without a meter", stint.Limit{Max: 20, Burst: 80, Window: time.Second}, false, "refills left out"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			clock := int64(1_700_000_000_123_456)
+			store := &hoarder{Store: oracle.New(func() int64 { return clock }), clock: &clock, wild: c.wild}
+			truth, got := oracle.NewTruth(), ""
+			truth.AnyDelay = true
+			for range 1000 {
+				r := stint.Request{Claim: stint.Claim{Subject: "s", Limits: []stint.Limit{c.limit}, Cost: 1}}
+				ask := r
+				if strings.Contains(c.name, "without a meter") {
+					ask.Limits = []stint.Limit{stint.PerSecond(80)}
+				}
+				d, err := store.Take(t.Context(), ask)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := truth.Took(clock, r, d); err != nil {
+					got = err.Error()
+					break
+				}
+				if !d.Allowed {
+					clock += 20_000
+				}
+				if clock += 1_000; store.block.Claim.Cost > 0 && store.block.At-clock > 400_000 {
+					clock = store.block.At - 200_000
+				}
+			}
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("got %.300q, want %q", got, c.want)
 			}
 		})
 	}

@@ -7,9 +7,8 @@ import (
 	"unsafe"
 )
 
-// alarm wakes one goroutine at a time that others may change. It is a timer of
-// the kernel because those of Go, in a process with nothing else to do, are late
-// by up to a millisecond.
+// alarm wakes one goroutine at a time that others may change. It is a timer of the kernel because
+// those of Go, in a process with nothing else to do, are late by up to a millisecond.
 type alarm struct {
 	fd   int
 	file *os.File
@@ -24,13 +23,13 @@ func newAlarm() (*alarm, error) {
 	return &alarm{int(fd), os.NewFile(fd, "alarm")}, nil
 }
 
-// set lets wait return after d, whatever was set before. It must not run beside
-// close.
+// set lets wait return after d, whatever was set before. It must not run beside close.
 func (a *alarm) set(d time.Duration) {
 	spec := [2]syscall.Timespec{ // every, first
 		1: syscall.NsecToTimespec(max(1, d.Nanoseconds())),
 	}
-	_, _, errno := syscall.Syscall6(syscall.SYS_TIMERFD_SETTIME, uintptr(a.fd), 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+	_, _, errno := syscall.Syscall6(syscall.SYS_TIMERFD_SETTIME, uintptr(a.fd), 0, uintptr(unsafe.Pointer(&spec)), 0,
+		0, 0)
 	if errno != 0 {
 		panic("redistest: timerfd_settime: " + errno.Error())
 	}

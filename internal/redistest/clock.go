@@ -17,8 +17,8 @@ import (
 //go:embed clock/shift.c
 var shiftSource []byte
 
-// StartFakeTime runs a server whose wall clock [Server.SetClockOffset] can step
-// while it runs. It needs Linux and a C compiler, as the race detector does.
+// StartFakeTime runs a server whose wall clock [Server.SetClockOffset] can step while it runs. It
+// needs Linux and a C compiler, as the race detector does.
 func StartFakeTime(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t, args...)
@@ -35,8 +35,8 @@ func StartFakeTime(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// SetClockOffset puts the wall clock of a server of [StartFakeTime] ahead of the
-// true time by d, or behind it if d is negative. The offset survives a restart.
+// SetClockOffset puts the wall clock of a server of [StartFakeTime] ahead of the true time by d, or
+// behind it if d is negative. The offset survives a restart.
 func (s *Server) SetClockOffset(t testing.TB, d time.Duration) {
 	t.Helper()
 	if s.clock == "" {
@@ -91,7 +91,8 @@ func buildShift(dir string) (string, error) {
 	if err := os.WriteFile(source, shiftSource, 0o600); err != nil {
 		return "", err
 	}
-	if out, err := exec.Command(cc, "-O2", "-Wall", "-shared", "-fPIC", "-o", lib, source).CombinedOutput(); err != nil {
+	if out, err := exec.Command(cc, "-O2", "-Wall", "-shared", "-fPIC", "-o", lib,
+		source).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cc: %w\n%s", err, out)
 	}
 	return lib, nil

@@ -15,14 +15,14 @@ const (
 	clusterSlots   = 16384
 )
 
-// Cluster is a Redis Cluster of three masters with a replica each. A dead master
-// is replaced after a node timeout of one second and a little more.
+// Cluster is a Redis Cluster of three masters with a replica each. A dead master is replaced after
+// a node timeout of one second and a little more.
 type Cluster struct {
 	Nodes []*Server // the first three were started as masters, node i+3 as replica of node i
 }
 
-// StartCluster returns when every node holds the cluster to be healthy and every
-// replica is in step. The arguments are further configuration of all nodes.
+// StartCluster returns when every node reports a healthy cluster and every replica is in step. The
+// arguments are further configuration of all nodes.
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -30,8 +30,8 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 		"--cluster-enabled", "yes",
 		"--cluster-config-file", "nodes.conf",
 		"--cluster-node-timeout", "1000",
-		// A replica takes over however long it was cut off: tests cut it off to
-		// make a failover lose writes.
+		// A replica takes over however long it was cut off: tests cut it off to make a failover
+		// lose writes.
 		"--cluster-replica-validity-factor", "0",
 		"--repl-ping-replica-period", "1",
 	}, args...)
@@ -48,6 +48,10 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 	c.AwaitOK(t)
 	return c
 }
+
+// NoFailover is an argument of [StartCluster] for tests that need no failover: on an overloaded
+// machine a second without a reply is normal, and a failover loses writes.
+var NoFailover = []string{"--cluster-node-timeout", "60000"}
 
 // Addrs returns the addresses of all nodes.
 func (c *Cluster) Addrs() []string { return addrs(c.Nodes) }
@@ -131,9 +135,8 @@ func (c *Cluster) ReplicaOf(t testing.TB, master *Server) *Server {
 	return nil
 }
 
-// AwaitOK returns when all nodes run, agree that the cluster is healthy, and
-// every master has its replica in step. It is also what to call after a node
-// was restarted.
+// AwaitOK returns when all nodes run, agree that the cluster is healthy, and every master has its
+// replica in step. It is also what to call after a node was restarted.
 func (c *Cluster) AwaitOK(t testing.TB) {
 	t.Helper()
 	await(t, "the cluster is healthy", func() error {
@@ -146,9 +149,8 @@ func (c *Cluster) AwaitOK(t testing.TB) {
 	})
 }
 
-// MigrateSlot moves a slot and its keys between two masters while clients use
-// them, as redis-cli --cluster reshard does, and returns when every running node
-// knows the new owner.
+// MigrateSlot moves a slot and its keys between two masters while clients use them, as redis-cli
+// --cluster reshard does, and returns when every running node knows the new owner.
 func (c *Cluster) MigrateSlot(t testing.TB, slot int, from, to *Server) {
 	t.Helper()
 	n := strconv.Itoa(slot)
@@ -169,20 +171,20 @@ func (c *Cluster) MigrateSlot(t testing.TB, slot int, from, to *Server) {
 		from.CLI(t, append(migrate[:len(migrate):len(migrate)], keys...)...)
 	}
 	// The new owner first, else nobody would own the slot for a moment.
-	told := []*Server{to, from}
+	informed := []*Server{to, from}
 	for _, node := range c.Nodes {
 		if node != to && node != from && node.proc != nil && isMaster(node) {
-			told = append(told, node)
+			informed = append(informed, node)
 		}
 	}
-	for _, node := range told {
+	for _, node := range informed {
 		node.CLI(t, "CLUSTER", "SETSLOT", n, "NODE", toID)
 	}
 	await(t, "all know the slot's new owner", func() error { return c.allSeeOwner(slot, to) })
 }
 
-// allSeeOwner returns nil when every running node holds the cluster to be able to
-// work and srv to be the owner of the slot.
+// allSeeOwner returns nil when every running node reports a working cluster with srv as the owner
+// of the slot.
 func (c *Cluster) allSeeOwner(slot int, srv *Server) error {
 	for _, node := range c.Nodes {
 		if node.proc == nil {
@@ -241,8 +243,8 @@ func (c *Cluster) healthy(node *Server) error {
 	return nil
 }
 
-// assignSlots gives each master a third of the slots, and an epoch of its own so
-// that the nodes need not settle who is first.
+// assignSlots gives each master a third of the slots, and an epoch of its own so that the nodes
+// need not settle who is first.
 func (c *Cluster) assignSlots(t testing.TB) {
 	t.Helper()
 	for i, node := range c.Nodes {

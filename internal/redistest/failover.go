@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// LossyFailover loses what is written to the master of the key while write runs,
-// and nothing that was written before: the replica is cut off first, and takes over by itself after the master was killed. It returns
-// how long that took from the kill until every running node was content. The old
+// LossyFailover loses what is written to the master of the key while write runs, and nothing that
+// was written before: it cuts off the replica first, which takes over by itself after the master is
+// killed. It returns how long it took from the kill until every running node was ready. The old
 // master stays dead; restart it and call [Cluster.AwaitOK] for a further failover.
 //
-// A plain kill would lose nothing on one host: what a master has answered has as
-// a rule reached its replica.
+// A plain kill would lose nothing on one host: what a master has answered has usually reached its
+// replica.
 func (c *Cluster) LossyFailover(t testing.TB, key string, write func()) time.Duration {
 	t.Helper()
 	slot := c.SlotOf(t, key)
@@ -28,9 +28,9 @@ func (c *Cluster) LossyFailover(t testing.TB, key string, write func()) time.Dur
 	})
 }
 
-// LossyFailover is [Cluster.LossyFailover] for the one master there is. Write has
-// to return within five seconds: the sentinels do not promote a replica that was
-// cut off for longer than ten times what it takes to hold a server to be down.
+// LossyFailover is [Cluster.LossyFailover] for the one master there is. Write must return within
+// five seconds: the sentinels do not promote a replica that was cut off for longer than ten times
+// their timeout for a dead server.
 func (s *Sentinel) LossyFailover(t testing.TB, write func()) time.Duration {
 	t.Helper()
 	master, replica := s.CurrentMaster(t), s.Replica

@@ -25,8 +25,8 @@ func TestMigrateSlot(t *testing.T) {
 		from.CLI(t, "SET", tag+strconv.Itoa(i), "x")
 	}
 
-	// One who asks either node all the while, as a client does that follows ASK
-	// and MOVED, always finds the key.
+	// One who asks either node all the while, as a client does that follows ASK and MOVED, always
+	// finds the key.
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -17,9 +17,9 @@ type process struct {
 	done chan struct{} // closed when the child has ended and was waited for
 }
 
-// startProcess runs cmd. The goroutine that starts it keeps its thread for as
-// long as the child lives, because the system ends the child with the thread
-// that started it, not with the whole process.
+// startProcess runs cmd. The goroutine that starts it keeps its thread for as long as the child
+// lives, because the system ends the child with the thread that started it, not with the whole
+// process.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	endWithParent(cmd)
 	p := &process{cmd: cmd, done: make(chan struct{})}
@@ -32,7 +32,7 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 		if err != nil {
 			return
 		}
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // its log says how it ended
 		close(p.done)
 	}()
 	if err := <-started; err != nil {
@@ -54,8 +54,8 @@ type stop struct{ error }
 
 func (s stop) Unwrap() error { return s.error }
 
-// poll calls f until it returns nil or a stop, and returns its last error when
-// that takes longer than the timeout.
+// poll calls f until it returns nil or a stop, and returns its last error when that takes longer
+// than the timeout.
 func poll(timeout, every time.Duration, f func() error) error {
 	deadline := time.Now().Add(timeout)
 	for {

@@ -5,8 +5,7 @@ import (
 	"syscall"
 )
 
-// endWithParent has the system kill the child when this process dies, however
-// it dies.
+// endWithParent makes the system kill the child when this process dies, however it dies.
 func endWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestServerEndsWithTheTestBinary runs itself as another process, kills that
-// without mercy, and expects its server to go with it.
+// TestServerEndsWithTheTestBinary runs itself as another process, kills that without mercy, and
+// expects its server to go with it.
 func TestServerEndsWithTheTestBinary(t *testing.T) {
 	const child = "STINT_REDISTEST_CHILD"
 	if os.Getenv(child) != "" {
@@ -20,6 +20,9 @@ func TestServerEndsWithTheTestBinary(t *testing.T) {
 		select {} // until killed
 	}
 
+	if testing.Short() {
+		t.Skip("needs a Redis server: make test runs it")
+	}
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	// The child cannot clean up, so its directories go into one of ours.
 	cmd.Env = append(os.Environ(), child+"=1", "TMPDIR="+t.TempDir())
@@ -53,8 +56,8 @@ func TestServerEndsWithTheTestBinary(t *testing.T) {
 	})
 }
 
-// isZombie reports whether a process has ended and only waits for its new
-// parent, which in a container may never ask.
+// isZombie reports whether a process has ended and only waits for its new parent, which in a
+// container may never ask.
 func isZombie(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && strings.Contains(string(stat), ") Z ")

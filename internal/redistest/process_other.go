@@ -4,6 +4,5 @@ package redistest
 
 import "os/exec"
 
-// endWithParent does nothing here: a child outlives a test binary that is
-// killed.
+// endWithParent does nothing on this system: a child outlives a killed test binary.
 func endWithParent(*exec.Cmd) {}

@@ -14,7 +14,7 @@ import (
 // never is a wait that ends only when an alarm is set anew.
 const never = time.Duration(math.MaxInt64)
 
-// Direction says which way a message goes.
+// Direction is the direction of a message.
 type Direction int
 
 const (
@@ -22,28 +22,26 @@ const (
 	Replies                   // to the client
 )
 
-// Proxy stands between clients and one Redis server and does what networks do.
+// Proxy sits between clients and one Redis server and behaves like a network.
 //
-// Every fault may be set at any time, from any goroutine; it applies at once to
-// all connections there are and will be. Faults add up: a reply can be late and
-// in pieces. Connections that do not speak RESP, such as those of TLS, are passed
-// on with all faults but those of single messages.
+// Faults may be set at any time, from any goroutine. They apply at once to all present and future
+// connections. Faults add up: a reply can be late and in pieces. Connections that do not speak
+// RESP, such as those of TLS, are forwarded with all faults but those of single messages.
 //
-// The faults of single messages ([Proxy.DropRequests], [Proxy.DropReplies],
-// [Proxy.DropNext], [Proxy.StallReplies], [Proxy.SwapReplies]) befall scripts only:
-// requests whose command begins with EVAL, and their replies. Everything else
-// passes, so that a client can always connect, authenticate and look around.
-// Which reply is whose is found by counting, so these faults cannot be had on a
+// The faults of single messages ([Proxy.DropRequests], [Proxy.DropReplies], [Proxy.DropNext],
+// [Proxy.StallReplies], [Proxy.SwapReplies]) apply only to scripts: requests whose command begins
+// with EVAL, and their replies. Everything else passes, so that a client can always connect,
+// authenticate and look around. Replies are matched by counting, so these faults do not work on a
 // connection that turns replies off (CLIENT REPLY) or watches (MONITOR).
 //
-// The way is long, not narrow: bytes that wait in the proxy are kept without
-// limit, in the memory of the test.
+// The network is long, not narrow: bytes that wait in the proxy are kept without limit, in the
+// memory of the test.
 type Proxy struct {
 	t    testing.TB
 	addr string
 	wg   sync.WaitGroup
 
-	mu       sync.Mutex // guards all that follows and all that hangs on it
+	mu       sync.Mutex // guards everything below
 	target   string
 	faults   faults
 	listener net.Listener // nil while cut
@@ -66,8 +64,7 @@ type faults struct {
 	swap              bool
 }
 
-// StartProxy puts a proxy on a free loopback port in front of a server. It ends
-// with the test.
+// StartProxy puts a proxy on a free loopback port in front of a server. It ends with the test.
 func StartProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	p := &Proxy{t: t, target: target, links: map[*link]bool{}}
@@ -108,25 +105,24 @@ func (p *Proxy) Dials() int {
 	return p.dials
 }
 
-// Open returns how many connections are open. One that its client has closed
-// counts until Redis was told and has closed its end.
+// Open returns how many connections are open. One that its client has closed counts until Redis has
+// closed its end too.
 func (p *Proxy) Open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.links)
 }
 
-// SetTarget leads new connections to another server; those there are stay where they
-// are: an address that has moved on.
+// SetTarget directs new connections to another server. Existing ones stay, as when an address
+// moves.
 func (p *Proxy) SetTarget(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.target = target
 }
 
-// SetLatency makes a round trip longer by roundTrip, half of it in each
-// direction, and by something random up to jitter. Messages never overtake each
-// other. Connecting takes no longer than before.
+// SetLatency makes a round trip longer by roundTrip, half of it in each direction, and by something
+// random up to jitter. Messages never overtake each other. Connecting takes no longer than before.
 func (p *Proxy) SetLatency(roundTrip, jitter time.Duration) {
 	p.change(func(f *faults) { f.roundTrip, f.jitter = roundTrip, jitter })
 }
@@ -136,14 +132,13 @@ func (p *Proxy) SetBandwidth(bytesPerSecond int) {
 	p.change(func(f *faults) { f.bandwidth = bytesPerSecond })
 }
 
-// SetSlice has each reply written in pieces of at most that many bytes, a gap
-// apart; 0 bytes end that.
+// SetSlice writes each reply in pieces of at most that many bytes, a gap apart; 0 bytes end that.
 func (p *Proxy) SetSlice(bytes int, gap time.Duration) {
 	p.change(func(f *faults) { f.slice, f.gap = bytes, gap })
 }
 
-// Cut closes all connections, with what was on its way, and has new ones refused
-// until [Proxy.Mend]: the machine is there, the server is not.
+// Cut closes all connections, dropping what is in flight, and refuses new ones until
+// [Proxy.Restore]: the machine is there, the server is not.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,52 +155,50 @@ func (p *Proxy) cut() {
 	}
 }
 
-// Silence accepts connections and holds all that is sent in either direction,
-// including the news that one side has closed, until [Proxy.Mend] lets it go on:
-// Redis will then run requests whose callers have long gone, as after
-// [Server.Pause].
+// Silence accepts connections and holds everything that is sent in either direction, including that
+// one side has closed, until [Proxy.Restore]: Redis then runs requests whose callers have long
+// gone, as after [Server.Pause].
 func (p *Proxy) Silence() { p.change(func(f *faults) { f.silent = true }) }
 
-// Mend ends [Proxy.Cut], [Proxy.Silence] and [Proxy.SwapReplies], the faults that
-// have no value for none.
-func (p *Proxy) Mend() {
+// Restore ends [Proxy.Cut], [Proxy.Silence] and [Proxy.SwapReplies], the faults that have no value
+// for none.
+func (p *Proxy) Restore() {
 	p.change(func(f *faults) { f.silent, f.swap = false, false })
-	// Another test may be looking whether the port is free.
+	// Another test may be checking whether the port is free.
 	if err := poll(startTimeout, time.Millisecond, p.listen); err != nil {
-		p.t.Errorf("redistest: proxy: mend: %v", err)
+		p.t.Errorf("redistest: proxy: restore: %v", err)
 	}
 }
 
-// DropRequests swallows that share of the requests before Redis sees them. A
-// request cannot be missing from a pipeline, so it is the last of its connection:
-// Redis answers those before it, then the connection is closed.
+// DropRequests swallows that share of the requests before Redis sees them. A request cannot be
+// missing from a pipeline, so it is the last of its connection: Redis answers those before it, then
+// the connection is closed.
 func (p *Proxy) DropRequests(share float64) {
 	p.change(func(f *faults) { f.share[Requests] = share })
 }
 
-// DropReplies swallows that share of the replies, after Redis did what it was
-// asked. A reply cannot be missing from a pipeline, so it is the last of its
-// connection: those before it are delivered, then the connection is closed.
+// DropReplies swallows that share of the replies, after Redis did what it was asked. A reply cannot
+// be missing from a pipeline, so it is the last of its connection: those before it are delivered,
+// then the connection is closed.
 func (p *Proxy) DropReplies(share float64) {
 	p.change(func(f *faults) { f.share[Replies] = share })
 }
 
-// DropNext drops the next n requests or replies, on whichever connections, as
-// [Proxy.DropRequests] and [Proxy.DropReplies] do.
+// DropNext drops the next n requests or replies, on whichever connections, as [Proxy.DropRequests]
+// and [Proxy.DropReplies] do.
 func (p *Proxy) DropNext(d Direction, n int) { p.change(func(f *faults) { f.next[d] = n }) }
 
-// StallReplies holds every n-th reply of all connections for d, and with it what
-// comes behind it on its connection; 0 ends that.
+// StallReplies holds every n-th reply of all connections for d, and with it what comes behind it on
+// its connection; 0 ends that.
 func (p *Proxy) StallReplies(every int, d time.Duration) {
 	p.change(func(f *faults) { f.stallEvery, f.stallSeen, f.stall = every, 0, d })
 }
 
-// SwapReplies lets the next reply of each connection pass and answers each
-// request after that with the reply of the one before: a connection out of step
-// by one. [Proxy.Mend] ends that.
+// SwapReplies lets the next reply of each connection pass and answers each request after that with
+// the reply of the one before: a connection out of step by one. [Proxy.Restore] ends that.
 func (p *Proxy) SwapReplies() { p.change(func(f *faults) { f.swap = true }) }
 
-// change sets faults and has all messages on their way reconsidered.
+// change sets faults and reconsiders all messages in flight.
 func (p *Proxy) change(set func(*faults)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,7 +238,7 @@ func (p *Proxy) accept(listener net.Listener) {
 		p.mu.Lock()
 		p.dials++
 		p.links[l] = true
-		if p.listener != listener { // cut meanwhile
+		if p.listener != listener { // cut in the meantime
 			l.close()
 		}
 		p.mu.Unlock()

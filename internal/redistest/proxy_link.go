@@ -15,7 +15,7 @@ import (
 type link struct {
 	proxy    *Proxy
 	client   *net.TCPConn
-	server   *net.TCPConn // nil until dialled
+	server   *net.TCPConn // nil until dialed
 	lines    [2]*line     // by Direction
 	closed   bool
 	scripts  []bool // of each request that Redis has not answered: is it a script?
@@ -25,7 +25,7 @@ type link struct {
 // run connects to Redis and moves bytes until both ends are closed.
 func (l *link) run() {
 	if err := l.connect(); err != nil {
-		// To the client it looks like a server that has just gone.
+		// To the client it looks like a server that has just gone away.
 		l.proxy.mu.Lock()
 		l.close()
 		l.proxy.mu.Unlock()
@@ -88,8 +88,8 @@ func (l *link) wake() {
 	}
 }
 
-// line is one direction of a link. Its reader never waits for its writer, so that
-// a delay costs no throughput.
+// line is one direction of a link. Its reader never waits for its writer, so that a delay costs no
+// throughput.
 type line struct {
 	link  *link
 	way   Direction
@@ -111,8 +111,7 @@ type message struct {
 	end     bool // nothing comes after this
 }
 
-// due says when a message may be forwarded. It is asked again when the faults
-// have changed.
+// due says when a message may be forwarded. It is asked again when the faults have changed.
 func (f *faults) due(m *message) time.Time {
 	d := f.roundTrip/2 + time.Duration(m.luck*float64(f.jitter/2))
 	if m.stalled {
@@ -161,8 +160,8 @@ func (l *line) copyAll(r io.Reader) {
 	}
 }
 
-// request notes whether a request is a script, and turns one that is dropped into
-// the end of the connection.
+// request notes whether a request is a script, and turns one that is dropped into the end of the
+// connection.
 func (l *link) request(m message) message {
 	name := commandName(m.data)
 	script := bytes.HasPrefix(name, []byte("EVAL"))
@@ -178,7 +177,7 @@ func (l *link) request(m message) message {
 	return m
 }
 
-// reply does to the reply of a script what the faults demand.
+// reply applies the faults to the reply of a script.
 func (l *link) reply(m message) message {
 	if m.data[0] == '>' {
 		return m
@@ -235,8 +234,8 @@ func (l *line) write() {
 			continue
 		}
 		if _, err := l.to.Write(data); err != nil {
-			// The other direction learns of it by reading; it may still have to
-			// deliver what the client sent before it went.
+			// The other direction notices by reading; it may still have to deliver what the client
+			// sent before it left.
 			broken = true
 			l.to.Close()
 		}
@@ -273,7 +272,7 @@ func (l *line) next() (data []byte, open bool) {
 	}
 }
 
-// pop takes from the queue what is due now, or says how long that will be.
+// pop takes what is due now from the queue, or returns how long to wait.
 func (l *line) pop(now time.Time) (data []byte, end bool, wait time.Duration) {
 	f := &l.link.proxy.faults
 	if f.silent || len(l.queue) == 0 {
@@ -299,7 +298,7 @@ func (l *line) pop(now time.Time) (data []byte, end bool, wait time.Duration) {
 		return nil, true, 0
 	}
 	l.sent = now
-	l.free = later(due, now.Add(-20*time.Millisecond)) // being woken late is made up for, a silence is not
+	l.free = later(due, now.Add(-20*time.Millisecond)) // a late wake-up is made up for, a silence is not
 	l.out = append(l.out[:0], head.data[:n]...)
 	if head.data = head.data[n:]; len(head.data) > 0 {
 		head.begun = true
@@ -324,11 +323,10 @@ func later(a, b time.Time) time.Time {
 // errNotRESP means that a stream cannot be cut into messages.
 var errNotRESP = errors.New("not RESP")
 
-// readMessage reads one message of RESP2 or RESP3 and returns its bytes, or with
-// an error those that were read.
+// readMessage reads one message of RESP2 or RESP3 and returns its bytes, or with an error those
+// that were read.
 func readMessage(r *bufio.Reader) ([]byte, error) {
-	// Looked at before a line is read: bytes of another protocol may never hold
-	// the end of one.
+	// Checked before a line is read: bytes of another protocol may never hold the end of one.
 	if first, err := r.Peek(1); err != nil {
 		return nil, err
 	} else if bytes.IndexByte([]byte("+-:_,#($=!*~>%|"), first[0]) < 0 {

@@ -101,7 +101,8 @@ func TestProxyPassesEverything(t *testing.T) {
 	}
 	a, b := dialProxy(t, p), dialProxy(t, p)
 	large := strings.Repeat("\r\n$-1\x00\xff", 1<<17)
-	a.send(t, []string{"SET", "a", large}, []string{"GET", "a"}, []string{"MGET", "a", "none"}, []string{"NONSENSE", "x"})
+	a.send(t, []string{"SET", "a", large}, []string{"GET", "a"}, []string{"MGET", "a", "none"},
+		[]string{"NONSENSE", "x"})
 	a.want(t, "OK", large, large+"\n", "ERR unknown command 'NONSENSE', with args beginning with: 'x' ")
 	b.send(t, ping)
 	b.want(t, "PONG")
@@ -154,8 +155,7 @@ func TestProxyLatency(t *testing.T) {
 		}
 		least = min(least, took)
 	}
-	// Only the fastest is a property of the proxy; the others show how busy the
-	// machine is.
+	// Only the fastest is a property of the proxy; the others show how busy the machine is.
 	if runtime.GOOS == "linux" && least > latency+600*time.Microsecond {
 		t.Errorf("the fastest round trip took %v, want little more than %v", least, latency)
 	}
@@ -167,8 +167,7 @@ func TestProxyLatency(t *testing.T) {
 	c.want(t, "PONG")
 }
 
-// Many requests one after the other share one delay, and jitter does not reorder
-// them.
+// Many requests one after the other share one delay, and jitter does not reorder them.
 func TestProxyLatencyCostsNoThroughput(t *testing.T) {
 	p := StartProxy(t, Start(t).Addr())
 	p.SetLatency(200*time.Millisecond, 50*time.Millisecond)
@@ -240,7 +239,7 @@ func TestProxyCut(t *testing.T) {
 		if _, err := net.Dial("tcp", addr); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Fatalf("dial while cut: got %v, want refused", err)
 		}
-		p.Mend()
+		p.Restore()
 	}
 	c := dialProxy(t, p)
 	c.send(t, ping)
@@ -267,10 +266,10 @@ func TestProxySilence(t *testing.T) {
 	if got, want := s.CLI(t, get...), ""; got != want {
 		t.Errorf("counted %q in the silence", got)
 	}
-	p.Mend()
+	p.Restore()
 	fresh.want(t, "PONG")
 	if reply, err := readReply(old.r); err != nil {
-		t.Errorf("after Mend: %v, %v", reply, err)
+		t.Errorf("after Restore: %v, %v", reply, err)
 	}
 	await(t, "the request of a client that has gone is run", func() error {
 		if got, want := s.CLI(t, get...), "2"; got != want {
@@ -338,8 +337,8 @@ func TestProxyDropsReplies(t *testing.T) {
 	}
 }
 
-// Replies are told apart by counting, so nothing that comes between them may
-// count: pushes, and replies of every type.
+// Replies are told apart by counting, so nothing that comes between them may count: pushes, and
+// replies of every type.
 func TestProxyTellsRepliesApart(t *testing.T) {
 	s := Start(t)
 	p := StartProxy(t, s.Addr())
@@ -406,7 +405,7 @@ func TestProxySwap(t *testing.T) {
 	other := dialProxy(t, p)
 	other.send(t, incr, incr)
 	other.want(t, "5", "5")
-	p.Mend()
+	p.Restore()
 	c.send(t, incr)
 	c.want(t, "7")
 	p.SwapReplies()

@@ -13,13 +13,12 @@ import (
 	"time"
 )
 
-// doTimeout bounds one command, so that a paused server fails a test instead of
-// hanging it.
+// doTimeout bounds one command, so that a paused server fails a test instead of hanging it.
 const doTimeout = 10 * time.Second
 
-// CLI sends one command on a connection of its own and returns the reply as
-// redis-cli prints it to a pipe: one element of an array per line, an empty
-// line for nil. An error, of the server or of the connection, fails the test.
+// CLI sends one command on a connection of its own and returns the reply as redis-cli prints it to
+// a pipe: one element of an array per line, an empty line for nil. An error, of the server or of
+// the connection, fails the test.
 func (s *Server) CLI(t testing.TB, args ...string) string {
 	t.Helper()
 	reply, err := s.Do(args...)
@@ -29,7 +28,7 @@ func (s *Server) CLI(t testing.TB, args ...string) string {
 	return reply
 }
 
-// Do is [Server.CLI] for those who expect an error, and for any goroutine.
+// Do is [Server.CLI] for callers that expect an error, and for any goroutine.
 func (s *Server) Do(args ...string) (string, error) {
 	replies, err := s.pipeline(args)
 	if err != nil {
@@ -54,8 +53,8 @@ func (s *Server) list(t testing.TB, args ...string) []string {
 	return texts(replies[0])
 }
 
-// pipeline sends commands on a connection of its own and returns their replies: a
-// string, an error, or a slice of these.
+// pipeline sends commands on a connection of its own and returns their replies: a string, an error,
+// or a slice of these.
 func (s *Server) pipeline(commands ...[]string) ([]any, error) {
 	var conn net.Conn
 	var err error
@@ -110,8 +109,7 @@ func encode(commands ...[]string) string {
 	return b.String()
 }
 
-// readReply reads one reply of RESP2; an error that it returns is one of the
-// connection.
+// readReply reads one reply of RESP2; an error that it returns is one of the connection.
 func readReply(r *bufio.Reader) (any, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// Sentinel is a master and a replica under the watch of three sentinels, two of
-// which must agree that the master is gone. They notice within half a second
-// and fail over within a few.
+// Sentinel is a master and a replica watched by three sentinels, two of which must agree that the
+// master is gone. They notice within half a second and fail over within a few.
 type Sentinel struct {
 	MasterName string
 	Master     *Server // as started; a failover does not change it
@@ -19,16 +18,16 @@ type Sentinel struct {
 	Sentinels  []*Server
 }
 
-// StartSentinel returns when every sentinel knows the replica and the other
-// sentinels, so that a failover can happen at once. The arguments are further
-// configuration of the master and the replica.
+// StartSentinel returns when every sentinel knows the replica and the other sentinels, so that a
+// failover can happen at once. The arguments are further configuration of the master and the
+// replica.
 func StartSentinel(t testing.TB, args ...string) *Sentinel {
 	t.Helper()
 	s := &Sentinel{MasterName: "stint"}
 	s.Master = Start(t, args...)
 	s.Replica = Start(t, append([]string{"--replicaof", "127.0.0.1 " + fmt.Sprint(s.Master.Port())}, args...)...)
-	// A sentinel asks a master for its replicas when it first meets it, and then
-	// only every ten seconds.
+	// A sentinel asks a master for its replicas when it first meets it, and then only every ten
+	// seconds.
 	await(t, "the replica is online", func() error { return oneReplicaOnline(s.Master) })
 	for range 3 {
 		s.Sentinels = append(s.Sentinels, s.startSentinel(t))
@@ -59,11 +58,23 @@ func (s *Sentinel) startSentinel(t testing.TB) *Server {
 	return srv
 }
 
+// NoFailover makes the sentinels wait for an hour before they replace the master. Tests that need
+// no failover call it: on an overloaded machine half a second without a reply is normal, and a
+// failover loses writes.
+func (s *Sentinel) NoFailover(t testing.TB) {
+	t.Helper()
+	for _, sentinel := range s.Sentinels {
+		if _, err := sentinel.Do("SENTINEL", "SET", s.MasterName, "down-after-milliseconds", "3600000"); err != nil {
+			t.Fatalf("redistest: %v", err)
+		}
+	}
+}
+
 // Addrs returns the addresses of the sentinels.
 func (s *Sentinel) Addrs() []string { return addrs(s.Sentinels) }
 
-// CurrentMaster returns the server that the running sentinels hold to be the
-// master; it fails the test if they differ or none is running.
+// CurrentMaster returns the server that the running sentinels report as the master; it fails the
+// test if they differ or none is running.
 func (s *Sentinel) CurrentMaster(t testing.TB) *Server {
 	t.Helper()
 	srv, err := s.currentMaster()
@@ -73,8 +84,7 @@ func (s *Sentinel) CurrentMaster(t testing.TB) *Server {
 	return srv
 }
 
-// AwaitMaster returns when all running sentinels hold srv to be the master and
-// it says so itself.
+// AwaitMaster returns when all running sentinels report srv as the master and it says so itself.
 func (s *Sentinel) AwaitMaster(t testing.TB, srv *Server) {
 	t.Helper()
 	await(t, srv.Addr()+" is master", func() error { return s.isMaster(srv) })
@@ -118,8 +128,8 @@ func (s *Sentinel) currentMaster() (*Server, error) {
 	return nil, fmt.Errorf("no master at %q", found)
 }
 
-// agreed returns nil when every sentinel sees a healthy master, a replica in
-// step and two other sentinels.
+// agreed returns nil when every sentinel sees a healthy master, a replica in step and two other
+// sentinels.
 func (s *Sentinel) agreed() error {
 	for _, sentinel := range s.Sentinels {
 		reply, err := sentinel.Do("SENTINEL", "MASTER", s.MasterName)
@@ -168,8 +178,7 @@ func isMaster(srv *Server) bool {
 	return err == nil && strings.HasPrefix(role, "master")
 }
 
-// oneReplicaOnline returns nil when srv feeds exactly one replica and that one
-// is in step.
+// oneReplicaOnline returns nil when srv feeds exactly one replica and that one is in step.
 func oneReplicaOnline(srv *Server) error {
 	info, err := srv.Do("INFO", "replication")
 	if err != nil {

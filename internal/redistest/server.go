@@ -1,6 +1,6 @@
-// Package redistest runs real Redis servers for tests: single, with TLS, under
-// Sentinel, as a Cluster, and with a clock that a test may step; a [Proxy] stands
-// before them to do what networks do.
+// Package redistest is for tests: it runs real Redis servers, single, with TLS, under Sentinel, as
+// a Cluster, and with a clock that a test may step. A [Proxy] in front of them behaves like a bad
+// network. Under -short such tests are skipped.
 //
 //	func TestSomething(t *testing.T) {
 //		srv := redistest.Start(t)
@@ -9,13 +9,13 @@
 //		srv.Resume(t)
 //	}
 //
-// Every server listens on a free loopback port, works in the test's temporary
-// directory, keeps nothing on disk and ends with the test, or with the test
-// binary where the test does not get to clean up. Nothing is skipped: where there
-// is no redis-server, or none of the name in [BinaryEnv], the test fails.
+// Every server listens on a free loopback port, works in the test's temporary directory, keeps
+// nothing on disk and ends with the test, or with the test binary where the test does not get to
+// clean up. Nothing is skipped: where there is no redis-server, or none of the name in [BinaryEnv],
+// the test fails.
 //
-// Methods that take a testing.TB fail it when they cannot do what they are asked,
-// so they belong on that test's own goroutine; [Server.Do] is for any other.
+// Methods that take a testing.TB fail it when they cannot do what they are asked, so they belong on
+// that test's own goroutine; [Server.Do] is for any other.
 package redistest
 
 import (
@@ -35,18 +35,17 @@ import (
 )
 
 const (
-	// BinaryEnv is the variable that names another server to test against, such
-	// as valkey-server. It is started as a sentinel and as cluster nodes too.
+	// BinaryEnv is the variable that names another server to test against, such as valkey-server.
+	// It is started as a sentinel and as cluster nodes too.
 	BinaryEnv = "STINT_REDIS_SERVER"
 
-	// startTimeout is long because a test machine may be busy; a server is
-	// usually there within 50 ms.
+	// startTimeout is long because a test machine may be busy; a server is usually there within 50
+	// ms.
 	startTimeout = 30 * time.Second
 
-	// Ports are taken from below the range from which the system gives out
-	// ports for outgoing connections, so that nobody takes the port of a server
-	// that a test has stopped and will restart. The port of a cluster bus is
-	// 10,000 higher and never one of these.
+	// Ports are taken from below the range from which the system gives out ports for outgoing
+	// connections, so that nobody takes the port of a server that a test has stopped and will
+	// restart. The port of a cluster bus is 10,000 higher and never one of these.
 	firstPort, lastPort = 10_000, 19_999
 	busOffset           = 10_000
 )
@@ -66,8 +65,8 @@ type Server struct {
 	proc     *process
 }
 
-// Start runs a server without persistence. The arguments are further
-// configuration, as on the command line: "--maxmemory", "2mb".
+// Start runs a server without persistence. The arguments are further configuration, as on the
+// command line: "--maxmemory", "2mb".
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t, args...)
@@ -78,6 +77,9 @@ func Start(t testing.TB, args ...string) *Server {
 // newServer prepares a server and registers its end.
 func newServer(t testing.TB, args ...string) *Server {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a Redis server: make test runs it")
+	}
 	s := &Server{dir: t.TempDir(), portFlag: "--port"}
 	s.args = append([]string{
 		"--bind", "127.0.0.1",
@@ -121,9 +123,8 @@ func (s *Server) URL() string {
 	return scheme + "://" + user + s.Addr()
 }
 
-// TLS returns what a client needs to connect to a server of [StartTLS]: the
-// authority that signed the server's certificate, and a client certificate. It
-// is nil for other servers.
+// TLS returns what a client needs to connect to a server of [StartTLS]: the authority that signed
+// the server's certificate, and a client certificate. It is nil for other servers.
 func (s *Server) TLS() *tls.Config { return s.tls.Clone() }
 
 // PID returns the process id, or 0 while the server is not running.
@@ -134,8 +135,8 @@ func (s *Server) PID() int {
 	return s.proc.pid
 }
 
-// Kill ends the server at once, as a crash would. Killing a server that is not
-// running does nothing.
+// Kill ends the server at once, as a crash would. Killing a server that is not running does
+// nothing.
 func (s *Server) Kill() {
 	if s.proc == nil {
 		return
@@ -145,7 +146,7 @@ func (s *Server) Kill() {
 	s.proc = nil
 }
 
-// Stop ends the server in good order, closing its connections.
+// Stop ends the server gracefully, closing its connections.
 func (s *Server) Stop() {
 	if s.proc == nil {
 		return
@@ -160,8 +161,8 @@ func (s *Server) Stop() {
 	}
 }
 
-// Restart ends the server if it runs, and starts it on the same port. Its data
-// is gone; a cluster node and a sentinel still know who they are.
+// Restart ends the server if it runs, and starts it on the same port. Its data is gone; a cluster
+// node and a sentinel still know who they are.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Kill()
@@ -170,8 +171,8 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// Pause stops the process where it is: its port accepts connections and nothing
-// is answered until [Server.Resume].
+// Pause stops the process where it is: its port accepts connections and nothing is answered until
+// [Server.Resume].
 func (s *Server) Pause(t testing.TB) { s.mustSignal(t, syscall.SIGSTOP) }
 
 // Resume ends a [Server.Pause].
@@ -192,8 +193,7 @@ func (s *Server) mustStart(t testing.TB) {
 	}
 }
 
-// errPortTaken means that someone else got hold of the port between our look
-// and the server's.
+// errPortTaken means that another process took the port between our check and the server's start.
 var errPortTaken = errors.New("port is taken")
 
 // start finds a port and runs the server on it.
@@ -239,8 +239,7 @@ func (s *Server) run(cmd *exec.Cmd) error {
 	return err
 }
 
-// awaitReady returns when this process, and not another one that took the port
-// first, answers.
+// awaitReady returns when this process, and not another one that took the port first, answers.
 func (s *Server) awaitReady() error {
 	proc := s.proc
 	pid := fmt.Sprintf("process_id:%d\r\n", proc.pid)

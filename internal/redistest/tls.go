@@ -16,9 +16,8 @@ import (
 	"time"
 )
 
-// StartTLS runs a server that speaks TLS only, with certificates made for this
-// test. A client certificate is welcome but not demanded; pass
-// "--tls-auth-clients", "yes" to demand it.
+// StartTLS runs a server that speaks TLS only, with certificates made for this test. A client
+// certificate is optional; pass "--tls-auth-clients", "yes" to require it.
 func StartTLS(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t)
@@ -40,9 +39,8 @@ func StartTLS(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// writeCertificates makes an authority and one certificate for 127.0.0.1 and
-// localhost that serves both ends, writes them to dir and returns the client's
-// configuration.
+// writeCertificates makes an authority and one certificate for 127.0.0.1 and localhost that serves
+// both ends, writes them to dir and returns the client's configuration.
 func writeCertificates(dir string) (*tls.Config, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// KeysWithoutTTL returns the keys of ours, those that begin with "stint:", that
-// would stay for ever, in order. Replicas and servers that do not run are passed
-// over, so all nodes of a cluster may be given.
+// KeysWithoutTTL returns our keys, those that begin with "stint:", that would stay forever, sorted.
+// It skips replicas and servers that do not run, so all nodes of a cluster may be passed.
 func KeysWithoutTTL(t testing.TB, servers ...*Server) []string {
 	t.Helper()
 	var found []string
@@ -56,7 +55,7 @@ func (s *Server) withoutTTL(t testing.TB, keys []string) (found []string) {
 		if err, failed := reply.(error); failed {
 			t.Fatalf("redistest: PTTL: %v", err)
 		}
-		if reply == "-1" { // -2 is a key that has gone meanwhile
+		if reply == "-1" { // -2 is a key that has gone in the meantime
 			found = append(found, keys[i])
 		}
 	}

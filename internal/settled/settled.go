@@ -1,6 +1,6 @@
-// Package settled remembers which charges a process has settled, or whose places it has released. A store remembers the
-// last [stint.MaxSettled] of each subject and scope; this is for those that come again
-// after more than that.
+// Package settled remembers which charges a process has settled, or whose places it has released. A
+// store remembers the last driver.MaxSettled of each subject and scope; this is for those that come
+// again after more than that.
 package settled
 
 import (
@@ -8,9 +8,10 @@ import (
 	"sync"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Set is the last [stint.MaxOwnSettled] claims of charges that were settled. The zero Set is
+// Set is the last [contract.MaxOwnSettled] claims of charges that were settled. The zero Set is
 // empty and ready for use. It is safe for concurrent use.
 type Set struct {
 	mu    sync.Mutex
@@ -43,7 +44,7 @@ func (s *Set) Add(charge uint64, c *stint.Claim) {
 		return
 	}
 	s.known[key] = struct{}{}
-	if len(s.order) < stint.MaxOwnSettled {
+	if len(s.order) < contract.MaxOwnSettled {
 		s.order = append(s.order, key)
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 func claim(subject, scope string) stint.Claim {
@@ -32,16 +33,17 @@ func TestOldestAreForgotten(t *testing.T) {
 	var s Set
 	c := claim("a", "")
 	const more = 100
-	for i := range uint64(stint.MaxOwnSettled + more) {
+	for i := range uint64(contract.MaxOwnSettled + more) {
 		s.Add(i, &c)
 	}
-	for i, want := range map[uint64]bool{0: false, more - 1: false, more: true, stint.MaxOwnSettled + more - 1: true} {
+	for i, want := range map[uint64]bool{0: false, more - 1: false, more: true,
+		contract.MaxOwnSettled + more - 1: true} {
 		if got := s.Has(i, &c); got != want {
 			t.Errorf("charge %d is known: %v, want %v", i, got, want)
 		}
 	}
-	if len(s.known) != stint.MaxOwnSettled || len(s.order) != stint.MaxOwnSettled {
-		t.Errorf("%d and %d are remembered, want %d", len(s.known), len(s.order), stint.MaxOwnSettled)
+	if len(s.known) != contract.MaxOwnSettled || len(s.order) != contract.MaxOwnSettled {
+		t.Errorf("%d and %d are remembered, want %d", len(s.known), len(s.order), contract.MaxOwnSettled)
 	}
 }
 

@@ -1,18 +1,24 @@
 -- amend changes what an earlier decision charged.
 --
--- KEYS     per claim its settled charges, and the state or the holders of each part; with a
---          request id the ids of the first claim
--- ARGV[1]  see start.lua; kind (1 byte), true cost, largest debt (0: one capacity), charge id (8 bytes), life of the request id,
---          not-after (0: none), claims that may take places back (2 bytes, the lowest bit for the first), number of claims
---          (1); per claim its cost, the time of its charge and number of parts (1); per part its set (1; 0: holders) and generation
---          (4 bytes), or of holders their window
+-- KEYS     per claim its settled charges, then the state or the holders of each of its parts;
+--          with a request id, last, the request ids of the first claim
+-- ARGV[1]  see start.lua; then
+--            kind (1 byte)
+--            true cost, units
+--            largest debt, units (0: one capacity)
+--            charge id (8 bytes)
+--            life of the request id
+--            not-after (0: none)
+--            claims that may take places back (2 bytes, the lowest bit for the first)
+--            number of claims (1), and per claim
+--              its cost, units
+--              the time of its charge
+--              number of parts (1), and per part its set (1; 0: holders) and its generation (4) or,
+--              of holders, their window
 -- ARGV[2]  request id, if there is one
--- Reply    call id, now, 1 if it came too late (1 byte), to which claims it applied (2 bytes, as above): an extension, if all of
---          the claim's places are held
-
-local SETTLE, EXTEND = 0, 1 -- stint.AmendmentKind, else Release
-local UNDO, APART = 100, 101 -- see split.go, apart.go: settles, unless that may have been done; settles, and neither looks nor remembers
-local SETTLED = 1000         -- stint.MaxSettled
+-- Reply    call id (8), now, 1 if it came too late (1), and the claims to which it applied (2, as
+--          above): an extension applies if all places of the claim are held
+-- @include start
 
 local ceil, max = math.ceil, math.max
 local G = general(now, generation, sets)
@@ -20,41 +26,44 @@ local kind, cost, debt, id, life, late, retake, claims
 kind, cost, debt, id, life, late, retake, claims, pos = unpack_at('<Bddc8ddI2B', args, pos)
 if late > 0 and now > late then return pack('<c8dBI2', args, now, 1, 0) end
 
-local settles = kind == SETTLE or kind == UNDO or kind == APART
+local settles = kind == SETTLE or kind == UNDO or kind == SETTLE_ONE_KEY
 
--- settled says whether the charge is known to be settled, or to undo it, whether it may have been and is forgotten.
+-- settled reports whether the charge is known to be settled; for UNDO, also whether it may have
+-- been and is forgotten.
 local function settled(key, at)
   local known = try('ZSCORE', key, id)
   if type(known) == 'table' then
     G.discard(key)
     return false
   end
-  if known or kind ~= UNDO or call('ZCARD', key) < SETTLED then return known end
+  if known or kind ~= UNDO or call('ZCARD', key) < MAX_SETTLED then return known end
   return at <= tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2])
 end
 
 -- remember keeps a settled charge for as long as one of its limits could know it.
 local function remember(key, at, horizon)
   call('ZADD', key, at, id)
-  if call('ZCARD', key) > SETTLED then call('ZREMRANGEBYRANK', key, 0, 0) end
+  if call('ZCARD', key) > MAX_SETTLED then call('ZREMRANGEBYRANK', key, 0, 0) end
   call('PEXPIRE', key, max(call('PTTL', key), G.ttl(max(0, at - now) + horizon)))
 end
 
--- amend_holders applies the amendment to a place.
+-- amend_holders applies the amendment to the holders of a limit. It reports whether it did.
 local function amend_holders(key, window, claim)
   local l = G.open_holders(key, 0, window, 0)
   if kind == EXTEND then
     return l.of.extend(l, id, function()
       local limit = key:sub(#claim.settled - #'settled' + 1)
-      return claim.retake and not settled(claim.settled, claim.at) and not G.was_reset(claim.settled, limit, window, claim.at)
+      return claim.retake and not settled(claim.settled, claim.at)
+        and not G.was_reset(claim.settled, limit, window, claim.at)
     end)
   end
   return (not settles or cost == 0) and l.of.release(l, id)
 end
 
--- amend_state settles all limits of a state. It returns whether that applied, for how long after its time the charge can
--- be settled, and whether somebody may remember a denial that this ends: those with a cost above half of a limit do not,
--- see resilience.DenyCache, so the limit was more than half used.
+-- amend_state settles all limits of a state. It returns whether that applied, for how long after
+-- its time the charge can be settled, and whether somebody may remember a denial that this ends:
+-- only if more than half of the limit was used, for denials of a cost above half of a limit are not
+-- remembered (package resilience).
 local function amend_state(key, set, charged, at, of)
   local st, asked = G.open_state(key, set, charged)
   local applied, horizon, tight = false, 0, false
@@ -62,7 +71,11 @@ local function amend_state(key, set, charged, at, of)
   for _, l in ipairs(asked) do
     local crowded = #l.booked > 0 or 2 * G.L.used(l) > l.cap
     if G.L.settle(l, at, cost, debt) then applied, tight = true, tight or crowded end
-    horizon = max(horizon, l.width > 0 and l.span + l.slice or l.unit and (ceil(l.cap * l.unit / l.rate) + 1) * l.tick or 0)
+    if l.width > 0 then
+      horizon = max(horizon, l.span + l.slice)
+    elseif l.unit then
+      horizon = max(horizon, (ceil(l.cap * l.unit / l.rate) + 1) * l.tick)
+    end
   end
   if applied then G.save(st) end
   return applied, horizon, tight
@@ -73,7 +86,8 @@ local todo, keys = {}, 0
 for c = 1, claims do
   local charged, at, parts
   charged, at, parts, pos = unpack_at('<ddB', args, pos)
-  local claim = { settled = KEYS[keys + 1], charged = charged, at = at, retake = floor(retake / 2 ^ (c - 1)) % 2 == 1 }
+  local may_retake = floor(retake / 2 ^ (c - 1)) % 2 == 1
+  local claim = { settled = KEYS[keys + 1], charged = charged, at = at, retake = may_retake }
   keys = keys + 1
   for p = 1, parts do
     local which, of
@@ -98,7 +112,11 @@ for c, claim in ipairs(todo) do
   local applied, missed, room, horizon = false, false, false, 0
   for _, part in ipairs(claim.open and claim or {}) do
     if not part.set then
-      if amend_holders(part.key, part.of, claim) then applied, horizon = true, max(horizon, part.of) else missed = true end
+      if amend_holders(part.key, part.of, claim) then
+        applied, horizon = true, max(horizon, part.of)
+      else
+        missed = true
+      end
     elseif settles then
       local yes, reach, tight = amend_state(part.key, part.set, claim.charged, claim.at, part.of)
       applied, room, horizon = applied or yes, room or tight, max(horizon, reach)

@@ -1,14 +1,13 @@
--- Bans, per subject, see docs/rules.md. A ban is one string: 'N' (1 byte), until,
--- at, forgive (7 each), level (1).
+-- ban: that of a subject, see docs/rules.md. It is one string: BAN_MARK (1 byte), until, the clock
+-- at the last write, forgive (7 each), level (1).
 
 local BAN_FORMAT = '>BI7I7I7B'
 
--- ban_open reads the subject's record from s, what its key holds, or nil. If the
--- clock stepped back, the record is moved with it. One that says nothing any more,
--- or lost its TTL, heals.
+-- ban_open reads a ban from s, the value of its key, or nil. If the clock stepped back, so do its
+-- times. One that is over is removed; one that lost its TTL gets another.
 function G.ban_open(key, s)
   if not s then return end
-  if type(s) == 'table' or #s ~= 23 or s:byte() ~= 78 then return discard(key) end
+  if type(s) == 'table' or #s ~= BAN_SIZE or s:byte() ~= BAN_MARK then return discard(key) end
   local _, til, at, forgive, level = unpack_at(BAN_FORMAT, s)
   local ban = { til = til, forgive = forgive, level = level }
   if now < at then ban.til, ban.changed = max(0, til - (at - now)), true end
@@ -18,14 +17,14 @@ function G.ban_open(key, s)
 end
 
 function G.ban_save(key, ban)
-  local s = pack(BAN_FORMAT, 78, ban.til, now, ban.forgive, ban.level)
+  local s = pack(BAN_FORMAT, BAN_MARK, ban.til, now, ban.forgive, ban.level)
   call('SET', key, s, 'PX', ttl(max(ban.til - now, 0) + ban.forgive))
 end
 
--- bans_open reads the bans of all claims, whose keys come after so many others, but for
--- those that are shared, a bit each with the lowest for the first claim. It returns them
--- with the first claim whose subject is banned. A claim has false for no ban, and nil if it
--- is shared. Claims of one subject have the same table.
+-- bans_open reads the bans of all claims except the shared ones (a bit each, the lowest for the
+-- first claim). Their keys come after so many others. It returns the bans, and the first claim
+-- whose subject is banned. A claim has false for no ban, and nil if it is shared. Claims of one
+-- subject have the same table.
 function G.bans_open(before, claims, shared)
   local bans, banned, known = {}, nil, {}
   for c = 1, claims do
@@ -51,20 +50,22 @@ function G.bans_heal(bans, before, limits)
   end
 end
 
--- open_strikes returns the strikes of the last so many microseconds, or of as many as the last one was counted in, which
--- are a log in a state of its own: the state, and its log.
+-- open_strikes returns the state and the log of the strikes within so many microseconds, or within
+-- as many as when the last one was counted.
 function G.open_strikes(key, within)
   local st = read_state(key)
   local l = st.limits[1]
-  if not l or l.width ~= 8 or l.algorithm ~= 0 then l = { algorithm = 0, booked = '', booked_sum = 0, width = 8, format = FORMATS[8], sum = 0, entries = '' } end
+  if not l or l.width ~= 8 or l.algorithm ~= SLIDING then
+    l = { algorithm = SLIDING, booked = '', booked_sum = 0, width = 8, format = FORMATS[8], sum = 0, entries = '' }
+  end
   st.limits, within = { l }, within or l.window or 0
-  l.window, l.span, l.slice, l.cap, l.cost = within, within, 0, 125, 1
+  l.window, l.span, l.slice, l.cap, l.cost = within, within, 0, RESOLUTION, 1
   open(l)
   return st, l
 end
 
--- strike counts a denial, and returns the ban that it led to, if any: the subject's last one
--- anew, if it had one.
+-- strike counts a denial. It returns the ban that this leads to, if any: the subject's last one,
+-- renewed, if it had one.
 function G.strike(key, ban, policy)
   local st, l = G.open_strikes(key, policy.within)
   if l.sum + 1 < policy.after then

@@ -1,10 +1,13 @@
--- Bookings of one limit, see docs/rules.md: l.booked is a string of records in order of time, l.booked_sum the
--- sum of their units, or anything above 2^53 if it is more than that. A record is E (7 bytes), E − T (2) and
--- units (7).
+-- bookings: those of one limit, see docs/rules.md. A booking may be used from T to E.
+--
+--   l.booked      string of records in order of time: E (7 bytes, big-endian), E - T (2), units (7)
+--   l.booked_sum  the sum of their units, or any number above 2^53 if it is more than that
 
-local BOOKING, BOOKED = '>I7I2I7', 16
+local BOOKING = '>I7I2I7'
+local BOOKED = 16 -- bytes of a record
 
--- booking returns T, E and the units of the record at i, which counts from 0; nothing if there is none.
+-- booking returns T, E and the units of the record at i, which counts from 0; nothing if there is
+-- none.
 local function booking(l, i)
   local at = i * BOOKED
   if at < 0 or at >= #l.booked then return end
@@ -19,27 +22,28 @@ end
 
 -- plus adds units to a sum of bookings. 2^53 + 1 would be rounded to 2^53.
 local function plus(sum, n)
-  if n > UNITS - sum then return 2 * UNITS end
+  if n > MAX_UNITS - sum then return 2 * MAX_UNITS end
   return sum + n
 end
 
--- unsum takes units that were taken off a booking off the sum too. One that is above 2^53 is not exact, and is made anew.
+-- unsum takes units that were taken off a booking off the sum too. A sum above 2^53 is not exact:
+-- it is computed again.
 local function unsum(l, n)
-  if l.booked_sum <= UNITS then
+  if l.booked_sum <= MAX_UNITS then
     l.booked_sum = l.booked_sum - n
     return
   end
   local sum, i = 0, 0
   local t, _, units = booking(l, 0)
-  while t and sum <= UNITS do
+  while t and sum <= MAX_UNITS do
     sum, i = plus(sum, units), i + 1
     t, _, units = booking(l, i)
   end
   l.booked_sum = sum
 end
 
--- first_booking returns the number of the first booking whose T (1) or E (2) is not before an instant, of all bookings if
--- there is none.
+-- first_booking returns the number of the first booking whose T (1) or E (2) is not before an
+-- instant, of all bookings if there is none.
 local function first_booking(booked, which, instant)
   local low, high = 0, #booked / BOOKED
   while low < high do

@@ -1,13 +1,17 @@
 -- command acts on one subject outside of any decision.
 --
--- KEYS     ban and unban: the ban, the strikes; give back: the states; reset: the settled charges if places are reset, the
---          request ids, the holders of limits, the states
--- ARGV[1]  see start.lua; kind (1 byte); of a ban its length, or the units that are given back;
---          number of states (1), set of each (1); how many limits have their places reset (1), and of each its window, length of its name (1)
---          and that
--- Reply    call id
-
-local RESET, BAN, GIVE_BACK = 0, 1, 3 -- stint.CommandKind; else Unban
+-- KEYS     BAN, UNBAN: the ban, the strikes
+--          GIVE_BACK: the states
+--          RESET: the settled charges if places are reset, the request ids, the holders, the states
+-- ARGV[1]  see start.lua; then
+--            kind (1 byte)
+--            length of the ban, or units to give back
+--            number of states (1), and per state its set (1)
+--            number of concurrency limits to reset (1), and per limit
+--              its window
+--              length of its name (1), its name
+-- Reply    call id (8)
+-- @include start
 
 local G = general(now, generation, sets)
 local kind, amount, states

@@ -1,5 +1,5 @@
--- concurrency: a sorted set of holders, scored by when they lose their place, see
--- docs/rules.md. It has no state but this; its verbs are those of other limits.
+-- concurrency: the holders of a concurrency limit, see docs/rules.md. They are a sorted set, scored
+-- by when they lose their place. The verbs in H are those of other limits.
 
 local H = {}
 
@@ -69,23 +69,24 @@ function H.extend(l, id, may_retake)
   return true
 end
 
--- Resets of places are noted in the scope's settled charges: the limit, scored by the time and 2^52, so that none of the
--- charges is above it.
+-- Resets of places are noted in the scope's settled charges: the limit, scored by the time and
+-- 2^52, so that none of the charges is above it.
 
 local function reset_of(limit) return 'reset ' .. limit end
 
 -- note_reset notes a reset of a limit for a window.
 function G.note_reset(settled, limit, window)
   if type(try('ZSCORE', settled, reset_of(limit))) == 'table' then discard(settled) end
-  call('ZADD', settled, now + UNITS / 2, reset_of(limit))
+  call('ZADD', settled, now + MAX_UNITS / 2, reset_of(limit))
   call('PEXPIRE', settled, max(call('PTTL', settled), ttl(window)))
 end
 
--- was_reset reports whether a place that was taken at an instant was lost in a reset less than a window ago.
+-- was_reset reports whether a place that was taken at an instant was lost in a reset less than a
+-- window ago.
 function G.was_reset(settled, limit, window, at)
   local noted = try('ZSCORE', settled, reset_of(limit))
   if not noted or type(noted) == 'table' then return false end
-  noted = tonumber(noted) - UNITS / 2
+  noted = tonumber(noted) - MAX_UNITS / 2
   return at <= noted and noted <= now and now < noted + window
 end
 

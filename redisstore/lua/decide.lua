@@ -1,23 +1,38 @@
--- The general path of a decision, see docs/rules.md: any request, on any states.
+-- decide: the general path of a decision, see docs/rules.md.
 --
--- Request  as take.lua has it, then of kinds 1 to 3: number of claims, mode, fit, 1 if bans are looked for (1 byte
---          each), which claims are shared (2, the lowest bit for the first), ban policy: after (1, 0: none); longest
---          wait, or the one of a Force, Booked, life of the request id, lease, grace, within, forgive, id of the charge (8 bytes), number of
---          durations (1), durations
--- Reply    flags (1 allowed, 2 repeat, 4 banned, 32 directories follow), deciding claim, retry-after, time of the charge
---          (0: none), units charged to the first claim; per part its generation (4 bytes, not of holders), and per
---          limit asked about, in the order of its set, used, reset-after and retry-after; then if
---          directories follow, per part with a state the length of its directory (1), 0 if it is that of the set, and it
-
-local TAKE, PEEK, RESERVE, FORCE = 0, 1, 2, 3 -- stint.Mode
+-- Request  as in take.lua; then, of KIND_GENERAL, KIND_BANS and KIND_PEEK,
+--            number of claims (1 byte)
+--            mode (1)
+--            1 to lower the cost to what there is room for (1)
+--            1 if bans apply (1)
+--            claims that are shared (2, the lowest bit for the first)
+--            denials that lead to a ban (1; 0: none does)
+--            longest wait, or the wait of a FORCE
+--            end of the booking to move up (0: none)
+--            life of the request id
+--            length of the lease (0: none)
+--            grace: how long a booking may be used
+--            within: how long denials count
+--            forgive: how long a ban's level is kept
+--            charge id (8)
+--            number of durations of bans (1), durations
+-- Answer   flags (1)
+--          deciding claim (1)
+--          retry-after
+--          time of the charge (0: none)
+--          units charged to the first claim
+--          per part its generation (4, not of holders), and per limit that is asked about, in the
+--          order of its set, used, reset-after, retry-after
+--          with the flag DIRECTORIES, per part with a state the length of its directory (1; 0: that
+--          of the set), and the directory
 
 -- read_request reads what is asked, and opens all limits.
 local function read_request(args, run, base)
   local kind, which, cost, _, pos = unpack_at('<BBdd', args, run)
   local states = {} -- two claims may share one
   local r = { parts = {}, limits = {}, keys = 1, mode = TAKE, fit = 0, bans_on = 0, after = 0, booked = 0, lease = 0 }
-  if kind > 0 then r.keys, pos = unpack_at('B', args, pos), pos + 7 end
-  looking = kind == 3
+  if kind ~= KIND_PLAIN then r.keys, pos = unpack_at('B', args, pos), pos + 7 end
+  looking = kind == KIND_PEEK
   for p = 1, r.keys do
     local claim, key = 1, KEYS[base + p]
     if p > 1 then claim, which, cost, pos = unpack_at('<BBd', args, pos) end
@@ -36,18 +51,19 @@ local function read_request(args, run, base)
       r.limits[#r.limits + 1] = l
     end
   end
-  if kind >= 1 and kind <= 3 then
+  if kind >= KIND_GENERAL and kind <= KIND_PEEK then
     local steps
-    r.claims, r.mode, r.fit, r.bans_on, r.shared, r.after, r.longest, r.booked, r.life, r.lease, r.grace, r.within, r.forgive, r.id, steps, pos =
-      unpack_at('<BBBBI2Bdddddddc8B', args, pos)
+    r.claims, r.mode, r.fit, r.bans_on, r.shared, r.after, pos = unpack_at('<BBBBI2B', args, pos)
+    r.longest, r.booked, r.life, r.lease, r.grace, r.within, r.forgive, pos = unpack_at('<ddddddd', args, pos)
+    r.id, steps, pos = unpack_at('<c8B', args, pos)
     r.durations = {}
     for i = 1, steps do r.durations[i], pos = unpack_at('<d', args, pos) end
   end
   return r
 end
 
--- fit lowers the cost to what there is room for, in steps: single units, or equal requests. Equal requests beside
--- bookings are made one by one. It returns what the first claim is to be charged.
+-- fit lowers the cost to what there is room for, in steps: single units, or equal requests. Equal
+-- requests beside bookings are made one by one. It returns what the first claim is to be charged.
 local function fit(r, equal)
   local charged = r.limits[1].cost
   if equal + r.fit <= 1 then return charged end
@@ -62,8 +78,8 @@ local function fit(r, equal)
   return charged
 end
 
--- leave takes the booking that is to be moved up off all limits, with those behind it. It returns its time, if there was
--- one.
+-- leave takes the booking that is to be moved up off all limits, with those behind it. It returns
+-- its time, if there was one.
 local function leave(r)
   local t
   local found = {}
@@ -88,7 +104,8 @@ local function stay(l, t)
   l.booked, l.led = l.whole:sub(1, first_booking(l.whole, 1, t + 1) * BOOKED), nil
 end
 
--- room finds out when there is room, for somebody who waits behind bookings or not: t, the first instant that suits all limits, and in l.retry when each of them has.
+-- room returns the first instant at which all limits have room, for a request that waits behind all
+-- bookings or not. It sets l.retry to the wait until each of them has.
 local function room(r, waits)
   local t, latest, fit = now, now, true
   for _, l in ipairs(r.limits) do
@@ -106,8 +123,8 @@ local function room(r, waits)
   return t == NEVER and t or max(t, latest)
 end
 
--- make_way puts those that are booked for later than t behind, for a booking before them. It returns when that ends: no
--- later than they do.
+-- make_way puts those that are booked for later than t behind, for a booking before them. It
+-- returns when that ends: no later than they do.
 local function make_way(r, t)
   local ends = t + r.grace
   for _, l in ipairs(r.limits) do
@@ -124,7 +141,7 @@ local function insert(l, t, e)
   local last = (#l.booked + #l.behind) / BOOKED - 1
   if l.cost == 0 or dead(l) then
     l.changed = not dead(l)
-  elseif last < 999 then -- stint.MaxBookings
+  elseif last < MAX_BOOKINGS - 1 then
     L.book(l, t, min(e, l.ends or e))
   elseif l.behind == '' then
     change_booking(l, last, l.cost)
@@ -136,7 +153,8 @@ local function insert(l, t, e)
   end
 end
 
--- charge charges, books or leases every claim that costs something. It returns the time of the charge, 0 if none did.
+-- charge charges, books or leases every claim that costs something. It returns the time of the
+-- charge, 0 if none did.
 local function charge(r, t)
   local at, written = 0, {}
   local e = t + (r.grace or 0)
@@ -150,7 +168,7 @@ local function charge(r, t)
   for _, l in ipairs(r.limits) do
     if l.cost > 0 then
       at = t > now and e or now + r.lease
-      if r.mode == FORCE then l.cost = min(l.cost, max(0, UNITS / 2 - l.of.used(l))) end
+      if r.mode == FORCE then l.cost = min(l.cost, max(0, MAX_UNITS / 2 - l.of.used(l))) end
       if t > now and r.mode == FORCE then
         insert(l, t, e)
       elseif t > now then
@@ -194,20 +212,23 @@ local function answer(r, flags, decider, retry, at, charged)
     if st then
       out[#out + 1] = pack('<I4', st.generation or 0)
       local directory = st.saved or st.stored or ''
-      if directory == part.set[SIG] or directory:byte() ~= 83 or #directory > 218 then directory = '' end -- 27 limits
+      if directory == part.set[SIG] or directory:byte() ~= PLAIN_STATE
+        or #directory > DIRECTORY_START + DIRECTORY_LIMIT * MAX_KNOWN then directory = '' end
       other = other or directory ~= ''
       directories[#directories + 1] = pack('B', #directory) .. directory
     end
     for _, l in ipairs(part.asked) do
-      out[#out + 1] = pack('<ddd', told(l.used or l.of.used(l), 0), told(l.reset or l.of.reset(l), 0), told(l.retry or 0, NEVER))
+      local used, reset = l.used or l.of.used(l), l.reset or l.of.reset(l)
+      out[#out + 1] = pack('<ddd', bounded(used, 0), bounded(reset, 0), bounded(l.retry or 0, NEVER))
     end
   end
-  if other then flags, out[#out + 1] = flags + 32, table.concat(directories) end
-  out[1] = pack('<BBddd', flags, decider, told(retry, NEVER), told(at, 0), at > 0 and charged or 0)
+  if other then flags, out[#out + 1] = flags + DIRECTORIES, table.concat(directories) end
+  out[1] = pack('<BBddd', flags, decider, bounded(retry, NEVER), bounded(at, 0), at > 0 and charged or 0)
   return table.concat(out)
 end
 
--- decide answers a run of equal requests. It returns the reply, and of how many requests that is the answer.
+-- decide answers a run of equal requests. It returns the reply, and of how many requests that is
+-- the answer.
 function G.decide(run, base, equal, id)
   local r = read_request(ARGV[1], run, base)
   local cost = r.limits[1].cost
@@ -220,16 +241,16 @@ function G.decide(run, base, equal, id)
   if id_key and not banned and charged > 0 then seen, repeats = G.id_open(id_key, id, r.life) end
 
   local flags, decider, retry, at = 0, 1, 0, 0
-  if seen and (repeats < 8 or r.mode == FORCE) then -- stint.MaxRepeats
-    flags, retry = 2, seen - now >= 16 and seen - now or 0
+  if seen and (repeats < MAX_REPEATS or r.mode == FORCE) then
+    flags, retry = REPEAT, seen - now >= ID_STEP and seen - now or 0
     if r.mode ~= TAKE or retry == 0 then
-      flags = 3
-      if not looking and repeats < 8 then call('ZINCRBY', id_key, '1', id) end
+      flags = REPEAT + ALLOWED
+      if not looking and repeats < MAX_REPEATS then call('ZINCRBY', id_key, '1', id) end
     end
   else
     local old = r.booked > 0 and not banned and leave(r)
     local full = false
-    for _, l in ipairs(r.limits) do full = full or l.booked and #l.booked >= 1000 * BOOKED end -- stint.MaxBookings
+    for _, l in ipairs(r.limits) do full = full or l.booked and #l.booked >= MAX_BOOKINGS * BOOKED end
     local t = r.mode == FORCE and now + r.longest or room(r, r.mode == RESERVE and not banned)
     retry = t == NEVER and NEVER or t - now
     local allowed = t == now or r.mode == FORCE
@@ -243,22 +264,22 @@ function G.decide(run, base, equal, id)
     if r.mode == RESERVE and t > now then allowed = retry <= r.longest and (old or not full) end
 
     if banned then
-      flags, decider, retry = 4, banned, bans[banned].til - now
-    elseif old and (not allowed or t >= old) then -- it has the best place already
-      flags, retry, at = 1, old - now, r.booked
+      flags, decider, retry = BANNED, banned, bans[banned].til - now
+    elseif old and (not allowed or t >= old) then -- its booking cannot be moved up
+      flags, retry, at = ALLOWED, old - now, r.booked
       for _, l in ipairs(r.limits) do
         stay(l, old)
         l.used, l.reset = L.at(l, old)
       end
     elseif allowed then
-      flags = 1
+      flags = ALLOWED
       if not looking then at = charge(r, t) end
       if at > 0 and id_key and not seen and charged > 0 then G.id_record(id_key, id, t + r.lease, r.life) end
     else
       local ban
       decider, ban = deny(r, bans, after_parts + (r.claims or 0))
       if ban then
-        flags, bans[decider] = 4, ban
+        flags, bans[decider] = BANNED, ban
         if retry ~= NEVER and ban.til - now > retry then retry = ban.til - now end
       end
     end
@@ -267,8 +288,8 @@ function G.decide(run, base, equal, id)
 
   -- A clock that stepped back is not forgotten where the request was denied.
   if not looking then
-    if bans and flags ~= 2 then G.bans_heal(bans, after_parts, r.limits) end
-    if flags == 0 or flags == 4 and not banned then
+    if bans and flags ~= REPEAT then G.bans_heal(bans, after_parts, r.limits) end
+    if flags == 0 or flags == BANNED and not banned then
       for _, part in ipairs(r.parts) do
         if part.st and part.st.stepped and part.st.cost > 0 then heal(part.st) end
         local l = part.asked[1]

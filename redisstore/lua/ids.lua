@@ -1,7 +1,5 @@
--- Request ids, per subject and scope, see docs/rules.md: a sorted set of ids, scored
--- by their time rounded up to 16 microseconds; the low four bits count the repeats.
-
-local IDS = 1000          -- stint.MaxIDs
+-- ids: the request ids of a subject in a scope, see docs/rules.md. They are a sorted set, scored by
+-- their time, rounded up to a multiple of ID_STEP, plus the number of repeats.
 
 -- id_open returns the id's time and repeats if it is in force.
 function G.id_open(key, id, life)
@@ -9,15 +7,15 @@ function G.id_open(key, id, life)
   if not score then return end
   if type(score) == 'table' then return discard(key) end
   score = tonumber(score)
-  local repeats = score % 16
+  local repeats = score % ID_STEP
   local at = score - repeats
   if at > now - life and at <= now + life then return at, repeats end
 end
 
 function G.id_record(key, id, at, life)
   local expired = now - life
-  call('ZREMRANGEBYSCORE', key, '-inf', expired - expired % 16 + 15)
-  call('ZADD', key, ceil(at / 16) * 16, id)
-  if call('ZCARD', key) > IDS then call('ZREMRANGEBYRANK', key, 0, 0) end
+  call('ZREMRANGEBYSCORE', key, '-inf', expired - expired % ID_STEP + ID_STEP - 1)
+  call('ZADD', key, ceil(at / ID_STEP) * ID_STEP, id)
+  if call('ZCARD', key) > MAX_IDS then call('ZREMRANGEBYRANK', key, 0, 0) end
   call('PEXPIRE', key, max(call('PTTL', key), ttl(at - now + life)))
 end

@@ -1,8 +1,10 @@
--- The log of a limit, see docs/rules.md: l.entries is a string of packed entries in order of time, l.sum the sum
--- of their units, l.width the bytes of an entry and l.format its struct format: stamp (7 bytes), units.
+-- log: that of one limit, see docs/rules.md.
+--
+--   l.entries  string of entries in order of time: stamp (7 bytes, big-endian), units
+--   l.sum      the sum of their units
+--   l.width    bytes of an entry, and l.format its struct format
 
 local FORMATS = { [8] = '>I7I1', [10] = '>I7I3', [12] = '>I7I5', [14] = '>I7I7' }
-local ENTRIES = 250       -- the most that limits with different slices can leave behind
 
 -- stamp is the instant from which a charge at t counts for a span.
 local function stamp(l, t)
@@ -21,7 +23,7 @@ local function entry_count(l) return #l.entries / l.width end
 -- widen makes entries wide enough for so many units.
 local function widen(l, units)
   local width = l.width
-  while units >= 256 ^ (width - 7) do width = width + 2 end
+  while units >= 256 ^ (width - ENTRY_STAMP) do width = width + 2 end
   if width == l.width then return end
   local out, format = {}, FORMATS[width]
   for i = 1, entry_count(l) do out[i] = pack(format, entry(l, i)) end
@@ -45,7 +47,7 @@ local function append(l, at, n)
     put(l, q, q, at, units + n)
   else
     put(l, q + 1, q, at, n)
-    if entry_count(l) > ENTRIES then
+    if entry_count(l) > MAX_ENTRIES then
       local _, oldest = entry(l, 1)
       local later, more = entry(l, 2)
       put(l, 1, 2, later, oldest + more)
@@ -103,7 +105,8 @@ local function log_fits(l, n)
   return true
 end
 
--- latest returns an iterator over the stamps and units of all entries and bookings, the latest first.
+-- latest returns an iterator over the stamps and units of all entries and bookings, the latest
+-- first.
 local function latest(l)
   local i, j = entry_count(l), #l.booked / BOOKED - 1
   local at, units = entry(l, i)
@@ -123,7 +126,8 @@ local function latest(l)
   end
 end
 
--- log_earliest is the first instant from t on at which n more fit; t is not before the last booking.
+-- log_earliest is the first instant from t on at which n more fit; t is not before the last
+-- booking.
 local function log_earliest(l, t, n)
   local room, span = l.cap - n, l.span
   if l.booked == '' then -- the oldest leave, few as a rule
@@ -160,7 +164,8 @@ local function log_earliest(l, t, n)
   return t
 end
 
--- log_at returns what counts at t, and when that has left the window; t is not before the last booking.
+-- log_at returns what counts at t, and when that has left the window; t is not before the last
+-- booking.
 local function log_at(l, t)
   local inside, newest = 0, nil
   for at, units in latest(l) do
@@ -170,7 +175,8 @@ local function log_at(l, t)
   return inside, newest and newest + l.span or t
 end
 
--- settle_log changes the charge made at t by delta units, if it is in the window. It returns by how many it did.
+-- settle_log changes the charge made at t by delta units, if it is in the window. It returns by how
+-- many it did.
 local function settle_log(l, t, delta)
   local sought = stamp(l, t)
   if sought <= now - l.span then return end
@@ -190,8 +196,8 @@ local function settle_log(l, t, delta)
   end
 end
 
--- give_back_log takes up to n units off the entries, the oldest first, but not off those that lie ahead. It reports
--- whether there were any.
+-- give_back_log takes up to n units off the entries, the oldest first, but not off those that lie
+-- ahead. It reports whether there were any.
 local function give_back_log(l, n)
   local ahead, i, left = stamp(l, now), 1, n
   local at, units = entry(l, 1)

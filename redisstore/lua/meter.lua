@@ -1,8 +1,8 @@
--- The meter of a limit, see docs/rules.md: l.level at l.at rises by l.unit per unit and falls by l.rate per
--- l.tick.
+-- meter: that of one limit, see docs/rules.md. l.level, as of l.at, rises by l.unit per unit and
+-- falls by l.rate per l.tick.
 
--- leak returns the level at t, given that at another instant. After a step back of the clock that may be later: a
--- booking that had come by then is before it.
+-- leak returns the level at t, given that at another instant. After a step back of the clock that
+-- may be later: a booking that had come by then is before it.
 local function leak(l, level, at, t)
   if t <= at then return level end
   return max(0, level - (floor(t / l.tick) - floor(at / l.tick)) * l.rate)
@@ -14,14 +14,14 @@ local function falls_to(l, level, t, room)
   return (floor(t / l.tick) + ceil((level - room) / l.rate)) * l.tick
 end
 
--- lead returns level and instant of the meter, led through all bookings. That is remembered with them, for there
--- may be many: l.led is { level, at, rate }.
+-- lead returns level and instant of the meter, led through all bookings. That is remembered with
+-- them, for there may be many: l.led is { level, at, rate }.
 local function lead(l)
   if l.led and l.led[3] == l.rate then return l.led[1], l.led[2] end
   local level, at, i = l.level, l.at, 0
   local t, _, n = booking(l, 0)
   while t do
-    level, at, i = min(UNITS, leak(l, level, at, t) + n * l.unit), max(at, t), i + 1
+    level, at, i = min(MAX_UNITS, leak(l, level, at, t) + n * l.unit), max(at, t), i + 1
     t, _, n = booking(l, i)
   end
   l.led = { level, at, l.rate }
@@ -31,7 +31,7 @@ end
 -- convert_meter follows a limit whose Max has changed.
 local function convert_meter(l, unit)
   if l.stored_unit ~= unit then
-    l.level, l.led, l.stored_unit = min(ceil(l.level / l.stored_unit), floor(UNITS / unit)) * unit, nil, unit
+    l.level, l.led, l.stored_unit = min(ceil(l.level / l.stored_unit), floor(MAX_UNITS / unit)) * unit, nil, unit
   end
 end
 
@@ -50,13 +50,15 @@ local function meter_fits(l, n)
   return true
 end
 
--- meter_earliest is the first instant from t on at which n more fit; t is not before the last booking.
+-- meter_earliest is the first instant from t on at which n more fit; t is not before the last
+-- booking.
 local function meter_earliest(l, t, n)
   local level, at = lead(l)
   return falls_to(l, leak(l, level, at, t), t, (l.cap - n) * l.unit)
 end
 
--- meter_at returns the units used at t, and when they are forgotten; t is not before the last booking.
+-- meter_at returns the units used at t, and when they are forgotten; t is not before the last
+-- booking.
 local function meter_at(l, t)
   local level, at = lead(l)
   level = leak(l, level, at, t)

@@ -1,18 +1,21 @@
--- sets reads the sets of limits of a call, each of which many of its requests may name.
+-- sets reads the sets of limits of a call (numbers.lua) into the table sets, by their numbers.
 --
--- In args  number of sets (1 byte); per set: number of the set that it stands in for if a state has its
---          directory (1 byte, 0: none), number of limits (1), where the heads end and the rings begin
---          (2 each), NUMBER, and as texts with their length (1) before them SIG, FORMAT, FROM, LAST and ALL; per limit ASKED
---          and METER (1 byte each), CAP, SPAN, SLICE, WIDTH (1), BACK, OLD (2 each), UNIT, RATE, TICK, and 3 bytes
+-- ARGV[1]  number of sets (1 byte), and per set
+--            number of the set that it replaces where a state has its directory (1; 0: none)
+--            N (1), HEADS (2), FRONT (2), NUMBER (1)
+--            SIG, FORMAT, FROM, LAST and ALL, each with its length (1) before it
+--            per limit ASKED (1), METER (1), CAP, SPAN, SLICE, WIDTH (1), BACK (2), OLD (2), UNIT,
+--            RATE, TICK, and 3 bytes for CUT, STAMP and ENTRY, which are filled in here
 
--- What is packed of a limit, and of three; the last three numbers are filled in here.
+-- The struct formats of one limit, and of three.
 local limit, three = '<BBdddBI2I2dddBBB', '<BBdddBI2I2dddBBBBBdddBI2I2dddBBBBBdddBI2I2dddBBB'
 local sets, count = {}, 0
 count, pos = unpack_at('B', args, pos)
 for i = 1, count do
   local of, n, heads, front, number, sig, format, from, last, all
   of, n, heads, front, number, sig, format, from, last, all, pos = unpack_at('<BBI2I2c1Bc0Bc0Bc0Bc0Bc0', args, pos)
-  local set = { sig, n, format, from, heads, front, last, all, number, 0, false, unpack_at(n == 1 and limit or n == 3 and three or limit:rep(n), args, pos) }
+  local set = { sig, n, format, from, heads, front, last, all, number, 0, false,
+    unpack_at(n == 1 and limit or n == 3 and three or limit:rep(n), args, pos) }
   local need, at = 0, LIMITS
   for _ = 1, n do
     local span, slice, width = set[at + SPAN], set[at + SLICE], set[at + WIDTH]
@@ -28,7 +31,7 @@ for i = 1, count do
     at = at + STRIDE
   end
   pos = set[at] -- the last value of an unpack is where it ended
-  set[NEED] = need + 1000000
+  set[NEED] = need + KEPT
   sets[i] = set
   if of > 0 then
     local others = sets[of][OTHERS] or {}

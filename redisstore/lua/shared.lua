@@ -1,28 +1,21 @@
--- shared is the beginning of the general path: what its files have in common.
---
--- Redis makes every function of a script anew at each call, and that costs time. So those of the
--- general path are in one, general(now, generation, sets), which makes them and returns them in the table G. The files
--- from this one to decide.lua are its body.
+-- shared is what the files of the general path have in common (general.lua).
 
 local G = {}
 
 local call, try, pack, unpack_at = redis.call, redis.pcall, struct.pack, struct.unpack
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 
-local NEVER = -1          -- stint.Never
-local UNITS = 2 ^ 53      -- stint.MaxUnits
-
 local looking = false -- if so, nothing is written
 
 -- whole reports whether a number may be one of ours.
-local function whole(v) return v >= 0 and v <= UNITS and v % 1 == 0 end
+local function whole(v) return v >= 0 and v <= MAX_UNITS and v % 1 == 0 end
 
--- told is a number as a reply may hold it; only a damaged state has others.
-local function told(v, least)
-  if v >= least and v <= UNITS then return v end
-  return v > UNITS and UNITS or max(0, least)
+-- bounded is a number as a reply may hold it; only a damaged state has others.
+local function bounded(v, least)
+  if v >= least and v <= MAX_UNITS then return v end
+  return v > MAX_UNITS and MAX_UNITS or max(0, least)
 end
-G.told = told
+G.bounded = bounded
 
 -- look says whether the script only looks from now on.
 function G.look(on) looking = on end
@@ -39,9 +32,8 @@ local function discard(key)
 end
 G.discard = discard
 
--- announce tells those who listen that the subject of the key may have room again: a
--- mark, then the subject as keys write it, on the channel <prefix>:room. Without the permission to
--- publish it does nothing.
+-- announce publishes on the channel <prefix>:room that the subject of a key may have room again: a
+-- mark, then the subject as keys write it. Without the permission to publish it does nothing.
 function G.announce(key, mark)
   local prefix, subject = key:match('^(.-){(.-)}')
   try('PUBLISH', prefix .. 'room', mark .. subject)

@@ -1,8 +1,13 @@
--- start is how every script begins. Numbers are little-endian doubles unless said otherwise: integers
--- of at most 2^53. Times are microseconds.
+-- start is how scripts that know limits begin. Numbers are little-endian doubles unless a size is
+-- given: whole, and at most 2^53. Times and durations are microseconds.
 --
--- ARGV[1]  call id (8 bytes), clock (0: the server's own, any other is a test's), generation of states
---          that are created (4 bytes), sets of limits (sets.lua), what the script wants to know
+-- ARGV[1]  call id (8 bytes)
+--          clock (0: the server's own; any other is a test's)
+--          generation of states that the call creates (4)
+--          sets of limits (sets.lua)
+--          what the script itself reads
+-- @include numbers
+-- @include general
 
 local call, try, pack, unpack_at = redis.call, redis.pcall, struct.pack, struct.unpack
 local floor = math.floor
@@ -12,3 +17,4 @@ if now == 0 then
   local t = call('TIME')
   now = t[1] * 1000000 + t[2]
 end
+-- @include sets

@@ -1,63 +1,67 @@
--- The state of a subject in one scope: all its limits of one name but for concurrency limits, in one string. Here it
--- is read and written as a whole; take.lua does so at its front only, where that tells enough.
+-- state: that of a subject in one scope, all limits of one name except concurrency limits, in one
+-- string. Here it is read and written as a whole; take.lua reads and writes its front, where that
+-- is enough.
 --
---   directory  'S', or 'B' if anything is booked; number of limits (1 byte); of each its kind (1) and its window (7,
---              big-endian), in order of windows, then of algorithms. Kind: algorithm, 4 if it has a meter, 8 times the
---              bytes of an entry (0: no log)
---   then       generation (4 bytes), last (the clock at the last write), expires (when the key does)
---   heads      per limit: of a log its sum, the stamp and the units of its newest entry, its oldest stamp (FAR if it is
---              empty), place (4 bytes: nf + 16 nb + 128 first + 4096 blocks + 131072 slots); of a meter level, at, unit
+--   directory  PLAIN_STATE or, if anything is booked, BOOKED_STATE; number of limits (1 byte); of
+--              each its kind (1) and its window (7, big-endian), in order of windows, then of
+--              algorithms. Kind: algorithm, HAS_METER if it has one, ENTRY_WIDTH times the bytes of
+--              an entry less its stamp (0: no log)
+--   header     generation (4 bytes), the clock at the last write, when the key expires
+--   heads      per limit: of a log its sum, the stamp and the units of its newest entry, its oldest
+--              stamp (FAR if it is empty), its shape (4 bytes: nf, nb, first, blocks and slots, see
+--              numbers.lua); of a meter level, at, unit
 --   back       per log up to 7 entries older than the newest, in order: nb of them
 --   front      per log up to 8 entries, the oldest, right-aligned: nf of them
---   ring       per log slots blocks of 8 entries, those between front and back; blocks of them are in use, from the one
---              numbered first on. Only if nf > 0.
---   bookings   if there are any, per limit: how many (2 bytes), the sum of their units; of a meter the
---              level, instant and rate with which it leaves the last of them; then the records (bookings.lua)
+--   ring       per log slots for blocks of 8 entries, those between front and back; blocks of them
+--              are in use, from the one numbered first on. Only if nf > 0.
+--   bookings   if there are any, per limit: how many (2 bytes), the sum of their units; of a meter
+--              the level, instant and rate with which it leaves the last of them; then the records
+--              (bookings.lua)
 --
--- Numbers are little-endian doubles unless said otherwise, entries as in log.lua. The string may end before anything
--- that is not in use.
+-- Numbers are little-endian doubles unless stated otherwise, entries as in log.lua. The string may
+-- end before anything that is not in use.
 --
--- In a table st: key, generation, last, expires, and in st.limits a table l per limit: algorithm, window, and the fields
--- that log.lua, meter.lua and bookings.lua name; l.level is nil if it has no meter. What a script asks about has the
--- fields of its limit too, and l.cost.
+-- In a table st: key, generation, last, expires, and in st.limits a table l per limit: algorithm,
+-- window, and the fields that log.lua, meter.lua and bookings.lua name; l.level is nil if it has no
+-- meter. A limit that a script asks about also has l.cost, and its capacity, span, slice and meter
+-- from the set.
 
-local DIRECTORY, HEADER = 2, 20
-
--- slots_for is how many blocks the ring of a log needs room for: twice what there are, but no more than the limit can
--- fill.
+-- slots_for is how many blocks the ring of a log needs room for: twice what there are, but no more
+-- than the limit can fill.
 local function slots_for(l, blocks)
   if blocks == 0 then return 0 end
-  local most = l.slice == 0 and min(l.cap or 126, 126) or l.span == 0 and 1 or 126
-  return max(blocks, min(floor((most - 1) / 8), max(2, blocks * 2)))
+  local most = RESOLUTION + 1
+  if l.slice == 0 then most = min(l.cap or most, most) elseif l.span == 0 then most = 1 end
+  return max(blocks, min(floor((most - 1) / BLOCK), max(2, blocks * 2)))
 end
 
 -- decode reads a value into st. It reports false if that is not a state, or damaged.
 local function decode(st, s)
   local mark, n = s:byte(1, 2)
-  local at = DIRECTORY + 8 * (n or 0) + 1
-  if (mark ~= 83 and mark ~= 66) or #s < at + HEADER - 1 then return false end
+  local at = DIRECTORY_START + DIRECTORY_LIMIT * (n or 0) + 1
+  if (mark ~= PLAIN_STATE and mark ~= BOOKED_STATE) or #s < at + HEADER_SIZE - 1 then return false end
   st.generation, st.last, st.expires, at = unpack_at('<I4dd', s, at)
   if not (whole(st.last) and whole(st.expires)) then return false end
-  local limits, places = {}, {}
+  local limits, shapes = {}, {}
   for i = 1, n do
-    local kind, window = unpack_at('>BI7', s, DIRECTORY + 8 * i - 7)
-    local algorithm, metered = kind % 4, floor(kind / 4) % 2
-    local width = floor(kind / 8)
+    local kind, window = unpack_at('>BI7', s, DIRECTORY_START + DIRECTORY_LIMIT * (i - 1) + 1)
+    local algorithm, metered = kind % HAS_METER, floor(kind / HAS_METER) % 2
+    local width = floor(kind / ENTRY_WIDTH)
     local l = { algorithm = algorithm, window = window, booked = '', booked_sum = 0, width = 0 }
-    l.span, l.slice = algorithm == 2 and 0 or window, algorithm == 2 and window or 0 -- stint.Fixed
+    if algorithm == FIXED then l.span, l.slice = 0, window else l.span, l.slice = window, 0 end
     if width > 0 then
-      width = width + 7
+      width = width + ENTRY_STAMP
       local format = FORMATS[width]
-      if not format or #s < at + 35 then return false end
-      local sum, newest, units, _, place
-      sum, newest, units, _, place, at = unpack_at('<ddddI4', s, at)
+      if not format or #s < at + LOG_HEAD - 1 then return false end
+      local sum, newest, units, _, shape
+      sum, newest, units, _, shape, at = unpack_at('<ddddI4', s, at)
       if not (whole(sum) and whole(newest) and whole(units)) then return false end
       l.sum, l.width, l.format, l.entries = sum, width, format, ''
-      places[i] = place
+      shapes[i] = shape
       if newest > 0 then l.newest = pack(format, newest, units) end
     end
     if metered == 1 then
-      if #s < at + 23 then return false end
+      if #s < at + METER_HEAD - 1 then return false end
       l.level, l.at, l.stored_unit, at = unpack_at('<ddd', s, at)
       if not (whole(l.level) and whole(l.at) and whole(l.stored_unit) and l.stored_unit > 0) then return false end
     end
@@ -65,22 +69,25 @@ local function decode(st, s)
   end
   local back, front, ring = at - 1, at - 1, at - 1
   for i = 1, n do
-    front, ring = front + 7 * limits[i].width, ring + 15 * limits[i].width
+    front, ring = front + BACK_MOST * limits[i].width, ring + (BACK_MOST + BLOCK) * limits[i].width
   end
   for i = 1, n do
-    local l, p, w = limits[i], places[i], limits[i].width
+    local l, p, w = limits[i], shapes[i], limits[i].width
     if p then
-      local nf, nb, first, blocks, slots = p % 16, floor(p / 16) % 8, floor(p / 128) % 32, floor(p / 4096) % 32, floor(p / 131072)
-      local ends = ring + slots * 8 * w
-      if nf > 8 or blocks > slots or nb > 0 and #s < back + nb * w or nf > 0 and #s < front + 8 * w or slots > 0 and #s < ends then return false end
-      local cut = ring + first * 8 * w
-      local used = cut + blocks * 8 * w
-      l.entries = s:sub(front + (8 - nf) * w + 1, front + 8 * w) .. s:sub(cut + 1, min(used, ends)) .. s:sub(ring + 1, ring + max(0, used - ends))
+      local nf, nb = p % SHAPE_BACK, floor(p / SHAPE_BACK) % BLOCK
+      local first, blocks, slots = floor(p / SHAPE_FIRST) % 32, floor(p / SHAPE_BLOCKS) % 32, floor(p / SHAPE_SLOTS)
+      local ends = ring + slots * BLOCK * w
+      if nf > BLOCK or blocks > slots or nb > 0 and #s < back + nb * w or nf > 0 and #s < front + BLOCK * w
+        or slots > 0 and #s < ends then return false end
+      local cut = ring + first * BLOCK * w
+      local used = cut + blocks * BLOCK * w
+      l.entries = s:sub(front + (BLOCK - nf) * w + 1, front + BLOCK * w)
+        .. s:sub(cut + 1, min(used, ends)) .. s:sub(ring + 1, ring + max(0, used - ends))
         .. s:sub(back + 1, back + nb * w) .. (l.newest or '')
-      back, front, ring = back + 7 * w, front + 8 * w, ends
+      back, front, ring = back + BACK_MOST * w, front + BLOCK * w, ends
     end
   end
-  if mark == 66 then
+  if mark == BOOKED_STATE then
     local pos = ring + 1
     for i = 1, n do
       local l, count = limits[i], nil
@@ -88,11 +95,11 @@ local function decode(st, s)
       count, l.booked_sum, pos = unpack_at('<I2d', s, pos)
       if not (l.booked_sum >= 0 and l.booked_sum % 1 == 0) then return false end
       if l.level then
-        if #s < pos + 23 then return false end
+        if #s < pos + METER_HEAD - 1 then return false end
         local level, at, rate = unpack_at('<ddd', s, pos)
         if not (whole(level) and whole(at) and whole(rate)) then return false end
         l.led = { level, at, rate }
-        pos = pos + 24
+        pos = pos + METER_HEAD
       end
       l.booked, pos = s:sub(pos, pos + count * BOOKED - 1), pos + count * BOOKED
       if #l.booked < count * BOOKED then return false end
@@ -108,8 +115,8 @@ local function without(key)
   return { key = key, limits = {}, expires = 0 }
 end
 
--- read_state returns the state of a key as it is stored, brought back if the clock stepped back; an empty one if there is
--- none.
+-- read_state returns the state of a key as it is stored, brought back if the clock stepped back; an
+-- empty one if there is none.
 local function read_state(key)
   local st = { key = key, limits = {}, expires = 0 }
   local s = try('GET', key)
@@ -117,7 +124,7 @@ local function read_state(key)
   if type(s) == 'table' and not s.err:find('WRONGTYPE', 1, true) then error(s) end
   local ok, good = pcall(decode, st, s)
   if not (ok and good) then return without(key) end
-  st.stored = s:sub(1, DIRECTORY + 8 * #st.limits)
+  st.stored = s:sub(1, DIRECTORY_START + DIRECTORY_LIMIT * #st.limits)
   if st.last > now then
     local back = st.last - now
     st.stepped = true
@@ -172,7 +179,7 @@ local function save(st)
     end
     if l.unit or #l.booked > 0 or l.level and (l.width == 0 or l.level > 0) or l.width > 0 and l.entries ~= '' then
       kept[#kept + 1] = l
-      need, marked = max(need, needs(l) + 1000000), marked or #l.booked > 0
+      need, marked = max(need, needs(l) + KEPT), marked or #l.booked > 0
     end
   end
   if #kept > 255 then error({ err = 'ERR more than 255 limits on one subject, scope and name' }) end
@@ -180,20 +187,23 @@ local function save(st)
     st.saved = nil
     return call('DEL', st.key)
   end
-  local sig, heads, backs, fronts, rings, tail, whole = { pack('BB', marked and 66 or 83, #kept) }, { '' }, {}, {}, {}, {}, marked
+  local sig, whole = { pack('BB', marked and BOOKED_STATE or PLAIN_STATE, #kept) }, marked
+  local heads, backs, fronts, rings, tail = { '' }, {}, {}, {}, {}
   for i, l in ipairs(kept) do
     local w = l.width
-    sig[i + 1] = pack('>BI7', l.algorithm + (l.level and 4 or 0) + (w > 0 and 8 * (w - 7) or 0), l.window)
+    local kind = l.algorithm + (l.level and HAS_METER or 0) + (w > 0 and ENTRY_WIDTH * (w - ENTRY_STAMP) or 0)
+    sig[i + 1] = pack('>BI7', kind, l.window)
     if w > 0 then
       local q = max(0, entry_count(l) - 1)
-      local nf = q == 0 and 0 or (q - 1) % 8 + 1
-      local blocks = (q - nf) / 8
+      local nf = q == 0 and 0 or (q - 1) % BLOCK + 1
+      local blocks = (q - nf) / BLOCK
       local slots = slots_for(l, blocks)
       local newest, units = entry(l, q + 1)
-      heads[#heads + 1] = pack('<ddddI4', l.sum, newest or 0, units or 0, entry(l, 1) or FAR, nf + 4096 * blocks + 131072 * slots)
-      backs[#backs + 1] = ('\0'):rep(7 * w)
-      fronts[#fronts + 1] = ('\0'):rep((8 - nf) * w) .. l.entries:sub(1, nf * w)
-      rings[#rings + 1] = l.entries:sub(nf * w + 1, q * w) .. ('\0'):rep((slots - blocks) * 8 * w)
+      local shape = nf + SHAPE_BLOCKS * blocks + SHAPE_SLOTS * slots
+      heads[#heads + 1] = pack('<ddddI4', l.sum, newest or 0, units or 0, entry(l, 1) or FAR, shape)
+      backs[#backs + 1] = ('\0'):rep(BACK_MOST * w)
+      fronts[#fronts + 1] = ('\0'):rep((BLOCK - nf) * w) .. l.entries:sub(1, nf * w)
+      rings[#rings + 1] = l.entries:sub(nf * w + 1, q * w) .. ('\0'):rep((slots - blocks) * BLOCK * w)
       whole = whole or q > 0
     end
     if l.level then heads[#heads + 1] = pack('<ddd', l.level, l.at, l.stored_unit) end
@@ -207,7 +217,7 @@ local function save(st)
     end
   end
   st.generation = st.generation or generation
-  st.expires = min(UNITS, max(st.expires, need))
+  st.expires = min(MAX_UNITS, max(st.expires, need))
   heads[1] = pack('<I4dd', st.generation, now, st.expires)
   local concat = table.concat
   st.saved = concat(sig)
@@ -219,9 +229,7 @@ end
 -- heal writes that the clock stepped back.
 local function heal(st)
   local stored = read_state(st.key)
-  if stored.stepped then
-    save(stored)
-  end
+  if stored.stepped then save(stored) end
 end
 
 -- fill gives a limit of a state the fields of the set's limit at i.
@@ -229,7 +237,7 @@ local function fill(l, set, i, cost)
   l.cap, l.span, l.slice, l.cost = set[i + CAP], set[i + SPAN], set[i + SLICE], cost
   if set[i + WIDTH] > l.width then
     if l.entries then
-      widen(l, 256 ^ (set[i + WIDTH] - 8))
+      widen(l, 256 ^ (set[i + WIDTH] - ENTRY_STAMP - 1))
     else
       l.sum, l.entries, l.width = 0, '', set[i + WIDTH]
       l.format = FORMATS[l.width]
@@ -245,19 +253,19 @@ local function open(l)
   take_due(l, now, function(t, e, n)
     if not l.unit then l.led = nil end
     if l.width > 0 and stamp(l, e) > now - l.span then append(l, stamp(l, e), n) end
-    if l.unit and l.level then l.level, l.at = min(UNITS, leak(l, l.level, l.at, t) + n * l.unit), max(l.at, t) end
+    if l.unit and l.level then l.level, l.at = min(MAX_UNITS, leak(l, l.level, l.at, t) + n * l.unit), max(l.at, t) end
   end)
   if l.unit then
     if l.level then
       l.level, l.at = leak(l, l.level, l.at, now), now
     else
-      l.level, l.at, l.stored_unit, l.led = min(l.sum or 0, floor(UNITS / l.unit)) * l.unit, now, l.unit, nil
+      l.level, l.at, l.stored_unit, l.led = min(l.sum or 0, floor(MAX_UNITS / l.unit)) * l.unit, now, l.unit, nil
     end
   end
 end
 
--- open_state returns the state of a key, in which all limits that a set asks about are there and open, and these in
--- their order. It may have been read before.
+-- open_state returns the state of a key, in which all limits that a set asks about are there and
+-- open, and these in their order. It may have been read before.
 local open_state
 function open_state(key, set, cost, st)
   st = st or read_state(key)
@@ -265,14 +273,15 @@ function open_state(key, set, cost, st)
   local at = LIMITS
   for i = 1, set[N] do
     if set[at + ASKED] == 1 then
-      local kind, window = unpack_at('>BI7', set[SIG], DIRECTORY + 8 * i - 7)
+      local kind, window = unpack_at('>BI7', set[SIG], DIRECTORY_START + DIRECTORY_LIMIT * (i - 1) + 1)
+      local algorithm = kind % HAS_METER
       local j, l = 1, st.limits[1]
-      while l and (l.window < window or l.window == window and l.algorithm < kind % 4) do
+      while l and (l.window < window or l.window == window and l.algorithm < algorithm) do
         j = j + 1
         l = st.limits[j]
       end
-      if not l or l.window ~= window or l.algorithm ~= kind % 4 then
-        l = { algorithm = kind % 4, window = window, booked = '', booked_sum = 0, width = 0 }
+      if not l or l.window ~= window or l.algorithm ~= algorithm then
+        l = { algorithm = algorithm, window = window, booked = '', booked_sum = 0, width = 0 }
         table.insert(st.limits, j, l)
       end
       note(l)
@@ -287,7 +296,8 @@ function open_state(key, set, cost, st)
 end
 G.open_state, G.save = open_state, save
 
--- The verbs of a limit. One without capacity admits nothing, and a bucket that is never refilled has no state.
+-- The verbs of a limit. One without capacity admits nothing, and a bucket that is never refilled
+-- has no state.
 
 local L = {}
 G.L = L
@@ -312,7 +322,7 @@ function L.reset(l)
     local level, at = lead(l)
     til = max(til, falls_to(l, leak(l, level, at, max(at, now)), max(at, now), 0))
   end
-  return min(til, UNITS) - now
+  return min(til, MAX_UNITS) - now
 end
 
 function L.fits(l, n)
@@ -324,10 +334,11 @@ function L.earliest(l, t, n)
   if l.cap == 0 or n > l.cap then return NEVER end
   if l.width > 0 then t = log_earliest(l, t, n) end
   if l.unit then t = meter_earliest(l, t, n) end
-  return t > UNITS and NEVER or t
+  return t > MAX_UNITS and NEVER or t
 end
 
--- at returns what is used at t, and how long after that nothing is; t is not before the last booking.
+-- at returns what is used at t, and how long after that nothing is; t is not before the last
+-- booking.
 function L.at(l, t)
   local used, til = 0, t
   if l.width > 0 then used, til = log_at(l, t) end
@@ -335,7 +346,7 @@ function L.at(l, t)
     local level, empty = meter_at(l, t)
     used, til = max(used, level), max(til, empty)
   end
-  return used, min(til, UNITS) - t
+  return used, min(til, MAX_UNITS) - t
 end
 
 -- charge charges the limit's cost now, to its log as of an instant not before now.
@@ -343,28 +354,29 @@ function L.charge(l, at)
   if dead(l) then return end
   l.changed = true
   if l.width > 0 and l.cost > 0 then append(l, stamp(l, at), l.cost) end
-  if l.unit then l.level, l.led = min(UNITS, l.level + l.cost * l.unit), nil end
+  if l.unit then l.level, l.led = min(MAX_UNITS, l.level + l.cost * l.unit), nil end
 end
 
 function L.book(l, t, e)
   l.changed = true
   if l.unit then
     local level, at = lead(l)
-    l.led = { min(UNITS, leak(l, level, at, t) + l.cost * l.unit), t, l.rate }
+    l.led = { min(MAX_UNITS, leak(l, level, at, t) + l.cost * l.unit), t, l.rate }
   else
     l.led = nil
   end
   add_booking(l, t, e, l.cost)
 end
 
--- settle changes a charge of l.cost at t, raising it by no more than makes a debt. It reports whether that was found.
+-- settle changes a charge of l.cost at t, raising it by no more than makes a debt. It reports
+-- whether that was found.
 function L.settle(l, at, cost, debt)
   if dead(l) then return false end
   local delta = cost - l.cost
   if delta > 0 then
     delta = min(delta, max(0, l.cap - L.used(l)) + (debt > 0 and debt or l.cap))
-    if l.width > 0 and delta > UNITS - l.sum - l.booked_sum then return false end
-    if l.unit and (l.booked_sum + delta) * l.unit > UNITS - l.level then return false end
+    if l.width > 0 and delta > MAX_UNITS - l.sum - l.booked_sum then return false end
+    if l.unit and (l.booked_sum + delta) * l.unit > MAX_UNITS - l.level then return false end
   end
   local i = at > now and find_booking(l, at)
   if i then
@@ -401,8 +413,9 @@ function L.give_back(l, n)
   return gave
 end
 
--- each calls f with every entry in the window and every booking of a limit: when it was charged or is booked for,
--- when it leaves the window, and how many units it has. An entry of a fixed window was charged at its start.
+-- each calls f with every entry in the window and every booking of a limit: when it was charged or
+-- is booked for, when it leaves the window, and how many units it has. An entry of a fixed window
+-- was charged at its start.
 function G.each(l, f)
   for i = 1, l.width > 0 and entry_count(l) or 0 do
     local at, units = entry(l, i)
@@ -414,7 +427,8 @@ function G.each(l, f)
   end
 end
 
--- forget removes limits from a state, and with them the means to amend what was charged to it before.
+-- forget removes limits from a state, and with them the means to amend what was charged to it
+-- before.
 function G.forget(st, limits)
   if not st.stored then return end
   local left = {}

@@ -1,56 +1,66 @@
--- take decides requests in order, each on its own: one that fails does not concern the others.
+-- take decides requests in order, each on its own: if one fails, the others do not.
 --
--- KEYS     those of each run of equal requests: the state of each part (state.lua) or its holders
---          (concurrency.lua); if bans are looked for, per claim its subject's ban, then per
---          claim its subject's strikes; with a request id the ids of the first claim
--- ARGV[1]  see start.lua; number of runs (2 bytes); per run its kind (1), set (1; 0: holders) and cost of its first part,
---          not-after (0: none); and unless the kind is 0 number of its parts, of its keys, 1 if it has a request
---          id (1 each), how many such requests there are, length of the rest (2 each), and the rest: of holders
---          capacity and window; per further part its claim, set (1 each), cost, capacity and window of holders; of
---          kinds 1 to 3 what decide.lua wants to know
+-- KEYS     per run of equal requests
+--            per part its state (state.lua) or its holders (concurrency.lua)
+--            if bans apply: per claim the ban of its subject, then per claim its strikes
+--            with a request id: the request ids of the first claim
+-- ARGV[1]  see start.lua; then the number of runs (2 bytes), and per run
+--            kind (1)
+--            set of its first part (1; 0: holders), and its cost, units
+--            not-after (0: none)
+--            unless it is KIND_PLAIN:
+--              number of parts (1)
+--              number of keys (1)
+--              1 if there is a request id (1)
+--              number of requests (2)
+--              length of the rest (2)
+--              of holders their capacity and window
+--              per further part its claim (1), set (1), cost, of holders their capacity and window
+--              of KIND_GENERAL, KIND_BANS and KIND_PEEK what decide.lua reads
 -- ARGV[2…] the request ids
--- Reply    call id, now; per run as often as it takes to answer all of the run:
---          64, and for a run of several how many were allowed (2 bytes); per part the number of the set that the state
---            has (1) and what was written to it, from its generation to the end of its heads
---          16: the request came too late
---          255, length of a message (2), message: it failed
---          or what decide.lua says
+-- Reply    call id (8), now; then per run one or more answers, which together answer its requests:
+--            CHARGED (1), of a run of several how many were allowed (2); per part the number of the
+--              set that its state has (1), and what was written: from generation to end of heads
+--            LATE (1): it came after its not-after
+--            FAILED (1), length of a message (2), message
+--            or what decide.lua answers
 --
--- Kind 0 is a plain take of one part and a cost above 0, 4 has several parts or requests, and 2 also looks for bans. As
--- a rule all of that is done here: the front of each state is read and written once. What is unusual takes
--- the general path in decide.lua, before anything is written: kinds 1 and 3 (Peek), bookings, leases and debts ahead of
--- now, a clock that stepped back, other limits in the state than those known, a ban, a ring to be made smaller.
+-- This is the quick path. It reads and writes the front of each state once. It decides KIND_PLAIN
+-- (a take of one part), KIND_SEVERAL (of several parts or requests) and KIND_BANS (bans apply).
+-- Before anything is written it leaves to the general path (decide.lua) what is unusual: the other
+-- kinds, bookings, leases and debts ahead of now, a clock that stepped back, unknown limits in a
+-- state, a ban, a ring that should shrink.
 --
--- For speed, arguments of commands are strings where they can be: Redis formats numbers as floats.
-
--- The fields that FORMAT names.
-local GENERATION, WRITTEN, EXPIRES, FIELDS = 1, 2, 3, 4
+-- For speed, decide does all of it in one function, which uses no local of the script but is given
+-- what it needs: Redis creates functions, and cells for the locals that they use, again at every
+-- call. Split by its steps, it took 12 % more instructions. Arguments of commands are strings:
+-- Redis formats numbers as floats.
+-- @include start
 
 -- ring_of returns where the ring of a set's ith limit begins.
 local function ring_of(set, f, i)
-  local ring, o, at = set[FRONT], FIELDS, LIMITS
+  local ring, o, at = set[FRONT], FIRST_HEAD, LIMITS
   for _ = 1, i - 1 do
     if set[at + WIDTH] > 0 then
-      ring, o = ring + math.floor(f[o + 4] / 131072) * 8 * set[at + WIDTH], o + 5
+      ring, o = ring + math.floor(f[o + SHAPE] / SHAPE_SLOTS) * BLOCK * set[at + WIDTH], o + LOG_FIELDS
     end
     o, at = o + set[at + METER], at + STRIDE
   end
   return ring
 end
 
--- decide answers requests of a run that is at run in args, whose parts but the first are at more. The answer
--- goes to out, behind the first m strings. It returns how many were answered, and how many strings there are then; nothing if
--- that takes the general path. It uses no local of the script, and is given what it needs: a local that a
--- function uses costs a cell at every call.
-local function decide(run, base, equal, kind, which, cost, late, parts, more, out, m, now, generation, args, sets, ring_of,
-  call, try, pack, unpack_at, floor)
+-- decide answers requests of a run that is at run in args, whose parts but the first are at more.
+-- The answer goes to out, behind the first m strings. It returns how many requests were answered,
+-- and how many strings there are then; nothing if the general path has to decide.
+local function decide(run, base, equal, kind, which, cost, late, parts, more, out, m, now,
+  generation, args, sets, ring_of, call, try, pack, unpack_at, floor)
   if late > 0 and now > late then
-    out[m + 1] = '\16'
+    out[m + 1] = pack('B', LATE)
     return equal, m + 1
   end
-  local usual, denied, rewrite, total, pos = kind % 2 == 0, false, false, equal, more
-  -- A state that was read: its set, key, the front of its value, the fields, entries in front that moved, and whether
-  -- only the heads were read. Those of several parts are in states.
+  local usual, denied, rewrite, total, pos = kind ~= KIND_GENERAL and kind ~= KIND_PEEK, false, false, equal, more
+  -- A state that was read: its set, key, the front of its value, the fields, entries in front that
+  -- moved, and whether only the heads were read. Those of several parts are in states.
   local set, key, s, f, moved, short
   local states = parts > 1 and {}
 
@@ -64,22 +74,22 @@ local function decide(run, base, equal, kind, which, cost, late, parts, more, ou
     s = try('GETRANGE', key, '0', set[LAST])
     if s == '' then
       f = { generation, 0, 0 }
-      local o, at = FIELDS, LIMITS
+      local o, at = FIRST_HEAD, LIMITS
       for _ = 1, set[N] do
         if set[at + WIDTH] > 0 then
-          f[o], f[o + 1], f[o + 2], f[o + 3], f[o + 4] = 0, 0, 0, FAR, 0
-          o = o + 5
+          f[o + SUM], f[o + NEWEST], f[o + NEWEST_UNITS], f[o + OLDEST], f[o + SHAPE] = 0, 0, 0, FAR, 0
+          o = o + LOG_FIELDS
         end
         if set[at + METER] > 0 then
-          f[o], f[o + 1], f[o + 2] = 0, now, set[at + UNIT]
-          o = o + 3
+          f[o + LEVEL], f[o + LEVEL_AT], f[o + LEVEL_UNIT] = 0, now, set[at + UNIT]
+          o = o + METER_FIELDS
         end
         at = at + STRIDE
       end
-    elseif type(s) == 'string' and #s > 1 then
+    elseif type(s) == 'string' and #s >= DIRECTORY_START then
       if s:find(set[SIG], 1, true) ~= 1 then
         -- Another set of limits on the same subject, by another process for instance.
-        set = set[OTHERS] and set[OTHERS][s:sub(1, 2 + 8 * s:byte(2))]
+        set = set[OTHERS] and set[OTHERS][s:sub(1, DIRECTORY_START + DIRECTORY_LIMIT * s:byte(2))]
         if set then s = call('GETRANGE', key, '0', set[LAST]) end
       end
       if set and #s >= set[HEADS] then
@@ -92,26 +102,27 @@ local function decide(run, base, equal, kind, which, cost, late, parts, more, ou
       usual = false
       break
     end
-    local o, at = FIELDS, LIMITS
+    local o, at = FIRST_HEAD, LIMITS
     for i = 1, set[N] do
       local asked, width = set[at + ASKED] == 1, set[at + WIDTH]
       if width > 0 then
-        local newest, cut, p = f[o + 1], set[at + CUT], f[o + 4]
+        local newest, cut, p = f[o + NEWEST], set[at + CUT], f[o + SHAPE]
         if not asked then
           rewrite = rewrite or newest <= cut and set[at + METER] == 0
         else
           -- A lease, many entries, or something that is not a state.
-          if newest > set[at + STAMP] or p % 131072 >= 118784 or f[o] < f[o + 2] or f[o] > FAR
-            or f[o] % 1 + newest % 1 ~= 0 then usual = false end
-          if f[o + 3] <= cut then
+          if newest > set[at + STAMP] or p % SHAPE_SLOTS >= 29 * SHAPE_BLOCKS or f[o + SUM] < f[o + NEWEST_UNITS]
+            or f[o + SUM] > FAR or f[o + SUM] % 1 + newest % 1 ~= 0 then usual = false end
+          if f[o + OLDEST] <= cut then
             if newest <= cut then
-              rewrite = rewrite or p >= 131072
-              f[o], f[o + 1], f[o + 3], f[o + 4] = 0, 0, FAR, p - p % 131072
+              rewrite = rewrite or p >= SHAPE_SLOTS
+              f[o + SUM], f[o + NEWEST], f[o + OLDEST], f[o + SHAPE] = 0, 0, FAR, p - p % SHAPE_SLOTS
             else
-              -- One by one, a block at a time from the ring.
+              -- The oldest leave one by one: those in the front, then the blocks of the ring, then
+              -- the back.
               if short then s, short = call('GETRANGE', key, '0', set[ALL]), false end
-              local entry, sum, nf = set[at + ENTRY], f[o], p % 16
-              local from, from_at, oldest = s, set[at + OLD] + (8 - nf) * width + 1, newest
+              local entry, sum, nf = set[at + ENTRY], f[o + SUM], p % SHAPE_BACK
+              local from, from_at, oldest = s, set[at + OLD] + (BLOCK - nf) * width + 1, newest
               while true do
                 if nf > 0 then
                   local stamp, units = unpack_at(entry, from, from_at)
@@ -121,15 +132,16 @@ local function decide(run, base, equal, kind, which, cost, late, parts, more, ou
                   end
                   sum, nf, p, from_at = sum - units, nf - 1, p - 1, from_at + width
                 else
-                  local nb, blocks = floor(p / 16) % 8, floor(p / 4096) % 32
+                  local nb, blocks = floor(p / SHAPE_BACK) % BLOCK, floor(p / SHAPE_BLOCKS) % 32
                   if blocks > 0 then
-                    local first, slots = floor(p / 128) % 32, floor(p / 131072)
-                    local ring = ring_of(set, f, i) + first * 8 * width
-                    from, from_at = call('GETRANGE', key, ('%d'):format(ring), ('%d'):format(ring + 8 * width - 1)), 1
-                    nf, p = 8, p + 8 - 4096 + ((first + 1) % slots - first) * 128
+                    local first, slots = floor(p / SHAPE_FIRST) % 32, floor(p / SHAPE_SLOTS)
+                    local ring = ring_of(set, f, i) + first * BLOCK * width
+                    from = call('GETRANGE', key, ('%d'):format(ring), ('%d'):format(ring + BLOCK * width - 1))
+                    from_at, nf = 1, BLOCK
+                    p = p + BLOCK - SHAPE_BLOCKS + ((first + 1) % slots - first) * SHAPE_FIRST
                   elseif nb > 0 then
                     from, from_at = s:sub(set[at + BACK] + 1, set[at + BACK] + nb * width), 1
-                    nf, p = nb, p - 15 * nb
+                    nf, p = nb, p + nb - nb * SHAPE_BACK
                   else
                     break
                   end
@@ -139,35 +151,37 @@ local function decide(run, base, equal, kind, which, cost, late, parts, more, ou
                 moved = moved or {}
                 moved[i] = from:sub(from_at)
               end
-              f[o], f[o + 3], f[o + 4] = sum, oldest, p
+              f[o + SUM], f[o + OLDEST], f[o + SHAPE] = sum, oldest, p
             end
           end
-          local free = set[at + CAP] - f[o]
+          local free = set[at + CAP] - f[o + SUM]
           if free < cost then
             denied = true
           elseif equal > 1 and free < equal * cost then
             equal = floor(free / cost)
           end
         end
-        o = o + 5
+        o = o + LOG_FIELDS
       end
       if set[at + METER] > 0 then
         local unit = set[at + UNIT]
         if unit > 0 then
           local tick = set[at + TICK]
-          if f[o + 2] ~= unit or f[o] < 0 or f[o] > FAR or f[o] % 1 ~= 0 or f[o + 1] > now then usual = false end
-          local level = f[o] - (floor(now / tick) - floor(f[o + 1] / tick)) * set[at + RATE]
+          local level = f[o + LEVEL]
+          if f[o + LEVEL_UNIT] ~= unit or level < 0 or level > FAR or level % 1 ~= 0
+            or f[o + LEVEL_AT] > now then usual = false end
+          level = level - (floor(now / tick) - floor(f[o + LEVEL_AT] / tick)) * set[at + RATE]
           if level < 0 then level = 0 end
-          f[o], f[o + 1] = level, now
+          f[o + LEVEL], f[o + LEVEL_AT] = level, now
           if cost > set[at + CAP] or level > (set[at + CAP] - cost) * unit then denied = true end
         end
-        o = o + 3
+        o = o + METER_FIELDS
       end
       at = at + STRIDE
     end
     if states then states[part] = { set, key, s, f, moved, short } end
   end
-  if usual and kind == 2 then
+  if usual and kind == KIND_BANS then
     local claims, _, _, _, shared, after = unpack_at('<BBBBI2B', args, pos)
     usual = not (denied and after > 0)
     for c = 1, usual and claims or 0 do
@@ -190,22 +204,23 @@ local function decide(run, base, equal, kind, which, cost, late, parts, more, ou
           claim, which, cost, pos = unpack_at('<BBd', args, pos)
         end
       end
-      local o, at, answer = FIELDS, LIMITS, pack('<I4', f[GENERATION])
+      local o, at, answer = FIRST_HEAD, LIMITS, pack('<I4', f[GENERATION])
       for i = 1, set[N] do
         local asked, cap, width, used, reset, wait = set[at + ASKED] == 1, set[at + CAP], set[at + WIDTH], 0, 0, 0
-        if cost > cap then wait = -1 end
+        if cost > cap then wait = NEVER end
         if width > 0 then
           if asked then
-            local left, room = f[o], cap - cost
+            local left, room = f[o + SUM], cap - cost
             used = left
-            if left > 0 then reset = f[o + 1] + set[at + SPAN] - now end
+            if left > 0 then reset = f[o + NEWEST] + set[at + SPAN] - now end
             if left > room and wait == 0 then
-              -- The oldest must leave, one after the other.
+              -- The oldest have to leave, one after the other.
               if short then s, short = call('GETRANGE', key, '0', set[ALL]), false end
-              local entry, span, p = set[at + ENTRY], set[at + SPAN] - now, f[o + 4]
-              local nf, nb, first, blocks, slots = p % 16, floor(p / 16) % 8, floor(p / 128) % 32, floor(p / 4096) % 32, floor(p / 131072)
+              local entry, span, p = set[at + ENTRY], set[at + SPAN] - now, f[o + SHAPE]
+              local nf, nb, first = p % SHAPE_BACK, floor(p / SHAPE_BACK) % BLOCK, floor(p / SHAPE_FIRST) % 32
+              local blocks, slots = floor(p / SHAPE_BLOCKS) % 32, floor(p / SHAPE_SLOTS)
               local from, from_at, k = moved and moved[i], 1, 0
-              if not from then from, from_at = s, set[at + OLD] + (8 - nf) * width + 1 end
+              if not from then from, from_at = s, set[at + OLD] + (BLOCK - nf) * width + 1 end
               repeat
                 for _ = 1, nf do
                   local stamp, units
@@ -215,38 +230,39 @@ local function decide(run, base, equal, kind, which, cost, late, parts, more, ou
                 end
                 if left > room then
                   if k < blocks then
-                    local ring = ring_of(set, f, i) + (first + k) % slots * 8 * width
-                    from, from_at, nf, k = call('GETRANGE', key, ('%d'):format(ring), ('%d'):format(ring + 8 * width - 1)), 1, 8, k + 1
+                    local ring = ring_of(set, f, i) + (first + k) % slots * BLOCK * width
+                    from = call('GETRANGE', key, ('%d'):format(ring), ('%d'):format(ring + BLOCK * width - 1))
+                    from_at, nf, k = 1, BLOCK, k + 1
                   elseif nb > 0 then
                     from, from_at, nf, nb = s, set[at + BACK] + 1, nb, 0
                   else
-                    left, wait = 0, f[o + 1] + span
+                    left, wait = 0, f[o + NEWEST] + span
                   end
                 end
               until left <= room
               if wait < 1 or wait > FAR then wait = 1 end -- only a damaged state says so
             end
           end
-          o = o + 5
+          o = o + LOG_FIELDS
         end
         if set[at + METER] > 0 then
           if set[at + UNIT] > 0 then
-            local level, unit, rate, tick = f[o], set[at + UNIT], set[at + RATE], set[at + TICK]
+            local level, unit, rate, tick = f[o + LEVEL], set[at + UNIT], set[at + RATE], set[at + TICK]
             local ticks = floor(now / tick)
             used = math.max(used, math.ceil(level / unit))
             if level > 0 then reset = math.max(reset, math.min(FAR, (ticks + math.ceil(level / rate)) * tick) - now) end
             local over = level - (cap - cost) * unit
             if over > 0 and wait >= 0 then
               local til = (ticks + math.ceil(over / rate)) * tick
-              wait = til > FAR and -1 or math.max(wait, til - now)
+              wait = til > FAR and NEVER or math.max(wait, til - now)
             end
           end
-          o = o + 3
+          o = o + METER_FIELDS
         end
         if asked then
           answer = pack('<c0ddd', answer, used, reset, wait)
           if wait ~= 0 and not decider then decider = claim end
-          if wait < 0 or retry < 0 then retry = -1 elseif wait > retry then retry = wait end
+          if wait < 0 or retry < 0 then retry = NEVER elseif wait > retry then retry = wait end
         end
         at = at + STRIDE
       end
@@ -256,10 +272,10 @@ local function decide(run, base, equal, kind, which, cost, late, parts, more, ou
     return total, m + 1
   end
 
-  -- Charge. The newest entry of a log is in its head; the one before joins the back, and with eight
-  -- there they leave for the ring as a block.
+  -- Charge. The newest entry of a log is in its head. The one before it joins the back. If that is
+  -- full, they all become a block: the front if that is empty, else the last one in the ring.
   m = m + 1
-  out[m] = total > 1 and pack('<BI2', 64, equal) or '\64'
+  out[m] = total > 1 and pack('<BI2', CHARGED, equal) or pack('B', CHARGED)
   pos = more
   for part = 1, parts do
     if states then
@@ -272,65 +288,69 @@ local function decide(run, base, equal, kind, which, cost, late, parts, more, ou
       end
     end
     local units, cursor, body, need, renew = cost * equal, set[HEADS], '', set[NEED], false
-    local o, at = FIELDS, LIMITS
+    local o, at = FIRST_HEAD, LIMITS
     for i = 1, set[N] do
       local width = set[at + WIDTH]
       if width > 0 then
         if set[at + ASKED] == 1 then
-          local stamp, newest = set[at + STAMP], f[o + 1]
-          f[o] = f[o] + units
+          local stamp, newest = set[at + STAMP], f[o + NEWEST]
+          f[o + SUM] = f[o + SUM] + units
           if newest == stamp then
-            f[o + 2] = f[o + 2] + units
+            f[o + NEWEST_UNITS] = f[o + NEWEST_UNITS] + units
           else
             if newest > 0 then
               if short then s, short = call('GETRANGE', key, '0', set[ALL]), false end
-              local p = f[o + 4]
-              local e, nf, nb = pack(set[at + ENTRY], newest, f[o + 2]), p % 16, floor(p / 16) % 8
+              local p = f[o + SHAPE]
+              local e = pack(set[at + ENTRY], newest, f[o + NEWEST_UNITS])
+              local nf, nb = p % SHAPE_BACK, floor(p / SHAPE_BACK) % BLOCK
               local to = set[at + BACK] + nb * width
-              if nb < 7 then
+              if nb < BACK_MOST then
                 if #s < to then s = s .. ('\0'):rep(to - #s) end
                 body, cursor = body .. s:sub(cursor + 1, to) .. e, to + width
-                f[o + 4] = p + 16
+                f[o + SHAPE] = p + SHAPE_BACK
               else
-                local block = s:sub(to - 7 * width + 1, to) .. e
+                local block = s:sub(to - BACK_MOST * width + 1, to) .. e
                 if nf == 0 then
                   moved = moved or {}
                   moved[i] = block
-                  f[o + 4] = p - 104
+                  f[o + SHAPE] = p + BLOCK - BACK_MOST * SHAPE_BACK
                 else
-                  local first, blocks, slots, ring = floor(p / 128) % 32, floor(p / 4096) % 32, floor(p / 131072), ring_of(set, f, i)
+                  local first, blocks = floor(p / SHAPE_FIRST) % 32, floor(p / SHAPE_BLOCKS) % 32
+                  local slots, ring = floor(p / SHAPE_SLOTS), ring_of(set, f, i)
+                  p = p - BACK_MOST * SHAPE_BACK + SHAPE_BLOCKS
                   if blocks == slots then
-                    -- A larger ring: everything is written anew, with the oldest block in the first slot.
-                    local most = floor((math.min(set[at + CAP], 126) - 1) / 8)
+                    -- A larger ring: everything is written anew, with the oldest block in the first
+                    -- slot.
+                    local most = floor((math.min(set[at + CAP], RESOLUTION + 1) - 1) / BLOCK)
                     local larger = math.max(blocks + 1, math.min(most, math.max(2, 2 * slots)))
-                    local v, cut, ends = call('GET', key), ring + first * 8 * width, ring + slots * 8 * width
+                    local v, cut, ends = call('GET', key), ring + first * BLOCK * width, ring + slots * BLOCK * width
                     if #v < ring then v = v .. ('\0'):rep(ring - #v) end
                     call('SET', key, v:sub(1, ring) .. v:sub(cut + 1, ends) .. v:sub(ring + 1, cut) .. block
-                      .. ('\0'):rep((larger - slots - 1) * 8 * width) .. v:sub(ends + 1))
+                      .. ('\0'):rep((larger - slots - 1) * BLOCK * width) .. v:sub(ends + 1))
                     renew = true
-                    f[o + 4] = p - 112 - first * 128 + 4096 + (larger - slots) * 131072
+                    f[o + SHAPE] = p - first * SHAPE_FIRST + (larger - slots) * SHAPE_SLOTS
                   else
-                    call('SETRANGE', key, ('%d'):format(ring + (first + blocks) % slots * 8 * width), block)
-                    f[o + 4] = p - 112 + 4096
+                    call('SETRANGE', key, ('%d'):format(ring + (first + blocks) % slots * BLOCK * width), block)
+                    f[o + SHAPE] = p
                   end
                 end
               end
             else
-              f[o + 3] = stamp
+              f[o + OLDEST] = stamp
             end
-            f[o + 1], f[o + 2] = stamp, units
+            f[o + NEWEST], f[o + NEWEST_UNITS] = stamp, units
           end
         end
-        o = o + 5
+        o = o + LOG_FIELDS
       end
       if set[at + METER] > 0 then
         if set[at + UNIT] > 0 then
-          local level = f[o] + units * set[at + UNIT]
-          f[o] = level
-          local til = now + (math.ceil(level / set[at + RATE]) + 1) * set[at + TICK] + 1000000
+          local level = f[o + LEVEL] + units * set[at + UNIT]
+          f[o + LEVEL] = level
+          local til = now + (math.ceil(level / set[at + RATE]) + 1) * set[at + TICK] + KEPT
           if til > need then need = til end
         end
-        o = o + 3
+        o = o + METER_FIELDS
       end
       at = at + STRIDE
     end
@@ -339,7 +359,7 @@ local function decide(run, base, equal, kind, which, cost, late, parts, more, ou
       for i = 1, set[N] do
         local old = moved[i]
         if old and old ~= '' then
-          local to = set[at + OLD] + 8 * set[at + WIDTH] - #old
+          local to = set[at + OLD] + BLOCK * set[at + WIDTH] - #old
           if #s < to then s = s .. ('\0'):rep(to - #s) end
           body, cursor = body .. s:sub(cursor + 1, to) .. old, to + #old
         end
@@ -370,15 +390,15 @@ runs, pos = unpack_at('<I2', args, pos)
 for _ = 1, runs do
   local kind, which, cost, late, more = unpack_at('<BBdd', args, pos)
   local equal, parts, keys, id, ends = 1, 1, 1, nil, more
-  if kind > 0 then
+  if kind ~= KIND_PLAIN then
     local has_id, length
     parts, keys, has_id, equal, length, more = unpack_at('<BBBI2I2', args, more)
     ids, ends = ids + has_id, more + length
     id = has_id == 1 and ARGV[ids]
   end
   repeat
-    local ok, answered, strings = pcall(decide, pos, base, equal, kind, which, cost, late, parts, more, out, m, now, generation,
-      args, sets, ring_of, call, try, pack, unpack_at, floor)
+    local ok, answered, strings = pcall(decide, pos, base, equal, kind, which, cost, late, parts, more, out, m, now,
+      generation, args, sets, ring_of, call, try, pack, unpack_at, floor)
     if ok and answered then
       m = strings
     elseif ok or type(answered) == 'string' then
@@ -392,9 +412,9 @@ for _ = 1, runs do
     end
     if not ok then
       local message = type(answered) == 'table' and answered.err or answered
-      out[m], answered = pack('<BI2', 255, #message) .. message, equal
+      out[m], answered = pack('<BI2', FAILED, #message) .. message, equal
     end
-    -- Those of a run that were allowed leave the others to be decided after them.
+    -- Those that were allowed leave the others to be decided after them.
     equal = equal - answered
   until equal == 0
   base, pos = base + keys, ends

@@ -2,28 +2,31 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// While a slot of a Cluster is being moved, a call is refused with TRYAGAIN unless all of its
-// keys are on one of the two nodes, and one that does not exist is on neither: a request of
-// somebody who is not banned, for instance. That lasts until the move ends. A call with a
-// single key is always answered, by the old owner if that has it, else by the new one. So
-// what was refused is done key by key.
+// While a slot of a Cluster is being moved, a call is refused with TRYAGAIN unless all of its keys
+// are on one of the two nodes, and one that does not exist is on neither: a request of somebody who
+// is not banned, for instance. That lasts until the move ends. A call with a single key is always
+// answered, by the old owner if that has it, else by the new one. So what was refused is done key
+// by key.
 //
-// Each step is exact by itself: a key that the old owner does not have never comes back
-// there, so what the new one does not have either does not exist. What is no longer
-// atomic errs on the safe side. A request that is sent twice at the same moment under one ID
-// may be charged twice. Whatever gives units back is first marked as settled: if the giving
-// back is then lost, the units stay charged.
+// Each step is exact by itself: a key that the old owner does not have never comes back there, so
+// what the new one does not have either does not exist. What is no longer atomic errs on the safe
+// side. A request that is sent twice at the same moment under one ID may be charged twice. Whatever
+// gives units back is first marked as settled: if the giving back is then lost, the units stay
+// charged.
 //
-// Requests whose limits are in several keys, by their names or because of concurrency
-// limits, are not divided: they fail with [stint.KindMigrating].
+// Requests whose limits are in several keys, by their names or because of concurrency limits, are
+// not divided: they fail with the kind "migrating".
 
-// Steps of lua/apart.lua.
+// Steps of lua/onekey.lua.
 const (
 	stepSeeBan = iota
 	stepStrike
@@ -41,8 +44,10 @@ func moving(err error) bool {
 	return ok && refused.IsTryAgain()
 }
 
-// step is one call of apart.lua. It returns the server's clock and what the step replies.
-func (s *Store) step(ctx context.Context, key oneKey, kind byte, id string, numbers []byte) (now int64, reply [3]int64, err error) {
+// step is one call of onekey.lua. It returns the server's clock and what the step replies.
+func (s *Store) step(
+	ctx context.Context, key oneKey, kind byte, id string, numbers []byte,
+) (now int64, reply [3]int64, err error) {
 	k, err := s.newKeys()
 	if err != nil {
 		return 0, reply, err
@@ -50,7 +55,7 @@ func (s *Store) step(ctx context.Context, key oneKey, kind byte, id string, numb
 	k.inScope(key.subject, key.scope, key.what)
 	call := s.nextCall()
 	b := append(appendStart(nil, call, s.clock()), 0, kind) // without sets
-	text, err := apartScript.run(ctx, s.conn.get(), k.strings(), withID(append(b, numbers...), k.names.id(id)))
+	text, err := oneKeyScript.run(ctx, s.conn.get(), k.strings(), withID(append(b, numbers...), k.names.id(id)))
 	if err != nil {
 		return 0, reply, err
 	}
@@ -78,10 +83,10 @@ type oneKey struct{ subject, scope, what string }
 // keyOf names a key of a claim's scope.
 func keyOf(c *stint.Claim, what string) oneKey { return oneKey{c.Subject, c.Scope, what} }
 
-// refused answers the calls of a script call that was refused because its slot is being
-// moved: each run on its own, key by key where that can be, else with one more attempt. It
-// returns the calls that the server held to be too late, but are not.
-func (c *scriptCall) refused(ctx context.Context) (late []*stint.Call) {
+// refused answers the calls of a script call that was refused because its slot is being moved: each
+// run on its own, key by key where that can be, else with one more attempt. It returns the calls
+// that the server refused as too late though they have time left.
+func (c *scriptCall) refused(ctx context.Context) (late []*driver.Call) {
 	switch {
 	case len(c.runs) > 1:
 		for i := range c.runs {
@@ -89,64 +94,66 @@ func (c *scriptCall) refused(ctx context.Context) (late []*stint.Call) {
 			late = append(late, c.store.send(ctx, one, c.store.nextCalls(ids(one)))...)
 		}
 		return late
-	case c.canGoApart():
-		return c.store.takeApart(ctx, &c.runs[0], c.call)
+	case c.canDivide():
+		return c.store.takeMigrating(ctx, &c.runs[0], c.call)
 	}
 	return c.answer(takeScript.run(ctx, c.store.conn.get(), c.keys, c.args))
 }
 
-// canGoApart reports whether the request has one key beside those of bans and of its ID.
-func (c *scriptCall) canGoApart() bool {
+// canDivide reports whether the request has one key beside those of bans and of its ID.
+func (c *scriptCall) canDivide() bool {
 	for i := range c.parts {
 		if c.keys[i] != c.keys[0] {
 			return false
 		}
 	}
 	r := &c.runs[0].calls[0].Request
-	return r.ID != "" && r.Mode != stint.Reserve || r.ID == "" && r.Bans != nil
+	return r.ID != "" && r.Mode != stint.ModeReserve || r.ID == "" && r.Bans != nil
 }
 
-// takeApart decides a run of equal requests key by key: is the subject banned, is the ID
-// known, is there room; then the ID is recorded, or a denial counted towards a ban.
-func (s *Store) takeApart(ctx context.Context, q *run, call uint64) (late []*stint.Call) {
+// takeMigrating decides a run of equal requests key by key: is the subject banned, is the ID known,
+// is there room; then the ID is recorded, or a denial counted towards a ban.
+func (s *Store) takeMigrating(ctx context.Context, q *run, call uint64) (late []*driver.Call) {
 	r := &q.calls[0].Request
 	var ban [3]int64 // until, forgive, level
-	if own := firstOwn(r); r.ObeysBans() && own >= 0 {
-		now, found, err := s.step(ctx, oneKey{subject: r.ClaimAt(own).Subject, what: "ban"}, stepSeeBan, "", nil)
+	if own := firstOwn(r); contract.ObeysBans(r) && own >= 0 {
+		now, found, err := s.step(ctx, oneKey{subject: contract.ClaimAt(&r.Claim, r.And, own).Subject, what: "ban"},
+			stepSeeBan, "", nil)
 		if err != nil {
 			fail(q.calls, err)
 			return nil
 		}
 		if ban = found; ban[0] > now {
-			return s.lookApart(ctx, q, func(d *stint.Decision) {
+			return s.lookMigrating(ctx, q, func(d *stint.Decision) {
 				d.Allowed, d.Banned, d.Decider, d.RetryAfter = false, true, uint8(own), micros(ban[0]-now)
 			})
 		}
 	}
 	known := false
 	if r.ID != "" && r.Cost > 0 {
-		count := append(numbers(r.Life().Microseconds()), oneIf(r.Mode == stint.Take || r.Mode == stint.Force))
+		count := append(numbers(contract.Life(r).Microseconds()),
+			oneIf(r.Mode == stint.ModeTake || r.Mode == stint.ModeForce))
 		now, found, err := s.step(ctx, keyOf(&r.Claim, "ids"), stepSeeID, r.ID, count)
 		if err != nil {
 			fail(q.calls, err)
 			return nil
 		}
-		if known = found[0] > 0; known && (found[1] < stint.MaxRepeats || r.Mode == stint.Force) {
-			return s.lookApart(ctx, q, func(d *stint.Decision) {
+		if known = found[0] > 0; known && (found[1] < driver.MaxRepeats || r.Mode == stint.ModeForce) {
+			return s.lookMigrating(ctx, q, func(d *stint.Decision) {
 				d.Repeat, d.Decider, d.RetryAfter = true, 0, 0
-				if wait := found[0] - now; wait >= 16 {
+				if wait := found[0] - now; wait >= idStep {
 					d.RetryAfter = micros(wait)
 				}
-				d.Allowed = d.RetryAfter == 0 || r.Mode != stint.Take
-				for i := range d.Usages() {
-					d.Usages()[i].RetryAfter = 0
+				d.Allowed = d.RetryAfter == 0 || r.Mode != stint.ModeTake
+				for i := range d.Usages {
+					d.Usages[i].RetryAfter = 0
 				}
 			})
 		}
 	}
 	plain := run{deadline: q.deadline}
 	for _, c := range q.calls {
-		alone := &stint.Call{Request: c.Request, Deadline: c.Deadline}
+		alone := &driver.Call{Request: c.Request, Deadline: c.Deadline}
 		alone.Request.Bans, alone.Request.ID = nil, ""
 		plain.calls = append(plain.calls, alone)
 	}
@@ -154,7 +161,7 @@ func (s *Store) takeApart(ctx context.Context, q *run, call uint64) (late []*sti
 	for i, c := range q.calls {
 		c.Decision, c.Err = plain.calls[i].Decision, plain.calls[i].Err
 		if c.Err == nil {
-			s.afterApart(ctx, c, ban, known)
+			s.afterMigrating(ctx, c, ban, known)
 		}
 		for _, l := range again {
 			if l == plain.calls[i] {
@@ -165,17 +172,18 @@ func (s *Store) takeApart(ctx context.Context, q *run, call uint64) (late []*sti
 	return late
 }
 
-// lookApart answers a run without charging it.
-func (s *Store) lookApart(ctx context.Context, q *run, change func(*stint.Decision)) (late []*stint.Call) {
-	look := stint.Call{Request: q.calls[0].Request, Deadline: q.calls[0].Deadline}
-	look.Request.Mode, look.Request.Bans, look.Request.ID, look.Request.Fit, look.Request.Lease, look.Request.Booked = stint.Peek, nil, "", false, 0, 0
-	if again := s.send(ctx, []run{{calls: []*stint.Call{&look}, deadline: q.deadline}}, s.nextCall()); len(again) > 0 {
+// lookMigrating answers a run without charging it.
+func (s *Store) lookMigrating(ctx context.Context, q *run, change func(*stint.Decision)) (late []*driver.Call) {
+	look := driver.Call{Request: q.calls[0].Request, Deadline: q.calls[0].Deadline}
+	peek := &look.Request
+	peek.Mode, peek.Bans, peek.ID, peek.Fit, peek.Lease, peek.Booked = stint.ModePeek, nil, "", false, 0, 0
+	if again := s.send(ctx, []run{{calls: []*driver.Call{&look}, deadline: q.deadline}}, s.nextCall()); len(again) > 0 {
 		return q.calls
 	}
 	for _, c := range q.calls {
 		c.Decision, c.Err = look.Decision, look.Err
-		c.Decision.Charge = stint.ChargeOf(&c.Request)
-		copy(c.Decision.Grow(len(look.Decision.Usages())), look.Decision.Usages())
+		c.Decision.Charge = contract.ChargeOf(&c.Request)
+		c.Decision.Usages = slices.Clone(look.Decision.Usages)
 		if c.Err == nil {
 			change(&c.Decision)
 		}
@@ -183,25 +191,25 @@ func (s *Store) lookApart(ctx context.Context, q *run, change func(*stint.Decisi
 	return nil
 }
 
-// afterApart does what follows from a decision that was made on the limits alone. If it
-// fails, the decision stands: a repeat of the ID is charged, a denial does not count.
-func (s *Store) afterApart(ctx context.Context, c *stint.Call, ban [3]int64, known bool) {
+// afterMigrating does what follows from a decision that was made on the limits alone. If it fails,
+// the decision stands: a repeat of the ID is charged, a denial does not count.
+func (s *Store) afterMigrating(ctx context.Context, c *driver.Call, ban [3]int64, known bool) {
 	r, d := &c.Request, &c.Decision
 	if r.ID != "" {
-		if d.Charge.Rest == nil {
-			d.Charge.Rest = new(stint.Rest)
-		}
-		d.Charge.Rest.RequestID, d.Charge.Rest.IDLife = r.ID, r.Life()
+		d.Charge.RequestID, d.Charge.IDLife = r.ID, contract.Life(r)
 		if d.Charge.ID != 0 && !known && r.Cost > 0 {
-			_, _, _ = s.step(ctx, keyOf(&r.Claim, "ids"), stepRecordID, r.ID, numbers(d.Charge.At, r.Life().Microseconds()))
+			charged := numbers(d.Charge.At, contract.Life(r).Microseconds())
+			_, _, _ = s.step(ctx, keyOf(&r.Claim, "ids"), stepRecordID, r.ID, charged)
 		}
 	}
-	denier := r.ClaimAt(int(d.Decider))
-	if d.Allowed || r.Mode != stint.Take || r.Bans == nil || r.Bans.After == 0 || denier.Shared || denier.Cost == 0 {
+	denier := contract.ClaimAt(&r.Claim, r.And, int(d.Decider))
+	if d.Allowed || r.Mode != stint.ModeTake || r.Bans == nil || r.Bans.After == 0 || denier.Shared ||
+		denier.Cost == 0 {
 		return
 	}
 	policy := append(numbers(ban[:]...), byte(r.Bans.After))
-	policy = append(append(policy, numbers(r.Bans.Within.Microseconds(), r.Bans.Forgive.Microseconds())...), byte(len(r.Bans.Durations)))
+	policy = append(append(policy, numbers(r.Bans.Within.Microseconds(), r.Bans.Forgive.Microseconds())...),
+		byte(len(r.Bans.Durations)))
 	for _, duration := range r.Bans.Durations {
 		policy = appendTime(policy, duration)
 	}
@@ -219,28 +227,31 @@ func (s *Store) afterApart(ctx context.Context, c *stint.Call, ban [3]int64, kno
 // firstOwn is the first claim that is not Shared, −1 if all are.
 func firstOwn(r *stint.Request) int {
 	for i := range 1 + len(r.And) {
-		if !r.ClaimAt(i).Shared {
+		if !contract.ClaimAt(&r.Claim, r.And, i).Shared {
 			return i
 		}
 	}
 	return -1
 }
 
-// amendApart amends a charge key by key. See amendOne. A place that the store has forgotten is not taken back, for whether
-// it was reset is in another key: the heartbeat fails as it was refused.
-func (s *Store) amendApart(ctx context.Context, c *stint.Charge, a stint.Amendment, refused error) (changed uint16, err error) {
-	settles := a.Kind == stint.Settle || a.Kind == undo
-	if id := c.RequestID(); id != "" && a.Kind == stint.Settle && a.Cost == 0 {
-		_, repeats, err := s.step(ctx, keyOf(&c.Claim, "ids"), stepDropID, id, numbers(c.IDLife().Microseconds()))
+// amendMigrating amends a charge key by key. See amendOne. A place that the store has forgotten is
+// not taken back, for whether it was reset is in another key: the heartbeat fails as it was
+// refused.
+func (s *Store) amendMigrating(
+	ctx context.Context, c *stint.Charge, a stint.Amendment, refused error,
+) (changed uint16, err error) {
+	settles := a.Kind == stint.AmendSettle || a.Kind == undo
+	if id := c.RequestID; id != "" && a.Kind == stint.AmendSettle && a.Cost == 0 {
+		_, repeats, err := s.step(ctx, keyOf(&c.Claim, "ids"), stepDropID, id, numbers(c.IDLife.Microseconds()))
 		if err != nil || repeats[0] > 0 {
 			return 0, err
 		}
 	}
 	if settles {
-		a.Kind = settleApart
+		a.Kind = settleOneKey
 	}
 	open := map[oneKey]bool{} // whether a scope's charge is yet to be settled
-	for i := range 1 + len(c.And()) {
+	for i := range 1 + len(c.And) {
 		claim := c.Part(i)
 		if claim.Claim.Cost == 0 {
 			continue
@@ -263,13 +274,13 @@ func (s *Store) amendApart(ctx context.Context, c *stint.Charge, a stint.Amendme
 			part := stint.Charge{ID: c.ID, At: claim.At, Claim: claim.Claim}
 			part.Claim.Limits = p.limits
 			if !p.holders() {
-				part.Generation = claim.GenerationAt(state)
+				part.Generation = contract.GenerationAt(&claim, state)
 				if state++; !settles {
 					continue
 				}
 			}
 			bits, err := s.amendKey(ctx, &part, a)
-			if err == nil && bits == 0 && a.Kind == stint.Extend && !a.KnownOnly {
+			if err == nil && bits == 0 && a.Kind == stint.AmendExtend && !a.KnownOnly {
 				err = refused
 			}
 			if err != nil {
@@ -281,8 +292,8 @@ func (s *Store) amendApart(ctx context.Context, c *stint.Charge, a stint.Amendme
 	return changed, nil
 }
 
-// amendKey amends a charge to one key, which stands in for that of settled charges too: that
-// is not looked at.
+// amendKey amends a charge to one key, which stands in for that of settled charges too: that is not
+// looked at.
 func (s *Store) amendKey(ctx context.Context, c *stint.Charge, a stint.Amendment) (uint16, error) {
 	parts := partsOf(nil, &c.Claim, nil)
 	s.sets.fill(parts)
@@ -306,8 +317,8 @@ func horizon(limits []stint.Limit) int64 {
 	return int64(min(longest, float64(stint.MaxUnits/4)))
 }
 
-// commandApart carries out a command key by key. The states are those of the last keys.
-func (s *Store) commandApart(ctx context.Context, c *stint.Command, all []string, states, places []part) error {
+// commandMigrating carries out a command key by key. The states are those of the last keys.
+func (s *Store) commandMigrating(ctx context.Context, c *stint.Command, all []string, states, places []part) error {
 	for i := range all {
 		var own []part
 		if i > 0 {
@@ -321,7 +332,7 @@ func (s *Store) commandApart(ctx context.Context, c *stint.Command, all []string
 		if err == nil {
 			err = decodeCommand(reply, call)
 		}
-		if err != nil || c.Kind == stint.Ban { // which leaves the strikes alone
+		if err != nil || c.Kind == stint.CommandBan { // which leaves the strikes alone
 			return err
 		}
 	}

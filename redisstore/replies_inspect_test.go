@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // window is a limit in a reply of inspect.lua.
@@ -42,20 +43,23 @@ func inspected(limits []stint.Limit) []part {
 
 func TestDecodeInspect(t *testing.T) {
 	limits := []stint.Limit{stint.PerMinute(10), stint.AtOnce(2, time.Minute)}
-	log := window{used: 5, reset: 60_000_000, entries: [][3]int64{{instant, instant + 60_000_000, 4}, {instant - 1, instant + 59_999_999, 1}}}
+	log := window{used: 5, reset: 60_000_000,
+		entries: [][3]int64{{instant, instant + 60_000_000, 4}, {instant - 1, instant + 59_999_999, 1}}}
 	places := window{used: 3, reset: 1, retry: -1, hidden: 2, entries: [][3]int64{{0, instant + 1, 1}}}
 	good := inspectReply(7, instant, instant+9, 2, 3, log, places)
 	shown, err := decodeInspect(good, 7, limits, inspected(limits))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !shown.Now.Equal(time.UnixMicro(instant)) || shown.Ban.Until.Sub(shown.Now) != 9*time.Microsecond || shown.Ban.Level != 2 || shown.Ban.Strikes != 3 {
+	if !shown.Now.Equal(time.UnixMicro(instant)) || shown.Ban.Until.Sub(shown.Now) != 9*time.Microsecond ||
+		shown.Ban.Level != 2 || shown.Ban.Strikes != 3 {
 		t.Errorf("now %v, ban %+v", shown.Now, shown.Ban)
 	}
 	if w := shown.Windows[0]; *w.Limit != limits[0] || w.Used != 5 || len(w.Entries) != 2 || w.Entries[0].Units != 1 {
 		t.Errorf("log %+v, want the older entry first", w)
 	}
-	if w := shown.Windows[1]; w.RetryAfter != stint.Never || w.LeftOut != 2 || len(w.Entries) != 1 || !w.Entries[0].At.IsZero() {
+	if w := shown.Windows[1]; w.RetryAfter != stint.Never || w.LeftOut != 2 || len(w.Entries) != 1 ||
+		!w.Entries[0].At.IsZero() {
 		t.Errorf("places %+v", w)
 	}
 	for name, text := range map[string]string{
@@ -67,7 +71,7 @@ func TestDecodeInspect(t *testing.T) {
 		"a negative level": inspectReply(7, instant, 0, -1, 0, log, places),
 		"negative units":   inspectReply(7, instant, 0, 0, 0, log, window{entries: [][3]int64{{0, 0, -1}}}),
 	} {
-		if shown, err := decodeInspect(text, 7, limits, inspected(limits)); !errors.Is(err, ErrReply) {
+		if shown, err := decodeInspect(text, 7, limits, inspected(limits)); !errors.Is(err, errReply) {
 			t.Errorf("%s: %+v, error %v", name, shown, err)
 		}
 	}
@@ -81,13 +85,14 @@ func FuzzInspectReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		shown, err := decodeInspect(text, 7, limits, inspected(limits))
 		if err != nil {
-			if !errors.Is(err, ErrReply) {
+			if !errors.Is(err, errReply) {
 				t.Fatal(err)
 			}
 			return
 		}
 		w := shown.Windows[0]
-		if w.Used < 0 || w.RetryAfter < stint.Never || w.LeftOut < 0 || len(w.Entries) > stint.MaxEntries || shown.Ban.Level < 0 {
+		if w.Used < 0 || w.RetryAfter < stint.Never || w.LeftOut < 0 || len(w.Entries) > driver.MaxEntries ||
+			shown.Ban.Level < 0 {
 			t.Fatalf("%x became %+v", text, shown)
 		}
 	})

@@ -1,4 +1,5 @@
-package redisstore
+// Package redisurl reads the URLs of Redis servers.
+package redisurl
 
 import (
 	"errors"
@@ -14,25 +15,20 @@ import (
 const urlForms = `want redis://user:password@host:6379/0, rediss:// for TLS, ` +
 	`?addr=host:port for further nodes and ?master_set=name for Sentinel`
 
-// unverified is why skip_verify is no good.
-const unverified = "the TLS certificate of Redis is not verified (skip_verify): " +
-	"anyone on the way to it can read the password and change limits"
-
 var errUnreadable = errors.New("it cannot be read; in a user name or a password " +
 	"write % as %25, / as %2F, ? as %3F, # as %23 and a space as %20")
 
-// ParseURL reads a URL as [Open] does, for clients that are made elsewhere. The error is a
-// [*stint.InvalidError] that shows nothing of the URL: in one that is malformed, any part may be
-// a part of the password.
-func ParseURL(text string) (rueidis.ClientOption, error) {
-	option, err := parseURL(text)
+// Parse reads a URL. The error is a [*stint.InvalidError] that shows nothing of the URL: if it is
+// malformed, any part of it may belong to the password.
+func Parse(text string) (rueidis.ClientOption, error) {
+	option, err := parse(text)
 	if err != nil {
 		return option, &stint.InvalidError{Err: fmt.Errorf("the URL of Redis: %w; %s", err, urlForms)}
 	}
 	return option, nil
 }
 
-func parseURL(text string) (rueidis.ClientOption, error) {
+func parse(text string) (rueidis.ClientOption, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || misread(u) {
 		return rueidis.ClientOption{}, errUnreadable
@@ -48,9 +44,9 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// misread reports whether a URL has an @ after its host: then a slash, a question mark or a number sign in the password
-// has ended the host too early, and what should be the user is taken for the host. A socket's path may have one, and has no
-// host before it.
+// misread reports whether a URL has an @ after its host: then a slash, a question mark or a number
+// sign in the password has ended the host too early, and what should be the user is taken for the
+// host. A socket's path may have one, and has no host before it.
 func misread(u *url.URL) bool {
 	if u.Scheme == "unix" {
 		return u.Host != "" || u.Fragment != ""

@@ -5,8 +5,8 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// behind leaves out of account the bookings that do not come before the one that the
-// request is to move up. It returns when that comes, 0 if there is none.
+// behind ignores the bookings that do not come before the one that the request is to move up. It
+// returns when that one comes, 0 if there is none.
 func (q *query) behind(r *stint.Request) (old int64) {
 	if r.Booked == 0 {
 		return 0
@@ -24,7 +24,7 @@ func (q *query) behind(r *stint.Request) (old int64) {
 	return old
 }
 
-// only leaves out of account the bookings that do not come before an instant.
+// only ignores the bookings that do not come before an instant.
 func (q *query) only(before int64) {
 	for k := range q.views {
 		if v := &q.views[k]; !v.holds() {

@@ -14,11 +14,12 @@ type written struct {
 	held           bool      // the lock of the shard is, from before the writing
 }
 
-// makeRoom counts what a call has written, after evicting what has to go for it. The caller holds no
-// lock: makeRoom locks one shard at a time, so that calls cannot wait for each other in a circle.
+// makeRoom counts what a call has written, after evicting what has to go for it. The caller holds
+// no lock: makeRoom locks one shard at a time, so that calls cannot wait for each other in a
+// circle.
 //
-// Within a tenth of the bounds it waits for nobody: it leaves the rest to later calls if the shard that it would evict from
-// is in use. If nothing else is left, what was written goes.
+// Within a tenth of the bounds it does not wait for locks: it leaves the rest to later calls if the
+// shard that it would evict from is in use. If nothing else is left, what was written goes.
 func (s *Store) makeRoom(w *written) {
 	for {
 		for s.over(w) && s.evict(w, false) {
@@ -53,7 +54,8 @@ func (s *Store) over(w *written) bool {
 	return s.bytes.Load() > s.bounds.bytes-w.bytes || s.subjects.Load() > s.bounds.subjects-w.records
 }
 
-// add counts bytes and records, unless that would exceed some bounds. What is not positive never does.
+// add counts bytes and records, unless that would exceed some bounds. What is not positive never
+// does.
 func (s *Store) add(bytes, records int64, within bounds) bool {
 	if !addWithin(&s.subjects, records, within.subjects) {
 		return false
@@ -77,9 +79,10 @@ func addWithin(counter *atomic.Int64, n, most int64) bool {
 	}
 }
 
-// evict evicts from the shard with the greatest load, or, if there is nothing to evict, from another, and
-// from the other class only if there is nothing of the first in any shard. It reports false if there
-// was nothing to evict at all, or if it is not to wait and the shards with about the greatest load are all in use.
+// evict evicts from the shard with the greatest load, or, if there is nothing to evict, from
+// another, and from the other class only if there is nothing of the first in any shard. It reports
+// false if there was nothing to evict at all, or if it is not to wait and the shards with about the
+// greatest load are all in use.
 func (s *Store) evict(w *written, wait bool) bool {
 	first, c := s.heaviest(w.shard)
 	for _, c := range [...]class{c, roomy - c} {

@@ -16,12 +16,13 @@ func TestConnectionsOutlastTheirCallers(t *testing.T) {
 	take := func(budget time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), budget)
 		defer cancel()
-		_, err := s.Take(ctx, stint.Request{Claim: stint.Claim{Subject: "far", Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}})
+		_, err := s.Take(ctx, stint.Request{
+			Claim: stint.Claim{Subject: "far", Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}})
 		return err
 	}
 	proxy.SetLatency(100*time.Millisecond, 0)
 	proxy.Cut()
-	proxy.Mend()
+	proxy.Restore()
 	dials := proxy.Dials()
 	for range 20 {
 		if err := take(30 * time.Millisecond); err == nil {
@@ -42,7 +43,7 @@ func TestNobodyWaitsForTheConnectionOfOthers(t *testing.T) {
 	s := open(t, proxy.URL())
 	proxy.SetLatency(time.Hour, 0)
 	proxy.Cut()
-	proxy.Mend()
+	proxy.Restore()
 	long, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	ended := make(chan error, 1)
@@ -54,7 +55,8 @@ func TestNobodyWaitsForTheConnectionOfOthers(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		start := time.Now()
 		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		_, err := s.Take(short, stint.Request{Claim: stint.Claim{Subject: "near", Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}})
+		_, err := s.Take(short, stint.Request{
+			Claim: stint.Claim{Subject: "near", Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}})
 		cancel()
 		if took := time.Since(start); err == nil || took > time.Second {
 			t.Fatalf("answered after %v: %v", took, err)

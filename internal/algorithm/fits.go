@@ -1,8 +1,8 @@
 package algorithm
 
-// Fits reports whether a cost has room now, and leaves room for every booking.
+// Fits reports whether there is room for a cost now, and for every booking after it.
 func (v *View) Fits(cost int64) bool {
-	return v.entries+cost <= v.most && (v.p.unit == 0 && v.booked == 0 || v.moreFits(cost))
+	return v.inWindow+cost <= v.most && (v.p.unit == 0 && v.booked == 0 || v.moreFits(cost))
 }
 
 // moreFits is Fits for the meter and the bookings.
@@ -14,25 +14,25 @@ func (v *View) moreFits(cost int64) bool {
 	return len(v.ahead) == 0 || (!p.log || v.logFits(cost)) && (p.unit == 0 || v.meterFits(cost))
 }
 
-// logFits reports whether a cost that is charged now leaves room for the bookings in
-// whose window it is.
+// logFits reports whether a cost that is charged now leaves room in the log for the bookings within
+// its window.
 func (v *View) logFits(cost int64) bool {
-	p, used, k, leaving := v.p, v.entries, v.drop, v.ahead
+	p, used, k, leaving := v.p, v.inWindow, v.expired, v.ahead
 	stamp := p.stamp(v.now)
 	for _, b := range v.ahead {
-		line := b.at - p.span
-		if line >= stamp {
+		cut := b.at - p.Span
+		if cut >= stamp {
 			break
 		}
 		used += b.n
 		for ; k < int(v.count.n); k++ {
 			stamp, n := v.count.entry(k)
-			if stamp > line {
+			if stamp > cut {
 				break
 			}
 			used -= n
 		}
-		for p.stamp(leaving[0].end) <= line {
+		for p.stamp(leaving[0].end) <= cut {
 			used -= leaving[0].n
 			leaving = leaving[1:]
 		}
@@ -43,8 +43,7 @@ func (v *View) logFits(cost int64) bool {
 	return true
 }
 
-// meterFits reports whether the meter with a cost that is charged now has room for
-// every booking.
+// meterFits reports whether a cost that is charged now leaves room in the meter for every booking.
 func (v *View) meterFits(cost int64) bool {
 	p, m := v.p, v.meter
 	m.level += p.weight(cost)
@@ -60,8 +59,8 @@ func (v *View) meterFits(cost int64) bool {
 	return true
 }
 
-// Earliest is the first instant, not before from, at which a cost has room, or
-// Never. No booking comes after from.
+// Earliest is the first instant, not before from, at which there is room for a cost, or Never. No
+// booking comes after from.
 func (v *View) Earliest(from, cost int64) int64 {
 	p := v.p
 	if p.Cap == 0 || cost > p.Cap {
@@ -72,15 +71,15 @@ func (v *View) Earliest(from, cost int64) int64 {
 		t = max(t, v.logRoom(cost))
 	}
 	if p.unit > 0 {
-		m := v.through(len(v.ahead))
+		m := v.meterAfter(len(v.ahead))
 		t = max(t, m.fallsTo(p, p.full-p.weight(cost)))
 	}
 	return instant(t)
 }
 
-// logRoom is when enough has left the window for a cost to have room.
+// logRoom is when enough has left the window that there is room for a cost.
 func (v *View) logRoom(cost int64) (t int64) {
-	over, k := v.entries+v.booked+cost-v.p.Cap, v.drop
+	over, k := v.inWindow+v.booked+cost-v.p.Cap, v.expired
 	if over <= 0 {
 		return 0
 	}
@@ -95,14 +94,14 @@ func (v *View) logRoom(cost int64) (t int64) {
 		} else {
 			k++
 		}
-		t = stamp + v.p.span
+		t = stamp + v.p.Span
 		over -= n
 	}
 	return t
 }
 
-// Only leaves out of what is asked from now on the bookings that do not come before an
-// instant. With Never it is all of them again.
+// Only ignores the bookings that do not come before an instant, in what is asked from now on. With
+// Never, none is ignored.
 func (v *View) Only(before int64) {
 	v.ahead, v.booked = nil, 0
 	if v.count.more == nil || v.p.void() {

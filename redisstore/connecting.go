@@ -11,15 +11,15 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// patient is a client whose connections are made with more time than a caller has.
+// connectingClient is a client that connects with a timeout of its own.
 //
-// By itself a client makes a connection when a call needs one, in that call's time, and has
-// others who need it wait for that, whatever time they have. A decision has 15 ms. That is
-// too little for the two or three round trips to a server far away: every decision would
-// begin a connection and none would complete it. And it is not kept by a decision that waits
-// for a heartbeat's connection to a server which is stopped. So while connections come and
-// go, calls are made by goroutines of their own, and callers leave when their time is up.
-type patient struct {
+// By itself a client connects when a call needs it to, within the time of that call, and other
+// calls wait for the connection however little time they have. A decision has 15 ms. That is too
+// short for the two or three round trips to a distant server: every decision would begin a
+// connection and none would complete it. And a decision would exceed it waiting for the connection
+// that a heartbeat makes to a stopped server. So while connections come and go, calls run in
+// goroutines of their own, and callers leave when their time is up.
+type connectingClient struct {
 	rueidis.Client
 	*links
 }
@@ -27,16 +27,16 @@ type patient struct {
 const (
 	// connectTime is how long a connection may take that a call began.
 	connectTime = time.Second
-	// calm is after how long without a change connections are taken to be there.
+	// calm is how long nothing must change for connections to count as made.
 	calm = 2 * time.Second
-	// maxLeft is how many calls may go on without their callers, more or less; on a Cluster,
-	// of a part of the slots.
+	// maxLeft is how many calls may go on without their callers, approximately; on a Cluster, per
+	// range of slots.
 	maxLeft = 1024
 )
 
 var errConnecting = errors.New("still connecting")
 
-// connect makes a client that is patient.
+// connect makes such a client.
 func connect(co rueidis.ClientOption) (rueidis.Client, error) {
 	l := &links{start: time.Now(), dialer: co}
 	co.DialCtxFn = l.dial
@@ -44,12 +44,12 @@ func connect(co rueidis.ClientOption) (rueidis.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &patient{client, l}, nil
+	return &connectingClient{client, l}, nil
 }
 
-// Do makes a call, and returns with an error when the caller's time is up. The call may then
-// go on: what it asks for carries its own not-after.
-func (p *patient) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+// Do makes a call, and returns an error when the caller's time is up. The call may then go on: what
+// it asks for carries its own not-after.
+func (p *connectingClient) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	if p.settled() || ctx.Done() == nil {
 		return p.Client.Do(ctx, cmd)
 	}
@@ -85,10 +85,10 @@ func (p *patient) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRe
 	}
 }
 
-// leftOf counts the calls without callers beside a command. Those of a node that is silent
-// must not keep others from theirs: nodes own slots in a row, as a rule, so such rows are
-// counted apart.
-func (p *patient) leftOf(cmd *rueidis.Completed) *atomic.Int32 {
+// leftOf returns the count of calls without callers that a command belongs to. Those to a silent
+// node must not keep back calls to others: nodes mostly own ranges of slots, so each range has its
+// own count.
+func (p *connectingClient) leftOf(cmd *rueidis.Completed) *atomic.Int32 {
 	if p.Mode() != rueidis.ClientModeCluster {
 		return &p.left[0]
 	}
@@ -104,7 +104,7 @@ type links struct {
 	left    [16]atomic.Int32 // calls that go on without their callers, see leftOf
 }
 
-// settled reports whether all connections in use are there.
+// settled reports whether all connections in use are made.
 func (l *links) settled() bool {
 	return l.making.Load() == 0 && int64(time.Since(l.start))-l.changed.Load() > int64(calm)
 }
@@ -137,8 +137,8 @@ func (l *links) connect(ctx context.Context, addr string, dialer *net.Dialer, co
 	return dialer.DialContext(ctx, "tcp", addr)
 }
 
-// link is a connection. It is there when the server has first said something: greeting it is
-// a part of making it.
+// link is a connection. It counts as made when the server has first answered: the handshake is a
+// part of making it.
 type link struct {
 	net.Conn
 	links  *links

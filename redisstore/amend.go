@@ -1,0 +1,169 @@
+package redisstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
+)
+
+// Amend changes an earlier charge. See [stint.Store].
+func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	if err := a.Validate(&c); err != nil {
+		return false, err
+	}
+	if !contract.FromStore(&c) {
+		return false, nil
+	}
+	if a.Kind == stint.AmendSettle {
+		// Claims that were settled before are left out, as if they had cost nothing.
+		if c = s.unsettled(c); c.Claim.Cost == 0 &&
+			!slices.ContainsFunc(c.And, func(claim stint.Claim) bool { return claim.Cost > 0 }) {
+			return false, nil
+		}
+	}
+	if a.Kind == stint.AmendRelease {
+		for i := range 1 + len(c.And) { // before anything is sent: no later heartbeat takes it back
+			s.released.Add(c.ID, contract.ClaimAt(&c.Claim, c.And, i))
+		}
+	}
+	var changed uint16
+	var err error
+	if s.cluster && len(c.And) > 0 {
+		changed, err = s.amendSplit(ctx, &c, a)
+	} else {
+		changed, err = s.amendOne(ctx, &c, a)
+	}
+	if a.Kind == stint.AmendSettle {
+		for i := range 1 + len(c.And) {
+			if changed>>i&1 != 0 {
+				s.settled.Add(c.ID, contract.ClaimAt(&c.Claim, c.And, i))
+			}
+		}
+	}
+	if a.Kind == stint.AmendExtend {
+		places := placesOf(&c)
+		return places != 0 && changed == places, s.wrap("amend", err)
+	}
+	return changed != 0, s.wrap("amend", err)
+}
+
+// placesOf has a bit for each claim that took a place.
+func placesOf(c *stint.Charge) (claims uint16) {
+	for i := range 1 + len(c.And) {
+		if claim := contract.ClaimAt(&c.Claim, c.And, i); claim.Cost > 0 && slices.ContainsFunc(claim.Limits, isPlace) {
+			claims |= 1 << i
+		}
+	}
+	return claims
+}
+
+func isPlace(l stint.Limit) bool { return l.Algorithm == stint.AlgorithmConcurrency }
+
+// unsettled returns a charge in which claims that this process has settled cost nothing.
+func (s *Store) unsettled(c stint.Charge) stint.Charge {
+	for i := range 1 + len(c.And) {
+		if !s.settled.Has(c.ID, contract.ClaimAt(&c.Claim, c.And, i)) {
+			continue
+		}
+		if i == 0 {
+			c.Claim.Cost = 0
+			continue
+		}
+		c.And = slices.Clone(c.And)
+		c.And[i-1].Cost = 0
+	}
+	return c
+}
+
+// amendOne amends a charge in one call. It returns a bit for each claim to which that applied, the
+// lowest for the first.
+func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment) (uint16, error) {
+	k, err := s.newKeys()
+	if err != nil {
+		return 0, err
+	}
+	parts := partsOf(nil, &c.Claim, c.And)
+	s.sets.fill(parts)
+	for i := range 1 + len(c.And) {
+		claim := contract.ClaimAt(&c.Claim, c.And, i)
+		k.inScope(claim.Subject, claim.Scope, "settled")
+		for j := range parts {
+			if parts[j].claim == i {
+				k.ofPart(&parts[j])
+			}
+		}
+	}
+	if c.RequestID != "" {
+		k.inScope(c.Claim.Subject, c.Claim.Scope, "ids")
+	}
+	changed, err := s.sendAmend(ctx, &k, c, a, parts, s.retakes(c, a))
+	if moving(err) {
+		return s.amendMigrating(ctx, c, a, err)
+	}
+	return changed, err
+}
+
+// retakes has a bit for each claim that a heartbeat may take places back for: not those that this
+// process has given up.
+func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
+	if a.Kind != stint.AmendExtend || a.KnownOnly {
+		return 0
+	}
+	for i := range 1 + len(c.And) {
+		if claim := contract.ClaimAt(&c.Claim, c.And, i); !s.settled.Has(c.ID, claim) && !s.released.Has(c.ID, claim) {
+			claims |= 1 << i
+		}
+	}
+	return claims
+}
+
+// sendAmend makes one call of amend.lua. A heartbeat says until when its caller waits: later it
+// would take a place for somebody who may have released it.
+func (s *Store) sendAmend(
+	ctx context.Context, k *keys, c *stint.Charge, a stint.Amendment, parts []part, retake uint16,
+) (uint16, error) {
+	keys, id := k.strings(), k.names.id(c.RequestID)
+	for again := false; ; again = true {
+		notAfter := int64(0)
+		if a.Kind == stint.AmendExtend {
+			if notAfter = s.notAfter(heartbeatDeadline(ctx, c)); notAfter == 0 && s.clock() == 0 {
+				retake = 0 // the server's clock is not known
+			}
+		}
+		call := s.nextCall()
+		reply, err := amendScript.run(ctx, s.conn.get(), keys,
+			amendArgs(c, a, parts, id, call, s.clock(), notAfter, retake))
+		if err != nil {
+			return 0, err
+		}
+		now, changed, err := decodeAmend(reply, call)
+		if err != nil && err != errLate {
+			return 0, err
+		}
+		s.learnTime(now, err == errLate)
+		if err == nil || again || ctx.Err() != nil {
+			return changed, err
+		}
+		// There is time left: the server's clock was set, and its reply had the new time.
+	}
+}
+
+// heartbeatDeadline is until when a heartbeat is wanted: no longer than a place lasts.
+func heartbeatDeadline(ctx context.Context, c *stint.Charge) time.Time {
+	shortest := stint.MaxWindow
+	for i := range 1 + len(c.And) {
+		for _, l := range contract.ClaimAt(&c.Claim, c.And, i).Limits {
+			if isPlace(l) {
+				shortest = min(shortest, l.Window)
+			}
+		}
+	}
+	deadline := time.Now().Add(shortest)
+	if own, ok := ctx.Deadline(); ok && own.Before(deadline) {
+		return own
+	}
+	return deadline
+}

@@ -1,0 +1,99 @@
+-- numbers gives names to the numbers of the scripts. When a script is joined, the numbers replace
+-- the names (script.go): in Redis, a local that a function uses costs an allocation at every call.
+--
+-- First those that Go uses too. TestNumbers compares them.
+
+local MAX_UNITS = 9007199254740992 -- stint.MaxUnits, 2^53
+local RESOLUTION = 125             -- of a sliding window, and the most denials that lead to a ban: stint.Resolution
+local MAX_BOOKINGS = 1000          -- of a limit
+local MAX_ENTRIES = 250            -- of a log
+local MAX_IDS = 1000               -- of a subject in a scope
+local MAX_REPEATS = 8              -- of a request id
+local MAX_SETTLED = 1000           -- settled charges of a subject in a scope
+local MAX_KNOWN = 27               -- limits in a directory that a reply may hold
+local ID_STEP = 16                 -- the times of request ids are multiples of it, in microseconds
+local NEVER = -1                   -- a wait that does not end
+
+-- stint.Algorithm
+local SLIDING, BUCKET, FIXED = 0, 1, 2
+
+-- stint.Mode
+local TAKE, PEEK, RESERVE, FORCE = 0, 1, 2, 3
+
+-- stint.AmendmentKind, and the store's own: UNDO settles unless that may have been done before;
+-- SETTLE_ONE_KEY settles, and neither reads nor writes the settled charges
+local SETTLE, EXTEND, RELEASE, UNDO, SETTLE_ONE_KEY = 0, 1, 2, 100, 101
+
+-- stint.CommandKind
+local RESET, BAN, UNBAN, GIVE_BACK = 0, 1, 2, 3
+
+-- Kinds of a run of requests (take.lua)
+local KIND_PLAIN, KIND_GENERAL, KIND_BANS, KIND_PEEK, KIND_SEVERAL = 0, 1, 2, 3, 4
+
+-- Steps on one key (onekey.lua)
+local SEE_BAN, STRIKE, SET_BAN, SEE_ID, RECORD_ID, DROP_ID, MARK = 0, 1, 2, 3, 4, 5, 6
+
+-- The first byte of an answer: flags of a decision, or what follows instead of one (take.lua)
+local ALLOWED, REPEAT, BANNED, DIRECTORIES = 1, 2, 4, 32
+local LATE, CHARGED, FAILED = 16, 64, 255
+
+-- The value of a state (state.lua), in bytes: the first one, without bookings or with; up to the
+-- directory's first limit, and of each; between directory and heads; the head of a log, and of a
+-- meter
+local PLAIN_STATE, BOOKED_STATE = 83, 66 -- 'S', 'B'
+local DIRECTORY_START, DIRECTORY_LIMIT, HEADER_SIZE, LOG_HEAD, METER_HEAD = 2, 8, 20, 36, 24
+
+-- In the directory, added to a limit's algorithm: has a meter, and the bytes of an entry less
+-- ENTRY_STAMP
+local HAS_METER, ENTRY_WIDTH, ENTRY_STAMP = 4, 8, 7
+
+-- The value of a ban (ban.lua): its first byte, and its size
+local BAN_MARK, BAN_SIZE = 78, 23 -- 'N'
+
+-- The rest is of the scripts alone.
+--
+-- A set of limits is an array: these fields, then STRIDE fields for each limit, from LIMITS on.
+--
+--   SIG     directory of a state with exactly these limits (state.lua)
+--   N       number of limits
+--   FORMAT  struct format of what follows the directory, to the end of the heads
+--   FROM    offset of that in the value, as text
+--   HEADS   offset of the end of the heads; FRONT of the first ring
+--   LAST    last byte to read at first, as text; ALL last byte before the rings, as text
+--   NUMBER  number of the set, as a character
+--   NEED    until when a state that is charged now must be kept
+--   OTHERS  by directory: the sets to use if the state has that one
+local SIG, N, FORMAT, FROM, HEADS, FRONT = 1, 2, 3, 4, 5, 6
+local LAST, ALL, NUMBER, NEED, OTHERS, LIMITS = 7, 8, 9, 10, 11, 12
+
+-- The fields of one limit.
+--
+--   ASKED            1 if the request asks about it, else 0
+--   METER            number of its meter's fields in the state: 0 or 3
+--   CAP, SPAN        capacity; for how long after its stamp an entry counts
+--   SLICE            entries in one slice share a stamp; 0: every instant has its own
+--   WIDTH            bytes of an entry; 0: it has no log
+--   BACK, OLD        offsets of the back and the front of its log in the value
+--   UNIT, RATE       weight of a unit, 0: no meter is asked for; what a tick gives back
+--   TICK             length of a tick
+--   CUT, STAMP       now - span; the stamp of a charge now
+--   ENTRY            struct format of an entry
+local ASKED, METER, CAP, SPAN, SLICE, WIDTH, BACK, OLD = 0, 1, 2, 3, 4, 5, 6, 7
+local UNIT, RATE, TICK, CUT, STAMP, ENTRY, STRIDE = 8, 9, 10, 11, 12, 13, 14
+
+-- Fields that FORMAT reads: the header, then the heads. A log has LOG_FIELDS of them, from its SUM
+-- on, a meter METER_FIELDS, from its LEVEL on.
+local GENERATION, WRITTEN, EXPIRES, FIRST_HEAD = 1, 2, 3, 4
+local SUM, NEWEST, NEWEST_UNITS, OLDEST, SHAPE, LOG_FIELDS = 0, 1, 2, 3, 4, 5
+local LEVEL, LEVEL_AT, LEVEL_UNIT, METER_FIELDS = 0, 1, 2, 3
+
+-- The oldest stamp of an empty log.
+local FAR = 9007199254740992
+
+-- A log's shape (state.lua) is one number: entries in its front, then times these, entries in its
+-- back, the first block of its ring, blocks in use, and slots for blocks.
+local SHAPE_BACK, SHAPE_FIRST, SHAPE_BLOCKS, SHAPE_SLOTS = 16, 128, 4096, 131072
+local BLOCK, BACK_MOST = 8, 7 -- entries of a block or the front, and of the back
+
+-- A state is kept for so much longer than it counts, in microseconds.
+local KEPT = 1000000

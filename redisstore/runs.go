@@ -1,0 +1,159 @@
+package redisstore
+
+import (
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
+)
+
+// Bounds on one script call: the server serves nobody else while it runs.
+const (
+	maxRuns  = 128
+	maxParts = 128
+	maxEqual = 1024
+)
+
+// sameTime is how far apart the deadlines of equal requests may be for them to be decided together,
+// by the earliest deadline.
+const sameTime = 2 * time.Millisecond
+
+// run is equal requests, decided together in the order of the batch.
+type run struct {
+	calls    []*driver.Call
+	deadline time.Time // the earliest
+	joinable bool      // see canJoin
+	parts    int       // number of parts of each
+}
+
+// plan is the runs of a batch.
+type plan struct {
+	runs []run
+	last map[string]int // the last run of each subject
+}
+
+var plans = sync.Pool{New: func() any { return &plan{last: map[string]int{}} }}
+
+func newPlan() *plan { return plans.Get().(*plan) }
+
+func (p *plan) free() {
+	for i := range p.runs {
+		clear(p.runs[i].calls)
+		p.runs[i].calls = p.runs[i].calls[:0]
+	}
+	p.runs = p.runs[:0]
+	clear(p.last)
+	plans.Put(p)
+}
+
+// add adds the call to the last run of its subject if that has equal requests, else to a new one.
+// Requests of different subjects do not affect each other: others may have come in between.
+func (p *plan) add(c *driver.Call) {
+	r := &c.Request
+	joinable := canJoin(r)
+	if joinable {
+		if n := len(p.runs); n > 0 && p.runs[n-1].join(c) {
+			return
+		}
+		if i, ok := p.last[r.Subject]; ok && p.runs[i].join(c) {
+			return
+		}
+	}
+	if len(p.runs) < cap(p.runs) {
+		p.runs = p.runs[:len(p.runs)+1]
+	} else {
+		p.runs = append(p.runs, run{})
+	}
+	i := len(p.runs) - 1
+	next := &p.runs[i]
+	next.calls, next.deadline, next.joinable = append(next.calls[:0], c), c.Deadline, joinable
+	p.last[r.Subject] = i
+	for a := range r.And {
+		p.last[r.And[a].Subject] = i
+	}
+}
+
+// canJoin reports whether equal requests can be decided as one: a denial must have no side effect,
+// a charge must have no request ID, and what each request would have seen must follow from what the
+// last one sees. With a meter it does not.
+func canJoin(r *stint.Request) bool {
+	if r.Mode != stint.ModeTake || r.ID != "" || len(r.And) > 0 || r.Fit || r.Lease > 0 ||
+		r.Cost == 0 || r.Cost > stint.MaxUnits/maxEqual || r.Bans != nil && r.Bans.After > 0 {
+		return false
+	}
+	return uniform(r.Limits) && !slices.ContainsFunc(r.Limits, func(l stint.Limit) bool {
+		return contract.HasMeter(&l)
+	})
+}
+
+// join adds a call to the run if its request is equal to those in the run.
+func (q *run) join(c *driver.Call) bool {
+	if !q.joinable || len(q.calls) == maxEqual || !equal(&q.calls[0].Request, &c.Request) ||
+		q.deadline.IsZero() != c.Deadline.IsZero() || c.Deadline.Sub(q.deadline).Abs() > sameTime {
+		return false
+	}
+	if c.Deadline.Before(q.deadline) {
+		q.deadline = c.Deadline
+	}
+	q.calls = append(q.calls, c)
+	return true
+}
+
+// equal reports whether two requests that can join are equal.
+func equal(a, b *stint.Request) bool {
+	return a.Subject == b.Subject && a.Scope == b.Scope && a.Cost == b.Cost && a.Shared == b.Shared &&
+		(a.Bans == nil) == (b.Bans == nil) && len(a.Limits) == len(b.Limits) &&
+		(&a.Limits[0] == &b.Limits[0] || slices.Equal(a.Limits, b.Limits)) // mostly they are the same slice
+}
+
+// chunks divides runs into the runs of one script call each.
+func chunks(runs []run) iter.Seq[[]run] {
+	return func(yield func([]run) bool) {
+		for len(runs) > 0 {
+			n, parts := 1, runs[0].most()
+			for n < len(runs) && n < maxRuns {
+				if parts += runs[n].most(); parts > maxParts {
+					break
+				}
+				n++
+			}
+			if !yield(runs[:n]) {
+				return
+			}
+			runs = runs[n:]
+		}
+	}
+}
+
+// most is how many parts the run has at most.
+func (q *run) most() int {
+	r := &q.calls[0].Request
+	if len(r.And) == 0 && uniform(r.Limits) {
+		return 1
+	}
+	return limitsOf(r)
+}
+
+// bySubject groups the runs by subject: different subjects may be on different nodes.
+func (p *plan) bySubject() [][]run {
+	if len(p.runs) == len(p.last) { // as a rule
+		return slices.Collect(slices.Chunk(p.runs, 1))
+	}
+	var out [][]run
+	of := map[string]int{}
+	for _, q := range p.runs {
+		subject := q.calls[0].Request.Subject
+		i, known := of[subject]
+		if !known {
+			i = len(out)
+			of[subject] = i
+			out = append(out, nil)
+		}
+		out[i] = append(out[i], q)
+	}
+	return out
+}

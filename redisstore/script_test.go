@@ -1,0 +1,94 @@
+package redisstore
+
+import (
+	"maps"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/algorithm"
+)
+
+// The numbers that Go and Lua share are equal.
+func TestNumbers(t *testing.T) {
+	text, _, found := strings.Cut(joined("numbers"), "-- The rest is of the scripts alone.")
+	if !found {
+		t.Fatal("numbers.lua does not say where the numbers of Go end")
+	}
+	want := map[string]int64{
+		"MAX_UNITS":    stint.MaxUnits,
+		"RESOLUTION":   stint.Resolution,
+		"MAX_BOOKINGS": driver.MaxBookings,
+		"MAX_ENTRIES":  algorithm.MaxEntries,
+		"MAX_IDS":      driver.MaxIDs,
+		"MAX_REPEATS":  driver.MaxRepeats,
+		"MAX_SETTLED":  driver.MaxSettled,
+		"MAX_KNOWN":    maxKnown,
+		"ID_STEP":      idStep,
+		"NEVER":        int64(stint.Never),
+
+		"SLIDING": int64(stint.AlgorithmSliding), "BUCKET": int64(stint.AlgorithmBucket),
+		"FIXED": int64(stint.AlgorithmFixed),
+		"TAKE":  int64(stint.ModeTake), "PEEK": int64(stint.ModePeek), "RESERVE": int64(stint.ModeReserve),
+		"FORCE":  int64(stint.ModeForce),
+		"SETTLE": int64(stint.AmendSettle), "EXTEND": int64(stint.AmendExtend), "RELEASE": int64(stint.AmendRelease),
+		"UNDO": int64(undo), "SETTLE_ONE_KEY": int64(settleOneKey),
+		"RESET": int64(stint.CommandReset), "BAN": int64(stint.CommandBan), "UNBAN": int64(stint.CommandUnban),
+		"GIVE_BACK": int64(stint.CommandGiveBack),
+
+		"KIND_PLAIN": kindPlain, "KIND_GENERAL": kindGeneral, "KIND_BANS": kindBans, "KIND_PEEK": kindPeek,
+		"KIND_SEVERAL": kindSeveral,
+		"SEE_BAN":      stepSeeBan, "STRIKE": stepStrike, "SET_BAN": stepSetBan,
+		"SEE_ID": stepSeeID, "RECORD_ID": stepRecordID, "DROP_ID": stepDropID, "MARK": stepMark,
+		"ALLOWED": flagAllowed, "REPEAT": flagRepeat, "BANNED": flagBanned, "DIRECTORIES": flagDirectories,
+		"LATE": markLate, "CHARGED": markCharge, "FAILED": markFailed,
+
+		"PLAIN_STATE": plainState, "BOOKED_STATE": 'B',
+		"DIRECTORY_START": directoryStart, "DIRECTORY_LIMIT": directoryLimit,
+		"HEADER_SIZE": headerSize, "LOG_HEAD": logHead, "METER_HEAD": meterHead,
+		"HAS_METER": hasMeter, "ENTRY_WIDTH": entryWidth, "ENTRY_STAMP": entryStamp,
+		"BAN_MARK": banMark, "BAN_SIZE": banSize,
+	}
+	got := map[string]int64{}
+	for name, value := range numbersIn(text) {
+		got[name], _ = strconv.ParseInt(value, 10, 64)
+	}
+	if !maps.Equal(got, want) {
+		for _, name := range slices.Sorted(maps.Keys(want)) {
+			if got[name] != want[name] {
+				t.Errorf("%s is %d in Lua and %d in Go", name, got[name], want[name])
+			}
+			delete(got, name)
+		}
+		for name := range got {
+			t.Errorf("%s is not compared with Go", name)
+		}
+	}
+}
+
+// Every script as Redis runs it is valid Lua, and uses no globals but those of Redis.
+func TestScriptsAreValid(t *testing.T) {
+	luacheck, err := exec.LookPath("luacheck")
+	if err != nil {
+		if testing.Short() {
+			t.Skip("needs luacheck: make test runs it")
+		}
+		t.Fatal("luacheck is not installed: run make setup")
+	}
+	for name, s := range map[string]*script{
+		"take": takeScript, "amend": amendScript, "command": commandScript, "inspect": inspectScript,
+		"onekey": oneKeyScript, "present": presentScript, "names": namesScript,
+	} {
+		// Errors of syntax, globals that are not known, and code that is never reached.
+		check := exec.Command(luacheck, "--std", "lua51", "--read-globals", "redis", "struct", "KEYS", "ARGV",
+			"--only", "0", "1", "5", "--no-color", "-")
+		check.Stdin = strings.NewReader(s.source)
+		if out, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%s.lua, joined: %v\n%s", name, err, out)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package redisstore
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+)
+
+// What a group was charged and is given back is subtracted once, however often its decision is
+// merged.
+func TestMergeLeavesTheGroupsAlone(t *testing.T) {
+	limits := []stint.Limit{stint.PerHour(10)}
+	r := &stint.Request{
+		Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1},
+		And:   []stint.Claim{{Subject: "b", Limits: limits, Cost: 2}},
+	}
+	decisions := []stint.Decision{
+		{RetryAfter: 1, Usages: []stint.Usage{{Used: 10, RetryAfter: 1}}},
+		{Allowed: true, Usages: []stint.Usage{{Used: 5}}, Charge: stint.Charge{ID: 1, At: 1}},
+	}
+	for range 2 {
+		d := merge(r, groups(r.Claim, r.And), decisions)
+		if want := []stint.Usage{{Used: 10, RetryAfter: 1}, {Used: 3}}; d.Allowed || !slices.Equal(d.Usages, want) {
+			t.Errorf("allowed %v, %+v; want denied, %+v", d.Allowed, d.Usages, want)
+		}
+	}
+}
