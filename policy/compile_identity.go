@@ -2,8 +2,10 @@ package policy
 
 import (
 	"fmt"
-	"github.com/stint-limiter/stint/internal/nearest"
 	"slices"
+
+	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // Identities that are always there.
@@ -20,7 +22,7 @@ func (c *compiler) allIdentities() {
 		identityUser:     {name: identityUser, typ: identityUser, kind: byClaim, key: identityUser},
 		identityEveryone: {name: identityEveryone, typ: identityEveryone, kind: byNothing},
 	}
-	names := sorted(c.doc.Identities)
+	names := sorted(c.spec.Identities)
 	for _, name := range names {
 		key := "identities." + name
 		if name == identityIP || name == identityEveryone {
@@ -32,7 +34,7 @@ func (c *compiler) allIdentities() {
 		}
 	}
 	for _, name := range names { // now that all are known
-		c.identityParts("identities."+name, c.identities[name], c.doc.Identities[name].All)
+		c.identityParts("identities."+name, c.identities[name], c.spec.Identities[name].All)
 	}
 	types := map[string]string{}
 	for _, name := range sorted(c.identities) {
@@ -45,42 +47,42 @@ func (c *compiler) allIdentities() {
 }
 
 func (c *compiler) identity(key, name string) *identity {
-	doc := c.doc.Identities[name]
-	id := &identity{name: name, typ: name, plain: doc.Plain}
-	if doc.Type != "" && c.nameOK(key+".type", doc.Type) {
-		id.typ = doc.Type
+	from := c.spec.Identities[name]
+	id := &identity{name: name, typ: name, plain: from.Plain}
+	if from.Type != "" && c.nameOK(key+".type", from.Type) {
+		id.typ = from.Type
 	}
 	ways := 0
-	if doc.Claim != "" {
+	if from.Claim != "" {
 		ways++
-		id.kind, id.key = byClaim, doc.Claim
+		id.kind, id.key = byClaim, from.Claim
 	}
-	if doc.Header != "" {
+	if from.Header != "" {
 		ways++
-		id.kind, id.key = byHeader, c.field(key+".header", doc.Header)
+		id.kind, id.key = byHeader, c.field(key+".header", from.Header)
 	}
-	if doc.Cookie != "" {
+	if from.Cookie != "" {
 		ways++
-		id.kind, id.key = byCookie, doc.Cookie
+		id.kind, id.key = byCookie, from.Cookie
 	}
-	if len(doc.All) > 0 {
+	if len(from.All) > 0 {
 		ways++
 		id.kind = byAll
 	}
 	if id.kind == byHeader || id.kind == byCookie {
-		c.set.told = append(c.set.told, id)
+		c.set.chosen = append(c.set.chosen, id)
 	}
 	if ways != 1 {
 		c.mistake(key, "has %d of claim, header, cookie and all; want exactly one", ways)
 	}
-	if doc.Plain && doc.Header == "" && doc.Cookie == "" {
+	if from.Plain && from.Header == "" && from.Cookie == "" {
 		c.mistake(key+".plain", "is for headers and cookies; others are shown as they are")
 	}
 	return id
 }
 
 // identityParts connects an identity of several with its parts.
-func (c *compiler) identityParts(key string, id *identity, parts list) {
+func (c *compiler) identityParts(key string, id *identity, parts []string) {
 	if id == nil || id.kind != byAll {
 		return
 	}
@@ -107,13 +109,13 @@ func (c *compiler) identityNamed(key, name string) *identity {
 	id, ok := c.identities[name]
 	if !ok {
 		known := sorted(c.identities)
-		c.mistake(key, "no identity %q; there is %s%s", name, oneOf(known), nearest.Hint(name, known))
+		c.mistake(key, "no identity %q; there is %s%s", name, words.OneOf(known), nearest.Hint(name, known))
 	}
 	return id
 }
 
 // who returns the identities of a list.
-func (c *compiler) who(key string, names list) []*identity {
+func (c *compiler) who(key string, names []string) []*identity {
 	var who []*identity
 	for i, name := range names {
 		key := at(key, i, names)

@@ -7,36 +7,37 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/pathpattern"
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-func (c *compiler) clause(key string, match, unless *matchDoc) clause {
+func (c *compiler) clause(key string, match, unless *Match) clause {
 	return clause{when: c.condition(key+".match", match), unless: c.condition(key+".unless", unless)}
 }
 
-func (c *compiler) condition(key string, doc *matchDoc) *condition {
-	if doc == nil {
+func (c *compiler) condition(key string, from *Match) *condition {
+	if from == nil {
 		return nil
 	}
 	cond := &condition{}
-	for i, text := range doc.Path {
-		p, err := parsePattern(text)
+	for i, text := range from.Path {
+		p, err := pathpattern.Parse(text)
 		if err != nil {
-			c.mistake(at(key+".path", i, doc.Path), "%v", err)
+			c.mistake(at(key+".path", i, from.Path), "%v", err)
 		}
 		cond.paths = append(cond.paths, p)
 		c.set.patterns = append(c.set.patterns, p)
 		c.set.upper = c.set.upper || text != strings.ToLower(text)
 	}
-	for i, host := range doc.Host {
+	for i, host := range from.Host {
 		if bad := strings.TrimPrefix(host, "*."); bad == "" || strings.ContainsAny(bad, "*/ :") {
-			c.mistake(at(key+".host", i, doc.Host), "%q is not a host; want something like api.example.com or *.example.com, without port", host)
+			c.mistake(at(key+".host", i, from.Host), "%q is not a host; want something like api.example.com or *.example.com, without port", host)
 		}
 		cond.hosts = append(cond.hosts, strings.ToLower(strings.TrimSuffix(host, ".")))
 	}
-	for i, method := range doc.Method {
+	for i, method := range from.Method {
 		if !words.IsToken(method) || method != strings.ToUpper(method) {
-			c.mistake(at(key+".method", i, doc.Method), "%q; methods are in upper case, such as GET", method)
+			c.mistake(at(key+".method", i, from.Method), "%q; methods are in upper case, such as GET", method)
 		}
 		cond.methods = append(cond.methods, method)
 		c.knowMethods(method)
@@ -44,15 +45,15 @@ func (c *compiler) condition(key string, doc *matchDoc) *condition {
 			c.knowMethods(http.MethodHead)
 		}
 	}
-	for _, name := range sorted(doc.Header) {
+	for _, name := range sorted(from.Header) {
 		field := c.field(key+".header."+name, name)
-		cond.headers = append(cond.headers, requirement{field, c.values(key+".header."+name, doc.Header[name])})
+		cond.headers = append(cond.headers, requirement{field, c.values(key+".header."+name, from.Header[name])})
 	}
-	for _, name := range sorted(doc.Claim) {
-		cond.claims = append(cond.claims, requirement{name, c.values(key+".claim."+name, doc.Claim[name])})
+	for _, name := range sorted(from.Claim) {
+		cond.claims = append(cond.claims, requirement{name, c.values(key+".claim."+name, from.Claim[name])})
 	}
-	if len(doc.Network) > 0 {
-		networks, unix, err := clientip.ParsePrefixes(doc.Network)
+	if len(from.Network) > 0 {
+		networks, unix, err := clientip.ParsePrefixes(from.Network)
 		if err != nil {
 			c.mistakes(key+".network", err)
 		}
@@ -61,7 +62,7 @@ func (c *compiler) condition(key string, doc *matchDoc) *condition {
 		}
 		cond.networks = networks
 	}
-	if cond.empty() && len(doc.Network) == 0 {
+	if cond.empty() && len(from.Network) == 0 {
 		c.mistake(key, "is empty; want host, path, method, header, claim or network, or leave it out")
 	}
 	return cond
@@ -81,7 +82,7 @@ func (c *condition) empty() bool {
 }
 
 // values returns the values that fit; nil for any.
-func (c *compiler) values(key string, values list) []string {
+func (c *compiler) values(key string, values []string) []string {
 	for i, v := range values {
 		if v == "*" {
 			if len(values) > 1 {
@@ -100,7 +101,7 @@ func (c *compiler) values(key string, values list) []string {
 }
 
 // at is the key of an element of a list, of which a single one may stand for itself.
-func at(key string, i int, of list) string {
+func at(key string, i int, of []string) string {
 	if len(of) == 1 {
 		return key
 	}

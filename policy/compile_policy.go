@@ -6,6 +6,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/pathpattern"
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // defaultTier stands for the tiers that a policy does not name.
@@ -13,35 +15,35 @@ const defaultTier = "default"
 
 func (c *compiler) policies() {
 	seen := map[string]int{}
-	for i := range c.doc.Policies {
-		doc, key := &c.doc.Policies[i], fmt.Sprintf("policies[%d]", i)
-		if c.nameOK(key+".name", doc.Name) {
-			c.unique(key+".name", "policy", doc.Name, seen, i)
+	for i := range c.spec.Policies {
+		from, key := &c.spec.Policies[i], fmt.Sprintf("policies[%d]", i)
+		if c.nameOK(key+".name", from.Name) {
+			c.unique(key+".name", "policy", from.Name, seen, i)
 		}
-		if doc.Name == globalScope || doc.Name == otherScope {
-			c.mistake(key+".name", "%q is what keys of tiers are called; choose another name", doc.Name)
+		if from.Name == globalScope || from.Name == otherScope {
+			c.mistake(key+".name", "%q is what keys of tiers are called; choose another name", from.Name)
 		}
-		c.set.order = append(c.set.order, doc.Name)
-		cl := c.clause(key, doc.Match, doc.Unless)
-		if doc.Skip {
-			c.skip(key, doc, cl)
+		c.set.order = append(c.set.order, from.Name)
+		cl := c.clause(key, from.Match, from.Unless)
+		if from.Skip {
+			c.skip(key, from, cl)
 			continue
 		}
 		p := &policy{
 			clause: cl,
-			unit:   unit{name: doc.Name, who: c.who(key+".identity", doc.Identity), enforce: c.enforce(key, doc.Shadow, doc.Rollout)},
-			cost:   c.cost(key+".cost", doc.Cost),
-			after:  c.after(key, doc),
-			id:     c.requestID(key+".request_id", doc.RequestID),
+			unit: unit{name: from.Name, who: c.who(key+".identity", from.Identity),
+				enforce: c.enforce(key, from.Shadow, from.Rollout)},
+			cost:    c.cost(key+".cost", from.Cost),
+			after:   c.after(key, from),
+			id:      c.requestID(key+".request_id", from.RequestID, from.RequestIDLife),
+			failure: from.Failure,
 		}
-		if doc.Failure != nil {
-			p.failure = c.failure(key+".failure", doc.Failure, &c.set.failure)
-		}
+		c.failure(key+".failure", from.Failure)
 		if len(p.who) > 0 && !always(p.who) {
-			c.mistake(key+".identity", "a request may lack it; want a last one that no request lacks, such as ip: [%s, ip]", doc.Identity[len(doc.Identity)-1])
+			c.mistake(key+".identity", "a request may lack it; want a last one that no request lacks, such as ip: [%s, ip]", from.Identity[len(from.Identity)-1])
 		}
-		p.per = c.per(key+".per", doc)
-		c.policyRules(key, doc, p)
+		p.per = c.per(key+".per", from)
+		c.policyRules(key, from, p)
 		c.set.policies = append(c.set.policies, p)
 	}
 	for _, t := range c.set.tiers {
@@ -72,72 +74,103 @@ func (c *compiler) notTooMany(t *tier) {
 	}
 }
 
-func (c *compiler) skip(key string, doc *policyDoc, cl clause) {
+func (c *compiler) skip(key string, from *Policy, cl clause) {
 	if cl.when == nil {
 		c.mistake(key, "skips every request there is; want a match")
 	}
-	for _, k := range []string{"identity", "per", "limits", "budget", "cost", "settle", "refund", "request_id", "shadow", "rollout", "failure"} {
-		if c.has(key + "." + k) {
-			c.mistake(key+"."+k, "has no effect in a policy that skips")
+	for _, field := range []struct {
+		key string
+		set bool
+	}{
+		{"identity", from.Identity != nil},
+		{"per", from.Per != nil},
+		{"limits", from.requests().set()},
+		{"budget", from.budget().set()},
+		{"cost", from.Cost != nil},
+		{"settle", from.settles()},
+		{"refund", from.Refund != nil},
+		{"request_id", from.RequestID != "" || from.RequestIDLife != 0},
+		{"shadow", from.Shadow},
+		{"rollout", from.Rollout != 0},
+		{"failure", from.Failure != nil},
+	} {
+		if field.set {
+			c.mistake(key+"."+field.key, "has no effect in a policy that skips")
 		}
 	}
-	c.set.exempt = append(c.set.exempt, &exemption{clause: cl, name: doc.Name})
+	c.set.exempt = append(c.set.exempt, &exemption{clause: cl, name: from.Name})
 }
 
 // policyRules makes the rules of a policy for every tier.
-func (c *compiler) policyRules(key string, doc *policyDoc, p *policy) {
-	c.tierNames(key+".limits", &doc.Limits)
-	c.tierNames(key+".budget", &doc.Budget)
-	limited := c.has(key+".limits") || c.has(key+".budget")
+func (c *compiler) policyRules(key string, from *Policy, p *policy) {
+	requests, budget := from.requests(), from.budget()
+	c.tierNames(key+".limits", requests)
+	c.tierNames(key+".budget", budget)
+	limited := requests.set() || budget.set()
 	for _, t := range c.set.tiers {
-		p.tiers = append(p.tiers, !limited || doc.Limits.names(t.name) || doc.Budget.names(t.name))
-		r := c.rules(key, doc.Name, t.name, &p.unit, doc.Limits.of(t.name), doc.Budget.of(t.name))
+		p.tiers = append(p.tiers, !limited || requests.names(t.name) || budget.names(t.name))
+		r := c.rules(key, from.Name, t.name, &p.unit, requests.of(t.name), budget.of(t.name))
 		p.rules = append(p.rules, r)
 		c.noClash(key, p, r, t)
 	}
 	if !limited && p.cost == nil && p.after == nil && p.id == nil && p.failure == nil {
 		c.mistake(key, "does nothing; want limits, a budget, a cost, settle, refund, request_id, failure, or skip: true")
 	}
-	if !limited && (doc.Shadow || doc.Rollout != nil || len(doc.Identity) > 0 || len(doc.Per) > 0) {
+	if !limited && (from.Shadow || from.Rollout != 0 || len(from.Identity) > 0 || len(from.Per) > 0) {
 		c.mistake(key, "has identity, per, shadow or rollout, which are about limits, and no limits")
 	}
 }
 
-func (c *compiler) tierNames(key string, l *tierLimits) {
+// tierLimits are limits for all tiers, or for each.
+type tierLimits struct {
+	all    []stint.Limit
+	byTier map[string][]stint.Limit
+}
+
+func (p *Policy) requests() tierLimits { return tierLimits{p.Limits, p.TierLimits} }
+func (p *Policy) budget() tierLimits   { return tierLimits{p.Budget, p.TierBudget} }
+
+// set reports whether there are any, be it that there is explicitly no limit.
+func (l tierLimits) set() bool { return l.all != nil || l.byTier != nil }
+
+func (c *compiler) tierNames(key string, l tierLimits) {
+	if l.all != nil && l.byTier != nil {
+		c.mistake(key, "there are limits for all tiers, and others for each; want one of them")
+	}
 	known := []string{defaultTier}
 	for _, t := range c.set.tiers {
 		known = append(known, t.name)
 	}
-	for _, name := range sorted(l.ByTier) {
+	for _, name := range sorted(l.byTier) {
 		if !slices.Contains(known, name) {
-			c.mistake(key+"."+name, "no tier %q; there is %s%s", name, oneOf(known), nearest.Hint(name, known))
+			c.mistake(key+"."+name, "no tier %q; there is %s%s", name, words.OneOf(known), nearest.Hint(name, known))
 		}
 	}
 }
 
 // names reports whether there is something to say of a tier.
-func (l *tierLimits) names(tier string) bool {
-	if l.ByTier == nil {
-		return l.All != nil
+func (l tierLimits) names(tier string) bool {
+	if l.byTier == nil {
+		return l.all != nil
 	}
-	_, named := l.ByTier[tier]
-	_, rest := l.ByTier[defaultTier]
+	_, named := l.byTier[tier]
+	_, rest := l.byTier[defaultTier]
 	return named || rest
 }
 
 // of returns the limits for a tier.
-func (l *tierLimits) of(tier string) limitList {
-	if l.ByTier == nil {
-		return l.All
+func (l tierLimits) of(tier string) []stint.Limit {
+	if l.byTier == nil {
+		return l.all
 	}
-	if limits, ok := l.ByTier[tier]; ok {
+	if limits, ok := l.byTier[tier]; ok {
 		return limits
 	}
-	return l.ByTier[defaultTier]
+	return l.byTier[defaultTier]
 }
 
-// noClash makes sure that a policy's counts are not those of a tier that counts per route: both are kept under the
-// policy's name.
+// noClash makes sure that a policy's counts are not those of a tier that counts per route: both are
+// kept under the policy's name.
 func (c *compiler) noClash(key string, p *policy, r rules, t *tier) {
 	if t.scope != scopeRoute || len(p.per) > 0 || p.when == nil {
 		return
@@ -155,22 +188,22 @@ func (c *compiler) noClash(key string, p *policy, r rules, t *tier) {
 	}
 }
 
-func (c *compiler) per(key string, doc *policyDoc) []divider {
+func (c *compiler) per(key string, from *Policy) []divider {
 	var per []divider
-	for i, name := range doc.Per {
+	for i, name := range from.Per {
 		switch name {
 		case "method":
 			per = append(per, divider{kind: perMethod})
-			c.knowMethods(knownMethods...)
+			c.knowMethods(words.Methods[:]...)
 		case "host":
-			if doc.Match == nil || len(doc.Match.Host) == 0 {
-				c.mistake(at(key, i, doc.Per), "anybody can invent hosts; want those that count under match.host")
+			if from.Match == nil || len(from.Match.Host) == 0 {
+				c.mistake(at(key, i, from.Per), "anybody can invent hosts; want those that count under match.host")
 			}
 			per = append(per, divider{kind: perHost})
 		case "route":
 			per = append(per, divider{kind: perRoute})
 		default:
-			c.variable(at(key, i, doc.Per), doc, name)
+			c.variable(at(key, i, from.Per), from, name)
 			per = append(per, divider{kind: perVariable, name: name})
 		}
 	}
@@ -178,54 +211,43 @@ func (c *compiler) per(key string, doc *policyDoc) []divider {
 }
 
 // variable makes sure that every path of a policy has a variable.
-func (c *compiler) variable(key string, doc *policyDoc, name string) {
+func (c *compiler) variable(key string, from *Policy, name string) {
 	known := []string{"method", "host", "route"}
-	if doc.Match == nil || len(doc.Match.Path) == 0 {
-		c.mistake(key, "%q; want %s, or a variable of the path that is matched%s", name, oneOf(known), nearest.Hint(name, known))
+	if from.Match == nil || len(from.Match.Path) == 0 {
+		c.mistake(key, "%q; want %s, or a variable of the path that is matched%s", name, words.OneOf(known), nearest.Hint(name, known))
 		return
 	}
-	for _, text := range doc.Match.Path {
-		p, err := parsePattern(text)
+	for _, text := range from.Match.Path {
+		p, err := pathpattern.Parse(text)
 		if err != nil {
-			continue // told already
+			continue // reported already
 		}
-		names := p.names(nil)
+		names := p.Names(nil)
 		if !slices.Contains(names, name) {
-			c.mistake(key, "the path %s has no variable {%s}; want one, or %s%s", text, name, oneOf(known), nearest.Hint(name, append(names, known...)))
+			c.mistake(key, "the path %s has no variable {%s}; want one, or %s%s", text, name, words.OneOf(known), nearest.Hint(name, append(names, known...)))
 		}
 	}
 }
 
-func (c *compiler) cost(key string, doc *costDoc) *cost {
-	if doc == nil {
+func (c *compiler) cost(key string, from *Cost) *cost {
+	switch {
+	case from == nil:
 		return nil
+	case from.Header == "":
+		c.inUnits(key, from.Units)
+		return &cost{units: from.Units}
 	}
-	if doc.Units != nil {
-		c.inUnits(key, *doc.Units)
-		return &cost{units: *doc.Units}
+	header := c.field(key+".header", from.Header)
+	c.inUnits(key+".default", from.Units)
+	c.inUnits(key+".min", from.Min)
+	c.inUnits(key+".max", from.Max)
+	switch {
+	case from.Max == 0:
+		c.mistake(key, "anybody can write the header %s; want a max", from.Header)
+	case from.Min > from.Max:
+		c.mistake(key, "min %d is above max %d", from.Min, from.Max)
 	}
-	if doc.Header == "" {
-		c.mistake(key, "want a number, or the header that says it")
-		return &cost{units: 1}
-	}
-	p := &cost{units: 1, header: c.field(key+".header", doc.Header), min: 1, max: stint.MaxUnits}
-	for _, bound := range []struct {
-		name string
-		from *int64
-		to   *int64
-	}{{"default", doc.Default, &p.units}, {"min", doc.Min, &p.min}, {"max", doc.Max, &p.max}} {
-		if bound.from != nil {
-			*bound.to = *bound.from
-			c.inUnits(key+"."+bound.name, *bound.from)
-		}
-	}
-	if doc.Max == nil {
-		c.mistake(key, "anybody can write the header %s; want a max", doc.Header)
-	}
-	if p.min > p.max {
-		c.mistake(key, "min %d is above max %d", p.min, p.max)
-	}
-	return p
+	return &cost{units: from.Units, header: header, min: from.Min, max: from.Max}
 }
 
 func (c *compiler) inUnits(key string, n int64) {
@@ -234,29 +256,36 @@ func (c *compiler) inUnits(key string, n int64) {
 	}
 }
 
-func isZero(n *int64) bool { return n != nil && *n == 0 }
-
-func (c *compiler) after(key string, doc *policyDoc) *after {
-	if doc.Settle == nil && len(doc.Refund) == 0 {
+func (c *compiler) after(key string, from *Policy) *after {
+	if !from.settles() && len(from.Refund) == 0 {
 		return nil
 	}
-	a := &after{refund: doc.Refund}
-	if s := doc.Settle; s != nil {
-		if (s.Header == "") == (s.Bytes == 0) {
-			c.mistake(key+".settle", "want header or bytes, one of them")
+	for i, status := range from.Refund {
+		if status < 1 || status > 5 && status < 100 || status > 599 {
+			c.mistake(fmt.Sprintf("%s.refund[%d]", key, i), "%d; want a status such as 404, or a class such as 5", status)
 		}
-		if s.Header != "" {
-			a.header = c.field(key+".settle.header", s.Header)
-		}
-		a.bytes = int64(s.Bytes)
-		if s.MaxDebt != nil {
-			if a.maxDebt = *s.MaxDebt; a.maxDebt < 1 {
-				c.mistake(key+".settle.max_debt", "%d; want at least 1", a.maxDebt)
-			}
-		}
-		if p := doc.Cost; p != nil && (isZero(p.Units) || isZero(p.Min) || isZero(p.Default)) {
-			c.mistake(key+".cost", "what costs nothing is not charged, and cannot be settled; want at least 1")
-		}
+	}
+	a := &after{refund: from.Refund, bytes: from.SettleBytes, maxDebt: from.MaxDebt}
+	if !from.settles() {
+		return a
+	}
+	if (from.SettleHeader == "") == (from.SettleBytes == 0) {
+		c.mistake(key+".settle", "want header or bytes, one of them")
+	}
+	if from.SettleHeader != "" {
+		a.header = c.field(key+".settle.header", from.SettleHeader)
+	}
+	if from.SettleBytes < 0 {
+		c.mistake(key+".settle.bytes", "%d; want at least 1", from.SettleBytes)
+	}
+	if from.MaxDebt < 0 || from.MaxDebt > stint.MaxUnits {
+		c.mistake(key+".settle.max_debt", "%d; want 1 to %d", from.MaxDebt, stint.MaxUnits)
+	}
+	if p := from.Cost; p != nil && (p.Units == 0 || p.Header != "" && p.Min == 0) {
+		c.mistake(key+".cost", "what costs nothing is not charged, and cannot be settled; want at least 1")
 	}
 	return a
 }
+
+// settles reports whether a policy says how the true cost of a request is found.
+func (p *Policy) settles() bool { return p.SettleHeader != "" || p.SettleBytes != 0 || p.MaxDebt != 0 }

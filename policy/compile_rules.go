@@ -1,48 +1,47 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/nearest"
-	"github.com/stint-limiter/stint/outbound"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-func (c *compiler) tiers(bans *stint.BanPolicy) {
-	if len(c.doc.Tiers) == 0 {
+func (c *compiler) tiers() {
+	if len(c.spec.Tiers) == 0 {
 		c.mistake("tiers", "there are none; want at least one that takes everybody, such as {name: anonymous, identity: ip, limits: 10/1m}")
 		return
 	}
 	seen := map[string]int{}
-	for i := range c.doc.Tiers {
-		doc, key := &c.doc.Tiers[i], fmt.Sprintf("tiers[%d]", i)
-		if c.nameOK(key+".name", doc.Name) {
-			c.unique(key+".name", "tier", doc.Name, seen, i)
+	for i := range c.spec.Tiers {
+		from, key := &c.spec.Tiers[i], fmt.Sprintf("tiers[%d]", i)
+		if c.nameOK(key+".name", from.Name) {
+			c.unique(key+".name", "tier", from.Name, seen, i)
 		}
-		if doc.Name == defaultTier {
-			c.mistake(key+".name", "%q stands for all other tiers where policies give limits for each", doc.Name)
+		if from.Name == defaultTier {
+			c.mistake(key+".name", "%q stands for all other tiers where policies give limits for each", from.Name)
 		}
 		t := &tier{
-			clause:  c.clause(key, doc.Match, doc.Unless),
-			unit:    unit{name: doc.Name, who: c.who(key+".identity", doc.Identity), enforce: c.enforce(key, doc.Shadow, doc.Rollout)},
+			clause: c.clause(key, from.Match, from.Unless),
+			unit: unit{name: from.Name, who: c.who(key+".identity", from.Identity),
+				enforce: c.enforce(key, from.Shadow, from.Rollout)},
 			index:   i,
-			bans:    bans,
-			failure: c.failure(key+".failure", doc.Failure, &c.set.failure),
+			bans:    cmp.Or(from.Bans, c.spec.Bans),
+			failure: cmp.Or(from.Failure, &c.spec.Failure),
 		}
-		if doc.Bans != nil {
-			t.bans = c.bans(key+".bans", doc.Bans)
-		}
-		if len(doc.Identity) == 0 {
+		c.bans(key+".bans", from.Bans)
+		c.failure(key+".failure", from.Failure)
+		if len(from.Identity) == 0 {
 			c.mistake(key+".identity", "is missing; how are the tier's members told apart? want something like user or ip")
 		}
-		c.tierScope(key, doc, t)
-		if !c.has(key+".limits") && !c.has(key+".budget") {
+		c.tierScope(key, from, t)
+		if from.Limits == nil && from.Budget == nil {
 			c.mistake(key, "has neither limits nor a budget; want some, or limits: unlimited")
 		}
-		t.rules = c.rules(key, "", doc.Name, &t.unit, doc.Limits, doc.Budget)
+		t.rules = c.rules(key, "", from.Name, &t.unit, from.Limits, from.Budget)
 		c.set.tiers = append(c.set.tiers, t)
 	}
 	last := c.set.tiers[len(c.set.tiers)-1]
@@ -69,42 +68,47 @@ func (c *compiler) unique(key, what, name string, seen map[string]int, i int) {
 	seen[name] = i
 }
 
-func (c *compiler) tierScope(key string, doc *tierDoc, t *tier) {
-	switch doc.Scope {
+func (c *compiler) tierScope(key string, from *Tier, t *tier) {
+	switch from.Scope {
 	case "", "global":
 	case "route":
 		t.scope = scopeRoute
 	case "none":
 		t.scope = scopeNone
 	default:
-		c.mistake(key+".scope", "%q; want global, route or none", doc.Scope)
+		c.mistake(key+".scope", "%q; want global, route or none", from.Scope)
 	}
 }
 
-func (c *compiler) enforce(key string, shadow bool, rollout *percent) uint32 {
+// enforce returns for how many of enforceAll subjects limits have consequences.
+func (c *compiler) enforce(key string, shadow bool, rollout float64) uint32 {
 	switch {
-	case shadow && rollout != nil:
+	case rollout < 0 || rollout > 1:
+		c.mistake(key+".rollout", "%v; want a share from 0 to 1", rollout)
+		return 0
+	case shadow && rollout != 0:
 		c.mistake(key+".rollout", "with shadow: true nothing is enforced for anybody; want one of them")
 		return 0
 	case shadow:
 		return 0
-	case rollout != nil:
-		return uint32(float64(*rollout) / 100 * enforceAll)
+	case rollout != 0:
+		return uint32(rollout * enforceAll)
 	}
 	return enforceAll
 }
 
-// costName is the name of a budget's limits that have none, so that their counts are not those of requests.
+// costName is the name of a budget's limits that have none, so that their counts are not those of
+// requests.
 const costName = "cost"
 
 // rules makes the rules of a tier or policy.
-func (c *compiler) rules(key, policyName, tierName string, u *unit, limits, budget limitList) rules {
+func (c *compiler) rules(key, policyName, tierName string, u *unit, limits, budget []stint.Limit) rules {
 	budget = slices.Clone(budget)
 	for i := range budget {
 		if budget[i].Name == "" {
 			budget[i].Name = costName
 		}
-		if budget[i].Algorithm == stint.Concurrency {
+		if budget[i].Algorithm == stint.AlgorithmConcurrency {
 			c.mistake(key+".budget", "%s: a place costs the same for every request; want it under limits", budget[i])
 		}
 	}
@@ -138,66 +142,17 @@ func (c *compiler) limitsOK(key string, limits []stint.Limit) {
 
 func (c *compiler) rule(key string, r *Rule) *Rule {
 	c.limitsOK(key, r.Limits)
-	if r.unit.enforce != enforceAll && slices.ContainsFunc(r.Limits, func(l stint.Limit) bool { return l.Algorithm == stint.Concurrency }) {
+	if r.unit.enforce != enforceAll &&
+		slices.ContainsFunc(r.Limits, func(l stint.Limit) bool { return l.Algorithm == stint.AlgorithmConcurrency }) {
 		c.mistake(key, "a place is held by those who are let in because of it: a concurrency limit cannot be in shadow")
 	}
-	r.Index = len(c.set.rules)
+	r.Index, r.Enforced = len(c.set.rules), float64(r.unit.enforce)/enforceAll
 	c.set.rules = append(c.set.rules, r)
 	return r
 }
 
 func sharesLimit(a, b []stint.Limit) bool {
 	return slices.ContainsFunc(a, func(l stint.Limit) bool {
-		return slices.ContainsFunc(b, func(m stint.Limit) bool { return l.SameID(&m) })
+		return slices.ContainsFunc(b, func(m stint.Limit) bool { return contract.SameID(&l, &m) })
 	})
-}
-
-func (c *compiler) outbound() {
-	for _, name := range sorted(c.doc.Outbound) {
-		doc, key := c.doc.Outbound[name], "outbound."+name
-		if !c.nameOK(key, name) {
-			continue
-		}
-		for _, id := range c.identities {
-			if id.typ == name {
-				c.mistake(key, "is also what keys of the identity %q begin with: a caller called api could pass for it; choose another name", id.name)
-			}
-		}
-		api := outbound.API{}
-		if doc.Preset != "" {
-			var ok bool
-			if api, ok = outbound.Preset(doc.Preset); !ok {
-				known := outbound.PresetNames()
-				c.mistake(key+".preset", "no preset %q; there is %s%s", doc.Preset, oneOf(known), nearest.Hint(doc.Preset, known))
-				continue
-			}
-		}
-		api.Name = name
-		if len(doc.Limits) > 0 {
-			api.Limits = doc.Limits
-		}
-		if len(api.Limits) == 0 {
-			c.mistake(key, "has neither limits nor a preset; want something like limits: 4/1s")
-			continue
-		}
-		api.FailFast, api.Retries = doc.FailFast, int(doc.Retries)
-		api.MaxWait, api.MaxCooldown = time.Duration(doc.MaxWait), time.Duration(doc.MaxCooldown)
-		api.Failure = c.failure(key+".failure", doc.Failure, &c.set.failure)
-		if doc.FailFast && doc.MaxWait > 0 {
-			c.mistake(key+".max_wait", "with fail_fast nobody waits; want one of them")
-		}
-		if doc.FailFast && doc.Retries > 0 {
-			c.mistake(key+".retries", "with fail_fast nobody waits, and a repeat has to; want one of them")
-			continue
-		}
-		if doc.Retries > outbound.MaxRetries {
-			c.mistake(key+".retries", "%d; want 0 to %d", doc.Retries, outbound.MaxRetries)
-			continue
-		}
-		var invalid *stint.InvalidError
-		if errors.As(api.Validate(), &invalid) {
-			c.mistakes(key, invalid.Err)
-		}
-		c.set.outbound = append(c.set.outbound, api)
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stint-limiter/stint/internal/pathpattern"
 	"github.com/stint-limiter/stint/internal/words"
 )
 
@@ -28,7 +29,7 @@ const (
 // condition fits requests that fit every part of it that is there.
 type condition struct {
 	hosts    []string // lower case; "*.example.com" for all under it
-	paths    []pattern
+	paths    []pathpattern.Pattern
 	methods  []string
 	headers  []requirement
 	claims   []requirement
@@ -45,7 +46,8 @@ func (w *requirement) fits(value string) bool {
 	return value != "" && (w.values == nil || slices.Contains(w.values, value))
 }
 
-// fitsLines reports whether one of a field's lines fits, or every one: applications differ in which of them they read.
+// fitsLines reports whether one of a field's lines fits, or every one: applications differ in which
+// of them they read.
 func (w *requirement) fitsLines(lines []string, every bool) bool {
 	for _, line := range lines {
 		if w.fits(line) != every {
@@ -55,8 +57,8 @@ func (w *requirement) fitsLines(lines []string, every bool) bool {
 	return every && len(lines) > 0
 }
 
-// miss returns the first part that a request does not fit. The cheap ones come first. Every is for what exempts requests:
-// every line of a header field has to fit.
+// miss returns the first part that a request does not fit. The cheap ones come first. Every is for
+// what exempts requests: every line of a header field has to fit.
 func (c *condition) miss(f *facts, every bool) miss {
 	if len(c.methods) > 0 && !c.hasMethod(f.method) {
 		return missMethod
@@ -107,9 +109,9 @@ func (c *condition) hasNetworkOf(client netip.Addr) bool {
 }
 
 // pathOf returns the first pattern that the request's path fits, or nil.
-func (c *condition) pathOf(f *facts) *pattern {
+func (c *condition) pathOf(f *facts) *pathpattern.Pattern {
 	for i := range c.paths {
-		if c.paths[i].fits(f.path, f.folded) {
+		if c.paths[i].Fits(f.path, f.folded) {
 			return &c.paths[i]
 		}
 	}
@@ -134,7 +136,8 @@ func (c *clause) miss(f *facts, exempts bool) miss {
 	return fits
 }
 
-// isRoute reports whether a condition says what is wanted, and not only by whom: headers and claims are the caller's.
+// isRoute reports whether a condition says what is wanted, and not only by whom: headers and claims
+// are the caller's.
 func (c *condition) isRoute() bool { return c != nil && len(c.paths)+len(c.methods)+len(c.hosts) > 0 }
 
 // fitsHost reports whether a host without port fits a pattern in lower case.

@@ -6,27 +6,29 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/words"
 )
 
-// Explanation tells how a request would be judged, and why. It asks no store.
+// Explanation is how a request would be decided, and why. It asks no store.
 type Explanation struct {
 	// Path is the request's path, cleaned. Client is the client's address.
 	Path, Client string
-	// Also are other readings of the request, such as "POST /login": applications differ in what they make of a path and
-	// of fields that override the method. What limits any reading applies, and what exempts has to exempt all of them.
+	// Also are other readings of the request, such as "POST /login": applications differ in what
+	// they make of a path and of fields that override the method. What limits any reading applies,
+	// and what exempts has to exempt all of them.
 	Also []string
 	// Skipped is the policy that exempts the request, or "". All else is then empty.
 	Skipped string
-	// Tiers and Policies are those of the configuration in their order, with what came of each. Tiers
-	// after the last one that fits are not looked at.
+	// Tiers and Policies are those of the configuration in their order, with what came of each.
+	// Tiers after the last one that fits are not looked at.
 	Tiers, Policies []Considered
 	// Tier, Route and Cost are the request's.
 	Tier, Route string
 	Cost        int64
-	// Counts are what the request is charged to.
-	Counts []Count
-	// RequestID is the header by which requests name themselves, so that repeats are not charged; "" if there is
-	// none. Named says whether this one does.
+	// Results are what the request is charged to. They have no usages, because no store is asked.
+	Results []Result
+	// RequestID is the header by which requests name themselves, so that repeats are not charged;
+	// "" if there is none. Named says whether this one does.
 	RequestID string
 	Named     bool
 	// Failure is what happens when the store fails, and Bans when it denies; nil if nothing.
@@ -44,19 +46,7 @@ type Considered struct {
 	Why string
 }
 
-// Count is something that a request is charged to.
-type Count struct {
-	// Rule holds the limits.
-	Rule *Rule
-	// Key is who is counted, as it stands in the store: type:identifier:scope.
-	Key string
-	// Units is how much is charged.
-	Units int64
-	// Shadow says that it has no consequences.
-	Shadow bool
-}
-
-// Explain tells how a request would be judged.
+// Explain explains how a request would be decided.
 func (s *Set) Explain(in *Input) *Explanation {
 	f := s.facts(in)
 	e := &Explanation{Path: f.first.path, Client: unknownClient}
@@ -77,12 +67,7 @@ func (s *Set) Explain(in *Input) *Explanation {
 	}
 	s.explainTiers(&f, e)
 	s.explainPolicies(&f, e)
-	for i, rule := range v.rules {
-		e.Counts = append(e.Counts, countOf(rule, r.ClaimAt(i), false))
-	}
-	for i := range v.pending {
-		e.Counts = append(e.Counts, countOf(v.pending[i].rule, &v.pending[i].claim, true))
-	}
+	e.Results = v.Results
 	if id := s.requestIDOf(&f); id != nil {
 		e.RequestID, e.Named = id.header, r.ID != ""
 	}
@@ -111,7 +96,7 @@ func (s *Set) requestIDOf(f *facts) (id *requestID) {
 	return id
 }
 
-// explainTiers tells what came of every tier up to the last one that the request has in any reading.
+// explainTiers explains every tier up to the last one that the request has in any reading.
 func (s *Set) explainTiers(f *facts, e *Explanation) {
 	last := 0
 	for i := range f.count() {
@@ -120,25 +105,25 @@ func (s *Set) explainTiers(f *facts, e *Explanation) {
 		last = max(last, t.index)
 	}
 	for _, t := range s.tiers[:last+1] {
-		var told Considered
-		for i := 0; i < f.count() && !told.Applies; i++ {
+		var c Considered
+		for i := 0; i < f.count() && !c.Applies; i++ {
 			f.reading = f.at(i)
 			of, _ := s.tierOf(f)
-			if told = t.considered(f); told.Applies && of != t {
-				told.Applies, told.Why = false, fmt.Sprintf("the tier %q comes first", of.name)
+			if c = t.considered(f); c.Applies && of != t {
+				c.Applies, c.Why = false, fmt.Sprintf("the tier %q comes first", of.name)
 			}
 		}
-		e.Tiers = append(e.Tiers, told)
+		e.Tiers = append(e.Tiers, c)
 	}
 }
 
-// considered tells what came of a tier in the reading that is looked at.
+// considered returns what came of a tier in the current reading.
 func (t *tier) considered(f *facts) Considered {
 	m := t.clause.miss(f, false)
 	why := t.why(m)
 	if m == fits {
 		if by := t.asker(f, nil).by; by == nil {
-			m, why = missIdentity, "the request has no identity "+oneOf(identityNames(t.who))+f.distrusted(t.who)
+			m, why = missIdentity, "the request has no identity "+words.OneOf(identityNames(t.who))+f.distrusted(t.who)
 		} else {
 			why = strings.TrimPrefix(why+", and the request has the identity "+by.name, "it takes all, and ")
 		}
@@ -146,35 +131,35 @@ func (t *tier) considered(f *facts) Considered {
 	return Considered{Name: t.name, Applies: m == fits, Why: why}
 }
 
-// explainPolicies tells what came of every policy. Of those that exempt none applies to all readings, or nothing else would
-// matter.
+// explainPolicies explains every policy. Of those that exempt none applies to all readings, or
+// nothing else would matter.
 func (s *Set) explainPolicies(f *facts, e *Explanation) {
 	exempt, policies := s.exempt, s.policies
 	for _, name := range s.order {
-		told := Considered{Name: name}
+		c := Considered{Name: name}
 		if len(exempt) > 0 && exempt[0].name == name {
 			for i := range f.count() {
 				f.reading = f.at(i)
 				if m := exempt[0].miss(f, true); m != fits {
-					told.Why = exempt[0].why(m)
+					c.Why = exempt[0].why(m)
 					break
 				}
 			}
 			exempt = exempt[1:]
 		} else {
-			for i := 0; i < f.count() && !told.Applies; i++ {
+			for i := 0; i < f.count() && !c.Applies; i++ {
 				f.reading = f.at(i)
 				t, _ := s.tierOf(f)
 				m := policies[0].miss(f, t)
-				if told.Applies = m == fits; m == missTier {
-					told.Why = fmt.Sprintf("it has no limits for the tier %q", t.name)
+				if c.Applies = m == fits; m == missTier {
+					c.Why = fmt.Sprintf("it has no limits for the tier %q", t.name)
 				} else {
-					told.Why = policies[0].clause.why(m)
+					c.Why = policies[0].clause.why(m)
 				}
 			}
 			policies = policies[1:]
 		}
-		e.Policies = append(e.Policies, told)
+		e.Policies = append(e.Policies, c)
 	}
 }
 
@@ -186,7 +171,7 @@ func identityNames(who []*identity) []string {
 	return names
 }
 
-// distrusted tells if an identity is missing only because nobody believes the peer.
+// distrusted says so if an identity is missing only because the peer is not trusted.
 func (f *facts) distrusted(who []*identity) string {
 	for _, id := range who {
 		if header, ok := f.asserted[id.key]; ok && id.kind == byClaim && f.header(header) != "" {
@@ -194,10 +179,6 @@ func (f *facts) distrusted(who []*identity) string {
 		}
 	}
 	return ""
-}
-
-func countOf(r *Rule, c *stint.Claim, shadow bool) Count {
-	return Count{Rule: r, Key: c.Key(), Units: c.Cost, Shadow: shadow}
 }
 
 // why says in words what a miss means.
@@ -209,11 +190,11 @@ func (c *clause) why(m miss) string {
 		}
 		return "it matches by " + strings.Join(c.when.parts(), ", ")
 	case missMethod:
-		return "the method is not " + oneOf(c.when.methods)
+		return "the method is not " + words.OneOf(c.when.methods)
 	case missPath:
-		return "the path does not fit " + oneOf(c.when.pathTexts())
+		return "the path does not fit " + words.OneOf(c.when.pathTexts())
 	case missHost:
-		return "the host is not " + oneOf(c.when.hosts)
+		return "the host is not " + words.OneOf(c.when.hosts)
 	case missHeader:
 		return "the header does not fit: " + describe(c.when.headers)
 	case missClaim:
@@ -232,7 +213,7 @@ func describe(all []requirement) string {
 		if w.values == nil {
 			texts = append(texts, "wants any "+w.name)
 		} else {
-			texts = append(texts, "wants "+w.name+" to be "+oneOf(w.values))
+			texts = append(texts, "wants "+w.name+" to be "+words.OneOf(w.values))
 		}
 	}
 	return strings.Join(texts, ", ")
@@ -258,7 +239,7 @@ func (c *condition) parts() []string {
 func (c *condition) pathTexts() []string {
 	var texts []string
 	for i := range c.paths {
-		texts = append(texts, c.paths[i].text)
+		texts = append(texts, c.paths[i].Text)
 	}
 	return texts
 }

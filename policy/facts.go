@@ -9,7 +9,8 @@ import (
 	"github.com/stint-limiter/stint/internal/clientip"
 )
 
-// facts is a request while it is being judged: what follows from its attributes, found out when first needed.
+// facts is a request while it is being judged: what follows from its attributes, found out when
+// first needed.
 type facts struct {
 	in       *Input
 	resolver *clientip.Resolver
@@ -60,7 +61,7 @@ func (j *judge) facts(in *Input) facts {
 			}
 		}
 	}
-	if slices.ContainsFunc(j.told, func(id *identity) bool { return id.repeated(&f) }) {
+	if slices.ContainsFunc(j.chosen, func(id *identity) bool { return id.repeated(&f) }) {
 		for i := range f.count() {
 			r := f.at(i)
 			r.last = true
@@ -82,8 +83,8 @@ func (f *facts) at(i int) reading {
 	return f.others[i-1]
 }
 
-// otherMethods returns those of the known methods that a request names in a field of its header. Some servers join the lines
-// of a field with commas.
+// otherMethods returns those of the known methods that a request names in a field of its header.
+// Some servers join the lines of a field with commas.
 func (f *facts) otherMethods(known []string) (methods []string) {
 	if len(known) == 0 {
 		return nil
@@ -110,7 +111,7 @@ func (f *facts) clientAddr() netip.Addr {
 }
 
 // fields returns the request's header, never nil.
-func (f *facts) fields() Header {
+func (f *facts) fields() clientip.Header {
 	if f.in.Header == nil {
 		return noHeader{}
 	}
@@ -121,8 +122,8 @@ type noHeader struct{}
 
 func (noHeader) Values(string) []string { return nil }
 
-// lines returns the values of a header field, by its canonical name. Most headers are an http.Header, which would make sure
-// that it is.
+// lines returns the values of a header field, by its canonical name. Most headers are an
+// http.Header, which would make sure that it is.
 func (f *facts) lines(name string) []string {
 	if h, ok := f.in.Header.(http.Header); ok {
 		return h[name]

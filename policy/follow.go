@@ -8,30 +8,34 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// settleTime is how long it is worth waiting for the store after a response: what is not given back expires
-// by itself.
+// settleTime is how long it is worth waiting for the store after a response: what is not given back
+// expires by itself.
 const settleTime = time.Second
 
-// Follow sees to what a request that was allowed needs while it is being served, and afterwards: it keeps its
-// place under concurrency limits, gives it back in the end, settles budgets and refunds. The caller calls what it
-// returns once, when the request has been served; it takes a second at most, and a second more for each of a place and of what is refunded before that. It is nil
-// if there is nothing to see to.
+// Follow sees to what a request that was allowed needs while it is being served, and afterwards: it
+// keeps its place under concurrency limits, gives it back in the end, settles budgets and refunds.
+// The caller calls what it returns once, when the request has been served; it takes a second at
+// most, and a second more for each of a place and of what is refunded before that. It is nil if
+// there is nothing to see to.
 //
-// A request whose place is lost, because the store is away for longer than a place lasts, is served to its end: to cancel it would let an outage of the store
-// break what is under way. Its place is taken back as soon as the store is back, so that nobody else is admitted instead, and the loss is logged.
+// A request whose place is lost, because the store is away for longer than a place lasts, is served
+// to its end: to cancel it would let an outage of the store break what is under way. Its place is
+// taken back as soon as the store is back, so that nobody else is admitted instead, and the loss is
+// logged.
 func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	d := &v.Decision
 	if !d.Allowed || d.Charge.ID == 0 && len(v.shadow) == 0 {
 		return nil
 	}
-	release := stint.Hold(ctx, g.store, d.Charge)
+	_, release := g.limiter.Hold(ctx, *d)
 	if v.after == nil && release == nil {
 		return nil
 	}
 	lasting := context.WithoutCancel(ctx)
 	return func(o Outcome) {
 		if v.after != nil && v.after.refunds(o.Status) {
-			// One after the other: what has been given back cannot be refunded any more, and its request id would stay.
+			// One after the other: what has been given back cannot be refunded any more, and its
+			// request id would stay.
 			g.refund(lasting, v)
 			g.release(release)
 			return
@@ -59,13 +63,17 @@ func (g *Guard) release(place func() error) {
 func (g *Guard) refund(ctx context.Context, v *Verdict) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	g.settle(ctx, v, v.Decision.Charge, Settlement{Refund: true})
+	refund := &Settlement{Verdict: v, Refund: true}
+	if v.enforced > 0 {
+		refund.Rule = v.Results[0].Rule
+	}
+	g.settle(ctx, v.Decision.Charge, refund)
 	for i := range v.shadow {
-		g.settle(ctx, v, v.shadow[i].charge, Settlement{Rule: v.shadow[i].rule, Refund: true})
+		g.settle(ctx, v.shadow[i].Charge, &Settlement{Verdict: v, Rule: v.Results[v.enforced+i].Rule, Refund: true})
 	}
 }
 
-// correct charges a request its true cost, if its response tells it.
+// correct charges a request its true cost, if its response has it.
 func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 	cost, ok := v.after.truth(o)
 	if !ok || cost == v.Cost || v.after.atLeast && cost < v.Cost {
@@ -74,11 +82,12 @@ func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	if claims := v.budgets(); len(claims) > 0 {
-		g.settle(ctx, v, v.Decision.Charge.Part(claims...), Settlement{Rule: v.rules[claims[0]], Cost: cost})
+		g.settle(ctx, v.Decision.Charge.Part(claims...),
+			&Settlement{Verdict: v, Rule: v.Results[claims[0]].Rule, Cost: cost})
 	}
 	for i := range v.shadow {
-		if s := &v.shadow[i]; s.rule.Costs {
-			g.settle(ctx, v, s.charge, Settlement{Rule: s.rule, Cost: cost})
+		if rule := v.Results[v.enforced+i].Rule; rule.Costs {
+			g.settle(ctx, v.shadow[i].Charge, &Settlement{Verdict: v, Rule: rule, Cost: cost})
 		}
 	}
 }
@@ -86,30 +95,28 @@ func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 // budgets returns which of the request's claims are charged its cost.
 func (v *Verdict) budgets() []int {
 	var claims []int
-	for i, r := range v.rules {
-		if r.Costs {
+	for i := range v.Results[:v.enforced] {
+		if v.Results[i].Rule.Costs {
 			claims = append(claims, i)
 		}
 	}
 	return claims
 }
 
-// settle corrects a charge. What is not corrected stays charged as it was, for as long as its windows last: the log and the
-// observer are told.
-func (g *Guard) settle(ctx context.Context, v *Verdict, c stint.Charge, s Settlement) {
+// settle corrects a charge. What is not corrected stays charged as it was, for as long as its
+// windows last: it is logged, and the observer receives it.
+func (g *Guard) settle(ctx context.Context, c stint.Charge, s *Settlement) {
 	if c.ID == 0 {
 		return // nothing was charged
 	}
-	applied, err := g.store.Amend(ctx, c, stint.Amendment{Kind: stint.Settle, Cost: s.Cost, MaxDebt: v.after.maxDebt})
+	amendment := stint.Amendment{Kind: stint.AmendSettle, Cost: s.Cost, MaxDebt: s.Verdict.after.maxDebt}
+	applied, err := g.store.Amend(ctx, c, amendment)
 	if applied && err == nil {
 		return
 	}
-	if s.Rule == nil && len(v.rules) > 0 {
-		s.Rule = v.rules[0]
-	}
 	s.Err = err
-	g.log.unsettled(v, &c, &s)
+	g.log.unsettled(&c, s)
 	if g.observer != nil {
-		g.observer.Unsettled(ctx, v, s)
+		g.observer.Observe(ctx, s)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -27,7 +28,7 @@ policies:
 func (w *world) used() (requests, cost int64) {
 	w.t.Helper()
 	v := w.judge(get("/elsewhere"))
-	usages := v.Decision.Usages()
+	usages := v.Decision.Usages
 	own := int64(0)
 	if v.Decision.Allowed {
 		own = 1
@@ -91,11 +92,12 @@ policies:
 		shadowed int
 	}{
 		{policy.Outcome{Status: 500}, 0}, {policy.Outcome{Status: 500}, 0}, {policy.Outcome{Status: 500}, 0},
-		{policy.Outcome{Status: 200, Cost: "10"}, 0}, {policy.Outcome{Status: 200}, 0}, {policy.Outcome{Status: 200}, 1},
+		{policy.Outcome{Status: 200, Cost: "10"}, 0}, {policy.Outcome{Status: 200}, 0},
+		{policy.Outcome{Status: 200}, 1},
 	} {
 		v := w.judge(get("/"))
-		if len(v.Shadowed) != step.shadowed {
-			t.Errorf("request %d: %d rules would have denied it, want %d", i, len(v.Shadowed), step.shadowed)
+		if len(shadowed(v)) != step.shadowed {
+			t.Errorf("request %d: %d rules would have denied it, want %d", i, len(shadowed(v)), step.shadowed)
 		}
 		if finish := w.Follow(context.Background(), v); finish != nil {
 			finish(step.outcome)
@@ -112,19 +114,19 @@ func TestNothingToFollow(t *testing.T) {
 			t.Errorf("%s: something to follow", name)
 		}
 	}
-	if allowed.SettleHeader() != "" {
-		t.Errorf("settle header %q", allowed.SettleHeader())
+	if allowed.SettleHeader != "" {
+		t.Errorf("settle header %q", allowed.SettleHeader)
 	}
 	v := w.judge(get("/header"))
-	if v.SettleHeader() != "X-Cost" {
-		t.Errorf("settle header %q, want X-Cost", v.SettleHeader())
+	if v.SettleHeader != "X-Cost" {
+		t.Errorf("settle header %q, want X-Cost", v.SettleHeader)
 	}
 }
 
 // TestPlaces: a place is kept for as long as a request takes, and then given back.
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		set, err := policy.Parse("stint.yaml", []byte(followConfig))
+		conf, err := config.Parse("stint.yaml", []byte(followConfig))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +135,7 @@ func TestPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer store.Close()
-		guard, err := policy.NewGuard(store, set, policy.GuardConfig{Logger: discard})
+		guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,17 +177,17 @@ func TestPlaces(t *testing.T) {
 type slowSettling struct{ stint.Store }
 
 func (s slowSettling) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
-	if a.Kind == stint.Settle {
+	if a.Kind == stint.AmendSettle {
 		time.Sleep(100 * time.Millisecond)
 	}
 	return s.Store.Amend(ctx, c, a)
 }
 
-// TestRefundOfAPlace: who tries a failed request again is asked again, even if all it was charged was a place, which is also
-// given back.
+// TestRefundOfAPlace: who tries a failed request again is asked again, even if all it was charged
+// was a place, which is also given back.
 func TestRefundOfAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		set, err := policy.Parse("stint.yaml", []byte(`
+		conf, err := config.Parse("stint.yaml", []byte(`
 request_id: {header: Idempotency-Key, life: 30s}
 tiers: [{name: all, identity: ip, limits: 2/1m concurrency}]
 policies: [{name: work, budget: 100/1m, refund: 5xx, shadow: true}]
@@ -198,7 +200,7 @@ policies: [{name: work, budget: 100/1m, refund: 5xx, shadow: true}]
 			t.Fatal(err)
 		}
 		defer store.Close()
-		guard, err := policy.NewGuard(slowSettling{store}, set, policy.GuardConfig{Logger: discard})
+		guard, err := policy.NewGuard(slowSettling{store}, conf.Set, policy.GuardConfig{Logger: discard})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +210,7 @@ policies: [{name: work, budget: 100/1m, refund: 5xx, shadow: true}]
 			if err := guard.Decide(context.Background(), &in, v); err != nil {
 				t.Fatal(err)
 			}
-			if d := &v.Decision; !d.Allowed || d.Repeat || d.Usages()[0].Used != 1 {
+			if d := &v.Decision; !d.Allowed || d.Repeat || d.Usages[0].Used != 1 {
 				t.Errorf("got %+v, want the only place", d)
 			}
 			if after := guard.Follow(context.Background(), v); after != nil {

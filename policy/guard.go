@@ -4,18 +4,20 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint"
 )
 
-// Guard judges requests by a set of policies over a store. The set can be replaced at any
-// time: the next request is judged by the new one. It is safe for concurrent use.
+// Guard judges requests by a set of policies over a store. The set can be replaced at any time: the
+// next request is judged by the new one. It is safe for concurrent use.
 type Guard struct {
 	store    stint.Store
+	limiter  *stint.Limiter // over the store, to hold places
 	set      atomic.Pointer[Set]
-	observer Observer
+	observer stint.Observer
 	watch    *stopwatch // nil without an observer
 	log      *guardLog
 
@@ -24,12 +26,13 @@ type Guard struct {
 
 // GuardConfig sets up a [Guard].
 type GuardConfig struct {
-	// Observer is told of every verdict, if it is not nil.
-	Observer Observer
-	// Logger is told of denials and failures, a few every second. It is slog.Default() unless set.
+	// Observer receives every [*Verdict], also of a request that could not be decided, and a
+	// [*Settlement] for every correction that was not applied. It may be nil.
+	Observer stint.Observer
+	// Logger logs denials and failures, a few every second. It is slog.Default() unless set.
 	Logger *slog.Logger
-	// EnforceAll gives every rule consequences for everybody, whatever the set says of shadow and rollout: for those who
-	// want to know what would happen.
+	// EnforceAll gives every rule consequences for everybody, whatever the set says of shadow and
+	// rollout: for those who want to know what would happen.
 	EnforceAll bool
 }
 
@@ -41,7 +44,12 @@ func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	g := &Guard{store: store, observer: c.Observer, log: &guardLog{logger: c.Logger}, enforceAll: c.EnforceAll}
+	limiter, err := stint.New(store)
+	if err != nil {
+		return nil, err
+	}
+	g := &Guard{store: store, limiter: limiter, observer: c.Observer, log: &guardLog{logger: c.Logger},
+		enforceAll: c.EnforceAll}
 	if g.observer != nil {
 		g.watch = newStopwatch()
 	}
@@ -52,39 +60,40 @@ func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
 // Set returns the set in force.
 func (g *Guard) Set() *Set { return g.set.Load() }
 
-// Swap puts another set in force, for the requests that come from now on. A nil set changes nothing.
+// Swap puts another set in force, for the requests that come from now on. A nil set changes
+// nothing.
 func (g *Guard) Swap(set *Set) {
 	if set != nil {
 		g.set.Store(set)
 	}
 }
 
-// Decide judges a request and charges what it costs. An error means that there is no decision: the store failed
-// and the failure mode is "error", or the context has ended.
+// Decide judges a request and charges what it costs. An error means that there is no decision: the
+// store failed and the failure mode is "error", or the context has ended.
 //
 // If the request is allowed and then served, [Guard.Follow] sees to what comes after.
 func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 	var r stint.Request
-	d := stint.Decision{Allowed: true}
-	err := g.Ask(in, v, &r)
-	if err == nil && len(v.rules) > 0 {
-		d, err = g.store.Take(ctx, r)
+	v.Err = g.Ask(in, v, &r)
+	if v.Err == nil && v.enforced > 0 {
+		v.Decision, v.Err = g.store.Take(ctx, r)
 	}
-	g.Answer(ctx, v, &r, d, err)
-	return err
+	g.Answer(ctx, v, &r)
+	return v.Err
 }
 
-// Ask is the first half of Decide, for those who ask the store themselves, in another mode or about many requests at
-// once: it fills in the verdict as far as that is known, and the question. If the verdict has no rules, nothing limits
-// the request and there is nothing to ask. An error means that the question cannot be asked.
+// Ask is the first half of Decide, for callers that ask the store themselves, in another mode or
+// about many requests at once. It fills in the verdict as far as it is known, and the question. If
+// no result is enforced, there is nothing to ask. An error means that the question cannot be asked.
 func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
-	set, who, pending, shadow := g.set.Load(), v.who, v.pending[:0], v.shadow[:0]
-	*v = Verdict{set: set, enforceAll: g.enforceAll, who: who, pending: pending, shadow: shadow}
+	set := g.set.Load()
+	v.reset(set)
+	v.enforceAll = g.enforceAll
 	if g.observer != nil {
 		v.began = g.watch.begin()
 	}
 	f := set.facts(in)
-	f.before = who
+	f.before = v.who
 	set.ask(&f, v, r)
 	if f.hasClient && !f.client.IsValid() {
 		g.log.unknownClient()
@@ -95,56 +104,66 @@ func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 	return nil
 }
 
-// Answer is the second half of Decide: it completes the verdict by the store's answer to the question, asks about
-// rules in shadow, and tells the log and the observer, unless the question only looked. Rules that count costs are
-// charged the verdict's Cost, which may have been changed meanwhile.
-func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request, d stint.Decision, err error) {
-	v.Decision = d
-	if err == nil && len(v.pending) > 0 && d.Allowed && !d.Repeat && !d.Degraded {
+// Answer is the second half of Decide, for a verdict with the store's Decision on the question, or
+// its Err. It completes the results, asks about those in shadow, and sends the verdict to the log
+// and the observer, unless the question only looked. Rules that count costs are charged the
+// verdict's Cost, which the caller may have changed since Ask.
+//
+// A verdict on a question that is not from Ask needs the results that were asked about, with their
+// rules and claims, and whatever else is to be observed.
+func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request) {
+	v.spread()
+	d := &v.Decision
+	if v.Err == nil && len(v.Results) > v.enforced && d.Allowed && !d.Repeat && !d.Degraded {
 		g.askShadow(ctx, v, r)
 	}
-	if r.Mode == stint.Peek {
+	if r.Mode == stint.ModePeek {
 		return
 	}
 	switch {
-	case err != nil:
-		g.log.undecided(ctx, v, r, err)
+	case v.Err != nil:
+		g.log.undecided(ctx, v)
 	case !d.Allowed:
 		g.log.denied(v)
-	case len(v.Shadowed) > 0:
+	case v.Shadowed() != nil:
 		g.log.shadowed(v)
 	default:
 		g.log.admitted(ctx, v)
 	}
 	if g.observer != nil {
-		g.observer.Judged(ctx, v, g.watch.took(v.began), err)
+		if v.began != untimed {
+			v.Took = g.watch.took(v.began)
+		}
+		g.observer.Observe(ctx, v)
 	}
 }
 
-// shadowTime is how long a request waits for all that has no consequences.
+// shadowTime is how long a request waits for the rules in shadow.
 const shadowTime = 10 * time.Millisecond
 
-// askShadow asks about the rules that have no consequences, each by itself: what one of them denies is charged
-// to the others, as it would be without it.
+// askShadow asks about the rules in shadow, each by itself: what one of them denies is charged to
+// the others, as it would be without it. A rule that the store cannot answer for in time does not
+// deny.
 func (g *Guard) askShadow(ctx context.Context, v *Verdict, r *stint.Request) {
 	ctx, cancel := context.WithTimeout(ctx, shadowTime)
 	defer cancel()
-	shadow := stint.Request{Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: r.Failure.Budget}}
-	if r.Mode == stint.Peek {
-		shadow.Mode = stint.Peek
+	question := stint.Request{Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: r.Failure.Budget}}
+	if r.Mode == stint.ModePeek {
+		question.Mode = stint.ModePeek
 	}
-	for _, s := range v.pending {
-		shadow.Claim = s.claim
-		if s.rule.Costs {
-			shadow.Cost = v.Cost
+	results := v.Results[v.enforced:]
+	v.shadow = slices.Grow(v.shadow[:0], len(results))[:len(results)]
+	for i := range results {
+		result, d := &results[i], &v.shadow[i]
+		if result.Rule.Costs {
+			result.Cost = v.Cost
 		}
-		d, err := g.store.Take(ctx, shadow)
-		switch {
-		case err != nil || d.Degraded:
-		case d.Allowed:
-			v.shadow = append(v.shadow, shadowCharge{s.rule, d.Charge})
-		default:
-			v.Shadowed = append(v.Shadowed, s.rule)
+		question.Claim = result.Claim
+		var err error
+		if *d, err = g.store.Take(ctx, question); err != nil || d.Degraded {
+			*d = stint.Decision{}
+			continue
 		}
+		result.Usages, result.Denied = d.Usages, !d.Allowed
 	}
 }

@@ -6,13 +6,15 @@ import (
 	"log"
 	"net/netip"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// A guard judges requests by a configuration. Packages httplimit and grpclimit fill in what is known of a request.
+// A guard judges requests by a configuration. Packages httplimit and grpclimit fill in what is
+// known of a request.
 func ExampleGuard() {
-	set, err := policy.Parse("stint.yaml", []byte(`
+	conf, err := config.Parse("stint.yaml", []byte(`
 tiers:
   - {name: signed-in, identity: user, limits: 100/1m}
   - {name: anonymous, identity: ip, limits: 2/1m}
@@ -27,7 +29,7 @@ policies:
 		log.Fatal(err)
 	}
 	defer store.Close()
-	guard, err := policy.NewGuard(store, set, policy.GuardConfig{Logger: discard})
+	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -37,8 +39,10 @@ policies:
 		if err := guard.Decide(context.Background(), &in, &v); err != nil {
 			log.Fatal(err)
 		}
-		rule, state := v.Decisive()
-		fmt.Printf("%s, %s: allowed %v, %d left of %s's %s\n", v.Tier, v.Route, v.Decision.Allowed, state.Remaining(), rule.Name(), state.Limit)
+		result := v.Decisive()
+		state := result.Decisive()
+		fmt.Printf("%s, %s: allowed %v, %d left of %s's %s\n", v.Tier, v.Route, v.Decision.Allowed, state.Remaining(),
+			result.Rule.Name(), state.Limit)
 	}
 	// Output:
 	// anonymous, login: allowed true, 1 left of anonymous's 2/1m

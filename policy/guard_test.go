@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -47,8 +49,8 @@ policies:
 		t.Errorf("others admit %d, want 5: the site's", got)
 	}
 	v := w.judge(get("/other"))
-	if rule, _ := v.Decisive(); rule.Name() != "site" {
-		t.Errorf("denied by %q, want the site", rule.Name())
+	if name := v.Decisive().Rule.Name(); name != "site" {
+		t.Errorf("denied by %q, want the site", name)
 	}
 	stranger := get("/other")
 	stranger.Peer = netip.MustParseAddr("198.51.100.1")
@@ -77,8 +79,8 @@ policies:
 	for _, test := range tests {
 		v := w.judge(get(test.path))
 		var names []string
-		for _, r := range v.Rules() {
-			names = append(names, r.Name())
+		for _, r := range v.Results {
+			names = append(names, r.Rule.Name())
 		}
 		if v.Route != test.route || v.Cost != test.cost || fmt.Sprint(names) != test.rules {
 			t.Errorf("%s: route %q, cost %d, rules %v; want %q, %d, %s", test.path, v.Route, v.Cost, names, test.route, test.cost, test.rules)
@@ -110,8 +112,8 @@ policies:
 
 // TestF25LimitChanged: a new limit counts from the next decision on, with the history kept.
 func TestF25LimitChanged(t *testing.T) {
-	config := `tiers: [{name: anyone, identity: ip, limits: 5/1m}]`
-	w := newWorld(t, config)
+	text := `tiers: [{name: anyone, identity: ip, limits: 5/1m}]`
+	w := newWorld(t, text)
 	if got := w.admitted(9, get("/")); got != 5 {
 		t.Fatalf("admitted %d, want 5", got)
 	}
@@ -119,11 +121,11 @@ func TestF25LimitChanged(t *testing.T) {
 		limit string
 		want  int
 	}{{"8/1m", 3}, {"3/1m", 0}, {"10/1m", 2}} {
-		set, err := policy.Parse("stint.yaml", []byte(edit(t, config, "5/1m", step.limit)))
+		conf, err := config.Parse("stint.yaml", []byte(edit(t, text, "5/1m", step.limit)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Swap(set)
+		w.Swap(conf.Set)
 		if got := w.admitted(9, get("/")); got != step.want {
 			t.Errorf("%s: admitted %d more, want %d", step.limit, got, step.want)
 		}
@@ -215,16 +217,16 @@ policies:
 	w := newWorld(t, config)
 	in := get("/")
 	in.Claims = claims{"user": "1"}
-	shadowed := 0
+	n := 0
 	for range 10 {
 		v := w.judge(in)
 		if !v.Decision.Allowed {
 			t.Fatal("denied by a policy in shadow")
 		}
-		shadowed += len(v.Shadowed)
+		n += len(shadowed(v))
 	}
-	if shadowed != 8 {
-		t.Errorf("%d would have been denied, want 8", shadowed)
+	if n != 8 {
+		t.Errorf("%d would have been denied, want 8", n)
 	}
 
 	enforcedFor := func(share string) map[string]bool {
@@ -256,8 +258,8 @@ policies:
 	}
 }
 
-// TestEnforceAll: what is in shadow or rolled out to few has consequences for everybody, whether a tier or a policy says
-// so, and nothing is left in shadow.
+// TestEnforceAll: what is in shadow or rolled out to few has consequences for everybody, whether a
+// tier or a policy says so, and nothing is left in shadow.
 func TestEnforceAll(t *testing.T) {
 	const (
 		tierOnly = "tiers: [{name: anyone, identity: ip, limits: 2/1m, shadow: true}]"
@@ -288,8 +290,8 @@ func TestEnforceAll(t *testing.T) {
 			got := 0
 			for range 10 {
 				v := all.judge(get("/"))
-				if len(v.Shadowed) > 0 {
-					t.Errorf("%d rules are still in shadow", len(v.Shadowed))
+				if n := len(shadowed(v)); n > 0 {
+					t.Errorf("%d rules are still in shadow", n)
 				}
 				if v.Decision.Allowed {
 					got++
@@ -306,11 +308,12 @@ func TestEnforceAll(t *testing.T) {
 type broken struct{ stint.Store }
 
 func (broken) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
-	return stint.Decision{}, &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: errors.New(r.Failure.Mode.String())}
+	return stint.Decision{}, &stint.StoreError{Op: "take", Kind: errkind.Timeout,
+		Err: errors.New(r.Failure.Mode.String())}
 }
 
 func TestFailurePerPolicy(t *testing.T) {
-	set, err := policy.Parse("stint.yaml", []byte(`
+	conf, err := config.Parse("stint.yaml", []byte(`
 failure: {mode: allow, budget: 20ms}
 tiers:
   - {name: paying, identity: user, limits: 10/1m, failure: {mode: local}}
@@ -331,22 +334,23 @@ policies:
 		{get("/x"), stint.FailError, 5 * time.Millisecond},
 	}
 	for _, test := range tests {
-		if got := set.Explain(&test.in).Failure; got.Mode != test.mode || got.Budget != test.budget {
+		if got := conf.Set.Explain(&test.in).Failure; got.Mode != test.mode || got.Budget != test.budget {
 			t.Errorf("%s: got %+v", test.in.Path, got)
 		}
 	}
-	guard, err := policy.NewGuard(broken{}, set, policy.GuardConfig{Logger: discard})
+	guard, err := policy.NewGuard(broken{}, conf.Set, policy.GuardConfig{Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}
 	in := get("/x")
 	var v policy.Verdict
-	if err := guard.Decide(context.Background(), &in, &v); stint.KindOf(err) != stint.KindTimeout {
+	if err := guard.Decide(context.Background(), &in, &v); errkind.Of(err) != errkind.Timeout {
 		t.Errorf("got %v, want the store's error", err)
 	}
 }
 
-// TestF34Names: whatever requests say, verdicts have the configuration's names, and logs are single lines without secrets.
+// TestF34Names: whatever requests say, verdicts have the configuration's names, and logs are single
+// lines without secrets.
 func TestF34Names(t *testing.T) {
 	var logged strings.Builder
 	w := newWorld(t, `
@@ -373,8 +377,7 @@ policies:
 		if err := g.Decide(context.Background(), &in, &v); err != nil {
 			t.Fatal(err)
 		}
-		rule, _ := v.Decisive()
-		names[v.Tier+"/"+v.Route+"/"+rule.Name()] = true
+		names[v.Tier+"/"+v.Route+"/"+v.Decisive().Rule.Name()] = true
 	}
 	if len(names) != 3 {
 		t.Errorf("%d different names: %v", len(names), names)
@@ -384,7 +387,8 @@ policies:
 		t.Errorf("%d lines for 3000 denials", len(lines))
 	}
 	for _, line := range lines {
-		if !strings.HasPrefix(line, "time=") || strings.Contains(line, "sk_live_") || strings.ContainsAny(line, "\r\x00\x1b") {
+		if !strings.HasPrefix(line, "time=") || strings.Contains(line, "sk_live_") ||
+			strings.ContainsAny(line, "\r\x00\x1b") {
 			t.Errorf("logged %q", line)
 		}
 	}

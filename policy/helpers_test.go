@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/policy"
 )
 
 var discard = slog.New(slog.DiscardHandler)
@@ -18,4 +20,14 @@ func edit(t *testing.T, text string, oldnew ...string) string {
 		text = strings.Replace(text, oldnew[i], oldnew[i+1], 1)
 	}
 	return text
+}
+
+// shadowed returns the names of the rules in shadow that would have denied.
+func shadowed(v *policy.Verdict) (names []string) {
+	for i := range v.Results {
+		if r := &v.Results[i]; r.Shadow && r.Denied {
+			names = append(names, r.Rule.Name())
+		}
+	}
+	return names
 }

@@ -1,10 +1,10 @@
 package policy
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"strings"
+
+	"github.com/stint-limiter/stint/internal/keypart"
 )
 
 // identity is a way to tell who is asking.
@@ -44,19 +44,18 @@ func (id *identity) always() bool {
 	return false
 }
 
-// shared reports whether the identity is that of many: of everyone, or of all whose address is not known.
+// shared reports whether the identity is that of many: of everyone, or of all whose address is not
+// known.
 func (id *identity) shared(f *facts) bool {
 	return id.kind == byNothing || id.kind == byAddress && !f.clientAddr().IsValid()
 }
 
-// unknownClient stands for the address of clients that have none that we know of: peers on a Unix socket that
-// is not trusted to tell.
+// unknownClient stands for the address of clients that have none that we know of: peers on a Unix
+// socket that is not trusted to tell.
 const unknownClient = "unknown"
 
-// maxIdentifier is the longest identifier that is used as it is; a hash stands for longer ones.
-const maxIdentifier = 256
-
-// subject returns who is asking, "type:identifier", or "" if the request does not say. The room is to write in.
+// subject returns who is asking, "type:identifier", or "" if the request does not say. The room is
+// to write in.
 func (id *identity) subject(f *facts, room []byte) string {
 	if id.kind == byNothing {
 		return id.typ
@@ -85,18 +84,18 @@ func (id *identity) identifier(f *facts, b []byte) ([]byte, bool) {
 		}
 		return append(b, unknownClient...), true
 	case byClaim:
-		return appendIdentifier(b, f.claim(id.key), true)
+		return keypart.AppendIdentifier(b, f.claim(id.key), true)
 	case byHeader:
-		return appendIdentifier(b, f.header(id.key), id.plain)
+		return keypart.AppendIdentifier(b, f.header(id.key), id.plain)
 	case byCookie:
-		return appendIdentifier(b, cookie(f, id.key), id.plain)
+		return keypart.AppendIdentifier(b, cookie(f, id.key), id.plain)
 	}
 	return b, true
 }
 
 // together appends the identifiers of all parts such that different parts never read the same.
 func (id *identity) together(f *facts, b []byte) ([]byte, bool) {
-	var room [2 * maxIdentifier]byte
+	var room [2 * keypart.MaxIdentifier]byte
 	for i, part := range id.parts {
 		if i > 0 {
 			b = append(b, '+')
@@ -105,36 +104,13 @@ func (id *identity) together(f *facts, b []byte) ([]byte, bool) {
 		if !ok {
 			return b, false
 		}
-		b = appendEscaped(b, value, '+')
+		b = keypart.AppendEscaped(b, value, '+')
 	}
 	return b, true
 }
 
-func appendIdentifier(b []byte, value string, plain bool) ([]byte, bool) {
-	if value == "" {
-		return b, false
-	}
-	if plain && len(value) <= maxIdentifier {
-		return append(b, value...), true
-	}
-	sum := sha256.Sum256([]byte(value))
-	return hex.AppendEncode(b, sum[:16]), true
-}
-
-// appendEscaped appends a value in which the separator does not occur.
-func appendEscaped(b, value []byte, separator byte) []byte {
-	for _, c := range value {
-		if c == separator || c == '%' {
-			b = append(b, '%')
-			b = hex.AppendEncode(b, []byte{c})
-			continue
-		}
-		b = append(b, c)
-	}
-	return b
-}
-
-// cookie returns the value of a cookie as handlers see it, or "". Of several it is the first or the last: handlers differ.
+// cookie returns the value of a cookie as handlers see it, or "". Of several it is the first or the
+// last: handlers differ.
 func cookie(f *facts, name string) string {
 	lines := f.lines("Cookie")
 	if len(lines) == 0 {

@@ -3,7 +3,6 @@ package policy
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"hash/fnv"
 	"io"
 	"slices"
 	"strconv"
@@ -12,6 +11,9 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/pathpattern"
+	"github.com/stint-limiter/stint/internal/rollout"
 	"github.com/stint-limiter/stint/internal/words"
 )
 
@@ -24,9 +26,9 @@ type judge struct {
 	policies []*policy
 	order    []string // the names of both, as in the file
 	methods  []string // those that conditions name; if counts are divided by method, all that are known
-	patterns []pattern
+	patterns []pathpattern.Pattern
 	upper    bool        // a pattern has letters in upper case
-	told     []*identity // those that requests tell in a header or cookie
+	chosen   []*identity // those that requests choose, in a header or cookie
 
 	id *requestID // unless a policy says otherwise
 }
@@ -37,8 +39,9 @@ type requestID struct {
 	life   time.Duration
 }
 
-// of returns the ID of a request, or "". It is that of who is asking for what: the same value with another request names
-// another one. The port of the host says nothing about that: some clients send it and some do not.
+// of returns the ID of a request, or "". It is that of who is asking for what: the same value with
+// another request names another one. The port of the host says nothing about that: some clients
+// send it and some do not.
 func (r *requestID) of(f *facts, subject string) string {
 	if r == nil {
 		return ""
@@ -88,18 +91,19 @@ type policy struct {
 	failure *stint.FailurePolicy
 }
 
-// rules are the two rules of a tier or policy: for the number of requests, and for their costs. Either may be nil.
+// rules are the two rules of a tier or policy: for the number of requests, and for their costs.
+// Either may be nil.
 type rules struct{ requests, costs *Rule }
 
-// unit is what a tier and a policy have in common: whose requests are counted together, and for whom that has
-// consequences.
+// unit is what a tier and a policy have in common: whose requests are counted together, and for
+// whom that has consequences.
 type unit struct {
 	name    string
 	who     []*identity // nil: as the tier has it
 	enforce uint32      // of enforceAll subjects
 }
 
-const enforceAll = 1 << 20
+const enforceAll = rollout.All
 
 type tierScope uint8
 
@@ -115,8 +119,8 @@ const (
 	otherScope  = "other" // the route of requests that have none
 )
 
-// asker finds who is asking among the identities, in order. It is the zero asker if the request does not say. The room is to
-// write in.
+// asker finds who is asking among the identities, in order. It is the zero asker if the request
+// does not say. The room is to write in.
 func (u *unit) asker(f *facts, room []byte) asker {
 	for _, id := range u.who {
 		if subject := id.subject(f, room); subject != "" {
@@ -126,19 +130,8 @@ func (u *unit) asker(f *facts, room []byte) asker {
 	return asker{}
 }
 
-// enforced reports whether the unit's limits have consequences for a subject. It is always the same ones who
-// are chosen, in all processes, and raising the share adds to them.
-func (u *unit) enforced(subject string) bool {
-	if u.enforce == enforceAll || u.enforce == 0 {
-		return u.enforce != 0
-	}
-	h := fnv.New64a()
-	_, _ = io.WriteString(h, u.name+"\x00"+subject)
-	// What differs in their last letter only would be chosen together: FNV's high bits know of it late.
-	sum := h.Sum64()
-	sum = (sum ^ sum>>33) * 0xff51afd7ed558ccd
-	return uint32(sum>>44) < u.enforce
-}
+// enforced reports whether the unit's limits have consequences for a subject.
+func (u *unit) enforced(subject string) bool { return rollout.Chosen(u.name, subject, u.enforce) }
 
 // asker is who is asking.
 type asker struct {
@@ -146,25 +139,29 @@ type asker struct {
 	by      *identity
 }
 
-// folds reports whether a path fits a pattern of the set only if the case of letters does not matter.
+// folds reports whether a path fits a pattern of the set only if the case of letters does not
+// matter.
 func (j *judge) folds(path string) bool {
-	return slices.ContainsFunc(j.patterns, func(p pattern) bool { return p.fits(path, true) && !p.fits(path, false) })
+	return slices.ContainsFunc(j.patterns, func(p pathpattern.Pattern) bool {
+		return p.Fits(path, true) && !p.Fits(path, false)
+	})
 }
 
-// exemptBy returns which policy exempts a request, or -1. All readings have to be exempt.
-func (j *judge) exemptBy(f *facts) int {
+// exemptBy returns the policy that exempts a request, or "". All readings have to be exempt.
+func (j *judge) exemptBy(f *facts) string {
 	by := -1
 	for i := f.count() - 1; i >= 0; i-- {
 		f.reading = f.at(i)
 		by = slices.IndexFunc(j.exempt, func(e *exemption) bool { return e.miss(f, true) == fits })
 		if by < 0 {
-			break
+			return ""
 		}
 	}
-	return by
+	return j.exempt[by].name
 }
 
-// tierOf returns the tier of the reading that is looked at, and who is asking. The last tier takes everybody.
+// tierOf returns the tier of the reading that is looked at, and who is asking. The last tier takes
+// everybody.
 func (j *judge) tierOf(f *facts) (*tier, asker) {
 	var room [128]byte
 	for _, t := range j.tiers {
@@ -210,9 +207,6 @@ const (
 	perVariable
 )
 
-// knownMethods have counts of their own; what others somebody may think of share one.
-var knownMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"}
-
 // scope returns the part of a subject that a policy counts in: its name, and what divides it.
 func (p *policy) scope(f *facts, route string) string {
 	if len(p.per) == 0 {
@@ -221,7 +215,7 @@ func (p *policy) scope(f *facts, route string) string {
 	b := []byte(p.name)
 	for _, d := range p.per {
 		b = append(b, ':')
-		b = appendEscaped(b, []byte(d.value(p, f, route)), ':')
+		b = keypart.AppendEscaped(b, []byte(d.value(p, f, route)), ':')
 	}
 	return string(b)
 }
@@ -229,7 +223,7 @@ func (p *policy) scope(f *facts, route string) string {
 func (d divider) value(p *policy, f *facts, route string) string {
 	switch d.kind {
 	case perMethod:
-		if slices.Contains(knownMethods, f.method) {
+		if slices.Contains(words.Methods[:], f.method) {
 			return f.method
 		}
 		return otherScope
@@ -238,16 +232,16 @@ func (d divider) value(p *policy, f *facts, route string) string {
 	case perRoute:
 		return route
 	}
-	value, _ := p.when.pathOf(f).value(f.path, d.name)
+	value, _ := p.when.pathOf(f).Value(f.path, d.name)
 	return short(value)
 }
 
 // short returns a value, or if it is too long to stand in a key a hash of it.
 func short(value string) string {
-	if len(value) <= maxIdentifier {
+	if len(value) <= keypart.MaxIdentifier {
 		return value
 	}
-	b, _ := appendIdentifier(nil, value, false)
+	b, _ := keypart.AppendIdentifier(nil, value, false)
 	return string(b)
 }
 
@@ -286,8 +280,9 @@ type after struct {
 	atLeast bool   // a true cost below what was charged gives nothing back
 }
 
-// join returns what comes after a response of a request with two readings: nothing gives anything back that is not in both,
-// but what charges more afterwards stays, or a spelling would be a way around it. Of two different true costs it is the first.
+// join returns what comes after a response of a request with two readings: nothing gives anything
+// back that is not in both, but what charges more afterwards stays, or a spelling would be a way
+// around it. Of two different true costs it is the first.
 func (a *after) join(other *after) *after {
 	if a == other {
 		return a
@@ -303,7 +298,7 @@ func (a *after) join(other *after) *after {
 	return &joined
 }
 
-// truth returns the true cost of a request, if the outcome tells.
+// truth returns the true cost of a request, if the outcome has it.
 func (a *after) truth(o *Outcome) (int64, bool) {
 	if a.header != "" {
 		n, err := strconv.ParseInt(strings.TrimSpace(o.Cost), 10, 64)
@@ -318,11 +313,9 @@ func (a *after) truth(o *Outcome) (int64, bool) {
 // settles reports whether the true cost is known only afterwards.
 func (a *after) settles() bool { return a != nil && (a.header != "" || a.bytes > 0) }
 
-// statusGone is that of requests whose client went away. It belongs to no class: who hangs up is not given anything
-// back by "4xx".
-const statusGone = 499
-
-// refunds reports whether a status gives everything back.
+// refunds reports whether a status gives everything back. That of a client that went away belongs
+// to no class: who hangs up is not given anything back by "4xx".
 func (a *after) refunds(status int) bool {
-	return slices.Contains(a.refund, status) || status != statusGone && slices.Contains(a.refund, status/100)
+	return slices.Contains(a.refund, status) || status != words.StatusClientGone &&
+		slices.Contains(a.refund, status/100)
 }

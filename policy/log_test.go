@@ -12,8 +12,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// TestLogLevels: failures are errors with what was asked, denials warnings with when to come back, and admissions are told
-// with their count to those who want to know.
+// TestLogLevels: failures are errors with what was asked, denials warnings with when to come back,
+// and admissions are told with their count to those who want to know.
 func TestLogLevels(t *testing.T) {
 	w := newWorld(t, "tiers: [{name: members, identity: user, limits: 3/1m}, {name: others, identity: ip, limits: 1/1m}]")
 	in := get("/")
@@ -24,11 +24,15 @@ func TestLogLevels(t *testing.T) {
 		store stint.Store
 		want  []string // in the last record
 	}{
-		{"failed", slog.LevelInfo, broken{w.store}, []string{"level=ERROR", "cause=", "tier=members", "key=user:someb", "limits=[3/1m]"}},
-		{"admitted", slog.LevelDebug, w.store, []string{"level=DEBUG", "allowed", "tier=members", "key=user:someb", "limit=3/1m", "used=1", "remaining=2"}},
+		{"failed", slog.LevelInfo, broken{w.store},
+			[]string{"level=ERROR", "cause=", "tier=members", "key=user:someb", "limits=[3/1m]"}},
+		{"admitted", slog.LevelDebug, w.store,
+			[]string{"level=DEBUG", "allowed", "tier=members", "key=user:someb", "limit=3/1m", "used=1",
+				"remaining=2"}},
 		{"admitted, at the usual level", slog.LevelInfo, w.store, nil},
 		{"the last one", slog.LevelInfo, w.store, nil},
-		{"denied", slog.LevelInfo, w.store, []string{"level=WARN", "denied", "tier=members", "key=user:someb", "limit=3/1m", "retry_after="}},
+		{"denied", slog.LevelInfo, w.store,
+			[]string{"level=WARN", "denied", "tier=members", "key=user:someb", "limit=3/1m", "retry_after="}},
 	} {
 		var out bytes.Buffer
 		guard, err := policy.NewGuard(c.store, w.Set(), policy.GuardConfig{

@@ -9,27 +9,27 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/policy"
 )
 
 // witness is an observer that writes down what it hears.
 type witness struct {
 	verdicts []policy.Verdict
-	took     []time.Duration
-	errs     []error
 	wanted   any // the value of the context's key
 	lost     []policy.Settlement
 }
 
 type wantedKey struct{}
 
-func (w *witness) Judged(ctx context.Context, v *policy.Verdict, took time.Duration, err error) {
-	w.verdicts, w.took, w.errs = append(w.verdicts, *v), append(w.took, took), append(w.errs, err)
-	w.wanted = ctx.Value(wantedKey{})
-}
-
-func (w *witness) Unsettled(_ context.Context, _ *policy.Verdict, s policy.Settlement) {
-	w.lost = append(w.lost, s)
+func (w *witness) Observe(ctx context.Context, event any) {
+	switch e := event.(type) {
+	case *policy.Verdict:
+		w.verdicts = append(w.verdicts, *e)
+		w.wanted = ctx.Value(wantedKey{})
+	case *policy.Settlement:
+		w.lost = append(w.lost, *e)
+	}
 }
 
 // slow is a store that takes its time.
@@ -56,41 +56,36 @@ policies:
   - {name: buy, match: {path: /buy}, limits: 9/1m}
 `
 
-func observedGuard(t testing.TB, store stint.Store, o policy.Observer) *policy.Guard {
+func observedGuard(t testing.TB, store stint.Store, o stint.Observer) *policy.Guard {
 	t.Helper()
-	set, err := policy.Parse("stint.yaml", []byte(observed))
+	conf, err := config.Parse("stint.yaml", []byte(observed))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := policy.NewGuard(store, set, policy.GuardConfig{Logger: discard, Observer: o})
+	g, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard, Observer: o})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return g
 }
 
-// TestObserversHear what was decided, how long it took, and for whom.
-func TestObserversHear(t *testing.T) {
+// TestObserver: it receives what was decided, how long it took, and for whom.
+func TestObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failure := errors.New("no")
 		for _, err := range []error{nil, failure} {
-			var first, second witness
-			g := observedGuard(t, slow{time: 3 * time.Second, err: err}, policy.Observers(nil, &first, &second))
+			var w witness
+			g := observedGuard(t, slow{time: 3 * time.Second, err: err}, &w)
 			in, v := get("/search"), policy.Verdict{}
 			if got := g.Decide(context.WithValue(t.Context(), wantedKey{}, 7), &in, &v); !errors.Is(got, err) {
 				t.Fatal(got)
 			}
-			for _, w := range []*witness{&first, &second} {
-				if len(w.verdicts) != 1 || w.verdicts[0].Route != "search" || w.took[0] != 3*time.Second || w.errs[0] != err || w.wanted != 7 {
-					t.Errorf("heard %+v", w)
-				}
+			if len(w.verdicts) != 1 || w.verdicts[0].Route != "search" || w.verdicts[0].Took != 3*time.Second ||
+				w.verdicts[0].Err != err || w.wanted != 7 {
+				t.Errorf("received %+v", w)
 			}
 		}
 	})
-	var w witness
-	if policy.Observers() != nil || policy.Observers(nil, nil) != nil || policy.Observers(nil, &w) != policy.Observer(&w) {
-		t.Error("nobody is somebody, or one is many")
-	}
 }
 
 // TestTiming: of few decisions all are timed, of many some, and of few again all.
@@ -103,10 +98,10 @@ func TestTiming(t *testing.T) {
 				in, v := get("/"), policy.Verdict{}
 				_ = g.Decide(t.Context(), &in, &v)
 			}
-			for _, took := range w.took {
-				if took == policy.Untimed {
+			for i := range w.verdicts {
+				if took := w.verdicts[i].Took; took == 0 {
 					count++
-				} else if took != pause {
+				} else if took != max(pause, 1) {
 					t.Errorf("took %v, want %v", took, pause)
 				}
 			}
@@ -132,40 +127,10 @@ func TestTiming(t *testing.T) {
 			in, v := get("/"), policy.Verdict{}
 			_ = g.Decide(t.Context(), &in, &v)
 		}
-		if slices.Contains(w.took[4_001:], policy.Untimed) {
+		if slices.ContainsFunc(w.verdicts[4_001:], func(v policy.Verdict) bool { return v.Took == 0 }) {
 			t.Error("some are not timed although there are few again")
 		}
 	})
-}
-
-// TestSlots: verdicts have the same slot if and only if they have the same names.
-func TestSlots(t *testing.T) {
-	var w witness
-	g := observedGuard(t, slow{}, &w)
-	for _, path := range []string{"/free", "/open", "/", "/search", "/buy"} {
-		for _, user := range []string{"", "7", "8"} {
-			in, v := get(path), policy.Verdict{}
-			if user != "" {
-				in.Claims = claims{"user": user}
-			}
-			_ = g.Decide(t.Context(), &in, &v)
-		}
-	}
-	names, slots := map[[3]string]int{}, map[int]bool{}
-	for i := range w.verdicts {
-		v := &w.verdicts[i]
-		name := [3]string{v.Tier, v.Route, v.Skipped}
-		if slot, seen := names[name]; seen && slot != v.Slot() {
-			t.Errorf("%q has the slots %d and %d", name, slot, v.Slot())
-		}
-		if v.Slot() <= 0 || v.Slot() >= g.Set().Slots() {
-			t.Errorf("%q has the slot %d of %d", name, v.Slot(), g.Set().Slots())
-		}
-		names[name], slots[v.Slot()] = v.Slot(), true
-	}
-	if len(names) != 2+2*3 || len(slots) != len(names) {
-		t.Errorf("%d names with %d slots, want 8", len(names), len(slots))
-	}
 }
 
 // TestVerdictSubject is who was denied, whichever claim that was.

@@ -3,12 +3,14 @@ package policy
 import (
 	"bytes"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
+
+	"github.com/stint-limiter/stint/internal/pathpattern"
 )
 
-// isPlain reports whether a path has one reading for everybody, and no letters in upper case: most paths are told by it at once.
+// isPlain reports whether a path has one reading for everybody, and no letters in upper case: this
+// decides most paths at once.
 func isPlain(p string) bool {
 	if p == "" || p[0] != '/' {
 		return false
@@ -26,12 +28,13 @@ func isPlain(p string) bool {
 	return true
 }
 
-// readPath returns the paths that routers make of a path, decoded and as it was sent ("" if that is the same). They differ
-// in what they decode, in how they remove dot segments, and in what a backslash, a number sign, a question mark that was encoded,
-// a semicolon, a newline at the end and two slashes at the beginning mean. The first one has no empty and no dot segments, as
-// that of net/http's mux. Most paths have only one.
+// readPath returns the paths that routers make of a path, decoded and as it was sent ("" if that is
+// the same). They differ in what they decode, in how they remove dot segments, and in what a
+// backslash, a number sign, a question mark that was encoded, a semicolon, a newline at the end and
+// two slashes at the beginning mean. The first one has no empty and no dot segments, as that of
+// net/http's mux. Most paths have only one.
 func readPath(decoded, raw string) (first string, others []string) {
-	first = cleanPath(decoded)
+	first = pathpattern.Clean(decoded)
 	if raw == "" && asSent(decoded) == first && !strings.ContainsAny(decoded, "\\#?;\n") {
 		return first, nil
 	}
@@ -56,22 +59,24 @@ func readPath(decoded, raw string) (first string, others []string) {
 	// nginx cuts before it decodes, and Node converts backslashes too.
 	for _, early := range changes([]string{raw}, withoutFragment, withoutBackslashes)[1:] {
 		plain, _ := url.PathUnescape(early)
-		forms = append(forms, changes([]string{plain, sentPath(early)}, withoutNewline, withoutAuthority, withoutParameters)...)
+		forms = append(forms, changes([]string{plain, sentPath(early)}, withoutNewline, withoutAuthority,
+			withoutParameters)...)
 	}
 	for _, form := range forms {
 		for _, way := range changes([]string{form}, withoutDots) {
-			clean := cleanPath(way)
+			clean := pathpattern.Clean(way)
 			add(clean)
 			if strings.Contains(clean, "%2F") { // some decode at the end
-				add(cleanPath(strings.ReplaceAll(clean, "%2F", "/")))
+				add(pathpattern.Clean(strings.ReplaceAll(clean, "%2F", "/")))
 			}
 		}
 	}
 	return first, others
 }
 
-// maxReadPath is how long a path may be to be read in all ways, in bytes: that takes 0.3 ms for each 1,000. Of longer paths
-// are left out the readings of servers that take none: nginx, IIS, Tomcat.
+// maxReadPath is how long a path may be to be read in all ways, in bytes: that takes 0.3 ms for
+// each 1,000. Of longer paths are left out the readings of servers that take none: nginx, IIS,
+// Tomcat.
 const maxReadPath = 8 << 10
 
 // changes returns texts, and what becomes of them by any of some changes, made in their order.
@@ -86,11 +91,13 @@ func changes(texts []string, each ...func(string) string) []string {
 	return texts
 }
 
-// withoutNewline takes a newline away from the end of a path. Python's and Perl's patterns do: "^login$" fits "login\n".
+// withoutNewline takes a newline away from the end of a path. Python's and Perl's patterns do:
+// "^login$" fits "login\n".
 func withoutNewline(p string) string { return strings.TrimSuffix(p, "\n") }
 
-// withoutFragment cuts a path at a number sign, as URL parsers and nginx do, or at a question mark: there is one if it was
-// encoded, and proxies that pass a decoded path on make the beginning of a query of it.
+// withoutFragment cuts a path at a number sign, as URL parsers and nginx do, or at a question mark:
+// there is one if it was encoded, and proxies that pass a decoded path on make the beginning of a
+// query of it.
 func withoutFragment(p string) string {
 	if end := strings.IndexAny(p, "#?"); end >= 0 {
 		return p[:end]
@@ -101,7 +108,8 @@ func withoutFragment(p string) string {
 // withoutBackslashes turns backslashes into slashes, as browsers and Node do.
 func withoutBackslashes(p string) string { return strings.ReplaceAll(p, `\`, "/") }
 
-// withoutAuthority takes //host away from the beginning of a path, as URL parsers do. Some skip further slashes.
+// withoutAuthority takes //host away from the beginning of a path, as URL parsers do. Some skip
+// further slashes.
 func withoutAuthority(p string) string {
 	if !strings.HasPrefix(p, "//") {
 		return p
@@ -130,7 +138,8 @@ func withoutParameters(p string) string {
 	return string(kept)
 }
 
-// withoutDots removes dot segments by the letter of RFC 3986, where an empty segment is one that ".." removes.
+// withoutDots removes dot segments by the letter of RFC 3986, where an empty segment is one that
+// ".." removes.
 func withoutDots(p string) string {
 	if !strings.Contains(p, "//") || !strings.Contains(p, "..") {
 		return p
@@ -149,28 +158,8 @@ func withoutDots(p string) string {
 	return string(kept)
 }
 
-// cleanPath returns a path rooted, without empty or dotted segments and without a slash at its end.
-func cleanPath(p string) string {
-	if p == "" {
-		return "/"
-	}
-	if p[0] == '/' && !untidy(p) {
-		return p
-	}
-	return path.Clean("/" + p)
-}
-
-// untidy reports whether a rooted path has anything to clean.
-func untidy(p string) bool {
-	for i := 0; i+1 < len(p); i++ {
-		if p[i] == '/' && (p[i+1] == '/' || p[i+1] == '.') {
-			return true // or a segment that merely begins with a dot
-		}
-	}
-	return len(p) > 1 && p[len(p)-1] == '/'
-}
-
-// sentPath returns a path in the segments that it was sent in, each decoded by itself: an encoded slash divides nothing.
+// sentPath returns a path in the segments that it was sent in, each decoded by itself: an encoded
+// slash divides nothing.
 func sentPath(raw string) string {
 	segments := strings.Split(raw, "/")
 	for i, s := range segments {

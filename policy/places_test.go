@@ -9,21 +9,24 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/examples/tiers"
+	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/policy"
 )
 
-func parse(t *testing.T, config string) *policy.Set {
+func parse(t *testing.T, text string) *policy.Set {
 	t.Helper()
-	set, err := policy.Parse("stint.yaml", []byte(config))
+	conf, err := config.Parse("stint.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return set
+	return conf.Set
 }
 
-// placesText tells places in a word each: tier/policy@scope, with a mark for costs, divisions and shadow.
-func placesText(places []policy.Place) []string {
+// placesText tells places in a word each: tier/policy@scope, with a mark for costs, divisions and
+// shadow.
+func placesText(places []setinfo.Count) []string {
 	var words []string
 	for _, p := range places {
 		word := p.Rule.Tier + "/" + p.Rule.Policy + "@" + p.Scope
@@ -56,7 +59,8 @@ func TestPlacesOfTheExample(t *testing.T) {
 		}
 		return words
 	}
-	login := []string{"internal/login@login", "enterprise/login@login", "pro/login@login", "free/login@login", "anonymous/login@login"}
+	login := []string{"internal/login@login", "enterprise/login@login", "pro/login@login", "free/login@login",
+		"anonymous/login@login"}
 	signedIn := slices.Concat(member("enterprise"), member("pro", "work@work$"), member("free", "work@work$"))
 	for subject, want := range map[string][]string{
 		"user:42":       signedIn,
@@ -72,12 +76,12 @@ func TestPlacesOfTheExample(t *testing.T) {
 		"":         nil,
 		"everyone": nil, // it limits nobody there
 	} {
-		if got := placesText(set.Places(subject)); !slices.Equal(got, want) {
+		if got := placesText(setinfo.Counts(set, subject)); !slices.Equal(got, want) {
 			t.Errorf("%s:\n got %q\nwant %q", subject, got, want)
 		}
 	}
 	want := []string{"internal", "user", "apikey", "session", "ip", "device"}
-	if got := set.Kinds(); !slices.Equal(got, want) {
+	if got := setinfo.Kinds(set); !slices.Equal(got, want) {
 		t.Errorf("kinds are %q, want %q", got, want)
 	}
 }
@@ -106,16 +110,17 @@ func TestPlacesThatAreDivided(t *testing.T) {
 		all/reads@reads:GET:reads all/reads@reads:HEAD:reads all/reads@reads:other:reads
 		all/sites@sites:a.example all/sites@sites:b.example
 		all/wild@wild* all/item@item* all/trial@trial?`)
-	got := placesText(set.Places("ip:192.0.2.1"))
+	got := placesText(setinfo.Counts(set, "ip:192.0.2.1"))
 	if last := len(got) - 1; !slices.Equal(got[:last], want) || !strings.HasPrefix(got[last], "all/half@half") {
 		t.Errorf("got %q\nwant %q and half", got, want)
 	}
-	if got, want := placesText(set.Places("everyone")), []string{"all/ceiling@ceiling"}; !slices.Equal(got, want) {
+	if got, want := placesText(setinfo.Counts(set, "everyone")), []string{
+		"all/ceiling@ceiling"}; !slices.Equal(got, want) {
 		t.Errorf("everyone: got %q, want %q", got, want)
 	}
 	shadowed := 0
 	for i := range 1000 {
-		places := set.Places(fmt.Sprint("tenant:", i))
+		places := setinfo.Counts(set, fmt.Sprint("tenant:", i))
 		if len(places) != 1 || places[0].Rule.Policy != "half" {
 			t.Fatalf("tenant: got %q, want half alone", placesText(places))
 		}
@@ -128,16 +133,21 @@ func TestPlacesThatAreDivided(t *testing.T) {
 	}
 }
 
-// TestPlacesAreWhereRequestsAreCounted: whatever a request is charged to is among its subject's places.
+// TestPlacesAreWhereRequestsAreCounted: whatever a request is charged to is among its subject's
+// places.
 func TestPlacesAreWhereRequestsAreCounted(t *testing.T) {
 	for name, config := range map[string]string{"example": string(tiers.YAML), "divided": dividedConfig} {
 		w := newWorld(t, config)
 		for _, method := range []string{"GET", "HEAD", "POST", "BREW", "MILK"} {
-			for _, path := range []string{"/", "/login", "/simulations", "/simulations/7/frames", "/structures/1", "/items/9"} {
+			for _, path := range []string{"/", "/login", "/simulations", "/simulations/7/frames",
+				"/structures/1", "/items/9"} {
 				for _, host := range []string{"a.example", "b.example:8080", "elsewhere"} {
-					for _, header := range []http.Header{{}, {"X-User-Id": {"42"}}, {"X-User-Id": {"42"}, "X-User-Plan": {"pro"}},
-						{"X-Service": {"cron"}}, {"X-Session-Id": {"s"}}, {"X-Client-Fingerprint": {"f"}}, {"X-Tenant": {"t"}}} {
-						in := policy.Input{Method: method, Host: host, Path: path, Peer: netip.MustParseAddr("127.0.0.1"), Header: header}
+					for _, header := range []http.Header{
+						{}, {"X-User-Id": {"42"}}, {"X-User-Id": {"42"}, "X-User-Plan": {"pro"}},
+						{"X-Service": {"cron"}}, {"X-Session-Id": {"s"}}, {"X-Client-Fingerprint": {"f"}},
+						{"X-Tenant": {"t"}}} {
+						in := policy.Input{Method: method, Host: host, Path: path,
+							Peer: netip.MustParseAddr("127.0.0.1"), Header: header}
 						w.wantPlaces(t, name, &in)
 					}
 				}
@@ -146,7 +156,8 @@ func TestPlacesAreWhereRequestsAreCounted(t *testing.T) {
 	}
 }
 
-// wantPlaces wants every claim of a request at one of the places of its subject, or where that is divided.
+// wantPlaces wants every claim of a request at one of the places of its subject, or where that is
+// divided.
 func (w *world) wantPlaces(t *testing.T, name string, in *policy.Input) {
 	t.Helper()
 	var v policy.Verdict
@@ -154,10 +165,14 @@ func (w *world) wantPlaces(t *testing.T, name string, in *policy.Input) {
 	if err := w.Ask(in, &v, &r); err != nil {
 		t.Fatal(err)
 	}
-	for i, rule := range v.Rules() {
-		c := r.ClaimAt(i)
-		found := slices.ContainsFunc(w.Set().Places(c.Subject), func(p policy.Place) bool {
-			return p.Rule == rule && !p.Shadow && (p.Scope == c.Scope || p.Divided && strings.HasPrefix(c.Scope, p.Scope+":"))
+	for _, result := range v.Results {
+		if result.Shadow {
+			break
+		}
+		rule, c := result.Rule, &result.Claim
+		found := slices.ContainsFunc(setinfo.Counts(w.Set(), c.Subject), func(p setinfo.Count) bool {
+			return p.Rule == rule && !p.Shadow &&
+				(p.Scope == c.Scope || p.Divided && strings.HasPrefix(c.Scope, p.Scope+":"))
 		})
 		if !found {
 			t.Errorf("%s: %s %s%s: no place for %q under %s", name, in.Method, in.Host, in.Path, c.Key(), rule.Name())

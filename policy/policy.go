@@ -10,29 +10,18 @@ import (
 type Input struct {
 	// Method and Host as they came: "GET", "example.com:8080".
 	Method, Host string
-	// Path is decoded, as URL.Path is. RawPath is as it came, as URL.RawPath is, where that differs; else "". Applications
-	// differ in what they make of some paths and methods. What limits any reading of a request applies to it, and what
-	// exempts it has to exempt all of them.
+	// Path is decoded, as URL.Path is. RawPath is as it came, as URL.RawPath is, where that
+	// differs; else "". Applications differ in what they make of some paths and methods. What
+	// limits any reading of a request applies to it, and what exempts it has to exempt all of them.
 	Path, RawPath string
-	// Peer is the other end of the connection; invalid if it has no address, as on a Unix
-	// socket.
+	// Peer is the other end of the connection; invalid if it has no address, as on a Unix socket.
 	Peer netip.Addr
-	// Header holds the request's header fields; nil if it has none.
-	Header Header
-	// Claims are what the application knows of the caller; nil if nothing.
-	Claims Claims
-}
-
-// Header gives the values of a header field. http.Header is one. Names are asked for in
-// their canonical form.
-type Header interface {
-	Values(name string) []string
-}
-
-// Claims are facts about the caller that the application has made sure of: "user", "plan".
-type Claims interface {
-	// Claim returns the value of a claim, or "" if there is none.
-	Claim(name string) string
+	// Header has the values of the request's header fields, by their canonical names, as
+	// http.Header does; nil if there are none.
+	Header interface{ Values(name string) []string }
+	// Claims are facts about the caller that the application has made sure of, such as "user" and
+	// "plan"; "" is a fact that it does not know. Nil if it knows nothing.
+	Claims interface{ Claim(name string) string }
 }
 
 // Rule is a tier or a policy as it applies to the members of one tier: what is counted together and
@@ -45,7 +34,10 @@ type Rule struct {
 	// Limits count requests if Costs is false, and costs otherwise.
 	Limits []stint.Limit
 	Costs  bool
-	// Index is its place in [Set.Rules].
+	// Enforced is the share of subjects for whom the rule has consequences: 1 is all of them, and 0
+	// none, for a rule in shadow.
+	Enforced float64
+	// Index is that of the rule in [Set.Rules].
 	Index int
 
 	unit *unit

@@ -9,7 +9,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// reuseConfig has tiers by user and by address, rules in shadow, one for everyone, one for whoever it is, and an exemption.
+// reuseConfig has tiers by user and by address, rules in shadow, one for everyone, one for whoever
+// it is, and an exemption.
 const reuseConfig = `
 identities: {session: {cookie: sid}}
 tiers:
@@ -23,7 +24,8 @@ policies:
   - {name: own, match: {path: /own}, identity: [session, user, ip], limits: 1000000/1m}
 `
 
-// TestVerdictIsUsedAgain holds a verdict that is used for all requests against one that is new for each.
+// TestVerdictIsUsedAgain holds a verdict that is used for all requests against one that is new for
+// each.
 func TestVerdictIsUsedAgain(t *testing.T) {
 	w := newWorld(t, reuseConfig)
 	used := new(policy.Verdict)
@@ -49,17 +51,19 @@ func TestVerdictIsUsedAgain(t *testing.T) {
 // whom tells whom a verdict counts a request for.
 func whom(v *policy.Verdict) string {
 	list := []string{v.Tier, v.Route, v.Skipped, v.Decision.Charge.Claim.Key()}
-	for _, c := range v.Decision.Charge.And() {
+	for _, c := range v.Decision.Charge.And {
 		list = append(list, c.Key())
 	}
-	for rule, subject := range v.Trials() {
-		list = append(list, rule.Name(), subject)
+	for _, r := range v.Results {
+		if r.Shadow {
+			list = append(list, r.Rule.Name(), r.Subject)
+		}
 	}
 	return fmt.Sprintf("%q", list)
 }
 
-// TestAllocations is what judging costs beyond what the store does: the name of who is asking, unless the last one is asking
-// again.
+// TestAllocations is what judging costs beyond what the store does: the name of who is asking,
+// unless the last one is asking again.
 func TestAllocations(t *testing.T) {
 	w := newWorld(t, reuseConfig)
 	tests := []struct {

@@ -1,10 +1,11 @@
 package policy_test
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
-	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/config"
 )
 
 func TestClaimFields(t *testing.T) {
@@ -17,11 +18,11 @@ func TestClaimFields(t *testing.T) {
 		{"client_ip: {trusted_proxies: loopback}\nclaims: {user: X-User-ID, plan: x-plan}\n" + tiers, []string{"X-Plan", "X-User-Id"}},
 	}
 	for _, test := range tests {
-		set, err := policy.Parse("test.yaml", []byte(test.text))
+		conf, err := config.Parse("test.yaml", []byte(test.text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := set.ClaimFields(); !slices.Equal(got, test.want) {
+		if got := slices.Sorted(maps.Values(conf.Set.Spec().Claims)); !slices.Equal(got, test.want) {
 			t.Errorf("got %q, want %q", got, test.want)
 		}
 	}

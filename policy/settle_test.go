@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
@@ -32,7 +34,7 @@ func eachStore(t *testing.T, test func(*testing.T, stint.Store)) {
 		test(t, store)
 	})
 	t.Run("redis", func(t *testing.T) {
-		store, err := redisstore.Open(t.Context(), redistest.Start(t).URL(), redisstore.WithLogger(discard))
+		store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redistest.Start(t).URL(), Logger: discard})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,16 +44,16 @@ func eachStore(t *testing.T, test func(*testing.T, stint.Store)) {
 }
 
 // guardOver is a guard by a configuration over a store.
-func guardOver(t *testing.T, store stint.Store, config string, c policy.GuardConfig) *policy.Guard {
+func guardOver(t *testing.T, store stint.Store, text string, c policy.GuardConfig) *policy.Guard {
 	t.Helper()
-	set, err := policy.Parse("stint.yaml", []byte(config))
+	conf, err := config.Parse("stint.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.Logger == nil {
 		c.Logger = discard
 	}
-	guard, err := policy.NewGuard(store, set, c)
+	guard, err := policy.NewGuard(store, conf.Set, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +74,8 @@ func begin(t *testing.T, g *policy.Guard, in policy.Input) (*policy.Verdict, fun
 	return v, end
 }
 
-// A request is repeated eight times while it is served, then fails and would be refunded. If it were, whoever
-// sends one that fails with eight that work would never be limited.
+// A request is repeated eight times while it is served, then fails and would be refunded. If it
+// were, whoever sends one that fails with eight that work would never be limited.
 func TestARepeatedRequestIsNotRefunded(t *testing.T) {
 	const limit, repeats = 3, 8
 	eachStore(t, func(t *testing.T, store stint.Store) {
@@ -116,7 +118,7 @@ policies: [{name: things, refund: 5xx, request_id: {header: Idempotency-Key}}]
 		in.Header = http.Header{"Idempotency-Key": {"a"}}
 		for range 10 {
 			v, end := begin(t, g, in)
-			if d := &v.Decision; !d.Allowed || d.Repeat || d.Usages()[0].Used != 1 {
+			if d := &v.Decision; !d.Allowed || d.Repeat || d.Usages[0].Used != 1 {
 				t.Fatalf("got %+v, want the first of 3", d)
 			}
 			end(policy.Outcome{Status: 503})
@@ -134,7 +136,8 @@ request_id: {header: Idempotency-Key}
 		host   string
 		repeat bool
 	}{
-		{"example.com", false}, {"example.com:443", true}, {"example.com:8443", true}, {"EXAMPLE.com", true}, {"example.com.:80", true},
+		{"example.com", false}, {"example.com:443", true}, {"example.com:8443", true}, {"EXAMPLE.com", true},
+		{"example.com.:80", true},
 		{"www.example.com", false}, {"[2001:db8::1]", false}, {"[2001:db8::1]:80", true}, {"[2001:db8::2]:80", false},
 	} {
 		in := get("/")
@@ -158,7 +161,8 @@ func query() policy.Input {
 	return in
 }
 
-// What takes longest is settled last, when more than a thousand others have been. Its cost counts all the same.
+// What takes longest is settled last, when more than a thousand others have been. Its cost counts
+// all the same.
 func TestSettledAfterAThousandOthers(t *testing.T) {
 	eachStore(t, func(t *testing.T, store stint.Store) {
 		var lost witness
@@ -166,7 +170,7 @@ func TestSettledAfterAThousandOthers(t *testing.T) {
 		spent := int64(0)
 		for spent < 100_000 {
 			_, slow := begin(t, g, query())
-			for range stint.MaxSettled + 1 {
+			for range driver.MaxSettled + 1 {
 				v, end := begin(t, g, query())
 				if !v.Decision.Allowed {
 					t.Fatalf("denied after %d units", spent)
@@ -178,7 +182,7 @@ func TestSettledAfterAThousandOthers(t *testing.T) {
 			spent += 50_000
 		}
 		v, _ := begin(t, g, query())
-		if used := v.Decision.Usages()[1].Used; v.Decision.Allowed || used != spent {
+		if used := v.Decision.Usages[1].Used; v.Decision.Allowed || used != spent {
 			t.Errorf("allowed %v, used %d of 100000; want a denial, and %d used", v.Decision.Allowed, used, spent)
 		}
 		if len(lost.lost) > 0 {
@@ -187,7 +191,8 @@ func TestSettledAfterAThousandOthers(t *testing.T) {
 	})
 }
 
-// An upstream dies with thousands of requests of one member under way. All are refunded, whatever the order.
+// An upstream dies with thousands of requests of one member under way. All are refunded, whatever
+// the order.
 func TestRefundStorm(t *testing.T) {
 	const requests, callers = 3000, 16
 	orders := map[string]func([]func(policy.Outcome)){
@@ -217,8 +222,8 @@ func TestRefundStorm(t *testing.T) {
 			}
 			order(ends)
 			each(callers, requests, func(i int) { ends[i](policy.Outcome{Status: 502}) })
-			if v, _ := begin(t, g, in); v.Decision.Usages()[0].Used != 1 || v.Decision.Usages()[1].Used != 1 {
-				t.Errorf("%s: %v used after all %d were refunded, want this one alone", name, v.Decision.Usages(), requests)
+			if v, _ := begin(t, g, in); v.Decision.Usages[0].Used != 1 || v.Decision.Usages[1].Used != 1 {
+				t.Errorf("%s: %v used after all %d were refunded, want this one alone", name, v.Decision.Usages, requests)
 			}
 		}
 	})
@@ -264,9 +269,11 @@ func TestLostSettlements(t *testing.T) {
 		{"refund", nil, policy.Outcome{Status: 500},
 			[]string{"level=WARN", "a refund was not applied", "cost=0"}, policy.Settlement{Refund: true}},
 		{"failed settlement", failure, policy.Outcome{Status: 200, Cost: "7"},
-			[]string{"level=ERROR", "a settlement failed", `cause="no answer"`, "cost=7"}, policy.Settlement{Cost: 7, Err: failure}},
+			[]string{"level=ERROR", "a settlement failed", `cause="no answer"`, "cost=7"},
+			policy.Settlement{Cost: 7, Err: failure}},
 		{"failed refund", failure, policy.Outcome{Status: 500},
-			[]string{"level=ERROR", "a refund failed", `cause="no answer"`}, policy.Settlement{Refund: true, Err: failure}},
+			[]string{"level=ERROR", "a refund failed", `cause="no answer"`},
+			policy.Settlement{Refund: true, Err: failure}},
 		{"nothing to settle", failure, policy.Outcome{Status: 200}, nil, policy.Settlement{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -278,7 +285,7 @@ func TestLostSettlements(t *testing.T) {
 			var out bytes.Buffer
 			var seen witness
 			g := guardOver(t, unsettling{store, test.err}, settled,
-				policy.GuardConfig{Observer: policy.Observers(new(witness), &seen), Logger: slog.New(slog.NewTextHandler(&out, nil))})
+				policy.GuardConfig{Observer: &seen, Logger: slog.New(slog.NewTextHandler(&out, nil))})
 			_, end := begin(t, g, query())
 			end(test.outcome)
 			if test.log == nil {
@@ -298,7 +305,7 @@ func TestLostSettlements(t *testing.T) {
 			if len(seen.lost) != 1 || seen.lost[0].Rule == nil || seen.lost[0].Rule.Name() != "member" {
 				t.Fatalf("observed %+v, want one of the tier", seen.lost)
 			}
-			if seen.lost[0].Rule = nil; seen.lost[0] != test.want {
+			if seen.lost[0].Rule, seen.lost[0].Verdict = nil, nil; seen.lost[0] != test.want {
 				t.Errorf("observed %+v, want %+v", seen.lost[0], test.want)
 			}
 		})
@@ -314,7 +321,8 @@ func TestLostSettlementsAreLoggedSeldom(t *testing.T) {
 	defer store.Close()
 	var out bytes.Buffer
 	var seen witness
-	g := guardOver(t, unsettling{store, nil}, settled, policy.GuardConfig{Observer: &seen, Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	g := guardOver(t, unsettling{store, nil}, settled,
+		policy.GuardConfig{Observer: &seen, Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	start := time.Now()
 	for range 1000 {
 		_, end := begin(t, g, query())

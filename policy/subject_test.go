@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -21,8 +23,6 @@ identities:
   session: {cookie: sid}
   pair: {all: [user, ip, apikey]}
   idle: {claim: idle}
-outbound:
-  igdb: {limits: 4/1s}
 tiers:
   - {name: users, identity: user, limits: 10/1m}
   - {name: keys, identity: apikey, limits: 10/1m}
@@ -38,8 +38,8 @@ const (
 	key = "sk-live-0123456789"
 )
 
-// TestSubject: what people write is what a request of the one whom they mean is counted under, and the same again when that is
-// written.
+// TestSubject: what people write is what a request of the one whom they mean is counted under, and
+// the same again when that is written.
 func TestSubject(t *testing.T) {
 	w := newWorld(t, everyKind)
 	long := strings.Repeat("n", 300)
@@ -60,7 +60,8 @@ func TestSubject(t *testing.T) {
 	}
 	pair := func(name, address, key string) policy.Input {
 		in := get("/pair")
-		in.Peer, in.Claims, in.Header = netip.MustParseAddr(address), claims{"user": name}, http.Header{"X-Api-Key": {key}}
+		in.Peer, in.Claims, in.Header = netip.MustParseAddr(address), claims{"user": name}, http.Header{
+			"X-Api-Key": {key}}
 		return in
 	}
 	for _, test := range []struct {
@@ -96,7 +97,7 @@ func TestSubject(t *testing.T) {
 		{"pair:a%2bb%25+2001:DB8::1+" + key, pair("a+b%", "2001:db8::2", key), "is counted under it, it is the hash"},
 		{"pair:50%+203.0.113.9+" + key, pair("50%", "203.0.113.9", key), "the hash"},
 	} {
-		subject, note, err := w.Set().Subject(test.text)
+		subject, note, err := setinfo.Subject(w.Set(), test.text)
 		if err != nil {
 			t.Errorf("%s: %v", test.text, err)
 			continue
@@ -105,22 +106,22 @@ func TestSubject(t *testing.T) {
 			t.Errorf("%s: the note is %q, want %q", test.text, note, test.note)
 		}
 		charge := w.judge(test.in).Decision.Charge
-		if !slices.ContainsFunc(append(charge.And(), charge.Claim), func(c stint.Claim) bool { return c.Subject == subject }) {
+		if !slices.ContainsFunc(append(charge.And, charge.Claim), func(c stint.Claim) bool {
+			return c.Subject == subject
+		}) {
 			t.Errorf("%s: got %s, under which no request of its is counted", test.text, subject)
 		}
-		if again, _, err := w.Set().Subject(subject); again != subject || err != nil {
+		if again, _, err := setinfo.Subject(w.Set(), subject); again != subject || err != nil {
 			t.Errorf("%s: got %s, and for that %s, %v", test.text, subject, again, err)
 		}
 	}
-	for _, text := range []string{"everyone", "igdb:api"} {
-		if subject, note, err := w.Set().Subject(text); subject != text || note != "" || err != nil {
-			t.Errorf("%s: got %s, %q, %v", text, subject, note, err)
-		}
+	if subject, note, err := setinfo.Subject(w.Set(), "everyone"); subject != "everyone" || note != "" || err != nil {
+		t.Errorf("everyone: got %s, %q, %v", subject, note, err)
 	}
-	hash, _, _ := w.Set().Subject("apikey:" + key)
+	hash, _, _ := setinfo.Subject(w.Set(), "apikey:"+key)
 	hash = strings.TrimPrefix(hash, "apikey:")
-	ofHash, _, _ := w.Set().Subject("apikey:" + strings.ToUpper(hash)) // which is no hash of ours, but a key
-	_, note, err := w.Set().Subject("apikey:" + hash)
+	ofHash, _, _ := setinfo.Subject(w.Set(), "apikey:"+strings.ToUpper(hash)) // which is no hash of ours, but a key
+	_, note, err := setinfo.Subject(w.Set(), "apikey:"+hash)
 	if want := "taken as the hash of a value of X-Api-Key; if it is the value itself, its hash is "; err != nil || !strings.HasPrefix(note, want) || ofHash == "apikey:"+hash {
 		t.Errorf("got %q, %v; want %q", note, err, want)
 	}
@@ -138,31 +139,32 @@ func TestNoSubject(t *testing.T) {
 		"ip:203.0.113.0/24": "203.0.113.0/24 is a network of many subjects, and this is for one; want an address of it, such as ip:203.0.113.1. ",
 		"ip:203.0.113.9/24": "want an address of it, such as ip:203.0.113.9. If a list showed the network, it stands for an address in short: use the ref beside it. " +
 			"To deny a whole network, write a policy with match: {network: 203.0.113.0/24} and limits: 0/1m",
-		"ip:2001:db8:9::/48":           "use the ref beside it",
-		"ip:::ffff:0:0/96":             "is a network",
-		"ip:64:ff9b::/96":              "is a network",
-		"ip:64:ff9b::/64":              "is a network",
-		"ip:2002::/16":                 "is a network",
-		"ip:2001:0:1:2::/64":           "is a network",
-		"ip:":                          "there is no name after ip:; want something like ip:203.0.113.9",
-		"user:":                        "there is no name after user:; want something like user:42",
-		"user":                         "there is no name after user:",
-		"203.0.113.9":                  "an address is written with its kind; want ip: before it",
-		"2001:db8::7":                  "an address is written with its kind; want ip: before it",
-		"pair:a+" + key + "+192.0.2.1": `"sk-liv…" is not an address`, // no more of a secret in the wrong place: errors are logged
+		"ip:2001:db8:9::/48": "use the ref beside it",
+		"ip:::ffff:0:0/96":   "is a network",
+		"ip:64:ff9b::/96":    "is a network",
+		"ip:64:ff9b::/64":    "is a network",
+		"ip:2002::/16":       "is a network",
+		"ip:2001:0:1:2::/64": "is a network",
+		"ip:":                "there is no name after ip:; want something like ip:203.0.113.9",
+		"user:":              "there is no name after user:; want something like user:42",
+		"user":               "there is no name after user:",
+		"203.0.113.9":        "an address is written with its kind; want ip: before it",
+		"2001:db8::7":        "an address is written with its kind; want ip: before it",
+		// no more of a secret in the wrong place: errors are logged
+		"pair:a+" + key + "+192.0.2.1": `"sk-liv…" is not an address`,
 		"pair:a+b":                     "pair has 3 parts, none of them empty; want pair:user+ip+apikey, with %2b for a plus sign within a part",
 		"pair:a+192.0.2.1+":            "pair has 3 parts, none of them empty",
 		"pair:+192.0.2.1+k":            "pair has 3 parts, none of them empty",
 		"pair:a+no-address+k":          `"no-add…" is not an address`,
 	} {
-		subject, _, err := set.Subject(text)
+		subject, _, err := setinfo.Subject(set, text)
 		var invalid *stint.InvalidError
 		if subject != "" || !errors.As(err, &invalid) || !strings.Contains(invalid.Err.Error(), want) {
 			t.Errorf("%s: got %s, %v; want %s", text, subject, err, want)
 		}
 	}
 	for _, text := range []string{"", "usr:42", "IP:203.0.113.9", "idle:1", "everyone:1", "igdb:other", "nobody"} {
-		if subject, _, err := set.Subject(text); subject != "" || !errors.Is(err, policy.ErrUnknownSubject) {
+		if subject, _, err := setinfo.Subject(set, text); subject != "" || !errors.Is(err, setinfo.ErrUnknownSubject) {
 			t.Errorf("%s: got %s, %v; want that it is not known", text, subject, err)
 		}
 	}
@@ -172,24 +174,28 @@ func TestNoSubject(t *testing.T) {
 func TestSubjectByOtherPrefixes(t *testing.T) {
 	set := newWorld(t, "client_ip: {ipv4_prefix: 24, ipv6_prefix: 48}\ntiers: [{name: all, identity: ip, limits: 1/1s}]\n").Set()
 	for text, want := range map[string]string{
-		"ip:203.0.113.9": "ip:203.0.113.0/24", "ip:203.0.113.0/24": "ip:203.0.113.0/24", "ip:203.0.113.9/25": "ip:203.0.113.0/24",
-		"ip:64:ff9b::203.0.113.9": "ip:203.0.113.0/24", "ip:2001:db8:9:9::7": "ip:2001:db8:9::/48", "ip:2001:db8:9::/48": "ip:2001:db8:9::/48",
-		"ip:203.0.112.0/23": "", "ip:2001:db8::/47": "",
+		"ip:203.0.113.9": "ip:203.0.113.0/24", "ip:203.0.113.0/24": "ip:203.0.113.0/24",
+		"ip:203.0.113.9/25":       "ip:203.0.113.0/24",
+		"ip:64:ff9b::203.0.113.9": "ip:203.0.113.0/24", "ip:2001:db8:9:9::7": "ip:2001:db8:9::/48",
+		"ip:2001:db8:9::/48": "ip:2001:db8:9::/48",
+		"ip:203.0.112.0/23":  "", "ip:2001:db8::/47": "",
 	} {
-		if got, _, err := set.Subject(text); got != want || (err == nil) != (want != "") {
+		if got, _, err := setinfo.Subject(set, text); got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: got %s, %v; want %s", text, got, err, want)
 		}
 	}
 }
 
-// TestSubjectWithoutConfiguration: addresses are in the form that they have by default, and all else is as it is.
+// TestSubjectWithoutConfiguration: addresses are in the form that they have by default, and all
+// else is as it is.
 func TestSubjectWithoutConfiguration(t *testing.T) {
 	var none *policy.Set
 	for text, want := range map[string]string{
-		"ip:2001:db8:9:9::7": "ip:2001:db8:9:9::/64", "ip:203.0.113.9": "ip:203.0.113.9", "ip:203.0.113.999": "", "ip:203.0.113.0/24": "",
-		"job:nightly": "job:nightly", "everyone": "everyone", "apikey:sk": "apikey:sk", "nightly": "nightly",
+		"ip:2001:db8:9:9::7": "ip:2001:db8:9:9::/64", "ip:203.0.113.9": "ip:203.0.113.9", "ip:203.0.113.999": "",
+		"ip:203.0.113.0/24": "",
+		"job:nightly":       "job:nightly", "everyone": "everyone", "apikey:sk": "apikey:sk", "nightly": "nightly",
 	} {
-		if got, _, err := none.Subject(text); got != want || (err == nil) != (want != "") {
+		if got, _, err := setinfo.Subject(none, text); got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: got %s, %v; want %s", text, got, err, want)
 		}
 	}
@@ -197,31 +203,33 @@ func TestSubjectWithoutConfiguration(t *testing.T) {
 
 // FuzzSubject: whatever is a subject is the same one again.
 func FuzzSubject(f *testing.F) {
-	set, err := policy.Parse("stint.yaml", []byte(everyKind))
+	conf, err := config.Parse("stint.yaml", []byte(everyKind))
 	if err != nil {
 		f.Fatal(err)
 	}
 	for _, text := range []string{
-		"ip:203.0.113.9", "ip:2001:db8::7/64", "ip:[::1%eth0]:80", "ip:64:ff9b:1::1.2.3.4", "ip:2002:102:304::/48", "ip:2001::fefd:fcfb",
+		"ip:203.0.113.9", "ip:2001:db8::7/64", "ip:[::1%eth0]:80", "ip:64:ff9b:1::1.2.3.4", "ip:2002:102:304::/48",
+		"ip:2001::fefd:fcfb",
 		"user:a+%2b", "apikey:x", "pair:a%2b+::1+k", "everyone", "igdb:api",
 	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		subject, _, err := set.Subject(text)
+		subject, _, err := setinfo.Subject(conf.Set, text)
 		if err != nil {
 			return
 		}
-		if len(set.Places(subject)) == 0 && subject != "igdb:api" {
+		if len(setinfo.Counts(conf.Set, subject)) == 0 && subject != "igdb:api" {
 			t.Errorf("%q: %q is counted nowhere", text, subject)
 		}
-		if again, _, err := set.Subject(subject); again != subject || err != nil {
+		if again, _, err := setinfo.Subject(conf.Set, subject); again != subject || err != nil {
 			t.Errorf("%q: got %q, and for that %q, %v", text, subject, again, err)
 		}
 	})
 }
 
-// TestNetworksOfTheAddressItself: what an address is counted under does not make it one of another network.
+// TestNetworksOfTheAddressItself: what an address is counted under does not make it one of another
+// network.
 func TestNetworksOfTheAddressItself(t *testing.T) {
 	w := newWorld(t, `
 client_ip: {trusted_proxies: [10.0.0.0/8, "64:ff9b:1::/48"]}
@@ -243,7 +251,8 @@ tiers:
 		in := get("/")
 		in.Peer, in.Header = netip.MustParseAddr(test.peer), http.Header{"X-Forwarded-For": {test.forwarded}}
 		if v := w.judge(in); v.Tier != test.tier || v.Subject() != test.subject {
-			t.Errorf("%s for %s: got %s in the tier %s, want %s in %s", test.peer, test.forwarded, v.Subject(), v.Tier, test.subject, test.tier)
+			t.Errorf("%s for %s: got %s in the tier %s, want %s in %s", test.peer, test.forwarded, v.Subject(), v.Tier,
+				test.subject, test.tier)
 		}
 	}
 }

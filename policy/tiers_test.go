@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/examples/tiers"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
@@ -28,9 +29,9 @@ type world struct {
 func (w *world) now() time.Time          { return time.Unix(0, w.clock.Load()) }
 func (w *world) advance(d time.Duration) { w.clock.Add(int64(d)) }
 
-func newWorld(t *testing.T, config string) *world {
+func newWorld(t *testing.T, text string) *world {
 	t.Helper()
-	set, err := policy.Parse("stint.yaml", []byte(config))
+	conf, err := config.Parse("stint.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func newWorld(t *testing.T, config string) *world {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	w.store = store
-	if w.Guard, err = policy.NewGuard(store, set, policy.GuardConfig{Logger: discard}); err != nil {
+	if w.Guard, err = policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard}); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -75,7 +76,8 @@ func (c claims) Claim(name string) string { return c[name] }
 
 var client = netip.MustParseAddr("203.0.113.9")
 
-// TestTierTable drives every tier of the shipped example to its limits: a caller who takes whatever there is, for a day.
+// TestTierTable drives every tier of the shipped example to its limits: a caller who takes whatever
+// there is, for a day.
 func TestTierTable(t *testing.T) {
 	tests := []struct {
 		tier   string
@@ -86,14 +88,16 @@ func TestTierTable(t *testing.T) {
 	}{
 		{"anonymous", nil, "ip:203.0.113.9:global", 20, 100, 1000},
 		{"free", claims{"user": "7"}, "user:7:structure", 60, 500, 5000},
-		{"pro", claims{"user": "7", "plan": "pro"}, "user:7:structure", 300, 2000, 48_000}, // 24 hours of 2,000 stay below 50,000
+		// 24 hours of 2,000 stay below 50,000
+		{"pro", claims{"user": "7", "plan": "pro"}, "user:7:structure", 300, 2000, 48_000},
 		{"enterprise", claims{"user": "7", "plan": "enterprise"}, "user:7:structure", 2500, 10_000, 240_000},
 		{"internal", claims{"service": "billing"}, "internal:billing", 1000, 60_000, 0}, // the day would be 1,440,000
 	}
 	for _, test := range tests {
 		t.Run(test.tier, func(t *testing.T) {
 			w := newWorld(t, withoutWork(t))
-			in := policy.Input{Method: "GET", Path: "/structures/1crn", Peer: client, Header: http.Header{}, Claims: test.claims}
+			in := policy.Input{Method: "GET", Path: "/structures/1crn", Peer: client, Header: http.Header{},
+				Claims: test.claims}
 			start := w.now()
 			end := 24 * time.Hour
 			if test.day == 0 {
@@ -133,10 +137,11 @@ func TestTierTable(t *testing.T) {
 	}
 }
 
-// TestTierBursts drives the limit per minute of every tier by itself: a caller who takes whatever there is. It gets the burst at
-// once and in no minute more, its rate in the long run, and never waits for longer than a minute and a slice.
+// TestTierBursts drives the limit per minute of every tier by itself: a caller who takes whatever
+// there is. It gets the burst at once and in no minute more, its rate in the long run, and never
+// waits for longer than a minute and a slice.
 func TestTierBursts(t *testing.T) {
-	set, err := policy.Parse("stint.yaml", tiers.YAML)
+	conf, err := config.Parse("stint.yaml", tiers.YAML)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,12 +158,13 @@ func TestTierBursts(t *testing.T) {
 	} {
 		t.Run(test.tier, func(t *testing.T) {
 			w := newWorld(t, string(tiers.YAML))
-			limit := limitsOf(set, test.tier)[0]
+			limit := limitsOf(conf.Set, test.tier)[0]
 			slice := limit.Window/stint.Resolution + time.Microsecond
 			var admitted []time.Duration
 			start, burst, longest := w.now(), 0, time.Duration(0)
 			for w.now().Sub(start) <= minutes*time.Minute {
-				d, err := w.store.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{limit}, Cost: 1}})
+				d, err := w.store.Take(t.Context(),
+					stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{limit}, Cost: 1}})
 				switch {
 				case err != nil:
 					t.Fatal(err)
@@ -188,7 +194,8 @@ func TestTierBursts(t *testing.T) {
 func withoutWork(t *testing.T) string {
 	t.Helper()
 	return edit(t, string(tiers.YAML), "  after: 100\n  within: 1m\n  durations: [1m, 5m, 1h, 24h]\n  forgive: 24h\n", "  after: 0\n",
-		"anonymous: 100/1h", "anonymous: unlimited", "free: 1000/1h", "free: unlimited", "pro: 10000/1h", "pro: unlimited")
+		"anonymous: 100/1h", "anonymous: unlimited", "free: 1000/1h", "free: unlimited", "pro: 10000/1h",
+		"pro: unlimited")
 }
 
 func limitsOf(s *policy.Set, tier string) []stint.Limit {
@@ -212,7 +219,8 @@ func busiest(events []time.Duration, window time.Duration) int {
 	return most
 }
 
-// TestRouteCosts spends a budget in cost units: 1 for a structure, 10 for a simulation, 5 for its frames, 3 for a PDF.
+// TestRouteCosts spends a budget in cost units: 1 for a structure, 10 for a simulation, 5 for its
+// frames, 3 for a PDF.
 func TestRouteCosts(t *testing.T) {
 	routes := []struct {
 		method, path string
@@ -234,7 +242,8 @@ func TestRouteCosts(t *testing.T) {
 		}
 		if !v.Decision.Allowed {
 			// Of 1,000 units per hour all are spent but for what the next request would need.
-			if rule, state := v.Decisive(); rule.Policy != "work" || !rule.Costs || state.Used != spent {
+			by := v.Decisive()
+			if rule, state := by.Rule, by.Decisive(); rule.Policy != "work" || !rule.Costs || state.Used != spent {
 				t.Errorf("denied by %+v with %d used, after %d", rule, state.Used, spent)
 			}
 			if spent+r.cost <= 1000 {
@@ -265,13 +274,13 @@ func TestKeys(t *testing.T) {
 		{"session", claims{"session": "s1"}, "session:s1:frames"},
 		{"internal", claims{"service": "billing"}, "internal:billing"},
 	}
-	set, err := policy.Parse("stint.yaml", tiers.YAML)
+	conf, err := config.Parse("stint.yaml", tiers.YAML)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range tests {
 		in := &policy.Input{Method: "GET", Path: "/simulations/9/frames", Peer: client, Claims: test.claims}
-		if got := set.Explain(in).Counts[0].Key; got != test.want {
+		if got := conf.Set.Explain(in).Results[0].Key(); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}
@@ -279,7 +288,7 @@ func TestKeys(t *testing.T) {
 
 // TestExampleTable holds the example to the table of tiers.
 func TestExampleTable(t *testing.T) {
-	set, err := policy.Parse("stint.yaml", tiers.YAML)
+	conf, err := config.Parse("stint.yaml", tiers.YAML)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,12 +300,12 @@ func TestExampleTable(t *testing.T) {
 		"internal":   "[1000/1m]",
 	}
 	for tier, limits := range want {
-		if got := fmt.Sprint(limitsOf(set, tier)); got != limits {
+		if got := fmt.Sprint(limitsOf(conf.Set, tier)); got != limits {
 			t.Errorf("%s: got %s, want %s", tier, got, limits)
 		}
 	}
 	apis := map[string]string{}
-	for _, api := range set.Outbound() {
+	for _, api := range conf.Outbound {
 		apis[api.Name] = fmt.Sprint(api.Limits)
 	}
 	if got, want := fmt.Sprint(apis), "map[igdb:[4/1s] musicbrainz:[1/1s] spotify:[180/1m] tmdb:[40/10s]]"; got != want {

@@ -20,7 +20,8 @@ tiers:
   - {name: signed-in, identity: user, limits: 10/1m}
   - {name: anonymous, identity: ip, limits: 10/1m}
 `)
-	for values, want := range map[string]string{"mallory": "signed-in", "victim|mallory": "anonymous", "": "anonymous"} {
+	for values, want := range map[string]string{"mallory": "signed-in", "victim|mallory": "anonymous",
+		"": "anonymous"} {
 		in := get("/")
 		in.Header = http.Header{"X-User-Id": strings.Split(values, "|")}
 		if got := w.judge(in).Tier; got != want {
@@ -104,8 +105,8 @@ policies:
 		in := get("/")
 		in.Header = test.header
 		var keys []string
-		for _, c := range w.Set().Explain(&in).Counts {
-			keys = append(keys, c.Key)
+		for _, c := range w.Set().Explain(&in).Results {
+			keys = append(keys, c.Key())
 		}
 		if got := fmt.Sprint(keys); got != test.want {
 			t.Errorf("%v: got %s, want %s", test.header, got, test.want)
@@ -142,9 +143,10 @@ policies:
 	seen := map[string]bool{}
 	for _, in := range []policy.Input{
 		get("/orgs/a/teams/b"), get("/orgs/a:b/teams/c"), get("/orgs/a/teams/b:c"), get("/orgs/a%3ab/teams/c"),
-		{Method: "POST", Path: "/orgs/a/teams/b", Peer: client}, {Method: "XYZZY", Path: "/orgs/a/teams/b", Peer: client},
+		{Method: "POST", Path: "/orgs/a/teams/b", Peer: client},
+		{Method: "XYZZY", Path: "/orgs/a/teams/b", Peer: client},
 	} {
-		key := w.Set().Explain(&in).Counts[1].Key
+		key := w.Set().Explain(&in).Results[1].Key()
 		if seen[key] {
 			t.Errorf("%s %s shares the key %q", in.Method, in.Path, key)
 		}
@@ -152,12 +154,13 @@ policies:
 	}
 	strange, stranger := get("/orgs/a/teams/b"), get("/orgs/a/teams/b")
 	strange.Method, stranger.Method = "XYZZY", "PLUGH"
-	if a, b := w.Set().Explain(&strange).Counts[1].Key, w.Set().Explain(&stranger).Counts[1].Key; a != b {
+	if a, b := w.Set().Explain(&strange).Results[1].Key(), w.Set().Explain(&stranger).Results[1].Key(); a != b {
 		t.Errorf("invented methods have counts of their own: %q and %q", a, b)
 	}
 }
 
-// TestUnknownIsNotBanned: those whose address nobody knows share a count, and are not banned for each other.
+// TestUnknownIsNotBanned: those whose address nobody knows share a count, and are not banned for
+// each other.
 func TestUnknownIsNotBanned(t *testing.T) {
 	w := newWorld(t, `
 tiers: [{name: anyone, identity: ip, limits: 1/1m}]

@@ -11,8 +11,8 @@ type File struct {
 	Text []byte
 }
 
-// ReadFiles reads files, in their order, until they are more than size bytes together: the last one is then cut
-// short, and there is one byte more in all than there may be.
+// ReadFiles reads files, in their order, until they are more than size bytes together: the last one
+// is then cut short, and there is one byte more in all than there may be.
 func ReadFiles(size int, names ...string) ([]File, error) {
 	var files []File
 	left := size

@@ -9,8 +9,9 @@ import (
 // maxLinks is how many symbolic links are followed on the way to a file, as many as Linux does.
 const maxLinks = 40
 
-// follow adds the directories in which a path can come to mean something else: that of every symbolic link on the way,
-// for a deployment may change current in current/rules/a.yaml, and that of what is at the end.
+// follow adds the directories in which a path can come to mean something else: that of every
+// symbolic link on the way, for a deployment may change current in current/rules/a.yaml, and that
+// of what is at the end.
 func follow(path string, add func(directory string)) {
 	for range maxLinks {
 		link, rest := firstLink(path)
@@ -30,7 +31,8 @@ func follow(path string, add func(directory string)) {
 	add(filepath.Dir(path))
 }
 
-// firstLink returns the first part of a path that is a symbolic link, and what follows it; "" if there is none.
+// firstLink returns the first part of a path that is a symbolic link, and what follows it; "" if
+// there is none.
 func firstLink(path string) (link, rest string) {
 	path = filepath.Clean(path)
 	for at := 1; at <= len(path); at++ { // the root is no link

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestLinksOnTheWay notices that a link further up in a path leads elsewhere, and one that such a link leads through.
+// TestLinksOnTheWay notices that a link further up in a path leads elsewhere, and one that such a
+// link leads through.
 func TestLinksOnTheWay(t *testing.T) {
 	root := t.TempDir()
 	link := func(to, name string) {

@@ -1,5 +1,5 @@
-// Package reload keeps what a program uses in step with the files that it was read from. Files that are broken,
-// empty or gone change nothing: what was good last stays in force.
+// Package reload keeps what a program uses in sync with the files that it was read from. Files that
+// are broken, empty or missing change nothing: the last good version stays in force.
 package reload
 
 import (
@@ -14,21 +14,23 @@ import (
 	"time"
 )
 
-// Config says what is read from where, and who is told.
+// Config says what is read from where, and what is called after a change.
 type Config struct {
 	// Name is what is read, for logs: "policy: the configuration".
 	Name string
-	// Paths are the files and directories that are watched. Deep is whether what is below the directories is too.
+	// Paths are the files and directories that are watched. Deep is whether what is below the
+	// directories is too.
 	Paths []string
 	Deep  bool
 	// Open returns the files as they are now.
 	Open func() ([]File, error)
-	// Read makes something of them, and returns what puts it in force. Its error has a line for every mistake.
+	// Read makes something of them, and returns what puts it in force. Its error has a line for
+	// every mistake.
 	Read func([]File) (use func(), err error)
-	// Logger is told of every change, and of every mistake once. It is slog.Default() unless set.
+	// Logger logs every change, and every mistake once. It is slog.Default() unless set.
 	Logger *slog.Logger
-	// Reloaded is called after every change, after every one that was refused, and when what was refused is gone again;
-	// nil is nobody. It must not call the watcher's Reload.
+	// Reloaded is called after every change, after every one that was refused, and when what was
+	// refused is gone again; nil is nobody. It must not call the watcher's Reload.
 	Reloaded func(Result)
 }
 
@@ -56,8 +58,8 @@ type Watcher struct {
 	last    atomic.Pointer[Result]
 }
 
-// New returns a watcher of files. It reads them once and puts them in force; if they are wrong, the error is
-// that of Open or Read.
+// New returns a watcher of files. It reads them once and puts them in force; if they are wrong, the
+// error is that of Open or Read.
 func New(c Config) (*Watcher, error) {
 	if len(c.Paths) == 0 || c.Open == nil || c.Read == nil {
 		return nil, errors.New("reload: a watcher needs paths, and functions to open and read what is there")
@@ -106,7 +108,7 @@ func (w *Watcher) Reload() Result {
 			w.c.Reloaded(r)
 		}
 		return r
-	case w.refused: // said already
+	case w.refused: // logged already
 		w.last.Store(&r)
 		return r
 	}
@@ -117,7 +119,8 @@ func (w *Watcher) Reload() Result {
 	if r.Err = err; err != nil {
 		w.refused = content
 		r.Failed++
-		w.c.Logger.Error(w.c.Name+" is refused, the last good one stays in force", "path", w.path(), "mistakes", strings.Split(err.Error(), "\n"))
+		w.c.Logger.Error(w.c.Name+" is refused, the last good one stays in force", "path", w.path(), "mistakes",
+			strings.Split(err.Error(), "\n"))
 	} else {
 		use()
 		w.good, w.refused, w.names = content, digest{}, namesOf(files)
@@ -132,8 +135,8 @@ func (w *Watcher) Reload() Result {
 	return r
 }
 
-// settle is how long a file that was there may be away before it is believed to be gone: editors rename the old one
-// before they write the new one.
+// settle is how long a file that was there may be away before it is believed to be gone: editors
+// rename the old one before they write the new one.
 const settle = 300 * time.Millisecond
 
 // lost reports whether a file in force is not there any more.

@@ -119,10 +119,12 @@ func TestReload(t *testing.T) {
 		if r != b.Last() {
 			t.Errorf("step %d: Last is not what Reload returned", i)
 		}
-		if got := *b.text.Load(); got != s.want || r.Changed != s.changed || (r.Err != nil) != s.wrong || r.Good != s.good || r.Failed != s.failed || told != s.told {
+		if got := *b.text.Load(); got != s.want || r.Changed != s.changed || (r.Err != nil) != s.wrong ||
+			r.Good != s.good || r.Failed != s.failed || told != s.told {
 			t.Errorf("step %d: got %q, %+v, told %d times; want %+v", i, got, r, told, s)
 		}
-		if line := log.String(); s.log == "" && line != "" || !strings.Contains(line, s.log) || s.log != "" && strings.Count(line, "\n") != 1 {
+		if line := log.String(); s.log == "" && line != "" || !strings.Contains(line, s.log) || s.log != "" &&
+			strings.Count(line, "\n") != 1 {
 			t.Errorf("step %d: logged %q, want %q", i, line, s.log)
 		}
 	}
@@ -131,7 +133,8 @@ func TestReload(t *testing.T) {
 // TestLostForAMoment: a file that is away while its editor writes it anew is not gone.
 func TestLostForAMoment(t *testing.T) {
 	looks := 0
-	files := [][]File{{{"a", []byte("1")}, {"b", []byte("2")}}, {{"a", []byte("1")}}, {{"a", []byte("1")}, {"b", []byte("3")}}}
+	files := [][]File{{{"a", []byte("1")}, {"b", []byte("2")}}, {{"a", []byte("1")}},
+		{{"a", []byte("1")}, {"b", []byte("3")}}}
 	var got []string
 	w, err := New(Config{
 		Paths: []string{t.TempDir()},
@@ -241,7 +244,8 @@ func TestNewChecks(t *testing.T) {
 		t.Errorf("without a file: got %v", err)
 	}
 	put(t, name, "x")
-	if _, err := New(Config{Paths: []string{name}, Open: files, Read: read}); err == nil || err.Error() != "unreadable" {
+	if _, err := New(Config{Paths: []string{name}, Open: files, Read: read}); err == nil ||
+		err.Error() != "unreadable" {
 		t.Errorf("of a bad file: got %v", err)
 	}
 }
@@ -251,7 +255,8 @@ func TestReadFiles(t *testing.T) {
 	a, b := filepath.Join(directory, "a"), filepath.Join(directory, "b")
 	put(t, a, "12345")
 	put(t, b, "67890")
-	for size, want := range map[int]string{100: "a12345b67890", 10: "a12345b67890", 9: "a12345b67890", 7: "a12345b678", 4: "a12345", 2: "a123"} {
+	for size, want := range map[int]string{100: "a12345b67890", 10: "a12345b67890", 9: "a12345b67890", 7: "a12345b678",
+		4: "a12345", 2: "a123"} {
 		files, err := ReadFiles(size, a, b)
 		got := ""
 		for _, f := range files {

@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// pollEvery is how often files are looked at without being told: network file systems and bind mounts tell nothing.
+	// pollEvery is how often files are checked without an event: network file systems and bind
+	// mounts send none.
 	pollEvery = 30 * time.Second
-	// settleFor is how long files must be left alone before they are read, and settleAtMost how long that is waited for.
-	// Editors and deployments write in several steps.
+	// settleFor is how long files must be left alone before they are read, and settleAtMost how
+	// long that is waited for. Editors and deployments write in several steps.
 	settleFor    = 100 * time.Millisecond
 	settleAtMost = time.Second
 )
@@ -24,17 +25,18 @@ const (
 func (w *Watcher) Run(ctx context.Context) error {
 	poll := time.NewTicker(w.poll)
 	defer poll.Stop()
-	told := false
+	warned := false
 	for ctx.Err() == nil {
-		// A watch is of what the names mean now, so there is a new one for every look. It begins before the look: what
-		// changes after that is an event.
+		// A watch is of what the names mean now, so there is a new one for every look. It begins
+		// before the look: what changes after that is an event.
 		events, err := fsnotify.NewWatcher()
 		if err == nil {
 			err = w.watch(events)
 		}
-		if err != nil && !told {
-			told = true
-			w.c.Logger.Warn(w.c.Name+" is looked at from time to time, for nobody tells when it changes", "path", w.path(), "every", w.poll, "error", err)
+		if err != nil && !warned {
+			warned = true
+			w.c.Logger.Warn(w.c.Name+" is polled, because changes cannot be watched", "path", w.path(), "every",
+				w.poll, "error", err)
 		}
 		w.Reload()
 		await(ctx, events, poll.C)
@@ -45,9 +47,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// watch watches the directories in which something can happen to the files: those of the paths, the paths themselves
-// that are directories, those of symbolic links on the way, and those where links lead. What is not there is looked
-// for by polling.
+// watch watches the directories in which something can happen to the files: those of the paths, the
+// paths themselves that are directories, those of symbolic links on the way, and those where links
+// lead. What is not there is looked for by polling.
 func (w *Watcher) watch(events *fsnotify.Watcher) error {
 	var errs []error
 	add := func(directory string) {
@@ -63,8 +65,8 @@ func (w *Watcher) watch(events *fsnotify.Watcher) error {
 	return errors.Join(errs...)
 }
 
-// directories adds a directory, those where links in it lead, and if the watch is deep those below it. Hidden ones are
-// nobody's configuration.
+// directories adds a directory, those where links in it lead, and if the watch is deep those below
+// it. Hidden ones are nobody's configuration.
 func (w *Watcher) directories(path string, add func(directory string)) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -83,8 +85,8 @@ func (w *Watcher) directories(path string, add func(directory string)) {
 	}
 }
 
-// await returns when it is time to look at the files again: some time after an event, when they have been left alone;
-// at the next poll; when the context has ended.
+// await returns when it is time to look at the files again: some time after an event, when they
+// have been left alone; at the next poll; when the context has ended.
 func await(ctx context.Context, events *fsnotify.Watcher, poll <-chan time.Time) {
 	var changed <-chan fsnotify.Event
 	var lost <-chan error

@@ -1,0 +1,207 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/mistake"
+	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// compiler turns a document into a configuration. It reports every mistake that it finds to the
+// reader, and goes on. What is about policies it translates for package policy, which finds the
+// mistakes in that.
+type compiler struct {
+	*reader
+	doc    *document
+	config *Config
+	spec   policy.Spec
+}
+
+// compile returns the configuration that a document describes. It is of use only if no mistakes
+// were found.
+func compile(doc *document, r *reader) *Config {
+	c := &compiler{reader: r, doc: doc, config: &Config{}}
+	c.spec.Source = c.config
+	c.store()
+	c.spec.Failure = *cmp.Or(c.failure("failure", doc.Failure), &stint.FailurePolicy{})
+	c.clientIP()
+	c.spec.Claims = doc.Claims
+	c.identities()
+	c.spec.RequestID, c.spec.RequestIDLife = c.requestID("request_id", doc.RequestID)
+	c.headers()
+	c.outbound()
+	c.gateway()
+	c.spec.Bans = c.bans("bans", doc.Bans)
+	c.tiers()
+	c.policies()
+	c.makeSet()
+	return c.config
+}
+
+// makeSet makes the set of policies. Its mistakes are those of the document: both have the same
+// keys.
+func (c *compiler) makeSet() {
+	set, err := policy.New(c.spec)
+	c.config.Set = set
+	var invalid *stint.InvalidError
+	if errors.As(err, &invalid) {
+		c.mistakes("", invalid.Err)
+	}
+}
+
+// mistakes reports every error that was joined, each by itself.
+func (c *compiler) mistakes(key string, err error) {
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		for _, e := range e.Unwrap() {
+			c.mistakes(key, e)
+		}
+	case *mistake.Error:
+		c.mistake(e.Key, "%s", e.Message)
+	default:
+		c.mistake(key, "%v", err)
+	}
+}
+
+func (c *compiler) store() {
+	s := Store{
+		URL: c.doc.Store.URL, Prefix: c.doc.Store.Prefix, Memory: int64(c.doc.Store.Memory),
+		NameKeyFile:         c.file("store.name_key_file", c.doc.Store.NameKeyFile),
+		PreviousNameKeyFile: c.file("store.previous_name_key_file", c.doc.Store.PreviousNameKeyFile),
+	}
+	if s.URL == "" {
+		s.URL = "memory"
+	}
+	if s.URL != "memory" && !isRedisURL(s.URL) { // not shown: it may hold a password
+		c.mistake("store.url", `want "memory", or a URL such as redis://host:6379/0 or rediss://user:password@host:6379/0`)
+	}
+	if strings.ContainsAny(s.Prefix, "{}: \t\r\n") {
+		c.mistake("store.prefix", "%q has a brace, colon or space in it, which keys use for themselves", s.Prefix)
+	}
+	switch {
+	case s.Memory == 0:
+	case s.URL != "memory":
+		c.mistake("store.memory", "is for the store in memory, and url names a Redis; the memory for decisions without it is failure.memory")
+	case s.Memory < words.MinMemory:
+		c.mistake("store.memory", "%d bytes hold next to nothing; want 1MiB or more", s.Memory)
+	}
+	if s.NameKeyFile != "" && c.doc.Store.URL == "memory" { // left out, --store may name a Redis
+		c.mistake("store.name_key_file", "is for names in Redis, and url is memory, which keeps no names anywhere else; want a Redis, or no name_key_file")
+	}
+	if s.NameKeyFile == "" && s.PreviousNameKeyFile != "" {
+		c.mistake("store.previous_name_key_file", "there is no name_key_file that replaces it; to go on with this key call it name_key_file")
+	}
+	c.config.Store = s
+}
+
+// file returns the path of a file that a key names. A relative one is so to the directory of the
+// file with the key.
+func (c *compiler) file(key, path string) string {
+	if path == "" {
+		if c.has(key) {
+			c.mistake(key, "want the path of a file")
+		}
+		return ""
+	}
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(c.files[c.nearest(key).file].name), path)
+}
+
+// isRedisURL reports whether a text can be the URL of a Redis.
+func isRedisURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Hostname() == "" {
+		return false
+	}
+	_, err = strconv.ParseUint("0"+strings.TrimPrefix(u.Path, "/"), 10, 16) // the number of a database, or none
+	return err == nil
+}
+
+// failure returns what a section says, and what it leaves out from the one at the top level. It is
+// nil without a section.
+func (c *compiler) failure(key string, doc *failureDoc) *stint.FailurePolicy {
+	if doc == nil {
+		return nil
+	}
+	f := c.spec.Failure
+	if doc.Mode != nil {
+		f.Mode = stint.FailureMode(*doc.Mode)
+	}
+	if doc.Budget > 0 {
+		f.Budget = time.Duration(doc.Budget)
+	} else if c.has(key + ".budget") {
+		c.mistake(key+".budget", "a decision needs some time; want something like 15ms")
+	}
+	if doc.Mode == nil && doc.Budget == 0 && doc.Instances == 0 && doc.Memory == 0 && !c.has(key+".mode") &&
+		!c.has(key+".budget") {
+		c.mistake(key, "is empty; want mode, budget, instances or memory, or leave it out")
+	}
+	if doc.Instances < 0 || doc.Instances > 1<<20 {
+		c.mistake(key+".instances", "%d; want 1 or more", doc.Instances)
+	}
+	if key == "failure" {
+		c.config.Instances, c.config.LocalBytes = int(doc.Instances), int64(doc.Memory)
+		return &f
+	}
+	for name, set := range map[string]bool{"instances": doc.Instances != 0, "memory": doc.Memory != 0} {
+		if set {
+			c.mistake(key+"."+name, "is for all tiers and policies; say it in the failure section at the top level")
+		}
+	}
+	return &f
+}
+
+func (c *compiler) headers() {
+	doc := &c.doc.Headers
+	h := &c.spec.Headers
+	if len(doc.Format) > 0 {
+		h.OmitX = !slices.Contains(doc.Format, "x")
+		h.Draft11 = slices.Contains(doc.Format, "draft-11")
+		for i, f := range doc.Format {
+			if !slices.Contains(headerFormats, f) {
+				c.mistake(at("headers.format", i, doc.Format), "%q; want %s%s", f, words.OneOf(headerFormats),
+					nearest.Hint(f, headerFormats))
+			}
+		}
+		if slices.Contains(doc.Format, "none") && len(doc.Format) > 1 {
+			c.mistake("headers.format", `"none" and others besides; want one or the other`)
+		}
+	}
+	switch doc.Reset {
+	case "", "epoch":
+	case "delta":
+		h.ResetDelta = true
+	default:
+		c.mistake("headers.reset", "%q; want epoch or delta", doc.Reset)
+	}
+	if doc.Jitter != nil {
+		if h.Jitter = float64(*doc.Jitter) / 100; h.Jitter == 0 {
+			h.Jitter = -1
+		}
+	}
+}
+
+var headerFormats = []string{"x", "draft-11", "none"}
+
+// at is the key of an element of a list, of which a single one may stand for itself.
+func at(key string, i int, of list) string {
+	if len(of) == 1 {
+		return key
+	}
+	return item(key, i)
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,77 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/outbound"
+)
+
+func (c *compiler) outbound() {
+	for _, name := range sorted(c.doc.Outbound) {
+		doc, key := c.doc.Outbound[name], "outbound."+name
+		if !c.nameOK(key, name) {
+			continue
+		}
+		if identity, ok := c.identityOf(name); ok {
+			c.mistake(key, "is also what keys of the identity %q begin with: a caller called api could pass for it; choose another name", identity)
+		}
+		api := outbound.API{}
+		if doc.Preset != "" {
+			var ok bool
+			if api, ok = outbound.Presets()[doc.Preset]; !ok {
+				known := sorted(outbound.Presets())
+				c.mistake(key+".preset", "no preset %q; there is %s%s", doc.Preset, words.OneOf(known),
+					nearest.Hint(doc.Preset, known))
+				continue
+			}
+		}
+		api.Name = name
+		if len(doc.Limits) > 0 {
+			api.Limits = doc.Limits
+		}
+		if len(api.Limits) == 0 {
+			c.mistake(key, "has neither limits nor a preset; want something like limits: 4/1s")
+			continue
+		}
+		api.FailFast, api.Retries = doc.FailFast, int(doc.Retries)
+		api.MaxWait, api.MaxCooldown = time.Duration(doc.MaxWait), time.Duration(doc.MaxCooldown)
+		api.Failure = cmp.Or(c.failure(key+".failure", doc.Failure), &c.spec.Failure)
+		if doc.FailFast && doc.MaxWait > 0 {
+			c.mistake(key+".max_wait", "with fail_fast nobody waits; want one of them")
+		}
+		if doc.FailFast && doc.Retries > 0 {
+			c.mistake(key+".retries", "with fail_fast nobody waits, and a repeat has to; want one of them")
+			continue
+		}
+		var invalid *stint.InvalidError
+		if errors.As(api.Validate(), &invalid) {
+			c.mistakes(key, invalid.Err)
+		}
+		c.config.Outbound = append(c.config.Outbound, api)
+	}
+}
+
+// nameOK reports whether a name can stand in keys, labels and headers.
+func (c *compiler) nameOK(key, name string) bool {
+	if words.IsName(name) && len(name) <= 64 {
+		return true
+	}
+	c.mistake(key, "%q cannot be a name; want 1 to 64 letters, digits and _-.", name)
+	return false
+}
+
+// identityOf returns the name of the identity whose subjects begin with a type.
+func (c *compiler) identityOf(typ string) (string, bool) {
+	for _, name := range sorted(c.doc.Identities) {
+		if cmp.Or(c.doc.Identities[name].Type, name) == typ {
+			return name, true
+		}
+	}
+	_, redefined := c.doc.Identities[typ]
+	return typ, !redefined && (typ == "ip" || typ == "user" || typ == "everyone")
+}

@@ -1,0 +1,192 @@
+package config
+
+import (
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// What follows translates the sections that package policy understands. Mistakes are reported here
+// only if they are about what the document says and a [policy.Spec] cannot: that a key is there
+// with a zero value, which otherwise means its default.
+
+func (c *compiler) clientIP() {
+	doc := &c.doc.ClientIP
+	c.notZero("client_ip.ipv4_prefix", doc.IPv4Prefix, "0; want 1 to 32")
+	c.notZero("client_ip.ipv6_prefix", doc.IPv6Prefix, "0; want 1 to 128")
+	c.spec.TrustedProxies, c.spec.ClientHeader = doc.TrustedProxies, doc.Header
+	c.spec.IPv4Prefix, c.spec.IPv6Prefix = int(doc.IPv4Prefix), int(doc.IPv6Prefix)
+}
+
+// notZero reports a key that is there although its value is zero.
+func (c *compiler) notZero(key string, value int64, message string) {
+	if value == 0 && c.has(key) {
+		c.mistake(key, "%s", message)
+	}
+}
+
+func (c *compiler) identities() {
+	c.spec.Identities = map[string]policy.Identity{}
+	for name, doc := range c.doc.Identities {
+		c.spec.Identities[name] = policy.Identity{
+			Claim: doc.Claim, Header: doc.Header, Cookie: doc.Cookie, All: doc.All, Type: doc.Type, Plain: doc.Plain,
+		}
+	}
+}
+
+func (c *compiler) requestID(key string, doc *requestIDDoc) (header string, life time.Duration) {
+	if doc == nil {
+		return "", 0
+	}
+	if doc.Header == "" && doc.Life == 0 {
+		c.mistake(key+".header", "is missing; want the name of a header, such as Idempotency-Key")
+	}
+	c.notZero(key+".life", int64(doc.Life), "0s; want whole microseconds from "+stint.MinWindow.String()+" to 366 days")
+	return doc.Header, time.Duration(doc.Life)
+}
+
+// defaultForgive is how long after its end a ban counts.
+const defaultForgive = duration(24 * time.Hour)
+
+func (c *compiler) bans(key string, doc *bansDoc) *stint.BanPolicy {
+	switch {
+	case doc == nil:
+		return nil
+	case doc.After == 0:
+		for _, k := range []string{"within", "durations", "forgive"} {
+			if c.has(key+"."+k) && !c.has(key+".after") {
+				c.mistake(key+"."+k, "has no effect without after: the number of denials that leads to a ban")
+			}
+		}
+		return &stint.BanPolicy{}
+	}
+	forgive := defaultForgive
+	if doc.Forgive != nil {
+		forgive = *doc.Forgive
+	}
+	b := &stint.BanPolicy{After: int(doc.After), Within: time.Duration(doc.Within), Forgive: time.Duration(forgive)}
+	for _, d := range doc.Durations {
+		b.Durations = append(b.Durations, time.Duration(d))
+	}
+	return b
+}
+
+func (c *compiler) tiers() {
+	for i := range c.doc.Tiers {
+		doc, key := &c.doc.Tiers[i], item("tiers", i)
+		shadow, rollout := rolloutOf(doc.Shadow, doc.Rollout)
+		c.spec.Tiers = append(c.spec.Tiers, policy.Tier{
+			Name:     doc.Name,
+			Match:    matchOf(doc.Match),
+			Unless:   matchOf(doc.Unless),
+			Identity: doc.Identity,
+			Scope:    doc.Scope,
+			Limits:   doc.Limits,
+			Budget:   doc.Budget,
+			Shadow:   shadow,
+			Rollout:  rollout,
+			Bans:     c.bans(key+".bans", doc.Bans),
+			Failure:  c.failure(key+".failure", doc.Failure),
+		})
+	}
+}
+
+func (c *compiler) policies() {
+	for i := range c.doc.Policies {
+		doc, key := &c.doc.Policies[i], item("policies", i)
+		shadow, rollout := rolloutOf(doc.Shadow, doc.Rollout)
+		p := policy.Policy{
+			Name:       doc.Name,
+			Match:      matchOf(doc.Match),
+			Unless:     matchOf(doc.Unless),
+			Skip:       doc.Skip,
+			Identity:   doc.Identity,
+			Per:        doc.Per,
+			Limits:     doc.Limits.All,
+			TierLimits: doc.Limits.byTier(),
+			Budget:     doc.Budget.All,
+			TierBudget: doc.Budget.byTier(),
+			Cost:       c.cost(key+".cost", doc.Cost),
+			Refund:     doc.Refund,
+			Shadow:     shadow,
+			Rollout:    rollout,
+			Failure:    c.failure(key+".failure", doc.Failure),
+		}
+		p.RequestID, p.RequestIDLife = c.requestID(key+".request_id", doc.RequestID)
+		c.settle(key+".settle", doc.Settle, &p)
+		c.spec.Policies = append(c.spec.Policies, p)
+	}
+}
+
+// rolloutOf returns the share of subjects for whom limits are enforced. For none of them is in
+// shadow.
+func rolloutOf(shadow bool, rollout *percent) (inShadow bool, share float64) {
+	if rollout == nil {
+		return shadow, 0
+	}
+	return shadow || *rollout == 0, float64(*rollout) / 100
+}
+
+func matchOf(doc *matchDoc) *policy.Match {
+	if doc == nil {
+		return nil
+	}
+	return &policy.Match{
+		Host: doc.Host, Path: doc.Path, Method: doc.Method, Network: doc.Network,
+		Header: valuesOf(doc.Header), Claim: valuesOf(doc.Claim),
+	}
+}
+
+func valuesOf(lists map[string]list) map[string][]string {
+	values := map[string][]string{}
+	for name, list := range lists {
+		values[name] = list
+	}
+	return values
+}
+
+// byTier returns the limits of each tier; nil if there are none by tier.
+func (l *tierLimits) byTier() map[string][]stint.Limit {
+	if l.ByTier == nil {
+		return nil
+	}
+	limits := map[string][]stint.Limit{}
+	for tier, list := range l.ByTier {
+		limits[tier] = list
+	}
+	return limits
+}
+
+func (c *compiler) cost(key string, doc *costDoc) *policy.Cost {
+	one := int64(1)
+	or := func(n *int64, otherwise int64) int64 {
+		if n == nil {
+			return otherwise
+		}
+		return *n
+	}
+	switch {
+	case doc == nil:
+		return nil
+	case doc.Units != nil:
+		return &policy.Cost{Units: *doc.Units}
+	case doc.Header == "":
+		c.mistake(key, "want a number, or the header that says it")
+		return &policy.Cost{Units: one}
+	}
+	return &policy.Cost{Units: or(doc.Default, one), Header: doc.Header, Min: or(doc.Min, one), Max: or(doc.Max, 0)}
+}
+
+func (c *compiler) settle(key string, doc *settleDoc, p *policy.Policy) {
+	if doc == nil {
+		return
+	}
+	p.SettleHeader, p.SettleBytes = doc.Header, int64(doc.Bytes)
+	if doc.MaxDebt != nil {
+		p.MaxDebt = *doc.MaxDebt
+		c.notZero(key+".max_debt", p.MaxDebt, "0; want at least 1")
+	} else if doc.Header == "" && doc.Bytes == 0 {
+		c.mistake(key, "want header or bytes, one of them")
+	}
+}

@@ -1,0 +1,137 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/config"
+)
+
+func manyPolicies(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "  - {name: p%d, limits: 1/1m}\n", i)
+	}
+	return b.String()
+}
+
+// TestCompileMistakes is what can be read but means nothing: each file has one mistake, with its
+// place and what to do.
+func TestCompileMistakes(t *testing.T) {
+	const tail = "\ntiers: [{name: anyone, identity: ip, limits: 10/1m}]\n"
+	tests := []struct{ name, config, want string }{
+		{"store", "store: {url: localhost:6379}" + tail, `:1: store.url: want "memory", or a URL`},
+		{"no password in messages", "store: {url: 'http://:hunter2@x'}" + tail, `or a URL such as redis://host:6379/0`},
+		{"prefix", "store: {prefix: 'a{b'}" + tail, `store.prefix: "a{b" has a brace`},
+		{"previous name key alone", "store: {previous_name_key_file: a}" + tail, `:1: store.previous_name_key_file: there is no name_key_file that replaces it`},
+		{"name key of nothing", "store: {name_key_file: ''}" + tail, `store.name_key_file: want the path of a file`},
+		{"budget of nothing", "failure: {budget: 0s}" + tail, `failure.budget: a decision needs some time`},
+		{"memory of a Redis", "store: {url: 'redis://localhost:6379', memory: 1MiB}" + tail, `:1: store.memory: is for the store in memory`},
+		{"a name key for memory", "store: {url: memory, name_key_file: key}" + tail,
+			`:1: store.name_key_file: is for names in Redis`},
+		{"little memory", "store: {memory: 1KiB}" + tail, `:1: store.memory: 1024 bytes hold next to nothing; want 1MiB or more`},
+		{"memory of a tier", "tiers: [{name: a, identity: ip, limits: 1/1m, failure: {memory: 1MiB}}]", `tiers[0].failure.memory: is for all`},
+		{"instances of a tier", "tiers: [{name: a, identity: ip, limits: 1/1m, failure: {instances: 2}}]", `tiers[0].failure.instances: is for all`},
+		{"proxies", "client_ip: {trusted_proxies: [10.0.0.0/33]}" + tail, `client_ip.trusted_proxies: `},
+		{"prefix length", "client_ip: {ipv6_prefix: 129}" + tail, `client_ip.ipv6_prefix: 129; want 1 to 128`},
+		{"client header", "client_ip: {header: 'a b'}" + tail, `client_ip.header: `},
+		{"claims without proxies", "claims: {user: X-User}" + tail, `claims: are believed from trusted proxies only`},
+		{"claim header", "client_ip: {trusted_proxies: loopback}\nclaims: {user: 'X User'}" + tail, `:2: claims.user: "X User" is not the name of a header`},
+		{"identity ip", "identities: {ip: {header: X}}" + tail, `identities.ip: is always there`},
+		{"identity of nothing", "identities: {a: {type: b}}" + tail, `identities.a: has 0 of claim, header, cookie and all`},
+		{"identity of two", "identities: {a: {header: X, cookie: y}}" + tail, `identities.a: has 2 of`},
+		{"plain claim", "identities: {a: {claim: x, plain: true}}" + tail,
+			`identities.a.plain: is for headers and cookies`},
+		{"one type for two", "identities: {a: {claim: x, type: user}}" + tail, `"user" is also what`},
+		{"unknown part", "identities: {a: {all: [ip, b]}}" + tail, `identities.a.all[1]: no identity "b"`},
+		{"part of everyone", "identities: {a: {all: [ip, everyone]}}" + tail, `identities.a.all[1]: "everyone" cannot be a part`},
+		{"one part", "identities: {a: {all: ip}}" + tail, `identities.a.all: has one part`},
+		{"name", "identities: {'a b': {claim: x}}" + tail, `"a b" cannot be a name`},
+		{"request id", "request_id: {life: 1h}" + tail, `request_id`},
+		{"request id's life", "request_id: {header: X, life: 0s}" + tail, `request_id.life: 0s; want`},
+		{"bans", "bans: {after: 5, within: 1m}" + tail, `bans.durations: there are 0; want 1 to 16`},
+		{"bans without after", "bans: {within: 1m}" + tail, `bans.within: has no effect without after`},
+		{"too many denials", "bans: {after: 500, within: 1m, durations: [1m]}" + tail,
+			`bans.after: 500; want 1 to 125`},
+		{"header format", "headers: {format: draft-10}" + tail, `headers.format: "draft-10"; want x, draft-11 or none (did you mean "draft-11"?)`},
+		{"no format and one", "headers: {format: [none, x]}" + tail, `"none" and others besides`},
+		{"reset", "headers: {reset: unix}" + tail, `headers.reset: "unix"; want epoch or delta`},
+		{"no tiers", "policies: [{name: a, limits: 1/1m}]", `tiers: there are none; want at least one`},
+		{"last tier", "tiers: [{name: a, identity: user, limits: 1/1m}]", `tiers[0]: is the last tier and must take everybody`},
+		{"last tier with a match", "tiers: [{name: a, match: {method: GET}, identity: ip, limits: 1/1m}]", `is the last tier`},
+		{"tier without identity", "tiers: [{name: a, limits: 1/1m}]", `tiers[0].identity: is missing`},
+		{"tier twice", "tiers: [{name: a, identity: user, limits: 1/1m}, {name: a, identity: ip, limits: 1/1m}]", `tiers[1].name: there is a tier "a" already, number 1`},
+		{"tier without limits", "tiers: [{name: a, identity: ip}]", `tiers[0]: has neither limits nor a budget`},
+		{"tier called default", "tiers: [{name: default, identity: ip, limits: 1/1m}]", `"default" stands for all other tiers`},
+		{"scope", "tiers: [{name: a, identity: ip, scope: path, limits: 1/1m}]", `tiers[0].scope: "path"; want global, route or none`},
+		{"never looked at", "tiers: [{name: a, identity: [ip, user], limits: 1/1m}]", `tiers[0].identity[0]: every request has "ip"`},
+		{"two limits in one", "tiers: [{name: a, identity: ip, limits: [1/1m, 2/60s]}]", `2/1m has the algorithm and window of another one there; give one of them a name, such as "other: 2/1m"`},
+		{"places in a budget", "tiers: [{name: a, identity: ip, budget: 5/1m concurrency}]", `a place costs the same`},
+		{"shadow and rollout", "tiers: [{name: a, identity: ip, limits: 1/1m, shadow: true, rollout: 5%}]", `tiers[0].rollout: with shadow: true`},
+		{"places in shadow", "tiers: [{name: a, identity: ip, limits: 5/1m concurrency, rollout: 50%}]", `tiers[0].limits: a place is held by those who are let in`},
+		{"too many", "tiers:\n" + strings.Repeat("  - {name: x, identity: ip, limits: 1/1m}\n", 101), `:1: there are 101 tiers and 0 policies; want at most 100 and 1000`},
+		{"nobody gets there", "tiers: [{name: a, identity: ip, limits: 1/1m}, {name: b, identity: ip, limits: 1/1m}]", `tiers[1]: nobody gets here: the tier "a" before it takes everybody`},
+		{"two bad proxies", "client_ip: {trusted_proxies: [10.0.0.0/33]}" + tail, `client_ip.trusted_proxies: `},
+		{"port", "store: {url: 'redis://host:port/0'}" + tail, `store.url: want`},
+		{"an hour's budget", "failure: {budget: 1h}" + tail, `failure.budget: nobody waits 1h0m0s`},
+		{"empty failure", "failure: {}" + tail, `failure: is empty`},
+		{"cost of nothing", tail + "policies: [{name: p, cost: {}}]", `policies[0].cost: want a number, or the header that says it`},
+		{"cost of nothing by default", tail + "policies: [{name: p, cost: {header: X, default: 0, max: 9}, settle: {header: Y}}]", `what costs nothing is not charged`},
+		{"query in a path", tail + "policies: [{name: p, match: {path: '/a?b'}, limits: 1/1m}]", `want it without %, ? and #`},
+		{"per any host", tail + "policies: [{name: p, per: host, limits: 1/1m}]", `anybody can invent hosts`},
+		{"too many at once", tail + "policies:\n" + manyPolicies(16), `tiers[0]: every request of the tier is counted 17 times under 17 limits`},
+		{"an API that is an identity", tail + "outbound: {user: {limits: 1/1s}}", `outbound.user: is also what keys of the identity "user" begin with`},
+		{"retries without waiting", tail + "outbound: {x: {preset: igdb, fail_fast: true, retries: 1}}", `a repeat has to; want one of them`},
+		{"policy's identity", tail + "policies: [{name: p, identity: user, limits: 1/1m}]", `policies[0].identity: a request may lack it`},
+		{"unknown identity", tail + "policies: [{name: p, identity: usr, limits: 1/1m}]", `no identity "usr"; there is everyone, ip or user (did you mean "user"?)`},
+		{"policy called global", tail + "policies: [{name: global, limits: 1/1m}]",
+			`"global" is what keys of tiers are called`},
+		{"policy of nothing", tail + "policies: [{name: p, match: {method: GET}}]", `policies[0]: does nothing`},
+		{"shadow of nothing", tail + "policies: [{name: p, cost: 2, shadow: true}]",
+			`which are about limits, and no limits`},
+		{"skips all", tail + "policies: [{name: p, skip: true}]", `skips every request there is`},
+		{"skips with limits", tail + "policies: [{name: p, match: {method: GET}, skip: true, limits: 1/1m}]", `policies[0].limits: has no effect in a policy that skips`},
+		{"unknown tier", tail + "policies: [{name: p, limits: {anyones: 1/1m}}]", `no tier "anyones"; there is default or anyone (did you mean "anyone"?)`},
+		{"per nothing", tail + "policies: [{name: p, per: org, limits: 1/1m}]", `policies[0].per: "org"; want method, host or route, or a variable`},
+		{"per another variable", tail + "policies: [{name: p, match: {path: '/{id}'}, per: [method, ids], limits: 1/1m}]", `policies[0].per[1]: the path /{id} has no variable {ids}`},
+		{"empty match", tail + "policies: [{name: p, match: {}, limits: 1/1m}]", `policies[0].match`},
+		{"path", tail + "policies: [{name: p, match: {path: ['/a', '*.css']}, limits: 1/1m}]", `policies[0].match.path[1]: path "*.css" does not begin with /`},
+		{"host", tail + "policies: [{name: p, match: {host: 'example.com:80'}, limits: 1/1m}]", `policies[0].match.host: "example.com:80" is not a host`},
+		{"method", tail + "policies: [{name: p, match: {method: get}, limits: 1/1m}]", `methods are in upper case`},
+		{"network", tail + "policies: [{name: p, match: {network: unix}, limits: 1/1m}]", `"unix" is no network`},
+		{"any and one", tail + "policies: [{name: p, match: {header: {X-A: [b, '*']}}, limits: 1/1m}]", `"*" is any value: the others are never looked at`},
+		{"cost header without max", tail + "policies: [{name: p, cost: {header: X-Cost}}]",
+			`anybody can write the header X-Cost; want a max`},
+		{"cost bounds", tail + "policies: [{name: p, cost: {header: X-Cost, min: 9, max: 5}}]", `min 9 is above max 5`},
+		{"cost bounds without header", tail + "policies: [{name: p, cost: {max: 5}}]",
+			`want a number, or the header that says it`},
+		{"negative cost", tail + "policies: [{name: p, cost: -1}]", `policies[0].cost: want a whole number`},
+		{"settle both ways", tail + "policies: [{name: p, settle: {header: X, bytes: 1}}]", `policies[0].settle: want header or bytes, one of them`},
+		{"no debt", tail + "policies: [{name: p, settle: {header: X, max_debt: 0}}]", `policies[0].settle.max_debt: 0; want at least 1`},
+		{"debt past counting", tail + "policies: [{name: p, settle: {header: X, max_debt: 9007199254740993}}]", `policies[0].settle.max_debt: want at most 9007199254740992`},
+		{"debt alone", tail + "policies: [{name: p, settle: {max_debt: 5}}]", `policies[0].settle: want header or bytes, one of them`},
+		{"settle what costs nothing", tail + "policies: [{name: p, cost: 0, settle: {header: X}}]", `what costs nothing is not charged`},
+		{"clash per route", "tiers: [{name: a, identity: ip, scope: route, limits: 9/1m}]\npolicies: [{name: p, match: {path: /}, limits: 5/60s}]", `the tier "a", which counts per route: they would share their count; give it a name, such as "p: 5/1m"`},
+		{"preset", tail + "outbound: {x: {preset: idgb}}", `no preset "idgb"; there is igdb, musicbrainz, spotify or tmdb (did you mean "igdb"?)`},
+		{"API without limits", tail + "outbound: {x: {max_wait: 1s}}", `outbound.x: has neither limits nor a preset`},
+		{"retries", tail + "outbound: {x: {preset: igdb, retries: 11}}", `outbound.x: Retries is 11; want 0 to 10`},
+		{"waiting and not", tail + "outbound: {x: {preset: igdb, fail_fast: true, max_wait: 1s}}", `with fail_fast nobody waits`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := config.Parse("stint.yaml", []byte(test.config))
+			var wrong *config.Error
+			if !errors.As(err, &wrong) {
+				t.Fatalf("got %v, want a Error", err)
+			}
+			if len(wrong.Mistakes) != 1 {
+				t.Errorf("%d mistakes, want 1:\n%v", len(wrong.Mistakes), err)
+			}
+			if !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("got %v\nwant %s", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,272 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/yamlread"
+)
+
+// maxValues bounds how many values a file may have, counted as often as aliases repeat them.
+const maxValues = 100_000
+
+// decoder reads one file into the document. Where the document already has tiers, policies or names
+// from other files, those of this one are added.
+type decoder struct {
+	*reader
+	file   int
+	values yamlread.Counter
+}
+
+// decode reads the text of a file into the document.
+func (d *decoder) decode(text []byte, doc *document) {
+	d.values.Max = maxValues
+	documents, err := yamlread.Parse(text)
+	line, message := 1, ""
+	switch {
+	case err != nil:
+		line, message = err.Line, err.Message
+	case len(documents) == 0 || yamlread.IsNull(documents[0].Root):
+		message = "no rules: the file is empty"
+	case len(documents) > 1:
+		line, message = documents[1].Line, "a second document; want one in a file, without ---"
+	default:
+		d.value(documents[0].Root, reflect.ValueOf(doc).Elem(), "")
+		return
+	}
+	d.broken(&yaml.Node{Line: line}, "", "%s", message)
+}
+
+// readable is a value that has a text form of its own.
+type readable interface {
+	// want says what would be right.
+	want() string
+	// read takes the value of a key. What cannot be taken is reported.
+	read(d *decoder, n *yaml.Node, key string)
+}
+
+// value reads a node into v, which is of one of the types in document.go.
+func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
+	if !d.another(n, key) {
+		return
+	}
+	n = yamlread.Resolve(n)
+	switch {
+	case yamlread.IsTagged(n):
+		d.broken(n, key, "the tag %s; values here have none", n.Tag)
+		return
+	case yamlread.IsNull(n):
+		d.broken(n, key, "no value; want %s, or leave it out", wantOf(v))
+		return
+	}
+	if special, ok := v.Addr().Interface().(readable); ok {
+		special.read(d, n, key)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(n, v.Elem(), key)
+	case reflect.Struct:
+		d.structure(n, v, key)
+	case reflect.Map:
+		d.names(n, v, key)
+	case reflect.Slice:
+		d.items(n, v, key)
+	case reflect.String:
+		if text, ok := d.text(n, key, wantOf(v)); ok {
+			v.SetString(text)
+		}
+	case reflect.Bool:
+		v.SetBool(d.boolean(n, key))
+	case reflect.Int64:
+		v.SetInt(d.integer(n, key))
+	default:
+		d.broken(n, key, "a value of the type %v, which cannot be read", v.Type())
+	}
+}
+
+// another counts a value, and reports whether there may be one more.
+func (d *decoder) another(n *yaml.Node, key string) bool {
+	first, over := d.values.Next()
+	if first {
+		d.broken(n, key, "more than %d values in one file; aliases count as often as they are used", maxValues)
+	}
+	return !over
+}
+
+// structure reads a mapping whose keys are the fields of v. A key that is nearly one of them is a
+// mistake, and read as what was meant: so its value is checked, and nothing is missing.
+func (d *decoder) structure(n *yaml.Node, v reflect.Value, key string) {
+	fields := fieldsOf(v.Type())
+	known := make([]string, len(fields))
+	for i, f := range fields {
+		known[i] = f.key
+	}
+	taken := make(map[string]bool)
+	for i := 0; i < len(n.Content); i += 2 {
+		taken[n.Content[i].Value] = true
+	}
+	d.mapping(n, v, key, func(name string, k, value *yaml.Node) {
+		i := slices.Index(known, name)
+		if i < 0 {
+			near, ok := nearest.To(name, known)
+			if !ok || taken[near] {
+				d.bad(k, join(key, name), "unknown key; the keys here are %s", strings.Join(known, ", "))
+				return
+			}
+			taken[near] = true
+			d.note(position{d.file, k.Line}, join(key, name), "unknown key%s", nearest.Hint(name, known))
+			i = slices.Index(known, near)
+		}
+		field, at := v.Field(fields[i].index), join(key, known[i])
+		united := field.Kind() == reflect.Map || field.Kind() == reflect.Slice
+		switch elsewhere := key == "" && d.has(at); {
+		case !elsewhere:
+			d.positions[at] = position{d.file, k.Line}
+		case !united:
+			d.twice(k, at)
+			return
+		}
+		d.value(value, field, at)
+	})
+}
+
+// names reads a mapping from names to values.
+func (d *decoder) names(n *yaml.Node, v reflect.Value, key string) {
+	if v.IsNil() {
+		v.Set(reflect.MakeMap(v.Type()))
+	}
+	d.mapping(n, v, key, func(name string, k, value *yaml.Node) {
+		at := join(key, name)
+		if v.MapIndex(reflect.ValueOf(name)).IsValid() {
+			d.twice(k, at)
+			return
+		}
+		d.positions[at] = position{d.file, k.Line}
+		element := reflect.New(v.Type().Elem()).Elem()
+		d.value(value, element, at)
+		v.SetMapIndex(reflect.ValueOf(name), element)
+	})
+}
+
+// items reads a list, after what is in v already.
+func (d *decoder) items(n *yaml.Node, v reflect.Value, key string) {
+	if n.Kind != yaml.SequenceNode {
+		d.broken(n, key, "want %s; got %s", wantOf(v), got(n))
+		return
+	}
+	for _, element := range n.Content {
+		i := v.Len()
+		at := item(key, i)
+		d.positions[at] = position{d.file, element.Line}
+		v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
+		d.value(element, v.Index(i), at)
+	}
+}
+
+// mapping calls f with every key of a mapping that can be one.
+func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string, f func(name string, k, value *yaml.Node)) {
+	if n.Kind != yaml.MappingNode {
+		d.broken(n, key, "want %s; got %s", wantOf(v), got(n))
+		return
+	}
+	for k, value := range yamlread.Keys(n) {
+		switch {
+		case k.Merge:
+			d.broken(k.Node, key, `merge keys ("<<") are not read; write the keys out, or use an alias for a whole value`)
+		case !k.IsName():
+			d.broken(k.Node, key, "want a word for a key; got %s", got(k.Name))
+		case k.First != nil:
+			d.broken(k.Node, join(key, k.Name.Value), "duplicate key, first set at %s",
+				d.where(position{d.file, k.First.Line}))
+		default:
+			f(k.Name.Value, k.Node, value)
+		}
+	}
+}
+
+// twice notes that another file has the key already.
+func (d *decoder) twice(n *yaml.Node, key string) {
+	d.broken(n, key, "duplicate key, first set at %s; all files together are one configuration", d.where(d.positions[key]))
+}
+
+// broken notes a mistake that leaves open what was meant.
+func (d *decoder) broken(n *yaml.Node, key, format string, args ...any) {
+	d.blind = true
+	d.note(position{d.file, n.Line}, key, format, args...)
+}
+
+// bad notes a value that cannot be read, of a key that can.
+func (d *decoder) bad(n *yaml.Node, key, format string, args ...any) {
+	d.cannotRead(key)
+	d.note(position{d.file, n.Line}, key, format, args...)
+}
+
+// field is a field of a structure, and the key for it.
+type field struct {
+	key   string
+	index int
+}
+
+func fieldsOf(t reflect.Type) []field {
+	var fields []field
+	for i := range t.NumField() {
+		if key := t.Field(i).Tag.Get("yaml"); key != "-" {
+			fields = append(fields, field{key, i})
+		}
+	}
+	return fields
+}
+
+// wantOf says what would be right for v.
+func wantOf(v reflect.Value) string {
+	if special, ok := v.Addr().Interface().(readable); ok {
+		return special.want()
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		return wantOf(reflect.New(v.Type().Elem()).Elem())
+	case reflect.Struct:
+		var keys []string
+		for _, f := range fieldsOf(v.Type()) {
+			keys = append(keys, f.key)
+		}
+		return "a mapping with keys such as " + strings.Join(keys[:min(3, len(keys))], ", ")
+	case reflect.Map:
+		return "a mapping from names to " + wantOf(reflect.New(v.Type().Elem()).Elem())
+	case reflect.Slice:
+		return "a list, each element " + wantOf(reflect.New(v.Type().Elem()).Elem())
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int64:
+		return "a whole number"
+	}
+	return "a text"
+}
+
+// got says what a node is instead.
+func got(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case yamlread.IsNull(n):
+		return "nothing"
+	}
+	text := n.Value
+	if scheme, _, ok := strings.Cut(text, "://"); ok {
+		text = scheme + "://…" // there may be a password in it
+	}
+	text = yamlread.Shorten(text, 80)
+	if yamlread.IsQuoted(n) {
+		return fmt.Sprintf("the text %q", text)
+	}
+	return fmt.Sprintf("%q", text)
+}

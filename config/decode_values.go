@@ -1,0 +1,176 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/internal/yamlread"
+)
+
+// The text forms of values. The schema has the same patterns.
+const (
+	durationPattern = `^([0-9]+d)?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))*$`
+	percentPattern  = `^(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)%$`
+	statusPattern   = `^[1-5]([0-9][0-9]|xx)$`
+	integerPattern  = `^(0|[1-9][0-9]*)$`
+)
+
+var (
+	durationText = regexp.MustCompile(durationPattern)
+	percentText  = regexp.MustCompile(percentPattern)
+	statusText   = regexp.MustCompile(statusPattern)
+	integerText  = regexp.MustCompile(integerPattern)
+)
+
+// text reads a scalar as it is written: a name may be an unquoted number.
+func (d *decoder) text(n *yaml.Node, key, want string) (string, bool) {
+	if n.Kind != yaml.ScalarNode {
+		d.broken(n, key, "want %s; got %s", want, got(n))
+		return "", false
+	}
+	return n.Value, true
+}
+
+// boolean reads true or false.
+func (d *decoder) boolean(n *yaml.Node, key string) bool {
+	text, ok := d.text(n, key, "true or false")
+	switch {
+	case !ok:
+	case !yamlread.IsQuoted(n) && (text == "true" || text == "false"):
+		return text == "true"
+	case slices.Contains([]string{"true", "yes", "on", "y"}, strings.ToLower(text)):
+		d.bad(n, key, "want true or false; got %s: write true", got(n))
+	case slices.Contains([]string{"false", "no", "off", "n"}, strings.ToLower(text)):
+		d.bad(n, key, "want true or false; got %s: write false", got(n))
+	default:
+		d.bad(n, key, "want true or false; got %s", got(n))
+	}
+	return false
+}
+
+// integer reads a whole number that is not negative, in decimal.
+func (d *decoder) integer(n *yaml.Node, key string) int64 {
+	text, ok := d.text(n, key, "a whole number")
+	if !ok {
+		return 0
+	}
+	number, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case !integerText.MatchString(text):
+		d.bad(n, key, "want a whole number such as 0 or 1000; got %s", got(n))
+	case yamlread.IsQuoted(n):
+		d.bad(n, key, "want a whole number; got %s: leave out the quotes", got(n))
+	case err != nil || number > stint.MaxUnits:
+		d.bad(n, key, "want at most %d; got %s", stint.MaxUnits, got(n))
+	default:
+		return number
+	}
+	return 0
+}
+
+func (v *duration) want() string { return `a duration such as 15ms, 1m30s, 1h or 1d` }
+
+func (v *duration) read(d *decoder, n *yaml.Node, key string) {
+	text, ok := d.text(n, key, v.want())
+	if !ok {
+		return
+	}
+	length, err := parseDuration(text)
+	switch {
+	case integerText.MatchString(text):
+		d.bad(n, key, "%s of what? want %s", text, v.want())
+	case err != nil:
+		d.bad(n, key, "want %s; got %s", v.want(), got(n))
+	case length > stint.MaxWindow:
+		d.bad(n, key, "want at most 366d; got %s", got(n))
+	default:
+		*v = duration(length)
+	}
+}
+
+// parseDuration reads a Go duration with an optional leading number of days, as the windows of
+// limits have.
+func parseDuration(text string) (time.Duration, error) {
+	if text == "" || !durationText.MatchString(text) {
+		return 0, errors.New("not a duration")
+	}
+	var length time.Duration
+	if days, rest, ok := strings.Cut(text, "d"); ok {
+		n, err := strconv.ParseInt(days, 10, 64)
+		if err != nil || n > int64(stint.MaxWindow/(24*time.Hour)) {
+			return math.MaxInt64, nil
+		}
+		length, text = time.Duration(n)*24*time.Hour, rest
+		if text == "" {
+			return length, nil
+		}
+	}
+	rest, err := time.ParseDuration(text)
+	if err != nil || rest > stint.MaxWindow {
+		return math.MaxInt64, nil // it has the form, so it is too long
+	}
+	return length + rest, nil
+}
+
+func (v *percent) want() string { return "a percentage from 0% to 100%" }
+
+func (v *percent) read(d *decoder, n *yaml.Node, key string) {
+	text, ok := d.text(n, key, v.want())
+	if !ok {
+		return
+	}
+	if !percentText.MatchString(text) {
+		hint := ""
+		if percentText.MatchString(text+"%") && !strings.HasPrefix(text, "0.") { // 0.2 may mean 20%
+			hint = fmt.Sprintf(": write %s%%", text)
+		}
+		d.bad(n, key, "want %s; got %s%s", v.want(), got(n), hint)
+		return
+	}
+	// The pattern leaves nothing to fail.
+	share, _ := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+	*v = percent(share)
+}
+
+func (v *size) want() string { return words.SizeExamples }
+
+func (v *size) read(d *decoder, n *yaml.Node, key string) {
+	text, ok := d.text(n, key, v.want())
+	if !ok {
+		return
+	}
+	bytes, err := words.Size(text)
+	if err != nil {
+		d.bad(n, key, "%v; got %s", err, got(n))
+		return
+	}
+	*v = size(bytes)
+}
+
+func (v *failureMode) want() string { return "local, allow, deny or error" }
+
+func (v *failureMode) read(d *decoder, n *yaml.Node, key string) {
+	text, ok := d.text(n, key, v.want())
+	if !ok {
+		return
+	}
+	for mode := stint.FailLocal; mode <= stint.FailError; mode++ {
+		if mode.String() == text {
+			*v = failureMode(mode)
+			return
+		}
+	}
+	d.bad(n, key, "want %s; got %s%s", v.want(), got(n),
+		nearest.Hint(text, []string{"local", "allow", "deny", "error"}))
+}

@@ -1,0 +1,20 @@
+// Package config is for programs that read their policies from YAML files. It reads the policies
+// and the sections of the server (store, headers, outbound APIs, gateway), reports all mistakes
+// together, each with file, line and fix, and reloads files when they change. Start with [Load]. A
+// new key of the language begins in document.go.
+//
+//	c, err := config.Load("stint.yaml")
+//	...
+//	store, err := resilience.New(redis, resilience.Config{
+//		Failure: c.Set.Spec().Failure, Instances: c.Instances, LocalBytes: c.LocalBytes,
+//	})
+//	...
+//	guard, err := policy.NewGuard(store, c.Set, policy.GuardConfig{})
+//	...
+//	watcher := &config.Watcher{Path: "stint.yaml", Guard: guard}
+//	go watcher.Run(ctx)
+//
+// The document in a file is a value of the types in document.go. It is translated to a
+// [policy.Spec], from which package policy makes the set: a set that is written in Go and one from
+// a file are the same. docs/configuration.md has all keys.
+package config

@@ -1,0 +1,329 @@
+package config
+
+import (
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// The types in this file are the configuration language: a key for every field, and the comments
+// are the reference in docs/configuration.md and in the JSON Schema, which are generated from them.
+// A pointer is what may be left out with a meaning of its own.
+
+// document is a whole configuration.
+type document struct {
+	// Where what subjects have used is kept.
+	Store storeDoc `yaml:"store"`
+	// What happens when the store does not answer.
+	Failure *failureDoc `yaml:"failure"`
+	// Where a request comes from when there are proxies in front.
+	ClientIP clientIPDoc `yaml:"client_ip"`
+	// Facts that trusted proxies assert in headers: the claim's name, then the header's. From
+	// anybody else those headers are ignored. What the application passes takes precedence.
+	Claims map[string]string `yaml:"claims"`
+	// Ways to tell who is asking, by name. Always there: `ip` (the client's address), `user` (the
+	// claim `user`, unless defined otherwise) and `everyone` (all callers together, on purpose).
+	Identities map[string]identityDoc `yaml:"identities"`
+	// Who may do how much. A request belongs to the first tier that fits.
+	Tiers []tierDoc `yaml:"tiers"`
+	// What may be done how often, beside the limits of the tier. Every policy that matches applies.
+	Policies []policyDoc `yaml:"policies"`
+	// Bans for subjects that keep being denied; without it there are none. A request without any
+	// limit is not checked, so no ban stops it.
+	Bans *bansDoc `yaml:"bans"`
+	// The header that names one logical request, so that up to 8 repeats are not charged again.
+	// Callers who reuse an id on purpose get nine requests for one: set it in the policies of
+	// routes whose repeats do no harm, rather than here for all.
+	RequestID *requestIDDoc `yaml:"request_id"`
+	// What responses say about limits.
+	Headers headersDoc `yaml:"headers"`
+	// Other people's APIs that we call, by name.
+	Outbound map[string]outboundDoc `yaml:"outbound"`
+	// Where `stint gateway` forwards requests, and how long that may take. Nothing else reads it,
+	// and flags take precedence.
+	Gateway *gatewayDoc `yaml:"gateway"`
+}
+
+type storeDoc struct {
+	// `memory`, or the URL of a Redis: redis://user:password@host:6379/0, rediss:// for TLS,
+	// ?addr=host:port for further nodes, ?master_set=name for Sentinel. Default: memory.
+	URL string `yaml:"url"`
+	// What every key begins with. Default: stint.
+	Prefix string `yaml:"prefix"`
+	// How much memory the store `memory` may use: 256MiB. Above it, subjects are forgotten, those
+	// with the most left of their limits first. Not for Redis; `failure.memory` is for decisions
+	// without it. Default: 1GiB.
+	Memory size `yaml:"memory"`
+	// A file with a secret text of at least 32 bytes, the same for all processes: Redis then holds
+	// a hash of every subject, keyed with it, and not the subject itself. A relative path starts at
+	// the directory of this file. The file is read at the start. Default: none, subjects are kept
+	// as they are.
+	NameKeyFile string `yaml:"name_key_file"`
+	// The file with the key that name_key_file replaces, until all processes have the new one.
+	PreviousNameKeyFile string `yaml:"previous_name_key_file"`
+}
+
+type failureDoc struct {
+	// `local` (the same limits in memory; several instances divide what is left), `allow`, `deny`
+	// (503) or `error` (the caller gets it). Default: local.
+	Mode *failureMode `yaml:"mode"`
+	// How long a decision may take. Default: 15ms.
+	Budget duration `yaml:"budget"`
+	// How many processes share the store, as long as it has not been able to count them. Only at
+	// the top level.
+	Instances int64 `yaml:"instances"`
+	// How much memory a process may use to remember what it was granted, for decisions without the
+	// store: 64MiB. Only at the top level. Default: 64MiB.
+	Memory size `yaml:"memory"`
+}
+
+type clientIPDoc struct {
+	// Peers that are trusted to name the client: addresses, networks, and the words `loopback`,
+	// `private` and `unix` (peers on a Unix socket). Default: none, the client is the peer.
+	TrustedProxies list `yaml:"trusted_proxies"`
+	// The one header that they write: X-Forwarded-For, Forwarded, X-Real-IP or another with one
+	// address. Default: X-Forwarded-For.
+	Header string `yaml:"header"`
+	// How many leading bits of an IPv4 address are one client. Default: 32.
+	IPv4Prefix int64 `yaml:"ipv4_prefix"`
+	// How many leading bits of an IPv6 address are one client. Default: 64.
+	IPv6Prefix int64 `yaml:"ipv6_prefix"`
+}
+
+type identityDoc struct {
+	// A claim: passed by the application, or asserted by a trusted proxy (see claims).
+	Claim string `yaml:"claim"`
+	// A request header that anybody can write, such as an API key or a fingerprint.
+	Header string `yaml:"header"`
+	// A cookie, such as that of a session.
+	Cookie string `yaml:"cookie"`
+	// Several identities together: absent if one of them is.
+	All list `yaml:"all"`
+	// What keys have before the identifier. Default: the identity's name.
+	Type string `yaml:"type"`
+	// Show the value of a header or cookie in keys and logs as it is. By default a hash replaces
+	// it, because it may be a secret.
+	Plain bool `yaml:"plain"`
+}
+
+type tierDoc struct {
+	// The tier's name, as in metrics, headers and keys.
+	Name string `yaml:"name"`
+	// Who belongs to it; without it everybody who has its identity.
+	Match *matchDoc `yaml:"match"`
+	// Who does not, although they match.
+	Unless *matchDoc `yaml:"unless"`
+	// What identifies its members: the first of these identities that a request has. A request that
+	// has none of them belongs to a later tier.
+	Identity list `yaml:"identity"`
+	// `global` (one count for all that a member does: type:identifier:global), `route` (one for
+	// each route: type:identifier:route) or `none` (type:identifier). Default: global.
+	Scope string `yaml:"scope"`
+	// Limits on the number of requests, such as 100/1m burst 3x. `unlimited` is none,
+	// `unlimited/1d` is none for a window.
+	Limits limitList `yaml:"limits"`
+	// Limits on the sum of the requests' costs.
+	Budget limitList `yaml:"budget"`
+	// Decide and count, but deny nobody for this tier's limits.
+	Shadow bool `yaml:"shadow"`
+	// The share of members for whom its limits are enforced; they are in shadow for the others.
+	// Default: 100%.
+	Rollout *percent `yaml:"rollout"`
+	// Bans for this tier instead of those at the top level.
+	Bans *bansDoc `yaml:"bans"`
+	// What happens when the store does not answer, for this tier.
+	Failure *failureDoc `yaml:"failure"`
+}
+
+type policyDoc struct {
+	// The policy's name, as in metrics, headers and keys.
+	Name string `yaml:"name"`
+	// Which requests it is for; without it all of them.
+	Match *matchDoc `yaml:"match"`
+	// Which it is not for, although they match.
+	Unless *matchDoc `yaml:"unless"`
+	// Requests that match are not limited at all, whatever else matches.
+	Skip bool `yaml:"skip"`
+	// Whose requests are counted together: the first of these identities that a request has; the
+	// last one must be one that no request lacks. Default: the identity in the request's tier.
+	Identity list `yaml:"identity"`
+	// What else divides the count: `method`, `host`, `route`, or a variable of the path.
+	Per list `yaml:"per"`
+	// Limits on the number of requests; or limits for each tier by its name, with `default` for the
+	// tiers that are not named.
+	Limits tierLimits `yaml:"limits"`
+	// Limits on the sum of the requests' costs; or for each tier.
+	Budget tierLimits `yaml:"budget"`
+	// What a request costs: a number, or taken from a header. Default: 1.
+	Cost *costDoc `yaml:"cost"`
+	// The true cost, known after the response: the budgets are corrected by it.
+	Settle *settleDoc `yaml:"settle"`
+	// Statuses after which everything charged is given back, such as 5xx or 404.
+	Refund statuses `yaml:"refund"`
+	// The header that names one logical request, for requests that match, instead of that at the
+	// top level.
+	RequestID *requestIDDoc `yaml:"request_id"`
+	// Decide and count, but deny nobody for this policy's limits.
+	Shadow bool `yaml:"shadow"`
+	// The share of subjects for whom its limits are enforced; they are in shadow for the others.
+	// Default: 100%.
+	Rollout *percent `yaml:"rollout"`
+	// What happens when the store does not answer, for requests that match.
+	Failure *failureDoc `yaml:"failure"`
+}
+
+// matchDoc fits a request that fits every key of it.
+type matchDoc struct {
+	// Any of these hosts, without port: api.example.com, *.example.com.
+	Host list `yaml:"host"`
+	// Any of these paths: /users/{id}, /static/**, /**/*.css. `{name}` and `*` are one segment,
+	// `**` any number of them.
+	Path list `yaml:"path"`
+	// Any of these methods.
+	Method list `yaml:"method"`
+	// Headers with any of these values; `*` is any value.
+	Header map[string]list `yaml:"header"`
+	// Claims with any of these values; `*` is any value.
+	Claim map[string]list `yaml:"claim"`
+	// The client's address is in any of these networks: addresses, networks, `loopback`, `private`.
+	Network list `yaml:"network"`
+}
+
+// costDoc is a number, or a mapping.
+type costDoc struct {
+	// A fixed number of units; 0 charges no budget.
+	Units *int64 `yaml:"-"`
+	// The request header that says it. Anybody can write it: bound it.
+	Header string `yaml:"header"`
+	// What it costs without the header, or with one that is not a number. Default: 1.
+	Default *int64 `yaml:"default"`
+	// The least that the header may say. Default: 1.
+	Min *int64 `yaml:"min"`
+	// The most that the header may say.
+	Max *int64 `yaml:"max"`
+}
+
+type settleDoc struct {
+	// The response header that says the true cost. It is removed from the response.
+	Header string `yaml:"header"`
+	// Bytes of response body to the unit: 1024, 1KiB, 1MB. Every part of one counts.
+	Bytes size `yaml:"bytes"`
+	// The largest debt that one true cost may leave: how many units above its capacity a budget may
+	// be taken. What is more is not charged. Default: one capacity of each limit.
+	MaxDebt *int64 `yaml:"max_debt"`
+}
+
+type bansDoc struct {
+	// Ban after this many denials; 0 makes none, and applies those made by hand.
+	After int64 `yaml:"after"`
+	// The time in which they happen.
+	Within duration `yaml:"within"`
+	// How long the first ban lasts, the second and so on; the last one repeats.
+	Durations []duration `yaml:"durations"`
+	// How long after the end of a ban it no longer counts. Default: 24h.
+	Forgive *duration `yaml:"forgive"`
+}
+
+type requestIDDoc struct {
+	// The header, such as Idempotency-Key.
+	Header string `yaml:"header"`
+	// How long an id is remembered. Default: the shortest window of the request's first limits.
+	Life duration `yaml:"life"`
+}
+
+type headersDoc struct {
+	// Which fields responses have: `x` (X-RateLimit-Limit and the like), `draft-11` (RateLimit and
+	// RateLimit-Policy of the IETF draft), several of them, or `none`. Default: x.
+	Format list `yaml:"format"`
+	// X-RateLimit-Reset as seconds since 1970 (`epoch`) or from now (`delta`). Default: epoch.
+	Reset string `yaml:"reset"`
+	// Add up to this share to Retry-After, at random, and at least a second, so that those who were
+	// denied together do not come back together. 0% adds nothing. Default: 20%.
+	Jitter *percent `yaml:"retry_after_jitter"`
+}
+
+type outboundDoc struct {
+	// The limits of an API that is known: igdb, musicbrainz, spotify, tmdb. What processes share
+	// goes by the name here.
+	Preset string `yaml:"preset"`
+	// Limits on the number of calls, of all processes together.
+	Limits limitList `yaml:"limits"`
+	// Fail at once instead of waiting for room.
+	FailFast bool `yaml:"fail_fast"`
+	// The longest wait. Default: as long as the caller's context.
+	MaxWait duration `yaml:"max_wait"`
+	// The longest pause that the API may impose by Retry-After and the like. Default: 15m.
+	MaxCooldown duration `yaml:"max_cooldown"`
+	// How often an idempotent request is repeated that was answered with 429, or 503 and
+	// Retry-After. Default: 0.
+	Retries int64 `yaml:"retries"`
+	// What happens when the store does not answer.
+	Failure *failureDoc `yaml:"failure"`
+}
+
+type gatewayDoc struct {
+	// Which requests go where. Routes of a request's host come before those of any host, and of
+	// these the one with the longest path is taken. If flags name any, these are not used.
+	Routes []routeDoc `yaml:"routes"`
+	// How long connecting to an upstream may take. Default: 5s.
+	ConnectTimeout duration `yaml:"connect_timeout"`
+	// How long an upstream may take from the end of the request to the beginning of its response:
+	// 504 after that. Default: 1m.
+	ResponseTimeout duration `yaml:"response_timeout"`
+	// How long a client may be silent in the middle of a request's body: 408 after that. Default:
+	// 10s.
+	BodyTimeout duration `yaml:"body_timeout"`
+	// How much of a request's body a client has to send in a second, on average over the
+	// body_timeout: 408 below. Default: 500 bytes.
+	MinBodyRate size `yaml:"min_body_rate"`
+	// How long a client may take nothing of a response that waits to be sent: the response is cut
+	// off after that. Default: 30s.
+	SendTimeout duration `yaml:"send_timeout"`
+	// How large a request's body may be: 1MB, 10MiB. Default: any size.
+	MaxBody size `yaml:"max_body"`
+	// What happens to requests with a raw backslash in the path or a raw hash sign, which servers
+	// read in different ways: `refuse` (400) or `pass`. Default: refuse.
+	UnusualPaths string `yaml:"unusual_paths"`
+}
+
+type routeDoc struct {
+	// Any of these hosts, without port or wildcard: api.example.com. Default: all.
+	Host list `yaml:"host"`
+	// All that is below any of these paths, and the path itself: /api/**. Default: all.
+	Path list `yaml:"path"`
+	// The URL that requests are forwarded to: http://, https://, or h2c:// for HTTP/2 without TLS.
+	// Its path goes before that of the request.
+	Upstream string `yaml:"upstream"`
+	// Remove the path that is named here from that of the request.
+	StripPrefix bool `yaml:"strip_prefix"`
+	// Name the upstream's host in requests, instead of the one that clients ask for.
+	RewriteHost bool `yaml:"rewrite_host"`
+	// As at the top of the section, for this route.
+	ConnectTimeout duration `yaml:"connect_timeout"`
+	// As at the top of the section, for this route.
+	ResponseTimeout duration `yaml:"response_timeout"`
+}
+
+// Values that have a text form of their own.
+type (
+	duration    time.Duration     // 15ms, 1m30s, 1h, 1d
+	percent     float64           // 25%, 0.5%: 0 to 100
+	size        int64             // 1024, 1KiB, 1MB
+	failureMode stint.FailureMode // local, allow, deny, error
+)
+
+// list is a list of words, of which a single one may stand for itself.
+type list []string
+
+// limitList is a list of limits, of which a single one may stand for itself. Those that are
+// "unlimited" are left out.
+type limitList []stint.Limit
+
+// tierLimits are limits for all tiers, or for each.
+type tierLimits struct {
+	All    limitList
+	ByTier map[string]limitList
+}
+
+// statuses are codes such as 404, and classes such as 5xx, which is 5.
+type statuses []int

@@ -1,0 +1,199 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Mistake is one thing that is wrong with a configuration.
+type Mistake struct {
+	// File is the name of the file, and Line counts from 1.
+	File string
+	Line int
+	// Key is the path of the key in the file, such as "tiers[1].limits[0]"; "" is the file as a
+	// whole.
+	Key string
+	// Message says what is wrong, and what would be right.
+	Message string
+}
+
+// text returns the mistake in one line: "stint.yaml:12: tiers[1].limits[0]: …".
+func (m *Mistake) text() string {
+	if m.Key == "" {
+		return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Message)
+	}
+	return fmt.Sprintf("%s:%d: %s: %s", m.File, m.Line, m.Key, m.Message)
+}
+
+// Error lists every mistake in a configuration, in the order of the files and their lines.
+type Error struct{ Mistakes []Mistake }
+
+// maxMistakes is how many are found before the rest is left: they have one cause, and nobody reads
+// them.
+const maxMistakes = 1000
+
+// mostShown bounds the text of a Error; more mistakes than that have one cause.
+const mostShown = 50
+
+// Error returns the mistakes, one to a line.
+func (e *Error) Error() string { return strings.Join(e.lines(), "\n") }
+
+func (e *Error) lines() []string {
+	lines := make([]string, 0, mostShown+1)
+	for i, m := range e.Mistakes {
+		if i == mostShown {
+			lines = append(lines, fmt.Sprintf("and %d more mistakes", len(e.Mistakes)-i))
+			break
+		}
+		lines = append(lines, m.text())
+	}
+	return lines
+}
+
+// reader gathers the mistakes in a configuration, and knows where every key stands. Keys are paths
+// in the whole configuration: tiers[2] may be the first tier of the second file.
+type reader struct {
+	files     []source
+	positions map[string]position
+	mistakes  []found
+	// unread are the keys whose values could not be read, and unsure what these are parts of.
+	unread, unsure map[string]bool
+	// blind says that so much could not be read that the rest cannot be checked.
+	blind bool
+}
+
+// source is a file, and how many tiers and policies stand in those before it.
+type source struct {
+	name            string
+	tiers, policies int
+}
+
+// position is a line of a file.
+type position struct{ file, line int }
+
+// found is a mistake and where it belongs among the others.
+type found struct {
+	position
+	Mistake
+}
+
+func newReader() *reader {
+	return &reader{positions: map[string]position{}, unread: map[string]bool{}, unsure: map[string]bool{}}
+}
+
+// has reports whether the key stands in a file.
+func (r *reader) has(key string) bool {
+	_, ok := r.positions[key]
+	return ok
+}
+
+// mistake notes what is wrong with a key whose value could be read. Its position is that of the key
+// or of the nearest parent that is in a file. It is dropped if it may follow from a value that
+// could not be read.
+func (r *reader) mistake(key, format string, args ...any) {
+	if r.unsure[key] {
+		return
+	}
+	for k := key; k != ""; k = parent(k) {
+		if r.unread[k] {
+			return
+		}
+	}
+	r.note(r.nearest(key), key, format, args...)
+}
+
+// cannotRead notes that the value of a key could not be read.
+func (r *reader) cannotRead(key string) {
+	r.unread[key] = true
+	for k := parent(key); k != ""; k = parent(k) {
+		r.unsure[k] = true
+	}
+}
+
+// note notes a mistake at a position.
+func (r *reader) note(p position, key, format string, args ...any) {
+	if len(r.mistakes) >= maxMistakes {
+		return
+	}
+	p.line = max(1, p.line)
+	file := r.files[p.file]
+	r.mistakes = append(r.mistakes, found{p, Mistake{
+		File:    file.name,
+		Line:    p.line,
+		Key:     oneLine(file.local(key)),
+		Message: oneLine(fmt.Sprintf(format, args...)),
+	}})
+}
+
+// nearest returns the position of a key, of the nearest parent that has one, or the beginning.
+func (r *reader) nearest(key string) position {
+	for ; key != ""; key = parent(key) {
+		if p, ok := r.positions[key]; ok {
+			return p
+		}
+	}
+	return position{line: 1}
+}
+
+// where returns a position as text.
+func (r *reader) where(p position) string { return fmt.Sprintf("%s:%d", r.files[p.file].name, p.line) }
+
+// err returns the mistakes in order, or nil if there are none.
+func (r *reader) err() error {
+	if len(r.mistakes) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(r.mistakes, func(a, b found) int {
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
+	})
+	e := &Error{Mistakes: make([]Mistake, len(r.mistakes))}
+	for i, m := range r.mistakes {
+		e.Mistakes[i] = m.Mistake
+	}
+	return e
+}
+
+// local returns a key as it counts in the file itself.
+func (s source) local(key string) string {
+	for section, before := range map[string]int{"tiers[": s.tiers, "policies[": s.policies} {
+		rest, ok := strings.CutPrefix(key, section)
+		digits, rest, closed := strings.Cut(rest, "]")
+		if n, err := strconv.Atoi(digits); ok && closed && err == nil && n >= before {
+			return section + strconv.Itoa(n-before) + "]" + rest
+		}
+	}
+	return key
+}
+
+// parent returns the key of what a key is a part of; "" if it is of the top level.
+func parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
+
+// oneLine returns text without what would break or disguise a line of a log, and not longer than
+// one should be.
+func oneLine(s string) string {
+	const most = 1000
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return strings.Map(func(c rune) rune {
+		if unicode.IsPrint(c) {
+			return c
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
+// join returns the key of a part of a mapping.
+func join(key, name string) string {
+	if key == "" {
+		return name
+	}
+	return key + "." + name
+}
+
+// item returns the key of a part of a list.
+func item(key string, i int) string { return key + "[" + strconv.Itoa(i) + "]" }

@@ -1,0 +1,192 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/stint-limiter/stint/internal/words"
+)
+
+// TestSchemaAgrees holds the schema to the reader: both accept a file, or both refuse it.
+func TestSchemaAgrees(t *testing.T) {
+	compiler := jsonschema.NewCompiler()
+	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compiler.AddResource(schemaFile, parsed); err != nil {
+		t.Fatal(err)
+	}
+	s, err := compiler.Compile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused := maps.Clone(beyond)
+	check := func(name, text string) {
+		t.Helper()
+		var value any
+		if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+			return // no YAML: editors tell without a schema
+		}
+		_, refused := Parse("stint.yaml", []byte(text))
+		objection := s.Validate(value)
+		_, known := beyond[name]
+		delete(unused, name)
+		switch {
+		case refused == nil && objection != nil:
+			t.Errorf("%s: read, but the schema says %v", name, objection)
+		case refused != nil && objection == nil && !known:
+			t.Errorf("%s: the schema does not mind\n%v", name, refused)
+		case known && (refused == nil || objection != nil):
+			t.Errorf("%s is no longer beyond the schema", name)
+		}
+	}
+	for _, test := range good {
+		check(test.name, test.text)
+	}
+	for _, test := range wrong {
+		check(test.name, test.text)
+	}
+	for _, form := range forms {
+		for _, value := range form.values {
+			check(form.key+": "+value, strings.ReplaceAll(form.text, "VALUE", value))
+		}
+	}
+	for name, text := range guideExamples(t) {
+		check(name, text)
+	}
+	for name := range unused {
+		t.Errorf("no file is called %q", name)
+	}
+}
+
+// namePattern is what names of tiers, policies, identities and the like have.
+const namePattern = `^[A-Za-z0-9_.-]{1,64}$`
+
+// limitPattern is the form of what stint.ParseLimit reads, and of unlimited.
+const (
+	windowForm   = `([0-9]*d|([0-9]*d)?([0-9.]*(ns|us|µs|μs|ms|s|m|h))+)`
+	limitPattern = `^(unlimited(/` + windowForm + `)?|\s*([A-Za-z0-9_.-]{1,64}\s*:\s*)?[0-9]+/` + windowForm +
+		`(\s+burst\s+[0-9]+x?)?(\s+(sliding|bucket|fixed|concurrency))?(\s+leased)?\s*)$`
+)
+
+type object = map[string]any
+
+var (
+	// enums are the keys whose values are the words in backquotes in their comments.
+	enums = map[string]bool{"failureDoc.mode": true, "tierDoc.scope": true, "headersDoc.format": true,
+		"headersDoc.reset": true, "gatewayDoc.unusual_paths": true}
+	// names are what keys, labels and headers can hold.
+	names = map[string]bool{"tierDoc.name": true, "policyDoc.name": true}
+	// required are the keys that a structure cannot do without.
+	required = map[string][]string{"tierDoc": {"name", "identity"}, "policyDoc": {"name"}, "requestIDDoc": {"header"},
+		"routeDoc": {"upstream"}}
+)
+
+// schema returns the JSON Schema of a file. A file may be one of several, so that nothing is
+// required at the top level.
+func (l *language) schema(t *testing.T) []byte {
+	t.Helper()
+	text := object{"type": []string{"string", "number", "boolean"}}
+	limit := object{"type": "string", "pattern": limitPattern,
+		"examples": []string{"100/1m", "10/1m burst 2x", "login: 5/15m", "20/30s concurrency", "unlimited"}}
+	status := object{"anyOf": []object{{"type": "integer", "minimum": 100, "maximum": 599},
+		{"type": "string", "pattern": statusPattern}}}
+	definitions := object{
+		"text":      text,
+		"list":      orList(object{"type": text["type"], "minLength": 1}),
+		"limit":     limit,
+		"limitList": orList(ref("limit")),
+		"tierLimits": object{"anyOf": []object{
+			ref("limitList"), {"type": "object", "additionalProperties": ref("limitList")}}},
+		"status":   status,
+		"statuses": orList(ref("status")),
+		"duration": object{"type": "string", "minLength": 1, "pattern": durationPattern,
+			"examples": []string{"15ms", "1m30s", "1h", "1d"}},
+		"percent": object{"type": "string", "pattern": percentPattern, "examples": []string{"25%", "0.5%"}},
+		"size": object{"anyOf": []object{{"type": "integer", "minimum": 1},
+			{"type": "string", "pattern": words.SizePattern}}},
+		"integer": object{"type": "integer", "minimum": 0},
+		"boolean": object{"type": "boolean"},
+	}
+	for name := range l.structs {
+		if name == "document" {
+			continue
+		}
+		s := l.structure(name)
+		if name == "costDoc" {
+			s = object{"anyOf": []object{ref("integer"), s}}
+		}
+		definitions[strings.TrimSuffix(name, "Doc")] = s
+	}
+	root := l.structure("document")
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = "stint configuration"
+	root["$defs"] = definitions
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(root); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func (l *language) structure(name string) object {
+	properties := object{}
+	for _, k := range l.structs[name] {
+		p := typeSchema(k.typ)
+		if enums[name+"."+k.key] {
+			p = object{"enum": k.words()}
+			if k.typ == "list" {
+				p = orList(p)
+			}
+		}
+		if names[name+"."+k.key] {
+			p["pattern"] = namePattern
+		}
+		if name == "document" && strings.HasPrefix(k.typ, "map") {
+			p["propertyNames"] = object{"pattern": namePattern}
+		}
+		p["description"] = k.doc
+		properties[k.key] = p
+	}
+	s := object{"type": "object", "additionalProperties": false, "properties": properties}
+	if required[name] != nil {
+		s["required"] = required[name]
+	}
+	if name == "matchDoc" || name == "gatewayDoc" {
+		s["minProperties"] = 1
+	}
+	return s
+}
+
+func typeSchema(typ string) object {
+	switch {
+	case strings.HasPrefix(typ, "*"):
+		return typeSchema(typ[1:])
+	case strings.HasPrefix(typ, "[]"):
+		return object{"type": "array", "items": typeSchema(typ[2:])}
+	case strings.HasPrefix(typ, "map[string]"):
+		return object{"type": "object", "additionalProperties": typeSchema(strings.TrimPrefix(typ, "map[string]")),
+			"propertyNames": object{"minLength": 1}}
+	}
+	if name, ok := map[string]string{"string": "text", "int64": "integer", "bool": "boolean"}[typ]; ok {
+		return ref(name)
+	}
+	return ref(strings.TrimSuffix(typ, "Doc"))
+}
+
+func ref(name string) object { return object{"$ref": "#/$defs/" + name} }
+
+// orList is the schema of something, or of a list of it that is not empty.
+func orList(one object) object {
+	return object{"anyOf": []object{one, {"type": "array", "minItems": 1, "items": one}}}
+}

@@ -1,0 +1,264 @@
+package config
+
+import "strings"
+
+// base is a good configuration to put mistakes into.
+const base = `tiers:
+  - {name: all, identity: ip, limits: 10/1m}
+`
+
+// wrong are configurations with the mistakes that are found in them.
+var wrong = []struct {
+	name string
+	text string
+	want []string
+}{
+	{"empty", "", []string{
+		`stint.yaml:1: no rules: the file is empty`,
+	}},
+	{"comments", "# nothing\n\n# at all\n", []string{
+		`stint.yaml:1: no rules: the file is empty`,
+	}},
+	{"null", "---\n", []string{
+		`stint.yaml:1: no rules: the file is empty`,
+	}},
+	{"a text", "hello\n", []string{
+		`stint.yaml:1: want a mapping with keys such as store, failure, client_ip; got "hello"`,
+	}},
+	{"a list", "- tiers\n", []string{
+		`stint.yaml:1: want a mapping with keys such as store, failure, client_ip; got a list`,
+	}},
+	{"two documents", base + "---\n" + base, []string{
+		`stint.yaml:3: a second document; want one in a file, without ---`,
+	}},
+	{"not UTF-8", base + "store: {prefix: \"\xff\"}\n", []string{
+		`stint.yaml:3: not UTF-8`,
+	}},
+	{"control character", base + "store: {prefix: \"\x01\"}\n", []string{
+		`stint.yaml:3: not YAML: control characters are not allowed`,
+	}},
+	{"oversized", base + strings.Repeat("# padding\n", 1<<17), []string{
+		`stint.yaml:1: oversized: the configuration is larger than 1048576 bytes`,
+	}},
+	{"tab", "tiers:\n\t- name: all\n", []string{
+		`stint.yaml:2: a tab in the indentation; want spaces`,
+	}},
+	{"tab further down", "tiers:\n  - name: all\n\tidentity: ip\n", []string{
+		`stint.yaml:3: a tab in the indentation; want spaces`,
+	}},
+	{"unquoted star", base + "policies:\n  - name: a\n    match:\n      host: *.example.com\n", []string{
+		`stint.yaml:6: not YAML: did not find expected alphabetic or numeric character: a text that begins with * or & needs quotes, as in "*.example.com"`,
+	}},
+	{"unquoted star and word", base + "policies:\n  - {name: a, match: {host: *example}}\n", []string{
+		`stint.yaml:4: *example stands for nothing: a text that begins with * needs quotes, and an alias needs its anchor before it`,
+	}},
+	{"unquoted braces", base + "policies:\n  - name: a\n    match: {path: [/users/{id}/x]}\n", []string{
+		`stint.yaml:5: not YAML: did not find expected ',' or ']': in brackets, a text with {, }, [, ] or a comma needs quotes`,
+	}},
+	{"unquoted name of a limit", base + "policies:\n  - name: a\n    limits: login: 5/15m\n", []string{
+		`stint.yaml:5: not YAML: mapping values are not allowed in this context: a text with ": " in it needs quotes; keys of one mapping are indented alike`,
+	}},
+	{"unquoted name of a limit in a list", base + "policies:\n  - name: a\n    limits:\n      - login: 5/15m\n", []string{
+		`stint.yaml:6: policies[0].limits[0]: want a limit such as 100/1m; got a mapping: write "login: 5/15m", with the quotes`,
+	}},
+	{"unclosed quote", base + "store: {url: \"memory}\n", []string{
+		`stint.yaml:3: not YAML: found unexpected end of stream: a quote is not closed`,
+	}},
+	{"no colon", base + "store\n", []string{
+		`stint.yaml:3: not YAML: could not find expected ':': a key without a colon`,
+	}},
+	{"indented otherwise", "tiers:\n  - name: all\n   identity: ip\n", []string{
+		`stint.yaml:2: not YAML: did not find expected '-' indicator: elements of one list are indented alike, each with its dash`,
+	}},
+
+	{"unknown keys", "stroe: {url: memory}\ntiers:\n  - name: all\n    Identity: ip\n    limit: 10/1m\n    colour: red\n", []string{
+		`stint.yaml:1: stroe: unknown key (did you mean "store"?)`,
+		`stint.yaml:4: tiers[0].Identity: unknown key (did you mean "identity"?)`,
+		`stint.yaml:5: tiers[0].limit: unknown key (did you mean "limits"?)`,
+		`stint.yaml:6: tiers[0].colour: unknown key; the keys here are name, match, unless, identity, scope, limits, budget, shadow, rollout, bans, failure`,
+	}},
+	{"unknown key that is near is read as what was meant", base + "policys:\n  - name: a\n    identity: usr\n    limits: 5/1m\n", []string{
+		`stint.yaml:3: policys: unknown key (did you mean "policies"?)`,
+		`stint.yaml:5: policies[0].identity: no identity "usr"; there is everyone, ip or user (did you mean "user"?)`,
+	}},
+	{"unknown key that is near, and the right one", "tiers:\n  - {name: all, identity: ip, limits: 10/1m, limit: 20/1m}\n", []string{
+		`stint.yaml:2: tiers[0].limit: unknown key; the keys here are name, match, unless, identity, scope, limits, budget, shadow, rollout, bans, failure`,
+	}},
+	{"keys twice", "tiers:\n  - name: all\n    identity: ip\n    name: some\n    limits: 10/1m\ntiers: []\n", []string{
+		`stint.yaml:4: tiers[0].name: duplicate key, first set at stint.yaml:2`,
+		`stint.yaml:6: tiers: duplicate key, first set at stint.yaml:1`,
+	}},
+	{"names twice", base + "identities:\n  key: {header: X-Key}\n  key: {header: X-Api-Key}\n", []string{
+		`stint.yaml:5: identities.key: duplicate key, first set at stint.yaml:4`,
+	}},
+	{"nulls", "tiers:\n  - name:\n    identity: ~\n    limits: null\nstore:\npolicies:\n  -\n", []string{
+		`stint.yaml:2: tiers[0].name: no value; want a text, or leave it out`,
+		`stint.yaml:3: tiers[0].identity: no value; want a text, or a list of several, or leave it out`,
+		`stint.yaml:4: tiers[0].limits: no value; want a limit such as 100/1m, or a list of several, or leave it out`,
+		`stint.yaml:5: store: no value; want a mapping with keys such as url, prefix, memory, or leave it out`,
+		`stint.yaml:7: policies[0]: no value; want a mapping with keys such as name, match, unless, or leave it out`,
+	}},
+	{"kinds", "tiers: {name: all}\nstore: redis://user:secret@localhost\nclaims: [a]\nidentities: ip\nbans: []\n", []string{
+		`stint.yaml:1: tiers: want a list, each element a mapping with keys such as name, match, unless; got a mapping`,
+		`stint.yaml:2: store: want a mapping with keys such as url, prefix, memory; got "redis://…"`,
+		`stint.yaml:3: claims: want a mapping from names to a text; got a list`,
+		`stint.yaml:4: identities: want a mapping from names to a mapping with keys such as claim, header, cookie; got "ip"`,
+		`stint.yaml:5: bans: want a mapping with keys such as after, within, durations; got a list`,
+	}},
+	{"kinds further down", `tiers:
+  - name: [all]
+    identity: {ip: yes}
+    limits: {all: 10/1m}
+    shadow: [true]
+    match: /path
+    bans: {after: {}, durations: 1m}
+policies:
+  - name: {}
+    match: {path: {a: b}, header: [X-Key]}
+    limits: [[10/1m]]
+    cost: []
+`, []string{
+		`stint.yaml:2: tiers[0].name: want a text; got a list`,
+		`stint.yaml:3: tiers[0].identity: want a text, or a list of several; got a mapping`,
+		`stint.yaml:4: tiers[0].limits: want a limit such as 100/1m, or a list of several; got a mapping`,
+		`stint.yaml:5: tiers[0].shadow: want true or false; got a list`,
+		`stint.yaml:6: tiers[0].match: want a mapping with keys such as host, path, method; got "/path"`,
+		`stint.yaml:7: tiers[0].bans.after: want a whole number; got a mapping`,
+		`stint.yaml:7: tiers[0].bans.durations: want a list, each element a duration such as 15ms, 1m30s, 1h or 1d; got "1m"`,
+		`stint.yaml:9: policies[0].name: want a text; got a mapping`,
+		`stint.yaml:10: policies[0].match.path: want a text, or a list of several; got a mapping`,
+		`stint.yaml:10: policies[0].match.header: want a mapping from names to a text, or a list of several; got a list`,
+		`stint.yaml:11: policies[0].limits[0]: want a limit such as 100/1m; got a list`,
+		`stint.yaml:12: policies[0].cost: want a number of units, or a mapping with the key header; got a list`,
+	}},
+	{"keys that are none", base + "? [a]\n: b\nidentities: {~: {claim: a}, \"\": {claim: b}}\n", []string{
+		`stint.yaml:3: want a word for a key; got a list`,
+		`stint.yaml:5: identities: want a word for a key; got nothing`,
+		`stint.yaml:5: identities: want a word for a key; got the text ""`,
+	}},
+	{"tags", "tiers: !!seq\n  - {name: !tier all, identity: ip, limits: 10/1m}\n", []string{
+		`stint.yaml:1: tiers: the tag !!seq; values here have none`,
+	}},
+	{"merge key", "x: &x {name: all}\ntiers:\n  - <<: *x\n    identity: ip\n    limits: 10/1m\n", []string{
+		`stint.yaml:1: x: unknown key; the keys here are store, failure, client_ip, claims, identities, tiers, policies, bans, request_id, headers, outbound, gateway`,
+		`stint.yaml:3: tiers[0]: merge keys ("<<") are not read; write the keys out, or use an alias for a whole value`,
+	}},
+
+	{"limits", `tiers:
+  - name: all
+    identity: ip
+    limits:
+      - 100
+      - ten/1m
+      - 10/1w
+      - 10/1m brust 2x
+      - 10/400d
+      - 10/1m burst 500x
+      - unlimited/1w
+      - unlimited/1h burst 2x
+      - Unlimited
+    budget: -1/1h
+`, []string{
+		`stint.yaml:5: tiers[0].limits[0]: "100": no window; want "units/window", such as "100/1m" or "10/1s burst 2x"`,
+		`stint.yaml:6: tiers[0].limits[1]: "ten/1m": "ten" is not a whole number from 0 to 9007199254740992`,
+		`stint.yaml:7: tiers[0].limits[2]: "10/1w": window "1w": want a duration such as "1s", "1m30s", "1h" or "1d"`,
+		`stint.yaml:8: tiers[0].limits[3]: "10/1m brust 2x": unknown word "brust"; want burst, sliding, bucket, fixed, concurrency, leased`,
+		`stint.yaml:9: tiers[0].limits[4]: "10/400d": window "400d": want at most 366 days`,
+		`stint.yaml:10: tiers[0].limits[5]: "10/1m burst 500x": Burst is 5000; want a multiple of Max, at most 100 times`,
+		`stint.yaml:11: tiers[0].limits[6]: "unlimited/1w": window "1w": want a duration such as "1s", "1m30s", "1h" or "1d"`,
+		`stint.yaml:12: tiers[0].limits[7]: "unlimited/1h burst 2x": want nothing but a window after unlimited/, as in unlimited/1d`,
+		`stint.yaml:13: tiers[0].limits[8]: "Unlimited": no window; want "units/window", such as "100/1m" or "10/1s burst 2x" (did you mean "unlimited"?)`,
+		`stint.yaml:14: tiers[0].budget: "-1/1h": Max is -1; want 0 to 9007199254740992`,
+	}},
+	{"numbers", base + `client_ip: {ipv4_prefix: -1, ipv6_prefix: 0x40}
+bans: {after: "5", within: 1m, durations: [1m]}
+outbound:
+  a: {limits: 1/1s, retries: 1.5}
+  b: {limits: 1/1s, retries: 010}
+  c: {limits: 1/1s, retries: 99999999999999999999}
+`, []string{
+		`stint.yaml:3: client_ip.ipv4_prefix: want a whole number such as 0 or 1000; got "-1"`,
+		`stint.yaml:3: client_ip.ipv6_prefix: want a whole number such as 0 or 1000; got "0x40"`,
+		`stint.yaml:4: bans.after: want a whole number; got the text "5": leave out the quotes`,
+		`stint.yaml:6: outbound.a.retries: want a whole number such as 0 or 1000; got "1.5"`,
+		`stint.yaml:7: outbound.b.retries: want a whole number such as 0 or 1000; got "010"`,
+		`stint.yaml:8: outbound.c.retries: want at most 9007199254740992; got "99999999999999999999"`,
+	}},
+	{"booleans", `tiers:
+  - {name: a, identity: user, limits: 10/1m, shadow: yes}
+  - {name: b, identity: user, limits: 10/1m, shadow: Off}
+  - {name: c, identity: user, limits: 10/1m, shadow: "true"}
+  - {name: d, identity: user, limits: 10/1m, shadow: 1}
+  - {name: all, identity: ip, limits: 10/1m}
+`, []string{
+		`stint.yaml:2: tiers[0].shadow: want true or false; got "yes": write true`,
+		`stint.yaml:3: tiers[1].shadow: want true or false; got "Off": write false`,
+		`stint.yaml:4: tiers[2].shadow: want true or false; got the text "true": write true`,
+		`stint.yaml:5: tiers[3].shadow: want true or false; got "1"`,
+	}},
+	{"durations", base + `failure: {budget: 15}
+bans: {after: 5, within: 1 minute, durations: [1m, -1m, 1w, 500d, 9999999h, ""], forgive: 1.5.2h}
+`, []string{
+		`stint.yaml:3: failure.budget: 15 of what? want a duration such as 15ms, 1m30s, 1h or 1d`,
+		`stint.yaml:4: bans.within: want a duration such as 15ms, 1m30s, 1h or 1d; got "1 minute"`,
+		`stint.yaml:4: bans.durations[1]: want a duration such as 15ms, 1m30s, 1h or 1d; got "-1m"`,
+		`stint.yaml:4: bans.durations[2]: want a duration such as 15ms, 1m30s, 1h or 1d; got "1w"`,
+		`stint.yaml:4: bans.durations[3]: want at most 366d; got "500d"`,
+		`stint.yaml:4: bans.durations[4]: want at most 366d; got "9999999h"`,
+		`stint.yaml:4: bans.durations[5]: want a duration such as 15ms, 1m30s, 1h or 1d; got the text ""`,
+		`stint.yaml:4: bans.forgive: want a duration such as 15ms, 1m30s, 1h or 1d; got "1.5.2h"`,
+	}},
+	{"percentages", base + `policies:
+  - {name: a, limits: 1/1s, rollout: 25}
+  - {name: b, limits: 1/1s, rollout: 101%}
+  - {name: c, limits: 1/1s, rollout: half}
+headers: {retry_after_jitter: 0.2}
+`, []string{
+		`stint.yaml:4: policies[0].rollout: want a percentage from 0% to 100%; got "25": write 25%`,
+		`stint.yaml:5: policies[1].rollout: want a percentage from 0% to 100%; got "101%"`,
+		`stint.yaml:6: policies[2].rollout: want a percentage from 0% to 100%; got "half"`,
+		`stint.yaml:7: headers.retry_after_jitter: want a percentage from 0% to 100%; got "0.2"`,
+	}},
+	{"sizes and statuses", base + `policies:
+  - {name: a, settle: {bytes: 0}, refund: 600}
+  - {name: b, settle: {bytes: 1kb}, refund: [5xx, 404, 6xx, 5XX, 40]}
+  - {name: c, settle: {bytes: 9999999999GiB}}
+`, []string{
+		`stint.yaml:4: policies[0].settle.bytes: want a number of bytes such as 1024, 1KiB or 1MB; got "0"`,
+		`stint.yaml:4: policies[0].refund: want a status such as 404 or a class such as 5xx; got "600"`,
+		`stint.yaml:5: policies[1].settle.bytes: want a number of bytes such as 1024, 1KiB or 1MB; got "1kb"`,
+		`stint.yaml:5: policies[1].refund[2]: want a status such as 404 or a class such as 5xx; got "6xx"`,
+		`stint.yaml:5: policies[1].refund[3]: want a status such as 404 or a class such as 5xx; got "5XX"`,
+		`stint.yaml:5: policies[1].refund[4]: want a status such as 404 or a class such as 5xx; got "40"`,
+		`stint.yaml:6: policies[2].settle.bytes: want at most 9007199254740992 bytes; got "9999999999GiB"`,
+	}},
+	{"words", base + "failure: {mode: dney}\nclient_ip: {trusted_proxies: [\"\", []]}\npolicies:\n  - {name: a, match: {method: []}, limits: 1/1s}\n", []string{
+		`stint.yaml:3: failure.mode: want local, allow, deny or error; got "dney" (did you mean "deny"?)`,
+		`stint.yaml:4: client_ip.trusted_proxies[0]: an empty text; want something, or leave it out`,
+		`stint.yaml:4: client_ip.trusted_proxies[1]: want a text; got a list`,
+		`stint.yaml:6: policies[0].match.method: an empty list; want a text, or leave it out`,
+	}},
+	{"what can be judged is judged beside a value that cannot be read", `tiers:
+  - name: all
+    identity: ip
+    limits: 10/1w
+policies:
+  - name: a
+    identity: nobody
+    rollout: 25
+    shadow: true
+    limits: {some: 1/1s}
+`, []string{
+		`stint.yaml:4: tiers[0].limits: "10/1w": window "1w": want a duration such as "1s", "1m30s", "1h" or "1d"`,
+		`stint.yaml:7: policies[0].identity: no identity "nobody"; there is everyone, ip or user`,
+		`stint.yaml:8: policies[0].rollout: want a percentage from 0% to 100%; got "25": write 25%`,
+		`stint.yaml:10: policies[0].limits.some: no tier "some"; there is default or all`,
+	}},
+	{"lines of aliases", "tiers:\n  - {name: a, identity: &who usr, limits: 1/1s}\n  - {name: all, identity: ip, limits: 10/1m}\npolicies:\n  - {name: b, identity: *who, limits: 1/1s}\n", []string{
+		`stint.yaml:2: tiers[0].identity: no identity "usr"; there is everyone, ip or user (did you mean "user"?)`,
+		`stint.yaml:5: policies[0].identity: no identity "usr"; there is everyone, ip or user (did you mean "user"?)`,
+	}},
+	{"control characters in what is shown", base + "identities:\n  \"a\\nb\": {claim: x}\n", []string{
+		`stint.yaml:4: identities.a�b: "a\nb" cannot be a name; want 1 to 64 letters, digits and _-.`,
+	}},
+}

@@ -1,0 +1,225 @@
+// Package pathpattern matches the paths of requests with patterns such as /users/{id} and
+// /static/**.
+package pathpattern
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/words"
+)
+
+// Pattern is a path with variables: segments, and at most one gap for any number of them.
+type Pattern struct {
+	// Text is the pattern as it was written.
+	Text string
+
+	begin string // see beginning
+	head  []segment
+	tail  []segment // after the gap
+	gap   bool
+}
+
+// segment fits what begins with prefix and ends with suffix, or if exact, what is prefix.
+type segment struct {
+	name           string // of a variable
+	prefix, suffix string
+	exact          bool
+}
+
+// maxPattern is the longest path of a configuration.
+const maxPattern = 1024
+
+const patternForm = `want something like /users/{id}, /static/** or /**/*.css`
+
+// Parse reads a pattern. Its error says what would be right.
+func Parse(text string) (Pattern, error) {
+	p := Pattern{Text: text}
+	if !strings.HasPrefix(text, "/") {
+		return p, fmt.Errorf("path %q does not begin with /; %s", text, patternForm)
+	}
+	if len(text) > maxPattern {
+		return Pattern{}, fmt.Errorf("a path of %d bytes; want at most %d", len(text), maxPattern)
+	}
+	if strings.ContainsAny(text, "%?#") {
+		return p, fmt.Errorf("path %q: paths are decoded and without a query before they are matched; want it without %%, ? and #", text)
+	}
+	if clean := Clean(text); clean != text && clean+"/" != text {
+		return p, fmt.Errorf("path %q has empty or dotted segments, and requests are cleaned of them; want %q", text, clean)
+	}
+	names := map[string]bool{}
+	for rest := strings.TrimSuffix(text[1:], "/"); rest != ""; {
+		var word string
+		word, rest, _ = strings.Cut(rest, "/")
+		if word == "**" {
+			if p.gap {
+				return p, fmt.Errorf("path %q has ** twice; use it once", text)
+			}
+			p.gap = true
+			continue
+		}
+		s, err := parseSegment(word)
+		if err != nil {
+			return p, fmt.Errorf("path %q: %w; %s", text, err, patternForm)
+		}
+		if s.name != "" && names[s.name] {
+			return p, fmt.Errorf("path %q has the variable {%s} twice", text, s.name)
+		}
+		names[s.name] = true
+		if p.gap {
+			p.tail = append(p.tail, s)
+		} else {
+			p.head = append(p.head, s)
+		}
+	}
+	p.begin = p.beginning()
+	return p, nil
+}
+
+// beginning is how every path begins that fits: it excludes most others at once.
+func (p *Pattern) beginning() string {
+	text := ""
+	for i := range p.head {
+		text += "/" + p.head[i].prefix
+		if !p.head[i].exact {
+			break
+		}
+	}
+	return text
+}
+
+func parseSegment(word string) (segment, error) {
+	if name, ok := strings.CutPrefix(word, "{"); ok {
+		name, ok = strings.CutSuffix(name, "}")
+		if !ok || !words.IsName(name) {
+			return segment{}, fmt.Errorf("%q is no variable: it is a whole segment, {name}", word)
+		}
+		return segment{name: name}, nil
+	}
+	if strings.ContainsAny(word, "{}") {
+		return segment{}, fmt.Errorf("%q: a variable is a whole segment, {name}", word)
+	}
+	prefix, suffix, star := strings.Cut(word, "*")
+	if strings.Contains(suffix, "*") {
+		return segment{}, fmt.Errorf("%q has more than one *; ** stands alone between slashes", word)
+	}
+	return segment{prefix: prefix, suffix: suffix, exact: !star}, nil
+}
+
+func (s *segment) fits(word string, folded bool) bool {
+	prefix, suffix := len(s.prefix), len(s.suffix)
+	if s.exact {
+		return len(word) == prefix && same(word, s.prefix, folded)
+	}
+	return word != "" && len(word) >= prefix+suffix &&
+		same(word[:prefix], s.prefix, folded) && same(word[len(word)-suffix:], s.suffix, folded)
+}
+
+// same reports whether two texts of the same length are equal, or equal but for the case of their
+// letters.
+func same(a, b string, folded bool) bool { return a == b || folded && strings.EqualFold(a, b) }
+
+// Fits reports whether a clean path fits, or would but for the case of its letters.
+func (p *Pattern) Fits(clean string, folded bool) bool {
+	if len(clean) < len(p.begin) || !same(clean[:len(p.begin)], p.begin, folded) {
+		return false
+	}
+	rest := clean[1:]
+	for i := range p.head {
+		word, after, more := strings.Cut(rest, "/")
+		if rest == "" || !p.head[i].fits(word, folded) {
+			return false
+		}
+		if rest = after; !more && i < len(p.head)-1 {
+			return false
+		}
+	}
+	if !p.gap {
+		return rest == ""
+	}
+	for i := len(p.tail) - 1; i >= 0; i-- {
+		if rest == "" {
+			return false
+		}
+		cut := strings.LastIndexByte(rest, '/')
+		if !p.tail[i].fits(rest[cut+1:], folded) {
+			return false
+		}
+		rest = rest[:max(cut, 0)]
+	}
+	return true
+}
+
+// Value returns what a variable stands for in a clean path that fits.
+func (p *Pattern) Value(clean, name string) (string, bool) {
+	words := strings.Split(clean[1:], "/")
+	for i := range p.head {
+		if p.head[i].name == name {
+			return words[i], true
+		}
+	}
+	for i := range p.tail {
+		if p.tail[i].name == name {
+			return words[len(words)-len(p.tail)+i], true
+		}
+	}
+	return "", false
+}
+
+// Names appends the names of the pattern's variables.
+func (p *Pattern) Names(to []string) []string {
+	for _, part := range [][]segment{p.head, p.tail} {
+		for i := range part {
+			if part[i].name != "" {
+				to = append(to, part[i].name)
+			}
+		}
+	}
+	return to
+}
+
+// Prefix returns the path that everything is below that fits, "/api" of "/api/**", and whether the
+// pattern has no other variable than the ** at its end.
+func (p *Pattern) Prefix() (string, bool) {
+	literal := p.gap && len(p.tail) == 0
+	for i := range p.head {
+		literal = literal && p.head[i].exact
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(p.Text, "/"), "/**"), literal
+}
+
+// Clean returns a path rooted, without empty or dotted segments and without a slash at its end.
+func Clean(p string) string {
+	if p == "" {
+		return "/"
+	}
+	if p[0] == '/' && !untidy(p) {
+		return p
+	}
+	return path.Clean("/" + p)
+}
+
+// untidy reports whether a rooted path has anything to clean.
+func untidy(p string) bool {
+	for i := 0; i+1 < len(p); i++ {
+		if p[i] == '/' && (p[i+1] == '/' || p[i+1] == '.') {
+			return true // or a segment that merely begins with a dot
+		}
+	}
+	return len(p) > 1 && p[len(p)-1] == '/'
+}
+
+// Dotted reports whether a path has dot segments: also those that only some servers take for such,
+// which end in a parameter ("..;x") or stand between backslashes.
+func Dotted(path string) bool {
+	if !strings.Contains(path, ".") {
+		return false
+	}
+	for segment := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '/' || c == '\\' }) {
+		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
+			return true
+		}
+	}
+	return false
+}

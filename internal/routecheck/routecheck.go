@@ -1,0 +1,70 @@
+// Package routecheck validates the routes of a gateway, with messages that fit a configuration,
+// flags and Go.
+package routecheck
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/pathpattern"
+	"github.com/stint-limiter/stint/internal/words"
+)
+
+// Match is which requests a route is for, in one form for all ways to write it. Two routes must not
+// be for the same.
+type Match struct{ Host, Prefix string }
+
+// MatchOf returns which requests a route with a host and a path's beginning is for.
+func MatchOf(host, prefix string) Match {
+	return Match{strings.ToLower(words.Host(host)), strings.TrimRight(prefix, "/")}
+}
+
+// All reports everything that is wrong with a route.
+func All(host, prefix, upstream string) error {
+	return errors.Join(Host(host), Prefix(prefix), Upstream(upstream))
+}
+
+// Host reports what is wrong with the host of a route; "" is any.
+func Host(host string) error {
+	name := words.Host(host)
+	if host != "" && (name == "" || !strings.EqualFold(name, host) || strings.ContainsAny(name, "*/ ")) {
+		return fmt.Errorf("%q is no host; want a name without port or wildcard, such as api.example.com", host)
+	}
+	return nil
+}
+
+// Prefix reports what is wrong with how the paths of a route begin; "" is any.
+func Prefix(prefix string) error {
+	if prefix != "" && prefix[0] != '/' || strings.ContainsAny(prefix, "%?#") || pathpattern.Dotted(prefix) {
+		return fmt.Errorf("%q is no beginning of a path; want one such as /api, decoded and without dot segments", prefix)
+	}
+	return nil
+}
+
+// maxPort is the last port that there is.
+const maxPort = 1<<16 - 1
+
+// Upstream reports what is wrong with the URL of an upstream. It does not show what may be a
+// password.
+func Upstream(text string) error {
+	const want = "want a URL such as http://127.0.0.1:3000, with http, https or h2c"
+	u, err := url.Parse(text)
+	var broken *url.Error
+	switch {
+	case errors.As(err, &broken):
+		return fmt.Errorf("this is no upstream: %w; %s", broken.Err, want)
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" || u.Hostname() == "":
+		return fmt.Errorf("%q is no upstream; %s", u.Redacted(), want)
+	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || pathpattern.Dotted(u.Path):
+		return fmt.Errorf("the upstream %q; want it without user, query, fragment and dot segments", u.Redacted())
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > maxPort {
+			return fmt.Errorf("the upstream %q has the port %s; want 1 to %d", u.Redacted(), port, maxPort)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package setinfo
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/rollout"
+	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// Count is where a subject may be counted.
+type Count struct {
+	// Rule says how it is limited there.
+	Rule *policy.Rule
+	// Scope is the part of the subject that is counted there. If it is Divided, there are counts
+	// for each value of what divides it, such as a path's variable, which the set does not know;
+	// they are in scopes that begin with this one and a colon.
+	Scope   string
+	Divided bool
+	// Shadow says that the rule has no consequences for this subject.
+	Shadow bool
+	// Bans says that bans apply there, also those made by hand.
+	Bans bool
+}
+
+// Counts returns where a subject such as "user:42" may be counted: every rule and scope, as far as
+// the set knows without a request. Of several tiers it is in one at a time. It returns nil if no
+// identity makes such subjects.
+func Counts(set *policy.Set, subject string) []Count {
+	spec := set.Spec()
+	var counts []Count
+	for i := range spec.Tiers {
+		t := &spec.Tiers[i]
+		add := func(policyName string, scopes []string, divided bool) {
+			for _, scope := range scopes {
+				for _, r := range set.Rules() {
+					if r.Policy == policyName && r.Tier == t.Name {
+						counts = append(counts, Count{
+							Rule: r, Scope: scope, Divided: divided, Shadow: !enforced(r, subject),
+							Bans: t.Bans != nil || spec.Bans != nil,
+						})
+					}
+				}
+			}
+		}
+		member := makes(spec, t.Identity, subject)
+		if member {
+			add("", tierScopes(spec, t), false)
+		}
+		for k := range spec.Policies {
+			p := &spec.Policies[k]
+			if len(p.Identity) == 0 && member || makes(spec, p.Identity, subject) {
+				scopes, all := policyScopes(spec, p, t)
+				add(p.Name, scopes, !all)
+			}
+		}
+	}
+	return counts
+}
+
+func enforced(r *policy.Rule, subject string) bool {
+	return rollout.Chosen(r.Name(), subject, uint32(r.Enforced*rollout.All))
+}
+
+// Kinds returns what subjects begin with before a colon, such as "user", in the order of the set.
+func Kinds(set *policy.Set) []string {
+	var kinds []string
+	for _, id := range counted(set.Spec()) {
+		kinds = append(kinds, id.typ)
+	}
+	return kinds
+}
+
+// makes reports whether one of the identities makes such subjects.
+func makes(spec *policy.Spec, names []string, subject string) bool {
+	kind, identifier, _ := strings.Cut(subject, ":")
+	return slices.ContainsFunc(names, func(name string) bool {
+		id := identityNamed(spec, name)
+		if id.kind == byNothing {
+			return subject == id.typ
+		}
+		return kind == id.typ && identifier != ""
+	})
+}
+
+// otherScope is the route of requests that have none, and the method of those whose method nobody
+// knows.
+const otherScope = "other"
+
+// tierScopes returns the scopes that a tier counts in.
+func tierScopes(spec *policy.Spec, t *policy.Tier) []string {
+	switch t.Scope {
+	case "route":
+		return routesOf(spec, t, nil)
+	case "none":
+		return []string{""}
+	}
+	return []string{"global"}
+}
+
+// routesOf returns the routes that requests of a tier may have, or of those to which a policy
+// applies.
+func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
+	var names []string
+	for i := range spec.Policies {
+		p := &spec.Policies[i]
+		if p.Skip {
+			continue
+		}
+		isRoute := p.Match != nil && len(p.Match.Path)+len(p.Match.Method)+len(p.Match.Host) > 0
+		if isRoute && isFor(p, t.Name) {
+			names = append(names, p.Name)
+		}
+		if p == of && isRoute {
+			return names // the first that matches is the route
+		}
+	}
+	return append(names, otherScope)
+}
+
+// isFor reports whether a policy is for requests of a tier: one with limits only is if it has any
+// for the tier.
+func isFor(p *policy.Policy, tier string) bool {
+	if p.Limits != nil || p.Budget != nil || p.TierLimits == nil && p.TierBudget == nil {
+		return true
+	}
+	for _, name := range [...]string{tier, "default"} {
+		_, limited := p.TierLimits[name]
+		_, budgeted := p.TierBudget[name]
+		if limited || budgeted {
+			return true
+		}
+	}
+	return false
+}
+
+// maxScopes is into how many scopes a policy may be divided that are listed one by one.
+const maxScopes = 64
+
+// policyScopes returns the scopes that a policy counts in for a tier, or its name and false if they
+// are not known.
+func policyScopes(spec *policy.Spec, p *policy.Policy, t *policy.Tier) ([]string, bool) {
+	scopes := []string{p.Name}
+	for _, per := range p.Per {
+		values := valuesOf(spec, per, p, t)
+		if len(values) == 0 || len(values)*len(scopes) > maxScopes {
+			return []string{p.Name}, false
+		}
+		var divided []string
+		for _, scope := range scopes {
+			for _, value := range values {
+				divided = append(divided, string(keypart.AppendEscaped([]byte(scope+":"), []byte(value), ':')))
+			}
+		}
+		scopes = divided
+	}
+	return scopes, true
+}
+
+// valuesOf returns what may divide the count of a policy for requests of a tier, nil if that is not
+// known.
+func valuesOf(spec *policy.Spec, per string, p *policy.Policy, t *policy.Tier) []string {
+	switch per {
+	case "route":
+		return routesOf(spec, t, p)
+	case "method":
+		return methodsOf(p.Match)
+	case "host":
+		var hosts []string
+		for _, host := range p.Match.Host {
+			if strings.HasPrefix(host, "*") {
+				return nil
+			}
+			hosts = append(hosts, strings.ToLower(strings.TrimSuffix(host, ".")))
+		}
+		return hosts
+	}
+	return nil
+}
+
+// methodsOf returns the methods that fit, as they divide counts: otherScope stands for those that
+// nobody knows.
+func methodsOf(m *policy.Match) []string {
+	if m == nil || len(m.Method) == 0 {
+		return append(slices.Clone(words.Methods[:]), otherScope)
+	}
+	var known []string
+	for _, method := range words.Methods {
+		if slices.Contains(m.Method, method) || method == "HEAD" && slices.Contains(m.Method, "GET") {
+			known = append(known, method)
+		}
+	}
+	if slices.ContainsFunc(m.Method, func(method string) bool { return !slices.Contains(words.Methods[:], method) }) {
+		known = append(known, otherScope)
+	}
+	return known
+}

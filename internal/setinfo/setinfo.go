@@ -1,0 +1,59 @@
+// Package setinfo answers questions about a set of policies that do not come with a request: those
+// of pages, reports and people who look after a server.
+package setinfo
+
+import (
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// Tiers returns the names of the tiers, in their order.
+func Tiers(set *policy.Set) []string {
+	names := []string{}
+	for _, t := range set.Spec().Tiers {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// Policies returns the names of the policies, in their order.
+func Policies(set *policy.Set) []string {
+	names := []string{}
+	for _, p := range set.Spec().Policies {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// FailureOf returns what happens when the store fails to requests that only a policy and a tier are
+// for, either of which may be "": what the policy says, else the tier, else the set as a whole.
+func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy {
+	spec := set.Spec()
+	for _, p := range spec.Policies {
+		if p.Name == policyName && p.Failure != nil {
+			return *p.Failure
+		}
+	}
+	for _, t := range spec.Tiers {
+		if t.Name == tierName && t.Failure != nil {
+			return *t.Failure
+		}
+	}
+	return spec.Failure
+}
+
+// ScopeOf returns in which part of its subjects a tier counts requests that have no route.
+func ScopeOf(set *policy.Set, tier string) string {
+	for _, t := range set.Spec().Tiers {
+		if t.Name != tier {
+			continue
+		}
+		switch t.Scope {
+		case "route":
+			return "other"
+		case "none":
+			return ""
+		}
+	}
+	return "global"
+}

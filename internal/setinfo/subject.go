@@ -1,0 +1,163 @@
+package setinfo
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// ErrUnknownSubject is the error for a subject of a kind that no tier and no policy counts by.
+var ErrUnknownSubject = errors.New("nothing in the configuration counts subjects of this kind")
+
+// Subject returns the subject that requests are counted under for what people write:
+// "ip:2001:db8::7" is counted as "ip:2001:db8::/64", and "apikey:" with a key as "apikey:" with its
+// hash. What Subject returns, it returns again. The note says what was made of the text, if that is
+// worth saying: "2001:db8::7 is counted under it".
+//
+// The error is [ErrUnknownSubject], or a [*stint.InvalidError] that says what would be right.
+//
+// A nil set is that of programs without a configuration: addresses are brought to the form that
+// they have by default, and all other subjects are as they are.
+func Subject(set *policy.Set, text string) (subject, note string, err error) {
+	kind, identifier, found := strings.Cut(text, ":")
+	id := &identity{typ: kind, kind: byClaim}
+	resolver := resolverOf(&policy.Spec{})
+	switch {
+	case set != nil:
+		id, resolver = identityOf(set, kind), resolverOf(set.Spec())
+	case kind == identityIP:
+		id.kind = byAddress
+	default:
+		return text, "", nil
+	}
+	switch {
+	case id == nil && clientip.ParsePeer(text).IsValid():
+		return "", "", mistaken("an address is written with its kind; want ip: before it")
+	case id == nil, id.kind == byNothing && found:
+		return "", "", ErrUnknownSubject
+	case id.kind == byNothing:
+		return text, "", nil
+	case identifier == "":
+		like := "42"
+		if id.kind == byAddress {
+			like = "203.0.113.9"
+		}
+		return "", "", mistaken("there is no name after %s:; want something like %s:%s", kind, kind, like)
+	}
+	b, note, err := id.read(append([]byte(kind), ':'), identifier, resolver)
+	return string(b), note, err
+}
+
+// identityOf returns the identity whose subjects are of a kind, or nil.
+func identityOf(set *policy.Set, kind string) *identity {
+	for _, id := range counted(set.Spec()) {
+		if id.typ == kind {
+			return id
+		}
+	}
+	return nil
+}
+
+// read appends the identifier that people mean by a text, as requests have it.
+func (id *identity) read(b []byte, text string, r *clientip.Resolver) (_ []byte, note string, err error) {
+	switch {
+	case id.kind == byAll:
+		return id.readTogether(b, text, r)
+	case id.kind == byAddress:
+		return readAddress(b, text, r)
+	case id.kind != byClaim && !id.plain:
+		return id.readSecret(b, text)
+	}
+	if len(text) > keypart.MaxIdentifier {
+		note = fmt.Sprintf("names of more than %d bytes are counted under a hash", keypart.MaxIdentifier)
+	}
+	b, _ = keypart.AppendIdentifier(b, text, true)
+	return b, note, nil
+}
+
+// readAddress takes an address in any form that an address of a client may have, and a network that
+// is one client.
+func readAddress(b []byte, text string, r *clientip.Resolver) (_ []byte, note string, err error) {
+	text = strings.TrimSpace(text)
+	if text == unknownClient {
+		return append(b, text...), "", nil
+	}
+	begin := len(b)
+	if a := clientip.ParsePeer(text); a.IsValid() {
+		b = r.AppendSubject(b, a)
+	} else if network, err := netip.ParsePrefix(text); err != nil {
+		return nil, "", mistaken(`"%s" is not an address; want one such as ip:203.0.113.9 or ip:2001:db8::7`, label.Short(text)) // it may be a secret, in the wrong place
+	} else if !r.IsOneSubject(network) {
+		example := network.Addr()
+		if network == network.Masked() {
+			example = example.Next()
+		}
+		return nil, "", mistaken("%s is a network of many subjects, and this is for one; want an address of it, such as ip:%s. "+
+			"If a list showed the network, it stands for an address in short: use the ref beside it. "+
+			"To deny a whole network, write a policy with match: {network: %s} and limits: 0/1m", text, example, network.Masked())
+	} else {
+		b = r.AppendSubject(b, network.Addr())
+	}
+	if string(b[begin:]) != text {
+		note = label.Line(text) + " is counted under it"
+	}
+	return b, note, nil
+}
+
+// readSecret takes the value of a header or a cookie that is counted under its hash, and the hash.
+func (id *identity) readSecret(b []byte, text string) (_ []byte, note string, err error) {
+	if hash, _ := keypart.AppendIdentifier(nil, text, false); keypart.IsIdentifierHash(text) {
+		return append(b, text...), fmt.Sprintf("taken as the hash of a value of %s; if it is the value itself, its hash is %s", id.key, hash), nil
+	}
+	b, _ = keypart.AppendIdentifier(b, text, false)
+	return b, "it is the hash of the given value of " + id.key, nil
+}
+
+// readTogether takes the parts in their order with a plus sign between them.
+func (id *identity) readTogether(b []byte, text string, r *clientip.Resolver) (_ []byte, note string, err error) {
+	texts := strings.Split(text, "+")
+	if len(texts) != len(id.parts) || slices.Contains(texts, "") {
+		names := make([]string, len(id.parts))
+		for i, part := range id.parts {
+			names[i] = part.name
+		}
+		return nil, "", mistaken("%s has %d parts, none of them empty; want %s:%s, with %%2b for a plus sign within a part", id.typ, len(id.parts), id.typ, strings.Join(names, "+"))
+	}
+	var notes []string
+	for i, part := range id.parts {
+		value, note, err := part.read(nil, unescaped.Replace(texts[i]), r)
+		if err != nil {
+			return nil, "", err
+		}
+		if note != "" {
+			notes = append(notes, note)
+		}
+		if i > 0 {
+			b = append(b, '+')
+		}
+		b = keypart.AppendEscaped(b, value, '+')
+	}
+	return b, strings.Join(notes, ", "), nil
+}
+
+// unescaped undoes [keypart.AppendEscaped].
+var unescaped = strings.NewReplacer("%2b", "+", "%2B", "+", "%25", "%")
+
+// resolverOf returns what finds the addresses of clients. Its settings were found good with the
+// set.
+func resolverOf(spec *policy.Spec) *clientip.Resolver {
+	r, _ := clientip.New(clientip.Config{IPv4Prefix: spec.IPv4Prefix, IPv6Prefix: spec.IPv6Prefix})
+	return r
+}
+
+func mistaken(format string, args ...any) error {
+	return &stint.InvalidError{Err: fmt.Errorf(format, args...)}
+}

@@ -1,0 +1,86 @@
+package yamlread
+
+import (
+	"iter"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Counter bounds how many values are looked at, counted as often as aliases repeat them. The zero
+// Counter with a Max is ready for use.
+type Counter struct {
+	Max  int
+	seen int
+}
+
+// Next counts a value. Over is whether there are too many by now, and first whether it is the first
+// one too many.
+func (c *Counter) Next() (first, over bool) {
+	c.seen++
+	return c.seen == c.Max+1, c.seen > c.Max
+}
+
+// Over reports whether there were too many values.
+func (c *Counter) Over() bool { return c.seen > c.Max }
+
+// Resolve returns what an alias stands for.
+func Resolve(n *yaml.Node) *yaml.Node {
+	for n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// IsNull reports whether a node is null, or there is none.
+func IsNull(n *yaml.Node) bool {
+	n = Resolve(n)
+	return n == nil || n.Kind == yaml.ScalarNode && n.Tag == "!!null"
+}
+
+// IsQuoted reports whether a scalar is in quotes.
+func IsQuoted(n *yaml.Node) bool { return n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 }
+
+// IsTagged reports whether a node has a tag that somebody wrote.
+func IsTagged(n *yaml.Node) bool { return n.Style&yaml.TaggedStyle != 0 }
+
+// Key is a key of a mapping.
+type Key struct {
+	// Node is the key as it stands in the file, and Name what it is.
+	Node, Name *yaml.Node
+	// Merge says that it is the merge key, "<<".
+	Merge bool
+	// First is the key that already has the name, or nil.
+	First *yaml.Node
+}
+
+// IsName reports whether the key is a text, which it has to be.
+func (k *Key) IsName() bool {
+	return k.Name.Kind == yaml.ScalarNode && !IsNull(k.Name) && k.Name.Value != "" && !IsTagged(k.Name)
+}
+
+// Keys yields the keys and values of a mapping.
+func Keys(mapping *yaml.Node) iter.Seq2[Key, *yaml.Node] {
+	return func(yield func(Key, *yaml.Node) bool) {
+		first := map[string]*yaml.Node{}
+		for i := 0; i+1 < len(mapping.Content); i += 2 {
+			k := Key{Node: mapping.Content[i], Name: Resolve(mapping.Content[i])}
+			if k.Merge = k.Name.Tag == "!!merge"; !k.Merge && k.IsName() {
+				if k.First = first[k.Name.Value]; k.First == nil {
+					first[k.Name.Value] = k.Node
+				}
+			}
+			if !yield(k, mapping.Content[i+1]) {
+				return
+			}
+		}
+	}
+}
+
+// Shorten returns a text as mistakes quote it: not more than so many bytes of it.
+func Shorten(text string, most int) string {
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
