@@ -10,25 +10,27 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
 )
 
 func TestF27(t *testing.T) {
-	fault(t, "F27", "Redis with an evicting maxmemory-policy", "loud warning at start and on the dashboard", func(r *report) {
-		for policy, want := range map[string]int{"noeviction": 0, "allkeys-lru": 1, "volatile-ttl": 1} {
-			server := redistest.Start(t, "--maxmemory-policy", policy)
-			var log journal
-			s := newStack(t, server.URL(), resilience.Config{Logger: log.logger(), Instances: 1})
-			take(r, s, "any", stint.PerMinute(1))
-			if got := log.count("level=WARN", "maxmemory-policy="+policy); got != want {
-				r.Errorf("%s: warned %d times, want %d:\n%s", policy, got, want, &log)
+	fault(t, "F27", "Redis with an evicting maxmemory-policy", "loud warning at start and on the dashboard",
+		func(r *report) {
+			for policy, want := range map[string]int{"noeviction": 0, "allkeys-lru": 1, "volatile-ttl": 1} {
+				server := redistest.Start(t, "--maxmemory-policy", policy)
+				var log journal
+				s := newStack(t, server.URL(), resilience.Config{Logger: log.logger(), Instances: 1})
+				take(r, s, "any", stint.PerMinute(1))
+				if got := log.count("level=WARN", "maxmemory-policy="+policy); got != want {
+					r.Errorf("%s: warned %d times, want %d:\n%s", policy, got, want, &log)
+				}
+				wantTTLs(r, server)
 			}
-			wantTTLs(r, server)
-		}
-		r.saw("a WARN line at start")
-	})
+			r.saw("a WARN line at start")
+		})
 }
 
 func TestF29(t *testing.T) {
@@ -81,15 +83,16 @@ func adminOf(r *report, server *redistest.Server) func(commands ...string) {
 	return func(commands ...string) {
 		r.Helper()
 		for _, command := range commands {
-			if err := client.Do(context.Background(), client.B().Arbitrary(strings.Fields(command)...).Build()).Error(); err != nil {
+			if err := client.Do(context.Background(),
+				client.B().Arbitrary(strings.Fields(command)...).Build()).Error(); err != nil {
 				r.Fatalf("%s: %v", command, err)
 			}
 		}
 	}
 }
 
-// loseAccess has a stack of each policy at work when access is taken away, and wants it
-// to say so, to do what the policy says, and to be well when access is given back.
+// loseAccess has a stack of each policy at work when access is taken away, and wants it to say so,
+// to do what the policy says, and to be well when access is given back.
 func loseAccess(r *report, url, name string, takeAway, giveBack func()) {
 	r.Helper()
 	const limit = 50
@@ -100,7 +103,8 @@ func loseAccess(r *report, url, name string, takeAway, giveBack func()) {
 	stacks := make([]*stack, len(modes))
 	for i, mode := range modes {
 		stacks[i] = newStack(r, url, resilience.Config{
-			Failure: stint.FailurePolicy{Mode: mode, Budget: time.Second}, Instances: 1, Observer: seen, Logger: log.logger()})
+			Failure: stint.FailurePolicy{Mode: mode, Budget: time.Second}, Instances: 1, Observer: seen,
+			Logger: log.logger()})
 		take(r, stacks[i], mode.String(), limits...)
 	}
 	takeAway()
@@ -109,7 +113,8 @@ func loseAccess(r *report, url, name string, takeAway, giveBack func()) {
 	for i, mode := range modes {
 		asking.Go(func() {
 			outcomes[i] = drive(context.Background(), stacks[i], load{
-				Subject: mode.String(), Limits: limits, Callers: 4, For: 700 * time.Millisecond, Pause: time.Millisecond})
+				Subject: mode.String(), Limits: limits, Callers: 4, For: 700 * time.Millisecond,
+				Pause: time.Millisecond})
 		})
 	}
 	asking.Wait()
@@ -119,11 +124,11 @@ func loseAccess(r *report, url, name string, takeAway, giveBack func()) {
 		switch {
 		case mode == stint.FailLocal && (admitted == 0 || admitted > limit || failed > 0),
 			mode == stint.FailDeny && (admitted+failed > 0 || o.Denied == 0),
-			mode == stint.FailError && (o.decisions() > 0 || o.Failed[stint.KindAuth.String()] == 0):
+			mode == stint.FailError && (o.decisions() > 0 || o.Failed[errkind.Auth] == 0):
 			r.Errorf("%s: %v: %d admitted, %d denied, errors %v", name, mode, admitted, o.Denied, o.Failed)
 		}
 	}
-	if seen.failed(stint.KindAuth) == 0 || seen.causes[stint.KindAuth] == 0 {
+	if seen.failed(errkind.Auth) == 0 || seen.causes[errkind.Auth] == 0 {
 		r.Errorf("%s: failures %v, causes of fallback %v; want some of the kind auth", name, seen.kinds, seen.causes)
 	}
 	// One line each of breaker and fallback, not one per decision.
@@ -144,7 +149,7 @@ func loseAccess(r *report, url, name string, takeAway, giveBack func()) {
 		return true
 	})
 	r.saw("%s: %d auth failures, %d ERROR lines, none let through, well %s after access was back",
-		name, seen.failed(stint.KindAuth), lines, short(back))
+		name, seen.failed(errkind.Auth), lines, short(back))
 }
 
 func TestF30(t *testing.T) {
@@ -159,13 +164,14 @@ func TestF30(t *testing.T) {
 		take(r, s, "any", limits...)
 		dials := proxy.Dials()
 		proxy.SwapReplies()
-		// Two subjects, one of them free: a reply that is taken for another's would let
-		// the one through that is not.
+		// Two subjects, one of them free: a reply that is taken for another's would let the one
+		// through that is not.
 		var o, free outcome
 		var asking sync.WaitGroup
 		span := pick(2*time.Second, 700*time.Millisecond)
 		asking.Go(func() {
-			free = drive(t.Context(), s, load{Subject: "free", Limits: []stint.Limit{stint.PerHour(1_000_000)}, Callers: 4, For: span})
+			free = drive(t.Context(), s, load{Subject: "free", Limits: []stint.Limit{stint.PerHour(1_000_000)},
+				Callers: 4, For: span})
 		})
 		asking.Go(func() { o = drive(t.Context(), s, load{Limits: limits, Callers: 4, For: span}) })
 		asking.Wait()
@@ -175,7 +181,7 @@ func TestF30(t *testing.T) {
 		if len(o.Admitted) > limit {
 			r.Errorf("%d admitted under a limit of %d", len(o.Admitted), limit)
 		}
-		found := seen.failed(stint.KindReply)
+		found := seen.failed(errkind.Reply)
 		if found == 0 || o.Degraded+free.Degraded == 0 {
 			r.Errorf("failures %v, %d degraded; want some of the kind reply", seen.kinds, o.Degraded+free.Degraded)
 		}
@@ -183,7 +189,7 @@ func TestF30(t *testing.T) {
 		if proxy.Dials() == dials {
 			r.Error("the connection was not replaced")
 		}
-		proxy.Mend()
+		proxy.Restore()
 		back := eventually.True(r, "decisions again", func() bool { _, ok := look(s, "shared", limits...); return ok })
 		used, _ := look(s, "shared", limits...)
 		if used < int64(len(o.Admitted)) {

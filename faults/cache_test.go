@@ -19,14 +19,16 @@ func TestF25(t *testing.T) {
 	fault(t, "F25", "limit raised or lowered at run time", "next decision; denied traffic was not charged; deny cache dropped", func(r *report) {
 		server := redistest.Start(t)
 		seen := newWitness()
-		config := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}, Observer: seen}
+		config := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience},
+			Observer: seen}
 		s, other := newStack(t, server.URL(), config), newStack(t, server.URL(), config)
 		for _, of := range []stint.Limit{
-			stint.PerHour(0), {Window: 24 * time.Hour, Algorithm: stint.Fixed}, {Window: 24 * time.Hour, Algorithm: stint.Bucket},
+			stint.PerHour(0), {Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed},
+			{Window: 24 * time.Hour, Algorithm: stint.AlgorithmBucket},
 		} {
 			subject := of.String()
-			// admits asks until it is denied, and then some more: those are from memory, and
-			// none of them is charged.
+			// admits asks until it is denied, and then some more: those are from memory, and none
+			// of them is charged.
 			admits := func(most int64) (n int64) {
 				limit := of
 				limit.Max = most
@@ -74,7 +76,8 @@ func TestF26(t *testing.T) {
 			config := resilience.Config{
 				Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}, Observer: seen, Denials: 1 << 14}
 			s, other := newStack(t, server.URL(), config), newStack(t, server.URL(), config)
-			eventually.True(r, "both listen", func() bool { return strings.HasSuffix(server.CLI(t, "PUBSUB", "NUMSUB", "stint:room"), "2") })
+			eventually.True(r, "both listen",
+				func() bool { return strings.HasSuffix(server.CLI(t, "PUBSUB", "NUMSUB", "stint:room"), "2") })
 
 			// denied uses up the limit, and is denied from memory.
 			denied := func(s stint.Store, q stint.Request) (last stint.Decision) {
@@ -129,18 +132,21 @@ func TestF26(t *testing.T) {
 
 			q = request("reset", stint.PerHour(1))
 			denied(s, q)
-			if err := other.Command(t.Context(), stint.Command{Kind: stint.Reset, Subject: "reset", Limits: q.Limits}); err != nil {
+			if err := other.Command(t.Context(),
+				stint.Command{Kind: stint.CommandReset, Subject: "reset", Limits: q.Limits}); err != nil {
 				r.Fatal(err)
 			}
 			r.within("a reset for", deniedFor("room after a reset", q), heard)
 
 			q = request("banned", stint.PerHour(1_000_000))
 			q.Bans = &stint.BanPolicy{}
-			if err := other.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "banned", For: time.Hour}); err != nil {
+			if err := other.Command(t.Context(),
+				stint.Command{Kind: stint.CommandBan, Subject: "banned", For: time.Hour}); err != nil {
 				r.Fatal(err)
 			}
 			denied(s, q)
-			if err := other.Command(t.Context(), stint.Command{Kind: stint.Unban, Subject: "banned"}); err != nil {
+			if err := other.Command(t.Context(),
+				stint.Command{Kind: stint.CommandUnban, Subject: "banned"}); err != nil {
 				r.Fatal(err)
 			}
 			r.within("an unban for", deniedFor("room after an unban", q), heard)

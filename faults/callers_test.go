@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -30,7 +31,7 @@ func openStack(ctx context.Context, url string, c resilience.Config) (*stack, er
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	redis, err := redisstore.Open(ctx, url, redisstore.WithLogger(c.Logger))
+	redis, err := redisstore.Open(ctx, redisstore.Config{URL: url, Logger: c.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +75,8 @@ type outcome struct {
 	Took     []time.Duration
 }
 
-// drive puts a load on a store and returns what became of it when the context ends, or
-// all calls are made.
+// drive puts a load on a store and returns what became of it when the context ends, or all calls
+// are made.
 func drive(ctx context.Context, s stint.Store, l load) outcome {
 	if l.Subject == "" {
 		l.Subject = "shared"
@@ -111,12 +112,13 @@ func drive(ctx context.Context, s stint.Store, l load) outcome {
 // ask makes one call. Its context has no end: calls have to end by themselves.
 func (o *outcome) ask(s stint.Store, l load) {
 	start := time.Now()
-	d, err := s.Take(context.Background(), stint.Request{Claim: stint.Claim{Subject: l.Subject, Limits: l.Limits, Cost: 1}})
+	d, err := s.Take(context.Background(),
+		stint.Request{Claim: stint.Claim{Subject: l.Subject, Limits: l.Limits, Cost: 1}})
 	end := time.Now()
 	o.Took = append(o.Took, end.Sub(start))
 	switch {
 	case err != nil:
-		o.Failed[stint.KindOf(err).String()]++
+		o.Failed[errkind.Of(err)]++
 	case d.Allowed:
 		o.Admitted = append(o.Admitted, end.UnixMicro())
 	default:
@@ -169,8 +171,8 @@ func (o *outcome) busiest(window time.Duration) int {
 	return most
 }
 
-// jobEnv makes this test binary a process that puts a load on a store of its own and
-// prints the outcome.
+// jobEnv makes this test binary a process that puts a load on a store of its own and prints the
+// outcome.
 const jobEnv = "STINT_FAULTS_JOB"
 
 // job is what a process does.
@@ -184,8 +186,8 @@ type job struct {
 	Load load
 }
 
-// processes runs that many at once, each with a load of its own, and returns the
-// outcomes added up. It returns when all have ended.
+// processes runs that many at once, each with a load of its own, and returns the outcomes added up.
+// It returns when all have ended.
 func processes(t testing.TB, n int, j job) outcome {
 	t.Helper()
 	return start(t, n, j).wait()
@@ -251,7 +253,7 @@ func work(text string) error {
 	}
 	var err error
 	if j.Plain {
-		s, err = redisstore.Open(ctx, j.URL)
+		s, err = redisstore.Open(ctx, redisstore.Config{URL: j.URL})
 	} else {
 		s, err = openStack(ctx, j.URL, resilience.Config{Failure: j.Config.Failure, Instances: j.Config.Instances})
 	}
@@ -265,8 +267,7 @@ func work(text string) error {
 	return json.NewEncoder(os.Stdout).Encode(o)
 }
 
-// patience is the budget of those who are to be answered by the store however busy the
-// machine is.
+// patience is the budget of those who are to be answered by the store however busy the machine is.
 const patience = 10 * time.Second
 
 // urlOf names all nodes of a Cluster, or all Sentinels if a master is given.

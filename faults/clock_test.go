@@ -13,9 +13,9 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// A process sends no time of its own but until when it waits for an answer, and that in
-// the server's. So hosts that are apart from each other are hosts that are apart from the
-// server: it is the server that is moved here, for the clock of a Go program cannot be.
+// A process sends no time of its own but until when it waits for an answer, and that in the
+// server's. So hosts that are apart from each other are hosts that are apart from the server: it is
+// the server that is moved here, for the clock of a Go program cannot be.
 func TestF6(t *testing.T) {
 	fault(t, "F6", "clocks of limiter hosts ±10 min apart", "no effect", func(r *report) {
 		const limit = 300
@@ -38,68 +38,73 @@ func TestF6(t *testing.T) {
 				r.Errorf("%v apart, leased: %d of %d admitted, errors %v; want some, and no more than %d",
 					apart, n, leased.decisions(), leased.Failed, limit)
 			}
-			s := newStack(t, server.URL(), resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
+			s := newStack(t, server.URL(),
+				resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
 			before := time.Now()
 			d := take(r, s, "told", stint.PerMinute(1))
 			at := time.UnixMicro(d.Charge.At).Add(-apart)
 			if at.Before(before.Add(-time.Second)) || at.After(time.Now().Add(time.Second)) {
 				r.Errorf("%v apart: charged at %v by our clock, asked at %v", apart, at, before)
 			}
-			if reset := d.Usages()[0].ResetAfter; !d.Allowed || reset > time.Minute || reset < 50*time.Second {
+			if reset := d.Usages[0].ResetAfter; !d.Allowed || reset > time.Minute || reset < 50*time.Second {
 				r.Errorf("%v apart: allowed %v with a reset after %v, want a minute", apart, d.Allowed, reset)
 			}
-			r.saw("%v: %d of %d, leased %d of %d", apart, len(o.Admitted), o.decisions(), len(leased.Admitted), leased.decisions())
+			r.saw("%v: %d of %d, leased %d of %d", apart, len(o.Admitted), o.decisions(), len(leased.Admitted),
+				leased.decisions())
 			wantTTLs(r, server)
 		}
 	})
 }
 
 func TestF7(t *testing.T) {
-	fault(t, "F7", "Redis host's clock steps −1 h / +1 h", "lockout never longer than one window; extra ≤ C", func(r *report) {
-		const window = time.Second
-		server := redistest.StartFakeTime(t)
-		s := newStack(t, server.URL(), resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailDeny, Budget: patience}})
-		limits := []stint.Limit{
-			stint.Per(20, window),
-			stint.Per(500, window), // sliced
-			stint.TokenBucket(20, 20, window),
-			{Max: 20, Window: window, Algorithm: stint.Fixed},
-		}
-		for _, step := range []time.Duration{-time.Hour, time.Hour} {
-			server.SetClockOffset(t, 0)
-			outcomes, store, lockout := stepClock(r, server, s, limits, step)
-			lost, decisions := 0, 0
-			for i := range limits {
-				steady := limits[i].Max // A
-				if limits[i].Algorithm != stint.Sliding {
-					steady += limits[i].Capacity()
-				}
-				o := &outcomes[i]
-				most, want := o.surely(window), int(steady+limits[i].Capacity())
-				if most > want {
-					r.Errorf("%v, step %v: %d admitted in a window; want at most %d", limits[i], step, most, want)
-				}
-				r.Logf("%v, step %v: %d in a window, A + C = %d", limits[i], step, most, want)
-				lost, decisions = lost+o.failures()+o.Degraded, decisions+o.decisions()
+	fault(t, "F7", "Redis host's clock steps −1 h / +1 h", "lockout never longer than one window; extra ≤ C",
+		func(r *report) {
+			const window = time.Second
+			server := redistest.StartFakeTime(t)
+			s := newStack(t, server.URL(),
+				resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailDeny, Budget: patience}})
+			limits := []stint.Limit{
+				stint.Per(20, window),
+				stint.Per(500, window), // sliced
+				stint.TokenBucket(20, 20, window),
+				{Max: 20, Window: window, Algorithm: stint.AlgorithmFixed},
 			}
-			if lost > 0 {
-				r.Errorf("step %v: %d errors and degraded decisions; want decisions to go on", step, lost)
+			for _, step := range []time.Duration{-time.Hour, time.Hour} {
+				server.SetClockOffset(t, 0)
+				outcomes, store, lockout := stepClock(r, server, s, limits, step)
+				lost, decisions := 0, 0
+				for i := range limits {
+					steady := limits[i].Max // A
+					if limits[i].Algorithm != stint.AlgorithmSliding {
+						steady += limits[i].Capacity()
+					}
+					o := &outcomes[i]
+					most, want := o.surely(window), int(steady+limits[i].Capacity())
+					if most > want {
+						r.Errorf("%v, step %v: %d admitted in a window; want at most %d", limits[i], step, most, want)
+					}
+					r.Logf("%v, step %v: %d in a window, A + C = %d", limits[i], step, most, want)
+					lost, decisions = lost+o.failures()+o.Degraded, decisions+o.decisions()
+				}
+				if lost > 0 {
+					r.Errorf("step %v: %d errors and degraded decisions; want decisions to go on", step, lost)
+				}
+				r.saw("%v: %d of %d decisions lost", step, lost, decisions)
+				const grain = window/stint.Resolution + 50*time.Millisecond
+				r.within("longest lockout by the store", store, window+grain)
+				// Denials of before the step may be repeated for a second, so that the store hears
+				// of it that much later.
+				r.within("with denials from memory", lockout, window+time.Second+grain)
 			}
-			r.saw("%v: %d of %d decisions lost", step, lost, decisions)
-			const grain = window/stint.Resolution + 50*time.Millisecond
-			r.within("longest lockout by the store", store, window+grain)
-			// Denials of before the step may be repeated for a second, so that the store hears
-			// of it that much later.
-			r.within("with denials from memory", lockout, window+time.Second+grain)
-		}
-		wantTTLs(r, server)
-	})
+			wantTTLs(r, server)
+		})
 }
 
-// stepClock steps the server's clock in the middle of loads that are always above their
-// limits. It returns what became of them, and how long nobody was admitted after the step: by the
-// store alone, and by the stack.
-func stepClock(r *report, server *redistest.Server, s *stack, limits []stint.Limit, step time.Duration) (outcomes []outcome, alone, all time.Duration) {
+// stepClock steps the server's clock in the middle of loads that are always above their limits. It
+// returns what became of them, and how long nobody was admitted after the step: by the store alone,
+// and by the stack.
+func stepClock(r *report, server *redistest.Server, s *stack, limits []stint.Limit, step time.Duration) (
+	outcomes []outcome, alone, all time.Duration) {
 	r.Helper()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()

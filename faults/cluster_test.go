@@ -17,14 +17,15 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// movers are callers in a slot that moves, each of another kind. Their requests have keys that
-// do not exist, or are on different nodes.
+// movers are callers in a slot that moves, each of another kind. Their requests have keys that do
+// not exist, or are on different nodes.
 type movers struct {
 	stacks  []*stack
 	limits  []stint.Limit
@@ -53,7 +54,8 @@ func (m *movers) want(d stint.Decision, allowed bool) {
 }
 
 func (m *movers) request(scope, id string, bans *stint.BanPolicy) stint.Request {
-	return stint.Request{Claim: stint.Claim{Subject: "shared", Scope: scope, Limits: m.limits, Cost: 1}, ID: id, Bans: bans}
+	return stint.Request{Claim: stint.Claim{Subject: "shared", Scope: scope, Limits: m.limits, Cost: 1},
+		ID: id, Bans: bans}
 }
 
 // call makes one round of calls through one of the stacks.
@@ -61,7 +63,9 @@ func (m *movers) call(caller, n int) {
 	s := m.stacks[caller%len(m.stacks)]
 	unique := fmt.Sprint(caller, ":", n)
 	// Bans are looked for, and denials counted, though there are too few of them for a ban.
-	if d := m.take(s, m.request("bans", "", &stint.BanPolicy{After: 125, Within: 10 * time.Millisecond, Durations: []time.Duration{time.Second}})); d.Allowed {
+	if d := m.take(s, m.request("bans", "",
+		&stint.BanPolicy{After: 125, Within: 10 * time.Millisecond,
+			Durations: []time.Duration{time.Second}})); d.Allowed {
 		m.allowed[0].Add(1)
 	}
 	// Every request is sent twice under its ID.
@@ -128,14 +132,15 @@ func TestF42(t *testing.T) {
 				}
 			})
 		}
-		// Whose limits are in two keys cannot be decided while these are on two nodes; nobody
-		// else is concerned, and the breaker stays closed.
+		// Whose limits are in two keys cannot be decided while these are on two nodes; nobody else
+		// is concerned, and the breaker stays closed.
 		seen := newWitness()
 		config.Observer = seen
 		other := newStack(t, urlOf(cluster.Addrs()), config)
 		undecided, decided := 0, 0
 		group.Go(func() {
-			one := stint.Request{Claim: stint.Claim{Subject: "somebody else", Limits: inTwoKeys(0).Limits, Cost: 1}, Bans: &stint.BanPolicy{}}
+			one := stint.Request{Claim: stint.Claim{Subject: "somebody else", Limits: inTwoKeys(0).Limits, Cost: 1},
+				Bans: &stint.BanPolicy{}}
 			for n := 0; ; n++ {
 				select {
 				case <-stop:
@@ -143,7 +148,7 @@ func TestF42(t *testing.T) {
 				case <-time.After(time.Millisecond):
 				}
 				_, err := other.Take(context.Background(), inTwoKeys(n))
-				if err != nil && stint.KindOf(err) != stint.KindMigrating {
+				if err != nil && errkind.Of(err) != errkind.Migrating {
 					r.Errorf("two keys: %v", err)
 				}
 				if err != nil {
@@ -152,7 +157,7 @@ func TestF42(t *testing.T) {
 				if _, err := other.Take(context.Background(), one); err != nil {
 					r.Errorf("somebody else: %v", err)
 				}
-				if decided++; other.Breaker() != resilience.BreakerClosed {
+				if decided++; other.Breaker() != "closed" {
 					r.Error("the breaker is not closed")
 				}
 			}
@@ -177,9 +182,10 @@ func TestF42(t *testing.T) {
 				r.Errorf("with %s %d of %d admitted", what, n, limit)
 			}
 		}
-		d, err := m.stacks[0].Take(t.Context(), stint.Request{Claim: m.request("refunds", "", nil).Claim, Mode: stint.Peek})
-		if err != nil || d.Usages()[0].Used != 0 {
-			r.Errorf("%d units stay charged of what was refunded, %v", d.Usages()[0].Used, err)
+		d, err := m.stacks[0].Take(t.Context(),
+			stint.Request{Claim: m.request("refunds", "", nil).Claim, Mode: stint.ModePeek})
+		if err != nil || d.Usages[0].Used != 0 {
+			r.Errorf("%d units stay charged of what was refunded, %v", d.Usages[0].Used, err)
 		}
 		for n := range 50 {
 			if _, err := other.Take(t.Context(), inTwoKeys(n)); err != nil {
@@ -187,7 +193,8 @@ func TestF42(t *testing.T) {
 			}
 		}
 		r.saw("slot moved %d times under %d decisions, with a budget of 10 s: none failed; with bans %d, with ids %d of %d admitted; %d of %d refunded; limits in two keys: %d of %d undecided, nobody else's",
-			moves, m.asked.Load(), m.allowed[0].Load(), m.allowed[1].Load(), limit, m.allowed[2].Load(), m.allowed[2].Load(), undecided, decided)
+			moves, m.asked.Load(), m.allowed[0].Load(), m.allowed[1].Load(), limit, m.allowed[2].Load(),
+			m.allowed[2].Load(), undecided, decided)
 		wantTTLs(r, cluster.Nodes...)
 	})
 }
@@ -240,13 +247,14 @@ func TestF43(t *testing.T) {
 	fault(t, "F43", what, "the caller's budget holds; given back later", func(r *report) {
 		cluster := redistest.StartCluster(t)
 		var way amendments
-		redis, err := redisstore.Open(t.Context(), urlOf(cluster.Addrs()),
-			redisstore.WithClientOption(func(co *rueidis.ClientOption) { co.DialCtxFn = way.dial }))
+		redis, err := redisstore.Open(t.Context(), redisstore.Config{URL: urlOf(cluster.Addrs()),
+			AdjustClient: func(co *rueidis.ClientOption) { co.DialCtxFn = way.dial }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = redis.Close() })
-		store, err := resilience.New(redis, resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailDeny, Budget: pick(0, patience)}})
+		store, err := resilience.New(redis,
+			resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailDeny, Budget: pick(0, patience)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,16 +273,18 @@ func TestF43(t *testing.T) {
 			And:   []stint.Claim{{Subject: full, Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1}},
 			Bans:  &stint.BanPolicy{After: 125, Within: time.Second, Durations: []time.Duration{time.Second}},
 		}
-		if _, err := redis.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "room", Limits: limits, Cost: 5}}); err != nil {
+		if _, err := redis.Take(t.Context(),
+			stint.Request{Claim: stint.Claim{Subject: "room", Limits: limits, Cost: 5}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(pick(2500*time.Millisecond, 0)) // connections are settled
 		used := func() int64 {
-			d, err := redis.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "room", Limits: limits, Cost: 1}, Mode: stint.Peek})
+			d, err := redis.Take(t.Context(),
+				stint.Request{Claim: stint.Claim{Subject: "room", Limits: limits, Cost: 1}, Mode: stint.ModePeek})
 			if err != nil {
 				return -1
 			}
-			return d.Usages()[0].Used
+			return d.Usages[0].Used
 		}
 		charged := int64(5)
 		for _, fault := range []struct {
@@ -292,7 +302,8 @@ func TestF43(t *testing.T) {
 					r.Fatalf("%s: %+v, %v", fault.what, d, err)
 				}
 				if d.Degraded {
-					// Whether it was charged is not known, if its own answer was lost with the connection.
+					// Whether it was charged is not known, if its own answer was lost with the
+					// connection.
 					degraded++
 					fault.on.Store(false)
 					time.Sleep(2 * time.Second) // until all that is under way has ended
@@ -304,7 +315,8 @@ func TestF43(t *testing.T) {
 					continue
 				}
 				// Once it was sent again, nothing of it is left to meet the next fault.
-				eventually.True(t, "it is given back", func() bool { return way.delivered.Load() > delivered && used() == charged })
+				eventually.True(t, "it is given back",
+					func() bool { return way.delivered.Load() > delivered && used() == charged })
 				longest = max(longest, time.Since(begin))
 				fault.on.Store(false)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
@@ -84,8 +85,9 @@ func TestF16(t *testing.T) {
 		host, port, _ := strings.Cut(next.Addr(), ":")
 		demoted := time.Now()
 		old.CLI(t, "REPLICAOF", host, port)
-		eventually.True(r, "READONLY", func() bool { return seen.failed(stint.KindReadOnly) > 0 })
-		eventually.True(r, "decisions of the new master", func() bool { return take(r, s, "shared", limits...).Allowed })
+		eventually.True(r, "READONLY", func() bool { return seen.failed(errkind.ReadOnly) > 0 })
+		eventually.True(r, "decisions of the new master",
+			func() bool { return take(r, s, "shared", limits...).Allowed })
 		healthy := time.Since(demoted)
 		eventually.True(r, "no connection is left to the old one", func() bool {
 			return !strings.Contains(old.CLI(t, "CLIENT", "LIST"), "name=stint")
@@ -106,8 +108,8 @@ func TestF16(t *testing.T) {
 
 func TestF17(t *testing.T) {
 	fault(t, "F17", "slots migrate under load", "no error, F4 holds", func(r *report) {
-		// Few enough of the calls are denied for all processes to keep asking: denials
-		// are remembered.
+		// Few enough of the calls are denied for all processes to keep asking: denials are
+		// remembered.
 		const processes, callers, limit = 4, 10, 2500
 		calls := pick(200, 80)
 		cluster := redistest.StartCluster(t)

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// answer is one decision as its caller saw it. Nobody outside knows when between the two instants it was made.
+// answer is one decision as its caller saw it. Nobody outside knows when between the two instants
+// it was made.
 type answer struct {
 	Subject          int
 	Called, Returned int64 // in microseconds since the Unix epoch
@@ -33,9 +34,9 @@ func (h history) admissions() history {
 	return list
 }
 
-// slide moves a window of that length over the admissions: from the call of each of them on. Those that certainly fell into
-// it, because they were called and answered in it, are told as they come in and go out, and then where it begins. So the
-// most that any window certainly has is seen.
+// slide moves a window of that length over the admissions: from the call of each of them on. Those
+// that certainly fell into it, because they were called and answered in it, are told as they come
+// in and go out, and then where it begins. So the most that any window certainly has is seen.
 func (h history) slide(length time.Duration, in, out func(*answer), at func(from int64)) {
 	called := h.admissions()
 	returned := slices.Clone(called)
@@ -55,7 +56,8 @@ func (h history) slide(length time.Duration, in, out func(*answer), at func(from
 	}
 }
 
-// excess is by how many the admissions in the worst window certainly exceed a limit, over all subjects.
+// excess is by how many the admissions in the worst window certainly exceed a limit, over all
+// subjects.
 func (h history) excess(max int, length time.Duration) (most int) {
 	count, over := map[int]int{}, 0
 	h.slide(length,
@@ -80,7 +82,8 @@ func (h history) excess(max int, length time.Duration) (most int) {
 func TestHistory(t *testing.T) {
 	const second = int64(time.Second / time.Microsecond)
 	at := func(subject int, called, returned float64) answer {
-		return answer{Subject: subject, Called: int64(called * float64(second)), Returned: int64(returned * float64(second)), Allowed: true}
+		return answer{Subject: subject, Called: int64(called * float64(second)),
+			Returned: int64(returned * float64(second)), Allowed: true}
 	}
 	denied := at(1, 0.5, 0.6)
 	denied.Allowed = false
@@ -96,10 +99,13 @@ func TestHistory(t *testing.T) {
 		{"the third may be later", history{at(1, 0, 0.1), at(1, 0.5, 0.6), at(1, 0.8, 1)}, 0},
 		{"the first may be earlier", history{at(1, 0, 0.9), at(1, 0.5, 0.6), at(1, 0.8, 1)}, 0},
 		{"one that takes longer than a window", history{at(1, 0, 5), at(1, 0, 0.2), at(1, 0.5, 0.6), at(1, 2, 2.1)}, 0},
-		{"a later window", history{at(1, 0, 0.1), at(1, 2, 2.1), at(1, 2.2, 2.3), at(1, 2.4, 2.5), at(1, 2.6, 2.7), at(1, 3.5, 3.6)}, 2},
+		{"a later window", history{at(1, 0, 0.1), at(1, 2, 2.1), at(1, 2.2, 2.3), at(1, 2.4, 2.5), at(1, 2.6, 2.7),
+			at(1, 3.5, 3.6)}, 2},
 		{"several subjects", history{at(1, 0, 0.1), at(2, 0, 0.1), at(3, 0, 0.1)}, 0},
-		{"all of them over", history{at(1, 0, 0.1), at(1, 0.1, 0.2), at(1, 0.2, 0.3), at(2, 0, 0.1), at(2, 0.1, 0.2), at(2, 0.2, 0.3)}, 2},
-		{"over in different windows", history{at(1, 0, 0.1), at(1, 0.1, 0.2), at(1, 0.2, 0.3), at(2, 5, 5.1), at(2, 5.1, 5.2), at(2, 5.2, 5.3)}, 1},
+		{"all of them over", history{at(1, 0, 0.1), at(1, 0.1, 0.2), at(1, 0.2, 0.3), at(2, 0, 0.1), at(2, 0.1, 0.2),
+			at(2, 0.2, 0.3)}, 2},
+		{"over in different windows", history{at(1, 0, 0.1), at(1, 0.1, 0.2), at(1, 0.2, 0.3), at(2, 5, 5.1),
+			at(2, 5.1, 5.2), at(2, 5.2, 5.3)}, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := test.history.excess(2, time.Second); got != test.excess {

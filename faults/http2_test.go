@@ -52,7 +52,8 @@ type hostileConn struct {
 	work sync.WaitGroup
 
 	mu sync.Mutex
-	// calls are those under way, each with how many bytes of its message wait for the server to allow them.
+	// calls are those under way, each with how many bytes of its message wait for the server to
+	// allow them.
 	calls map[uint32]int
 }
 
@@ -70,7 +71,8 @@ func dialHostile(address string) (*hostileConn, error) {
 // send sends what it can: the server may have closed the connection.
 func (c *hostileConn) send(text string) { _, _ = io.WriteString(c.conn, text) }
 
-// call begins a call with a message of so many bytes, all but the last of which it sends as soon as it may.
+// call begins a call with a message of so many bytes, all but the last of which it sends as soon as
+// it may.
 func (c *hostileConn) call(stream uint32, method string, size int) {
 	prefix := "\x00" + string(binary.BigEndian.AppendUint32(nil, uint32(size)))
 	first := min(size-1, firstWindow-len(prefix))
@@ -82,7 +84,8 @@ func (c *hostileConn) call(stream uint32, method string, size int) {
 // watch begins a call with an empty message, whose answer need not end.
 func (c *hostileConn) watch(stream uint32, method string) {
 	c.begin(stream, 0)
-	c.send(frame(frameHeaders, flagEndHeaders, stream, callHeader(method)) + frame(frameData, flagEndStream, stream, "\x00\x00\x00\x00\x00"))
+	c.send(frame(frameHeaders, flagEndHeaders, stream, callHeader(method)) +
+		frame(frameData, flagEndStream, stream, "\x00\x00\x00\x00\x00"))
 }
 
 func (c *hostileConn) begin(stream uint32, rest int) {

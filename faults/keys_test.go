@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
@@ -20,7 +22,8 @@ import (
 func TestF8(t *testing.T) {
 	fault(t, "F8", "SCRIPT FLUSH every 100 ms under load", "no error reaches a caller", func(r *report) {
 		server := redistest.Start(t)
-		s := newStack(t, server.URL(), resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
+		s := newStack(t, server.URL(),
+			resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
 		limit := stint.PerHour(1_000_000_000) // nobody is denied, so that everybody asks
 		ctx, cancel := context.WithTimeout(t.Context(), pick(5*time.Second, time.Second))
 		defer cancel()
@@ -63,7 +66,7 @@ func TestF12(t *testing.T) {
 			}
 			server.Kill()
 			eventually.True(r, "the outage is noticed", func() bool {
-				return s.Breaker() == resilience.BreakerOpen || take(r, s, "any", limit).Degraded && s.Breaker() == resilience.BreakerOpen
+				return s.Breaker() == "open" || take(r, s, "any", limit).Degraded && s.Breaker() == "open"
 			})
 
 			before := heap()
@@ -80,7 +83,8 @@ func TestF12(t *testing.T) {
 						}
 						if i%1000 == 0 { // those who are known are there all the time, and hammer
 							n := int(i/1000) % few
-							if d, err := s.Take(context.Background(), request(known(n), limit)); err != nil || n%2 == 1 && d.Allowed {
+							if d, err := s.Take(context.Background(), request(known(n), limit)); err != nil ||
+								n%2 == 1 && d.Allowed {
 								wrong.Add(1)
 							}
 						}
@@ -122,10 +126,12 @@ func heap() int64 {
 func TestF15(t *testing.T) {
 	fault(t, "F15", "key without TTL, or of the wrong type, planted in Redis", "heals; no permanent lockout, no 500", func(r *report) {
 		server := redistest.Start(t)
-		s := newStack(t, server.URL(), resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
+		s := newStack(t, server.URL(),
+			resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
 		limits := []stint.Limit{
-			stint.PerMinute(3), stint.PerHour(1000), stint.PerDay(1000).WithBurst(2), stint.TokenBucket(3, 3, time.Minute),
-			{Max: 3, Window: time.Minute, Algorithm: stint.Fixed}, stint.AtOnce(3, time.Minute),
+			stint.PerMinute(3), stint.PerHour(1000), stint.PerDay(1000).WithBurst(2),
+			stint.TokenBucket(3, 3, time.Minute),
+			{Max: 3, Window: time.Minute, Algorithm: stint.AlgorithmFixed}, stint.AtOnce(3, time.Minute),
 		}
 		bans := &stint.BanPolicy{After: 3, Within: time.Minute, Durations: []time.Duration{time.Second}}
 		ours := []string{"ban", "strikes", "ids", "settled", "limits", "concurrency/1m"}
@@ -169,7 +175,7 @@ func TestF15(t *testing.T) {
 			times := limit.Burst / limit.Max
 			limit.Max, limit.Window, limit.Burst = 100_000, 200*time.Millisecond, 100_000*times
 			key := "stint:{persistent}:limits"
-			if limit.Algorithm == stint.Concurrency {
+			if limit.Algorithm == stint.AlgorithmConcurrency {
 				key = "stint:{persistent}:" + limit.ID()
 			}
 			take(r, s, "persistent", limit)
@@ -182,7 +188,8 @@ func TestF15(t *testing.T) {
 		// The roster of processes, which everybody writes.
 		server.CLI(t, "DEL", "stint:instances")
 		server.CLI(t, "SET", "stint:instances", "hello")
-		eventually.True(r, "the roster heals", func() bool { return server.CLI(t, "TYPE", "stint:instances") == "zset" })
+		eventually.True(r, "the roster heals",
+			func() bool { return server.CLI(t, "TYPE", "stint:instances") == "zset" })
 		r.saw("%d kinds of rubbish under %d keys, all healed at the first decision", len(plants), len(ours))
 		wantTTLs(r, server)
 	})
@@ -192,14 +199,16 @@ func TestF24(t *testing.T) {
 	fault(t, "F24", "10,000 requests in one microsecond", "10,000 counted", func(r *report) {
 		const n = 10_000
 		server := redistest.Start(t)
-		s := newStack(t, server.URL(), resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
+		s := newStack(t, server.URL(),
+			resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
 		for _, limit := range []stint.Limit{
-			stint.PerHour(n - 1), stint.TokenBucket(n-1, 1, time.Hour), {Max: n - 1, Window: 24 * time.Hour, Algorithm: stint.Fixed},
+			stint.PerHour(n - 1), stint.TokenBucket(n-1, 1, time.Hour),
+			{Max: n - 1, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed},
 		} {
 			// One script call has one time.
-			batch := make([]*stint.Call, n)
+			batch := make([]*driver.Call, n)
 			for i := range batch {
-				batch[i] = &stint.Call{Request: request("one", limit)}
+				batch[i] = &driver.Call{Request: request("one", limit)}
 			}
 			s.redis.TakeBatch(t.Context(), batch)
 			admitted, instants, charges := 0, map[int64]bool{}, map[uint64]bool{}
@@ -214,7 +223,7 @@ func TestF24(t *testing.T) {
 				}
 			}
 			used, _ := look(s, "one", limit)
-			atOnce := len(instants) == 1 || limit.HasMeter() // which many calls decide
+			atOnce := len(instants) == 1 || contract.HasMeter(&limit) // which many calls decide
 			if admitted != n-1 || used != n-1 || !atOnce || len(charges) != n-1 {
 				r.Errorf("%v: %d admitted at %d instants with %d names, %d counted; want all but one, at once",
 					limit, admitted, len(instants), len(charges), used)
@@ -243,48 +252,51 @@ func TestF24(t *testing.T) {
 }
 
 func TestF24b(t *testing.T) {
-	fault(t, "F24b", "a process dies with places booked", "others wait at most longest wait + W for them", func(r *report) {
-		const window, longest = 200 * time.Millisecond, 500 * time.Millisecond
-		server := redistest.Start(t)
-		config := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}}
-		dying, err := openStack(t.Context(), server.URL(), config)
-		if err != nil {
-			r.Fatal(err)
-		}
-		limit := stint.Per(2, window)
-		book := request("shared", limit)
-		book.Mode, book.MaxWait = stint.Reserve, longest
-		booked := 0
-		for {
-			d, err := dying.Take(t.Context(), book)
+	fault(t, "F24b", "a process dies with places booked", "others wait at most longest wait + W for them",
+		func(r *report) {
+			const window, longest = 200 * time.Millisecond, 500 * time.Millisecond
+			server := redistest.Start(t)
+			config := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}}
+			dying, err := openStack(t.Context(), server.URL(), config)
 			if err != nil {
 				r.Fatal(err)
 			}
-			if !d.Allowed {
-				break
+			limit := stint.Per(2, window)
+			book := request("shared", limit)
+			book.Mode, book.MaxWait = stint.ModeReserve, longest
+			booked := 0
+			for {
+				d, err := dying.Take(t.Context(), book)
+				if err != nil {
+					r.Fatal(err)
+				}
+				if !d.Allowed {
+					break
+				}
+				booked++
 			}
-			booked++
-		}
-		// It leaves without a word: what is booked is given back by its waiters alone.
-		if err := dying.Close(); err != nil {
-			r.Fatal(err)
-		}
-		s := newStack(t, server.URL(), config)
-		book.MaxWait = time.Hour
-		d, err := s.Take(t.Context(), book)
-		if err != nil || !d.Allowed || d.RetryAfter > longest+window {
-			r.Fatalf("allowed %v after %v, %v; want at most %v", d.Allowed, d.RetryAfter, err, longest+window)
-		}
-		r.saw("%d places booked by the dead: the next waits for %s, at most %s", booked, short(d.RetryAfter), longest+window)
-		wantTTLs(r, server)
-	})
+			// It leaves without a word: what is booked is given back by its waiters alone.
+			if err := dying.Close(); err != nil {
+				r.Fatal(err)
+			}
+			s := newStack(t, server.URL(), config)
+			book.MaxWait = time.Hour
+			d, err := s.Take(t.Context(), book)
+			if err != nil || !d.Allowed || d.RetryAfter > longest+window {
+				r.Fatalf("allowed %v after %v, %v; want at most %v", d.Allowed, d.RetryAfter, err, longest+window)
+			}
+			r.saw("%d places booked by the dead: the next waits for %s, at most %s", booked, short(d.RetryAfter), longest+window)
+			wantTTLs(r, server)
+		})
 }
 
 func TestF24c(t *testing.T) {
 	fault(t, "F24c", "a day limit used up, then decisions on the same subject with only a short limit", "the day limit is still used up", func(r *report) {
 		server := redistest.Start(t)
-		s := newStack(t, server.URL(), resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
-		days := []stint.Limit{stint.PerDay(5), stint.PerDay(5000), {Max: 5, Window: 24 * time.Hour, Algorithm: stint.Fixed}}
+		s := newStack(t, server.URL(),
+			resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
+		days := []stint.Limit{stint.PerDay(5), stint.PerDay(5000),
+			{Max: 5, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed}}
 		second := stint.Per(10_000, 100*time.Millisecond)
 		for _, day := range days {
 			all := request(day.String(), second, day)
@@ -294,7 +306,8 @@ func TestF24c(t *testing.T) {
 			}
 		}
 		// For longer than anything of the short limit is remembered.
-		for start := time.Now(); time.Since(start) < pick(3*time.Second, 1500*time.Millisecond); time.Sleep(10 * time.Millisecond) {
+		for start := time.Now(); time.Since(start) < pick(3*time.Second, 1500*time.Millisecond); time.Sleep(
+			10 * time.Millisecond) {
 			for _, day := range days {
 				if !take(r, s, day.String(), second).Allowed {
 					r.Errorf("%v: the short limit was exceeded", day)
@@ -302,8 +315,8 @@ func TestF24c(t *testing.T) {
 			}
 		}
 		for _, day := range days {
-			if d := take(r, s, day.String(), second, day); d.Allowed || d.Usages()[1].Used != day.Max {
-				r.Errorf("%v: allowed %v with %d used; want it used up", day, d.Allowed, d.Usages()[1].Used)
+			if d := take(r, s, day.String(), second, day); d.Allowed || d.Usages[1].Used != day.Max {
+				r.Errorf("%v: allowed %v with %d used; want it used up", day, d.Allowed, d.Usages[1].Used)
 			}
 		}
 		r.saw("still used up")
@@ -343,7 +356,7 @@ func TestF24d(t *testing.T) {
 				for i := range users {
 					group.Go(func() {
 						d, err := s.Take(context.Background(), request(fmt.Sprintf("user:%d", i), limit))
-						if err != nil || !d.Allowed || d.Usages()[0].Used != round+1 {
+						if err != nil || !d.Allowed || d.Usages[0].Used != round+1 {
 							r.Errorf("%s: user %d in round %d: %+v, %v", name, i, round, d, err)
 						}
 					})

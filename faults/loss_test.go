@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// skew is by how much admissions that were close together may seem apart: callers note
-// when they heard, not when it was decided.
+// skew is by how much admissions that were close together may seem apart: callers note when they
+// heard, not when it was decided.
 const skew = 100 * time.Millisecond
 
 func TestF2(t *testing.T) {
@@ -34,7 +35,8 @@ func TestF2(t *testing.T) {
 				var j job
 				j.URL = servers[i].URL()
 				j.Config.Failure.Mode = mode
-				j.Load = load{Limits: []stint.Limit{limit}, Callers: 4, Pause: 10 * time.Millisecond, For: 5*time.Second + 3*window}
+				j.Load = load{Limits: []stint.Limit{limit}, Callers: 4, Pause: 10 * time.Millisecond,
+					For: 5*time.Second + 3*window}
 				callers[i] = start(t, processes, j)
 			}
 			awaitHeartbeats(r, processes, servers...)
@@ -60,7 +62,8 @@ func TestF2(t *testing.T) {
 			s := newStack(t, server.URL(), resilience.Config{})
 			awaitNormal(r, s)
 			server.Kill()
-			o := drive(t.Context(), s, load{Limits: plenty, Callers: 10, Pause: 5 * time.Millisecond, For: pick(3*time.Second, time.Second)})
+			o := drive(t.Context(), s, load{Limits: plenty, Callers: 10, Pause: 5 * time.Millisecond,
+				For: pick(3*time.Second, time.Second)})
 			if o.Degraded != o.decisions() || o.failures() > 0 {
 				t.Errorf("killed: %d of %d decisions are degraded, errors %v", o.Degraded, o.decisions(), o.Failed)
 			}
@@ -75,7 +78,8 @@ func awaitHeartbeats(r *report, processes int, servers ...*redistest.Server) {
 	r.Helper()
 	want := strconv.Itoa(processes)
 	for _, server := range servers {
-		eventually.True(r, "all processes say that they are there", func() bool { return server.CLI(r, "ZCARD", "stint:instances") == want })
+		eventually.True(r, "all processes say that they are there",
+			func() bool { return server.CLI(r, "ZCARD", "stint:instances") == want })
 	}
 	time.Sleep(1500 * time.Millisecond) // each does so every second
 }
@@ -87,8 +91,8 @@ func TestF3(t *testing.T) {
 			proxy := redistest.StartProxy(t, server.Addr())
 			// A breaker that never opens: every call is sent.
 			s := newStack(t, proxy.URL(), resilience.Config{
-				Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience},
-				Breaker: resilience.BreakerConfig{Failures: 1 << 30},
+				Failure:   stint.FailurePolicy{Mode: stint.FailError, Budget: patience},
+				NoBreaker: true,
 			})
 			plain := openStore(t, proxy.URL())
 			limit := stint.PerHour(1_000_000)
@@ -132,7 +136,8 @@ func TestF3(t *testing.T) {
 			for i, drop := range []redistest.Direction{redistest.Requests, redistest.Replies} {
 				subject := fmt.Sprint("single", drop)
 				take := func() (stint.Decision, error) {
-					return s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}})
+					return s.Take(t.Context(), stint.Request{
+						Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}})
 				}
 				proxy.DropNext(drop, 1)
 				if _, err := take(); err == nil {
@@ -146,16 +151,18 @@ func TestF3(t *testing.T) {
 		})
 }
 
-// retryUntilAnswered makes so many requests with ids of their own, each again and again
-// until it is answered. It returns how many that were, and in how many tries.
-func retryUntilAnswered(r *report, s stint.Store, subject string, limit stint.Limit, requests int) (answered, tries int) {
+// retryUntilAnswered makes so many requests with ids of their own, each again and again until it is
+// answered. It returns how many that were, and in how many tries.
+func retryUntilAnswered(r *report, s stint.Store, subject string, limit stint.Limit, requests int) (
+	answered, tries int) {
 	r.Helper()
 	var done, tried, next atomic.Int64
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
 			for n := next.Add(1); n <= int64(requests); n = next.Add(1) {
-				q := stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}, ID: strconv.FormatInt(n, 10)}
+				q := stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1},
+					ID: strconv.FormatInt(n, 10)}
 				for range 100 {
 					tried.Add(1)
 					d, err := s.Take(r.Context(), q)
@@ -192,19 +199,22 @@ func TestF9(t *testing.T) {
 			}
 			// Leases of a twentieth of a window are taken while there is a Redis.
 			window := pick(2*time.Second, time.Second)
-			leased := load{Subject: "leased", Limits: []stint.Limit{stint.Per(20_000, 10*time.Second).WithLease()}, Callers: 4, Pause: time.Millisecond}
+			leased := load{Subject: "leased", Limits: []stint.Limit{stint.Per(20_000, 10*time.Second).WithLease()},
+				Callers: 4, Pause: time.Millisecond}
 			leased.For = time.Second
 			before := flood(r, stacks, leased)
 			server.Kill()
 			killed := time.Now()
 
 			leased.For = window + time.Second // longer than any lease
-			local := load{Subject: "local", Limits: []stint.Limit{stint.Per(10, window)}, Callers: 8, Pause: time.Millisecond, For: 2*window + time.Second}
+			local := load{Subject: "local", Limits: []stint.Limit{stint.Per(10, window)}, Callers: 8,
+				Pause: time.Millisecond, For: 2*window + time.Second}
 			var inOutage, denied outcome
 			var all sync.WaitGroup
 			all.Go(func() { inOutage = flood(r, stacks, local) })
 			all.Go(func() {
-				denied = floodUnder(r, stacks, stint.FailDeny, load{Subject: "deny", Limits: plenty, Callers: 2, Pause: 5 * time.Millisecond, For: window})
+				denied = floodUnder(r, stacks, stint.FailDeny,
+					load{Subject: "deny", Limits: plenty, Callers: 2, Pause: 5 * time.Millisecond, For: window})
 			})
 			rest := flood(r, stacks, leased)
 			all.Wait()
@@ -243,12 +253,13 @@ func TestF13(t *testing.T) {
 		server := redistest.Start(t, "--maxmemory-policy", "noeviction")
 		s, w := watchedStack(t, server.URL(), resilience.Config{})
 		awaitNormal(r, s)
-		calls := load{Limits: plenty, Callers: 8, Pause: 5 * time.Millisecond, For: pick(2*time.Second, 500*time.Millisecond)}
+		calls := load{Limits: plenty, Callers: 8, Pause: 5 * time.Millisecond,
+			For: pick(2*time.Second, 500*time.Millisecond)}
 		for _, mode := range []stint.FailureMode{stint.FailLocal, stint.FailDeny, stint.FailError} {
 			server.CLI(t, "CONFIG", "SET", "maxmemory", "1")
-			known := w.failed(stint.KindFull)
+			known := w.failed(errkind.Full)
 			o := drive(t.Context(), under{s, stint.FailurePolicy{Mode: mode}}, calls)
-			full := w.failed(stint.KindFull) - known
+			full := w.failed(errkind.Full) - known
 			admitted, failed := len(o.Admitted), o.failures()
 			switch {
 			case full == 0:

@@ -59,8 +59,8 @@ type row struct {
 	figures            []string
 }
 
-// fault runs one row of the table as a test. The test fails if an outcome is not as
-// promised; times are only held to the promise when they are measured on purpose.
+// fault runs one row of the table as a test. The test fails if an outcome is not as promised; times
+// are only held to the promise when they are measured on purpose.
 func fault(t *testing.T, id, what, promise string, run func(*report)) {
 	t.Helper()
 	goroutines := runtime.NumGoroutine()
@@ -90,8 +90,8 @@ func (r *report) saw(format string, args ...any) {
 	r.row.figures = append(r.row.figures, figure)
 }
 
-// within notes how long something took, and fails if that is longer than promised
-// and times are being measured.
+// within notes how long something took, and fails if that is longer than promised and times are
+// being measured.
 func (r *report) within(what string, took, most time.Duration) {
 	r.Helper()
 	r.saw("%s %s", what, short(took))

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -19,13 +20,13 @@ import (
 func TestF38(t *testing.T) {
 	fault(t, "F38", "one subject with more scopes than the memory store holds", "nobody else's limits change", func(r *report) {
 		for _, things := range []string{"100/1h", "1/1h"} { // things with room, and things at their limit
-			most := pick(memorystore.DefaultMaxSubjects, 20_000)
+			most := pick(1_000_000, 20_000)
 			store, err := memorystore.New(memorystore.Config{MaxSubjects: most})
 			if err != nil {
 				r.Fatal(err)
 			}
 			defer store.Close()
-			set, err := policy.Parse("stint.yaml", []byte(`
+			conf, err := config.Parse("stint.yaml", []byte(`
 tiers: [{name: anyone, identity: ip, limits: unlimited}]
 policies:
   - {name: things, match: {path: "/things/{id}"}, identity: everyone, per: [id], limits: `+things+`}
@@ -34,7 +35,7 @@ policies:
 			if err != nil {
 				r.Fatal(err)
 			}
-			guard, err := policy.NewGuard(store, set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
+			guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				r.Fatal(err)
 			}

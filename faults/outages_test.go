@@ -28,9 +28,9 @@ func TestF45(t *testing.T) {
 				stop(r, server)
 				eventually.True(r, "the breaker opens", func() bool {
 					take(r, s, "any", plenty...)
-					return s.Breaker() != resilience.BreakerClosed
+					return s.Breaker() != "closed"
 				})
-				if monitor.Store().Up {
+				if monitor.Status(0).Store.Up {
 					r.Error("the store is said to be up while it is stopped")
 				}
 				time.Sleep(lasts)
@@ -40,7 +40,7 @@ func TestF45(t *testing.T) {
 				}
 				server.Resume(t)
 				up := eventually.True(r, "the store is up", func() bool {
-					return monitor.Store().Up && s.Breaker() == resilience.BreakerClosed && back() == known+1
+					return monitor.Status(0).Store.Up && s.Breaker() == "closed" && back() == known+1
 				})
 				r.within("up without a request after", up, 3*time.Second)
 			}

@@ -30,7 +30,8 @@ func TestF37(t *testing.T) {
 	})
 }
 
-// stoppedFor has a caller ask while Redis is stopped, and go on when it is not: what was admitted without Redis counts.
+// stoppedFor has a caller ask while Redis is stopped, and go on when it is not: what was admitted
+// without Redis counts.
 func stoppedFor(r *report, server *redistest.Server, s *stack) {
 	r.Helper()
 	awaitNormal(r, s)
@@ -67,8 +68,8 @@ type overload struct {
 // perWindow is what each user may do in a window.
 const perWindow = 10
 
-// think is what a user does between two requests. Without it they would not wait for the CPU that the busy loops
-// take, but for each other.
+// think is what a user does between two requests. Without it they would not wait for the CPU that
+// the busy loops take, but for each other.
 const think = 20 * time.Millisecond
 
 // run returns what users were told, and how long timers of the length of the budget took meanwhile.
@@ -161,7 +162,8 @@ func percentile(list []time.Duration) time.Duration {
 // busyEnv makes this test binary a process that does nothing, as fast as it can, for that time.
 const busyEnv = "STINT_FAULTS_BUSY"
 
-// starve takes the CPU away with busy loops in processes of their own, until the function that it returns is called.
+// starve takes the CPU away with busy loops in processes of their own, until the function that it
+// returns is called.
 func starve(r *report, loops int) (end func()) {
 	r.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

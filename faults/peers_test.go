@@ -20,7 +20,6 @@ import (
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/server"
-	"github.com/stint-limiter/stint/server/gateway"
 )
 
 func TestF48(t *testing.T) {
@@ -78,7 +77,8 @@ type peers struct {
 
 func newPeers(r *report, store string, bound time.Duration) *peers {
 	r.Helper()
-	p := &peers{report: r, bound: bound, places: 6, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	p := &peers{report: r, bound: bound, places: 6,
+		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	upstream := httptest.NewServer(http.HandlerFunc(p.upstream))
 	r.Cleanup(upstream.Close)
 	file := filepath.Join(r.TempDir(), "stint.yaml")
@@ -91,7 +91,8 @@ gateway: {routes: [{upstream: "%s"}], send_timeout: %v, body_timeout: %v}
 		r.Fatal(err)
 	}
 	s, err := server.New(server.Config{
-		HTTP: "127.0.0.1:0", Policies: file, Store: store, Logger: slog.New(slog.DiscardHandler), Gateway: &gateway.Config{},
+		HTTP: "127.0.0.1:0", Policies: file, Store: store, Logger: slog.New(slog.DiscardHandler),
+		Gateway: &server.Gateway{},
 	})
 	if err != nil {
 		r.Fatal(err)

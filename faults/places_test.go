@@ -19,7 +19,8 @@ func TestF41(t *testing.T) {
 		const most = 5
 		limit := stint.AtOnce(most, time.Second)
 		deny := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailDeny}}
-		w := &ward{report: r, server: server, limit: limit, stacks: []*stack{newStack(r, server.URL(), deny), newStack(r, server.URL(), deny)},
+		w := &ward{report: r, server: server, limit: limit,
+			stacks: []*stack{newStack(r, server.URL(), deny), newStack(r, server.URL(), deny)},
 			direct: patient(r, server.URL())}
 		outages := pick(4, 2)
 
@@ -96,7 +97,11 @@ func (w *ward) admit(subject string, times int) (n int) {
 			continue
 		}
 		n++
-		still, release := stint.HoldContext(context.Background(), s, d.Charge)
+		lim, err := stint.New(s)
+		if err != nil {
+			w.Fatal(err)
+		}
+		still, release := lim.Hold(context.Background(), d)
 		w.mu.Lock()
 		w.held = append(w.held, held{still, release})
 		untold := 0

@@ -37,7 +37,7 @@ func TestF21(t *testing.T) {
 		proxy.Cut()
 		time.Sleep(pick(2*time.Second, time.Second))
 		mended := time.Now()
-		proxy.Mend()
+		proxy.Restore()
 		group.Wait()
 		for _, s := range stacks {
 			awaitNormal(r, s)
@@ -65,8 +65,8 @@ func TestF21(t *testing.T) {
 	})
 }
 
-// farAway loses connections to a server that takes longer to connect to than any decision
-// has: a round trip for TCP, another for Redis.
+// farAway loses connections to a server that takes longer to connect to than any decision has: a
+// round trip for TCP, another for Redis.
 func farAway(r *report, server *redistest.Server) {
 	r.Helper()
 	const roundTrip = 10 * time.Millisecond
@@ -74,13 +74,14 @@ func farAway(r *report, server *redistest.Server) {
 	proxy.SetLatency(roundTrip, 0)
 	dials := dialLog{takes: roundTrip}
 	s, _ := watchedStack(r, proxy.URL(), resilience.Config{}, dials.join)
-	calls := load{Limits: plenty, Callers: 50, Pause: 5 * time.Millisecond, For: pick(2*time.Second, 500*time.Millisecond)}
+	calls := load{Limits: plenty, Callers: 50, Pause: 5 * time.Millisecond,
+		For: pick(2*time.Second, 500*time.Millisecond)}
 	drive(r.Context(), s, calls)
 	connections := proxy.Open()
 	proxy.Cut()
 	time.Sleep(300 * time.Millisecond)
 	mended := time.Now()
-	proxy.Mend()
+	proxy.Restore()
 	var o outcome
 	var group sync.WaitGroup
 	group.Go(func() { o = drive(r.Context(), s, calls) })

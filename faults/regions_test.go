@@ -36,8 +36,8 @@ func startRegions(r *report, home *redistest.Server) []region {
 	return regions
 }
 
-// arrivals asks at a rate, in requests per second, at random moments, for a time. Nobody waits
-// for those before.
+// arrivals asks at a rate, in requests per second, at random moments, for a time. Nobody waits for
+// those before.
 func arrivals(ctx context.Context, s stint.Store, subject string, limit stint.Limit, rate float64) outcome {
 	all := outcome{Failed: map[string]int{}}
 	var mu sync.Mutex
@@ -58,9 +58,10 @@ func arrivals(ctx context.Context, s stint.Store, subject string, limit stint.Li
 	return all
 }
 
-// demand has all regions ask for 90 % of a limit together, and returns what each got, and
-// all of them.
-func demand(r *report, regions []region, subject string, limit stint.Limit, span time.Duration) (each []outcome, all outcome) {
+// demand has all regions ask for 90 % of a limit together, and returns what each got, and all of
+// them.
+func demand(r *report, regions []region, subject string, limit stint.Limit, span time.Duration) (
+	each []outcome, all outcome) {
 	ctx, cancel := context.WithTimeout(r.Context(), span)
 	defer cancel()
 	rate := 0.9 * float64(limit.Max) / limit.Window.Seconds() / float64(len(regions))
@@ -109,7 +110,7 @@ func TestRegions(t *testing.T) {
 		})
 }
 
-// cutOff cuts one region off from the home Redis, and mends that.
+// cutOff cuts one region off from the home Redis, and ends that.
 func cutOff(r *report, regions []region, limit stint.Limit) {
 	r.Helper()
 	lost := regions[2]
@@ -133,7 +134,7 @@ func cutOff(r *report, regions []region, limit stint.Limit) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	lost.way.Mend()
+	lost.way.Restore()
 	mended := time.Now()
 	eventually.True(r, "it comes back", allowed)
 	back := time.Since(mended)
@@ -165,13 +166,14 @@ func TestRegionsOfManySizes(t *testing.T) {
 	for _, window := range []time.Duration{time.Second, 2 * time.Second, 10 * time.Second} {
 		for _, most := range []int64{100, 1000, 3000} {
 			limit := stint.Per(most, window).WithLease()
-			fault(t, fmt.Sprintf("regions %d/%v", most, window), "the same, "+limit.String(), "never over in any window", func(r *report) {
-				home := redistest.Start(t)
-				_, all := demand(r, startRegions(r, home), "shared", limit, max(10*time.Second, 3*window/2))
-				r.saw("%.1f %% of %d requests admitted, p50 %s, p99 %s",
-					100*all.share(), all.decisions(), short(all.quantile(0.5)), short(all.quantile(0.99)))
-				wantTTLs(r, home)
-			})
+			fault(t, fmt.Sprintf("regions %d/%v", most, window), "the same, "+limit.String(),
+				"never over in any window", func(r *report) {
+					home := redistest.Start(t)
+					_, all := demand(r, startRegions(r, home), "shared", limit, max(10*time.Second, 3*window/2))
+					r.saw("%.1f %% of %d requests admitted, p50 %s, p99 %s",
+						100*all.share(), all.decisions(), short(all.quantile(0.5)), short(all.quantile(0.99)))
+					wantTTLs(r, home)
+				})
 		}
 	}
 }

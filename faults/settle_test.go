@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
@@ -24,20 +26,22 @@ func TestF39(t *testing.T) {
 	fault(t, "F39", "a request id repeated while its first request fails and is refunded", "at most 1 + 8 requests per charge that is kept", func(r *report) {
 		const limit, repeats = 3, 8
 		server := redistest.Start(t)
-		set, err := policy.Parse("stint.yaml", []byte(`
+		conf, err := config.Parse("stint.yaml", []byte(`
 tiers: [{name: anyone, identity: ip, limits: 3/1h}]
 policies: [{name: things, refund: [404, 5xx], request_id: {header: Idempotency-Key}}]
 `))
 		if err != nil {
 			t.Fatal(err)
 		}
-		guard, err := policy.NewGuard(patient(r, server.URL()), set, policy.GuardConfig{Logger: new(journal).logger()})
+		guard, err := policy.NewGuard(patient(r, server.URL()), conf.Set,
+			policy.GuardConfig{Logger: new(journal).logger()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		// ask decides a request, and returns what ends it; nil if it is denied.
 		ask := func(id string) func(policy.Outcome) {
-			in := policy.Input{Method: "PUT", Host: "example.com", Path: "/things/1", Peer: netip.MustParseAddr("192.0.2.1"),
+			in := policy.Input{Method: "PUT", Host: "example.com", Path: "/things/1",
+				Peer:   netip.MustParseAddr("192.0.2.1"),
 				Header: http.Header{"Idempotency-Key": {id}}}
 			v := new(policy.Verdict)
 			if err := guard.Decide(t.Context(), &in, v); err != nil {
@@ -106,7 +110,7 @@ func refundStorm(r *report, stacks ...*stack) {
 	var applied, again atomic.Int64
 	for _, count := range []*atomic.Int64{&applied, &again} {
 		spread(callers, requests, func(i int) {
-			ok, err := stacks[i%len(stacks)].Amend(r.Context(), charges[i], stint.Amendment{Kind: stint.Settle})
+			ok, err := stacks[i%len(stacks)].Amend(r.Context(), charges[i], stint.Amendment{Kind: stint.AmendSettle})
 			if err != nil {
 				r.Errorf("refund %d: %v", i, err)
 			}
@@ -127,11 +131,11 @@ func refundStorm(r *report, stacks ...*stack) {
 
 // lateSettlements has requests settled last that began first.
 func lateSettlements(r *report, one, other *stack) {
-	const budget, slowCost, later = 100_000, 50_000, stint.MaxSettled + 1
+	const budget, slowCost, later = 100_000, 50_000, driver.MaxSettled + 1
 	limit := stint.PerHour(budget)
 	spent := int64(0)
 	settle := func(s *stack, c stint.Charge, cost int64) bool {
-		ok, err := s.Amend(r.Context(), c, stint.Amendment{Kind: stint.Settle, Cost: cost})
+		ok, err := s.Amend(r.Context(), c, stint.Amendment{Kind: stint.AmendSettle, Cost: cost})
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -153,7 +157,7 @@ func lateSettlements(r *report, one, other *stack) {
 		spent += slowCost
 	}
 	d := take(r, one, "late", limit)
-	if used := d.Usages()[0].Used; d.Allowed || used != spent {
+	if used := d.Usages[0].Used; d.Allowed || used != spent {
 		r.Errorf("%d used, allowed %v; %d were spent of %d", used, d.Allowed, spent, budget)
 	}
 	if settle(one, slow, 0) {

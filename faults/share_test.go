@@ -12,13 +12,14 @@ func TestF4(t *testing.T) {
 	fault(t, "F4", "4 processes × 50 goroutines on one key", "exactly L admitted, none lost", func(r *report) {
 		for name, url := range map[string]string{
 			"single":  redistest.Start(t).URL(),
-			"cluster": urlOf(redistest.StartCluster(t).Addrs()),
+			"cluster": urlOf(redistest.StartCluster(t, redistest.NoFailover...).Addrs()),
 		} {
 			for _, limit := range []int64{100, 1000} {
 				var j job
 				j.URL = url
 				j.Config.Failure = stint.FailurePolicy{Mode: stint.FailError, Budget: patience}
-				j.Load = load{Subject: fmt.Sprint(limit), Limits: []stint.Limit{stint.PerHour(limit)}, Callers: 50, Calls: 20}
+				j.Load = load{Subject: fmt.Sprint(limit), Limits: []stint.Limit{stint.PerHour(limit)},
+					Callers: 50, Calls: 20}
 				o := processes(t, 4, j)
 				if len(o.Admitted) != int(limit) || o.failures() > 0 {
 					t.Errorf("%s: %d admitted under a limit of %d, errors %v", name, len(o.Admitted), limit, o.Failed)

@@ -2,10 +2,10 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +13,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
@@ -21,7 +23,7 @@ import (
 
 // budget is D of the promises, and shedBy how late after it 99 of 100 callers may be answered.
 const (
-	budget = resilience.DefaultBudget
+	budget = contract.DefaultBudget
 	shedBy = budget + 5*time.Millisecond
 )
 
@@ -40,21 +42,20 @@ type watcher struct {
 	opened time.Time // when it last did
 }
 
-func (w *watcher) FellBack(q *stint.Request, mode stint.FailureMode, cause error) {
-	w.witness.FellBack(q, mode, cause)
-	if errors.Is(cause, resilience.ErrTooMany) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.shed++
-	}
-}
-
-func (w *watcher) BreakerChanged(from, to resilience.BreakerState) {
-	if from == resilience.BreakerClosed && to == resilience.BreakerOpen {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.opens++
-		w.opened = time.Now()
+func (w *watcher) Observe(ctx context.Context, event any) {
+	w.witness.Observe(ctx, event)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch e := event.(type) {
+	case *resilience.Decided:
+		if e.Cause != nil && strings.Contains(e.Cause.Error(), "too many callers are waiting") {
+			w.shed++
+		}
+	case *resilience.BreakerChange:
+		if e.From == "closed" && e.To == "open" {
+			w.opens++
+			w.opened = time.Now()
+		}
 	}
 }
 
@@ -72,7 +73,8 @@ func (w *watcher) openings() (int, time.Time) {
 }
 
 // watchedStack is newStack with somebody who listens, and with settings of the client.
-func watchedStack(t testing.TB, url string, c resilience.Config, adjust ...func(*rueidis.ClientOption)) (*stack, *watcher) {
+func watchedStack(t testing.TB, url string, c resilience.Config, adjust ...func(*rueidis.ClientOption)) (
+	*stack, *watcher) {
 	t.Helper()
 	w := &watcher{witness: newWitness()}
 	c.Observer = w
@@ -80,7 +82,7 @@ func watchedStack(t testing.TB, url string, c resilience.Config, adjust ...func(
 		return newStack(t, url, c), w
 	}
 	c.Logger = quiet
-	redis := openStore(t, url, redisstore.WithClientOption(adjust[0]))
+	redis := openStore(t, url, adjust[0])
 	all, err := resilience.New(redis, c)
 	if err != nil {
 		t.Fatal(err)
@@ -145,9 +147,9 @@ type ordeal struct {
 	some       bool // some get one in time: the breaker need not open
 }
 
-// endure leads callers through an ordeal and holds the stack to what F1 promises. That a
-// machine is busy with something else can only make things take longer, so where times are
-// measured there are a few attempts, and the first that is in time counts.
+// endure leads callers through an ordeal and holds the stack to what F1 promises. That a machine is
+// busy with something else can only make things take longer, so where times are measured there are
+// a few attempts, and the first that is in time counts.
 func endure(r *report, s *stack, w *watcher, o ordeal) {
 	r.Helper()
 	e := o.attempt(r, s, w)
@@ -165,7 +167,8 @@ func endure(r *report, s *stack, w *watcher, o ordeal) {
 		r.within("breaker open after", e.open, time.Second)
 	}
 	r.within("normal after", e.normal, time.Second)
-	r.saw("goroutines %d → %d, heap %d → %d KB", e.early.goroutines, e.late.goroutines, e.early.heap>>10, e.late.heap>>10)
+	r.saw("goroutines %d → %d, heap %d → %d KB", e.early.goroutines, e.late.goroutines, e.early.heap>>10,
+		e.late.heap>>10)
 }
 
 // endured is what an ordeal was like.
@@ -181,7 +184,8 @@ func (e *endured) inTime() bool {
 func (o *ordeal) attempt(r *report, s *stack, w *watcher) (e endured) {
 	r.Helper()
 	// Some 10,000 calls a second. The first ones are for every connection to be there.
-	calls := load{Limits: plenty, Callers: o.callers, Pause: time.Duration(o.callers) * 100 * time.Microsecond, For: 200 * time.Millisecond}
+	calls := load{Limits: plenty, Callers: o.callers, Pause: time.Duration(o.callers) * 100 * time.Microsecond,
+		For: 200 * time.Millisecond}
 	drive(r.Context(), s, calls)
 	awaitNormal(r, s)
 
@@ -203,7 +207,8 @@ func (o *ordeal) attempt(r *report, s *stack, w *watcher) (e endured) {
 	opens, opened := w.openings()
 	o.end()
 
-	e = endured{first: first.quantile(0.99), all: rest.quantile(0.99), normal: awaitNormal(r, s), early: m[0], late: m[1]}
+	e = endured{first: first.quantile(0.99), all: rest.quantile(0.99), normal: awaitNormal(r, s),
+		early: m[0], late: m[1]}
 	if !o.some {
 		e.open = opened.Sub(began)
 		if opens == before {
@@ -259,18 +264,19 @@ func TestF1(t *testing.T) {
 		})
 }
 
-// unconnected is a lone caller while connections are being made that nobody completes, as
-// those to a server that was stopped for long. It must not wait for them.
+// unconnected is a lone caller while connections are being made that nobody completes, as those to
+// a server that was stopped for long. It must not wait for them.
 func unconnected(r *report, server *redistest.Server) {
 	r.Helper()
 	proxy := redistest.StartProxy(r, server.Addr())
-	s := newStack(r, proxy.URL(), resilience.Config{Breaker: resilience.BreakerConfig{Failures: 1 << 30}})
+	s := newStack(r, proxy.URL(), resilience.Config{NoBreaker: true})
 	awaitNormal(r, s)
 	proxy.SetLatency(time.Hour, 0)
 	proxy.Cut()
-	proxy.Mend()
+	proxy.Restore()
 	o := ended(r, func() outcome {
-		return drive(r.Context(), s, load{Limits: plenty, Pause: 50 * time.Millisecond, For: pick(5*time.Second, 1500*time.Millisecond)})
+		return drive(r.Context(), s, load{Limits: plenty, Pause: 50 * time.Millisecond,
+			For: pick(5*time.Second, 1500*time.Millisecond)})
 	})
 	if o.failures() > 0 || o.Degraded != o.decisions() {
 		r.Errorf("unconnected: %d of %d decisions are degraded, errors %v", o.Degraded, o.decisions(), o.Failed)
@@ -292,20 +298,22 @@ func TestF3b(t *testing.T) {
 		"calls past their not-after charge nothing: no ghost charges, no lockout afterwards", func(r *report) {
 			server := redistest.Start(t)
 			// A breaker that never opens: all calls are sent.
-			s := newStack(t, server.URL(), resilience.Config{Breaker: resilience.BreakerConfig{Failures: 1 << 30}})
+			s := newStack(t, server.URL(), resilience.Config{NoBreaker: true})
 			plain := openStore(t, server.URL())
 			limit := stint.PerHour(50)
 			for _, test := range []struct {
 				name             string
 				patient, pressed stint.Store
 			}{
-				{"stack", under{s, stint.FailurePolicy{Mode: stint.FailError, Budget: patience}}, under{s, stint.FailurePolicy{Mode: stint.FailError}}},
+				{"stack", under{s, stint.FailurePolicy{Mode: stint.FailError, Budget: patience}},
+					under{s, stint.FailurePolicy{Mode: stint.FailError}}},
 				{"store alone", alone{plain, patience}, alone{plain, budget}},
 			} {
 				calls := load{Subject: test.name, Limits: []stint.Limit{limit}, Calls: 10}
 				admitted := drive(t.Context(), test.patient, calls)
 				if len(admitted.Admitted) != 10 {
-					t.Fatalf("%s: %d of 10 admitted before, errors %v", test.name, len(admitted.Admitted), admitted.Failed)
+					t.Fatalf("%s: %d of 10 admitted before, errors %v", test.name, len(admitted.Admitted),
+						admitted.Failed)
 				}
 				stop(r, server)
 				calls.Callers, calls.Calls = 200, 3
@@ -333,9 +341,13 @@ func TestF3b(t *testing.T) {
 }
 
 // openStore opens the Redis store alone.
-func openStore(t testing.TB, url string, opts ...redisstore.Option) *redisstore.Store {
+func openStore(t testing.TB, url string, adjust ...func(*rueidis.ClientOption)) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.Open(t.Context(), url, append(opts, redisstore.WithLogger(quiet))...)
+	c := redisstore.Config{URL: url, Logger: quiet}
+	if len(adjust) > 0 {
+		c.AdjustClient = adjust[0]
+	}
+	s, err := redisstore.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,11 +359,11 @@ func openStore(t testing.TB, url string, opts ...redisstore.Option) *redisstore.
 func usedOf(r *report, url, subject string, l stint.Limit) int64 {
 	r.Helper()
 	d, err := openStore(r, url).Take(r.Context(), stint.Request{
-		Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{l}, Cost: 1}, Mode: stint.Peek})
+		Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{l}, Cost: 1}, Mode: stint.ModePeek})
 	if err != nil {
 		r.Fatal(err)
 	}
-	return d.Usages()[0].Used
+	return d.Usages[0].Used
 }
 
 func TestF20(t *testing.T) {
@@ -360,7 +372,8 @@ func TestF20(t *testing.T) {
 		oneConnection := func(c *rueidis.ClientOption) { c.PipelineMultiplex = -1 }
 
 		// Redis works: nobody is shed whose budget suffices.
-		calm, _ := watchedStack(t, server.URL(), resilience.Config{Failure: stint.FailurePolicy{Budget: patience}}, oneConnection)
+		calm, _ := watchedStack(t, server.URL(), resilience.Config{Failure: stint.FailurePolicy{Budget: patience}},
+			oneConnection)
 		limit := stint.PerHour(3000)
 		o := ended(r, func() outcome {
 			return drive(t.Context(), calm, load{Limits: []stint.Limit{limit}, Callers: 1000, Calls: 10})
@@ -370,8 +383,8 @@ func TestF20(t *testing.T) {
 		}
 		r.saw("healthy: %d calls over one connection, none shed, p99 %s", o.decisions(), short(o.quantile(0.99)))
 
-		// Redis is stopped: callers wait for no longer than their budget, and there is
-		// room for so many.
+		// Redis is stopped: callers wait for no longer than their budget, and there is room for so
+		// many.
 		s, w := watchedStack(t, server.URL(), resilience.Config{}, oneConnection)
 		endure(r, s, w, ordeal{
 			name: "stopped", callers: 1000, lasts: pick(3*time.Second, time.Second), mute: true,
@@ -406,7 +419,7 @@ func TestF22(t *testing.T) {
 				foreign.Wait()
 			},
 		})
-		if w.failed(stint.KindBusy) == 0 {
+		if w.failed(errkind.Busy) == 0 {
 			t.Error("nobody was told that Redis is busy")
 		}
 		// Nothing but time ends a pause of all commands.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -52,12 +53,14 @@ func TestF19(t *testing.T) {
 			set()
 			subject := "read " + name
 			for i := range int64(20) {
-				d, err := patient.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}})
-				if err != nil || !d.Allowed || d.Usages()[0].Used != i+1 {
-					t.Fatalf("%s: call %d: allowed %v, %+v, %v", name, i, d.Allowed, d.Usages(), err)
+				d, err := patient.Take(t.Context(),
+					stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}})
+				if err != nil || !d.Allowed || d.Usages[0].Used != i+1 {
+					t.Fatalf("%s: call %d: allowed %v, %+v, %v", name, i, d.Allowed, d.Usages, err)
 				}
 			}
-			o := drive(t.Context(), patient, load{Subject: subject, Limits: []stint.Limit{limit}, Callers: 50, Calls: 8})
+			o := drive(t.Context(), patient,
+				load{Subject: subject, Limits: []stint.Limit{limit}, Callers: 50, Calls: 8})
 			if len(o.Admitted) != 280 || o.failures() > 0 {
 				t.Errorf("%s: %d more admitted, want 280; errors %v", name, len(o.Admitted), o.Failed)
 			}
@@ -68,7 +71,7 @@ func TestF19(t *testing.T) {
 			proxy.SetLatency(0, 0)
 			proxy.SetBandwidth(0)
 		}
-		if n := w.failed(stint.KindReply); n > 0 {
+		if n := w.failed(errkind.Reply); n > 0 {
 			t.Errorf("%d replies were misread", n)
 		}
 		r.saw("no reply misread")
@@ -82,19 +85,21 @@ func TestSlow(t *testing.T) {
 		server := redistest.Start(t)
 		proxy := redistest.StartProxy(t, server.Addr())
 		if *measure {
-			for _, roundTrip := range []time.Duration{5 * time.Millisecond, 10 * time.Millisecond, 13 * time.Millisecond} {
+			for _, roundTrip := range []time.Duration{5 * time.Millisecond, 10 * time.Millisecond,
+				13 * time.Millisecond} {
 				besideAlone(r, proxy, roundTrip)
 			}
 		}
 
-		// Where times are not measured all are longer, so that a busy machine does not
-		// look like a slow Redis.
+		// Where times are not measured all are longer, so that a busy machine does not look like a
+		// slow Redis.
 		scale := pick[time.Duration](1, 20)
 		for name, begin := range map[string]func(){
 			"late": func() { proxy.StallReplies(1000, 50*time.Millisecond*scale) },
 			"lost": func() { proxy.DropReplies(0.001) },
 		} {
-			s, w := watchedStack(t, proxy.URL(), resilience.Config{Failure: stint.FailurePolicy{Budget: budget * scale}})
+			s, w := watchedStack(t, proxy.URL(),
+				resilience.Config{Failure: stint.FailurePolicy{Budget: budget * scale}})
 			awaitNormal(r, s)
 			begin()
 			o := drive(t.Context(), s, load{Limits: plenty, Callers: 64, For: pick(5*time.Second, 2*time.Second)})
@@ -112,14 +117,14 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// besideAlone compares 64 callers of a stack with 64 of the Redis store alone, who have the
-// same budget, in turns.
+// besideAlone compares 64 callers of a stack with 64 of the Redis store alone, who have the same
+// budget, in turns.
 func besideAlone(r *report, proxy *redistest.Proxy, roundTrip time.Duration) {
 	r.Helper()
 	proxy.SetLatency(roundTrip, 0)
 	defer proxy.SetLatency(0, 0)
 	// A breaker would hide who was late behind one that is open.
-	s := newStack(r, proxy.URL(), resilience.Config{Breaker: resilience.BreakerConfig{Failures: 1 << 30}})
+	s := newStack(r, proxy.URL(), resilience.Config{NoBreaker: true})
 	plain := alone{openStore(r, proxy.URL()), budget}
 	late := func(o *outcome) float64 {
 		return 100 * float64(o.Degraded+o.failures()) / float64(o.decisions()+o.failures())
@@ -131,7 +136,8 @@ func besideAlone(r *report, proxy *redistest.Proxy, roundTrip time.Duration) {
 		with = drive(r.Context(), s, calls)
 		without = drive(r.Context(), plain, calls)
 		r.Logf("%v: %.2f%% late, p50 %v p99 %v; alone %.2f%%, %v %v", roundTrip,
-			late(&with), with.quantile(.5), with.quantile(.99), late(&without), without.quantile(.5), without.quantile(.99))
+			late(&with), with.quantile(.5), with.quantile(.99), late(&without), without.quantile(.5),
+			without.quantile(.99))
 		least, leastAlone = min(least, late(&with)), min(leastAlone, late(&without))
 	}
 	r.saw("%v: %.2f %% late, each alone %.2f %%", roundTrip, least, leastAlone)

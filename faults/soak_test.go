@@ -22,8 +22,8 @@ var soak = flag.Duration("soak", 8*time.Second, "how long faults happen at rando
 // instances is how many processes there are at a time.
 const instances = 3
 
-// F36: faults at random under load, at default settings, in processes of their own. What callers were told, and when, is
-// all that is looked at.
+// F36: faults at random under load, at default settings, in processes of their own. What callers
+// were told, and when, is all that is looked at.
 func TestF36(t *testing.T) {
 	const promise = "no lost decision, no leaked goroutine, bounds kept, log bytes per request bounded"
 	fault(t, "F36", "random faults under load, a starved CPU among them, then shutdown; 3 processes, default settings", promise, func(r *report) {
@@ -56,8 +56,8 @@ type soaking struct {
 // loss is a time in which the server lost its state, in microseconds since the Unix epoch.
 type loss struct{ from, to int64 }
 
-// verdict is what was found about a limit: how many were admitted, and the window that came closest to its bound, or
-// exceeded it by most.
+// verdict is what was found about a limit: how many were admitted, and the window that came closest
+// to its bound, or exceeded it by most.
 type verdict struct {
 	admitted, degraded int
 	largest            int // admitted within one window
@@ -188,8 +188,8 @@ func (s *soaking) hear(p *soakedProcess, output io.Reader) {
 // lag is how late an answer may be told.
 const lag = 20 * time.Second
 
-// judge holds what callers were told to the bound in every window, and forgets what no window needs any more. All but
-// the last time it leaves out what others may have yet to tell of.
+// judge holds what callers were told to the bound in every window, and forgets what no window needs
+// any more. All but the last time it leaves out what others may have yet to tell of.
 func (s *soaking) judge(last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,9 +215,10 @@ func (s *soaking) judge(last bool) {
 
 // judgeOne looks at every window of a subject.
 //
-// Redis grants at most a capacity, and one more for each loss of its state. Without it each process grants its part of
-// what is left since it last heard of Redis, which is then charged: all of them together a capacity, rounded up. A process
-// that has a subject for itself knows all of it, and grants nothing beyond the limit.
+// Redis grants at most a capacity, and one more for each loss of its state. Without it each process
+// grants its part of what is left since it last heard of Redis, which is then charged: all of them
+// together a capacity, rounded up. A process that has a subject for itself knows all of it, and
+// grants nothing beyond the limit.
 func (s *soaking) judgeOne(l soaked, h history, v *verdict) {
 	capacity := int(l.limit.Capacity())
 	part := instances * int((l.limit.Max+instances-1)/instances) * int(l.limit.Capacity()/l.limit.Max)
@@ -265,8 +266,8 @@ func (s *soaking) breakThings(ctx context.Context) int {
 	things := []func(){
 		func() { s.server.Pause(s); s.pass(ctx, 1500); s.server.Resume(s) },
 		func() { s.losing(func() { s.server.Kill(); s.pass(ctx, 1500); s.server.Restart(s) }) },
-		func() { s.proxy.Cut(); s.pass(ctx, 1000); s.proxy.Mend() },
-		func() { s.proxy.Silence(); s.pass(ctx, 1000); s.proxy.Mend() },
+		func() { s.proxy.Cut(); s.pass(ctx, 1000); s.proxy.Restore() },
+		func() { s.proxy.Silence(); s.pass(ctx, 1000); s.proxy.Restore() },
 		func() {
 			s.proxy.SetLatency(5*time.Millisecond, 20*time.Millisecond)
 			s.pass(ctx, 1000)
@@ -343,6 +344,6 @@ func (s *soaking) do(args ...string) {
 
 // mend makes everything well before the end.
 func (s *soaking) mend() {
-	s.proxy.Mend()
+	s.proxy.Restore()
 	s.do("CONFIG", "SET", "maxmemory", "0")
 }

@@ -27,7 +27,8 @@ type soaked struct {
 	own    bool // each process has a subject of its own
 }
 
-// soakLimits are known to the test and to its processes. The number of a limit is the subject of its answers.
+// soakLimits are known to the test and to its processes. The number of a limit is the subject of
+// its answers.
 func soakLimits() []soaked {
 	second := time.Second
 	return []soaked{
@@ -51,8 +52,8 @@ type soaker struct {
 	Present int // how many there are at least
 }
 
-// dispatch is what a process of the soak tells, several times a second: the answers that admitted something, and at last
-// how it was.
+// dispatch is what a process of the soak tells, several times a second: the answers that admitted
+// something, and at last how it was.
 type dispatch struct {
 	Ready   bool // it knows how many processes there are
 	Answers history
@@ -107,7 +108,9 @@ func soakUntilEOF(text string) error {
 		fmt.Fprintln(os.Stderr, err) // leases that cannot be given back, if Redis is not there
 	}
 	s.end.Logged, s.end.Grown = s.logged.Load(), heapInUse()-before
-	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > goroutines+1; time.Sleep(time.Millisecond) { // one reads the input
+	// one reads the input
+	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > goroutines+
+		1; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.wrong("%d goroutines are left, there were %d", runtime.NumGoroutine(), goroutines)
 			break
@@ -167,7 +170,8 @@ func (s *soakProcess) call(ctx context.Context, one *stack, number int, l soaked
 		}
 		if d.Allowed && !d.Repeat {
 			s.next.Answers = append(s.next.Answers, answer{
-				Subject: number, Called: start.UnixMicro(), Returned: end.UnixMicro(), Allowed: true, Degraded: d.Degraded})
+				Subject: number, Called: start.UnixMicro(), Returned: end.UnixMicro(), Allowed: true,
+				Degraded: d.Degraded})
 		}
 		s.mu.Unlock()
 		switch {

@@ -18,8 +18,9 @@ import (
 	"github.com/stint-limiter/stint/internal/whatwg"
 )
 
-// spelledApplication is what stands behind a proxy. It takes every request that it can make anything of, and keeps it. So
-// that it stands for every application, it does not decide which handler a request is for: see arrival.readings.
+// spelledApplication is what stands behind a proxy. It takes every request that it can make
+// anything of, and keeps it. So that it stands for every application, it does not decide which
+// handler a request is for: see arrival.readings.
 type spelledApplication struct {
 	address string
 	serving sync.WaitGroup
@@ -187,12 +188,15 @@ func (in *arrival) readBody(r *bufio.Reader) ([]byte, error) {
 // resource is what a handler is for. In a table an empty method or host is any.
 type resource struct{ method, host, path string }
 
-// covers reports whether a handler for r is run for what was asked. Express does not look at the case of paths.
+// covers reports whether a handler for r is run for what was asked. Express does not look at the
+// case of paths.
 func (r resource) covers(asked resource) bool {
-	return (r.method == "" || r.method == asked.method) && (r.host == "" || r.host == asked.host) && (r.path == "" || strings.EqualFold(r.path, asked.path))
+	return (r.method == "" || r.method == asked.method) && (r.host == "" || r.host == asked.host) &&
+		(r.path == "" || strings.EqualFold(r.path, asked.path))
 }
 
-// runs returns how an application reads a request that runs the handler for a resource, or "" if none does.
+// runs returns how an application reads a request that runs the handler for a resource, or "" if
+// none does.
 func (in *arrival) runs(handler resource) string {
 	for _, host := range in.hosts() {
 		for _, method := range in.methods() {
@@ -206,7 +210,8 @@ func (in *arrival) runs(handler resource) string {
 	return ""
 }
 
-// methods are those that frameworks take a request to have: in upper case, as Flask does it, and those that fields say it has.
+// methods are those that frameworks take a request to have: in upper case, as Flask does it, and
+// those that fields say it has.
 func (in *arrival) methods() []string {
 	list := []string{strings.ToUpper(in.method)}
 	for _, field := range []string{"x-http-method-override", "x-http-method", "x-method-override"} {
@@ -259,7 +264,8 @@ func (in *arrival) paths() []reading {
 				if plain, err := url.PathUnescape(r.path); err == nil {
 					add(plain, r.by+", decoded")
 					add(path.Clean("/"+plain), r.by+", decoded, cleaned")
-					add(path.Clean("/"+strings.ReplaceAll(plain, `\`, "/")), r.by+", decoded, backslashes as slashes, cleaned")
+					add(path.Clean("/"+strings.ReplaceAll(plain, `\`, "/")),
+						r.by+", decoded, backslashes as slashes, cleaned")
 					add(path.Clean("/"+withoutParameters(plain)), r.by+", decoded, without parameters, cleaned")
 					add(path.Clean("/"+cutAny(plain, "#")), r.by+", decoded, cut at #, cleaned")
 				}
@@ -319,14 +325,16 @@ func cutAny(text, chars string) string {
 
 // urlsplit returns the path that Python's function of this name finds.
 func urlsplit(target string) string {
-	target = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(strings.TrimLeftFunc(target, func(c rune) bool { return c <= ' ' }))
+	target = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(
+		strings.TrimLeftFunc(target, func(c rune) bool { return c <= ' ' }))
 	if rest, ok := strings.CutPrefix(target, "//"); ok {
 		target = rest[len(cutAny(rest, "/?#")):]
 	}
 	return cutAny(target, "?#")
 }
 
-// withoutParameters returns a path without what follows a semicolon in each segment, as servlets read it.
+// withoutParameters returns a path without what follows a semicolon in each segment, as servlets
+// read it.
 func withoutParameters(p string) string {
 	segments := strings.Split(p, "/")
 	for i := range segments {

@@ -24,23 +24,30 @@ var oddities = slices.Concat(
 		// joined URLs
 		"//a/b", "//a//b", "/a//b", "/a///", "//", "///a", "//a", "//a:b/c", "//@a/b",
 		// addresses of other servers
-		"/https://example.com/x", "/https:/example.com/x", "/http://user@example.com:8080/a?b=c", "/proxy/https%3A%2F%2Fexample.com%2Fx", "/fetch/https://example.com/a;b?c=d",
+		"/https://example.com/x", "/https:/example.com/x", "/http://user@example.com:8080/a?b=c",
+		"/proxy/https%3A%2F%2Fexample.com%2Fx", "/fetch/https://example.com/a;b?c=d",
 		// keys of objects
-		"/bucket/my%20file.txt", "/bucket/a%2Fb%2Fc.txt", "/bucket/a%2fb", "/bucket/%2Fa", "/bucket/a%2F", "/bucket/a%5Cb", "/bucket/a%23b", "/bucket/a%3Fb", "/bucket/a%3Bb", "/bucket/100%25", "/bucket/a+b", "/bucket/a,b",
-		"/bucket/a:b", "/bucket/a@b", "/bucket/~a", "/bucket/(1)!.txt", "/bucket/'a'", "/bucket/a=b&c", "/bucket/a$b*c", "/bucket/[1].txt", "/bucket/a%7Cb", "/bucket/%22a%22", "/bucket/a%0Ab", "/bucket/a%09b",
+		"/bucket/my%20file.txt", "/bucket/a%2Fb%2Fc.txt", "/bucket/a%2fb", "/bucket/%2Fa", "/bucket/a%2F",
+		"/bucket/a%5Cb", "/bucket/a%23b", "/bucket/a%3Fb", "/bucket/a%3Bb", "/bucket/100%25", "/bucket/a+b",
+		"/bucket/a,b",
+		"/bucket/a:b", "/bucket/a@b", "/bucket/~a", "/bucket/(1)!.txt", "/bucket/'a'", "/bucket/a=b&c", "/bucket/a$b*c",
+		"/bucket/[1].txt", "/bucket/a%7Cb", "/bucket/%22a%22", "/bucket/a%0Ab", "/bucket/a%09b",
 		"/bucket/a%2Fb%20c", "/bucket/%E2%82%AC", "/bucket/%F0%9F%98%80", "/bucket/%FF%FE", "/bucket/a%2F%2Fb",
 		// dots
-		"/a/..b", "/a/b..", "/a/...", "/a/....", "/a/.hidden", "/a/b.", "/a/..b/c", "/.well-known/acme-challenge/x", "/a/.../b", "/a/v1..v2", "/a/b.c/", "/...",
+		"/a/..b", "/a/b..", "/a/...", "/a/....", "/a/.hidden", "/a/b.", "/a/..b/c", "/.well-known/acme-challenge/x",
+		"/a/.../b", "/a/v1..v2", "/a/b.c/", "/...",
 		// parameters
 		"/a;v=1/b", "/a;v=1?x=y", "/cars;color=red;year=2012", "/a;", "/a/;b/c", "/a,b;c/d",
 		// queries
-		"/?", "/a?", "/a??b", "/a?q=a%20b&q=%23", "/a?q=a+b", "/a?next=//x/login", "/a?next=https://x/y?z", "/a?a[]=1&b={x}", "/a?q=a|b", "/a?q=^", "/a?q='\"'", "/a?a;b", "/a?q=%zz", "/a?q=%", "/a?q=..%2f..", "/a?/../b",
+		"/?", "/a?", "/a??b", "/a?q=a%20b&q=%23", "/a?q=a+b", "/a?next=//x/login", "/a?next=https://x/y?z",
+		"/a?a[]=1&b={x}", "/a?q=a|b", "/a?q=^", "/a?q='\"'", "/a?a;b", "/a?q=%zz", "/a?q=%", "/a?q=..%2f..", "/a?/../b",
 		`/a?q=a\b`, "/a?jwt=a.b-c_d~e",
 		// long
 		"/"+strings.Repeat("a/", 2000), "/a?q="+strings.Repeat("b", 4000), "/"+strings.Repeat("%20", 1000),
 	),
 	asked("patch", "get", "Delete").unless("nginx"), // which knows capitals only
-	asked("HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND", "PROPPATCH", "MKCOL", "REPORT", "PURGE", "QUERY", "LINK", "M-SEARCH", "SUBSCRIBE", "ACL", "FOO"),
+	asked("HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND", "PROPPATCH", "MKCOL", "REPORT", "PURGE", "QUERY",
+		"LINK", "M-SEARCH", "SUBSCRIBE", "ACL", "FOO"),
 	[]oddity{
 		{method: "POST", target: "/a", field: "X-HTTP-Method-Override: PATCH"},
 		{method: "POST", target: "/a", field: "X-Method-Override: delete", body: "a=b"},
@@ -56,7 +63,8 @@ var oddities = slices.Concat(
 		{method: "GET", target: "/a", host: "xn--bcher-kva.example"},
 		{method: "GET", target: "/events", field: "Accept: text/event-stream"},
 		{method: "GET", target: "//events", field: "Accept: text/event-stream"},
-		// Not quite URLs, and sent by many clients all the same. What is built on net/url encodes them.
+		// Not quite URLs, and sent by many clients all the same. What is built on net/url encodes
+		// them.
 		{method: "GET", target: "/bucket/a|b"},
 		{method: "GET", target: "/bucket/{a}"},
 		{method: "GET", target: "/bucket/a^b"},
@@ -67,7 +75,8 @@ var oddities = slices.Concat(
 		{method: "GET", target: "/b\xc3\xbccher", refused: []string{"haproxy"}},
 		{method: "GET", target: "/b\xc3\xbccher/a%2Fb", refused: []string{"haproxy"}, changed: []string{"caddy"}},
 		{method: "GET", target: "/a?q=\xc3\xbc", refused: []string{"haproxy"}},
-		{method: "OPTIONS", target: "*", refused: []string{"nginx"}, changed: []string{"gateway", "caddy"}}, // which answer it
+		// which answer it
+		{method: "OPTIONS", target: "*", refused: []string{"nginx"}, changed: []string{"gateway", "caddy"}},
 		{method: "GET", target: "http://app.example.com/a", changed: []string{"gateway", "nginx", "caddy"}},
 	},
 )
@@ -109,14 +118,16 @@ func (o *oddity) request() string {
 	}
 	head := spelledTo(host, o.method, o.target, fields...)
 	if strings.HasPrefix(o.field, "Transfer-Encoding") {
-		return strings.Replace(head, "Content-Length: 0\r\n", "", 1) + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(o.body), o.body)
+		return strings.Replace(head, "Content-Length: 0\r\n", "", 1) +
+			fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(o.body), o.body)
 	}
 	return strings.Replace(head, "Content-Length: 0", fmt.Sprintf("Content-Length: %d", len(o.body)), 1) + o.body
 }
 
 // arrivesAs reports whether a request is the oddity, whole and unchanged.
 func (o *oddity) arrivesAs(in *arrival) bool {
-	return in.method == o.method && (in.target == o.target || in.target == encodePath(o.target)) && in.body == o.body && len(in.header["x-honest"]) == 1
+	return in.method == o.method && (in.target == o.target || in.target == encodePath(o.target)) && in.body == o.body &&
+		len(in.header["x-honest"]) == 1
 }
 
 // beHonest has clients make odd requests, which are not limited.

@@ -41,8 +41,8 @@ type front struct {
 	application   *spelledApplication
 }
 
-// startFronts starts the gateway, and each proxy with a stint of its own. Proxies refuse requests while stint does not answer, so
-// that a busy machine is not taken for a way around it.
+// startFronts starts the gateway, and each proxy with a stint of its own. Proxies refuse requests
+// while stint does not answer, so that a busy machine is not taken for a way around it.
 func startFronts(r *report) []*front {
 	r.Helper()
 	binary := proxytest.BuildStint(r)
@@ -51,7 +51,8 @@ func startFronts(r *report) []*front {
 		r.Fatal(err)
 	}
 	gateway := &front{"gateway", proxytest.FreeAddress(r), newSpelledApplication(r)}
-	proxytest.Launch(r, nil, binary, "gateway", "--store", "memory", "--config", config, "--admin", "", "--no-access-log",
+	proxytest.Launch(r, nil, binary, "gateway", "--store", "memory", "--config", config, "--admin", "",
+		"--no-access-log",
 		"--listen", gateway.address, "--upstream", "http://"+gateway.application.address,
 		"--route", mounted.prefix+"=http://"+gateway.application.address, "--strip-prefix")
 	proxytest.AwaitDial(r, gateway.address)
@@ -70,8 +71,9 @@ func startFronts(r *report) []*front {
 	return fronts
 }
 
-// withOverrides copies the configurations of the proxies without the lines that take away what says another method: as their
-// comments tell those whose applications want it, so that stint has to judge it.
+// withOverrides copies the configurations of the proxies without the lines that take away what says
+// another method: as their comments tell those whose applications want it, so that stint has to
+// judge it.
 func withOverrides(r *report) string {
 	r.Helper()
 	dir := r.TempDir()
@@ -122,8 +124,8 @@ func (f *front) misspell(r *report) {
 	}
 }
 
-// useUp has a client do once what it may do once. A proxy may have refused it, or not have waited for the answer, if the machine is
-// busy.
+// useUp has a client do once what it may do once. A proxy may have refused it, or not have waited
+// for the answer, if the machine is busy.
 func (f *front) useUp(client string, v victim) error {
 	for range 100 {
 		status, err := f.send(client, v.honest)
@@ -161,7 +163,8 @@ func (f *front) send(client, request string) (int, error) {
 			return status, err
 		}
 		status = resp.StatusCode
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.Close || status == http.StatusSwitchingProtocols {
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.Close ||
+			status == http.StatusSwitchingProtocols {
 			return status, err
 		}
 	}
@@ -173,7 +176,8 @@ func (f *front) dial(client string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return conn, conn.SetDeadline(time.Now().Add(time.Minute)) // nobody is waited for that long, unless something is wrong
+	// nobody is waited for that long, unless something is wrong
+	return conn, conn.SetDeadline(time.Now().Add(time.Minute))
 }
 
 // inParallel calls f with all numbers below n, several at a time.
@@ -194,7 +198,8 @@ func inParallel(n int, f func(int)) {
 	group.Wait()
 }
 
-// TestSpellings has every spelling of the table be one: some application takes it for what is limited.
+// TestSpellings has every spelling of the table be one: some application takes it for what is
+// limited.
 func TestSpellings(t *testing.T) {
 	for _, s := range spellings() {
 		r := bufio.NewReader(strings.NewReader(strings.Replace(s.request, s.of.prefix, "", 1)))

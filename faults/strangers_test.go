@@ -27,6 +27,9 @@ import (
 const envoyToken = "token-of-an-envoy"
 
 func TestF49(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the program as a process: make test runs it")
+	}
 	const mostMiB = 256 // of the whole process, 30 of which it has when it starts
 	fault(t, "F49", "half-sent gRPC messages and idle watch streams before authentication", "memory ≤ 256 MiB; callers with a token and health checks are answered", func(r *report) {
 		binary := filepath.Join(t.TempDir(), "stint")
@@ -63,7 +66,8 @@ func TestF49(t *testing.T) {
 				server.ask(r, early)
 				late := server.dial(r)
 				server.ask(r, late)
-				if _, err := healthpb.NewHealthClient(server.dial(r)).Check(r.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+				if _, err := healthpb.NewHealthClient(server.dial(r)).Check(
+					r.Context(), &healthpb.HealthCheckRequest{}); err != nil {
 					r.Errorf("%s: a health check during the attack: %v", attack.name, err)
 				}
 				eventually.True(r, attack.name+" are ended", func() bool { return held() <= attack.most })
@@ -99,8 +103,10 @@ func startServer(r *report, binary string) *stintServer {
 			r.Fatal(err)
 		}
 	}
-	s := &stintServer{cmd: exec.Command(binary, "serve", "--http=", "--admin=", "--grpc=127.0.0.1:0", "--store=memory", "--drain=0s",
-		"--envoy-config="+filepath.Join(directory, "rules.yaml"), "--envoy-token-file="+filepath.Join(directory, "tokens"))}
+	s := &stintServer{cmd: exec.Command(binary, "serve", "--http=", "--admin=", "--grpc=127.0.0.1:0",
+		"--store=memory", "--drain=0s",
+		"--envoy-config="+filepath.Join(directory, "rules.yaml"),
+		"--envoy-token-file="+filepath.Join(directory, "tokens"))}
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		r.Fatal(err)
@@ -136,8 +142,8 @@ func (s *stintServer) stop() {
 	}
 }
 
-// attack has connections do something each, all at the same time, then does what is to be done meanwhile, and returns how many
-// calls of theirs still go on.
+// attack has connections do something each, all at the same time, then does what is to be done
+// meanwhile, and returns how many calls of theirs still go on.
 func (s *stintServer) attack(r *report, connections int, each func(*hostileConn), meanwhile func(held func() int)) int {
 	r.Helper()
 	all := make([]*hostileConn, connections)
@@ -184,11 +190,13 @@ func (s *stintServer) dial(r *report) *grpc.ClientConn {
 // ask asks as Envoy does, with a token.
 func (s *stintServer) ask(r *report, conn *grpc.ClientConn) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(r.Context(), "authorization", "Bearer "+envoyToken), 10*time.Second)
+	ctx, cancel := context.WithTimeout(
+		metadata.AppendToOutgoingContext(r.Context(), "authorization", "Bearer "+envoyToken), 10*time.Second)
 	defer cancel()
 	answer, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &rls.RateLimitRequest{
-		Domain:      "test",
-		Descriptors: []*ratelimit.RateLimitDescriptor{{Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: "user", Value: "a"}}}},
+		Domain: "test",
+		Descriptors: []*ratelimit.RateLimitDescriptor{
+			{Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: "user", Value: "a"}}}},
 	})
 	if err != nil || answer.GetOverallCode() != rls.RateLimitResponse_OK {
 		r.Errorf("a caller with a token: got %v, %v", answer.GetOverallCode(), err)

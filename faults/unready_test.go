@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
@@ -34,21 +35,22 @@ func (u unready) hold(r *report, s *stack, w *watcher, plain stint.Store) {
 	r.Helper()
 	// Each connection may have been lost, which its first call finds out.
 	drive(r.Context(), plain, load{Subject: u.subject, Limits: plenty, Calls: 20})
-	known, before := w.failed(stint.KindBusy), attempts(r, u.servers)
+	known, before := w.failed(errkind.Busy), attempts(r, u.servers)
 	const calls = 50
 	o := drive(r.Context(), plain, load{Subject: u.subject, Limits: plenty, Calls: calls})
 	tried := attempts(r, u.servers) - before
-	if o.Failed[stint.KindBusy.String()] != calls {
+	if o.Failed[errkind.Busy] != calls {
 		r.Errorf("%s: errors %v of the store alone, want %d times busy", u.name, o.Failed, calls)
 	}
 	if tried < calls || tried > 2*calls {
 		r.Errorf("%s: %d attempts for %d calls, want at most 2 each", u.name, tried, calls)
 	}
-	o = drive(r.Context(), s, load{Subject: u.subject, Limits: plenty, Callers: 20, Pause: 5 * time.Millisecond, For: pick(time.Second, 600*time.Millisecond)})
+	o = drive(r.Context(), s, load{Subject: u.subject, Limits: plenty, Callers: 20, Pause: 5 * time.Millisecond,
+		For: pick(time.Second, 600*time.Millisecond)})
 	if o.Degraded != o.decisions() || o.Denied > 0 || o.failures() > 0 {
 		r.Errorf("%s: %d of %d decisions are degraded, %d denied, errors %v", u.name, o.Degraded, o.decisions(), o.Denied, o.Failed)
 	}
-	if w.failed(stint.KindBusy) == known {
+	if w.failed(errkind.Busy) == known {
 		r.Errorf("%s: nobody was told that Redis is busy", u.name)
 	}
 	r.saw("%s: %.2f attempts per call, %d decisions without Redis", u.name, float64(tried)/calls, o.decisions())
@@ -68,7 +70,9 @@ func clusterDown(r *report) {
 	for n := 0; subject == "" || cluster.MasterOf(r, "stint:{"+subject+"}:") == dead; n++ {
 		subject = fmt.Sprint("elsewhere", n)
 	}
-	alive := slices.DeleteFunc(slices.Clone(cluster.Nodes), func(n *redistest.Server) bool { return n == dead || n == replica })
+	alive := slices.DeleteFunc(slices.Clone(cluster.Nodes), func(n *redistest.Server) bool {
+		return n == dead || n == replica
+	})
 	dead.Kill()
 	replica.Kill()
 	for _, node := range alive {
@@ -89,7 +93,8 @@ func clusterDown(r *report) {
 // loading: Redis was restarted and reads its data.
 func loading(r *report) {
 	r.Helper()
-	server := redistest.Start(r, "--key-load-delay", "200", "--loading-process-events-interval-bytes", "1024", "--rdbcompression", "no")
+	server := redistest.Start(r, "--key-load-delay", "200", "--loading-process-events-interval-bytes", "1024",
+		"--rdbcompression", "no")
 	s, w := watchedStack(r, server.URL(), resilience.Config{})
 	plain := openStore(r, server.URL())
 	awaitNormal(r, s)
@@ -97,13 +102,14 @@ func loading(r *report) {
 	server.CLI(r, "SAVE")
 	server.Restart(r)
 	unready{"LOADING", "busy", []*redistest.Server{server}}.hold(r, s, w, alone{plain, patience})
-	eventually.True(r, "the data is read", func() bool { return !strings.Contains(server.CLI(r, "INFO", "persistence"), "loading:1\r\n") })
+	eventually.True(r, "the data is read",
+		func() bool { return !strings.Contains(server.CLI(r, "INFO", "persistence"), "loading:1\r\n") })
 	r.within("normal after", awaitNormal(r, s), time.Second)
 	wantTTLs(r, server)
 }
 
-// masterDown: Redis has become the replica of a server that is not there, and may not
-// answer from what it has.
+// masterDown: Redis has become the replica of a server that is not there, and may not answer from
+// what it has.
 func masterDown(r *report) {
 	r.Helper()
 	server := redistest.Start(r, "--replica-serve-stale-data", "no")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
 )
@@ -18,7 +19,7 @@ import (
 func TestF46(t *testing.T) {
 	fault(t, "F46", "990 callers waiting on one limit", "a decision costs Redis at most 10 times that of an empty queue; cancelled places leave no holes", func(r *report) {
 		server := redistest.Start(t)
-		redis, err := redisstore.Open(t.Context(), server.URL())
+		redis, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,8 +43,8 @@ func queueCosts(r *report, server *redistest.Server, s stint.Store, limits []sti
 	claim := stint.Claim{Subject: "queue", Scope: fmt.Sprint(limits), Limits: limits, Cost: 1}
 	kinds := []stint.Request{
 		{Claim: claim},
-		{Claim: claim, Mode: stint.Peek},
-		{Claim: claim, Mode: stint.Reserve, MaxWait: time.Microsecond},
+		{Claim: claim, Mode: stint.ModePeek},
+		{Claim: claim, Mode: stint.ModeReserve, MaxWait: time.Microsecond},
 	}
 	for range limits[0].Capacity() { // what is asked for next is denied
 		ask(r, s, kinds[0])
@@ -56,7 +57,7 @@ func queueCosts(r *report, server *redistest.Server, s stint.Store, limits []sti
 	}
 	empty := measured()
 	for range 990 {
-		if d := ask(r, s, stint.Request{Claim: claim, Mode: stint.Reserve}); !d.Allowed {
+		if d := ask(r, s, stint.Request{Claim: claim, Mode: stint.ModeReserve}); !d.Allowed {
 			r.Fatalf("%v: no place", limits)
 		}
 	}
@@ -68,7 +69,7 @@ func queueCosts(r *report, server *redistest.Server, s stint.Store, limits []sti
 		// Ten times is promised of one log; what else is measured has a bound of its own, so that
 		// it does not grow unseen.
 		most := 10.0
-		if len(limits) > 1 || limits[0].HasMeter() {
+		if len(limits) > 1 || contract.HasMeter(&limits[0]) {
 			most = 15
 		}
 		if *measure && times > most {
@@ -89,8 +90,8 @@ func ask(r *report, s stint.Store, q stint.Request) stint.Decision {
 
 var scriptStats = regexp.MustCompile(`cmdstat_evalsha:\S*usec_per_call=([\d.]+)`)
 
-// scriptTime is what a call of a script costs Redis, in microseconds: the least of some rounds. Redis counts the time that passes,
-// in which others may have its processor.
+// scriptTime is what a call of a script costs Redis, in microseconds: the least of some rounds.
+// Redis counts the time that passes, in which others may have its processor.
 func scriptTime(r *report, server *redistest.Server, call func()) float64 {
 	var rounds []float64
 	for range pick(12, 3) {
@@ -111,7 +112,8 @@ func scriptTime(r *report, server *redistest.Server, call func()) float64 {
 	return slices.Min(rounds)
 }
 
-// givenUp has most of a queue give up, in the middle. The last one and a newcomer do not wait behind nobody.
+// givenUp has most of a queue give up, in the middle. The last one and a newcomer do not wait
+// behind nobody.
 func givenUp(r *report, s stint.Store) {
 	const waiters, stay = 200, 10
 	limiter, err := stint.New(s, stint.PerSecond(10))
@@ -120,9 +122,12 @@ func givenUp(r *report, s stint.Store) {
 	}
 	var charges []stint.Charge
 	for range stay + waiters - 1 { // ten go ahead at once
-		charges = append(charges, ask(r, s, stint.Request{Claim: stint.Claim{Subject: "given up", Limits: limiter.Limits(), Cost: 1}, Mode: stint.Reserve}).Charge)
+		charges = append(charges, ask(
+			r, s, stint.Request{Claim: stint.Claim{Subject: "given up", Limits: limiter.Limits(), Cost: 1},
+				Mode: stint.ModeReserve}).Charge)
 	}
-	q := stint.Request{Claim: stint.Claim{Subject: "given up", Limits: limiter.Limits(), Cost: 1}, Mode: stint.Reserve, MaxWait: time.Microsecond}
+	q := stint.Request{Claim: stint.Claim{Subject: "given up", Limits: limiter.Limits(), Cost: 1},
+		Mode: stint.ModeReserve, MaxWait: time.Microsecond}
 	booked := ask(r, s, q).RetryAfter
 	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
 	defer cancel()
@@ -136,7 +141,7 @@ func givenUp(r *report, s stint.Store) {
 	}
 	gaveUp := time.Now()
 	for _, c := range charges[2*stay:] {
-		if ok, err := s.Amend(r.Context(), c, stint.Amendment{Kind: stint.Settle}); err != nil || !ok {
+		if ok, err := s.Amend(r.Context(), c, stint.Amendment{Kind: stint.AmendSettle}); err != nil || !ok {
 			r.Fatal(ok, err)
 		}
 	}

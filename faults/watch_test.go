@@ -8,51 +8,48 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/resilience"
 )
 
 // witness is an Observer that counts.
 type witness struct {
-	resilience.Silent
-
 	mu     sync.Mutex
-	kinds  map[stint.ErrorKind]int // failures of the store, by kind
-	calls  int                     // to the store, to decide
-	asked  int                     // requests in them
-	saved  int                     // decisions that needed none
-	causes map[stint.ErrorKind]int // of decisions without the store
+	kinds  map[string]int // failures of the store, by kind
+	calls  int            // to the store, to decide
+	asked  int            // requests in them
+	saved  int            // decisions that needed none
+	causes map[string]int // of decisions without the store
 }
 
 func newWitness() *witness {
-	return &witness{kinds: map[stint.ErrorKind]int{}, causes: map[stint.ErrorKind]int{}}
+	return &witness{kinds: map[string]int{}, causes: map[string]int{}}
 }
 
-func (w *witness) StoreCalled(op string, requests int, _ time.Duration, err error) {
+func (w *witness) Observe(_ context.Context, event any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if op == "take" {
-		w.calls++
-		w.asked += requests
+	switch e := event.(type) {
+	case *resilience.StoreCall:
+		if e.Op == "take" {
+			w.calls++
+			w.asked += e.Requests
+		}
+		if e.Err != nil {
+			w.kinds[errkind.Of(e.Err)]++
+		}
+	case *resilience.Decided:
+		switch e.Source {
+		case "fallback":
+			w.causes[errkind.Of(e.Cause)]++
+		case "denycache", "lease":
+			w.saved++
+		}
 	}
-	if err != nil {
-		w.kinds[stint.KindOf(err)]++
-	}
-}
-
-func (w *witness) FellBack(_ *stint.Request, _ stint.FailureMode, cause error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.causes[stint.KindOf(cause)]++
-}
-
-func (w *witness) Saved(*stint.Request, resilience.Saver) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.saved++
 }
 
 // failed is how many calls to the store failed in that way.
-func (w *witness) failed(kind stint.ErrorKind) int {
+func (w *witness) failed(kind string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.kinds[kind]
@@ -111,8 +108,8 @@ func take(r *report, s stint.Store, subject string, limits ...stint.Limit) stint
 	return d
 }
 
-// look asks the store itself what a subject has used: neither the deny cache nor a lease
-// answers that, and it charges nothing. It reports whether the store answered.
+// look asks the store itself what a subject has used: neither the deny cache nor a lease answers
+// that, and it charges nothing. It reports whether the store answered.
 func look(s stint.Store, subject string, limits ...stint.Limit) (used int64, ok bool) {
 	q := request(subject, limits...)
 	q.Cost = 0
@@ -120,10 +117,10 @@ func look(s stint.Store, subject string, limits ...stint.Limit) (used int64, ok 
 	if err != nil || d.Degraded {
 		return 0, false
 	}
-	return d.Usages()[0].Used, true
+	return d.Usages[0].Used, true
 }
 
-// surely is busiest by what is certain: a call was decided at some time before its answer was
-// here, at most as long before as the slowest took. More than that in a window
-// is not for want of a precise clock.
+// surely is busiest by what is certain: a call was decided at some time before its answer was here,
+// at most as long before as the slowest took. More than that in a window is not for want of a
+// precise clock.
 func (o *outcome) surely(window time.Duration) int { return o.busiest(window - o.quantile(1)) }

@@ -11,38 +11,33 @@ import (
 )
 
 const (
-	// DefaultCooldown is for how long to pause when an API says to slow down, but not
-	// for how long.
-	DefaultCooldown = time.Second
-	// DefaultMaxCooldown is the longest pause that an API may impose unless it is told otherwise.
-	DefaultMaxCooldown = 15 * time.Minute
-	// MaxRetries is the largest [API.Retries].
-	MaxRetries = 10
+	// defaultMaxCooldown is the longest pause that an API may impose by default.
+	defaultMaxCooldown = 15 * time.Minute
+	// maxRetries is the largest [API.Retries].
+	maxRetries = 10
 
 	maxName = 64
 )
 
 // API is somebody else's API and how we may call it.
 type API struct {
-	// Name is how callers ask for it: letters, digits and "_-.", such as "igdb". The subject
-	// in the store is the name and ":api", so that errors read: rate limit exceeded for
-	// key 'igdb:api'.
+	// Name is how callers ask for it: letters, digits and "_-.", such as "igdb". The subject in the
+	// store is the name and ":api", so that errors read: rate limit exceeded for key 'igdb:api'.
 	Name string
-	// Limits are what the API allows. Concurrency limits are not among them: nobody says when
-	// a call has ended.
+	// Limits are what the API allows. Concurrency limits are not among them: nobody says when a
+	// call has ended.
 	Limits []stint.Limit
-	// FailFast fails a call that would have to wait, at once, with a [*stint.DeniedError].
-	// The default is to wait.
+	// FailFast fails a call that would have to wait, at once, with a [*stint.DeniedError]. The
+	// default is to wait.
 	FailFast bool
-	// MaxWait is the longest that a call waits, pauses included; zero means that only its
-	// context bounds it. A call that would have to wait for longer fails at once.
+	// MaxWait is the longest that a call waits, pauses included; zero means that only its context
+	// bounds it. A call that would have to wait for longer fails at once.
 	MaxWait time.Duration
-	// MaxCooldown is the longest pause that the API may impose; zero means
-	// DefaultMaxCooldown. Pauses that other processes write to the store are obeyed at any length.
+	// MaxCooldown is the longest pause that the API may impose; zero means defaultMaxCooldown.
+	// Pauses that other processes write to the store apply at any length.
 	MaxCooldown time.Duration
-	// Retries is how often a transport repeats an idempotent request to which the API
-	// answered "too many"; 0 to MaxRetries. Each repeat waits for its turn, so that it
-	// does not go with FailFast.
+	// Retries is how often a transport repeats an idempotent request to which the API answered "too
+	// many"; 0 to maxRetries. Each repeat waits for its turn, so that it does not go with FailFast.
 	Retries int
 	// Failure says what becomes of calls when the store fails; nil leaves it to the store.
 	Failure *stint.FailurePolicy
@@ -51,12 +46,12 @@ type API struct {
 // subject is who is limited.
 func (a *API) subject() string { return a.Name + ":api" }
 
-// clamp returns the pause that is obeyed when the API asks for one of length d, in whole
+// clamp returns the pause that applies when the API asks for one of length d, in whole
 // microseconds, as stores count.
 func (a *API) clamp(d time.Duration) time.Duration {
 	longest := a.MaxCooldown
 	if longest == 0 {
-		longest = DefaultMaxCooldown
+		longest = defaultMaxCooldown
 	}
 	d = min(max(d, stint.MinWindow), longest)
 	return (d + time.Microsecond - 1).Truncate(time.Microsecond)
@@ -76,24 +71,25 @@ func (a *API) mistakes() []error {
 	if !words.IsName(a.Name) || len(a.Name) > maxName {
 		mistake("the name is %q; want 1 to %d letters, digits, '_', '-' or '.'", a.Name, maxName)
 	}
-	if a.MaxCooldown != 0 && (a.MaxCooldown < stint.MinWindow || a.MaxCooldown > stint.MaxBan) {
-		mistake("MaxCooldown is %v; want 0, or %v to %v", a.MaxCooldown, stint.MinWindow, stint.MaxBan)
+	if a.MaxCooldown != 0 && (a.MaxCooldown < stint.MinWindow || a.MaxCooldown > stint.MaxWindow) {
+		mistake("MaxCooldown is %v; want 0, or %v to %v", a.MaxCooldown, stint.MinWindow, stint.MaxWindow)
 	}
 	switch {
-	case a.Retries < 0 || a.Retries > MaxRetries:
-		mistake("Retries is %d; want 0 to %d", a.Retries, MaxRetries)
+	case a.Retries < 0 || a.Retries > maxRetries:
+		mistake("Retries is %d; want 0 to %d", a.Retries, maxRetries)
 	case a.Retries > 0 && a.FailFast:
 		mistake("Retries is %d with FailFast; want 0, for a repeat has to wait", a.Retries)
 	}
 	for i, l := range a.Limits {
-		if l.Algorithm == stint.Concurrency {
+		if l.Algorithm == stint.AlgorithmConcurrency {
 			mistake("Limits[%d] (%s) is a concurrency limit; want none, for nobody says when a call has ended", i, l)
 		}
 	}
 	if a.MaxWait < 0 {
 		mistake("MaxWait is %v; want 0 or more", a.MaxWait)
 	}
-	r := stint.Request{Claim: stint.Claim{Subject: "any", Limits: a.Limits}, MaxWait: max(a.MaxWait, 0), Failure: a.Failure}
+	r := stint.Request{Claim: stint.Claim{Subject: "any", Limits: a.Limits}, MaxWait: max(a.MaxWait, 0),
+		Failure: a.Failure}
 	if invalid, ok := errors.AsType[*stint.InvalidError](r.Validate()); ok {
 		errs = append(errs, parts(invalid.Err)...)
 	}
@@ -102,7 +98,7 @@ func (a *API) mistakes() []error {
 
 // limiter returns the limiter of an API without mistakes.
 func (a *API) limiter(store stint.Store) (*stint.Limiter, error) {
-	options := []stint.Option{stint.WithBans(stint.BanPolicy{}), stint.WithMaxWait(a.MaxWait)}
+	options := []stint.Option{stint.WithBans(stint.BanPolicy{})}
 	for _, l := range a.Limits {
 		options = append(options, l)
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// noting is a store that tells a caller who waits whether a place ahead was booked for it. The decision after a wait is as of the
-// admission, and does not say.
+// noting is a store that notes in the context whether a turn was booked. The decision after a wait
+// is as of the admission, and does not say so.
 type noting struct{ stint.Store }
 
 // bookedKey is the key of a context's *bool.

@@ -9,13 +9,12 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// ErrCoolingDown is in the chain of the error of a call that is not made because the API
-// asked this process, or another one, for a pause. So is a [*stint.DeniedError] with the rest
-// of the pause.
+// ErrCoolingDown is in the chain of the error of a call that is not made because the API asked this
+// process, or another one, for a pause. So is a [*stint.DeniedError] with the rest of the pause.
 var ErrCoolingDown = errors.New("outbound: the API asked for a pause")
 
-// Client is the gate in front of one API. It is safe for concurrent use, and stays valid when
-// the registry is updated.
+// Client is the gate in front of one API. It is safe for concurrent use, and stays valid when the
+// registry is updated.
 type Client struct {
 	registry *Registry
 	name     string
@@ -23,9 +22,6 @@ type Client struct {
 	cooldown cooldown
 	counts   counts
 }
-
-// Name returns the name of the API.
-func (c *Client) Name() string { return c.name }
 
 // Retries returns the API's [API.Retries], 0 if it is no longer registered.
 func (c *Client) Retries() int {
@@ -36,14 +32,14 @@ func (c *Client) Retries() int {
 	return e.api.Retries
 }
 
-// Wait returns when one call may be made: at once if there is room and no pause, else when its
-// turn comes. The decision says what remains; its RetryAfter is zero, for the waiting is done.
+// Wait returns when one call may be made: at once if there is room and no pause, else when its turn
+// comes. The decision says what remains; its RetryAfter is zero, for the waiting is done.
 //
-// It fails at once, with a [*stint.DeniedError], if the API is to FailFast and would have to
-// wait, if the wait would be longer than MaxWait or the context allow, or if
-// [stint.MaxBookings] calls wait already. Where it is the context's deadline that leaves too
-// little time, the error is a context.DeadlineExceeded too. When the context ends first, the place is
-// given back. A store that fails is dealt with as the API's Failure says.
+// It fails at once, with a [*stint.DeniedError], if the API is to FailFast and would have to wait,
+// if the wait would be longer than MaxWait or the context allow, or if [driver.MaxBookings] calls
+// wait already. Where it is the context's deadline that leaves too little time, the error is a
+// context.DeadlineExceeded too. When the context ends first, the booking is given back. A store
+// that fails is dealt with as the API's Failure says.
 func (c *Client) Wait(ctx context.Context) (stint.Decision, error) {
 	c.counts.waiting.Add(1)
 	defer c.counts.waiting.Add(-1)
@@ -54,12 +50,14 @@ func (c *Client) Wait(ctx context.Context) (stint.Decision, error) {
 		wait = time.Since(start)
 	}
 	c.counts.called(wait, err)
-	c.registry.observer.Called(c.name, wait, err)
+	if o := c.registry.observer; o != nil {
+		o.Observe(ctx, &Call{API: c.name, Wait: wait, Err: err})
+	}
 	return d, err
 }
 
-// Peek answers as Wait would if it did not wait, and charges nothing. An API that is
-// cooling down is not Allowed.
+// Peek answers as Wait would if it did not wait, and charges nothing. An API that is cooling down
+// is not Allowed.
 func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
 	e, err := c.registry.find(c.name)
 	if err != nil {
@@ -89,9 +87,9 @@ func (c *Client) admit(ctx context.Context, start time.Time) (d stint.Decision, 
 		if pause == 0 {
 			d, err = e.book(context.WithValue(ctx, bookedKey{}, &booked), start)
 			denied, ok := errors.AsType[*stint.DeniedError](err)
-			if ok && denied.Banned { // another process was told to pause
+			if ok && denied.Banned { // the API asked another process for a pause
 				pause = max(denied.RetryAfter, time.Microsecond)
-				c.cooldown.hear(c.registry.now() + pause)
+				c.cooldown.see(c.registry.now() + pause)
 			} else if err != nil {
 				return d, slept || brokenOff(err), err
 			}
@@ -112,7 +110,7 @@ func (c *Client) admit(ctx context.Context, start time.Time) (d stint.Decision, 
 	}
 }
 
-// book takes a place and, unless the API is to FailFast, waits for it.
+// book books a turn and, unless the API is to FailFast, waits for it.
 func (e *entry) book(ctx context.Context, start time.Time) (stint.Decision, error) {
 	if e.api.FailFast {
 		d, err := e.limiter.Allow(ctx, e.client.subject)
@@ -128,8 +126,8 @@ func (e *entry) book(ctx context.Context, start time.Time) (stint.Decision, erro
 	return e.limiter.WaitFor(ctx, r)
 }
 
-// brokenOff reports whether an error is the end of a context during a wait, and nothing else: a refusal to wait says more,
-// and so does a store.
+// brokenOff reports whether an error is the end of a context during a wait, and nothing else: a
+// refusal to wait says more, and so does a store.
 func brokenOff(err error) bool { return err == context.Canceled || err == context.DeadlineExceeded }
 
 // sleep waits for the end of a pause, or says at once why it will not.
@@ -151,8 +149,8 @@ func (e *entry) sleep(ctx context.Context, start time.Time, pause time.Duration)
 	}
 }
 
-// overtaken reports whether a pause began after the place was booked. Those who slept
-// for their place ask the store once more: another process may have been told meanwhile.
+// overtaken reports whether a pause began after the booking. A call that waited for its booking
+// asks the store once more: the API may have asked another process for a pause meanwhile.
 func (c *Client) overtaken(ctx context.Context, e *entry, booked bool) bool {
 	if c.cooldown.left(c.registry.now()) > 0 {
 		return true
@@ -161,10 +159,10 @@ func (c *Client) overtaken(ctx context.Context, e *entry, booked bool) bool {
 		return false
 	}
 	d, err := e.limiter.Peek(ctx, c.subject)
-	return err == nil && d.Banned // without an answer the place is as good as it was
+	return err == nil && d.Banned // without an answer the booking stands
 }
 
-// giveBackTime is how long to wait for the store to take back a place, which expires by itself.
+// giveBackTime is how long giving a booking back to the store may take. It expires by itself.
 const giveBackTime = time.Second
 
 func (e *entry) giveBack(ctx context.Context, d stint.Decision) {

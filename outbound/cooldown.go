@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/seldom"
+	"github.com/stint-limiter/stint/internal/logsample"
 )
 
 const (
-	// tellTime is how long one attempt to write a pause to the store may take.
-	tellTime = time.Second
+	// writeTime is how long one attempt to write a pause to the store may take.
+	writeTime = time.Second
 	// gather is how long after a pause was written one that prolongs it waits for others: an
-	// API that is overrun says so in many answers.
+	// overloaded API asks for a pause in many answers.
 	gather = 100 * time.Millisecond
-	// firstRetry and lastRetry are how long after an attempt that failed the next one comes,
-	// at first and in the long run.
+	// firstRetry and lastRetry are how long after an attempt that failed the next one comes, at
+	// first and in the long run.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = time.Second
 	// logEvery is how often one message is logged: some APIs ask for a pause in every window.
@@ -29,12 +29,12 @@ const (
 // registry.
 type cooldown struct {
 	until atomic.Int64 // the end of the pause that the API imposed on this process; it only grows
-	heard atomic.Int64 // the end of the one that the store told of last; nothing rests on it
+	seen  atomic.Int64 // the end of the pause that the store reported last; for statistics only
 
 	mu      sync.Mutex // of what follows, and of raising until
-	telling bool       // a goroutine tells the store
+	writing bool       // a goroutine writes pauses to the store
 
-	began, untellable seldom.Gate
+	began, unwritten logsample.Sampler
 }
 
 // left is how long the pause that the API imposed on this process lasts, 0 if there is none.
@@ -42,24 +42,23 @@ func (k *cooldown) left(now time.Duration) time.Duration {
 	return max(time.Duration(k.until.Load())-now, 0)
 }
 
-// hear notes a pause that another process wrote, for [Stats] alone: the store may
-// be told to end it.
-func (k *cooldown) hear(end time.Duration) { k.heard.Store(int64(end)) }
+// see notes a pause that another process wrote, for [Stats] alone: it may be ended in the store.
+func (k *cooldown) see(end time.Duration) { k.seen.Store(int64(end)) }
 
-// resumed notes that the store knows of no pause.
+// resumed notes that there is no pause in the store.
 func (k *cooldown) resumed() {
-	if k.heard.Load() != 0 {
-		k.heard.Store(0)
+	if k.seen.Load() != 0 {
+		k.seen.Store(0)
 	}
 }
 
 // end is when the last pause that is known ends or ended.
 func (k *cooldown) end() time.Duration {
-	return time.Duration(max(k.until.Load(), k.heard.Load()))
+	return time.Duration(max(k.until.Load(), k.seen.Load()))
 }
 
-// prolong raises the end of the pause. It reports whether that changed anything, and
-// whether a pause began thereby.
+// prolong raises the end of the pause. It reports whether that changed anything, and whether a
+// pause began thereby.
 func (k *cooldown) prolong(now, end time.Duration) (changed, begun bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -71,34 +70,33 @@ func (k *cooldown) prolong(now, end time.Duration) (changed, begun bool) {
 	return true, was <= now
 }
 
-// teller reports whether the caller is to start telling: nobody does so far.
-func (k *cooldown) teller() bool {
+// startWriting reports whether the caller is to start the goroutine that writes: none does so far.
+func (k *cooldown) startWriting() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	was := k.telling
-	k.telling = true
+	was := k.writing
+	k.writing = true
 	return !was
 }
 
-// untold returns the end of the pause if the store does not know of it, given the end that
-// it was told. Otherwise there is nothing more to tell, and the caller has ceased to.
-func (k *cooldown) untold(told, now time.Duration) (end time.Duration, ok bool) {
+// toWrite returns the end of the pause if it is not in the store, given the end that was written
+// last. Otherwise there is nothing to write, and the goroutine that does ends.
+func (k *cooldown) toWrite(written, now time.Duration) (end time.Duration, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	end = time.Duration(k.until.Load())
-	k.telling = end > told && end > now
-	return end, k.telling
+	k.writing = end > written && end > now
+	return end, k.writing
 }
 
-// CoolDown says that the API asked for a pause of d, which is held to at least a
-// millisecond and at most the API's MaxCooldown. Calls of this process pause from now on, whatever becomes
-// of the store. The other processes are told through the store, in the background, and if that
-// fails again and again for as long as the pause lasts. A pause in force is never
-// shortened; one that ends is forgotten by itself.
+// CoolDown pauses calls to the API because it asked for a pause of d, which is bounded by a
+// millisecond and the API's MaxCooldown. Calls of this process pause from now on, even if the store
+// fails. Other processes get the pause through the store, in the background; failures are retried
+// for as long as the pause lasts. A pause in force is never shortened.
 func (c *Client) CoolDown(d time.Duration) {
 	e, err := c.registry.find(c.name)
 	if err != nil {
-		return // nobody calls it any more
+		return // it is no longer registered
 	}
 	d = e.api.clamp(d)
 	now := c.registry.now()
@@ -108,37 +106,38 @@ func (c *Client) CoolDown(d time.Duration) {
 	}
 	if begun {
 		c.counts.cooldowns.Add(1)
-		if unlogged, ok := c.cooldown.began.Take(1, logEvery); ok {
+		if unlogged, ok := c.cooldown.began.Allow(1, logEvery); ok {
 			c.registry.logger.Warn("stint: an API asked for a pause", "api", c.name, "pause", d, "unlogged", unlogged)
 		}
-		c.registry.observer.CooledDown(c.name, d)
+		if o := c.registry.observer; o != nil {
+			o.Observe(context.Background(), &Cooldown{API: c.name, For: d})
+		}
 	}
-	if c.cooldown.teller() {
-		c.registry.run(c.tell) // if not, the registry is closed and nobody tells
+	if c.cooldown.startWriting() {
+		c.registry.run(c.writePauses) // does nothing if the registry is closed
 	}
 }
 
-// tell writes the pause to the store until it is known there or over. When the registry is
-// closed there is one attempt more.
-func (c *Client) tell() {
+// writePauses writes the pause to the store until it is there or over. When the registry is closed
+// it makes one more attempt.
+func (c *Client) writePauses() {
 	r := c.registry
-	told, retry := time.Duration(0), firstRetry
+	written, retry := time.Duration(0), firstRetry
 	for last := false; ; {
-		end, ok := c.cooldown.untold(told, r.now())
+		end, ok := c.cooldown.toWrite(written, r.now())
 		if !ok {
 			return
 		}
 		err := c.write(end)
-		r.observer.Told(c.name, err)
 		if last {
 			return
 		}
 		pause := gather
 		if err == nil {
-			told, retry = end, firstRetry
+			written, retry = end, firstRetry
 		} else {
-			if unlogged, ok := c.cooldown.untellable.Take(1, logEvery); ok {
-				r.logger.Warn("stint: cannot tell the other processes of a pause; trying on", "api", c.name, "cause", err, "unlogged", unlogged)
+			if unlogged, ok := c.cooldown.unwritten.Allow(1, logEvery); ok {
+				r.logger.Warn("stint: cannot write a pause for other processes to the store; retrying", "api", c.name, "cause", err, "unlogged", unlogged)
 			}
 			pause = retry - retry/5 + rand.N(2*retry/5)
 			retry = min(2*retry, lastRetry)
@@ -147,13 +146,13 @@ func (c *Client) tell() {
 	}
 }
 
-// write tells the store of a pause that ends at the given time.
+// write writes a pause that ends at the given time to the store.
 func (c *Client) write(end time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
+	ctx, cancel := context.WithTimeout(context.Background(), writeTime)
 	defer cancel()
 	left := max(end-c.registry.now(), stint.MinWindow)
 	left = (left + time.Microsecond - 1).Truncate(time.Microsecond)
-	return c.registry.store.Command(ctx, stint.Command{Kind: stint.Ban, Subject: c.subject, For: left})
+	return c.registry.store.Command(ctx, stint.Command{Kind: stint.CommandBan, Subject: c.subject, For: left})
 }
 
 // sleep waits for d. It reports false if the registry was closed meanwhile.

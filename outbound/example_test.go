@@ -20,7 +20,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	igdb, _ := outbound.Preset("igdb")
+	igdb := outbound.Presets()["igdb"]
 	weather := outbound.API{
 		Name:    "weather",
 		Limits:  []stint.Limit{stint.PerSecond(10), stint.PerDay(10_000)},
@@ -49,15 +49,14 @@ func Example() {
 	// call the API, 3 left
 	// call the API, 2 left
 	// call the API, 1 left
-	// outbound: there is no API "wether" (did you mean "weather"?); known: igdb, weather
+	// stint: invalid: there is no API "wether" (did you mean "weather"?); known: igdb, weather
 }
 
-// An API that does not let calls wait fails them with an error that says when to
-// try again.
+// An API that does not let calls wait fails them with an error that says when to try again.
 func ExampleAPI_failFast() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
-	music, _ := outbound.Preset("musicbrainz")
+	music := outbound.Presets()["musicbrainz"]
 	music.FailFast = true
 	apis, _ := outbound.New(store, []outbound.API{music}, outbound.Config{})
 	defer apis.Close()
@@ -77,7 +76,7 @@ func ExampleAPI_failFast() {
 func ExampleClient_CoolDown() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
-	tmdb, _ := outbound.Preset("tmdb")
+	tmdb := outbound.Presets()["tmdb"]
 	tmdb.MaxWait = time.Second
 	apis, _ := outbound.New(store, []outbound.API{tmdb}, outbound.Config{})
 	defer apis.Close()

@@ -18,7 +18,7 @@ import (
 
 func openRedis(t *testing.T, url string) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.Open(t.Context(), url)
+	s, err := redisstore.Open(t.Context(), redisstore.Config{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,8 +104,7 @@ func testPause(t *testing.T, open func() stint.Store) {
 	}
 }
 
-// Without the store a process obeys what it was told. The others hear of it when
-// the store is back.
+// Without the store a process obeys what it was told. The others hear of it when the store is back.
 func TestPauseOutlivesAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr())
@@ -120,6 +119,6 @@ func TestPauseOutlivesAnOutage(t *testing.T) {
 		t.Errorf("got %v, want that there is a pause", err)
 	}
 	mustWait(t, other) // it cannot know
-	proxy.Mend()
+	proxy.Restore()
 	awaitPause(t, other)
 }

@@ -6,20 +6,22 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/nearest"
 )
 
 // Config sets up a [Registry]. Its zero value is ready for use.
 type Config struct {
-	// Logger is told when an API asks for a pause, and when others cannot be told, each at most
-	// once a minute per API. Nil means slog.Default().
+	// Logger receives a message when an API asks for a pause, and when that cannot be written to
+	// the store, each at most once a minute per API. The default is slog.Default().
 	Logger *slog.Logger
-	// Observer hears of every call. It may be nil.
-	Observer Observer
+	// Observer receives a [*Call] for every call and a [*Cooldown] for every pause. It may be nil.
+	Observer stint.Observer
 }
 
 // Registry holds APIs by name. Registries over one store, in however many processes, share the
@@ -29,7 +31,7 @@ type Config struct {
 type Registry struct {
 	store    stint.Store
 	logger   *slog.Logger
-	observer Observer
+	observer stint.Observer
 	start    time.Time
 
 	// table holds what is registered. It is replaced, never changed: calls take no lock.
@@ -50,17 +52,14 @@ type entry struct {
 	client  *Client
 }
 
-// New returns a registry of APIs over a store. Close it to end what goes on in the
-// background. Every mistake is reported in one [*stint.InvalidError].
+// New returns a registry of APIs over a store. Close it to end what goes on in the background.
+// Every mistake is reported in one [*stint.InvalidError].
 func New(store stint.Store, apis []API, c Config) (*Registry, error) {
 	if store == nil {
 		return nil, &stint.InvalidError{Err: errors.New("no store")}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
-	}
-	if c.Observer == nil {
-		c.Observer = silent{}
 	}
 	r := &Registry{
 		store: store, logger: c.Logger, observer: c.Observer, start: time.Now(),
@@ -72,10 +71,10 @@ func New(store stint.Store, apis []API, c Config) (*Registry, error) {
 	return r, nil
 }
 
-// Update replaces the APIs, all at once or, if there is a mistake in them, not at all. The
-// next call of each obeys its new limits, with the history kept; one that waits keeps the place
-// that it has. Clients stay valid: those of a name that is gone fail with an [*UnknownError]
-// until it is back. Every mistake is reported in one [*stint.InvalidError].
+// Update replaces the APIs, all at once or, if there is a mistake in them, not at all. The next
+// call of each applies its new limits, with the history kept; one that waits keeps the place that
+// it has. Clients stay valid: those of a name that is gone fail with a [*stint.InvalidError] until
+// it is back. Every mistake is reported in one [*stint.InvalidError].
 func (r *Registry) Update(apis []API) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +110,7 @@ func (r *Registry) Update(apis []API) error {
 	return nil
 }
 
-// API returns the client of an API, or an [*UnknownError] that lists those there are.
+// API returns the client of an API, or a [*stint.InvalidError] that lists those there are.
 func (r *Registry) API(name string) (*Client, error) {
 	e, err := r.find(name)
 	if err != nil {
@@ -120,19 +119,24 @@ func (r *Registry) API(name string) (*Client, error) {
 	return e.client, nil
 }
 
-// Names returns the names of the APIs, in order.
-func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(*r.table.Load())) }
+// names returns the names of the APIs, in order.
+func (r *Registry) names() []string { return slices.Sorted(maps.Keys(*r.table.Load())) }
 
 func (r *Registry) find(name string) (*entry, error) {
 	if e := (*r.table.Load())[name]; e != nil {
 		return e, nil
 	}
-	return nil, &UnknownError{Name: name, Known: r.Names()}
+	known := r.names()
+	if len(known) == 0 {
+		return nil, &stint.InvalidError{Err: fmt.Errorf("there is no API %q; none is registered", name)}
+	}
+	return nil, &stint.InvalidError{
+		Err: fmt.Errorf("there is no API %q%s; known: %s", name, nearest.Hint(name, known), strings.Join(known, ", "))}
 }
 
-// Close ends what goes on in the background and waits for it. A pause that the other processes
-// do not know of yet is told one last time, for which Close waits a second or two if the store
-// does not answer. Clients still work, but tell nobody.
+// Close ends the background work and waits for it. A pause that is not in the store yet is written
+// one last time, for which Close waits a second or two if the store does not answer. Clients still
+// work, but write no pauses.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	if !r.closed {

@@ -2,6 +2,7 @@ package outbound_test
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -15,26 +16,24 @@ import (
 
 func TestPresets(t *testing.T) {
 	want := map[string]string{"igdb": "4/1s", "musicbrainz": "1/1s", "spotify": "180/1m", "tmdb": "40/10s"}
-	names := outbound.PresetNames()
-	if len(names) != len(want) || !slices.IsSorted(names) {
+	names := slices.Sorted(maps.Keys(outbound.Presets()))
+	if len(names) != len(want) {
 		t.Errorf("names are %v", names)
 	}
 	var all []outbound.API
 	for _, name := range names {
-		api, ok := outbound.Preset(name)
-		if !ok || api.Name != name || len(api.Limits) != 1 || api.Limits[0].String() != want[name] || api.FailFast {
+		api := outbound.Presets()[name]
+		if api.Name != name || len(api.Limits) != 1 || api.Limits[0].String() != want[name] || api.FailFast {
 			t.Errorf("%s is %+v", name, api)
 		}
 		all = append(all, api)
 	}
-	if _, ok := outbound.Preset("nobody"); ok {
-		t.Error("there is a preset for nobody")
-	}
 	r := newRegistry(t, newMemory(t), all...)
-	if got := r.Names(); !slices.Equal(got, names) {
-		t.Errorf("registered are %v, want %v", got, names)
+	stats := r.Stats()
+	if len(stats) != len(names) {
+		t.Errorf("registered are %+v, want %v", stats, names)
 	}
-	for i, s := range r.Stats() {
+	for i, s := range stats {
 		if s.Name != names[i] || len(s.Limits) != 1 || s.Calls != 0 || !s.CoolingUntil.IsZero() {
 			t.Errorf("stats are %+v", s)
 		}
@@ -62,7 +61,8 @@ func TestMistakesAreAllReported(t *testing.T) {
 		{outbound.API{Name: "a", Limits: one, Retries: 11}, []string{"Retries is 11; want 0 to 10"}},
 		{outbound.API{Name: "a", Limits: one, Retries: 1, FailFast: true}, []string{"Retries is 1 with FailFast"}},
 		{outbound.API{Name: "a", Limits: one, Failure: &stint.FailurePolicy{Mode: 9}}, []string{"failure: mode 9"}},
-		{outbound.API{Retries: -1, MaxCooldown: -1}, []string{"the name is", "Retries is", "MaxCooldown is", "0 limits"}},
+		{outbound.API{Retries: -1, MaxCooldown: -1},
+			[]string{"the name is", "Retries is", "MaxCooldown is", "0 limits"}},
 	}
 	for _, test := range tests {
 		_, err := outbound.New(newMemory(t), []outbound.API{test.api}, outbound.Config{})
@@ -92,25 +92,24 @@ func TestUnknownAPI(t *testing.T) {
 		name string
 		want string
 	}{
-		{"igbd", `outbound: there is no API "igbd" (did you mean "igdb"?); known: igdb, musicbrainz, tmdb`},
-		{"IGDB", `outbound: there is no API "IGDB" (did you mean "igdb"?); known: igdb, musicbrainz, tmdb`},
-		{"musikbrains", `outbound: there is no API "musikbrains" (did you mean "musicbrainz"?); known: igdb, musicbrainz, tmdb`},
-		{"spotify", `outbound: there is no API "spotify"; known: igdb, musicbrainz, tmdb`},
-		{"", `outbound: there is no API ""; known: igdb, musicbrainz, tmdb`},
-		{"\n", `outbound: there is no API "\n"; known: igdb, musicbrainz, tmdb`},
+		{"igbd", `stint: invalid: there is no API "igbd" (did you mean "igdb"?); known: igdb, musicbrainz, tmdb`},
+		{"IGDB", `stint: invalid: there is no API "IGDB" (did you mean "igdb"?); known: igdb, musicbrainz, tmdb`},
+		{"musikbrains", `stint: invalid: there is no API "musikbrains" (did you mean "musicbrainz"?); known: igdb, musicbrainz, tmdb`},
+		{"spotify", `stint: invalid: there is no API "spotify"; known: igdb, musicbrainz, tmdb`},
+		{"", `stint: invalid: there is no API ""; known: igdb, musicbrainz, tmdb`},
+		{"\n", `stint: invalid: there is no API "\n"; known: igdb, musicbrainz, tmdb`},
 	}
-	music, _ := outbound.Preset("musicbrainz")
-	tmdb, _ := outbound.Preset("tmdb")
+	music := outbound.Presets()["musicbrainz"]
+	tmdb := outbound.Presets()["tmdb"]
 	r := newRegistry(t, newMemory(t), tmdb, music, igdb())
 	for _, test := range tests {
 		_, err := r.API(test.name)
-		unknown, ok := errors.AsType[*outbound.UnknownError](err)
-		if !ok || unknown.Name != test.name || err.Error() != test.want {
+		if _, ok := errors.AsType[*stint.InvalidError](err); !ok || err.Error() != test.want {
 			t.Errorf("got %v, want %s", err, test.want)
 		}
 	}
 	_, err := newRegistry(t, newMemory(t)).API("igdb")
-	if got, want := err.Error(), `outbound: there is no API "igdb"; none is registered`; got != want {
+	if got, want := err.Error(), `stint: invalid: there is no API "igdb"; none is registered`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if _, err := r.API(strings.Repeat("x", 1<<20)); err == nil {
@@ -131,7 +130,7 @@ func TestUpdate(t *testing.T) {
 	}
 	// A higher limit takes effect on the next call, with what was used kept.
 	api.Limits = []stint.Limit{stint.PerHour(3)}
-	tmdb, _ := outbound.Preset("tmdb")
+	tmdb := outbound.Presets()["tmdb"]
 	update(api, tmdb)
 	api.Limits[0].Max = 1000 // the registry has a copy
 	if d := mustWait(t, c); d.Remaining() != 1 {
@@ -147,18 +146,18 @@ func TestUpdate(t *testing.T) {
 	if err := r.Update([]outbound.API{tmdb, {Name: "igdb"}}); err == nil {
 		t.Error("no limits, and no error")
 	}
-	if got := r.Names(); !slices.Equal(got, []string{"igdb"}) {
-		t.Errorf("registered are %v", got)
+	if got := r.Stats(); len(got) != 1 || got[0].Name != "igdb" {
+		t.Errorf("registered are %+v", got)
 	}
 	// Gone, and back.
 	update(tmdb)
 	for range 2 {
 		_, err = c.Wait(t.Context())
-		if _, ok := errors.AsType[*outbound.UnknownError](err); !ok {
+		if _, ok := errors.AsType[*stint.InvalidError](err); !ok {
 			t.Errorf("got %v, want that it is not registered", err)
 		}
 		_, err = c.Peek(t.Context())
-		if _, ok := errors.AsType[*outbound.UnknownError](err); !ok {
+		if _, ok := errors.AsType[*stint.InvalidError](err); !ok {
 			t.Errorf("got %v, want that it is not registered", err)
 		}
 	}
@@ -171,7 +170,7 @@ func TestUpdate(t *testing.T) {
 	if d := mustWait(t, c); d.Remaining() != 7 || c.Retries() != 2 {
 		t.Errorf("%d remain, %d retries; want 7, 2", d.Remaining(), c.Retries())
 	}
-	if again := clientOf(t, r, "igdb"); again != c || c.Name() != "igdb" || c.Stats().Calls != 3 {
+	if again := clientOf(t, r, "igdb"); again != c || c.Stats().Name != "igdb" || c.Stats().Calls != 3 {
 		t.Errorf("the client is another one, stats are %+v", c.Stats())
 	}
 }
@@ -208,7 +207,8 @@ func TestConcurrentUse(t *testing.T) {
 			for k := range 50 {
 				switch (i + k) % 4 {
 				case 0:
-					_ = r.Update([]outbound.API{{Name: "igdb", Limits: []stint.Limit{stint.PerSecond(int64(1000 + k))}}})
+					_ = r.Update([]outbound.API{{Name: "igdb",
+						Limits: []stint.Limit{stint.PerSecond(int64(1000 + k))}}})
 				case 1:
 					c.CoolDown(time.Millisecond)
 				case 2:

@@ -18,8 +18,8 @@ type Stats struct {
 	Calls int64
 	// Waited is how many had to wait, also those who gave up or were refused in the end.
 	Waited int64
-	// TotalWait is how long they waited in all, and LongestWait the longest of
-	// them. Example: the average is TotalWait / Waited.
+	// TotalWait is how long they waited in all, and LongestWait the longest of them. Example: the
+	// average is TotalWait / Waited.
 	TotalWait, LongestWait time.Duration
 	// Denied is how many were refused: they would have had to wait, or to wait for too long.
 	Denied int64
@@ -29,8 +29,8 @@ type Stats struct {
 	Waiting int64
 	// Cooldowns is how many pauses the API imposed on this process.
 	Cooldowns int64
-	// CoolingUntil is the end of the pause that is in force, as far as this process knows;
-	// zero if there is none.
+	// CoolingUntil is the end of the pause that is in force, as far as this process knows; zero if
+	// there is none.
 	CoolingUntil time.Time
 }
 
@@ -71,8 +71,8 @@ func isDenied(err error) bool {
 	return ok
 }
 
-// Stats returns what became of the calls to the API.
-func (c *Client) Stats() Stats {
+// stats returns what became of the calls to the API.
+func (c *Client) stats() Stats {
 	n := &c.counts
 	s := Stats{
 		Name:  c.name,
@@ -94,9 +94,9 @@ func (c *Client) Stats() Stats {
 func (r *Registry) Stats() []Stats {
 	var all []Stats
 	table := *r.table.Load()
-	for _, name := range r.Names() {
+	for _, name := range r.names() {
 		if e := table[name]; e != nil {
-			all = append(all, e.client.Stats())
+			all = append(all, e.client.stats())
 		}
 	}
 	return all

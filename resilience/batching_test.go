@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"context"
@@ -10,15 +10,17 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/redisstore"
-	"github.com/stint-limiter/stint/resilience"
 	"github.com/stint-limiter/stint/storetest"
 )
 
-// remote is a store some way off: a call takes as long as its delay says, and notices
-// the end of its context.
+// remote is a store some way off: a call takes as long as its delay says, and notices the end of
+// its context.
 type remote struct {
 	stint.Store
 	mu      sync.Mutex
@@ -57,7 +59,7 @@ func (s *remote) travel(ctx context.Context, subjects ...string) error {
 	case <-time.After(delay):
 		return nil
 	case <-ctx.Done():
-		return &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: ctx.Err()}
+		return &stint.StoreError{Op: "take", Kind: errkind.Timeout, Err: ctx.Err()}
 	}
 }
 
@@ -68,7 +70,7 @@ func (s *remote) Take(ctx context.Context, r stint.Request) (stint.Decision, err
 	return s.Store.Take(context.Background(), r)
 }
 
-func (s *remote) TakeBatch(ctx context.Context, batch []*stint.Call) {
+func (s *remote) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	var subjects []string
 	for _, c := range batch {
 		subjects = append(subjects, c.Request.Subject)
@@ -87,10 +89,6 @@ func (s *remote) sent() [][]string {
 	return s.batches
 }
 
-func unit(subject string) stint.Request {
-	return stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}}
-}
-
 // caller takes in the background; its answer is there once the group is done.
 type caller struct {
 	d    stint.Decision
@@ -102,7 +100,7 @@ func call(group *sync.WaitGroup, s stint.Store, ctx context.Context, subject str
 	c := &caller{}
 	group.Go(func() {
 		start := time.Now()
-		c.d, c.err = s.Take(ctx, unit(subject))
+		c.d, c.err = s.Take(ctx, oneUnit(subject))
 		c.took = time.Since(start)
 	})
 	return c
@@ -111,26 +109,24 @@ func call(group *sync.WaitGroup, s stint.Store, ctx context.Context, subject str
 func TestALoneCallerWaitsForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t, 5*time.Millisecond)
-		b := resilience.NewBatching(inner, resilience.BatchingConfig{})
+		b := newBatching(inner, Config{}.withDefaults())
 		for range 3 {
 			start := time.Now()
-			if d, err := b.Take(t.Context(), unit("a")); err != nil || !d.Allowed {
+			if d, err := b.Take(t.Context(), oneUnit("a")); err != nil || !d.Allowed {
 				t.Fatal(d, err)
 			}
 			if took := time.Since(start); took != 5*time.Millisecond {
 				t.Errorf("took %v; want the 5ms of the store", took)
 			}
 		}
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
+		b.Close()
 	})
 }
 
 func TestRequestsTravelTogetherInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t, 400*time.Microsecond) // back before anybody has waited for long
-		b := resilience.NewBatching(inner, resilience.BatchingConfig{})
+		b := newBatching(inner, Config{}.withDefaults())
 		defer b.Close()
 		var group sync.WaitGroup
 		var callers []*caller
@@ -155,9 +151,9 @@ func TestASlowStoreHoldsUpNobody(t *testing.T) {
 	for _, trip := range []time.Duration{5 * time.Millisecond, 10 * time.Millisecond, 13 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			inner := newRemote(t, trip)
-			b := resilience.NewBatching(inner, resilience.BatchingConfig{})
+			b := newBatching(inner, Config{}.withDefaults())
 			defer b.Close()
-			budget := resilience.NewDeadline(b, 15*time.Millisecond)
+			budget := newDeadlines(b, 15*time.Millisecond)
 			var group sync.WaitGroup
 			var callers []*caller
 			for i := range 1000 {
@@ -177,7 +173,7 @@ func TestASlowStoreHoldsUpNobody(t *testing.T) {
 func TestNeitherCancelledNorExpiredCallersSpoilOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t, 400*time.Microsecond)
-		b := resilience.NewBatching(inner, resilience.BatchingConfig{})
+		b := newBatching(inner, Config{}.withDefaults())
 		defer b.Close()
 		var group sync.WaitGroup
 		call(&group, b, t.Context(), "first")
@@ -185,7 +181,7 @@ func TestNeitherCancelledNorExpiredCallersSpoilOthers(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancelled := call(&group, b, ctx, "cancelled")
-		short := resilience.NewDeadline(b, 200*time.Microsecond)
+		short := newDeadlines(b, 200*time.Microsecond)
 		expired := call(&group, short, t.Context(), "expired")
 		well := call(&group, b, t.Context(), "well")
 		synctest.Wait()
@@ -194,7 +190,7 @@ func TestNeitherCancelledNorExpiredCallersSpoilOthers(t *testing.T) {
 		if !errors.Is(cancelled.err, context.Canceled) || cancelled.took != 0 {
 			t.Errorf("cancelled: %+v", cancelled)
 		}
-		if stint.KindOf(expired.err) != stint.KindTimeout || expired.took > time.Millisecond {
+		if errkind.Of(expired.err) != errkind.Timeout || expired.took > time.Millisecond {
 			t.Errorf("expired: %+v", expired)
 		}
 		if well.err != nil || !well.d.Allowed {
@@ -210,19 +206,19 @@ func TestNeitherCancelledNorExpiredCallersSpoilOthers(t *testing.T) {
 	})
 }
 
-// A store that never answers, and does not even notice that its time is up, costs its
-// callers their budget and no more, and does not pile anything up.
+// A store that never answers, and does not even notice that its time is up, costs its callers their
+// budget and no more, and does not pile anything up.
 func TestASilentStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t, 3*time.Second)
 		inner.deaf = true
-		b := resilience.NewBatching(inner, resilience.BatchingConfig{MaxWaiting: 100})
-		budget := resilience.NewDeadline(b, 0)
+		b := newBatching(inner, Config{MaxWaiting: 100}.withDefaults())
+		budget := newDeadlines(b, contract.DefaultBudget)
 		var group sync.WaitGroup
 		var callers []*caller
 		// It has answered before, but that is a while ago.
 		inner.delay = 0
-		if _, err := b.Take(t.Context(), unit("before")); err != nil {
+		if _, err := b.Take(t.Context(), oneUnit("before")); err != nil {
 			t.Fatal(err)
 		}
 		inner.delay = 3 * time.Second
@@ -234,11 +230,11 @@ func TestASilentStore(t *testing.T) {
 		group.Wait()
 		refused := 0
 		for i, c := range callers {
-			kind := stint.KindOf(c.err)
-			if kind == stint.KindRefused {
+			kind := errkind.Of(c.err)
+			if kind == errkind.Refused {
 				refused++
 			}
-			if c.took > 16*time.Millisecond || kind != stint.KindTimeout && kind != stint.KindRefused {
+			if c.took > 16*time.Millisecond || kind != errkind.Timeout && kind != errkind.Refused {
 				t.Errorf("caller %d: %v after %v", i, c.err, c.took)
 			}
 		}
@@ -248,15 +244,13 @@ func TestASilentStore(t *testing.T) {
 		if refused == 0 {
 			t.Error("nobody was refused; want at most 100 to wait")
 		}
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
+		b.Close()
 	})
 }
 
 func TestBatchingAdmitsExactlyTheLimit(t *testing.T) {
 	inner := newRemote(t, 50*time.Microsecond)
-	b := resilience.NewBatching(inner, resilience.BatchingConfig{})
+	b := newBatching(inner, Config{}.withDefaults())
 	defer b.Close()
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -264,7 +258,7 @@ func TestBatchingAdmitsExactlyTheLimit(t *testing.T) {
 	for range 100 {
 		group.Go(func() {
 			for range 20 {
-				d, err := b.Take(t.Context(), unit("a"))
+				d, err := b.Take(t.Context(), oneUnit("a"))
 				if err != nil {
 					t.Error(err)
 				}
@@ -285,19 +279,19 @@ func TestBatchingAdmitsExactlyTheLimit(t *testing.T) {
 // The contract, exactly, over a real server with company in every batch.
 func TestBatchingIsExact(t *testing.T) {
 	server := redistest.Start(t)
-	store, err := redisstore.Open(t.Context(), server.URL())
+	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	b := resilience.NewBatching(store, resilience.BatchingConfig{})
+	b := newBatching(store, Config{}.withDefaults())
 	defer b.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	for i := range 4 {
 		group.Go(func() {
 			for ctx.Err() == nil {
-				_, _ = b.Take(ctx, unit(fmt.Sprint("company", i)))
+				_, _ = b.Take(ctx, oneUnit(fmt.Sprint("company", i)))
 			}
 		})
 	}
@@ -307,26 +301,26 @@ func TestBatchingIsExact(t *testing.T) {
 	storetest.Linearizable(t, b)
 }
 
-// Who has little time learns nothing about the store, and does not speak for others: five
-// such callers in a row do not open the breaker.
+// Who has little time learns nothing about the store, and does not speak for others: five such
+// callers in a row do not open the breaker.
 func TestHurriedCallersDoNotOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		breaker := resilience.NewBreaker(newRemote(t, 3*time.Millisecond), resilience.BreakerConfig{})
+		breaker := newBreaker(newRemote(t, 3*time.Millisecond), Config{}.withDefaults())
 		defer breaker.Close()
-		b := resilience.NewBatching(breaker, resilience.BatchingConfig{})
+		b := newBatching(breaker, Config{}.withDefaults())
 		defer b.Close()
-		s := resilience.NewDeadline(b, 0)
+		s := newDeadlines(b, contract.DefaultBudget)
 		for range 20 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			if _, err := s.Take(ctx, unit("a")); stint.KindOf(err) != stint.KindTimeout {
+			if _, err := s.Take(ctx, oneUnit("a")); errkind.Of(err) != errkind.Timeout {
 				t.Errorf("in a hurry: %v", err)
 			}
 			cancel()
 		}
-		if breaker.State() != resilience.BreakerClosed {
+		if breaker.state() != "closed" {
 			t.Error("the breaker is open")
 		}
-		if d, err := s.Take(t.Context(), unit("a")); err != nil || !d.Allowed {
+		if d, err := s.Take(t.Context(), oneUnit("a")); err != nil || !d.Allowed {
 			t.Errorf("with time: %+v, %v", d, err)
 		}
 	})
@@ -335,7 +329,7 @@ func TestHurriedCallersDoNotOpenTheBreaker(t *testing.T) {
 // forward is a store that answers calls one by one, the first at once and others later.
 type forward struct{ *remote }
 
-func (s forward) TakeBatch(ctx context.Context, batch []*stint.Call) {
+func (s forward) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	for i, c := range batch {
 		if i > 0 {
 			time.Sleep(5 * time.Millisecond)
@@ -348,9 +342,9 @@ func (s forward) TakeBatch(ctx context.Context, batch []*stint.Call) {
 func TestAnEarlyAnswerDoesNotWaitForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t, 400*time.Microsecond)
-		b := resilience.NewBatching(forward{inner}, resilience.BatchingConfig{})
+		b := newBatching(forward{inner}, Config{}.withDefaults())
 		defer b.Close()
-		if _, err := b.Take(t.Context(), unit("warm")); err != nil {
+		if _, err := b.Take(t.Context(), oneUnit("warm")); err != nil {
 			t.Fatal(err)
 		}
 		for range 3 { // waiters are used again

@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"context"
@@ -11,18 +11,19 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 func TestBreakerProbesUntilTheStoreIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, w, logs := newFlaky(t), new(witness), new(logbook)
-		b := newBreaker(t, inner, resilience.BreakerConfig{Observer: w, Logger: logs.logger()})
+		b := newBreakerFor(t, inner, Config{Observer: w, Logger: logs.logger()})
 		inner.down()
 		takes(b, 5)
 		w.take()
 		time.Sleep(10 * time.Second)
-		wantState(t, b, resilience.BreakerOpen)
+		wantState(t, b, "open")
 		if n := inner.pings.Load(); n < 33 || n > 50 { // 250 ms ± 20 %
 			t.Errorf("%d pings in 10 s, want about 40", n)
 		}
@@ -30,18 +31,19 @@ func TestBreakerProbesUntilTheStoreIsBack(t *testing.T) {
 		inner.up()
 		time.Sleep(300 * time.Millisecond)
 		synctest.Wait()
-		wantState(t, b, resilience.BreakerHalfOpen)
+		wantState(t, b, "half-open")
 		w.want(t, "ping 0 false", "open to half-open")
 		pings := inner.pings.Load()
 		time.Sleep(time.Minute) // a call that never comes
 		if inner.pings.Load() != pings {
 			t.Error("pings go on while half-open")
 		}
-		wantState(t, b, resilience.BreakerHalfOpen)
+		wantState(t, b, "half-open")
 		takes(b, 2)
-		wantState(t, b, resilience.BreakerClosed)
+		wantState(t, b, "closed")
 		w.want(t, "take 1 false", "half-open to closed", "take 1 false")
-		if n, m := logs.count(slog.LevelWarn, "breaker open"), logs.count(slog.LevelInfo, "breaker closed"); n != 1 || m != 1 {
+		if n, m := logs.count(slog.LevelWarn, "breaker open"), logs.count(slog.LevelInfo, "breaker closed"); n != 1 ||
+			m != 1 {
 			t.Errorf("%d warnings, %d all-clears, want one of each: %s", n, m, logs)
 		}
 	})
@@ -50,18 +52,18 @@ func TestBreakerProbesUntilTheStoreIsBack(t *testing.T) {
 func TestBreakerGoesOnProbingWhenTheTrialFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, logs := newFlaky(t), new(logbook)
-		b := newBreaker(t, inner, resilience.BreakerConfig{Logger: logs.logger()})
-		full := &stint.StoreError{Op: "take", Kind: stint.KindFull, Err: errDown}
+		b := newBreakerFor(t, inner, Config{Logger: logs.logger()})
+		full := &stint.StoreError{Op: "take", Kind: errkind.Full, Err: errDown}
 		inner.fail(full, "take") // answers pings all the same
 		takes(b, 5)
 		for range 10 {
 			time.Sleep(300 * time.Millisecond)
 			synctest.Wait()
-			wantState(t, b, resilience.BreakerHalfOpen)
+			wantState(t, b, "half-open")
 			if n := takes(b, 3); n != 2 {
 				t.Errorf("%d of 3 calls refused, want 2", n)
 			}
-			wantState(t, b, resilience.BreakerOpen)
+			wantState(t, b, "open")
 		}
 		if n := logs.count(slog.LevelWarn, ""); n != 1 {
 			t.Errorf("%d warnings, want 1", n)
@@ -70,14 +72,14 @@ func TestBreakerGoesOnProbingWhenTheTrialFails(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		synctest.Wait()
 		takes(b, 1)
-		wantState(t, b, resilience.BreakerClosed)
+		wantState(t, b, "closed")
 	})
 }
 
 func TestBreakerHalfOpenLetsOneThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
-		b := newBreaker(t, inner, resilience.BreakerConfig{})
+		b := newBreakerFor(t, inner, Config{})
 		inner.down()
 		takes(b, 5)
 		inner.up()
@@ -105,14 +107,14 @@ func TestBreakerHalfOpenLetsOneThrough(t *testing.T) {
 		if n, made := refused.Load(), inner.calls()-before; n != 99 || made != 1 {
 			t.Errorf("%d refused, %d made, want 99 and 1", n, made)
 		}
-		wantState(t, b, resilience.BreakerClosed)
+		wantState(t, b, "closed")
 	})
 }
 
 func TestBreakerTrialThatIsGivenUpFreesItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, w := newFlaky(t), new(witness)
-		b := newBreaker(t, inner, resilience.BreakerConfig{Observer: w, Blind: 10 * time.Second})
+		b := newBreakerFor(t, inner, Config{Observer: w, BreakerRetry: 10 * time.Second})
 		inner.down()
 		takes(b, 5)
 		inner.up()
@@ -124,47 +126,47 @@ func TestBreakerTrialThatIsGivenUpFreesItsPlace(t *testing.T) {
 		if _, err := b.Take(ctx, oneUnit("a")); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v, want what the caller did", err)
 		}
-		wantState(t, b, resilience.BreakerHalfOpen)
+		wantState(t, b, "half-open")
 		inner.hook(func(string) { panic("of the store's") })
 		func() {
 			defer func() { _ = recover() }()
 			takes(b, 1)
 		}()
 		inner.hook(nil)
-		wantState(t, b, resilience.BreakerHalfOpen)
+		wantState(t, b, "half-open")
 		w.want(t, "take 1 true")
 
 		inner.hang(true) // with nobody to stop it
 		b.TakeBatch(context.Background(), batchOf(1))
-		wantState(t, b, resilience.BreakerOpen)
+		wantState(t, b, "open")
 		inner.hang(false)
 		time.Sleep(300 * time.Millisecond)
 		synctest.Wait()
 		takes(b, 1)
-		wantState(t, b, resilience.BreakerClosed)
+		wantState(t, b, "closed")
 	})
 }
 
 func TestBreakerBlind(t *testing.T) {
-	auth := &stint.StoreError{Op: "ping", Kind: stint.KindAuth, Err: errors.New("NOPERM")}
+	auth := &stint.StoreError{Op: "ping", Kind: errkind.Auth, Err: errors.New("NOPERM")}
 	for _, pinger := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			inner := newFlaky(t)
-			var store stint.BatchStore = inner
+			var store driver.BatchStore = inner
 			if !pinger {
 				store = notPinger{inner}
 			}
-			b := newBreaker(t, store, resilience.BreakerConfig{})
+			b := newBreakerFor(t, store, Config{})
 			inner.down()
 			takes(b, 5)
 			inner.fail(nil)
 			inner.fail(auth, "ping")
 			time.Sleep(30*time.Second - time.Millisecond)
-			wantState(t, b, resilience.BreakerOpen)
+			wantState(t, b, "open")
 			time.Sleep(400 * time.Millisecond)
-			wantState(t, b, resilience.BreakerHalfOpen)
+			wantState(t, b, "half-open")
 			takes(b, 1)
-			wantState(t, b, resilience.BreakerClosed)
+			wantState(t, b, "closed")
 		})
 	}
 }
@@ -172,8 +174,8 @@ func TestBreakerBlind(t *testing.T) {
 func TestBreakerIsLoudAboutAuth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, logs := newFlaky(t), new(logbook)
-		b := newBreaker(t, inner, resilience.BreakerConfig{Logger: logs.logger()})
-		inner.fail(&stint.StoreError{Op: "take", Kind: stint.KindAuth, Err: errors.New("WRONGPASS")})
+		b := newBreakerFor(t, inner, Config{Logger: logs.logger()})
+		inner.fail(&stint.StoreError{Op: "take", Kind: errkind.Auth, Err: errors.New("WRONGPASS")})
 		for range 100 {
 			takes(b, 10)
 			time.Sleep(time.Second)
@@ -187,14 +189,14 @@ func TestBreakerIsLoudAboutAuth(t *testing.T) {
 func TestBreakerLogsEveryOpening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, logs := newFlaky(t), new(logbook)
-		b := newBreaker(t, inner, resilience.BreakerConfig{Logger: logs.logger()})
+		b := newBreakerFor(t, inner, Config{Logger: logs.logger()})
 		openAndClose := func() {
 			inner.down()
 			takes(b, 5)
 			inner.up()
 			time.Sleep(310 * time.Millisecond)
 			takes(b, 1)
-			wantState(t, b, resilience.BreakerClosed)
+			wantState(t, b, "closed")
 		}
 		said := func() (opened, closed int) {
 			return logs.count(slog.LevelWarn, "breaker open"), logs.count(slog.LevelInfo, "breaker closed")
@@ -219,14 +221,14 @@ func TestBreakerLogsEveryOpening(t *testing.T) {
 		if again, _ := said(); again != n+1 {
 			t.Errorf("%d openings in the log, want %d: %s", again, n+1, logs)
 		}
-		wantState(t, b, resilience.BreakerOpen)
+		wantState(t, b, "open")
 	})
 }
 
 func TestBreakerCloseEndsProbing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
-		b := resilience.NewBreaker(inner, resilience.BreakerConfig{Logger: slog.New(slog.DiscardHandler)})
+		b := newBreaker(inner, Config{Logger: slog.New(slog.DiscardHandler)}.withDefaults())
 		inner.down()
 		takes(b, 5)
 		inner.hang(true)

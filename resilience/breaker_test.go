@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"context"
@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/storetest"
 )
 
 func TestBreakerContract(t *testing.T) {
 	storetest.Run(t, storetest.Exact, func(t *testing.T) storetest.Harness {
 		h := openMemory(t)
-		h.Store = newBreaker(t, newFlaky(t, h.Store), resilience.BreakerConfig{})
+		h.Store = newBreakerFor(t, newFlaky(t, h.Store), Config{})
 		return h
 	})
 }
@@ -25,24 +26,25 @@ func TestBreakerContract(t *testing.T) {
 func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, w := newFlaky(t), new(witness)
-		b := newBreaker(t, inner, resilience.BreakerConfig{Observer: w})
+		b := newBreakerFor(t, inner, Config{Observer: w})
 		inner.down()
 		takes(b, 4)
 		inner.up()
 		takes(b, 1) // starts the count again
 		inner.down()
 		takes(b, 4)
-		wantState(t, b, resilience.BreakerClosed)
+		wantState(t, b, "closed")
 		if n := takes(b, 1); n != 0 {
 			t.Error("the fifth failure was refused, want it made")
 		}
-		wantState(t, b, resilience.BreakerOpen)
+		wantState(t, b, "open")
 		before := inner.calls()
 		if n := takes(b, 7); n != 7 || inner.calls() != before {
 			t.Errorf("%d of 7 refused, %d made, want all refused", n, inner.calls()-before)
 		}
 		heard := w.take()
-		if len(heard) != 11 || heard[10] != "closed to open" || heard[9] != "take 1 true" || heard[4] != "take 1 false" {
+		if len(heard) != 11 || heard[10] != "closed to open" || heard[9] != "take 1 true" ||
+			heard[4] != "take 1 false" {
 			t.Errorf("heard %q", heard)
 		}
 	})
@@ -51,7 +53,7 @@ func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
 func TestBreakerRefusesEveryVerb(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
-		b := newBreaker(t, inner, resilience.BreakerConfig{Failures: 3})
+		b := newBreakerFor(t, inner, Config{BreakerFailures: 3})
 		inner.down()
 		_, amend := b.Amend(t.Context(), stint.Charge{}, stint.Amendment{})
 		command := b.Command(t.Context(), stint.Command{})
@@ -59,7 +61,7 @@ func TestBreakerRefusesEveryVerb(t *testing.T) {
 			t.Errorf("closed: %v, %v, want what the store said", amend, command)
 		}
 		takes(b, 1)
-		wantState(t, b, resilience.BreakerOpen) // all three counted
+		wantState(t, b, "open") // all three counted
 		_, take := b.Take(t.Context(), oneUnit("a"))
 		_, amend = b.Amend(t.Context(), stint.Charge{}, stint.Amendment{})
 		command = b.Command(t.Context(), stint.Command{})
@@ -67,12 +69,13 @@ func TestBreakerRefusesEveryVerb(t *testing.T) {
 		b.TakeBatch(t.Context(), batch)
 		for op, err := range map[string]error{"take": take, "amend": amend, "command": command} {
 			var failure *stint.StoreError
-			if !errors.As(err, &failure) || failure.Op != op || failure.Kind != stint.KindRefused || !errors.Is(err, resilience.ErrBreakerOpen) {
+			if !errors.As(err, &failure) || failure.Op != op || failure.Kind != errkind.Refused ||
+				!errors.Is(err, errBreakerOpen) {
 				t.Errorf("%s: %#v", op, err)
 			}
 		}
 		for _, c := range batch {
-			if !errors.Is(c.Err, resilience.ErrBreakerOpen) {
+			if !errors.Is(c.Err, errBreakerOpen) {
 				t.Errorf("batch: %v", c.Err)
 			}
 		}
@@ -82,21 +85,21 @@ func TestBreakerRefusesEveryVerb(t *testing.T) {
 func TestBreakerCountsABatchOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
-		b := newBreaker(t, inner, resilience.BreakerConfig{})
+		b := newBreakerFor(t, inner, Config{})
 		inner.down()
 		for range 4 {
 			b.TakeBatch(t.Context(), batchOf(100))
 		}
-		wantState(t, b, resilience.BreakerClosed)
+		wantState(t, b, "closed")
 		b.TakeBatch(t.Context(), batchOf(1))
-		wantState(t, b, resilience.BreakerOpen)
+		wantState(t, b, "open")
 	})
 }
 
 // partial fails all but the last call of a batch.
 type partial struct{ *flaky }
 
-func (p partial) TakeBatch(ctx context.Context, batch []*stint.Call) {
+func (p partial) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	p.flaky.TakeBatch(ctx, batch)
 	for _, c := range batch[:len(batch)-1] {
 		c.Err = unreachable()
@@ -105,32 +108,32 @@ func (p partial) TakeBatch(ctx context.Context, batch []*stint.Call) {
 
 func TestBreakerTakesAnyDecisionOfABatchForASuccess(t *testing.T) {
 	inner := newFlaky(t)
-	b := newBreaker(t, partial{inner}, resilience.BreakerConfig{})
+	b := newBreakerFor(t, partial{inner}, Config{})
 	for range 10 {
 		b.TakeBatch(t.Context(), batchOf(3))
 	}
-	wantState(t, b, resilience.BreakerClosed)
+	wantState(t, b, "closed")
 }
 
 func TestBreakerWhatIsAFailure(t *testing.T) {
 	tests := []struct {
 		name string
 		err  error
-		want resilience.BreakerState
+		want string
 	}{
-		{"store error", unreachable(), resilience.BreakerOpen},
-		{"deadline", &stint.StoreError{Kind: stint.KindTimeout, Err: context.DeadlineExceeded}, resilience.BreakerOpen},
-		{"wrapped", fmt.Errorf("there: %w", unreachable()), resilience.BreakerOpen},
-		{"cancelled caller", &stint.StoreError{Err: context.Canceled}, resilience.BreakerClosed},
-		{"caller's mistake", &stint.InvalidError{Err: errDown}, resilience.BreakerClosed},
-		{"a slot that moves", &stint.StoreError{Kind: stint.KindMigrating, Err: errDown}, resilience.BreakerClosed},
+		{"store error", unreachable(), "open"},
+		{"deadline", &stint.StoreError{Kind: errkind.Timeout, Err: context.DeadlineExceeded}, "open"},
+		{"wrapped", fmt.Errorf("there: %w", unreachable()), "open"},
+		{"cancelled caller", &stint.StoreError{Err: context.Canceled}, "closed"},
+		{"caller's mistake", &stint.InvalidError{Err: errDown}, "closed"},
+		{"a slot that moves", &stint.StoreError{Kind: errkind.Migrating, Err: errDown}, "closed"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				for _, batch := range []bool{false, true} {
 					inner := newFlaky(t)
-					b := newBreaker(t, inner, resilience.BreakerConfig{})
+					b := newBreakerFor(t, inner, Config{})
 					inner.fail(test.err)
 					for range 5 {
 						if batch {
@@ -149,7 +152,7 @@ func TestBreakerWhatIsAFailure(t *testing.T) {
 func TestBreakerIgnoresStragglers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
-		b := newBreaker(t, inner, resilience.BreakerConfig{})
+		b := newBreakerFor(t, inner, Config{})
 		inner.hang(true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -164,18 +167,18 @@ func TestBreakerIgnoresStragglers(t *testing.T) {
 		inner.up()
 		time.Sleep(300 * time.Millisecond)
 		takes(b, 1)
-		wantState(t, b, resilience.BreakerClosed)
+		wantState(t, b, "closed")
 		callers.Wait() // and 20 failures of before
-		wantState(t, b, resilience.BreakerClosed)
+		wantState(t, b, "closed")
 	})
 }
 
 func TestBreakerCountsFailuresAtTheSameTimeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
-		b := newBreaker(t, inner, resilience.BreakerConfig{})
+		b := newBreakerFor(t, inner, Config{})
 		inner.hang(true)
-		together := func(want resilience.BreakerState) {
+		together := func(want string) {
 			t.Helper()
 			var callers sync.WaitGroup
 			for range 20 {
@@ -190,21 +193,21 @@ func TestBreakerCountsFailuresAtTheSameTimeOnce(t *testing.T) {
 			wantState(t, b, want)
 		}
 		for range 4 {
-			together(resilience.BreakerClosed)
+			together("closed")
 		}
-		together(resilience.BreakerOpen)
+		together("open")
 	})
 }
 
 func TestBreakerDoesNotAllocate(t *testing.T) {
-	b := newBreaker(t, trivial{}, resilience.BreakerConfig{})
+	b := newBreakerFor(t, trivial{}, Config{})
 	r, ctx := oneUnit("a"), context.Background()
 	if n := testing.AllocsPerRun(1000, func() { _, _ = b.Take(ctx, r) }); n != 0 {
 		t.Errorf("closed: %v allocations a call, want 0", n)
 	}
 	inner := newFlaky(t)
 	inner.down()
-	b = newBreaker(t, inner, resilience.BreakerConfig{Probe: time.Hour})
+	b = newBreakerFor(t, inner, Config{BreakerProbe: time.Hour})
 	takes(b, 5)
 	if n := testing.AllocsPerRun(1000, func() { _, _ = b.Take(ctx, r) }); n != 0 {
 		t.Errorf("open: %v allocations a call, want 0", n)
@@ -212,7 +215,7 @@ func TestBreakerDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkBreaker(b *testing.B) {
-	s := resilience.NewBreaker(trivial{}, resilience.BreakerConfig{})
+	s := newBreaker(trivial{}, Config{}.withDefaults())
 	defer s.Close()
 	r, ctx := oneUnit("a"), context.Background()
 	for b.Loop() {

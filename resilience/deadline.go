@@ -8,53 +8,45 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// DefaultBudget is how long a decision may take: Envoy gives up after 20 ms.
-const DefaultBudget = 15 * time.Millisecond
-
-// patience is how long an amendment or a command may take whose caller set no
-// deadline. Nobody's request waits for them.
+// patience is how long an amendment or a command may take unless the caller set a deadline. No
+// request waits for them.
 const patience = time.Second
 
-// Deadline is a [stint.Store] that gives every decision a budget of time. What keeps
-// it is the store within, which has to honour its context.
-type Deadline struct {
+// deadlines is a [stint.Store] that gives every decision a budget of time. What keeps it is the
+// store within, which has to honour its context.
+type deadlines struct {
 	inner  stint.Store
 	timely taker // the same, if it is one
 	budget time.Duration
 }
 
-// taker is a store that can be told until when its answer is of use without a context that
-// has to be made for it.
+// taker is a store that takes a deadline without a context that has to be made for it.
 type taker interface {
 	takeBy(ctx context.Context, r stint.Request, owed []*owedCall, deadline time.Time) (stint.Decision, error)
 }
 
-var _ stint.Store = (*Deadline)(nil)
+var _ stint.Store = (*deadlines)(nil)
 
-// NewDeadline gives decisions a budget, if the request's [stint.FailurePolicy] has no
-// other; zero is DefaultBudget.
-func NewDeadline(inner stint.Store, budget time.Duration) *Deadline {
-	if budget <= 0 {
-		budget = DefaultBudget
-	}
+// newDeadlines gives decisions a budget, if the request's [stint.FailurePolicy] has no other.
+func newDeadlines(inner stint.Store, budget time.Duration) *deadlines {
 	timely, _ := inner.(taker)
-	return &Deadline{inner: inner, timely: timely, budget: budget}
+	return &deadlines{inner: inner, timely: timely, budget: budget}
 }
 
 // Take implements [stint.Store].
-func (d *Deadline) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+func (d *deadlines) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	return d.takeAfter(ctx, r, nil)
 }
 
-// takeAfter is Take with what is owed, which is charged first if the store within can do
-// that, and is left as it was if not.
-func (d *Deadline) takeAfter(ctx context.Context, r stint.Request, owed []*owedCall) (stint.Decision, error) {
+// takeAfter is Take with what is owed, which is charged first if the store within can do that, and
+// is left as it was if not.
+func (d *deadlines) takeAfter(ctx context.Context, r stint.Request, owed []*owedCall) (stint.Decision, error) {
 	budget := d.budget
 	if r.Failure != nil && r.Failure.Budget > 0 {
 		budget = r.Failure.Budget
 	}
 	if r.Lease > 0 {
-		budget = max(budget, r.Lease/2) // nobody waits for it, and its length counts from now
+		budget = max(budget, r.Lease/2) // no caller waits for it, and its length counts from now
 	}
 	deadline := earlier(ctx, time.Now().Add(budget))
 	if d.timely != nil {
@@ -75,21 +67,21 @@ func earlier(ctx context.Context, deadline time.Time) time.Time {
 }
 
 // Amend implements [stint.Store].
-func (d *Deadline) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (d *deadlines) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
 	limited := until(ctx, earlier(ctx, time.Now().Add(patience)))
 	defer limited.release()
 	return d.inner.Amend(limited, c, a)
 }
 
 // Command implements [stint.Store].
-func (d *Deadline) Command(ctx context.Context, c stint.Command) error {
+func (d *deadlines) Command(ctx context.Context, c stint.Command) error {
 	limited := until(ctx, earlier(ctx, time.Now().Add(patience)))
 	defer limited.release()
 	return d.inner.Command(limited, c)
 }
 
-// budgeted is a context with a deadline that costs no timer until somebody asks for
-// Done, which clients that set a deadline on their connection do not.
+// budgeted is a context with a deadline that needs no timer until Done is called, which clients
+// that set a deadline on their connection do not do.
 type budgeted struct {
 	context.Context
 	deadline time.Time

@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // contexts is a store that shows the context of each call to a test.
@@ -34,8 +34,9 @@ func (s contexts) Command(ctx context.Context, _ stint.Command) error {
 
 func TestBudgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		left := func(ctx context.Context, budget time.Duration, do func(context.Context, stint.Store)) (left time.Duration) {
-			do(ctx, resilience.NewDeadline(contexts{see: func(ctx context.Context) {
+		left := func(ctx context.Context, budget time.Duration, do func(context.Context, stint.Store)) (
+			left time.Duration) {
+			do(ctx, newDeadlines(contexts{see: func(ctx context.Context) {
 				deadline, ok := ctx.Deadline()
 				if !ok {
 					t.Error("no deadline")
@@ -47,17 +48,17 @@ func TestBudgets(t *testing.T) {
 		take := func(r stint.Request) func(context.Context, stint.Store) {
 			return func(ctx context.Context, s stint.Store) { _, _ = s.Take(ctx, r) }
 		}
-		own, leased := unit("a"), unit("a")
+		own, leased := oneUnit("a"), oneUnit("a")
 		own.Failure = &stint.FailurePolicy{Budget: 3 * time.Millisecond}
 		leased.Lease = time.Second
 		hurried, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		for name, test := range map[string]struct{ got, want time.Duration }{
-			"default":     {left(t.Context(), 0, take(unit("a"))), 15 * time.Millisecond},
-			"configured":  {left(t.Context(), 50*time.Millisecond, take(unit("a"))), 50 * time.Millisecond},
+			"default":     {left(t.Context(), contract.DefaultBudget, take(oneUnit("a"))), 15 * time.Millisecond},
+			"configured":  {left(t.Context(), 50*time.Millisecond, take(oneUnit("a"))), 50 * time.Millisecond},
 			"the request": {left(t.Context(), 50*time.Millisecond, take(own)), 3 * time.Millisecond},
-			"the caller":  {left(hurried, 0, take(own)), time.Millisecond},
-			"a lease":     {left(t.Context(), 0, take(leased)), 500 * time.Millisecond},
+			"the caller":  {left(hurried, contract.DefaultBudget, take(own)), time.Millisecond},
+			"a lease":     {left(t.Context(), contract.DefaultBudget, take(leased)), 500 * time.Millisecond},
 			"amend": {left(t.Context(), 0, func(ctx context.Context, s stint.Store) {
 				_, _ = s.Amend(ctx, stint.Charge{}, stint.Amendment{})
 			}), time.Second},
@@ -76,7 +77,7 @@ func TestBudgets(t *testing.T) {
 func TestABudgetIsAContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		with := func(parent context.Context, f func(ctx context.Context)) {
-			_, _ = resilience.NewDeadline(contexts{see: f}, 0).Take(parent, unit("a"))
+			_, _ = newDeadlines(contexts{see: f}, contract.DefaultBudget).Take(parent, oneUnit("a"))
 		}
 		with(t.Context(), func(ctx context.Context) {
 			if ctx.Err() != nil {

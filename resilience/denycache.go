@@ -5,83 +5,70 @@ import (
 	"hash/maphash"
 	"math"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/keypart"
 )
-
-// DefaultDenials is how many denials a [DenyCache] holds unless told otherwise.
-const DefaultDenials = 1 << 16
 
 // denialLife is the longest that a denial is repeated without asking the store.
 const denialLife = time.Second
 
-// DenyCacheConfig sets up a [DenyCache]. Its zero value is ready for use.
-type DenyCacheConfig struct {
-	// Entries is how many denials are held, rounded up to a power of two. Zero
-	// means DefaultDenials. Each takes some 240 bytes, and 24 more for every limit of
-	// its request past the third.
-	Entries int
-	// Observer hears of every denial that was answered from memory. It may be nil.
-	Observer Observer
-}
-
-// DenyCache is a [stint.Store] that remembers denials of the store it wraps, and repeats
-// them for as long as they are in force, but for no longer than a second: those who
-// hammer on a limit hardly reach the store.
+// denyCache is a [stint.Store] that remembers denials of the store it wraps, and repeats them for
+// as long as they are in force, but for no longer than a second: subjects that keep asking above
+// their limit hardly reach the store.
 //
-// It never admits anything by itself, and it never denies wrongly for more than a second.
-// Most changes take effect at once: a limit with another Max or Burst is another
-// question, and a refund, settlement, release, reset, ban or unban through this cache
-// drops the denials of its subjects. For those that other processes make there is
-// [DenyCache.Drop]. Only what nobody tells of lasts until the second is over.
+// It never admits anything by itself, and it never denies wrongly for more than a second. Most
+// changes take effect at once: a limit with another Max or Burst has another key, and a refund,
+// settlement, release, reset, ban or unban through this cache drops the denials of its subjects.
+// drop is for those that other processes make. Only what is not announced lasts until the second is
+// over.
 //
-// Only what is sure to be denied again is remembered. Requests with an ID, looks,
-// reservations and concurrency limits always go to the store, and so do requests whose
-// denial counts towards a ban, until they are banned. What is denied for a cost above half of
-// a limit is not remembered either: a refund need then not be announced while
-// half of a limit is free.
+// Only what is sure to be denied again is remembered. Requests with an ID, peeks, reservations and
+// concurrency limits always go to the store, and so do requests whose denial counts towards a ban,
+// until they are banned. What is denied for a cost above half of a limit is not remembered either:
+// so a refund need not be announced while half of a limit is free.
 //
 // It is safe for concurrent use and takes no locks.
-type DenyCache struct {
+type denyCache struct {
 	inner    stint.Store
-	observer Observer
+	observer stint.Observer
 	seed     maphash.Seed
 	start    time.Time
 	clock    func() time.Duration // for tests; nil means the time since start
 
 	sets []denialSet // as many as a power of two
 
-	// What is dropped is not searched for: the generation of its subject outdates it.
-	// Many subjects share one, so a drop may hit a stranger, who then asks the store once
-	// more.
+	// What is dropped is not searched for: the generation of its subject outdates it. Many subjects
+	// share one, so a drop may hit another subject, which then asks the store once more.
 	gens   [1 << genBits]atomic.Uint32
 	allGen atomic.Uint32
 }
 
-var _ stint.Store = (*DenyCache)(nil)
+var _ stint.Store = (*denyCache)(nil)
 
 const genBits = 12
 
-// denialSet holds the denials of keys that share a place in the table. It is as large as
-// a cache line: to find that a key is not there costs no other access to memory.
+// denialSet holds the denials of keys that share an index in the table. It is as large as a cache
+// line: to find that a key is not there costs no other access to memory.
 type denialSet [4]denialSlot
 
-// denialSlot is one place. The key stands beside the pointer as a hint only, for
-// the two are not written at once; that in the denial counts.
+// denialSlot holds one denial. The key beside the pointer is only a hint, for the two are not
+// written at once; the key in the denial counts.
 type denialSlot struct {
 	key    atomic.Uint64
 	denial atomic.Pointer[denial]
 }
 
-// denial is what the store said. It is not changed once it is in the table.
+// denial is a denial of the store. It is not changed once it is in the table.
 //
-// When the store decided is not known: somewhere between the sending of the request and
-// the receiving of its answer. Each use takes the end that is safe. The denial ends a life
-// after the sending, so it never outlasts what made it; and what it tells callers to wait
-// shrinks only from the receiving on, so nobody is told to come too early.
+// When the store decided is not known: at some time between the sending of the request and the
+// arrival of its answer. Each use takes the end that is safe. The denial ends a life after the
+// sending, so it never outlasts its cause; and the wait that it reports shrinks only from the
+// arrival on, so no caller comes back too early.
 type denial struct {
 	key      uint64
 	gen      uint32
@@ -90,13 +77,10 @@ type denial struct {
 	decision stint.Decision // without its Charge, which would keep the memory of a request
 }
 
-// NewDenyCache returns a cache over a store.
-func NewDenyCache(inner stint.Store, c DenyCacheConfig) *DenyCache {
-	if c.Entries <= 0 {
-		c.Entries = DefaultDenials
-	}
-	sets := (c.Entries + len(denialSet{}) - 1) / len(denialSet{})
-	return &DenyCache{
+// newDenyCache returns a cache over a store.
+func newDenyCache(inner stint.Store, c Config) *denyCache {
+	sets := (c.Denials + len(denialSet{}) - 1) / len(denialSet{})
+	return &denyCache{
 		inner:    inner,
 		observer: c.Observer,
 		seed:     maphash.MakeSeed(),
@@ -106,19 +90,19 @@ func NewDenyCache(inner stint.Store, c DenyCacheConfig) *DenyCache {
 }
 
 // Take implements [stint.Store].
-func (c *DenyCache) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
+func (c *denyCache) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
 	key, gen, ok := c.identify(&r)
 	if !ok {
 		return c.inner.Take(ctx, r)
 	}
-	// The generation and the time are read before sending. A give-back that the store may
-	// not have seen when it denied changes the generation later than this.
+	// The generation and the time are read before sending. A give-back that the store may not have
+	// seen when it denied changes the generation later than this.
 	sent := c.now()
 	if e := c.find(key, gen, sent); e != nil {
-		if c.observer != nil {
-			saved(c.observer, r, ByDenyCache)
-		}
 		e.repeat(&r, &d, sent)
+		if c.observer != nil {
+			observeMemory(ctx, c.observer, sourceDenyCache, &r, &d)
+		}
 		return d, nil
 	}
 	d, err = c.inner.Take(ctx, r)
@@ -131,70 +115,70 @@ func (c *DenyCache) Take(ctx context.Context, r stint.Request) (d stint.Decision
 }
 
 // Amend implements [stint.Store].
-func (c *DenyCache) Amend(ctx context.Context, charge stint.Charge, a stint.Amendment) (bool, error) {
+func (c *denyCache) Amend(ctx context.Context, charge stint.Charge, a stint.Amendment) (bool, error) {
 	changed, err := c.inner.Amend(ctx, charge, a)
-	if a.Kind != stint.Extend {
-		// Only now is there room: what was denied until here is outdated. That holds
-		// after an error as well, which leaves open whether anything was given back.
-		c.drop(charge.Claim.Subject)
-		and := charge.And()
+	if a.Kind != stint.AmendExtend {
+		// Only now is there room: what was denied until here is outdated. That holds after an error
+		// as well, which leaves open whether anything was given back.
+		c.dropSubject(charge.Claim.Subject)
+		and := charge.And
 		for i := range and {
-			c.drop(and[i].Subject)
+			c.dropSubject(and[i].Subject)
 		}
 	}
 	return changed, err
 }
 
 // Command implements [stint.Store].
-func (c *DenyCache) Command(ctx context.Context, cmd stint.Command) error {
+func (c *denyCache) Command(ctx context.Context, cmd stint.Command) error {
 	err := c.inner.Command(ctx, cmd)
-	c.drop(cmd.Subject) // after the call and whatever came of it, as in Amend
+	c.dropSubject(cmd.Subject) // after the call and whatever came of it, as in Amend
 	return err
 }
 
-// Drop forgets the denials of a subject, or all of them if it is "". It is for changes
-// that were not made through this cache; see [Announcer].
-func (c *DenyCache) Drop(subject string) {
+// drop forgets the denials of a subject, or all of them if it is "". It is for changes that were
+// not made through this cache; see [New].
+func (c *denyCache) drop(subject string) {
 	if subject == "" {
 		c.allGen.Add(1)
 	} else {
-		c.drop(subject)
+		c.dropSubject(subject)
 	}
 }
 
-// drop is Drop for a caller's subject: if that is empty, by mistake, nobody else pays.
-func (c *DenyCache) drop(subject string) {
+// dropSubject is drop for a caller's subject: if that is empty, by mistake, nobody else pays.
+func (c *denyCache) dropSubject(subject string) {
 	c.gen(c.hash(subject)).Add(1)
 }
 
 // hash is that of a subject, by the name under which its changes are announced.
-func (c *DenyCache) hash(subject string) uint64 { return maphash.String(c.seed, keypart.Name(subject)) }
+func (c *denyCache) hash(subject string) uint64 { return maphash.String(c.seed, keypart.Name(subject)) }
 
 // gen returns the generation of a subject, given its hash.
-func (c *DenyCache) gen(subject uint64) *atomic.Uint32 {
+func (c *denyCache) gen(subject uint64) *atomic.Uint32 {
 	return &c.gens[subject>>(64-genBits)]
 }
 
-// identify returns the hash of what a denial of the request depends on, and the
-// generation of its subjects. Generations only grow, so their sum changes whenever one of
-// them does. It reports false for requests whose denials are not held.
-func (c *DenyCache) identify(r *stint.Request) (key uint64, gen uint32, ok bool) {
-	if r.Mode != stint.Take || r.ID != "" || r.Fit || r.Lease != 0 {
+// identify returns the hash of what a denial of the request depends on, and the generation of its
+// subjects. Generations only grow, so their sum changes whenever one of them does. It reports false
+// for requests whose denials are not held.
+func (c *denyCache) identify(r *stint.Request) (key uint64, gen uint32, ok bool) {
+	if r.Mode != stint.ModeTake || r.ID != "" || r.Fit || r.Lease != 0 {
 		return 0, 0, false
 	}
 	switch {
 	case r.Bans == nil:
 	case r.Bans.After == 0:
 		key = 1
-	default: // denials count: those of requests that only obey bans are not for this one
+	default: // denials count, unlike those of requests that only apply bans
 		key = 2
 	}
 	gen = c.allGen.Load()
 	costs := false
 	for i := range 1 + len(r.And) {
-		claim := r.ClaimAt(i)
+		claim := contract.ClaimAt(&r.Claim, r.And, i)
 		for k := range claim.Limits {
-			if claim.Limits[k].Algorithm == stint.Concurrency {
+			if claim.Limits[k].Algorithm == stint.AlgorithmConcurrency {
 				return 0, 0, false // when a holder leaves is not known
 			}
 		}
@@ -213,7 +197,7 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	}
 	life := denialLife
 	if anyLeased(r) || d.Degraded {
-		life /= 10 // what denied may be our own next block, which is about to come, or less is known than the store knows
+		life /= 10 // our own next block may be what denied, or the decision was made without the store
 	}
 	if d.RetryAfter != stint.Never {
 		life = min(life, d.RetryAfter)
@@ -225,8 +209,8 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 		if !d.Banned {
 			return 0 // the next denial is a strike: the store has to know
 		}
-		// The denial that led to the ban may tell to wait for longer than the ban. When
-		// that ends strikes count again.
+		// The denial that led to the ban may report a longer wait than the ban. When the ban ends,
+		// strikes count again.
 		for _, ban := range r.Bans.Durations {
 			life = min(life, ban)
 		}
@@ -234,13 +218,13 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	return life
 }
 
-// announced is for how long the request is denied by limits of which it is announced when they
-// get room: those of which it wants no more than half, rounded up. A limit that is smaller
-// than the cost never has room.
+// announced is for how long the request is denied by limits whose refunds are announced: those of
+// which it wants no more than half, rounded up. A limit that is smaller than the cost never has
+// room.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
-	usages := d.Usages()
+	usages := d.Usages
 	for i := range 1 + len(r.And) {
-		c := r.ClaimAt(i)
+		c := contract.ClaimAt(&r.Claim, r.And, i)
 		n := min(len(c.Limits), len(usages))
 		for k, u := range usages[:n] {
 			switch capacity := c.Limits[k].Capacity(); {
@@ -261,7 +245,7 @@ func strikes(r *stint.Request) bool {
 		return false
 	}
 	for i := range 1 + len(r.And) {
-		if !r.ClaimAt(i).Shared {
+		if !contract.ClaimAt(&r.Claim, r.And, i).Shared {
 			return true
 		}
 	}
@@ -269,7 +253,7 @@ func strikes(r *stint.Request) bool {
 }
 
 // find returns the denial of a key that is still in force, or nil.
-func (c *DenyCache) find(key uint64, gen uint32, now time.Duration) *denial {
+func (c *denyCache) find(key uint64, gen uint32, now time.Duration) *denial {
 	set := c.set(key)
 	for i := range set {
 		if set[i].key.Load() != key {
@@ -282,49 +266,50 @@ func (c *DenyCache) find(key uint64, gen uint32, now time.Duration) *denial {
 	return nil
 }
 
-// keep puts a denial into the table: in the place of an older one of the same key, else of
-// the one that ends first. Others may be at it at the same time; at worst a denial is lost
-// or held twice.
-func (c *DenyCache) keep(d *stint.Decision, e *denial) {
+// keep puts a denial into the table: it replaces an older one of the same key, else the one that
+// ends first. If several goroutines do so at the same time, at worst a denial is lost or held
+// twice.
+func (c *denyCache) keep(d *stint.Decision, e *denial) {
 	e.decision = *d
 	e.decision.Charge = stint.Charge{}
-	copy(e.decision.Grow(len(d.Usages())), d.Usages()) // the caller's may be changed
+	e.decision.Usages = slices.Clone(d.Usages) // not a part of a slab, which it would keep
 	set := c.set(e.key)
-	place, soonest := 0, time.Duration(math.MaxInt64)
+	slot, soonest := 0, time.Duration(math.MaxInt64)
 	for i := range set {
-		until := time.Duration(-1) // of a free place
+		until := time.Duration(-1) // of a free slot
 		if old := set[i].denial.Load(); old != nil {
 			if old.key == e.key {
-				place = i
+				slot = i
 				break
 			}
 			until = old.until
 		}
 		if until < soonest {
-			place, soonest = i, until
+			slot, soonest = i, until
 		}
 	}
-	set[place].denial.Store(e)
-	set[place].key.Store(e.key)
+	set[slot].denial.Store(e)
+	set[slot].key.Store(e.key)
 }
 
-func (c *DenyCache) set(key uint64) *denialSet {
+func (c *denyCache) set(key uint64) *denialSet {
 	return &c.sets[key&uint64(len(c.sets)-1)]
 }
 
-// repeat answers a request with the denial as it is now. For one claim with few limits it
-// does not allocate.
+// repeat answers a request with the denial as it is now. For one claim with few limits it does not
+// allocate.
 func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) {
 	*d = e.decision
-	d.Charge = stint.ChargeOf(r)
-	// Whole microseconds, as stores count; rounded down, so that no wait ends early. The
-	// denial may be newer than now: then no time has passed.
+	d.Charge = contract.ChargeOf(r)
+	// Whole microseconds, as stores count; rounded down, so that no wait ends early. The denial may
+	// be newer than now: then no time has passed.
 	passed := max(now-e.received, 0).Truncate(time.Microsecond)
 	if d.RetryAfter != stint.Never {
 		d.RetryAfter = max(d.RetryAfter-passed, time.Microsecond) // zero would be no denial
 	}
-	usages := d.Grow(len(e.decision.Usages()))
-	for i, u := range e.decision.Usages() {
+	usages := contract.Usages(len(e.decision.Usages))
+	d.Usages = usages
+	for i, u := range e.decision.Usages {
 		if u.RetryAfter != stint.Never {
 			u.RetryAfter = max(u.RetryAfter-passed, 0) // this limit may have room before the others
 		}
@@ -333,8 +318,8 @@ func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) 
 	}
 }
 
-// now is the time since the cache was made, by the clock that does not step.
-func (c *DenyCache) now() time.Duration {
+// now is the time since the cache was made, by the monotonic clock.
+func (c *denyCache) now() time.Duration {
 	if c.clock != nil {
 		return c.clock()
 	}

@@ -1,26 +1,26 @@
-package resilience_test
+package resilience
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
 )
 
-func strikes(after int, first time.Duration) *stint.BanPolicy {
-	return &stint.BanPolicy{After: after, Within: time.Hour, Durations: []time.Duration{first, time.Hour}, Forgive: time.Hour}
+func banAfter(after int, first time.Duration) *stint.BanPolicy {
+	return &stint.BanPolicy{After: after, Within: time.Hour, Durations: []time.Duration{first, time.Hour},
+		Forgive: time.Hour}
 }
 
 // Every denial that counts reaches the store; once banned, none needs to.
 func TestDenyCacheBans(t *testing.T) {
-	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerHour(1))
+	g, r := newDenyRig(t, Config{}), ask("a", 1, stint.PerHour(1))
 	obeys := r // it adds no strike, so its denials are kept, but not for those that do
 	obeys.Bans = &stint.BanPolicy{}
-	r.Bans = strikes(5, time.Minute)
+	r.Bans = banAfter(5, time.Minute)
 	g.want(r, true, fromStore)
 	for range 4 {
-		g.want(obeys, false, g.cache.Held() == 0)
+		g.want(obeys, false, g.cache.held() == 0)
 		if d := g.want(r, false, fromStore); d.Banned {
 			t.Fatal("banned too early")
 		}
@@ -33,7 +33,7 @@ func TestDenyCacheBans(t *testing.T) {
 			t.Fatalf("banned is %v, key %q", d.Banned, d.Key())
 		}
 	}
-	g.cache.Drop("")
+	g.cache.drop("")
 	if d := g.want(obeys, false, fromStore); !d.Banned || d.RetryAfter != time.Minute {
 		t.Errorf("banned is %v, retry-after %v", d.Banned, d.RetryAfter)
 	}
@@ -44,7 +44,7 @@ func TestDenyCacheBans(t *testing.T) {
 	free.Bans = nil // it does not look for bans
 	free.Limits = []stint.Limit{stint.PerHour(2)}
 	g.want(free, true, fromStore)
-	if err := g.cache.Command(t.Context(), stint.Command{Kind: stint.Unban, Subject: "a"}); err != nil {
+	if err := g.cache.Command(t.Context(), stint.Command{Kind: stint.CommandUnban, Subject: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	if d := g.want(r, false, fromStore); d.Banned {
@@ -54,9 +54,9 @@ func TestDenyCacheBans(t *testing.T) {
 
 // No denial counts where every subject is shared, so each is kept.
 func TestDenyCacheShared(t *testing.T) {
-	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerHour(1))
+	g, r := newDenyRig(t, Config{}), ask("a", 1, stint.PerHour(1))
 	own := r
-	r.Shared, r.Bans, own.Bans = true, strikes(2, time.Minute), &stint.BanPolicy{}
+	r.Shared, r.Bans, own.Bans = true, banAfter(2, time.Minute), &stint.BanPolicy{}
 	g.want(r, true, fromStore)
 	g.want(r, false, fromStore)
 	for range 5 {
@@ -64,7 +64,8 @@ func TestDenyCacheShared(t *testing.T) {
 			t.Fatal("a shared subject was banned")
 		}
 	}
-	if err := g.cache.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "a", For: time.Minute}); err != nil {
+	if err := g.cache.Command(t.Context(),
+		stint.Command{Kind: stint.CommandBan, Subject: "a", For: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	for _, from := range []bool{fromStore, fromMemory} {
@@ -77,11 +78,10 @@ func TestDenyCacheShared(t *testing.T) {
 	}
 }
 
-// The denial that leads to a ban may last longer than the ban: when that ends, strikes
-// count again.
+// The denial that leads to a ban may last longer than the ban: when that ends, strikes count again.
 func TestDenyCacheShortBan(t *testing.T) {
-	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 2, stint.PerHour(1))
-	r.Bans = strikes(1, 10*time.Millisecond)
+	g, r := newDenyRig(t, Config{}), ask("a", 2, stint.PerHour(1))
+	r.Bans = banAfter(1, 10*time.Millisecond)
 	if d := g.want(r, false, fromStore); !d.Banned || d.RetryAfter != stint.Never {
 		t.Fatalf("banned is %v, retry-after %v", d.Banned, d.RetryAfter)
 	}

@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/keypart"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 // Everything that may make room drops the subject's denials, however it ended.
@@ -37,16 +36,16 @@ func TestDenyCacheDrops(t *testing.T) {
 			settle(0)(g, c)
 		}, true},
 		{"release", func(g *denyRig, c stint.Charge) {
-			g.cache.Amend(context.Background(), c, stint.Amendment{Kind: stint.Release})
+			g.cache.Amend(context.Background(), c, stint.Amendment{Kind: stint.AmendRelease})
 		}, false},
-		{"reset", command(stint.Reset), true},
-		{"ban", command(stint.Ban), false},
-		{"unban", command(stint.Unban), false},
-		{"told of", func(g *denyRig, c stint.Charge) { g.cache.Drop(c.Claim.Subject) }, false},
-		{"all", func(g *denyRig, c stint.Charge) { g.cache.Drop("") }, false},
+		{"reset", command(stint.CommandReset), true},
+		{"ban", command(stint.CommandBan), false},
+		{"unban", command(stint.CommandUnban), false},
+		{"told of", func(g *denyRig, c stint.Charge) { g.cache.drop(c.Claim.Subject) }, false},
+		{"all", func(g *denyRig, c stint.Charge) { g.cache.drop("") }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 2, stint.PerHour(2))
+			g, r := newDenyRig(t, Config{}), ask("a", 2, stint.PerHour(2))
 			r.Scope, r.Bans = "s", &stint.BanPolicy{}
 			one := r
 			one.Cost = 1
@@ -61,14 +60,14 @@ func TestDenyCacheDrops(t *testing.T) {
 
 // What concerns others, or makes no room, drops nothing.
 func TestDenyCacheDropsNoMore(t *testing.T) {
-	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerHour(1))
+	g, r := newDenyRig(t, Config{}), ask("a", 1, stint.PerHour(1))
 	d := g.want(r, true, fromStore)
 	g.want(r, false, fromStore)
-	g.cache.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.Extend})
+	g.cache.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendExtend})
 	g.want(r, false, fromMemory)
 	// A mistake of a caller's, with no subject at all, is not everybody's.
 	g.cache.Amend(t.Context(), stint.Charge{}, stint.Amendment{})
-	g.cache.Command(t.Context(), stint.Command{Kind: stint.Reset})
+	g.cache.Command(t.Context(), stint.Command{Kind: stint.CommandReset})
 	g.want(r, false, fromMemory)
 }
 
@@ -80,15 +79,15 @@ func TestDenyCacheDropOvertakesADenial(t *testing.T) {
 		},
 		"elsewhere": func(g *denyRig, d stint.Decision) {
 			g.store.Amend(context.Background(), d.Charge, stint.Amendment{})
-			g.cache.Drop("b")
+			g.cache.drop("b")
 		},
 		"anyone's": func(g *denyRig, d stint.Decision) {
 			g.store.Amend(context.Background(), d.Charge, stint.Amendment{})
-			g.cache.Drop("")
+			g.cache.drop("")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newDenyRig(t, resilience.DenyCacheConfig{})
+			g := newDenyRig(t, Config{})
 			d := g.want(ask("b", 1, stint.PerHour(1)), true, fromStore)
 			r := ask("a", 1, stint.PerHour(10))
 			r.And = []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}}
@@ -104,7 +103,7 @@ func TestDenyCacheDropOvertakesADenial(t *testing.T) {
 
 // A refund of several subjects drops the denials of each.
 func TestDenyCacheDropsEverySubject(t *testing.T) {
-	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerHour(1))
+	g, r := newDenyRig(t, Config{}), ask("a", 1, stint.PerHour(1))
 	r.And = []stint.Claim{ask("b", 1, stint.PerHour(1)).Claim}
 	d := g.want(r, true, fromStore)
 	for _, subject := range []string{"a", "b"} {
@@ -120,10 +119,11 @@ func TestDenyCacheDropsEverySubject(t *testing.T) {
 
 // F26: what somebody deletes behind our back heals within a second.
 func TestDenyCacheDeletedBehindOurBack(t *testing.T) {
-	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerDay(1))
+	g, r := newDenyRig(t, Config{}), ask("a", 1, stint.PerDay(1))
 	g.want(r, true, fromStore)
 	g.want(r, false, fromStore)
-	if err := g.store.Command(t.Context(), stint.Command{Kind: stint.Reset, Subject: "a", Limits: r.Limits}); err != nil {
+	if err := g.store.Command(t.Context(),
+		stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Limits}); err != nil {
 		t.Fatal(err)
 	}
 	g.clock.Advance(time.Second - 1)
@@ -135,14 +135,14 @@ func TestDenyCacheDeletedBehindOurBack(t *testing.T) {
 // F26: when the store's clock steps, nobody is denied wrongly for more than a second either.
 func TestDenyCacheStoreClockSteps(t *testing.T) {
 	for _, step := range []time.Duration{48 * time.Hour, -48 * time.Hour} {
-		g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerDay(1))
+		g, r := newDenyRig(t, Config{}), ask("a", 1, stint.PerDay(1))
 		var passed time.Duration // the cache's own clock knows nothing of the step
-		g.cache.SetClock(func() time.Duration { return passed })
+		g.cache.clock = func() time.Duration { return passed }
 		g.want(r, true, fromStore)
 		g.want(r, false, fromStore)
 		g.clock.Advance(step)
 		passed += time.Second
-		truth, err := g.store.Take(t.Context(), stint.Request{Claim: r.Claim, Mode: stint.Peek})
+		truth, err := g.store.Take(t.Context(), stint.Request{Claim: r.Claim, Mode: stint.ModePeek})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,23 +152,24 @@ func TestDenyCacheStoreClockSteps(t *testing.T) {
 
 // A subject that is too long to be announced as it is is known by its hash.
 func TestDenyCacheDropsLongSubjects(t *testing.T) {
-	g := newDenyRig(t, resilience.DenyCacheConfig{})
+	g := newDenyRig(t, Config{})
 	long := "user:" + strings.Repeat("名", 15)
-	requests := []stint.Request{ask(long, 1, stint.PerHour(1)), ask(long+"2", 1, stint.PerHour(1)), ask("a", 1, stint.PerHour(1))}
+	requests := []stint.Request{ask(long, 1, stint.PerHour(1)), ask(long+"2", 1, stint.PerHour(1)),
+		ask("a", 1, stint.PerHour(1))}
 	for _, r := range requests {
 		g.want(r, true, fromStore)
 		g.want(r, false, fromStore)
 		g.want(r, false, fromMemory)
 	}
-	g.cache.Drop(string(keypart.Append(nil, long, true)))
+	g.cache.drop(string(keypart.Append(nil, long, true)))
 	g.want(requests[0], false, fromStore)
 	for _, r := range requests {
 		g.want(r, false, fromMemory)
 	}
 }
 
-// A denial is remembered only if it is announced when it ends: stores announce what is given
-// back of a limit that is more than half used.
+// A denial is remembered only if it is announced when it ends: stores announce what is given back
+// of a limit that is more than half used.
 func TestDenyCacheLeavesLargeCosts(t *testing.T) {
 	minute := stint.PerMinute(9)
 	for _, test := range []struct {
@@ -184,7 +185,7 @@ func TestDenyCacheLeavesLargeCosts(t *testing.T) {
 		{4, 6, []stint.Limit{minute, stint.PerHour(9)}, fromStore},
 		{9, 6, []stint.Limit{minute, stint.PerHour(14)}, fromMemory}, // because of the second one
 	} {
-		g := newDenyRig(t, resilience.DenyCacheConfig{})
+		g := newDenyRig(t, Config{})
 		g.want(ask("a", test.used, test.limits...), true, fromStore)
 		r := ask("a", test.cost, test.limits...)
 		g.want(r, false, fromStore)

@@ -1,38 +1,40 @@
-package resilience_test
+package resilience
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 // Whatever a denial depends on is part of the question: any difference asks the store.
 func TestDenyCacheTellsQuestionsApart(t *testing.T) {
 	base := func() stint.Request {
-		r := ask("a", 3, stint.Limit{Max: 0, Window: time.Hour}, stint.Limit{Max: 100, Window: time.Minute, Burst: 200, Name: "x"})
+		r := ask("a", 3, stint.Limit{Max: 0, Window: time.Hour},
+			stint.Limit{Max: 100, Window: time.Minute, Burst: 200, Name: "x"})
 		r.Scope = "s"
 		r.And = []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerDay(1000)}, Cost: 2}}
 		return r
 	}
 	for name, change := range map[string]func(*stint.Request){
-		"subject":                   func(r *stint.Request) { r.Subject = "c" },
-		"scope":                     func(r *stint.Request) { r.Scope = "" },
-		"another scope":             func(r *stint.Request) { r.Scope = "t" },
-		"cost":                      func(r *stint.Request) { r.Cost = 4 },
-		"max":                       func(r *stint.Request) { r.Limits[1].Max, r.Limits[1].Burst = 50, 0 },
-		"burst":                     func(r *stint.Request) { r.Limits[1].Burst = 300 },
-		"window":                    func(r *stint.Request) { r.Limits[1].Window = 2 * time.Minute },
-		"algorithm":                 func(r *stint.Request) { r.Limits[1].Algorithm = stint.Bucket },
-		"name":                      func(r *stint.Request) { r.Limits[1].Name = "y" },
-		"no name":                   func(r *stint.Request) { r.Limits[1].Name = "" },
-		"lease":                     func(r *stint.Request) { r.Limits[0].Leased = true },
-		"order":                     func(r *stint.Request) { r.Limits[0], r.Limits[1] = r.Limits[1], r.Limits[0] },
-		"one limit less":            func(r *stint.Request) { r.Limits = r.Limits[:1] },
-		"one limit more":            func(r *stint.Request) { r.Limits = append(r.Limits, stint.PerDay(1000)) },
-		"one claim less":            func(r *stint.Request) { r.And = nil },
-		"one claim more":            func(r *stint.Request) { r.And = append(r.And, ask("d", 1, stint.PerDay(1)).Claim) },
+		"subject":        func(r *stint.Request) { r.Subject = "c" },
+		"scope":          func(r *stint.Request) { r.Scope = "" },
+		"another scope":  func(r *stint.Request) { r.Scope = "t" },
+		"cost":           func(r *stint.Request) { r.Cost = 4 },
+		"max":            func(r *stint.Request) { r.Limits[1].Max, r.Limits[1].Burst = 50, 0 },
+		"burst":          func(r *stint.Request) { r.Limits[1].Burst = 300 },
+		"window":         func(r *stint.Request) { r.Limits[1].Window = 2 * time.Minute },
+		"algorithm":      func(r *stint.Request) { r.Limits[1].Algorithm = stint.AlgorithmBucket },
+		"name":           func(r *stint.Request) { r.Limits[1].Name = "y" },
+		"no name":        func(r *stint.Request) { r.Limits[1].Name = "" },
+		"lease":          func(r *stint.Request) { r.Limits[0].Leased = true },
+		"order":          func(r *stint.Request) { r.Limits[0], r.Limits[1] = r.Limits[1], r.Limits[0] },
+		"one limit less": func(r *stint.Request) { r.Limits = r.Limits[:1] },
+		"one limit more": func(r *stint.Request) { r.Limits = append(r.Limits, stint.PerDay(1000)) },
+		"one claim less": func(r *stint.Request) { r.And = nil },
+		"one claim more": func(r *stint.Request) {
+			r.And = append(r.And, ask("d", 1, stint.PerDay(1)).Claim)
+		},
 		"another claim":             func(r *stint.Request) { r.And[0].Subject = "c" },
 		"its cost":                  func(r *stint.Request) { r.And[0].Cost = 3 },
 		"its limit":                 func(r *stint.Request) { r.And[0].Limits[0].Max++ },
@@ -42,7 +44,7 @@ func TestDenyCacheTellsQuestionsApart(t *testing.T) {
 		"another claim is shared":   func(r *stint.Request) { r.And[0].Shared = true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, changed := newDenyRig(t, resilience.DenyCacheConfig{}), base()
+			g, changed := newDenyRig(t, Config{}), base()
 			change(&changed)
 			if err := changed.Validate(); err != nil {
 				t.Fatal(err)
@@ -58,7 +60,7 @@ func TestDenyCacheTellsQuestionsApart(t *testing.T) {
 
 // F25: a limit that was raised admits at once, one that was lowered denies at once.
 func TestDenyCacheLimitChanges(t *testing.T) {
-	g := newDenyRig(t, resilience.DenyCacheConfig{})
+	g := newDenyRig(t, Config{})
 	g.want(ask("a", 2, stint.PerHour(2)), true, fromStore)
 	g.want(ask("a", 1, stint.PerHour(2)), false, fromStore)
 	g.want(ask("a", 1, stint.PerHour(2)), false, fromMemory)
@@ -69,28 +71,30 @@ func TestDenyCacheLimitChanges(t *testing.T) {
 }
 
 func TestDenyCacheSeveralSubjects(t *testing.T) {
-	g := newDenyRig(t, resilience.DenyCacheConfig{})
+	g := newDenyRig(t, Config{})
 	request := func() stint.Request { // in memory of its own
 		r := ask("user", 1, stint.PerHour(10), stint.PerDay(20))
-		r.And = []stint.Claim{{Subject: "all", Scope: "x", Limits: []stint.Limit{stint.PerHour(1), stint.PerDay(5)}, Cost: 1}}
+		r.And = []stint.Claim{{Subject: "all", Scope: "x",
+			Limits: []stint.Limit{stint.PerHour(1), stint.PerDay(5)}, Cost: 1}}
 		return r
 	}
 	charged := g.want(request(), true, fromStore)
 	first := g.want(request(), false, fromStore)
-	first.Usages()[2].Used = 99 // a caller may do as it likes with its answer
+	first.Usages[2].Used = 99 // a caller may do as it likes with its answer
 	r := request()
 	d := g.want(r, false, fromMemory)
-	if d.Key() != "all:x" || d.Decider != 1 || d.Limit() != stint.PerHour(1) || len(d.States()) != 4 || d.States()[2].Used != 1 {
-		t.Errorf("key %q, decider %d, limit %s, states %+v", d.Key(), d.Decider, d.Limit(), d.States())
+	if d.Key() != "all:x" || d.Decider != 1 || *d.Decisive().Limit != stint.PerHour(1) || len(d.States()) != 4 ||
+		d.States()[2].Used != 1 {
+		t.Errorf("key %q, decider %d, limit %s, states %+v", d.Key(), d.Decider, *d.Decisive().Limit, d.States())
 	}
-	if and := d.Charge.And(); d.Charge.ID != 0 || &d.Charge.Claim.Limits[0] != &r.Limits[0] || &and[0] != &r.And[0] {
+	if and := d.Charge.And; d.Charge.ID != 0 || &d.Charge.Claim.Limits[0] != &r.Limits[0] || &and[0] != &r.And[0] {
 		t.Errorf("the charge is not that of its request: %+v", d.Charge)
 	}
-	d.Usages()[2].Used = 98
-	if d = g.want(r, false, fromMemory); d.Usages()[2].Used != 1 {
-		t.Errorf("used is %d, as another caller left it", d.Usages()[2].Used)
+	d.Usages[2].Used = 98
+	if d = g.want(r, false, fromMemory); d.Usages[2].Used != 1 {
+		t.Errorf("used is %d, as another caller left it", d.Usages[2].Used)
 	}
-	g.cache.Drop("user")
+	g.cache.drop("user")
 	g.want(r, false, fromStore)
 	g.want(r, false, fromMemory)
 	if _, err := g.cache.Amend(t.Context(), charged.Charge, stint.Amendment{}); err != nil {
@@ -102,7 +106,7 @@ func TestDenyCacheSeveralSubjects(t *testing.T) {
 // One claim that costs is enough.
 func TestDenyCacheSomeClaimsOnlyLook(t *testing.T) {
 	for _, costs := range [][2]int64{{2, 0}, {0, 2}} {
-		g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", costs[0], stint.PerHour(1))
+		g, r := newDenyRig(t, Config{}), ask("a", costs[0], stint.PerHour(1))
 		r.And = []stint.Claim{ask("b", costs[1], stint.PerHour(1)).Claim}
 		g.want(r, false, fromStore)
 		g.want(r, false, fromMemory)

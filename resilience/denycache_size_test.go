@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/memorystore"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 // deniesAll is a store that denies every subject, for as long as its name says.
@@ -22,8 +22,8 @@ type deniesAll struct{ calls int }
 func (s *deniesAll) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
 	s.calls++
 	n, _ := strconv.Atoi(r.Subject)
-	d := stint.Decision{RetryAfter: time.Hour + time.Duration(n)*time.Second, Charge: stint.ChargeOf(&r)}
-	d.Grow(1)[0] = stint.Usage{Used: int64(n), RetryAfter: d.RetryAfter, ResetAfter: d.RetryAfter}
+	d := stint.Decision{RetryAfter: time.Hour + time.Duration(n)*time.Second, Charge: contract.ChargeOf(&r)}
+	d.Usages = []stint.Usage{stint.Usage{Used: int64(n), RetryAfter: d.RetryAfter, ResetAfter: d.RetryAfter}}
 	return d, nil
 }
 
@@ -37,8 +37,8 @@ func (s *deniesAll) Command(context.Context, stint.Command) error { return nil }
 func TestDenyCacheMillionKeys(t *testing.T) {
 	const keys, entries = 1_000_000, 1 << 14
 	store := &deniesAll{}
-	c := resilience.NewDenyCache(store, resilience.DenyCacheConfig{Entries: entries - 100})
-	c.SetClock(func() time.Duration { return 0 })
+	c := newDenyCache(store, Config{Denials: entries - 100}.withDefaults())
+	c.clock = func() time.Duration { return 0 }
 	limits := []stint.Limit{stint.PerDay(1)}
 	memory := func() uint64 {
 		var m runtime.MemStats
@@ -51,15 +51,16 @@ func TestDenyCacheMillionKeys(t *testing.T) {
 		r := ask(strconv.Itoa(n), 1, limits...)
 		for range 1 + n%8/7 { // some ask again
 			d, _ := c.Take(t.Context(), r)
-			if want := time.Hour + time.Duration(n)*time.Second; d.Allowed || d.RetryAfter != want || d.Usages()[0].Used != int64(n) || d.Key() != r.Subject {
-				t.Fatalf("key %d: retry-after %v, used %d, key %s", n, d.RetryAfter, d.Usages()[0].Used, d.Key())
+			if want := time.Hour + time.Duration(n)*time.Second; d.Allowed || d.RetryAfter != want ||
+				d.Usages[0].Used != int64(n) || d.Key() != r.Subject {
+				t.Fatalf("key %d: retry-after %v, used %d, key %s", n, d.RetryAfter, d.Usages[0].Used, d.Key())
 			}
 		}
 	}
 	if store.calls != keys {
 		t.Errorf("the store was asked %d times about %d keys, want once for each", store.calls, keys)
 	}
-	if held := c.Held(); held != entries {
+	if held := c.held(); held != entries {
 		t.Errorf("%d denials are held, want a full table of %d", held, entries)
 	}
 	if grown := int64(memory() - before); grown > entries*256 {
@@ -68,10 +69,9 @@ func TestDenyCacheMillionKeys(t *testing.T) {
 	runtime.KeepAlive(c)
 }
 
-// A denial takes the place of an older one of the same key, and keeps nothing of its
-// request alive.
+// A denial takes the place of an older one of the same key, and keeps nothing of its request alive.
 func TestDenyCacheHoldsLittle(t *testing.T) {
-	c := resilience.NewDenyCache(&deniesAll{}, resilience.DenyCacheConfig{})
+	c := newDenyCache(&deniesAll{}, Config{}.withDefaults())
 	var freed atomic.Int64
 	const requests, keys = 100, 50
 	for i := range requests {
@@ -79,9 +79,9 @@ func TestDenyCacheHoldsLittle(t *testing.T) {
 		limits := &[2]stint.Limit{stint.PerDay(1), stint.PerHour(1)}
 		runtime.AddCleanup(limits, func(int) { freed.Add(1) }, 0)
 		c.Take(t.Context(), ask(subject, 1, limits[:]...))
-		c.Drop(subject)
+		c.drop(subject)
 	}
-	if held := c.Held(); held != keys {
+	if held := c.held(); held != keys {
 		t.Errorf("%d denials of %d keys are held", held, keys)
 	}
 	eventually.True(t, "all requests are let go", func() bool {
@@ -92,23 +92,23 @@ func TestDenyCacheHoldsLittle(t *testing.T) {
 }
 
 func TestDenyCacheTableSizes(t *testing.T) {
-	for entries, want := range map[int]int{-1: resilience.DefaultDenials, 0: resilience.DefaultDenials, 1: 4, 5: 8, 64: 64, 65: 128} {
-		c := resilience.NewDenyCache(&deniesAll{}, resilience.DenyCacheConfig{Entries: entries})
-		if room := c.Room(); room != want {
+	for entries, want := range map[int]int{-1: 1 << 16, 0: 1 << 16, 1: 4, 5: 8, 64: 64, 65: 128} {
+		c := newDenyCache(&deniesAll{}, Config{Denials: entries}.withDefaults())
+		if room := c.room(); room != want {
 			t.Errorf("Entries %d: room for %d, want %d", entries, room, want)
 		}
 	}
 }
 
-// Callers in parallel fill, are denied, refund and are let in again, over a table that is too
-// small for them. Whoever had something refunded finds the room at once.
+// Callers in parallel fill, are denied, refund and are let in again, over a table that is too small
+// for them. Whoever had something refunded finds the room at once.
 func TestDenyCacheInParallel(t *testing.T) {
 	store, err := memorystore.New(memorystore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	c := resilience.NewDenyCache(store, resilience.DenyCacheConfig{Entries: 8, Observer: resilience.Silent{}})
+	c := newDenyCache(store, Config{Denials: 8, Observer: ignore}.withDefaults())
 	ctx, limits := t.Context(), []stint.Limit{stint.PerHour(1)}
 	var group, noise sync.WaitGroup
 	stop := make(chan struct{})
@@ -122,7 +122,7 @@ func TestDenyCacheInParallel(t *testing.T) {
 				}
 				c.Take(ctx, ask(fmt.Sprint(i%8), 2, limits...))
 				if i%1000 == 0 {
-					c.Drop("")
+					c.drop("")
 				}
 				runtime.Gosched()
 			}
@@ -156,17 +156,17 @@ func TestDenyCacheInParallel(t *testing.T) {
 }
 
 func TestDenyCacheHitAllocatesNothing(t *testing.T) {
-	c := resilience.NewDenyCache(&deniesAll{}, resilience.DenyCacheConfig{})
-	c.SetClock(func() time.Duration { return 0 })
+	c := newDenyCache(&deniesAll{}, Config{}.withDefaults())
+	c.clock = func() time.Duration { return 0 }
 	r := ask("1", 1, stint.PerMinute(1), stint.PerHour(1), stint.PerDay(1))
 	if n := testing.AllocsPerRun(100, func() { c.Take(context.Background(), r) }); n != 0 {
 		t.Errorf("a hit allocates %v times", n)
 	}
 }
 
-func benchDenials(b *testing.B, cfg resilience.DenyCacheConfig, limits ...stint.Option) *stint.Limiter {
-	c := resilience.NewDenyCache(&deniesAll{}, cfg)
-	c.SetClock(nil)
+func benchDenials(b *testing.B, cfg Config, limits ...stint.Option) *stint.Limiter {
+	c := newDenyCache(&deniesAll{}, cfg.withDefaults())
+	c.clock = nil
 	lim, err := stint.New(c, limits...)
 	if err != nil {
 		b.Fatal(err)
@@ -178,7 +178,7 @@ func benchDenials(b *testing.B, cfg resilience.DenyCacheConfig, limits ...stint.
 func BenchmarkDenyCacheHit(b *testing.B) {
 	ctx := context.Background()
 	three := []stint.Option{stint.PerMinute(1), stint.PerHour(1), stint.PerDay(1)}
-	hit := func(cfg resilience.DenyCacheConfig, limits ...stint.Option) func(b *testing.B) {
+	hit := func(cfg Config, limits ...stint.Option) func(b *testing.B) {
 		return func(b *testing.B) {
 			lim := benchDenials(b, cfg, limits...)
 			for b.Loop() {
@@ -186,11 +186,11 @@ func BenchmarkDenyCacheHit(b *testing.B) {
 			}
 		}
 	}
-	b.Run("limits=1", hit(resilience.DenyCacheConfig{}, three[:1]...))
-	b.Run("limits=3", hit(resilience.DenyCacheConfig{}, three...))
-	b.Run("observed", hit(resilience.DenyCacheConfig{Observer: resilience.Silent{}}, three[:1]...))
+	b.Run("limits=1", hit(Config{}, three[:1]...))
+	b.Run("limits=3", hit(Config{}, three...))
+	b.Run("observed", hit(Config{Observer: ignore}, three[:1]...))
 	b.Run("parallel", func(b *testing.B) {
-		lim := benchDenials(b, resilience.DenyCacheConfig{}, three[:1]...)
+		lim := benchDenials(b, Config{}, three[:1]...)
 		lim.Allow(ctx, "12345678")
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
@@ -199,7 +199,7 @@ func BenchmarkDenyCacheHit(b *testing.B) {
 		})
 	})
 	b.Run("keys=50000", func(b *testing.B) { // most of them in nobody's cache lines
-		lim := benchDenials(b, resilience.DenyCacheConfig{}, three[:1]...)
+		lim := benchDenials(b, Config{}, three[:1]...)
 		keys := manyKeys(50_000)
 		for i := 0; b.Loop(); i++ {
 			lim.Allow(ctx, keys[i%len(keys)])
@@ -210,7 +210,7 @@ func BenchmarkDenyCacheHit(b *testing.B) {
 // A miss of a full table, over a store that costs nothing but allows.
 func BenchmarkDenyCacheMiss(b *testing.B) {
 	store := &deniesAll{}
-	c := resilience.NewDenyCache(&mostlyAllows{store}, resilience.DenyCacheConfig{})
+	c := newDenyCache(&mostlyAllows{store}, Config{}.withDefaults())
 	lim, err := stint.New(c, stint.PerDay(1))
 	if err != nil {
 		b.Fatal(err)

@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"errors"
@@ -8,19 +8,18 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
 	"github.com/stint-limiter/stint/storetest"
 )
 
 func TestDenyCacheContract(t *testing.T) {
 	storetest.Run(t, storetest.NeverOver, func(t *testing.T) storetest.Harness {
-		g := newDenyRig(t, resilience.DenyCacheConfig{})
+		g := newDenyRig(t, Config{})
 		return storetest.Harness{Store: g.cache, Clock: g.clock}
 	})
 }
 
 func TestDenyCacheRepeatsForASecond(t *testing.T) {
-	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerHour(1))
+	g, r := newDenyRig(t, Config{}), ask("a", 1, stint.PerHour(1))
 	g.want(r, true, fromStore)
 	g.clock.Advance(time.Minute)
 	first := g.want(r, false, fromStore)
@@ -30,18 +29,18 @@ func TestDenyCacheRepeatsForASecond(t *testing.T) {
 	if want := first.RetryAfter - passed; d.RetryAfter != want || d.States()[0].RetryAfter != want {
 		t.Errorf("retry-after is %v and %v, want %v", d.RetryAfter, d.States()[0].RetryAfter, want)
 	}
-	if want := first.ResetAfter() - passed; d.ResetAfter() != want {
-		t.Errorf("reset-after is %v, want %v", d.ResetAfter(), want)
+	if want := first.Decisive().ResetAfter - passed; d.Decisive().ResetAfter != want {
+		t.Errorf("reset-after is %v, want %v", d.Decisive().ResetAfter, want)
 	}
-	if d.Key() != "a" || d.Remaining() != 0 || d.Charge.ID != 0 || d.Limit() != stint.PerHour(1) {
-		t.Errorf("key %q, remaining %d, charge %+v, limit %s", d.Key(), d.Remaining(), d.Charge, d.Limit())
+	if d.Key() != "a" || d.Remaining() != 0 || d.Charge.ID != 0 || *d.Decisive().Limit != stint.PerHour(1) {
+		t.Errorf("key %q, remaining %d, charge %+v, limit %s", d.Key(), d.Remaining(), d.Charge, *d.Decisive().Limit)
 	}
 	g.clock.Advance(time.Microsecond)
 	g.want(r, false, fromStore)
 }
 
 func TestDenyCacheEndsWithTheRetryAfter(t *testing.T) {
-	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.Per(1, 100*time.Millisecond))
+	g, r := newDenyRig(t, Config{}), ask("a", 1, stint.Per(1, 100*time.Millisecond))
 	g.want(r, true, fromStore)
 	g.want(r, false, fromStore)
 	g.clock.Advance(100*time.Millisecond - time.Microsecond)
@@ -54,7 +53,7 @@ func TestDenyCacheEndsWithTheRetryAfter(t *testing.T) {
 
 // However little is left, a denial says to wait.
 func TestDenyCacheRetryAfterStaysAboveZero(t *testing.T) {
-	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerHour(1))
+	g, r := newDenyRig(t, Config{}), ask("a", 1, stint.PerHour(1))
 	g.want(r, true, fromStore)
 	g.change = func(d *stint.Decision, _ *error) { d.RetryAfter = 1500 * time.Nanosecond }
 	g.want(r, false, fromStore)
@@ -66,7 +65,7 @@ func TestDenyCacheRetryAfterStaysAboveZero(t *testing.T) {
 
 // A limit that has room before the others says so.
 func TestDenyCacheOneLimitHasRoomFirst(t *testing.T) {
-	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.Per(1, 100*time.Millisecond), stint.PerHour(1))
+	g, r := newDenyRig(t, Config{}), ask("a", 1, stint.Per(1, 100*time.Millisecond), stint.PerHour(1))
 	g.want(r, true, fromStore)
 	g.want(r, false, fromStore)
 	g.clock.Advance(200 * time.Millisecond)
@@ -77,30 +76,32 @@ func TestDenyCacheOneLimitHasRoomFirst(t *testing.T) {
 }
 
 func TestDenyCacheNeverStaysNever(t *testing.T) {
-	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 11, stint.PerHour(10), stint.PerDay(20))
+	g, r := newDenyRig(t, Config{}), ask("a", 11, stint.PerHour(10), stint.PerDay(20))
 	g.want(r, false, fromStore)
 	g.clock.Advance(time.Second - 1)
 	d := g.want(r, false, fromMemory)
-	if s := d.States(); d.RetryAfter != stint.Never || s[0].RetryAfter != stint.Never || s[1].RetryAfter != 0 || s[0].ResetAfter != 0 {
+	if s := d.States(); d.RetryAfter != stint.Never || s[0].RetryAfter != stint.Never || s[1].RetryAfter != 0 ||
+		s[0].ResetAfter != 0 {
 		t.Errorf("retry-after %v, states %+v", d.RetryAfter, s)
 	}
 	g.clock.Advance(1)
 	g.want(r, false, fromStore)
 }
 
-// Over a network that takes its time in both directions, no denial is repeated that the store
-// would not make, and nobody is told to come before the store would have them.
+// Over a network that takes its time in both directions, no denial is repeated that the store would
+// not make, and nobody is told to come before the store would have them.
 func TestDenyCacheIsTrueOverASlowNetwork(t *testing.T) {
 	for _, l := range []stint.Limit{
-		stint.Per(3, 700*time.Millisecond), stint.Per(300, 2*time.Second), stint.TokenBucket(5, 7, 1000003*time.Microsecond),
-		{Max: 4, Window: 300 * time.Millisecond, Algorithm: stint.Fixed}, stint.PerSecond(2).WithBurst(3),
+		stint.Per(3, 700*time.Millisecond), stint.Per(300, 2*time.Second),
+		stint.TokenBucket(5, 7, 1000003*time.Microsecond),
+		{Max: 4, Window: 300 * time.Millisecond, Algorithm: stint.AlgorithmFixed}, stint.PerSecond(2).WithBurst(3),
 	} {
-		g, hits := newDenyRig(t, resilience.DenyCacheConfig{}), 0
+		g, hits := newDenyRig(t, Config{}), 0
 		travel := func() { g.clock.Advance(time.Duration(rand.IntN(60_000)) * time.Microsecond) }
 		g.before, g.after = travel, travel
 		r := ask("a", 1+l.Capacity()/3, l)
 		look := r
-		look.Mode = stint.Peek
+		look.Mode = stint.ModePeek
 		for range 2000 {
 			g.clock.Advance(time.Duration(rand.ExpFloat64()*20_000) * time.Microsecond)
 			calls := g.calls.Load()
@@ -113,7 +114,8 @@ func TestDenyCacheIsTrueOverASlowNetwork(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d.Allowed || truth.Allowed || d.RetryAfter < truth.RetryAfter || d.States()[0].RetryAfter < truth.RetryAfter {
+			if d.Allowed || truth.Allowed || d.RetryAfter < truth.RetryAfter ||
+				d.States()[0].RetryAfter < truth.RetryAfter {
 				t.Fatalf("%s: answered %v, retry-after %v; in truth %v, %v", l, d.Allowed, d.RetryAfter, truth.Allowed, truth.RetryAfter)
 			}
 		}
@@ -125,7 +127,7 @@ func TestDenyCacheIsTrueOverASlowNetwork(t *testing.T) {
 
 // An answer that took longer than the denial lasts is not worth keeping.
 func TestDenyCacheAnswerArrivesTooLate(t *testing.T) {
-	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerHour(1))
+	g, r := newDenyRig(t, Config{}), ask("a", 1, stint.PerHour(1))
 	g.want(r, true, fromStore)
 	g.after = func() { g.clock.Advance(time.Second) }
 	g.want(r, false, fromStore)
@@ -133,11 +135,11 @@ func TestDenyCacheAnswerArrivesTooLate(t *testing.T) {
 }
 
 func TestDenyCacheNeverAnswersForce(t *testing.T) {
-	g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerHour(1))
+	g, r := newDenyRig(t, Config{}), ask("a", 1, stint.PerHour(1))
 	g.want(r, true, fromStore)
 	g.want(r, false, fromStore)
 	force := r
-	force.Mode = stint.Force
+	force.Mode = stint.ModeForce
 	for range 2 {
 		g.want(force, true, fromStore)
 		g.want(r, false, fromMemory)
@@ -148,13 +150,13 @@ func TestDenyCachePassesBy(t *testing.T) {
 	full := ask("a", 1, stint.PerHour(1))
 	for name, change := range map[string]func(*stint.Request){
 		"request id": func(r *stint.Request) { r.ID = "x" },
-		"peek":       func(r *stint.Request) { r.Mode = stint.Peek },
-		"reserve":    func(r *stint.Request) { r.Mode, r.MaxWait = stint.Reserve, time.Second },
+		"peek":       func(r *stint.Request) { r.Mode = stint.ModePeek },
+		"reserve":    func(r *stint.Request) { r.Mode, r.MaxWait = stint.ModeReserve, time.Second },
 		"fit":        func(r *stint.Request) { r.Fit = true },
 		"lease":      func(r *stint.Request) { r.Lease = time.Second },
-		"strikes":    func(r *stint.Request) { r.Bans = strikes(100, time.Minute) },
+		"strikes":    func(r *stint.Request) { r.Bans = banAfter(100, time.Minute) },
 		"strikes beside a shared subject": func(r *stint.Request) {
-			r.Shared, r.Bans = true, strikes(100, time.Minute)
+			r.Shared, r.Bans = true, banAfter(100, time.Minute)
 			r.And = []stint.Claim{ask("b", 1, stint.PerHour(1)).Claim}
 		},
 		"concurrency": func(r *stint.Request) {
@@ -165,7 +167,7 @@ func TestDenyCachePassesBy(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, r := newDenyRig(t, resilience.DenyCacheConfig{}), full
+			g, r := newDenyRig(t, Config{}), full
 			g.want(full, true, fromStore)
 			g.want(full, false, fromStore)
 			change(&r)
@@ -178,7 +180,7 @@ func TestDenyCachePassesBy(t *testing.T) {
 		})
 	}
 	t.Run("no cost", func(t *testing.T) { // denied only in debt
-		g := newDenyRig(t, resilience.DenyCacheConfig{})
+		g := newDenyRig(t, Config{})
 		d := g.want(full, true, fromStore)
 		if _, err := g.store.Amend(t.Context(), d.Charge, stint.Amendment{Cost: 5}); err != nil {
 			t.Fatal(err)
@@ -196,7 +198,7 @@ func TestDenyCacheKeepsNoOtherAnswers(t *testing.T) {
 		"no retry-after": func(d *stint.Decision, _ *error) { d.RetryAfter = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, r := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerHour(1))
+			g, r := newDenyRig(t, Config{}), ask("a", 1, stint.PerHour(1))
 			g.want(r, true, fromStore)
 			g.change = change
 			g.want(r, false, fromStore)
@@ -204,7 +206,7 @@ func TestDenyCacheKeepsNoOtherAnswers(t *testing.T) {
 		})
 	}
 	t.Run("error", func(t *testing.T) {
-		g, r, broken := newDenyRig(t, resilience.DenyCacheConfig{}), ask("a", 1, stint.PerHour(2)), errors.New("broken")
+		g, r, broken := newDenyRig(t, Config{}), ask("a", 1, stint.PerHour(2)), errors.New("broken")
 		g.change = func(d *stint.Decision, err *error) { // as careless a store as can be
 			*d, *err = stint.Decision{RetryAfter: time.Hour}, broken
 		}
@@ -216,21 +218,13 @@ func TestDenyCacheKeepsNoOtherAnswers(t *testing.T) {
 	})
 }
 
-// listener hears what was saved.
-type listener struct {
-	resilience.Silent
-	subjects []string
-}
-
-func (l *listener) Saved(r *stint.Request, by resilience.Saver) {
-	if by == resilience.ByDenyCache {
-		l.subjects = append(l.subjects, r.Subject)
-	}
-}
-
-func TestDenyCacheTellsTheObserver(t *testing.T) {
-	l := &listener{}
-	g := newDenyRig(t, resilience.DenyCacheConfig{Observer: l})
+func TestDenyCacheIsObserved(t *testing.T) {
+	var subjects []string
+	g := newDenyRig(t, Config{Observer: observerFunc(func(event any) {
+		if e := event.(*Decided); e.Source == sourceDenyCache && !e.Decision.Allowed && e.Decision.RetryAfter > 0 {
+			subjects = append(subjects, e.Request.Subject)
+		}
+	})})
 	for _, subject := range []string{"a", "b"} {
 		r := ask(subject, 1, stint.PerHour(1))
 		g.want(r, true, fromStore)
@@ -238,7 +232,7 @@ func TestDenyCacheTellsTheObserver(t *testing.T) {
 		g.want(r, false, fromMemory)
 		g.want(r, false, fromMemory)
 	}
-	if got := fmt.Sprint(l.subjects); got != "[a a b b]" {
+	if got := fmt.Sprint(subjects); got != "[a a b b]" {
 		t.Errorf("heard of %s, want [a a b b]", got)
 	}
 }

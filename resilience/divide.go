@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// divide returns a process's part of a limit that so many share, rounded up: together
-// they admit at most instances × ceil(Max / instances). It is valid if the limit is,
-// and has the same identity.
+// divide returns a process's part of a limit that so many share, rounded up: together they admit at
+// most instances × ceil(Max / instances). It is valid if the limit is, and has the same identity.
 func divide(l stint.Limit, instances int64) stint.Limit {
 	if instances <= 1 || l.Max == 0 {
 		return l
@@ -18,13 +18,13 @@ func divide(l stint.Limit, instances int64) stint.Limit {
 	part := l
 	part.Max = ceilDiv(l.Max, instances)
 	switch {
-	case l.Algorithm == stint.Bucket:
+	case l.Algorithm == stint.AlgorithmBucket:
 		capacity := ceilDiv(l.Capacity(), instances)
 		return countable(l, part.Max, func(max int64) stint.Limit {
 			part.Max, part.Burst = max, capacity
 			return part
 		})
-	case l.HasMeter():
+	case contract.HasMeter(&l):
 		return countable(l, part.Max, func(max int64) stint.Limit {
 			part.Max, part.Burst = max, max*(l.Burst/l.Max)
 			return part
@@ -35,8 +35,8 @@ func divide(l stint.Limit, instances int64) stint.Limit {
 	return part
 }
 
-// countable returns a part of a limit with a meter that can be counted exactly. A part of
-// a round rate may be an odd one: a little less often is not. If there is none, what is surely
+// countable returns a part of a limit with a meter that can be counted exactly. A part of a round
+// rate may be an odd one: a little less often is not. If there is none, it returns what is surely
 // not too much: nothing of a bucket, and no burst of a sliding limit.
 func countable(l stint.Limit, want int64, withMax func(max int64) stint.Limit) stint.Limit {
 	for max := want; max > 0 && max > want-256; max-- {
@@ -46,7 +46,7 @@ func countable(l stint.Limit, want int64, withMax func(max int64) stint.Limit) s
 	}
 	unit, _, tick := l.Meter()
 	round := l.Window.Microseconds() / tick / unit // what the whole rate is a multiple of
-	if max := want / round * round; max > 0 || l.Algorithm == stint.Bucket {
+	if max := want / round * round; max > 0 || l.Algorithm == stint.AlgorithmBucket {
 		return withMax(max)
 	}
 	part := withMax(want)
@@ -68,8 +68,8 @@ type division struct {
 	parts     []stint.Limit
 }
 
-// divisions holds those that are in use, so that none is made for every decision. There are
-// few lists of limits; where two meet in one place, the later one replaces the other.
+// divisions caches those in use, so that none is made for every decision. There are few lists of
+// limits; where two share a slot, the later one replaces the other.
 type divisions struct {
 	seed  maphash.Seed
 	table [256]atomic.Pointer[division]
@@ -86,14 +86,14 @@ func (ds *divisions) of(limits []stint.Limit, instances int64) *division {
 			h = mix(h^maphash.String(ds.seed, l.Name), oddName)
 		}
 	}
-	place := &ds.table[h%uint64(len(ds.table))]
-	if d := place.Load(); d != nil && d.instances == instances && slices.Equal(d.whole, limits) {
+	slot := &ds.table[h%uint64(len(ds.table))]
+	if d := slot.Load(); d != nil && d.instances == instances && slices.Equal(d.whole, limits) {
 		return d
 	}
 	d := &division{instances: instances, whole: slices.Clone(limits), parts: make([]stint.Limit, len(limits))}
 	for i := range limits {
 		d.parts[i] = divide(limits[i], instances)
 	}
-	place.Store(d)
+	slot.Store(d)
 	return d
 }

@@ -1,14 +1,37 @@
-// Package resilience keeps decisions fast and calm over a store that is far away, slow
-// or down. Each of its parts is a [stint.Store] that wraps another and can be left out;
-// [New] puts them together in the order that works, outside in:
+// Package resilience is for programs whose store is remote: it keeps decisions fast and exact, and
+// within their time budget when the store is far away, slow or down.
 //
-//   - DenyCache answers those who were just denied, from memory.
-//   - Leases serves limits that are leased, from blocks of units taken ahead of need.
-//   - Fallback decides when the store cannot, as the request's [stint.FailurePolicy] says.
-//   - Deadline gives every decision a budget of time.
-//   - Batching sends calls that are made at the same time to the store together.
-//   - Breaker stops asking a store that keeps failing, and finds out when it is back.
+// [New] puts a [Stack] on a store. Its parts wrap each other and can be switched off in [Config];
+// outside in:
 //
-// None of them lets anybody exceed a limit while the store can be asked. What a loss of the
-// store can cost is stated at [Fallback].
+//   - The deny cache answers subjects that were just denied, from memory.
+//   - Leases serve limits that are [stint.Limit.Leased], from blocks of units taken ahead of need.
+//   - The fallback decides when the store cannot, as the request's [stint.FailurePolicy] says.
+//   - The deadline gives every decision a time budget.
+//   - Batching sends requests that are made at the same time to the store together.
+//   - The breaker stops asking a store that keeps failing, and finds out when it is back.
+//
+// None of them admits more than a limit while the store can be asked. An [stint.Observer] receives
+// what they do; see [Decided], [StoreCall] and [BreakerChange].
+//
+// # Without the store
+//
+// Decisions without the store are marked as Degraded. Under [stint.FailLocal] a process goes on
+// from what it knows: it counts every unit that the store granted to it, and remembers what others
+// had used. A process that has the store for itself applies the same limits with the store and
+// without. Among several instances each may take its part of what is left, rounded up: of 1,000 per
+// day, 200 of which are used, among 10 instances 80. What remains, as decisions report it, is what
+// this process has left.
+//
+// What was granted without the store is charged to it afterwards, above capacity if need be. A
+// request that was sent and not answered in time is followed for another second: what the store
+// charged after all is the charge, or is refunded if the caller was denied.
+//
+// In any window, a limit admits at most the algorithm's own bound; plus, per outage, nothing with
+// one process, else at most instances × ceil(capacity / instances); plus one capacity per loss of
+// the store's state, per process that starts without the store, and per subject that had to be
+// forgotten locally; plus what is not charged yet. Under [stint.FailDeny] nothing is added.
+//
+// A request with a leased limit is denied without the store, whatever its policy, unless the policy
+// is to return the error. A local decision can be amended in the process that made it.
 package resilience

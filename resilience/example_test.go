@@ -14,7 +14,7 @@ import (
 // All parts over one Redis.
 func Example() {
 	ctx := context.Background()
-	redis, err := redisstore.Open(ctx, "redis://localhost:6379/0")
+	redis, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://localhost:6379/0"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -36,24 +36,19 @@ func Example() {
 	fmt.Println(d.Allowed, d.Degraded)
 }
 
-// Some parts, put together by hand.
-func ExampleNewBatching() {
-	redis, err := redisstore.Open(context.Background(), "redis://localhost:6379/0")
+// Parts can be switched off: here every decision is the store's own, or an error.
+func ExampleNew_withoutParts() {
+	redis, err := redisstore.Open(context.Background(), redisstore.Config{URL: "redis://localhost:6379/0"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer redis.Close()
-	breaker := resilience.NewBreaker(redis, resilience.BreakerConfig{Failures: 3})
-	defer breaker.Close()
-	batching := resilience.NewBatching(breaker, resilience.BatchingConfig{})
-	defer batching.Close()
-	store := resilience.NewDeadline(batching, 50*time.Millisecond)
-
-	lim, err := stint.New(store, stint.PerMinute(100))
+	store, err := resilience.New(redis, resilience.Config{NoDenyCache: true, NoLeases: true, NoFallback: true})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(lim.Limits())
+	defer store.Close()
+	fmt.Println(store.Breaker())
 }
 
 // Sign-ins are refused rather than let through when Redis is away, and may take longer.
@@ -68,13 +63,17 @@ func ExampleNew_failurePolicy() {
 	// Output: [5/15m]
 }
 
-// slowdowns is an observer that cares about the breaker only.
-type slowdowns struct{ resilience.Silent }
+// openings is an observer that cares about the breaker only.
+type openings struct{}
 
-func (slowdowns) BreakerChanged(from, to resilience.BreakerState) { fmt.Println(from, "→", to) }
+func (openings) Observe(_ context.Context, event any) {
+	if e, ok := event.(*resilience.BreakerChange); ok {
+		fmt.Println(e.From, "→", e.To)
+	}
+}
 
-func ExampleObserver() {
-	var o resilience.Observer = slowdowns{}
-	o.BreakerChanged(resilience.BreakerClosed, resilience.BreakerOpen)
+func ExampleBreakerChange() {
+	var o stint.Observer = openings{}
+	o.Observe(context.Background(), &resilience.BreakerChange{From: "closed", To: "open"})
 	// Output: closed → open
 }

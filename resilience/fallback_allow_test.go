@@ -1,16 +1,15 @@
-package resilience_test
+package resilience
 
 import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 // A decision of which nothing is known can be asked as any other.
 func TestFallbackAllowsBlindly(t *testing.T) {
 	inner := newFlaky(t)
-	f := newFallback(t, inner, resilience.FallbackConfig{Policy: stint.FailurePolicy{Mode: stint.FailAllow}})
+	f := newFallbackFor(t, inner, Config{Failure: stint.FailurePolicy{Mode: stint.FailAllow}})
 	inner.down()
 	r := oneUnit("a", stint.PerMinute(5), stint.PerHour(9))
 	r.And = []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerHour(7)}, Cost: 1}}
@@ -18,7 +17,8 @@ func TestFallbackAllowsBlindly(t *testing.T) {
 	if !d.Allowed || d.Unavailable || d.RetryAfter != 0 || d.Err() != nil || d.Charge.ID != 0 {
 		t.Errorf("got %+v, want an allowance that charges nothing", d)
 	}
-	if len(d.Usages()) != 0 || len(d.States()) != 0 || d.Remaining() != 0 || d.ResetAfter() != 0 || d.Limit() != (stint.Limit{}) {
+	if len(d.Usages) != 0 || len(d.States()) != 0 || d.Remaining() != 0 || d.Decisive().ResetAfter != 0 ||
+		*d.Decisive().Limit != (stint.Limit{}) {
 		t.Errorf("got %+v; want that nothing is known of any limit", d.States())
 	}
 	lim, err := stint.New(f, stint.PerMinute(5))
@@ -34,7 +34,7 @@ func TestFallbackAllowsBlindly(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}
 	}
-	if states, err := lim.Stats(t.Context(), "a"); err != nil || len(states) != 0 {
-		t.Errorf("Stats: %v, %v; want none", states, err)
+	if d, err := lim.Peek(t.Context(), "a"); err != nil || len(d.States()) != 0 {
+		t.Errorf("Peek: %v, %v; want no usages", d.States(), err)
 	}
 }

@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"errors"
@@ -7,13 +7,12 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 func TestFallbackAmendments(t *testing.T) {
 	inner := newFlaky(t)
-	f := newFallback(t, inner, resilience.FallbackConfig{Instances: 2})
-	other := newFallback(t, inner, resilience.FallbackConfig{Instances: 2})
+	f := newFallbackFor(t, inner, Config{Instances: 2})
+	other := newFallbackFor(t, inner, Config{Instances: 2})
 	l := stint.PerHour(1000) // counted in slices: any charge of that time looks alike
 	amend := func(s stint.Store, d stint.Decision, a stint.Amendment) (bool, error) {
 		return s.Amend(t.Context(), d.Charge, a)
@@ -28,8 +27,8 @@ func TestFallbackAmendments(t *testing.T) {
 	r.ID, r.And = "id", []stint.Claim{{Subject: "d", Limits: []stint.Limit{stint.PerHour(50)}, Cost: 2}}
 	several := mustDecide(t, f, r)
 	mustDecide(t, other, oneUnit("b", l))
-	if plain.Charge.Origin() != stint.FromFallback || several.Charge.Origin() != stint.FromFallback ||
-		several.Charge.RequestID() != "id" || several.Charge.And()[0].Limits[0].Max != 50 {
+	if !plain.Charge.Fallback || !several.Charge.Fallback ||
+		several.Charge.RequestID != "id" || several.Charge.And[0].Limits[0].Max != 50 {
 		t.Errorf("charges %+v and %+v", plain.Charge, several.Charge)
 	}
 	for _, d := range []stint.Decision{plain, several} {
@@ -56,19 +55,18 @@ func TestFallbackAmendments(t *testing.T) {
 		t.Error("the refund did not forget the request ID")
 	}
 	holder := mustDecide(t, f, oneUnit("e", stint.AtOnce(2, time.Minute)))
-	for _, kind := range []stint.AmendmentKind{stint.Extend, stint.Release} {
+	for _, kind := range []stint.AmendmentKind{stint.AmendExtend, stint.AmendRelease} {
 		if changed, err := amend(f, holder, stint.Amendment{Kind: kind}); !changed || err != nil {
 			t.Errorf("holder: %v, %v", changed, err)
 		}
 	}
 }
 
-// A part of a local charge is amended locally, and only that is charged to the store
-// less or more.
+// A part of a local charge is amended locally, and only that is charged to the store less or more.
 func TestFallbackAmendsParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		f := newFallbackFor(t, inner, Config{Instances: 1})
 		requests, budget, ceiling := stint.PerHour(10), stint.PerHour(1000).WithName("budget"), stint.PerHour(5000)
 		r := oneUnit("a", requests)
 		r.And = []stint.Claim{
@@ -79,7 +77,8 @@ func TestFallbackAmendsParts(t *testing.T) {
 		d := mustDecide(t, f, r)
 		want := func(s stint.Store, n, units, total int64) {
 			t.Helper()
-			if a, b, c := usedOf(t, s, "a", requests), usedOf(t, s, "a", budget), usedOf(t, s, "all", ceiling); a != n || b != units || c != total {
+			if a, b, c := usedOf(t, s, "a", requests), usedOf(t, s, "a", budget), usedOf(
+				t, s, "all", ceiling); a != n || b != units || c != total {
 				t.Errorf("used is %d, %d and %d, want %d, %d and %d", a, b, c, n, units, total)
 			}
 		}
@@ -99,10 +98,10 @@ func TestFallbackAmendsParts(t *testing.T) {
 
 func TestFallbackCommands(t *testing.T) {
 	inner := newFlaky(t)
-	f := newFallback(t, inner, resilience.FallbackConfig{})
+	f := newFallbackFor(t, inner, Config{})
 	r := oneUnit("a", stint.PerHour(1))
 	r.Bans = &stint.BanPolicy{}
-	reset := stint.Command{Kind: stint.Reset, Subject: "a", Limits: r.Limits}
+	reset := stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Limits}
 	mustDecide(t, f, r)
 	inner.down()
 	if mustDecide(t, f, r).Allowed {
@@ -113,8 +112,8 @@ func TestFallbackCommands(t *testing.T) {
 		allowed, banned bool
 	}{
 		{reset, true, false},
-		{stint.Command{Kind: stint.Ban, Subject: "a", For: time.Hour}, false, true},
-		{stint.Command{Kind: stint.Unban, Subject: "a"}, false, false},
+		{stint.Command{Kind: stint.CommandBan, Subject: "a", For: time.Hour}, false, true},
+		{stint.Command{Kind: stint.CommandUnban, Subject: "a"}, false, false},
 		{reset, true, false},
 	} {
 		if err := f.Command(t.Context(), c.command); !errors.Is(err, errDown) {

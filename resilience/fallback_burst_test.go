@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"testing"
@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
 )
 
-// What the store granted of a burst counts in both of its parts, as in the store: in the log for a window, and in the
-// meter until it has refilled.
+// What the store granted of a burst counts in both of its parts, as in the store: in the log for a
+// window, and in the meter until it has refilled.
 func TestFallbackHoldsBursts(t *testing.T) {
 	limit := stint.PerMinute(80).WithBurst(3)
 	for _, test := range []struct {
@@ -27,7 +26,7 @@ func TestFallbackHoldsBursts(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			inner := newFlaky(t)
-			f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+			f := newFallbackFor(t, inner, Config{Instances: 1})
 			burst := oneUnit("a", limit)
 			burst.Cost = 240
 			if d := mustDecide(t, f, burst); !d.Allowed {
@@ -48,14 +47,14 @@ func TestFallbackHoldsBursts(t *testing.T) {
 func TestFallbackAmendsSeveralStates(t *testing.T) {
 	inner := newFlaky(t)
 	inner.down()
-	f := newFallback(t, inner, resilience.FallbackConfig{Instances: 2})
+	f := newFallbackFor(t, inner, Config{Instances: 2})
 	r := oneUnit("a", stint.PerHour(10), stint.PerHour(20).WithName("other"))
 	r.ID, r.And = "once", []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerHour(10).WithBurst(2)}, Cost: 1}}
 	d := mustDecide(t, f, r)
-	if ok, err := f.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.Settle}); !ok || err != nil {
+	if ok, err := f.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !ok || err != nil {
 		t.Fatalf("refunded %v, %v", ok, err)
 	}
-	if d = mustDecide(t, f, r); d.Repeat || d.Usages()[2].Used != 11 {
-		t.Errorf("repeat %v, usages %v; want it charged anew, to a part of 10", d.Repeat, d.Usages())
+	if d = mustDecide(t, f, r); d.Repeat || d.Usages[2].Used != 11 {
+		t.Errorf("repeat %v, usages %v; want it charged anew, to a part of 10", d.Repeat, d.Usages)
 	}
 }

@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 // wantLog checks how often the log says that the store was lost, still is, and is back.
@@ -33,7 +33,7 @@ func wantLog(t *testing.T, logs *logbook, lost, still, back int) {
 func TestFallbackLogsEveryOutage(t *testing.T) { // F45
 	synctest.Test(t, func(t *testing.T) {
 		inner, logs := newFlaky(t), new(logbook)
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1, Logger: logs.logger()})
+		f := newFallbackFor(t, inner, Config{Instances: 1, Logger: logs.logger()})
 		for i := range 3 {
 			inner.down()
 			admitted(t, f, 50, oneUnit("a"))
@@ -52,7 +52,7 @@ func TestFallbackLogsEveryOutage(t *testing.T) { // F45
 func TestFallbackLogsThatAnOutageLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, logs := newFlaky(t), new(logbook)
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1, Logger: logs.logger()})
+		f := newFallbackFor(t, inner, Config{Instances: 1, Logger: logs.logger()})
 		inner.down()
 		mustDecide(t, f, oneUnit("a"))
 		time.Sleep(50 * time.Millisecond) // from here on nothing happens at the same instant
@@ -84,7 +84,7 @@ func TestFallbackLogsThatAnOutageLasts(t *testing.T) {
 func TestFallbackLogsNoFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, logs := newFlaky(t), new(logbook)
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1, Logger: logs.logger()})
+		f := newFallbackFor(t, inner, Config{Instances: 1, Logger: logs.logger()})
 		for range 227 { // it comes and goes, nine times a second
 			inner.down()
 			admitted(t, f, 50, oneUnit("a"))
@@ -104,8 +104,8 @@ func TestFallbackLogsNoFlood(t *testing.T) {
 func TestFallbackIsLoudAboutAuth(t *testing.T) { // F29
 	synctest.Test(t, func(t *testing.T) {
 		inner, logs := newFlaky(t), new(logbook)
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1, Logger: logs.logger()})
-		inner.fail(&stint.StoreError{Op: "take", Kind: stint.KindAuth, Err: errors.New("NOAUTH")})
+		f := newFallbackFor(t, inner, Config{Instances: 1, Logger: logs.logger()})
+		inner.fail(&stint.StoreError{Op: "take", Kind: errkind.Auth, Err: errors.New("NOAUTH")})
 		for range 50 {
 			admitted(t, f, 10, oneUnit("a"))
 			time.Sleep(500 * time.Millisecond)
@@ -121,8 +121,8 @@ func TestFallbackIsLoudAboutAuth(t *testing.T) { // F29
 		inner.down()
 		mustDecide(t, f, oneUnit("a"))
 		wantLog(t, logs, 1, 0, 1)
-		inner.fail(&stint.StoreError{Op: "command", Kind: stint.KindAuth, Err: errors.New("WRONGPASS")})
-		_ = f.Command(t.Context(), stint.Command{Kind: stint.Unban, Subject: "a"})
+		inner.fail(&stint.StoreError{Op: "command", Kind: errkind.Auth, Err: errors.New("WRONGPASS")})
+		_ = f.Command(t.Context(), stint.Command{Kind: stint.CommandUnban, Subject: "a"})
 		time.Sleep(1500 * time.Millisecond)
 		if n := logs.count(slog.LevelError, "password"); n != 4 {
 			t.Errorf("%d errors after a command, want 4: %s", n, logs)
@@ -132,7 +132,7 @@ func TestFallbackIsLoudAboutAuth(t *testing.T) { // F29
 
 // The store is well again and no request comes: the process finds out by itself.
 func TestStackRecoversWithoutRequests(t *testing.T) {
-	full := &stint.StoreError{Op: "take", Kind: stint.KindFull, Err: errDown}
+	full := &stint.StoreError{Op: "take", Kind: errkind.Full, Err: errDown}
 	for name, test := range map[string]struct {
 		failure error
 		ops     []string // that fail
@@ -146,7 +146,7 @@ func TestStackRecoversWithoutRequests(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inner, logs := newFlaky(t), new(logbook)
 				inner.looks = true
-				s, err := resilience.New(inner, resilience.Config{
+				s, err := New(inner, Config{
 					Failure: stint.FailurePolicy{Mode: test.mode}, Instances: 1, Logger: logs.logger()})
 				if err != nil {
 					t.Fatal(err)
@@ -159,7 +159,7 @@ func TestStackRecoversWithoutRequests(t *testing.T) {
 				wantClosed := func(want bool) {
 					t.Helper()
 					synctest.Wait()
-					if got := s.Breaker() == resilience.BreakerClosed; got != want {
+					if got := s.Breaker() == "closed"; got != want {
 						t.Fatalf("the breaker is %v", s.Breaker())
 					}
 				}
@@ -181,8 +181,8 @@ func TestStackRecoversWithoutRequests(t *testing.T) {
 func TestFallbackMovingSlotIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, logs := newFlaky(t), new(logbook)
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1, Logger: logs.logger()})
-		inner.fail(&stint.StoreError{Op: "take", Kind: stint.KindMigrating, Err: errDown})
+		f := newFallbackFor(t, inner, Config{Instances: 1, Logger: logs.logger()})
+		inner.fail(&stint.StoreError{Op: "take", Kind: errkind.Migrating, Err: errDown})
 		if got := admitted(t, f, 5, oneUnit("a", stint.PerHour(3))); got != 3 {
 			t.Errorf("%d admitted, want 3", got)
 		}

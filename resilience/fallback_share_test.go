@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // Three processes without the store admit no more than their parts. F9.
@@ -20,13 +20,13 @@ func TestFallbackDividesLimits(t *testing.T) {
 	for _, l := range []stint.Limit{
 		stint.PerHour(10), stint.PerHour(1), stint.PerHour(9), stint.PerHour(1000), stint.PerHour(10).WithBurst(3),
 		stint.TokenBucket(10, 1, time.Hour), stint.TokenBucket(100, 70, time.Hour),
-		{Max: 10, Window: 24 * time.Hour, Algorithm: stint.Fixed}, stint.AtOnce(10, time.Hour),
+		{Max: 10, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed}, stint.AtOnce(10, time.Hour),
 	} {
 		total := int64(0)
 		for range instances {
 			inner := newFlaky(t)
 			inner.down()
-			f := newFallback(t, inner, resilience.FallbackConfig{Instances: instances})
+			f := newFallbackFor(t, inner, Config{Instances: instances})
 			total += int64(admitted(t, f, int(l.Capacity())+5, oneUnit("a", l)))
 		}
 		if part := (l.Capacity() + instances - 1) / instances; total != instances*part {
@@ -38,26 +38,30 @@ func TestFallbackDividesLimits(t *testing.T) {
 func TestDivide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := stint.Limit{
-			Max:       rapid.Int64Range(0, stint.MaxUnits).Draw(t, "max") >> rapid.IntRange(0, 53).Draw(t, "shift"),
-			Algorithm: rapid.SampledFrom([]stint.Algorithm{stint.Sliding, stint.Bucket, stint.Fixed, stint.Concurrency}).Draw(t, "algorithm"),
-			Window: rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 1000003 * time.Microsecond, time.Minute, time.Hour,
+			Max: rapid.Int64Range(0, stint.MaxUnits).Draw(t, "max") >> rapid.IntRange(0, 53).Draw(t, "shift"),
+			Algorithm: rapid.SampledFrom([]stint.Algorithm{stint.AlgorithmSliding, stint.AlgorithmBucket,
+				stint.AlgorithmFixed, stint.AlgorithmConcurrency}).Draw(t, "algorithm"),
+			Window: rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 1000003 * time.Microsecond,
+				time.Minute, time.Hour,
 				24 * time.Hour, 30 * 24 * time.Hour, stint.MaxWindow}).Draw(t, "window"),
 		}
 		switch l.Algorithm {
-		case stint.Sliding:
+		case stint.AlgorithmSliding:
 			l = l.WithBurst(rapid.Int64Range(0, stint.MaxBurst).Draw(t, "times"))
-		case stint.Bucket:
-			l.Burst = rapid.Int64Range(0, stint.MaxUnits).Draw(t, "burst") >> rapid.IntRange(0, 53).Draw(t, "burst shift")
+		case stint.AlgorithmBucket:
+			l.Burst = rapid.Int64Range(0, stint.MaxUnits).Draw(t, "burst") >> rapid.IntRange(0, 53).Draw(
+				t, "burst shift")
 		}
 		if l.Validate() != nil {
 			t.Skip()
 		}
 		n := rapid.Int64Range(1, 1000).Draw(t, "instances")
-		part := resilience.Divide(l, n)
+		part := divide(l, n)
 		if err := part.Validate(); err != nil {
 			t.Fatalf("%s among %d: %s: %v", l, n, part, err)
 		}
-		if !part.SameID(&l) || part.Max > l.Max || part.Capacity() > l.Capacity() || (part.Max == 0) != (l.Max == 0) {
+		if !contract.SameID(&part, &l) || part.Max > l.Max || part.Capacity() > l.Capacity() ||
+			(part.Max == 0) != (l.Max == 0) {
 			t.Fatalf("%s among %d is %s", l, n, part)
 		}
 	})
@@ -66,7 +70,7 @@ func TestDivide(t *testing.T) {
 func TestDivideOddBuckets(t *testing.T) {
 	// A million a day is round, a third of it is not.
 	l := stint.TokenBucket(1_000_000, 1_000_000, 24*time.Hour)
-	part := resilience.Divide(l, 3)
+	part := divide(l, 3)
 	if err := part.Validate(); err != nil || part.Max > 333_334 || part.Max < 333_000 || part.Burst != 333_334 {
 		t.Errorf("%s: %v", part, err)
 	}
@@ -79,14 +83,16 @@ func TestDivideOddBursts(t *testing.T) {
 	}{
 		{stint.PerMinute(10).WithBurst(2), "4/1m burst 2x"},
 		{stint.PerMinute(10).WithBurst(1), "4/1m burst 1x"},
-		// The window is a prime number of microseconds, and a third of its rate has no divisor in common with it.
+		// The window is a prime number of microseconds, and a third of its rate has no divisor in
+		// common with it.
 		{stint.Per(3_000_009_000_000, 1_000_003*time.Microsecond).WithBurst(3), "1000003000000/1.000003s burst 3x"},
 		{stint.Per(2_000_006_000_000, 1_000_003*time.Microsecond).WithBurst(3), "666667999998/1.000003s burst 3x"},
 		{stint.Per(1_000_003, 1_000_003*time.Microsecond).WithBurst(100), "333335/1.000003s burst 100x"},
 		{stint.Per(31_622_400_000_001*100, stint.MaxWindow-time.Microsecond), "1054080000000034/365d23h59m59.999999s"},
-		{stint.Per(31_622_399_999_999, stint.MaxWindow-time.Microsecond).WithBurst(100), "10540800000000/365d23h59m59.999999s"},
+		{stint.Per(31_622_399_999_999, stint.MaxWindow-time.Microsecond).WithBurst(100),
+			"10540800000000/365d23h59m59.999999s"},
 	} {
-		part := resilience.Divide(test.limit, 3)
+		part := divide(test.limit, 3)
 		if err := part.Validate(); part.String() != test.want || err != nil {
 			t.Errorf("%s (%v): got %s (%v), want %s", test.limit, test.limit.Validate(), part, err, test.want)
 		}
@@ -96,7 +102,7 @@ func TestDivideOddBursts(t *testing.T) {
 func TestFallbackUsageIsThatOfTheWholeLimit(t *testing.T) {
 	inner := newFlaky(t)
 	inner.down()
-	f := newFallback(t, inner, resilience.FallbackConfig{Instances: 4})
+	f := newFallbackFor(t, inner, Config{Instances: 4})
 	limits := []stint.Limit{stint.PerHour(100), stint.PerDay(1000)}
 	d := mustDecide(t, f, oneUnit("a", limits...))
 	for i, want := range []int64{24, 249} {
@@ -137,9 +143,10 @@ func TestFallbackCountsInstances(t *testing.T) {
 		inner := newFlaky(t)
 		inner.down()
 		roster.down.Store(true)
-		f := newFallback(t, inner, resilience.FallbackConfig{Roster: roster, Logger: logs.logger()})
+		f := newFallbackFor(t, inner, Config{Logger: logs.logger()})
+		f.countInstances(roster)
 		synctest.Wait()
-		if n := f.Instances(); n != 1 {
+		if n := f.instances(); n != 1 {
 			t.Errorf("%d before anything is known, want 1", n)
 		}
 		for range 3 {
@@ -164,7 +171,7 @@ func TestFallbackCountsInstances(t *testing.T) {
 			roster.count.Store(int64(step.count))
 			roster.down.Store(step.down)
 			time.Sleep(step.after)
-			if n := f.Instances(); n != step.want {
+			if n := f.instances(); n != step.want {
 				t.Errorf("counted %d, down %v: %d instances, want %d", step.count, step.down, n, step.want)
 			}
 		}

@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"context"
@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/storetest"
 )
 
 func TestFallbackContract(t *testing.T) {
 	storetest.Run(t, storetest.Exact, func(t *testing.T) storetest.Harness {
 		h := openMemory(t)
-		h.Store = newFallback(t, h.Store, resilience.FallbackConfig{}.On(h.Clock.Now))
+		h.Store = newFallbackFor(t, h.Store, Config{now: h.Clock.Now})
 		return h
 	})
 }
@@ -26,7 +26,7 @@ func TestFallbackContractWithoutTheStore(t *testing.T) {
 		h := openMemory(t)
 		inner := newFlaky(t, h.Store)
 		inner.fail(unreachable(), "take", "amend")
-		h.Store = givesUp{newFallback(t, inner, resilience.FallbackConfig{Instances: 1}.On(h.Clock.Now))}
+		h.Store = givesUp{newFallbackFor(t, inner, Config{Instances: 1, now: h.Clock.Now})}
 		return h
 	})
 }
@@ -37,8 +37,8 @@ type givesUp struct{ stint.Store }
 func (g givesUp) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	d, err := g.Store.Take(ctx, r)
 	if err != nil && (r.Fit || r.Lease > 0) {
-		d = stint.Decision{RetryAfter: time.Second, Charge: stint.ChargeOf(&r)}
-		d.Grow(len(r.Limits))
+		d = stint.Decision{RetryAfter: time.Second, Charge: contract.ChargeOf(&r)}
+		d.Usages = make([]stint.Usage, len(r.Limits))
 		err = nil
 	}
 	return d, err
@@ -82,7 +82,7 @@ func TestFallbackModes(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			inner, w := newFlaky(t), new(witness)
-			f := newFallback(t, inner, resilience.FallbackConfig{Policy: stint.FailurePolicy{Mode: test.config}, Observer: w})
+			f := newFallbackFor(t, inner, Config{Failure: stint.FailurePolicy{Mode: test.config}, Observer: w})
 			inner.down()
 			d, err := f.Take(t.Context(), test.request)
 			got := "denied"
@@ -117,7 +117,7 @@ func TestFallbackModes(t *testing.T) {
 
 func TestFallbackObserved(t *testing.T) {
 	inner, w := newFlaky(t), new(witness)
-	f := newFallback(t, inner, resilience.FallbackConfig{Observer: w})
+	f := newFallbackFor(t, inner, Config{Observer: w})
 	mustDecide(t, f, oneUnit("a"))
 	inner.down()
 	mustDecide(t, f, oneUnit("a"))
@@ -127,7 +127,7 @@ func TestFallbackObserved(t *testing.T) {
 
 func TestFallbackReturnsWhatIsTheCallers(t *testing.T) {
 	inner := newFlaky(t)
-	f := newFallback(t, inner, resilience.FallbackConfig{Policy: stint.FailurePolicy{Mode: stint.FailAllow}})
+	f := newFallbackFor(t, inner, Config{Failure: stint.FailurePolicy{Mode: stint.FailAllow}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if d, err := f.Take(ctx, oneUnit("a")); !errors.Is(err, context.Canceled) {
@@ -150,23 +150,20 @@ func TestFallbackReturnsWhatIsTheCallers(t *testing.T) {
 	}
 }
 
-func TestFallbackInvalid(t *testing.T) {
-	for _, c := range []resilience.FallbackConfig{
-		{Instances: -1}, {LocalBytes: -1}, {Policy: stint.FailurePolicy{Mode: 9}},
+func TestInvalidConfig(t *testing.T) {
+	for _, c := range []Config{
+		{Instances: -1}, {LocalBytes: -1}, {Failure: stint.FailurePolicy{Mode: 9}},
 	} {
 		var invalid *stint.InvalidError
-		if _, err := resilience.NewFallback(newFlaky(t), c); !errors.As(err, &invalid) {
+		if _, err := New(newFlaky(t), c); !errors.As(err, &invalid) {
 			t.Errorf("%+v: %v", c, err)
 		}
-	}
-	if _, err := resilience.NewFallback(nil, resilience.FallbackConfig{}); err == nil {
-		t.Error("no store: no error")
 	}
 }
 
 func TestFallbackLocalStateOutlivesFlaps(t *testing.T) {
 	inner := newFlaky(t)
-	f := newFallback(t, inner, resilience.FallbackConfig{Instances: 2})
+	f := newFallbackFor(t, inner, Config{Instances: 2})
 	total := 0
 	for i := range 5 {
 		inner.down()
@@ -181,7 +178,7 @@ func TestFallbackLocalStateOutlivesFlaps(t *testing.T) {
 
 func TestFallbackClosed(t *testing.T) {
 	inner := newFlaky(t)
-	f := newFallback(t, inner, resilience.FallbackConfig{})
+	f := newFallbackFor(t, inner, Config{})
 	f.Close()
 	f.Close()
 	mustDecide(t, f, oneUnit("a"))
@@ -194,13 +191,13 @@ func TestFallbackClosed(t *testing.T) {
 func TestFallbackDoesNotAllocate(t *testing.T) {
 	ctx := context.Background()
 	r := oneUnit("a", stint.PerMinute(1000), stint.PerHour(1000), stint.PerDay(1000))
-	f := newFallback(t, trivial{}, resilience.FallbackConfig{Observer: resilience.Silent{}})
+	f := newFallbackFor(t, trivial{}, Config{Observer: ignore})
 	if n := testing.AllocsPerRun(1000, func() { _, _ = f.Take(ctx, r) }); n != 0 {
 		t.Errorf("the store works: %v allocations a decision, want 0", n)
 	}
 	inner := newFlaky(t)
 	inner.down()
-	f = newFallback(t, inner, resilience.FallbackConfig{Instances: 3})
+	f = newFallbackFor(t, inner, Config{Instances: 3})
 	if n := testing.AllocsPerRun(1000, func() { _, _ = f.Take(ctx, r) }); n != 0 {
 		t.Errorf("local: %v allocations a decision, want 0", n)
 	}
@@ -220,18 +217,19 @@ func BenchmarkFallback(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				i++
-				_, _ = store.Take(ctx, stint.Request{Claim: stint.Claim{Subject: subjects[i%len(subjects)], Limits: limits, Cost: 1}})
+				_, _ = store.Take(ctx, stint.Request{
+					Claim: stint.Claim{Subject: subjects[i%len(subjects)], Limits: limits, Cost: 1}})
 			}
 		})
 	}
 	none := func(*testing.B) stint.Store { return trivial{} }
 	healthy := func(b *testing.B) stint.Store {
-		return newFallback(b, trivial{}, resilience.FallbackConfig{})
+		return newFallbackFor(b, trivial{}, Config{})
 	}
 	local := func(b *testing.B) stint.Store {
 		inner := newFlaky(b)
 		inner.down()
-		return newFallback(b, inner, resilience.FallbackConfig{Instances: 3})
+		return newFallbackFor(b, inner, Config{Instances: 3})
 	}
 	run("none", none, subjects)
 	run("healthy", healthy, subjects)

@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/storetest"
 )
@@ -15,8 +17,8 @@ import (
 // errDown is what a flaky store fails with if nothing else is asked for.
 var errDown = errors.New("down")
 
-// flaky is a store in memory that fails when it is told to. A batch is one call to it.
-// It is a Pinger too; notPinger hides that.
+// flaky is a store in memory that fails when it is told to. A batch is one call to it. It is a
+// Pinger too; notPinger hides that.
 type flaky struct {
 	stint.Store
 
@@ -45,8 +47,8 @@ func newFlaky(t testing.TB, over ...stint.Store) *flaky {
 	return f
 }
 
-// fail makes calls fail with an error: those of the given ops ("take", "peek", "amend",
-// "command", "ping"), or all of them. Nil mends.
+// fail makes calls fail with an error: those of the given ops ("take", "peek", "amend", "command",
+// "ping"), or all of them. Nil lets them work again.
 func (f *flaky) fail(err error, ops ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -59,7 +61,7 @@ func (f *flaky) fail(err error, ops ...string) {
 	}
 }
 
-// down makes every call fail as an unreachable store does; up mends.
+// down makes every call fail as an unreachable store does; up ends that.
 func (f *flaky) down() { f.fail(unreachable()) }
 func (f *flaky) up()   { f.fail(nil) }
 
@@ -83,7 +85,7 @@ func (f *flaky) calls() int64 {
 }
 
 func unreachable() error {
-	return &stint.StoreError{Op: "take", Kind: stint.KindUnreachable, Err: errDown}
+	return &stint.StoreError{Op: "take", Kind: errkind.Unreachable, Err: errDown}
 }
 
 func (f *flaky) do(ctx context.Context, op string, n *atomic.Int64) error {
@@ -101,14 +103,14 @@ func (f *flaky) do(ctx context.Context, op string, n *atomic.Int64) error {
 		<-ctx.Done()
 	}
 	if ctx.Err() != nil {
-		return &stint.StoreError{Op: op, Kind: stint.KindTimeout, Err: ctx.Err()}
+		return &stint.StoreError{Op: op, Kind: errkind.Timeout, Err: ctx.Err()}
 	}
 	return err
 }
 
 func (f *flaky) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	op := "take"
-	if f.looks && r.Mode == stint.Peek {
+	if f.looks && r.Mode == stint.ModePeek {
 		op = "peek"
 	}
 	if err := f.do(ctx, op, &f.takes); err != nil {
@@ -117,7 +119,7 @@ func (f *flaky) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	return f.Store.Take(ctx, r)
 }
 
-func (f *flaky) TakeBatch(ctx context.Context, batch []*stint.Call) {
+func (f *flaky) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	err := f.do(ctx, "take", &f.batches)
 	for _, c := range batch {
 		if c.Err = err; err == nil {
@@ -143,11 +145,11 @@ func (f *flaky) Command(ctx context.Context, c stint.Command) error {
 func (f *flaky) Ping(ctx context.Context) error { return f.do(ctx, "ping", &f.pings) }
 
 // notPinger is a store that cannot be pinged.
-type notPinger struct{ stint.BatchStore }
+type notPinger struct{ driver.BatchStore }
 
 // openMemory opens a store in memory on a clock that tests move.
 func openMemory(t *testing.T) storetest.Harness {
-	clock := storetest.NewClock()
+	clock := &storetest.Clock{}
 	s, err := memorystore.New(memorystore.Config{MaxSubjects: 10_000, Now: clock.Now})
 	if err != nil {
 		t.Fatal(err)

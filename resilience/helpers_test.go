@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"context"
@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/memorystore"
-	"github.com/stint-limiter/stint/resilience"
 	"github.com/stint-limiter/stint/storetest"
 )
 
@@ -35,9 +37,16 @@ func (l *logbook) count(level slog.Level, text string) int {
 	return n
 }
 
-// witness is an Observer that writes down what it hears of calls and changes.
+// observerFunc is an observer that does not care for contexts.
+type observerFunc func(event any)
+
+func (f observerFunc) Observe(_ context.Context, event any) { f(event) }
+
+// ignore is an observer that does nothing.
+var ignore = observerFunc(func(any) {})
+
+// witness is an observer that writes down calls to the store, changes and fallbacks.
 type witness struct {
-	resilience.Silent
 	mu    sync.Mutex
 	heard []string
 }
@@ -56,12 +65,17 @@ func (w *witness) take() []string {
 	return heard
 }
 
-func (w *witness) StoreCalled(op string, n int, _ time.Duration, err error) {
-	w.note("%s %d %v", op, n, err != nil)
-}
-func (w *witness) BreakerChanged(from, to resilience.BreakerState) { w.note("%v to %v", from, to) }
-func (w *witness) FellBack(r *stint.Request, mode stint.FailureMode, cause error) {
-	w.note("%s fell back: %v, %v", r.Subject, mode, stint.KindOf(cause))
+func (w *witness) Observe(_ context.Context, event any) {
+	switch e := event.(type) {
+	case *StoreCall:
+		w.note("%s %d %v", e.Op, e.Requests, e.Err != nil)
+	case *BreakerChange:
+		w.note("%v to %v", e.From, e.To)
+	case *Decided:
+		if e.Source == sourceFallback {
+			w.note("%s fell back: %v, %v", e.Request.Subject, e.Mode, errkind.Of(e.Cause))
+		}
+	}
 }
 
 func (w *witness) want(t *testing.T, want ...string) {
@@ -79,19 +93,19 @@ func oneUnit(subject string, limits ...stint.Limit) stint.Request {
 	return stint.Request{Claim: stint.Claim{Subject: subject, Limits: limits, Cost: 1}}
 }
 
-func batchOf(n int) []*stint.Call {
-	batch := make([]*stint.Call, n)
+func batchOf(n int) []*driver.Call {
+	batch := make([]*driver.Call, n)
 	for i := range batch {
-		batch[i] = &stint.Call{Request: oneUnit(fmt.Sprint(i))}
+		batch[i] = &driver.Call{Request: oneUnit(fmt.Sprint(i))}
 	}
 	return batch
 }
 
-func newBreaker(t *testing.T, inner stint.BatchStore, c resilience.BreakerConfig) *resilience.Breaker {
+func newBreakerFor(t *testing.T, inner driver.BatchStore, c Config) *breaker {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := resilience.NewBreaker(inner, c)
+	b := newBreaker(inner, c.withDefaults())
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -99,36 +113,37 @@ func newBreaker(t *testing.T, inner stint.BatchStore, c resilience.BreakerConfig
 // takes makes n calls and returns how many of them were refused.
 func takes(b stint.Store, n int) (refused int) {
 	for range n {
-		if _, err := b.Take(context.Background(), oneUnit("a")); errors.Is(err, resilience.ErrBreakerOpen) {
+		if _, err := b.Take(context.Background(), oneUnit("a")); errors.Is(err, errBreakerOpen) {
 			refused++
 		}
 	}
 	return refused
 }
 
-func wantState(t *testing.T, b *resilience.Breaker, want resilience.BreakerState) {
+func wantState(t *testing.T, b *breaker, want string) {
 	t.Helper()
-	if got := b.State(); got != want {
+	if got := b.state(); got != want {
 		t.Fatalf("the breaker is %v, want %v", got, want)
 	}
 }
 
 // trivial answers at once, without allocating.
-type trivial struct{ stint.BatchStore }
+type trivial struct{ driver.BatchStore }
 
 func (trivial) Take(_ context.Context, r stint.Request) (d stint.Decision, err error) {
 	d.Allowed = true
 	d.Charge.Claim = r.Claim
-	d.Grow(len(r.Limits))[0] = stint.Usage{Used: 1, ResetAfter: time.Minute}
+	d.Usages = contract.Usages(len(r.Limits))
+	d.Usages[0] = stint.Usage{Used: 1, ResetAfter: time.Minute}
 	return d, nil
 }
 
-func newFallback(t testing.TB, inner stint.Store, c resilience.FallbackConfig) *resilience.Fallback {
+func newFallbackFor(t testing.TB, inner stint.Store, c Config) *fallback {
 	t.Helper()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	f, err := resilience.NewFallback(inner, c)
+	f, err := newFallback(inner, c.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,18 +181,18 @@ func admitted(t *testing.T, s stint.Store, n int, r stint.Request) (count int) {
 func usedOf(t *testing.T, s stint.Store, subject string, l stint.Limit) int64 {
 	t.Helper()
 	r := oneUnit(subject, l)
-	r.Mode = stint.Peek
+	r.Mode = stint.ModePeek
 	d := mustDecide(t, s, r)
-	return d.Usages()[0].Used
+	return d.Usages[0].Used
 }
 
-// denyRig is a deny cache over a memory store, on one clock that is moved by hand, with
-// what a network would do in between.
+// denyRig is a deny cache over a memory store, on one clock that is moved by hand, with what a
+// network would do in between.
 type denyRig struct {
 	testing.TB
 	clock *storetest.Clock
 	store *memorystore.Store // as others see it, past the cache
-	cache *resilience.DenyCache
+	cache *denyCache
 	calls atomic.Int64 // takes that reached the store
 
 	before, after func()                           // around every take of the store
@@ -185,24 +200,24 @@ type denyRig struct {
 	amend         func(changed bool) (bool, error) // its answer to an amendment
 }
 
-func newDenyRig(t testing.TB, c resilience.DenyCacheConfig) *denyRig {
-	g := &denyRig{TB: t, clock: storetest.NewClock()}
+func newDenyRig(t testing.TB, c Config) *denyRig {
+	g := &denyRig{TB: t, clock: &storetest.Clock{}}
 	var err error
 	if g.store, err = memorystore.New(memorystore.Config{Now: g.clock.Now}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { g.store.Close() })
-	g.cache = resilience.NewDenyCache(g, c)
+	g.cache = newDenyCache(g, c.withDefaults())
 	follow(g.cache, g.clock)
 	return g
 }
 
-// follow lets the cache's time pass with the clock. It is a clock that does not step
-// back, whatever that of the store does.
-func follow(c *resilience.DenyCache, clock *storetest.Clock) {
+// follow lets the cache's time pass with the clock. It is a clock that does not step back, whatever
+// that of the store does.
+func follow(c *denyCache, clock *storetest.Clock) {
 	var passed atomic.Int64
-	clock.OnAdvance(func(d time.Duration) { passed.Add(int64(max(d, 0))) })
-	c.SetClock(func() time.Duration { return time.Duration(passed.Load()) })
+	clock.OnAdvance = func(d time.Duration) { passed.Add(int64(max(d, 0))) }
+	c.clock = func() time.Duration { return time.Duration(passed.Load()) }
 }
 
 // Take, Amend and Command are those of the store, as the cache reaches it.

@@ -5,89 +5,82 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
-var (
-	_ stint.Inspector = (*Stack)(nil)
-	_ stint.Inspector = (*Breaker)(nil)
-)
+var _ driver.Inspector = (*Stack)(nil)
 
-// scanTime is how long Bans and Scopes may take whose caller set no deadline: they look at everything that is stored.
+// scanTime is how long Bans and Scopes may take unless the caller set a deadline: they scan
+// everything that is stored.
 const scanTime = 30 * time.Second
 
-// opScopes is the operation of errors. Observers do not hear of it.
+// opScopes is the operation of errors. It is not observed.
 const opScopes = "scopes"
 
-// Inspect shows what the store knows, if that is a [stint.Inspector]; else the error is [stint.ErrNotInspector]. What is
-// decided in this process alone, without the store, is not shown, and units that it has leased are shown as used.
-func (s *Stack) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, error) {
+// Inspect shows what the store knows, if that is a [driver.Inspector]; else the error is
+// [driver.ErrNotInspector]. What is decided in this process alone, without the store, is not shown,
+// and units that it has leased are shown as used.
+func (s *Stack) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
 	limited := until(ctx, earlier(ctx, time.Now().Add(patience)))
 	defer limited.release()
-	shown, err := s.breaker.Inspect(limited, c)
-	s.fallback.hear(err)
+	shown, err := s.breaker.inspect(limited, c)
+	if s.fallback != nil {
+		s.fallback.noteFailure(err)
+	}
 	return shown, err
 }
 
-// Bans lists the bans that the store knows of, if that is a [stint.Inspector]; else the error is
-// [stint.ErrNotInspector].
-func (s *Stack) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
-	limited := until(ctx, earlier(ctx, time.Now().Add(scanTime)))
-	defer limited.release()
-	return s.breaker.Bans(limited, n)
-}
-
-// Scopes lists the scopes in which the store counts something of a subject, if that is a [stint.Inspector]; else the error
-// is [stint.ErrNotInspector]. What is decided in this process alone, without the store, is not among them.
-func (s *Stack) Scopes(ctx context.Context, subject string) ([]string, error) {
-	limited := until(ctx, earlier(ctx, time.Now().Add(scanTime)))
-	defer limited.release()
-	return s.breaker.Scopes(limited, subject)
-}
-
-// Inspect implements [stint.Inspector], if the store is one; else the error is [stint.ErrNotInspector]. Its failures count
-// as those of other calls do. That it succeeds does not: a store that is full, or a replica by now, can be read all the same.
-func (b *Breaker) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, error) {
-	inspector, ok := b.inner.(stint.Inspector)
-	if !ok {
-		return stint.Inspection{}, &stint.InvalidError{Err: stint.ErrNotInspector}
+// Bans lists the bans that the store knows of, if that is a [driver.Inspector]; else the error is
+// [driver.ErrNotInspector].
+func (s *Stack) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
+	inspector, err := s.breaker.inspector(opBans)
+	if err != nil {
+		return nil, err
 	}
-	g := entry{gate(b.gate.Load()), b.failures.Load()}
-	if g.state() == gateOpen {
-		return stint.Inspection{}, refused(opInspect)
+	limited := until(ctx, earlier(ctx, time.Now().Add(scanTime)))
+	defer limited.release()
+	return inspector.Bans(limited, n)
+}
+
+// Scopes lists the scopes in which the store counts something of a subject, if that is a
+// [driver.Inspector]; else the error is [driver.ErrNotInspector]. What is decided in this process
+// alone, without the store, is not among them.
+func (s *Stack) Scopes(ctx context.Context, subject string) ([]string, error) {
+	inspector, err := s.breaker.inspector(opScopes)
+	if err != nil {
+		return nil, err
+	}
+	limited := until(ctx, earlier(ctx, time.Now().Add(scanTime)))
+	defer limited.release()
+	return inspector.Scopes(limited, subject)
+}
+
+// inspector returns the store as an inspector, if it is one and may be asked. What becomes of Bans
+// and Scopes does not count: they take long where much is stored.
+func (b *breaker) inspector(op string) (driver.Inspector, error) {
+	inspector, ok := b.inner.(driver.Inspector)
+	if !ok {
+		return nil, &stint.InvalidError{Err: driver.ErrNotInspector}
+	}
+	if gate(b.gate.Load()).state() == gateOpen {
+		return nil, refused(op)
+	}
+	return inspector, nil
+}
+
+// inspect is Inspect of the store. Its failures count as those of other calls do. Its successes do
+// not: a store that is full, or a replica by now, can be read all the same.
+func (b *breaker) inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
+	g := admission{gate(b.gate.Load()), b.failures.Load()}
+	inspector, err := b.inspector(opInspect)
+	if err != nil {
+		return driver.Inspection{}, err
 	}
 	begin := time.Now()
 	shown, err := inspector.Inspect(ctx, c)
-	if b.config.Observer != nil {
-		b.config.Observer.StoreCalled(opInspect, 1, time.Since(begin), err)
-	}
+	observeCall(ctx, b.config.Observer, opInspect, 1, begin, err)
 	if err != nil && g.state() == gateClosed {
 		b.leave(g, err)
 	}
 	return shown, err
-}
-
-// Bans implements [stint.Inspector], if the store is one; else the error is [stint.ErrNotInspector]. It takes long where
-// much is stored: that says nothing about decisions, and does not count.
-func (b *Breaker) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
-	inspector, ok := b.inner.(stint.Inspector)
-	if !ok {
-		return nil, &stint.InvalidError{Err: stint.ErrNotInspector}
-	}
-	if b.State() == BreakerOpen {
-		return nil, refused(opBans)
-	}
-	return inspector.Bans(ctx, n)
-}
-
-// Scopes implements [stint.Inspector], if the store is one; else the error is [stint.ErrNotInspector]. It does not count,
-// as Bans does not.
-func (b *Breaker) Scopes(ctx context.Context, subject string) ([]string, error) {
-	inspector, ok := b.inner.(stint.Inspector)
-	if !ok {
-		return nil, &stint.InvalidError{Err: stint.ErrNotInspector}
-	}
-	if b.State() == BreakerOpen {
-		return nil, refused(opScopes)
-	}
-	return inspector.Scopes(ctx, subject)
 }

@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"context"
@@ -8,26 +8,27 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// Inspect implements [stint.Inspector], if the store within is one.
-func (f *flaky) Inspect(ctx context.Context, c stint.Claim) (stint.Inspection, error) {
-	inspector, ok := f.Store.(stint.Inspector)
+// Inspect implements [driver.Inspector], if the store within is one.
+func (f *flaky) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
+	inspector, ok := f.Store.(driver.Inspector)
 	if !ok {
-		return stint.Inspection{}, &stint.InvalidError{Err: stint.ErrNotInspector}
+		return driver.Inspection{}, &stint.InvalidError{Err: driver.ErrNotInspector}
 	}
 	if err := f.do(ctx, "inspect", &f.inspects); err != nil {
-		return stint.Inspection{}, err
+		return driver.Inspection{}, err
 	}
 	return inspector.Inspect(ctx, c)
 }
 
-// Bans implements [stint.Inspector], if the store within is one.
-func (f *flaky) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
-	inspector, ok := f.Store.(stint.Inspector)
+// Bans implements [driver.Inspector], if the store within is one.
+func (f *flaky) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
+	inspector, ok := f.Store.(driver.Inspector)
 	if !ok {
-		return nil, &stint.InvalidError{Err: stint.ErrNotInspector}
+		return nil, &stint.InvalidError{Err: driver.ErrNotInspector}
 	}
 	if err := f.do(ctx, "bans", &f.inspects); err != nil {
 		return nil, err
@@ -35,11 +36,11 @@ func (f *flaky) Bans(ctx context.Context, n int) ([]stint.Banned, error) {
 	return inspector.Bans(ctx, n)
 }
 
-// Scopes implements [stint.Inspector], if the store within is one.
+// Scopes implements [driver.Inspector], if the store within is one.
 func (f *flaky) Scopes(ctx context.Context, subject string) ([]string, error) {
-	inspector, ok := f.Store.(stint.Inspector)
+	inspector, ok := f.Store.(driver.Inspector)
 	if !ok {
-		return nil, &stint.InvalidError{Err: stint.ErrNotInspector}
+		return nil, &stint.InvalidError{Err: driver.ErrNotInspector}
 	}
 	if err := f.do(ctx, "scopes", &f.inspects); err != nil {
 		return nil, err
@@ -48,13 +49,14 @@ func (f *flaky) Scopes(ctx context.Context, subject string) ([]string, error) {
 }
 
 // blind is a store that shows nothing.
-type blind struct{ stint.BatchStore }
+type blind struct{ driver.BatchStore }
 
 func TestStackShowsWhatItsStoreKnows(t *testing.T) {
-	s := newStack(t, newFlaky(t), resilience.Config{Failure: patient})
+	s := newStack(t, newFlaky(t), Config{Failure: patient})
 	r := oneUnit("user:1")
 	mustDecide(t, s, r)
-	if err := s.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "user:1", For: time.Hour}); err != nil {
+	if err := s.Command(t.Context(),
+		stint.Command{Kind: stint.CommandBan, Subject: "user:1", For: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	shown, err := s.Inspect(t.Context(), r.Claim)
@@ -70,17 +72,17 @@ func TestStackShowsWhatItsStoreKnows(t *testing.T) {
 }
 
 func TestStackOverAStoreThatShowsNothing(t *testing.T) {
-	s := newStack(t, blind{newFlaky(t)}, resilience.Config{})
-	if _, err := s.Inspect(t.Context(), oneUnit("a").Claim); !errors.Is(err, stint.ErrNotInspector) {
+	s := newStack(t, blind{newFlaky(t)}, Config{})
+	if _, err := s.Inspect(t.Context(), oneUnit("a").Claim); !errors.Is(err, driver.ErrNotInspector) {
 		t.Errorf("inspect: %v, want ErrNotInspector", err)
 	}
-	if _, err := s.Bans(t.Context(), 1); !errors.Is(err, stint.ErrNotInspector) {
+	if _, err := s.Bans(t.Context(), 1); !errors.Is(err, driver.ErrNotInspector) {
 		t.Errorf("bans: %v, want ErrNotInspector", err)
 	}
-	if _, err := s.Scopes(t.Context(), "a"); !errors.Is(err, stint.ErrNotInspector) {
+	if _, err := s.Scopes(t.Context(), "a"); !errors.Is(err, driver.ErrNotInspector) {
 		t.Errorf("scopes: %v, want ErrNotInspector", err)
 	}
-	if got := s.Breaker(); got != resilience.BreakerClosed {
+	if got := s.Breaker(); got != "closed" {
 		t.Errorf("breaker %v: it is nobody's failure", got)
 	}
 }
@@ -89,21 +91,21 @@ func TestStackOverAStoreThatShowsNothing(t *testing.T) {
 func TestLookingInsideEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
-		s := newStack(t, inner, resilience.Config{})
+		s := newStack(t, inner, Config{})
 		inner.hang(true)
 		for range 10 { // takes as long as it does where there is much, which says nothing
-			if _, err := s.Bans(t.Context(), 1); stint.KindOf(err) != stint.KindTimeout {
+			if _, err := s.Bans(t.Context(), 1); errkind.Of(err) != errkind.Timeout {
 				t.Fatalf("bans: %v, want a timeout", err)
 			}
-			if _, err := s.Scopes(t.Context(), "a"); stint.KindOf(err) != stint.KindTimeout {
+			if _, err := s.Scopes(t.Context(), "a"); errkind.Of(err) != errkind.Timeout {
 				t.Fatalf("scopes: %v, want a timeout", err)
 			}
 		}
-		if got := s.Breaker(); got != resilience.BreakerClosed {
+		if got := s.Breaker(); got != "closed" {
 			t.Errorf("breaker %v after bans and scopes", got)
 		}
-		for range resilience.DefaultBreakerFailures {
-			if _, err := s.Inspect(t.Context(), oneUnit("a").Claim); stint.KindOf(err) != stint.KindTimeout {
+		for range 5 {
+			if _, err := s.Inspect(t.Context(), oneUnit("a").Claim); errkind.Of(err) != errkind.Timeout {
 				t.Fatalf("inspect: %v, want a timeout", err)
 			}
 		}
@@ -112,45 +114,46 @@ func TestLookingInsideEnds(t *testing.T) {
 		_, scopes := s.Scopes(t.Context(), "a")
 		for op, err := range map[string]error{"inspect": inspect, "bans": bans, "scopes": scopes} {
 			var failed *stint.StoreError
-			if !errors.As(err, &failed) || !errors.Is(err, resilience.ErrBreakerOpen) || failed.Op != op {
+			if !errors.As(err, &failed) || !errors.Is(err, errBreakerOpen) || failed.Op != op {
 				t.Errorf("%s: %v, want the breaker's refusal", op, err)
 			}
 		}
 	})
 }
 
-// That a store can be read says nothing about whether it can charge: one that is full, or has become a replica, still shows
-// what it knows.
+// That a store can be read says nothing about whether it can charge: one that is full, or has
+// become a replica, still shows what it knows.
 func TestLookingInsideIsNoSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
-		b := newBreaker(t, inner, resilience.BreakerConfig{})
+		b := newBreakerFor(t, inner, Config{})
+		s := &Stack{breaker: b}
 		look := func(want error) {
 			t.Helper()
-			if _, err := b.Inspect(t.Context(), oneUnit("a").Claim); !errors.Is(err, want) {
+			if _, err := s.Inspect(t.Context(), oneUnit("a").Claim); !errors.Is(err, want) {
 				t.Errorf("inspect: %v, want %v", err, want)
 			}
-			if _, err := b.Bans(t.Context(), 1); !errors.Is(err, want) {
+			if _, err := s.Bans(t.Context(), 1); !errors.Is(err, want) {
 				t.Errorf("bans: %v, want %v", err, want)
 			}
-			if _, err := b.Scopes(t.Context(), "a"); !errors.Is(err, want) {
+			if _, err := s.Scopes(t.Context(), "a"); !errors.Is(err, want) {
 				t.Errorf("scopes: %v, want %v", err, want)
 			}
 		}
-		inner.fail(&stint.StoreError{Op: "take", Kind: stint.KindFull, Err: errDown}, "take")
-		for range resilience.DefaultBreakerFailures {
-			wantState(t, b, resilience.BreakerClosed)
+		inner.fail(&stint.StoreError{Op: "take", Kind: errkind.Full, Err: errDown}, "take")
+		for range 5 {
+			wantState(t, b, "closed")
 			takes(b, 1)
-			if b.State() == resilience.BreakerClosed {
+			if b.state() == "closed" {
 				look(nil)
 			}
 		}
-		wantState(t, b, resilience.BreakerOpen)
-		look(resilience.ErrBreakerOpen)
+		wantState(t, b, "open")
+		look(errBreakerOpen)
 		time.Sleep(300 * time.Millisecond)
 		synctest.Wait()
-		wantState(t, b, resilience.BreakerHalfOpen) // it can be pinged,
-		look(nil)                                   // and looked at even if nobody ever charges,
-		wantState(t, b, resilience.BreakerHalfOpen) // which is still to be tried
+		wantState(t, b, "half-open") // it can be pinged,
+		look(nil)                    // and looked at even if nobody ever charges,
+		wantState(t, b, "half-open") // which is still to be tried
 	})
 }

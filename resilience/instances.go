@@ -2,58 +2,57 @@ package resilience
 
 import (
 	"context"
-	crand "crypto/rand"
+	"crypto/rand"
 	"slices"
 	"time"
 )
 
-// Instances is how many processes are taken to share the store: as many as the roster
-// counted last, else as configured, else one.
-func (f *Fallback) Instances() int {
-	if n := f.present.Load(); n > 0 {
+// instances is the number of processes taken to share the store: as many as the store counted last,
+// else as configured, else one.
+func (f *fallback) instances() int {
+	if n := f.counted.Load(); n > 0 {
 		return int(n)
 	}
 	return max(f.config.Instances, 1)
 }
 
-// shared is Instances for when it matters.
-func (f *Fallback) shared() int64 {
-	if f.config.Instances == 0 && f.present.Load() == 0 {
-		f.alone.Do(func() {
+// sharedBy is instances for a decision without the store, with a warning if the number is a guess.
+func (f *fallback) sharedBy() int64 {
+	if f.config.Instances == 0 && f.counted.Load() == 0 {
+		f.warnAlone.Do(func() {
 			f.config.Logger.Warn("stint: how many processes share the store is not known; assuming this one alone, " +
 				"so that each admits whole limits without the store; say how many there are " +
 				"(failure.instances in a configuration, Instances in Go)")
 		})
 	}
-	return int64(f.Instances())
+	return int64(f.instances())
 }
 
 const (
-	// beatEvery is how often a process says that it is there, and beatTime how long that
-	// may take.
-	beatEvery = time.Second
-	beatTime  = time.Second
-	// beatsKept is how many counts the largest is taken of. A roster that lost its memory
-	// counts from one again, until everybody has been heard of: to believe that would let
-	// each process admit too much.
-	beatsKept = 10
+	// presentEvery is how often a process registers itself, and presentTime how long that may take.
+	presentEvery = time.Second
+	presentTime  = time.Second
+	// countsKept is how many counts the largest is taken of. A store that lost its state counts
+	// from one again until every process has registered: to believe that would let each process
+	// admit too much.
+	countsKept = 10
 )
 
-// beat says that the process is there, and counts those that are.
-func (f *Fallback) beat() {
-	id := crand.Text()
-	var counts [beatsKept]int
-	for n := 0; ; {
-		ctx, cancel := context.WithTimeout(f.life, beatTime)
-		count, err := f.config.Roster.Present(ctx, id)
-		cancel()
-		if err == nil && count > 0 {
-			counts[n%beatsKept] = count
-			n++
-			f.present.Store(int64(slices.Max(counts[:])))
+// countInstances registers the process every second, in the background, and keeps the count of
+// those that are registered. The last count stands while the store fails.
+func (f *fallback) countInstances(counter instanceCounter) {
+	f.run(func() {
+		id := rand.Text()
+		var counts [countsKept]int
+		for n := 0; f.life.Err() == nil; sleep(f.life, jitter(presentEvery)) {
+			ctx, cancel := context.WithTimeout(f.life, presentTime)
+			count, err := counter.Present(ctx, id)
+			cancel()
+			if err == nil && count > 0 {
+				counts[n%countsKept] = count
+				n++
+				f.counted.Store(int64(slices.Max(counts[:])))
+			}
 		}
-		if sleep(f.life, jitter(beatEvery)); f.life.Err() != nil {
-			return
-		}
-	}
+	})
 }

@@ -6,42 +6,42 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// late is a request that was sent and not answered in time. It is the cause of the error
-// that its caller gets, so that whoever decides instead can follow what becomes of it.
-type late struct {
+// lateAnswer is the answer to a request that was sent and not answered in time. It is the cause of
+// the error that the caller gets, so that the fallback can follow what becomes of the request.
+type lateAnswer struct {
 	cause error // why the caller did not wait
 
 	mu       sync.Mutex
-	expected bool // the error was returned before the answer came
-	came     bool
+	expected bool // the error was returned before the answer arrived
+	arrived  bool
 	decision stint.Decision
 	err      error
 	follow   func(stint.Decision, error)
 }
 
 // Error implements error.
-func (l *late) Error() string { return l.cause.Error() }
+func (l *lateAnswer) Error() string { return l.cause.Error() }
 
 // Unwrap returns why the caller did not wait.
-func (l *late) Unwrap() error { return l.cause }
+func (l *lateAnswer) Unwrap() error { return l.cause }
 
 // expect notes that an answer is still wanted, and reports whether it has yet to come.
-func (l *late) expect(cause error) bool {
+func (l *lateAnswer) expect(cause error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cause = cause
-	l.expected = !l.came
+	l.expected = !l.arrived
 	return l.expected
 }
 
-// come notes the answer, or that there will be none, once. It reports whether it was expected.
-func (l *late) come(d stint.Decision, err error) bool {
+// arrive notes the answer, or that there will be none, once. It reports whether it was expected.
+func (l *lateAnswer) arrive(d stint.Decision, err error) bool {
 	l.mu.Lock()
-	if l.came {
+	if l.arrived {
 		l.mu.Unlock()
 		return false
 	}
-	l.came, l.decision, l.err = true, d, err
+	l.arrived, l.decision, l.err = true, d, err
 	follow, expected := l.follow, l.expected
 	l.mu.Unlock()
 	if follow != nil {
@@ -51,21 +51,21 @@ func (l *late) come(d stint.Decision, err error) bool {
 }
 
 // answer returns the store's decision if it has come by now.
-func (l *late) answer() (d stint.Decision, ok bool) {
+func (l *lateAnswer) answer() (d stint.Decision, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.decision, l.came && l.err == nil
+	return l.decision, l.arrived && l.err == nil
 }
 
-// then calls f with what becomes of the request: at once if that is known.
-func (l *late) then(f func(stint.Decision, error)) {
+// whenKnown calls f with what becomes of the request: at once if that is known.
+func (l *lateAnswer) whenKnown(f func(stint.Decision, error)) {
 	l.mu.Lock()
-	came := l.came
-	if !came {
+	arrived := l.arrived
+	if !arrived {
 		l.follow = f
 	}
 	l.mu.Unlock()
-	if came {
+	if arrived {
 		f(l.decision, l.err)
 	}
 }

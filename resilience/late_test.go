@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"context"
@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// distant is a store to which requests take some time, and answers too. It charges nothing
-// after a call's deadline. It may lose answers.
+// distant is a store to which requests take some time, and answers too. It charges nothing after a
+// call's deadline. It may lose answers.
 type distant struct {
 	*flaky
 	mu sync.Mutex
@@ -33,12 +34,12 @@ func (s *distant) change(to way) {
 
 var errTooLate = errors.New("too late")
 
-func (s *distant) TakeBatch(ctx context.Context, batch []*stint.Call) {
+func (s *distant) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	s.mu.Lock()
 	way := s.way
 	s.mu.Unlock()
 	done := make(chan struct{})
-	answers := make([]stint.Call, len(batch))
+	answers := make([]driver.Call, len(batch))
 	for i, c := range batch {
 		answers[i] = *c
 	}
@@ -47,7 +48,7 @@ func (s *distant) TakeBatch(ctx context.Context, batch []*stint.Call) {
 		time.Sleep(way.there)
 		for i, c := range answers {
 			if !c.Deadline.IsZero() && time.Now().After(c.Deadline) {
-				answers[i].Err = &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: errTooLate}
+				answers[i].Err = &stint.StoreError{Op: "take", Kind: errkind.Timeout, Err: errTooLate}
 			} else {
 				answers[i].Decision, answers[i].Err = s.Store.Take(context.Background(), c.Request)
 			}
@@ -58,7 +59,7 @@ func (s *distant) TakeBatch(ctx context.Context, batch []*stint.Call) {
 	case <-done:
 	case <-ctx.Done():
 		for _, c := range batch {
-			c.Err = &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: ctx.Err()}
+			c.Err = &stint.StoreError{Op: "take", Kind: errkind.Timeout, Err: ctx.Err()}
 		}
 		return
 	}
@@ -71,14 +72,14 @@ func (s *distant) TakeBatch(ctx context.Context, batch []*stint.Call) {
 }
 
 func (s *distant) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	c := stint.Call{Request: r}
+	c := driver.Call{Request: r}
 	c.Deadline, _ = ctx.Deadline()
-	s.TakeBatch(ctx, []*stint.Call{&c})
+	s.TakeBatch(ctx, []*driver.Call{&c})
 	return c.Decision, c.Err
 }
 
-// A request that was sent and not answered in time is charged once if its caller was
-// admitted, and not if it was denied.
+// A request that was sent and not answered in time is charged once if its caller was admitted, and
+// not if it was denied.
 func TestLateAnswers(t *testing.T) {
 	const full = 4
 	limit := stint.PerHour(full)
@@ -91,12 +92,17 @@ func TestLateAnswers(t *testing.T) {
 		allowed bool
 		want    int64 // used in the end
 	}{
-		{name: "charged, allowed", way: way{there: time.Millisecond, back: 50 * time.Millisecond}, allowed: true, want: 1},
-		{name: "denied, allowed", way: way{there: time.Millisecond, back: 50 * time.Millisecond}, used: full, allowed: true, want: full + 1},
+		{name: "charged, allowed", way: way{there: time.Millisecond, back: 50 * time.Millisecond},
+			allowed: true, want: 1},
+		{name: "denied, allowed", way: way{there: time.Millisecond, back: 50 * time.Millisecond}, used: full,
+			allowed: true, want: full + 1},
 		{name: "too late, allowed", way: way{there: 50 * time.Millisecond}, allowed: true, want: 1},
-		{name: "no answer, allowed", way: way{there: 50 * time.Millisecond, back: 2 * time.Second}, allowed: true, want: 1},
-		{name: "lost, allowed", way: way{back: 50 * time.Millisecond, loses: true}, allowed: true, want: 2}, // one too much: nobody knows
-		{name: "lost, allowed, with an ID", way: way{back: 50 * time.Millisecond, loses: true}, id: "x", allowed: true, want: 1},
+		{name: "no answer, allowed", way: way{there: 50 * time.Millisecond, back: 2 * time.Second},
+			allowed: true, want: 1},
+		// one too much: nobody knows
+		{name: "lost, allowed", way: way{back: 50 * time.Millisecond, loses: true}, allowed: true, want: 2},
+		{name: "lost, allowed, with an ID", way: way{back: 50 * time.Millisecond, loses: true}, id: "x",
+			allowed: true, want: 1},
 		{name: "charged, denied", way: way{back: 50 * time.Millisecond}, mode: stint.FailDeny, want: 0},
 		{name: "charged, error", way: way{back: 50 * time.Millisecond}, mode: stint.FailError, want: 0},
 		{name: "denied, denied", way: way{back: 50 * time.Millisecond}, mode: stint.FailDeny, used: full, want: full},
@@ -108,11 +114,12 @@ func TestLateAnswers(t *testing.T) {
 				for range test.used {
 					mustDecide(t, store.flaky, oneUnit("a", limit))
 				}
-				s := newStack(t, store, resilience.Config{Failure: stint.FailurePolicy{Mode: test.mode}, Instances: 1})
+				s := newStack(t, store, Config{Failure: stint.FailurePolicy{Mode: test.mode}, Instances: 1})
 				r := oneUnit("a", limit)
 				r.ID = test.id
 				d, err := s.Take(t.Context(), r)
-				if (err != nil) != (test.mode == stint.FailError) || d.Allowed != test.allowed || err == nil && !d.Degraded {
+				if (err != nil) != (test.mode == stint.FailError) || d.Allowed != test.allowed ||
+					err == nil && !d.Degraded {
 					t.Fatalf("allowed %v, degraded %v, %v", d.Allowed, d.Degraded, err)
 				}
 				time.Sleep(5 * time.Millisecond)
@@ -121,7 +128,7 @@ func TestLateAnswers(t *testing.T) {
 				if got := usedOf(t, store.flaky, "a", limit); got != test.want {
 					t.Errorf("the store has counted %d, want %d", got, test.want)
 				}
-				if state := s.Breaker(); state != resilience.BreakerClosed {
+				if state := s.Breaker(); state != "closed" {
 					t.Errorf("the breaker is %v", state)
 				}
 			})
@@ -133,7 +140,7 @@ func TestLateAnswers(t *testing.T) {
 func TestLateAnswerToACancelledCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &distant{flaky: newFlaky(t), way: way{back: 10 * time.Millisecond}}
-		s := newStack(t, store, resilience.Config{Instances: 1})
+		s := newStack(t, store, Config{Instances: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(5*time.Millisecond, cancel)
 		if _, err := s.Take(ctx, oneUnit("a")); !errors.Is(err, context.Canceled) {
@@ -146,17 +153,18 @@ func TestLateAnswerToACancelledCaller(t *testing.T) {
 	})
 }
 
-// What the store turns out to have charged is amended there, whether the caller settles
-// before the answer comes or after.
+// What the store turns out to have charged is amended there, whether the caller settles before the
+// answer comes or after.
 func TestLateChargesAreAmended(t *testing.T) {
 	limit := stint.PerHour(100)
 	for name, pause := range map[string]time.Duration{"before": 0, "after": time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &distant{flaky: newFlaky(t), way: way{back: 50 * time.Millisecond}}
-				s := newStack(t, store, resilience.Config{Instances: 1})
+				s := newStack(t, store, Config{Instances: 1})
 				r := oneUnit("a", limit)
-				r.And = []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerDay(100).WithName("budget")}, Cost: 5}}
+				r.And = []stint.Claim{{Subject: "a",
+					Limits: []stint.Limit{stint.PerDay(100).WithName("budget")}, Cost: 5}}
 				whole := mustDecide(t, s, r)
 				part := mustDecide(t, s, r)
 				time.Sleep(pause)
@@ -164,7 +172,8 @@ func TestLateChargesAreAmended(t *testing.T) {
 					charge stint.Charge
 					cost   int64
 				}{{whole.Charge, 0}, {part.Charge.Part(1), 20}} {
-					if ok, err := s.Amend(t.Context(), settle.charge, stint.Amendment{Cost: settle.cost}); !ok || err != nil {
+					if ok, err := s.Amend(t.Context(), settle.charge, stint.Amendment{Cost: settle.cost}); !ok ||
+						err != nil {
 						t.Fatalf("settled %v, %v", ok, err)
 					}
 				}
@@ -183,19 +192,19 @@ func TestLatePlacesAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := stint.AtOnce(2, time.Second)
 		store := &distant{flaky: newFlaky(t), way: way{back: 50 * time.Millisecond}}
-		s := newStack(t, store, resilience.Config{Instances: 1})
+		s := newStack(t, store, Config{Instances: 1})
 		d := mustDecide(t, s, oneUnit("a", limit))
 		store.change(way{})
 		for range 10 {
 			time.Sleep(300 * time.Millisecond)
-			if ok, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.Extend}); !ok || err != nil {
+			if ok, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendExtend}); !ok || err != nil {
 				t.Fatalf("extended %v, %v", ok, err)
 			}
 		}
 		if got := usedOf(t, store.flaky, "a", limit); got != 1 {
 			t.Errorf("the store has %d holders, want 1", got)
 		}
-		if ok, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.Release}); !ok || err != nil {
+		if ok, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendRelease}); !ok || err != nil {
 			t.Fatalf("released %v, %v", ok, err)
 		}
 		if got := usedOf(t, store.flaky, "a", limit); got != 0 {
@@ -208,7 +217,7 @@ func TestLatePlacesAreKept(t *testing.T) {
 func TestOwedUnitsGoAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &distant{flaky: newFlaky(t)}
-		s := newStack(t, store, resilience.Config{Instances: 1})
+		s := newStack(t, store, Config{Instances: 1})
 		r := oneUnit("a", stint.PerHour(3))
 		mustDecide(t, s, r)
 		store.change(way{there: 20 * time.Millisecond}) // too late for both
@@ -223,8 +232,8 @@ func TestOwedUnitsGoAlong(t *testing.T) {
 			t.Fatalf("the store has counted %d, want 1", got)
 		}
 		d := mustDecide(t, s, r)
-		if d.Allowed || d.Degraded || d.Usages()[0].Used != 3 {
-			t.Errorf("allowed %v, degraded %v, used %d; want a denial by the store, 3 used", d.Allowed, d.Degraded, d.Usages()[0].Used)
+		if d.Allowed || d.Degraded || d.Usages[0].Used != 3 {
+			t.Errorf("allowed %v, degraded %v, used %d; want a denial by the store, 3 used", d.Allowed, d.Degraded, d.Usages[0].Used)
 		}
 	})
 }
@@ -233,14 +242,15 @@ func TestOwedUnitsGoAlong(t *testing.T) {
 func TestResetForgetsWhatIsOwed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &distant{flaky: newFlaky(t), way: way{there: 20 * time.Millisecond}}
-		s := newStack(t, store, resilience.Config{Instances: 1})
+		s := newStack(t, store, Config{Instances: 1})
 		r := oneUnit("a", stint.PerHour(3))
 		for range 3 {
 			mustDecide(t, s, r)
 		}
 		for _, pause := range []time.Duration{0, 120 * time.Millisecond} { // at once, and while it is being charged
 			time.Sleep(pause)
-			if err := s.Command(t.Context(), stint.Command{Kind: stint.Reset, Subject: "a", Limits: r.Limits}); err != nil {
+			if err := s.Command(t.Context(),
+				stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Limits}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -254,7 +264,7 @@ func TestResetForgetsWhatIsOwed(t *testing.T) {
 // Of several processes, one that has used much of a limit still gets its part of the rest.
 func TestFallbackSharesWhatIsLeft(t *testing.T) {
 	inner := newFlaky(t)
-	f := newFallback(t, inner, resilience.FallbackConfig{Instances: 10})
+	f := newFallbackFor(t, inner, Config{Instances: 10})
 	r := oneUnit("a", stint.PerDay(1000))
 	admitted(t, f, 200, r)
 	inner.fail(refusedCall())

@@ -2,7 +2,6 @@ package resilience
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
@@ -13,69 +12,56 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// DefaultMaxLeases is how many leases a process holds at once unless told otherwise.
-const DefaultMaxLeases = 10_000
-
-// LeasesConfig sets up [Leases]. Its zero value is ready for use.
-type LeasesConfig struct {
-	// MaxLeases is how many different questions, that is subject, scope and limits, are
-	// leased at once. Requests beyond go to the store. Zero means DefaultMaxLeases.
-	MaxLeases int
-	// Observer hears of every decision that was served from memory. It may be nil.
-	Observer Observer
-	// Logger is told when blocks cannot be renewed. Nil means slog.Default().
-	Logger *slog.Logger
-}
-
-// Leases is a [stint.Store] that takes units of limits that are [stint.Limit.Leased] in
-// blocks, ahead of need, from the store it wraps, and serves them from memory. What
-// cannot be served from a block goes to the store as it is, and so does every request but a
-// plain Take, without an ID, of one subject, whose limits are all leased. The store knows of
-// every unit that was leased, so its own answers stay exact.
+// leases is a [stint.Store] that takes units of limits that are [stint.Limit.Leased] in blocks,
+// ahead of need, from the store it wraps, and serves them from memory. What cannot be served from a
+// block goes to the store as it is, and so does every request but a plain Take, without an ID, of
+// one subject, whose limits are all leased. The store knows of every unit that was leased, so its
+// own answers stay exact.
 //
-// A subject is leased when two of its requests had to go to the store within the length of
-// a lease: a twentieth of its shortest window, or longer if the store is far away. From then
-// on blocks are renewed in the background, as large as the demand. What a block has left at
-// its end is given back.
+// A subject is leased when two of its requests had to go to the store within the length of a lease:
+// a twentieth of its shortest window, or longer if the store is far away. From then on blocks are
+// renewed in the background, as large as the demand. What a block has left at its end is given
+// back.
 //
 // # Never over
 //
-// The store stamps the units of a block at its own now + d, where d is the length of the
-// lease, and counts them from now on until a window after the stamp. They are served only
-// before the time of sending + d. The store read its clock after the sending, so whenever a unit
-// is served, its stamp is still to come: it counts from before its use until
-// more than a window after it. So what is used in any window was counted, all of it at
-// once, at some instant, and the store never lets that be more than the limit.
+// The store stamps the units of a block at its own now + d, where d is the length of the lease, and
+// counts them from now until a window after the stamp. They are served only before the time of
+// sending + d. The store read its clock after the sending, so whenever a unit is served, its stamp
+// is still to come: it counts from before its use until more than a window after it. So what is
+// used in any window was counted, all of it at once, at some instant, and the store never lets that
+// be more than the limit.
 //
-// The end of a block is measured by the wall clock and by the monotonic one, whichever comes
-// first: while a machine is suspended the monotonic clock may stand still, and the wall
-// clock may be set back. A thousandth of d is kept for clocks that run
-// slow. (A virtual machine that is paused, with both of its clocks, may serve what it held
-// when it goes on.)
+// The end of a block is measured by the wall clock and by the monotonic one, whichever comes first:
+// while a machine is suspended the monotonic clock may stand still, and the wall clock may be set
+// back. A thousandth of d is kept for clocks that run slow. (A virtual machine that is paused, with
+// both of its clocks, may serve what it held when it goes on.)
+//
+// The refill of a burst is not as strict: its meter counts a block when that is taken, so it may be
+// ahead by what it refills during d, and by what it had refilled of units that are returned. It
+// still admits a capacity in any window at most, and Max per window in the long run.
 //
 // # The price
 //
-// Units count for d longer than they would otherwise: a limit that is always
-// full admits some 5 % less. A process that dies takes what it holds along, for d plus a
-// window. One that cannot reach the store serves what it has, for d at the most; then the
-// store within answers.
+// Units count for d longer than they would otherwise: a limit that is always full admits some 5 %
+// less. A process that dies takes what it holds along, for d plus a window. One that cannot reach
+// the store serves what it has, for d at most; then the store within answers.
 //
-// A ban, or a reset, made elsewhere takes effect when the blocks in this process end:
-// after d at most, or at once if it is announced to [Leases.Drop]. Those made
-// through Leases take effect at once. A limit with another Max or Burst is another
-// question, and is asked at once.
+// A ban or a reset made elsewhere takes effect when the blocks in this process end: after d at
+// most, or at once if it is announced; see drop. Those made through leases take effect at once. A
+// limit with another Max or Burst is another lease.
 //
-// The usage that a decision from memory reports is that of the latest block, less what is
-// unspent of ours: what others have used since is not known.
+// The usage that a decision from memory reports is that of the latest block, less what this process
+// has unspent: what others have used since is not known.
 //
-// A refund or settlement of a decision from memory applies in the process that made it,
-// while its block lives. Its charge has the origin [stint.FromLease]. With [stint.GiveBack]
-// it can be given back once its block has ended.
+// A refund or settlement of a decision from memory applies in the process that made it, while its
+// block lives. Its charge has the origin [stint.FromLease]. A command can give it back once its
+// block has ended.
 //
 // It is safe for concurrent use. Serving takes no locks and allocates nothing.
-type Leases struct {
+type leases struct {
 	inner    stint.Store
-	observer Observer
+	observer stint.Observer
 	log      *slog.Logger
 	seed     maphash.Seed
 	start    time.Time
@@ -84,50 +70,41 @@ type Leases struct {
 	table     leaseTable
 	misses    leaseSketch
 	roundTrip atomic.Int64 // how long renewals take, in nanoseconds, smoothed; 0 if not known
-	warned    atomic.Int64 // when the log was last told of a failure, monotonic
+	warned    atomic.Int64 // when a failure was last logged, monotonic
 
 	renewing, returning atomic.Int32 // how many jobs of each kind are under way
 	jobs                sync.WaitGroup
 	ctx                 context.Context // of all jobs
 	cancel              context.CancelFunc
 
-	mu       sync.Mutex // for all below, for the start of jobs, and for changes to the table
+	mu       sync.Mutex // of all below, of the start of jobs, and of changes to the table
 	closed   bool
-	sweeping bool // the janitor is at work
+	sweeping bool // the sweeper runs
 	stop     chan struct{}
 }
 
-var _ stint.Store = (*Leases)(nil)
+var _ stint.Store = (*leases)(nil)
 
 // leaseTime is one look at both clocks, in nanoseconds.
 type leaseTime struct{ wall, mono int64 }
 
-// leasedRest is that of every charge from memory to a single state.
-var leasedRest = stint.Rest{Origin: stint.FromLease}
-
-// NewLeases returns leases over a store. Close them to give back what is unused.
-func NewLeases(inner stint.Store, c LeasesConfig) *Leases {
-	if c.MaxLeases <= 0 {
-		c.MaxLeases = DefaultMaxLeases
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	l := &Leases{
+// newLeases returns leases over a store. Close them to give back what is unused.
+func newLeases(inner stint.Store, c Config) *leases {
+	l := &leases{
 		inner:    inner,
 		observer: c.Observer,
 		log:      c.Logger,
 		seed:     maphash.MakeSeed(),
 		start:    time.Now(),
-		table:    newLeaseTable(c.MaxLeases),
-		misses:   newLeaseSketch(c.MaxLeases),
+		table:    newLeaseTable(c.Leases),
+		misses:   newLeaseSketch(c.Leases),
 		stop:     make(chan struct{}),
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 
-func (l *Leases) now() leaseTime {
+func (l *leases) now() leaseTime {
 	if l.clock != nil {
 		return l.clock()
 	}
@@ -136,21 +113,21 @@ func (l *Leases) now() leaseTime {
 }
 
 // Take implements [stint.Store].
-func (l *Leases) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
+func (l *leases) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
 	if !leasable(&r) {
 		return l.inner.Take(ctx, r)
 	}
-	bans := obeysBans(&r)
+	bans := appliesBans(&r)
 	hash := l.hash(&r.Claim, bans)
 	ls := l.table.find(hash, &r.Claim, bans)
 	now := l.now()
 	if ls != nil {
-		if served, low := ls.serve(&r.Claim, now, &d); served {
-			if low && ls.mayRenew(now) {
+		if served, renew := ls.serve(&r.Claim, now, &d); served {
+			if renew && ls.renewal.may(now) {
 				l.renew(ls, now)
 			}
 			if l.observer != nil {
-				saved(l.observer, r, ByLease)
+				observeMemory(ctx, l.observer, sourceLease, &r, &d)
 			}
 			return d, nil
 		}
@@ -160,7 +137,7 @@ func (l *Leases) Take(ctx context.Context, r stint.Request) (d stint.Decision, e
 
 // leasable reports whether a request may be served from memory.
 func leasable(r *stint.Request) bool {
-	if r.Mode != stint.Take || r.Cost <= 0 || r.ID != "" || len(r.And) > 0 || r.Fit || r.Lease != 0 {
+	if r.Mode != stint.ModeTake || r.Cost <= 0 || r.ID != "" || len(r.And) > 0 || r.Fit || r.Lease != 0 {
 		return false
 	}
 	for i := range r.Limits {
@@ -171,31 +148,32 @@ func leasable(r *stint.Request) bool {
 	return len(r.Limits) > 0
 }
 
-// obeysBans reports whether the subject's ban concerns a request that can be leased: one
-// with a single claim.
-func obeysBans(r *stint.Request) bool { return r.Bans != nil && !r.Shared }
+// appliesBans reports whether the subject's ban concerns a request that can be leased: one with a
+// single claim.
+func appliesBans(r *stint.Request) bool { return r.Bans != nil && !r.Shared }
 
-// hash is that of a lease. Those who obey bans do not share with those who do not.
-func (l *Leases) hash(c *stint.Claim, bans bool) uint64 {
-	question := *c
-	question.Cost, question.Shared = 0, false // bans says it
+// hash is that of a lease. Requests that apply bans do not share with those that do not.
+func (l *leases) hash(c *stint.Claim, bans bool) uint64 {
+	key := *c
+	key.Cost, key.Shared = 0, false // bans says it
 	h := uint64(1)
 	if bans {
 		h = 2
 	}
-	return hashClaim(l.seed, h, maphash.String(l.seed, c.Subject), &question)
+	return hashClaim(l.seed, h, maphash.String(l.seed, c.Subject), &key)
 }
 
 // miss asks the store, and notes that there is demand.
-func (l *Leases) miss(ctx context.Context, r stint.Request, ls *lease, hash uint64, now leaseTime) (stint.Decision, error) {
+func (l *leases) miss(ctx context.Context, r stint.Request, ls *lease, hash uint64, now leaseTime) (
+	stint.Decision, error) {
 	begin := false
 	if ls == nil {
-		// The first to be leased comes first: the block is asked for when its own unit is
-		// safe. Whoever is leased already has others waiting, and renews at once.
+		// A new lease asks for its first block once this request has its unit. One that is there
+		// already has other requests waiting, and renews at once.
 		ls = l.again(&r, hash, now)
 		begin = ls != nil
 	}
-	if ls != nil && ls.missed(r.Cost, now, ls.length(l.roundTrip.Load())) && !begin && ls.mayRenew(now) {
+	if ls != nil && ls.missed(r.Cost, now, ls.length(l.roundTrip.Load())) && !begin && ls.renewal.may(now) {
 		l.renew(ls, now)
 	}
 	d, err := l.inner.Take(ctx, r)
@@ -208,21 +186,21 @@ func (l *Leases) miss(ctx context.Context, r stint.Request, ls *lease, hash uint
 	}
 	switch {
 	case d.Banned:
-		l.drop(ls, true)
-	case begin && d.Allowed && ls.mayRenew(after):
+		l.dropLease(ls, true)
+	case begin && d.Allowed && ls.renewal.may(after):
 		l.renew(ls, after)
 	}
 	return d, err
 }
 
-// again notes a miss of somebody who is not leased, and returns a lease if it is the
-// second within its length.
-func (l *Leases) again(r *stint.Request, hash uint64, now leaseTime) *lease {
+// again notes a miss of a request that has no lease, and returns a new lease if it is the second
+// within its length.
+func (l *leases) again(r *stint.Request, hash uint64, now leaseTime) *lease {
 	since, ok := l.misses.again(hash, now.mono)
 	if !ok {
 		return nil
 	}
-	bans := obeysBans(r)
+	bans := appliesBans(r)
 	ls := newLease(hash, &r.Claim, bans)
 	length := ls.length(l.roundTrip.Load())
 	if since > int64(length) || r.Cost > ls.capacity {
@@ -247,9 +225,9 @@ func (l *Leases) again(r *stint.Request, hash uint64, now leaseTime) *lease {
 	return ls
 }
 
-// measure learns how far away the store is. It follows what takes longer faster than what
-// takes less, for a renewal that comes too late costs more than one that is early.
-func (l *Leases) measure(took int64) {
+// measure learns how far away the store is. It follows what takes longer faster than what takes
+// less, for a renewal that comes too late costs more than one that is early.
+func (l *leases) measure(took int64) {
 	old := l.roundTrip.Load()
 	next := max(took, 1)
 	switch {
@@ -259,22 +237,22 @@ func (l *Leases) measure(took int64) {
 	default:
 		next = old - (old-next)/16
 	}
-	l.roundTrip.CompareAndSwap(old, next) // else somebody else just did
+	l.roundTrip.CompareAndSwap(old, next) // else another renewal just did
 }
 
-// Amend implements [stint.Store]. Charges from memory are settled in the block they came
-// from, if it is still alive and in this process.
-func (l *Leases) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
-	if c.Origin() != stint.FromLease {
+// Amend implements [stint.Store]. Charges from memory are settled in the block they came from, if
+// it is still alive and in this process.
+func (l *leases) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	if !c.Leased {
 		return l.inner.Amend(ctx, c, a)
 	}
-	if err := errors.Join(c.Validate(), a.Validate()); err != nil {
+	if err := a.Validate(&c); err != nil {
 		return false, err
 	}
 	if err := ctx.Err(); err != nil {
 		return false, &stint.StoreError{Op: "amend", Err: err}
 	}
-	if a.Kind != stint.Settle {
+	if a.Kind != stint.AmendSettle {
 		return false, nil
 	}
 	for _, bans := range []bool{false, true} {
@@ -289,43 +267,41 @@ func (l *Leases) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (
 	return false, nil
 }
 
-// Command implements [stint.Store]. A reset or a ban ends the leases that it concerns.
-// Units that are given back are those of earlier times: what is held here is not used
-// yet, and the store leaves it alone as far as it can tell, see [stint.GiveBack].
-func (l *Leases) Command(ctx context.Context, c stint.Command) error {
-	if c.Kind == stint.Unban || c.Kind == stint.GiveBack {
+// Command implements [stint.Store]. A reset or a ban ends the leases that it concerns. Units that
+// are given back are those of earlier times: what is held here is not used yet, and the store
+// leaves it alone as far as it can tell, see [stint.CommandGiveBack].
+func (l *leases) Command(ctx context.Context, c stint.Command) error {
+	if c.Kind == stint.CommandUnban || c.Kind == stint.CommandGiveBack {
 		return l.inner.Command(ctx, c)
 	}
-	concerned := func(ls *lease) bool { return c.Kind == stint.Ban || ls.claim.Scope == c.Scope }
-	back := c.Kind == stint.Ban // a reset forgets what was leased; see Drop
+	concerned := func(ls *lease) bool { return c.Kind == stint.CommandBan || ls.claim.Scope == c.Scope }
+	back := c.Kind == stint.CommandBan // a reset forgets what was leased; see drop
 	l.dropAll(c.Subject, concerned, back)
 	err := l.inner.Command(ctx, c)
 	l.dropAll(c.Subject, concerned, back) // what was leased in between
 	return err
 }
 
-// Drop ends the leases of a subject at once, or all of them if it is empty: for
-// announcements that it was banned or reset, which the process would hear of only when
-// its blocks end.
+// drop ends the leases of a subject at once, or all of them if it is empty: for announcements that
+// it was banned or reset, which would otherwise take effect only when its blocks end.
 //
-// What the blocks had left is not given back: it counts until a window after their end,
-// unless the subject was reset. After a reset it must not be, for the store finds
-// what is given back by its stamp alone, and others may have been charged
-// at the same stamp since.
-func (l *Leases) Drop(subject string) {
+// What the blocks had left is not given back: it counts until a window after their end, unless the
+// subject was reset. After a reset it must not be, for the store finds what is given back by its
+// stamp alone, and others may have been charged at the same stamp since.
+func (l *leases) drop(subject string) {
 	l.dropAll(subject, func(*lease) bool { return true }, false)
 }
 
-func (l *Leases) dropAll(subject string, concerned func(*lease) bool, back bool) {
+func (l *leases) dropAll(subject string, concerned func(*lease) bool, back bool) {
 	for _, ls := range l.table.of(&l.mu, subject) {
 		if concerned(ls) {
-			l.drop(ls, back)
+			l.dropLease(ls, back)
 		}
 	}
 }
 
-// drop ends one lease and forgets it. A renewal that is under way will find it gone.
-func (l *Leases) drop(ls *lease, back bool) {
+// dropLease ends one lease and forgets it. A renewal that is under way will find it gone.
+func (l *leases) dropLease(ls *lease, back bool) {
 	l.mu.Lock()
 	l.table.remove(ls)
 	l.mu.Unlock()
@@ -337,11 +313,10 @@ func (l *Leases) drop(ls *lease, back bool) {
 // closeTime bounds each of the two things that Close waits for.
 const closeTime = time.Second
 
-// Close gives back what is unused and ends all goroutines. It waits for renewals that are
-// under way, and then for the giving back, for a second each at most. What
-// could not be given back is an error; it counts until a window after its end. Later
-// requests go to the store.
-func (l *Leases) Close() error {
+// Close gives back what is unused and ends all goroutines. It waits for renewals that are under
+// way, and then for the giving back, for a second each at most. What could not be given back is an
+// error; it counts until a window after its end. Later requests go to the store.
+func (l *leases) Close() error {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()

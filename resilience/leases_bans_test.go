@@ -10,18 +10,20 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// Bans do not concern a shared subject: its units are not those of a caller, but they are
-// those of everybody who does not obey bans.
+// Bans do not concern a shared subject: its units are not those of a caller, but they are those of
+// everybody who does not obey bans.
 func TestLeasesShared(t *testing.T) {
 	limit := stint.Per(1000, 10*time.Second).WithLease()
 	synctest.Test(t, func(t *testing.T) {
 		store := newLeaseFar(t, 0)
-		l := newLeasesFor(t, store, LeasesConfig{})
-		if err := store.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "a", For: time.Hour}); err != nil {
+		l := newLeasesFor(t, store, Config{})
+		if err := store.Command(t.Context(),
+			stint.Command{Kind: stint.CommandBan, Subject: "a", For: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		r := leaseAsk("a", 1, limit)
-		r.Shared, r.Bans = true, &stint.BanPolicy{After: 2, Within: time.Minute, Durations: []time.Duration{time.Minute}}
+		r.Shared, r.Bans = true, &stint.BanPolicy{
+			After: 2, Within: time.Minute, Durations: []time.Duration{time.Minute}}
 		leaseStarted(t, l, r, time.Millisecond)
 		if d := mustLease(t, l, leaseAsk("a", 1, limit)); !fromLease(d) {
 			t.Error("who does not obey bans is not served from the same units")
@@ -50,7 +52,7 @@ func TestLeasesBansAndResets(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		store := newLeaseFar(t, 0)
-		l, elsewhere := newLeasesFor(t, store, LeasesConfig{}), newLeasesFor(t, store, LeasesConfig{})
+		l, elsewhere := newLeasesFor(t, store, Config{}), newLeasesFor(t, store, Config{})
 		r := with(leaseAsk("a", 1, limit))
 		leaseStarted(t, l, r, time.Millisecond)
 		if store.last.Bans == nil || store.last.Bans.After != 0 {
@@ -65,7 +67,8 @@ func TestLeasesBansAndResets(t *testing.T) {
 			t.Error("a subject that is shared shares its units with one that is not")
 		}
 		// A ban made here takes effect at once.
-		if err := l.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "a", For: time.Second}); err != nil {
+		if err := l.Command(t.Context(),
+			stint.Command{Kind: stint.CommandBan, Subject: "a", For: time.Second}); err != nil {
 			t.Fatal(err)
 		}
 		if d := mustLease(t, l, r); !d.Banned {
@@ -74,7 +77,8 @@ func TestLeasesBansAndResets(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		// One made elsewhere after the length of a lease at most.
 		leaseStarted(t, l, r, time.Millisecond)
-		if err := elsewhere.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "a", For: time.Minute}); err != nil {
+		if err := elsewhere.Command(t.Context(),
+			stint.Command{Kind: stint.CommandBan, Subject: "a", For: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		banned := time.Now()
@@ -90,41 +94,44 @@ func TestLeasesBansAndResets(t *testing.T) {
 		// Or at once when announced.
 		r.Subject = "b"
 		leaseStarted(t, l, r, time.Millisecond)
-		if err := elsewhere.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "b", For: time.Minute}); err != nil {
+		if err := elsewhere.Command(t.Context(),
+			stint.Command{Kind: stint.CommandBan, Subject: "b", For: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
-		l.Drop("b")
+		l.drop("b")
 		if d := mustLease(t, l, r); !d.Banned {
 			t.Error("served although banned")
 		}
 		// By its hash if it is too long to be announced.
 		r.Subject = "user:" + strings.Repeat("名", 15)
 		leaseStarted(t, l, r, time.Millisecond)
-		if err := elsewhere.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: r.Subject, For: time.Minute}); err != nil {
+		if err := elsewhere.Command(t.Context(),
+			stint.Command{Kind: stint.CommandBan, Subject: r.Subject, For: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
-		l.Drop(string(keypart.Append(nil, r.Subject+"2", true)))
+		l.drop(string(keypart.Append(nil, r.Subject+"2", true)))
 		if d := mustLease(t, l, r); !fromLease(d) {
 			t.Error("what is announced of another ended its lease")
 		}
-		l.Drop(string(keypart.Append(nil, r.Subject, true)))
+		l.drop(string(keypart.Append(nil, r.Subject, true)))
 		if d := mustLease(t, l, r); !d.Banned {
 			t.Error("served although banned")
 		}
-		l.Drop("")
+		l.drop("")
 		if n := l.leases(); n != 0 {
 			t.Errorf("%d leases after all were dropped", n)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
 		store := newLeaseFar(t, 10*time.Millisecond)
-		l, elsewhere := newLeasesFor(t, store, LeasesConfig{}), newLeasesFor(t, store, LeasesConfig{})
+		l, elsewhere := newLeasesFor(t, store, Config{}), newLeasesFor(t, store, Config{})
 		r := leaseAsk("a", 1, limit)
 		leaseStarted(t, l, r, time.Millisecond)
 		scoped := r
 		scoped.Scope = "s"
 		leaseStarted(t, l, scoped, time.Millisecond)
-		if err := l.Command(t.Context(), stint.Command{Kind: stint.Reset, Subject: "a", Limits: r.Limits}); err != nil {
+		if err := l.Command(t.Context(),
+			stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Limits}); err != nil {
 			t.Fatal(err)
 		}
 		if n := leaseUsed(t, store.Store, "a", limit); n != 0 {
@@ -137,13 +144,14 @@ func TestLeasesBansAndResets(t *testing.T) {
 		r.Limits = []stint.Limit{stint.PerHour(1000).WithLease()}
 		leaseStarted(t, l, r, time.Millisecond)
 		leaseStarted(t, elsewhere, r, time.Millisecond)
-		if err := l.Command(t.Context(), stint.Command{Kind: stint.Reset, Subject: "a", Limits: r.Limits}); err != nil {
+		if err := l.Command(t.Context(),
+			stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Limits}); err != nil {
 			t.Fatal(err)
 		}
-		elsewhere.Drop("a")
+		elsewhere.drop("a")
 		admitted := 0
 		for range 1500 {
-			for _, p := range []*Leases{l, elsewhere} {
+			for _, p := range []*leases{l, elsewhere} {
 				if mustLease(t, p, r).Allowed {
 					admitted++
 				}

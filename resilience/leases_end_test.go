@@ -14,7 +14,7 @@ import (
 func TestLeasesCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newLeaseFar(t, 10*time.Millisecond)
-		l := newLeasesFor(t, store, LeasesConfig{})
+		l := newLeasesFor(t, store, Config{})
 		r := leaseAsk("a", 1, stint.Per(10_000, 10*time.Second).WithLease())
 		for range 200 {
 			mustLease(t, l, r)
@@ -60,7 +60,7 @@ func TestLeasesCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newLeaseFar(t, 0)
 		dying := &leaseFar{Store: store.Store}
-		l := newLeasesFor(t, dying, LeasesConfig{})
+		l := newLeasesFor(t, dying, Config{})
 		limit := stint.Per(100, 10*time.Second).WithLease()
 		r := leaseAsk("a", 1, limit)
 		for range 40 {
@@ -106,7 +106,8 @@ func TestLeasesClocks(t *testing.T) {
 				clock.advance(c.wall, c.mono)
 				before := store.takes.Load()
 				d := mustLease(t, l, r)
-				if fromLease(d) != c.served || store.takes.Load()-before != map[bool]int64{true: 0, false: 1}[c.served] {
+				if fromLease(d) != c.served ||
+					store.takes.Load()-before != map[bool]int64{true: 0, false: 1}[c.served] {
 					t.Errorf("from memory: %v, want %v", fromLease(d), c.served)
 				}
 			})
@@ -119,10 +120,10 @@ func TestLeasesGiveBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newLeaseFar(t, 4*time.Millisecond)
 		limit := stint.Per(10_000, 10*time.Second).WithLease()
-		var all []*Leases
+		var all []*leases
 		used := int64(0)
 		for i := range 3 {
-			l := newLeasesFor(t, store, LeasesConfig{})
+			l := newLeasesFor(t, store, Config{})
 			all = append(all, l)
 			for range 100 * (i + 1) {
 				mustLease(t, l, leaseAsk("a", 1, limit))
@@ -160,11 +161,11 @@ func TestLeasesGiveBack(t *testing.T) {
 	})
 }
 
-// Leases that nobody wants are forgotten, and with the last the janitor goes.
+// Leases that nobody wants are forgotten, and with the last the sweeper goes.
 func TestLeasesIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newLeaseFar(t, 0)
-		l := newLeasesFor(t, store, LeasesConfig{MaxLeases: 5})
+		l := newLeasesFor(t, store, Config{Leases: 5})
 		limit := stint.Per(1000, 10*time.Second).WithLease()
 		for i := range 10 {
 			for range 20 {
@@ -178,7 +179,7 @@ func TestLeasesIdle(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		l.mu.Lock()
 		if l.table.count != 0 || len(l.table.bySubject) != 0 || l.sweeping {
-			t.Errorf("%d leases are left, janitor at work: %v", l.table.count, l.sweeping)
+			t.Errorf("%d leases are left, sweeper at work: %v", l.table.count, l.sweeping)
 		}
 		l.mu.Unlock()
 		for i := range 10 {
@@ -194,7 +195,7 @@ func TestLeasesIdle(t *testing.T) {
 func TestLeasesTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newLeaseFar(t, 0)
-		l := newLeasesFor(t, store, LeasesConfig{})
+		l := newLeasesFor(t, store, Config{})
 		limit := stint.Per(1000, 10*time.Second).WithLease()
 		store.late = 700 * time.Millisecond
 		mustLease(t, l, leaseAsk("a", 1, limit))

@@ -18,7 +18,9 @@ func TestLeasesAreNotGivenBack(t *testing.T) {
 			t.Fatalf("%d held of %d used; want some", held, used)
 		}
 		time.Sleep(time.Microsecond)
-		if err := l.Command(t.Context(), stint.Command{Kind: stint.GiveBack, Subject: "a", Limits: r.Limits, Units: stint.MaxUnits}); err != nil {
+		if err := l.Command(t.Context(),
+			stint.Command{Kind: stint.CommandGiveBack, Subject: "a", Limits: r.Limits,
+				Units: stint.MaxUnits}); err != nil {
 			t.Fatal(err)
 		}
 		if got := l.held(&r.Claim); got != held {

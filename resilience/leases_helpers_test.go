@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -28,7 +29,7 @@ type leaseFar struct {
 	last stint.Request // that was a renewal
 }
 
-var errLeaseCut = &stint.StoreError{Op: "take", Kind: stint.KindUnreachable, Err: errors.New("cut off")}
+var errLeaseCut = &stint.StoreError{Op: "take", Kind: errkind.Unreachable, Err: errors.New("cut off")}
 
 func (f *leaseFar) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	if r.Lease > 0 {
@@ -71,11 +72,11 @@ func newLeaseFar(t testing.TB, roundTrip time.Duration) *leaseFar {
 	return &leaseFar{Store: s, roundTrip: roundTrip}
 }
 
-func newLeasesFor(t testing.TB, inner stint.Store, c LeasesConfig) *Leases {
+func newLeasesFor(t testing.TB, inner stint.Store, c Config) *leases {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := NewLeases(inner, c)
+	l := newLeases(inner, c.withDefaults())
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -88,12 +89,12 @@ func leaseAsk(subject string, cost int64, limits ...stint.Limit) stint.Request {
 func leaseUsed(t testing.TB, s stint.Store, subject string, l stint.Limit) int64 {
 	t.Helper()
 	r := leaseAsk(subject, 1, l)
-	r.Mode = stint.Peek
+	r.Mode = stint.ModePeek
 	d, err := s.Take(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.Usages()[0].Used
+	return d.Usages[0].Used
 }
 
 func mustLease(t testing.TB, s stint.Store, r stint.Request) stint.Decision {
@@ -105,7 +106,7 @@ func mustLease(t testing.TB, s stint.Store, r stint.Request) stint.Decision {
 	return d
 }
 
-func fromLease(d stint.Decision) bool { return d.Allowed && d.Charge.Origin() == stint.FromLease }
+func fromLease(d stint.Decision) bool { return d.Allowed && d.Charge.Leased }
 
 // leaseStarted asks, every so often, until a decision comes from memory.
 func leaseStarted(t testing.TB, s stint.Store, r stint.Request, every time.Duration) stint.Decision {
@@ -126,7 +127,7 @@ type leaseAll struct{ stint.Store }
 func (s leaseAll) mark(limits []stint.Limit) []stint.Limit {
 	limits = slices.Clone(limits)
 	for i := range limits {
-		limits[i].Leased = limits[i].Algorithm == stint.Sliding || limits[i].Algorithm == stint.Fixed
+		limits[i].Leased = limits[i].Algorithm == stint.AlgorithmSliding || limits[i].Algorithm == stint.AlgorithmFixed
 	}
 	return limits
 }
@@ -165,9 +166,9 @@ func (c *leaseClock) advance(wall, mono time.Duration) {
 }
 
 // leaseHeld is a lease with a block, on a clock that stands still.
-func leaseHeld(t *testing.T, limit stint.Limit) (l *Leases, store *leaseFar, r stint.Request, clock *leaseClock) {
+func leaseHeld(t *testing.T, limit stint.Limit) (l *leases, store *leaseFar, r stint.Request, clock *leaseClock) {
 	store = newLeaseFar(t, 0)
-	l = newLeasesFor(t, store, LeasesConfig{})
+	l = newLeasesFor(t, store, Config{})
 	clock = &leaseClock{now: leaseTime{wall: time.Now().UnixNano(), mono: 1 << 40}}
 	l.clock = clock.read
 	r = leaseAsk("a", 10, limit)
@@ -183,7 +184,7 @@ func leaseHeld(t *testing.T, limit stint.Limit) (l *Leases, store *leaseFar, r s
 }
 
 // leases is how many there are.
-func (l *Leases) leases() int {
+func (l *leases) leases() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.table.count == 0 && len(l.table.bySubject) != 0 {
@@ -193,7 +194,7 @@ func (l *Leases) leases() int {
 }
 
 // held is what a lease has in stock.
-func (l *Leases) held(c *stint.Claim) (units int64) {
+func (l *leases) held(c *stint.Claim) (units int64) {
 	ls := l.table.find(l.hash(c, false), c, false)
 	if ls == nil {
 		return 0
@@ -201,7 +202,7 @@ func (l *Leases) held(c *stint.Claim) (units int64) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, b := range ls.blocks {
-		units += b.has()
+		units += b.left()
 	}
 	return units
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Random processes, costs, distances, outages and refunds against the log of what was
-// admitted.
+// Random processes, costs, distances, outages and refunds against the log of what was admitted.
 func TestLeasesNeverOver(t *testing.T) {
 	type event struct{ at, cost int64 }
 	sets := [][]stint.Limit{
 		{stint.Per(20, time.Second).WithLease()},
 		{stint.Per(400, time.Second).WithLease()},
 		{stint.Per(30, time.Second).WithBurst(3).WithLease(), stint.Per(500, 20*time.Second).WithLease()},
-		{stint.Limit{Max: 100, Window: time.Second, Algorithm: stint.Fixed, Leased: true}},
-		{stint.Per(2000, 10*time.Second).WithLease(), stint.Limit{Max: 300, Window: time.Second, Algorithm: stint.Fixed, Leased: true}},
+		{stint.Limit{Max: 100, Window: time.Second, Algorithm: stint.AlgorithmFixed, Leased: true}},
+		{stint.Per(2000, 10*time.Second).WithLease(),
+			stint.Limit{Max: 300, Window: time.Second, Algorithm: stint.AlgorithmFixed, Leased: true}},
 	}
 	rounds := 20
 	if testing.Short() {
@@ -42,7 +42,7 @@ func TestLeasesNeverOver(t *testing.T) {
 			callers := newLeaseCallers()
 			for range 1 + chance.IntN(4) {
 				far := &leaseFar{Store: store.Store, roundTrip: time.Duration(chance.IntN(100)) * time.Millisecond}
-				l := newLeasesFor(t, far, LeasesConfig{})
+				l := newLeasesFor(t, far, Config{})
 				own := rand.New(rand.NewPCG(chance.Uint64(), 7))
 				rate := float64(limits[0].Max) / limits[0].Window.Seconds() * own.Float64() * 1.5
 				group.Go(func() {
@@ -52,7 +52,7 @@ func TestLeasesNeverOver(t *testing.T) {
 						case 0:
 							far.down.Store(!far.down.Load())
 						case 1:
-							l.Drop("a")
+							l.drop("a")
 						}
 						cost, refund, now := 1+own.Int64N(3), own.IntN(10) == 0, time.Now().UnixMicro()
 						callers.calls <- func() {
@@ -93,7 +93,8 @@ func TestLeasesNeverOver(t *testing.T) {
 				span, sum, first := limit.Window.Microseconds(), int64(0), 0
 				for _, e := range events {
 					sum += e.cost
-					for limit.Algorithm == stint.Fixed && events[first].at/span != e.at/span || limit.Algorithm == stint.Sliding && events[first].at <= e.at-span {
+					for limit.Algorithm == stint.AlgorithmFixed && events[first].at/span != e.at/span ||
+						limit.Algorithm == stint.AlgorithmSliding && events[first].at <= e.at-span {
 						sum -= events[first].cost
 						first++
 					}
@@ -114,9 +115,9 @@ func TestLeasesNeverOver(t *testing.T) {
 func TestLeasesExactlyOnce(t *testing.T) {
 	const limit = 20_000
 	store := newLeaseFar(t, 0)
-	var all []*Leases
+	var all []*leases
 	for range 4 {
-		all = append(all, newLeasesFor(t, store, LeasesConfig{}))
+		all = append(all, newLeasesFor(t, store, Config{}))
 	}
 	r := leaseAsk("a", 1, stint.PerDay(limit).WithLease())
 	var admitted, hits atomic.Int64
@@ -163,7 +164,7 @@ func TestLeasesExactlyOnce(t *testing.T) {
 // Everything at once, for the race detector.
 func TestLeasesInParallel(t *testing.T) {
 	store := newLeaseFar(t, 0)
-	l := newLeasesFor(t, store, LeasesConfig{MaxLeases: 8})
+	l := newLeasesFor(t, store, Config{Leases: 8})
 	limit := stint.Per(5000, 100*time.Millisecond).WithLease()
 	var group sync.WaitGroup
 	for g := range 64 {
@@ -178,9 +179,10 @@ func TestLeasesInParallel(t *testing.T) {
 				case d.Allowed && i%7 == 0:
 					_, err = l.Amend(context.Background(), d.Charge, stint.Amendment{Cost: int64(i % 5)})
 				case i%97 == 0:
-					l.Drop(subject)
+					l.drop(subject)
 				case i%101 == 0:
-					err = l.Command(context.Background(), stint.Command{Kind: stint.Reset, Subject: subject, Limits: []stint.Limit{limit}})
+					err = l.Command(context.Background(),
+						stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{limit}})
 				}
 				if err != nil {
 					t.Error(err)
@@ -204,7 +206,7 @@ func TestLeaseHitAllocatesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _, r, _ := leaseHeld(t, stint.Per(1<<40, 10*time.Second).WithLease())
 		ls := l.table.find(l.hash(&r.Claim, false), &r.Claim, false)
-		ls.stock.Load().shelves[0].units.Store(1 << 30)
+		ls.snapshot.Load().blocks[0].units.Store(1 << 30)
 		if n := testing.AllocsPerRun(100, func() {
 			if d, _ := l.Take(context.Background(), r); !fromLease(d) {
 				t.Error("a miss")
@@ -220,7 +222,7 @@ func BenchmarkLeaseHit(b *testing.B) {
 	for _, goroutines := range []int{1, 64, 256} {
 		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
 			store := newLeaseFar(b, 0)
-			l := newLeasesFor(b, store, LeasesConfig{})
+			l := newLeasesFor(b, store, Config{})
 			lim, err := stint.New(l, stint.PerMinute(1<<50).WithLease())
 			if err != nil {
 				b.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// leaseCallers are goroutines that make calls at the same time: as many as a test may
-// need, for new ones are costly under the race detector.
+// leaseCallers are goroutines that make calls at the same time: as many as a test may need, for new
+// ones are costly under the race detector.
 type leaseCallers struct {
 	calls chan func()
 	group sync.WaitGroup
@@ -38,16 +38,17 @@ func (c *leaseCallers) wait() {
 // leaseWorld is a number of processes over one store.
 type leaseWorld struct {
 	limit   stint.Limit
-	regions []*Leases
+	regions []*leases
 
 	mu       sync.Mutex
 	admitted []int64 // instants in microseconds: of the store if it decided, else of here
 	late     struct{ wanted, admitted, misses int }
 }
 
-// demand is Poisson demand of a rate on one region until a time. Counts are kept of what
-// comes after warm.
-func (w *leaseWorld) demand(t *testing.T, callers *leaseCallers, region int, rate float64, seed uint64, warm, until time.Time) {
+// demand is Poisson demand of a rate on one region until a time. Counts are kept of what comes
+// after warm.
+func (w *leaseWorld) demand(t *testing.T, callers *leaseCallers, region int, rate float64, seed uint64, warm,
+	until time.Time) {
 	chance := rand.New(rand.NewPCG(seed, uint64(region)))
 	for {
 		time.Sleep(time.Duration(chance.ExpFloat64() / rate * float64(time.Second)))
@@ -108,7 +109,8 @@ func TestLeasesThreeRegions(t *testing.T) {
 		{"even", 80 * time.Millisecond, []phase{{40 * time.Second, [3]float64{.3, .3, .3}}}, .01, .95},
 		{"uneven", 80 * time.Millisecond, []phase{{40 * time.Second, [3]float64{.81, .045, .045}}}, .01, .95},
 		{"shifting", 80 * time.Millisecond, []phase{
-			{20 * time.Second, [3]float64{.81, .045, .045}}, {20 * time.Second, [3]float64{.045, .81, .045}}, {20 * time.Second, [3]float64{.045, .045, .81}},
+			{20 * time.Second, [3]float64{.81, .045, .045}}, {20 * time.Second, [3]float64{.045, .81, .045}},
+			{20 * time.Second, [3]float64{.045, .045, .81}},
 		}, .01, .95},
 		{"farther", 160 * time.Millisecond, []phase{{40 * time.Second, [3]float64{.3, .3, .3}}}, .02, .95},
 		{"near", 2 * time.Millisecond, []phase{{40 * time.Second, [3]float64{.3, .3, .3}}}, .01, .95},
@@ -122,7 +124,7 @@ func TestLeasesThreeRegions(t *testing.T) {
 				var group sync.WaitGroup
 				callers := newLeaseCallers()
 				for range 3 {
-					w.regions = append(w.regions, newLeasesFor(t, store, LeasesConfig{}))
+					w.regions = append(w.regions, newLeasesFor(t, store, Config{}))
 				}
 				begin := time.Now()
 				for p, phase := range c.phases {
@@ -139,7 +141,8 @@ func TestLeasesThreeRegions(t *testing.T) {
 				took := time.Since(begin) - 2*time.Second
 				wanted := min(float64(w.late.wanted), 300*took.Seconds())
 				t.Logf("wanted %d, admitted %d (%.1f %%), misses %d (%.2f %%), at most %d in a window; %d renewals, %d takes, %d give-backs",
-					w.late.wanted, w.late.admitted, 100*float64(w.late.admitted)/wanted, w.late.misses, 100*float64(w.late.misses)/float64(w.late.wanted),
+					w.late.wanted, w.late.admitted, 100*float64(w.late.admitted)/wanted, w.late.misses,
+					100*float64(w.late.misses)/float64(w.late.wanted),
 					w.most(), store.renewals.Load(), store.takes.Load(), store.amends.Load())
 				if most := w.most(); most > 3000 {
 					t.Errorf("%d admitted in one window, want at most 3000", most)

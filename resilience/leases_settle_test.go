@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 func TestLeasesSettle(t *testing.T) {
 	limit := stint.Per(10_000, 10*time.Second).WithLease()
-	settle := func(t *testing.T, l *Leases, d stint.Decision, cost int64, want bool) {
+	settle := func(t *testing.T, l *leases, d stint.Decision, cost int64, want bool) {
 		t.Helper()
 		got, err := l.Amend(t.Context(), d.Charge, stint.Amendment{Cost: cost})
 		if err != nil || got != want {
@@ -39,7 +40,7 @@ func TestLeasesSettle(t *testing.T) {
 		if got := l.held(&r.Claim); got != held-8 {
 			t.Errorf("%d held after settling up, want %d", got, held-8)
 		}
-		for _, kind := range []stint.AmendmentKind{stint.Extend, stint.Release} {
+		for _, kind := range []stint.AmendmentKind{stint.AmendExtend, stint.AmendRelease} {
 			if ok, err := l.Amend(t.Context(), d.Charge, stint.Amendment{Kind: kind}); ok || err != nil {
 				t.Errorf("kind %d: %v, %v", kind, ok, err)
 			}
@@ -47,7 +48,7 @@ func TestLeasesSettle(t *testing.T) {
 		if _, err := l.Amend(t.Context(), d.Charge, stint.Amendment{Cost: -1}); err == nil {
 			t.Error("settled to less than nothing")
 		}
-		other := newLeasesFor(t, store, LeasesConfig{})
+		other := newLeasesFor(t, store, Config{})
 		settle(t, other, mustLease(t, l, r), 0, false)
 
 		// A debt that the block cannot pay becomes one of the store's when the block ends.
@@ -59,7 +60,7 @@ func TestLeasesSettle(t *testing.T) {
 			t.Errorf("%d held in debt", got)
 		}
 		clock.advance(time.Second, time.Second)
-		time.Sleep(time.Second) // for the janitor
+		time.Sleep(time.Second) // for the sweeper
 		synctest.Wait()
 		if got := leaseUsed(t, store.Store, "a", limit); got != charged+100 {
 			t.Errorf("the store counts %d, want %d", got, charged+100)
@@ -70,7 +71,7 @@ func TestLeasesSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _, r, _ := leaseHeld(t, limit)
 		applied := 0
-		for range 20 * stint.MaxSettled {
+		for range 20 * driver.MaxSettled {
 			d := mustLease(t, l, r)
 			if !fromLease(d) {
 				t.Fatal("not from memory")
@@ -84,7 +85,7 @@ func TestLeasesSettle(t *testing.T) {
 			}
 			applied++
 		}
-		if applied == 0 || applied > maxBlocks*stint.MaxSettled {
+		if applied == 0 || applied > maxBlocks*driver.MaxSettled {
 			t.Errorf("%d refunds were remembered", applied)
 		}
 	})
@@ -109,11 +110,12 @@ func TestLeaseCover(t *testing.T) {
 	if _, ok := ls.settle(&stint.Charge{ID: 10, At: 2, Claim: claim}, 1); !ok || b.debt != 7 || b.units.Load() != 0 {
 		t.Errorf("debt %d, want 7", b.debt)
 	}
-	if g, differs := ls.retire(b); !differs || g.cost != 27 {
+	if g, differs := ls.endBlock(1); !differs || g.cost != 27 {
 		t.Errorf("settles to %d", g.cost)
 	}
 	b.units.Store(5)
-	if g, differs := ls.retire(b); !differs || g.cost != 22 {
+	ls.add(b)
+	if g, differs := ls.endBlock(1); !differs || g.cost != 22 {
 		t.Errorf("settles to %d", g.cost)
 	}
 	for range 3 {
@@ -127,14 +129,14 @@ func TestLeaseCover(t *testing.T) {
 func TestLeasesSettleSeveralStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := stint.Per(10_000, 10*time.Second).WithLease()
-		l := newLeasesFor(t, newLeaseFar(t, 0), LeasesConfig{})
+		l := newLeasesFor(t, newLeaseFar(t, 0), Config{})
 		defer l.Close()
 		r := leaseAsk("a", 1, limit, limit.WithName("other"))
 		d := leaseStarted(t, l, r, 10*time.Millisecond)
-		if !fromLease(d) || d.Charge.Validate() != nil {
-			t.Fatalf("from a lease: %v, %v", fromLease(d), d.Charge.Validate())
+		if !fromLease(d) || (stint.Amendment{}).Validate(&d.Charge) != nil {
+			t.Fatalf("from a lease: %v, %v", fromLease(d), (stint.Amendment{}).Validate(&d.Charge))
 		}
-		if ok, err := l.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.Settle}); !ok || err != nil {
+		if ok, err := l.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !ok || err != nil {
 			t.Errorf("refunded %v, %v", ok, err)
 		}
 	})

@@ -2,6 +2,7 @@ package resilience
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/oracle"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/storetest"
 )
@@ -18,13 +21,13 @@ func TestLeasesContract(t *testing.T) {
 	for _, leased := range []bool{false, true} {
 		t.Run(fmt.Sprintf("leased=%v", leased), func(t *testing.T) {
 			storetest.Run(t, storetest.NeverOver, func(t *testing.T) storetest.Harness {
-				clock := storetest.NewClock()
+				clock := &storetest.Clock{}
 				s, err := memorystore.New(memorystore.Config{Now: clock.Now})
 				if err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { s.Close() })
-				l := newLeasesFor(t, s, LeasesConfig{})
+				l := newLeasesFor(t, s, Config{})
 				var mono atomic.Int64
 				l.clock = func() leaseTime {
 					wall := clock.Now().UnixNano()
@@ -42,6 +45,61 @@ func TestLeasesContract(t *testing.T) {
 	}
 }
 
+// A block is charged to the meter of a burst when it is taken. Used at its end, its units are
+// refilled sooner than if they were charged then, by the length of the lease. The limit itself
+// holds: a capacity in any window, and Max per window in the long run.
+func TestLeasesOfABurst(t *testing.T) {
+	clock := &storetest.Clock{}
+	s, err := memorystore.New(memorystore.Config{Now: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	l := newLeasesFor(t, s, Config{})
+	l.clock = func() leaseTime { return leaseTime{clock.Now().UnixNano(), clock.Now().UnixNano()} }
+	r := leaseAsk("a", 1, stint.PerSecond(100).WithBurst(2).WithLease())
+	ls := newLease(l.hash(&r.Claim, false), &r.Claim, false)
+	l.table.add(ls)
+	ls.begin(1000, int64(time.Millisecond), l.now())
+	ls.renewal.notBefore.Store(math.MaxInt64) // only this one
+	l.renewNow(ls, l.now())
+	length := ls.length(l.roundTrip.Load())
+
+	truth := oracle.NewTruth()
+	truth.AnyDelay = true
+	take := func() stint.Decision {
+		t.Helper()
+		d := mustLease(t, l, r)
+		if err := truth.Took(clock.Now().UnixMicro(), r, d); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	clock.Advance(length - time.Millisecond)
+	for i := range 200 {
+		if d := take(); !fromLease(d) {
+			t.Fatalf("%d of 200 came from memory", i)
+		}
+	}
+	used := clock.Now()
+	for range 200 {
+		clock.Advance(5 * time.Millisecond)
+		if d := take(); d.Allowed {
+			t.Fatalf("201 within %v", clock.Now().Sub(used))
+		}
+	}
+	clock.Advance(20 * time.Millisecond) // the block leaves the log
+	n := int64(0)
+	for take().Allowed {
+		n++
+	}
+	since := clock.Now().Sub(used)
+	if least, most := (100*since).Milliseconds()/1000, (100*(since+length)).Milliseconds()/1000; n <= least ||
+		n > most {
+		t.Errorf("%d more after %v, want more than %d and at most %d", n, since, least, most)
+	}
+}
+
 func TestLeasesPassBy(t *testing.T) {
 	leased := stint.PerMinute(1_000_000).WithLease()
 	for name, change := range map[string]func(*stint.Request){
@@ -50,9 +108,9 @@ func TestLeasesPassBy(t *testing.T) {
 		"a second subject": func(r *stint.Request) {
 			r.And = []stint.Claim{{Subject: "b", Limits: []stint.Limit{leased}, Cost: 1}}
 		},
-		"a peek":        func(r *stint.Request) { r.Mode = stint.Peek },
-		"a reservation": func(r *stint.Request) { r.Mode = stint.Reserve },
-		"a force":       func(r *stint.Request) { r.Mode = stint.Force },
+		"a peek":        func(r *stint.Request) { r.Mode = stint.ModePeek },
+		"a reservation": func(r *stint.Request) { r.Mode = stint.ModeReserve },
+		"a force":       func(r *stint.Request) { r.Mode = stint.ModeForce },
 		"no cost":       func(r *stint.Request) { r.Cost = 0 },
 		"fit":           func(r *stint.Request) { r.Fit = true },
 		"a lease":       func(r *stint.Request) { r.Lease = time.Second },
@@ -60,7 +118,7 @@ func TestLeasesPassBy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newLeaseFar(t, 0)
-				l := newLeasesFor(t, store, LeasesConfig{})
+				l := newLeasesFor(t, store, Config{})
 				plain := leaseAsk("a", 1, leased)
 				leaseStarted(t, l, plain, time.Millisecond)
 				r := plain
@@ -68,7 +126,7 @@ func TestLeasesPassBy(t *testing.T) {
 				change(&r)
 				before := store.takes.Load() + store.renewals.Load()
 				for range 20 {
-					if d := mustLease(t, l, r); d.Charge.Origin() != stint.FromStore {
+					if d := mustLease(t, l, r); !contract.FromStore(&d.Charge) {
 						t.Fatal("served from memory")
 					}
 				}
@@ -84,7 +142,7 @@ func TestLeasesPassBy(t *testing.T) {
 func TestLeasesBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newLeaseFar(t, 10*time.Millisecond)
-		l := newLeasesFor(t, store, LeasesConfig{})
+		l := newLeasesFor(t, store, Config{})
 		r := leaseAsk("a", 1, stint.Per(1000, 10*time.Second).WithLease())
 		for range 5 { // seldom enough
 			mustLease(t, l, r)
@@ -97,13 +155,15 @@ func TestLeasesBegin(t *testing.T) {
 		d := leaseStarted(t, l, r, 100*time.Millisecond)
 		store.mu.Lock()
 		defer store.mu.Unlock()
-		if store.last.Lease != 500*time.Millisecond || store.last.Cost > 20 || store.last.Failure.Mode != stint.FailError || store.last.Bans != nil {
+		if store.last.Lease != 500*time.Millisecond || store.last.Cost > 20 ||
+			store.last.Failure.Mode != stint.FailError || store.last.Bans != nil {
 			t.Errorf("asked for %+v", store.last)
 		}
-		if used := leaseUsed(t, store.Store, "a", r.Limits[0]); d.Usages()[0].Used > used || d.Usages()[0].Used < 1 || d.Usages()[0].ResetAfter > 11*time.Second {
-			t.Errorf("the decision says %+v, the store %d", d.Usages(), used)
+		if used := leaseUsed(t, store.Store, "a", r.Limits[0]); d.Usages[0].Used > used || d.Usages[0].Used < 1 ||
+			d.Usages[0].ResetAfter > 11*time.Second {
+			t.Errorf("the decision says %+v, the store %d", d.Usages, used)
 		}
-		if err := d.Charge.Validate(); err != nil {
+		if err := (stint.Amendment{}).Validate(&d.Charge); err != nil {
 			t.Error(err)
 		}
 	})
@@ -126,22 +186,16 @@ func TestLeaseLength(t *testing.T) {
 	}
 }
 
-type leaseListener struct {
-	Silent
-	hits atomic.Int64
-}
-
-func (o *leaseListener) Saved(r *stint.Request, by Saver) {
-	if by == ByLease && r.Subject == "a" {
-		o.hits.Add(1)
-	}
-}
-
-func TestLeasesTellTheObserver(t *testing.T) {
+func TestLeasesAreObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o leaseListener
+		var observed atomic.Int64
+		o := observerFunc(func(event any) {
+			if e := event.(*Decided); e.Source == sourceLease && e.Request.Subject == "a" && e.Decision.Allowed {
+				observed.Add(1)
+			}
+		})
 		store := newLeaseFar(t, 0)
-		l := newLeasesFor(t, store, LeasesConfig{Observer: &o})
+		l := newLeasesFor(t, store, Config{Observer: o})
 		hits := int64(0)
 		for range 50 {
 			if fromLease(mustLease(t, l, leaseAsk("a", 1, stint.PerMinute(1000).WithLease()))) {
@@ -149,8 +203,8 @@ func TestLeasesTellTheObserver(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		if hits == 0 || o.hits.Load() != hits {
-			t.Errorf("told of %d hits, want %d", o.hits.Load(), hits)
+		if hits == 0 || observed.Load() != hits {
+			t.Errorf("observed %d hits, want %d", observed.Load(), hits)
 		}
 	})
 }

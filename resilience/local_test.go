@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 // messages calls a function with every message that is logged.
@@ -32,7 +34,7 @@ func (s *gone) err() error {
 	if s.back.Load() {
 		return nil
 	}
-	return &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: context.DeadlineExceeded}
+	return &stint.StoreError{Op: "take", Kind: errkind.Timeout, Err: context.DeadlineExceeded}
 }
 
 func (s *gone) Take(context.Context, stint.Request) (stint.Decision, error) {
@@ -45,30 +47,26 @@ func (s *gone) Amend(context.Context, stint.Charge, stint.Amendment) (bool, erro
 
 func (s *gone) Command(context.Context, stint.Command) error { return s.err() }
 
-func unit(limit stint.Limit) stint.Request {
-	return stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{limit}, Cost: 1}}
-}
-
 // A call that fails while the end of an outage is told begins another one.
 func TestCallFailsAtTheEndOfAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &gone{}
-		var f *Fallback
+		var f *fallback
 		lost, back := 0, 0
-		f, err := NewFallback(store, FallbackConfig{Logger: slog.New(messages{on: func(m string) {
+		f, err := newFallback(store, Config{Logger: slog.New(messages{on: func(m string) {
 			switch {
 			case strings.Contains(m, "cannot be asked"):
 				lost++
 			case strings.Contains(m, "again"):
 				if back++; back == 1 {
-					f.news.decisions.Add(1) // as failed does first; its goroutine has to wait for the CPU then
+					f.outage.decisions.Add(1) // as failed does first; its goroutine has to wait for the CPU then
 				}
 			}
 		}})})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = f.Take(t.Context(), unit(stint.PerHour(5)))
+		_, _ = f.Take(t.Context(), oneUnit("a", stint.PerHour(5)))
 		store.back.Store(true)
 		time.Sleep(10 * time.Second)
 		f.Close()
@@ -92,7 +90,7 @@ func TestNothingIsOwedAboveTheBound(t *testing.T) {
 	l := newTestLocal(t)
 	l.owing.Store(maxOwing)
 	for _, id := range []string{"", "x"} {
-		r := unit(stint.PerHour(5))
+		r := oneUnit("a", stint.PerHour(5))
 		r.ID = id
 		d, err := l.decide(&r, 1, 1)
 		if err != nil || !d.Allowed {
@@ -110,7 +108,7 @@ func TestNothingIsOwedAboveTheBound(t *testing.T) {
 // Holders that died without the store do not count when others come.
 func TestDeadHoldersAreForgotten(t *testing.T) {
 	l := newTestLocal(t)
-	r := unit(stint.AtOnce(100, time.Second))
+	r := oneUnit("a", stint.AtOnce(100, time.Second))
 	now := int64(0)
 	for range 5 {
 		now += int64(time.Hour)
@@ -118,7 +116,7 @@ func TestDeadHoldersAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := l.find(&r.Claim).of(&r.Limits[0]).unchargedFor(&question{}, now); n != 1 {
+	if n := l.find(&r.Claim).of(&r.Limits[0]).unchargedFor(&asking{}, now); n != 1 {
 		t.Errorf("%d places, want 1", n)
 	}
 }
@@ -126,20 +124,21 @@ func TestDeadHoldersAreForgotten(t *testing.T) {
 func BenchmarkHeard(b *testing.B) {
 	for name, more := range map[string]int64{"alone": 0, "beside others": 10} {
 		b.Run(name, func(b *testing.B) {
-			l, err := newLocal(DefaultLocalBytes, nil)
+			l, err := newLocal(64<<20, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer l.close()
-			r := unit(stint.PerMinute(1 << 40))
-			d := stint.Decision{Allowed: true, Charge: stint.ChargeOf(&r)}
-			usages := d.Grow(1)
-			q := question{}
+			r := oneUnit("a", stint.PerMinute(1<<40))
+			d := stint.Decision{Allowed: true, Charge: contract.ChargeOf(&r)}
+			usages := make([]stint.Usage, 1)
+			d.Usages = usages
+			q := asking{}
 			b.ReportAllocs()
 			for i := int64(1); b.Loop(); i++ {
 				d.Charge.ID, d.Charge.At = uint64(i), i
 				usages[0] = stint.Usage{Used: i + more, ResetAfter: time.Minute}
-				l.heard(&r, &d, &q, i, 1)
+				l.learn(&r, &d, &q, i, 1)
 			}
 		})
 	}

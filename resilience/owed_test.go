@@ -1,21 +1,29 @@
-package resilience_test
+package resilience
 
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/driver"
 )
 
-// The answer to a request that carries what is owed counts that: it is not taken for what others used.
+// newShakyStack is a stack of a process that has a shaky store for itself, and keeps asking it.
+func newShakyStack(t *testing.T) (shaky, *Stack) {
+	t.Helper()
+	store := newShaky(t)
+	return store, newStack(t, store, Config{Instances: 1, NoBreaker: true})
+}
+
+// The answer to a request that carries what is owed counts that: it is not taken for what others
+// used.
 func TestCarriedUnitsAreNotOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newShaky(t)
-		s := newStack(t, store, resilience.Config{Instances: 1, Breaker: resilience.BreakerConfig{Failures: 1 << 20}})
+		store, s := newShakyStack(t)
 		r := oneUnit("a", stint.PerHour(10))
 		store.change(way{there: 20 * time.Millisecond}) // too late
 		if n := admitted(t, s, 4, r); n != 4 {
@@ -40,7 +48,7 @@ func TestCarriedUnitsAreNotOthers(t *testing.T) {
 func TestCarriedUnitsDoNotOverrule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShaky(t)
-		s := newStack(t, store, resilience.Config{Instances: 2})
+		s := newStack(t, store, Config{Instances: 2})
 		r := oneUnit("a", stint.Per(10, time.Second))
 		for i := range 20 {
 			store.change(way{there: 20 * time.Millisecond})
@@ -48,18 +56,18 @@ func TestCarriedUnitsDoNotOverrule(t *testing.T) {
 			time.Sleep(30 * time.Millisecond)
 			store.change(way{})
 			if d := mustDecide(t, s, r); !d.Allowed {
-				t.Fatalf("round %d: denied, degraded %v, used %d of 10", i, d.Degraded, d.Usages()[0].Used)
+				t.Fatalf("round %d: denied, degraded %v, used %d of 10", i, d.Degraded, d.Usages[0].Used)
 			}
 			time.Sleep(970 * time.Millisecond)
 		}
 	})
 }
 
-// What was granted to a request with an ID is charged also after an outage longer than the life of the ID.
+// What was granted to a request with an ID is charged also after an outage longer than the life of
+// the ID.
 func TestOwedIDsOutliveTheOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newShaky(t)
-		s := newStack(t, store, resilience.Config{Instances: 1, Breaker: resilience.BreakerConfig{Failures: 1 << 20}})
+		store, s := newShakyStack(t)
 		limits := []stint.Limit{stint.Per(10, time.Second), stint.PerHour(10)}
 		n := 0
 		store.down()
@@ -89,11 +97,62 @@ func TestOwedIDsOutliveTheOutage(t *testing.T) {
 	})
 }
 
+// Requests with an ID and several claims are charged once to each of their subjects, also after an
+// outage longer than the life of the ID, while others settle, take and reset under the same claims.
+func TestOwedIDsOfSeveralClaimsOutliveTheOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, s := newShakyStack(t)
+		hour := []stint.Limit{stint.PerHour(1000)}
+		reset := []stint.Limit{stint.PerHour(1000).WithName("reset")}
+		const subjects, requests = 8, 40
+		name := func(n int) string { return fmt.Sprint("subject", n%subjects) }
+		store.down()
+		var group sync.WaitGroup
+		for n := range requests {
+			group.Go(func() {
+				r := oneUnit(name(n), hour...)
+				r.ID, r.IDLife = fmt.Sprint(n), time.Second
+				r.And = []stint.Claim{{Subject: name(n + 1), Limits: hour, Cost: 1},
+					{Subject: name(n + 3), Limits: hour, Cost: 2}}
+				d := mustDecide(t, s, r)
+				time.Sleep(time.Duration(n) * 100 * time.Millisecond) // until long after the ID's life
+				if n%4 == 0 {
+					if ok, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !ok ||
+						err != nil {
+						t.Errorf("request %d is not refunded: %v, %v", n, ok, err)
+					}
+				}
+				mustDecide(t, s, oneUnit(name(n), reset...))
+				_ = s.Command(t.Context(), stint.Command{Kind: stint.CommandReset, Subject: name(n), Limits: reset})
+			})
+		}
+		time.Sleep(3 * time.Second)
+		store.up()
+		group.Wait()
+		time.Sleep(time.Minute)
+		want := [subjects]int64{}
+		for n := range requests {
+			if n%4 != 0 {
+				want[n%subjects]++
+				want[(n+1)%subjects]++
+				want[(n+3)%subjects] += 2
+			}
+		}
+		for n := range subjects {
+			if got := usedOf(t, store.flaky.Store, name(n), hour[0]); got != want[n] {
+				t.Errorf("%s: the store has counted %d, want %d", name(n), got, want[n])
+			}
+		}
+		if n := s.fallback.local.owing.Load(); n != 0 {
+			t.Errorf("%d subjects still owe something", n)
+		}
+	})
+}
+
 // What is owed is charged once, also if it is sent again after it has left one of its windows.
 func TestOwedUnitsAreChargedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newShaky(t)
-		s := newStack(t, store, resilience.Config{Instances: 1, Breaker: resilience.BreakerConfig{Failures: 1 << 20}})
+		store, s := newShakyStack(t)
 		limits := []stint.Limit{stint.Per(10, time.Second), stint.PerHour(100)}
 		r := oneUnit("a", limits...)
 		store.fail(refusedCall())
@@ -114,8 +173,7 @@ func TestOwedUnitsAreChargedOnce(t *testing.T) {
 // What is owed under a limit counts for every list of limits that the limit is in.
 func TestListsThatShareALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newShaky(t)
-		s := newStack(t, store, resilience.Config{Instances: 1, Breaker: resilience.BreakerConfig{Failures: 1 << 20}})
+		store, s := newShakyStack(t)
 		a, b := stint.PerHour(10), stint.PerDay(100)
 		store.fail(refusedCall())
 		count := admitted(t, s, 10, oneUnit("a", a, b))
@@ -130,8 +188,7 @@ func TestListsThatShareALimit(t *testing.T) {
 // A refund of a part of a charge leaves the place that another part has.
 func TestPartOfAPlaceIsRefunded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newShaky(t)
-		s := newStack(t, store, resilience.Config{Instances: 1, Breaker: resilience.BreakerConfig{Failures: 1 << 20}})
+		store, s := newShakyStack(t)
 		r := oneUnit("a", stint.AtOnce(1, time.Minute))
 		r.And = []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerDay(100).WithName("budget")}, Cost: 5}}
 		d := mustDecide(t, s, r)
@@ -148,8 +205,7 @@ func TestPartOfAPlaceIsRefunded(t *testing.T) {
 // A settlement of a part of a charge leaves the other parts as they are.
 func TestPartOfAPlaceIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newShaky(t)
-		s := newStack(t, store, resilience.Config{Instances: 1, Breaker: resilience.BreakerConfig{Failures: 1 << 20}})
+		store, s := newShakyStack(t)
 		r := oneUnit("a", stint.AtOnce(5, time.Minute), stint.PerHour(10))
 		r.And = []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerDay(100).WithName("budget")}, Cost: 5}}
 		d := mustDecide(t, s, r)
@@ -166,8 +222,7 @@ func TestPartOfAPlaceIsSettled(t *testing.T) {
 // Close charges what is owed to a store that is not quick.
 func TestCloseChargesWhatIsOwed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newShaky(t)
-		s := newStack(t, store, resilience.Config{Instances: 1, Breaker: resilience.BreakerConfig{Failures: 1 << 20}})
+		store, s := newShakyStack(t)
 		store.fail(refusedCall())
 		const n = 1000
 		for i := range n {
@@ -191,14 +246,14 @@ func TestCloseChargesWhatIsOwed(t *testing.T) {
 // A reset forgets what is owed under a request ID.
 func TestResetForgetsOwedIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newShaky(t)
-		s := newStack(t, store, resilience.Config{Instances: 1, Breaker: resilience.BreakerConfig{Failures: 1 << 20}})
+		store, s := newShakyStack(t)
 		r := oneUnit("a", stint.PerHour(3))
 		r.ID = "x"
 		store.fail(refusedCall())
 		mustDecide(t, s, r)
 		store.fail(nil)
-		if err := s.Command(t.Context(), stint.Command{Kind: stint.Reset, Subject: "a", Limits: r.Limits}); err != nil {
+		if err := s.Command(t.Context(),
+			stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Limits}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)
@@ -212,7 +267,7 @@ func TestResetForgetsOwedIDs(t *testing.T) {
 func TestRefundOfAnAdoptedCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &distant{flaky: newFlaky(t), way: way{back: 50 * time.Millisecond}}
-		s := newStack(t, store, resilience.Config{Instances: 1, Breaker: resilience.BreakerConfig{Failures: 1 << 20}})
+		s := newStack(t, store, Config{Instances: 1, NoBreaker: true})
 		r := oneUnit("a", stint.PerHour(3))
 		d := mustDecide(t, s, r)
 		time.Sleep(time.Second)
@@ -230,8 +285,7 @@ func TestRefundOfAnAdoptedCharge(t *testing.T) {
 // A booking by the store is held against what it does not count yet.
 func TestBookingBesideLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newShaky(t)
-		s := newStack(t, store, resilience.Config{Instances: 1, Breaker: resilience.BreakerConfig{Failures: 1 << 20}})
+		store, s := newShakyStack(t)
 		limit := stint.Per(10, 10*time.Second)
 		type use struct {
 			at time.Duration
@@ -246,14 +300,14 @@ func TestBookingBesideLate(t *testing.T) {
 				uses = append(uses, use{time.Since(start) + d.RetryAfter, cost})
 			}
 		}
-		take(1, stint.Take)
+		take(1, stint.ModeTake)
 		time.Sleep(time.Second)
-		take(7, stint.Take)
+		take(7, stint.ModeTake)
 		time.Sleep(time.Second)
 		store.change(way{there: 500 * time.Millisecond})
-		take(2, stint.Take) // without the store
+		take(2, stint.ModeTake) // without the store
 		store.change(way{})
-		take(3, stint.Reserve)
+		take(3, stint.ModeReserve)
 		for _, u := range uses {
 			sum := int64(0)
 			for _, v := range uses {
@@ -277,7 +331,7 @@ func TestMergedGrants(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newShaky(t)
-				s := newStack(t, store, resilience.Config{Instances: 1, Breaker: resilience.BreakerConfig{Failures: 1 << 20}})
+				s := newStack(t, store, Config{Instances: 1, NoBreaker: true})
 				r := oneUnit("a", limits...)
 				store.fail(refusedCall())
 				for i := range 300 {
@@ -292,7 +346,7 @@ func TestMergedGrants(t *testing.T) {
 				time.Sleep(300 * time.Millisecond)
 				for i := range 10 {
 					if d := mustDecide(t, s, r); !d.Allowed {
-						t.Errorf("denied %d s after the outage: used %v, retry after %v", i, d.Usages(), d.RetryAfter)
+						t.Errorf("denied %d s after the outage: used %v, retry after %v", i, d.Usages, d.RetryAfter)
 					}
 					time.Sleep(time.Second)
 				}
@@ -304,8 +358,7 @@ func TestMergedGrants(t *testing.T) {
 // A retry under the same ID counts once, whoever decides.
 func TestRetryUnderTheSameID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newShaky(t)
-		s := newStack(t, store, resilience.Config{Instances: 1, Breaker: resilience.BreakerConfig{Failures: 1 << 20}})
+		store, s := newShakyStack(t)
 		for i := range 5 {
 			r := oneUnit("a", stint.PerHour(10))
 			r.ID = fmt.Sprint(i)
@@ -332,8 +385,7 @@ func TestRetryUnderTheSameID(t *testing.T) {
 // A refund of a request with an ID that is owed is not charged.
 func TestRefundOfNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newShaky(t)
-		s := newStack(t, store, resilience.Config{Instances: 1, Breaker: resilience.BreakerConfig{Failures: 1 << 20}})
+		store, s := newShakyStack(t)
 		r := oneUnit("a", stint.PerHour(10))
 		r.ID = "x"
 		store.fail(refusedCall())
@@ -352,7 +404,7 @@ func TestRefundOfNamed(t *testing.T) {
 // shaky is distant, and fails takes when flaky is told to.
 type shaky struct{ *distant }
 
-func (s shaky) TakeBatch(ctx context.Context, batch []*stint.Call) {
+func (s shaky) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	if err := s.flaky.do(ctx, "take", &s.flaky.batches); err != nil {
 		for _, c := range batch {
 			c.Err = err
@@ -364,17 +416,18 @@ func (s shaky) TakeBatch(ctx context.Context, batch []*stint.Call) {
 
 func newShaky(t *testing.T) shaky { return shaky{&distant{flaky: newFlaky(t)}} }
 
-// The late answer to a question for an earlier place names the place that the caller has: it is not refunded.
+// The late answer to a question for an earlier place names the place that the caller has: it is not
+// refunded.
 func TestLateMoveUp(t *testing.T) {
 	for _, mode := range []stint.FailureMode{stint.FailDeny, stint.FailLocal} {
 		t.Run(mode.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newShaky(t)
-				s := newStack(t, store, resilience.Config{Failure: stint.FailurePolicy{Mode: mode}, Instances: 1})
+				s := newStack(t, store, Config{Failure: stint.FailurePolicy{Mode: mode}, Instances: 1})
 				limit := stint.Per(1, 10*time.Second)
 				mustDecide(t, s, oneUnit("a", limit))
 				r := oneUnit("a", limit)
-				r.Mode = stint.Reserve
+				r.Mode = stint.ModeReserve
 				mine := mustDecide(t, s, r)
 				time.Sleep(time.Second)
 				store.change(way{back: 50 * time.Millisecond})
@@ -398,7 +451,7 @@ func TestLateMoveUp(t *testing.T) {
 func TestShareAndSettlements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShaky(t)
-		s := newStack(t, store, resilience.Config{Instances: 2})
+		s := newStack(t, store, Config{Instances: 2})
 		r := oneUnit("a", stint.PerHour(20))
 		store.fail(refusedCall())
 		total := int64(0)

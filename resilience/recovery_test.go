@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"context"
@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/memorystore"
 )
 
 // A process that loses the store has its part of what was left.
 func TestFallbackBeginsWithWhatIsKnown(t *testing.T) {
 	bucket := stint.TokenBucket(12, 12, time.Hour)
-	fixed := stint.Limit{Max: 12, Window: 24 * time.Hour, Algorithm: stint.Fixed}
+	fixed := stint.Limit{Max: 12, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed}
 	tests := []struct {
 		limits    []stint.Limit
 		used      int
@@ -38,12 +39,13 @@ func TestFallbackBeginsWithWhatIsKnown(t *testing.T) {
 	}
 	for _, test := range tests {
 		inner := newFlaky(t)
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: test.instances})
+		f := newFallbackFor(t, inner, Config{Instances: test.instances})
 		r := oneUnit("a", test.limits...)
 		admitted(t, f, test.used, r)
 		inner.fail(refusedCall())
 		if got := admitted(t, f, test.used+20+int(test.limits[0].Max), r); got != test.want {
-			t.Errorf("%v, %d used, %d instances: %d admitted, want %d", test.limits, test.used, test.instances, got, test.want)
+			t.Errorf("%v, %d used, %d instances: %d admitted, want %d", test.limits, test.used, test.instances,
+				got, test.want)
 		}
 		if got := admitted(t, f, 1, oneUnit("stranger", test.limits...)); got != 1 {
 			t.Error("a stranger is denied")
@@ -53,7 +55,7 @@ func TestFallbackBeginsWithWhatIsKnown(t *testing.T) {
 
 func TestFallbackKnowsOthersUseToo(t *testing.T) {
 	inner := newFlaky(t)
-	f := newFallback(t, inner, resilience.FallbackConfig{Instances: 2})
+	f := newFallbackFor(t, inner, Config{Instances: 2})
 	r := oneUnit("a", stint.PerHour(10))
 	admitted(t, inner, 9, r) // by another process
 	mustDecide(t, f, r)
@@ -67,7 +69,7 @@ func TestFallbackKnowsOthersUseToo(t *testing.T) {
 func TestFallbackLetsASteadyCallerGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		f := newFallbackFor(t, inner, Config{Instances: 1})
 		r := oneUnit("a", stint.PerMinute(120))
 		for range 120 { // 100 a minute
 			if !mustDecide(t, f, r).Allowed {
@@ -88,7 +90,7 @@ func TestFallbackLetsASteadyCallerGoOn(t *testing.T) {
 func TestFallbackForgetsWhatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		f := newFallbackFor(t, inner, Config{Instances: 1})
 		r := oneUnit("a", stint.PerMinute(10))
 		admitted(t, f, 10, r)
 		time.Sleep(59 * time.Second)
@@ -106,10 +108,11 @@ func TestFallbackForgetsWhatIsOver(t *testing.T) {
 func TestFallbackKnowsBans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		f := newFallbackFor(t, inner, Config{Instances: 1})
 		r := oneUnit("a")
 		r.Bans = &stint.BanPolicy{}
-		if err := inner.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "a", For: time.Minute}); err != nil {
+		if err := inner.Command(t.Context(),
+			stint.Command{Kind: stint.CommandBan, Subject: "a", For: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		mustDecide(t, f, r)
@@ -125,8 +128,8 @@ func TestFallbackKnowsBans(t *testing.T) {
 	})
 }
 
-// A ban that the store told of is known to those who obey it, whoever asks in between
-// without looking for bans.
+// A ban that the store told of is known to those who obey it, whoever asks in between without
+// looking for bans.
 func TestFallbackKnowsBansBesideThoseWhoDoNotObey(t *testing.T) {
 	for name, change := range map[string]func(*stint.Request){
 		"shared":    func(r *stint.Request) { r.Shared = true },
@@ -134,12 +137,13 @@ func TestFallbackKnowsBansBesideThoseWhoDoNotObey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inner := newFlaky(t)
-			f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+			f := newFallbackFor(t, inner, Config{Instances: 1})
 			r := oneUnit("a")
 			r.Bans = &stint.BanPolicy{}
 			free := r
 			change(&free)
-			if err := inner.Command(t.Context(), stint.Command{Kind: stint.Ban, Subject: "a", For: time.Minute}); err != nil {
+			if err := inner.Command(t.Context(),
+				stint.Command{Kind: stint.CommandBan, Subject: "a", For: time.Minute}); err != nil {
 				t.Fatal(err)
 			}
 			check := func(when string) {
@@ -162,7 +166,7 @@ func TestFallbackKnowsBansBesideThoseWhoDoNotObey(t *testing.T) {
 func TestFallbackChargesTheStoreAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 2})
+		f := newFallbackFor(t, inner, Config{Instances: 2})
 		minute, day, hold := stint.PerMinute(10), stint.PerDay(100), stint.AtOnce(50, time.Hour)
 		r := oneUnit("a", minute, day, hold)
 		r.And = []stint.Claim{{Subject: "all", Scope: "s", Limits: []stint.Limit{day}, Cost: 2}}
@@ -176,7 +180,7 @@ func TestFallbackChargesTheStoreAfterwards(t *testing.T) {
 		if ok, err := f.Amend(t.Context(), refunded.Charge, stint.Amendment{}); !ok || err != nil {
 			t.Errorf("refund: %v, %v", ok, err)
 		}
-		if !d.Allowed || inner.Store.(interface{ Len() int }).Len() != 0 {
+		if !d.Allowed || inner.Store.(*memorystore.Store).Stats().Subjects != 0 {
 			t.Fatal("the store knows something already")
 		}
 		inner.up()
@@ -192,7 +196,7 @@ func TestFallbackChargesTheStoreAfterwards(t *testing.T) {
 		scoped := oneUnit("all", day)
 		scoped.Scope, scoped.Cost = "s", 0
 		all := mustDecide(t, inner, scoped)
-		if got := all.Usages()[0].Used; got != 12 {
+		if got := all.Usages[0].Used; got != 12 {
 			t.Errorf("the store has counted %d of the other claim, want 12", got)
 		}
 		if got := usedOf(t, inner, "b", day); got != 0 {
@@ -209,12 +213,12 @@ func TestFallbackChargesTheStoreAfterwards(t *testing.T) {
 	})
 }
 
-// What was granted without the store is charged to it above capacity too: else who uses
-// both gets more.
+// What was granted without the store is charged to it above capacity too: else who uses both gets
+// more.
 func TestFallbackChargesAboveCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		f := newFallbackFor(t, inner, Config{Instances: 1})
 		r := oneUnit("a", stint.PerHour(10))
 		inner.fail(refusedCall())
 		admitted(t, f, 8, r)
@@ -230,7 +234,7 @@ func TestFallbackChargesAboveCapacity(t *testing.T) {
 func TestFallbackGoesOnChargingAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		f := newFallbackFor(t, inner, Config{Instances: 1})
 		inner.fail(refusedCall())
 		for i := range 50 {
 			mustDecide(t, f, oneUnit(fmt.Sprint(i), stint.PerHour(10)))
@@ -269,7 +273,7 @@ func TestFallbackKeepsABoundedNumberOfDebts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, more = 65_536, 100
 		inner, logs := newFlaky(t, openMemory(t).Store), new(logbook)
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1, Logger: logs.logger(), LocalBytes: 1 << 30})
+		f := newFallbackFor(t, inner, Config{Instances: 1, Logger: logs.logger(), LocalBytes: 1 << 30})
 		inner.fail(refusedCall())
 		for i := range most + more {
 			mustDecide(t, f, oneUnit(fmt.Sprint(i), stint.PerHour(10)))
@@ -290,9 +294,9 @@ func TestFallbackKeepsABoundedNumberOfDebts(t *testing.T) {
 type slowToCharge struct{ *flaky }
 
 func (s slowToCharge) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	if r.Mode == stint.Force {
+	if r.Mode == stint.ModeForce {
 		<-ctx.Done()
-		return stint.Decision{}, &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: ctx.Err()}
+		return stint.Decision{}, &stint.StoreError{Op: "take", Kind: errkind.Timeout, Err: ctx.Err()}
 	}
 	return s.flaky.Take(ctx, r)
 }
@@ -300,7 +304,7 @@ func (s slowToCharge) Take(ctx context.Context, r stint.Request) (stint.Decision
 func TestFallbackChargingBlocksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := slowToCharge{newFlaky(t)}
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		f := newFallbackFor(t, inner, Config{Instances: 1})
 		inner.fail(refusedCall())
 		mustDecide(t, f, oneUnit("a"))
 		inner.up()
@@ -324,7 +328,7 @@ func TestFallbackChargingBlocksNobody(t *testing.T) {
 // Everything at once, for the race detector; and never more than the bound.
 func TestFallbackUnderFlaps(t *testing.T) {
 	inner := newFlaky(t)
-	f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+	f := newFallbackFor(t, inner, Config{Instances: 1})
 	const limit = 500
 	var mu sync.Mutex
 	total := 0
@@ -334,7 +338,8 @@ func TestFallbackUnderFlaps(t *testing.T) {
 			for k := range 500 {
 				r := oneUnit("hot", stint.PerHour(limit))
 				if k%3 == 0 {
-					r.And = []stint.Claim{{Subject: fmt.Sprint("cold", k%7), Limits: []stint.Limit{stint.PerHour(1 << 40)}, Cost: 1}}
+					r.And = []stint.Claim{{Subject: fmt.Sprint("cold", k%7),
+						Limits: []stint.Limit{stint.PerHour(1 << 40)}, Cost: 1}}
 				}
 				d, err := f.Take(context.Background(), r)
 				if err != nil {
@@ -353,7 +358,8 @@ func TestFallbackUnderFlaps(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	// One process has the same limit with the store and without. What was overruled at the end is still being given back.
+	// One process has the same limit with the store and without. What was overruled at the end is
+	// still being given back.
 	if total > limit || total < limit-8 {
 		t.Errorf("%d admitted, want %d", total, limit)
 	}
@@ -361,15 +367,15 @@ func TestFallbackUnderFlaps(t *testing.T) {
 
 // refusedCall is the error of a call that surely was not made.
 func refusedCall() error {
-	return &stint.StoreError{Op: "take", Kind: stint.KindRefused, Err: errDown}
+	return &stint.StoreError{Op: "take", Kind: errkind.Refused, Err: errDown}
 }
 
-// What was granted without the store is charged to it whatever the failure was, and once: under
-// the request's ID if it has one.
+// What was granted without the store is charged to it whatever the failure was, and once: under the
+// request's ID if it has one.
 func TestFallbackOwesEverythingOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFlaky(t)
-		f := newFallback(t, inner, resilience.FallbackConfig{Instances: 1})
+		f := newFallbackFor(t, inner, Config{Instances: 1})
 		once := oneUnit("b")
 		once.ID = "x"
 		for _, test := range []struct {

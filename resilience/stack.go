@@ -4,133 +4,150 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// Config sets up a [Stack]. The zero Config is the recommended one.
-type Config struct {
-	// Failure is for requests that have no policy of their own. The default is to decide
-	// locally when the store has not done so within DefaultBudget.
-	Failure stint.FailurePolicy
-	// Instances is how many processes share the store, for want of a store that
-	// counts them. See [FallbackConfig].
-	Instances int
-	// LocalBytes is how much memory deciding without the store takes; see [FallbackConfig].
-	LocalBytes int64
-	// Breaker says when to stop asking, and MaxWaiting how many callers may wait.
-	Breaker    BreakerConfig
-	MaxWaiting int
-	// Denials is how many denials are remembered; see [DenyCacheConfig].
-	Denials int
-	// Leases is how many subjects may be leased at once; see [LeasesConfig].
-	Leases int
-	// Observer is told what happens, if it is not nil.
-	Observer Observer
-	// Logger is slog.Default() unless set.
-	Logger *slog.Logger
-}
-
-// Stack is a [stint.Store] that is fast and calm: all the parts of this package over one
-// store, in the order that works.
+// Stack is a [stint.Store] that stays fast and calm over a store that is far away, slow or down:
+// all parts of this package over one store, in the order that works.
 type Stack struct {
-	top      stint.Store
-	observer Observer
+	top stint.Store
 
-	cache    *DenyCache
-	leases   *Leases
-	fallback *Fallback
-	batching *Batching
-	breaker  *Breaker
+	// The parts, nil where switched off. A breaker that is switched off is there and never opens.
+	cache    *denyCache
+	leases   *leases
+	fallback *fallback
+	batching *batching
+	breaker  *breaker
 
-	stop func()
-	work sync.WaitGroup
+	instances int // as configured, for when there is no fallback
+	stop      func()
+	work      sync.WaitGroup
 }
 
 var _ stint.Store = (*Stack)(nil)
 
+// What a store may have beside the methods of [driver.BatchStore]; see [New].
+type (
+	// pinger says cheaply whether it is there.
+	pinger interface {
+		Ping(ctx context.Context) error
+	}
+	// instanceCounter counts the processes that share it.
+	instanceCounter interface {
+		Present(ctx context.Context, id string) (int, error)
+	}
+	// announcer announces subjects that got room back in any process.
+	announcer interface {
+		Announcements(ctx context.Context, f func(subject string, commanded bool)) error
+	}
+)
+
 // New puts a stack on a store:
 //
-//	redis, err := redisstore.Open(ctx, "redis://localhost:6379/0")
+//	redis, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://localhost:6379/0"})
 //	...
 //	store, err := resilience.New(redis, resilience.Config{})
 //	...
 //	defer store.Close() // before the one of redis
 //	lim, err := stint.New(store, stint.PerMinute(100))
-func New(store stint.BatchStore, c Config) (*Stack, error) {
+//
+// The stack uses three more methods if the store has them, as that of package redisstore does:
+//
+//   - Ping(ctx) error says cheaply whether the store is there.
+//   - Present(ctx, id string) (int, error) registers the process of that id for the next ten
+//     seconds, and returns the number of processes that are registered.
+//   - Announcements(ctx, f func(subject string, commanded bool)) error calls f for each subject
+//     that got room back in any process, until the context ends or the connection is lost. The
+//     subject may be its hash if keys hold only that, or "" if it could be anyone's. Commanded is
+//     whether it was reset, banned or unbanned, rather than given something back.
+func New(store driver.BatchStore, c Config) (*Stack, error) {
 	if store == nil {
 		return nil, &stint.InvalidError{Err: errors.New("no store")}
 	}
-	if err := c.Failure.Validate(); err != nil {
-		return nil, &stint.InvalidError{Err: err}
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	c.Breaker.Observer, c.Breaker.Logger = c.Observer, c.Logger
-	roster, _ := store.(Roster)
-
-	s := &Stack{observer: c.Observer}
-	s.breaker = NewBreaker(store, c.Breaker)
-	s.batching = NewBatching(s.breaker, BatchingConfig{MaxWaiting: c.MaxWaiting, Budget: c.Failure.Budget})
-	var err error
-	s.fallback, err = NewFallback(NewDeadline(s.batching, c.Failure.Budget), FallbackConfig{
-		Policy: c.Failure, Instances: c.Instances, Roster: roster, LocalBytes: c.LocalBytes,
-		Observer: c.Observer, Logger: c.Logger, batch: s.breaker,
-	})
-	if err != nil {
+	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	s.leases = NewLeases(s.fallback, LeasesConfig{MaxLeases: c.Leases, Observer: c.Observer, Logger: c.Logger})
-	s.cache = NewDenyCache(s.leases, DenyCacheConfig{Entries: c.Denials, Observer: c.Observer})
-	s.top = s.cache
-
+	c = c.withDefaults()
+	if c.NoBreaker {
+		c.BreakerFailures = math.MaxInt
+	}
+	s := &Stack{instances: max(c.Instances, 1), breaker: newBreaker(store, c)}
+	s.top = s.breaker
+	if !c.NoBatching {
+		s.batching = newBatching(s.breaker, c)
+		s.top = s.batching
+	}
+	if !c.NoDeadline {
+		s.top = newDeadlines(s.top, c.budget())
+	}
+	switch {
+	case !c.NoFallback:
+		var err error
+		if s.fallback, err = newFallback(s.top, c); err != nil {
+			return nil, err
+		}
+		s.fallback.batchStore = s.breaker
+		if counter, ok := store.(instanceCounter); ok {
+			s.fallback.countInstances(counter)
+		}
+		s.top = s.fallback
+	case c.Observer != nil:
+		s.top = observed{s.top, c.Observer}
+	}
+	if !c.NoLeases {
+		s.leases = newLeases(s.top, c)
+		s.top = s.leases
+	}
+	if !c.NoDenyCache {
+		s.cache = newDenyCache(s.top, c)
+		s.top = s.cache
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
-	if announcer, ok := store.(Announcer); ok {
+	if announcer, ok := store.(announcer); ok {
 		s.work.Go(func() { s.listen(ctx, announcer, c.Logger) })
 	}
 	return s, nil
 }
 
-// listen forgets what others say is no longer so. While it cannot listen, denials are
-// remembered for a second at the longest, and leases until their end.
-func (s *Stack) listen(ctx context.Context, announcer Announcer, logger *slog.Logger) {
-	told := false
+// listen forgets what other processes announce to be outdated. While it cannot listen, denials are
+// remembered for a second at most, and leases until their end.
+func (s *Stack) listen(ctx context.Context, announcer announcer, logger *slog.Logger) {
+	warned := false
 	for ctx.Err() == nil {
-		err := announcer.Announcements(ctx, func(subject string, commanded bool) {
-			s.cache.Drop(subject)
-			if commanded {
-				s.leases.Drop(subject)
-				s.fallback.local.unban(subject)
-			}
-		})
-		if stint.KindOf(err) == stint.KindAuth && !told {
-			told = true
-			logger.Warn("stint: not permitted to listen to other processes: their refunds are noticed up to a second late", "cause", err)
+		err := announcer.Announcements(ctx, s.drop)
+		if errkind.Of(err) == errkind.Auth && !warned {
+			warned = true
+			logger.Warn("stint: not permitted to listen to other processes: their refunds are noticed up to a second late",
+				"cause", err)
 		}
 		sleep(ctx, jitter(time.Second))
 	}
 }
 
-// Take implements [stint.Store].
-func (s *Stack) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	if s.observer == nil {
-		return s.top.Take(ctx, r)
+// drop forgets what is remembered of a subject that got room back elsewhere.
+func (s *Stack) drop(subject string, commanded bool) {
+	if s.cache != nil {
+		s.cache.drop(subject)
 	}
-	return s.observed(ctx, r)
+	if commanded && s.leases != nil {
+		s.leases.drop(subject)
+	}
+	if commanded && s.fallback != nil {
+		s.fallback.local.unban(subject)
+	}
 }
 
-// observed is Take with somebody looking on. Apart, for a request whose address is given
-// away has to be allocated.
-func (s *Stack) observed(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	start := time.Now()
-	d, err := s.top.Take(ctx, r)
-	s.observer.Decided(&r, &d, err, time.Since(start))
-	return d, err
+// Take implements [stint.Store].
+func (s *Stack) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	return s.top.Take(ctx, r)
 }
 
 // Amend implements [stint.Store].
@@ -141,23 +158,40 @@ func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 // Command implements [stint.Store].
 func (s *Stack) Command(ctx context.Context, c stint.Command) error { return s.top.Command(ctx, c) }
 
-// Breaker returns the state of the breaker.
-func (s *Stack) Breaker() BreakerState { return s.breaker.State() }
+// Breaker returns the state of the breaker: "closed" while calls reach the store, "open" while none
+// does, and "half-open" while one call finds out whether the store works again.
+func (s *Stack) Breaker() string { return s.breaker.state() }
 
 // Instances returns how many processes are known to share the store.
-func (s *Stack) Instances() int { return s.fallback.Instances() }
+func (s *Stack) Instances() int {
+	if s.fallback == nil {
+		return s.instances
+	}
+	return s.fallback.instances()
+}
 
-// Close gives back what is leased, answers who is waiting, charges what is owed, and ends all
-// that goes on in the background. It takes some seconds at most, if the store does not
-// answer. The store stays the caller's to close.
+// Close gives back leased units, answers callers who wait, charges what is owed, and ends all
+// background work. It takes a few seconds at most if the store does not answer. It does not close
+// the store.
 func (s *Stack) Close() error {
 	s.stop()
 	s.work.Wait()
-	return errors.Join(s.leases.Close(), s.batching.Close(), s.fallback.Close(), s.breaker.Close())
+	var errs []error
+	if s.leases != nil {
+		errs = append(errs, s.leases.Close())
+	}
+	if s.batching != nil {
+		s.batching.Close()
+	}
+	if s.fallback != nil {
+		s.fallback.Close()
+	}
+	s.breaker.Close()
+	return errors.Join(errs...)
 }
 
-// jitter is d, give or take a fifth: processes that lost the store together do not
-// come back together.
+// jitter is d, give or take a fifth: processes that lost the store together do not come back
+// together.
 func jitter(d time.Duration) time.Duration { return d - d/5 + rand.N(2*d/5+1) }
 
 // sleep waits for d, or until the context ends.

@@ -1,4 +1,4 @@
-package resilience_test
+package resilience
 
 import (
 	"context"
@@ -10,20 +10,20 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
-	"github.com/stint-limiter/stint/resilience"
 	"github.com/stint-limiter/stint/storetest"
 )
 
 // patient is a budget that holds on a busy machine too.
 var patient = stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second}
 
-func newStack(t *testing.T, store stint.BatchStore, c resilience.Config) *resilience.Stack {
+func newStack(t *testing.T, store driver.BatchStore, c Config) *Stack {
 	t.Helper()
 	c.Logger = slog.New(slog.DiscardHandler)
-	s, err := resilience.New(store, c)
+	s, err := New(store, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func newStack(t *testing.T, store stint.BatchStore, c resilience.Config) *resili
 
 func openRedis(t *testing.T, url string) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.Open(t.Context(), url)
+	s, err := redisstore.Open(t.Context(), redisstore.Config{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestStackOverRedis(t *testing.T) {
 		"cluster": {"redis://" + cluster.Addrs()[0] + "?addr=" + cluster.Addrs()[1], true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStack(t, openRedis(t, h.url), resilience.Config{Failure: patient})
+			s := newStack(t, openRedis(t, h.url), Config{Failure: patient})
 			storetest.Run(t, storetest.NeverOver, func(*testing.T) storetest.Harness {
 				return storetest.Harness{Store: s, SplitSubjects: h.split}
 			})
@@ -63,11 +63,11 @@ func TestStackOverRedis(t *testing.T) {
 // All but what answers from memory is exact: no caller can tell it from a store alone.
 func TestStackIsLinearizable(t *testing.T) {
 	redis := openRedis(t, redistest.Start(t).URL())
-	breaker := resilience.NewBreaker(redis, resilience.BreakerConfig{})
+	breaker := newBreaker(redis, Config{}.withDefaults())
 	defer breaker.Close()
-	batching := resilience.NewBatching(breaker, resilience.BatchingConfig{})
+	batching := newBatching(breaker, Config{}.withDefaults())
 	defer batching.Close()
-	s, err := resilience.NewFallback(resilience.NewDeadline(batching, patient.Budget), resilience.FallbackConfig{Policy: patient, Roster: redis})
+	s, err := newFallback(newDeadlines(batching, patient.Budget), Config{Failure: patient}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,15 +79,17 @@ func TestStackIsLinearizable(t *testing.T) {
 // Exactly the limit is admitted through several stacks at once.
 func TestStacksShareOneLimit(t *testing.T) {
 	url := redistest.Start(t).URL()
-	for _, limit := range []stint.Limit{stint.PerHour(100), stint.PerHour(5000), stint.PerHour(5000).WithName("leased").WithLease()} {
+	for _, limit := range []stint.Limit{stint.PerHour(100), stint.PerHour(5000),
+		stint.PerHour(5000).WithName("leased").WithLease()} {
 		var admitted atomic.Int64
 		var group sync.WaitGroup
 		for range 4 {
-			s := newStack(t, openRedis(t, url), resilience.Config{Failure: patient})
+			s := newStack(t, openRedis(t, url), Config{Failure: patient})
 			for range 50 {
 				group.Go(func() {
 					for range 30 {
-						d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: limit.String(), Limits: []stint.Limit{limit}, Cost: 1}})
+						d, err := s.Take(t.Context(), stint.Request{
+							Claim: stint.Claim{Subject: limit.String(), Limits: []stint.Limit{limit}, Cost: 1}})
 						if err != nil {
 							t.Error(err)
 							return
@@ -108,45 +110,44 @@ func TestStacksShareOneLimit(t *testing.T) {
 
 // counter is an observer that counts.
 type counter struct {
-	resilience.Silent
 	decisions, calls, requests, denials, leased, fallbacks, opened atomic.Int64
 }
 
-func (c *counter) Decided(*stint.Request, *stint.Decision, error, time.Duration) { c.decisions.Add(1) }
-
-func (c *counter) StoreCalled(op string, requests int, _ time.Duration, _ error) {
-	if op == "take" {
-		c.calls.Add(1)
-		c.requests.Add(int64(requests))
-	}
-}
-
-func (c *counter) Saved(_ *stint.Request, by resilience.Saver) {
-	if by == resilience.ByDenyCache {
-		c.denials.Add(1)
-	} else {
-		c.leased.Add(1)
-	}
-}
-
-func (c *counter) FellBack(*stint.Request, stint.FailureMode, error) { c.fallbacks.Add(1) }
-
-func (c *counter) BreakerChanged(_, to resilience.BreakerState) {
-	if to == resilience.BreakerOpen {
-		c.opened.Add(1)
+func (c *counter) Observe(_ context.Context, event any) {
+	switch e := event.(type) {
+	case *Decided:
+		c.decisions.Add(1)
+		switch e.Source {
+		case sourceDenyCache:
+			c.denials.Add(1)
+		case sourceLease:
+			c.leased.Add(1)
+		case sourceFallback:
+			c.fallbacks.Add(1)
+		}
+	case *StoreCall:
+		if e.Op == "take" {
+			c.calls.Add(1)
+			c.requests.Add(int64(e.Requests))
+		}
+	case *BreakerChange:
+		if e.To == "open" {
+			c.opened.Add(1)
+		}
 	}
 }
 
 func TestAnObserverSeesItAll(t *testing.T) {
 	server := redistest.Start(t)
 	seen := &counter{}
-	s := newStack(t, openRedis(t, server.URL()), resilience.Config{
+	s := newStack(t, openRedis(t, server.URL()), Config{
 		Failure: stint.FailurePolicy{Budget: 10 * time.Second}, Observer: seen,
-		Breaker: resilience.BreakerConfig{Failures: 1}, Instances: 1,
+		BreakerFailures: 1, Instances: 1,
 	})
 	take := func(subject string, limit stint.Limit) stint.Decision {
 		t.Helper()
-		d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}})
+		d, err := s.Take(t.Context(), stint.Request{
+			Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,11 +161,12 @@ func TestAnObserverSeesItAll(t *testing.T) {
 			t.Fatal("nothing was leased")
 		}
 	}
-	if seen.denials.Load() == 0 || seen.calls.Load() == 0 || seen.requests.Load() < seen.calls.Load() || seen.fallbacks.Load() != 0 {
+	if seen.denials.Load() == 0 || seen.calls.Load() == 0 || seen.requests.Load() < seen.calls.Load() ||
+		seen.fallbacks.Load() != 0 {
 		t.Errorf("with a store: %+v", seen)
 	}
 	server.Kill()
-	for n := 0; s.Breaker() == resilience.BreakerClosed; n++ {
+	for n := 0; s.Breaker() == "closed"; n++ {
 		if d := take(fmt.Sprint(n), stint.PerHour(1)); !d.Degraded || !d.Allowed {
 			t.Errorf("without a store: %+v", d)
 		}
@@ -177,7 +179,7 @@ func TestAnObserverSeesItAll(t *testing.T) {
 // What one process gives back, another hears of.
 func TestStacksHearOfEachOther(t *testing.T) {
 	url := redistest.Start(t).URL()
-	ours, theirs := newStack(t, openRedis(t, url), resilience.Config{Failure: patient}), openRedis(t, url)
+	ours, theirs := newStack(t, openRedis(t, url), Config{Failure: patient}), openRedis(t, url)
 	limits := []stint.Limit{stint.PerHour(1)}
 	r := stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}
 	take := func() stint.Decision {
@@ -196,24 +198,25 @@ func TestStacksHearOfEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually.True(t, "there is room again", func() bool { return take().Allowed })
-	if err := theirs.Command(t.Context(), stint.Command{Kind: stint.Reset, Subject: "a", Limits: limits}); err != nil {
+	if err := theirs.Command(t.Context(),
+		stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: limits}); err != nil {
 		t.Fatal(err)
 	}
 	eventually.True(t, "there is room again", func() bool { return take().Allowed })
 }
 
 func TestNewStackRefusesMistakes(t *testing.T) {
-	if _, err := resilience.New(nil, resilience.Config{}); err == nil {
+	if _, err := New(nil, Config{}); err == nil {
 		t.Error("a stack on nothing")
 	}
-	bad := resilience.Config{Failure: stint.FailurePolicy{Mode: 9}}
-	if _, err := resilience.New(newFlaky(t), bad); err == nil {
+	bad := Config{Failure: stint.FailurePolicy{Mode: 9}}
+	if _, err := New(newFlaky(t), bad); err == nil {
 		t.Error("an unknown failure mode")
 	}
 }
 
 func TestTheStackAllocatesNothingOfItsOwn(t *testing.T) {
-	s := newStack(t, newFlaky(t), resilience.Config{Failure: patient})
+	s := newStack(t, newFlaky(t), Config{Failure: patient})
 	r := stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}}
 	for range 2 { // denied from memory from then on
 		if _, err := s.Take(t.Context(), r); err != nil {
@@ -224,4 +227,42 @@ func TestTheStackAllocatesNothingOfItsOwn(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { _, _ = s.Take(ctx, r) }); n > 0 {
 		t.Errorf("%v allocations per denial from memory", n)
 	}
+}
+
+// TestUsagesAreTheCallers: equal requests are decided together, denials are remembered, and leases
+// serve from a snapshot; still each caller may write to the usages of its decision. Run it with
+// -race.
+func TestUsagesAreTheCallers(t *testing.T) {
+	s := newStack(t, openRedis(t, redistest.Start(t).URL()), Config{Failure: patient})
+	leased := stint.PerMinute(1 << 20)
+	leased.Leased = true
+	requests := []stint.Request{
+		oneUnit("equal", stint.PerMinute(1<<20), stint.PerHour(1<<20)),
+		oneUnit("denied", stint.PerMinute(3)),
+		oneUnit("leased", leased),
+	}
+	var group sync.WaitGroup
+	for range 16 {
+		group.Go(func() {
+			for i := range 150 {
+				r := requests[i%len(requests)]
+				d, err := s.Take(t.Context(), r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if len(d.Usages) != len(r.Limits) {
+					t.Errorf("%s: %d usages, want %d", r.Subject, len(d.Usages), len(r.Limits))
+				}
+				for k := range d.Usages {
+					if used := d.Usages[k].Used; used < 1 || used > 1<<20 {
+						t.Errorf("%s: %d are used: somebody else wrote to the decision", r.Subject, used)
+					}
+					d.Usages[k].Used = -1
+				}
+				_ = append(d.Usages, stint.Usage{Used: -1})
+			}
+		})
+	}
+	group.Wait()
 }

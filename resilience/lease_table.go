@@ -10,12 +10,12 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// leaseTable finds leases. Looking takes no lock: a place of the table is a list that is only
-// ever added to at its head, and who stands on a lease that is removed from it still gets to
-// those behind. Changes are made under the lock of Leases.
+// leaseTable is a hash table of leases. Reading takes no lock: each slot is a linked list to which
+// leases are only added at the head, and a reader at a lease that is removed still gets to those
+// behind it. Changes are made under the lock of leases.
 type leaseTable struct {
-	places    []atomic.Pointer[lease] // as many as a power of two
-	shift     uint                    // a lease's place is its hash shifted by this
+	heads     []atomic.Pointer[lease] // as many as a power of two
+	shift     uint                    // the index of a lease is its hash shifted by this
 	bySubject map[string][]*lease     // by the name under which a subject is announced
 	count     int
 	most      int
@@ -24,7 +24,7 @@ type leaseTable struct {
 func newLeaseTable(most int) leaseTable {
 	width := max(bits.Len(uint(most-1)), 1)
 	return leaseTable{
-		places:    make([]atomic.Pointer[lease], 1<<width),
+		heads:     make([]atomic.Pointer[lease], 1<<width),
 		shift:     uint(64 - width),
 		bySubject: map[string][]*lease{},
 		most:      most,
@@ -32,7 +32,7 @@ func newLeaseTable(most int) leaseTable {
 }
 
 func (t *leaseTable) find(hash uint64, c *stint.Claim, bans bool) *lease {
-	for ls := t.places[hash>>t.shift].Load(); ls != nil; ls = ls.next.Load() {
+	for ls := t.heads[hash>>t.shift].Load(); ls != nil; ls = ls.next.Load() {
 		if ls.hash == hash && ls.bans == bans && ls.claim.Subject == c.Subject && ls.claim.Scope == c.Scope &&
 			slices.Equal(ls.claim.Limits, c.Limits) {
 			return ls
@@ -43,8 +43,8 @@ func (t *leaseTable) find(hash uint64, c *stint.Claim, bans bool) *lease {
 
 // each calls f with every lease. It needs no lock.
 func (t *leaseTable) each(f func(*lease)) {
-	for i := range t.places {
-		for ls := t.places[i].Load(); ls != nil; ls = ls.next.Load() {
+	for i := range t.heads {
+		for ls := t.heads[i].Load(); ls != nil; ls = ls.next.Load() {
 			f(ls)
 		}
 	}
@@ -58,15 +58,15 @@ func (t *leaseTable) add(ls *lease) bool {
 	t.count++
 	subject := keypart.Name(ls.claim.Subject)
 	t.bySubject[subject] = append(t.bySubject[subject], ls)
-	place := &t.places[ls.hash>>t.shift]
-	ls.next.Store(place.Load())
-	place.Store(ls)
+	head := &t.heads[ls.hash>>t.shift]
+	ls.next.Store(head.Load())
+	head.Store(ls)
 	return true
 }
 
-// remove takes a lease out, if it is there.
+// remove removes a lease, if it is there.
 func (t *leaseTable) remove(ls *lease) {
-	for at := &t.places[ls.hash>>t.shift]; at.Load() != nil; at = &at.Load().next {
+	for at := &t.heads[ls.hash>>t.shift]; at.Load() != nil; at = &at.Load().next {
 		if at.Load() != ls {
 			continue
 		}
@@ -92,13 +92,13 @@ func (t *leaseTable) of(mu *sync.Mutex, subject string) (all []*lease) {
 	return all
 }
 
-// leaseSketch remembers who missed last, and when, so that those who come once cost
-// neither memory nor time. A place holds half of a hash and a time. Who shares a place with
-// somebody else may be forgotten: it is leased a little later.
+// leaseSketch remembers which requests missed last, and when, so that those that come once cost
+// neither memory nor time. A slot holds half of a hash and a time. Requests that share a slot may
+// be forgotten: they are leased a little later.
 type leaseSketch []atomic.Uint64
 
-// sketchBits make a unit of the sketch's clock 65 µs. It wraps around after three days:
-// at worst somebody is then leased who need not be.
+// sketchBits make a unit of the sketch's clock 65 µs. It wraps around after three days: at worst a
+// request is then leased that need not be.
 const sketchBits = 16
 
 func newLeaseSketch(leases int) leaseSketch {
@@ -107,7 +107,7 @@ func newLeaseSketch(leases int) leaseSketch {
 
 // again notes a miss and returns the time since the one before, if that is remembered.
 func (s leaseSketch) again(hash uint64, now int64) (since int64, ok bool) {
-	tick := uint32(now>>sketchBits) | 1 // never zero, which is an empty place
+	tick := uint32(now>>sketchBits) | 1 // never zero, which is an empty slot
 	old := s[hash&uint64(len(s)-1)].Swap(hash>>32<<32 | uint64(tick))
 	if uint32(old) == 0 || old>>32 != hash>>32 {
 		return 0, false

@@ -1,0 +1,103 @@
+package resilience
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
+)
+
+// Config sets up a [Stack]. The zero Config is the recommended one.
+type Config struct {
+	// Failure applies to requests without a policy of their own. The default decides locally when
+	// the store has not decided within 15 ms.
+	Failure stint.FailurePolicy
+	// Instances is the number of processes that share the store, for stores that do not count them.
+	// The default is unknown: then one is assumed, with a warning when it first matters.
+	Instances int
+	// LocalBytes bounds the memory for deciding without the store. The default is 64 MiB. When it
+	// is full, the subjects that have the most left of their limits are forgotten first.
+	LocalBytes int64
+	// BreakerFailures is the number of failed calls in a row that opens the breaker. The default
+	// is 5.
+	BreakerFailures int
+	// BreakerProbe is how often an open breaker pings the store, give or take a fifth. The default
+	// is 250 ms.
+	BreakerProbe time.Duration
+	// BreakerRetry is after how long an open breaker lets a call through without a ping that
+	// succeeded: for stores that have no Ping or do not permit it. The default is 30 s.
+	BreakerRetry time.Duration
+	// MaxWaiting is the number of callers that may wait for the store before more are refused. The
+	// default is 10,000.
+	MaxWaiting int
+	// Denials is the number of denials that are remembered, rounded up to a power of two. The
+	// default is 65,536. Each takes some 240 bytes, and 24 more for every limit past the third.
+	Denials int
+	// Leases is the number of leases held at once, one for each subject, scope and list of limits.
+	// The default is 10,000. Requests beyond go to the store.
+	Leases int
+
+	// The parts can be switched off, each alone or together.
+
+	// NoDenyCache asks the store even about subjects that were just denied.
+	NoDenyCache bool
+	// NoLeases has the store count every request of leased limits.
+	NoLeases bool
+	// NoFallback returns the store's failures to the callers, whatever their policies say.
+	NoFallback bool
+	// NoDeadline lets a decision take as long as the caller's context allows.
+	NoDeadline bool
+	// NoBatching sends every request to the store in a call of its own.
+	NoBatching bool
+	// NoBreaker keeps asking a store that keeps failing.
+	NoBreaker bool
+
+	// Observer receives a [*Decided] for every decision, a [*StoreCall] for every call to the
+	// store, and a [*BreakerChange] when the breaker changes. It may be nil.
+	Observer stint.Observer
+	// Logger receives messages when the store is lost and when it is back. The default is
+	// slog.Default().
+	Logger *slog.Logger
+
+	now func() time.Time // of the fallback, for tests
+}
+
+// validate reports every mistake in one [*stint.InvalidError].
+func (c *Config) validate() error {
+	errs := []error{contract.ValidateFailure(&c.Failure)}
+	if c.Instances < 0 || c.LocalBytes < 0 {
+		errs = append(errs, fmt.Errorf("Instances is %d, LocalBytes %d; want 0 or more", c.Instances, c.LocalBytes))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return &stint.InvalidError{Err: err}
+	}
+	return nil
+}
+
+// withDefaults returns the configuration with the defaults filled in.
+func (c Config) withDefaults() Config {
+	positive := func(n, otherwise int) int { return cmp.Or(max(n, 0), otherwise) }
+	c.LocalBytes = cmp.Or(c.LocalBytes, 64<<20)
+	c.BreakerFailures = positive(c.BreakerFailures, 5)
+	c.BreakerProbe = cmp.Or(max(c.BreakerProbe, 0), 250*time.Millisecond)
+	c.BreakerRetry = cmp.Or(max(c.BreakerRetry, 0), 30*time.Second)
+	c.MaxWaiting = positive(c.MaxWaiting, 10_000)
+	c.Denials = positive(c.Denials, 1<<16)
+	c.Leases = positive(c.Leases, 10_000)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// budget is the time budget of requests whose policy sets none.
+func (c *Config) budget() time.Duration {
+	if c.Failure.Budget > 0 {
+		return c.Failure.Budget
+	}
+	return contract.DefaultBudget
+}

@@ -1,0 +1,147 @@
+package resilience
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/errkind"
+)
+
+// Amend implements [stint.Store].
+func (f *fallback) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	if !c.Fallback {
+		changed, err := f.inner.Amend(ctx, c, a)
+		f.noteFailure(err)
+		if changed && err == nil && contract.FromStore(&c) {
+			f.local.amended(&c, a)
+		}
+		return changed, err
+	}
+	if err := a.Validate(&c); err != nil {
+		return false, err
+	}
+	if c.ID>>markShift != f.local.mark {
+		return false, nil
+	}
+	return f.amendOwn(ctx, c, a)
+}
+
+// amendOwn amends a local decision, here and in the store if that has charged it.
+func (f *fallback) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	own := c
+	own.ID &= 1<<markShift - 1
+	own.Fallback = false
+	changed, err := f.local.own.Amend(ctx, own, a)
+	if !changed || err != nil {
+		return changed, err
+	}
+	other := f.local.counterparts.settle(&c, a)
+	f.local.amendSince(&c, &other.since, a, f.wall())
+	switch held := anyPlace(&c.Claim, c.And); {
+	case other.store.ID != 0:
+		part := partOf(&other.store, &c)
+		changed, err := f.inner.Amend(ctx, part, a)
+		if err != nil && a.Kind == stint.AmendSettle { // it is done locally already
+			f.amendLater(part, a)
+			return true, nil
+		}
+		return changed, err
+	case held && other.late:
+		if a.Kind == stint.AmendExtend {
+			f.local.changePlaces(&c, 0, f.now())
+		} else if a.Kind == stint.AmendRelease || a.Cost == 0 {
+			f.local.changePlaces(&c, -1, f.now())
+		}
+	case held:
+		if held, err := f.amendPlace(ctx, &c, a, other.held); !held || err != nil || a.Kind != stint.AmendSettle {
+			return held, err
+		}
+		f.settleOwed(&c, a.Cost)
+	case !other.late && a.Kind == stint.AmendSettle: // else it is done when the answer comes
+		f.settleOwed(&c, a.Cost)
+	}
+	return true, nil
+}
+
+// amendPlace amends a holder that was admitted without the store. A heartbeat that reaches the
+// store makes it a holder there too.
+func (f *fallback) amendPlace(ctx context.Context, c *stint.Charge, a stint.Amendment, known bool) (bool, error) {
+	store := *c
+	store.Fallback, store.RequestID, store.IDLife = false, "", 0
+	switch {
+	case a.Kind == stint.AmendSettle && a.Cost > 0:
+	case a.Kind == stint.AmendExtend:
+		f.local.changePlaces(c, 0, f.now())
+		held, err := f.inner.Amend(ctx, store, a)
+		if err != nil { // it is held here
+			return true, nil
+		}
+		if held && !known {
+			f.local.counterparts.add(c.ID, counterpart{held: true})
+			f.local.changePlaces(c, -1, f.now())
+		}
+		return held, nil
+	case known:
+		f.amendLater(store, stint.Amendment{Kind: stint.AmendRelease})
+	default:
+		f.local.changePlaces(c, -1, f.now())
+	}
+	return true, nil
+}
+
+// settleCharged settles what the store has charged, in the background.
+func (f *fallback) settleCharged(c *stint.Charge, s settlement) {
+	if part := partOf(c, &s.charge); part.ID != 0 {
+		f.amendLater(part, stint.Amendment{Kind: stint.AmendSettle, Cost: s.cost})
+	}
+}
+
+// settleOwed changes what is owed for a local charge to its true cost.
+func (f *fallback) settleOwed(c *stint.Charge, cost int64) {
+	f.local.settleOwed(c, cost, f.now(), f.wall())
+	f.startCharging()
+}
+
+// giveBack gives units back to the store, in the background. It is repeated only if the store was
+// surely not asked: else they might be given back twice.
+func (f *fallback) giveBack(c stint.Command) {
+	f.background.add(f, func(ctx context.Context) (again bool) {
+		return errkind.Of(f.inner.Command(ctx, c)) == errkind.Refused
+	})
+}
+
+// refund gives a charge back to the store, in the background.
+func (f *fallback) refund(c stint.Charge) { f.amendLater(c, stint.Amendment{Kind: stint.AmendSettle}) }
+
+// amendLater amends a charge of the store in the background. However often it is repeated, it
+// applies once.
+func (f *fallback) amendLater(c stint.Charge, a stint.Amendment) {
+	f.background.add(f, func(ctx context.Context) (again bool) {
+		_, err := f.inner.Amend(ctx, c, a)
+		_, failed := errors.AsType[*stint.StoreError](err)
+		return failed
+	})
+}
+
+// Command implements [stint.Store]. It takes effect locally too, and there even if the store fails.
+func (f *fallback) Command(ctx context.Context, c stint.Command) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if c.Kind == stint.CommandReset {
+		// What is being charged must not arrive after the reset.
+		end := time.Now().Add(chargeTime)
+		for _, s := range f.local.forget(&c, f.now()) {
+			for s.left.Load() > 0 && time.Now().Before(end) && ctx.Err() == nil {
+				sleep(ctx, time.Millisecond)
+			}
+		}
+	}
+	err := f.inner.Command(ctx, c)
+	f.noteFailure(err)
+	f.local.commanded(&c, err == nil)
+	return err
+}
