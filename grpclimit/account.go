@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -14,7 +15,8 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 )
 
-// account is what a guard wants to know of a call that was served. Handlers may send from several goroutines.
+// account is what a guard wants to know of a call that was served. Handlers may send from several
+// goroutines.
 type account struct {
 	mu     sync.Mutex
 	key    string // the metadata that say the true cost, "" if none do
@@ -34,8 +36,8 @@ func newAccount(v *policy.Verdict) *account {
 func (a *account) open(v *policy.Verdict) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.key, a.cost = strings.ToLower(v.SettleHeader()), ""
-	a.weighs, a.bytes, a.begun = v.SettlesBytes(), 0, false
+	a.key, a.cost = strings.ToLower(v.SettleHeader), ""
+	a.weighs, a.bytes, a.begun = v.SettlesBytes, 0, false
 }
 
 // note takes the true cost out of metadata that are about to be sent, if they say it.
@@ -55,7 +57,8 @@ func (a *account) note(md metadata.MD) metadata.MD {
 	return md
 }
 
-// sent notes a message of the answer, and its size if that is what it costs. Those that are not protobuf have none.
+// sent notes a message of the answer, and its size if that is what it costs. Those that are not
+// protobuf have none.
 func (a *account) sent(m any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,9 +79,9 @@ func (a *account) sent(m any) {
 // errPanicked is the error of a handler that did not return.
 var errPanicked = errors.New("grpclimit: the handler panicked")
 
-// outcome is what became of a call whose handler ended with err. ctx is the call's own. A panic after the answer has begun
-// is no failure of the whole. Nor is a failure ours if the client has left or its deadline has passed: who
-// could make a call fail could have it refunded.
+// outcome is what became of a call whose handler ended with err. ctx is the call's own. A panic
+// after the answer has begun is no failure of the whole. Nor is a failure ours if the client has
+// left or its deadline has passed: who could make a call fail could have it refunded.
 func (a *account) outcome(ctx context.Context, err error) policy.Outcome {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -88,7 +91,7 @@ func (a *account) outcome(ctx context.Context, err error) policy.Outcome {
 	case errors.Is(err, errPanicked) && a.begun:
 		o.Status = http.StatusOK
 	case ctx.Err() != nil:
-		o.Status = statusGone
+		o.Status = words.StatusClientGone
 	}
 	return o
 }

@@ -14,7 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// call is one call while it is judged and served; or one stream, whose messages are judged one after the other.
+// call is one call while it is judged and served; or one stream, whose messages are judged one
+// after the other.
 type call struct {
 	server  *server
 	ctx     context.Context // that of the call, which lives as long
@@ -39,15 +40,16 @@ func (s *server) newCall(ctx context.Context, method string) *call {
 	return c
 }
 
-// Values implements [policy.Header]. Keys of metadata are in lower case.
+// Values implements the Header of [policy.Input]. Keys of metadata are in lower case.
 func (c *call) Values(name string) []string {
 	return metadata.ValueFromIncomingContext(c.ctx, strings.ToLower(name))
 }
 
-// Claim implements [policy.Claims].
+// Claim implements the Claims of [policy.Input].
 func (c *call) Claim(name string) string { return c.server.claims(c.ctx, name) }
 
-// judge asks the guard. It returns the trailer to set, if any, and the status to end with if the call is not let through.
+// judge asks the guard. It returns the trailer to set, if any, and the status to end with if the
+// call is not let through.
 func (c *call) judge() (metadata.MD, error) {
 	v := new(policy.Verdict) // for each: a store may be busy with the claims in the last one for longer
 	c.verdict = v
@@ -75,8 +77,8 @@ func peerOf(ctx context.Context) netip.Addr {
 	if tcp, ok := p.Addr.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr()
 	}
-	// A server behind net/http has the peer's address as text, and calls it TCP even on a Unix socket, where
-	// clients choose the text.
+	// A server behind net/http has the peer's address as text, and calls it TCP even on a Unix
+	// socket, where clients choose the text.
 	if p.Addr.Network() != "tcp" || p.LocalAddr == nil || p.LocalAddr.Network() != "tcp" {
 		return netip.Addr{}
 	}

@@ -52,7 +52,8 @@ func through(api *outbound.Client, options ...grpclimit.ClientOption) []grpc.Dia
 
 // slowDown is how a service says so.
 func slowDown(d time.Duration) error {
-	st, err := status.New(codes.ResourceExhausted, "slow down").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
+	st, err := status.New(codes.ResourceExhausted, "slow down").WithDetails(
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,8 @@ func TestClientWaits(t *testing.T) {
 		t.Errorf("got %v, want a denial of echo:api", err)
 	}
 	st := status.Convert(err)
-	if st.Code() != codes.ResourceExhausted || len(st.Details()) != 1 || st.Details()[0].(*errdetails.RetryInfo).GetRetryDelay().AsDuration() != denied.RetryAfter {
+	if st.Code() != codes.ResourceExhausted || len(st.Details()) != 1 ||
+		st.Details()[0].(*errdetails.RetryInfo).GetRetryDelay().AsDuration() != denied.RetryAfter {
 		t.Errorf("got the status %v, want the denial with its delay", st)
 	}
 }
@@ -140,7 +142,8 @@ func TestFleetPauses(t *testing.T) {
 			first, second := newAPI(t, store, stint.PerHour(100)), newAPI(t, store, stint.PerHour(100))
 			conn := service.serve(t, nil, nil, through(first)...)
 			other := service.serve(t, nil, nil, through(second)...)
-			if err := call(t, conn); status.Code(err) != codes.ResourceExhausted || errors.Is(err, outbound.ErrCoolingDown) {
+			if err := call(t, conn); status.Code(err) != codes.ResourceExhausted ||
+				errors.Is(err, outbound.ErrCoolingDown) {
 				t.Fatalf("got %v, want the answer of the service", err)
 			}
 			eventually.True(t, "the other process is told", func() bool {
@@ -151,7 +154,8 @@ func TestFleetPauses(t *testing.T) {
 				return !d.Allowed
 			})
 			for _, conn := range []*grpc.ClientConn{conn, other} {
-				if err := call(t, conn); status.Code(err) != codes.ResourceExhausted || !errors.Is(err, outbound.ErrCoolingDown) {
+				if err := call(t, conn); status.Code(err) != codes.ResourceExhausted ||
+					!errors.Is(err, outbound.ErrCoolingDown) {
 					t.Errorf("got %v, want %v", err, outbound.ErrCoolingDown)
 				}
 			}
@@ -165,13 +169,14 @@ func TestFleetPauses(t *testing.T) {
 // A server with stint in front pauses clients that have stint in front.
 func TestServerPausesClient(t *testing.T) {
 	guard := newGuard(t, "tiers: [{name: anonymous, identity: ip, limits: 1/1h}]\nheaders: {retry_after_jitter: 0%}", nil)
-	api := newAPI(t, newStore(t), stint.PerHour(100))
-	conn := (&echo{}).serve(t, []grpc.UnaryServerInterceptor{grpclimit.UnaryServerInterceptor(guard)}, nil, through(api)...)
+	api, registry := newRegistry(t, newStore(t), stint.PerHour(100))
+	conn := (&echo{}).serve(t, []grpc.UnaryServerInterceptor{grpclimit.UnaryServerInterceptor(guard)}, nil,
+		through(api)...)
 	for range 2 {
 		_ = say(t.Context(), conn)
 	}
-	if got := time.Until(api.Stats().CoolingUntil); got < outbound.DefaultMaxCooldown-time.Minute || got > outbound.DefaultMaxCooldown {
-		t.Errorf("the pause ends in %v, want the longest that is allowed, %v", got, outbound.DefaultMaxCooldown)
+	if got := time.Until(registry.Stats()[0].CoolingUntil); got < 15*time.Minute-time.Minute || got > 15*time.Minute {
+		t.Errorf("the pause ends in %v, want the longest that is allowed, %v", got, 15*time.Minute)
 	}
 }
 
@@ -228,7 +233,7 @@ func TestClientCollect(t *testing.T) {
 			}
 		}
 	}}
-	api := newAPI(t, newStore(t), stint.PerHour(9))
+	api, registry := newRegistry(t, newStore(t), stint.PerHour(9))
 	conn := service.serve(t, nil, nil, through(api, grpclimit.PerMessage())...)
 	stream := open(t, conn, collectDesc, collectMethod)
 	answer := &wrapperspb.StringValue{}
@@ -238,15 +243,16 @@ func TestClientCollect(t *testing.T) {
 	if err != nil || answer.GetValue() != "thanks" {
 		t.Errorf("got %q and %v, want thanks", answer.GetValue(), err)
 	}
-	if s := api.Stats(); s.Calls != 2 || s.Cooldowns != 0 {
+	if s := registry.Stats()[0]; s.Calls != 2 || s.Cooldowns != 0 {
 		t.Errorf("got %d turns and %d pauses, want 2 and none", s.Calls, s.Cooldowns)
 	}
 }
 
-// Of two APIs in a row, such as all of a service and a tenant's share of it, the inner one that has no turn is no reason for
-// the outer one to pause.
+// Of two APIs in a row, such as all of a service and a tenant's share of it, the inner one that has
+// no turn is no reason for the outer one to pause.
 func TestClientsInARow(t *testing.T) {
-	outer, inner := newAPI(t, newStore(t), stint.PerHour(100)), newAPI(t, newStore(t), stint.PerHour(1))
+	outer, registry := newRegistry(t, newStore(t), stint.PerHour(100))
+	inner := newAPI(t, newStore(t), stint.PerHour(1))
 	conn := (&echo{chat: echoAll}).serve(t, nil, nil, append(through(outer), through(inner)...)...)
 	if err := say(t.Context(), conn); err != nil {
 		t.Fatal(err)
@@ -257,7 +263,7 @@ func TestClientsInARow(t *testing.T) {
 	if _, err := conn.NewStream(t.Context(), chatDesc, chatMethod); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("got %v, want no turn for a stream", err)
 	}
-	if s := outer.Stats(); s.Calls != 3 || s.Cooldowns != 0 {
+	if s := registry.Stats()[0]; s.Calls != 3 || s.Cooldowns != 0 {
 		t.Errorf("the outer API had %d turns and %d pauses, want 3 and none", s.Calls, s.Cooldowns)
 	}
 }

@@ -5,6 +5,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // codeOf is the code that a server makes of a handler's error.
@@ -15,16 +17,13 @@ func codeOf(err error) codes.Code {
 	return status.FromContextError(err).Code()
 }
 
-// statusGone is the status of a call whose client went away: nginx has it, HTTP has none.
-const statusGone = 499
-
 // httpStatus is the status that HTTP has for a code, as the comments of google.rpc.Code say.
 func httpStatus(code codes.Code) int {
 	switch code {
 	case codes.OK:
 		return http.StatusOK
 	case codes.Canceled:
-		return statusGone
+		return words.StatusClientGone
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange:
 		return http.StatusBadRequest
 	case codes.Unauthenticated:

@@ -1,4 +1,5 @@
-// Package grpclimit puts stint in front of gRPC services, and in front of calls to those of others.
+// Package grpclimit is for gRPC servers and clients: interceptors that limit incoming calls by
+// policies, and outgoing calls by the limits of the API. Start with [UnaryServerInterceptor].
 //
 // # Servers
 //
@@ -8,17 +9,20 @@
 //	)
 //
 // A guard judges every call before its handler runs. To its policies a call is a POST to the path
-// "/package.Service/Method" on the host that the client dialled; metadata are its header fields. Whatever authenticates
-// callers stands before these interceptors in the chain; [WithClaims] hands over what it found.
+// "/package.Service/Method" on the host that the client dialled; metadata are its header fields.
+// Whatever authenticates callers stands before these interceptors in the chain; [WithClaims] hands
+// over what it found.
 //
-// A call that is denied ends with ResourceExhausted. The message names the policy, never the caller. The details
-// are a RetryInfo and a QuotaFailure, and the trailer "grpc-retry-pushback-ms" tells gRPC clients that have a retry policy
-// when to come back, or with -1 that they need not: because no time will help, or because the call's deadline comes first.
-// A call that is refused for want of the store ends with Unavailable, in the same manner. Waits are never too short, and
+// A call that is denied ends with ResourceExhausted. The message names the policy, never the
+// caller. The details are a RetryInfo and a QuotaFailure, and the trailer "grpc-retry-pushback-ms"
+// says to gRPC clients that have a retry policy when to come back, or with -1 that they need not:
+// because no time will help, or because the call's deadline comes first. A call that is refused for
+// want of the store ends with Unavailable, in the same manner. Waits are never too short, and
 // spread by the share that the configuration has for Retry-After.
 //
-// Where a policy refunds, the status of a call is the one that HTTP has for its code. A failure counts as 499 if the client
-// has left by then or its deadline has passed: nobody has a call refunded by choosing a short deadline.
+// Where a policy refunds, the status of a call is the one that HTTP has for its code. A failure
+// counts as 499 if the client has left by then or its deadline has passed: nobody has a call
+// refunded by choosing a short deadline.
 //
 // # Clients
 //
@@ -27,7 +31,7 @@
 //		grpc.WithChainStreamInterceptor(grpclimit.StreamClientInterceptor(api)),
 //	)
 //
-// Every call waits for its turn among those of all processes. If the service says to slow down, all of them pause.
-// The interceptors never repeat a call. A retry policy of gRPC does so beneath them: its repeats obey the pushback, but
-// neither wait for a turn nor tell the others.
+// Every call waits for its turn among those of all processes. If the service says to slow down, all
+// of them pause. The interceptors never repeat a call. A retry policy of gRPC does so beneath them:
+// its repeats respect the pushback, but neither wait for a turn nor pause the others.
 package grpclimit

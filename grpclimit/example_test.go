@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/grpclimit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/outbound"
@@ -23,16 +24,16 @@ import (
 
 // The examples share these: a quiet guard, and a health service to call.
 
-func exampleGuard(config string) (guard *policy.Guard, stop func()) {
+func exampleGuard(text string) (guard *policy.Guard, stop func()) {
 	store, err := memorystore.New(memorystore.Config{})
 	if err != nil {
 		panic(err)
 	}
-	set, err := policy.Parse("stint.yaml", []byte(config))
+	conf, err := config.Parse("stint.yaml", []byte(text))
 	if err != nil {
 		panic(err)
 	}
-	guard, err = policy.NewGuard(store, set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
+	guard, err = policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		panic(err)
 	}
@@ -46,7 +47,8 @@ func exampleService(server *grpc.Server, options ...grpc.DialOption) (client hea
 		panic(err)
 	}
 	go func() { _ = server.Serve(listener) }()
-	conn, err := grpc.NewClient(listener.Addr().String(), append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	conn, err := grpc.NewClient(listener.Addr().String(),
+		append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		panic(err)
 	}
@@ -126,8 +128,9 @@ func authenticate(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next gr
 	return next(context.WithValue(ctx, userKey{}, "42"), req) // as the caller's token says
 }
 
-// Wrong: the interceptor that authenticates callers comes after the one that limits them. When a call is judged nobody
-// knows yet who is calling, and everybody is held to the limits of the anonymous.
+// Wrong: the interceptor that authenticates callers comes after the one that limits them. When a
+// call is judged nobody knows yet who is calling, and everybody is held to the limits of the
+// anonymous.
 func ExampleWithClaims_wrong() {
 	guard, stop := exampleGuard(`
 tiers:
@@ -135,10 +138,11 @@ tiers:
   - {name: anonymous, identity: ip, limits: 1/1h}
 `)
 	defer stop()
-	limit := grpclimit.UnaryServerInterceptor(guard, grpclimit.WithClaims(func(ctx context.Context, name string) string {
-		user, _ := ctx.Value(userKey{}).(string)
-		return map[string]string{"user": user}[name]
-	}))
+	limit := grpclimit.UnaryServerInterceptor(
+		guard, grpclimit.WithClaims(func(ctx context.Context, name string) string {
+			user, _ := ctx.Value(userKey{}).(string)
+			return map[string]string{"user": user}[name]
+		}))
 	for _, chain := range [][]grpc.UnaryServerInterceptor{
 		{limit, authenticate}, // wrong
 		{authenticate, limit}, // right

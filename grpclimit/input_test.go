@@ -53,12 +53,16 @@ func TestInput(t *testing.T) {
 		{"spoofed address", "network: 192.0.2.0/24", with("x-forwarded-for", "203.0.113.1"), codes.ResourceExhausted},
 		{
 			"behind a proxy", "network: 203.0.113.1",
-			metadata.NewIncomingContext(peerAt(context.Background(), net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.0.0.1:80")), nil),
+			metadata.NewIncomingContext(peerAt(context.Background(),
+				net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.0.0.1:80")), nil),
 				metadata.Pairs("x-forwarded-for", "198.51.100.1, 203.0.113.1")), codes.ResourceExhausted,
 		},
-		{"behind net/http", "network: 192.0.2.0/24", peerAt(context.Background(), textAddr("192.0.2.7:80"), tcp), codes.ResourceExhausted},
-		{"behind net/http on a Unix socket", "network: 192.0.2.0/24", peerAt(context.Background(), textAddr("192.0.2.7:80"), unix), codes.OK},
-		{"Unix socket", "network: 192.0.2.0/24", peerAt(context.Background(), &net.UnixAddr{Name: "192.0.2.7:80", Net: "unix"}, unix), codes.OK},
+		{"behind net/http", "network: 192.0.2.0/24", peerAt(context.Background(), textAddr("192.0.2.7:80"), tcp),
+			codes.ResourceExhausted},
+		{"behind net/http on a Unix socket", "network: 192.0.2.0/24",
+			peerAt(context.Background(), textAddr("192.0.2.7:80"), unix), codes.OK},
+		{"Unix socket", "network: 192.0.2.0/24",
+			peerAt(context.Background(), &net.UnixAddr{Name: "192.0.2.7:80", Net: "unix"}, unix), codes.OK},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -67,7 +71,8 @@ client_ip: {trusted_proxies: 10.0.0.0/8}
 tiers: [{name: all, identity: everyone, limits: unlimited}]
 policies: [{name: matched, match: {`+test.match+`}, limits: 0/1h}]
 `, nil)
-			_, err := grpclimit.UnaryServerInterceptor(guard, claims)(test.ctx, nil, &grpc.UnaryServerInfo{FullMethod: sayMethod},
+			_, err := grpclimit.UnaryServerInterceptor(guard, claims)(
+				test.ctx, nil, &grpc.UnaryServerInfo{FullMethod: sayMethod},
 				func(context.Context, any) (any, error) { return nil, nil })
 			if got := status.Code(err); got != test.want {
 				t.Errorf("got %v, want %v", err, test.want)
@@ -83,7 +88,8 @@ func TestUsage(t *testing.T) {
 	for _, remaining := range []string{"1", "0", "0"} {
 		var header, trailer metadata.MD
 		_ = say(t.Context(), conn, grpc.Header(&header), grpc.Trailer(&trailer))
-		for key, want := range map[string]string{"ratelimit-limit": "2", "ratelimit-remaining": remaining, "ratelimit-reset": "3600"} {
+		for key, want := range map[string]string{"ratelimit-limit": "2", "ratelimit-remaining": remaining,
+			"ratelimit-reset": "3600"} {
 			if got := trailer.Get(key); len(got) != 1 || got[0] != want {
 				t.Errorf("got %s %q, want %q", key, got, want)
 			}

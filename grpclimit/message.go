@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// messageStream is a stream whose messages are judged as they are received. The verdict in force is that on the last
-// message, until the next one arrives or the handler returns.
+// messageStream is a stream whose messages are judged as they are received. The verdict in force is
+// that on the last message, until the next one arrives or the handler returns.
 type messageStream struct {
 	accountedStream
 	call *call
@@ -98,8 +98,9 @@ func (s *messageStream) admit(trailer metadata.MD, finish func(policy.Outcome)) 
 	}
 }
 
-// succeed makes way for the verdict on the next message: it returns what remains to be done about the last one. From then on
-// the verdict is the receiver's alone. It fails if the handler has returned.
+// succeed makes way for the verdict on the next message: it returns what remains to be done about
+// the last one. From then on the verdict is the receiver's alone. It fails if the handler has
+// returned.
 func (s *messageStream) succeed() (finish func(policy.Outcome), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +111,7 @@ func (s *messageStream) succeed() (finish func(policy.Outcome), err error) {
 	return finish, nil
 }
 
-// close ends the stream for a handler that has returned, and tells what became of its last message.
+// close ends the stream for a handler that has returned, and settles its last message.
 func (s *messageStream) close(outcome policy.Outcome) {
 	s.mu.Lock()
 	s.over = true

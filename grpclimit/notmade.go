@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/outbound"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -37,7 +36,7 @@ func (c *client) wait(ctx context.Context) error {
 	if ended := ctx.Err(); ended != nil {
 		return &notMade{err, status.FromContextError(ended)}
 	}
-	if _, ok := errors.AsType[*outbound.UnknownError](err); ok {
+	if _, ok := errors.AsType[*stint.InvalidError](err); ok {
 		return &notMade{err, status.New(codes.FailedPrecondition, err.Error())}
 	}
 	return &notMade{err, status.New(codes.Unavailable, err.Error())}

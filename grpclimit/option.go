@@ -8,29 +8,24 @@ type ServerOption interface{ applyToServer(*server) }
 // ClientOption sets up a client interceptor.
 type ClientOption interface{ applyToClient(*client) }
 
-// Option sets up an interceptor of either side.
-type Option interface {
-	ServerOption
-	ClientOption
-}
-
 type serverOption func(*server)
 
 func (o serverOption) applyToServer(s *server) { o(s) }
 
-// WithClaims hands over what the application knows of the caller: the value of a claim of that name, such as "user" or
-// "plan", or "". It is called while a call is judged, with the context that the interceptors before this one have
-// made. By default there are none.
+// WithClaims hands over what the application knows of the caller: the value of a claim of that
+// name, such as "user" or "plan", or "". It is called while a call is judged, with the context that
+// the interceptors before this one have made. By default there are none.
 func WithClaims(claims func(ctx context.Context, name string) string) ServerOption {
 	return serverOption(func(s *server) { s.claims = claims })
 }
 
-// WithUsage adds to the trailer of every call that is limited how things stand with the limit that matters
-// most: "ratelimit-limit", "ratelimit-remaining" and "ratelimit-reset", the last in seconds from now and not for
-// concurrency limits. By default calls that are let through get nothing, which costs nothing.
+// WithUsage adds to the trailer of every call that is limited how things stand with the limit that
+// matters most: "ratelimit-limit", "ratelimit-remaining" and "ratelimit-reset", the last in seconds
+// from now and not for concurrency limits. By default calls that are let through get nothing, which
+// costs nothing.
 //
-// It is in the trailer because a header would end what gRPC calls a trailers-only answer, and with it the retries of
-// clients whose call failed for another reason.
+// It is in the trailer because a header would end what gRPC calls a trailers-only answer, and with
+// it the retries of clients whose call failed for another reason.
 func WithUsage() ServerOption {
 	return serverOption(func(s *server) { s.usage = true })
 }
@@ -40,11 +35,17 @@ type perMessage struct{}
 func (perMessage) applyToServer(s *server) { s.perMessage = true }
 func (perMessage) applyToClient(c *client) { c.perMessage = true }
 
-// PerMessage makes streams count by their messages, as if each were a call: on a server those that are received, on a
-// client those that are sent. The first one counts, the opening of the stream does not. By default a stream counts once,
-// when it is opened. Unary calls have one message and do not change.
+// PerMessage makes streams count by their messages, as if each were a call: on a server those that
+// are received, on a client those that are sent. The first one counts, the opening of the stream
+// does not. By default a stream counts once, when it is opened. Unary calls have one message and do
+// not change.
 //
-// On a server a message that is denied ends the stream: its status is that of the denial, whatever the handler returns.
-// What follows a message that is let through, such as its place under a concurrency limit or settling its cost, ends when
-// the next one arrives or the handler returns.
-func PerMessage() Option { return perMessage{} }
+// On a server a message that is denied ends the stream: its status is that of the denial, whatever
+// the handler returns. What follows a message that is let through, such as its place under a
+// concurrency limit or settling its cost, ends when the next one arrives or the handler returns.
+func PerMessage() interface {
+	ServerOption
+	ClientOption
+} {
+	return perMessage{}
+}

@@ -65,7 +65,8 @@ func TestNoRefundForTheClientsFailures(t *testing.T) {
 		{"left, panic", context.Canceled, false, nil, false},
 	}
 	for _, test := range tests {
-		for kind, options := range map[string][]grpclimit.ServerOption{"call": nil, "stream": {}, "message": {grpclimit.PerMessage()}} {
+		for kind, options := range map[string][]grpclimit.ServerOption{
+			"call": nil, "stream": {}, "message": {grpclimit.PerMessage()}} {
 			if kind == "call" && test.sends {
 				continue // it sends when it returns
 			}
@@ -81,11 +82,13 @@ func TestNoRefundForTheClientsFailures(t *testing.T) {
 				call := func(end func() error) (err error) {
 					defer func() { recover() }()
 					if kind == "call" {
-						_, err = grpclimit.UnaryServerInterceptor(guard)(ctx, nil, &grpc.UnaryServerInfo{FullMethod: sayMethod},
+						_, err = grpclimit.UnaryServerInterceptor(guard)(
+							ctx, nil, &grpc.UnaryServerInfo{FullMethod: sayMethod},
 							func(context.Context, any) (any, error) { return nil, end() })
 						return err
 					}
-					return grpclimit.StreamServerInterceptor(guard, options...)(nil, plainStream{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: chatMethod},
+					return grpclimit.StreamServerInterceptor(guard, options...)(nil, plainStream{ctx: ctx},
+						&grpc.StreamServerInfo{FullMethod: chatMethod},
 						func(_ any, s grpc.ServerStream) error {
 							if err := s.RecvMsg(nil); err != nil {
 								return err
@@ -106,7 +109,8 @@ func TestNoRefundForTheClientsFailures(t *testing.T) {
 	}
 }
 
-// busyStore is still busy with requests when it has answered them, as one is whose caller's time is up.
+// busyStore is still busy with requests when it has answered them, as one is whose caller's time is
+// up.
 type busyStore struct {
 	stint.Store
 	requests, copies [][]stint.Claim
@@ -147,12 +151,14 @@ policies: [{name: talk, match: {path: /test.Echo/*}, limits: 1000/1m}]
 // A place has no time at which it is free, and none is told.
 func TestUsageOfPlaces(t *testing.T) {
 	guard := newGuard(t, "tiers: [{name: all, identity: everyone, limits: 2/1m concurrency}]", nil)
-	conn := (&echo{}).serve(t, []grpc.UnaryServerInterceptor{grpclimit.UnaryServerInterceptor(guard, grpclimit.WithUsage())}, nil)
+	conn := (&echo{}).serve(t, []grpc.UnaryServerInterceptor{
+		grpclimit.UnaryServerInterceptor(guard, grpclimit.WithUsage())}, nil)
 	var trailer metadata.MD
 	if err := say(t.Context(), conn, grpc.Trailer(&trailer)); err != nil {
 		t.Fatal(err)
 	}
-	if got := trailer.Get("ratelimit-remaining"); !slices.Equal(got, []string{"1"}) || trailer.Get("ratelimit-reset") != nil {
+	if got := trailer.Get("ratelimit-remaining"); !slices.Equal(got, []string{"1"}) ||
+		trailer.Get("ratelimit-reset") != nil {
 		t.Errorf("got the trailer %v, want 1 remaining and no reset", trailer)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/retryafter"
 	"github.com/stint-limiter/stint/policy"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -14,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// pushbackKey is the trailer by which a server tells gRPC's retry policies when to come back.
+// pushbackKey is the trailer by which a server says to gRPC's retry policies when to come back.
 const pushbackKey = "grpc-retry-pushback-ms"
 
 // outageRetry is after how long to try again what only a store that is back can decide.
@@ -38,8 +39,8 @@ func denied(v *policy.Verdict) refusal {
 		r.reason = "banned"
 		return r
 	}
-	if rule, _ := v.Decisive(); rule != nil {
-		kind, name := kindAndName(rule)
+	if result := v.Decisive(); result != nil {
+		kind, name := kindAndName(result.Rule)
 		r.reason += " by " + kind + " " + name
 	}
 	r.quota = &errdetails.QuotaFailure{Violations: violations(v)}
@@ -49,19 +50,20 @@ func denied(v *policy.Verdict) refusal {
 // violations returns the limits that have no room for the call.
 func violations(v *policy.Verdict) []*errdetails.QuotaFailure_Violation {
 	var list []*errdetails.QuotaFailure_Violation
-	usages := v.Decision.Usages()
-	for _, rule := range v.Rules() {
-		n := min(len(rule.Limits), len(usages))
-		for i, usage := range usages[:n] {
+	for i := range v.Results {
+		r := &v.Results[i]
+		if !r.Denied {
+			continue
+		}
+		kind, name := kindAndName(r.Rule)
+		for k, usage := range r.Usages {
 			if usage.RetryAfter != 0 {
-				kind, name := kindAndName(rule)
 				list = append(list, &errdetails.QuotaFailure_Violation{
 					Subject:     kind + ":" + name,
-					Description: rule.Limits[i].String(),
+					Description: r.Limits[k].String(),
 				})
 			}
 		}
-		usages = usages[n:]
 	}
 	return list
 }
@@ -78,11 +80,11 @@ func (c *call) refuse(r refusal) (metadata.MD, error) {
 	message, pushback := r.reason+", retrying does not help", "-1"
 	var details []protoadapt.MessageV1
 	if r.wait != stint.Never {
-		wait := c.verdict.Set().Headers().Spread(r.wait, time.Millisecond, c.server.random())
+		wait := retryafter.Spread(c.verdict.Set.Spec().Headers.Jitter, r.wait, time.Millisecond, c.server.random())
 		message = r.reason + ", retry in " + wait.String()
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
-		// One who is told to wait for longer than the call has left would wait for nothing, and learn only that
-		// time ran out.
+		// A client that should wait for longer than the call has left would wait for nothing, and
+		// learn only that time ran out.
 		if deadline, ok := c.ctx.Deadline(); !ok || wait < time.Until(deadline) {
 			pushback = strconv.FormatInt(wait.Milliseconds(), 10)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/grpclimit"
 	"github.com/stint-limiter/stint/resilience"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -74,14 +75,16 @@ func TestDenied(t *testing.T) {
 		},
 		{
 			"both", tier + "policies: [{name: talk, match: {path: '/test.Echo/*'}, limits: [2/30m burst 1x, 9/1m]}]", 2,
-			"rate limited by tier anonymous, retry in ", []string{"tier:anonymous 2/1h", "policy:talk 2/30m burst 1x"}, false,
+			"rate limited by tier anonymous, retry in ",
+			[]string{"tier:anonymous 2/1h", "policy:talk 2/30m burst 1x"}, false,
 		},
 		{
 			"never", tier + "policies: [{name: closed, match: {path: /test.Echo/Say}, limits: 0/1h}]", 0,
 			"rate limited by policy closed, retrying does not help", []string{"policy:closed 0/1h"}, true,
 		},
 		{
-			"banned", tier + "bans: {after: 1, within: 1m, durations: [5m]}", 3, // the third is denied, and leads to a ban
+			// the third is denied, and leads to a ban
+			"banned", tier + "bans: {after: 1, within: 1m, durations: [5m]}", 3,
 			"banned, retry in ", nil, false,
 		},
 	}
@@ -136,7 +139,7 @@ func (s brokenStore) Take(ctx context.Context, _ stint.Request) (stint.Decision,
 	return stint.Decision{}, &stint.StoreError{Op: "take", Err: errors.New("the secret address of the store")}
 }
 
-func (s brokenStore) TakeBatch(ctx context.Context, batch []*stint.Call) {
+func (s brokenStore) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	for _, c := range batch {
 		c.Decision, c.Err = s.Take(ctx, c.Request)
 	}
@@ -158,7 +161,8 @@ func TestUnavailable(t *testing.T) {
 			t.Cleanup(func() { store.Close() })
 			conn := unaryServer(t, "tiers: [{name: anonymous, identity: ip, limits: 2/1h}]\nfailure: {mode: "+mode+"}", store)
 			got := refusalOf(t, t.Context(), conn)
-			if got.code != codes.Unavailable || !strings.HasPrefix(got.message, "rate limits cannot be checked, retry in 1") || got.violations != nil {
+			if got.code != codes.Unavailable ||
+				!strings.HasPrefix(got.message, "rate limits cannot be checked, retry in 1") || got.violations != nil {
 				t.Errorf("got %+v", got)
 			}
 			want := []string{strconv.FormatInt(got.retry.Milliseconds(), 10)}

@@ -38,7 +38,8 @@ func TestRetryPolicy(t *testing.T) {
 			}
 			// What the limit says of usage must not stand in the way of retries.
 			limit := grpclimit.UnaryServerInterceptor(guard, grpclimit.WithUsage())
-			conn := (&echo{}).serve(t, []grpc.UnaryServerInterceptor{count, limit}, nil, grpc.WithDefaultServiceConfig(eager))
+			conn := (&echo{}).serve(t, []grpc.UnaryServerInterceptor{count, limit}, nil,
+				grpc.WithDefaultServiceConfig(eager))
 			_ = say(t.Context(), conn)
 			attempts.Store(0)
 			if err := say(t.Context(), conn); status.Code(err) != test.want {

@@ -28,19 +28,21 @@ func newServer(guard *policy.Guard, options []ServerOption) *server {
 	return s
 }
 
-// UnaryServerInterceptor returns an interceptor that lets a guard judge every unary call. It panics if there is no guard.
+// UnaryServerInterceptor returns an interceptor that lets a guard judge every unary call. It panics
+// if there is no guard.
 //
-// Where a policy settles by a response header, the handler says the cost in metadata of that name, with
-// [grpc.SetHeader] or [grpc.SetTrailer]; the last value counts, and it is removed from the answer. Under such a policy
-// [grpc.SetSendCompressor] does not work: it knows no stream but its own. Where a policy settles by bytes, they are those of
-// the encoded protobuf message before compression. An answer waits until the store has taken note of what follows it.
+// Where a policy settles by a response header, the handler says the cost in metadata of that name,
+// with [grpc.SetHeader] or [grpc.SetTrailer]; the last value counts, and it is removed from the
+// answer. Under such a policy [grpc.SetSendCompressor] does not work: it knows no stream but its
+// own. Where a policy settles by bytes, they are those of the encoded protobuf message before
+// compression. An answer waits until the store has taken note of what follows it.
 func UnaryServerInterceptor(guard *policy.Guard, options ...ServerOption) grpc.UnaryServerInterceptor {
 	s := newServer(guard, options)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		c := s.newCall(ctx, info.FullMethod)
 		trailer, err := c.judge()
 		if trailer != nil {
-			_ = grpc.SetTrailer(ctx, trailer) // fails only if nobody hears the answer
+			_ = grpc.SetTrailer(ctx, trailer) // fails only if the client has gone away
 		}
 		if err != nil {
 			return nil, err
@@ -54,7 +56,8 @@ func UnaryServerInterceptor(guard *policy.Guard, options ...ServerOption) grpc.U
 }
 
 // serve calls a handler, and finish with what became of it: once, even if it panics.
-func serve(ctx context.Context, req any, handler grpc.UnaryHandler, a *account, finish func(policy.Outcome)) (any, error) {
+func serve(ctx context.Context, req any, handler grpc.UnaryHandler, a *account,
+	finish func(policy.Outcome)) (any, error) {
 	within := ctx
 	if a.key != "" {
 		within = a.listenIn(ctx)
@@ -68,11 +71,12 @@ func serve(ctx context.Context, req any, handler grpc.UnaryHandler, a *account, 
 	return resp, err
 }
 
-// StreamServerInterceptor returns an interceptor that lets a guard judge every stream when it is opened or, with
-// [PerMessage], each of its messages. It panics if there is no guard.
+// StreamServerInterceptor returns an interceptor that lets a guard judge every stream when it is
+// opened or, with [PerMessage], each of its messages. It panics if there is no guard.
 //
-// A place under a concurrency limit is held until the handler returns. Costs are settled as by [UnaryServerInterceptor];
-// [grpc.SetSendCompressor] does not work on streams that count by their messages either.
+// A place under a concurrency limit is held until the handler returns. Costs are settled as by
+// [UnaryServerInterceptor]; [grpc.SetSendCompressor] does not work on streams that count by their
+// messages either.
 func StreamServerInterceptor(guard *policy.Guard, options ...ServerOption) grpc.StreamServerInterceptor {
 	s := newServer(guard, options)
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 	"google.golang.org/grpc"
@@ -27,8 +28,8 @@ var (
 	collectDesc = &grpc.StreamDesc{StreamName: "Collect", ClientStreams: true}
 )
 
-// echo is a service without generated code. Its unary call answers what it was told, its streams are what the test
-// makes them.
+// echo is a service without generated code. Its unary call answers what it was told, its streams
+// are what the test makes them.
 type echo struct {
 	say  func(context.Context, string) (string, error)
 	chat func(grpc.ServerStream) error
@@ -48,7 +49,8 @@ func (e *echo) answer(ctx context.Context, req any) (any, error) {
 }
 
 func (e *echo) desc() *grpc.ServiceDesc {
-	say := func(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+	say := func(_ any, ctx context.Context, decode func(any) error,
+		intercept grpc.UnaryServerInterceptor) (any, error) {
 		req := &wrapperspb.StringValue{}
 		if err := decode(req); err != nil {
 			return nil, err
@@ -66,10 +68,13 @@ func (e *echo) desc() *grpc.ServiceDesc {
 	}
 }
 
-// serve runs the service behind interceptors, and returns a connection to it. Panics of handlers end their call.
-func (e *echo) serve(t testing.TB, unary []grpc.UnaryServerInterceptor, stream []grpc.StreamServerInterceptor, options ...grpc.DialOption) *grpc.ClientConn {
+// serve runs the service behind interceptors, and returns a connection to it. Panics of handlers
+// end their call.
+func (e *echo) serve(t testing.TB, unary []grpc.UnaryServerInterceptor, stream []grpc.StreamServerInterceptor,
+	options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	recoverUnary := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (_ any, err error) {
+	recoverUnary := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (
+		_ any, err error) {
 		defer func() {
 			if p := recover(); p != nil {
 				err = status.Errorf(codes.Internal, "panic: %v", p)
@@ -116,16 +121,16 @@ func say(ctx context.Context, conn *grpc.ClientConn, options ...grpc.CallOption)
 }
 
 // newGuard returns a guard over a memory store, or over the one that is given.
-func newGuard(t testing.TB, config string, store stint.Store) *policy.Guard {
+func newGuard(t testing.TB, text string, store stint.Store) *policy.Guard {
 	t.Helper()
-	set, err := policy.Parse("test.yaml", []byte(config))
+	conf, err := config.Parse("test.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if store == nil {
 		store = newStore(t)
 	}
-	guard, err := policy.NewGuard(store, set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
+	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +147,8 @@ func newStore(t testing.TB) *memorystore.Store {
 	return store
 }
 
-// allowed calls n times and returns how many calls were let through; the others must have been denied.
+// allowed calls n times and returns how many calls were let through; the others must have been
+// denied.
 func allowed(t *testing.T, conn *grpc.ClientConn, n int) int {
 	t.Helper()
 	count := 0

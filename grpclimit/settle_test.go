@@ -23,7 +23,8 @@ policies: [{name: talk, match: {path: /test.Echo/*}, cost: 10, SETTLE}]
 // A handler that knows better corrects what its call cost, and one that fails may cost nothing.
 func TestSettle(t *testing.T) {
 	const byHeader, byBytes, refund = "settle: {header: X-Cost}", "settle: {bytes: 1KiB}", "refund: [5xx, 404]"
-	cost := func(set func(context.Context, metadata.MD) error, values ...string) func(context.Context, string) (string, error) {
+	cost := func(set func(context.Context, metadata.MD) error, values ...string) func(context.Context, string) (
+		string, error) {
 		return func(ctx context.Context, _ string) (string, error) {
 			return "done", set(ctx, metadata.MD{"x-cost": values, "x-other": {"kept"}})
 		}
@@ -43,7 +44,9 @@ func TestSettle(t *testing.T) {
 		{"trailer", byHeader, cost(grpc.SetTrailer, "25"), "65"},
 		{"the last of several", byHeader, cost(grpc.SetTrailer, "1", "2"), "88"},
 		{"not a number", byHeader, cost(grpc.SetTrailer, "much"), "80"},
-		{"bytes", byBytes, func(context.Context, string) (string, error) { return strings.Repeat("x", 2000), nil }, "88"},
+		{"bytes", byBytes, func(context.Context, string) (string, error) {
+			return strings.Repeat("x", 2000), nil
+		}, "88"},
 		{"refund", refund, fail(status.Error(codes.Internal, "broken")), "90"},
 		{"refund of any error", refund, fail(errors.New("broken")), "90"},
 		{"refund of what is not found", refund, fail(status.Error(codes.NotFound, "nothing")), "90"},
@@ -54,7 +57,8 @@ func TestSettle(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			guard := newGuard(t, strings.Replace(costly, "SETTLE", test.settle, 1), nil)
 			service := &echo{say: test.say}
-			conn := service.serve(t, []grpc.UnaryServerInterceptor{grpclimit.UnaryServerInterceptor(guard, grpclimit.WithUsage())}, nil)
+			conn := service.serve(t, []grpc.UnaryServerInterceptor{
+				grpclimit.UnaryServerInterceptor(guard, grpclimit.WithUsage())}, nil)
 			var header, trailer metadata.MD
 			_ = say(t.Context(), conn, grpc.Header(&header), grpc.Trailer(&trailer))
 			if got := append(header.Get("x-cost"), trailer.Get("x-cost")...); got != nil {
@@ -105,7 +109,8 @@ func TestSettleStream(t *testing.T) {
 			t.Run(test.name+name, func(t *testing.T) {
 				guard := newGuard(t, strings.Replace(costly, "SETTLE", test.settle, 1), nil)
 				service := &echo{}
-				conn := service.serve(t, nil, []grpc.StreamServerInterceptor{grpclimit.StreamServerInterceptor(guard, options...)})
+				conn := service.serve(t, nil, []grpc.StreamServerInterceptor{
+					grpclimit.StreamServerInterceptor(guard, options...)})
 				call := func(chat func(grpc.ServerStream) error) (header, trailer metadata.MD) {
 					service.chat = func(s grpc.ServerStream) error {
 						if err := s.RecvMsg(&wrapperspb.StringValue{}); err != nil {

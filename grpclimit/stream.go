@@ -9,7 +9,8 @@ import (
 )
 
 // serveStream is serve for streams.
-func serveStream(srv any, stream grpc.ServerStream, handler grpc.StreamHandler, a *account, finish func(policy.Outcome)) error {
+func serveStream(srv any, stream grpc.ServerStream, handler grpc.StreamHandler, a *account,
+	finish func(policy.Outcome)) error {
 	ctx := stream.Context()
 	within := ctx
 	if a.key != "" {

@@ -24,7 +24,8 @@ func open(t *testing.T, conn *grpc.ClientConn, desc *grpc.StreamDesc, method str
 	return stream
 }
 
-// drain receives to the end of a stream, and returns the error that it ends with, nil for its regular end.
+// drain receives to the end of a stream, and returns the error that it ends with, nil for its
+// regular end.
 func drain(stream grpc.ClientStream) error {
 	for {
 		switch err := stream.RecvMsg(&wrapperspb.StringValue{}); {
@@ -36,8 +37,8 @@ func drain(stream grpc.ClientStream) error {
 	}
 }
 
-// talk sends n messages on a new stream, waits for the echo of each, and returns how many it got and how the
-// stream ended.
+// talk sends n messages on a new stream, waits for the echo of each, and returns how many it got
+// and how the stream ended.
 func talk(t *testing.T, conn *grpc.ClientConn, n int) (int, error) {
 	t.Helper()
 	stream := open(t, conn, chatDesc, chatMethod)
@@ -68,9 +69,11 @@ func echoAll(s grpc.ServerStream) error {
 	}
 }
 
-func streamServer(t *testing.T, config string, chat func(grpc.ServerStream) error, options ...grpclimit.ServerOption) *grpc.ClientConn {
+func streamServer(t *testing.T, config string, chat func(grpc.ServerStream) error,
+	options ...grpclimit.ServerOption) *grpc.ClientConn {
 	guard := newGuard(t, config, nil)
-	return (&echo{chat: chat}).serve(t, nil, []grpc.StreamServerInterceptor{grpclimit.StreamServerInterceptor(guard, options...)})
+	return (&echo{chat: chat}).serve(
+		t, nil, []grpc.StreamServerInterceptor{grpclimit.StreamServerInterceptor(guard, options...)})
 }
 
 func TestStreamPerCall(t *testing.T) {
@@ -186,7 +189,8 @@ func TestStreamHoldsPlace(t *testing.T) {
 		"panics":  func(grpc.ServerStream) error { panic("broken") },
 	}
 	for name, end := range ends {
-		for kind, options := range map[string][]grpclimit.ServerOption{"call": nil, "message": {grpclimit.PerMessage()}} {
+		for kind, options := range map[string][]grpclimit.ServerOption{
+			"call": nil, "message": {grpclimit.PerMessage()}} {
 			t.Run(name+" per "+kind, func(t *testing.T) {
 				chat := func(s grpc.ServerStream) error {
 					if err := echoAll(s); err != nil {
@@ -198,7 +202,8 @@ func TestStreamHoldsPlace(t *testing.T) {
 				for range 3 {
 					first := open(t, conn, chatDesc, chatMethod)
 					for range 2 { // the first message is in by the time that its echo is back
-						if err := errors.Join(first.SendMsg(wrapperspb.String("hello")), first.RecvMsg(&wrapperspb.StringValue{})); err != nil {
+						if err := errors.Join(first.SendMsg(wrapperspb.String("hello")),
+							first.RecvMsg(&wrapperspb.StringValue{})); err != nil {
 							t.Fatal(err)
 						}
 					}

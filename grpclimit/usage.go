@@ -15,20 +15,21 @@ const (
 	resetKey     = "ratelimit-reset"
 )
 
-// withUsage adds to a trailer what the server tells about limits, if it does.
+// withUsage adds to a trailer how much of its limit is used, if the server shows it.
 func (c *call) withUsage(trailer metadata.MD) metadata.MD {
 	if !c.server.usage {
 		return trailer
 	}
-	rule, state := c.verdict.Decisive()
-	if rule == nil {
+	result := c.verdict.Decisive()
+	if result == nil {
 		return trailer
 	}
+	state := result.Decisive()
 	usage := metadata.MD{
 		limitKey:     {strconv.FormatInt(state.Limit.Max, 10)},
 		remainingKey: {strconv.FormatInt(state.Remaining(), 10)},
 	}
-	if state.Limit.Algorithm != stint.Concurrency { // nobody knows when a place is free
+	if state.Limit.Algorithm != stint.AlgorithmConcurrency { // nobody knows when a place is free
 		reset := (state.ResetAfter + time.Second - 1) / time.Second
 		usage.Set(resetKey, strconv.FormatInt(int64(reset), 10))
 	}

@@ -13,7 +13,8 @@ const (
 	formats
 )
 
-var contentTypes = [formats][]string{fixed("application/json"), fixed("application/problem+json"), fixed("text/plain; charset=utf-8")}
+var contentTypes = [formats][]string{fixed("application/json"), fixed("application/problem+json"),
+	fixed("text/plain; charset=utf-8")}
 
 // offers are the media types of the forms.
 var offers = [formats]struct{ kind, subtype string }{
@@ -23,9 +24,13 @@ var offers = [formats]struct{ kind, subtype string }{
 // maxAccept is how much of an Accept header is looked at: nobody's preferences are longer.
 const maxAccept = 1024
 
-// negotiate chooses the form that the client likes best by the values of its Accept header: the highest quality,
-// then the type that is named most precisely, then the order of the forms. It is JSON if none is acceptable. Parameters
-// of media types other than q are of no account.
+// negotiate is written by hand because it is on the path of every denial: it allocates nothing (the
+// whole of a denial allocates twice, for its header fields), and reads a bounded part of what a
+// client sends.
+//
+// It chooses the form that the client likes best by the values of its Accept header: the highest
+// quality, then the type that is named most precisely, then the order of the forms. It is JSON if
+// none is acceptable. Parameters of media types other than q are of no account.
 func negotiate(values []string) format {
 	if len(values) == 0 || len(values) == 1 && values[0] == "*/*" {
 		return formatJSON

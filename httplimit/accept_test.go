@@ -60,7 +60,8 @@ func lines(accept string) []string {
 	return strings.Split(accept, "\n")
 }
 
-// FuzzAccept looks for headers that break the choice, or that have something chosen that they do not allow.
+// FuzzAccept looks for headers that break the choice, or that have something chosen that they do
+// not allow.
 func FuzzAccept(f *testing.F) {
 	for _, c := range acceptTests {
 		f.Add(c.accept)

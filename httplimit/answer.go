@@ -10,18 +10,20 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Denial is a request that is refused, for those who answer it themselves. It is good until they return.
+// Denial is a request that is refused, for those who answer it themselves. It is good until they
+// return.
 type Denial struct {
 	// Status is 429, or 503 if the request is refused for want of the store.
 	Status int
-	// RetryAfter is after how many seconds the client may come back, as the header says; 0 if no time helps.
+	// RetryAfter is after how many seconds the client may come back, as the header says; 0 if no
+	// time helps.
 	RetryAfter int64
-	// Policy and Tier are names from the configuration. They are "" if nothing is known of any limit.
+	// Policy and Tier are names from the configuration. They are "" if nothing is known of any
+	// limit.
 	Policy, Tier string
 	// Violated are the limits that denied, by their names in RateLimit-Policy.
 	Violated []string
-	// Verdict has all that was decided. Under [Limit] that is the Decision and a Cost of 1, and nothing else: its Set and
-	// Rules are nil.
+	// Verdict has all that was decided. Under [Limit] its Set is nil and its Tier "".
 	Verdict *policy.Verdict
 
 	x      *exchange
@@ -76,12 +78,12 @@ func (x *exchange) refuse(w http.ResponseWriter, r *http.Request) {
 		seconds = x.wait(after)
 	}
 	h := w.Header()
-	x.tell(h)
+	x.setHeaders(h)
 	if x.denied == nil {
 		x.write(w, r, n, seconds)
 		return
 	}
-	x.tellRetry(h, seconds)
+	x.setRetry(h, seconds)
 	x.setDrafted(h)
 	x.denied(w, r, x.denial(n, seconds))
 }
@@ -95,8 +97,9 @@ func (x *exchange) denial(n *notice, seconds int64) *Denial {
 	return d
 }
 
-// fail answers a request that could not be decided. If the client has gone away nobody reads it, but it may be
-// that a handler further out has ended the context: then silence would be taken for success.
+// fail answers a request that could not be decided. If the client has gone away nobody reads it,
+// but it may be that a handler further out has ended the context: then silence would be taken for
+// success.
 func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if x.failed != nil && r.Context().Err() == nil {
 		x.failed(w, r, err)
@@ -115,8 +118,8 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x.write(w, r, n, seconds)
 }
 
-// tellRetry is Retry-After, or none if no time helps.
-func (x *exchange) tellRetry(h http.Header, seconds int64) {
+// setRetry is Retry-After, or none if no time helps.
+func (x *exchange) setRetry(h http.Header, seconds int64) {
 	if seconds == 0 {
 		setFixed(h, fieldRetryAfter, nil)
 		return
@@ -124,12 +127,13 @@ func (x *exchange) tellRetry(h http.Header, seconds int64) {
 	x.number(fieldRetryAfter, seconds)
 }
 
-// write gives an answer, in the form that the client likes best, with the header fields that have been drafted.
+// write gives an answer, in the form that the client likes best, with the header fields that have
+// been drafted.
 func (x *exchange) write(w http.ResponseWriter, r *http.Request, n *notice, seconds int64) {
 	h := w.Header()
 	f := negotiate(r.Header["Accept"])
 	x.body = x.appendBody(x.body[:0], f, n, seconds)
-	x.tellRetry(h, seconds)
+	x.setRetry(h, seconds)
 	x.number(fieldContentLength, int64(len(x.body)))
 	x.setDrafted(h)
 	setFixed(h, fieldContentType, contentTypes[f])

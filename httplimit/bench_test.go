@@ -40,7 +40,8 @@ func signedIn() httplimit.Option {
 	})
 }
 
-// BenchmarkMiddleware is a request through the middleware over the memory store, beside the bare handler.
+// BenchmarkMiddleware is a request through the middleware over the memory store, beside the bare
+// handler.
 func BenchmarkMiddleware(b *testing.B) {
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	draft := "headers: {format: draft-11}" + tierTable

@@ -1,11 +1,14 @@
-// Package httplimit holds HTTP requests to limits: those that come in, and those that go out.
+// Package httplimit is for HTTP servers and clients: middleware that limits incoming requests, and
+// a transport that limits outgoing ones. Start with [New]. A new header field of responses is added
+// in headers.go, or in text.go if its value is the same for all requests; it is also listed below
+// and in internal/server/api/openapi.json. Envoy's service has header fields of its own.
 //
 //	guard, err := policy.NewGuard(store, set, policy.GuardConfig{})
 //	...
 //	http.ListenAndServe(addr, httplimit.New(guard)(mux))
 //
-// [New] is middleware that judges requests by a configuration of tiers and policies; [Limit] holds one handler to one
-// limiter without any. [NewTransport] is for calling other people's APIs.
+// [New] is middleware that judges requests by a configuration of tiers and policies; [Limit] holds
+// one handler to one limiter without any. [NewTransport] is for calling other people's APIs.
 //
 // # Routers
 //
@@ -16,29 +19,32 @@
 //	echo.New()                           e.Use(echo.WrapMiddleware(limit))
 //	gin.New(), any other http.Handler    limit(engine)
 //
-// echo answers the errors that handlers return further out, where a 5xx is seen too late to be refunded. If a policy
-// refunds, follow the middleware by one that answers them with c.Error; examples/routers has it, and one for groups of gin's
-// routes too.
+// echo answers the errors that handlers return further out, where a 5xx is seen too late to be
+// refunded. If a policy refunds, follow the middleware by one that answers them with c.Error;
+// examples/routers has it, and one for groups of gin's routes too.
 //
 // # Proxies
 //
-// [net/http/httputil.ReverseProxy] adds the fields of the upstream's response to those that are set. If upstreams send
-// fields about limits of their own, delete them in its ModifyResponse, or clients see both. After an informational response,
-// such as 103, it clears all that was set before: the response then says nothing about our limits, unless the proxy's
-// ResponseWriter puts the fields back.
+// [net/http/httputil.ReverseProxy] adds the fields of the upstream's response to those that are
+// set. If upstreams send fields about limits of their own, delete them in its ModifyResponse, or
+// clients see both. After an informational response, such as 103, it clears all that was set
+// before: the response then says nothing about our limits, unless the proxy's ResponseWriter puts
+// the fields back.
 //
 // # What a response says
 //
-// Which fields there are is chosen by the configuration (headers) or by [WithHeaders]. They take the place of those that
-// an outer layer has set. A request that nothing limits has none. Responses share some of the values: other middleware may
-// replace them, but must not write into the slices.
+// Which fields there are is chosen by the configuration (headers) or by [WithHeaders]. They replace
+// those that an outer layer has set. A request that nothing limits has none. Responses share some
+// of the values: other middleware may replace them, but must not write into the slices.
 //
-// The X fields show the limit that matters most: the one that denied for the longest, or has the least left. A concurrency
-// limit is shown if it denied, or if there is no other; it has neither Reset nor Window.
+// The X fields show the limit that matters most: the one that denied for the longest, or has the
+// least left. A concurrency limit is shown if it denied, or if there is no other; it has neither
+// Reset nor Window.
 //
 //	X-RateLimit-Limit      units per window, without burst
 //	X-RateLimit-Remaining  units left, those of the burst included
-//	X-RateLimit-Reset      when the limit is wholly unused if nothing else happens: seconds since 1970, or from now; rounded up
+//	X-RateLimit-Reset      when the limit is wholly unused if nothing else happens:
+//	                       seconds since 1970, or from now; rounded up
 //	X-RateLimit-Window     seconds; shorter windows and odd ones have decimals: 0.25
 //	X-RateLimit-Policy     name of the policy, or of the tier if it is the tier's limit
 //	X-RateLimit-Tier       name of the tier
@@ -46,48 +52,58 @@
 //	X-RateLimit-Cost       what this request cost, in units of budgets
 //	X-RateLimit-Degraded   "true" if the store could not be asked; alone if nothing is known of what was used
 //
-// RateLimit-Policy and RateLimit are those of draft-ietf-httpapi-ratelimit-headers-11, with an item for every limit:
+// RateLimit-Policy and RateLimit are those of draft-ietf-httpapi-ratelimit-headers-11, with an item
+// for every limit:
 //
 //	RateLimit-Policy: "free-1m";q=60;w=60, "free-1h";q=500;w=3600
 //	RateLimit: "free-1m";r=59;t=60, "free-1h";r=499;t=3600
 //
-// An item is called after its policy or tier, its window, its own name if it has one ("cost" for budgets), and its
-// algorithm if it is not sliding. Quota and window are what is strictly promised: with a burst, its size, in the time that earns as much. Windows are
-// whole seconds, rounded up. The effective window t is the time until a limit that denied has room, and for the
-// others until they are unused. Concurrency limits have no windows; their unit is concurrent-requests. Partition keys are
-// not sent: they would tell how callers are identified.
+// An item is called after its policy or tier, its window, its own name if it has one ("cost" for
+// budgets), and its algorithm if it is not sliding. Quota and window are what is strictly promised:
+// with a burst, its size, in the time that earns as much. Windows are whole seconds, rounded up.
+// The effective window t is the time until a limit that denied has room, and for the others until
+// they are unused. Concurrency limits have no windows; their unit is concurrent-requests. Partition
+// keys are not sent: they would show how callers are identified.
 //
 // # Answers
 //
-// A request that is denied is answered with 429 and Retry-After: whole seconds, rounded up, at least one, and a random share
-// more (the jitter: a fifth of it at most, but one second at least and a minute at most), so that those who were denied
-// together do not come back together, and never too early. If no time helps there is no Retry-After. One that is
-// refused for want of the store is answered with 503.
+// A request that is denied is answered with 429 and Retry-After: whole seconds, rounded up, at
+// least one, and a random share more (the jitter: a fifth of it at most, but one second at least
+// and a minute at most), so that those who were denied together do not come back together, and
+// never too early. If no time helps there is no Retry-After. One that is refused for want of the
+// store is answered with 503.
 //
-// The body is JSON, application/problem+json or plain text, whichever the client's Accept header prefers, and JSON if it
-// has no preference or wants none of them. Header and body say the same number:
+// The body is JSON, application/problem+json or plain text, whichever the client's Accept header
+// prefers, and JSON if it has no preference or wants none of them. Header and body say the same
+// number:
 //
-//	{"error":"rate_limited","message":"Too many requests. Please slow down.","retry_after_seconds":12,"policy":"free","tier":"free"}
+//	{"error":"rate_limited","message":"Too many requests. Please slow down.",
+//	 "retry_after_seconds":12,"policy":"free","tier":"free"}
 //
 // Nothing in an answer comes from the request. [WithDenied] and [WithError] replace answers.
 //
 // # After the response
 //
-// If a policy settles costs, refunds or limits concurrency, the response is watched for its status, its length and the header
-// with the true cost, which is not sent. A handler that streams may set that header after the body. The handler's
-// ResponseWriter can still flush, hijack, push, tell of a closed connection and be controlled by http.ResponseController
-// as before. All other requests are served with the writer that came in, untouched.
+// If a policy settles costs, refunds or limits concurrency, the response is watched for its status,
+// its length and the header with the true cost, which is not sent. A handler that streams may set
+// that header after the body. The handler's ResponseWriter can still flush, hijack, push, notify of
+// a closed connection and be controlled by http.ResponseController as before. All other requests
+// are served with the writer that came in, untouched.
 //
-// The status is the one that was sent, also if the handler panics afterwards, and 500 if it panics before. A 5xx counts as
-// 499 if the client has hung up by then: nobody has a request refunded by leaving.
+// The status is the one that was sent, also if the handler panics afterwards, and 500 if it panics
+// before. A 5xx counts as 499 if the client has hung up by then: nobody has a request refunded by
+// leaving.
 //
-// While such a request is served, a client that takes nothing of the response for 30 seconds ([WithSendTimeout]) has it cut
-// off: who does not read does not keep a place. The handler's write fails, and when the handler returns, the middleware panics with
-// [http.ErrAbortHandler]. A handler with nothing to send may be silent for any time. Where the [http.ResponseWriter] has no write deadlines,
-// the place is given back after another 30 seconds though the handler still waits. What the middleware cannot bound is
-// the server's: how long the body of a request takes (ReadTimeout, or a read deadline of the handler's own), a connection of HTTP/2 of
-// which nothing is read (WriteByteTimeout of its HTTP2Config), and connections that were hijacked.
+// While such a request is served, a client that takes nothing of the response for 30 seconds
+// ([WithSendTimeout]) has it cut off: who does not read does not keep a place. The handler's write
+// fails, and when the handler returns, the middleware panics with [http.ErrAbortHandler]. A handler
+// with nothing to send may be silent for any time. Where the [http.ResponseWriter] has no write
+// deadlines, the place is given back after another 30 seconds though the handler still waits. What
+// the middleware cannot bound is the server's: how long the body of a request takes (ReadTimeout,
+// or a read deadline of the handler's own), a connection of HTTP/2 of which nothing is read
+// (WriteByteTimeout of its HTTP2Config), and connections that were hijacked.
 //
-// The end of such a response waits until the store has taken note, for one second at most if it is silent. A place that
-// could not be given back expires, and so does a charge that could not be corrected.
+// The end of such a response waits until the store has taken note, for one second at most if it is
+// silent. A place that could not be given back expires, and so does a charge that could not be
+// corrected.
 package httplimit

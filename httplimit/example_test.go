@@ -7,15 +7,17 @@ import (
 	"net/http/httptest"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Middleware by a configuration, in front of a whole server. Routers such as chi and gorilla take it in their Use, echo
-// in a wrapper of its own; gin has none, and goes behind it as any handler does.
+// Middleware by a configuration, in front of a whole server. Routers such as chi and gorilla take
+// it in their Use, echo in a wrapper of its own; gin has none, and goes behind it as any handler
+// does.
 func ExampleNew() {
-	set, err := policy.Parse("stint.yaml", []byte(`
+	conf, err := config.Parse("stint.yaml", []byte(`
 tiers:
   - {name: member, identity: user, limits: [2/1m, 1000/1d]}
   - {name: anonymous, identity: ip, limits: 1/1m}
@@ -33,7 +35,7 @@ headers: {retry_after_jitter: 0%}
 		return
 	}
 	defer store.Close()
-	guard, err := policy.NewGuard(store, set, policy.GuardConfig{Logger: discard})
+	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -110,8 +112,8 @@ func ExampleLimit() {
 	// 429 0 login
 }
 
-// A header that nobody has verified as the only identity limits nobody: whoever is denied writes another value. Put such
-// a limit behind authentication, or beside one by [httplimit.ClientIP].
+// A header that nobody has verified as the only identity limits nobody: whoever is denied writes
+// another value. Put such a limit behind authentication, or beside one by [httplimit.ClientIP].
 func Example_incorrectUse() {
 	store, err := memorystore.New(memorystore.Config{})
 	if err != nil {

@@ -6,20 +6,22 @@ import (
 	"sync"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// exchange is a request and what is answered to it. It is used again for another one, so nothing of the response points into
-// it.
+// exchange is a request and what is answered to it. It is used again for another one, so nothing of
+// the response points into it.
 type exchange struct {
-	*front
+	*responder
 	request *http.Request
 	shown   policy.Headers
 	in      policy.Input
 	v       *policy.Verdict
-	// rules are the texts of the rules that the store was asked about, in the order of the decision's claims.
+	// rules are the texts of the rules that are enforced, in the order of the verdict's results.
 	rules []*ruleText
-	// rule, limit and state are what matters most to the client; the rule is nil if nothing limits the request.
+	// rule, limit and state are what matters most to the client; the rule is nil if nothing limits
+	// the request.
 	rule  *ruleText
 	limit *limitText
 	state stint.State
@@ -34,10 +36,10 @@ type exchange struct {
 }
 
 // begin returns an exchange for a request.
-func (f *front) begin(r *http.Request) *exchange {
+func (f *responder) begin(r *http.Request) *exchange {
 	x, ok := f.idle.Get().(*exchange)
 	if !ok {
-		x = &exchange{front: f}
+		x = &exchange{responder: f}
 		x.draft = draft{text: x.textRoom[:0], parts: x.partRoom[:0]}
 		x.body = x.bodyRoom[:0]
 	}
@@ -48,10 +50,11 @@ func (f *front) begin(r *http.Request) *exchange {
 	return x
 }
 
-// end keeps the exchange for another request. The verdict is kept too, unless somebody may still look at it: who has
-// it from [FromContext], or a store that is still busy with a request of several claims, which are part of the verdict.
+// end keeps the exchange for another request. The verdict is kept too, unless somebody may still
+// look at it: who has it from [FromContext], or a store that is still busy with a request of
+// several claims, which are part of the verdict.
 func (x *exchange) end() {
-	if x.shares || len(x.v.Rules()) > 1 {
+	if x.shares || len(x.v.Results) > 1 && !x.v.Results[1].Shadow {
 		x.v = nil
 	}
 	x.request, x.in, x.rules = nil, policy.Input{}, nil
@@ -59,24 +62,22 @@ func (x *exchange) end() {
 	x.idle.Put(x)
 }
 
-// Claim implements [policy.Claims].
+// Claim implements the Claims of [policy.Input].
 func (x *exchange) Claim(name string) string { return x.claims(x.request, name) }
 
-// limitsOf returns the limits of the ith rule.
-func (x *exchange) limitsOf(i int) []stint.Limit {
-	c := &x.v.Decision.Charge
-	if i == 0 {
-		return c.Claim.Limits
+// describe looks up what there is to say of the rules that a request was judged by.
+func (x *exchange) describe(t *texts) {
+	set := x.v.Set
+	x.shown = set.Spec().Headers
+	if x.headers != nil {
+		x.shown = *x.headers
 	}
-	if and := c.And(); i <= len(and) {
-		return and[i-1].Limits
-	}
-	return nil
+	x.rules = t.of(set).of(x.v.Results, x.ruleRoom[:0])
 }
 
-// findDecisive finds the state that [stint.Decision.Decisive] does, and what there is to say of its limit. But a limit
-// without a window comes after those with one unless it denies: that few places are left is soon over, and nobody
-// knows when.
+// findDecisive finds the state that [stint.Decision.Decisive] does, and what there is to say of its
+// limit. But a limit without a window comes after those with one unless it denies: that few places
+// are left is soon over, and nobody knows when.
 func (x *exchange) findDecisive() {
 	x.rule = nil
 	x.eachLimit(func(r *ruleText, l *limitText, s stint.State) {
@@ -86,7 +87,7 @@ func (x *exchange) findDecisive() {
 		case l.timed != x.limit.timed && s.RetryAfter == 0 && x.state.RetryAfter == 0:
 			more = l.timed
 		default:
-			more = s.Outweighs(x.state)
+			more = contract.Outweighs(s, x.state)
 		}
 		if more {
 			x.rule, x.limit, x.state = r, l, s
@@ -96,18 +97,16 @@ func (x *exchange) findDecisive() {
 
 // eachLimit calls f for every limit that the request was held to.
 func (x *exchange) eachLimit(f func(*ruleText, *limitText, stint.State)) {
-	usages := x.v.Decision.Usages()
-	for i, r := range x.rules {
-		limits := x.limitsOf(i)
-		for k := range min(len(limits), len(r.limits), len(usages)) {
-			f(r, &r.limits[k], stint.State{Limit: &limits[k], Usage: usages[k]})
+	for i, t := range x.rules {
+		r := &x.v.Results[i]
+		for k := range min(len(r.Usages), len(t.limits)) { // a store may answer anything
+			f(t, &t.limits[k], stint.State{Limit: &r.Limits[k], Usage: r.Usages[k]})
 		}
-		usages = usages[min(len(limits), len(usages)):]
 	}
 }
 
-// serve lets the handler answer. If something is to be done with the outcome, it is done once, and also if the handler
-// panics: the panic goes on.
+// serve lets the handler answer. If something is to be done with the outcome, it is done once, and
+// also if the handler panics: the panic goes on.
 func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handler, finish func(policy.Outcome)) {
 	if x.shares {
 		r = r.WithContext(context.WithValue(r.Context(), verdictKey{}, x.v))
@@ -116,7 +115,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		next.ServeHTTP(w, r)
 		return
 	}
-	rec := &recorder{ResponseWriter: w, costHeader: x.v.SettleHeader(), noBody: r.Method == http.MethodHead}
+	rec := &recorder{ResponseWriter: w, costHeader: x.v.SettleHeader, noBody: r.Method == http.MethodHead}
 	var once sync.Once
 	rec.watch.Init(w, x.timeout, func() func() {
 		o := rec.outcome(r.Context())
@@ -135,9 +134,9 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 
 type verdictKey struct{}
 
-// FromContext returns the verdict on the request that a handler serves, if its middleware was made [WithVerdict]. It
-// must not be changed. Under [Limit] it has the Decision and a Cost of 1, and nothing else: there is no configuration, so
-// that Set and Rules are nil, and Tier is "".
+// FromContext returns the verdict on the request that a handler serves, if its middleware was made
+// [WithVerdict]. It must not be changed. Under [Limit] it has the Decision, one result and a Cost
+// of 1, and nothing else: there is no configuration, so that Set is nil and Tier is "".
 func FromContext(ctx context.Context) (*policy.Verdict, bool) {
 	v, ok := ctx.Value(verdictKey{}).(*policy.Verdict)
 	return v, ok

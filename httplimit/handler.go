@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/seldom"
+	"github.com/stint-limiter/stint/internal/logsample"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Limit returns a handler that holds the requests to next to a limiter, without any configuration. Each costs one unit.
-// The key says whose requests are counted together; it has no default, because one that was forgotten would have
-// everybody share one bucket.
+// Limit returns a handler that holds the requests to next to a limiter, without any configuration.
+// Each costs one unit. The key says whose requests are counted together; it has no default, because
+// one that was forgotten would have everybody share one bucket.
 //
 // Under a concurrency limit a request has its place until next returns.
 //
@@ -28,26 +28,29 @@ func Limit(next http.Handler, lim *stint.Limiter, key KeyFunc, options ...Option
 	case key == nil:
 		panic("httplimit: Limit: the key is nil; want one such as ClientIP, or Everyone to count all requests together")
 	}
-	l := &limited{front: newFront(options), next: next, lim: lim, key: key, shown: policy.DefaultHeaders()}
-	if l.front.headers != nil {
-		l.shown = *l.front.headers
+	l := &limited{responder: newResponder(options), next: next, lim: lim, key: key}
+	if l.responder.headers != nil {
+		l.shown = *l.responder.headers
 	}
-	limits := lim.Limits()
-	l.text = newRuleText(l.name, "", limits, names{})
-	l.holds = slices.ContainsFunc(limits, func(m stint.Limit) bool { return m.Algorithm == stint.Concurrency })
+	l.rule = policy.Rule{Policy: l.name, Limits: lim.Limits(), Index: -1}
+	l.text = newRuleText(l.name, "", l.rule.Limits, names{})
+	l.holds = slices.ContainsFunc(l.rule.Limits, func(m stint.Limit) bool {
+		return m.Algorithm == stint.AlgorithmConcurrency
+	})
 	return l
 }
 
 // limited is a handler behind a limiter.
 type limited struct {
-	*front
+	*responder
 	next     http.Handler
 	lim      *stint.Limiter
 	key      KeyFunc
+	rule     policy.Rule
 	text     ruleText
 	shown    policy.Headers
 	holds    bool // there is a concurrency limit
-	failures seldom.Gate
+	failures logsample.Sampler
 }
 
 func (l *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -58,25 +61,31 @@ func (l *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (l *limited) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 	x.shown = l.shown
-	x.rules = append(x.ruleRoom[:0], &l.text)
 	key := l.key(r)
 	if key == "" {
 		l.log(ErrNoKey)
 		x.fail(w, r, ErrNoKey)
 		return
 	}
-	d, err := l.lim.Take(r.Context(), stint.Request{Claim: stint.Claim{Subject: key, Cost: 1, Shared: key == everyone}})
+	claim := stint.Claim{Subject: key, Cost: 1, Shared: key == everyone}
+	d, err := l.lim.Take(r.Context(), stint.Request{Claim: claim})
 	if err != nil {
 		l.log(err)
 		x.fail(w, r, err)
 		return
 	}
-	*x.v = policy.Verdict{Decision: d, Cost: 1}
+	claim.Limits = l.rule.Limits
+	v := x.v
+	*v = policy.Verdict{Decision: d, Cost: 1, Results: v.Results[:0]}
+	v.Results = append(v.Results, policy.Result{
+		Rule: &l.rule, Claim: claim, Usages: v.Decision.Usages, Denied: !d.Allowed && !d.Unavailable,
+	})
+	x.rules = append(x.ruleRoom[:0], &l.text)
 	if !d.Allowed {
 		x.refuse(w, r)
 		return
 	}
-	x.tell(w.Header())
+	x.setHeaders(w.Header())
 	x.setDrafted(w.Header())
 	var finish func(policy.Outcome)
 	if l.holds {
@@ -87,19 +96,19 @@ func (l *limited) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 
 // keep holds the place of a request until what it returns is called; nil if it has none.
 func (l *limited) keep(ctx context.Context, d stint.Decision) func(policy.Outcome) {
-	release := l.lim.Hold(ctx, d)
+	_, release := l.lim.Hold(ctx, d)
 	if release == nil {
 		return nil
 	}
 	return func(policy.Outcome) { l.log(release()) }
 }
 
-// log tells of a failure that is not the client's going away, once a second at most.
+// log logs a failure, once a second at most, unless the client has gone away.
 func (l *limited) log(err error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return
 	}
-	if unlogged, ok := l.failures.Take(1, time.Second); ok {
+	if unlogged, ok := l.failures.Allow(1, time.Second); ok {
 		l.logger.Error("stint: a request could not be limited", "policy", l.name, "cause", err, "unlogged", unlogged)
 	}
 }

@@ -31,7 +31,8 @@ func TestLimit(t *testing.T) {
 		}
 		wantFields(t, w.Header(), "X-RateLimit-Limit: 2", "X-RateLimit-Remaining: 0", "X-RateLimit-Window: 60",
 			"X-RateLimit-Policy: default", "X-RateLimit-Tier:", "X-RateLimit-Cost: 1", "X-RateLimit-Reset: 946684860")
-		if got := bodyOf(t, w); got.Policy != "default" || got.Tier != "" || got.RetryAfter < 60 || got.RetryAfter > 72 {
+		if got := bodyOf(t, w); got.Policy != "default" || got.Tier != "" || got.RetryAfter < 60 ||
+			got.RetryAfter > 72 {
 			t.Errorf("got %+v, want the policy default and 60 to 72 seconds", got)
 		}
 		if w := ask(h, "/", "X-API-Key: b"); w.Code != http.StatusOK {
@@ -40,11 +41,14 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-// A place is kept for as long as the request takes, however much longer than it would last by itself.
+// A place is kept for as long as the request takes, however much longer than it would last by
+// itself.
 func TestLimitKeepsPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := limiter(t, stint.AtOnce(1, time.Second))
-		h := httplimit.Limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(10 * time.Second) }), lim, httplimit.Everyone())
+		h := httplimit.Limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			time.Sleep(10 * time.Second)
+		}), lim, httplimit.Everyone())
 		served := make(chan int)
 		go func() { served <- ask(h, "/").Code }()
 		time.Sleep(9 * time.Second)
@@ -81,12 +85,14 @@ func TestKeys(t *testing.T) {
 		{"peer, spoofed", plain, "198.51.100.7:1234", []string{"X-Forwarded-For: 203.0.113.9"}, "ip:198.51.100.7"},
 		{"peer, IPv6", plain, "[2001:db8:1:2:3::4]:1234", nil, "ip:2001:db8:1:2::/64"},
 		{"untrusted proxy", proxied, "198.51.100.7:1234", []string{"X-Forwarded-For: 203.0.113.9"}, "ip:198.51.100.7"},
-		{"trusted proxy", proxied, "192.0.2.1:1234", []string{"X-Forwarded-For: 10.0.0.1, 203.0.113.9"}, "ip:203.0.113.9"},
+		{"trusted proxy", proxied, "192.0.2.1:1234", []string{"X-Forwarded-For: 10.0.0.1, 203.0.113.9"},
+			"ip:203.0.113.9"},
 		{"Unix socket", plain, unix, nil, ""},
 		{"Unix socket with a proxy", proxied, unix, []string{"X-Forwarded-For: 203.0.113.9"}, "ip:203.0.113.9"},
 		{"no header", httplimit.Header("X-API-Key"), "192.0.2.1:1", nil, ""},
 		{"empty header", httplimit.Header("X-API-Key"), "192.0.2.1:1", []string{"X-API-Key: "}, ""},
-		{"header", httplimit.Header("x-api-key"), "192.0.2.1:1", []string{"X-API-Key: secret"}, "x-api-key:2bb80d537b1da3e38bd30361aa855686"},
+		{"header", httplimit.Header("x-api-key"), "192.0.2.1:1", []string{"X-API-Key: secret"},
+			"x-api-key:2bb80d537b1da3e38bd30361aa855686"},
 		{"first of", httplimit.FirstOf(httplimit.Header("X-API-Key"), plain), "192.0.2.1:1", nil, "ip:192.0.2.1"},
 		{"first of none", httplimit.FirstOf(), "192.0.2.1:1", nil, ""},
 		{"everyone", httplimit.Everyone(), "192.0.2.1:1", nil, "\x00everyone"},
@@ -95,7 +101,8 @@ func TestKeys(t *testing.T) {
 		r.RemoteAddr = c.peer
 		if c.peer == unix { // whose name looks like an address
 			r.RemoteAddr = "192.0.2.1:80"
-			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.UnixAddr{Net: "unix", Name: "s"}))
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey,
+				&net.UnixAddr{Net: "unix", Name: "s"}))
 		}
 		if got := c.key(r); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.what, got, c.want)
@@ -122,7 +129,8 @@ func TestUnixSocket(t *testing.T) {
 	go server.Serve(listener)
 	t.Cleanup(func() { server.Close() })
 	t.Chdir(dir)
-	conn, err := net.DialUnix("unix", &net.UnixAddr{Net: "unix", Name: "192.0.2.1:80"}, &net.UnixAddr{Net: "unix", Name: "s"})
+	conn, err := net.DialUnix("unix", &net.UnixAddr{Net: "unix", Name: "192.0.2.1:80"},
+		&net.UnixAddr{Net: "unix", Name: "s"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +144,8 @@ func TestUnixSocket(t *testing.T) {
 // All callers together are never banned, whatever one of them does.
 func TestEveryoneIsNotBanned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := limiter(t, stint.PerMinute(1), stint.WithBans(stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Hour}}))
+		lim := limiter(t, stint.PerMinute(1),
+			stint.WithBans(stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Hour}}))
 		h := httplimit.Limit(ok, lim, httplimit.Everyone())
 		for range 5 {
 			ask(h, "/")
@@ -151,7 +160,8 @@ func TestEveryoneIsNotBanned(t *testing.T) {
 // Somebody whose name is the word is one caller like any other: counted apart, and banned.
 func TestEveryoneIsNobodysName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := limiter(t, stint.PerMinute(1), stint.WithBans(stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Hour}}))
+		lim := limiter(t, stint.PerMinute(1),
+			stint.WithBans(stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Hour}}))
 		all := httplimit.Limit(ok, lim, httplimit.Everyone())
 		h := httplimit.Limit(ok, lim, func(r *http.Request) string { return r.Header.Get("X-User") })
 		for _, user := range []string{"bob", "everyone"} {
@@ -177,7 +187,8 @@ func TestLimitLogsFailures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := httplimit.Limit(ok, lim, httplimit.Everyone(), httplimit.WithName("search"), httplimit.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		h := httplimit.Limit(ok, lim, httplimit.Everyone(), httplimit.WithName("search"),
+			httplimit.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		for range 3 {
 			for range 100 {
 				ask(h, "/")

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+
+	"github.com/stint-limiter/stint/internal/retryafter"
 )
 
 // field is a header field that answers set.
@@ -51,11 +53,12 @@ var fieldNames = [fields]string{
 	fieldNoSniff:         "X-Content-Type-Options",
 }
 
-// drafted is the largest number of header fields of one answer that change from one answer to the next.
+// drafted is the largest number of header fields of one answer that change from one answer to the
+// next.
 const drafted = 7
 
-// draft is a text that is divided into header fields: all those that change from one answer to the next are one string,
-// and their values one list: two allocations.
+// draft is a text that is divided into header fields: all those that change from one answer to the
+// next are one string, and their values one list: two allocations.
 type draft struct {
 	text  []byte
 	parts []part
@@ -78,7 +81,8 @@ func (d *draft) number(f field, n int64) {
 	d.endField(f)
 }
 
-// setDrafted sets the header fields that were drafted, whatever they were before. They live as long as the response.
+// setDrafted sets the header fields that were drafted, whatever they were before. They live as long
+// as the response.
 func (d *draft) setDrafted(h http.Header) {
 	if len(d.parts) == 0 {
 		return
@@ -93,8 +97,8 @@ func (d *draft) setDrafted(h http.Header) {
 	d.clear()
 }
 
-// setFixed sets a header field to a value that does not change, or removes it if there is none. All answers share the
-// value: whoever finds it in a header may replace it, but must not write into it.
+// setFixed sets a header field to a value that does not change, or removes it if there is none. All
+// answers share the value: whoever finds it in a header may replace it, but must not write into it.
 func setFixed(h http.Header, f field, value []string) {
 	if value == nil {
 		delete(h, fieldNames[f])
@@ -119,19 +123,21 @@ func fixed(value string) []string {
 	return []string{value}
 }
 
-// tell sets those header fields about limits whose values are fixed, and drafts the others; setDrafted sets them.
-func (x *exchange) tell(h http.Header) {
+// setHeaders sets those header fields about limits whose values are fixed, and drafts the others;
+// setDrafted sets them.
+func (x *exchange) setHeaders(h http.Header) {
 	x.findDecisive()
-	if x.shown.X {
-		x.tellX(h)
+	if !x.shown.OmitX {
+		x.setX(h)
 	}
-	if x.shown.Draft11 && len(x.rules) > 0 && len(x.v.Decision.Usages()) > 0 {
-		x.tellDraft11(h)
+	if x.shown.Draft11 && len(x.rules) > 0 && len(x.v.Decision.Usages) > 0 {
+		x.setDraft11(h)
 	}
 }
 
-// tellX is the X fields. They show the limit that matters most, and take the place of all that an outer layer said.
-func (x *exchange) tellX(h http.Header) {
+// setX is the X fields. They show the limit that matters most, and replace all that an outer layer
+// has set.
+func (x *exchange) setX(h http.Header) {
 	var degraded []string
 	if x.v.Decision.Degraded {
 		degraded = isTrue
@@ -162,9 +168,10 @@ func (x *exchange) tellX(h http.Header) {
 	}
 }
 
-// tellDraft11 is RateLimit and RateLimit-Policy. The effective window of a limit that denies is the time until it has
-// room, and that of any other the time until it is unused: a client that spreads what is left over it is never denied.
-func (x *exchange) tellDraft11(h http.Header) {
+// setDraft11 is RateLimit and RateLimit-Policy. The effective window of a limit that denies is the
+// time until it has room, and that of any other the time until it is unused: a client that spreads
+// what is left over it is never denied.
+func (x *exchange) setDraft11(h http.Header) {
 	if len(x.rules) == 1 {
 		setFixed(h, fieldRateLimitPolicy, x.rules[0].policies)
 	} else {
@@ -196,5 +203,5 @@ func (x *exchange) tellDraft11(h http.Header) {
 
 // wait returns after how many seconds to come back.
 func (x *exchange) wait(after time.Duration) int64 {
-	return int64(x.shown.Spread(after, time.Second, x.random()) / time.Second)
+	return int64(retryafter.Spread(x.shown.Jitter, after, time.Second, x.random()) / time.Second)
 }

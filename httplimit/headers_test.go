@@ -18,7 +18,8 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// bubble runs a test in virtual time, which begins at midnight UTC on 2000-01-01, with a handler behind a guard.
+// bubble runs a test in virtual time, which begins at midnight UTC on 2000-01-01, with a handler
+// behind a guard.
 func bubble(t *testing.T, text string, test func(t *testing.T, h http.Handler)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,14 +158,17 @@ tiers: [{name: free, identity: everyone, limits: [4/1m burst 2x, 20/1h], budget:
 policies:
   - {name: search, match: {path: "/search/**"}, limits: [3/10s, 9/5m]}
   - {name: dear, match: {path: "/search/dear"}, cost: 7, limits: 8/1h}`),
-			httplimit.WithVerdict(), httplimit.WithDenied(func(w http.ResponseWriter, _ *http.Request, d *httplimit.Denial) {
-				v, told = d.Verdict, w.Header()
-			}))(http.HandlerFunc(look))
+			httplimit.WithVerdict(), httplimit.WithDenied(
+				func(w http.ResponseWriter, _ *http.Request, d *httplimit.Denial) {
+					v, told = d.Verdict, w.Header()
+				}))(http.HandlerFunc(look))
 		for i := range 200 {
 			time.Sleep(time.Duration(i%11) * time.Second)
 			ask(h, []string{"/", "/search/a", "/search/dear"}[i%3])
-			rule, state := v.Decisive()
-			wantFields(t, told, "X-RateLimit-Policy: "+rule.Name(), "X-RateLimit-Limit: "+strconv.FormatInt(state.Limit.Max, 10),
+			result := v.Decisive()
+			state := result.Decisive()
+			wantFields(t, told, "X-RateLimit-Policy: "+result.Rule.Name(),
+				"X-RateLimit-Limit: "+strconv.FormatInt(state.Limit.Max, 10),
 				"X-RateLimit-Remaining: "+strconv.FormatInt(state.Remaining(), 10))
 		}
 	})
@@ -178,10 +182,14 @@ func TestConcurrencyIsShownLast(t *testing.T) {
 		nested       bool // asks while another request has the place
 		fields       []string
 	}{
-		{"room", places, false, []string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 99", "X-RateLimit-Window: 60", "X-RateLimit-Reset: 60"}},
-		{"denied", places, true, []string{"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Window:", "X-RateLimit-Reset:"}},
-		{"room, alone", alone, false, []string{"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Window:", "X-RateLimit-Reset:"}},
-		{"denied, alone", alone, true, []string{"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Window:", "X-RateLimit-Reset:"}},
+		{"room", places, false, []string{"X-RateLimit-Limit: 100", "X-RateLimit-Remaining: 99",
+			"X-RateLimit-Window: 60", "X-RateLimit-Reset: 60"}},
+		{"denied", places, true, []string{"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Window:",
+			"X-RateLimit-Reset:"}},
+		{"room, alone", alone, false, []string{"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0",
+			"X-RateLimit-Window:", "X-RateLimit-Reset:"}},
+		{"denied, alone", alone, true,
+			[]string{"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Window:", "X-RateLimit-Reset:"}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -204,7 +212,8 @@ func TestConcurrencyIsShownLast(t *testing.T) {
 func TestConcurrencyReplacesWindows(t *testing.T) {
 	h := httplimit.New(guardOf(t, "tiers: [{name: outer, identity: everyone, limits: 10/1m}]"))(
 		httplimit.Limit(ok, limiter(t, stint.AtOnce(2, time.Minute)), httplimit.Everyone()))
-	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 2", "X-RateLimit-Remaining: 1", "X-RateLimit-Window:", "X-RateLimit-Reset:")
+	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 2", "X-RateLimit-Remaining: 1", "X-RateLimit-Window:",
+		"X-RateLimit-Reset:")
 }
 
 // An inner layer replaces all that an outer one says, also what it does not say itself.
@@ -215,7 +224,8 @@ func TestInnerLayerReplacesOuter(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := httplimit.New(outer)(httplimit.Limit(ok, lim, httplimit.Everyone(), httplimit.WithName("inner")))
-	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 5", "X-RateLimit-Policy: inner", "X-RateLimit-Tier:", "X-RateLimit-Burst:")
+	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 5", "X-RateLimit-Policy: inner", "X-RateLimit-Tier:",
+		"X-RateLimit-Burst:")
 }
 
 func TestNothingIsSaidWhenNothingLimits(t *testing.T) {
@@ -244,7 +254,7 @@ func TestHeadersCanBeOff(t *testing.T) {
 
 // The option goes before the configuration.
 func TestWithHeaders(t *testing.T) {
-	h := httplimit.New(guardOf(t, tierTable), httplimit.WithHeaders(policy.Headers{Draft11: true}))(ok)
+	h := httplimit.New(guardOf(t, tierTable), httplimit.WithHeaders(policy.Headers{OmitX: true, Draft11: true}))(ok)
 	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit:",
 		`RateLimit-Policy: "anonymous-1m";q=20;w=60, "anonymous-1h";q=100;w=3600, "anonymous-1d";q=1000;w=86400`)
 }
@@ -265,7 +275,7 @@ func TestDegradedDecisionsSaySo(t *testing.T) {
 
 // What is let through for want of the store is told nothing about limits: nobody knows.
 func TestAllowedWithoutTheStore(t *testing.T) {
-	store, err := resilience.NewFallback(failing{memory(t)}, resilience.FallbackConfig{Instances: 1, Logger: discard})
+	store, err := resilience.New(failing{memory(t)}, resilience.Config{Instances: 1, Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +291,8 @@ tiers: [{name: all, identity: everyone, limits: [10/1m, 20/1h]}]`))(ok)
 	}
 }
 
-// A limit that is changed at run time applies to the next request, with what was used before; so do its texts.
+// A limit that is changed at run time applies to the next request, with what was used before; so do
+// its texts.
 func TestF25SwappedSets(t *testing.T) {
 	guard := guardOf(t, "tiers: [{name: all, identity: everyone, limits: 10/1h}]")
 	h := httplimit.New(guard)(ok)
@@ -319,7 +330,8 @@ func TestF35DeniedTogetherComeBackApart(t *testing.T) {
 					w := ask(h, "/")
 					after, err := strconv.ParseInt(w.Header().Get("Retry-After"), 10, 64)
 					if err != nil || after < c.wait || after > c.wait+c.most {
-						t.Fatalf("Retry-After: got %q, want %d to %d", w.Header().Get("Retry-After"), c.wait, c.wait+c.most)
+						t.Fatalf("Retry-After: got %q, want %d to %d", w.Header().Get("Retry-After"), c.wait,
+							c.wait+c.most)
 					}
 					if got := bodyOf(t, w).RetryAfter; got != after {
 						t.Fatalf("the body says %d, the header %d", got, after)
@@ -355,8 +367,8 @@ func TestRetryAfterIsNeverEarly(t *testing.T) {
 	})
 }
 
-// The cost of a request through the middleware: a text and the values of header fields that are parts of it. Whoever is not the
-// one who asked before costs a name.
+// The cost of a request through the middleware: a text and the values of header fields that are
+// parts of it. Whoever is not the one who asked before costs a name.
 func TestAllocations(t *testing.T) {
 	const most = 2
 	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
@@ -366,7 +378,8 @@ func TestAllocations(t *testing.T) {
 	}{
 		{"allowed", httplimit.New(guardOf(t, tierTable), signedIn())(next)},
 		{"denied", httplimit.New(guardOf(t, tierTable))(next)},
-		{"draft-11, allowed", httplimit.New(guardOf(t, "headers: {format: [x, draft-11]}"+tierTable), signedIn())(next)},
+		{"draft-11, allowed", httplimit.New(guardOf(t, "headers: {format: [x, draft-11]}"+tierTable),
+			signedIn())(next)},
 		{"draft-11, denied", httplimit.New(guardOf(t, "headers: {format: [x, draft-11]}"+tierTable))(next)},
 	} {
 		r := request(http.MethodGet, "/")
@@ -381,7 +394,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// slow is a store that is still busy with requests when it has answered them, as one is whose caller's time is up.
+// slow is a store that is still busy with requests when it has answered them, as one is whose
+// caller's time is up.
 type slow struct {
 	stint.Store
 	requests, copies [][]stint.Claim
@@ -408,14 +422,14 @@ policies: [{name: search, match: {path: /search}, limits: 5/1h}, {name: browse, 
 	}
 }
 
-// TestFieldsOfSeveralTiers: a request that some read as one of another tier is told the limits that it is held to, which may be
-// only some of each tier.
+// TestFieldsOfSeveralTiers: a request that some read as one of another tier is told the limits that
+// it is held to, which may be only some of each tier.
 func TestFieldsOfSeveralTiers(t *testing.T) {
 	h := httplimit.New(guardOf(t, `
 tiers:
   - {name: bulk, match: {path: /bulk/**}, identity: ip, limits: [1000/1m, 2/1h]}
   - {name: anyone, identity: ip, limits: [3/1m, 50/1h]}
-`), httplimit.WithHeaders(policy.Headers{X: true, Draft11: true}))(http.NotFoundHandler())
+`), httplimit.WithHeaders(policy.Headers{Draft11: true}))(http.NotFoundHandler())
 	w := ask(h, "/bulk/..%2Fx")
 	for name, want := range map[string]string{
 		"RateLimit-Policy":   `"anyone-1m";q=3;w=60, "bulk-1h";q=2;w=3600`,

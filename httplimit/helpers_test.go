@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -25,11 +27,11 @@ var nobody = log.New(io.Discard, "", 0)
 // parse reads a configuration.
 func parse(t testing.TB, text string) *policy.Set {
 	t.Helper()
-	set, err := policy.Parse("test.yaml", []byte(text))
+	conf, err := config.Parse("test.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return set
+	return conf.Set
 }
 
 // memory returns a memory store that is closed with the test.
@@ -56,7 +58,8 @@ func guardOver(t testing.TB, store stint.Store, text string) *policy.Guard {
 // guardOf returns a guard over a memory store.
 func guardOf(t testing.TB, text string) *policy.Guard { return guardOver(t, memory(t), text) }
 
-// claimHeader takes claims from headers, as a test's stand-in for authentication: "user" from X-User.
+// claimHeader takes claims from headers, as a test's stand-in for authentication: "user" from
+// X-User.
 func claimHeader(r *http.Request, name string) string { return r.Header.Get("X-" + name) }
 
 // ok answers every request.
@@ -128,7 +131,7 @@ func (failing) Take(context.Context, stint.Request) (stint.Decision, error) {
 }
 
 // TakeBatch gives a failing store the batches that package resilience asks for.
-func (f failing) TakeBatch(ctx context.Context, batch []*stint.Call) {
+func (f failing) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	for _, c := range batch {
 		c.Decision, c.Err = f.Take(ctx, c.Request)
 		if c.Done != nil {

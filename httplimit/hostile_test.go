@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/policy"
@@ -23,22 +22,24 @@ type labels struct {
 	seen map[string]bool
 }
 
-func (l *labels) Judged(_ context.Context, v *policy.Verdict, _ time.Duration, err error) {
+func (l *labels) Observe(_ context.Context, event any) {
+	v, ok := event.(*policy.Verdict)
+	if !ok {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	names := []string{v.Tier, v.Route, v.Skipped, fmt.Sprint(err)}
-	for _, r := range slices.Concat(v.Rules(), v.Shadowed) {
-		names = append(names, r.Policy, r.Tier, r.Name())
+	names := []string{v.Tier, v.Route, v.Skipped, fmt.Sprint(v.Err)}
+	for _, r := range v.Results {
+		names = append(names, r.Rule.Policy, r.Rule.Tier, r.Rule.Name())
 	}
 	for _, name := range names {
 		l.seen[name] = true
 	}
 }
 
-func (*labels) Unsettled(context.Context, *policy.Verdict, policy.Settlement) {}
-
-// Whatever a client sends: labels stay as many as they are, log entries are lines, secrets stay secret, and nothing of it
-// comes back in an answer.
+// Whatever a client sends: labels stay as many as they are, log entries are lines, secrets stay
+// secret, and nothing of it comes back in an answer.
 func TestF34HostileValues(t *testing.T) {
 	const text = `
 headers: {format: [x, draft-11]}
@@ -59,20 +60,23 @@ policies:
 `
 	var log bytes.Buffer
 	seen := &labels{seen: map[string]bool{}}
-	guard, err := policy.NewGuard(memory(t), parse(t, text), policy.GuardConfig{Observer: seen, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	guard, err := policy.NewGuard(memory(t), parse(t, text),
+		policy.GuardConfig{Observer: seen, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := httplimit.New(guard)(http.NotFoundHandler())
 	const secret = "s3cr3t-t0ken"
 	shapes := []string{
-		secret + "%d", secret + "\r\nX-Injected: %d", secret + "\x00%d", secret + "\xff\xfe%d", "{" + secret + "}:%d", secret + `",evil="%d`,
+		secret + "%d", secret + "\r\nX-Injected: %d", secret + "\x00%d", secret + "\xff\xfe%d", "{" + secret + "}:%d",
+		secret + `",evil="%d`,
 		secret + strings.Repeat("A", 10_000) + "%d", "级别=ERROR " + secret + "%d", secret + "\u2028level=ERROR%d",
 	}
 	for i := range 40 {
 		for _, shape := range shapes {
 			hostile := fmt.Sprintf(shape, i)
-			for _, name := range []string{"X-API-Key", "X-User-ID", "Cookie", "Idempotency-Key", "X-Forwarded-For", "X-Price", "Accept", ":method", ":host", ":path"} {
+			for _, name := range []string{"X-API-Key", "X-User-ID", "Cookie", "Idempotency-Key", "X-Forwarded-For",
+				"X-Price", "Accept", ":method", ":host", ":path"} {
 				for range 2 { // the second is denied
 					r := request(http.MethodGet, "/items/1")
 					r.RemoteAddr = "10.0.0.1:80"
@@ -93,7 +97,8 @@ policies:
 					}
 					w := &capture{header: http.Header{}}
 					h.ServeHTTP(w, r)
-					if all := fmt.Sprint(w.header) + w.body.String(); strings.Contains(all, secret) || strings.Contains(all, "Injected") {
+					if all := fmt.Sprint(w.header) + w.body.String(); strings.Contains(all, secret) ||
+						strings.Contains(all, "Injected") {
 						t.Fatalf("%s of %.50q came back: %s", name, hostile, all)
 					}
 				}

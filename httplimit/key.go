@@ -10,24 +10,25 @@ import (
 	"github.com/stint-limiter/stint/internal/clientip"
 )
 
-// KeyFunc says whose request it is: requests with equal keys are counted together. By convention a key is
-// "type:identifier".
+// KeyFunc says whose request it is: requests with equal keys are counted together. By convention a
+// key is "type:identifier".
 //
-// The empty key means that the request does not say. It is never counted: [Limit] treats it as [ErrNoKey], because
-// otherwise all those who leave out a header would share one bucket. See [FirstOf] for what to do about them.
+// The empty key means that the request does not say. It is never counted: [Limit] treats it as
+// [ErrNoKey], because otherwise all those who leave out a header would share one bucket. See
+// [FirstOf] for what to do about them.
 //
-// Whatever a key is made of should be verified, or at least be hard to make up: who can choose the key has
-// as many buckets as they like.
+// Whatever a key is made of should be verified, or at least be hard to make up: who can choose the
+// key has as many buckets as they like.
 type KeyFunc func(*http.Request) string
 
 // ErrNoKey is what the handler of [WithError] is given for a request that has no key.
 var ErrNoKey = errors.New("httplimit: the request has no key to count it by; give FirstOf a key that every request has")
 
-// ClientIP tells clients apart by their address: all of an IPv4 address, the first 64 bits of an IPv6 address,
-// and the IPv4 address that an IPv6 address of NAT64, 6to4 or Teredo carries.
-// It takes X-Forwarded-For into account only as far as it was written by trusted proxies: addresses, networks, and the
-// words "loopback", "private" and "unix". Without any the client is the peer, whatever the header says. A peer without
-// an address that names no client has no key.
+// ClientIP tells clients apart by their address: all of an IPv4 address, the first 64 bits of an
+// IPv6 address, and the IPv4 address that an IPv6 address of NAT64, 6to4 or Teredo carries. It
+// takes X-Forwarded-For into account only as far as it was written by trusted proxies: addresses,
+// networks, and the words "loopback", "private" and "unix". Without any the client is the peer,
+// whatever the header says. A peer without an address that names no client has no key.
 func ClientIP(trusted ...string) (KeyFunc, error) {
 	prefixes, unix, err := clientip.ParsePrefixes(trusted)
 	if err != nil {
@@ -47,10 +48,11 @@ func ClientIP(trusted ...string) (KeyFunc, error) {
 	}, nil
 }
 
-// Header tells clients apart by a request header, such as an API key. The key holds a hash of its value, which may be a
-// secret. A request without it has no key.
+// Header tells clients apart by a request header, such as an API key. The key holds a hash of its
+// value, which may be a secret. A request without it has no key.
 //
-// Anybody can write a header. Use it where something in front has verified it, or beside a limit by [ClientIP].
+// Anybody can write a header. Use it where something in front has verified it, or beside a limit by
+// [ClientIP].
 func Header(name string) KeyFunc {
 	canonical := http.CanonicalHeaderKey(name)
 	kind := strings.ToLower(name) + ":"
@@ -78,12 +80,12 @@ func FirstOf(keys ...KeyFunc) KeyFunc {
 	}
 }
 
-// Everyone has all requests share one count, on purpose: to protect what is behind the handler rather than to be fair. It
-// is never banned.
+// Everyone has all requests share one count, on purpose: to protect what is behind the handler
+// rather than to be fair. It is never banned.
 func Everyone() KeyFunc {
 	return func(*http.Request) string { return everyone }
 }
 
-// everyone is the key of all callers together. It begins with a zero byte, so that it is nobody's: a caller whose name is
-// the word has a key of its own, and can be banned.
+// everyone is the key of all callers together. It begins with a zero byte, so that it is nobody's:
+// a caller whose name is the word has a key of its own, and can be banned.
 const everyone = "\x00everyone"

@@ -2,38 +2,38 @@ package httplimit
 
 import (
 	"net/http"
-	"sync/atomic"
 
 	"github.com/stint-limiter/stint/internal/clientip"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// New returns middleware that lets a guard judge every request: what is allowed goes on to the handler, with header
-// fields that tell what is left; the rest is answered with 429, or with 503 for want of the store.
+// New returns middleware that lets a guard judge every request: what is allowed goes on to the
+// handler, with header fields that show what is left; the rest is answered with 429, or with 503
+// for want of the store.
 //
-// It takes any router whose middleware is a func(http.Handler) http.Handler. Put it behind what authenticates requests
-// if tiers depend on that ([WithClaims]), and in front of what is expensive.
+// It takes any router whose middleware is a func(http.Handler) http.Handler. Put it behind what
+// authenticates requests if tiers depend on that ([WithClaims]), and in front of what is expensive.
 //
 // A guard that is nil is a mistake in the program: New panics.
 func New(guard *policy.Guard, options ...Option) func(http.Handler) http.Handler {
 	if guard == nil {
 		panic("httplimit: New: the guard is nil; make one with policy.NewGuard")
 	}
-	f := newFront(options)
+	f := newResponder(options)
 	return func(next http.Handler) http.Handler {
 		if next == nil {
 			panic("httplimit: New: the handler is nil; want the one to protect")
 		}
-		return &guarded{front: f, guard: guard, next: next}
+		return &guarded{responder: f, guard: guard, next: next}
 	}
 }
 
 // guarded is a handler behind a guard.
 type guarded struct {
-	*front
+	*responder
 	guard *policy.Guard
 	next  http.Handler
-	texts atomic.Pointer[setText]
+	texts texts
 }
 
 func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -43,13 +43,14 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *guarded) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
-	x.in = policy.Input{Method: r.Method, Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, Peer: clientip.PeerOf(r), Header: r.Header}
+	x.in = policy.Input{Method: r.Method, Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath,
+		Peer: clientip.PeerOf(r), Header: r.Header}
 	if h.claims != nil {
 		x.in.Claims = x
 	}
 	ctx := r.Context()
 	err := h.guard.Decide(ctx, &x.in, x.v)
-	h.describe(x)
+	x.describe(&h.texts)
 	if err != nil {
 		x.fail(w, r, err)
 		return
@@ -58,22 +59,7 @@ func (h *guarded) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 		x.refuse(w, r)
 		return
 	}
-	x.tell(w.Header())
+	x.setHeaders(w.Header())
 	x.setDrafted(w.Header())
 	x.serve(w, r, h.next, h.guard.Follow(ctx, x.v))
-}
-
-// describe looks up what there is to say of the rules that a request was judged by.
-func (h *guarded) describe(x *exchange) {
-	set := x.v.Set()
-	t := h.texts.Load()
-	if t == nil || t.set != set {
-		t = newSetText(set)
-		h.texts.Store(t)
-	}
-	x.shown = set.Headers()
-	if h.front.headers != nil {
-		x.shown = *h.front.headers
-	}
-	x.rules = t.of(x.v.Rules(), x.ruleRoom[:0])
 }

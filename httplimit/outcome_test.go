@@ -29,10 +29,11 @@ func TestPanicsGoOn(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := memory(t)
-			h := httplimit.New(guardOver(t, store, settling))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				test.send(w)
-				panic("oh")
-			}))
+			h := httplimit.New(guardOver(t, store, settling))(
+				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					test.send(w)
+					panic("oh")
+				}))
 			defer func() {
 				if got := recover(); got != "oh" {
 					t.Errorf("got panic %v, want oh", got)
@@ -46,8 +47,8 @@ func TestPanicsGoOn(t *testing.T) {
 	}
 }
 
-// A client that hangs up is not refunded for the failure that it caused. One that is still there when a handler further
-// out has run out of patience is.
+// A client that hangs up is not refunded for the failure that it caused. One that is still there
+// when a handler further out has run out of patience is.
 func TestNoRefundForHangingUp(t *testing.T) {
 	fail := func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }
 	abort := func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
@@ -68,10 +69,11 @@ func TestNoRefundForHangingUp(t *testing.T) {
 			defer func() { recover() }()
 			store := memory(t)
 			ctx := &endingContext{Context: t.Context()}
-			h := httplimit.New(guardOver(t, store, settling))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				ctx.end = test.end
-				test.handle(w)
-			}))
+			h := httplimit.New(guardOver(t, store, settling))(
+				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					ctx.end = test.end
+					test.handle(w)
+				}))
 			defer func() {
 				if got := used(t, store); got != test.want {
 					t.Errorf("charged %d, want %d", got, test.want)
@@ -90,8 +92,8 @@ type endingContext struct {
 
 func (c *endingContext) Err() error { return c.end }
 
-// A client of a proxy that reads most of a large answer and leaves pays for it; so does one that leaves before the upstream
-// has answered.
+// A client of a proxy that reads most of a large answer and leaves pays for it; so does one that
+// leaves before the upstream has answered.
 func TestHangingUpOnAProxy(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/refund/silent" {
@@ -116,12 +118,15 @@ func TestHangingUpOnAProxy(t *testing.T) {
 		store := memory(t)
 		arrived, done := make(chan bool), make(chan bool)
 		proxy := httputil.NewSingleHostReverseProxy(target)
-		proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
+		proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) {
+			w.WriteHeader(http.StatusBadGateway)
+		}
 		proxy.ErrorLog = nobody
-		limited := httplimit.New(guardOver(t, store, settling))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			close(arrived)
-			proxy.ServeHTTP(w, r)
-		}))
+		limited := httplimit.New(guardOver(t, store, settling))(
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				close(arrived)
+				proxy.ServeHTTP(w, r)
+			}))
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer close(done)
 			limited.ServeHTTP(w, r)
@@ -152,11 +157,12 @@ func (failingReader) Read([]byte) (int, error) { return 0, errors.New("the upstr
 // A source that fails at once leaves the status to the handler.
 func TestReadingFromNothingBeginsNothing(t *testing.T) {
 	store := memory(t)
-	server := httptest.NewServer(httplimit.New(guardOver(t, store, settling))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if _, err := w.(io.ReaderFrom).ReadFrom(failingReader{}); err != nil {
-			http.Error(w, "bad", http.StatusBadGateway)
-		}
-	})))
+	server := httptest.NewServer(httplimit.New(guardOver(t, store, settling))(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if _, err := w.(io.ReaderFrom).ReadFrom(failingReader{}); err != nil {
+				http.Error(w, "bad", http.StatusBadGateway)
+			}
+		})))
 	t.Cleanup(server.Close)
 	resp := fetch(t, http.MethodGet, server.URL+"/refund/a")
 	if got := used(t, store); resp.StatusCode != http.StatusBadGateway || got != 0 {

@@ -31,14 +31,14 @@ claims: {user: X-User}
 client_ip: {trusted_proxies: loopback}
 `
 
-// TestServerProcess is no test but a server, if it was started as one by [startServer]: it says where it listens and
-// serves until its input ends.
+// TestServerProcess is no test but a server, if it was started as one by [startServer]: it says
+// where it listens and serves until its input ends.
 func TestServerProcess(t *testing.T) {
 	url := os.Getenv(redisEnv)
 	if url == "" {
 		return
 	}
-	store, err := redisstore.Open(t.Context(), url)
+	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,11 @@ func TestProcessesShareLimits(t *testing.T) {
 // curl runs curl, and fails the test if there is none.
 func curl(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "curl", append([]string{"--silent", "--show-error", "--noproxy", "*"}, args...)...)
+	if testing.Short() {
+		t.Skip("needs curl: make test runs it")
+	}
+	cmd := exec.CommandContext(t.Context(), "curl",
+		append([]string{"--silent", "--show-error", "--noproxy", "*"}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -172,17 +176,20 @@ policies:
 	curl(t, server.URL)
 	got = curl(t, "--include", server.URL)
 	for _, want := range []string{
-		"HTTP/1.1 429 Too Many Requests\n", "Retry-After: 3600\n", "Content-Type: application/json\n", "Cache-Control: no-store\n",
+		"HTTP/1.1 429 Too Many Requests\n", "Retry-After: 3600\n", "Content-Type: application/json\n",
+		"Cache-Control: no-store\n",
 		"\n\n" + `{"error":"rate_limited","message":"` + slowDown + `","retry_after_seconds":3600,"policy":"free","tier":"free"}` + "\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got\n%swithout %q", got, want)
 		}
 	}
-	if got, want := curl(t, "--header", "Accept: text/plain", server.URL), slowDown+" Retry after 3600 s.\n"; got != want {
+	if got, want := curl(t, "--header", "Accept: text/plain", server.URL), slowDown+
+		" Retry after 3600 s.\n"; got != want {
 		t.Errorf("plain: got %q, want %q", got, want)
 	}
-	if got := curl(t, "--head", server.URL); !strings.Contains(got, "HTTP/1.1 429 ") || !strings.HasSuffix(got, "\n\n") || strings.Contains(got, "rate_limited") {
+	if got := curl(t, "--head", server.URL); !strings.Contains(got, "HTTP/1.1 429 ") ||
+		!strings.HasSuffix(got, "\n\n") || strings.Contains(got, "rate_limited") {
 		t.Errorf("HEAD: got\n%s", got)
 	}
 }

@@ -9,11 +9,13 @@ import (
 	"os"
 
 	"github.com/stint-limiter/stint/internal/stall"
+	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// recorder is a ResponseWriter that sees what becomes of a request: the status, the length of the body, and what the
-// response says of its true cost. What it wraps stays within reach of [http.ResponseController].
+// recorder is a ResponseWriter that sees what becomes of a request: the status, the length of the
+// body, and what the response says of its true cost. What it wraps stays within reach of
+// [http.ResponseController].
 type recorder struct {
 	http.ResponseWriter
 	costHeader string // "" if there is none
@@ -74,8 +76,9 @@ func (r *recorder) WriteString(s string) (sent int, err error) {
 	}
 }
 
-// ReadFrom implements [io.ReaderFrom]: the writer sees a file itself, so that it can go from the disk to the network by the
-// shortest way. A source that has nothing, or fails at once, begins no response.
+// ReadFrom implements [io.ReaderFrom]: the writer sees a file itself, so that it can go from the
+// disk to the network by the shortest way. A source that has nothing, or fails at once, begins no
+// response.
 func (r *recorder) ReadFrom(source io.Reader) (total int64, err error) {
 	if r.status == 0 {
 		r.takeCost()
@@ -124,7 +127,8 @@ func isRegular(source io.Reader) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// watchedReader is what a response is copied from. The time that it takes is not the client's fault.
+// watchedReader is what a response is copied from. The time that it takes is not the client's
+// fault.
 type watchedReader struct {
 	io.Reader
 	watch *stall.Watch
@@ -174,12 +178,11 @@ func (r *recorder) takeCost() {
 	}
 }
 
-// statusGone is the status of a request whose client went away: nginx has it, HTTP has none.
-const statusGone = 499
-
-// outcome is what became of the request in whose context it was served. A panic has the status that was sent before, else
-// 500. A failure is the client's own if it has hung up: who could make a request fail could have it refunded.
-// A cost may also be told after the body, when it is known: it is not sent as a trailer either.
+// outcome is what became of the request in whose context it was served. A panic has the status that
+// was sent before, else
+// 500. A failure is the client's own if it has hung up: who could make a request fail could have it
+// refunded.
+// A cost may also be set after the body, when it is known: it is not sent as a trailer either.
 func (r *recorder) outcome(ctx context.Context) policy.Outcome {
 	r.takeCost()
 	o := policy.Outcome{Status: r.status, Bytes: r.bytes, Cost: r.cost}
@@ -191,7 +194,7 @@ func (r *recorder) outcome(ctx context.Context) policy.Outcome {
 		o.Status = http.StatusInternalServerError
 	}
 	if o.Status >= http.StatusInternalServerError && errors.Is(ctx.Err(), context.Canceled) {
-		o.Status = statusGone
+		o.Status = words.StatusClientGone
 	}
 	if r.noBody {
 		o.Bytes = 0

@@ -19,8 +19,8 @@ import (
 	"github.com/stint-limiter/stint/httplimit"
 )
 
-// settling is a configuration with a budget that is settled by a header under /header, by length under /bytes, and given
-// back after a 5xx or a 404 under either and under /refund.
+// settling is a configuration with a budget that is settled by a header under /header, by length
+// under /bytes, and given back after a 5xx or a 404 under either and under /refund.
 const settling = `
 tiers: [{name: free, identity: everyone, budget: 100/1h}]
 policies:
@@ -37,12 +37,12 @@ func used(t *testing.T, store stint.Store) int64 {
 		t.Fatal(err)
 	}
 	d, err := store.Take(t.Context(), stint.Request{
-		Claim: stint.Claim{Subject: "everyone", Scope: "global", Limits: []stint.Limit{limit}}, Mode: stint.Peek,
+		Claim: stint.Claim{Subject: "everyone", Scope: "global", Limits: []stint.Limit{limit}}, Mode: stint.ModePeek,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.Usages()[0].Used
+	return d.Usages[0].Used
 }
 
 func TestSettling(t *testing.T) {
@@ -60,7 +60,9 @@ func TestSettling(t *testing.T) {
 			w.Header().Set("X-Cost", "17")
 			io.WriteString(w, "ok")
 		}, 200, 17},
-		{"header, no body", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Cost", "2") }, 200, 2},
+		{"header, no body", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Cost", "2")
+		}, 200, 2},
 		{"header after the body", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, "ok")
 			w.Header().Set("X-Cost", "3")
@@ -75,10 +77,18 @@ func TestSettling(t *testing.T) {
 			w.WriteHeader(http.StatusAccepted)
 		}, 202, 6},
 		{"no header", "GET", "/header/a", write("ok"), 200, 5},
-		{"header that is no number", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Cost", "-1") }, 200, 5},
-		{"refunded", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }, 404, 0},
-		{"refunded 5xx", "GET", "/refund/a", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusServiceUnavailable) }, 503, 0},
-		{"4xx costs", "GET", "/refund/a", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusBadRequest) }, 400, 1},
+		{"header that is no number", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Cost", "-1")
+		}, 200, 5},
+		{"refunded", "GET", "/header/a", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+		}, 404, 0},
+		{"refunded 5xx", "GET", "/refund/a", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no", http.StatusServiceUnavailable)
+		}, 503, 0},
+		{"4xx costs", "GET", "/refund/a", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no", http.StatusBadRequest)
+		}, 400, 1},
 		{"bytes", "GET", "/bytes/a", write(strings.Repeat("x", 2049)), 200, 3},
 		{"bytes, in parts", "GET", "/bytes/a", func(w http.ResponseWriter, _ *http.Request) {
 			for range 10 {
@@ -214,7 +224,8 @@ func TestFailedFlushBeginsNothing(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusBadGateway)
 	})
-	httplimit.New(guardOver(t, store, settling))(next).ServeHTTP(bare{httptest.NewRecorder()}, request("GET", "/refund/a"))
+	httplimit.New(guardOver(t, store, settling))(next).ServeHTTP(bare{httptest.NewRecorder()},
+		request("GET", "/refund/a"))
 	if got := used(t, store); got != 0 {
 		t.Errorf("charged %d, want 0: the status was 502", got)
 	}
@@ -223,14 +234,15 @@ func TestFailedFlushBeginsNothing(t *testing.T) {
 // Events are sent as they come.
 func TestServerSentEvents(t *testing.T) {
 	more := make(chan bool)
-	server := httptest.NewServer(httplimit.New(guardOf(t, settling))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		for i := range 3 {
-			fmt.Fprintf(w, "data: %d\n\n", i)
-			w.(http.Flusher).Flush()
-			<-more
-		}
-	})))
+	server := httptest.NewServer(httplimit.New(guardOf(t, settling))(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for i := range 3 {
+				fmt.Fprintf(w, "data: %d\n\n", i)
+				w.(http.Flusher).Flush()
+				<-more
+			}
+		})))
 	t.Cleanup(server.Close)
 	resp, err := http.Get(server.URL + "/bytes/events")
 	if err != nil {
@@ -254,26 +266,29 @@ func TestHijack(t *testing.T) {
 		name   string
 		hijack func(http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error)
 	}{
-		{"hijacker", func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) { return w.(http.Hijacker).Hijack() }},
+		{"hijacker", func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
+			return w.(http.Hijacker).Hijack()
+		}},
 		{"controller", func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
 			return http.NewResponseController(w).Hijack()
 		}},
 	} {
 		store := memory(t)
 		done := make(chan bool)
-		inner := httplimit.New(guardOver(t, store, settling))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			conn, buffer, err := how.hijack(w)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer conn.Close()
-			io.WriteString(buffer, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-			buffer.Flush()
-			line, _ := buffer.ReadString('\n')
-			io.WriteString(buffer, line)
-			buffer.Flush()
-		}))
+		inner := httplimit.New(guardOver(t, store, settling))(
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				conn, buffer, err := how.hijack(w)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				io.WriteString(buffer, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+				buffer.Flush()
+				line, _ := buffer.ReadString('\n')
+				io.WriteString(buffer, line)
+				buffer.Flush()
+			}))
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			inner.ServeHTTP(w, r)
 			close(done)
@@ -286,7 +301,8 @@ func TestHijack(t *testing.T) {
 		defer conn.Close()
 		fmt.Fprintf(conn, "GET /refund/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello\n")
 		all, err := io.ReadAll(conn)
-		if err != nil || !strings.HasSuffix(string(all), "\r\n\r\nhello\n") || !strings.HasPrefix(string(all), "HTTP/1.1 101 ") {
+		if err != nil || !strings.HasSuffix(string(all), "\r\n\r\nhello\n") ||
+			!strings.HasPrefix(string(all), "HTTP/1.1 101 ") {
 			t.Errorf("%s: got %q, %v; want the echo", how.name, all, err)
 		}
 		<-done

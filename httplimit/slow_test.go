@@ -25,8 +25,8 @@ func (o opaque) Header() http.Header         { return o.w.Header() }
 func (o opaque) WriteHeader(status int)      { o.w.WriteHeader(status) }
 func (o opaque) Write(p []byte) (int, error) { return o.w.Write(p) }
 
-// A client that takes nothing of its response loses its place after some time, with every protocol, and behind every writer
-// (F48).
+// A client that takes nothing of its response loses its place after some time, with every protocol,
+// and behind every writer (F48).
 func TestF48StalledReader(t *testing.T) {
 	for name, test := range map[string]struct {
 		http2  bool
@@ -40,13 +40,14 @@ func TestF48StalledReader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := httplimit.New(guardOf(t, onePlace), httplimit.WithSendTimeout(200*time.Millisecond))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				for piece := make([]byte, 1<<20); r.URL.Path == "/endless"; {
-					if _, err := w.Write(piece); err != nil {
-						return
+			h := httplimit.New(guardOf(t, onePlace), httplimit.WithSendTimeout(200*time.Millisecond))(
+				http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					for piece := make([]byte, 1<<20); r.URL.Path == "/endless"; {
+						if _, err := w.Write(piece); err != nil {
+							return
+						}
 					}
-				}
-			}))
+				}))
 			if test.behind != nil {
 				h = test.behind(h)
 			}
@@ -93,8 +94,8 @@ func served(t *testing.T, h http.Handler) *httptest.Server {
 	return s
 }
 
-// A large response passes that is taken slowly and steadily, however it is written, and so does one that has nothing to send
-// for a while.
+// A large response passes that is taken slowly and steadily, however it is written, and so does one
+// that has nothing to send for a while.
 func TestF48HonestReaders(t *testing.T) {
 	const large, timeout = 24 << 20, time.Second
 	file := filepath.Join(t.TempDir(), "file")
@@ -107,30 +108,31 @@ func TestF48HonestReaders(t *testing.T) {
 		}
 	}
 	const text = "tiers: [{name: all, identity: ip, limits: 9/1h concurrency}]\n"
-	h := httplimit.New(guardOf(t, text), httplimit.WithSendTimeout(timeout))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/write":
-			n, err := w.Write(make([]byte, large))
-			note(int64(n), err)
-		case "/copy":
-			note(io.Copy(w, struct{ io.Reader }{bytes.NewReader(make([]byte, large))}))
-		case "/file":
-			http.ServeFile(w, r, file)
-		case "/idle":
-			in, out := net.Pipe()
-			defer in.Close()
-			go func() {
-				for range 2 {
-					io.WriteString(out, "event\n")
-					time.Sleep(3 * timeout / 2)
+	h := httplimit.New(guardOf(t, text), httplimit.WithSendTimeout(timeout))(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/write":
+				n, err := w.Write(make([]byte, large))
+				note(int64(n), err)
+			case "/copy":
+				note(io.Copy(w, struct{ io.Reader }{bytes.NewReader(make([]byte, large))}))
+			case "/file":
+				http.ServeFile(w, r, file)
+			case "/idle":
+				in, out := net.Pipe()
+				defer in.Close()
+				go func() {
+					for range 2 {
+						io.WriteString(out, "event\n")
+						time.Sleep(3 * timeout / 2)
+					}
+					out.Close()
+				}()
+				if n, err := io.Copy(w, in); n != 12 || err != nil {
+					t.Errorf("idle: %d bytes were written: %v", n, err)
 				}
-				out.Close()
-			}()
-			if n, err := io.Copy(w, in); n != 12 || err != nil {
-				t.Errorf("idle: %d bytes were written: %v", n, err)
 			}
-		}
-	}))
+		}))
 	for _, path := range []string{"/write", "/copy", "/file", "/idle"} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()

@@ -1,8 +1,10 @@
 package httplimit
 
 import (
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dunglas/httpsfv"
@@ -21,7 +23,8 @@ type ruleText struct {
 
 // limitText is what answers say of a limit.
 type limitText struct {
-	// name is the limit's name in RateLimit-Policy: unique within an answer, and the same in every answer.
+	// name is the limit's name in RateLimit-Policy: unique within an answer, and the same in every
+	// answer.
 	name string
 	// item is the name as it begins an item of RateLimit, up to the number of units that are left.
 	item string
@@ -37,6 +40,18 @@ type setText struct {
 	rules []ruleText
 }
 
+// texts holds what answers say of the rules of the set in force.
+type texts struct{ last atomic.Pointer[setText] }
+
+func (t *texts) of(set *policy.Set) *setText {
+	text := t.last.Load()
+	if text == nil || text.set != set {
+		text = newSetText(set)
+		t.last.Store(text)
+	}
+	return text
+}
+
 func newSetText(set *policy.Set) *setText {
 	t := &setText{set: set, rules: make([]ruleText, len(set.Rules()))}
 	taken := map[string]names{} // by tier: a request has one
@@ -49,27 +64,31 @@ func newSetText(set *policy.Set) *setText {
 	return t
 }
 
-// of appends what there is to say of rules. Those that are not the set's, and those with only some of the limits, as requests with
-// several readings have, are described anew.
-func (t *setText) of(rules []*policy.Rule, to []*ruleText) []*ruleText {
-	known := t.set.Rules()
+// of appends what there is to say of the results that are enforced. Rules that are not the set's,
+// and those with other limits, as requests with several readings have, are described anew.
+func (t *setText) of(results []policy.Result, to []*ruleText) []*ruleText {
 	var taken names
-	for _, r := range rules {
-		if 0 <= r.Index && r.Index < len(known) && known[r.Index] == r {
-			to = append(to, &t.rules[r.Index])
+	for i := range results {
+		r := &results[i]
+		if r.Shadow {
+			break
+		}
+		if r.Rule.Index >= 0 && slices.Equal(r.Limits, r.Rule.Limits) {
+			to = append(to, &t.rules[r.Rule.Index])
 			continue
 		}
 		if taken == nil {
 			taken = names{}
 		}
-		text := newRuleText(r.Name(), r.Tier, r.Limits, taken)
+		text := newRuleText(r.Rule.Name(), r.Rule.Tier, r.Limits, taken)
 		to = append(to, &text)
 	}
 	return to
 }
 
 func newRuleText(name, tier string, limits []stint.Limit, taken names) ruleText {
-	t := ruleText{policy: name, tier: tier, policyField: fixed(name), tierField: fixed(tier), limits: make([]limitText, len(limits))}
+	t := ruleText{policy: name, tier: tier, policyField: fixed(name), tierField: fixed(tier),
+		limits: make([]limitText, len(limits))}
 	list := make(httpsfv.List, len(limits))
 	for i := range limits {
 		l := &limits[i]
@@ -77,7 +96,7 @@ func newRuleText(name, tier string, limits []stint.Limit, taken names) ruleText 
 		t.limits[i] = limitText{
 			name:  full,
 			item:  serialise(httpsfv.NewItem(full)) + ";r=",
-			timed: l.Algorithm != stint.Concurrency,
+			timed: l.Algorithm != stint.AlgorithmConcurrency,
 			max:   fixed(strconv.FormatInt(l.Max, 10)),
 		}
 		if t.limits[i].timed {
@@ -96,7 +115,7 @@ func newRuleText(name, tier string, limits []stint.Limit, taken names) ruleText 
 func fullName(rule string, l *stint.Limit) string {
 	algorithm, window, _ := strings.Cut(l.ID(), "/")
 	full := rule + "-" + strings.ReplaceAll(window, "/", "-")
-	if l.Algorithm != stint.Sliding {
+	if l.Algorithm != stint.AlgorithmSliding {
 		full += "-" + algorithm
 	}
 	return full
@@ -115,19 +134,21 @@ func (n names) add(name string) string {
 	return free
 }
 
-// policyItem is a limit as RateLimit-Policy has it. Its quota is the capacity, and its window that in which at most that
-// much is admitted: a sliding limit's own, with or without a burst. That of a bucket is the time in which its capacity is
-// refilled. Windows are whole seconds there: shorter ones are rounded up. Concurrency limits have none.
+// policyItem is a limit as RateLimit-Policy has it. Its quota is the capacity, and its window that
+// in which at most that much is admitted: a sliding limit's own, with or without a burst. That of a
+// bucket is the time in which its capacity is refilled. Windows are whole seconds there: shorter
+// ones are rounded up. Concurrency limits have none.
 func policyItem(name string, l *stint.Limit) httpsfv.Item {
 	item := httpsfv.NewItem(name)
 	item.Params.Add("q", quota(l.Capacity()))
-	if l.Algorithm == stint.Concurrency {
+	if l.Algorithm == stint.AlgorithmConcurrency {
 		item.Params.Add("qu", "concurrent-requests")
 		return item
 	}
 	window := l.Window
-	if l.Algorithm == stint.Bucket && l.Max > 0 {
-		window = time.Duration(min(float64(l.Window)*float64(l.Capacity())/float64(l.Max), float64(stint.MaxWindow*stint.MaxBurst)))
+	if l.Algorithm == stint.AlgorithmBucket && l.Max > 0 {
+		window = time.Duration(min(float64(l.Window)*float64(l.Capacity())/float64(l.Max),
+			float64(stint.MaxWindow*stint.MaxBurst)))
 	}
 	item.Params.Add("w", wholeSeconds(window))
 	return item

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// An answer that is thrown away is read to its end so that its connection can be used again, if that is no
-// more than maxDrain and takes no longer than drainTime.
+// An answer that is thrown away is read to its end so that its connection can be used again, if
+// that is no more than maxDrain and takes no longer than drainTime.
 const (
 	maxDrain  = 64 << 10
 	drainTime = 100 * time.Millisecond
@@ -21,18 +21,18 @@ const (
 //
 //	client := &http.Client{Transport: httplimit.NewTransport(igdb, nil)}
 //
-// Every request waits for its turn, as [outbound.Client.Wait] does, and fails with the error of that if
-// it gets none; nothing is sent then. When an answer says to slow down, all processes that
-// share the store pause: in the Retry-After of a 429 or a 503, in the RateLimit or
-// X-RateLimit fields of any answer that leaves nothing, or by a bare 429, for
-// [outbound.DefaultCooldown]. The caller gets the answer as it is.
+// Every request waits for its turn, as [outbound.Client.Wait] does, and fails with the error of
+// that if it gets none; nothing is sent then. When an answer says to slow down, all processes that
+// share the store pause: in the Retry-After of a 429 or a 503, in the RateLimit or X-RateLimit
+// fields of any answer that leaves nothing, or by a bare 429, for a second. The caller gets the
+// answer as it is.
 //
-// If the API's Retries is not zero, a 429, or a 503 with a Retry-After, is not handed to the
-// caller until the request was repeated that often, after each pause. That is for requests that do no
-// harm when they arrive twice: GET, HEAD, OPTIONS, TRACE, PUT, DELETE and those with an
-// Idempotency-Key, as long as their body can be had again. A repeat that gets no turn, because the pause is longer
-// than MaxWait or the context allow for instance, is not made: the caller has the API's last answer, without
-// an error.
+// If the API's Retries is not zero, a 429, or a 503 with a Retry-After, is not handed to the caller
+// until the request was repeated that often, after each pause. That is for requests that do no harm
+// when they arrive twice: GET, HEAD, OPTIONS, TRACE, PUT, DELETE and those with an Idempotency-Key,
+// as long as their body can be had again. A repeat that gets no turn, because the pause is longer
+// than MaxWait or the context allow for instance, is not made: the caller has the API's last
+// answer, without an error.
 //
 // The hops of a redirect are requests like any other, whichever host they lead to.
 //
@@ -72,11 +72,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err != nil || resp == nil {
 			return resp, err
 		}
-		said := listen(resp, time.Now())
-		if said.pause > 0 {
-			t.api.CoolDown(said.pause)
+		pause := readPause(resp, time.Now())
+		if pause.wait > 0 {
+			t.api.CoolDown(pause.wait)
 		}
-		if !said.again || repeats >= t.api.Retries() {
+		if !pause.again || repeats >= t.api.Retries() {
 			return resp, nil
 		}
 		next, ok := repeat(req)
@@ -107,8 +107,8 @@ func (t *transport) CloseIdleConnections() {
 	}
 }
 
-// repeat returns the request as it was before it was sent, and false if it must not or cannot
-// be sent again.
+// repeat returns the request as it was before it was sent, and false if it must not or cannot be
+// sent again.
 func repeat(req *http.Request) (*http.Request, bool) {
 	if !idempotent(req) {
 		return nil, false
@@ -128,8 +128,8 @@ func repeat(req *http.Request) (*http.Request, bool) {
 	return next, true
 }
 
-// idempotent reports whether a request does no more harm twice than once: by its method, or
-// because its sender says so, in the fields that [http.Transport] knows too.
+// idempotent reports whether a request does no more harm twice than once: by its method, or because
+// its sender says so, in the fields that [http.Transport] knows too.
 func idempotent(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:

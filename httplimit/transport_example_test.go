@@ -26,7 +26,7 @@ func ExampleNewTransport() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	igdb, _ := outbound.Preset("igdb")
+	igdb := outbound.Presets()["igdb"]
 	apis, err := outbound.New(store, []outbound.API{igdb}, outbound.Config{})
 	if err != nil {
 		log.Fatal(err)
@@ -68,7 +68,7 @@ func ExampleNewTransport_slowDown() {
 	defer remote.Close()
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
-	tmdb, _ := outbound.Preset("tmdb")
+	tmdb := outbound.Presets()["tmdb"]
 	tmdb.MaxWait = 5 * time.Second
 	apis, _ := outbound.New(store, []outbound.API{tmdb}, outbound.Config{})
 	defer apis.Close()

@@ -30,7 +30,7 @@ func TestTransportPausesOthersThroughRedis(t *testing.T) {
 	defer api.Close()
 	redis := redistest.Start(t)
 	open := func() stint.Store {
-		s, err := redisstore.Open(t.Context(), redis.URL())
+		s, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// Who gets no turn for a repeat has the API's own answer, all of it, and the body of the repeat is closed.
+// Who gets no turn for a repeat has the API's own answer, all of it, and the body of the repeat is
+// closed.
 func TestTransportRefusalIsNotLost(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -33,7 +34,8 @@ func TestTransportRefusalIsNotLost(t *testing.T) {
 				base := roundTrip(func(req *http.Request) (*http.Response, error) {
 					requests++
 					_ = req.Body.Close()
-					return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"60"}}, Body: answer, ContentLength: 20, Request: req}, nil
+					return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"60"}}, Body: answer,
+						ContentLength: 20, Request: req}, nil
 				})
 				api := igdb()
 				api.Retries, api.MaxWait = 3, test.maxWait
@@ -63,7 +65,8 @@ func TestTransportRefusalIsNotLost(t *testing.T) {
 				if err != nil || resp == nil || resp.StatusCode != 429 || requests != 1 {
 					t.Fatalf("got %v, %v after %d requests; want the refusal after 1", resp, err, requests)
 				}
-				if text, err := io.ReadAll(resp.Body); string(text) != "your plan is used up" || err != nil || answer.closed.Load() != 0 {
+				if text, err := io.ReadAll(resp.Body); string(text) != "your plan is used up" || err != nil ||
+					answer.closed.Load() != 0 {
 					t.Errorf("got %q, %v; want all of the answer", text, err)
 				}
 				for i, b := range bodies {
@@ -117,9 +120,11 @@ func TestTransportDoesNotWaitForRefusals(t *testing.T) {
 				start, body, requests := time.Now(), &stalling{done: make(chan struct{})}, 0
 				base := roundTrip(func(req *http.Request) (*http.Response, error) {
 					if requests++; requests > 1 {
-						return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+						return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: req},
+							nil
 					}
-					return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"1"}}, Body: body, ContentLength: test.length, Request: req}, nil
+					return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"1"}}, Body: body,
+						ContentLength: test.length, Request: req}, nil
 				})
 				api := igdb()
 				api.Retries = 1
@@ -141,7 +146,8 @@ func TestTransportWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := igdb()
 		api.Retries = 1
-		c, _ := newProcess(t, memory(t), api, roundTrip(func(*http.Request) (*http.Response, error) { return nil, nil }))
+		c, _ := newProcess(t, memory(t), api,
+			roundTrip(func(*http.Request) (*http.Response, error) { return nil, nil }))
 		if _, err := c.Get("http://igdb.test"); err == nil {
 			t.Error("no answer and no error")
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// pipes is a network within the process: unlike that of the system, synctest can tell when
-// nothing happens on it.
+// pipes is a network within the process: unlike that of the system, synctest can tell when nothing
+// happens on it.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -50,8 +50,8 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// remote is somebody else's API: it counts its requests and answers them as its script
-// says, the last line again and again.
+// remote is somebody else's API: it counts its requests and answers them as its script says, the
+// last line again and again.
 type remote struct {
 	http.RoundTripper
 	mu     sync.Mutex
@@ -109,8 +109,16 @@ func igdb() outbound.API {
 	return outbound.API{Name: "igdb", Limits: []stint.Limit{stint.PerSecond(4)}}
 }
 
+// gate is the client of the only API of a process.
+type gate struct {
+	*outbound.Client
+	apis *outbound.Registry
+}
+
+func (g gate) Stats() outbound.Stats { return g.apis.Stats()[0] }
+
 // newProcess is a process that calls an API over a store.
-func newProcess(t *testing.T, store stint.Store, api outbound.API, base http.RoundTripper) (*http.Client, *outbound.Client) {
+func newProcess(t *testing.T, store stint.Store, api outbound.API, base http.RoundTripper) (*http.Client, gate) {
 	t.Helper()
 	apis, err := outbound.New(store, []outbound.API{api}, outbound.Config{Logger: discard})
 	if err != nil {
@@ -121,7 +129,7 @@ func newProcess(t *testing.T, store stint.Store, api outbound.API, base http.Rou
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &http.Client{Transport: httplimit.NewTransport(c, base)}, c
+	return &http.Client{Transport: httplimit.NewTransport(c, base)}, gate{c, apis}
 }
 
 // callRemote calls the API and returns the status.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/retryafter"
 	"github.com/stint-limiter/stint/outbound"
 )
 
@@ -84,13 +85,14 @@ func TestTransportObeys(t *testing.T) {
 		pause  time.Duration
 	}{
 		{"nothing", answerWith(200), 0},
-		{"too many", answerWith(429), outbound.DefaultCooldown},
+		{"too many", answerWith(429), retryafter.Default},
 		{"too many, with a time", answerWith(429, "Retry-After", "30"), 30 * time.Second},
-		{"too many, absurd", answerWith(429, "Retry-After", "99999999999999999999"), outbound.DefaultMaxCooldown},
+		{"too many, absurd", answerWith(429, "Retry-After", "99999999999999999999"), 15 * time.Minute},
 		{"unavailable", answerWith(503), 0},
 		{"unavailable, with a time", answerWith(503, "Retry-After", "30"), 30 * time.Second},
 		{"nothing left", answerWith(200, "RateLimit", `"default";r=0;t=12`), 12 * time.Second},
-		{"by its own clock", answerWith(429, "Date", "Fri, 15 Jan 2027 08:00:00 GMT", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1800000060"), time.Minute},
+		{"by its own clock", answerWith(429, "Date", "Fri, 15 Jan 2027 08:00:00 GMT", "X-RateLimit-Remaining", "0",
+			"X-RateLimit-Reset", "1800000060"), time.Minute},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -126,12 +128,15 @@ func TestTransportRepeats(t *testing.T) {
 	}{
 		{"not unless asked", 0, "GET", "", "", []func(http.ResponseWriter){refused, answerFine}, 429, 1},
 		{"once", 1, "GET", "", "", []func(http.ResponseWriter){refused, answerFine}, 200, 2},
-		{"no more than needed", 5, "GET", "", "", []func(http.ResponseWriter){refused, unavailable, answerFine}, 200, 3},
+		{"no more than needed", 5, "GET", "", "",
+			[]func(http.ResponseWriter){refused, unavailable, answerFine}, 200, 3},
 		{"no more than asked", 2, "GET", "", "", []func(http.ResponseWriter){refused}, 429, 3},
 		{"bare refusal", 2, "GET", "", "", []func(http.ResponseWriter){answerWith(429), answerFine}, 200, 2},
 		{"bare unavailable", 2, "GET", "", "", []func(http.ResponseWriter){answerWith(503), answerFine}, 503, 1},
-		{"unavailable, nothing left", 2, "GET", "", "", []func(http.ResponseWriter){answerWith(503, "RateLimit", `"a";r=0;t=1`), answerFine}, 503, 1},
-		{"failed", 2, "GET", "", "", []func(http.ResponseWriter){answerWith(500, "Retry-After", "1"), answerFine}, 500, 1},
+		{"unavailable, nothing left", 2, "GET", "", "",
+			[]func(http.ResponseWriter){answerWith(503, "RateLimit", `"a";r=0;t=1`), answerFine}, 503, 1},
+		{"failed", 2, "GET", "", "", []func(http.ResponseWriter){answerWith(500, "Retry-After", "1"), answerFine}, 500,
+			1},
 		{"head", 2, "HEAD", "", "", []func(http.ResponseWriter){refused, answerFine}, 200, 2},
 		{"options", 2, "OPTIONS", "", "", []func(http.ResponseWriter){refused, answerFine}, 200, 2},
 		{"trace", 2, "TRACE", "", "", []func(http.ResponseWriter){refused, answerFine}, 200, 2},
@@ -141,8 +146,10 @@ func TestTransportRepeats(t *testing.T) {
 		{"post", 2, "POST", "", "all of it", []func(http.ResponseWriter){refused, answerFine}, 429, 1},
 		{"post without a body", 2, "POST", "", "", []func(http.ResponseWriter){refused, answerFine}, 429, 1},
 		{"patch", 2, "PATCH", "", "all of it", []func(http.ResponseWriter){unavailable, answerFine}, 503, 1},
-		{"post with a key", 2, "POST", "Idempotency-Key", "all of it", []func(http.ResponseWriter){refused, answerFine}, 200, 2},
-		{"patch with a key", 2, "PATCH", "X-Idempotency-Key", "all of it", []func(http.ResponseWriter){refused, answerFine}, 200, 2},
+		{"post with a key", 2, "POST", "Idempotency-Key", "all of it",
+			[]func(http.ResponseWriter){refused, answerFine}, 200, 2},
+		{"patch with a key", 2, "PATCH", "X-Idempotency-Key", "all of it",
+			[]func(http.ResponseWriter){refused, answerFine}, 200, 2},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -171,7 +178,8 @@ func TestTransportRepeats(t *testing.T) {
 				}
 				defer resp.Body.Close()
 				if resp.StatusCode != test.status || r.requests() != test.requests {
-					t.Errorf("status %d after %d requests, want %d after %d", resp.StatusCode, r.requests(), test.status, test.requests)
+					t.Errorf("status %d after %d requests, want %d after %d", resp.StatusCode, r.requests(),
+						test.status, test.requests)
 				}
 				if got := gate.Stats().Calls; got != int64(test.requests) {
 					t.Errorf("%d calls were admitted, want one for each request", got)
@@ -229,7 +237,8 @@ func TestTransportKeepsTheContract(t *testing.T) {
 		}
 		// The failure of the network is the caller's to see, and no reason to pause.
 		failed := errors.New("connection refused")
-		down, gate := newProcess(t, memory(t), api, roundTrip(func(*http.Request) (*http.Response, error) { return nil, failed }))
+		down, gate := newProcess(t, memory(t), api,
+			roundTrip(func(*http.Request) (*http.Response, error) { return nil, failed }))
 		if _, err := down.Get("http://igdb.test"); !errors.Is(err, failed) || gate.Stats().Cooldowns != 0 {
 			t.Errorf("got %v, want %v", err, failed)
 		}

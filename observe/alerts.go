@@ -13,8 +13,8 @@ const (
 	alertFiring  = "firing"
 )
 
-// alerts finds out every second which alerts fire. It tells the log, and the webhook if there is one, when one begins
-// to and when it ends.
+// alerts finds out every second which alerts fire. It notifies the log, and the webhook if there is
+// one, when one begins to fire and when it ends.
 type alerts struct {
 	logger  *slog.Logger
 	webhook *webhook // nil if there is none
@@ -69,7 +69,8 @@ func newAlerts(c AlertConfig, logger *slog.Logger) *alerts {
 	return a
 }
 
-// evaluate looks at all alerts. It returns them, and whether one has changed its state, or its value while it is not ok.
+// evaluate looks at all alerts. It returns them, and whether one has changed its state, or its
+// value while it is not ok.
 func (a *alerts) evaluate(now time.Time, h *history, store *StoreHealth, refused []string) (all []Alert, changed bool) {
 	r := read(now, h, store, refused)
 	all = make([]Alert, len(a.each))
@@ -79,7 +80,7 @@ func (a *alerts) evaluate(now time.Time, h *history, store *StoreHealth, refused
 		all[i] = s.shown
 		if s.shown.State != before.State {
 			changed = true
-			a.tell(before.State, &s.shown)
+			a.notify(before.State, &s.shown)
 		}
 		changed = changed || s.shown.State != alertOK && s.shown.Value != before.Value
 	}
@@ -129,8 +130,8 @@ func (s *alertState) ripen(r *readings) {
 
 func (s *alertState) enter(state string, r *readings) { s.shown.State, s.shown.Since = state, r.now }
 
-// tell tells of an alert that fires or has ended. That one is pending is nobody's business yet.
-func (a *alerts) tell(before string, alert *Alert) {
+// notify logs and posts an alert that fires or has ended, but not one that is pending.
+func (a *alerts) notify(before string, alert *Alert) {
 	switch {
 	case alert.State == alertFiring:
 		a.logger.Warn("stint: alert: "+alert.Summary, "alert", alert.Name, "severity", alert.Severity,
@@ -145,7 +146,7 @@ func (a *alerts) tell(before string, alert *Alert) {
 	}
 }
 
-// close ends what is told to the webhook.
+// close ends the webhook.
 func (a *alerts) close() {
 	if a.webhook != nil {
 		a.webhook.close()

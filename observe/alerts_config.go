@@ -13,24 +13,25 @@ import (
 	"github.com/stint-limiter/stint/internal/nearest"
 )
 
-// AlertConfig says when to raise an alarm, and whom to tell. Its zero value is ready for use: the thresholds are those of
-// docs/alerts.md, and the log is told.
+// AlertConfig says when alerts fire, and who is notified. Its zero value is ready for use: the
+// thresholds are those of docs/alerts.md, and alerts are logged.
 type AlertConfig struct {
-	// Thresholds are those that differ from the defaults, by the name of the alert, in its unit: {"BlockedShare":
-	// 0.2}. An alert whose threshold is infinite is off. See [ParseThreshold].
+	// Thresholds are those that differ from the defaults, by the name of the alert, in its unit:
+	// {"BlockedShare": 0.2}. An alert whose threshold is infinite is off. See [ParseThreshold].
 	Thresholds map[string]float64
-	// For is how long a condition has to last for its alert to fire, and to be gone for it to end, where that is not
-	// at once. It is a minute unless set.
+	// For is how long a condition has to last for its alert to fire, and to be gone for it to end,
+	// where that is not at once. It is a minute unless set.
 	For time.Duration
-	// Webhook is an address that every alert is posted to when it begins to fire, and when it ends; "" is none. See
-	// docs/alerts.md for what is posted.
+	// Webhook is an address that every alert is posted to when it begins to fire, and when it ends;
+	// "" is none. See docs/alerts.md for what is posted.
 	Webhook string
-	// Instance is how this process is called in what is posted. It is the name of the host unless set.
+	// Instance is how this process is called in what is posted. It is the name of the host unless
+	// set.
 	Instance string
 }
 
-// AlertNames returns the names of all alerts.
-func AlertNames() []string {
+// alertNames returns the names of all alerts.
+func alertNames() []string {
 	names := make([]string, len(alertRules))
 	for i := range alertRules {
 		names[i] = alertRules[i].name
@@ -68,10 +69,11 @@ func (c *AlertConfig) Validate() error {
 }
 
 func checkThreshold(name string, threshold float64) error {
-	names := AlertNames()
+	names := alertNames()
 	at := slices.Index(names, name)
 	if at < 0 {
-		return fmt.Errorf("observe: there is no alert %q%s; want one of %s", name, nearest.Hint(name, names), strings.Join(names, ", "))
+		return fmt.Errorf("observe: there is no alert %q%s; want one of %s", name, nearest.Hint(name, names),
+			strings.Join(names, ", "))
 	}
 	if !(threshold >= 0) { // which NaN is not
 		return fmt.Errorf("observe: alert %q: the threshold is %v; want at least 0", name, threshold)

@@ -24,6 +24,9 @@ const (
 // promtool runs it, and fails without it.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs promtool: make test runs it")
+	}
 	out, err := exec.CommandContext(t.Context(), "promtool", args...).CombinedOutput()
 	if err != nil {
 		t.Errorf("promtool %s: %v (it is in Debian's package prometheus)\n%s", strings.Join(args, " "), err, out)
@@ -86,8 +89,8 @@ func TestPrometheusRulesAreTheServers(t *testing.T) {
 			names = append(names, strings.TrimPrefix(r.Alert, "Stint"))
 		}
 	}
-	if !slices.Equal(names, AlertNames()) {
-		t.Fatalf("the alerts are %v, want %v", names, AlertNames())
+	if !slices.Equal(names, alertNames()) {
+		t.Fatalf("the alerts are %v, want %v", names, alertNames())
 	}
 	for i := range alertRules {
 		want := &alertRules[i]
@@ -146,7 +149,7 @@ func TestPrometheusTestsAreComplete(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range AlertNames() {
+	for _, name := range alertNames() {
 		if name = "Stint" + name; !fires[name] || !silent[name] {
 			t.Errorf("%s is tested when it fires: %v, when not: %v", name, fires[name], silent[name])
 		}
@@ -211,7 +214,8 @@ func TestGrafanaDashboard(t *testing.T) {
 // The rules and the dashboard speak of metrics that there are, and the dashboard of all of them.
 func TestDeployedMetricsExist(t *testing.T) {
 	documented := map[string]bool{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(stint_[a-z_]+)` \\| ([a-z]+) ").FindAllStringSubmatch(string(fileText(t, "../docs/metrics.md")), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `(stint_[a-z_]+)` \\| ([a-z]+) ").FindAllStringSubmatch(
+		string(fileText(t, "../docs/metrics.md")), -1) {
 		documented[m[1]] = true
 		if m[2] == "histogram" {
 			documented[m[1]+"_bucket"], documented[m[1]+"_count"] = true, true
@@ -231,7 +235,8 @@ func TestDeployedMetricsExist(t *testing.T) {
 	}
 	for metric := range documented {
 		histogram := documented[metric+"_bucket"]
-		if base := strings.TrimSuffix(strings.TrimSuffix(metric, "_bucket"), "_count"); base != metric && documented[base] {
+		if base := strings.TrimSuffix(strings.TrimSuffix(metric, "_bucket"), "_count"); base != metric &&
+			documented[base] {
 			continue
 		}
 		if !used[metric] && !(histogram && (used[metric+"_bucket"] || used[metric+"_count"])) {

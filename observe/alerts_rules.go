@@ -14,15 +14,15 @@ const (
 )
 
 const (
-	// alertWindow is what shares and quantiles are of, and alertFloor how many decisions or calls there must have been:
-	// of fewer, one makes a difference.
+	// alertWindow is what shares and quantiles are of, and alertFloor how many decisions or calls
+	// there must have been: of fewer, one makes a difference.
 	alertWindow = 5 * time.Minute
 	alertFloor  = 100
 	// alertFor is the For of AlertConfig unless set.
 	alertFor = time.Minute
 
-	// A spike is the last minute compared with the last hour, if there were so many decisions in the minute, and if so
-	// much of the hour is known.
+	// A spike is the last minute compared with the last hour, if there were so many decisions in
+	// the minute, and if so much of the hour is known.
 	spikeWindow  = time.Minute
 	spikePast    = time.Hour
 	spikeFloor   = 600
@@ -35,11 +35,13 @@ type alertRule struct {
 	threshold            float64
 	// lasts is for conditions whose threshold is how long they last, in seconds.
 	lasts bool
-	// waits is whether the condition has to hold for a while, and stays whether it has to be gone for a while.
+	// waits is whether the condition has to hold for a while, and stays whether it has to be gone
+	// for a while.
 	waits, stays bool
 	// summary may have a verb for the threshold with its unit.
 	summary string
-	// value is what is compared with the threshold, and detail what else there is to say; it may be nil.
+	// value is what is compared with the threshold, and detail what else there is to say; it may be
+	// nil.
 	value  func(*readings) float64
 	detail func(*readings) string
 }
@@ -108,7 +110,7 @@ func read(now time.Time, h *history, store *StoreHealth, refused []string) *read
 	return r
 }
 
-// shareOf is the share of a part, 0 if there is too little to tell.
+// shareOf is the share of a part, 0 if there is too little to say.
 func shareOf(part, all int64) float64 {
 	if all < alertFloor {
 		return 0
@@ -116,7 +118,7 @@ func shareOf(part, all int64) float64 {
 	return float64(part) / float64(all)
 }
 
-// p99 is in milliseconds, 0 if there is too little to tell.
+// p99 is in milliseconds, 0 if there is too little to say.
 func p99(b *buckets) float64 {
 	if b.total() < alertFloor {
 		return 0
@@ -144,7 +146,8 @@ func (r *readings) spike() float64 {
 
 // evicting is 1 if the Redis throws keys away that have not expired.
 func (r *readings) evicting() float64 {
-	if redis := r.store.Redis; redis != nil && redis.MaxMemory > 0 && redis.Policy != "" && redis.Policy != "noeviction" {
+	if redis := r.store.Redis; redis != nil && redis.MaxMemory > 0 && redis.Policy != "" &&
+		redis.Policy != "noeviction" {
 		return 1
 	}
 	return 0

@@ -21,7 +21,8 @@ type watchman struct {
 
 func newWatchman(c AlertConfig) *watchman {
 	return &watchman{
-		past: newPast(), alerts: newAlerts(c, slog.New(slog.DiscardHandler)), now: time.Unix(epoch, 0), store: StoreHealth{Up: true},
+		past: newPast(), alerts: newAlerts(c, slog.New(slog.DiscardHandler)), now: time.Unix(epoch, 0),
+		store: StoreHealth{Up: true},
 	}
 }
 
@@ -184,7 +185,7 @@ func TestAlerts(t *testing.T) {
 			}
 		})
 	}
-	for _, name := range AlertNames() {
+	for _, name := range alertNames() {
 		if !tested[name] {
 			t.Errorf("%s is not tested", name)
 		}
@@ -246,7 +247,8 @@ func TestAlertsReportChanges(t *testing.T) {
 }
 
 func TestAlertsThatAreSet(t *testing.T) {
-	w := newWatchman(AlertConfig{Thresholds: map[string]float64{"BlockedShare": 0.5, "StoreDown": 10, "Spike": math.Inf(1)}, For: 2 * time.Second})
+	w := newWatchman(AlertConfig{Thresholds: map[string]float64{"BlockedShare": 0.5, "StoreDown": 10,
+		"Spike": math.Inf(1)}, For: 2 * time.Second})
 	if got := w.after(t, 5*time.Minute, "BlockedShare", decide(60, 40)); got.State != "ok" || got.Threshold != 0.5 {
 		t.Errorf("at a share of 0.4: %+v", got)
 	}
@@ -270,7 +272,8 @@ func TestAlertsAreLogged(t *testing.T) {
 	w.after(t, time.Minute, "ConfigRefused", refuse("policies"))
 	w.after(t, time.Minute, "ConfigRefused", refuse())
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "alert=ConfigRefused") ||
+	if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") ||
+		!strings.Contains(lines[0], "alert=ConfigRefused") ||
 		!strings.Contains(lines[0], "Refused: policies.") || !strings.Contains(lines[1], "ConfigRefused has ended") {
 		t.Errorf("the log is\n%s", log.String())
 	}
@@ -306,12 +309,14 @@ func TestParseThreshold(t *testing.T) {
 }
 
 func TestAlertConfigMistakes(t *testing.T) {
-	c := AlertConfig{Thresholds: map[string]float64{"None": 1, "Spike": -1}, For: -1, Webhook: "hooks.example.com/SECRET"}
+	c := AlertConfig{Thresholds: map[string]float64{"None": 1, "Spike": -1}, For: -1,
+		Webhook: "hooks.example.com/SECRET"}
 	err := c.Validate()
 	if err == nil {
 		t.Fatal("no mistakes were found")
 	}
-	for _, want := range []string{`no alert "None"`, `"Spike": the threshold is -1`, "fire after -1ns", "the webhook is no address"} {
+	for _, want := range []string{`no alert "None"`, `"Spike": the threshold is -1`, "fire after -1ns",
+		"the webhook is no address"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
 		}
@@ -319,7 +324,8 @@ func TestAlertConfigMistakes(t *testing.T) {
 	if strings.Contains(err.Error(), "SECRET") {
 		t.Errorf("the address is in %v", err)
 	}
-	for _, c := range []AlertConfig{{}, {Webhook: "http://127.0.0.1:1/x", For: time.Second, Thresholds: map[string]float64{"Spike": 2}}} {
+	for _, c := range []AlertConfig{
+		{}, {Webhook: "http://127.0.0.1:1/x", For: time.Second, Thresholds: map[string]float64{"Spike": 2}}} {
 		if err := c.Validate(); err != nil {
 			t.Errorf("%+v: %v", c, err)
 		}

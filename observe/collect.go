@@ -6,8 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 var _ prometheus.Collector = (*Monitor)(nil)
@@ -18,8 +17,8 @@ type collection struct {
 	*metrics
 }
 
-// Collect implements [prometheus.Collector]. Labels are names from the configuration and words of this module, never what a
-// request says.
+// Collect implements [prometheus.Collector]. Labels are names from the configuration and words of
+// this module, never what a request says.
 func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	c := &collection{ch, m.metrics}
 	for _, s := range m.ledger.all() {
@@ -53,21 +52,22 @@ func (c *collection) gauge(d *prometheus.Desc, value float64, labels ...string) 
 	c.ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 }
 
-// histogram tells three bounds of each decade, which are enough for graphs: 1, 2.5 and 5.
+// histogram collects three bounds of each decade, which are enough for graphs: 1, 2.5 and 5.
 func (c *collection) histogram(d *prometheus.Desc, h *histogram, labels ...string) {
 	b := h.snapshot()
-	told := map[float64]uint64{}
+	buckets := map[float64]uint64{}
 	var below uint64
 	for i, bound := range bounds {
 		below += uint64(b[i])
 		if step := steps[i%stepsPerDecade]; step == 100 || step == 250 || step == 500 {
-			told[bound.Seconds()] = below
+			buckets[bound.Seconds()] = below
 		}
 	}
-	c.ch <- prometheus.MustNewConstHistogram(d, below+uint64(b[boundCount]), h.sum().Seconds(), told, labels...)
+	c.ch <- prometheus.MustNewConstHistogram(d, below+uint64(b[boundCount]), h.sum().Seconds(), buckets, labels...)
 }
 
-// series tells the reasons that there were, and the usual two always: a rate needs a series that is there before its first event.
+// series collects the reasons that there were, and the usual two always: a rate needs a series that
+// exists before its first event.
 func (c *collection) series(s *series) {
 	for r := range reasonCount {
 		if n := s.tally.sum(int(r)); n > 0 || r == within || r == overLimit {
@@ -83,7 +83,7 @@ func (c *collection) storeCounters(s *storeCounters) {
 		}
 		c.histogram(c.storeCallDuration, s.calls[op], name)
 		for kind := range s.errors[op] {
-			c.counter(c.storeErrors, s.errors[op][kind].Load(), name, stint.ErrorKind(kind).String())
+			c.counter(c.storeErrors, s.errors[op][kind].Load(), name, errkind.Kinds[kind])
 		}
 	}
 	c.counter(c.storeRequests, s.carried.Load())
@@ -93,8 +93,8 @@ func (c *collection) storeCounters(s *storeCounters) {
 	for by, name := range savers {
 		c.counter(c.saved, s.saved.sum(by), name)
 	}
-	for state := resilience.BreakerClosed; state <= resilience.BreakerOpen; state++ {
-		c.gauge(c.breakerState, truth(resilience.BreakerState(s.breaker.Load()) == state), state.String())
+	for state, name := range breakerStates {
+		c.gauge(c.breakerState, truth(int(s.breaker.Load()) == state), name)
 	}
 }
 
@@ -104,7 +104,8 @@ const (
 	redisKind  = "redis"
 )
 
-// storeHealth tells how the store is, as far as that applies to it, and nothing of a Redis that may not be so any more.
+// storeHealth collects the health of the store, as far as that applies to it, and nothing that may
+// be out of date.
 func (c *collection) storeHealth(h *StoreHealth) {
 	c.gauge(c.storeUp, truth(h.Up))
 	if h.Instances > 0 {

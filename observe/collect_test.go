@@ -28,7 +28,8 @@ func scrape(t testing.TB, m *observe.Monitor) string {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(
+		w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("%d: %s", w.Code, w.Body)
 	}
@@ -42,13 +43,13 @@ func busy(t testing.TB) *observe.Monitor {
 	g := newGuard(t, newMemory(t), manyReasons, m)
 	ask(t, g, 10, get("/search"))
 	for _, op := range []string{"take", "amend", "command", "ping", "dance"} {
-		m.StoreCalled(op, 3, time.Millisecond, nil)
-		m.StoreCalled(op, 1, 20*time.Millisecond, timeout())
+		m.Observe(t.Context(), &resilience.StoreCall{Op: op, Requests: 3, Took: time.Millisecond})
+		m.Observe(t.Context(), &resilience.StoreCall{Op: op, Requests: 1, Took: 20 * time.Millisecond, Err: timeout()})
 	}
-	m.BreakerChanged(resilience.BreakerClosed, resilience.BreakerOpen)
-	m.BreakerChanged(resilience.BreakerOpen, resilience.BreakerClosed)
-	m.Called("igdb", 30*time.Millisecond, nil)
-	m.CooledDown("igdb", time.Second)
+	m.Observe(t.Context(), &resilience.BreakerChange{From: "closed", To: "open"})
+	m.Observe(t.Context(), &resilience.BreakerChange{From: "open", To: "closed"})
+	m.Observe(t.Context(), &outbound.Call{API: "igdb", Wait: 30 * time.Millisecond})
+	m.Observe(t.Context(), &outbound.Cooldown{API: "igdb", For: time.Second})
 	m.WatchOutbound(func() []outbound.Stats { return []outbound.Stats{{Name: "igdb", Waiting: 4}} })
 	m.Reloaded("policies", true, nil, time.Unix(1_700_000_000, 5e8))
 	m.Reloaded("policies", false, errors.New("a mistake"), time.Unix(1_700_000_001, 0))
@@ -94,8 +95,11 @@ func TestScrape(t *testing.T) {
 
 // TestPromtool: the linter of Prometheus has nothing to say.
 func TestPromtool(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs promtool: make test runs it")
+	}
 	m := busy(t)
-	m.Called(`a "quoted" \ name`+"\xff\n", 0, nil)
+	m.Observe(t.Context(), &outbound.Call{API: `a "quoted" \ name` + "\xff\n"})
 	check := exec.Command("promtool", "check", "metrics")
 	check.Stdin = strings.NewReader(scrape(t, m))
 	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
@@ -126,7 +130,8 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	var documented []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(stint_\\w+)` \\| \\w+ \\|([^|]*)\\|").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(stint_\\w+)` \\| \\w+ \\|([^|]*)\\|").FindAllStringSubmatch(
+		string(text), -1) {
 		documented = append(documented, row[1]+" "+strings.TrimSpace(row[2]))
 	}
 	slices.Sort(told)

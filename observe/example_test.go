@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
@@ -24,7 +25,7 @@ func Example() {
 	monitor := observe.New(observe.Config{Logger: quiet})
 	defer monitor.Close()
 
-	set, err := policy.Parse("stint.yaml", []byte(`
+	conf, err := config.Parse("stint.yaml", []byte(`
 tiers: [{name: anonymous, identity: ip, limits: 100/1m}]
 policies: [{name: login, match: {path: /login}, limits: 2/15m}]
 `))
@@ -36,7 +37,7 @@ policies: [{name: login, match: {path: /login}, limits: 2/15m}]
 		log.Fatal(err)
 	}
 	defer store.Close()
-	guard, err := policy.NewGuard(store, set, policy.GuardConfig{Observer: monitor, Logger: quiet})
+	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Observer: monitor, Logger: quiet})
 	if err != nil {
 		log.Fatal(err)
 	}

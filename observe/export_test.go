@@ -12,8 +12,12 @@ func (m *Monitor) Counted(tier, policy, outcome, reason string) (n int64) {
 	return n
 }
 
-// CountedAll returns how many decisions there were in all, in how many series, and how many of them were timed.
+// CountedAll returns how many decisions there were in all, in how many series, and how many of them
+// were timed.
 func (m *Monitor) CountedAll() (c Counts, series int, timed int64) {
 	t := m.totals()
 	return t.counts, len(t.series), t.decisions.total()
 }
+
+// AlertNames returns the names of all alerts.
+func AlertNames() []string { return alertNames() }

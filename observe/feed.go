@@ -15,25 +15,25 @@ const (
 	feedRate = 200
 )
 
-// event is a violation as it happens. Its strings are as they were in the request.
-type event struct {
+// violation is a violation as it happens. Its strings are as they were in the request.
+type violation struct {
 	at                    time.Time
 	subject, tier, policy string
-	limit                 *stint.Limit // that had no room; nil if that is not known
+	limit                 stint.Limit // that had no room; the zero Limit if that is not known
 	reason                string
 	retryAfter            time.Duration
 	degraded              bool
 }
 
-// feed remembers the last violations: the first of every second, so that a flood costs little and does not wash away
-// everything else. It is safe for concurrent use.
+// feed remembers the last violations: the first of every second, so that a flood costs little and
+// does not wash away everything else. It is safe for concurrent use.
 type feed struct {
 	names *names
 	taken atomic.Int64 // since the last drain
 
 	mu      sync.Mutex
-	pending []event // what came since the last drain and is remembered
-	spare   []event // takes its place at the next
+	pending []violation // what came since the last drain and is remembered
+	spare   []violation // replaces pending at the next
 	ring    ring[remembered]
 }
 
@@ -46,25 +46,25 @@ type remembered struct {
 func newFeed(n *names) *feed {
 	return &feed{
 		names:   n,
-		pending: make([]event, 0, feedRate),
-		spare:   make([]event, 0, feedRate),
+		pending: make([]violation, 0, feedRate),
+		spare:   make([]violation, 0, feedRate),
 		ring:    newRing[remembered](feedSize),
 	}
 }
 
-// full reports whether there is no room for a violation in this second: who asks first is spared to make an event that is
-// not remembered.
+// full reports whether there is no room for a violation in this second: who asks first is spared to
+// make an violation that is not remembered.
 func (f *feed) full() bool { return f.taken.Load() >= feedRate }
 
 // add remembers a violation if there is room for it in this second.
-func (f *feed) add(e event) {
+func (f *feed) add(e violation) {
 	if f.full() || f.taken.Add(1) > feedRate {
 		return
 	}
 	e.subject = f.names.kept(e.subject)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.pending) < feedRate { // some that had a place in the second before come late
+	if len(f.pending) < feedRate { // some that had room in the second before come late
 		f.pending = append(f.pending, e)
 	}
 }
@@ -92,8 +92,8 @@ func (f *feed) drain() []Violation {
 	return violations
 }
 
-// show makes an event fit to be shown.
-func (f *feed) show(e *event) Violation {
+// show makes an violation fit to be shown.
+func (f *feed) show(e *violation) Violation {
 	v := Violation{
 		At:         e.at,
 		Subject:    f.names.label(e.subject),
@@ -104,7 +104,7 @@ func (f *feed) show(e *event) Violation {
 		RetryAfter: e.retryAfter.Seconds(),
 		Degraded:   e.degraded,
 	}
-	if e.limit != nil {
+	if e.limit != (stint.Limit{}) {
 		v.Limit = label.Line(e.limit.String())
 	}
 	if e.retryAfter == stint.Never {

@@ -15,22 +15,23 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-func violation(subject string) event {
-	return event{subject: subject, tier: "free", policy: "login", reason: "limit", retryAfter: 90 * time.Second}
+func denialOf(subject string) violation {
+	return violation{subject: subject, tier: "free", policy: "login", reason: "limit", retryAfter: 90 * time.Second}
 }
 
 func TestFeedShowsWhatHappened(t *testing.T) {
 	f := newFeed(newNames(label.Short))
 	limit := stint.PerMinute(10).WithBurst(2)
 	at := time.Unix(1_700_000_000, 0)
-	f.add(event{
-		at: at, subject: "user:mallory", tier: "free", policy: "login", limit: &limit, reason: "limit",
+	f.add(violation{
+		at: at, subject: "user:mallory", tier: "free", policy: "login", limit: limit, reason: "limit",
 		retryAfter: 1500 * time.Millisecond, degraded: true,
 	})
-	f.add(event{at: at, subject: "ip:203.0.113.7", tier: "free", reason: "ban", retryAfter: stint.Never})
+	f.add(violation{at: at, subject: "ip:203.0.113.7", tier: "free", reason: "ban", retryAfter: stint.Never})
 	got := f.drain()
 	want := []Violation{
-		{At: at, Subject: "user:mallor…", Tier: "free", Policy: "login", Limit: "10/1m burst 2x", Reason: "limit", RetryAfter: 1.5, Degraded: true},
+		{At: at, Subject: "user:mallor…", Tier: "free", Policy: "login", Limit: "10/1m burst 2x", Reason: "limit",
+			RetryAfter: 1.5, Degraded: true},
 		{At: at, Subject: "ip:203.0.113.x", Tier: "free", Reason: "ban", RetryAfter: -1},
 	}
 	for i := range want {
@@ -55,7 +56,7 @@ func TestFeedInAFlood(t *testing.T) {
 	f := newFeed(newNames(label.Short))
 	for second := range 7 {
 		for i := range 1000 {
-			f.add(violation("user:" + strconv.Itoa(second) + "/" + strconv.Itoa(i)))
+			f.add(denialOf("user:" + strconv.Itoa(second) + "/" + strconv.Itoa(i)))
 		}
 		if got := f.drain(); len(got) != feedRate {
 			t.Fatalf("second %d: %d shown, want %d", second, len(got), feedRate)
@@ -81,7 +82,7 @@ func TestFeedInParallel(t *testing.T) {
 	for range callers {
 		group.Go(func() {
 			for range each {
-				f.add(violation("user:1"))
+				f.add(denialOf("user:1"))
 			}
 		})
 	}
@@ -117,14 +118,16 @@ func TestFeedMakesStringsHarmless(t *testing.T) {
 	for name, shown := range map[string]func(string) string{"shortened": label.Short, "in full": label.Line} {
 		f := newFeed(newNames(shown))
 		for _, hostile := range []string{
-			"user:a\nFAKE log line", "ip:\x1b[2J\x1b[1;1H", "user:\xff\xfe\xfd", strings.Repeat("x", 100_000), "\u202euser:\u0000", "<script>",
+			"user:a\nFAKE log line", "ip:\x1b[2J\x1b[1;1H", "user:\xff\xfe\xfd", strings.Repeat("x", 100_000),
+			"\u202euser:\u0000", "<script>",
 		} {
-			f.add(event{subject: hostile, tier: hostile, policy: hostile, reason: "limit"})
+			f.add(violation{subject: hostile, tier: hostile, policy: hostile, reason: "limit"})
 		}
 		got := f.drain()
 		for _, v := range got {
 			for _, s := range []string{v.Subject, v.Tier, v.Policy} {
-				if !utf8.ValidString(s) || len(s) > 600 || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				if !utf8.ValidString(s) || len(s) > 600 ||
+					strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 					t.Errorf("%s: %q", name, s)
 				}
 			}
@@ -137,9 +140,9 @@ func TestFeedMakesStringsHarmless(t *testing.T) {
 
 func TestFeedRefs(t *testing.T) {
 	f := newFeed(newNames(label.Short))
-	f.add(violation("user:mallory"))
-	f.add(violation("user:mallory"))
-	f.add(violation("user:malloc"))
+	f.add(denialOf("user:mallory"))
+	f.add(denialOf("user:mallory"))
+	f.add(denialOf("user:malloc"))
 	got := f.drain()
 	if got[0].Ref != got[1].Ref || got[0].Ref == got[2].Ref {
 		t.Errorf("refs %q, %q and %q; want the first two alike", got[0].Ref, got[1].Ref, got[2].Ref)
@@ -155,7 +158,7 @@ func TestFeedRefs(t *testing.T) {
 	}
 	for range feedSize / feedRate {
 		for range feedRate {
-			f.add(violation("user:1"))
+			f.add(denialOf("user:1"))
 		}
 		f.drain()
 	}
@@ -166,7 +169,7 @@ func TestFeedRefs(t *testing.T) {
 
 func TestFeedAllocatesNothingForWhatIsNotShown(t *testing.T) {
 	f := newFeed(newNames(label.Short))
-	e := violation("user:1")
+	e := denialOf("user:1")
 	if got := testing.AllocsPerRun(1000, func() { f.add(e) }); got != 0 {
 		t.Errorf("%v allocations, want none", got)
 	}
@@ -174,7 +177,7 @@ func TestFeedAllocatesNothingForWhatIsNotShown(t *testing.T) {
 
 func BenchmarkFeedInAFlood(b *testing.B) {
 	f := newFeed(newNames(label.Short))
-	e := violation("user:1")
+	e := denialOf("user:1")
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			f.add(e)
@@ -182,13 +185,14 @@ func BenchmarkFeedInAFlood(b *testing.B) {
 	})
 }
 
-// TestLongSubjects: what requests call themselves takes a bounded part of the memory, and is told apart all the same.
+// TestLongSubjects: what requests call themselves takes a bounded part of the memory, and is told
+// apart all the same.
 func TestLongSubjects(t *testing.T) {
 	n := newNames(label.Line)
 	long := "user:" + strings.Repeat("x", stint.MaxSubject-6)
 	f, o := newFeed(n), newOffenders(n)
 	for _, subject := range []string{long + "a", long + "b", long + "b"} {
-		f.add(violation(subject))
+		f.add(denialOf(subject))
 		o.add(subject, "login", o.start, 1)
 	}
 	for _, v := range f.drain() {
@@ -197,7 +201,8 @@ func TestLongSubjects(t *testing.T) {
 		}
 	}
 	top := o.top("user", 9, o.start)
-	if len(top) != 2 || top[0].Denied != 2 || top[1].Denied != 1 || top[0].Ref != "" || top[0].Subject != label.Line(long) {
+	if len(top) != 2 || top[0].Denied != 2 || top[1].Denied != 1 || top[0].Ref != "" ||
+		top[0].Subject != label.Line(long) {
 		t.Errorf("top: %+v; want two subjects, without refs", top)
 	}
 	kept := o.subjects(kindOf(long))

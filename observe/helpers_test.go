@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
@@ -40,13 +42,13 @@ func newMemory(t testing.TB) *memorystore.Store {
 	return store
 }
 
-func newGuard(t testing.TB, store stint.Store, text string, o policy.Observer) *policy.Guard {
+func newGuard(t testing.TB, store stint.Store, text string, o stint.Observer) *policy.Guard {
 	t.Helper()
-	set, err := policy.Parse("stint.yaml", []byte(text))
+	conf, err := config.Parse("stint.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := policy.NewGuard(store, set, policy.GuardConfig{Logger: discard, Observer: o})
+	g, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard, Observer: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +71,7 @@ func get(path string) policy.Input { return policy.Input{Method: "GET", Path: pa
 
 // failing is a store that fails.
 type failing struct {
-	stint.BatchStore
+	driver.BatchStore
 	err error
 }
 
@@ -77,29 +79,29 @@ func (f failing) Take(context.Context, stint.Request) (stint.Decision, error) {
 	return stint.Decision{}, f.err
 }
 
-func (f failing) TakeBatch(_ context.Context, batch []*stint.Call) {
+func (f failing) TakeBatch(_ context.Context, batch []*driver.Call) {
 	for _, c := range batch {
 		c.Err = f.err
 	}
 }
 
 func timeout() error {
-	return &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: errors.New("no answer")}
+	return &stint.StoreError{Op: "take", Kind: errkind.Timeout, Err: errors.New("no answer")}
 }
 
 // keeper is an observer that keeps copies of verdicts, which only a test may.
 type keeper struct{ list []policy.Verdict }
 
-func (k *keeper) Judged(_ context.Context, v *policy.Verdict, _ time.Duration, _ error) {
-	k.list = append(k.list, *v)
+func (k *keeper) Observe(_ context.Context, event any) {
+	if v, ok := event.(*policy.Verdict); ok {
+		k.list = append(k.list, *v)
+	}
 }
-
-func (*keeper) Unsettled(context.Context, *policy.Verdict, policy.Settlement) {}
 
 // batched is a store in memory that takes batches, as a stack wants.
 type batched struct{ *memorystore.Store }
 
-func (b batched) TakeBatch(ctx context.Context, batch []*stint.Call) {
+func (b batched) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	for _, c := range batch {
 		c.Decision, c.Err = b.Take(ctx, c.Request)
 	}

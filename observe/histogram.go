@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Durations are counted in buckets, 20 to a decade from a microsecond to ten seconds: the preferred numbers of the
-// series R20, each about an eighth above the one before. So quantiles are right to a few per cent, and what people name in
-// thresholds, such as 10 or 50 ms, is a bound.
+// Durations are counted in buckets, 20 to a decade from a microsecond to ten seconds: the preferred
+// numbers of the series R20, each about an eighth above the one before. So quantiles are right to a
+// few per cent, and what people name in thresholds, such as 10 or 50 ms, is a bound.
 const (
 	stepsPerDecade = 20
 	decades        = 7
@@ -20,8 +20,8 @@ var steps = [stepsPerDecade]time.Duration{
 	100, 112, 125, 140, 160, 180, 200, 224, 250, 280, 315, 355, 400, 450, 500, 560, 630, 710, 800, 900,
 }
 
-// bounds are the upper bounds of all buckets but the last, and firstBound is for every power of two the first of them
-// that can hold a duration of so many bits.
+// bounds are the upper bounds of all buckets but the last, and firstBound is for every power of two
+// the first of them that can hold a duration of so many bits.
 var bounds, firstBound = makeBounds()
 
 func makeBounds() (bounds [boundCount]time.Duration, first [65]uint8) {
@@ -107,8 +107,9 @@ func (b *buckets) total() (n int64) {
 	return n
 }
 
-// quantile returns the duration that the share q of all is not above, 0.99 for instance; zero if there were none. It
-// takes those in one bucket to be spread over it evenly, and what is above all bounds to be ten seconds.
+// quantile returns the duration that the share q of all is not above, 0.99 for instance; zero if
+// there were none. It takes those in one bucket to be spread over it evenly, and what is above all
+// bounds to be ten seconds.
 func (b *buckets) quantile(q float64) time.Duration {
 	total := b.total()
 	if total == 0 {

@@ -22,7 +22,8 @@ func TestBucketOf(t *testing.T) {
 			t.Errorf("%v is in bucket %d, want %d", bound+1, got, i+1)
 		}
 	}
-	for _, bound := range []time.Duration{time.Microsecond, 10 * time.Millisecond, 50 * time.Millisecond, 10 * time.Second} {
+	for _, bound := range []time.Duration{time.Microsecond, 10 * time.Millisecond, 50 * time.Millisecond,
+		10 * time.Second} {
 		if !slices.Contains(bounds[:], bound) {
 			t.Errorf("%v is no bound", bound)
 		}

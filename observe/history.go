@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	// fine and coarse are the steps of a history, and fineSteps and coarseSteps how many of each are kept: a quarter
-	// of an hour, and two hours. Of every series a quarter of an hour is kept, in coarse steps.
+	// fine and coarse are the steps of a history, and fineSteps and coarseSteps how many of each
+	// are kept: a quarter of an hour, and two hours. Of every series a quarter of an hour is kept,
+	// in coarse steps.
 	fine        = time.Second
 	coarse      = 10 * time.Second
 	fineSteps   = 15 * 60
@@ -19,13 +20,14 @@ const (
 	markSteps = 5 * 6
 )
 
-// history remembers what happened, second by second. It is given the totals so far about every second, and keeps the
-// differences.
+// history remembers what happened, second by second. It is given the totals so far about every
+// second, and keeps the differences.
 //
-// Seconds are counted by the monotonic clock. The wall clock only says how they are called: when it is put right, the
-// whole history moves with it, and is neither torn nor doubled. If nobody looked for some seconds, because
-// the process stood still for instance, all that is known is what happened in them together. Each of them then gets an
-// equal part of it, so that sums are right and no second stands out which nothing is known to have happened in.
+// Seconds are counted by the monotonic clock. The wall clock only says how they are called: when it
+// is put right, the whole history moves with it, and is neither torn nor doubled. If nobody looked
+// for some seconds, because the process stood still for instance, all that is known is what
+// happened in them together. Each of them then gets an equal part of it, so that sums are right and
+// no second stands out which nothing is known to have happened in.
 //
 // It is safe for concurrent use.
 type history struct {
@@ -70,9 +72,9 @@ func newHistory() *history {
 	return h
 }
 
-// add takes the totals at a time. It returns what happened in the second that they end, and the series that
-// something happened to, with what it was as their only Recent. If the second before has hardly ended, it returns
-// that again and leaves what came since to the next call.
+// add takes the totals at a time. It returns what happened in the second that they end, and the
+// series that something happened to, with what it was as their only Recent. If the second before
+// has hardly ended, it returns that again and leaves what came since to the next call.
 func (h *history) add(at time.Time, t *totals) (Point, []Series) {
 	return h.record(at.Sub(h.start), at.Unix(), t)
 }
@@ -89,7 +91,8 @@ func (h *history) record(since time.Duration, wall int64, t *totals) (Point, []S
 		}
 		return h.dated(h.fine.last(1))[0], nil
 	}
-	// Samples come a little early or late, and the wall clock is slewed. Neither makes a second twice as long.
+	// Samples come a little early or late, and the wall clock is slewed. Neither makes a second
+	// twice as long.
 	if off := wall - now - h.offset; off < -1 || off > 1 {
 		h.offset = wall - now
 	}
@@ -129,7 +132,8 @@ func (h *history) follow(all []seriesTotals) []Series {
 		r := &h.rows[i]
 		r.since, r.total = s.counts.minus(r.total), s.counts
 		if r.since != (Counts{}) {
-			happened = append(happened, Series{Tier: r.tier, Policy: r.policy, Total: r.total, Recent: []Counts{r.since}})
+			happened = append(happened, Series{Tier: r.tier, Policy: r.policy, Total: r.total,
+				Recent: []Counts{r.since}})
 		}
 	}
 	return happened
@@ -171,7 +175,8 @@ func (h *history) dated(points []Point) []Point {
 	return points
 }
 
-// points returns what happened in steps of a second, or in longer ones if the step is not a second; oldest first.
+// points returns what happened in steps of a second, or in longer ones if the step is not a second;
+// oldest first.
 func (h *history) points(step time.Duration) []Point {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -4,17 +4,20 @@ package observe
 func (c Counts) decisions() int64 { return c.Allowed + c.Denied + c.Failed }
 
 func (c Counts) plus(d Counts) Counts {
-	return Counts{c.Allowed + d.Allowed, c.Denied + d.Denied, c.Degraded + d.Degraded, c.Failed + d.Failed, c.Shadowed + d.Shadowed}
+	return Counts{c.Allowed + d.Allowed, c.Denied + d.Denied, c.Degraded + d.Degraded, c.Failed + d.Failed,
+		c.Shadowed + d.Shadowed}
 }
 
 func (c Counts) minus(d Counts) Counts {
-	return Counts{c.Allowed - d.Allowed, c.Denied - d.Denied, c.Degraded - d.Degraded, c.Failed - d.Failed, c.Shadowed - d.Shadowed}
+	return Counts{c.Allowed - d.Allowed, c.Denied - d.Denied, c.Degraded - d.Degraded, c.Failed - d.Failed,
+		c.Shadowed - d.Shadowed}
 }
 
 // share returns the ith of n parts that are as equal as whole numbers can be, and add up to all.
 func (c Counts) share(i, n int64) Counts {
 	return Counts{
-		share(c.Allowed, i, n), share(c.Denied, i, n), share(c.Degraded, i, n), share(c.Failed, i, n), share(c.Shadowed, i, n),
+		share(c.Allowed, i, n), share(c.Denied, i, n), share(c.Degraded, i, n), share(c.Failed, i, n),
+		share(c.Shadowed, i, n),
 	}
 }
 

@@ -9,7 +9,7 @@ type ring[T any] struct {
 
 func newRing[T any](size int) ring[T] { return ring[T]{size: size} }
 
-// push adds a thing, in place of the oldest if the ring is full.
+// push adds a thing, replacing the oldest if the ring is full.
 func (r *ring[T]) push(item T) {
 	if len(r.items) < r.size {
 		r.items = append(r.items, item)

@@ -2,8 +2,9 @@ package observe
 
 import "time"
 
-// sum adds up the last seconds, as far as the history goes back, and says how many they are. Beyond a quarter of an
-// hour it adds up coarse steps, the newest of which may have ended some seconds ago. It has no quantiles; see during.
+// sum adds up the last seconds, as far as the history goes back, and says how many they are. Beyond
+// a quarter of an hour it adds up coarse steps, the newest of which may have ended some seconds
+// ago. It has no quantiles; see during.
 func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -18,8 +19,8 @@ func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	return sum, int64(n) * int64(each/time.Second)
 }
 
-// during returns how long decisions and store calls took in the last minutes, as far as the history goes back, and
-// up to a coarse step more.
+// during returns how long decisions and store calls took in the last minutes, as far as the history
+// goes back, and up to a coarse step more.
 func (h *history) during(d time.Duration) (decisions, storeCalls buckets) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

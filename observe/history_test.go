@@ -69,7 +69,8 @@ func TestHistoryBySecond(t *testing.T) {
 	for i, test := range tests {
 		got, _ := p.pass(test.after, test.allowed, 0)
 		if got.At != epoch+test.at || got.Allowed != test.want {
-			t.Errorf("step %d: %d allowed in second %d; want %d in %d", i, got.Allowed, got.At-epoch, test.want, test.at)
+			t.Errorf("step %d: %d allowed in second %d; want %d in %d", i, got.Allowed, got.At-epoch,
+				test.want, test.at)
 		}
 	}
 	if got := len(p.points(time.Second)); got != 6 {
@@ -112,7 +113,8 @@ func TestHistoryAddsUp(t *testing.T) {
 			if random.IntN(20) == 0 {
 				pause *= 30
 			}
-			p.happen(pause, Counts{random.Int64N(1000), random.Int64N(10), random.Int64N(3), random.Int64N(3), random.Int64N(3)})
+			p.happen(pause, Counts{random.Int64N(1000), random.Int64N(10), random.Int64N(3), random.Int64N(3),
+				random.Int64N(3)})
 		}
 		p.pass(time.Second, 0, 0)
 		var sum Point
@@ -197,7 +199,8 @@ func TestHistoryOfSeries(t *testing.T) {
 		}
 		if len(happened) == 1 {
 			s := happened[0]
-			if s.Tier != "free" || s.Policy != "" || len(s.Recent) != 1 || s.Recent[0].Allowed != 1 || s.Total != p.totals.counts {
+			if s.Tier != "free" || s.Policy != "" || len(s.Recent) != 1 || s.Recent[0].Allowed != 1 ||
+				s.Total != p.totals.counts {
 				t.Errorf("second %d: %+v", i, s)
 			}
 		}
@@ -257,10 +260,12 @@ func TestHistoryDuring(t *testing.T) {
 		p.took(1, decision, 2*decision)
 		p.pass(time.Second, 1, 0)
 		decisions, calls := p.during(5 * time.Minute)
-		if slow, want := decisions.quantile(0.99) > time.Second/2, second < 370; slow != want && (second < 355 || second > 370) {
+		if slow, want := decisions.quantile(0.99) > time.Second/2, second < 370; slow != want &&
+			(second < 355 || second > 370) {
 			t.Fatalf("second %d: p99 of decisions is %v", second, decisions.quantile(0.99))
 		}
-		if slow, want := calls.quantile(0.99) > time.Second/2, second < 370; slow != want && (second < 355 || second > 370) {
+		if slow, want := calls.quantile(0.99) > time.Second/2, second < 370; slow != want &&
+			(second < 355 || second > 370) {
 			t.Fatalf("second %d: p99 of calls is %v", second, calls.quantile(0.99))
 		}
 	}

@@ -2,7 +2,7 @@ package observe
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics are the names of all that Prometheus is told, as docs/metrics.md explains them.
+// metrics are the names of all metrics, as docs/metrics.md explains them.
 type metrics struct {
 	decisions, decisionDuration, settlementsLost *prometheus.Desc
 
@@ -29,7 +29,8 @@ func newMetrics() *metrics {
 		m.all = append(m.all, d)
 		return d
 	}
-	m.decisions = name("decisions_total", "Decisions, by what came of them and why.", "tier", "policy", "outcome", "reason")
+	m.decisions = name("decisions_total", "Decisions, by what came of them and why.", "tier", "policy",
+		"outcome", "reason")
 	m.decisionDuration = name("decision_duration_seconds",
 		"How long decisions took. Of many the first 32 in every 20 ms are timed, so the count is not that of decisions.")
 	m.settlementsLost = name("settlements_lost_total", "Refunds and settlements after a response that were not applied.",

@@ -7,27 +7,29 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/outbound"
-	"github.com/stint-limiter/stint/policy"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 // Config sets up a [Monitor]. Its zero value is ready for use.
 type Config struct {
-	// Logger is told of alerts. It is slog.Default() unless set.
+	// Logger logs alerts. It is slog.Default() unless set.
 	Logger *slog.Logger
-	// ShowSubjects shows subjects in full. Unless it is set they are shortened: addresses to their network, all others
-	// to a few letters.
+	// ShowSubjects shows subjects in full. Unless it is set they are shortened: addresses to their
+	// network, all others to a few letters.
 	ShowSubjects bool
-	// Alerts says when to raise an alarm, and whom to tell. It is taken to be valid; see [AlertConfig.Validate].
+	// Alerts says when alerts fire, and who is notified. It is taken to be valid; see
+	// [AlertConfig.Validate].
 	Alerts AlertConfig
-	// Version is that of the program, for stint_build_info. It is what the program was built with unless set.
+	// Version is that of the program, for stint_build_info. It is what the program was built with
+	// unless set.
 	Version string
 }
 
-// Monitor counts what a limiter does, remembers the last hours of it and raises alarms. It is an observer of guards, of
-// stacks and of outbound registries, and a collector of Prometheus. Give it to all that decide in a process:
+// Monitor counts what a limiter does, remembers the last hours of it and raises alarms. It is an
+// observer of guards, of stacks and of outbound registries, and a collector of Prometheus. Give it
+// to all that decide in a process:
 //
 //	monitor := observe.New(observe.Config{})
 //	defer monitor.Close()
@@ -37,11 +39,11 @@ type Config struct {
 //	...
 //	prometheus.MustRegister(monitor)
 //
-// A decision is counted once, by whoever was asked first: a guard over a stack counts and the stack does not. A stack
-// that limiters ask directly is given [Monitor.Limiters] in its place.
+// A decision is counted once, by whoever was asked first: a guard over a stack counts and the stack
+// does not. A stack that limiters ask directly is given [Monitor.Limiters] instead.
 //
-// It is safe for concurrent use, and its part in a decision is a few dozen nanoseconds. It has one goroutine, and one
-// more for the store it watches.
+// It is safe for concurrent use, and its part in a decision is a few dozen nanoseconds. It has one
+// goroutine, and one more for the store it watches.
 type Monitor struct {
 	version string
 	metrics *metrics
@@ -49,8 +51,8 @@ type Monitor struct {
 	ledger    *ledger
 	decisions *histogram
 	store     *storeCounters
-	outbound  *named[string, calls]
-	reloads   *named[string, reloads]
+	outbound  *byName[string, calls]
+	reloads   *byName[string, reloads]
 	clock     clock
 
 	names     *names
@@ -62,7 +64,7 @@ type Monitor struct {
 
 	outboundStats atomic.Pointer[func() []outbound.Stats]
 	lastAlerts    atomic.Pointer[[]Alert]
-	audience      audience
+	subscribers   subscribers
 
 	closing sync.Once
 	stop    chan struct{}
@@ -70,9 +72,7 @@ type Monitor struct {
 }
 
 var (
-	_ policy.Observer     = (*Monitor)(nil)
-	_ resilience.Observer = (*Monitor)(nil)
-	_ outbound.Observer   = (*Monitor)(nil)
+	_ stint.Observer = (*Monitor)(nil)
 )
 
 // New returns a monitor. It is to be closed.
@@ -93,14 +93,14 @@ func New(c Config) *Monitor {
 		ledger:    newLedger(),
 		decisions: newHistogram(),
 		store:     newStoreCounters(),
-		reloads:   newNamed(anyOther, newReloads),
+		reloads:   newByName(anyOther, newReloads),
 		names:     newNames(shown),
 		history:   newHistory(),
 		alerts:    newAlerts(c.Alerts, c.Logger),
 		watch:     newStoreWatch(),
 		stop:      make(chan struct{}),
 	}
-	m.outbound = newNamed(anyOther, newCalls(m.ledger))
+	m.outbound = newByName(anyOther, newCalls(m.ledger))
 	m.feed = newFeed(m.names)
 	m.offenders = newOffenders(m.names)
 	m.lastAlerts.Store(new([]Alert))
@@ -109,15 +109,15 @@ func New(c Config) *Monitor {
 	return m
 }
 
-// Close ends what goes on in the background, and the channels of subscribers. What is counted can still be read. It never
-// fails.
+// Close ends what goes on in the background, and the channels of subscribers. What is counted can
+// still be read. It never fails.
 func (m *Monitor) Close() error {
 	m.closing.Do(func() {
 		close(m.stop)
 		m.work.Wait()
 		m.watch.close()
 		m.alerts.close()
-		m.audience.dismiss()
+		m.subscribers.close()
 	})
 	return nil
 }
@@ -136,7 +136,8 @@ func (m *Monitor) run() {
 	}
 }
 
-// sample ends a second: it goes into the history, alerts are looked at, and subscribers told.
+// sample ends a second: it goes into the history, alerts are evaluated, and subscribers receive a
+// tick.
 func (m *Monitor) sample(now time.Time) {
 	m.clock.set(now)
 	m.offenders.tick(now)
@@ -151,7 +152,7 @@ func (m *Monitor) sample(now time.Time) {
 	if changed {
 		tick.Alerts = all
 	}
-	m.audience.tell(tick, all)
+	m.subscribers.send(tick, all)
 }
 
 // totals are what was counted since the start.

@@ -9,12 +9,13 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// TestTicks: subscribers hear of every second, those who do not listen hold up nobody, and all ends with Close. That
-// nothing goes on after it is seen to by synctest.
+// TestTicks: subscribers hear of every second, those who do not listen hold up nobody, and all ends
+// with Close. That nothing goes on after it is seen to by synctest.
 func TestTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := observe.New(observe.Config{Logger: discard})
@@ -30,7 +31,8 @@ func TestTicks(t *testing.T) {
 		if want := (observe.Counts{Allowed: 3, Denied: 1}); tick.Point.Counts != want {
 			t.Errorf("the first second had %+v, want %+v", tick.Point.Counts, want)
 		}
-		if len(tick.Violations) != 1 || tick.Violations[0].Policy != "search" || tick.Violations[0].Limit != "3/1m" || tick.Violations[0].Subject != "ip:203.0.113.x" {
+		if len(tick.Violations) != 1 || tick.Violations[0].Policy != "search" || tick.Violations[0].Limit != "3/1m" ||
+			tick.Violations[0].Subject != "ip:203.0.113.x" {
 			t.Errorf("violations are %+v", tick.Violations)
 		}
 		if tick.Store.Subjects != 9 {
@@ -55,7 +57,7 @@ func TestTicks(t *testing.T) {
 			t.Error("heard something of a monitor that is closed")
 		}
 		cancel()
-		if got := m.Series(); len(got) != 1 || got[0].Total != (observe.Counts{Allowed: 3, Denied: 1}) {
+		if got := m.Status(0).Series; len(got) != 1 || got[0].Total != (observe.Counts{Allowed: 3, Denied: 1}) {
 			t.Errorf("after Close: %+v", got)
 		}
 	})
@@ -73,7 +75,7 @@ func TestLooks(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 
-		recent := m.Recent(10)
+		recent := m.Status(10).Violations
 		if len(recent) == 0 || recent[0].Subject != "ip:203.0.113.9" {
 			t.Fatalf("recent: %+v", recent)
 		}
@@ -98,19 +100,20 @@ func TestLooks(t *testing.T) {
 			t.Errorf("history in tens of seconds: %+v", points)
 		}
 		refused := false
-		for _, a := range m.Alerts() {
+		for _, a := range m.Status(0).Alerts {
 			refused = refused || a.Name == "ConfigRefused" && a.State != "ok"
 		}
 		if !refused {
-			t.Errorf("nobody is alerted of a configuration that was refused: %+v", m.Alerts())
+			t.Errorf("nobody is alerted of a configuration that was refused: %+v", m.Status(0).Alerts)
 		}
-		if s := m.Store(); !s.Up {
+		if s := m.Status(0).Store; !s.Up {
 			t.Errorf("the store is %+v", s)
 		}
 	})
 }
 
-// TestStack: a decision is counted by the guard that was asked, or for those who have none by the stack.
+// TestStack: a decision is counted by the guard that was asked, or for those who have none by the
+// stack.
 func TestStack(t *testing.T) {
 	m := newMonitor(t)
 	stack, err := resilience.New(batched{newMemory(t)}, resilience.Config{Observer: m, Logger: discard})
@@ -138,7 +141,8 @@ func TestStack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if allowed, denied := m.Counted("", "", "allowed", "within"), m.Counted("", "", "denied", "limit"); allowed != 2 || denied != 3 {
+	if allowed, denied := m.Counted("", "", "allowed", "within"), m.Counted("", "", "denied", "limit"); allowed != 2 ||
+		denied != 3 {
 		t.Errorf("without a guard: %d allowed, %d denied; want 2 and 3", allowed, denied)
 	}
 	if _, _, timed := m.CountedAll(); timed != 5 {
@@ -148,10 +152,10 @@ func TestStack(t *testing.T) {
 
 func TestOutbound(t *testing.T) {
 	m := newMonitor(t)
-	m.Called("igdb", 0, nil)
-	m.Called("igdb", time.Second, nil)
-	m.Called("igdb", 0, &stint.DeniedError{})
-	m.Called("igdb", 0, context.Canceled)
+	m.Observe(t.Context(), &outbound.Call{API: "igdb"})
+	m.Observe(t.Context(), &outbound.Call{API: "igdb", Wait: time.Second})
+	m.Observe(t.Context(), &outbound.Call{API: "igdb", Err: &stint.DeniedError{}})
+	m.Observe(t.Context(), &outbound.Call{API: "igdb", Err: context.Canceled})
 	for _, test := range []struct{ outcome, reason string }{{"denied", "limit"}, {"failed", "cancelled"}} {
 		if got := m.Counted("outbound", "igdb", test.outcome, test.reason); got != 1 {
 			t.Errorf("%d %s, %s; want 1", got, test.outcome, test.reason)
@@ -165,22 +169,30 @@ func TestOutbound(t *testing.T) {
 	}
 }
 
-// TestRuled is for those who decide without a guard.
-func TestRuled(t *testing.T) {
+// TestVerdictOfNoGuard: verdicts are counted whoever made them.
+func TestVerdictOfNoGuard(t *testing.T) {
 	m := newMonitor(t)
-	limit := stint.PerMinute(5)
-	for _, r := range []observe.Ruling{
-		{Decision: stint.Decision{Allowed: true}, Limit: &limit},
+	rule := &policy.Rule{Tier: "envoy", Policy: "shop.path\xff", Limits: []stint.Limit{stint.PerMinute(5)}}
+	result := policy.Result{Rule: rule, Claim: stint.Claim{Subject: "envoy:a", Limits: rule.Limits},
+		Usages: []stint.Usage{{Used: 1}}}
+	denied, shadow, tried := result, result, result
+	denied.Denied, shadow.Denied, shadow.Shadow, tried.Shadow = true, true, true, true
+	for _, v := range []policy.Verdict{
+		{Decision: stint.Decision{Allowed: true}, Results: []policy.Result{result}},
 		{Decision: stint.Decision{Allowed: true}},
-		{Decision: stint.Decision{Allowed: true}, Limit: &limit, Shadowed: true},
-		{Decision: stint.Decision{}, Limit: &limit, Subject: "envoy:a"},
+		{Decision: stint.Decision{Allowed: true}, Results: []policy.Result{shadow}},
+		{Decision: stint.Decision{Allowed: true}, Results: []policy.Result{tried}},
+		{Decision: stint.Decision{}, Results: []policy.Result{denied}},
 	} {
-		r.Tier, r.Policy, r.Took = "envoy", "shop.path\xff", policy.Untimed
-		m.Ruled(&r)
+		v.Tier, v.Route = rule.Tier, rule.Policy
+		m.Observe(t.Context(), &v)
 	}
-	for reason, outcome := range map[string]string{"within": "allowed", "unlimited": "allowed", "shadow": "allowed", "limit": "denied"} {
-		if got := m.Counted("envoy", "shop.path\uFFFD", outcome, reason); got != 1 {
-			t.Errorf("%d %s, want 1", got, reason)
+	for _, test := range []struct {
+		outcome, reason string
+		want            int64
+	}{{"allowed", "within", 2}, {"allowed", "unlimited", 1}, {"allowed", "shadow", 1}, {"denied", "limit", 1}} {
+		if got := m.Counted("envoy", "shop.path\uFFFD", test.outcome, test.reason); got != test.want {
+			t.Errorf("%d %s, want %d", got, test.reason, test.want)
 		}
 	}
 	if top := m.Top("envoy", 9); len(top) != 1 {
@@ -229,12 +241,37 @@ func TestLimitersWithoutALimit(t *testing.T) {
 		m := observe.New(observe.Config{Logger: discard})
 		defer m.Close()
 		r := stint.Request{Claim: stint.Claim{Subject: "user:7", Limits: []stint.Limit{stint.PerMinute(1)}}}
-		m.Limiters().Decided(&r, &stint.Decision{Degraded: true, Unavailable: true}, nil, 0)
-		m.Limiters().Decided(&r, &stint.Decision{Banned: true, RetryAfter: time.Minute}, nil, 0)
+		m.Limiters().Observe(t.Context(),
+			&resilience.Decided{Request: r, Decision: stint.Decision{Degraded: true, Unavailable: true}})
+		m.Limiters().Observe(t.Context(),
+			&resilience.Decided{Request: r, Decision: stint.Decision{Banned: true, RetryAfter: time.Minute}})
 		time.Sleep(1500 * time.Millisecond)
-		list := m.Recent(9)
+		list := m.Status(9).Violations
 		if len(list) != 2 || list[0].Limit != "" || list[1].Limit != "" {
 			t.Errorf("got %+v, want two violations of no limit", list)
+		}
+	})
+}
+
+// TestLimitersOfSeveralClaims: a denial by a further claim is shown with its limit, and counts for
+// the request's own subject.
+func TestLimitersOfSeveralClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := observe.New(observe.Config{Logger: discard})
+		defer m.Close()
+		r := stint.Request{
+			Claim: stint.Claim{Subject: "user:7", Limits: []stint.Limit{stint.PerMinute(9)}, Cost: 1},
+			And:   []stint.Claim{{Subject: "team:1", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}},
+		}
+		d := stint.Decision{
+			Decider: 1, RetryAfter: time.Minute, Usages: []stint.Usage{{Used: 1}, {Used: 1, RetryAfter: time.Minute}},
+			Charge: stint.Charge{Claim: r.Claim, And: r.And},
+		}
+		m.Limiters().Observe(t.Context(), &resilience.Decided{Request: r, Decision: d})
+		time.Sleep(1500 * time.Millisecond)
+		list := m.Status(9).Violations
+		if len(list) != 1 || list[0].Limit != "1/1h" || list[0].Subject == "" {
+			t.Errorf("got %+v, want one violation of 1/1h by a subject", list)
 		}
 	})
 }

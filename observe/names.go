@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// longestKept is how long a subject may be in bytes to be remembered as it is. There may be tens of thousands, and who
-// sends requests chooses how long theirs are.
+// longestKept is how long a subject may be in bytes to be remembered as it is. There may be tens of
+// thousands, and who sends requests chooses how long theirs are.
 const longestKept = 1 << 10
 
 // names turns subjects into what people are shown.
@@ -27,8 +27,8 @@ func newNames(label func(subject string) string) *names {
 	return n
 }
 
-// kept returns as what a subject is remembered: as it is or, if it is too long, as its beginning, which is all that is ever
-// shown, and a number that tells it from others.
+// kept returns as what a subject is remembered: as it is or, if it is too long, as its beginning,
+// which is all that is ever shown, and a number that distinguishes it from others.
 func (n *names) kept(subject string) string {
 	if len(subject) <= longestKept {
 		return subject
@@ -37,8 +37,9 @@ func (n *names) kept(subject string) string {
 	return subject[:longestKept] + strconv.FormatUint(maphash.String(n.seed, subject), hex)
 }
 
-// ref returns what stands for a subject where it cannot be shown: the same for as long as the process lives, and nothing
-// that others could find the subject by, because they lack the key. It is "" for one that is not kept as it is.
+// ref returns what stands for a subject where it cannot be shown: the same for as long as the
+// process lives, and nothing that others could find the subject by, because they lack the key. It
+// is "" for one that is not kept as it is.
 func (n *names) ref(subject string) string {
 	if len(subject) > longestKept {
 		return ""

@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	// offenderCounters is how many subjects of a kind are counted in a pane, and panes how many panes there are: the
-	// window is the last eight to ten minutes.
+	// offenderCounters is how many subjects of a kind are counted in a pane, and panes how many
+	// panes there are: the window is the last eight to ten minutes.
 	offenderCounters = 1000
 	panes            = 5
 	paneLength       = 2 * time.Minute
 
-	// floodRate is how many denials a second are counted one by one. In a second with more, and in the next, it is one
-	// in floodShare, for floodShare: what stands out among so many stands out in the sample.
+	// floodRate is how many denials a second are counted one by one. In a second with more, and in
+	// the next, it is one in floodShare, for floodShare: what stands out among so many stands out
+	// in the sample.
 	floodRate  = 20_000
 	floodShare = 64
 )
@@ -29,17 +30,19 @@ var offenderKinds = [...]string{"ip", "user", "apikey", "session", "internal", "
 
 const policyKind = "policy"
 
-// offenders finds the subjects and the policies with most denials in the last minutes, in bounded memory.
+// offenders finds the subjects and the policies with most denials in the last minutes, in bounded
+// memory.
 //
-// For every kind there is a [sketch] of each pane of the window. A subject with more than a thousandth of
-// the denials of its kind has more than a thousandth of those of some pane, so it is counted there, and in the list.
-// Its Denied is too high by at most a thousandth of the denials of its kind, and its AtLeast is never too high. In
-// floods, see floodRate, that of Denied is true of a sample.
+// For every kind there is a [sketch] of each pane of the window. A subject with more than a
+// thousandth of the denials of its kind has more than a thousandth of those of some pane, so it is
+// counted there, and in the list. Its Denied is too high by at most a thousandth of the denials of
+// its kind, and its AtLeast is never too high. In floods, see floodRate, that of Denied is true of
+// a sample.
 //
 // It is safe for concurrent use.
 type offenders struct {
 	names  *names
-	trials *trials // the same of rules in shadow
+	shadow *shadowReports // the same of rules in shadow
 	start  time.Time
 	flood  atomic.Bool
 
@@ -51,11 +54,11 @@ type offenders struct {
 }
 
 func newOffenders(n *names) *offenders {
-	return &offenders{names: n, trials: newTrials(n), start: time.Now()}
+	return &offenders{names: n, shadow: newShadowReports(n), start: time.Now()}
 }
 
-// add counts a denial of a subject by a policy, which is "" if it has no name. Nth is its number among others like it, by which
-// it is chosen in a flood.
+// add counts a denial of a subject by a policy, which is "" if it has no name. Nth is its number
+// among others like it, by which it is chosen in a flood.
 func (o *offenders) add(subject, policy string, now time.Time, nth int64) {
 	weight := int64(1)
 	if o.flood.Load() {
@@ -76,8 +79,9 @@ func (o *offenders) add(subject, policy string, now time.Time, nth int64) {
 	}
 }
 
-// chosen draws one number in floodShare. It turns by the golden ratio, so that the choice is even among all that come in
-// some order, however regular; and to draw lots would take longer than all else that is done in a flood.
+// chosen draws one number in floodShare. It turns by the golden ratio, so that the choice is even
+// among all that come in some order, however regular; and to draw lots would take longer than all
+// else that is done in a flood.
 func chosen(nth int64) bool { return uint32(nth)*0x9e3779b9 < 1<<32/floodShare }
 
 // meter finds out whether there is a flood.
@@ -94,7 +98,7 @@ func (o *offenders) meter(now time.Time, weight int64) {
 
 // tick ends a second, so that a flood is over when it is, and not when somebody is next denied.
 func (o *offenders) tick(now time.Time) {
-	o.trials.tick(now)
+	o.shadow.tick(now)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.meter(now, 0)
@@ -135,7 +139,8 @@ func (o *offenders) top(kind string, n int, now time.Time) []Offender {
 	all = all[:min(max(n, 0), len(all))]
 	list := make([]Offender, len(all))
 	for i, c := range all {
-		list[i] = Offender{Kind: kind, Subject: label.Line(c.name), Denied: c.most, AtLeast: c.least, Policy: label.Line(c.policy)}
+		list[i] = Offender{Kind: kind, Subject: label.Line(c.name), Denied: c.most, AtLeast: c.least,
+			Policy: label.Line(c.policy)}
 		if kind != policyKind {
 			list[i].Subject, list[i].Ref = o.names.label(c.name), o.names.ref(c.name)
 		}
@@ -156,17 +161,17 @@ func (o *offenders) merge(kind int, now time.Time) []candidate {
 	var all []candidate
 	for _, s := range o.snapshot(kind, now) {
 		unseen += s.least
-		for i := range s.slots {
-			slot := &s.slots[i]
-			at, ok := found[slot.name]
+		for i := range s.counters {
+			c := &s.counters[i]
+			at, ok := found[c.name]
 			if !ok {
 				at = len(all)
-				found[slot.name] = at
-				all = append(all, candidate{name: slot.name})
+				found[c.name] = at
+				all = append(all, candidate{name: c.name})
 			}
-			all[at].most += slot.count - s.least
-			all[at].least += slot.seen
-			all[at].policy = slot.note
+			all[at].most += c.count - s.least
+			all[at].least += c.seen
+			all[at].policy = c.note
 		}
 	}
 	for i := range all {
@@ -177,18 +182,19 @@ func (o *offenders) merge(kind int, now time.Time) []candidate {
 
 // counted is what a sketch has counted.
 type counted struct {
-	slots []slot
-	least int64
+	counters []counter
+	least    int64
 }
 
-// snapshot returns the panes of a kind, oldest first. Requests wait for it, so it does nothing but copy.
+// snapshot returns the panes of a kind, oldest first. Requests wait for it, so it does nothing but
+// copy.
 func (o *offenders) snapshot(kind int, now time.Time) (all []counted) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.turn(now)
 	for i := range int64(panes) {
 		if s := o.kinds[kind][(o.pane+1+i)%panes]; s != nil {
-			all = append(all, counted{slices.Clone(s.slots), s.least()})
+			all = append(all, counted{slices.Clone(s.counters), s.least()})
 		}
 	}
 	return all
@@ -206,7 +212,7 @@ func (o *offenders) subjectOf(ref string) (string, bool) {
 			}
 		}
 	}
-	return o.trials.subjectOf(ref)
+	return o.shadow.subjectOf(ref)
 }
 
 // subjects returns those of a kind that are counted, some more than once.
@@ -217,8 +223,8 @@ func (o *offenders) subjects(kind int) (all []string) {
 		if s == nil {
 			continue
 		}
-		for i := range s.slots {
-			all = append(all, s.slots[i].name)
+		for i := range s.counters {
+			all = append(all, s.counters[i].name)
 		}
 	}
 	return all

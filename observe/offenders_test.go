@@ -14,8 +14,9 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// What the list promises, held against exact counts: nobody with more than a thousandth of all denials is missing,
-// and the truth lies between AtLeast and Denied, which is no more than a thousandth too high.
+// What the list promises, held against exact counts: nobody with more than a thousandth of all
+// denials is missing, and the truth lies between AtLeast and Denied, which is no more than a
+// thousandth too high.
 func TestOffendersOnZipfStreams(t *testing.T) {
 	const events, names = 100_000, 100_000
 	subjects := make([]string, names+1)
@@ -23,7 +24,8 @@ func TestOffendersOnZipfStreams(t *testing.T) {
 		subjects[i] = fmt.Sprint("user:", i)
 	}
 	for _, skew := range []float64{1.01, 1.1, 1.5, 2.5} {
-		for _, every := range []time.Duration{60 * time.Microsecond, 5 * time.Millisecond} { // in one pane, and over all
+		// in one pane, and over all
+		for _, every := range []time.Duration{60 * time.Microsecond, 5 * time.Millisecond} {
 			t.Run(fmt.Sprint(skew, " every ", every), func(t *testing.T) {
 				zipf := rand.NewZipf(rand.New(rand.NewPCG(3, 4)), skew, 1, names)
 				o := newOffenders(newNames(label.Line))
@@ -95,7 +97,8 @@ func TestOffendersByKind(t *testing.T) {
 		}
 	}
 	want := map[string][]string{
-		"ip": {"ip:203.0.113.x"}, "user": {"user:mallor…"}, "apikey": {"apikey:sk-012…"}, "session": {"session:abcdef…"},
+		"ip": {"ip:203.0.113.x"}, "user": {"user:mallor…"}, "apikey": {"apikey:sk-012…"},
+		"session":  {"session:abcdef…"},
 		"internal": {"internal:indexe…"}, "envoy": {"envoy:edge"}, "other": {"plain", "", "igdb:api", "policy:x"},
 		"policy": {"login"}, "none": nil,
 	}
@@ -125,7 +128,8 @@ func TestOffendersForget(t *testing.T) {
 		after time.Duration
 		want  int64
 	}{
-		{0, 10}, {8 * time.Minute, 10}, {10*time.Minute - 1, 10}, {10 * time.Minute, 0}, {time.Hour, 0}, {-time.Hour, 10},
+		{0, 10}, {8 * time.Minute, 10}, {10*time.Minute - 1, 10}, {10 * time.Minute, 0}, {time.Hour, 0},
+		{-time.Hour, 10},
 	}
 	for _, test := range tests {
 		o := newOffenders(newNames(label.Line))
@@ -171,7 +175,8 @@ func TestOffendersInAFlood(t *testing.T) {
 	}
 	got := o.top("user", 1, now)[0]
 	truth := exact["user:mallory"]
-	if got.Subject != "user:mallory" || got.Denied < truth*9/10 || got.Denied > truth*11/10 || got.AtLeast > truth || got.AtLeast < truth/(2*floodShare) {
+	if got.Subject != "user:mallory" || got.Denied < truth*9/10 || got.Denied > truth*11/10 || got.AtLeast > truth ||
+		got.AtLeast < truth/(2*floodShare) {
 		t.Errorf("got %+v, want user:mallory with about %d", got, truth)
 	}
 	if !o.flood.Load() {
@@ -190,7 +195,7 @@ func TestOffendersRefs(t *testing.T) {
 	n := newNames(label.Short)
 	o, f := newOffenders(n), newFeed(n)
 	o.tell("user:mallory", "login", o.start)
-	f.add(violation("user:mallory"))
+	f.add(denialOf("user:mallory"))
 	shown := f.drain()
 	got := o.top("user", 1, o.start)[0]
 	if got.Ref != shown[0].Ref {
@@ -260,7 +265,7 @@ func TestSketchAgainstSlowOne(t *testing.T) {
 			s.add(name, "", weight)
 			if _, known := slow[name]; !known && len(slow) == size {
 				for other := range slow { // the one that s has chosen among the smallest
-					if _, kept := s.places[other]; !kept {
+					if _, kept := s.byName[other]; !kept {
 						if slow[other] != smallest {
 							t.Fatalf("a count of %d was taken over, the smallest is %d", slow[other], smallest)
 						}
@@ -271,8 +276,8 @@ func TestSketchAgainstSlowOne(t *testing.T) {
 			}
 			slow[name] += weight
 			got := map[string]int64{}
-			for i := range s.slots {
-				got[s.slots[i].name] = s.slots[i].count
+			for i := range s.counters {
+				got[s.counters[i].name] = s.counters[i].count
 			}
 			if !maps.Equal(got, slow) {
 				t.Fatalf("counts are %v, want %v", got, slow)
@@ -309,7 +314,8 @@ func (o *offenders) tell(subject, policy string, now time.Time) {
 	o.add(subject, policy, now, told.Add(1))
 }
 
-// TestOffendersAfterAFlood: who comes when it is over is counted one by one again, however long nobody came.
+// TestOffendersAfterAFlood: who comes when it is over is counted one by one again, however long
+// nobody came.
 func TestOffendersAfterAFlood(t *testing.T) {
 	o := newOffenders(newNames(label.Line))
 	now := o.start

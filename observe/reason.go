@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 // reason is what came of a decision, and why. Each is counted by itself.
@@ -20,11 +21,11 @@ const (
 
 	overLimit
 	banned
-	deniedDegraded // over a limit, as far as could be told without the store
-	unavailable    // nobody could tell
+	deniedDegraded // over a limit, as far as is known without the store
+	unavailable    // not known without the store
 
-	failedFirst // failures, by stint.ErrorKind
-	invalid     = failedFirst + reason(stint.KindRefused) + 1
+	failedFirst // failures, by the index of their kind
+	invalid     = failedFirst + reason(len(errkind.Kinds))
 	cancelled   = invalid + 1
 	reasonCount = cancelled + 1
 )
@@ -37,15 +38,16 @@ const (
 )
 
 var reasonNames = [...]string{
-	within: "within", unlimited: "unlimited", skipped: "skipped", repeated: "repeat", shadowed: "shadow", allowedDegraded: "degraded",
-	overLimit: "limit", banned: "ban", deniedDegraded: "degraded", unavailable: "unavailable",
+	within: "within", unlimited: "unlimited", skipped: "skipped", repeated: "repeat", shadowed: "shadow",
+	allowedDegraded: "degraded",
+	overLimit:       "limit", banned: "ban", deniedDegraded: "degraded", unavailable: "unavailable",
 	invalid: "invalid", cancelled: "cancelled",
 }
 
 // String returns the reason as a label.
 func (r reason) String() string {
 	if r >= failedFirst && r < invalid {
-		return stint.ErrorKind(r - failedFirst).String()
+		return errkind.Kinds[r-failedFirst]
 	}
 	return reasonNames[r]
 }
@@ -61,13 +63,11 @@ func (r reason) outcome() string {
 	return failedOutcome
 }
 
-// allowance returns why a request was allowed.
-func allowance(d *stint.Decision, wouldBeDenied, limited bool) reason {
+// allowance returns why a request was allowed, other than for shadow.
+func allowance(d *stint.Decision, limited bool) reason {
 	switch {
 	case d.Degraded:
 		return allowedDegraded
-	case wouldBeDenied:
-		return shadowed
 	case d.Repeat:
 		return repeated
 	case !limited:
@@ -92,7 +92,7 @@ func denial(d *stint.Decision) reason {
 // failure returns why a request could not be decided.
 func failure(err error) reason {
 	if store, ok := errors.AsType[*stint.StoreError](err); ok {
-		return failedFirst + reason(min(store.Kind, stint.KindRefused))
+		return failedFirst + reason(errkind.Index(store.Kind))
 	}
 	if _, ok := errors.AsType[*stint.InvalidError](err); ok {
 		return invalid

@@ -24,8 +24,8 @@ type reloads struct {
 
 func newReloads(source string) *reloads { return &reloads{source: source} }
 
-// Reloaded tells the monitor what came of looking at a part of the configuration: that it has changed, or why what is in
-// its files now is not in force. Sources are named by the program, never by a request.
+// Reloaded counts what came of reading a part of the configuration: that it has changed, or why
+// what is in its files now is not in force. Sources are named by the program, never by a request.
 func (m *Monitor) Reloaded(source string, changed bool, err error, at time.Time) {
 	r := m.reloads.get(clean(source))
 	r.mu.Lock()

@@ -1,8 +1,8 @@
 package observe
 
 import (
-	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/stint-limiter/stint/policy"
 )
@@ -10,8 +10,8 @@ import (
 // outboundTier is what calls to other people's APIs are shown under.
 const outboundTier = "outbound"
 
-// seriesName is what a series counts the decisions of. A configuration may have a tier of the name that we give to calls
-// of other people's APIs; outbound tells them apart.
+// seriesName is what a series counts the decisions of. A configuration may have a tier of the name
+// that we give to calls of other people's APIs; outbound distinguishes them.
 type seriesName struct {
 	tier, policy string
 	outbound     bool
@@ -33,82 +33,60 @@ func newSeries(name seriesName) *series {
 	return &series{name: name, tally: newTally(int(reasonCount))}
 }
 
-// count counts a decision. It returns its number among those that were counted in the same place.
+// count counts a decision. It returns its number among those that were counted in the same shard.
 func (s *series) count(in shard, why reason) int64 { return s.tally.add(in, int(why), 1) }
 
-// ledger has all series. Those of guards are found by number: to look up names would take longer than to count.
+// ledger has all series.
 type ledger struct {
-	*named[seriesName, series]
-
-	mu    sync.Mutex // held to add a page
-	pages atomic.Pointer[[]*page]
+	*byName[seriesName, series]
+	recent [recentSize]atomic.Pointer[recentSeries]
 }
 
-func newLedger() *ledger {
-	l := &ledger{named: newNamed(seriesName.rest, newSeries)}
-	l.pages.Store(new([]*page))
-	return l
+// recentSeries is a series, and the names that it was last looked up by.
+type recentSeries struct {
+	tier, policy string
+	*series
 }
 
-// maxPages is how many sets have a page: guards of one process, and those that some requests are still judged by after
-// another was put in force.
-const maxPages = 8
+func newLedger() *ledger { return &ledger{byName: newByName(seriesName.rest, newSeries)} }
 
-// page has the series of the verdicts by one set, as far as there were any.
-type page struct {
-	set   *policy.Set
-	slots []atomic.Pointer[series] // by Verdict.Slot
-	rules []atomic.Pointer[series] // by Rule.Index
-}
-
-// page returns the page of a set, which is made if there is none.
-func (l *ledger) page(set *policy.Set) *page {
-	for _, p := range *l.pages.Load() {
-		if p.set == set {
-			return p
-		}
+// of returns the series of a tier and policy. To hash two names takes longer than to count. Most
+// names come again and again, as the same strings of the configuration, and for those two
+// comparisons of strings are enough.
+func (l *ledger) of(tier, policy string) *series {
+	if r := l.recent[recentIndex(tier, policy)].Load(); r != nil && r.tier == tier && r.policy == policy {
+		return r.series
 	}
-	return l.turn(set)
+	return l.find(tier, policy)
 }
 
-// turn adds a page, in the place of the oldest if there are too many.
-func (l *ledger) turn(set *policy.Set) *page {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	old := *l.pages.Load()
-	for _, p := range old {
-		if p.set == set {
-			return p
-		}
-	}
-	fresh := &page{set: set, slots: make([]atomic.Pointer[series], set.Slots()), rules: make([]atomic.Pointer[series], len(set.Rules()))}
-	pages := append([]*page{fresh}, old[:min(len(old), maxPages-1)]...)
-	l.pages.Store(&pages)
-	return fresh
-}
-
-// ofVerdict returns the series of what a verdict allows or cannot decide: that of its route, or of what exempts it.
-func (l *ledger) ofVerdict(p *page, v *policy.Verdict) *series {
-	at := &p.slots[v.Slot()]
-	s := at.Load()
-	if s == nil {
-		name := seriesName{tier: v.Tier, policy: v.Route}
-		if v.Skipped != "" {
-			name.policy = v.Skipped
-		}
-		s = l.get(name)
-		at.Store(s)
-	}
+// find looks up a series by its names, and keeps it for of.
+func (l *ledger) find(tier, policy string) *series {
+	s := l.get(seriesName{tier: clean(tier), policy: clean(policy)})
+	l.recent[recentIndex(tier, policy)].Store(&recentSeries{tier, policy, s})
 	return s
+}
+
+// recentSize is how many things of a tier and policy are found without looking into a map.
+const recentSize = 256
+
+// recentIndex is where something of a tier and policy is looked for first, by where their names lie
+// in memory. Those that share an index are looked up in a map whenever they take turns.
+func recentIndex(tier, policy string) uint8 {
+	const a, b = 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f // odd, with bits in no order
+	t, p := uintptr(unsafe.Pointer(unsafe.StringData(tier))), uintptr(unsafe.Pointer(unsafe.StringData(policy)))
+	return uint8((uint64(t)*a + uint64(p)*b) >> 56)
+}
+
+// ofRoute returns the series of what a verdict allows or cannot decide: that of its route, or of
+// what exempts it.
+func (l *ledger) ofRoute(v *policy.Verdict) *series {
+	name := v.Route
+	if v.Skipped != "" {
+		name = v.Skipped
+	}
+	return l.of(v.Tier, name)
 }
 
 // ofRule returns the series of what a rule denies.
-func (l *ledger) ofRule(p *page, r *policy.Rule) *series {
-	at := &p.rules[r.Index]
-	s := at.Load()
-	if s == nil {
-		s = l.get(seriesName{tier: r.Tier, policy: r.Policy})
-		at.Store(s)
-	}
-	return s
-}
+func (l *ledger) ofRule(r *policy.Rule) *series { return l.of(r.Tier, r.Policy) }

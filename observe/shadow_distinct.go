@@ -17,9 +17,13 @@ const (
 	highestRank = 64 - registerBits + 1
 )
 
-// distinct counts different hashes in bounded memory: exactly while they are few, and then as HyperLogLog does, by Flajolet,
-// Fusy, Gandouet and Meunier (2007), with the estimator of Ertl (2017), which has no bias where others need tables. Its
-// standard error is 1.04/√4096, or 1.6 %. The zero value has counted none.
+// distinct counts different hashes in bounded memory: exactly while they are few, and then as
+// HyperLogLog does, by Flajolet, Fusy, Gandouet and Meunier (2007), with the estimator of Ertl
+// (2017), which has no bias where others need tables. Its standard error is 1.04/√4096, or 1.6 %.
+// The zero value has counted none.
+//
+// It is written by hand because reports show small numbers, which have to be exact; what is left
+// for a library are the sixty lines below.
 type distinct struct {
 	few  map[uint64]struct{}
 	many []uint8 // the registers; nil while few has all
@@ -90,8 +94,8 @@ func (d *distinct) count() int64 {
 	return int64(math.Round(min(registers*registers/(2*math.Ln2*sum), 1<<62))) // the sum is 0 if every register is full
 }
 
-// sigma is x + Σ x^(2^k)·2^(k-1) for k from 1: what registers that hold nothing stand for, of which x is the share. Some hold
-// something, so x is below 1.
+// sigma is x + Σ x^(2^k)·2^(k-1) for k from 1: what registers that hold nothing stand for, of which
+// x is the share. Some hold something, so x is below 1.
 func sigma(x float64) float64 {
 	sum, weight := x, 1.0
 	for {
@@ -105,7 +109,8 @@ func sigma(x float64) float64 {
 	}
 }
 
-// tau is (1 - x - Σ (1-x^(2^-k))²·2^-k)/3 for k from 1: what registers that are full stand for, of which 1-x is the share.
+// tau is (1 - x - Σ (1-x^(2^-k))²·2^-k)/3 for k from 1: what registers that are full stand for, of
+// which 1-x is the share.
 func tau(x float64) float64 {
 	if x <= 0 || x >= 1 {
 		return 0

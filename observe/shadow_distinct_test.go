@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestDistinct: exact while they are few, then within four standard errors, whether counted at once or in parts that overlap.
+// TestDistinct: exact while they are few, then within four standard errors, whether counted at once
+// or in parts that overlap.
 func TestDistinct(t *testing.T) {
 	for _, n := range []int{0, 1, 499, 500, 501, 1000, 4096, 10_000, 20_000, 100_000, 1_000_000} {
 		random := rand.New(rand.NewPCG(1, uint64(n)))

@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 )
 
-const onTrial = `
+const inShadow = `
 identities: {apikey: {header: X-API-Key}}
 tiers:
   - {name: member, identity: user, limits: 5/1h}
@@ -36,23 +37,25 @@ func as(user, path string) policy.Input {
 	return in
 }
 
-// trialOf returns the trial of a tier and a policy in shadow.
-func trialOf(t *testing.T, list []observe.Trial, tier, policy string) observe.Trial {
+// reportOf returns the report on a tier and a policy in shadow.
+func reportOf(t *testing.T, list []observe.ShadowReport, tier, policy string) observe.ShadowReport {
 	t.Helper()
-	at := slices.IndexFunc(list, func(r observe.Trial) bool { return r.Tier == tier && r.Policy == policy })
+	at := slices.IndexFunc(list, func(r observe.ShadowReport) bool { return r.Tier == tier && r.Policy == policy })
 	if at < 0 {
-		t.Fatalf("there is no trial of %s, %s in %+v", tier, policy, list)
+		t.Fatalf("there is no report on %s, %s in %+v", tier, policy, list)
 	}
 	return list[at]
 }
 
-// Those that count exactly are in a bubble, where time stands still: a rule in shadow is given up when the store is slow.
+// Those that count exactly are in a bubble, where time stands still: a rule in shadow is given up
+// when the store is slow.
 
-// TestTrials: each rule in shadow has the requests and the subjects that it judged, and no others.
-func TestTrials(t *testing.T) {
+// TestShadowReports: each rule in shadow has the requests and the subjects that it judged, and no
+// others.
+func TestShadowReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMonitor(t)
-		g := newGuard(t, newMemory(t), onTrial, m)
+		g := newGuard(t, newMemory(t), inShadow, m)
 		for i := range 10 {
 			ask(t, g, 1, as("quiet"+strconv.Itoa(i), "/trial"))
 		}
@@ -69,49 +72,55 @@ func TestTrials(t *testing.T) {
 		keyed.Header = header{"X-Api-Key": "secret-1"}
 		ask(t, g, 3, keyed)
 
-		list := m.Trials(g.Set(), 2)
+		list := m.ShadowReports(g.Set(), 2)
 		for _, test := range []struct {
 			tier, policy, limits string
-			want                 observe.Reach
+			want                 observe.ShadowCounts
 		}{
-			{"member", "trial", "2/1h", observe.Reach{Requests: 10 + 4 + 3 + 1, Denied: 2 + 1, Subjects: 13, Hit: 2}},
-			{"anyone", "trial", "2/1h", observe.Reach{}},
-			{"anyone", "both", "3/1h, cost: 5/1h", observe.Reach{Requests: 4, Denied: 2, Subjects: 1, Hit: 1}},
-			{"anyone", "keys", "1/1h", observe.Reach{Requests: 3, Denied: 2, Subjects: 1, Hit: 1}},
-			{"anyone", "every", "2/1h", observe.Reach{Requests: 3, Denied: 1, Subjects: 1, Hit: 1}},
-			{"member", "both", "3/1h, cost: 5/1h", observe.Reach{}},
+			{"member", "trial", "2/1h", observe.ShadowCounts{Requests: 10 + 4 + 3 + 1, Denied: 2 + 1,
+				Subjects: 13, Hit: 2}},
+			{"anyone", "trial", "2/1h", observe.ShadowCounts{}},
+			{"anyone", "both", "3/1h, cost: 5/1h", observe.ShadowCounts{Requests: 4, Denied: 2, Subjects: 1, Hit: 1}},
+			{"anyone", "keys", "1/1h", observe.ShadowCounts{Requests: 3, Denied: 2, Subjects: 1, Hit: 1}},
+			{"anyone", "every", "2/1h", observe.ShadowCounts{Requests: 3, Denied: 1, Subjects: 1, Hit: 1}},
+			{"member", "both", "3/1h, cost: 5/1h", observe.ShadowCounts{}},
 		} {
-			got := trialOf(t, list, test.tier, test.policy)
+			got := reportOf(t, list, test.tier, test.policy)
 			if got.Total != test.want || got.Recent != test.want || strings.Join(got.Limits, ", ") != test.limits {
-				t.Errorf("%s, %s: got %+v and %+v of %q, want %+v of %q", test.tier, test.policy, got.Total, got.Recent, got.Limits, test.want, test.limits)
+				t.Errorf("%s, %s: got %+v and %+v of %q, want %+v of %q", test.tier, test.policy, got.Total, got.Recent,
+					got.Limits, test.want, test.limits)
 			}
 		}
 		if len(list) != 8 {
-			t.Errorf("%d trials, want those of 4 policies and 2 tiers", len(list))
+			t.Errorf("%d reports, want those of 4 policies and 2 tiers", len(list))
 		}
 
-		top := trialOf(t, list, "member", "trial").Top
-		if len(top) != 2 || top[0].Subject != "user:mallor…" || top[0].Denied != 2 || top[0].AtLeast != 2 || top[1].Denied != 1 || top[0].Kind != "user" {
+		top := reportOf(t, list, "member", "trial").Top
+		if len(top) != 2 || top[0].Subject != "user:mallor…" || top[0].Denied != 2 || top[0].AtLeast != 2 ||
+			top[1].Denied != 1 || top[0].Kind != "user" {
 			t.Fatalf("those it would hit most are %+v", top)
 		}
 		if subject, ok := m.SubjectOf(top[0].Ref); !ok || subject != "user:mallory" {
 			t.Errorf("the ref stands for %q, %t", subject, ok)
 		}
 		// Of two rules that deny the same request, each has its own subject.
-		if keys, every := trialOf(t, list, "anyone", "keys").Top, trialOf(t, list, "anyone", "every").Top; keys[0].Kind != "apikey" || every[0].Kind != "ip" {
+		if keys, every := reportOf(t, list, "anyone", "keys").Top, reportOf(t, list, "anyone",
+			"every").Top; keys[0].Kind != "apikey" || every[0].Kind != "ip" {
 			t.Errorf("got %+v and %+v", keys, every)
 		}
-		if got := trialOf(t, list, "member", "trial").Minutes; !reflect.DeepEqual(got, []observe.TrialMinute{{Requests: 18, Denied: 3}}) {
+		if got := reportOf(t, list, "member", "trial").Minutes; !reflect.DeepEqual(
+			got, []observe.ShadowCounts{{Requests: 18, Denied: 3, Subjects: 13, Hit: 2}}) {
 			t.Errorf("the minutes are %+v", got)
 		}
-		if got := m.Trials(nil, 0); len(got) != 4 || len(got[0].Top) != 0 {
+		if got := m.ShadowReports(nil, 0); len(got) != 4 || len(got[0].Top) != 0 {
 			t.Errorf("without a set: %+v; want the four that judged something", got)
 		}
 	})
 }
 
-// TestTrialOfATier is of all its requests, and a rule with a rollout is on trial for the others.
-func TestTrialOfATier(t *testing.T) {
+// TestShadowReportOfATier is of all its requests, and a rule with a rollout is on trial for the
+// others.
+func TestShadowReportOfATier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMonitor(t)
 		g := newGuard(t, newMemory(t), `
@@ -123,46 +132,52 @@ tiers:
 			denied += 2 - ask(t, g, 2, as(strconv.Itoa(i), "/"))
 		}
 		shadow := int64(100 - denied)
-		want := observe.Reach{Requests: 2 * shadow, Denied: shadow, Subjects: shadow, Hit: shadow}
-		if got := trialOf(t, m.Trials(g.Set(), 0), "member", "").Total; got != want || denied == 0 || shadow == 0 {
+		want := observe.ShadowCounts{Requests: 2 * shadow, Denied: shadow, Subjects: shadow, Hit: shadow}
+		if got := reportOf(t, m.ShadowReports(g.Set(), 0), "member", "").Total; got != want ||
+			denied == 0 || shadow == 0 {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})
 }
 
-// TestTrialMinutes: what was ten minutes ago is no longer recent, and counted in all.
-func TestTrialMinutes(t *testing.T) {
+// TestShadowReportMinutes: what was ten minutes ago is no longer recent, and counted in all.
+func TestShadowReportMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := observe.New(observe.Config{Logger: discard})
 		defer m.Close()
-		g := newGuard(t, newMemory(t), onTrial, m)
+		g := newGuard(t, newMemory(t), inShadow, m)
 		time.Sleep(90 * time.Second)
 		ask(t, g, 3, as("a", "/trial"))
 		time.Sleep(3 * time.Minute)
 		ask(t, g, 1, as("a", "/trial"))
 		ask(t, g, 1, as("b", "/trial"))
-		recent := func() observe.Trial { return trialOf(t, m.Trials(g.Set(), 0), "member", "trial") }
+		recent := func() observe.ShadowReport { return reportOf(t, m.ShadowReports(g.Set(), 0), "member", "trial") }
 		got := recent()
-		want := []observe.TrialMinute{{Requests: 3, Denied: 1}, {}, {}, {Requests: 2, Denied: 1}}
-		if !reflect.DeepEqual(got.Minutes, want) || got.RecentSeconds != 180 || got.Recent != (observe.Reach{Requests: 5, Denied: 2, Subjects: 2, Hit: 1}) {
+		want := []observe.ShadowCounts{{Requests: 3, Denied: 1, Subjects: 1, Hit: 1}, {}, {},
+			{Requests: 2, Denied: 1, Subjects: 2, Hit: 1}}
+		if !reflect.DeepEqual(got.Minutes, want) || got.RecentSeconds != 180 ||
+			got.Recent != (observe.ShadowCounts{Requests: 5, Denied: 2, Subjects: 2, Hit: 1}) {
 			t.Errorf("got %+v", got)
 		}
 		time.Sleep(9 * time.Minute)
-		if got = recent(); got.Recent != (observe.Reach{Requests: 2, Denied: 1, Subjects: 2, Hit: 1}) || got.RecentSeconds != 570 || len(got.Minutes) != 10 {
+		if got = recent(); got.Recent != (observe.ShadowCounts{Requests: 2, Denied: 1, Subjects: 2, Hit: 1}) ||
+			got.RecentSeconds != 570 || len(got.Minutes) != 10 {
 			t.Errorf("later: got %+v", got)
 		}
 		time.Sleep(10 * time.Minute)
-		if got = recent(); got.Recent != (observe.Reach{}) || got.Total != (observe.Reach{Requests: 5, Denied: 2, Subjects: 2, Hit: 1}) {
+		if got = recent(); got.Recent != (observe.ShadowCounts{}) ||
+			got.Total != (observe.ShadowCounts{Requests: 5, Denied: 2, Subjects: 2, Hit: 1}) {
 			t.Errorf("long after: got %+v", got)
 		}
-		if list := m.Trials(nil, 0); len(list) != 0 {
+		if list := m.ShadowReports(nil, 0); len(list) != 0 {
 			t.Errorf("long after, of no set: got %+v", list)
 		}
 	})
 }
 
-// TestTrialOfOtherLimits: what the limits before would have done is not held against those in force.
-func TestTrialOfOtherLimits(t *testing.T) {
+// TestShadowReportOfOtherLimits: what the limits before would have done is not held against those
+// in force.
+func TestShadowReportOfOtherLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMonitor(t)
 		const text = `
@@ -171,22 +186,23 @@ policies: [{name: trial, match: {path: /}, limits: %d/1h, shadow: true}]`
 		g := newGuard(t, newMemory(t), fmt.Sprintf(text, 1), m)
 		ask(t, g, 4, get("/"))
 		for n := 2; n < 200; n++ { // and so memory is bounded, however often they change
-			set, err := policy.Parse("stint.yaml", fmt.Appendf(nil, text, n))
+			conf, err := config.Parse("stint.yaml", fmt.Appendf(nil, text, n))
 			if err != nil {
 				t.Fatal(err)
 			}
-			g.Swap(set)
+			g.Swap(conf.Set)
 			ask(t, g, 1, get("/"))
 		}
-		list := m.Trials(nil, 0)
+		list := m.ShadowReports(nil, 0)
 		if len(list) != 64 || list[0].Limits[0] != "1/1h" || list[0].Total.Denied != 3 {
-			t.Errorf("%d trials, the first is %+v; want 64 and that of 1/1h", len(list), list[0])
+			t.Errorf("%d reports, the first is %+v; want 64 and that of 1/1h", len(list), list[0])
 		}
 	})
 }
 
-// TestTrialsAreBounded: of many subjects the numbers are right within what is promised, and few are remembered.
-func TestTrialsAreBounded(t *testing.T) {
+// TestShadowReportsAreBounded: of many subjects the numbers are right within what is promised, and
+// few are remembered.
+func TestShadowReportsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const subjects = 20_000
 		m := newMonitor(t)
@@ -199,11 +215,12 @@ policies: [{name: trial, match: {path: /}, limits: 1/1h, shadow: true}]`, m)
 			ask(t, g, 1+i%2, as(strconv.Itoa(i), "/"))
 		}
 		ask(t, g, 2000, as("mallory", "/"))
-		got := trialOf(t, m.Trials(g.Set(), 1<<20), "member", "trial")
+		got := reportOf(t, m.ShadowReports(g.Set(), 1<<20), "member", "trial")
 		near := func(got int64, want int) bool {
 			return float64(got) > 0.92*float64(want) && float64(got) < 1.08*float64(want)
 		}
-		if r := got.Total; r.Requests != int64(subjects*3/2+2000) || r.Denied != int64(subjects/2+1999) || !r.Estimated || !near(r.Subjects, subjects) || !near(r.Hit, subjects/2) {
+		if r := got.Total; r.Requests != int64(subjects*3/2+2000) || r.Denied != int64(subjects/2+1999) ||
+			!r.Estimated || !near(r.Subjects, subjects) || !near(r.Hit, subjects/2) {
 			t.Errorf("got %+v of %d subjects", r, subjects)
 		}
 		if len(got.Top) != 100 || got.Top[0].Subject != "user:mallor…" || got.Top[0].AtLeast < 1999 {
@@ -212,30 +229,37 @@ policies: [{name: trial, match: {path: /}, limits: 1/1h, shadow: true}]`, m)
 	})
 }
 
-// TestTrialOfARuling begins with the first that would have been denied.
-func TestTrialOfARuling(t *testing.T) {
+// TestShadowReportOfNoGuard: rules that are in no set, as those of Envoy, have a report too.
+func TestShadowReportOfNoGuard(t *testing.T) {
 	m := newMonitor(t)
-	limit := stint.PerMinute(1)
-	rule := func(rule, subject string, shadowed bool) {
-		m.Ruled(&observe.Ruling{Tier: "envoy", Policy: rule, Subject: subject, Limit: &limit, Decision: stint.Decision{Allowed: true}, Shadowed: shadowed, Took: policy.Untimed})
+	limits := []stint.Limit{stint.PerMinute(1)}
+	a := &policy.Rule{Tier: "envoy", Policy: "a", Limits: limits}
+	b := &policy.Rule{Tier: "envoy", Policy: "b", Limits: limits}
+	add := func(rule *policy.Rule, subject string, shadow, denied bool) {
+		m.Observe(t.Context(), &policy.Verdict{Tier: "envoy", Route: rule.Policy,
+			Decision: stint.Decision{Allowed: true}, Results: []policy.Result{{
+				Rule: rule, Claim: stint.Claim{Subject: subject, Limits: limits}, Usages: make([]stint.Usage, 1),
+				Shadow: shadow, Denied: denied,
+			}}})
 	}
-	rule("a", "envoy:x", false)
-	rule("a", "envoy:x", true)
-	rule("a", "envoy:y", false)
-	rule("b", "envoy:x", false)
-	list := m.Trials(nil, 5)
-	want := observe.Reach{Requests: 2, Denied: 1, Subjects: 2, Hit: 1}
-	if len(list) != 1 || list[0].Tier != "envoy" || list[0].Policy != "a" || list[0].Total != want || list[0].Top[0].Kind != "envoy" {
+	add(a, "envoy:x", true, false)
+	add(a, "envoy:x", true, true)
+	add(a, "envoy:y", true, false)
+	add(b, "envoy:x", false, false)
+	list := m.ShadowReports(nil, 5)
+	want := observe.ShadowCounts{Requests: 3, Denied: 1, Subjects: 2, Hit: 1}
+	if len(list) != 1 || list[0].Tier != "envoy" || list[0].Policy != "a" || list[0].Total != want ||
+		list[0].Top[0].Kind != "envoy" {
 		t.Errorf("got %+v, want %+v", list, want)
 	}
 }
 
-// TestTrialsTogether: many ask, and somebody looks, at the same time.
-func TestTrialsTogether(t *testing.T) {
+// TestShadowReportsTogether: many ask, and somebody looks, at the same time.
+func TestShadowReportsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const goroutines, each = 8, 100
 		m := newMonitor(t)
-		g := newGuard(t, newMemory(t), onTrial, m)
+		g := newGuard(t, newMemory(t), inShadow, m)
 		var group sync.WaitGroup
 		for i := range goroutines {
 			group.Go(func() {
@@ -243,11 +267,12 @@ func TestTrialsTogether(t *testing.T) {
 					ask(t, g, 1, as(strconv.Itoa(i)+"-"+strconv.Itoa(j/4), "/trial"))
 				}
 			})
-			group.Go(func() { m.Trials(g.Set(), 10) })
+			group.Go(func() { m.ShadowReports(g.Set(), 10) })
 		}
 		group.Wait()
-		want := observe.Reach{Requests: goroutines * each, Denied: goroutines * each / 2, Subjects: goroutines * each / 4, Hit: goroutines * each / 4}
-		if got := trialOf(t, m.Trials(g.Set(), 0), "member", "trial").Total; got != want {
+		want := observe.ShadowCounts{Requests: goroutines * each, Denied: goroutines * each / 2,
+			Subjects: goroutines * each / 4, Hit: goroutines * each / 4}
+		if got := reportOf(t, m.ShadowReports(g.Set(), 0), "member", "trial").Total; got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})

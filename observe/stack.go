@@ -1,15 +1,20 @@
 package observe
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// What is asked of a store, and in the end whatever a later version of package resilience may think of.
+// What is asked of a store, and in the end whatever a later version of package resilience may think
+// of.
 var storeOps = [...]string{"take", "amend", "command", "ping", other}
 
 const pingOp = 3
@@ -24,21 +29,23 @@ func opIndex(op string) int {
 }
 
 var (
-	// fallbackModes are those in which decisions are made without the store, and savers what makes calls to it needless.
+	// fallbackModes are those in which decisions are made without the store, and savers what makes
+	// calls to it needless.
 	fallbackModes = [...]string{stint.FailLocal: "local", stint.FailAllow: "allow", stint.FailDeny: "deny"}
-	savers        = [...]string{resilience.ByDenyCache: "denycache", resilience.ByLease: "lease"}
+	savers        = [...]string{"denycache", "lease"}
+	breakerStates = [...]string{"closed", "half-open", "open"}
 )
 
-const errorKinds = int(stint.KindRefused) + 1
+const errorKinds = len(errkind.Kinds)
 
-// storeCounters are what a stack tells of its store.
+// storeCounters count what a stack asks of its store.
 type storeCounters struct {
 	calls     [len(storeOps)]*histogram
 	errors    [len(storeOps)][errorKinds]atomic.Int64
 	carried   atomic.Int64
-	fallbacks tally // by mode
-	saved     tally // by saver
-	breaker   atomic.Int32
+	fallbacks tally        // by mode
+	saved     tally        // by what saved the call
+	breaker   atomic.Int32 // an index of breakerStates
 }
 
 func newStoreCounters() *storeCounters {
@@ -72,56 +79,54 @@ func (c *storeCounters) totalSaved() (n int64) {
 	return n
 }
 
-// Decided implements [resilience.Observer]. It does nothing: what a stack decides has been asked by a guard, or
-// by Envoy's service, or for an outbound call, and is counted there. For stacks that limiters ask see [Monitor.Limiters].
-func (m *Monitor) Decided(*stint.Request, *stint.Decision, error, time.Duration) {}
-
-// StoreCalled implements [resilience.Observer].
-func (m *Monitor) StoreCalled(op string, requests int, took time.Duration, err error) {
-	i := opIndex(op)
-	m.store.calls[i].add(shardOf(&i), took)
-	m.store.carried.Add(int64(requests))
-	if failure, ok := errors.AsType[*stint.StoreError](err); ok {
-		m.store.errors[i][min(int(failure.Kind), errorKinds-1)].Add(1)
+func (m *Monitor) storeCalled(e *resilience.StoreCall) {
+	i := opIndex(e.Op)
+	m.store.calls[i].add(shardOf(&i), e.Took)
+	m.store.carried.Add(int64(e.Requests))
+	if failure, ok := errors.AsType[*stint.StoreError](e.Err); ok {
+		m.store.errors[i][errkind.Index(failure.Kind)].Add(1)
 	}
-	m.watch.called(err, time.Now())
+	m.watch.called(e.Err, time.Now())
 }
 
-// BreakerChanged implements [resilience.Observer].
-func (m *Monitor) BreakerChanged(_, to resilience.BreakerState) {
-	m.store.breaker.Store(int32(to))
-	m.watch.breaker(to.String(), time.Now())
-}
-
-// FellBack implements [resilience.Observer].
-func (m *Monitor) FellBack(r *stint.Request, mode stint.FailureMode, _ error) {
-	if int(mode) < len(fallbackModes) {
-		m.store.fallbacks.add(shardOf(r), int(mode), 1)
+// decided counts decisions that needed no call to the store, and those that were made without it.
+func (m *Monitor) decided(e *resilience.Decided) {
+	if mode := int(e.Mode); e.Source == "fallback" && mode < len(fallbackModes) {
+		m.store.fallbacks.add(shardOf(&mode), mode, 1)
+	}
+	if by := slices.Index(savers[:], e.Source); by >= 0 {
+		m.store.saved.add(shardOf(&by), by, 1)
 	}
 }
 
-// Saved implements [resilience.Observer].
-func (m *Monitor) Saved(r *stint.Request, by resilience.Saver) {
-	if int(by) < len(savers) {
-		m.store.saved.add(shardOf(r), int(by), 1)
-	}
-}
-
-// Limiters returns an observer for a stack that limiters ask directly, without a guard. It hears what the monitor does, and
-// counts the stack's decisions, which have neither tier nor policy.
-func (m *Monitor) Limiters() resilience.Observer { return limiters{m} }
+// Limiters returns an observer for a stack that limiters ask directly, without a guard. It observes
+// what the monitor does, and counts the stack's decisions, which have neither tier nor policy.
+func (m *Monitor) Limiters() stint.Observer { return limiters{m} }
 
 type limiters struct{ *Monitor }
 
-// Decided implements [resilience.Observer].
-func (l limiters) Decided(r *stint.Request, d *stint.Decision, err error, took time.Duration) {
-	if r.Mode == stint.Peek {
+// noRule stands for the limits of limiters, which are no rule of a configuration.
+var noRule = policy.Rule{Index: -1}
+
+// Observe implements [stint.Observer].
+func (l limiters) Observe(ctx context.Context, event any) {
+	l.Monitor.Observe(ctx, event)
+	e, ok := event.(*resilience.Decided)
+	if !ok || e.Request.Mode == stint.ModePeek {
 		return
 	}
-	ruling := Ruling{Subject: r.Subject, Decision: *d, Err: err, Took: took}
-	if err == nil && len(d.Usages()) > 0 {
-		limit := *d.Decisive().Limit // which is the caller's
-		ruling.Limit = &limit
+	v := policy.Verdict{Decision: e.Decision, Err: e.Err, Took: max(e.Took, 1)}
+	if e.Err == nil {
+		v.Results = []policy.Result{{
+			Rule: &noRule, Claim: e.Request.Claim, Usages: v.Decision.Usages, Denied: !e.Decision.Allowed,
+		}}
+		if len(e.Request.And) > 0 && len(v.Decision.Usages) > 0 {
+			// It counts for the request's own subject, with the limit that matters most of all
+			// claims.
+			s := v.Decision.Decisive()
+			v.Results[0].Limits, v.Results[0].Usages = []stint.Limit{*s.Limit}, []stint.Usage{s.Usage}
+		}
+		v.Decision.Decider = 0
 	}
-	l.Ruled(&ruling)
+	l.verdict(&v)
 }

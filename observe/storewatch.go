@@ -8,28 +8,31 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/label"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 const (
-	// probeEvery is how often a store is asked how it is, and probeTime how long it may take to say so.
+	// probeEvery is how often a store is asked how it is, and probeTime how long it may take to say
+	// so.
 	probeEvery = 5 * time.Second
 	probeTime  = 2 * time.Second
-	// quiet is for how long there must have been no call for a probe to have the last word on whether the store
-	// works. What calls find out is worth more: a Redis that is out of memory still tells how it is.
+	// quiet is for how long there must have been no call for a probe to have the last word on
+	// whether the store works. What calls find out is worth more: a Redis that is out of memory
+	// still reports its health.
 	quiet = 2 * probeEvery
 )
 
 // storeWatch knows how the store is: by the calls that are made, by the breaker, and by asking it.
 //
-// A store is down from the first call that fails until one succeeds, while the breaker is not closed, and when it does not
-// answer the question how it is and nobody else has called it. A breaker that is half-open needs no care: the process itself
-// makes the call that closes it. It is safe for concurrent use.
+// A store is down from the first call that fails until one succeeds, while the breaker is not
+// closed, and when it does not answer the question how it is and nobody else has called it. A
+// breaker that is half-open needs no care: the process itself makes the call that closes it. It is
+// safe for concurrent use.
 type storeWatch struct {
-	heard atomic.Int64 // when a call last succeeded, in nanoseconds since the start
-	down  atomic.Bool  // since some call failed
-	start time.Time
+	succeeded atomic.Int64 // when a call last succeeded, in nanoseconds since the start
+	down      atomic.Bool  // since some call failed
+	start     time.Time
 
 	mu        sync.Mutex
 	since     time.Time // when it went down; zero if it is not
@@ -45,7 +48,7 @@ type storeWatch struct {
 // newStoreWatch returns a watch of a store that is taken to be up.
 func newStoreWatch() *storeWatch {
 	w := &storeWatch{start: time.Now()}
-	w.heard.Store(-int64(quiet))
+	w.succeeded.Store(-int64(quiet))
 	return w
 }
 
@@ -53,7 +56,7 @@ func newStoreWatch() *storeWatch {
 func (w *storeWatch) called(err error, now time.Time) {
 	switch {
 	case err == nil:
-		w.heard.Store(int64(now.Sub(w.start)))
+		w.succeeded.Store(int64(now.Sub(w.start)))
 		if w.down.Load() {
 			w.mu.Lock()
 			w.works()
@@ -67,11 +70,12 @@ func (w *storeWatch) called(err error, now time.Time) {
 	}
 }
 
-// isFailure reports whether an error says something about the store: not that a caller gave up, that one slot is being
-// moved, nor that the call was not made.
+// isFailure reports whether an error says something about the store: not that a caller gave up,
+// that one slot is being moved, nor that the call was not made.
 func isFailure(err error) bool {
 	var failure *stint.StoreError
-	return errors.As(err, &failure) && failure.Kind != stint.KindRefused && failure.Kind != stint.KindMigrating && !errors.Is(err, context.Canceled)
+	return errors.As(err, &failure) && failure.Kind != errkind.Refused && failure.Kind != errkind.Migrating &&
+		!errors.Is(err, context.Canceled)
 }
 
 // works notes that the store does, as far as the breaker believes it.
@@ -97,7 +101,7 @@ func (w *storeWatch) fails(err error, now time.Time) {
 
 // trusted is whether the breaker lets calls through to the store.
 func (w *storeWatch) trusted() bool {
-	return w.state == "" || w.state == resilience.BreakerClosed.String()
+	return w.state == "" || w.state == breakerStates[0]
 }
 
 // breaker follows a change of the breaker's state.

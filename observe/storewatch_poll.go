@@ -5,23 +5,20 @@ import (
 	"errors"
 	"time"
 
-	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// Probe asks a store how it is. What it says of Up, DownSince and LastError does not count: that is found out by
-// the calls that are made. An error of [stint.KindTimeout] or [stint.KindUnreachable] means that the store does not
-// answer; any other that it does not say how it is, because it may not for instance. What can be told of a store all the
-// same, its Kind for one, may come with the error.
-type Probe func(ctx context.Context) (StoreHealth, error)
+// probe asks a store for its health; see [Monitor.WatchStore].
+type probe = func(ctx context.Context) (StoreHealth, error)
 
 // watch asks the store every few seconds from now on, until close. It replaces an earlier probe.
-func (w *storeWatch) watch(probe Probe) {
+func (w *storeWatch) watch(ask probe) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.poll(ctx, probe)
+		w.poll(ctx, ask)
 	}()
 	w.end(func() {
 		cancel()
@@ -37,7 +34,8 @@ func (w *storeWatch) close() {
 	w.end(nil)
 }
 
-// end ends what was begun by the last watch, and keeps what ends the next; if there is to be no next one, it ends that too.
+// end ends what was begun by the last watch, and keeps what ends the next; if there is to be no
+// next one, it ends that too.
 func (w *storeWatch) end(next func()) {
 	w.mu.Lock()
 	last := w.stop
@@ -51,11 +49,11 @@ func (w *storeWatch) end(next func()) {
 	}
 }
 
-func (w *storeWatch) poll(ctx context.Context, probe Probe) {
+func (w *storeWatch) poll(ctx context.Context, ask probe) {
 	ticker := time.NewTicker(probeEvery)
 	defer ticker.Stop()
 	for {
-		w.ask(ctx, probe)
+		w.ask(ctx, ask)
 		select {
 		case <-ctx.Done():
 			return
@@ -65,17 +63,17 @@ func (w *storeWatch) poll(ctx context.Context, probe Probe) {
 }
 
 // ask asks the store once.
-func (w *storeWatch) ask(ctx context.Context, probe Probe) {
+func (w *storeWatch) ask(ctx context.Context, ask probe) {
 	limited, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	health, err := probe(limited)
+	health, err := ask(limited)
 	if ctx.Err() != nil {
 		return
 	}
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	idle := now.Sub(w.start.Add(time.Duration(w.heard.Load()))) >= quiet && now.Sub(w.failed) >= quiet
+	idle := now.Sub(w.start.Add(time.Duration(w.succeeded.Load()))) >= quiet && now.Sub(w.failed) >= quiet
 	if err != nil && health.Kind != "" { // what only the store knows is as it was
 		health.Redis, health.Warnings = w.probed.Redis, w.probed.Warnings
 		w.probed = health
@@ -86,15 +84,15 @@ func (w *storeWatch) ask(ctx context.Context, probe Probe) {
 		if idle && w.trusted() {
 			w.up()
 		}
-	case !silent(err):
+	case !unanswered(err):
 		w.lastError, w.errorAt = label.Line(err.Error()), now
 	case idle:
 		w.fails(err, now)
 	}
 }
 
-// silent reports whether an error of a probe means that the store does not answer.
-func silent(err error) bool {
-	kind := stint.KindOf(err)
-	return kind == stint.KindTimeout || kind == stint.KindUnreachable || errors.Is(err, context.DeadlineExceeded)
+// unanswered reports whether an error of a probe means that the store does not answer.
+func unanswered(err error) bool {
+	kind := errkind.Of(err)
+	return kind == errkind.Timeout || kind == errkind.Unreachable || errors.Is(err, context.DeadlineExceeded)
 }

@@ -10,18 +10,19 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-func storeError(kind stint.ErrorKind) error {
-	return &stint.StoreError{Op: "take", Kind: kind, Err: errors.New(kind.String())}
+func storeError(kind string) error {
+	return &stint.StoreError{Op: "take", Kind: kind, Err: errors.New(kind)}
 }
 
 func TestStoreWatch(t *testing.T) {
 	var (
 		good    = func(w *storeWatch) { w.called(nil, time.Now()) }
-		fails   = func(w *storeWatch) { w.called(storeError(stint.KindTimeout), time.Now()) }
-		refused = func(w *storeWatch) { w.called(storeError(stint.KindRefused), time.Now()) }
-		moving  = func(w *storeWatch) { w.called(storeError(stint.KindMigrating), time.Now()) }
+		fails   = func(w *storeWatch) { w.called(storeError(errkind.Timeout), time.Now()) }
+		refused = func(w *storeWatch) { w.called(storeError(errkind.Refused), time.Now()) }
+		moving  = func(w *storeWatch) { w.called(storeError(errkind.Migrating), time.Now()) }
 		gaveUp  = func(w *storeWatch) { w.called(context.Canceled, time.Now()) }
 		mistake = func(w *storeWatch) { w.called(&stint.InvalidError{Err: errors.New("no")}, time.Now()) }
 		breaker = func(state string) func(*storeWatch) {
@@ -72,7 +73,8 @@ func TestStoreWatchRemembersTheLastError(t *testing.T) {
 	w.called(&stint.StoreError{Op: "take", Err: errors.New("one\nline " + strings.Repeat("x", 1000))}, now)
 	w.called(nil, now)
 	got := w.health()
-	if !got.Up || !strings.HasPrefix(got.LastError, `stint: take: one\nline xxx`) || len(got.LastError) > 200 || !got.LastErrorAt.Equal(now) {
+	if !got.Up || !strings.HasPrefix(got.LastError, `stint: take: one\nline xxx`) || len(got.LastError) > 200 ||
+		!got.LastErrorAt.Equal(now) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -107,7 +109,8 @@ func (p *pretend) set(health StoreHealth, err error) {
 func TestStoreWatchAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStoreWatch()
-		p := &pretend{health: StoreHealth{Kind: "redis", Redis: &RedisInfo{Version: "7.0"}, Warnings: []string{"evicts"}, Up: false, LastError: "not mine"}}
+		p := &pretend{health: StoreHealth{Kind: "redis", Redis: &RedisInfo{Version: "7.0"},
+			Warnings: []string{"evicts"}, Up: false, LastError: "not mine"}}
 		w.watch(p.probe)
 		synctest.Wait()
 		got := w.health()
@@ -120,9 +123,10 @@ func TestStoreWatchAsks(t *testing.T) {
 		}
 
 		// Nobody calls, and it does not answer.
-		p.set(StoreHealth{Kind: "redis", Instances: 2}, storeError(stint.KindUnreachable))
+		p.set(StoreHealth{Kind: "redis", Instances: 2}, storeError(errkind.Unreachable))
 		time.Sleep(5 * time.Second)
-		if got := w.health(); got.Up || got.Redis == nil || len(got.Warnings) != 1 || got.Instances != 2 || got.LastError == "" {
+		if got := w.health(); got.Up || got.Redis == nil || len(got.Warnings) != 1 || got.Instances != 2 ||
+			got.LastError == "" {
 			t.Errorf("unreachable: %+v; want it down, with what was last known", got)
 		}
 		p.set(StoreHealth{Kind: "redis"}, nil)
@@ -132,16 +136,17 @@ func TestStoreWatchAsks(t *testing.T) {
 		}
 
 		// It may not say how it is: that is no outage.
-		p.set(StoreHealth{}, storeError(stint.KindAuth))
+		p.set(StoreHealth{}, storeError(errkind.Auth))
 		time.Sleep(10 * time.Second)
 		if got := w.health(); !got.Up || got.LastError == "" {
 			t.Errorf("not permitted: %+v; want it up, with the error", got)
 		}
 
-		// Calls fail, although it says that all is well: calls are right while they are made, and for a while.
+		// Calls fail, although it says that all is well: calls are right while they are made, and
+		// for a while.
 		p.set(StoreHealth{Kind: "redis"}, nil)
 		for range 30 {
-			w.called(storeError(stint.KindFull), time.Now())
+			w.called(storeError(errkind.Full), time.Now())
 			time.Sleep(time.Second)
 			if w.health().Up {
 				t.Fatal("up, although every call fails")
@@ -153,7 +158,7 @@ func TestStoreWatchAsks(t *testing.T) {
 		}
 
 		// Calls succeed, although it does not say how it is.
-		p.set(StoreHealth{}, storeError(stint.KindTimeout))
+		p.set(StoreHealth{}, storeError(errkind.Timeout))
 		for range 30 {
 			w.called(nil, time.Now())
 			time.Sleep(time.Second)
@@ -174,7 +179,8 @@ func TestStoreWatchAsks(t *testing.T) {
 func TestStoreWatchOfNoStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStoreWatch()
-		w.watch((&pretend{health: StoreHealth{Kind: "redis", Name: "redis://cache"}, err: storeError(stint.KindUnreachable)}).probe)
+		w.watch((&pretend{health: StoreHealth{Kind: "redis", Name: "redis://cache"},
+			err: storeError(errkind.Unreachable)}).probe)
 		synctest.Wait()
 		if got := w.health(); got.Up || got.Name != "redis://cache" {
 			t.Errorf("got %+v, want it down under its name", got)
@@ -214,7 +220,7 @@ func TestStoreWatchTrustsTheBreaker(t *testing.T) {
 				w := newStoreWatch()
 				defer w.close()
 				w.watch((&pretend{health: StoreHealth{Kind: "redis"}}).probe)
-				w.called(storeError(stint.KindUnreachable), time.Now())
+				w.called(storeError(errkind.Unreachable), time.Now())
 				w.breaker("open", time.Now())
 				w.breaker(state, time.Now())
 				time.Sleep(quiet + probeEvery)

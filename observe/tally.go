@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Counters are kept several times over, so that goroutines which count at the same time seldom write to the same memory;
-// they are added up when somebody looks.
+// Counters are kept several times over, so that goroutines which count at the same time rarely
+// write to the same memory; they are added up when somebody looks.
 const (
 	shards    = 1 << shardBits
 	shardBits = 3
@@ -40,8 +40,8 @@ func (t *tally) sum(i int) (n int64) {
 // shard is which of its copies of the counters a goroutine adds to.
 type shard uint32
 
-// shardOf chooses a shard by where something lies that only the calling goroutine has, on its stack for instance. To draw
-// one at random would take as long as the counting.
+// shardOf chooses a shard by where something lies that only the calling goroutine has, on its stack
+// for instance. To draw one at random would take as long as the counting.
 func shardOf[T any](own *T) shard {
 	const pageBits, spread = 11, 0x9e3779b97f4a7c15 // stacks are at least two kilobytes; Fibonacci's hash
 	return shard(uint64(uintptr(unsafe.Pointer(own))) >> pageBits * spread >> (64 - shardBits))

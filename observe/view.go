@@ -2,9 +2,9 @@ package observe
 
 import "time"
 
-// What a [Monitor] tells people: the dashboard and the command line show it as it is here, in JSON.
+// What a [Monitor] shows people: the dashboard and the command line show it as it is here, in JSON.
 // Names of tiers and policies are those of the configuration. Subjects are shortened, unless the
-// monitor was told otherwise; a Ref stands for one where more is asked about it.
+// monitor is set up otherwise; a Ref stands for one where more is asked about it.
 
 // Counts are decisions, by what came of them.
 type Counts struct {
@@ -29,7 +29,8 @@ type Point struct {
 	// P50 and P99 are how long decisions took, in milliseconds; 0 without any.
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
-	// Calls to the store, those that failed, the requests they carried, and how long they took in milliseconds.
+	// Calls to the store, those that failed, the requests they carried, and how long they took in
+	// milliseconds.
 	Calls       int64   `json:"calls"`
 	CallsFailed int64   `json:"calls_failed"`
 	Carried     int64   `json:"carried"`
@@ -37,8 +38,9 @@ type Point struct {
 	StoreP99    float64 `json:"store_p99"`
 }
 
-// Series is what happened to the requests of a tier under a policy; the policy is "" where only the tier's own
-// limits applied. Envoy's descriptors are of the tier "envoy", and calls to other people's APIs of "outbound".
+// Series is what happened to the requests of a tier under a policy; the policy is "" where only the
+// tier's own limits applied. Envoy's descriptors are of the tier "envoy", and calls to other
+// people's APIs of "outbound".
 type Series struct {
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
@@ -66,8 +68,8 @@ type Violation struct {
 
 // Offender is a subject or a policy with many denials in the last minutes.
 type Offender struct {
-	// Kind is what its subject begins with: "ip", "user", "apikey", "session", "internal", "envoy"; "other" for all others;
-	// or "policy".
+	// Kind is what its subject begins with: "ip", "user", "apikey", "session", "internal", "envoy";
+	// "other" for all others; or "policy".
 	Kind    string `json:"kind"`
 	Subject string `json:"subject"`
 	// Ref is "" for policies, and for subjects that are too long to be remembered.
@@ -133,7 +135,7 @@ type RedisInfo struct {
 	Policy string `json:"maxmemory_policy"`
 }
 
-// Tick is what subscribers hear every second.
+// Tick is what subscribers receive every second.
 type Tick struct {
 	Point Point `json:"point"`
 	// Series are those that something happened to, with what it was.
@@ -141,8 +143,8 @@ type Tick struct {
 	// Violations are some of the second's, newest last, and Unshown how many others there were.
 	Violations []Violation `json:"violations"`
 	Unshown    int64       `json:"unshown"`
-	// Alerts are all, if any has changed its state since the last tick or value while not ok, and for a subscriber that is
-	// new or has missed a tick; else nil.
+	// Alerts are all, if any has changed its state since the last tick or value while not ok, and
+	// for a subscriber that is new or has missed a tick; else nil.
 	Alerts []Alert     `json:"alerts,omitempty"`
 	Store  StoreHealth `json:"store"`
 }

@@ -13,28 +13,30 @@ import (
 	"os"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/seldom"
+	"github.com/stint-limiter/stint/internal/logsample"
 )
 
 const (
-	// webhookQueue is how many alerts may wait to be posted. There are never many, unless nobody takes them.
+	// webhookQueue is how many alerts may wait to be posted. There are never many, unless nobody
+	// takes them.
 	webhookQueue = 64
 	// webhookTime is how long a receiver may take to answer.
 	webhookTime = 5 * time.Second
 )
 
-// webhookPauses are those before the second attempt to post an alert, and the third, which is the last.
+// webhookPauses are those before the second attempt to post an alert, and the third, which is the
+// last.
 func webhookPauses() []time.Duration { return []time.Duration{time.Second, 5 * time.Second} }
 
-// webhook posts alerts to an address, in their order, in the background. A receiver that is slow or gone holds up nobody
-// but itself: what it does not take is dropped, and the log told. The address is a secret, because those of chats are,
-// and is not logged.
+// webhook posts alerts to an address, in their order, in the background. A receiver that is slow or
+// gone holds up nobody but itself: what it does not take is dropped and logged. The address is a
+// secret, because those of chats are, and is not logged.
 type webhook struct {
 	address, instance string
 	client            *http.Client
 	pauses            []time.Duration
 	logger            *slog.Logger
-	dropped           seldom.Gate
+	dropped           logsample.Sampler
 	queue             chan Alert
 	cancel            context.CancelFunc
 	done              chan struct{}
@@ -53,8 +55,9 @@ func newWebhook(address, instance string, logger *slog.Logger) *webhook {
 	w := &webhook{
 		address: address, instance: instance, pauses: webhookPauses(), logger: logger,
 		client: &http.Client{
-			Timeout:       webhookTime,
-			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 1, IdleConnTimeout: time.Minute},
+			Timeout: webhookTime,
+			Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 1,
+				IdleConnTimeout: time.Minute},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
@@ -76,7 +79,7 @@ func (w *webhook) send(a Alert) {
 	select {
 	case w.queue <- a:
 	default:
-		if unlogged, ok := w.dropped.Take(1, time.Minute); ok {
+		if unlogged, ok := w.dropped.Allow(1, time.Minute); ok {
 			w.logger.Error("stint: alerts are not posted because too many are waiting for the webhook", "alert", a.Name, "unlogged", unlogged)
 		}
 	}
@@ -97,7 +100,8 @@ func (w *webhook) run(ctx context.Context) {
 			return
 		case a := <-w.queue:
 			if err := w.deliver(ctx, a); err != nil && ctx.Err() == nil {
-				w.logger.Error("stint: an alert was not posted to the webhook", "alert", a.Name, "state", a.State, "cause", err)
+				w.logger.Error("stint: an alert was not posted to the webhook", "alert", a.Name, "state",
+					a.State, "cause", err)
 			}
 		}
 	}
@@ -151,7 +155,8 @@ func (w *webhook) post(ctx context.Context, body []byte) (again bool, err error)
 // text is an alert in a line.
 func (w *webhook) text(a *Alert) string {
 	if a.State == alertFiring {
-		return fmt.Sprintf("[%s] stint on %s: %s (%s): %s", a.Severity, w.instance, a.Name, amount(a.Value, a.Unit), a.Summary)
+		return fmt.Sprintf("[%s] stint on %s: %s (%s): %s", a.Severity, w.instance, a.Name,
+			amount(a.Value, a.Unit), a.Summary)
 	}
 	return fmt.Sprintf("[ended] stint on %s: %s (%s)", w.instance, a.Name, amount(a.Value, a.Unit))
 }

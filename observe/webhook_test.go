@@ -16,7 +16,8 @@ import (
 )
 
 var fire = Alert{
-	Name: "StoreDown", Severity: "page", State: "firing", Summary: "The store is down.", Value: 61, Threshold: 60, Unit: "s",
+	Name: "StoreDown", Severity: "page", State: "firing", Summary: "The store is down.", Value: 61,
+	Threshold: 60, Unit: "s",
 	Since: time.Unix(epoch, 0).UTC(),
 }
 
@@ -54,11 +55,13 @@ func TestWebhookPosts(t *testing.T) {
 	w.send(ended)
 	want := []map[string]any{
 		{
-			"name": "StoreDown", "severity": "page", "state": "firing", "summary": "The store is down.", "value": 61.0, "threshold": 60.0, "unit": "s",
+			"name": "StoreDown", "severity": "page", "state": "firing", "summary": "The store is down.", "value": 61.0,
+			"threshold": 60.0, "unit": "s",
 			"since": "2023-11-14T22:13:20Z", "instance": "web-1", "text": "[page] stint on web-1: StoreDown (61 s): The store is down.",
 		},
 		{
-			"name": "StoreDown", "severity": "page", "state": "ok", "summary": "The store is down.", "value": 0.0, "threshold": 60.0, "unit": "s",
+			"name": "StoreDown", "severity": "page", "state": "ok", "summary": "The store is down.", "value": 0.0,
+			"threshold": 60.0, "unit": "s",
 			"since": "2023-11-14T22:13:20Z", "instance": "web-1", "text": "[ended] stint on web-1: StoreDown (0 s)",
 		},
 	}
@@ -115,7 +118,8 @@ func TestWebhookTriesAgain(t *testing.T) {
 			if got := attempts.Load(); got != test.attempts {
 				t.Errorf("%d attempts, want %d", got, test.attempts)
 			}
-			if got := log.String(); (got == "") != (test.log == "") || !strings.Contains(got, test.log) || strings.Contains(got, "SECRET") {
+			if got := log.String(); (got == "") != (test.log == "") || !strings.Contains(got, test.log) ||
+				strings.Contains(got, "SECRET") {
 				t.Errorf("the log is %q, want %q and no address", got, test.log)
 			}
 		})
@@ -141,7 +145,8 @@ func TestWebhookNeverBlocks(t *testing.T) {
 	w.close()
 }
 
-// Alerts reach the webhook when they begin to fire and when they end, and not when they are pending.
+// Alerts reach the webhook when they begin to fire and when they end, and not when they are
+// pending.
 func TestAlertsArePosted(t *testing.T) {
 	got := make(chan notice, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

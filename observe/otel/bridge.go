@@ -33,7 +33,8 @@ type bridge struct {
 // newBridge returns a bridge with its instruments, which are yet to be registered.
 func newBridge(meter metric.Meter, m *observe.Monitor) (*bridge, error) {
 	b := &bridge{
-		monitor: m, registry: prometheus.NewRegistry(), names: map[string]string{}, each: map[string]metric.Float64Observable{},
+		monitor: m, registry: prometheus.NewRegistry(), names: map[string]string{},
+		each: map[string]metric.Float64Observable{},
 	}
 	errs := []error{b.registry.Register(m)}
 	for _, d := range definitions {
@@ -61,7 +62,8 @@ func (b *bridge) define(meter metric.Meter, d definition) error {
 	case histogram:
 		return errors.Join(count(d.name+countOf, "1"), count(d.name+sumOf, d.unit))
 	}
-	return errors.Join(count(d.name+countOf, "1"), count(d.name+sumOf, d.unit), measure(d.name+medianOf), measure(d.name+tailOf))
+	return errors.Join(count(d.name+countOf, "1"), count(d.name+sumOf, d.unit), measure(d.name+medianOf),
+		measure(d.name+tailOf))
 }
 
 func (b *bridge) keep(name string, i metric.Float64Observable, err error) error {
@@ -92,7 +94,7 @@ func (b *bridge) observe(_ context.Context, o metric.Observer) error {
 	return err
 }
 
-// quantiles tells those of the last ten seconds that have ended.
+// quantiles observes those of the last ten seconds that have ended.
 func (b *bridge) quantiles(o metric.Observer) {
 	points := b.monitor.History(10 * time.Second)
 	if len(points) == 0 {

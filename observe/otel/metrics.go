@@ -10,10 +10,11 @@ import (
 
 const scope = "github.com/stint-limiter/stint/observe/otel"
 
-// Metrics registers asynchronous instruments that read a monitor whenever a reader collects. They are those of
-// docs/metrics.md, and for want of asynchronous histograms each of those is a counter of how many there were (.count),
-// one of their sum (.sum) and for decisions and store calls the quantiles of the last ten seconds, in seconds (.p50, .p99).
-// To unregister what it returns ends it.
+// Metrics registers asynchronous instruments that read a monitor whenever a reader collects. They
+// are those of docs/metrics.md, and for want of asynchronous histograms each of those is a counter
+// of how many there were (.count), one of their sum (.sum) and for decisions and store calls the
+// quantiles of the last ten seconds, in seconds (.p50, .p99). To unregister what it returns ends
+// it.
 func Metrics(provider metric.MeterProvider, m *observe.Monitor) (metric.Registration, error) {
 	meter := provider.Meter(scope)
 	b, err := newBridge(meter, m)

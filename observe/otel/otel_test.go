@@ -18,17 +18,20 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
 	otelstint "github.com/stint-limiter/stint/observe/otel"
 	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/resilience"
 )
 
 var discard = slog.New(slog.DiscardHandler)
 
-func newGuard(t *testing.T, o policy.Observer) *policy.Guard {
+func newGuard(t *testing.T, o stint.Observer) *policy.Guard {
 	t.Helper()
-	set, err := policy.Parse("stint.yaml", []byte(`
+	conf, err := config.Parse("stint.yaml", []byte(`
 tiers: [{name: anyone, identity: ip, limits: 9/1m}]
 policies:
   - {name: login, match: {path: /login}, limits: 2/1m}
@@ -42,7 +45,7 @@ policies:
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	g, err := policy.NewGuard(store, set, policy.GuardConfig{Observer: o, Logger: discard})
+	g, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Observer: o, Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +64,7 @@ func decide(t *testing.T, ctx context.Context, g *policy.Guard, path string) {
 func TestTrace(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test")
-	g := newGuard(t, otelstint.Trace())
+	g := newGuard(t, otelstint.Trace(nil))
 	for _, path := range []string{"/free", "/", "/login", "/login", "/login"} {
 		ctx, span := tracer.Start(t.Context(), path)
 		decide(t, ctx, g, path)
@@ -69,11 +72,12 @@ func TestTrace(t *testing.T) {
 	}
 	decide(t, t.Context(), g, "/login") // has no span
 	wants := []map[attribute.Key]any{
-		{otelstint.Outcome: "allowed", otelstint.Tier: "", otelstint.Policy: "free"},
-		{otelstint.Outcome: "allowed", otelstint.Tier: "anyone", otelstint.Policy: "", otelstint.Limit: "9/1m", otelstint.Remaining: int64(8)},
-		{otelstint.Outcome: "allowed", otelstint.Policy: "login", otelstint.Limit: "2/1m", otelstint.Remaining: int64(1)},
-		{otelstint.Remaining: int64(0)},
-		{otelstint.Outcome: "denied", otelstint.Policy: "login", otelstint.Limit: "2/1m", otelstint.Degraded: false},
+		{"stint.outcome": "allowed", "stint.tier": "", "stint.policy": "free"},
+		{"stint.outcome": "allowed", "stint.tier": "anyone", "stint.policy": "", "stint.limit": "9/1m",
+			"stint.remaining": int64(8)},
+		{"stint.outcome": "allowed", "stint.policy": "login", "stint.limit": "2/1m", "stint.remaining": int64(1)},
+		{"stint.remaining": int64(0)},
+		{"stint.outcome": "denied", "stint.policy": "login", "stint.limit": "2/1m", "stint.degraded": false},
 	}
 	for i, span := range spans.Ended() {
 		got := map[attribute.Key]any{}
@@ -88,7 +92,7 @@ func TestTrace(t *testing.T) {
 				t.Errorf("span %d: %s is %v, want %v", i, key, got[key], want)
 			}
 		}
-		wait, denied := got[otelstint.RetryAfterMS].(int64)
+		wait, denied := got["stint.retry_after_ms"].(int64)
 		if denied != (i == 4) || denied && (wait < 50_000 || wait > 60_000) {
 			t.Errorf("span %d: to come back in %d ms, %v", i, wait, denied)
 		}
@@ -110,7 +114,7 @@ func TestMetrics(t *testing.T) {
 		for range 5 {
 			decide(t, t.Context(), g, "/login")
 		}
-		m.StoreCalled("take", 1, 20*time.Millisecond, nil)
+		m.Observe(t.Context(), &resilience.StoreCall{Op: "take", Requests: 1, Took: 20 * time.Millisecond})
 		time.Sleep(10*time.Second + time.Millisecond)
 		synctest.Wait()
 
@@ -163,7 +167,8 @@ func collect(t *testing.T, reader sdkmetric.Reader) map[string]float64 {
 	return values
 }
 
-// TestEveryMetricHasAnInstrument compares the definitions with the documentation, which is compared with the monitor.
+// TestEveryMetricHasAnInstrument compares the definitions with the documentation, which is compared
+// with the monitor.
 func TestEveryMetricHasAnInstrument(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {

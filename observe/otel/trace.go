@@ -11,55 +11,70 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Attributes of spans. None of them says who is asking: spans go to places where subjects have no business.
+// Attributes of spans; see [Trace].
 const (
-	Outcome      = attribute.Key("stint.outcome") // "allowed", "denied" or "failed"
-	Tier         = attribute.Key("stint.tier")
-	Policy       = attribute.Key("stint.policy")         // that decided, or the tier's own limits: ""
-	Limit        = attribute.Key("stint.limit")          // that mattered most, such as "10/1m"
-	Remaining    = attribute.Key("stint.remaining")      // of that limit
-	RetryAfterMS = attribute.Key("stint.retry_after_ms") // of a denial; -1 is never
-	Degraded     = attribute.Key("stint.degraded")       // that it was decided without the store
+	outcomeKey    = attribute.Key("stint.outcome")
+	tierKey       = attribute.Key("stint.tier")
+	policyKey     = attribute.Key("stint.policy")
+	limitKey      = attribute.Key("stint.limit")
+	remainingKey  = attribute.Key("stint.remaining")
+	retryAfterKey = attribute.Key("stint.retry_after_ms")
+	degradedKey   = attribute.Key("stint.degraded")
 )
 
-// Trace returns an observer for guards that describes every decision on the span of the request's context, if that is
-// recording. A request that is decided on more than once has the last decision's attributes. Use it beside a monitor
-// with [policy.Observers].
-func Trace() policy.Observer { return tracer{} }
+// Trace returns an observer for guards that describes every decision on the span of the request's
+// context, if that is recording, and hands every event on to next: a monitor, for instance, or nil.
+// A request that is decided on more than once has the last decision's attributes.
+//
+// The attributes are
+//
+//	stint.outcome         "allowed", "denied" or "failed"
+//	stint.tier            the request's tier
+//	stint.policy          the policy that decided, or "" for the tier's own limits
+//	stint.limit           the limit that mattered most, such as "10/1m"
+//	stint.remaining       what is left of that limit
+//	stint.retry_after_ms  of a denial; -1 is never
+//	stint.degraded        whether it was decided without the store
+//
+// None of them says who is asking: spans go to systems that must not see subjects.
+func Trace(next stint.Observer) stint.Observer { return tracer{next} }
 
-type tracer struct{}
+type tracer struct{ next stint.Observer }
 
-// Judged implements [policy.Observer].
-func (tracer) Judged(ctx context.Context, v *policy.Verdict, _ time.Duration, err error) {
-	span := trace.SpanFromContext(ctx)
-	if !span.IsRecording() {
-		return
+// Observe implements [stint.Observer].
+func (t tracer) Observe(ctx context.Context, event any) {
+	if v, ok := event.(*policy.Verdict); ok {
+		if span := trace.SpanFromContext(ctx); span.IsRecording() {
+			span.SetAttributes(attributesOf(v)...)
+		}
 	}
+	if t.next != nil {
+		t.next.Observe(ctx, event)
+	}
+}
+
+func attributesOf(v *policy.Verdict) []attribute.KeyValue {
 	d := &v.Decision
 	name := v.Route
 	if v.Skipped != "" {
 		name = v.Skipped
 	}
-	attributes := append(make([]attribute.KeyValue, 0, 7), Tier.String(v.Tier))
-	rule, state := v.Decisive()
+	attributes := append(make([]attribute.KeyValue, 0, 7), tierKey.String(v.Tier))
 	switch {
-	case err != nil:
-		span.SetAttributes(append(attributes, Outcome.String("failed"), Policy.String(name))...)
-		return
+	case v.Err != nil:
+		return append(attributes, outcomeKey.String("failed"), policyKey.String(name))
 	case d.Allowed:
-		attributes = append(attributes, Outcome.String("allowed"))
+		attributes = append(attributes, outcomeKey.String("allowed"))
 	default:
-		attributes = append(attributes, Outcome.String("denied"), RetryAfterMS.Int64(retryAfter(d.RetryAfter)))
+		attributes = append(attributes, outcomeKey.String("denied"), retryAfterKey.Int64(retryAfter(d.RetryAfter)))
 	}
-	if rule != nil && !d.Banned && !d.Unavailable {
-		name = rule.Policy
-		attributes = append(attributes, Limit.String(state.Limit.String()), Remaining.Int64(state.Remaining()))
+	if result := v.Decisive(); result != nil && !d.Banned && !d.Unavailable {
+		name = result.Rule.Policy
+		state := result.Decisive()
+		attributes = append(attributes, limitKey.String(state.Limit.String()), remainingKey.Int64(state.Remaining()))
 	}
-	span.SetAttributes(append(attributes, Policy.String(name), Degraded.Bool(d.Degraded))...)
+	return append(attributes, policyKey.String(name), degradedKey.Bool(d.Degraded))
 }
-
-// Unsettled implements [policy.Observer]. It does nothing: the span of the request may have ended.
-func (tracer) Unsettled(context.Context, *policy.Verdict, policy.Settlement) {}
 
 // retryAfter is a wait in milliseconds, rounded up.
 func retryAfter(wait time.Duration) int64 {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-func TestNamedIsBounded(t *testing.T) {
+func TestByNameIsBounded(t *testing.T) {
 	type thing struct{ name string }
-	n := newNamed(anyOther, func(name string) *thing { return &thing{name} })
+	n := newByName(anyOther, func(name string) *thing { return &thing{name} })
 	first := n.get("0")
 	for i := range 3 * maxSeries {
 		n.get(strconv.Itoa(i))

@@ -10,39 +10,40 @@ import (
 
 	"github.com/dunglas/httpsfv"
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/outbound"
+	"github.com/stint-limiter/stint/internal/retryafter"
 )
 
-// told is what an API says about its limits in a response.
-type told struct {
-	// pause is for how long not to call, 0 if it may be called.
-	pause time.Duration
-	// again says that the request was refused for coming too early: it may be repeated.
+// pause is what an API says about its limits in a response.
+type pause struct {
+	// wait is how long not to call; 0 if it may be called at once.
+	wait time.Duration
+	// again says that the request was refused for coming too early. It may be repeated.
 	again bool
 }
 
-// listen reads what a response says. Dates are measured against the response's own if it has one,
-// so that our clock does not matter, else against now. What a cache has kept was said as long ago as its Age tells, and
-// may be over. What cannot be understood is ignored. No pause is longer than [stint.MaxBan].
-func listen(resp *http.Response, now time.Time) told {
+// readPause reads what a response says. Dates are measured against the response's own if it has
+// one, so that our clock does not matter, else against now. What a cache has kept is as old as its
+// Age says, and may be over. What cannot be understood is ignored. No pause is longer than
+// [stint.MaxWindow].
+func readPause(resp *http.Response, now time.Time) pause {
 	h := resp.Header
 	age := ageOf(h)
-	said := now.Add(-age)
+	at := now.Add(-age)
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		said = date
+		at = date
 	}
 	refused := resp.StatusCode == http.StatusTooManyRequests
 	if refused || resp.StatusCode == http.StatusServiceUnavailable {
-		// It is for this very refusal: what is said about quotas beside it does not count.
-		if pause := retryAfter(h, said) - age; pause > 0 {
-			return told{pause: pause, again: true}
+		// It is for this very refusal: what is at about quotas beside it does not count.
+		if wait := retryAfter(h, at) - age; wait > 0 {
+			return pause{wait: wait, again: true}
 		}
 	}
-	pause := max(quotaReset(h, said)-age, 0)
-	if refused && pause == 0 {
-		pause = outbound.DefaultCooldown
+	wait := max(quotaReset(h, at)-age, 0)
+	if refused && wait == 0 {
+		wait = retryafter.Default
 	}
-	return told{pause: pause, again: refused}
+	return pause{wait: wait, again: refused}
 }
 
 // ageOf is how long ago the response was made, as far as caches say.
@@ -51,8 +52,9 @@ func ageOf(h http.Header) time.Duration {
 	return pauseOf(s)
 }
 
-// retryAfter reads the fields of a refusal: the more exact one if there are two, unless it says nothing.
-func retryAfter(h http.Header, said time.Time) time.Duration {
+// retryAfter reads the fields of a refusal: the more exact one if there are two, unless it says
+// nothing.
+func retryAfter(h http.Header, at time.Time) time.Duration {
 	if ms, ok := plainNumber(h.Get("Retry-After-Ms")); ok && ms > 0 {
 		return pauseOf(ms / 1000)
 	}
@@ -61,28 +63,28 @@ func retryAfter(h http.Header, said time.Time) time.Duration {
 		return pauseOf(s)
 	}
 	if date, err := http.ParseTime(text); err == nil {
-		return bounded(date.Sub(said))
+		return bounded(date.Sub(at))
 	}
 	return 0
 }
 
 // quotaReset returns the longest time until a quota of which nothing is left is renewed, by all
-// forms in which that is said.
-func quotaReset(h http.Header, said time.Time) time.Duration {
+// forms in which that is at.
+func quotaReset(h http.Header, at time.Time) time.Duration {
 	pause := rateLimit(h.Values("RateLimit"))
 	for _, prefix := range []string{"RateLimit-", "X-RateLimit-", "X-Rate-Limit-"} {
 		if left, ok := plainNumber(h.Get(prefix + "Remaining")); !ok || left != 0 {
 			continue
 		}
 		if reset, ok := plainNumber(h.Get(prefix + "Reset")); ok {
-			pause = max(pause, untilReset(reset, said))
+			pause = max(pause, untilReset(reset, at))
 		}
 	}
 	return pause
 }
 
-// rateLimit reads the structured field: a list of quotas, each with what remains and the
-// seconds to its reset, such as
+// rateLimit reads the structured field: a list of quotas, each with what remains and the seconds to
+// its reset, such as
 //
 //	"burst";r=0;t=30, "daily";r=4711;t=36000
 //
@@ -134,20 +136,20 @@ const (
 	epochMilliseconds = 1e12
 )
 
-// untilReset is the time to a reset that may be told in three ways.
-func untilReset(reset float64, said time.Time) time.Duration {
+// untilReset is the time to a reset that has three forms.
+func untilReset(reset float64, at time.Time) time.Duration {
 	switch {
 	case reset >= epochMilliseconds:
-		reset -= float64(said.UnixMilli())
+		reset -= float64(at.UnixMilli())
 		return pauseOf(reset / 1000)
 	case reset >= epochSeconds:
-		return pauseOf(reset - float64(said.UnixMilli())/1000)
+		return pauseOf(reset - float64(at.UnixMilli())/1000)
 	}
 	return pauseOf(reset)
 }
 
-// plainNumber reads digits, and a fraction that some send. Nothing else is one: no sign, no exponent, no
-// "Infinity".
+// plainNumber reads digits, and a fraction that some send. Nothing else is one: no sign, no
+// exponent, no "Infinity".
 func plainNumber(text string) (float64, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.Trim(text, "0123456789.") != "" {
@@ -162,10 +164,10 @@ func plainNumber(text string) (float64, bool) {
 
 // pauseOf turns seconds into a pause.
 func pauseOf(seconds float64) time.Duration {
-	if seconds >= stint.MaxBan.Seconds() {
-		return stint.MaxBan
+	if seconds >= stint.MaxWindow.Seconds() {
+		return stint.MaxWindow
 	}
 	return bounded(time.Duration(math.Ceil(seconds*1e6)) * time.Microsecond)
 }
 
-func bounded(d time.Duration) time.Duration { return min(max(d, 0), stint.MaxBan) }
+func bounded(d time.Duration) time.Duration { return min(max(d, 0), stint.MaxWindow) }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
@@ -71,7 +73,8 @@ func TestReasons(t *testing.T) {
 		{"anyone", "search", "denied", "ban", 5},
 	} {
 		if got := m.Counted(test.tier, test.policy, test.outcome, test.reason); got != test.want {
-			t.Errorf("tier %q, policy %q: %d %s, %s; want %d", test.tier, test.policy, got, test.outcome, test.reason, test.want)
+			t.Errorf("tier %q, policy %q: %d %s, %s; want %d", test.tier, test.policy, got, test.outcome,
+				test.reason, test.want)
 		}
 	}
 	all, _, timed := m.CountedAll()
@@ -91,13 +94,15 @@ failure: {mode: %s}
 		reasons map[string]int64
 		counts  observe.Counts
 	}{
-		"local": {map[string]int64{"allowed degraded": 1, "denied degraded": 3}, observe.Counts{Allowed: 1, Denied: 3, Degraded: 4}},
+		"local": {map[string]int64{"allowed degraded": 1, "denied degraded": 3},
+			observe.Counts{Allowed: 1, Denied: 3, Degraded: 4}},
 		"allow": {map[string]int64{"allowed degraded": 4}, observe.Counts{Allowed: 4, Degraded: 4}},
 		"deny":  {map[string]int64{"denied unavailable": 4}, observe.Counts{Denied: 4, Degraded: 4}},
 		"error": {map[string]int64{"failed timeout": 4}, observe.Counts{Failed: 4}},
 	} {
 		m := newMonitor(t)
-		stack, err := resilience.New(failing{err: timeout()}, resilience.Config{Instances: 1, Logger: discard, Observer: m})
+		stack, err := resilience.New(failing{err: timeout()},
+			resilience.Config{Instances: 1, Logger: discard, Observer: m})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,12 +131,12 @@ func TestReasonsOfErrors(t *testing.T) {
 		{context.Canceled, "cancelled"},
 		{fmt.Errorf("too late: %w", context.DeadlineExceeded), "cancelled"},
 		{&stint.InvalidError{Err: fmt.Errorf("a mistake")}, "invalid"},
-		{&stint.StoreError{Kind: stint.KindReadOnly, Err: context.Canceled}, "read-only"},
-		{&stint.StoreError{Kind: 200}, "refused"},
+		{&stint.StoreError{Kind: errkind.ReadOnly, Err: context.Canceled}, "read-only"},
+		{&stint.StoreError{Kind: "new"}, "other"},
 		{fmt.Errorf("something"), "other"},
 	} {
 		m := newMonitor(t)
-		m.Ruled(&observe.Ruling{Tier: "envoy", Err: test.err, Took: policy.Untimed})
+		m.Observe(t.Context(), &policy.Verdict{Tier: "envoy", Err: test.err})
 		if m.Counted("envoy", "", "failed", test.want) != 1 {
 			t.Errorf("%v is not counted as %s", test.err, test.want)
 		}
@@ -147,13 +152,13 @@ func TestCountsAreExact(t *testing.T) {
 	for i := range goroutines {
 		group.Go(func() {
 			if i%5 == 0 {
-				set, err := policy.Parse("stint.yaml", []byte(`
+				conf, err := config.Parse("stint.yaml", []byte(`
 tiers: [{name: anyone, identity: ip, limits: 100/1h}]
 policies: [{name: search, match: {path: /search}, cost: 2}]`))
 				if err != nil {
 					t.Error(err)
 				}
-				g.Swap(set)
+				g.Swap(conf.Set)
 			}
 			ask(t, g, each, get("/search"))
 		})
@@ -168,8 +173,8 @@ policies: [{name: search, match: {path: /search}, cost: 2}]`))
 	}
 }
 
-// TestF34Series: a million subjects with hostile names, and whatever else a request can say, leave the number of series as
-// it was.
+// TestF34Series: a million subjects with hostile names, and whatever else a request can say, leave
+// the number of series as it was.
 func TestF34Series(t *testing.T) {
 	subjects, requests := 1_000_000, 10_000
 	if testing.Short() {
@@ -188,40 +193,43 @@ policies:
 	const hostile = "\"} 1\nstint_forged_total{a=\"\xff\x00\x1b[31m"
 	for i := range requests {
 		evil := fmt.Sprint(i, hostile)
-		ask(t, g, 1, policy.Input{Method: evil, Host: evil, Path: "/things/" + evil, Peer: client, Header: header{"X-Api-Key": evil}})
+		ask(t, g, 1, policy.Input{Method: evil, Host: evil, Path: "/things/" + evil, Peer: client,
+			Header: header{"X-Api-Key": evil}})
 	}
 	in := get("/")
 	for i := range subjects {
 		in.Claims = claims{"user": strconv.Itoa(i) + hostile}
 		ask(t, g, 1, in)
 	}
-	if got, series, _ := m.CountedAll(); series != 2 || got.Allowed != int64(requests) || got.Denied != int64(subjects) {
+	if got, series, _ := m.CountedAll(); series != 2 || got.Allowed != int64(requests) ||
+		got.Denied != int64(subjects) {
 		t.Errorf("%d series, %+v; want 2, %d allowed and %d denied", series, got, requests, subjects)
 	}
 }
 
-// TestJudgedAllocatesNothing, whatever it is told of.
-func TestJudgedAllocatesNothing(t *testing.T) {
+// TestVerdictAllocatesNothing, whatever it is.
+func TestVerdictAllocatesNothing(t *testing.T) {
 	m := newMonitor(t)
 	verdicts := &keeper{}
 	g := newGuard(t, newMemory(t), manyReasons, verdicts)
-	for _, path := range []string{"/free", "/", "/trial", "/trial", "/trial", "/search", "/search", "/search", "/search"} {
+	for _, path := range []string{"/free", "/", "/trial", "/trial", "/trial", "/search", "/search",
+		"/search", "/search"} {
 		ask(t, g, 1, get(path))
 	}
 	ctx := context.Background()
 	for i := range verdicts.list {
 		v := &verdicts.list[i]
 		for range 300 { // more than the feed shows of a second
-			m.Judged(ctx, v, 0, nil)
+			m.Observe(ctx, v)
 		}
-		if n := testing.AllocsPerRun(100, func() { m.Judged(ctx, v, 0, nil) }); n > 0 {
+		if n := testing.AllocsPerRun(100, func() { m.Observe(ctx, v) }); n > 0 {
 			t.Errorf("verdict %d: %v allocations", i, n)
 		}
 	}
 }
 
-// TestShadowShowsNoOtherLimit: which limit of a rule in shadow had no room is shown if there is one.
-func TestShadowShowsNoOtherLimit(t *testing.T) {
+// TestShadowShowsLimit: which limit of a rule in shadow had no room is shown.
+func TestShadowShowsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := observe.New(observe.Config{Logger: discard})
 		defer m.Close()
@@ -234,9 +242,9 @@ policies:
 		ask(t, g, 2, get("/one"))
 		ask(t, g, 2, get("/two"))
 		time.Sleep(1500 * time.Millisecond)
-		list := m.Recent(9)
-		if len(list) != 2 || list[0].Limit != "1/1h" || list[1].Limit != "" {
-			t.Errorf("got %+v, want 1/1h and none", list)
+		list := m.Status(9).Violations
+		if len(list) != 2 || list[0].Limit != "1/1h" || list[1].Limit != "1/1h" {
+			t.Errorf("got %+v, want 1/1h twice", list)
 		}
 	})
 }

@@ -6,7 +6,8 @@ import (
 	"net/http"
 )
 
-// Abilities of a ResponseWriter that handlers ask for by their type, beside those that [http.ResponseController] finds.
+// Interfaces of a ResponseWriter that handlers ask for by their type, beside those that
+// [http.ResponseController] finds.
 const (
 	flushes = 1 << iota
 	hijacks
@@ -17,8 +18,8 @@ const (
 // closeNotifier is http.CloseNotifier, which is deprecated and still demanded by gin.
 type closeNotifier interface{ CloseNotify() <-chan bool }
 
-// wrapped returns the recorder with exactly those abilities that the writer has: one that cannot flush must not look as
-// if it could.
+// wrapped returns the recorder with exactly those interfaces that the writer has: one that cannot
+// flush must not look as if it could.
 func (r *recorder) wrapped() http.ResponseWriter {
 	type (
 		F = http.Flusher
@@ -149,8 +150,8 @@ func (f flusher) Flush() {
 	f.ResponseWriter.(http.Flusher).Flush()
 }
 
-// hijacker is the ability to take over the connection. The status is then 101 unless another one was written, and what
-// is sent from then on is not counted.
+// hijacker is the ability to take over the connection. The status is then 101 unless another one
+// was written, and what is sent from then on is not counted.
 type hijacker struct{ *recorder }
 
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {

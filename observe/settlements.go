@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"context"
 	"sync/atomic"
 
 	"github.com/stint-limiter/stint/policy"
@@ -15,15 +14,15 @@ const (
 	refundOp
 )
 
-// lost counts the corrections of charges that were not applied, by what they were. The first of each are those for
-// which the store found nothing to correct; those after it failed, by reason.
+// lost counts the corrections of charges that were not applied, by what they were. The first of
+// each are those for which the store found nothing to correct; those after it failed, by reason.
 type lost [len(corrections)][1 + reasonCount - failedFirst]atomic.Int64
 
 // notApplied is the reason of the first.
 const notApplied = "not-applied"
 
-// Unsettled implements [policy.Observer]. Corrections are counted under the request's route.
-func (m *Monitor) Unsettled(_ context.Context, v *policy.Verdict, s policy.Settlement) {
+// settlement counts a correction under the request's route.
+func (m *Monitor) settlement(s *policy.Settlement) {
 	op, why := settleOp, reason(0)
 	if s.Refund {
 		op = refundOp
@@ -31,10 +30,10 @@ func (m *Monitor) Unsettled(_ context.Context, v *policy.Verdict, s policy.Settl
 	if s.Err != nil {
 		why = 1 + failure(s.Err) - failedFirst
 	}
-	m.ledger.ofVerdict(m.ledger.page(v.Set()), v).lost[op][why].Add(1)
+	m.ledger.ofRoute(s.Verdict).lost[op][why].Add(1)
 }
 
-// lost tells of the reasons that there were.
+// lost collects the reasons that there were.
 func (c *collection) lost(s *series) {
 	for op := range s.lost {
 		for why := range s.lost[op] {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/outbound"
+	"github.com/stint-limiter/stint/internal/retryafter"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -26,7 +26,7 @@ func TestPauseOf(t *testing.T) {
 		pushback string
 		want     time.Duration
 	}{
-		{"bare", codes.ResourceExhausted, nil, "", outbound.DefaultCooldown},
+		{"bare", codes.ResourceExhausted, nil, "", retryafter.Default},
 		{"bare outage", codes.Unavailable, nil, "", 0},
 		{"retry info", codes.ResourceExhausted, retry(3 * time.Second), "", 3 * time.Second},
 		{"retry info in an outage", codes.Unavailable, retry(3 * time.Second), "", 3 * time.Second},
@@ -39,9 +39,9 @@ func TestPauseOf(t *testing.T) {
 		{"do not retry", codes.ResourceExhausted, nil, "-1", 0},
 		{"do not retry this call", codes.ResourceExhausted, retry(3 * time.Second), "-1", 3 * time.Second},
 		{"garbage", codes.ResourceExhausted, nil, "soon", 0},
-		{"empty retry info", codes.ResourceExhausted, &errdetails.RetryInfo{}, "", outbound.DefaultCooldown},
+		{"empty retry info", codes.ResourceExhausted, &errdetails.RetryInfo{}, "", retryafter.Default},
 		{"negative", codes.ResourceExhausted, retry(-time.Hour), "-100", 0},
-		{"absurd", codes.ResourceExhausted, retry(math.MaxInt64), "9223372036854775807", stint.MaxBan},
+		{"absurd", codes.ResourceExhausted, retry(math.MaxInt64), "9223372036854775807", stint.MaxWindow},
 		{"out of range", codes.ResourceExhausted, nil, "9223372036854775808", 0},
 		{"another code", codes.Internal, retry(3 * time.Second), "1500", 0},
 	}
@@ -70,7 +70,8 @@ func TestHTTPStatus(t *testing.T) {
 	want := map[codes.Code]int{
 		codes.OK: 200, codes.Canceled: 499, codes.Unknown: 500, codes.InvalidArgument: 400, codes.DeadlineExceeded: 504,
 		codes.NotFound: 404, codes.AlreadyExists: 409, codes.PermissionDenied: 403, codes.ResourceExhausted: 429,
-		codes.FailedPrecondition: 400, codes.Aborted: 409, codes.OutOfRange: 400, codes.Unimplemented: 501, codes.Internal: 500,
+		codes.FailedPrecondition: 400, codes.Aborted: 409, codes.OutOfRange: 400, codes.Unimplemented: 501,
+		codes.Internal:    500,
 		codes.Unavailable: 503, codes.DataLoss: 500, codes.Unauthenticated: 401, codes.Code(99): 500,
 	}
 	for code, want := range want {

@@ -6,16 +6,16 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/outbound"
+	"github.com/stint-limiter/stint/internal/retryafter"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
-// obey pauses all processes if the end of a call says so. One that was not made, because an interceptor further in is
-// for another API that had no turn, says nothing about this one.
-func (c *client) obey(err error, trailer metadata.MD) {
+// pause pauses all processes if the end of a call says so. One that was not made, because an
+// interceptor further in is for another API that had no turn, says nothing about this one.
+func (c *client) pause(err error, trailer metadata.MD) {
 	if _, own := errors.AsType[*notMade](err); err == nil || own {
 		return
 	}
@@ -29,16 +29,16 @@ func pauseOf(st *status.Status, trailer metadata.MD) time.Duration {
 	if st.Code() != codes.ResourceExhausted && st.Code() != codes.Unavailable {
 		return 0
 	}
-	pause, told := retryDelay(st)
+	pause, stated := retryDelay(st)
 	if pushback := trailer.Get(pushbackKey); len(pushback) > 0 {
-		told = true
+		stated = true
 		// What is no number means the same as a negative one: do not retry.
 		if ms, err := strconv.ParseInt(pushback[0], 10, 64); err == nil && ms > 0 {
-			pause = max(pause, time.Duration(min(ms, stint.MaxBan.Milliseconds()))*time.Millisecond)
+			pause = max(pause, time.Duration(min(ms, stint.MaxWindow.Milliseconds()))*time.Millisecond)
 		}
 	}
-	if !told && st.Code() == codes.ResourceExhausted {
-		return outbound.DefaultCooldown
+	if !stated && st.Code() == codes.ResourceExhausted {
+		return retryafter.Default
 	}
 	return pause
 }
@@ -47,7 +47,7 @@ func pauseOf(st *status.Status, trailer metadata.MD) time.Duration {
 func retryDelay(st *status.Status) (delay time.Duration, ok bool) {
 	for _, detail := range st.Details() {
 		if info, is := detail.(*errdetails.RetryInfo); is && info.GetRetryDelay() != nil {
-			delay, ok = min(max(delay, info.GetRetryDelay().AsDuration()), stint.MaxBan), true
+			delay, ok = min(max(delay, info.GetRetryDelay().AsDuration()), stint.MaxWindow), true
 		}
 	}
 	return delay, ok

@@ -1,0 +1,114 @@
+package httplimit_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/policy"
+)
+
+const answerConfig = `
+headers: {format: [x, draft-11], reset: delta, retry_after_jitter: 0%}
+tiers: [{name: anonymous, identity: ip, limits: 1/1m}]
+policies:
+  - {name: search, match: {path: /search}, limits: 9/1h}
+  - {name: health, match: {path: /healthz}, skip: true}
+`
+
+// An answer says what that of the middleware says.
+func TestAnswerIsThatOfTheMiddleware(t *testing.T) {
+	answer := httplimit.NewAnswer()
+	behind := guardOf(t, answerConfig)
+	byAnswer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var v policy.Verdict
+		in := policy.Input{Method: r.Method, Path: r.URL.Path, Header: r.Header}
+		_ = behind.Decide(r.Context(), &in, &v) // the verdict has it
+		if !answer(w, r, &v) {
+			ok.ServeHTTP(w, r)
+		}
+	})
+	middleware := httplimit.New(guardOf(t, answerConfig))(ok)
+	for _, path := range []string{"/healthz", "/search", "/search", "/"} {
+		got := ask(byAnswer, path, "Accept: application/problem+json")
+		r := request(http.MethodGet, path, "Accept: application/problem+json")
+		r.RemoteAddr = "" // the same peer as above
+		want := httptest.NewRecorder()
+		middleware.ServeHTTP(want, r)
+		if got.Code != want.Code || got.Body.String() != want.Body.String() {
+			t.Errorf("%s: got %d %s, want %d %s", path, got.Code, got.Body, want.Code, want.Body)
+		}
+		for name := range want.Header() {
+			if g, w := got.Header().Get(name), want.Header().Get(name); g != w {
+				t.Errorf("%s: %s is %q, want %q", path, name, g, w)
+			}
+		}
+	}
+}
+
+func TestAnswerError(t *testing.T) {
+	guard := guardOver(t, failing{}, "failure: {mode: error}\n"+answerConfig)
+	var v policy.Verdict
+	_ = guard.Decide(t.Context(), &policy.Input{Path: "/"}, &v) // the verdict has it
+	w := httptest.NewRecorder()
+	if !httplimit.NewAnswer()(w, request(http.MethodGet, "/"), &v) || w.Code != http.StatusServiceUnavailable {
+		t.Errorf("got %d", w.Code)
+	}
+}
+
+// headersOf returns the header fields of an answer without its body.
+func headersOf(v *policy.Verdict) http.Header {
+	w := httptest.NewRecorder()
+	httplimit.NewAnswer(httplimit.WithDenied(func(http.ResponseWriter, *http.Request, *httplimit.Denial) {}))(w, nil, v)
+	return w.Header()
+}
+
+func TestAnswerHeaders(t *testing.T) {
+	guard := guardOf(t, answerConfig)
+	for i, retry := range []string{"", "60"} {
+		var v policy.Verdict
+		if err := guard.Decide(t.Context(), &policy.Input{Path: "/search"}, &v); err != nil {
+			t.Fatal(err)
+		}
+		h := headersOf(&v)
+		if h.Get("X-RateLimit-Remaining") != "0" || h.Get("X-RateLimit-Policy") != "anonymous" ||
+			h.Get("Retry-After") != retry ||
+			!strings.Contains(h.Get("RateLimit-Policy"), `"search-1h";q=9`) {
+			t.Errorf("request %d: %v", i, h)
+		}
+	}
+}
+
+// Rules that are not the set's are described as well.
+func TestAnswerOfOtherRules(t *testing.T) {
+	limits := []stint.Limit{stint.PerMinute(5)}
+	d, err := memory(t).Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := headersOf(&policy.Verdict{
+		Set: parse(t, answerConfig), Decision: d, Cost: 2,
+		Results: []policy.Result{{
+			Rule: &policy.Rule{Policy: "own", Limits: limits, Index: -1}, Claim: d.Charge.Claim, Usages: d.Usages,
+		}},
+	})
+	if h.Get("X-RateLimit-Policy") != "own" || h.Get("X-RateLimit-Remaining") != "3" ||
+		h.Get("X-RateLimit-Cost") != "2" || h.Get("X-RateLimit-Tier") != "" {
+		t.Errorf("got %v", h)
+	}
+}
+
+// A verdict that is not a guard's has no rules to describe.
+func TestAnswerWithoutSet(t *testing.T) {
+	if h := headersOf(&policy.Verdict{Decision: stint.Decision{Allowed: true}}); len(h) != 0 {
+		t.Errorf("got %v", h)
+	}
+	w := httptest.NewRecorder()
+	if !httplimit.NewAnswer()(w, request(http.MethodGet, "/"), &policy.Verdict{}) ||
+		w.Code != http.StatusTooManyRequests {
+		t.Errorf("got %d", w.Code)
+	}
+}

@@ -1,0 +1,37 @@
+package observe
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stint-limiter/stint/outbound"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// Observe implements [stint.Observer]: it counts what guards, Envoy's service, stacks and outbound
+// registries do.
+//
+// A decision is counted once, where it was asked for: by a guard, by Envoy's service, or for an
+// outbound call. What the stack below them decided is not counted again. For stacks that limiters
+// ask directly see [Monitor.Limiters].
+func (m *Monitor) Observe(_ context.Context, event any) {
+	switch e := event.(type) {
+	case *policy.Verdict:
+		m.verdict(e)
+	case *policy.Settlement:
+		m.settlement(e)
+	case *resilience.Decided:
+		m.decided(e)
+	case *resilience.StoreCall:
+		m.storeCalled(e)
+	case *resilience.BreakerChange:
+		m.store.breaker.Store(int32(max(slices.Index(breakerStates[:], e.To), 0)))
+		m.watch.breaker(e.To, time.Now())
+	case *outbound.Call:
+		m.called(e)
+	case *outbound.Cooldown:
+		m.outbound.get(clean(e.API)).cooldowns.Add(1)
+	}
+}

@@ -1,0 +1,208 @@
+package observe
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/label"
+)
+
+const (
+	// shadowMinutes is how many minutes a report keeps.
+	shadowMinutes = 10
+	// shadowTop is how many of the subjects that would have been denied are counted by themselves.
+	shadowTop = 100
+	// shadowSeen is for how many subjects the report knows without a lock that they came in this
+	// minute.
+	shadowSeen = 256
+)
+
+// shadowReport counts what a rule in shadow would have done, in bounded memory: about 250 KB if it
+// judges many subjects, and what the names of those in the top take. It is safe for concurrent use.
+//
+// Requests are counted without a lock. The lock is for the subjects, and it is taken for a subject
+// that is new in this minute or would have been denied.
+type shadowReport struct {
+	name   shadowName
+	limits []string
+	since  time.Time
+	first  int64 // the number of the minute in which the report began
+
+	requests tally
+	minute   atomic.Int64 // the number of the newest minute, changed with the lock held
+	seen     [shadowSeen]atomic.Uint64
+
+	mu      sync.Mutex
+	total   shadowRecord
+	minutes [shadowMinutes]shadowRecord // by number modulo their count; requests and denied are as of the start of each
+	top     *sketch
+}
+
+// The counters in shadowReport.requests.
+const (
+	shadowAll = iota
+	shadowDenied
+	shadowCounters
+)
+
+// shadowRecord is how many requests a rule judged and how many it would have denied, with the
+// subjects of each.
+type shadowRecord struct {
+	requests, denied int64
+	subjects, hit    distinct
+}
+
+func newShadowReport(name shadowName, limits []string, minute int64) *shadowReport {
+	r := &shadowReport{
+		name: name, limits: limits, since: time.Now(), first: minute,
+		requests: newTally(shadowCounters), top: newSketch(shadowTop),
+	}
+	r.minute.Store(minute)
+	return r
+}
+
+// add counts a request of a subject, which is also given as a hash.
+func (r *shadowReport) add(in shard, n *names, subject string, hash uint64, denied bool) {
+	const spread = 0x9e3779b97f4a7c15 // so that the marks of two minutes differ
+	r.requests.add(in, shadowAll, 1)
+	mark, seen := hash+uint64(r.minute.Load())*spread, &r.seen[hash%shadowSeen]
+	if denied {
+		r.requests.add(in, shadowDenied, 1)
+		subject = n.kept(subject)
+	} else if seen.Load() == mark {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen.Store(mark)
+	minute := &r.minutes[r.minute.Load()%shadowMinutes]
+	r.total.subjects.add(hash)
+	minute.subjects.add(hash)
+	if denied {
+		r.total.hit.add(hash)
+		minute.hit.add(hash)
+		r.top.add(subject, "", 1)
+	}
+}
+
+// turn begins a minute, and forgets those that have left the window.
+func (r *shadowReport) turn(minute int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	begin := r.sums()
+	for m := max(r.minute.Load()+1, minute-shadowMinutes+1); m <= minute; m++ {
+		r.minutes[m%shadowMinutes] = begin
+		r.minute.Store(m)
+	}
+}
+
+// sums returns how many requests there were so far, without their subjects.
+func (r *shadowReport) sums() shadowRecord {
+	return shadowRecord{requests: r.requests.sum(shadowAll), denied: r.requests.sum(shadowDenied)}
+}
+
+// idle reports whether the report is older than its minutes, and nothing was judged in any of them.
+func (r *shadowReport) idle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	oldest := r.minute.Load() - shadowMinutes + 1
+	return r.first < oldest && r.requests.sum(shadowAll) == r.minutes[oldest%shadowMinutes].requests
+}
+
+// subjects returns those that are counted by themselves.
+func (r *shadowReport) subjects() (all []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.top.counters {
+		all = append(all, r.top.counters[i].name)
+	}
+	return all
+}
+
+// shadowSnapshot is a copy of a report.
+type shadowSnapshot struct {
+	total   shadowRecord
+	minutes []shadowRecord // oldest first
+	oldest  int64          // the number of the first of them
+	top     []counter
+}
+
+// snapshot copies the report. Requests wait for it, so it does little else.
+func (r *shadowReport) snapshot() shadowSnapshot {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	newest := r.minute.Load()
+	s := shadowSnapshot{total: r.total.clone(), oldest: max(r.first, newest-shadowMinutes+1),
+		top: slices.Clone(r.top.counters)}
+	end := r.sums()
+	s.total.requests, s.total.denied = end.requests, end.denied
+	for m := newest; m >= s.oldest; m-- {
+		begin := &r.minutes[m%shadowMinutes]
+		minute := begin.clone()
+		minute.requests, minute.denied = end.requests-begin.requests, end.denied-begin.denied
+		s.minutes = append(s.minutes, minute)
+		end.requests, end.denied = begin.requests, begin.denied
+	}
+	slices.Reverse(s.minutes)
+	return s
+}
+
+// show returns the report as people see it, with up to n subjects. Minutes are counted from start.
+func (r *shadowReport) show(names *names, start, now time.Time, n int) ShadowReport {
+	s := r.snapshot()
+	shown := ShadowReport{
+		Tier: label.Line(r.name.tier), Policy: label.Line(r.name.policy), Limits: []string{},
+		Since: r.since, Total: s.total.counts(), Top: []Offender{},
+	}
+	for _, limit := range r.limits {
+		shown.Limits = append(shown.Limits, label.Line(limit))
+	}
+	var recent shadowRecord
+	for i := range s.minutes {
+		recent.merge(&s.minutes[i])
+		shown.Minutes = append(shown.Minutes, s.minutes[i].counts())
+	}
+	shown.Recent = recent.counts()
+	from := start.Add(time.Duration(s.oldest) * time.Minute)
+	if r.since.After(from) {
+		from = r.since
+	}
+	shown.RecentSeconds = max(0, now.Sub(from).Seconds())
+
+	slices.SortFunc(s.top, func(a, b counter) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(b.seen, a.seen), strings.Compare(a.name, b.name))
+	})
+	for _, c := range s.top[:min(max(n, 0), len(s.top))] {
+		shown.Top = append(shown.Top, Offender{
+			Kind: offenderKinds[kindOf(c.name)], Subject: names.label(c.name), Ref: names.ref(c.name),
+			Denied: c.count, AtLeast: c.seen, Policy: shown.Policy,
+		})
+	}
+	return shown
+}
+
+func (r *shadowRecord) clone() shadowRecord {
+	return shadowRecord{requests: r.requests, denied: r.denied, subjects: r.subjects.clone(), hit: r.hit.clone()}
+}
+
+// merge adds another record.
+func (r *shadowRecord) merge(s *shadowRecord) {
+	r.requests += s.requests
+	r.denied += s.denied
+	r.subjects.merge(&s.subjects)
+	r.hit.merge(&s.hit)
+}
+
+// counts returns the record as people see it. Estimates may be a little too high, but no subject
+// comes without a request.
+func (r *shadowRecord) counts() ShadowCounts {
+	subjects := min(r.subjects.count(), r.requests)
+	return ShadowCounts{
+		Requests: r.requests, Denied: r.denied, Subjects: subjects, Hit: min(r.hit.count(), r.denied, subjects),
+		Estimated: !r.subjects.exact() || !r.hit.exact(),
+	}
+}

@@ -1,0 +1,50 @@
+package observe
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Status returns how things are: the last second, every series with its history, up to n of the
+// last violations, newest last, every alert there can be, and the store's health.
+func (m *Monitor) Status(n int) Tick {
+	t := Tick{
+		Series: m.history.series(), Violations: m.feed.recent(n),
+		Alerts: slices.Clone(*m.lastAlerts.Load()), Store: m.watch.health(),
+	}
+	if points := m.history.points(fine); len(points) > 0 {
+		t.Point = points[len(points)-1]
+	}
+	return t
+}
+
+// History returns what happened, oldest first: second by second for the last 15 minutes or, if the
+// step is longer, in steps of ten seconds for the last two hours.
+func (m *Monitor) History(step time.Duration) []Point { return m.history.points(step) }
+
+// Top returns up to n of those who were denied most in the last minutes, by kind: see
+// [Offender.Kind].
+func (m *Monitor) Top(kind string, n int) []Offender { return m.offenders.top(kind, n, time.Now()) }
+
+// SubjectOf returns the subject that a Ref stands for, while it is remembered.
+func (m *Monitor) SubjectOf(ref string) (string, bool) {
+	if ref == "" { // that of subjects which are too long
+		return "", false
+	}
+	if subject, ok := m.offenders.subjectOf(ref); ok {
+		return subject, true
+	}
+	return m.feed.subjectOf(ref)
+}
+
+// WatchStore has the monitor ask the store for its health every few seconds, until it is closed. A
+// new probe replaces the one before.
+//
+// What the probe says of Up, DownSince and LastError does not count: the monitor learns that from
+// the calls that are made. An error of kind "timeout" or "unreachable" means that the store does
+// not answer. Any other error means that it does not tell its health, because it may not for
+// instance. What is known of a store anyway, such as its Kind, may come with the error.
+func (m *Monitor) WatchStore(probe func(ctx context.Context) (StoreHealth, error)) {
+	m.watch.watch(probe)
+}

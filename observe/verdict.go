@@ -1,0 +1,96 @@
+package observe
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// verdict counts a decision. What is denied, or would be but for shadow, is counted under the
+// policy that does so, and everything else under the request's route.
+func (m *Monitor) verdict(v *policy.Verdict) {
+	in := shardOf(v)
+	if v.Took > 0 {
+		m.decisions.add(in, v.Took)
+	}
+	var why reason
+	switch n := len(v.Results); {
+	case v.Err != nil:
+		why = failure(v.Err)
+	case !v.Decision.Allowed:
+		m.denied(in, v)
+		return
+	case v.Skipped != "":
+		why = skipped
+	case n > 0 && v.Results[n-1].Shadow:
+		m.shadowed(in, v)
+		return
+	default:
+		why = allowance(&v.Decision, n > 0)
+	}
+	m.ledger.ofRoute(v).count(in, why)
+}
+
+// shadowed counts a request that was allowed, and that rules in shadow judged too.
+func (m *Monitor) shadowed(in shard, v *policy.Verdict) {
+	m.offenders.shadow.verdict(in, v)
+	would := v.Shadowed()
+	if would == nil || v.Decision.Degraded {
+		limited := !v.Results[0].Shadow || v.Set == nil // Envoy's limits count in shadow as they do otherwise
+		m.ledger.ofRoute(v).count(in, allowance(&v.Decision, limited))
+		return
+	}
+	s := m.ledger.ofRule(would.Rule)
+	s.count(in, shadowed)
+	if !m.feed.full() {
+		m.show(s, shadowed, v, would)
+	}
+}
+
+// denied counts a request that was denied.
+func (m *Monitor) denied(in shard, v *policy.Verdict) {
+	d := &v.Decision
+	s, result := (*series)(nil), v.Decisive()
+	if result != nil && !d.Banned && !d.Unavailable {
+		s = m.ledger.ofRule(result.Rule)
+	} else {
+		s, result = m.ledger.ofRoute(v), nil // no limit is to blame
+	}
+	why := denial(d)
+	nth := s.count(in, why)
+	if why != unavailable {
+		m.offenders.add(v.Subject(), s.name.policy, m.clock.now(), nth)
+	}
+	if !m.feed.full() {
+		m.show(s, why, v, result)
+	}
+}
+
+// show adds a denial to the feed, or what would be one but for shadow, with the result that is to
+// blame if there is one.
+func (m *Monitor) show(s *series, why reason, v *policy.Verdict, result *policy.Result) {
+	d := &v.Decision
+	switch {
+	case why != deniedDegraded:
+	case d.Banned:
+		why = banned
+	default:
+		why = overLimit
+	}
+	var limit stint.Limit
+	if result != nil {
+		limit = *result.Decisive().Limit
+	}
+	m.feed.add(violation{
+		at: time.Now(), subject: v.Subject(), tier: s.name.tier, policy: s.name.policy, limit: limit,
+		reason: why.String(), retryAfter: d.RetryAfter, degraded: d.Degraded,
+	})
+}
+
+// clock is a clock that is right to the second, and costs nothing to read.
+type clock struct{ at atomic.Pointer[time.Time] }
+
+func (c *clock) set(now time.Time) { c.at.Store(&now) }
+func (c *clock) now() time.Time    { return *c.at.Load() }
