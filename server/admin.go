@@ -8,22 +8,26 @@ import (
 
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/callers"
-	"github.com/stint-limiter/stint/internal/seldom"
+	"github.com/stint-limiter/stint/internal/logsample"
+	"github.com/stint-limiter/stint/internal/setinfo"
 )
 
-// newAdmin returns what is served to operators: the dashboard, and beside it what programs ask for.
-func (s *Server) newAdmin() (served, error) {
+// newAdmin returns what the admin listener serves: the dashboard for operators, and paths for
+// programs.
+func (s *Server) newAdmin() (endpoint, error) {
 	metrics, err := s.metrics()
 	if err != nil {
-		return served{}, err
+		return endpoint{}, err
 	}
-	guard := s.operators.guard
-	if s.operators == nil {
+	guard := s.adminTokens.guard
+	if s.adminTokens == nil {
 		guard = s.localOnly()
 	}
-	board, err := s.newDashboard(guard)
+	ctx, end := context.WithCancel(context.Background())
+	board, err := s.newDashboard(ctx, guard)
 	if err != nil {
-		return served{}, err
+		end()
+		return endpoint{}, err
 	}
 
 	private := http.NewServeMux()
@@ -39,55 +43,56 @@ func (s *Server) newAdmin() (served, error) {
 	private.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	private.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	private.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	private.HandleFunc("/", nothingHere)
+	private.HandleFunc("/", notFound)
 
 	mux := http.NewServeMux()
-	s.vitals.register(mux)
+	s.health.register(mux)
 	guarded := guard(private)
 	for _, path := range []string{"/metrics", "/config", "/rlconfig", "/debug/"} {
 		mux.Handle(path, guarded)
 	}
 	mux.Handle("/", board)
-	on := s.newHTTPServer(sameSite(asWritten(mux)), false)
-	finish := on.shutdown
-	on.shutdown = func(ctx context.Context) error {
-		_ = board.Close() // its streams, which would not end otherwise
+	ep := s.newHTTPServer(sameSite(exactPaths(mux)), false)
+	finish := ep.shutdown
+	ep.shutdown = func(ctx context.Context) error {
+		end() // the page's streams, which do not end by themselves
 		return finish(ctx)
 	}
-	return on, nil
+	return ep, nil
 }
 
-// localOnly returns a guard that lets callers on this host through.
+// localOnly returns a guard that serves only callers on this host.
 func (s *Server) localOnly() func(next http.Handler) http.Handler {
-	var refused seldom.Gate
+	var refused logsample.Sampler
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if callers.Local(r) {
 				next.ServeHTTP(w, r)
 				return
 			}
-			if n, ok := refused.Take(1, time.Second); ok {
-				s.c.Logger.Warn("server: somebody who is not on this host was refused on the admin listener", "peer", callers.Peer(r), "unlogged", n)
+			if n, ok := refused.Allow(1, time.Second); ok {
+				s.c.Logger.Warn("server: refused a caller on the admin listener who is not on this host", "peer",
+					callers.Peer(r), "unlogged", n)
 			}
 			answer.Refuse(w, http.StatusForbidden, "forbidden",
-				"Without tokens this listener is for this machine only: call it localhost, or by its address, and not through a proxy.")
+				"Without tokens, this listener serves only this machine: use localhost or its address, and no proxy.")
 		})
 	}
 }
 
-// sameSite refuses what pages of other sites ask for in an operator's browser. They may lead to the page, which holds no data
-// of its own: links in chats and in Grafana do.
+// sameSite refuses requests that pages of other sites make in an operator's browser. Such pages may
+// link to the dashboard, as chats and Grafana do: the page itself holds no data.
 func sameSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if callers.CrossSite(r) && !(r.URL.Path == "/" && callers.Navigates(r)) {
-			answer.Refuse(w, http.StatusForbidden, "forbidden", "This is not for pages of other sites.")
+			answer.Refuse(w, http.StatusForbidden, "forbidden", "Pages of other sites may not use this.")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// configState is what /config tells.
+// configState is the answer of /config.
 type configState struct {
 	Phase   string        `json:"phase"`
 	Store   storeState    `json:"store"`
@@ -101,29 +106,29 @@ type configState struct {
 type storeState struct {
 	// Name is "memory", or the URL without its password.
 	Name string `json:"name"`
-	// Breaker and Instances are those of a store that is shared.
+	// Breaker and Instances are those of a shared store.
 	Breaker   string `json:"breaker,omitempty"`
 	Instances int    `json:"instances,omitempty"`
 }
 
-// showConfig tells what is in force, and what is wrong with what is not.
+// showConfig shows what is in force, and what is wrong with files that are not.
 func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) {
 	set := s.guard.Set()
 	state := configState{
-		Phase:    s.vitals.current().String(),
+		Phase:    s.health.current().String(),
 		Store:    storeState{Name: s.storeName},
 		Sources:  s.sourceStates(),
-		Tiers:    set.Tiers(),
-		Policies: set.Policies(),
+		Tiers:    setinfo.Tiers(set),
+		Policies: setinfo.Policies(set),
 		Now:      time.Now(),
 	}
 	if s.stack != nil {
-		state.Store.Breaker, state.Store.Instances = s.stack.Breaker().String(), s.stack.Instances()
+		state.Store.Breaker, state.Store.Instances = s.stack.Breaker(), s.stack.Instances()
 	}
 	answer.Indented(w, http.StatusOK, state)
 }
 
-// sourceStates returns those of all sources.
+// sourceStates returns the states of all sources.
 func (s *Server) sourceStates() []sourceState {
 	list := []sourceState{}
 	for i := range s.sources {

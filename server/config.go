@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/tls"
 	_ "embed" // for the built-in policies
 	"errors"
 	"fmt"
@@ -9,85 +11,171 @@ import (
 	"net"
 	"time"
 
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/reload"
+	"github.com/stint-limiter/stint/internal/server/envoyrls"
+	"github.com/stint-limiter/stint/internal/server/gateway"
 	"github.com/stint-limiter/stint/observe"
-	"github.com/stint-limiter/stint/policy"
-	"github.com/stint-limiter/stint/server/envoyrls"
-	"github.com/stint-limiter/stint/server/gateway"
 )
 
-// Config sets up a [Server]. Addresses are host:port; an empty one is a listener that there is not. Files of tokens have one
-// to a line, alone or after the name of its holder: "alice: 8a9f7d1b…".
+// Config sets up a [Server]. Addresses are host:port; an empty one leaves out that listener. Files
+// of tokens hold one per line, alone or after the name of its holder: "alice: 8a9f7d1b…".
 type Config struct {
-	// Policies is a file or a directory, as [policy.Load] reads it. Without it a built-in limit on every client is in
-	// force: 600 a minute, 1200 at once, 10,000 an hour.
+	// Policies is a file or a directory, as [config.Load] reads it. Without it a built-in limit
+	// applies to every client: 600 a minute, 1200 at once, 10,000 an hour.
 	Policies string
-	// Envoy is a directory with rules of envoyproxy/ratelimit, as [envoyrls.Load] reads it, and EnvoyOptions how they are
-	// applied. What happens when the store fails is up to the policies, the logger is this one's, and who may ask and who may
-	// give hits back depends on EnvoyTokens, TLS and API.
-	Envoy        string
-	EnvoyOptions envoyrls.Options
-	// EnvoyMerge lets several files configure one domain. See [envoyrls.MergeDomains].
-	EnvoyMerge bool
-	// EnvoyTokens is a file of bearer tokens for gRPC and /json. Without it everybody is answered over gRPC who can connect,
-	// and on /json callers on this host, if there are no client certificates and the API is not public. Hits are given back only
-	// if there are tokens or client certificates.
-	EnvoyTokens string
-	// Store is "memory", or the URL of a Redis as package redisstore reads it. "" leaves it to the policies, whose
-	// default is memory. Redis need not be there at the start.
+	// Store is "memory", or the URL of a Redis as package redisstore reads it. "" leaves it to the
+	// policies, whose default is memory. Redis need not be reachable at the start.
 	Store string
-	// StoreMemory is how many bytes a store in memory may use; 0 leaves it to the policies, whose default is 1 GiB. It is a
-	// mistake if the store is a Redis.
+	// StoreMemory is how many bytes a store in memory may use. 0 leaves it to the policies, whose
+	// default is 1 GiB. It is a mistake if the store is a Redis.
 	StoreMemory int64
 
-	// HTTP, GRPC and Admin are where to listen. GRPC is of no use without Envoy.
+	// HTTP, GRPC and Admin are the addresses to listen on. GRPC needs the rules of Envoy.
 	HTTP, GRPC, Admin string
-	// MaxConnections is how many connections each listener may have at the same time: DefaultMaxConnections unless set. Those
-	// beyond are closed at once.
+	// MaxConnections is how many connections each listener may have at the same time, 10,000 unless
+	// set: more than a thousand Envoys with eight threads each, or idle clients of a gateway in
+	// some 200 MB. The server closes those beyond at once.
 	MaxConnections int
-	// Gateway makes HTTP a reverse proxy behind the policies, which may have its routes.
-	Gateway *gateway.Config
+	// Gateway turns HTTP into a reverse proxy behind the policies.
+	Gateway *Gateway
+	// Envoy sets up Envoy's rate limit service.
+	Envoy Envoy
 
-	// TLS is for all listeners.
-	TLS TLS
-	// API says who may use the JSON API, and how.
-	API API
-	// AdminTokens is a file of bearer tokens for Admin, which may have roles: the holder of "prometheus (read): 51d3e6a9…" may
-	// look, and change nothing. Without it only callers on this host may look, on a loopback address, and nobody may change
-	// anything; a proxy on this host that does not say that it is one looks like such a caller. Probes need no token.
+	// TLSCert and TLSKey make all listeners speak TLS: PEM files with the certificate and its
+	// chain, and with its key. Set both or neither. ClientCA is a PEM file with authorities; if it
+	// is set, clients need a certificate of one of them.
+	TLSCert, TLSKey, ClientCA string
+
+	// APITokens is a file of bearer tokens for the JSON API. APIPublic serves anyone who can
+	// connect, also on /json. Without either and without client certificates, only callers on this
+	// host are served. Anyone who is served can use up anyone's limits. Forward-auth is for proxies
+	// that the policies trust, and for nobody else.
+	APITokens string
+	APIPublic bool
+	// APIAdHoc accepts limits that callers of the API send along.
+	APIAdHoc bool
+	// ChargeKey is a file with the key that signs charges. Processes that share it can settle and
+	// refund each other's charges. Without it each process amends only its own.
+	ChargeKey string
+
+	// AdminTokens is a file of bearer tokens for Admin, which may have roles: the holder of
+	// "prometheus (read): 51d3e6a9…" may look but not change anything. Without it Admin must be a
+	// loopback address, only callers on this host may look, and nobody may change anything. A proxy
+	// on this host that does not identify itself looks like such a caller. Probes need no token.
 	AdminTokens string
-	// AdminOpen lets callers on this host change things too where there are no tokens. It is for demonstrations.
+	// AdminOpen lets callers on this host change things too if there are no tokens. It is for
+	// demos.
 	AdminOpen bool
 
-	// Observe says what is shown of what happens, and when to raise an alarm. The logger is this one's.
+	// Observe sets what operators see and when alerts fire. Its logger is this one's.
 	Observe observe.Config
 
-	// Drain is how long to go on serving after the server has said that it is not ready any more.
+	// Drain is how long the server keeps serving after it has reported that it is no longer ready.
 	Drain time.Duration
 	// Logger is slog.Default() unless set.
 	Logger *slog.Logger
 }
 
-// DefaultMaxConnections is [Config.MaxConnections] unless set: more than a thousand Envoys with eight threads each, and idle
-// clients of a gateway in some 200 MB.
-const DefaultMaxConnections = 10_000
+// Envoy sets up Envoy's rate limit service. The policies' failure section decides what happens when
+// the store fails.
+type Envoy struct {
+	// Rules is a directory with the rules of envoyproxy/ratelimit. Without it there is no such
+	// service.
+	Rules string
+	// MergeDomains lets several files configure one domain.
+	MergeDomains bool
+	// Tokens is a file of bearer tokens for gRPC and /json. Without it, anyone who can connect may
+	// use gRPC, and callers on this host may use /json, unless there are client certificates or the
+	// API is public. Hits are given back only if there are tokens or client certificates.
+	Tokens string
+	// Window is "sliding", the default, or "fixed" to count as envoyproxy/ratelimit does.
+	Window string
+	// StopOverLimit, with fixed windows, charges nothing to the other descriptors of a request in
+	// which one is over its limit. Sliding windows always do that.
+	StopOverLimit bool
+	// Headers are the fields that Envoy is asked to add to responses: "none", "upstream" for those
+	// of envoyproxy/ratelimit, or "all". The default is all with sliding windows, none with fixed
+	// ones.
+	Headers string
+	// HeaderLimit, HeaderRemaining and HeaderReset replace the names of these fields.
+	HeaderLimit, HeaderRemaining, HeaderReset string
+	// Metadata adds dynamic metadata to answers.
+	Metadata bool
+	// ShadowMode answers OK to everything. QuotaMode treats every limit as one in quota mode: a
+	// request passes if one of its descriptors has room.
+	ShadowMode, QuotaMode bool
+}
+
+// options returns the options of the service, as far as this section sets them.
+func (e *Envoy) options() (envoyrls.Options, error) {
+	window, err := envoyrls.ParseWindow(cmp.Or(e.Window, envoyrls.Sliding.String()))
+	if err != nil {
+		return envoyrls.Options{}, err
+	}
+	headers, err := envoyrls.ParseHeaders(cmp.Or(e.Headers, envoyrls.HeadersDefault.String()))
+	return envoyrls.Options{
+		Window: window, StopOverLimit: e.StopOverLimit,
+		Headers: headers, Metadata: e.Metadata,
+		HeaderNames: envoyrls.HeaderNames{Limit: e.HeaderLimit, Remaining: e.HeaderRemaining, Reset: e.HeaderReset},
+		ShadowMode:  e.ShadowMode, QuotaMode: e.QuotaMode,
+	}, err
+}
+
+// Gateway sets up the reverse proxy. What it leaves at zero, the policies' gateway section may set;
+// see [config.Gateway]. Only routes are required, from here or there.
+type Gateway struct {
+	// Routes decide which requests go where. Routes for a request's host come before those for any
+	// host, and of these the longest prefix wins. Without any, the policies' routes apply.
+	Routes []config.Route
+	// Reserved are header fields that only trusted proxies may send, in addition to the usual ones
+	// such as X-Forwarded-For: whatever else upstreams trust.
+	Reserved []string
+
+	// TLS is for upstreams with https; nil is the default of crypto/tls.
+	TLS *tls.Config
+	// NoHTTP2 speaks HTTP/1.1 to upstreams with https even if they offer HTTP/2.
+	NoHTTP2 bool
+
+	// DialTimeout is for connecting to an upstream; 0 means 5 s.
+	DialTimeout time.Duration
+	// TLSHandshakeTimeout is for the TLS handshake after that; 0 means 5 s.
+	TLSHandshakeTimeout time.Duration
+	// BodyTimeout is how long a client may be silent in the middle of a request's body; after that
+	// it gets a 408. It applies until the response begins, because then upstream and client may
+	// hold a conversation, as gRPC does. 0 means 10 s, below 0 no limit. In the long run, clients
+	// must send [config.Gateway.MinBodyRate].
+	BodyTimeout time.Duration
+	// ResponseHeaderTimeout is from the end of the request to the beginning of the response; 0
+	// means one minute, below 0 no limit. Nothing limits how long a body takes that keeps coming.
+	ResponseHeaderTimeout time.Duration
+	// IdleTimeout is how long unused connections to upstreams stay open; 0 means 90 s. Keep it
+	// shorter than the upstream's.
+	IdleTimeout time.Duration
+	// IdleConns is how many unused connections to each upstream stay open; 0 means 256.
+	IdleConns int
+	// MaxConns is how many connections an upstream may have; requests beyond wait. 0 means any
+	// number. Routes whose timeouts differ have connections of their own.
+	MaxConns int
+	// MaxBody is how many bytes the body of a request may have; 0 means any number.
+	MaxBody int64
+
+	// Logger logs requests and failures. It is the server's unless set.
+	Logger *slog.Logger
+	// NoAccessLog logs only requests that fail because of the gateway or its upstream.
+	NoAccessLog bool
+	// AccessLogEvery logs one request in so many; 0 means all.
+	AccessLogEvery int
+	// AccessLogQuery logs query strings too, which often hold secrets.
+	AccessLogQuery bool
+}
+
+// defaultMaxConnections is [Config.MaxConnections] unless set.
+const defaultMaxConnections = 10_000
 
 //go:embed default.yaml
 var builtIn []byte
-
-// API says who may use the JSON API, and how. Forward-auth is for proxies that the policies trust, and for nobody else.
-type API struct {
-	// Tokens is a file of bearer tokens.
-	Tokens string
-	// Public answers everybody who can connect, also on /json. Without it and without Tokens or client certificates, only callers
-	// on this host are answered. Whoever is answered can use up anybody's limits.
-	Public bool
-	// ChargeKey is a file with the key by which charges are signed. Processes that share it can settle and refund each
-	// other's; without one each process amends what it has charged itself.
-	ChargeKey string
-	// AdHoc accepts limits that callers send along.
-	AdHoc bool
-}
 
 // validate fills in the defaults, and reports every mistake.
 func (c *Config) validate() error {
@@ -95,9 +183,9 @@ func (c *Config) validate() error {
 		c.Logger = slog.Default()
 	}
 	if c.MaxConnections == 0 {
-		c.MaxConnections = DefaultMaxConnections
+		c.MaxConnections = defaultMaxConnections
 	}
-	errs := []error{c.TLS.validate()}
+	errs := []error{c.validateTLS()}
 	if c.MaxConnections < 0 {
 		errs = append(errs, fmt.Errorf("%d connections; want 1 or more (--max-clients)", c.MaxConnections))
 	}
@@ -109,19 +197,24 @@ func (c *Config) validate() error {
 			continue
 		}
 		if _, _, err := net.SplitHostPort(at.address); err != nil {
-			errs = append(errs, fmt.Errorf("the address of %s: %w; want host:port, such as :8080 or 127.0.0.1:8080", at.name, err))
+			errs = append(errs, fmt.Errorf("the address of %s: %w; want host:port, such as :8080 or 127.0.0.1:8080",
+				at.name, err))
 		}
 	}
 	if c.Gateway != nil {
-		errs = append(errs, c.Gateway.Validate())
+		config := gateway.Config(*c.Gateway)
+		errs = append(errs, config.Validate())
 		if c.HTTP == "" {
 			errs = append(errs, errors.New("a gateway needs an address for HTTP (--listen)"))
 		}
 	}
-	if c.GRPC != "" && c.Envoy == "" {
+	if _, err := c.Envoy.options(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.GRPC != "" && c.Envoy.Rules == "" {
 		errs = append(errs, errors.New("gRPC is Envoy's rate limit service, and there are no rules for it (--envoy-config)"))
 	}
-	if c.API.Public && c.API.Tokens != "" {
+	if c.APIPublic && c.APITokens != "" {
 		errs = append(errs, errors.New("the API is public and has tokens; want one of them"))
 	}
 	if c.AdminOpen && c.AdminTokens != "" {
@@ -138,24 +231,24 @@ func (c *Config) validate() error {
 }
 
 // load reads the policies.
-func (c *Config) load() (set *policy.Set, err error) {
+func (c *Config) load() (read *config.Config, err error) {
 	if c.Policies != "" {
-		set, err = policy.Load(c.Policies)
+		read, err = config.Load(c.Policies)
 	} else {
-		set, err = policy.Parse("default.yaml", builtIn)
+		read, err = config.Parse("default.yaml", builtIn)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return set, c.accept(set)
+	return read, c.accept(read)
 }
 
 var errNoRoutes = errors.New("server: the gateway has nowhere to pass requests on to; " +
 	"want --upstream or --route, or gateway.routes in the configuration (--config)")
 
 // accept returns what is missing from policies that are good by themselves.
-func (c *Config) accept(set *policy.Set) error {
-	if c.Gateway != nil && len(c.Gateway.Routes) == 0 && len(set.Gateway().Routes) == 0 {
+func (c *Config) accept(read *config.Config) error {
+	if c.Gateway != nil && len(c.Gateway.Routes) == 0 && len(read.Gateway.Routes) == 0 {
 		return errNoRoutes
 	}
 	return nil
@@ -167,19 +260,20 @@ const (
 	maxChargeKey = 4 << 10
 )
 
-// chargeKey reads the key by which charges are signed; nil if there is none.
-func (a *API) chargeKey(logger *slog.Logger) ([]byte, error) {
-	if a.ChargeKey == "" {
+// chargeKey reads the key that signs charges; nil if there is none.
+func (c *Config) chargeKey() ([]byte, error) {
+	if c.ChargeKey == "" {
 		return nil, nil
 	}
-	files, err := reload.ReadFiles(maxChargeKey, a.ChargeKey)
+	files, err := reload.ReadFiles(maxChargeKey, c.ChargeKey)
 	if err != nil {
-		return nil, fmt.Errorf("server: the key for charges: %w", err)
+		return nil, fmt.Errorf("server: the charge key: %w", err)
 	}
 	key := bytes.TrimSpace(files[0].Text)
 	if len(key) < minChargeKey || len(key) > maxChargeKey {
-		return nil, fmt.Errorf("server: the key for charges: %s has %d bytes; want %d to %d", a.ChargeKey, len(key), minChargeKey, maxChargeKey)
+		return nil, fmt.Errorf("server: the charge key: %s has %d bytes; want %d to %d",
+			c.ChargeKey, len(key), minChargeKey, maxChargeKey)
 	}
-	warnReadable(logger, "charge key", a.ChargeKey)
+	callers.WarnReadable(c.Logger, "charge key", c.ChargeKey)
 	return key, nil
 }

@@ -11,23 +11,24 @@ import (
 
 	"google.golang.org/grpc/peer"
 
-	"github.com/stint-limiter/stint/internal/seldom"
+	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// connections is a listener with a bounded number of connections. One more is closed at once: to let it wait would
-// have its client wait for an answer that nobody gives.
+// connections is a listener with a bounded number of connections. It closes one beyond at once,
+// because its client would wait for an answer that nobody gives.
 //
-// There is no bound for each address: Envoys behind one NAT, and all clients of a gateway behind a load balancer, have one.
+// There is no bound per address: Envoys behind one NAT share one, and so do all clients of a
+// gateway behind a load balancer.
 type connections struct {
 	*net.TCPListener
 	name   string
 	most   int64
 	open   atomic.Int64
 	logger *slog.Logger
-	full   seldom.Gate
-	// strangers are the connections that have not made a call. Nil where it does not matter.
-	strangers *newest
-	crowded   seldom.Gate
+	full   logsample.Sampler
+	// newConns are the connections that have not made a call yet. Nil means they are not bounded.
+	newConns *boundedSet
+	evicted  logsample.Sampler
 }
 
 // Accept implements [net.Listener].
@@ -41,8 +42,8 @@ func (l *connections) Accept() (net.Conn, error) {
 			return l.take(c), nil
 		}
 		l.open.Add(-1)
-		if n, ok := l.full.Take(1, time.Second); ok {
-			l.logger.Warn("server: a connection was refused: there are as many as may be (--max-clients)",
+		if n, ok := l.full.Allow(1, time.Second); ok {
+			l.logger.Warn("server: refused a connection: the listener has as many as it may (--max-clients)",
 				"listener", l.name, "connections", l.most, "peer", c.RemoteAddr().String(), "unlogged", n)
 		}
 		_ = c.Close() // nobody reads what is left of it
@@ -50,34 +51,35 @@ func (l *connections) Accept() (net.Conn, error) {
 }
 
 func (l *connections) take(tcp *net.TCPConn) *connection {
-	c := &connection{TCPConn: tcp, left: func() { l.open.Add(-1) }, known: func() {}}
-	if l.strangers != nil {
-		c.known = l.strangers.add(func() {
-			if n, ok := l.crowded.Take(1, time.Second); ok {
-				l.logger.Warn("server: the oldest connection that has made no call was closed: there are as many of those as may be",
-					"listener", l.name, "connections", l.strangers.most, "peer", tcp.RemoteAddr().String(), "unlogged", n)
+	c := &connection{TCPConn: tcp, release: func() { l.open.Add(-1) }, called: func() {}}
+	if l.newConns != nil {
+		c.called = l.newConns.add(func() {
+			if n, ok := l.evicted.Allow(1, time.Second); ok {
+				l.logger.Warn("server: closed the oldest connection without a call: the listener has as many of those as it may",
+					"listener", l.name, "connections", l.newConns.most, "peer", tcp.RemoteAddr().String(),
+					"unlogged", n)
 			}
-			_ = c.Close() // whoever serves it finds out
+			_ = c.Close() // whoever serves it notices
 		})
 	}
 	return c
 }
 
-// connection is one that is counted. What is known of its client is found by its address: see [connectionOf].
+// connection is one that is counted. [connectionOf] finds it by its address.
 type connection struct {
 	*net.TCPConn
-	known     func() // that it is no longer a stranger
-	left      func()
-	introduce sync.Once
+	called    func() // when it has made a call
+	release   func()
+	firstCall sync.Once
 	closing   sync.Once
-	health    atomic.Int32 // calls of the health service under way
+	health    atomic.Int32 // calls of the health service in progress
 }
 
 // Close implements [net.Conn].
 func (c *connection) Close() error {
 	c.closing.Do(func() {
-		c.known()
-		c.left()
+		c.called()
+		c.release()
 	})
 	return c.TCPConn.Close()
 }
@@ -85,8 +87,8 @@ func (c *connection) Close() error {
 // RemoteAddr implements [net.Conn].
 func (c *connection) RemoteAddr() net.Addr { return remoteAddr{c.TCPConn.RemoteAddr(), c} }
 
-// remoteAddr is the other end of a connection, and the connection itself: gRPC tells a call's address and nothing else of its
-// connection.
+// remoteAddr is the other end of a connection together with the connection: of the connection, gRPC
+// passes on only the address.
 type remoteAddr struct {
 	net.Addr
 	of *connection
@@ -98,16 +100,16 @@ func connectionOf(ctx context.Context) *connection {
 	return p.Addr.(remoteAddr).of
 }
 
-// newest is a number of things that can be ended. One more than there may be ends the oldest: whoever is slow makes room for
-// those who are not, and nobody can keep others out by being there first.
-type newest struct {
+// boundedSet holds things that can be ended. Adding one beyond the bound ends the oldest. So slow
+// clients make room for others, and nobody can keep others out by coming first.
+type boundedSet struct {
 	most int
 	mu   sync.Mutex
-	ends list.List // of func(), the oldest first
+	ends list.List // of func(), oldest first
 }
 
-// add adds a thing by what ends it, and returns what takes it out again.
-func (n *newest) add(end func()) (remove func()) {
+// add adds a thing by the function that ends it, and returns the function that removes it.
+func (n *boundedSet) add(end func()) (remove func()) {
 	n.mu.Lock()
 	var oldest *list.Element
 	if n.ends.Len() >= n.most {
@@ -117,7 +119,7 @@ func (n *newest) add(end func()) (remove func()) {
 	e := n.ends.PushBack(end)
 	n.mu.Unlock()
 	if oldest != nil {
-		oldest.Value.(func())() // it may take itself out
+		oldest.Value.(func())() // it may remove itself
 	}
 	return func() {
 		n.mu.Lock()

@@ -1,26 +1,22 @@
 package server
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/dashboard"
 	"github.com/stint-limiter/stint/internal/callers"
-	"github.com/stint-limiter/stint/server/control"
-	"github.com/stint-limiter/stint/server/dashboard"
 )
 
-// newDashboard returns the page for operators, and what it asks for behind the guard.
-func (s *Server) newDashboard(guard func(http.Handler) http.Handler) (*dashboard.Dashboard, error) {
-	desk := control.Config{Store: s.store, Set: s.guard.Set, EnvoyWindow: s.c.EnvoyOptions.Window}
-	desk.Inspector, _ = s.store.(stint.Inspector)
-	if s.envoy != nil {
-		desk.Envoy = s.envoy.Config
-	}
+// newDashboard returns the page for operators, with its API behind the guard. Its streams end with
+// the context.
+func (s *Server) newDashboard(ctx context.Context, guard func(http.Handler) http.Handler) (http.Handler, error) {
 	c := dashboard.Config{
 		Monitor: s.monitor,
-		Desk:    control.New(desk),
+		Store:   s.store,
 		Set:     s.guard.Set,
-		Phase:   func() string { return s.vitals.current().String() },
+		Phase:   func() string { return s.health.current().String() },
 		Sources: func() []dashboard.Source {
 			var list []dashboard.Source
 			for _, state := range s.sourceStates() {
@@ -33,14 +29,19 @@ func (s *Server) newDashboard(guard func(http.Handler) http.Handler) (*dashboard
 		Logger:       s.c.Logger,
 		Version:      s.c.Observe.Version,
 	}
+	if s.envoy != nil {
+		c.Envoy = func(subject string) (string, []stint.Limit) {
+			return s.envoy.Config().LimitsOf(subject, s.envoyWindow)
+		}
+	}
 	switch {
-	case s.operators != nil:
+	case s.adminTokens != nil:
 		c.Who = func(r *http.Request) (name string, operates bool) {
-			holder, _ := s.operators.list.Load().Holder(r.Header["Authorization"])
+			holder, _ := s.adminTokens.list.Load().Holder(r.Header["Authorization"])
 			return holder.Name, holder.Role == callers.Operate
 		}
 	case s.c.AdminOpen:
 		c.Who = func(*http.Request) (name string, operates bool) { return "anyone on this host", true }
 	}
-	return dashboard.New(c)
+	return dashboard.New(ctx, c)
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
-	"github.com/stint-limiter/stint/server/control"
 )
 
 const operator = "token-of-an-operator"
@@ -53,7 +53,7 @@ func TestDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	alice := r.operate(operator)
-	eventually.True(t, "the denial is told", func() bool {
+	eventually.True(t, "the denial is shown", func() bool {
 		list, err := alice.Violations(t.Context(), 10)
 		if err != nil {
 			t.Fatal(err)
@@ -61,7 +61,8 @@ func TestDashboard(t *testing.T) {
 		return len(list) == 1 && list[0].Subject == "ip:192.0.2.x"
 	})
 	state, err := alice.State(t.Context())
-	if err != nil || state.Version != "v1.2.3" || state.Config.Phase != "ready" || !state.Store.Up || state.Store.Kind != "memory" || len(state.Config.Sources) != 3 {
+	if err != nil || state.Version != "v1.2.3" || state.Config.Phase != "ready" || !state.Store.Up ||
+		state.Store.Kind != "memory" || len(state.Config.Sources) != 3 {
 		t.Errorf("got %+v, %v", state, err)
 	}
 	top, err := alice.Top(t.Context(), "ip", 10)
@@ -106,7 +107,8 @@ func TestDashboardWithoutTokens(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := anyone.Ban(t.Context(), control.Target{Subject: "ip:192.0.2.1"}, time.Hour)
-	if refused, ok := err.(*control.RefusedError); !ok || refused.Status != 403 || !strings.Contains(refused.Message, "--no-admin-token") {
+	if refused, ok := err.(*control.RefusedError); !ok || refused.Status != 403 ||
+		!strings.Contains(refused.Message, "--no-admin-token") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -126,21 +128,22 @@ func TestF27Dashboard(t *testing.T) {
 	})
 }
 
-// TestStreamLasts for longer than any other answer, over HTTP/1 and HTTP/2, and ends when the server is stopped, which does
-// not wait for it.
+// TestStreamLasts for longer than any other answer, over HTTP/1 and HTTP/2, and ends when the
+// server is stopped, which does not wait for it.
 func TestStreamLasts(t *testing.T) {
 	a := newAuthority(t)
 	c := withOperator(t, Config{Admin: anywhere})
-	c.TLS = TLS{Cert: filepath.Join(t.TempDir(), "cert.pem"), Key: filepath.Join(t.TempDir(), "key.pem")}
+	c.TLSCert, c.TLSKey = filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
 	cert, key := a.sign("server")
-	put(t, c.TLS.Cert, cert)
-	put(t, c.TLS.Key, key)
-	r := start(t, c, func(s *Server) { s.bounds.body, s.bounds.answer = time.Second, time.Second })
+	put(t, c.TLSCert, cert)
+	put(t, c.TLSKey, key)
+	r := start(t, c, func(s *Server) { s.timeouts.body, s.timeouts.answer = time.Second, time.Second })
 	streams := map[int]*bufio.Scanner{}
 	for version := range 2 {
 		transport := &http.Transport{TLSClientConfig: a.client(""), ForceAttemptHTTP2: version == 1}
 		defer transport.CloseIdleConnections()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+r.Addr(Admin).String()+"/api/stream", nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"https://"+r.Addr(Admin).String()+"/api/stream", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,14 +2,14 @@ package server
 
 import (
 	"github.com/stint-limiter/stint/internal/reload"
-	"github.com/stint-limiter/stint/server/envoyrls"
+	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
 
-// watchEnvoy keeps Envoy's service in step with its rules.
+// watchEnvoy keeps Envoy's service up to date with its rules.
 func (s *Server) watchEnvoy() (*reload.Watcher, error) {
-	path, merge := s.c.Envoy, envoyrls.MergeDomains(s.c.EnvoyMerge)
+	path, merge := s.c.Envoy.Rules, envoyrls.MergeDomains(s.c.Envoy.MergeDomains)
 	return reload.New(reload.Config{
-		Name:  "server: the configuration of Envoy's service",
+		Name:  "server: the rules of Envoy's service",
 		Paths: []string{path},
 		Deep:  true,
 		Open:  func() ([]reload.File, error) { return envoyrls.Open(path) },

@@ -28,16 +28,17 @@ const (
 func TestEnvoyJSON(t *testing.T) {
 	a := newAuthority(t)
 	withTokens := func(c *Config) {
-		c.EnvoyTokens = filepath.Join(t.TempDir(), "tokens")
-		put(t, c.EnvoyTokens, proxyToken)
+		c.Envoy.Tokens = filepath.Join(t.TempDir(), "tokens")
+		put(t, c.Envoy.Tokens, proxyToken)
 	}
 	withCertificates := func(c *Config) {
 		directory := t.TempDir()
-		c.TLS = TLS{Cert: filepath.Join(directory, "cert.pem"), Key: filepath.Join(directory, "key.pem"), ClientCA: filepath.Join(directory, "ca.pem")}
+		c.TLSCert, c.TLSKey, c.ClientCA = filepath.Join(directory, "cert.pem"), filepath.Join(
+			directory, "key.pem"), filepath.Join(directory, "ca.pem")
 		cert, key := a.sign("server")
-		put(t, c.TLS.Cert, cert)
-		put(t, c.TLS.Key, key)
-		put(t, c.TLS.ClientCA, a.pem)
+		put(t, c.TLSCert, cert)
+		put(t, c.TLSKey, key)
+		put(t, c.ClientCA, a.pem)
 	}
 	const elsewhere, token = "X-Forwarded-For: 203.0.113.9", "Authorization: Bearer " + proxyToken
 	type post struct {
@@ -61,14 +62,14 @@ func TestEnvoyJSON(t *testing.T) {
 			{oneHit, "Origin: https://evil.example", 403},
 			{negativeHits, "", 403},
 		}, codes.PermissionDenied},
-		{"public", func(c *Config) { c.API.Public = true }, []post{
+		{"public", func(c *Config) { c.APIPublic = true }, []post{
 			{oneHit, elsewhere, 200},
 			{oneHit, elsewhere + "\nSec-Fetch-Site: cross-site", 403},
 			{negativeHits, elsewhere, 403},
 		}, codes.PermissionDenied},
 		{"tokens of the API", func(c *Config) {
-			c.API.Tokens = filepath.Join(t.TempDir(), "tokens")
-			put(t, c.API.Tokens, proxyToken)
+			c.APITokens = filepath.Join(t.TempDir(), "tokens")
+			put(t, c.APITokens, proxyToken)
 		}, []post{
 			{oneHit, "", 200},
 			{oneHit, elsewhere + "\n" + token, 401},
@@ -83,7 +84,7 @@ func TestEnvoyJSON(t *testing.T) {
 			{negativeHits, "", 401},
 			{negativeHits, token, 200},
 		}, codes.OK},
-		{"tokens beside a public API", func(c *Config) { withTokens(c); c.API.Public = true }, []post{
+		{"tokens beside a public API", func(c *Config) { withTokens(c); c.APIPublic = true }, []post{
 			{oneHit, elsewhere, 401},
 			{oneHit, elsewhere + "\n" + token, 200},
 		}, codes.OK},
@@ -98,11 +99,13 @@ func TestEnvoyJSON(t *testing.T) {
 			test.config(&c)
 			r := start(t, c)
 			at, client, secure := r.url(HTTP, "/json"), http.DefaultClient, insecure.NewCredentials()
-			if c.TLS.Cert != "" {
+			if c.TLSCert != "" {
 				config := a.client("proxy")
-				transport := &http.Transport{TLSClientConfig: config, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
+				transport := &http.Transport{TLSClientConfig: config,
+					TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
 				defer transport.CloseIdleConnections()
-				at, client, secure = strings.Replace(at, "http:", "https:", 1), &http.Client{Transport: transport}, credentials.NewTLS(config)
+				at, client, secure = strings.Replace(at, "http:", "https:", 1), &http.Client{
+					Transport: transport}, credentials.NewTLS(config)
 			}
 			for _, p := range test.posts {
 				request, err := http.NewRequest(http.MethodPost, at, strings.NewReader(p.body))

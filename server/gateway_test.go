@@ -10,17 +10,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/server/gateway"
+	"github.com/stint-limiter/stint/config"
 )
 
-// TestGateway has the gateway in the place of the API: all paths are the upstream's, but within limits.
+// TestGateway has the gateway in the place of the API: all paths are the upstream's, but within
+// limits.
 func TestGateway(t *testing.T) {
 	upstream := listenAndServe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s for %q", r.URL.Path, r.Header.Get("X-User"))
 	}))
 	c := Config{
 		HTTP: anywhere, Admin: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml"),
-		Gateway: &gateway.Config{Routes: []gateway.Route{{Upstream: upstream}}},
+		Gateway: &Gateway{Routes: []config.Route{{Upstream: upstream}}},
 	}
 	put(t, c.Policies, "client_ip: {trusted_proxies: 192.0.2.1}\nclaims: {user: X-User}\n"+three)
 	r := start(t, c)
@@ -49,7 +50,7 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-// TestGatewayMistakes are told before anything listens.
+// TestGatewayMistakes: mistakes are reported before anything listens.
 func TestGatewayMistakes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stint.yaml")
 	put(t, file, three+"gateway: {routes: [{upstream: 'http://localhost:70000'}]}\n")
@@ -58,9 +59,9 @@ func TestGatewayMistakes(t *testing.T) {
 		c    Config
 		want string
 	}{
-		{"no URL", Config{Gateway: &gateway.Config{Routes: []gateway.Route{{Upstream: "localhost"}}}}, `"localhost" is no upstream; want a URL such as http://127.0.0.1:3000`},
-		{"no route", Config{Gateway: &gateway.Config{}}, "server: the gateway has nowhere to pass requests on to; want --upstream or --route, or gateway.routes in the configuration (--config)"},
-		{"a file", Config{Policies: file, Gateway: &gateway.Config{}}, file + `:3: gateway.routes[0].upstream: the upstream "http://localhost:70000" has the port 70000; want 1 to 65535`},
+		{"no URL", Config{Gateway: &Gateway{Routes: []config.Route{{Upstream: "localhost"}}}}, `"localhost" is no upstream; want a URL such as http://127.0.0.1:3000`},
+		{"no route", Config{Gateway: &Gateway{}}, "server: the gateway has nowhere to pass requests on to; want --upstream or --route, or gateway.routes in the configuration (--config)"},
+		{"a file", Config{Policies: file, Gateway: &Gateway{}}, file + `:3: gateway.routes[0].upstream: the upstream "http://localhost:70000" has the port 70000; want 1 to 65535`},
 	} {
 		test.c.HTTP = anywhere
 		if _, err := New(test.c); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -69,7 +70,8 @@ func TestGatewayMistakes(t *testing.T) {
 	}
 }
 
-// TestGatewayRoutes follows those of the configuration, over connections that a client writes itself.
+// TestGatewayRoutes follows those of the configuration, over connections that a client writes
+// itself.
 func TestGatewayRoutes(t *testing.T) {
 	upstream := func(name string) string {
 		return listenAndServe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +80,7 @@ func TestGatewayRoutes(t *testing.T) {
 	}
 	a, b := upstream("a"), upstream("b")
 	const many = "tiers: [{name: all, identity: ip, limits: 1000/1h}]\n"
-	c := Config{HTTP: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml"), Gateway: &gateway.Config{}}
+	c := Config{HTTP: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml"), Gateway: &Gateway{}}
 	put(t, c.Policies, many+"gateway: {routes: [{path: /api/**, upstream: '"+a+"', strip_prefix: true}]}\n")
 	r := start(t, c)
 
@@ -138,13 +140,14 @@ func TestGatewayRoutes(t *testing.T) {
 // TestGatewayFlagsGoFirst does not use routes of the configuration beside others, and says so.
 func TestGatewayFlagsGoFirst(t *testing.T) {
 	at := listenAndServe(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "flag") }))
-	c := Config{HTTP: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml"), Gateway: &gateway.Config{Routes: []gateway.Route{{Upstream: at}}}}
+	c := Config{HTTP: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml"),
+		Gateway: &Gateway{Routes: []config.Route{{Upstream: at}}}}
 	put(t, c.Policies, three+"gateway: {routes: [{path: /file/**, upstream: 'http://127.0.0.1:1'}]}\n")
 	r := start(t, c)
 	if status, body := r.get(HTTP, "/file/x", ""); status != 200 || body != "flag" {
 		t.Errorf("got %d, %s", status, body)
 	}
-	if !strings.Contains(r.log.String(), "gateway.routes of the configuration are not used") {
-		t.Error("nobody is told")
+	if !strings.Contains(r.log.String(), "ignores gateway.routes of the configuration") {
+		t.Error("nothing is logged")
 	}
 }

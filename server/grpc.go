@@ -12,66 +12,71 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Bounds on what a connection may cost over gRPC.
+// Bounds on what a gRPC connection may cost.
 const (
-	// maxMessage is the largest message in bytes; those of Envoy have a few hundred.
+	// maxMessage is the largest message in bytes. Envoy's have a few hundred.
 	maxMessage = 256 << 10
-	// streamWindow and connWindow are how many bytes of a call, and of all calls of a connection, may be on their way to us. That
-	// they are fixed bounds what a connection may have us keep, and saves the pings by which gRPC would look for better ones.
+	// streamWindow and connWindow are how many bytes of a call, and of all calls of a connection,
+	// may be in flight to the server. Fixed windows bound what a connection can make the server
+	// keep, and save the pings that gRPC needs to tune them.
 	streamWindow = 64 << 10
 	connWindow   = 1 << 20
-	// maxStreams is how many calls may be under way on one connection, each with a message that is kept. Envoy opens
-	// another connection beyond; at a millisecond a call that is at 250,000 a second.
+	// maxStreams is how many calls may be in progress on one connection, each with a message in
+	// memory. Beyond it Envoy opens another connection; at one millisecond per call that happens at
+	// 250,000 calls per second.
 	maxStreams = 250
-	// streamWorkers is how many goroutines wait for calls. One that is new for each call has to grow its stack each time,
-	// which is a sixth of what the process does; so many stacks are a few megabytes. When all are busy, new ones are made.
+	// streamWorkers is how many goroutines wait for calls. A new goroutine for each call would have
+	// to grow its stack each time, which is a sixth of the process's work. This many stacks take a
+	// few megabytes. When all are busy, gRPC starts new ones.
 	streamWorkers = 256
-	// pingEvery is how often a client may ask for a sign of life of ours.
+	// pingEvery is how often a client may ping the server.
 	pingEvery = 5 * time.Second
 )
 
-// Bounds on what may be had without a token, which keep it to some hundred megabytes. Beyond them those who came first
-// have to go.
+// Bounds on what callers without a token can use, some hundred megabytes in all. Beyond a bound,
+// the oldest goes first.
 const (
-	// maxStrangers is how many connections may be open that have not made a call yet, other than of the health service. Envoy
-	// makes one as soon as it is connected; so many can be connecting at the same time. Those of health checkers that are
-	// closed are opened again for the next check.
-	maxStrangers = 2048
-	// maxAwaited is how many calls of the health service may be under way whose message has not arrived. An honest one arrives
-	// with the header.
-	maxAwaited = 256
-	// maxWatches is how many streams of the health service there may be. Envoy and Kubernetes have none: they check.
+	// maxNewConns is how many open connections may have made no call yet, not counting health
+	// checks. Envoy makes one as soon as it is connected, so this many can be connecting at the
+	// same time. A health checker whose connection is closed opens a new one for its next check.
+	maxNewConns = 2048
+	// maxPendingCalls is how many calls of the health service may be waiting for their message.
+	// That of an honest client arrives with the header.
+	maxPendingCalls = 256
+	// maxWatches is how many streams of the health service there may be. Envoy and Kubernetes use
+	// none: they check.
 	maxWatches = 1024
-	// maxHealth is how many calls of the health service may be under way on one connection. Checkers have one or two.
+	// maxHealth is how many calls of the health service may be in progress on one connection.
+	// Checkers have one or two.
 	maxHealth = 16
 )
 
 // newGRPC returns Envoy's rate limit service and the health service.
-func (s *Server) newGRPC() (served, error) {
+func (s *Server) newGRPC() (endpoint, error) {
 	ctx, end := context.WithCancel(context.Background())
 	options := []grpc.ServerOption{
-		grpc.ConnectionTimeout(s.bounds.header),
+		grpc.ConnectionTimeout(s.timeouts.header),
 		grpc.MaxHeaderListSize(maxHeader),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.NumStreamWorkers(streamWorkers),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.bounds.alive, Timeout: s.bounds.alive}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.timeouts.alive, Timeout: s.timeouts.alive}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery, PermitWithoutStream: true}),
-		grpc.InTapHandle(s.arrive),
+		grpc.InTapHandle(s.admitCall),
 		grpc.UnaryInterceptor(s.intercept),
-		grpc.StreamInterceptor(untilEnd(ctx)),
+		grpc.StreamInterceptor(endStreams(ctx)),
 	}
 	if s.certificate != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.certificate.listen())))
 	}
 	srv := grpc.NewServer(options...)
 	s.envoy.Register(srv)
-	healthpb.RegisterHealthServer(srv, s.vitals.grpc)
-	return served{
-		serve:     srv.Serve,
-		strangers: &s.strangers,
+	healthpb.RegisterHealthServer(srv, s.health.grpc)
+	return endpoint{
+		serve:    srv.Serve,
+		newConns: &s.newConns,
 		shutdown: func(ctx context.Context) error {
 			end()
 			done := make(chan struct{})
@@ -93,9 +98,10 @@ func (s *Server) newGRPC() (served, error) {
 	}, nil
 }
 
-// intercept has one call that goes wrong end no others. Whose message has arrived, and who has shown a token where one is
-// needed, is no stranger any more.
-func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (reply any, err error) {
+// intercept recovers from panics, so that one call cannot end others, and notes that a connection
+// has made a call: its message has arrived, and its token was checked if one is needed.
+func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (
+	reply any, err error) {
 	defer func() {
 		if problem := recover(); problem != nil {
 			s.panicked(info.FullMethod, problem)
@@ -104,7 +110,7 @@ func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnarySer
 	}()
 	if info.FullMethod != healthpb.Health_Check_FullMethodName {
 		conn := connectionOf(ctx)
-		conn.introduce.Do(conn.known)
+		conn.firstCall.Do(conn.called)
 	}
 	return next(ctx, request)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/answer"
 )
 
-// phase is how far a server is in its life.
+// phase is what a server is doing: starting, serving or draining.
 type phase int32
 
 const (
@@ -23,40 +23,45 @@ var phaseNames = [...]string{"starting", "ready", "draining"}
 
 func (p phase) String() string { return phaseNames[p] }
 
-// vitals tells load balancers and supervisors how a server is. A store that is down does not make it unready:
-// decisions are made all the same, as the failure policy says.
-type vitals struct {
+// healthState shows load balancers and supervisors whether the server is ready. A store that is
+// down does not make it unready: it still decides, as the failure policy says.
+type healthState struct {
 	phase atomic.Int32
 	grpc  *health.Server
 }
 
-// newVitals returns those of a server that is starting. Over gRPC they are asked for by the names of its services.
-func newVitals(services ...string) *vitals {
-	v := &vitals{grpc: health.NewServer()}
+// newHealth returns the state of a server that is starting. Over gRPC clients ask for it by the
+// names of the services.
+func newHealth(services ...string) *healthState {
+	h := &healthState{grpc: health.NewServer()}
 	for _, name := range services {
-		v.grpc.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
+		h.grpc.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
-	v.enter(starting)
-	return v
+	h.enter(starting)
+	return h
 }
 
 // enter begins a phase.
-func (v *vitals) enter(p phase) {
-	v.phase.Store(int32(p))
+func (h *healthState) enter(p phase) {
+	h.phase.Store(int32(p))
 	if p == ready {
-		v.grpc.Resume()
+		h.grpc.Resume()
 	} else {
-		v.grpc.Shutdown()
+		h.grpc.Shutdown()
 	}
 }
 
-func (v *vitals) current() phase { return phase(v.phase.Load()) }
+func (h *healthState) current() phase { return phase(h.phase.Load()) }
 
-// register adds the probes to a listener: /livez is whether the process works, /readyz whether to send it requests.
-func (v *vitals) register(mux *http.ServeMux) {
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer.Text(w, http.StatusOK, "live\n") })
+// register adds the probes to a listener: /livez reports whether the process works, /readyz whether
+// to send it requests.
+func (h *healthState) register(mux *http.ServeMux) {
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		answer.Text(w, http.StatusOK,
+			"live\n")
+	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		p := v.current()
+		p := h.current()
 		if p == ready {
 			answer.Text(w, http.StatusOK, "ready\n")
 			return
@@ -65,20 +70,21 @@ func (v *vitals) register(mux *http.ServeMux) {
 	})
 }
 
-// healthcheck is /readyz as users of envoyproxy/ratelimit know it: OK, or 500 for what is to be taken out of rotation.
-func (v *vitals) healthcheck(w http.ResponseWriter, _ *http.Request) {
-	if v.current() == ready {
+// healthcheck is /readyz as users of envoyproxy/ratelimit know it: OK, or 500 to be taken out of
+// rotation.
+func (h *healthState) healthcheck(w http.ResponseWriter, _ *http.Request) {
+	if h.current() == ready {
 		answer.Text(w, http.StatusOK, "OK")
 		return
 	}
 	answer.Text(w, http.StatusInternalServerError, "")
 }
 
-// farewell has clients that come while the server drains use another connection for their next request. So the
-// connections that are closed in the end are those on which nothing is under way.
-func (v *vitals) farewell(next http.Handler) http.Handler {
+// closeWhileDraining makes clients use a new connection for their next request while the server
+// drains. So those that are closed in the end are idle.
+func (h *healthState) closeWhileDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if v.current() == draining {
+		if h.current() == draining {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)

@@ -42,7 +42,7 @@ func everywhere(t *testing.T) Config {
 	put(t, filepath.Join(directory, "stint.yaml"), three)
 	put(t, filepath.Join(directory, "envoy", "test.yaml"), rules)
 	return Config{
-		Policies: filepath.Join(directory, "stint.yaml"), Envoy: filepath.Join(directory, "envoy"),
+		Policies: filepath.Join(directory, "stint.yaml"), Envoy: Envoy{Rules: filepath.Join(directory, "envoy")},
 		HTTP: anywhere, GRPC: anywhere, Admin: anywhere,
 	}
 }
@@ -94,7 +94,8 @@ func (r *running) get(listener, path, token string) (int, string) {
 // take asks the JSON API about a client.
 func (r *running) take(token string) (int, string) {
 	r.t.Helper()
-	request, err := http.NewRequest(http.MethodPost, r.url(HTTP, "/v1/take"), strings.NewReader(`{"method":"GET","path":"/","peer":"192.0.2.1"}`))
+	request, err := http.NewRequest(http.MethodPost, r.url(HTTP, "/v1/take"),
+		strings.NewReader(`{"method":"GET","path":"/","peer":"192.0.2.1"}`))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -136,8 +137,9 @@ func (r *running) dial(options ...grpc.DialOption) *grpc.ClientConn {
 // ask is one question of Envoy's.
 func ask(ctx context.Context, conn *grpc.ClientConn, user string) (*rls.RateLimitResponse, error) {
 	return rls.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &rls.RateLimitRequest{
-		Domain:      "test",
-		Descriptors: []*ratelimit.RateLimitDescriptor{{Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: "user", Value: user}}}},
+		Domain: "test",
+		Descriptors: []*ratelimit.RateLimitDescriptor{
+			{Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: "user", Value: user}}}},
 	})
 }
 

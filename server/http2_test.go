@@ -38,7 +38,7 @@ func callHeader(method string) string {
 		literal(":authority", "a") + literal("content-type", "application/grpc") + literal("te", "trailers")
 }
 
-// http2Client is a client without manners: it sends what it is told to, and answers pings.
+// http2Client is a client that sends anything, and answers pings.
 type http2Client struct {
 	t    *testing.T
 	conn net.Conn

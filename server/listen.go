@@ -16,22 +16,23 @@ import (
 	"github.com/stint-limiter/stint/internal/stall"
 )
 
-// bounds are how long things may take, whoever is at the other end of a connection.
-type bounds struct {
-	// header is for a request's header to arrive, and body for all of it; answer is until its answer has been taken.
+// timeouts bound how long clients may take.
+type timeouts struct {
+	// header is for a request's header to arrive, body for all of the request, and answer until the
+	// client has read its answer.
 	header, body, answer time.Duration
 	// idle is how long a connection may stay without a request.
 	idle time.Duration
-	// alive is after how long of silence a client of HTTP/2 is asked for a sign of life, and how long it has for that. One
-	// that has sent half a header cannot give it.
+	// alive is the silence after which an HTTP/2 client is pinged, and how long it may take to
+	// answer. A client that has sent half a header cannot answer.
 	alive time.Duration
-	// finish is for requests that are under way when the server stops.
+	// finish is for requests that are in progress when the server stops.
 	finish time.Duration
 }
 
-// usualBounds are those of a server that is not under test.
-func usualBounds() bounds {
-	return bounds{
+// defaultTimeouts are those of a server that is not under test.
+func defaultTimeouts() timeouts {
+	return timeouts{
 		header: 5 * time.Second,
 		body:   10 * time.Second,
 		answer: 30 * time.Second,
@@ -41,36 +42,37 @@ func usualBounds() bounds {
 	}
 }
 
-// maxHeader is how large the header of a request may be in bytes: 431 beyond.
+// maxHeader is how large the header of a request may be in bytes. Beyond it clients get a 431.
 const maxHeader = 64 << 10
 
-// served is a listener with what serves it.
-type served struct {
+// endpoint is a listener and what serves it.
+type endpoint struct {
 	name     string
 	listener net.Listener // nil until it is open
 	serve    func(net.Listener) error
-	// strangers are the listener's connections that have made no call, if there is a bound on them.
-	strangers *newest
-	// shutdown accepts nothing more and returns when all requests have been answered, or when the context ends, after which
-	// close ends those that are left.
+	// newConns are the listener's connections that have made no call yet, if they are bounded.
+	newConns *boundedSet
+	// shutdown stops accepting and returns when all requests have been answered or the context
+	// ends. Then close ends those that are left.
 	shutdown func(context.Context) error
 	close    func() error
 }
 
-// listen opens all listeners, and then serves them: if one of them cannot be had, no request has been answered.
+// listen opens all listeners before it serves any. If one of them fails, no request has been
+// answered.
 func (s *Server) listen(ctx context.Context) error {
-	var all []served
+	var all []endpoint
 	for _, of := range []struct {
 		name, address string
-		make          func() (served, error)
+		make          func() (endpoint, error)
 	}{{HTTP, s.c.HTTP, s.newHTTP}, {GRPC, s.c.GRPC, s.newGRPC}, {Admin, s.c.Admin, s.newAdmin}} {
 		if of.address == "" {
 			continue
 		}
-		on, err := of.make()
+		ep, err := of.make()
 		if err == nil {
-			on.name = of.name
-			all = append(all, on)
+			ep.name = of.name
+			all = append(all, ep)
 			err = s.open(ctx, &all[len(all)-1], of.address)
 		}
 		if err != nil {
@@ -85,31 +87,31 @@ func (s *Server) listen(ctx context.Context) error {
 }
 
 // open opens the listener.
-func (s *Server) open(ctx context.Context, on *served, address string) error {
+func (s *Server) open(ctx context.Context, ep *endpoint, address string) error {
 	opened, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
-	on.listener = &connections{
-		TCPListener: opened.(*net.TCPListener), name: on.name, most: int64(s.c.MaxConnections),
-		strangers: on.strangers, logger: s.c.Logger,
+	ep.listener = &connections{
+		TCPListener: opened.(*net.TCPListener), name: ep.name, most: int64(s.c.MaxConnections),
+		newConns: ep.newConns, logger: s.c.Logger,
 	}
-	if on.name == Admin && s.operators == nil && !isLoopback(on.listener.Addr()) {
+	if ep.name == Admin && s.adminTokens == nil && !isLoopback(ep.listener.Addr()) {
 		return errAdminExposed
 	}
 	return nil
 }
 
-// discard ends what has not been served. Nobody has heard of it, nor cares for how it ends.
-func (on *served) discard() {
-	if on.listener != nil {
-		_ = on.listener.Close()
+// discard closes an endpoint that has not been served. No client knows it, so errors do not matter.
+func (ep *endpoint) discard() {
+	if ep.listener != nil {
+		_ = ep.listener.Close()
 	}
-	_ = on.close()
+	_ = ep.close()
 }
 
-var errAdminExposed = errors.New("others can reach this address, and there are no tokens for it; " +
-	"listen on 127.0.0.1, or have tokens (without --no-admin-token, or with --admin-token-file)")
+var errAdminExposed = errors.New("others can reach this address, and it has no tokens; " +
+	"listen on 127.0.0.1, or use tokens (without --no-admin-token, or with --admin-token-file)")
 
 // isLoopback reports whether only this machine can connect to an address.
 func isLoopback(a net.Addr) bool {
@@ -118,19 +120,20 @@ func isLoopback(a net.Addr) bool {
 }
 
 // serve serves listeners until the server stops.
-func (s *Server) serve(all []served) {
+func (s *Server) serve(all []endpoint) {
 	var work sync.WaitGroup
-	for _, on := range all {
-		s.addresses[on.name] = on.listener.Addr()
-		s.c.Logger.Info("server: listening", "listener", on.name, "address", on.listener.Addr().String())
+	for _, ep := range all {
+		s.addresses[ep.name] = ep.listener.Addr()
+		s.c.Logger.Info("server: listening", "listener", ep.name, "address", ep.listener.Addr().String())
 		work.Go(func() {
-			if err := on.serve(on.listener); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, grpc.ErrServerStopped) {
-				s.fail(fmt.Errorf("server: %s: %w", on.name, err))
+			if err := ep.serve(ep.listener); err != nil && !errors.Is(err, http.ErrServerClosed) &&
+				!errors.Is(err, grpc.ErrServerStopped) {
+				s.fail(fmt.Errorf("server: %s: %w", ep.name, err))
 			}
 		})
 	}
 	s.undo.push("the listeners", func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, s.bounds.finish)
+		ctx, cancel := context.WithTimeout(ctx, s.timeouts.finish)
 		defer cancel()
 		err := shutdown(ctx, all, s.c.Logger)
 		work.Wait()
@@ -139,14 +142,14 @@ func (s *Server) serve(all []served) {
 }
 
 // shutdown ends all listeners together, so that none takes requests while another one finishes.
-func shutdown(ctx context.Context, all []served, logger *slog.Logger) error {
+func shutdown(ctx context.Context, all []endpoint, logger *slog.Logger) error {
 	errs := make([]error, len(all))
 	var work sync.WaitGroup
-	for i, on := range all {
+	for i, ep := range all {
 		work.Go(func() {
-			if on.shutdown(ctx) != nil {
-				logger.Warn("server: requests were cut off that did not end in time", "listener", on.name)
-				errs[i] = on.close()
+			if ep.shutdown(ctx) != nil {
+				logger.Warn("server: cut off requests that did not end in time", "listener", ep.name)
+				errs[i] = ep.close()
 			}
 		})
 	}
@@ -154,21 +157,23 @@ func shutdown(ctx context.Context, all []served, logger *slog.Logger) error {
 	return errors.Join(errs...)
 }
 
-// newHTTPServer returns a server with bounds. Those who stream bound what blocks themselves, and not how long a request may take.
-func (s *Server) newHTTPServer(h http.Handler, streams bool) served {
+// newHTTPServer returns a server with timeouts. Handlers that stream set deadlines of their own for
+// what blocks, and do not bound how long a request may take.
+func (s *Server) newHTTPServer(h http.Handler, streams bool) endpoint {
 	srv := &http.Server{
-		Handler:           s.recovered(s.vitals.farewell(h)),
-		ReadHeaderTimeout: s.bounds.header,
-		ReadTimeout:       s.bounds.body,
-		WriteTimeout:      s.bounds.answer,
-		IdleTimeout:       s.bounds.idle,
+		Handler:           s.recovered(s.health.closeWhileDraining(h)),
+		ReadHeaderTimeout: s.timeouts.header,
+		ReadTimeout:       s.timeouts.body,
+		WriteTimeout:      s.timeouts.answer,
+		IdleTimeout:       s.timeouts.idle,
 		MaxHeaderBytes:    maxHeader,
-		HTTP2:             &http.HTTP2Config{SendPingTimeout: s.bounds.alive, PingTimeout: s.bounds.alive, WriteByteTimeout: s.bounds.answer},
-		ErrorLog:          slog.NewLogLogger(s.c.Logger.Handler(), slog.LevelDebug), // what strangers send
+		HTTP2: &http.HTTP2Config{SendPingTimeout: s.timeouts.alive, PingTimeout: s.timeouts.alive,
+			WriteByteTimeout: s.timeouts.answer},
+		ErrorLog: slog.NewLogLogger(s.c.Logger.Handler(), slog.LevelDebug), // caused by clients
 	}
 	if streams {
-		srv.ReadTimeout = 0                     // the WriteTimeout is for the answers of net/http's own
-		srv.HTTP2.PingTimeout = s.bounds.answer // a ping waits behind what a slow client has yet to take
+		srv.ReadTimeout = 0                       // the WriteTimeout is for net/http's own answers
+		srv.HTTP2.PingTimeout = s.timeouts.answer // a ping waits behind data that a slow client has yet to read
 		srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 			stall.LimitUnsent(c)
 			return ctx
@@ -179,10 +184,10 @@ func (s *Server) newHTTPServer(h http.Handler, streams bool) served {
 		srv.TLSConfig = s.certificate.listen()
 		serve = func(l net.Listener) error { return srv.ServeTLS(l, "", "") }
 	}
-	return served{serve: serve, shutdown: srv.Shutdown, close: srv.Close}
+	return endpoint{serve: serve, shutdown: srv.Shutdown, close: srv.Close}
 }
 
-// recovered tells of requests that go wrong in a way that they should not have; others are not concerned.
+// recovered logs requests that panic. Others are not affected.
 func (s *Server) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -192,14 +197,16 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 				panic(problem) // meant for the server
 			default:
 				s.panicked(r.Method+" "+r.Pattern, problem)
-				panic(http.ErrAbortHandler) // there may be half an answer: the connection must not be used again
+				// half an answer may have been written: the connection must not be used again
+				panic(http.ErrAbortHandler)
 			}
 		}()
 		next.ServeHTTP(w, r)
 	})
 }
 
-// panicked tells of a defect. What was asked for is named as the program knows it, not as a client wrote it.
+// panicked logs a defect. It names the request by its route, not by what the client wrote.
 func (s *Server) panicked(what string, problem any) {
-	s.c.Logger.Error("server: a defect: a request could not be processed", "request", what, "panic", problem, "stack", string(debug.Stack()))
+	s.c.Logger.Error("server: defect: a request panicked", "request", what, "panic", problem, "stack",
+		string(debug.Stack()))
 }

@@ -9,10 +9,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// scrapes is how many may be under way at once.
-const scrapes = 4
+// maxScrapes is how many scrapes may be in progress at once.
+const maxScrapes = 4
 
-// metrics tells Prometheus what the monitor has counted, and how the process is.
+// metrics returns the handler for Prometheus: what the monitor has counted, and metrics of the
+// process.
 func (s *Server) metrics() (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	for _, c := range []prometheus.Collector{
@@ -25,6 +26,6 @@ func (s *Server) metrics() (http.Handler, error) {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(s.c.Logger.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.HTTPErrorOnError,
-		MaxRequestsInFlight: scrapes,
+		MaxRequestsInFlight: maxScrapes,
 	}), nil
 }

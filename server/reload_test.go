@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/eventually"
 )
 
-// limitOf returns the limit that Envoy is told of, for a new user.
+// limitOf returns the limit in Envoy's answer, for a new user.
 func (r *running) limitOf(user string) uint32 {
 	r.t.Helper()
 	answer, err := ask(r.t.Context(), r.dial(), user)
@@ -34,10 +34,13 @@ func TestF14Envoy(t *testing.T) {
 	for name, text := range wrong {
 		t.Run(name, func(t *testing.T) {
 			c := everywhere(t)
-			file := filepath.Join(c.Envoy, "test.yaml")
+			file := filepath.Join(c.Envoy.Rules, "test.yaml")
 			r := start(t, c)
 			put(t, file, text)
-			eventually.True(t, "refused", func() bool { _, body := r.get(Admin, "/config", ""); return strings.Contains(body, `"refused": 1`) })
+			eventually.True(t, "refused", func() bool {
+				_, body := r.get(Admin, "/config", "")
+				return strings.Contains(body, `"refused": 1`)
+			})
 			if got := r.limitOf("a"); got != 3 {
 				t.Errorf("after a change that was refused the limit is %d, want 3", got)
 			}
@@ -57,7 +60,7 @@ func TestF14Envoy(t *testing.T) {
 	t.Run("removed", func(t *testing.T) {
 		c := everywhere(t)
 		r := start(t, c)
-		if err := os.RemoveAll(c.Envoy); err != nil {
+		if err := os.RemoveAll(c.Envoy.Rules); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Reload(); err == nil {
@@ -66,44 +69,46 @@ func TestF14Envoy(t *testing.T) {
 		if got := r.limitOf("a"); got != 3 {
 			t.Errorf("got a limit of %d, want 3", got)
 		}
-		put(t, filepath.Join(c.Envoy, "other.yaml"), moreRules)
+		put(t, filepath.Join(c.Envoy.Rules, "other.yaml"), moreRules)
 		eventually.True(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 	})
 	t.Run("leftovers of editors", func(t *testing.T) {
 		c := everywhere(t)
 		r := start(t, c)
-		for _, name := range []string{".test.yaml.swp", "test.yaml~", "#test.yaml#", ".#test.yaml", "4913", "test.yaml.bak"} {
-			put(t, filepath.Join(c.Envoy, name), "domain: [")
+		for _, name := range []string{".test.yaml.swp", "test.yaml~", "#test.yaml#", ".#test.yaml", "4913",
+			"test.yaml.bak"} {
+			put(t, filepath.Join(c.Envoy.Rules, name), "domain: [")
 		}
 		if err := r.Reload(); err != nil {
 			t.Errorf("got %v, want no notice of them", err)
 		}
-		put(t, filepath.Join(c.Envoy, "new"), moreRules)
-		if err := os.Rename(filepath.Join(c.Envoy, "new"), filepath.Join(c.Envoy, "test.yaml")); err != nil {
+		put(t, filepath.Join(c.Envoy.Rules, "new"), moreRules)
+		if err := os.Rename(filepath.Join(c.Envoy.Rules, "new"),
+			filepath.Join(c.Envoy.Rules, "test.yaml")); err != nil {
 			t.Fatal(err)
 		}
 		eventually.True(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 	})
 	t.Run("beside a large file of others", func(t *testing.T) {
 		c := everywhere(t)
-		large := filepath.Join(c.Envoy, "a.bin")
+		large := filepath.Join(c.Envoy.Rules, "a.bin")
 		put(t, large, "")
 		if err := os.Truncate(large, 65<<20); err != nil {
 			t.Fatal(err)
 		}
 		r := start(t, c)
-		put(t, filepath.Join(c.Envoy, "notes.md"), "Nothing of ours.\n")
+		put(t, filepath.Join(c.Envoy.Rules, "notes.md"), "Nothing of ours.\n")
 		if err := r.Reload(); err != nil || strings.Contains(r.log.String(), "has changed") {
 			t.Errorf("got %v and %s, want no notice of them", err, r.log)
 		}
-		put(t, filepath.Join(c.Envoy, "test.yaml"), moreRules)
+		put(t, filepath.Join(c.Envoy.Rules, "test.yaml"), moreRules)
 		eventually.True(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 	})
 	t.Run("ConfigMap", func(t *testing.T) {
 		c := everywhere(t)
 		link := func(to, name string) {
 			t.Helper()
-			name = filepath.Join(c.Envoy, name)
+			name = filepath.Join(c.Envoy.Rules, name)
 			if err := os.Symlink(to, name+".tmp"); err != nil {
 				t.Fatal(err)
 			}
@@ -111,11 +116,11 @@ func TestF14Envoy(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		put(t, filepath.Join(c.Envoy, "..1", "test.yaml"), rules)
+		put(t, filepath.Join(c.Envoy.Rules, "..1", "test.yaml"), rules)
 		link("..1", "..data")
 		link(filepath.Join("..data", "test.yaml"), "test.yaml")
 		r := start(t, c)
-		put(t, filepath.Join(c.Envoy, "..2", "test.yaml"), moreRules)
+		put(t, filepath.Join(c.Envoy.Rules, "..2", "test.yaml"), moreRules)
 		link("..2", "..data")
 		eventually.True(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 	})
@@ -126,7 +131,7 @@ func TestReload(t *testing.T) {
 	c := everywhere(t)
 	r := start(t, c)
 	put(t, c.Policies, five)
-	put(t, filepath.Join(c.Envoy, "test.yaml"), moreRules)
+	put(t, filepath.Join(c.Envoy.Rules, "test.yaml"), moreRules)
 	if err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
@@ -137,9 +142,10 @@ func TestReload(t *testing.T) {
 		t.Errorf("got %s, want a limit of 5", body)
 	}
 	put(t, c.Policies, "tiers: []\n")
-	put(t, filepath.Join(c.Envoy, "test.yaml"), "domain: 1\nrules: 2\n")
+	put(t, filepath.Join(c.Envoy.Rules, "test.yaml"), "domain: 1\nrules: 2\n")
 	err := r.Reload()
-	for _, want := range []string{"policies: " + c.Policies + ":1: ", "envoy: " + filepath.Join(c.Envoy, "test.yaml") + ":2: "} {
+	for _, want := range []string{"policies: " + c.Policies + ":1: ",
+		"envoy: " + filepath.Join(c.Envoy.Rules, "test.yaml") + ":2: "} {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
@@ -148,7 +154,8 @@ func TestReload(t *testing.T) {
 		t.Errorf("got %s, want a limit of 5", body)
 	}
 	_, body := r.get(Admin, "/config", "")
-	for _, want := range []string{`"name": "policies"`, `"changes": 1`, `"refused": 1`, "stint.yaml:1: ", "test.yaml:2: "} {
+	for _, want := range []string{`"name": "policies"`, `"changes": 1`, `"refused": 1`, "stint.yaml:1: ",
+		"test.yaml:2: "} {
 		if !strings.Contains(body, want) {
 			t.Errorf("/config: got %s, want %q", body, want)
 		}

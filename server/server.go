@@ -8,10 +8,11 @@ import (
 	"sync"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
-	"github.com/stint-limiter/stint/server/envoyrls"
 )
 
 // The names of the listeners, for [Server.Addr].
@@ -21,35 +22,36 @@ const (
 	Admin = "admin"
 )
 
-// Server is a daemon. Its methods are safe for concurrent use, but it is started once and not again.
+// Server is a daemon. Its methods are safe for concurrent use. A server can be started only once.
 type Server struct {
-	c      Config
-	bounds bounds
+	c        Config
+	timeouts timeouts
 
 	// What New reads.
-	set         *policy.Set // as it was at the start; the guard has the one in force
+	config      *config.Config // as of the start; the guard has the set in force
 	rules       *envoyrls.Config
 	chargeKey   []byte  // nil without one
-	callers     *tokens // of the API
-	proxies     *tokens // of Envoy's service
-	operators   *tokens // of the admin listener
+	apiTokens   *tokens // of the API
+	envoyTokens *tokens // of Envoy's service
+	adminTokens *tokens // of the admin listener
 	certificate *certificates
-	vitals      *vitals
+	health      *healthState
 
-	// What gRPC has without a token: connections without a call, and calls of the health service whose message has not
-	// arrived, or that are streams.
-	strangers, awaited, watches newest
+	// Bounds on gRPC without a token: connections without a call, and calls of the health service
+	// that wait for their message or are streams.
+	newConns, pendingCalls, watches boundedSet
 
 	// What Start makes. Nothing else writes these.
-	monitor   *observe.Monitor
-	store     stint.Store
-	storeName string
-	stack     *resilience.Stack // nil for a store in memory
-	guard     *policy.Guard
-	envoy     *envoyrls.Service // nil without rules
-	sources   []source
-	addresses map[string]net.Addr
-	undo      undo
+	monitor     *observe.Monitor
+	store       stint.Store
+	storeName   string
+	stack       *resilience.Stack // nil for a store in memory
+	guard       *policy.Guard
+	envoy       *envoyrls.Service // nil without rules
+	envoyWindow envoyrls.Window
+	sources     []source
+	addresses   map[string]net.Addr
+	undo        undo
 
 	starting sync.Once
 	stopping sync.Once
@@ -59,46 +61,46 @@ type Server struct {
 	stopErr  error         // readable when stopped is closed
 }
 
-// New reads all files and checks everything that can be checked without a network. An error is for whoever wrote the
-// configuration: a [*policy.ConfigError], that of a file, or what is wrong with c.
+// New reads all files and checks everything that can be checked without a network. Its error is for
+// the author of the configuration: a [*config.Error], the error of a file, or what is wrong with c.
 func New(c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
 	s := &Server{
-		c:         c,
-		bounds:    usualBounds(),
-		vitals:    newVitals("ratelimit", envoyrls.ServiceName),
-		strangers: newest{most: maxStrangers},
-		awaited:   newest{most: maxAwaited},
-		watches:   newest{most: maxWatches},
-		addresses: map[string]net.Addr{},
-		started:   make(chan struct{}),
-		stopped:   make(chan struct{}),
-		failed:    make(chan error, 1),
+		c:            c,
+		timeouts:     defaultTimeouts(),
+		health:       newHealth("ratelimit", envoyrls.ServiceName),
+		newConns:     boundedSet{most: maxNewConns},
+		pendingCalls: boundedSet{most: maxPendingCalls},
+		watches:      boundedSet{most: maxWatches},
+		addresses:    map[string]net.Addr{},
+		started:      make(chan struct{}),
+		stopped:      make(chan struct{}),
+		failed:       make(chan error, 1),
 	}
 	var err error
-	if s.set, err = c.load(); err != nil {
+	if s.config, err = c.load(); err != nil {
 		return nil, err
 	}
-	if c.Envoy != "" {
-		if s.rules, err = envoyrls.Load(c.Envoy, envoyrls.MergeDomains(c.EnvoyMerge)); err != nil {
+	if c.Envoy.Rules != "" {
+		if s.rules, err = envoyrls.Load(c.Envoy.Rules, envoyrls.MergeDomains(c.Envoy.MergeDomains)); err != nil {
 			return nil, err
 		}
 	}
-	if s.certificate, err = newCertificates(c.TLS, c.Logger, s.reloaded("certificate")); err != nil {
+	if s.certificate, err = newCertificates(&c, s.reloaded("certificate")); err != nil {
 		return nil, err
 	}
-	if s.chargeKey, err = c.API.chargeKey(c.Logger); err != nil {
+	if s.chargeKey, err = c.chargeKey(); err != nil {
 		return nil, err
 	}
 	for _, of := range []struct {
 		tokens     **tokens
 		name, path string
 	}{
-		{&s.callers, "API tokens", c.API.Tokens},
-		{&s.proxies, "Envoy tokens", c.EnvoyTokens},
-		{&s.operators, adminTokens, c.AdminTokens},
+		{&s.apiTokens, "API tokens", c.APITokens},
+		{&s.envoyTokens, "Envoy tokens", c.Envoy.Tokens},
+		{&s.adminTokens, adminTokenName, c.AdminTokens},
 	} {
 		if *of.tokens, err = newTokens(of.name, of.path, c.Logger, s.reloaded(of.name)); err != nil {
 			return nil, err
@@ -107,10 +109,10 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-var errStarted = errors.New("server: it has been started before")
+var errStarted = errors.New("server: already started")
 
-// Start connects to the store and listens. It returns when requests are served, or with the reason that they cannot
-// be; then there is nothing to stop. The context is for starting only.
+// Start connects to the store and listens. It returns when the server serves requests, or with the
+// reason why it cannot; then there is nothing to stop. The context is for starting only.
 func (s *Server) Start(ctx context.Context) error {
 	err := errStarted
 	s.starting.Do(func() {
@@ -123,20 +125,21 @@ func (s *Server) Start(ctx context.Context) error {
 	return err
 }
 
-// start sets everything up in the order in which one needs the other. Each step pushes what undoes it, so that a step that
-// fails leaves nothing behind, and that the end is the reverse of the beginning.
+// start sets everything up in order of dependency. Each step pushes what undoes it, so that a step
+// that fails leaves nothing behind, and Stop undoes everything in reverse.
 func (s *Server) start(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{s.openMonitor, s.openStore, s.openGuard, s.watch, s.listen} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
-	s.vitals.enter(ready)
+	s.health.enter(ready)
 	s.c.Logger.Info("server: ready", "store", s.storeName, "policies", cmp.Or(s.c.Policies, "built in"))
 	return nil
 }
 
-// Addr returns where a listener is: that of [HTTP], [GRPC] or [Admin]. It is nil if there is none, and before Start.
+// Addr returns the address of a listener: [HTTP], [GRPC] or [Admin]. It is nil if there is none,
+// and before Start.
 func (s *Server) Addr(name string) net.Addr {
 	select {
 	case <-s.started:
@@ -146,8 +149,8 @@ func (s *Server) Addr(name string) net.Addr {
 	}
 }
 
-// Wait returns when the server has been stopped, with nil, or when a listener has failed, with its error: the server is
-// then to be stopped.
+// Wait returns nil when the server has been stopped, or the error of a listener that has failed.
+// Then call Stop.
 func (s *Server) Wait() error {
 	select {
 	case err := <-s.failed:
@@ -157,9 +160,10 @@ func (s *Server) Wait() error {
 	}
 }
 
-// Stop says that the server is not ready, waits for [Config.Drain], finishes the requests under way and closes
-// everything. When the context ends it waits no longer, neither for load balancers nor for requests. A server that has
-// not been started has nothing to stop. Calls after the first return when that does.
+// Stop reports that the server is not ready, waits for [Config.Drain], finishes the requests in
+// progress and closes everything. When the context ends, it stops waiting, for load balancers and
+// for requests. A server that has not been started has nothing to stop. Calls after the first
+// return when that does.
 func (s *Server) Stop(ctx context.Context) error {
 	select {
 	case <-s.started:
@@ -168,7 +172,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	}
 	s.stopping.Do(func() {
 		defer close(s.stopped)
-		s.vitals.enter(draining)
+		s.health.enter(draining)
 		if s.c.Drain > 0 {
 			s.c.Logger.Info("server: draining", "for", s.c.Drain)
 			pause(ctx, s.c.Drain)

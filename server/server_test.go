@@ -21,11 +21,10 @@ import (
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/policy"
-	"github.com/stint-limiter/stint/server/envoyrls"
-	"github.com/stint-limiter/stint/server/gateway"
+	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
 
 // TestListeners finds everything where it belongs.
@@ -58,7 +57,8 @@ func TestListeners(t *testing.T) {
 		{HTTP, "/api/state", 404, ""},
 	}
 	for _, test := range tests {
-		if status, body := r.get(test.listener, test.path, ""); status != test.status || !strings.Contains(body, test.body) {
+		if status, body := r.get(test.listener, test.path, ""); status != test.status ||
+			!strings.Contains(body, test.body) {
 			t.Errorf("%s %s: got %d, %q; want %d, %q", test.listener, test.path, status, body, test.status, test.body)
 		}
 	}
@@ -68,7 +68,8 @@ func TestListeners(t *testing.T) {
 		}
 	}
 	conn := r.dial()
-	for n, want := range []rls.RateLimitResponse_Code{rls.RateLimitResponse_OK, rls.RateLimitResponse_OK, rls.RateLimitResponse_OK, rls.RateLimitResponse_OVER_LIMIT} {
+	for n, want := range []rls.RateLimitResponse_Code{rls.RateLimitResponse_OK, rls.RateLimitResponse_OK,
+		rls.RateLimitResponse_OK, rls.RateLimitResponse_OVER_LIMIT} {
 		if answer, err := ask(t.Context(), conn, "a"); answer.GetOverallCode() != want {
 			t.Errorf("ask %d: got %v, %v; want %v", n+1, answer, err, want)
 		}
@@ -102,7 +103,8 @@ func TestStopDrains(t *testing.T) {
 	ctx, enough := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Stop(ctx) }()
-	eventually.True(t, "not ready", func() bool { status, _ := r.get(HTTP, "/readyz", ""); return status == http.StatusServiceUnavailable })
+	eventually.True(t, "not ready",
+		func() bool { status, _ := r.get(HTTP, "/readyz", ""); return status == http.StatusServiceUnavailable })
 	if status, body := r.get(Admin, "/readyz", ""); status != 503 || body != "draining\n" {
 		t.Errorf("readiness: got %d, %q", status, body)
 	}
@@ -112,7 +114,8 @@ func TestStopDrains(t *testing.T) {
 	if status, _ := r.get(HTTP, "/livez", ""); status != 200 {
 		t.Errorf("liveness: got %d, want 200", status)
 	}
-	if answer, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); answer.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
+	if answer, err := healthpb.NewHealthClient(conn).Check(
+		t.Context(), &healthpb.HealthCheckRequest{}); answer.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("health: got %v, %v", answer, err)
 	}
 	if status, _ := r.take(""); status != 200 {
@@ -157,10 +160,10 @@ func TestStopFinishes(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, "done")
 			}))
-			r := start(t, Config{HTTP: anywhere, Gateway: &gateway.Config{Routes: []gateway.Route{{Upstream: upstream}}}},
+			r := start(t, Config{HTTP: anywhere, Gateway: &Gateway{Routes: []config.Route{{Upstream: upstream}}}},
 				func(s *Server) {
 					if endless {
-						s.bounds.finish = 50 * time.Millisecond
+						s.timeouts.finish = 50 * time.Millisecond
 					}
 				})
 			got := make(chan string, 1)
@@ -199,7 +202,8 @@ func TestStopFinishes(t *testing.T) {
 	}
 }
 
-// TestStopEndsStreams does not wait for a client that watches the server's health, which never ends by itself.
+// TestStopEndsStreams does not wait for a client that watches the server's health, which never ends
+// by itself.
 func TestStopEndsStreams(t *testing.T) {
 	r := start(t, everywhere(t))
 	watch, err := healthpb.NewHealthClient(r.dial()).Watch(t.Context(), &healthpb.HealthCheckRequest{})
@@ -252,7 +256,8 @@ func TestStartFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(t.Context()); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "admin on "+c.Admin) {
+	if err := s.Start(t.Context()); !errors.Is(err, syscall.EADDRINUSE) ||
+		!strings.Contains(err.Error(), "admin on "+c.Admin) {
 		t.Errorf("got %v, want that the address is taken", err)
 	}
 	if s.Addr(HTTP) != nil {
@@ -296,19 +301,23 @@ func TestNewRefuses(t *testing.T) {
 		{"nowhere", Config{}, "there is nowhere to listen"},
 		{"an address", Config{HTTP: "8080"}, "the address of HTTP: address 8080: missing port in address; want host:port"},
 		{"gRPC without rules", Config{GRPC: anywhere}, "there are no rules for it (--envoy-config)"},
-		{"a key without a certificate", Config{HTTP: anywhere, TLS: TLS{Key: "x"}}, "both a certificate and a key"},
-		{"clients without a certificate", Config{HTTP: anywhere, TLS: TLS{ClientCA: "x"}}, "client certificates need TLS"},
-		{"a gateway without HTTP", Config{Admin: anywhere, Gateway: &gateway.Config{}}, "a gateway needs an address"},
+		{"a key without a certificate", Config{HTTP: anywhere, TLSKey: "x"}, "both a certificate and a key"},
+		{"clients without a certificate", Config{HTTP: anywhere, ClientCA: "x"}, "client certificates need TLS"},
+		{"a gateway without HTTP", Config{Admin: anywhere, Gateway: &Gateway{}}, "a gateway needs an address"},
 		{"draining", Config{HTTP: anywhere, Drain: -1}, "draining for -1ns"},
-		{"public and not", Config{HTTP: anywhere, API: API{Public: true, Tokens: "x"}}, "want one of them"},
+		{"public and not", Config{HTTP: anywhere, APIPublic: true, APITokens: "x"}, "want one of them"},
 		{"all at once", Config{GRPC: "x", Drain: -1}, "the address of gRPC"},
 		{"policies", Config{HTTP: anywhere, Policies: file("p.yaml", "tiers: []\n")}, "p.yaml:1: tiers: "},
-		{"rules", Config{HTTP: anywhere, Envoy: file("envoy/r.yaml", "descriptors: 7\n")}, "r.yaml:1: "},
-		{"tokens", Config{HTTP: anywhere, API: API{Tokens: file("tokens", "# none\n\n")}}, "tokens: no tokens; want one to a line"},
-		{"a token", Config{HTTP: anywhere, Admin: anywhere, AdminTokens: file("token", "# two\nnot a good one\n")}, "token:2: not a token"},
-		{"a short token", Config{HTTP: anywhere, API: API{Tokens: file("short", "alice: hunter2\n")}}, "server: API tokens: " + filepath.Join(directory, "short") + ":1: a token of 7 bytes can be guessed; want at least 16"},
-		{"a charge key", Config{HTTP: anywhere, API: API{ChargeKey: file("key", "short\n")}}, "has 5 bytes; want 16 to 4096"},
-		{"a certificate", Config{HTTP: anywhere, TLS: TLS{Cert: file("cert", "x"), Key: file("certkey", "y")}}, "failed to find any PEM data"},
+		{"rules", Config{HTTP: anywhere, Envoy: Envoy{Rules: file("envoy/r.yaml", "descriptors: 7\n")}}, "r.yaml:1: "},
+		{"tokens", Config{HTTP: anywhere, APITokens: file("tokens", "# none\n\n")},
+			"tokens: no tokens; want one per line"},
+		{"a token", Config{HTTP: anywhere, Admin: anywhere, AdminTokens: file("token", "# two\nnot a good one\n")},
+			"token:2: not a token"},
+		{"a short token", Config{HTTP: anywhere, APITokens: file("short", "alice: hunter2\n")},
+			"server: API tokens: " + filepath.Join(directory, "short") + ":1: a token of 7 bytes can be guessed; want at least 16"},
+		{"a charge key", Config{HTTP: anywhere, ChargeKey: file("key", "short\n")}, "has 5 bytes; want 16 to 4096"},
+		{"a certificate", Config{HTTP: anywhere, TLSCert: file("cert", "x"), TLSKey: file("certkey", "y")},
+			"failed to find any PEM data"},
 	}
 	for _, test := range tests {
 		_, err := New(test.c)
@@ -316,18 +325,20 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
 		}
 	}
-	var config *policy.ConfigError
-	if _, err := New(Config{HTTP: anywhere, Policies: file("q.yaml", "tiers: []\n")}); !errors.As(err, &config) {
-		t.Errorf("got %v, want a ConfigError", err)
+	var mistakes *config.Error
+	if _, err := New(Config{HTTP: anywhere, Policies: file("q.yaml", "tiers: []\n")}); !errors.As(err, &mistakes) {
+		t.Errorf("got %v, want a config.Error", err)
 	}
 }
 
-// TestPathsAsWritten answers to a path as it is, and sends nobody elsewhere: what was posted would be lost on the way.
+// TestPathsAsWritten answers to a path as it is, and sends nobody elsewhere: what was posted would
+// be lost on the way.
 func TestPathsAsWritten(t *testing.T) {
 	r := start(t, everywhere(t))
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for _, listener := range []string{HTTP, Admin} {
-		for _, path := range []string{"/v1//take", "//v1/take", "/v1/./take", "/v1/../v1/take", "/config/.", "//", "/v1/take//"} {
+		for _, path := range []string{"/v1//take", "//v1/take", "/v1/./take", "/v1/../v1/take", "/config/.", "//",
+			"/v1/take//"} {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
 				request, err := http.NewRequest(method, r.url(listener, path), nil)
 				if err != nil {
@@ -347,10 +358,12 @@ func TestPathsAsWritten(t *testing.T) {
 // TestBuiltIn limits every client without a configuration.
 func TestBuiltIn(t *testing.T) {
 	r := start(t, Config{HTTP: anywhere, Admin: anywhere})
-	if status, body := r.take(""); status != 200 || !strings.Contains(body, `"tier":"anyone"`) || !strings.Contains(body, `"600/1m burst 2x"`) || !strings.Contains(body, `"10000/1h"`) {
+	if status, body := r.take(""); status != 200 || !strings.Contains(body, `"tier":"anyone"`) ||
+		!strings.Contains(body, `"600/1m burst 2x"`) || !strings.Contains(body, `"10000/1h"`) {
 		t.Errorf("got %d, %s", status, body)
 	}
-	if _, body := r.get(Admin, "/config", ""); !strings.Contains(body, `"sources": []`) || !strings.Contains(body, `"name": "memory"`) {
+	if _, body := r.get(Admin, "/config", ""); !strings.Contains(body, `"sources": []`) ||
+		!strings.Contains(body, `"name": "memory"`) {
 		t.Errorf("got %s", body)
 	}
 	if status, _ := r.get(Admin, "/rlconfig", ""); status != 404 {
@@ -361,7 +374,8 @@ func TestBuiltIn(t *testing.T) {
 // TestPanic has one request that goes wrong end no others.
 func TestPanic(t *testing.T) {
 	r := start(t, everywhere(t))
-	_, err := r.intercept(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: healthpb.Health_Check_FullMethodName}, func(context.Context, any) (any, error) { panic("oh") })
+	_, err := r.intercept(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: healthpb.Health_Check_FullMethodName},
+		func(context.Context, any) (any, error) { panic("oh") })
 	if status.Code(err) != codes.Internal || !strings.Contains(r.log.String(), "panic=oh") {
 		t.Errorf("gRPC: got %v, logged %s", err, r.log)
 	}

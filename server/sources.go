@@ -7,9 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/reload"
+	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/policy"
-	"github.com/stint-limiter/stint/server/envoyrls"
 )
 
 // source is something that is read from files while the server runs.
@@ -21,35 +22,40 @@ type source struct {
 	last   func() reload.Result
 }
 
-// openGuard makes what judges requests.
+// openGuard makes the guard, which decides requests, and Envoy's service.
 func (s *Server) openGuard(context.Context) error {
 	var err error
-	if s.guard, err = policy.NewGuard(s.store, s.set, policy.GuardConfig{Observer: s.monitor, Logger: s.c.Logger}); err != nil {
+	if s.guard, err = policy.NewGuard(s.store, s.config.Set,
+		policy.GuardConfig{Observer: s.monitor, Logger: s.c.Logger}); err != nil {
 		return err
 	}
 	if s.rules == nil {
 		return nil
 	}
-	options := s.c.EnvoyOptions
-	options.Failure, options.Logger = s.set.Failure(), s.c.Logger
-	options.Observer = envoyObserver{s.monitor}
-	known := s.proxies != nil || s.c.TLS.ClientCA != "" // whoever calls has shown a token or a certificate
-	options.Public, options.NegativeHits = known || s.c.API.Public, known
+	options, err := s.c.Envoy.options()
+	if err != nil {
+		return err
+	}
+	s.envoyWindow = options.Window
+	options.Failure, options.Logger = s.config.Set.Spec().Failure, s.c.Logger
+	options.Observer = s.monitor
+	known := s.envoyTokens != nil || s.c.ClientCA != "" // every caller has shown a token or a certificate
+	options.Public, options.NegativeHits = known || s.c.APIPublic, known
 	if s.envoy, err = envoyrls.NewService(s.store, s.rules, options); err != nil {
 		return err
 	}
-	s.undo.push("what Envoy's requests have begun", func(context.Context) error { return s.envoy.Close() })
+	s.undo.push("Envoy's requests in progress", func(context.Context) error { return s.envoy.Close() })
 	return nil
 }
 
-// watch keeps what was read from files in step with them.
+// watch keeps what was read from files up to date with them.
 func (s *Server) watch(context.Context) error {
 	if s.c.Policies != "" {
-		files, err := policy.NewWatcher(s.c.Policies, s.guard, policy.WatchConfig{
-			Logger: s.c.Logger, Accept: s.c.accept, Reloaded: s.changed,
-		})
-		if err != nil {
-			return err
+		files := &config.Watcher{
+			Path: s.c.Policies, Guard: s.guard, Logger: s.c.Logger, Accept: s.c.accept, Reloaded: s.policiesChanged,
+		}
+		if r := files.Reload(); r.Err != nil {
+			return r.Err
 		}
 		s.sources = append(s.sources, source{
 			name: "policies", path: s.c.Policies, run: files.Run,
@@ -62,49 +68,52 @@ func (s *Server) watch(context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.addSource("envoy", s.c.Envoy, files)
+		s.addSource("envoy", s.c.Envoy.Rules, files)
 	}
 	if s.certificate != nil {
-		s.addSource("certificate", s.c.TLS.Cert, s.certificate.files)
+		s.addSource("certificate", s.c.TLSCert, s.certificate.files)
 	}
-	for _, t := range []*tokens{s.callers, s.proxies, s.operators} {
+	for _, t := range []*tokens{s.apiTokens, s.envoyTokens, s.adminTokens} {
 		if t != nil {
 			s.addSource(t.name, t.path, t.file)
 		}
 	}
-	for _, from := range s.sources { // reading them for the first time was a change, too
+	for _, from := range s.sources { // the first read was a change, too
 		s.monitor.Reloaded(from.name, true, nil, from.last().At)
 	}
 	s.runSources()
 	return nil
 }
 
-// reloaded returns what tells the monitor of a source.
+// reloaded returns a function that reports a source's reloads to the monitor.
 func (s *Server) reloaded(source string) func(reload.Result) {
 	return func(r reload.Result) { s.monitor.Reloaded(source, r.Changed, r.Err, r.At) }
 }
 
-// changed tells the monitor of a change of the policies, and the log of what it does not change before the next start.
-func (s *Server) changed(r policy.Reload) {
+// policiesChanged reports a reload of the policies to the monitor, and logs settings that only take
+// effect at the next start.
+func (s *Server) policiesChanged(r config.Reload) {
 	s.reloaded("policies")(reload.Result(r))
 	if !r.Changed {
 		return
 	}
-	set := s.guard.Set()
-	is, was := set.Store(), s.set.Store()
-	if s.c.Store != "" { // which goes first
+	now := config.Of(s.guard.Set())
+	is, was := now.Store, s.config.Store
+	if s.c.Store != "" { // the flag wins
 		is.URL, was.URL = "", ""
 	}
 	if is != was {
-		s.c.Logger.Warn("server: the policies name another store now, or another prefix or name key for it; that is used after the next start only")
+		s.c.Logger.Warn("server: the policies name another store, prefix or name key; it takes effect at the next start")
 	}
-	if set.Instances() != s.set.Instances() || set.LocalBytes() != s.set.LocalBytes() || s.envoy != nil && set.Failure() != s.set.Failure() {
-		s.c.Logger.Warn("server: the number of instances, the memory for decisions without the store, and what happens to Envoy's requests when the store fails, change at the next start only")
+	if now.Instances != s.config.Instances || now.LocalBytes != s.config.LocalBytes ||
+		s.envoy != nil && now.Set.Spec().Failure != s.config.Set.Spec().Failure {
+		s.c.Logger.Warn("server: the number of instances, the memory for decisions without the store, and the failure mode of Envoy's requests take effect at the next start")
 	}
 }
 
 func (s *Server) addSource(name, path string, files *reload.Watcher) {
-	s.sources = append(s.sources, source{name: name, path: path, run: files.Run, reload: files.Reload, last: files.Last})
+	s.sources = append(s.sources, source{name: name, path: path, run: files.Run, reload: files.Reload,
+		last: files.Last})
 }
 
 func (s *Server) runSources() {
@@ -113,20 +122,20 @@ func (s *Server) runSources() {
 	for _, from := range s.sources {
 		work.Go(func() { _ = from.run(ctx) }) // its error is that of the context
 	}
-	s.undo.push("the watch over files", func(context.Context) error {
+	s.undo.push("the file watchers", func(context.Context) error {
 		cancel()
 		work.Wait()
 		return nil
 	})
 }
 
-// Reload looks at all files now, and puts in force what has changed and is good. The error has all that is wrong with the
-// others; what they were read as before stays in force.
+// Reload reads all files now, and applies what has changed and is valid. The error lists what is
+// wrong with the others; for these, what was read before stays in force.
 func (s *Server) Reload() error {
 	select {
 	case <-s.started:
 	default:
-		return errors.New("server: it has not been started")
+		return errors.New("server: not started yet")
 	}
 	var errs []error
 	for _, from := range s.sources {
@@ -137,14 +146,14 @@ func (s *Server) Reload() error {
 	return errors.Join(errs...)
 }
 
-// sourceState is what the admin listener tells of a source.
+// sourceState is a source on the admin listener.
 type sourceState struct {
 	Name   string    `json:"name"`
 	Path   string    `json:"path"`
 	At     time.Time `json:"looked_at"`
 	Good   int       `json:"changes"`
 	Failed int       `json:"refused"`
-	// Error is why what is in the files is not in force.
+	// Error is why the files are not in force.
 	Error string `json:"error,omitempty"`
 }
 

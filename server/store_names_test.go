@@ -42,8 +42,8 @@ func cannotStart(t *testing.T, c Config) string {
 	return err.Error()
 }
 
-// TestNameKeyFile: servers with the same name key share limits, no address is in Redis, and a server with another key, or without
-// one, refuses to start.
+// TestNameKeyFile: servers with the same name key share limits, no address is in Redis, and a
+// server with another key, or without one, refuses to start.
 func TestNameKeyFile(t *testing.T) {
 	redis := redistest.Start(t)
 	first, second := start(t, hashing(t, redis, keyA)), start(t, hashing(t, redis, keyA))
@@ -60,7 +60,8 @@ func TestNameKeyFile(t *testing.T) {
 	}
 	none := everywhere(t)
 	none.Store = redis.URL()
-	if text := cannotStart(t, none); !strings.Contains(text, "this process has none") || !strings.Contains(text, "store.name_key_file") {
+	if text := cannotStart(t, none); !strings.Contains(text, "this process has none") ||
+		!strings.Contains(text, "store.name_key_file") {
 		t.Errorf("no key: %s", text)
 	}
 	gone := hashing(t, redis, keyA)
@@ -73,22 +74,23 @@ func TestNameKeyFile(t *testing.T) {
 	}
 }
 
-// TestNameKeyInMemory: a name key without a Redis is a mistake, unless a flag says that the store is in memory.
+// TestNameKeyInMemory: a name key without a Redis is a mistake, unless a flag says that the store
+// is in memory.
 func TestNameKeyInMemory(t *testing.T) {
 	c := everywhere(t)
 	put(t, c.Policies, "store: {name_key_file: name.key}\n"+three)
-	if text := cannotStart(t, c); !strings.Contains(text, "store.name_key_file is for names in Redis") {
+	if text := cannotStart(t, c); !strings.Contains(text, "store.name_key_file needs Redis") {
 		t.Error(text)
 	}
-	c.Store = MemoryStore
+	c.Store = memoryStore
 	start(t, c)
 }
 
-// TestWrongNameKeyLate: Redis is away at the start, and turns out to be of another name key. Nothing is ever decided there,
-// until the key is right.
+// TestWrongNameKeyLate: Redis is away at the start, and turns out to be of another name key.
+// Nothing is ever decided there, until the key is right.
 func TestWrongNameKeyLate(t *testing.T) {
 	redis := redistest.Start(t)
-	other, err := redisstore.Open(t.Context(), redis.URL(), redisstore.WithNameKey([]byte(keyB)))
+	other, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL(), NameKeys: [][]byte{[]byte(keyB)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,10 +108,12 @@ func TestWrongNameKeyLate(t *testing.T) {
 		t.Errorf("keys %s; want no counts", keys)
 	}
 	redis.CLI(t, "DEL", "stint:names")
-	eventually.True(t, "decided by Redis", func() bool { _, body := r.take(""); return !strings.Contains(body, `"degraded":true`) })
+	eventually.True(t, "decided by Redis",
+		func() bool { _, body := r.take(""); return !strings.Contains(body, `"degraded":true`) })
 }
 
-// TestNameKeyChanges: a reload says that a name key is used after the next start only, also if a flag names the store.
+// TestNameKeyChanges: a reload says that a name key is used after the next start only, also if a
+// flag names the store.
 func TestNameKeyChanges(t *testing.T) {
 	redis := redistest.Start(t)
 	c := hashing(t, redis, keyA)
@@ -119,14 +123,14 @@ func TestNameKeyChanges(t *testing.T) {
 	if err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(r.log.String(), "name key for it") {
+	if strings.Contains(r.log.String(), "prefix or name key") {
 		t.Error("it warns of a store that is not used")
 	}
 	put(t, c.Policies, "store: {name_key_file: keys/new.key, previous_name_key_file: keys/name.key}\n"+five)
 	if err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(r.log.String(), "another prefix or name key for it; that is used after the next start only") {
+	if !strings.Contains(r.log.String(), "prefix or name key; it takes effect at the next start") {
 		t.Errorf("logged %s", r.log)
 	}
 }

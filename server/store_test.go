@@ -80,12 +80,14 @@ func comesLate(t *testing.T, redis *redistest.Server, come func()) {
 		}
 	}
 	come()
-	eventually.True(t, "decided by Redis", func() bool { _, body := r.take(""); return !strings.Contains(body, `"degraded":true`) })
+	eventually.True(t, "decided by Redis",
+		func() bool { _, body := r.take(""); return !strings.Contains(body, `"degraded":true`) })
 	eventually.True(t, "the breaker is closed", func() bool {
 		_, body := r.get(Admin, "/config", "")
 		return strings.Contains(body, `"breaker": "closed"`)
 	})
-	if log := r.log.String(); strings.Count(log, "the store cannot be used yet") != 1 || strings.Count(log, "the store is there now") != 1 {
+	if log := r.log.String(); strings.Count(log, "the store cannot be used yet") != 1 ||
+		strings.Count(log, "the store is connected") != 1 {
 		t.Errorf("logged %s", log)
 	}
 	if err := r.Stop(t.Context()); err != nil {
@@ -113,28 +115,32 @@ func TestStoreOfThePolicies(t *testing.T) {
 	c := Config{Admin: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml")}
 	put(t, c.Policies, "store: {url: '"+redis.URL()+"', prefix: mine}\n"+three)
 	_, body := start(t, c).get(Admin, "/config", "")
-	if want := `"name": "redis://:xxxxx@` + redis.Addr() + `"`; !strings.Contains(body, want) || strings.Contains(body, "secret") {
+	if want := `"name": "redis://:xxxxx@` + redis.Addr() + `"`; !strings.Contains(body, want) ||
+		strings.Contains(body, "secret") {
 		t.Errorf("got %s, want %s", body, want)
 	}
-	c.Store = MemoryStore
+	c.Store = memoryStore
 	if _, body := start(t, c).get(Admin, "/config", ""); !strings.Contains(body, `"name": "memory"`) {
 		t.Errorf("got %s, want the store of the Config", body)
 	}
 }
 
 func TestStoreMistakes(t *testing.T) {
-	for _, url := range []string{"redis://host:port:1/", "ftp://localhost", "redis://localhost/x", "redis://:secret@local host/"} {
+	for _, url := range []string{"redis://host:port:1/", "ftp://localhost", "redis://localhost/x",
+		"redis://:secret@local host/"} {
 		s, err := New(Config{Admin: anywhere, Store: url, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "want redis://") || strings.Contains(err.Error(), "secret") {
+		if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "want redis://") ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v, want what a URL is", url, err)
 		}
 	}
 }
 
-// TestStoreMemory has more subjects than there is memory for: the cap of the flag holds, or that of the policies.
+// TestStoreMemory has more subjects than there is memory for: the cap of the flag holds, or that of
+// the policies.
 func TestStoreMemory(t *testing.T) {
 	const most = 1 << 20
 	for name, set := range map[string]func(*Config){
@@ -161,10 +167,12 @@ func TestStoreMemory(t *testing.T) {
 				}
 			}
 			stats := r.store.(*memorystore.Store).Stats()
-			if stats.MaxBytes != most || stats.Bytes > most+most/10 || stats.Subjects == 0 || stats.Subjects >= subjects {
+			if stats.MaxBytes != most || stats.Bytes > most+most/10 || stats.Subjects == 0 ||
+				stats.Subjects >= subjects {
 				t.Errorf("got %+v, want as many subjects as 1 MiB and a tenth hold", stats)
 			}
-			if _, body := r.get(Admin, "/metrics", ""); !strings.Contains(body, "\nstint_memory_max_bytes 1.048576e+06\n") {
+			if _, body := r.get(Admin, "/metrics", ""); !strings.Contains(
+				body, "\nstint_memory_max_bytes 1.048576e+06\n") {
 				t.Error("the metrics do not have the cap")
 			}
 		})

@@ -5,25 +5,17 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 
+	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/reload"
 )
 
-// TLS are the files that make all listeners speak TLS. They are read again when they change.
-type TLS struct {
-	// Cert and Key are PEM files: the certificate with its chain, and its key. Both or neither.
-	Cert, Key string
-	// ClientCA is a PEM file with authorities. If it is set, clients need a certificate of one of them.
-	ClientCA string
-}
-
-func (t *TLS) validate() error {
+func (c *Config) validateTLS() error {
 	switch {
-	case (t.Cert == "") != (t.Key == ""):
+	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("TLS needs both a certificate and a key (--tls-cert and --tls-key)")
-	case t.ClientCA != "" && t.Cert == "":
+	case c.ClientCA != "" && c.TLSCert == "":
 		return errors.New("client certificates need TLS: a certificate and a key (--tls-cert and --tls-key)")
 	}
 	return nil
@@ -32,21 +24,21 @@ func (t *TLS) validate() error {
 // maxPEM is the largest size of all files together in bytes.
 const maxPEM = 4 << 20
 
-// certificates are what listeners prove themselves by. They can change at any time: the next connection has
+// certificates are those of the listeners. They can change at any time: the next connection uses
 // the new ones.
 type certificates struct {
 	config atomic.Pointer[tls.Config]
 	files  *reload.Watcher
 }
 
-// newCertificates reads certificates; if there are none to read it returns nil.
-func newCertificates(t TLS, logger *slog.Logger, reloaded func(reload.Result)) (*certificates, error) {
-	if t.Cert == "" {
+// newCertificates reads the certificates. It returns nil if there are none to read.
+func newCertificates(config *Config, reloaded func(reload.Result)) (*certificates, error) {
+	if config.TLSCert == "" {
 		return nil, nil
 	}
-	paths := []string{t.Cert, t.Key}
-	if t.ClientCA != "" {
-		paths = append(paths, t.ClientCA)
+	paths := []string{config.TLSCert, config.TLSKey}
+	if config.ClientCA != "" {
+		paths = append(paths, config.ClientCA)
 	}
 	c := &certificates{}
 	var err error
@@ -54,12 +46,12 @@ func newCertificates(t TLS, logger *slog.Logger, reloaded func(reload.Result)) (
 		Name:     "server: the certificate",
 		Paths:    paths,
 		Open:     func() ([]reload.File, error) { return reload.ReadFiles(maxPEM, paths...) },
-		Logger:   logger,
+		Logger:   config.Logger,
 		Reloaded: reloaded,
 		Read: func(files []reload.File) (func(), error) {
-			warnReadable(logger, "TLS key", t.Key)
-			config, err := readCertificates(files, len(paths))
-			return func() { c.config.Store(config) }, err
+			callers.WarnReadable(config.Logger, "TLS key", config.TLSKey)
+			read, err := readCertificates(files, len(paths))
+			return func() { c.config.Store(read) }, err
 		},
 	})
 	if err != nil {
@@ -68,7 +60,8 @@ func newCertificates(t TLS, logger *slog.Logger, reloaded func(reload.Result)) (
 	return c, nil
 }
 
-// readCertificates makes a configuration of a certificate, its key and, if want is three, the authorities of clients.
+// readCertificates returns a configuration made from a certificate, its key and, if want is three,
+// the authorities of clients.
 func readCertificates(files []reload.File, want int) (*tls.Config, error) {
 	size := 0
 	for _, f := range files {
@@ -92,12 +85,13 @@ func readCertificates(files []reload.File, want int) (*tls.Config, error) {
 			return nil, fmt.Errorf("%s: no certificate of an authority in PEM form", files[2].Name)
 		}
 		config.ClientAuth = tls.RequireAndVerifyClientCert
-		config.SessionTicketsDisabled = true // a client is held against the authorities of today
+		config.SessionTicketsDisabled = true // clients must match the current authorities
 	}
 	return config, nil
 }
 
-// listen returns the configuration of a listener, which looks up the certificates for every connection.
+// listen returns the configuration of a listener, which looks up the certificates for every
+// connection.
 func (c *certificates) listen() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,

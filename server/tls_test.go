@@ -66,7 +66,8 @@ func (a *authority) sign(name string) (cert, key string) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &private.PublicKey, a.key)
 	if err != nil {
@@ -80,7 +81,8 @@ func (a *authority) sign(name string) (cert, key string) {
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 }
 
-// client returns the configuration of a client that believes the authority and, if it has a name, shows a certificate.
+// client returns the configuration of a client that believes the authority and, if it has a name,
+// shows a certificate.
 func (a *authority) client(name string) *tls.Config {
 	a.t.Helper()
 	config := &tls.Config{RootCAs: x509.NewCertPool()}
@@ -96,7 +98,8 @@ func (a *authority) client(name string) *tls.Config {
 	return config
 }
 
-// served returns the name in the certificate of a listener, as a client sees it that asks something of it.
+// served returns the name in the certificate of a listener, as a client sees it that asks something
+// of it.
 func servedBy(t *testing.T, r *running, listener string, config *tls.Config) (string, error) {
 	t.Helper()
 	config = config.Clone()
@@ -126,16 +129,17 @@ func servedBy(t *testing.T, r *running, listener string, config *tls.Config) (st
 	return name, nil
 }
 
-// TestTLS has every listener speak TLS, and show a new certificate when there is one, but not a broken one.
+// TestTLS has every listener speak TLS, and show a new certificate when there is one, but not a
+// broken one.
 func TestTLS(t *testing.T) {
 	a := newAuthority(t)
 	directory := t.TempDir()
 	c := everywhere(t)
-	c.TLS = TLS{Cert: filepath.Join(directory, "cert.pem"), Key: filepath.Join(directory, "key.pem")}
+	c.TLSCert, c.TLSKey = filepath.Join(directory, "cert.pem"), filepath.Join(directory, "key.pem")
 	swap := func(name string) {
 		cert, key := a.sign(name)
-		put(t, c.TLS.Cert, cert)
-		put(t, c.TLS.Key, key)
+		put(t, c.TLSCert, cert)
+		put(t, c.TLSKey, key)
 	}
 	swap("first")
 	r := start(t, c)
@@ -161,7 +165,7 @@ func TestTLS(t *testing.T) {
 	})
 	all("second")
 	cert, _ := a.sign("third")
-	put(t, c.TLS.Cert, cert) // with the key of the second
+	put(t, c.TLSCert, cert) // with the key of the second
 	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "private key does not match public key") {
 		t.Errorf("got %v, want that they do not match", err)
 	}
@@ -173,11 +177,12 @@ func TestMutualTLS(t *testing.T) {
 	a, clients, others := newAuthority(t), newAuthority(t), newAuthority(t)
 	directory := t.TempDir()
 	c := everywhere(t)
-	c.TLS = TLS{Cert: filepath.Join(directory, "cert.pem"), Key: filepath.Join(directory, "key.pem"), ClientCA: filepath.Join(directory, "ca.pem")}
+	c.TLSCert, c.TLSKey, c.ClientCA = filepath.Join(directory, "cert.pem"), filepath.Join(
+		directory, "key.pem"), filepath.Join(directory, "ca.pem")
 	cert, key := a.sign("server")
-	put(t, c.TLS.Cert, cert)
-	put(t, c.TLS.Key, key)
-	put(t, c.TLS.ClientCA, clients.pem)
+	put(t, c.TLSCert, cert)
+	put(t, c.TLSKey, key)
+	put(t, c.ClientCA, clients.pem)
 	r := start(t, c)
 	by := func(signer *authority) *tls.Config {
 		config := a.client("")
@@ -197,13 +202,13 @@ func TestMutualTLS(t *testing.T) {
 	check(nil, false)
 	check(others, false)
 	check(clients, true)
-	put(t, c.TLS.ClientCA, others.pem)
+	put(t, c.ClientCA, others.pem)
 	if err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
 	check(clients, false)
 	check(others, true)
-	put(t, c.TLS.ClientCA, "none\n")
+	put(t, c.ClientCA, "none\n")
 	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "no certificate of an authority") {
 		t.Errorf("got %v", err)
 	}

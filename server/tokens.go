@@ -15,29 +15,29 @@ import (
 
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/callers"
+	"github.com/stint-limiter/stint/internal/logsample"
 	"github.com/stint-limiter/stint/internal/reload"
-	"github.com/stint-limiter/stint/internal/seldom"
 )
 
 const (
 	// maxTokens is the largest file of tokens in bytes.
 	maxTokens = 64 << 10
-	// adminTokens is the name of those that have roles.
-	adminTokens = "admin tokens"
+	// adminTokenName is the name of the tokens that have roles.
+	adminTokenName = "admin tokens"
 )
 
-// tokens are the bearer tokens of a file, as [callers.ParseTokens] reads it, which open a listener or a part of one. A nil
-// *tokens is open to everybody.
+// tokens are the bearer tokens of a file, as [callers.ParseTokens] reads it, that open a listener
+// or a part of one. A nil *tokens is open to everyone.
 type tokens struct {
 	name    string
 	path    string
 	list    atomic.Pointer[callers.Tokens]
 	file    *reload.Watcher
 	logger  *slog.Logger
-	refused seldom.Gate
+	refused logsample.Sampler
 }
 
-// newTokens reads the tokens of a file; without one it returns nil.
+// newTokens reads the tokens of a file. It returns nil without a file.
 func newTokens(name, path string, logger *slog.Logger, reloaded func(reload.Result)) (*tokens, error) {
 	if path == "" {
 		return nil, nil
@@ -45,7 +45,7 @@ func newTokens(name, path string, logger *slog.Logger, reloaded func(reload.Resu
 	t := &tokens{name: name, path: path, logger: logger}
 	var err error
 	t.file, err = reload.New(reload.Config{
-		Name:     "server: the list of " + name,
+		Name:     "server: the file of " + name,
 		Paths:    []string{path},
 		Open:     func() ([]reload.File, error) { return reload.ReadFiles(maxTokens, path) },
 		Logger:   logger,
@@ -61,36 +61,30 @@ func newTokens(name, path string, logger *slog.Logger, reloaded func(reload.Resu
 	return t, nil
 }
 
-// read reads the file. One without any tokens is refused: it would open the listener to nobody.
+// read reads the file. It refuses one without tokens, which would lock everyone out.
 func (t *tokens) read(file reload.File) (*callers.Tokens, error) {
 	if len(file.Text) > maxTokens {
 		return nil, fmt.Errorf("%s: larger than %d bytes", file.Name, maxTokens)
 	}
-	warnReadable(t.logger, t.name, t.path)
-	return callers.ParseTokens(file.Name, file.Text, t.name == adminTokens)
+	callers.WarnReadable(t.logger, t.name, t.path)
+	return callers.ParseTokens(file.Name, file.Text, t.name == adminTokenName)
 }
 
-// warnReadable warns of a file of secrets that everybody on this machine can read.
-func warnReadable(logger *slog.Logger, what, path string) {
-	if callers.ReadableByAll(path) {
-		logger.Warn("server: everybody on this machine can read a file of secrets; make it readable by its owner only: chmod 600", "of", what, "file", path)
-	}
-}
-
-// admit reports whether the Authorization fields of a request hold one of the tokens, and tells the log about it.
+// admit reports whether the Authorization fields of a request hold one of the tokens, and logs it.
 func (t *tokens) admit(ctx context.Context, authorization []string, from func() string) bool {
 	holder, ok := t.list.Load().Holder(authorization)
 	if ok {
-		t.logger.LogAttrs(ctx, slog.LevelDebug, "server: a token was shown", slog.String("of", t.name), slog.String("holder", holder.Name))
+		t.logger.LogAttrs(ctx, slog.LevelDebug, "server: accepted a token", slog.String("of", t.name),
+			slog.String("holder", holder.Name))
 		return true
 	}
-	if n, ok := t.refused.Take(1, time.Second); ok {
-		t.logger.Warn("server: a caller without a token that is known was refused", "want", t.name, "peer", from(), "unlogged", n)
+	if n, ok := t.refused.Allow(1, time.Second); ok {
+		t.logger.Warn("server: refused a caller without a valid token", "want", t.name, "peer", from(), "unlogged", n)
 	}
 	return false
 }
 
-// guard serves those who have a token.
+// guard serves only callers with a token.
 func (t *tokens) guard(next http.Handler) http.Handler {
 	if t == nil {
 		return next
@@ -98,7 +92,8 @@ func (t *tokens) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !t.admit(r.Context(), r.Header["Authorization"], func() string { return callers.Peer(r) }) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			answer.Refuse(w, http.StatusUnauthorized, "unauthorized", "This needs a token: Authorization: Bearer <token>.")
+			answer.Refuse(w, http.StatusUnauthorized, "unauthorized",
+				"A token is required: Authorization: Bearer <token>.")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -107,13 +102,14 @@ func (t *tokens) guard(next http.Handler) http.Handler {
 
 // check returns the error of a call without a token.
 func (t *tokens) check(ctx context.Context) error {
-	if t == nil || t.admit(ctx, metadata.ValueFromIncomingContext(ctx, "authorization"), func() string { return grpcPeer(ctx) }) {
+	if t == nil || t.admit(ctx, metadata.ValueFromIncomingContext(ctx, "authorization"),
+		func() string { return grpcPeer(ctx) }) {
 		return nil
 	}
-	return status.Error(codes.Unauthenticated, "this needs a token: authorization: Bearer <token>")
+	return status.Error(codes.Unauthenticated, "a token is required: authorization: Bearer <token>")
 }
 
-// grpcPeer is the other end of a call's connection, as logs show it.
+// grpcPeer is the other end of a call's connection, for logs.
 func grpcPeer(ctx context.Context) string {
 	if p, ok := peer.FromContext(ctx); ok {
 		return p.Addr.String()

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// undo is what has been set up and must be taken down again, last first.
+// undo is a stack of clean-up steps: the last pushed runs first.
 type undo struct{ steps []step }
 
 type step struct {
@@ -14,12 +14,12 @@ type step struct {
 	do   func(context.Context) error
 }
 
-// push adds a step under the name of what it ends.
+// push adds a step, named after what it ends.
 func (u *undo) push(name string, do func(context.Context) error) {
 	u.steps = append(u.steps, step{name, do})
 }
 
-// run takes every step, whatever comes of the others. A second call finds nothing left to do.
+// run runs every step, even if others fail. A second call finds nothing left to do.
 func (u *undo) run(ctx context.Context) error {
 	var errs []error
 	for len(u.steps) > 0 {

@@ -11,15 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestF48Unsent: the kernel takes only a little of a response ahead of the client, on connections as the listener makes them. Otherwise
-// a client that is slow and steady would look as if it took nothing.
+// TestF48Unsent: the kernel takes only a little of a response ahead of the client, on connections
+// as the listener makes them. Otherwise a client that is slow and steady would look as if it took
+// nothing.
 func TestF48Unsent(t *testing.T) {
 	a, directory := newAuthority(t), t.TempDir()
 	c := everywhere(t)
-	c.TLS = TLS{Cert: filepath.Join(directory, "cert.pem"), Key: filepath.Join(directory, "key.pem")}
+	c.TLSCert, c.TLSKey = filepath.Join(directory, "cert.pem"), filepath.Join(directory, "key.pem")
 	cert, key := a.sign("stint")
-	put(t, c.TLS.Cert, cert)
-	put(t, c.TLS.Key, key)
+	put(t, c.TLSCert, cert)
+	put(t, c.TLSKey, key)
 	for name, c := range map[string]Config{"http": everywhere(t), "https": c} {
 		t.Run(name, func(t *testing.T) {
 			r := start(t, c)
@@ -59,7 +60,9 @@ func unsentOf(t *testing.T, conn net.Conn) (n int) {
 		t.Error(err)
 		return 0
 	}
-	if err := raw.Control(func(fd uintptr) { n, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT) }); err != nil {
+	if err := raw.Control(func(fd uintptr) {
+		n, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT)
+	}); err != nil {
 		t.Error(err)
 	}
 	return n

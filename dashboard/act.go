@@ -1,0 +1,151 @@
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/server/control"
+)
+
+func (d *dashboard) reset(w http.ResponseWriter, r *http.Request, by operator) {
+	var body control.Target
+	if d.read(w, r, &body, &body) {
+		d.act(w, r, by, "reset", body, d.admin.Reset)
+	}
+}
+
+func (d *dashboard) ban(w http.ResponseWriter, r *http.Request, by operator) {
+	var body struct {
+		control.Target
+		For string `json:"for"`
+	}
+	if !d.read(w, r, &body, &body.Target) {
+		return
+	}
+	length, err := time.ParseDuration(body.For)
+	if err != nil {
+		answer.Refuse(w, http.StatusBadRequest, "invalid",
+			fmt.Sprintf(`The ban is for "%s"; want a length such as 10m or 24h.`, label.Line(body.For)))
+		return
+	}
+	d.act(w, r, by, "ban for "+length.String(), body.Target,
+		func(ctx context.Context, t control.Target) (control.Named, error) {
+			return d.admin.Ban(ctx, t, length)
+		})
+}
+
+func (d *dashboard) unban(w http.ResponseWriter, r *http.Request, by operator) {
+	var body control.Target
+	if d.read(w, r, &body, &body) {
+		d.act(w, r, by, "unban", body, d.admin.Unban)
+	}
+}
+
+// act changes a subject, records the action or why it failed, and answers with the subject it was
+// done to.
+func (d *dashboard) act(w http.ResponseWriter, r *http.Request, by operator, what string, t control.Target,
+	do func(context.Context, control.Target) (control.Named, error)) {
+	ctx, cancel := context.WithTimeout(r.Context(), scanTime)
+	defer cancel()
+	who, err := do(ctx, t)
+	d.bans.changed.Store(true)
+	d.note(ctx, by, what, cmp.Or(who.Subject, t.Subject), err)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	answer.JSON(w, http.StatusOK, struct {
+		OK bool `json:"ok"`
+		control.Named
+	}{true, who})
+}
+
+func (d *dashboard) take(w http.ResponseWriter, r *http.Request, by operator) {
+	var body control.TakeRequest
+	if !decode(w, r, &body) || !body.Peek && !d.mayChange(w, r, by) {
+		return
+	}
+	t := control.Target{Subject: body.Subject, Ref: body.Ref, Raw: body.Raw}
+	if !d.find(w, &t) {
+		return
+	}
+	body.Subject, body.Ref, body.Raw = t.Subject, t.Ref, t.Raw
+	ctx, cancel := context.WithTimeout(r.Context(), lookTime)
+	defer cancel()
+	result, err := d.admin.Take(ctx, body)
+	if !body.Peek { // a peek changes nothing
+		d.note(ctx, by, fmt.Sprintf("take %d", max(body.Cost, 1)), cmp.Or(result.Subject, body.Subject), err)
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	answer.JSON(w, http.StatusOK, result)
+}
+
+// read reads a body and resolves its target. If it fails, it answers the request.
+func (d *dashboard) read(w http.ResponseWriter, r *http.Request, into any, target *control.Target) bool {
+	return decode(w, r, into) && d.find(w, target)
+}
+
+// find replaces a ref by its subject. If there is neither a subject nor a ref, it answers the
+// request.
+func (d *dashboard) find(w http.ResponseWriter, target *control.Target) bool {
+	switch {
+	case target.Subject != "" && target.Ref != "":
+		answer.Refuse(w, http.StatusBadRequest, "invalid", "There is a subject and a ref; want one of them.")
+		return false
+	case target.Subject != "":
+		return true
+	case target.Ref == "":
+		answer.Refuse(w, http.StatusBadRequest, "invalid", "There is no subject; want one such as user:42, or a ref.")
+		return false
+	}
+	subject, ok := d.refs.subject(target.Ref)
+	if !ok { // the first look-up is cheaper
+		subject, ok = d.c.Monitor.SubjectOf(target.Ref)
+	}
+	switch {
+	case !ok:
+		answer.Refuse(w, http.StatusNotFound, "unknown_ref",
+			"This reference has expired; look in a list again, or name the subject.")
+		return false
+	case strings.HasPrefix(subject, "~"): // see driver.Banned
+		answer.Refuse(w, http.StatusBadRequest, "invalid",
+			"The store keeps only a hash of this subject because its name is too long; name the subject.")
+		return false
+	}
+	*target = control.Target{Subject: subject, Raw: true} // lists hold subjects as they are counted
+	return true
+}
+
+// decode reads a body that is one JSON object with known members. If it is not, it answers the
+// request.
+func decode(w http.ResponseWriter, r *http.Request, into any) bool {
+	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	body.DisallowUnknownFields()
+	err := body.Decode(into)
+	if err == nil && !errors.Is(body.Decode(&struct{}{}), io.EOF) {
+		err = errors.New("there is more than one value")
+	}
+	if err == nil {
+		return true
+	}
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		answer.Refuse(w, http.StatusRequestEntityTooLarge, "too_large",
+			fmt.Sprintf("The body is too large; want at most %d bytes.", maxBody))
+		return false
+	}
+	answer.Refuse(w, http.StatusBadRequest, "invalid",
+		"The body is invalid: "+strings.TrimPrefix(err.Error(), "json: ")+".")
+	return false
+}

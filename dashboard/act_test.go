@@ -1,0 +1,273 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/server/control"
+)
+
+func TestActs(t *testing.T) {
+	r := newRig(t)
+	for r.ask("mallory", "/") {
+	}
+	steps := []struct {
+		path, body string
+		allowed    bool // whether mallory may do something afterwards
+	}{
+		{"/api/reset", `{"subject": "user:mallory"}`, true},
+		{"/api/ban", `{"subject": "user:mallory", "for": "10m"}`, false},
+		{"/api/unban", `{"subject": "user:mallory"}`, true},
+		{"/api/ban", `{"ref": "` + r.board.refs.of("user:mallory") + `", "for": "168h0m0s"}`, false},
+		{"/api/unban", `{"ref": "` + r.board.refs.of("user:mallory") + `"}`, true},
+	}
+	for _, step := range steps {
+		if status, text := r.post(step.path, step.body); status != 200 ||
+			text != `{"ok":true,"subject":"user:mallory"}`+"\n" {
+			t.Errorf("%s %s: got %d, %s", step.path, step.body, status, text)
+		}
+		if got := r.ask("mallory", "/"); got != step.allowed {
+			t.Errorf("after %s: allowed is %t, want %t", step.path, got, step.allowed)
+		}
+	}
+}
+
+func TestTake(t *testing.T) {
+	r := newRig(t)
+	take := func(body string) control.TakeResult {
+		t.Helper()
+		status, text := r.post("/api/take", body)
+		var a control.TakeResult
+		if err := json.Unmarshal([]byte(text), &a); err != nil || status != 200 {
+			t.Fatalf("%s: got %d, %s", body, status, text)
+		}
+		return a
+	}
+	if a := take(`{"subject": "user:1", "peek": true}`); !a.Allowed || a.Limits[0].Used != 0 {
+		t.Errorf("peek: got %+v", a)
+	}
+	for i := range 4 {
+		if a := take(`{"subject": "user:1"}`); a.Allowed != (i < 3) || a.Subject != "user:1" {
+			t.Errorf("take %d: got %+v", i, a)
+		}
+	}
+	if a := take(`{"ref": "` + r.board.refs.of("user:1") + `", "policy": "search", "tier": "users"}`); !a.Allowed ||
+		a.Limits[0].Limit != "2/1m" {
+		t.Errorf("by ref: got %+v", a)
+	}
+	if deeds := r.board.audit.list(); len(deeds) != 5 {
+		t.Errorf("%d were written down, want 5: those that charge something", len(deeds))
+	}
+}
+
+func TestWrongActs(t *testing.T) {
+	r := newRig(t)
+	for _, test := range []struct {
+		path, body string
+		status     int
+		says       string
+	}{
+		{"/api/reset", ``, 400, "The body is invalid: EOF"},
+		{"/api/reset", `{}`, 400, "There is no subject"},
+		{"/api/reset", `[]`, 400, "cannot unmarshal array"},
+		{"/api/reset", `{"subject": "user:1"} {}`, 400, "more than one value"},
+		{"/api/reset", `{"subject": "user:1", "for": "1h"}`, 400, `unknown field "for"`},
+		{"/api/reset", `{"subject": "user:1", "ref": "x"}`, 400, "want one of them"},
+		{"/api/reset", `{"ref": "x"}`, 404, "reference has expired"},
+		{"/api/reset", `{"subject": "usr:1"}`, 404, "nothing in the configuration limits"},
+		{"/api/ban", `{"subject": "user:1"}`, 400, `The ban is for ""; want a length such as 10m`},
+		{"/api/ban", `{"subject": "user:1", "for": "1 day"}`, 400, `The ban is for "1 day"`},
+		{"/api/ban", `{"subject": "user:1", "for": "-1h"}`, 400, "the ban is -1h0m0s; want whole microseconds from"},
+		{"/api/ban", `{"subject": "user:1", "for": "1ns"}`, 400, "the ban is 1ns"},
+		{"/api/ban", `{"subject": "user:1", "for": "999999h"}`, 400, "the ban is 999999h0m0s"},
+		{"/api/ban", `{"subject": "", "for": "1h"}`, 400, "There is no subject"},
+		{"/api/unban", `{"ref": "` + r.board.refs.of("~hash") + `"}`, 400, "its name is too long"},
+		{"/api/take", `{"subject": "user:1", "cost": -1}`, 400, "nothing here counts costs"},
+		{"/api/take", `{"subject": "user:1", "policy": "serach"}`, 400, `did you mean "search"?`},
+		{"/api/take", `{"subject": "user:1", "limits": ["1/1s"]}`, 400, `unknown field "limits"`},
+		{"/api/unban", `{"subject": "` + strings.Repeat("x", maxBody) + `"}`, 413, "want at most 131072 bytes"},
+		{"/api/unban", `{"subject": "` + strings.Repeat("x", maxBody/2+1) + `"}`, 400, "subject"},
+	} {
+		status, text := r.post(test.path, test.body)
+		if p := problemOf(t, text); status != test.status || !strings.Contains(p.Message, test.says) {
+			t.Errorf("%s %.60s: got %d, %s; want %d, %s", test.path, test.body, status, p.Message,
+				test.status, test.says)
+		}
+	}
+	var list struct{ Bans []control.Ban }
+	if r.get("/api/bans", &list); len(list.Bans) != 0 {
+		t.Errorf("somebody is banned: %+v", list.Bans)
+	}
+}
+
+// TestAudit: what was done is in the log and in the state, with who and to whom, shortened.
+func TestAudit(t *testing.T) {
+	r := newRig(t)
+	for _, path := range []string{"/api/ban", "/api/unban", "/api/reset"} {
+		body := `{"subject": "user:mallory"}`
+		if path == "/api/ban" {
+			body = `{"subject": "user:mallory", "for": "90s"}`
+		}
+		if status, text := r.post(path, body); status != 200 {
+			t.Fatalf("%s: got %d, %s", path, status, text)
+		}
+	}
+	if status, _ := r.post("/api/ban", `{"subject": "user:mallory", "for": "1ns"}`); status != 400 {
+		t.Fatalf("got %d", status)
+	}
+	if status, _ := r.post("/api/reset", `{"subject": "usr:mallory"}`); status != 404 {
+		t.Fatalf("got %d", status)
+	}
+	var s state
+	r.get("/api/state", &s)
+	want := []action{
+		{Who: "alice", What: "ban for 1m30s", Subject: "user:mallor…", Result: "done"},
+		{Who: "alice", What: "unban", Subject: "user:mallor…", Result: "done"},
+		{Who: "alice", What: "reset", Subject: "user:mallor…", Result: "done"},
+		{Who: "alice", What: "ban for 1ns", Subject: "user:mallor…", Result: "the ban is 1ns; want whole microseconds from 1ms to 366 days"},
+		{Who: "alice", What: "reset", Subject: "usr:mallor…", Result: label.Line("nothing in the configuration limits subjects like \"usr:mallor…\"; it has subjects that begin with user:, ip:, igdb:api (did you mean \"user:\"?)")},
+	}
+	if len(s.Audit) != len(want) {
+		t.Fatalf("got %+v", s.Audit)
+	}
+	lines := strings.Split(strings.TrimSpace(r.log.String()), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("logged %d lines: %s", len(lines), r.log)
+	}
+	for i, got := range s.Audit {
+		if got.At.IsZero() {
+			t.Errorf("%+v has no time", got)
+		}
+		got.At = want[i].At
+		if got != want[i] {
+			t.Errorf("got %+v, want %+v", got, want[i])
+		}
+		var line struct{ Level, Msg, Who, What, Subject, Peer, Result string }
+		if err := json.Unmarshal([]byte(lines[i]), &line); err != nil {
+			t.Fatal(err)
+		}
+		level := map[bool]string{true: "INFO", false: "WARN"}[got.Result == "done"]
+		if line.Level != level || line.Msg != "audit" || line.Peer != "127.0.0.1" ||
+			line.Who != got.Who || line.What != got.What || line.Subject != got.Subject || line.Result != got.Result {
+			t.Errorf("logged %s for %+v", lines[i], got)
+		}
+	}
+	if strings.Contains(r.log.String(), "mallory") || strings.Contains(r.log.String(), token) {
+		t.Errorf("logged %s", r.log)
+	}
+}
+
+func TestAuditIsBounded(t *testing.T) {
+	var a audit
+	for i := range maxActions + 50 {
+		a.add(action{What: fmt.Sprint(i)})
+	}
+	list := a.list()
+	if len(list) != maxActions || list[0].What != "50" || list[len(list)-1].What != fmt.Sprint(maxActions+49) {
+		t.Errorf("got %d, from %s to %s", len(list), list[0].What, list[len(list)-1].What)
+	}
+}
+
+// writesOf are all requests that change something.
+var writesOf = []struct{ path, body string }{
+	{"/api/reset", `{"subject": "user:mallory"}`},
+	{"/api/ban", `{"subject": "user:mallory", "for": "1h"}`},
+	{"/api/unban", `{"subject": "user:mallory"}`},
+	{"/api/take", `{"subject": "user:mallory"}`},
+}
+
+// TestF33Writes need somebody with a name, JSON, and no other site.
+func TestF33Writes(t *testing.T) {
+	const json, bearer = "Content-Type: application/json", "Authorization: Bearer " + token
+	tests := []struct {
+		name   string
+		fields []string
+		status int
+		word   string
+	}{
+		{"no token", []string{json}, 401, "unauthorized"},
+		{"another token", []string{json, "Authorization: Bearer guess-of-a-token"}, 401, "unauthorized"},
+		{"a form", []string{bearer, "Content-Type: application/x-www-form-urlencoded"}, 415, "media_type"},
+		{"plain text", []string{bearer, "Content-Type: text/plain"}, 415, "media_type"},
+		{"plain text that names JSON", []string{bearer, "Content-Type: text/plain; application/json"}, 415,
+			"media_type"},
+		{"no type", []string{bearer, "Content-Type: "}, 415, "media_type"},
+		{"another site", []string{bearer, json, "Sec-Fetch-Site: cross-site"}, 403, "forbidden"},
+		{"another port", []string{bearer, json, "Sec-Fetch-Site: same-site"}, 403, "forbidden"},
+		{"another origin", []string{bearer, json, "Origin: https://evil.example"}, 403, "forbidden"},
+		{"no origin", []string{bearer, json, "Origin: null"}, 403, "forbidden"},
+	}
+	r := newRig(t)
+	for _, write := range writesOf {
+		for _, test := range tests {
+			response, text := r.call(http.MethodPost, write.path, write.body, test.fields...)
+			if p := problemOf(t, text); response.StatusCode != test.status || p.Error != test.word {
+				t.Errorf("%s, %s: got %d, %+v; want %d, %s", write.path, test.name, response.StatusCode, p,
+					test.status, test.word)
+			}
+		}
+	}
+	if deeds := r.board.audit.list(); len(deeds) != 0 {
+		t.Errorf("something was done: %+v", deeds)
+	}
+	for _, good := range [][]string{
+		{bearer, json}, {bearer, "Content-Type: application/json; charset=utf-8"},
+		{bearer, json, "Sec-Fetch-Site: same-origin", "Origin: " + r.url}, {bearer, json, "Origin: " + r.url},
+	} {
+		if response, text := r.call(http.MethodPost, "/api/unban", `{"subject": "user:1"}`,
+			good...); response.StatusCode != 200 {
+			t.Errorf("%v: got %d, %s", good, response.StatusCode, text)
+		}
+	}
+}
+
+// TestF33WithoutNames nothing can be changed, and it is said how it could.
+func TestF33WithoutNames(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Who = nil })
+	for _, write := range writesOf {
+		status, text := r.post(write.path, write.body)
+		if p := problemOf(t, text); status != 403 || !strings.Contains(p.Message, "--no-admin-token") {
+			t.Errorf("%s: got %d, %+v", write.path, status, p)
+		}
+	}
+}
+
+// TestF33LocalOnly: without a guard only this host is answered, under its own name and without a
+// proxy.
+func TestF33LocalOnly(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Guard = nil })
+	paths := []string{"/api/state", "/api/stream", "/api/top", "/api/violations", "/api/bans",
+		"/api/subject?subject=user:1", "/api/nothing", "/nothing"}
+	for _, fields := range [][]string{
+		{"Host: evil.example"}, {"Host: localhost.evil.example:6070"}, {"X-Forwarded-For: 203.0.113.9"},
+		{"Via: 1.1 proxy"},
+	} {
+		for _, path := range paths {
+			if response, text := r.call(http.MethodGet, path, "", fields...); response.StatusCode != 403 ||
+				problemOf(t, text).Error != "forbidden" {
+				t.Errorf("%s with %v: got %d, %s", path, fields, response.StatusCode, text)
+			}
+		}
+		for _, write := range writesOf {
+			fields := append([]string{"Content-Type: application/json", "Authorization: Bearer " + token}, fields...)
+			if response, text := r.call(http.MethodPost, write.path, write.body,
+				fields...); response.StatusCode != 403 {
+				t.Errorf("%s with %v: got %d, %s", write.path, fields, response.StatusCode, text)
+			}
+		}
+	}
+	for _, site := range []string{"cross-site", "same-site"} {
+		if response, _ := r.call(http.MethodGet, "/api/stream", "",
+			"Sec-Fetch-Site: "+site); response.StatusCode != 403 {
+			t.Errorf("a stream for another site (%s): got %d", site, response.StatusCode)
+		}
+	}
+	if response, text := r.call(http.MethodGet, "/api/state", "",
+		"Sec-Fetch-Site: same-origin"); response.StatusCode != 200 {
+		t.Errorf("got %d, %s", response.StatusCode, text)
+	}
+}

@@ -1,0 +1,59 @@
+package dashboard
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/label"
+)
+
+// maxActions is how many actions are kept. The log has them all.
+const maxActions = 200
+
+// action is a change that somebody made or tried to make.
+type action struct {
+	At   time.Time `json:"at"`
+	Who  string    `json:"who"`
+	What string    `json:"what"`
+	// Subject is shortened, as in the log.
+	Subject string `json:"subject"`
+	// Result is "done", or why not.
+	Result string `json:"result"`
+}
+
+// audit keeps the last actions. The zero value is empty.
+type audit struct {
+	mu      sync.Mutex
+	actions []action
+}
+
+func (a *audit) add(d action) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.actions) == maxActions {
+		a.actions = slices.Delete(a.actions, 0, 1)
+	}
+	a.actions = append(a.actions, d)
+}
+
+// list returns the actions, newest last.
+func (a *audit) list() []action {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]action{}, a.actions...)
+}
+
+// note records an action.
+func (d *dashboard) note(ctx context.Context, by operator, what, subject string, err error) {
+	done := action{time.Now(), label.Line(by.name), what, d.shown(subject), "done"}
+	level := slog.LevelInfo
+	if err != nil {
+		done.Result, level = label.Line(sentence(err)), slog.LevelWarn
+	}
+	d.audit.add(done)
+	d.c.Logger.Log(ctx, level, "audit", "who", done.Who, "what", what, "subject", label.Short(subject), "peer",
+		by.peer, "result", done.Result)
+}

@@ -1,0 +1,48 @@
+package dashboard
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/server/control"
+)
+
+// banCache holds the bans in force as of the last time somebody asked. To list them, a store scans
+// everything it holds. So only one caller scans at a time, and a list stays good for a few times as
+// long as the scan took. However many callers ask, the store has most of its time for other work.
+type banCache struct {
+	changed atomic.Bool   // by this process, since the last scan
+	turn    chan struct{} // holds one value while somebody reads or scans
+
+	list []control.Ban
+	most int // how many the last scan asked for
+	at   time.Time
+	took time.Duration
+}
+
+// cacheFactor is for how many times as long as its scan took a list stays good.
+const cacheFactor = 4
+
+// get returns up to n bans.
+func (b *banCache) get(ctx context.Context, admin *control.Admin, n int) ([]control.Ban, error) {
+	select {
+	case b.turn <- struct{}{}:
+		defer func() { <-b.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	enough := b.most >= n || len(b.list) < b.most
+	if !b.changed.Swap(false) && enough && time.Since(b.at) < cacheFactor*b.took {
+		return b.list[:min(n, len(b.list))], nil
+	}
+	began := time.Now()
+	list, err := admin.Bans(ctx, n)
+	if err != nil {
+		b.most = 0
+		return nil, err
+	}
+	b.list, b.most, b.at = list, n, time.Now()
+	b.took = b.at.Sub(began)
+	return list, nil
+}

@@ -1,0 +1,176 @@
+package dashboard
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/klauspost/compress/gzhttp"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/callers"
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// Config sets up a dashboard. Only the Monitor is required.
+type Config struct {
+	// Monitor collects what happens.
+	Monitor *observe.Monitor
+	// Store is the one that decides. Operators inspect subjects there, reset and ban them. Without
+	// it the page shows only what the Monitor knows.
+	Store stint.Store
+	// Set returns the policies in force, as [policy.Guard.Set] does. Nil shows none.
+	Set func() *policy.Set
+	// Envoy returns the limits of a subject of Envoy's rate limit service and the name of their
+	// rule. It is nil without that service.
+	Envoy func(subject string) (rule string, limits []stint.Limit)
+	// Phase returns what the process is doing, such as "ready", and Sources the files it reads.
+	// Either may be nil.
+	Phase   func() string
+	Sources func() []Source
+
+	// Guard wraps everything but the page. Nil serves callers on this host, and nobody else.
+	Guard func(next http.Handler) http.Handler
+	// Who returns the name of the person who sent a request, for the audit log, or "" if it is
+	// unknown, and whether they may change something or only look. Nil lets nobody change anything.
+	Who func(r *http.Request) (name string, operates bool)
+	// ShowSubjects shows subjects in full in lists. Set it as the Monitor's.
+	ShowSubjects bool
+
+	// Logger is slog.Default() unless set.
+	Logger *slog.Logger
+	// Version is that of the program.
+	Version string
+}
+
+// Bounds on the work that callers can cause.
+const (
+	// lookTime is how long the store may take to show a subject, and scanTime to scan everything it
+	// holds.
+	lookTime = 5 * time.Second
+	scanTime = 20 * time.Second
+	// sendTime is how long the client of a stream may take to read an event, and maxStreams how
+	// many streams may be open.
+	sendTime   = 10 * time.Second
+	maxStreams = 100
+	// worthZipping is the size in bytes from which answers are compressed: it does not pay for what
+	// fits into a packet or two.
+	worthZipping = 4 << 10
+	// maxBody is the largest body of a request in bytes.
+	maxBody = 2 * stint.MaxSubject
+)
+
+// dashboard serves the page and its API.
+type dashboard struct {
+	c      Config
+	admin  *control.Admin // nil without a store
+	pages  pages
+	routes http.Handler
+	shown  func(subject string) string
+	refs   *refs
+	bans   banCache
+	audit  audit
+
+	streams chan struct{} // holds one value for each open stream
+	closed  <-chan struct{}
+}
+
+// New returns a handler that serves a dashboard. Streams last as long as their clients like: cancel
+// the context before you shut down a server that waits for them. Everything else is served as
+// before.
+func New(ctx context.Context, c Config) (http.Handler, error) {
+	if c.Monitor == nil {
+		return nil, &stint.InvalidError{Err: errors.New("a dashboard needs a monitor")}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Guard == nil {
+		c.Guard = localOnly
+	}
+	d := &dashboard{
+		c:       c,
+		shown:   label.Short,
+		bans:    banCache{turn: make(chan struct{}, 1)},
+		streams: make(chan struct{}, maxStreams),
+		closed:  ctx.Done(),
+	}
+	if c.Store != nil {
+		d.admin = control.New(control.Config{Store: c.Store, Set: c.Set, Envoy: c.Envoy})
+	}
+	if c.ShowSubjects {
+		d.shown = label.Line
+	}
+	var err error
+	if d.refs, err = newRefs(); err != nil {
+		return nil, err
+	}
+	if d.pages, err = readPages(); err != nil {
+		return nil, err
+	}
+	d.routes, err = d.route()
+	return d, err
+}
+
+// ServeHTTP implements [http.Handler].
+func (d *dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	protect(w.Header())
+	d.routes.ServeHTTP(w, r)
+}
+
+func (d *dashboard) route() (http.Handler, error) {
+	wrap, err := gzhttp.NewWrapper(gzhttp.MinSize(worthZipping), gzhttp.CompressionLevel(gzip.BestSpeed))
+	if err != nil {
+		return nil, err
+	}
+	compressed := func(h http.HandlerFunc) http.Handler { return wrap(h) }
+	api := http.NewServeMux()
+	api.Handle("GET /api/state", compressed(d.showState))
+	api.HandleFunc("GET /api/stream", d.stream)
+	api.HandleFunc("GET /api/top", d.showTop)
+	api.HandleFunc("GET /api/violations", d.showViolations)
+	api.HandleFunc("GET /api/bans", d.showBans)
+	api.Handle("GET /api/shadow", compressed(d.showShadow))
+	api.Handle("GET /api/subject", compressed(d.showSubject))
+	api.HandleFunc("POST /api/reset", d.requireOperator(d.reset))
+	api.HandleFunc("POST /api/ban", d.requireOperator(d.ban))
+	api.HandleFunc("POST /api/unban", d.requireOperator(d.unban))
+	api.HandleFunc("POST /api/take", d.requireName(d.take)) // a peek only reads
+	api.HandleFunc("/", notFound)
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", d.pages.index)
+	mux.HandleFunc("GET /static/", d.pages.file)
+	mux.Handle("/", sameSite(d.c.Guard(api)))
+	return mux, nil
+}
+
+// notFound answers requests for unknown paths.
+func notFound(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/api/reset", "/api/ban", "/api/unban", "/api/take":
+		w.Header().Set("Allow", http.MethodPost)
+		answer.Refuse(w, http.StatusMethodNotAllowed, "method", "This changes something: use POST.")
+	default:
+		answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here.")
+	}
+}
+
+// localOnly serves callers on this host.
+func localOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !callers.Local(r) {
+			answer.Refuse(w, http.StatusForbidden, "forbidden",
+				"This serves only this machine: use localhost or its address, and no proxy.")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

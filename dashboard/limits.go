@@ -1,0 +1,66 @@
+package dashboard
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/setinfo"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// ruleList is a tier or a policy with the texts of its limits.
+type ruleList struct {
+	Name   string   `json:"name"`
+	Limits []string `json:"limits"`
+	// Shadow means that none of them is enforced.
+	Shadow bool `json:"shadow"`
+}
+
+// tiersOf returns the tiers of a set, with their own limits.
+func tiersOf(set *policy.Set) []ruleList {
+	list := []ruleList{}
+	for _, tier := range setinfo.Tiers(set) {
+		list = append(list, listOf(tier, set, func(r *policy.Rule) bool { return r.Policy == "" && r.Tier == tier }))
+	}
+	return list
+}
+
+// policiesOf returns the policies of a set. Limits that only apply to some tiers name them.
+func policiesOf(set *policy.Set) []ruleList {
+	list := []ruleList{}
+	for _, name := range setinfo.Policies(set) {
+		list = append(list, listOf(name, set, func(r *policy.Rule) bool { return r.Policy == name }))
+	}
+	return list
+}
+
+func listOf(name string, set *policy.Set, mine func(*policy.Rule) bool) ruleList {
+	var all []string               // the tiers that have limits
+	var texts []string             // of limits, in order
+	whose := map[string][]string{} // the tiers of each limit
+	enforced := false
+	for _, r := range set.Rules() {
+		if !mine(r) {
+			continue
+		}
+		enforced = enforced || r.Enforced > 0
+		if !slices.Contains(all, r.Tier) {
+			all = append(all, r.Tier)
+		}
+		for _, l := range r.Limits {
+			text := l.String()
+			if whose[text] == nil {
+				texts = append(texts, text)
+			}
+			whose[text] = append(whose[text], r.Tier)
+		}
+	}
+	list := ruleList{Name: name, Limits: []string{}, Shadow: len(all) > 0 && !enforced}
+	for _, text := range texts {
+		if tiers := whose[text]; len(tiers) < len(all) {
+			text += " (" + strings.Join(tiers, ", ") + ")"
+		}
+		list.Limits = append(list.Limits, text)
+	}
+	return list
+}

@@ -1,0 +1,123 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/observe"
+)
+
+// How many items a list shows: by default, and at most.
+const (
+	usualTop, mostTop               = 20, 1000
+	usualViolations, mostViolations = 100, 1000
+	usualBans                       = 100
+)
+
+// kinds are the kinds of offenders.
+var kinds = []string{"ip", "user", "apikey", "session", "internal", "envoy", "other", "policy"}
+
+func (d *dashboard) showTop(w http.ResponseWriter, r *http.Request) {
+	by := r.FormValue("by")
+	if by == "" {
+		by = kinds[0]
+	}
+	if !slices.Contains(kinds, by) {
+		answer.Refuse(w, http.StatusBadRequest, "invalid",
+			fmt.Sprintf(`There are no offenders of the kind "%s"%s; want one of %s.`, label.Line(by),
+				nearest.Hint(by, kinds), strings.Join(kinds, ", ")))
+		return
+	}
+	if n, ok := listLength(w, r, usualTop, mostTop); ok {
+		answer.JSON(w, http.StatusOK, struct {
+			Top []observe.Offender `json:"top"`
+		}{nonNil(d.c.Monitor.Top(by, n))})
+	}
+}
+
+func (d *dashboard) showViolations(w http.ResponseWriter, r *http.Request) {
+	if n, ok := listLength(w, r, usualViolations, mostViolations); ok {
+		answer.JSON(w, http.StatusOK, struct {
+			Violations []observe.Violation `json:"violations"`
+		}{nonNil(d.c.Monitor.Status(n).Violations)})
+	}
+}
+
+func (d *dashboard) showBans(w http.ResponseWriter, r *http.Request) {
+	n, ok := listLength(w, r, usualBans, control.MaxBans)
+	if !ok || !d.hasAdmin(w) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), scanTime)
+	defer cancel()
+	list, err := d.bans.get(ctx, d.admin, n)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	list = append([]control.Ban{}, list...)
+	for i := range list {
+		list[i].Subject, list[i].Ref = d.shown(list[i].Subject), d.refs.of(list[i].Subject)
+	}
+	answer.JSON(w, http.StatusOK, struct {
+		Bans []control.Ban `json:"bans"`
+	}{list})
+}
+
+// showSubject shows one subject with its full name: someone who looks up a subject wants to know
+// who it is.
+func (d *dashboard) showSubject(w http.ResponseWriter, r *http.Request) {
+	target := control.Target{Subject: r.FormValue("subject"), Ref: r.FormValue("ref"),
+		Raw: r.FormValue("raw") == "true"}
+	if !d.find(w, &target) || !d.hasAdmin(w) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), lookTime)
+	defer cancel()
+	result, err := d.admin.Subject(ctx, target)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	answer.JSON(w, http.StatusOK, result)
+}
+
+// hasAdmin reports whether subjects can be shown. If not, it answers the request.
+func (d *dashboard) hasAdmin(w http.ResponseWriter) bool {
+	if d.admin == nil {
+		answer.Refuse(w, http.StatusNotImplemented, "unsupported",
+			"Subjects cannot be shown here: dashboard.Config has no Store.")
+	}
+	return d.admin != nil
+}
+
+// listLength returns how many items a request asks for. If that is invalid, it answers the request.
+func listLength(w http.ResponseWriter, r *http.Request, usual, most int) (n int, ok bool) {
+	text := r.FormValue("n")
+	if text == "" {
+		return usual, true
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		answer.Refuse(w, http.StatusBadRequest, "invalid",
+			fmt.Sprintf(`n is "%s"; want a number from 1 to %d.`, label.Line(text), most))
+		return 0, false
+	}
+	return n, true
+}
+
+// nonNil returns a list that is not nil, so that JSON has [] and not null.
+func nonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,204 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/observe"
+)
+
+func TestLists(t *testing.T) {
+	r := newRig(t)
+	for range 7 {
+		r.ask("mallory", "/")
+		r.ask("trudy", "/")
+	}
+	r.ask("trudy", "/")
+	var violations struct{ Violations []observe.Violation }
+	eventually.True(t, "the violations are shown", func() bool {
+		r.get("/api/violations", &violations)
+		return len(violations.Violations) == 9
+	})
+	if r.get("/api/violations?n=2", &violations); len(violations.Violations) != 2 {
+		t.Errorf("got %d violations, want 2", len(violations.Violations))
+	}
+	var top struct{ Top []observe.Offender }
+	r.get("/api/top?by=user", &top)
+	if len(top.Top) != 2 || top.Top[0].Subject != "user:trudy" || top.Top[0].Denied != 5 ||
+		top.Top[1].Subject != "user:mallor…" {
+		t.Errorf("got %+v", top.Top)
+	}
+	if r.get("/api/top?by=user&n=1", &top); len(top.Top) != 1 {
+		t.Errorf("got %d offenders, want 1", len(top.Top))
+	}
+	if r.get("/api/top", &top); len(top.Top) != 0 {
+		t.Errorf("got %+v, want no addresses", top.Top)
+	}
+
+	// What is listed shortened is found again by its ref.
+	r.get("/api/top?by=user", &top)
+	for ref, want := range map[string]string{
+		top.Top[1].Ref: "user:mallory", violations.Violations[1].Ref: "user:trudy",
+		r.board.refs.of("user:mallory"): "user:mallory",
+	} {
+		var s control.Subject
+		r.get("/api/subject?ref="+ref, &s)
+		if s.Subject != want || len(s.Limits) == 0 || s.Limits[0].Used != 3 || len(s.Limits[0].Entries) != 3 {
+			t.Errorf("%s: got %+v, want %s", ref, s, want)
+		}
+	}
+}
+
+func TestBans(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		r := newRig(t, func(c *Config) { c.ShowSubjects = full })
+		want := map[bool]string{false: "user:mallor…", true: "user:mallory"}[full]
+		var list struct{ Bans []control.Ban }
+		if r.get("/api/bans", &list); list.Bans == nil || len(list.Bans) != 0 {
+			t.Errorf("got %+v, want an empty list", list.Bans)
+		}
+		if _, err := r.board.admin.Ban(t.Context(), control.Target{Subject: "user:alice"}, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if status, text := r.post("/api/ban", `{"subject": "user:mallory", "for": "1h"}`); status != 200 {
+			t.Fatalf("got %d, %s", status, text)
+		}
+		r.get("/api/bans", &list)
+		if len(list.Bans) != 2 || list.Bans[0].Subject != want || time.Until(list.Bans[0].Until) < 59*time.Minute {
+			t.Fatalf("got %+v", list.Bans)
+		}
+		if r.get("/api/bans?n=1", &list); len(list.Bans) != 1 {
+			t.Errorf("got %d bans, want 1", len(list.Bans))
+		}
+		var s control.Subject
+		if r.get("/api/subject?ref="+list.Bans[0].Ref, &s); s.Subject != "user:mallory" || s.Ban.Until.IsZero() {
+			t.Errorf("got %+v", s)
+		}
+		if status, text := r.post("/api/unban", `{"ref": "`+list.Bans[0].Ref+`"}`); status != 200 {
+			t.Fatalf("got %d, %s", status, text)
+		}
+		if r.get("/api/bans", &list); len(list.Bans) != 1 || list.Bans[0].Subject != "user:alice" {
+			t.Errorf("after unban: got %+v", list.Bans)
+		}
+	}
+}
+
+// TestBansAreCached: a list that took long is reused for a while, for callers that ask for as many
+// or fewer.
+func TestBansAreCached(t *testing.T) {
+	r := newRig(t)
+	b, admin := &r.board.bans, r.board.admin
+	listed := func(n int) int {
+		list, err := b.get(t.Context(), admin, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	add := func(subject string) {
+		if _, err := admin.Ban(t.Context(), control.Target{Subject: subject}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("user:1")
+	add("user:2")
+	if got := listed(2); got != 2 {
+		t.Fatalf("got %d", got)
+	}
+	b.took = time.Hour
+	add("user:3")
+	if got := listed(1); got != 1 {
+		t.Errorf("fewer than there are: got %d", got)
+	}
+	if got := listed(10); got != 3 {
+		t.Errorf("more than were asked for before: got %d, want all that there are now", got)
+	}
+	b.took = time.Hour
+	add("user:4")
+	if got := listed(100); got != 3 {
+		t.Errorf("more, when there were no more: got %d, want those of before", got)
+	}
+	b.changed.Store(true)
+	if got := listed(10); got != 4 {
+		t.Errorf("after a change: got %d", got)
+	}
+}
+
+func TestWrongQuestions(t *testing.T) {
+	r := newRig(t)
+	for _, test := range []struct {
+		path   string
+		status int
+		word   string
+		says   string
+	}{
+		{"/api/top?by=users", 400, "invalid", `the kind "users" (did you mean "user"?); want one of ip, user,`},
+		{"/api/top?n=0", 400, "invalid", `n is "0"; want a number from 1 to 1000`},
+		{"/api/violations?n=1001", 400, "invalid", "want a number from 1 to 1000"},
+		{"/api/violations?n=ten", 400, "invalid", `n is "ten"`},
+		{"/api/bans?n=-1", 400, "invalid", "want a number from 1 to 10000"},
+		{"/api/subject", 400, "invalid", "There is no subject"},
+		{"/api/subject?subject=user:1&ref=x", 400, "invalid", "want one of them"},
+		{"/api/subject?ref=nobody", 404, "unknown_ref", "reference has expired"},
+		{"/api/subject?ref=~bm9ib2R5", 404, "unknown_ref", "reference has expired"},
+		{"/api/subject?subject=usr:1", 404, "unknown_subject", `nothing in the configuration limits subjects like "usr:1"`},
+		{"/api/subject?subject=" + strings.Repeat("x", stint.MaxSubject+1), 400, "invalid", "the subject has "},
+		{"/api/nothing", 404, "not_found", "nothing here"},
+		{"/api/ban", 405, "method", "use POST"},
+	} {
+		response, text := r.call(http.MethodGet, test.path, "")
+		p := problemOf(t, text)
+		if response.StatusCode != test.status || p.Error != test.word || !strings.Contains(p.Message, test.says) {
+			t.Errorf("%.50s: got %d, %+v; want %d, %s, %s", test.path, response.StatusCode, p, test.status,
+				test.word, test.says)
+		}
+	}
+}
+
+// TestNotInspectable says that a store cannot be looked into, and goes on without.
+func TestNotInspectable(t *testing.T) {
+	for name, adjust := range map[string]func(*Config){
+		"no store":     func(c *Config) { c.Store = nil },
+		"no inspector": func(c *Config) { c.Store = struct{ stint.Store }{c.Store} },
+	} {
+		r := newRig(t, adjust)
+		for _, path := range []string{"/api/bans", "/api/subject?subject=user:1"} {
+			response, text := r.call(http.MethodGet, path, "")
+			if response.StatusCode != http.StatusNotImplemented || problemOf(t, text).Error != "unsupported" {
+				t.Errorf("%s, %s: got %d, %s", name, path, response.StatusCode, text)
+			}
+		}
+	}
+}
+
+func TestRefs(t *testing.T) {
+	r, err := newRefs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := newRefs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"user:42", "", "\x00\xff{}:\n", strings.Repeat("x", stint.MaxSubject)} {
+		ref := r.of(subject)
+		if got, ok := r.subject(ref); !ok || got != subject || ref != r.of(subject) || url.QueryEscape(ref) != ref {
+			t.Errorf("%q: %s stands for %q", subject, ref, got)
+		}
+		if _, ok := other.subject(ref); ok || other.of(subject) == ref {
+			t.Errorf("%q: the ref is good elsewhere", subject)
+		}
+		for _, wrong := range []string{ref[1:], ref[:len(ref)-2], ref + "AA", "~", "~A", "",
+			"~" + strings.Repeat("A", 2*stint.MaxSubject)} {
+			if got, ok := r.subject(wrong); ok {
+				t.Errorf("%s stands for %q", wrong, got)
+			}
+		}
+	}
+}

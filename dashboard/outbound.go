@@ -1,0 +1,127 @@
+package dashboard
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/outbound"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// outboundState is an external API: how much of it all processes have used, and how this process's
+// calls are doing.
+type outboundState struct {
+	Name   string   `json:"name"`
+	Limits []string `json:"limits"`
+	// Used and Capacity are those of the limit that is closest to full.
+	Used     int64 `json:"used"`
+	Capacity int64 `json:"capacity"`
+	// Calls were made; Waited of them had to wait, AverageWait on average; Waiting wait now; Denied
+	// gave up.
+	Calls       int64   `json:"calls"`
+	Waited      int64   `json:"waited"`
+	AverageWait float64 `json:"average_wait_ms"`
+	Waiting     int64   `json:"waiting"`
+	Denied      int64   `json:"denied"`
+	// CoolingUntil is the end of the pause that the API asked for; nil if there is none.
+	CoolingUntil *time.Time `json:"cooling_until"`
+	// Problem is why the usage is unknown.
+	Problem string `json:"problem,omitempty"`
+}
+
+const (
+	// peekTime is how long reading the usage of all APIs may take, and peeks how many are read at
+	// once.
+	peekTime = time.Second
+	peeks    = 8
+)
+
+// outbound returns the APIs of the configuration and those that this process calls, sorted by name.
+// The set may be nil.
+func (d *dashboard) outbound(ctx context.Context, set *policy.Set) []outboundState {
+	list := []outboundState{}
+	at := func(name string, limits []stint.Limit) *outboundState {
+		i, found := slices.BinarySearchFunc(list, name,
+			func(s outboundState, name string) int { return strings.Compare(s.Name, name) })
+		if !found {
+			list = slices.Insert(list, i, outboundState{Name: name, Limits: textsOf(limits)})
+		}
+		return &list[i]
+	}
+	if set != nil {
+		for _, api := range config.Of(set).Outbound {
+			at(api.Name, api.Limits)
+		}
+	}
+	for _, s := range d.c.Monitor.Outbound() {
+		at(s.Name, s.Limits).count(&s)
+	}
+	if d.admin != nil {
+		d.peekAll(ctx, list)
+	}
+	return list
+}
+
+// count adds the statistics of calls.
+func (s *outboundState) count(n *outbound.Stats) {
+	s.Calls, s.Waited, s.Waiting, s.Denied = n.Calls, n.Waited, n.Waiting, n.Denied
+	if n.Waited > 0 {
+		s.AverageWait = float64(n.TotalWait) / float64(n.Waited) / float64(time.Millisecond)
+	}
+	s.cool(n.CoolingUntil)
+}
+
+// cool notes a pause.
+func (s *outboundState) cool(until time.Time) {
+	if !until.IsZero() && (s.CoolingUntil == nil || until.After(*s.CoolingUntil)) {
+		s.CoolingUntil = &until
+	}
+}
+
+// peekAll reads the usage of all APIs.
+func (d *dashboard) peekAll(ctx context.Context, list []outboundState) {
+	ctx, cancel := context.WithTimeout(ctx, peekTime)
+	defer cancel()
+	var work sync.WaitGroup
+	free := make(chan struct{}, peeks)
+	for i := range list {
+		free <- struct{}{}
+		work.Go(func() {
+			list[i].peek(ctx, d.admin)
+			<-free
+		})
+	}
+	work.Wait()
+}
+
+// peek reads the usage of an API.
+func (s *outboundState) peek(ctx context.Context, admin *control.Admin) {
+	result, err := admin.Take(ctx,
+		control.TakeRequest{Subject: s.Name + ":api", Tier: "outbound", Policy: s.Name, Peek: true})
+	if err != nil {
+		s.Problem = sentence(err)
+		return
+	}
+	for _, l := range result.Limits {
+		if s.Capacity == 0 || float64(l.Used)*float64(s.Capacity) > float64(s.Used)*float64(l.Capacity) {
+			s.Used, s.Capacity = l.Used, l.Capacity
+		}
+	}
+	if result.Banned {
+		s.cool(time.Now().Add(time.Duration(result.RetryAfter * float64(time.Second))))
+	}
+}
+
+func textsOf(limits []stint.Limit) []string {
+	texts := make([]string, len(limits))
+	for i, l := range limits {
+		texts[i] = l.String()
+	}
+	return texts
+}

@@ -1,0 +1,96 @@
+package dashboard
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/chart"
+)
+
+//go:embed static
+var static embed.FS
+
+// page is a file that is served as it is.
+type page struct {
+	body        []byte
+	media, etag string
+}
+
+// pages are the files of the page, by their paths.
+type pages map[string]page
+
+// media are the media types by extension, independent of the machine's own table.
+var media = map[string]string{
+	".html": "text/html; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+	".svg":  "image/svg+xml",
+}
+
+// readPages reads all files of the page, including the charts, which it shares with reports.
+func readPages() (pages, error) {
+	all := pages{}
+	err := fs.WalkDir(static, "static", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		body, err := static.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return all.add(name, body)
+	})
+	if err == nil {
+		err = all.add("static/chart.js", []byte(chart.Script))
+	}
+	if err == nil {
+		err = all.add("static/chart.css", []byte(chart.Style))
+	}
+	return all, err
+}
+
+func (all pages) add(name string, body []byte) error {
+	kind, known := media[path.Ext(name)]
+	if !known {
+		return fmt.Errorf("dashboard: %s: unknown file type", name)
+	}
+	sum := sha256.Sum256(body)
+	all["/"+name] = page{body, kind, `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
+	return nil
+}
+
+func (all pages) index(w http.ResponseWriter, r *http.Request) {
+	all.serve(w, r, "/static/index.html")
+}
+
+func (all pages) file(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, "/index.html") { // it is served at /, and its links do not work from here
+		all.serve(w, r, "")
+		return
+	}
+	all.serve(w, r, r.URL.Path)
+}
+
+// serve serves a file. Browsers cache it and revalidate it every time, because another version may
+// have been deployed.
+func (all pages) serve(w http.ResponseWriter, r *http.Request, name string) {
+	file, ok := all[name]
+	if !ok {
+		answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here.")
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", file.media)
+	h.Set("ETag", file.etag)
+	h.Set("Cache-Control", "no-cache")
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(file.body))
+}

@@ -1,0 +1,272 @@
+package dashboard_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/dashboard"
+	"github.com/stint-limiter/stint/internal/browsertest"
+	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/observe"
+)
+
+// ScreenshotsEnv names a directory for pictures of every view with scripted data; without it they
+// are thrown away. Those of the documentation are made by internal/server/e2e.
+const ScreenshotsEnv = "STINT_PAGE_SCREENSHOTS"
+
+func TestScreenshots(t *testing.T) {
+	dir := os.Getenv(ScreenshotsEnv)
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	browser := browsertest.Start(t)
+	for _, scheme := range []string{"light", "dark"} {
+		f := newFixture(t)
+		f.busy()
+		page := browser.Page(t, 1280, 860)
+		page.Prefer("prefers-color-scheme", scheme)
+		shot := func(name string) {
+			page.Screenshot(filepath.Join(dir, name+"-"+scheme+".png"), true)
+		}
+		page.Open(f.URL)
+		page.Wait(`document.querySelectorAll(".overview svg").length > 5`)
+		all := func(prefix string) {
+			for view := range strings.FieldsSeq(strings.Replace(views, "subject", "subject/ref/r-mallory", 1)) {
+				page.Open(f.URL + "/?" + prefix + "#/" + view)
+				page.WaitText("#link", "Live")
+				page.Wait(`document.querySelector("#view table, #view svg, #view .card")`)
+				name, _, _ := strings.Cut(view, "/")
+				shot(prefix + name)
+			}
+		}
+		all("")
+		page.Open(f.URL + "/?#/subject/ref/r-mallory") // the page that is there, in which nothing moves
+		page.Wait(`document.querySelector("#view .card")`)
+		page.Click("[data-act=ban]")
+		page.Wait(`document.querySelector("#confirm").open`)
+		shot("confirm")
+		page.Press("\x1b")
+		page.Click("#help")
+		shot("help")
+		page.Press("\x1b")
+		f.change(func() { f.trouble() })
+		page.Open(f.URL + "/?trouble")
+		page.Wait(`document.querySelector(".verdict .bad, .state.bad")`)
+		shot("trouble")
+		page.Resize(360, 740)
+		f.change(func() { f.state.Alerts, f.state.Store.Up = nil, true })
+		all("narrow-")
+	}
+}
+
+// busy is an hour in the life of an API: callers of all tiers, a burst every five minutes, and an
+// abuser.
+func (f *fixture) busy() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	random := rand.New(rand.NewPCG(1, 2))
+	now := time.Now().Truncate(time.Second)
+	point := func(at time.Time, seconds int64) observe.Point {
+		wave := 900 + 260*math.Sin(float64(at.Unix())/400) + 60*random.Float64()
+		if at.Unix()%300 < 25 {
+			wave += 700
+		}
+		allowed := int64(wave) * seconds
+		denied := int64(wave*0.035)*seconds + int64(random.IntN(8))*seconds
+		if now.Sub(at) < 140*time.Second {
+			denied += int64(150+random.IntN(60)) * seconds
+		}
+		p := observe.Point{At: at.Unix(), P50: 0.28 + 0.05*random.Float64(), P99: 1.4 + random.Float64(),
+			StoreP50: 0.24, StoreP99: 1.1 + random.Float64()}
+		p.Allowed, p.Denied, p.Saved, p.Calls = allowed, denied, denied*8/10, (allowed+denied)/5
+		p.Carried = p.Calls * 4
+		return p
+	}
+	for i := 900; i > 0; i-- {
+		f.state.Points = append(f.state.Points, point(now.Add(-time.Duration(i)*time.Second), 1))
+	}
+	for i := 720; i > 0; i-- {
+		f.state.Long = append(f.state.Long, point(now.Add(-time.Duration(i)*10*time.Second), 10))
+	}
+	f.state.Store = observe.StoreHealth{Kind: "redis", Name: "redis://cache.internal:6379/0", Up: true,
+		Breaker: "closed", Instances: 3,
+		Redis: &observe.RedisInfo{Version: "7.4.1", OpsPerSecond: 412, UsedMemory: 310 << 20, MaxMemory: 1 << 30,
+			Clients: 12, Keys: 48_112, Policy: "noeviction"}}
+	f.state.Series = busySeries(random)
+	for i := range 60 {
+		f.state.Violations = append(f.state.Violations, busyViolation(random, now.Add(time.Duration(i-60)*time.Second)))
+	}
+	f.state.Alerts = []observe.Alert{
+		{Name: "BlockedShare", Severity: "ticket", State: "firing", Unit: "share", Value: 0.157, Threshold: 0.1,
+			Since: now.Add(-95 * time.Second), Summary: "More than 10 % of the decisions of the last 5 minutes were denials. See who is denied and by which policy: an attack, or a limit that is too low?"},
+		{Name: "LimiterSlow", Severity: "page", State: "ok", Unit: "ms", Value: 2.1, Threshold: 50},
+		{Name: "StoreDown", Severity: "page", State: "ok", Unit: "s", Threshold: 60},
+		{Name: "Spike", Severity: "ticket", State: "ok", Unit: "times", Value: 1.2, Threshold: 5},
+	}
+	f.state.Top = busyTop()
+	f.state.Config = busyConfig(now)
+	f.reports = busyReports(now)
+	cooling := now.Add(24 * time.Second)
+	f.state.Outbound = []dashboard.OutboundState{
+		{Name: "igdb", Limits: []string{"4/1s"}, Used: 4, Capacity: 4, Calls: 8124, Waited: 3110,
+			AverageWait: 412, Waiting: 6},
+		{Name: "musicbrainz", Limits: []string{"1/1s"}, Capacity: 1, Calls: 220, Waited: 12, AverageWait: 85.2},
+		{Name: "spotify", Limits: []string{"90/30s"}, Used: 71, Capacity: 90, Calls: 15_210, Waited: 1022,
+			AverageWait: 1210, Waiting: 2, Denied: 31, CoolingUntil: &cooling},
+		{Name: "tmdb", Limits: []string{"40/1s"}, Used: 3, Capacity: 40, Calls: 3019},
+	}
+	f.state.Audit = []dashboard.Action{
+		{At: now.Add(-50 * time.Minute), Who: "ops", What: "reset", Subject: "user:caro…", Result: "done"},
+		{At: now.Add(-9 * time.Minute), Who: "night-shift", What: "ban for 1h", Subject: "ip:198.51.100.x",
+			Result: "done"},
+		{At: now.Add(-3 * time.Minute), Who: "ops", What: "unban", Subject: "user:dave…", Result: "the store is down"},
+	}
+	f.bans = []control.Ban{
+		{Subject: "ip:198.51.100.x", Ref: "r-ip", Until: now.Add(51 * time.Minute), Level: 3, Strikes: 0},
+		{Subject: "user:mallo…", Ref: "r-mallory", Until: now.Add(4*time.Minute + 12*time.Second),
+			Level: 2, Strikes: 0},
+	}
+	f.subjects["r-mallory"] = mallory(now)
+}
+
+func busyConfig(now time.Time) dashboard.ConfigState {
+	return dashboard.ConfigState{
+		Phase: "ready",
+		Sources: []dashboard.Source{
+			{Name: "policies", Path: "stint.yaml", At: now.Add(-4 * time.Second), Good: 3, Failed: 1},
+			{Name: "envoy", Path: "envoy.yaml", At: now.Add(-2 * time.Second), Good: 1, Failed: 2,
+				Error: `envoy.yaml:14: descriptors[2].rate_limit.unit: "fortnight" is not a unit; want second, minute, hour, day, month or year`},
+		},
+		Tiers: []dashboard.RuleList{
+			{Name: "internal", Limits: []string{"1000/1m"}},
+			{Name: "enterprise", Limits: []string{"500/1m burst 5x", "10000/1h"}},
+			{Name: "pro", Limits: []string{"100/1m burst 3x", "2000/1h", "50000/1d"}},
+			{Name: "free", Limits: []string{"30/1m burst 2x", "500/1h", "5000/1d"}},
+			{Name: "anonymous", Limits: []string{"10/1m burst 2x", "100/1h", "1000/1d"}},
+		},
+		Policies: []dashboard.RuleList{
+			{Name: "structure", Limits: []string{}},
+			{Name: "simulate", Limits: []string{"endpoint: 50/1m"}},
+			{Name: "login", Limits: []string{"5/15m"}},
+			{Name: "work", Limits: []string{"100/1h (anonymous)", "1000/1h (free)", "10000/1h (pro)"}},
+			{Name: "search-strict", Limits: []string{"20/1m"}, Shadow: true},
+		},
+	}
+}
+
+func busySeries(random *rand.Rand) []observe.Series {
+	var list []observe.Series
+	for _, s := range []struct {
+		tier, policy string
+		rate, denied float64
+	}{
+		{"free", "structure", 260, 0.06}, {"free", "search", 120, 0.02}, {"pro", "structure", 210, 0},
+		{"pro", "simulate", 60, 0.01}, {"enterprise", "structure", 140, 0},
+		{"anonymous", "structure", 60, 0.22}, {"anonymous", "login", 12, 0.55}, {"internal", "", 90, 0},
+		{"enterprise", "export", 14, 0}, {"pro", "frames", 45, 0}, {"envoy", "checkout", 31, 0.01},
+	} {
+		one := observe.Series{Tier: s.tier, Policy: s.policy}
+		for i := range 90 {
+			rate := s.rate * 10 * (1 + 0.3*math.Sin(float64(i)/14) + 0.2*random.Float64())
+			denied := rate * s.denied
+			if i > 76 && s.tier == "free" {
+				denied += 400
+			}
+			c := observe.Counts{Allowed: int64(rate), Denied: int64(denied)}
+			one.Recent = append(one.Recent, c)
+			one.Total.Allowed += c.Allowed
+			one.Total.Denied += c.Denied
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+func busyViolation(random *rand.Rand, at time.Time) observe.Violation {
+	kinds := []observe.Violation{
+		{Subject: "user:mallo…:structure", Ref: "r-mallory", Tier: "free", Policy: "structure", Limit: "30/1m burst 2x",
+			Reason: "limit", RetryAfter: 31.2},
+		{Subject: "user:mallo…:structure", Ref: "r-mallory", Tier: "free", Policy: "structure", Limit: "30/1m burst 2x",
+			Reason: "ban", RetryAfter: 252},
+		{Subject: "ip:203.0.113.x:global", Ref: "r-203", Tier: "anonymous", Policy: "login", Limit: "5/15m",
+			Reason: "limit", RetryAfter: 411},
+		{Subject: "apikey:k_7f2…:search", Ref: "r-key", Tier: "free", Policy: "search-strict", Limit: "20/1m",
+			Reason: "shadow", RetryAfter: 3},
+		{Subject: "session:9b1c…:structure", Ref: "r-ses", Tier: "free", Policy: "structure", Limit: "500/1h",
+			Reason: "limit", RetryAfter: 1024, Degraded: true},
+	}
+	v := kinds[[]int{0, 0, 0, 1, 1, 2, 3, 4}[random.IntN(8)]]
+	v.At = at
+	return v
+}
+
+func busyTop() map[string][]observe.Offender {
+	top := map[string][]observe.Offender{
+		"user": {{Kind: "user", Subject: "user:mallo…", Ref: "r-mallory", Denied: 21_840, AtLeast: 21_840,
+			Policy: "structure"}},
+		"apikey": {{Kind: "apikey", Subject: "apikey:k_7f2…", Ref: "r-key", Denied: 410, AtLeast: 402,
+			Policy: "search"}},
+		"policy": {{Kind: "policy", Subject: "structure", Denied: 23_900, AtLeast: 23_900},
+			{Kind: "policy", Subject: "login", Denied: 4012, AtLeast: 4012},
+			{Kind: "policy", Subject: "search", Denied: 812, AtLeast: 812}},
+	}
+	for i := range 14 {
+		top["ip"] = append(top["ip"], observe.Offender{Kind: "ip", Subject: fmt.Sprintf("ip:203.0.%d.x", 113+i),
+			Ref: fmt.Sprint("r-ip", i), Denied: int64(1900 / (i + 1)), AtLeast: int64(1840/(i+1)) - int64(i*4),
+			Policy: "login"})
+	}
+	return top
+}
+
+// mallory is a subject who is over the limit, with a window of every kind.
+func mallory(now time.Time) control.Subject {
+	s := control.Subject{Subject: "user:mallory", Now: now,
+		Ban: control.BanState{Until: now.Add(4*time.Minute + 12*time.Second), Level: 2, Strikes: 37}}
+	random := rand.New(rand.NewPCG(3, 4))
+	minute := control.Limit{Tier: "free", Scope: "structure", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30,
+		Capacity: 60, Window: 60, Used: 60, ResetAfter: 119, RetryAfter: 0.8}
+	for i := range 25 {
+		at := now.Add(-55*time.Second + time.Duration(i*2100+random.IntN(900))*time.Millisecond)
+		minute.Entries = append(minute.Entries,
+			control.Entry{At: at, Until: at.Add(60 * time.Second), Units: 1 + int64(i*7%3)})
+	}
+	hour := control.Limit{Tier: "free", Scope: "structure", Limit: "500/1h", Algorithm: "sliding", Max: 500,
+		Capacity: 500, Window: 3600, Used: 211, Remaining: 289, ResetAfter: 3550}
+	for i := range 44 {
+		at := now.Add(-time.Duration(i*62+10) * time.Second)
+		hour.Entries = append([]control.Entry{{At: at, Until: at.Add(time.Hour), Units: 1 + int64(i*7%9)}},
+			hour.Entries...)
+	}
+	bucket := control.Limit{Tier: "free", Policy: "search", Scope: "search", Limit: "20/10s bucket",
+		Algorithm: "bucket", Max: 20, Capacity: 20, Window: 10, Used: 13, Remaining: 7, ResetAfter: 6.5}
+	held := control.Limit{Tier: "free", Policy: "export", Scope: "export", Limit: "4 at once", Algorithm: "concurrency",
+		Max: 4, Capacity: 4, Window: 30, Used: 3, Remaining: 1, ResetAfter: 28}
+	for _, left := range []time.Duration{9, 17, 28} {
+		held.Entries = append(held.Entries, control.Entry{Until: now.Add(left * time.Second), Units: 1})
+	}
+	s.Limits = []control.Limit{minute, hour, bucket, held}
+	return s
+}
+
+// trouble is a store that is gone. The caller holds the lock.
+func (f *fixture) trouble() {
+	since := time.Now().Add(-83 * time.Second)
+	f.state.Store.Up, f.state.Store.Breaker, f.state.Store.DownSince = false, "open", &since
+	f.state.Store.LastError = "dial tcp 10.1.2.3:6379: connect: connection refused"
+	f.state.Store.Warnings = []string{"The Redis may evict keys (maxmemory-policy allkeys-lru): limits are forgotten when it does. Set noeviction."}
+	f.state.Store.Redis.Policy = "allkeys-lru"
+	f.state.Alerts = append(f.state.Alerts,
+		observe.Alert{Name: "StoreDown", Severity: "page", State: "firing", Unit: "s", Value: 83, Threshold: 60,
+			Since: since, Summary: "The store has been down for more than 1m0s, and decisions are made as the failure mode says. See the last error."})
+	for i := range f.state.Points {
+		if p := &f.state.Points[i]; time.Unix(p.At, 0).After(since) {
+			p.Degraded, p.CallsFailed, p.Calls = p.Allowed+p.Denied, 4, 4
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package dashboard
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+
+	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/callers"
+	"github.com/stint-limiter/stint/internal/label"
+)
+
+// protect makes browsers run only our own scripts, refuse to frame the page, and send no referrer.
+func protect(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+}
+
+// sameSite refuses requests that a page of another site makes in somebody's browser. Such a page
+// cannot read the answer, but it could change something or use up all streams.
+func sameSite(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if callers.CrossSite(r) {
+			answer.Refuse(w, http.StatusForbidden, "forbidden", "Pages of other sites may not use this.")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+const (
+	changesNothing = "Nothing can be changed here, because callers are not identified: " +
+		"start the server without --no-admin-token, or set Who of dashboard.Config in your own program."
+	needsName = "Changes require a token: Authorization: Bearer <token>."
+	needsRole = "Changes require a token with the role operate; the token of %s has the role read."
+)
+
+// operator is who makes a change, and from where.
+type operator struct {
+	name, peer string
+	operates   bool
+}
+
+// requireOperator handles requests that change something. They must come from somebody with a name
+// who may make changes, and be JSON, which no form can send.
+func (d *dashboard) requireOperator(act func(w http.ResponseWriter, r *http.Request, by operator)) http.HandlerFunc {
+	return d.requireName(func(w http.ResponseWriter, r *http.Request, by operator) {
+		if d.mayChange(w, r, by) {
+			act(w, r, by)
+		}
+	})
+}
+
+// mayChange reports whether somebody may make changes. If not, it answers the request and logs it.
+func (d *dashboard) mayChange(w http.ResponseWriter, r *http.Request, by operator) bool {
+	if !by.operates {
+		text := fmt.Sprintf(needsRole, by.name)
+		d.c.Logger.WarnContext(r.Context(), "audit", "who", label.Line(by.name), "what", r.URL.Path, "peer", by.peer,
+			"result", text)
+		answer.Refuse(w, http.StatusForbidden, "role", text)
+	}
+	return by.operates
+}
+
+// requireName handles requests with a body from somebody with a name.
+func (d *dashboard) requireName(act func(w http.ResponseWriter, r *http.Request, by operator)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if d.c.Who == nil || d.admin == nil {
+			answer.Refuse(w, http.StatusForbidden, "forbidden", changesNothing)
+			return
+		}
+		name, operates := d.c.Who(r)
+		if name == "" {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			answer.Refuse(w, http.StatusUnauthorized, "unauthorized", needsName)
+			return
+		}
+		if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
+			media != "application/json" {
+			answer.Refuse(w, http.StatusUnsupportedMediaType, "media_type",
+				"The body is not declared as JSON; want Content-Type: application/json.")
+			return
+		}
+		act(w, r, operator{name, callers.Peer(r), operates})
+	}
+}

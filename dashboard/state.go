@@ -1,0 +1,86 @@
+package dashboard
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// state is everything that the page shows.
+type state struct {
+	Version string    `json:"version"`
+	Now     time.Time `json:"now"`
+	// Writable means that the caller may make changes, or may after signing in. Who is the caller's
+	// name in the audit log.
+	Writable bool   `json:"writable"`
+	Who      string `json:"who"`
+	// Points are per second, Long per ten seconds.
+	Points     []observe.Point               `json:"points"`
+	Long       []observe.Point               `json:"long"`
+	Series     []observe.Series              `json:"series"`
+	Violations []observe.Violation           `json:"violations"`
+	Alerts     []observe.Alert               `json:"alerts"`
+	Store      observe.StoreHealth           `json:"store"`
+	Top        map[string][]observe.Offender `json:"top"`
+	Config     configState                   `json:"config"`
+	Outbound   []outboundState               `json:"outbound"`
+	Audit      []action                      `json:"audit"`
+}
+
+// configState is what is in force, and what is wrong with files that are not.
+type configState struct {
+	Phase    string     `json:"phase"`
+	Sources  []Source   `json:"sources"`
+	Tiers    []ruleList `json:"tiers"`
+	Policies []ruleList `json:"policies"`
+}
+
+// Source is a file or a directory that the process reads and follows.
+type Source struct {
+	Name string    `json:"name"`
+	Path string    `json:"path"`
+	At   time.Time `json:"looked_at"`
+	// Good counts the times that a change was applied, Failed those that it was invalid.
+	Good   int `json:"changes"`
+	Failed int `json:"refused"`
+	// Error is why the current files are not in force.
+	Error string `json:"error,omitempty"`
+}
+
+func (d *dashboard) showState(w http.ResponseWriter, r *http.Request) {
+	m := d.c.Monitor
+	status := m.Status(usualViolations)
+	s := state{
+		Version: d.c.Version, Now: time.Now(),
+		Points: nonNil(m.History(time.Second)), Long: nonNil(m.History(10 * time.Second)),
+		Series:     nonNil(status.Series),
+		Violations: nonNil(status.Violations), Alerts: nonNil(status.Alerts), Store: status.Store,
+		Top:    map[string][]observe.Offender{},
+		Config: configState{Sources: []Source{}, Tiers: []ruleList{}, Policies: []ruleList{}},
+		Audit:  d.audit.list(),
+	}
+	for _, kind := range kinds {
+		s.Top[kind] = nonNil(m.Top(kind, usualTop))
+	}
+	if d.c.Who != nil {
+		var operates bool
+		s.Who, operates = d.c.Who(r)
+		s.Writable = d.admin != nil && (operates || s.Who == "")
+	}
+	if d.c.Phase != nil {
+		s.Config.Phase = d.c.Phase()
+	}
+	if d.c.Sources != nil {
+		s.Config.Sources = nonNil(d.c.Sources())
+	}
+	var set *policy.Set
+	if d.c.Set != nil {
+		set = d.c.Set()
+		s.Config.Tiers, s.Config.Policies = tiersOf(set), policiesOf(set)
+	}
+	s.Outbound = d.outbound(r.Context(), set)
+	answer.JSON(w, http.StatusOK, s)
+}

@@ -1,0 +1,48 @@
+// Operator actions, each after a confirmation. All require a token, and are in the server's audit log.
+import { confirm } from "./dialogs.js";
+import { sentence } from "./words.js";
+
+const DURATIONS = [["10m", "10 minutes"], ["1h", "1 hour"], ["24h", "1 day"], ["168h", "7 days"]];
+
+/** who names a subject to the server, by its ref if only that is known. */
+const who = (s) => (s.ref ? { ref: s.ref } : { subject: s.subject });
+
+/** lift ends a ban. It returns a promise of whether it succeeded. */
+export function lift(app, s) {
+  return ask(app, "api/unban", who(s), {
+    title: `Unban ${s.subject}?`, action: "Unban",
+    text: "Ends its ban at once, and clears its strikes. What it has used of its limits stays.",
+  });
+}
+
+/** forget resets everything that a subject has used. */
+export function forget(app, s) {
+  return ask(app, "api/reset", who(s), {
+    title: `Reset ${s.subject}?`, action: "Reset",
+    text: "Clears everything it has used of its limits, as if it were new.",
+    failed: "failed, or only partly done",
+  });
+}
+
+/** ban bans a subject for a time. */
+export function ban(app, s) {
+  return ask(app, "api/ban", who(s), {
+    title: `Ban ${s.subject}?`, action: "Ban", choices: DURATIONS,
+    text: "Denies all its requests until the ban ends, on every server that shares the store.",
+  });
+}
+
+async function ask(app, path, body, question) {
+  const answer = await confirm(question);
+  if (answer === null) return false;
+  let done;
+  try {
+    done = await app.api.post(path, answer === true ? body : { ...body, for: answer });
+  } catch (error) {
+    app.notice(`${question.title.replace("?", "")}: ${question.failed ?? "failed"}. ${sentence(error.message)}`, true);
+    return false;
+  }
+  app.notice(`${question.title.replace("?", "")}: done.${done.note ? ` ${done.subject}: ${done.note}.` : ""}`);
+  app.refresh().catch(() => {}); // the audit list; the stream notices when the server is gone
+  return true;
+}

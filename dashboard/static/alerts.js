@@ -1,0 +1,25 @@
+// Alerts that are not ok, above every view.
+import { fill, h } from "./dom.js";
+import { forHowLong, measured, time } from "./words.js";
+
+/** alertRows shows those that fire, and then those that are pending. */
+export function alertRows(node, alerts) {
+  const shown = alerts.filter((a) => a.state !== "ok").sort((a, b) => rank(a) - rank(b));
+  const rows = shown.map((a) => h("div", { class: `alert ${a.state} ${a.severity}`, "data-alert": a.name },
+    h("span", { class: "glyph", "aria-hidden": "true" }, a.state === "pending" ? "○" : a.severity === "page" ? "■" : "▲"),
+    h("strong", {}, a.name),
+    h("span", { class: "state" }, a.state),
+    h("span", { class: "value" }, `${measured(a.value, a.unit)}, threshold ${measured(a.threshold, a.unit)}`),
+    h("span", { class: "since" }, time(a.since) ? forHowLong(time(a.since)) : ""),
+    h("span", { class: "summary" }, a.summary)));
+  // Replace the rows only if a screen reader should read them again.
+  const announced = shown.map((a) => `${a.name} ${a.state}`).join();
+  if (node.dataset.announced === announced && node.children.length === rows.length) {
+    rows.forEach((r, i) => fill(node.children[i], ...r.childNodes));
+    return;
+  }
+  node.dataset.announced = announced;
+  fill(node, rows);
+}
+
+const rank = (a) => (a.state === "firing" ? 0 : 2) + (a.severity === "page" ? 0 : 1);

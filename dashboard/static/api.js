@@ -1,0 +1,86 @@
+// Calls to the server. The token is in the tab's session storage; the page asks for it when the server requires one.
+
+const KEY = "stint-token";
+
+/** Refused is an answer with an error status. */
+export class Refused extends Error {
+  constructor(status, word, message) {
+    super(message);
+    this.status = status;
+    this.word = word;
+  }
+}
+
+export class API {
+  /** ask is called for a token, with whether there was a wrong one; it returns a promise of a token, or of null. */
+  constructor(ask) {
+    this.ask = ask;
+    this.asked = null;
+  }
+
+  get(path) {
+    return this.call("GET", path).then((answer) => answer.json());
+  }
+
+  post(path, body) {
+    return this.call("POST", path, body).then((answer) => answer.json());
+  }
+
+  /**
+   * stream calls onTick with every tick, and returns when the server ends it. It throws when nothing arrives for ten seconds,
+   * when the signal is aborted, and what onTick throws. Its connection ends with it.
+   */
+  async stream(onTick, signal) {
+    const silence = new AbortController();
+    let timer = setTimeout(() => silence.abort(), 10_000);
+    try {
+      const answer = await this.call("GET", "api/stream", undefined, AbortSignal.any([silence.signal, signal]));
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      let text = "";
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) return;
+        clearTimeout(timer);
+        timer = setTimeout(() => silence.abort(), 10_000);
+        const events = (text + value).split("\n\n");
+        text = events.pop();
+        for (const event of events) deliver(event, onTick);
+      }
+    } finally {
+      clearTimeout(timer);
+      silence.abort();
+    }
+  }
+
+  async call(method, path, body, signal) {
+    const known = sessionStorage.getItem(KEY);
+    const headers = known ? { Authorization: `Bearer ${known}` } : {};
+    if (body) headers["Content-Type"] = "application/json";
+    const answer = await fetch(path, { method, headers, body: body && JSON.stringify(body), signal, cache: "no-store" });
+    if (answer.ok) return answer;
+    const problem = await answer.json().catch(() => ({}));
+    if (answer.status !== 401) throw new Refused(answer.status, problem.error, problem.message ?? `The server answered ${answer.status}.`);
+    await this.token(known);
+    return this.call(method, path, body, signal);
+  }
+
+  /** token waits for another token than the one that was refused. Calls that wait at the same time ask once. */
+  async token(refused) {
+    if (sessionStorage.getItem(KEY) !== refused) return;
+    this.asked ??= this.ask(Boolean(refused)).finally(() => (this.asked = null));
+    const token = await this.asked;
+    if (token === null) throw new Refused(401, "unauthorized", "A token is required.");
+    sessionStorage.setItem(KEY, token);
+  }
+}
+
+/** deliver reads one server-sent event. */
+function deliver(event, onTick) {
+  const data = [];
+  let name = "message";
+  for (const line of event.split("\n")) {
+    if (line.startsWith("data:")) data.push(line.slice(5).trimStart());
+    if (line.startsWith("event:")) name = line.slice(6).trim();
+  }
+  if (name === "tick" && data.length > 0) onTick(JSON.parse(data.join("\n")));
+}

@@ -1,0 +1,37 @@
+// Shortcuts: single keys, and g followed by the letter of a view. They can be switched off in the help.
+
+const OFF = "stint-shortcuts-off";
+
+const VIEWS = [
+  ["o", "overview"], ["v", "violations"], ["f", "offenders"], ["b", "bans"],
+  ["s", "subject"], ["l", "limits"], ["d", "shadow"], ["u", "outbound"], ["a", "audit"],
+];
+
+/** listed is what the help says. */
+export const listed = [
+  ["p", "pause and resume"],
+  ["/", "filter violations, or find a subject"],
+  ...VIEWS.map(([key, view]) => [`g ${key}`, `go to ${view}`]),
+  ["t", "change colors"],
+  ["?", "this help"],
+  ["← →", "on a chart: read the values; with Shift ten at a time"],
+  ["Esc", "close a dialog"],
+];
+
+/** listen calls actions by name: pause, filter, theme, help, go(view). */
+export function listen(actions) {
+  const box = document.getElementById("shortcuts");
+  box.checked = !localStorage.getItem(OFF);
+  box.addEventListener("change", () => (box.checked ? localStorage.removeItem(OFF) : localStorage.setItem(OFF, "1")));
+  let going = 0; // when g was pressed
+  document.addEventListener("keydown", (event) => {
+    if (!box.checked || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (document.querySelector("dialog[open]") || event.target.closest("input, select, textarea")) return;
+    const view = Date.now() - going < 1500 && VIEWS.find(([key]) => key === event.key);
+    going = event.key === "g" ? Date.now() : 0;
+    const action = view ? () => actions.go(view[1]) : { p: actions.pause, "/": actions.filter, t: actions.theme, "?": actions.help }[event.key];
+    if (!action) return;
+    event.preventDefault();
+    action();
+  });
+}

@@ -1,0 +1,50 @@
+// A limit of a subject: what is used of it, its window on a time line, and its charges.
+import { bar, windowLine } from "./chart.js";
+import { columns, fill, h, row, table } from "./dom.js";
+import { clock, count, duration, number, tierAndPolicy, time } from "./words.js";
+
+const LISTED = 50; // charges listed as text
+const CHARGES = columns("Charged at | time", "Units | figure", "Leaves | time");
+
+/** full reports whether there is no room in a limit that denies for it: one in shadow denies nobody. */
+export const full = (limit) => limit.used >= limit.capacity && !limit.shadow;
+
+/** limitCard draws a limit as it was at a time, so wide. unfolded has the names of those whose charges are to be seen. */
+export function limitCard(limit, now, width, unfolded) {
+  const used = limit.capacity > 0 ? limit.used / limit.capacity : 1;
+  const label = `${limit.limit}: ${limit.used} of ${limit.capacity} used`;
+  const entries = limit.entries?.map((e) => ({ at: time(e.at), until: time(e.until), units: e.units })) ?? [];
+  return h("article", { class: `card${full(limit) ? " full" : ""}` },
+    h("header", {}, h("h3", { class: "code" }, limit.limit), h("span", { class: "quiet" }, whose(limit))),
+    h("p", { class: "use" },
+      h("b", {}, number(limit.used)), ` of ${number(limit.capacity)} used, ${number(limit.remaining)} left`,
+      limit.reset_after <= 0 ? null : `, fully reset in ${duration(limit.reset_after * 1000)}`),
+    bar(document, { share: used, kind: full(limit) ? "denied" : "used", label }),
+    windowLine(document, {
+      label, now, width, entries, used: limit.used, capacity: limit.capacity,
+      window: limit.window * 1000, resetAfter: limit.reset_after * 1000, retryAfter: limit.retry_after * 1000,
+      steady: limit.algorithm === "bucket",
+      rate: limit.algorithm === "sliding" && limit.capacity > limit.max ? limit.max / (limit.window * 1000) : 0,
+      logged: (limit.left_out ?? 0) + entries.reduce((sum, e) => sum + e.units, 0),
+    }),
+    entries.length > 0 ? charges(limit, entries, unfolded) : null);
+}
+
+/** whose says where a limit is from, and of what kind it is. */
+export function whose(limit) {
+  return [
+    tierAndPolicy(limit.tier, limit.policy) + (limit.scope ? `, in ${limit.scope}` : "") + (limit.divided ? " (in parts, which are not all shown)" : ""),
+    limit.costs ? "costs" : "", limit.algorithm, limit.shadow ? "in shadow: denies nobody" : "",
+  ].filter(Boolean).join(" · ");
+}
+
+function charges(limit, entries, unfolded) {
+  const name = JSON.stringify([limit.tier, limit.policy, limit.scope, limit.limit]);
+  const toggle = (event) => (event.target.open ? unfolded.add(name) : unfolded.delete(name));
+  const what = entries.every((e) => e.at === null) ? `${count(entries.length, "place")} held` : count(entries.length, "charge");
+  const { node: list, body } = table("Charges, newest first", CHARGES);
+  fill(body, entries.slice(-LISTED).reverse().map((e) => row(CHARGES, [e.at === null ? "held" : clock(e.at), String(e.units), clock(e.until)])));
+  return h("details", { open: unfolded.has(name), on: { toggle } },
+    h("summary", {}, what, limit.left_out > 0 ? `, and ${count(limit.left_out, "unit")} in older ones` : null),
+    list, entries.length > LISTED ? h("p", { class: "quiet" }, `The newest ${LISTED} of ${entries.length}.`) : null);
+}

@@ -1,0 +1,217 @@
+// The page: what is shown of the model, when it is painted, and how the connection is kept.
+import { API } from "./api.js";
+import { alertRows } from "./alerts.js";
+import { shown, whileShown } from "./attention.js";
+import { askToken, help } from "./dialogs.js";
+import { fill, h, say } from "./dom.js";
+import { listed, listen } from "./keys.js";
+import { Model } from "./model.js";
+import { clock, count } from "./words.js";
+import { audit } from "./views/audit.js";
+import { bans } from "./views/bans.js";
+import { limits } from "./views/limits.js";
+import { offenders } from "./views/offenders.js";
+import { outbound } from "./views/outbound.js";
+import { overview } from "./views/overview.js";
+import { shadow } from "./views/shadow.js";
+import { subject } from "./views/subject.js";
+import { violations } from "./views/violations.js";
+
+const PAINT = 500; // milliseconds between paintings, at least
+const SLOW = 10_000; // between requests for what ticks do not carry
+const NOTICE = 8000; // that a notice stays
+const find = (id) => document.getElementById(id);
+
+/** App is what views are given: {api, model, filter, paused, go, paint, refresh, notice}. */
+class App {
+  api = new API(askToken);
+  model = new Model();
+  filter = { text: "", tier: "", policy: "", reason: "" };
+  paused = false;
+  #makers = new Map(Object.entries({ overview, violations, offenders, bans, subject, limits, shadow, outbound, audit }));
+  #views = new Map(); // made when first shown
+  #view = null;
+  #asked = false;
+  #painted = 0;
+  #pausedAt = 0;
+  #noticed = 0;
+
+  start() {
+    window.addEventListener("hashchange", () => this.#route());
+    document.addEventListener("visibilitychange", () => this.paint());
+    find("pause").addEventListener("click", () => this.pause());
+    find("theme").addEventListener("click", () => this.theme());
+    find("help").addEventListener("click", () => help(listed));
+    listen({ pause: () => this.pause(), theme: () => this.theme(), help: () => help(listed), go: (view) => this.go(view), filter: () => this.#focusFilter() });
+    this.#nameTheme();
+    this.#route();
+    this.#keep();
+    setInterval(() => this.#slowly(), SLOW);
+  }
+
+  /** go shows a view. Its argument is part of the address. */
+  go(view, ...rest) {
+    location.hash = `#/${[view, ...rest.map(encodeURIComponent)].join("/")}`;
+  }
+
+  /** paint schedules a repaint: at most twice a second, and never in a hidden tab. */
+  paint() {
+    if (this.#asked || document.hidden) return;
+    this.#asked = true;
+    const wait = Math.max(0, this.#painted + PAINT - performance.now());
+    setTimeout(() => requestAnimationFrame(() => this.#paint()), wait);
+  }
+
+  /** refresh loads what ticks do not carry. */
+  async refresh() {
+    this.model.refresh(await this.api.get("api/state"));
+    this.paint();
+  }
+
+  /** notice shows the result of an action: for a while, or until closed if it failed. */
+  notice(text, wrong = false) {
+    const node = find("notice");
+    const hide = () => (node.hidden = true);
+    fill(node, text, wrong ? h("button", { type: "button", on: { click: hide } }, "Close") : null);
+    node.classList.toggle("wrong", wrong);
+    node.hidden = false;
+    clearTimeout(this.#noticed);
+    this.#noticed = wrong ? 0 : setTimeout(hide, NOTICE);
+  }
+
+  pause() {
+    this.paused = !this.paused;
+    this.#pausedAt = this.model.newest;
+    find("pause").setAttribute("aria-pressed", this.paused);
+    this.paint();
+  }
+
+  theme() {
+    const next = { auto: "light", light: "dark", dark: "auto" }[document.documentElement.dataset.theme] ?? "auto";
+    document.documentElement.dataset.theme = next;
+    localStorage.setItem("stint-theme", next);
+    this.#nameTheme();
+  }
+
+  #nameTheme() {
+    say(find("theme"), `Colors: ${document.documentElement.dataset.theme}`);
+  }
+
+  #route() {
+    if (this.#view && !location.hash.startsWith("#/")) return; // a place on the page
+    const [, name, ...rest] = location.hash.split("/");
+    const view = this.#makers.has(name) ? name : "overview";
+    if (name && name !== view) this.notice(`There is no view “${decode(name)}”. This is the overview.`, true);
+    if (!this.#views.has(view)) this.#views.set(view, this.#makers.get(view)(this));
+    const next = this.#views.get(view);
+    if (this.#view !== next) this.#view?.hide?.();
+    const moved = this.#view !== null && this.#view !== next;
+    this.#view = next;
+    fill(find("view"), next.node);
+    for (const link of document.querySelectorAll("nav [data-view]")) {
+      if (link.dataset.view === view) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+    next.show?.(...rest.map(decode));
+    this.#update();
+    if (moved) {
+      find("main").focus({ preventScroll: true });
+      window.scrollTo(0, 0);
+      this.#slowly(); // it may be seconds old
+    }
+  }
+
+  #paint() {
+    this.#asked = false;
+    if (document.hidden) return;
+    this.#painted = performance.now();
+    const firing = this.model.alerts.filter((a) => a.state === "firing").length;
+    document.title = `${firing > 0 ? `(${firing}) ` : ""}stint`;
+    alertRows(find("alerts"), this.model.alerts);
+    const missed = this.model.newest - this.#pausedAt;
+    say(find("pause"), !this.paused ? "Pause" : `Resume${missed > 0 ? ` (${missed} new)` : ""}`);
+    if (!this.paused) this.#update();
+  }
+
+  /** update paints the view, whether paused or not. */
+  #update() {
+    if (this.model.state.now) this.#view.update?.();
+  }
+
+  #focusFilter() {
+    if (this.#view.focus) {
+      this.#view.focus();
+      return;
+    }
+    this.go("violations");
+    window.addEventListener("hashchange", () => this.#view.focus?.(), { once: true });
+  }
+
+  async #slowly() {
+    if (document.hidden || this.paused || !this.#view.slow || !this.model.state.now) return;
+    await this.refresh().catch(() => {}); // the stream notices when the server is gone
+  }
+
+  /** keep connects while the page is shown, and again whenever the connection is lost, each time after a longer pause. */
+  async #keep() {
+    let failures = 0;
+    const follow = async (left) => {
+      this.model.load(await this.api.get("api/state"));
+      failures = 0;
+      this.#connected();
+      await this.api.stream((tick) => {
+        this.model.tick(tick);
+        this.paint();
+      }, left);
+    };
+    for (;;) {
+      await shown();
+      try {
+        if (await whileShown(follow)) say(find("link"), "Connecting…"); // as it does when somebody looks again
+        else await this.#lost("The server closed the connection.", failures++);
+      } catch (error) {
+        await this.#lost(error.status ? error.message : "The server cannot be reached.", failures++, error.status === 401);
+      }
+    }
+  }
+
+  #connected() {
+    find("banner").hidden = true;
+    document.body.classList.remove("lost");
+    say(find("link"), `Live · stint ${this.model.state.version}`);
+    this.#pausedAt = this.model.newest;
+    this.#paint();
+  }
+
+  /** lost shows that the connection is lost, and waits 1 s, 2 s, 4 s… 15 s, or for a click; without a token only for a click. */
+  #lost(why, failures, locked = false) {
+    const pause = Math.min(15_000, 1000 * 2 ** failures) * (0.8 + 0.4 * Math.random());
+    const last = this.model.points.at(-1);
+    const button = document.createElement("button");
+    button.textContent = locked ? "Give a token" : "Try now";
+    document.body.classList.add("lost");
+    say(find("link"), "Not connected");
+    fill(find("banner"), `${why} `,
+      last ? `Data is from ${clock(last.at * 1000)}. ` : null,
+      locked ? null : `Trying again in ${count(Math.ceil(pause / 1000), "second")}. `, button);
+    find("banner").hidden = false;
+    return new Promise((resolve) => {
+      const timer = locked ? 0 : setTimeout(resolve, pause);
+      button.onclick = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}
+
+/** decode decodes a part of the address, or returns it unchanged if it is malformed. */
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+new App().start();

@@ -1,0 +1,165 @@
+// The page's data: the initial state, updated by a tick each second. Everything is bounded.
+import { time } from "./words.js";
+
+const SECONDS = 15 * 60; // of one-second points
+const TENS = 2 * 360; // of ten-second points: two hours
+const STEPS = 90; // of ten seconds of every series: a quarter of an hour
+const VIOLATIONS = 1000;
+
+const NOTHING = { allowed: 0, denied: 0, degraded: 0, failed: 0, shadowed: 0 };
+const COUNTS = Object.keys(NOTHING);
+const SUMS = [...COUNTS, "saved", "calls", "calls_failed", "carried"];
+const LONGEST = ["p50", "p99", "store_p50", "store_p99"]; // of ten seconds, that of the slowest
+
+export class Model {
+  points = [];
+  long = [];
+  series = new Map(); // by tier and policy
+  violations = []; // newest last, each with a serial number
+  unshown = 0;
+  alerts = [];
+  store = null;
+  state = {}; // the slow rest: version, config, top, outbound, audit, writable, who
+  loads = 0; // how often all of it was replaced
+  #serial = 0;
+  #missed = null; // the last time without ticks, {from, to}, if the violations do not go back to its beginning
+  #tens = null; // the ten seconds that are not over yet: {step, point}
+  #phase = 0; // when tens of seconds begin: the server's do with its life, and not with the minute
+  #seconds = []; // how many of every step of the series are known
+
+  /** load takes the answer of /api/state. */
+  load(state) {
+    const { points, long, series, violations, alerts, store, ...rest } = state;
+    const seen = this.points.at(-1)?.at * 1000 || time(this.state.now);
+    this.points = (points ?? []).slice(-SECONDS);
+    this.long = (long ?? []).slice(-TENS);
+    this.series = new Map((series ?? []).map((s) => [key(s), { ...s, recent: pad(s.recent ?? []) }]));
+    this.violations = [];
+    this.#add(violations ?? []);
+    if (seen && this.#oldest > seen) this.#missed = { from: seen, to: time(rest.now) };
+    this.unshown = 0;
+    this.alerts = alerts ?? [];
+    this.store = store ?? null;
+    this.state = rest;
+    this.loads++;
+    const known = Math.max(0, ...(series ?? []).map((s) => s.recent?.length ?? 0));
+    this.#seconds = Array.from({ length: STEPS }, (_, i) => (i >= STEPS - known ? 10 : 0));
+    const last = this.long.at(-1)?.at ?? (this.points[0]?.at ?? 1) - 1;
+    this.#phase = last % 10;
+    this.#tens = null;
+    for (const p of this.points) if (p.at > last) this.#turn(p);
+  }
+
+  /** refresh takes the slow parts of the answer of /api/state, and leaves alone what ticks move. */
+  refresh({ points, long, series, violations, alerts, store, ...rest }) {
+    this.state = rest;
+  }
+
+  /** tick takes what happened in a second. */
+  tick(tick) {
+    this.points.push(tick.point);
+    if (this.points.length > SECONDS) this.points.shift();
+    this.#turn(tick.point);
+    this.#seconds[STEPS - 1]++;
+    for (const s of tick.series ?? []) this.#count(s);
+    this.#add(tick.violations ?? []);
+    this.unshown += tick.unshown ?? 0;
+    if (tick.alerts) this.alerts = tick.alerts;
+    this.store = tick.store ?? this.store;
+  }
+
+  /** newest is the number of the newest violation: those with higher ones have come since. */
+  get newest() {
+    return this.#serial;
+  }
+
+  /** gap is a time before the violations in which others may have been missed, {from, to}, or null. */
+  get gap() {
+    const oldest = this.#oldest;
+    return oldest > this.#missed?.from && oldest <= this.#missed.to ? { from: this.#missed.from, to: oldest } : null;
+  }
+
+  get #oldest() {
+    return time(this.violations[0]?.at);
+  }
+
+  #add(list) {
+    for (const v of list) this.violations.push({ ...v, serial: ++this.#serial });
+    if (this.violations.length > VIOLATIONS) this.violations.splice(0, this.violations.length - VIOLATIONS);
+  }
+
+  /** turn adds a second to the ten seconds it is in, and begins a new step of everything when they are over. */
+  #turn(point) {
+    const step = Math.floor((point.at - 1 - this.#phase) / 10);
+    if (this.#tens?.step !== step) {
+      if (this.#tens) {
+        this.long.push(this.#tens.point);
+        if (this.long.length > TENS) this.long.shift();
+      }
+      this.#tens = { step, point: { at: (step + 1) * 10 + this.#phase, ...zero([...SUMS, ...LONGEST]) } };
+      for (const s of this.series.values()) {
+        s.recent.push({ ...NOTHING });
+        s.recent.shift();
+      }
+      this.#seconds.push(0);
+      this.#seconds.shift();
+    }
+    const sum = this.#tens.point;
+    for (const k of SUMS) sum[k] += point[k] ?? 0;
+    for (const k of LONGEST) sum[k] = Math.max(sum[k], point[k] ?? 0);
+  }
+
+  #count(second) {
+    let s = this.series.get(key(second));
+    if (!s) {
+      s = { tier: second.tier, policy: second.policy, recent: pad([]) };
+      this.series.set(key(second), s);
+    }
+    const last = s.recent.at(-1);
+    for (const k of COUNTS) last[k] += second.recent?.[0]?.[k] ?? 0;
+    s.total = second.total;
+  }
+
+  /** sum adds up the points of the last seconds. */
+  sum(seconds) {
+    const total = zero(SUMS);
+    const from = (this.points.at(-1)?.at ?? 0) - seconds;
+    let n = 0;
+    for (let i = this.points.length - 1; i >= 0 && this.points[i].at > from; i--, n++) {
+      for (const k of SUMS) total[k] += this.points[i][k] ?? 0;
+    }
+    return { ...total, seconds: Math.max(1, n), decisions: total.allowed + total.denied };
+  }
+
+  /**
+   * steps adds up the recent steps of the series that match: counts, when a step ends, and how many of its seconds are
+   * known. The newest is left out while it is too short to tell a rate.
+   */
+  steps(match) {
+    const end = this.#tens?.point.at ?? this.long.at(-1)?.at ?? 0;
+    const steps = pad([]).map((counts, i) => ({ ...counts, at: end - 10 * (STEPS - 1 - i), seconds: this.#seconds[i] }));
+    for (const s of this.series.values()) {
+      if (match(s)) s.recent.forEach((counts, i) => COUNTS.forEach((k) => (steps[i][k] += counts[k])));
+    }
+    return steps.filter((s, i) => s.seconds > (i === STEPS - 1 ? 2 : 0));
+  }
+
+  /** names lists the tiers or the policies of all series, those with most decisions first. */
+  names(field) {
+    const totals = new Map();
+    for (const s of this.series.values()) {
+      if (s[field]) totals.set(s[field], (totals.get(s[field]) ?? 0) + s.total.allowed + s.total.denied);
+    }
+    return [...totals].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0])).map(([name]) => name);
+  }
+}
+
+const zero = (keys) => Object.fromEntries(keys.map((k) => [k, 0]));
+const key = (s) => JSON.stringify([s.tier, s.policy]);
+
+/** pad makes as many steps as there are in a quarter of an hour, the given ones last. */
+function pad(steps) {
+  const list = steps.slice(-STEPS).map((s) => ({ ...NOTHING, ...s }));
+  while (list.length < STEPS) list.unshift({ ...NOTHING });
+  return list;
+}

@@ -1,0 +1,22 @@
+// Operator actions.
+import { columns, empty, fill, h, heading, row, table } from "../dom.js";
+import { moment, time } from "../words.js";
+
+const COLUMNS = columns("Time | time", "Who", "What", "Subject | subject", "Result");
+
+export function audit(app) {
+  const panel = h("div");
+  const node = h("section", { class: "audit" },
+    heading("Audit", "Changes that operators made since the server started, such as resets and bans. They are also in its log."), panel);
+  function update() {
+    const list = app.model.state.audit ?? [];
+    if (list.length === 0) {
+      fill(panel, empty("No changes by hand since the server started."));
+      return;
+    }
+    const { node: view, body } = table("Operator actions, newest first", COLUMNS);
+    fill(body, [...list].reverse().map((a) => row(COLUMNS, [moment(time(a.at)), a.who || "–", a.what, a.subject, a.result])));
+    fill(panel, view);
+  }
+  return { node, update, slow: true };
+}

@@ -1,0 +1,68 @@
+// Who is denied most, by kind.
+import { bar } from "../chart.js";
+import { columns, empty, fill, h, heading, refill, row, table } from "../dom.js";
+import { subjectLink } from "./violations.js";
+
+const KINDS = [
+  ["ip", "Addresses"], ["user", "Users"], ["apikey", "API keys"], ["session", "Sessions"],
+  ["internal", "Services"], ["envoy", "Envoy"], ["other", "Others"], ["policy", "Policies"],
+];
+const COLUMNS = columns("# | figure", "Subject | subject", "Denials | figure", "Share of the first | wide", "Last denied by");
+
+export function offenders(app) {
+  let kind = "ip";
+  let chosen = false; // by somebody
+  const tabs = KINDS.map(([name, label]) => h("button", {
+    type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "offenders", on: { click: () => choose(name) },
+  }, label));
+  const list = h("div", { role: "tablist", "aria-label": "Kinds of subjects", class: "tabs", on: { keydown: arrow } }, tabs);
+  const panel = h("div", { role: "tabpanel", id: "offenders", tabindex: "0" });
+  const node = h("section", { class: "offenders" },
+    heading("Offenders", "Subjects with the most denials in the last minutes. With many subjects, counts are upper bounds: the pale end of a bar is uncertain."),
+    list, panel);
+
+  function choose(name) {
+    kind = name;
+    chosen = true;
+    update();
+  }
+  function arrow(event) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const at = KINDS.findIndex(([name]) => name === kind);
+    const next = (at + step + KINDS.length) % KINDS.length;
+    choose(KINDS[next][0]);
+    tabs[next].focus();
+  }
+  function update() {
+    const top = app.model.state.top ?? {};
+    if (!chosen && !(top[kind]?.length > 0)) kind = KINDS.find(([name]) => top[name]?.length > 0)?.[0] ?? "ip";
+    KINDS.forEach(([name, label], i) => {
+      tabs[i].setAttribute("aria-selected", name === kind);
+      tabs[i].tabIndex = name === kind ? 0 : -1;
+      fill(tabs[i], label, h("span", { class: "number" }, String(top[name]?.length ?? 0)));
+    });
+    panel.setAttribute("aria-labelledby", `tab-${kind}`);
+    const found = top[kind] ?? [];
+    if (found.length === 0) {
+      fill(panel, empty("Nobody of this kind was denied in the last minutes."));
+      return;
+    }
+    const most = Math.max(...found.map((o) => o.denied), 1);
+    const { node: view, body } = table("Offenders, worst first", COLUMNS);
+    fill(body, found.map((o, i) => row(COLUMNS, [
+      String(i + 1),
+      kind === "policy" ? policyLink(o.subject) : subjectLink(o),
+      o.at_least < o.denied ? `${o.at_least.toLocaleString("en")} to ${o.denied.toLocaleString("en")}` : o.denied.toLocaleString("en"),
+      bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)} %` }),
+      o.policy || "the tier's own limits",
+    ])));
+    refill(panel, view);
+  }
+  /** policyLink leads to the violations of a policy. */
+  function policyLink(name) {
+    const filter = () => Object.assign(app.filter, { text: "", tier: "", reason: "", policy: name });
+    return h("a", { class: "subject", href: "#/violations", on: { click: filter } }, name);
+  }
+  return { node, update, slow: true };
+}

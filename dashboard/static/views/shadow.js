@@ -1,0 +1,85 @@
+// What shadow rules would have done, had they been enforced.
+import { watching } from "../attention.js";
+import { bar, sparkline } from "../chart.js";
+import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
+import { ago, count, duration, number, tierAndPolicy, share, time } from "../words.js";
+import { subjectLink } from "./violations.js";
+
+const EVERY = 5000;
+const HIT = columns("Subject | subject", "Would have been denied so far | figure", "Share of the first | wide");
+
+export function shadow(app) {
+  const status = h("p", { class: "counts", role: "status" });
+  const panel = h("div", {}, empty("Looking…"));
+  const node = h("section", { class: "shadow" },
+    heading("Shadow", "Shadow rules count but deny nobody. See what they would do to live traffic before enforcing them."), status, panel);
+  const watch = watching(app, EVERY, look);
+
+  async function look() {
+    try {
+      const { reports } = await app.api.get("api/shadow");
+      say(status, "");
+      render(reports ?? []);
+    } catch (error) {
+      say(status, `Cannot be shown: ${error.message}`);
+    }
+  }
+  function render(list) {
+    if (list.length === 0) {
+      fill(panel, empty("No rule is in shadow. With “shadow: true”, a rule shows here whom it would deny. “stint simulate” shows what it would have done to past traffic."));
+      return;
+    }
+    refill(panel, h("div", { class: "reports" }, list.map(card)));
+  }
+  return { node, show: watch.now, hide: watch.stop };
+}
+
+function card(t) {
+  const name = tierAndPolicy(t.tier, t.policy);
+  const minutes = t.minutes.slice(0, -1); // the last is not over, and would look like a drop
+  return h("article", { class: t.recent.denied > 0 ? "card full" : "card" },
+    h("header", {}, h("h2", {}, name), h("span", { class: "code quiet" }, t.limits.join(", "))),
+    h("p", { class: "summary" }, summary(t.recent, `in the last ${duration(rounded(t.recent_seconds))}`)),
+    h("p", { class: "quiet" }, summary(t.total, `since it began ${ago(time(t.since) ?? 0)}`)),
+    minutes.length > 1 && minutes.some((m) => m.denied > 0) ? course(name, minutes) : null,
+    t.top.length > 0 ? hit(name, t.top) : null);
+}
+
+/** course draws what would have been denied, minute by minute. A scale of all requests would hide a few. */
+function course(name, minutes) {
+  const worst = minutes.reduce((a, b) => (b.denied > a.denied ? b : a));
+  const label = `Would have been denied, by minute: at most ${worst.denied.toLocaleString("en")} of ${count(worst.requests, "request")}`;
+  return h("figure", {},
+    sparkline(document, { width: 400, height: 40, label: `${name}: ${label}`, series: [{ kind: "denied", values: minutes.map((m) => m.denied) }] }),
+    h("figcaption", { class: "quiet" }, label));
+}
+
+/** summary says what would have happened, in the words of a simulation. */
+function summary(reach, when) {
+  if (reach.requests === 0) return `It matched no request ${when}.`;
+  const of = `${count(reach.requests, "request")} ${when}`;
+  const all = `${reach.estimated ? "about " : ""}${count(reach.subjects, "subject")}`;
+  if (reach.denied === 0) return `If this were enforced, it would have denied none of ${of}, and none of ${all}.`;
+  const untouched = percent(reach.subjects - reach.hit, reach.subjects);
+  return `If this were enforced, it would have denied ${reach.denied.toLocaleString("en")} of ${of} (${percent(reach.denied, reach.requests)}): ` +
+    `those of ${reach.hit.toLocaleString("en")} of ${all}. ${untouched} of the subjects would not notice.`;
+}
+
+/** percent is a share with a percent sign that does not wrap. */
+const percent = (part, all) => number(share(part, all), "share").replace(" ", "\u00a0");
+
+/** rounded is seconds in milliseconds, in whole minutes where there are some. */
+function rounded(seconds) {
+  return seconds < 60 ? Math.max(1, Math.round(seconds)) * 1000 : Math.round(seconds / 60) * 60_000;
+}
+
+function hit(name, top) {
+  const { node, body } = table(`Subjects that ${name} would have denied most`, HIT);
+  const most = top[0].denied || 1;
+  fill(body, top.map((o) => row(HIT, [
+    subjectLink(o),
+    o.at_least < o.denied ? `${o.at_least.toLocaleString("en")} to ${o.denied.toLocaleString("en")}` : o.denied.toLocaleString("en"),
+    bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)} %` }),
+  ])));
+  return node;
+}

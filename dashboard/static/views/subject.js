@@ -1,0 +1,157 @@
+// One subject: every limit of it with its window on a time line, its ban, and what an operator can do.
+import { ban, forget, lift } from "../acts.js";
+import { watching } from "../attention.js";
+import { empty, fill, h, heading, refill, say } from "../dom.js";
+import { full, limitCard, whose } from "../limitcard.js";
+import { clock, count, sentence, time, until } from "../words.js";
+
+const EVERY = 3000;
+const HINT = "Enter a subject: its kind, a colon, and its full name. Or click one in the violations or offenders.";
+
+export function subject(app) {
+  const input = h("input", {
+    type: "search", name: "subject", placeholder: "user:42, ip:203.0.113.7, apikey:…  /", "aria-label": "Subject",
+    autocomplete: "off", spellcheck: "false", required: true,
+  });
+  const form = h("form", { class: "filters", role: "search", on: { submit: search } },
+    input, h("button", { type: "submit", class: "primary" }, "Show"));
+  const status = h("p", { class: "counts", role: "status" });
+  const name = h("h2", { class: "code" });
+  const actions = h("div", { class: "actions" });
+  const note = h("p", { class: "quiet note" });
+  const banned = h("div", { class: "ban" });
+  const tier = h("select", { on: { change: () => { chosen = tier.value; render(known); } } });
+  const tiers = h("p", { class: "tiers", hidden: true }, h("label", {}, "Tier ", tier), " ", h("span", { class: "quiet" }));
+  const cards = h("div", { class: "cards" });
+  const idle = h("details", { class: "idle" }, h("summary"), h("ul"));
+  const found = h("div", { hidden: true }, h("div", { class: "who" }, name, actions, note, banned), tiers, cards, idle);
+  const none = empty(HINT);
+  const node = h("section", { class: "subject" },
+    heading("Subject", "What one caller has used of every limit, and when it comes back."), form, status, none, found);
+  const unfolded = new Set();
+  let wanted = null; // {subject} or {ref}, as the address has it
+  let known = null; // the last answer
+  let chosen = null; // the tier that somebody chose
+  let writable; // as it was when known was shown
+  const watch = watching(app, EVERY, look);
+  let asked = 0;
+
+  function search(event) {
+    event.preventDefault();
+    app.go("subject", "name", input.value.trim());
+  }
+  function show(...address) {
+    const next = named(address);
+    if (next && JSON.stringify(next) !== JSON.stringify(wanted)) {
+      wanted = next;
+      chosen = null;
+      unfolded.clear();
+      idle.open = false;
+      nothing("Looking…");
+    }
+    if (next?.subject) input.value = next.subject;
+    if (wanted) watch.now();
+  }
+  async function look() {
+    const mine = ++asked;
+    const { ref } = wanted;
+    try {
+      const answer = await app.api.get(`api/subject?${new URLSearchParams(wanted)}`);
+      if (mine === asked) render({ ...answer, ref });
+    } catch (error) {
+      if (mine === asked) nothing(`${error.status === 404 ? "Nothing is known about this subject" : "It cannot be shown"}: ${error.message}`);
+    }
+  }
+  function nothing(text) {
+    known = null;
+    say(status, "");
+    say(none, sentence(text));
+    none.hidden = false;
+    found.hidden = true;
+  }
+  function render(s) {
+    known = s;
+    writable = app.model.state.writable;
+    const now = time(s.now) ?? Date.now();
+    none.hidden = true;
+    found.hidden = false;
+    say(name, s.subject);
+    say(note, s.note ? `${s.note}.` : "");
+    note.hidden = !s.note;
+    buttons(s);
+    fill(banned, banText(s.ban ?? {}, now),
+      writable !== false ? null : h("p", { class: "quiet" }, unwritable(app.model.state)));
+    const limits = ofTier(s);
+    const used = limits.filter((l) => !unused(l)).sort((a, b) => full(b) - full(a));
+    const rest = limits.filter(unused);
+    say(status, `${count(limits.length, "limit")}${s.left_out > 0 ? ` and ${s.left_out} not shown` : ""}, as of ${clock(now)}`);
+    refill(cards, used.length > 0
+      ? used.map((limit) => limitCard(limit, now, cardWidth(), unfolded))
+      : empty(limits.length > 0 ? "It has used none of its limits."
+        : "No limit in the configuration counts this subject. Check its kind."));
+    idle.hidden = rest.length === 0;
+    const [summary, list] = idle.children;
+    say(summary, `${count(rest.length, "limit")} without usage`);
+    fill(list, rest.map((l) => h("li", {}, h("span", { class: "code" }, l.limit), " ", h("span", { class: "quiet" }, whose(l)))));
+  }
+  /** update redraws the subject if it arrived before its data. */
+  function update() {
+    if (known && app.model.state.writable !== writable) render(known);
+  }
+  /** ofTier returns the limits of the tier that is chosen; unless one is, of that in which the subject was last denied. */
+  function ofTier(s) {
+    const all = s.limits ?? [];
+    const names = [...new Set(all.map((l) => l.tier).filter(Boolean))];
+    const last = app.model.violations.findLast((v) => v.reason !== "shadow" && (v.subject === s.subject || (s.ref && v.ref === s.ref)))?.tier;
+    const denied = names.includes(last) ? last : "";
+    tiers.hidden = names.length < 2;
+    if (tier.dataset.names !== JSON.stringify(names)) {
+      tier.dataset.names = JSON.stringify(names);
+      fill(tier, h("option", { value: "" }, "all"), names.map((n) => h("option", { value: n }, n)));
+    }
+    chosen ??= denied || null; // it stays when others are denied
+    tier.value = chosen ?? "";
+    say(tiers.lastChild, `The tier of a caller depends on its request.${denied ? ` It was last denied in ${denied}.` : ""}`);
+    return all.filter((l) => !tier.value || !l.tier || l.tier === tier.value);
+  }
+  /** buttons do not move while somebody is about to press one. */
+  function buttons(s) {
+    const lifts = time(s.ban?.until) !== null;
+    const key = JSON.stringify([s.subject, s.ref, lifts, writable]);
+    if (actions.dataset.key === key) return;
+    actions.dataset.key = key;
+    const button = (label, call, kind) => h("button", {
+      type: "button", "data-act": label.toLowerCase(), class: kind, disabled: !writable,
+      on: { click: async () => (await call(app, s)) && watch.now() },
+    }, label);
+    fill(actions, button("Reset", forget), button("Ban", ban), lifts ? button("Unban", lift, "primary") : null);
+  }
+  /** cardWidth is the room in one of as many columns as there are; parts.css has the same numbers. */
+  function cardWidth() {
+    const wide = cards.clientWidth || 400;
+    const across = Math.max(1, Math.floor((wide + 14) / (400 + 14)));
+    return Math.floor((wide - 14 * (across - 1)) / across) - 30;
+  }
+  return { node, show, update, hide: watch.stop, focus: () => input.focus() };
+}
+
+/** named reads an address: ref/…, name/…, or a subject as typed. It may have slashes, and be missing. */
+function named([by = "", ...rest]) {
+  const text = (by === "ref" || by === "name" ? rest : [by, ...rest]).join("/");
+  if (text === "") return null;
+  return by === "ref" ? { ref: text } : { subject: text };
+}
+
+/** unwritable says why nothing can be changed. */
+const unwritable = ({ who }) => (who
+  ? `The token of ${who} has the role read. Changes require one with the role operate.`
+  : "Nothing can be changed here: the server has no tokens. Start it without --no-admin-token.");
+
+const unused = (limit) => limit.used === 0 && !limit.divided && limit.capacity > 0 && !(limit.entries?.length > 0);
+
+function banText({ until: end, level, strikes }, now) {
+  const ends = time(end);
+  const ban = ends ? `■ Banned until ${clock(ends)} (${until(ends, now)}), ${level > 0 ? `ban ${level} in a row` : "by hand"}.` : "Not banned.";
+  const next = strikes > 0 ? ` ${count(strikes, "denial")} ${strikes === 1 ? "counts" : "count"} towards the next ban.` : "";
+  return h("p", { class: ends ? "banned" : "quiet" }, ban, next);
+}

@@ -1,0 +1,100 @@
+// The live feed of violations.
+import { columns, empty, fill, h, heading, row, say, table } from "../dom.js";
+import { clock, count, tierAndPolicy, retry, time } from "../words.js";
+
+const ROWS = 200;
+const COLUMNS = columns("Time | time", "Subject | subject", "Tier / policy", "Limit | code", "Reason", "Room in | figure");
+const REASONS = ["limit", "ban", "unavailable", "shadow"];
+
+export function violations(app) {
+  const { filter, model } = app;
+  const text = h("input", {
+    type: "search", placeholder: "Filter by any word  /", "aria-label": "Filter the violations",
+    on: { input: () => change("text", text.value) },
+  });
+  const tier = picker("Tier", "tier");
+  const policy = picker("Policy", "policy");
+  const reason = picker("Reason", "reason");
+  const counts = h("p", { class: "counts", role: "status" });
+  const { node: list, body } = table("Violations, newest first", COLUMNS);
+  const nothing = empty("No violations yet. Requests that are over a limit or banned appear here within a second.");
+  const clear = h("button", { type: "button", on: { click: reset } }, "Clear");
+  const node = h("section", { class: "violations" },
+    heading("Violations", "Requests that were denied, or would have been, as they happen."),
+    h("div", { class: "filters" }, text, tier.label, policy.label, reason.label, clear), counts, nothing, list);
+  let seen = 0; // the newest that is in the table, if it fits
+  let shown = ""; // of what, by which filter
+
+  function picker(name, field) {
+    const select = h("select", { on: { change: () => change(field, select.value) } });
+    return { select, label: h("label", {}, `${name} `, select) };
+  }
+  function change(field, value) {
+    filter[field] = value;
+    update();
+  }
+  function reset() {
+    Object.assign(filter, { text: "", tier: "", policy: "", reason: "" });
+    update();
+    text.focus();
+  }
+  function options({ select }, names, field) {
+    const all = ["", ...names, ...(filter[field] && !names.includes(filter[field]) ? [filter[field]] : [])];
+    if (select.dataset.names !== JSON.stringify(all)) {
+      select.dataset.names = JSON.stringify(all);
+      fill(select, all.map((name) => h("option", { value: name }, name || "all")));
+    }
+    select.value = filter[field];
+  }
+  function update() {
+    if (text.value !== filter.text) text.value = filter.text;
+    options(tier, model.names("tier"), "tier");
+    options(policy, model.names("policy"), "policy");
+    options(reason, REASONS, "reason");
+    if (shown !== JSON.stringify([model.loads, filter])) {
+      shown = JSON.stringify([model.loads, filter]);
+      seen = 0;
+      fill(body);
+    }
+    const fits = model.violations.filter((v) => matches(v, filter));
+    const rows = fits.filter((v) => v.serial > seen).slice(-ROWS).reverse().map(violationRow);
+    body.prepend(...rows);
+    while (body.rows.length > ROWS) body.deleteRow(-1);
+    seen = model.newest;
+    nothing.hidden = fits.length > 0;
+    list.hidden = fits.length === 0;
+    if (model.violations.length > 0) say(nothing, "No violation here matches the filter.");
+    clear.hidden = Object.values(filter).every((f) => f === "");
+    const more = fits.length - body.rows.length;
+    say(counts, [
+      `${count(body.rows.length, "violation")} shown`,
+      more > 0 ? `${count(more, "older one")} left out` : "",
+      model.unshown > 0 ? `${model.unshown.toLocaleString("en")} came too fast to list, and are only counted` : "",
+      model.gap ? `what came between ${clock(model.gap.from)} and ${clock(model.gap.to)} is missing: this page was not connected` : "",
+    ].filter(Boolean).join(" · "));
+  }
+  return { node, update, focus: () => text.focus() };
+}
+
+/** matches reports whether a violation fits a filter; the text is looked for in all that is shown of it. */
+export function matches(v, filter) {
+  if (filter.tier && v.tier !== filter.tier) return false;
+  if (filter.policy && v.policy !== filter.policy) return false;
+  if (filter.reason && v.reason !== filter.reason) return false;
+  const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
+  const all = [v.subject, v.tier, v.policy, v.limit, v.reason, v.degraded ? "degraded" : ""].join(" ").toLowerCase();
+  return words.every((word) => all.includes(word));
+}
+
+function violationRow(v) {
+  return row(COLUMNS, [
+    clock(time(v.at) ?? 0), subjectLink(v), tierAndPolicy(v.tier, v.policy), v.limit || "–",
+    h("span", { class: `reason ${v.reason}` }, v.reason, v.degraded ? h("span", { class: "reason degraded" }, "degraded") : null),
+    v.reason === "shadow" ? "let through" : retry(v.retry_after),
+  ], { "data-serial": v.serial });
+}
+
+/** subjectLink leads to what is known of a subject. */
+export function subjectLink(o) {
+  return o.ref ? h("a", { class: "subject", href: `#/subject/ref/${encodeURIComponent(o.ref)}` }, o.subject) : h("span", { class: "subject" }, o.subject);
+}

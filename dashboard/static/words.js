@@ -1,0 +1,65 @@
+// Numbers and times as words, beyond those of chart.js.
+import { clock, duration, number } from "./chart.js";
+
+/** time returns milliseconds since 1970 of a time in JSON, or null for none; Go's zero time is none. */
+export function time(text) {
+  const ms = text ? Date.parse(text) : NaN;
+  return Number.isNaN(ms) || ms <= 0 ? null : ms;
+}
+
+/** count writes how many of something: "1 subject", "1,204 subjects". */
+export function count(n, one, many = `${one}s`) {
+  return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+}
+
+/** moment writes a time of day, or the day if it is not today's. */
+export function moment(ms, now = Date.now()) {
+  return clock(ms, Math.abs(ms - now) > 86400_000 ? Infinity : 0);
+}
+
+/** ago writes how long since a time: "12 s ago". */
+export function ago(ms, now = Date.now()) {
+  return now - ms < 1000 ? "just now" : `${duration(whole(now - ms))} ago`;
+}
+
+/** until writes how long it is until a time: "in 3 m 20 s". */
+export function until(ms, now = Date.now()) {
+  return ms - now < 1000 ? "any moment" : `in ${duration(whole(ms - now))}`;
+}
+
+/** forHowLong writes how long something has been the case: "for 12 s". */
+export function forHowLong(ms, now = Date.now()) {
+  return `for ${duration(Math.max(0, whole(now - ms)))}`;
+}
+
+const whole = (ms) => Math.round(ms / 1000) * 1000;
+
+/** retry writes how long somebody has to wait, from seconds; -1 is never. */
+export function retry(seconds) {
+  if (seconds < 0) return "never";
+  return seconds === 0 ? "at once" : duration(seconds * 1000);
+}
+
+/** measured writes a value of an alert with its unit. */
+export function measured(value, unit) {
+  if (unit === "s") return duration(value * 1000);
+  if (unit === "count") return number(value);
+  if (unit === "times") return `${number(value)}×`;
+  return number(value, unit);
+}
+
+/** sentence turns an error text into a sentence. */
+export function sentence(text) {
+  const end = /[.!?]$/.test(text) ? "" : ".";
+  return text.charAt(0).toUpperCase() + text.slice(1) + end;
+}
+
+/** tierAndPolicy names a tier and a policy: "pro / login", "pro", "login". */
+export function tierAndPolicy(tier, policy) {
+  return [tier, policy].filter(Boolean).join(" / ") || "–";
+}
+
+/** share is part of whole, or null where there is nothing to take a part of. */
+export const share = (part, all) => (all > 0 ? part / all : null);
+
+export { clock, duration, number };

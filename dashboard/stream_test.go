@@ -1,0 +1,239 @@
+package dashboard
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/observe"
+)
+
+// pipes is a listener whose connections have no buffers: what is not read is not written.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	conn, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (p pipes) Close() error {
+	close(p)
+	return nil
+}
+
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// serve serves a rig on pipes, with the timeouts of a server that does not expect streams, until
+// the test ends.
+func (r *rig) serve() (*http.Server, pipes) {
+	listener := make(pipes)
+	server := &http.Server{Handler: r.board, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	r.t.Cleanup(func() {
+		_ = server.Close()
+		<-done
+	})
+	return server, listener
+}
+
+// listen begins a stream.
+func listen(t *testing.T, p pipes) (*http.Response, net.Conn) {
+	t.Helper()
+	client, server := net.Pipe()
+	p <- server
+	if _, err := io.WriteString(client, "GET /api/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(client), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, client
+}
+
+// TestStream: a tick each second, for longer than any other answer may take.
+func TestStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newBoard(t)
+		_, p := r.serve()
+		response, conn := listen(t, p)
+		defer conn.Close()
+		if response.StatusCode != 200 || response.Header.Get("Content-Type") != "text/event-stream" ||
+			response.Header.Get("Cache-Control") != "no-store" {
+			t.Fatalf("got %+v", response)
+		}
+		began, lines := time.Now(), bufio.NewScanner(response.Body)
+		lines.Buffer(nil, 1<<20)
+		for i := range 300 {
+			for r.ask("mallory", "/") {
+			}
+			var text [3]string
+			for k := range text {
+				if !lines.Scan() {
+					t.Fatalf("the stream ended after %d ticks: %v", i, lines.Err())
+				}
+				text[k] = lines.Text()
+			}
+			data, ok := strings.CutPrefix(text[1], "data: ")
+			if text[0] != "event: tick" || !ok || text[2] != "" {
+				t.Fatalf("got %q", text)
+			}
+			var tick observe.Tick
+			if err := json.Unmarshal([]byte(data), &tick); err != nil {
+				t.Fatal(err)
+			}
+			if i > 0 && (tick.Point.Denied != 1 || len(tick.Violations) != 1) {
+				t.Fatalf("tick %d: got %s", i, data)
+			}
+		}
+		if took := time.Since(began).Round(time.Second); took != 300*time.Second {
+			t.Errorf("300 ticks came in %v", took)
+		}
+	})
+}
+
+// TestSlowReader: one that does not read is cut off, and its place is free again.
+func TestSlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newBoard(t)
+		_, p := r.serve()
+		response, conn := listen(t, p)
+		defer conn.Close()
+		if got := len(r.board.streams); got != 1 {
+			t.Fatalf("%d streams, want 1", got)
+		}
+		time.Sleep(2*sendTime + time.Second)
+		if got := len(r.board.streams); got != 0 {
+			t.Errorf("%d streams, want none", got)
+		}
+		if _, err := io.ReadAll(response.Body); err == nil {
+			t.Error("the answer ended as if it were whole")
+		}
+	})
+}
+
+// TestStreamEnds with the reader, with the dashboard and with the monitor, and a server that is
+// shut down does not wait.
+func TestStreamEnds(t *testing.T) {
+	for name, end := range map[string]func(*rig, net.Conn){
+		"the reader":    func(_ *rig, conn net.Conn) { _ = conn.Close() },
+		"the dashboard": func(r *rig, _ net.Conn) { r.close() },
+		"the monitor":   func(r *rig, _ net.Conn) { _ = r.monitor.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newBoard(t)
+				server, p := r.serve()
+				response, conn := listen(t, p)
+				defer conn.Close()
+				go func() { _, _ = io.Copy(io.Discard, response.Body) }()
+				end(r, conn)
+				synctest.Wait()
+				if got := len(r.board.streams); got != 0 {
+					t.Errorf("%d streams, want none", got)
+				}
+				began := time.Now()
+				if err := server.Shutdown(context.Background()); err != nil || time.Since(began) > time.Second {
+					t.Errorf("shut down in %v: %v", time.Since(began), err)
+				}
+			})
+		})
+	}
+}
+
+// TestTooManyStreams are refused with a sentence, as are those of a dashboard that has ended.
+func TestTooManyStreams(t *testing.T) {
+	r := newRig(t)
+	for range maxStreams {
+		r.board.streams <- struct{}{}
+	}
+	response, text := r.call(http.MethodGet, "/api/stream", "")
+	if p := problemOf(t, text); response.StatusCode != 503 || p.Error != "busy" ||
+		!strings.Contains(p.Message, "100 streams") {
+		t.Errorf("got %d, %+v", response.StatusCode, p)
+	}
+	<-r.board.streams
+	r.close()
+	response, text = r.call(http.MethodGet, "/api/stream", "")
+	if p := problemOf(t, text); response.StatusCode != 503 || p.Error != "closed" {
+		t.Errorf("got %d, %+v", response.StatusCode, p)
+	}
+}
+
+// TestManyDecisions: at 20,000 a second nothing is lost for those who watch, nor for the one who
+// does not read.
+func TestManyDecisions(t *testing.T) {
+	const seconds, perSecond, batch = 2, 20_000, 200
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	totals := func(all []observe.Series) (n int64) {
+		for _, s := range all {
+			n += s.Total.Allowed + s.Total.Denied
+		}
+		return n
+	}
+	seen := make([]atomic.Int64, 2)
+	heard := make([]atomic.Int64, 2)
+	ended := make(chan error, len(seen))
+	for i := range seen {
+		client, err := control.NewClient(r.url, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			ended <- client.Stream(ctx, func(tick *observe.Tick) error {
+				heard[i].Add(1)
+				if n := totals(tick.Series); n > 0 { // of all series: there are two, and both are asked about
+					seen[i].Store(n)
+				}
+				return nil
+			})
+		}()
+	}
+	idle, err := http.Get(r.url + "/api/stream") // which nobody reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Body.Close()
+	eventually.True(t, "all listen", func() bool { return len(r.board.streams) == 3 })
+
+	began := time.Now()
+	for n := range seconds * perSecond / batch {
+		for range batch / 2 {
+			r.ask("mallory", "/")
+			r.ask("", "/open")
+		}
+		time.Sleep(time.Until(began.Add(time.Duration(n+1) * time.Second * batch / perSecond)))
+	}
+	for i := range seen {
+		eventually.True(t, "all decisions are shown", func() bool { return seen[i].Load() == seconds*perSecond })
+		if heard[i].Load() == 0 {
+			t.Error("no ticks")
+		}
+	}
+	if got := totals(r.monitor.Status(0).Series); got != seconds*perSecond {
+		t.Errorf("%d decisions were counted, want %d", got, seconds*perSecond)
+	}
+	cancel()
+	for range seen {
+		if err := <-ended; err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("a stream ended with %v", err)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/answer"
+)
+
+// correction is how a path corrects a charge.
+type correction struct {
+	kind stint.AmendmentKind
+	// known are the members of its body, all of them required. With a cost, only the claims that
+	// count it are amended: those that count requests go on counting one.
+	known []string
+}
+
+var (
+	settlement = correction{stint.AmendSettle, []string{"charge", "cost"}}
+	refund     = correction{stint.AmendSettle, []string{"charge"}}
+	extension  = correction{stint.AmendExtend, []string{"charge"}}
+	release    = correction{stint.AmendRelease, []string{"charge"}}
+)
+
+// changed is the answer to a correction.
+type changed struct {
+	Changed bool `json:"changed"`
+}
+
+// amend returns what corrects a charge.
+func amend(as correction) func(*API, http.ResponseWriter, *http.Request, *reader) {
+	return func(a *API, w http.ResponseWriter, r *http.Request, body *reader) {
+		// A charge that a client kept for long must not take a place that it no longer has.
+		m := stint.Amendment{Kind: as.kind, KnownOnly: as.kind == stint.AmendExtend}
+		var charge stint.Charge
+		if body.ok() {
+			charge = a.charge(body, as, &m)
+		}
+		if !body.ok() {
+			refuseMistakes(w, body)
+			return
+		}
+		ok, err := a.amend(r.Context(), charge, m)
+		if err != nil {
+			a.log.failed("a charge could not be amended through the API", err)
+			fail(w)
+			return
+		}
+		answer.JSON(w, http.StatusOK, changed{ok})
+	}
+}
+
+// charge reads what to correct, and by how much.
+func (a *API) charge(body *reader, as correction, m *stint.Amendment) stint.Charge {
+	given := map[string]bool{}
+	var c charged
+	body.object(as.known, func(name string) {
+		given[name] = true
+		if name == "cost" {
+			m.Cost = body.whole(0, stint.MaxUnits)
+			return
+		}
+		if text := body.text(1, maxCharge); text != "" {
+			var err error
+			if c, err = a.seal.open(text); err != nil {
+				body.wrong("%v", err)
+			}
+		}
+	})
+	for _, name := range as.known {
+		if !given[name] {
+			body.wrongIn(name, "is missing")
+		}
+	}
+	if !given["cost"] {
+		return c.Charge
+	}
+	return c.Part(c.costs()...)
+}
+
+// amend corrects a charge. One that nothing is left of, because none of its claims counts what is
+// corrected, is as it was.
+func (a *API) amend(ctx context.Context, c stint.Charge, m stint.Amendment) (bool, error) {
+	if c.ID == 0 {
+		return false, nil
+	}
+	return a.store.Amend(ctx, c, m)
+}

@@ -1,0 +1,139 @@
+package api_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/server/api"
+	"github.com/stint-limiter/stint/redisstore"
+)
+
+func TestAmend(t *testing.T) {
+	const user = `{"method":"GET","path":"/","peer":"203.0.113.9","claims":{"user":"1"},"cost":5}`
+	for _, test := range []struct {
+		name, take      string
+		path, more      string
+		changed, second bool
+		want            string
+	}{
+		{"settle a budget", user, "settle", `,"cost":2`, true, false, "free 1/9, free 2/18"},
+		{"settle upwards", user, "settle", `,"cost":30`, true, false, "free 1/9, free 30/0"},
+		{"settle to nothing", user, "settle", `,"cost":0`, true, false, "free 1/9, free 0/20"},
+		{"refund", user, "refund", ``, true, false, "free 0/10, free 0/20"},
+		{"no place to extend", user, "extend", ``, false, false, "free 1/9, free 5/15"},
+		{"no place to release", user, "release", ``, false, false, "free 1/9, free 5/15"},
+		{"settle limits of one's own", `{"subject":"a","limits":["9/1m"],"cost":5}`, "settle", `,"cost":2`, true, false,
+			"limits 2/7"},
+		{"settle what counts requests", `{"subject":"a","policy":"login"}`, "settle", `,"cost":2`, false,
+			false, "login 1/1"},
+		{"refund what counts requests", `{"subject":"a","policy":"login"}`, "refund", ``, true, false, "login 0/2"},
+		{"refund a booking", `{"subject":"a","limits":["1/1m"]}`, "refund", ``, true, false, "limits 0/1"},
+		{"extend", `{"subject":"a","limits":["2/30s concurrency","9/1m"]}`, "extend", ``, true, true, "limits 1/1, limits 1/8"},
+		{"release", `{"subject":"a","limits":["2/30s concurrency","9/1m"]}`, "release", ``, true, false, "limits 0/2, limits 1/8"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := serve(t, memory(t), rules)
+			body := `{"charge":"` + s.post("/v1/take", test.take).decision(200).Charge + `"` + test.more + `}`
+			for i, want := range []bool{test.changed, test.second} {
+				if got := s.post("/v1/"+test.path, body).changed(); got != want {
+					t.Errorf("time %d: changed is %v, want %v", i+1, got, want)
+				}
+			}
+			a := s.post("/v1/peek", test.take)
+			var d decision
+			a.into(a.Code, &d)
+			if got := usage(d); got != test.want {
+				t.Errorf("afterwards %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// Two servers over one Redis are one: limits are shared, a charge of one is settled by the other, a
+// repeat that comes to the other is not charged.
+func TestTwoServers(t *testing.T) {
+	redis := redistest.Start(t)
+	open := func(key string) *server {
+		store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { store.Close() })
+		return serve(t, store, rules, func(c *api.Config) { c.Key = []byte(key) })
+	}
+	const key = "the same key in both servers"
+	a, b, stranger := open(key), open(key), open("and another one in the third")
+
+	const body = `{"method":"POST","path":"/login","peer":"203.0.113.9","claims":{"user":"1"},"cost":4}`
+	first := a.post("/v1/take", body).decision(200)
+	if d := b.post("/v1/take", body).decision(200); usage(d) != "free 2/8, free 8/12, login 2/0" {
+		t.Errorf("got %s", usage(d))
+	}
+	a.post("/v1/take", body).decision(429)
+
+	charge := `{"charge":"` + first.Charge + `"`
+	if p := stranger.post("/v1/refund", charge+`}`).problem(http.StatusBadRequest); p.Mistakes[0].Field != "charge" {
+		t.Errorf("got %+v", p)
+	}
+	if !b.post("/v1/settle", charge+`,"cost":1}`).changed() {
+		t.Error("the charge of one server is not settled by the other")
+	}
+	if a.post("/v1/settle", charge+`,"cost":1}`).changed() {
+		t.Error("a charge is settled twice")
+	}
+	if d := a.post("/v1/peek", body).decision(429); usage(d) != "free 2/8, free 5/15, login 2/0" {
+		t.Errorf("got %s", usage(d))
+	}
+
+	const named = `{"subject":"job","limits":["1/1m"],"id":"once"}`
+	c := a.post("/v1/take", named).decision(200)
+	if !b.post("/v1/refund", `{"charge":"`+c.Charge+`"}`).changed() {
+		t.Error("not refunded")
+	}
+	if c = a.post("/v1/take", named).decision(200); c.Repeat {
+		t.Error("a repeat of what was refunded is not charged")
+	}
+	if d := b.post("/v1/take", named).decision(200); !d.Repeat || d.Charge != "" {
+		t.Errorf("got %+v", d)
+	}
+	if b.post("/v1/refund", `{"charge":"`+c.Charge+`"}`).changed() {
+		t.Error("refunded, although it was repeated")
+	}
+	if keys := redistest.KeysWithoutTTL(t, redis); len(keys) > 0 {
+		t.Errorf("keys without a TTL: %q", keys)
+	}
+}
+
+func TestAmendFailure(t *testing.T) {
+	key := func(c *api.Config) { c.Key = []byte("0123456789abcdef") }
+	charge := serve(t, memory(t), rules, key).post("/v1/take", `{"subject":"a","tier":"free"}`).decision(200).Charge
+	broken := serve(t, failing{}, rules, key)
+	if p := broken.post("/v1/refund", `{"charge":"`+charge+`"}`).problem(503); p.Error != "unavailable" {
+		t.Errorf("got %+v", p)
+	}
+}
+
+// A client that kept a charge must not take a place with it that is no longer its own: it could do
+// so with any number of them.
+func TestExtendTakesNoForgottenPlace(t *testing.T) {
+	redis := redistest.Start(t)
+	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	s := serve(t, store, rules)
+	const take = `{"subject":"a","limits":["2/30s concurrency"]}`
+	body := `{"charge":"` + s.post("/v1/take", take).decision(200).Charge + `"}`
+	if !s.post("/v1/extend", body).changed() {
+		t.Error("a place that is held is not extended")
+	}
+	redis.CLI(t, "FLUSHALL")
+	if s.post("/v1/extend", body).changed() {
+		t.Error("a forgotten place is extended")
+	}
+	if d := s.post("/v1/peek", take).decision(200); usage(d) != "limits 0/2" {
+		t.Errorf("afterwards %s, want limits 0/2", usage(d))
+	}
+}

@@ -1,0 +1,189 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/answer"
+)
+
+// decision is the answer to a question.
+type decision struct {
+	Allowed     bool   `json:"allowed"`
+	Tier        string `json:"tier"`
+	Policy      string `json:"policy"`
+	Route       string `json:"route"`
+	Skipped     string `json:"skipped"`
+	Cost        int64  `json:"cost"`
+	RetryAfter  *int64 `json:"retry_after_ms"`
+	Banned      bool   `json:"banned"`
+	Degraded    bool   `json:"degraded"`
+	Unavailable bool   `json:"unavailable"`
+	Repeat      bool   `json:"repeat"`
+	// Limits are those that the request was held to.
+	Limits []limitState `json:"limits"`
+	// Shadowed are the policies and tiers in shadow that would have denied it.
+	Shadowed []string `json:"shadowed"`
+	Charge   string   `json:"charge"`
+}
+
+// limitState is how much of a limit is used.
+type limitState struct {
+	Policy     string  `json:"policy"`
+	Name       string  `json:"name"`
+	Limit      string  `json:"limit"`
+	Max        int64   `json:"max"`
+	Window     float64 `json:"window_ms"`
+	Burst      int64   `json:"burst"`
+	Used       int64   `json:"used"`
+	Remaining  int64   `json:"remaining"`
+	ResetAfter *int64  `json:"reset_after_ms"`
+	RetryAfter *int64  `json:"retry_after_ms"`
+}
+
+// result is the answer to a question of a batch: a decision, or why there is none.
+type result struct {
+	Status   int       `json:"status"`
+	Decision *decision `json:"decision,omitempty"`
+	Problem  *problem  `json:"problem,omitempty"`
+}
+
+// results are the answers to a batch.
+type results struct {
+	Results []result `json:"results"`
+}
+
+// one returns what answers a single question.
+func one(mode stint.Mode) func(*API, http.ResponseWriter, *http.Request, *reader) {
+	known := askNames(mode, false)
+	return func(a *API, w http.ResponseWriter, r *http.Request, body *reader) {
+		var q *question
+		if body.ok() {
+			q = a.ask(body, a.read(), mode, known)
+		}
+		if !body.ok() {
+			refuseMistakes(w, body)
+			return
+		}
+		a.decide(r.Context(), q)
+		switch result := a.resultOf(q); {
+		case result.Decision != nil:
+			a.addHeaders(w, r, &q.verdict)
+			answer.JSON(w, result.Status, result.Decision)
+		case result.Status == http.StatusServiceUnavailable:
+			fail(w)
+		default:
+			answer.JSON(w, result.Status, result.Problem)
+		}
+	}
+}
+
+// maxBatch is how many questions are answered at once.
+const maxBatch = 100
+
+// batch answers many questions. If there is a mistake in one, none is decided.
+func (a *API) batch(w http.ResponseWriter, r *http.Request, body *reader) {
+	var questions []*question
+	if body.ok() {
+		with, known := a.read(), askNames(stint.ModeTake, true)
+		body.object([]string{"requests"}, func(string) {
+			body.array(maxBatch, "requests", func(int) {
+				questions = append(questions, a.ask(body, with, stint.ModeTake, known))
+			})
+		})
+		if len(questions) == 0 && body.ok() {
+			body.wrongIn("requests", "there are none; want 1 to %d", maxBatch)
+		}
+	}
+	if !body.ok() {
+		refuseMistakes(w, body)
+		return
+	}
+	a.decideAll(r.Context(), questions)
+	all := results{Results: make([]result, len(questions))}
+	for i, q := range questions {
+		all.Results[i] = a.resultOf(q)
+	}
+	answer.JSON(w, http.StatusOK, all)
+}
+
+// resultOf returns the answer to a question.
+func (a *API) resultOf(q *question) result {
+	var impossible *stint.InvalidError
+	switch {
+	case errors.As(q.verdict.Err, &impossible):
+		// what only the store knows: that it cannot book over several nodes, for instance
+		return result{Status: http.StatusBadRequest,
+			Problem: mistaken("The request cannot be decided.", mistakesOf(q.verdict.Err))}
+	case q.verdict.Err != nil:
+		return result{Status: http.StatusServiceUnavailable, Problem: unavailable()}
+	case q.verdict.Decision.Unavailable:
+		return result{Status: http.StatusServiceUnavailable, Decision: a.decisionOf(q)}
+	case !q.verdict.Decision.Allowed:
+		return result{Status: http.StatusTooManyRequests, Decision: a.decisionOf(q)}
+	}
+	return result{Status: http.StatusOK, Decision: a.decisionOf(q)}
+}
+
+// outageWait is after how many seconds to come back when the store has failed.
+const outageWait = "1"
+
+// fail answers a request for which the store failed.
+func fail(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", outageWait)
+	answer.JSON(w, http.StatusServiceUnavailable, unavailable())
+}
+
+func unavailable() *problem {
+	return &problem{Problem: answer.Problem{
+		Error: "unavailable", Message: "The store could not be asked. Please try again."}}
+}
+
+func (a *API) decisionOf(q *question) *decision {
+	v, d := &q.verdict, &q.verdict.Decision
+	out := &decision{
+		Allowed: d.Allowed, Tier: v.Tier, Route: v.Route, Skipped: v.Skipped, Cost: v.Cost,
+		RetryAfter: milliseconds(d.RetryAfter),
+		Banned:     d.Banned, Degraded: d.Degraded, Unavailable: d.Unavailable, Repeat: d.Repeat,
+		Limits: []limitState{}, Shadowed: []string{},
+		Charge: a.seal.text(&charged{d.Charge, q.priced()}),
+	}
+	if q.named {
+		out.Route = ""
+	}
+	if decisive := v.Decisive(); decisive != nil {
+		out.Policy = decisive.Rule.Name()
+	}
+	for i := range v.Results {
+		r := &v.Results[i]
+		switch name := r.Rule.Name(); {
+		case !r.Shadow:
+			for k, usage := range r.Usages {
+				out.Limits = append(out.Limits, stateOf(name, stint.State{Limit: &r.Limits[k], Usage: usage}))
+			}
+		case r.Denied:
+			out.Shadowed = append(out.Shadowed, name)
+		}
+	}
+	return out
+}
+
+func stateOf(policy string, s stint.State) limitState {
+	return limitState{
+		Policy: policy, Name: s.Limit.Name, Limit: s.Limit.String(), Max: s.Limit.Max,
+		Window: float64(s.Limit.Window.Microseconds()) / 1000, Burst: s.Limit.Capacity(),
+		Used: s.Used, Remaining: s.Remaining(), ResetAfter: milliseconds(s.ResetAfter),
+		RetryAfter: milliseconds(s.RetryAfter),
+	}
+}
+
+// milliseconds rounds up, so that nobody comes too early. It is nil for [stint.Never].
+func milliseconds(d time.Duration) *int64 {
+	if d == stint.Never {
+		return nil
+	}
+	n := int64((d + time.Millisecond - 1) / time.Millisecond)
+	return &n
+}

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/callers"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// Config sets up an [API].
+type Config struct {
+	// Public has the JSON API answer everybody whom its handler is called for. Without it only
+	// callers on this host are answered, who call it localhost or by its address. Who asks can use
+	// up anybody's limits: ask for a token before, or for a certificate.
+	Public bool
+	// Key signs charges. Processes that share it can settle and refund each other's. Without one
+	// each process makes its own, and amends only what it has charged itself.
+	Key []byte
+	// AdHoc accepts limits that callers send along with a subject. They share their counts with
+	// equal limits of the configuration, if they name the same subject and scope.
+	AdHoc bool
+	// DenyStatus is what forward-auth answers when it refuses a request, unless the proxy asks for
+	// another; 0 is the status as it is, 429 or 503.
+	DenyStatus int
+	// Logger is slog.Default() unless set.
+	Logger *slog.Logger
+}
+
+// minKey is the shortest key in bytes.
+const minKey = 16
+
+// Validate reports everything that is wrong with the Config.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Key != nil && len(c.Key) < minKey {
+		errs = append(errs, fmt.Errorf("Key has %d bytes; want at least %d", len(c.Key), minKey))
+	}
+	if c.DenyStatus != 0 && !isRefusal(c.DenyStatus) {
+		errs = append(errs, fmt.Errorf("DenyStatus is %d; want %s", c.DenyStatus, refusals))
+	}
+	if len(errs) > 0 {
+		return &stint.InvalidError{Err: errors.Join(errs...)}
+	}
+	return nil
+}
+
+// API answers what may be done. It is safe for concurrent use.
+type API struct {
+	guard   *policy.Guard
+	store   stint.Store
+	config  Config
+	callers *callers.JSON
+	seal    seal
+	// answer answers a request that was decided on, and addHeaders only adds the header fields
+	// about its limits.
+	answer, addHeaders func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool)
+	reading            atomic.Pointer[reading]
+	warned             atomic.Pointer[policy.Set] // of places that forward-auth cannot give back
+	log                *log
+}
+
+// New returns an API that decides by the set of a guard. The store is the guard's.
+func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
+	if guard == nil || store == nil {
+		return nil, &stint.InvalidError{Err: errors.New("an API needs a guard and its store")}
+	}
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	key := c.Key
+	if key == nil {
+		key = make([]byte, 32)
+		_, _ = rand.Read(key) // never fails
+	}
+	return &API{
+		guard:   guard,
+		store:   store,
+		config:  c,
+		callers: callers.NewJSON(c.Public, c.Logger),
+		seal:    newSeal(key),
+		answer:  httplimit.NewAnswer(),
+		addHeaders: httplimit.NewAnswer(
+			httplimit.WithDenied(func(http.ResponseWriter, *http.Request, *httplimit.Denial) {})),
+		log: &log{logger: c.Logger},
+	}, nil
+}
+
+// Handler returns the JSON API, and the document that describes it. It answers to every path.
+func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serve) }
+
+// Auth returns the forward-auth handler. It may be mounted anywhere: what is asked about stands in
+// the header.
+func (a *API) Auth() http.Handler { return http.HandlerFunc(a.serveAuth) }

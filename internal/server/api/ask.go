@@ -1,0 +1,173 @@
+package api
+
+import (
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// ask is what a body says of a request to decide on.
+type ask struct {
+	mode stint.Mode
+
+	// By attributes.
+	method, host  string
+	path, rawPath string
+	peer          netip.Addr
+	headers       http.Header
+	claims        claims
+
+	// By subject.
+	subject, scope, policy, tier string
+	limits                       []stint.Limit
+
+	cost    int64
+	id      string
+	maxWait time.Duration
+
+	given uint32 // which members there are, by their index in askMembers
+}
+
+// claims implements the Claims of policy.Input.
+type claims map[string]string
+
+func (c claims) Claim(name string) string { return c[name] }
+
+// form is a way to say what is to be decided.
+type form uint8
+
+const (
+	anyForm form = iota
+	byAttributes
+	bySubject
+)
+
+// Bounds on members. A charge that is made of the largest still fits into a body.
+const (
+	maxMethod  = 32
+	maxHost    = 255
+	maxPath    = 16 << 10
+	maxName    = 64
+	maxKey     = 1024 // subject, scope and id
+	maxHeaders = 100
+	maxValue   = 16 << 10
+	maxValues  = 16
+	maxClaims  = 32
+)
+
+// member is something that a body may say of a request.
+type member struct {
+	name string
+	form form
+	read func(*reader, *ask)
+}
+
+// askMembers is all that a body may say. Of "mode" and "max_wait_ms" see askNames.
+var askMembers = [...]member{
+	{"method", byAttributes, func(r *reader, a *ask) { a.method = r.method() }},
+	{"host", byAttributes, func(r *reader, a *ask) { a.host = r.text(1, maxHost) }},
+	{"path", byAttributes, func(r *reader, a *ask) { a.path, a.rawPath = r.target() }},
+	{"headers", byAttributes, func(r *reader, a *ask) { a.headers = r.headers() }},
+	{"claims", byAttributes, func(r *reader, a *ask) { a.claims = r.claims() }},
+	{"peer", byAttributes, func(r *reader, a *ask) { a.peer = r.address() }},
+	{"subject", bySubject, func(r *reader, a *ask) { a.subject = r.text(1, maxKey) }},
+	{"scope", bySubject, func(r *reader, a *ask) { a.scope = r.text(1, maxKey) }},
+	{"policy", bySubject, func(r *reader, a *ask) { a.policy = r.text(1, maxName) }},
+	{"tier", bySubject, func(r *reader, a *ask) { a.tier = r.text(1, maxName) }},
+	{"limits", bySubject, func(r *reader, a *ask) { a.limits = r.limits() }},
+	{"cost", anyForm, func(r *reader, a *ask) { a.cost = r.whole(0, stint.MaxUnits) }},
+	{"id", anyForm, func(r *reader, a *ask) { a.id = r.text(1, maxKey) }},
+	{"max_wait_ms", anyForm, func(r *reader, a *ask) {
+		a.maxWait = time.Duration(r.whole(1, maxWait)) * time.Millisecond
+	}},
+	{"mode", anyForm, func(r *reader, a *ask) { a.mode = r.mode() }},
+}
+
+// maxWait is how far ahead anybody may book, in milliseconds.
+const maxWait = int64(stint.MaxWindow / time.Millisecond)
+
+// modeNames are in the order of the modes.
+var modeNames = [...]string{stint.ModeTake: "take", stint.ModePeek: "peek", stint.ModeReserve: "reserve"}
+
+// says reports whether the body has a member.
+func (a *ask) says(name string) bool {
+	for i := range askMembers {
+		if askMembers[i].name == name {
+			return a.given&(1<<i) != 0
+		}
+	}
+	return false
+}
+
+// form is that of the body: by subject if there is one.
+func (a *ask) form() form {
+	for i := range askMembers {
+		if askMembers[i].form == bySubject && a.given&(1<<i) != 0 {
+			return bySubject
+		}
+	}
+	return byAttributes
+}
+
+// askNames are the names of the members that a request may have: in a batch each says its mode
+// itself.
+func askNames(mode stint.Mode, batch bool) []string {
+	var names []string
+	for i := range askMembers {
+		name := askMembers[i].name
+		if name == "mode" && !batch || name == "max_wait_ms" && !batch && mode != stint.ModeReserve {
+			continue
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// ask reads a request to decide on, and reports whether there is no mistake in it.
+func (r *reader) ask(mode stint.Mode, known []string) (a *ask, ok bool) {
+	a = &ask{mode: mode}
+	before := r.count
+	r.object(known, func(name string) {
+		for i := range askMembers {
+			if m := &askMembers[i]; m.name == name {
+				a.given |= 1 << i
+				m.read(r, a)
+			}
+		}
+	})
+	if r.count == before || a.given != 0 {
+		r.check(a)
+	}
+	return a, r.count == before
+}
+
+// check reports what is missing from a request, and what does not go together.
+func (r *reader) check(a *ask) {
+	if a.given == 0 {
+		r.wrong("says nothing; want method, path and peer, or subject and policy")
+		return
+	}
+	want := a.form()
+	for i := range askMembers {
+		if m := &askMembers[i]; a.given&(1<<i) != 0 && m.form != anyForm && m.form != want {
+			r.wrongIn(m.name, "does not go with a subject; want attributes of a request, or a subject and what it is held to")
+		}
+	}
+	required := []string{"method", "path", "peer"}
+	if want == bySubject {
+		required = []string{"subject"}
+	}
+	for _, name := range required {
+		if !a.says(name) {
+			r.wrongIn(name, "is missing")
+		}
+	}
+	if want == bySubject && a.says("limits") == (a.says("policy") || a.says("tier")) {
+		r.wrong("want a policy, a tier, or limits for the subject: either names of the configuration, or limits of its own")
+	}
+	if a.says("max_wait_ms") && a.mode != stint.ModeReserve {
+		r.wrongIn("max_wait_ms", "is for the mode reserve")
+	}
+}

@@ -1,0 +1,148 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/words"
+)
+
+// mode reads the name of a mode.
+func (r *reader) mode() stint.Mode {
+	name := r.text(1, maxName)
+	for i, n := range modeNames {
+		if n == name {
+			return stint.Mode(i)
+		}
+	}
+	if name != "" {
+		r.wrong("is %q; want %s", shown(name), strings.Join(modeNames[:], ", "))
+	}
+	return stint.ModeTake
+}
+
+// method reads the method of a request.
+func (r *reader) method() string {
+	s := r.text(1, maxMethod)
+	if s != "" && !words.IsToken(s) {
+		r.wrong("is %q; want a method such as GET", s)
+	}
+	return s
+}
+
+// target reads the path of a request.
+func (r *reader) target() (path, raw string) {
+	s := r.text(1, maxPath)
+	if s == "" {
+		return "", ""
+	}
+	u, ok := parseTarget(s)
+	if !ok {
+		r.wrong("is no path; want that of the request line, which begins with / and has no bare %%")
+		return "", ""
+	}
+	return u.Path, u.RawPath
+}
+
+// parseTarget reads the path of a request line, with or without a query.
+func parseTarget(s string) (u *url.URL, ok bool) {
+	if !strings.HasPrefix(s, "/") && s != "*" {
+		return nil, false
+	}
+	u, err := url.ParseRequestURI(s)
+	return u, err == nil
+}
+
+// address reads an address.
+func (r *reader) address() netip.Addr {
+	s := r.text(1, maxName)
+	if s == "" {
+		return netip.Addr{}
+	}
+	addr := clientip.ParsePeer(s)
+	if !addr.IsValid() {
+		r.wrong("is %q; want an address such as 203.0.113.9 or 2001:db8::1", s)
+	}
+	return addr
+}
+
+// headers reads header fields, each with a value or several.
+func (r *reader) headers() http.Header {
+	h := http.Header{}
+	n := 0
+	r.members(func(name string) {
+		n++
+		key := http.CanonicalHeaderKey(name)
+		switch _, twice := h[key]; {
+		case n > maxHeaders:
+			r.skip()
+		case !words.IsToken(name) || len(name) > maxHost:
+			r.wrong("is not the name of a header")
+			r.skip()
+		case twice:
+			r.wrong("stands twice, in other letters")
+			r.skip()
+		default:
+			h[key] = r.values()
+		}
+	})
+	if n > maxHeaders {
+		r.wrong("has %d headers; want at most %d", n, maxHeaders)
+	}
+	return h
+}
+
+// values reads the value of a header field, or its values.
+func (r *reader) values() (values []string) {
+	t := r.next()
+	if t != json.Delim('[') {
+		return []string{r.textOf(t, 0, maxValue)}
+	}
+	r.elements(maxValues, "values", func(int) { values = append(values, r.text(0, maxValue)) })
+	return values
+}
+
+// claims reads what the caller knows of whoever is asking.
+func (r *reader) claims() claims {
+	c := claims{}
+	n := 0
+	r.members(func(name string) {
+		if n++; n > maxClaims {
+			r.skip()
+			return
+		}
+		c[name] = r.text(0, maxValue)
+	})
+	if n > maxClaims {
+		r.wrong("has %d claims; want at most %d", n, maxClaims)
+	}
+	return c
+}
+
+// limits reads limits in their text form.
+func (r *reader) limits() []stint.Limit {
+	var limits []stint.Limit
+	n := 0
+	r.array(stint.MaxLimits, "limits", func(int) {
+		n++
+		text := r.text(1, maxHost)
+		if text == "" {
+			return
+		}
+		l, err := stint.ParseLimit(text)
+		if err != nil {
+			r.wrong("%s", strings.TrimPrefix(err.Error(), "stint: "))
+			return
+		}
+		limits = append(limits, l)
+	})
+	if n == 0 && r.ok() {
+		r.wrong("has no limits; want at least one, such as 100/1m")
+	}
+	return limits
+}

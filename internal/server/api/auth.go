@@ -1,0 +1,95 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/callers"
+	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// refusals are the statuses that refuse a request.
+const refusals = "400 to 599"
+
+func isRefusal(status int) bool { return status >= 400 && status <= 599 }
+
+// statusField says what a request was refused with where the proxy wants another status.
+const statusField = "X-RateLimit-Status"
+
+func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	set := a.guard.Set()
+	peer := clientip.PeerOf(r)
+	if !set.Trusts(peer) {
+		a.log.untrusted(callers.Peer(r))
+		answer.Refuse(w, http.StatusForbidden, "untrusted_proxy", "Only trusted proxies may ask. If this is one, add its address to client_ip.trusted_proxies.")
+		return
+	}
+	in, err := originalOf(r)
+	status, wrong := a.denyStatus(r)
+	if err := errors.Join(err, wrong); err != nil {
+		why := strings.ReplaceAll(err.Error(), "\n", "; ")
+		a.log.misled(callers.Peer(r), why)
+		answer.Refuse(w, http.StatusBadRequest, "invalid", "The request cannot be read: "+why+".")
+		return
+	}
+	in.Peer, in.Header = peer, r.Header
+	a.warnOfPlaces(set)
+	var v policy.Verdict
+	_ = a.guard.Decide(r.Context(), &in, &v) // the verdict has it
+	if !a.answer(&refusing{w, status}, r, &v) {
+		w.WriteHeader(http.StatusOK)
+	}
+}
+
+// denyStatus is what the proxy wants refusals to be answered with; 0 is their own status.
+func (a *API) denyStatus(r *http.Request) (int, error) {
+	text := r.URL.Query().Get("deny")
+	if text == "" {
+		return a.config.DenyStatus, nil
+	}
+	status, err := strconv.Atoi(text)
+	if err != nil || !isRefusal(status) {
+		return 0, fmt.Errorf("the parameter deny is not a status; want %s", refusals)
+	}
+	return status, nil
+}
+
+// refusing is a ResponseWriter that gives refusals another status, and says what it was.
+type refusing struct {
+	http.ResponseWriter
+	status int // 0: as it is
+}
+
+func (w *refusing) WriteHeader(status int) {
+	if isRefusal(status) {
+		w.Header().Set(statusField, strconv.Itoa(status))
+		if w.status != 0 {
+			status = w.status
+		}
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// warnOfPlaces warns once about each set with concurrency limits, whose places nobody gives back.
+func (a *API) warnOfPlaces(set *policy.Set) {
+	if a.warned.Swap(set) == set {
+		return
+	}
+	for _, rule := range set.Rules() {
+		if slices.ContainsFunc(rule.Limits, func(l stint.Limit) bool {
+			return l.Algorithm == stint.AlgorithmConcurrency
+		}) {
+			a.config.Logger.Warn("stint: forward-auth does not learn when a request ends: its place under a concurrency limit is kept for all of the window",
+				"policy", rule.Name())
+			return
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package api
+
+import (
+	"encoding/base64"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
+)
+
+// charges are of every shape.
+func charges() []charged {
+	one := stint.Claim{Subject: "user:42", Limits: []stint.Limit{stint.PerMinute(100).WithBurst(3)}, Cost: 1}
+	two := stint.Claim{Subject: "a\x00{}:é\xff", Scope: "global", Cost: stint.MaxUnits, Shared: true,
+		Limits: []stint.Limit{
+			stint.TokenBucket(25, 10, time.Second).WithName("cost"), stint.AtOnce(3, 1500*time.Microsecond),
+			stint.PerDay(1).WithLease(), {Max: 0, Window: time.Hour, Algorithm: stint.AlgorithmFixed},
+		}}
+	return []charged{
+		{Charge: stint.Charge{ID: 1, At: 1, Generation: 99, Claim: one}},
+		{Charge: stint.Charge{ID: 1<<64 - 1, At: stint.MaxUnits, Generation: 1<<32 - 1, Claim: two,
+			Others: &stint.OtherStates{Generations: []uint32{3}}}, priced: 1},
+		{Charge: stint.Charge{ID: 7, At: 8, Claim: one, RequestID: "again", IDLife: time.Hour}},
+		{Charge: stint.Charge{ID: 7, At: 8, Claim: one, Leased: true}},
+		{Charge: stint.Charge{ID: 7, At: 8, Generation: 1, Claim: one, Fallback: true, And: []stint.Claim{two},
+			Others: &stint.OtherStates{Generations: []uint32{1 << 31, 5}, At: []int64{9}}}, priced: 3},
+	}
+}
+
+func TestChargeText(t *testing.T) {
+	s, other := newSeal([]byte("one key")), newSeal([]byte("another"))
+	for i, c := range charges() {
+		text := s.text(&c)
+		if got, err := s.open(text); err != nil || !reflect.DeepEqual(got, c) {
+			t.Errorf("charge %d: got %+v, %v; want %+v", i, got, err, c)
+		}
+		if strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			t.Errorf("charge %d: %q is not fit for a URL", i, text)
+		}
+		if _, err := other.open(text); err != errNotSigned {
+			t.Errorf("charge %d, with another key: %v", i, err)
+		}
+		if _, err := s.open(text[:5] + "\n" + text[5:]); err != errNotCharge {
+			t.Errorf("charge %d, on two lines: %v", i, err)
+		}
+		raw, _ := base64.RawURLEncoding.DecodeString(text)
+		for k := range raw {
+			raw[k] ^= 1
+			if _, err := s.open(base64.RawURLEncoding.EncodeToString(raw)); err == nil {
+				t.Errorf("charge %d with byte %d changed is accepted", i, k)
+			}
+			raw[k] ^= 1
+		}
+	}
+	if got := s.text(&charged{}); got != "" {
+		t.Errorf("nothing that was charged is %q", got)
+	}
+}
+
+// What is signed may still be of another version, or nonsense.
+func TestChargeSigned(t *testing.T) {
+	s := newSeal([]byte("key"))
+	signed := func(b []byte) string { return base64.RawURLEncoding.EncodeToString(append(b, s.sign(b)...)) }
+	c := charges()[4]
+	whole := appendCharge([]byte{chargeVersion}, &c)
+	for name, test := range map[string]struct {
+		body []byte
+		want error
+	}{
+		"version":   {append([]byte{chargeVersion + 1}, whole[1:]...), errNewVersion},
+		"short":     {whole[:len(whole)-1], errNotCharge},
+		"long":      {append(whole[:len(whole):len(whole)], 0), errNotCharge},
+		"no charge": {appendCharge([]byte{chargeVersion}, &charged{}), errNotCharge},
+	} {
+		if _, err := s.open(signed(test.body)); err != test.want {
+			t.Errorf("%s: got %v, want %v", name, err, test.want)
+		}
+	}
+}
+
+// The largest charge that a request can make fits into the body that amends it.
+func TestLargestCharge(t *testing.T) {
+	long := strings.Repeat("x", maxKey)
+	c := charged{Charge: stint.Charge{ID: 1<<64 - 1, At: stint.MaxUnits, RequestID: long, IDLife: stint.MaxWindow}}
+	total := 0
+	for i := range stint.MaxClaims {
+		// what policies count under is shorter than a subject of the caller's
+		claim := stint.Claim{Subject: long[:512], Scope: long[:768], Cost: stint.MaxUnits}
+		for k := 0; k < stint.MaxTotal/stint.MaxClaims; k++ {
+			total++
+			claim.Limits = append(claim.Limits,
+				stint.Per(2_848_346*int64(stint.MaxWindow.Seconds()), stint.MaxWindow).WithBurst(100).WithName(
+					strings.Repeat("n", 63)+string(rune('a'+k))))
+		}
+		if i == 0 {
+			c.Claim = claim
+		} else {
+			claim.Subject = long[:511] + string(rune('a'+i))
+			c.And = append(c.And, claim)
+		}
+	}
+	if total != stint.MaxTotal {
+		t.Fatalf("%d limits", total)
+	}
+	for i := range total {
+		contract.SetGeneration(&c.Charge, i, 1<<32-1) // each limit has a name, and so a state of its own
+	}
+	s := newSeal([]byte("key"))
+	text := s.text(&c)
+	if len(text) > maxCharge {
+		t.Errorf("%d bytes, want at most %d", len(text), maxCharge)
+	}
+	if _, err := s.open(text); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzCharge(f *testing.F) {
+	s := newSeal([]byte("key"))
+	for _, c := range charges() {
+		f.Add(s.text(&c), appendCharge(nil, &c))
+	}
+	f.Fuzz(func(t *testing.T, text string, fields []byte) {
+		if c, err := s.open(text); err == nil && s.text(&c) != text {
+			t.Errorf("a text that we have not made is accepted: %q", text)
+		}
+		// With a signature anything is read without harm, and what is accepted says the same when
+		// it is written again.
+		body := append([]byte{chargeVersion}, fields...)
+		c, err := s.open(base64.RawURLEncoding.EncodeToString(append(body, s.sign(body)...)))
+		if err != nil {
+			return
+		}
+		if again, err := s.open(s.text(&c)); err != nil || !reflect.DeepEqual(again, c) {
+			t.Errorf("got %+v, %v; want %+v", again, err, c)
+		}
+	})
+}

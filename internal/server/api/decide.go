@@ -1,0 +1,34 @@
+package api
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// decide asks the store, and passes the answer to the guard's log and observer.
+func (a *API) decide(ctx context.Context, q *question) {
+	v, began := &q.verdict, time.Now()
+	if q.claims() > 0 {
+		v.Decision, v.Err = a.store.Take(ctx, q.request)
+	}
+	if q.named {
+		v.Took = time.Since(began)
+		if q.mode == stint.ModePeek && v.Err != nil { // which the guard does not log
+			a.log.failed("a request of the API could not be decided", v.Err)
+		}
+	}
+	a.guard.Answer(ctx, v, &q.request)
+}
+
+// decideAll asks the store many questions, all at the same time: stores that can decide many
+// together collect them by themselves.
+func (a *API) decideAll(ctx context.Context, questions []*question) {
+	var group sync.WaitGroup
+	for _, q := range questions {
+		group.Go(func() { a.decide(ctx, q) })
+	}
+	group.Wait()
+}

@@ -1,0 +1,280 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/server/api"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
+)
+
+var discard = slog.New(slog.DiscardHandler)
+
+// rules is what most tests decide by.
+const rules = `
+client_ip: {trusted_proxies: [10.0.0.0/8]}
+claims: {user: X-User}
+tiers:
+  - {name: pro, match: {claim: {plan: pro}}, identity: user, limits: 100/1m burst 3x, budget: 50/1h}
+  - {name: free, identity: user, limits: 10/1m, budget: 20/1h}
+  - {name: anonymous, identity: ip, limits: 3/1m}
+policies:
+  - {name: health, match: {path: /healthz}, skip: true}
+  - {name: login, match: {method: POST, path: /login}, identity: ip, limits: 2/15m}
+  - {name: search, match: {path: /search}, limits: {pro: 30/1m, default: 5/1m}, cost: 4}
+  - {name: trial, match: {path: /trial}, limits: 1/1m, shadow: true}
+  - {name: slots, match: {path: /slow}, limits: 2/30s concurrency}
+`
+
+// server is an API under test, whose every answer is held against its document.
+type server struct {
+	t       testing.TB
+	api     *api.API
+	handler http.Handler
+	store   stint.Store
+	guard   *policy.Guard
+}
+
+func memory(t testing.TB) *memorystore.Store {
+	t.Helper()
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// serve returns an API over a store. It answers everybody, and accepts limits of callers.
+func serve(t testing.TB, store stint.Store, text string, change ...func(*api.Config)) *server {
+	t.Helper()
+	return serveGuarded(t, store, text, policy.GuardConfig{Logger: discard}, change...)
+}
+
+// serveGuarded is serve with somebody who is told what the guard decides.
+func serveGuarded(t testing.TB, store stint.Store, text string, told policy.GuardConfig,
+	change ...func(*api.Config)) *server {
+	t.Helper()
+	conf, err := config.Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := policy.NewGuard(store, conf.Set, told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := api.Config{Public: true, AdHoc: true, Logger: discard}
+	for _, f := range change {
+		f(&c)
+	}
+	a, err := api.New(guard, store, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &server{t: t, api: a, handler: a.Handler(), store: store, guard: guard}
+}
+
+// answer is an answer of the API.
+type answer struct {
+	*httptest.ResponseRecorder
+	t testing.TB
+}
+
+// post sends a body that is meant to be good, or to be wrong in what it says and not in its form:
+// if it is answered with a decision, it fits the document.
+func (s *server) post(path, body string, fields ...string) answer {
+	s.t.Helper()
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, ": ")
+		r.Header.Set(name, value)
+	}
+	return s.send(r, body)
+}
+
+func (s *server) send(r *http.Request, body string) answer {
+	s.t.Helper()
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	conforms(s.t, r.Method, r.URL.Path, body, w)
+	return answer{w, s.t}
+}
+
+// limit is the state of a limit in an answer.
+type limit struct {
+	Policy     string  `json:"policy"`
+	Name       string  `json:"name"`
+	Limit      string  `json:"limit"`
+	Max        int64   `json:"max"`
+	Window     float64 `json:"window_ms"`
+	Burst      int64   `json:"burst"`
+	Used       int64   `json:"used"`
+	Remaining  int64   `json:"remaining"`
+	ResetAfter *int64  `json:"reset_after_ms"`
+	RetryAfter *int64  `json:"retry_after_ms"`
+}
+
+type decision struct {
+	Allowed     bool     `json:"allowed"`
+	Tier        string   `json:"tier"`
+	Policy      string   `json:"policy"`
+	Route       string   `json:"route"`
+	Skipped     string   `json:"skipped"`
+	Cost        int64    `json:"cost"`
+	RetryAfter  *int64   `json:"retry_after_ms"`
+	Banned      bool     `json:"banned"`
+	Degraded    bool     `json:"degraded"`
+	Unavailable bool     `json:"unavailable"`
+	Repeat      bool     `json:"repeat"`
+	Limits      []limit  `json:"limits"`
+	Shadowed    []string `json:"shadowed"`
+	Charge      string   `json:"charge"`
+}
+
+type mistake struct {
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+type problem struct {
+	Error    string    `json:"error"`
+	Message  string    `json:"message"`
+	Mistakes []mistake `json:"mistakes"`
+}
+
+type batch struct {
+	Results []struct {
+		Status   int       `json:"status"`
+		Decision *decision `json:"decision"`
+		Problem  *problem  `json:"problem"`
+	} `json:"results"`
+}
+
+// into reads the body of an answer of a status.
+func (a answer) into(status int, v any) {
+	a.t.Helper()
+	if a.Code != status {
+		a.t.Fatalf("status %d, want %d: %s", a.Code, status, a.Body)
+	}
+	d := json.NewDecoder(bytes.NewReader(a.Body.Bytes()))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		a.t.Fatalf("%v: %s", err, a.Body)
+	}
+}
+
+func (a answer) decision(status int) (d decision) {
+	a.t.Helper()
+	a.into(status, &d)
+	return d
+}
+
+func (a answer) problem(status int) (p problem) {
+	a.t.Helper()
+	a.into(status, &p)
+	return p
+}
+
+func (a answer) changed() bool {
+	a.t.Helper()
+	var c struct {
+		Changed bool `json:"changed"`
+	}
+	a.into(http.StatusOK, &c)
+	return c.Changed
+}
+
+// quote writes a text as JSON.
+func quote(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}
+
+// conforms holds a request and its answer against the document: the body if it was good, and what
+// was answered in any case.
+func conforms(t testing.TB, method, path, body string, w *httptest.ResponseRecorder) {
+	t.Helper()
+	if w.Code == http.StatusNotFound {
+		return
+	}
+	s := specification(t)
+	operation := s.operation(path)
+	if operation == nil {
+		t.Fatalf("%s is not in the document", path)
+	}
+	if w.Code == http.StatusOK || w.Code == http.StatusTooManyRequests {
+		if method == http.MethodPost {
+			s.validate(t, "/paths/"+escape(path)+"/post/requestBody/content/application~1json/schema", []byte(body))
+		}
+	}
+	response, ok := operation["responses"].(map[string]any)[strconv.Itoa(w.Code)]
+	if !ok {
+		t.Fatalf("%s does not know the status %d: %s", path, w.Code, w.Body)
+	}
+	at := "/paths/" + escape(path) + "/" + s.method(path) + "/responses/" + strconv.Itoa(w.Code)
+	if ref, ok := response.(map[string]any)["$ref"].(string); ok {
+		at = strings.TrimPrefix(ref, "#")
+	}
+	s.validate(t, at+"/content/application~1json/schema", w.Body.Bytes())
+	if got := w.Header().Get("Content-Type"); got != "application/json" {
+		t.Errorf("%s: Content-Type %q", path, got)
+	}
+}
+
+func escape(path string) string { return strings.ReplaceAll(path, "/", "~1") }
+
+var errStore = errors.New("no store today")
+
+// failing is a store that fails.
+type failing struct{ stint.Store }
+
+func (failing) Take(context.Context, stint.Request) (stint.Decision, error) {
+	return stint.Decision{}, &stint.StoreError{Op: "take", Err: errStore}
+}
+
+func (failing) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) {
+	return false, &stint.StoreError{Op: "amend", Err: errStore}
+}
+
+// TakeBatch gives a failing store the batches that package resilience asks for.
+func (f failing) TakeBatch(ctx context.Context, batch []*driver.Call) {
+	for _, c := range batch {
+		c.Decision, c.Err = f.Take(ctx, c.Request)
+		if c.Done != nil {
+			c.Done()
+		}
+	}
+}
+
+// endless is a body that does not end.
+type endless struct{ read int64 }
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	e.read += int64(len(p))
+	return len(p), nil
+}
+
+func marshal(t testing.TB, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -1,0 +1,124 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/server/api"
+)
+
+// Every mistake is told at once, with its place and what would be right.
+func TestMistakes(t *testing.T) {
+	for _, test := range []struct {
+		path, body string
+		want       []string // field: a part of the message
+	}{
+		{"take", ``, []string{": is empty"}},
+		{"take", "\xff", []string{": is not JSON"}},
+		{"take", `{"subject":"` + "\xff" + `","tier":"free"}`, []string{": is not UTF-8"}},
+		{"take", `{"subject":"\ud800","tier":"free"}`, []string{"subject: half of a pair"}},
+		{"take", `{"a":1`, []string{": is not JSON: unexpected end of JSON input, at byte 6"}},
+		{"take", `{} {}`, []string{": is not JSON: invalid character '{' after top-level value, at byte 4"}},
+		{"take", `{"subject":"x","tier":"free",}`, []string{": is not JSON"}},
+		{"take", strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), []string{": exceeded max depth"}},
+		{"take", `{"x":` + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + `}`, []string{"x: is not known"}},
+		{"take", `null`, []string{": is null; want an object"}},
+		{"take", `[{}]`, []string{": is an array; want an object"}},
+		{"take", `{}`, []string{": says nothing; want method, path and peer, or subject and policy"}},
+		{"take", `{"cost":1}`, []string{"method: is missing", "path: is missing", "peer: is missing"}},
+		{"take", `{"subject":"a","polcy":"login","Cost":1}`,
+			[]string{`polcy: is not known (did you mean "policy"?)`, `Cost: is not known (did you mean "cost"?)`,
+				": want a policy, a tier, or limits"}},
+		{"take", `{"subject":"a","subject":"b","tier":"free"}`, []string{"subject: stands twice"}},
+		{"take", `{"subject":"","policy":7,"tier":[],"limits":{},"cost":"1","id":true}`, []string{
+			"subject: has 0 bytes; want 1 to 1024", "policy: is a number; want a text",
+			"tier: is an array; want a text",
+			"limits: is an object; want an array", "cost: is a text; want a whole number", "id: is true; want a text",
+			": want a policy, a tier, or limits"}},
+		{"take", `{"subject":"a","tier":"free","cost":-1}`, []string{"cost: is -1; want a whole number from 0 to 9007199254740992"}},
+		{"take", `{"subject":"a","tier":"free","cost":1.5}`, []string{"cost: is 1.5; want a whole number"}},
+		{"take", `{"subject":"a","tier":"free","cost":1e400}`, []string{"cost: is 1e400"}},
+		{"take", `{"subject":"a","tier":"free","cost":9007199254740993}`, []string{"cost: is 9007199254740993"}},
+		{"take", `{"subject":"a","tier":"free","cost":9` + strings.Repeat("9", 5000) + `}`, []string{"cost: is 9999"}},
+		{"take", `{"subject":"a","tier":"free","cost":NaN}`, []string{": is not JSON"}},
+		{"take", `{"subject":"a","policy":"login","cost":5}`, []string{"cost: nothing here counts costs"}},
+		{"take", `{"method":"GET","path":"/","peer":"203.0.113.9","cost":5}`, []string{"cost: nothing here counts costs"}},
+		{"take", `{"subject":"a","policy":"logn"}`, []string{`policy: there is no policy "logn" (did you mean "login"?)`}},
+		{"take", `{"subject":"a","policy":"logn","tier":"fre"}`,
+			[]string{"policy: there is no policy", "tier: there is no tier"}},
+		{"take", `{"subject":"a","policy":"search"}`, []string{`tier: is missing: the policy "search" has other limits for each; want one of pro, free, anonymous`}},
+		{"take", `{"subject":"a","limits":[]}`, []string{"limits: has no limits"}},
+		{"take", `{"subject":"a","limits":["1/1m","ten a minute",5]}`, []string{"limits[1]: limit", "limits[2]: is a number"}},
+		{"take", `{"subject":"a","limits":["1/1m","2/1m"]}`, []string{": cannot be decided: Limits[1] (2/1m) has the same name"}},
+		{"take", `{"subject":"a","limits":[` + strings.Repeat(`"1/1m",`, 16) + `"1/1m"]}`,
+			[]string{"limits: has 17 limits; want at most 16"}},
+		{"take", `{"subject":"a","limits":["1/1m"],"tier":"free"}`, []string{": want a policy, a tier, or limits"}},
+		{"take", `{"subject":"a","tier":"free","method":"GET","peer":"::1"}`, []string{"method: does not go with a subject", "peer: does not go with a subject"}},
+		{"take", `{"method":"G T","path":"login","peer":"nobody","host":"","headers":{"a b":"c","X-A":1,"x-a":"d","X-B":[1]},"claims":{"user":7}}`, []string{
+			`method: is "G T"`, "path: is no path", `peer: is "nobody"; want an address`, "host: has 0 bytes",
+			"headers.a b: is not the name of a header",
+			"headers.X-A: is a number", "headers.x-a: stands twice", "headers.X-B[0]: is a number",
+			"claims.user: is a number"}},
+		{"take", `{"method":"GET","path":"/%zz","peer":"::1"}`, []string{"path: is no path"}},
+		{"take", `{"method":"GET","path":"http://example.com/","peer":"::1"}`, []string{"path: is no path"}},
+		{"take", `{"subject":"a","tier":"free","mode":"peek"}`, []string{"mode: is not known"}},
+		{"take", `{"subject":"a","tier":"free","max_wait_ms":5}`, []string{"max_wait_ms: is not known"}},
+		{"reserve", `{"subject":"a","tier":"free","max_wait_ms":0}`,
+			[]string{"max_wait_ms: is 0; want a whole number from 1"}},
+		{"reserve", `{"subject":"a","policy":"slots"}`, []string{": cannot be decided: a concurrency limit cannot be reserved"}},
+		{"batch", `{}`, []string{"requests: there are none; want 1 to 100"}},
+		{"batch", `{"requests":[]}`, []string{"requests: there are none"}},
+		{"batch", `{"requests":[{"subject":"a","tier":"free"},{"subject":"a","tier":"fre"},7,{"subject":"a","tier":"free","mode":"pek"},{"subject":"a","tier":"free","max_wait_ms":5}]}`, []string{
+			`requests[1].tier: there is no tier "fre"`, "requests[2]: is a number; want an object", `requests[3].mode: is "pek"; want take, peek, reserve`,
+			"requests[4].max_wait_ms: is for the mode reserve"}},
+		{"batch", `{"requests":[` + strings.Repeat(`{"subject":"a","tier":"free"},`, 100) + `{}]}`,
+			[]string{"requests: has 101 requests; want at most 100"}},
+		{"settle", `{}`, []string{"charge: is missing", "cost: is missing"}},
+		{"settle", `{"charge":"x","cost":1}`, []string{"charge: is not a charge"}},
+		{"refund", `{"charge":"` + strings.Repeat("A", 64) + `","cost":1}`,
+			[]string{"charge: was not made here", "cost: is not known"}},
+	} {
+		store := memory(t)
+		p := serve(t, store, rules).post("/v1/"+test.path, test.body).problem(http.StatusBadRequest)
+		var got []string
+		for _, m := range p.Mistakes {
+			got = append(got, m.Field+": "+m.Message)
+		}
+		ok := len(got) == len(test.want) && p.Error == "invalid"
+		for i := 0; ok && i < len(got); i++ {
+			field, part, _ := strings.Cut(test.want[i], ": ")
+			ok = p.Mistakes[i].Field == field && strings.Contains(p.Mistakes[i].Message, part)
+		}
+		if !ok {
+			t.Errorf("%s %.200s\ngot  %q\nwant %q", test.path, test.body, got, test.want)
+		}
+		if store.Stats().Subjects != 0 {
+			t.Errorf("%s %.200s: something was charged", test.path, test.body)
+		}
+	}
+}
+
+// However much is wrong, the answer stays readable.
+func TestManyMistakes(t *testing.T) {
+	var members []string
+	for i := range 5000 {
+		members = append(members, fmt.Sprintf(`"%s%d":1`, strings.Repeat("x", i%300), i))
+	}
+	a := serve(t, memory(t), rules).post("/v1/batch", `{"requests":[{`+strings.Join(members, ",")+`}]}`)
+	if p := a.problem(http.StatusBadRequest); len(p.Mistakes) != 50 || a.Body.Len() > 20_000 {
+		t.Errorf("%d mistakes in %d bytes", len(p.Mistakes), a.Body.Len())
+	}
+}
+
+func TestAdHocIsOffUnlessAskedFor(t *testing.T) {
+	s := serve(t, memory(t), rules, func(c *api.Config) { c.AdHoc = false })
+	p := s.post("/v1/take", `{"subject":"a","limits":["1/1m"]}`).problem(http.StatusBadRequest)
+	if !slices.ContainsFunc(p.Mistakes, func(m mistake) bool {
+		return m.Field == "limits" && strings.Contains(m.Message, "not accepted here")
+	}) {
+		t.Errorf("got %+v", p)
+	}
+}

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// Families of header fields in which proxies describe the request that they hold.
+const (
+	forwardedMethod = "X-Forwarded-Method"
+	forwardedURI    = "X-Forwarded-Uri"
+	forwardedHost   = "X-Forwarded-Host"
+	originalMethod  = "X-Original-Method"
+	originalURI     = "X-Original-Uri"
+	originalURL     = "X-Original-Url"
+)
+
+var errNotDescribed = errors.New("the proxy does not describe the request that it holds; want X-Forwarded-Method and X-Forwarded-Uri, " +
+	"or X-Original-Method and X-Original-URI or X-Original-URL")
+
+// originalOf returns the request that a trusted proxy asks about, but for its peer and header.
+//
+// A proxy that writes one family of fields passes on the other as its client sent it. If both are
+// there, it is not known which is the proxy's, and a client could name a path that is exempt: such
+// requests are refused.
+func originalOf(r *http.Request) (policy.Input, error) {
+	forwarded := anyOf(r.Header, forwardedMethod, forwardedURI)
+	original := anyOf(r.Header, originalMethod, originalURI, originalURL)
+	switch {
+	case forwarded && original:
+		return policy.Input{}, errors.New("there are both X-Forwarded and X-Original fields, and one may be the client's; " +
+			"have the proxy remove those that it does not write")
+	case forwarded:
+		return readOriginal(r, forwardedMethod, forwardedURI)
+	case anyOf(r.Header, originalURI) && anyOf(r.Header, originalURL):
+		return policy.Input{}, errors.New("there are both X-Original-URI and X-Original-URL, and one may be the client's; have the proxy remove one")
+	case anyOf(r.Header, originalURL):
+		return readOriginal(r, originalMethod, originalURL)
+	case original:
+		return readOriginal(r, originalMethod, originalURI)
+	}
+	return policy.Input{}, errNotDescribed
+}
+
+// readOriginal reads the method and the path or URL of a request.
+func readOriginal(r *http.Request, methodField, targetField string) (policy.Input, error) {
+	method, noMethod := single(r.Header, methodField)
+	target, noTarget := single(r.Header, targetField)
+	if err := errors.Join(noMethod, noTarget); err != nil {
+		return policy.Input{}, err
+	}
+	if !words.IsToken(method) {
+		return policy.Input{}, fmt.Errorf("%s is no method", methodField)
+	}
+	in := policy.Input{Method: method, Host: r.Host}
+	if methodField == forwardedMethod && anyOf(r.Header, forwardedHost) {
+		var err error
+		if in.Host, err = single(r.Header, forwardedHost); err != nil {
+			return policy.Input{}, err
+		}
+	}
+	u, ok := parseTarget(target)
+	if targetField == originalURL {
+		if u, ok = parseURL(target); ok {
+			in.Host = u.Host
+		}
+	}
+	if !ok {
+		return policy.Input{}, fmt.Errorf("%s cannot be read", targetField)
+	}
+	if strings.ContainsAny(in.Host, `/\?#@`) {
+		return policy.Input{}, errors.New("the host has what no host has, which an application could take for another path; have the proxy refuse it")
+	}
+	in.Path, in.RawPath = u.Path, u.RawPath
+	return in, nil
+}
+
+// parseURL reads a whole URL. It has a path: proxies make it of the host and the path, and without
+// one the path stands in the query, because the host has a question mark.
+func parseURL(s string) (*url.URL, bool) {
+	u, err := url.ParseRequestURI(s)
+	return u, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") &&
+		strings.HasPrefix(u.Path, "/")
+}
+
+// anyOf reports whether any of the fields says something. Some proxies empty a field to remove it.
+func anyOf(h http.Header, names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		return slices.ContainsFunc(h[name], func(value string) bool { return value != "" })
+	})
+}
+
+// single returns the value of a field that stands once.
+func single(h http.Header, name string) (string, error) {
+	switch values := h[name]; {
+	case len(values) == 0:
+		return "", fmt.Errorf("%s is missing", name)
+	case len(values) > 1:
+		return "", fmt.Errorf("%s stands %d times, and one may be the client's; have the proxy replace it", name, len(values))
+	default:
+		return values[0], nil
+	}
+}

@@ -1,0 +1,199 @@
+package api
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/setinfo"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// question is what a body asks, and in the end the answer.
+type question struct {
+	mode    stint.Mode
+	named   bool // the subject is named, and not found by the policies
+	request stint.Request
+	// verdict has a result for each claim of the request. If none is enforced, there is nothing to
+	// ask.
+	verdict policy.Verdict
+}
+
+// claims is how many claims the request has.
+func (q *question) claims() int {
+	n := 0
+	for n < len(q.verdict.Results) && !q.verdict.Results[n].Shadow {
+		n++
+	}
+	return n
+}
+
+// priced returns the claims that count the cost, as bits.
+func (q *question) priced() (bits uint16) {
+	for i := range q.claims() {
+		if q.verdict.Results[i].Rule.Costs {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
+
+// ask reads a question. It is nil if there are mistakes in it, which the reader collects.
+func (a *API) ask(r *reader, with *reading, mode stint.Mode, known []string) *question {
+	k, ok := r.ask(mode, known)
+	if !ok {
+		return nil
+	}
+	return a.question(r, with, k)
+}
+
+// question makes a question of what a body says.
+func (a *API) question(r *reader, with *reading, k *ask) *question {
+	q := &question{mode: k.mode}
+	if k.form() == byAttributes {
+		a.byAttributes(r, q, k)
+	} else {
+		q.named = true
+		q.verdict = policy.Verdict{Set: with.set, Cost: 1, Decision: stint.Decision{Allowed: true}}
+		if k.says("cost") {
+			q.verdict.Cost = k.cost
+		}
+		if k.says("limits") {
+			a.byLimits(r, q, with, k)
+		} else {
+			q.byName(r, with, k)
+		}
+	}
+	if q.claims() == 0 {
+		return q
+	}
+	q.request.Mode, q.request.MaxWait = q.mode, k.maxWait
+	if k.says("id") {
+		q.request.ID = k.id
+	}
+	r.invalid(q.request.Validate())
+	return q
+}
+
+// invalid reports all that is wrong with a request as a whole.
+func (r *reader) invalid(err error) {
+	for _, m := range mistakesOf(err) {
+		r.wrong("%s", m.Message)
+	}
+}
+
+// mistakesOf returns what an error lists; none if it is nil.
+func mistakesOf(err error) (list []mistake) {
+	if err == nil {
+		return nil
+	}
+	var invalid *stint.InvalidError
+	if errors.As(err, &invalid) {
+		err = invalid.Err
+	}
+	for line := range strings.Lines(err.Error()) {
+		list = append(list, mistake{Message: "cannot be decided: " + strings.TrimSuffix(line, "\n")})
+	}
+	return list
+}
+
+// byAttributes is a question about a request that is judged by the policies.
+func (a *API) byAttributes(r *reader, q *question, k *ask) {
+	in := &policy.Input{Method: k.method, Host: k.host, Path: k.path, RawPath: k.rawPath, Peer: k.peer,
+		Header: k.headers}
+	if k.claims != nil {
+		in.Claims = k.claims
+	}
+	v := &q.verdict
+	if err := a.guard.Ask(in, v, &q.request); err != nil {
+		r.invalid(err)
+		v.Results = nil
+		return
+	}
+	if k.says("cost") {
+		v.Cost = k.cost
+		for i := range q.claims() {
+			if result := &v.Results[i]; result.Rule.Costs {
+				result.Cost = v.Cost
+				contract.ClaimAt(&q.request.Claim, q.request.And, i).Cost = v.Cost
+			}
+		}
+	}
+	q.checkCost(r, k)
+}
+
+// byName is a question about a subject that is held to what a policy or a tier says.
+func (q *question) byName(r *reader, with *reading, k *ask) {
+	known := true
+	expect := func(field, name string, names []string) {
+		if name != "" && !slices.Contains(names, name) {
+			r.wrongIn(field, "there is no %s %q%s", field, shown(name), nearest.Hint(name, names))
+			known = false
+		}
+	}
+	expect("policy", k.policy, setinfo.Policies(with.set))
+	expect("tier", k.tier, setinfo.Tiers(with.set))
+	if !known {
+		return
+	}
+	q.verdict.Tier = k.tier
+	scope := k.policy
+	switch {
+	case k.says("scope"):
+		scope = k.scope
+	case k.policy == "":
+		scope = setinfo.ScopeOf(with.set, k.tier)
+	}
+	rules, same := with.named[ruleName{k.policy, k.tier}]
+	if !same && k.tier == "" {
+		r.wrongIn("tier", "is missing: the policy %q has other limits for each; want one of %s", k.policy, strings.Join(setinfo.Tiers(with.set), ", "))
+		return
+	}
+	for _, rule := range rules {
+		q.claim(k.subject, scope, rule)
+	}
+	q.checkCost(r, k)
+	failure := setinfo.FailureOf(with.set, k.policy, k.tier)
+	q.request.Bans, q.request.Failure = &stint.BanPolicy{}, &failure
+}
+
+// checkCost reports a cost that would have no effect.
+func (q *question) checkCost(r *reader, k *ask) {
+	if k.says("cost") && k.cost != 1 && q.claims() > 0 && q.priced() == 0 {
+		r.wrongIn("cost", "nothing here counts costs: limits count requests; give it a budget")
+	}
+}
+
+// adHocName is what answers call limits of the caller's own.
+const adHocName = "limits"
+
+// byLimits is a question about a subject that is held to limits of the caller's own.
+func (a *API) byLimits(r *reader, q *question, with *reading, k *ask) {
+	if !a.config.AdHoc {
+		r.wrongIn("limits", "limits of the caller's own are not accepted here; name a policy or a tier, or set the server up for them")
+		return
+	}
+	q.claim(k.subject, k.scope, &policy.Rule{Policy: adHocName, Limits: k.limits, Costs: true, Index: -1})
+	failure := with.set.Spec().Failure
+	q.request.Bans, q.request.Failure = &stint.BanPolicy{}, &failure
+}
+
+// everyone is the subject of all callers together, whom nobody bans.
+const everyone = "everyone"
+
+// claim adds a claim on a subject. The question is counted under the policy of the first.
+func (q *question) claim(subject, scope string, rule *policy.Rule) {
+	c := stint.Claim{Subject: subject, Scope: scope, Limits: rule.Limits, Cost: 1, Shared: subject == everyone}
+	if rule.Costs {
+		c.Cost = q.verdict.Cost
+	}
+	if len(q.verdict.Results) == 0 {
+		q.request.Claim, q.verdict.Route = c, rule.Policy
+	} else {
+		q.request.And = append(q.request.And, c)
+	}
+	q.verdict.Results = append(q.verdict.Results, policy.Result{Rule: rule, Claim: c})
+}

@@ -1,0 +1,262 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stint-limiter/stint/internal/nearest"
+)
+
+// mistake is something that is wrong with a body.
+type mistake struct {
+	// Field is where: "limits[0]"; "" is the body itself.
+	Field string `json:"field"`
+	// Message says what is wrong, and what would be right.
+	Message string `json:"message"`
+}
+
+// maxMistakes is how many are reported at once.
+const maxMistakes = 50
+
+// reader reads a body strictly: members that are unknown, duplicate or of another type are
+// mistakes. It goes on after each, so that all are reported together.
+type reader struct {
+	tokens   *json.Decoder
+	path     []string
+	mistakes []mistake // those that are reported
+	count    int       // of all
+}
+
+// newReader returns a reader of a body that is JSON in UTF-8. If it is not, the mistake is all that
+// there is.
+func newReader(body []byte) *reader {
+	r := &reader{}
+	var syntax *json.SyntaxError
+	switch err := json.Unmarshal(body, new(json.RawMessage)); {
+	case len(bytes.TrimSpace(body)) == 0:
+		r.wrong("is empty; want a JSON object")
+	case errors.As(err, &syntax):
+		r.wrong("is not JSON: %v, at byte %d", syntax, syntax.Offset)
+	case err != nil:
+		r.wrong("is not JSON: %v", err)
+	case !utf8.Valid(body):
+		r.wrong("is not UTF-8")
+	default:
+		r.tokens = json.NewDecoder(bytes.NewReader(body))
+		r.tokens.UseNumber()
+	}
+	return r
+}
+
+// ok reports whether there are no mistakes so far.
+func (r *reader) ok() bool { return r.count == 0 }
+
+// wrong reports a mistake at the path that is being read.
+func (r *reader) wrong(format string, args ...any) {
+	r.count++
+	if len(r.mistakes) < maxMistakes {
+		r.mistakes = append(r.mistakes,
+			mistake{strings.TrimPrefix(strings.Join(r.path, ""), "."), fmt.Sprintf(format, args...)})
+	}
+}
+
+// wrongIn reports a mistake in a member of what is being read.
+func (r *reader) wrongIn(name, format string, args ...any) {
+	r.in("."+name, func() { r.wrong(format, args...) })
+}
+
+// in calls do for a path below the one that is being read.
+func (r *reader) in(segment string, do func()) {
+	r.path = append(r.path, segment)
+	do()
+	r.path = r.path[:len(r.path)-1]
+}
+
+// object reads an object whose members are known.
+func (r *reader) object(known []string, member func(name string)) {
+	r.members(func(name string) {
+		for _, k := range known {
+			if k == name {
+				member(name)
+				return
+			}
+		}
+		hint := ""
+		if len(r.mistakes) < maxMistakes { // a guess takes longer than all else
+			hint = nearest.Hint(name, known)
+		}
+		r.wrong("is not known%s; want %s", hint, strings.Join(known, ", "))
+		r.skip()
+	})
+}
+
+// members reads an object, whose members have any names.
+func (r *reader) members(member func(name string)) {
+	if !r.begins('{', "an object") {
+		return
+	}
+	seen := map[string]bool{}
+	for r.tokens.More() {
+		name := r.next().(string) // of a well-formed object
+		r.in("."+shown(name), func() {
+			if seen[name] {
+				r.wrong("stands twice")
+				r.skip()
+				return
+			}
+			seen[name] = true
+			member(name)
+		})
+	}
+	r.next()
+}
+
+// array reads an array of at most so many elements.
+func (r *reader) array(most int, what string, element func(i int)) {
+	if r.begins('[', "an array of "+what) {
+		r.elements(most, what, element)
+	}
+}
+
+// elements reads the elements of an array that has begun.
+func (r *reader) elements(most int, what string, element func(i int)) {
+	n := 0
+	for ; r.tokens.More(); n++ {
+		if n >= most {
+			r.skip()
+			continue
+		}
+		r.in("["+strconv.Itoa(n)+"]", func() { element(n) })
+	}
+	r.next()
+	if n > most {
+		r.wrong("has %d %s; want at most %d", n, what, most)
+	}
+}
+
+// begins reads the beginning of an object or an array, or passes over a value that is something
+// else.
+func (r *reader) begins(delim json.Delim, want string) bool {
+	t := r.next()
+	if t == delim {
+		return true
+	}
+	r.unwanted(t, want)
+	return false
+}
+
+// text reads a text of a length in bytes. It is "" if it is none.
+func (r *reader) text(least, most int) string { return r.textOf(r.next(), least, most) }
+
+// textOf returns the text that a token is.
+func (r *reader) textOf(t json.Token, least, most int) string {
+	s, ok := t.(string)
+	switch {
+	case !ok:
+		r.unwanted(t, "a text")
+	case len(s) < least || len(s) > most:
+		r.wrong("has %d bytes; want %d to %d", len(s), least, most)
+	case strings.ContainsRune(s, utf8.RuneError):
+		r.wrong("has a character that is none: half of a pair, or U+FFFD")
+	default:
+		return s
+	}
+	return ""
+}
+
+// whole reads a whole number.
+func (r *reader) whole(least, most int64) int64 {
+	t := r.next()
+	number, ok := t.(json.Number)
+	if !ok {
+		r.unwanted(t, "a whole number")
+		return 0
+	}
+	n, ok := integer(number.String())
+	if !ok || n < least || n > most {
+		r.wrong("is %s; want a whole number from %d to %d", shown(number.String()), least, most)
+		return 0
+	}
+	return n
+}
+
+// integer returns the value of a number that is whole, however it is written: 10, 10.0 and 1e1 are
+// the same in JSON.
+func integer(number string) (n int64, ok bool) {
+	mantissa, power, scientific := strings.Cut(strings.ToLower(number), "e")
+	exponent := 0
+	if scientific {
+		var err error
+		if exponent, err = strconv.Atoi(power); err != nil {
+			return 0, false
+		}
+	}
+	before, after, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimRight(before+after, "0")
+	if digits == "" || digits == "-" {
+		return 0, true
+	}
+	const most = 18 // zeros that fit
+	zeros := exponent - len(after) + len(before+after) - len(digits)
+	if zeros < 0 || zeros > most {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(digits+strings.Repeat("0", zeros), 10, 64)
+	return n, err == nil
+}
+
+// unwanted reports a value of another type, whose first token has been read, and passes over it.
+func (r *reader) unwanted(t json.Token, want string) {
+	got := "null"
+	switch v := t.(type) {
+	case json.Delim:
+		got = map[json.Delim]string{'{': "an object", '[': "an array"}[v]
+		r.leave()
+	case string:
+		got = "a text"
+	case json.Number:
+		got = "a number"
+	case bool:
+		got = strconv.FormatBool(v)
+	}
+	r.wrong("is %s; want %s", got, want)
+}
+
+// skip passes over a value.
+func (r *reader) skip() {
+	if _, ok := r.next().(json.Delim); ok {
+		r.leave()
+	}
+}
+
+// leave passes over the rest of an object or an array, however deep.
+func (r *reader) leave() {
+	for depth := 1; depth > 0; {
+		switch r.next() {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+	}
+}
+
+// next returns the next token. The body has been found well-formed: there is one.
+func (r *reader) next() json.Token {
+	t, _ := r.tokens.Token()
+	return t
+}
+
+// shown is a text as mistakes show it: not at its full length.
+func shown(s string) string {
+	const most = 64
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,61 @@
+package api
+
+import (
+	"slices"
+
+	"github.com/stint-limiter/stint/internal/setinfo"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// reading is a set as the API reads it: its rules can be named.
+type reading struct {
+	set   *policy.Set
+	named map[ruleName][]*policy.Rule
+}
+
+// ruleName names the rules of a tier, of a policy for a tier, or of a policy whatever the tier:
+// there are none of these if they depend on it.
+type ruleName struct{ policy, tier string }
+
+// read returns the reading of the set in force.
+func (a *API) read() *reading {
+	set := a.guard.Set()
+	if r := a.reading.Load(); r != nil && r.set == set {
+		return r
+	}
+	r := &reading{set: set, named: map[ruleName][]*policy.Rule{}}
+	r.index()
+	a.reading.Store(r)
+	return r
+}
+
+// index makes rules known by their names.
+func (r *reading) index() {
+	for _, rule := range r.set.Rules() {
+		name := ruleName{rule.Policy, rule.Tier}
+		r.named[name] = append(r.named[name], rule)
+	}
+	tiers := setinfo.Tiers(r.set)
+	for _, policyName := range setinfo.Policies(r.set) {
+		first := r.named[ruleName{policyName, tiers[0]}]
+		differs := func(tier string) bool { return !sameLimits(first, r.named[ruleName{policyName, tier}]) }
+		if !slices.ContainsFunc(tiers, differs) {
+			r.named[ruleName{policyName, ""}] = ofNoTier(first)
+		}
+	}
+}
+
+func sameLimits(a, b []*policy.Rule) bool {
+	return slices.EqualFunc(a, b, func(a, b *policy.Rule) bool {
+		return a.Costs == b.Costs && slices.Equal(a.Limits, b.Limits)
+	})
+}
+
+// ofNoTier returns the rules as those of no tier in particular.
+func ofNoTier(rules []*policy.Rule) []*policy.Rule {
+	var same []*policy.Rule
+	for _, r := range rules {
+		same = append(same, &policy.Rule{Policy: r.Policy, Limits: r.Limits, Costs: r.Costs, Index: -1})
+	}
+	return same
+}

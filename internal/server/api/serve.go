@@ -1,0 +1,100 @@
+package api
+
+import (
+	_ "embed"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/answer"
+)
+
+// openAPI describes the API.
+//
+//go:embed openapi.json
+var openAPI []byte
+
+// Bounds on bodies, in bytes.
+const (
+	maxBody      = 64 << 10
+	maxBatchBody = 1 << 20
+)
+
+// post is a path of the API.
+type post struct {
+	most int64 // bytes of body
+	do   func(a *API, w http.ResponseWriter, r *http.Request, body *reader)
+}
+
+// posts are the paths that take a body.
+var posts = map[string]post{
+	"/v1/take":    {maxBody, one(stint.ModeTake)},
+	"/v1/peek":    {maxBody, one(stint.ModePeek)},
+	"/v1/reserve": {maxBody, one(stint.ModeReserve)},
+	"/v1/batch":   {maxBatchBody, (*API).batch},
+	"/v1/settle":  {maxBody, amend(settlement)},
+	"/v1/refund":  {maxBody, amend(refund)},
+	"/v1/extend":  {maxBody, amend(extension)},
+	"/v1/release": {maxBody, amend(release)},
+}
+
+const documentPath = "/openapi.json"
+
+func (a *API) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == documentPath {
+		serveDocument(w, r)
+		return
+	}
+	p, ok := posts[r.URL.Path]
+	if !ok {
+		answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here. See "+documentPath+".")
+		return
+	}
+	a.servePost(w, r, p)
+}
+
+func serveDocument(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		answer.Refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "Want GET.")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(openAPI)))
+	_, _ = w.Write(openAPI) // a client that has gone away needs no answer
+}
+
+func (a *API) servePost(w http.ResponseWriter, r *http.Request, p post) {
+	if !a.callers.Admit(w, r) {
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, p.most))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		answer.Refuse(w, http.StatusRequestEntityTooLarge, "too_large", "The body is too large; want at most "+
+			strconv.FormatInt(p.most, 10)+" bytes.")
+	case err != nil:
+		answer.Refuse(w, http.StatusBadRequest, "invalid", "The body could not be read to its end.")
+	default:
+		p.do(a, w, r, newReader(body))
+	}
+}
+
+// problem is the answer to a request that was not decided.
+type problem struct {
+	answer.Problem
+	Mistakes []mistake `json:"mistakes,omitempty"`
+}
+
+// mistaken is the problem of a request with mistakes.
+func mistaken(message string, list []mistake) *problem {
+	return &problem{answer.Problem{Error: "invalid", Message: message}, list}
+}
+
+// refuseMistakes answers a request whose body is not good.
+func refuseMistakes(w http.ResponseWriter, body *reader) {
+	answer.JSON(w, http.StatusBadRequest, mistaken("The body has mistakes. Nothing was done.", body.mistakes))
+}

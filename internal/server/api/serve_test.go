@@ -1,0 +1,139 @@
+package api_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/server/api"
+)
+
+func TestCallers(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		public bool
+		peer   string
+		fields []string // Host is localhost unless it is among them
+		want   int
+	}{
+		{"this host", false, "127.0.0.1:1", nil, 200},
+		{"elsewhere", false, "203.0.113.9:1", nil, 401},
+		{"through a proxy on this host", false, "127.0.0.1:1", []string{"X-Forwarded-For: 203.0.113.9"}, 401},
+		{"a name that leads to this host", false, "127.0.0.1:1", []string{"Host: rebound.example"}, 401},
+		{"a token that nobody knows", false, "203.0.113.9:1",
+			[]string{"Authorization: Bearer of-good-news-is-here"}, 401},
+		{"public", true, "203.0.113.9:1", nil, 200},
+		{"public, under any name", true, "127.0.0.1:1", []string{"Host: stint.example"}, 200},
+	} {
+		s := serve(t, memory(t), rules, func(c *api.Config) { c.Public = test.public })
+		const body = `{"subject":"a","tier":"free"}`
+		r := httptest.NewRequest(http.MethodPost, "/v1/take", strings.NewReader(body))
+		r.RemoteAddr, r.Host = test.peer, "localhost:8080"
+		r.Header.Set("Content-Type", "application/json")
+		for _, f := range test.fields {
+			name, value, _ := strings.Cut(f, ": ")
+			if name == "Host" {
+				r.Host = value
+			}
+			r.Header.Set(name, value)
+		}
+		a := s.send(r, body)
+		if a.Code != test.want {
+			t.Errorf("%s: got %d, want %d: %s", test.name, a.Code, test.want, a.Body)
+		}
+		if a.Code == 401 && a.Header().Get("WWW-Authenticate") != "Bearer" {
+			t.Errorf("%s: no WWW-Authenticate", test.name)
+		}
+	}
+}
+
+// Whoever may connect to a Unix socket is on this host, whatever its address looks like.
+func TestCallersOnUnixSocket(t *testing.T) {
+	s := serve(t, memory(t), rules, func(c *api.Config) { c.Public = false })
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: s.handler}}
+	server.Start()
+	defer server.Close()
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}}}
+	defer client.CloseIdleConnections()
+	resp, err := client.Post("http://stint/v1/take", "application/json",
+		strings.NewReader(`{"subject":"a","tier":"free"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 200 {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+}
+
+func TestHTTP(t *testing.T) {
+	s := serve(t, memory(t), rules)
+	const good = `{"subject":"a","tier":"free"}`
+	for _, test := range []struct {
+		method, path, body, field string
+		want                      int
+	}{
+		{"POST", "/v1/take", good, "", 200},
+		{"POST", "/v1/take", good, "Content-Type: application/json; charset=UTF-8", 200},
+		{"POST", "/v1/take", good, "Content-Type: application/json; charset=latin1", 415},
+		{"POST", "/v1/take", good, "Content-Type: application/x-www-form-urlencoded", 415},
+		{"POST", "/v1/take", good, "Content-Type: ", 415},
+		{"POST", "/v1/take", good, "Content-Encoding: gzip", 415},
+		{"GET", "/v1/take", "", "", 405},
+		{"DELETE", "/v1/batch", "", "", 405},
+		{"POST", "/v1/take/", good, "", 404},
+		{"POST", "/v2/take", good, "", 404},
+		{"GET", "/", "", "", 404},
+		{"GET", "/openapi.json", "", "Authorization: none", 200},
+		{"HEAD", "/openapi.json", "", "", 200},
+		{"POST", "/openapi.json", good, "", 405},
+		{"POST", "/v1/take", good[:len(good)-1] + strings.Repeat(" ", 64<<10-len(good)) + "}", "", 200},
+		{"POST", "/v1/take", good + strings.Repeat(" ", 64<<10), "", 413},
+		{"POST", "/v1/batch", `{"requests":[` + good + `]` + strings.Repeat(" ", 1<<20-200) + "}", "", 200},
+		{"POST", "/v1/batch", good + strings.Repeat(" ", 1<<20), "", 413},
+	} {
+		r := httptest.NewRequest(test.method, test.path, strings.NewReader(test.body))
+		r.Header.Set("Content-Type", "application/json")
+		if name, value, ok := strings.Cut(test.field, ": "); ok {
+			r.Header.Set(name, value)
+		}
+		a := s.send(r, test.body)
+		if a.Code != test.want {
+			t.Errorf("%s %s %s: got %d, want %d: %s", test.method, test.path, test.field, a.Code, test.want, a.Body)
+		}
+		if a.Code == 405 && a.Header().Get("Allow") == "" {
+			t.Errorf("%s %s: no Allow", test.method, test.path)
+		}
+	}
+}
+
+// F31: of a body that does not end no more is read than is allowed, and none of it from those who
+// may not ask.
+func TestF31EndlessBody(t *testing.T) {
+	for _, test := range []struct {
+		public bool
+		want   int
+		most   int64
+	}{{true, 413, 128 << 10}, {false, 401, 0}} {
+		s := serve(t, memory(t), rules, func(c *api.Config) { c.Public = test.public })
+		body := &endless{}
+		r := httptest.NewRequest(http.MethodPost, "/v1/take", body)
+		r.ContentLength = -1
+		r.Header.Set("Content-Type", "application/json")
+		if a := s.send(r, ""); a.Code != test.want || body.read > test.most {
+			t.Errorf("got %d after %d bytes; want %d after at most %d", a.Code, body.read, test.want, test.most)
+		}
+	}
+}

@@ -1,0 +1,385 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/server/api"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// A scenario is a list of requests to one server, one line a step.
+func TestTake(t *testing.T) {
+	const visitor = `"method":"GET","path":"/","peer":"203.0.113.9"`
+	type step struct {
+		path, body string
+		status     int
+		want       string // policy, used and remaining of each limit: "free 1/9"
+	}
+	for name, steps := range map[string][]step{
+		"attributes": {
+			{"take", `{` + visitor + `}`, 200, "anonymous 1/2"},
+			{"take", `{` + visitor + `}`, 200, "anonymous 2/1"},
+			{"peek", `{` + visitor + `}`, 200, "anonymous 2/1"},
+			{"take", `{` + visitor + `}`, 200, "anonymous 3/0"},
+			{"peek", `{` + visitor + `}`, 429, "anonymous 3/0"},
+			{"take", `{` + visitor + `}`, 429, "anonymous 3/0"},
+			{"take", `{"method":"GET","path":"/","peer":"203.0.113.10"}`, 200, "anonymous 1/2"},
+		},
+		"policies beside the tier": {
+			{"take", `{"method":"POST","path":"/login?next=%2F","peer":"203.0.113.9"}`, 200, "anonymous 1/2, login 1/1"},
+			{"take", `{"method":"GET","path":"/login","peer":"203.0.113.9"}`, 200, "anonymous 2/1"},
+			{"take", `{"method":"POST","path":"/a/../login","peer":"203.0.113.9"}`, 200, "anonymous 3/0, login 2/0"},
+			{"take", `{"method":"POST","path":"/login","peer":"203.0.113.9"}`, 429, "anonymous 3/0, login 2/0"},
+		},
+		"exempt": {
+			{"take", `{"method":"GET","path":"/healthz","peer":"203.0.113.9"}`, 200, ""},
+		},
+		"claims": {
+			{"take", `{` + visitor + `,"claims":{"user":"42","plan":"pro"}}`, 200, "pro 1/299, pro 1/49"},
+			// the same subject: its history is its own
+			{"take", `{` + visitor + `,"claims":{"user":"42"}}`, 200, "free 2/8, free 2/18"},
+			// 203.0.113.9 is nobody to trust
+			{"take", `{` + visitor + `,"headers":{"X-User":"42"}}`, 200, "anonymous 1/2"},
+		},
+		"a proxy as the peer": {
+			{"take", `{"method":"GET","path":"/","peer":"10.0.0.1","headers":{"x-forwarded-for":["198.51.100.1","203.0.113.9"],"X-User":"7"}}`, 200, "free 1/9, free 1/19"},
+			{"take", `{"method":"GET","path":"/","peer":"10.0.0.1","headers":{"x-forwarded-for":["198.51.100.1","203.0.113.9"]}}`, 200, "anonymous 1/2"},
+			{"take", `{` + visitor + `}`, 200, "anonymous 2/1"},
+		},
+		"costs": {
+			{"take", `{` + visitor + `,"claims":{"user":"1"},"cost":7}`, 200, "free 1/9, free 7/13"},
+			{"take", `{"method":"GET","path":"/search","peer":"203.0.113.9","claims":{"user":"1"}}`, 200, "free 2/8, free 11/9, search 1/4"},
+			{"take", `{"method":"GET","path":"/search","peer":"203.0.113.9","claims":{"user":"1"},"cost":0}`, 200, "free 3/7, free 11/9, search 2/3"},
+			{"take", `{` + visitor + `,"claims":{"user":"1"},"cost":10}`, 429, "free 3/7, free 11/9"},
+			{"take", `{` + visitor + `,"claims":{"user":"1"},"cost":21}`, 429, "free 3/7, free 11/9"},
+		},
+		"ids": {
+			{"take", `{` + visitor + `,"id":"a"}`, 200, "anonymous 1/2"},
+			{"take", `{` + visitor + `,"id":"a"}`, 200, "anonymous 1/2"},
+			{"take", `{` + visitor + `,"id":"b"}`, 200, "anonymous 2/1"},
+			{"take", `{"subject":"x","policy":"login","id":"a"}`, 200, "login 1/1"},
+			{"take", `{"subject":"x","policy":"login","id":"a"}`, 200, "login 1/1"},
+		},
+		"by name": {
+			{"take", `{"subject":"user:42","tier":"free","cost":3}`, 200, "free 1/9, free 3/17"},
+			// one count, however it is named
+			{"take", `{` + visitor + `,"claims":{"user":"42"}}`, 200, "free 2/8, free 4/16"},
+			{"take", `{"subject":"user:42","tier":"free","scope":"elsewhere"}`, 200, "free 1/9, free 1/19"},
+			{"take", `{"subject":"ip:203.0.113.9","policy":"login"}`, 200, "login 1/1"},
+			{"take", `{"method":"POST","path":"/login","peer":"203.0.113.9"}`, 200, "anonymous 1/2, login 2/0"},
+			{"take", `{"subject":"ip:203.0.113.9","policy":"login","tier":"pro"}`, 429, "login 2/0"},
+			{"take", `{"subject":"user:42","policy":"search","tier":"pro"}`, 200, "search 1/29"},
+			{"take", `{"subject":"user:42","policy":"search","tier":"free"}`, 200, "search 2/3"},
+			{"take", `{"subject":"user:42","policy":"health"}`, 200, ""},
+			{"take", `{"subject":"user:42","policy":"trial"}`, 200, "trial 1/0"},
+			{"take", `{"subject":"user:42","policy":"trial"}`, 429, "trial 1/0"},
+		},
+		"limits of one's own": {
+			{"take", `{"subject":"job","limits":["5/1m","8/1h burst 2x"],"cost":4}`, 200, "limits 4/1, limits 4/12"},
+			{"take", `{"subject":"job","limits":["5/1m","8/1h burst 2x"],"cost":4}`, 429, "limits 4/1, limits 4/12"},
+			{"take", `{"subject":"job","scope":"b","limits":["5/1m"],"cost":4}`, 200, "limits 4/1"},
+			{"peek", `{"subject":"job","limits":["0/1m"]}`, 429, "limits 4/0"},
+		},
+		"reserve": {
+			{"reserve", `{"subject":"job","limits":["1/1m"]}`, 200, "limits 1/0"},
+			{"reserve", `{"subject":"job","limits":["1/1m"],"max_wait_ms":100}`, 429, "limits 1/0"},
+			{"reserve", `{"subject":"job","limits":["1/1m"],"max_wait_ms":61000}`, 200, "limits 1/0"}, // as of the place that is booked,
+		},
+		"subjects of any bytes": {
+			{"take", `{"subject":"a\u0000\r\n{x}:é","limits":["1/1m"]}`, 200, "limits 1/0"},
+			{"take", `{"subject":"a\u0000\r\n{x}","limits":["1/1m"]}`, 200, "limits 1/0"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, memory(t), rules)
+			for i, step := range steps {
+				d := s.post("/v1/"+step.path, step.body).decision(step.status)
+				if d.Allowed != (step.status == 200) {
+					t.Errorf("step %d: allowed is %v", i, d.Allowed)
+				}
+				if got := usage(d); got != step.want {
+					t.Errorf("step %d: %s\ngot  %s\nwant %s", i, step.body, got, step.want)
+				}
+			}
+		})
+	}
+}
+
+// usage is what a decision says of its limits: "free 1/9".
+func usage(d decision) (text string) {
+	for i, l := range d.Limits {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s %d/%d", l.Policy, l.Used, l.Remaining)
+	}
+	return text
+}
+
+func TestWholeDecision(t *testing.T) {
+	s := serve(t, memory(t), rules)
+	a := s.post("/v1/take", `{"method":"GET","path":"/search","peer":"203.0.113.9","claims":{"user":"1","plan":"pro"}}`)
+	d := a.decision(200)
+	if d.Tier != "pro" || d.Policy != "search" || d.Route != "search" || d.Cost != 4 || *d.RetryAfter != 0 ||
+		d.Charge == "" || d.Repeat {
+		t.Errorf("got %+v", d)
+	}
+	l := d.Limits[0]
+	if l.Limit != "100/1m burst 3x" || l.Max != 100 || l.Window != 60_000 || l.Burst != 300 || *l.RetryAfter != 0 ||
+		*l.ResetAfter == 0 {
+		t.Errorf("got %+v", l)
+	}
+	if l := d.Limits[1]; l.Name != "cost" || l.Used != 4 {
+		t.Errorf("got %+v", l)
+	}
+	for name, want := range map[string]string{
+		"X-RateLimit-Limit": "30", "X-RateLimit-Remaining": "29", "X-RateLimit-Policy": "search",
+		"X-RateLimit-Tier": "pro",
+		"X-RateLimit-Cost": "4", "Cache-Control": "no-store", "Retry-After": "",
+	} {
+		if got := a.Header().Get(name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+
+	if d := s.post("/v1/take", `{"method":"GET","path":"/healthz","peer":"::1"}`).decision(
+		200); d.Skipped != "health" || d.Charge != "" {
+		t.Errorf("got %+v", d)
+	}
+	for _, n := range []int{0, 1} {
+		d := s.post("/v1/take", `{"method":"GET","path":"/trial","peer":"203.0.113.9"}`).decision(200)
+		if len(d.Shadowed) != n || n == 1 && d.Shadowed[0] != "trial" {
+			t.Errorf("request %d: shadowed %v", n, d.Shadowed)
+		}
+	}
+}
+
+func TestDeniedDecision(t *testing.T) {
+	s := serve(t, memory(t), rules)
+	s.post("/v1/take", `{"subject":"job","limits":["1/1m"]}`)
+	a := s.post("/v1/take", `{"subject":"job","limits":["1/1m"]}`)
+	d := a.decision(429)
+	if *d.RetryAfter < 59_000 || *d.RetryAfter > 60_000 || d.Charge != "" || d.Policy != "limits" {
+		t.Errorf("got %+v", d)
+	}
+	if a.Header().Get("Retry-After") == "" || a.Header().Get("X-RateLimit-Remaining") != "0" {
+		t.Errorf("got %v", a.Header())
+	}
+	a = s.post("/v1/take", `{"subject":"job","limits":["1/1m"],"cost":2}`)
+	if d := a.decision(429); d.RetryAfter != nil || a.Header().Get("Retry-After") != "" {
+		t.Errorf("a cost that never fits: %+v, Retry-After %q", d, a.Header().Get("Retry-After"))
+	}
+	if d := s.post("/v1/take", `{"subject":"odd","limits":["1/1500us"]}`).decision(200); d.Limits[0].Window != 1.5 {
+		t.Errorf("window_ms is %v, want 1.5", d.Limits[0].Window)
+	}
+	if d := s.post("/v1/take", `{"subject":"big","limits":["9007199254740992/1m"],"cost":9007199254740992}`).decision(200); d.Limits[0].Used != stint.MaxUnits {
+		t.Errorf("used %d, want 2^53", d.Limits[0].Used)
+	}
+}
+
+func TestRepeat(t *testing.T) {
+	s := serve(t, memory(t), rules)
+	const body = `{"subject":"job","limits":["1/1m"],"id":"once"}`
+	first := s.post("/v1/take", body).decision(200)
+	for range driver.MaxRepeats {
+		if d := s.post("/v1/take", body).decision(200); !d.Repeat || first.Repeat {
+			t.Fatalf("got %+v", d)
+		}
+	}
+	s.post("/v1/take", body).decision(429)
+}
+
+// A ban is obeyed however the subject is named.
+func TestBans(t *testing.T) {
+	s := serve(t, memory(t), "bans: {after: 2, within: 1m, durations: [1h]}\n"+rules)
+	const body = `{"method":"GET","path":"/","peer":"203.0.113.9"}`
+	for range 5 {
+		s.post("/v1/take", body)
+	}
+	for _, body := range []string{body, `{"subject":"ip:203.0.113.9","policy":"login"}`,
+		`{"subject":"ip:203.0.113.9","limits":["9/1m"]}`} {
+		if d := s.post("/v1/take", body).decision(429); !d.Banned || *d.RetryAfter < 3_000_000 {
+			t.Errorf("%s: got %+v", body, d)
+		}
+	}
+}
+
+func TestFailures(t *testing.T) {
+	stack, err := resilience.New(failing{}, resilience.Config{Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stack.Close()
+	for mode, want := range map[string]int{"local": 200, "allow": 200, "deny": 503, "error": 503} {
+		s := serve(t, stack, "failure: {mode: "+mode+"}\n"+rules)
+		for _, body := range []string{`{"method":"GET","path":"/","peer":"203.0.113.9"}`, `{"subject":"ip:203.0.113.9","tier":"free"}`,
+			`{"subject":"a","limits":["3/1m"]}`} {
+			a := s.post("/v1/take", body)
+			if mode == "error" {
+				if p := a.problem(503); p.Error != "unavailable" || a.Header().Get("Retry-After") == "" {
+					t.Errorf("%s: got %+v", mode, p)
+				}
+				continue
+			}
+			d := a.decision(want)
+			if !d.Degraded || d.Unavailable != (mode == "deny") || d.Allowed == (mode == "deny") {
+				t.Errorf("%s: %s: got %+v", mode, body, d)
+			}
+			if mode == "deny" && a.Header().Get("Retry-After") == "" {
+				t.Errorf("%s: no Retry-After", mode)
+			}
+		}
+	}
+}
+
+// Who is asked about by name is subject to what that policy or tier says about failures, and is
+// counted where requests of the tier are.
+func TestNamesSayMore(t *testing.T) {
+	const text = `failure: {mode: deny}
+tiers:
+  - {name: pro, identity: user, limits: 3/1m, scope: none, failure: {mode: allow}}
+  - {name: all, identity: ip, limits: 3/1m, scope: route}
+policies:
+  - {name: login, match: {path: /login}, limits: 9/2m, failure: {mode: error}}
+  - {name: search, match: {path: /search}, limits: 9/2m}
+`
+	stack, err := resilience.New(failing{}, resilience.Config{Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stack.Close()
+	s := serve(t, stack, text)
+	for body, want := range map[string]string{
+		`{"subject":"a","policy":"login"}`:               "503 unavailable",
+		`{"subject":"a","policy":"login","tier":"pro"}`:  "503 unavailable",
+		`{"subject":"a","policy":"search"}`:              "503 ",
+		`{"subject":"a","policy":"search","tier":"pro"}`: "200 ",
+		`{"subject":"a","tier":"pro"}`:                   "200 ",
+		`{"subject":"a","tier":"all"}`:                   "503 ",
+		`{"subject":"a","limits":["3/1m"]}`:              "503 ",
+		`{"method":"GET","path":"/login","peer":"::1"}`:  "503 unavailable",
+		`{"method":"GET","path":"/search","peer":"::1"}`: "503 ",
+	} {
+		a := s.post("/v1/take", body)
+		var p struct{ Error string }
+		if err := json.Unmarshal(a.Body.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(a.Code, " ", p.Error); got != want {
+			t.Errorf("%s: got %s, want %s", body, got, want)
+		}
+	}
+
+	s = serve(t, memory(t), text)
+	for _, step := range []struct{ body, want string }{
+		{`{"method":"GET","path":"/","peer":"::1","claims":{"user":"7"}}`, "pro 1/2"},
+		{`{"subject":"user:7","tier":"pro"}`, "pro 2/1"},
+		{`{"method":"GET","path":"/","peer":"203.0.113.9"}`, "all 1/2"},
+		{`{"subject":"ip:203.0.113.9","tier":"all"}`, "all 2/1"},
+		{`{"subject":"ip:203.0.113.9","tier":"all","scope":"login"}`, "all 1/2"},
+	} {
+		if got := usage(s.post("/v1/take", step.body).decision(200)); got != step.want {
+			t.Errorf("%s: got %s, want %s", step.body, got, step.want)
+		}
+	}
+}
+
+// A new set is in force for the next request.
+func TestSwap(t *testing.T) {
+	s := serve(t, memory(t), rules)
+	const body = `{"subject":"ip:203.0.113.9","policy":"login"}`
+	s.post("/v1/take", body).decision(200)
+	conf, err := config.Parse("test.yaml", []byte("tiers: [{name: all, identity: ip, limits: 1/1m}]\npolicies: [{name: login, match: {path: /}, limits: 9/15m}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.guard.Swap(conf.Set)
+	if d := s.post("/v1/take", body).decision(200); usage(d) != "login 2/7" {
+		t.Errorf("got %s", usage(d))
+	}
+	s.post("/v1/take", `{"subject":"x","tier":"free"}`).problem(http.StatusBadRequest)
+}
+
+func TestNew(t *testing.T) {
+	s := serve(t, memory(t), rules)
+	for name, c := range map[string]api.Config{
+		"short key": {Key: []byte("k")}, "empty key": {Key: []byte{}}, "status": {DenyStatus: 200},
+	} {
+		if _, err := api.New(s.guard, s.store, c); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := api.New(nil, s.store, api.Config{}); err == nil {
+		t.Error("no guard: no error")
+	}
+}
+
+// observer keeps what it is told.
+type observer struct{ told []string }
+
+func (o *observer) Observe(_ context.Context, event any) {
+	v, ok := event.(*policy.Verdict)
+	if !ok {
+		return
+	}
+	names := []string{}
+	for _, r := range v.Results {
+		if r.Shadow && r.Denied {
+			names = append(names, r.Rule.Name())
+		}
+	}
+	o.told = append(o.told, fmt.Sprint(v.Tier, v.Route, v.Decision.Allowed, v.Cost, names, v.Err))
+}
+
+// Whole numbers are whole however they are written, as JSON Schema has it.
+func TestWholeNumbers(t *testing.T) {
+	s := serve(t, memory(t), rules)
+	for _, cost := range []string{"2", "2.0", "2e0", "0.2E1", "20e-1"} {
+		if d := s.post("/v1/take", `{"subject":"a","tier":"free","cost":`+cost+`}`).decision(200); d.Cost != 2 {
+			t.Errorf("%s: got a cost of %d, want 2", cost, d.Cost)
+		}
+	}
+}
+
+func TestObserver(t *testing.T) {
+	o := &observer{}
+	s := serveGuarded(t, memory(t), rules, policy.GuardConfig{Observer: o, Logger: discard})
+	for range 2 {
+		s.post("/v1/take", `{"method":"GET","path":"/trial","peer":"203.0.113.9","claims":{"user":"1"},"cost":3}`)
+	}
+	s.post("/v1/take", `{"subject":"x","tier":"free"}`)
+	s.post("/v1/peek", `{"method":"GET","path":"/","peer":"203.0.113.9"}`)
+	want := []string{"freetrialtrue 3 [] <nil>", "freetrialtrue 3 [trial] <nil>", "freetrue 1 [] <nil>"}
+	if !slices.Equal(o.told, want) {
+		t.Errorf("got %q, want %q", o.told, want)
+	}
+}
+
+// What is unlimited for some is not the same for all.
+func TestUnlimited(t *testing.T) {
+	s := serve(t, memory(t), `
+tiers:
+  - {name: staff, match: {claim: {staff: "*"}}, identity: user, limits: unlimited}
+  - {name: all, identity: ip, limits: 1/1m}
+policies:
+  - {name: export, match: {path: /export}, limits: {staff: unlimited, default: 1/1m}}
+`)
+	for _, body := range []string{`{"subject":"user:1","tier":"staff"}`, `{"subject":"user:1","policy":"export","tier":"staff"}`} {
+		if d := s.post("/v1/take", body).decision(200); len(d.Limits) != 0 || d.Charge != "" {
+			t.Errorf("%s: got %+v", body, d)
+		}
+	}
+	if p := s.post("/v1/take", `{"subject":"user:1","policy":"export"}`).problem(
+		http.StatusBadRequest); p.Mistakes[0].Field != "tier" {
+		t.Errorf("got %+v", p)
+	}
+}

@@ -1,0 +1,203 @@
+package control_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/server/envoyrls"
+	"github.com/stint-limiter/stint/policy"
+)
+
+func TestSubject(t *testing.T) {
+	for name, open := range map[string]func(*testing.T, control.Config) *control.Admin{
+		"memory": inMemory, "redis": inRedis} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t, control.Config{})
+			const subject = "user:42"
+			for range 3 {
+				if a := take(t, d, control.TakeRequest{
+					Subject: subject, Tier: "free", Scope: "structure"}); !a.Allowed {
+					t.Fatalf("denied: %+v", a)
+				}
+			}
+			if a := take(t, d, control.TakeRequest{Subject: subject, Tier: "free", Policy: "work",
+				Cost: 7}); !a.Allowed {
+				t.Fatalf("denied: %+v", a)
+			}
+			if _, err := d.Ban(t.Context(), control.Target{Subject: subject}, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			result, err := d.Subject(t.Context(), control.Target{Subject: subject})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left := result.Ban.Until.Sub(result.Now); result.Ban.Level != 0 || left <= 59*time.Minute ||
+				left > time.Hour {
+				t.Errorf("the ban is %+v at %v, want one of an hour, made by hand", result.Ban, result.Now)
+			}
+			l := newLimit(t, &result, "free", "", "structure", "30/1m burst 2x")
+			if l.Used != 3 || l.Remaining != 57 || l.Capacity != 60 || l.Max != 30 || l.Window != 60 ||
+				l.Algorithm != "sliding" || l.Costs {
+				t.Errorf("got %+v", l)
+			}
+			if len(l.Entries) != 3 || l.Entries[2].Units != 1 || l.Entries[2].At.After(result.Now) ||
+				!l.Entries[2].Until.After(result.Now) {
+				t.Errorf("entries at %v: %+v; want three of one unit", result.Now, l.Entries)
+			}
+			// The same counts, as another tier has them.
+			if l := newLimit(t, &result, "pro", "", "structure", "100/1m burst 3x"); l.Used != 3 || l.Remaining != 297 {
+				t.Errorf("got %+v", l)
+			}
+			if l := newLimit(t, &result, "free", "", "other", "30/1m burst 2x"); l.Used != 0 || l.Entries != nil {
+				t.Errorf("another route: got %+v", l)
+			}
+			if l := newLimit(t, &result, "free", "work", "work", "cost: 1000/1h"); l.Used != 7 || !l.Costs {
+				t.Errorf("the budget: got %+v", l)
+			}
+
+			// What is the same for all tiers is shown once.
+			if l := newLimit(t, &result, "", "simulate", "simulate", "endpoint: 50/1m"); l.Used != 0 {
+				t.Errorf("the endpoint: got %+v", l)
+			}
+
+			if _, err := d.Reset(t.Context(), control.Target{Subject: subject}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := d.Unban(t.Context(), control.Target{Subject: subject}); err != nil {
+				t.Fatal(err)
+			}
+			if result, err = d.Subject(t.Context(), control.Target{Subject: subject}); err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range result.Limits {
+				if l.Used != 0 {
+					t.Errorf("after a reset: %+v", l)
+				}
+			}
+			if result.Ban != (control.BanState{}) {
+				t.Errorf("after the ban was ended: %+v", result.Ban)
+			}
+		})
+	}
+}
+
+func TestUnknownSubject(t *testing.T) {
+	d := inMemory(t, control.Config{})
+	_, err := d.Subject(t.Context(), control.Target{Subject: "usr:42"})
+	var unknown *control.UnknownError
+	const want = `control: nothing in the configuration limits subjects like "usr:42"; it has subjects that begin with internal:, user:, apikey:, session:, ip:, device:, ` +
+		`igdb:api, musicbrainz:api, spotify:api, tmdb:api (did you mean "user:"?); with --raw, ban and unban take any subject literally`
+	if !errors.As(err, &unknown) || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	if _, err := d.Reset(t.Context(), control.Target{Subject: "users"}); !errors.As(err, &unknown) {
+		t.Errorf("reset: %v; want that it is not known", err)
+	}
+	if _, err := d.Take(t.Context(), control.TakeRequest{Subject: "who:1"}); !errors.As(err, &unknown) {
+		t.Errorf("take: %v; want that it is not known", err)
+	}
+	_, err = d.Subject(t.Context(), control.Target{Subject: ""})
+	wantInvalid(t, err, "the subject is empty; want something like user:42")
+}
+
+func TestBans(t *testing.T) {
+	d := inMemory(t, control.Config{})
+	for subject, length := range map[string]time.Duration{"user:1": time.Hour, "ip:203.0.113.9": 2 * time.Hour,
+		"user:3": time.Minute} {
+		if _, err := d.Ban(t.Context(), control.Target{Subject: subject}, length); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bans, err := d.Bans(t.Context(), 2)
+	if err != nil || len(bans) != 2 || bans[0].Subject != "ip:203.0.113.9" || bans[1].Subject != "user:1" {
+		t.Errorf("got %+v, %v; want the two that last the longest", bans, err)
+	}
+	_, err = d.Bans(t.Context(), 0)
+	wantInvalid(t, err, "0 bans; want 1 to 10000")
+	_, err = d.Ban(t.Context(), control.Target{Subject: "user:1"}, 0)
+	wantInvalid(t, err, "the ban is 0s; want whole microseconds from 1ms to 366 days")
+	_, err = d.Ban(t.Context(), control.Target{Subject: "user:1"}, 367*24*time.Hour)
+	wantInvalid(t, err, "the ban is 8808h0m0s; want whole microseconds from 1ms to 366 days")
+}
+
+// A ban that applies nowhere is refused: the operator would believe that it is in force.
+func TestBansThatNobodyObeys(t *testing.T) {
+	conf, err := config.Parse("stint.yaml", []byte("tiers: [{name: anyone, identity: ip, limits: 10/1m}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := inMemory(t, control.Config{Set: func() *policy.Set { return conf.Set }})
+	_, err = d.Ban(t.Context(), control.Target{Subject: "ip:192.0.2.1"}, time.Hour)
+	wantInvalid(t, err, "bans apply to no limit of this subject; with `bans: {after: 0}` in the configuration, policies apply bans that are made by hand")
+	if bans, err := d.Bans(t.Context(), 10); err != nil || len(bans) > 0 {
+		t.Errorf("bans: %v, %v", bans, err)
+	}
+}
+
+// A store that shows nothing can still be acted on.
+func TestNotInspectable(t *testing.T) {
+	d := control.New(control.Config{Store: deaf{}})
+	if _, err := d.Subject(t.Context(), control.Target{Subject: "user:1"}); !errors.Is(err, control.ErrNotInspectable) {
+		t.Errorf("subject: %v", err)
+	}
+	if _, err := d.Bans(t.Context(), 1); !errors.Is(err, control.ErrNotInspectable) {
+		t.Errorf("bans: %v", err)
+	}
+	if _, err := d.Ban(t.Context(), control.Target{Subject: "user:1"}, time.Hour); !errors.Is(err, errDeaf) {
+		t.Errorf("ban: %v, want that of the store", err)
+	}
+}
+
+func TestOutboundAndEnvoy(t *testing.T) {
+	rules, err := envoyrls.Parse("rules.yaml", []byte("domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: minute, requests_per_unit: 5}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := inMemory(t, control.Config{Envoy: func(subject string) (string, []stint.Limit) {
+		return rules.LimitsOf(subject, envoyrls.Fixed)
+	}})
+	for _, test := range []struct{ subject, tier, policy, limit string }{
+		{"igdb:api", "outbound", "igdb", "4/1s"},
+		{"envoy:d:k=v", "envoy", "d.k", "5/1m fixed"},
+	} {
+		if a := take(t, d, control.TakeRequest{Subject: test.subject, Cost: 2}); !a.Allowed {
+			t.Errorf("%s: %+v", test.subject, a)
+		}
+		result, err := d.Subject(t.Context(), control.Target{Subject: test.subject})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l := newLimit(t, &result, test.tier, test.policy, "", test.limit); l.Used != 2 {
+			t.Errorf("%s: %+v", test.subject, l)
+		}
+	}
+}
+
+func TestLimitsOfOnesOwn(t *testing.T) {
+	d := inRedis(t, control.Config{
+		Set:    func() *policy.Set { return nil },
+		Limits: []stint.Limit{stint.PerHour(2), stint.AtOnce(1, time.Minute)}, Scope: "nightly",
+	})
+	if a := take(t, d, control.TakeRequest{Subject: "job:1"}); !a.Allowed || len(a.Limits) != 2 ||
+		a.Limits[0].Remaining != 1 || a.Limits[0].Scope != "nightly" {
+		t.Errorf("got %+v", a)
+	}
+	if a := take(t, d, control.TakeRequest{Subject: "job:1"}); a.Allowed || a.RetryAfter <= 0 ||
+		a.Limits[0].RetryAfter != 0 || a.Limits[1].RetryAfter <= 0 {
+		t.Errorf("got %+v, want that the place is taken", a)
+	}
+	result, err := d.Subject(t.Context(), control.Target{Subject: "job:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held := newLimit(t, &result, "", "", "nightly", "1/1m concurrency"); held.Used != 1 || len(held.Entries) != 1 ||
+		!held.Entries[0].At.IsZero() {
+		t.Errorf("got %+v, want a place that is held", held)
+	}
+	_, err = d.Take(t.Context(), control.TakeRequest{Subject: "job:1", Tier: "free"})
+	wantInvalid(t, err, "a tier, a policy or a scope, and limits; want one or the other")
+}

@@ -1,0 +1,264 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/observe"
+)
+
+// Client asks a server's admin listener for what an [Admin] does, and for what the server observes.
+// It is safe for concurrent use.
+//
+// Its errors are an [*UnreachableError], or a [*RefusedError] with the server's answer.
+type Client struct {
+	base  *url.URL
+	shown string // base without secrets
+	token string
+	http  http.Client
+}
+
+// callTimeout is how long the answer to a call may take. A server may take 20 s to scan all bans.
+const callTimeout = 25 * time.Second
+
+// maxAnswer is how large an answer may be in bytes.
+const maxAnswer = 64 << 20
+
+// NewClient returns a client of the admin listener at a URL such as http://127.0.0.1:6070. The
+// token may be "".
+func NewClient(base, token string) (*Client, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		if strings.Contains(base, "@") { // there may be a password before it
+			base = label.URL(base)
+		}
+		return nil, fmt.Errorf("control: %q is not the address of a server; want a URL such as http://127.0.0.1:6070",
+			base)
+	}
+	if strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return nil, errors.New("control: the token has invalid characters; want printable ASCII without spaces")
+	}
+	c := &Client{base: u, shown: label.URL(base), token: token}
+	// A redirect would carry the token to another server, and turn a POST into a GET.
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c, nil
+}
+
+// UnreachableError means that a server did not answer.
+type UnreachableError struct {
+	Server string
+	Err    error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("no answer from %s: %v", e.Server, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// RefusedError is an answer with another status than 200.
+type RefusedError struct {
+	Status int
+	// Code is the server's word for it, such as [CodeNotFound]; "" if it has none.
+	Code string
+	// Message is the server's explanation; "" if there is none.
+	Message string
+}
+
+// CodeNotFound is the code of an answer from the wrong listener.
+const CodeNotFound = "not_found"
+
+func (e *RefusedError) Error() string {
+	if e.Message == "" {
+		return fmt.Sprintf("the server answers %d %s", e.Status, http.StatusText(e.Status))
+	}
+	return e.Message
+}
+
+// RefPrefix marks a ref that a server shows instead of a subject: "ref:x1y2" is the subject whose
+// ref is x1y2.
+const RefPrefix = "ref:"
+
+// TargetOf returns the target that a text names: a ref if it begins with [RefPrefix].
+func TargetOf(text string, raw bool) Target {
+	if ref, ok := strings.CutPrefix(text, RefPrefix); ok && !raw {
+		return Target{Ref: ref}
+	}
+	return Target{Subject: text, Raw: raw}
+}
+
+// Subject shows what is known about a subject.
+func (c *Client) Subject(ctx context.Context, t Target) (result Subject, err error) {
+	query := url.Values{}
+	for key, value := range map[string]string{"subject": t.Subject, "ref": t.Ref} {
+		if value != "" {
+			query.Set(key, value)
+		}
+	}
+	if t.Raw {
+		query.Set("raw", "true")
+	}
+	err = c.get(ctx, "/api/subject", query, &result)
+	return result, err
+}
+
+// Bans lists bans in force.
+func (c *Client) Bans(ctx context.Context, n int) ([]Ban, error) {
+	var result struct{ Bans []Ban }
+	err := c.get(ctx, "/api/bans", url.Values{"n": {strconv.Itoa(n)}}, &result)
+	return result.Bans, err
+}
+
+// Top lists who was denied most in the last minutes, among subjects of a kind such as "ip", or
+// among policies with "policy".
+func (c *Client) Top(ctx context.Context, kind string, n int) ([]observe.Offender, error) {
+	var result struct{ Top []observe.Offender }
+	err := c.get(ctx, "/api/top", url.Values{"by": {kind}, "n": {strconv.Itoa(n)}}, &result)
+	return result.Top, err
+}
+
+// Violations lists the last denials, newest last.
+func (c *Client) Violations(ctx context.Context, n int) ([]observe.Violation, error) {
+	var result struct{ Violations []observe.Violation }
+	err := c.get(ctx, "/api/violations", url.Values{"n": {strconv.Itoa(n)}}, &result)
+	return result.Violations, err
+}
+
+// State is the state of a server.
+type State struct {
+	Version string              `json:"version"`
+	Alerts  []observe.Alert     `json:"alerts"`
+	Store   observe.StoreHealth `json:"store"`
+	Config  ConfigState         `json:"config"`
+}
+
+// ConfigState is what is in force, and what is wrong with files that are not.
+type ConfigState struct {
+	Phase   string        `json:"phase"`
+	Sources []SourceState `json:"sources"`
+}
+
+// SourceState is the state of files that a server reads.
+type SourceState struct {
+	Name  string `json:"name"`
+	Path  string `json:"path"`
+	Error string `json:"error"`
+}
+
+// State returns the state of the server.
+func (c *Client) State(ctx context.Context) (result State, err error) {
+	err = c.get(ctx, "/api/state", nil, &result)
+	return result, err
+}
+
+// Ready returns nil if the server takes requests.
+func (c *Client) Ready(ctx context.Context) error { return c.get(ctx, "/readyz", nil, nil) }
+
+// Reset clears what a subject has used.
+func (c *Client) Reset(ctx context.Context, t Target) (who Named, err error) {
+	err = c.post(ctx, "/api/reset", t, &who)
+	return who, err
+}
+
+// Ban bans a subject for a time.
+func (c *Client) Ban(ctx context.Context, t Target, length time.Duration) (who Named, err error) {
+	err = c.post(ctx, "/api/ban", struct {
+		Target
+		For string `json:"for"`
+	}{t, length.String()}, &who)
+	return who, err
+}
+
+// Unban ends a subject's ban.
+func (c *Client) Unban(ctx context.Context, t Target) (who Named, err error) {
+	err = c.post(ctx, "/api/unban", t, &who)
+	return who, err
+}
+
+// Take decides as a request would be decided.
+func (c *Client) Take(ctx context.Context, a TakeRequest) (result TakeResult, err error) {
+	err = c.post(ctx, "/api/take", a, &result)
+	return result, err
+}
+
+func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
+	r, err := c.request(ctx, http.MethodGet, path, query, nil)
+	if err != nil {
+		return err
+	}
+	return c.call(r, into)
+}
+
+func (c *Client) post(ctx context.Context, path string, body, into any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	r, err := c.request(ctx, http.MethodPost, path, nil, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	return c.call(r, into)
+}
+
+func (c *Client) request(ctx context.Context, method, path string, query url.Values, body io.Reader) (
+	*http.Request, error) {
+	u := c.base.JoinPath(path)
+	u.RawQuery = query.Encode()
+	r, err := http.NewRequestWithContext(ctx, method, u.String(), body)
+	if err == nil && c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return r, err
+}
+
+// call makes a call and decodes its answer into a value; nil if it is not needed.
+func (c *Client) call(r *http.Request, into any) error {
+	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
+	defer cancel()
+	got, err := c.do(r.WithContext(ctx))
+	if err != nil {
+		return err
+	}
+	defer got.Body.Close()
+	if into == nil {
+		return nil
+	}
+	if err := json.NewDecoder(io.LimitReader(got.Body, maxAnswer)).Decode(into); err != nil {
+		return &UnreachableError{c.shown, fmt.Errorf("its answer to %s cannot be read; is it another version of stint? %w",
+			r.URL.Path, err)}
+	}
+	return nil
+}
+
+// do makes a call, and returns the answer if its status is 200.
+func (c *Client) do(r *http.Request) (*http.Response, error) {
+	got, err := c.http.Do(r)
+	if err != nil {
+		var call *url.Error
+		if errors.As(err, &call) {
+			err = call.Err // the rest repeats what the caller knows
+		}
+		return nil, &UnreachableError{c.shown, err}
+	}
+	if got.StatusCode == http.StatusOK {
+		return got, nil
+	}
+	defer got.Body.Close()
+	var problem answer.Problem
+	_ = json.NewDecoder(io.LimitReader(got.Body, maxAnswer)).Decode(&problem) // without one, the status must do
+	return nil, &RefusedError{got.StatusCode, problem.Error, problem.Message}
+}

@@ -1,0 +1,142 @@
+package control
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/setinfo"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// counter is where a subject may be counted: limits and a scope, and the tier and policy they
+// belong to.
+type counter struct {
+	tier, policy, scope string
+	limits              []stint.Limit
+	// costs means that it counts costs, divided that the scope has parts, shadow that nobody is
+	// denied, and bans that bans apply.
+	costs, divided, shadow, bans bool
+}
+
+// Tiers of limits that do not belong to policies.
+const (
+	tierEnvoy    = "envoy"
+	tierOutbound = "outbound"
+)
+
+// key is the same for counters that show the same.
+func (p *counter) key() string {
+	var b strings.Builder
+	for _, l := range p.limits {
+		b.WriteString(l.String() + "\n")
+	}
+	return b.String() + p.scope
+}
+
+// counters returns where a subject may be counted, at least one.
+func (d *Admin) counters(subject string) ([]counter, error) {
+	if err := checkSubject(subject); err != nil {
+		return nil, err
+	}
+	if len(d.c.Limits) > 0 {
+		return []counter{{scope: d.c.Scope, limits: d.c.Limits, costs: true}}, nil
+	}
+	var found []counter
+	if d.c.Envoy != nil {
+		if name, limits := d.c.Envoy(subject); limits != nil {
+			found = append(found, counter{tier: tierEnvoy, policy: name, limits: limits, costs: true})
+		}
+	}
+	set := d.set()
+	if set != nil {
+		found = append(found, outboundCounters(set, subject)...)
+		if d.isHashed(subject) {
+			subject = strings.Replace(subject, "#", ":", 1) // its counters are those of its kind
+		}
+		for _, p := range setinfo.Counts(set, subject) {
+			found = append(found, counter{
+				tier: p.Rule.Tier, policy: p.Rule.Policy, scope: p.Scope,
+				limits: p.Rule.Limits, costs: p.Rule.Costs, divided: p.Divided, shadow: p.Shadow, bans: p.Bans,
+			})
+		}
+	}
+	if len(found) == 0 {
+		return nil, &UnknownError{Subject: subject, Kinds: d.kinds()}
+	}
+	return found, nil
+}
+
+// obeysBans returns an error unless a ban of the subject would apply somewhere.
+func (d *Admin) obeysBans(subject string) error {
+	if subject == everyone || subject == kindIP+":unknown" {
+		return invalid("%s is many callers together, which cannot be banned; name one of them", subject)
+	}
+	if len(d.c.Limits) > 0 || d.set() == nil {
+		return nil // only the owner of those limits knows whether bans apply
+	}
+	counters, err := d.counters(subject)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(counters, func(p counter) bool { return p.bans }) {
+		return nil
+	}
+	return invalid("bans apply to no limit of this subject; with `bans: {after: 0}` in the configuration, policies apply bans that are made by hand")
+}
+
+// mergeTiers merges counters that differ only in their tier: of a policy with the same limits for
+// several tiers one remains, without a tier.
+func mergeTiers(counters []counter) []counter {
+	var kept []counter
+	for _, p := range counters {
+		same := slices.IndexFunc(kept, func(q counter) bool {
+			return p.policy != "" && p.policy == q.policy && p.costs == q.costs && p.shadow == q.shadow &&
+				p.key() == q.key()
+		})
+		if same < 0 {
+			kept = append(kept, p)
+		} else if kept[same].tier != p.tier {
+			kept[same].tier = ""
+		}
+	}
+	return kept
+}
+
+func outboundCounters(set *policy.Set, subject string) (found []counter) {
+	for _, api := range config.Of(set).Outbound {
+		if subject == api.Name+":api" {
+			found = append(found, counter{tier: tierOutbound, policy: api.Name, limits: api.Limits,
+				costs: true, bans: true})
+		}
+	}
+	return found
+}
+
+func (d *Admin) set() *policy.Set {
+	if d.c.Set == nil {
+		return nil
+	}
+	return d.c.Set()
+}
+
+// kinds are what subjects may begin with.
+func (d *Admin) kinds() []string {
+	var kinds []string
+	if set := d.set(); set != nil {
+		for _, kind := range setinfo.Kinds(set) {
+			if kind != everyone {
+				kind += ":"
+			}
+			kinds = append(kinds, kind)
+		}
+		for _, api := range config.Of(set).Outbound {
+			kinds = append(kinds, api.Name+":api")
+		}
+	}
+	if d.c.Envoy != nil {
+		kinds = append(kinds, tierEnvoy+":")
+	}
+	return kinds
+}

@@ -1,0 +1,49 @@
+package control
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/nearest"
+)
+
+// ErrNotInspectable means that the store cannot show what it holds.
+var ErrNotInspectable = errors.New("control: this store cannot show what it holds: it is not a driver.Inspector")
+
+// UnknownError is a subject that nothing in the configuration limits: most likely its name is
+// mistyped.
+type UnknownError struct {
+	Subject string
+	// Kinds are what subjects begin with, as far as the configuration tells.
+	Kinds []string
+	// written means that a person wrote the subject, and could ask for it to be taken literally.
+	written bool
+}
+
+func (e *UnknownError) Error() string {
+	text := "control: nothing in the configuration limits subjects like " + quoteSubject(e.Subject)
+	if len(e.Kinds) == 0 {
+		text += "; there is no configuration: want one, or limits"
+	} else {
+		kind, _, _ := strings.Cut(e.Subject, ":")
+		text += "; it has subjects that begin with " + strings.Join(e.Kinds, ", ") + nearest.Hint(kind+":", e.Kinds)
+	}
+	if e.written {
+		text += "; with --raw, ban and unban take any subject literally"
+	}
+	return text
+}
+
+// quoteSubject returns a subject for errors: enough to recognize it, and no more, because errors
+// are logged.
+func quoteSubject(subject string) string { return `"` + label.Short(subject) + `"` }
+
+// shown returns as much of a text as errors show.
+func shown(text string) string {
+	const most = 64
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
+}

@@ -1,0 +1,106 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/keypart"
+)
+
+// hashMark begins the hash of a scope that was too long to be stored. No policy's name begins with
+// it.
+const hashMark = "~"
+
+// inParts replaces divided counters by their parts, as far as the store can list them. A counter
+// that may have other parts stays in the list, beside the known ones.
+func (d *Admin) inParts(ctx context.Context, subject string, counters []counter) []counter {
+	if !slices.ContainsFunc(counters, isDivided) {
+		return counters
+	}
+	scopes, err := d.scopes.list(ctx, d.inspector, subject)
+	all := err == nil && unlistedParts(scopes) == nil
+	var whole []counter
+	for _, p := range counters {
+		parts := p.parts(scopes)
+		whole = append(whole, parts...)
+		if !p.divided || !all || len(parts) == 0 {
+			p.divided = p.divided && !all
+			whole = append(whole, p)
+		}
+	}
+	return whole
+}
+
+// resetParts clears what a subject has used in the parts of counters. If some may be left, the
+// error says why.
+func (d *Admin) resetParts(ctx context.Context, subject string, counters []counter) error {
+	if d.inspector == nil {
+		return ErrNotInspectable
+	}
+	scopes, err := d.inspector.Scopes(ctx, subject)
+	if err != nil {
+		return err
+	}
+	var parts []counter
+	for i := range counters {
+		parts = append(parts, counters[i].parts(scopes)...)
+	}
+	if err := d.reset(ctx, subject, parts); err != nil {
+		return err
+	}
+	return unlistedParts(scopes)
+}
+
+func isDivided(p counter) bool { return p.divided }
+
+// parts returns the parts of a counter that are among scopes; none if it is not divided.
+func (p *counter) parts(scopes []string) (parts []counter) {
+	for _, scope := range scopes {
+		of, _, hashed := keypart.SumIn(scope)
+		if p.divided && (strings.HasPrefix(scope, p.scope+":") || hashed && of == p.scope) {
+			part := *p
+			part.scope, part.divided = scope, false
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// unlistedParts says why there may be parts that are not among the scopes that a store listed; nil
+// if there are none.
+func unlistedParts(scopes []string) error {
+	hashed := 0
+	for _, scope := range scopes {
+		if strings.HasPrefix(scope, hashMark) {
+			hashed++
+		}
+	}
+	switch {
+	case len(scopes) >= driver.MaxScopes && hashed < len(scopes):
+		return invalid("the store listed %d scopes, the most it lists at once; reset it again", len(scopes))
+	case hashed > 0:
+		return invalid("the store keeps only hashes of long names, and cannot name %d of its scopes; what is counted there expires with its window",
+			hashed)
+	}
+	return nil
+}
+
+// partsLeft is the error of a reset that has cleared everything but some parts.
+func partsLeft(counters []counter, why error) error {
+	var names []string
+	for _, p := range counters {
+		if p.divided && !slices.Contains(names, p.policy) {
+			names = append(names, p.policy)
+		}
+	}
+	text := "some of what it used in parts of " + strings.Join(names, ", ") + " may not be reset, the rest is"
+	if mistake, ok := errors.AsType[*stint.InvalidError](why); ok {
+		return invalid("%s: %w", text, mistake.Err)
+	}
+	return fmt.Errorf("control: %s: %w", text, why)
+}

@@ -1,0 +1,223 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
+)
+
+const visitor = "ip:192.0.2.1"
+
+// divided is a set-up with a policy that counts in parts that the configuration cannot tell.
+func divided(t *testing.T) control.Config {
+	t.Helper()
+	conf, err := config.Parse("stint.yaml", []byte(`
+tiers: [{name: anyone, identity: ip, limits: 100/1m}]
+policies: [{name: item, match: {path: "/items/{id}"}, per: [id], limits: 2/1h}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return control.Config{Set: func() *policy.Set { return conf.Set }}
+}
+
+// use takes so many units of an item, and wants the last one to be allowed or not.
+func use(t *testing.T, d *control.Admin, item string, times int, want bool) {
+	t.Helper()
+	var last control.TakeResult
+	for range times {
+		last = take(t, d, control.TakeRequest{Subject: visitor, Policy: "item", Scope: "item:" + item})
+	}
+	if last.Allowed != want {
+		t.Errorf("item %.20s: %+v, want allowed %v", item, last, want)
+	}
+}
+
+// usesOf returns what is shown of the policy, as "scope used", and "…" after what may have other
+// parts.
+func usesOf(t *testing.T, d *control.Admin) string {
+	t.Helper()
+	result, err := d.Subject(t.Context(), control.Target{Subject: visitor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var uses []string
+	for _, l := range result.Limits {
+		if l.Policy == "item" {
+			text := fmt.Sprint(l.Scope, " ", l.Used)
+			if l.Divided {
+				text += "…"
+			}
+			uses = append(uses, text)
+		}
+	}
+	return strings.Join(uses, ", ")
+}
+
+func wantUses(t *testing.T, d *control.Admin, want string) {
+	t.Helper()
+	if got := usesOf(t, d); got != want {
+		t.Errorf("shown %q, want %q", got, want)
+	}
+}
+
+func TestParts(t *testing.T) {
+	for name, open := range map[string]func(*testing.T, control.Config) *control.Admin{
+		"memory": inMemory, "redis": inRedis} {
+		t.Run(name, func(t *testing.T) {
+			wantUses(t, open(t, divided(t)), "item 0")
+			d := open(t, divided(t))
+			use(t, d, "7", 3, false)
+			use(t, d, "a%3ab", 1, true)
+			wantUses(t, d, "item:7 2, item:a%3ab 1")
+			if _, err := d.Reset(t.Context(), control.Target{Subject: visitor}); err != nil {
+				t.Fatal(err)
+			}
+			use(t, d, "7", 2, true)
+			use(t, d, "a%3ab", 2, true)
+		})
+	}
+}
+
+// Redis keeps hashes of long names. They cannot be listed, and so not be reset: a reset says so.
+func TestPartsThatAreTooLong(t *testing.T) {
+	d := inRedis(t, divided(t))
+	long := strings.Repeat("x", 200)
+	use(t, d, "7", 3, false)
+	use(t, d, long, 3, false)
+	wantUses(t, d, "item:7 2, item 0…")
+	_, err := d.Reset(t.Context(), control.Target{Subject: visitor})
+	wantInvalid(t, err, "some of what it used in parts of item may not be reset, the rest is: "+
+		"the store keeps only hashes of long names, and cannot name 1 of its scopes; what is counted there expires with its window")
+	use(t, d, "7", 2, true)
+	use(t, d, long, 1, false)
+}
+
+func TestPartsThatAreTooMany(t *testing.T) {
+	d := inMemory(t, divided(t))
+	for i := range driver.MaxScopes + 5 {
+		use(t, d, fmt.Sprint(i), 1, true)
+	}
+	if got := usesOf(t, d); strings.Count(got, ":") < driver.MaxScopes-1 {
+		t.Errorf("shown %.200q…, want about %d parts", got, driver.MaxScopes)
+	}
+	_, err := d.Reset(t.Context(), control.Target{Subject: visitor})
+	wantInvalid(t, err, "some of what it used in parts of item may not be reset, the rest is: "+
+		"the store listed 1000 scopes, the most it lists at once; reset it again")
+	if _, err := d.Reset(t.Context(), control.Target{Subject: visitor}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range driver.MaxScopes + 5 {
+		use(t, d, fmt.Sprint(i), 2, true)
+	}
+}
+
+// slow is a store whose scopes take their time to be found, or are not.
+type slow struct {
+	driver.Inspector
+	took  time.Duration
+	err   error
+	calls int
+}
+
+func (s *slow) Scopes(ctx context.Context, subject string) ([]string, error) {
+	s.calls++
+	select {
+	case <-time.After(s.took):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	return s.Inspector.Scopes(ctx, subject)
+}
+
+// newSlow returns an Admin over such a store. It is for use in a bubble.
+func newSlow(t *testing.T, s slow) (*control.Admin, *slow) {
+	t.Helper()
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	s.Inspector = store
+	return over(t, &s, divided(t)), &s
+}
+
+// Who watches a subject does not keep the store busy.
+func TestPartsAreNotLookedForAllTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, store := newSlow(t, slow{took: time.Second})
+		use(t, d, "7", 1, true)
+		for range 15 {
+			wantUses(t, d, "item:7 1")
+			time.Sleep(500 * time.Millisecond)
+		}
+		if store.calls != 2 {
+			t.Errorf("the store was asked %d times in nine seconds, want 2", store.calls)
+		}
+		// A reset always looks.
+		if _, err := d.Reset(t.Context(), control.Target{Subject: visitor}); err != nil || store.calls != 3 {
+			t.Errorf("reset: %v, after %d calls", err, store.calls)
+		}
+		use(t, d, "7", 2, true)
+	})
+}
+
+// If the parts cannot be found, the rest is shown and reset, and it is said that they are not.
+func TestPartsThatCannotBeFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := &stint.StoreError{Op: "scopes", Kind: errkind.Auth, Err: errors.New("no permission")}
+		for name, s := range map[string]slow{"refused": {err: failed}, "too slow": {took: time.Hour}} {
+			d, store := newSlow(t, s)
+			take(t, d, control.TakeRequest{Subject: visitor, Tier: "anyone"})
+			use(t, d, "7", 1, true)
+			wantUses(t, d, "item 0…")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			_, err := d.Reset(ctx, control.Target{Subject: visitor})
+			cancel()
+			if want := store.err; want != nil && !errors.Is(err, want) || want == nil &&
+				!errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: got %v", name, err)
+			}
+			if want := "control: some of what it used in parts of item may not be reset, the rest is: "; err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s: got %v, want %s…", name, err, want)
+			}
+			result, err := d.Subject(t.Context(), control.Target{Subject: visitor})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l := newLimit(t, &result, "anyone", "", "global", "100/1m"); l.Used != 0 {
+				t.Errorf("%s: the tier's own is %+v, want nothing used", name, l)
+			}
+		}
+	})
+}
+
+// A store that cannot tell parts at all still forgets the rest.
+func TestPartsWithoutInspector(t *testing.T) {
+	c := divided(t)
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	c.Store = struct{ stint.Store }{store}
+	if _, err := control.New(c).Reset(t.Context(), control.Target{Subject: visitor}); !errors.Is(
+		err, control.ErrNotInspectable) {
+		t.Errorf("got %v, want ErrBlind", err)
+	}
+}

@@ -1,0 +1,247 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/setinfo"
+)
+
+// TakeRequest asks whether a subject may do something of a cost.
+type TakeRequest struct {
+	// Subject, Ref and Raw are a [Target].
+	Subject string `json:"subject,omitempty"`
+	Ref     string `json:"ref,omitempty"`
+	Raw     bool   `json:"raw,omitempty"`
+	// Tier and Policy select the limits: those of the policy for members of the tier, or without a
+	// policy the tier's own. Either may be left out if it is not ambiguous.
+	Tier   string `json:"tier,omitempty"`
+	Policy string `json:"policy,omitempty"`
+	// Scope is where to count; "" is the scope of requests that match nothing else.
+	Scope string `json:"scope,omitempty"`
+	// Cost is charged to budgets; 0 means 1.
+	Cost int64 `json:"cost,omitempty"`
+	// Peek charges nothing.
+	Peek bool `json:"peek,omitempty"`
+}
+
+// TakeResult is a decision. Times are in seconds.
+type TakeResult struct {
+	Subject string `json:"subject"`
+	// Note explains how the subject was read; see [Named].
+	Note    string `json:"note,omitempty"`
+	Allowed bool   `json:"allowed"`
+	// RetryAfter is how long to wait; -1 is forever.
+	RetryAfter float64 `json:"retry_after"`
+	Banned     bool    `json:"banned,omitempty"`
+	// Degraded means that the store could not be asked.
+	Degraded bool    `json:"degraded,omitempty"`
+	Limits   []Limit `json:"limits"`
+}
+
+// everyone is the subject of all callers together, which cannot be banned.
+const everyone = "everyone"
+
+// Take decides as a request would be decided, and charges it if it is allowed.
+func (d *Admin) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
+	who, err := d.find(Target{a.Subject, a.Ref, a.Raw})
+	if err != nil {
+		return TakeResult{}, err
+	}
+	if d.isHashed(who.Subject) {
+		return TakeResult{}, invalid("%s is the hash of a name, and requests have the name; want the name, or inspect the hash",
+			quoteSubject(who.Subject))
+	}
+	a.Subject = who.Subject
+	result, err := d.take(ctx, a)
+	result.Subject, result.Note = who.Subject, who.Note
+	return result, err
+}
+
+// take decides about a subject as requests are counted.
+func (d *Admin) take(ctx context.Context, a TakeRequest) (TakeResult, error) {
+	counters, err := d.countersOf(&a)
+	if err != nil {
+		return TakeResult{}, err
+	}
+	if a.Cost == 0 {
+		a.Cost = 1
+	}
+	if a.Cost != 1 && !slices.ContainsFunc(counters, func(p counter) bool { return p.costs }) {
+		return TakeResult{}, invalid("the cost is %d, but nothing here counts costs: limits count requests; want 1, or a policy with a budget",
+			a.Cost)
+	}
+	r := stint.Request{Bans: &stint.BanPolicy{}}
+	if a.Peek {
+		r.Mode = stint.ModePeek
+	}
+	for i, p := range counters {
+		c := stint.Claim{Subject: a.Subject, Scope: p.scope, Limits: p.limits, Cost: 1, Shared: a.Subject == everyone}
+		if p.costs {
+			c.Cost = a.Cost
+		}
+		if i == 0 {
+			r.Claim = c
+		} else {
+			r.And = append(r.And, c)
+		}
+	}
+	if set := d.set(); set != nil {
+		failure := setinfo.FailureOf(set, counters[0].policy, counters[0].tier)
+		r.Failure = &failure
+	}
+	if err := r.Validate(); err != nil {
+		return TakeResult{}, err
+	}
+	decision, err := d.c.Store.Take(ctx, r)
+	if err != nil {
+		return TakeResult{}, err
+	}
+	return resultOf(counters, &decision), nil
+}
+
+func resultOf(counters []counter, d *stint.Decision) TakeResult {
+	result := TakeResult{
+		Allowed: d.Allowed, RetryAfter: seconds(d.RetryAfter), Banned: d.Banned, Degraded: d.Degraded,
+		Limits: []Limit{},
+	}
+	states := d.States()
+	for i := range counters {
+		for range min(len(counters[i].limits), len(states)) {
+			result.Limits = append(result.Limits, newLimit(&counters[i], states[0]))
+			states = states[1:]
+		}
+	}
+	return result
+}
+
+// countersOf returns the counters of a request: the limits of one tier or policy, in one scope.
+func (d *Admin) countersOf(a *TakeRequest) ([]counter, error) {
+	list, err := d.counters(a.Subject)
+	if err != nil {
+		return nil, err
+	}
+	if len(d.c.Limits) > 0 {
+		if a.Tier != "" || a.Policy != "" || a.Scope != "" {
+			return nil, invalid("a tier, a policy or a scope, and limits; want one or the other")
+		}
+		return list, nil
+	}
+	list, err = narrow(list, "policy", a.Policy, func(p *counter) string { return p.policy })
+	if err == nil {
+		list, err = narrow(list, "tier", a.Tier, func(p *counter) string { return p.tier })
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a.Policy == "" {
+		list = tiersOwn(list)
+	}
+	if err := oneTier(a, list); err != nil {
+		return nil, err
+	}
+	return d.inScope(a, list)
+}
+
+// narrow returns the counters that have a name; all of them if the name is "".
+func narrow(list []counter, what, name string, of func(*counter) string) ([]counter, error) {
+	if name == "" {
+		return list, nil
+	}
+	var names []string
+	var fit []counter
+	for i := range list {
+		if of(&list[i]) == name {
+			fit = append(fit, list[i])
+		}
+		if n := of(&list[i]); n != "" && !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	if len(fit) > 0 {
+		return fit, nil
+	}
+	if len(names) == 0 {
+		return nil, invalid("no %s limits subjects like this one", what)
+	}
+	return nil, invalid("the %s %q limits no subjects like this one; want one of %s%s", what, shown(name),
+		strings.Join(names, ", "), nearest.Hint(name, names))
+}
+
+// tiersOwn returns the limits of tiers without those of policies, unless there are no others.
+func tiersOwn(list []counter) []counter {
+	own := slices.DeleteFunc(slices.Clone(list), func(p counter) bool { return p.policy != "" })
+	if len(own) == 0 {
+		return list
+	}
+	return own
+}
+
+// oneTier returns an error if limits differ between tiers or policies and the request names
+// neither.
+func oneTier(a *TakeRequest, list []counter) error {
+	var tiers, policies []string
+	same := true
+	for i := range list {
+		if !slices.Contains(policies, list[i].policy) {
+			policies = append(policies, list[i].policy)
+		}
+		if !slices.Contains(tiers, list[i].tier) {
+			tiers = append(tiers, list[i].tier)
+		}
+		same = same && slices.Equal(list[i].limits, list[0].limits)
+	}
+	switch {
+	case len(policies) > 1:
+		return invalid("several policies limit %s; which is meant? want one of %s", quoteSubject(a.Subject),
+			strings.Join(policies, ", "))
+	case len(tiers) > 1 && !same:
+		return invalid("the limits of %s depend on its tier, which its name does not show; want one of %s",
+			quoteSubject(a.Subject), strings.Join(tiers, ", "))
+	}
+	return nil
+}
+
+// inScope returns the counters of one tier in one scope: that of the request, or the scope of
+// requests without a route.
+func (d *Admin) inScope(a *TakeRequest, list []counter) ([]counter, error) {
+	first := list[0]
+	list = slices.DeleteFunc(slices.Clone(list), func(p counter) bool { return p.tier != first.tier })
+	scope := a.Scope
+	if scope == "" {
+		scope = first.scope
+		if set := d.set(); set != nil && first.policy == "" {
+			scope = setinfo.ScopeOf(set, first.tier)
+		}
+	}
+	var scopes []string
+	var fit []counter
+	for _, p := range list {
+		if p.divided && strings.HasPrefix(scope, p.scope+":") {
+			p.scope, p.divided = scope, false
+		}
+		if p.scope == scope {
+			fit = append(fit, p)
+		}
+		if !slices.Contains(scopes, p.scope) {
+			scopes = append(scopes, p.scope)
+		}
+	}
+	if len(fit) == 0 {
+		return nil, invalid("nothing is counted in the scope %q; want one of %s%s", shown(scope), quoted(scopes),
+			nearest.Hint(scope, scopes))
+	}
+	return fit, nil
+}
+
+func quoted(texts []string) string {
+	list := make([]string, len(texts))
+	for i, text := range texts {
+		list[i] = fmt.Sprintf("%q", text)
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,88 @@
+package control
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/setinfo"
+)
+
+// Target is the subject of a command or a query.
+type Target struct {
+	// Subject is written as people write it; see [setinfo.Subject].
+	Subject string `json:"subject,omitempty"`
+	// Ref stands for a subject that a server shows shortened. Only that server knows it; an [Admin]
+	// does not.
+	Ref string `json:"ref,omitempty"`
+	// Raw takes the subject literally, whatever the configuration says: programs may have subjects
+	// of their own.
+	Raw bool `json:"raw,omitempty"`
+}
+
+// Named is a subject as requests are counted.
+type Named struct {
+	Subject string `json:"subject"`
+	// Note explains how the subject was read, such as "2001:db8::7 is counted under it". Most
+	// subjects need none.
+	Note string `json:"note,omitempty"`
+}
+
+// find returns the subject that a target means. All subjects that people write go through it.
+func (d *Admin) find(t Target) (Named, error) {
+	if t.Ref != "" {
+		return Named{}, invalid("a ref stands for a subject on the server that showed it; name the subject here")
+	}
+	if err := checkSubject(t.Subject); err != nil || t.Raw {
+		return Named{Subject: t.Subject}, err
+	}
+	kind, _, _ := strings.Cut(t.Subject, ":")
+	switch {
+	case label.IsShort(t.Subject):
+		return Named{}, invalid("%s is a shortened subject from a list; want all of it, or the ref beside it. "+
+			"A server started with --show-subjects lists subjects in full", quoteSubject(t.Subject))
+	case strings.Contains(t.Subject, `\\`):
+		return Named{}, invalid("lists write a backslash as two; want one for each, or --raw if there are two")
+	case d.isHashed(t.Subject):
+		return Named{Subject: t.Subject}, nil
+	case d.c.Envoy != nil && (kind == tierEnvoy || strings.HasPrefix(t.Subject, tierEnvoy+"#")):
+		return Named{Subject: t.Subject}, nil // counters tells whether there is such a descriptor
+	}
+	set := d.set()
+	if len(d.c.Limits) > 0 {
+		set = nil // callers with their own limits have their own subjects
+	}
+	blind := set == nil && len(d.c.Limits) == 0
+	if blind && kind != kindIP && kind != kindUser {
+		return Named{}, &UnknownError{t.Subject, d.kinds(), true}
+	}
+	if outboundCounters(set, t.Subject) != nil {
+		return Named{Subject: t.Subject}, nil
+	}
+	subject, note, err := setinfo.Subject(set, t.Subject)
+	if errors.Is(err, setinfo.ErrUnknownSubject) {
+		err = &UnknownError{t.Subject, d.kinds(), true}
+	}
+	if blind && kind == kindIP && err == nil {
+		if note != "" {
+			note += "; "
+		}
+		note += "without the configuration, addresses are assumed to be counted as by default"
+	}
+	return Named{subject, note}, err
+}
+
+// isHashed reports whether a subject is a keyed hash, as lists of a store show it that keeps no
+// names.
+func (d *Admin) isHashed(subject string) bool {
+	set := d.set()
+	return set != nil && config.Of(set).Store.NameKeyFile != "" && keypart.IsHashed(subject)
+}
+
+// Kinds of subjects that every configuration may have, unless it says otherwise.
+const (
+	kindIP   = "ip"
+	kindUser = "user"
+)

@@ -1,0 +1,112 @@
+package control
+
+import (
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+)
+
+// Subject is what a store knows about a subject: its ban, and the usage of every limit under which
+// it could be counted, as far as the configuration tells.
+type Subject struct {
+	Subject string `json:"subject"`
+	// Note explains how the subject was read; see [Named].
+	Note string `json:"note,omitempty"`
+	// Now is the store's clock.
+	Now time.Time `json:"now"`
+	Ban BanState  `json:"ban"`
+	// Limits are in the order of the configuration.
+	Limits []Limit `json:"limits"`
+	// LeftOut is how many limits there are beyond [MaxLimits].
+	LeftOut int `json:"left_out,omitempty"`
+}
+
+// BanState is a subject's ban and strikes. See [driver.BanState].
+type BanState struct {
+	// Until is when the ban ends; it is omitted if there is none.
+	Until   time.Time `json:"until,omitzero"`
+	Level   int       `json:"level"`
+	Strikes int64     `json:"strikes"`
+}
+
+// Limit is a limit with its usage. Times are in seconds.
+type Limit struct {
+	// Tier and Policy own the limit. The policy is "" for the tier's own limits, and the tier is ""
+	// for those of a policy that are the same for several tiers. Envoy's descriptors have the tier
+	// "envoy", external APIs "outbound", and limits from the caller neither.
+	Tier   string `json:"tier"`
+	Policy string `json:"policy"`
+	Scope  string `json:"scope"`
+	// Divided means that the policy counts in parts of the scope, such as one for each value of a
+	// path variable, and that some may be missing, because the store could not list them all. Where
+	// it could, the parts have their own scopes.
+	Divided bool `json:"divided,omitempty"`
+	// Limit is its text, such as "10/1m burst 2x".
+	Limit     string `json:"limit"`
+	Algorithm string `json:"algorithm"`
+	// Costs means that it counts costs, not requests.
+	Costs bool `json:"costs,omitempty"`
+	// Shadow means that it denies nobody.
+	Shadow   bool  `json:"shadow,omitempty"`
+	Max      int64 `json:"max"`
+	Capacity int64 `json:"capacity"`
+	// Window is the time in which Max units come back, and at most Capacity are admitted.
+	Window    float64 `json:"window"`
+	Used      int64   `json:"used"`
+	Remaining int64   `json:"remaining"`
+	// ResetAfter is the time until nothing is used, and RetryAfter until there is room: 0 if there
+	// is, -1 for never.
+	ResetAfter float64 `json:"reset_after"`
+	RetryAfter float64 `json:"retry_after"`
+	// Entries are the charges, oldest first. Results of [Admin.Take] have none.
+	Entries []Entry `json:"entries,omitempty"`
+	// LeftOut is how many units are in entries that are not shown.
+	LeftOut int64 `json:"left_out,omitempty"`
+}
+
+// Entry is a charge, a booking if At is in the future, or a holder's place if there is no At. See
+// [driver.Entry].
+type Entry struct {
+	At    time.Time `json:"at,omitzero"`
+	Until time.Time `json:"until"`
+	Units int64     `json:"units"`
+}
+
+// Ban is a ban in force.
+type Ban struct {
+	Subject string `json:"subject"`
+	// Ref stands for a subject that is shown shortened.
+	Ref     string    `json:"ref,omitempty"`
+	Until   time.Time `json:"until"`
+	Level   int       `json:"level"`
+	Strikes int64     `json:"strikes"`
+}
+
+// newLimit returns a limit with its usage.
+func newLimit(p *counter, s stint.State) Limit {
+	return Limit{
+		Tier: p.tier, Policy: p.policy, Scope: p.scope, Divided: p.divided, Costs: p.costs, Shadow: p.shadow,
+		Limit: s.Limit.String(), Algorithm: s.Limit.Algorithm.String(),
+		Max: s.Limit.Max, Capacity: s.Limit.Capacity(), Window: s.Limit.Window.Seconds(),
+		Used: s.Used, Remaining: s.Remaining(), ResetAfter: s.ResetAfter.Seconds(), RetryAfter: seconds(s.RetryAfter),
+	}
+}
+
+// newWindow returns a limit with its usage and entries.
+func newWindow(p *counter, w *driver.Window) Limit {
+	l := newLimit(p, w.State)
+	l.LeftOut = w.LeftOut
+	for _, e := range w.Entries {
+		l.Entries = append(l.Entries, Entry(e))
+	}
+	return l
+}
+
+// seconds returns a wait in seconds, -1 for [stint.Never].
+func seconds(d time.Duration) float64 {
+	if d == stint.Never {
+		return -1
+	}
+	return d.Seconds()
+}

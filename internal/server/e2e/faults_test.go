@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/browsertest"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/server"
+)
+
+// TestF27EvictingRedis: that limits may be thrown away before they expire is the first thing to
+// read.
+func TestF27EvictingRedis(t *testing.T) {
+	redis := redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru")
+	r := start(t, five, func(c *server.Config) { c.Store = redis.URL() })
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	r.open(page, "overview")
+	page.WaitText(".verdict", "Needs a look")
+	page.WaitText(".verdict", "may evict limits before they expire")
+	page.WaitText(".strip", "evicts (allkeys-lru)")
+	page.WaitText("#alerts [data-alert=EvictingRedis]", "firing")
+}
+
+// TestF33OtherHost: a page whose name leads to this machine, but is another's, is told nothing, and
+// neither is one of another site that calls this one.
+func TestF33OtherHost(t *testing.T) {
+	r := start(t, five)
+	r.use("mallory", 6)
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	page.Expect("403")
+	page.Expect("CORS")
+	page.Expect("net::ERR_FAILED")
+	other, err := url.Parse(r.admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Host = "evil.localhost:" + other.Port() // browsers take all of localhost for this machine
+	page.Open(other.String() + "/#/violations")
+	page.WaitText("#banner", "this listener serves only this machine")
+	if got := page.Text("body"); strings.Contains(got, "mallo") {
+		t.Errorf("the page says %q", got)
+	}
+
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, `<!doctype html><title>other</title><link rel="icon" href="data:,">`) // to a browser that waits for it
+	}))
+	t.Cleanup(site.Close)
+	page.Open(site.URL)
+	got := browsertest.Eval[string](page, "fetch("+browsertest.Quote(r.admin+"/api/violations")+
+		").then((a) => a.text(), () => 'refused')")
+	if got != "refused" {
+		t.Errorf("another site gets %s", got)
+	}
+	r.open(page, "violations")
+	page.WaitText("section.violations tbody tr", "user:mallo")
+}
+
+// TestF34HostileSubject: the name of a subject is text, wherever it is shown.
+func TestF34HostileSubject(t *testing.T) {
+	const hostile = "<img src=x onerror=document.title='owned'><b>b</b>"
+	r := start(t, five, withToken(t), func(c *server.Config) { c.Observe.ShowSubjects = true })
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	r.signIn(page, "overview", operator)
+	r.use(hostile, 40)
+	shown := "user:" + hostile
+	text := func(selector string) {
+		t.Helper()
+		page.WaitText(selector, shown)
+		if got := page.Count("main img, " + selector + " b"); got != 0 {
+			t.Errorf("%s: %d elements came out of the name", selector, got)
+		}
+	}
+	text(".brief")
+	page.Click("nav [data-view=violations]")
+	text("section.violations tbody")
+	page.Click("nav [data-view=offenders]")
+	text("section.offenders tbody")
+	page.Click("section.offenders tbody a")
+	text(".who h2")
+	page.Click("[data-act=ban]")
+	text("#confirm-title")
+	page.Click("#confirm [value=ok]")
+	text("#notice")
+	if r.take(hostile) {
+		t.Error("it is not banned")
+	}
+	page.Click("nav [data-view=bans]")
+	text("section.bans tbody")
+	page.Click("nav [data-view=audit]")
+	text("section.audit tbody")
+	if got := browsertest.Eval[string](page, "document.title"); strings.Contains(got, "owned") {
+		t.Errorf("the title is %q", got)
+	}
+}

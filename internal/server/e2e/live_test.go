@@ -1,0 +1,240 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/stint-limiter/stint/internal/browsertest"
+	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/server"
+)
+
+// drawn is how the chart of decisions is drawn.
+const drawn = `(document.querySelector(".overview .main path.area.allowed")?.getAttribute("d") ?? "")`
+
+// TestChartsMove under requests. As in every test here, the browser has nothing to complain of.
+func TestChartsMove(t *testing.T) {
+	r := start(t, "tiers:\n  - {name: all, identity: [user, ip], limits: 100000/1h}\n")
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	r.open(page, "overview")
+	before := browsertest.Eval[string](page, drawn)
+	for range 3 {
+		r.use("ann", 50)
+		page.Wait(drawn + " !== " + browsertest.Quote(before))
+		before = browsertest.Eval[string](page, drawn)
+	}
+	page.WaitText(".overview .multiple", "all")
+	page.WaitText(".verdict", "Healthy")
+}
+
+// TestViolationsAppear: denials appear. It ought to be there within two seconds; the time is in the
+// log of the test.
+func TestViolationsAppear(t *testing.T) {
+	r := start(t, five)
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	r.open(page, "violations")
+	r.use("mallory", 6)
+	began := time.Now()
+	page.WaitText("section.violations tbody tr", "user:mallo")
+	t.Logf("a violation is on the page %v after it was answered", time.Since(began).Round(time.Millisecond))
+	page.Click("section.violations tbody tr a")
+	page.WaitText(".who h2", "user:mallory")
+	page.WaitText(".card.full", "5 of 5 used")
+}
+
+// TestActs: what an operator does on the page is obeyed, and needs a token.
+func TestActs(t *testing.T) {
+	r := start(t, five, withToken(t))
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	r.signIn(page, "subject/user:42", operator)
+	allowed := func(want bool, when string) {
+		t.Helper()
+		if got := r.take("42"); got != want {
+			t.Errorf("%s: allowed is %t, want %t", when, got, want)
+		}
+	}
+	allowed(true, "before anything")
+
+	act(page, "ban")
+	page.WaitText("#notice", "Ban user:42: done.")
+	allowed(false, "after the ban")
+	page.WaitText(".banned", "Banned until")
+
+	act(page, "unban")
+	page.WaitText("#notice", "Unban user:42: done.")
+	allowed(true, "after the end of the ban")
+	r.use("42", 5)
+	allowed(false, "over the limit")
+	page.WaitText(".card.full", "5 of 5 used")
+	act(page, "reset")
+	page.WaitText("#notice", "Reset user:42: done.")
+	allowed(true, "after the reset")
+
+	page.Click("nav [data-view=audit]")
+	page.Wait("document.querySelectorAll('section.audit tbody tr').length === 3")
+	if got := page.Text("section.audit tbody"); strings.Count(got, "alice") != 3 {
+		t.Errorf("the audit says %q, want alice three times", got)
+	}
+	for _, token := range []string{"", "guess-of-a-token"} {
+		request, err := http.NewRequest(http.MethodPost, r.admin+"/api/ban",
+			strings.NewReader(`{"subject": "user:42", "for": "1h"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Authorization", "Bearer "+token)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close() // its status is all there is to know
+		if response.StatusCode != http.StatusUnauthorized {
+			t.Errorf("a ban with token %q: got %s, want 401", token, response.Status)
+		}
+	}
+	allowed(true, "after bans that were refused")
+}
+
+// TestBanAsTyped: an address is banned with all that are counted as one with it, and the page says
+// so.
+func TestBanAsTyped(t *testing.T) {
+	r := start(t, five, withToken(t))
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	page.Expect("400")
+	r.signIn(page, "subject", operator)
+	look := func(text string) {
+		page.Wait("document.querySelector('section.subject input').value = ' '") // what was typed before is gone
+		page.Type("section.subject input", text+kb.Enter)
+	}
+	look("ip:203.0.113.0/24")
+	page.WaitText("section.subject .empty", "203.0.113.0/24 is a network of many subjects")
+	look("ip:203.0.113.x")
+	page.WaitText("section.subject .empty", "is a shortened subject from a list")
+	look("ip:2001:DB8:9:9::7")
+	page.WaitText(".who h2", "ip:2001:db8:9:9::/64")
+	page.WaitText(".who .note", "2001:DB8:9:9::7 is counted under it.")
+	act(page, "ban")
+	page.WaitText("#notice", "Ban ip:2001:db8:9:9::/64: done.")
+	for peer, want := range map[string]int{"2001:db8:9:9::8": http.StatusTooManyRequests,
+		"2001:db8:9:a::7": http.StatusOK} {
+		if got := r.post("/v1/take", map[string]any{"method": "GET", "path": "/", "peer": peer}); got != want {
+			t.Errorf("a request from %s got %d, want %d", peer, got, want)
+		}
+	}
+}
+
+// act presses a button of the subject's page, and says yes.
+func act(page *browsertest.Page, name string) {
+	page.Click("[data-act=" + name + "]")
+	page.Wait("document.querySelector('#confirm').open")
+	page.Click("#confirm [value=ok]")
+}
+
+// TestToken: the page asks for a token first, and knows nothing before.
+func TestToken(t *testing.T) {
+	r := start(t, five, withToken(t))
+	r.use("mallory", 6)
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	page.Expect("401")
+	page.Open(r.admin + "/#/violations")
+	page.Wait("document.querySelector('#token').open")
+	if got := page.Text("#view"); strings.Contains(got, "mallo") {
+		t.Errorf("without a token the page says %q", got)
+	}
+	page.Press(kb.Escape)
+	page.WaitText("#banner", "A token is required.")
+	page.Click("#banner button")
+	page.Wait("document.querySelector('#token').open")
+	page.Press("guess-of-a-token" + kb.Enter)
+	page.WaitText("#token-why", "Invalid token")
+	page.Press(operator + kb.Enter)
+	page.WaitText("section.violations tbody tr", "user:mallo")
+}
+
+// TestReader: who may only look sees everything, and can press no button.
+func TestReader(t *testing.T) {
+	r := start(t, five, withToken(t))
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	r.signIn(page, "subject/user:42", reader)
+	page.WaitText(".who", "The token of prometheus has the role read. Changes require one with the role operate.")
+	if got := page.Count(".who button:not(:disabled)"); got != 0 {
+		t.Errorf("%d buttons can be pressed, want 0", got)
+	}
+}
+
+// TestOpen: the page of a demonstration needs no token, not even to change something.
+func TestOpen(t *testing.T) {
+	r := start(t, five, func(c *server.Config) { c.AdminOpen = true })
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	r.open(page, "subject/user:42")
+	act(page, "ban")
+	page.WaitText("#notice", "Ban user:42: done.")
+	if r.take("42") {
+		t.Error("it is not banned")
+	}
+}
+
+// TestLink: a link of another site leads to the page, which then works, and the other site gets
+// nothing else.
+func TestLink(t *testing.T) {
+	r := start(t, five, withToken(t))
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprintf(w, `<!doctype html><title>chat</title><a id=page href=%q>page</a> <a id=metrics href=%q>metrics</a>`, r.admin+"/#/violations", r.admin+"/metrics")
+	}))
+	defer site.Close()
+	elsewhere := strings.Replace(site.URL, "127.0.0.1", "localhost", 1)
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	page.Expect("401")
+	page.Expect("403")
+	page.Open(elsewhere)
+	page.Click("#metrics")
+	page.WaitText("body", "Pages of other sites may not use this.")
+	page.Open(elsewhere)
+	page.Click("#page")
+	page.Wait("document.querySelector('#token')?.open")
+	page.Press(operator + kb.Enter)
+	page.WaitText("#link", "Live")
+}
+
+// TestBansNobodyObeys: a ban that would have no effect is refused with a message that stays.
+func TestBansNobodyObeys(t *testing.T) {
+	r := start(t, "tiers:\n  - {name: all, identity: [user, ip], limits: 5/1h}\n", withToken(t))
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	page.Expect("400")
+	r.signIn(page, "subject/user:42", operator)
+	act(page, "ban")
+	page.WaitText("#notice.wrong", "Ban user:42: failed. Bans apply to no limit of this subject; with `bans: {after: 0}` in the configuration,")
+	page.Click("#notice button")
+	page.Wait("document.querySelector('#notice').hidden")
+}
+
+// TestAlerts fire and clear.
+func TestAlerts(t *testing.T) {
+	r := start(t, "tiers:\n  - {name: all, identity: [user, ip], limits: 100/1h}\n", func(c *server.Config) {
+		c.Observe.Alerts = observe.AlertConfig{Thresholds: map[string]float64{"BlockedShare": 0.2}, For: time.Second}
+	})
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	r.open(page, "overview")
+	r.use("mallory", 200)
+	page.WaitText("#alerts [data-alert=BlockedShare]", "firing")
+	page.WaitText("#alerts", "threshold 20 %")
+	page.WaitText(".verdict", "Needs a look")
+	page.Wait(`document.title === "(1) stint"`)
+	for _, user := range []string{"ann", "ben", "cat", "dan"} {
+		r.use(user, 100)
+	}
+	page.Wait("document.querySelector('#alerts').children.length === 0")
+	page.WaitText(".verdict", "Healthy")
+	for _, want := range []string{"alert=BlockedShare severity=ticket", "BlockedShare has ended"} {
+		if !strings.Contains(r.log.String(), want) {
+			t.Errorf("the log does not have %q", want)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+// Package e2e has no code: its tests drive a whole server in a browser. They check that the
+// dashboard shows what was decided over HTTP, and that its actions take effect. Package dashboard
+// tests the page itself.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/stint-limiter/stint/internal/browsertest"
+	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/server"
+)
+
+const (
+	anywhere = "127.0.0.1:0"
+	operator = "token-of-an-operator"
+	reader   = "token-of-a-scraper"
+
+	// five is little for every user, bans that are made by hand are obeyed.
+	five = "tiers:\n  - {name: all, identity: [user, ip], limits: 5/1h}\nbans: {after: 0}\n"
+)
+
+// rig is a server under test, which ends with it.
+type rig struct {
+	t          *testing.T
+	api, admin string // URLs
+	log        logtest.Buffer
+}
+
+// start runs a server with policies until the test ends.
+func start(t *testing.T, policies string, adjust ...func(*server.Config)) *rig {
+	t.Helper()
+	r := &rig{t: t}
+	c := server.Config{
+		Policies: file(t, "stint.yaml", policies), HTTP: anywhere, Admin: anywhere,
+		Logger: slog.New(slog.NewTextHandler(&r.log, nil)),
+	}
+	for _, f := range adjust {
+		f(&c)
+	}
+	s, err := server.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(context.Background()); err != nil {
+			t.Errorf("Stop: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("log:\n%s", r.log.String())
+		}
+	})
+	r.api, r.admin = "http://"+s.Addr(server.HTTP).String(), "http://"+s.Addr(server.Admin).String()
+	return r
+}
+
+// withToken has alice as the operator, and a scraper that may look.
+func withToken(t *testing.T) func(*server.Config) {
+	return func(c *server.Config) {
+		c.AdminTokens = file(t, "tokens", "alice: "+operator+"\nprometheus (read): "+reader+"\n")
+	}
+}
+
+// signIn shows a view after giving a token.
+func (r *rig) signIn(page *browsertest.Page, view, token string) {
+	r.t.Helper()
+	page.Expect("401")
+	page.Open(r.admin + "/#/" + view)
+	page.Wait("document.querySelector('#token').open")
+	page.Press(token + kb.Enter)
+	page.WaitText("#link", "Live")
+}
+
+// file writes a file in a directory of its own, and returns its path.
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// open shows a view, and waits until it is live.
+func (r *rig) open(page *browsertest.Page, view string) {
+	r.t.Helper()
+	page.Open(r.admin + "/#/" + view)
+	page.WaitText("#link", "Live")
+}
+
+// take makes a request of a user over HTTP, and reports whether it was allowed.
+func (r *rig) take(user string) bool {
+	r.t.Helper()
+	return r.post("/v1/take", question(user)) == http.StatusOK
+}
+
+// use makes so many requests of a user.
+func (r *rig) use(user string, times int) {
+	r.t.Helper()
+	for range times {
+		r.take(user)
+	}
+}
+
+// post returns the status of a POST to the API.
+func (r *rig) post(path string, body any) int {
+	r.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	response, err := http.Post(r.api+path, "application/json", bytes.NewReader(text))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		r.t.Fatal(err)
+	}
+	return response.StatusCode
+}
+
+// question asks for a user whether a request may pass.
+func question(user string) map[string]any {
+	return map[string]any{"method": "GET", "path": "/", "peer": "192.0.2.1", "claims": map[string]string{"user": user}}
+}

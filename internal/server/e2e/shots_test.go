@@ -1,0 +1,134 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/browsertest"
+	"github.com/stint-limiter/stint/internal/server/control"
+)
+
+const (
+	// screenshotsEnv names a directory for pictures of every view.
+	screenshotsEnv = "STINT_SCREENSHOTS"
+	// screenshotsAfter is how long the demo runs before: there is something to see of everything,
+	// an alert too, and minutes of what is on trial.
+	screenshotsAfter = 5*time.Minute + 10*time.Second
+	// screenshotsMost is what a picture may have in bytes.
+	screenshotsMost = 200_000
+)
+
+// TestScreenshots makes the pictures of the documentation, of the demo as anybody can run it.
+func TestScreenshots(t *testing.T) {
+	directory := os.Getenv(screenshotsEnv)
+	if directory == "" {
+		t.Skip("pictures are made when " + screenshotsEnv + " names a directory for them; see make screenshots")
+	}
+	demo := startDemo(t)
+	operator, err := control.NewClient(demo, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(screenshotsAfter)
+	browser := browsertest.Start(t)
+	for _, scheme := range []string{"light", "dark"} {
+		mallory := control.Target{Subject: "user:mallory"} // who has another chance, and is denied by limits again
+		_, banned := operator.Ban(t.Context(), control.Target{Subject: "ip:203.0.113.99"}, time.Hour)
+		_, reset := operator.Reset(t.Context(), mallory)
+		_, unbanned := operator.Unban(t.Context(), mallory)
+		if err := errors.Join(banned, reset, unbanned); err != nil {
+			t.Fatal(err)
+		}
+		page := browser.Page(t, 1280, 900)
+		page.Prefer("prefers-color-scheme", scheme)
+		page.Open(demo)
+		for _, view := range browsertest.Eval[[]string](page, `[...document.querySelectorAll("nav [data-view]")].map((link) => link.dataset.view)`) {
+			if !slices.ContainsFunc(shots, func(s shot) bool { return s.name() == view }) {
+				t.Errorf("there is no picture of %s", view)
+			}
+		}
+		for _, s := range shots {
+			page.Resize(1280, s.height)
+			page.Open(demo + "/?" + scheme + "#/" + s.address)
+			page.WaitText("#link", "Live")
+			page.Wait("document.querySelector(" + browsertest.Quote(s.ready) +
+				") && document.getAnimations().length === 0")
+			path := filepath.Join(directory, s.name()+"-"+scheme+".png")
+			page.Screenshot(path, s.all)
+			size, err := shrink(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if size > screenshotsMost {
+				t.Errorf("%s has %d bytes, want at most %d", path, size, screenshotsMost)
+			}
+		}
+	}
+}
+
+// shot is a picture of a view, as high as what there is to see of it.
+type shot struct {
+	address, ready string
+	height         int
+	all            bool // and not only what fits
+}
+
+func (s shot) name() string {
+	name, _, _ := strings.Cut(s.address, "/")
+	return name
+}
+
+var shots = []shot{
+	{"overview", ".overview .top li", 900, true},
+	{"subject/user:mallory", ".subject .card.full", 900, false},
+	{"violations", ".violations tbody tr:nth-child(40)", 900, false},
+	{"offenders", ".offenders tbody tr", 520, false},
+	{"bans", ".bans tbody tr", 520, false},
+	{"limits", ".limits tbody tr", 900, true},
+	{"shadow", ".shadow figure svg", 900, true},
+	{"outbound", ".outbound .card", 600, false},
+	{"audit", ".audit tbody tr", 520, false},
+}
+
+// startDemo runs the demo of the command line until the test ends, and returns where its dashboard
+// is.
+func startDemo(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "stint")
+	if out, err := exec.Command("go", "build", "-o", binary, "../../../cmd/stint").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	command := exec.CommandContext(ctx, binary, "demo", "--listen", anywhere, "--admin", anywhere)
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.Stderr = os.Stderr
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop()
+		_ = command.Wait() // it was signaled to end
+	})
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		name, rest, _ := strings.Cut(lines.Text(), " ")
+		value, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		if name == "Dashboard" {
+			return strings.TrimSuffix(value, "/")
+		}
+	}
+	t.Fatal("the demo does not say where it is")
+	return ""
+}

@@ -1,0 +1,189 @@
+package envoyrls
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/stint-limiter/stint"
+)
+
+// answer is a response to a request with few descriptors, all in one piece of memory.
+type answer struct {
+	response rlsv3.RateLimitResponse
+	pointers [fewItems]*rlsv3.RateLimitResponse_DescriptorStatus
+	statuses [fewItems]rlsv3.RateLimitResponse_DescriptorStatus
+	resets   [fewItems]durationpb.Duration
+}
+
+const fewItems = 2
+
+// answer returns the response to a request.
+func (s *Service) answer(c *call, r *rlsv3.RateLimitRequest) *rlsv3.RateLimitResponse {
+	a := new(answer)
+	pointers, statuses, resets := a.pointers[:], a.statuses[:], a.resets[:]
+	if n := len(c.items); n > fewItems {
+		pointers = make([]*rlsv3.RateLimitResponse_DescriptorStatus, n)
+		statuses = make([]rlsv3.RateLimitResponse_DescriptorStatus, n)
+		resets = make([]durationpb.Duration, n)
+	}
+	for i := range c.items {
+		c.items[i].status(&statuses[i], &resets[i])
+		pointers[i] = &statuses[i]
+	}
+	a.response.Statuses = pointers[:len(c.items):len(c.items)]
+	denied := c.denied()
+	a.response.OverallCode = rlsv3.RateLimitResponse_OK
+	if denied && !s.options.ShadowMode {
+		a.response.OverallCode = rlsv3.RateLimitResponse_OVER_LIMIT
+	}
+	if s.options.Headers != HeadersNone {
+		s.addHeaders(&a.response, c, denied)
+	}
+	if s.options.Metadata {
+		a.response.DynamicMetadata = c.dynamicMetadata(r)
+	}
+	return &a.response
+}
+
+// status fills in what the answer says of an item.
+func (it *item) status(to *rlsv3.RateLimitResponse_DescriptorStatus, reset *durationpb.Duration) {
+	to.Code = it.code()
+	switch {
+	case it.counted():
+		to.CurrentLimit = it.rule.current
+		to.LimitRemaining = it.remaining()
+		reset.Seconds = it.resetSeconds()
+		to.DurationUntilReset = reset
+	case it.rule != nil:
+		to.LimitRemaining = math.MaxUint32
+	}
+}
+
+// resetSeconds is the time until the limit is unused, in whole seconds as envoyproxy/ratelimit
+// tells it. A limit of zero never has room; it is said to have none for a window.
+func (it *item) resetSeconds() int64 {
+	reset := it.usage.ResetAfter
+	if reset <= 0 && it.rule.max() == 0 {
+		reset = it.window()
+	}
+	return wholeSeconds(reset)
+}
+
+// wholeSeconds rounds up.
+func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+// addedHeaders are header fields, all in one piece of memory.
+type addedHeaders struct {
+	pointers [maxHeaders]*corev3.HeaderValue
+	values   [maxHeaders]corev3.HeaderValue
+}
+
+const maxHeaders = 7
+
+func (h *addedHeaders) set(i int, key, value string) {
+	h.values[i].Key, h.values[i].Value = key, value
+	h.pointers[i] = &h.values[i]
+}
+
+// addHeaders adds header fields on the limit that matters most, if there is one.
+func (s *Service) addHeaders(to *rlsv3.RateLimitResponse, c *call, denied bool) {
+	it := c.decisive()
+	if it == nil {
+		return
+	}
+	retry := int64(0)
+	if denied {
+		retry = c.retrySeconds()
+	}
+	// The numbers are one text, divided.
+	var room [48]byte
+	b := strconv.AppendUint(room[:0], uint64(it.remaining()), 10)
+	remainingEnd := len(b)
+	b = strconv.AppendInt(b, it.resetSeconds(), 10)
+	resetEnd := len(b)
+	b = strconv.AppendInt(b, retry, 10)
+	text := string(b)
+	remaining, reset := text[:remainingEnd], text[remainingEnd:resetEnd]
+
+	h, names := new(addedHeaders), &s.options.HeaderNames
+	h.set(0, names.Limit, it.rule.text)
+	h.set(1, names.Remaining, remaining)
+	h.set(2, names.Reset, reset)
+	n := 3
+	if s.options.Headers == HeadersAll {
+		h.set(3, "X-RateLimit-Limit", it.rule.text)
+		h.set(4, "X-RateLimit-Remaining", remaining)
+		h.set(5, "X-RateLimit-Reset", reset)
+		n = 6
+		if retry > 0 {
+			h.set(6, "Retry-After", text[resetEnd:])
+			n = 7
+		}
+	}
+	to.ResponseHeadersToAdd = h.pointers[:n:n]
+}
+
+// decisive returns the last item that denies, else the first of those with the least left; nil if
+// nothing was counted.
+func (c *call) decisive() *item {
+	var best *item
+	least := uint32(math.MaxUint32)
+	for i := range c.items {
+		it := &c.items[i]
+		if !it.counted() {
+			continue
+		}
+		if left := it.remaining(); left < least || best == nil {
+			best, least = it, left
+		}
+		if !it.quota && it.code() == rlsv3.RateLimitResponse_OVER_LIMIT {
+			best, least = it, 0
+		}
+	}
+	return best
+}
+
+// retrySeconds is how long a denied request has to wait, or zero if no waiting helps: until all
+// limits that deny it have room, and if those in quota mode do, until the first of them has.
+func (c *call) retrySeconds() int64 {
+	longest, shortest := time.Duration(0), time.Duration(math.MaxInt64)
+	for i := range c.items {
+		it := &c.items[i]
+		if it.code() != rlsv3.RateLimitResponse_OVER_LIMIT {
+			continue
+		}
+		wait := it.retryAfter()
+		switch {
+		case it.quota && wait != stint.Never:
+			shortest = min(shortest, wait)
+		case it.quota:
+		case wait == stint.Never:
+			return 0
+		default:
+			longest = max(longest, wait)
+		}
+	}
+	if c.quotasDeny() {
+		if shortest == math.MaxInt64 {
+			return 0
+		}
+		longest = max(longest, shortest)
+	}
+	return wholeSeconds(longest)
+}
+
+// retryAfter is how long it takes until the item's limit has room, or [stint.Never].
+func (it *item) retryAfter() time.Duration {
+	switch {
+	case it.neverFits() || it.rule.max() == 0:
+		return stint.Never
+	case it.usage.RetryAfter == 0: // it only looked
+		return it.usage.ResetAfter
+	}
+	return it.usage.RetryAfter
+}

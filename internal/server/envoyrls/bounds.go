@@ -1,0 +1,139 @@
+package envoyrls
+
+import (
+	"context"
+	"slices"
+
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+)
+
+// Bounds on a request: each descriptor may be a counter, and asks the store. Envoy sends at most
+// one for each rate limit of a route, with one entry for each of its actions. Both come from its
+// configuration, never from a client: Envoy Gateway, which writes such configurations, allows 64
+// rules.
+const (
+	maxDescriptors = 256
+	maxEntries     = 4096 // of all descriptors together
+)
+
+// maxParts is how many messages a request within the bounds can consist of: itself, its
+// descriptors, each with a limit of its own, and their entries. It bounds what it costs to decode a
+// request that is not.
+const maxParts = 1 + 2*maxDescriptors + maxEntries
+
+func tooManyParts() error {
+	return status.Errorf(codes.InvalidArgument, "stint: too many descriptors and entries in one request; want at most %d descriptors with %d entries in all",
+		maxDescriptors, maxEntries)
+}
+
+// check reports what is wrong with a request, whatever the configuration says. What
+// envoyproxy/ratelimit refuses too has its code and its words, for those who look for them.
+func (s *Service) check(r *rlsv3.RateLimitRequest) error {
+	descriptors := r.GetDescriptors()
+	switch n := len(descriptors); {
+	case r.GetDomain() == "":
+		return status.Error(codes.Unknown, "rate limit domain must not be empty")
+	case n == 0:
+		return status.Error(codes.Unknown, "rate limit descriptor list must not be empty")
+	case n > maxDescriptors:
+		return status.Errorf(codes.InvalidArgument, "stint: %d descriptors in one request; want at most %d", n, maxDescriptors)
+	}
+	entries := 0
+	for _, d := range descriptors {
+		entries += len(d.GetEntries())
+	}
+	if entries > maxEntries {
+		return status.Errorf(codes.InvalidArgument, "stint: %d entries in the descriptors of one request; want at most %d", entries, maxEntries)
+	}
+	if s.options.NegativeHits {
+		return nil
+	}
+	if i := slices.IndexFunc(descriptors, (*commonv3.RateLimitDescriptor).GetIsNegativeHits); i >= 0 {
+		err := status.Errorf(codes.PermissionDenied, "stint: descriptors[%d].is_negative_hits: hits are given back only where callers need a token or a certificate, "+
+			"and this server asks for neither (--envoy-token-file, --tls-client-ca)", i)
+		if unlogged, ok := s.refusals.Allow(1, complainEvery); ok {
+			s.options.Logger.Warn("stint: negative hits were refused", "cause", err, "unlogged", unlogged)
+		}
+		return err
+	}
+	return nil
+}
+
+// Register adds the service to a gRPC server. It is to be preferred to
+// [rlsv3.RegisterRateLimitServiceServer]: a message with too many parts is refused before it is
+// decoded, which would take much longer than to read it.
+func (s *Service) Register(on grpc.ServiceRegistrar) {
+	described := rlsv3.RateLimitService_ServiceDesc
+	described.Methods = slices.Clone(described.Methods)
+	for i := range described.Methods {
+		handle := described.Methods[i].Handler
+		described.Methods[i].Handler = func(service any, ctx context.Context, decode func(any) error,
+			next grpc.UnaryServerInterceptor) (any, error) {
+			return handle(service, ctx, func(message any) error { return decodeBounded(decode, message) }, next)
+		}
+	}
+	on.RegisterService(&described, s)
+}
+
+// decodeBounded decodes a request if it has not too many parts. A message without fields of its own
+// takes any other as it is, so that its parts can be counted first.
+func decodeBounded(decode func(any) error, message any) error {
+	var undecoded emptypb.Empty
+	if err := decode(&undecoded); err != nil {
+		return err
+	}
+	text := undecoded.ProtoReflect().GetUnknown()
+	if countParts(text) > maxParts {
+		return tooManyParts()
+	}
+	if err := proto.Unmarshal(text, message.(proto.Message)); err != nil {
+		return status.Errorf(codes.Internal, "stint: the message is not a RateLimitRequest: %v", err)
+	}
+	return nil
+}
+
+// descriptorsField is the number of [rlsv3.RateLimitRequest.Descriptors].
+const descriptorsField = 2
+
+// countParts counts the messages that a request consists of. Of one that is not well-formed it
+// counts those ahead of the mistake, which is as far as a decoder gets.
+func countParts(request []byte) int {
+	n := 1
+	eachMessage(request, func(field protowire.Number, descriptor []byte) {
+		if field == descriptorsField {
+			n++
+			eachMessage(descriptor, func(protowire.Number, []byte) { n++ })
+		}
+	})
+	return n
+}
+
+// eachMessage calls a function with the fields of a message that may be messages too.
+func eachMessage(message []byte, do func(field protowire.Number, value []byte)) {
+	for len(message) > 0 {
+		field, kind, size := protowire.ConsumeTag(message)
+		if size < 0 {
+			return
+		}
+		message = message[size:]
+		if kind == protowire.BytesType {
+			var value []byte
+			if value, size = protowire.ConsumeBytes(message); size >= 0 {
+				do(field, value)
+			}
+		} else {
+			size = protowire.ConsumeFieldValue(field, kind, message)
+		}
+		if size < 0 {
+			return
+		}
+		message = message[size:]
+	}
+}

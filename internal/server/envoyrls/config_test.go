@@ -1,0 +1,321 @@
+package envoyrls_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/server/envoyrls"
+)
+
+// TestMistakes holds what is said to people whose configuration is wrong: all of it, each with its
+// line.
+func TestMistakes(t *testing.T) {
+	tests := []struct {
+		name, text string
+		want       []string
+	}{
+		{"empty file", "", []string{"a.yaml:1: domain: config file cannot have empty domain"}},
+		{"null", "~", []string{"a.yaml:1: domain: config file cannot have empty domain"}},
+		{"no domain", "descriptors:\n", []string{"a.yaml:1: domain: config file cannot have empty domain"}},
+		{"not YAML", "domain: [a", []string{"a.yaml:1: error loading config file: not YAML: did not find expected ',' or ']': in brackets, a text with {, }, [, ] or a comma needs quotes"}},
+		{"a text", "hello", []string{"a.yaml:1: want a map with the keys domain, descriptors"}},
+		{"two documents", "domain: a\n---\ndomain: b\n", []string{"a.yaml:2: error loading config file: a second document; want one in a file"}},
+		{"key of a number", "0.5: d\ndomain: a\n", []string{"a.yaml:1: config error, key is not of type string: 0.5"}},
+		{"unknown key", "domain: a\ndescriptors:\n  - key: k\n    ratelimit: {unit: day}\n", []string{
+			"a.yaml:4: descriptors[0]: config error, unknown key 'ratelimit'; want key, value, rate_limit, descriptors, shadow_mode, " +
+				"quota_mode, detailed_metric, value_to_metric, share_threshold, metadata",
+		}},
+		{"key in the wrong place", "domain: a\ndescriptors:\n  - key: k\n    rate_limit:\n      unit: day\n      shadow_mode: true\n", []string{
+			"a.yaml:6: descriptors[0].rate_limit: config error, unknown key 'shadow_mode'; it belongs to a descriptor",
+		}},
+		{"key twice", "domain: a\ndomain: b\n", []string{"a.yaml:2: config error, key 'domain' is given twice"}},
+		{"list of texts", "domain: a\ndescriptors:\n  - x\n", []string{
+			"a.yaml:3: descriptors[0]: config error, yaml file contains list of type other than map: x",
+		}},
+		{"not a list", "domain: a\ndescriptors: {key: k}\n", []string{"a.yaml:2: descriptors: want a list"}},
+		{"empty key", "domain: a\ndescriptors:\n  - value: v\n", []string{"a.yaml:3: descriptors[0]: descriptor has empty key"}},
+		{"duplicate key", "domain: a\ndescriptors:\n  - {key: k, value: v}\n  - {key: k, value: v}\n", []string{
+			"a.yaml:4: descriptors[1]: duplicate descriptor composite key 'a.k_v'",
+		}},
+		{"duplicate nested key", "domain: a\ndescriptors:\n  - key: k\n    descriptors:\n    - key: n\n    - key: n\n", []string{
+			"a.yaml:6: descriptors[0].descriptors[1]: duplicate descriptor composite key 'a.k.n'",
+		}},
+		{"bad unit", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: moon, requests_per_unit: 1}\n", []string{
+			"a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'moon'; want second, minute, hour, day, week, month or year",
+		}},
+		{"unknown unit", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: unknown, requests_per_unit: 1}\n", []string{
+			"a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'unknown'; want second, minute, hour, day, week, month or year",
+		}},
+		{"no unit", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {requests_per_unit: 1}\n", []string{
+			"a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit ''; want second, minute, hour, day, week, month or year",
+		}},
+		{"unlimited with a unit", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unlimited: true, unit: day}\n", []string{
+			"a.yaml:4: descriptors[0].rate_limit.unit: should not specify rate limit unit when unlimited",
+		}},
+		{"negative", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: -1}\n", []string{
+			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '-1' is not a whole number from 0 to 4294967295",
+		}},
+		{"too many", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: 4294967296}\n", []string{
+			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '4294967296' is not a whole number from 0 to 4294967295",
+		}},
+		{"not whole", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: .inf}\n", []string{
+			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '.inf' is not a whole number from 0 to 4294967295",
+		}},
+		{"multiplier of zero", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, unit_multiplier: 0}\n", []string{
+			"a.yaml:4: descriptors[0].rate_limit.unit_multiplier: invalid unit multiplier '0'; want at least 1",
+		}},
+		{"multiplier too large", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: year, unit_multiplier: 2}\n", []string{
+			"a.yaml:4: descriptors[0].rate_limit: a window of 2 times a year; want at most 366 days",
+		}},
+		{"neither true nor false", "domain: a\ndescriptors:\n  - key: k\n    shadow_mode: maybe\n", []string{
+			"a.yaml:4: descriptors[0].shadow_mode: 'maybe' is neither true nor false",
+		}},
+		{"true in quotes", "domain: a\ndescriptors:\n  - key: k\n    shadow_mode: \"true\"\n", []string{
+			"a.yaml:4: descriptors[0].shadow_mode: 'true' is neither true nor false; in quotes it is a text",
+		}},
+		{"a number in quotes", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: '5'}\n", []string{
+			"a.yaml:4: descriptors[0].rate_limit.requests_per_unit: '5' is not a whole number from 0 to 4294967295; in quotes it is a text",
+		}},
+		{"replaces nothing", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, replaces: [{name: }]}\n", []string{
+			"a.yaml:4: descriptors[0].rate_limit.replaces[0]: should not have an empty replaces entry",
+		}},
+		{"replaces itself", "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: day, name: n, replaces: [{name: n}]}\n", []string{
+			"a.yaml:4: descriptors[0].rate_limit.replaces[0]: replaces should not contain name of same descriptor",
+		}},
+		{"shared without a wildcard", "domain: a\ndescriptors:\n  - {key: k, value: v, share_threshold: true}\n", []string{
+			"a.yaml:3: descriptors[0].share_threshold: share_threshold can only be used with wildcard values (containing '*'), but found key 'k_v'",
+		}},
+		{"metadata", "domain: a\ndescriptors:\n  - {key: k, metadata: 7}\n", []string{
+			"a.yaml:3: descriptors[0].metadata: error parsing metadata: want a map",
+		}},
+		{"a name that is a list", "domain: [a]\n", []string{
+			"a.yaml:1: domain: want a text", "a.yaml:1: domain: config file cannot have empty domain",
+		}},
+		{"an alias of itself", "domain: a\ndescriptors: &x\n  - key: k\n    descriptors: *x\n", []string{
+			"a.yaml:4: " + strings.Repeat("descriptors[0].", 64) + "descriptors: descriptors are nested too deeply; want at most 64 levels",
+		}},
+		{"everything at once", "descriptors:\n  - value: v\n    rate_limit: {unit: moon}\n  - key: k\n    key2: x\n", []string{
+			"a.yaml:1: domain: config file cannot have empty domain",
+			"a.yaml:2: descriptors[0]: descriptor has empty key",
+			"a.yaml:3: descriptors[0].rate_limit.unit: invalid rate limit unit 'moon'; want second, minute, hour, day, week, month or year",
+			"a.yaml:5: descriptors[1]: config error, unknown key 'key2'; want key, value, rate_limit, descriptors, shadow_mode, " +
+				"quota_mode, detailed_metric, value_to_metric, share_threshold, metadata",
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := envoyrls.Parse("a.yaml", []byte(test.text))
+			var wrong *config.Error
+			if !errors.As(err, &wrong) {
+				t.Fatalf("got %v; want a *config.Error", err)
+			}
+			if got, want := wrong.Error(), strings.Join(test.want, "\n"); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestBombs: what is small in a file and large once its aliases are followed is refused, soon.
+func TestBombs(t *testing.T) {
+	bomb := "domain: a\ndescriptors:\n- {key: k, metadata: &m0 {a: 1}}\n"
+	for i := range 40 {
+		bomb += fmt.Sprintf("- {key: k%d, metadata: &m%d {a: *m%d, b: *m%d}}\n", i, i+1, i, i)
+	}
+	_, err := envoyrls.Parse("a.yaml", []byte(bomb))
+	if err == nil || !strings.Contains(err.Error(), "oversized") {
+		t.Errorf("got %v; want it to be oversized", err)
+	}
+}
+
+// TestForms: what the documents and people's files do with YAML is understood.
+func TestForms(t *testing.T) {
+	c := parse(t, `
+domain: forms
+descriptors:
+  - key: limits
+    rate_limit: &base
+      unit: MINUTE
+      requests_per_unit: 0x10
+  - key: merged
+    rate_limit:
+      <<: *base
+      requests_per_unit: +7
+  - key: alias
+    rate_limit: *base
+  - key: 50
+    value: 80
+    shadow_mode: yes
+    rate_limit: *base
+  - key: flag
+    value: true
+    quota_mode: On
+    detailed_metric: true
+    value_to_metric: false
+    rate_limit: {unlimited: true, requests_per_unit: 9}
+  - key: wide
+    rate_limit: {unit: hour, unit_multiplier: 6, requests_per_unit: 1_000}
+  - key: none
+    value:
+    descriptors:
+---
+`)
+	want := `forms.limits: unit=MINUTE requests_per_unit=16, shadow_mode: false, quota_mode: false
+forms.merged: unit=MINUTE requests_per_unit=7, shadow_mode: false, quota_mode: false
+forms.alias: unit=MINUTE requests_per_unit=16, shadow_mode: false, quota_mode: false
+forms.50_80: unit=MINUTE requests_per_unit=16, shadow_mode: true, quota_mode: false
+forms.flag_true: unit=UNKNOWN requests_per_unit=9, shadow_mode: false, quota_mode: true
+forms.wide: unit=HOUR requests_per_unit=1000, unit_multiplier: 6, shadow_mode: false, quota_mode: false
+`
+	if got := c.Dump(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got, want := [2]int{c.Domains(), c.Limits()}, [2]int{1, 6}; got != want {
+		t.Errorf("got %d domains and limits, want %d", got, want)
+	}
+}
+
+// TestF34Dump: a dump has one line for each limit, whatever the keys are.
+func TestF34Dump(t *testing.T) {
+	c := parse(t, "domain: a\ndescriptors:\n  - {key: \"x\\ny: unit=\\e[31m\", rate_limit: {unit: day, requests_per_unit: 1}}\n")
+	if got, want := c.Dump(), `a.x\ny: unit=\x1b[31m: unit=DAY requests_per_unit=1, shadow_mode: false, quota_mode: false`+"\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func write(t *testing.T, directory string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(directory, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestF14Load: which files of a directory are read, and that mistakes in any of them are told
+// together.
+func TestF14Load(t *testing.T) {
+	const limit = "\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]\n"
+	directory := t.TempDir()
+	write(t, directory, map[string]string{
+		"a.yaml": "domain: a" + limit, "b.yml": "domain: b" + limit, "noext": "domain: c" + limit,
+		"sub/d.YAML":   "domain: d" + limit,
+		".hidden.yaml": "[", "a.yaml~": "[", "#a.yaml#": "[", ".a.yaml.swp": "[", "4913": "", "notes.md": "[",
+		".git/e.yaml": "[", "a.yaml.bak": "[",
+		"..2026/f.yaml": "domain: f" + limit,
+	})
+	if err := os.Symlink("..2026/f.yaml", filepath.Join(directory, "f.yaml")); err != nil { // as Kubernetes does
+		t.Fatal(err)
+	}
+	c, err := envoyrls.Load(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.Domains(), 5; got != want {
+		t.Errorf("got %d domains, want %d", got, want)
+	}
+	opened, err := envoyrls.Open(directory)
+	if err != nil || len(opened) != c.Domains() {
+		t.Errorf("got %d files, %v; want those that were read", len(opened), err)
+	}
+
+	write(t, directory, map[string]string{"b.yml": "domain: a", "noext": "domain: ["})
+	_, err = envoyrls.Load(directory)
+	var wrong *config.Error
+	if !errors.As(err, &wrong) || len(wrong.Mistakes) != 2 {
+		t.Fatalf("got %v; want two mistakes", err)
+	}
+	if got, want := wrong.Mistakes[0].Message, "duplicate domain 'a' in config file; it is that of "+filepath.Join(directory, "a.yaml")+":1"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+
+	if _, err := envoyrls.Load(t.TempDir()); !errors.As(err, &wrong) {
+		t.Errorf("an empty directory: got %v; want a *config.Error", err)
+	}
+	if _, err := envoyrls.Load(filepath.Join(directory, "missing")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v; want %v", err, os.ErrNotExist)
+	}
+	large := filepath.Join(directory, "large.yaml")
+	if err := os.WriteFile(large, make([]byte, 17<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := envoyrls.Load(large); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "oversized") {
+		t.Errorf("an oversized file: got %v", err)
+	}
+}
+
+// TestMergeDomains: several files are one domain if that is wanted, and no descriptor is in two of
+// them.
+func TestMergeDomains(t *testing.T) {
+	file := func(name, domain, key string, perDay int) envoyrls.File {
+		return envoyrls.File{Name: name, Text: fmt.Appendf(nil,
+			"domain: %s\ndescriptors:\n  - key: %s\n    rate_limit: {unit: day, requests_per_unit: %d}\n", domain, key, perDay)}
+	}
+	merge := envoyrls.MergeDomains(true)
+	files := []envoyrls.File{file("1.yaml", "a", "x", 1), file("2.yaml", "b", "x", 2), file("3.yaml", "a", "'x*'", 3),
+		file("4.yaml", "a", "'*'", 4)}
+	if _, err := envoyrls.Read(files, envoyrls.MergeDomains(false)); err == nil ||
+		strings.Count(err.Error(), "duplicate domain 'a'") != 2 {
+		t.Errorf("unless told: got %v; want two mistakes", err)
+	}
+	c, err := envoyrls.Read(files, merge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.Domains(), 2; got != want {
+		t.Errorf("got %d domains, want %d", got, want)
+	}
+	service := newService(t, inMemory(t, nil), c, envoyrls.Options{})
+	// The wildcards are tried in the order of the files.
+	for request, want := range map[*rlsv3.RateLimitRequest]string{
+		ask("a", "x=", "xy=1", "z=1"): "OK: OK 2 of 3/DAY; OK 2 of 3/DAY; OK 3 of 4/DAY",
+		ask("b", "x=1", "xy=1"):       "OK: OK 1 of 2/DAY; OK",
+	} {
+		response, err := service.ShouldRateLimit(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := show(response); got != want {
+			t.Errorf("got %s\nwant %s", got, want)
+		}
+	}
+	_, err = envoyrls.Read(append(files, file("5.yaml", "a", "x", 5)), merge)
+	if want := "5.yaml:3: descriptors[0]: duplicate descriptor composite key 'a.x'; it is that of 1.yaml:3"; err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+}
+
+// FuzzParse: any text is a configuration or a mistake, never a panic, and a configuration answers
+// any request.
+func FuzzParse(f *testing.F) {
+	for _, s := range scenarios {
+		f.Add([]byte(s.config))
+	}
+	f.Add([]byte("domain: a\ndescriptors: &x\n  - key: k\n    descriptors: *x\n"))
+	f.Add([]byte("domain: a\ndescriptors:\n  - <<: [*x, {key: k}]\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := envoyrls.Parse("fuzz.yaml", text)
+		var wrong *config.Error
+		switch {
+		case err == nil:
+			if got, want := strings.Count(c.Dump(), "\n"), c.Limits(); got != want {
+				t.Errorf("the dump has %d lines, want %d", got, want)
+			}
+		case !errors.As(err, &wrong):
+			t.Errorf("got %v; want a *config.Error", err)
+		case strings.Contains(wrong.Mistakes[0].Message, "\n"):
+			t.Errorf("a mistake in several lines: %q", wrong.Mistakes[0].Message)
+		}
+	})
+}

@@ -1,0 +1,190 @@
+package envoyrls
+
+import (
+	"fmt"
+	"strings"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/yamlread"
+)
+
+// reader turns files into a configuration, and gathers the mistakes in them.
+type reader struct {
+	config   Config
+	file     string
+	nodes    yamlread.Counter // those that were looked at, through aliases too
+	mistakes []config.Mistake
+	// domainLines say where each domain was configured first, and tops where the descriptors of its
+	// list were.
+	domainLines map[string]string
+	tops        map[*node]string
+	// mergeDomains says that several files may configure one domain.
+	mergeDomains bool
+}
+
+func newReader() *reader {
+	return &reader{config: Config{domains: map[string]*domain{}}, domainLines: map[string]string{},
+		tops: map[*node]string{}}
+}
+
+// The keys that each kind of mapping knows.
+var (
+	rootKeys       = []string{"domain", "descriptors"}
+	descriptorKeys = []string{
+		"key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode", "detailed_metric", "value_to_metric",
+		"share_threshold", "metadata",
+	}
+	limitKeys    = []string{"unit", "requests_per_unit", "unit_multiplier", "unlimited", "name", "replaces"}
+	replacesKeys = []string{"name"}
+)
+
+// read adds the domain of a file to the configuration.
+func (r *reader) read(file string, text []byte) {
+	r.file, r.nodes = file, yamlread.Counter{Max: maxNodes}
+	root, err := parse(text)
+	if err != nil {
+		r.note(err.Line, "", "error loading config file: %s", err.Message)
+		return
+	}
+	fields := r.mapping(root, "", rootKeys)
+	if fields == nil {
+		return
+	}
+	name := r.text(fields["domain"], "domain")
+	d := &domain{subject: subjectOf(name), override: name + " (override)"}
+	switch first, again := r.domainLines[name]; {
+	case name == "":
+		r.mistake(fields.at("domain", root), "domain", "config file cannot have empty domain")
+	case again && r.mergeDomains:
+		d = r.config.domains[name]
+	case again:
+		r.mistake(fields["domain"], "domain", "duplicate domain '%s' in config file; it is that of %s", name, first)
+	default:
+		r.domainLines[name] = r.position(fields["domain"])
+		r.config.domains[name] = d
+	}
+	r.descriptors(&d.node, fields["descriptors"], "descriptors", name+".", 1)
+}
+
+// position is the file and line of a node, for messages.
+func (r *reader) position(n *yaml.Node) string { return fmt.Sprintf("%s:%d", r.file, n.Line) }
+
+// descriptors reads a list of descriptors into their parent. Its path is for messages about
+// mistakes, and by key to those who look for a limit.
+func (r *reader) descriptors(parent *node, list *yaml.Node, path, key string, depth int) {
+	if depth > maxDepth {
+		r.mistake(list, path, "descriptors are nested too deeply; want at most %d levels", maxDepth)
+		return
+	}
+	for i, element := range r.list(list, path) {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if fields := r.mapping(element, at, descriptorKeys); fields != nil {
+			r.descriptor(parent, fields, element, at, key, depth)
+		}
+	}
+}
+
+func (r *reader) descriptor(parent *node, fields fields, n *yaml.Node, path, key string, depth int) {
+	composite := r.text(fields["key"], path+".key")
+	if composite == "" {
+		r.mistake(fields.at("key", n), path, "descriptor has empty key")
+	}
+	if value := r.text(fields["value"], path+".value"); value != "" {
+		composite += "_" + value
+	}
+	key += composite
+	child := &node{}
+	if first, ok := parent.children[composite]; ok {
+		where := ""
+		if r.mergeDomains && depth == 1 { // it may be in another file
+			where = "; it is that of " + r.tops[first]
+		}
+		r.mistake(fields.at("key", n), path, "duplicate descriptor composite key '%s'%s", key, where)
+	}
+	if depth == 1 {
+		r.tops[child] = r.position(n)
+	}
+	if parent.children == nil {
+		parent.children = map[string]*node{}
+	}
+	parent.children[composite] = child
+	if strings.Contains(composite, "*") {
+		parent.wildcards = append(parent.wildcards, wildcard{parts: splitPattern(composite), next: child})
+	}
+	if r.boolean(fields["share_threshold"], path+".share_threshold") {
+		child.pattern = composite
+		if !strings.Contains(composite, "*") {
+			r.mistake(fields["share_threshold"], path+".share_threshold",
+				"share_threshold can only be used with wildcard values (containing '*'), but found key '%s'", composite)
+		}
+	}
+	// Read for the sake of their mistakes: metrics never name what requests say.
+	r.boolean(fields["detailed_metric"], path+".detailed_metric")
+	r.boolean(fields["value_to_metric"], path+".value_to_metric")
+
+	limit := rule{
+		key:      key,
+		shadow:   r.boolean(fields["shadow_mode"], path+".shadow_mode"),
+		quota:    r.boolean(fields["quota_mode"], path+".quota_mode"),
+		metadata: r.metadata(fields["metadata"], path+".metadata"),
+	}
+	if n := fields["rate_limit"]; !yamlread.IsNull(n) {
+		if limits := r.mapping(n, path+".rate_limit", limitKeys); limits != nil {
+			r.limit(&limit, limits, n, path+".rate_limit")
+			child.rule = &limit
+			r.config.rules = append(r.config.rules, &limit)
+		}
+	}
+	r.descriptors(child, fields["descriptors"], path+".descriptors", key+".", depth+1)
+}
+
+// limit reads the rate_limit of a descriptor.
+func (r *reader) limit(limit *rule, fields fields, n *yaml.Node, path string) {
+	limit.unlimited = r.boolean(fields["unlimited"], path+".unlimited")
+	limit.name = r.text(fields["name"], path+".name")
+	current := &rlsv3.RateLimitResponse_RateLimit{
+		RequestsPerUnit: r.number(fields["requests_per_unit"], path+".requests_per_unit"),
+		Name:            limit.name,
+	}
+	if n := fields["unit_multiplier"]; !yamlread.IsNull(n) {
+		multiplier := r.number(n, path+".unit_multiplier")
+		if multiplier == 0 {
+			r.mistake(n, path+".unit_multiplier", "invalid unit multiplier '%s'; want at least 1", shown(n.Value))
+		}
+		current.UnitMultiplier = wrapperspb.UInt32(multiplier)
+	}
+	name := r.text(fields["unit"], path+".unit")
+	unit, ok := unitByName(name)
+	switch {
+	case limit.unlimited && ok:
+		r.mistake(fields.at("unit", n), path+".unit", "should not specify rate limit unit when unlimited")
+	case limit.unlimited:
+	case !ok:
+		r.mistake(fields.at("unit", n), path+".unit", "invalid rate limit unit '%s'; want %s", shown(name), unitNames)
+	case windowOf(unit, multiplierOf(current)) == 0:
+		r.mistake(fields.at("unit_multiplier", n), path, "a window of %d times a %s; want at most %d days",
+			multiplierOf(current), strings.ToLower(unit.String()), stint.MaxWindow/day)
+	}
+	current.Unit = unit
+	limit.setLimit(current)
+	for i, element := range r.list(fields["replaces"], path+".replaces") {
+		at := fmt.Sprintf("%s.replaces[%d]", path, i)
+		replaces := r.mapping(element, at, replacesKeys)
+		if replaces == nil {
+			continue
+		}
+		switch name := r.text(replaces["name"], at+".name"); name {
+		case "":
+			r.mistake(element, at, "should not have an empty replaces entry")
+		case limit.name:
+			r.mistake(element, at, "replaces should not contain name of same descriptor")
+		default:
+			limit.replaces = append(limit.replaces, name)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package envoyrls
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// countApart decides a request by fixed windows, in which every descriptor counts by itself.
+//
+// With StopOverLimit they are looked at first, which charges only those that are over their limits.
+func (s *Service) countApart(ctx context.Context, c *call) error {
+	if !s.options.StopOverLimit || len(c.items) == 1 {
+		return s.takeApart(ctx, c, anyItem, stint.ModeTake)
+	}
+	if err := s.takeApart(ctx, c, anyItem, stint.ModePeek); err != nil || c.exceeds() {
+		return err
+	}
+	return s.takeApart(ctx, c, notRefund, stint.ModeTake) // refunds have been made
+}
+
+func notRefund(it *item) bool { return !it.refund }
+
+// exceeds reports whether an item is over its limit, whatever becomes of it.
+func (c *call) exceeds() bool {
+	for i := range c.items {
+		if c.items[i].over {
+			return true
+		}
+	}
+	return false
+}
+
+// countFixed completes a decision in fixed windows that was asked for at some time. There hits are
+// counted whether they are admitted or not: once a counter is above its limit, every later request
+// of the window is denied, whatever it asks for, and so is one that only looks.
+//
+// A store does not charge what it denies. So the first denial brings the counter to where it would
+// be; later ones need not, for nobody could tell.
+func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, d *stint.Decision, asked time.Time) {
+	limit := it.rule.max()
+	it.over = it.over || it.neverFits()
+	switch {
+	case it.refund:
+		s.lower(ctx, deadline, it)
+	case d.Degraded:
+	case it.cost() == 0:
+		it.over = false // whether it is above its limit is seen from what is used
+	case it.over && it.usage.Used <= limit && limit > 0:
+		s.exceed(ctx, deadline, it, asked)
+	}
+	it.over = it.over || it.usage.Used > limit
+	if it.over {
+		it.usage.Used = max(it.usage.Used, limit) // nothing is left
+	}
+	if it.usage.ResetAfter <= 0 {
+		it.usage.ResetAfter = s.untilNextWindow(it.window())
+	}
+}
+
+// exceed charges hits that were denied. A counter is the same whatever its limit, so it charges
+// them under one that has room for everything.
+func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, asked time.Time) {
+	before, window := it.usage, it.window()
+	claim := it.claim(Fixed)
+	claim.Limits = slices.Clone(claim.Limits)
+	claim.Limits[0].Max, claim.Cost = stint.MaxUnits, it.cost()
+	r := s.request(deadline, claim, nil, stint.ModeTake)
+	r.Fit, r.Failure = true, &stint.FailurePolicy{Mode: stint.FailError, Budget: amendTime}
+	var reset time.Duration // not to be read unless it is finished
+	err := s.finish(ctx, deadline, func(ctx context.Context) error {
+		d, err := s.store.Take(ctx, r)
+		if err != nil || !d.Allowed {
+			return err // it is denied already, and that is all that can be done
+		}
+		later := d.Decisive().ResetAfter > before.ResetAfter
+		if before.Used == 0 {
+			later = window-d.Decisive().ResetAfter < s.options.Now().Sub(asked)
+		}
+		if reset = d.Decisive().ResetAfter; later {
+			// This window may have begun after the denial, which then must not use it up.
+			reset = time.Second
+			_, err = s.store.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		s.complain("stint: a counter could not be raised above its limit", err)
+	case before.Used == 0 && reset > 0:
+		it.usage.ResetAfter = reset
+	}
+}
+
+// lower gives hits back, as far as the counter has them.
+func (s *Service) lower(ctx context.Context, deadline time.Time, it *item) {
+	if it.hits == 0 || it.usage.Used == 0 && !it.degraded {
+		return
+	}
+	if s.giveBack(ctx, deadline, []stint.Command{it.giveBack(Fixed)}) == nil {
+		it.usage.Used = max(it.usage.Used-it.hits, 0)
+		it.over = false // as above
+	}
+}
+
+// untilNextWindow is the time until the next window begins, by this host's clock.
+func (s *Service) untilNextWindow(window time.Duration) time.Duration {
+	return window - time.Duration(s.options.Now().UnixMicro()%window.Microseconds())*time.Microsecond
+}

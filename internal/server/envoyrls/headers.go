@@ -1,0 +1,54 @@
+package envoyrls
+
+import "fmt"
+
+// Headers says which header fields answers ask Envoy to add. They are about the limit that matters
+// most: one that is exceeded, else the one with the least left.
+type Headers uint8
+
+const (
+	// HeadersDefault is HeadersAll with [Sliding] and HeadersNone with [Fixed]: whoever wants
+	// answers as envoyproxy/ratelimit gives them gets those of its defaults.
+	HeadersDefault Headers = iota
+	// HeadersNone adds none.
+	HeadersNone
+	// HeadersUpstream adds RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, or what
+	// [HeaderNames] calls them, as envoyproxy/ratelimit does if configured.
+	HeadersUpstream
+	// HeadersAll adds those, X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, and
+	// when a request is denied Retry-After, unless no waiting helps. Resets are in seconds from
+	// now.
+	HeadersAll
+)
+
+var headersNames = [...]string{"default", "none", "upstream", "all"}
+
+// String returns the name that [ParseHeaders] reads.
+func (h Headers) String() string {
+	if int(h) < len(headersNames) {
+		return headersNames[h]
+	}
+	return fmt.Sprintf("headers %d", uint8(h))
+}
+
+// ParseHeaders reads "default", "none", "upstream" or "all".
+func ParseHeaders(name string) (Headers, error) {
+	for i, n := range headersNames {
+		if n == name {
+			return Headers(i), nil
+		}
+	}
+	return 0, fmt.Errorf("envoyrls: headers %q; want none, upstream, all or default", name)
+}
+
+// UnmarshalText reads what [ParseHeaders] does.
+func (h *Headers) UnmarshalText(text []byte) (err error) {
+	*h, err = ParseHeaders(string(text))
+	return err
+}
+
+// MarshalText returns the name that [ParseHeaders] reads.
+func (h Headers) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// HeaderNames renames header fields. An empty name is the default.
+type HeaderNames struct{ Limit, Remaining, Reset string }

@@ -1,0 +1,82 @@
+package envoyrls
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+// maxBody is the largest body of a request to [Service.JSONHandler].
+const maxBody = 256 << 10
+
+// JSONHandler is the service for those who do not speak gRPC: a RateLimitRequest as JSON in the
+// body of a POST, and a RateLimitResponse in the answer. Its status is 200, or 429 if the request
+// is over a limit; 400 for a request that is none or has too many descriptors, 413 for one that is
+// too large, and 503 if the store cannot decide. See [Options.Public] for who is answered; others
+// get 401, a page of another site 403, and a body whose type is not JSON 415. Negative hits that
+// are not allowed are answered with 403.
+func (s *Service) JSONHandler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		if !s.posts.Admit(w, r) {
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if err != nil {
+			var large *http.MaxBytesError
+			if errors.As(err, &large) {
+				http.Error(w, "envoyrls: the body is larger than 256 KiB", http.StatusRequestEntityTooLarge)
+				return
+			}
+			http.Error(w, "envoyrls: the body cannot be read", http.StatusBadRequest)
+			return
+		}
+		// Every message of a request is an object. Braces in its texts count as well, which does no
+		// harm.
+		if bytes.Count(body, []byte("{")) > maxParts {
+			http.Error(w, status.Convert(tooManyParts()).Message(), http.StatusBadRequest)
+			return
+		}
+		var request rlsv3.RateLimitRequest
+		if err := protojson.Unmarshal(body, &request); err != nil {
+			why := strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:")) // the space after it may be of any kind
+			http.Error(w, "envoyrls: the body is not a RateLimitRequest: "+oneLine(shown(why)), http.StatusBadRequest)
+			return
+		}
+		response, err := s.ShouldRateLimit(r.Context(), &request)
+		if err != nil {
+			http.Error(w, status.Convert(err).Message(), statusOf(err))
+			return
+		}
+		text, err := protojson.Marshal(response)
+		if err != nil {
+			http.Error(w, "envoyrls: the answer cannot be written as JSON", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if response.GetOverallCode() == rlsv3.RateLimitResponse_OVER_LIMIT {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+		_, _ = w.Write(text) // the client may have gone
+	})
+}
+
+// statusOf is the HTTP status of an error of ShouldRateLimit.
+func statusOf(err error) int {
+	switch status.Code(err) {
+	case codes.Unknown, codes.InvalidArgument:
+		return http.StatusBadRequest
+	case codes.PermissionDenied:
+		return http.StatusForbidden
+	case codes.Internal:
+		return http.StatusInternalServerError
+	}
+	return http.StatusServiceUnavailable
+}

@@ -1,0 +1,74 @@
+package envoyrls
+
+import (
+	"bytes"
+	"strings"
+
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+)
+
+// splitPattern divides a composite key at its asterisks.
+func splitPattern(composite string) [][]byte { return bytes.Split([]byte(composite), []byte("*")) }
+
+// matches reports whether a composite key is of the pattern: each asterisk stands for any text, the
+// empty one included.
+func (w *wildcard) matches(composite []byte) bool {
+	first, middle, last := w.parts[0], w.parts[1:len(w.parts)-1], w.parts[len(w.parts)-1]
+	if len(composite) < len(first)+len(last) || !bytes.HasPrefix(composite, first) ||
+		!bytes.HasSuffix(composite, last) {
+		return false
+	}
+	rest := composite[len(first) : len(composite)-len(last)]
+	for _, part := range middle {
+		i := bytes.Index(rest, part)
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+len(part):]
+	}
+	return true
+}
+
+// step returns the child that an entry leads to, nil if there is none: the one with exactly its
+// value, else the first whose wildcard matches, else the one for any value. It reports whether a
+// wildcard did. The scratch is for the composite key.
+func (n *node) step(e *commonv3.RateLimitDescriptor_Entry, scratch *[]byte) (child *node, wild bool) {
+	composite := append((*scratch)[:0], e.GetKey()...)
+	composite = append(composite, '_')
+	composite = append(composite, e.GetValue()...)
+	*scratch = composite
+	if child = n.children[string(composite)]; child != nil {
+		return child, false
+	}
+	for i := range n.wildcards {
+		if n.wildcards[i].matches(composite) {
+			return n.wildcards[i].next, true
+		}
+	}
+	return n.children[e.GetKey()], false
+}
+
+// match returns the limit on a descriptor, nil if there is none, and appends the subject of its
+// counter: the descriptor, but where a wildcard's values share one counter the wildcard instead of
+// the value. A descriptor has a limit if all of its entries lead to one; a limit on the way there
+// does not count.
+func (d *domain) match(descriptor *commonv3.RateLimitDescriptor, subject []byte, scratch *[]byte) (*rule, []byte) {
+	subject = append(subject, d.subject...)
+	at := &d.node
+	for i, e := range descriptor.GetEntries() {
+		next, wild := at.step(e, scratch)
+		if next == nil {
+			return nil, subject
+		}
+		value := e.GetValue()
+		if wild && next.pattern != "" {
+			value = next.pattern
+			if rest, ok := strings.CutPrefix(value, e.GetKey()); ok && strings.HasPrefix(rest, "_") {
+				value = rest[1:]
+			}
+		}
+		subject = appendEntry(subject, i, e.GetKey(), value)
+		at = next
+	}
+	return at.rule, subject
+}

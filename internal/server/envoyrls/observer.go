@@ -1,0 +1,55 @@
+package envoyrls
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// tier is the tier of all verdicts on descriptors.
+const tier = "envoy"
+
+// observe sends the observer a [*policy.Verdict] for each descriptor that a request was decided on,
+// or one for a request that could not be decided. Only the first says how long the request took.
+//
+// The verdict's Route, and the policy of its rule, is where the limit stands in the configuration,
+// such as "messaging.to_number", or for a limit that the request brought along the domain and
+// "(override)". It is "" if no limit matched. It never holds anything from a request, so it can be
+// a label. Descriptors with negative hits, which give hits back, are left out.
+func (s *Service) observe(ctx context.Context, c *call, took time.Duration, err error) {
+	if s.options.Observer == nil {
+		return
+	}
+	v := &c.verdict
+	if err != nil {
+		*v = policy.Verdict{Tier: tier, Took: took, Err: err}
+		s.options.Observer.Observe(ctx, v)
+		return
+	}
+	for i := range c.items {
+		it := &c.items[i]
+		if it.refund {
+			continue
+		}
+		shadow := s.options.ShadowMode || it.rule != nil && it.rule.shadow
+		*v = policy.Verdict{Tier: tier, Cost: it.hits, Took: took, Results: v.Results[:0], Decision: stint.Decision{
+			Allowed: !it.over || shadow, Degraded: it.degraded, Unavailable: it.unavailable,
+		}}
+		took = 0
+		if it.rule != nil {
+			v.Route = it.rule.key
+		}
+		if it.counted() {
+			v.Decision.RetryAfter = it.usage.RetryAfter
+			rule := &it.rule.observed[s.options.Window]
+			v.Results = append(v.Results, policy.Result{
+				Rule: rule, Claim: stint.Claim{Subject: it.subject, Limits: rule.Limits, Cost: it.hits},
+				Usages: c.usage[:1], Denied: it.over, Shadow: shadow,
+			})
+			c.usage[0] = it.usage
+		}
+		s.options.Observer.Observe(ctx, v)
+	}
+}

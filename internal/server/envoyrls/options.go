@@ -1,0 +1,148 @@
+package envoyrls
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/words"
+)
+
+// ServiceName is the name of the gRPC service, for health checks.
+const ServiceName = "envoy.service.ratelimit.v3.RateLimitService"
+
+// DefaultBudget is how long a decision may take by default: Envoy's filter gives up after 20 ms.
+const DefaultBudget = 15 * time.Millisecond
+
+// Window is how limits are counted.
+type Window uint8
+
+const (
+	// Sliding never admits more than a limit in any window, and a denied request charges nothing.
+	// It is the default.
+	Sliding Window = iota
+	// Fixed counts as envoyproxy/ratelimit does: in windows aligned to the Unix epoch, every
+	// descriptor by itself, whether it is denied or not.
+	Fixed
+)
+
+var windowNames = [...]string{"sliding", "fixed"}
+
+// String returns the name that [ParseWindow] reads.
+func (w Window) String() string {
+	if int(w) < len(windowNames) {
+		return windowNames[w]
+	}
+	return fmt.Sprintf("window %d", uint8(w))
+}
+
+// ParseWindow reads "sliding" or "fixed".
+func ParseWindow(name string) (Window, error) {
+	for i, n := range windowNames {
+		if n == name {
+			return Window(i), nil
+		}
+	}
+	return 0, fmt.Errorf("envoyrls: window %q; want sliding or fixed", name)
+}
+
+// UnmarshalText reads what [ParseWindow] does.
+func (w *Window) UnmarshalText(text []byte) (err error) {
+	*w, err = ParseWindow(string(text))
+	return err
+}
+
+// MarshalText returns the name that [ParseWindow] reads.
+func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
+
+// Options set up a [Service]. The zero Options are ready for use.
+type Options struct {
+	// Window is Sliding unless set.
+	Window Window
+	// StopOverLimit, with Fixed windows, charges nothing to the other descriptors of a request in
+	// which one is over its limit, like the setting STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT of
+	// envoyproxy/ratelimit. As there, all are looked at before any is charged, so requests at the
+	// same moment may be charged in part, and limits that let a request through although they are
+	// exceeded, being in shadow or quota mode, stop the others too. Sliding windows, where it
+	// changes nothing, have neither flaw.
+	StopOverLimit bool
+	// Failure says what becomes of requests that the store cannot decide. Its Budget is
+	// DefaultBudget unless set. With [stint.FailError] they fail with the code UNAVAILABLE, and
+	// Envoy does as its failure_mode_deny says.
+	Failure stint.FailurePolicy
+	// Headers are HeadersDefault unless set.
+	Headers     Headers
+	HeaderNames HeaderNames
+	// Metadata adds dynamic metadata to answers: what was asked, and the metadata of the
+	// descriptors that passed.
+	Metadata bool
+	// ShadowMode answers OK to everything, as if every limit were in shadow mode; statuses still
+	// tell which are exceeded.
+	ShadowMode bool
+	// QuotaMode treats every limit as one in quota mode, and a descriptor without a limit as one
+	// with room.
+	QuotaMode bool
+	// Public has [Service.JSONHandler] answer everybody whom it is called for. Without it only
+	// callers on this host are answered, who call it localhost or by its address. Who asks can use
+	// up anybody's limits: ask for a token before, or for a certificate.
+	Public bool
+	// NegativeHits lets requests give hits back. Who may do that can undo anybody's use of a limit:
+	// set it only where every caller, over gRPC and over HTTP, has shown a token or a certificate.
+	NegativeHits bool
+	// Observer receives a [*policy.Verdict] for each descriptor. It may be nil.
+	Observer stint.Observer
+	// Logger is slog.Default() unless set.
+	Logger *slog.Logger
+	// Now replaces the clock, for tests with a store whose clock is replaced too. Nil means
+	// time.Now.
+	Now func() time.Time
+}
+
+// validate reports everything that is wrong with the options.
+func (o *Options) validate() (errs []error) {
+	if o.Window > Fixed {
+		errs = append(errs, fmt.Errorf("Window is %d; want Sliding or Fixed", o.Window))
+	}
+	if o.Headers > HeadersAll {
+		errs = append(errs, fmt.Errorf("Headers is %d; want HeadersDefault, HeadersNone, HeadersUpstream or HeadersAll", o.Headers))
+	}
+	if err := contract.ValidateFailure(&o.Failure); err != nil {
+		errs = append(errs, err)
+	}
+	for _, name := range []string{o.HeaderNames.Limit, o.HeaderNames.Remaining, o.HeaderNames.Reset} {
+		if name != "" && !words.IsToken(name) {
+			errs = append(errs, fmt.Errorf("HeaderNames: %q is not the name of a header field; want one such as X-Limit", name))
+		}
+	}
+	return errs
+}
+
+// fill sets the defaults of what is not set.
+func (o *Options) fill() {
+	if o.Failure.Budget == 0 {
+		o.Failure.Budget = DefaultBudget
+	}
+	if o.Headers == HeadersDefault {
+		o.Headers = HeadersAll
+		if o.Window == Fixed {
+			o.Headers = HeadersNone
+		}
+	}
+	names := &o.HeaderNames
+	for _, n := range []struct {
+		name  *string
+		value string
+	}{{&names.Limit, "RateLimit-Limit"}, {&names.Remaining, "RateLimit-Remaining"}, {&names.Reset, "RateLimit-Reset"}} {
+		if *n.name == "" {
+			*n.name = n.value
+		}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}

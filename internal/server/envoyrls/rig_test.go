@@ -1,0 +1,219 @@
+package envoyrls_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/server/envoyrls"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// The codes that answers have.
+const (
+	ok   = rlsv3.RateLimitResponse_OK
+	over = rlsv3.RateLimitResponse_OVER_LIMIT
+)
+
+// parse reads a configuration that has to be good.
+func parse(t testing.TB, text string) *envoyrls.Config {
+	t.Helper()
+	c, err := envoyrls.Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// load reads a configuration of several files, divided by lines of "---", that has to be good.
+func load(t testing.TB, text string) *envoyrls.Config {
+	t.Helper()
+	directory := t.TempDir()
+	for i, part := range strings.Split(text, "\n---\n") {
+		name := filepath.Join(directory, fmt.Sprintf("%d.yaml", i))
+		if err := os.WriteFile(name, []byte(part), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := envoyrls.Load(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// inMemory returns an empty store, whose clock may be replaced.
+func inMemory(t testing.TB, now func() time.Time) stint.Store {
+	t.Helper()
+	s, err := memorystore.New(memorystore.Config{Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// inRedis returns a store over a server, whose keys all begin with a prefix of its own.
+func inRedis(t testing.TB, server *redistest.Server, prefix string) driver.BatchStore {
+	t.Helper()
+	s, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL(), Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// behindStack returns a store as the server has it.
+func behindStack(t testing.TB, store driver.BatchStore, failure stint.FailurePolicy) stint.Store {
+	t.Helper()
+	s, err := resilience.New(store, resilience.Config{Failure: failure, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func newService(t testing.TB, store stint.Store, config *envoyrls.Config, o envoyrls.Options) *envoyrls.Service {
+	t.Helper()
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Public, o.NegativeHits = true, true // what others may do has tests of its own
+	s, err := envoyrls.NewService(store, config, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// serve runs a service and returns a client of it.
+func serve(t testing.TB, service *envoyrls.Service) rlsv3.RateLimitServiceClient {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	service.Register(server)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener)
+	}()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		server.Stop()
+		<-done
+	})
+	return rlsv3.NewRateLimitServiceClient(conn)
+}
+
+// ask is a request of a domain and its descriptors, each such as "key=value,key=value".
+func ask(domain string, descriptors ...string) *rlsv3.RateLimitRequest {
+	r := &rlsv3.RateLimitRequest{Domain: domain}
+	for _, text := range descriptors {
+		d := &commonv3.RateLimitDescriptor{}
+		for entry := range strings.SplitSeq(text, ",") {
+			key, value, _ := strings.Cut(entry, "=")
+			d.Entries = append(d.Entries, &commonv3.RateLimitDescriptor_Entry{Key: key, Value: value})
+		}
+		r.Descriptors = append(r.Descriptors, d)
+	}
+	return r
+}
+
+// hits sets the hits of the request.
+func hits(n uint32, r *rlsv3.RateLimitRequest) *rlsv3.RateLimitRequest {
+	r.HitsAddend = n
+	return r
+}
+
+// own sets the hits of the ith descriptor. Negative ones are a refund.
+func own(i int, n int64, r *rlsv3.RateLimitRequest) *rlsv3.RateLimitRequest {
+	d := r.Descriptors[i]
+	d.IsNegativeHits = n < 0
+	d.HitsAddend = wrapperspb.UInt64(uint64(max(n, -n)))
+	return r
+}
+
+// bring gives the ith descriptor a limit of its own.
+func bring(i int, n uint32, unit typev3.RateLimitUnit, r *rlsv3.RateLimitRequest) *rlsv3.RateLimitRequest {
+	r.Descriptors[i].Limit = &commonv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: n, Unit: unit}
+	return r
+}
+
+// show is an answer as the tables write it: the overall code, then each status as code, limit and
+// what is left of it:
+//
+//	OVER: OVER 0 of 5/MINUTE as login; OK
+func show(r *rlsv3.RateLimitResponse) string {
+	code := func(c rlsv3.RateLimitResponse_Code) string {
+		if c == over {
+			return "OVER"
+		}
+		return c.String()
+	}
+	var b strings.Builder
+	b.WriteString(code(r.GetOverallCode()) + ":")
+	for i, s := range r.GetStatuses() {
+		if i > 0 {
+			b.WriteString(";")
+		}
+		b.WriteString(" " + code(s.GetCode()))
+		l := s.GetCurrentLimit()
+		if l == nil {
+			if n := s.GetLimitRemaining(); n != 0 {
+				fmt.Fprintf(&b, " %d", n)
+			}
+			continue
+		}
+		fmt.Fprintf(&b, " %d of %d/%s", s.GetLimitRemaining(), l.GetRequestsPerUnit(), l.GetUnit())
+		if n := l.GetUnitMultiplier().GetValue(); n > 1 {
+			fmt.Fprintf(&b, "×%d", n)
+		}
+		if l.GetName() != "" {
+			b.WriteString(" as " + l.GetName())
+		}
+		if s.GetDurationUntilReset() == nil {
+			b.WriteString(" without a reset")
+		}
+	}
+	return b.String()
+}
+
+// must asks a client that has to answer.
+func must(t testing.TB, c rlsv3.RateLimitServiceClient, r *rlsv3.RateLimitRequest) *rlsv3.RateLimitResponse {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	response, err := c.ShouldRateLimit(ctx, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
+}

@@ -1,0 +1,134 @@
+package envoyrls
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/callers"
+	"github.com/stint-limiter/stint/internal/logsample"
+)
+
+// Service answers Envoy's questions. It is safe for concurrent use. See [NewService].
+type Service struct {
+	rlsv3.UnimplementedRateLimitServiceServer
+
+	store   stint.Store
+	options Options
+	config  atomic.Pointer[Config]
+	calls   sync.Pool
+
+	amending sync.WaitGroup // what goes on after its request was answered
+
+	complaints, refusals logsample.Sampler
+
+	posts *callers.JSON
+}
+
+var _ rlsv3.RateLimitServiceServer = (*Service)(nil)
+
+// NewService returns a service that decides by the configuration, over a store. Every mistake in
+// the options is reported in one [*stint.InvalidError]. When no more requests come, [Service.Close]
+// ends what they have begun.
+func NewService(store stint.Store, config *Config, o Options) (*Service, error) {
+	errs := o.validate()
+	if store == nil {
+		errs = append(errs, errors.New("no store"))
+	}
+	if config == nil {
+		errs = append(errs, errors.New("no configuration; see Load"))
+	}
+	if len(errs) > 0 {
+		return nil, &stint.InvalidError{Err: errors.Join(errs...)}
+	}
+	o.fill()
+	s := &Service{store: store, options: o, posts: callers.NewJSON(o.Public, o.Logger)}
+	s.calls.New = func() any { return newCall() }
+	s.config.Store(config)
+	return s, nil
+}
+
+// Swap puts another configuration in force. Requests that are being decided keep theirs. Counters
+// belong to descriptors and windows, not to configurations: a limit that is raised or lowered keeps
+// its history.
+func (s *Service) Swap(config *Config) { s.config.Store(config) }
+
+// Config returns the configuration in force.
+func (s *Service) Config() *Config { return s.config.Load() }
+
+// Close waits, for a second at most, for what the store has been asked to give back. It is for when
+// all requests have been answered, before the store is closed.
+func (s *Service) Close() error {
+	s.amending.Wait()
+	return nil
+}
+
+// ShouldRateLimit implements [rlsv3.RateLimitServiceServer].
+func (s *Service) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
+	if err := s.check(r); err != nil {
+		return nil, err
+	}
+	c, begun := s.calls.Get().(*call), time.Now()
+	c.deadline = begun.Add(s.options.Failure.Budget)
+	defer func() {
+		c.free()
+		s.calls.Put(c)
+	}()
+	if err := c.open(s.config.Load(), r, s.options.QuotaMode); err != nil {
+		return nil, err
+	}
+	err := s.decide(ctx, c)
+	s.observe(ctx, c, time.Since(begun), err)
+	if err != nil {
+		return nil, s.failure(ctx, err)
+	}
+	return s.answer(c, r), nil
+}
+
+// decide counts.
+func (s *Service) decide(ctx context.Context, c *call) error {
+	if s.options.Window == Fixed {
+		return s.countApart(ctx, c)
+	}
+	s.giveBackHits(ctx, c)
+	return s.slide(ctx, c)
+}
+
+// request is a question to the store, which has until the deadline to answer it.
+func (s *Service) request(deadline time.Time, first stint.Claim, and []stint.Claim, mode stint.Mode) stint.Request {
+	r := stint.Request{Claim: first, And: and, Mode: mode, Failure: &s.options.Failure}
+	// The first question has all of it. It saves memory to treat one as such that follows at once.
+	if left := time.Until(deadline); left < r.Failure.Budget/16*15 {
+		r.Failure = &stint.FailurePolicy{Mode: r.Failure.Mode, Budget: max(left, 1)}
+	}
+	return r
+}
+
+// failure is the status of a request that could not be decided.
+func (s *Service) failure(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil {
+		return status.FromContextError(ended).Err()
+	}
+	var invalid *stint.InvalidError
+	if errors.As(err, &invalid) {
+		return status.Error(codes.Internal, err.Error())
+	}
+	s.complain("stint: the store cannot decide on Envoy's requests", err)
+	return status.Error(codes.Unavailable, "stint: the store cannot decide")
+}
+
+// complainEvery is how often failures are logged: a store that is down fails all the time.
+const complainEvery = 10 * time.Second
+
+func (s *Service) complain(message string, err error) {
+	if unlogged, ok := s.complaints.Allow(1, complainEvery); ok {
+		s.options.Logger.Warn(message, "cause", err, "unlogged", unlogged)
+	}
+}

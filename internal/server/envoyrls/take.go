@@ -1,0 +1,101 @@
+package envoyrls
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// maxParallel is how many counters of one request are asked for at the same time.
+const maxParallel = 16
+
+func anyItem(*item) bool { return true }
+
+// takeApart decides each of the picked items by itself: counters at the same time, items of one
+// counter in order.
+func (s *Service) takeApart(ctx context.Context, c *call, pick func(*item) bool, mode stint.Mode) error {
+	heads := c.counters(pick)
+	switch len(heads) {
+	case 0:
+		return nil
+	case 1:
+		return s.takeInOrder(ctx, c, heads[0], mode)
+	}
+	var (
+		group sync.WaitGroup
+		taken atomic.Int64
+		errs  = make([]error, len(heads))
+	)
+	work := func() {
+		for k := int(taken.Add(1)) - 1; k < len(heads); k = int(taken.Add(1)) - 1 {
+			errs[k] = s.takeInOrder(ctx, c, heads[k], mode)
+		}
+	}
+	for range min(len(heads), maxParallel) - 1 {
+		group.Go(work)
+	}
+	work()
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeInOrder decides an item, and those of the same counter that follow it.
+func (s *Service) takeInOrder(ctx context.Context, c *call, i int, mode stint.Mode) error {
+	for {
+		it := &c.items[i]
+		if err := s.takeAlone(ctx, c, it, mode); err != nil {
+			return err
+		}
+		if i = it.next; i == 0 {
+			return nil
+		}
+	}
+}
+
+// takeAlone decides one item.
+func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.Mode) error {
+	asked := s.options.Now()
+	if s.options.Window == Fixed && it.neverFits() {
+		mode = stint.ModeTake // there is nothing to look for, and a limit of zero counts what exceeds it
+	}
+	d, err := s.store.Take(ctx, s.request(c.deadline, it.claim(s.options.Window), nil, mode))
+	if err != nil {
+		return err
+	}
+	it.over = !d.Allowed
+	it.use(&d, 0)
+	if s.options.Window == Sliding {
+		it.noteCharge(&d.Charge)
+		return nil
+	}
+	s.countFixed(ctx, c.deadline, it, &d, asked)
+	return nil
+}
+
+// use notes how much of its limit is used, which is the kth of a decision. If nobody can tell, none
+// is left until it is worth asking again.
+func (it *item) use(d *stint.Decision, k int) {
+	if usages := d.Usages; k < len(usages) {
+		it.usage = usages[k]
+	}
+	it.degraded, it.unavailable = d.Degraded, d.Unavailable
+	if d.Unavailable {
+		it.usage.Used = it.rule.max()
+		it.usage.ResetAfter = max(d.RetryAfter, time.Second)
+	}
+}
+
+// noteCharge notes what the item's own charge was.
+func (it *item) noteCharge(c *stint.Charge) {
+	if c.ID != 0 && !c.Fallback && !c.Leased {
+		it.charged = c.Claim.Cost
+	}
+}

@@ -1,0 +1,104 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// How much of what a client sent is logged.
+const (
+	maxLoggedMethod = 16
+	maxLoggedHost   = 64
+	maxLoggedPath   = 128
+	maxLoggedQuery  = 256
+	maxLoggedCause  = 512
+)
+
+// log writes the record of a request. Text from outside is on one line and shortened.
+func (x *requestState) log() {
+	g := x.gateway
+	level := slog.LevelInfo
+	if x.cause != nil && x.status >= http.StatusInternalServerError || !x.returned && !x.abandoned() {
+		level = slog.LevelWarn
+	} else if !g.loggable() {
+		return
+	}
+	// The request's context may have ended, which is no reason not to log.
+	ctx := context.WithoutCancel(x.request.Context())
+	if !g.config.Logger.Enabled(ctx, level) {
+		return
+	}
+	var room [20]slog.Attr
+	g.config.Logger.LogAttrs(ctx, level, "stint: request", x.attrs(room[:0])...)
+}
+
+// loggable reports whether a request that went well is one of those that are logged.
+func (g *Gateway) loggable() bool {
+	every := g.config.AccessLogEvery
+	return !g.config.NoAccessLog && (every <= 1 || g.served.Add(1)%uint64(every) == 1)
+}
+
+func (x *requestState) attrs(list []slog.Attr) []slog.Attr {
+	r := x.request
+	list = append(list,
+		slog.String("method", loggable(r.Method, maxLoggedMethod)),
+		slog.String("host", loggable(r.Host, maxLoggedHost)),
+		slog.String("path", loggable(r.URL.EscapedPath(), maxLoggedPath)))
+	if x.gateway.config.AccessLogQuery && r.URL.RawQuery != "" {
+		list = append(list, slog.String("query", loggable(r.URL.RawQuery, maxLoggedQuery)))
+	}
+	list = append(list,
+		slog.Int("status", x.status), slog.Int64("bytes",
+			x.bytes), slog.Duration("duration", time.Since(x.began).Round(time.Microsecond)))
+	if x.peer.IsValid() {
+		list = append(list, slog.String("peer", x.peer.String()))
+	}
+	if v := x.verdict; v != nil {
+		policy := x.policy
+		if result := v.Decisive(); policy == "" && result != nil {
+			policy = result.Rule.Name()
+		}
+		list = append(list,
+			slog.String("tier", v.Tier), slog.String("policy",
+				policy), slog.String("route", v.Route), slog.Bool("limited", x.limited))
+		if v.Decision.Degraded {
+			list = append(list, slog.Bool("degraded", true))
+		}
+	}
+	if x.forwarded != nil {
+		list = append(list, slog.String("upstream", x.route.name))
+	}
+	if !x.returned {
+		list = append(list, slog.Bool("aborted", true))
+	}
+	if x.id != "" {
+		list = append(list, slog.String("request_id", x.id))
+	}
+	if x.cause != nil {
+		list = append(list, slog.String("cause", loggable(x.cause.Error(), maxLoggedCause)))
+	}
+	return list
+}
+
+// loggable makes a text safe to log: printable ASCII, on one line, and at most so long.
+func loggable(s string, most int) string {
+	cut := len(s) > most
+	if cut {
+		s = strings.ToValidUTF8(s[:most], "")
+	}
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			quoted := strconv.QuoteToASCII(s)
+			s = quoted[1 : len(quoted)-1]
+			break
+		}
+	}
+	if cut {
+		s += "..."
+	}
+	return s
+}

@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+
+	"github.com/stint-limiter/stint/internal/answer"
+
+	"github.com/stint-limiter/stint/internal/words"
+)
+
+// problem is an answer of the gateway's own.
+type problem struct {
+	status        int
+	word, message string
+}
+
+var (
+	tokenProblem     = problem{http.StatusBadRequest, "bad_request", "The method is not a token."}
+	unusualProblem   = problem{http.StatusBadRequest, "bad_request", "The path has a backslash, or the request has a #: encode them as %5C and %23."}
+	ambiguousProblem = problem{http.StatusBadRequest, "bad_request", "The path has dot segments, or host or query are malformed."}
+	requestProblem   = problem{http.StatusBadRequest, "bad_request", "The request is malformed."}
+	routeProblem     = problem{http.StatusNotFound, "no_route", "There is nothing here."}
+	methodProblem    = problem{http.StatusMethodNotAllowed, "method_not_allowed", "This is not a forward proxy."}
+	slowProblem      = problem{http.StatusRequestTimeout, "request_timeout",
+		"The body of the request did not arrive in time."}
+	sizeProblem     = problem{http.StatusRequestEntityTooLarge, "too_large", "The body of the request is too large."}
+	goneProblem     = problem{words.StatusClientGone, "client_gone", "The client did not wait for the response."}
+	upstreamProblem = problem{http.StatusBadGateway, "bad_gateway", "The upstream did not send a valid response."}
+	timeoutProblem  = problem{http.StatusGatewayTimeout, "gateway_timeout", "The upstream did not answer in time."}
+)
+
+// fail answers a request that could not be forwarded, or whose response could not.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
+	x := stateOf(r.Context())
+	if x.conn != nil { // nobody is left to be answered in HTTP
+		x.cause = err
+		return
+	}
+	x.answer(w, x.blame(err), err)
+}
+
+// blame finds out who caused an error. The client comes first, since its faults make upstreams
+// fail, and those may be refunded.
+func (x *requestState) blame(err error) *problem {
+	if x.body != nil {
+		if failure := x.body.failure.Load(); failure != nil {
+			var tooLarge *http.MaxBytesError
+			switch {
+			case errors.As(*failure, &tooLarge):
+				return &sizeProblem
+			case isTimeout(*failure):
+				return &slowProblem
+			case x.isGone(*failure):
+				return &goneProblem
+			}
+			return &requestProblem
+		}
+	}
+	switch {
+	case errors.Is(x.request.Context().Err(), context.Canceled):
+		return &goneProblem
+	case !x.rewritten: // refused for its Upgrade field
+		return &requestProblem
+	case isTimeout(err):
+		return &timeoutProblem
+	}
+	return &upstreamProblem
+}
+
+// isGone reports whether the body of a request ended because the client went away.
+func (x *requestState) isGone(failure error) bool {
+	var broken *net.OpError
+	return errors.Is(failure, io.ErrUnexpectedEOF) || errors.As(failure, &broken) ||
+		errors.Is(x.request.Context().Err(), context.Canceled)
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// answer writes an answer of the gateway's own.
+func (x *requestState) answer(w http.ResponseWriter, p *problem, cause error) {
+	x.cause, x.id = cause, rand.Text()
+	maps.Copy(w.Header(), x.fields) // an informational response has cleared them
+	answer.JSON(w, p.status, struct {
+		answer.Problem
+		RequestID string `json:"request_id"`
+	}{answer.Problem{Error: p.word, Message: p.message}, x.id})
+}

@@ -1,0 +1,153 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// body is the body of a request. It records who caused it if the request cannot be forwarded.
+type body struct {
+	io.ReadCloser
+	trailers func() // called at the end, when they have arrived
+	ended    atomic.Bool
+	failure  atomic.Pointer[error]
+
+	mu       sync.Mutex
+	conn     *http.ResponseController // nil when the handler has returned
+	timeout  time.Duration            // 0 means no timeout
+	rate     int64                    // bytes per second
+	left     time.Duration            // how much longer to wait for the client
+	messages *messages                // of gRPC; nil for other bodies
+}
+
+// drainTime is how long to wait for the rest of a body that nobody needs, so that a client that is
+// still sending gets to see the answer.
+const drainTime = time.Second
+
+func (b *body) Read(p []byte) (int, error) {
+	began := b.await()
+	n, err := b.ReadCloser.Read(p)
+	b.note(p[:n], time.Since(began))
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
+		b.trailers()
+		b.ended.Store(true)
+	default:
+		b.failure.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// await sets the deadline of a Read. Between two messages there is none: a client with nothing to
+// send is not slow.
+func (b *body) await() (now time.Time) {
+	now = time.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.timeout > 0 && !b.messages.between() {
+		b.setDeadline(now.Add(b.left))
+	}
+	return now
+}
+
+// note removes the deadline: while the upstream is busy, the client has nothing to do. The time
+// spent waiting for the client is used up, and what it has sent earns some back: as much as it may
+// take at the minimum rate. So a client can neither be silent for longer than the timeout nor, in
+// the long run, be slower than the rate, and a fast start does not pay for hours of silence.
+func (b *body) note(data []byte, waited time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.timeout == 0 {
+		return
+	}
+	b.setDeadline(time.Time{})
+	if b.messages.between() {
+		waited = 0
+	}
+	b.messages.note(data)
+	earned := time.Duration(min(float64(len(data))/float64(b.rate)*float64(time.Second), float64(b.timeout)))
+	b.left = min(b.left-waited+earned, b.timeout)
+}
+
+// release is called when the response begins. From then on the upstream decides how long it all
+// takes.
+func (b *body) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.timeout > 0 {
+		b.setDeadline(time.Time{})
+		b.timeout = 0
+	}
+}
+
+// leave is called before the handler returns. After that the connection belongs to the server, and
+// a Read may take longer.
+func (b *body) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ended.Load() {
+		b.setDeadline(time.Now().Add(drainTime))
+	}
+	b.conn, b.timeout = nil, 0
+}
+
+// setDeadline does nothing if the writer has no deadlines.
+func (b *body) setDeadline(at time.Time) {
+	if b.conn != nil {
+		_ = b.conn.SetReadDeadline(at)
+	}
+}
+
+// drainBody deals with the rest of a body. In HTTP/1 the server would wait for it forever.
+func (x *requestState) drainBody() {
+	unread := !x.body.ended.Load()
+	x.body.leave()
+	if unread && x.returned && x.request.ProtoMajor == 1 {
+		_ = x.FlushError() // the client need not wait for the answer
+		_ = x.body.Close() // what is wrong with the rest does not matter
+	}
+}
+
+// watchBody replaces the body of a request that is about to be forwarded. HTTP/1 bodies may still
+// be read while the response is written.
+func (x *requestState) watchBody(r *http.Request) {
+	if r.ContentLength == 0 || r.Body == nil {
+		return
+	}
+	conn := http.NewResponseController(x.ResponseWriter)
+	if r.ProtoMajor == 1 {
+		// Not every writer can; the others do without.
+		_ = conn.EnableFullDuplex()
+	}
+	if x.settings.maxBody > 0 {
+		r.Body = http.MaxBytesReader(x.ResponseWriter, r.Body, x.settings.maxBody)
+	}
+	announced := maps.Clone(r.Trailer)
+	x.body = &body{
+		ReadCloser: r.Body, trailers: func() { x.checkTrailers(r.Trailer, announced) },
+		conn: conn, timeout: x.settings.bodyTimeout, rate: x.settings.minBodyRate, left: x.settings.bodyTimeout,
+	}
+	if x.route.http2 && r.ProtoMajor == 2 && isGRPC(r.Header.Get("Content-Type")) {
+		x.body.messages = &messages{}
+	}
+	r.Body = x.body
+}
+
+// checkTrailers removes trailers that were not announced, as net/http does to keep out those that
+// give a message's length, and those that are reserved.
+func (x *requestState) checkTrailers(trailers, announced http.Header) {
+	for name := range trailers {
+		if _, ok := announced[name]; !ok {
+			delete(trailers, name)
+		}
+	}
+	if !x.trusted() {
+		x.settings.reserved.strip(trailers)
+	}
+}

@@ -1,0 +1,143 @@
+package gateway_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/server/gateway"
+)
+
+func TestMistakesAreReportedTogether(t *testing.T) {
+	_, err := gateway.New(guardOf(t, open), gateway.Config{
+		Routes: []gateway.Route{
+			{Upstream: "ftp://files"},
+			{Upstream: "127.0.0.1:3000"},
+			{Upstream: "http://user:secret@host"},
+			{Upstream: "http://host?query"},
+			{Upstream: "http://host/../x"},
+			{Upstream: "http://host", PathPrefix: "api"},
+			{Upstream: "http://host", PathPrefix: "/a/../b"},
+			{Upstream: "http://host", Host: "host:80"},
+			{Upstream: "http://host", Host: "*.example.com"},
+			{Upstream: "http://host", Host: "Example.com", PathPrefix: "/a/"},
+			{Upstream: "http://host", Host: "example.com", PathPrefix: "/a"},
+			{Upstream: "http://host:70000", PathPrefix: "/port"},
+			{Upstream: "http://host", PathPrefix: "/time", DialTimeout: -1},
+		},
+		Reserved:       []string{"X-User-ID", "X User"},
+		DialTimeout:    -1,
+		MaxBody:        -1,
+		AccessLogEvery: -1,
+	})
+	var invalid *stint.InvalidError
+	if !errors.As(err, &invalid) {
+		t.Fatalf("got %v, want an InvalidError", err)
+	}
+	for _, want := range []string{
+		`Routes[0]: "ftp://files" is no upstream`, `Routes[1]: this is no upstream`, `Routes[2]: the upstream "http://user:xxxxx@host"`, `Routes[3]:`, `Routes[4]:`,
+		`Routes[5]: "api" is no beginning of a path`, `Routes[6]:`, `Routes[7]: "host:80" is no host`, `Routes[8]:`,
+		`Routes[10] is for the same host "example.com" and prefix "/a"`, `Routes[11]: the upstream "http://host:70000" has the port 70000; want 1 to 65535`,
+		`Routes[12]: a timeout is below 0`, `Reserved[1] is "X User"`, "DialTimeout is below 0", "MaxBody is below 0",
+		"AccessLogEvery is below 0",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("not mentioned: %s", want)
+		}
+	}
+	if got, want := strings.Count(err.Error(), "\n")+1, 16; got != want {
+		t.Errorf("got %d mistakes, want %d:\n%v", got, want, err)
+	}
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("the password is shown: %v", err)
+	}
+	if _, err := gateway.New(nil, to("http://host")); !errors.As(err, &invalid) {
+		t.Errorf("without a guard: got %v, want an InvalidError", err)
+	}
+	if _, err := gateway.New(guardOf(t, open), gateway.Config{}); !errors.As(err, &invalid) {
+		t.Errorf("without routes: got %v, want an InvalidError", err)
+	}
+}
+
+func TestRoutes(t *testing.T) {
+	name := func(name string) string {
+		return upstream(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Write([]byte(name + " " + r.Host + " " + r.RequestURI))
+		}).URL
+	}
+	b := name("b")
+	g := serve(t, newGateway(t, open, gateway.Config{Routes: []gateway.Route{
+		{PathPrefix: "/api", Upstream: name("a"), StripPrefix: true},
+		{PathPrefix: "/api/v2/", Upstream: b + "/base/", StripPrefix: true, RewriteHost: true},
+		{PathPrefix: "/with space", Upstream: name("c") + "/b%2Fc", StripPrefix: true},
+		{PathPrefix: "/kept", Upstream: name("d") + "/base"},
+		{Host: "www.Example.com", Upstream: name("e")},
+		{Host: "api.example.com", PathPrefix: "/only", Upstream: name("f")},
+	}}))
+	for _, c := range []struct{ host, path, want string }{
+		{"x", "/api", "a x /"},
+		{"x", "/api/", "a x /"},
+		{"x", "/api?q=1;r=%zz&s", "a x /?q=1;r=%zz&s"},
+		{"x", "/api?", "a x /?"},
+		{"x", "/api/users/a%2Fb", "a x /users/a%2Fb"},
+		{"x", "/%61pi/users/a%2Fb", "a x /users/a%2Fb"},
+		{"x", "/api/v2", "b " + strings.TrimPrefix(b, "http://") + " /base/"},
+		{"x", "/api/v2/x", "b " + strings.TrimPrefix(b, "http://") + " /base/x"},
+		{"x", "/api/v22", "a x /v22"},
+		{"x", "/with%20space/x%20y", "c x /b%2Fc/x%20y"},
+		{"x", "/kept/x//y/", "d x /base/kept/x//y/"},
+		{"WWW.example.com:8080", "/api/x", "e WWW.example.com:8080 /api/x"},
+		{"www.example.com.", "/", "e www.example.com. /"},
+		{"api.example.com", "/only/x", "f api.example.com /only/x"},
+		{"api.example.com", "/api/x", "a api.example.com /x"},
+		{"x", "/apis", ""},
+		{"x", "/api%2Fx", ""},
+		{"x", "/api%2Fv2/x", ""},
+		{"x", "/api/v2%2Fx", "a x /v2%2Fx"},
+		{"x", "/", ""},
+		{"api.example.com", "/", ""},
+	} {
+		resp, got := do(t, "GET", g.URL+c.path, nil, "Host: "+c.host)
+		if c.want == "" {
+			if resp.StatusCode != 404 || !strings.HasPrefix(got, `{"error":"no_route"`) ||
+				resp.Header.Get("X-RateLimit-Remaining") == "" {
+				t.Errorf("%s%s: got %d %s %v, want 404 and what is left", c.host, c.path, resp.StatusCode,
+					got, resp.Header)
+			}
+		} else if got != c.want {
+			t.Errorf("%s%s: got %q, want %q", c.host, c.path, got, c.want)
+		}
+	}
+}
+
+// What an upstream could take for something else than it was judged as does not reach it.
+func TestAmbiguousPathsAreRefused(t *testing.T) {
+	u := upstream(t, echo)
+	g := front(t, open, u.URL)
+	for path, want := range map[string]int{
+		"/a/../b": 400, "/a/%2e%2e/b": 400, "/a/..%2Fb": 400, "/./a": 400, "/..": 400, "/a/..;x/b": 400, "/a/.;/b": 400,
+		`/a/..%5Cb`: 400,
+		"/a/...":    200, "/a/.well-known": 200, "/a..b/c.": 200, "/a;..": 200, "/?x=/../": 200, "//a": 200,
+	} {
+		conn := dial(t, g.Listener.Addr().String())
+		head := "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+		got := talk(t, conn, head)
+		if status := strings.Fields(got)[1]; status != itoa(want) {
+			t.Errorf("%s: got %s, want %d", path, status, want)
+		}
+		if want == 200 && !strings.Contains(got, "GET "+path+"\n") {
+			t.Errorf("%s: the upstream got another path:\n%s", path, got)
+		}
+	}
+	if got := talk(t, dial(t, g.Listener.Addr().String()), "GET http://a\"b/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 400 ") {
+		t.Errorf("a host with a quotation mark: got %s", got)
+	}
+	if resp, body := do(t, "OPTIONS", g.URL, nil); resp.StatusCode != 200 {
+		t.Errorf("OPTIONS: got %d %s", resp.StatusCode, body)
+	}
+	if got := talk(t, dial(t, g.Listener.Addr().String()), "CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 405 ") {
+		t.Errorf("CONNECT: got %s", got)
+	}
+}

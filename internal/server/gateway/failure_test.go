@@ -1,0 +1,242 @@
+package gateway_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/server/gateway"
+)
+
+// problem is an answer of the gateway's own.
+type problem struct {
+	Error     string `json:"error"`
+	Message   string `json:"message"`
+	RequestID string `json:"request_id"`
+}
+
+// wantProblem checks an answer of the gateway's own.
+func wantProblem(t *testing.T, resp *http.Response, body string, status int, word string) {
+	t.Helper()
+	var p problem
+	if err := json.Unmarshal([]byte(body), &p); err != nil {
+		t.Fatalf("%v in %q", err, body)
+	}
+	if resp.StatusCode != status || p.Error != word || p.Message == "" || p.RequestID == "" {
+		t.Errorf("got %d %q, want %d %s", resp.StatusCode, body, status, word)
+	}
+	h := resp.Header
+	if h.Get("Content-Type") != "application/json" || h.Get("Cache-Control") != "no-store" ||
+		h.Get("X-RateLimit-Limit") == "" {
+		t.Errorf("header: got %v", h)
+	}
+}
+
+// unused is an address where nobody listens.
+func unused(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestUpstreamFailures(t *testing.T) {
+	answer := func(text string) string {
+		return rawUpstream(t, func(conn net.Conn, r *bufio.Reader) {
+			readHead(r)
+			io.WriteString(conn, text)
+		})
+	}
+	silent := rawUpstream(t, func(_ net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })
+	chatty := rawUpstream(t, func(conn net.Conn, r *bufio.Reader) {
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+		io.Copy(io.Discard, r)
+	})
+	for _, c := range []struct {
+		name, upstream string
+		status         int
+		word           string
+	}{
+		{"down", "http://" + unused(t), 502, "bad_gateway"},
+		{"no such host", "http://nowhere.invalid", 502, "bad_gateway"},
+		{"closes at once", rawUpstream(t, func(net.Conn, *bufio.Reader) {}), 502, "bad_gateway"},
+		{"closes without an answer", answer(""), 502, "bad_gateway"},
+		{"no HTTP", answer("SSH-2.0-OpenSSH\r\n"), 502, "bad_gateway"},
+		{"half a head", answer("HTTP/1.1 200 OK\r\nX-A: "), 502, "bad_gateway"},
+		{"two lengths", answer("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx"), 502, "bad_gateway"},
+		{"endless head", answer("HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 2<<20) + "\r\n\r\n"), 502,
+			"bad_gateway"},
+		{"hints and no more", answer("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"), 502, "bad_gateway"},
+		{"does not answer", silent, 504, "gateway_timeout"},
+		{"does not shake hands", "https" + strings.TrimPrefix(silent, "http"), 504, "gateway_timeout"},
+		{"no TLS", "https" + strings.TrimPrefix(chatty, "http"), 502, "bad_gateway"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log logtest.Buffer
+			config := to(c.upstream)
+			if c.status == http.StatusGatewayTimeout {
+				config.ResponseHeaderTimeout, config.TLSHandshakeTimeout = 50*time.Millisecond, 50*time.Millisecond
+			}
+			config.Logger = textLog(&log)
+			g := serve(t, newGateway(t, open, config))
+			resp, body := do(t, "GET", g.URL+"/path?query", nil)
+			wantProblem(t, resp, body, c.status, c.word)
+			if strings.Contains(body, "127.0.0.1") || resp.Header.Get("Link") != "" {
+				t.Errorf("something of the upstream shows: %s %v", body, resp.Header)
+			}
+			eventually.True(t, "the entry in the log", func() bool { return strings.Contains(log.String(), "cause=") })
+			if line := log.String(); !strings.Contains(line, "level=WARN") ||
+				!strings.Contains(body, field(line, "request_id")) {
+				t.Errorf("log: got %s", line)
+			}
+		})
+	}
+}
+
+// A response that breaks off is not made to look complete.
+func TestBrokenResponses(t *testing.T) {
+	for name, text := range map[string]string{
+		"length":  "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfive!",
+		"chunked": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfive!\r\n",
+	} {
+		var log logtest.Buffer
+		c := to(rawUpstream(t, func(conn net.Conn, r *bufio.Reader) {
+			readHead(r)
+			io.WriteString(conn, text)
+		}))
+		c.Logger = textLog(&log)
+		g := serve(t, newGateway(t, open, c))
+		resp, err := http.Get(g.URL)
+		if err != nil {
+			continue // the connection was closed before anything was sent
+		}
+		if body, err := io.ReadAll(resp.Body); err == nil {
+			t.Errorf("%s: got %q as if it were complete", name, body)
+		}
+		resp.Body.Close()
+		eventually.True(t, "the entry in the log",
+			func() bool { return strings.Contains(log.String(), "aborted=true") })
+	}
+}
+
+// Who goes away has the upstream go away, too.
+func TestClientAborts(t *testing.T) {
+	asked, gone := make(chan bool, 1), make(chan bool, 1)
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/body" {
+			io.WriteString(w, "beginning\n")
+			http.NewResponseController(w).Flush()
+		}
+		asked <- true
+		<-r.Context().Done()
+		gone <- true
+	})
+	for path, status := range map[string]string{"/head": "499", "/body": "200"} {
+		var log logtest.Buffer
+		c := to(u.URL)
+		c.Logger = textLog(&log)
+		g := serve(t, newGateway(t, open, c))
+		conn := dial(t, g.Listener.Addr().String())
+		io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		receive(t, "the upstream's request", asked)
+		if path == "/body" {
+			readHead(bufio.NewReader(conn))
+		}
+		conn.Close()
+		receive(t, "the upstream's end", gone)
+		eventually.True(t, "the entry in the log", func() bool { return log.String() != "" })
+		if line := log.String(); field(line, "status") != status || !strings.Contains(line, "level=INFO") {
+			t.Errorf("%s: got %s, want the status %s", path, line, status)
+		}
+	}
+}
+
+// An answer that comes before the end of the body reaches the client at once.
+func TestEarlyAnswer(t *testing.T) {
+	u := rawUpstream(t, func(conn net.Conn, r *bufio.Reader) {
+		readHead(r)
+		io.WriteString(conn, "HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nno!\n")
+		io.Copy(io.Discard, r)
+	})
+	g := front(t, open, u)
+	conn := dial(t, g.Listener.Addr().String())
+	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nbeginning")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 403 ||
+		string(body) != "no!\n" || !resp.Close {
+		t.Errorf("got %d %q %v, close %v", resp.StatusCode, body, err, resp.Close)
+	}
+}
+
+func TestMaxBody(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		w.Write(body)
+	})
+	c := to(u.URL)
+	c.MaxBody = 10
+	g := serve(t, newGateway(t, open, c))
+	for _, size := range []int{10, 11, 1 << 20} {
+		for _, chunked := range []bool{false, true} {
+			var body io.Reader = strings.NewReader(strings.Repeat("x", size))
+			if chunked {
+				body = io.MultiReader(body)
+			}
+			r, err := http.NewRequestWithContext(t.Context(), "POST", g.URL, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.DefaultTransport.RoundTrip(r)
+			if err != nil { // the client was still sending when the connection was closed
+				if size <= 10 || !isReset(err) {
+					t.Errorf("%d bytes: %v", size, err)
+				}
+				continue
+			}
+			got, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if size <= 10 && (resp.StatusCode != 200 || len(got) != size) {
+				t.Errorf("%d bytes, chunked %v: got %d %s", size, chunked, resp.StatusCode, got)
+			}
+			if size > 10 {
+				wantProblem(t, resp, string(got), 413, "too_large")
+			}
+		}
+	}
+}
+
+func isReset(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) || errors.Is(err, io.EOF)
+}
+
+// No request is sent to an upstream twice.
+func TestNothingIsTriedTwice(t *testing.T) {
+	requests := make(chan string, 10)
+	u := rawUpstream(t, func(_ net.Conn, r *bufio.Reader) { requests <- readHead(r) })
+	g := serve(t, newGateway(t, open, gateway.Config{Routes: to(u).Routes}))
+	for range 2 {
+		resp, body := do(t, "POST", g.URL, strings.NewReader("body"))
+		wantProblem(t, resp, body, 502, "bad_gateway")
+	}
+	if got := len(requests); got != 2 {
+		t.Errorf("got %d requests, want 2", got)
+	}
+}

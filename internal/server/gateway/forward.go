@@ -1,0 +1,183 @@
+package gateway
+
+import (
+	"maps"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/stint-limiter/stint/policy"
+)
+
+// reserved are header fields that say who sends a request, or for what, and that only trusted
+// proxies may send.
+type reserved map[string]bool
+
+// newReserved returns the fields that are reserved while a set is in force, and others.
+func newReserved(set *policy.Set, others []string) reserved {
+	f := reserved{}
+	for _, name := range slices.Concat(alwaysReserved, slices.Collect(maps.Values(set.Spec().Claims)),
+		[]string{set.Spec().ClientHeader}, others) {
+		f[plainName(name)] = true
+	}
+	return f
+}
+
+// alwaysReserved does not list fields that begin with one of reservedPrefixes: all of those are
+// reserved.
+var alwaysReserved = []string{
+	// Where the request comes from.
+	"Forwarded", "Forwarded-For", "X-Forwarded", "X-Forward-For", "X-Original-Forwarded-For", "X-Real-IP",
+	"X-Client-IP", "X-Cluster-Client-IP",
+	"Cluster-Client-IP", "X-Originating-IP", "X-Original-Remote-Addr", "X-Remote-IP", "X-Remote-Addr", "Remote-Addr",
+	"X-ProxyUser-IP",
+	"Proxy-Client-IP", "WL-Proxy-Client-IP", "Client-IP", "True-Client-IP", "Ali-CDN-Real-IP", "CDN-Src-IP",
+	"CF-Connecting-IP", "CF-Connecting-IPv6",
+	"CF-Pseudo-IPv4", "CloudFront-Viewer-Address", "DO-Connecting-IP", "Fastly-Client-IP", "Fly-Client-IP",
+	"Incap-Client-IP", "X-Appengine-User-IP",
+	"X-Azure-ClientIP", "X-Azure-SocketIP", "X-NF-Client-Connection-IP", "X-Sucuri-ClientIP", "X-Vercel-Forwarded-For",
+	// What it asks for.
+	"X-Original-Method", "X-Original-URL", "X-Original-URI", "X-Original-Path", "X-Original-Host", "X-Original-Proto",
+	"X-Rewrite-URL", "X-Override-URL",
+	"X-Replaced-Path", "X-WAWS-Unencoded-URL", "X-Host", "X-HTTP-Host-Override", "X-Scheme", "X-URL-Scheme",
+	"Front-End-Https",
+	// What CGI and WSGI programs read as variables of their server.
+	"Script-Name", "X-Script-Name", "Path-Info", "Proxy",
+}
+
+// overrides are the fields that override the method, in canonical form. The policies look at them.
+var overrides = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
+
+var reservedPrefixes = []string{"X-Forwarded-", "X-Envoy-"}
+
+// has takes a name in canonical form.
+func (f reserved) has(name string) bool {
+	if !isPlain(name) {
+		if name = plainName(name); slices.Contains(overrides, name) {
+			return true // checked, and forwarded, only if it is spelled with dashes
+		}
+	}
+	if rest, ok := strings.CutPrefix(name, "Http-"); ok && f.has(rest) {
+		return true // as programs spell it that know the variables of CGI
+	}
+	return f[name] || slices.ContainsFunc(reservedPrefixes,
+		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// plainName is the canonical form of a name for servers that turn fields into variables, as CGI and
+// WSGI do: many of them treat everything but letters and digits alike.
+func plainName(name string) string {
+	return http.CanonicalHeaderKey(strings.Map(func(c rune) rune {
+		if isAlphanumeric(c) {
+			return c
+		}
+		return '-'
+	}, name))
+}
+
+func isPlain(name string) bool {
+	return !strings.ContainsFunc(name, func(c rune) bool { return c != '-' && !isAlphanumeric(c) })
+}
+
+func isAlphanumeric(c rune) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
+// strip removes the reserved fields.
+func (f reserved) strip(h http.Header) {
+	for name := range h {
+		if f.has(name) {
+			delete(h, name)
+		}
+	}
+}
+
+// keep copies the reserved fields.
+func (f reserved) keep(to, from http.Header) {
+	for name, values := range from {
+		if f.has(name) {
+			to[name] = values
+		}
+	}
+}
+
+// rewrite makes the request to the upstream. Fields that the client named in Connection are gone by
+// now, so none that are set here can be removed that way.
+func rewrite(p *httputil.ProxyRequest) {
+	x := stateOf(p.In.Context())
+	p.Out.URL.RawQuery = p.In.URL.RawQuery // unchanged: nothing here looks into it
+	x.route.point(p.Out.URL)
+	p.Out.Host = p.In.Host
+	if x.route.rewriteHost {
+		p.Out.Host = ""
+	}
+	p.Out.Trailer = p.In.Trailer // its values come after the body
+	if x.upgrade = asksForWebsocket(p.Out); !x.upgrade {
+		p.Out.Header.Del("Connection")
+		p.Out.Header.Del("Upgrade")
+	}
+
+	if p.In.Header.Get("Expect") != "" {
+		p.Out.Close = true // else the body is sent even if the upstream does not want it, to keep the connection
+	}
+
+	h := p.Out.Header
+	if x.trusted() {
+		x.settings.reserved.keep(h, p.In.Header)
+	} else {
+		x.settings.reserved.strip(h)
+	}
+	x.setForwarded(h, p.In)
+	x.rewritten = true
+}
+
+// asksForWebsocket reports whether a request is for the one upgrade that is forwarded.
+func asksForWebsocket(r *http.Request) bool {
+	return r.ContentLength == 0 && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}
+
+// setForwarded names the client of the request, in fields that by now hold only what a trusted
+// proxy wrote.
+func (x *requestState) setForwarded(h http.Header, in *http.Request) {
+	scheme := "http"
+	if in.TLS != nil {
+		scheme = "https"
+	}
+	if x.peer.IsValid() {
+		add(h, "X-Forwarded-For", x.peer.String())
+		if len(h["Forwarded"]) > 0 {
+			add(h, "Forwarded", "for="+forwardedNode(x.peer)+";proto="+scheme)
+		}
+		if !x.trusted() {
+			h["X-Real-Ip"] = []string{x.peer.String()}
+		}
+	}
+	if len(h["X-Forwarded-Host"]) == 0 && in.Host != "" {
+		h["X-Forwarded-Host"] = []string{in.Host}
+	}
+	if len(h["X-Forwarded-Proto"]) == 0 {
+		h["X-Forwarded-Proto"] = []string{scheme}
+	}
+}
+
+// forwardedNode is an address as Forwarded writes it (RFC 7239, section 6).
+func forwardedNode(a netip.Addr) string {
+	if a.Is6() {
+		return `"[` + a.String() + `]"`
+	}
+	return a.String()
+}
+
+// add appends to a list, and joins all of its lines.
+func add(h http.Header, name, value string) {
+	if prior := h[name]; len(prior) > 0 {
+		value = strings.Join(prior, ", ") + ", " + value
+	}
+	h[name] = []string{value}
+}
+
+// trusted reports whether the peer is a trusted proxy, by the rules that the request was decided
+// by.
+func (x *requestState) trusted() bool { return x.verdict.Set.Trusts(x.peer) }

@@ -1,0 +1,148 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httputil"
+	"slices"
+	"sync/atomic"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// Gateway is a reverse proxy behind a guard. The [http.Server] that serves it bounds how long the
+// header of a request may take, and how large it may be.
+type Gateway struct {
+	config   Config
+	guard    *policy.Guard
+	settings atomic.Pointer[settings] // of the set that was last in force
+	served   atomic.Uint64            // candidates for the access log
+
+	limited    http.Handler // the middleware in front of forward
+	proxy      *httputil.ReverseProxy
+	transports transports
+	upgraded   upgrades
+}
+
+// New returns a gateway that forwards what a guard allows. If the guard's set configures gateways,
+// a new set applies from the next request on. The error lists every mistake in the Config.
+func New(guard *policy.Guard, c Config) (*Gateway, error) {
+	if guard == nil {
+		return nil, &stint.InvalidError{Err: errors.New("gateway: the guard is nil; make one with policy.NewGuard")}
+	}
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if len(c.Routes) == 0 && len(config.Of(guard.Set()).Gateway.Routes) == 0 {
+		return nil, &stint.InvalidError{Err: errors.New("gateway: there are no Routes, and the configuration has none (gateway.routes); " +
+			`want at least one, such as {Upstream: "http://127.0.0.1:3000"}`)}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	c.Routes, c.Reserved = slices.Clone(c.Routes), slices.Clone(c.Reserved)
+	g := &Gateway{config: c, guard: guard}
+	g.transports.config = &g.config
+	g.proxy = &httputil.ReverseProxy{
+		Rewrite:        rewrite,
+		Transport:      roundTripper{},
+		BufferPool:     &buffers{},
+		ModifyResponse: accept,
+		ErrorHandler:   fail,
+		ErrorLog:       slog.NewLogLogger(c.Logger.Handler(), slog.LevelWarn),
+	}
+	limit := httplimit.New(guard, httplimit.WithVerdict(), httplimit.WithDenied(answerDenied),
+		httplimit.WithSendTimeout(0))
+	g.limited = limit(http.HandlerFunc(g.forward))
+	return g, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := newRequestState(g, w, r)
+	defer x.end()
+	if patience := x.settings.bodyTimeout; r.ProtoMajor == 1 && r.ContentLength != 0 && patience > 0 {
+		// The server waits for bodies that are not forwarded. Not every writer can; the others do
+		// without.
+		_ = http.NewResponseController(w).SetReadDeadline(x.began.Add(patience))
+	}
+	if wrong := ambiguity(r, x.settings.passUnusual); wrong != nil {
+		x.answer(x, wrong, nil) // neither charged nor refunded
+	} else {
+		g.limited.ServeHTTP(x, r.WithContext(context.WithValue(r.Context(), stateKey{}, x)))
+	}
+	x.returned = true
+}
+
+// Close ends upgraded connections, waits for their handlers and closes the idle connections to
+// upstreams. Call it after the Shutdown of the [http.Server], which does not know upgraded
+// connections.
+func (g *Gateway) Close() error {
+	g.upgraded.close()
+	g.transports.closeIdle()
+	return nil
+}
+
+// answerDenied gives the usual answer to a denied request.
+func answerDenied(w http.ResponseWriter, r *http.Request, d *httplimit.Denial) {
+	x := stateOf(r.Context())
+	x.verdict, x.limited, x.policy = d.Verdict, true, d.Policy
+	d.Answer(w, r)
+}
+
+// forward forwards a request that was allowed.
+func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
+	x := stateOf(r.Context())
+	x.verdict, _ = httplimit.FromContext(r.Context())
+	x.fields = maps.Clone(w.Header())
+	x.settings = g.settingsOf(x.verdict.Set) // it may have been replaced since the request arrived
+	x.route = x.settings.routes.find(r.Host, r.URL)
+	switch {
+	case r.Method == http.MethodConnect:
+		x.answer(w, &methodProblem, nil)
+	case x.route == nil:
+		x.answer(w, &routeProblem, nil)
+	case x.settings.maxBody > 0 && r.ContentLength > x.settings.maxBody:
+		x.answer(w, &sizeProblem, nil)
+	default:
+		x.forwarded = w
+		x.watchBody(r)
+		g.proxy.ServeHTTP(w, r)
+	}
+}
+
+// accept checks the head of a response before it is forwarded. The client sees what the middleware
+// wrote about limits, once, and not what the upstream says about its own. An informational response
+// has cleared it.
+func accept(resp *http.Response) error {
+	x := stateOf(resp.Request.Context())
+	if resp.StatusCode == http.StatusSwitchingProtocols && !x.upgrade {
+		return errUnaskedUpgrade
+	}
+	h := x.forwarded.Header()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		// A server that is shutting down sets close, but this connection is no longer its own: the
+		// upstream set Upgrade.
+		delete(h, "Connection")
+		delete(x.fields, "Connection")
+	}
+	for name := range x.fields {
+		delete(resp.Header, name)
+	}
+	maps.Copy(h, x.fields)
+	if _, ok := resp.Header["Content-Type"]; !ok {
+		h["Content-Type"] = nil // net/http would guess one
+	}
+	if len(resp.Trailer) > 0 && x.request.ProtoMajor == 1 && x.request.Method != http.MethodHead {
+		delete(resp.Header, "Content-Length") // HTTP/2 can have both, HTTP/1 has trailers after chunks only
+	}
+	return nil
+}
+
+var errUnaskedUpgrade = errors.New("gateway: the upstream switched protocols without being asked")

@@ -1,0 +1,193 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/stint-limiter/stint/internal/server/gateway"
+)
+
+// Upstreams with https are spoken to in HTTP/2 if they can and if they may, and their certificates
+// are checked.
+func TestUpstreamWithTLS(t *testing.T) {
+	u := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", "X-End")
+		io.Copy(w, io.MultiReader(strings.NewReader(r.Proto+" "), r.Body))
+		w.Header().Set("X-End", r.Trailer.Get("X-Sum"))
+	}))
+	u.EnableHTTP2 = true
+	u.Config.ErrorLog = discardLog()
+	u.StartTLS()
+	t.Cleanup(u.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(u.Certificate())
+	trust := &tls.Config{RootCAs: roots}
+	for _, c := range []struct {
+		config gateway.Config
+		want   string
+	}{
+		{gateway.Config{TLS: trust}, "HTTP/2.0 body"},
+		{gateway.Config{TLS: trust, NoHTTP2: true}, "HTTP/1.1 body"},
+		{gateway.Config{}, "bad_gateway"},
+	} {
+		c.config.Routes = to(u.URL).Routes
+		g := serve(t, newGateway(t, open, c.config))
+		r, err := http.NewRequestWithContext(t.Context(), "POST", g.URL, io.MultiReader(strings.NewReader("body")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Trailer = http.Header{"X-Sum": {"42"}}
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || !strings.Contains(string(got), c.want) {
+			t.Errorf("got %q, %v, want %q", got, err, c.want)
+		}
+		if end := resp.Trailer.Get("X-End"); resp.StatusCode == 200 && end != "42" {
+			t.Errorf("%s: trailers: got %q, want 42", c.want, end)
+		}
+	}
+}
+
+// serveHTTP2 serves a gateway with HTTP/2 and without TLS.
+func serveHTTP2(t *testing.T, g *gateway.Gateway) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(g)
+	s.Config.ErrorLog = discardLog()
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// gRPC passes from end to end, messages of streams one by one, and a denial is an error that
+// clients understand.
+func TestGRPC(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := health.NewServer()
+	server := grpc.NewServer()
+	grpc_health_v1.RegisterHealthServer(server, state)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() { server.Stop(); <-served })
+
+	const text = "tiers: [{name: all, identity: ip, limits: 4/1h}]\n"
+	g := serveHTTP2(t, newGateway(t, text, to("h2c://"+l.Addr().String())))
+	conn, err := grpc.NewClient(g.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := grpc_health_v1.NewHealthClient(conn)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+
+	if got, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil ||
+		got.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Errorf("Check: got %v, %v", got, err)
+	}
+	if _, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "none"}); status.Code(
+		err) != codes.NotFound {
+		t.Errorf("Check of a service that there is not: got %v, want NotFound", err)
+	}
+	watch, err := client.Watch(ctx, &grpc_health_v1.HealthCheckRequest{Service: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []grpc_health_v1.HealthCheckResponse_ServingStatus{
+		grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN, grpc_health_v1.HealthCheckResponse_SERVING,
+		grpc_health_v1.HealthCheckResponse_NOT_SERVING,
+	} {
+		if want != grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN {
+			state.SetServingStatus("a", want)
+		}
+		if got, err := watch.Recv(); err != nil || got.Status != want {
+			t.Fatalf("Watch: got %v, %v, want %v", got, err, want)
+		}
+	}
+	if _, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
+		t.Errorf("the fourth: got %v", err)
+	}
+	if _, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); status.Code(err) != codes.Unavailable {
+		t.Errorf("the fifth: got %v, want Unavailable, which gRPC makes of a 429", err)
+	}
+}
+
+// Both directions at once over HTTP/2 on the client's side, HTTP/1.1 on the upstream's.
+func TestHTTP2Clients(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		rc := http.NewResponseController(w)
+		rc.EnableFullDuplex()
+		rc.Flush()
+		buffer := make([]byte, 16)
+		for {
+			n, err := r.Body.Read(buffer)
+			w.Write(bytes.ToUpper(buffer[:n]))
+			rc.Flush()
+			if err != nil {
+				return
+			}
+		}
+	})
+	g := serveHTTP2(t, newGateway(t, open, to(u.URL)))
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	defer tr.CloseIdleConnections()
+	in, out := io.Pipe()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", g.URL, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := tr.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for _, word := range []string{"one", "two"} {
+		io.WriteString(out, word)
+		got := make([]byte, len(word))
+		if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != strings.ToUpper(word) {
+			t.Fatalf("got %q, %v", got, err)
+		}
+	}
+	out.Close()
+	if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) > 0 {
+		t.Errorf("in the end: got %q, %v", rest, err)
+	}
+
+	// A query with a space would be two words of a request line.
+	if r, err = http.NewRequestWithContext(t.Context(), "GET", g.URL, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.URL.RawQuery = "a HTTP/1.1 b"
+	if resp, err = tr.RoundTrip(r); err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("a query with spaces: got %d, want 400", resp.StatusCode)
+	}
+}

@@ -1,0 +1,238 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/server/gateway"
+)
+
+// Limits are per client and per route, and what is denied does not reach the upstream.
+func TestLimitsPerClientAndRoute(t *testing.T) {
+	const text = `
+client_ip: {trusted_proxies: loopback}
+headers: {format: [x, draft-11], retry_after_jitter: 0%}
+tiers: [{name: anonymous, identity: ip, scope: route, limits: 2/1h}]
+policies:
+  - {name: search, match: {path: /search}, cost: 1}
+  - {name: assets, match: {path: /static/**}, skip: true}
+`
+	var reached atomic.Int32
+	u := upstream(t, func(http.ResponseWriter, *http.Request) { reached.Add(1) })
+	g := front(t, text, u.URL)
+	for i, c := range []struct {
+		client, path string
+		status       int
+		remaining    string
+	}{
+		{"203.0.113.1", "/", 200, "1"},
+		{"203.0.113.1", "/other", 200, "0"},
+		{"203.0.113.1", "/", 429, "0"},
+		{"203.0.113.1", "/search", 200, "1"},
+		{"203.0.113.2", "/", 200, "1"},
+		{"198.51.100.1, 203.0.113.1", "/", 429, "0"}, // the first is what the client made up
+		{"203.0.113.1", "/static/x", 200, ""},
+		{"203.0.113.1", "/none/../search", 400, ""},
+	} {
+		resp, body := do(t, "GET", g.URL+c.path, nil, "X-Forwarded-For: "+c.client)
+		if resp.StatusCode != c.status || resp.Header.Get("X-RateLimit-Remaining") != c.remaining {
+			t.Errorf("%d: got %d with %q left, want %d with %q", i, resp.StatusCode,
+				resp.Header.Get("X-RateLimit-Remaining"), c.status, c.remaining)
+		}
+		if c.status != 429 {
+			continue
+		}
+		if h := resp.Header; h.Get("Retry-After") != "3600" || !strings.Contains(h.Get("RateLimit"), ";r=0") ||
+			!strings.Contains(h.Get("RateLimit-Policy"), ";q=2") ||
+			h.Get("X-RateLimit-Tier") != "anonymous" || !strings.Contains(body, `"error":"rate_limited"`) {
+			t.Errorf("%d: got %v %s", i, h, body)
+		}
+	}
+	if got := reached.Load(); got != 5 {
+		t.Errorf("%d requests reached the upstream, want 5", got)
+	}
+}
+
+// F10: a peer that is not trusted is counted under its own address.
+func TestF10LimitsCannotBeEscaped(t *testing.T) {
+	u := upstream(t, echo)
+	g := front(t, "tiers: [{name: all, identity: ip, limits: 1/1h}]\n", u.URL)
+	for i, field := range []string{"X-Forwarded-For: 203.0.113.1", "X-Forwarded-For: 203.0.113.2",
+		"X-Real-IP: 203.0.113.3", "Forwarded: for=203.0.113.4", "Connection: X-Forwarded-For"} {
+		want := 429
+		if i == 0 {
+			want = 200
+		}
+		if resp, _ := do(t, "GET", g.URL, nil, field); resp.StatusCode != want {
+			t.Errorf("%s: got %d, want %d", field, resp.StatusCode, want)
+		}
+	}
+}
+
+// F32: a trusted proxy's word cannot be taken away by a client that has the proxy pass on its
+// Connection field.
+func TestF32IdentitySurvivesConnection(t *testing.T) {
+	const text = `
+client_ip: {trusted_proxies: loopback}
+claims: {user: X-User-ID}
+tiers: [{name: users, identity: user, limits: 1/1h}, {name: anonymous, identity: ip, limits: 1/1h}]
+`
+	u := upstream(t, echo)
+	g := front(t, text, u.URL)
+	for _, user := range []string{"ada", "bob"} {
+		for i := range 2 {
+			resp, body := do(t, "GET", g.URL, nil, "X-User-ID: "+user, "X-Forwarded-For: 203.0.113.1",
+				"Connection: X-User-ID, X-Forwarded-For")
+			if want := []int{200, 429}[i]; resp.StatusCode != want || resp.Header.Get("X-RateLimit-Tier") != "users" {
+				t.Errorf("%s, %d: got %d %v, want %d", user, i, resp.StatusCode, resp.Header, want)
+			}
+			if i == 0 && (!strings.Contains(body, "X-User-Id: "+user) ||
+				!strings.Contains(body, "X-Forwarded-For: 203.0.113.1, 127.0.0.1")) {
+				t.Errorf("%s: the upstream got %s", user, body)
+			}
+		}
+	}
+}
+
+// What an upstream says of the true cost is charged and not passed on; what fails is given back.
+func TestSettleAndRefund(t *testing.T) {
+	const text = `
+tiers: [{name: all, identity: ip, budget: 100/1h}]
+policies:
+  - {name: priced, match: {path: /priced}, cost: 10, settle: {header: X-True-Cost}}
+  - {name: fragile, match: {path: /fragile}, cost: 10, refund: 5xx}
+`
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-True-Cost", "3")
+		io.WriteString(w, "ok")
+	})
+	aborted := rawUpstream(t, func(_ net.Conn, r *bufio.Reader) { readHead(r) })
+	g := serve(t, newGateway(t, text,
+		gateway.Config{Routes: []gateway.Route{{Upstream: u.URL}, {PathPrefix: "/fragile", Upstream: aborted}}}))
+	for _, c := range []struct {
+		path      string
+		status    int
+		remaining string
+	}{
+		{"/priced", 200, "90"},
+		{"/free", 200, "96"}, // 100 - 3 - 1
+		{"/fragile", 502, "86"},
+		{"/free", 200, "95"},
+	} {
+		resp, _ := do(t, "GET", g.URL+c.path, nil)
+		if resp.StatusCode != c.status || resp.Header.Get("X-RateLimit-Remaining") != c.remaining {
+			t.Errorf("%s: got %d with %s left, want %d with %s", c.path, resp.StatusCode,
+				resp.Header.Get("X-RateLimit-Remaining"), c.status, c.remaining)
+		}
+		if c.path == "/priced" && resp.Header.Get("X-True-Cost") != "" {
+			t.Errorf("the cost was passed on: %v", resp.Header)
+		}
+	}
+}
+
+// A client that hangs up while the upstream works is not given back what it paid.
+func TestNoRefundForHangingUp(t *testing.T) {
+	const text = "tiers: [{name: all, identity: ip, limits: 3/1h}]\npolicies: [{name: fragile, match: {path: /**}, refund: 5xx}]\n"
+	asked := make(chan bool, 1)
+	u := upstream(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			asked <- true
+			<-r.Context().Done()
+		}
+	})
+	var log logtest.Buffer
+	c := to(u.URL)
+	c.Logger = textLog(&log)
+	g := serve(t, newGateway(t, text, c))
+	conn := dial(t, g.Listener.Addr().String())
+	io.WriteString(conn, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+	receive(t, "the upstream's request", asked)
+	conn.Close()
+	eventually.True(t, "the end of the request", func() bool { return strings.Contains(log.String(), "status=499") })
+	if resp, _ := do(t, "GET", g.URL, nil); resp.Header.Get("X-RateLimit-Remaining") != "1" {
+		t.Errorf("got %s left, want 1", resp.Header.Get("X-RateLimit-Remaining"))
+	}
+}
+
+// failing is a store that fails.
+type failing struct{ stint.Store }
+
+func (failing) Take(context.Context, stint.Request) (stint.Decision, error) {
+	return stint.Decision{}, &stint.StoreError{Op: "take", Err: errors.New("no store today")}
+}
+
+func TestStoreFailure(t *testing.T) {
+	var log logtest.Buffer
+	c := to("http://" + unused(t))
+	c.Logger = textLog(&log)
+	g, err := gateway.New(guardOver(t, failing{}, open), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if resp, body := do(t, "GET", serve(t, g).URL, nil); resp.StatusCode != 503 ||
+		!strings.Contains(body, `"error":"unavailable"`) {
+		t.Errorf("got %d %s, want 503", resp.StatusCode, body)
+	}
+	eventually.True(t, "the entry in the log", func() bool { return field(log.String(), "status") == "503" })
+}
+
+// New rules apply to the next request, trust included.
+func TestReload(t *testing.T) {
+	u := upstream(t, echo)
+	guard := guardOf(t, open)
+	c := to(u.URL)
+	c.Logger = discard
+	g, err := gateway.New(guard, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	s := serve(t, g)
+	for _, want := range []string{"X-Forwarded-For: 127.0.0.1\r\n", "X-Forwarded-For: 203.0.113.1, 127.0.0.1\r\n"} {
+		if _, got := do(t, "GET", s.URL, nil, "X-Forwarded-For: 203.0.113.1"); !strings.Contains(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		guard.Swap(guardOf(t, trusting).Set())
+	}
+}
+
+// A concurrency limit counts what is under way, and a place is free when the upstream has answered.
+func TestConcurrencyLimit(t *testing.T) {
+	release := make(chan bool)
+	asked := make(chan bool, 1)
+	u := upstream(t, func(http.ResponseWriter, *http.Request) { asked <- true; <-release })
+	g := front(t, "tiers: [{name: all, identity: ip, limits: 1/30s concurrency}]\n", u.URL)
+	done := make(chan int, 1)
+	go func() {
+		resp, err := http.Get(g.URL)
+		if err != nil {
+			done <- 0
+			return
+		}
+		resp.Body.Close()
+		done <- resp.StatusCode
+	}()
+	receive(t, "the first request", asked)
+	if resp, _ := do(t, "GET", g.URL, nil); resp.StatusCode != 429 {
+		t.Errorf("the second: got %d, want 429", resp.StatusCode)
+	}
+	close(release)
+	if got := receive(t, "the first response", done); got != 200 {
+		t.Errorf("the first: got %d", got)
+	}
+	eventually.True(t, "a free place", func() bool {
+		resp, _ := do(t, "GET", g.URL, nil)
+		return resp.StatusCode == 200
+	})
+}

@@ -1,0 +1,148 @@
+package gateway_test
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/server/gateway"
+)
+
+func textLog(j *logtest.Buffer) *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
+
+// field returns the value of a field of a log entry.
+func field(line, name string) string {
+	_, rest, _ := strings.Cut(line, " "+name+"=")
+	value, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	return strings.Trim(value, `"`)
+}
+
+func TestAccessLog(t *testing.T) {
+	const text = `
+tiers: [{name: all, identity: ip, limits: 100/1m}]
+policies: [{name: search, match: {path: /search}, limits: 1/1h}]
+`
+	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "found") })
+	for _, query := range []bool{false, true} {
+		var log logtest.Buffer
+		c := to(u.URL)
+		c.Logger = textLog(&log)
+		c.AccessLogQuery = query
+		g := newGateway(t, text, c)
+		for range 2 {
+			r := httptest.NewRequest("GET", "http://shop/search?token=s3cr3t", nil)
+			r.Header.Set("Authorization", "s3cr3t")
+			g.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if len(lines) != 2 {
+			t.Fatalf("got %d lines, want 2:\n%s", len(lines), log.String())
+		}
+		for i, want := range []map[string]string{
+			{"method": "GET", "host": "shop", "path": "/search", "status": "200", "bytes": "5", "tier": "all",
+				"policy": "search", "route": "search", "limited": "false",
+				"peer": "192.0.2.1", "upstream": strings.TrimPrefix(u.URL, "http://"), "level": "INFO"},
+			{"status": "429", "tier": "all", "policy": "search", "route": "search", "limited": "true", "upstream": "",
+				"level": "INFO"},
+		} {
+			for name, value := range want {
+				if got := field(lines[i], name); got != value {
+					t.Errorf("%s of entry %d: got %q, want %q:\n%s", name, i, got, value, lines[i])
+				}
+			}
+			if strings.Contains(lines[i], "s3cr3t") != query || field(lines[i], "duration") == "" {
+				t.Errorf("got %s", lines[i])
+			}
+		}
+	}
+}
+
+func TestAccessLogSampling(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) {})
+	for _, c := range []struct {
+		off       bool
+		every     int
+		well, bad int
+	}{
+		{false, 0, 20, 10},
+		{false, 10, 2, 10},
+		{true, 0, 0, 10},
+	} {
+		var log logtest.Buffer
+		g := newGateway(t, open, gateway.Config{
+			Routes: []gateway.Route{{Upstream: u.URL}, {PathPrefix: "/down", Upstream: "http://" + unused(t)}},
+			Logger: textLog(&log), NoAccessLog: c.off, AccessLogEvery: c.every,
+		})
+		for range 10 {
+			g.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/well", nil))
+			g.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/well", nil))
+			g.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/down", nil))
+		}
+		well, bad := strings.Count(log.String(), "status=200"), strings.Count(log.String(), "status=502")
+		if well != c.well || bad != c.bad {
+			t.Errorf("off %v, every %d: got %d and %d entries, want %d and %d", c.off, c.every, well, bad, c.well, c.bad)
+		}
+	}
+}
+
+// Whatever a client or an upstream sends: an entry is one short line, and has no secrets.
+func TestF34HostileValues(t *testing.T) {
+	const secret = "s3cr3t-t0ken"
+	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	var text, structured logtest.Buffer
+	for _, logger := range []*slog.Logger{textLog(&text), slog.New(slog.NewJSONHandler(&structured, nil))} {
+		g := newGateway(t, open, gateway.Config{
+			Routes: []gateway.Route{{Upstream: u.URL}, {PathPrefix: "/down", Upstream: "http://" + unused(t)}},
+			Logger: logger,
+		})
+		for _, hostile := range []string{
+			"\r\nlevel=ERROR msg=x", "\x00\x1b[31m", "\xff\xfe", `" level=ERROR`, strings.Repeat("A", 10_000),
+			"\u2028level=ERROR", "级别=ERROR", strings.Repeat("\x01", 10_000),
+		} {
+			for _, place := range []string{"method", "host", "path", "down", "query", "header", "upgrade"} {
+				r := httptest.NewRequest("GET", "/path", nil)
+				switch place {
+				case "method":
+					r.Method = hostile
+				case "host":
+					r.Host = hostile
+				case "path":
+					r.URL.Path = "/" + hostile
+				case "down":
+					r.URL.Path = "/down/" + hostile
+				case "query":
+					r.URL.RawQuery = url.QueryEscape(hostile) + secret
+				case "header":
+					r.Header["X-Api-Key"] = []string{hostile + secret}
+				case "upgrade":
+					r.Header["Connection"], r.Header["Upgrade"] = []string{"Upgrade"}, []string{hostile}
+				}
+				g.ServeHTTP(httptest.NewRecorder(), r)
+			}
+		}
+	}
+	for prefix, log := range map[string]string{"time=": text.String(), `{"time":`: structured.String()} {
+		if got, want := strings.Count(log, "\n"), 8*7; got != want {
+			t.Errorf("got %d lines, want %d", got, want)
+		}
+		for line := range strings.Lines(log) {
+			if !strings.HasPrefix(line, prefix) || len(line) > 2000 || strings.Contains(line, secret) {
+				t.Errorf("not an entry of a log: %.300q of %d bytes", line, len(line))
+			}
+			for _, c := range line[:len(line)-1] {
+				if (c < ' ' || c > '~') && c != 'µ' { // of durations
+					t.Errorf("the character %q in %.300q", c, line)
+					break
+				}
+			}
+			if prefix == "time=" && strings.Count(line, " level=")-strings.Count(line, `\" level=`) != 1 {
+				t.Errorf("two levels: %.300q", line)
+			}
+		}
+	}
+}

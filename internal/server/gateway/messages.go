@@ -1,0 +1,44 @@
+package gateway
+
+import (
+	"encoding/binary"
+	"strings"
+)
+
+// messages follows the messages in the body of a gRPC request: each has a head of five bytes with
+// its length, and a call may be silent between two of them for any time. A nil messages follows
+// nothing.
+type messages struct {
+	head [5]byte
+	read int   // of the head
+	rest int64 // of the message, once its head has been read
+}
+
+// between reports whether no message is in progress.
+func (m *messages) between() bool { return m != nil && m.read == 0 }
+
+// note follows what has been read.
+func (m *messages) note(data []byte) {
+	for m != nil && len(data) > 0 {
+		if m.read < len(m.head) {
+			n := copy(m.head[m.read:], data)
+			m.read, data = m.read+n, data[n:]
+			if m.read < len(m.head) {
+				return
+			}
+			m.rest = int64(binary.BigEndian.Uint32(m.head[1:]))
+		}
+		n := min(m.rest, int64(len(data)))
+		m.rest, data = m.rest-n, data[n:]
+		if m.rest == 0 {
+			m.read = 0
+		}
+	}
+}
+
+// isGRPC reports whether bodies of a media type consist of messages. Those of gRPC-Web are not
+// streams.
+func isGRPC(media string) bool {
+	rest, ok := strings.CutPrefix(strings.ToLower(media), "application/grpc")
+	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
+}

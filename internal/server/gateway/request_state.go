@@ -1,0 +1,167 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/stall"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// requestState is a request and its response on their way through the gateway. It is the
+// ResponseWriter that the middleware gets.
+type requestState struct {
+	http.ResponseWriter
+	gateway  *Gateway
+	settings *settings
+	request  *http.Request // as it came
+	peer     netip.Addr
+	began    time.Time
+	watch    stall.Watch
+
+	// verdict is nil if there is none: the store failed, or the request is malformed.
+	verdict *policy.Verdict
+	limited bool
+	policy  string // the one that limited it
+	route   *route
+	// forwarded is where the upstream's response is written, and fields are the header fields about
+	// limits.
+	forwarded http.ResponseWriter
+	fields    http.Header
+	body      *body
+	upgrade   bool
+	rewritten bool
+
+	status      int
+	bytes       int64
+	writeFailed bool
+	returned    bool     // all handlers have; otherwise the response is aborted
+	conn        net.Conn // of a client that was upgraded
+	cause       error
+	id          string
+}
+
+func newRequestState(g *Gateway, w http.ResponseWriter, r *http.Request) *requestState {
+	x := &requestState{ResponseWriter: w, gateway: g, settings: g.settingsOf(g.guard.Set()), request: r,
+		peer: clientip.PeerOf(r), began: time.Now()}
+	x.watch.Init(w, x.settings.sendTimeout, nil)
+	x.setWriteDeadline(time.Time{})
+	return x
+}
+
+// setWriteDeadline replaces the server's WriteTimeout, which is for a whole response. Writers
+// without deadlines do without.
+func (x *requestState) setWriteDeadline(at time.Time) {
+	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(at)
+}
+
+type stateKey struct{}
+
+// stateOf returns the state of a request.
+func stateOf(ctx context.Context) *requestState { return ctx.Value(stateKey{}).(*requestState) }
+
+// abandoned reports whether the client went away before the end of the response.
+func (x *requestState) abandoned() bool {
+	return !x.returned && (x.writeFailed || x.request.Context().Err() != nil)
+}
+
+// end finishes a request, even if it panics.
+func (x *requestState) end() {
+	if x.conn != nil {
+		x.gateway.upgraded.remove(x.conn)
+	}
+	if x.watch.Ended() {
+		x.cause = errStalled
+	}
+	x.log()
+	if x.body != nil {
+		x.drainBody()
+	}
+	x.watch.Stop()
+	if x.conn == nil && x.request.ProtoMajor == 1 {
+		x.setWriteDeadline(time.Now().Add(x.settings.sendTimeout)) // for what the server has not sent yet
+	}
+}
+
+var errStalled = errors.New("gateway: the client read nothing of the response for too long")
+
+// Unwrap is for [http.ResponseController].
+func (x *requestState) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter]. It does not pass on a 100: net/http sends one
+// itself as soon as the body is read, which is when the upstream has sent its own. A response that
+// begins before the body of the request has ended is the last on its connection: the rest of the
+// body must not be read as another request.
+func (x *requestState) WriteHeader(status int) {
+	if status == http.StatusContinue {
+		return
+	}
+	if x.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
+		x.status = status
+		if x.body != nil {
+			x.body.release()
+			if x.request.ProtoMajor == 1 && !x.body.ended.Load() {
+				x.Header().Set("Connection", "close")
+			}
+		}
+	}
+	x.watch.Begin() // an informational response is sent at once
+	x.ResponseWriter.WriteHeader(status)
+	x.watch.End()
+}
+
+// Write implements [http.ResponseWriter].
+func (x *requestState) Write(p []byte) (int, error) {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	x.watch.Begin()
+	n, err := x.ResponseWriter.Write(p)
+	x.watch.End()
+	if x.request.Method != http.MethodHead { // a HEAD request gets no body
+		x.bytes += int64(n)
+	}
+	if err != nil {
+		x.writeFailed = true
+	}
+	return n, err
+}
+
+// Flush implements [http.Flusher].
+func (x *requestState) Flush() { _ = x.FlushError() }
+
+// FlushError is for [http.ResponseController].
+func (x *requestState) FlushError() error {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	x.watch.Begin()
+	err := http.NewResponseController(x.ResponseWriter).Flush()
+	x.watch.End()
+	if err != nil {
+		x.writeFailed = true
+	}
+	return err
+}
+
+// Hijack implements [http.Hijacker]. What is sent after that is not counted.
+func (x *requestState) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffer, err := http.NewResponseController(x.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	conn = stall.Conn(conn, x.settings.sendTimeout)
+	buffer.Writer.Reset(conn)
+	if err := x.gateway.upgraded.add(conn); err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	x.conn, x.status = conn, http.StatusSwitchingProtocols
+	return conn, buffer, nil
+}

@@ -1,0 +1,176 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/pathpattern"
+	"github.com/stint-limiter/stint/internal/routecheck"
+	"github.com/stint-limiter/stint/internal/words"
+)
+
+// route is a [Route] that has been checked.
+type route struct {
+	host        string // in lower case; "" is any
+	prefix      string // without a slash at its end; "" is any
+	name        string // of the upstream, for logs
+	target      *url.URL
+	http2       bool // without TLS
+	strip       bool
+	rewriteHost bool
+	transports  *transportPair
+}
+
+// newRoute returns a route that has been checked, without its transports.
+func newRoute(r *Route) *route {
+	u, _ := url.Parse(r.Upstream) // never fails
+	n := &route{name: u.Host, target: u, http2: u.Scheme == "h2c", strip: r.StripPrefix, rewriteHost: r.RewriteHost}
+	match := routecheck.MatchOf(r.Host, r.PathPrefix)
+	n.host, n.prefix = match.Host, match.Prefix
+	if n.http2 {
+		u.Scheme = "http"
+	}
+	return n
+}
+
+// routes are those of each host, longest prefix first.
+type routes map[string][]*route
+
+// add reports whether there was no other route for the same requests.
+func (t routes) add(r *route) bool {
+	same := func(other *route) bool { return other.prefix == r.prefix }
+	if slices.ContainsFunc(t[r.host], same) {
+		return false
+	}
+	t[r.host] = append(t[r.host], r)
+	slices.SortFunc(t[r.host], func(a, b *route) int { return len(b.prefix) - len(a.prefix) })
+	return true
+}
+
+// find returns the route of a request, or nil.
+func (t routes) find(host string, u *url.URL) *route {
+	if host = strings.ToLower(words.Host(host)); host != "" {
+		if r := longest(t[host], u); r != nil {
+			return r
+		}
+	}
+	return longest(t[""], u)
+}
+
+func longest(list []*route, u *url.URL) *route {
+	for _, r := range list {
+		if r.fits(u) {
+			return r
+		}
+	}
+	return nil
+}
+
+// fits reports whether a path begins with the route's prefix, in whole segments: an encoded slash
+// does not separate any.
+func (r *route) fits(u *url.URL) bool {
+	path := u.Path
+	if path == "" {
+		path = "/"
+	}
+	rest, ok := strings.CutPrefix(path, r.prefix)
+	if u.RawPath != "" {
+		at := encoded(u.RawPath, len(r.prefix))
+		rest = u.RawPath[at:]
+		ok = ok && !strings.Contains(strings.ToLower(u.RawPath[:at]), "%2f")
+	}
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// point directs a URL to the upstream. If a prefix is stripped, the rest begins with one slash:
+// after two, many upstreams would take the first segment for a host, and the request for another
+// one than was decided on.
+func (r *route) point(u *url.URL) {
+	if r.strip {
+		u.Path = u.Path[len(r.prefix):]
+		sent := u.Path
+		if u.RawPath != "" {
+			u.RawPath = u.RawPath[encoded(u.RawPath, len(r.prefix)):]
+			sent = u.RawPath
+		}
+		if more := len(sent) - len(strings.TrimLeft(sent, "/")) - 1; more > 0 {
+			u.Path, u.RawPath = u.Path[more:], u.RawPath[min(more, len(u.RawPath)):]
+		}
+	}
+	joined := *r.target
+	joined.Path, joined.RawPath = join(r.target.Path, u.Path), ""
+	if r.target.RawPath != "" || u.RawPath != "" {
+		joined.RawPath = join(r.target.EscapedPath(), escapedPath(u))
+	}
+	joined.RawQuery, joined.ForceQuery = u.RawQuery, u.ForceQuery
+	*u = joined
+}
+
+// escapedPath returns the path as it came, with invalid characters encoded. [url.URL.EscapedPath]
+// would then encode all of the decoded path, and turn encoded slashes into slashes.
+func escapedPath(u *url.URL) string {
+	if u.RawPath == "" {
+		return u.EscapedPath()
+	}
+	var b strings.Builder
+	for _, c := range []byte(u.RawPath) {
+		if isAlphanumeric(rune(c)) || strings.IndexByte("-._~!$&'()*+,;=:@/%[]", c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// join appends a path to another, with one slash between them.
+func join(base, path string) string {
+	return strings.TrimSuffix(base, "/") + "/" + strings.TrimPrefix(path, "/")
+}
+
+// encoded returns how many bytes of an encoded path stand for the first n of the decoded one.
+func encoded(path string, n int) int {
+	at := 0
+	for ; n > 0 && at < len(path); n-- {
+		if path[at] == '%' {
+			at += 2
+		}
+		at++
+	}
+	return min(at, len(path))
+}
+
+// ambiguity returns what is wrong with a request that an upstream could read differently than the
+// policies did, or that net/http could not even send, which would look like the upstream's fault;
+// nil if nothing is.
+func ambiguity(r *http.Request, passUnusual bool) *problem {
+	switch {
+	case !words.IsToken(r.Method): // net/http does not check it in HTTP/2
+		return &tokenProblem
+	case pathpattern.Dotted(r.URL.Path) || strings.IndexByte(r.URL.RawQuery, ' ') >= 0 || !isHost(r.Host):
+		return &ambiguousProblem
+	case !passUnusual && unusual(r.RequestURI):
+		return &unusualProblem
+	}
+	return nil
+}
+
+// unusual reports whether a request target has characters that no client sends in good faith, and
+// that some servers read as the end of the path or as a slash. Browsers do send backslashes in
+// queries. net/http refuses control characters.
+func unusual(target string) bool {
+	path, _, _ := strings.Cut(target, "?")
+	return strings.IndexByte(target, '#') >= 0 || strings.IndexByte(path, '\\') >= 0
+}
+
+// isHost reports whether s has only characters that are valid in the Host field. Request targets in
+// absolute form can have others.
+func isHost(s string) bool {
+	return !strings.ContainsFunc(s, func(c rune) bool {
+		return !isAlphanumeric(c) &&
+			!strings.ContainsRune("!$%&()*+,-.:;='[]_~", c)
+	})
+}

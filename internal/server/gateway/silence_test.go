@@ -1,0 +1,188 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/logtest"
+)
+
+// brief is how long bodies may be silent in tests.
+const brief = 50 * time.Millisecond
+
+// A client that falls silent gets an answer, and does not keep its connection, whatever becomes of
+// its request (F31).
+func TestF31SilentBody(t *testing.T) {
+	const text = "tiers: [{name: all, identity: ip, limits: 1000000/1m}]\npolicies: [{name: closed, match: {path: /denied}, limits: 1/1h}]\n"
+	u := upstream(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
+	early := rawUpstream(t, func(conn net.Conn, r *bufio.Reader) {
+		readHead(r)
+		io.WriteString(conn, "HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nno!\n")
+		io.Copy(io.Discard, r)
+	})
+	c := to(u.URL)
+	c.Routes = append(c.Routes, to(early).Routes[0], to("http://" + unused(t)).Routes[0])
+	c.Routes[1].PathPrefix, c.Routes[2].PathPrefix = "/early", "/down"
+	c.BodyTimeout = brief
+	g := serve(t, newGateway(t, text, c))
+	do(t, "GET", g.URL+"/denied", nil)
+	for _, test := range []struct {
+		name, path, framing string
+		want                int
+	}{
+		{"passed on", "/", "Content-Length: 100\r\n\r\nbeginning", 408},
+		{"passed on, chunked", "/", "Transfer-Encoding: chunked\r\n\r\n5\r\nbeg", 408},
+		{"from the start", "/", "Content-Length: 100\r\n\r\n", 408},
+		{"answered early", "/early", "Content-Length: 100\r\n\r\nbeginning", 403},
+		{"no upstream", "/down", "Content-Length: 100\r\n\r\nbeginning", 502},
+		{"denied", "/denied", "Content-Length: 100\r\n\r\nbeginning", 429},
+		{"refused", "/a/../b", "Content-Length: 100\r\n\r\nbeginning", 400},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			conn := dial(t, g.Listener.Addr().String())
+			io.WriteString(conn, "POST "+test.path+" HTTP/1.1\r\nHost: x\r\n"+test.framing)
+			r := bufio.NewReader(conn)
+			resp, err := http.ReadResponse(r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(resp.Body)
+			if test.want == http.StatusRequestTimeout {
+				wantProblem(t, resp, string(body), test.want, "request_timeout")
+			}
+			if resp.StatusCode != test.want || !resp.Close {
+				t.Errorf("got %d %s, close %v, want %d", resp.StatusCode, body, resp.Close, test.want)
+			}
+			if _, err := r.ReadByte(); err == nil || isSlow(err) {
+				t.Errorf("the connection is still open: %v", err)
+			}
+		})
+	}
+}
+
+func isSlow(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// Who sends slowly is not silent as long as it is above the least rate, and who has sent everything
+// may wait for as long as the upstream takes. The same goes for a client of an upstream that reads
+// slowly.
+func TestSlowIsNotSilent(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(12 * brief)
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		time.Sleep(12 * brief)
+		w.Write(body)
+	})
+	some := strings.Repeat("x", 500)
+	c := to(u.URL)
+	c.BodyTimeout = 10 * brief
+	for _, g := range []*httptest.Server{serve(t, newGateway(t, open, c)), serveHTTP2(t, newGateway(t, open, c))} {
+		in, out := io.Pipe()
+		go func() {
+			for range 6 {
+				time.Sleep(2 * brief)
+				io.WriteString(out, some)
+			}
+			out.Close()
+		}()
+		resp, err := g.Client().Post(g.URL, "text/plain", in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != 200 || string(body) != strings.Repeat(some, 6) {
+			t.Errorf("%s: got %d %q %v", resp.Proto, resp.StatusCode, body, err)
+		}
+	}
+}
+
+// Silence in HTTP/2 ends a stream, not the connection.
+func TestSilentStream(t *testing.T) {
+	u := upstream(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
+	c := to(u.URL)
+	c.BodyTimeout = brief
+	g := serveHTTP2(t, newGateway(t, open, c))
+	in, out := io.Pipe()
+	defer out.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := g.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	wantProblem(t, resp, string(body), 408, "request_timeout")
+}
+
+// An exchange that has begun goes on though the client is silent.
+func TestSilenceInConversation(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		rc := http.NewResponseController(w)
+		rc.EnableFullDuplex()
+		rc.Flush()
+		io.Copy(w, r.Body)
+	})
+	c := to(u.URL)
+	c.BodyTimeout = brief
+	for _, g := range []*httptest.Server{serve(t, newGateway(t, open, c)), serveHTTP2(t, newGateway(t, open, c))} {
+		in, out := io.Pipe()
+		resp, err := g.Client().Post(g.URL, "text/plain", in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * brief)
+		io.WriteString(out, "hello")
+		out.Close()
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || string(body) != "hello" {
+			t.Errorf("got %q %v", body, err)
+		}
+	}
+}
+
+// A client that leaves in the middle of its body has not sent a malformed one.
+func TestClientLeavesItsBody(t *testing.T) {
+	for name, test := range map[string]struct{ framing, status string }{
+		"length":  {"Content-Length: 100\r\n\r\nhalf", "499"},
+		"chunked": {"Transfer-Encoding: chunked\r\n\r\n64\r\nhalf", "499"},
+		"malformed": {"Transfer-Encoding: chunked\r\n\r\n64\r\n" + strings.Repeat("x", 0x64) +
+			"\r\nno length\r\n", "400"},
+	} {
+		u := upstream(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
+		var log logtest.Buffer
+		c := to(u.URL)
+		c.Logger = textLog(&log)
+		g := serve(t, newGateway(t, open, c))
+		conn := dial(t, g.Listener.Addr().String())
+		io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\n"+test.framing)
+		if test.status == "499" {
+			conn.Close()
+		}
+		eventually.True(t, "the entry in the log", func() bool { return log.String() != "" })
+		if line := log.String(); field(line, "status") != test.status || !strings.Contains(line, "level=INFO") {
+			t.Errorf("%s: got %s, want the status %s", name, line, test.status)
+		}
+	}
+}

@@ -1,0 +1,339 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/logtest"
+)
+
+// soon is how long clients may take nothing in tests.
+const soon = 300 * time.Millisecond
+
+// onePlace has a single place, which lasts for longer than any test.
+const onePlace = `
+tiers: [{name: all, identity: ip, limits: 1000000/1m}]
+policies: [{name: place, match: {path: /place/**}, limits: 1/1h concurrency}]
+gateway: {send_timeout: 300ms, body_timeout: 300ms}
+`
+
+// endless sends until nobody reads it.
+func endless(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasSuffix(r.URL.Path, "/endless") {
+		return
+	}
+	piece := make([]byte, 32<<10)
+	for {
+		if _, err := w.Write(piece); err != nil {
+			return
+		}
+	}
+}
+
+// wantPlace waits until the place is free.
+func wantPlace(t *testing.T, url string) {
+	t.Helper()
+	eventually.True(t, "a free place", func() bool {
+		resp, _ := do(t, "GET", url+"/place/other", nil)
+		return resp.StatusCode == 200
+	})
+}
+
+// h2c is a client that speaks HTTP/2 without TLS.
+func h2c(t *testing.T) *http.Transport {
+	t.Helper()
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(tr.CloseIdleConnections)
+	return tr
+}
+
+// frame is a frame of HTTP/2.
+func frame(kind, flags byte, stream uint32, payload string) string {
+	head := binary.BigEndian.AppendUint32(nil, uint32(len(payload))<<8|uint32(kind))
+	return string(binary.BigEndian.AppendUint32(append(head, flags), stream)) + payload
+}
+
+// A client that takes nothing of its response has its place for some time, and not for ever (F48).
+func TestF48StalledReader(t *testing.T) {
+	u := upstream(t, endless)
+	for name, stallOn := range map[string]func(*testing.T, *httptest.Server){
+		"HTTP/1": func(t *testing.T, s *httptest.Server) {
+			io.WriteString(dial(t, s.Listener.Addr().String()), "GET /place/endless HTTP/1.1\r\nHost: x\r\n\r\n")
+		},
+		// The connection goes on, the stream does not.
+		"HTTP/2": func(t *testing.T, s *httptest.Server) {
+			r, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/place/endless", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := h2c(t).RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { resp.Body.Close() })
+		},
+		// Windows are open, and nothing is read from the connection.
+		"HTTP/2, whole connection": func(t *testing.T, s *httptest.Server) {
+			conn := dial(t, s.Listener.Addr().String())
+			const path = "/place/endless"
+			io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+
+				frame(4, 0, 0, "\x00\x04\x7f\xff\xff\xff")+ // SETTINGS: a window for each stream
+				frame(8, 0, 0, "\x40\x00\x00\x00")+ // WINDOW_UPDATE: one for all
+				// HEADERS: GET, http, the host x, the path
+				frame(1, 5, 1, "\x82\x86\x41\x01x\x44"+string(rune(len(path)))+path))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log logtest.Buffer
+			c := to(u.URL)
+			c.Logger = textLog(&log)
+			s := httptest.NewUnstartedServer(newGateway(t, onePlace, c))
+			s.Config.ErrorLog = discardLog()
+			s.Config.Protocols = new(http.Protocols)
+			s.Config.Protocols.SetHTTP1(true)
+			s.Config.Protocols.SetUnencryptedHTTP2(true)
+			s.Config.HTTP2 = &http.HTTP2Config{WriteByteTimeout: soon}
+			s.Start()
+			t.Cleanup(s.Close)
+			eventually.True(t, "the place is taken", func() bool {
+				stallOn(t, s) // again if the other request had the place when it came
+				resp, _ := do(t, "GET", s.URL+"/place/other", nil)
+				return resp.StatusCode == 429
+			})
+			wantPlace(t, s.URL)
+			eventually.True(t, "the entry in the log",
+				func() bool { return strings.Contains(log.String(), "read nothing of the response") })
+		})
+	}
+}
+
+// What the server sends after the handler has returned is bounded too: here of many small responses
+// that nobody reads.
+func TestF48PipelinedResponses(t *testing.T) {
+	t.Parallel()
+	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
+	s := httptest.NewUnstartedServer(newGateway(t, onePlace, to(u.URL)))
+	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		c.(*net.TCPConn).SetWriteBuffer(1 << 10)
+		return ctx
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	conn := dial(t, s.Listener.Addr().String())
+	conn.(*net.TCPConn).SetReadBuffer(1 << 10)
+	var err error
+	for err == nil {
+		_, err = io.WriteString(conn, strings.Repeat("GET / HTTP/1.1\r\nHost: x\r\n\r\n", 100))
+	}
+	if isSlow(err) {
+		t.Errorf("the connection is still open: %v", err)
+	}
+}
+
+// A websocket whose client takes nothing is closed; one that is idle is not.
+func TestF48Websockets(t *testing.T) {
+	t.Parallel()
+	flood := rawUpstream(t, func(conn net.Conn, r *bufio.Reader) {
+		head := readHead(r)
+		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		if strings.Contains(head, "/endless") {
+			endless(socketWriter{conn}, httptest.NewRequest("GET", "/endless", nil))
+			return
+		}
+		io.Copy(conn, r)
+	})
+	g := front(t, onePlace, flood)
+	_, _, resp := openSocket(t, g.Listener.Addr().String(), "/place/endless")
+	if resp.StatusCode != 101 {
+		t.Fatalf("got %d", resp.StatusCode)
+	}
+	var conn net.Conn
+	var r *bufio.Reader
+	eventually.True(t, "a free place", func() bool {
+		conn, r, resp = openSocket(t, g.Listener.Addr().String(), "/place/idle")
+		return resp.StatusCode == 101
+	})
+	time.Sleep(2 * soon)
+	io.WriteString(conn, "hello\n")
+	if got, err := r.ReadString('\n'); err != nil || got != "hello\n" {
+		t.Errorf("after a pause: got %q, %v", got, err)
+	}
+}
+
+// socketWriter is a connection as a ResponseWriter.
+type socketWriter struct{ net.Conn }
+
+func (socketWriter) Header() http.Header { return http.Header{} }
+func (socketWriter) WriteHeader(int)     {}
+
+// A stream of events without any for a while, and a download that is slow and steady, go on.
+func TestF48HonestReaders(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/large" {
+			w.Write(make([]byte, 8<<20))
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range 3 {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			http.NewResponseController(w).Flush()
+			time.Sleep(3 * soon)
+		}
+	})
+	const text = open + "gateway: {send_timeout: 300ms}\n"
+	g := serveHTTP2(t, newGateway(t, text, to(u.URL)))
+	// On loopback a kernel takes megabytes at once, and then nothing for as long as it takes to
+	// read them.
+	steady := serveHTTP2(t, newGateway(t, open+"gateway: {send_timeout: 3s}\n", to(u.URL)))
+	for name, tr := range map[string]*http.Transport{"HTTP/1": {DisableKeepAlives: true}, "HTTP/2": h2c(t)} {
+		get := func(t *testing.T, url string) io.Reader {
+			t.Helper()
+			r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := tr.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { resp.Body.Close() })
+			return resp.Body
+		}
+		t.Run(name+", events", func(t *testing.T) {
+			t.Parallel()
+			if got, err := io.ReadAll(get(t, g.URL+"/events")); err != nil ||
+				strings.Count(string(got), "data: ") != 3 {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+		t.Run(name+", download", func(t *testing.T) {
+			t.Parallel()
+			body, total := get(t, steady.URL+"/large"), int64(0)
+			for {
+				n, err := io.CopyN(io.Discard, body, 256<<10)
+				if total += n; err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Fatalf("after %d bytes: %v", total, err)
+				}
+				time.Sleep(60 * time.Millisecond) // 2 s in all
+			}
+			if total != 8<<20 {
+				t.Errorf("got %d bytes", total)
+			}
+		})
+	}
+}
+
+// A body that comes byte by byte is refused, however short the pauses are, and gives up its place;
+// one above the least rate may take any time, and so may one that the upstream reads slowly.
+func TestF48SlowBodies(t *testing.T) {
+	t.Parallel()
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, n)
+	})
+	g := serveHTTP2(t, newGateway(t, onePlace, to(u.URL)))
+	for name, tr := range map[string]*http.Transport{"HTTP/1": {DisableKeepAlives: true}, "HTTP/2": h2c(t)} {
+		send := func(t *testing.T, path, piece string, pause, lasts time.Duration) (*http.Response, string) {
+			t.Helper()
+			in, out := io.Pipe()
+			go func() {
+				for end := time.Now().Add(lasts); time.Now().Before(end); time.Sleep(pause) {
+					if _, err := io.WriteString(out, piece); err != nil {
+						return
+					}
+				}
+				out.Close()
+			}()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			r, err := http.NewRequestWithContext(ctx, "POST", g.URL+path, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := tr.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp, string(body)
+		}
+		resp, body := send(t, "/place/slow", "x", soon/3, patience)
+		wantProblem(t, resp, body, 408, "request_timeout")
+		wantPlace(t, g.URL)
+		if resp, body := send(t, "/steady", strings.Repeat("x", 500), soon/10, 4*soon); resp.StatusCode != 200 {
+			t.Errorf("%s: a steady body: got %d %s", name, resp.StatusCode, body)
+		}
+	}
+}
+
+// A call of gRPC may be silent between its messages, and not in the middle of one.
+func TestF48SilenceBetweenMessages(t *testing.T) {
+	u := serveHTTP2(t, newGateway(t, open, to(upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, n)
+	}).URL)))
+	message := func(n int) string {
+		return string(binary.BigEndian.AppendUint32([]byte{0}, uint32(n))) + strings.Repeat("x", n)
+	}
+	for _, test := range []struct {
+		name, media, scheme string
+		pieces              []string // with silence between them
+		want                int
+	}{
+		{"between", "application/grpc", "h2c", []string{"", message(3), message(0) + message(70_000)}, 200},
+		{"between, with a codec", "application/grpc+proto", "h2c", []string{message(3), message(4)}, 200},
+		{"in a message", "application/grpc", "h2c", []string{message(3) + message(4)[:7], "xx"}, 408},
+		{"in a head", "application/grpc", "h2c", []string{message(3)[:2], message(3)[2:]}, 408},
+		{"gRPC-Web", "application/grpc-web", "h2c", []string{message(3), message(4)}, 408},
+		{"no upstream of gRPC", "application/grpc", "http", []string{message(3), message(4)}, 408},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			g := serveHTTP2(t, newGateway(t, onePlace, to(test.scheme+"://"+u.Listener.Addr().String())))
+			in, out := io.Pipe()
+			go func() {
+				defer out.Close()
+				for i, piece := range test.pieces {
+					if i > 0 {
+						time.Sleep(2 * soon)
+					}
+					if _, err := io.WriteString(out, piece); err != nil {
+						return
+					}
+				}
+			}()
+			r, err := http.NewRequestWithContext(t.Context(), "POST", g.URL, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", test.media)
+			resp, err := h2c(t).RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if body, _ := io.ReadAll(resp.Body); resp.StatusCode != test.want {
+				t.Errorf("got %d %s, want %d", resp.StatusCode, body, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,260 @@
+package gateway_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/server/gateway"
+)
+
+// Every event arrives before the next is written.
+func TestServerSentEvents(t *testing.T) {
+	next := make(chan string)
+	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for event := range next {
+			fmt.Fprintf(w, "data: %s\n\n", event)
+			http.NewResponseController(w).Flush()
+		}
+	})
+	g := front(t, open, u.URL)
+	go func() { next <- "0" }()
+	resp, err := http.Get(g.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	events := bufio.NewReader(resp.Body)
+	for i := range 5 {
+		if got, err := events.ReadString('\n'); err != nil || got != fmt.Sprintf("data: %d\n", i) {
+			t.Fatalf("got %q, %v", got, err)
+		}
+		events.ReadString('\n')
+		if i < 4 {
+			next <- fmt.Sprint(i + 1)
+		}
+	}
+	close(next)
+	if rest, err := io.ReadAll(events); err != nil || len(rest) > 0 {
+		t.Errorf("in the end: got %q, %v", rest, err)
+	}
+	if resp.Header.Get("X-RateLimit-Remaining") == "" {
+		t.Errorf("nothing is said about limits: %v", resp.Header)
+	}
+}
+
+// The request goes on while its response comes: HTTP/1.1 on both sides.
+func TestBothDirectionsAtOnce(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		rc := http.NewResponseController(w)
+		rc.EnableFullDuplex()
+		rc.Flush()
+		lines := bufio.NewScanner(r.Body)
+		for lines.Scan() {
+			fmt.Fprintln(w, strings.ToUpper(lines.Text()))
+			rc.Flush()
+		}
+	})
+	g := front(t, open, u.URL)
+	in, out := io.Pipe()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", g.URL, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answers := bufio.NewReader(resp.Body)
+	for _, word := range []string{"one", "two", "three"} {
+		fmt.Fprintln(out, word)
+		if got, err := answers.ReadString('\n'); err != nil || got != strings.ToUpper(word)+"\n" {
+			t.Fatalf("%s: got %q, %v", word, got, err)
+		}
+	}
+	out.Close()
+	if _, err := answers.ReadByte(); err != io.EOF {
+		t.Errorf("in the end: got %v, want EOF", err)
+	}
+	if !resp.Close {
+		t.Error("the connection was kept, though the response began before the end of the body")
+	}
+}
+
+// A body of any size passes unharmed, and the connection is kept.
+func TestLargeBodies(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Write(body)
+	})
+	g := front(t, open, u.URL)
+	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<18) // 4 MB
+	for name, body := range map[string]io.Reader{
+		"length": bytes.NewReader(sent), "chunked": io.MultiReader(bytes.NewReader(sent))} {
+		resp, got := do(t, "POST", g.URL, body)
+		if sha256.Sum256([]byte(got)) != sha256.Sum256(sent) {
+			t.Errorf("%s: the body came back with %d bytes, want the same %d", name, len(got), len(sent))
+		}
+		if resp.Close {
+			t.Errorf("%s: the connection was not kept", name)
+		}
+	}
+}
+
+func TestTrailers(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", "X-Announced")
+		n, _ := io.Copy(w, r.Body)
+		w.Header().Set("X-Announced", fmt.Sprint(n))
+		w.Header().Set(http.TrailerPrefix+"X-Unannounced", r.Trailer.Get("X-Sum"))
+	})
+	g := front(t, open, u.URL)
+	r, err := http.NewRequestWithContext(t.Context(), "POST", g.URL, io.MultiReader(strings.NewReader("body")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Trailer = http.Header{"X-Sum": {"42"}}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "body" {
+		t.Errorf("got %q, %v", body, err)
+	}
+	if got := resp.Trailer; got.Get("X-Announced") != "4" || got.Get("X-Unannounced") != "42" {
+		t.Errorf("trailers: got %v", got)
+	}
+}
+
+// Informational responses pass, and take nothing away from the final one.
+func TestEarlyHints(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", "</style.css>")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Set("X-RateLimit-Limit", "the upstream's")
+		w.Header().Set("X-RateLimit-Other", "the upstream's")
+		io.WriteString(w, "done")
+	})
+	g := front(t, open, u.URL)
+	var hints []string
+	trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+		hints = append(hints, fmt.Sprint(code, " ", h.Get("Link")))
+		return nil
+	}}
+	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), "GET", g.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if want := []string{"103 </style.css>"}; !slices.Equal(hints, want) {
+		t.Errorf("got %q, want %q", hints, want)
+	}
+	if got := resp.Header.Values("X-RateLimit-Limit"); !slices.Equal(got, []string{"1000000"}) {
+		t.Errorf("X-RateLimit-Limit: got %q, want the gateway's once", got)
+	}
+	if got := resp.Header.Get("X-RateLimit-Other"); got != "the upstream's" {
+		t.Errorf("X-RateLimit-Other: got %q", got)
+	}
+}
+
+// The body is sent only if the upstream asks for it.
+func TestExpectContinue(t *testing.T) {
+	u := rawUpstream(t, func(conn net.Conn, r *bufio.Reader) {
+		head := readHead(r)
+		if !strings.Contains(head, "Expect: 100-continue\r\n") {
+			io.WriteString(conn, "HTTP/1.1 500 No Expect\r\nContent-Length: 0\r\n\r\n")
+			return
+		}
+		if strings.HasPrefix(head, "POST /no") {
+			io.WriteString(conn, "HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n")
+			return
+		}
+		io.WriteString(conn, "HTTP/1.1 100 Continue\r\n\r\n")
+		body := make([]byte, 4)
+		io.ReadFull(r, body)
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"+string(body))
+	})
+	g := front(t, open, u)
+	const head = " HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
+
+	conn := dial(t, g.Listener.Addr().String())
+	answers := bufio.NewReader(conn)
+	io.WriteString(conn, "POST /yes"+head)
+	if line := readHead(answers); !strings.HasPrefix(line, "HTTP/1.1 100 Continue\r\n") {
+		t.Fatalf("got %q, want 100", line)
+	}
+	io.WriteString(conn, "body")
+	resp, err := http.ReadResponse(answers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(body) != "body" {
+		t.Errorf("got %d %q", resp.StatusCode, body)
+	}
+
+	conn = dial(t, g.Listener.Addr().String())
+	io.WriteString(conn, "POST /no"+head)
+	if line := readHead(bufio.NewReader(conn)); !strings.HasPrefix(line, "HTTP/1.1 417 ") {
+		t.Errorf("got %q, want 417 and no 100", line)
+	}
+}
+
+func TestHead(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "1234")
+		w.Header().Set("X-Method", r.Method)
+	})
+	g := front(t, open, u.URL)
+	resp, body := do(t, "HEAD", g.URL, nil)
+	if resp.ContentLength != 1234 || body != "" || resp.Header.Get("X-Method") != "HEAD" {
+		t.Errorf("got %d bytes of %d, %v", len(body), resp.ContentLength, resp.Header)
+	}
+	nowhere := serve(t, newGateway(
+		t, open, gateway.Config{Routes: []gateway.Route{{PathPrefix: "/a", Upstream: u.URL}}}))
+	if resp, body := do(t, "HEAD", nowhere.URL, nil); resp.StatusCode != 404 || body != "" || resp.ContentLength == 0 {
+		t.Errorf("without a route: got %d %q", resp.StatusCode, body)
+	}
+}
+
+// A response is passed on as it is, compressed or not.
+func TestBodiesAreNotTouched(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Accept", r.Header.Get("Accept-Encoding"))
+		w.Header()["Content-Type"] = nil
+		w.Header().Set("Date", "Thu, 01 Jan 1970 00:00:00 GMT")
+		w.Write([]byte("<html>"))
+	})
+	g := front(t, open, u.URL)
+	r, err := http.NewRequestWithContext(t.Context(), "GET", g.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &http.Transport{DisableCompression: true, IdleConnTimeout: time.Second}
+	defer tr.CloseIdleConnections()
+	resp, err := tr.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if _, typed := resp.Header["Content-Type"]; typed || resp.Header.Get("X-Accept") != "" ||
+		len(resp.Header.Values("Date")) != 1 {
+		t.Errorf("got %v", resp.Header)
+	}
+}

@@ -1,0 +1,108 @@
+package gateway
+
+import (
+	"cmp"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// continueTimeout is how long an upstream may take to ask for a body that was announced with
+	// Expect.
+	continueTimeout = time.Second
+	// pingAfter and pingTimeout detect dead HTTP/2 connections.
+	pingAfter   = 15 * time.Second
+	pingTimeout = 10 * time.Second
+)
+
+// timeouts are common to the routes that share a transportPair; 0 means no timeout.
+type timeouts struct{ dial, responseHeader time.Duration }
+
+// transports are the transports to upstreams: one pair for each set of timeouts that routes have
+// had so far, so that connections outlive a change of the routes.
+type transports struct {
+	config *Config
+	mu     sync.Mutex
+	by     map[timeouts]*transportPair
+}
+
+// with returns the transports with some timeouts.
+func (l *transports) with(t timeouts) *transportPair {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.by == nil {
+		l.by = map[timeouts]*transportPair{}
+	}
+	if l.by[t] == nil {
+		l.by[t] = newTransports(l.config, t)
+	}
+	return l.by[t]
+}
+
+func (l *transports) closeIdle() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.by {
+		one.usual.CloseIdleConnections()
+		one.http2.CloseIdleConnections()
+	}
+}
+
+// transportPair speaks to upstreams.
+type transportPair struct {
+	usual *http.Transport // HTTP/1.1, and HTTP/2 with TLS
+	http2 *http.Transport // HTTP/2 without TLS
+}
+
+func newTransports(c *Config, t timeouts) *transportPair {
+	usual := &http.Transport{
+		DialContext:            (&net.Dialer{Timeout: t.dial}).DialContext,
+		TLSClientConfig:        c.TLS.Clone(),
+		TLSHandshakeTimeout:    cmp.Or(c.TLSHandshakeTimeout, DefaultTLSHandshakeTimeout),
+		ResponseHeaderTimeout:  t.responseHeader,
+		ExpectContinueTimeout:  continueTimeout,
+		IdleConnTimeout:        cmp.Or(c.IdleTimeout, DefaultIdleTimeout),
+		MaxIdleConnsPerHost:    cmp.Or(c.IdleConns, DefaultIdleConns),
+		MaxConnsPerHost:        c.MaxConns,
+		MaxResponseHeaderBytes: 1 << 20,
+		DisableCompression:     true, // bodies pass unchanged
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+		Protocols:              new(http.Protocols),
+	}
+	usual.Protocols.SetHTTP1(true)
+	usual.Protocols.SetHTTP2(!c.NoHTTP2)
+
+	plain := usual.Clone()
+	plain.Protocols = new(http.Protocols)
+	plain.Protocols.SetUnencryptedHTTP2(true)
+	return &transportPair{usual: usual, http2: plain}
+}
+
+// roundTripper sends a request to the upstream of its route.
+type roundTripper struct{}
+
+// RoundTrip implements [http.RoundTripper]. There are no upgrades in HTTP/2.
+func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	x := stateOf(r.Context())
+	if x.route.http2 && !x.upgrade {
+		return x.route.transports.http2.RoundTrip(r)
+	}
+	return x.route.transports.usual.RoundTrip(r)
+}
+
+// bufferSize is the size of the buffers that copy the bodies of responses.
+const bufferSize = 32 << 10
+
+// buffers is a pool of them.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) Get() []byte {
+	if buffer, ok := b.pool.Get().(*[bufferSize]byte); ok {
+		return buffer[:]
+	}
+	return make([]byte, bufferSize)
+}
+
+func (b *buffers) Put(buffer []byte) { b.pool.Put((*[bufferSize]byte)(buffer)) }

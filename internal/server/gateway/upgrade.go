@@ -1,0 +1,50 @@
+package gateway
+
+import (
+	"errors"
+	"net"
+	"sync"
+)
+
+var errClosed = errors.New("gateway: closed")
+
+// upgrades are client connections that now speak another protocol. The zero value is ready.
+type upgrades struct {
+	mu      sync.Mutex
+	conns   map[net.Conn]struct{}
+	closed  bool
+	serving sync.WaitGroup
+}
+
+// add registers a connection to be closed with the gateway; its handler calls remove in the end.
+func (u *upgrades) add(conn net.Conn) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return errClosed
+	}
+	if u.conns == nil {
+		u.conns = map[net.Conn]struct{}{}
+	}
+	u.conns[conn] = struct{}{}
+	u.serving.Add(1)
+	return nil
+}
+
+func (u *upgrades) remove(conn net.Conn) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.conns, conn)
+	u.serving.Done()
+}
+
+// close closes all connections and waits for their handlers.
+func (u *upgrades) close() {
+	u.mu.Lock()
+	u.closed = true
+	for conn := range u.conns {
+		conn.Close()
+	}
+	u.mu.Unlock()
+	u.serving.Wait()
+}

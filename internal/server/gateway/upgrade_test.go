@@ -1,0 +1,185 @@
+package gateway_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/server/gateway"
+)
+
+const handshake = " HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n" +
+	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+
+// echoSocket takes the upgrade and then sends back what it receives, until the client ends.
+func echoSocket(conn net.Conn, r *bufio.Reader) {
+	head := readHead(r)
+	if !strings.Contains(head, "Upgrade: WebSocket\r\n") || !strings.Contains(head, "Connection: Upgrade\r\n") ||
+		!strings.Contains(head, "Sec-Websocket-Key: dGhl") {
+		io.WriteString(conn, "HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n\r\n")
+		return
+	}
+	io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"+
+		"X-RateLimit-Limit: the upstream's\r\n\r\nhello\n")
+	io.Copy(conn, r)
+}
+
+// openSocket shakes hands with a gateway, and returns the connection and its response.
+func openSocket(t *testing.T, addr, path string) (net.Conn, *bufio.Reader, *http.Response) {
+	t.Helper()
+	conn := dial(t, addr)
+	io.WriteString(conn, "GET "+path+handshake)
+	r := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn, r, resp
+}
+
+func TestWebsocket(t *testing.T) {
+	g := front(t, open, rawUpstream(t, echoSocket))
+	conn, r, resp := openSocket(t, g.Listener.Addr().String(), "/")
+	if resp.StatusCode != 101 || resp.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" ||
+		resp.Header.Get("Upgrade") != "websocket" {
+		t.Fatalf("got %d %v", resp.StatusCode, resp.Header)
+	}
+	if got := resp.Header.Values("X-RateLimit-Limit"); len(got) != 1 || got[0] != "1000000" {
+		t.Errorf("X-RateLimit-Limit: got %q, want the gateway's once", got)
+	}
+	for _, frame := range []string{"hello\n", "\x81\x02hi\n", "\x82\x00\n"} {
+		if frame != "hello\n" {
+			io.WriteString(conn, frame)
+		}
+		if got, err := r.ReadString('\n'); err != nil || got != frame {
+			t.Fatalf("got %q, %v, want %q", got, err, frame)
+		}
+	}
+	conn.(*net.TCPConn).CloseWrite()
+	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
+		t.Errorf("after the client's end: got %q, %v", rest, err)
+	}
+}
+
+// A server that drains asks for connections to be closed, which is no answer to a handshake.
+func TestWebsocketWhileDraining(t *testing.T) {
+	c := to(rawUpstream(t, echoSocket))
+	c.Routes = append(c.Routes, to(upstream(t, echo).URL).Routes[0])
+	c.Routes[1].PathPrefix = "/plain"
+	g := newGateway(t, open, c)
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close")
+		g.ServeHTTP(w, r)
+	}))
+	_, r, resp := openSocket(t, s.Listener.Addr().String(), "/")
+	if got := resp.Header.Values("Connection"); resp.StatusCode != 101 || len(got) != 1 || got[0] != "Upgrade" {
+		t.Fatalf("got %d with Connection %q, want 101 with Upgrade", resp.StatusCode, got)
+	}
+	if got, err := r.ReadString('\n'); err != nil || got != "hello\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if resp, _ := do(t, "GET", s.URL+"/plain", nil); resp.StatusCode != 200 || !resp.Close {
+		t.Errorf("other requests: got %d, close %v, want 200 on the last of its connection", resp.StatusCode, resp.Close)
+	}
+}
+
+// A websocket has its place under a concurrency limit for as long as it is open.
+func TestWebsocketHoldsItsPlace(t *testing.T) {
+	const text = `
+tiers: [{name: all, identity: ip, limits: 1000/1m}]
+policies: [{name: sockets, match: {path: /socket}, limits: 1/30s concurrency}]
+`
+	g := front(t, text, rawUpstream(t, echoSocket))
+	addr := g.Listener.Addr().String()
+	conn, _, resp := openSocket(t, addr, "/socket")
+	if resp.StatusCode != 101 {
+		t.Fatalf("the first: got %d", resp.StatusCode)
+	}
+	if _, _, resp := openSocket(t, addr, "/socket"); resp.StatusCode != 429 ||
+		resp.Header.Get("X-RateLimit-Policy") != "sockets" {
+		t.Errorf("the second: got %d %v, want 429", resp.StatusCode, resp.Header)
+	}
+	conn.Close()
+	eventually.True(t, "a free place", func() bool {
+		conn, _, resp := openSocket(t, addr, "/socket")
+		conn.Close()
+		return resp.StatusCode == 101
+	})
+}
+
+// Close ends upgraded connections and returns when their places are free.
+func TestCloseEndsWebsockets(t *testing.T) {
+	const text = "tiers: [{name: all, identity: ip, limits: 1/30s concurrency}]\n"
+	guard := guardOf(t, text)
+	c := to(rawUpstream(t, echoSocket))
+	c.Logger = discard
+	g, err := gateway.New(guard, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, g)
+	conn, r, resp := openSocket(t, s.Listener.Addr().String(), "/")
+	if resp.StatusCode != 101 {
+		t.Fatalf("got %d", resp.StatusCode)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(r); err != nil && strings.Contains(err.Error(), "timeout") {
+		t.Errorf("the connection is still open: %v", err)
+	}
+	conn.Close()
+	again, err := gateway.New(guard, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	s = serve(t, again)
+	if _, _, resp := openSocket(t, s.Listener.Addr().String(), "/"); resp.StatusCode != 101 {
+		t.Errorf("afterwards: got %d, want the place to be free", resp.StatusCode)
+	}
+	if err := g.Close(); err != nil {
+		t.Errorf("twice: got %v", err)
+	}
+}
+
+// Nothing runs on once server and gateway are closed, whatever clients have left behind.
+func TestNothingIsLeft(t *testing.T) {
+	socket, plain := rawUpstream(t, echoSocket), upstream(t, func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	})
+	guard := guardOf(t, open)
+	before := runtime.NumGoroutine()
+	g, err := gateway.New(guard, gateway.Config{
+		Routes: []gateway.Route{{Upstream: plain.URL}, {PathPrefix: "/socket", Upstream: socket}}, Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, g)
+	addr := s.Listener.Addr().String()
+	for i := range 10 {
+		conn, _, resp := openSocket(t, addr, "/socket")
+		if resp.StatusCode != 101 {
+			t.Fatalf("got %d", resp.StatusCode)
+		}
+		if i%2 == 0 {
+			conn.Close()
+		}
+		conn = dial(t, addr)
+		io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
+		conn.Close()
+		conn = dial(t, addr)
+		io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		conn.Close()
+	}
+	s.Close()
+	g.Close()
+	redistest.CheckGoroutines(t, before)
+}

@@ -1,0 +1,211 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+)
+
+// closed waits until the other end of a connection has closed it, for a while.
+func closed(conn net.Conn, wait time.Duration) bool {
+	_ = conn.SetReadDeadline(time.Now().Add(wait)) // it is ours
+	_, err := io.Copy(io.Discard, conn)
+	return err == nil || errors.Is(err, syscall.ECONNRESET)
+}
+
+// idle opens connections on which nothing is said.
+func (r *running) idle(listener string, n int) []net.Conn {
+	r.t.Helper()
+	var all []net.Conn
+	for range n {
+		conn, err := net.Dial("tcp", r.Addr(listener).String())
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.t.Cleanup(func() { _ = conn.Close() })
+		all = append(all, conn)
+	}
+	return all
+}
+
+// TestF49Strangers: of connections that make no call the oldest make room for others, whose clients
+// are answered; one that has made a call stays.
+func TestF49Strangers(t *testing.T) {
+	const most = 100
+	r := start(t, everywhere(t), func(s *Server) { s.newConns.most = most })
+	var dials atomic.Int32
+	counted := r.dial(grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
+			dials.Add(1)
+			return new(net.Dialer).DialContext(ctx, "tcp", to)
+		}))
+	if _, err := ask(t.Context(), counted, "a"); err != nil {
+		t.Fatal(err)
+	}
+	idle := r.idle(GRPC, most+50)
+	for i, conn := range idle[:50] {
+		if !closed(conn, 4*time.Second) {
+			t.Fatalf("connection %d is open, and %d newer ones are", i, len(idle)-i-1)
+		}
+	}
+	if closed(idle[len(idle)-1], 100*time.Millisecond) {
+		t.Error("the newest connection was closed")
+	}
+	if _, err := ask(t.Context(), r.dial(), "a"); err != nil {
+		t.Errorf("a new client: %v", err)
+	}
+	if _, err := ask(t.Context(), counted, "a"); err != nil || dials.Load() != 1 {
+		t.Errorf("the first client: %v, after %d dials", err, dials.Load())
+	}
+	if !strings.Contains(r.log.String(), "closed the oldest connection without a call") {
+		t.Error("nothing is logged")
+	}
+}
+
+// TestF49Health bounds the calls of the health service on one connection, and gives back what has
+// ended.
+func TestF49Health(t *testing.T) {
+	r := start(t, everywhere(t))
+	client := healthpb.NewHealthClient(r.dial())
+	watch := func() (context.CancelFunc, error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		stream, err := client.Watch(ctx, &healthpb.HealthCheckRequest{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return cancel, err
+	}
+	var ends []context.CancelFunc
+	for range maxHealth {
+		end, err := watch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, end)
+	}
+	if _, err := watch(); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("one more: got %v, want %v", err, codes.ResourceExhausted)
+	}
+	if _, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{}); status.Code(
+		err) != codes.ResourceExhausted {
+		t.Errorf("a check beside them: got %v, want %v", err, codes.ResourceExhausted)
+	}
+	if _, err := healthpb.NewHealthClient(r.dial()).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+		t.Errorf("on another connection: %v", err)
+	}
+	for _, end := range ends {
+		end()
+	}
+	eventually.True(t, "there is room for a check", func() bool {
+		_, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{})
+		return err == nil
+	})
+	for range 10 * maxHealth {
+		if _, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+			t.Fatalf("checks one after another: %v", err)
+		}
+	}
+}
+
+// TestF49Watches: of streams of the health service on many connections the oldest make room.
+func TestF49Watches(t *testing.T) {
+	const most = 20
+	r := start(t, everywhere(t), func(s *Server) { s.watches.most = most })
+	var streams []healthpb.Health_WatchClient
+	for range most + 5 {
+		stream, err := healthpb.NewHealthClient(r.dial()).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); err != nil {
+			t.Fatal(err)
+		}
+		streams = append(streams, stream)
+	}
+	for i, stream := range streams[:5] {
+		if _, err := stream.Recv(); status.Code(err) != codes.Canceled {
+			t.Errorf("stream %d: got %v, want that it was ended", i, err)
+		}
+	}
+	r.health.enter(draining)
+	for i, stream := range streams[5:] {
+		if got, err := stream.Recv(); err != nil || got.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
+			t.Errorf("stream %d: got %v, %v; want that it goes on", 5+i, got, err)
+		}
+	}
+}
+
+// TestF49Fleet: many honest clients that connect at once are all answered, with many calls each,
+// and so are their health checks.
+func TestF49Fleet(t *testing.T) {
+	c := everywhere(t)
+	c.Envoy.Tokens = filepath.Join(t.TempDir(), "tokens")
+	put(t, c.Envoy.Tokens, proxyToken)
+	r := start(t, c)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+proxyToken)
+	const envoys, calls = 100, 10
+	var work sync.WaitGroup
+	for range envoys {
+		conn := r.dial()
+		for range calls {
+			work.Go(func() {
+				if _, err := ask(ctx, conn, "a"); err != nil {
+					t.Errorf("a call: %v", err)
+				}
+			})
+		}
+		checker := r.dial()
+		work.Go(func() {
+			for range 3 {
+				if _, err := healthpb.NewHealthClient(checker).Check(
+					t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+					t.Errorf("a check: %v", err)
+				}
+			}
+		})
+	}
+	work.Wait()
+}
+
+// TestMaxConnections closes connections beyond the bound at once, on every listener, and takes
+// others when there is room.
+func TestMaxConnections(t *testing.T) {
+	c := everywhere(t)
+	c.MaxConnections = 3
+	r := start(t, c)
+	for _, listener := range []string{HTTP, GRPC, Admin} {
+		open := r.idle(listener, c.MaxConnections)
+		if !closed(r.idle(listener, 1)[0], 4*time.Second) {
+			t.Errorf("%s: one more is not closed", listener)
+		}
+		_ = open[0].Close()
+		eventually.True(t, listener+" takes another one", func() bool {
+			return !closed(r.idle(listener, 1)[0], 50*time.Millisecond)
+		})
+		if !strings.Contains(r.log.String(), `as it may (--max-clients)" listener=`+listener) {
+			t.Errorf("%s: nothing is logged", listener)
+		}
+	}
+	if _, err := New(Config{HTTP: anywhere, MaxConnections: -1}); err == nil ||
+		!strings.Contains(err.Error(), "want 1 or more (--max-clients)") {
+		t.Errorf("-1: got %v", err)
+	}
+}

@@ -1,0 +1,394 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/logtest"
+)
+
+// TestF33AdminExposed refuses to serve operators' things to everybody.
+func TestF33AdminExposed(t *testing.T) {
+	for _, address := range []string{":0", "0.0.0.0:0", "[::]:0"} {
+		s, err := New(Config{Admin: address, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Start(context.Background())
+		if err == nil || !strings.Contains(err.Error(), "server: admin on "+address+": others can reach this address, and it has no tokens") {
+			t.Errorf("%s: got %v, want that it is refused", address, err)
+		}
+	}
+	for _, address := range []string{"127.0.0.1:0", "localhost:0"} {
+		start(t, Config{Admin: address})
+	}
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	put(t, tokens, "operator: token-of-an-operator\n")
+	start(t, Config{Admin: "0.0.0.0:0", AdminTokens: tokens})
+}
+
+// TestF33AdminToken has everything but probes behind a token.
+func TestF33AdminToken(t *testing.T) {
+	c := everywhere(t)
+	const first, second = "first-token-of-tests", "second-token-of-tests"
+	c.AdminTokens = filepath.Join(t.TempDir(), "tokens")
+	put(t, c.AdminTokens, "# two of them\nalice: "+first+"\n"+second+"\n")
+	r := start(t, c)
+	private := []string{
+		"/config", "/rlconfig", "/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile",
+		"/debug/pprof/trace", "/debug/pprof/symbol", "/debug/", "/nothing",
+		"/api/state", "/api/stream", "/api/top", "/api/violations", "/api/bans", "/api/shadow",
+		"/api/subject?subject=ip:192.0.2.1", "/api/nothing",
+	}
+	for _, path := range private {
+		for _, token := range []string{"", "first", first + "2", first + " " + second, "alice: " + first} {
+			if status, body := r.get(Admin, path, token); status != 401 ||
+				!strings.Contains(body, `"error":"unauthorized"`) {
+				t.Errorf("%s with token %q: got %d, %s; want 401", path, token, status, body)
+			}
+		}
+	}
+	for _, path := range []string{"/config", "/rlconfig", "/metrics", "/debug/pprof/", "/api/state", "/api/bans"} {
+		for _, token := range []string{first, second} {
+			if status, body := r.get(Admin, path, token); status != 200 {
+				t.Errorf("%s with token %q: got %d, %s", path, token, status, body)
+			}
+		}
+	}
+	// The command line may hold a secret.
+	if status, body := r.get(Admin, "/debug/pprof/cmdline", first); status != 404 {
+		t.Errorf("the command line: got %d, %s; want 404", status, body)
+	}
+	// The page holds no data, and asks for the token.
+	for _, path := range []string{"/livez", "/readyz", "/", "/static/main.js"} {
+		if status, _ := r.get(Admin, path, ""); status != 200 {
+			t.Errorf("%s: got %d, want 200", path, status)
+		}
+	}
+}
+
+// TestF33Roles: who may only look is told so when they try to change something, and the log names
+// them.
+func TestF33Roles(t *testing.T) {
+	c := everywhere(t)
+	put(t, c.Policies, "bans: {after: 0}\n"+three)
+	c.AdminTokens = filepath.Join(t.TempDir(), "tokens")
+	const scraper, alice = "token-of-a-scraper", "token-of-an-operator"
+	put(t, c.AdminTokens, "prometheus (read): "+scraper+"\nalice (operate): "+alice+"\n")
+	r := start(t, c)
+	for _, path := range []string{"/config", "/rlconfig", "/metrics", "/debug/pprof/", "/debug/pprof/heap",
+		"/api/state", "/api/top", "/api/bans", "/api/subject?subject=ip:192.0.2.1"} {
+		if status, body := r.get(Admin, path, scraper); status != 200 {
+			t.Errorf("%s: got %d, %s", path, status, body)
+		}
+	}
+	for _, test := range []struct {
+		path, body string
+		read       int // the status for those who may look; all are 200 for an operator
+	}{
+		{"/api/ban", `{"subject": "ip:192.0.2.1", "for": "1h"}`, 403},
+		{"/api/unban", `{"subject": "ip:192.0.2.1"}`, 403},
+		{"/api/reset", `{"subject": "ip:192.0.2.1"}`, 403},
+		{"/api/take", `{"subject": "ip:192.0.2.1"}`, 403},
+		{"/api/take", `{"subject": "ip:192.0.2.1", "peek": true}`, 200},
+	} {
+		for token, want := range map[string]int{scraper: test.read, alice: 200} {
+			request, err := http.NewRequest(http.MethodPost, r.url(Admin, test.path), strings.NewReader(test.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Content-Type", "application/json")
+			request.Header.Set("Authorization", "Bearer "+token)
+			status, body := do(t, http.DefaultClient, request)
+			if status != want || want == 403 && !strings.Contains(body, "require a token with the role operate; the token of prometheus has the role read") {
+				t.Errorf("%s %s with %s: got %d, %s; want %d", test.path, test.body, token, status, body, want)
+			}
+		}
+	}
+	for text, want := range map[string]int{"msg=audit who=prometheus ": 4, "msg=audit who=alice ": 4} {
+		if n := strings.Count(r.log.String(), text); n != want {
+			t.Errorf("%q is logged %d times, want %d", text, n, want)
+		}
+	}
+	_, body := r.get(Admin, "/api/state", scraper)
+	if !strings.Contains(body, `"writable":false,"who":"prometheus"`) {
+		t.Errorf("the state is that of somebody who may change something: %.200s", body)
+	}
+	// The API has no roles: a token that is said to read only would do everything.
+	c.APITokens = filepath.Join(t.TempDir(), "tokens")
+	put(t, c.APITokens, "prometheus (read): "+scraper+"\n")
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "these tokens have no roles") {
+		t.Errorf("a role in the tokens of the API: got %v", err)
+	}
+}
+
+// TestF33CrossSite: pages of other sites get nothing from the admin listener, with tokens or
+// without. They may lead to the page.
+func TestF33CrossSite(t *testing.T) {
+	for name, c := range map[string]Config{"with a token": withOperator(t, everywhere(t)), "without": everywhere(t)} {
+		r := start(t, c)
+		fetch := func(method, path, site, mode, origin string) (int, string) {
+			t.Helper()
+			request, err := http.NewRequest(method, r.url(Admin, path), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range map[string]string{"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Origin": origin,
+				"Authorization": "Bearer " + operator} {
+				if value != "" {
+					request.Header.Set(name, value)
+				}
+			}
+			return do(t, http.DefaultClient, request)
+		}
+		for _, path := range []string{"/", "/static/main.js", "/metrics", "/config", "/debug/pprof/",
+			"/debug/pprof/heap", "/api/state", "/api/bans", "/livez", "/readyz", "/nothing"} {
+			for _, site := range []string{"cross-site", "same-site"} {
+				if status, _ := fetch("GET", path, site, "no-cors", ""); status != 403 {
+					t.Errorf("%s, %s of a %s page: got %d, want 403", name, path, site, status)
+				}
+				if status, _ := fetch("POST", path, site, "navigate", "https://evil.example"); status != 403 {
+					t.Errorf("%s, a form of a %s page to %s: got %d, want 403", name, site, path, status)
+				}
+				if status, _ := fetch("GET", path, site, "navigate", ""); (status == 200) != (path == "/") {
+					t.Errorf("%s, a link of a %s page to %s: got %d", name, site, path, status)
+				}
+			}
+			if status, _ := fetch("GET", path, "", "cors", "https://evil.example"); status != 403 {
+				t.Errorf("%s, %s of an old browser: got %d, want 403", name, path, status)
+			}
+			for _, site := range []string{"", "none", "same-origin"} {
+				if status, _ := fetch("GET", path, site, "", ""); status != 200 && path != "/nothing" {
+					t.Errorf("%s, %s of the page itself (%q): got %d, want 200", name, path, site, status)
+				}
+			}
+		}
+	}
+}
+
+// TestSecretFiles: files of secrets that everybody can read are used, and warned of.
+func TestSecretFiles(t *testing.T) {
+	c := withOperator(t, everywhere(t))
+	c.APITokens, c.ChargeKey = filepath.Join(t.TempDir(), "tokens"), filepath.Join(t.TempDir(), "key")
+	put(t, c.APITokens, "token-of-a-caller\n")
+	put(t, c.ChargeKey, "key-of-these-charges\n")
+	if r := start(t, c); strings.Contains(r.log.String(), "can read") {
+		t.Errorf("warned of files that nobody else can read")
+	}
+	for _, path := range []string{c.AdminTokens, c.APITokens, c.ChargeKey} {
+		if err := os.Chmod(path, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := start(t, c)
+	for what, path := range map[string]string{"admin tokens": c.AdminTokens, "API tokens": c.APITokens,
+		"charge key": c.ChargeKey} {
+		if want := fmt.Sprintf("chmod 600\" of=%q file=%s\n", what, path); !strings.Contains(r.log.String(), want) {
+			t.Errorf("%q is not logged", want)
+		}
+	}
+}
+
+// TestF33AdminWrites: nothing is changed without a token, from another site, or by a form.
+func TestF33AdminWrites(t *testing.T) {
+	r := start(t, withOperator(t, everywhere(t)))
+	for _, path := range []string{"/api/reset", "/api/ban", "/api/unban", "/api/take"} {
+		for _, test := range []struct {
+			token, media, site string
+			want               int
+		}{
+			{"", "application/json", "", 401},
+			{"guess-of-a-token", "application/json", "same-origin", 401},
+			{operator, "application/x-www-form-urlencoded", "same-origin", 415},
+			{operator, "application/json", "cross-site", 403},
+			{operator, "application/json", "same-site", 403},
+		} {
+			request, err := http.NewRequest(http.MethodPost, r.url(Admin, path),
+				strings.NewReader(`{"subject": "ip:192.0.2.1", "for": "1h"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range map[string]string{"Content-Type": test.media, "Sec-Fetch-Site": test.site,
+				"Authorization": "Bearer " + test.token} {
+				request.Header.Set(name, value)
+			}
+			if status, body := do(t, http.DefaultClient, request); status != test.want {
+				t.Errorf("%s with %+v: got %d, %s", path, test, status, body)
+			}
+		}
+	}
+	if strings.Contains(r.log.String(), "msg=audit") {
+		t.Error("something was done")
+	}
+}
+
+// TestF33Rebinding refuses a page whose own name leads to this machine.
+func TestF33Rebinding(t *testing.T) {
+	r := start(t, everywhere(t))
+	for host, want := range map[string]int{
+		"127.0.0.1:6070": 200, "localhost": 200, "LOCALHOST:1": 200, "[::1]:6070": 200, "[::1]": 200,
+		"evil.example": 403, "evil.example:6070": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example": 403,
+	} {
+		for _, path := range []string{"/config", "/metrics", "/debug/pprof/", "/api/state", "/api/bans"} {
+			request, err := http.NewRequest(http.MethodGet, r.url(Admin, path), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Host = host
+			if got, _ := do(t, http.DefaultClient, request); got != want {
+				t.Errorf("%s%s: got %d, want %d", host, path, got, want)
+			}
+		}
+	}
+	// A proxy on this machine makes everybody look local.
+	request, err := http.NewRequest(http.MethodGet, r.url(Admin, "/config"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Forwarded-For", "203.0.113.9")
+	if got, _ := do(t, http.DefaultClient, request); got != 403 {
+		t.Errorf("through a proxy: got %d, want 403", got)
+	}
+	if !strings.Contains(r.log.String(), "refused a caller on the admin listener") {
+		t.Error("nothing is logged")
+	}
+}
+
+// TestAPIToken has the API behind a token, and nothing else.
+func TestAPIToken(t *testing.T) {
+	c := everywhere(t)
+	c.APITokens = filepath.Join(t.TempDir(), "tokens")
+	put(t, c.APITokens, "token-of-a-caller")
+	r := start(t, c)
+	for token, want := range map[string]int{"": 401, "other-token-of-tests": 401, "token-of-a-caller": 200} {
+		if status, body := r.take(token); status != want {
+			t.Errorf("take with token %q: got %d, %s; want %d", token, status, body, want)
+		}
+	}
+	for path, want := range map[string]int{"/v1/refund": 401, "/": 401, "/livez": 200, "/readyz": 200,
+		"/healthcheck": 200, "/openapi.json": 200} {
+		if status, body := r.get(HTTP, path, ""); status != want {
+			t.Errorf("%s: got %d, %s; want %d", path, status, body, want)
+		}
+	}
+	if status, _ := r.get(HTTP, "/auth", ""); status == 401 {
+		t.Errorf("/auth: got 401, want that it does not ask for a token")
+	}
+	if got := codeOf(t, r.dial(), ""); got != "OK" {
+		t.Errorf("gRPC: got %s, want that it does not ask for a token", got)
+	}
+	// A change of the file is obeyed.
+	put(t, c.APITokens, "another-token-of-tests")
+	eventually.True(t, "the new token is good",
+		func() bool { status, _ := r.take("another-token-of-tests"); return status != 401 })
+	if status, _ := r.take("token-of-a-caller"); status != 401 {
+		t.Errorf("the old token: got %d, want 401", status)
+	}
+	// One that is empty is refused, and does not open the API.
+	put(t, c.APITokens, "")
+	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "no tokens") {
+		t.Errorf("an empty file: got %v", err)
+	}
+	if status, _ := r.take(""); status != 401 {
+		t.Errorf("after an empty file: got %d, want 401", status)
+	}
+	if status, _ := r.take("another-token-of-tests"); status == 401 {
+		t.Error("after an empty file the last good token is refused")
+	}
+	put(t, c.APITokens, "another-token-of-tests\nshort\n")
+	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "tokens:2: a token of 5 bytes can be guessed") {
+		t.Errorf("a short token: got %v", err)
+	}
+	if status, _ := r.take("short"); status != 401 {
+		t.Errorf("a short token: got %d, want 401", status)
+	}
+	if _, body := r.get(Admin, "/config", ""); !strings.Contains(body, "can be guessed") ||
+		strings.Contains(body, "another-token-of-tests") {
+		t.Errorf("got %s, want what is wrong and no secret", body)
+	}
+}
+
+// TestRefusalsAreLogged tells of those who are refused, but not of every one, and never of what
+// they tried.
+func TestRefusalsAreLogged(t *testing.T) {
+	c := everywhere(t)
+	for name, path := range map[string]*string{"api": &c.APITokens, "envoy": &c.Envoy.Tokens, "admin": &c.AdminTokens} {
+		*path = filepath.Join(t.TempDir(), name)
+		put(t, *path, "holder: token-for-"+name+"-callers\n")
+	}
+	r := start(t, c)
+	conn := r.dial()
+	for range 100 {
+		r.take("guess-of-a-token")
+		r.get(Admin, "/config", "guess-of-a-token")
+		codeOf(t, conn, "Bearer guess-of-a-token")
+	}
+	for _, want := range []string{`want="API tokens" peer=127.0.0.1 `, `want="admin tokens" peer=127.0.0.1 `,
+		`want="Envoy tokens" peer=127.0.0.1:`} {
+		if n := strings.Count(r.log.String(), want); n < 1 || n > 50 {
+			t.Errorf("%s: logged %d times", want, n)
+		}
+	}
+	if strings.Contains(r.log.String(), "guess") {
+		t.Errorf("what was tried is logged")
+	}
+}
+
+// TestHoldersAreKnown names in the log who has shown a token, for those who want to know.
+func TestHoldersAreKnown(t *testing.T) {
+	c := everywhere(t)
+	c.AdminTokens = filepath.Join(t.TempDir(), "tokens")
+	put(t, c.AdminTokens, "alice: token-of-an-operator\n")
+	var log logtest.Buffer
+	r := start(t, c, func(s *Server) {
+		s.adminTokens.logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	if status, body := r.get(Admin, "/config", "token-of-an-operator"); status != 200 {
+		t.Errorf("got %d, %s", status, body)
+	}
+	if !strings.Contains(log.String(), `of="admin tokens" holder=alice`) {
+		t.Errorf("logged %s", &log)
+	}
+}
+
+// TestEnvoyToken has gRPC and /json behind a token, but not the health service.
+func TestEnvoyToken(t *testing.T) {
+	c := everywhere(t)
+	c.Envoy.Tokens = filepath.Join(t.TempDir(), "tokens")
+	put(t, c.Envoy.Tokens, "token-of-an-envoy")
+	r := start(t, c)
+	tests := []struct{ name, scheme, token, want string }{
+		{"none", "", "", "Unauthenticated"},
+		{"wrong", "Bearer ", "other-token-of-tests", "Unauthenticated"},
+		{"basic", "Basic ", "token-of-an-envoy", "Unauthenticated"},
+		{"right", "Bearer ", "token-of-an-envoy", "OK"},
+		{"in lower case", "bearer ", "token-of-an-envoy", "OK"},
+	}
+	conn := r.dial()
+	for _, test := range tests {
+		if got := codeOf(t, conn, test.scheme+test.token); got != test.want {
+			t.Errorf("gRPC, %s: got %s, want %s", test.name, got, test.want)
+		}
+	}
+	if _, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+		t.Errorf("health: %v", err)
+	}
+	if status, _ := r.get(HTTP, "/json", ""); status != 401 {
+		t.Errorf("/json: got %d, want 401", status)
+	}
+	if status, _ := r.get(HTTP, "/json", "token-of-an-envoy"); status == 401 {
+		t.Error("/json with a token: got 401")
+	}
+	if status, _ := r.take(""); status != 200 {
+		t.Errorf("the API: got %d, want 200", status)
+	}
+}
