@@ -1,0 +1,212 @@
+package accesslog
+
+import (
+	"net/netip"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// lineTests are lines in the common or the combined format.
+var lineTests = []struct {
+	name string
+	line string
+	want Record
+}{
+	{
+		"common", `127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif HTTP/1.0" 200 2326`,
+		Record{Client: ip("127.0.0.1"), User: "frank", Method: "GET", Path: "/apache_pb.gif", Status: 200, Bytes: 2326},
+	},
+	{
+		"no size", `192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "HEAD / HTTP/1.1" 304 -`,
+		Record{Client: ip("192.0.2.1"), Method: "HEAD", Path: "/", Status: 304},
+	},
+	{
+		"combined", `192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "POST /a?b=c HTTP/2.0" 201 7 "https://shop.example/?a" "curl/8.5.0"`,
+		Record{
+			Client: ip("192.0.2.1"), Method: "POST", Path: "/a", Status: 201, Bytes: 7,
+			Headers: []Field{{"Referer", "https://shop.example/?a"}, {"User-Agent", "curl/8.5.0"}},
+		},
+	},
+	{
+		"IPv6 client", `2001:db8::7 - - [11/Oct/2000:02:25:36 +0530] "GET / HTTP/1.1" 200 1 "-" "curl/8.5.0"`,
+		Record{Client: ip("2001:db8::7"), Method: "GET", Path: "/", Status: 200, Bytes: 1,
+			Headers: []Field{{"User-Agent", "curl/8.5.0"}}},
+	},
+	{
+		"a host before it", `shop.example:443 192.0.2.1 - ann [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "-"`,
+		Record{Client: ip("192.0.2.1"), User: "ann", Host: "shop.example:443", Method: "GET", Path: "/", Status: 200,
+			Bytes: 1},
+	},
+	{
+		"a host that is an address", `[2001:db8::1]:443 192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "-"`,
+		Record{Client: ip("192.0.2.1"), Host: "[2001:db8::1]:443", Method: "GET", Path: "/", Status: 200, Bytes: 1},
+	},
+	{
+		"a host that could be a client", `198.51.100.1 192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`,
+		Record{Client: ip("192.0.2.1"), Host: "198.51.100.1", Method: "GET", Path: "/", Status: 200, Bytes: 1},
+	},
+	{
+		"a host that nobody knows", `- 192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`,
+		Record{Client: ip("192.0.2.1"), Method: "GET", Path: "/", Status: 200, Bytes: 1},
+	},
+	{
+		"a user with spaces", `192.0.2.1 - Ann of Green [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`,
+		Record{Client: ip("192.0.2.1"), User: "Ann of Green", Method: "GET", Path: "/", Status: 200, Bytes: 1},
+	},
+	{
+		"nobody knows the client", `- - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`,
+		Record{Method: "GET", Path: "/", Status: 200, Bytes: 1},
+	},
+	{
+		"a Unix socket", `unix: - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`,
+		Record{Method: "GET", Path: "/", Status: 200, Bytes: 1},
+	},
+	{
+		"quotes and backslashes", `192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET /\"\x22\\ HTTP/1.1" 200 1 "\t" "a \"b\" \q\x4"`,
+		Record{
+			Client: ip("192.0.2.1"), Method: "GET", Path: `/""\`, RawPath: `/""\`, Status: 200, Bytes: 1,
+			Headers: []Field{{"Referer", "\t"}, {"User-Agent", `a "b" \q\x4`}},
+		},
+	},
+	{
+		"bytes that nginx escapes", `192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET /caf\xC3\xA9 HTTP/1.1" 200 1 "-" "-"`,
+		Record{Client: ip("192.0.2.1"), Method: "GET", Path: "/café", RawPath: "/café", Status: 200, Bytes: 1},
+	},
+	{
+		"the client behind a proxy, as nginx's main format has it",
+		`10.0.0.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "-" "192.0.2.1, 10.0.0.2"`,
+		Record{Client: ip("10.0.0.1"), Method: "GET", Path: "/", Status: 200, Bytes: 1,
+			Headers: []Field{{"X-Forwarded-For", "192.0.2.1, 10.0.0.2"}}},
+	},
+	{
+		"something else at the end", `10.0.0.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "-" "gzip" 0.004 0.003`,
+		Record{Client: ip("10.0.0.1"), Method: "GET", Path: "/", Status: 200, Bytes: 1},
+	},
+	{
+		"a whole URL", `192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET http://shop.example:8080/a%2fb?q HTTP/1.1" 200 1`,
+		Record{Client: ip("192.0.2.1"), Host: "shop.example:8080", Method: "GET", Path: "/a/b", RawPath: "/a%2fb",
+			Status: 200, Bytes: 1},
+	},
+	{
+		"an authority", `192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "CONNECT shop.example:443 HTTP/1.1" 200 1`,
+		Record{Client: ip("192.0.2.1"), Host: "shop.example:443", Method: "CONNECT", Status: 200, Bytes: 1},
+	},
+	{
+		"the server as a whole", `192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "OPTIONS * HTTP/1.1" 200 1`,
+		Record{Client: ip("192.0.2.1"), Method: "OPTIONS", Path: "*", Status: 200, Bytes: 1},
+	},
+}
+
+var brokenLines = []struct {
+	line string
+	want reason
+}{
+	{``, noTime},
+	{`hello`, noTime},
+	{`[10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`, noTime},
+	{`192.0.2.1 [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`, noTime},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000`, noTime},
+	{`192.0.2.1 - - [yesterday] "GET / HTTP/1.1" 200 1`, brokenTime},
+	{`dialup.example.com - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`, brokenClient},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] GET / HTTP/1.1 200 1`, unquoted},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1 200 1`, unquoted},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "-" 408 0 "-" "-"`, noRequest},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "" 400 0 "-" "-"`, noRequest},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET /" 200 1 "-" "-"`, brokenRequest},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET /a b HTTP/1.1" 200 1 "-" "-"`, brokenRequest},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "\x16\x03\x01 \x00 \xFF" 400 1 "-" "-"`, brokenRequest},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "G(T / HTTP/1.1" 400 1 "-" "-"`, brokenMethod},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET /%zz HTTP/1.1" 400 1 "-" "-"`, brokenTarget},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET /%2 HTTP/1.1" 400 1 "-" "-"`, brokenTarget},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET /?\n HTTP/1.1" 400 1 "-" "-"`, brokenTarget},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET a HTTP/1.1" 400 1 "-" "-"`, brokenTarget},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1"`, noStatus},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 2000 1 "-" "-"`, noStatus},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 one "-" "-"`, noStatus},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`, noAgent},
+	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1 "-"`, noAgent},
+}
+
+func TestLineFormat(t *testing.T) {
+	at := time.Date(2000, time.October, 10, 20, 55, 36, 0, time.UTC).UnixNano()
+	var r Record // used again and again
+	for _, test := range lineTests {
+		test.want.At = at
+		for _, combined := range []bool{true, false} {
+			err := lineFormat{combined}.Parse([]byte(test.line), &r)
+			if combined && err == error(noAgent) {
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s: %v", test.name, err)
+				continue
+			}
+			want := test.want
+			if !combined {
+				want.Headers = nil
+			}
+			if got := plain(r); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, combined %v: got\n%+v, want\n%+v", test.name, combined, got, want)
+			}
+		}
+	}
+}
+
+func TestBrokenLines(t *testing.T) {
+	var r Record
+	for _, test := range brokenLines {
+		if got := (lineFormat{combined: true}).Parse([]byte(test.line), &r); got != error(test.want) {
+			t.Errorf("%s: got %v, want %v", test.line, got, test.want)
+		}
+	}
+}
+
+// TestRecordHasItsOwnMemory: a record does not depend on the line that it was read from.
+func TestRecordHasItsOwnMemory(t *testing.T) {
+	line := []byte(lineTests[2].line)
+	var r Record
+	if err := (lineFormat{combined: true}).Parse(line, &r); err != nil {
+		t.Fatal(err)
+	}
+	for i := range line {
+		line[i] = 'x'
+	}
+	if r.Path != "/a" || r.Headers[1].Value != "curl/8.5.0" {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	lines := [][]byte{
+		[]byte(`192.0.2.1 - ann [10/Oct/2000:20:55:36 +0000] "POST /a?b=c HTTP/2.0" 201 7 "https://shop.example/?a" "curl/8.5.0"`),
+		[]byte(`2001:db8::7 - - [10/Oct/2000:20:55:36 +0000] "GET /cafe/+,-._~ HTTP/1.1" 200 1 "-" "a \"b\""`),
+		[]byte(`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "-" 408 0 "-" "-"`),
+	}
+	var format Format = lineFormat{combined: true}
+	var r Record
+	got := testing.AllocsPerRun(100, func() {
+		for _, line := range lines {
+			if err := format.Parse(line, &r); err != nil && err != error(noRequest) {
+				t.Fatal(err)
+			}
+		}
+	})
+	if got != 0 {
+		t.Errorf("got %v allocations, want none", got)
+	}
+}
+
+// plain returns a record without its memory, and with nil for empty lists.
+func plain(r Record) Record {
+	r.memory = nil
+	if len(r.Headers) == 0 {
+		r.Headers = nil
+	}
+	if len(r.Claims) == 0 {
+		r.Claims = nil
+	}
+	return r
+}
+
+func ip(s string) netip.Addr { return netip.MustParseAddr(s) }

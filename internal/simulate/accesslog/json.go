@@ -1,0 +1,164 @@
+package accesslog
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/textproto"
+	"slices"
+	"strings"
+)
+
+const brokenJSON = reason("the line is not a JSON object")
+
+// jsonFormat reads lines of JSON objects. Package encoding/json decodes them into a struct that is
+// made for the format: it has only the wanted fields, so that everything else is skipped.
+type jsonFormat struct {
+	name   string
+	object any      // a pointer to the struct
+	values []*value // all values in the struct
+
+	time, client, user, method, host, path, request, status, bytes, all part
+	headers, claims                                                     []part
+
+	noTime, noPath reason
+}
+
+// part is a part of a record with the values that may hold it.
+type part struct {
+	name   string // of a header or claim
+	values []*value
+}
+
+func newJSONFormat(name string, paths []partPath) *jsonFormat {
+	f := &jsonFormat{name: name}
+	f.object, f.values = newObject(paths)
+	single := map[string]*part{
+		"time": &f.time, "client": &f.client, "user": &f.user, "method": &f.method, "host": &f.host, "path": &f.path,
+		"request": &f.request, "status": &f.status, "bytes": &f.bytes, "headers": &f.all,
+	}
+	for i, path := range paths {
+		p := single[path.part]
+		switch path.part {
+		case partHeader:
+			p = named(&f.headers, path.name)
+		case partClaim:
+			p = named(&f.claims, path.name)
+		}
+		p.values = append(p.values, f.values[i])
+	}
+	f.noTime = reason("no valid time at " + pathsTo(paths, "time"))
+	f.noPath = reason("no path at " + pathsTo(paths, "path"))
+	return f
+}
+
+// named returns the part with a name. It adds it if there is none.
+func named(list *[]part, name string) *part {
+	i := slices.IndexFunc(*list, func(p part) bool { return p.name == name })
+	if i < 0 {
+		i = len(*list)
+		*list = append(*list, part{name: name})
+	}
+	return &(*list)[i]
+}
+
+// pathsTo lists the paths to a part, for messages.
+func pathsTo(paths []partPath, part string) string {
+	var list []string
+	for _, p := range paths {
+		if p.part == part {
+			list = append(list, strings.Join(p.keys, "."))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+func (f *jsonFormat) String() string { return f.name }
+
+// Parse implements [Format].
+func (f *jsonFormat) Parse(line []byte, r *Record) error {
+	r.reset()
+	for _, v := range f.values {
+		v.raw = v.raw[:0]
+	}
+	var mismatch *json.UnmarshalTypeError // a value instead of an object: its fields are missing
+	err := json.Unmarshal(line, f.object)
+	if err != nil && !errors.As(err, &mismatch) || !bytes.HasPrefix(bytes.TrimSpace(line), []byte("{")) {
+		return brokenJSON
+	}
+	at, ok := parseTime(f.time.text(r))
+	if !ok {
+		return f.noTime
+	}
+	r.At = at
+	if client := f.client.text(r); client != "" {
+		if r.Client, ok = readClient(client); !ok {
+			return brokenClient
+		}
+	}
+	r.User = f.user.text(r)
+	r.Host = f.host.text(r)
+	r.Method = f.method.text(r)
+	if err := f.readPath(r); err != nil {
+		return err
+	}
+	if status, ok := readNumber(f.status.text(r)); ok && status < 1000 {
+		r.Status = int(status)
+	}
+	r.Bytes, _ = readNumber(f.bytes.text(r))
+	for i := range f.headers {
+		r.addHeader(f.headers[i].name, f.headers[i].text(r))
+	}
+	f.readHeaders(r)
+	for i := range f.claims {
+		if value := f.claims[i].text(r); value != "" {
+			r.Claims = append(r.Claims, Field{f.claims[i].name, value})
+		}
+	}
+	return nil
+}
+
+// readPath reads the target or, if there is none, the request line.
+func (f *jsonFormat) readPath(r *Record) error {
+	if target := f.path.text(r); target != "" {
+		return r.readTarget(target)
+	}
+	if line := f.request.text(r); line != "" {
+		return r.readRequest(line)
+	}
+	return f.noPath
+}
+
+// readHeaders reads an object with all headers, except those that are mapped separately. The value
+// of a header may be an array.
+func (f *jsonFormat) readHeaders(r *Record) {
+	mapped := r.Headers
+	for _, v := range f.all.values {
+		if len(v.raw) == 0 || v.raw[0] != '{' {
+			continue
+		}
+		key, rest := cutValue(v.raw[1:])
+		for len(key) > 0 {
+			var lines []byte
+			lines, rest = cutValue(rest)
+			name := textproto.CanonicalMIMEHeaderKey(r.textOf(key))
+			if name != "" && !slices.ContainsFunc(mapped, func(h Field) bool { return h.Name == name }) {
+				r.addValues(name, lines)
+			}
+			key, rest = cutValue(rest)
+		}
+		return
+	}
+}
+
+// addValues adds a header, or one for each element of an array.
+func (r *Record) addValues(name string, lines []byte) {
+	line, rest := lines, []byte(nil)
+	if lines[0] == '[' {
+		line, rest = cutValue(lines[1:])
+	}
+	for len(line) > 0 {
+		r.addHeader(name, r.textOf(line))
+		line, rest = cutValue(rest)
+	}
+}

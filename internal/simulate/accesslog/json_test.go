@@ -1,0 +1,139 @@
+package accesslog
+
+import (
+	"reflect"
+	"testing"
+	"time"
+)
+
+const caddyLine = `{"level":"info","ts":1646861401.5241024,"logger":"http.log.access.log0","msg":"handled request","request":{"remote_ip":"127.0.0.1","remote_port":"41342","client_ip":"192.0.2.7","proto":"HTTP/2.0","method":"GET","host":"shop.example","uri":"/a%2Fb?q=1","headers":{"User-Agent":["curl/7.82.0"],"Accept":["*/*"],"X-Forwarded-For":["192.0.2.7","10.0.0.1"],"Authorization":["REDACTED"],"x-api-key":["k1"]},"tls":{"resumed":false,"version":772,"cipher_suite":4865,"proto":"h2","server_name":"example.com"}},"bytes_read":0,"user_id":"ann","duration":0.000929675,"size":10900,"status":200,"resp_headers":{"Server":["Caddy"],"Content-Type":["text/html; charset=utf-8"]}}`
+
+const istioLine = `{"authority":"shop.example","bytes_received":0,"bytes_sent":178,"connection_termination_details":null,"downstream_local_address":"10.44.1.23:80","downstream_remote_address":"192.0.2.7:37652","duration":3,"method":"GET","path":"/status/418","protocol":"HTTP/1.1","request_id":"84961386-6d84-929d-98bd-c5aee93b5c88","requested_server_name":null,"response_code":418,"response_code_details":"via_upstream","response_flags":"-","route_name":"default","start_time":"2020-11-25T21:26:18.409Z","upstream_cluster":"outbound|8000||httpbin","upstream_host":"10.44.1.27:80","upstream_service_time":"2","user_agent":"curl/7.64.0","x_forwarded_for":null}`
+
+const gatewayLine = `{"start_time":"2020-11-25T21:26:18.409Z","method":"GET","x-envoy-origin-path":"/get","protocol":"HTTP/1.1","response_code":"200","bytes_sent":"3","x-forwarded-for":"192.0.2.9","user-agent":"curl/8","x-request-id":"r1",":authority":"shop.example","downstream_remote_address":"[2001:db8::9]:1"}`
+
+const nginxLine = `{"time_local":"25/Nov/2020:21:26:18 +0000","remote_addr":"192.0.2.7","remote_user":"-","request":"GET /a%20b HTTP/1.1","status":"200","body_bytes_sent":"12","http_referer":"-","http_user_agent":"say \"hi\""}`
+
+var jsonTests = []struct {
+	name    string
+	format  string
+	mapping string
+	line    string
+	at      string
+	want    Record
+}{
+	{
+		"Caddy", "caddy", "", caddyLine, "2022-03-09T21:30:01.5241024Z",
+		Record{
+			Client: ip("192.0.2.7"), User: "ann", Method: "GET", Host: "shop.example", Path: "/a/b", RawPath: "/a%2Fb",
+			Status: 200, Bytes: 10900,
+			Headers: []Field{{"User-Agent", "curl/7.82.0"}, {"Accept", "*/*"}, {"X-Forwarded-For", "192.0.2.7"},
+				{"X-Forwarded-For", "10.0.0.1"}, {"X-Api-Key", "k1"}},
+		},
+	},
+	{
+		"Caddy of old, with a mapping over it", "caddy", "header:X-Api-Key=key,claim:plan=plan.name,user=sub",
+		`{"ts":"1646861401","request":{"remote_ip":"192.0.2.7","method":"PUT","host":"h","uri":"/","headers":{"X-Api-Key":["other"],"Via":"x"}},"user_id":"ann","key":"k2","plan":{"name":["pro","free"]}}`,
+		"2022-03-09T21:30:01Z",
+		Record{
+			Client: ip("192.0.2.7"), Method: "PUT", Host: "h", Path: "/",
+			Headers: []Field{{"X-Api-Key", "k2"}, {"Via", "x"}}, Claims: []Field{{"plan", "pro"}},
+		},
+	},
+	{
+		"Istio", "envoy", "", istioLine, "2020-11-25T21:26:18.409Z",
+		Record{
+			Client: ip("192.0.2.7"), Method: "GET", Host: "shop.example", Path: "/status/418", Status: 418, Bytes: 178,
+			Headers: []Field{{"User-Agent", "curl/7.64.0"}, {"X-Request-Id", "84961386-6d84-929d-98bd-c5aee93b5c88"}},
+		},
+	},
+	{
+		"Envoy Gateway", "envoy", "", gatewayLine, "2020-11-25T21:26:18.409Z",
+		Record{
+			Client: ip("2001:db8::9"), Method: "GET", Host: "shop.example", Path: "/get", Status: 200, Bytes: 3,
+			Headers: []Field{{"User-Agent", "curl/8"}, {"X-Forwarded-For", "192.0.2.9"}, {"X-Request-Id", "r1"}},
+		},
+	},
+	{
+		"nginx with a request line", "json", "", nginxLine, "2020-11-25T21:26:18Z",
+		Record{Client: ip("192.0.2.7"), Method: "GET", Path: "/a b", Status: 200, Bytes: 12,
+			Headers: []Field{{"User-Agent", `say "hi"`}}},
+	},
+	{
+		"names of one's own", "", `time=a.b,path=a.c,client=a\.b, header:x-key = k,header:x-key=l`,
+		`{ "a": {"b": 1646861401524, "c": "/x"}, "a.b": "192.0.2.1", "k": "", "l": 17 }`, "2022-03-09T21:30:01.524Z",
+		Record{Client: ip("192.0.2.1"), Path: "/x", Headers: []Field{{"X-Key", "17"}}},
+	},
+	{
+		"a value where an object was to be", "json", "claim:plan=account.plan",
+		`{"time":"2020-11-25T21:26:18Z","path":"/","account":"none","status":[404],"bytes":{},"user":null}`, "2020-11-25T21:26:18Z",
+		Record{Path: "/", Status: 404},
+	},
+	{
+		"escapes in a key and in values", "caddy", "",
+		`{"ts":1,"request":{"uri":"/\u0061\n"},"request":{"uri":"/\u0061","headers":{ "X\u002dA" : [ "\u00e9\"]" , [], {"a":"]"} ] , "Via" : null }}}`,
+		"1970-01-01T00:00:01Z",
+		Record{Path: "/a", Headers: []Field{{"X-A", `é"]`}}},
+	},
+}
+
+func TestJSONFormat(t *testing.T) {
+	for _, test := range jsonTests {
+		format := mustFormat(t, test.format, test.mapping)
+		at, err := time.Parse(time.RFC3339, test.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test.want.At = at.UnixNano()
+		var r Record
+		for range 2 { // nothing of a line is left for the next one
+			if err := format.Parse([]byte(test.line), &r); err != nil {
+				t.Errorf("%s: %v", test.name, err)
+				break
+			}
+			if got := plain(r); !reflect.DeepEqual(got, test.want) {
+				t.Errorf("%s: got\n%+v, want\n%+v", test.name, got, test.want)
+			}
+			if err := format.Parse([]byte(`{}`), &r); err == nil {
+				t.Errorf("%s: an empty object has a time", test.name)
+			}
+		}
+	}
+}
+
+func TestBrokenJSON(t *testing.T) {
+	const noTimeAt = "accesslog: no valid time at ts"
+	for _, test := range []struct{ line, want string }{
+		{`[]`, "accesslog: the line is not a JSON object"},
+		{`null`, "accesslog: the line is not a JSON object"},
+		{`{"ts":1`, "accesslog: the line is not a JSON object"},
+		{`{"ts":1} {}`, "accesslog: the line is not a JSON object"},
+		{`{}`, noTimeAt},
+		{`{"ts":null,"request":{"uri":"/"}}`, noTimeAt},
+		{`{"ts":"yesterday","request":{"uri":"/"}}`, noTimeAt},
+		{`{"ts":1,"request":{}}`, "accesslog: no path at request.uri"},
+		{`{"ts":1,"request":"GET / HTTP/1.1"}`, "accesslog: no path at request.uri"},
+		{`{"ts":1,"request":{"uri":"%"}}`, "accesslog: the target of the request is not a valid URL"},
+		{`{"ts":1,"request":{"uri":"/","remote_ip":"a.example"}}`,
+			"accesslog: the client is not an IP address: log addresses, not names"},
+	} {
+		var r Record
+		err := mustFormat(t, "caddy", "").Parse([]byte(test.line), &r)
+		if err == nil || err.Error() != test.want {
+			t.Errorf("%s: got %v, want %s", test.line, err, test.want)
+		}
+	}
+}
+
+func mustFormat(t testing.TB, name, mapping string) Format {
+	t.Helper()
+	m, err := ParseMapping(mapping)
+	if err != nil {
+		t.Fatal(err)
+	}
+	format, err := NewFormat(name, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return format
+}

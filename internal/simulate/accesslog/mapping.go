@@ -1,0 +1,198 @@
+package accesslog
+
+import (
+	"errors"
+	"fmt"
+	"net/textproto"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/words"
+)
+
+// Mapping says where in lines of JSON the parts of a record are. The zero value maps nothing.
+type Mapping struct{ paths []partPath }
+
+// partPath is the path of keys to a part of a record. If a part has several paths, they are tried
+// in order.
+type partPath struct {
+	part string // one of parts, "header" or "claim"
+	name string // of the header or claim
+	keys []string
+}
+
+const (
+	partHeader = "header"
+	partClaim  = "claim"
+)
+
+// parts are the parts that have no name of their own.
+var parts = []string{"time", "client", "user", "method", "host", "path", "request", "status", "bytes", "headers"}
+
+// ParseMapping reads a mapping such as
+//
+//	time=ts,client=request.remote_ip,header:X-Api-Key=request.headers.X-Api-Key,claim:plan=plan
+//
+// It is a list of parts and the keys that lead to them. Dots separate the keys of nested objects; a
+// backslash before a dot makes it part of a key. The parts are time, client, user, method, host,
+// path (with or without a query), request (a whole request line, if there is no path), status,
+// bytes, headers (an object with all of them), and header:NAME and claim:NAME for single ones. If a
+// part is mapped several times, the first key with a value counts. Of an array, the first element
+// counts. All mistakes are reported together.
+func ParseMapping(text string) (Mapping, error) {
+	var m Mapping
+	var errs []error
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item == "" {
+			continue
+		}
+		p, err := parsePath(item)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if i := slices.IndexFunc(m.paths, p.contradicts); i >= 0 {
+			shared := p.keys[:min(len(p.keys), len(m.paths[i].keys))]
+			errs = append(errs, fmt.Errorf("%q: %q cannot be a value and an object at once",
+				item, strings.Join(shared, ".")))
+			continue
+		}
+		m.paths = append(m.paths, p)
+	}
+	if len(errs) > 0 {
+		return Mapping{}, fmt.Errorf("accesslog: mapping: %w", errors.Join(errs...))
+	}
+	return m, nil
+}
+
+func parsePath(item string) (partPath, error) {
+	part, path, ok := strings.Cut(item, "=")
+	if !ok {
+		return partPath{}, fmt.Errorf(
+			`%q: want PART=KEY, such as "time=ts" or "header:X-Api-Key=request.headers.X-Api-Key"`, item)
+	}
+	part, path = strings.TrimSpace(part), strings.TrimSpace(path)
+	p := partPath{part: part}
+	if kind, name, named := strings.Cut(part, ":"); named {
+		p.part, p.name = kind, name
+	}
+	switch {
+	case p.part == partHeader && words.IsToken(p.name):
+		p.name = textproto.CanonicalMIMEHeaderKey(p.name)
+	case p.part == partHeader:
+		return partPath{}, fmt.Errorf(`%q: %q cannot name a header; want one as in "header:X-Api-Key"`, item, p.name)
+	case p.part == partClaim && p.name == "":
+		return partPath{}, fmt.Errorf(`%q: a claim has a name; want one as in "claim:plan"`, item)
+	case p.part != partClaim && (p.name != "" || !slices.Contains(parts, p.part)):
+		return partPath{}, fmt.Errorf("%q: there is no part %q%s; want %s, header:NAME or claim:NAME",
+			item, part, nearest.Hint(part, parts), strings.Join(parts, ", "))
+	}
+	p.keys = splitKeys(path)
+	for _, key := range p.keys {
+		if !isKey(key) {
+			return partPath{}, fmt.Errorf("%q: %q cannot be a key; "+
+				"want letters, digits and punctuation without quotes, commas and backslashes", item, key)
+		}
+	}
+	return p, nil
+}
+
+// splitKeys splits a path at dots that have no backslash before them.
+func splitKeys(path string) []string {
+	const dot = "\x00"
+	keys := strings.Split(strings.ReplaceAll(path, `\.`, dot), ".")
+	for i := range keys {
+		keys[i] = strings.ReplaceAll(keys[i], dot, ".")
+	}
+	return keys
+}
+
+// isKey reports whether package encoding/json accepts a key in a struct tag.
+func isKey(key string) bool {
+	for _, c := range key {
+		if !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", c) && !unicode.IsLetter(c) && !unicode.IsDigit(c) {
+			return false
+		}
+	}
+	return key != ""
+}
+
+// contradicts reports whether one path leads through the end of the other.
+func (p partPath) contradicts(q partPath) bool {
+	shared := min(len(p.keys), len(q.keys))
+	return len(p.keys) != len(q.keys) && slices.Equal(p.keys[:shared], q.keys[:shared])
+}
+
+// over returns the paths of the mapping, followed by those of a format that it does not replace.
+func (m Mapping) over(format []partPath) []partPath {
+	all := slices.Clone(m.paths)
+	for _, p := range format {
+		replaced := slices.ContainsFunc(m.paths, func(q partPath) bool {
+			return p.part == q.part && p.name == q.name || p.contradicts(q)
+		})
+		if !replaced {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// at returns paths to a part.
+func at(part, name string, paths ...string) []partPath {
+	list := make([]partPath, 0, len(paths))
+	for _, path := range paths {
+		list = append(list, partPath{part, name, splitKeys(path)})
+	}
+	return list
+}
+
+// caddyPaths are those of Caddy. The client is the one behind the proxies that Caddy trusts.
+func caddyPaths() []partPath {
+	return slices.Concat(
+		at("time", "", "ts"),
+		at("client", "", "request.client_ip", "request.remote_ip"),
+		at("user", "", "user_id"),
+		at("method", "", "request.method"),
+		at("host", "", "request.host"),
+		at("path", "", "request.uri"),
+		at("status", "", "status"),
+		at("bytes", "", "size"),
+		at("headers", "", "request.headers"),
+	)
+}
+
+// envoyPaths are the defaults of Istio and Envoy Gateway, which differ in their dashes.
+func envoyPaths() []partPath {
+	return slices.Concat(
+		at("time", "", "start_time"),
+		at("client", "", "downstream_remote_address"),
+		at("method", "", "method"),
+		at("host", "", "authority", ":authority"),
+		at("path", "", "path", "x-envoy-origin-path"),
+		at("status", "", "response_code"),
+		at("bytes", "", "bytes_sent"),
+		at(partHeader, "User-Agent", "user_agent", "user-agent"),
+		at(partHeader, "X-Forwarded-For", "x_forwarded_for", "x-forwarded-for"),
+		at(partHeader, "X-Request-Id", "request_id", "x-request-id"),
+	)
+}
+
+// commonPaths are common names for the variables of nginx, and names that libraries use.
+func commonPaths() []partPath {
+	return slices.Concat(
+		at("time", "", "time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "msec"),
+		at("client", "", "client_ip", "remote_addr", "remote_ip", "client", "ip"),
+		at("user", "", "user", "remote_user"),
+		at("method", "", "method", "request_method", "http_method"),
+		at("host", "", "host", "http_host", "server_name"),
+		at("path", "", "path", "uri", "request_uri", "url"),
+		at("request", "", "request"),
+		at("status", "", "status", "status_code"),
+		at("bytes", "", "bytes", "body_bytes_sent", "bytes_sent", "size"),
+		at(partHeader, "Referer", "referer", "http_referer"),
+		at(partHeader, "User-Agent", "user_agent", "http_user_agent"),
+		at(partHeader, "X-Forwarded-For", "x_forwarded_for", "http_x_forwarded_for"),
+	)
+}

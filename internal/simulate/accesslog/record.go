@@ -1,0 +1,66 @@
+package accesslog
+
+import (
+	"net/netip"
+	"unsafe"
+)
+
+// Record is one request of a log. Its strings point to memory of the record: they are valid until
+// the record is read into again. Reuse a record to read lines without allocations.
+type Record struct {
+	// At is the time in Unix nanoseconds.
+	At int64
+	// Client is the address of the client according to the logging server. It is the zero Addr if
+	// the log does not have it.
+	Client netip.Addr
+	// User is the user whom the logging server authenticated, or "".
+	User string
+	// Method is "" if the log does not have it. Lines of Apache and nginx always do.
+	Method string
+	// Host is the host of the request, with the port if the log has it; "" if it is unknown.
+	Host string
+	// Path and RawPath are those of the [net/url.URL] that a Go server would have seen: the decoded
+	// path, and the original one if encoding Path gives another. Example: "/a b" and "" for
+	// "/a%20b", "/a/b" and "/a%2fb" for "/a%2fb".
+	Path, RawPath string
+	// Status and Bytes are those of the response; 0 if the log does not have them.
+	Status int
+	Bytes  int64
+	// Headers are the logged header fields of the request. Names are canonical and may repeat.
+	Headers []Field
+	// Claims are the claims that a mapping defines.
+	Claims []Field
+
+	memory []byte
+}
+
+// Field is a header field or a claim.
+type Field struct{ Name, Value string }
+
+// reset empties the record and keeps its memory.
+func (r *Record) reset() {
+	*r = Record{Headers: r.Headers[:0], Claims: r.Claims[:0], memory: r.memory[:0]}
+}
+
+// keep copies text to the record's memory and returns it as a string. Earlier strings stay valid
+// when the memory grows.
+func (r *Record) keep(text []byte) string {
+	start := len(r.memory)
+	r.memory = append(r.memory, text...)
+	return r.since(start)
+}
+
+// since returns everything that was appended to the memory from start on.
+func (r *Record) since(start int) string {
+	return unsafe.String(unsafe.SliceData(r.memory[start:]), len(r.memory)-start)
+}
+
+// redacted is what Caddy writes for secret headers.
+const redacted = "REDACTED"
+
+// addHeader adds a header field unless its value is unknown.
+func (r *Record) addHeader(name, value string) {
+	if value != "" && value != "-" && value != redacted {
+		r.Headers = append(r.Headers, Field{name, value})
+	}
+}

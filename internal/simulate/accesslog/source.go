@@ -1,0 +1,257 @@
+package accesslog
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// defaultSlack is the default of [Options.Slack].
+const defaultSlack = 10 * time.Second
+
+// stdinPath is the path that stands for standard input.
+const stdinPath = "-"
+
+// Options configure how logs are read. The zero value suits most logs.
+type Options struct {
+	// Format is the format of all logs. By default it is detected from the first lines of each log.
+	Format Format
+	// Slack is how far lines may be out of order. Servers write a line when a request ends, with
+	// the time when it began, so some lines follow later ones. Lines within the slack are sorted.
+	// Others are late: they are counted, and returned with the time of the last record. To sort
+	// them, lines of each log are held for this time, but at most 131,072 of them. The default is
+	// 10 seconds. If it is negative, no lines are held.
+	Slack time.Duration
+	// Stdin is read for the path "-". Close does not close it.
+	Stdin io.Reader
+}
+
+// Source reads logs, merged by time. Only Close may be called concurrently with other methods.
+type Source struct {
+	inputs  merge    // those that have records left, the earliest first
+	all     []*input // in the order of the paths
+	stats   Stats
+	unsized bool // the size of some input is unknown
+	err     error
+	closed  atomic.Bool
+}
+
+// Open opens logs: files, and "-" for [Options.Stdin]. Each may be compressed with gzip or zstd,
+// whatever its name. A log may be empty.
+func Open(paths []string, o Options) (*Source, error) {
+	if len(paths) == 0 {
+		return nil, errors.New("accesslog: no logs; want files, or - for standard input")
+	}
+	if i := slices.Index(paths, stdinPath); i >= 0 && slices.Contains(paths[i+1:], stdinPath) {
+		return nil, errors.New("accesslog: standard input (-) is named twice; want it once")
+	}
+	if o.Slack == 0 {
+		o.Slack = defaultSlack
+	}
+	s := &Source{}
+	for i, path := range paths {
+		in := &input{index: i, name: path, format: o.Format, sorter: newSorter(max(o.Slack, 0), maxHeld)}
+		s.all = append(s.all, in)
+		if err := s.open(in, o.Stdin); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	heap.Init(&s.inputs)
+	return s, nil
+}
+
+// open opens an input and reads until its first record is known.
+func (s *Source) open(in *input, stdin io.Reader) error {
+	from := stdin
+	switch {
+	case in.name != stdinPath:
+		file, err := os.Open(in.name)
+		if err != nil {
+			return in.failed(err)
+		}
+		in.file, from = file, file
+		s.addSize(file)
+	case stdin == nil:
+		return errors.New("accesslog: there is no standard input to read")
+	default:
+		in.name = "standard input"
+		s.unsized = true
+	}
+	if err := in.start(from); err != nil {
+		return err
+	}
+	if err := s.fill(in); err != nil {
+		return err
+	}
+	if in.sorter.len() > 0 {
+		s.inputs = append(s.inputs, in)
+	}
+	return nil
+}
+
+// addSize adds the size of a file to the total. Pipes have none.
+func (s *Source) addSize(file *os.File) {
+	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+		s.stats.Total += info.Size()
+		return
+	}
+	s.unsized = true
+}
+
+// Next reads the next record. It returns io.EOF after the last one, and an error that wraps
+// [os.ErrClosed] after Close. Any other error means that a log cannot be read. It is permanent.
+func (s *Source) Next(r *Record) error {
+	switch {
+	case s.closed.Load():
+		return fmt.Errorf("accesslog: %w", os.ErrClosed)
+	case s.err != nil:
+		return s.err
+	case len(s.inputs) == 0:
+		return io.EOF
+	}
+	in := s.inputs[0]
+	h := in.sorter.remove()
+	*r, h.Record = h.Record, *r // swapped, so that both keep their memory
+	in.sorter.recycle(h)
+	if s.stats.First == 0 {
+		s.stats.First = r.At
+	}
+	s.stats.Last = r.At
+	s.err = s.fill(in)
+	if in.sorter.len() > 0 {
+		heap.Fix(&s.inputs, 0)
+	} else {
+		heap.Pop(&s.inputs)
+		in.release()
+	}
+	return nil
+}
+
+// fill reads lines of an input until its first record is known, or the input ends.
+func (s *Source) fill(in *input) error {
+	for !in.sorter.ready() {
+		line, err := in.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil && err != tooLong {
+			return err
+		}
+		s.stats.Lines++
+		h := in.sorter.empty()
+		if err == nil {
+			err = in.format.Parse(line, &h.Record)
+		}
+		if err != nil {
+			in.sorter.recycle(h)
+			s.stats.addMalformed(in, line, err)
+			continue
+		}
+		h.line = in.line
+		if in.sorter.add(h) {
+			s.stats.Late++
+		}
+	}
+	return nil
+}
+
+// Stats returns what was read so far.
+func (s *Source) Stats() Stats {
+	stats := s.stats
+	stats.Examples = slices.Clone(stats.Examples)
+	for _, in := range s.all {
+		stats.Read += in.raw.n
+	}
+	if s.unsized {
+		stats.Total = 0
+	}
+	return stats
+}
+
+// Close closes the files. It may be called more than once, and while Next runs, which then fails.
+func (s *Source) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	var errs []error
+	for _, in := range s.all {
+		if in.file != nil {
+			errs = append(errs, in.file.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// merge is a heap of inputs by the time of their first records, and then by their order.
+type merge []*input
+
+func (m merge) Len() int { return len(m) }
+
+func (m merge) Less(i, j int) bool {
+	a, b := m[i].sorter.first().At, m[j].sorter.first().At
+	return a < b || a == b && m[i].index < m[j].index
+}
+
+func (m merge) Swap(i, j int) { m[i], m[j] = m[j], m[i] }
+
+// Push implements [heap.Interface].
+func (m *merge) Push(in any) { *m = append(*m, in.(*input)) }
+
+// Pop implements [heap.Interface].
+func (m *merge) Pop() any {
+	last := len(*m) - 1
+	in := (*m)[last]
+	*m = (*m)[:last]
+	return in
+}
+
+// Stats is what was read.
+type Stats struct {
+	// Lines is the number of lines, without empty ones. Malformed is how many of them could not be
+	// read, and Late how many were too far out of order: see [Options.Slack].
+	Lines, Malformed, Late int64
+	// Examples are up to five malformed lines.
+	Examples []Malformed
+	// Read is the number of bytes that were read, before decompression. Total is the size of all
+	// logs, or 0 if it is not known, as for standard input.
+	Read, Total int64
+	// First and Last are the times of the first and the last record that Next returned, in Unix
+	// nanoseconds; 0 if there was none.
+	First, Last int64
+}
+
+// Malformed is a line that could not be read.
+type Malformed struct {
+	File   string `json:"file"`
+	Line   int64  `json:"line"`
+	Text   string `json:"text"` // shortened
+	Reason string `json:"reason"`
+}
+
+// maxExamples is the maximum number of examples of malformed lines, and maxAlike the maximum with
+// the same reason.
+const (
+	maxExamples = 5
+	maxAlike    = 2
+)
+
+func (s *Stats) addMalformed(in *input, line []byte, err error) {
+	s.Malformed++
+	if len(s.Examples) == maxExamples {
+		return
+	}
+	text, alike := reasonText(err), 0
+	for _, m := range s.Examples {
+		if m.Reason == text {
+			alike++
+		}
+	}
+	if alike < maxAlike {
+		s.Examples = append(s.Examples, Malformed{in.name, in.line, shorten(line), text})
+	}
+}

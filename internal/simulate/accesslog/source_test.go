@@ -1,0 +1,324 @@
+package accesslog
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// lineAt returns a line. Tests identify it by its path.
+func lineAt(second int, path string) string {
+	at := time.Unix(int64(second), 0).UTC().Format("02/Jan/2006:15:04:05 -0700")
+	return fmt.Sprintf("192.0.2.1 - - [%s] \"GET /%s HTTP/1.1\" 200 1 \"-\" \"-\"\n", at, path)
+}
+
+// logOf returns lines at these seconds. Their paths are their indexes.
+func logOf(seconds ...int) string {
+	var b strings.Builder
+	for i, second := range seconds {
+		b.WriteString(lineAt(second, fmt.Sprint(i)))
+	}
+	return b.String()
+}
+
+func TestOrder(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		logs []string
+		want string // second/path
+		late int64
+	}{
+		{"nothing", []string{""}, "", 0},
+		{"one after the other", []string{logOf(100, 100, 101)}, "100/0 100/1 101/2", 0},
+		{"out of order", []string{logOf(100, 105, 103, 96, 106)}, "96/3 100/0 103/2 105/1 106/4", 0},
+		{"as late as may be", []string{logOf(100, 110, 100, 120)}, "100/0 100/2 110/1 120/3", 0},
+		{"later, but nothing has left since", []string{logOf(100, 111, 100, 120)}, "100/0 100/2 111/1 120/3", 0},
+		{"too late", []string{logOf(100, 105, 116, 101, 99, 117)}, "100/0 105/1 105/3 105/4 116/2 117/5", 2},
+		{"one that is far ahead", []string{logOf(100, 9000, 101, 102, 101)}, "100/0 101/2 102/3 102/4 9000/1", 1},
+		{"logs of one time", []string{logOf(100, 102), logOf(100, 101, 102)}, "100/0 100/0 101/1 102/1 102/2", 0},
+		{"logs one after the other, the last one first", []string{logOf(200, 201), logOf(100, 101), ""},
+			"100/0 101/1 200/0 201/1", 0},
+	} {
+		got, stats := readAll(t, test.logs, Options{})
+		if strings.Join(got, " ") != test.want || stats.Late != test.late || stats.Malformed != 0 ||
+			stats.Lines != int64(len(got)) {
+			t.Errorf("%s: got %v, %+v, want %s, %d late", test.name, got, stats, test.want, test.late)
+		}
+	}
+}
+
+func TestNoSlack(t *testing.T) {
+	got, stats := readAll(t, []string{logOf(100, 99, 101)}, Options{Slack: -1})
+	if want := "100/0 100/1 101/2"; strings.Join(got, " ") != want || stats.Late != 1 {
+		t.Errorf("got %v, %d late, want %s, 1 late", got, stats.Late, want)
+	}
+}
+
+// TestByteOrderMark: it is not part of the first line, which determines the format.
+func TestByteOrderMark(t *testing.T) {
+	for _, log := range []string{logOf(100), `{"time": 100, "path": "/0"}`, "", "\n"} {
+		got, stats := readAll(t, []string{byteOrderMark + log}, Options{})
+		if want := min(len(strings.TrimSpace(log)), 1); len(got) != want || stats.Malformed != 0 {
+			t.Errorf("%q: got %v, %+v", log, got, stats)
+		}
+	}
+}
+
+func TestStats(t *testing.T) {
+	log := logOf(100, 99) + "\n \r\nhello\n" + strings.Repeat("-\n", 3) + "{\n" + lineAt(98, "x")
+	got, stats := readAll(t, []string{log}, Options{})
+	if want := "98/x 99/1 100/0"; strings.Join(got, " ") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+	if stats.Lines != 8 || stats.Malformed != 5 || stats.First != 98e9 || stats.Last != 100e9 ||
+		stats.Read != stats.Total || stats.Total != int64(len(log)) {
+		t.Errorf("got %+v", stats)
+	}
+	want := Malformed{"0.log", 5, "hello", string(noTime)}
+	stats.Examples[0].File = filepath.Base(stats.Examples[0].File)
+	if len(stats.Examples) != maxAlike || stats.Examples[0] != want {
+		t.Errorf("got %v, want two, the first of which is %v", stats.Examples, want)
+	}
+}
+
+func TestExamplesAreFew(t *testing.T) {
+	log := logOf(100)
+	for _, test := range brokenLines {
+		if test.line != "" {
+			log += test.line + "\n"
+		}
+	}
+	_, stats := readAll(t, []string{log}, Options{Format: lineFormat{combined: true}})
+	if len(stats.Examples) != maxExamples || stats.Malformed != int64(len(brokenLines)-1) {
+		t.Errorf("got %d malformed, %v", stats.Malformed, stats.Examples)
+	}
+}
+
+func TestLongLines(t *testing.T) {
+	short := lineAt(100, "a")
+	full := lineAt(101, strings.Repeat("b", maxLine+2-len(short)))
+	for _, end := range []string{"\n", "\r\n"} {
+		log := short +
+			strings.TrimSuffix(full, "\n") + end +
+			lineAt(102, strings.Repeat("c", maxLine+3-len(short))) +
+			lineAt(103, strings.Repeat("d", 5*maxLine)) +
+			lineAt(104, "e") +
+			strings.Repeat("f", 2*maxLine)
+		got, stats := readAll(t, []string{log}, Options{})
+		if len(got) != 3 || len(got[1]) != len("101/")+maxLine+2-len(short) || got[2] != "104/e" {
+			t.Errorf("got %d records", len(got))
+		}
+		if stats.Lines != 6 || stats.Malformed != 3 || stats.Examples[0].Line != 3 ||
+			stats.Examples[0].Reason != string(tooLong) {
+			t.Errorf("got %+v", stats)
+		}
+	}
+}
+
+func TestCompressed(t *testing.T) {
+	log := []byte(logOf(100, 101, 102))
+	var zipped, zstandard bytes.Buffer
+	for range 2 { // of which there may be several in one file
+		z := gzip.NewWriter(&zipped)
+		if _, err := z.Write(log); err != nil {
+			t.Fatal(err)
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		e, err := zstd.NewWriter(&zstandard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Write(log); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	skippable := "\x5a\x2a\x4d\x18\x02\x00\x00\x00ab" + zstandard.String()
+	for _, log := range []string{zipped.String(), zstandard.String(), skippable} {
+		got, stats := readAll(t, []string{log}, Options{})
+		if len(got) != 6 || stats.Read != int64(len(log)) || stats.Total != stats.Read {
+			t.Errorf("got %v, %+v, want %d bytes", got, stats, len(log))
+		}
+	}
+	// A truncated file is an error.
+	for _, log := range []string{zipped.String(), zstandard.String()} {
+		source, err := Open(writeLogs(t, []string{log[:len(log)-3]}), Options{})
+		for err == nil {
+			err = source.Next(new(Record))
+		}
+		if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "0.log: ") {
+			t.Errorf("got %v, want the name and that it ends too early", err)
+		}
+	}
+}
+
+func TestStdin(t *testing.T) {
+	paths := append(writeLogs(t, []string{logOf(101)}), "-")
+	source, err := Open(paths, Options{Stdin: strings.NewReader(logOf(100) + "hello\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := read(t, source)
+	stats := source.Stats()
+	if want := "100/0 101/0"; strings.Join(got, " ") != want || stats.Total != 0 || stats.Read == 0 ||
+		stats.Examples[0].File != "standard input" {
+		t.Errorf("got %v, %+v, want %s", got, stats, want)
+	}
+}
+
+func TestEachLogHasItsFormat(t *testing.T) {
+	got, _ := readAll(t, []string{logOf(100), caddyLine, istioLine}, Options{})
+	if want := "100/0 1606339578/status/418 1646861401/a/b"; strings.Join(got, " ") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+	got, stats := readAll(t, []string{logOf(100), istioLine}, Options{Format: mustFormat(t, "envoy", "")})
+	if want := "1606339578/status/418"; strings.Join(got, " ") != want || stats.Malformed != 1 {
+		t.Errorf("got %v, %+v, want %s", got, stats, want)
+	}
+}
+
+func TestOpenMistakes(t *testing.T) {
+	good := writeLogs(t, []string{logOf(100), "hello\n", strings.Repeat("\n", 2*maxLine),
+		"\x1f\x8b is how gzip begins"})
+	missing := filepath.Join(t.TempDir(), "missing.log")
+	for _, test := range []struct {
+		paths []string
+		want  string
+	}{
+		{nil, "accesslog: no logs; want files, or - for standard input"},
+		{[]string{"-", good[0], "-"}, "accesslog: standard input (-) is named twice; want it once"},
+		{[]string{"-"}, "accesslog: there is no standard input to read"},
+		{[]string{good[0], missing}, "accesslog: open " + missing + ": no such file or directory"},
+		{[]string{t.TempDir()}, "is a directory"},
+		{good[1:2], "accesslog: " + good[1] + ": unknown format"},
+		{good[2:3], "accesslog: " + good[2] + ": no line in the first 64 KB to detect the format; want an access log, or its format"},
+		{good[3:4], "accesslog: " + good[3] + ": gzip: invalid header"},
+	} {
+		if _, err := Open(test.paths, Options{}); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v: got %v, want %s", test.paths, err, test.want)
+		}
+	}
+}
+
+func TestClose(t *testing.T) {
+	source, err := Open(writeLogs(t, []string{logOf(100, 101)}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := source.Close(); err != nil {
+			t.Errorf("got %v", err)
+		}
+	}
+	if err := source.Next(new(Record)); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("got %v, want os.ErrClosed", err)
+	}
+}
+
+// TestCloseWhileReading: Close ends a Next that waits for a pipe.
+func TestCloseWhileReading(t *testing.T) {
+	pipe, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	source := &Source{}
+	in := &input{name: "pipe", file: pipe, format: lineFormat{}, sorter: newSorter(0, maxHeld)}
+	if _, err := writer.WriteString(logOf(100)); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.start(pipe); err != nil {
+		t.Fatal(err)
+	}
+	if err := source.fill(in); err != nil {
+		t.Fatal(err)
+	}
+	source.all, source.inputs = []*input{in}, merge{in}
+	done := make(chan error)
+	go func() {
+		err := source.Next(new(Record)) // returns the record, having waited for the next one
+		if err == nil {
+			err = source.Next(new(Record))
+		}
+		done <- err
+	}()
+	if err := source.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; !errors.Is(err, os.ErrClosed) {
+		t.Errorf("got %v, want os.ErrClosed", err)
+	}
+}
+
+// TestRecordsAreIndependent: a record does not change when the next one is read.
+func TestRecordsAreIndependent(t *testing.T) {
+	source, err := Open(writeLogs(t, []string{logOf(100, 101, 90, 102, 103)}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records [5]Record
+	for i := range records {
+		if err := source.Next(&records[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []string{"/2", "/0", "/1", "/3", "/4"} {
+		if records[i].Path != want {
+			t.Errorf("record %d: got %s, want %s", i, records[i].Path, want)
+		}
+	}
+}
+
+func writeLogs(t *testing.T, logs []string) (paths []string) {
+	t.Helper()
+	dir := t.TempDir()
+	for i, log := range logs {
+		path := filepath.Join(dir, fmt.Sprintf("%d.log", i))
+		if err := os.WriteFile(path, []byte(log), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// readAll returns the records of logs as second/path.
+func readAll(t *testing.T, logs []string, o Options) ([]string, Stats) {
+	t.Helper()
+	source, err := Open(writeLogs(t, logs), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := read(t, source)
+	return records, source.Stats()
+}
+
+func read(t *testing.T, source *Source) (records []string) {
+	t.Helper()
+	defer source.Close()
+	var r Record
+	for {
+		err := source.Next(&r)
+		if err == io.EOF {
+			return slices.Clip(records)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, fmt.Sprintf("%d%s", r.At/1e9, r.Path))
+	}
+}

@@ -1,0 +1,151 @@
+package accesslog
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Years outside this range cannot be request times. All times in it fit into Unix nanoseconds.
+const (
+	firstYear = 1970
+	lastYear  = 2261
+)
+
+// parseTime reads the time formats of logs: Apache and nginx ("10/Oct/2000:13:55:36 -0700"), RFC
+// 3339, also with a zone such as +0100, and Unix time in seconds, milliseconds, microseconds or
+// nanoseconds, which the magnitude tells apart. It returns Unix nanoseconds.
+func parseTime(s string) (at int64, ok bool) {
+	switch {
+	case len(s) > 2 && s[2] == '/':
+		return parseApacheTime(s)
+	case len(s) > 4 && s[4] == '-':
+		t, err := time.Parse(time.RFC3339, s)
+		if err != nil {
+			t, err = time.Parse("2006-01-02T15:04:05Z0700", s)
+		}
+		if year := t.UTC().Year(); err != nil || year < firstYear || year > lastYear {
+			return 0, false
+		}
+		return t.UnixNano(), true
+	default:
+		return parseUnixTime(s)
+	}
+}
+
+// parseApacheTime reads "10/Oct/2000:13:55:36 -0700", with or without a fraction of the seconds.
+// [time.Parse] is slower and rejects leap seconds.
+func parseApacheTime(s string) (at int64, ok bool) {
+	const shortest = len("10/Oct/2000:13:55:36 -0700")
+	if len(s) < shortest || s[2] != '/' || s[6] != '/' || s[11] != ':' || s[14] != ':' || s[17] != ':' {
+		return 0, false
+	}
+	zone := len(s) - len(" -0700")
+	fraction, ok := parseFraction(s[20:zone])
+	if !ok || s[zone] != ' ' || s[zone+1] != '+' && s[zone+1] != '-' {
+		return 0, false
+	}
+	month, day := monthOf(s[3:6]), twoDigits(s[0:])
+	year := twoDigits(s[7:])*100 + twoDigits(s[9:])
+	hour, minute, second := twoDigits(s[12:]), twoDigits(s[15:]), twoDigits(s[18:])
+	offset := twoDigits(s[zone+2:])*60 + twoDigits(s[zone+4:])
+	// Anything but digits is out of these ranges.
+	if month == 0 || day < 1 || day > 31 || year < firstYear || year > lastYear ||
+		hour > 23 || minute > 59 || second > 60 || offset > 24*60 {
+		return 0, false
+	}
+	if s[zone+1] == '-' {
+		offset = -offset
+	}
+	if day > 28 && time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Day() != day {
+		return 0, false
+	}
+	seconds := int64(daysSince1970(year, int(month), day))*86400 + int64(hour*3600+(minute-offset)*60+second)
+	if seconds < 0 {
+		return 0, false
+	}
+	return seconds*1e9 + fraction, true
+}
+
+// twoDigits returns the number at the beginning of s, or a number of 100,000 or more if there is
+// none.
+func twoDigits(s string) int {
+	tens, ones := s[0]-'0', s[1]-'0'
+	if tens > 9 || ones > 9 {
+		return 100_000
+	}
+	return int(tens)*10 + int(ones)
+}
+
+// monthOf returns a month by its first three letters, or 0.
+func monthOf(s string) time.Month {
+	const names = "JanFebMarAprMayJunJulAugSepOctNovDec"
+	for i := 0; i < len(names); i += 3 {
+		if s == names[i:i+3] {
+			return time.Month(i/3 + 1)
+		}
+	}
+	return 0
+}
+
+// daysSince1970 counts in years that begin in March, so that a leap day is the last day of its
+// year. With [time.Date] it would take a tenth longer to read a line.
+func daysSince1970(year, month, day int) int {
+	const until1970 = 719_468 // days from March 1 of the year 0
+	if month < 3 {
+		year, month = year-1, month+12
+	}
+	return 365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 + day - 1 - until1970
+}
+
+// parseFraction reads "" or a point and digits, as nanoseconds. Further digits are cut off.
+func parseFraction(s string) (nanoseconds int64, ok bool) {
+	if s == "" {
+		return 0, true
+	}
+	if s[0] != '.' || len(s) == 1 {
+		return 0, false
+	}
+	unit := int64(1e8)
+	for i := 1; i < len(s); i++ {
+		digit := s[i] - '0'
+		if digit > 9 {
+			return 0, false
+		}
+		nanoseconds += int64(digit) * unit
+		unit /= 10
+	}
+	return nanoseconds, true
+}
+
+// parseUnixTime reads a decimal number. Without an exponent it is exact, unlike a float64.
+func parseUnixTime(s string) (at int64, ok bool) {
+	digits := 0
+	for digits < len(s) && s[digits]-'0' <= 9 {
+		digits++
+	}
+	whole, err := strconv.ParseInt(s[:digits], 10, 64)
+	fraction, plain := parseFraction(s[digits:])
+	if err != nil || !plain {
+		f, err := strconv.ParseFloat(s, 64)
+		if err != nil || strings.Trim(s, "0123456789.eE+-") != "" || f < 0 || f >= math.MaxInt64 {
+			return 0, false
+		}
+		seconds, part := math.Modf(f)
+		whole, fraction = int64(seconds), int64(part*1e9)
+	}
+	unit := int64(1)
+	switch {
+	case whole < 1e11: // seconds until the year 5138; the same number of milliseconds was in 1973
+		unit = 1e9
+	case whole < 1e14:
+		unit = 1e6
+	case whole < 1e17:
+		unit = 1e3
+	}
+	if whole >= math.MaxInt64/unit {
+		return 0, false
+	}
+	return whole*unit + fraction/(1e9/unit), true
+}

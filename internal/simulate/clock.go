@@ -1,0 +1,49 @@
+package simulate
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// clock is the virtual time: the time of the latest request. It stands still between requests and
+// never goes back. It is atomic because background goroutines of the stores read it too.
+type clock struct{ us atomic.Int64 }
+
+// advance moves the clock forward to a time in Unix nanoseconds. It returns the clock's time in
+// Unix microseconds.
+func (c *clock) advance(to int64) int64 {
+	now := max(c.us.Load(), to/1000)
+	c.us.Store(now)
+	return now
+}
+
+func (c *clock) now() time.Time { return time.UnixMicro(c.us.Load()) }
+
+// instant converts Unix microseconds to a time in UTC.
+func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+// duration converts microseconds to a Duration, or to the longest one if it would overflow.
+func duration(us int64) Duration {
+	return Duration(min(us, math.MaxInt64/int64(time.Microsecond)) * int64(time.Microsecond))
+}
+
+// The range of times in Unix nanoseconds.
+const (
+	minTime = math.MinInt64
+	maxTime = math.MaxInt64
+)
+
+// nanoseconds converts a time to Unix nanoseconds, and the zero time to a default. Times outside
+// the range become minTime or maxTime.
+func nanoseconds(t time.Time, ifZero int64) int64 {
+	switch {
+	case t.IsZero():
+		return ifZero
+	case t.Before(time.Unix(0, minTime)):
+		return minTime
+	case t.After(time.Unix(0, maxTime)):
+		return maxTime
+	}
+	return t.UnixNano()
+}

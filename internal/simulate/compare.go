@@ -1,0 +1,73 @@
+package simulate
+
+import (
+	"cmp"
+	"strings"
+)
+
+// comparison counts how the decisions of two replayers differ. A request belongs to its caller
+// according to the first one.
+type comparison struct {
+	sum     Comparison
+	max     int                // subjects
+	changes map[string]*Change // of subjects denied by either replayer
+}
+
+func newComparison(maxSubjects int) *comparison {
+	return &comparison{max: maxSubjects, changes: make(map[string]*Change)}
+}
+
+// add counts the last request of both replayers.
+func (c *comparison) add(one, other *replayer) {
+	denied, against := !one.verdict.Decision.Allowed, !other.verdict.Decision.Allowed
+	switch {
+	case denied && against:
+		c.sum.DeniedByBoth++
+	case denied:
+		c.sum.OnlyDenied++
+	case against:
+		c.sum.OnlyAgainst++
+	default:
+		c.sum.AllowedByBoth++
+		return
+	}
+	caller := cmp.Or(one.counter.caller, other.counter.caller)
+	change := c.changes[caller]
+	if change == nil {
+		if len(c.changes) >= c.max {
+			return
+		}
+		caller = strings.Clone(caller)
+		change = &Change{Subject: caller}
+		c.changes[caller] = change
+	}
+	if denied {
+		change.Denied++
+	}
+	if against {
+		change.Against++
+	}
+}
+
+// result returns the comparison, with lists of at most n subjects.
+func (c *comparison) result(n int) *Comparison {
+	result := c.sum
+	gain := newTop(n, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(b.Against-b.Denied, a.Against-a.Denied), strings.Compare(a.Subject, b.Subject))
+	})
+	lose := newTop(n, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(b.Denied-b.Against, a.Denied-a.Against), strings.Compare(a.Subject, b.Subject))
+	})
+	for _, change := range c.changes {
+		switch {
+		case change.Denied < change.Against:
+			result.Gaining++
+			gain.add(*change)
+		case change.Denied > change.Against:
+			result.Losing++
+			lose.add(*change)
+		}
+	}
+	result.Gain, result.Lose = gain.list, lose.list
+	return &result
+}

@@ -1,0 +1,238 @@
+package simulate
+
+import (
+	"context"
+	"slices"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// counter counts the verdicts of one configuration.
+type counter struct {
+	set   *policy.Set
+	store *memorystore.Store
+	top   int
+
+	routes   map[route]*[len(methodNames)]Count
+	rules    []RuleCount // by index of the rule
+	limits   []ruleLimit // of all rules, in their order
+	first    []int       // index in limits of each rule's first limit
+	series   series
+	subjects subjects
+	others   Count // of subjects that are not counted separately
+
+	// The last request:
+	caller        string     // whose request it is; "" if nothing limits it
+	callerSubject *subject   // nil if the caller is not counted separately
+	subjectsOf    []*subject // by result; nil for those that are not counted separately
+	shadowed      []*denials // of the subjects that rules in shadow would have denied
+}
+
+// route identifies the requests of a tier and a route, or those exempted by a policy.
+type route struct{ tier, route, skipped string }
+
+// ruleLimit is a limit and its rule.
+type ruleLimit struct {
+	rule  *policy.Rule
+	limit stint.Limit
+}
+
+func newCounter(set *policy.Set, o *Options, store *memorystore.Store) *counter {
+	c := &counter{
+		set: set, store: store, top: o.Top, routes: make(map[route]*[len(methodNames)]Count),
+		rules: []RuleCount{}, subjects: newSubjects(o.MaxSubjects),
+	}
+	for _, rule := range set.Rules() {
+		enforced := rule.Enforced
+		if o.EnforceAll {
+			enforced = 1
+		}
+		c.rules = append(c.rules, RuleCount{
+			Policy: rule.Policy, Tier: rule.Tier, Costs: rule.Costs, Enforced: enforced,
+		})
+		c.first = append(c.first, len(c.limits))
+		for _, limit := range rule.Limits {
+			c.limits = append(c.limits, ruleLimit{rule, limit})
+		}
+	}
+	return c
+}
+
+// add counts a verdict.
+func (c *counter) add(v *policy.Verdict, method string, now int64) {
+	c.addUsages(v, now)
+	count := Count{Requests: 1}
+	switch {
+	case !v.Decision.Allowed:
+		count.Denied = 1
+		if c.deny(v, now) {
+			count.Banned = 1
+		}
+	case v.Skipped != "":
+		count.Allowed, count.Exempt = 1, 1
+	default:
+		count.Allowed = 1
+		if c.allow(v, now) {
+			count.Shadowed = 1
+		}
+	}
+	c.methodCount(v, method).add(&count)
+	c.series.add(now, &count)
+	if c.caller != "" && c.callerSubject == nil {
+		c.others.add(&count)
+	}
+}
+
+// addUsages counts what a request used of its limits. It also finds the caller: the first subject
+// that is not everyone.
+func (c *counter) addUsages(v *policy.Verdict, now int64) {
+	c.caller, c.callerSubject, c.subjectsOf = "", nil, c.subjectsOf[:0]
+	everyone := true
+	for i := range v.Results {
+		r := &v.Results[i]
+		var s *subject
+		if len(r.Usages) > 0 { // otherwise it is in shadow, and the store was not asked
+			s = c.subjects.of(r.Subject, r.Shared)
+			if s != nil && !slices.Contains(c.subjectsOf, s) {
+				s.requests++
+			}
+			if c.caller == "" || everyone && !r.Shared {
+				c.caller, c.callerSubject, everyone = r.Subject, s, r.Shared
+			}
+			c.addUsage(s, r, now)
+		}
+		c.subjectsOf = append(c.subjectsOf, s)
+	}
+}
+
+// addUsage counts what a subject used of the limits of a rule. The subject may be nil.
+func (c *counter) addUsage(s *subject, r *policy.Result, now int64) {
+	c.rules[r.Rule.Index].Requests++
+	if s == nil {
+		return
+	}
+	if s.peaks == nil {
+		s.peaks = make([]peak, 0, len(r.Usages)) // most subjects have one rule
+	}
+	for i := range r.Usages {
+		if limit := c.index(r.Rule, &r.Limits[i]); limit >= 0 {
+			s.use(limit, r.Usages[i].Used, now)
+		}
+	}
+}
+
+// index returns the index of a limit in c.limits. It is -1 for a limit that is not configured: that
+// of requests with too many readings.
+func (c *counter) index(rule *policy.Rule, l *stint.Limit) int {
+	for i := range rule.Limits {
+		if contract.SameID(&rule.Limits[i], l) {
+			return c.first[rule.Index] + i
+		}
+	}
+	return -1
+}
+
+// hit returns the subject that a denial by the result i hits: the caller, if everyone shares the
+// limit. It is nil for a subject that is not counted separately.
+func (c *counter) hit(v *policy.Verdict, i int) *subject {
+	if v.Results[i].Shared {
+		return c.callerSubject
+	}
+	return c.subjectsOf[i]
+}
+
+// deny counts a denial. It reports whether a ban already in force denied the request. For subjects
+// that are not counted separately, every ban counts as one.
+func (c *counter) deny(v *policy.Verdict, now int64) (inForce bool) {
+	d := &v.Decision
+	s := c.hit(v, int(d.Decider))
+	var denials *denials
+	if s != nil {
+		denials = s.denied(now)
+		denials.add(d.RetryAfter, now)
+	}
+	if d.Banned {
+		if denials == nil || now < denials.bannedUntil {
+			return true
+		}
+		denials.ban(max(c.banEnd(s.name), now), now)
+	}
+	if r := v.Decisive(); r != nil {
+		c.rules[r.Rule.Index].Denied++
+		if limit := c.index(r.Rule, r.Decisive().Limit); denials != nil && limit >= 0 {
+			denials.by(limit).denied++
+		}
+	}
+	return false
+}
+
+// allow counts an allowed request and what rules in shadow would have denied. It reports whether
+// there is any. A request counts once for each subject.
+func (c *counter) allow(v *policy.Verdict, now int64) (shadowed bool) {
+	for _, s := range c.subjectsOf {
+		if s != nil {
+			s.allowed()
+		}
+	}
+	c.shadowed = c.shadowed[:0]
+	for i := range v.Results {
+		r := &v.Results[i]
+		if !r.Shadow || !r.Denied {
+			continue
+		}
+		shadowed = true
+		c.rules[r.Rule.Index].Shadowed++
+		if s := c.hit(v, i); s != nil {
+			denials := s.denied(now)
+			if !slices.Contains(c.shadowed, denials) {
+				c.shadowed = append(c.shadowed, denials)
+				denials.shadowed++
+			}
+			if limit := c.index(r.Rule, r.Decisive().Limit); limit >= 0 {
+				denials.by(limit).shadowed++
+			}
+		}
+	}
+	return shadowed
+}
+
+// banEnd returns when the ban of a subject ends, in Unix microseconds; 0 if the store does not
+// know.
+func (c *counter) banEnd(subject string) int64 {
+	shown, err := c.store.Inspect(context.Background(), stint.Claim{Subject: subject})
+	if err != nil || shown.Ban.Until.IsZero() {
+		return 0
+	}
+	return shown.Ban.Until.UnixMicro()
+}
+
+// methodCount returns the count of requests like this one.
+func (c *counter) methodCount(v *policy.Verdict, method string) *Count {
+	key := route{v.Tier, v.Route, v.Skipped}
+	counts := c.routes[key]
+	if counts == nil {
+		counts = new([len(methodNames)]Count)
+		c.routes[key] = counts
+	}
+	i := slices.Index(methodNames[:], method)
+	if i < 0 {
+		i = len(methodNames) - 1
+	}
+	return &counts[i]
+}
+
+// methodNames are the methods that are counted separately, and the name for all others.
+var methodNames = [...]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "other"}
+
+// add adds another count.
+func (c *Count) add(d *Count) {
+	c.Requests += d.Requests
+	c.Allowed += d.Allowed
+	c.Denied += d.Denied
+	c.Banned += d.Banned
+	c.Shadowed += d.Shadowed
+	c.Exempt += d.Exempt
+}

@@ -1,0 +1,70 @@
+package simulate
+
+import (
+	"math/bits"
+	"sort"
+
+	"github.com/stint-limiter/stint"
+)
+
+// meter finds the smallest maximum L of a limit with a burst under which its bucket denies nothing.
+// The bucket of a limit with window W and a burst of b times L has room for all charges if, for any
+// two of them, the units charged from the first to the second are at most L·(b + the time between
+// them / W).
+//
+// So L is W times the steepest slope from a point (time of a charge, units charged before it) to a
+// later point (time + b·W, units charged including it). Only the points on the lower convex hull
+// can be the start of the steepest slope, so only these are kept.
+type meter struct {
+	sum  int64 // units charged
+	hull []point
+}
+
+// point is a time in microseconds and the units charged before it.
+type point struct{ at, units int64 }
+
+// add adds a charge, which is not earlier than the last one. It returns the smallest maximum that
+// has room for it if all charges before it were admitted.
+func (m *meter) add(at, units, window, burst int64) int64 {
+	p := point{at, m.sum}
+	n := len(m.hull)
+	if n == 0 || m.hull[n-1].at < at { // otherwise the last point is lower
+		for ; n >= 2 && !steeper(m.hull[n-1], p, m.hull[n-2], m.hull[n-1]); n-- {
+		}
+		m.hull = append(m.hull[:n], p)
+	}
+	m.sum += units
+	end := point{at + burst*window, m.sum}
+	// The slopes to end first rise along the hull, then fall.
+	steepest := sort.Search(len(m.hull)-1, func(i int) bool { return !steeper(m.hull[i+1], end, m.hull[i], end) })
+	needed := rise(m.hull[steepest], end, window)
+	if m.sum > stint.MaxUnits {
+		*m = meter{} // unreachable in practice; starting over avoids an overflow
+	}
+	return needed
+}
+
+// amend changes the last charge by some units.
+func (m *meter) amend(by int64) { m.sum = max(m.sum+by, 0) }
+
+// steeper reports whether the line from a to b is steeper than the line from c to d. Both lead
+// upward and to the right.
+func steeper(a, b, c, d point) bool {
+	hi, lo := bits.Mul64(uint64(b.units-a.units), uint64(d.at-c.at))
+	hi2, lo2 := bits.Mul64(uint64(d.units-c.units), uint64(b.at-a.at))
+	return hi > hi2 || hi == hi2 && lo > lo2
+}
+
+// rise returns how far the line from a to b rises within a time, rounded up, and at most
+// largestMax.
+func rise(a, b point, time int64) int64 {
+	hi, lo := bits.Mul64(uint64(b.units-a.units), uint64(time))
+	if hi >= uint64(b.at-a.at) {
+		return largestMax
+	}
+	quotient, remainder := bits.Div64(hi, lo, uint64(b.at-a.at))
+	if remainder > 0 {
+		quotient++
+	}
+	return int64(min(quotient, uint64(largestMax)))
+}

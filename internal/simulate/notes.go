@@ -1,0 +1,67 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// notes returns what a reader of the result needs to know.
+func (r *run) notes(result *Result) []string {
+	notes := []string{}
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	if n := r.log.Late; n > r.log.Lines/20 {
+		note("The log is not in the order of time: %s of %d came too late to be sorted. They were replayed at the "+
+			"time of other lines, so they look like a burst. Sort the log or allow more slack before you rely on "+
+			"these results.", plural(n, "line"), r.log.Lines)
+	}
+	if r.log.Limited > 0 {
+		note("%s of the log got the answer 429. Such requests are replayed like all others, and callers that "+
+			"honored Retry-After sent fewer than they would have.", plural(r.log.Limited, "request"))
+	}
+	if r.noClient > 0 {
+		note("%s came without a client address. Where the address identifies callers, such requests share one "+
+			"subject.", plural(r.noClient, "request"))
+	}
+	if hasConcurrency(r.options.Set) || r.options.Against != nil && hasConcurrency(r.options.Against) {
+		note("Logs do not show which requests overlapped: concurrency limits saw one request at a time.")
+	}
+	if r.replayer.unsettled || r.against != nil && r.against.unsettled {
+		note("Some costs are settled by a header of the response, which logs do not have: " +
+			"such requests are charged their initial cost.")
+	}
+	for i, o := range []*Outcome{&result.Outcome, result.Against} {
+		if o == nil {
+			continue
+		}
+		by := [...]string{"", " This is with the other configuration."}[i]
+		if n := o.Subjects.Others.Requests; n > 0 {
+			note("There are more than %s. The rest sent %s, which are counted together.%s",
+				plural(int64(o.Subjects.Cap), "subject"), plural(n, "request"), by)
+		}
+		if n := o.Subjects.Forgotten; n > 0 {
+			note("The store ran out of memory and dropped %s of subjects, those furthest from their limits first. "+
+				"Some requests may be shown as allowed that would have been denied.%s", plural(n, "count"), by)
+		}
+	}
+	return notes
+}
+
+// plural returns a number with a noun, such as "2 lines".
+func plural(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// hasConcurrency reports whether a set has concurrency limits.
+func hasConcurrency(set *policy.Set) bool {
+	return slices.ContainsFunc(set.Rules(), func(rule *policy.Rule) bool {
+		return slices.ContainsFunc(rule.Limits, func(l stint.Limit) bool {
+			return l.Algorithm == stint.AlgorithmConcurrency
+		})
+	})
+}

@@ -1,0 +1,251 @@
+package simulate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/setinfo"
+)
+
+// outcome returns what the counter counted.
+func (c *counter) outcome(maxSubjects int) Outcome {
+	o := Outcome{
+		Methods:  []MethodCount{},
+		Policies: c.rules,
+		Series:   c.series.result(),
+		Limits:   c.limitUses(),
+		Subjects: c.subjectCounts(maxSubjects),
+		Hit:      c.hits(),
+	}
+	c.sumByName(&o)
+	return o
+}
+
+// sumByName fills in the totals of an outcome: of all requests, and by tier, route, exempting
+// policy and method.
+func (c *counter) sumByName(o *Outcome) {
+	tiers, routes, exempt := sums[string]{}, sums[string]{}, sums[string]{}
+	methods := sums[methodCountKey]{}
+	for r, counts := range c.routes {
+		for i := range counts {
+			n := &counts[i]
+			if n.Requests == 0 {
+				continue
+			}
+			o.Total.add(n)
+			if r.skipped != "" {
+				exempt.add(r.skipped, n)
+				continue
+			}
+			tiers.add(r.tier, n)
+			routes.add(r.route, n)
+			methods.add(methodCountKey{methodNames[i], r.route}, n)
+		}
+	}
+	o.Tiers = namedCounts(tiers, setinfo.Tiers(c.set), true)
+	o.Routes = append(namedCounts(routes, setinfo.Policies(c.set), false), namedCounts(routes, []string{""}, true)...)
+	o.Exempt = namedCounts(exempt, setinfo.Policies(c.set), false)
+	for key, n := range methods {
+		o.Methods = append(o.Methods, MethodCount{Method: key.method, Route: key.route, Count: *n})
+	}
+	slices.SortFunc(o.Methods, func(a, b MethodCount) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Route, b.Route),
+			strings.Compare(a.Method, b.Method))
+	})
+}
+
+type methodCountKey struct{ method, route string }
+
+// sums are counts by key.
+type sums[K comparable] map[K]*Count
+
+func (s sums[K]) add(key K, c *Count) {
+	if s[key] == nil {
+		s[key] = new(Count)
+	}
+	s[key].add(c)
+}
+
+// namedCounts returns counts in the order of names. Names without requests are included if all is
+// set.
+func namedCounts(counts sums[string], names []string, all bool) []NamedCount {
+	list := []NamedCount{}
+	for _, name := range names {
+		switch c := counts[name]; {
+		case c != nil:
+			list = append(list, NamedCount{name, *c})
+		case all:
+			list = append(list, NamedCount{Name: name})
+		}
+	}
+	return list
+}
+
+// subjectCounts counts the subjects.
+func (c *counter) subjectCounts(maxSubjects int) Subjects {
+	sum := Subjects{Cap: maxSubjects, Others: c.others, Forgotten: c.store.Stats().Evicted}
+	for _, s := range c.subjects.byName {
+		if !s.shared {
+			sum.Seen++
+		}
+		d := s.denials
+		if d == nil {
+			continue
+		}
+		if d.denied > 0 {
+			sum.Hit++
+		}
+		if d.shadowed > 0 {
+			sum.Shadowed++
+		}
+		if d.bans > 0 {
+			sum.Banned++
+		}
+		sum.Bans += d.bans
+		sum.BannedFor += duration(d.bannedFor)
+	}
+	return sum
+}
+
+// hits returns the subjects with the most denials.
+func (c *counter) hits() []Hit {
+	most := newTop(c.top, func(a, b *subject) int {
+		return cmp.Or(cmp.Compare(b.denials.denied, a.denials.denied),
+			cmp.Compare(b.denials.shadowed, a.denials.shadowed), strings.Compare(a.name, b.name))
+	})
+	for _, s := range c.subjects.byName {
+		if s.denials != nil {
+			most.add(s)
+		}
+	}
+	list := []Hit{}
+	for _, s := range most.list {
+		list = append(list, c.hitOf(s))
+	}
+	return list
+}
+
+func (c *counter) hitOf(s *subject) Hit {
+	d := s.denials
+	hit := Hit{
+		Subject: s.name, Requests: s.requests, Denied: d.denied, Shadowed: d.shadowed,
+		First: instant(d.first), Last: instant(d.last), Longest: duration(d.longest),
+		WorstWait: Duration(d.worstWait), Never: d.never,
+		By: []HitBy{}, Bans: d.bans, BannedFor: duration(d.bannedFor),
+	}
+	if d.denied > 0 {
+		hit.LongestAt = instant(d.longestAt)
+	}
+	slices.SortFunc(d.byLimit, func(a, b limitDenials) int {
+		return cmp.Or(cmp.Compare(b.denied, a.denied), cmp.Compare(b.shadowed, a.shadowed),
+			cmp.Compare(a.limit, b.limit))
+	})
+	for _, n := range d.byLimit {
+		l := &c.limits[n.limit]
+		hit.By = append(hit.By, HitBy{
+			Policy: l.rule.Policy, Tier: l.rule.Tier, Limit: l.limit, Denied: n.denied, Shadowed: n.shadowed,
+		})
+	}
+	return hit
+}
+
+// limitUses returns how much of each limit subjects used.
+func (c *counter) limitUses() []LimitUse {
+	uses := make([]LimitUse, len(c.limits))
+	shares := make([][]float64, len(c.limits)) // of subjects that were never denied
+	busiest := make([]*top[busy], len(c.limits))
+	for i, l := range c.limits {
+		uses[i] = LimitUse{
+			Policy: l.rule.Policy, Tier: l.rule.Tier, Costs: l.rule.Costs, Limit: l.limit, Busiest: []Busy{},
+		}
+		busiest[i] = newTop(c.top, func(a, b busy) int {
+			return cmp.Or(cmp.Compare(b.used, a.used), cmp.Compare(a.at, b.at), strings.Compare(a.subject, b.subject))
+		})
+	}
+	for _, s := range c.subjects.byName {
+		for _, p := range s.peaks {
+			uses[p.limit].Subjects++
+			busiest[p.limit].add(busy{s.name, p})
+			if s.denials == nil {
+				shares[p.limit] = append(shares[p.limit], share(p.used, c.limits[p.limit].limit.Capacity()))
+			}
+		}
+		if s.denials != nil {
+			for _, n := range s.denials.byLimit {
+				uses[n.limit].Hit++
+			}
+		}
+	}
+	for i := range uses {
+		uses[i].Headroom = headroom(shares[i])
+		for _, b := range busiest[i].list {
+			used := share(b.used, uses[i].Limit.Capacity())
+			uses[i].Busiest = append(uses[i].Busiest, Busy{b.subject, b.used, used, instant(b.at)})
+		}
+	}
+	return uses
+}
+
+// busy is the busiest window of a subject.
+type busy struct {
+	subject string
+	peak
+}
+
+// share returns the used share of a capacity; 1 if the capacity is 0.
+func share(used, capacity int64) float64 {
+	if capacity == 0 {
+		return 1
+	}
+	return float64(used) / float64(capacity)
+}
+
+// histogramSteps is the number of steps of [Headroom.Histogram].
+const histogramSteps = 10
+
+// headroom returns the distribution of shares. It sorts them.
+func headroom(shares []float64) Headroom {
+	h := Headroom{Subjects: int64(len(shares)), Histogram: make([]int64, histogramSteps)}
+	if len(shares) == 0 {
+		return h
+	}
+	slices.Sort(shares)
+	quantile := func(share float64) float64 { return shares[rank(len(shares), share)-1] }
+	h.P50, h.P90, h.P99, h.Max = quantile(0.5), quantile(0.9), quantile(0.99), quantile(1)
+	for _, s := range shares {
+		step := int(math.Ceil(s*histogramSteps)) - 1
+		h.Histogram[min(max(step, 0), histogramSteps-1)]++
+	}
+	return h
+}
+
+// rank returns the smallest number, from 1 to n, that is at least a share of n. Rounding errors are
+// ignored: 0.07 of 100 is 7, although the float64 nearest to 0.07 is a little larger.
+func rank(n int, share float64) int {
+	const slack = 1e-9
+	return min(max(int(math.Ceil(share*float64(n)-slack)), 1), n)
+}
+
+// top keeps the first few of many values, in order.
+type top[T any] struct {
+	max     int
+	compare func(a, b T) int
+	list    []T
+}
+
+func newTop[T any](max int, compare func(a, b T) int) *top[T] {
+	return &top[T]{max: max, compare: compare, list: []T{}}
+}
+
+func (t *top[T]) add(v T) {
+	if len(t.list) == t.max {
+		if t.compare(v, t.list[t.max-1]) >= 0 {
+			return
+		}
+		t.list = t.list[:t.max-1]
+	}
+	i, _ := slices.BinarySearchFunc(t.list, v, t.compare)
+	t.list = slices.Insert(t.list, i, v)
+}

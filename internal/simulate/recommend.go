@@ -1,0 +1,126 @@
+package simulate
+
+import (
+	"slices"
+
+	"github.com/stint-limiter/stint"
+)
+
+// recommend returns the limits that leave each of the shares of subjects untouched.
+func (r *recommender) recommend(shares []float64) []Recommendation {
+	list := []Recommendation{}
+	sorted := r.sortedNeeds()
+	for _, rule := range r.rules {
+		for _, w := range rule.windows {
+			list = append(list, w.recommend(sorted[w.number], r.scale, shares))
+		}
+	}
+	return list
+}
+
+// sortedNeeds are the maximums that subjects need in one window, in ascending order: of a limit
+// without slices, where the subjects that exceeded it are missing at the end, and of a limit with
+// slices.
+type sortedNeeds struct{ exact, large []int64 }
+
+// sortedNeeds returns the needs of all subjects by the number of the window.
+func (r *recommender) sortedNeeds() []*sortedNeeds {
+	var all []*sortedNeeds
+	for _, rule := range r.rules {
+		for range rule.windows {
+			all = append(all, new(sortedNeeds))
+		}
+	}
+	for _, subject := range r.subjects {
+		for _, list := range subject.rules {
+			for i := range list {
+				n, sorted := &list[i], all[list[i].window]
+				if n.large == 0 {
+					continue // all its requests were free
+				}
+				sorted.large = append(sorted.large, n.large)
+				if !n.exceeded {
+					sorted.exact = append(sorted.exact, n.exact)
+				}
+			}
+		}
+	}
+	for _, sorted := range all {
+		slices.Sort(sorted.exact)
+		slices.Sort(sorted.large)
+	}
+	return all
+}
+
+func (w *window) recommend(needs *sortedNeeds, scale *scale, shares []float64) Recommendation {
+	r := w.Recommendation
+	r.Subjects = int64(len(needs.large))
+	r.Choices, r.Curve = []Choice{}, []Point{}
+	if len(needs.large) == 0 {
+		return r
+	}
+	for _, share := range shares {
+		wanted := rank(len(needs.large), share)
+		exact := w.smallest(needs, wanted)
+		index := scale.index(exact)
+		for w.untouched(needs, scale.numbers[index]) < wanted && index < len(scale.numbers)-1 {
+			index++ // a limit with slices may need to be larger than one without
+		}
+		r.Choices = append(r.Choices, Choice{
+			Share: share, Exact: w.limit(exact), Limit: w.limit(scale.numbers[index]),
+			Affected: w.point(needs, scale, index),
+		})
+	}
+	least, most := needs.large[0], needs.large[len(needs.large)-1]
+	if len(needs.exact) > 0 {
+		least = needs.exact[0]
+	}
+	for index := scale.index(least); index < len(scale.numbers); index++ {
+		p := w.point(needs, scale, index)
+		r.Curve = append(r.Curve, p)
+		if p.Subjects == 0 && most <= max(p.Max, w.smallestSliced()) {
+			break // larger limits, with slices, affect nobody either
+		}
+	}
+	return r
+}
+
+// sliced reports whether a limit with this maximum has slices.
+func (w *window) sliced(max int64) bool { return max*w.Burst > stint.Resolution }
+
+// smallestSliced returns the smallest maximum of a limit with slices.
+func (w *window) smallestSliced() int64 { return stint.Resolution/w.Burst + 1 }
+
+// untouched returns how many subjects a limit with this maximum never denies.
+func (w *window) untouched(needs *sortedNeeds, max int64) int {
+	sorted := needs.exact
+	if w.sliced(max) {
+		sorted = needs.large
+	}
+	n, _ := slices.BinarySearch(sorted, max+1)
+	return n
+}
+
+// smallest returns the smallest maximum that never denies the wanted number of subjects.
+func (w *window) smallest(needs *sortedNeeds, wanted int) int64 {
+	if wanted <= len(needs.exact) {
+		if max := needs.exact[wanted-1]; !w.sliced(max) {
+			return max
+		}
+	}
+	return min(max(needs.large[wanted-1], w.smallestSliced()), largestMax)
+}
+
+// point returns what the limit at an index of the scale would do.
+func (w *window) point(needs *sortedNeeds, scale *scale, index int) Point {
+	p := Point{Max: scale.numbers[index], Requests: w.Requests}
+	counts := w.exact
+	if w.sliced(p.Max) {
+		counts = w.large
+	}
+	p.Subjects = int64(len(needs.large) - w.untouched(needs, p.Max))
+	for _, n := range counts[:index+1] {
+		p.Requests -= n
+	}
+	return p
+}

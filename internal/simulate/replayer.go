@@ -1,0 +1,89 @@
+package simulate
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/simulate/accesslog"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// replayer replays requests through one configuration: a guard over a store in virtual time, and a
+// counter of its verdicts.
+type replayer struct {
+	store   *memorystore.Store
+	guard   *policy.Guard
+	verdict policy.Verdict // on the last request
+	counter *counter
+
+	unsettled bool // a response header, which logs do not have, settles the cost of some requests
+}
+
+func newReplayer(set *policy.Set, o *Options, c *clock) (*replayer, error) {
+	store, err := newStore(o, c)
+	if err != nil {
+		return nil, err
+	}
+	guard, err := policy.NewGuard(timeless{store}, set,
+		policy.GuardConfig{Logger: slog.New(slog.DiscardHandler), EnforceAll: o.EnforceAll})
+	if err != nil {
+		_ = store.Close()
+		return nil, err
+	}
+	return &replayer{store: store, guard: guard, counter: newCounter(set, o, store)}, nil
+}
+
+// Bounds of the stores. A subject may have several counts, each with its windows.
+const (
+	countsPerSubject = 8
+	bytesPerSubject  = 4 << 10
+	// maxSubjects is the maximum of Options.MaxSubjects. It keeps the bounds above within those of
+	// a memory store.
+	maxSubjects = 1 << 27
+)
+
+// newStore returns a store in virtual time. Its bounds are never below those for the default number
+// of subjects: unused room costs nothing.
+func newStore(o *Options, c *clock) (*memorystore.Store, error) {
+	subjects := max(o.MaxSubjects, DefaultMaxSubjects)
+	return memorystore.New(memorystore.Config{
+		MaxSubjects: countsPerSubject * subjects,
+		MaxBytes:    bytesPerSubject * int64(subjects),
+		Now:         c.now,
+	})
+}
+
+func (r *replayer) close() { _ = r.store.Close() }
+
+// replay decides on a request and counts the verdict. The response settles the request at once:
+// logs do not say how long that took.
+func (r *replayer) replay(in *policy.Input, record *accesslog.Record, now int64) error {
+	ctx := context.Background()
+	v := &r.verdict
+	if err := r.guard.Decide(ctx, in, v); err != nil {
+		return err
+	}
+	r.counter.add(v, record.Method, now)
+	if follow := r.guard.Follow(ctx, v); follow != nil {
+		r.unsettled = r.unsettled || v.SettleHeader != ""
+		follow(outcomeOf(record))
+	}
+	return nil
+}
+
+// timeless is a store without deadlines. A guard waits for the store by the real clock instead of
+// the log's: on a slow machine, some answers on rules in shadow and some settlements would be
+// missing.
+type timeless struct{ *memorystore.Store }
+
+// Take implements [stint.Store].
+func (s timeless) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
+	return s.Store.Take(context.Background(), r)
+}
+
+// Amend implements [stint.Store].
+func (s timeless) Amend(_ context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	return s.Store.Amend(context.Background(), c, a)
+}

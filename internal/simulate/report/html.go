@@ -1,0 +1,88 @@
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed" // the files of the page
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/chart"
+)
+
+//go:embed page.html
+var pageTemplate string
+
+//go:embed page.css
+var pageStyle string
+
+//go:embed page.js
+var pageScript string
+
+// page is the data of the template.
+type page struct {
+	Title, Lead string
+	Sections    []section
+	// Policy is a content security policy that allows only the script and the style of the page.
+	Policy string
+	Style  template.CSS
+	Script template.JS
+	// Result is the result as JSON.
+	Result template.JS
+}
+
+// HTML returns the report as a page in one file, which can be opened from disk or served. It loads
+// nothing, and its content security policy allows no script but the one that draws its charts. The
+// element with the id "result" contains the whole result as JSON.
+func (r *Report) HTML() ([]byte, error) {
+	t, err := template.New("page.html").Funcs(template.FuncMap{"kind": kind, "list": list}).Parse(pageTemplate)
+	if err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	result, err := json.Marshal(r.result) // escapes <, > and &: no text of a log can end the script element
+	if err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	style, script := chart.Style+pageStyle, chart.Script+pageScript
+	var b bytes.Buffer
+	err = t.Execute(&b, page{
+		Title: r.title, Lead: r.lead, Sections: r.sections,
+		Policy: fmt.Sprintf("default-src 'none'; script-src %s; style-src %s; base-uri 'none'; form-action 'none'",
+			hash(script), hash(style)),
+		Style: template.CSS(style), Script: template.JS(script), Result: template.JS(result),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// hash returns the hash of an element's text for a content security policy.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// kind returns the type of a block for the template.
+func kind(b block) string {
+	switch b.(type) {
+	case paragraph:
+		return "paragraph"
+	case table:
+		return "table"
+	}
+	return "timeline"
+}
+
+// list joins numbers with commas.
+func list(numbers []int64) string {
+	texts := make([]string, len(numbers))
+	for i, n := range numbers {
+		texts[i] = strconv.FormatInt(n, 10)
+	}
+	return strings.Join(texts, ",")
+}

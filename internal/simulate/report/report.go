@@ -1,0 +1,131 @@
+// Package report writes the result of a simulation: as text for a terminal or a file, and as one
+// HTML file that loads nothing else. Both say the same, in the same words.
+//
+//	found, err := simulate.Run(ctx, log, simulate.Options{Set: set})
+//	...
+//	r := report.New(found, report.Names{Config: "stint.yaml", Logs: []string{"access.log"}})
+//	os.Stdout.Write(r.Text(report.Terminal{}))
+//
+// Programs read the JSON of [simulate.Result] instead. Times are UTC. Subjects and paths come from
+// requests, so they may contain anything: the report shows them as text on one line.
+//
+// To add a section, write a method of builder as in the files section_*.go and call it in New.
+package report
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/simulate"
+)
+
+// Names are the names of the files of a simulation.
+type Names struct {
+	// Config and Against are the configurations. Against is "" if there is none.
+	Config, Against string
+	// Logs are the logs, in the order of the command line.
+	Logs []string
+}
+
+// Report is a result in a form for people.
+type Report struct {
+	result   *simulate.Result
+	title    string
+	lead     string
+	sections []section
+}
+
+// section is a part of a report with a heading.
+type section struct {
+	ID, Title string
+	Blocks    []block
+}
+
+// block is a [paragraph], a [table] or a [timeline].
+type block interface {
+	// text writes the block for a terminal.
+	text(p *printer)
+}
+
+// paragraph is one or more sentences.
+type paragraph struct{ Text string }
+
+// New returns a report on a result, which must not change afterward.
+func New(r *simulate.Result, names Names) *Report {
+	b := builder{names: names, oneDay: sameDay(r.Log.First, r.Log.Last)}
+	report := &Report{result: r, title: b.title(), lead: b.lead(r)}
+	for _, s := range []section{
+		b.read(r), b.notes(r), b.outcome(r), b.compared(r), b.hit(r), b.bans(r), b.headroom(r), b.recommended(r),
+	} {
+		if len(s.Blocks) > 0 {
+			report.sections = append(report.sections, s)
+		}
+	}
+	return report
+}
+
+// builder builds the sections of a report.
+type builder struct {
+	names  Names
+	oneDay bool // the log is of one day: tables show no dates
+}
+
+func (b *builder) title() string {
+	text := b.config()
+	if b.names.Against != "" {
+		text += " against " + b.against()
+	}
+	switch len(b.names.Logs) {
+	case 0:
+		return text
+	case 1:
+		return text + " on " + fileName(b.names.Logs[0])
+	}
+	return fmt.Sprintf("%s on %d logs", text, len(b.names.Logs))
+}
+
+func (b *builder) config() string  { return fileName(b.names.Config) }
+func (b *builder) against() string { return fileName(b.names.Against) }
+
+// lead is the result in one sentence.
+func (b *builder) lead(r *simulate.Result) string {
+	total, subjects := r.Outcome.Total, r.Outcome.Subjects
+	requests := count(total.Requests, "request", "requests")
+	switch {
+	case total.Requests == 0:
+		return "No request was replayed."
+	case total.Denied == 0 && total.Shadowed == 0:
+		return fmt.Sprintf("%s would have denied none of %s.", b.config(), requests)
+	case total.Denied == 0:
+		return fmt.Sprintf("%s would have denied none of %s, and %s (%s) if everything in shadow were enforced.",
+			b.config(), requests, number(total.Shadowed), share(total.Shadowed, total.Requests))
+	}
+	whose := fmt.Sprintf("%s of %s", number(subjects.Hit), count(subjects.Seen, "subject", "subjects"))
+	if subjects.Others.Denied > 0 {
+		whose = fmt.Sprintf("%s of the first %s, and %s of others",
+			number(subjects.Hit), count(subjects.Seen, "subject", "subjects"), number(subjects.Others.Denied))
+	}
+	return fmt.Sprintf("%s would have denied %s of %s (%s): those of %s.",
+		b.config(), number(total.Denied), requests, share(total.Denied, total.Requests), whose)
+}
+
+// notes is the section with the notes of the result.
+func (b *builder) notes(r *simulate.Result) section {
+	s := section{ID: "notes", Title: "Notes"}
+	for _, note := range r.Notes {
+		s.Blocks = append(s.Blocks, paragraph{Text: note})
+	}
+	return s
+}
+
+// fileName returns the last part of a path.
+func fileName(path string) string {
+	switch path {
+	case "":
+		return "the configuration"
+	case "-":
+		return "standard input"
+	}
+	return label.Line(filepath.Base(path))
+}

@@ -1,0 +1,85 @@
+package report
+
+import (
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/simulate"
+)
+
+// headroom is the section on the subjects that were not denied, and on the busiest ones.
+func (b *builder) headroom(r *simulate.Result) section {
+	s := section{ID: "headroom", Title: "Everyone else's headroom"}
+	t := table{Columns: []column{
+		{Name: "tier, policy", Long: true}, {Name: "limit"}, {Name: "subjects", Number: true},
+		{Name: "half", Number: true, Spare: 3}, {Name: "90 %", Number: true, Spare: 2}, {Name: "99 %", Number: true},
+		{Name: "all", Number: true}, {Name: "0 to 100 %", Spare: 1},
+	}}
+	idle := int64(0)
+	for i := range r.Outcome.Limits {
+		l := &r.Outcome.Limits[i]
+		h := &l.Headroom
+		if h.Subjects == 0 {
+			idle++
+			continue
+		}
+		t.Rows = append(t.Rows, []cell{
+			{Text: rule(l.Policy, l.Tier)}, {Text: l.Limit.String()}, {Text: number(h.Subjects)},
+			{Text: percent(h.P50)}, {Text: percent(h.P90)}, {Text: percent(h.P99)},
+			{Text: percent(h.Max), Tone: closeTo(h.Max)}, {Heights: h.Histogram, Tone: allowed},
+		})
+	}
+	if len(t.Rows) == 0 {
+		return s
+	}
+	if idle > 0 {
+		t.LeftOut = count(idle, "limit applied to nobody else", "limits applied to nobody else")
+	}
+	s.Blocks = append(s.Blocks, paragraph{Text: "The share of a limit that subjects used at their busiest, of those " +
+		"that were never denied: 99 of 100 never used more than the value under 99 %. " +
+		"The histogram shows how many used up to 10 %, up to 20 % and so on."}, t)
+	if busiest := b.busiest(&r.Outcome); len(busiest.Rows) > 0 {
+		s.Blocks = append(s.Blocks, busiest)
+	}
+	return s
+}
+
+// near is the share of a limit above which a busier day may reach it.
+const near = 0.8
+
+func closeTo(share float64) tone {
+	if share >= near {
+		return denied
+	}
+	return plain
+}
+
+// busiestEach is the maximum number of subjects that are listed for each limit.
+const busiestEach = 3
+
+// busiest lists the busiest windows of each limit.
+func (b *builder) busiest(o *simulate.Outcome) table {
+	t := table{Title: "The busiest windows", Columns: []column{
+		{Name: "tier, policy", Long: true, Spare: 1}, {Name: "limit"}, {Name: "subject", Long: true},
+		{Name: "used", Number: true}, {Name: "share", Number: true}, {Spare: 2}, {Name: "until", Spare: 3},
+	}}
+	for i := range o.Limits {
+		l := &o.Limits[i]
+		who, what := rule(l.Policy, l.Tier), l.Limit.String()
+		for _, busy := range l.Busiest[:min(len(l.Busiest), busiestEach)] {
+			t.Rows = append(t.Rows, []cell{
+				{Text: who}, {Text: what}, {Text: label.Line(busy.Subject)},
+				{Text: number(busy.Used)}, {Text: percent(busy.Share)},
+				{Drawn: true, Share: busy.Share, Tone: fullness(busy.Share)}, {Text: b.at(busy.At)},
+			})
+			who, what = "", ""
+		}
+	}
+	return t
+}
+
+// fullness returns the tone for the used share of a limit.
+func fullness(share float64) tone {
+	if share >= 1 {
+		return denied
+	}
+	return allowed
+}

@@ -1,0 +1,127 @@
+package report
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/figures"
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/simulate"
+)
+
+// hit is the section on the subjects that were denied.
+func (b *builder) hit(r *simulate.Result) section {
+	s := section{ID: "hit", Title: "Who is hit"}
+	o := &r.Outcome
+	switch {
+	case o.Total.Requests == 0:
+		return s
+	case len(o.Hit) == 0:
+		s.Blocks = []block{paragraph{Text: "Nobody."}}
+	default:
+		s.Blocks = []block{b.hitTable(o), paragraph{Text: "The worst wait is the longest time that a subject was " +
+			"asked to wait. Longest is the longest time from one denial to another with nothing allowed in between."}}
+	}
+	return s
+}
+
+// hitTable lists the subjects that were denied.
+func (b *builder) hitTable(o *simulate.Outcome) table {
+	t := table{Columns: []column{
+		{Name: "subject", Long: true}, {Name: "requests", Number: true, Spare: 2}, {Name: "denied", Number: true},
+		{Name: "share", Number: true}, {Name: "in shadow", Number: true, Spare: 1},
+		{Name: "worst wait", Number: true}, {Name: "longest", Number: true, Spare: 3},
+		{Name: "first", Spare: 4}, {Name: "last", Spare: 5}, {Name: "by", Long: true},
+	}}
+	more := o.Subjects.Hit
+	for i := range o.Hit {
+		h := &o.Hit[i]
+		if h.Denied > 0 {
+			more--
+		}
+		t.Rows = append(t.Rows, []cell{
+			{Text: label.Line(h.Subject)}, {Text: number(h.Requests)}, deniedCell(h.Denied),
+			{Text: share(h.Denied, h.Requests)}, {Text: number(h.Shadowed)},
+			{Text: worstWait(h)}, {Text: lengthOrNone(h.Longest)},
+			{Text: b.at(h.First)}, {Text: b.at(h.Last)}, {Text: hitBy(h.By)},
+		})
+	}
+	if more > 0 {
+		t.LeftOut = count(more, "other was denied", "others were denied")
+	}
+	return t.without("in shadow")
+}
+
+// worstWait is the longest time that a subject was asked to wait.
+func worstWait(h *simulate.Hit) string {
+	if h.Never {
+		return "forever"
+	}
+	return lengthOrNone(h.WorstWait)
+}
+
+// lengthOrNone formats a duration; 0 is "".
+func lengthOrNone(d simulate.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return figures.Length(time.Duration(d))
+}
+
+// hitBy names the limit that denied a subject most often, and counts the others.
+func hitBy(by []simulate.HitBy) string {
+	if len(by) == 0 {
+		return ""
+	}
+	first := &by[0]
+	text := fmt.Sprintf("%s: %s", rule(first.Policy, first.Tier), first.Limit)
+	if first.Denied == 0 {
+		text += " in shadow"
+	}
+	if more := len(by) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// bans is the section on bans.
+func (b *builder) bans(r *simulate.Result) section {
+	s := section{ID: "bans", Title: "Bans"}
+	o := &r.Outcome
+	if o.Subjects.Bans == 0 {
+		return s
+	}
+	t := table{Columns: []column{
+		{Name: "subject", Long: true}, {Name: "bans", Number: true}, {Name: "total", Number: true},
+		{Name: "first denied"}, {Name: "last denied", Spare: 1},
+	}}
+	more := o.Subjects.Banned
+	for i := range o.Hit {
+		h := &o.Hit[i]
+		if h.Bans == 0 {
+			continue
+		}
+		more--
+		total := figures.Length(time.Duration(h.BannedFor))
+		t.Rows = append(t.Rows, cells(label.Line(h.Subject), number(h.Bans), total, b.at(h.First), b.at(h.Last)))
+	}
+	if more > 0 {
+		t.LeftOut = count(more, "other was banned", "others were banned")
+	}
+	s.Blocks = []block{paragraph{Text: fmt.Sprintf(
+		"%s would have been banned %s, for %s in total; %s denied by a ban already in force.",
+		count(o.Subjects.Banned, "subject", "subjects"), times(o.Subjects.Bans),
+		figures.Length(time.Duration(o.Subjects.BannedFor)), count(o.Total.Banned, "request was", "requests were"))}}
+	if len(t.Rows) > 0 {
+		s.Blocks = append(s.Blocks, t)
+	}
+	return s
+}
+
+// times says how often something happened.
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return number(n) + " times"
+}

@@ -1,0 +1,53 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/stint-limiter/stint/internal/figures"
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/simulate"
+)
+
+// read is the section on the log.
+func (b *builder) read(r *simulate.Result) section {
+	log := &r.Log
+	facts := table{Columns: []column{{}, {Long: true}}}
+	fact := func(name, text string) { facts.Rows = append(facts.Rows, cells(name, text)) }
+	if !log.First.IsZero() {
+		fact("time", fmt.Sprintf("%s to %s UTC, %s",
+			fullTime(log.First), fullTime(log.Last), figures.Length(log.Last.Sub(log.First))))
+	}
+	fact("requests", fmt.Sprintf("%s of %s, %s as stored",
+		number(log.Requests), count(log.Lines, "line", "lines"), size(log.Bytes)))
+	if log.Outside > 0 {
+		fact("left out", count(log.Outside, "request", "requests")+" outside the requested time")
+	}
+	if log.Late > 0 {
+		fact("late", count(log.Late, "line was", "lines were")+
+			" too far out of order to be sorted, and replayed at the time of the lines around; "+
+			"more slack would sort them")
+	}
+	if log.Malformed > 0 {
+		fact("malformed", fmt.Sprintf("%s (%s), not replayed",
+			count(log.Malformed, "line", "lines"), share(log.Malformed, log.Lines)))
+	}
+	return section{ID: "read", Title: "What was read", Blocks: append([]block{facts}, malformed(log)...)}
+}
+
+// malformed shows examples of lines that could not be read.
+func malformed(log *simulate.Log) []block {
+	if len(log.Examples) == 0 {
+		return nil
+	}
+	t := table{Title: "Lines that could not be read", Columns: []column{
+		{Name: "where"}, {Name: "why", Long: true}, {Name: "line", Long: true},
+	}}
+	for _, e := range log.Examples {
+		where := fmt.Sprintf("%s:%d", fileName(e.File), e.Line)
+		t.Rows = append(t.Rows, cells(where, label.Line(e.Reason), label.Line(e.Text)))
+	}
+	if more := log.Malformed - int64(len(log.Examples)); more > 0 {
+		t.LeftOut = count(more, "more", "more")
+	}
+	return []block{t}
+}

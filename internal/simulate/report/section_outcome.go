@@ -1,0 +1,173 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/simulate"
+)
+
+// outcome is the section on what the configuration would have done.
+func (b *builder) outcome(r *simulate.Result) section {
+	s := section{ID: "outcome", Title: "What would have happened"}
+	o := &r.Outcome
+	if o.Total.Requests == 0 {
+		return s
+	}
+	s.Blocks = append(s.Blocks, totals(&o.Total), b.newTimeline("Requests over time", &o.Series))
+	for _, t := range []table{tiers(o), routes(o), methods(o), policies(o)} {
+		if len(t.Rows) > 0 {
+			s.Blocks = append(s.Blocks, t)
+		}
+	}
+	return s
+}
+
+// totals counts all requests.
+func totals(c *simulate.Count) table {
+	t := table{Columns: []column{{}, {Number: true}, {Number: true}, {Spare: 1}, {Long: true}}}
+	line := func(name string, n int64, kind tone, note string) {
+		t.Rows = append(t.Rows, []cell{
+			{Text: name}, {Text: number(n)}, {Text: share(n, c.Requests)},
+			{Drawn: true, Share: ratio(n, c.Requests), Tone: kind}, {Text: note},
+		})
+	}
+	line("allowed", c.Allowed, allowed, "")
+	line("denied", c.Denied, denied, "")
+	if c.Banned > 0 {
+		line("by a ban", c.Banned, denied, "of the denied")
+	}
+	if c.Shadowed > 0 {
+		line("in shadow", c.Shadowed, plain, "of the allowed: would be denied if everything were enforced")
+	}
+	if c.Exempt > 0 {
+		line("exempt", c.Exempt, plain, "of the allowed: no limits apply")
+	}
+	return t
+}
+
+// newCountTable returns a table of counts. The first columns say of what.
+func newCountTable(title string, names ...string) table {
+	t := table{Title: title}
+	for _, name := range names {
+		t.Columns = append(t.Columns, column{Name: name, Long: true})
+	}
+	t.Columns = append(t.Columns, []column{
+		{Name: "requests", Number: true}, {Name: "denied", Number: true}, {Name: "share", Number: true}, {Spare: 1},
+		{Name: "banned", Number: true, Spare: 2}, {Name: "in shadow", Number: true, Spare: 3},
+	}...)
+	return t
+}
+
+// countCells are the cells of the other columns.
+func countCells(c *simulate.Count) []cell {
+	return []cell{
+		{Text: number(c.Requests)}, deniedCell(c.Denied), {Text: share(c.Denied, c.Requests)},
+		{Drawn: true, Share: ratio(c.Denied, c.Requests), Tone: denied},
+		{Text: number(c.Banned)}, {Text: number(c.Shadowed)},
+	}
+}
+
+// namedTable is a table of named counts. A line below it counts the names without requests.
+func namedTable(title, column string, all []simulate.NamedCount, nameless string) table {
+	t := newCountTable(title, column)
+	idle := int64(0)
+	for i := range all {
+		if all[i].Requests == 0 {
+			if all[i].Name != "" {
+				idle++
+			}
+			continue
+		}
+		name := label.Line(all[i].Name)
+		if name == "" {
+			name = nameless
+		}
+		t.Rows = append(t.Rows, append([]cell{{Text: name}}, countCells(&all[i].Count)...))
+	}
+	if idle > 0 {
+		t.LeftOut = count(idle, "had no request", "had no requests")
+	}
+	return t.without("banned", "in shadow")
+}
+
+func tiers(o *simulate.Outcome) table { return namedTable("By tier", "tier", o.Tiers, "") }
+
+// routes includes the requests that a policy exempts, under its name.
+func routes(o *simulate.Outcome) table {
+	all := append([]simulate.NamedCount(nil), o.Routes...)
+	if len(all) <= 1 && len(o.Exempt) == 0 { // all requests are without a route
+		return table{}
+	}
+	for _, e := range o.Exempt {
+		e.Name += " (exempt)"
+		all = append(all, e)
+	}
+	return namedTable("By route", "route", all, "no route")
+}
+
+// mostMethods is the maximum number of rows in the table of methods.
+const mostMethods = 10
+
+// methods lists the methods of routes with denials. For the others, the table of routes is enough.
+func methods(o *simulate.Outcome) table {
+	t := newCountTable("By method and route, where requests were denied", "method", "route")
+	more := int64(0)
+	for i := range o.Methods {
+		m := &o.Methods[i]
+		switch {
+		case m.Denied == 0 && m.Shadowed == 0:
+			continue
+		case len(t.Rows) == mostMethods:
+			more++
+			continue
+		}
+		route := label.Line(m.Route)
+		if route == "" {
+			route = "no route"
+		}
+		t.Rows = append(t.Rows, append(cells(label.Line(m.Method), route), countCells(&m.Count)...))
+	}
+	if more > 0 {
+		t.LeftOut = fmt.Sprintf("%s with fewer requests", count(more, "other", "others"))
+	}
+	return t.without("banned", "in shadow")
+}
+
+// policies is what each rule decided. A line below counts the rules that applied to nothing.
+func policies(o *simulate.Outcome) table {
+	t := table{Title: "By limits", Columns: []column{
+		{Name: "tier, policy", Long: true}, {Name: "applied to", Number: true}, {Name: "denied", Number: true},
+		{Name: "share", Number: true}, {Spare: 1},
+		{Name: "in shadow", Number: true}, {Name: "enforced", Number: true, Spare: 2},
+	}}
+	idle, partly := int64(0), false
+	for i := range o.Policies {
+		p := &o.Policies[i]
+		if p.Requests == 0 {
+			idle++
+			continue
+		}
+		partly = partly || p.Enforced < 1
+		t.Rows = append(t.Rows, []cell{
+			{Text: rule(p.Policy, p.Tier)}, {Text: number(p.Requests)}, deniedCell(p.Denied),
+			{Text: share(p.Denied, p.Requests)}, {Drawn: true, Share: ratio(p.Denied, p.Requests), Tone: denied},
+			{Text: number(p.Shadowed)}, {Text: percent(p.Enforced)},
+		})
+	}
+	if idle > 0 {
+		t.LeftOut = count(idle, "applied to nothing", "applied to nothing")
+	}
+	if !partly {
+		t = t.cut(len(t.Columns) - 1)
+	}
+	return t.without("in shadow")
+}
+
+// ratio returns a part of a whole; 0 if the whole is 0.
+func ratio(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}

@@ -1,0 +1,112 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/figures"
+	"github.com/stint-limiter/stint/internal/simulate"
+)
+
+// recommended is the section on recommended limits.
+func (b *builder) recommended(r *simulate.Result) section {
+	s := section{ID: "recommended", Title: "Limits to choose"}
+	idle := int64(0)
+	for i := range r.Recommendations {
+		one := &r.Recommendations[i]
+		if one.Subjects == 0 {
+			idle++
+			continue
+		}
+		s.Blocks = append(s.Blocks, choices(one), curve(one))
+	}
+	if len(s.Blocks) > 0 {
+		s.Blocks = append([]block{paragraph{Text: "The smallest limits that leave a share of subjects untouched, " +
+			"counted as if nothing were ever denied. Requests counts those that came when the limit was used up: " +
+			"at most these would have been denied."}}, s.Blocks...)
+	}
+	if idle > 0 {
+		s.Blocks = append(s.Blocks, paragraph{Text: count(idle, "limit applies", "limits apply") +
+			" to nobody in this log: nothing can be recommended."})
+	}
+	return s
+}
+
+// heading names the window that a recommendation is for.
+func heading(r *simulate.Recommendation) string {
+	text := fmt.Sprintf("%s, per %s", rule(r.Policy, r.Tier), figures.Length(time.Duration(r.Window)))
+	if r.Burst > 1 {
+		text += fmt.Sprintf(", burst %dx", r.Burst)
+	}
+	if r.Costs {
+		text += ", costs"
+	}
+	if r.Configured != nil {
+		text += fmt.Sprintf(" (configured: %s)", r.Configured)
+	}
+	return fmt.Sprintf("%s: %s of %s",
+		text, count(r.Requests, "request", "requests"), count(r.Subjects, "subject", "subjects"))
+}
+
+// choices lists the recommended limits.
+func choices(r *simulate.Recommendation) table {
+	t := table{Title: heading(r), Columns: []column{
+		{Name: "untouched", Number: true}, {Name: "smallest limit", Spare: 2}, {Name: "round"},
+		{Name: "subjects hit", Number: true}, {Name: "requests", Number: true, Spare: 1},
+	}}
+	for i := range r.Choices {
+		c := &r.Choices[i]
+		t.Rows = append(t.Rows, []cell{
+			{Text: exactly(c.Share)}, {Text: c.Exact.String()}, {Text: c.Limit.String(), Tone: allowed},
+			{Text: number(c.Affected.Subjects)}, {Text: number(c.Affected.Requests)},
+		})
+	}
+	return t
+}
+
+// curve shows what limits would do, from those that affect half of the subjects to the first that
+// affects nobody.
+func curve(r *simulate.Recommendation) table {
+	t := table{Columns: []column{
+		{Name: "limit", Number: true}, {Name: "subjects hit"}, {Number: true, Spare: 1}, {Number: true},
+		{Name: "requests", Number: true, Spare: 2}, {Long: true},
+	}}
+	kept := simulate.Point{Subjects: r.Subjects}
+	for i, p := range r.Curve {
+		marks := marked(r, p.Max)
+		last := i == len(r.Curve)-1
+		if marks == "" && !last && (2*p.Subjects > r.Subjects || 10*p.Subjects > 7*kept.Subjects) {
+			continue
+		}
+		kept = p
+		limit := stint.Per(p.Max, time.Duration(r.Window))
+		if r.Burst > 1 {
+			limit = limit.WithBurst(r.Burst)
+		}
+		t.Rows = append(t.Rows, []cell{
+			{Text: limit.String()}, {Drawn: true, Share: ratio(p.Subjects, r.Subjects), Tone: denied},
+			{Text: number(p.Subjects)}, {Text: share(p.Subjects, r.Subjects)}, {Text: share(p.Requests, r.Requests)},
+			{Text: marks, Tone: allowed},
+		})
+	}
+	return t
+}
+
+// marked says whether a limit is configured or recommended.
+func marked(r *simulate.Recommendation, limit int64) string {
+	var marks []string
+	if r.Configured != nil && r.Configured.Max == limit {
+		marks = append(marks, "configured")
+	}
+	for i := range r.Choices {
+		if c := &r.Choices[i]; c.Limit.Max == limit {
+			marks = append(marks, exactly(c.Share))
+		}
+	}
+	if len(marks) == 0 {
+		return ""
+	}
+	return "← " + strings.Join(marks, ", ")
+}

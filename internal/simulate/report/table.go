@@ -1,0 +1,251 @@
+package report
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stint-limiter/stint/internal/figures"
+)
+
+// table is rows of cells under headings. Without headings, it is a list of names and values.
+type table struct {
+	Title   string
+	Columns []column
+	Rows    [][]cell
+	// LeftOut says what the rows do not show, or "".
+	LeftOut string
+}
+
+// column says how to show the cells of a column.
+type column struct {
+	Name string
+	// Number aligns cells to the right.
+	Number bool
+	// Long is for names, which may be shortened if the table is too wide.
+	Long bool
+	// Spare is for columns that are dropped if the table is still too wide, the highest number
+	// first. Columns with 0 are never dropped.
+	Spare int
+}
+
+// cell is a text, a bar or a small chart.
+type cell struct {
+	Text string
+	// Tone sets the color.
+	Tone tone
+	// If Drawn is set, the cell is a bar for Share, which is full at 1. If there are Heights, it is
+	// a chart with a column for each.
+	Drawn   bool
+	Share   float64
+	Heights []int64
+}
+
+// tone is the meaning of a color: the name of a class on a page, and a color on a terminal.
+type tone string
+
+const (
+	plain   tone = ""
+	allowed tone = "allowed"
+	denied  tone = "denied"
+)
+
+// deniedCell is a number of denials. It is colored unless it is 0.
+func deniedCell(n int64) cell {
+	if n == 0 {
+		return cell{Text: "0"}
+	}
+	return cell{Text: number(n), Tone: denied}
+}
+
+// cells returns cells with plain text.
+func cells(texts ...string) []cell {
+	row := make([]cell, len(texts))
+	for i, text := range texts {
+		row[i].Text = text
+	}
+	return row
+}
+
+// Headed reports whether the table has headings.
+func (t table) Headed() bool {
+	return slices.ContainsFunc(t.Columns, func(c column) bool { return c.Name != "" })
+}
+
+// without returns the table without those of the named columns that no row uses.
+func (t table) without(unused ...string) table {
+	for _, name := range unused {
+		for i, c := range t.Columns {
+			if c.Name == name && !t.used(i) {
+				t = t.cut(i)
+				break
+			}
+		}
+	}
+	return t
+}
+
+// used reports whether a column has anything but empty cells and zeros.
+func (t *table) used(column int) bool {
+	for _, row := range t.Rows {
+		if c := row[column]; c.Drawn || len(c.Heights) > 0 || c.Text != "" && c.Text != "0" {
+			return true
+		}
+	}
+	return false
+}
+
+// cut returns a copy of the table without a column.
+func (t table) cut(column int) table {
+	rows := make([][]cell, len(t.Rows))
+	for i, row := range t.Rows {
+		rows[i] = slices.Delete(slices.Clone(row), column, column+1)
+	}
+	t.Rows = rows
+	t.Columns = slices.Delete(slices.Clone(t.Columns), column, column+1)
+	return t
+}
+
+const (
+	// barWidth is the width of a bar in a table.
+	barWidth = 16
+	// gap is the space between two columns.
+	gap = 2
+	// leastName is the minimum width to which a name is shortened.
+	leastName = 14
+)
+
+func (t table) text(p *printer) {
+	if t.Title != "" {
+		p.wrapped(boldText, indent, t.Title)
+	}
+	t, widths := t.fitted(p.width)
+	if t.Headed() {
+		row := make([]cell, len(t.Columns))
+		for i, c := range t.Columns {
+			row[i].Text = strings.ToUpper(c.Name)
+		}
+		t.row(p, widths, row)
+	}
+	for _, row := range t.Rows {
+		if t.Headed() {
+			t.row(p, widths, row)
+		} else {
+			t.sentences(p, widths, row)
+		}
+	}
+	if t.LeftOut != "" {
+		p.wrapped("", indent, "… "+t.LeftOut)
+	}
+}
+
+// row writes one line.
+func (t *table) row(p *printer, widths []int, row []cell) {
+	line := indent
+	for i, c := range row {
+		text := shortened(c.draw(), widths[i])
+		blanks := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
+		full := strings.TrimRight(text, figures.Empty)
+		painted := p.paint(colorOf(c.Tone), full) + text[len(full):]
+		if t.Columns[i].Number {
+			painted = blanks + painted
+		} else if i < len(row)-1 {
+			painted += blanks
+		}
+		if i > 0 {
+			line += strings.Repeat(" ", gap)
+		}
+		line += painted
+	}
+	p.line(line)
+}
+
+// sentences writes a row of a table without headings. Its last cell may take several lines.
+func (t *table) sentences(p *printer, widths []int, row []cell) {
+	last := len(row) - 1
+	for i, text := range wrap(row[last].Text, widths[last]) {
+		row = slices.Clone(row)
+		if i > 0 {
+			row = make([]cell, len(row))
+		}
+		row[last].Text = text
+		t.row(p, widths, row)
+	}
+}
+
+// fitted returns the table with the columns that fit into a width, and their widths. All columns
+// fit if the width is 0.
+func (t table) fitted(width int) (table, []int) {
+	for {
+		widths := t.natural()
+		over := len(indent) - gap - width
+		for _, w := range widths {
+			over += w + gap
+		}
+		if width == 0 || over <= 0 {
+			return t, widths
+		}
+		if t.shorten(widths, over) {
+			return t, widths
+		}
+		spare := 0
+		for i, c := range t.Columns {
+			if c.Spare > t.Columns[spare].Spare {
+				spare = i
+			}
+		}
+		if t.Columns[spare].Spare == 0 {
+			return t, widths
+		}
+		t = t.cut(spare)
+	}
+}
+
+// natural returns the widths of the columns if nothing is shortened.
+func (t *table) natural() []int {
+	widths := make([]int, len(t.Columns))
+	for i, c := range t.Columns {
+		widths[i] = utf8.RuneCountInString(c.Name)
+		for _, row := range t.Rows {
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i].draw()))
+		}
+	}
+	return widths
+}
+
+// shorten reduces the widest columns of names, by over in total. It reports whether that was
+// possible.
+func (t *table) shorten(widths []int, over int) bool {
+	for ; over > 0; over-- {
+		widest := -1
+		for i, c := range t.Columns {
+			if c.Long && widths[i] > leastName && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return false
+		}
+		widths[widest]--
+	}
+	return true
+}
+
+// draw returns a cell as characters.
+func (c *cell) draw() string {
+	switch {
+	case c.Drawn:
+		return figures.Bar(c.Share, barWidth)
+	case len(c.Heights) > 0:
+		return "▕" + figures.Heights(c.Heights) + "▏"
+	}
+	return c.Text
+}
+
+// shortened returns a text in at most this width. It marks a cut with an ellipsis.
+func shortened(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	return string([]rune(text)[:max(width-1, 0)]) + "…"
+}

@@ -1,0 +1,120 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// Terminal describes where a text is shown.
+type Terminal struct {
+	// Width is the number of characters per line. 0 is for files: nothing is shortened or dropped.
+	Width int
+	// Color allows escape sequences for colors.
+	Color bool
+}
+
+const (
+	// paperWidth is the maximum width of sentences.
+	paperWidth = 100
+	// leastWidth is the minimum width; narrower terminals wrap lines themselves.
+	leastWidth = 60
+	indent     = "  "
+)
+
+// Text returns the report as plain text.
+func (r *Report) Text(to Terminal) []byte {
+	p := &printer{width: to.Width, color: to.Color}
+	if p.width > 0 {
+		p.width = max(p.width, leastWidth)
+	}
+	p.line(p.paint(boldText, r.title))
+	p.wrapped("", "", r.lead)
+	for _, s := range r.sections {
+		p.line("")
+		p.line(p.paint(boldText, s.Title))
+		for i, b := range s.Blocks {
+			if i > 0 {
+				p.line("")
+			}
+			b.text(p)
+		}
+	}
+	return p.out.Bytes()
+}
+
+// printer writes text within a width.
+type printer struct {
+	out   bytes.Buffer
+	width int // 0 means no limit
+	color bool
+}
+
+// Escape sequences of terminals.
+const (
+	boldText   = "\x1b[1m"
+	blueText   = "\x1b[34m"
+	yellowText = "\x1b[33m"
+	plainText  = "\x1b[0m"
+)
+
+// paint returns a text in a color, if colors are allowed.
+func (p *printer) paint(color, text string) string {
+	if !p.color || color == "" || strings.TrimSpace(text) == "" {
+		return text
+	}
+	return color + text + plainText
+}
+
+// colorOf returns the color of a tone.
+func colorOf(t tone) string {
+	switch t {
+	case allowed:
+		return blueText
+	case denied:
+		return yellowText
+	}
+	return ""
+}
+
+// line writes one line without trailing spaces.
+func (p *printer) line(text string) {
+	p.out.WriteString(strings.TrimRight(text, " "))
+	p.out.WriteByte('\n')
+}
+
+// room returns the width that is left beside a margin.
+func (p *printer) room(margin int) int {
+	if p.width == 0 {
+		return paperWidth - margin
+	}
+	return p.width - margin
+}
+
+// wrapped writes a text in as many lines as necessary.
+func (p *printer) wrapped(color, margin, text string) {
+	for _, line := range wrap(text, min(p.room(len(margin)), paperWidth)) {
+		p.line(margin + p.paint(color, line))
+	}
+}
+
+// wrap breaks a text into lines at spaces.
+func wrap(text string, width int) []string {
+	lines := []string{""}
+	for _, word := range strings.Fields(text) {
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = word
+		case utf8.RuneCountInString(*last)+1+utf8.RuneCountInString(word) > width:
+			lines = append(lines, word)
+		default:
+			*last += " " + word
+		}
+	}
+	return lines
+}
+
+func (b paragraph) text(p *printer) {
+	p.wrapped("", indent, b.Text)
+}

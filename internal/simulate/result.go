@@ -1,0 +1,330 @@
+package simulate
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/simulate/accesslog"
+)
+
+// Result is what a replay found. In JSON, times are RFC 3339 in UTC, durations are seconds and
+// limits are strings such as "100/1m burst 3x". Lists are empty rather than null.
+type Result struct {
+	// Log is what was read.
+	Log Log `json:"log"`
+	// Outcome is what the configuration would have done.
+	Outcome Outcome `json:"outcome"`
+	// Against is what the other configuration would have done, and Comparison shows who gains and
+	// who loses. Both are nil without another configuration.
+	Against    *Outcome    `json:"against,omitempty"`
+	Comparison *Comparison `json:"comparison,omitempty"`
+	// Recommendations are limits that leave the requested shares of subjects untouched, in the
+	// order of the configuration. It is empty unless shares were requested.
+	Recommendations []Recommendation `json:"recommendations"`
+	// Notes are what a reader of the result needs to know: what a log does not show, and which
+	// bounds were reached.
+	Notes []string `json:"notes"`
+}
+
+// Log is what was read of a log.
+type Log struct {
+	// Requests is the number of replayed requests. Outside is the number of those that were left
+	// out because of Options.From and Options.To.
+	Requests int64 `json:"requests"`
+	Outside  int64 `json:"outside"`
+	// Limited is the number of requests that the logging server answered with 429.
+	Limited int64 `json:"limited"`
+	// Lines and Bytes are how much was read. Bytes are counted before decompression.
+	Lines int64 `json:"lines"`
+	Bytes int64 `json:"bytes"`
+	// Malformed is the number of lines that could not be read. Examples are a few of them.
+	Malformed int64                 `json:"malformed"`
+	Examples  []accesslog.Malformed `json:"examples"`
+	// Late is the number of lines that came too late to be sorted. They were replayed at the time
+	// of the lines around them.
+	Late int64 `json:"late"`
+	// First and Last are the times of the first and the last replayed request; zero without any.
+	First time.Time `json:"first,omitzero"`
+	Last  time.Time `json:"last,omitzero"`
+}
+
+// Count counts requests by what happened to them. Requests is the sum of Allowed and Denied.
+type Count struct {
+	Requests int64 `json:"requests"`
+	Allowed  int64 `json:"allowed"`
+	Denied   int64 `json:"denied"`
+	// Banned counts those of Denied that a ban already in force denied.
+	Banned int64 `json:"banned"`
+	// Shadowed counts those of Allowed that would have been denied if all limits were enforced for
+	// everyone.
+	Shadowed int64 `json:"shadowed"`
+	// Exempt counts those of Allowed that a policy exempts from all limits.
+	Exempt int64 `json:"exempt"`
+}
+
+// Outcome is what a configuration would have done.
+type Outcome struct {
+	// Total counts all requests.
+	Total Count `json:"total"`
+	// Tiers are all tiers, in the order of the configuration. Routes are the routes that were
+	// requested, in that order, followed by requests without a route under the name "". Exempt
+	// requests have neither a tier nor a route: they are in Exempt, under the name of the policy
+	// that exempts them.
+	Tiers  []NamedCount `json:"tiers"`
+	Routes []NamedCount `json:"routes"`
+	Exempt []NamedCount `json:"exempt"`
+	// Methods counts each method of each route that was requested, in descending order of requests.
+	Methods []MethodCount `json:"methods"`
+	// Policies counts what each rule decided, in the order of the configuration.
+	Policies []RuleCount `json:"policies"`
+	// Series counts requests over time.
+	Series Series `json:"series"`
+	// Limits is how much of each limit was used, in the order of the configuration.
+	Limits []LimitUse `json:"limits"`
+	// Subjects counts the subjects.
+	Subjects Subjects `json:"subjects"`
+	// Hit are the subjects that were denied, or would have been without shadow, those with the most
+	// denials first. The list has at most Options.Top entries.
+	Hit []Hit `json:"hit"`
+}
+
+// NamedCount is the count of a tier, a route or a policy.
+type NamedCount struct {
+	Name string `json:"name"`
+	Count
+}
+
+// MethodCount is the count of one method of one route. Methods that HTTP does not define are
+// counted together as "other".
+type MethodCount struct {
+	Method string `json:"method"`
+	Route  string `json:"route"`
+	Count
+}
+
+// RuleCount counts what one rule decided. A rule is a tier, or a policy as it applies to one tier.
+type RuleCount struct {
+	// Policy is the name of the policy, or "" for the tier's own limits. Tier is the name of the
+	// tier.
+	Policy string `json:"policy"`
+	Tier   string `json:"tier"`
+	// Costs is set if the limits apply to the sum of costs instead of the number of requests.
+	Costs bool `json:"costs"`
+	// Enforced is the share of subjects for whom the rule is enforced.
+	Enforced float64 `json:"enforced"`
+	// Requests is the number of requests that the rule applied to. Denied is how many of them it
+	// denied: where several limits deny a request, the one with the longest wait counts. Shadowed
+	// is how many it would have denied if it were enforced. A rule in shadow applies only to
+	// requests that all other rules allow.
+	Requests int64 `json:"requests"`
+	Denied   int64 `json:"denied"`
+	Shadowed int64 `json:"shadowed"`
+}
+
+// Series counts requests over time: one number for each step from Start on, without gaps.
+type Series struct {
+	Start    time.Time `json:"start,omitzero"`
+	Step     Duration  `json:"step"`
+	Allowed  []int64   `json:"allowed"`
+	Denied   []int64   `json:"denied"`
+	Shadowed []int64   `json:"shadowed"` // included in Allowed
+}
+
+// LimitUse is how much of one limit subjects used at their busiest. If a subject has counts in
+// several scopes, the scope with the most use counts.
+type LimitUse struct {
+	Policy string      `json:"policy"`
+	Tier   string      `json:"tier"`
+	Costs  bool        `json:"costs"`
+	Limit  stint.Limit `json:"limit"`
+	// Subjects is the number of subjects that the limit applied to: 1 if everyone shares it. Hit is
+	// the number of callers that it denied, or would have denied without shadow.
+	Subjects int64 `json:"subjects"`
+	Hit      int64 `json:"hit"`
+	// Headroom covers the subjects that no limit ever denied, or would have denied without shadow.
+	Headroom Headroom `json:"headroom"`
+	// Busiest are the subjects that used the most of the limit at once, denied or not, in
+	// descending order.
+	Busiest []Busy `json:"busiest"`
+}
+
+// Headroom is the distribution of the largest share of a limit's capacity that each subject used.
+// Example: a P99 of 0.4 means that 99 of 100 subjects never used more than 40 % of it.
+type Headroom struct {
+	Subjects int64   `json:"subjects"`
+	P50      float64 `json:"p50"`
+	P90      float64 `json:"p90"`
+	P99      float64 `json:"p99"`
+	Max      float64 `json:"max"`
+	// Histogram counts the subjects that used up to 10 %, up to 20 % and so on, in 10 steps.
+	Histogram []int64 `json:"histogram"`
+}
+
+// Busy is the busiest window of a subject.
+type Busy struct {
+	Subject string `json:"subject"`
+	// Used is the number of units in the window, and Share is that as a share of the limit's
+	// capacity.
+	Used  int64   `json:"used"`
+	Share float64 `json:"share"`
+	// At is the end of the window.
+	At time.Time `json:"at"`
+}
+
+// Subjects counts the subjects.
+type Subjects struct {
+	// Seen is the number of subjects that were counted separately. Hit is how many of them were
+	// denied at least once, Shadowed how many would have been without shadow, and Banned how many
+	// were banned. Everyone as the subject of a shared limit is not included.
+	Seen     int64 `json:"seen"`
+	Hit      int64 `json:"hit"`
+	Shadowed int64 `json:"shadowed"`
+	Banned   int64 `json:"banned"`
+	// Bans is the number of bans, and BannedFor their total length.
+	Bans      int64    `json:"bans"`
+	BannedFor Duration `json:"banned_for"`
+	// Cap is the maximum of Seen. Others counts the requests of all further subjects: limits were
+	// applied to them, but they are in no list and no distribution.
+	Cap    int   `json:"cap"`
+	Others Count `json:"others"`
+	// Forgotten is the number of counts of subjects that were dropped for lack of memory. If it is
+	// not 0, more requests may be shown as allowed than would have been.
+	Forgotten int64 `json:"forgotten"`
+}
+
+// Hit is a subject that was denied, or would have been without shadow. Requests that a shared limit
+// denies count for the caller.
+type Hit struct {
+	Subject  string `json:"subject"`
+	Requests int64  `json:"requests"`
+	Denied   int64  `json:"denied"`
+	Shadowed int64  `json:"shadowed"`
+	// First and Last are the times of the first and the last such request.
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+	// Longest is the longest time from one denial to another with nothing allowed in between. It
+	// began at LongestAt.
+	Longest   Duration  `json:"longest"`
+	LongestAt time.Time `json:"longest_at,omitzero"`
+	// WorstWait is the longest time that the subject was asked to wait. Never is set if a request
+	// was denied that could never be allowed because its cost exceeds the limit.
+	WorstWait Duration `json:"worst_wait"`
+	Never     bool     `json:"never"`
+	// By are the limits that denied requests, in descending order of denials. Denials by a ban
+	// already in force are not included.
+	By []HitBy `json:"by"`
+	// Bans is the number of times that the subject was banned, and BannedFor the total length.
+	Bans      int64    `json:"bans"`
+	BannedFor Duration `json:"banned_for"`
+}
+
+// HitBy counts how often one limit denied a subject.
+type HitBy struct {
+	Policy string      `json:"policy"`
+	Tier   string      `json:"tier"`
+	Limit  stint.Limit `json:"limit"`
+	Denied int64       `json:"denied"`
+	// Shadowed is how often the limit, which is in shadow, would have denied the subject.
+	Shadowed int64 `json:"shadowed"`
+}
+
+// Comparison is how two configurations differ on the same requests.
+type Comparison struct {
+	// AllowedByBoth, DeniedByBoth, OnlyDenied and OnlyAgainst add up to all requests. OnlyDenied
+	// counts those that only the configuration denies, OnlyAgainst those that only the other one
+	// denies.
+	AllowedByBoth int64 `json:"allowed_by_both"`
+	DeniedByBoth  int64 `json:"denied_by_both"`
+	OnlyDenied    int64 `json:"only_denied"`
+	OnlyAgainst   int64 `json:"only_against"`
+	// Gaining and Losing are the numbers of subjects that the configuration denies less, and more,
+	// than the other one does.
+	Gaining int64 `json:"gaining"`
+	Losing  int64 `json:"losing"`
+	// Gain and Lose are the subjects with the largest differences first. Each list has at most
+	// Options.Top entries.
+	Gain []Change `json:"gain"`
+	Lose []Change `json:"lose"`
+}
+
+// Change is how often two configurations deny the requests of one subject. The first configuration
+// defines the subject.
+type Change struct {
+	Subject string `json:"subject"`
+	// Denied is the number of requests that the configuration denies, and Against the number that
+	// the other one denies.
+	Denied  int64 `json:"denied"`
+	Against int64 `json:"against"`
+}
+
+// Recommendation shows how many subjects limits of one rule and window would leave untouched. It
+// counts all requests that the rule applies to as if nothing were ever denied.
+type Recommendation struct {
+	Policy string `json:"policy"`
+	Tier   string `json:"tier"`
+	Costs  bool   `json:"costs"`
+	// Window and Burst are those of the recommended limits, which are sliding. Burst is a multiple
+	// of the limit's maximum.
+	Window Duration `json:"window"`
+	Burst  int64    `json:"burst"`
+	// Configured is the limit with that window and burst in the configuration; nil if there is
+	// none.
+	Configured *stint.Limit `json:"configured,omitempty"`
+	// Subjects is the number of subjects that the rule applied to, of those counted separately, and
+	// Requests is the number of their requests.
+	Subjects int64 `json:"subjects"`
+	Requests int64 `json:"requests"`
+	// Choices are the smallest limits for the requested shares, in their order.
+	Choices []Choice `json:"choices"`
+	// Curve is what limits would do, in ascending order. It ends with the first limit from which on
+	// nobody is affected.
+	Curve []Point `json:"curve"`
+}
+
+// Choice is the smallest limit that leaves a share of subjects untouched.
+type Choice struct {
+	// Share is the requested share: 0.999 means that 999 of 1,000 subjects are never denied.
+	Share float64 `json:"share"`
+	// Exact is the smallest such limit. Limit is the next round number.
+	Exact stint.Limit `json:"exact"`
+	Limit stint.Limit `json:"limit"`
+	// Affected is what Limit would do.
+	Affected Point `json:"affected"`
+}
+
+// Point is what a limit would do.
+type Point struct {
+	// Max is the limit's maximum per window.
+	Max int64 `json:"max"`
+	// Subjects is the number of subjects that would be denied something.
+	Subjects int64 `json:"subjects"`
+	// Requests is the number of requests that came when their subject had used the limit up. This
+	// is an upper bound of those that would be denied: a denied request is not counted and leaves
+	// room for the next one.
+	Requests int64 `json:"requests"`
+}
+
+// Duration is a time.Duration that is a number of seconds in JSON.
+type Duration time.Duration
+
+// String formats the duration as [time.Duration.String] does.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalJSON writes seconds.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, time.Duration(d).Seconds(), 'f', -1, 64), nil
+}
+
+// UnmarshalJSON reads seconds.
+func (d *Duration) UnmarshalJSON(text []byte) error {
+	var seconds float64
+	if err := json.Unmarshal(text, &seconds); err != nil {
+		return fmt.Errorf("simulate: duration: %w", err)
+	}
+	*d = Duration(math.Round(seconds * float64(time.Second)))
+	return nil
+}

@@ -1,0 +1,169 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/stint-limiter/stint/internal/simulate/accesslog"
+)
+
+// Source is a log: requests in the order of their times.
+type Source interface {
+	// Next reads the next request. It returns io.EOF after the last one.
+	Next(*accesslog.Record) error
+	// Stats reports what was read so far.
+	Stats() accesslog.Stats
+}
+
+// progressEvery is the number of requests between two calls of Options.Progress, which are also the
+// points where Run checks its context.
+const progressEvery = 4096
+
+// Run replays a log. It returns when the log ends, or with the context's error when the context
+// ends. It does not interrupt a source that blocks: the caller closes the source. Everything
+// happens in the calling goroutine, including the callbacks.
+func Run(ctx context.Context, src Source, o Options) (*Result, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	r, err := newRun(&o)
+	if err != nil {
+		return nil, fmt.Errorf("simulate: %w", err)
+	}
+	defer r.close()
+	for n := 1; ; n++ {
+		if n%progressEvery == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, fmt.Errorf("simulate: %w", err)
+			}
+			r.progress(src)
+		}
+		switch err := src.Next(&r.record); {
+		case errors.Is(err, io.EOF):
+			r.progress(src)
+			return r.result(src.Stats()), nil
+		case err != nil:
+			return nil, fmt.Errorf("simulate: %w", err)
+		}
+		if err := r.replay(); err != nil {
+			return nil, fmt.Errorf("simulate: the request for %q at %v: %w", r.record.Path, r.clock.now().UTC(), err)
+		}
+	}
+}
+
+// run is a replay in progress.
+type run struct {
+	options *Options
+	clock   *clock
+	record  accesslog.Record // the request being replayed
+	input   input
+
+	replayer    *replayer
+	against     *replayer    // nil without a second configuration
+	comparison  *comparison  // nil without a second configuration
+	recommender *recommender // nil if no limits are to be recommended
+
+	from, to    int64 // Unix nanoseconds
+	log         Log
+	noClient    int64
+	first, last int64 // Unix microseconds
+}
+
+func newRun(o *Options) (*run, error) {
+	r := &run{options: o, clock: new(clock), from: nanoseconds(o.From, minTime), to: nanoseconds(o.To, maxTime)}
+	var err error
+	if r.replayer, err = newReplayer(o.Set, o, r.clock); err != nil {
+		return nil, err
+	}
+	if o.Against != nil {
+		r.comparison = newComparison(o.MaxSubjects)
+		r.against, err = newReplayer(o.Against, o, r.clock)
+	}
+	if err == nil && len(o.Recommend) > 0 {
+		r.recommender, err = newRecommender(o, r.clock)
+	}
+	if err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *run) close() {
+	r.replayer.close()
+	if r.against != nil {
+		r.against.close()
+	}
+	if r.recommender != nil {
+		r.recommender.close()
+	}
+}
+
+func (r *run) progress(src Source) {
+	if r.options.Progress != nil {
+		r.options.Progress(src.Stats())
+	}
+}
+
+// replay decides on the current record and counts it.
+func (r *run) replay() error {
+	if r.record.At < r.from || r.record.At >= r.to {
+		r.log.Outside++
+		return nil
+	}
+	now := r.clock.advance(r.record.At)
+	if r.log.Requests == 0 {
+		r.first = now
+	}
+	r.last = now
+	r.log.Requests++
+	if r.record.Status == http.StatusTooManyRequests {
+		r.log.Limited++
+	}
+	if !r.record.Client.IsValid() {
+		r.noClient++
+	}
+	in := r.input.of(&r.record)
+	if err := r.replayer.replay(in, &r.record, now); err != nil {
+		return err
+	}
+	if r.against != nil {
+		if err := r.against.replay(in, &r.record, now); err != nil {
+			return fmt.Errorf("the other configuration: %w", err)
+		}
+		r.comparison.add(r.replayer, r.against)
+	}
+	if r.recommender != nil {
+		if err := r.recommender.add(in, outcomeOf(&r.record)); err != nil {
+			return err
+		}
+	}
+	if r.options.Each != nil {
+		r.options.Each(&r.record, &r.replayer.verdict)
+	}
+	return nil
+}
+
+// result collects what the replay found.
+func (r *run) result(read accesslog.Stats) *Result {
+	r.log.Lines, r.log.Bytes, r.log.Late = read.Lines, read.Read, read.Late
+	r.log.Malformed, r.log.Examples = read.Malformed, append([]accesslog.Malformed{}, read.Examples...)
+	if r.log.Requests > 0 {
+		r.log.First, r.log.Last = instant(r.first), instant(r.last)
+	}
+	result := &Result{
+		Log: r.log, Outcome: r.replayer.counter.outcome(r.options.MaxSubjects), Recommendations: []Recommendation{},
+	}
+	if r.against != nil {
+		against := r.against.counter.outcome(r.options.MaxSubjects)
+		result.Against, result.Comparison = &against, r.comparison.result(r.options.Top)
+	}
+	if r.recommender != nil {
+		result.Recommendations = r.recommender.recommend(r.options.Recommend)
+	}
+	result.Notes = r.notes(result)
+	return result
+}

@@ -1,0 +1,80 @@
+package simulate
+
+import "time"
+
+// series counts requests in equal steps of time. The steps grow with the time span, so that there
+// are at most maxSteps of them.
+type series struct {
+	length int // index in stepLengths
+	start  int64
+	steps  []step
+}
+
+// step counts the requests of one step.
+type step struct{ allowed, denied, shadowed int64 }
+
+const maxSteps = 480
+
+// stepLengths are the lengths of steps, each a multiple of the one before. The last ones are for
+// logs with wrong clocks.
+var stepLengths = [...]time.Duration{
+	time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute,
+	time.Hour, 3 * time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour,
+	70 * 24 * time.Hour, 700 * 24 * time.Hour, 7000 * 24 * time.Hour,
+}
+
+// microseconds is the length of a step.
+func (s *series) microseconds() int64 { return stepLengths[s.length].Microseconds() }
+
+// add adds a count at a time in Unix microseconds. Times do not go back.
+func (s *series) add(now int64, c *Count) {
+	if len(s.steps) == 0 {
+		s.start = now - now%s.microseconds()
+	}
+	i := (now - s.start) / s.microseconds()
+	for i >= maxSteps && s.length < len(stepLengths)-1 {
+		s.widen()
+		i = (now - s.start) / s.microseconds()
+	}
+	for int(i) >= len(s.steps) {
+		s.steps = append(s.steps, step{})
+	}
+	s.steps[i].add(step{c.Allowed, c.Denied, c.Shadowed})
+}
+
+func (s *step) add(other step) {
+	s.allowed += other.allowed
+	s.denied += other.denied
+	s.shadowed += other.shadowed
+}
+
+// widen changes to the next length of steps. It works in place: a step moves to its own index or to
+// a lower one.
+func (s *series) widen() {
+	old := s.microseconds()
+	s.length++
+	start := s.start - s.start%s.microseconds()
+	wide := s.steps[:0]
+	for i, narrow := range s.steps {
+		to := int((s.start + int64(i)*old - start) / s.microseconds())
+		for len(wide) <= to {
+			wide = append(wide, step{})
+		}
+		wide[to].add(narrow)
+	}
+	s.start, s.steps = start, wide
+}
+
+// result returns the series in the form of a [Result].
+func (s *series) result() Series {
+	r := Series{Step: Duration(stepLengths[s.length]), Allowed: []int64{}, Denied: []int64{}, Shadowed: []int64{}}
+	if len(s.steps) > 0 {
+		r.Start = instant(s.start)
+	}
+	for _, step := range s.steps {
+		r.Allowed = append(r.Allowed, step.allowed)
+		r.Denied = append(r.Denied, step.denied)
+		r.Shadowed = append(r.Shadowed, step.shadowed)
+	}
+	return r
+}

@@ -1,0 +1,225 @@
+// Package simulatetest tests, over any store, the promise of package simulate: a replay decides
+// like live middleware that gets the same requests at the same times.
+package simulatetest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/simulate"
+	"github.com/stint-limiter/stint/internal/simulate/accesslog"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/storetest"
+	"pgregory.net/rapid"
+)
+
+// Equal sends random requests under random configurations to middleware over an empty store, which
+// fresh returns with its clock. A replay of their log must decide each of them in the same way:
+// whether it is allowed, how much of each limit is used, enforced or in shadow, and when there is
+// room again. The flags of rapid set how long it runs.
+func Equal(t *testing.T, fresh func(t *testing.T) storetest.Harness) {
+	t.Helper()
+	rapid.Check(t, func(rt *rapid.T) {
+		text := drawConfig(rt)
+		conf, err := config.Parse("test.yaml", []byte(text))
+		if err != nil {
+			rt.Fatalf("%v\n%s", err, text)
+		}
+		h := fresh(t)
+		log := drawLog(rt, h.Clock.Now())
+		replayed := replay(rt, conf.Set, log)
+		live := newLive(rt, conf.Set, h)
+		for i := range log {
+			r := &log[i]
+			h.Clock.Advance(time.Duration(r.At - h.Clock.Now().UnixNano()))
+			if got := live.serve(r); got != replayed[i] {
+				rt.Fatalf("request %d (%s)\nlive:     %s\nreplayed: %s\nunder\n%s\nafter\n%s",
+					i, show(r), got, replayed[i], text, history(log[:i]))
+			}
+		}
+	})
+}
+
+// replay returns what a replay decided on each request.
+func replay(rt *rapid.T, set *policy.Set, log []accesslog.Record) []string {
+	var verdicts []string
+	o := simulate.Options{Set: set, Each: func(_ *accesslog.Record, v *policy.Verdict) {
+		verdicts = append(verdicts, describe(v))
+	}}
+	if _, err := simulate.Run(context.Background(), &source{list: log}, o); err != nil {
+		rt.Fatal(err)
+	}
+	return verdicts
+}
+
+// source is a log in memory.
+type source struct {
+	list []accesslog.Record
+	read int64
+}
+
+func (s *source) Next(r *accesslog.Record) error {
+	if int(s.read) == len(s.list) {
+		return io.EOF
+	}
+	*r = s.list[s.read]
+	s.read++
+	return nil
+}
+
+func (s *source) Stats() accesslog.Stats { return accesslog.Stats{Lines: s.read} }
+
+// live is a handler behind middleware.
+type live struct {
+	rt      *rapid.T
+	handler http.Handler
+	record  *accesslog.Record // being served
+	verdict policy.Verdict
+	decided string
+}
+
+func newLive(rt *rapid.T, set *policy.Set, h storetest.Harness) *live {
+	l := &live{rt: rt}
+	discard := slog.New(slog.DiscardHandler)
+	guard, err := policy.NewGuard(timeless{h.Store}, set, policy.GuardConfig{Observer: l, Logger: discard})
+	if err != nil {
+		rt.Fatal(err)
+	}
+	limit := httplimit.New(guard, httplimit.WithClaims(l.claim), httplimit.WithLogger(discard))
+	l.handler = limit(http.HandlerFunc(l.respond))
+	return l
+}
+
+// Observe implements [stint.Observer].
+func (l *live) Observe(_ context.Context, event any) {
+	v, ok := event.(*policy.Verdict)
+	if !ok {
+		return
+	}
+	if v.Err != nil {
+		l.rt.Fatal(v.Err)
+	}
+	l.verdict, l.decided = *v, describe(v)
+}
+
+func (l *live) claim(_ *http.Request, name string) string {
+	for _, c := range l.record.Claims {
+		if c.Name == name {
+			return c.Value
+		}
+	}
+	if name == "user" {
+		return l.record.User
+	}
+	return ""
+}
+
+// respond responds as the log says.
+func (l *live) respond(w http.ResponseWriter, _ *http.Request) {
+	w.WriteHeader(l.record.Status)
+	_, _ = io.WriteString(w, strings.Repeat("x", int(l.record.Bytes)))
+}
+
+// serve sends a request. It checks the response and returns the verdict.
+func (l *live) serve(r *accesslog.Record) string {
+	l.record = r
+	request := &http.Request{
+		Method: r.Method, Host: r.Host, URL: &url.URL{Path: r.Path, RawPath: r.RawPath},
+		RemoteAddr: netip.AddrPortFrom(r.Client, 4711).String(), Header: http.Header{},
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	for _, f := range r.Headers {
+		request.Header.Add(f.Name, f.Value)
+	}
+	response := httptest.NewRecorder()
+	l.handler.ServeHTTP(response, request)
+
+	d := &l.verdict.Decision
+	want := r.Status
+	if !d.Allowed {
+		want = http.StatusTooManyRequests
+		if d.RetryAfter != stint.Never {
+			l.wantHeader(response, "Retry-After", []int64{int64(math.Ceil(d.RetryAfter.Seconds()))})
+		}
+	}
+	if response.Code != want {
+		l.rt.Fatalf("%s: status %d, want %d", l.decided, response.Code, want)
+	}
+	var left []int64
+	for _, s := range d.States() {
+		left = append(left, s.Remaining())
+	}
+	if len(left) > 0 {
+		l.wantHeader(response, "X-RateLimit-Remaining", left)
+	}
+	return l.decided
+}
+
+// wantHeader fails the test if a header of the response is none of the wanted numbers.
+func (l *live) wantHeader(response *httptest.ResponseRecorder, name string, want []int64) {
+	got := response.Header().Get(name)
+	if n, err := strconv.ParseInt(got, 10, 64); err != nil || !slices.Contains(want, n) {
+		l.rt.Fatalf("%s: %s is %q, want one of %d", l.decided, name, got, want)
+	}
+}
+
+// timeless is a store without deadlines: on a slow machine a guard must not give up on rules in
+// shadow.
+type timeless struct{ stint.Store }
+
+// Take implements [stint.Store].
+func (s timeless) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	return s.Store.Take(context.WithoutCancel(ctx), r)
+}
+
+// Amend implements [stint.Store].
+func (s timeless) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	return s.Store.Amend(context.WithoutCancel(ctx), c, a)
+}
+
+// describe returns a verdict as text.
+func describe(v *policy.Verdict) string {
+	d := &v.Decision
+	var b strings.Builder
+	fmt.Fprintf(&b, "tier %q route %q skipped %q who %q cost %d allowed %v banned %v repeat %v wait %v",
+		v.Tier, v.Route, v.Skipped, v.Subject(), v.Cost, d.Allowed, d.Banned, d.Repeat, d.RetryAfter)
+	for _, s := range d.States() {
+		fmt.Fprintf(&b, " [%s: used %d remaining %d reset %v wait %v]",
+			s.Limit, s.Used, s.Remaining(), s.ResetAfter, s.RetryAfter)
+	}
+	for i := range v.Results {
+		if r := &v.Results[i]; r.Shadow {
+			fmt.Fprintf(&b, " shadow %q: denied %v %v", r.Rule.Name(), r.Denied, r.Usages)
+		}
+	}
+	return b.String()
+}
+
+func show(r *accesslog.Record) string {
+	return fmt.Sprintf("%s %s %s %s user %q %v %v: %d, %d bytes",
+		time.Unix(0, r.At).UTC().Format("15:04:05.000000"), r.Client, r.Method, r.Path, r.User, r.Claims, r.Headers,
+		r.Status, r.Bytes)
+}
+
+func history(log []accesslog.Record) string {
+	var b strings.Builder
+	for i := range log {
+		b.WriteString(show(&log[i]) + "\n")
+	}
+	return b.String()
+}

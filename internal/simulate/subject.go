@@ -1,0 +1,142 @@
+package simulate
+
+import (
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// subjects are the subjects that are counted separately.
+type subjects struct {
+	max    int
+	byName map[string]*subject
+	last   *subject  // the last one returned: several results of a request have the same subject
+	block  []subject // preallocated, for fewer allocations
+}
+
+// subject counts the requests of one subject, or of everyone together.
+type subject struct {
+	name     string
+	shared   bool
+	requests int64
+	peaks    []peak   // of the limits that applied to it
+	denials  *denials // nil if it was never denied
+}
+
+// peak is the most that a subject used of a limit at once.
+type peak struct {
+	limit int // index in counter.limits
+	used  int64
+	at    int64 // Unix microseconds
+}
+
+func newSubjects(max int) subjects { return subjects{max: max, byName: make(map[string]*subject)} }
+
+// of returns a subject. It returns nil for a new one if there are max subjects already.
+func (t *subjects) of(name string, shared bool) *subject {
+	if t.last != nil && t.last.name == name {
+		return t.last
+	}
+	if s := t.byName[name]; s != nil {
+		t.last = s
+		return s
+	}
+	if len(t.byName) >= t.max {
+		return nil
+	}
+	if len(t.block) == 0 {
+		t.block = make([]subject, 64)
+	}
+	s := &t.block[0]
+	t.block = t.block[1:]
+	s.name, s.shared = strings.Clone(name), shared
+	t.byName[s.name], t.last = s, s
+	return s
+}
+
+// use counts the usage of a limit.
+func (s *subject) use(limit int, used, now int64) {
+	for i := range s.peaks {
+		p := &s.peaks[i]
+		if p.limit != limit {
+			continue
+		}
+		if used > p.used {
+			p.used, p.at = used, now
+		}
+		return
+	}
+	s.peaks = append(s.peaks, peak{limit, used, now})
+}
+
+// denied returns the subject's denials and records the time of one more, enforced or in shadow.
+func (s *subject) denied(now int64) *denials {
+	if s.denials == nil {
+		s.denials = &denials{first: now}
+	}
+	s.denials.last = now
+	return s.denials
+}
+
+// allowed ends a stretch of denials.
+func (s *subject) allowed() {
+	if s.denials != nil {
+		s.denials.inStretch = false
+	}
+}
+
+// denials counts the denials of a subject. Times are in Unix microseconds. A stretch is a sequence
+// of denials with nothing allowed in between.
+type denials struct {
+	denied, shadowed   int64
+	first, last        int64
+	inStretch          bool
+	since              int64 // start of the current stretch
+	longest, longestAt int64 // length and start of the longest stretch
+	worstWait          time.Duration
+	never              bool // one of the requests could never be allowed
+	byLimit            []limitDenials
+
+	bans        int64
+	bannedFor   int64
+	bannedUntil int64
+}
+
+// limitDenials counts the denials by one limit.
+type limitDenials struct {
+	limit            int // index in counter.limits
+	denied, shadowed int64
+}
+
+func (d *denials) add(wait time.Duration, now int64) {
+	d.denied++
+	if !d.inStretch {
+		d.inStretch, d.since = true, now
+	}
+	if length := now - d.since; length > d.longest || d.longestAt == 0 {
+		d.longest, d.longestAt = length, d.since
+	}
+	if wait == stint.Never {
+		d.never = true
+	} else {
+		d.worstWait = max(d.worstWait, wait)
+	}
+}
+
+func (d *denials) ban(until, now int64) {
+	d.bans++
+	d.bannedFor += until - now
+	d.bannedUntil = until
+}
+
+// by returns the denials by one limit.
+func (d *denials) by(limit int) *limitDenials {
+	for i := range d.byLimit {
+		if d.byLimit[i].limit == limit {
+			return &d.byLimit[i]
+		}
+	}
+	d.byLimit = append(d.byLimit, limitDenials{limit: limit})
+	return &d.byLimit[len(d.byLimit)-1]
+}
