@@ -6,22 +6,22 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/figures"
-	"github.com/stint-limiter/stint/server/control"
+	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// banCommand denies a subject everything.
+// banCommand bans a subject.
 type banCommand struct {
 	subjectFlags
-	For lengthFlag `name:"for" placeholder:"TIME" default:"1h" help:"For how long: 30s, 10m, 1h30m, 7d. Default: ${default}."`
+	For durationFlag `name:"for" placeholder:"TIME" default:"1h" help:"How long: 30s, 10m, 1h30m, 7d. Default: ${default}."`
 	changeFlags
 }
 
 // Help is the detailed help.
 func (*banCommand) Help() string {
-	return `Wherever bans are obeyed the subject is denied, in all scopes and whatever it has used. A ban in force that ends
-later stays as it is; to shorten one, unban first.
-An address is banned with all that are counted as one with it, such as a /64 of IPv6, and the answer says so. A network of
-many subjects cannot be banned; a policy can deny it.
+	return `Denies everything to the subject wherever bans apply, in all scopes and whatever it has used. A ban in force that
+ends later stays as it is; to shorten one, unban first.
+An address is banned together with all that are counted as one with it, such as a /64 of IPv6, and the output says so.
+A network of many subjects cannot be banned; a policy can deny it.
 
     stint ban ip:203.0.113.9 --for 24h
     stint ban user:42 --for 10m --yes`
@@ -30,6 +30,7 @@ many subjects cannot be banned; a policy can deny it.
 // Run bans.
 func (c *banCommand) Run(s *system) error {
 	length := time.Duration(c.For)
-	return c.change(s, "", fmt.Sprintf("Ban %s for %s?", c.Subject, figures.Length(length)), "is banned for "+figures.Length(length),
-		func(ctx context.Context, d desk) (control.Named, error) { return d.Ban(ctx, c.target(), length) })
+	return c.change(s, "", fmt.Sprintf("Ban %s for %s?", c.Subject,
+		figures.Length(length)), "is banned for "+figures.Length(length),
+		func(ctx context.Context, a admin) (control.Named, error) { return a.Ban(ctx, c.target(), length) })
 }

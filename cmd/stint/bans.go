@@ -9,29 +9,29 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stint-limiter/stint/internal/figures"
-	"github.com/stint-limiter/stint/server/control"
+	"github.com/stint-limiter/stint/internal/server/control"
 )
 
 // bansCommand lists bans.
 type bansCommand struct {
 	Most int `name:"most" short:"n" placeholder:"N" default:"100" help:"How many to list. Default: ${default}."`
-	deskFlags
+	adminFlags
 }
 
 // Help is the detailed help.
 func (*bansCommand) Help() string {
-	return `Those that last the longest come first. Everything that is stored is looked at, which takes a while in a large Redis.
+	return `The longest-lasting bans come first. This scans everything that is stored, which takes a while in a large Redis.
 
     stint bans
     stint bans --store redis://localhost:6379/0 --most 1000 --json`
 }
 
-// Validate is called when the flags have been read.
+// Validate runs after the flags are parsed.
 func (c *bansCommand) Validate(k *kong.Context) error {
 	if c.Most < 1 || c.Most > control.MaxBans {
 		return fmt.Errorf("--most: %d; want 1 to %d", c.Most, control.MaxBans)
 	}
-	return c.deskFlags.Validate(k)
+	return c.adminFlags.Validate(k)
 }
 
 // Run lists.
@@ -63,7 +63,8 @@ func bansText(bans []control.Ban, most int, now time.Time) []byte {
 	columns(&b, func(line func(...string)) {
 		line("SUBJECT", "ENDS IN", "UNTIL", "WHICH", "REF")
 		for _, ban := range bans {
-			line(ban.Subject, figures.Length(max(ban.Until.Sub(now), 0)), ban.Until.UTC().Format(time.RFC3339), inARow(ban.Level), refText(ban.Ref))
+			line(ban.Subject, figures.Length(max(ban.Until.Sub(now), 0)), ban.Until.UTC().Format(time.RFC3339),
+				banNumber(ban.Level), refText(ban.Ref))
 		}
 	})
 	if len(bans) == most {

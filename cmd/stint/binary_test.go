@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestBinary runs the real program: its exit codes, and that it obeys its arguments and its standard input.
+// TestBinary runs the real program: its exit codes, and that it obeys its arguments and its
+// standard input.
 func TestBinary(t *testing.T) {
 	binary := buildBinary(t)
 	tests := []struct {
@@ -34,7 +35,8 @@ func TestBinary(t *testing.T) {
 		if err != nil && !errors.As(err, &exit) {
 			t.Fatal(err)
 		}
-		if code := c.ProcessState.ExitCode(); code != test.code || !strings.Contains(stdout.String(), test.stdout) || !strings.Contains(stderr.String(), test.stderr) {
+		if code := c.ProcessState.ExitCode(); code != test.code || !strings.Contains(stdout.String(), test.stdout) ||
+			!strings.Contains(stderr.String(), test.stderr) {
 			t.Errorf("%v: exit code %d, output %q, errors %q; want %d, %q, %q", test.args, code, &stdout, &stderr, test.code, test.stdout, test.stderr)
 		}
 	}

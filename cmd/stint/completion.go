@@ -16,7 +16,7 @@ type completionCommand struct {
 
 // Help is the detailed help.
 func (*completionCommand) Help() string {
-	return `Where to put it:
+	return `How to install it:
 
     source <(stint completion bash)                                    # in ~/.bashrc
     source <(stint completion zsh)                                     # in ~/.zshrc, after compinit
@@ -26,23 +26,23 @@ func (*completionCommand) Help() string {
 // Run prints the script.
 func (c *completionCommand) Run(s *system, k *kong.Context) error {
 	var b bytes.Buffer
-	places := placesOf(k.Model.Node, "")
+	points := pointsOf(k.Model.Node, "")
 	switch c.Shell {
 	case "bash":
-		completeBash(&b, places)
+		completeBash(&b, points)
 	case "zsh":
-		completeZsh(&b, places)
+		completeZsh(&b, points)
 	case "fish":
-		completeFish(&b, places)
+		completeFish(&b, points)
 	}
 	return s.print(b.Bytes())
 }
 
-// completionPlace is a place in a command line after a command, and what can stand there.
-type completionPlace struct {
+// completionPoint is a point in a command line after a command, and what can follow it.
+type completionPoint struct {
 	// path is the commands before it, each after a blank: " config check".
 	path string
-	// words are commands and the values of an argument that has only some.
+	// words are commands, and the values of an argument that has only a few.
 	words []completionWord
 	flags []completionFlag
 	files bool // an argument is the name of a file
@@ -50,25 +50,25 @@ type completionPlace struct {
 
 type completionWord struct{ text, help string }
 
-// completionFlag is a flag. Without a value it is one that is there or not.
+// completionFlag is a flag. One without a value is on or off.
 type completionFlag struct {
 	completionWord
 	short  string // a letter, or ""
 	value  bool
-	values []string // all that there are, if there are only some
+	values []string // all of them, if there are only a few
 	file   bool     // the value is the name of a file
 }
 
-// placesOf returns all places after a command, that itself first.
-func placesOf(n *kong.Node, path string) []completionPlace {
-	at := completionPlace{path: path}
-	var below []completionPlace
+// pointsOf returns all points after a command, its own first.
+func pointsOf(n *kong.Node, path string) []completionPoint {
+	at := completionPoint{path: path}
+	var below []completionPoint
 	for _, child := range n.Children {
 		if child.Hidden {
 			continue
 		}
 		at.words = append(at.words, completionWord{child.Name, sentence(child.Help)})
-		below = append(below, placesOf(child, path+" "+child.Name)...)
+		below = append(below, pointsOf(child, path+" "+child.Name)...)
 	}
 	for _, arg := range n.Positional {
 		at.files = at.files || slices.Contains([]string{"path", "log"}, arg.Name)
@@ -81,10 +81,10 @@ func placesOf(n *kong.Node, path string) []completionPlace {
 			at.flags = append(at.flags, flagsOf(f)...)
 		}
 	}
-	return append([]completionPlace{at}, below...)
+	return append([]completionPoint{at}, below...)
 }
 
-// flagsOf returns a flag, and if it can be denied its opposite.
+// flagsOf returns a flag and, if it can be negated, its opposite.
 func flagsOf(f *kong.Flag) []completionFlag {
 	flag := completionFlag{
 		completionWord: completionWord{"--" + f.Name, sentence(f.Help)},
@@ -101,8 +101,8 @@ func flagsOf(f *kong.Flag) []completionFlag {
 	return all
 }
 
-// enumOf returns the values that something can have, if there are only some: those of the tag enum, or, where a type of
-// its own reads them, of the tag values.
+// enumOf returns the values of something that has only a few: those of the tag enum or, for types
+// that parse their own text, of the tag values.
 func enumOf(v *kong.Value) []string {
 	if values := v.Tag.Get("values"); values != "" {
 		return strings.Split(values, ",")
@@ -113,17 +113,20 @@ func enumOf(v *kong.Value) []string {
 	return slices.DeleteFunc(v.EnumSlice(), func(value string) bool { return value == "" })
 }
 
-// sentence returns the first sentence of a help text, on one line and without what shells might take for something else.
+// sentence returns the first sentence of a help text, on one line and without characters that are
+// special to shells.
 func sentence(help string) string {
 	first, _, _ := strings.Cut(help, ". ")
 	first, _, _ = strings.Cut(first, ": ")
-	return strings.NewReplacer("'", "", "\n", " ", ":", "", "`", "", "$", "", `\`, "").Replace(strings.TrimSuffix(first, "."))
+	return strings.NewReplacer("'", "", "\n", " ", ":", "", "`", "", "$", "", `\`,
+		"").Replace(strings.TrimSuffix(first, "."))
 }
 
-// pathCases writes a pattern of all paths, for the shells in which a script finds the command that is being completed.
-func pathCases(places []completionPlace) string {
+// pathCases writes a pattern of all paths, for shells in which a script looks for the command that
+// is being completed.
+func pathCases(points []completionPoint) string {
 	var patterns []string
-	for _, p := range places[1:] {
+	for _, p := range points[1:] {
 		patterns = append(patterns, fmt.Sprintf("%q", p.path))
 	}
 	return strings.Join(patterns, "|")

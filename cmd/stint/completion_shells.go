@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// completeBash writes a script for bash. Where it knows nothing, bash completes the names of files.
-func completeBash(b *bytes.Buffer, places []completionPlace) {
+// completeBash writes a script for bash. Where it knows nothing, bash completes file names.
+func completeBash(b *bytes.Buffer, points []completionPoint) {
 	fmt.Fprintf(b, `# Completion of stint for bash: source <(stint completion bash)
 _stint() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} at= i
@@ -23,19 +23,20 @@ _stint() {
 	fi
 	COMPREPLY=()
 	case "$at $prev" in
-`, pathCases(places))
-	eachValue(places, func(at string, f *completionFlag) {
-		fmt.Fprintf(b, "\t%s) COMPREPLY=($(compgen -W %q -- \"$cur\")); return ;;\n", f.pattern(at), strings.Join(f.values, " "))
+`, pathCases(points))
+	eachValue(points, func(at string, f *completionFlag) {
+		fmt.Fprintf(b, "\t%s) COMPREPLY=($(compgen -W %q -- \"$cur\")); return ;;\n", f.pattern(at),
+			strings.Join(f.values, " "))
 	})
 	b.WriteString("\tesac\n\tcase \"$at\" in\n")
-	for _, p := range places {
+	for _, p := range points {
 		fmt.Fprintf(b, "\t%q) COMPREPLY=($(compgen -W %q -- \"$cur\")) ;;\n", p.path, strings.Join(p.all(), " "))
 	}
 	b.WriteString("\tesac\n}\ncomplete -o default -F _stint stint\n")
 }
 
 // completeZsh writes a script for zsh.
-func completeZsh(b *bytes.Buffer, places []completionPlace) {
+func completeZsh(b *bytes.Buffer, points []completionPoint) {
 	fmt.Fprintf(b, `#compdef stint
 # Completion of stint for zsh: source <(stint completion zsh)
 _stint() {
@@ -51,8 +52,8 @@ _stint() {
 		compset -P 1 '*='
 	fi
 	case "$at $prev" in
-`, pathCases(places))
-	eachValue(places, func(at string, f *completionFlag) {
+`, pathCases(points))
+	eachValue(points, func(at string, f *completionFlag) {
 		what := "compadd -- " + strings.Join(f.values, " ")
 		switch {
 		case f.file:
@@ -63,7 +64,7 @@ _stint() {
 		fmt.Fprintf(b, "\t(%s) %s; return ;;\n", f.pattern(at), what)
 	})
 	b.WriteString("\tesac\n\tcase \"$at\" in\n")
-	for _, p := range places {
+	for _, p := range points {
 		fmt.Fprintf(b, "\t(%q) list=(", p.path)
 		for _, w := range p.words {
 			fmt.Fprintf(b, " '%s:%s'", w.text, w.help)
@@ -82,14 +83,14 @@ _stint() {
 }
 
 // completeFish writes a script for fish.
-func completeFish(b *bytes.Buffer, places []completionPlace) {
+func completeFish(b *bytes.Buffer, points []completionPoint) {
 	b.WriteString("# Completion of stint for fish: stint completion fish > ~/.config/fish/completions/stint.fish\n" +
 		"function __stint_at\n\tset -l at ''\n\tfor word in (commandline -opc)[2..]\n\t\tswitch \"$at $word\"\n\t\t\tcase")
-	for _, p := range places[1:] {
+	for _, p := range points[1:] {
 		fmt.Fprintf(b, " '%s'", p.path)
 	}
 	b.WriteString("\n\t\t\t\tset at \"$at $word\"\n\t\tend\n\tend\n\ttest \"$at\" = \"$argv[1]\"\nend\ncomplete -c stint -f\n")
-	for _, p := range places {
+	for _, p := range points {
 		where := fmt.Sprintf("complete -c stint -n '__stint_at \"%s\"'", p.path)
 		if p.files {
 			fmt.Fprintf(b, "%s -F\n", where)
@@ -103,7 +104,7 @@ func completeFish(b *bytes.Buffer, places []completionPlace) {
 	}
 }
 
-// fish is how fish is told what a flag takes.
+// fish returns the options that tell fish what a flag takes.
 func (f *completionFlag) fish() string {
 	text := ""
 	if f.short != "" {
@@ -120,7 +121,7 @@ func (f *completionFlag) fish() string {
 	return text
 }
 
-// pattern is one of bash and zsh for a place and the flag after it.
+// pattern is a pattern of bash and zsh for a point and the flag after it.
 func (f *completionFlag) pattern(at string) string {
 	text := fmt.Sprintf("%q", at+" "+f.text)
 	if f.short != "" {
@@ -129,8 +130,8 @@ func (f *completionFlag) pattern(at string) string {
 	return text
 }
 
-// all are the commands and flags of a place.
-func (p *completionPlace) all() []string {
+// all are the commands and flags at a point.
+func (p *completionPoint) all() []string {
 	var list []string
 	for _, w := range p.words {
 		list = append(list, w.text)
@@ -141,9 +142,9 @@ func (p *completionPlace) all() []string {
 	return list
 }
 
-// eachValue goes through the flags that have a value.
-func eachValue(places []completionPlace, do func(at string, f *completionFlag)) {
-	for _, p := range places {
+// eachValue visits the flags that have a value.
+func eachValue(points []completionPoint, do func(at string, f *completionFlag)) {
+	for _, p := range points {
 		for i := range p.flags {
 			if f := &p.flags[i]; f.value {
 				do(p.path, f)

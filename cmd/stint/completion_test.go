@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestCompletion has real shells complete. Flags are looked at where one is asked for: fish offers none elsewhere.
+// TestCompletion has real shells complete. Flags are looked at where one is asked for: fish offers
+// none elsewhere.
 func TestCompletion(t *testing.T) {
 	typist, err := filepath.Abs("testdata/complete.zsh")
 	if err != nil {
@@ -79,6 +80,9 @@ func TestCompletion(t *testing.T) {
 // shell runs one, and returns what it prints.
 func shell(t *testing.T, name string, args ...string) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a shell: make test runs it")
+	}
 	path, err := exec.LookPath(name)
 	if err != nil {
 		t.Fatalf("%s not found: apt-get install %s, or run make setup", name, name)
@@ -110,7 +114,8 @@ func bashOffers(t *testing.T, script, line string) string {
 func zshOffers(t *testing.T, typist, script, line string) string {
 	t.Helper()
 	var offers []string
-	for _, match := range regexp.MustCompile("<(.*)>").FindAllStringSubmatch(shell(t, "zsh", "-f", typist, script, line), -1) {
+	for _, match := range regexp.MustCompile("<(.*)>").FindAllStringSubmatch(
+		shell(t, "zsh", "-f", typist, script, line), -1) {
 		offers = append(offers, match[1])
 	}
 	return strings.Join(offers, " ")
@@ -120,7 +125,8 @@ func zshOffers(t *testing.T, typist, script, line string) string {
 func fishOffers(t *testing.T, script, line string) string {
 	t.Helper()
 	var offers []string
-	for offer := range strings.Lines(shell(t, "fish", "--no-config", "-c", "source $argv[1]; complete -C $argv[2]", script, line)) {
+	for offer := range strings.Lines(
+		shell(t, "fish", "--no-config", "-c", "source $argv[1]; complete -C $argv[2]", script, line)) {
 		offer, _, _ = strings.Cut(strings.TrimSuffix(offer, "\n"), "\t")
 		if _, value, ok := strings.Cut(offer, "="); ok {
 			offer = value

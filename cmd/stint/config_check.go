@@ -5,18 +5,19 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/setinfo"
 )
 
 // checkCommand reports the mistakes in configurations.
 type checkCommand struct {
 	Paths []string `arg:"" name:"path" help:"A file, a directory whose *.yaml and *.yml files are one configuration, or - for standard input."`
-	JSON  bool     `name:"json" help:"Print what was found as JSON on standard output."`
+	JSON  bool     `name:"json" help:"Print the result as JSON on standard output."`
 }
 
 // Help is the detailed help.
 func (*checkCommand) Help() string {
-	return `Mistakes are on standard error, one to a line: file:line: key: what is wrong and what would be right. The exit
+	return `Mistakes go to standard error, one per line: file:line: key: what is wrong and how to fix it. The exit
 code is 1 if there are any. Every argument is a configuration of its own.
 
     stint config check stint.yaml
@@ -24,7 +25,7 @@ code is 1 if there are any. Every argument is a configuration of its own.
     generate | stint config check -`
 }
 
-// Validate refuses to read standard input a second time, when nothing is left of it.
+// Validate refuses to read standard input twice.
 func (c *checkCommand) Validate() error {
 	n := 0
 	for _, path := range c.Paths {
@@ -33,21 +34,21 @@ func (c *checkCommand) Validate() error {
 		}
 	}
 	if n > 1 {
-		return fmt.Errorf("standard input (-) is given %d times; want it once, for it can be read only once", n)
+		return fmt.Errorf("standard input (-) is given %d times; want it once, because it can be read only once", n)
 	}
 	return nil
 }
 
-// checked is what was found about one configuration.
+// checked is the result for one configuration.
 type checked struct {
 	Name string `json:"name"`
 	Good bool   `json:"good"`
-	// Summary is nil if it is not good.
+	// Summary is nil if the configuration is invalid.
 	Summary  *summary  `json:"summary,omitempty"`
 	Mistakes []mistake `json:"mistakes,omitempty"`
 }
 
-// mistake is one thing that is wrong. Without a line it is about what could not be read.
+// mistake is one thing that is wrong. It has no line if a file could not be read.
 type mistake struct {
 	File    string `json:"file"`
 	Line    int    `json:"line,omitempty"`
@@ -63,9 +64,10 @@ type summary struct {
 	Routes   int `json:"gateway_routes"`
 }
 
-func summaryOf(set *policy.Set) *summary {
+func summaryOf(c *config.Config) *summary {
 	return &summary{
-		Tiers: len(set.Tiers()), Policies: len(set.Policies()), Outbound: len(set.Outbound()), Routes: len(set.Gateway().Routes),
+		Tiers: len(setinfo.Tiers(c.Set)), Policies: len(setinfo.Policies(c.Set)), Outbound: len(c.Outbound),
+		Routes: len(c.Gateway.Routes),
 	}
 }
 
@@ -75,14 +77,14 @@ func (c *checkCommand) Run(s *system) error {
 	var good strings.Builder
 	bad := false
 	for _, path := range c.Paths {
-		set, err := s.load(path)
-		found := check(path, set, err)
+		read, err := s.load(path)
+		found := check(path, read, err)
 		all = append(all, found)
 		switch {
 		case found.Good:
 			fmt.Fprintf(&good, "%s: good: %s\n", found.Name, found.Summary)
 		case !c.JSON:
-			s.tell(err)
+			s.writeError(err)
 		}
 		bad = bad || !found.Good
 	}
@@ -90,7 +92,7 @@ func (c *checkCommand) Run(s *system) error {
 		return err
 	}
 	if bad {
-		return toldError{}
+		return reportedError{}
 	}
 	return nil
 }
@@ -102,19 +104,19 @@ func (c *checkCommand) show(s *system, all []checked, good string) error {
 	return s.print([]byte(good))
 }
 
-// check turns what came of loading a configuration into what is told about it.
-func check(path string, set *policy.Set, err error) checked {
+// check turns the outcome of loading a configuration into a result.
+func check(path string, read *config.Config, err error) checked {
 	found := checked{Name: path, Good: err == nil}
 	if path == stdinPath {
 		found.Name = stdinName
 	}
-	var config *policy.ConfigError
+	var wrong *config.Error
 	var file *unreadableError
 	switch {
 	case err == nil:
-		found.Summary = summaryOf(set)
-	case errors.As(err, &config):
-		for _, m := range config.Mistakes {
+		found.Summary = summaryOf(read)
+	case errors.As(err, &wrong):
+		for _, m := range wrong.Mistakes {
 			found.Mistakes = append(found.Mistakes, mistake(m))
 		}
 	case errors.As(err, &file):
@@ -123,11 +125,12 @@ func check(path string, set *policy.Set, err error) checked {
 	return found
 }
 
-// String returns the summary for a sentence: "5 tiers, 3 policies, 1 outbound API". Of routes it speaks if there are any: most
-// configurations are for no gateway.
+// String returns the summary for a sentence: "5 tiers, 3 policies, 1 outbound API". It mentions
+// routes only if there are any, because most configurations are not for a gateway.
 func (s *summary) String() string {
 	text := fmt.Sprintf("%s, %s, %s",
-		count(s.Tiers, "tier", "tiers"), count(s.Policies, "policy", "policies"), count(s.Outbound, "outbound API", "outbound APIs"))
+		count(s.Tiers, "tier", "tiers"), count(s.Policies, "policy",
+			"policies"), count(s.Outbound, "outbound API", "outbound APIs"))
 	if s.Routes > 0 {
 		text += ", " + count(s.Routes, "gateway route", "gateway routes")
 	}

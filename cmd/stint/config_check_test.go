@@ -43,10 +43,12 @@ func TestCheckGood(t *testing.T) {
 	}
 }
 
-// TestCheckAll reports everything about every argument: the mistakes in their order, and what is good beside them.
+// TestCheckAll reports everything about every argument: the mistakes in their order, and what is
+// good beside them.
 func TestCheckAll(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for name, text := range map[string]string{"good.yaml": small, "bad.yaml": bad, "conf.d/a.yaml": small, "conf.d/b.yaml": bad, "empty.d/readme": ""} {
+	for name, text := range map[string]string{"good.yaml": small, "bad.yaml": bad, "conf.d/a.yaml": small,
+		"conf.d/b.yaml": bad, "empty.d/readme": ""} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -106,11 +108,13 @@ func TestCheckJSON(t *testing.T) {
 	}
 }
 
-// TestCheckStdinOnce refuses a second standard input, which would be empty, before anything is read.
+// TestCheckStdinOnce refuses a second standard input, which would be empty, before anything is
+// read.
 func TestCheckStdinOnce(t *testing.T) {
 	got := execute(t, small, "config", "check", "-", example, "-")
-	want := "stint: config check: standard input (-) is given 2 times; want it once, for it can be read only once\n"
-	if got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, "Usage: stint config check <path> ...") || !strings.HasSuffix(got.stderr, want) {
+	want := "stint: config check: standard input (-) is given 2 times; want it once, because it can be read only once\n"
+	if got.code != exitUsage || got.stdout != "" ||
+		!strings.HasPrefix(got.stderr, "Usage: stint config check <path> ...") || !strings.HasSuffix(got.stderr, want) {
 		t.Errorf("exit code %d, output %q, errors:\n%s\nwant 2, none, %q", got.code, got.stdout, got.stderr, want)
 	}
 }

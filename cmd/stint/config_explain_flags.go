@@ -10,7 +10,8 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// requestFlag is a request as people write it: "GET /search", "/search", "POST https://example.com/search".
+// requestFlag is a request as people write it: "GET /search", "/search", "POST
+// https://example.com/search".
 type requestFlag struct{ method, host, path, raw string }
 
 // UnmarshalText reads a method and a path or URL.
@@ -27,12 +28,13 @@ func (r *requestFlag) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%q is not a method; want something like GET or POST before the path", method)
 	}
 	if upper := strings.ToUpper(method); method != upper {
-		return fmt.Errorf("the method %q is not in capitals, and is another one than %s; want '%s %s'", method, upper, upper, target)
+		return fmt.Errorf("the method %q is not in capitals, and is not %s; want '%s %s'", method, upper, upper, target)
 	}
 	u, err := url.ParseRequestURI(target)
 	switch {
 	case err != nil || !strings.HasPrefix(target, "/") && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https"):
-		return fmt.Errorf("%q is neither a path nor a URL; want something like /search or https://example.com/search", target)
+		return fmt.Errorf("%q is neither a path nor a URL; want something like /search or https://example.com/search",
+			target)
 	case u.Path == "":
 		u.Path = "/"
 	}
@@ -56,7 +58,7 @@ func (h *headerFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// claimFlag is a fact about the caller: "plan=pro".
+// claimFlag is a claim about the caller: "plan=pro".
 type claimFlag struct{ name, value string }
 
 // UnmarshalText reads a name and a value with an equals sign between.

@@ -8,20 +8,25 @@ import (
 	"github.com/stint-limiter/stint/internal/golden"
 )
 
-// TestExplain holds what is told of the example to the files in testdata.
+// TestExplain compares explanations of the example with the files in testdata.
 func TestExplain(t *testing.T) {
 	tests := []struct {
 		golden string
 		args   []string
 	}{
 		{"explain_anonymous.txt", []string{"--request", "/api/x"}},
-		{"explain_pro.txt", []string{"--request", "POST /simulations", "--claim", "user=42", "--claim", "plan=pro", "--header", "Idempotency-Key: 7"}},
-		{"explain_pro.json", []string{"--request", "POST /simulations", "--claim", "user=42", "--claim", "plan=pro", "--header", "Idempotency-Key: 7", "--json"}},
+		{"explain_pro.txt", []string{"--request", "POST /simulations", "--claim", "user=42", "--claim", "plan=pro",
+			"--header", "Idempotency-Key: 7"}},
+		{"explain_pro.json", []string{"--request", "POST /simulations", "--claim", "user=42", "--claim", "plan=pro",
+			"--header", "Idempotency-Key: 7", "--json"}},
 		{"explain_skipped.txt", []string{"--request", "GET /static/app.css?v=3"}},
 		{"explain_skipped.json", []string{"--request", "GET /static/app.css?v=3", "--json"}},
-		{"explain_apikey.txt", []string{"--request", "GET https://api.example.com/structures/1crn", "--claim", "key=k7", "--peer", "203.0.113.9"}},
-		{"explain_proxy.txt", []string{"--request", "/structures/1crn", "--peer", "127.0.0.1", "--header", "X-Forwarded-For: 2001:db8::7", "--header", "X-User-ID: 42"}},
-		{"explain_internal.txt", []string{"--request", "/structures/1crn", "--claim", "service=billing", "--peer", "unix"}},
+		{"explain_apikey.txt", []string{"--request", "GET https://api.example.com/structures/1crn", "--claim", "key=k7",
+			"--peer", "203.0.113.9"}},
+		{"explain_proxy.txt", []string{"--request", "/structures/1crn", "--peer", "127.0.0.1", "--header",
+			"X-Forwarded-For: 2001:db8::7", "--header", "X-User-ID: 42"}},
+		{"explain_internal.txt", []string{"--request", "/structures/1crn", "--claim", "service=billing",
+			"--peer", "unix"}},
 	}
 	for _, test := range tests {
 		t.Run(test.golden, func(t *testing.T) {
@@ -58,7 +63,7 @@ policies:
 		}},
 		{[]string{"--request", "/"}, []string{
 			"charged to nobody: nothing limits it",
-			"bans         those made by hand",
+			"bans         only those made by hand",
 			"store fails  allow, after 15ms: it is allowed",
 		}},
 		{[]string{"--request", "/", "--header", "Host: a.example.com"}, []string{
@@ -95,7 +100,8 @@ func TestExplainSecret(t *testing.T) {
 		"tiers: [{name: keyed, identity: [key, session], limits: 10/1m}, {name: all, identity: ip, limits: 10/1m}]\n"
 	for _, header := range []string{"X-Key: hunter2", "Cookie: s=hunter2", "Authorization: hunter2"} {
 		for _, form := range []string{"--json=false", "--json"} {
-			got := execute(t, config, "config", "explain", "-", "--request", "/?token=hunter2", "--header", header, form)
+			got := execute(t, config, "config", "explain", "-", "--request", "/?token=hunter2",
+				"--header", header, form)
 			if got.code != exitGood || strings.Contains(got.stdout+got.stderr, "hunter2") {
 				t.Errorf("%s, %s: %+v", header, form, got)
 			}
@@ -128,7 +134,8 @@ func TestExplainURL(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.stdout), &e); err != nil {
 		t.Fatalf("%v in:\n%s", err, got.stdout)
 	}
-	if e.Method != "PUT" || e.Host != "h:8080" || e.Path != "/a b" || e.Peer != assumedPeer || !e.Assumed || e.Tier != "all" {
+	if e.Method != "PUT" || e.Host != "h:8080" || e.Path != "/a b" || e.Peer != assumedPeer || !e.Assumed ||
+		e.Tier != "all" {
 		t.Errorf("got %+v", e)
 	}
 }

@@ -23,6 +23,9 @@ import (
 // buildBinary builds the real program.
 func buildBinary(t *testing.T) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs the program as a process: make test runs it")
+	}
 	binary := filepath.Join(t.TempDir(), "stint")
 	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -42,8 +45,8 @@ type daemon struct {
 	ended   chan struct{}
 }
 
-// launch starts a daemon on free ports of this machine and returns when it says that it is ready. If it still runs when the
-// test ends, it is killed.
+// launch starts a daemon on free ports of this machine and returns when it says that it is ready.
+// If it still runs when the test ends, it is killed.
 func launch(t *testing.T, binary string, args ...string) *daemon {
 	t.Helper()
 	d := &daemon{t: t, address: map[string]string{}, states: make(chan string, 16), ended: make(chan struct{})}
@@ -84,7 +87,7 @@ func launch(t *testing.T, binary string, args ...string) *daemon {
 		}
 	})
 	if got := d.state(); got != "READY=1" {
-		t.Fatalf("told %q, want that it is ready", got)
+		t.Fatalf("notified %q, want that it is ready", got)
 	}
 	return d
 }
@@ -115,7 +118,8 @@ func (d *daemon) state() string {
 	return ""
 }
 
-// unready waits until load balancers are told to go elsewhere, which comes after the service manager is told.
+// unready waits until load balancers are sent elsewhere, which comes after the service manager is
+// notified.
 func (d *daemon) unready() {
 	d.t.Helper()
 	eventually.Nil(d.t, "it is not ready", func() error {
@@ -147,7 +151,8 @@ func (d *daemon) logged() string {
 	return d.log.String()
 }
 
-// at returns the address of a listener. It is in the log before the daemon is ready, but may have to be read yet.
+// at returns the address of a listener. It is in the log before the daemon is ready, but may have
+// to be read yet.
 func (d *daemon) at(listener string) (address string) {
 	d.t.Helper()
 	eventually.Nil(d.t, "there is a listener "+listener, func() error {
@@ -191,7 +196,8 @@ func (d *daemon) post(path, body string) (int, string) {
 	return readAll(d.t, response)
 }
 
-// get asks for a path on a listener, with the token that the daemon has made for the admin listener.
+// get asks for a path on a listener, with the token that the daemon has made for the admin
+// listener.
 func (d *daemon) get(listener, path string) (int, string) {
 	d.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, "http://"+d.at(listener)+path, nil)

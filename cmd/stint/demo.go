@@ -14,31 +14,31 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/examples/tiers"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server"
-	"github.com/stint-limiter/stint/server/gateway"
 )
 
 // demoCommand runs everything on this machine, with traffic.
 type demoCommand struct {
-	For    lengthFlag `name:"for" placeholder:"TIME" help:"How long to run: 30s, 10m. Default: until it is interrupted."`
-	Rate   int        `name:"rate" placeholder:"N" default:"200" help:"About how many requests a second, 1 to 2000. Default: ${default}."`
-	Store  string     `name:"store" placeholder:"STORE" default:"memory" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: ${default}."`
-	Listen string     `name:"listen" placeholder:"ADDR" default:"127.0.0.1:8080" help:"Where the gateway is, or a free port if that one is taken. Default: ${default}."`
-	Admin  string     `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"Where the dashboard is, or a free port if that one is taken. Default: ${default}."`
+	For    durationFlag `name:"for" placeholder:"TIME" help:"How long to run: 30s, 10m. Default: until it is interrupted."`
+	Rate   int          `name:"rate" placeholder:"N" default:"200" help:"About how many requests a second, 1 to 2000. Default: ${default}."`
+	Store  string       `name:"store" placeholder:"STORE" default:"memory" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: ${default}."`
+	Listen string       `name:"listen" placeholder:"ADDR" default:"127.0.0.1:8080" help:"The address of the gateway, or a free port if that one is taken. Default: ${default}."`
+	Admin  string       `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"The address of the dashboard, or a free port if that one is taken. Default: ${default}."`
 }
 
 // Help is the detailed help.
 func (*demoCommand) Help() string {
-	return `A gateway behind the limits of examples/tiers in front of a small application, a dashboard, and callers: users of every
-tier, a burst now and then, an abuser who gets banned, and calls of somebody else's API. All of it is on this machine.
+	return `Runs a gateway with the limits of examples/tiers in front of a small application, a dashboard, and callers: users of
+every tier, occasional bursts, an abuser who gets banned, and calls of an external API. All of it is on this machine.
 
     stint demo
     stint demo --rate 1000 --store redis://localhost:6379/0 --for 10m`
 }
 
-// Validate is called when the flags have been read.
+// Validate runs after the flags are parsed.
 func (c *demoCommand) Validate() error {
 	if c.Rate < 1 || c.Rate > 2000 {
 		return fmt.Errorf("--rate: %d; want 1 to 2000", c.Rate)
@@ -57,18 +57,18 @@ func (c *demoCommand) Run(s *system) error {
 	return c.run(ctx, s)
 }
 
-// onTrial is a policy in shadow, which shows what it would do to have no bursts.
-const onTrial = `
+// shadowPolicy is a policy in shadow, which shows what a limit without bursts would do.
+const shadowPolicy = `
   - name: steady
     match: {method: GET, path: "/structures/{id}"}
     limits: {free: 10/10s, enterprise: 10/10s, default: unlimited}
     shadow: true
 `
 
-// demoPolicies are those of the example, and one on trial after them.
+// demoPolicies are those of the example, and one in shadow after them.
 func demoPolicies() string {
 	const next = "\nbans:"
-	return strings.Replace(string(tiers.YAML), next, onTrial+next, 1) + demoStore
+	return strings.Replace(string(tiers.YAML), next, shadowPolicy+next, 1) + demoStore
 }
 
 // demoStore keeps the demo's counts apart from others in the same Redis.
@@ -85,12 +85,12 @@ func (c *demoCommand) run(ctx context.Context, s *system) (err error) {
 	if err := os.WriteFile(d.policies, []byte(demoPolicies()), 0o600); err != nil {
 		return err
 	}
-	upstream, err := serveLocally(newDemoAPI())
+	upstream, err := startLocal(newDemoAPI())
 	if err != nil {
 		return err
 	}
 	defer upstream.close()
-	d.theirs, err = serveLocally(newPretendAPI())
+	d.theirs, err = startLocal(newPretendAPI())
 	if err != nil {
 		return err
 	}
@@ -114,8 +114,8 @@ func (c *demoCommand) start(ctx context.Context, s *system, d *demo, upstream st
 		// Nobody here is real, so there is no token, and nothing is shortened.
 		AdminOpen: true,
 		Observe:   observe.Config{ShowSubjects: true, Version: versionOf(s.Build).Version},
-		Gateway:   &gateway.Config{Routes: []gateway.Route{{Upstream: upstream}}, AccessLog: gateway.AccessLog{Off: true}},
-		// Denials are what this is about: the dashboard shows them.
+		Gateway:   &server.Gateway{Routes: []config.Route{{Upstream: upstream}}, NoAccessLog: true},
+		// The demo is about denials: the dashboard shows them.
 		Logger: slog.New(slog.NewTextHandler(s.errors(), &slog.HandlerOptions{Level: slog.LevelError})),
 	})
 	if err != nil {
@@ -127,12 +127,12 @@ func (c *demoCommand) start(ctx context.Context, s *system, d *demo, upstream st
 // demo is what runs.
 type demo struct {
 	server   *server.Server
-	theirs   *localServer // somebody else's API
+	theirs   *localServer // the external API
 	gateway  string       // its URL
 	policies string       // the file
 }
 
-// traffic calls until the context ends.
+// traffic makes calls until the context ends.
 func (d *demo) traffic(ctx context.Context, rate int) error {
 	apis, err := d.server.Outbound()
 	if err != nil {
@@ -140,13 +140,13 @@ func (d *demo) traffic(ctx context.Context, rate int) error {
 	}
 	defer apis.Close()
 	var work sync.WaitGroup
-	work.Go(func() { newCrowd(d.gateway, rate).run(ctx) })
+	work.Go(func() { newDemoTraffic(d.gateway, rate).run(ctx) })
 	work.Go(func() { callPretendAPI(ctx, apis, d.theirs.url) })
 	work.Wait()
 	return nil
 }
 
-// guide tells what is where, and what to try.
+// guide returns where everything is, and what to try.
 func (d *demo) guide(s *system, c *demoCommand) []byte {
 	dashboard := "http://" + d.server.Addr(server.Admin).String()
 	at, flags := "", ""
@@ -182,7 +182,7 @@ Interrupt it to end it.
 func free(address string) string {
 	l, err := net.Listen("tcp", address)
 	if err == nil {
-		_ = l.Close() // it was to see whether it can be had
+		_ = l.Close() // it was only a check
 	}
 	host, _, wrong := net.SplitHostPort(address)
 	if !errors.Is(err, syscall.EADDRINUSE) || wrong != nil {

@@ -14,15 +14,15 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// localServer is a handler that is served on a free port of this machine.
+// localServer serves a handler on a free port of this machine.
 type localServer struct {
 	url  string
 	http http.Server
 	done chan struct{}
 }
 
-// serveLocally begins to serve a handler.
-func serveLocally(h http.Handler) (*localServer, error) {
+// startLocal starts to serve a handler.
+func startLocal(h http.Handler) (*localServer, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func serveLocally(h http.Handler) (*localServer, error) {
 }
 
 func (s *localServer) close() {
-	_ = s.http.Close() // nobody waits for an answer any more
+	_ = s.http.Close() // nobody waits for an answer
 	<-s.done
 }
 
@@ -48,7 +48,8 @@ func (s *localServer) close() {
 func newDemoAPI() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusOK, map[string]any{"try": []string{"GET /structures/4hhb", "POST /simulations", "POST /structures/4hhb/pdf"}})
+		reply(w, http.StatusOK, map[string]any{
+			"try": []string{"GET /structures/4hhb", "POST /simulations", "POST /structures/4hhb/pdf"}})
 	})
 	mux.HandleFunc("GET /structures/{id}", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusOK, map[string]any{"id": r.PathValue("id"), "chains": 4, "atoms": 4779})
@@ -76,7 +77,7 @@ func newDemoAPI() http.Handler {
 	return mux
 }
 
-// newPretendAPI returns a stand-in for somebody else's API.
+// newPretendAPI returns a stand-in for an external API.
 func newPretendAPI() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, []map[string]any{{"id": 1020, "name": "Pong"}})
@@ -86,18 +87,18 @@ func newPretendAPI() http.Handler {
 func reply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client has gone: nobody to tell
+	_ = json.NewEncoder(w).Encode(body) // the client has gone
 }
 
 const (
 	// pretendAPI is the API of examples/tiers that the demo calls.
 	pretendAPI = "igdb"
-	// demoWorkers is how many call it, each as fast as it may.
+	// demoWorkers is how many workers call it, each as fast as it may.
 	demoWorkers = 6
 )
 
-// callPretendAPI makes calls, which wait for their turn, until the context ends. An API that is not there any more, because
-// somebody has changed the limits, is tried again after a while.
+// callPretendAPI makes calls, which wait for their turn, until the context ends. If the API is no
+// longer there, because somebody has changed the limits, it tries again after a while.
 func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
 	base := &http.Transport{}
 	defer base.CloseIdleConnections()
@@ -108,7 +109,8 @@ func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
 			for ctx.Err() == nil {
 				api, err := apis.API(pretendAPI)
 				if err == nil {
-					err = call(ctx, &http.Client{Transport: httplimit.NewTransport(api, base)}, http.MethodGet, url+"/games", nil)
+					err = call(ctx, &http.Client{Transport: httplimit.NewTransport(api, base)}, http.MethodGet,
+						url+"/games", nil)
 				}
 				if err != nil {
 					pause(ctx, time.Second)
@@ -121,7 +123,7 @@ func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
 	}
 }
 
-// call makes a request and reads the answer, whatever it is, so that the connection can be used again.
+// call makes a request and reads the answer, whatever it is, so that the connection can be reused.
 func call(ctx context.Context, client *http.Client, method, url string, header http.Header) error {
 	r, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,10 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/observe"
-	"github.com/stint-limiter/stint/policy"
-	"github.com/stint-limiter/stint/server/control"
 )
 
 // running is the demo while it runs.
@@ -129,7 +132,8 @@ func TestDemo(t *testing.T) {
 
 	flags := []string{"--server", d.dashboard}
 	do := func(args ...string) result { return execute(t, "", append(args, flags...)...) }
-	if got := do("inspect", "user:mallory", "--tier", "free"); got.code != exitGood || !strings.Contains(got.stdout, "free in structure: 30/1m burst 2x") {
+	if got := do("inspect", "user:mallory", "--tier", "free"); got.code != exitGood ||
+		!strings.Contains(got.stdout, "free in structure: 30/1m burst 2x") {
 		t.Errorf("inspect: %+v", got)
 	}
 	if got := do("top", "--once"); got.code != exitGood || !strings.Contains(got.stdout, "DENIED") {
@@ -141,7 +145,8 @@ func TestDemo(t *testing.T) {
 	if got := do("bans"); got.code != exitGood || !strings.Contains(got.stdout, "user:pro-1") {
 		t.Errorf("bans: %+v", got)
 	}
-	if got := do("peek", "user:pro-1", "--tier", "pro"); got.code != exitBad || !strings.Contains(got.stdout, "banned") {
+	if got := do("peek", "user:pro-1", "--tier", "pro"); got.code != exitBad ||
+		!strings.Contains(got.stdout, "banned") {
 		t.Errorf("peek: %+v", got)
 	}
 	if got := do("unban", "user:pro-1"); got.code != exitGood {
@@ -150,7 +155,8 @@ func TestDemo(t *testing.T) {
 	if got := do("reset", "user:mallory"); got.code != exitGood {
 		t.Errorf("reset: %+v", got)
 	}
-	if got := do("doctor"); !strings.Contains(got.stdout, "ok    server") || !strings.Contains(got.stdout, "ok    store") {
+	if got := do("doctor"); !strings.Contains(got.stdout, "ok    server") ||
+		!strings.Contains(got.stdout, "ok    store") {
 		t.Errorf("doctor: %+v", got)
 	}
 }
@@ -168,9 +174,16 @@ func TestDemoOnARedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	got.Body.Close()
-	if got.StatusCode != http.StatusOK || !strings.Contains(redis.CLI(t, "KEYS", "*"), "stint-demo:{user:you}") {
-		t.Errorf("got %d, and in Redis %s", got.StatusCode, redis.CLI(t, "KEYS", "*"))
+	if got.StatusCode != http.StatusOK {
+		t.Errorf("got %d", got.StatusCode)
 	}
+	// On an overloaded machine the demo decides without Redis, and charges it afterwards.
+	eventually.Nil(t, "Redis has counted the request", func() error {
+		if keys := redis.CLI(t, "KEYS", "*"); !strings.Contains(keys, "stint-demo:{user:you}") {
+			return fmt.Errorf("in Redis: %s", keys)
+		}
+		return nil
+	})
 }
 
 func TestDemoMistakes(t *testing.T) {
@@ -179,7 +192,8 @@ func TestDemoMistakes(t *testing.T) {
 		{"--store=reddis", `--store: want memory, redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
 		{"--for=soon", `--for: "soon" is not a length of time; want something like 30s, 10m, 1h30m or 7d, at most a year`},
 	} {
-		if got := execute(t, "", "demo", test.flag); got.code != exitUsage || !strings.HasSuffix(got.stderr, test.want+"\n") {
+		if got := execute(t, "", "demo", test.flag); got.code != exitUsage ||
+			!strings.HasSuffix(got.stderr, test.want+"\n") {
 			t.Errorf("%s: got %+v", test.flag, got)
 		}
 	}
@@ -187,18 +201,18 @@ func TestDemoMistakes(t *testing.T) {
 
 // TestTrial: the demo has a policy on trial, the one that the documentation shows.
 func TestTrial(t *testing.T) {
-	set, err := policy.Parse("demo.yaml", []byte(demoPolicies()))
+	conf, err := config.Parse("demo.yaml", []byte(demoPolicies()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(set.Places("user:alice"), func(p policy.Place) bool { return p.Shadow }) {
-		t.Errorf("users have nothing on trial: %+v", set.Places("user:alice"))
+	if !slices.ContainsFunc(setinfo.Counts(conf.Set, "user:alice"), func(c setinfo.Count) bool { return c.Shadow }) {
+		t.Errorf("users have nothing on trial: %+v", setinfo.Counts(conf.Set, "user:alice"))
 	}
 	text, err := os.ReadFile("../../docs/dashboard.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(text), "```yaml"+onTrial+"```") {
-		t.Errorf("docs/dashboard.md does not have this policy:%s", onTrial)
+	if !strings.Contains(string(text), "```yaml"+shadowPolicy+"```") {
+		t.Errorf("docs/dashboard.md does not have this policy:%s", shadowPolicy)
 	}
 }

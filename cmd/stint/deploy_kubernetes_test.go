@@ -12,13 +12,14 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/policy"
-	"github.com/stint-limiter/stint/server/envoyrls"
+	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
 
-// manifest is what the Kubernetes manifests have. A key that is not here is a mistake, in one or the other.
+// manifest is what the Kubernetes manifests have. A key that is not here is a mistake, in one or
+// the other.
 type manifest struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string
@@ -207,7 +208,8 @@ func spec(t *testing.T, all map[string]manifest, name string, into any) {
 	decodeStrictly(t, name, string(text), into)
 }
 
-// TestDeployKubernetes holds the command line and the configurations in the manifests against the program.
+// TestDeployKubernetes holds the command line and the configurations in the manifests against the
+// program.
 func TestDeployKubernetes(t *testing.T) {
 	all := manifests(t)
 	var d deployment
@@ -221,22 +223,23 @@ func TestDeployKubernetes(t *testing.T) {
 			if name == "stint-envoy" {
 				_, err = envoyrls.Parse(file, []byte(text))
 			} else {
-				_, err = policy.Parse(file, []byte(text))
+				_, err = config.Parse(file, []byte(text))
 			}
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}
-	for _, name := range []string{"Service stint", "ConfigMap stint-policies", "ConfigMap stint-envoy", "PodDisruptionBudget stint", "NetworkPolicy stint"} {
+	for _, name := range []string{"Service stint", "ConfigMap stint-policies", "ConfigMap stint-envoy",
+		"PodDisruptionBudget stint", "NetworkPolicy stint"} {
 		if _, ok := all[name]; !ok {
 			t.Errorf("there is no %s", name)
 		}
 	}
 }
 
-// TestDeployKubernetesPod holds the pod to the least that it needs: Kubernetes' profile "restricted" and a file system that is
-// read only.
+// TestDeployKubernetesPod holds the pod to the least that it needs: Kubernetes' profile
+// "restricted" and a file system that is read only.
 func TestDeployKubernetesPod(t *testing.T) {
 	var d deployment
 	spec(t, manifests(t), "Deployment stint", &d)
@@ -295,8 +298,8 @@ func TestDeployKubernetesPod(t *testing.T) {
 	below(t, variables["GOMEMLIMIT"], c.Resources.Limits["memory"]+"B")
 }
 
-// TestDeployKubernetesSecret does what the top of the manifest says, with an editor that ends files with a line break, and uses
-// what that makes: Prometheus gets a token that can only look.
+// TestDeployKubernetesSecret does what the top of the manifest says, with an editor that ends files
+// with a line break, and uses what that makes: Prometheus gets a token that can only look.
 func TestDeployKubernetesSecret(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(deploy, "kubernetes", "deployment.yaml"))
 	if err != nil {
@@ -326,7 +329,8 @@ func TestDeployKubernetesSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]callers.Holder{
-		"operator-token": {Name: "operator", Role: callers.Operate}, "prometheus-token": {Name: "prometheus", Role: callers.Read},
+		"operator-token":   {Name: "operator", Role: callers.Operate},
+		"prometheus-token": {Name: "prometheus", Role: callers.Read},
 	} {
 		if got, ok := tokens.Holder([]string{"Bearer " + strings.TrimSpace(made(name))}); !ok || got != want {
 			t.Errorf("%s is that of %+v, want %+v", name, got, want)
@@ -342,8 +346,8 @@ func TestDeployKubernetesSecret(t *testing.T) {
 	}
 }
 
-// TestDeployKubernetesNetwork has the admin listener reached by nobody whom the policy does not name, and by nobody through the
-// service.
+// TestDeployKubernetesNetwork has the admin listener reached by nobody whom the policy does not
+// name, and by nobody through the service.
 func TestDeployKubernetesNetwork(t *testing.T) {
 	all := manifests(t)
 	var d deployment
@@ -372,7 +376,8 @@ func TestDeployKubernetesNetwork(t *testing.T) {
 	}
 	var n networkPolicy
 	spec(t, all, "NetworkPolicy stint", &n)
-	if !maps.Equal(n.PodSelector.MatchLabels, d.Template.Metadata.Labels) || !slices.Equal(n.Types, []string{"Ingress", "Egress"}) {
+	if !maps.Equal(n.PodSelector.MatchLabels, d.Template.Metadata.Labels) ||
+		!slices.Equal(n.Types, []string{"Ingress", "Egress"}) {
 		t.Errorf("the policy is for the %s of %v, want both ways of the pods of the deployment", n.Types, n.PodSelector)
 	}
 	named := func(peers []peer, ports []port) {
@@ -381,7 +386,8 @@ func TestDeployKubernetesNetwork(t *testing.T) {
 			t.Error("a rule without peers or ports is for all of them")
 		}
 		for _, p := range peers {
-			if (p.Namespaces == nil || len(p.Namespaces.MatchLabels) == 0) && (p.Pods == nil || len(p.Pods.MatchLabels) == 0) {
+			if (p.Namespaces == nil || len(p.Namespaces.MatchLabels) == 0) &&
+				(p.Pods == nil || len(p.Pods.MatchLabels) == 0) {
 				t.Errorf("a rule is for everybody: %+v", p)
 			}
 		}

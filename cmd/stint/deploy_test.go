@@ -51,7 +51,8 @@ func linesOf(t *testing.T, name string) []string {
 	return lines
 }
 
-// TestDeployUnit holds the command line of the systemd unit against the program, and the unit to its sandbox.
+// TestDeployUnit holds the command line of the systemd unit against the program, and the unit to
+// its sandbox.
 func TestDeployUnit(t *testing.T) {
 	set := map[string]string{}
 	for _, line := range linesOf(t, filepath.Join(deploy, "stint.service")) {
@@ -100,7 +101,8 @@ func TestDeployUnit(t *testing.T) {
 	below(t, strings.TrimPrefix(set["Environment"], "GOMEMLIMIT="), set["MemoryMax"]+"iB")
 }
 
-// below has the limit of the garbage collector leave a fifth of the memory for what it does not count.
+// below has the limit of the garbage collector leave a fifth of the memory for what it does not
+// count.
 func below(t *testing.T, collector, memory string) {
 	t.Helper()
 	soft, err := words.Size(collector)
@@ -121,7 +123,8 @@ func wantPinned(t *testing.T, image string) {
 	}
 }
 
-// TestDeployImage holds the Dockerfile to a program that is static and not root's, of images that are pinned.
+// TestDeployImage holds the Dockerfile to a program that is static and not root's, of images that
+// are pinned.
 func TestDeployImage(t *testing.T) {
 	lines := linesOf(t, filepath.Join(deploy, "Dockerfile"))
 	has := func(want string) int {
@@ -180,7 +183,8 @@ func TestDeployImage(t *testing.T) {
 	}
 }
 
-// TestDockerignore has all that the program is built from reach the builder, and nothing that could be a secret.
+// TestDockerignore has all that the program is built from reach the builder, and nothing that could
+// be a secret.
 func TestDockerignore(t *testing.T) {
 	patterns := linesOf(t, filepath.Join(root, ".dockerignore"))
 	base, err := filepath.Abs(root)
@@ -225,7 +229,8 @@ func TestDockerignore(t *testing.T) {
 	for _, name := range []string{
 		".git/config", ".env", "redis.env", "redis-url", "admin-tokens", "stint.yaml", "bin/stint", "cover.out",
 		"cmd/stint/.env", "cmd/stint/main_test.go", "server/key.pem", "server/tls/tls.key", "policy/testdata/x",
-		"deploy/kubernetes/secret.yaml", "docs/server.md", "bench/main.go", "examples/routers/main.go", "tools/go.mod", "id_ed25519",
+		"deploy/kubernetes/secret.yaml", "docs/server.md", "bench/main.go", "examples/routers/main.go",
+		"tools/go.mod", "id_ed25519",
 	} {
 		if !ignored(t, patterns, name) {
 			t.Errorf("%s is sent to the builder", name)
@@ -233,8 +238,8 @@ func TestDockerignore(t *testing.T) {
 	}
 }
 
-// ignored reports whether .dockerignore keeps a file back. As with Docker the last pattern decides that fits the file or a
-// directory above it; of the forms of patterns it knows those that we use.
+// ignored reports whether .dockerignore keeps a file back. As with Docker the last pattern decides
+// that fits the file or a directory above it; of the forms of patterns it knows those that we use.
 func ignored(t *testing.T, patterns []string, name string) bool {
 	t.Helper()
 	kept := false
@@ -259,8 +264,8 @@ func ignored(t *testing.T, patterns []string, name string) bool {
 	return kept
 }
 
-// TestNoSecretsOnCommandLines has no example and no document show a password on a command line, where every user of a machine can
-// read it.
+// TestNoSecretsOnCommandLines has no example and no document show a password on a command line,
+// where every user of a machine can read it.
 func TestNoSecretsOnCommandLines(t *testing.T) {
 	shown := regexp.MustCompile(`--(store|alert-webhook)[ =]'?[a-z]+://[^ /@]*:[^ /@]+@`)
 	err := filepath.WalkDir(root, func(name string, entry os.DirEntry, err error) error {
@@ -272,7 +277,8 @@ func TestNoSecretsOnCommandLines(t *testing.T) {
 			return filepath.SkipDir
 		case entry.IsDir() || strings.HasSuffix(name, "_test.go"):
 			return nil
-		case !slices.Contains([]string{".md", ".yaml", ".go", ".service", ".conf", ".cfg", ".lua", ""}, filepath.Ext(name)):
+		case !slices.Contains([]string{".md", ".yaml", ".go", ".service", ".conf", ".cfg", ".lua", ""},
+			filepath.Ext(name)):
 			return nil
 		}
 		text, err := os.ReadFile(name)
@@ -289,7 +295,8 @@ func TestNoSecretsOnCommandLines(t *testing.T) {
 	}
 }
 
-// TestSecurityPage has every test that SECURITY.md names exist, and tests for every row of docs/faults.md that it names.
+// TestSecurityPage has every test that SECURITY.md names exist, and tests for every row of
+// docs/faults.md that it names.
 func TestSecurityPage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "SECURITY.md"))
 	if err != nil {

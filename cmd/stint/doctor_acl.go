@@ -9,14 +9,14 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// attempt is a command that stint gives, or that its scripts do, on a key of the doctor's own.
+// attempt is a command that stint or its scripts use, on a key of the doctor's own.
 type attempt struct {
 	permission string
 	args       []string
 }
 
-// attempts are all that stint needs to decide, with a name key if names are hashed, in an order in which none fails for
-// another reason than its permission.
+// attempts are all commands that stint needs to decide, with a name key if names are hashed,
+// ordered so that none fails for another reason than its permission.
 func attempts(key, channel string, hashed bool) []attempt {
 	const noScript = "0000000000000000000000000000000000000000"
 	log, names := key+":log", key+":names"
@@ -47,12 +47,12 @@ func attempts(key, channel string, hashed bool) []attempt {
 		{"+zrem", []string{"ZREM", log, "a"}},
 		{"+hgetall", []string{"HGETALL", names}},
 		{"+del", []string{"DEL", key, log, names}},
-		{"+publish", []string{"PUBLISH", channel, ""}}, // which nobody heeds
+		{"+publish", []string{"PUBLISH", channel, ""}}, // which nobody reads
 	}...)
 }
 
-// greetings are what connections begin with and end with, and what they listen by.
-var greetings = []string{"+hello", "+auth", "+client|setname", "+subscribe", "+unsubscribe"}
+// connectionCommands start and end connections, and listen.
+var connectionCommands = []string{"+hello", "+auth", "+client|setname", "+subscribe", "+unsubscribe"}
 
 // allPermissions are those of a user that stint can decide as.
 func allPermissions(prefix string, hashed bool) []string {
@@ -60,25 +60,27 @@ func allPermissions(prefix string, hashed bool) []string {
 	for _, a := range attempts("", "", hashed) {
 		list = append(list, a.permission)
 	}
-	return append(list, greetings...)
+	return append(list, connectionCommands...)
 }
 
-// permissions tries everything that stint does, and tells what is not permitted.
-func (e *redisExam) permissions(ctx context.Context) {
+// permissions tries everything that stint does, and reports what is not permitted.
+func (e *redisDiagnosis) permissions(ctx context.Context) {
 	key, channel := e.prefix+":{doctor}:"+e.user, e.prefix+":room"
 	if missing := e.missing(ctx, channel, attempts(key, channel, e.hashed)); len(missing) > 0 {
-		e.found.fail("permissions", fmt.Sprintf("the user %q lacks %s", e.user, strings.Join(missing, " ")), e.grant(missing))
+		e.found.fail("permissions", fmt.Sprintf("the user %q lacks %s", e.user, strings.Join(missing, " ")),
+			e.grant(missing))
 	} else {
-		e.found.ok("permissions", "the user %q may do all that deciding needs", e.user)
+		e.found.ok("permissions", "the user %q may do everything that decisions need", e.user)
 	}
-	if missing := e.missing(ctx, channel, looks()); len(missing) > 0 {
-		e.found.warn("looking", fmt.Sprintf("bans and the state of this Redis can be shown only in part: the user %q lacks %s", e.user, strings.Join(missing, " ")),
+	if missing := e.missing(ctx, channel, inspectionCommands()); len(missing) > 0 {
+		e.found.warn("looking", fmt.Sprintf("bans and the state of this Redis can be shown only in part: the user %q lacks %s",
+			e.user, strings.Join(missing, " ")),
 			e.grant(missing))
 	}
 }
 
-// looks are what listing bans and showing the state of a Redis need, and deciding does not.
-func looks() []attempt {
+// inspectionCommands are needed to list bans and to show the state of a Redis, but not to decide.
+func inspectionCommands() []attempt {
 	return []attempt{
 		{"+scan", []string{"SCAN", "0", "COUNT", "1"}},
 		{"+info", []string{"INFO", "server"}},
@@ -87,7 +89,7 @@ func looks() []attempt {
 }
 
 // missing tries commands, and returns the permissions that the user lacks for them.
-func (e *redisExam) missing(ctx context.Context, channel string, list []attempt) []string {
+func (e *redisDiagnosis) missing(ctx context.Context, channel string, list []attempt) []string {
 	var missing []string
 	need := func(permission string) {
 		if !slices.Contains(missing, permission) {
@@ -112,7 +114,7 @@ func (e *redisExam) missing(ctx context.Context, channel string, list []attempt)
 }
 
 // grant is the command that gives the user permissions.
-func (e *redisExam) grant(permissions []string) string {
+func (e *redisDiagnosis) grant(permissions []string) string {
 	quoted := make([]string, len(permissions))
 	for i, p := range permissions {
 		quoted[i] = p

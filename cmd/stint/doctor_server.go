@@ -7,16 +7,17 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/stint-limiter/stint/server/control"
+	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// examineServer examines a running server.
-func (c *doctorCommand) examineServer(ctx context.Context, found *findings, client *control.Client, version string) {
+// diagnoseServer checks a running server.
+func (c *doctorCommand) diagnoseServer(ctx context.Context, found *findings, client *control.Client, version string) {
 	var refused *control.RefusedError
 	err := client.Ready(ctx)
 	switch {
 	case errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable:
-		found.fail("server", "it is there, and not ready: "+err.Error(), "if it has just been started or stopped, wait; its log says more")
+		found.fail("server", "it is running but not ready: "+err.Error(),
+			"if it has just started or is stopping, wait; its log says more")
 	case errors.As(err, &refused):
 		found.fail("server", c.problem(err).Error(), "stint doctor --server "+localAdmin)
 		return
@@ -40,13 +41,13 @@ func (c *doctorCommand) examineServer(ctx context.Context, found *findings, clie
 	} else {
 		found.ok("version", "%s", version)
 	}
-	examineSources(found, state.Config.Sources)
-	examineStore(found, &state)
-	examineAlerts(found, &state)
+	diagnoseSources(found, state.Config.Sources)
+	diagnoseStore(found, &state)
+	diagnoseAlerts(found, &state)
 }
 
-// examineSources tells of files that are not in force.
-func examineSources(found *findings, sources []control.SourceState) {
+// diagnoseSources reports files that are not in force.
+func diagnoseSources(found *findings, sources []control.SourceState) {
 	for _, from := range sources {
 		if from.Error == "" {
 			found.ok("configuration", "%s (%s) is in force", from.Path, from.Name)
@@ -57,28 +58,30 @@ func examineSources(found *findings, sources []control.SourceState) {
 			fix = "stint config check " + from.Path
 		}
 		first, _, _ := strings.Cut(from.Error, "\n")
-		found.fail("configuration", fmt.Sprintf("%s (%s) is refused, and what was good before stays in force: %s", from.Path, from.Name, first), fix)
+		found.fail("configuration", fmt.Sprintf("%s (%s) is invalid, and the last valid one stays in force: %s",
+			from.Path, from.Name, first), fix)
 	}
 	if len(sources) == 0 {
 		found.ok("configuration", "built in")
 	}
 }
 
-// examineStore tells how the server finds its store.
-func examineStore(found *findings, state *control.State) {
+// diagnoseStore reports the server's store.
+func diagnoseStore(found *findings, state *control.State) {
 	store := &state.Store
 	if store.Up {
 		found.ok("store", "%s", store.Name)
 	} else {
-		found.fail("store", fmt.Sprintf("%s does not answer: %s", store.Name, store.LastError), "stint doctor --store "+store.Name)
+		found.fail("store", fmt.Sprintf("%s does not answer: %s", store.Name, store.LastError),
+			"stint doctor --store "+store.Name)
 	}
 	for _, warning := range store.Warnings {
 		found.warn("store", warning, "stint doctor --store "+store.Name)
 	}
 }
 
-// examineAlerts tells of alerts that fire.
-func examineAlerts(found *findings, state *control.State) {
+// diagnoseAlerts reports firing alerts.
+func diagnoseAlerts(found *findings, state *control.State) {
 	firing := 0
 	for _, a := range state.Alerts {
 		if a.State != "firing" {
@@ -92,6 +95,6 @@ func examineAlerts(found *findings, state *control.State) {
 		}
 	}
 	if firing == 0 {
-		found.ok("alerts", "none of %d fires", len(state.Alerts))
+		found.ok("alerts", "none of %d is firing", len(state.Alerts))
 	}
 }

@@ -10,21 +10,21 @@ import (
 
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
-	"github.com/stint-limiter/stint/server/control"
 )
 
-// examine runs the doctor, and returns what it found by name. The code is what it exits with, but for the latency, which is
-// up to the machine.
+// examine runs the doctor, and returns what it found by name. The code is what it exits with, but
+// for the latency, which is up to the machine.
 func examine(t *testing.T, code int, args ...string) map[string]finding {
 	t.Helper()
 	t.Setenv("STINT_SERVER", "")
 	got := execute(t, "", append([]string{"doctor", "--json"}, args...)...)
-	var told struct{ Checks findings }
-	err := json.Unmarshal([]byte(got.stdout), &told)
-	if slices.ContainsFunc(told.Checks, func(f finding) bool { return f.Name == "latency" && f.Result != resultOK }) {
-		told.Checks = slices.DeleteFunc(told.Checks, func(f finding) bool { return f.Name == "latency" })
-		if told.Checks.good() && got.code == exitBad {
+	var result struct{ Checks findings }
+	err := json.Unmarshal([]byte(got.stdout), &result)
+	if slices.ContainsFunc(result.Checks, func(f finding) bool { return f.Name == "latency" && f.Result != resultOK }) {
+		result.Checks = slices.DeleteFunc(result.Checks, func(f finding) bool { return f.Name == "latency" })
+		if result.Checks.good() && got.code == exitBad {
 			got.code = exitGood
 		}
 	}
@@ -32,7 +32,7 @@ func examine(t *testing.T, code int, args ...string) map[string]finding {
 		t.Fatalf("%v: exit code %d, %v, errors %q, output:\n%s\nwant %d", args, got.code, err, got.stderr, got.stdout, code)
 	}
 	found := map[string]finding{}
-	for _, one := range told.Checks {
+	for _, one := range result.Checks {
 		if before, ok := found[one.Name]; !ok || before.Result == resultOK {
 			found[one.Name] = one
 		}
@@ -42,7 +42,8 @@ func examine(t *testing.T, code int, args ...string) map[string]finding {
 
 func wantFinding(t *testing.T, found map[string]finding, name, result, text, fix string) {
 	t.Helper()
-	if got := found[name]; got.Result != result || !strings.Contains(got.Found, text) || !strings.Contains(got.Fix, fix) {
+	if got := found[name]; got.Result != result || !strings.Contains(got.Found, text) ||
+		!strings.Contains(got.Fix, fix) {
 		t.Errorf("%s: got %+v; want %s, %q, %q", name, got, result, text, fix)
 	}
 }
@@ -50,7 +51,8 @@ func wantFinding(t *testing.T, found map[string]finding, name, result, text, fix
 func TestDoctorHealthyRedis(t *testing.T) {
 	redis := redistest.Start(t)
 	found := examine(t, exitGood, "--store", redis.URL(), "--config", example)
-	for _, name := range []string{"policies", "permissions", "scripts", "version", "eviction", "memory", "clock", "persistence", "replication"} {
+	for _, name := range []string{"policies", "permissions", "scripts", "version", "eviction", "memory", "clock",
+		"persistence", "replication"} {
 		wantFinding(t, found, name, resultOK, "", "")
 	}
 	if keys := redis.CLI(t, "KEYS", "*doctor*"); keys != "" {
@@ -67,7 +69,8 @@ func TestDoctorSickRedis(t *testing.T) {
 	redis.CLI(t, "EVAL", "for i = 1, 50000 do redis.call('SET', 'ballast:' .. i, 'x') end", "0")
 	redis.CLI(t, "CONFIG", "SET", "maxmemory", infoField(redis.CLI(t, "INFO", "memory"), "used_memory"))
 	found := examine(t, exitBad, "--store", redis.URL())
-	wantFinding(t, found, "eviction", resultFail, "maxmemory-policy is allkeys-lru", " CONFIG SET maxmemory-policy noeviction")
+	wantFinding(t, found, "eviction", resultFail, "maxmemory-policy is allkeys-lru",
+		" CONFIG SET maxmemory-policy noeviction")
 	wantFinding(t, found, "memory", resultWarn, "when it is full, every charge fails", " CONFIG SET maxmemory ")
 	wantFinding(t, found, "persistence", resultOK, "append-only file", "")
 	wantFinding(t, found, "scripts", resultOK, "", "")
@@ -81,15 +84,18 @@ func TestDoctorReplica(t *testing.T) {
 }
 
 func TestDoctorUnreachableRedis(t *testing.T) {
-	wantFinding(t, examine(t, exitBad, "--store", "redis://127.0.0.1:1"), "connection", resultFail, "127.0.0.1:1", "start it")
+	wantFinding(t, examine(t, exitBad, "--store", "redis://127.0.0.1:1"), "connection", resultFail,
+		"127.0.0.1:1", "start it")
 	redis := redistest.Start(t)
 	redis.CLI(t, "ACL", "SETUSER", "limiter", "on", ">secret", "~*", "&*", "+@all")
 	locked := redistest.Start(t)
 	locked.CLI(t, "CONFIG", "SET", "requirepass", "secret")
-	wantFinding(t, examine(t, exitBad, "--store", locked.URL()), "connection", resultFail, "wants a password, and the URL has none", "put REDIS_URL=redis://:PASSWORD@"+locked.Addr()+" into the environment, and run stint doctor --store redis")
+	wantFinding(t, examine(t, exitBad, "--store", locked.URL()), "connection", resultFail,
+		"requires a password, and the URL has none", "put REDIS_URL=redis://:PASSWORD@"+locked.Addr()+" into the environment, and run stint doctor --store redis")
 	wrong := strings.Replace(redis.URL(), "redis://", "redis://limiter:wrong@", 1)
 	found := examine(t, exitBad, "--store", wrong)
-	wantFinding(t, found, "connection", resultFail, `does not accept the user "limiter"`, "ACL SETUSER limiter on '>PASSWORD'")
+	wantFinding(t, found, "connection", resultFail, `does not accept the user "limiter"`,
+		"ACL SETUSER limiter on '>PASSWORD'")
 	for _, one := range found {
 		if strings.Contains(one.Found+one.Fix, "wrong@") {
 			t.Errorf("the password is shown: %+v", one)
@@ -104,15 +110,16 @@ func TestDoctorPermissions(t *testing.T) {
 		redis.CLI(t, append([]string{"ACL", "SETUSER", "limiter", "reset", "on", ">secret"}, rules...)...)
 	}
 	url := strings.Replace(redis.URL(), "redis://", "redis://limiter:secret@", 1)
-	setUser(append([]string{"-@all"}, allPermissions(usualPrefix, false)...)...)
+	setUser(append([]string{"-@all"}, allPermissions(defaultPrefix, false)...)...)
 	found := examine(t, exitBad, "--store", url)
-	wantFinding(t, found, "looking", resultWarn, `the user "limiter" lacks +scan +info +dbsize`, "ACL SETUSER limiter +scan +info +dbsize")
+	wantFinding(t, found, "looking", resultWarn, `the user "limiter" lacks +scan +info +dbsize`,
+		"ACL SETUSER limiter +scan +info +dbsize")
 	for _, name := range []string{"version", "eviction", "memory", "persistence", "replication"} {
 		if one, ok := found[name]; ok {
-			t.Errorf("told without INFO: %+v", one)
+			t.Errorf("found without INFO: %+v", one)
 		}
 	}
-	all := append([]string{"-@all", "+scan", "+info", "+dbsize"}, allPermissions(usualPrefix, false)...)
+	all := append([]string{"-@all", "+scan", "+info", "+dbsize"}, allPermissions(defaultPrefix, false)...)
 	setUser(all...)
 	wantFinding(t, examine(t, exitGood, "--store", url), "permissions", resultOK, `"limiter"`, "")
 
@@ -128,14 +135,16 @@ func TestDoctorPermissions(t *testing.T) {
 	// A name key needs more.
 	config := write(t, "hashed.yaml", "store: {name_key_file: "+write(t, "name.key", strings.Repeat("secret", 6))+"}\ntiers: [{name: all, identity: ip, limits: 9/1s}]\n")
 	setUser(all...)
-	wantFinding(t, examine(t, exitBad, "--store", url, "--config", config), "permissions", resultFail, "lacks +hset +hdel", "ACL SETUSER limiter +hset +hdel")
+	wantFinding(t, examine(t, exitBad, "--store", url, "--config", config), "permissions", resultFail,
+		"lacks +hset +hdel", "ACL SETUSER limiter +hset +hdel")
 	redis.CLI(t, "ACL", "SETUSER", "limiter", "+hset", "+hdel")
 	wantFinding(t, examine(t, exitGood, "--store", url, "--config", config), "permissions", resultOK, `"limiter"`, "")
 
 	setUser("-@all", "+hello", "+auth", "+client|setname", "+ping", "+scan", "+info", "+dbsize")
 	for range 3 { // a key that may not be written hides what may not be done to it
 		_, grant, _ := strings.Cut(examine(t, exitBad, "--store", url)["permissions"].Fix, " ACL SETUSER limiter ")
-		redis.CLI(t, append([]string{"ACL", "SETUSER", "limiter"}, strings.Fields(strings.ReplaceAll(grant, "'", ""))...)...)
+		redis.CLI(t, append([]string{"ACL", "SETUSER", "limiter"},
+			strings.Fields(strings.ReplaceAll(grant, "'", ""))...)...)
 		if got := execute(t, "", "doctor", "--store", url); !strings.Contains(got.stdout, resultFail+"  permissions") {
 			examine(t, exitGood, "--store", url)
 			return
@@ -150,7 +159,8 @@ func TestDoctorServer(t *testing.T) {
 			Version: "v1.2.3",
 			Store:   observe.StoreHealth{Kind: "memory", Name: "memory", Up: true},
 			Alerts:  []observe.Alert{{Name: "Spike", State: "ok"}},
-			Config:  control.ConfigState{Phase: "ready", Sources: []control.SourceState{{Name: "policies", Path: "stint.yaml"}}},
+			Config: control.ConfigState{Phase: "ready",
+				Sources: []control.SourceState{{Name: "policies", Path: "stint.yaml"}}},
 		}
 		change(&s)
 		return answering(t, map[string]any{"/readyz": "ready", "/api/state": s})
@@ -161,26 +171,31 @@ func TestDoctorServer(t *testing.T) {
 	}
 	found = examine(t, exitBad, "--server", state(func(s *control.State) {
 		s.Config.Sources[0].Error = "stint.yaml:3: wrong\nmore"
-		s.Store.Name, s.Store.Up, s.Store.LastError, s.Store.Warnings = "redis://a", false, "refused", []string{"it may evict"}
+		s.Store.Name, s.Store.Up, s.Store.LastError, s.Store.Warnings = "redis://a", false, "refused", []string{
+			"it may evict"}
 		s.Alerts = []observe.Alert{{Name: "StoreDown", State: "firing", Severity: "page", Summary: "It is down."}}
 	}))
-	wantFinding(t, found, "configuration", resultFail, "what was good before stays in force: stint.yaml:3: wrong", "stint config check stint.yaml")
+	wantFinding(t, found, "configuration", resultFail, "the last valid one stays in force: stint.yaml:3: wrong", "stint config check stint.yaml")
 	wantFinding(t, found, "store", resultFail, "redis://a does not answer: refused", "stint doctor --store redis://a")
 	wantFinding(t, found, "alert", resultFail, "StoreDown: It is down.", "")
 
 	closed := httptest.NewServer(nil)
 	closed.Close()
 	found = examine(t, exitBad, "--server", closed.URL, "--config", "none.yaml")
-	wantFinding(t, found, "policies", resultFail, "none.yaml: no such file or directory", "stint config check none.yaml")
+	wantFinding(t, found, "policies", resultFail, "none.yaml: no such file or directory",
+		"stint config check none.yaml")
 	broken := write(t, "broken.yaml", "tiers: []\npolices: []\n")
 	found = examine(t, exitBad, "--server", closed.URL, "--config", broken)
 	wantFinding(t, found, "policies", resultFail, "(and 1 more)", "stint config check "+broken)
 	wantFinding(t, examine(t, exitBad, "--server", closed.URL), "server", resultFail, "no stint at", "stint serve")
-	wantFinding(t, examine(t, exitBad, "--server", answering(t, map[string]any{"/readyz": "ready"})), "state", resultFail, "404", "")
-	wantFinding(t, examine(t, exitBad, "--server", answering(t, nil)), "server", resultFail, "is that the admin listener of a stint?", "stint doctor --server "+localAdmin)
+	wantFinding(t, examine(t, exitBad, "--server", answering(t, map[string]any{"/readyz": "ready"})), "state",
+		resultFail, "404", "")
+	wantFinding(t, examine(t, exitBad, "--server", answering(t, nil)), "server", resultFail,
+		"is that the admin listener of a stint?", "stint doctor --server "+localAdmin)
 	draining := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		answer.Refuse(w, http.StatusServiceUnavailable, "draining", "It is being stopped.")
 	}))
 	defer draining.Close()
-	wantFinding(t, examine(t, exitBad, "--server", draining.URL), "server", resultFail, "not ready: It is being stopped.", "wait")
+	wantFinding(t, examine(t, exitBad, "--server", draining.URL), "server", resultFail,
+		"not ready: It is being stopped.", "wait")
 }

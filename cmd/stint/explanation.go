@@ -5,30 +5,31 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/policy"
-	"github.com/stint-limiter/stint/resilience"
 )
 
-// explanation is how a request would be judged, in the form in which it is printed. Its JSON form is for programs: keys
-// may be added to it, and those that are there stay.
+// explanation is how a request would be decided, in the form in which it is printed. Its JSON form
+// is for programs: keys may be added, and existing ones stay.
 type explanation struct {
 	Method string `json:"method"`
 	Host   string `json:"host,omitempty"`
 	Path   string `json:"path"`
-	// Also are other readings of the request: they count as well.
+	// Also are other readings of the request, which count as well.
 	Also []string `json:"also,omitempty"`
-	// Peer is the other end of the connection, "unix" if it has no address, and Client who is behind it.
+	// Peer is the other end of the connection, "unix" if it has no address, and Client the client
+	// behind it.
 	Peer   string `json:"peer"`
 	Client string `json:"client"`
-	// PeerAssumed says that nobody gave the peer.
+	// PeerAssumed means that the command line names no peer.
 	PeerAssumed bool `json:"peer_assumed,omitempty"`
-	// Skipped is the policy that exempts the request. There is nothing else then.
+	// Skipped is the policy that exempts the request. Then there is nothing else.
 	Skipped string `json:"skipped,omitempty"`
-	*judgement
+	*verdict
 }
 
-// judgement is what there is to say of a request that is not exempt.
-type judgement struct {
+// verdict is everything about a request that is not exempt.
+type verdict struct {
 	Tier      string       `json:"tier"`
 	Route     string       `json:"route,omitempty"`
 	Cost      int64        `json:"cost"`
@@ -54,11 +55,11 @@ type charge struct {
 	Policy string        `json:"policy,omitempty"` // without it the limits are the tier's own
 	Limits []stint.Limit `json:"limits"`
 	Units  int64         `json:"units"`
-	Costs  bool          `json:"costs"` // units are of cost, and not requests
+	Costs  bool          `json:"costs"` // units are costs, not requests
 	Shadow bool          `json:"shadow,omitempty"`
 }
 
-// requestID is how requests name themselves.
+// requestID is how requests identify themselves.
 type requestID struct {
 	Header string `json:"header,omitempty"`
 	Named  bool   `json:"named"`
@@ -76,53 +77,55 @@ type bans struct {
 	Forgive   duration   `json:"forgive,omitempty"`
 }
 
-// explanationOf returns what is to be told of a request.
+// explanationOf returns the explanation of a request.
 func explanationOf(in *policy.Input, e *policy.Explanation) *explanation {
-	told := &explanation{Method: in.Method, Host: in.Host, Path: e.Path, Also: e.Also, Peer: unixPeer, Client: e.Client, Skipped: e.Skipped}
+	result := &explanation{Method: in.Method, Host: in.Host, Path: e.Path, Also: e.Also, Peer: unixPeer,
+		Client: e.Client, Skipped: e.Skipped}
 	if in.Peer.IsValid() {
-		told.Peer = in.Peer.String()
+		result.Peer = in.Peer.String()
 	}
 	if e.Skipped != "" {
-		return told
+		return result
 	}
-	told.judgement = &judgement{
+	result.verdict = &verdict{
 		Tier: e.Tier, Route: e.Route, Cost: e.Cost,
-		Tiers: consideredOf(e.Tiers), Policies: consideredOf(e.Policies), Counts: chargesOf(e.Counts),
+		Tiers: consideredOf(e.Tiers), Policies: consideredOf(e.Policies), Counts: chargesOf(e.Results),
 		RequestID: requestID{e.RequestID, e.Named}, Bans: bansOf(e.Bans), After: e.After,
-		Failure: failure{Mode: e.Failure.Mode.String(), Budget: duration(cmp.Or(e.Failure.Budget, resilience.DefaultBudget))},
+		Failure: failure{Mode: e.Failure.Mode.String(), Budget: duration(cmp.Or(e.Failure.Budget,
+			contract.DefaultBudget))},
 	}
-	return told
+	return result
 }
 
 func consideredOf(all []policy.Considered) []considered {
-	told := make([]considered, len(all))
+	result := make([]considered, len(all))
 	for i, c := range all {
-		told[i] = considered(c)
+		result[i] = considered(c)
 	}
-	return told
+	return result
 }
 
-func chargesOf(counts []policy.Count) []charge {
-	told := make([]charge, len(counts))
-	for i, c := range counts {
-		told[i] = charge{
-			Key: c.Key, Tier: c.Rule.Tier, Policy: c.Rule.Policy,
-			Limits: c.Rule.Limits, Units: c.Units, Costs: c.Rule.Costs, Shadow: c.Shadow,
+func chargesOf(results []policy.Result) []charge {
+	charges := make([]charge, len(results))
+	for i, r := range results {
+		charges[i] = charge{
+			Key: r.Key(), Tier: r.Rule.Tier, Policy: r.Rule.Policy,
+			Limits: r.Limits, Units: r.Cost, Costs: r.Rule.Costs, Shadow: r.Shadow,
 		}
 	}
-	return told
+	return charges
 }
 
 func bansOf(b *stint.BanPolicy) *bans {
 	if b == nil {
 		return nil
 	}
-	told := &bans{After: b.After, Within: duration(b.Within), Forgive: duration(b.Forgive)}
+	result := &bans{After: b.After, Within: duration(b.Within), Forgive: duration(b.Forgive)}
 	for _, d := range b.Durations {
-		told.Durations = append(told.Durations, duration(d))
+		result.Durations = append(result.Durations, duration(d))
 	}
-	return told
+	return result
 }
 
-// duration is a time as configurations have it: 1h, not 1h0m0s.
+// duration is a duration as in configurations: 1h, not 1h0m0s.
 type duration time.Duration

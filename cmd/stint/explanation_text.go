@@ -16,7 +16,7 @@ import (
 func (e *explanation) text() []byte {
 	var b bytes.Buffer
 	e.head(&b)
-	if e.judgement != nil {
+	if e.verdict != nil {
 		e.considered(&b, "tiers", e.Tiers)
 		e.considered(&b, "policies", e.Policies)
 		e.counts(&b)
@@ -50,12 +50,12 @@ func (e *explanation) head(b *bytes.Buffer) {
 			line("host", e.Host)
 		}
 		if e.PeerAssumed {
-			line("peer", e.Peer+" (assumed; --peer gives another)")
+			line("peer", e.Peer+" (assumed; use --peer for another)")
 		} else {
 			line("peer", e.Peer)
 		}
 		line("client", e.Client)
-		if e.judgement == nil {
+		if e.verdict == nil {
 			line("skipped", "by the policy "+e.Skipped+": nothing is counted and nothing limits it")
 			return
 		}
@@ -135,9 +135,9 @@ func (r requestID) String() string {
 	case r.Header == "":
 		return "none"
 	case r.Named:
-		return r.Header + " is there: a repeat is not charged again"
+		return r.Header + " is present: a repeat is not charged again"
 	}
-	return r.Header + " is not there: a repeat is charged again"
+	return r.Header + " is missing: a repeat is charged again"
 }
 
 func (f failure) String() string {
@@ -155,7 +155,7 @@ func (b *bans) String() string {
 	case b == nil:
 		return "none"
 	case b.After == 0:
-		return "those made by hand"
+		return "only those made by hand"
 	}
 	texts := make([]string, len(b.Durations))
 	for i, d := range b.Durations {
@@ -178,7 +178,7 @@ func orNone(text string) string {
 	return text
 }
 
-// oneLine returns text without what would break a line or move the cursor.
+// oneLine returns a text without characters that would break the line or move the cursor.
 func oneLine(text string) string {
 	if !strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		return text

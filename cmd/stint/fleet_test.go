@@ -27,10 +27,12 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// patient is a configuration in which no decision is made without Redis, however busy this machine is.
-const patient = "failure: {mode: error, budget: 10s}\ntiers:\n  - {name: all, identity: user, limits: %d/1h}\n  - {name: rest, identity: ip, limits: 1000000/1h}\n"
+// patient is a configuration in which no decision is made without Redis, however busy this machine
+// is.
+const slowFailure = "failure: {mode: error, budget: 10s}\ntiers:\n  - {name: all, identity: user, limits: %d/1h}\n  - {name: rest, identity: ip, limits: 1000000/1h}\n"
 
-// take asks the JSON API whether a user may go on, under an id unless that is "", and returns the status.
+// take asks the JSON API whether a user may go on, under an id unless that is "", and returns the
+// status.
 func take(client *http.Client, address, user, id string) (int, error) {
 	if id != "" {
 		id = fmt.Sprintf(`,"id":%q`, id)
@@ -52,13 +54,16 @@ func newClient(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// sigtermUnderLoad ends a daemon while it is busy. Callers leave when it says that it is not ready, as those behind a load
-// balancer do: each of them has its answer, each answer is in Redis, and the daemon ends well.
+// sigtermUnderLoad ends a daemon while it is busy. Callers leave when it says that it is not ready,
+// as those behind a load balancer do: each of them has its answer, each answer is in Redis, and the
+// daemon ends well.
 func sigtermUnderLoad(t *testing.T, binary string) {
 	const limit = 1_000_000
 	redis := redistest.Start(t)
-	args := []string{"serve", "--store", redis.URL(), "--http", "127.0.0.1:0", "--config", write(t, "stint.yaml", fmt.Sprintf(patient, limit))}
-	d := launch(t, binary, append(args, "--drain", "2s", "--envoy-config", envoyRules(t, limit), "--grpc", "127.0.0.1:0")...)
+	args := []string{"serve", "--store", redis.URL(), "--http", "127.0.0.1:0", "--config",
+		write(t, "stint.yaml", fmt.Sprintf(slowFailure, limit))}
+	d := launch(t, binary, append(args, "--drain", "2s", "--envoy-config", envoyRules(t, limit), "--grpc",
+		"127.0.0.1:0")...)
 
 	client, address := newClient(t), d.at(server.HTTP)
 	var admitted atomic.Int64
@@ -141,11 +146,13 @@ func dial(t *testing.T, d *daemon) rls.RateLimitServiceClient {
 	return rls.NewRateLimitServiceClient(conn)
 }
 
-// ask asks Envoy's rate limit service whether a user may go on, and counts it in admitted, unless that is nil, if so.
+// ask asks Envoy's rate limit service whether a user may go on, and counts it in admitted, unless
+// that is nil, if so.
 func ask(ctx context.Context, service rls.RateLimitServiceClient, user string, admitted *atomic.Int64) error {
 	answer, err := service.ShouldRateLimit(ctx, &rls.RateLimitRequest{
-		Domain:      "test",
-		Descriptors: []*ratelimit.RateLimitDescriptor{{Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: "user", Value: user}}}},
+		Domain: "test",
+		Descriptors: []*ratelimit.RateLimitDescriptor{
+			{Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: "user", Value: user}}}},
 	})
 	if err == nil && admitted != nil && answer.GetOverallCode() == rls.RateLimitResponse_OK {
 		admitted.Add(1)
@@ -170,7 +177,8 @@ func goroutines(t *testing.T, d *daemon) int {
 	return n
 }
 
-// fleetUnderLoad has 10,000 clients at once ask two daemons on one Redis. Every user gets exactly what its limit allows.
+// fleetUnderLoad has 10,000 clients at once ask two daemons on one Redis. Every user gets exactly
+// what its limit allows.
 func fleetUnderLoad(t *testing.T, binary string) {
 	const (
 		clients = 10_000
@@ -179,7 +187,7 @@ func fleetUnderLoad(t *testing.T, binary string) {
 	)
 	redis := redistest.Start(t)
 	rules := envoyRules(t, limit)
-	config := write(t, "stint.yaml", fmt.Sprintf(patient, limit))
+	config := write(t, "stint.yaml", fmt.Sprintf(slowFailure, limit))
 	var services []rls.RateLimitServiceClient
 	for range 2 {
 		d := launch(t, binary, "serve", "--store", redis.URL(), "--config", config, "--envoy-config", rules,
@@ -211,8 +219,9 @@ func fleetUnderLoad(t *testing.T, binary string) {
 	}
 }
 
-// killedUnderLoad ends one of two daemons as a crash would. Clients turn to the other one with what they had asked, under the
-// same id: everybody is answered, and nobody is charged twice or admitted for nothing.
+// killedUnderLoad ends one of two daemons as a crash would. Clients turn to the other one with what
+// they had asked, under the same id: everybody is answered, and nobody is charged twice or admitted
+// for nothing.
 func killedUnderLoad(t *testing.T, binary string) {
 	const (
 		users    = 20
@@ -221,7 +230,8 @@ func killedUnderLoad(t *testing.T, binary string) {
 		callers  = 40
 	)
 	redis := redistest.Start(t)
-	args := []string{"serve", "--store", redis.URL(), "--http", "127.0.0.1:0", "--config", write(t, "stint.yaml", fmt.Sprintf(patient, limit))}
+	args := []string{"serve", "--store", redis.URL(), "--http", "127.0.0.1:0", "--config",
+		write(t, "stint.yaml", fmt.Sprintf(slowFailure, limit))}
 	first, second := launch(t, binary, args...), launch(t, binary, args...)
 	client := newClient(t)
 	addresses := []string{first.at(server.HTTP), second.at(server.HTTP)}

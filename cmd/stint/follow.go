@@ -7,17 +7,17 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/figures"
-	"github.com/stint-limiter/stint/server/control"
+	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// Pauses between attempts to connect again.
+// Pauses between attempts to reconnect.
 const (
 	firstPause = 500 * time.Millisecond
 	lastPause  = 10 * time.Second
 )
 
-// reconnecting follows a stream until the context ends, which is no failure. A stream that ends after it has worked is begun
-// again, and people are told; one that cannot be had at first is an error.
+// reconnecting follows a stream until the context ends, which is not an error. If a stream that has
+// worked ends, it says so and starts again. If the first attempt fails, that is an error.
 func reconnecting(ctx context.Context, s *system, follow func(worked func()) error) error {
 	worked, pause := false, firstPause
 	for {

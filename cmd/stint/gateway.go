@@ -9,29 +9,29 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/words"
-	"github.com/stint-limiter/stint/server/gateway"
+	"github.com/stint-limiter/stint/server"
 )
 
 // gatewayCommand is a reverse proxy.
 type gatewayCommand struct {
 	Upstream    string   `name:"upstream" placeholder:"URL" help:"Where requests go: http://, https:// or h2c://, and a host."`
-	Route       []string `name:"route" placeholder:"ROUTE" sep:"none" help:"Where requests for a host, a path or both go: api.example.com=URL, /api=URL or api.example.com/v1=URL. The longest fits."`
+	Route       []string `name:"route" placeholder:"ROUTE" sep:"none" help:"Where requests for a host, a path or both go: api.example.com=URL, /api=URL or api.example.com/v1=URL. The longest match wins. Can be repeated."`
 	Listen      string   `name:"listen" placeholder:"ADDR" default:":8080" help:"Where clients connect. Default: ${default}."`
-	StripPrefix bool     `name:"strip-prefix" help:"Take the path of a --route away from that of the request."`
-	RewriteHost bool     `name:"rewrite-host" help:"Name the upstream's host in requests, instead of the one that clients ask for."`
-	Reserved    []string `name:"reserved" placeholder:"NAME" sep:"none" help:"A header field that only trusted proxies may send, beside those that every upstream may believe; as often as needed."`
+	StripPrefix bool     `name:"strip-prefix" help:"Remove the path of a --route from that of the request."`
+	RewriteHost bool     `name:"rewrite-host" help:"Send the upstream's host in requests, instead of the one that clients ask for."`
+	Reserved    []string `name:"reserved" placeholder:"NAME" sep:"none" help:"A header field that only trusted proxies may send, in addition to the usual ones. Can be repeated."`
 
-	UpstreamCA    string        `name:"upstream-ca" placeholder:"FILE" help:"Authorities for upstreams with https, in PEM form. It is read at the start. Default: the system's."`
+	UpstreamCA    string        `name:"upstream-ca" placeholder:"FILE" help:"Authorities for upstreams with https, in PEM form, read at the start. Default: the system's."`
 	UpstreamHTTP2 bool          `name:"upstream-http2" negatable:"" default:"true" help:"Speak HTTP/2 to upstreams with https that offer it."`
-	MaxConns      int           `name:"max-conns" placeholder:"N" help:"How many connections an upstream has at most, over which requests wait. Default: any number."`
+	MaxConns      int           `name:"max-conns" placeholder:"N" help:"How many connections an upstream may have; requests beyond wait. Default: any number."`
 	ConnectTime   time.Duration `name:"connect-timeout" placeholder:"TIME" help:"How long connecting to an upstream may take. Default: what the policies say, else ${connect_timeout}."`
 	ResponseTime  time.Duration `name:"response-timeout" placeholder:"TIME" help:"How long an upstream may take to begin its response. Default: what the policies say, else ${response_timeout}."`
 	BodyTime      time.Duration `name:"body-timeout" placeholder:"TIME" help:"How long a client may be silent in the middle of a request's body. Default: what the policies say, else ${body_timeout}."`
-	IdleTime      time.Duration `name:"idle-timeout" placeholder:"TIME" help:"How long connections to upstreams are kept unused; let it be shorter than theirs. Default: ${idle_timeout}."`
+	IdleTime      time.Duration `name:"idle-timeout" placeholder:"TIME" help:"How long unused connections to upstreams stay open; keep it shorter than theirs. Default: ${idle_timeout}."`
 	MaxBody       sizeFlag      `name:"max-body" placeholder:"SIZE" help:"How large a request's body may be, such as 10MiB. Default: what the policies say, else any size."`
 
-	AccessLog      bool `name:"access-log" negatable:"" default:"true" help:"Log every request, and not only those that fail."`
-	AccessLogEvery int  `name:"access-log-every" placeholder:"N" help:"Log one request of so many. Default: every one."`
+	AccessLog      bool `name:"access-log" negatable:"" default:"true" help:"Log every request, not only those that fail."`
+	AccessLogEvery int  `name:"access-log-every" placeholder:"N" help:"Log one request in so many. Default: every one."`
 	AccessLogQuery bool `name:"access-log-query" help:"Log query strings too, which often hold secrets."`
 
 	daemonFlags
@@ -39,16 +39,16 @@ type gatewayCommand struct {
 
 // Help is the detailed help.
 func (*gatewayCommand) Help() string {
-	return `Requests are held to the policies before they are passed on. All paths are the upstream's; probes are on --admin.
-Routes are those of --upstream and --route, or those under gateway.routes in the configuration, which are followed
-when they change: with either flag they are not used. Files, signals and the store are as with serve.
+	return `Limits requests before it forwards them. All paths are the upstream's; probes are on --admin.
+Routes come from --upstream and --route, or from gateway.routes in the configuration, whose changes take effect
+at once; either flag replaces them. Files, signals and the store work as with serve.
 
     stint gateway --upstream http://127.0.0.1:3000 --config stint.yaml
     stint gateway --route /api=http://127.0.0.1:3000 --route static.example.com=http://127.0.0.1:3001
     stint gateway --config stint.yaml`
 }
 
-// Validate is called when the flags have been read.
+// Validate runs after the flags are parsed.
 func (c *gatewayCommand) Validate() error {
 	routes, err := c.routes()
 	if err != nil {
@@ -58,9 +58,9 @@ func (c *gatewayCommand) Validate() error {
 	case len(routes) == 0 && c.Config == "":
 		return errors.New("missing flags: --upstream=URL, --route=ROUTE, or --config=FILE with gateway.routes")
 	case len(routes) == 0 && c.RewriteHost:
-		return errors.New("--rewrite-host is for --upstream and --route; in the configuration a route says rewrite_host: true")
+		return errors.New("--rewrite-host is for --upstream and --route; in the configuration set rewrite_host: true on a route")
 	case len(c.Route) == 0 && c.StripPrefix:
-		return errors.New("--strip-prefix is for --route; in the configuration a route says strip_prefix: true")
+		return errors.New("--strip-prefix is for --route; in the configuration set strip_prefix: true on a route")
 	}
 	for _, name := range c.Reserved {
 		if !words.IsToken(name) {
@@ -71,10 +71,11 @@ func (c *gatewayCommand) Validate() error {
 		name  string
 		value time.Duration
 	}{
-		{"connect-timeout", c.ConnectTime}, {"response-timeout", c.ResponseTime}, {"body-timeout", c.BodyTime}, {"idle-timeout", c.IdleTime},
+		{"connect-timeout", c.ConnectTime}, {"response-timeout", c.ResponseTime}, {"body-timeout", c.BodyTime},
+		{"idle-timeout", c.IdleTime},
 	} {
 		if f.value < 0 {
-			return fmt.Errorf("--%s: %v; want some time, such as 10s", f.name, f.value)
+			return fmt.Errorf("--%s: %v; want a time such as 10s", f.name, f.value)
 		}
 	}
 	for _, f := range []struct {
@@ -105,7 +106,7 @@ func (c *gatewayCommand) Run(s *system) error {
 		return err
 	}
 	config.HTTP = c.Listen
-	config.Gateway = &gateway.Config{
+	config.Gateway = &server.Gateway{
 		Routes:                routes,
 		Reserved:              c.Reserved,
 		TLS:                   upstreams,
@@ -116,7 +117,9 @@ func (c *gatewayCommand) Run(s *system) error {
 		IdleTimeout:           c.IdleTime,
 		MaxConns:              c.MaxConns,
 		MaxBody:               int64(c.MaxBody),
-		AccessLog:             gateway.AccessLog{Off: !c.AccessLog, Every: c.AccessLogEvery, Query: c.AccessLogQuery},
+		NoAccessLog:           !c.AccessLog,
+		AccessLogEvery:        c.AccessLogEvery,
+		AccessLogQuery:        c.AccessLogQuery,
 	}
 	if c.Config == "" {
 		config.Logger.Info("stint: without --config " + builtInLimits)
@@ -124,7 +127,7 @@ func (c *gatewayCommand) Run(s *system) error {
 	return runDaemon(config)
 }
 
-// tls returns how to speak to upstreams with https; nil is as usual.
+// tls returns the TLS configuration for upstreams with https; nil is the default.
 func (c *gatewayCommand) tls() (*tls.Config, error) {
 	if c.UpstreamCA == "" {
 		return nil, nil

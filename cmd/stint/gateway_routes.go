@@ -4,29 +4,29 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/stint-limiter/stint/server/gateway"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/routecheck"
 )
 
-// routes returns what the flags say about routes.
-func (c *gatewayCommand) routes() ([]gateway.Route, error) {
-	var routes []gateway.Route
-	type match struct{ host, prefix string }
-	flags := map[match]string{}
-	add := func(flag string, r gateway.Route) error {
+// routes returns the routes of the flags.
+func (c *gatewayCommand) routes() ([]config.Route, error) {
+	var routes []config.Route
+	flags := map[routecheck.Match]string{}
+	add := func(flag string, r config.Route) error {
 		r.RewriteHost, r.StripPrefix = c.RewriteHost, c.StripPrefix && r.PathPrefix != ""
-		if err := r.Validate(); err != nil {
+		if err := routecheck.All(r.Host, r.PathPrefix, r.Upstream); err != nil {
 			return fmt.Errorf("%s: %w", flag, err)
 		}
-		host, prefix := r.Matches()
-		if other, ok := flags[match{host, prefix}]; ok {
-			return fmt.Errorf("%s is for the same requests as %s; want one of them", flag, other)
+		match := routecheck.MatchOf(r.Host, r.PathPrefix)
+		if other, ok := flags[match]; ok {
+			return fmt.Errorf("%s matches the same requests as %s; want one of them", flag, other)
 		}
-		flags[match{host, prefix}] = flag
+		flags[match] = flag
 		routes = append(routes, r)
 		return nil
 	}
 	if c.Upstream != "" {
-		if err := add("--upstream", gateway.Route{Upstream: c.Upstream}); err != nil {
+		if err := add("--upstream", config.Route{Upstream: c.Upstream}); err != nil {
 			return nil, err
 		}
 	}
@@ -42,16 +42,17 @@ func (c *gatewayCommand) routes() ([]gateway.Route, error) {
 	return routes, nil
 }
 
-// parseRoute reads a route such as "api.example.com/v1=http://127.0.0.1:3000", and returns what is before the equals sign
-// too.
-func parseRoute(text string) (from string, r gateway.Route, err error) {
+// parseRoute reads a route such as "api.example.com/v1=http://127.0.0.1:3000", and also returns
+// what is before the equals sign.
+func parseRoute(text string) (from string, r config.Route, err error) {
 	from, to, ok := strings.Cut(text, "=")
 	if !ok || from == "" || to == "" {
-		return "", gateway.Route{}, fmt.Errorf("--route: %q; want a host, a path or both, an equals sign and a URL, such as /api=http://127.0.0.1:3000", text)
+		return "", config.Route{}, fmt.Errorf("--route: %q; want a host, a path or both, an equals sign and a URL, such as /api=http://127.0.0.1:3000",
+			text)
 	}
 	host, path, ok := strings.Cut(from, "/")
 	if ok {
 		path = "/" + path
 	}
-	return from, gateway.Route{Host: host, PathPrefix: path, Upstream: to}, nil
+	return from, config.Route{Host: host, PathPrefix: path, Upstream: to}, nil
 }

@@ -7,13 +7,14 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/stint-limiter/stint/server/gateway"
+	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
 // TestGatewayRoutes are those that flags name.
 func TestGatewayRoutes(t *testing.T) {
 	c := gatewayCommand{
-		Upstream: "http://a", Route: []string{"/api=http://b/v1?", "api.example.com=https://c", "api.example.com/v1=h2c://d:1"}, StripPrefix: true, RewriteHost: true,
+		Upstream: "http://a", Route: []string{"/api=http://b/v1?", "api.example.com=https://c",
+			"api.example.com/v1=h2c://d:1"}, StripPrefix: true, RewriteHost: true,
 	}
 	if _, err := c.routes(); err == nil {
 		t.Error("a query: no error")
@@ -35,7 +36,8 @@ func TestGatewayRoutes(t *testing.T) {
 func TestUpstreamCA(t *testing.T) {
 	upstream := httptest.NewTLSServer(http.NotFoundHandler())
 	defer upstream.Close()
-	file := write(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: upstream.Certificate().Raw})))
+	file := write(t, "ca.pem", string(
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: upstream.Certificate().Raw})))
 	config, err := (&gatewayCommand{UpstreamCA: file}).tls()
 	if err != nil {
 		t.Fatal(err)

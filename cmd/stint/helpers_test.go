@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write the golden files in testdata")
 
 const example = "../../examples/tiers/stint.yaml"
 
-// TestMain keeps what daemons make away from the state of whoever runs the tests.
+// TestMain keeps the files of daemons out of the state directory of the user.
 func TestMain(m *testing.M) {
 	directory, err := os.MkdirTemp("", "stint-state-")
 	if err != nil {

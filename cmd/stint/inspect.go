@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/nearest"
-	"github.com/stint-limiter/stint/server/control"
+	"github.com/stint-limiter/stint/internal/server/control"
 )
 
 // inspectCommand shows what a subject has used.
@@ -16,22 +16,22 @@ type inspectCommand struct {
 	subjectFlags
 	Tier   string `name:"tier" placeholder:"NAME" help:"Only the limits of this tier."`
 	Policy string `name:"policy" placeholder:"NAME" help:"Only the limits of this policy."`
-	Scope  string `name:"scope" placeholder:"SCOPE" help:"Only the limits that count there; with --limit, where it counts."`
-	All    bool   `name:"all" help:"Also the limits of which nothing is used."`
-	deskFlags
+	Scope  string `name:"scope" placeholder:"SCOPE" help:"Only limits that count there; with --limit, where it counts."`
+	All    bool   `name:"all" help:"Include limits of which nothing is used."`
+	adminFlags
 }
 
 // Help is the detailed help.
 func (*inspectCommand) Help() string {
-	return `Every limit under which a subject like this one could be counted, with its window on a time line: what was charged when,
-and when that comes back. The same counts may be shown under several tiers, for a name does not tell its tier.
+	return `Shows every limit under which the subject could be counted, with its window on a time line: what was charged when,
+and when it comes back. The same counts may appear under several tiers, because a name does not show its tier.
 
     stint inspect user:42 --tier pro
     stint inspect igdb:api
     stint inspect job:nightly --store redis://localhost:6379/0 --limit 10/1h`
 }
 
-// Run shows.
+// Run shows the subject.
 func (c *inspectCommand) Run(s *system) error {
 	ctx := context.Background()
 	d, closing, err := c.open(ctx, s, c.Scope)
@@ -39,22 +39,22 @@ func (c *inspectCommand) Run(s *system) error {
 		return err
 	}
 	defer closing()
-	told, err := d.Subject(ctx, c.target())
+	result, err := d.Subject(ctx, c.target())
 	if err != nil {
 		return c.problem(err)
 	}
-	if err := c.narrow(&told); err != nil {
-		return wrongUse(err)
+	if err := c.narrow(&result); err != nil {
+		return usageMistake(err)
 	}
 	if c.JSON {
-		return s.printJSON(told)
+		return s.printJSON(result)
 	}
-	return s.print(subjectText(s, &told, c.All))
+	return s.print(subjectText(s, &result, c.All))
 }
 
-// narrow leaves only the limits that the flags name, which must be some. A limit that is the same for several tiers has
-// none, and stays.
-func (c *inspectCommand) narrow(told *control.Subject) error {
+// narrow keeps only the limits that the flags name, of which there must be some. A limit that is
+// the same for several tiers has none, and stays.
+func (c *inspectCommand) narrow(result *control.Subject) error {
 	for _, by := range []struct {
 		what, name string
 		of         func(*control.Limit) string
@@ -64,18 +64,20 @@ func (c *inspectCommand) narrow(told *control.Subject) error {
 		{"scope", c.Scope, func(l *control.Limit) string { return l.Scope }},
 	} {
 		var names []string
-		for i := range told.Limits {
-			if name := oneLine(by.of(&told.Limits[i])); name != "" && !slices.Contains(names, name) {
+		for i := range result.Limits {
+			if name := oneLine(by.of(&result.Limits[i])); name != "" && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
 		if by.name != "" && !slices.Contains(names, by.name) {
-			return fmt.Errorf("%s is under no limit of the %s %q; those that there are: %s%s",
-				oneLine(told.Subject), by.what, by.name, cmp.Or(strings.Join(names, ", "), "none"), nearest.Hint(by.name, names))
+			return fmt.Errorf("%s is under no limit of the %s %q; available: %s%s",
+				oneLine(result.Subject), by.what, by.name, cmp.Or(strings.Join(names, ", "),
+					"none"), nearest.Hint(by.name, names))
 		}
 	}
-	told.Limits = slices.DeleteFunc(told.Limits, func(l control.Limit) bool {
-		return c.Tier != "" && l.Tier != "" && l.Tier != c.Tier || c.Policy != "" && l.Policy != c.Policy || c.Scope != "" && l.Scope != c.Scope
+	result.Limits = slices.DeleteFunc(result.Limits, func(l control.Limit) bool {
+		return c.Tier != "" && l.Tier != "" && l.Tier != c.Tier || c.Policy != "" && l.Policy != c.Policy ||
+			c.Scope != "" && l.Scope != c.Scope
 	})
 	return nil
 }

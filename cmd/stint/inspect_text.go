@@ -10,26 +10,27 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/figures"
-	"github.com/stint-limiter/stint/server/control"
+	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// subjectText is what is known of a subject, for people. Limits of which nothing is used are drawn only if all are wanted.
-func subjectText(s *system, told *control.Subject, all bool) []byte {
+// subjectText is what is known about a subject, for people. It leaves out limits of which nothing
+// is used, unless all are wanted.
+func subjectText(s *system, result *control.Subject, all bool) []byte {
 	var b bytes.Buffer
-	b.WriteString(s.paint(bold, oneLine(told.Subject)) + noteText(told.Note) + "\n")
-	if left := told.Ban.Until.Sub(told.Now); left > 0 {
+	b.WriteString(s.paint(bold, oneLine(result.Subject)) + noteText(result.Note) + "\n")
+	if left := result.Ban.Until.Sub(result.Now); left > 0 {
 		fmt.Fprintf(&b, "%s for another %s, until %s, %s\n", s.paint(red, "banned"), figures.Length(left),
-			told.Ban.Until.UTC().Format(time.RFC3339), inARow(told.Ban.Level))
+			result.Ban.Until.UTC().Format(time.RFC3339), banNumber(result.Ban.Level))
 	} else {
 		b.WriteString("not banned\n")
 	}
-	if n := told.Ban.Strikes; n > 0 {
+	if n := result.Ban.Strikes; n > 0 {
 		fmt.Fprintf(&b, "%s towards the next ban\n", count(int(n), "denial counts", "denials count"))
 	}
 	unused := 0
 	var tiers []string
-	for i := range told.Limits {
-		l := &told.Limits[i]
+	for i := range result.Limits {
+		l := &result.Limits[i]
 		if l.Used == 0 && !l.Divided && !all {
 			unused++
 			continue
@@ -38,33 +39,33 @@ func subjectText(s *system, told *control.Subject, all bool) []byte {
 			tiers = append(tiers, l.Tier)
 		}
 		b.WriteByte('\n')
-		drawLimit(&b, s, told.Now, l)
+		drawLimit(&b, s, result.Now, l)
 	}
 	if unused > 0 {
 		fmt.Fprintf(&b, "\nnothing is used of %s; --all shows them\n", count(unused, "other limit", "other limits"))
 	}
-	if told.LeftOut > 0 {
-		fmt.Fprintf(&b, "%s not shown\n", count(told.LeftOut, "limit is", "limits are"))
+	if result.LeftOut > 0 {
+		fmt.Fprintf(&b, "%s not shown\n", count(result.LeftOut, "limit is", "limits are"))
 	}
 	if len(tiers) > 1 {
-		fmt.Fprintf(&b, "the tier of %s is not known here: these are its counts as %s have them; --tier shows one\n",
-			oneLine(told.Subject), strings.Join(tiers, ", "))
+		fmt.Fprintf(&b, "the tier of %s is unknown here: these are its counts under %s; --tier shows one\n",
+			oneLine(result.Subject), strings.Join(tiers, ", "))
 	}
 	return trimLines(b.Bytes())
 }
 
-// inARow tells the how manieth ban it is.
-func inARow(level int) string {
+// banNumber returns the number of the ban, if it is not the first.
+func banNumber(level int) string {
 	if level == 0 {
 		return "by hand"
 	}
 	return "number " + strconv.Itoa(level) + " in a row"
 }
 
-// margin is the width of what stands before drawings.
+// margin is the width of what is left of charts.
 const margin = 11
 
-// row writes a line of a limit's drawing.
+// row writes a line of a limit's chart.
 func row(b *bytes.Buffer, label, text string) { fmt.Fprintf(b, "  %-*s%s\n", margin-2, label, text) }
 
 // drawLimit draws how much of a limit is used, and what is in its window.
@@ -74,9 +75,9 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 		shadow = ", in shadow: denies nobody"
 	}
 	fmt.Fprintf(b, "%s: %s%s\n", s.paint(bold, oneLine(owner(l))), oneLine(l.Limit), shadow)
-	colour := blue
+	color := blue
 	if l.Remaining == 0 {
-		colour = red
+		color = red
 	}
 	amount := fmt.Sprintf("  %d of %d, %d left", l.Used, l.Capacity, l.Remaining)
 	width := s.columns()
@@ -88,12 +89,13 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 	if l.Capacity > 0 {
 		share = float64(l.Used) / float64(l.Capacity)
 	}
-	row(b, "used", s.paint(colour, figures.Bar(share, min(room/2, 40)))+amount)
+	row(b, "used", s.paint(color, figures.Bar(share, min(room/2, 40)))+amount)
 	switch l.Algorithm {
 	case "sliding":
 		drawLog(b, now, l, room)
 		if l.Capacity > l.Max && l.Max > 0 && l.Used > 0 {
-			row(b, "refills", fmt.Sprintf("%d each %s; full in %s", l.Max, inSeconds(l.Window), inSeconds(l.ResetAfter)))
+			row(b, "refills", fmt.Sprintf("%d each %s; full in %s", l.Max, inSeconds(l.Window),
+				inSeconds(l.ResetAfter)))
 		}
 	case "fixed":
 		drawFixed(b, now, l, room)
@@ -101,7 +103,8 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 		row(b, "refills", fmt.Sprintf("%d each %s; full in %s", l.Max, inSeconds(l.Window), inSeconds(l.ResetAfter)))
 	case "concurrency":
 		if len(l.Entries) > 0 {
-			row(b, "held", "the first place is given up in "+figures.Length(l.Entries[0].Until.Sub(now))+" unless its holder is heard from")
+			row(b, "held", "the first place expires in "+figures.Length(l.Entries[0].Until.Sub(now))+
+				" unless its holder renews it")
 		}
 	}
 	if l.LeftOut > 0 {
@@ -114,11 +117,11 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 		row(b, "room", "for another in "+inSeconds(l.RetryAfter))
 	}
 	if l.Divided {
-		row(b, "", "the policy counts in parts, which are not all shown")
+		row(b, "", "the policy counts in parts, some of which are not shown")
 	}
 }
 
-// drawLog draws what was charged when, between two axes: when it was charged, and when it comes back.
+// drawLog draws the charges between two timelines: when they were made, and when they come back.
 func drawLog(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	if len(l.Entries) == 0 {
 		return
@@ -126,11 +129,12 @@ func drawLog(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	window := time.Duration(l.Window * float64(time.Second))
 	last := now
 	for _, e := range l.Entries {
-		if e.At.Sub(now) > window/stint.Resolution && e.At.After(last) { // a booking, and not the end of the slice that is charged
+		// a booking, and not the end of the slice that is charged
+		if e.At.Sub(now) > window/stint.Resolution && e.At.After(last) {
 			last = e.At
 		}
 	}
-	a := axis{from: now.Add(-window), to: last, width: width}
+	a := timeline{from: now.Add(-window), to: last, width: width}
 	units := make([]int64, width)
 	for _, e := range l.Entries {
 		units[a.column(e.At)] += e.Units
@@ -141,13 +145,13 @@ func drawLog(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	row(b, "returns", a.labels(now))
 }
 
-// drawFixed draws how far a window has gone that all charges leave together.
+// drawFixed draws how much of a fixed window has passed.
 func drawFixed(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	if len(l.Entries) == 0 {
 		return
 	}
 	end := l.Entries[len(l.Entries)-1].Until
-	a := axis{from: end.Add(-time.Duration(l.Window * float64(time.Second))), to: end, width: width}
+	a := timeline{from: end.Add(-time.Duration(l.Window * float64(time.Second))), to: end, width: width}
 	gone := a.column(now)
 	row(b, "window", strings.Repeat("━", gone)+"┃"+strings.Repeat("─", width-gone-1))
 	row(b, "", a.labels(now))

@@ -6,9 +6,10 @@
 //	stint inspect user:42
 //	stint --help
 //
-// It exits with 0 if all is well or the answer is yes, with 1 if something is wrong with what it was asked about or the
-// answer is no, with 2 if it was asked wrongly, and with 3 if the server or the store cannot be reached or does not let
-// it in. Answers are on standard output, mistakes on standard error.
+// It exits with 0 if all is well or the answer is yes, with 1 if something is wrong with what it
+// was asked about or the answer is no, with 2 if it was asked wrongly, and with 3 if the server or
+// the store cannot be reached or does not let it in. Answers are on standard output, mistakes on
+// standard error.
 package main
 
 import (
@@ -16,14 +17,15 @@ import (
 	"runtime/debug"
 )
 
-// Signals do what they do by default, but for daemons and what runs until it is interrupted. Of the environment COLUMNS is
-// looked at, by which help is wrapped, NO_COLOR and TERM, what flags name, and by daemons what daemon.go names.
+// Signals act as by default, except for daemons and commands that run until they are interrupted.
+// From the environment stint reads COLUMNS, to wrap help, NO_COLOR and TERM, what flags name, and
+// in daemons what daemon.go names.
 func main() {
-	build, _ := debug.ReadBuildInfo() // nil without module support, which version tells
+	build, _ := debug.ReadBuildInfo() // nil without module support, which version reports
 	s := &system{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Program: os.Args[0], Build: build,
 		Window: terminalWindow(os.Stdout),
-		Colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+		Color:  os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 		Asks:   isTerminal(os.Stdin),
 	}
 	os.Exit(s.report(run(s, os.Args[1:])))

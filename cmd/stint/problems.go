@@ -8,7 +8,8 @@ import (
 	"syscall"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/server/control"
+	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/internal/server/control"
 )
 
 // exitError is an error with an exit code of its own.
@@ -22,10 +23,10 @@ func (e *exitError) Error() string { return e.Err.Error() }
 // Unwrap returns what went wrong.
 func (e *exitError) Unwrap() error { return e.Err }
 
-// wrongUse is a mistake of whoever asked, for which the help of the command is of no use.
-func wrongUse(err error) error { return &exitError{exitUsage, err} }
+// usageMistake is a mistake of the caller that the help of the command does not explain.
+func usageMistake(err error) error { return &exitError{exitUsage, err} }
 
-// problem returns an error of a desk as [serverFlags.problem] does, but for those of tokens.
+// problem returns an error of an admin as [serverFlags.problem] does, except those about tokens.
 func problem(err error) error {
 	var (
 		unreachable *control.UnreachableError
@@ -43,34 +44,36 @@ func problem(err error) error {
 	case errors.As(err, &refused):
 		return refusal(refused)
 	case errors.As(err, &unknown) && len(unknown.Kinds) == 0:
-		return wrongUse(fmt.Errorf("which limits %q is under is not known; name the policies with --config, or a limit with --limit; "+
-			"with --raw, ban and unban take any subject as it is", unknown.Subject))
+		return usageMistake(fmt.Errorf("the limits of %q are unknown; name the policies with --config, or a limit with --limit; "+
+			"with --raw, ban and unban take any subject literally", unknown.Subject))
 	case errors.As(err, &unknown):
-		return wrongUse(withoutPackage(err))
+		return usageMistake(withoutPackage(err))
 	case errors.As(err, &invalid):
-		return wrongUse(invalid.Err)
+		return usageMistake(invalid.Err)
 	case errors.As(err, &store):
 		err = fmt.Errorf("the store: %w", store.Err)
-		if store.Kind == stint.KindAuth {
-			err = fmt.Errorf("%w; %s", err, askDoctor)
+		if store.Kind == errkind.Auth {
+			err = fmt.Errorf("%w; %s", err, doctorHint)
 		}
 		return &exitError{exitUnreachable, err}
 	}
 	return err
 }
 
-// withoutPackage returns an error of package control for those who do not know that there is one.
+// withoutPackage returns an error of package control without the package's name.
 func withoutPackage(err error) error { return errors.New(strings.TrimPrefix(err.Error(), "control: ")) }
 
-// refusal is an answer of a server that is not the one that was asked for.
+// refusal is an answer with another status than 200.
 func refusal(e *control.RefusedError) error {
 	e = &control.RefusedError{Status: e.Status, Code: e.Code, Message: oneLine(e.Message)}
 	switch {
-	case e.Message == "", e.Code == control.NoSuchPlace, e.Status == http.StatusTooManyRequests, e.Status == http.StatusBadGateway: // another listener, or what is behind it
+	case e.Message == "", e.Code == control.CodeNotFound, e.Status == http.StatusTooManyRequests,
+		e.Status == http.StatusBadGateway:
+		// another listener, or what is behind it
 		return &exitError{exitUnreachable, fmt.Errorf("the server answers %d %s; is that the admin listener of a stint? name it with --server",
 			e.Status, http.StatusText(e.Status))}
 	case e.Status == http.StatusBadRequest, e.Status == http.StatusNotFound:
-		return wrongUse(e)
+		return usageMistake(e)
 	}
 	return &exitError{exitUnreachable, e}
 }

@@ -8,27 +8,26 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// noRedis is why a Redis cannot be had.
+// noRedis is why a Redis cannot be used.
 type noRedis int
 
 const (
 	redisOther   noRedis = iota
-	redisAbsent          // nothing there lets us connect
-	redisSilent          // something does, and does not answer
-	redisLocked          // it wants a password, and the URL has none
-	redisRefused         // it does not accept the user, or the password
+	redisAbsent          // no connection
+	redisSilent          // connected, but no answer
+	redisLocked          // it requires a password, and the URL has none
+	redisRefused         // it does not accept the user or the password
 	redisForbids         // it does, but not what limits need
 )
 
-// askDoctor is what to do about permissions.
-const askDoctor = `"stint doctor" with the same --store tells what the user lacks`
+// doctorHint is what to do about permissions.
+const doctorHint = `"stint doctor" with the same --store shows what the user lacks`
 
-// whyNoRedis finds out what an error of connecting means. A server says it in words only.
-func whyNoRedis(err error, where string) noRedis {
+// redisFailure finds out what an error of connecting means. A server says it in words only.
+func redisFailure(err error, where string) noRedis {
 	says := func(words ...string) bool {
 		for _, w := range words {
 			if strings.Contains(err.Error(), w) {
@@ -47,7 +46,7 @@ func whyNoRedis(err error, where string) noRedis {
 		return redisLocked
 	case says("NOAUTH", "WRONGPASS", "invalid password"):
 		return redisRefused
-	case says("NOPERM"), redisstore.KindOf(err) == stint.KindAuth: // the latter in a script
+	case says("NOPERM"), errkind.Of(err) == errkind.Auth: // the latter in a script
 		return redisForbids
 	}
 	return redisOther
@@ -62,7 +61,7 @@ func hasPassword(where string) bool {
 	return ok
 }
 
-// withPassword is a URL with the place for a password marked, and without the one that it has.
+// withPassword is a URL that shows where the password goes, without the one that it has.
 func withPassword(where string) string {
 	u, err := url.Parse(where)
 	if err != nil {
@@ -72,7 +71,8 @@ func withPassword(where string) string {
 	return u.String()
 }
 
-// userOf returns the user of a URL that has a password too; else "": a name alone is most often a password in the wrong place.
+// userOf returns the user of a URL that also has a password; else "": a name alone is usually a
+// password in the wrong place.
 func userOf(u *url.URL) string {
 	if _, ok := u.User.Password(); ok {
 		return u.User.Username()
@@ -80,20 +80,21 @@ func userOf(u *url.URL) string {
 	return ""
 }
 
-// redisProblem returns an error of connecting to a Redis with what to do about it.
+// redisProblem adds to an error of connecting to a Redis what to do about it.
 func redisProblem(err error, where string) error {
 	advice := ""
-	switch whyNoRedis(err, where) {
+	switch redisFailure(err, where) {
 	case redisAbsent:
 		advice = "start a Redis there, or name another with --store"
 	case redisSilent:
 		advice = "is it a Redis, and with TLS if the URL has rediss:// and without if it has redis://?"
 	case redisLocked:
-		advice = "give the password in the environment, " + redisEnv + "=" + withPassword(where) + ", with --store redis"
+		advice = "pass the password in the environment, " + redisEnv + "=" + withPassword(where) +
+			", with --store redis"
 	case redisRefused:
 		advice = "fix the user or the password in " + withPassword(where)
 	case redisForbids:
-		advice = askDoctor
+		advice = doctorHint
 	default:
 		return err
 	}

@@ -7,10 +7,10 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/stint-limiter/stint/server/control"
+	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// resetCommand forgets what a subject has used.
+// resetCommand clears what a subject has used.
 type resetCommand struct {
 	subjectFlags
 	Scope string `name:"scope" placeholder:"SCOPE" help:"Where, with --limit."`
@@ -19,29 +19,30 @@ type resetCommand struct {
 
 // Help is the detailed help.
 func (*resetCommand) Help() string {
-	return `Everything that the subject has used is given back, under every limit that "stint inspect" shows. A ban stays in
+	return `Gives back everything that the subject has used, under every limit that "stint inspect" shows. A ban stays in
 force; "stint unban" ends it.
 
     stint reset user:42
     stint reset job:nightly --store redis://localhost:6379/0 --limit 10/1h --yes`
 }
 
-// Validate is called when the flags have been read.
+// Validate runs after the flags are parsed.
 func (c *resetCommand) Validate(k *kong.Context) error {
 	if c.Scope != "" && len(c.Limit) == 0 {
-		return errors.New("--scope goes with --limit; without it all scopes are reset")
+		return errors.New("--scope needs --limit; without it all scopes are reset")
 	}
-	return c.deskFlags.Validate(k)
+	return c.adminFlags.Validate(k)
 }
 
 // changeFlags are those of commands that change something.
 type changeFlags struct {
-	Yes bool `name:"yes" short:"y" help:"Do not ask whether that is meant."`
-	deskFlags
+	Yes bool `name:"yes" short:"y" help:"Do not ask for confirmation."`
+	adminFlags
 }
 
-// change does something at a desk, after a question, and says what was done to whom.
-func (f *changeFlags) change(s *system, scope, question, done string, do func(context.Context, desk) (control.Named, error)) error {
+// change makes a change after a confirmation, and prints what was done to which subject.
+func (f *changeFlags) change(s *system, scope, question, done string,
+	do func(context.Context, admin) (control.Named, error)) error {
 	ctx := context.Background()
 	d, closing, err := f.open(ctx, s, scope)
 	if err != nil {
@@ -51,7 +52,7 @@ func (f *changeFlags) change(s *system, scope, question, done string, do func(co
 	if !f.Yes {
 		if sure, err := s.confirm(question); err != nil || !sure {
 			fmt.Fprintln(s.errors(), "stint: nothing was changed")
-			return orTold(err)
+			return orReported(err)
 		}
 	}
 	who, err := do(ctx, d)
@@ -67,16 +68,17 @@ func (f *changeFlags) change(s *system, scope, question, done string, do func(co
 	return s.print([]byte(oneLine(who.Subject) + " " + done + noteText(who.Note) + "\n"))
 }
 
-// orTold returns an error, or that all has been said.
-func orTold(err error) error {
+// orReported returns an error, or that everything has been printed.
+func orReported(err error) error {
 	if err == nil {
-		return toldError{}
+		return reportedError{}
 	}
 	return err
 }
 
-// Run forgets.
+// Run resets the subject.
 func (c *resetCommand) Run(s *system) error {
-	return c.change(s, c.Scope, fmt.Sprintf("Forget all that %s has used?", c.Subject), "is as if it had used nothing",
-		func(ctx context.Context, d desk) (control.Named, error) { return d.Reset(ctx, c.target()) })
+	return c.change(s, c.Scope, fmt.Sprintf("Reset everything that %s has used?",
+		c.Subject), "is reset: nothing is used",
+		func(ctx context.Context, a admin) (control.Named, error) { return a.Reset(ctx, c.target()) })
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,32 +12,31 @@ import (
 
 	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/label"
-	"github.com/stint-limiter/stint/server"
-	"github.com/stint-limiter/stint/server/gateway"
+	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
-// commands are what stint can be asked to do: a field for each.
+// commands are the commands of stint: a field for each.
 type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Serve limits over HTTP and gRPC: a JSON API, forward-auth, Envoy's rate limit service."`
-	Gateway gatewayCommand `cmd:"" help:"Pass requests on to an upstream, within limits."`
+	Gateway gatewayCommand `cmd:"" help:"Forward requests to an upstream, within limits."`
 	Demo    demoCommand    `cmd:"" help:"Run a gateway with callers of every kind, and a dashboard to watch them."`
 	Config  configCommands `cmd:"" help:"Check a configuration, and see what it means."`
 
-	Simulate         simulateCommand         `cmd:"" help:"See what limits would have done to the traffic of access logs, and which to choose."`
+	Simulate         simulateCommand         `cmd:"" help:"See what limits would have done to past traffic in access logs, and which to choose."`
 	SimulateGenerate simulateGenerateCommand `cmd:"" hidden:"" help:"Write an access log to try out simulate with."`
 
 	Take    takeCommand    `cmd:"" help:"Ask whether a subject may do something, and charge it."`
 	Peek    peekCommand    `cmd:"" help:"Ask without charging."`
 	Inspect inspectCommand `cmd:"" help:"Show what a subject has used of its limits, and when it comes back."`
-	Reset   resetCommand   `cmd:"" help:"Forget what a subject has used."`
-	Ban     banCommand     `cmd:"" help:"Deny a subject everything for a time."`
+	Reset   resetCommand   `cmd:"" help:"Clear what a subject has used."`
+	Ban     banCommand     `cmd:"" help:"Ban a subject for a time."`
 	Unban   unbanCommand   `cmd:"" help:"End a ban."`
 	Bans    bansCommand    `cmd:"" help:"List bans in force."`
 	Top     topCommand     `cmd:"" help:"Watch who is denied most."`
 	Tail    tailCommand    `cmd:"" help:"Watch requests being denied."`
 	Doctor  doctorCommand  `cmd:"" help:"Find out what is wrong with a server and its Redis, and how to fix it."`
 
-	Completion completionCommand `cmd:"" help:"Print a script by which a shell completes commands and flags."`
+	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
 	Version    versionCommand    `cmd:"" help:"Print the version of this program."`
 }
 
@@ -58,13 +56,13 @@ func run(s *system, args []string) error {
 		helpVariables(),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(readDuration)),
 		kong.Writers(&help, &help),
-		kong.Exit(func(int) { helped = true }), // called when help was asked for and written
+		kong.Exit(func(int) { helped = true }), // called when help was requested and written
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 	)
 	if err != nil {
 		return err
 	}
-	command, err := parser.Parse(customary(args))
+	command, err := parser.Parse(commonAliases(args))
 	if helped {
 		return s.print(help.Bytes())
 	}
@@ -77,7 +75,7 @@ func run(s *system, args []string) error {
 	default:
 		return command.Run(s)
 	}
-	// Who has named a command needs one line of help, and who has not needs the list of them.
+	// A user who has named a command needs one line of help; others need the list of commands.
 	named := command.Selected() != nil && len(command.Selected().Children) == 0
 	if err := command.PrintUsage(named); err != nil {
 		return err
@@ -85,7 +83,7 @@ func run(s *system, args []string) error {
 	return &usageError{Help: help.String(), Err: withoutSecrets(err, args)}
 }
 
-// withoutSecrets returns an error of the arguments that shows no password of a URL among them.
+// withoutSecrets returns an error of the arguments without passwords of URLs among them.
 func withoutSecrets(err error, args []string) error {
 	text := err.Error()
 	for _, arg := range args {
@@ -102,8 +100,8 @@ func withoutSecrets(err error, args []string) error {
 	return errors.New(text)
 }
 
-// customary turns what people try first into what it is here.
-func customary(args []string) []string {
+// commonAliases turns what people try first into what it is called here.
+func commonAliases(args []string) []string {
 	switch {
 	case len(args) > 0 && args[0] == "help":
 		return append(slices.Clone(args[1:]), "--help")
@@ -113,12 +111,12 @@ func customary(args []string) []string {
 	return args
 }
 
-// given reports whether a flag stands in a command line. One that the environment sets does not.
-func given(path []*kong.Path, name string) bool {
+// isGiven reports whether a flag is on the command line. One that the environment sets is not.
+func isGiven(path []*kong.Path, name string) bool {
 	return slices.ContainsFunc(path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name })
 }
 
-// helpVariables are what help says about defaults that are not the flags' own.
+// helpVariables are defaults in help that are not the flags' own.
 func helpVariables() kong.Vars {
 	return kong.Vars{
 		"admin":            localAdmin,
@@ -127,13 +125,13 @@ func helpVariables() kong.Vars {
 		"response_timeout": figures.Length(gateway.DefaultResponseHeaderTimeout),
 		"body_timeout":     figures.Length(gateway.DefaultBodyTimeout),
 		"idle_timeout":     figures.Length(gateway.DefaultIdleTimeout),
-		"max_clients":      strconv.Itoa(server.DefaultMaxConnections),
+		"max_clients":      "10000",
 	}
 }
 
 // usageError is a mistake in the arguments.
 type usageError struct {
-	// Help is that of the command, or how to get it.
+	// Help is the help of the command, or how to get it.
 	Help string
 	Err  error
 }

@@ -7,11 +7,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/golden"
-	"github.com/stint-limiter/stint/policy"
 )
 
-// TestUsage are command lines that are wrong: how to use the command that was meant, or which there are, then what is wrong.
+// TestUsage are command lines that are wrong: how to use the command that was meant, or which there
+// are, then what is wrong.
 func TestUsage(t *testing.T) {
 	request := []string{"config", "explain", example, "--request"}
 	with := func(flags ...string) []string {
@@ -25,12 +26,15 @@ func TestUsage(t *testing.T) {
 		{nil, "Usage: stint <command>", `expected one of "serve", "gateway", "demo", "config", "simulate", ...`},
 		{[]string{"confg"}, "Usage: stint <command>", `unexpected argument confg, did you mean "config"?`},
 		{[]string{"config"}, "Usage: stint config <command>", `expected one of "check", "explain", "schema"`},
-		{[]string{"config", "chek", "a"}, "Usage: stint config <command>", `unexpected argument chek, did you mean "check"?`},
+		{[]string{"config", "chek", "a"}, "Usage: stint config <command>",
+			`unexpected argument chek, did you mean "check"?`},
 		{[]string{"config", "check"}, "Usage: stint config check <path> ...", `expected "<path> ..."`},
-		{[]string{"config", "check", example, "--jsno"}, "Usage: stint config check <path> ...", `unknown flag --jsno, did you mean "--json"?`},
+		{[]string{"config", "check", example, "--jsno"}, "Usage: stint config check <path> ...",
+			`unknown flag --jsno, did you mean "--json"?`},
 		{[]string{"config", "schema", "x"}, "Usage: stint config schema", `unexpected argument x`},
 		{[]string{"version", "--json=maybe"}, "Usage: stint version", `--json: bool value must be true, 1, yes, false, 0 or no but got "maybe"`},
-		{[]string{"config", "explain", example}, "Usage: stint config explain", `missing flags: --request='METHOD PATH'`},
+		{[]string{"config", "explain", example}, "Usage: stint config explain",
+			`missing flags: --request='METHOD PATH'`},
 		{append(request, ""), "Usage: stint config explain", `--request: "" has 0 words; want a method and a path, such as 'GET /search'`},
 		{append(request, "GET /a HTTP/1.1"), "Usage: stint config explain", `--request: "GET /a HTTP/1.1" has 3 words; want a method and a path, such as 'GET /search'`},
 		{append(request, "GET"), "Usage: stint config explain", `--request: "GET" is neither a path nor a URL; want something like /search or https://example.com/search`},
@@ -38,7 +42,7 @@ func TestUsage(t *testing.T) {
 		{append(request, "GET https:///a"), "Usage: stint config explain", `--request: "https:///a" is neither a path nor a URL; want something like /search or https://example.com/search`},
 		{append(request, "GET /%zz"), "Usage: stint config explain", `--request: "/%zz" is neither a path nor a URL; want something like /search or https://example.com/search`},
 		{append(request, "/a GET"), "Usage: stint config explain", `--request: "/a" is not a method; want something like GET or POST before the path`},
-		{append(request, "get /a"), "Usage: stint config explain", `--request: the method "get" is not in capitals, and is another one than GET; want 'GET /a'`},
+		{append(request, "get /a"), "Usage: stint config explain", `--request: the method "get" is not in capitals, and is not GET; want 'GET /a'`},
 		{with("--header", "X-API-Key"), "Usage: stint config explain", `--header: there is no colon in "X-API-Key"; want something like 'X-API-Key: k1'`},
 		{with("--header", "X API: 1"), "Usage: stint config explain", `--header: "X API" is not the name of a header; want something like 'X-API-Key: k1'`},
 		{with("--claim", "user"), "Usage: stint config explain", `--claim: "user" is not a name, an equals sign and a value; want something like plan=pro`},
@@ -50,7 +54,8 @@ func TestUsage(t *testing.T) {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			got := execute(t, "", test.args...)
 			lines := strings.Split(strings.TrimSuffix(got.stderr, "\n"), "\n")
-			if got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(lines[0], test.usage) || lines[len(lines)-1] != "stint: "+test.want {
+			if got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(lines[0], test.usage) ||
+				lines[len(lines)-1] != "stint: "+test.want {
 				t.Errorf("exit code %d, output %q, errors:\n%s\nwant 2, none, %q … %q", got.code, got.stdout, got.stderr, test.usage, test.want)
 			}
 		})
@@ -98,7 +103,7 @@ func TestCustomary(t *testing.T) {
 }
 
 func TestSchema(t *testing.T) {
-	want := result{stdout: string(policy.Schema())}
+	want := result{stdout: string(config.Schema())}
 	if got := execute(t, "", "config", "schema"); got != want {
 		t.Errorf("got %+v, want the schema", got)
 	}
@@ -126,7 +131,8 @@ func TestStandardOutputFails(t *testing.T) {
 		code := s.report(run(s, test.args))
 		got := strings.ReplaceAll(stderr.String(), syscall.ENOSPC.Error(), "disk full")
 		if code != test.code || got != test.stderr {
-			t.Errorf("%v, %v: exit code %d, errors %q; want %d, %q", test.args, test.err, code, got, test.code, test.stderr)
+			t.Errorf("%v, %v: exit code %d, errors %q; want %d, %q", test.args, test.err, code, got,
+				test.code, test.stderr)
 		}
 	}
 }

@@ -8,11 +8,12 @@ import (
 	"unicode"
 
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/server"
-	"github.com/stint-limiter/stint/server/control"
 )
 
-// secretsBinary: neither the password of Redis nor the webhook is in the log, or told by the admin listener.
+// secretsBinary: neither the password of Redis nor the webhook is in the log, or told by the admin
+// listener.
 func secretsBinary(t *testing.T, binary string) {
 	const password, hook = "KwxQ-password", "KwxQ-webhook"
 	redis := redistest.Start(t)
@@ -22,15 +23,18 @@ func secretsBinary(t *testing.T, binary string) {
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	d := launch(t, binary, "serve", "--store", url, "--alert-webhook-file", file, "--http", "127.0.0.1:0", "--drain", "0s", "--log-level", "debug")
+	d := launch(t, binary, "serve", "--store", url, "--alert-webhook-file", file, "--http", "127.0.0.1:0", "--drain",
+		"0s", "--log-level", "debug")
 	said := ""
-	for _, path := range []string{"/config", "/metrics", "/api/state", "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1"} {
+	for _, path := range []string{"/config", "/metrics", "/api/state", "/debug/pprof/", "/debug/pprof/cmdline",
+		"/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1"} {
 		_, body := d.get(server.Admin, path)
 		said += body
 	}
 	for _, want := range []string{
-		"can see the password of --store in the list of processes; give the URL in REDIS_URL",
-		"everybody on this machine can read the file of --alert-webhook-file",
+		"can see the password of --store in the list of processes; pass the URL in REDIS_URL",
+		"everyone on this machine can read a file of secrets",
+		"of=--alert-webhook-file",
 		"store=redis://:xxxxx@" + redis.Addr(),
 	} {
 		if !strings.Contains(d.logged(), want) {
@@ -41,7 +45,7 @@ func secretsBinary(t *testing.T, binary string) {
 		t.Error("/config does not say which store it is")
 	}
 	if strings.Contains(said+d.logged(), "KwxQ") {
-		t.Error("a secret is told or logged")
+		t.Error("a secret is served or logged")
 	}
 }
 
@@ -62,27 +66,32 @@ func TestWebhookFile(t *testing.T) {
 		{[]string{"--alert-webhook-file", bad, "--alert-webhook", "https://hooks.example/KwxQ"}, `--alert-webhook and --alert-webhook-file; want one of them`},
 	} {
 		got := execute(t, "", append([]string{"serve"}, test.args...)...)
-		if got.code != exitUsage || !strings.HasSuffix(got.stderr, test.want+"\n") || strings.Contains(got.stderr, "KwxQ") {
+		if got.code != exitUsage || !strings.HasSuffix(got.stderr, test.want+"\n") ||
+			strings.Contains(got.stderr, "KwxQ") {
 			t.Errorf("%v: got %+v", test.args, got)
 		}
 	}
 }
 
-// TestNoPasswordInErrors: whatever is wrong with the URL of a Redis, no command shows a part of its password.
+// TestNoPasswordInErrors: whatever is wrong with the URL of a Redis, no command shows a part of its
+// password.
 func TestNoPasswordInErrors(t *testing.T) {
 	const secret = "KwxQ"
 	tried := 0
 	for _, password := range []string{
-		secret + "%zz", secret + "#" + secret, secret + "/" + secret, secret + "?" + secret, secret + "@" + secret, secret + " " + secret + "\"",
+		secret + "%zz", secret + "#" + secret, secret + "/" + secret, secret + "?" + secret, secret + "@" + secret,
+		secret + " " + secret + "\"",
 	} {
 		for _, form := range []string{
-			"redis://user:PW@127.0.0.1:1", "redis://:PW@127.0.0.1:1/x", "redis:/:PW@127.0.0.1:1", "http://:PW@127.0.0.1:1", "user:PW@127.0.0.1:1", "redis://PW@127.0.0.1:1",
+			"redis://user:PW@127.0.0.1:1", "redis://:PW@127.0.0.1:1/x", "redis:/:PW@127.0.0.1:1",
+			"http://:PW@127.0.0.1:1", "user:PW@127.0.0.1:1", "redis://PW@127.0.0.1:1",
 		} {
 			url := strings.Replace(form, "PW", password, 1)
 			config := write(t, "stint.yaml", "store: {url: '"+url+"'}\n"+small)
 			tried++ // a quarter of the commands for each URL, and each command for a quarter of the URLs
 			for i, args := range [][]string{
-				{"bans", "--store", url}, {"bans", "--stor=" + url}, {"doctor", "--store", url}, {"demo", "--rate", "0", "--store", url}, {"serve", url},
+				{"bans", "--store", url}, {"bans", "--stor=" + url}, {"doctor", "--store", url},
+				{"demo", "--rate", "0", "--store", url}, {"serve", url},
 				{"config", "check", config}, {"serve", "--http", "127.0.0.1:x", "--admin", "", "--config", config},
 				{"serve", "--http", "127.0.0.1:x", "--admin", "", "--store", url},
 			} {
@@ -96,8 +105,10 @@ func TestNoPasswordInErrors(t *testing.T) {
 			}
 		}
 	}
-	for _, url := range []string{"http//bob:KwxQ@h", "http://KwxQ@127.0.0.1:1", "http://:KwxQ@127.0.0.1:1", "http://127.0.0.1:1/KwxQ@h", "http://127.0.0.1:1?KwxQ@h", "http://127.0.0.1:1#KwxQ@h"} {
-		if got := execute(t, "", "bans", "--server", url); got.code == exitGood || strings.Contains(got.stderr, secret) {
+	for _, url := range []string{"http//bob:KwxQ@h", "http://KwxQ@127.0.0.1:1", "http://:KwxQ@127.0.0.1:1",
+		"http://127.0.0.1:1/KwxQ@h", "http://127.0.0.1:1?KwxQ@h", "http://127.0.0.1:1#KwxQ@h"} {
+		if got := execute(t, "", "bans", "--server", url); got.code == exitGood ||
+			strings.Contains(got.stderr, secret) {
 			t.Errorf("the URL of a server: %+v", got)
 		}
 	}
@@ -105,18 +116,21 @@ func TestNoPasswordInErrors(t *testing.T) {
 
 // TestServerShowsNoPassword: the server refuses to start with such a URL, and does not show it.
 func TestServerShowsNoPassword(t *testing.T) {
-	for _, url := range []string{"redis://:KwxQ#KwxQ@127.0.0.1:1", "redis://:KwxQ%zz@127.0.0.1:1", "redis://:KwxQ/KwxQ@127.0.0.1:1", "redis://u:1234/KwxQ@127.0.0.1:1/0"} {
+	for _, url := range []string{"redis://:KwxQ#KwxQ@127.0.0.1:1", "redis://:KwxQ%zz@127.0.0.1:1",
+		"redis://:KwxQ/KwxQ@127.0.0.1:1", "redis://u:1234/KwxQ@127.0.0.1:1/0"} {
 		for _, flag := range []string{"--store=" + url, "--store=redis"} {
 			t.Setenv(redisEnv, url)
 			got := execute(t, "", "serve", flag, "--http", "127.0.0.1:0", "--admin", "")
-			if got.code != exitBad || !strings.Contains(got.stderr, "the store: the URL of Redis: it cannot be read") || strings.Contains(got.stderr, "KwxQ") {
+			if got.code != exitBad || !strings.Contains(got.stderr, "the store: the URL of Redis: it cannot be read") ||
+				strings.Contains(got.stderr, "KwxQ") {
 				t.Errorf("%s with %s: got %+v", flag, url, got)
 			}
 		}
 	}
 }
 
-// TestNothingUnescaped: whatever arguments, servers, files and Redis hold, no terminal is given a sequence by it.
+// TestNothingUnescaped: whatever arguments, servers, files and Redis hold, no terminal is given a
+// sequence by it.
 func TestNothingUnescaped(t *testing.T) {
 	const hostile = "a\x1b[31mb\x1b]0;owned\x07\u009b2J\u202ec\r\x7f\xff"
 	redis := redistest.Start(t)
@@ -124,25 +138,38 @@ func TestNothingUnescaped(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	url := answering(t, map[string]any{
-		"/api/subject":    control.Subject{Subject: hostile, Limits: []control.Limit{{Tier: hostile, Policy: hostile, Scope: hostile, Limit: hostile, Algorithm: "sliding"}}},
-		"/api/bans":       map[string]any{"bans": []control.Ban{{Subject: hostile, Ref: hostile}}},
-		"/api/top":        map[string]any{"top": []map[string]any{{"subject": hostile, "policy": hostile, "denied": 1}}},
-		"/api/violations": map[string]any{"violations": []map[string]any{{"subject": hostile, "reason": hostile, "tier": hostile}}},
-		"/api/take":       control.Answer{Subject: hostile, Limits: []control.Limit{{Tier: hostile, Limit: hostile}}},
-		"/api/state":      map[string]any{"version": hostile, "store": map[string]any{"name": hostile}, "alerts": []map[string]any{{"name": hostile, "state": "firing"}}},
-		"/readyz":         map[string]any{},
+		"/api/subject": control.Subject{
+			Subject: hostile, Limits: []control.Limit{
+				{Tier: hostile, Policy: hostile, Scope: hostile, Limit: hostile, Algorithm: "sliding"}}},
+		"/api/bans": map[string]any{"bans": []control.Ban{{Subject: hostile, Ref: hostile}}},
+		"/api/top": map[string]any{
+			"top": []map[string]any{{"subject": hostile, "policy": hostile, "denied": 1}}},
+		"/api/violations": map[string]any{
+			"violations": []map[string]any{{"subject": hostile, "reason": hostile, "tier": hostile}}},
+		"/api/take": control.TakeResult{Subject: hostile, Limits: []control.Limit{{Tier: hostile, Limit: hostile}}},
+		"/api/state": map[string]any{"version": hostile, "store": map[string]any{"name": hostile},
+			"alerts": []map[string]any{{"name": hostile, "state": "firing"}}},
+		"/readyz": map[string]any{},
 	})
 	server, store := []string{"--server", url}, []string{"--store", redis.URL(), "--limit", "1/1m"}
 	for _, args := range [][]string{
-		append([]string{"inspect", "x", "--tier", "\x1b[31m"}, server...), append([]string{"inspect", hostile, "--tier", hostile}, server...), append([]string{"inspect", "x"}, server...),
-		append([]string{"inspect", "x", "--all", "--json"}, server...), append([]string{"bans"}, server...), append([]string{"bans", "--json"}, server...),
-		append([]string{"top", "--once"}, server...), append([]string{"top", "--once", "--json"}, server...), append([]string{"take", "x"}, server...), append([]string{"doctor"}, server...),
+		append([]string{"inspect", "x", "--tier", "\x1b[31m"}, server...),
+		append([]string{"inspect", hostile, "--tier", hostile}, server...), append([]string{"inspect", "x"}, server...),
+		append([]string{"inspect", "x", "--all", "--json"}, server...), append([]string{"bans"}, server...),
+		append([]string{"bans", "--json"}, server...),
+		append([]string{"top", "--once"}, server...), append([]string{"top", "--once", "--json"}, server...),
+		append([]string{"take", "x"}, server...), append([]string{"doctor"}, server...),
 		append([]string{"doctor", "--json"}, server...), append([]string{"tail"}, server...),
-		append([]string{"bans"}, store...), append([]string{"bans", "--json"}, store...), append([]string{"inspect", "user:" + hostile}, store...), append([]string{"take", hostile}, store...),
-		append([]string{"take", hostile, "--json"}, store...), append([]string{"reset", hostile}, store...), append([]string{"unban", hostile}, store...),
-		{hostile}, {"bans", hostile}, {"bans", "--" + hostile}, {"bans", "--server", hostile}, {"bans", "--store", hostile}, {"bans", "--token-file", hostile}, {"top", "--by", hostile},
-		{"config", "check", hostile}, {"config", "explain", example, "--request", "/" + hostile}, {"config", "explain", example, "--request", "/", "--claim", "user=" + hostile}, {"serve", "--config", hostile},
-		{"serve", "--log-level", hostile}, {"gateway", "--upstream", hostile}, {"simulate", "--config", hostile, hostile},
+		append([]string{"bans"}, store...), append([]string{"bans", "--json"}, store...),
+		append([]string{"inspect", "user:" + hostile}, store...), append([]string{"take", hostile}, store...),
+		append([]string{"take", hostile, "--json"}, store...), append([]string{"reset", hostile}, store...),
+		append([]string{"unban", hostile}, store...),
+		{hostile}, {"bans", hostile}, {"bans", "--" + hostile}, {"bans", "--server", hostile},
+		{"bans", "--store", hostile}, {"bans", "--token-file", hostile}, {"top", "--by", hostile},
+		{"config", "check", hostile}, {"config", "explain", example, "--request", "/" + hostile},
+		{"config", "explain", example, "--request", "/", "--claim", "user=" + hostile}, {"serve", "--config", hostile},
+		{"serve", "--log-level", hostile}, {"gateway", "--upstream", hostile},
+		{"simulate", "--config", hostile, hostile},
 	} {
 		args = slices.DeleteFunc(args, func(s string) bool { return strings.Contains(s, "\x00") })
 		got := execute(t, "tiers:\n  - {name: '"+"\u202e"+"'}\n", args...)
@@ -154,9 +181,9 @@ func TestNothingUnescaped(t *testing.T) {
 	}
 }
 
-// TestPaint: colours are those that we set, and no others.
+// TestPaint: colors are those that we set, and no others.
 func TestPaint(t *testing.T) {
-	s := &system{Colour: true, Window: func() (int, int) { return 80, 24 }}
+	s := &system{Color: true, Window: func() (int, int) { return 80, 24 }}
 	got := string(s.render([]byte(s.paint(red, "a\x1b[34mb") + "\x1b[1mc\n")))
 	if want := "\x1b[31ma\\u001b[34mb\x1b[0m\\u001b[1mc\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -167,7 +194,7 @@ func TestPaint(t *testing.T) {
 	}
 	var out strings.Builder
 	s.Stdout = &out
-	screen := screen{system: s}
+	screen := display{system: s}
 	if err := screen.draw([]byte(s.paint(red, "a\x1b[2J") + "\n")); err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"net/http/httptest"
 	"os"
-	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,7 +11,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stint-limiter/stint/server"
-	"github.com/stint-limiter/stint/server/envoyrls"
 )
 
 // TestStoreFlag has the flag go before the environment, and that before the policies.
@@ -32,7 +31,8 @@ func TestStoreFlag(t *testing.T) {
 			t.Error(err)
 		}
 		if c, err := f.configuration(&system{}); err != nil || c.Store != test.want {
-			t.Errorf("--store=%q and %s=%q: got %q, %v; want %q", test.flag, redisEnv, test.environment, c.Store, err, test.want)
+			t.Errorf("--store=%q and %s=%q: got %q, %v; want %q", test.flag, redisEnv, test.environment, c.Store,
+				err, test.want)
 		}
 	}
 }
@@ -41,16 +41,16 @@ func TestStoreFlag(t *testing.T) {
 func TestEnvoyFlags(t *testing.T) {
 	tests := []struct {
 		args []string
-		want envoyrls.Options
+		want server.Envoy
 	}{
-		{nil, envoyrls.Options{}},
-		{[]string{"--envoy-window=fixed"}, envoyrls.Options{Window: envoyrls.Fixed}},
-		{[]string{"--envoy-headers=none"}, envoyrls.Options{Headers: envoyrls.HeadersNone}},
-		{[]string{"--envoy-headers=upstream"}, envoyrls.Options{Headers: envoyrls.HeadersUpstream}},
-		{[]string{"--envoy-headers=all"}, envoyrls.Options{Headers: envoyrls.HeadersAll}},
-		{[]string{"--envoy-shadow"}, envoyrls.Options{ShadowMode: true}},
-		{[]string{"--envoy-quota"}, envoyrls.Options{QuotaMode: true}},
-		{[]string{"--envoy-metadata"}, envoyrls.Options{Metadata: true}},
+		{nil, server.Envoy{}},
+		{[]string{"--envoy-window=fixed"}, server.Envoy{Window: "fixed"}},
+		{[]string{"--envoy-headers=none"}, server.Envoy{Headers: "none"}},
+		{[]string{"--envoy-headers=upstream"}, server.Envoy{Headers: "upstream"}},
+		{[]string{"--envoy-headers=all"}, server.Envoy{Headers: "all"}},
+		{[]string{"--envoy-shadow"}, server.Envoy{ShadowMode: true}},
+		{[]string{"--envoy-quota"}, server.Envoy{QuotaMode: true}},
+		{[]string{"--envoy-metadata"}, server.Envoy{Metadata: true}},
 	}
 	for _, test := range tests {
 		var c serveCommand
@@ -61,13 +61,15 @@ func TestEnvoyFlags(t *testing.T) {
 		if _, err := parser.Parse(test.args); err != nil {
 			t.Fatal(err)
 		}
-		if got := c.envoyOptions(); !reflect.DeepEqual(got, test.want) {
+		test.want.Window = cmp.Or(test.want.Window, "sliding")
+		test.want.Headers = cmp.Or(test.want.Headers, "default")
+		if got := c.envoy(); got != test.want {
 			t.Errorf("%v: got %+v, want %+v", test.args, got, test.want)
 		}
 	}
 }
 
-// TestDaemonMistakes are told before anything is served.
+// TestDaemonMistakes: mistakes are reported before anything is served.
 func TestDaemonMistakes(t *testing.T) {
 	t.Setenv(redisEnv, "")
 	broken := write(t, "broken.yaml", "tiers: []\n")
@@ -84,14 +86,14 @@ func TestDaemonMistakes(t *testing.T) {
 		{[]string{"serve", "--store", "reddis"}, exitUsage, `--store: want memory, redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
 		{[]string{"serve", "--drain", "soon"}, exitUsage, `--drain: "soon" is not a length of time; want something like 500ms, 10s or 1m30s`},
 		{[]string{"serve", "--drain", "5"}, exitUsage, `want something like 500ms, 10s or 1m30s (did you mean 5s?)`},
-		{[]string{"serve", "--http", taken}, exitBad, `address already in use; end what listens there, or choose another address`},
+		{[]string{"serve", "--http", taken}, exitBad, `address already in use; stop what listens there, or choose another address`},
 		{[]string{"serve", "--envoy-window", "round"}, exitUsage, `--envoy-window: envoyrls: window "round"; want sliding or fixed`},
 		{[]string{"serve", "--envoy-headers", "some"}, exitUsage, `--envoy-headers: envoyrls: headers "some"; want none, upstream, all or default`},
-		{[]string{"serve", "--log-level", "loud"}, exitUsage, `--log-level: "loud" is no level; want debug, info, warn or error`},
+		{[]string{"serve", "--log-level", "loud"}, exitUsage, `--log-level: "loud" is not a level; want debug, info, warn or error`},
 		{[]string{"serve", "--log-format", "xml"}, exitUsage, `--log-format must be one of "text","json" but got "xml"`},
-		{[]string{"serve", "--config", "none.yaml"}, exitBad, `stint: policy: stat none.yaml: no such file or directory`},
+		{[]string{"serve", "--config", "none.yaml"}, exitBad, `stint: config: stat none.yaml: no such file or directory`},
 		{[]string{"serve", "--config", broken}, exitBad, broken + `:1: tiers: there are none; want at least one that takes everybody, such as {name: anonymous, identity: ip, limits: 10/1m}`},
-		{[]string{"serve", "--admin", "0.0.0.0:0", "--no-admin-token", "--http", "127.0.0.1:0"}, exitBad, `or have tokens (without --no-admin-token, or with --admin-token-file)`},
+		{[]string{"serve", "--admin", "0.0.0.0:0", "--no-admin-token", "--http", "127.0.0.1:0"}, exitBad, `or use tokens (without --no-admin-token, or with --admin-token-file)`},
 		{[]string{"serve", "--http", "", "--admin", ""}, exitBad, `there is nowhere to listen; want an address such as :8080`},
 		{[]string{"serve", "--store", "redis://localhost/x", "--http", "127.0.0.1:0"}, exitBad, `?addr=host:port for further nodes and ?master_set=name for Sentinel`},
 		{[]string{"gateway"}, exitUsage, `missing flags: --upstream=URL, --route=ROUTE, or --config=FILE with gateway.routes`},
@@ -104,18 +106,20 @@ func TestDaemonMistakes(t *testing.T) {
 		{[]string{"gateway", "--upstream", "http://u:hunter2@a"}, exitUsage, `gateway: --upstream: the upstream "http://u:xxxxx@a"; want it without user, query, fragment and dot segments`},
 		{[]string{"gateway", "--route", "/api=http://a:0"}, exitUsage, `gateway: --route /api: the upstream "http://a:0" has the port 0; want 1 to 65535`},
 		{[]string{"gateway", "--route", "a:80/api=http://a"}, exitUsage, `gateway: --route a:80/api: "a:80" is no host; want a name without port or wildcard, such as api.example.com`},
-		{[]string{"gateway", "--route", "/api=http://a", "--route", "/api/=http://b"}, exitUsage, `gateway: --route /api/ is for the same requests as --route /api; want one of them`},
-		{[]string{"gateway", "--upstream", "http://a", "--route", "/=http://b"}, exitUsage, `gateway: --route / is for the same requests as --upstream; want one of them`},
-		{[]string{"gateway", "--upstream", "http://a", "--strip-prefix"}, exitUsage, `gateway: --strip-prefix is for --route; in the configuration a route says strip_prefix: true`},
-		{[]string{"gateway", "--config", routed, "--rewrite-host"}, exitUsage, `gateway: --rewrite-host is for --upstream and --route; in the configuration a route says rewrite_host: true`},
-		{[]string{"gateway", "--upstream", "http://a", "--body-timeout=-1s"}, exitUsage, `gateway: --body-timeout: -1s; want some time, such as 10s`},
+		{[]string{"gateway", "--route", "/api=http://a", "--route", "/api/=http://b"}, exitUsage, `gateway: --route /api/ matches the same requests as --route /api; want one of them`},
+		{[]string{"gateway", "--upstream", "http://a", "--route", "/=http://b"}, exitUsage, `gateway: --route / matches the same requests as --upstream; want one of them`},
+		{[]string{"gateway", "--upstream", "http://a", "--strip-prefix"}, exitUsage, `gateway: --strip-prefix is for --route; in the configuration set strip_prefix: true on a route`},
+		{[]string{"gateway", "--config", routed, "--rewrite-host"}, exitUsage, `gateway: --rewrite-host is for --upstream and --route; in the configuration set rewrite_host: true on a route`},
+		{[]string{"gateway", "--upstream", "http://a", "--body-timeout=-1s"}, exitUsage, `gateway: --body-timeout: -1s; want a time such as 10s`},
 		{[]string{"gateway", "--upstream", "http://a", "--max-body=-1"}, exitUsage, `--max-body: want a number of bytes such as 1024, 1KiB or 1MB; got "-1"`},
 		{[]string{"serve", "--store-memory", "lots"}, exitUsage, `--store-memory: want a number of bytes such as 1024, 1KiB or 1MB; got "lots"`},
-		{[]string{"serve", "--store-memory", "1KB"}, exitUsage, `--store-memory: 1000 bytes hold next to nothing; want 1MiB or more`},
+		{[]string{"serve", "--store-memory", "1KB"}, exitUsage, `--store-memory: 1000 bytes are too few; want 1MiB or more`},
 		{[]string{"serve", "--store-memory", "9PB"}, exitUsage, `--store-memory: want a number of bytes such as 1024, 1KiB or 1MB; got "9PB"`},
-		{[]string{"serve", "--store-memory", "1MiB", "--store", "redis://:hunter2@localhost", "--http", "127.0.0.1:0"}, exitBad, `the store is redis://:xxxxx@localhost, and --store-memory is for the store in memory; the memory for decisions without Redis is failure.memory in the configuration`},
+		{[]string{"serve", "--store-memory", "1MiB", "--store", "redis://:hunter2@localhost", "--http", "127.0.0.1:0"},
+			exitBad, `the store is redis://:xxxxx@localhost, and --store-memory is for the store in memory; for decisions without Redis set failure.memory in the configuration`},
 		{[]string{"gateway", "--upstream", "http://a", "--reserved", "X User"}, exitUsage, `gateway: --reserved: "X User" is not the name of a header; want something like X-User-ID`},
-		{[]string{"gateway", "--upstream", "https://a", "--upstream-ca", limited}, exitBad, `stint: --upstream-ca: ` + limited + `: no certificate of an authority in PEM form`},
+		{[]string{"gateway", "--upstream", "https://a", "--upstream-ca", limited}, exitBad,
+			`stint: --upstream-ca: ` + limited + `: no certificate of an authority in PEM form`},
 	}
 	for _, test := range tests {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
@@ -157,7 +161,7 @@ func serveSignals(t *testing.T, binary string) {
 		}
 		d.signal(syscall.SIGHUP)
 		if a, b := d.state(), d.state(); a != "RELOADING=1" || b != "READY=1" {
-			t.Errorf("told %q and %q, want that it was reloading and is ready", a, b)
+			t.Errorf("notified %q and %q, want that it was reloading and is ready", a, b)
 		}
 	}
 	if _, body := d.post("/v1/take", question); !strings.Contains(body, `"max":3`) {
@@ -179,7 +183,7 @@ func serveSignals(t *testing.T, binary string) {
 	}
 	d.signal(syscall.SIGTERM)
 	if got := d.state(); got != "STOPPING=1" {
-		t.Errorf("told %q, want that it is stopping", got)
+		t.Errorf("notified %q, want that it is stopping", got)
 	}
 	if code := d.exit(); code != exitGood {
 		t.Errorf("exit code %d, want 0", code)
@@ -191,7 +195,7 @@ func secondSignal(t *testing.T, binary string) {
 	d := launch(t, binary, "serve", "--http", "127.0.0.1:0", "--drain", "1h")
 	d.signal(syscall.SIGINT)
 	if got := d.state(); got != "STOPPING=1" {
-		t.Errorf("told %q, want that it is stopping", got)
+		t.Errorf("notified %q, want that it is stopping", got)
 	}
 	d.unready()
 	d.signal(syscall.SIGHUP) // is not one
@@ -213,11 +217,13 @@ func gatewayBinary(t *testing.T, binary string) {
 		flags  []string
 		path   string
 	}{
-		"upstream":      {limits, []string{"--upstream", upstream}, "/livez"},
-		"route":         {limits, []string{"--route", "/up=" + upstream, "--strip-prefix"}, "/up/livez"},
-		"configuration": {limits + "gateway: {routes: [{path: /up/**, upstream: '" + upstream + "', strip_prefix: true}]}\n", nil, "/up/livez"},
+		"upstream": {limits, []string{"--upstream", upstream}, "/livez"},
+		"route":    {limits, []string{"--route", "/up=" + upstream, "--strip-prefix"}, "/up/livez"},
+		"configuration": {limits + "gateway: {routes: [{path: /up/**, upstream: '" + upstream +
+			"', strip_prefix: true}]}\n", nil, "/up/livez"},
 	} {
-		args := append([]string{"gateway", "--listen", "127.0.0.1:0", "--drain", "0s", "--config", write(t, "stint.yaml", test.config)}, test.flags...)
+		args := append([]string{"gateway", "--listen", "127.0.0.1:0", "--drain", "0s", "--config",
+			write(t, "stint.yaml", test.config)}, test.flags...)
 		d := launch(t, binary, args...)
 		for n, want := range []int{200, 200, 429} {
 			if status, body := d.get(server.HTTP, test.path); status != want {

@@ -10,38 +10,38 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/simulate"
-	"github.com/stint-limiter/stint/simulate/accesslog"
-	"github.com/stint-limiter/stint/simulate/report"
+	"github.com/stint-limiter/stint/internal/simulate"
+	"github.com/stint-limiter/stint/internal/simulate/accesslog"
+	"github.com/stint-limiter/stint/internal/simulate/report"
 )
 
-// simulateCommand tells what limits would have done to a log.
+// simulateCommand shows what limits would have done to a log.
 type simulateCommand struct {
 	Logs       []string `arg:"" name:"log" help:"Access logs, compressed with gzip or zstd or not, in any order, or - for standard input."`
 	Config     string   `required:"" placeholder:"FILE" help:"The configuration: a file, a directory, or - for standard input."`
 	Against    string   `placeholder:"FILE" help:"Another configuration, such as the one in force, to compare with."`
-	EnforceAll bool     `name:"enforce-all" help:"Enforce what is in shadow, and roll out everything to everybody."`
+	EnforceAll bool     `name:"enforce-all" help:"Enforce what is in shadow, and roll out everything to everyone."`
 
-	Format string     `name:"format" placeholder:"FORMAT" enum:",combined,common,json,envoy,caddy" default:"" help:"combined, common, json, envoy or caddy. Default: told by the first lines of each log."`
-	Map    string     `name:"map" placeholder:"PART=KEY" help:"Where lines of JSON have what: time=ts,client=request.ip,header:X-Api-Key=key,claim:plan=user.plan."`
-	Slack  lengthFlag `name:"slack" placeholder:"LENGTH" default:"10s" help:"How far lines may be out of order. Default: ${default}."`
-	From   timeFlag   `name:"from" placeholder:"TIME" help:"Leave out what came before: 2026-03-02, or 2026-03-02T15:04:05, UTC unless it says otherwise."`
-	To     timeFlag   `name:"to" placeholder:"TIME" help:"Leave out what came then and later."`
+	Format string       `name:"format" placeholder:"FORMAT" enum:",combined,common,json,envoy,caddy" default:"" help:"combined, common, json, envoy or caddy. Default: detected from the first lines of each log."`
+	Map    string       `name:"map" placeholder:"PART=KEY" help:"Where lines of JSON hold what: time=ts,client=request.ip,header:X-Api-Key=key,claim:plan=user.plan."`
+	Slack  durationFlag `name:"slack" placeholder:"LENGTH" default:"10s" help:"How far lines may be out of order. Default: ${default}."`
+	From   timeFlag     `name:"from" placeholder:"TIME" help:"Leave out what came before: 2026-03-02, or 2026-03-02T15:04:05, in UTC unless it has a zone."`
+	To     timeFlag     `name:"to" placeholder:"TIME" help:"Leave out what came then or later."`
 
-	Recommend []shareFlag  `name:"recommend" placeholder:"SHARE" help:"Recommend limits that leave so many subjects untouched, such as 99.9%."`
-	Window    []lengthFlag `name:"window" placeholder:"LENGTH" help:"Recommend for these windows too, beside those of the configuration."`
-	Burst     []int64      `name:"burst" placeholder:"N" help:"Recommend with these bursts for --window, in multiples of the limit. Default: 1, which is none."`
+	Recommend []shareFlag    `name:"recommend" placeholder:"SHARE" help:"Recommend limits that affect none of so many subjects, such as 99.9%."`
+	Window    []durationFlag `name:"window" placeholder:"LENGTH" help:"Recommend for these windows too, in addition to those of the configuration."`
+	Burst     []int64        `name:"burst" placeholder:"N" help:"Recommend with these bursts for --window, in multiples of the limit. Default: 1, which is none."`
 
-	Top         int    `name:"top" short:"n" placeholder:"N" default:"20" help:"How many subjects lists have at most. Default: ${default}."`
-	MaxSubjects int    `name:"max-subjects" placeholder:"N" default:"1000000" help:"How many subjects to tell apart; others are counted together. One takes some hundreds of bytes. Default: ${default}."`
+	Top         int    `name:"top" short:"n" placeholder:"N" default:"20" help:"How many subjects lists may have. Default: ${default}."`
+	MaxSubjects int    `name:"max-subjects" placeholder:"N" default:"1000000" help:"How many subjects to distinguish; others are counted together. Each takes some hundreds of bytes. Default: ${default}."`
 	JSON        bool   `name:"json" help:"Print JSON."`
-	HTML        string `name:"html" placeholder:"FILE" help:"Write the report as a page too, in one file that needs nothing else."`
+	HTML        string `name:"html" placeholder:"FILE" help:"Also write the report as a page, in one self-contained file."`
 }
 
 // Help is the detailed help.
 func (*simulateCommand) Help() string {
-	return `What would these limits have done to that traffic? The requests of access logs are replayed, in the time of the log and by the code that
-serves production: how many would have been denied, whose, by which limit, how much everybody else has left, and which limits would do.
+	return `What would these limits have done to past traffic? Replays the requests of access logs, in the time of the log and with the code that
+serves production: how many would have been denied, whose, by which limit, how much everyone else has left, and which limits would do.
 Lines that cannot be read are counted and shown by example. Nothing is changed anywhere, and no store is needed.
 
     stint simulate --config stint.yaml access.log*
@@ -50,7 +50,7 @@ Lines that cannot be read are counted and shown by example. Nothing is changed a
     kubectl logs gateway | stint simulate --config stint.yaml --format envoy -`
 }
 
-// Validate is called when the flags have been read.
+// Validate runs after the flags are parsed.
 func (c *simulateCommand) Validate() error {
 	stdin := 0
 	for _, path := range append([]string{c.Config, c.Against}, c.Logs...) {
@@ -60,9 +60,9 @@ func (c *simulateCommand) Validate() error {
 	}
 	switch {
 	case stdin > 1:
-		return fmt.Errorf("standard input (-) is given %d times; want it once, for it can be read only once", stdin)
+		return fmt.Errorf("standard input (-) is given %d times; want it once, because it can be read only once", stdin)
 	case len(c.Recommend) == 0 && (len(c.Window) > 0 || len(c.Burst) > 0):
-		return errors.New("--window and --burst say what to recommend limits for; want --recommend with them, such as --recommend 99.9%")
+		return errors.New("--window and --burst need --recommend, such as --recommend 99.9%")
 	case len(c.Burst) > 0 && len(c.Window) == 0:
 		return errors.New("--burst is for the windows of --window; want them too, such as --window 1m")
 	case slices.ContainsFunc(c.Burst, func(n int64) bool { return n < 1 || n > stint.MaxBurst }):
@@ -72,7 +72,7 @@ func (c *simulateCommand) Validate() error {
 	case c.Top < 1 || c.Top > 10_000:
 		return fmt.Errorf("--top: %d; want 1 to 10000", c.Top)
 	case c.HTML == stdinPath:
-		return errors.New("--html: the page needs a file, for the report is on standard output; want a name such as report.html")
+		return errors.New("--html: the page needs a file, because the report is on standard output; want a name such as report.html")
 	case c.MaxSubjects < 1:
 		return fmt.Errorf("--max-subjects: %d; want 1 or more", c.MaxSubjects)
 	}
@@ -80,7 +80,7 @@ func (c *simulateCommand) Validate() error {
 	return err
 }
 
-// format is that of the logs; nil if their first lines shall tell.
+// format is the format of the logs; nil to detect it.
 func (c *simulateCommand) format() (accesslog.Format, error) {
 	if c.Format == "" && c.Map == "" {
 		return nil, nil
@@ -108,7 +108,7 @@ func withoutPrefix(err error) error {
 	return errors.New(text)
 }
 
-// Run replays, and reports.
+// Run replays the logs, and reports.
 func (c *simulateCommand) Run(s *system) error {
 	options, err := c.options(s)
 	if err != nil {
@@ -116,12 +116,13 @@ func (c *simulateCommand) Run(s *system) error {
 	}
 	format, err := c.format()
 	if err != nil {
-		return wrongUse(err)
+		return usageMistake(err)
 	}
 	if err := c.canWrite(); err != nil {
 		return err
 	}
-	logs, err := accesslog.Open(c.Logs, accesslog.Options{Format: format, Slack: time.Duration(c.Slack), Stdin: s.Stdin})
+	logs, err := accesslog.Open(c.Logs,
+		accesslog.Options{Format: format, Slack: time.Duration(c.Slack), Stdin: s.Stdin})
 	if err != nil {
 		return withoutPrefix(err)
 	}
@@ -133,17 +134,18 @@ func (c *simulateCommand) Run(s *system) error {
 	var invalid *stint.InvalidError
 	switch {
 	case errors.As(err, &invalid):
-		return wrongUse(withoutPrefix(err))
+		return usageMistake(withoutPrefix(err))
 	case err != nil:
 		return withoutPrefix(err)
 	}
-	return c.tell(s, found)
+	return c.report(s, found)
 }
 
 // options are what to replay the logs through, and what to find out.
 func (c *simulateCommand) options(s *system) (*simulate.Options, error) {
 	o := &simulate.Options{
-		EnforceAll: c.EnforceAll, From: c.From.Time, To: c.To.Time, Bursts: c.Burst, Top: c.Top, MaxSubjects: c.MaxSubjects,
+		EnforceAll: c.EnforceAll, From: c.From.Time, To: c.To.Time, Bursts: c.Burst, Top: c.Top,
+		MaxSubjects: c.MaxSubjects,
 	}
 	for _, share := range c.Recommend {
 		o.Recommend = append(o.Recommend, float64(share))
@@ -151,19 +153,23 @@ func (c *simulateCommand) options(s *system) (*simulate.Options, error) {
 	for _, window := range c.Window {
 		o.Windows = append(o.Windows, time.Duration(window))
 	}
-	var err error
-	if o.Set, err = s.load(c.Config); err != nil {
+	conf, err := s.load(c.Config)
+	if err != nil {
 		return nil, err
 	}
+	o.Set = conf.Set
 	if c.Against != "" {
-		if o.Against, err = s.load(c.Against); err != nil {
+		against, err := s.load(c.Against)
+		if err != nil {
 			return nil, err
 		}
+		o.Against = against.Set
 	}
 	return o, nil
 }
 
-// canWrite finds out before a long replay whether there can be a page after it. It leaves everything as it was.
+// canWrite finds out before a long replay whether the page can be written after it. It leaves
+// everything as it was.
 func (c *simulateCommand) canWrite() error {
 	if c.HTML == "" {
 		return nil
@@ -185,11 +191,11 @@ func (c *simulateCommand) canWrite() error {
 	return nil
 }
 
-// tell reports what was found. A log of which no line can be read is a failure.
-func (c *simulateCommand) tell(s *system, found *simulate.Result) error {
-	told := report.New(found, report.Names{Config: c.Config, Against: c.Against, Logs: c.Logs})
+// report prints the result. A log in which no line can be read is a failure.
+func (c *simulateCommand) report(s *system, found *simulate.Result) error {
+	result := report.New(found, report.Names{Config: c.Config, Against: c.Against, Logs: c.Logs})
 	if c.HTML != "" {
-		page, err := told.HTML()
+		page, err := result.HTML()
 		if err != nil {
 			return err
 		}
@@ -201,10 +207,10 @@ func (c *simulateCommand) tell(s *system, found *simulate.Result) error {
 	if c.JSON {
 		err = s.printJSON(found)
 	} else {
-		err = s.print(told.Text(report.Terminal{Width: s.columns(), Colour: s.Colour && s.columns() > 0}))
+		err = s.print(result.Text(report.Terminal{Width: s.columns(), Color: s.Color && s.columns() > 0}))
 	}
 	if err == nil && found.Log.Malformed > 0 && found.Log.Malformed == found.Log.Lines {
-		return errors.New("no line could be read; want another --format, or --map to say where lines of JSON have what")
+		return errors.New("no line could be read; want another --format, or --map to say where lines of JSON hold what")
 	}
 	return err
 }

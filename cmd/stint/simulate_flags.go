@@ -13,13 +13,15 @@ type timeFlag struct{ time.Time }
 
 // UnmarshalText reads a date, or a date and a time, in UTC unless it has a zone.
 func (t *timeFlag) UnmarshalText(text []byte) error {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime,
+		"2006-01-02 15:04", time.DateOnly} {
 		if at, err := time.Parse(layout, string(text)); err == nil {
 			t.Time = at
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is not a time; want something like 2026-03-02, 2026-03-02T15:04:05 or 2026-03-02T15:04:05+01:00", text)
+	return fmt.Errorf("%q is not a time; want something like 2026-03-02, 2026-03-02T15:04:05 or 2026-03-02T15:04:05+01:00",
+		text)
 }
 
 // shareFlag is a share in percent: "99.9%" is 0.999.
@@ -37,7 +39,7 @@ func (s *shareFlag) UnmarshalText(text []byte) error {
 	case !ok:
 		return fmt.Errorf("%q has no percent sign; want %s%%", text, digits)
 	case percent <= 0 || percent > 100:
-		return fmt.Errorf("%q is no share of subjects; want more than 0%% and at most 100%%", text)
+		return fmt.Errorf("%q is not a share of subjects; want more than 0%% and at most 100%%", text)
 	}
 	*s = shareFlag(percent / 100)
 	return nil

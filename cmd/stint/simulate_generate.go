@@ -9,26 +9,26 @@ import (
 	"github.com/stint-limiter/stint/internal/loggen"
 )
 
-// simulateGenerateCommand makes a log to try out simulate with. It is not among the commands that help lists.
+// simulateGenerateCommand makes a log to try out simulate with. Help does not list it.
 type simulateGenerateCommand struct {
-	Lines int        `name:"lines" placeholder:"N" default:"100000" help:"How many. Default: ${default}."`
-	Users int        `name:"users" placeholder:"N" default:"2000" help:"How many people there are. Default: ${default}."`
-	From  timeFlag   `name:"from" placeholder:"TIME" default:"2026-03-02" help:"When the log begins. Default: ${default}."`
-	Span  lengthFlag `name:"span" placeholder:"LENGTH" default:"3d" help:"How long it goes on. Default: ${default}."`
-	Seed  uint64     `name:"seed" placeholder:"N" default:"1" help:"Another seed makes another log. Default: ${default}."`
-	JSON  bool       `name:"json" help:"Write lines of JSON."`
+	Lines int          `name:"lines" placeholder:"N" default:"100000" help:"How many. Default: ${default}."`
+	Users int          `name:"users" placeholder:"N" default:"2000" help:"How many people there are. Default: ${default}."`
+	From  timeFlag     `name:"from" placeholder:"TIME" default:"2026-03-02" help:"When the log begins. Default: ${default}."`
+	Span  durationFlag `name:"span" placeholder:"LENGTH" default:"3d" help:"How long it lasts. Default: ${default}."`
+	Seed  uint64       `name:"seed" placeholder:"N" default:"1" help:"Another seed makes another log. Default: ${default}."`
+	JSON  bool         `name:"json" help:"Write lines of JSON."`
 }
 
 // Help is the detailed help.
 func (*simulateGenerateCommand) Help() string {
-	return `Writes an access log of a shop that does not exist: people of whom some come often and most seldom, days and nights, a crawler, and
+	return `Writes an access log of an imaginary shop: some people come often and most rarely, there are days and nights, a crawler, and
 somebody who tries passwords. The same flags make the same log.
 
     stint simulate-generate > access.log
     stint simulate --config examples/tiers/stint.yaml access.log`
 }
 
-// Validate is called when the flags have been read.
+// Validate runs after the flags are parsed.
 func (c *simulateGenerateCommand) Validate() error {
 	switch {
 	case c.Lines < 1 || c.Users < 1:
@@ -39,7 +39,7 @@ func (c *simulateGenerateCommand) Validate() error {
 	return nil
 }
 
-// Run writes the log. A reader that has gone away had seen enough.
+// Run writes the log. A reader that has gone away has seen enough.
 func (c *simulateGenerateCommand) Run(s *system) error {
 	err := loggen.Generate(s.Stdout, loggen.Options{
 		Seed: c.Seed, Lines: c.Lines, From: c.From.Time, Span: time.Duration(c.Span), Users: c.Users, JSON: c.JSON,

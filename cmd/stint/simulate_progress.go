@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/figures"
-	"github.com/stint-limiter/stint/simulate/accesslog"
+	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 )
 
 // redrawn is how often progress is shown.
 const redrawn = 100 * time.Millisecond
 
-// progress is a line on standard error that shows how far a log is read. Without a terminal there is none.
+// progress is a line on standard error that shows how much of a log has been read. Without a
+// terminal there is none.
 type progress struct {
 	out    io.Writer // nil without a terminal
 	window func() (columns, rows int)
@@ -21,7 +22,7 @@ type progress struct {
 	next   time.Time
 }
 
-// newProgress is one on standard error.
+// newProgress returns a progress on standard error.
 func newProgress(s *system) *progress {
 	if file, ok := s.Stderr.(*os.File); ok && isTerminal(file) {
 		return &progress{out: file, window: terminalWindow(file), now: time.Now}

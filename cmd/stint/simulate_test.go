@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/golden"
-	"github.com/stint-limiter/stint/simulate"
-	"github.com/stint-limiter/stint/simulate/accesslog"
+	"github.com/stint-limiter/stint/internal/simulate"
+	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 )
 
 // A small log: somebody in a hurry, somebody who is not, somebody exempt, and a line that is none.
@@ -53,8 +53,10 @@ func TestSimulate(t *testing.T) {
 	}{
 		{"simulate.txt", "", []string{"--config", "tight.yaml", "access.log"}},
 		{"simulate_against.txt", "", []string{"--config", "tight.yaml", "--against", "loose.yaml", "access.log"}},
-		{"simulate_recommend.txt", smallLog, []string{"--config", "loose.yaml", "--recommend", "50%,100%", "--window", "10s", "-"}},
-		{"simulate_from.txt", tight, []string{"--config", "-", "--from", "2026-03-02T10:00:02", "--to", "2026-03-02 10:05", "--format", "combined", "access.log"}},
+		{"simulate_recommend.txt", smallLog,
+			[]string{"--config", "loose.yaml", "--recommend", "50%,100%", "--window", "10s", "-"}},
+		{"simulate_from.txt", tight, []string{"--config", "-", "--from", "2026-03-02T10:00:02", "--to",
+			"2026-03-02 10:05", "--format", "combined", "access.log"}},
 		{"help_simulate.txt", "", []string{"--help"}},
 		{"simulate.json", "", []string{"--config", "tight.yaml", "--json", "access.log"}},
 	} {
@@ -108,7 +110,7 @@ func TestSimulateMistakes(t *testing.T) {
 		{[]string{"simulate", "--config", "no.yaml", "access.log"}, exitBad, "no.yaml: no such file"},
 		{[]string{"simulate", "--config", "access.log", "access.log"}, exitBad, "access.log:1:"},
 		{[]string{"simulate", "--config", "tight.yaml", "no.log"}, exitBad, "no.log: no such file"},
-		{[]string{"simulate", "--config", "tight.yaml", "tight.yaml"}, exitBad, "no format that is known"},
+		{[]string{"simulate", "--config", "tight.yaml", "tight.yaml"}, exitBad, "unknown format"},
 		{with("--format", "json"), exitBad, "no line could be read; want another --format"},
 		{with("--format", "clf"), exitUsage, "--format must be one of"},
 		{with("--map", "tiem=ts"), exitUsage, "--map: "},
@@ -117,9 +119,10 @@ func TestSimulateMistakes(t *testing.T) {
 		{with("--recommend", "0.999"), exitUsage, `"0.999" has no percent sign; want 99.9%`},
 		{with("--recommend", "101%"), exitUsage, "want more than 0% and at most 100%"},
 		{with("--recommend", "most"), exitUsage, `"most" is not a share; want something like 99.9%`},
-		{with("--window", "1m"), exitUsage, "want --recommend with them"},
+		{with("--window", "1m"), exitUsage, "need --recommend"},
 		{with("--recommend", "99%", "--burst", "2"), exitUsage, "--burst is for the windows of --window"},
-		{with("--recommend", "99%", "--window", "1m", "--burst", "0"), exitUsage, "--burst: [0]; want multiples from 1 to"},
+		{with("--recommend", "99%", "--window", "1m", "--burst", "0"), exitUsage,
+			"--burst: [0]; want multiples from 1 to"},
 		{with("--from", "yesterday"), exitUsage, `"yesterday" is not a time; want something like 2026-03-02`},
 		{with("--from", "2026-03-02", "--to", "2026-03-01"), exitUsage, "is not before --to"},
 		{with("--top", "0"), exitUsage, "--top: 0; want 1 to 10000"},
@@ -137,7 +140,8 @@ func TestSimulateMistakes(t *testing.T) {
 	}
 }
 
-// TestSimulateLeavesNoPage: a replay that fails neither makes a page nor empties the one that was there.
+// TestSimulateLeavesNoPage: a replay that fails neither makes a page nor empties the one that was
+// there.
 func TestSimulateLeavesNoPage(t *testing.T) {
 	simulated(t)
 	if err := os.WriteFile("old.html", []byte("old"), 0o600); err != nil {
@@ -180,7 +184,8 @@ func TestSimulateGenerate(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--json"}} {
 		args := append([]string{"simulate-generate", "--lines", "500", "--span", "1h"}, flags...)
 		log := execute(t, "", args...)
-		if again := execute(t, "", args...); again != log || log.code != exitGood || strings.Count(log.stdout, "\n") != 500 {
+		if again := execute(t, "", args...); again != log || log.code != exitGood ||
+			strings.Count(log.stdout, "\n") != 500 {
 			t.Errorf("%v: %d lines, exit code %d, errors %q; want 500 and the same again", flags, strings.Count(log.stdout, "\n"), log.code, log.stderr)
 		}
 		got := execute(t, log.stdout, "simulate", "--config", example, "-")
@@ -189,9 +194,11 @@ func TestSimulateGenerate(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ flag, want string }{
-		{"--span=90s", "--span: 1m30s; want whole minutes"}, {"--lines=0", "want 1 or more of each"}, {"--users=-1", "want 1 or more of each"},
+		{"--span=90s", "--span: 1m30s; want whole minutes"}, {"--lines=0", "want 1 or more of each"},
+		{"--users=-1", "want 1 or more of each"},
 	} {
-		if got := execute(t, "", "simulate-generate", test.flag); got.code != exitUsage || !strings.Contains(got.stderr, test.want) {
+		if got := execute(t, "", "simulate-generate", test.flag); got.code != exitUsage ||
+			!strings.Contains(got.stderr, test.want) {
 			t.Errorf("%s: exit code %d, errors %q; want %q", test.flag, got.code, got.stderr, test.want)
 		}
 	}

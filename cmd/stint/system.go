@@ -9,21 +9,22 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/config"
 )
 
-// system is all that commands know of the world beside their arguments and files.
+// system is the outside world of commands, besides their arguments and files.
 type system struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// Program is how the program was called, such as "bin/stint".
 	Program string
-	// Build is how the program was built; nil if it does not know.
+	// Build is how the program was built; nil if it is unknown.
 	Build *debug.BuildInfo
-	// Window is how many columns and rows the terminal has that Stdout is; nil if it is none. Colour says that colours are
-	// wanted there, and Asks that Stdin is a terminal, from which questions can be answered.
+	// Window returns the columns and rows of the terminal that is Stdout; it is nil if there is
+	// none. Color means that colors are wanted there, and Asks that Stdin is a terminal, where
+	// questions can be answered.
 	Window func() (columns, rows int)
-	Colour bool
+	Color  bool
 	Asks   bool
 
 	mark string // see paint
@@ -37,15 +38,15 @@ const (
 	exitUnreachable = 3
 )
 
-// toldError is returned after everything has been said that there is to say.
-type toldError struct{}
+// reportedError is returned after everything has been printed.
+type reportedError struct{}
 
-func (toldError) Error() string { return "told already" }
+func (reportedError) Error() string { return "already reported" }
 
 // errors is standard error, for texts that may hold anything.
 func (s *system) errors() io.Writer { return escaped{s.Stderr} }
 
-// report tells on standard error what became of a command, and returns the exit code.
+// report prints an error of a command on standard error, and returns the exit code.
 func (s *system) report(err error) int {
 	var usage *usageError
 	var exit *exitError
@@ -55,33 +56,34 @@ func (s *system) report(err error) int {
 	case errors.As(err, &usage):
 		fmt.Fprintf(s.errors(), "%s\nstint: %v\n", usage.Help, usage)
 		return exitUsage
-	case errors.Is(err, toldError{}):
+	case errors.Is(err, reportedError{}):
 		return exitBad
 	case errors.As(err, &exit):
-		s.tell(err)
+		s.writeError(err)
 		return exit.Code
 	}
-	s.tell(err)
+	s.writeError(err)
 	return exitBad
 }
 
-// tell writes an error to standard error: the mistakes in a configuration in the form that editors and CI
-// systems know, file:line: and so on, and all else after the name of the program.
-func (s *system) tell(err error) {
-	var config *policy.ConfigError
-	if !errors.As(err, &config) {
+// writeError writes an error to standard error: the mistakes in a configuration in the form that
+// editors and CI systems know, file:line: and so on, and everything else after the name of the
+// program.
+func (s *system) writeError(err error) {
+	var wrong *config.Error
+	if !errors.As(err, &wrong) {
 		fmt.Fprintf(s.errors(), "stint: %v\n", err)
 		return
 	}
-	for _, m := range config.Mistakes {
-		fmt.Fprintln(s.errors(), m)
+	for i := range wrong.Mistakes { // one by one: the error itself leaves out what is more than a page
+		fmt.Fprintln(s.errors(), &config.Error{Mistakes: wrong.Mistakes[i : i+1]})
 	}
 }
 
-// print writes to standard output what can be written to a terminal.
+// print writes a text to standard output, safe for a terminal.
 func (s *system) print(text []byte) error { return s.write(s.render(text)) }
 
-// write writes to standard output. A reader that has gone away had seen enough.
+// write writes to standard output. A reader that has gone away has seen enough.
 func (s *system) write(text []byte) error {
 	if _, err := s.Stdout.Write(text); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("standard output: %w", err)

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
-	"github.com/stint-limiter/stint/server/control"
 )
 
 // tailCommand shows violations as they happen.
@@ -17,23 +17,23 @@ type tailCommand struct {
 	Tier    string `name:"tier" placeholder:"NAME" help:"Only those of this tier."`
 	Policy  string `name:"policy" placeholder:"NAME" help:"Only those of this policy."`
 	Reason  string `name:"reason" placeholder:"WHY" enum:",limit,ban,unavailable,shadow" default:"" help:"Only those for this reason: limit, ban, unavailable, or shadow for what would have been denied."`
-	Subject string `name:"subject" placeholder:"TEXT" help:"Only those whose subject, as it is shown, has this in it."`
-	Last    int    `name:"last" short:"n" placeholder:"N" default:"10" help:"How many to show that have happened already. Default: ${default}."`
-	JSON    bool   `name:"json" help:"Print JSON, one violation to a line."`
+	Subject string `name:"subject" placeholder:"TEXT" help:"Only those whose subject, as shown, contains this."`
+	Last    int    `name:"last" short:"n" placeholder:"N" default:"10" help:"How many past ones to show first. Default: ${default}."`
+	JSON    bool   `name:"json" help:"Print JSON, one violation per line."`
 	serverFlags
 }
 
 // Help is the detailed help.
 func (*tailCommand) Help() string {
-	return `One line for each request that was denied, or would have been, until it is interrupted. When there are very many, the
-server shows some of them and says how many others there were. A connection that is lost is made again.
+	return `Prints one line for each request that is denied, or would have been, until it is interrupted. If there are very many,
+the server shows some of them and says how many others there were. It reconnects if the connection is lost.
 
     stint tail
     stint tail --tier anonymous --reason ban
     stint tail --json | jq -r .policy | sort | uniq -c`
 }
 
-// Validate is called when the flags have been read.
+// Validate runs after the flags are parsed.
 func (c *tailCommand) Validate() error {
 	if c.Last < 0 || c.Last > 1000 {
 		return fmt.Errorf("--last: %d; want 0 to 1000", c.Last)
@@ -66,7 +66,7 @@ func (c *tailCommand) Run(s *system) error {
 	}))
 }
 
-// before shows what has happened already.
+// before shows past violations.
 func (c *tailCommand) before(ctx context.Context, s *system, client *control.Client) error {
 	if c.Last == 0 {
 		return nil
@@ -104,9 +104,9 @@ func (c *tailCommand) wants(v *observe.Violation) bool {
 
 // violationLine is a violation for people.
 func violationLine(s *system, v *observe.Violation) []byte {
-	colour := yellow
+	color := yellow
 	if v.Reason == "ban" || v.Reason == "unavailable" {
-		colour = red
+		color = red
 	}
 	what := v.Tier
 	if v.Policy != "" {
@@ -115,7 +115,8 @@ func violationLine(s *system, v *observe.Violation) []byte {
 	if v.Limit != "" {
 		what += ": " + v.Limit
 	}
-	line := fmt.Sprintf("%s  %s  %s  %s", v.At.UTC().Format(time.RFC3339), s.paint(colour, fmt.Sprintf("%-11s", oneLine(v.Reason))), oneLine(v.Subject), oneLine(what))
+	line := fmt.Sprintf("%s  %s  %s  %s", v.At.UTC().Format(time.RFC3339),
+		s.paint(color, fmt.Sprintf("%-11s", oneLine(v.Reason))), oneLine(v.Subject), oneLine(what))
 	if v.RetryAfter != 0 && v.Reason != "shadow" {
 		line += ", retry after " + inSeconds(v.RetryAfter)
 	}

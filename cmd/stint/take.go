@@ -11,18 +11,18 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/stint-limiter/stint/server/control"
+	"github.com/stint-limiter/stint/internal/server/control"
 )
 
 // takeCommand asks whether a subject may do something, and charges it.
 type takeCommand struct {
-	askFlags
+	takeFlags
 	Wait bool `name:"wait" help:"If it is denied, wait as long as it takes and ask again."`
 }
 
 // Help is the detailed help.
 func (*takeCommand) Help() string {
-	return `The limits are those of a tier or a policy, which need not be named if the subject can only be under one; with --store
+	return `The limits are those of a tier or a policy, which need not be named if only one can apply to the subject; with --store
 also limits of your own. The exit code is 0 if it is allowed, and 1 if it is denied.
 
     stint take ip:203.0.113.9
@@ -30,36 +30,37 @@ also limits of your own. The exit code is 0 if it is allowed, and 1 if it is den
     stint take job:nightly --store redis://localhost:6379/0 --limit 10/1h && ./nightly`
 }
 
-// askFlags are a question about a subject.
-type askFlags struct {
+// takeFlags are those of a request for a subject.
+type takeFlags struct {
 	subjectFlags
 	Tier   string `name:"tier" placeholder:"NAME" help:"Under the limits of this tier."`
 	Policy string `name:"policy" placeholder:"NAME" help:"Under the limits of this policy, for the tier."`
-	Scope  string `name:"scope" placeholder:"SCOPE" help:"Where to count, such as a route. Default: where requests are counted that match no route."`
-	Cost   int64  `name:"cost" placeholder:"N" default:"1" help:"What budgets are charged. Default: ${default}."`
-	deskFlags
+	Scope  string `name:"scope" placeholder:"SCOPE" help:"Where to count, such as a route. Default: where requests that match no route are counted."`
+	Cost   int64  `name:"cost" placeholder:"N" default:"1" help:"What to charge to budgets. Default: ${default}."`
+	adminFlags
 }
 
-// Validate is called when the flags have been read.
-func (f *askFlags) Validate(k *kong.Context) error {
+// Validate runs after the flags are parsed.
+func (f *takeFlags) Validate(k *kong.Context) error {
 	if f.Cost < 1 {
 		return fmt.Errorf("--cost: %d; want 1 or more", f.Cost)
 	}
-	return f.deskFlags.Validate(k)
+	return f.adminFlags.Validate(k)
 }
 
-// ask is the question.
-func (f *askFlags) ask(peek bool) control.Ask {
+// ask is the request.
+func (f *takeFlags) ask(peek bool) control.TakeRequest {
 	t := f.target()
-	a := control.Ask{Subject: t.Subject, Ref: t.Ref, Raw: t.Raw, Tier: f.Tier, Policy: f.Policy, Scope: f.Scope, Cost: f.Cost, Peek: peek}
+	a := control.TakeRequest{Subject: t.Subject, Ref: t.Ref, Raw: t.Raw, Tier: f.Tier, Policy: f.Policy, Scope: f.Scope,
+		Cost: f.Cost, Peek: peek}
 	if len(f.Limit) > 0 {
-		a.Scope = "" // it is that of the limits
+		a.Scope = "" // the scope belongs to the limits
 	}
 	return a
 }
 
-// leastWait is how long to wait before asking again, though there be room earlier.
-const leastWait = 10 * time.Millisecond
+// minWait is the shortest wait before asking again, even if there is room earlier.
+const minWait = 10 * time.Millisecond
 
 // Run asks.
 func (c *takeCommand) Run(s *system) error {
@@ -82,13 +83,13 @@ func (c *takeCommand) Run(s *system) error {
 		select {
 		case <-ctx.Done():
 			return errors.New("interrupted while waiting; nothing was charged")
-		case <-time.After(max(time.Duration(a.RetryAfter*float64(time.Second)), leastWait)):
+		case <-time.After(max(time.Duration(a.RetryAfter*float64(time.Second)), minWait)):
 		}
 	}
 }
 
-// show tells the answer, by the exit code too.
-func (f *askFlags) show(s *system, a *control.Answer, peek bool) error {
+// show prints the result. The exit code shows it, too.
+func (f *takeFlags) show(s *system, a *control.TakeResult, peek bool) error {
 	var err error
 	if f.JSON {
 		err = s.printJSON(a)
@@ -96,13 +97,13 @@ func (f *askFlags) show(s *system, a *control.Answer, peek bool) error {
 		err = s.print(answerText(s, a, peek))
 	}
 	if err == nil && !a.Allowed {
-		err = toldError{}
+		err = reportedError{}
 	}
 	return err
 }
 
-// answerText is an answer for people.
-func answerText(s *system, a *control.Answer, peek bool) []byte {
+// answerText is a result for people.
+func answerText(s *system, a *control.TakeResult, peek bool) []byte {
 	var b bytes.Buffer
 	would := ""
 	if peek {
@@ -113,7 +114,7 @@ func answerText(s *system, a *control.Answer, peek bool) []byte {
 	case a.Allowed:
 		verdict = s.paint(blue, would+"allowed")
 	case a.Banned:
-		verdict += ": banned, for another " + inSeconds(a.RetryAfter)
+		verdict += ": banned for another " + inSeconds(a.RetryAfter)
 	case a.RetryAfter < 0:
 		verdict += ": the cost is above the limit, and waiting does not help"
 	default:
@@ -129,17 +130,18 @@ func answerText(s *system, a *control.Answer, peek bool) []byte {
 			state := ""
 			switch {
 			case l.RetryAfter < 0:
-				state = "never room for so much"
+				state = "never enough room"
 			case l.RetryAfter > 0:
 				state = "room in " + inSeconds(l.RetryAfter)
 			}
-			line("  "+owner(l), l.Limit, fmt.Sprintf("%d of %d used", l.Used, l.Capacity), fmt.Sprintf("%d left", l.Remaining), state)
+			line("  "+owner(l), l.Limit, fmt.Sprintf("%d of %d used", l.Used, l.Capacity),
+				fmt.Sprintf("%d left", l.Remaining), state)
 		}
 	})
 	return trimLines(b.Bytes())
 }
 
-// owner says whose limit it is, and where it counts.
+// owner is the tier and policy of a limit, and its scope.
 func owner(l *control.Limit) string {
 	text := "limit"
 	switch {

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// columns is how wide the terminal is that standard output is; 0 if it is none.
+// columns is the width of the terminal that is standard output; 0 if it is not one.
 func (s *system) columns() int {
 	if s.Window == nil {
 		return 0
@@ -23,21 +23,22 @@ func (s *system) columns() int {
 	return columns
 }
 
-// paint returns a text in a colour, where colours are wanted. Each sequence is after a mark that nobody else can know, by which
-// [system.render] tells it from those in texts of others.
-func (s *system) paint(colour, text string) string {
-	if !s.Colour || s.columns() == 0 {
+// paint returns a text in a color, where colors are wanted. Each sequence follows a mark that
+// nobody else can know, by which [system.render] distinguishes it from those in foreign texts.
+func (s *system) paint(color, text string) string {
+	if !s.Color || s.columns() == 0 {
 		return text
 	}
 	if s.mark == "" {
 		s.mark = rand.Text()
 	}
-	return s.mark + colour + text + s.mark + plainText
+	return s.mark + color + text + s.mark + plainText
 }
 
-// render returns a text as it may be written to a terminal or a log: what paint has added sets colours, line breaks and tabs
-// stay, and everything else that is no printable character is escaped. All that commands write goes through it, because
-// arguments, files, servers and Redis may hold sequences that move the cursor or hide text.
+// render returns a text as it may be written to a terminal or a log: it keeps the colors of paint,
+// line breaks and tabs, and escapes all other characters that are not printable. Everything that
+// commands write goes through it, because arguments, files, servers and Redis may hold sequences
+// that move the cursor or hide text.
 func (s *system) render(text []byte) []byte {
 	if s.mark == "" {
 		return escape(text)
@@ -45,7 +46,7 @@ func (s *system) render(text []byte) []byte {
 	var b []byte
 	for i, part := range bytes.Split(text, []byte(s.mark)) {
 		if i > 0 {
-			end := bytes.IndexByte(part, 'm') + 1 // colours end with one
+			end := bytes.IndexByte(part, 'm') + 1 // colors end with one
 			b, part = append(b, part[:end]...), part[end:]
 		}
 		b = append(b, escape(part)...)
@@ -53,7 +54,7 @@ func (s *system) render(text []byte) []byte {
 	return b
 }
 
-// escape escapes what is not printable, in a form that is good inside JSON too.
+// escape escapes what is not printable, in a form that is also valid inside JSON.
 func escape(text []byte) []byte {
 	if !bytes.ContainsFunc(text, unprintable) {
 		return text
@@ -76,12 +77,13 @@ func escape(text []byte) []byte {
 	return b
 }
 
-// unprintable reports whether a terminal must not be given a character as it is. That of half a character is one of them.
+// unprintable reports whether a character must not be sent to a terminal unchanged, such as half a
+// character.
 func unprintable(r rune) bool {
 	return r == utf8.RuneError || r != '\n' && r != '\t' && !unicode.IsPrint(r)
 }
 
-// escaped is a writer of what is not painted.
+// escaped is a writer for text without colors.
 type escaped struct{ io.Writer }
 
 // Write implements [io.Writer].
@@ -92,7 +94,7 @@ func (w escaped) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Sequences that terminals understand. The colours are those that most people can tell apart.
+// Sequences that terminals understand. The colors are those that most people can distinguish.
 const (
 	blue      = "\x1b[34m"
 	yellow    = "\x1b[33m"
@@ -105,8 +107,8 @@ const (
 	upLines   = "\x1b[%dA"
 )
 
-// confirm asks a question on a terminal, and reports whether the answer is yes. Elsewhere nobody is there to answer: whoever
-// wrote the script has made up their mind.
+// confirm asks a question on a terminal, and reports whether the answer is yes. Without a terminal
+// it reports true: the author of a script has decided.
 func (s *system) confirm(question string) (bool, error) {
 	if !s.Asks {
 		return true, nil
@@ -123,7 +125,7 @@ func (s *system) confirm(question string) (bool, error) {
 	return false, nil
 }
 
-// The size of terminals that do not say.
+// The size of terminals that do not report one.
 const (
 	usualColumns = 80
 	usualRows    = 24

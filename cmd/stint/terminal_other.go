@@ -4,11 +4,11 @@ package main
 
 import "os"
 
-// isTerminal reports whether somebody sits in front of a file.
+// isTerminal reports whether a file is a terminal.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// windowSize is how many columns and rows a terminal has; 0 if it does not say.
+// windowSize returns the columns and rows of a terminal; 0 if it does not report them.
 func windowSize(*os.File) (columns, rows int) { return 0, 0 }

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isTerminal reports whether somebody sits in front of a file. Devices such as /dev/null are no terminals.
+// isTerminal reports whether a file is a terminal. Devices such as /dev/null are not.
 func isTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	return err == nil
 }
 
-// windowSize is how many columns and rows a terminal has; 0 if it does not say.
+// windowSize returns the columns and rows of a terminal; 0 if it does not report them.
 func windowSize(f *os.File) (columns, rows int) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {

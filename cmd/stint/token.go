@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// tokenName is the file in the state directory with the token that a daemon has made, and serviceToken that of the
-	// systemd unit.
+	// tokenName is the file in the state directory with the token that a daemon has made, and
+	// serviceToken that of the systemd unit.
 	tokenName    = "admin-token"
 	serviceToken = "/var/lib/stint/" + tokenName
 
-	// stateEnv is set by systemd, which may have several directories in it.
+	// stateEnv is set by systemd, and may hold several directories.
 	stateEnv = "STATE_DIRECTORY"
 	xdgEnv   = "XDG_STATE_HOME"
 )
 
-// stateDir returns where to keep what must survive a restart.
+// stateDir returns the directory for what must survive a restart.
 func stateDir() (string, error) {
 	if first, _, _ := strings.Cut(os.Getenv(stateEnv), ":"); first != "" {
 		return first, nil
@@ -40,10 +40,10 @@ func stateDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "stint"), nil
 }
 
-// madeToken returns the file with the token of the admin listener, and makes it if there is none.
-func madeToken(directory string, logger *slog.Logger) (path string, err error) {
+// ensureToken returns the file with the token of the admin listener, and makes it if there is none.
+func ensureToken(directory string, logger *slog.Logger) (path string, err error) {
 	const want = "the token for --admin cannot be kept: %w; " +
-		"want a directory that can be written as --state-dir, a file of tokens as --admin-token-file, or --no-admin-token"
+		"want a writable directory as --state-dir, a file of tokens as --admin-token-file, or --no-admin-token"
 	if directory == "" {
 		if directory, err = stateDir(); err != nil {
 			return "", fmt.Errorf(want, err)
@@ -55,14 +55,15 @@ func madeToken(directory string, logger *slog.Logger) (path string, err error) {
 		return "", fmt.Errorf(want, err)
 	}
 	if repaired {
-		logger.Warn("stint: others on this machine could read the token for --admin, and no longer can; to have another one made, remove the file and start again", "file", path)
+		logger.Warn("stint: others on this machine could read the token for --admin, and no longer can; to make another one, remove the file and start again",
+			"file", path)
 	}
 	logger.Info("stint: the token for --admin is in a file", "file", path)
 	return path, nil
 }
 
-// localToken returns the token that a daemon on this machine has made, and its file. If there is none that can be read, the
-// error says why.
+// localToken returns the token that a daemon on this machine has made, and its file. If none can be
+// read, the error says why.
 func localToken() (token, path string, err error) {
 	paths := []string{serviceToken}
 	if directory, err := stateDir(); err == nil {
@@ -75,7 +76,7 @@ func localToken() (token, path string, err error) {
 			return token, path, nil
 		}
 		if errors.Is(err, fs.ErrPermission) {
-			missing = fmt.Errorf("this user cannot read %s: run this as root, or as the user that the server runs as", path)
+			missing = fmt.Errorf("this user cannot read %s: run this as root, or as the server's user", path)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			missing = err
 		}
@@ -99,7 +100,7 @@ func onThisMachine(where string) bool {
 // maxSecret is the largest file with a secret in bytes.
 const maxSecret = 64 << 10
 
-// readSecret returns the text of a file, without the space around it.
+// readSecret returns the text of a file, without surrounding space.
 func readSecret(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -44,7 +44,8 @@ func tokenBinary(t *testing.T, binary string) {
 	if !strings.Contains(d.logged(), "file="+path) || strings.Contains(d.logged(), token) {
 		t.Errorf("logged %s\nwant the file and not the token", d.logged())
 	}
-	for path, want := range map[string]int{"/livez": 200, "/readyz": 200, "/": 200, "/metrics": 401, "/config": 401, "/debug/pprof/": 401, "/api/state": 401} {
+	for path, want := range map[string]int{"/livez": 200, "/readyz": 200, "/": 200, "/metrics": 401, "/config": 401,
+		"/debug/pprof/": 401, "/api/state": 401} {
 		response, err := http.Get(url + path)
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +57,8 @@ func tokenBinary(t *testing.T, binary string) {
 	if status, body := d.get(server.Admin, "/metrics"); status != 200 {
 		t.Errorf("/metrics with it: got %d, %s", status, body)
 	}
-	for _, args := range [][]string{{"top", "--once"}, {"ban", "ip:192.0.2.1", "--yes"}, {"inspect", "ip:192.0.2.1"}, {"bans"}, {"unban", "ip:192.0.2.1", "--yes"}, {"doctor"}} {
+	for _, args := range [][]string{{"top", "--once"}, {"ban", "ip:192.0.2.1", "--yes"}, {"inspect", "ip:192.0.2.1"},
+		{"bans"}, {"unban", "ip:192.0.2.1", "--yes"}, {"doctor"}} {
 		if got := execute(t, "", append(args, "--server", url)...); got.code != exitGood {
 			t.Errorf("%v: got %+v", args, got)
 		}
@@ -73,28 +75,31 @@ func tokenBinary(t *testing.T, binary string) {
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, text) {
 		t.Errorf("the token has changed, or %v", err)
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 || !strings.Contains(other.logged(), "others on this machine could read the token") {
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 ||
+		!strings.Contains(other.logged(), "others on this machine could read the token") {
 		t.Errorf("got %v, %v, and logged %s", info.Mode(), err, other.logged())
 	}
 
-	// Whoever cannot read the file is told which it is.
+	// A user who cannot read the file gets its name.
 	if got := locked(t, binary, path, "bans", "--server", url); !strings.Contains(got,
-		"stint: the server wants one of its tokens: this user cannot read "+path+": run this as root, or as the user that the server runs as; give one with --token-file or in STINT_TOKEN") {
+		"stint: the server requires one of its tokens: this user cannot read "+path+": run this as root, or as the server's user; pass one with --token-file or in STINT_TOKEN") {
 		t.Errorf("without permission: %s", got)
 	}
 	t.Setenv(xdgEnv, t.TempDir())
 	if got := execute(t, "", "bans", "--server", url); got.code != exitUnreachable ||
-		!strings.HasPrefix(got.stderr, "stint: the server wants one of its tokens: there is none in "+filepath.Join(os.Getenv(xdgEnv), "stint", tokenName)+" or "+serviceToken) {
+		!strings.HasPrefix(got.stderr, "stint: the server requires one of its tokens: there is none in "+filepath.Join(os.Getenv(xdgEnv), "stint", tokenName)+" or "+serviceToken) {
 		t.Errorf("without a file: %+v", got)
 	}
 
 	// What to do if it cannot be kept.
 	nowhere := filepath.Join(write(t, "file", ""), "state")
-	if got := execute(t, "", "serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--state-dir", nowhere); got.code != exitBad || !strings.HasSuffix(got.stderr,
-		"; want a directory that can be written as --state-dir, a file of tokens as --admin-token-file, or --no-admin-token\n") {
+	if got := execute(t, "", "serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--state-dir",
+		nowhere); got.code != exitBad || !strings.HasSuffix(got.stderr,
+		"; want a writable directory as --state-dir, a file of tokens as --admin-token-file, or --no-admin-token\n") {
 		t.Errorf("a directory that cannot be made: %+v", got)
 	}
-	if _, body := launch(t, binary, "serve", "--http", "127.0.0.1:0", "--state-dir", nowhere, "--no-admin-token").plain("/api/state"); !strings.Contains(body, `"writable":false`) {
+	if _, body := launch(t, binary, "serve", "--http", "127.0.0.1:0", "--state-dir", nowhere, "--no-admin-token").plain(
+		"/api/state"); !strings.Contains(body, `"writable":false`) {
 		t.Errorf("without a token: %s", body)
 	}
 }
@@ -116,7 +121,8 @@ func locked(t *testing.T, binary, path string, args ...string) string {
 	c.Env = os.Environ()
 	if os.Geteuid() == 0 { // whom no mode stops
 		home := filepath.Dir(filepath.Dir(path))
-		for _, directory := range []string{home, filepath.Dir(home), filepath.Dir(binary), filepath.Dir(filepath.Dir(binary))} {
+		for _, directory := range []string{home, filepath.Dir(home), filepath.Dir(binary),
+			filepath.Dir(filepath.Dir(binary))} {
 			if err := os.Chmod(directory, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -132,15 +138,17 @@ func locked(t *testing.T, binary, path string, args ...string) string {
 	return string(out)
 }
 
-// proxiedBinary puts a real nginx before the admin listener, as somebody does who means no harm: nothing but probes and the page,
-// which holds no data, is there for those without a token.
+// proxiedBinary puts a real nginx before the admin listener, as somebody does who means no harm:
+// nothing but probes and the page, which holds no data, is there for those without a token.
 func proxiedBinary(t *testing.T, binary string) {
 	t.Setenv(xdgEnv, t.TempDir())
-	d := launch(t, binary, "serve", "--config", write(t, "stint.yaml", bansByHand), "--http", "127.0.0.1:0", "--drain", "0s")
+	d := launch(t, binary, "serve", "--config", write(t, "stint.yaml", bansByHand), "--http", "127.0.0.1:0",
+		"--drain", "0s")
 	outside := startNginx(t, d.at(server.Admin))
 	ask := func(method, path, token string) (int, string) {
 		t.Helper()
-		request, err := http.NewRequest(method, outside+path, strings.NewReader(`{"subject": "ip:192.0.2.1", "for": "1h"}`))
+		request, err := http.NewRequest(method, outside+path,
+			strings.NewReader(`{"subject": "ip:192.0.2.1", "for": "1h"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,8 +167,10 @@ func proxiedBinary(t *testing.T, binary string) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{
-		"/metrics", "/config", "/rlconfig", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/profile", "/debug/pprof/trace", "/debug/pprof/symbol",
-		"/debug/", "/nothing", "/api/state", "/api/stream", "/api/top", "/api/violations", "/api/bans", "/api/shadow", "/api/subject?subject=ip:192.0.2.1", "/api/nothing",
+		"/metrics", "/config", "/rlconfig", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline",
+		"/debug/pprof/profile", "/debug/pprof/trace", "/debug/pprof/symbol",
+		"/debug/", "/nothing", "/api/state", "/api/stream", "/api/top", "/api/violations", "/api/bans", "/api/shadow",
+		"/api/subject?subject=ip:192.0.2.1", "/api/nothing",
 	} {
 		for _, token := range []string{"", "guess-of-a-token"} {
 			if status, body := ask(http.MethodGet, path, token); status != 401 {
@@ -173,8 +183,10 @@ func proxiedBinary(t *testing.T, binary string) {
 			t.Errorf("%s: got %d, %s; want 401", path, status, body)
 		}
 	}
-	for path, want := range map[string]string{"/livez": "live\n", "/readyz": "ready\n", "/": "<title>stint</title>", "/static/main.js": "new App().start()"} {
-		if status, body := ask(http.MethodGet, path, ""); status != 200 || !strings.Contains(body, want) || strings.Contains(body, "192.0.2") {
+	for path, want := range map[string]string{"/livez": "live\n", "/readyz": "ready\n", "/": "<title>stint</title>",
+		"/static/main.js": "new App().start()"} {
+		if status, body := ask(http.MethodGet, path, ""); status != 200 || !strings.Contains(body, want) ||
+			strings.Contains(body, "192.0.2") {
 			t.Errorf("%s: got %d, %.200s; want 200", path, status, body)
 		}
 	}
@@ -186,6 +198,9 @@ func proxiedBinary(t *testing.T, binary string) {
 // startNginx runs nginx before an address, and returns its URL.
 func startNginx(t *testing.T, upstream string) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs nginx: make test runs it")
+	}
 	program, err := exec.LookPath("nginx")
 	if err != nil {
 		program, err = exec.LookPath("/usr/sbin/nginx") // which not all users search
@@ -234,9 +249,12 @@ http {
 // TestTokenOnlyHere: the token that a server on this machine has made goes to this machine only.
 func TestTokenOnlyHere(t *testing.T) {
 	for where, want := range map[string]bool{
-		"http://127.0.0.1:6070": true, "http://localhost:6070": true, "http://[::1]:6070": true, "https://127.9.9.9": true, "http://[::ffff:127.0.0.1]:1": true,
-		"http://stint.example": false, "http://192.0.2.1:6070": false, "http://localhost.example": false, "http://127.0.0.1.example": false,
-		"http://127.0.0.1@stint.example": false, "http://0.0.0.0:6070": false, "http://127.0.0.1:80@192.0.2.1": false, "://": false,
+		"http://127.0.0.1:6070": true, "http://localhost:6070": true, "http://[::1]:6070": true,
+		"https://127.9.9.9": true, "http://[::ffff:127.0.0.1]:1": true,
+		"http://stint.example": false, "http://192.0.2.1:6070": false, "http://localhost.example": false,
+		"http://127.0.0.1.example":       false,
+		"http://127.0.0.1@stint.example": false, "http://0.0.0.0:6070": false,
+		"http://127.0.0.1:80@192.0.2.1": false, "://": false,
 	} {
 		if got := onThisMachine(where); got != want {
 			t.Errorf("%s: got %t", where, got)
@@ -246,7 +264,8 @@ func TestTokenOnlyHere(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(os.Getenv(xdgEnv), "stint"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(os.Getenv(xdgEnv), "stint", tokenName), []byte("token-of-this-machine\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(os.Getenv(xdgEnv), "stint", tokenName), []byte("token-of-this-machine\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	sent := ""
@@ -260,7 +279,8 @@ func TestTokenOnlyHere(t *testing.T) {
 		_, _ = w.Write([]byte(`{"bans":[]}`))
 	}))
 	defer s.Close()
-	if got := execute(t, "", "bans", "--server", s.URL); got.code != exitGood || sent != "Bearer token-of-this-machine" {
+	if got := execute(t, "", "bans", "--server", s.URL); got.code != exitGood ||
+		sent != "Bearer token-of-this-machine" {
 		t.Errorf("got %+v and sent %q", got, sent)
 	}
 	// A name that leads here, but need not.
@@ -300,7 +320,8 @@ func TestStateDir(t *testing.T) {
 	t.Setenv(stateEnv, "")
 	t.Setenv(xdgEnv, "")
 	t.Setenv("HOME", "")
-	if got := execute(t, "", "serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"); got.code != exitBad || !strings.Contains(got.stderr, "$HOME is not defined; want a directory") {
+	if got := execute(t, "", "serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"); got.code != exitBad ||
+		!strings.Contains(got.stderr, "$HOME is not defined; want a writable directory") {
 		t.Errorf("without a home: %+v", got)
 	}
 }

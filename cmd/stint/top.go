@@ -10,29 +10,29 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
-	"github.com/stint-limiter/stint/server/control"
 )
 
 // topCommand shows who is denied most.
 type topCommand struct {
-	By   []string `name:"by" placeholder:"KIND" enum:"ip,user,apikey,session,internal,envoy,other,policy" default:"ip,user,apikey,session,internal,envoy,other" help:"Which subjects: those that begin with ip, user, apikey, session, internal or envoy, or other ones; or policy for policies. Default: all subjects."`
+	By   []string `name:"by" placeholder:"KIND" enum:"ip,user,apikey,session,internal,envoy,other,policy" default:"ip,user,apikey,session,internal,envoy,other" help:"Which subjects: those that begin with ip, user, apikey, session, internal or envoy, or others; or policy for policies. Default: all subjects."`
 	Most int      `name:"most" short:"n" placeholder:"N" default:"20" help:"How many to show. Default: ${default}."`
-	Once bool     `name:"once" help:"Show it once, and do not go on."`
-	JSON bool     `name:"json" help:"Print JSON: once, or one line a second."`
+	Once bool     `name:"once" help:"Show it once."`
+	JSON bool     `name:"json" help:"Print JSON: once, or one line per second."`
 	serverFlags
 }
 
 // Help is the detailed help.
 func (*topCommand) Help() string {
-	return `Who was denied most in the last minutes, and what the server does meanwhile, every second until it is interrupted.
-Subjects are shortened, unless the server shows them; other commands take a ref in the place of a subject. Counts are upper bounds: others with few denials may share one.
+	return `Shows who was denied most in the last minutes, and the server's rate, every second until it is interrupted.
+Subjects are shortened, unless the server shows them; other commands accept a ref instead of a subject. Counts are upper bounds: subjects with few denials may share one.
 
     stint top
     stint top --by ip --once --json`
 }
 
-// Validate is called when the flags have been read.
+// Validate runs after the flags are parsed.
 func (c *topCommand) Validate() error {
 	if c.Most < 1 || c.Most > 1000 {
 		return fmt.Errorf("--most: %d; want 1 to 1000", c.Most)
@@ -40,8 +40,8 @@ func (c *topCommand) Validate() error {
 	return nil
 }
 
-// standing is who is denied most, and what happens meanwhile.
-type standing struct {
+// topState is who is denied most, and what else happens.
+type topState struct {
 	Point *observe.Point     `json:"point,omitempty"`
 	Top   []observe.Offender `json:"top"`
 
@@ -63,17 +63,17 @@ func (c *topCommand) Run(s *system) error {
 			return c.problem(err)
 		}
 		if c.JSON {
-			return s.printJSON(standing{Top: top})
+			return s.printJSON(topState{Top: top})
 		}
 		return s.print(c.table(top))
 	}
 	return c.follow(ctx, s, client)
 }
 
-// follow shows it again every second.
+// follow redraws it every second.
 func (c *topCommand) follow(ctx context.Context, s *system, client *control.Client) error {
-	var last standing
-	screen := screen{system: s}
+	var last topState
+	display := display{system: s}
 	return c.problem(reconnecting(ctx, s, func(worked func()) error {
 		return client.Stream(ctx, func(tick *observe.Tick) error {
 			worked()
@@ -88,7 +88,7 @@ func (c *topCommand) follow(ctx context.Context, s *system, client *control.Clie
 			if c.JSON {
 				return s.printLine(last)
 			}
-			return screen.draw(append(c.head(s, &last), c.table(last.Top)...))
+			return display.draw(append(c.head(s, &last), c.table(last.Top)...))
 		})
 	}))
 }
@@ -107,15 +107,16 @@ func (c *topCommand) offenders(ctx context.Context, client *control.Client) ([]o
 	return all[:min(len(all), c.Most)], nil
 }
 
-// head is what the server does.
-func (c *topCommand) head(s *system, now *standing) []byte {
+// head is a line about the server.
+func (c *topCommand) head(s *system, now *topState) []byte {
 	p := now.Point
 	total := p.Allowed + p.Denied + p.Failed
 	share := 0.0
 	if total > 0 {
 		share = 100 * float64(p.Denied) / float64(total)
 	}
-	parts := []string{fmt.Sprintf("%d decisions/s", total), fmt.Sprintf("%d denied (%.1f %%)", p.Denied, share), fmt.Sprintf("p99 %.2f ms", p.P99)}
+	parts := []string{fmt.Sprintf("%d decisions/s",
+		total), fmt.Sprintf("%d denied (%.1f %%)", p.Denied, share), fmt.Sprintf("p99 %.2f ms", p.P99)}
 	if p.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", p.Failed))
 	}
@@ -148,7 +149,7 @@ func (c *topCommand) table(top []observe.Offender) []byte {
 	return trimLines(b.Bytes())
 }
 
-// refText is a ref in the form in which commands take it in the place of a subject.
+// refText is a ref in the form that commands accept instead of a subject.
 func refText(ref string) string {
 	if ref == "" {
 		return ""

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/stint-limiter/stint/server/control"
+	"github.com/stint-limiter/stint/internal/server/control"
 )
 
 // unbanCommand ends a ban.
@@ -15,8 +15,8 @@ type unbanCommand struct {
 
 // Help is the detailed help.
 func (*unbanCommand) Help() string {
-	return `Earlier bans and the denials that led to them are forgotten too: the next ban is the shortest again. What the subject
-has used stays used; "stint reset" forgets that.
+	return `Also clears earlier bans and strikes: the next ban is the shortest again. What the subject
+has used stays used; "stint reset" clears that.
 
     stint unban ip:203.0.113.9`
 }
@@ -24,5 +24,5 @@ has used stays used; "stint reset" forgets that.
 // Run unbans.
 func (c *unbanCommand) Run(s *system) error {
 	return c.change(s, "", fmt.Sprintf("End the ban of %s?", c.Subject), "is not banned",
-		func(ctx context.Context, d desk) (control.Named, error) { return d.Unban(ctx, c.target()) })
+		func(ctx context.Context, a admin) (control.Named, error) { return a.Unban(ctx, c.target()) })
 }

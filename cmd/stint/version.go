@@ -14,8 +14,8 @@ type versionCommand struct {
 
 // Help is the detailed help.
 func (*versionCommand) Help() string {
-	return `The version is that of the module, and the revision that of the repository it was built in; "modified" is what
-was not committed.
+	return `The version is that of the module, and the revision that of the repository it was built in; "modified" means
+uncommitted changes.
 
     stint version --json`
 }
@@ -38,7 +38,7 @@ func (c *versionCommand) Run(s *system) error {
 	return s.print([]byte(v.String() + "\n"))
 }
 
-// versionOf returns what build information tells; it may be nil.
+// versionOf returns the version from build information, which may be nil.
 func versionOf(build *debug.BuildInfo) version {
 	if build == nil {
 		build = &debug.BuildInfo{}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/golden"
+	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
-	"github.com/stint-limiter/stint/server/control"
 )
 
 var fixedNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -47,25 +47,33 @@ func drawn() control.Subject {
 		Ban: control.BanState{Until: fixedNow.Add(252 * time.Second), Level: 2, Strikes: 3},
 		Limits: []control.Limit{
 			{
-				Tier: "free", Scope: "structure", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30, Capacity: 60, Window: 60,
+				Tier: "free", Scope: "structure", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30,
+				Capacity: 60, Window: 60,
 				Used: 12, Remaining: 48, ResetAfter: 59,
 				Entries: []control.Entry{
-					ago(55*time.Second, time.Minute, 1), ago(50*time.Second, time.Minute, 2), ago(20*time.Second, time.Minute, 8), ago(time.Second, time.Minute, 1),
+					ago(55*time.Second, time.Minute, 1), ago(50*time.Second, time.Minute, 2),
+					ago(20*time.Second, time.Minute, 8), ago(time.Second, time.Minute, 1),
 				},
 			},
 			{
-				Tier: "free", Scope: "structure", Limit: "500/1h", Algorithm: "sliding", Max: 500, Capacity: 500, Window: 3600,
+				Tier: "free", Scope: "structure", Limit: "500/1h", Algorithm: "sliding", Max: 500,
+				Capacity: 500, Window: 3600,
 				Used: 500, Remaining: 0, ResetAfter: 3599, RetryAfter: 12.34, LeftOut: 20,
 				Entries: []control.Entry{ago(-10*time.Minute, time.Hour, 3), ago(0, time.Hour, 477)},
 			},
-			{Tier: "free", Scope: "other", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30, Capacity: 60, Window: 60, Remaining: 60},
+			{Tier: "free", Scope: "other", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30, Capacity: 60,
+				Window: 60, Remaining: 60},
 			{
-				Tier: "pro", Scope: "structure", Limit: "10/1m fixed", Algorithm: "fixed", Max: 10, Capacity: 10, Window: 60, Used: 4, Remaining: 6, ResetAfter: 15,
-				Entries: []control.Entry{{At: fixedNow.Add(-45 * time.Second), Until: fixedNow.Add(15 * time.Second), Units: 4}},
+				Tier: "pro", Scope: "structure", Limit: "10/1m fixed", Algorithm: "fixed", Max: 10, Capacity: 10,
+				Window: 60, Used: 4, Remaining: 6, ResetAfter: 15,
+				Entries: []control.Entry{{At: fixedNow.Add(-45 * time.Second),
+					Until: fixedNow.Add(15 * time.Second), Units: 4}},
 			},
-			{Policy: "search", Scope: "search", Shadow: true, Limit: "10/1s burst 25 bucket", Algorithm: "bucket", Max: 10, Capacity: 25, Window: 1, Used: 24, Remaining: 1, ResetAfter: 2.4},
+			{Policy: "search", Scope: "search", Shadow: true, Limit: "10/1s burst 25 bucket", Algorithm: "bucket",
+				Max: 10, Capacity: 25, Window: 1, Used: 24, Remaining: 1, ResetAfter: 2.4},
 			{
-				Tier: "free", Policy: "export", Scope: "export", Divided: true, Limit: "2/30s concurrency", Algorithm: "concurrency", Max: 2, Capacity: 2, Window: 30,
+				Tier: "free", Policy: "export", Scope: "export", Divided: true, Limit: "2/30s concurrency",
+				Algorithm: "concurrency", Max: 2, Capacity: 2, Window: 30,
 				Used: 1, Remaining: 1, Entries: []control.Entry{{Until: fixedNow.Add(20 * time.Second), Units: 1}},
 			},
 		},
@@ -73,24 +81,24 @@ func drawn() control.Subject {
 }
 
 func TestInspectDraws(t *testing.T) {
-	told := drawn()
+	result := drawn()
 	for _, test := range []struct {
 		golden string
 		width  int
-		colour bool
+		color  bool
 		all    bool
 	}{
 		{"inspect.txt", 0, false, false},
 		{"inspect_wide.txt", 120, true, true},
 		{"inspect_narrow.txt", 30, false, false},
 	} {
-		s := &system{Colour: test.colour}
+		s := &system{Color: test.color}
 		if test.width > 0 {
 			s.Window = func() (int, int) { return test.width, 24 }
 		}
-		golden.Compare(t, *update, test.golden, string(s.render(subjectText(s, &told, test.all))))
+		golden.Compare(t, *update, test.golden, string(s.render(subjectText(s, &result, test.all))))
 	}
-	url := answering(t, map[string]any{"/api/subject": told})
+	url := answering(t, map[string]any{"/api/subject": result})
 	got := execute(t, "", "inspect", "user:42", "--server", url, "--policy", "export", "--all")
 	want := "user:42\nbanned for another 4m12s, until 2026-01-02T03:08:17Z, number 2 in a row\n3 denials count towards the next ban\n\n" +
 		"free, export: 2/30s concurrency\n"
@@ -101,8 +109,9 @@ func TestInspectDraws(t *testing.T) {
 
 // TestInspectDrawsNothing: a limit that admits nothing is full, as the dashboard has it.
 func TestInspectDrawsNothing(t *testing.T) {
-	told := control.Subject{Subject: "user:42", Now: fixedNow, Limits: []control.Limit{{Tier: "free", Limit: "0/1m", Algorithm: "sliding", Window: 60, RetryAfter: -1}}}
-	got := string(subjectText(&system{}, &told, true))
+	result := control.Subject{Subject: "user:42", Now: fixedNow,
+		Limits: []control.Limit{{Tier: "free", Limit: "0/1m", Algorithm: "sliding", Window: 60, RetryAfter: -1}}}
+	got := string(subjectText(&system{}, &result, true))
 	if !strings.Contains(got, figures.Full+"  0 of 0, 0 left\n") || strings.Contains(got, figures.Empty) {
 		t.Errorf("got %s\nwant a full bar", got)
 	}
@@ -121,7 +130,8 @@ func top() map[string]any {
 		"/api/top": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			list := map[string][]observe.Offender{
 				"user": {{Kind: "user", Subject: "user:mallor…", Ref: "x1", Denied: 420, Policy: "free"}},
-				"ip":   {{Kind: "ip", Subject: "ip:203.0.113.x", Ref: "x2", Denied: 1200, Policy: "login"}, {Kind: "ip", Subject: "ip:198.51.100.x", Ref: "x3", Denied: 7}},
+				"ip": {{Kind: "ip", Subject: "ip:203.0.113.x", Ref: "x2", Denied: 1200, Policy: "login"},
+					{Kind: "ip", Subject: "ip:198.51.100.x", Ref: "x3", Denied: 7}},
 			}[r.FormValue("by")]
 			_ = json.NewEncoder(w).Encode(map[string]any{"top": list})
 		}),
@@ -132,10 +142,13 @@ func TestTopOnce(t *testing.T) {
 	url := answering(t, top())
 	golden.Compare(t, *update, "top.txt", execute(t, "", "top", "--once", "--server", url).stdout)
 	got := execute(t, "", "top", "--once", "--by", "ip", "-n", "1", "--json", "--server", url)
-	if want := `"denied": 1200`; got.code != exitGood || strings.Count(got.stdout, `"subject"`) != 1 || !strings.Contains(got.stdout, want) {
+	if want := `"denied": 1200`; got.code != exitGood || strings.Count(got.stdout, `"subject"`) != 1 ||
+		!strings.Contains(got.stdout, want) {
 		t.Errorf("got %+v, want the first one, in JSON", got)
 	}
-	if got := execute(t, "", "top", "--once", "--server", answering(t, map[string]any{"/api/top": map[string]any{}})); got.stdout != "nobody was denied in the last minutes\n" {
+	if got := execute(t, "", "top", "--once", "--server",
+		answering(t, map[string]any{"/api/top": map[string]any{}})); got.
+		stdout != "nobody was denied in the last minutes\n" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -146,7 +159,8 @@ func tick(tick observe.Tick) string {
 	return fmt.Sprintf("event: tick\ndata: %s\n\n", text)
 }
 
-// streaming answers each call with one stream of the list, and then with what no client asks for a second time.
+// streaming answers each call with one stream of the list, and then with what no client asks for a
+// second time.
 func streaming(streams ...string) http.HandlerFunc {
 	n := 0
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -162,7 +176,8 @@ func streaming(streams ...string) http.HandlerFunc {
 // TestTopFollows draws over what it has drawn, and goes on after a connection that was lost.
 func TestTopFollows(t *testing.T) {
 	answers := top()
-	busy := observe.Tick{Point: observe.Point{Counts: observe.Counts{Allowed: 180, Denied: 20}, P99: 0.42}, Store: observe.StoreHealth{Up: true}}
+	busy := observe.Tick{Point: observe.Point{Counts: observe.Counts{Allowed: 180, Denied: 20}, P99: 0.42},
+		Store: observe.StoreHealth{Up: true}}
 	broken := observe.Tick{
 		Point:  observe.Point{Counts: observe.Counts{Allowed: 90, Denied: 5, Degraded: 95, Failed: 5}},
 		Alerts: []observe.Alert{{Name: "StoreDown", State: "firing"}, {Name: "Spike", State: "ok"}},
@@ -179,12 +194,13 @@ func TestTopFollows(t *testing.T) {
 
 	answers["/api/stream"] = streaming(tick(busy) + tick(broken))
 	var stdout, stderr strings.Builder
-	s := &system{Stdout: &stdout, Stderr: &stderr, Window: func() (int, int) { return 40, 24 }, Colour: true}
+	s := &system{Stdout: &stdout, Stderr: &stderr, Window: func() (int, int) { return 40, 24 }, Color: true}
 	s.report(run(s, []string{"top", "--server", url}))
 	golden.Compare(t, *update, "top_terminal.txt", strings.ReplaceAll(stdout.String(), "\x1b", "ESC"))
 
 	answers["/api/stream"] = streaming(tick(busy) + tick(broken))
-	if got := execute(t, "", "top", "--json", "--server", url); strings.Count(got.stdout, "\n") != 2 || !strings.HasPrefix(got.stdout, `{"point":{`) {
+	if got := execute(t, "", "top", "--json", "--server", url); strings.Count(got.stdout, "\n") != 2 ||
+		!strings.HasPrefix(got.stdout, `{"point":{`) {
 		t.Errorf("got %+v, want a line for each second", got)
 	}
 }
@@ -215,15 +231,19 @@ func TestNoTerminal(t *testing.T) {
 
 func TestTail(t *testing.T) {
 	list := []observe.Violation{
-		{At: fixedNow, Subject: "user:mallor…", Ref: "x1", Tier: "free", Limit: "30/1m burst 2x", Reason: "limit", RetryAfter: 12.5},
-		{At: fixedNow, Subject: "ip:203.0.113.x", Ref: "x2", Tier: "anonymous", Policy: "login", Reason: "ban", RetryAfter: 3600},
-		{At: fixedNow, Subject: "ip:203.0.113.x\x1b[2J", Tier: "anonymous", Policy: "new", Limit: "5/15m", Reason: "shadow", RetryAfter: 60},
+		{At: fixedNow, Subject: "user:mallor…", Ref: "x1", Tier: "free", Limit: "30/1m burst 2x", Reason: "limit",
+			RetryAfter: 12.5},
+		{At: fixedNow, Subject: "ip:203.0.113.x", Ref: "x2", Tier: "anonymous", Policy: "login", Reason: "ban",
+			RetryAfter: 3600},
+		{At: fixedNow, Subject: "ip:203.0.113.x\x1b[2J", Tier: "anonymous", Policy: "new", Limit: "5/15m",
+			Reason: "shadow", RetryAfter: 60},
 		{At: fixedNow, Subject: "user:1", Tier: "pro", Limit: "1/1s", Reason: "limit", RetryAfter: -1, Degraded: true},
 	}
 	answers := map[string]any{"/api/violations": map[string]any{"violations": list[:1]}}
 	url := answering(t, answers)
 	tail := func(args ...string) string {
-		answers["/api/stream"] = streaming(tick(observe.Tick{Violations: list[1:3]}), tick(observe.Tick{Violations: list[3:], Unshown: 17}))
+		answers["/api/stream"] = streaming(tick(observe.Tick{Violations: list[1:3]}),
+			tick(observe.Tick{Violations: list[3:], Unshown: 17}))
 		return execute(t, "", append([]string{"tail", "--server", url}, args...)...).stdout
 	}
 	golden.Compare(t, *update, "tail.txt", tail())

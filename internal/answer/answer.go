@@ -1,5 +1,5 @@
-// Package answer writes the answers of stint's own listeners, so that they look alike wherever they come from. What goes
-// wrong is told as
+// Package answer writes the answers of stint's own listeners, so that they all look alike. Errors
+// are
 //
 //	{"error": "not_found", "message": "There is nothing here."}
 //
@@ -13,11 +13,11 @@ import (
 	"strconv"
 )
 
-// Problem is why a request was not done.
+// Problem is why a request failed.
 type Problem struct {
-	// Error is one word, which stays the same.
+	// Error is one word, for programs. It never changes.
 	Error string `json:"error"`
-	// Message is a sentence, which may be written better one day.
+	// Message is a sentence for people. Its wording may change.
 	Message string `json:"message"`
 }
 
@@ -29,10 +29,10 @@ func Refuse(w http.ResponseWriter, status int, word, message string) {
 // JSON answers with a value on one line.
 func JSON(w http.ResponseWriter, status int, body any) { write(w, status, body, "") }
 
-// Indented answers with a value for people.
+// Indented answers with a value for people to read.
 func Indented(w http.ResponseWriter, status int, body any) { write(w, status, body, "  ") }
 
-// unwritable is the answer for want of another: no value that is given here holds what JSON cannot.
+// unwritable is the answer if a value cannot be encoded, which no caller's value can cause.
 const unwritable = `{"error":"internal","message":"The answer could not be written."}` + "\n"
 
 func write(w http.ResponseWriter, status int, body any, indent string) {
@@ -53,7 +53,7 @@ func Text(w http.ResponseWriter, status int, text string) {
 	send(w, status, "text/plain; charset=utf-8", []byte(text))
 }
 
-// send writes a whole answer, of which nobody keeps a copy.
+// send writes a whole answer that must not be cached.
 func send(w http.ResponseWriter, status int, media string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", media)

@@ -1,4 +1,5 @@
-// Package browsertest drives a real Chromium, without a window, for tests of pages.
+// Package browsertest is for tests of pages: it drives a real Chromium without a window. Under
+// -short such tests are skipped.
 //
 //	func TestPage(t *testing.T) {
 //		browser := browsertest.Start(t)
@@ -8,8 +9,9 @@
 //		page.Wait(`document.title === "Saved"`)
 //	}
 //
-// Nothing is skipped: a missing Chromium fails the test. A page fails its test at the end for whatever the browser
-// complained of meanwhile: errors in the console, requests that failed, what the content security policy forbids.
+// Nothing is skipped: a missing Chromium fails the test. A page fails its test at the end for
+// whatever the browser complained of meanwhile: errors in the console, requests that failed, what
+// the content security policy forbids.
 package browsertest
 
 import (
@@ -38,13 +40,17 @@ type Browser struct {
 // Start runs a browser with a profile of its own.
 func Start(t testing.TB) *Browser {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a browser: make test runs it")
+	}
 	name := os.Getenv(BinaryEnv)
 	if name == "" {
 		name = "chromium"
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Fatalf("browsertest: Chromium is needed for this test, as Debian's package chromium, or name it in %s: %v", BinaryEnv, err)
+		t.Fatalf("browsertest: Chromium is needed for this test, as Debian's package chromium, or name it in %s: %v",
+			BinaryEnv, err)
 	}
 	ctx, stop := chromedp.NewExecAllocator(context.Background(),
 		chromedp.ExecPath(path),
@@ -70,8 +76,9 @@ func Start(t testing.TB) *Browser {
 	return &Browser{ctx: ctx}
 }
 
-// Page opens an empty tab of a size in pixels, which shares nothing with others: it has cookies and storage of its own, and
-// a window, so that it is never hidden. See [Page.Tab] for others in that window.
+// Page opens an empty tab of a size in pixels, which shares nothing with others: it has its own
+// cookies, storage and window, so that it is never hidden. See [Page.Tab] for others in that
+// window.
 func (b *Browser) Page(t testing.TB, width, height int) *Page {
 	t.Helper()
 	p := newPage(t, b.ctx, chromedp.WithNewBrowserContext())

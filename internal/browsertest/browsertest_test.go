@@ -75,7 +75,7 @@ func TestTabs(t *testing.T) {
 	Eval[bool](first, `(localStorage.setItem("kept", "yes"), true)`)
 	const kept = `localStorage.getItem("kept") ?? "no"`
 	if here, there := Eval[string](second, kept), Eval[string](other, kept); here != "yes" || there != "no" {
-		t.Errorf("a tab of the same window is told %s, and one of another %s; want yes and no", here, there)
+		t.Errorf("a tab of the same window gets %s, and one of another %s; want yes and no", here, there)
 	}
 	seen := func(want ...bool) {
 		t.Helper()

@@ -26,8 +26,8 @@ const (
 	pollPause   = 25 * time.Millisecond
 )
 
-// Page is a tab. Its methods fail the test when they cannot do what they are asked, so they belong on the test's own
-// goroutine. Elements are named by CSS selectors.
+// Page is a tab. Its methods fail the test when they cannot do what they are asked, so they belong
+// on the test's own goroutine. Elements are named by CSS selectors.
 type Page struct {
 	t    testing.TB
 	ctx  context.Context
@@ -44,8 +44,9 @@ func (p *Page) Open(url string) {
 	p.do("open "+url, chromedp.Navigate(url))
 }
 
-// Tab opens an empty tab in the window of this one, with which it shares cookies, storage and connections. It is in front:
-// this one, and all others of the window, are hidden until they are shown again.
+// Tab opens an empty tab in the window of this one, with which it shares cookies, storage and
+// connections. It is in front: this one, and all others of the window, are hidden until they are
+// shown again.
 func (p *Page) Tab() *Page {
 	p.t.Helper()
 	return newPage(p.t, p.ctx, chromedp.WithNewWindow(false))
@@ -57,14 +58,14 @@ func (p *Page) Show() {
 	call(p, "show the tab", page.BringToFront, cdp.Empty{})
 }
 
-// Expect makes complaints of the browser that contain a text part of the test, such as "401".
+// Expect makes browser errors that contain a text part of the test, such as "401".
 func (p *Page) Expect(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expected = append(p.expected, text)
 }
 
-// Problems are what the browser complained of so far, without what is expected.
+// Problems are the browser's errors so far, without expected ones.
 func (p *Page) Problems() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,8 +92,9 @@ func (p *Page) Type(selector, text string) {
 	p.do("type into "+selector, chromedp.SendKeys(chromedp.CSS(selector), text, chromedp.NodeVisible))
 }
 
-// Press presses keys, wherever the focus is. Those without a character are in package chromedp/kb. As on a keyboard, and
-// unlike chromedp's own, a page that prevents what a key does gets no character of it.
+// Press presses keys, wherever the focus is. Those without a character are in package chromedp/kb.
+// As on a keyboard, and unlike with chromedp's own, a page that prevents what a key does gets no
+// character of it.
 func (p *Page) Press(keys string) {
 	p.t.Helper()
 	for _, key := range keys {
@@ -127,7 +129,8 @@ func (p *Page) Wait(expression string) {
 	deadline := time.Now().Add(waitTimeout)
 	for !Eval[bool](p, "Boolean("+expression+")") {
 		if time.Now().After(deadline) {
-			p.t.Fatalf("browsertest: still not so: %s\nThe page says:\n%s", expression, Eval[string](p, "document.body.innerText.slice(0, 1500)"))
+			p.t.Fatalf("browsertest: still not so: %s\nThe page says:\n%s", expression,
+				Eval[string](p, "document.body.innerText.slice(0, 1500)"))
 		}
 		time.Sleep(pollPause)
 	}
@@ -139,7 +142,7 @@ func (p *Page) WaitText(selector, text string) {
 	p.Wait("document.querySelector(" + Quote(selector) + ")?.textContent.includes(" + Quote(text) + ")")
 }
 
-// Text is that of an element, as it is in the document.
+// Text is the text of an element in the document.
 func (p *Page) Text(selector string) string {
 	p.t.Helper()
 	return Eval[string](p, "document.querySelector("+Quote(selector)+")?.textContent ?? ''")
@@ -151,10 +154,11 @@ func (p *Page) Count(selector string) int {
 	return Eval[int](p, "document.querySelectorAll("+Quote(selector)+").length")
 }
 
-// Screenshot writes what is to be seen, or all of the page, to a PNG file.
+// Screenshot writes the visible part, or all of the page, to a PNG file.
 func (p *Page) Screenshot(file string, all bool) {
 	p.t.Helper()
-	shot := call(p, "take a screenshot", page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &all})
+	shot := call(p, "take a screenshot", page.CaptureScreenshot,
+		page.CaptureScreenshotParams{CaptureBeyondViewport: &all})
 	p.must(os.MkdirAll(filepath.Dir(file), 0o755), "make a directory")
 	p.must(os.WriteFile(file, shot.Data, 0o644), "write a screenshot")
 }

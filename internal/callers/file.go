@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
 )
 
-// EnsureToken makes a file with a new token, which only its owner can read, unless there is one already: processes that start
-// together agree on the token of the first. It holds the token and nothing else, so that other programs can use the file.
+// EnsureToken makes a file with a new token that only its owner can read, unless it exists.
+// Processes that start together agree on the token of the first. The file holds the token and
+// nothing else, so that other programs can use it.
 //
-// Others must not be able to read a file that is there. If they can, they no longer can afterwards, and repaired says so.
+// If others can read an existing file, EnsureToken changes that, and repaired is true.
 func EnsureToken(path string) (repaired bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return false, err
@@ -28,7 +30,7 @@ func EnsureToken(path string) (repaired bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if !info.Mode().IsRegular() { // a link could lead to the file of somebody else, which is not to be changed
+	if !info.Mode().IsRegular() { // a link could lead to somebody else's file, which must not be changed
 		return false, fmt.Errorf("%s is not a regular file", path)
 	}
 	file, err := os.Open(path)
@@ -42,21 +44,21 @@ func EnsureToken(path string) (repaired bool, err error) {
 	return true, file.Chmod(0o600)
 }
 
-// makeToken writes a new token, all of it at once, unless somebody else has.
+// makeToken writes a new token atomically, unless another process has.
 func makeToken(path string) error {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // only for its owner
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // readable by its owner only
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // it has the other name, or is of no use
+	defer func() { _ = os.Remove(file.Name()) }() // it was renamed, or is of no use
 	_, err = fmt.Fprintln(file, rand.Text())
 	if err := errors.Join(err, file.Close()); err != nil {
 		return err
 	}
 	err = os.Link(file.Name(), path)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		// There are file systems without links. If another process does the same now, the last one wins, and the others
-		// notice that the file changes.
+		// Some file systems have no links. If another process does the same now, the last one wins,
+		// and the others notice that the file changes.
 		err = os.Rename(file.Name(), path)
 	}
 	if errors.Is(err, fs.ErrExist) {
@@ -65,8 +67,17 @@ func makeToken(path string) error {
 	return err
 }
 
-// ReadableByAll reports whether everybody on this machine can read a file. Where it cannot be told, it is not.
+// ReadableByAll reports whether everyone on this machine can read a file. If it cannot tell, it
+// reports false.
 func ReadableByAll(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0
+}
+
+// WarnReadable warns about a file of secrets that everyone on this machine can read.
+func WarnReadable(logger *slog.Logger, what, path string) {
+	if ReadableByAll(path) {
+		logger.Warn("everyone on this machine can read a file of secrets; make it readable by its owner only: chmod 600",
+			"of", what, "file", path)
+	}
 }

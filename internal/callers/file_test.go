@@ -64,7 +64,8 @@ func TestEnsureTokenLink(t *testing.T) {
 	if err := errors.Join(os.WriteFile(other, []byte("of somebody else"), 0o644), os.Symlink(other, path)); err != nil {
 		t.Fatal(err)
 	}
-	if repaired, err := callers.EnsureToken(path); repaired || err == nil || err.Error() != path+" is not a regular file" {
+	if repaired, err := callers.EnsureToken(path); repaired || err == nil ||
+		err.Error() != path+" is not a regular file" {
 		t.Errorf("got %t, %v", repaired, err)
 	}
 	if info, err := os.Stat(other); err != nil || info.Mode().Perm() != 0o644 {

@@ -8,28 +8,29 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/answer"
-	"github.com/stint-limiter/stint/internal/seldom"
+	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// JSON decides who may post JSON to a listener that others than its callers may reach. It is safe for concurrent use.
+// JSON decides who may post JSON to a listener that anyone may reach. It is safe for concurrent
+// use.
 type JSON struct {
 	public  bool
 	logger  *slog.Logger
-	refused seldom.Gate
+	refused logsample.Sampler
 }
 
-// NewJSON returns one that lets everybody through if public, because tokens or certificates are checked before or nobody
-// wants any. Otherwise it lets callers on this host through.
+// NewJSON returns a JSON that admits everyone if public, because tokens or certificates were
+// checked before or are not wanted. Otherwise it admits callers on this host.
 func NewJSON(public bool, logger *slog.Logger) *JSON { return &JSON{public: public, logger: logger} }
 
 // notLocal is why a caller is refused.
-const notLocal = "no token is configured, so that only callers on this host are answered, who call it localhost or by its address"
+const notLocal = "no token is configured, so only callers on this host that use localhost or its address are served"
 
-// Admit reports whether a request is to be answered. If not, it has been refused, and nothing of its body was read.
+// Admit reports whether to serve a request. If not, it has answered it, without reading its body.
 func (j *JSON) Admit(w http.ResponseWriter, r *http.Request) bool {
 	if !j.public && !Local(r) {
-		if n, ok := j.refused.Take(1, time.Second); ok {
-			j.logger.Warn("stint: a caller was refused: "+notLocal, "peer", Peer(r), "unlogged", n)
+		if n, ok := j.refused.Allow(1, time.Second); ok {
+			j.logger.Warn("stint: refused a caller: "+notLocal, "peer", Peer(r), "unlogged", n)
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		answer.Refuse(w, http.StatusUnauthorized, "unauthorized", "The caller is refused: "+notLocal+".")
@@ -41,10 +42,10 @@ func (j *JSON) Admit(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	if CrossSite(r) {
-		answer.Refuse(w, http.StatusForbidden, "forbidden", "This is not for pages of other sites.")
+		answer.Refuse(w, http.StatusForbidden, "forbidden", "Pages of other sites may not use this.")
 		return false
 	}
-	// A page in a browser cannot send this type to another site without being asked first.
+	// Browsers do not let a page send this type to another site without asking that site first.
 	if why := badType(r); why != "" {
 		answer.Refuse(w, http.StatusUnsupportedMediaType, "unsupported_media_type", why)
 		return false

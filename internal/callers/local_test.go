@@ -37,7 +37,8 @@ func TestLocal(t *testing.T) {
 			r.Header.Set(name, value)
 		}
 		if test.unix {
-			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "s", Net: "unix"}))
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey,
+				&net.UnixAddr{Name: "s", Net: "unix"}))
 		}
 		if got := callers.Local(r); got != test.want {
 			t.Errorf("%+v: got %t", test, got)

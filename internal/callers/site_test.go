@@ -31,12 +31,14 @@ func TestCrossSite(t *testing.T) {
 		{"POST", "", "", "null", true, false},
 	} {
 		r := httptest.NewRequest(test.method, "http://stint.example:6070/", nil)
-		for name, value := range map[string]string{"Sec-Fetch-Site": test.site, "Sec-Fetch-Mode": test.mode, "Origin": test.origin} {
+		for name, value := range map[string]string{"Sec-Fetch-Site": test.site, "Sec-Fetch-Mode": test.mode,
+			"Origin": test.origin} {
 			if value != "" {
 				r.Header.Set(name, value)
 			}
 		}
-		if cross, navigates := callers.CrossSite(r), callers.Navigates(r); cross != test.cross || navigates != test.navigates {
+		if cross, navigates := callers.CrossSite(r), callers.Navigates(r); cross != test.cross ||
+			navigates != test.navigates {
 			t.Errorf("%+v: got %t, %t", test, cross, navigates)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package callers tells who is asking, for listeners that not everybody may ask: holders of a token, and those on this
-// host.
+// Package callers identifies callers of listeners that are not open to everyone: holders of a
+// token, and callers on this host.
 package callers
 
 import (
@@ -25,20 +25,21 @@ const (
 type Role string
 
 const (
-	// Read may look at everything, and change nothing.
+	// Read may look at everything, but not change anything.
 	Read Role = "read"
-	// Operate may also change things. It is the role of tokens without one.
+	// Operate may also make changes. It is the role of tokens without one.
 	Operate Role = "operate"
 )
 
-// Holder is whose token it is.
+// Holder is the owner of a token.
 type Holder struct {
-	// Name is what the file says, or the line of a token without a name.
+	// Name is from the file, or the line of a token without a name.
 	Name string
 	Role Role
 }
 
-// Tokens are bearer tokens, of which only hashes are kept. They are immutable and safe for concurrent use.
+// Tokens are bearer tokens, of which only hashes are kept. They are immutable and safe for
+// concurrent use.
 type Tokens struct{ list []token }
 
 type token struct {
@@ -46,9 +47,10 @@ type token struct {
 	hash   [sha256.Size]byte
 }
 
-// ParseTokens reads the tokens of a file, one to a line: the token alone, or the name of its holder, a role in parentheses if it
-// is not [Operate], a colon, a space and the token. A holder may have several, so that one can be replaced by another without a
-// gap. Empty lines and lines that begin with # do not count. The error has all mistakes, and shows no token.
+// ParseTokens reads the tokens of a file, one per line: the token alone, or the name of its holder,
+// a role in parentheses if it is not [Operate], a colon, a space and the token. A holder may have
+// several, so that one can replace another without a gap. Empty lines and lines that begin with #
+// are ignored. The error lists all mistakes, and shows no token.
 //
 //	# openssl rand -hex 24
 //	alice: 8a9f7d1be0c24b5f93d6a1e27c40b8f51d3e6a97c2b4f081
@@ -78,17 +80,19 @@ func ParseTokens(file string, text []byte, roles bool) (*Tokens, error) {
 		hash := sha256.Sum256(secret)
 		switch first, twice := lines[hash]; {
 		case bytes.ContainsFunc(secret, func(c rune) bool { return c <= ' ' || c > '~' }):
-			errs = append(errs, fmt.Errorf("%s:%d: not a token; want one to a line, of printable ASCII without spaces", file, n))
+			errs = append(errs, fmt.Errorf("%s:%d: not a token; want one per line, of printable ASCII without spaces",
+				file, n))
 		case len(secret) < minToken:
-			errs = append(errs, fmt.Errorf("%s:%d: a token of %d bytes can be guessed; want at least %d, such as openssl rand -hex 24 prints", file, n, len(secret), minToken))
+			errs = append(errs, fmt.Errorf("%s:%d: a token of %d bytes can be guessed; want at least %d, such as openssl rand -hex 24 prints",
+				file, n, len(secret), minToken))
 		case twice:
-			errs = append(errs, fmt.Errorf("%s:%d: the token stands in line %d already", file, n, first))
+			errs = append(errs, fmt.Errorf("%s:%d: duplicate token, first set in line %d", file, n, first))
 		}
 		lines[hash] = n
 		t.list = append(t.list, token{holder, hash})
 	}
 	if len(t.list) == 0 {
-		errs = append(errs, fmt.Errorf("%s: no tokens; want one to a line", file))
+		errs = append(errs, fmt.Errorf("%s: no tokens; want one per line", file))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -96,26 +100,28 @@ func ParseTokens(file string, text []byte, roles bool) (*Tokens, error) {
 	return t, nil
 }
 
-// parseHolder reads what is before the colon: "alice", or "alice (read)". The error does not show it: it may be a token.
+// parseHolder reads what is before the colon: "alice", or "alice (read)". Its error does not show
+// the text, which may be a token.
 func parseHolder(text string, roles bool) (Holder, error) {
 	h := Holder{text, Operate}
 	if name, role, ok := strings.Cut(strings.TrimSuffix(text, ")"), " ("); ok && strings.HasSuffix(text, ")") {
 		h = Holder{name, Role(role)}
 		switch {
 		case !roles:
-			return h, errors.New("these tokens have no roles; want the name of the holder alone before the colon")
+			return h, errors.New("these tokens have no roles; want only the name of the holder before the colon")
 		case h.Role != Read && h.Role != Operate:
-			return h, fmt.Errorf("there is no such role; want (%s) or (%s)", Read, Operate)
+			return h, fmt.Errorf("unknown role; want (%s) or (%s)", Read, Operate)
 		}
 	}
 	if !words.IsName(h.Name) || len(h.Name) > maxHolder {
-		return h, fmt.Errorf("what is before the colon is no name; want at most %d letters, digits and _-.", maxHolder)
+		return h, fmt.Errorf("the text before the colon is not a name; want at most %d letters, digits and _-.",
+			maxHolder)
 	}
 	return h, nil
 }
 
-// Holder returns whose token the Authorization fields of a request hold. There must be one field with one token. It takes as
-// long for one that is almost right as for any other.
+// Holder returns the owner of the token in the Authorization fields of a request. There must be one
+// field with one token. It takes constant time, however close a wrong token is.
 func (t *Tokens) Holder(authorization []string) (h Holder, ok bool) {
 	if len(authorization) != 1 {
 		return h, false

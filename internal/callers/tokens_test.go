@@ -14,7 +14,8 @@ const (
 )
 
 func TestHolder(t *testing.T) {
-	tokens, err := callers.ParseTokens("/etc/tokens", []byte("# three of them\n\nalice: "+first+"\r\n  "+second+"  \nalice (read):  "+third), true)
+	tokens, err := callers.ParseTokens(
+		"/etc/tokens", []byte("# three of them\n\nalice: "+first+"\r\n  "+second+"  \nalice (read):  "+third), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,8 @@ func TestHolder(t *testing.T) {
 		{[]string{"Bearer alice: " + first}, "", ""},
 		{[]string{"Bearer " + first, "Bearer " + first}, "", ""},
 	} {
-		if got, ok := tokens.Holder(test.fields); got != (callers.Holder{Name: test.want, Role: test.role}) || ok != (test.want != "") {
+		if got, ok := tokens.Holder(test.fields); got != (callers.Holder{Name: test.want, Role: test.role}) ||
+			ok != (test.want != "") {
 			t.Errorf("%q: got %+v, %t; want %q, %q", test.fields, got, ok, test.want, test.role)
 		}
 	}
@@ -47,23 +49,23 @@ func TestHolder(t *testing.T) {
 
 func TestTokenMistakes(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
-		{"", `tokens: no tokens; want one to a line`},
-		{"# none\n\n", `tokens: no tokens; want one to a line`},
+		{"", `tokens: no tokens; want one per line`},
+		{"# none\n\n", `tokens: no tokens; want one per line`},
 		{first + "\nhunter2", `tokens:2: a token of 7 bytes can be guessed; want at least 16, such as openssl rand -hex 24 prints`},
 		{"bob: hunter2", `tokens:1: a token of 7 bytes can be guessed; want at least 16, such as openssl rand -hex 24 prints`},
-		{"a token with spaces in it", `tokens:1: not a token; want one to a line, of printable ASCII without spaces`},
-		{"bob: " + first + " " + second, `tokens:1: not a token; want one to a line, of printable ASCII without spaces`},
-		{"tökens-of-sixteen", `tokens:1: not a token; want one to a line, of printable ASCII without spaces`},
-		{"bob the builder: " + first, `tokens:1: what is before the colon is no name; want at most 64 letters, digits and _-.`},
-		{strings.Repeat("b", 65) + ": " + first, `tokens:1: what is before the colon is no name; want at most 64 letters, digits and _-.`},
-		{"bob (reed): " + first, `tokens:1: there is no such role; want (read) or (operate)`},
-		{"bob (): " + first, `tokens:1: there is no such role; want (read) or (operate)`},
-		{"(read): " + first, `tokens:1: what is before the colon is no name; want at most 64 letters, digits and _-.`},
-		{"bob(read): " + first, `tokens:1: what is before the colon is no name; want at most 64 letters, digits and _-.`},
-		{"bob (read) (operate): " + first, `tokens:1: there is no such role; want (read) or (operate)`},
-		{"alice: " + first + "\n\nbob: " + first, `tokens:3: the token stands in line 1 already`},
+		{"a token with spaces in it", `tokens:1: not a token; want one per line, of printable ASCII without spaces`},
+		{"bob: " + first + " " + second, `tokens:1: not a token; want one per line, of printable ASCII without spaces`},
+		{"tökens-of-sixteen", `tokens:1: not a token; want one per line, of printable ASCII without spaces`},
+		{"bob the builder: " + first, `tokens:1: the text before the colon is not a name; want at most 64 letters, digits and _-.`},
+		{strings.Repeat("b", 65) + ": " + first, `tokens:1: the text before the colon is not a name; want at most 64 letters, digits and _-.`},
+		{"bob (reed): " + first, `tokens:1: unknown role; want (read) or (operate)`},
+		{"bob (): " + first, `tokens:1: unknown role; want (read) or (operate)`},
+		{"(read): " + first, `tokens:1: the text before the colon is not a name; want at most 64 letters, digits and _-.`},
+		{"bob(read): " + first, `tokens:1: the text before the colon is not a name; want at most 64 letters, digits and _-.`},
+		{"bob (read) (operate): " + first, `tokens:1: unknown role; want (read) or (operate)`},
+		{"alice: " + first + "\n\nbob: " + first, `tokens:3: duplicate token, first set in line 1`},
 		{"short\nalso short\n", "tokens:1: a token of 5 bytes can be guessed; want at least 16, such as openssl rand -hex 24 prints\n" +
-			`tokens:2: not a token; want one to a line, of printable ASCII without spaces`},
+			`tokens:2: not a token; want one per line, of printable ASCII without spaces`},
 	} {
 		_, err := callers.ParseTokens("tokens", []byte(test.text), true)
 		if err == nil || err.Error() != test.want {
@@ -76,10 +78,11 @@ func TestTokenMistakes(t *testing.T) {
 	}
 }
 
-// TestWithoutRoles: where there are none, one is a mistake, and not a token that may do more than it says.
+// TestWithoutRoles: where there are none, one is a mistake, and not a token that may do more than
+// it says.
 func TestWithoutRoles(t *testing.T) {
 	_, err := callers.ParseTokens("tokens", []byte("alice (read): "+first), false)
-	if want := "tokens:1: these tokens have no roles; want the name of the holder alone before the colon"; err == nil || err.Error() != want {
+	if want := "tokens:1: these tokens have no roles; want only the name of the holder before the colon"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

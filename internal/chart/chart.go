@@ -1,11 +1,12 @@
-// Package chart has the drawing of charts for pages of stint: the dashboard, which serves them as static/chart.js and
-// static/chart.css beside its own files, and reports, which carry both inside one HTML file:
+// Package chart draws the charts of stint's pages: of the dashboard, which serves static/chart.js
+// and static/chart.css next to its own files, and of reports, which include both in one HTML file:
 //
 //	<style>chart.Style</style>
 //	<script type="module">chart.Script … what the report draws …</script>
 //
-// The script imports nothing and knows no page. Its functions take a document and data, and return SVG elements whose
-// looks are in the style sheet, by class; the colours are custom properties, which a page may set.
+// The script imports nothing and depends on no page. Its functions take a document and data, and
+// return SVG elements. The style sheet styles them by class; the colors are custom properties,
+// which a page may set.
 package chart
 
 import _ "embed" // the two files

@@ -1,5 +1,5 @@
 // Charts as SVG: pure functions from a document and data to elements. Looks are in chart.css, by class: a
-// series of class "denied" is drawn in that colour. Times are milliseconds since 1970. There are no imports,
+// series of class "denied" is drawn in that color. Times are milliseconds since 1970. There are no imports,
 // so that a report can carry this file inside itself.
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -99,7 +99,7 @@ export function clock(time, span = 0) {
  * areaChart and lineChart draw series over time.
  *
  * spec: {label, width, height, times, unit, from, to, max, marks: [{name, value}], cursor, series: [{name, kind, values, over, rare}]}
- * A value of null is a gap. kind is the class of the series' colour. In an area chart series are stacked, but for
+ * A value of null is a gap. kind is the class of the series' color. In an area chart series are stacked, but for
  * those that are over: they are part of the others, and hatched on top of them. cursor is an index of times
  * to mark, or null; from and to widen the axis of time, and max is the least height of the
  * other; marks are levels worth a line, if they are as low.
@@ -384,7 +384,7 @@ export function duration(ms) {
 /**
  * figure is a chart that can be read out: by pointer, or by arrow keys while it has the focus. It keeps the place of
  * the cursor while what it shows moves on. draw is areaChart or lineChart; show(spec) draws, as wide as there is room.
- * The legend tells the values at the cursor, or the last ones.
+ * The legend shows the values at the cursor, or the last ones.
  */
 export function figure(doc, draw, label) {
   const html = (name, attributes) => {
@@ -423,8 +423,8 @@ export function figure(doc, draw, label) {
     legend.append(when);
     stage.setAttribute("aria-valuemax", Math.max(0, spec.times.length - 1));
     stage.setAttribute("aria-valuenow", Math.max(0, shown));
-    const told = values.map((v) => `${v.name} ${v.text}`).join(", ");
-    stage.setAttribute("aria-valuetext", spec.times.length === 0 ? "nothing yet" : `${clock(spec.times[shown])}: ${told}`);
+    const shownValues = values.map((v) => `${v.name} ${v.text}`).join(", ");
+    stage.setAttribute("aria-valuetext", spec.times.length === 0 ? "nothing yet" : `${clock(spec.times[shown])}: ${shownValues}`);
   }
   function move(time) {
     cursor = time;

@@ -84,7 +84,8 @@ func testDrawings(t *testing.T, page *browsertest.Page) {
 		{"places held", `windowLine(document, {width: 400, now: 60000, window: 60000, used: 1, capacity: 3, resetAfter: 50000, entries: [{at: null, until: 70000, units: 1}]})`, "line.mark", "0"},
 	}
 	for _, test := range tests {
-		got := browsertest.Eval[string](page, `((svg) => String(svg.querySelectorAll(`+browsertest.Quote(test.selector)+`).length))(`+test.drawing+`)`)
+		got := browsertest.Eval[string](page, `((svg) => String(svg.querySelectorAll(`+browsertest.Quote(test.selector)+
+			`).length))(`+test.drawing+`)`)
 		if got != test.want {
 			t.Errorf("%s: %s of %s, want %s", test.name, got, test.selector, test.want)
 		}
@@ -98,7 +99,8 @@ func testDrawings(t *testing.T, page *browsertest.Page) {
 		{"3", `null`, "room again in 30 s"},
 	}
 	for _, test := range notes {
-		got := browsertest.Eval[string](page, `windowLine(document, {width: 400, now: 60000, window: 60000, used: `+test.used+`, capacity: 3, resetAfter: 30000, entries: `+test.entries+`}).textContent`)
+		got := browsertest.Eval[string](page, `windowLine(document, {width: 400, now: 60000, window: 60000, used: `+test.used+
+			`, capacity: 3, resetAfter: 30000, entries: `+test.entries+`}).textContent`)
 		if !strings.Contains(got, test.want) {
 			t.Errorf("%s used of 3: %q, want %q", test.used, got, test.want)
 		}
@@ -122,7 +124,8 @@ func testReadOut(t *testing.T, page *browsertest.Page) {
 		return true;
 	})()`)
 	page.WaitText(".legend", "7/s")
-	for _, key := range []struct{ name, want string }{{"ArrowLeft", "10:00:01: allowed 6/s"}, {"Home", "10:00:00: allowed 5/s"}, {"ArrowRight", "10:00:01: allowed 6/s"}, {"End", "10:00:02: allowed 7/s"}} {
+	for _, key := range []struct{ name, want string }{{"ArrowLeft", "10:00:01: allowed 6/s"},
+		{"Home", "10:00:00: allowed 5/s"}, {"ArrowRight", "10:00:01: allowed 6/s"}, {"End", "10:00:02: allowed 7/s"}} {
 		browsertest.Eval[bool](page, `document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: "`+key.name+`"}))`)
 		page.Wait(`document.querySelector(".stage").getAttribute("aria-valuetext") === ` + browsertest.Quote(key.want))
 	}

@@ -7,17 +7,16 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// ParsePeer returns the address in the text of a TCP peer, such as the RemoteAddr
-// of an HTTP request, with or without a port. Anything else is the zero Addr, the
-// peer without an address.
+// ParsePeer returns the address in the text of a TCP peer, such as the RemoteAddr of an HTTP
+// request, with or without a port. Anything else is the zero Addr, a peer without an address.
 //
-// A client on a Unix socket can choose its own name, and so one that looks like a
-// TCP address. Who serves such a socket passes the zero Addr for its peers instead.
+// A client on a Unix socket can choose its own name, even one that looks like a TCP address.
+// Servers of such a socket must pass the zero Addr for its peers instead.
 func ParsePeer(remoteAddr string) netip.Addr { return parseHop(remoteAddr) }
 
-// parseHop returns the address in an entry of a header or the name of a peer,
-// which may have a port, brackets and a zone: "192.0.2.1:80",
-// "[2001:db8::1%eth0]:80". What is no address is the zero Addr.
+// parseHop returns the address in an entry of a header or the name of a peer, which may have a
+// port, brackets and a zone: "192.0.2.1:80", "[2001:db8::1%eth0]:80". Anything else is the zero
+// Addr.
 func parseHop(s string) netip.Addr {
 	if bracketed, ok := strings.CutPrefix(s, "["); ok {
 		host, port, ok := strings.Cut(bracketed, "]")
@@ -32,8 +31,8 @@ func parseHop(s string) netip.Addr {
 	return parseIP(s)
 }
 
-// parseIP returns the canonical form of an address. The zone is cut off before the
-// address is parsed: the parser would keep a copy of it.
+// parseIP returns the canonical form of an address. It cuts off the zone before parsing, because
+// the parser would keep a copy of it.
 func parseIP(s string) netip.Addr {
 	ip, zone, zoned := strings.Cut(s, "%")
 	if zoned && (zone == "" || !strings.Contains(ip, ":")) || !resemblesIP(ip) {
@@ -46,8 +45,8 @@ func parseIP(s string) netip.Addr {
 	return a.Unmap()
 }
 
-// resemblesIP tells most texts that are no address from those that are. The parser
-// would tell as well, but allocate an error each time, and "unknown" is common.
+// resemblesIP rules out most texts that are not addresses. The parser could do it as well, but
+// would allocate an error each time, and "unknown" is common.
 func resemblesIP(s string) bool {
 	if len(s) > len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255") {
 		return false
@@ -70,8 +69,8 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// isPort reports whether s is a port: a number, or a name in place of one that
-// RFC 7239 allows, such as _http.
+// isPort reports whether s is a port: a number, or a name that RFC 7239 allows instead, such as
+// _http.
 func isPort(s string) bool {
 	if strings.HasPrefix(s, "_") {
 		return words.IsName(s) && len(s) > 1

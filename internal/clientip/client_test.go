@@ -151,7 +151,8 @@ func TestF10Forwarded(t *testing.T) {
 		{"escaped quote in quotes", []string{`for=192.0.2.1;host="a\",for=198.51.100.66"`}, "192.0.2.1"},
 		{"escaped backslash before the end of quotes", []string{`host="a\\";for=192.0.2.1`}, "192.0.2.1"},
 		{"open quote of the client", []string{`for=", for=192.0.2.1`}, "192.0.2.1"},
-		{"open quote of the client before quotes", []string{`for=198.51.100.66;x=", for="[2001:db8::1]"`}, "2001:db8::1"},
+		{"open quote of the client before quotes", []string{`for=198.51.100.66;x=", for="[2001:db8::1]"`},
+			"2001:db8::1"},
 		{"backslash of the client", []string{`for=198.51.100.66;x="\, for="[2001:db8::1]"`}, "2001:db8::1"},
 		{"open quote in a line before", []string{`for="`, "for=192.0.2.1"}, "192.0.2.1"},
 
@@ -273,7 +274,8 @@ func BenchmarkClient(b *testing.B) {
 		{"megabyte", "X-Forwarded-For", strings.Repeat("198.51.100.66, ", 1<<16) + "192.0.2.1"},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
-			r, peer, h := resolver(b, Config{Trusted: proxies, Header: bm.header}), addr("10.0.0.1"), lines(bm.header, bm.value)
+			r, peer, h := resolver(b, Config{Trusted: proxies, Header: bm.header}), addr("10.0.0.1"), lines(
+				bm.header, bm.value)
 			b.ReportAllocs()
 			for b.Loop() {
 				r.Client(peer, h)

@@ -1,9 +1,9 @@
-// Package clientip tells who the client of a request is when there are proxies
-// in between, and how much of an address counts as one client.
+// Package clientip finds the client of a request behind proxies, and how much of its address counts
+// as one client. It is for everything that receives requests.
 //
-// Anybody can send a header that names an address. It is believed only as far as
-// it was written by proxies that are trusted: the list of hops is read from its
-// end, where the nearest proxy wrote, up to the first hop that is not one of them.
+// Anyone can send a header that names an address. It is trusted only as far as trusted proxies
+// wrote it: the list of hops is read from its end, where the nearest proxy wrote, up to the first
+// hop that is not trusted.
 package clientip
 
 import (
@@ -15,46 +15,42 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// DefaultHeader is the header that proxies are expected to write, unless
-// [Config] names another.
+// DefaultHeader is the header that proxies are expected to write, unless [Config] names another.
 const DefaultHeader = "X-Forwarded-For"
 
-// DefaultIPv4Prefix and DefaultIPv6Prefix are how many bits of an address are one
-// subject: all of IPv4; of IPv6 the network that a single host may choose its
-// addresses from.
+// DefaultIPv4Prefix and DefaultIPv6Prefix are how many bits of an address are one subject: all of
+// IPv4; of IPv6 the network that a single host may choose its addresses from.
 const (
 	DefaultIPv4Prefix = 32
 	DefaultIPv6Prefix = 64
 )
 
-// Config says whom to believe about where a request came from. The zero Config
-// believes nobody: the client is the peer.
+// Config sets which proxies are trusted to say where a request came from. The zero Config trusts
+// none: the client is the peer.
 type Config struct {
-	// Trusted are the proxies whose word is taken. A client that connects from one
-	// of these addresses itself can claim to be anyone. An IPv4 prefix covers the
-	// IPv4-mapped form of its addresses too; ::/0 covers no IPv4 address.
+	// Trusted are the trusted proxies. A client that connects from one of these addresses itself
+	// can claim to be anyone. An IPv4 prefix also covers the IPv4-mapped form of its addresses;
+	// ::/0 covers no IPv4 address.
 	Trusted []netip.Prefix
-	// TrustUnix makes a peer without an address a trusted proxy: whoever may connect
-	// to the Unix socket that is served.
+	// TrustUnix makes a peer without an address a trusted proxy: anyone who may connect to the Unix
+	// socket.
 	TrustUnix bool
-	// Header is the one header that the trusted proxies write: X-Forwarded-For if
-	// empty, Forwarded (RFC 7239), or any other, such as X-Real-IP, that holds a
-	// single address. No second one is consulted: a proxy that does not
-	// overwrite it would pass on whatever the client sent.
+	// Header is the one header that the trusted proxies write: X-Forwarded-For if empty, Forwarded
+	// (RFC 7239), or any other, such as X-Real-IP, that holds a single address. No second one is
+	// consulted, because a proxy that does not overwrite it would pass on what the client sent.
 	Header string
-	// IPv4Prefix and IPv6Prefix are how many bits of an address are one subject;
-	// zero means 32 and 64.
+	// IPv4Prefix and IPv6Prefix are how many bits of an address are one subject; zero means 32
+	// and 64.
 	IPv4Prefix, IPv6Prefix int
 }
 
-// Header holds the values of a request's headers, each line on its own and in the
-// order of arrival. [net/http.Header] is one.
+// Header holds the values of a request's headers, each line on its own and in the order of arrival.
+// [net/http.Header] is one.
 type Header interface {
 	Values(name string) []string
 }
 
-// Resolver finds the client of a request. It does not change once made and is
-// safe for concurrent use.
+// Resolver finds the client of a request. It is immutable and safe for concurrent use.
 type Resolver struct {
 	trusted    prefixSet
 	trustUnix  bool
@@ -119,8 +115,8 @@ func New(c Config) (*Resolver, error) {
 	return r, nil
 }
 
-// Trusts reports whether the word of a peer is taken. The zero Addr is a peer
-// without an address, on a Unix socket.
+// Trusts reports whether a peer is trusted. The zero Addr is a peer without an address, on a Unix
+// socket.
 func (r *Resolver) Trusts(peer netip.Addr) bool {
 	if !peer.IsValid() {
 		return r.trustUnix
@@ -128,19 +124,16 @@ func (r *Resolver) Trusts(peer netip.Addr) bool {
 	return r.trusted.contains(canonical(peer))
 }
 
-// Client returns the address of the client that peer speaks for, which is the peer
-// itself if it is not trusted. IPv4-mapped addresses come back as IPv4, and none
-// has a zone. The zero Addr means that the client is not known: the peer has no
-// address and names none.
+// Client returns the address of the client that peer forwards for, which is the peer itself if it
+// is not trusted. IPv4-mapped addresses come back as IPv4, and none has a zone. The zero Addr means
+// that the client is unknown: the peer has no address and names none.
 //
-// All lines of the header form one list, read from its end: the first hop that is
-// not trusted is the client, and if all are trusted the first of the list. A hop
-// that is no address, such as "unknown", ends the reading: the client is the hop
-// that wrote it. A header with a single address is not a list: its last value is
-// the client.
+// All lines of the header form one list, read from its end: the first hop that is not trusted is
+// the client, and if all are trusted, the first of the list. A hop that is not an address, such as
+// "unknown", ends the reading: the client is the hop that wrote it. A header with a single address
+// is not a list: its last value is the client.
 //
-// Only as much of the header is looked at as the answer needs. A nil h is one
-// without any lines.
+// Only as much of the header is read as the result needs. A nil h has no lines.
 func (r *Resolver) Client(peer netip.Addr, h Header) netip.Addr {
 	client := canonical(peer)
 	if h == nil || !r.Trusts(client) {

@@ -30,7 +30,8 @@ func FuzzClient(f *testing.F) {
 		"", ",", "192.0.2.1", "198.51.100.66, 192.0.2.1, 10.0.0.2", "unknown\n10.0.0.2", "[fd00::1%eth0]:80",
 		"2001:db8::1, ::ffff:10.0.0.2", "\"192.0.2.1:80\"\t", "192.0.2.1:_x", "10.0.0.2, 10.0.0.3\n10.0.0.4",
 		"for=192.0.2.1", `For="[2001:db8::1]:8080";proto=https, for=10.0.0.2`, `for=192.0.2.1;host="a,\";b"`,
-		`for=", for="[2001:db8::1]"`, `x="\\";for=10.0.0.1`, "for=10.0.0.1;for=10.0.0.2", "for=10.0.0.1;for", `for=10.0.0.1;x=\"`,
+		`for=", for="[2001:db8::1]"`, `x="\\";for=10.0.0.1`, "for=10.0.0.1;for=10.0.0.2", "for=10.0.0.1;for",
+		`for=10.0.0.1;x=\"`,
 	} {
 		f.Add(seed, "10.0.0.1")
 		f.Add(seed, "192.0.2.9")
@@ -67,8 +68,8 @@ func FuzzClient(f *testing.F) {
 	})
 }
 
-// slowClient does what [Resolver.Client] does in the plainest way: it makes a list
-// of all hops and then walks it. It returns the hops that it came by as well.
+// slowClient does what [Resolver.Client] does in the plainest way: it makes a list of all hops and
+// then walks it. It returns the hops that it came by as well.
 func slowClient(header string, peer netip.Addr, values []string) (client netip.Addr, reached []netip.Addr) {
 	hops := []netip.Addr{}
 	for _, line := range values {
@@ -97,8 +98,8 @@ func slowClient(header string, peer netip.Addr, values []string) (client netip.A
 	return client, reached
 }
 
-// slowFor returns the value of the one for= in an element of Forwarded, and "" if
-// there is not exactly one.
+// slowFor returns the value of the one for= in an element of Forwarded, and "" if there is not
+// exactly one.
 func slowFor(element string) string {
 	var values []string
 	for _, parameter := range slowSplit(element, ';', true) {
@@ -112,8 +113,8 @@ func slowFor(element string) string {
 	return values[0]
 }
 
-// slowSplit splits at separators. With quotes, one counts if the number of quotes
-// behind it that are not escaped is even.
+// slowSplit splits at separators. With quotes, one counts if the number of quotes behind it that
+// are not escaped is even.
 func slowSplit(s string, separator byte, quotes bool) []string {
 	var parts []string
 	begin, unescaped := 0, slowUnescaped(s)

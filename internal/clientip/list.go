@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// lastListed returns the address in the last entry of a comma-separated list, the
-// zero Addr if it is none, and what is left of the list before it.
+// lastListed returns the address in the last entry of a comma-separated list, the zero Addr if it
+// is not one, and the rest of the list before it.
 func lastListed(s string) (hop netip.Addr, rest string, more bool) {
 	i := strings.LastIndexByte(s, ',')
 	hop = parseHop(unquote(trim(s[i+1:])))
@@ -16,13 +16,11 @@ func lastListed(s string) (hop netip.Addr, rest string, more bool) {
 	return hop, s[:i], true
 }
 
-// lastForwarded does for a line of Forwarded (RFC 7239) what lastListed does for a
-// list: its elements have parameters, of which for= is the address, and their
-// values may be quoted.
+// lastForwarded is lastListed for a line of Forwarded (RFC 7239): its elements have parameters, of
+// which for= is the address, and their values may be quoted.
 //
-// Quotes are paired from the end of the line like all else. A client that sends a
-// quote without its partner confuses what it wrote itself, and not the
-// element that a proxy added behind it.
+// Quotes are paired from the end of the line, too. A client that sends an unbalanced quote confuses
+// only what it wrote itself, not the element that a proxy added behind it.
 func lastForwarded(s string) (hop netip.Addr, rest string, more bool) {
 	var e element
 	end, quoted := len(s), false
@@ -49,8 +47,8 @@ type element struct {
 	named bool
 }
 
-// add takes a parameter into account. An element that names two clients names
-// none: RFC 7239 forbids it, and one of them may have been smuggled in.
+// add adds a parameter. An element that names two clients names none: RFC 7239 forbids it, and one
+// of them may have been smuggled in.
 func (e *element) add(parameter string) {
 	name, value, ok := strings.Cut(trim(parameter), "=")
 	if !ok || !strings.EqualFold(name, "for") {
@@ -63,8 +61,8 @@ func (e *element) add(parameter string) {
 	e.named = true
 }
 
-// escaped reports whether a character that comes after s inside quotes is escaped:
-// by a backslash that is not itself escaped.
+// escaped reports whether a character after s inside quotes is escaped: by a backslash that is not
+// itself escaped.
 func escaped(s string) bool {
 	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }
@@ -82,8 +80,8 @@ func trim(s string) string {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// unquote removes the quotes around s, if there is one on each side. Escapes stay:
-// no address needs one.
+// unquote removes the quotes around s, if there is one on each side. Escapes stay: no address needs
+// one.
 func unquote(s string) string {
 	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
 		return s[1 : len(s)-1]

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// PeerOf returns the address at the other end of a request's connection. A client on a Unix socket chooses its name
-// itself, which may look like an address: it has none.
+// PeerOf returns the address at the other end of a request's connection. A client on a Unix socket
+// has none: it chooses its name itself, even one that looks like an address.
 func PeerOf(r *http.Request) netip.Addr {
 	if OnUnixSocket(r) {
 		return netip.Addr{}
@@ -24,8 +24,9 @@ func OnUnixSocket(r *http.Request) bool {
 	return ok && local.Network() == "unix"
 }
 
-// NamesLocal reports whether the host of a request, with or without a port, is an address or localhost. A page in somebody's
-// browser can have a name of its own lead to a loopback address, but not one of these: who serves this machine only asks for them.
+// NamesLocal reports whether the host of a request, with or without a port, is an address or
+// localhost. A page in somebody's browser can let a name of its own resolve to a loopback address,
+// but not one of these. So servers for this machine only require them.
 func NamesLocal(host string) bool {
 	host = words.Host(host)
 	_, err := netip.ParseAddr(host)

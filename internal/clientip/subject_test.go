@@ -30,7 +30,8 @@ func TestF28Subject(t *testing.T) {
 		{"6to4", 0, 0, "2002:c000:201:7::1", "192.0.2.1/32", "192.0.2.1"},
 		{"beside 6to4", 0, 0, "2003:c000:201:7::1", "2003:c000:201:7::/64", "2003:c000:201:7::/64"},
 		{"Teredo", 0, 0, "2001:0:4136:e378:8000:63bf:3fff:fdfe", "192.0.2.1/32", "192.0.2.1"},
-		{"beside Teredo", 0, 0, "2001:1:4136:e378:8000:63bf:3fff:fdfe", "2001:1:4136:e378::/64", "2001:1:4136:e378::/64"},
+		{"beside Teredo", 0, 0, "2001:1:4136:e378:8000:63bf:3fff:fdfe", "2001:1:4136:e378::/64",
+			"2001:1:4136:e378::/64"},
 		{"compatible is IPv6", 0, 0, "::192.0.2.1", "::/64", "::/64"},
 		{"IPv6 whole", 0, 128, "2001:db8::1%eth0", "2001:db8::1/128", "2001:db8::1"},
 	}
@@ -60,7 +61,8 @@ func TestSubjectOfUnknown(t *testing.T) {
 func TestF28RotationWithinANetworkIsOneSubject(t *testing.T) {
 	r := resolver(t, Config{Trusted: proxies})
 	subjects := map[string]int{}
-	for _, peer := range []string{"2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff", "2001:db8::1%eth0", "2001:db8::dead:beef"} {
+	for _, peer := range []string{"2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff", "2001:db8::1%eth0",
+		"2001:db8::dead:beef"} {
 		subjects[string(r.AppendSubject(nil, r.Client(addr(peer), nil)))]++
 		subjects[string(r.AppendSubject(nil, r.Client(addr("10.0.0.1"), lines("X-Forwarded-For", peer))))]++
 	}
@@ -69,7 +71,8 @@ func TestF28RotationWithinANetworkIsOneSubject(t *testing.T) {
 	}
 }
 
-// TestF28CarriedRotation: whatever of its address a host can choose, it is one subject. Others are others.
+// TestF28CarriedRotation: whatever of its address a host can choose, it is one subject. Others are
+// others.
 func TestF28CarriedRotation(t *testing.T) {
 	r := resolver(t, Config{})
 	hosts := map[string][]string{
@@ -92,7 +95,8 @@ func TestF28CarriedRotation(t *testing.T) {
 // TestCarriedIsNotTrusted: trust is about the address itself.
 func TestCarriedIsNotTrusted(t *testing.T) {
 	r := resolver(t, Config{Trusted: proxies})
-	for _, peer := range []string{"64:ff9b::10.0.0.1", "64:ff9b:1::10.0.0.1", "2002:a00:1::1", "2001:0:1:1:0:1:f5ff:fffe"} {
+	for _, peer := range []string{"64:ff9b::10.0.0.1", "64:ff9b:1::10.0.0.1", "2002:a00:1::1",
+		"2001:0:1:1:0:1:f5ff:fffe"} {
 		if got := r.Client(addr(peer), lines("X-Forwarded-For", "192.0.2.1")); got != addr(peer) {
 			t.Errorf("%s: got client %v, want the peer", peer, got)
 		}
@@ -143,7 +147,8 @@ func TestIsOneSubject(t *testing.T) {
 
 func TestAppendSubjectDoesNotAllocate(t *testing.T) {
 	r, room := resolver(t, Config{}), make([]byte, 0, 64)
-	for _, a := range []netip.Addr{addr("192.0.2.1"), addr("2001:db8::1"), addr("64:ff9b::192.0.2.1"), addr("2002::1")} {
+	for _, a := range []netip.Addr{addr("192.0.2.1"), addr("2001:db8::1"), addr("64:ff9b::192.0.2.1"),
+		addr("2002::1")} {
 		if n := testing.AllocsPerRun(100, func() { r.AppendSubject(room, a) }); n != 0 {
 			t.Errorf("%v: got %v allocations, want none", a, n)
 		}

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// ParsePrefixes reads a list of proxies to trust, as [Config] wants it. An entry is
-// a prefix such as 10.0.0.0/8, an address, or a word:
+// ParsePrefixes reads a list of trusted proxies for [Config]. An entry is a prefix such as
+// 10.0.0.0/8, an address, or a word:
 //
 //   - loopback: 127.0.0.0/8 and ::1
-//   - private: the networks of RFC 1918 and RFC 4193, and link-local addresses.
-//     Not 100.64.0.0/10, where strangers share a carrier's network: they are clients
+//   - private: the networks of RFC 1918 and RFC 4193, and link-local addresses. Not 100.64.0.0/10,
+//     where unrelated clients share a carrier's network: they are clients
 //   - unix: peers on a Unix socket
 //
 // The error lists every mistake.
@@ -84,8 +84,8 @@ func notAPrefix(s string) error {
 	return fmt.Errorf("is %q; want a prefix such as 10.0.0.0/8, an address, or one of loopback, private and unix", s)
 }
 
-// canonicalPrefix returns the one form of a prefix: IPv4 unmapped. It refuses what
-// says something else than it may seem to: 10.1.2.3/8 is sixteen million proxies.
+// canonicalPrefix returns the one form of a prefix: IPv4 unmapped. It refuses a prefix that does
+// not mean what it seems to: 10.1.2.3/8 is sixteen million proxies.
 func canonicalPrefix(p netip.Prefix) (netip.Prefix, error) {
 	if !p.IsValid() {
 		return netip.Prefix{}, errors.New("is the zero Prefix or has too many bits; want a valid one such as 10.0.0.0/8")
@@ -105,8 +105,8 @@ func canonicalPrefix(p netip.Prefix) (netip.Prefix, error) {
 // prefixSet is a sorted list of prefixes that do not overlap.
 type prefixSet []netip.Prefix
 
-// newPrefixSet takes canonical prefixes. One that lies within another adds nothing
-// and is left out; sorting puts it behind the one that it lies within.
+// newPrefixSet takes canonical prefixes. It leaves out those that lie within another; sorting puts
+// them behind the one that contains them.
 func newPrefixSet(prefixes []netip.Prefix) prefixSet {
 	var set prefixSet
 	for _, p := range slices.SortedFunc(slices.Values(prefixes), netip.Prefix.Compare) {
@@ -117,8 +117,8 @@ func newPrefixSet(prefixes []netip.Prefix) prefixSet {
 	return set
 }
 
-// contains takes a canonical address. Only the last prefix that does not begin
-// after it can contain it.
+// contains takes a canonical address. Only the last prefix that does not begin after it can contain
+// it.
 func (s prefixSet) contains(a netip.Addr) bool {
 	after := sort.Search(len(s), func(i int) bool { return a.Less(s[i].Addr()) })
 	return after > 0 && s[after-1].Contains(a)

@@ -1,4 +1,5 @@
-// Package eventually is for tests of what comes by itself: they wait for it, and not for a time in which it should have come.
+// Package eventually is for tests of things that happen by themselves. They wait for an event, not
+// for a fixed time.
 package eventually
 
 import (
@@ -8,16 +9,16 @@ import (
 )
 
 const (
-	// patience is long because a test machine may be busy. Only a test that fails takes as long.
+	// patience is long because a test machine may be busy. Only a failing test takes as long.
 	patience = time.Minute
 	pause    = 2 * time.Millisecond
 )
 
-// errNot is that a condition is not true.
+// errNot means that a condition is not true.
 var errNot = errors.New("not so")
 
-// True waits until a condition is true, and returns how long that took. If it takes too long the test fails, and is told what
-// was to be: "the stream has ended".
+// True waits until a condition is true, and returns how long that took. If it takes too long, the
+// test fails with the description: "the stream has ended".
 func True(t testing.TB, what string, ok func() bool) time.Duration {
 	t.Helper()
 	return Nil(t, what, func() error {
@@ -28,7 +29,8 @@ func True(t testing.TB, what string, ok func() bool) time.Duration {
 	})
 }
 
-// Nil waits until f returns no error, and returns how long that took. It is [True] for those who can say why not yet.
+// Nil waits until f returns no error, and returns how long that took. Use it instead of [True] if f
+// can say why not yet.
 func Nil(t testing.TB, what string, f func() error) time.Duration {
 	t.Helper()
 	for start := time.Now(); ; time.Sleep(pause) {

@@ -41,8 +41,10 @@ func TestItDoesNotCome(t *testing.T) {
 		wait func(t testing.TB)
 		want string
 	}{
-		{"a condition", func(t testing.TB) { True(t, "it rains", func() bool { return false }) }, "it rains: not so after 1m0s"},
-		{"an error", func(t testing.TB) { Nil(t, "it rains", func() error { return errors.New("no cloud") }) }, "it rains: no cloud after 1m0s"},
+		{"a condition", func(t testing.TB) { True(t, "it rains", func() bool { return false }) },
+			"it rains: not so after 1m0s"},
+		{"an error", func(t testing.TB) { Nil(t, "it rains", func() error { return errors.New("no cloud") }) },
+			"it rains: no cloud after 1m0s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

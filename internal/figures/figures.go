@@ -1,4 +1,5 @@
-// Package figures writes numbers for people who read plain text: lengths of time, and drawings made of characters.
+// Package figures writes numbers for readers of plain text: durations, and charts drawn with
+// characters.
 package figures
 
 import (
@@ -8,13 +9,13 @@ import (
 	"time"
 )
 
-// What bars are made of.
+// The characters of bars.
 const (
 	Full  = "█"
 	Empty = "░"
 )
 
-// Exact returns a length of time in its shortest form: "1h", not "1h0m0s".
+// Exact returns a duration in its shortest form: "1h", not "1h0m0s".
 func Exact(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -26,7 +27,8 @@ func Exact(d time.Duration) string {
 	return text
 }
 
-// Length returns a length of time as exact as people need it, in two units at most: 850ms, 12.5s, 1m43s, 2h5m, 3d4h.
+// Length returns a duration as exact as people need it, in at most two units: 850ms, 12.5s, 1m43s,
+// 2h5m, 3d4h.
 func Length(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d < 0 {
@@ -51,8 +53,8 @@ func Length(d time.Duration) string {
 	return strconv.FormatInt(int64(days), 10) + "d" + Exact(rest)
 }
 
-// Bar returns a bar of a width that is as full as a share of 1. More than nothing is never empty, and less than all never
-// full.
+// Bar returns a bar that is filled to a share of 1. More than 0 never looks empty, and less than 1
+// never full.
 func Bar(share float64, width int) string {
 	full := 0
 	switch {
@@ -64,7 +66,7 @@ func Bar(share float64, width int) string {
 	return strings.Repeat(Full, full) + strings.Repeat(Empty, width-full)
 }
 
-// Heights returns numbers as columns, the largest as high as a line. More than nothing is never blank.
+// Heights returns numbers as columns, the largest as high as a line. More than 0 is never blank.
 func Heights(numbers []int64) string {
 	marks := []rune(" ▁▂▃▄▅▆▇█")
 	if len(numbers) == 0 {

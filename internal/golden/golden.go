@@ -1,4 +1,4 @@
-// Package golden is for tests of texts that are kept in files.
+// Package golden is for tests that compare texts with files.
 package golden
 
 import (
@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Compare compares a text with a file in testdata, which it writes first if it is told to: packages have a flag -update for
-// that.
+// Compare compares a text with a file in testdata. If update is true, it writes the file first;
+// packages have a flag -update for that.
 func Compare(t testing.TB, update bool, name, got string) {
 	t.Helper()
 	name = filepath.Join("testdata", name)
@@ -22,6 +22,6 @@ func Compare(t testing.TB, update bool, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("not what %s has (go test . -update writes it); got:\n%s", name, got)
+		t.Errorf("differs from %s (go test . -update writes it); got:\n%s", name, got)
 	}
 }

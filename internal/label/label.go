@@ -1,5 +1,6 @@
-// Package label makes texts fit to be shown: in logs, on pages, in messages, on terminals. A subject is written by whoever sends
-// a request, so it may hold line breaks, terminal codes, half a character, a kilobyte, or somebody's secret.
+// Package label makes texts safe to show: in logs, on pages, in messages, on terminals. The sender
+// of a request chooses the subject, so it may hold line breaks, terminal codes, half a character, a
+// kilobyte, or somebody's secret.
 package label
 
 import (
@@ -12,11 +13,12 @@ import (
 )
 
 const (
-	// shown is how many bytes of an identifier are shown by Short.
+	// shown is how many bytes of an identifier Short shows.
 	shown = 6
 	// longest is how many bytes of anything are shown at all.
 	longest = 128
-	// longestKind is how long the word before the colon may be. What is longer is no kind but part of a secret.
+	// longestKind is how long the word before the colon may be. A longer one is not a kind, but
+	// part of a secret.
 	longestKind = 12
 
 	// more and hidden stand for what is left out, and secret for a password.
@@ -24,8 +26,9 @@ const (
 	secret       = "xxxxx"
 )
 
-// Short returns a subject, or a key, with the beginning of its identifier only, on one line: "user:mallor…". Of an
-// address it keeps the network, and leaves a scope away: "ip:203.0.113.x", "ip:2001:db8:1::/48".
+// Short returns a subject or a key on one line, with only the beginning of its identifier:
+// "user:mallor…". Of an address it keeps the network, and drops a scope: "ip:203.0.113.x",
+// "ip:2001:db8:1::/48".
 func Short(subject string) string {
 	kind, identifier := split(subject)
 	if kind == "ip:" {
@@ -36,27 +39,30 @@ func Short(subject string) string {
 	return Line(kind + head(identifier, shown))
 }
 
-// IsShort reports whether a text looks like a subject of which [Short] or [Line] left something out. An IPv6 address that is
-// shortened to its network does not: that is a network as any other.
+// IsShort reports whether a text looks like a subject that [Short] or [Line] has shortened. It
+// cannot detect an IPv6 address that was shortened to its network, which looks like any other
+// network.
 func IsShort(text string) bool {
 	kind, identifier := split(text)
-	return strings.HasSuffix(text, more) || kind == "ip:" && strings.HasSuffix(identifier, hidden) && strings.Count(identifier, ".") == 3
+	return strings.HasSuffix(text, more) || kind == "ip:" && strings.HasSuffix(identifier, hidden) &&
+		strings.Count(identifier, ".") == 3
 }
 
-// Line returns a text on one line, of printable characters, and without its end if it is long. What cannot be printed is
-// written as in Go, `\n` for a line break, and therefore a backslash as two: what is shown stands for one text only. Quotes
-// stay as they are: logs and JSON see to those of their values themselves.
+// Line returns a text on one line, in printable characters, and cut if it is long. It escapes what
+// cannot be printed as Go does, `\n` for a line break, and therefore doubles backslashes, so that
+// each result stands for one text. Quotes stay as they are: logs and JSON escape them.
 func Line(text string) string {
 	quoted := strconv.Quote(head(text, longest))
-	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // every quote inside has a backslash of its own
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // every quote inside is escaped
 }
 
-// URL returns a URL without its secrets: the password, a user name without one, because that is most often a password in the
-// wrong place, and the query. One that cannot be read, or that has an @ where a malformed password ends, is not shown.
+// URL returns a URL without its secrets: the password, the query, and a user name without a
+// password, which is usually a password in the wrong place. It does not show an invalid URL, nor
+// one with an @ where a malformed password ends.
 func URL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@") {
-		return "a URL that cannot be read"
+		return "an invalid URL"
 	}
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	if _, ok := u.User.Password(); ok {
@@ -67,7 +73,8 @@ func URL(text string) string {
 	return Line(shown.String())
 }
 
-// split returns the kind of a subject with its colon, or with the # of a hashed one, "" if it has none, and the rest.
+// split returns the kind of a subject with its colon, or with the # of a hashed one, "" if it has
+// none, and the rest.
 func split(subject string) (kind, identifier string) {
 	colon := strings.IndexByte(subject, ':')
 	if keypart.IsHashed(subject) {
@@ -84,7 +91,7 @@ func split(subject string) (kind, identifier string) {
 	return subject[:colon+1], subject[colon+1:]
 }
 
-// head returns the first bytes of a text, and a sign if there are more.
+// head returns the first bytes of a text, and a mark if there are more.
 func head(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -92,7 +99,7 @@ func head(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + more
 }
 
-// network returns that of the address that an identifier begins with. A scope may follow.
+// network returns the network of the address that an identifier begins with. A scope may follow.
 func network(identifier string) (string, bool) {
 	for {
 		if a, ok := address(identifier); ok {
@@ -120,8 +127,8 @@ func address(s string) (netip.Addr, bool) {
 	return a.Unmap().WithZone(""), err == nil
 }
 
-// mask leaves away what tells one customer of a provider from another: the last number of an IPv4 address, and all
-// after the first 48 bits of others.
+// mask removes what distinguishes the customers of a provider: the last number of an IPv4 address,
+// and everything after the first 48 bits of others.
 func mask(a netip.Addr) string {
 	if a.Is4() {
 		text := a.String()

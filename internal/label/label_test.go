@@ -89,7 +89,7 @@ func TestLine(t *testing.T) {
 }
 
 func TestURL(t *testing.T) {
-	const none = "a URL that cannot be read"
+	const none = "an invalid URL"
 	for text, want := range map[string]string{
 		"redis://localhost:6379/0":                 "redis://localhost:6379/0",
 		"redis://:secret@localhost:6379/0":         "redis://:xxxxx@localhost:6379/0",
@@ -111,7 +111,8 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// Whatever a request says, what is shown is one line of bounded length that a terminal can be given.
+// Whatever a request says, what is shown is one line of bounded length that a terminal can be
+// given.
 func FuzzShown(f *testing.F) {
 	for _, test := range shortened {
 		f.Add(test.subject)
@@ -128,7 +129,8 @@ func FuzzShown(f *testing.F) {
 				}
 			}
 		}
-		if got, err := strconv.Unquote(`"` + strings.ReplaceAll(label.Line(subject), `"`, `\"`) + `"`); len(subject) <= 128 && (err != nil || got != subject) {
+		if got, err := strconv.Unquote(`"` + strings.ReplaceAll(label.Line(subject), `"`, `\"`) + `"`); len(
+			subject) <= 128 && (err != nil || got != subject) {
 			t.Errorf("Line(%q) reads as %q, %v", subject, got, err)
 		}
 		if got := label.Short(subject); !strings.HasPrefix(got, "ip:") && len(got) > 100 {

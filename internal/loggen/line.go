@@ -7,8 +7,8 @@ import (
 
 const host = "shop.example"
 
-// appendLine appends a request as the log has it.
-func (c *crowd) appendLine(b []byte, e *event, at time.Time) []byte {
+// appendLine appends a request as a line of the log.
+func (c *people) appendLine(b []byte, e *event, at time.Time) []byte {
 	if c.options.JSON {
 		return c.appendJSON(b, e, at)
 	}
@@ -35,7 +35,7 @@ func (c *crowd) appendLine(b []byte, e *event, at time.Time) []byte {
 }
 
 // appendJSON writes names and values that need no escapes.
-func (c *crowd) appendJSON(b []byte, e *event, at time.Time) []byte {
+func (c *people) appendJSON(b []byte, e *event, at time.Time) []byte {
 	b = append(b, `{"time":"`...)
 	b = at.AppendFormat(b, "2006-01-02T15:04:05.000Z07:00")
 	b = append(b, `","client":"`...)
@@ -74,7 +74,7 @@ func (p *person) appendName(b []byte, prefix string) []byte {
 	return strconv.AppendInt(b, int64(p.number), 10)
 }
 
-// plan is that of a member: one of ten pays.
+// plan is that of a member: one in ten pays.
 func (p *person) plan() string {
 	if p.number%10 == 3 {
 		return "pro"

@@ -1,7 +1,7 @@
-// Package loggen makes access logs that look like those of a shop with an API: some people come often and most
-// seldom, days are busier than nights and weekdays than weekends, a crawler walks through the catalogue in the small
-// hours, and once somebody tries passwords. The same options make the same bytes, so that examples, tests and benchmarks can
-// be repeated.
+// Package loggen generates access logs of an invented shop with an API: a few people come often and
+// most rarely, days are busier than nights and weekdays than weekends, a crawler reads the catalog
+// at night, and once someone tries passwords. The same options generate the same bytes, so that
+// examples, tests and benchmarks can be repeated.
 package loggen
 
 import (
@@ -14,27 +14,27 @@ import (
 	"time"
 )
 
-// Options say what the log is to be like. Zero fields have defaults.
+// Options set up a log. Zero fields have defaults.
 type Options struct {
 	// Seed makes logs differ.
 	Seed uint64
-	// Lines is how many there are: 100,000 by default.
+	// Lines is how many lines there are: 100,000 by default.
 	Lines int
-	// From is when the log begins: on Monday the 2nd of March 2026 by default, at midnight UTC.
+	// From is when the log begins: by default on Monday, March 2, 2026, at midnight UTC.
 	From time.Time
-	// Span is how long it goes on, in whole minutes: three days by default.
+	// Span is how long it lasts, in whole minutes: three days by default.
 	Span time.Duration
 	// Users is how many people there are: 2,000 by default.
 	Users int
-	// JSON asks for lines of JSON instead of the combined format. They have milliseconds, and say more: the
-	// host, the API key and the plan of those who have one.
+	// JSON writes lines of JSON instead of the combined format. They have milliseconds, and more:
+	// the host, the API key and the plan of those who have one.
 	JSON bool
 }
 
-// Mapping says where the lines of JSON have what is not at a usual place.
+// Mapping says where lines of JSON hold what is not in a usual field.
 const Mapping = "header:X-Api-Key=api_key,claim:plan=plan"
 
-// Generate writes a log, in the order of time.
+// Generate writes a log in order of time.
 func Generate(w io.Writer, o Options) error {
 	if o.Lines == 0 {
 		o.Lines = 100_000
@@ -49,10 +49,11 @@ func Generate(w io.Writer, o Options) error {
 		o.Users = 2000
 	}
 	if o.Lines < 0 || o.Span < time.Minute || o.Span%time.Minute != 0 || o.Users < 1 {
-		return fmt.Errorf("loggen: %d lines in %v of %d users; want at least one line, whole minutes, and one user", o.Lines, o.Span, o.Users)
+		return fmt.Errorf("loggen: %d lines in %v of %d users; want at least one line, whole minutes, and one user",
+			o.Lines, o.Span, o.Users)
 	}
 	random := rand.New(rand.NewPCG(o.Seed, 0))
-	c := newCrowd(&o, random)
+	c := newPeople(&o, random)
 	out := bufio.NewWriterSize(w, 64<<10)
 	var events []event
 	var line []byte

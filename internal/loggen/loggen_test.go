@@ -10,7 +10,8 @@ import (
 )
 
 func TestSameOptionsSameLog(t *testing.T) {
-	first, again, other := generate(t, Options{Seed: 7, Lines: 5000}), generate(t, Options{Seed: 7, Lines: 5000}), generate(t, Options{Seed: 8, Lines: 5000})
+	first, again, other := generate(t, Options{Seed: 7, Lines: 5000}), generate(
+		t, Options{Seed: 7, Lines: 5000}), generate(t, Options{Seed: 8, Lines: 5000})
 	if first != again {
 		t.Error("the same options made two logs")
 	}

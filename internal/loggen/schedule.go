@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// schedule says how many lines of which kind each minute has.
+// schedule is how many lines of each kind each minute has.
 type schedule struct {
-	people, crawl, attack []float64 // by minute, how much of it falls there; each adds up to its number of lines
+	people, crawl, attack []float64 // by minute, the share of lines in it; each adds up to its number of lines
 }
 
 // counts is how many lines of each kind one minute has.
 type counts struct{ people, crawl, attack int }
 
-// What part of the lines is the crawler's and the attacker's.
+// The shares of the lines that are the crawler's and the attacker's.
 const (
 	crawlShare  = 0.04
 	attackShare = 0.03
@@ -41,7 +41,7 @@ func newSchedule(o *Options) *schedule {
 	return s
 }
 
-// activity is how much goes on: least at three in the morning, most at three in the afternoon, and less on weekends.
+// activity is how much goes on: least at 3 a.m., most at 3 p.m., and less on weekends.
 func activity(at time.Time) float64 {
 	hour := float64(at.Hour()) + float64(at.Minute())/60
 	level := 0.1 + math.Pow(0.5-0.5*math.Cos(2*math.Pi*(hour-3)/24), 1.5)
@@ -66,7 +66,7 @@ func scale(weights []float64, n int) int {
 	return n
 }
 
-// minutes yields the counts of each minute. What rounding takes from one it gives to a later one.
+// minutes yields the counts of each minute. What rounding takes from one, it gives to a later one.
 func (s *schedule) minutes() iter.Seq2[int, counts] {
 	return func(yield func(int, counts) bool) {
 		var people, crawl, attack rounder

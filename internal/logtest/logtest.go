@@ -1,4 +1,4 @@
-// Package logtest is for tests that read what is logged meanwhile.
+// Package logtest is for tests that read a log while it is written.
 package logtest
 
 import (

@@ -1,4 +1,4 @@
-// Package nearest guesses what somebody meant who wrote a word that is not known.
+// Package nearest guesses what an unknown word was meant to be.
 package nearest
 
 import (
@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Hint returns ` (did you mean "limits"?)` if one of the known words is near to what was written, and "" otherwise.
+// Hint returns ` (did you mean "limits"?)` if one of the known words is close to what was written,
+// and "" otherwise.
 func Hint(got string, known []string) string {
 	if word, ok := To(got, known); ok {
 		return fmt.Sprintf(" (did you mean %q?)", word)
@@ -14,10 +15,10 @@ func Hint(got string, known []string) string {
 	return ""
 }
 
-// To returns the known word that takes the fewest slips to turn into got, if they are few for its length. Case
-// and separators do not count.
+// To returns the known word that takes the fewest slips to turn into got, if they are few for its
+// length. Case and separators do not count.
 func To(got string, known []string) (word string, ok bool) {
-	const longest = 64 // of what is worth a guess
+	const longest = 64 // beyond which a guess is not worth it
 	if got == "" || len(got) > longest {
 		return "", false
 	}
@@ -32,12 +33,13 @@ func To(got string, known []string) (word string, ok bool) {
 	return word, word != ""
 }
 
-// fold returns what remains of a word without case and separators.
+// fold returns a word without case and separators.
 func fold(word string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "", ".", "").Replace(strings.ToLower(word))
 }
 
-// slips is the number of letters to insert, leave out, replace or swap with their neighbour between two words.
+// slips is the number of letters to insert, delete, replace or swap with their neighbor to turn one
+// word into the other.
 func slips(a, b string) int {
 	var before, last []int // the rows above, by length of b's prefix
 	row := make([]int, len(b)+1)

@@ -1,5 +1,6 @@
-// Package proxytest runs nginx, Caddy and HAProxy with the configurations in examples/proxies, and stint itself, as processes
-// that end with the test that started them. Nothing is skipped: a missing program fails the test.
+// Package proxytest is for tests: it runs nginx, Caddy and HAProxy with the configurations in
+// examples/proxies, and stint itself, as processes that end with the test. A missing program fails
+// the test; under -short the test is skipped.
 package proxytest
 
 import (
@@ -20,6 +21,9 @@ import (
 // Find returns the path of a program, and fails the test without it.
 func Find(t testing.TB, name, debian string) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skipf("needs %s: make test runs it", name)
+	}
 	for _, at := range []string{name, filepath.Join("/usr/sbin", name)} { // which not all users search
 		if path, err := exec.LookPath(at); err == nil {
 			return path
@@ -35,7 +39,7 @@ type Process struct {
 	done chan struct{}
 }
 
-// Launch runs a program. What it writes is shown if the test fails.
+// Launch runs a program. Its output is shown if the test fails.
 func Launch(t testing.TB, env []string, path string, args ...string) *Process {
 	t.Helper()
 	var out output
@@ -48,7 +52,7 @@ func Launch(t testing.TB, env []string, path string, args ...string) *Process {
 	p := &Process{cmd, make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		_ = cmd.Wait() // how it ended is in what it wrote
+		_ = cmd.Wait() // its output says how it ended
 	}()
 	t.Cleanup(func() {
 		p.Kill()
@@ -65,7 +69,7 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Pause has the process accept connections and answer none.
+// Pause makes the process accept connections and answer none.
 func (p *Process) Pause(t testing.TB) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -91,8 +95,8 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// FreeAddress returns an address of this host that nobody listens on. Its port is none of those that the system hands out by
-// itself: another test's server would take it before ours does.
+// FreeAddress returns an address of this host that nobody listens on. Its port is outside the range
+// that the system hands out by itself, so that no other test's server takes it first.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 200 {

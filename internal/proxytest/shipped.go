@@ -8,11 +8,12 @@ import (
 	"testing"
 )
 
-// Proxy is one whose configuration is shipped.
+// Proxy is a proxy whose configuration is shipped.
 type Proxy struct {
 	Name  string
 	start func(testing.TB, Place)
-	// Closed is the change to the configuration that has requests refused while stint is down, and ClosedStatus what with.
+	// Closed is the change to the configuration that refuses requests while stint is down, and
+	// ClosedStatus the status of the answer.
 	Closed       []string
 	ClosedStatus int
 }
@@ -24,28 +25,29 @@ func (p Proxy) Start(t testing.TB, at Place) {
 	AwaitDial(t, at.Address)
 }
 
-// Place is where a proxy runs: where its shipped files are, its directory, and the addresses that take the place of those in
-// these files. Changes are pairs of an old and a new text.
+// Place is where a proxy runs: its shipped files, its directory, and the addresses that replace
+// those in these files. Changes are pairs of an old and a new text.
 type Place struct {
 	Shipped, Dir                string
 	Address, Stint, Application string
 	Changes                     []string
 }
 
-// What stands in shipped files for the addresses of a Place.
+// What shipped files have instead of the addresses of a Place.
 const (
 	shippedStint       = "127.0.0.1:8080"
 	shippedApplication = "127.0.0.1:3000"
 )
 
-// Proxies wait for stint for longer than shipped, for a busy machine may stall it, and what is tested is not how long.
+// Proxies wait longer for stint than as shipped, because a busy machine may stall it, and the wait
+// is not what is tested.
 const (
 	shippedTimeout = "100ms"
 	timeout        = "1500ms"
 )
 
-// Install copies a shipped file to a directory, with changes: pairs of an old and a new text. All that is changed must be
-// there. It returns the new file's name.
+// Install copies a shipped file to a directory, with changes: pairs of an old and a new text. Every
+// old text must be present. It returns the new file's name.
 func Install(t testing.TB, dir, file string, changes ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -66,14 +68,14 @@ func Install(t testing.TB, dir, file string, changes ...string) string {
 	return name
 }
 
-// configure installs a proxy's configuration with the addresses of the place, and the changes that are wanted there.
+// configure installs a proxy's configuration with the addresses of the place and its changes.
 func (p Place) configure(t testing.TB, file string, changes ...string) string {
 	t.Helper()
 	changes = append(changes, shippedStint, p.Stint, shippedApplication, p.Application, shippedTimeout, timeout)
 	return Install(t, p.Dir, filepath.Join(p.Shipped, file), append(changes, p.Changes...)...)
 }
 
-// Nginx asks by auth_request.
+// Nginx uses auth_request.
 var Nginx = Proxy{
 	Name: "nginx",
 	start: func(t testing.TB, p Place) {
@@ -88,7 +90,7 @@ var Nginx = Proxy{
 	ClosedStatus: http.StatusInternalServerError,
 }
 
-// Caddy asks by what forward_auth stands for.
+// Caddy uses what forward_auth expands to.
 var Caddy = Proxy{
 	Name: "caddy",
 	start: func(t testing.TB, p Place) {
@@ -102,15 +104,17 @@ var Caddy = Proxy{
 	ClosedStatus: http.StatusServiceUnavailable,
 }
 
-// HAProxy asks by a script.
+// HAProxy uses a script.
 var HAProxy = Proxy{
 	Name: "haproxy",
 	start: func(t testing.TB, p Place) {
 		// Abstract sockets are the whole machine's.
 		_, port, _ := strings.Cut(p.Address, ":")
 		socket := []string{"abns@stint", "abns@stint-test-" + port}
-		script := Install(t, p.Dir, filepath.Join(p.Shipped, "haproxy/stint.lua"), append(socket, "patience = 500", "patience = 5000")...)
-		file := p.configure(t, "haproxy/haproxy.cfg", append(socket, "bind :8000", "bind "+p.Address, "/etc/haproxy/stint.lua", script)...)
+		script := Install(t, p.Dir, filepath.Join(p.Shipped, "haproxy/stint.lua"),
+			append(socket, "timeout_ms = 500", "timeout_ms = 5000")...)
+		file := p.configure(t, "haproxy/haproxy.cfg",
+			append(socket, "bind :8000", "bind "+p.Address, "/etc/haproxy/stint.lua", script)...)
 		Launch(t, nil, Find(t, "haproxy", "haproxy"), "-db", "-f", file)
 	},
 	Closed:       []string{"http-request lua.stint_ask open", "http-request lua.stint_ask closed"},

@@ -13,8 +13,12 @@ import (
 // BuildStint builds the program, and returns its path.
 func BuildStint(t testing.TB) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs the program as a process: make test runs it")
+	}
 	path := filepath.Join(t.TempDir(), "stint")
-	if out, err := exec.Command("go", "build", "-o", path, "github.com/stint-limiter/stint/cmd/stint").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", path,
+		"github.com/stint-limiter/stint/cmd/stint").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return path
@@ -28,8 +32,8 @@ type Stint struct {
 	*Process
 }
 
-// NewStint returns a limiter with an empty store in memory whenever it is started, unless the arguments say otherwise. It has
-// not been started.
+// NewStint returns a limiter that has not been started. Its store is an empty one in memory at each
+// start, unless the arguments say otherwise.
 func NewStint(t testing.TB, path string, args ...string) *Stint {
 	t.Helper()
 	s := &Stint{path: path, Address: FreeAddress(t)}

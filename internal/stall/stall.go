@@ -1,4 +1,5 @@
-// Package stall ends responses that the client does not take. A response without anything to send may last for any time.
+// Package stall ends responses that the client does not read. A response with nothing to send may
+// last any time.
 package stall
 
 import (
@@ -8,11 +9,12 @@ import (
 	"time"
 )
 
-// Piece is how much is written under one timeout. Larger writes are split, so that a long one is not taken for one that is
-// stuck.
+// Piece is how many bytes are written under one timeout. Larger writes are split, so that a long
+// one does not look stuck.
 const Piece = 64 << 10
 
-// Watch bounds how long one write of a response may block. It is made with [Watch.Init], and used by one goroutine.
+// Watch bounds how long one write of a response may block. Set it up with [Watch.Init], and use it
+// from one goroutine.
 type Watch struct {
 	rw      http.ResponseWriter
 	timeout time.Duration
@@ -21,21 +23,22 @@ type Watch struct {
 	mu    sync.Mutex
 	timer *time.Timer
 	armed bool
-	since time.Time // when the write under way began; zero if there is none
+	since time.Time // when the current write began; zero if there is none
 	ended bool
 }
 
-// Init sets up the watch: a write to rw that blocks for longer than timeout fails. 0 is any time.
+// Init sets up the watch: a write to rw that blocks longer than timeout fails. 0 means no timeout.
 //
-// Not every writer has deadlines, and the end of a stream does not get through a connection of HTTP/2 that is stuck as a whole.
-// So stuck, which may be nil, is called if the write still blocks after another timeout, while it certainly does, and then what
-// it returns.
+// Not every writer has deadlines, and the end of a stream does not get through an HTTP/2 connection
+// that is stuck as a whole. So if the write still blocks after another timeout, the watch calls
+// stuck, which may be nil, while the write certainly blocks, and then the function that stuck
+// returns.
 func (w *Watch) Init(rw http.ResponseWriter, timeout time.Duration, stuck func() (then func())) {
 	w.rw, w.timeout, w.stuck = rw, timeout, stuck
 }
 
-// Begin is called before a write or a flush, and [Watch.End] after it. It reports false if an earlier one has blocked for too
-// long: nothing more is to be sent then.
+// Begin must be called before a write or a flush, and [Watch.End] after it. It reports false if an
+// earlier one has blocked for too long: then send nothing more.
 func (w *Watch) Begin() bool {
 	if w.timeout <= 0 {
 		return true
@@ -47,7 +50,7 @@ func (w *Watch) Begin() bool {
 	}
 	w.since = time.Now()
 	switch {
-	case w.armed: // the timer looks again when it fires
+	case w.armed: // the timer checks again when it fires
 	case w.timer == nil:
 		w.timer = time.AfterFunc(w.timeout, w.look)
 	default:
@@ -57,7 +60,7 @@ func (w *Watch) Begin() bool {
 	return true
 }
 
-// End is called after a write or a flush.
+// End must be called after a write or a flush.
 func (w *Watch) End() {
 	if w.timeout <= 0 {
 		return
@@ -67,7 +70,7 @@ func (w *Watch) End() {
 	w.since = time.Time{}
 }
 
-// Stop is called when the response has ended.
+// Stop must be called when the response has ended.
 func (w *Watch) Stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,14 +87,15 @@ func (w *Watch) Ended() bool {
 	return w.ended
 }
 
-// look is called when a write may have blocked for too long.
+// look runs when a write may have blocked for too long.
 func (w *Watch) look() {
 	if then := w.decide(); then != nil {
 		then()
 	}
 }
 
-// decide ends the write under way if it has blocked for too long. One that has just ended is safe: End waits for the lock.
+// decide ends the current write if it has blocked for too long. One that has just ended is safe:
+// End waits for the lock.
 func (w *Watch) decide() (then func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,7 +108,8 @@ func (w *Watch) decide() (then func()) {
 		w.timer.Reset(w.timeout - blocked)
 	case !w.ended:
 		w.ended = true
-		// A deadline in the past ends a write that is under way: in HTTP/1 with its connection, in HTTP/2 with its stream.
+		// A deadline in the past ends a blocked write: in HTTP/1 with its connection, in HTTP/2
+		// with its stream.
 		_ = http.NewResponseController(w.rw).SetWriteDeadline(time.Unix(1, 0))
 		w.timer.Reset(w.timeout)
 	case w.stuck != nil:
@@ -113,7 +118,8 @@ func (w *Watch) decide() (then func()) {
 	return nil
 }
 
-// Conn returns a connection on which a write that blocks for longer than timeout fails. Reads may take any time.
+// Conn returns a connection on which a write that blocks longer than timeout fails. Reads may take
+// any time.
 func Conn(c net.Conn, timeout time.Duration) net.Conn { return &conn{c, timeout} }
 
 type conn struct {
@@ -136,7 +142,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// CloseWrite is what proxies call when the other side has nothing more to say.
+// CloseWrite is called by proxies when the other side has nothing more to send.
 func (c *conn) CloseWrite() error {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok {

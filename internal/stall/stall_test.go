@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// writer notes when its deadline is set to the past, in which case a write that blocks ends if it can.
+// writer notes when its deadline is set to the past, in which case a write that blocks ends if it
+// can.
 type writer struct {
 	http.ResponseWriter
 	ends  bool
@@ -38,11 +39,15 @@ func TestWatch(t *testing.T) {
 		stuck  bool
 	}{
 		{"quick", []time.Duration{0, time.Second}, time.Hour, true, []time.Duration{0, time.Second}, false, false},
-		{"slow", slices.Repeat([]time.Duration{29 * time.Second}, 3), 0, true, slices.Repeat([]time.Duration{29 * time.Second}, 3), false, false},
-		{"stalled", []time.Duration{time.Second, time.Hour}, 0, true, []time.Duration{time.Second, timeout}, true, false},
-		{"stalled after a pause", []time.Duration{0, time.Hour}, 20 * time.Second, true, []time.Duration{0, timeout}, true, false},
+		{"slow", slices.Repeat([]time.Duration{29 * time.Second}, 3), 0, true,
+			slices.Repeat([]time.Duration{29 * time.Second}, 3), false, false},
+		{"stalled", []time.Duration{time.Second, time.Hour}, 0, true,
+			[]time.Duration{time.Second, timeout}, true, false},
+		{"stalled after a pause", []time.Duration{0, time.Hour}, 20 * time.Second, true,
+			[]time.Duration{0, timeout}, true, false},
 		{"without deadlines", []time.Duration{time.Hour}, 0, false, []time.Duration{time.Hour}, true, true},
-		{"without deadlines, in between", []time.Duration{45 * time.Second}, time.Hour, false, []time.Duration{45 * time.Second}, true, false},
+		{"without deadlines, in between", []time.Duration{45 * time.Second}, time.Hour, false,
+			[]time.Duration{45 * time.Second}, true, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -66,7 +71,8 @@ func TestWatch(t *testing.T) {
 				}
 				watch.Stop()
 				if !slices.Equal(got, test.want) || watch.Ended() != test.ended || stuck.Load() != test.stuck {
-					t.Errorf("got %v, ended %v, stuck %v; want %v, %v, %v", got, watch.Ended(), stuck.Load(), test.want, test.ended, test.stuck)
+					t.Errorf("got %v, ended %v, stuck %v; want %v, %v, %v", got, watch.Ended(), stuck.Load(), test.want,
+						test.ended, test.stuck)
 				}
 				if test.ended && watch.Begin() {
 					t.Error("more can be written")

@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxUnsent is enough for the network not to wait for this process.
+// maxUnsent is enough to keep the network from waiting for this process.
 const maxUnsent = 128 << 10
 
-// LimitUnsent has the kernel take no more of a response than the client can soon have. Otherwise it takes megabytes, and then
-// nothing until a third of them is gone: a client that reads 100 KB a second would look as if it took nothing for half a
-// minute. A connection that is not TCP stays as it is.
+// LimitUnsent keeps the kernel from buffering more of a response than the client can read soon.
+// Otherwise it takes megabytes, and then nothing until a third of them is gone: a client that reads
+// 100 KB a second would look stuck for half a minute. A connection that is not TCP stays as it is.
 func LimitUnsent(c net.Conn) {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
 	}
-	socket, ok := c.(syscall.Conn) // listeners wrap theirs
+	socket, ok := c.(syscall.Conn) // listeners wrap their connections
 	if !ok {
 		return
 	}
@@ -26,6 +26,9 @@ func LimitUnsent(c net.Conn) {
 	if err != nil {
 		return // it is closed
 	}
-	// Without it slow clients are cut off earlier than they could be; all else works.
-	_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, maxUnsent) })
+	// Without it, slow clients are cut off too early; everything else works.
+	_ = raw.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT,
+			maxUnsent)
+	})
 }

@@ -4,5 +4,5 @@ package stall
 
 import "net"
 
-// LimitUnsent does nothing here.
+// LimitUnsent does nothing on this system.
 func LimitUnsent(net.Conn) {}

@@ -1,4 +1,4 @@
-// Package whatwg reads the target of a request as applications do that hand it to a WHATWG URL parser, which is what
+// Package whatwg reads the target of a request like applications that use a WHATWG URL parser, as
 // most servers on Node, Deno and Bun do:
 //
 //	new URL(request.url, "http://application").pathname
@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// Pathname returns the path that a target has for such an application. It reports false where there is none because
-// the host is empty. Hosts and ports are not checked any further: where Node refuses a target for them, this still finds
-// a path, so a test that uses it tries more than Node would.
+// Pathname returns the path that a target has for such an application. It reports false if there is
+// none because the host is empty. Hosts and ports are not checked any further: where Node refuses a
+// target for them, this still finds a path, so a test that uses it tries more than Node would.
 func Pathname(target string) (path string, ok bool) {
 	target = strings.TrimFunc(target, func(c rune) bool { return c <= ' ' })
 	target = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(target)
@@ -54,7 +54,7 @@ func Pathname(target string) (path string, ok bool) {
 	return u.path(rest), true
 }
 
-// special are the schemes that take a backslash for a slash, and always have a path.
+// special are the schemes that read a backslash as a slash, and always have a path.
 var special = []string{"http", "https", "ws", "wss", "ftp", "file"}
 
 // cutScheme returns the scheme in lower case, or "", and what follows its colon.
@@ -119,8 +119,8 @@ func (u parser) path(rest string) string {
 	return "/" + strings.Join(segments, "/")
 }
 
-// escape encodes the bytes of a set, control characters and what is not ASCII. Node takes each byte of a target for a
-// character, and encodes that as UTF-8.
+// escape encodes the bytes of a set, control characters and what is not ASCII. Node reads each byte
+// of a target as a character, and encodes it as UTF-8.
 func escape(text, set string) string {
 	var b strings.Builder
 	for _, c := range []byte(text) {

@@ -1,4 +1,4 @@
-// Package words says what names and values look like: those of a configuration, and those of HTTP.
+// Package words defines what names and values look like, in configurations and in HTTP.
 package words
 
 import (
@@ -9,14 +9,15 @@ import (
 	"strings"
 )
 
-// IsName reports whether s can name something in a configuration, a store's keys or a metric: letters and digits of
-// ASCII and "_-.", at least one. How long a name may be is up to those who use it.
+// IsName reports whether s can name something in a configuration, a store's keys or a metric: ASCII
+// letters and digits and "_-.", at least one. Callers check its length.
 func IsName(s string) bool { return consistsOf(s, "_-.") }
 
-// IsToken reports whether s is a token of HTTP (RFC 9110, section 5.6.2), as the names of header fields and methods are.
+// IsToken reports whether s is a token of HTTP (RFC 9110, section 5.6.2), as names of header fields
+// and methods are.
 func IsToken(s string) bool { return consistsOf(s, "!#$%&'*+-.^_`|~") }
 
-// consistsOf reports whether s has letters, digits and the others in it, and nothing else.
+// consistsOf reports whether s has only letters, digits and the given other characters.
 func consistsOf(s, others string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -28,8 +29,9 @@ func consistsOf(s, others string) bool {
 	return s != ""
 }
 
-// Host returns a host without its port, the brackets of an IPv6 address, and dots at its end. Of what is no host and port, such as
-// "a:80:80", it is what servers read that look for the first colon.
+// Host returns a host without its port, the brackets of an IPv6 address, and trailing dots. If s is
+// not a host and port, such as "a:80:80", it returns what servers read that look for the first
+// colon.
 func Host(hostport string) string {
 	host := hostport
 	if end := strings.LastIndexByte(host, ']'); strings.HasPrefix(host, "[") && end > 0 {
@@ -43,18 +45,19 @@ func Host(hostport string) string {
 	return strings.TrimRight(host, ".")
 }
 
-// SizePattern is what sizes look like, as a regular expression.
+// SizePattern is a regular expression for sizes.
 const SizePattern = `^[1-9][0-9]*(KiB|MiB|GiB|KB|MB|GB|B)?$`
 
-// SizeExamples says what sizes look like, to those who wrote something else.
+// SizeExamples shows what sizes look like, for error messages.
 const SizeExamples = "a number of bytes such as 1024, 1KiB or 1MB"
 
-// maxSize is the largest size. A JSON number holds all up to it exactly.
+// maxSize is the largest size. JSON numbers up to it are exact.
 const maxSize = 1 << 53
 
 var sizeText = regexp.MustCompile(SizePattern)
 
-// Size reads a number of bytes: 1024, 64MiB, 1GB. Its error begins with "want", for the caller to say what it got.
+// Size reads a number of bytes: 1024, 64MiB, 1GB. Its error begins with "want"; the caller adds
+// what it got.
 func Size(text string) (int64, error) {
 	if !sizeText.MatchString(text) {
 		return 0, fmt.Errorf("want %s", SizeExamples)
@@ -69,3 +72,14 @@ func Size(text string) (int64, error) {
 	}
 	return number * factor, nil
 }
+
+// MinMemory is the least memory that a store can be given, in bytes.
+const MinMemory = 1 << 20
+
+// StatusClientGone is the status of a request whose client went away before the response: nginx has
+// it, HTTP has none.
+const StatusClientGone = 499
+
+// Methods are those of HTTP that have counts of their own; what others somebody may think of share
+// one.
+var Methods = [...]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"}

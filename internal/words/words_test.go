@@ -59,8 +59,10 @@ func TestBytes(t *testing.T) {
 
 func TestHost(t *testing.T) {
 	for hostport, want := range map[string]string{
-		"": "", "example.com": "example.com", "example.com.:8080": "example.com", "[::1]:80": "::1", "[::1]": "::1", "::1": "::1", ":80": "",
-		"example.com..": "example.com", "example.com:": "example.com", "example.com:80:80": "example.com", "fe80::1%eth0": "fe80::1%eth0",
+		"": "", "example.com": "example.com", "example.com.:8080": "example.com", "[::1]:80": "::1", "[::1]": "::1",
+		"::1": "::1", ":80": "",
+		"example.com..": "example.com", "example.com:": "example.com", "example.com:80:80": "example.com",
+		"fe80::1%eth0": "fe80::1%eth0",
 	} {
 		if got := words.Host(hostport); got != want {
 			t.Errorf("%q: got %q, want %q", hostport, got, want)

@@ -8,14 +8,14 @@ import (
 	"github.com/stint-limiter/stint/internal/figures"
 )
 
-// axis is a stretch of time on a line of text.
-type axis struct {
+// timeline is a span of time on a line of text.
+type timeline struct {
 	from, to time.Time
 	width    int
 }
 
-// column is where a time is.
-func (a *axis) column(t time.Time) int {
+// column is the column of a time.
+func (a *timeline) column(t time.Time) int {
 	length := a.to.Sub(a.from)
 	if length <= 0 {
 		return a.width - 1
@@ -23,8 +23,9 @@ func (a *axis) column(t time.Time) int {
 	return min(max(int(float64(t.Sub(a.from))/float64(length)*float64(a.width)), 0), a.width-1)
 }
 
-// labels returns the line with the times of its ends, of its middle and of now, as far as there is room.
-func (a *axis) labels(now time.Time) string {
+// labels returns the line with the times of its ends, of its middle and of now, as far as there is
+// room.
+func (a *timeline) labels(now time.Time) string {
 	line := []rune(strings.Repeat("·", a.width))
 	taken := make([]bool, a.width)
 	put := func(t time.Time) {
@@ -56,7 +57,7 @@ func (a *axis) labels(now time.Time) string {
 	return string(line)
 }
 
-// relative is a time as seen from now.
+// relative is a time relative to now.
 func relative(d time.Duration) string {
 	switch {
 	case d.Abs() < time.Millisecond:

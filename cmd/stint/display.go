@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// screen shows a text again and again: in the same place on a terminal, one below the other elsewhere.
-type screen struct {
+// display shows a text that changes: redrawn in place on a terminal, one below the other elsewhere.
+type display struct {
 	*system
 	drawn int // lines
 }
 
-// draw shows a text in the place of the last one.
-func (s *screen) draw(text []byte) error {
+// draw replaces the last text.
+func (s *display) draw(text []byte) error {
 	if s.Window == nil {
 		return s.print(append(text, '\n'))
 	}
@@ -22,7 +22,8 @@ func (s *screen) draw(text []byte) error {
 		fmt.Fprintf(&b, upLines, s.drawn)
 	}
 	lines := bytes.Split(bytes.TrimSuffix(s.render(text), []byte("\n")), []byte("\n"))
-	lines = lines[:min(len(lines), max(rows-1, 1))] // what scrolls away cannot be drawn over; the cursor has the last row
+	lines = lines[:min(len(lines), max(rows-1,
+		1))] // what scrolls away cannot be redrawn; the cursor is in the last row
 	for _, line := range lines {
 		b.WriteString(cut(string(line), columns) + plainText + clearLine + "\n")
 	}
@@ -31,8 +32,8 @@ func (s *screen) draw(text []byte) error {
 	return s.write(b.Bytes())
 }
 
-// cut shortens a line to a width: one that is wrapped would take two, and drawing over it would go wrong. What only sets a
-// colour has no width.
+// cut shortens a line to a width: a wrapped line would take two, and redrawing would go wrong.
+// Color sequences have no width.
 func cut(line string, width int) string {
 	inside, n := false, 0
 	for i, r := range line {

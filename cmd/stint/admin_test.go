@@ -18,8 +18,8 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/redisstore"
-	"github.com/stint-limiter/stint/server/control"
 )
 
 // TestOnARedis goes through the commands on a real Redis, with the policies of a file.
@@ -43,30 +43,33 @@ func TestOnARedis(t *testing.T) {
 	want(do("take", "user:42", "--tier", "free", "--policy", "work", "--cost", "400"), exitGood, "free, work  cost: 1000/1h  400 of 1000 used  600 left\n")
 	want(do("inspect", "ip:203.0.113.9"), exitGood, "anonymous in global: 10/1m burst 2x\n")
 	want(do("inspect", "user:42", "--tier", "free"), exitGood, "nothing is used of 19 other limits; --all shows them\n")
-	want(do("reset", "ip:203.0.113.9"), exitGood, "ip:203.0.113.9 is as if it had used nothing\n")
+	want(do("reset", "ip:203.0.113.9"), exitGood, "ip:203.0.113.9 is reset: nothing is used\n")
 	want(do("peek", "ip:203.0.113.9"), exitGood, "0 of 20 used")
 
 	want(do("bans"), exitGood, "nobody is banned\n")
 	want(do("ban", "user:42", "--for", "1d"), exitGood, "user:42 is banned for 1d\n")
-	want(do("take", "user:42", "--tier", "pro"), exitBad, "user:42  denied: banned, for another ")
+	want(do("take", "user:42", "--tier", "pro"), exitBad, "user:42  denied: banned for another ")
 	want(do("inspect", "user:42"), exitGood, "user:42\nbanned for another ")
 	want(do("bans"), exitGood, "user:42  ")
 	want(do("unban", "user:42"), exitGood, "user:42 is not banned\n")
 	want(do("bans", "--json"), exitGood, "{\n  \"bans\": []\n}\n")
 
 	got := do("take", "ip:203.0.113.9", "--json")
-	var a control.Answer
-	if err := json.Unmarshal([]byte(got.stdout), &a); err != nil || !a.Allowed || len(a.Limits) != 3 || a.Limits[0].Used != 1 {
+	var a control.TakeResult
+	if err := json.Unmarshal([]byte(got.stdout), &a); err != nil || !a.Allowed || len(a.Limits) != 3 ||
+		a.Limits[0].Used != 1 {
 		t.Errorf("got %+v, %v from %s", a, err, got.stdout)
 	}
-	var told control.Subject
+	var result control.Subject
 	got = do("inspect", "ip:203.0.113.9", "--json")
-	if err := json.Unmarshal([]byte(got.stdout), &told); err != nil || told.Subject != "ip:203.0.113.9" || len(told.Limits[1].Entries) != 1 {
-		t.Errorf("got %+v, %v from %s", told, err, got.stdout)
+	if err := json.Unmarshal([]byte(got.stdout), &result); err != nil || result.Subject != "ip:203.0.113.9" ||
+		len(result.Limits[1].Entries) != 1 {
+		t.Errorf("got %+v, %v from %s", result, err, got.stdout)
 	}
 }
 
-// TestOnAHashedRedis: with a name key the list of bans shows hashes, which commands take as well as names.
+// TestOnAHashedRedis: with a name key the list of bans shows hashes, which commands take as well as
+// names.
 func TestOnAHashedRedis(t *testing.T) {
 	directory := t.TempDir()
 	config := filepath.Join(directory, "stint.yaml")
@@ -75,7 +78,8 @@ func TestOnAHashedRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	text = append([]byte("store: {name_key_file: name.key}\n"), text...)
-	for file, text := range map[string][]byte{config: text, filepath.Join(directory, "name.key"): []byte(strings.Repeat("secret", 6))} {
+	for file, text := range map[string][]byte{
+		config: text, filepath.Join(directory, "name.key"): []byte(strings.Repeat("secret", 6))} {
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -86,18 +90,21 @@ func TestOnAHashedRedis(t *testing.T) {
 		return execute(t, "", append(args, "--store", url, "--config", config)...)
 	}
 	// Only servers set a name key.
-	for _, args := range [][]string{{"bans"}, {"inspect", "user:jane"}, {"ban", "user:jane"}, {"take", "user:jane", "--tier", "pro"}} {
+	for _, args := range [][]string{{"bans"}, {"inspect", "user:jane"}, {"ban", "user:jane"},
+		{"take", "user:jane", "--tier", "pro"}} {
 		if got := do(args...); got.code != exitUsage || !strings.Contains(got.stderr, "this Redis has none yet") {
 			t.Errorf("%s before there is a name key: %+v", args[0], got)
 		}
 	}
-	if got := do("doctor"); !strings.Contains(got.stdout, "no name key is set yet") || !strings.Contains(got.stdout, "a decision took") {
+	if got := do("doctor"); !strings.Contains(got.stdout, "no name key is set yet") ||
+		!strings.Contains(got.stdout, "a decision took") {
 		t.Errorf("doctor before there is a name key: %+v", got)
 	}
 	if n := redis.CLI(t, "EXISTS", "stint:names"); n != "0" {
 		t.Error("a command has set a name key")
 	}
-	running, err := redisstore.Open(t.Context(), url, redisstore.WithNameKey([]byte(strings.Repeat("secret", 6))))
+	running, err := redisstore.Open(
+		t.Context(), redisstore.Config{URL: url, NameKeys: [][]byte{[]byte(strings.Repeat("secret", 6))}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +136,8 @@ func TestOnAHashedRedis(t *testing.T) {
 				if got := do(append([]string{"ban", "--for", "1d"}, args...)...); got.code != exitGood {
 					t.Fatalf("ban %q: %+v", args, got)
 				}
-				if got := do("take", like, "--tier", tier); got.code != exitBad || !strings.Contains(got.stdout, "banned") {
+				if got := do("take", like, "--tier", tier); got.code != exitBad ||
+					!strings.Contains(got.stdout, "banned") {
 					t.Errorf("take %s: %+v, want a ban", like, got)
 				}
 				if got := do(append([]string{"unban"}, args...)...); got.code != exitGood {
@@ -142,7 +150,8 @@ func TestOnAHashedRedis(t *testing.T) {
 		}
 	}
 	// What is counted by a part of the path is listed by a hash, and forgotten all the same.
-	part := stint.Claim{Subject: "user:jane", Scope: "phones:555-0100", Limits: []stint.Limit{stint.PerHour(5)}, Cost: 1}
+	part := stint.Claim{Subject: "user:jane", Scope: "phones:555-0100",
+		Limits: []stint.Limit{stint.PerHour(5)}, Cost: 1}
 	if _, err := running.Take(t.Context(), stint.Request{Claim: part}); err != nil {
 		t.Fatal(err)
 	}
@@ -157,10 +166,12 @@ func TestOnAHashedRedis(t *testing.T) {
 	if shown, err := running.Inspect(t.Context(), part); err != nil || shown.Windows[0].Used != 0 {
 		t.Errorf("after the reset: %+v, %v; want nothing used", shown.Windows, err)
 	}
-	if got := execute(t, "", "bans", "--store", url); got.code != exitUsage || !strings.Contains(got.stderr, "this process has none") {
+	if got := execute(t, "", "bans", "--store", url); got.code != exitUsage ||
+		!strings.Contains(got.stderr, "this process has none") {
 		t.Errorf("without the key: %+v", got)
 	}
-	if got := execute(t, "", "doctor", "--store", url); got.code != exitBad || !strings.Contains(got.stdout, "this process has none") {
+	if got := execute(t, "", "doctor", "--store", url); got.code != exitBad ||
+		!strings.Contains(got.stdout, "this process has none") {
 		t.Errorf("doctor without the key: %+v", got)
 	}
 	if got := do("doctor"); !strings.Contains(got.stdout, "a decision took") {
@@ -176,13 +187,15 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 			t.Errorf("take %d: got %+v, want %d", i+1, got, want)
 		}
 	}
-	if got := execute(t, "", append([]string{"inspect", "job:1"}, flags...)...); !strings.Contains(got.stdout, "limit in nightly: 2/1h\n") || !strings.Contains(got.stdout, "2 of 2, 0 left\n") {
+	if got := execute(t, "", append([]string{"inspect", "job:1"}, flags...)...); !strings.Contains(
+		got.stdout, "limit in nightly: 2/1h\n") || !strings.Contains(got.stdout, "2 of 2, 0 left\n") {
 		t.Errorf("got %+v", got)
 	}
 	if got := execute(t, "", append([]string{"reset", "job:1"}, flags...)...); got.code != exitGood {
 		t.Errorf("got %+v", got)
 	}
-	if got := execute(t, "", append([]string{"peek", "job:1"}, flags...)...); !strings.Contains(got.stdout, "0 of 2 used  2 left") {
+	if got := execute(t, "", append([]string{"peek", "job:1"}, flags...)...); !strings.Contains(
+		got.stdout, "0 of 2 used  2 left") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -191,14 +204,15 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 func TestTakeWaits(t *testing.T) {
 	flags := []string{"--store", redistest.Start(t).URL(), "--limit", "1/200ms"}
 	for range 2 {
-		if got := execute(t, "", append([]string{"take", "job:1", "--wait"}, flags...)...); got.code != exitGood || !strings.Contains(got.stdout, "allowed") {
+		if got := execute(t, "", append([]string{"take", "job:1", "--wait"}, flags...)...); got.code != exitGood ||
+			!strings.Contains(got.stdout, "allowed") {
 			t.Errorf("got %+v, want that it is allowed in the end", got)
 		}
 	}
 }
 
-// TestDeskMistakes are told with what would be right.
-func TestDeskMistakes(t *testing.T) {
+// TestAdminMistakes: messages say how to fix the mistake.
+func TestAdminMistakes(t *testing.T) {
 	t.Setenv("STINT_SERVER", "")
 	redis := redistest.Start(t).URL()
 	closed := httptest.NewServer(nil)
@@ -208,34 +222,38 @@ func TestDeskMistakes(t *testing.T) {
 		code int
 		want string // what standard error ends with
 	}{
-		{[]string{"inspect", "user:1", "--server", closed.URL}, exitUnreachable, `stint: no stint at ` + closed.URL + `; start "stint serve", or name it with --server`},
+		{[]string{"inspect", "user:1", "--server", closed.URL}, exitUnreachable,
+			`stint: no stint at ` + closed.URL + `; start "stint serve", or name it with --server`},
 		{[]string{"top", "--once", "--server", closed.URL}, exitUnreachable, `or name it with --server`},
 		{[]string{"tail", "--server", closed.URL}, exitUnreachable, `or name it with --server`},
-		{[]string{"bans", "--server", "localhost:6070"}, exitUsage, `stint: "localhost:6070" is not where a server is; want a URL such as http://127.0.0.1:6070`},
-		{[]string{"bans", "--token", "a b"}, exitUsage, `stint: the token has characters that no token has; want printable ASCII without spaces`},
-		{[]string{"bans", "--store", redis, "--server", closed.URL}, exitUsage, `--store and --server; want one of them`},
+		{[]string{"bans", "--server", "localhost:6070"}, exitUsage, `stint: "localhost:6070" is not the address of a server; want a URL such as http://127.0.0.1:6070`},
+		{[]string{"bans", "--token", "a b"}, exitUsage, `stint: the token has invalid characters; want printable ASCII without spaces`},
+		{[]string{"bans", "--store", redis, "--server", closed.URL}, exitUsage,
+			`--store and --server; want one of them`},
 		{[]string{"bans", "--store", "http://localhost:6379"}, exitUsage, `stint: the URL of Redis: invalid URL scheme; want redis://user:password@host:6379/0, rediss:// for TLS, ?addr=host:port for further nodes and ?master_set=name for Sentinel`},
-		{[]string{"reset", "user:1", "--scope", "a"}, exitUsage, `--scope goes with --limit; without it all scopes are reset`},
+		{[]string{"reset", "user:1", "--scope", "a"}, exitUsage, `--scope needs --limit; without it all scopes are reset`},
 		{[]string{"bans", "--token-file", "none"}, exitUsage, `stint: --token-file: open none: no such file or directory`},
 		{[]string{"bans", "--token-file", write(t, "tokens", "# none\n")}, exitUsage, `tokens`},
 		{[]string{"bans", "--store", "redis://127.0.0.1:1"}, exitUnreachable, `connection refused; start a Redis there, or name another with --store`},
-		{[]string{"bans", "--store", "memory"}, exitUsage, `--store: memory is in the process of a server; name that with --server`},
+		{[]string{"bans", "--store", "memory"}, exitUsage, `--store: a memory store is inside a server's process; name the server with --server`},
 		{[]string{"bans", "--store", "reddis"}, exitUsage, `--store: want redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
 		{[]string{"bans", "--most", "0"}, exitUsage, `--most: 0; want 1 to 10000`},
-		{[]string{"take", "user:1", "--config", example}, exitUsage, `--config goes with --store; a server has its own`},
-		{[]string{"take", "user:1", "--limit", "1/1m"}, exitUsage, `--limit goes with --store; a server has its own`},
-		{[]string{"take", "user:1", "--store", redis, "--limit", "1/1m", "--config", example}, exitUsage, `--limit and --config; want one of them`},
+		{[]string{"take", "user:1", "--config", example}, exitUsage, `--config needs --store; a server has its own`},
+		{[]string{"take", "user:1", "--limit", "1/1m"}, exitUsage, `--limit needs --store; a server has its own`},
+		{[]string{"take", "user:1", "--store", redis, "--limit", "1/1m", "--config", example}, exitUsage,
+			`--limit and --config; want one of them`},
 		{[]string{"take", "user:1", "--store", redis, "--limit", "ten"}, exitUsage, `want "units/window", such as "100/1m" or "10/1s burst 2x"`},
 		{[]string{"take", "user:1", "--store", redis, "--cost", "0"}, exitUsage, `--cost: 0; want 1 or more`},
-		{[]string{"take", "user:1", "--store", redis}, exitUsage, `stint: which limits "user:1" is under is not known; name the policies with --config, or a limit with --limit; with --raw, ban and unban take any subject as it is`},
+		{[]string{"take", "user:1", "--store", redis}, exitUsage, `stint: the limits of "user:1" are unknown; name the policies with --config, or a limit with --limit; with --raw, ban and unban take any subject literally`},
 		{[]string{"take", "user:1", "--store", redis, "--config", example}, exitUsage,
-			`stint: the limits of "user:1" depend on its tier, which its name does not tell; want one of enterprise, pro, free`},
-		{[]string{"inspect", "usr:1", "--store", redis, "--config", example}, exitUsage, `(did you mean "user:"?); with --raw, ban and unban take any subject as it is`},
+			`stint: the limits of "user:1" depend on its tier, which its name does not show; want one of enterprise, pro, free`},
+		{[]string{"inspect", "usr:1", "--store", redis, "--config", example}, exitUsage, `(did you mean "user:"?); with --raw, ban and unban take any subject literally`},
 		{[]string{"inspect", "user:1", "--store", redis, "--config", example, "--tier", "fre"}, exitUsage,
-			`stint: user:1 is under no limit of the tier "fre"; those that there are: enterprise, pro, free (did you mean "free"?)`},
+			`stint: user:1 is under no limit of the tier "fre"; available: enterprise, pro, free (did you mean "free"?)`},
 		{[]string{"inspect", "user:1", "--store", redis, "--limit", "1/1m", "--policy", "login"}, exitUsage,
-			`stint: user:1 is under no limit of the policy "login"; those that there are: none`},
-		{[]string{"inspect", "usr:1", "--store", redis, "--config", "none.yaml"}, exitUsage, `stint: none.yaml: no such file or directory`},
+			`stint: user:1 is under no limit of the policy "login"; available: none`},
+		{[]string{"inspect", "usr:1", "--store", redis, "--config", "none.yaml"}, exitUsage,
+			`stint: none.yaml: no such file or directory`},
 		{[]string{"ban", "user:1", "--for", "10min", "--store", redis}, exitUsage,
 			`--for: "10min" is not a length of time; want something like 30s, 10m, 1h30m or 7d, at most a year (did you mean 10m?)`},
 		{[]string{"ban", "user:1", "--for", "2 weeks", "--store", redis}, exitUsage, `(did you mean 14d?)`},
@@ -244,31 +262,34 @@ func TestDeskMistakes(t *testing.T) {
 		{[]string{"tail", "--reason", "why"}, exitUsage, `--reason must be one of "","limit","ban","unavailable","shadow" but got "why"`},
 	} {
 		got := execute(t, "", test.args...)
-		if got.code != test.code || got.stdout != "" || !strings.HasSuffix(strings.TrimSuffix(got.stderr, "\n"), test.want) {
+		if got.code != test.code || got.stdout != "" ||
+			!strings.HasSuffix(strings.TrimSuffix(got.stderr, "\n"), test.want) {
 			t.Errorf("%v: exit code %d, output %q, errors:\n%s\nwant %d, %q", test.args, got.code, got.stdout, got.stderr, test.code, test.want)
 		}
 	}
 }
 
-// TestRedisMistakes are told with what would be right, and without the password.
+// TestRedisMistakes: messages say how to fix the mistake, and do not show the password.
 func TestRedisMistakes(t *testing.T) {
 	redis, locked := redistest.Start(t), redistest.Start(t)
 	redis.CLI(t, "ACL", "SETUSER", "limiter", "on", ">hunter2", "~*", "&*", "+@all", "-evalsha")
-	redis.CLI(t, "ACL", "SETUSER", "scripted", "on", ">hunter2", "~*", "&*", "+@all", "-zadd") // which only a script does
+	// which only a script does
+	redis.CLI(t, "ACL", "SETUSER", "scripted", "on", ">hunter2", "~*", "&*", "+@all", "-zadd")
 	locked.CLI(t, "CONFIG", "SET", "requirepass", "secret")
 	as := func(user string, server *redistest.Server) string {
 		return strings.Replace(server.URL(), "redis://", "redis://"+user+"@", 1)
 	}
 	for _, test := range []struct{ store, want string }{
-		{locked.URL(), "; give the password in the environment, REDIS_URL=" + as(":PASSWORD", locked) + ", with --store redis"},
+		{locked.URL(), "; pass the password in the environment, REDIS_URL=" + as(":PASSWORD", locked) + ", with --store redis"},
 		{as(":hunter2", locked), "; fix the user or the password in " + as(":PASSWORD", locked)},
 		{as("bob:hunter2", locked), "; fix the user or the password in " + as("bob:PASSWORD", locked)},
-		{as("limiter:hunter2", redis), `'evalsha' command; "stint doctor" with the same --store tells what the user lacks`},
-		{as("scripted:hunter2", redis), `; "stint doctor" with the same --store tells what the user lacks`},
+		{as("limiter:hunter2", redis), `'evalsha' command; "stint doctor" with the same --store shows what the user lacks`},
+		{as("scripted:hunter2", redis), `; "stint doctor" with the same --store shows what the user lacks`},
 		{redis.URL() + "/99", "DB index is out of range"},
 	} {
 		got := execute(t, "", "take", "user:1", "--limit", "1/1h", "--store", test.store)
-		if got.code != exitUnreachable || got.stdout != "" || !strings.HasSuffix(got.stderr, test.want+"\n") || strings.Contains(got.stderr, "hunter2") {
+		if got.code != exitUnreachable || got.stdout != "" || !strings.HasSuffix(got.stderr, test.want+"\n") ||
+			strings.Contains(got.stderr, "hunter2") {
 			t.Errorf("%s: got %+v; want that it ends with %q", test.store, got, test.want)
 		}
 	}
@@ -287,7 +308,7 @@ func TestRedisOutOfReach(t *testing.T) {
 		{fmt.Errorf("connecting: %w", late), redisAbsent},
 		{fmt.Errorf("connecting: %w", context.DeadlineExceeded), redisSilent},
 	} {
-		if got := whyNoRedis(test.err, "redis://127.0.0.1:1"); got != test.want {
+		if got := redisFailure(test.err, "redis://127.0.0.1:1"); got != test.want {
 			t.Errorf("%v: got %d, want %d", test.err, got, test.want)
 		}
 	}
@@ -298,7 +319,7 @@ func TestForbidden(t *testing.T) {
 	redis := redistest.Start(t)
 	redis.CLI(t, "ACL", "SETUSER", "limiter", "on", ">secret", "~*", "&*", "+@all", "-scan")
 	got := execute(t, "", "bans", "--store", strings.Replace(redis.URL(), "redis://", "redis://limiter:secret@", 1))
-	want := `'scan' command; "stint doctor" with the same --store tells what the user lacks` + "\n"
+	want := `'scan' command; "stint doctor" with the same --store shows what the user lacks` + "\n"
 	if got.code != exitUnreachable || !strings.HasSuffix(got.stderr, want) {
 		t.Errorf("got %+v; want that it ends with %q", got, want)
 	}
@@ -311,7 +332,7 @@ func TestRefusals(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{http.StatusUnauthorized, exitUnreachable, "stint: the server wants one of its tokens: it does not know the one that it was given; give one with --token-file or in STINT_TOKEN\n"},
+		{http.StatusUnauthorized, exitUnreachable, "stint: the server requires one of its tokens: it does not know the one given; pass one with --token-file or in STINT_TOKEN\n"},
 		{http.StatusTooManyRequests, exitUnreachable, "stint: the server answers 429 Too Many Requests; is that the admin listener of a stint? name it with --server\n"},
 		{http.StatusForbidden, exitUnreachable, "stint: Because.\n"},
 		{http.StatusServiceUnavailable, exitUnreachable, "stint: Because.\n"},
@@ -322,7 +343,8 @@ func TestRefusals(t *testing.T) {
 			w.WriteHeader(test.status)
 			_, _ = w.Write([]byte(`{"error":"word","message":"Because."}`))
 		}))
-		if got := execute(t, "", "unban", "user:1", "--server", server.URL, "--token", "some-token"); got != (result{stderr: test.want, code: test.code}) {
+		got := execute(t, "", "unban", "user:1", "--server", server.URL, "--token", "some-token")
+		if got != (result{stderr: test.want, code: test.code}) {
 			t.Errorf("%d: got %+v; want %d, %q", test.status, got, test.code, test.want)
 		}
 		server.Close()
@@ -335,8 +357,10 @@ func TestRefusals(t *testing.T) {
 		}),
 	} {
 		server := httptest.NewServer(elsewhere)
-		for _, args := range [][]string{{"bans"}, {"inspect", "user:1"}, {"take", "user:1"}, {"ban", "user:1"}, {"unban", "user:1"}, {"top"}, {"top", "--once"}, {"tail"}, {"tail", "--last=0"}} {
-			if got := execute(t, "", append(args, "--server", server.URL)...); got != (result{stderr: want, code: exitUnreachable}) {
+		for _, args := range [][]string{{"bans"}, {"inspect", "user:1"}, {"take", "user:1"}, {"ban", "user:1"},
+			{"unban", "user:1"}, {"top"}, {"top", "--once"}, {"tail"}, {"tail", "--last=0"}} {
+			got := execute(t, "", append(args, "--server", server.URL)...)
+			if got != (result{stderr: want, code: exitUnreachable}) {
 				t.Errorf("%s, %v: got %+v; want %q", name, args, got, want)
 			}
 		}
@@ -400,7 +424,8 @@ func TestConfirm(t *testing.T) {
 		var stdout, stderr strings.Builder
 		s := &system{Stdin: strings.NewReader(test.stdin), Stdout: &stdout, Stderr: &stderr, Asks: test.asks}
 		code := s.report(run(s, append([]string{"ban", "user:1", "--server", server.URL}, test.args...)))
-		if code != test.code || calls != test.calls || stdout.String() != test.stdout || stderr.String() != test.stderr {
+		if code != test.code || calls != test.calls || stdout.String() != test.stdout ||
+			stderr.String() != test.stderr {
 			t.Errorf("%+v: exit code %d, %d calls, output %q, errors %q", test, code, calls, &stdout, &stderr)
 		}
 	}

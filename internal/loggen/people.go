@@ -17,10 +17,10 @@ type event struct {
 	bytes  int
 }
 
-// person is who asks. Addresses are of ranges that belong to nobody's site.
+// person is the sender of requests. Addresses are from documentation ranges.
 type person struct {
 	client netip.Addr
-	number int  // of a user; negative for strangers
+	number int  // of a user; negative for anonymous visitors
 	member bool // signed in
 	agent  string
 }
@@ -30,29 +30,32 @@ const (
 	attackerAgent = "python-requests/2.32.3"
 )
 
-// crowd draws requests at random.
-type crowd struct {
+// people draws requests at random.
+type people struct {
 	options *Options
 	random  *rand.Rand
 	often   *rand.Zipf
 	crawled int // pages that the crawler has seen
 }
 
-func newCrowd(o *Options, random *rand.Rand) *crowd {
-	return &crowd{options: o, random: random, often: rand.NewZipf(random, 1.2, 8, uint64(o.Users-1))}
+func newPeople(o *Options, random *rand.Rand) *people {
+	return &people{options: o, random: random, often: rand.NewZipf(random, 1.2, 8, uint64(o.Users-1))}
 }
 
 // minute appends the requests of one minute.
-func (c *crowd) minute(events []event, n counts) []event {
+func (c *people) minute(events []event, n counts) []event {
 	for range n.attack {
-		attacker := person{client: netip.AddrFrom4([4]byte{198, 51, 100, byte(1 + c.random.IntN(8))}), number: -1, agent: attackerAgent}
-		events = append(events, event{at: c.within(time.Minute), who: attacker, method: "POST", path: "/login", number: -1, status: 401, bytes: 64})
+		attacker := person{client: netip.AddrFrom4([4]byte{198, 51, 100, byte(1 + c.random.IntN(8))}), number: -1,
+			agent: attackerAgent}
+		events = append(events, event{at: c.within(time.Minute), who: attacker, method: "POST", path: "/login",
+			number: -1, status: 401, bytes: 64})
 	}
 	crawler := person{client: netip.AddrFrom4([4]byte{192, 0, 2, 66}), number: -1, agent: crawlerAgent}
 	for i := range n.crawl {
 		c.crawled++
 		at := time.Minute * time.Duration(i) / time.Duration(n.crawl)
-		events = append(events, event{at: at, who: crawler, method: "GET", path: "/products/", number: c.crawled, status: 200, bytes: 9000 + c.random.IntN(9000)})
+		events = append(events, event{at: at, who: crawler, method: "GET", path: "/products/", number: c.crawled,
+			status: 200, bytes: 9000 + c.random.IntN(9000)})
 	}
 	for left := n.people; left > 0; {
 		visit := min(left, 1+int(c.random.ExpFloat64()*2.5))
@@ -62,12 +65,13 @@ func (c *crowd) minute(events []event, n counts) []event {
 	return events
 }
 
-// visit appends what follows from a click: a page, and then what the page asks for.
-func (c *crowd) visit(events []event, requests int) []event {
+// visit appends the requests of a click: a page, and then what the page loads.
+func (c *people) visit(events []event, requests int) []event {
 	who := c.person(int(c.often.Uint64()))
 	at := c.within(time.Minute)
 	for i := range requests {
-		e := event{at: at, who: who, method: "GET", path: "/products/", number: c.random.IntN(5000), status: 200, bytes: 4000 + c.random.IntN(20000)}
+		e := event{at: at, who: who, method: "GET", path: "/products/", number: c.random.IntN(5000), status: 200,
+			bytes: 4000 + c.random.IntN(20000)}
 		if i > 0 || who.member && c.random.IntN(3) == 0 {
 			e.method, e.path, e.number, e.bytes = c.call(who.member)
 		}
@@ -84,7 +88,7 @@ func (c *crowd) visit(events []event, requests int) []event {
 }
 
 // call draws a call of the API.
-func (c *crowd) call(member bool) (method, path string, number, bytes int) {
+func (c *people) call(member bool) (method, path string, number, bytes int) {
 	switch n := c.random.IntN(10); {
 	case n < 4:
 		return "GET", "/api/v1/search?q=item", c.random.IntN(300), 500 + c.random.IntN(3000)
@@ -97,12 +101,13 @@ func (c *crowd) call(member bool) (method, path string, number, bytes int) {
 	}
 }
 
-// person returns a user, who is the same every time.
-func (c *crowd) person(number int) person {
+// person returns a user, the same one every time.
+func (c *people) person(number int) person {
 	traits := mix(c.options.Seed, uint64(number))
 	p := person{number: number, member: traits%5 < 2, agent: browsers()[traits>>8%4]}
 	if traits>>16%5 == 0 {
-		a := [16]byte{0x20, 0x01, 0x0d, 0xb8, byte(traits >> 24), byte(traits >> 32), byte(traits >> 40), byte(traits >> 48), 15: 1}
+		a := [16]byte{0x20, 0x01, 0x0d, 0xb8, byte(traits >> 24), byte(traits >> 32), byte(traits >> 40),
+			byte(traits >> 48), 15: 1}
 		p.client = netip.AddrFrom16(a)
 	} else {
 		p.client = netip.AddrFrom4([4]byte{100, 64 + byte(traits>>24)%64, byte(traits >> 32), byte(traits >> 40)})
@@ -120,9 +125,9 @@ func browsers() [4]string {
 }
 
 // within returns a moment of that time.
-func (c *crowd) within(d time.Duration) time.Duration {
+func (c *people) within(d time.Duration) time.Duration {
 	return time.Duration(c.random.Int64N(int64(d)))
 }
 
-// mix returns bits that look random, the same ones for the same numbers.
+// mix returns bits that look random, the same for the same numbers.
 func mix(seed, n uint64) uint64 { return rand.NewPCG(seed, n).Uint64() }

@@ -13,22 +13,22 @@ import (
 	"github.com/stint-limiter/stint/internal/figures"
 )
 
-// lengthFlag is how long something lasts: "30s", "10m", "1h30m", "7d".
-type lengthFlag time.Duration
+// durationFlag is a length of time: "30s", "10m", "1h30m", "7d".
+type durationFlag time.Duration
 
-// spelled are lengths as people write them who do not know the units.
-var spelled = regexp.MustCompile(`^(\d+) *(s|m|h|d|w)[a-z]*$`)
+// spelledOut matches lengths as people write them who do not know the units.
+var spelledOut = regexp.MustCompile(`^(\d+) *(s|m|h|d|w)[a-z]*$`)
 
 // UnmarshalText reads a length, from a millisecond to a year.
-func (l *lengthFlag) UnmarshalText(text []byte) error {
+func (l *durationFlag) UnmarshalText(text []byte) error {
 	if len(text) > 0 && text[0] >= '0' && text[0] <= '9' {
 		if limit, err := stint.ParseLimit("1/" + string(text)); err == nil {
-			*l = lengthFlag(limit.Window)
+			*l = durationFlag(limit.Window)
 			return nil
 		}
 	}
 	hint := ""
-	if parts := spelled.FindSubmatch(text); parts != nil {
+	if parts := spelledOut.FindSubmatch(text); parts != nil {
 		n, unit := string(parts[1]), string(parts[2])
 		if weeks, err := strconv.Atoi(n); unit == "w" && err == nil && weeks < 52 {
 			n, unit = strconv.Itoa(7*weeks), "d"
@@ -37,7 +37,8 @@ func (l *lengthFlag) UnmarshalText(text []byte) error {
 			hint = fmt.Sprintf(" (did you mean %s?)", figures.Length(limit.Window))
 		}
 	}
-	return fmt.Errorf("%q is not a length of time; want something like 30s, 10m, 1h30m or 7d, at most a year%s", text, hint)
+	return fmt.Errorf("%q is not a length of time; want something like 30s, 10m, 1h30m or 7d, at most a year%s",
+		text, hint)
 }
 
 // readDuration reads the value of a flag that is a [time.Duration].

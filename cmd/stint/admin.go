@@ -1,0 +1,189 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/server/storeoptions"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/redisstore"
+)
+
+// admin acts on subjects: through a running server, or on a store.
+type admin interface {
+	Subject(ctx context.Context, t control.Target) (control.Subject, error)
+	Reset(ctx context.Context, t control.Target) (control.Named, error)
+	Ban(ctx context.Context, t control.Target, length time.Duration) (control.Named, error)
+	Unban(ctx context.Context, t control.Target) (control.Named, error)
+	Bans(ctx context.Context, n int) ([]control.Ban, error)
+	Take(ctx context.Context, a control.TakeRequest) (control.TakeResult, error)
+}
+
+var (
+	_ admin = (*control.Client)(nil)
+	_ admin = (*control.Admin)(nil)
+)
+
+// serverFlags select a running server.
+type serverFlags struct {
+	Server    string `name:"server" placeholder:"URL" env:"STINT_SERVER" help:"The admin listener of a running server. Default: ${admin}."`
+	Token     string `name:"token" placeholder:"TOKEN" env:"STINT_TOKEN" help:"The bearer token for it. Others on this machine can see it on a command line, but not in the environment. Default: for a server on this machine, the token that it has made."`
+	TokenFile string `name:"token-file" placeholder:"FILE" help:"A file with the token, such as the server's own --admin-token-file: the first one in it."`
+
+	tried string // what to say about the token if the server refuses it
+}
+
+// localAdmin is the default address of a server.
+const localAdmin = "http://127.0.0.1:6070"
+
+// client returns a client of the server. The token that a server on this machine has made is sent
+// only to this machine.
+func (f *serverFlags) client() (*control.Client, error) {
+	where, token := cmp.Or(f.Server, localAdmin), f.Token
+	switch {
+	case f.TokenFile != "":
+		var err error
+		if token, err = firstToken(f.TokenFile); err != nil {
+			return nil, usageMistake(fmt.Errorf("--token-file: %w", err))
+		}
+		f.tried = "it does not know the one from " + f.TokenFile
+	case token != "":
+		f.tried = "it does not know the one given"
+	case onThisMachine(where):
+		found, path, err := localToken()
+		if token = found; err != nil {
+			f.tried = err.Error()
+		} else {
+			f.tried = "it does not know the one from " + path + "; its log names the file with its own"
+		}
+	default:
+		f.tried = "none was given"
+	}
+	c, err := control.NewClient(where, token)
+	if err != nil {
+		return nil, usageMistake(withoutPackage(err))
+	}
+	return c, nil
+}
+
+// problem returns an error of the server, or of an admin, for people at a command line: with what
+// to do about it, and with its exit code.
+func (f *serverFlags) problem(err error) error {
+	var refused *control.RefusedError
+	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
+		return &exitError{exitUnreachable, fmt.Errorf("the server requires one of its tokens: %s; pass one with --token-file or in STINT_TOKEN",
+			f.tried)}
+	}
+	return problem(err)
+}
+
+// subjectFlags select a subject.
+type subjectFlags struct {
+	Subject string `arg:"" help:"Who, such as user:42 or ip:203.0.113.9."`
+	Raw     bool   `name:"raw" help:"Take the subject literally. By default it is read as the configuration defines subjects: an address becomes what it is counted under."`
+}
+
+func (f *subjectFlags) target() control.Target { return control.TargetOf(f.Subject, f.Raw) }
+
+// noteText is a note about a subject, at the end of a line.
+func noteText(note string) string {
+	if note == "" {
+		return ""
+	}
+	return " (" + oneLine(note) + ")"
+}
+
+// adminFlags select where to act on subjects.
+type adminFlags struct {
+	serverFlags
+	Store  string        `name:"store" placeholder:"URL" help:"Act on a Redis instead of a server: redis, or a URL such as redis://localhost:6379/0."`
+	Config string        `name:"config" placeholder:"FILE" help:"The policies, with --store: a file or a directory, as for serve."`
+	Limit  []stint.Limit `name:"limit" sep:"none" placeholder:"LIMIT" help:"A limit, with --store and without --config, such as 10/1m. Can be repeated."`
+	JSON   bool          `name:"json" help:"Print JSON."`
+}
+
+// Validate runs after the flags are parsed.
+func (f *adminFlags) Validate(k *kong.Context) error {
+	switch {
+	case f.Store != "" && isGiven(k.Path, "server"):
+		return errors.New("--store and --server; want one of them")
+	case f.Store == "" && f.Config != "":
+		return errors.New("--config needs --store; a server has its own")
+	case f.Store == "" && len(f.Limit) > 0:
+		return errors.New("--limit needs --store; a server has its own")
+	case f.Config != "" && len(f.Limit) > 0:
+		return errors.New("--limit and --config; want one of them")
+	}
+	return checkRedis(f.Store)
+}
+
+// checkRedis reports a --store that is not a Redis. "" is fine.
+func checkRedis(store string) error {
+	switch {
+	case store == memoryStore:
+		return errors.New("--store: a memory store is inside a server's process; name the server with --server")
+	case store != "" && store != redisStore && !strings.Contains(store, "://"):
+		return fmt.Errorf("--store: want redis, or a URL such as %s%s", localRedis,
+			nearest.Hint(store, []string{redisStore})) // it may hold a password
+	}
+	return nil
+}
+
+// open returns where to act, and a function that closes it. Scope is for ad hoc limits.
+func (f *adminFlags) open(ctx context.Context, s *system, scope string) (admin, func(), error) {
+	if f.Store == "" {
+		c, err := f.client()
+		return c, func() {}, err
+	}
+	var conf *config.Config
+	var where config.Store
+	if f.Config != "" {
+		var err error
+		if conf, err = s.load(f.Config); err != nil {
+			return nil, nil, usageMistake(err)
+		}
+		where = conf.Store
+	}
+	where.URL = redisURL(f.Store)
+	store, err := openRedis(ctx, where, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := control.Config{Store: store, Limits: f.Limit, Scope: scope}
+	if conf != nil {
+		c.Set = func() *policy.Set { return conf.Set }
+	}
+	return control.New(c), func() { _ = store.Close() }, nil
+}
+
+// openRedis connects to a Redis as a configuration describes it. It leaves the name key to servers.
+func openRedis(ctx context.Context, where config.Store, s *system) (*redisstore.Store, error) {
+	c, err := storeoptions.Redis(where, slog.New(slog.NewTextHandler(s.errors(), nil)))
+	if err != nil {
+		return nil, usageMistake(err)
+	}
+	c.ExistingNames = true
+	opened, err := redisstore.Open(ctx, c)
+	if mistake, ok := errors.AsType[*stint.InvalidError](err); ok {
+		return nil, usageMistake(mistake.Err)
+	}
+	if errors.Is(err, redisstore.ErrNameKey) {
+		return nil, usageMistake(err)
+	}
+	if err != nil {
+		return nil, &exitError{exitUnreachable, redisProblem(err, where.URL)}
+	}
+	return opened, nil
+}

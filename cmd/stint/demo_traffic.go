@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// demoTraffic makes the requests of the demo. Header fields hold what a proxy would say about each
+// caller, as examples/tiers expects.
+type demoTraffic struct {
+	url  string
+	rate int
+	http http.Client
+}
+
+// callerKind is a kind of callers: how many of a thousand requests are theirs, and what those are.
+type callerKind struct {
+	share int
+	make  func() demoRequest
+}
+
+// demoRequest is one request.
+type demoRequest struct {
+	method, path string
+	header       http.Header
+}
+
+func newDemoTraffic(url string, rate int) *demoTraffic {
+	return &demoTraffic{url: url, rate: rate, http: http.Client{
+		Transport: &http.Transport{MaxIdleConnsPerHost: trafficWorkers},
+		Timeout:   5 * time.Second,
+	}}
+}
+
+// callerKinds are all kinds but the user who comes in bursts. Quiet users stay within their limits
+// for hours: there are enough of them.
+func callerKinds() []callerKind {
+	user := func(name, plan string) http.Header {
+		h := http.Header{"X-User-Id": {name}}
+		if plan != "" {
+			h.Set("X-User-Plan", plan)
+		}
+		return h
+	}
+	get := func(h http.Header) demoRequest {
+		return demoRequest{http.MethodGet, fmt.Sprintf("/structures/%d%s", 1+rand.IntN(9),
+			pick("hhb", "crn", "abc", "xyz")), h}
+	}
+	return []callerKind{
+		{300, func() demoRequest { return get(user(someone("free", 2000), "")) }},
+		{200, func() demoRequest { return get(user(someone("pro", 200), "pro")) }},
+		{120, func() demoRequest { return get(user(someone("corp", 50), "enterprise")) }},
+		{40, func() demoRequest {
+			return demoRequest{http.MethodGet, "/simulations/1/frames", user(someone("pro", 200), "pro")}
+		}},
+		{20, func() demoRequest {
+			return demoRequest{http.MethodPost, "/simulations", user(someone("corp", 50), "enterprise")}
+		}},
+		{20, func() demoRequest {
+			return demoRequest{http.MethodPost, "/structures/4hhb/pdf", user(someone("pro", 200), "pro")}
+		}},
+		{40, func() demoRequest { return get(http.Header{"X-Api-Key-Id": {someone("key", 200)}}) }},
+		{30, func() demoRequest { return get(http.Header{"X-Session-Id": {someone("session", 500)}}) }},
+		{50, func() demoRequest { return get(http.Header{"X-Service": {pick("indexer", "mailer")}}) }},
+		{40, func() demoRequest { return get(from(fmt.Sprintf("198.51.%d.%d", 100+rand.IntN(4), 1+rand.IntN(250)))) }},
+		{30, func() demoRequest { return demoRequest{http.MethodGet, "/static/logo.svg", from("198.51.100.7")} }},
+		// The abuser, a scraper, and somebody who guesses passwords.
+		{80, func() demoRequest { return get(user("mallory", "")) }},
+		{25, func() demoRequest { return get(from("203.0.113.66")) }},
+		{5, func() demoRequest { return demoRequest{http.MethodPost, "/login", from("203.0.113.99")} }},
+	}
+}
+
+// from is what a proxy says about an anonymous client.
+func from(address string) http.Header { return http.Header{"X-Forwarded-For": {address}} }
+
+func someone(kind string, of int) string { return fmt.Sprintf("%s-%d", kind, 1+rand.IntN(of)) }
+
+func pick(of ...string) string { return of[rand.IntN(len(of))] }
+
+const (
+	// trafficWorkers is how many requests are in progress at most: a slow application gets fewer.
+	trafficWorkers = 16
+	// trafficTick is how often requests are sent.
+	trafficTick = 10 * time.Millisecond
+
+	burstEvery = 20 * time.Second
+	burstFirst = 3 * time.Second
+	// The size and the length of a burst.
+	burstSize   = 100
+	burstLength = 2 * time.Second
+)
+
+// run makes requests until the context ends.
+func (c *demoTraffic) run(ctx context.Context) {
+	defer c.http.CloseIdleConnections()
+	visits := make(chan demoRequest)
+	var work sync.WaitGroup
+	for range trafficWorkers {
+		work.Go(func() {
+			for v := range visits {
+				_ = call(ctx, &c.http, v.method, c.url+v.path, v.header) // the dashboard shows the result
+			}
+		})
+	}
+	work.Go(func() { c.bursts(ctx) })
+	c.steady(ctx, visits)
+	close(visits)
+	work.Wait()
+}
+
+// steady sends requests at the rate.
+func (c *demoTraffic) steady(ctx context.Context, visits chan<- demoRequest) {
+	all, total := callerKinds(), 0
+	for _, h := range all {
+		total += h.share
+	}
+	tick := time.NewTicker(trafficTick)
+	defer tick.Stop()
+	for began, made := time.Now(), 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		due := int(time.Since(began).Seconds() * float64(c.rate))
+		if due-made > c.rate { // it falls behind, and does not catch up
+			made = due
+		}
+		for ; made < due; made++ {
+			n := rand.IntN(total)
+			for _, h := range all {
+				if n -= h.share; n < 0 {
+					select {
+					case visits <- h.make():
+					case <-ctx.Done():
+						return
+					}
+					break
+				}
+			}
+		}
+	}
+}
+
+// bursts lets one user make many requests at once, now and then: more than the tier has room for.
+func (c *demoTraffic) bursts(ctx context.Context) {
+	for wait := burstFirst; ; wait = burstEvery {
+		if pause(ctx, wait); ctx.Err() != nil {
+			return
+		}
+		for range burstSize {
+			_ = call(ctx, &c.http, http.MethodGet, c.url+"/structures/4hhb",
+				http.Header{"X-User-Id": {"bob"}}) // as above
+			pause(ctx, burstLength/burstSize)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+// Package logsample keeps logs small. Of events that may come in floods it logs a few, and counts
+// the others so that the next record can say how many it stands for.
+//
+// It is written by hand because packages that depend on the standard library only use it, and
+// because golang.org/x/time/rate, which has rate.Sometimes, does not count what it leaves out.
+package logsample
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// clockEvery is how many events [Sampler.Sample] leaves out between two looks at the clock, which
+// costs more than everything else here.
+const clockEvery = 16
+
+// Sampler samples one kind of event. The zero value is ready for use. It is safe for concurrent use
+// and never allocates.
+type Sampler struct {
+	left atomic.Int64 // since the last event that was logged
+
+	mu    sync.Mutex
+	began time.Time // when the interval's first event came
+	taken int       // in the interval
+}
+
+// Allow lets at most so many events through per interval, which begins with the first of them. It
+// reports whether this event may be logged and, if so, how many were left out since the last one:
+// with 1 and a minute, the first of ten events in a second yields (0, true), the others false, and
+// one that comes a minute later (9, true).
+func (g *Sampler) Allow(most int, every time.Duration) (left int64, ok bool) {
+	if !g.admit(most, every) {
+		g.left.Add(1)
+		return 0, false
+	}
+	return g.left.Swap(0), true
+}
+
+// Sample is [Sampler.Allow] for events that may come thousands of times a second, such as denials.
+// Once it has left out sixteen, it looks at the clock only for one in sixteen. So it may leave out
+// the first few after a flood that Allow would let through. Do not use it for rare events.
+func (g *Sampler) Sample(most int, every time.Duration) (left int64, ok bool) {
+	if left := g.left.Load(); left > clockEvery && left%clockEvery != 0 {
+		g.left.Add(1)
+		return 0, false
+	}
+	return g.Allow(most, every)
+}
+
+// admit counts an event if its interval has room.
+func (g *Sampler) admit(most int, every time.Duration) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now := time.Now(); now.Sub(g.began) >= every {
+		g.began, g.taken = now, 0
+	}
+	if g.taken >= most {
+		return false
+	}
+	g.taken++
+	return true
+}
