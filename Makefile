@@ -25,9 +25,13 @@ run: ## Run the demo: a gateway behind the example tiers, with callers and a das
 setup: ## Install what the tests need and is missing (redis-server, curl, proxies, a browser, promtool, a C compiler)
 	@scripts/setup.sh
 
+.PHONY: check
+check: lint ## Lint, and run the tests that need no other program; under a minute, for use while editing
+	$(GO) test -short -p 4 ./... # they wait more than they compute
+
 .PHONY: test
-test: setup ## Run all tests with the race detector, against real Redis servers
-	$(GO) test -race -shuffle=on -p 3 ./redisstore ./faults ./... # the slowest first; they wait more than they compute
+test: setup ## Run all tests with the race detector, against real Redis servers; before a change is done
+	$(GO) test -race -shuffle=on -timeout 30m -p 3 ./redisstore ./faults ./... # the slowest first; they wait more than they compute
 	cd examples/routers && $(GO) test -race -shuffle=on ./...
 	cd bench && $(GO) test ./...
 
@@ -37,6 +41,8 @@ lint: ## Check formatting, Lua syntax, go.mod, vet and staticcheck
 		echo "not formatted (run make fmt):"; echo "$$unformatted"; exit 1; fi
 	@if [ -z "$(LUAC)" ]; then echo "lint: no luac5.1 and no luac found: run make setup, or set LUAC" >&2; exit 1; fi
 	find . -name '*.lua' -print0 | xargs -0 -n 1 $(LUAC) -p
+	@command -v luacheck >/dev/null || { echo "lint: no luacheck found: run make setup" >&2; exit 1; }
+	$(GO) test -count=1 -run 'TestScriptsAreValid|TestNumbers' ./redisstore # the scripts as Redis runs them
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
@@ -80,7 +86,7 @@ bin/k6:
 
 .PHONY: screenshots
 screenshots: setup ## Run the demo for some minutes, and make the pictures in docs/images
-	STINT_SCREENSHOTS=$(CURDIR)/docs/images $(GO) test -run Screenshots -count=1 -v ./server/e2e
+	STINT_SCREENSHOTS=$(CURDIR)/docs/images $(GO) test -run Screenshots -count=1 -v ./internal/server/e2e
 
 .PHONY: faults
 faults: setup ## Break real servers in every way, measure, and write the table in docs/faults.md

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// delayed is a proxy that stands for a network: every byte takes half a round
-// trip in either direction.
+// delayed is a proxy that stands for a network: every byte takes half a round trip in either
+// direction.
 type delayed struct {
 	listener net.Listener
 	upstream string

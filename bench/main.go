@@ -1,6 +1,6 @@
-// Command bench measures stint beside other limiters: contenders alternate
-// within one run, medians are compared, and the bars that stint sets itself are
-// checked at the end. Missing a bar is a result, not a failure.
+// Command bench measures stint beside other limiters: contenders alternate within one run, medians
+// are compared, and the bars that stint sets itself are checked at the end. Missing a bar is a
+// result, not a failure.
 //
 //	go run .                      everything, about half an hour
 //	go run . -short               everything, coarser, a few minutes

@@ -10,6 +10,7 @@ import (
 	limiterhttp "github.com/sethvargo/go-limiter/httplimit"
 	golimiter "github.com/sethvargo/go-limiter/memorystore"
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/examples/tiers"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/memorystore"
@@ -21,8 +22,8 @@ import (
 	"github.com/ulule/limiter/v3/drivers/store/memory"
 )
 
-// tierTable is the five tiers of the example configuration with its routes, and a tier with as many windows that no
-// run uses up.
+// tierTable is the five tiers of the example configuration with its routes, and a tier with as many
+// windows that no run uses up.
 const tierTable = `
 identities: {service: {claim: service, type: internal}}
 tiers:
@@ -40,7 +41,8 @@ policies:
   - {name: export, match: {method: POST, path: "/structures/{id}/pdf"}, cost: 3}
 `
 
-// middleware wraps a handler in limits that a request of the bench never reaches, or has reached already.
+// middleware wraps a handler in limits that a request of the bench never reaches, or has reached
+// already.
 type middleware struct {
 	name string
 	open func(next http.Handler, allowed bool) (_ http.Handler, closer func(), err error)
@@ -73,8 +75,8 @@ func openTiers(format string) func(http.Handler, bool) (http.Handler, func(), er
 	}
 }
 
-// openExample judges them by the example itself, with an enterprise tier that no run uses up. A request is charged to its
-// tier and to a budget; both kinds of header fields are sent.
+// openExample judges them by the example itself, with an enterprise tier that no run uses up. A
+// request is charged to its tier and to a budget; both kinds of header fields are sent.
 func openExample(next http.Handler, allowed bool) (http.Handler, func(), error) {
 	text := strings.NewReplacer(
 		"[500/1m burst 5x, 10000/1h, unlimited/1d]", "[1000000000/1m burst 2x, 60000000000/1h, 1440000000000/1d]",
@@ -108,11 +110,11 @@ func openGuarded(next http.Handler, text, plan string, allowed bool) (http.Handl
 }
 
 func newGuard(store stint.Store, text string) (*policy.Guard, error) {
-	set, err := policy.Parse("bench.yaml", []byte(text))
+	conf, err := config.Parse("bench.yaml", []byte(text))
 	if err != nil {
 		return nil, err
 	}
-	return policy.NewGuard(store, set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
+	return policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
 }
 
 func openLimitHandler(next http.Handler, allowed bool) (http.Handler, func(), error) {

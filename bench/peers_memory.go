@@ -96,8 +96,8 @@ func openGoLimiter(limit int64, window time.Duration) (decider, error) {
 	}, nil
 }
 
-// openFailsafe counts in fixed windows. It limits one thing; the map from keys
-// to limiters is what its users write.
+// openFailsafe counts in fixed windows. It limits one thing; the map from keys to limiters is what
+// its users write.
 func openFailsafe(limit int64, window time.Duration) (decider, error) {
 	var limiters sync.Map
 	return decider{

@@ -20,22 +20,22 @@ import (
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 )
 
-// redisDecider answers over Redis whether a key may go ahead, and how much of
-// the first window is used then, where that is known.
+// redisDecider answers over Redis whether a key may go ahead, and how much of the first window is
+// used then, where that is known.
 type redisDecider struct {
 	allow func(ctx context.Context, key string, cost int64) (ok bool, used int64, err error)
 	close func()
 }
 
-// redisPeer makes limiters over a server, for a number of concurrent callers. Those
-// that know one limit only take the first.
+// redisPeer makes limiters over a server, for a number of concurrent callers. Those that know one
+// limit only take the first.
 type redisPeer struct {
 	name string
 	open func(ctx context.Context, addr string, callers int, limits ...stint.Limit) (redisDecider, error)
 }
 
-// redisPeers are the contenders. The last two are not limiters of the same kind: what
-// stint's script replaces, and the bare round trip.
+// redisPeers are the contenders. The last two are not limiters of the same kind: what stint's
+// script replaces, and the bare round trip.
 var redisPeers = []redisPeer{
 	{"stint, plain", func(ctx context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
 		return openRedisStint(ctx, addr, limits...)
@@ -43,7 +43,8 @@ var redisPeers = []redisPeer{
 	{"stint", openStack},
 	{"redis_rate", openRedisRate},
 	{"ulule", openRedisUlule},
-	{"rueidislimiter", func(ctx context.Context, addr string, callers int, limits ...stint.Limit) (redisDecider, error) {
+	{"rueidislimiter", func(ctx context.Context, addr string, callers int, limits ...stint.Limit) (
+		redisDecider, error) {
 		return openRueidisLimiter(ctx, addr, callers, limits[0])
 	}},
 	{"sorted set", func(ctx context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
@@ -73,7 +74,7 @@ func redisNames() []string {
 
 // openRedisStint is stint over its plain Redis store.
 func openRedisStint(ctx context.Context, addr string, limits ...stint.Limit) (redisDecider, error) {
-	store, err := redisstore.Open(ctx, "redis://"+addr)
+	store, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://" + addr})
 	if err != nil {
 		return redisDecider{}, err
 	}
@@ -82,7 +83,7 @@ func openRedisStint(ctx context.Context, addr string, limits ...stint.Limit) (re
 
 // openStack is stint as recommended: with all that package resilience has.
 func openStack(ctx context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
-	store, err := redisstore.Open(ctx, "redis://"+addr)
+	store, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://" + addr})
 	if err != nil {
 		return redisDecider{}, err
 	}
@@ -108,7 +109,7 @@ func openLimiter(store stint.Store, closeAll func(), limits []stint.Limit) (redi
 			if err != nil {
 				return false, 0, err
 			}
-			return d.Allowed && !d.Degraded, d.Usages()[0].Used, nil
+			return d.Allowed && !d.Degraded, d.Usages[0].Used, nil
 		},
 		close: closeAll,
 	}, nil
@@ -151,8 +152,8 @@ func openRedisUlule(_ context.Context, addr string, callers int, limits ...stint
 //go:embed lua/sortedset.lua
 var sortedSetScript string
 
-// openSortedSet is the sliding window log in one sorted set per window, through
-// the client that stint uses. Its keys are as long as stint's.
+// openSortedSet is the sliding window log in one sorted set per window, through the client that
+// stint uses. Its keys are as long as stint's.
 func openSortedSet(_ context.Context, addr string, limits ...stint.Limit) (redisDecider, error) {
 	client, err := rueidis.NewClient(clientOption(addr))
 	if err != nil {
@@ -181,8 +182,9 @@ func openSortedSet(_ context.Context, addr string, limits ...stint.Limit) (redis
 
 func sortedSetKey(subject, limit string) string { return "zslog:{" + subject + "}:" + limit }
 
-// openRueidisLimiter counts in a fixed window for each limit: a counter, and when its window ends in a key beside it. It
-// knows one limit per call, and is called once for each, one after the other.
+// openRueidisLimiter counts in a fixed window for each limit: a counter, and when its window ends
+// in a key beside it. It knows one limit per call, and is called once for each, one after the
+// other.
 func openRueidisLimiter(_ context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
 	client, err := rueidis.NewClient(clientOption(addr))
 	if err != nil {
@@ -246,8 +248,8 @@ func openIncrement(_ context.Context, addr string, _ int, _ ...stint.Limit) (red
 	}, nil
 }
 
-// openNaive is the sequence that the script replaces: clean, add, expire and
-// count, each a round trip, through the client that stint uses.
+// openNaive is the sequence that the script replaces: clean, add, expire and count, each a round
+// trip, through the client that stint uses.
 func openNaive(_ context.Context, addr string, l stint.Limit) (redisDecider, error) {
 	client, err := rueidis.NewClient(clientOption(addr))
 	if err != nil {
@@ -259,13 +261,16 @@ func openNaive(_ context.Context, addr string, l stint.Limit) (redisDecider, err
 			now := time.Now().UnixMicro()
 			stamp := strconv.FormatInt(now, 10)
 			oldest := strconv.FormatInt(now-l.Window.Microseconds(), 10)
-			if err := client.Do(ctx, client.B().Zremrangebyscore().Key(key).Min("0").Max(oldest).Build()).Error(); err != nil {
+			if err := client.Do(ctx, client.B().Zremrangebyscore().Key(key).Min("0").Max(oldest).Build()).
+				Error(); err != nil {
 				return false, 0, err
 			}
-			if err := client.Do(ctx, client.B().Zadd().Key(key).ScoreMember().ScoreMember(float64(now), stamp).Build()).Error(); err != nil {
+			if err := client.Do(ctx, client.B().Zadd().Key(key).ScoreMember().ScoreMember(float64(now), stamp).Build()).
+				Error(); err != nil {
 				return false, 0, err
 			}
-			if err := client.Do(ctx, client.B().Expire().Key(key).Seconds(int64(l.Window.Seconds())+1).Build()).Error(); err != nil {
+			if err := client.Do(ctx, client.B().Expire().Key(key).Seconds(int64(l.Window.Seconds())+1).Build()).
+				Error(); err != nil {
 				return false, 0, err
 			}
 			used, err := client.Do(ctx, client.B().Zcard().Key(key).Build()).AsInt64()

@@ -35,7 +35,8 @@ func startRedis(ctx context.Context, args ...string) (_ *redisServer, err error)
 		return nil, err
 	}
 	_, port, _ := net.SplitHostPort(addr)
-	args = append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no"}, args...)
+	args = append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no"},
+		args...)
 	s := &redisServer{addr: addr, dir: dir, cmd: exec.Command("redis-server", args...)}
 	if err := s.cmd.Start(); err != nil {
 		os.RemoveAll(dir)
@@ -108,8 +109,8 @@ func (s *redisServer) cpu(ctx context.Context) (float64, error) {
 	return s.infoNumber(ctx, "cpu", "used_cpu_user", "used_cpu_sys")
 }
 
-// scriptTime is the time spent in scripts since the last CONFIG RESETSTAT, in
-// microseconds, and the number of calls.
+// scriptTime is the time spent in scripts since the last CONFIG RESETSTAT, in microseconds, and the
+// number of calls.
 func (s *redisServer) scriptTime(ctx context.Context) (usec, calls float64, err error) {
 	fields, err := s.info(ctx, "commandstats")
 	if err != nil {

@@ -48,7 +48,8 @@ func startCluster(ctx context.Context) (c cluster, err error) {
 		}
 		c = append(c, node)
 		first, last := i*slots/clusterNodes, (i+1)*slots/clusterNodes-1
-		if err := node.do(ctx, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last)).Error(); err != nil {
+		if err := node.do(ctx, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first),
+			strconv.Itoa(last)).Error(); err != nil {
 			return c, err
 		}
 		host, port, _ := net.SplitHostPort(c[0].addr)
@@ -63,7 +64,8 @@ func startCluster(ctx context.Context) (c cluster, err error) {
 			if err != nil {
 				return c, err
 			}
-			together = together && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_size:3") &&
+			together = together && strings.Contains(info, "cluster_state:ok") &&
+				strings.Contains(info, "cluster_size:3") &&
 				strings.Contains(info, "cluster_known_nodes:3")
 		}
 		if together {
@@ -107,7 +109,8 @@ func runCluster(ctx context.Context, s contest.Settings, r *contest.Report) erro
 		}
 		row := []string{w.name}
 		for _, perSecond := range all {
-			row = append(row, fmt.Sprintf("%s ±%.0f%%", contest.Count(int64(perSecond.Median())), 100*perSecond.Spread()))
+			row = append(row, fmt.Sprintf("%s ±%.0f%%", contest.Count(int64(perSecond.Median())),
+				100*perSecond.Spread()))
 		}
 		rates = append(rates, row)
 	}

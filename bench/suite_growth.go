@@ -28,15 +28,15 @@ func runGrowth(ctx context.Context, s contest.Settings, r *contest.Report) error
 	return growLimits(ctx, s, r, server)
 }
 
-// perWindow is by how many requests a window of a limit is filled, and what each
-// costs: one unit up to 1,000 of them.
+// perWindow is by how many requests a window of a limit is filled, and what each costs: one unit up
+// to 1,000 of them.
 func perWindow(limit int64) (requests, cost int64) {
 	requests = min(limit, 1000)
 	return requests * scriptLive / 100, limit / requests
 }
 
-// growLimit raises the limit. Windows are kept nine tenths full, with requests
-// entering and leaving all the time.
+// growLimit raises the limit. Windows are kept nine tenths full, with requests entering and leaving
+// all the time.
 func growLimit(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer) error {
 	r.Heading("Growth with the limit", fmt.Sprintf("Windows nine tenths full. Memory: 1,000 subjects in turn, ns. Script: %d subjects, µs.", scriptSubjects))
 	limits := []int64{10, 100, 1000, 10_000, 100_000, 1_000_000}
@@ -85,8 +85,8 @@ func growLimit(ctx context.Context, s contest.Settings, r *contest.Report, serve
 	return nil
 }
 
-// openSteady is stint in memory with a window of such a length that, at the speed
-// of this machine, 1,000 subjects asking in turn keep it nine tenths full.
+// openSteady is stint in memory with a window of such a length that, at the speed of this machine,
+// 1,000 subjects asking in turn keep it nine tenths full.
 func openSteady(limit, requests, cost int64) (decider, error) {
 	open := func(l stint.Limit) (decider, error) {
 		lim, closer, err := openStintLimiter(l)
@@ -186,7 +186,8 @@ func growLimits(ctx context.Context, s contest.Settings, r *contest.Report, serv
 	}
 	var lines [][]string
 	for i, n := range counts {
-		lines = append(lines, []string{fmt.Sprint(n), plusMinus(inMemory[i]), contest.Number(inMemory[i].Median() / inMemory[0].Median()),
+		lines = append(lines, []string{fmt.Sprint(n), plusMinus(inMemory[i]),
+			contest.Number(inMemory[i].Median() / inMemory[0].Median()),
 			plusMinus(inRedis[i]), contest.Number(inRedis[i].Median() / inRedis[0].Median())})
 	}
 	r.Table([]string{"limits", "memory", "to one", "script", "to one"}, lines)

@@ -62,7 +62,8 @@ func runHTTP(ctx context.Context, s contest.Settings, r *contest.Report) error {
 }
 
 // runMiddlewares lets the contenders allow, or deny, in turn.
-func runMiddlewares(ctx context.Context, s contest.Settings, r *contest.Report, next http.Handler, allowed bool) ([][]string, error) {
+func runMiddlewares(ctx context.Context, s contest.Settings, r *contest.Report, next http.Handler, allowed bool) (
+	[][]string, error) {
 	what, share := "denied", 0.0
 	if allowed {
 		what, share = "allowed", 1
@@ -96,10 +97,12 @@ func runMiddlewares(ctx context.Context, s contest.Settings, r *contest.Report, 
 	var lines [][]string
 	for i, m := range middlewares {
 		above := all[i].Median() - all[0].Median()
-		lines = append(lines, []string{what, m.name, plusMinus(all[i]), contest.Number(above), contest.Number(round(allocations[i].Median(), 100))})
+		lines = append(lines, []string{what, m.name, plusMinus(all[i]), contest.Number(above),
+			contest.Number(round(allocations[i].Median(), 100))})
 		if i == 1 || i == 2 {
 			r.AtMost(1000, " ns", fmt.Sprintf("http: %s, %s, above the bare handler", m.name, what)).Judge(above)
-			r.AtMost(3, "", fmt.Sprintf("http: %s, %s, allocations", m.name, what)).Judge(round(allocations[i].Median(), 100))
+			r.AtMost(3, "", fmt.Sprintf("http: %s, %s, allocations", m.name, what)).Judge(
+				round(allocations[i].Median(), 100))
 		}
 	}
 	return lines, nil
@@ -124,7 +127,7 @@ func runHTTPRedis(ctx context.Context, s contest.Settings, r *contest.Report) er
 		return err
 	}
 	defer redis.Close()
-	plain, err := redisstore.Open(ctx, "redis://"+redis.addr)
+	plain, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://" + redis.addr})
 	if err != nil {
 		return err
 	}
@@ -173,7 +176,8 @@ func runHTTPRedis(ctx context.Context, s contest.Settings, r *contest.Report) er
 		line = append(line, contest.Number(loads[1].quantile(q)-loads[0].quantile(q)))
 	}
 	r.Table([]string{"", "p50", "p90", "p99"}, append(lines, line))
-	r.AtMost(2, " ms", "http: added by limits in Redis, p99").Judge((loads[1].quantile(0.99) - loads[0].quantile(0.99)) / 1000)
+	r.AtMost(2, " ms", "http: added by limits in Redis, p99").Judge(
+		(loads[1].quantile(0.99) - loads[0].quantile(0.99)) / 1000)
 	return nil
 }
 
@@ -204,7 +208,8 @@ func arrive(ctx context.Context, url string, length time.Duration) ([]time.Durat
 		group.Go(func() {
 			var took []time.Duration
 			var failure error
-			// Callers begin one after the other; the first request of each makes its connection and is not counted.
+			// Callers begin one after the other; the first request of each makes its connection and
+			// is not counted.
 			for n, at := 0, each*time.Duration(i)/httpCallers; at < length && failure == nil; n, at = n+1, at+each {
 				time.Sleep(time.Until(start.Add(at)))
 				began := time.Now()

@@ -22,8 +22,7 @@ const (
 	exact = 100
 )
 
-// pattern is the order in which keys are asked for: keys in turn, each `each`
-// times in a row.
+// pattern is the order in which keys are asked for: keys in turn, each `each` times in a row.
 type pattern struct {
 	keys []string
 	each int
@@ -82,13 +81,12 @@ type cost struct {
 	allowed     float64 // share of decisions
 }
 
-// chunk is how many decisions each goroutine makes between two looks at the
-// clock: few enough that the system rarely takes a core away meanwhile.
+// chunk is how many decisions each goroutine makes between two looks at the clock: few enough that
+// the system rarely takes a core away meanwhile.
 const chunk = 10_000
 
-// measure makes about n decisions, divided among the walkers, each in a goroutine.
-// The time is that of the median chunk, so that what else runs on the machine
-// counts as little as possible.
+// measure makes about n decisions, divided among the walkers, each in a goroutine. The time is that
+// of the median chunk, so that what else runs on the machine counts as little as possible.
 func measure(d decider, walkers []*walker, n int) (cost, error) {
 	var (
 		chunks        contest.Series
@@ -148,8 +146,8 @@ func collect() {
 	}
 }
 
-// memoryGroup is some lines of the table that share their limiters, because
-// filling them takes long.
+// memoryGroup is some lines of the table that share their limiters, because filling them takes
+// long.
 type memoryGroup struct {
 	limit  int64
 	window time.Duration
@@ -158,8 +156,8 @@ type memoryGroup struct {
 	times int
 	// allowed is the share that has to be allowed, or negative if it may vary.
 	allowed float64
-	// growing says that the subjects' logs still grow meanwhile, so that the
-	// allocations are not those of the steady state.
+	// growing says that the subjects' logs still grow meanwhile, so that the allocations are not
+	// those of the steady state.
 	growing bool
 	rows    []memoryRow
 }
@@ -285,7 +283,8 @@ func (g memoryGroup) run(ctx context.Context, s contest.Settings, r *contest.Rep
 			samples = append(samples, func() (float64, error) {
 				c, err := measure(d, walkers, ops)
 				if err == nil && g.allowed >= 0 && math.Abs(c.allowed-g.allowed) > 0.01 {
-					err = fmt.Errorf("%s: %s allowed a share of %.3f; want %.0f", row.what, memoryPeers[i].name, c.allowed, g.allowed)
+					err = fmt.Errorf("%s: %s allowed a share of %.3f; want %.0f", row.what, memoryPeers[i].name,
+						c.allowed, g.allowed)
 				}
 				allocations[i] = append(allocations[i], c.allocations)
 				return c.nanoseconds, err
@@ -311,8 +310,8 @@ func (g memoryGroup) run(ctx context.Context, s contest.Settings, r *contest.Rep
 	return lines, nil
 }
 
-// fill asks for each of the keys some times, in turn: each request of a key comes
-// at a time of its own.
+// fill asks for each of the keys some times, in turn: each request of a key comes at a time of its
+// own.
 func (d decider) fill(keys []string, times int) error {
 	for range times {
 		for _, key := range keys {

@@ -9,7 +9,9 @@ import (
 	"net/netip"
 	"runtime"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/bench/internal/contest"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
@@ -78,7 +80,7 @@ func (o observed) run(ctx context.Context, s contest.Settings) ([]contest.Series
 	}()
 	keys := subjectKeys(o.keys)
 	var samples []func() (float64, error)
-	for _, observer := range []policy.Observer{nil, monitor} {
+	for _, observer := range []stint.Observer{nil, monitor} {
 		store, err := memorystore.New(memorystore.Config{})
 		if err != nil {
 			return nil, err
@@ -104,7 +106,8 @@ func (o observed) run(ctx context.Context, s contest.Settings) ([]contest.Series
 	return alternate(ctx, s.Rounds*contest.Pick(s, 40, 20), samples...)
 }
 
-// ratios divides what was measured in the same round: what is looked for is less than the machine changes in seconds.
+// ratios divides what was measured in the same round: what is looked for is less than the machine
+// changes in seconds.
 func ratios(above, below contest.Series) contest.Series {
 	all := make(contest.Series, len(above))
 	for i := range all {
@@ -113,12 +116,12 @@ func ratios(above, below contest.Series) contest.Series {
 	return all
 }
 
-func newObservedGuard(store *memorystore.Store, o policy.Observer) (*policy.Guard, error) {
-	set, err := policy.Parse("bench.yaml", []byte(observedConfig))
+func newObservedGuard(store *memorystore.Store, o stint.Observer) (*policy.Guard, error) {
+	conf, err := config.Parse("bench.yaml", []byte(observedConfig))
 	if err != nil {
 		return nil, err
 	}
-	return policy.NewGuard(store, set, policy.GuardConfig{Observer: o, Logger: slog.New(slog.DiscardHandler)})
+	return policy.NewGuard(store, conf.Set, policy.GuardConfig{Observer: o, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // user is who is asking, in the tier that everything is allowed in or the one in which nothing is.

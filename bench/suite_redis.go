@@ -34,7 +34,8 @@ func (l load) quantile(q float64) float64 {
 const timedOne = 8
 
 // press lets callers ask in a loop, each as soon as it was answered.
-func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*walker, length time.Duration) (load, error) {
+func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*walker,
+	length time.Duration) (load, error) {
 	var (
 		group              sync.WaitGroup
 		mutex              sync.Mutex
@@ -56,8 +57,8 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 			for now := time.Now(); failure == nil && now.Sub(start) < length; {
 				var ok bool
 				var units int64
-				// One in eight is timed: for those that answer from memory looking at
-				// the clock costs as much as the answer.
+				// One in eight is timed: for those that answer from memory looking at the clock
+				// costs as much as the answer.
 				for range timedOne - 1 {
 					if ok, units, failure = d.allow(ctx, w.next(), 1); failure != nil {
 						break
@@ -111,8 +112,8 @@ type workload struct {
 	limits  []stint.Limit
 	keys    []string
 	allowed bool
-	// lead is how many times the rate of the fastest peer stint wants at 64 callers and
-	// more, and cpu how much of its server's processor time per decision; 0 is no bar.
+	// lead is how many times the rate of the fastest peer stint wants at 64 callers and more, and
+	// cpu how much of its server's processor time per decision; 0 is no bar.
 	lead, cpu float64
 }
 
@@ -124,7 +125,8 @@ func workloads() []workload {
 		{"hot key allowed", []stint.Limit{stint.PerSecond(10_000_000)}, hot, true, 8, 0},
 		{"hot key denied", []stint.Limit{stint.PerHour(exact)}, hot, false, 50, 0},
 		{"100,000 keys allowed", []stint.Limit{minute}, many, true, 1.3, 0.6},
-		{"the same, stint with three windows", []stint.Limit{minute, stint.PerHour(10 * exact), stint.PerDay(100 * exact)}, many, true, 1, 0},
+		{"the same, stint with three windows",
+			[]stint.Limit{minute, stint.PerHour(10 * exact), stint.PerDay(100 * exact)}, many, true, 1, 0},
 		{"hot key, stint leasing", []stint.Limit{stint.PerSecond(100_000_000).WithLease()}, hot, true, 50, 0},
 	}
 }
@@ -154,7 +156,8 @@ func runThroughput(ctx context.Context, s contest.Settings, r *contest.Report, s
 		rate, cpu, late := []string{w.name}, []string{w.name}, []string{w.name}
 		for _, l := range loads {
 			perSecond := over(l, func(l load) float64 { return l.perSecond })
-			rate = append(rate, fmt.Sprintf("%s ±%.0f%%", contest.Count(int64(perSecond.Median())), 100*perSecond.Spread()))
+			rate = append(rate, fmt.Sprintf("%s ±%.0f%%", contest.Count(int64(perSecond.Median())),
+				100*perSecond.Spread()))
 			cpu = append(cpu, contest.Number(over(l, func(l load) float64 { return l.cpu }).Median()))
 			late = append(late, contest.Number(over(l, func(l load) float64 { return l.quantile(0.5) }).Median())+", "+
 				contest.Number(over(l, func(l load) float64 { return l.quantile(0.99) }).Median()))
@@ -236,15 +239,19 @@ func bars(r *contest.Report, w workload, callers int, loads [][]load) {
 			soonest = i
 		}
 	}
-	r.AtMost(1/w.lead, "×", fmt.Sprintf("%s, time per decision to %s, the fastest peer", by, redisPeers[fastest].name)).Judge(rate(fastest) / rate(stack))
+	r.AtMost(1/w.lead, "×", fmt.Sprintf("%s, time per decision to %s, the fastest peer", by, redisPeers[fastest].name)).
+		Judge(rate(fastest) / rate(stack))
 	if w.cpu > 0 {
-		r.AtMost(w.cpu, "×", fmt.Sprintf("%s, server time per decision to %s", by, redisPeers[fastest].name)).Judge(cpu(stack) / cpu(fastest))
+		r.AtMost(w.cpu, "×", fmt.Sprintf("%s, server time per decision to %s", by, redisPeers[fastest].name)).Judge(
+			cpu(stack) / cpu(fastest))
 	}
 	if callers == 64 {
-		r.AtMost(1, "×", fmt.Sprintf("%s, p99 to %s, the soonest peer", by, redisPeers[soonest].name)).Judge(late(stack) / late(soonest))
+		r.AtMost(1, "×", fmt.Sprintf("%s, p99 to %s, the soonest peer", by, redisPeers[soonest].name)).Judge(
+			late(stack) / late(soonest))
 		if len(w.limits) == 1 && w.lead < 50 {
 			for i := firstPeer; i < lastPeer; i++ {
-				r.AtMost(1, "×", fmt.Sprintf("%s, plain store, time per decision to %s", by, redisPeers[i].name)).Judge(rate(i) / rate(plain))
+				r.AtMost(1, "×", fmt.Sprintf("%s, plain store, time per decision to %s", by, redisPeers[i].name)).Judge(
+					rate(i) / rate(plain))
 			}
 		}
 	}
@@ -258,8 +265,8 @@ func over(loads []load, value func(load) float64) contest.Series {
 	return s
 }
 
-// runNaive compares one script call with the four commands that it replaces, on
-// the same host and over a network of two milliseconds.
+// runNaive compares one script call with the four commands that it replaces, on the same host and
+// over a network of two milliseconds.
 func runNaive(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer) error {
 	network, err := startDelayed(server.addr, 2*time.Millisecond)
 	if err != nil {

@@ -14,15 +14,14 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// The load under which scripts are timed: every tick each subject asks once, all
-// at the same time, so that a window of 90 ticks stays 90 requests full.
+// The load under which scripts are timed: every tick each subject asks once, all at the same time,
+// so that a window of 90 ticks stays 90 requests full.
 const (
 	scriptSubjects = 50
 	scriptLive     = 90
 )
 
-// scriptWindows are n limits of 100 whose windows hold a little more than 90
-// requests each.
+// scriptWindows are n limits of 100 whose windows hold a little more than 90 requests each.
 func scriptWindows(n int, tick time.Duration) []stint.Limit {
 	limits := make([]stint.Limit, n)
 	for i := range limits {
@@ -31,8 +30,8 @@ func scriptWindows(n int, tick time.Duration) []stint.Limit {
 	return limits
 }
 
-// scriptTick finds a tick that keeps the server busy most of the time, and that
-// this machine can keep up with, by how long a sorted set takes for one.
+// scriptTick finds a tick that keeps the server busy most of the time, and that this machine can
+// keep up with, by how long a sorted set takes for one.
 func scriptTick(ctx context.Context, addr string, windows int) (time.Duration, error) {
 	d, err := openSortedSet(ctx, addr, scriptWindows(windows, time.Second)...)
 	if err != nil {
@@ -40,16 +39,18 @@ func scriptTick(ctx context.Context, addr string, windows int) (time.Duration, e
 	}
 	defer d.close()
 	start := time.Now()
-	if _, _, err := drive(ctx, d, driven{subjectKeys(scriptSubjects), time.Nanosecond, 1}, scriptLive, nil); err != nil {
+	if _, _, err := drive(ctx, d, driven{subjectKeys(scriptSubjects), time.Nanosecond, 1}, scriptLive,
+		nil); err != nil {
 		return 0, err
 	}
 	tick := 2 * time.Since(start) / scriptLive
 	return max(tick, time.Millisecond).Round(100 * time.Microsecond), nil
 }
 
-// drive lets every subject ask once per tick, calls then after each, and returns
-// how many were denied and how full the first window of the last answers was.
-func drive(ctx context.Context, d redisDecider, l driven, ticks int, then func() error) (denied int, full float64, err error) {
+// drive lets every subject ask once per tick, calls then after each, and returns how many were
+// denied and how full the first window of the last answers was.
+func drive(ctx context.Context, d redisDecider, l driven, ticks int, then func() error) (
+	denied int, full float64, err error) {
 	var mutex sync.Mutex
 	ticker := time.NewTicker(l.tick)
 	defer ticker.Stop()
@@ -100,14 +101,15 @@ type timed struct {
 	denied  contest.Series
 }
 
-// warm fills the first window, and those that are hardly longer, until requests leave them as they enter.
+// warm fills the first window, and those that are hardly longer, until requests leave them as they
+// enter.
 func (t *timed) warm(ctx context.Context) error {
 	_, _, err := drive(ctx, t.decider, t.load, int(t.limits[0].Window/t.load.tick)+10, nil)
 	return err
 }
 
-// sample returns the microseconds per call in the median tick, so that what else
-// runs on the machine counts as little as possible.
+// sample returns the microseconds per call in the median tick, so that what else runs on the
+// machine counts as little as possible.
 func (t *timed) sample(ctx context.Context, server *redisServer, ticks int) (float64, error) {
 	if err := t.warm(ctx); err != nil {
 		return 0, err
@@ -133,8 +135,8 @@ func (t *timed) sample(ctx context.Context, server *redisServer, ticks int) (flo
 	return perCall.Median(), nil
 }
 
-// scriptContenders are stint and the sorted set with one and three windows, in
-// the order in which they are compared.
+// scriptContenders are stint and the sorted set with one and three windows, in the order in which
+// they are compared.
 func scriptContenders(ctx context.Context, addr string) ([]*timed, error) {
 	var all []*timed
 	for _, n := range []int{1, 3} {
@@ -200,8 +202,10 @@ func runScript(ctx context.Context, s contest.Settings, r *contest.Report) error
 	for i := 0; i < len(all); i += 2 {
 		ours, theirs := all[i], all[i+1]
 		ratio := ours.Median() / theirs.Median()
-		lines = append(lines, []string{contenders[i].name, contest.Number(slices.Min(ours)), plusMinus(ours), contest.Number(slices.Min(theirs)), plusMinus(theirs),
-			contest.Number(ratio), fmt.Sprintf("%.0f, %.0f", contenders[i].full.Median(), contenders[i+1].full.Median())})
+		lines = append(lines, []string{contenders[i].name, contest.Number(slices.Min(ours)), plusMinus(ours),
+			contest.Number(slices.Min(theirs)), plusMinus(theirs),
+			contest.Number(ratio), fmt.Sprintf("%.0f, %.0f", contenders[i].full.Median(),
+				contenders[i+1].full.Median())})
 		r.AtMost([]float64{0.9, 0.65}[i/2], "×", "script: "+contenders[i].name+", time to the sorted set").Judge(ratio)
 		for _, c := range contenders[i : i+2] {
 			if d := c.denied.Median(); d > 0.02 {
@@ -264,8 +268,8 @@ func (p replicas) bytes(ctx context.Context, t *timed, ticks int) (float64, erro
 	return (after - before) / decisions, err
 }
 
-// replicateTier counts the bytes of the documents' tier, by the minute: it takes two and loads nothing, while something
-// else is measured. It returns a function that waits for them.
+// replicateTier counts the bytes of the documents' tier, by the minute: it takes two and loads
+// nothing, while something else is measured. It returns a function that waits for them.
 func replicateTier(ctx context.Context, s contest.Settings) (wait func() (float64, error)) {
 	minute := contest.Pick(s, time.Minute, 5*time.Second)
 	var bytes float64
@@ -294,7 +298,8 @@ func tierBytes(ctx context.Context, minute time.Duration) (float64, error) {
 	return p.bytes(ctx, &timed{name: "the tier", decider: d, limits: limits, load: load}, scriptLive)
 }
 
-// runReplication counts the bytes that a replica is sent per decision, and waits for those of the tier.
+// runReplication counts the bytes that a replica is sent per decision, and waits for those of the
+// tier.
 func runReplication(ctx context.Context, s contest.Settings, r *contest.Report, tier func() (float64, error)) error {
 	p, err := startReplicas(ctx)
 	if err != nil {
@@ -319,7 +324,8 @@ func runReplication(ctx context.Context, s contest.Settings, r *contest.Report, 
 	var lines [][]string
 	for i := 0; i < len(bytes); i += 2 {
 		ratio := bytes[i] / bytes[i+1]
-		lines = append(lines, []string{contenders[i].name, contest.Number(bytes[i]), contest.Number(bytes[i+1]), contest.Number(ratio)})
+		lines = append(lines, []string{contenders[i].name, contest.Number(bytes[i]), contest.Number(bytes[i+1]),
+			contest.Number(ratio)})
 		r.AtMost(2, "×", "script: "+contenders[i].name+", replicated bytes to the sorted set").Judge(ratio)
 	}
 	n, err := tier()
@@ -332,8 +338,8 @@ func runReplication(ctx context.Context, s contest.Settings, r *contest.Report, 
 	return nil
 }
 
-// footprintCase is windows to be filled evenly and weighed. Costs keep the
-// number of calls low where only the sum matters.
+// footprintCase is windows to be filled evenly and weighed. Costs keep the number of calls low
+// where only the sum matters.
 type footprintCase struct {
 	name        string
 	windows     []footprintWindow
@@ -344,8 +350,8 @@ type footprintCase struct {
 // footprintWindow has room for a limit in a part, one of so many, of the time that filling takes.
 type footprintWindow struct{ limit, part int64 }
 
-// footprint fills windows in real time, which takes as long as a window, on a
-// server of its own while something else is measured.
+// footprint fills windows in real time, which takes as long as a window, on a server of its own
+// while something else is measured.
 type footprint struct {
 	server   *redisServer
 	window   time.Duration
@@ -354,8 +360,8 @@ type footprint struct {
 	failures []error
 }
 
-// The windows of the last case are nearer to each other than minute, hour and day, so that an even load does not run
-// into the shorter ones, and still fills all slices of the longer ones.
+// The windows of the last case are nearer to each other than minute, hour and day, so that an even
+// load does not run into the shorter ones, and still fills all slices of the longer ones.
 var footprintCases = []footprintCase{
 	{"full 100/min", []footprintWindow{{100, 1}}, 100, 1, 1331},
 	{"full 1,000/min", []footprintWindow{{1000, 1}}, 1000, 1, 2048},
@@ -369,14 +375,15 @@ func startFootprint(ctx context.Context, s contest.Settings) (*footprint, error)
 		return nil, err
 	}
 	n := len(footprintCases)
-	f := &footprint{server: server, window: contest.Pick(s, time.Minute, 10*time.Second), weights: make([]float64, n), failures: make([]error, n)}
+	f := &footprint{server: server, window: contest.Pick(s, time.Minute, 10*time.Second), weights: make([]float64, n),
+		failures: make([]error, n)}
 	for i, c := range footprintCases {
 		f.group.Go(func() { f.weights[i], f.failures[i] = c.weigh(ctx, server, subjectKey(i), f.window) })
 	}
 	return f, nil
 }
 
-// report waits until the windows are full and tells their size.
+// report waits until the windows are full and reports their size.
 func (f *footprint) report(ctx context.Context, r *contest.Report) error {
 	f.group.Wait()
 	if err := errors.Join(f.failures...); err != nil {
@@ -401,9 +408,10 @@ func (f *footprint) report(ctx context.Context, r *contest.Report) error {
 	return nil
 }
 
-// weigh fills windows over a little less than the length of the longest, until
-// one is full to the last unit, and returns the bytes that they take.
-func (c footprintCase) weigh(ctx context.Context, server *redisServer, subject string, window time.Duration) (float64, error) {
+// weigh fills windows over a little less than the length of the longest, until one is full to the
+// last unit, and returns the bytes that they take.
+func (c footprintCase) weigh(ctx context.Context, server *redisServer, subject string, window time.Duration) (
+	float64, error) {
 	var limits []stint.Limit
 	for _, w := range c.windows {
 		limits = append(limits, stint.Per(w.limit, window/time.Duration(w.part)))

@@ -15,49 +15,52 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/bench/internal/contest"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/loggen"
+	"github.com/stint-limiter/stint/internal/simulate"
+	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
-	"github.com/stint-limiter/stint/simulate"
-	"github.com/stint-limiter/stint/simulate/accesslog"
 )
 
-// Two configurations with three windows for every address: the one whose speed is promised, and one to compare it with.
+// Two configurations with three windows for every address: the one whose speed is promised, and one
+// to compare it with.
 const (
 	replayConfig  = `tiers: [{name: anyone, identity: ip, limits: [120/1m burst 2x, 2000/1h, 20000/1d]}]`
 	againstConfig = `tiers: [{name: anyone, identity: ip, limits: [60/1m burst 2x, 1000/1h, 10000/1d]}]`
 )
 
-// replaying is a row of the suite: what is done with the lines of a log. It returns how many requests were allowed, or -1
-// if none was judged.
+// replaying is a row of the suite: what is done with the lines of a log. It returns how many
+// requests were allowed, or -1 if none was judged.
 type replaying struct {
 	name string
 	json bool
 	do   func(context.Context, *accesslog.Source) (allowed int64, err error)
 }
 
-// runSimulate measures how fast logs are replayed, what that is made of, and how much memory it takes.
+// runSimulate measures how fast logs are replayed, what that is made of, and how much memory it
+// takes.
 func runSimulate(ctx context.Context, s contest.Settings, r *contest.Report) error {
-	set, err := policy.Parse("bench.yaml", []byte(replayConfig))
+	conf, err := config.Parse("bench.yaml", []byte(replayConfig))
 	if err != nil {
 		return err
 	}
-	against, err := policy.Parse("against.yaml", []byte(againstConfig))
+	other, err := config.Parse("against.yaml", []byte(againstConfig))
 	if err != nil {
 		return err
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	if err := runReplays(ctx, s, r, []replaying{
 		{"read and parsed", false, readAll},
-		{"read, parsed and judged", false, judging(set)},
-		{"all: judged and counted too", false, counting(simulate.Options{Set: set})},
-		{"all, lines of JSON", true, counting(simulate.Options{Set: set})},
-		{"all, against another configuration", false, counting(simulate.Options{Set: set, Against: against})},
-		{"all, with recommended limits", false, counting(simulate.Options{Set: set, Recommend: []float64{0.999}})},
+		{"read, parsed and judged", false, judging(conf.Set)},
+		{"all: judged and counted too", false, counting(simulate.Options{Set: conf.Set})},
+		{"all, lines of JSON", true, counting(simulate.Options{Set: conf.Set})},
+		{"all, against another configuration", false, counting(simulate.Options{Set: conf.Set, Against: other.Set})},
+		{"all, with recommended limits", false, counting(simulate.Options{Set: conf.Set, Recommend: []float64{0.999}})},
 	}); err != nil {
 		return err
 	}
-	return runReplayHeap(ctx, s, r, set)
+	return runReplayHeap(ctx, s, r, conf.Set)
 }
 
 // whole is the row that has everything, and that others are parts of or add to.
@@ -102,7 +105,8 @@ func runReplays(ctx context.Context, s contest.Settings, r *contest.Report, rows
 		})
 	}
 	r.Table([]string{"", "lines a second", "ns a line", "CPU ns a line", "of all"}, table)
-	r.AtLeast(500_000, "", "simulate: lines a second on one core").Judge(math.Round(1e9/wall[whole].Median()/1000) * 1000)
+	r.AtLeast(500_000, "", "simulate: lines a second on one core").Judge(
+		math.Round(1e9/wall[whole].Median()/1000) * 1000)
 	return nil
 }
 
@@ -190,7 +194,8 @@ func judging(set *policy.Set) func(context.Context, *accesslog.Source) (int64, e
 		var v policy.Verdict
 		err = each(source, func(record *accesslog.Record) error {
 			now.Store(record.At)
-			in = policy.Input{Method: record.Method, Host: record.Host, Path: record.Path, RawPath: record.RawPath, Peer: record.Client}
+			in = policy.Input{Method: record.Method, Host: record.Host, Path: record.Path, RawPath: record.RawPath,
+				Peer: record.Client}
 			err := guard.Decide(ctx, &in, &v)
 			if v.Decision.Allowed {
 				allowed++

@@ -8,18 +8,20 @@ import (
 
 	"github.com/stint-limiter/stint/bench/internal/contest"
 	"github.com/stint-limiter/stint/internal/loggen"
+	"github.com/stint-limiter/stint/internal/simulate"
+	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 	"github.com/stint-limiter/stint/policy"
-	"github.com/stint-limiter/stint/simulate"
-	"github.com/stint-limiter/stint/simulate/accesslog"
 )
 
-// runReplayHeap replays a month of a log that is nowhere as a whole, and looks at the heap on the way.
+// runReplayHeap replays a month of a log that is nowhere as a whole, and looks at the heap on the
+// way.
 func runReplayHeap(ctx context.Context, s contest.Settings, r *contest.Report, set *policy.Set) error {
 	lines := contest.Pick(s, 10_000_000, 1_000_000)
 	reader, writer := io.Pipe()
 	defer reader.Close() // which ends the goroutine, if it has not ended by itself
 	go func() {
-		_ = writer.CloseWithError(loggen.Generate(writer, loggen.Options{Lines: lines, Users: 100_000, Span: 30 * 24 * time.Hour}))
+		_ = writer.CloseWithError(loggen.Generate(
+			writer, loggen.Options{Lines: lines, Users: 100_000, Span: 30 * 24 * time.Hour}))
 	}()
 	before := liveHeap()
 	source, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: reader})
@@ -47,6 +49,7 @@ func runReplayHeap(ctx context.Context, s contest.Settings, r *contest.Report, s
 	seen := result.Outcome.Subjects.Seen
 	r.Heading("Live heap while a log is replayed, MB", fmt.Sprintf("A month of %s subjects, three windows for each, from a pipe.", contest.Count(int64(seen))))
 	r.Table([]string{"lines so far", "MB"}, table)
-	r.AtMost(2048, " B", "simulate: heap per subject after "+contest.Count(int64(lines))+" lines").Judge(round(heap/float64(seen), 1))
+	r.AtMost(2048, " B", "simulate: heap per subject after "+contest.Count(int64(lines))+" lines").Judge(
+		round(heap/float64(seen), 1))
 	return nil
 }

@@ -17,8 +17,8 @@ const tierCallers = 64
 type tierRow struct {
 	name   string
 	limits []stint.Limit
-	// cpu is how much of Redis's processor time for one rueidislimiter call a decision may take, and unbatched
-	// the same for the plain store and one caller, or 0 if that is not measured.
+	// cpu is how much of Redis's processor time for one rueidislimiter call a decision may take,
+	// and unbatched the same for the plain store and one caller, or 0 if that is not measured.
 	cpu, unbatched float64
 }
 
@@ -31,7 +31,8 @@ func tierRows(minute time.Duration) []tierRow {
 	return []tierRow{
 		{"one sliced window", []stint.Limit{stint.PerHour(huge)}, 0.7, 1.6},
 		{"one exact window", []stint.Limit{stint.Per(exact, minute)}, 0.9, 0},
-		{"three sliced windows", []stint.Limit{stint.Per(huge, minute), stint.PerHour(huge), stint.PerDay(huge)}, 1, 2.1},
+		{"three sliced windows", []stint.Limit{stint.Per(huge, minute), stint.PerHour(huge), stint.PerDay(huge)}, 1,
+			2.1},
 		{"the tier", tierLimits(minute), 1, 0},
 		{"three exact windows", []stint.Limit{
 			stint.Per(exact, minute), stint.Per(exact, minute+time.Second), stint.Per(exact, minute+2*time.Second),
@@ -45,7 +46,8 @@ type tierLoads struct {
 	plain, alone       []load // one caller: the plain store, and one call of rueidislimiter
 }
 
-// runTiers compares stint with rueidislimiter over many subjects: processor time of Redis and decisions a second.
+// runTiers compares stint with rueidislimiter over many subjects: processor time of Redis and
+// decisions a second.
 func runTiers(ctx context.Context, s contest.Settings, r *contest.Report) error {
 	server, err := startRedis(ctx)
 	if err != nil {
@@ -96,20 +98,23 @@ func runTiers(ctx context.Context, s contest.Settings, r *contest.Report) error 
 	return nil
 }
 
-// against returns a row of medians and the median of the ratios that two contenders had in the same round.
+// against returns a row of medians and the median of the ratios that two contenders had in the same
+// round.
 func against(name string, ours, theirs []load, value func(load) float64) ([]string, float64) {
 	var ratios contest.Series
 	for i := range ours {
 		ratios = append(ratios, value(ours[i])/value(theirs[i]))
 	}
-	return []string{name, plusMinus(over(ours, value)), plusMinus(over(theirs, value)), plusMinus(ratios)}, ratios.Median()
+	return []string{name, plusMinus(over(ours, value)), plusMinus(over(theirs, value)), plusMinus(ratios)},
+		ratios.Median()
 }
 
 // share is the part of decisions that were allowed.
 func share(l load) float64 { return l.allowed }
 
 // compete has the contenders of a row take turns, after the subjects have asked for a minute.
-func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redisServer, keys []string, minute time.Duration) (tierLoads, error) {
+func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redisServer, keys []string,
+	minute time.Duration) (tierLoads, error) {
 	if err := server.do(ctx, "FLUSHALL").Error(); err != nil {
 		return tierLoads{}, err
 	}
@@ -130,7 +135,8 @@ func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redi
 		contenders = append(contenders, contender{&l.calls, peer, tierCallers, row.limits, 0})
 	}
 	if row.unbatched > 0 {
-		contenders = append(contenders, contender{&l.plain, redisPeers[plain], 1, row.limits, 0}, contender{&l.alone, peer, 1, row.limits[:1], 0})
+		contenders = append(contenders, contender{&l.plain, redisPeers[plain], 1, row.limits, 0},
+			contender{&l.alone, peer, 1, row.limits[:1], 0})
 	}
 	length := contest.Pick(s, 400*time.Millisecond, 200*time.Millisecond)
 	var samples []func() (float64, error)
@@ -165,8 +171,8 @@ func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redi
 	return l, nil
 }
 
-// warm lets subjects ask for some time, at a pace that leaves exact windows of that length half full, and in any case
-// until each has asked.
+// warm lets subjects ask for some time, at a pace that leaves exact windows of that length half
+// full, and in any case until each has asked.
 func warm(ctx context.Context, server *redisServer, d redisDecider, walkers []*walker, length time.Duration) error {
 	const half = exact / 2
 	start := time.Now()

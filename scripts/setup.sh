@@ -2,7 +2,7 @@
 # Installs what the tests need where it is missing and we may: redis-server (or
 # the server named by STINT_REDIS_SERVER), curl, the proxies that stint serves
 # (nginx, Caddy, HAProxy), Chromium for the dashboard, promtool for metrics and
-# alerts, zsh and fish for completion, luac to check scripts, and a C compiler for the race detector
+# alerts, zsh and fish for completion, luac and luacheck to check scripts, and a C compiler for the race detector
 # and the fake clock. Otherwise says what to install, and fails.
 set -euo pipefail
 PATH=$PATH:/usr/sbin # of some proxies, for users who have it not
@@ -19,6 +19,7 @@ command -v promtool >/dev/null || missing+=(prometheus)
 command -v zsh >/dev/null || missing+=(zsh)
 command -v fish >/dev/null || missing+=(fish)
 command -v luac5.1 >/dev/null || command -v luac >/dev/null || missing+=(lua5.1)
+command -v luacheck >/dev/null || missing+=(lua-check)
 if [ -n "${STINT_REDIS_SERVER:-}" ]; then
 	if ! command -v "$STINT_REDIS_SERVER" >/dev/null; then
 		echo "setup: STINT_REDIS_SERVER=$STINT_REDIS_SERVER not found: install it, or unset the variable" >&2

@@ -14,7 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// bareCommand has the program serve what decides nothing, instead of measuring: the fastest that a server can be.
+// bareCommand has the program serve what decides nothing, instead of measuring: the fastest that a
+// server can be.
 const bareCommand = "bare"
 
 func runBare(ctx context.Context, args []string) error {

@@ -21,7 +21,8 @@ type sample struct {
 // ask is one call, by one of the callers, and whether it was allowed.
 type ask func(ctx context.Context, caller int) (allowed bool, err error)
 
-// drive has callers ask for a time, each again as soon as it has its answer, and each once at least.
+// drive has callers ask for a time, each again as soon as it has its answer, and each once at
+// least.
 func drive(ctx context.Context, callers int, length time.Duration, call ask) (sample, error) {
 	type caller struct {
 		took    []time.Duration
@@ -89,7 +90,8 @@ type load struct {
 	allowed float64 // the share of answers that must be so
 }
 
-// measure asks the contenders in turns, and returns a sample of medians for each. A first round, shorter, is not counted.
+// measure asks the contenders in turns, and returns a sample of medians for each. A first round,
+// shorter, is not counted.
 func (l load) measure(ctx context.Context, contenders []contender) ([]sample, error) {
 	all := make([][]sample, len(contenders))
 	for round, which := range contest.Turns(1+l.rounds, len(contenders)) {

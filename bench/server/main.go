@@ -1,6 +1,6 @@
-// Command server measures stint's daemon beside others: programs started for the purpose on this machine, all asked by
-// the same driver, in turns. Medians are compared, and the bars that stint sets itself are checked at the end. Missing a
-// bar is a result, not a failure.
+// Command server measures stint's daemon beside others: programs started for the purpose on this
+// machine, all asked by the same driver, in turns. Medians are compared, and the bars that stint
+// sets itself are checked at the end. Missing a bar is a result, not a failure.
 //
 //	make bench-server                                  everything, about a quarter of an hour
 //	make bench-server BENCHFLAGS="-short"              everything, coarser, a few minutes

@@ -8,15 +8,18 @@ import (
 	"github.com/stint-limiter/stint/bench/server/process"
 )
 
-// proxies pass requests on to an upstream. nginx and Caddy are the last two, to which all are compared.
+// proxies pass requests on to an upstream. nginx and Caddy are the last two, to which all are
+// compared.
 var proxies = []struct {
 	name  string
 	start func(ctx context.Context, p *programs, rack *process.Rack, upstream string) (address string, err error)
 }{
-	{"stint gateway, memory", func(ctx context.Context, p *programs, rack *process.Rack, upstream string) (string, error) {
+	{"stint gateway, memory", func(ctx context.Context, p *programs, rack *process.Rack, upstream string) (
+		string, error) {
 		return startGateway(ctx, p, rack, upstream, "memory")
 	}},
-	{"stint gateway, Redis", func(ctx context.Context, p *programs, rack *process.Rack, upstream string) (string, error) {
+	{"stint gateway, Redis", func(ctx context.Context, p *programs, rack *process.Rack, upstream string) (
+		string, error) {
 		redis, err := rack.Redis(ctx)
 		if err != nil {
 			return "", err
@@ -36,7 +39,8 @@ func startGateway(ctx context.Context, p *programs, rack *process.Rack, upstream
 	if err != nil {
 		return "", err
 	}
-	_, err = rack.Start(ctx, address, nil, p.stint, "gateway", "--upstream", "http://"+upstream, "--config", config, "--store", store,
+	_, err = rack.Start(ctx, address, nil, p.stint, "gateway", "--upstream", "http://"+upstream, "--config", config,
+		"--store", store,
 		"--listen", address, "--admin", "", "--drain", "0s", "--no-access-log")
 	return address, err
 }

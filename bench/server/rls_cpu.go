@@ -10,8 +10,8 @@ import (
 	"github.com/stint-limiter/stint/bench/server/process"
 )
 
-// runCPU tells what each of the processes that take part in a decision computes for it: where they share the cores, that
-// is what rates are made of.
+// runCPU reports what each of the processes that take part in a decision computes for it: where
+// they share the cores, that is what rates are made of.
 func (all *services) runCPU(ctx context.Context, s contest.Settings, r *contest.Report) error {
 	r.Heading("Envoy's rate limit service, CPU time a decision", "In µs, with 64 callers on 1 connection, in as many rounds again: medians, also of the sums. "+
 		"Cores that are shared by everything in a row make its rate: two of them do 20,000 decisions a second of 100 µs.")
@@ -45,9 +45,10 @@ func (all *services) runCPU(ctx context.Context, s contest.Settings, r *contest.
 	return nil
 }
 
-// spend drives a service and tells what that took of the driver, the server, its Redis and all of them, in microseconds of
-// CPU time a decision.
-func (s *service) spend(ctx context.Context, callers int, length time.Duration, call ask) (micros [4]float64, err error) {
+// spend drives a service and returns what that took of the driver, the server, its Redis and all of
+// them, in microseconds of CPU time a decision.
+func (s *service) spend(ctx context.Context, callers int, length time.Duration, call ask) (
+	micros [4]float64, err error) {
 	before, err := s.clocks()
 	if err != nil {
 		return micros, err

@@ -72,7 +72,8 @@ func startServices(ctx context.Context, p *programs, rack *process.Rack) (_ *ser
 		return nil, err
 	}
 	if _, err := os.Stat(p.ratelimit); err == nil {
-		err := errors.Join(all.startRatelimit(ctx, p, rack, ratelimitName, 0), all.startRatelimit(ctx, p, rack, cachedName, localCache))
+		err := errors.Join(all.startRatelimit(ctx, p, rack, ratelimitName, 0),
+			all.startRatelimit(ctx, p, rack, cachedName, localCache))
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +98,8 @@ func (all *services) startStint(ctx context.Context, p *programs, rack *process.
 	if err != nil {
 		return nil, err
 	}
-	daemon, err := rack.Start(ctx, address, nil, p.stint, "serve", "--config", config, "--store", "redis://"+redis.Address, "--envoy-config", filepath.Dir(rules),
+	daemon, err := rack.Start(ctx, address, nil, p.stint, "serve", "--config", config, "--store",
+		"redis://"+redis.Address, "--envoy-config", filepath.Dir(rules),
 		"--grpc", address, "--http", "", "--admin", "", "--drain", "0s")
 	if err != nil {
 		return nil, err
@@ -105,7 +107,8 @@ func (all *services) startStint(ctx context.Context, p *programs, rack *process.
 	return all.add(stintName, daemon, redis)
 }
 
-func (all *services) startRatelimit(ctx context.Context, p *programs, rack *process.Rack, name string, cache int) error {
+func (all *services) startRatelimit(ctx context.Context, p *programs, rack *process.Rack, name string,
+	cache int) error {
 	redis, err := rack.Redis(ctx)
 	if err != nil {
 		return err
@@ -122,8 +125,10 @@ func (all *services) startRatelimit(ctx context.Context, p *programs, rack *proc
 		return err
 	}
 	daemon, err := rack.Start(ctx, addresses[0], []string{
-		"HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1", "GRPC_PORT=" + ports[0], "PORT=" + ports[1], "DEBUG_PORT=" + ports[2],
-		"RUNTIME_ROOT=" + filepath.Dir(filepath.Dir(rules)), "RUNTIME_SUBDIRECTORY=", "RUNTIME_WATCH_ROOT=false", "USE_STATSD=false",
+		"HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1", "GRPC_PORT=" + ports[0], "PORT=" + ports[1],
+		"DEBUG_PORT=" + ports[2],
+		"RUNTIME_ROOT=" + filepath.Dir(filepath.Dir(rules)), "RUNTIME_SUBDIRECTORY=", "RUNTIME_WATCH_ROOT=false",
+		"USE_STATSD=false",
 		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis.Address, "LOCAL_CACHE_SIZE_IN_BYTES=" + strconv.Itoa(cache),
 	}, p.ratelimit)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // httpCallers is how many ask at the same time, each on a connection of its own.
 const httpCallers = 64
 
-// generous is a limit that admits everybody, as far as these measurements go. stint waits for Redis, as the others do,
-// and fails loudly: no decision is made without it.
+// generous is a limit that admits everybody, as far as these measurements go. stint waits for
+// Redis, as the others do, and fails loudly: no decision is made without it.
 const generous = `client_ip: {trusted_proxies: loopback}
 failure: {mode: error, budget: 1s}
 tiers:
@@ -83,7 +83,8 @@ func (p *programs) runAPI(ctx context.Context, s contest.Settings, r *contest.Re
 		if err != nil {
 			return err
 		}
-		_, err = rack.Start(ctx, address, nil, p.stint, "serve", "--config", config, "--store", store.address, "--http", address, "--admin", "", "--drain", "0s")
+		_, err = rack.Start(ctx, address, nil, p.stint, "serve", "--config", config, "--store", store.address, "--http",
+			address, "--admin", "", "--drain", "0s")
 		if err != nil {
 			return err
 		}
@@ -107,7 +108,8 @@ func (p *programs) runAPI(ctx context.Context, s contest.Settings, r *contest.Re
 		"the same one as stint.", httpCallers))
 	rows := make([][]string, len(sites))
 	for i, m := range measured {
-		rows[i] = []string{sites[i].name, count(m.rate), milliseconds(m.p50), milliseconds(m.p99), fmt.Sprintf("%.2f", m.rate/measured[len(measured)-1].rate)}
+		rows[i] = []string{sites[i].name, count(m.rate), milliseconds(m.p50), milliseconds(m.p99),
+			fmt.Sprintf("%.2f", m.rate/measured[len(measured)-1].rate)}
 	}
 	r.Table([]string{"", "decisions/s", "p50 ms", "p99 ms", "of bare"}, rows)
 	return nil

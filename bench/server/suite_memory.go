@@ -10,7 +10,8 @@ import (
 	"github.com/stint-limiter/stint/bench/server/process"
 )
 
-// growth is how much memory a daemon may have after all descriptors, beside that after a tenth of them.
+// growth is how much memory a daemon may have after all descriptors, beside that after a tenth of
+// them.
 const growth = 1.25
 
 // runMemory asks a daemon for ever more descriptors, and looks at its memory.
@@ -41,7 +42,8 @@ func (p *programs) runMemory(ctx context.Context, s contest.Settings, r *contest
 	return nil
 }
 
-// memoryOf is the memory of a new daemon in MB, each time it has been asked for so many descriptors in all.
+// memoryOf is the memory of a new daemon in MB, each time it has been asked for so many descriptors
+// in all.
 func (p *programs) memoryOf(ctx context.Context, key string, steps []int) ([]float64, error) {
 	rack, err := process.NewRack()
 	if err != nil {
@@ -70,7 +72,8 @@ func (p *programs) memoryOf(ctx context.Context, key string, steps []int) ([]flo
 	return sizes, nil
 }
 
-// askAll asks for the values of a key from one number up to another: once, or twice if that is what it takes to be denied.
+// askAll asks for the values of a key from one number up to another: once, or twice if that is what
+// it takes to be denied.
 func (s *service) askAll(ctx context.Context, key string, from, to int) error {
 	const callers = 64
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -64,7 +64,8 @@ func (p *programs) runRLS(ctx context.Context, s contest.Settings, r *contest.Re
 					return fmt.Errorf("%s, %d callers, %d connections: %w", row.what, callers, connections, err)
 				}
 				where := []string{row.what, fmt.Sprint(callers), fmt.Sprint(connections)}
-				rates = append(rates, append(where, bars.rates(services, measured, fmt.Sprintf("%s, %d on %d", row.what, callers, connections))...))
+				rates = append(rates, append(where,
+					bars.rates(services, measured, fmt.Sprintf("%s, %d on %d", row.what, callers, connections))...))
 				line := where
 				for _, m := range measured {
 					line = append(line, milliseconds(m.p50)+" "+milliseconds(m.p99))

@@ -14,7 +14,8 @@ func testClaimedAddresses(t *testing.T, s *site) {
 	for i := range anonymousLimit + 2 {
 		address := fmt.Sprintf("203.0.113.%d", i)
 		a := c.curl(t, "/things",
-			"--header", "X-Forwarded-For: "+address, "--header", "X-Real-IP: "+address, "--header", "Forwarded: for="+address,
+			"--header", "X-Forwarded-For: "+address, "--header", "X-Real-IP: "+address, "--header",
+			"Forwarded: for="+address,
 			"--header", "Connection: close, X-Forwarded-For") // would have a careless proxy drop its own
 		want := http.StatusOK
 		if i >= anonymousLimit {
@@ -55,8 +56,8 @@ func testClaimedStatus(t *testing.T, s *site) {
 	}
 }
 
-// testManyFields has a client send about as many header fields as a proxy takes, and then more. It is limited like any other, and
-// the proxy survives it.
+// testManyFields has a client send about as many header fields as a proxy takes, and then more. It
+// is limited like any other, and the proxy survives it.
 func testManyFields(t *testing.T, s *site) {
 	c := client{s, "127.0.0.12"}
 	var fields []string
@@ -86,7 +87,8 @@ func testUsers(t *testing.T, s *site) {
 		{"claimed", []string{"--header", field + ": alice"}, "anonymous", anonymousLimit, nil},
 		{"wrong key", []string{"--header", "X-API-Key: alice"}, "anonymous", anonymousLimit, nil},
 		{"signed in", []string{"--header", "X-API-Key: alice-secret"}, "users", userLimit, []string{"alice"}},
-		{"signed in as another", []string{"--header", "X-API-Key: alice-secret", "--header", field + ": bob"}, "users", userLimit, []string{"alice"}},
+		{"signed in as another", []string{"--header", "X-API-Key: alice-secret", "--header", field + ": bob"}, "users",
+			userLimit, []string{"alice"}},
 	}
 	c := client{s, "127.0.0.7"}
 	for _, test := range tests {

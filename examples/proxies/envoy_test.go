@@ -20,7 +20,8 @@ import (
 	"github.com/stint-limiter/stint/internal/proxytest"
 )
 
-// TestEnvoyTypes holds envoy.yaml against Envoy's own types: names, values and what must be there. Nothing is run.
+// TestEnvoyTypes holds envoy.yaml against Envoy's own types: names, values and what must be there.
+// Nothing is run.
 func TestEnvoyTypes(t *testing.T) {
 	text, err := os.ReadFile("envoy/envoy.yaml")
 	if err != nil {
@@ -68,7 +69,8 @@ func testEnvoyRules(t *testing.T, binary string) {
 	for _, test := range tests {
 		d := new(ratelimitv3.RateLimitDescriptor)
 		for i := 0; i < len(test.entries); i += 2 {
-			d.Entries = append(d.Entries, &ratelimitv3.RateLimitDescriptor_Entry{Key: test.entries[i], Value: test.entries[i+1]})
+			d.Entries = append(d.Entries, &ratelimitv3.RateLimitDescriptor_Entry{
+				Key: test.entries[i], Value: test.entries[i+1]})
 		}
 		for i := range test.limit + 1 {
 			answer, err := service.ShouldRateLimit(t.Context(), &rlsv3.RateLimitRequest{

@@ -37,7 +37,8 @@ func testOutage(t *testing.T, s *site) {
 	wantStatus(t, c.curl(t, "/things"), http.StatusTooManyRequests)
 }
 
-// testClosed ends stint where the configuration has been changed as its comments say: requests are refused until it is back.
+// testClosed ends stint where the configuration has been changed as its comments say: requests are
+// refused until it is back.
 func testClosed(t *testing.T, s *site, status int) {
 	c := client{s, "127.0.0.2"}
 	wantStatus(t, c.curl(t, "/things"), http.StatusOK)
@@ -56,7 +57,8 @@ func testClosed(t *testing.T, s *site, status int) {
 	wantStatus(t, c.curl(t, "/things"), http.StatusOK)
 }
 
-// testNoStore has stint refuse because its store is down: clients are told, and it is not taken for an outage of stint.
+// testNoStore has stint refuse because its store is down: clients are told, and it is not taken for
+// an outage of stint.
 func testNoStore(t *testing.T, s *site) {
 	a := client{s, "127.0.0.2"}.curl(t, "/things")
 	wantStatus(t, a, http.StatusServiceUnavailable)
@@ -69,7 +71,8 @@ func testNoStore(t *testing.T, s *site) {
 	}
 }
 
-// testUntrusted has stint not listen to the proxy, which is a mistake in the configuration and no outage.
+// testUntrusted has stint not listen to the proxy, which is a mistake in the configuration and no
+// outage.
 func testUntrusted(t *testing.T, s *site) {
 	wantStatus(t, client{s, "127.0.0.2"}.curl(t, "/things"), http.StatusForbidden)
 	if got := s.application.take(); len(got) != 0 {

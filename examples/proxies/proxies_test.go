@@ -1,5 +1,7 @@
-// Package proxies has no code: its tests run nginx, Caddy and HAProxy with the configurations in this directory, beside a real
-// stint, and ask through them with curl.
+// Package proxies has an example configuration for each proxy, and no code: its tests run nginx,
+// Caddy and HAProxy with them, next to a real stint, and send requests with curl. A new proxy gets
+// a directory here, a launcher in internal/proxytest, and a section in docs/proxies.md; it asks the
+// endpoint /auth of internal/server/api.
 package proxies
 
 import (
@@ -45,30 +47,36 @@ func TestProxies(t *testing.T) {
 			t.Run("without stint", func(t *testing.T) { testOutage(t, s) })
 		})
 		t.Run(p.Name+" strips", func(t *testing.T) {
-			// An application in the place of stint: it allows everything, and keeps what it was asked.
+			// An application in the place of stint: it allows everything, and keeps what it was
+			// asked.
 			asked := newApplication(t)
 			s := &site{application: newApplication(t), address: proxytest.FreeAddress(t)}
-			p.Start(t, proxytest.Place{Shipped: ".", Dir: t.TempDir(), Address: s.address, Stint: asked.address, Application: s.application.address})
+			p.Start(t, proxytest.Place{Shipped: ".", Dir: t.TempDir(), Address: s.address, Stint: asked.address,
+				Application: s.application.address})
 			testStripped(t, s, asked)
 			asked.close()
 			t.Run("without stint", func(t *testing.T) { testStripped(t, s, nil) })
 		})
 		t.Run(p.Name+" closed", func(t *testing.T) {
-			testClosed(t, startSite(t, proxytest.NewStint(t, binary, "--config", "stint.yaml"), p, p.Closed...), p.ClosedStatus)
+			testClosed(t, startSite(t, proxytest.NewStint(t, binary, "--config", "stint.yaml"), p, p.Closed...),
+				p.ClosedStatus)
 		})
 		t.Run(p.Name+" without a store", func(t *testing.T) {
 			config := proxytest.Install(t, t.TempDir(), "stint.yaml", "\nheaders:", "\nfailure: {mode: deny}\nheaders:")
-			testNoStore(t, startSite(t, proxytest.NewStint(t, binary, "--config", config, "--store", "redis://"+proxytest.FreeAddress(t)), p))
+			testNoStore(t, startSite(t, proxytest.NewStint(t, binary, "--config", config, "--store",
+				"redis://"+proxytest.FreeAddress(t)), p))
 		})
 		t.Run(p.Name+" not trusted", func(t *testing.T) {
-			config := proxytest.Install(t, t.TempDir(), "stint.yaml", "trusted_proxies: loopback", "trusted_proxies: 192.0.2.1")
+			config := proxytest.Install(t, t.TempDir(), "stint.yaml", "trusted_proxies: loopback",
+				"trusted_proxies: 192.0.2.1")
 			testUntrusted(t, startSite(t, proxytest.NewStint(t, binary, "--config", config), p))
 		})
 	}
 	t.Run("envoy's rules", func(t *testing.T) { testEnvoyRules(t, binary) })
 }
 
-// testAllowed has requests reach the application once and unchanged, and the client told of its limits.
+// testAllowed has requests reach the application once and unchanged, and the client told of its
+// limits.
 func testAllowed(t *testing.T, s *site) {
 	c := client{s, "127.0.0.2"}
 	a := c.curl(t, "/things?a=1&b=%2F", "--data", "hello")
@@ -78,7 +86,8 @@ func testAllowed(t *testing.T, s *site) {
 		t.Errorf("Retry-After: got %q, want none", got)
 	}
 	// The application has a limit of its own, which the client is not told of.
-	if got, want := a.Header.Values("X-RateLimit-Limit"), []string{strconv.Itoa(anonymousLimit)}; !slices.Equal(got, want) {
+	if got, want := a.Header.Values("X-RateLimit-Limit"), []string{
+		strconv.Itoa(anonymousLimit)}; !slices.Equal(got, want) {
 		t.Errorf("X-RateLimit-Limit: got %q, want %q", got, want)
 	}
 	if got, want := a.Header.Get("X-Application"), "yes"; got != want {
@@ -152,10 +161,12 @@ func testPolicies(t *testing.T, s *site) {
 	wantStatus(t, c.curl(t, "/login"), http.StatusOK)
 }
 
-// testApplication has the application refuse and fail: that is not taken for stint's word, nor is it asked again.
+// testApplication has the application refuse and fail: that is not taken for stint's word, nor is
+// it asked again.
 func testApplication(t *testing.T, s *site) {
 	c := client{s, "127.0.0.10"}
-	for _, status := range []int{http.StatusForbidden, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable} {
+	for _, status := range []int{http.StatusForbidden, http.StatusTooManyRequests, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusServiceUnavailable} {
 		s.application.take()
 		a := c.curl(t, fmt.Sprintf("/status/%d", status))
 		wantStatus(t, a, status)

@@ -22,13 +22,15 @@ type site struct {
 	address     string // the proxy's
 }
 
-// startSite starts a stint, and a proxy with its shipped configuration or with changes to it: pairs of an old and a new text.
+// startSite starts a stint, and a proxy with its shipped configuration or with changes to it: pairs
+// of an old and a new text.
 func startSite(t *testing.T, limiter *proxytest.Stint, p proxytest.Proxy, changes ...string) *site {
 	t.Helper()
 	s := &site{stint: limiter, application: newApplication(t), address: proxytest.FreeAddress(t)}
 	s.stint.Start(t)
 	p.Start(t, proxytest.Place{
-		Shipped: ".", Dir: t.TempDir(), Address: s.address, Stint: s.stint.Address, Application: s.application.address, Changes: changes,
+		Shipped: ".", Dir: t.TempDir(), Address: s.address, Stint: s.stint.Address, Application: s.application.address,
+		Changes: changes,
 	})
 	return s
 }
@@ -57,7 +59,8 @@ func newApplication(t *testing.T) *application {
 	return a
 }
 
-// ServeHTTP answers /status/<code> with that status, /breakdown not at all, and everything else with 200.
+// ServeHTTP answers /status/<code> with that status, /breakdown not at all, and everything else
+// with 200.
 func (a *application) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -107,7 +110,8 @@ type answer struct {
 func (c client) curl(t *testing.T, path string, args ...string) *answer {
 	t.Helper()
 	args = append([]string{
-		"--silent", "--show-error", "--include", "--max-time", "20", "--interface", c.address, "http://" + c.site.address + path,
+		"--silent", "--show-error", "--include", "--max-time", "20", "--interface", c.address,
+		"http://" + c.site.address + path,
 	}, args...)
 	cmd := exec.CommandContext(t.Context(), proxytest.Find(t, "curl", "curl"), args...)
 	cmd.Env = []string{} // no proxies of the machine's own

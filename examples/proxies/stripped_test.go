@@ -31,9 +31,10 @@ const (
 	honest = "honest"
 )
 
-// testStripped has a client send what it may not, in every spelling that an application may take for the same, and some fields
-// that it may. Neither stint nor the application gets any of the first, and both get the others. asked is what was sent in the
-// place of stint; nil says that there is none.
+// testStripped has a client send what it may not, in every spelling that an application may take
+// for the same, and some fields that it may. Neither stint nor the application gets any of the
+// first, and both get the others. asked is what was sent in the place of stint; nil says that there
+// is none.
 func testStripped(t *testing.T, s *site, asked *application) {
 	c := client{s, "127.0.0.13"}
 	spellings := map[string]func(string) string{
@@ -48,14 +49,16 @@ func testStripped(t *testing.T, s *site, asked *application) {
 	}
 	for spelling, spell := range spellings {
 		args := []string{
-			"--header", "X-Request-ID: " + honest, "--header", "traceparent: " + honest, "--header", "Cookie: a=" + honest,
+			"--header", "X-Request-ID: " + honest, "--header", "traceparent: " + honest, "--header",
+			"Cookie: a=" + honest,
 			"--header", "Idempotency-Key: " + honest, "--header", "X-Requested-With: " + honest,
 		}
 		for _, name := range notForClients {
 			args = append(args, "--header", spell(name)+": "+forged)
 		}
 		// A careless proxy removes one line of two, or what it has written itself.
-		args = append(args, "--header", spell("X-User-ID")+": "+forged, "--header", spell("X-Forwarded-For")+": "+forged,
+		args = append(args, "--header", spell("X-User-ID")+": "+forged, "--header",
+			spell("X-Forwarded-For")+": "+forged,
 			"--header", "Connection: close, X-Forwarded-For, X-Forwarded-Proto, X-Real-IP")
 		s.application.take()
 		wantStatus(t, c.curl(t, "/things", args...), http.StatusOK)
@@ -68,7 +71,8 @@ func testStripped(t *testing.T, s *site, asked *application) {
 				t.Fatalf("%s: %s got %d requests, want 1", spelling, who, len(requests))
 			}
 			wantStripped(t, spelling+": "+who, requests[0].header)
-			if got, want := requests[0].header.Values("X-Forwarded-For"), []string{c.address}; !slices.Equal(got, want) {
+			if got, want := requests[0].header.Values("X-Forwarded-For"), []string{
+				c.address}; !slices.Equal(got, want) {
 				t.Errorf("%s: %s: X-Forwarded-For: got %q, want %q", spelling, who, got, want)
 			}
 		}
@@ -94,7 +98,8 @@ func wantHonest(t *testing.T, h http.Header) {
 	}
 }
 
-// TestTraefikFiles holds the files for Traefik to what the tests of the others show: Traefik is not run.
+// TestTraefikFiles holds the files for Traefik to what the tests of the others show: Traefik is not
+// run.
 func TestTraefikFiles(t *testing.T) {
 	var static struct {
 		EntryPoints map[string]struct {
@@ -138,7 +143,8 @@ func TestTraefikFiles(t *testing.T) {
 		t.Error("trustForwardHeader: got true, want false")
 	}
 	// What the entry point writes, over what the client has sent.
-	written := []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Proto", "X-Forwarded-Server", "X-Real-IP"}
+	written := []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Proto",
+		"X-Forwarded-Server", "X-Real-IP"}
 	removed := dynamic.HTTP.Middlewares["unclaimed"].Headers.Request
 	for _, name := range notForClients {
 		if value, ok := removed[name]; (!ok || value != "") && !slices.Contains(written, name) {

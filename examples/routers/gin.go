@@ -7,8 +7,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// wrapGin makes a handler of gin's out of middleware. Around all routes there is a
-// shorter way: limit(engine) is a handler like any other. This is for groups.
+// wrapGin makes a handler of gin's out of middleware. Around all routes there is a shorter way:
+// limit(engine) is a handler like any other. This is for groups.
 func wrapGin(m middleware) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		outer := c.Writer
@@ -27,8 +27,8 @@ func wrapGin(m middleware) gin.HandlerFunc {
 	}
 }
 
-// ginWriter is gin's writer with that of the middleware in front: it sees all that
-// is written. gin keeps a status back until there is a body, and so does this.
+// ginWriter is gin's writer with that of the middleware in front: it sees all that is written. gin
+// keeps a status back until there is a body, and so does this.
 type ginWriter struct {
 	gin.ResponseWriter
 	w http.ResponseWriter

@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
@@ -48,22 +49,21 @@ func run(name, address string) error {
 }
 
 //go:embed stint.yaml
-var config []byte
+var rules []byte
 
 func newLimit(store stint.Store) (middleware, error) {
-	set, err := policy.Parse("stint.yaml", config)
+	conf, err := config.Parse("stint.yaml", rules)
 	if err != nil {
 		return nil, err
 	}
-	guard, err := policy.NewGuard(store, set, policy.GuardConfig{})
+	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{})
 	if err != nil {
 		return nil, err
 	}
 	return httplimit.New(guard), nil
 }
 
-// work does a job and returns what it has really cost. Those of the kind "broken"
-// fail.
+// work does a job and returns what it has really cost. Those of the kind "broken" fail.
 func work(kind string) (cost string, err error) {
 	if kind == "broken" {
 		return "", errors.New("no machine is free")

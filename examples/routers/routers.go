@@ -64,8 +64,8 @@ func newEcho(limit middleware, work job) http.Handler {
 	return e
 }
 
-// answerErrors answers the errors of echo's handlers inside the limits. Otherwise
-// echo does it outside, where a 5xx is seen too late to be refunded.
+// answerErrors answers the errors of echo's handlers inside the limits. Otherwise echo does it
+// outside, where a 5xx is seen too late to be refunded.
 func answerErrors(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if err := next(c); err != nil {

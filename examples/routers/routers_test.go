@@ -13,9 +13,8 @@ import (
 	"github.com/stint-limiter/stint/memorystore"
 )
 
-// TestRouters makes the same requests to every router, of a budget of 20. What is
-// given back, for a panic, a failure and a job that was cheaper than thought, is
-// seen in what remains.
+// TestRouters makes the same requests to every router, of a budget of 20. What is given back, for a
+// panic, a failure and a job that was cheaper than thought, is seen in what remains.
 func TestRouters(t *testing.T) {
 	steps := []struct {
 		kind      string

@@ -1,7 +1,7 @@
-// Package layout has no code: its tests hold the repository to the rules that a
-// compiler does not know. Which package may import which, that those which only
-// tests need stay out of what users compile, and that no file speaks of the
-// machine it was written on.
+// Package layout is for contributors. It has no code, only tests of rules that the compiler does
+// not check: which package may import which, what only tests may import, how wide lines are, and
+// that no file names a path of the machine it was written on. Give a new package its level in this
+// file.
 package layout
 
 import (
@@ -24,95 +24,119 @@ const (
 	module = "github.com/stint-limiter/stint"
 )
 
-// levels orders the packages: code may import its own level and those before
-// it. A name stands for the packages under it too.
+// levels orders the packages: a package may import its own level and those above it in this list. A
+// name includes the packages below it, unless they are listed themselves.
 var levels = [][]string{
 	{"."},
+	{"driver"},
 	{"internal"},
 	{"memorystore", "redisstore", "resilience"},
-	{"policy", "outbound", "httplimit", "grpclimit", "observe", "simulate"},
+	{"outbound"},
+	{"policy"},
+	{"httplimit", "grpclimit", "observe"},
+	{"config"},
+	{"internal/simulate", "internal/server", "internal/setinfo", "dashboard"},
 	{"server"},
 	{"cmd", "examples"},
 }
 
 var (
-	// standardOnly are the packages that need nothing but the standard library.
-	standardOnly = []string{".", "internal/algorithm", "internal/clientip", "internal/seldom", "internal/words"}
-	// strangers do not import each other: each can be used without the others.
-	strangers = []string{"memorystore", "redisstore"}
-	// forTests are imported by tests, and by each other.
-	forTests = []string{"storetest", "faults", "internal/oracle", "internal/redistest", "internal/layout", "internal/logtest", "internal/golden", "internal/eventually", "internal/browsertest", "internal/whatwg", "internal/proxytest", "simulate/simulatetest"}
+	// standardOnly are the packages that import no third-party package.
+	standardOnly = []string{
+		".", "driver", "policy", "internal/algorithm", "internal/clientip", "internal/logsample", "internal/words",
+	}
+	// stores do not import each other: each can be used without the other.
+	stores = []string{"memorystore", "redisstore"}
+	// forTests are imported only by tests and by each other.
+	forTests = []string{
+		"storetest", "faults",
+		"internal/browsertest", "internal/eventually", "internal/golden", "internal/layout", "internal/logtest",
+		"internal/oracle", "internal/proxytest", "internal/redistest", "internal/whatwg",
+		"internal/server/e2e", "internal/simulate/simulatetest",
+	}
 )
 
 func TestImportDirection(t *testing.T) {
 	for _, imp := range imports(t) {
-		if why := objection(imp.from, imp.path); why != "" {
-			t.Errorf("%s imports %s: %s", imp.file, imp.path, why)
+		if reason := forbidden(imp.from, imp.path); reason != "" {
+			t.Errorf("%s imports %s: %s", imp.file, imp.path, reason)
 		}
 	}
 }
 
-func TestObjection(t *testing.T) {
+func TestForbidden(t *testing.T) {
 	tests := []struct {
 		from, to string
 		want     string
 	}{
 		{".", "context", ""},
-		{".", "golang.org/x/sync", "standard library only"},
-		{".", module + "/memorystore", "upwards"},
+		{".", "golang.org/x/sync", "only the standard library"},
+		{".", module + "/driver", "higher level"},
+		{".", module + "/memorystore", "higher level"},
+		{"driver", module, ""},
+		{"driver", module + "/memorystore", "higher level"},
 		{"internal/algorithm", module, ""},
-		{"internal/algorithm", "github.com/redis/rueidis", "standard library only"},
-		{"internal/algorithm", module + "/redisstore", "upwards"},
+		{"internal/algorithm", "github.com/redis/rueidis", "only the standard library"},
+		{"internal/algorithm", module + "/redisstore", "higher level"},
 		{"memorystore", module + "/internal/algorithm", ""},
-		{"memorystore", module + "/redisstore", "do not know each other"},
+		{"memorystore", module + "/redisstore", "do not import each other"},
 		{"redisstore", "github.com/redis/rueidis", ""},
-		{"redisstore", module + "/internal/redistest", "for tests"},
+		{"redisstore", module + "/internal/redistest", "only tests"},
 		{"internal/oracle", module + "/internal/algorithm", "what it checks"},
 		{"internal/oracle", module, ""},
 		{"storetest", module + "/internal/oracle", ""},
-		{"server/gateway", module + "/server", ""},
-		{"policy", module + "/server/api", "upwards"},
-		{"simulate", module + "/policy", ""},
-		{"simulate", module + "/simulate/simulatetest", "for tests"},
-		{"simulate/accesslog", module + "/internal/clientip", ""},
-		{"simulate/report", module + "/simulate", ""},
-		{"simulate/report", module + "/server/dashboard", "upwards"},
-		{"internal/loggen", module + "/simulate/accesslog", "upwards"},
+		{"server", module + "/internal/server/gateway", ""},
+		{"internal/server/gateway", module + "/server", "higher level"},
+		{"internal/server/gateway", module + "/httplimit", ""},
+		{"policy", module + "/internal/server/api", "higher level"},
+		{"policy", module + "/config", "higher level"},
+		{"policy", module + "/observe", "higher level"},
+		{"httplimit", module + "/config", "higher level"},
+		{"config", module + "/policy", ""},
+		{"dashboard", module + "/observe", ""},
+		{"dashboard", module + "/server", "higher level"},
+		{"observe", module + "/dashboard", "higher level"},
+		{"internal/simulate", module + "/policy", ""},
+		{"internal/simulate", module + "/internal/simulate/simulatetest", "only tests"},
+		{"internal/simulate/accesslog", module + "/internal/clientip", ""},
+		{"internal/simulate/report", module + "/internal/simulate", ""},
+		{"internal/simulate/report", module + "/server", "higher level"},
+		{"internal/loggen", module + "/internal/simulate/accesslog", "higher level"},
 		{"cmd/stint", module + "/server", ""},
 		{"elsewhere", module, "no level"},
 	}
 	for _, test := range tests {
-		got := objection(test.from, test.to)
+		got := forbidden(test.from, test.to)
 		if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
 			t.Errorf("%s imports %s: got %q, want %q", test.from, test.to, got, test.want)
 		}
 	}
 }
 
-// objection says why package from may not import the path, or "".
-func objection(from, imported string) string {
+// forbidden returns why package from may not import the path, or "" if it may.
+func forbidden(from, imported string) string {
 	to, inModule := strings.CutPrefix(imported, module)
 	if !inModule {
 		thirdParty := strings.Contains(strings.Split(imported, "/")[0], ".")
 		if thirdParty && slices.Contains(standardOnly, from) {
-			return "it needs the standard library only"
+			return "it may import only the standard library"
 		}
 		return ""
 	}
 	to = path.Clean("." + to)
 	switch {
 	case from == "internal/oracle" && to == "internal/algorithm":
-		return "the oracle shares nothing with what it checks"
+		return "the oracle shares no code with what it checks"
 	case under(from, forTests):
 		return ""
 	case under(to, forTests):
-		return "that package is for tests"
+		return "only tests may import that package"
 	case level(from) < 0 || level(to) < 0:
-		return "a package has no level: give it one in this test"
+		return "one of the packages has no level: add it to levels"
 	case level(to) > level(from):
-		return "that is upwards"
-	case from != to && under(from, strangers) && under(to, strangers):
-		return "stores do not know each other"
+		return "that package is on a higher level"
+	case from != to && under(from, stores) && under(to, stores):
+		return "stores do not import each other"
 	}
 	return ""
 }
@@ -143,7 +167,7 @@ type imported struct {
 	path string
 }
 
-// imports returns what all files but tests import, whatever their build tags.
+// imports returns what the files that are not tests import, whatever their build tags.
 func imports(t *testing.T) []imported {
 	t.Helper()
 	var list []imported
@@ -175,6 +199,7 @@ func walk(t *testing.T, f func(name string)) {
 			return err
 		case d.IsDir() && (name == ".git" || d.Name() == "bin"):
 			return fs.SkipDir
+		case name == ".git": // a file in a worktree
 		case d.Type().IsRegular():
 			f(name)
 		}
@@ -190,13 +215,20 @@ func otherModule(name string) bool {
 	return under(path.Dir(name), []string{"bench", "tools", "examples/routers"})
 }
 
-// level returns the place of a package in levels, or -1.
+// level returns the index in levels of the longest name that a package is under, or -1.
 func level(pkg string) int {
-	return slices.IndexFunc(levels, func(names []string) bool { return under(pkg, names) })
+	found, length := -1, -1
+	for i, names := range levels {
+		for _, name := range names {
+			if under(pkg, []string{name}) && len(name) > length {
+				found, length = i, len(name)
+			}
+		}
+	}
+	return found
 }
 
-// under reports whether pkg is one of the names or below one. Nothing but the
-// root is below the root.
+// under reports whether pkg is one of the names or below one. Only the root itself is under ".".
 func under(pkg string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		return pkg == name || strings.HasPrefix(pkg, name+"/")

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Bar is a promise about a value, or about the values in all rows of a table, of which the worst is told.
+// Bar is a promise about a value, or about the values in all rows of a table, of which the worst is
+// reported.
 type Bar struct {
 	what    string
 	atLeast bool // the value should be at least the limit, and else at most
@@ -19,7 +20,8 @@ type Bar struct {
 	where        string
 }
 
-// AtMost adds a bar that values should not exceed. The unit is printed as it is, "×" or " ns" for instance.
+// AtMost adds a bar that values should not exceed. The unit is printed as it is, "×" or " ns" for
+// instance.
 func (r *Report) AtMost(limit float64, unit, what string) *Bar {
 	return r.add(&Bar{what: what, limit: limit, unit: unit})
 }

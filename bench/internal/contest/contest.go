@@ -1,6 +1,6 @@
-// Package contest is the frame of the programs that measure stint beside others: suites chosen on the command line,
-// contenders that take turns, tables that read in a terminal and in a document, and bars that stint sets itself, judged at
-// the end. Missing a bar is a result, not a failure.
+// Package contest is the frame of the programs that measure stint beside others: suites chosen on
+// the command line, contenders that take turns, tables that read in a terminal and in a document,
+// and bars that stint sets itself, judged at the end. Missing a bar is a result, not a failure.
 package contest
 
 import (
@@ -42,7 +42,7 @@ type Command struct {
 	Suites []Suite // in the order in which they run
 	// Flags, if set, adds the command's own flags.
 	Flags func(*flag.FlagSet)
-	// About, if set, tells what else the first line of the report should say of the run.
+	// About, if set, returns what else the first line of the report should say of the run.
 	About func(Settings) string
 }
 
@@ -115,7 +115,8 @@ func (c Command) names() []string {
 	return names
 }
 
-// Main is a program's main: it runs a command until it is done or a signal ends it, and exits with 1 if it fails.
+// Main is a program's main: it runs a command until it is done or a signal ends it, and exits with
+// 1 if it fails.
 func Main(name string, run func(ctx context.Context, args []string) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
 	err := run(ctx, os.Args[1:])

@@ -78,7 +78,8 @@ func TestCommandFails(t *testing.T) {
 	broken := errors.New("broken")
 	var word string
 	c := command(&word)
-	c.Suites = append(c.Suites, contest.Suite{Name: "three", Run: func(context.Context, contest.Settings, *contest.Report) error { return broken }})
+	c.Suites = append(c.Suites, contest.Suite{
+		Name: "three", Run: func(context.Context, contest.Settings, *contest.Report) error { return broken }})
 	tests := []struct{ args, want string }{
 		{"-only one,four", `no suite "four"; want any of one, two, three`},
 		{"-only three", "three: broken"},

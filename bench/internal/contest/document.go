@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Replace replaces what stands in a file between the markers of a name, such as <!-- bench:begin --> and
-// <!-- bench:end -->. If there is no such file it makes one of its own.
+// Replace replaces what stands in a file between the markers of a name, such as <!-- bench:begin
+// --> and <!-- bench:end -->. If there is no such file it makes one of its own.
 func Replace(path, name, body string) error {
 	begin, end := "<!-- "+name+":begin -->", "<!-- "+name+":end -->"
 	old, err := os.ReadFile(path)
@@ -28,8 +28,8 @@ func Replace(path, name, body string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// Table is rows of cells under a header in Markdown, aligned so that it reads in a terminal as well. Numbers, which are
-// all but the first cells, stand to the right.
+// Table is rows of cells under a header in Markdown, aligned so that it reads in a terminal as
+// well. Numbers, which are all but the first cells, stand to the right.
 func Table(header []string, rows [][]string) string {
 	width := make([]int, len(header))
 	for i := range width {

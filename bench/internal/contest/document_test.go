@@ -11,7 +11,8 @@ func TestReplace(t *testing.T) {
 	tests := []struct {
 		name, text, want string
 	}{
-		{"between markers", "a\n<!-- x:begin -->\nold\n<!-- x:end -->\nb\n", "a\n<!-- x:begin -->\nnew\n<!-- x:end -->\nb\n"},
+		{"between markers", "a\n<!-- x:begin -->\nold\n<!-- x:end -->\nb\n",
+			"a\n<!-- x:begin -->\nnew\n<!-- x:end -->\nb\n"},
 		{"of its name", "<!-- y:begin -->1<!-- y:end --><!-- x:begin -->2<!-- x:end -->", "<!-- y:begin -->1<!-- y:end --><!-- x:begin -->\nnew\n<!-- x:end -->"},
 		{"no markers", "a", ""},
 		{"no end", "<!-- x:begin -->", ""},
@@ -61,7 +62,8 @@ func TestTable(t *testing.T) {
 }
 
 func TestNumber(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.946: "0.946", 1.234: "1.23", 12.34: "12.3", 120: "120", 456.7: "457", 124_000_000: "124,000,000"} {
+	for v, want := range map[float64]string{0: "0", 0.946: "0.946", 1.234: "1.23", 12.34: "12.3", 120: "120",
+		456.7: "457", 124_000_000: "124,000,000"} {
 		if got := Number(v); got != want {
 			t.Errorf("%v: got %s, want %s", v, got, want)
 		}

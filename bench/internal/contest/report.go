@@ -35,7 +35,7 @@ func (r *Report) Heading(title, note string) {
 // Table adds what [Table] makes.
 func (r *Report) Table(header []string, rows [][]string) { r.Printf("%s", Table(header, rows)) }
 
-// begin tells what is measured where.
+// begin prints what is measured where.
 func (r *Report) begin(s Settings, about string) {
 	r.Printf("%s, %s/%s, %d cores, %d rounds%s%s.\n", runtime.Version(), runtime.GOOS, runtime.GOARCH,
 		runtime.GOMAXPROCS(0), s.Rounds, Pick(s, "", ", short"), about)

@@ -21,7 +21,8 @@ func (s Series) Median() float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// Spread is half the distance between the quartiles, as a share of the median: how far a typical round lies from it.
+// Spread is half the distance between the quartiles, as a share of the median: how far a typical
+// round lies from it.
 func (s Series) Spread() float64 {
 	m := s.Median()
 	if m == 0 {
@@ -32,8 +33,9 @@ func (s Series) Spread() float64 {
 	return (sorted[n-1-n/4] - sorted[n/4]) / 2 / m
 }
 
-// Turns yields the rounds, from 0, and in each of them every contender once. Each round begins with another one, so that
-// none always follows the same neighbour, and whatever slows the machine for a while slows all of them.
+// Turns yields the rounds, from 0, and in each of them every contender once. Each round begins with
+// another one, so that none always follows the same neighbour, and whatever slows the machine for a
+// while slows all of them.
 func Turns(rounds, contenders int) iter.Seq2[int, int] {
 	return func(yield func(round, contender int) bool) {
 		for round := range rounds {

@@ -7,18 +7,20 @@ import (
 	"time"
 )
 
-// A decision is made between the sending of a request and its answer; nobody outside knows when exactly. So the checker
-// finds what cannot be explained whenever it was made: a denial though there was room at every moment of that time, or
-// more admissions than a limit has, all of them certainly in one window.
+// A decision is made between the sending of a request and its answer; nobody outside knows when
+// exactly. So the checker finds what cannot be explained whenever it was made: a denial though
+// there was room at every moment of that time, or more admissions than a limit has, all of them
+// certainly in one window.
 //
-// An answer that was given without Redis is charged to it afterwards. If Redis has charged it before and its answer was
-// lost, it is charged twice: that is promised to be the worst. One that is denied may have been charged, and given back a
-// little later.
+// An answer that was given without Redis is charged to it afterwards. If Redis has charged it
+// before and its answer was lost, it is charged twice: that is promised to be the worst. One that
+// is denied may have been charged, and given back a little later.
 
 // clocks is how far readings of the machine's clock by k6 and by Redis may lie apart.
 const clocks = 2 * time.Millisecond
 
-// slices of a window: a log of more than so many units is kept in as many parts, and units leave with the end of theirs.
+// slices of a window: a log of more than so many units is kept in as many parts, and units leave
+// with the end of theirs.
 const resolution = 128
 
 // ledger is all that happened to one count.
@@ -27,7 +29,8 @@ type ledger struct {
 	events []event // in the order of from
 }
 
-// event is a charge, or one that may have been made: of cost for sure, and of most if it comes to the worst.
+// event is a charge, or one that may have been made: of cost for sure, and of most if it comes to
+// the worst.
 type event struct {
 	from, to   time.Time
 	cost, most int64
@@ -69,7 +72,8 @@ func check(log []request) findings {
 	for _, l := range ledgers {
 		slices.SortFunc(l.events, func(a, b event) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
 		if most := l.most(); most > l.max {
-			found.exceeded = append(found.exceeded, fmt.Sprintf("%s: %d in %v; the limit is %d", l.key, most, l.window, l.max))
+			found.exceeded = append(found.exceeded,
+				fmt.Sprintf("%s: %d in %v; the limit is %d", l.key, most, l.window, l.max))
 		}
 	}
 	for i := range log {
@@ -80,7 +84,8 @@ func check(log []request) findings {
 		found.denied++
 		rules := rulesFor(r.user, r.route)
 		if !slices.ContainsFunc(rules, func(rule rule) bool { return ledgers[rule.key].full(rule, r) }) {
-			found.unjustified = append(found.unjustified, fmt.Sprintf("%s, %s at %s: no limit was used up", r.user, r.route, r.to.Format(time.StampMicro)))
+			found.unjustified = append(found.unjustified,
+				fmt.Sprintf("%s, %s at %s: no limit was used up", r.user, r.route, r.to.Format(time.StampMicro)))
 		}
 	}
 	slices.Sort(found.exceeded)
@@ -107,8 +112,8 @@ func (l *ledger) most() int64 {
 	return most
 }
 
-// full reports whether there may have been no room for a request that was denied at some moment from its sending to
-// its answer.
+// full reports whether there may have been no room for a request that was denied at some moment
+// from its sending to its answer.
 func (l *ledger) full(r rule, q *request) bool {
 	if l == nil {
 		return r.cost > r.max

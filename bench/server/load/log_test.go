@@ -41,12 +41,14 @@ func TestReadLogMistakes(t *testing.T) {
 		{"no time", logHeader + "http_req_duration,now,1,,structure,200,,user=free:1\n", "line 2"},
 		{"nobody", logHeader + "http_req_duration,1,1,,structure,200,,\n", `the user is ""`},
 		{"no tier", logHeader + "http_req_duration,1,1,,structure,200,,user=gold:1\n", `the user is "gold:1"`},
-		{"without Redis, and nothing before", logHeader + "degraded,1,1,,structure,200,,user=free:1\n", "free:1, who has not asked"},
+		{"without Redis, and nothing before", logHeader + "degraded,1,1,,structure,200,,user=free:1\n",
+			"free:1, who has not asked"},
 		{"no route", logHeader + "http_req_duration,1,1,,elsewhere,200,,user=free:1\n", `no route "elsewhere"`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if _, err := readLog(strings.NewReader(test.text)); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := readLog(strings.NewReader(test.text)); err == nil ||
+				!strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
 		})
@@ -54,7 +56,8 @@ func TestReadLogMistakes(t *testing.T) {
 }
 
 func TestResult(t *testing.T) {
-	good := append(logOf("free:1", "structure", answered{0, 60, 200}, answered{1, 5, 429}), logOf("pro:1", "structure", answered{0, 35, 200})...)
+	good := append(logOf("free:1", "structure", answered{0, 60, 200}, answered{1, 5, 429}),
+		logOf("pro:1", "structure", answered{0, 35, 200})...)
 	tests := []struct {
 		name string
 		log  []request
@@ -62,9 +65,12 @@ func TestResult(t *testing.T) {
 	}{
 		{"as promised", good, ""},
 		{"nobody is denied", good[:60], "a share of 0.000 was denied; want 0.04 to 0.06"},
-		{"a failure", append(good[:len(good):len(good)], logOf("pro:2", "structure", answered{0, 1, 502})...), "1 requests were answered with neither"},
-		{"an unjustified denial", append(good[:len(good):len(good)], logOf("pro:2", "structure", answered{0, 1, 429})...), "not justified: 1, such as pro:2"},
-		{"an excess", append(good[:len(good):len(good)], logOf("free:1", "structure", answered{2, 1, 200})...), "limits exceeded: 1, such as free:1"},
+		{"a failure", append(good[:len(good):len(good)], logOf("pro:2", "structure", answered{0, 1, 502})...),
+			"1 requests were answered with neither"},
+		{"an unjustified denial", append(good[:len(good):len(good)],
+			logOf("pro:2", "structure", answered{0, 1, 429})...), "not justified: 1, such as pro:2"},
+		{"an excess", append(good[:len(good):len(good)], logOf("free:1", "structure", answered{2, 1, 200})...),
+			"limits exceeded: 1, such as free:1"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -73,7 +79,8 @@ func TestResult(t *testing.T) {
 				t.Fatal(err)
 			}
 			switch err := r.failure(); {
-			case test.want == "" && err != nil, test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+			case test.want == "" && err != nil, test.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), test.want)):
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 			if text := r.text(); !strings.Contains(text, "| free ") {

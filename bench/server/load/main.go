@@ -1,7 +1,8 @@
-// Command load is `make load`: k6 sends requests of a thousand users of all tiers through `stint gateway` with a real
-// Redis, and then every answer is checked, offline, by the log that k6 has written. It fails if a denial has no reason, a
-// limit was exceeded or a request failed. It runs with a budget that lets Redis make every decision, and with -defaults
-// as people run it, where a busy machine has some decisions made without Redis: the same limits hold.
+// Command load is `make load`: k6 sends requests of a thousand users of all tiers through `stint
+// gateway` with a real Redis, and then every answer is checked, offline, by the log that k6 has
+// written. It fails if a denial has no reason, a limit was exceeded or a request failed. It runs
+// with a budget that lets Redis make every decision, and with -defaults as people run it, where a
+// busy machine has some decisions made without Redis: the same limits hold.
 package main
 
 import (
@@ -96,8 +97,8 @@ func run(ctx context.Context, args []string) error {
 	return r.failure()
 }
 
-// patient has every decision made by Redis, however busy this machine is.
-const patient = "failure: {mode: error, budget: 1s}\n"
+// failurePolicy has every decision made by Redis, however busy this machine is.
+const failurePolicy = "failure: {mode: error, budget: 1s}\n"
 
 // send has k6 send the requests, and write its log.
 func (s settings) send(ctx context.Context, rack *process.Rack, log string) error {
@@ -110,7 +111,7 @@ func (s settings) send(ctx context.Context, rack *process.Rack, log string) erro
 		return err
 	}
 	if !s.defaults {
-		if _, err := rack.Write("policies/failure.yaml", patient); err != nil {
+		if _, err := rack.Write("policies/failure.yaml", failurePolicy); err != nil {
 			return err
 		}
 	}
@@ -122,14 +123,18 @@ func (s settings) send(ctx context.Context, rack *process.Rack, log string) erro
 	if err != nil {
 		return err
 	}
-	_, err = rack.Start(ctx, address, nil, s.stint, "gateway", "--config", filepath.Dir(config), "--store", "redis://"+redis.Address,
+	_, err = rack.Start(ctx, address, nil, s.stint, "gateway", "--config", filepath.Dir(config), "--store",
+		"redis://"+redis.Address,
 		"--upstream", "http://"+upstream, "--listen", address, "--admin", "", "--drain", "0s")
 	if err != nil {
 		return err
 	}
-	k6 := exec.CommandContext(ctx, s.k6, "run", "--quiet", "--no-usage-report", "--summary-mode=disabled", "--out", "csv="+log,
-		"-e", "TARGET=http://"+address, "-e", fmt.Sprint("VUS=", s.users), "-e", fmt.Sprint("SECONDS=", s.duration.Seconds()), s.script)
-	// k6 writes what happened in a second at once, unless told otherwise; requests that it makes meanwhile wait for it.
+	k6 := exec.CommandContext(ctx, s.k6, "run", "--quiet", "--no-usage-report", "--summary-mode=disabled",
+		"--out", "csv="+log,
+		"-e", "TARGET=http://"+address, "-e", fmt.Sprint("VUS=", s.users), "-e",
+		fmt.Sprint("SECONDS=", s.duration.Seconds()), s.script)
+	// k6 writes what happened in a second at once, unless told otherwise; requests that it makes
+	// meanwhile wait for it.
 	k6.Env = append(os.Environ(), "K6_CSV_TIME_FORMAT=unix_micro", "K6_CSV_SAVE_INTERVAL=20ms")
 	k6.Stdout, k6.Stderr = os.Stderr, os.Stderr
 	k6.Cancel = func() error { return k6.Process.Signal(os.Interrupt) }

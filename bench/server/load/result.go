@@ -95,7 +95,8 @@ func (r *result) failure() error {
 		cases []string
 	}{{"not justified", r.found.unjustified}, {"limits exceeded", r.found.exceeded}} {
 		if n := len(list.cases); n > 0 {
-			errs = append(errs, fmt.Errorf("%s: %d, such as %s", list.what, n, strings.Join(list.cases[:min(n, 3)], "; ")))
+			errs = append(errs, fmt.Errorf("%s: %d, such as %s", list.what, n,
+				strings.Join(list.cases[:min(n, 3)], "; ")))
 		}
 	}
 	if r.all.other > 0 {
@@ -122,13 +123,15 @@ func (r *result) text() string {
 		{"failed", "0", fmt.Sprint(r.all.other)},
 		{"p99", "< " + milliseconds(slowest), milliseconds(r.all.quantile(0.99)) + " " + word},
 		{"without Redis", "any", percent(r.all.share(r.all.degraded))},
-		{"429s that are not justified", "0", fmt.Sprintf("%d of %s", len(r.found.unjustified), contest.Count(int64(r.found.denied)))},
+		{"429s that are not justified", "0",
+			fmt.Sprintf("%d of %s", len(r.found.unjustified), contest.Count(int64(r.found.denied)))},
 		{"limits exceeded", "0", fmt.Sprintf("%d of %s", len(r.found.exceeded), contest.Count(int64(r.found.counts)))},
 	}))
 	var rows [][]string
 	for _, tier := range slices.Sorted(maps.Keys(r.tiers)) {
 		g := r.tiers[tier]
-		rows = append(rows, []string{tier, fmt.Sprint(len(g.users)), contest.Count(int64(g.requests)), contest.Count(int64(g.admitted)), contest.Count(int64(g.denied)),
+		rows = append(rows, []string{tier, fmt.Sprint(len(g.users)), contest.Count(int64(g.requests)),
+			contest.Count(int64(g.admitted)), contest.Count(int64(g.denied)),
 			milliseconds(g.quantile(0.5)), milliseconds(g.quantile(0.95)), milliseconds(g.quantile(0.99))})
 	}
 	b.WriteByte('\n')

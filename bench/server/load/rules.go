@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// rule is one count that a request is held to: at most max units in any window, of which the request takes cost.
+// rule is one count that a request is held to: at most max units in any window, of which the
+// request takes cost.
 type rule struct {
 	name   string
 	key    string // what is counted together
@@ -14,8 +15,8 @@ type rule struct {
 	cost   int64
 }
 
-// The limits of examples/tiers, written down a second time: a judge that read them as the accused does would share its
-// mistakes. A test holds both against each other.
+// The limits of examples/tiers, written down a second time: a judge that read them as the accused
+// does would share its mistakes. A test holds both against each other.
 var tierRules = map[string]struct {
 	perRoute bool // every route is counted by itself
 	limits   []limit

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/examples/tiers"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
@@ -14,7 +15,7 @@ import (
 
 // TestRules has the policies admit as many requests at once as the judge's copy of the limits says.
 func TestRules(t *testing.T) {
-	set, err := policy.Parse("stint.yaml", tiers.YAML)
+	conf, err := config.Parse("stint.yaml", tiers.YAML)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +24,7 @@ func TestRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	guard, err := policy.NewGuard(store, set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
+	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

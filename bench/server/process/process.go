@@ -1,4 +1,5 @@
-// Package process starts servers to measure: real programs on free ports of this machine, gone when they are stopped.
+// Package process starts servers to measure: real programs on free ports of this machine, gone when
+// they are stopped.
 package process
 
 import (
@@ -26,14 +27,16 @@ type Process struct {
 	done chan struct{} // closed when it has ended
 }
 
-// Start starts a program with arguments, and with variables on top of the environment, and waits until something
-// accepts connections at the address. What the program prints is in the file named log.
+// Start starts a program with arguments, and with variables on top of the environment, and waits
+// until something accepts connections at the address. What the program prints is in the file named
+// log.
 func Start(ctx context.Context, address, log string, env []string, program string, args ...string) (*Process, error) {
 	file, err := os.Create(log)
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{Address: address, name: program, cmd: exec.Command(program, args...), log: file, done: make(chan struct{})}
+	p := &Process{Address: address, name: program, cmd: exec.Command(program, args...), log: file,
+		done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = file, file
 	p.cmd.Env = append(os.Environ(), env...)
 	// An interrupt at the terminal is for whoever stops the process in good order.
@@ -112,19 +115,21 @@ func (p *Process) Resident() (int64, error) {
 			return kilobytes << 10, err
 		}
 	}
-	return 0, fmt.Errorf("%s: the kernel does not tell its memory", p.name)
+	return 0, fmt.Errorf("%s: the kernel does not report its memory", p.name)
 }
 
-// CPU is how long the process has been computing so far. The kernel tells it in hundredths of a second.
+// CPU is how long the process has been computing so far. The kernel reports it in hundredths of a
+// second.
 func (p *Process) CPU() (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
-	// The name, in parentheses, may have spaces. Of what follows it the 12th and 13th are user and system time.
+	// The name, in parentheses, may have spaces. Of what follows it the 12th and 13th are user and
+	// system time.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 13 {
-		return 0, fmt.Errorf("%s: the kernel does not tell its time", p.name)
+		return 0, fmt.Errorf("%s: the kernel does not report its CPU time", p.name)
 	}
 	user, err := strconv.ParseInt(fields[11], 10, 64)
 	system, also := strconv.ParseInt(fields[12], 10, 64)

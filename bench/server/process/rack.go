@@ -37,8 +37,10 @@ func (r *Rack) Write(name, text string) (string, error) {
 	return path, os.WriteFile(path, []byte(text), 0o644)
 }
 
-// Start starts a server as [Start] does, with the log in a file of the rack: not beside what servers read, for some watch that.
-func (r *Rack) Start(ctx context.Context, address string, env []string, program string, args ...string) (*Process, error) {
+// Start starts a server as [Start] does, with the log in a file of the rack: not beside what
+// servers read, for some watch that.
+func (r *Rack) Start(ctx context.Context, address string, env []string, program string, args ...string) (
+	*Process, error) {
 	log, err := r.Write(filepath.Join("logs", strconv.Itoa(len(r.servers))), "")
 	if err != nil {
 		return nil, err
@@ -64,5 +66,6 @@ func (r *Rack) Redis(ctx context.Context) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.Start(ctx, address, nil, program, "--port", port, "--bind", "127.0.0.1", "--dir", r.dir, "--save", "", "--appendonly", "no")
+	return r.Start(ctx, address, nil, program, "--port", port, "--bind", "127.0.0.1", "--dir", r.dir, "--save", "",
+		"--appendonly", "no")
 }

@@ -2,11 +2,11 @@
 --
 --   http-request  lua.stint_ask open    asks, and answers requests that stint refuses; without stint they go on
 --   http-request  lua.stint_ask closed  the same, but without stint they are refused
---   http-response lua.stint_tell        tells clients what stint said of their limits
+--   http-response lua.stint_headers     adds stint's header fields about limits to the response
 
 local question = "http://stint/auth"
 local address = "abns@stint" -- the listener in haproxy.cfg
-local patience = 500 -- milliseconds; the listener's timeouts come first
+local timeout_ms = 500 -- the listener's timeouts come first
 
 -- asserted are the fields of a request that stint reads, as it is by now: haproxy.cfg has written them. Add those that
 -- stint.yaml names under claims or client_ip, or that your own policies look at, in lower case. The others stay here: HAProxy's
@@ -75,7 +75,7 @@ local function refuse(txn, answer)
 end
 
 local function ask(txn, without)
-	local answer = core.httpclient():get({ url = question, dst = address, headers = fields_of(txn), timeout = patience })
+	local answer = core.httpclient():get({ url = question, dst = address, headers = fields_of(txn), timeout = timeout_ms })
 	if is_down(answer) then
 		if without ~= "open" then
 			txn:done(txn:reply({ status = 503, headers = { ["retry-after"] = { "1" } } }))
@@ -87,8 +87,8 @@ local function ask(txn, without)
 	end
 end
 
-local function tell(txn)
-	-- What the application says of limits of its own would stand beside what stint says.
+local function set_headers(txn)
+	-- Header fields about limits that the application sends would conflict with those of stint.
 	for name in pairs(txn.http:res_get_headers()) do
 		if about_limits(name) then
 			txn.http:res_del_header(name)
@@ -104,4 +104,4 @@ local function tell(txn)
 end
 
 core.register_action("stint_ask", { "http-req" }, ask, 1)
-core.register_action("stint_tell", { "http-res" }, tell)
+core.register_action("stint_headers", { "http-res" }, set_headers)
