@@ -26,7 +26,7 @@ setup: ## Install what the tests need and is missing (redis-server, curl, proxie
 	@scripts/setup.sh
 
 .PHONY: check
-check: lint ## Lint, and run the tests that need no other program; under a minute, for use while editing
+check: lint ## Lint, and run the tests that need no other program; about a minute, for use while editing
 	$(GO) test -short -p 4 ./... # they wait more than they compute
 
 .PHONY: test

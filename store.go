@@ -56,7 +56,7 @@ const (
 	AmendExtend
 	// AmendRelease gives a holder's place back. What other limits charged stays. A heartbeat that
 	// may still be under way, because it was not answered, could take the place back until its
-	// deadline: send Release after that. See [Hold].
+	// deadline: send Release after that. See [Limiter.Hold].
 	AmendRelease
 )
 
