@@ -6,7 +6,7 @@ import (
 )
 
 // watchEnvoy keeps Envoy's service up to date with its rules.
-func (s *Server) watchEnvoy() (*reload.Watcher, error) {
+func (s *Server) watchEnvoy() *reload.Watcher {
 	path, merge := s.c.Envoy.Rules, envoyrls.MergeDomains(s.c.Envoy.MergeDomains)
 	return reload.New(reload.Config{
 		Name:  "server: the rules of Envoy's service",
