@@ -114,7 +114,7 @@ func (c *demoCommand) start(ctx context.Context, s *system, d *demo, upstream st
 		// Nobody here is real, so there is no token, and nothing is shortened.
 		AdminOpen: true,
 		Observe:   observe.Config{ShowSubjects: true, Version: versionOf(s.Build).Version},
-		Gateway:   &server.Gateway{Routes: []config.Route{{Upstream: upstream}}, NoAccessLog: true},
+		Gateway:   &config.Gateway{Routes: []config.Route{{Upstream: upstream}}, NoAccessLog: true},
 		// The demo is about denials: the dashboard shows them.
 		Logger: slog.New(slog.NewTextHandler(s.errors(), &slog.HandlerOptions{Level: slog.LevelError})),
 	})

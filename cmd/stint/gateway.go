@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/words"
-	"github.com/stint-limiter/stint/server"
 )
 
 // gatewayCommand is a reverse proxy.
@@ -101,12 +101,12 @@ func (c *gatewayCommand) Run(s *system) error {
 	if err != nil {
 		return err
 	}
-	config, err := c.configuration(s)
+	daemon, err := c.configuration(s)
 	if err != nil {
 		return err
 	}
-	config.HTTP = c.Listen
-	config.Gateway = &server.Gateway{
+	daemon.HTTP = c.Listen
+	daemon.Gateway = &config.Gateway{
 		Routes:                routes,
 		Reserved:              c.Reserved,
 		TLS:                   upstreams,
@@ -122,9 +122,9 @@ func (c *gatewayCommand) Run(s *system) error {
 		AccessLogQuery:        c.AccessLogQuery,
 	}
 	if c.Config == "" {
-		config.Logger.Info("stint: without --config " + builtInLimits)
+		daemon.Logger.Info("stint: without --config " + builtInLimits)
 	}
-	return runDaemon(config)
+	return runDaemon(daemon)
 }
 
 // tls returns the TLS configuration for upstreams with https; nil is the default.
