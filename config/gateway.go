@@ -25,8 +25,8 @@ type Gateway struct {
 	// MinBodyRate is how many bytes of a request's body a client has to send in a second, on
 	// average over the BodyTimeout; 0 means 500.
 	MinBodyRate int64
-	// SendTimeout is how long a client may take nothing of a response that waits to be sent; 0 means
-	// 30 s.
+	// SendTimeout is how long a client may take nothing of a response that waits to be sent; 0
+	// means 30 s.
 	SendTimeout time.Duration
 	// MaxBody is how many bytes the body of a request may have; 0 means any number.
 	MaxBody int64

@@ -34,9 +34,9 @@ type Watcher struct {
 }
 
 // Reload is the result of looking at the files. At is when that was. Err is why they are not in
-// force: an [*Error], that of the file system, or that of [Watcher.Accept]; nil if they are. Changed
-// says that another set is in force since. Good and Failed count the changes so far that were put in
-// force, and those that were refused.
+// force: an [*Error], that of the file system, or that of [Watcher.Accept]; nil if they are.
+// Changed says that another set is in force since. Good and Failed count the changes so far that
+// were put in force, and those that were refused.
 type Reload = reload.Result
 
 // Reload looks at the files now, and puts them in force if they have changed and are good. The

@@ -38,8 +38,8 @@ type Config struct {
 	// some 200 MB. The server closes those beyond at once.
 	MaxConnections int
 	// Gateway turns HTTP into a reverse proxy behind the policies. What it leaves at zero, the
-	// policies' gateway section may set. Only routes are required, from here or there. Its logger is
-	// this one's unless set.
+	// policies' gateway section may set. Only routes are required, from here or there. Its logger
+	// is this one's unless set.
 	Gateway *config.Gateway
 	// Envoy sets up Envoy's rate limit service.
 	Envoy Envoy

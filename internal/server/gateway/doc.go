@@ -52,9 +52,10 @@
 //
 // If the client does not read a write of the response within [config.Gateway.SendTimeout], the
 // response ends, and a websocket's connection. A write is at most 32 KiB; a response with nothing
-// to send may be silent. If a body keeps the gateway waiting for longer than [config.Gateway.BodyTimeout],
-// of which [config.Gateway.MinBodyRate] bytes earn back a second, the client gets a 408, unless the
-// response has begun. gRPC calls to upstreams with h2c may be silent between two messages.
+// to send may be silent. If a body keeps the gateway waiting for longer than
+// [config.Gateway.BodyTimeout], of which [config.Gateway.MinBodyRate] bytes earn back a second, the
+// client gets a 408, unless the response has begun. gRPC calls to upstreams with h2c may be silent
+// between two messages.
 //
 // HTTP/2 has many streams in a connection, and only its [http.Server] can tell that the client
 // reads none of them: give it an HTTP2Config with a WriteByteTimeout.

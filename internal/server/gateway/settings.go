@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// settings are what applies to requests while a set is in force: those of the program, then those of
-// the set, then the defaults.
+// settings are what applies to requests while a set is in force: those of the program, then those
+// of the set, then the defaults.
 type settings struct {
 	config.Gateway
 	set      *policy.Set
