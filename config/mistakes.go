@@ -12,13 +12,13 @@ import (
 // Mistake is one thing that is wrong with a configuration.
 type Mistake struct {
 	// File is the name of the file, and Line counts from 1.
-	File string
-	Line int
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"`
 	// Key is the path of the key in the file, such as "tiers[1].limits[0]"; "" is the file as a
 	// whole.
-	Key string
+	Key string `json:"key,omitempty"`
 	// Message says what is wrong, and what would be right.
-	Message string
+	Message string `json:"message"`
 }
 
 // text returns the mistake in one line: "stint.yaml:12: tiers[1].limits[0]: …".

@@ -37,21 +37,15 @@ func (c *bansCommand) Validate(k *kong.Context) error {
 // Run lists.
 func (c *bansCommand) Run(s *system) error {
 	ctx := context.Background()
-	d, closing, err := c.open(ctx, s, "")
-	if err != nil {
-		return err
-	}
-	defer closing()
-	bans, err := d.Bans(ctx, c.Most)
-	if err != nil {
-		return c.problem(err)
-	}
-	if c.JSON {
-		return s.printJSON(struct {
+	return c.act(ctx, s, "", func(a admin) error {
+		bans, err := a.Bans(ctx, c.Most)
+		if err != nil {
+			return err
+		}
+		return s.show(c.JSON, struct {
 			Bans []control.Ban `json:"bans"`
-		}{append([]control.Ban{}, bans...)})
-	}
-	return s.print(bansText(bans, c.Most, time.Now()))
+		}{append([]control.Ban{}, bans...)}, func() []byte { return bansText(bans, c.Most, time.Now()) })
+	})
 }
 
 // bansText is a list of bans for people.

@@ -40,10 +40,7 @@ func (c *explainCommand) Run(s *system) error {
 	in := c.input()
 	e := explanationOf(in, conf.Set.Explain(in))
 	e.PeerAssumed = c.Peer == nil
-	if c.JSON {
-		return s.printJSON(e)
-	}
-	return s.print(e.text())
+	return s.show(c.JSON, e, e.text)
 }
 
 // input returns the request as an adapter would pass it.

@@ -95,16 +95,11 @@ func (c *doctorCommand) Run(s *system) error {
 		}
 		c.diagnoseServer(ctx, &found, client, versionOf(s.Build).Version)
 	}
-	var err error
-	if c.JSON {
-		err = s.printJSON(struct {
-			Checks findings `json:"checks"`
-		}{found})
-	} else {
-		err = s.print(found.text(s))
-	}
+	err := s.show(c.JSON, struct {
+		Checks findings `json:"checks"`
+	}{found}, func() []byte { return found.text(s) })
 	if err == nil && !found.good() {
-		err = reportedError{}
+		err = errReported
 	}
 	return err
 }

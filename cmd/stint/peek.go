@@ -15,15 +15,5 @@ func (*peekCommand) Help() string {
 
 // Run asks.
 func (c *peekCommand) Run(s *system) error {
-	ctx := context.Background()
-	d, closing, err := c.open(ctx, s, c.Scope)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	a, err := d.Take(ctx, c.ask(true))
-	if err != nil {
-		return c.problem(err)
-	}
-	return c.show(s, &a, true)
+	return c.take(context.Background(), s, true, false)
 }

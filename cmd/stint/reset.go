@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,36 +45,24 @@ type changeFlags struct {
 func (f *changeFlags) change(s *system, scope, question, done string,
 	do func(context.Context, admin) (control.Named, error)) error {
 	ctx := context.Background()
-	d, closing, err := f.open(ctx, s, scope)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	if !f.Yes {
-		if sure, err := s.confirm(question); err != nil || !sure {
-			fmt.Fprintln(s.errors(), "stint: nothing was changed")
-			return orReported(err)
+	return f.act(ctx, s, scope, func(a admin) error {
+		if !f.Yes {
+			if sure, err := s.confirm(question); err != nil || !sure {
+				fmt.Fprintln(s.errors(), "stint: nothing was changed")
+				return cmp.Or(err, errReported)
+			}
 		}
-	}
-	who, err := do(ctx, d)
-	if err != nil {
-		return f.problem(err)
-	}
-	if f.JSON {
-		return s.printJSON(struct {
+		who, err := do(ctx, a)
+		if err != nil {
+			return err
+		}
+		return s.show(f.JSON, struct {
 			OK bool `json:"ok"`
 			control.Named
-		}{true, who})
-	}
-	return s.print([]byte(oneLine(who.Subject) + " " + done + noteText(who.Note) + "\n"))
-}
-
-// orReported returns an error, or that everything has been printed.
-func orReported(err error) error {
-	if err == nil {
-		return reportedError{}
-	}
-	return err
+		}{true, who}, func() []byte {
+			return []byte(oneLine(who.Subject) + " " + done + noteText(who.Note) + "\n")
+		})
+	})
 }
 
 // Run resets the subject.

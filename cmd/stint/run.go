@@ -80,7 +80,7 @@ func run(s *system, args []string) error {
 	if err := command.PrintUsage(named); err != nil {
 		return err
 	}
-	return &usageError{Help: help.String(), Err: withoutSecrets(err, args)}
+	return &exitError{Code: exitUsage, Err: withoutSecrets(err, args), Help: help.String()}
 }
 
 // withoutSecrets returns an error of the arguments without passwords of URLs among them.
@@ -128,15 +128,3 @@ func helpVariables() kong.Vars {
 		"max_clients":      "10000",
 	}
 }
-
-// usageError is a mistake in the arguments.
-type usageError struct {
-	// Help is the help of the command, or how to get it.
-	Help string
-	Err  error
-}
-
-func (e *usageError) Error() string { return e.Err.Error() }
-
-// Unwrap returns what is wrong with the arguments.
-func (e *usageError) Unwrap() error { return e.Err }

@@ -62,10 +62,7 @@ func (c *topCommand) Run(s *system) error {
 		if err != nil {
 			return c.problem(err)
 		}
-		if c.JSON {
-			return s.printJSON(topState{Top: top})
-		}
-		return s.print(c.table(top))
+		return s.show(c.JSON, topState{Top: top}, func() []byte { return c.table(top) })
 	}
 	return c.follow(ctx, s, client)
 }

@@ -32,10 +32,7 @@ type version struct {
 // Run prints the version.
 func (c *versionCommand) Run(s *system) error {
 	v := versionOf(s.Build)
-	if c.JSON {
-		return s.printJSON(v)
-	}
-	return s.print([]byte(v.String() + "\n"))
+	return s.show(c.JSON, v, func() []byte { return []byte(v.String() + "\n") })
 }
 
 // versionOf returns the version from build information, which may be nil.
