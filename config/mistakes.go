@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // Mistake is one thing that is wrong with a configuration.
@@ -175,16 +177,12 @@ func parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".
 // oneLine returns text without what would break or disguise a line of a log, and not longer than
 // one should be.
 func oneLine(s string) string {
-	const most = 1000
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
 	return strings.Map(func(c rune) rune {
 		if unicode.IsPrint(c) {
 			return c
 		}
 		return unicode.ReplacementChar
-	}, s)
+	}, words.Shorten(s, 1000))
 }
 
 // join returns the key of a part of a mapping.

@@ -116,7 +116,7 @@ type storeState struct {
 func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) {
 	set := s.guard.Set()
 	state := configState{
-		Phase:    s.health.current().String(),
+		Phase:    s.health.current(),
 		Store:    storeState{Name: s.storeName},
 		Sources:  s.sourceStates(),
 		Tiers:    setinfo.Tiers(set),

@@ -16,7 +16,7 @@ func (s *Server) newDashboard(ctx context.Context, guard func(http.Handler) http
 		Monitor:      s.monitor,
 		Store:        s.store,
 		Set:          s.guard.Set,
-		Phase:        func() string { return s.health.current().String() },
+		Phase:        s.health.current,
 		Sources:      s.sourceStates,
 		Guard:        guard,
 		ShowSubjects: s.c.Observe.ShowSubjects,

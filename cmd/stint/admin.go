@@ -114,7 +114,6 @@ type adminFlags struct {
 	JSON   bool          `name:"json" help:"Print JSON."`
 }
 
-// Validate runs after the flags are parsed.
 func (f *adminFlags) Validate(k *kong.Context) error {
 	switch {
 	case f.Store != "" && isGiven(k.Path, "server"):

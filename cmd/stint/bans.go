@@ -18,7 +18,6 @@ type bansCommand struct {
 	adminFlags
 }
 
-// Help is the detailed help.
 func (*bansCommand) Help() string {
 	return `The longest-lasting bans come first. This scans everything that is stored, which takes a while in a large Redis.
 
@@ -26,7 +25,6 @@ func (*bansCommand) Help() string {
     stint bans --store redis://localhost:6379/0 --most 1000 --json`
 }
 
-// Validate runs after the flags are parsed.
 func (c *bansCommand) Validate(k *kong.Context) error {
 	if c.Most < 1 || c.Most > control.MaxBans {
 		return fmt.Errorf("--most: %d; want 1 to %d", c.Most, control.MaxBans)
@@ -34,7 +32,6 @@ func (c *bansCommand) Validate(k *kong.Context) error {
 	return c.adminFlags.Validate(k)
 }
 
-// Run lists.
 func (c *bansCommand) Run(s *system) error {
 	ctx := context.Background()
 	return c.act(ctx, s, "", func(a admin) error {

@@ -32,7 +32,6 @@ type unreadableError struct {
 
 func (e *unreadableError) Error() string { return e.Name + ": " + e.Err.Error() }
 
-// Unwrap returns the reason.
 func (e *unreadableError) Unwrap() error { return e.Err }
 
 // stdinOnce refuses to read standard input twice.

@@ -15,7 +15,6 @@ type checkCommand struct {
 	JSON  bool     `name:"json" help:"Print the result as JSON on standard output."`
 }
 
-// Help is the detailed help.
 func (*checkCommand) Help() string {
 	return `Mistakes go to standard error, one per line: file:line: key: what is wrong and how to fix it. The exit
 code is 1 if there are any. Every argument is a configuration of its own.
@@ -25,7 +24,6 @@ code is 1 if there are any. Every argument is a configuration of its own.
     generate | stint config check -`
 }
 
-// Validate runs after the flags are parsed.
 func (c *checkCommand) Validate() error { return stdinOnce(c.Paths) }
 
 // checked is the result for one configuration.

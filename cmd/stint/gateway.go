@@ -37,7 +37,6 @@ type gatewayCommand struct {
 	daemonFlags
 }
 
-// Help is the detailed help.
 func (*gatewayCommand) Help() string {
 	return `Limits requests before it forwards them. All paths are the upstream's; probes are on --admin.
 Routes come from --upstream and --route, or from gateway.routes in the configuration, whose changes take effect
@@ -48,7 +47,6 @@ at once; either flag replaces them. Files, signals and the store work as with se
     stint gateway --config stint.yaml`
 }
 
-// Validate runs after the flags are parsed.
 func (c *gatewayCommand) Validate() error {
 	routes, err := c.routes()
 	if err != nil {

@@ -21,7 +21,6 @@ type inspectCommand struct {
 	adminFlags
 }
 
-// Help is the detailed help.
 func (*inspectCommand) Help() string {
 	return `Shows every limit under which the subject could be counted, with its window on a time line: what was charged when,
 and when it comes back. The same counts may appear under several tiers, because a name does not show its tier.
@@ -31,7 +30,6 @@ and when it comes back. The same counts may appear under several tiers, because 
     stint inspect job:nightly --store redis://localhost:6379/0 --limit 10/1h`
 }
 
-// Run shows the subject.
 func (c *inspectCommand) Run(s *system) error {
 	ctx := context.Background()
 	return c.act(ctx, s, c.Scope, func(a admin) error {

@@ -22,7 +22,6 @@ type exitError struct {
 
 func (e *exitError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what went wrong.
 func (e *exitError) Unwrap() error { return e.Err }
 
 // usageMistake is a mistake of the caller that the help of the command does not explain.

@@ -18,7 +18,6 @@ type resetCommand struct {
 	changeFlags
 }
 
-// Help is the detailed help.
 func (*resetCommand) Help() string {
 	return `Gives back everything that the subject has used, under every limit that "stint inspect" shows. A ban stays in
 force; "stint unban" ends it.
@@ -27,7 +26,6 @@ force; "stint unban" ends it.
     stint reset job:nightly --store redis://localhost:6379/0 --limit 10/1h --yes`
 }
 
-// Validate runs after the flags are parsed.
 func (c *resetCommand) Validate(k *kong.Context) error {
 	if c.Scope != "" && len(c.Limit) == 0 {
 		return errors.New("--scope needs --limit; without it all scopes are reset")
@@ -65,7 +63,6 @@ func (f *changeFlags) change(s *system, scope, question, done string,
 	})
 }
 
-// Run resets the subject.
 func (c *resetCommand) Run(s *system) error {
 	return c.change(s, c.Scope, fmt.Sprintf("Reset everything that %s has used?",
 		c.Subject), "is reset: nothing is used",

@@ -15,7 +15,8 @@ import (
 	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
-// commands are the commands of stint: a field for each.
+// commands are the commands of stint: a field for each. Help is the detailed help of a command,
+// Validate runs after its flags are parsed, and Run does what it is for.
 type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Serve limits over HTTP and gRPC: a JSON API, forward-auth, Envoy's rate limit service."`
 	Gateway gatewayCommand `cmd:"" help:"Forward requests to an upstream, within limits."`

@@ -32,7 +32,6 @@ type serveCommand struct {
 	daemonFlags
 }
 
-// Help is the detailed help.
 func (*serveCommand) Help() string {
 	return `Without --config ` + builtInLimits + `. Files are read again when they
 change and on SIGHUP; invalid ones change nothing. SIGTERM and SIGINT drain: readiness ends first, then

@@ -37,7 +37,6 @@ type simulateCommand struct {
 	HTML        string `name:"html" placeholder:"FILE" help:"Also write the report as a page, in one self-contained file."`
 }
 
-// Help is the detailed help.
 func (*simulateCommand) Help() string {
 	return `What would these limits have done to past traffic? Replays the requests of access logs, in the time of the log and with the code that
 serves production: how many would have been denied, whose, by which limit, how much everyone else has left, and which limits would do.
@@ -49,7 +48,6 @@ Lines that cannot be read are counted and shown by example. Nothing is changed a
     kubectl logs gateway | stint simulate --config stint.yaml --format envoy -`
 }
 
-// Validate runs after the flags are parsed.
 func (c *simulateCommand) Validate() error {
 	if err := stdinOnce(append([]string{c.Config, c.Against}, c.Logs...)); err != nil {
 		return err

@@ -20,7 +20,6 @@ type takeCommand struct {
 	Wait bool `name:"wait" help:"If it is denied, wait as long as it takes and ask again."`
 }
 
-// Help is the detailed help.
 func (*takeCommand) Help() string {
 	return `The limits are those of a tier or a policy, which need not be named if only one can apply to the subject; with --store
 also limits of your own. The exit code is 0 if it is allowed, and 1 if it is denied.
@@ -40,7 +39,6 @@ type takeFlags struct {
 	adminFlags
 }
 
-// Validate runs after the flags are parsed.
 func (f *takeFlags) Validate(k *kong.Context) error {
 	if f.Cost < 1 {
 		return fmt.Errorf("--cost: %d; want 1 or more", f.Cost)
@@ -62,7 +60,6 @@ func (f *takeFlags) ask(peek bool) control.TakeRequest {
 // minWait is the shortest wait before asking again, even if there is room earlier.
 const minWait = 10 * time.Millisecond
 
-// Run asks.
 func (c *takeCommand) Run(s *system) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

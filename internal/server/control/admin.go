@@ -81,7 +81,7 @@ func (d *Admin) Subject(ctx context.Context, t Target) (Subject, error) {
 	for i := range counters {
 		in := seen[counters[i].key()]
 		if in.Now.After(result.Now) {
-			result.Now, result.Ban = in.Now, BanState(in.Ban)
+			result.Now, result.Ban = in.Now, in.Ban
 		}
 		for k := range in.Windows {
 			if len(result.Limits) == MaxLimits {
@@ -223,7 +223,7 @@ func (d *Admin) Bans(ctx context.Context, n int) ([]Ban, error) {
 	}
 	bans := make([]Ban, len(list))
 	for i, b := range list {
-		bans[i] = Ban{Subject: b.Subject, Until: b.Until, Level: b.Level, Strikes: b.Strikes}
+		bans[i] = Ban{Banned: b}
 	}
 	return bans, nil
 }
