@@ -114,7 +114,7 @@ func (f *fixture) busy() {
 	f.state.Config = busyConfig(now)
 	f.reports = busyReports(now)
 	cooling := now.Add(24 * time.Second)
-	f.state.Outbound = []dashboard.OutboundState{
+	f.state.Outbound = []*dashboard.OutboundState{
 		{Name: "igdb", Limits: []string{"4/1s"}, Used: 4, Capacity: 4, Calls: 8124, Waited: 3110,
 			AverageWait: 412, Waiting: 6},
 		{Name: "musicbrainz", Limits: []string{"1/1s"}, Capacity: 1, Calls: 220, Waited: 12, AverageWait: 85.2},

@@ -193,7 +193,7 @@ func testHostile(t *testing.T, f *fixture, page *browsertest.Page) {
 			Tiers: []dashboard.RuleList{{Name: name, Limits: []string{name}}},
 		}
 		f.state.Audit = []dashboard.Action{{At: time.Now(), Who: name, What: name, Subject: name, Result: name}}
-		f.state.Outbound = []dashboard.OutboundState{
+		f.state.Outbound = []*dashboard.OutboundState{
 			{Name: name, Limits: []string{name}, Used: 1, Capacity: 1, Calls: 1}}
 		f.reports = []observe.ShadowReport{
 			{Tier: name, Policy: name, Limits: []string{name},

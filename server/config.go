@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"cmp"
 	_ "embed" // for the built-in policies
 	"errors"
 	"fmt"
@@ -111,11 +110,11 @@ type Envoy struct {
 
 // options returns the options of the service, as far as this section sets them.
 func (e *Envoy) options() (envoyrls.Options, error) {
-	window, err := envoyrls.ParseWindow(cmp.Or(e.Window, envoyrls.Sliding.String()))
+	window, err := envoyrls.ParseWindow(e.Window)
 	if err != nil {
 		return envoyrls.Options{}, err
 	}
-	headers, err := envoyrls.ParseHeaders(cmp.Or(e.Headers, envoyrls.HeadersDefault.String()))
+	headers, err := envoyrls.ParseHeaders(e.Headers)
 	return envoyrls.Options{
 		Window: window, StopOverLimit: e.StopOverLimit,
 		Headers: headers, Metadata: e.Metadata,
