@@ -110,10 +110,7 @@ func (d *dashboard) find(w http.ResponseWriter, target *control.Target) bool {
 		answer.Refuse(w, http.StatusBadRequest, "invalid", "There is no subject; want one such as user:42, or a ref.")
 		return false
 	}
-	subject, ok := d.refs.subject(target.Ref)
-	if !ok { // the first look-up is cheaper
-		subject, ok = d.c.Monitor.SubjectOf(target.Ref)
-	}
+	subject, ok := d.c.Monitor.SubjectOf(target.Ref)
 	switch {
 	case !ok:
 		answer.Refuse(w, http.StatusNotFound, "unknown_ref",

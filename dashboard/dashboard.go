@@ -74,7 +74,6 @@ type dashboard struct {
 	pages  pages
 	routes http.Handler
 	shown  func(subject string) string
-	refs   *refs
 	bans   banCache
 	audit  audit
 
@@ -112,9 +111,6 @@ func New(ctx context.Context, c Config) (http.Handler, error) {
 		d.shown = label.Line
 	}
 	var err error
-	if d.refs, err = newRefs(); err != nil {
-		return nil, err
-	}
 	if d.pages, err = readPages(); err != nil {
 		return nil, err
 	}

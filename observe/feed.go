@@ -124,15 +124,3 @@ func (f *feed) recent(n int) []Violation {
 	}
 	return violations
 }
-
-// subjectOf returns whom a ref stands for, if it is that of a violation that is remembered.
-func (f *feed) subjectOf(ref string) (string, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i := range f.ring.items {
-		if f.ring.items[i].Ref == ref {
-			return f.ring.items[i].subject, true
-		}
-	}
-	return "", false
-}

@@ -200,36 +200,6 @@ func (o *offenders) snapshot(kind int, now time.Time) (all []counted) {
 	return all
 }
 
-// subjectOf returns whom a ref stands for, if it is one that is counted.
-func (o *offenders) subjectOf(ref string) (string, bool) {
-	for kind, name := range offenderKinds {
-		if name == policyKind {
-			continue
-		}
-		for _, subject := range o.subjects(kind) {
-			if o.names.ref(subject) == ref {
-				return subject, true
-			}
-		}
-	}
-	return o.shadow.subjectOf(ref)
-}
-
-// subjects returns those of a kind that are counted, some more than once.
-func (o *offenders) subjects(kind int) (all []string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, s := range o.kinds[kind] {
-		if s == nil {
-			continue
-		}
-		for i := range s.counters {
-			all = append(all, s.counters[i].name)
-		}
-	}
-	return all
-}
-
 // kindOf returns the index of a subject's kind.
 func kindOf(subject string) int {
 	prefix, _, ok := strings.Cut(subject, ":")

@@ -113,16 +113,6 @@ func (r *shadowReport) idle() bool {
 	return r.first < oldest && r.requests.sum(shadowAll) == r.minutes[oldest%shadowMinutes].requests
 }
 
-// subjects returns those that are counted by themselves.
-func (r *shadowReport) subjects() (all []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.top.counters {
-		all = append(all, r.top.counters[i].name)
-	}
-	return all
-}
-
 // shadowSnapshot is a copy of a report.
 type shadowSnapshot struct {
 	total   shadowRecord
