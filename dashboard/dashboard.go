@@ -118,7 +118,6 @@ func New(ctx context.Context, c Config) (http.Handler, error) {
 	return d, err
 }
 
-// ServeHTTP implements [http.Handler].
 func (d *dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header())
 	d.routes.ServeHTTP(w, r)

@@ -59,8 +59,7 @@ func TestF34HostileSubjects(t *testing.T) {
 		tick := observe.Tick{Violations: violations.Violations}
 		tick.Violations[0].Subject = names[2]
 		w := &recorded{}
-		out := &eventStream{w: w, control: http.NewResponseController(w)}
-		if err := out.send(&tick); err != nil {
+		if err := sendTick(w, &tick); err != nil {
 			t.Fatal(err)
 		}
 		if n := strings.Count(w.String(), "\n"); n != 3 {

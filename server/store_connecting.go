@@ -84,7 +84,6 @@ func (l *connectingStore) get(op string) (*redisstore.Store, error) {
 	return nil, &stint.StoreError{Op: op, Kind: errkind.Of(cause), Err: cause}
 }
 
-// Take implements [stint.Store].
 func (l *connectingStore) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	store, err := l.get("take")
 	if err != nil {
@@ -93,7 +92,6 @@ func (l *connectingStore) Take(ctx context.Context, r stint.Request) (stint.Deci
 	return store.Take(ctx, r)
 }
 
-// TakeBatch implements [driver.BatchStore].
 func (l *connectingStore) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	store, err := l.get("take")
 	if err != nil {
@@ -105,7 +103,6 @@ func (l *connectingStore) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	store.TakeBatch(ctx, batch)
 }
 
-// Amend implements [stint.Store].
 func (l *connectingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
 	store, err := l.get("amend")
 	if err != nil {
@@ -114,7 +111,6 @@ func (l *connectingStore) Amend(ctx context.Context, c stint.Charge, a stint.Ame
 	return store.Amend(ctx, c, a)
 }
 
-// Command implements [stint.Store].
 func (l *connectingStore) Command(ctx context.Context, c stint.Command) error {
 	store, err := l.get("command")
 	if err != nil {
@@ -123,7 +119,6 @@ func (l *connectingStore) Command(ctx context.Context, c stint.Command) error {
 	return store.Command(ctx, c)
 }
 
-// Inspect implements [driver.Inspector].
 func (l *connectingStore) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
 	store, err := l.get("inspect")
 	if err != nil {
@@ -132,7 +127,6 @@ func (l *connectingStore) Inspect(ctx context.Context, c stint.Claim) (driver.In
 	return store.Inspect(ctx, c)
 }
 
-// Bans implements [driver.Inspector].
 func (l *connectingStore) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	store, err := l.get("bans")
 	if err != nil {
@@ -141,7 +135,6 @@ func (l *connectingStore) Bans(ctx context.Context, n int) ([]driver.Banned, err
 	return store.Bans(ctx, n)
 }
 
-// Scopes implements [driver.Inspector].
 func (l *connectingStore) Scopes(ctx context.Context, subject string) ([]string, error) {
 	store, err := l.get("scopes")
 	if err != nil {

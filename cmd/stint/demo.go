@@ -20,7 +20,6 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// demoCommand runs everything on this machine, with traffic.
 type demoCommand struct {
 	For    durationFlag `name:"for" placeholder:"TIME" help:"How long to run: 30s, 10m. Default: until it is interrupted."`
 	Rate   int          `name:"rate" placeholder:"N" default:"200" help:"About how many requests a second, 1 to 2000. Default: ${default}."`

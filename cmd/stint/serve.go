@@ -7,7 +7,6 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// serveCommand is the daemon.
 type serveCommand struct {
 	HTTP          string     `name:"http" placeholder:"ADDR" default:":8080" help:"The address of the JSON API, forward-auth and probes. Empty turns it off. Default: ${default}."`
 	GRPC          string     `name:"grpc" placeholder:"ADDR" default:":8081" help:"The address of Envoy's rate limit service, if there is --envoy-config. Default: ${default}."`

@@ -12,7 +12,6 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// tailCommand shows violations as they happen.
 type tailCommand struct {
 	Tier    string `name:"tier" placeholder:"NAME" help:"Only those of this tier."`
 	Policy  string `name:"policy" placeholder:"NAME" help:"Only those of this policy."`

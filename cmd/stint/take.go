@@ -14,7 +14,6 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// takeCommand asks whether a subject may do something, and charges it.
 type takeCommand struct {
 	takeFlags
 	Wait bool `name:"wait" help:"If it is denied, wait as long as it takes and ask again."`

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/stint-limiter/stint"
@@ -15,10 +16,8 @@ import (
 // mode reads the name of a mode.
 func (r *reader) mode() stint.Mode {
 	name := r.text(1, maxName)
-	for i, n := range modeNames {
-		if n == name {
-			return stint.Mode(i)
-		}
+	if i := slices.Index(modeNames[:], name); i >= 0 {
+		return stint.Mode(i)
 	}
 	if name != "" {
 		r.wrong("is %q; want %s", shown(name), strings.Join(modeNames[:], ", "))

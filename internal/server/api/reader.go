@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -81,11 +82,9 @@ func (r *reader) in(segment string, do func()) {
 // object reads an object whose members are known.
 func (r *reader) object(known []string, member func(name string)) {
 	r.members(func(name string) {
-		for _, k := range known {
-			if k == name {
-				member(name)
-				return
-			}
+		if slices.Contains(known, name) {
+			member(name)
+			return
 		}
 		hint := ""
 		if len(r.mistakes) < maxMistakes { // a guess takes longer than all else
