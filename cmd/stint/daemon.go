@@ -124,11 +124,11 @@ func (f *daemonFlags) observe() (observe.Config, error) {
 			return c, errors.New("--alert-webhook and --alert-webhook-file; want one of them")
 		}
 		flag = "--alert-webhook-file"
-		text, err := readSecret(f.WebhookIn)
+		text, err := callers.ReadSecret(f.WebhookIn)
 		if err != nil {
 			return c, fmt.Errorf("%s: %w", flag, err)
 		}
-		c.Alerts.Webhook = text
+		c.Alerts.Webhook = string(text)
 	}
 	for _, text := range f.Alert {
 		name, threshold, err := observe.ParseThreshold(text)
