@@ -74,11 +74,9 @@ func (d *dashboard) take(w http.ResponseWriter, r *http.Request, by operator) {
 	if !decode(w, r, &body) || !body.Peek && !d.mayChange(w, r, by) {
 		return
 	}
-	t := control.Target{Subject: body.Subject, Ref: body.Ref, Raw: body.Raw}
-	if !d.find(w, &t) {
+	if !d.find(w, &body.Target) {
 		return
 	}
-	body.Subject, body.Ref, body.Raw = t.Subject, t.Ref, t.Raw
 	ctx, cancel := context.WithTimeout(r.Context(), lookTime)
 	defer cancel()
 	result, err := d.admin.Take(ctx, body)

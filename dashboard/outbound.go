@@ -87,7 +87,7 @@ func (s *outboundState) cool(until time.Time) {
 // peek reads the usage of an API.
 func (s *outboundState) peek(ctx context.Context, admin *control.Admin) {
 	result, err := admin.Take(ctx,
-		control.TakeRequest{Subject: s.Name + ":api", Tier: "outbound", Policy: s.Name, Peek: true})
+		control.TakeRequest{Target: control.Target{Subject: s.Name + ":api"}, Tier: "outbound", Policy: s.Name, Peek: true})
 	if err != nil {
 		s.Problem = sentence(err)
 		return

@@ -226,7 +226,7 @@ func busyTop() map[string][]observe.Offender {
 
 // mallory is a subject who is over the limit, with a window of every kind.
 func mallory(now time.Time) control.Subject {
-	s := control.Subject{Subject: "user:mallory", Now: now,
+	s := control.Subject{Named: control.Named{Subject: "user:mallory"}, Now: now,
 		Ban: driver.BanState{Until: now.Add(4*time.Minute + 12*time.Second), Level: 2, Strikes: 37}}
 	random := rand.New(rand.NewPCG(3, 4))
 	minute := control.Limit{Tier: "free", Scope: "structure", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30,

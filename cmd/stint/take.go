@@ -47,9 +47,7 @@ func (f *takeFlags) Validate(k *kong.Context) error {
 
 // ask is the request.
 func (f *takeFlags) ask(peek bool) control.TakeRequest {
-	t := f.target()
-	a := control.TakeRequest{Subject: t.Subject, Ref: t.Ref, Raw: t.Raw, Tier: f.Tier, Policy: f.Policy, Scope: f.Scope,
-		Cost: f.Cost, Peek: peek}
+	a := control.TakeRequest{Target: f.target(), Tier: f.Tier, Policy: f.Policy, Scope: f.Scope, Cost: f.Cost, Peek: peek}
 	if len(f.Limit) > 0 {
 		a.Scope = "" // the scope belongs to the limits
 	}

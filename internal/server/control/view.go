@@ -10,9 +10,7 @@ import (
 // Subject is what a store knows about a subject: its ban, and the usage of every limit under which
 // it could be counted, as far as the configuration tells.
 type Subject struct {
-	Subject string `json:"subject"`
-	// Note explains how the subject was read; see [Named].
-	Note string `json:"note,omitempty"`
+	Named
 	// Now is the store's clock.
 	Now time.Time `json:"now"`
 	// Ban is the subject's ban and strikes. Without a ban, its end is omitted.
