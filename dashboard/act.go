@@ -16,10 +16,13 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-func (d *dashboard) reset(w http.ResponseWriter, r *http.Request, by operator) {
-	var body control.Target
-	if d.read(w, r, &body, &body) {
-		d.act(w, r, by, "reset", body, d.admin.Reset)
+// acts handles a request to do something to a subject.
+func (d *dashboard) acts(what string, do func(context.Context, control.Target) (control.Named, error)) operatorHandler {
+	return func(w http.ResponseWriter, r *http.Request, by operator) {
+		var body control.Target
+		if d.read(w, r, &body, &body) {
+			d.act(w, r, by, what, body, do)
+		}
 	}
 }
 
@@ -41,13 +44,6 @@ func (d *dashboard) ban(w http.ResponseWriter, r *http.Request, by operator) {
 		func(ctx context.Context, t control.Target) (control.Named, error) {
 			return d.admin.Ban(ctx, t, length)
 		})
-}
-
-func (d *dashboard) unban(w http.ResponseWriter, r *http.Request, by operator) {
-	var body control.Target
-	if d.read(w, r, &body, &body) {
-		d.act(w, r, by, "unban", body, d.admin.Unban)
-	}
 }
 
 // act changes a subject, records the action or why it failed, and answers with the subject it was

@@ -137,9 +137,9 @@ func (d *dashboard) route() (http.Handler, error) {
 	api.HandleFunc("GET /api/bans", d.showBans)
 	api.Handle("GET /api/shadow", compressed(d.showShadow))
 	api.Handle("GET /api/subject", compressed(d.showSubject))
-	api.HandleFunc("POST /api/reset", d.requireOperator(d.reset))
+	api.HandleFunc("POST /api/reset", d.requireOperator(d.acts("reset", d.admin.Reset)))
 	api.HandleFunc("POST /api/ban", d.requireOperator(d.ban))
-	api.HandleFunc("POST /api/unban", d.requireOperator(d.unban))
+	api.HandleFunc("POST /api/unban", d.requireOperator(d.acts("unban", d.admin.Unban)))
 	api.HandleFunc("POST /api/take", d.requireName(d.take)) // a peek only reads
 	api.HandleFunc("/", notFound)
 
@@ -150,7 +150,6 @@ func (d *dashboard) route() (http.Handler, error) {
 	return mux, nil
 }
 
-// notFound answers requests for unknown paths.
 func notFound(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/api/reset", "/api/ban", "/api/unban", "/api/take":
@@ -161,7 +160,6 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// localOnly serves callers on this host.
 func localOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !callers.Local(r) {

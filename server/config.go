@@ -179,7 +179,6 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// load reads the policies.
 func (c *Config) load() (read *config.Config, err error) {
 	if c.Policies != "" {
 		read, err = config.Load(c.Policies)

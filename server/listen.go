@@ -86,7 +86,6 @@ func (s *Server) listen(ctx context.Context) error {
 	return nil
 }
 
-// open opens the listener.
 func (s *Server) open(ctx context.Context, ep *endpoint, address string) error {
 	opened, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -45,7 +45,6 @@ type daemonFlags struct {
 // levelFlag is the lowest level to log.
 type levelFlag slog.Level
 
-// UnmarshalText reads a level.
 func (l *levelFlag) UnmarshalText(text []byte) error {
 	if err := (*slog.Level)(l).UnmarshalText(text); err != nil {
 		return fmt.Errorf("%q is not a level; want debug, info, warn or error", text)

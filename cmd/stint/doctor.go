@@ -44,7 +44,6 @@ type finding struct {
 	Fix   string `json:"fix,omitempty"`
 }
 
-// findings are all results.
 type findings []finding
 
 func (f *findings) ok(name, format string, args ...any) {

@@ -88,7 +88,6 @@ func (c *gatewayCommand) Validate() error {
 	return c.daemonFlags.Validate()
 }
 
-// Run serves until a signal ends it.
 func (c *gatewayCommand) Run(s *system) error {
 	routes, err := c.routes()
 	if err != nil {

@@ -40,7 +40,6 @@ requests finish. Redis need not be reachable at the start: until it is, the poli
     stint serve --config stint.yaml --api-token-file tokens --tls-cert cert.pem --tls-key key.pem`
 }
 
-// Run serves until a signal ends it.
 func (c *serveCommand) Run(s *system) error {
 	config, err := c.configuration(s)
 	if err != nil {
@@ -60,7 +59,6 @@ func (c *serveCommand) Run(s *system) error {
 	return runDaemon(config)
 }
 
-// envoy returns the settings of Envoy's service.
 func (c *serveCommand) envoy() server.Envoy {
 	return server.Envoy{
 		Rules: c.EnvoyConfig, MergeDomains: c.EnvoyMerge, Tokens: c.EnvoyToken,
@@ -71,7 +69,6 @@ func (c *serveCommand) envoy() server.Envoy {
 	}
 }
 
-// headerName is a name for a header field.
 type headerName string
 
 // UnmarshalText reads a token of HTTP.

@@ -90,7 +90,6 @@ func (c *simulateCommand) format() (accesslog.Format, error) {
 	return format, nil
 }
 
-// Run replays the logs, and reports.
 func (c *simulateCommand) Run(s *system) error {
 	options, err := c.options(s)
 	if err != nil {

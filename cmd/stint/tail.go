@@ -62,7 +62,6 @@ func (c *tailCommand) Run(s *system) error {
 	}))
 }
 
-// before shows past violations.
 func (c *tailCommand) before(ctx context.Context, s *system, client *control.Client) error {
 	if c.Last == 0 {
 		return nil

@@ -23,7 +23,6 @@ var (
 	release    = correction{stint.AmendRelease, []string{"charge"}}
 )
 
-// changed is the answer to a correction.
 type changed struct {
 	Changed bool `json:"changed"`
 }

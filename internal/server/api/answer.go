@@ -50,7 +50,6 @@ type result struct {
 	Problem  *problem  `json:"problem,omitempty"`
 }
 
-// results are the answers to a batch.
 type results struct {
 	Results []result `json:"results"`
 }
@@ -109,7 +108,6 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request, body *reader) {
 	answer.JSON(w, http.StatusOK, all)
 }
 
-// resultOf returns the answer to a question.
 func (a *API) resultOf(q *question) result {
 	var impossible *stint.InvalidError
 	switch {

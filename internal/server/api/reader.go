@@ -169,7 +169,6 @@ func (r *reader) textOf(t json.Token, least, most int) string {
 	return ""
 }
 
-// whole reads a whole number.
 func (r *reader) whole(least, most int64) int64 {
 	t := r.next()
 	number, ok := t.(json.Number)
@@ -227,7 +226,6 @@ func (r *reader) unwanted(t json.Token, want string) {
 	r.wrong("is %s; want %s", got, want)
 }
 
-// skip passes over a value.
 func (r *reader) skip() {
 	if _, ok := r.next().(json.Delim); ok {
 		r.leave()

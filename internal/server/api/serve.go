@@ -22,7 +22,6 @@ const (
 	maxBatchBody = 1 << 20
 )
 
-// post is a path of the API.
 type post struct {
 	most int64 // bytes of body
 	do   func(a *API, w http.ResponseWriter, r *http.Request, body *reader)

@@ -63,7 +63,6 @@ type Ban struct {
 	Ref string `json:"ref,omitempty"`
 }
 
-// newLimit returns a limit with its usage.
 func newLimit(p *counter, s stint.State) Limit {
 	return Limit{
 		Tier: p.tier, Policy: p.policy, Scope: p.scope, Divided: p.divided, Costs: p.costs, Shadow: p.shadow,
@@ -73,7 +72,6 @@ func newLimit(p *counter, s stint.State) Limit {
 	}
 }
 
-// newWindow returns a limit with its usage and entries.
 func newWindow(p *counter, w *driver.Window) Limit {
 	l := newLimit(p, w.State)
 	l.Entries, l.LeftOut = w.Entries, w.LeftOut
