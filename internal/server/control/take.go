@@ -38,9 +38,6 @@ type TakeResult struct {
 	Limits   []Limit `json:"limits"`
 }
 
-// everyone is the subject of all callers together, which cannot be banned.
-const everyone = "everyone"
-
 // Take decides as a request would be decided, and charges it if it is allowed.
 func (d *Admin) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	who, err := d.find(a.Target)
@@ -75,7 +72,7 @@ func (d *Admin) take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 		r.Mode = stint.ModePeek
 	}
 	for i, p := range counters {
-		c := stint.Claim{Subject: a.Subject, Scope: p.scope, Limits: p.limits, Cost: 1, Shared: a.Subject == everyone}
+		c := stint.Claim{Subject: a.Subject, Scope: p.scope, Limits: p.limits, Cost: 1, Shared: a.Subject == setinfo.Everyone}
 		if p.costs {
 			c.Cost = a.Cost
 		}
