@@ -55,7 +55,8 @@ func TestTake(t *testing.T) {
 			t.Errorf("take %d: got %+v", i, a)
 		}
 	}
-	if a := take(`{"ref": "` + r.board.c.Monitor.Ref("user:1") + `", "policy": "search", "tier": "users"}`); !a.Allowed ||
+	if a := take(`{"ref": "` + r.board.c.Monitor.Ref("user:1") +
+		`", "policy": "search", "tier": "users"}`); !a.Allowed ||
 		a.Limits[0].Limit != "2/1m" {
 		t.Errorf("by ref: got %+v", a)
 	}

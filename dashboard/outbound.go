@@ -84,7 +84,8 @@ func (s *outboundState) cool(until time.Time) {
 
 func (s *outboundState) peek(ctx context.Context, admin *control.Admin) {
 	result, err := admin.Take(ctx,
-		control.TakeRequest{Target: control.Target{Subject: s.Name + ":api"}, Tier: "outbound", Policy: s.Name, Peek: true})
+		control.TakeRequest{Target: control.Target{Subject: s.Name + ":api"}, Tier: "outbound",
+			Policy: s.Name, Peek: true})
 	if err != nil {
 		s.Problem = sentence(err)
 		return

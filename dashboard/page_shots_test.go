@@ -129,8 +129,10 @@ func (f *fixture) busy() {
 		{At: now.Add(-3 * time.Minute), Who: "ops", What: "unban", Subject: "user:dave…", Result: "the store is down"},
 	}
 	f.bans = []control.Ban{
-		{Banned: driver.Banned{Subject: "ip:198.51.100.x", BanState: driver.BanState{Until: now.Add(51 * time.Minute), Level: 3}}, Ref: "r-ip"},
-		{Banned: driver.Banned{Subject: "user:mallo…", BanState: driver.BanState{Until: now.Add(252 * time.Second), Level: 2}}, Ref: "r-mallory"},
+		{Banned: driver.Banned{Subject: "ip:198.51.100.x",
+			BanState: driver.BanState{Until: now.Add(51 * time.Minute), Level: 3}}, Ref: "r-ip"},
+		{Banned: driver.Banned{Subject: "user:mallo…",
+			BanState: driver.BanState{Until: now.Add(252 * time.Second), Level: 2}}, Ref: "r-mallory"},
 	}
 	f.subjects["r-mallory"] = mallory(now)
 }

@@ -48,10 +48,11 @@ func testOrder(t *testing.T, f *fixture, page *browsertest.Page) {
 	trial := limit("free", "10/10s", 10, 10)
 	trial.Shadow = true
 	f.change(func() {
-		f.subjects["user:mallory"] = control.Subject{Named: control.Named{Subject: "user:mallory"}, Now: time.Now(), Limits: []control.Limit{
-			limit("pro", "300/1m", 30, 300), limit("free", "500/1h", 30, 500), limit("free", "5000/1d", 0, 5000),
-			limit("free", "30/1m", 30, 30), limit("", "100/1s", 1, 100), trial,
-		}}
+		f.subjects["user:mallory"] = control.Subject{Named: control.Named{Subject: "user:mallory"}, Now: time.Now(),
+			Limits: []control.Limit{
+				limit("pro", "300/1m", 30, 300), limit("free", "500/1h", 30, 500), limit("free", "5000/1d", 0, 5000),
+				limit("free", "30/1m", 30, 30), limit("", "100/1s", 1, 100), trial,
+			}}
 		f.subjects[v.Ref] = f.subjects["user:mallory"]
 		f.state.Violations = []observe.Violation{v, would}
 	})

@@ -27,8 +27,8 @@ func (m *Monitor) History(step time.Duration) []Point { return m.history.points(
 // [Offender.Kind].
 func (m *Monitor) Top(kind string, n int) []Offender { return m.offenders.top(kind, n, time.Now()) }
 
-// Ref returns a text that stands for a subject where it cannot be shown, as the Ref of an [Offender]
-// does. It is the same for as long as the process lives, and means nothing to others.
+// Ref returns a text that stands for a subject where it cannot be shown, as the Ref of an
+// [Offender] does. It is the same for as long as the process lives, and means nothing to others.
 func (m *Monitor) Ref(subject string) string { return m.names.seal(subject) }
 
 // SubjectOf returns the subject that a Ref of this monitor stands for.

@@ -147,7 +147,8 @@ func TestNothingUnescaped(t *testing.T) {
 			"top": []map[string]any{{"subject": hostile, "policy": hostile, "denied": 1}}},
 		"/api/violations": map[string]any{
 			"violations": []map[string]any{{"subject": hostile, "reason": hostile, "tier": hostile}}},
-		"/api/take": control.TakeResult{Named: control.Named{Subject: hostile}, Limits: []control.Limit{{Tier: hostile, Limit: hostile}}},
+		"/api/take": control.TakeResult{Named: control.Named{Subject: hostile},
+			Limits: []control.Limit{{Tier: hostile, Limit: hostile}}},
 		"/api/state": map[string]any{"version": hostile, "store": map[string]any{"name": hostile},
 			"alerts": []map[string]any{{"name": hostile, "state": "firing"}}},
 		"/readyz": map[string]any{},

@@ -47,7 +47,8 @@ func (f *takeFlags) Validate(k *kong.Context) error {
 
 // ask is the request.
 func (f *takeFlags) ask(peek bool) control.TakeRequest {
-	a := control.TakeRequest{Target: f.target(), Tier: f.Tier, Policy: f.Policy, Scope: f.Scope, Cost: f.Cost, Peek: peek}
+	a := control.TakeRequest{Target: f.target(), Tier: f.Tier, Policy: f.Policy, Scope: f.Scope,
+		Cost: f.Cost, Peek: peek}
 	if len(f.Limit) > 0 {
 		a.Scope = "" // the scope belongs to the limits
 	}

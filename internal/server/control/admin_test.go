@@ -25,8 +25,9 @@ func TestSubject(t *testing.T) {
 					t.Fatalf("denied: %+v", a)
 				}
 			}
-			if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: subject}, Tier: "free", Policy: "work",
-				Cost: 7}); !a.Allowed {
+			if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: subject}, Tier: "free",
+				Policy: "work",
+				Cost:   7}); !a.Allowed {
 				t.Fatalf("denied: %+v", a)
 			}
 			if _, err := d.Ban(t.Context(), control.Target{Subject: subject}, time.Hour); err != nil {
@@ -98,7 +99,8 @@ func TestUnknownSubject(t *testing.T) {
 	if _, err := d.Reset(t.Context(), control.Target{Subject: "users"}); !errors.As(err, &unknown) {
 		t.Errorf("reset: %v; want that it is not known", err)
 	}
-	if _, err := d.Take(t.Context(), control.TakeRequest{Target: control.Target{Subject: "who:1"}}); !errors.As(err, &unknown) {
+	if _, err := d.Take(t.Context(), control.TakeRequest{Target: control.Target{Subject: "who:1"}}); !errors.As(
+		err, &unknown) {
 		t.Errorf("take: %v; want that it is not known", err)
 	}
 	_, err = d.Subject(t.Context(), control.Target{Subject: ""})
@@ -183,7 +185,8 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 		Set:    func() *policy.Set { return nil },
 		Limits: []stint.Limit{stint.PerHour(2), stint.AtOnce(1, time.Minute)}, Scope: "nightly",
 	})
-	if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: "job:1"}}); !a.Allowed || len(a.Limits) != 2 ||
+	if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: "job:1"}}); !a.Allowed ||
+		len(a.Limits) != 2 ||
 		a.Limits[0].Remaining != 1 || a.Limits[0].Scope != "nightly" {
 		t.Errorf("got %+v", a)
 	}

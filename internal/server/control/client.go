@@ -122,13 +122,15 @@ func (c *Client) Bans(ctx context.Context, n int) ([]Ban, error) {
 // Top lists who was denied most in the last minutes, among subjects of a kind such as "ip", or
 // among policies with "policy".
 func (c *Client) Top(ctx context.Context, kind string, n int) ([]observe.Offender, error) {
-	result, err := get[struct{ Top []observe.Offender }](ctx, c, "/api/top", url.Values{"by": {kind}, "n": {strconv.Itoa(n)}})
+	result, err := get[struct{ Top []observe.Offender }](ctx, c, "/api/top",
+		url.Values{"by": {kind}, "n": {strconv.Itoa(n)}})
 	return result.Top, err
 }
 
 // Violations lists the last denials, newest last.
 func (c *Client) Violations(ctx context.Context, n int) ([]observe.Violation, error) {
-	result, err := get[struct{ Violations []observe.Violation }](ctx, c, "/api/violations", url.Values{"n": {strconv.Itoa(n)}})
+	result, err := get[struct{ Violations []observe.Violation }](ctx, c, "/api/violations",
+		url.Values{"n": {strconv.Itoa(n)}})
 	return result.Violations, err
 }
 

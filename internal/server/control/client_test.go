@@ -107,7 +107,8 @@ func TestClientAsks(t *testing.T) {
 			}, control.Named{Subject: "a", Note: "b"}},
 		{"POST /api/take", `{"subject":"a","tier":"free","cost":2,"peek":true}`, `{"subject":"a","allowed":true}`,
 			func(ctx context.Context, c *control.Client) (any, error) {
-				return c.Take(ctx, control.TakeRequest{Target: control.Target{Subject: "a"}, Tier: "free", Cost: 2, Peek: true})
+				return c.Take(ctx, control.TakeRequest{Target: control.Target{Subject: "a"}, Tier: "free",
+					Cost: 2, Peek: true})
 			}, control.TakeResult{Named: control.Named{Subject: "a"}, Allowed: true}},
 	} {
 		c, got := listener(t, http.StatusOK, test.answer)

@@ -38,7 +38,8 @@ func use(t *testing.T, d *control.Admin, item string, times int, want bool) {
 	t.Helper()
 	var last control.TakeResult
 	for range times {
-		last = take(t, d, control.TakeRequest{Target: control.Target{Subject: visitor}, Policy: "item", Scope: "item:" + item})
+		last = take(t, d, control.TakeRequest{Target: control.Target{Subject: visitor}, Policy: "item",
+			Scope: "item:" + item})
 	}
 	if last.Allowed != want {
 		t.Errorf("item %.20s: %+v, want allowed %v", item, last, want)

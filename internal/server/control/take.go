@@ -72,7 +72,8 @@ func (d *Admin) take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 		r.Mode = stint.ModePeek
 	}
 	for i, p := range counters {
-		c := stint.Claim{Subject: a.Subject, Scope: p.scope, Limits: p.limits, Cost: 1, Shared: a.Subject == setinfo.Everyone}
+		c := stint.Claim{Subject: a.Subject, Scope: p.scope, Limits: p.limits, Cost: 1,
+			Shared: a.Subject == setinfo.Everyone}
 		if p.costs {
 			c.Cost = a.Cost
 		}

@@ -18,10 +18,14 @@ func TestTakeUnder(t *testing.T) {
 		want under
 		n    int
 	}{
-		{control.TakeRequest{Target: control.Target{Subject: "ip:203.0.113.9"}}, under{"anonymous", "", "global", "10/1m burst 2x"}, 3},
-		{control.TakeRequest{Target: control.Target{Subject: "internal:indexer"}}, under{"internal", "", "", "1000/1m"}, 1},
-		{control.TakeRequest{Target: control.Target{Subject: "session:s"}}, under{"free", "", "other", "30/1m burst 2x"}, 3},
-		{control.TakeRequest{Target: control.Target{Subject: "user:42"}, Tier: "pro"}, under{"pro", "", "other", "100/1m burst 3x"}, 3},
+		{control.TakeRequest{Target: control.Target{Subject: "ip:203.0.113.9"}},
+			under{"anonymous", "", "global", "10/1m burst 2x"}, 3},
+		{control.TakeRequest{Target: control.Target{Subject: "internal:indexer"}},
+			under{"internal", "", "", "1000/1m"}, 1},
+		{control.TakeRequest{Target: control.Target{Subject: "session:s"}},
+			under{"free", "", "other", "30/1m burst 2x"}, 3},
+		{control.TakeRequest{Target: control.Target{Subject: "user:42"}, Tier: "pro"},
+			under{"pro", "", "other", "100/1m burst 3x"}, 3},
 		{control.TakeRequest{Target: control.Target{Subject: "user:42"}, Tier: "pro", Scope: "simulate"},
 			under{"pro", "", "simulate", "100/1m burst 3x"}, 3},
 		{control.TakeRequest{Target: control.Target{Subject: "user:42"}, Policy: "simulate"},
@@ -81,14 +85,16 @@ func TestTakeDenied(t *testing.T) {
 		a.Limits[0].RetryAfter != a.RetryAfter || a.Limits[1].RetryAfter != 0 {
 		t.Errorf("got %+v, want that the first limit denies", a)
 	}
-	if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: "ip:203.0.113.9"}, Policy: "work", Cost: 101}); a.Allowed ||
+	if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: "ip:203.0.113.9"}, Policy: "work",
+		Cost: 101}); a.Allowed ||
 		a.RetryAfter != -1 {
 		t.Errorf("got %+v, want that it is never allowed", a)
 	}
 	if _, err := d.Ban(t.Context(), control.Target{Subject: "ip:203.0.113.10"}, stint.MaxWindow); err != nil {
 		t.Fatal(err)
 	}
-	if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: "ip:203.0.113.10"}}); a.Allowed || !a.Banned {
+	if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: "ip:203.0.113.10"}}); a.Allowed ||
+		!a.Banned {
 		t.Errorf("got %+v, want that it is banned", a)
 	}
 }
