@@ -92,7 +92,8 @@ func New(ctx context.Context, c Config) (http.Handler, error) {
 		c.Logger = slog.Default()
 	}
 	if c.Guard == nil {
-		c.Guard = localOnly
+		c.Guard = callers.LocalOnly(c.Logger,
+			"This serves only this machine: use localhost or its address, and no proxy.")
 	}
 	if c.Set == nil {
 		c.Set = func() *policy.Set { return nil }
@@ -158,15 +159,4 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	default:
 		answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here.")
 	}
-}
-
-func localOnly(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !callers.Local(r) {
-			answer.Refuse(w, http.StatusForbidden, "forbidden",
-				"This serves only this machine: use localhost or its address, and no proxy.")
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
