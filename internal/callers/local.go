@@ -22,8 +22,8 @@ func Local(r *http.Request) bool {
 	return clientip.OnUnixSocket(r) || clientip.PeerOf(r).IsLoopback() && clientip.NamesLocal(r.Host)
 }
 
-// LocalOnly returns a guard that serves only callers on this host. It answers others with a message,
-// and logs some of them.
+// LocalOnly returns a guard that serves only callers on this host. It answers others with a
+// message, and logs some of them.
 func LocalOnly(logger *slog.Logger, message string) func(next http.Handler) http.Handler {
 	var refused logsample.Sampler
 	return func(next http.Handler) http.Handler {
