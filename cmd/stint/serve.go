@@ -15,7 +15,7 @@ type serveCommand struct {
 	EnvoyStop     bool       `name:"envoy-stop-over-limit" help:"With fixed windows, charge nothing to the other descriptors of a request in which one is over its limit, as STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT does. Sliding windows always do so."`
 	EnvoyMerge    bool       `name:"envoy-merge-domains" help:"Let several files of --envoy-config configure one domain. Otherwise the second one is a mistake."`
 	EnvoyToken    string     `name:"envoy-token-file" placeholder:"FILE" help:"Bearer tokens for Envoy's rate limit service, one per line. Without it, and without --tls-client-ca, anyone who can connect may use it over gRPC, only callers on this host may POST to /json, and negative hits are refused."`
-	EnvoyHeaders  string     `name:"envoy-headers" placeholder:"WHICH" enum:",none,upstream,all" default:"" help:"Header fields that Envoy is asked to add: none, upstream for those of envoyproxy/ratelimit, or all. Default: all with sliding windows, none with fixed ones."`
+	EnvoyHeaders  string     `name:"envoy-headers" placeholder:"WHICH" enum:"default,none,upstream,all" values:"none,upstream,all" default:"default" help:"Header fields that Envoy is asked to add: none, upstream for those of envoyproxy/ratelimit, or all. Default: all with sliding windows, none with fixed ones."`
 	EnvoyLimit    headerName `name:"envoy-header-limit" placeholder:"NAME" help:"Another name for the header field RateLimit-Limit for Envoy."`
 	EnvoyLeft     headerName `name:"envoy-header-remaining" placeholder:"NAME" help:"Another name for RateLimit-Remaining."`
 	EnvoyReset    headerName `name:"envoy-header-reset" placeholder:"NAME" help:"Another name for RateLimit-Reset."`
