@@ -39,9 +39,6 @@ type part struct {
 	stale      bool // the state is not the one that was charged, in an amendment
 }
 
-// usages returns room for the usages of all views.
-func (q *query) usages() []stint.Usage { return q.parts[0].shard.usages.Cut(len(q.views)) }
-
 // claimAt is the i-th of a first claim and others.
 func claimAt(first *stint.Claim, and []stint.Claim, i int) *stint.Claim {
 	if i == 0 {

@@ -151,7 +151,7 @@ var forcing = []check{
 		}
 		k.eventually("a repeat charges nothing", func() bool {
 			d := k.peek(b, 1, stint.PerHour(1))
-			return d.Usages[0].Used == 3
+			return d.Usages()[0].Used == 3
 		})
 	}},
 	{name: "no limit is forced above 2^52", exact: true, test: func(k *tester) {
