@@ -273,8 +273,7 @@ func (w *world) claim(p claimPick) stint.Claim {
 	return c
 }
 
-// move makes a reservation ask for an earlier place for a booking that is remembered, if there is
-// one: of its claims, or with other limits if the step says so.
+// move makes a reservation ask to move up a booking that is remembered, if there is one.
 func (w *world) move(r stint.Request, pick int) (stint.Request, bool) {
 	var ahead []stint.Charge
 	for _, c := range w.charges {

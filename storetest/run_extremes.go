@@ -109,7 +109,7 @@ var extremes = []check{
 		}
 		k.wantAdmitted(admitted, 2*capacity)
 	}},
-	clocked("the clock steps back with places booked", limits{stint.PerSecond(1)}, func(k *tester) {
+	clocked("the clock steps back with bookings ahead", limits{stint.PerSecond(1)}, func(k *tester) {
 		for range 3 {
 			k.reserve(1, 0)
 		}

@@ -76,7 +76,7 @@ var forcing = []check{
 		k.pass(521 * time.Millisecond)
 		k.wantUsed(k.under(limit).peek(0), 1)
 	}),
-	clocked("force books where all places are taken", nil, func(k *tester) {
+	clocked("force books where no booking is left", nil, func(k *tester) {
 		limit := stint.PerMinute(1)
 		for i := range int64(driver.MaxBookings) + 5 {
 			k.under(limit).force(1, time.Hour+time.Duration(i)*time.Second)

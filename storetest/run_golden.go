@@ -28,7 +28,7 @@ var golden = []check{
 			k.Clock.Advance(us)
 		}
 	}),
-	exact("golden 1 and 4, waiting: nobody is told of another's place", nil, func(k *tester) {
+	exact("golden 1 and 4, waiting: nobody is told of another's booking", nil, func(k *tester) {
 		const window = 300 * ms // shorter than a second, for stores on the real clock
 		var limiters []*stint.Limiter
 		for range 2 {

@@ -115,7 +115,7 @@ var requestIDs = []check{
 			}
 		}
 	}),
-	clocked("a repeat of a booking waits for the same place", limits{stint.PerSecond(1)}, func(k *tester) {
+	clocked("a repeat of a booking waits for the same instant", limits{stint.PerSecond(1)}, func(k *tester) {
 		k.Clock.Advance(micros(16 - k.Clock.micros()%16))
 		k.mustTake(1)
 		r := k.withID("x")

@@ -102,7 +102,7 @@ var leases = []check{
 			}
 		}
 	}),
-	clocked("booked places are not left for a fitted cost", limits{stint.PerSecond(10)}, func(k *tester) {
+	clocked("booked units are not left for a fitted cost", limits{stint.PerSecond(10)}, func(k *tester) {
 		k.mustTake(6)
 		k.wantRetry(k.reserve(5, 0), s)
 		k.wantUsed(k.fit(4), 12) // 11 are used: it is one unit, which has room now
@@ -223,7 +223,7 @@ var leases = []check{
 		k.wantApplied(k.settle(k.lease(8, time.Minute), 12), true)
 		k.wantUsed(k.take(1), 12)
 	}),
-	clocked("places that are booked are not leased", limits{stint.PerSecond(4)}, func(k *tester) {
+	clocked("units that are booked are not leased", limits{stint.PerSecond(4)}, func(k *tester) {
 		both := k.with(stint.PerHour(100))
 		k.mustTake(3)
 		booked := k.reserve(3, 0)
@@ -239,7 +239,7 @@ var leases = []check{
 		k.Clock.Advance(s)
 		k.wantCharged(both.lease(9, 300*ms), 4)
 	}),
-	clocked("a place is booked beside a lease", limits{stint.PerSecond(4)}, func(k *tester) {
+	clocked("units are booked beside a lease", limits{stint.PerSecond(4)}, func(k *tester) {
 		k.lease(3, 2*s)
 		k.wantRetry(k.reserve(1, 0), 0)
 		k.wantRetry(k.reserve(1, 0), s)

@@ -7,10 +7,10 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// grace is how long after its instant a place under a limit per second, or longer, may be used.
+// grace is how long after its instant a booking under a limit per second, or longer, may be used.
 const grace = 20 * ms
 
-// move asks for an earlier place for a booking.
+// move asks to move a booking up.
 func (k *tester) move(booked stint.Decision) stint.Decision {
 	k.Helper()
 	r := stint.Request{Claim: booked.Charge.Claim, And: booked.Charge.And, Mode: stint.ModeReserve,
@@ -40,7 +40,7 @@ var reservations = []check{
 			}
 		}
 	}),
-	clocked("a place may be used until its grace has passed", nil, func(k *tester) {
+	clocked("a booking may be used until its grace has passed", nil, func(k *tester) {
 		for _, x := range []struct {
 			window, grace time.Duration
 		}{{10 * ms, 2 * ms}, {40 * ms, 2 * ms}, {100020 * us, 5001 * us}, {s, grace}, {time.Hour, grace}} {
@@ -86,13 +86,14 @@ var reservations = []check{
 		k.wantUsed(second, 1)
 		third := k.move(waiters[3])
 		k.wantRetry(third, 3*s+2*grace)
-		k.wantApplied(k.settle(waiters[3], 0), false) // its old place is gone
+		k.wantApplied(k.settle(waiters[3], 0), false) // its old booking is gone
 		k.wantRetry(k.reserve(1, 0), 4*s+3*grace)     // no hole is left
 		k.wantApplied(k.settle(third, 0), true)
 		k.wantUsed(k.peek(1), 4)
 	}),
-	clocked("the last of two hundred moves up when the others have gone", limits{stint.PerSecond(10), stint.PerSecond(5).WithBurst(2),
-		stint.TokenBucket(10, 10, s)}, func(k *tester) {
+	clocked("the last of two hundred moves up when the others have gone", limits{
+		stint.PerSecond(10), stint.PerSecond(5).WithBurst(2), stint.TokenBucket(10, 10, s),
+	}, func(k *tester) {
 		var waiters []stint.Decision
 		for range 200 {
 			waiters = append(waiters, k.reserve(1, 0))
@@ -125,7 +126,7 @@ var reservations = []check{
 		k.wantUsed(k.mustTake(1), 4)
 		k.wantApplied(k.settle(d, 0), true)
 	}),
-	clocked("a place that cannot be earlier stays as it is", limits{stint.PerSecond(2)}, func(k *tester) {
+	clocked("a booking that cannot be earlier stays as it is", limits{stint.PerSecond(2)}, func(k *tester) {
 		k.mustTake(2)
 		booked := k.reserve(2, 0)
 		k.Clock.Advance(400 * ms)
@@ -144,7 +145,7 @@ var reservations = []check{
 		k.wantApplied(k.settle(k.move(booked), 0), true)
 		k.wantUsed(k.peek(1), 2)
 	}),
-	clocked("who has no place books one", limits{stint.PerSecond(1)}, func(k *tester) {
+	clocked("who has no booking gets one", limits{stint.PerSecond(1)}, func(k *tester) {
 		k.mustTake(1)
 		booked := k.reserve(1, 0)
 		k.wantApplied(k.settle(booked, 0), true)
@@ -167,7 +168,7 @@ var reservations = []check{
 		k.wantUsed(b, 1, 1, 1)
 		k.wantUsed(k.under(second, minute, named).peek(1), 1, 1, 1)
 	}),
-	clocked("places are booked first come, first served", limits{stint.PerSecond(2)}, func(k *tester) {
+	clocked("bookings are first come, first served", limits{stint.PerSecond(2)}, func(k *tester) {
 		for i, want := range []time.Duration{0, 0, s, s, 2*s + grace, 2*s + grace} {
 			d := k.reserve(1, 0)
 			k.wantAllowed(d, true)
@@ -218,7 +219,7 @@ var reservations = []check{
 		k.wantAllowed(k.reserve(1, s), true)
 		k.wantAllowed(k.reserve(1, s), false)
 	}),
-	clocked("a cancelled reservation gives its place back", limits{stint.PerSecond(1), stint.TokenBucket(1, 1, s),
+	clocked("a cancelled reservation gives its booking back", limits{stint.PerSecond(1), stint.TokenBucket(1, 1, s),
 		fixed(1, s)}, func(k *tester) {
 		k.toFull(s)
 		k.mustTake(1)
@@ -256,7 +257,7 @@ var reservations = []check{
 		k.Clock.Advance(s)
 		k.wantAllowed(k.reserve(1, 0), true)
 	}),
-	clocked("places of the dead come free", limits{stint.PerSecond(2)}, func(k *tester) {
+	clocked("bookings of the dead come free", limits{stint.PerSecond(2)}, func(k *tester) {
 		// F24b: nobody uses or cancels these. Others wait at most the longest wait and a window for
 		// them.
 		const longest = 2 * s
