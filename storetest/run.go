@@ -106,6 +106,12 @@ func (k *tester) pass(d time.Duration) {
 	}
 }
 
+// after is pass: what is asked of it is asked then.
+func (k *tester) after(d time.Duration) *tester {
+	k.pass(d)
+	return k
+}
+
 func (k *tester) decide(r stint.Request) stint.Decision {
 	k.Helper()
 	if err := r.Validate(); err != nil {

@@ -62,12 +62,10 @@ var bans = []check{
 			d := k.decide(r)
 			k.wantBanned(d, true)
 			k.wantRetry(d, want)
-			k.Clock.Advance(want - us)
-			d = k.decide(r)
+			d = k.after(want - us).decide(r)
 			k.wantBanned(d, true) // and does not extend it
 			k.wantRetry(d, us)
-			k.Clock.Advance(us)
-			k.wantAllowed(k.decide(r), true)
+			k.wantAllowed(k.after(us).decide(r), true)
 			k.Clock.Advance(s)
 		}
 	}),
@@ -77,8 +75,7 @@ var bans = []check{
 			k.Clock.Advance(10 * s)
 		}
 		k.wantBanned(k.strike(policy(2)), false)
-		k.Clock.Advance(10*s - us)
-		k.wantBanned(k.strike(policy(2)), true)
+		k.wantBanned(k.after(10*s-us).strike(policy(2)), true)
 	}),
 	clocked("old bans are forgiven", nil, func(k *tester) {
 		for _, c := range []struct{ quiet, want time.Duration }{
@@ -87,8 +84,7 @@ var bans = []check{
 		} {
 			k := k.other()
 			k.strike(policy(1))
-			k.Clock.Advance(time.Minute + c.quiet)
-			k.strike(policy(1))
+			k.after(time.Minute + c.quiet).strike(policy(1))
 			k.wantRetry(k.under(stint.PerHour(10)).take(1), c.want)
 		}
 	}),
@@ -138,15 +134,13 @@ var bans = []check{
 			k.Clock.Advance(time.Minute - us)
 			ban(ms)
 			k.wantRetry(k.take(1), ms)
-			k.Clock.Advance(ms)
-			k.mustTake(1)
+			k.after(ms).mustTake(1)
 		}),
 	clocked("a ban by hand does not shorten one for denials", limits{stint.PerHour(10)}, func(k *tester) {
 		k.strike(policy(1))
 		k.ban(s)
 		k.wantRetry(k.take(1), time.Minute)
-		k.Clock.Advance(time.Minute)
-		k.strike(policy(1))
+		k.after(time.Minute).strike(policy(1))
 		k.wantRetry(k.take(1), 5*time.Minute) // the level is kept
 	}),
 	clocked("after an unban a ban may be shorter", limits{stint.PerHour(10)}, func(k *tester) {
@@ -154,8 +148,7 @@ var bans = []check{
 		k.unban()
 		k.ban(time.Minute)
 		k.wantRetry(k.take(1), time.Minute)
-		k.Clock.Advance(time.Minute)
-		k.mustTake(1)
+		k.after(time.Minute).mustTake(1)
 	}),
 	exact("a shared subject is not banned", limits{stint.PerHour(10)}, func(k *tester) {
 		k.ban(time.Hour)

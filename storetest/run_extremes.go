@@ -92,13 +92,11 @@ var extremes = []check{
 	clocked("the clock steps back: nobody is locked out for longer than a window", timed(), func(k *tester) {
 		for k.take(1).Allowed {
 		}
-		k.Clock.Advance(-time.Hour)
-		d := k.mustDeny(1)
+		d := k.after(-time.Hour).mustDeny(1)
 		if span := k.limit().Window + k.limit().Window/stint.Resolution; d.RetryAfter <= 0 || d.RetryAfter > span {
 			k.Errorf("%s: retry-after is %v, want at most %v", k.limit(), d.RetryAfter, span)
 		}
-		k.Clock.Advance(d.RetryAfter)
-		k.mustTake(1)
+		k.after(d.RetryAfter).mustTake(1)
 	}),
 	// F7
 	{name: "the clock steps forward: at most one capacity more", clock: true, under: timed(), test: func(k *tester) {
@@ -113,24 +111,18 @@ var extremes = []check{
 		for range 3 {
 			k.reserve(1, 0)
 		}
-		k.Clock.Advance(-time.Hour)
-		k.wantRetry(k.take(1), 3*s+2*grace)
-		k.Clock.Advance(3*s + 2*grace)
-		k.mustTake(1)
+		k.wantRetry(k.after(-time.Hour).take(1), 3*s+2*grace)
+		k.after(3*s + 2*grace).mustTake(1)
 	}),
 	clocked("the clock steps back during a ban", limits{stint.PerHour(1)}, func(k *tester) {
 		k.ban(time.Minute)
-		k.Clock.Advance(-time.Hour)
-		k.wantRetry(k.take(1), time.Minute)
-		k.Clock.Advance(time.Minute)
-		k.mustTake(1)
+		k.wantRetry(k.after(-time.Hour).take(1), time.Minute)
+		k.after(time.Minute).mustTake(1)
 	}),
 	clocked("a peek does not move the clock's step into the state", limits{stint.PerSecond(1)}, func(k *tester) {
 		k.mustTake(1)
-		k.Clock.Advance(-time.Hour)
-		k.wantRetry(k.peek(1), s)
-		k.Clock.Advance(time.Hour)
-		k.wantRetry(k.peek(1), s)
+		k.wantRetry(k.after(-time.Hour).peek(1), s)
+		k.wantRetry(k.after(time.Hour).peek(1), s)
 	}),
 }
 
@@ -157,6 +149,5 @@ func (k *tester) fillAndEmpty() {
 	if d := k.peek(all); d.Allowed {
 		k.Errorf("%s: all came back a microsecond before its reset", k.limit())
 	}
-	k.Clock.Advance(us)
-	k.wantUsed(k.mustTake(all), all)
+	k.wantUsed(k.after(us).mustTake(all), all)
 }

@@ -40,15 +40,13 @@ var forcing = []check{
 		limit := stint.PerSecond(3)
 		k.under(limit).force(7, 0)
 		k.wantRetry(k.under(limit).take(1), time.Second)
-		k.pass(time.Second)
-		k.wantUsed(k.under(limit).mustTake(3), 3)
+		k.wantUsed(k.after(time.Second).under(limit).mustTake(3), 3)
 	}),
 	clocked("a bucket repays what was forced", nil, func(k *tester) {
 		limit := stint.TokenBucket(2, 1, time.Second)
 		k.under(limit).force(5, 0)
 		k.wantRetry(k.under(limit).take(1), 4*time.Second)
-		k.pass(4 * time.Second)
-		k.wantUsed(k.under(limit).mustTake(1), 2)
+		k.wantUsed(k.after(4*time.Second).under(limit).mustTake(1), 2)
 	}),
 	clocked("a log keeps many forced charges", nil, func(k *tester) {
 		limit := stint.PerHour(2)
@@ -71,10 +69,8 @@ var forcing = []check{
 		k.wantUsed(k.under(limit).peek(0), 4)
 		k.wantApplied(k.settle(d, 1), true)
 		k.wantUsed(k.under(limit).peek(0), 3)
-		k.pass(999 * time.Millisecond)
-		k.wantUsed(k.under(limit).peek(0), 3)
-		k.pass(521 * time.Millisecond)
-		k.wantUsed(k.under(limit).peek(0), 1)
+		k.wantUsed(k.after(999*time.Millisecond).under(limit).peek(0), 3)
+		k.wantUsed(k.after(521*time.Millisecond).under(limit).peek(0), 1)
 	}),
 	clocked("force books where no booking is left", nil, func(k *tester) {
 		limit := stint.PerMinute(1)

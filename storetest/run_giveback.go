@@ -47,8 +47,7 @@ var givingBack = []check{
 		k.giveBack(5) // four of the first, one of the second
 		k.wantUsed(k.mustTake(5), 10)
 		k.wantRetry(k.mustDeny(1), 400*ms)
-		k.pass(400 * ms)
-		k.wantUsed(k.mustTake(2), 10)
+		k.wantUsed(k.after(400*ms).mustTake(2), 10)
 		k.wantRetry(k.take(1), 300*ms)
 	}),
 	clocked("the oldest slices are given back first", limits{stint.PerSecond(1000)}, func(k *tester) {
@@ -103,8 +102,7 @@ var givingBack = []check{
 		k.wantCharged(k.lease(5, 100*ms), 5)
 		k.giveBack(10)
 		k.wantUsed(k.peek(1), 5)
-		k.pass(100 * ms)
-		k.giveBack(10)
+		k.after(100 * ms).giveBack(10)
 		k.wantUsed(k.peek(1), 0)
 	}),
 	exact("places are not given back", limits{stint.PerHour(10)}, func(k *tester) {

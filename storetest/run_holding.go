@@ -43,27 +43,23 @@ var holding = []check{
 	clocked("a heartbeat keeps a place, silence loses it", limits{stint.AtOnce(1, s)}, func(k *tester) {
 		d := k.mustTake(1)
 		for range 5 {
-			k.Clock.Advance(s - us)
-			k.wantApplied(k.amend(d, extend), true)
+			k.wantApplied(k.after(s-us).amend(d, extend), true)
 			k.wantRetry(k.take(1), s)
 		}
-		k.Clock.Advance(s)
-		k.wantApplied(k.amend(d, renew), false)
+		k.wantApplied(k.after(s).amend(d, renew), false)
 		k.wantApplied(k.amend(d, release), false)
 		k.mustTake(1)
 	}),
 	clocked("a heartbeat takes a forgotten place back, above the maximum if need be",
 		limits{stint.AtOnce(1, s)}, func(k *tester) {
 			old := k.mustTake(1)
-			k.Clock.Advance(s)
-			k.wantApplied(k.amend(old, renew), false)
+			k.wantApplied(k.after(s).amend(old, renew), false)
 			other := k.mustTake(1)
 			k.wantApplied(k.amend(old, extend), true)
 			k.wantUsed(k.peek(1), 2)
 			k.wantApplied(k.amend(other, release), true)
 			k.mustDeny(1) // until it is free
-			k.Clock.Advance(s - us)
-			k.wantApplied(k.amend(old, extend), true)
+			k.wantApplied(k.after(s-us).amend(old, extend), true)
 			k.wantApplied(k.amend(old, release), true)
 			k.mustTake(1)
 		}),
@@ -83,20 +79,15 @@ var holding = []check{
 	clocked("after a reset heartbeats from before it say that the place is lost",
 		limits{stint.AtOnce(1, s)}, func(k *tester) {
 			forgotten := k.mustTake(1)
-			k.Clock.Advance(s)
-			old := k.mustTake(1)
-			k.Clock.Advance(time.Millisecond)
-			k.reset()
+			old := k.after(s).mustTake(1)
+			k.after(time.Millisecond).reset()
 			k.wantApplied(k.amend(old, extend), false)
 			k.wantApplied(k.amend(forgotten, extend), false)
-			k.Clock.Advance(us)
-			since := k.mustTake(1)
+			since := k.after(us).mustTake(1)
 			k.wantApplied(k.amend(since, extend), true)
-			k.Clock.Advance(s - 2*us)
-			k.wantApplied(k.amend(old, extend), false)
+			k.wantApplied(k.after(s-2*us).amend(old, extend), false)
 			k.wantApplied(k.amend(since, extend), true)
-			k.Clock.Advance(us)
-			k.wantApplied(k.amend(old, extend), true) // its holder has been told
+			k.wantApplied(k.after(us).amend(old, extend), true) // its holder has been told
 			k.wantUsed(k.peek(1), 2)
 			k.under(stint.AtOnce(1, 2*s)).reset()
 			k.wantUsed(k.peek(1), 2)
@@ -115,8 +106,7 @@ var holding = []check{
 		k.as(a, other).reset()
 		k.wantApplied(k.amend(d, extend), false)
 		k.wantUsed(k.as(a, l, other).peek(1), 1, 0)
-		k.Clock.Advance(s)
-		k.wantApplied(k.amend(d, extend), true)
+		k.wantApplied(k.after(s).amend(d, extend), true)
 		k.wantUsed(k.as(a, l, other).peek(1), 1, 1)
 		if !k.SplitSubjects {
 			k.wantUsed(k.as(b, l).peek(1), 1)

@@ -25,8 +25,7 @@ var requestIDs = []check{
 		if first.Repeat || first.Charge.RequestID != "x" {
 			k.Errorf("first: repeat is %v, charge %+v", first.Repeat, first.Charge)
 		}
-		k.pass(moment)
-		again := k.decide(k.withID("x"))
+		again := k.after(moment).decide(k.withID("x"))
 		k.wantAllowed(again, true)
 		k.wantUsed(again, 1)
 		if !again.Repeat || again.Charge.ID != 0 {
@@ -41,8 +40,7 @@ var requestIDs = []check{
 	}),
 	exact("a repeat is allowed by a limit that is used up", limits{stint.PerHour(1)}, func(k *tester) {
 		k.decide(k.withID("x"))
-		k.pass(moment)
-		k.wantAllowed(k.decide(k.withID("x")), true)
+		k.wantAllowed(k.after(moment).decide(k.withID("x")), true)
 		k.wantAllowed(k.decide(k.withID("y")), false)
 		k.wantAllowed(k.decide(k.withID("y")), false) // a denial is not remembered
 	}),
@@ -103,8 +101,7 @@ var requestIDs = []check{
 			{stint.Request{Claim: k.other().under(stint.PerMinute(10)).request(1).Claim, ID: "x", IDLife: 5 * s},
 				5_000_000},
 		} {
-			k.Clock.Advance(micros(16 - k.Clock.micros()%16))
-			k.decide(c.request)
+			k.after(micros(16 - k.Clock.micros()%16)).decide(c.request)
 			k.Clock.Advance(micros(c.life - 1))
 			if d := k.decide(c.request); !d.Repeat {
 				k.Errorf("forgotten before its life of %d µs ended", c.life)
@@ -116,13 +113,11 @@ var requestIDs = []check{
 		}
 	}),
 	clocked("a repeat of a booking waits for the same instant", limits{stint.PerSecond(1)}, func(k *tester) {
-		k.Clock.Advance(micros(16 - k.Clock.micros()%16))
-		k.mustTake(1)
+		k.after(micros(16 - k.Clock.micros()%16)).mustTake(1)
 		r := k.withID("x")
 		r.Mode = stint.ModeReserve
 		k.wantRetry(k.decide(r), s)
-		k.Clock.Advance(100 * ms)
-		again := k.decide(r)
+		again := k.after(100 * ms).decide(r)
 		k.wantAllowed(again, true)
 		k.wantRetry(again, 900*ms)
 		k.wantUsed(again, 2)

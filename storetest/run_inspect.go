@@ -114,17 +114,13 @@ var inspecting = []check{
 			return fmt.Sprintf("%v-%v:%d", start+after, start+after+time.Minute, units)
 		}
 		k.mustTake(3)
-		k.pass(20 * s)
+		k.after(20 * s).mustTake(1)
 		k.mustTake(1)
-		k.mustTake(1)
-		k.pass(time.Microsecond)
-		k.mustTake(2)
+		k.after(time.Microsecond).mustTake(2)
 		later := []string{charged(20*s, 2), charged(20*s+time.Microsecond, 2)}
 		k.wantEntries(k.window(), append([]string{charged(0, 3)}, later...)...)
-		k.pass(40 * s)
-		k.wantEntries(k.window(), later...)
-		k.pass(20 * s)
-		k.wantEntries(k.window())
+		k.wantEntries(k.after(40*s).window(), later...)
+		k.wantEntries(k.after(20 * s).window())
 	}),
 	clocked("large limits show slices, and fixed ones their windows", nil, func(k *tester) {
 		large := stint.Per(1000, 125*s) // in slices of a second
@@ -133,8 +129,7 @@ var inspecting = []check{
 		k.under(large, fixed).mustTake(3)
 		k.pass(now.Truncate(s).Add(s).Sub(now) - time.Microsecond) // in the same second
 		k.under(large, fixed).mustTake(4)
-		k.pass(time.Microsecond)
-		k.under(large, fixed).mustTake(5)
+		k.after(time.Microsecond).under(large, fixed).mustTake(5)
 		shown := k.inspect(stint.Claim{Subject: k.subject, Limits: []stint.Limit{large, fixed}})
 		end := now.Truncate(s).Add(s).Sub(epoch)
 		k.wantEntries(shown.Windows[0], fmt.Sprintf("%v-%v:7", end, end+125*s),
@@ -159,8 +154,7 @@ var inspecting = []check{
 	}),
 	clocked("buckets show how much, and no entries", limits{stint.TokenBucket(10, 1, s)}, func(k *tester) {
 		k.mustTake(7)
-		k.pass(2 * s)
-		w := k.window()
+		w := k.after(2 * s).window()
 		if w.Used != 5 || w.ResetAfter != 5*s || w.Entries != nil {
 			k.Errorf("%s entries %v, want 5 used, 5s until it is empty, nil", stateText(w.State), w.Entries)
 		}
@@ -168,8 +162,7 @@ var inspecting = []check{
 	clocked("every holder of a place is seen", limits{stint.AtOnce(3, time.Minute)}, func(k *tester) {
 		now := k.Clock.Now().Sub(epoch)
 		first := k.mustTake(1)
-		k.pass(20 * s)
-		k.mustTake(5)
+		k.after(20 * s).mustTake(5)
 		k.wantEntries(k.window(), fmt.Sprintf("held-%v:1", now+60*s),
 			fmt.Sprintf("held-%v:1", now+80*s))
 		k.wantApplied(k.amend(first, stint.Amendment{Kind: stint.AmendRelease}), true)
@@ -240,8 +233,7 @@ var inspecting = []check{
 			}
 		}
 		k.strike(p)
-		k.pass(6 * s)
-		k.strike(p)
+		k.after(6 * s).strike(p)
 		want("none level 0 strikes 2")
 		k.pass(4 * s) // the first is out of the ten seconds
 		want("none level 0 strikes 1")
@@ -303,8 +295,7 @@ var inspecting = []check{
 			got[0].Until.Sub(now) < stint.MaxWindow {
 			k.Errorf("the longest is %v (%v), want one of at least %v", got, err, stint.MaxWindow)
 		}
-		k.pass(time.Minute)
-		k.as(mark + "b").unban()
+		k.after(time.Minute).as(mark + "b").unban()
 		want(all, odd+" "+(stint.MaxWindow-time.Hour).String()+" 0")
 		k.as(mark + odd).unban()
 		if _, err := k.inspector().Bans(cancelled(k.Context()), all); err == nil {

@@ -74,17 +74,14 @@ var leases = []check{
 			k.wantUncharged(d)
 			k.wantRetry(d, x.retry)
 			k.wantUsed(d, 4)
-			k.Clock.Advance(x.retry - us)
-			k.wantRetry(k.under(x.limit).fit(3), us)
-			k.Clock.Advance(us)
-			k.wantAllowed(k.under(x.limit).fit(3), true)
+			k.wantRetry(k.after(x.retry-us).under(x.limit).fit(3), us)
+			k.wantAllowed(k.after(us).under(x.limit).fit(3), true)
 			k.wantRetry(k.other().under(stint.Limit{Window: s, Algorithm: x.limit.Algorithm}).fit(3), stint.Never)
 		}
 	}),
 	clocked("a bucket is fitted in whole tokens", limits{stint.TokenBucket(10, 10, s)}, func(k *tester) {
 		k.mustTake(10)
-		k.Clock.Advance(399 * ms)
-		k.wantCharged(k.fit(10), 3)
+		k.wantCharged(k.after(399*ms).fit(10), 3)
 		k.wantRetry(k.fit(10), ms)
 	}),
 	exact("the fullest of several limits says how much is charged", nil, func(k *tester) {
@@ -149,11 +146,9 @@ var leases = []check{
 			if d.Decisive().ResetAfter != x.counts {
 				k.Errorf("%s: reset after %v, want %v", x.limit, d.Decisive().ResetAfter, x.counts)
 			}
-			k.Clock.Advance(x.counts - us)
-			k.wantUsed(k.under(x.limit).take(x.limit.Capacity()), 4)
+			k.wantUsed(k.after(x.counts-us).under(x.limit).take(x.limit.Capacity()), 4)
 			k.wantRetry(k.under(x.limit).take(x.limit.Capacity()), us)
-			k.Clock.Advance(us)
-			k.under(x.limit).mustTake(x.limit.Capacity())
+			k.after(us).under(x.limit).mustTake(x.limit.Capacity())
 		}
 	}),
 	clocked("a lease gets what there is room for", leasable(), func(k *tester) {
@@ -172,12 +167,10 @@ var leases = []check{
 		d := k.under(second, minute).lease(9, 2*s)
 		k.wantCharged(d, 5)
 		k.wantUsed(d, 5, 5)
-		k.Clock.Advance(3 * s)
-		k.wantUsed(k.under(second, minute).peek(1), 0, 5)
+		k.wantUsed(k.after(3*s).under(second, minute).peek(1), 0, 5)
 		k.wantApplied(k.settle(d, 4), true) // no longer found in one of them
 		k.wantUsed(k.under(second, minute).lease(9, 2*s), 1, 5)
-		k.Clock.Advance(time.Minute - s)
-		k.wantUsed(k.under(second, minute).peek(1), 0, 1)
+		k.wantUsed(k.after(time.Minute-s).under(second, minute).peek(1), 0, 1)
 	}),
 	clocked("leases end each at its own time", limits{stint.PerSecond(10)}, func(k *tester) {
 		for _, during := range []time.Duration{3 * s, s, 2 * s} {
@@ -192,16 +185,14 @@ var leases = []check{
 		limits{stint.PerSecond(10), stint.PerSecond(1000)}, func(k *tester) {
 			k.lease(3, 10*s)
 			first := k.mustTake(4)
-			k.Clock.Advance(100 * ms)
-			k.mustTake(2)
+			k.after(100 * ms).mustTake(2)
 			k.wantApplied(k.settle(first, 0), true)
 			d := k.peek(1)
 			k.wantUsed(d, 5)
 			if d.Decisive().ResetAfter < 10*s {
 				k.Errorf("%s: reset after %v, before the lease's end", k.limit(), d.Decisive().ResetAfter)
 			}
-			k.Clock.Advance(1100 * ms)
-			k.wantUsed(k.peek(1), 3)
+			k.wantUsed(k.after(1100*ms).peek(1), 3)
 		}),
 	exact("units of a lease are given back before its end", leasable(), func(k *tester) {
 		d := k.lease(8, time.Minute)
@@ -212,11 +203,9 @@ var leases = []check{
 	}),
 	clocked("units of a lease are given back after its end", limits{stint.PerSecond(10)}, func(k *tester) {
 		early, late := k.lease(4, s), k.lease(6, s)
-		k.Clock.Advance(2*s - us)
-		k.wantApplied(k.settle(early, 1), true)
+		k.wantApplied(k.after(2*s-us).settle(early, 1), true)
 		k.wantUsed(k.mustTake(3), 10)
-		k.Clock.Advance(us)
-		k.wantApplied(k.settle(late, 0), false) // counts no more
+		k.wantApplied(k.after(us).settle(late, 0), false) // counts no more
 		k.wantUsed(k.peek(1), 3)
 	}),
 	exact("a lease may be settled upwards", leasable(), func(k *tester) {
@@ -247,10 +236,8 @@ var leases = []check{
 	}),
 	clocked("the clock steps back during a lease", limits{stint.PerSecond(4)}, func(k *tester) {
 		k.lease(4, 2*s)
-		k.Clock.Advance(-time.Hour)
-		k.wantRetry(k.take(1), 3*s)
-		k.Clock.Advance(3 * s)
-		k.mustTake(4)
+		k.wantRetry(k.after(-time.Hour).take(1), 3*s)
+		k.after(3 * s).mustTake(4)
 	}),
 	clocked("a banned subject gets no lease", limits{stint.PerSecond(4)}, func(k *tester) {
 		k.mustTake(3)

@@ -52,15 +52,13 @@ var reservations = []check{
 				k.Errorf("%s: charged at %d, want %d", k.limit(), got, want)
 			}
 			k.wantRetry(k.reserve(1, 0), 2*x.window+x.grace)
-			k.Clock.Advance(x.window)
-			k.wantRetry(k.peek(1), 2*x.window+2*x.grace)
+			k.wantRetry(k.after(x.window).peek(1), 2*x.window+2*x.grace)
 		}
 	}),
 	clocked("who does not wait goes where nobody waits",
 		limits{stint.PerSecond(4), stint.TokenBucket(4, 4, s)}, func(k *tester) {
 			k.mustTake(2)
-			k.Clock.Advance(100 * ms)
-			d := k.reserve(3, 0)
+			d := k.after(100*ms).reserve(3, 0)
 			k.wantAllowed(d, true)
 			if d.RetryAfter == 0 {
 				k.Fatalf("%s: no wait", k.limit())
@@ -184,23 +182,19 @@ var reservations = []check{
 		d := k.mustDeny(1)
 		k.wantRetry(d, 3*s+2*grace) // nobody overtakes
 		k.wantUsed(d, 6)
-		k.Clock.Advance(s)
-		k.wantUsed(k.peek(1), 4)
+		k.wantUsed(k.after(s).peek(1), 4)
 	}),
 	clocked("a large reservation is not overtaken by a small one", limits{stint.PerSecond(3)}, func(k *tester) {
 		k.mustTake(1)
-		k.Clock.Advance(300 * ms)
-		k.wantRetry(k.reserve(3, 0), 700*ms)
+		k.wantRetry(k.after(300*ms).reserve(3, 0), 700*ms)
 		k.wantRetry(k.reserve(1, 0), 1700*ms+grace)
 	}),
 	clocked("a bucket is booked at the pace of its refill", limits{stint.TokenBucket(2, 4, s)}, func(k *tester) {
 		for _, want := range []time.Duration{0, 0, 250 * ms, 500 * ms, 750 * ms} {
 			k.wantRetry(k.reserve(1, 0), want)
 		}
-		k.Clock.Advance(750*ms - us)
-		k.wantRetry(k.take(1), 250*ms+us)
-		k.Clock.Advance(250*ms + us)
-		k.mustTake(1)
+		k.wantRetry(k.after(750*ms-us).take(1), 250*ms+us)
+		k.after(250*ms + us).mustTake(1)
 	}),
 	clocked("a fixed window is booked window by window",
 		limits{fixed(1, s)}, func(k *tester) {
@@ -254,8 +248,7 @@ var reservations = []check{
 		d := k.reserve(1, 0)
 		k.wantAllowed(d, false)
 		k.wantRetry(d, (driver.MaxBookings+1)*s+driver.MaxBookings*grace)
-		k.Clock.Advance(s)
-		k.wantAllowed(k.reserve(1, 0), true)
+		k.wantAllowed(k.after(s).reserve(1, 0), true)
 	}),
 	clocked("bookings of the dead come free", limits{stint.PerSecond(2)}, func(k *tester) {
 		// F24b: nobody uses or cancels these. Others wait at most the longest wait and a window for
@@ -263,8 +256,7 @@ var reservations = []check{
 		const longest = 2 * s
 		for k.reserve(1, longest).Allowed {
 		}
-		k.Clock.Advance(longest + s)
-		k.mustTake(2)
+		k.after(longest + s).mustTake(2)
 	}),
 	everyStore("waiting books, sleeps and returns", nil, func(k *tester) {
 		if k.Clock != nil && k.level != Exact {

@@ -113,8 +113,7 @@ func tableTests() []check {
 		tests = append(tests, clocked("scenario: "+c.name, limits{c.limit}, func(k *tester) {
 			k.toFull(time.Minute)
 			for i, l := range c.lines {
-				k.Clock.Advance(l.after)
-				d := k.take(l.cost)
+				d := k.after(l.after).take(l.cost)
 				s := d.States()[0]
 				if got := (line{l.after, l.cost, d.Allowed, s.Used, s.ResetAfter, d.RetryAfter}); got != l {
 					k.Fatalf("line %d: got\n%+v, want\n%+v", i, got, l)

@@ -75,10 +75,8 @@ var settlements = []check{
 		fixed(10, s)}, func(k *tester) {
 		k.toFull(s)
 		early, late := k.mustTake(5), k.mustTake(5)
-		k.Clock.Advance(500*ms - us)
-		k.wantApplied(k.settle(early, 0), true)
-		k.Clock.Advance(500*ms + us)
-		k.wantApplied(k.settle(late, 0), false)
+		k.wantApplied(k.after(500*ms-us).settle(early, 0), true)
+		k.wantApplied(k.after(500*ms+us).settle(late, 0), false)
 		k.wantApplied(k.settle(late, 10), false)
 		k.wantUsed(k.peek(1), 0)
 	}),
@@ -86,25 +84,21 @@ var settlements = []check{
 		limits{stint.TokenBucket(10, 10, s)}, func(k *tester) {
 			d := k.mustTake(6)
 			k.mustTake(4)
-			k.Clock.Advance(200 * ms)
-			k.wantUsed(k.peek(1), 8)
+			k.wantUsed(k.after(200*ms).peek(1), 8)
 			k.wantApplied(k.settle(d, 0), true) // two of the six came back by themselves
 			k.wantUsed(k.peek(1), 4)
 		}),
 	clocked("a refund takes nothing from others", limits{stint.PerSecond(2)}, func(k *tester) {
 		first := k.mustTake(1)
-		k.Clock.Advance(600 * ms)
-		k.mustTake(1)
+		k.after(600 * ms).mustTake(1)
 		k.wantApplied(k.settle(first, 0), true)
-		k.Clock.Advance(400 * ms)
-		k.mustTake(1)
+		k.after(400 * ms).mustTake(1)
 		k.wantRetry(k.take(1), 600*ms)
 	}),
 	clocked("each limit is settled in its own window", nil, func(k *tester) {
 		short, long := stint.PerSecond(10), stint.PerMinute(10)
 		d := k.under(short, long).mustTake(5)
-		k.Clock.Advance(2 * s)
-		k.under(short, long).mustTake(1)
+		k.after(2*s).under(short, long).mustTake(1)
 		k.wantApplied(k.settle(d, 0), true)
 		k.wantUsed(k.under(short, long).peek(1), 1, 1)
 	}),
@@ -182,8 +176,7 @@ var settlements = []check{
 	}),
 	exact("what was repeated is settled to another cost", limits{stint.PerHour(10)}, func(k *tester) {
 		first := k.decide(k.withID("x"))
-		k.pass(moment)
-		k.decide(k.withID("x"))
+		k.after(moment).decide(k.withID("x"))
 		k.wantApplied(k.settle(first, 4), true)
 		k.wantUsed(k.peek(1), 4)
 	}),
@@ -217,8 +210,7 @@ var settlements = []check{
 			k.wantApplied(k.settle(d, 5), true)
 			k.wantUsed(k.mustTake(15), 20)
 			k.mustDeny(1)
-			k.Clock.Advance(time.Minute)
-			k.wantUsed(k.mustTake(10), 20)
+			k.wantUsed(k.after(time.Minute).mustTake(10), 20)
 			k.wantRetry(k.take(1), 6*s)
 		}),
 	exact("a part is settled and the rest of its subject stays", nil, func(k *tester) {

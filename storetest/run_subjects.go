@@ -120,8 +120,7 @@ var subjects = []check{
 		k.decide(r)
 		k.wantRetry(k.decide(r), 3*s)
 		k.wantRetry(k.as(a, stint.PerSecond(1)).take(1), 4*s+grace) // behind those who wait
-		k.Clock.Advance(s)
-		k.as(a, stint.PerSecond(1)).mustTake(1)
+		k.after(s).as(a, stint.PerSecond(1)).mustTake(1)
 		k.Clock.Advance(s + us)
 		k.wantRetry(k.as(a, stint.PerSecond(1)).take(1), 2*s+grace-us) // the window up to the booking at 3 s has begun
 	}),

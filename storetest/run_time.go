@@ -35,8 +35,7 @@ func retryHonesty(k *tester) {
 		if early := k.peek(cost); early.Allowed || early.RetryAfter != us {
 			k.Fatalf("%s: a microsecond early: %s", k.limit(), answer(early))
 		}
-		k.Clock.Advance(us)
-		k.mustTake(cost)
+		k.after(us).mustTake(cost)
 	}
 	if denials == 0 {
 		k.Errorf("%s: nothing was denied", k.limit())
