@@ -84,7 +84,9 @@ var concurrent = []check{
 			if turn.Add(1)%2 == 0 { // in either order: no deadlock
 				first, second = b, a
 			}
-			return stint.Request{Claim: k.as(first, l).request(1).Claim, And: []stint.Claim{k.as(second, l).request(1).Claim}}
+			r := k.as(first, l).request(1)
+			r.And = []stint.Claim{k.as(second, l).request(1).Claim}
+			return r
 		}), 10)
 	}),
 	exact("many callers, one id, one charge", limits{stint.PerHour(100)}, func(k *tester) {

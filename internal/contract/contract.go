@@ -92,7 +92,8 @@ func ClaimAt(own *stint.Claim, and []stint.Claim, i int) *stint.Claim {
 	return &and[i-1]
 }
 
-// Claims yields the claims of a request or a charge with their numbers; see [ClaimAt].
+// Claims yields the claims of a request or a charge with their numbers; see [ClaimAt]. It makes them
+// escape to the heap: a decision must not range over it.
 func Claims(own *stint.Claim, and []stint.Claim) iter.Seq2[int, *stint.Claim] {
 	return func(yield func(int, *stint.Claim) bool) {
 		for i := range 1 + len(and) {
@@ -104,7 +105,7 @@ func Claims(own *stint.Claim, and []stint.Claim) iter.Seq2[int, *stint.Claim] {
 }
 
 // Limits yields every limit of the claims of a request or a charge, in the order of a decision's
-// usages, each with its claim.
+// usages, each with its claim. See [Claims].
 func Limits(own *stint.Claim, and []stint.Claim) iter.Seq2[*stint.Claim, *stint.Limit] {
 	return func(yield func(*stint.Claim, *stint.Limit) bool) {
 		for _, c := range Claims(own, and) {
