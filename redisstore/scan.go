@@ -46,9 +46,9 @@ func escapeGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// servers returns those that may hold a key, or any key if it is "", by address: of a Cluster the
-// masters. If the addresses that the Cluster reports are not those that the client knows, it returns
-// all nodes: what is asked of one that does not have it is not found there.
+// servers returns those that may hold a key, or any key if it is "", by address: masters, of a
+// Cluster. If the addresses that the Cluster reports are not those that the client knows, it
+// returns all nodes: what is asked of one that does not have it is not found there.
 func (s *Store) servers(ctx context.Context, key string) (map[string]rueidis.Client, error) {
 	client := s.conn.get()
 	all := client.Nodes()

@@ -44,8 +44,8 @@ type fallback struct {
 
 var _ stint.Store = (*fallback)(nil)
 
-// newFallback returns a fallback over a store, and over another way to it that charges what is owed.
-// Close it to end its goroutines.
+// newFallback returns a fallback over a store, and over one that charges what is owed to it. Close
+// it to end its goroutines.
 func newFallback(inner stint.Store, batchStore driver.BatchStore, c Config) (*fallback, error) {
 	local, err := newLocal(c.LocalBytes, c.now)
 	if err != nil {

@@ -128,6 +128,14 @@ func (k *tester) request(cost int64) stint.Request {
 	return stint.Request{Claim: stint.Claim{Subject: k.subject, Limits: k.limits, Cost: cost}, Bans: &stint.BanPolicy{}}
 }
 
+// and adds the claims of other requests to a request.
+func and(r stint.Request, others ...stint.Request) stint.Request {
+	for _, o := range others {
+		r.And = append(r.And, o.Claim)
+	}
+	return r
+}
+
 func (k *tester) take(cost int64) stint.Decision {
 	k.Helper()
 	return k.decide(k.request(cost))
@@ -200,18 +208,37 @@ func (k *tester) reset() {
 	k.command(stint.Command{Kind: stint.CommandReset, Subject: k.subject, Limits: k.limits})
 }
 
+// wantSame wants what a decision says to be so.
+func wantSame[T comparable](k *tester, d stint.Decision, what string, got, want T) {
+	k.Helper()
+	if got != want {
+		k.Fatalf("%s: %s is %v, want %v: %s", k.limits, what, got, want, answer(d))
+	}
+}
+
 func (k *tester) wantAllowed(d stint.Decision, want bool) {
 	k.Helper()
-	if d.Allowed != want {
-		k.Fatalf("allowed is %v, want %v: %s", d.Allowed, want, answer(d))
-	}
+	wantSame(k, d, "allowed", d.Allowed, want)
+}
+
+func (k *tester) wantBanned(d stint.Decision, want bool) {
+	k.Helper()
+	wantSame(k, d, "banned", d.Banned, want)
+}
+
+func (k *tester) wantRepeat(d stint.Decision, want bool) {
+	k.Helper()
+	wantSame(k, d, "repeat", d.Repeat, want)
+}
+
+func (k *tester) wantKey(d stint.Decision, want string) {
+	k.Helper()
+	wantSame(k, d, "key", d.Key(), want)
 }
 
 func (k *tester) wantRetry(d stint.Decision, want time.Duration) {
 	k.Helper()
-	if d.RetryAfter != want {
-		k.Fatalf("retry-after is %v, want %v: %s", d.RetryAfter, want, answer(d))
-	}
+	wantSame(k, d, "retry-after", d.RetryAfter, want)
 }
 
 // wantUsed checks what each limit has used.

@@ -21,13 +21,6 @@ func (k *tester) strike(p *stint.BanPolicy) stint.Decision {
 	return d
 }
 
-func (k *tester) wantBanned(d stint.Decision, want bool) {
-	k.Helper()
-	if d.Banned != want {
-		k.Fatalf("banned is %v, want %v: %s", d.Banned, want, answer(d))
-	}
-}
-
 var bans = []check{
 	exact("denials lead to a ban", limits{stint.PerHour(10)}, func(k *tester) {
 		k.wantBanned(k.strike(policy(3)), false)
@@ -172,9 +165,7 @@ var bans = []check{
 		r.And = []stint.Claim{k.as(caller, l).request(1).Claim}
 		d := k.decide(r)
 		k.wantBanned(d, true)
-		if d.Key() != caller {
-			k.Errorf("key is %q, want %q", d.Key(), caller)
-		}
+		k.wantKey(d, caller)
 	}),
 	exact("no strikes are made of a shared subject", nil, func(k *tester) {
 		caller, ceiling, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
@@ -185,9 +176,7 @@ var bans = []check{
 			d := k.decide(r)
 			k.wantAllowed(d, false)
 			k.wantBanned(d, false)
-			if d.Key() != ceiling {
-				k.Errorf("key is %q, want %q", d.Key(), ceiling)
-			}
+			k.wantKey(d, ceiling)
 		}
 		k.as(caller, l).mustTake(1)
 		k.as(ceiling, l).mustTake(1)

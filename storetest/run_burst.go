@@ -179,8 +179,7 @@ var states = []check{
 		limits := []stint.Limit{stint.PerHour(10), stint.PerHour(10).WithName("a"), stint.PerDay(10),
 			stint.PerHour(10).WithName("b")}
 		other := k.newSubject()
-		r := k.under(limits...).request(4)
-		r.And = []stint.Claim{k.as(other, limits[1], limits[0]).request(4).Claim}
+		r := and(k.under(limits...).request(4), k.as(other, limits[1], limits[0]).request(4))
 		d := k.decide(r)
 		k.wantAllowed(d, true)
 		if err := (stint.Amendment{}).Validate(&d.Charge); err != nil {

@@ -84,8 +84,7 @@ var concurrent = []check{
 			if turn.Add(1)%2 == 0 { // in either order: no deadlock
 				first, second = b, a
 			}
-			r := k.as(first, l).request(1)
-			r.And = []stint.Claim{k.as(second, l).request(1).Claim}
+			r := and(k.as(first, l).request(1), k.as(second, l).request(1))
 			return r
 		}), 10)
 	}),

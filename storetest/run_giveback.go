@@ -131,9 +131,7 @@ var givingBack = []check{
 		scoped.Mode = stint.ModePeek
 		k.wantUsed(k.decide(scoped), 1)
 		k.giveBack(4)
-		if d := k.decide(r); !d.Repeat {
-			k.Errorf("the id was forgotten: %s", answer(d))
-		}
+		k.wantRepeat(k.decide(r), true)
 		k.ban(time.Hour)
 		k.giveBack(4)
 		if d := k.take(1); !d.Banned {

@@ -34,9 +34,7 @@ var requestIDs = []check{
 		k.wantUsed(k.decide(k.withID("y")), 2)
 		other := k.withID("x")
 		other.Scope = "other"
-		if d := k.decide(other); d.Repeat {
-			k.Error("an id is a repeat in another scope")
-		}
+		k.wantRepeat(k.decide(other), false)
 	}),
 	exact("a repeat is allowed by a limit that is used up", limits{stint.PerHour(1)}, func(k *tester) {
 		k.decide(k.withID("x"))
@@ -47,17 +45,13 @@ var requestIDs = []check{
 	exact("an id is repeated eight times, then charged", limits{stint.PerHour(10)}, func(k *tester) {
 		k.decide(k.withID("x"))
 		k.pass(moment)
-		for i := range driver.MaxRepeats {
-			if d := k.decide(k.withID("x")); !d.Repeat {
-				k.Fatalf("repeat %d: %s", i+1, answer(d))
-			}
+		for range driver.MaxRepeats {
+			k.wantRepeat(k.decide(k.withID("x")), true)
 		}
 		for i := range int64(3) {
 			d := k.decide(k.withID("x"))
 			k.wantUsed(d, i+2)
-			if d.Repeat {
-				k.Errorf("repeat %d is still a repeat", driver.MaxRepeats+i+1)
-			}
+			k.wantRepeat(d, false)
 		}
 	}),
 	exact("a peek does not use up repeats", limits{stint.PerHour(10)}, func(k *tester) {
@@ -66,9 +60,9 @@ var requestIDs = []check{
 		r := k.withID("x")
 		r.Mode = stint.ModePeek
 		for range 2 * driver.MaxRepeats {
-			if d := k.decide(r); !d.Repeat || !d.Allowed {
-				k.Fatalf("peek: %s", answer(d))
-			}
+			d := k.decide(r)
+			k.wantAllowed(d, true)
+			k.wantRepeat(d, true)
 		}
 	}),
 	exact("a refund forgets the id", limits{stint.PerHour(10)}, func(k *tester) {
@@ -76,21 +70,15 @@ var requestIDs = []check{
 		k.wantApplied(k.settle(d, 0), true)
 		again := k.decide(k.withID("x"))
 		k.wantUsed(again, 1)
-		if again.Repeat {
-			k.Error("a refunded id is a repeat")
-		}
+		k.wantRepeat(again, false)
 		k.wantApplied(k.settle(again, 3), true) // settling to something does not
 		k.pass(moment)
-		if d := k.decide(k.withID("x")); !d.Repeat {
-			k.Error("a settled id is no repeat")
-		}
+		k.wantRepeat(k.decide(k.withID("x")), true)
 	}),
 	exact("a reset forgets the ids", limits{stint.PerHour(10)}, func(k *tester) {
 		k.decide(k.withID("x"))
 		k.reset()
-		if d := k.decide(k.withID("x")); d.Repeat {
-			k.Error("an id from before the reset is a repeat")
-		}
+		k.wantRepeat(k.decide(k.withID("x")), false)
 	}),
 	clocked("an id lives for the shortest window, or as it says", nil, func(k *tester) {
 		for _, c := range []struct {
@@ -103,13 +91,9 @@ var requestIDs = []check{
 		} {
 			k.after(micros(16 - k.Clock.micros()%16)).decide(c.request)
 			k.Clock.Advance(micros(c.life - 1))
-			if d := k.decide(c.request); !d.Repeat {
-				k.Errorf("forgotten before its life of %d µs ended", c.life)
-			}
+			k.wantRepeat(k.decide(c.request), true)
 			k.Clock.Advance(us)
-			if d := k.decide(c.request); d.Repeat {
-				k.Errorf("remembered after its life of %d µs", c.life)
-			}
+			k.wantRepeat(k.decide(c.request), false)
 		}
 	}),
 	clocked("a repeat of a booking waits for the same instant", limits{stint.PerSecond(1)}, func(k *tester) {
@@ -130,11 +114,7 @@ var requestIDs = []check{
 			k.decide(k.withID(fmt.Sprint(i)))
 			k.Clock.Advance(moment)
 		}
-		if d := k.decide(k.withID("1")); !d.Repeat {
-			k.Error("the second id was forgotten")
-		}
-		if d := k.decide(k.withID("0")); d.Repeat {
-			k.Error("the first id of too many was remembered")
-		}
+		k.wantRepeat(k.decide(k.withID("1")), true)
+		k.wantRepeat(k.decide(k.withID("0")), false)
 	}),
 }

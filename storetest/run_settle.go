@@ -162,13 +162,9 @@ var settlements = []check{
 		look := r
 		look.Mode = stint.ModePeek
 		k.decide(look) // a look is no repeat
-		if d := k.decide(r); !d.Repeat {
-			k.Fatalf("again: %s, want a repeat", answer(d))
-		}
+		k.wantRepeat(k.decide(r), true)
 		k.wantApplied(k.settle(first, 0), false)
-		if d := k.decide(r); !d.Repeat {
-			k.Errorf("after the refund: %s, want a repeat", answer(d))
-		}
+		k.wantRepeat(k.decide(r), true)
 		k.wantUsed(k.peek(1), 1)
 		k.pass(time.Minute) // nobody can repeat it any more
 		k.wantApplied(k.settle(first, 0), true)
@@ -218,8 +214,7 @@ var settlements = []check{
 			budget.Name = "budget"
 			requests := stint.PerHour(100)
 			k := k.other()
-			r := k.under(requests).request(1)
-			r.And = []stint.Claim{k.under(budget).request(5).Claim}
+			r := and(k.under(requests).request(1), k.under(budget).request(5))
 			d := k.decide(r)
 			k.wantUsed(d, 1, 5)
 			d.Charge = d.Charge.Part(1)
@@ -238,8 +233,7 @@ var settlements = []check{
 			k.wantUsed(k.as(b, l).peek(1), ofB)
 			k.wantUsed(k.as(c, l).peek(1), ofC)
 		}
-		r := k.as(a, l).request(2)
-		r.And = []stint.Claim{k.as(b, l).request(3).Claim, k.as(c, l).request(4).Claim}
+		r := and(k.as(a, l).request(2), k.as(b, l).request(3), k.as(c, l).request(4))
 		whole := k.decide(r)
 		k.wantUsed(whole, 2, 3, 4)
 		part := whole
@@ -266,19 +260,14 @@ var settlements = []check{
 		k.pass(moment)
 		look := r
 		look.Mode = stint.ModePeek // a refund of what was repeated is refused
-		if d := k.decide(look); !d.Repeat {
-			k.Errorf("after the second part is given back: %s, want a repeat", answer(d))
-		}
+		k.wantRepeat(k.decide(look), true)
 		part.Charge = whole.Charge.Part(0)
 		k.wantApplied(k.settle(part, 0), true)
-		if d := k.decide(r); d.Repeat {
-			k.Errorf("after the first part is given back: %s, want no repeat", answer(d))
-		}
+		k.wantRepeat(k.decide(r), false)
 	}),
 	exact("a place is released by its own part", limits{stint.PerHour(10)}, func(k *tester) {
 		hold := stint.AtOnce(5, time.Hour)
-		r := k.request(1)
-		r.And = []stint.Claim{k.under(hold).request(1).Claim}
+		r := and(k.request(1), k.under(hold).request(1))
 		whole := k.decide(r)
 		for _, c := range []struct {
 			claim int

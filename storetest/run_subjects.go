@@ -42,9 +42,7 @@ var subjects = []check{
 			c.Limits = []stint.Limit{l}
 			d := k.decide(stint.Request{Claim: c})
 			k.wantUsed(d, int64(i%50+1))
-			if d.Key() != c.Key() {
-				k.Errorf("key is %q, want %q", d.Key(), c.Key())
-			}
+			k.wantKey(d, c.Key())
 		}
 	}),
 	exact("several subjects are charged all or none", nil, func(k *tester) {
@@ -56,9 +54,7 @@ var subjects = []check{
 		k.wantUsed(k.decide(request(2, 4)), 2, 4, 4)
 		d := k.decide(request(2, 2))
 		k.wantAllowed(d, false)
-		if d.Key() != global+":all" {
-			k.Errorf("key is %q, want that of the second claim", d.Key())
-		}
+		k.wantKey(d, global+":all")
 		used := func(subject, scope string, limits ...stint.Limit) int64 {
 			d := k.decide(stint.Request{Claim: stint.Claim{Subject: subject, Scope: scope, Limits: limits},
 				Mode: stint.ModePeek})
@@ -71,13 +67,11 @@ var subjects = []check{
 		first := k.decide(request(20, 1))
 		k.wantAllowed(first, false)
 		k.wantRetry(first, stint.Never)
-		if first.Key() != user {
-			k.Errorf("key is %q, want that of the first claim", first.Key())
-		}
+		k.wantKey(first, user)
 	}),
 	exact("several subjects are refunded together", nil, func(k *tester) {
 		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
-		d := k.decide(stint.Request{Claim: k.as(a, l).request(3).Claim, And: []stint.Claim{k.as(b, l).request(5).Claim}})
+		d := k.decide(and(k.as(a, l).request(3), k.as(b, l).request(5)))
 		k.wantApplied(k.settle(d, 0), true)
 		k.wantUsed(k.as(a, l).peek(1), 0)
 		k.wantUsed(k.as(b, l).peek(1), 0)
@@ -86,24 +80,21 @@ var subjects = []check{
 	exact("one banned subject denies the request", nil, func(k *tester) {
 		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
 		k.as(b).ban(3600 * s)
-		r := k.as(a, l).request(1)
-		r.And = []stint.Claim{k.as(b, l).request(1).Claim}
+		r := and(k.as(a, l).request(1), k.as(b, l).request(1))
 		d := k.decide(r)
 		k.wantAllowed(d, false)
 		k.wantBanned(d, true)
-		if d.Key() != b {
-			k.Errorf("key is %q, want %q", d.Key(), b)
-		}
+		k.wantKey(d, b)
 		k.eventually("nothing is charged", func() bool { d := k.as(a, l).peek(1); return d.States()[0].Used == 0 })
 	}),
 	exact("an id spares all subjects", nil, func(k *tester) {
 		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
-		r := stint.Request{Claim: k.as(a, l).request(1).Claim, And: []stint.Claim{k.as(b, l).request(1).Claim}, ID: "x"}
+		r := and(k.as(a, l).withID("x"), k.as(b, l).request(1))
 		k.decide(r)
 		k.pass(moment)
-		if d := k.decide(r); !d.Repeat || !d.Allowed {
-			k.Errorf("again: %s", answer(d))
-		}
+		d := k.decide(r)
+		k.wantAllowed(d, true)
+		k.wantRepeat(d, true)
 		k.wantUsed(k.as(a, l).peek(1), 1)
 		k.wantUsed(k.as(b, l).peek(1), 1)
 	}),

@@ -92,8 +92,8 @@ func ClaimAt(own *stint.Claim, and []stint.Claim, i int) *stint.Claim {
 	return &and[i-1]
 }
 
-// Claims yields the claims of a request or a charge with their numbers; see [ClaimAt]. It makes them
-// escape to the heap: a decision must not range over it.
+// Claims yields the claims of a request or a charge with their numbers; see [ClaimAt]. They escape
+// to the heap: a decision must not range over it.
 func Claims(own *stint.Claim, and []stint.Claim) iter.Seq2[int, *stint.Claim] {
 	return func(yield func(int, *stint.Claim) bool) {
 		for i := range 1 + len(and) {
