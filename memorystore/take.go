@@ -162,7 +162,7 @@ func (q *query) earliest(r *stint.Request, mode stint.Mode, d *stint.Decision) i
 	usages := d.MakeUsages(len(q.views))
 	from, latest, fits := q.now, q.now, true
 	for i := range q.claims {
-		p, cost := &q.parts[i], claimAt(&r.Claim, r.And, i).Cost
+		p, cost := &q.parts[i], contract.ClaimAt(&r.Claim, r.And, i).Cost
 		for k := p.first; k < p.end; k++ {
 			v := &q.views[k]
 			n, last := v.bookings()
@@ -188,7 +188,7 @@ func (q *query) together(r *stint.Request, at int64) int64 {
 	for {
 		next := at
 		for i := range q.claims {
-			p, cost := &q.parts[i], claimAt(&r.Claim, r.And, i).Cost
+			p, cost := &q.parts[i], contract.ClaimAt(&r.Claim, r.And, i).Cost
 			for k := p.first; k < p.end; k++ {
 				next = max(next, q.views[k].earliest(at, cost))
 			}
@@ -236,7 +236,7 @@ search:
 			}
 		}
 	}
-	c := claimAt(&r.Claim, r.And, denier)
+	c := contract.ClaimAt(&r.Claim, r.And, denier)
 	d.Decider = uint8(denier)
 	if r.Bans == nil || r.Bans.After == 0 || r.Mode != stint.ModeTake || c.Cost == 0 || c.Shared {
 		return

@@ -225,8 +225,8 @@ func (s *Store) afterMigrating(ctx context.Context, c *driver.Call, ban [3]int64
 
 // firstOwn is the first claim that is not Shared, −1 if all are.
 func firstOwn(r *stint.Request) int {
-	for i := range 1 + len(r.And) {
-		if !contract.ClaimAt(&r.Claim, r.And, i).Shared {
+	for i, c := range contract.Claims(&r.Claim, r.And) {
+		if !c.Shared {
 			return i
 		}
 	}

@@ -136,12 +136,23 @@ func (trivial) Take(_ context.Context, r stint.Request) (d stint.Decision, err e
 	return d, nil
 }
 
+// oneByOne is a store as one that decides batches.
+type oneByOne struct{ stint.Store }
+
+func (s oneByOne) TakeBatch(ctx context.Context, batch []*driver.Call) {
+	failure := stint.FailurePolicy{Mode: stint.FailError, Budget: chargeTime}
+	for _, c := range batch {
+		c.Request.Failure = &failure
+		c.Decision, c.Err = s.Take(ctx, c.Request)
+	}
+}
+
 func newFallbackFor(t testing.TB, inner stint.Store, c Config) *fallback {
 	t.Helper()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	f, err := newFallback(inner, c.withDefaults())
+	f, err := newFallback(inner, oneByOne{inner}, c.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -253,7 +253,7 @@ func (l *local) overShare(r *stint.Request, part *stint.Decision, instances int6
 // showLeft shows usages in terms of what this process has left.
 func (l *local) showLeft(r *stint.Request, d *stint.Decision, left *units) {
 	usages := d.Usages()
-	if len(usages) != limitsOf(r) {
+	if len(usages) != contract.CountLimits(r) {
 		return
 	}
 	k := 0

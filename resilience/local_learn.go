@@ -20,7 +20,7 @@ func (l *local) learn(r *stint.Request, d *stint.Decision, q *asking, now, insta
 		l.ban(contract.ClaimAt(&r.Claim, r.And, int(d.Decider)).Subject, d.RetryAfter)
 	}
 	usages := d.Usages()
-	if d.Repeat || len(usages) != limitsOf(r) {
+	if d.Repeat || len(usages) != contract.CountLimits(r) {
 		return true, 0 // there is no usage to learn from
 	}
 	set := l.lock(&r.Claim, r.And)

@@ -67,7 +67,7 @@ func TestStackIsLinearizable(t *testing.T) {
 	defer breaker.Close()
 	batching := newBatching(breaker, Config{}.withDefaults())
 	defer batching.Close()
-	s, err := newFallback(newDeadlines(batching, patient.Budget), Config{Failure: patient}.withDefaults())
+	s, err := newFallback(newDeadlines(batching, patient.Budget), breaker, Config{Failure: patient}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

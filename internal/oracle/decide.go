@@ -321,7 +321,7 @@ func (s *Store) giveUp(r *stint.Request, parts []*part) int64 {
 	return old
 }
 
-// stay answers with the place that a booking has already. Nothing changes.
+// stay answers with the booking as it is. Nothing changes.
 func (s *Store) stay(r *stint.Request, parts []*part, d *stint.Decision, old, now int64) {
 	for _, p := range parts {
 		k := &counts{}
