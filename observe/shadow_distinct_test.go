@@ -27,7 +27,8 @@ func TestDistinct(t *testing.T) {
 			t.Errorf("%d: the parts count %d, and the whole %d", n, got, whole.count())
 		}
 		off := math.Abs(float64(whole.count()-int64(n))) / max(1, float64(n))
-		if whole.exact() != (n <= distinctExact) || whole.exact() && off != 0 || off > 4*1.04/math.Sqrt(1<<distinctPrecision) {
+		if whole.exact() != (n <= distinctExact) || whole.exact() && off != 0 ||
+			off > 4*1.04/math.Sqrt(1<<distinctPrecision) {
 			t.Errorf("%d: got %d, exact is %t", n, whole.count(), whole.exact())
 		}
 	}
