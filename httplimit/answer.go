@@ -61,6 +61,22 @@ var (
 // outageWait is after how long to come back when the store has failed.
 const outageWait = time.Second
 
+// answer sets the header fields about limits, and answers a request that was denied or could not be
+// decided. It reports whether the request was one of those.
+func (x *exchange) answer(w http.ResponseWriter, r *http.Request, err error) (refused bool) {
+	switch {
+	case err != nil:
+		x.fail(w, r, err)
+	case !x.v.Decision.Allowed:
+		x.refuse(w, r)
+	default:
+		x.setHeaders(w.Header())
+		x.setDrafted(w.Header())
+		return false
+	}
+	return true
+}
+
 // refuse answers a request that was denied.
 func (x *exchange) refuse(w http.ResponseWriter, r *http.Request) {
 	n, after := &limitedNotice, x.v.Decision.RetryAfter
