@@ -134,30 +134,19 @@ func (t *tier) considered(f *facts) Considered {
 // explainPolicies explains every policy. Of those that exempt none applies to all readings, or
 // nothing else would matter.
 func (s *Set) explainPolicies(f *facts, e *Explanation) {
-	exempt, policies := s.exempt, s.policies
-	for _, name := range s.order {
-		c := Considered{Name: name}
-		if len(exempt) > 0 && exempt[0].name == name {
-			for i := range f.count() {
-				f.reading = f.at(i)
-				if m := exempt[0].miss(f, true); m != fits {
-					c.Why = exempt[0].why(m)
-					break
-				}
+	for _, p := range s.all {
+		c := Considered{Name: p.name}
+		for i := range f.count() {
+			f.reading = f.at(i)
+			t, _ := s.tierOf(f)
+			m := p.miss(f, t)
+			c.Applies, c.Why = m == fits && !p.skips, p.why(m)
+			if m == missTier {
+				c.Why = fmt.Sprintf("it has no limits for the tier %q", t.name)
 			}
-			exempt = exempt[1:]
-		} else {
-			for i := 0; i < f.count() && !c.Applies; i++ {
-				f.reading = f.at(i)
-				t, _ := s.tierOf(f)
-				m := policies[0].miss(f, t)
-				if c.Applies = m == fits; m == missTier {
-					c.Why = fmt.Sprintf("it has no limits for the tier %q", t.name)
-				} else {
-					c.Why = policies[0].clause.why(m)
-				}
+			if (m == fits) != p.skips {
+				break // limits of any reading apply, and exemptions of all
 			}
-			policies = policies[1:]
 		}
 		e.Policies = append(e.Policies, c)
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/keypart"
@@ -34,12 +35,7 @@ func (id *identity) always() bool {
 	case byAddress, byNothing:
 		return true
 	case byAll:
-		for _, part := range id.parts {
-			if !part.always() {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(id.parts, func(part *identity) bool { return !part.always() })
 	}
 	return false
 }
