@@ -247,7 +247,7 @@ func TestCloseWhileReading(t *testing.T) {
 	if err := source.fill(in); err != nil {
 		t.Fatal(err)
 	}
-	source.all, source.inputs = []*input{in}, merge{in}
+	source.all, source.inputs = []*input{in}, []*input{in}
 	done := make(chan error)
 	go func() {
 		err := source.Next(new(Record)) // returns the record, having waited for the next one
