@@ -80,7 +80,9 @@ func goldenIn(t *testing.T, dir, name, got string) {
 func TestSimulateHTML(t *testing.T) {
 	simulated(t)
 	got := execute(t, "", "simulate", "--config", "tight.yaml", "--html", "report.html", "--json", "access.log")
-	var found simulate.Result
+	var found struct {
+		Outcome struct{ Total simulate.Count }
+	}
 	if err := json.Unmarshal([]byte(got.stdout), &found); err != nil || got.code != exitGood {
 		t.Fatalf("exit code %d, errors %q, %v", got.code, got.stderr, err)
 	}

@@ -99,7 +99,7 @@ func newRecommender(o *Options, c *clock) (*recommender, error) {
 		}
 		r.rules = append(r.rules, ruleWindows{windows: windows, limits: make(map[uint][]stint.Limit)})
 	}
-	r.guard, err = policy.NewGuard(settlingStore{timeless{store}, r}, o.Set,
+	r.guard, err = policy.NewGuard(settlingStore{Timeless{store}, r}, o.Set,
 		policy.GuardConfig{Logger: slog.New(slog.DiscardHandler), EnforceAll: true})
 	if err != nil {
 		r.close()

@@ -6,7 +6,6 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/words"
@@ -91,7 +90,7 @@ func parsePath(item string) (partPath, error) {
 	}
 	p.keys = splitKeys(path)
 	for _, key := range p.keys {
-		if !isKey(key) {
+		if key == "" || strings.ContainsAny(key, "\"'`\\") {
 			return partPath{}, fmt.Errorf("%q: %q cannot be a key; "+
 				"want letters, digits and punctuation without quotes, commas and backslashes", item, key)
 		}
@@ -107,16 +106,6 @@ func splitKeys(path string) []string {
 		keys[i] = strings.ReplaceAll(keys[i], dot, ".")
 	}
 	return keys
-}
-
-// isKey reports whether package encoding/json accepts a key in a struct tag.
-func isKey(key string) bool {
-	for _, c := range key {
-		if !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", c) && !unicode.IsLetter(c) && !unicode.IsDigit(c) {
-			return false
-		}
-	}
-	return key != ""
 }
 
 // contradicts reports whether one path leads through the end of the other.
