@@ -80,9 +80,7 @@ func goldenIn(t *testing.T, dir, name, got string) {
 func TestSimulateHTML(t *testing.T) {
 	simulated(t)
 	got := execute(t, "", "simulate", "--config", "tight.yaml", "--html", "report.html", "--json", "access.log")
-	var found struct {
-		Outcome struct{ Total simulate.Count }
-	}
+	var found simulate.Result
 	if err := json.Unmarshal([]byte(got.stdout), &found); err != nil || got.code != exitGood {
 		t.Fatalf("exit code %d, errors %q, %v", got.code, got.stderr, err)
 	}
