@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -94,10 +95,8 @@ func (c *Client) stats() Stats {
 func (r *Registry) Stats() []Stats {
 	var all []Stats
 	table := *r.table.Load()
-	for _, name := range r.names() {
-		if e := table[name]; e != nil {
-			all = append(all, e.client.stats())
-		}
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		all = append(all, table[name].client.stats())
 	}
 	return all
 }

@@ -53,13 +53,20 @@ func NewFormat(name string, m Mapping) (Format, error) {
 // detect returns the format that can read the most of the first lines of a log.
 func detect(sample [][]byte) (Format, error) {
 	var best Format
+	var r Record
 	most := 0
 	for _, name := range formats {
 		format, err := NewFormat(name, Mapping{})
 		if err != nil {
 			return nil, err
 		}
-		if n := countParsed(format, sample); n > most {
+		n := 0
+		for _, line := range sample {
+			if format.Parse(line, &r) == nil {
+				n++
+			}
+		}
+		if n > most {
 			best, most = format, n
 		}
 	}
@@ -67,17 +74,6 @@ func detect(sample [][]byte) (Format, error) {
 		return nil, unknownFormat(sample[0])
 	}
 	return best, nil
-}
-
-func countParsed(format Format, sample [][]byte) int {
-	var r Record
-	n := 0
-	for _, line := range sample {
-		if format.Parse(line, &r) == nil {
-			n++
-		}
-	}
-	return n
 }
 
 // unknownFormat returns an error that says what to do about a log whose first line is in no known
