@@ -14,7 +14,7 @@ import (
 // A verdict need not be a guard's, but without a Set it says nothing about its limits. Options
 // about deciding have no effect. The function is safe for concurrent use.
 func NewAnswer(options ...Option) func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
-	f, texts := newResponder(options), new(texts)
+	f := newResponder(options)
 	return func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
 		x := f.begin(nil)
 		own := x.v
@@ -25,7 +25,7 @@ func NewAnswer(options ...Option) func(w http.ResponseWriter, r *http.Request, v
 		}()
 		x.rules, x.shown = x.ruleRoom[:0], policy.Headers{}
 		if v.Set != nil {
-			x.describe(texts)
+			x.describe()
 		} else if x.headers != nil {
 			x.shown = *x.headers
 		}

@@ -33,7 +33,6 @@ type guarded struct {
 	*responder
 	guard *policy.Guard
 	next  http.Handler
-	texts texts
 }
 
 func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +49,7 @@ func (h *guarded) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 	}
 	ctx := r.Context()
 	err := h.guard.Decide(ctx, &x.in, x.v)
-	x.describe(&h.texts)
+	x.describe()
 	if !x.answer(w, r, err) {
 		x.serve(w, r, h.next, h.guard.Follow(ctx, x.v))
 	}

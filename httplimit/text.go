@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/dunglas/httpsfv"
@@ -38,18 +37,6 @@ type limitText struct {
 type setText struct {
 	set   *policy.Set
 	rules []ruleText
-}
-
-// texts holds what answers say of the rules of the set in force.
-type texts struct{ last atomic.Pointer[setText] }
-
-func (t *texts) of(set *policy.Set) *setText {
-	text := t.last.Load()
-	if text == nil || text.set != set {
-		text = newSetText(set)
-		t.last.Store(text)
-	}
-	return text
 }
 
 func newSetText(set *policy.Set) *setText {

@@ -98,12 +98,6 @@ func (c *collection) storeCounters(s *storeCounters) {
 	}
 }
 
-// Kinds of stores; see [StoreHealth].
-const (
-	memoryKind = "memory"
-	redisKind  = "redis"
-)
-
 // storeHealth collects the health of the store, as far as that applies to it, and nothing that may
 // be out of date.
 func (c *collection) storeHealth(h *StoreHealth) {
@@ -112,11 +106,11 @@ func (c *collection) storeHealth(h *StoreHealth) {
 		c.gauge("instances", float64(h.Instances))
 	}
 	switch h.Kind {
-	case memoryKind:
+	case "memory":
 		c.gauge("subjects", float64(h.Subjects))
 		c.gauge("memory_bytes", float64(h.Bytes))
 		c.gauge("memory_max_bytes", float64(h.MaxBytes))
-	case redisKind:
+	case "redis":
 		c.gauge("redis_up", truth(h.Up && h.Redis != nil))
 	}
 	if r := h.Redis; r != nil && h.Up {
@@ -132,9 +126,9 @@ func (c *collection) storeHealth(h *StoreHealth) {
 func (c *collection) source(r *reloads) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c.counter("config_reloads_total", r.changed, r.source, reloadChanged)
-	c.counter("config_reloads_total", r.unchanged, r.source, reloadUnchanged)
-	c.counter("config_reloads_total", r.refused, r.source, reloadRefused)
+	c.counter("config_reloads_total", r.changed, r.source, "changed")
+	c.counter("config_reloads_total", r.unchanged, r.source, "unchanged")
+	c.counter("config_reloads_total", r.refused, r.source, "refused")
 	c.gauge("config_last_reload_success", truth(!r.bad), r.source)
 	if !r.good.IsZero() {
 		c.gauge("config_last_reload_timestamp_seconds", float64(r.good.UnixMilli())/1000, r.source)

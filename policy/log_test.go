@@ -89,7 +89,8 @@ func TestLogOfAFailedLook(t *testing.T) {
 	r.Mode = stint.ModePeek
 	v.Err = errors.New("no answer")
 	guard.Answer(t.Context(), &v, &r)
-	for _, want := range []string{"level=ERROR", "no answer", "policy=members", "tier=members", "key=ip:", "limits=[3/1m]"} {
+	for _, want := range []string{"level=ERROR", "no answer", "policy=members", "tier=members", "key=ip:",
+		"limits=[3/1m]"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %s in %s", want, &out)
 		}

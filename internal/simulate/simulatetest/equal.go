@@ -96,7 +96,8 @@ type live struct {
 func newLive(rt *rapid.T, set *policy.Set, h storetest.Harness) *live {
 	l := &live{rt: rt}
 	discard := slog.New(slog.DiscardHandler)
-	guard, err := policy.NewGuard(simulate.Timeless{Store: h.Store}, set, policy.GuardConfig{Observer: l, Logger: discard})
+	guard, err := policy.NewGuard(simulate.Timeless{Store: h.Store}, set,
+		policy.GuardConfig{Observer: l, Logger: discard})
 	if err != nil {
 		rt.Fatal(err)
 	}
