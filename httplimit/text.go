@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +14,8 @@ import (
 
 // ruleText is what answers say of a rule whatever the request: made once, used often.
 type ruleText struct {
-	policy, tier           string
+	policy                 string
+	json                   string // the members of a body in JSON
 	policyField, tierField []string
 	// policies is the rule's part of RateLimit-Policy.
 	policies []string
@@ -74,8 +76,11 @@ func (t *setText) of(results []policy.Result, to []*ruleText) []*ruleText {
 }
 
 func newRuleText(name, tier string, limits []stint.Limit, taken names) ruleText {
-	t := ruleText{policy: name, tier: tier, policyField: fixed(name), tierField: fixed(tier),
-		limits: make([]limitText, len(limits))}
+	t := ruleText{policy: name, json: fmt.Sprintf(`,"policy":%q`, name), policyField: fixed(name),
+		tierField: fixed(tier), limits: make([]limitText, len(limits))}
+	if tier != "" {
+		t.json += fmt.Sprintf(`,"tier":%q`, tier)
+	}
 	list := make(httpsfv.List, len(limits))
 	for i := range limits {
 		l := &limits[i]

@@ -60,7 +60,7 @@ func (s *Set) Explain(in *Input) *Explanation {
 	}
 	var v Verdict
 	var r stint.Request
-	s.ask(&f, &v, &r)
+	only := s.ask(&f, &v, &r)
 	e.Skipped, e.Tier, e.Route, e.Cost = v.Skipped, v.Tier, v.Route, v.Cost
 	if v.Skipped != "" {
 		return e
@@ -68,32 +68,12 @@ func (s *Set) Explain(in *Input) *Explanation {
 	s.explainTiers(&f, e)
 	s.explainPolicies(&f, e)
 	e.Results = v.Results
-	if id := s.requestIDOf(&f); id != nil {
-		e.RequestID, e.Named = id.header, r.ID != ""
+	if only.id != nil {
+		e.RequestID, e.Named = only.id.header, r.ID != ""
 	}
 	e.Failure, e.Bans = *r.Failure, r.Bans
 	e.After = v.after.String()
 	return e
-}
-
-// requestIDOf returns how a request may name itself, or nil. All readings have to agree.
-func (s *Set) requestIDOf(f *facts) (id *requestID) {
-	for i := range f.count() {
-		f.reading = f.at(i)
-		t, _ := s.tierOf(f)
-		of := s.id
-		for _, p := range s.policies {
-			if p.id != nil && p.miss(f, t) == fits {
-				of = p.id
-				break
-			}
-		}
-		if i > 0 && of != id {
-			return nil
-		}
-		id = of
-	}
-	return id
 }
 
 // explainTiers explains every tier up to the last one that the request has in any reading.

@@ -10,11 +10,11 @@ import (
 )
 
 // ask fills in the question to the store about a request, and in the verdict all that is known
-// before the answer. Nobody knows what the application makes of a request that has several
-// readings: what limits any of them is enforced.
-func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) {
+// before the answer. It returns what the request has only one of. Nobody knows what the application
+// makes of a request that has several readings: what limits any of them is enforced.
+func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 	if v.Skipped = s.exemptBy(f); v.Skipped != "" {
-		return
+		return only
 	}
 	f.reading = f.first
 	who, only := s.askReading(f, v)
@@ -51,6 +51,7 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) {
 		r.IDLife = only.id.life
 	}
 	r.Bans, r.Failure = only.bans, only.failure
+	return only
 }
 
 // askReading adds what limits one reading of a request, and returns who is asking and what else

@@ -118,9 +118,6 @@ func (s *Source) Next(r *Record) error {
 	h := in.sorter.remove()
 	*r, h.Record = h.Record, *r // swapped, so that both keep their memory
 	in.sorter.recycle(h)
-	if s.stats.First == 0 {
-		s.stats.First = r.At
-	}
 	s.stats.Last = r.At
 	s.err = s.fill(in)
 	s.inputs = slices.Delete(s.inputs, 0, 1)
@@ -203,9 +200,9 @@ type Stats struct {
 	// Read is the number of bytes that were read, before decompression. Total is the size of all
 	// logs, or 0 if it is not known, as for standard input.
 	Read, Total int64
-	// First and Last are the times of the first and the last record that Next returned, in Unix
-	// nanoseconds; 0 if there was none.
-	First, Last int64
+	// Last is the time of the last record that Next returned, in Unix nanoseconds; 0 if there was
+	// none.
+	Last int64
 }
 
 // Malformed is a line that could not be read.
