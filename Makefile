@@ -64,6 +64,10 @@ fuzz: setup ## Run every fuzz target for FUZZTIME (60s)
 bench: setup ## Compare with other limiters (BENCHFLAGS="...")
 	cd bench && $(GO) run . $(BENCHFLAGS)
 
+.PHONY: bench-check
+bench-check: setup ## Fail if a short run is worse than docs/benchmarks.md by more than a fifth
+	cd bench && $(GO) run . -short -only memory,size,script,redis,tiers,cluster,http,observe -check ../docs/benchmarks.md
+
 .PHONY: bench-server
 bench-server: setup bin/ratelimit ## Compare the daemon with envoyproxy/ratelimit, nginx and Caddy (BENCHFLAGS="...")
 	$(GO) build -o bin/stint ./cmd/stint
