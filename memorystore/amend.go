@@ -34,7 +34,7 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	}
 	changed := false
 	for i := range q.claims {
-		claim := claimAt(&c.Claim, c.And, i)
+		claim := contract.ClaimAt(&c.Claim, c.And, i)
 		q.eachPlace(i, claim, func(v *view) {
 			s.released.Add(c.ID, claim)
 			changed = v.index >= 0 && v.hold.Release(c.ID) || changed
@@ -65,7 +65,7 @@ func (q *query) eachPlace(i int, claim *stint.Claim, f func(v *view)) {
 func (q *query) extend(c *stint.Charge, knownOnly bool) bool {
 	places, held := 0, 0
 	for i := range q.claims {
-		claim := claimAt(&c.Claim, c.And, i)
+		claim := contract.ClaimAt(&c.Claim, c.And, i)
 		q.eachPlace(i, claim, func(v *view) {
 			places++
 			if v.index >= 0 && v.hold.Extend(c.ID) || !knownOnly && q.retake(v, i, claim, c) {
@@ -107,13 +107,13 @@ func (q *query) settle(c *stint.Charge, a stint.Amendment) bool {
 	for i := range q.claims {
 		// Claims may share a record: whether the charge was settled before is asked of all of them
 		// before the first is settled.
-		if p := &q.parts[i]; q.isSettled(i, claimAt(&c.Claim, c.And, i), c) {
+		if p := &q.parts[i]; q.isSettled(i, contract.ClaimAt(&c.Claim, c.And, i), c) {
 			p.end = p.first
 		}
 	}
 	changed := false
 	for i := range q.claims {
-		p, claim := &q.parts[i], claimAt(&c.Claim, c.And, i)
+		p, claim := &q.parts[i], contract.ClaimAt(&c.Claim, c.And, i)
 		applied, at, until := false, contract.InstantAt(c, i), int64(0)
 		for k := p.first; k < p.end && claim.Cost > 0; k++ {
 			if v := &q.views[k]; q.settleState(v, claim, c.ID, at, a) {

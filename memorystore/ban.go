@@ -103,7 +103,7 @@ func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 		return false
 	}
 	for i := range q.claims {
-		c := claimAt(&r.Claim, r.And, i)
+		c := contract.ClaimAt(&r.Claim, r.And, i)
 		if c.Shared {
 			continue
 		}
@@ -124,7 +124,7 @@ func (q *query) stepBans(r *stint.Request) {
 		return
 	}
 	for i := range q.claims {
-		c := claimAt(&r.Claim, r.And, i)
+		c := contract.ClaimAt(&r.Claim, r.And, i)
 		if c.Cost == 0 || c.Shared {
 			continue
 		}

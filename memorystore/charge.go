@@ -11,7 +11,7 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, moves bool
 	counted, end := q.countedFrom(r, at)
 	id := uint64(0)
 	for i := range q.claims {
-		c := claimAt(&r.Claim, r.And, i)
+		c := contract.ClaimAt(&r.Claim, r.And, i)
 		if c.Cost == 0 {
 			continue
 		}

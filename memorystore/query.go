@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // query is one call in progress. Each shard has one, so that a call allocates nothing; a call over
@@ -39,17 +40,6 @@ type part struct {
 	stale      bool // the state is not the one that was charged, in an amendment
 }
 
-// usages returns room for the usages of all views.
-func (q *query) usages() []stint.Usage { return q.parts[0].shard.usages.Cut(len(q.views)) }
-
-// claimAt is the i-th of a first claim and others.
-func claimAt(first *stint.Claim, and []stint.Claim, i int) *stint.Claim {
-	if i == 0 {
-		return first
-	}
-	return &and[i-1]
-}
-
 // lock takes the locks of all claims' shards, in order, and finds their records. It returns nil if
 // a claim is none. See unlock.
 func (s *Store) lock(first *stint.Claim, and []stint.Claim) *query {
@@ -74,7 +64,7 @@ func (s *Store) lockMany(first *stint.Claim, and []stint.Claim) *query {
 	var order [stint.MaxClaims]uint32
 	hashes, shards := buf[:0], order[:0]
 	for i := range len(and) + 1 {
-		c := claimAt(first, and, i)
+		c := contract.ClaimAt(first, and, i)
 		if c.Subject == "" {
 			return nil
 		}
@@ -96,7 +86,7 @@ func (s *Store) lockMany(first *stint.Claim, and []stint.Claim) *query {
 	q.begin(s, sh.follow(now), len(hashes))
 	q.locked = append(q.locked, shards...)
 	for i, h := range hashes {
-		q.find(i, &s.shards[h>>s.shift], h, claimAt(first, and, i))
+		q.find(i, &s.shards[h>>s.shift], h, contract.ClaimAt(first, and, i))
 	}
 	return q
 }
@@ -199,7 +189,7 @@ func (q *query) release() {
 func (q *query) open(first *stint.Claim, and []stint.Claim, look bool) {
 	n := 0
 	for i := range q.claims {
-		n += len(claimAt(first, and, i).Limits)
+		n += len(contract.ClaimAt(first, and, i).Limits)
 	}
 	if cap(q.views) < n {
 		q.views = make([]view, n)
@@ -207,7 +197,7 @@ func (q *query) open(first *stint.Claim, and []stint.Claim, look bool) {
 	q.views = q.views[:n]
 	n = 0
 	for i := range q.claims {
-		c := claimAt(first, and, i)
+		c := contract.ClaimAt(first, and, i)
 		q.parts[i].first = n
 		for k := range c.Limits {
 			v, l := &q.views[n], &c.Limits[k]

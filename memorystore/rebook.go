@@ -3,6 +3,7 @@ package memorystore
 import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/algorithm"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // behind ignores the bookings that do not come before the one that the request is to move up. It
@@ -12,7 +13,7 @@ func (q *query) behind(r *stint.Request) (old int64) {
 		return 0
 	}
 	for i := range q.claims {
-		for k := q.parts[i].first; k < q.parts[i].end && claimAt(&r.Claim, r.And, i).Cost > 0; k++ {
+		for k := q.parts[i].first; k < q.parts[i].end && contract.ClaimAt(&r.Claim, r.And, i).Cost > 0; k++ {
 			if at := q.views[k].bookedAt(r.Booked); at > 0 && (old == 0 || at < old) {
 				old = at
 			}

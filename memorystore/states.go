@@ -23,7 +23,7 @@ func (q *query) eachState(first *stint.Claim, and []stint.Claim, f func(i int, p
 	var buf [stint.MaxLimits]string
 	n := 0
 	for i := range q.claims {
-		c := claimAt(first, and, i)
+		c := contract.ClaimAt(first, and, i)
 		for _, name := range contract.StateNames(c, buf[:0]) {
 			f(n, &q.parts[q.partOf(i, c, name)])
 			n++

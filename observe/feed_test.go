@@ -196,12 +196,8 @@ func TestLongSubjects(t *testing.T) {
 		t.Errorf("top: %+v; want two subjects, without refs", top)
 	}
 	var kept []string
-	for _, s := range o.kinds[kindOf(long)] {
-		if s != nil {
-			for i := range s.counters {
-				kept = append(kept, s.counters[i].name)
-			}
-		}
+	for _, c := range o.merge(kindOf(long), o.start) {
+		kept = append(kept, c.name)
 	}
 	for i := range f.ring.items {
 		kept = append(kept, f.ring.items[i].subject)

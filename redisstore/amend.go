@@ -25,8 +25,8 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 		}
 	}
 	if a.Kind == stint.AmendRelease {
-		for i := range 1 + len(c.And) { // before anything is sent: no later heartbeat takes it back
-			s.released.Add(c.ID, contract.ClaimAt(&c.Claim, c.And, i))
+		for _, claim := range contract.Claims(&c.Claim, c.And) { // before sending: no later heartbeat takes it back
+			s.released.Add(c.ID, claim)
 		}
 	}
 	var changed uint16
@@ -37,9 +37,9 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 		changed, err = s.amendOne(ctx, &c, a)
 	}
 	if a.Kind == stint.AmendSettle {
-		for i := range 1 + len(c.And) {
+		for i, claim := range contract.Claims(&c.Claim, c.And) {
 			if changed>>i&1 != 0 {
-				s.settled.Add(c.ID, contract.ClaimAt(&c.Claim, c.And, i))
+				s.settled.Add(c.ID, claim)
 			}
 		}
 	}
@@ -52,8 +52,8 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 
 // placesOf has a bit for each claim that took a place.
 func placesOf(c *stint.Charge) (claims uint16) {
-	for i := range 1 + len(c.And) {
-		if claim := contract.ClaimAt(&c.Claim, c.And, i); claim.Cost > 0 && slices.ContainsFunc(claim.Limits, isPlace) {
+	for i, claim := range contract.Claims(&c.Claim, c.And) {
+		if claim.Cost > 0 && slices.ContainsFunc(claim.Limits, isPlace) {
 			claims |= 1 << i
 		}
 	}
@@ -64,16 +64,11 @@ func isPlace(l stint.Limit) bool { return l.Algorithm == stint.AlgorithmConcurre
 
 // unsettled returns a charge in which claims that this process has settled cost nothing.
 func (s *Store) unsettled(c stint.Charge) stint.Charge {
-	for i := range 1 + len(c.And) {
-		if !s.settled.Has(c.ID, contract.ClaimAt(&c.Claim, c.And, i)) {
-			continue
+	c.And = slices.Clone(c.And)
+	for _, claim := range contract.Claims(&c.Claim, c.And) {
+		if s.settled.Has(c.ID, claim) {
+			claim.Cost = 0
 		}
-		if i == 0 {
-			c.Claim.Cost = 0
-			continue
-		}
-		c.And = slices.Clone(c.And)
-		c.And[i-1].Cost = 0
 	}
 	return c
 }
@@ -87,8 +82,7 @@ func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment
 	}
 	parts := partsOf(nil, &c.Claim, c.And)
 	s.sets.fill(parts)
-	for i := range 1 + len(c.And) {
-		claim := contract.ClaimAt(&c.Claim, c.And, i)
+	for i, claim := range contract.Claims(&c.Claim, c.And) {
 		k.inScope(claim.Subject, claim.Scope, "settled")
 		for j := range parts {
 			if parts[j].claim == i {
@@ -112,8 +106,8 @@ func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
 	if a.Kind != stint.AmendExtend || a.KnownOnly {
 		return 0
 	}
-	for i := range 1 + len(c.And) {
-		if claim := contract.ClaimAt(&c.Claim, c.And, i); !s.settled.Has(c.ID, claim) && !s.released.Has(c.ID, claim) {
+	for i, claim := range contract.Claims(&c.Claim, c.And) {
+		if !s.settled.Has(c.ID, claim) && !s.released.Has(c.ID, claim) {
 			claims |= 1 << i
 		}
 	}
@@ -154,11 +148,9 @@ func (s *Store) sendAmend(
 // heartbeatDeadline is until when a heartbeat is wanted: no longer than a place lasts.
 func heartbeatDeadline(ctx context.Context, c *stint.Charge) time.Time {
 	shortest := stint.MaxWindow
-	for i := range 1 + len(c.And) {
-		for _, l := range contract.ClaimAt(&c.Claim, c.And, i).Limits {
-			if isPlace(l) {
-				shortest = min(shortest, l.Window)
-			}
+	for _, l := range contract.Limits(&c.Claim, c.And) {
+		if isPlace(*l) {
+			shortest = min(shortest, l.Window)
 		}
 	}
 	deadline := time.Now().Add(shortest)

@@ -212,11 +212,10 @@ func amendArgs(c *stint.Charge, a stint.Amendment, parts []part, id string, call
 	body = le.AppendUint64(body, c.ID)
 	body = appendTime(body, c.IDLife)
 	body = le.AppendUint16(appendInt(body, notAfter), retake)
-	and := c.And
-	body = append(body, byte(1+len(and)))
+	body = append(body, byte(1+len(c.And)))
 	state := 0
-	for i := range 1 + len(and) {
-		body = appendInt(appendInt(body, contract.ClaimAt(&c.Claim, c.And, i).Cost), contract.InstantAt(c, i))
+	for i, claim := range contract.Claims(&c.Claim, c.And) {
+		body = appendInt(appendInt(body, claim.Cost), contract.InstantAt(c, i))
 		count := len(body)
 		body = append(body, 0)
 		for j := range parts {

@@ -15,7 +15,7 @@ import (
 // there are, a thousand at a time. The user needs the permission scan.
 func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	list := banlist.New(n)
-	nodes, err := s.masters(ctx)
+	nodes, err := s.servers(ctx, "")
 	if err == nil {
 		err = scan(ctx, nodes, escapeGlob(s.prefix)+":{*}:ban", func(node rueidis.Client, keys []string) (bool, error) {
 			return true, s.readBans(ctx, node, keys, list)

@@ -1,13 +1,12 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +27,7 @@ type connection struct {
 	mu       sync.Mutex
 	renewed  time.Time
 	renewing bool
-	masters  string // of a Cluster, that the client was last known to follow
+	masters  []slotOwner // of a Cluster, that the client was last known to follow
 	closed   bool
 }
 
@@ -85,13 +84,12 @@ func (c *connection) replace(servers ...string) error {
 // follow asks a Cluster for its masters, and replaces the client if others have taken over since it
 // last did. The client finds out by itself, but up to a second later.
 func (c *connection) follow(ctx context.Context) error {
-	owners, node, err := mastersOf(ctx, c.get())
+	masters, node, err := mastersOf(ctx, c.get())
 	if err != nil {
 		return err
 	}
-	masters := strings.Join(owners, ", ")
 	c.mu.Lock()
-	changed := c.masters != "" && c.masters != masters
+	changed := c.masters != nil && !slices.Equal(c.masters, masters)
 	c.mu.Unlock()
 	if changed && c.dial != nil {
 		if err := c.replace(node); err != nil { // others may not know of it yet
@@ -104,13 +102,19 @@ func (c *connection) follow(ctx context.Context) error {
 	return nil
 }
 
-// mastersOf returns who owns which slots, according to the first node that answers: a silent one
-// does not use up the time.
-func mastersOf(ctx context.Context, client rueidis.Client) (owners []string, addr string, err error) {
+// slotOwner is a master of a Cluster, and where a range of its slots begins.
+type slotOwner struct {
+	first int64
+	addr  string
+}
+
+// mastersOf returns who owns which slots, in their order, according to the first node that answers:
+// a silent one does not use up the time.
+func mastersOf(ctx context.Context, client rueidis.Client) (owners []slotOwner, addr string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type view struct {
-		owners []string
+		owners []slotOwner
 		addr   string
 		err    error
 	}
@@ -137,10 +141,8 @@ func mastersOf(ctx context.Context, client rueidis.Client) (owners []string, add
 	return nil, "", err
 }
 
-// ownersOf reads the reply of CLUSTER SLOTS: the first slot of a range, and the address of its
-// master.
-func ownersOf(ranges []rueidis.RedisMessage) []string {
-	var owners []string
+// ownersOf reads the reply of CLUSTER SLOTS.
+func ownersOf(ranges []rueidis.RedisMessage) (owners []slotOwner) {
 	for i := range ranges { // first slot, last slot, master, replicas
 		fields, _ := ranges[i].ToArray()
 		if len(fields) < 3 {
@@ -151,10 +153,10 @@ func ownersOf(ranges []rueidis.RedisMessage) []string {
 		if len(master) >= 2 {
 			host, _ := master[0].ToString()
 			port, _ := master[1].AsInt64()
-			owners = append(owners, fmt.Sprintf("%05d %s", first, net.JoinHostPort(host, strconv.FormatInt(port, 10))))
+			owners = append(owners, slotOwner{first, net.JoinHostPort(host, strconv.FormatInt(port, 10))})
 		}
 	}
-	slices.Sort(owners) // nodes list them in different orders
+	slices.SortFunc(owners, func(a, b slotOwner) int { return cmp.Compare(a.first, b.first) })
 	return owners
 }
 

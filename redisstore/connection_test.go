@@ -97,7 +97,7 @@ func TestClusterNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if s.conn.masters == "" {
+	if s.conn.masters == nil {
 		t.Error("the masters are not known from the beginning")
 	}
 	for _, node := range cluster.Nodes {

@@ -57,7 +57,7 @@ type Info struct {
 // is a warning. An error means that none of them could be asked.
 func (s *Store) Info(ctx context.Context) (Info, error) {
 	i := Info{Mode: string(s.conn.get().Mode()), NotGivenBack: s.backs.dropped.Load()}
-	nodes, err := s.masters(ctx)
+	nodes, err := s.servers(ctx, "")
 	if err != nil {
 		return i, s.wrap("info", err)
 	}

@@ -29,7 +29,7 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	k.tag(subject)
 	begin := string(k.buf)
 	found := map[string]struct{}{}
-	nodes, err := s.holders(ctx, begin)
+	nodes, err := s.servers(ctx, begin)
 	if err == nil {
 		err = scan(ctx, nodes, escapeGlob(begin)+"*", func(_ rueidis.Client, keys []string) (bool, error) {
 			for _, key := range keys {

@@ -32,7 +32,7 @@ var ErrNameKey = errors.New("name key mismatch")
 // Names are hashed with a random data key, which Redis holds sealed with the name key. To replace
 // the name key is to seal the data key once more.
 //
-// The hash <prefix>:names has an entry for each name key: its fingerprint, then a number that grows
+// The hash <prefix>:names has a field for each name key: its fingerprint, then a number that grows
 // with every key, the fingerprint of the data key, and the data key itself, sealed.
 
 // nameKey is a name key, and what follows from it.
@@ -67,22 +67,22 @@ func fingerprint(key []byte) (string, error) {
 	return hex.EncodeToString(sum), err
 }
 
-// sealed is an entry: the data key, for one name key.
+// sealed is a field: the data key, for one name key.
 type sealed struct {
 	number int
 	data   string // the fingerprint of the data key
 	text   string
 }
 
-func (e sealed) String() string { return fmt.Sprintf("%d %s %s", e.number, e.data, e.text) }
+func (f sealed) String() string { return fmt.Sprintf("%d %s %s", f.number, f.data, f.text) }
 
-// readSealed reads an entry. One that is not ours is numbered 0 and opens to nothing.
-func readSealed(text string) (e sealed) {
-	_, _ = fmt.Sscanf(text, "%d %s %s", &e.number, &e.data, &e.text) // what is missing stays empty
-	return e
+// readSealed reads a field. One that is not ours is numbered 0 and opens to nothing.
+func readSealed(text string) (f sealed) {
+	_, _ = fmt.Sscanf(text, "%d %s %s", &f.number, &f.data, &f.text) // what is missing stays empty
+	return f
 }
 
-// open returns the data key of an entry.
+// open returns the data key in a field.
 func (k *nameKey) open(text string) ([]byte, error) {
 	in, err := base64.RawStdEncoding.DecodeString(readSealed(text).text)
 	if err == nil {
@@ -108,15 +108,15 @@ func newNameKeys(secrets [][]byte) (keys nameKeys, err error) {
 	return keys, nil
 }
 
-// namesChange is a change to the entries: one that must still be there, one to set and those to
-// remove. Empty fields are none.
+// namesChange is a change to the fields: one that must still be there, one to set and those to
+// remove. What is empty is none.
 type namesChange struct {
 	seen, value string
 	set, to     string
 	remove      []string
 }
 
-// dataKey is a data key that is in use, and the number of its entry for the current name key.
+// dataKey is a data key that is in use, and the number of its field for the current name key.
 type dataKey struct {
 	key    []byte
 	number int
@@ -128,19 +128,19 @@ func newDataKey() []byte {
 	return key
 }
 
-// settle returns the data key to use, given the entries in Redis and the one that was used until
+// settle returns the data key to use, given the fields in Redis and the one that was used until
 // now, if any, and what to change in Redis before it is used.
-func (keys nameKeys) settle(entries map[string]string, used dataKey) (data dataKey, change *namesChange, err error) {
+func (keys nameKeys) settle(fields map[string]string, used dataKey) (data dataKey, change *namesChange, err error) {
 	if len(keys) == 0 {
-		if len(entries) > 0 {
+		if len(fields) > 0 {
 			err = fmt.Errorf("%w: in this Redis names are hashed, with the name key %s, and this process has none; "+
 				"give it that as store.name_key_file in the configuration (redisstore.Config.NameKeys), or another prefix or database",
-				ErrNameKey, fingerprintsIn(entries))
+				ErrNameKey, fingerprintsIn(fields))
 		}
 		return data, nil, err
 	}
 	current := &keys[0]
-	if len(entries) == 0 { // no process has written any, or Redis has lost everything
+	if len(fields) == 0 { // no process has written any, or Redis has lost everything
 		if data = used; data.key == nil {
 			data = dataKey{newDataKey(), 1}
 		}
@@ -148,11 +148,11 @@ func (keys nameKeys) settle(entries map[string]string, used dataKey) (data dataK
 		return data, change, err
 	}
 	last := 0
-	for _, text := range entries {
+	for _, text := range fields {
 		last = max(last, readSealed(text).number)
 	}
 	for i := range keys {
-		text, ok := entries[keys[i].fingerprint]
+		text, ok := fields[keys[i].fingerprint]
 		if !ok {
 			continue
 		}
@@ -165,14 +165,14 @@ func (keys nameKeys) settle(entries map[string]string, used dataKey) (data dataK
 		default:
 			data.number = readSealed(text).number
 			if len(keys) == 1 {
-				change = current.retire(entries)
+				change = current.retire(fields)
 			}
 		}
 		return data, change, err
 	}
 	if used.key != nil {
 		of, err := fingerprint(used.key)
-		for field, text := range entries {
+		for field, text := range fields {
 			if err == nil && readSealed(text).data == of {
 				if used.number > last { // Redis went back to what it was before the name key was replaced
 					change, err = current.add(used, field, text)
@@ -183,23 +183,23 @@ func (keys nameKeys) settle(entries map[string]string, used dataKey) (data dataK
 	}
 	return data, nil, fmt.Errorf("%w: in this Redis names are hashed with the name key %s, and this process has %s; "+
 		"give it the former, as store.previous_name_key_file if it is to be replaced (redisstore.Config.NameKeys)",
-		ErrNameKey, fingerprintsIn(entries), keys)
+		ErrNameKey, fingerprintsIn(fields), keys)
 }
 
-// add is the change that adds an entry for the key, if another one is still as it was seen.
+// add is the change that adds a field for the key, if another one is still as it was seen.
 func (k *nameKey) add(data dataKey, seen, value string) (*namesChange, error) {
 	of, err := fingerprint(data.key)
 	text := base64.RawStdEncoding.EncodeToString(k.seal.Seal(nil, nil, data.key, []byte(k.fingerprint)))
 	return &namesChange{seen: seen, value: value, set: k.fingerprint, to: sealed{data.number, of, text}.String()}, err
 }
 
-// retire is the change that removes the entries of older keys, if there are any: a process that has
+// retire is the change that removes the fields of older keys, if there are any: a process that has
 // no previous key is a sign that nobody needs them.
-func (k *nameKey) retire(entries map[string]string) *namesChange {
-	own := entries[k.fingerprint]
+func (k *nameKey) retire(fields map[string]string) *namesChange {
+	own := fields[k.fingerprint]
 	change := &namesChange{seen: k.fingerprint, value: own}
-	for _, field := range slices.Sorted(maps.Keys(entries)) {
-		if readSealed(entries[field]).number < readSealed(own).number {
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		if readSealed(fields[field]).number < readSealed(own).number {
 			change.remove = append(change.remove, field)
 		}
 	}
@@ -217,10 +217,10 @@ func (keys nameKeys) String() string {
 	return strings.Join(all, " and ")
 }
 
-// fingerprintsIn lists those of the entries, as far as they are ours.
-func fingerprintsIn(entries map[string]string) string {
+// fingerprintsIn lists those of the fields, as far as they are ours.
+func fingerprintsIn(fields map[string]string) string {
 	var all []string
-	for _, field := range slices.Sorted(maps.Keys(entries)) {
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		if _, err := hex.DecodeString(field); err == nil {
 			all = append(all, field)
 		}
@@ -228,7 +228,7 @@ func fingerprintsIn(entries map[string]string) string {
 	return strings.Join(all, " or ")
 }
 
-// namesKey is the key of the entries.
+// namesKey is the key of the fields.
 func (s *Store) namesKey() string { return s.prefix + ":names" }
 
 // settleNames finds out how names are written in this Redis, and writes them so from now on.
@@ -239,16 +239,16 @@ func (s *Store) settleNames(ctx context.Context) error {
 	}
 	for range 10 {
 		client := s.conn.get()
-		entries, err := client.Do(ctx, client.B().Hgetall().Key(s.namesKey()).Build()).AsStrMap()
+		fields, err := client.Do(ctx, client.B().Hgetall().Key(s.namesKey()).Build()).AsStrMap()
 		if err != nil {
 			return err
 		}
-		data, change, err := s.nameKeys.settle(entries, used)
+		data, change, err := s.nameKeys.settle(fields, used)
 		if err != nil {
 			return err
 		}
 		if s.guest && change != nil {
-			if len(entries) == 0 {
+			if len(fields) == 0 {
 				return fmt.Errorf("%w: this Redis has none yet, or has just lost its data; "+
 					"start a server first, which sets it", ErrNameKey)
 			}
@@ -269,7 +269,7 @@ func (s *Store) settleNames(ctx context.Context) error {
 		}
 		return nil
 	}
-	return errors.New("the entries for hashed names keep changing")
+	return errors.New("the name keys in Redis keep changing")
 }
 
 const (
@@ -309,24 +309,16 @@ func (s *Store) watchNames(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// watcher runs watchNames.
-type watcher struct {
-	stop context.CancelFunc
-	work sync.WaitGroup
-}
-
+// startWatch runs watchNames, if there is a name key.
 func (s *Store) startWatch(logger *slog.Logger) {
 	if len(s.nameKeys) == 0 {
 		return
 	}
-	var ctx context.Context
-	ctx, s.watch.stop = context.WithCancel(context.Background())
-	s.watch.work.Go(func() { s.watchNames(ctx, logger) })
-}
-
-func (w *watcher) close() {
-	if w.stop != nil {
-		w.stop()
-		w.work.Wait()
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() { s.watchNames(ctx, logger) })
+	s.endWatch = func() {
+		cancel()
+		work.Wait()
 	}
 }

@@ -60,8 +60,7 @@ func (in *reader) decision(
 	at := in.int(0)
 	units := in.int(0)
 	d.Charge = contract.ChargeOf(r)
-	usages := contract.Usages(limitsOf(r))
-	d.Usages = usages
+	usages := d.MakeUsages(contract.CountLimits(r))
 	state := 0
 	for i := range parts {
 		p := &parts[i]
@@ -119,8 +118,7 @@ func (in *reader) charged(
 	d.Allowed = true
 	d.Charge = contract.ChargeOf(r)
 	d.Charge.ID, d.Charge.At = id, now
-	usages := contract.Usages(limitsOf(r))
-	d.Usages = usages
+	usages := d.MakeUsages(contract.CountLimits(r))
 	for i := range parts {
 		s := in.sets.find(in.byte(), parts[i].set)
 		if s == nil {
@@ -144,15 +142,6 @@ func (c *callSets) find(number byte, asked *set) *set {
 		return c.list[i]
 	}
 	return nil
-}
-
-// limitsOf is how many limits all claims have.
-func limitsOf(r *stint.Request) int {
-	n := len(r.Limits)
-	for i := range r.And {
-		n += len(r.And[i].Limits)
-	}
-	return n
 }
 
 // end reports whether there is nothing left to read, and all was there.

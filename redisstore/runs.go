@@ -135,7 +135,7 @@ func (q *run) most() int {
 	if len(r.And) == 0 && uniform(r.Limits) {
 		return 1
 	}
-	return limitsOf(r)
+	return contract.CountLimits(r)
 }
 
 // bySubject groups the runs by subject: different subjects may be on different nodes.

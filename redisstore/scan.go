@@ -1,8 +1,8 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -46,31 +46,10 @@ func escapeGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// masters returns the servers that hold keys, by address.
-func (s *Store) masters(ctx context.Context) (map[string]rueidis.Client, error) {
-	return s.servers(ctx, func(owners []string) []string {
-		var addrs []string
-		for _, owner := range owners {
-			_, addr, _ := strings.Cut(owner, " ")
-			addrs = append(addrs, addr)
-		}
-		return addrs
-	})
-}
-
-// holders returns the servers that may hold a key, by address: of a Cluster the master of its slot.
-func (s *Store) holders(ctx context.Context, key string) (map[string]rueidis.Client, error) {
-	client := s.conn.get()
-	about := client.B().Get().Key(key).Build()
-	return s.servers(ctx, func(owners []string) []string { return []string{ownerOf(owners, about.Slot())} })
-}
-
-// servers returns those of a Cluster that are picked from the owners of its slots, see ownersOf,
-// and all otherwise. If the addresses that the Cluster reports are not those that the client knows,
-// it returns all nodes: what is asked of one that does not have it is not found there.
-func (s *Store) servers(
-	ctx context.Context, pick func(owners []string) (addrs []string),
-) (map[string]rueidis.Client, error) {
+// servers returns those that may hold a key, or any key if it is "", by address: masters, of a
+// Cluster. If the addresses that the Cluster reports are not those that the client knows, it
+// returns all nodes: what is asked of one that does not have it is not found there.
+func (s *Store) servers(ctx context.Context, key string) (map[string]rueidis.Client, error) {
 	client := s.conn.get()
 	all := client.Nodes()
 	if !s.cluster {
@@ -80,27 +59,21 @@ func (s *Store) servers(
 	if err != nil {
 		return nil, err
 	}
+	if key != "" {
+		about := client.B().Get().Key(key).Build()
+		next, _ := slices.BinarySearchFunc(owners, int64(about.Slot())+1, func(o slotOwner, slot int64) int {
+			return cmp.Compare(o.first, slot)
+		})
+		owners = owners[max(next-1, 0):next]
+	}
 	picked := map[string]rueidis.Client{}
-	for _, addr := range pick(owners) {
-		if node, ok := all[addr]; ok {
-			picked[addr] = node
+	for _, owner := range owners {
+		if node, ok := all[owner.addr]; ok {
+			picked[owner.addr] = node
 		}
 	}
 	if len(picked) == 0 {
 		return all, nil
 	}
 	return picked, nil
-}
-
-// ownerOf returns the address of the master of a slot, given those of ranges of slots in order. See
-// ownersOf.
-func ownerOf(owners []string, slot uint16) (addr string) {
-	for _, owner := range owners {
-		first, at, _ := strings.Cut(owner, " ")
-		if first > fmt.Sprintf("%05d", slot) {
-			break
-		}
-		addr = at
-	}
-	return addr
 }

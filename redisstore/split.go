@@ -21,18 +21,14 @@ type group struct {
 func groups(first stint.Claim, and []stint.Claim) []group {
 	var out []group
 	bySubject := map[string]int{}
-	for i := range 1 + len(and) {
-		c := first
-		if i > 0 {
-			c = and[i-1]
-		}
+	for i, c := range contract.Claims(&first, and) {
 		g, ok := bySubject[c.Subject]
 		if !ok {
 			g = len(out)
 			bySubject[c.Subject] = g
 			out = append(out, group{})
 		}
-		out[g].claims = append(out[g].claims, c)
+		out[g].claims = append(out[g].claims, *c)
 		out[g].indexes = append(out[g].indexes, i)
 	}
 	return out
@@ -151,7 +147,7 @@ func (q *split) askAll(from int, mode stint.Mode) error {
 		}
 	}
 	for _, i := range shared {
-		q.store.ceilings.note(&q.parts[i], q.decisions[i].Usages)
+		q.store.ceilings.note(&q.parts[i], q.decisions[i].Usages())
 	}
 	return nil
 }
@@ -246,17 +242,6 @@ func (q *split) merge() stint.Decision {
 	return merge(q.r, q.parts, q.decisions)
 }
 
-// each calls f for every group at the same time and returns all results, and the errors joined.
-func each[T any](parts []group, f func(int) (T, error)) ([]T, error) {
-	results, errs := make([]T, len(parts)), make([]error, len(parts))
-	var wg sync.WaitGroup
-	for i := range parts {
-		wg.Go(func() { results[i], errs[i] = f(i) })
-	}
-	wg.Wait()
-	return results, errors.Join(errs...)
-}
-
 // merge makes one decision of those of the groups, in the order of the request.
 func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.Decision {
 	d := stint.Decision{Allowed: true, Repeat: decisions[0].Repeat, Charge: contract.ChargeOf(r)}
@@ -271,7 +256,7 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 		if part.RetryAfter == stint.Never || d.RetryAfter != stint.Never && part.RetryAfter > d.RetryAfter {
 			d.RetryAfter = part.RetryAfter
 		}
-		usages, state := part.Usages, 0
+		usages, state := part.Usages(), 0
 		for j, index := range g.indexes {
 			for range contract.StateNames(&g.claims[j], nil) {
 				generations[index] = append(generations[index], contract.GenerationAt(&part.Charge, state))
@@ -289,8 +274,9 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 			contract.SetGeneration(&d.Charge, i, generation)
 		}
 	}
-	d.Usages = slices.Concat(perClaim...) // the groups' own stay as they are: they may be merged again
-	own := d.Usages
+	all := slices.Concat(perClaim...)
+	own := d.MakeUsages(len(all)) // the groups' own stay as they are: they may be merged again
+	copy(own, all)
 	for c, usages := range perClaim {
 		for i := range usages {
 			if at[c] != 0 && d.Charge.ID == 0 { // charged, and given back
@@ -302,17 +288,23 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 	return d
 }
 
-// amendSplit amends each group's part of a charge on its own node. See amendOne.
+// amendSplit amends each group's part of a charge on its own node, all at the same time. See
+// amendOne.
 func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendment) (changed uint16, err error) {
 	parts := groups(c.Claim, c.And)
-	each, err := each(parts, func(i int) (uint16, error) {
-		part := c.Part(parts[i].indexes...)
-		return s.amendOne(ctx, &part, a)
-	})
+	each, errs := make([]uint16, len(parts)), make([]error, len(parts))
+	var group sync.WaitGroup
+	for i := range parts {
+		group.Go(func() {
+			part := c.Part(parts[i].indexes...)
+			each[i], errs[i] = s.amendOne(ctx, &part, a)
+		})
+	}
+	group.Wait()
 	for i, bits := range each {
 		for j, index := range parts[i].indexes {
 			changed |= bits >> j & 1 << index
 		}
 	}
-	return changed, err
+	return changed, errors.Join(errs...)
 }

@@ -23,7 +23,7 @@ type Store struct {
 	nameKeys   nameKeys
 	guest      bool // see Config.ExistingNames
 	names      atomic.Pointer[names]
-	watch      watcher
+	endWatch   func() // of startWatch
 	cluster    bool
 	calls      atomic.Uint64
 	server     *serverClock
@@ -46,6 +46,7 @@ func newStore(client rueidis.Client, c Config, keys nameKeys) *Store {
 		cluster:  client.Mode() == rueidis.ClientModeCluster,
 		server:   newServerClock(),
 		clock:    func() int64 { return 0 },
+		endWatch: func() {},
 	}
 	s.backs = newGiveBacks(s, c.Logger)
 	s.conn.client.Store(&client)
@@ -58,7 +59,7 @@ func newStore(client rueidis.Client, c Config, keys nameKeys) *Store {
 // Close gives back what is still to be, on a Cluster and for a second at most, and closes the
 // connections, unless the client is the caller's.
 func (s *Store) Close() error {
-	s.watch.close()
+	s.endWatch()
 	s.backs.close()
 	s.conn.close()
 	return nil

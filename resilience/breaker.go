@@ -198,21 +198,10 @@ const (
 	opPing    = "ping"
 )
 
-// The errors of calls that are refused are made once, where there may be many of them.
-var (
-	refusedTake    = &stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: errBreakerOpen}
-	refusedAmend   = &stint.StoreError{Op: opAmend, Kind: errkind.Refused, Err: errBreakerOpen}
-	refusedCommand = &stint.StoreError{Op: opCommand, Kind: errkind.Refused, Err: errBreakerOpen}
-)
+// refusedTake is made once: there may be many of them.
+var refusedTake = refused(opTake)
 
+// refused is the error of a call that is refused.
 func refused(op string) error {
-	switch op {
-	case opTake:
-		return refusedTake
-	case opAmend:
-		return refusedAmend
-	case opCommand:
-		return refusedCommand
-	}
 	return &stint.StoreError{Op: op, Kind: errkind.Refused, Err: errBreakerOpen}
 }

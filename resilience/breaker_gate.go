@@ -50,6 +50,9 @@ func (b *breaker) enter() admission {
 func (b *breaker) try(ctx context.Context, g admission, op string, call func(context.Context) error) error {
 	switch g.state() {
 	case gateOpen, gateTrial:
+		if op == opTake {
+			return refusedTake
+		}
 		return refused(op)
 	case gateHalfOpen:
 		defer b.freeTrial(g) // whatever becomes of the call, a panic too

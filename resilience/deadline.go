@@ -8,29 +8,22 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// patience is how long an amendment or a command may take unless the caller set a deadline. No
+// amendTime is how long an amendment or a command may take unless the caller set a deadline. No
 // request waits for them.
-const patience = time.Second
+const amendTime = time.Second
 
 // deadlines is a [stint.Store] that gives every decision a budget of time. What keeps it is the
 // store within, which has to honour its context.
 type deadlines struct {
-	inner  stint.Store
-	timely taker // the same, if it is one
-	budget time.Duration
+	inner    stint.Store
+	batching *batching // the same, if it is one: it takes a deadline without a context for it
+	budget   time.Duration
 }
-
-// taker is a store that takes a deadline without a context that has to be made for it.
-type taker interface {
-	takeBy(ctx context.Context, r stint.Request, owed []*owedCall, deadline time.Time) (stint.Decision, error)
-}
-
-var _ stint.Store = (*deadlines)(nil)
 
 // newDeadlines gives decisions a budget, if the request's [stint.FailurePolicy] has no other.
 func newDeadlines(inner stint.Store, budget time.Duration) *deadlines {
-	timely, _ := inner.(taker)
-	return &deadlines{inner: inner, timely: timely, budget: budget}
+	batching, _ := inner.(*batching)
+	return &deadlines{inner: inner, batching: batching, budget: budget}
 }
 
 // Take implements [stint.Store].
@@ -49,8 +42,8 @@ func (d *deadlines) takeAfter(ctx context.Context, r stint.Request, owed []*owed
 		budget = max(budget, r.Lease/2) // no caller waits for it, and its length counts from now
 	}
 	deadline := earlier(ctx, time.Now().Add(budget))
-	if d.timely != nil {
-		return d.timely.takeBy(ctx, r, owed, deadline)
+	if d.batching != nil {
+		return d.batching.takeBy(ctx, r, owed, deadline)
 	}
 	giveUp(owed)
 	limited := until(ctx, deadline)
@@ -68,14 +61,14 @@ func earlier(ctx context.Context, deadline time.Time) time.Time {
 
 // Amend implements [stint.Store].
 func (d *deadlines) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
-	limited := until(ctx, earlier(ctx, time.Now().Add(patience)))
+	limited := until(ctx, earlier(ctx, time.Now().Add(amendTime)))
 	defer limited.release()
 	return d.inner.Amend(limited, c, a)
 }
 
 // Command implements [stint.Store].
 func (d *deadlines) Command(ctx context.Context, c stint.Command) error {
-	limited := until(ctx, earlier(ctx, time.Now().Add(patience)))
+	limited := until(ctx, earlier(ctx, time.Now().Add(amendTime)))
 	defer limited.release()
 	return d.inner.Command(limited, c)
 }

@@ -23,7 +23,7 @@ func (s *deniesAll) Take(_ context.Context, r stint.Request) (stint.Decision, er
 	s.calls++
 	n, _ := strconv.Atoi(r.Subject)
 	d := stint.Decision{RetryAfter: time.Hour + time.Duration(n)*time.Second, Charge: contract.ChargeOf(&r)}
-	d.Usages = []stint.Usage{stint.Usage{Used: int64(n), RetryAfter: d.RetryAfter, ResetAfter: d.RetryAfter}}
+	d.MakeUsages(1)[0] = stint.Usage{Used: int64(n), RetryAfter: d.RetryAfter, ResetAfter: d.RetryAfter}
 	return d, nil
 }
 
@@ -33,9 +33,10 @@ func (s *deniesAll) Amend(context.Context, stint.Charge, stint.Amendment) (bool,
 
 func (s *deniesAll) Command(context.Context, stint.Command) error { return nil }
 
-// F26: a million denied keys take no more room than the table has, and each is told its own.
-func TestDenyCacheMillionKeys(t *testing.T) {
-	const keys, entries = 1_000_000, 1 << 14
+// F26: denied keys take no more room than the table has, however many they are, and each is told its
+// own. Package faults measures a million.
+func TestDenyCacheManyKeys(t *testing.T) {
+	const keys, entries = 200_000, 1 << 14
 	store := &deniesAll{}
 	c := newDenyCache(store, Config{Denials: entries - 100}.withDefaults())
 	c.clock = func() time.Duration { return 0 }
@@ -52,8 +53,8 @@ func TestDenyCacheMillionKeys(t *testing.T) {
 		for range 1 + n%8/7 { // some ask again
 			d, _ := c.Take(t.Context(), r)
 			if want := time.Hour + time.Duration(n)*time.Second; d.Allowed || d.RetryAfter != want ||
-				d.Usages[0].Used != int64(n) || d.Key() != r.Subject {
-				t.Fatalf("key %d: retry-after %v, used %d, key %s", n, d.RetryAfter, d.Usages[0].Used, d.Key())
+				d.Usages()[0].Used != int64(n) || d.Key() != r.Subject {
+				t.Fatalf("key %d: retry-after %v, used %d, key %s", n, d.RetryAfter, d.Usages()[0].Used, d.Key())
 			}
 		}
 	}

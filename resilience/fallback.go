@@ -23,14 +23,15 @@ type fallback struct {
 	local  *local
 	start  time.Time
 
-	batchStore driver.BatchStore // charges what is owed; nil means that inner does, one by one
+	batchStore driver.BatchStore // charges what is owed
 
 	counted   atomic.Int64 // how many processes the store counted last, 0 if it never did
 	warnAlone sync.Once    // that Instances is not set
 
-	charging   atomic.Bool  // the goroutine that charges what is owed runs
-	dropped    atomic.Int64 // decisions that will not be charged
-	background backgroundCalls
+	charging    atomic.Bool  // the goroutine that charges what is owed runs
+	dropped     atomic.Int64 // decisions that will not be charged
+	nextDropped int64        // when these may be logged again; of that goroutine
+	background  backgroundCalls
 
 	outage outageLog
 
@@ -43,14 +44,15 @@ type fallback struct {
 
 var _ stint.Store = (*fallback)(nil)
 
-// newFallback returns a fallback over a store. Close it to end its goroutines.
-func newFallback(inner stint.Store, c Config) (*fallback, error) {
+// newFallback returns a fallback over a store, and over one that charges what is owed to it. Close
+// it to end its goroutines.
+func newFallback(inner stint.Store, batchStore driver.BatchStore, c Config) (*fallback, error) {
 	local, err := newLocal(c.LocalBytes, c.now)
 	if err != nil {
 		return nil, &stint.InvalidError{Err: err}
 	}
 	f := &fallback{
-		inner: inner, config: c, local: local,
+		inner: inner, batchStore: batchStore, config: c, local: local,
 		outage: outageLog{logger: c.Logger}, start: time.Now(),
 	}
 	local.settle, local.command = f.settleCharged, f.giveBack
@@ -126,7 +128,7 @@ func (f *fallback) take(ctx context.Context, r stint.Request, e *Decided) (stint
 // takeOwing is Take when something is owed: what the subject owes is charged first.
 func (f *fallback) takeOwing(ctx context.Context, r stint.Request, q *asking) (stint.Decision, error) {
 	to, ok := f.inner.(*deadlines)
-	if !ok || to.timely == nil || r.Mode == stint.ModePeek {
+	if !ok || to.batching == nil || r.Mode == stint.ModePeek {
 		return f.inner.Take(ctx, r)
 	}
 	q.carried = f.local.carry(&r, f.now())
@@ -147,9 +149,9 @@ func (f *fallback) overrule(r stint.Request, d stint.Decision, retry time.Durati
 	f.refund(d.Charge)
 	denied := flat(&r, false)
 	denied.Degraded, denied.Unavailable, denied.RetryAfter = true, false, retry
-	for i, u := range d.Usages {
+	for i, u := range d.Usages() {
 		u.RetryAfter = retry
-		denied.Usages[i] = u
+		denied.Usages()[i] = u
 	}
 	return denied
 }
@@ -233,8 +235,7 @@ func flat(r *stint.Request, allowed bool) stint.Decision {
 		return d
 	}
 	d.RetryAfter = outageRetry
-	usages := make([]stint.Usage, limitsOf(r))
-	d.Usages = usages
+	usages := d.MakeUsages(contract.CountLimits(r))
 	for i := range usages {
 		usages[i].RetryAfter = outageRetry
 	}

@@ -21,7 +21,7 @@ const opScopes = "scopes"
 // [driver.ErrNotInspector]. What is decided in this process alone, without the store, is not shown,
 // and units that it has leased are shown as used.
 func (s *Stack) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
-	limited := until(ctx, earlier(ctx, time.Now().Add(patience)))
+	limited := until(ctx, earlier(ctx, time.Now().Add(amendTime)))
 	defer limited.release()
 	shown, err := s.breaker.inspect(limited, c)
 	if s.fallback != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -199,32 +200,14 @@ func (l *local) unban(subject string) {
 	}
 }
 
-// limitsOf is the number of limits in all claims of a request.
-func limitsOf(r *stint.Request) int {
-	n := len(r.Limits)
-	for i := range r.And {
-		n += len(r.And[i].Limits)
-	}
-	return n
-}
-
 // anyPlace reports whether claims take a place under a concurrency limit.
 func anyPlace(first *stint.Claim, and []stint.Claim) bool {
-	if hasPlace(first) {
-		return true
-	}
-	for i := range and {
-		if hasPlace(&and[i]) {
-			return true
-		}
-	}
-	return false
-}
-
-func hasPlace(c *stint.Claim) bool {
-	for k := range c.Limits {
-		if c.Limits[k].Algorithm == stint.AlgorithmConcurrency {
-			return c.Cost > 0
+	for i := range 1 + len(and) {
+		c := contract.ClaimAt(first, and, i)
+		for k := range c.Limits {
+			if c.Limits[k].Algorithm == stint.AlgorithmConcurrency && c.Cost > 0 {
+				return true
+			}
 		}
 	}
 	return false

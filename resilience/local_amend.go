@@ -35,13 +35,11 @@ func (l *local) amendSince(c, since *stint.Charge, a stint.Amendment, wall int64
 			_, _ = l.since.Amend(ctx, part, a)
 		}
 	case a.Kind == stint.AmendSettle && l.since.Stats().Subjects > 0:
-		for i := range 1 + len(c.And) {
-			claim := contract.ClaimAt(&c.Claim, c.And, i)
+		for _, claim := range contract.Claims(&c.Claim, c.And) {
 			for j := range claim.Limits {
 				if n := stillIn(&claim.Limits[j], claim.Cost-a.Cost, c.At, wall); n > 0 {
 					_ = l.since.Command(ctx, stint.Command{Kind: stint.CommandGiveBack, Subject: claim.Subject,
-						Scope:  claim.Scope,
-						Limits: claim.Limits[j : j+1], Units: n})
+						Scope: claim.Scope, Limits: claim.Limits[j : j+1], Units: n})
 				}
 			}
 		}
@@ -81,8 +79,7 @@ func (l *local) commanded(c *stint.Command, done bool) {
 func (l *local) changePlaces(c *stint.Charge, change, now int64) {
 	set := l.lock(&c.Claim, c.And)
 	defer l.unlock(set)
-	for i := range 1 + len(c.And) {
-		claim := contract.ClaimAt(&c.Claim, c.And, i)
+	for _, claim := range contract.Claims(&c.Claim, c.And) {
 		rec := l.find(claim)
 		for j := range claim.Limits {
 			if k := rec.of(&claim.Limits[j]); k != nil && k.limit.Algorithm == stint.AlgorithmConcurrency &&
@@ -101,10 +98,9 @@ func partOf(store, local *stint.Charge) stint.Charge {
 		return *store
 	}
 	var numbers []int
-	for i := range 1 + len(local.And) {
-		want := contract.ClaimAt(&local.Claim, local.And, i)
-		for k := range 1 + len(store.And) {
-			if c := contract.ClaimAt(&store.Claim, store.And, k); c.Subject == want.Subject && c.Scope == want.Scope &&
+	for _, want := range contract.Claims(&local.Claim, local.And) {
+		for k, c := range contract.Claims(&store.Claim, store.And) {
+			if c.Subject == want.Subject && c.Scope == want.Scope &&
 				slices.EqualFunc(c.Limits, want.Limits, func(a, b stint.Limit) bool {
 					return contract.SameID(&a, &b)
 				}) {
@@ -120,8 +116,8 @@ func partOf(store, local *stint.Charge) stint.Charge {
 func (l *local) settleOwed(c *stint.Charge, cost, now, wall int64) {
 	set := l.lock(&c.Claim, c.And)
 	defer l.unlock(set)
-	for i := range 1 + len(c.And) { // a single request is owed under its first claim
-		if rec := l.find(contract.ClaimAt(&c.Claim, c.And, i)); rec != nil {
+	for _, claim := range contract.Claims(&c.Claim, c.And) { // a single request is owed under its first
+		if rec := l.find(claim); rec != nil {
 			for _, s := range rec.sent {
 				if s.charge == c.ID {
 					s.settlements = append(s.settlements, settlement{*c, cost})
@@ -130,8 +126,8 @@ func (l *local) settleOwed(c *stint.Charge, cost, now, wall int64) {
 			}
 		}
 	}
-	for i := range 1 + len(c.And) {
-		if claim := contract.ClaimAt(&c.Claim, c.And, i); claim.Cost > 0 && claim.Cost != cost {
+	for _, claim := range contract.Claims(&c.Claim, c.And) {
+		if claim.Cost > 0 && claim.Cost != cost {
 			l.adjust(claim, cost-claim.Cost, c.At, now, wall)
 		}
 	}

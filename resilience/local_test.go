@@ -53,7 +53,7 @@ func TestCallFailsAtTheEndOfAnOutage(t *testing.T) {
 		store := &gone{}
 		var f *fallback
 		lost, back := 0, 0
-		f, err := newFallback(store, Config{Logger: slog.New(messages{on: func(m string) {
+		f, err := newFallback(store, oneByOne{store}, Config{Logger: slog.New(messages{on: func(m string) {
 			switch {
 			case strings.Contains(m, "cannot be asked"):
 				lost++
@@ -131,8 +131,7 @@ func BenchmarkHeard(b *testing.B) {
 			defer l.close()
 			r := oneUnit("a", stint.PerMinute(1<<40))
 			d := stint.Decision{Allowed: true, Charge: contract.ChargeOf(&r)}
-			usages := make([]stint.Usage, 1)
-			d.Usages = usages
+			usages := d.MakeUsages(1)
 			q := asking{}
 			b.ReportAllocs()
 			for i := int64(1); b.Loop(); i++ {

@@ -21,8 +21,6 @@ import (
 type outageLog struct {
 	logger *slog.Logger
 
-	nextDropped atomic.Int64 // when dropped decisions may be logged again
-
 	decisions atomic.Int64 // made without the store, ever
 	others    atomic.Int64 // calls that failed, ever, where no decision was made without the store
 	cause     atomic.Pointer[stint.StoreError]
@@ -41,12 +39,6 @@ const (
 	// checkEvery is how often to check whether an outage is over, or to be logged again.
 	checkEvery = time.Second
 )
-
-// mayLog reports whether a message may be logged again.
-func mayLog(next *atomic.Int64, now int64) bool {
-	at := next.Load()
-	return now >= at && next.CompareAndSwap(at, now+int64(logEvery))
-}
 
 // failures is how many calls to the store have failed, ever.
 func (n *outageLog) failures() int64 { return n.decisions.Load() + n.others.Load() }
@@ -143,13 +135,13 @@ func (f *fallback) probe() bool {
 	n := &f.outage
 	r := stint.Request{
 		Claim:   stint.Claim{Subject: probeSubject, Limits: probeLimits, Cost: 1},
-		Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: patience},
+		Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: amendTime},
 	}
 	switch n.cause.Load().Kind {
 	case errkind.Timeout, errkind.Unreachable, errkind.Refused:
 		r.Mode = stint.ModePeek
 	}
-	ctx, cancel := context.WithTimeout(f.life, patience)
+	ctx, cancel := context.WithTimeout(f.life, amendTime)
 	defer cancel()
 	_, err := f.inner.Take(ctx, r)
 	if cause, ok := errors.AsType[*stint.StoreError](err); ok && cause.Kind != errkind.Refused {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 )
 
@@ -45,7 +44,8 @@ func (f *fallback) startCharging() {
 
 // logDropped logs that something will not be charged.
 func (f *fallback) logDropped() {
-	if n := f.dropped.Load() + f.background.dropped.Load(); n > 0 && mayLog(&f.outage.nextDropped, f.now()) {
+	if n := f.dropped.Load() + f.background.dropped.Load(); n > 0 && f.now() >= f.nextDropped {
+		f.nextDropped = f.now() + int64(logEvery)
 		f.config.Logger.Warn("stint: not everything that was admitted without the store is charged to it or given back afterwards",
 			"decisions", f.dropped.Swap(0)+f.background.dropped.Swap(0), "kept", maxOwing)
 	}
@@ -74,23 +74,10 @@ func (f *fallback) chargeSome(ctx context.Context) (n int, ok bool) {
 		o.Deadline = deadline
 		batch[i] = &o.Call
 	}
-	f.batch(ctx, batch)
+	f.batchStore.TakeBatch(ctx, batch)
 	for _, o := range calls {
 		ok = ok || o.Err == nil
 		o.end()
 	}
 	return len(calls), ok
-}
-
-// batch charges what is owed.
-func (f *fallback) batch(ctx context.Context, calls []*driver.Call) {
-	if f.batchStore != nil {
-		f.batchStore.TakeBatch(ctx, calls)
-		return
-	}
-	failure := stint.FailurePolicy{Mode: stint.FailError, Budget: chargeTime}
-	for _, c := range calls {
-		c.Request.Failure = &failure
-		c.Decision, c.Err = f.inner.Take(ctx, c.Request)
-	}
 }

@@ -178,8 +178,8 @@ func (l *local) send(rec *record, s *sending, now int64, calls []*owedCall) []*o
 func stillCounting(r stint.Request, age int64) (stint.Request, bool) {
 	old := func(l stint.Limit) bool { return age >= int64(counts(&l)) }
 	var claims []stint.Claim
-	for i := range 1 + len(r.And) {
-		c := *contract.ClaimAt(&r.Claim, r.And, i)
+	for _, claim := range contract.Claims(&r.Claim, r.And) {
+		c := *claim
 		if slices.ContainsFunc(c.Limits, old) {
 			c.Limits = slices.DeleteFunc(slices.Clone(c.Limits), old)
 		}

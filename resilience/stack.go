@@ -90,10 +90,9 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 	switch {
 	case !c.NoFallback:
 		var err error
-		if s.fallback, err = newFallback(s.top, c); err != nil {
+		if s.fallback, err = newFallback(s.top, s.breaker, c); err != nil {
 			return nil, err
 		}
-		s.fallback.batchStore = s.breaker
 		if counter, ok := store.(instanceCounter); ok {
 			s.fallback.countInstances(counter)
 		}

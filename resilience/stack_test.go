@@ -60,19 +60,31 @@ func TestStackOverRedis(t *testing.T) {
 	}
 }
 
-// All but what answers from memory is exact: no caller can tell it from a store alone.
-func TestStackIsLinearizable(t *testing.T) {
+// All but what answers from memory is exact, with company in the batches: no caller can tell it from
+// a store alone.
+func TestStackIsExact(t *testing.T) {
 	redis := openRedis(t, redistest.Start(t).URL())
 	breaker := newBreaker(redis, Config{}.withDefaults())
 	defer breaker.Close()
 	batching := newBatching(breaker, Config{}.withDefaults())
 	defer batching.Close()
-	s, err := newFallback(newDeadlines(batching, patient.Budget), Config{Failure: patient}.withDefaults())
+	s, err := newFallback(newDeadlines(batching, patient.Budget), breaker, Config{Failure: patient}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for i := range 2 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = s.Take(ctx, oneUnit(fmt.Sprint("company", i)))
+			}
+		})
+	}
 	storetest.Run(t, storetest.Exact, func(*testing.T) storetest.Harness { return storetest.Harness{Store: s} })
+	cancel()
+	group.Wait()
 	storetest.Linearizable(t, s)
 }
 
@@ -251,16 +263,16 @@ func TestUsagesAreTheCallers(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if len(d.Usages) != len(r.Limits) {
-					t.Errorf("%s: %d usages, want %d", r.Subject, len(d.Usages), len(r.Limits))
+				if len(d.Usages()) != len(r.Limits) {
+					t.Errorf("%s: %d usages, want %d", r.Subject, len(d.Usages()), len(r.Limits))
 				}
-				for k := range d.Usages {
-					if used := d.Usages[k].Used; used < 1 || used > 1<<20 {
+				for k := range d.Usages() {
+					if used := d.Usages()[k].Used; used < 1 || used > 1<<20 {
 						t.Errorf("%s: %d are used: somebody else wrote to the decision", r.Subject, used)
 					}
-					d.Usages[k].Used = -1
+					d.Usages()[k].Used = -1
 				}
-				_ = append(d.Usages, stint.Usage{Used: -1})
+				_ = append(d.Usages(), stint.Usage{Used: -1})
 			}
 		})
 	}

@@ -91,8 +91,8 @@ func families() [][]stint.Limit {
 		{stint.Per(7, odd), stint.Per(300, odd), stint.Per(2, odd).WithBurst(7), stint.Per(150, odd).WithBurst(2)},
 		{stint.PerHour(20), stint.PerHour(100000), stint.PerHour(5).WithBurst(10)},
 		{stint.Per(2, time.Millisecond), stint.Per(200, time.Millisecond)},
-		{{Max: 3, Window: time.Second, Algorithm: stint.AlgorithmFixed},
-			{Max: 10, Window: time.Second, Algorithm: stint.AlgorithmFixed},
+		{fixed(3, time.Second),
+			fixed(10, time.Second),
 			{Window: time.Second, Algorithm: stint.AlgorithmFixed}},
 		{{Max: 5, Window: odd, Algorithm: stint.AlgorithmFixed, Name: "odd"},
 			{Max: huge, Window: odd, Algorithm: stint.AlgorithmFixed, Name: "odd"}},
@@ -273,8 +273,7 @@ func (w *world) claim(p claimPick) stint.Claim {
 	return c
 }
 
-// move makes a reservation ask for an earlier place for a booking that is remembered, if there is
-// one: of its claims, or with other limits if the step says so.
+// move makes a reservation ask to move up a booking that is remembered, if there is one.
 func (w *world) move(r stint.Request, pick int) (stint.Request, bool) {
 	var ahead []stint.Charge
 	for _, c := range w.charges {

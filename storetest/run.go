@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,29 +27,75 @@ func Run(t *testing.T, level Level, open func(t *testing.T) Harness) {
 				if c.clock && h.Clock == nil {
 					t.Skip("needs a clock that can be moved")
 				}
-				c.test(&tester{T: t, Harness: h, level: level})
+				k := &tester{T: t, Harness: h, level: level}
+				if len(c.under) == 0 {
+					c.test(k.other())
+				}
+				for _, l := range c.under {
+					c.test(k.other().under(l))
+				}
 			})
 		}
 	}
 }
 
-// check is one test. Unless it is marked as exact, it holds for every store.
+// check is one test, which is made under each of some limits, if there are any.
 type check struct {
 	name  string
 	exact bool // only stores that are exact can pass
 	clock bool // the clock has to be moved, or to stand still
+	under limits
 	test  func(k *tester)
 }
 
-// tester is what a check works with.
+type limits = []stint.Limit
+
+// everyStore is a check that holds for stores of every level.
+func everyStore(name string, under limits, test func(k *tester)) check {
+	return check{name: name, under: under, test: test}
+}
+
+// exact is a check that only exact stores pass.
+func exact(name string, under limits, test func(k *tester)) check {
+	return check{name: name, exact: true, under: under, test: test}
+}
+
+// clocked is a check that only exact stores pass, whose clock can be moved.
+func clocked(name string, under limits, test func(k *tester)) check {
+	return check{name: name, exact: true, clock: true, under: under, test: test}
+}
+
+// tester is what a check works with: a store, and a subject under limits. Its methods ask the store
+// about these.
 type tester struct {
 	*testing.T
 	Harness
-	level Level
+	level   Level
+	subject string // which nobody has used
+	limits  limits
 }
 
-// subject returns a subject that nobody has used.
-func (k *tester) subject() string { return fmt.Sprintf("test:%016x", rand.Uint64()) }
+// newSubject returns a subject that nobody has used.
+func (k *tester) newSubject() string { return fmt.Sprintf("test:%016x", rand.Uint64()) }
+
+// other is a tester with another subject, under the same limits.
+func (k *tester) other() *tester { return k.as(k.newSubject(), k.limits...) }
+
+// under is a tester with the same subject, under other limits.
+func (k *tester) under(limits ...stint.Limit) *tester { return k.as(k.subject, limits...) }
+
+// with is a tester with the same subject, under more limits.
+func (k *tester) with(more ...stint.Limit) *tester { return k.under(slices.Concat(k.limits, more)...) }
+
+// as is a tester with a subject, under limits.
+func (k *tester) as(subject string, limits ...stint.Limit) *tester {
+	other := *k
+	other.subject, other.limits = subject, limits
+	return &other
+}
+
+// limit is the first of the limits.
+func (k *tester) limit() *stint.Limit { return &k.limits[0] }
 
 // pass lets time pass: on the store's clock if it can be moved, else by sleeping.
 func (k *tester) pass(d time.Duration) {
@@ -57,6 +104,12 @@ func (k *tester) pass(d time.Duration) {
 	} else {
 		time.Sleep(d)
 	}
+}
+
+// after is pass: what is asked of it is asked then.
+func (k *tester) after(d time.Duration) *tester {
+	k.pass(d)
+	return k
 }
 
 func (k *tester) decide(r stint.Request) stint.Decision {
@@ -71,34 +124,50 @@ func (k *tester) decide(r stint.Request) stint.Decision {
 	return d
 }
 
-func (k *tester) request(subject string, cost int64, limits ...stint.Limit) stint.Request {
-	return stint.Request{Claim: stint.Claim{Subject: subject, Limits: limits, Cost: cost}, Bans: &stint.BanPolicy{}}
+func (k *tester) request(cost int64) stint.Request {
+	return stint.Request{Claim: stint.Claim{Subject: k.subject, Limits: k.limits, Cost: cost}, Bans: &stint.BanPolicy{}}
 }
 
-func (k *tester) take(subject string, cost int64, limits ...stint.Limit) stint.Decision {
-	k.Helper()
-	return k.decide(k.request(subject, cost, limits...))
+// and adds the claims of other requests to a request.
+func and(r stint.Request, others ...stint.Request) stint.Request {
+	for _, o := range others {
+		r.And = append(r.And, o.Claim)
+	}
+	return r
 }
 
-func (k *tester) peek(subject string, cost int64, limits ...stint.Limit) stint.Decision {
+func (k *tester) take(cost int64) stint.Decision {
 	k.Helper()
-	r := k.request(subject, cost, limits...)
+	return k.decide(k.request(cost))
+}
+
+func (k *tester) peek(cost int64) stint.Decision {
+	k.Helper()
+	r := k.request(cost)
 	r.Mode = stint.ModePeek
 	return k.decide(r)
 }
 
-func (k *tester) reserve(subject string, cost int64, maxWait time.Duration, limits ...stint.Limit) stint.Decision {
+func (k *tester) reserve(cost int64, maxWait time.Duration) stint.Decision {
 	k.Helper()
-	r := k.request(subject, cost, limits...)
+	r := k.request(cost)
 	r.Mode, r.MaxWait = stint.ModeReserve, maxWait
 	return k.decide(r)
 }
 
 // mustTake takes and fails if it is denied.
-func (k *tester) mustTake(subject string, cost int64, limits ...stint.Limit) stint.Decision {
+func (k *tester) mustTake(cost int64) stint.Decision {
 	k.Helper()
-	d := k.take(subject, cost, limits...)
+	d := k.take(cost)
 	k.wantAllowed(d, true)
+	return d
+}
+
+// mustDeny takes and fails if it is allowed.
+func (k *tester) mustDeny(cost int64) stint.Decision {
+	k.Helper()
+	d := k.take(cost)
+	k.wantAllowed(d, false)
 	return d
 }
 
@@ -123,18 +192,53 @@ func (k *tester) command(c stint.Command) {
 	}
 }
 
+func (k *tester) ban(d time.Duration) {
+	k.Helper()
+	k.command(stint.Command{Kind: stint.CommandBan, Subject: k.subject, For: d})
+}
+
+func (k *tester) unban() {
+	k.Helper()
+	k.command(stint.Command{Kind: stint.CommandUnban, Subject: k.subject})
+}
+
+// reset forgets the limits of the subject, without a scope.
+func (k *tester) reset() {
+	k.Helper()
+	k.command(stint.Command{Kind: stint.CommandReset, Subject: k.subject, Limits: k.limits})
+}
+
+// wantSame wants what a decision says to be so.
+func wantSame[T comparable](k *tester, d stint.Decision, what string, got, want T) {
+	k.Helper()
+	if got != want {
+		k.Fatalf("%s: %s is %v, want %v: %s", k.limits, what, got, want, answer(d))
+	}
+}
+
 func (k *tester) wantAllowed(d stint.Decision, want bool) {
 	k.Helper()
-	if d.Allowed != want {
-		k.Fatalf("allowed is %v, want %v: %s", d.Allowed, want, answer(d))
-	}
+	wantSame(k, d, "allowed", d.Allowed, want)
+}
+
+func (k *tester) wantBanned(d stint.Decision, want bool) {
+	k.Helper()
+	wantSame(k, d, "banned", d.Banned, want)
+}
+
+func (k *tester) wantRepeat(d stint.Decision, want bool) {
+	k.Helper()
+	wantSame(k, d, "repeat", d.Repeat, want)
+}
+
+func (k *tester) wantKey(d stint.Decision, want string) {
+	k.Helper()
+	wantSame(k, d, "key", d.Key(), want)
 }
 
 func (k *tester) wantRetry(d stint.Decision, want time.Duration) {
 	k.Helper()
-	if d.RetryAfter != want {
-		k.Fatalf("retry-after is %v, want %v: %s", d.RetryAfter, want, answer(d))
-	}
+	wantSame(k, d, "retry-after", d.RetryAfter, want)
 }
 
 // wantUsed checks what each limit has used.

@@ -8,174 +8,143 @@ import (
 
 // eachAlgorithm is one limit of every algorithm with the same capacity, and a window in which
 // nothing comes back while a test runs.
-func eachAlgorithm(capacity int64) []stint.Limit {
-	return []stint.Limit{
+func eachAlgorithm(capacity int64) limits {
+	return limits{
 		{Max: capacity, Window: time.Hour},
 		{Max: 1, Window: time.Hour, Burst: capacity},
 		{Max: capacity, Window: time.Hour, Algorithm: stint.AlgorithmBucket},
 		{Max: 1, Window: time.Hour, Burst: capacity, Algorithm: stint.AlgorithmBucket},
-		{Max: capacity, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed},
+		fixed(capacity, 24*time.Hour),
 		{Max: capacity, Window: time.Hour, Algorithm: stint.AlgorithmConcurrency},
 	}
 }
 
+// windowed is a limit of 10 of every algorithm that counts over time.
+func windowed() limits { return eachAlgorithm(10)[:5] }
+
+func fixed(n int64, window time.Duration) stint.Limit {
+	return stint.Limit{Max: n, Window: window, Algorithm: stint.AlgorithmFixed}
+}
+
 var basics = []check{
-	{name: "a fresh subject gets exactly its capacity", exact: true, test: func(k *tester) {
-		for _, l := range eachAlgorithm(10) {
-			subject := k.subject()
-			for i := range int64(10) {
-				d := k.take(subject, 1, l)
-				k.wantAllowed(d, true)
-				k.wantUsed(d, i+1)
-				if d.Remaining() != 9-i || d.RetryAfter != 0 || d.Key() != subject || d.Charge.ID == 0 ||
-					d.Charge.At == 0 {
-					k.Errorf("%s, take %d: remaining %d, retry-after %v, key %q, charge %+v", l, i, d.Remaining(), d.RetryAfter, d.Key(), d.Charge)
-				}
-			}
-			d := k.take(subject, 1, l)
-			k.wantAllowed(d, false)
-			k.wantUsed(d, 10)
-			if d.RetryAfter <= 0 || d.Charge.ID != 0 || d.Remaining() != 0 {
-				k.Errorf("%s: denied with retry-after %v, charge %+v", l, d.RetryAfter, d.Charge)
+	exact("a fresh subject gets exactly its capacity", eachAlgorithm(10), func(k *tester) {
+		for i := range int64(10) {
+			d := k.mustTake(1)
+			k.wantUsed(d, i+1)
+			if d.Remaining() != 9-i || d.RetryAfter != 0 || d.Key() != k.subject || d.Charge.ID == 0 ||
+				d.Charge.At == 0 {
+				k.Errorf("%s, take %d: remaining %d, retry-after %v, key %q, charge %+v", k.limit(), i, d.Remaining(), d.RetryAfter, d.Key(), d.Charge)
 			}
 		}
-	}},
-	{name: "nobody gets more than the capacity", test: func(k *tester) {
-		for _, l := range eachAlgorithm(10) {
-			subject, admitted := k.subject(), 0
-			for range 30 {
-				if k.take(subject, 1, l).Allowed {
-					admitted++
-				}
-			}
-			if admitted > 10 {
-				k.Errorf("%s: admitted %d, want at most 10", l, admitted)
-			}
+		d := k.mustDeny(1)
+		k.wantUsed(d, 10)
+		if d.RetryAfter <= 0 || d.Charge.ID != 0 || d.Remaining() != 0 {
+			k.Errorf("%s: denied with retry-after %v, charge %+v", k.limit(), d.RetryAfter, d.Charge)
 		}
-	}},
-	{name: "cost is charged as one", exact: true, test: func(k *tester) {
-		for _, l := range eachAlgorithm(10)[:5] { // a holder takes one place whatever its cost
-			subject := k.subject()
-			k.wantUsed(k.mustTake(subject, 7, l), 7)
-			k.wantAllowed(k.take(subject, 4, l), false)
-			k.wantUsed(k.mustTake(subject, 3, l), 10)
-		}
-	}},
-	{name: "a peek charges nothing and answers as a take would", exact: true, test: func(k *tester) {
-		for _, l := range eachAlgorithm(2) {
-			subject := k.subject()
-			for range 3 {
-				d := k.peek(subject, 1, l)
-				k.wantAllowed(d, true)
-				k.wantUsed(d, 0)
-				if d.Charge.ID != 0 {
-					k.Errorf("%s: a peek has a charge: %+v", l, d.Charge)
-				}
-			}
-			k.mustTake(subject, 1, l)
-			k.mustTake(subject, 1, l)
-			k.wantAllowed(k.peek(subject, 1, l), false)
-		}
-	}},
-	{name: "cost zero only looks", exact: true, test: func(k *tester) {
-		for _, l := range eachAlgorithm(1) {
-			subject := k.subject()
-			d := k.mustTake(subject, 0, l)
+	}),
+	everyStore("nobody gets more than the capacity", eachAlgorithm(10), func(k *tester) {
+		k.wantAdmitted(k.admitted(30, 1), 10)
+	}),
+	exact("cost is charged as one", windowed(), func(k *tester) {
+		k.wantUsed(k.mustTake(7), 7)
+		k.mustDeny(4)
+		k.wantUsed(k.mustTake(3), 10)
+	}),
+	exact("a peek charges nothing and answers as a take would", eachAlgorithm(2), func(k *tester) {
+		for range 3 {
+			d := k.peek(1)
+			k.wantAllowed(d, true)
 			k.wantUsed(d, 0)
 			if d.Charge.ID != 0 {
-				k.Errorf("%s: cost 0 has a charge: %+v", l, d.Charge)
+				k.Errorf("%s: a peek has a charge: %+v", k.limit(), d.Charge)
 			}
-			k.mustTake(subject, 1, l)
-			k.wantAllowed(k.take(subject, 0, l), true)
 		}
-	}},
-	{name: "a limit of zero denies everything, forever", test: func(k *tester) {
+		k.mustTake(1)
+		k.mustTake(1)
+		k.wantAllowed(k.peek(1), false)
+	}),
+	exact("cost zero only looks", eachAlgorithm(1), func(k *tester) {
+		d := k.mustTake(0)
+		k.wantUsed(d, 0)
+		if d.Charge.ID != 0 {
+			k.Errorf("%s: cost 0 has a charge: %+v", k.limit(), d.Charge)
+		}
+		k.mustTake(1)
+		k.mustTake(0)
+	}),
+	everyStore("a limit of zero denies everything, forever", nil, func(k *tester) {
 		for a := stint.AlgorithmSliding; a <= stint.AlgorithmConcurrency; a++ {
-			d := k.take(k.subject(), 1, stint.Limit{Window: time.Hour, Algorithm: a})
-			k.wantAllowed(d, false)
-			k.wantRetry(d, stint.Never)
+			k.wantRetry(k.under(stint.Limit{Window: time.Hour, Algorithm: a}).mustDeny(1), stint.Never)
 		}
-	}},
-	{name: "a cost above the capacity never fits", test: func(k *tester) {
-		for _, l := range eachAlgorithm(10)[:5] {
-			d := k.take(k.subject(), 11, l)
-			k.wantAllowed(d, false)
-			k.wantRetry(d, stint.Never)
-			k.wantRetry(k.take(k.subject(), stint.MaxUnits, l), stint.Never)
-		}
-	}},
-	{name: "several limits are charged all or none", exact: true, test: func(k *tester) {
-		minute, hour := stint.Per(10, time.Hour), stint.Per(5, 2*time.Hour)
-		subject := k.subject()
+	}),
+	everyStore("a cost above the capacity never fits", eachAlgorithm(10)[:5], func(k *tester) {
+		k.wantRetry(k.other().mustDeny(11), stint.Never)
+		k.wantRetry(k.other().take(stint.MaxUnits), stint.Never)
+	}),
+	exact("several limits are charged all or none", nil, func(k *tester) {
+		short, long := stint.Per(10, time.Hour), stint.Per(5, 2*time.Hour)
+		k = k.under(short, long)
 		for range 5 {
-			k.mustTake(subject, 1, minute, hour)
+			k.mustTake(1)
 		}
-		d := k.take(subject, 1, minute, hour)
-		k.wantAllowed(d, false)
+		d := k.mustDeny(1)
 		k.wantUsed(d, 5, 5)
-		if l := *d.Decisive().Limit; l != hour {
-			k.Errorf("decisive limit is %s, want %s", l, hour)
+		if l := *d.Decisive().Limit; l != long {
+			k.Errorf("decisive limit is %s, want %s", l, long)
 		}
 		if r := d.States()[0].RetryAfter; r != 0 {
 			k.Errorf("the limit with room says retry-after %v, want 0", r)
 		}
-		k.wantUsed(k.peek(subject, 1, minute, hour), 5, 5)
-	}},
-	{name: "sixteen limits at once", exact: true, test: func(k *tester) {
-		var limits []stint.Limit
+		k.wantUsed(k.peek(1), 5, 5)
+	}),
+	exact("sixteen limits at once", nil, func(k *tester) {
+		k = k.under()
 		for i := range int64(stint.MaxLimits) {
-			limits = append(limits, stint.Per(20-i, time.Hour+time.Duration(i)*time.Second))
+			k.limits = append(k.limits, stint.Per(20-i, time.Hour+time.Duration(i)*time.Second))
 		}
-		subject := k.subject()
 		for range 5 {
-			k.mustTake(subject, 1, limits...)
+			k.mustTake(1)
 		}
-		d := k.take(subject, 1, limits...)
-		k.wantAllowed(d, false)
+		d := k.mustDeny(1)
 		for i, s := range d.States() {
-			if s.Used != 5 || *s.Limit != limits[i] {
-				k.Errorf("state %d is %s used %d, want %s used 5", i, s.Limit, s.Used, limits[i])
+			if s.Used != 5 || *s.Limit != k.limits[i] {
+				k.Errorf("state %d is %s used %d, want %s used 5", i, s.Limit, s.Used, k.limits[i])
 			}
 		}
-	}},
-	{name: "a denial changes no limit", exact: true, clock: true, test: func(k *tester) {
-		for _, l := range eachAlgorithm(2) {
-			subject := k.subject()
-			k.mustTake(subject, 1, l)
-			k.pass(time.Second)
-			k.mustTake(subject, 1, l)
-			before := k.peek(subject, 1, l)
-			for range 100 {
-				k.wantAllowed(k.take(subject, 1, l), false)
-			}
-			if diff := differ(k.peek(subject, 1, l), before); diff != "" {
-				k.Errorf("%s: after 100 denials: %s", l, diff)
-			}
+	}),
+	clocked("a denial changes no limit", eachAlgorithm(2), func(k *tester) {
+		k.mustTake(1)
+		k.after(time.Second).mustTake(1)
+		before := k.peek(1)
+		for range 100 {
+			k.mustDeny(1)
 		}
-	}},
-	{name: "the states share nothing with the caller", exact: true, test: func(k *tester) {
+		if diff := differ(k.peek(1), before); diff != "" {
+			k.Errorf("%s: after 100 denials: %s", k.limit(), diff)
+		}
+	}),
+	exact("the states share nothing with the caller", nil, func(k *tester) {
 		limits := []stint.Limit{stint.PerHour(10)}
-		subject := k.subject()
-		d := k.mustTake(subject, 1, limits...)
+		d := k.under(limits...).mustTake(1)
 		limits[0] = stint.PerHour(1)
-		if d.Charge.Claim.Subject != subject || d.Charge.Claim.Cost != 1 {
+		if d.Charge.Claim.Subject != k.subject || d.Charge.Claim.Cost != 1 {
 			k.Errorf("charge is %+v", d.Charge)
 		}
-		k.wantUsed(k.peek(subject, 1, stint.PerHour(10)), 1)
-	}},
-	{name: "a context that has ended is an error", exact: true, test: func(k *tester) {
-		ctx, subject, l := cancelled(k.Context()), k.subject(), stint.PerHour(10)
-		if d, err := k.Store.Take(ctx, k.request(subject, 1, l)); err == nil {
+		k.wantUsed(k.under(stint.PerHour(10)).peek(1), 1)
+	}),
+	exact("a context that has ended is an error", limits{stint.PerHour(10)}, func(k *tester) {
+		ctx := cancelled(k.Context())
+		if d, err := k.Store.Take(ctx, k.request(1)); err == nil {
 			k.Errorf("take: no error, %s", answer(d))
 		}
-		d := k.mustTake(subject, 1, l)
+		d := k.mustTake(1)
 		if _, err := k.Store.Amend(ctx, d.Charge, stint.Amendment{}); err == nil {
 			k.Error("amend: no error")
 		}
 		if err := k.Store.Command(ctx,
-			stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{l}}); err == nil {
+			stint.Command{Kind: stint.CommandReset, Subject: k.subject, Limits: k.limits}); err == nil {
 			k.Error("command: no error")
 		}
-		k.wantUsed(k.peek(subject, 1, l), 1)
-	}},
+		k.wantUsed(k.peek(1), 1)
+	}),
 }

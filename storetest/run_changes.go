@@ -7,86 +7,75 @@ import (
 )
 
 var changes = []check{
-	{name: "a limit changes at the next decision and keeps its history", exact: true, test: func(k *tester) {
+	exact("a limit changes at the next decision and keeps its history", nil, func(k *tester) {
 		for _, a := range []stint.Algorithm{stint.AlgorithmSliding, stint.AlgorithmBucket, stint.AlgorithmFixed,
 			stint.AlgorithmConcurrency} {
 			of := func(n int64) stint.Limit { return stint.Limit{Max: n, Window: 24 * time.Hour, Algorithm: a} }
-			subject := k.subject()
+			k := k.other()
 			for range 4 {
-				k.mustTake(subject, 1, of(4))
+				k.under(of(4)).mustTake(1)
 			}
-			k.wantAllowed(k.take(subject, 1, of(4)), false)
-			k.wantUsed(k.mustTake(subject, 1, of(6)), 5)
-			k.wantUsed(k.take(subject, 1, of(2)), 5)
-			k.wantAllowed(k.take(subject, 1, of(5)), false)
-			k.wantUsed(k.mustTake(subject, 1, of(6)), 6)
+			k.under(of(4)).mustDeny(1)
+			k.wantUsed(k.under(of(6)).mustTake(1), 5)
+			k.wantUsed(k.under(of(2)).take(1), 5)
+			k.under(of(5)).mustDeny(1)
+			k.wantUsed(k.under(of(6)).mustTake(1), 6)
 		}
-	}},
-	{name: "a small limit becomes a large one and back", exact: true, test: func(k *tester) {
-		subject := k.subject()
+	}),
+	exact("a small limit becomes a large one and back", nil, func(k *tester) {
 		for range 5 {
-			k.mustTake(subject, 1, stint.PerHour(5))
+			k.under(stint.PerHour(5)).mustTake(1)
 		}
-		k.wantUsed(k.mustTake(subject, 300, stint.PerHour(1000)), 305)
-		k.wantUsed(k.take(subject, 1, stint.PerHour(5)), 305)
-	}},
-	{name: "a bucket's level is carried over to another rate", exact: true, clock: true, test: func(k *tester) {
-		subject := k.subject()
-		k.mustTake(subject, 8, stint.TokenBucket(10, 10, s))
+		k.wantUsed(k.under(stint.PerHour(1000)).mustTake(300), 305)
+		k.wantUsed(k.under(stint.PerHour(5)).take(1), 305)
+	}),
+	clocked("a bucket's level is carried over to another rate", nil, func(k *tester) {
+		k.under(stint.TokenBucket(10, 10, s)).mustTake(8)
 		k.Clock.Advance(50 * ms) // 7.5 used, 8 when rounded up to whole tokens
-		k.wantUsed(k.peek(subject, 1, stint.TokenBucket(10, 10, s)), 8)
-		d := k.peek(subject, 1, stint.TokenBucket(7, 10, s))
-		k.wantAllowed(d, false)
-		k.wantRetry(d, 150*ms)
-	}},
-	{name: "names and windows tell limits apart", exact: true, test: func(k *tester) {
-		l, subject := stint.PerHour(1), k.subject()
-		for _, other := range []stint.Limit{l, l.WithName("a"), l.WithName("b"), stint.PerMinute(1),
+		k.wantUsed(k.under(stint.TokenBucket(10, 10, s)).peek(1), 8)
+		k.wantRetry(k.under(stint.TokenBucket(7, 10, s)).peek(1), 150*ms)
+	}),
+	exact("names and windows tell limits apart", nil, func(k *tester) {
+		hour := stint.PerHour(1)
+		for _, l := range []stint.Limit{hour, hour.WithName("a"), hour.WithName("b"), stint.PerMinute(1),
 			stint.TokenBucket(1, 1, time.Hour)} {
-			k.wantUsed(k.mustTake(subject, 1, other), 1)
+			k.wantUsed(k.under(l).mustTake(1), 1)
 		}
-	}},
-	{name: "a used-up day outlives short limits", exact: true, clock: true, test: func(k *tester) { // F24c
-		day, short, subject := stint.PerDay(2), stint.PerSecond(10), k.subject()
-		k.mustTake(subject, 2, day, short)
+	}),
+	// F24c
+	clocked("a used-up day outlives short limits", nil, func(k *tester) {
+		day, short := stint.PerDay(2), stint.PerSecond(10)
+		k.under(day, short).mustTake(2)
 		for range 100 {
-			k.Clock.Advance(10 * time.Minute)
-			k.mustTake(subject, 1, short)
+			k.after(10 * time.Minute).under(short).mustTake(1)
 		}
-		d := k.take(subject, 1, day, short)
-		k.wantAllowed(d, false)
-		k.wantRetry(d, 24*time.Hour-1000*time.Minute)
-	}},
-	{name: "reset forgets the limits that it names", exact: true, test: func(k *tester) {
-		for _, l := range eachAlgorithm(2) {
-			other, subject := l.WithName("other"), k.subject()
-			k.mustTake(subject, 1, l, other)
-			k.mustTake(subject, 1, l, other)
-			k.wantAllowed(k.take(subject, 1, l), false)
-			k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{l}})
-			k.wantUsed(k.take(subject, 1, l), 1)
-			k.wantAllowed(k.take(subject, 1, other), false)
-		}
-	}},
-	{name: "reset forgets bookings", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(1), k.subject()
+		k.wantRetry(k.under(day, short).mustDeny(1), 24*time.Hour-1000*time.Minute)
+	}),
+	exact("reset forgets the limits that it names", eachAlgorithm(2), func(k *tester) {
+		other := k.limit().WithName("other")
+		k.with(other).mustTake(1)
+		k.with(other).mustTake(1)
+		k.mustDeny(1)
+		k.reset()
+		k.wantUsed(k.take(1), 1)
+		k.under(other).mustDeny(1)
+	}),
+	clocked("reset forgets bookings", limits{stint.PerSecond(1)}, func(k *tester) {
 		for range 5 {
-			k.reserve(subject, 1, 0, l)
+			k.reserve(1, 0)
 		}
-		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{l}})
-		k.wantRetry(k.reserve(subject, 1, 0, l), 0)
-	}},
-	{name: "what was charged before a reset is not settled", exact: true, test: func(k *tester) {
-		l, subject := stint.PerHour(10), k.subject()
-		d := k.mustTake(subject, 5, l)
-		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{l}})
+		k.reset()
+		k.wantRetry(k.reserve(1, 0), 0)
+	}),
+	exact("what was charged before a reset is not settled", limits{stint.PerHour(10)}, func(k *tester) {
+		d := k.mustTake(5)
+		k.reset()
 		k.wantApplied(k.settle(d, 0), false)
-		k.wantUsed(k.peek(subject, 1, l), 0)
-	}},
-	{name: "reset, ban and unban of a stranger are nothing special", exact: true, test: func(k *tester) {
-		subject := k.subject()
-		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{stint.PerHour(1)}})
-		k.command(stint.Command{Kind: stint.CommandUnban, Subject: subject})
-		k.wantAllowed(k.take(subject, 1, stint.PerHour(1)), true)
-	}},
+		k.wantUsed(k.peek(1), 0)
+	}),
+	exact("reset, ban and unban of a stranger are nothing special", nil, func(k *tester) {
+		k.under(stint.PerHour(1)).reset()
+		k.unban()
+		k.under(stint.PerHour(1)).mustTake(1)
+	}),
 }

@@ -16,7 +16,7 @@ type pair struct {
 // take takes from both and wants the same answer.
 func (w *pair) take(mode stint.Mode, subject string, cost int64, l stint.Limit) {
 	w.Helper()
-	r := w.request(subject, cost, l)
+	r := w.as(subject, l).request(cost)
 	r.Mode = mode
 	w.same(r)
 }
@@ -24,7 +24,7 @@ func (w *pair) take(mode stint.Mode, subject string, cost int64, l stint.Limit) 
 // lease leases from both and wants the same answer.
 func (w *pair) lease(subject string, cost int64, during time.Duration, l stint.Limit) {
 	w.Helper()
-	r := w.request(subject, cost, l)
+	r := w.as(subject, l).request(cost)
 	r.Lease = during
 	w.same(r)
 }
@@ -49,7 +49,7 @@ func corner(name string, history func(w *pair)) check {
 
 var corners = []check{
 	corner("a log with and without slices, with and without a meter", func(w *pair) {
-		subject, large, burst, small := w.subject(), stint.PerSecond(1000), stint.PerSecond(60).WithBurst(
+		subject, large, burst, small := w.newSubject(), stint.PerSecond(1000), stint.PerSecond(60).WithBurst(
 			3), stint.PerSecond(125)
 		for i := range 340 {
 			w.take(stint.ModeTake, subject, 1, large)
@@ -66,7 +66,7 @@ var corners = []check{
 		}
 	}),
 	corner("a burst is in use across a step back of the clock", func(w *pair) {
-		subject, plain, burst := w.subject(), stint.PerSecond(5), stint.PerSecond(2).WithBurst(3)
+		subject, plain, burst := w.newSubject(), stint.PerSecond(5), stint.PerSecond(2).WithBurst(3)
 		w.take(stint.ModeTake, subject, 5, burst)
 		w.Clock.Advance(s)
 		w.take(stint.ModeTake, subject, 1, plain)
@@ -82,7 +82,7 @@ var corners = []check{
 		w.take(stint.ModeTake, subject, 1, burst)
 	}),
 	corner("holders outlast a step back of the clock by no more than their expiry", func(w *pair) {
-		subject, l := w.subject(), stint.AtOnce(2, s)
+		subject, l := w.newSubject(), stint.AtOnce(2, s)
 		w.take(stint.ModeTake, subject, 1, l)
 		w.take(stint.ModeTake, subject, 1, l)
 		w.Clock.Advance(-time.Hour)
@@ -97,9 +97,9 @@ var corners = []check{
 		for _, l := range []stint.Limit{
 			stint.PerSecond(5), stint.PerSecond(300), stint.PerSecond(3).WithBurst(2),
 			stint.TokenBucket(7, 3, 1000003*us),
-			{Max: 4, Window: s, Algorithm: stint.AlgorithmFixed},
+			fixed(4, s),
 		} {
-			subject := w.subject()
+			subject := w.newSubject()
 			for i := range int64(80) {
 				w.take(stint.ModeReserve, subject, 1+i*i%l.Capacity(), l)
 				w.take(stint.ModeTake, subject, 1+i%2, l)
@@ -112,7 +112,7 @@ var corners = []check{
 		}
 	}),
 	corner("a bucket in all its fractions", func(w *pair) {
-		subject, l := w.subject(), stint.TokenBucket(100, 97, 1000003*us)
+		subject, l := w.newSubject(), stint.TokenBucket(100, 97, 1000003*us)
 		for i := range 300 {
 			w.take(stint.ModeTake, subject, int64(i%13), l)
 			w.Clock.Advance(time.Duration(i*i%99991) * us)

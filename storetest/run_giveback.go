@@ -7,180 +7,151 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// giveBack gives units back to a subject without a scope.
-func (k *tester) giveBack(subject string, units int64, limits ...stint.Limit) {
+// giveBack gives units back to the subject, without a scope.
+func (k *tester) giveBack(units int64) {
 	k.Helper()
-	k.command(stint.Command{Kind: stint.CommandGiveBack, Subject: subject, Limits: limits, Units: units})
+	k.command(stint.Command{Kind: stint.CommandGiveBack, Subject: k.subject, Limits: k.limits, Units: units})
 }
 
 var givingBack = []check{
-	{name: "units are given back, as far as they were used", exact: true, test: func(k *tester) {
-		for _, l := range windowed() {
-			subject := k.subject()
-			k.mustTake(subject, 3, l)
-			k.mustTake(subject, 4, l)
-			k.giveBack(subject, 2, l)
-			k.wantUsed(k.peek(subject, 1, l), 5)
-			k.wantUsed(k.mustTake(subject, 5, l), 10)
-			k.giveBack(subject, stint.MaxUnits, l)
-			k.wantUsed(k.peek(subject, 1, l), 0)
-			k.wantUsed(k.mustTake(subject, 10, l), 10)
-			k.wantAllowed(k.take(subject, 1, l), false)
-		}
-	}},
-	{name: "giving back twice gives back twice", exact: true, test: func(k *tester) {
-		for _, l := range windowed() {
-			subject := k.subject()
-			k.mustTake(subject, 9, l)
-			k.giveBack(subject, 2, l)
-			k.giveBack(subject, 2, l)
-			k.wantUsed(k.peek(subject, 1, l), 5)
-		}
-	}},
-	{name: "every limit gives back what it has", exact: true, test: func(k *tester) {
-		day, named, subject := stint.PerDay(100), stint.PerDay(100).WithName("other"), k.subject()
+	exact("units are given back, as far as they were used", windowed(), func(k *tester) {
+		k.mustTake(3)
+		k.mustTake(4)
+		k.giveBack(2)
+		k.wantUsed(k.peek(1), 5)
+		k.wantUsed(k.mustTake(5), 10)
+		k.giveBack(stint.MaxUnits)
+		k.wantUsed(k.peek(1), 0)
+		k.wantUsed(k.mustTake(10), 10)
+		k.mustDeny(1)
+	}),
+	exact("giving back twice gives back twice", windowed(), func(k *tester) {
+		k.mustTake(9)
+		k.giveBack(2)
+		k.giveBack(2)
+		k.wantUsed(k.peek(1), 5)
+	}),
+	exact("every limit gives back what it has", nil, func(k *tester) {
+		day, named := stint.PerDay(100), stint.PerDay(100).WithName("other")
 		bucket := stint.TokenBucket(100, 1, 24*time.Hour)
-		k.mustTake(subject, 10, day)
-		k.mustTake(subject, 3, day, named, bucket)
-		k.giveBack(subject, 5, named, day, bucket)
-		k.wantUsed(k.peek(subject, 1, day, named, bucket), 8, 0, 0)
-	}},
-	{name: "the oldest units are given back first", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(10), k.subject()
+		k.under(day).mustTake(10)
+		k.under(day, named, bucket).mustTake(3)
+		k.under(named, day, bucket).giveBack(5)
+		k.wantUsed(k.under(day, named, bucket).peek(1), 8, 0, 0)
+	}),
+	clocked("the oldest units are given back first", limits{stint.PerSecond(10)}, func(k *tester) {
 		for _, units := range []int64{4, 3, 3} {
-			k.mustTake(subject, units, l)
+			k.mustTake(units)
 			k.pass(300 * ms)
 		}
-		k.giveBack(subject, 5, l) // four of the first, one of the second
-		k.wantUsed(k.mustTake(subject, 5, l), 10)
-		d := k.take(subject, 1, l)
-		k.wantAllowed(d, false)
-		k.wantRetry(d, 400*ms)
-		k.pass(400 * ms)
-		k.wantUsed(k.mustTake(subject, 2, l), 10)
-		k.wantRetry(k.take(subject, 1, l), 300*ms)
-	}},
-	{name: "the oldest slices are given back first", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(1000), k.subject() // in slices of 8 ms
+		k.giveBack(5) // four of the first, one of the second
+		k.wantUsed(k.mustTake(5), 10)
+		k.wantRetry(k.mustDeny(1), 400*ms)
+		k.wantUsed(k.after(400*ms).mustTake(2), 10)
+		k.wantRetry(k.take(1), 300*ms)
+	}),
+	clocked("the oldest slices are given back first", limits{stint.PerSecond(1000)}, func(k *tester) {
+		// in slices of 8 ms
 		for _, units := range []int64{400, 300, 300} {
-			k.mustTake(subject, units, l)
+			k.mustTake(units)
 			k.pass(304 * ms)
 		}
-		k.giveBack(subject, 500, l)
-		k.wantUsed(k.peek(subject, 1, l), 500)
+		k.giveBack(500)
+		k.wantUsed(k.peek(1), 500)
 		k.pass(400 * ms) // the second have left
-		k.wantUsed(k.peek(subject, 1, l), 300)
-	}},
-	{name: "a long log is given back in part", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerMinute(100), k.subject()
+		k.wantUsed(k.peek(1), 300)
+	}),
+	clocked("a long log is given back in part", limits{stint.PerMinute(100)}, func(k *tester) {
 		for range 100 {
-			k.mustTake(subject, 1, l)
+			k.mustTake(1)
 			k.pass(100 * ms)
 		}
 		for used := int64(100); used > 30; used -= 30 {
-			k.giveBack(subject, 31, l)
-			k.wantUsed(k.mustTake(subject, 1, l), used-30)
+			k.giveBack(31)
+			k.wantUsed(k.mustTake(1), used-30)
 		}
-	}},
-	{name: "a burst gives back to its log and its meter", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(2).WithBurst(3), k.subject()
-		k.mustTake(subject, 6, l)
+	}),
+	clocked("a burst gives back to its log and its meter", limits{stint.PerSecond(2).WithBurst(3)}, func(k *tester) {
+		k.mustTake(6)
 		k.pass(s) // four are left in the meter, none in the log
-		k.giveBack(subject, 3, l)
-		k.wantUsed(k.peek(subject, 1, l), 1)
-		k.mustTake(subject, 5, l)
-		k.giveBack(subject, 2, l)
-		k.wantUsed(k.peek(subject, 1, l), 4)
-	}},
-	{name: "debts are given back first", exact: true, test: func(k *tester) {
-		for _, l := range windowed() {
-			subject := k.subject()
-			k.settle(k.mustTake(subject, 5, l), 20)
-			k.giveBack(subject, 9, l)
-			d := k.take(subject, 1, l)
-			k.wantAllowed(d, false)
-			k.wantUsed(d, 11)
-			k.giveBack(subject, 4, l)
-			k.wantUsed(k.mustTake(subject, 3, l), 10)
-		}
-	}},
-	{name: "bookings are not given back", exact: true, clock: true, test: func(k *tester) {
-		for _, l := range []stint.Limit{stint.PerSecond(10), stint.TokenBucket(10, 10, s)} {
-			subject := k.subject()
-			k.mustTake(subject, 10, l)
-			booked := k.reserve(subject, 10, 0, l)
+		k.giveBack(3)
+		k.wantUsed(k.peek(1), 1)
+		k.mustTake(5)
+		k.giveBack(2)
+		k.wantUsed(k.peek(1), 4)
+	}),
+	exact("debts are given back first", windowed(), func(k *tester) {
+		k.settle(k.mustTake(5), 20)
+		k.giveBack(9)
+		k.wantUsed(k.mustDeny(1), 11)
+		k.giveBack(4)
+		k.wantUsed(k.mustTake(3), 10)
+	}),
+	clocked("bookings are not given back",
+		limits{stint.PerSecond(10), stint.TokenBucket(10, 10, s)}, func(k *tester) {
+			k.mustTake(10)
+			booked := k.reserve(10, 0)
 			k.wantRetry(booked, s)
-			k.giveBack(subject, stint.MaxUnits, l)
-			k.wantUsed(k.peek(subject, 1, l), 10)
+			k.giveBack(stint.MaxUnits)
+			k.wantUsed(k.peek(1), 10)
 			k.wantApplied(k.settle(booked, 0), true)
-			k.wantUsed(k.peek(subject, 1, l), 0)
-		}
-	}},
-	{name: "leases are not given back before their end", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(10), k.subject()
-		k.mustTake(subject, 3, l)
-		k.wantCharged(k.lease(subject, 5, 100*ms, l), 5)
-		k.giveBack(subject, 10, l)
-		k.wantUsed(k.peek(subject, 1, l), 5)
-		k.pass(100 * ms)
-		k.giveBack(subject, 10, l)
-		k.wantUsed(k.peek(subject, 1, l), 0)
-	}},
-	{name: "places are not given back", exact: true, test: func(k *tester) {
-		l, places, subject := stint.PerHour(10), stint.AtOnce(2, time.Hour), k.subject()
-		d := k.mustTake(subject, 1, l, places)
-		k.giveBack(subject, 5, l, places)
-		k.wantUsed(k.peek(subject, 1, l, places), 0, 1)
+			k.wantUsed(k.peek(1), 0)
+		}),
+	clocked("leases are not given back before their end", limits{stint.PerSecond(10)}, func(k *tester) {
+		k.mustTake(3)
+		k.wantCharged(k.lease(5, 100*ms), 5)
+		k.giveBack(10)
+		k.wantUsed(k.peek(1), 5)
+		k.after(100 * ms).giveBack(10)
+		k.wantUsed(k.peek(1), 0)
+	}),
+	exact("places are not given back", limits{stint.PerHour(10)}, func(k *tester) {
+		k = k.with(stint.AtOnce(2, time.Hour))
+		d := k.mustTake(1)
+		k.giveBack(5)
+		k.wantUsed(k.peek(1), 0, 1)
 		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendRelease}), true)
-	}},
-	{name: "what was given back is not settled", exact: true, test: func(k *tester) {
-		l, subject := stint.PerHour(10), k.subject()
-		d := k.mustTake(subject, 4, l)
-		k.giveBack(subject, 4, l)
+	}),
+	exact("what was given back is not settled", limits{stint.PerHour(10)}, func(k *tester) {
+		d := k.mustTake(4)
+		k.giveBack(4)
 		k.wantApplied(k.settle(d, 0), false)
-		k.wantUsed(k.peek(subject, 1, l), 0)
-	}},
-	{name: "giving back touches no other scope, request id or ban", exact: true, test: func(k *tester) {
-		l, subject := stint.PerHour(10), k.subject()
-		r := k.request(subject, 4, l)
+		k.wantUsed(k.peek(1), 0)
+	}),
+	exact("giving back touches no other scope, request id or ban", limits{stint.PerHour(10)}, func(k *tester) {
+		r := k.request(4)
 		r.ID = "once"
 		k.wantAllowed(k.decide(r), true)
-		scoped := k.request(subject, 4, l)
+		scoped := k.request(4)
 		scoped.Scope = "reports"
 		k.wantAllowed(k.decide(scoped), true)
-		k.command(stint.Command{Kind: stint.CommandGiveBack, Subject: subject, Scope: "reports",
-			Limits: []stint.Limit{l}, Units: 3})
-		k.wantUsed(k.peek(subject, 1, l), 4)
+		k.command(stint.Command{Kind: stint.CommandGiveBack, Subject: k.subject, Scope: "reports",
+			Limits: k.limits, Units: 3})
+		k.wantUsed(k.peek(1), 4)
 		scoped.Mode = stint.ModePeek
 		k.wantUsed(k.decide(scoped), 1)
-		k.giveBack(subject, 4, l)
-		if d := k.decide(r); !d.Repeat {
-			k.Errorf("the id was forgotten: %s", answer(d))
-		}
-		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Hour})
-		k.giveBack(subject, 4, l)
-		if d := k.take(subject, 1, l); !d.Banned {
+		k.giveBack(4)
+		k.wantRepeat(k.decide(r), true)
+		k.ban(time.Hour)
+		k.giveBack(4)
+		if d := k.take(1); !d.Banned {
 			k.Errorf("the ban is gone: %s", answer(d))
 		}
-	}},
-	{name: "giving back to a stranger is nothing special", exact: true, test: func(k *tester) {
-		for _, l := range eachAlgorithm(2) {
-			subject := k.subject()
-			k.giveBack(subject, 5, l)
-			k.wantUsed(k.mustTake(subject, 1, l), 1)
-		}
-	}},
-	{name: "what cannot be given back is refused", test: func(k *tester) {
-		l, subject := stint.PerHour(10), k.subject()
-		k.mustTake(subject, 4, l)
+	}),
+	exact("giving back to a stranger is nothing special", eachAlgorithm(2), func(k *tester) {
+		k.giveBack(5)
+		k.wantUsed(k.mustTake(1), 1)
+	}),
+	everyStore("what cannot be given back is refused", limits{stint.PerHour(10)}, func(k *tester) {
+		k.mustTake(4)
 		for name, c := range map[string]stint.Command{
-			"nothing":       {Subject: subject, Limits: []stint.Limit{l}},
-			"less":          {Subject: subject, Limits: []stint.Limit{l}, Units: -1},
-			"too much":      {Subject: subject, Limits: []stint.Limit{l}, Units: stint.MaxUnits + 1},
-			"no subject":    {Limits: []stint.Limit{l}, Units: 1},
-			"no limits":     {Subject: subject, Units: 1},
-			"a limit twice": {Subject: subject, Limits: []stint.Limit{l, stint.PerHour(20)}, Units: 1},
-			"a wrong limit": {Subject: subject, Limits: []stint.Limit{{Max: -1}}, Units: 1},
+			"nothing":       {Subject: k.subject, Limits: k.limits},
+			"less":          {Subject: k.subject, Limits: k.limits, Units: -1},
+			"too much":      {Subject: k.subject, Limits: k.limits, Units: stint.MaxUnits + 1},
+			"no subject":    {Limits: k.limits, Units: 1},
+			"no limits":     {Subject: k.subject, Units: 1},
+			"a limit twice": {Subject: k.subject, Limits: limits{stint.PerHour(10), stint.PerHour(20)}, Units: 1},
+			"a wrong limit": {Subject: k.subject, Limits: []stint.Limit{{Max: -1}}, Units: 1},
 		} {
 			c.Kind = stint.CommandGiveBack
 			var invalid *stint.InvalidError
@@ -189,11 +160,11 @@ var givingBack = []check{
 			}
 		}
 		if err := k.Store.Command(cancelled(k.Context()), stint.Command{
-			Kind: stint.CommandGiveBack, Subject: subject, Limits: []stint.Limit{l}, Units: 1}); err == nil {
+			Kind: stint.CommandGiveBack, Subject: k.subject, Limits: k.limits, Units: 1}); err == nil {
 			k.Error("a context that has ended: no error")
 		}
 		if k.level == Exact {
-			k.wantUsed(k.peek(subject, 1, l), 4)
+			k.wantUsed(k.peek(1), 4)
 		}
-	}},
+	}),
 }

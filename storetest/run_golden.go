@@ -19,17 +19,16 @@ func (k *tester) igdb() *stint.Limiter {
 
 // The golden examples of the requirements. The fifth is about callers, not stores.
 var golden = []check{
-	{name: "golden 1: blocking, four at once, the fifth waits", exact: true, clock: true, test: func(k *tester) {
-		subject := k.subject()
+	clocked("golden 1: blocking, four at once, the fifth waits", nil, func(k *tester) {
 		for i, want := range []time.Duration{0, 0, 0, 0, s - 4*us} {
-			d := k.reserve(subject, 1, 0, stint.Per(4, s))
+			d := k.under(stint.Per(4, s)).reserve(1, 0)
 			k.wantAllowed(d, true)
 			k.wantRetry(d, want)
 			k.wantUsed(d, int64(min(i+1, 4))) // as of then: the first has left
 			k.Clock.Advance(us)
 		}
-	}},
-	{name: "golden 1 and 4, waiting: nobody is told of another's place", exact: true, test: func(k *tester) {
+	}),
+	exact("golden 1 and 4, waiting: nobody is told of another's booking", nil, func(k *tester) {
 		const window = 300 * ms // shorter than a second, for stores on the real clock
 		var limiters []*stint.Limiter
 		for range 2 {
@@ -39,11 +38,10 @@ var golden = []check{
 			}
 			limiters = append(limiters, lim)
 		}
-		subject := k.subject()
 		var waited time.Duration
 		for i := range 5 {
 			start := time.Now()
-			d, err := limiters[i%2].Wait(k.Context(), subject)
+			d, err := limiters[i%2].Wait(k.Context(), k.subject)
 			if err != nil || !d.Allowed || d.RetryAfter != 0 || d.Remaining() < 0 {
 				k.Fatalf("wait %d: %v, %s", i, err, answer(d))
 			}
@@ -55,55 +53,55 @@ var golden = []check{
 		if waited < window/3 {
 			k.Errorf("the fifth waited %v, want about %v", waited, window)
 		}
-	}},
-	{name: "golden 2: immediate, the fifth is a typed error", exact: true, clock: true, test: func(k *tester) {
-		lim, subject := k.igdb(), k.subject()
+	}),
+	clocked("golden 2: immediate, the fifth is a typed error", nil, func(k *tester) {
+		lim := k.igdb()
 		for range 4 {
-			if d, err := lim.Allow(k.Context(), subject); err != nil || d.Err() != nil {
+			if d, err := lim.Allow(k.Context(), k.subject); err != nil || d.Err() != nil {
 				k.Fatal(err, d.Err())
 			}
 		}
 		k.Clock.Advance(150 * ms)
-		d, err := lim.Allow(k.Context(), subject)
+		d, err := lim.Allow(k.Context(), k.subject)
 		if err != nil {
 			k.Fatal(err)
 		}
 		var denied *stint.DeniedError
-		if !errors.As(d.Err(), &denied) || denied.Key != subject || denied.RetryAfter != 850*ms {
-			k.Errorf("error is %+v, want key %q and retry-after 850ms", d.Err(), subject)
+		if !errors.As(d.Err(), &denied) || denied.Key != k.subject || denied.RetryAfter != 850*ms {
+			k.Errorf("error is %+v, want key %q and retry-after 850ms", d.Err(), k.subject)
 		}
-		if got, want := d.Err().Error(), fmt.Sprintf("rate limit exceeded for key '%s'", subject); got != want {
+		if got, want := d.Err().Error(), fmt.Sprintf("rate limit exceeded for key '%s'", k.subject); got != want {
 			k.Errorf("message is %q, want %q", got, want)
 		}
-	}},
-	{name: "golden 3: a look after three", exact: true, test: func(k *tester) {
-		lim, subject := k.igdb(), k.subject()
+	}),
+	exact("golden 3: a look after three", nil, func(k *tester) {
+		lim := k.igdb()
 		for range 3 {
-			if _, err := lim.Allow(k.Context(), subject); err != nil {
+			if _, err := lim.Allow(k.Context(), k.subject); err != nil {
 				k.Fatal(err)
 			}
 		}
 		for range 2 {
-			d, err := lim.Peek(k.Context(), subject)
+			d, err := lim.Peek(k.Context(), k.subject)
 			if err != nil || !d.Allowed || d.Remaining() != 1 {
 				k.Errorf("error %v, allowed %v, remaining %d, want 1", err, d.Allowed, d.Remaining())
 			}
 		}
-	}},
-	{name: "golden 4: two processes in turn", exact: true, clock: true, test: func(k *tester) {
-		a, b, subject := k.igdb(), k.igdb(), k.subject()
+	}),
+	clocked("golden 4: two processes in turn", nil, func(k *tester) {
+		a, b := k.igdb(), k.igdb()
 		for _, lim := range []*stint.Limiter{a, b, a, b} {
-			if d, err := lim.Allow(k.Context(), subject); err != nil || !d.Allowed {
+			if d, err := lim.Allow(k.Context(), k.subject); err != nil || !d.Allowed {
 				k.Fatalf("error %v, %s", err, answer(d))
 			}
 			k.Clock.Advance(100 * ms)
 		}
-		d := k.reserve(subject, 1, 0, a.Limits()...)
+		d := k.under(a.Limits()...).reserve(1, 0)
 		k.wantAllowed(d, true)
 		k.wantRetry(d, 600*ms)
 		k.wantUsed(d, 4) // three that came later, and its own
 		if d.Remaining() != 0 {
 			k.Errorf("remaining is %d, want 0", d.Remaining())
 		}
-	}},
+	}),
 }

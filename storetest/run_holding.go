@@ -13,104 +13,88 @@ var (
 )
 
 var holding = []check{
-	{name: "a released place is free", exact: true, test: func(k *tester) {
-		l, subject := stint.AtOnce(2, 3600*s), k.subject()
-		first := k.mustTake(subject, 1, l)
-		k.mustTake(subject, 1, l)
-		k.wantAllowed(k.take(subject, 1, l), false)
+	exact("a released place is free", limits{stint.AtOnce(2, 3600*s)}, func(k *tester) {
+		first := k.mustTake(1)
+		k.mustTake(1)
+		k.mustDeny(1)
 		k.wantApplied(k.amend(first, release), true)
 		k.wantApplied(k.amend(first, release), false)
 		k.wantApplied(k.amend(first, extend), false)
-		k.wantUsed(k.mustTake(subject, 1, l), 2)
-		k.wantAllowed(k.take(subject, 1, l), false)
-	}},
-	{name: "a refund gives a place back too", exact: true, test: func(k *tester) {
-		l, subject := stint.AtOnce(1, 3600*s), k.subject()
-		d := k.mustTake(subject, 1, l)
+		k.wantUsed(k.mustTake(1), 2)
+		k.mustDeny(1)
+	}),
+	exact("a refund gives a place back too", limits{stint.AtOnce(1, 3600*s)}, func(k *tester) {
+		d := k.mustTake(1)
 		k.wantApplied(k.settle(d, 5), false)
 		k.wantApplied(k.settle(d, 0), true)
 		k.wantApplied(k.settle(d, 0), false)
 		k.wantApplied(k.amend(d, extend), false)
-		k.wantAllowed(k.take(subject, 1, l), true)
-	}},
-	{name: "release leaves what other limits charged", exact: true, test: func(k *tester) {
-		hold, rate, subject := stint.AtOnce(5, 3600*s), stint.PerHour(10), k.subject()
-		d := k.mustTake(subject, 3, hold, rate)
+		k.mustTake(1)
+	}),
+	exact("release leaves what other limits charged", nil, func(k *tester) {
+		hold, rate := stint.AtOnce(5, 3600*s), stint.PerHour(10)
+		d := k.under(hold, rate).mustTake(3)
 		k.wantUsed(d, 1, 3)
 		k.wantApplied(k.amend(d, release), true)
-		k.wantUsed(k.peek(subject, 1, hold, rate), 0, 3)
+		k.wantUsed(k.under(hold, rate).peek(1), 0, 3)
 		k.wantApplied(k.settle(d, 0), true)
-		k.wantUsed(k.peek(subject, 1, hold, rate), 0, 0)
-	}},
-	{name: "a heartbeat keeps a place, silence loses it", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.AtOnce(1, s), k.subject()
-		d := k.mustTake(subject, 1, l)
+		k.wantUsed(k.under(hold, rate).peek(1), 0, 0)
+	}),
+	clocked("a heartbeat keeps a place, silence loses it", limits{stint.AtOnce(1, s)}, func(k *tester) {
+		d := k.mustTake(1)
 		for range 5 {
-			k.Clock.Advance(s - us)
-			k.wantApplied(k.amend(d, extend), true)
-			k.wantRetry(k.take(subject, 1, l), s)
+			k.wantApplied(k.after(s-us).amend(d, extend), true)
+			k.wantRetry(k.take(1), s)
 		}
-		k.Clock.Advance(s)
-		k.wantApplied(k.amend(d, renew), false)
+		k.wantApplied(k.after(s).amend(d, renew), false)
 		k.wantApplied(k.amend(d, release), false)
-		k.wantAllowed(k.take(subject, 1, l), true)
-	}},
-	{name: "a heartbeat takes a forgotten place back, above the maximum if need be", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.AtOnce(1, s), k.subject()
-		old := k.mustTake(subject, 1, l)
-		k.Clock.Advance(s)
-		k.wantApplied(k.amend(old, renew), false)
-		other := k.mustTake(subject, 1, l)
-		k.wantApplied(k.amend(old, extend), true)
-		k.wantUsed(k.peek(subject, 1, l), 2)
-		k.wantApplied(k.amend(other, release), true)
-		k.wantAllowed(k.take(subject, 1, l), false) // until it is free
-		k.Clock.Advance(s - us)
-		k.wantApplied(k.amend(old, extend), true)
-		k.wantApplied(k.amend(old, release), true)
-		k.wantAllowed(k.take(subject, 1, l), true)
-	}},
-	{name: "no heartbeat takes back what was given up", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.AtOnce(2, s), k.subject()
-		released, refunded, late := k.mustTake(subject, 1, l), k.mustTake(subject, 1, l), k.subject()
-		gone := k.mustTake(late, 1, l)
+		k.mustTake(1)
+	}),
+	clocked("a heartbeat takes a forgotten place back, above the maximum if need be",
+		limits{stint.AtOnce(1, s)}, func(k *tester) {
+			old := k.mustTake(1)
+			k.wantApplied(k.after(s).amend(old, renew), false)
+			other := k.mustTake(1)
+			k.wantApplied(k.amend(old, extend), true)
+			k.wantUsed(k.peek(1), 2)
+			k.wantApplied(k.amend(other, release), true)
+			k.mustDeny(1) // until it is free
+			k.wantApplied(k.after(s-us).amend(old, extend), true)
+			k.wantApplied(k.amend(old, release), true)
+			k.mustTake(1)
+		}),
+	clocked("no heartbeat takes back what was given up", limits{stint.AtOnce(2, s)}, func(k *tester) {
+		released, refunded, gone := k.mustTake(1), k.mustTake(1), k.other().mustTake(1)
 		k.wantApplied(k.amend(released, release), true)
 		k.wantApplied(k.settle(refunded, 0), true)
 		for range 3 {
 			k.wantApplied(k.amend(released, extend), false)
 			k.wantApplied(k.amend(refunded, extend), false)
-			k.wantUsed(k.peek(subject, 1, l), 0)
+			k.wantUsed(k.peek(1), 0)
 			k.Clock.Advance(s)
 		}
 		k.wantApplied(k.amend(gone, release), false)
 		k.wantApplied(k.amend(gone, extend), false)
-	}},
-	{name: "after a reset heartbeats from before it say that the place is lost", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.AtOnce(1, s), k.subject()
-		reset := stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{l}}
-		forgotten := k.mustTake(subject, 1, l)
-		k.Clock.Advance(s)
-		old := k.mustTake(subject, 1, l)
-		k.Clock.Advance(time.Millisecond)
-		k.command(reset)
-		k.wantApplied(k.amend(old, extend), false)
-		k.wantApplied(k.amend(forgotten, extend), false)
-		k.Clock.Advance(us)
-		since := k.mustTake(subject, 1, l)
-		k.wantApplied(k.amend(since, extend), true)
-		k.Clock.Advance(s - 2*us)
-		k.wantApplied(k.amend(old, extend), false)
-		k.wantApplied(k.amend(since, extend), true)
-		k.Clock.Advance(us)
-		k.wantApplied(k.amend(old, extend), true) // its holder has been told
-		k.wantUsed(k.peek(subject, 1, l), 2)
-		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject,
-			Limits: []stint.Limit{stint.AtOnce(1, 2*s)}})
-		k.wantUsed(k.peek(subject, 1, l), 2)
-	}},
-	{name: "a heartbeat is answered for all places of a charge", exact: true, clock: true, test: func(k *tester) {
-		l, other, a, b := stint.AtOnce(1, s), stint.AtOnce(1, s).WithName("n"), k.subject(), k.subject()
-		r := k.request(a, 1, l, other, stint.PerHour(10))
+	}),
+	clocked("after a reset heartbeats from before it say that the place is lost",
+		limits{stint.AtOnce(1, s)}, func(k *tester) {
+			forgotten := k.mustTake(1)
+			old := k.after(s).mustTake(1)
+			k.after(time.Millisecond).reset()
+			k.wantApplied(k.amend(old, extend), false)
+			k.wantApplied(k.amend(forgotten, extend), false)
+			since := k.after(us).mustTake(1)
+			k.wantApplied(k.amend(since, extend), true)
+			k.wantApplied(k.after(s-2*us).amend(old, extend), false)
+			k.wantApplied(k.amend(since, extend), true)
+			k.wantApplied(k.after(us).amend(old, extend), true) // its holder has been told
+			k.wantUsed(k.peek(1), 2)
+			k.under(stint.AtOnce(1, 2*s)).reset()
+			k.wantUsed(k.peek(1), 2)
+		}),
+	clocked("a heartbeat is answered for all places of a charge", nil, func(k *tester) {
+		l, other, a, b := stint.AtOnce(1, s), stint.AtOnce(1, s).WithName("n"), k.newSubject(), k.newSubject()
+		r := k.as(a, l, other, stint.PerHour(10)).request(1)
 		r.And = []stint.Claim{{Subject: b, Limits: []stint.Limit{l}, Cost: 1},
 			{Subject: b, Scope: "s", Limits: []stint.Limit{l}}}
 		if k.SplitSubjects {
@@ -119,22 +103,20 @@ var holding = []check{
 		d := k.decide(r)
 		k.wantAllowed(d, true)
 		k.wantApplied(k.amend(d, extend), true)
-		k.command(stint.Command{Kind: stint.CommandReset, Subject: a, Limits: []stint.Limit{other}})
+		k.as(a, other).reset()
 		k.wantApplied(k.amend(d, extend), false)
-		k.wantUsed(k.peek(a, 1, l, other), 1, 0)
-		k.Clock.Advance(s)
-		k.wantApplied(k.amend(d, extend), true)
-		k.wantUsed(k.peek(a, 1, l, other), 1, 1)
+		k.wantUsed(k.as(a, l, other).peek(1), 1, 0)
+		k.wantApplied(k.after(s).amend(d, extend), true)
+		k.wantUsed(k.as(a, l, other).peek(1), 1, 1)
 		if !k.SplitSubjects {
-			k.wantUsed(k.peek(b, 1, l), 1)
+			k.wantUsed(k.as(b, l).peek(1), 1)
 		}
-		k.wantApplied(k.amend(k.mustTake(k.subject(), 1, stint.PerHour(1)), extend), false)
-	}},
-	{name: "never more holders than places", test: func(k *tester) {
-		l, subject := stint.AtOnce(3, 3600*s), k.subject()
+		k.wantApplied(k.amend(k.other().under(stint.PerHour(1)).mustTake(1), extend), false)
+	}),
+	everyStore("never more holders than places", limits{stint.AtOnce(3, 3600*s)}, func(k *tester) {
 		var held []stint.Decision
 		for i := range 50 {
-			if d := k.take(subject, 1, l); d.Allowed {
+			if d := k.take(1); d.Allowed {
 				held = append(held, d)
 			}
 			if len(held) > 3 {
@@ -146,5 +128,5 @@ var holding = []check{
 				held = held[1:]
 			}
 		}
-	}},
+	}),
 }

@@ -53,6 +53,12 @@ func (k *tester) inspect(c stint.Claim) driver.Inspection {
 	return shown
 }
 
+// window is what is seen of the first of the limits.
+func (k *tester) window() driver.Window {
+	k.Helper()
+	return k.inspect(k.request(0).Claim).Windows[0]
+}
+
 // wantEntries checks the entries of a window, each as "from-until:units" since the start of the
 // clock.
 func (k *tester) wantEntries(w driver.Window, want ...string) {
@@ -88,185 +94,169 @@ func banText(b driver.BanState) string {
 }
 
 var inspecting = []check{
-	{name: "a stranger has used nothing", exact: true, test: func(k *tester) {
-		for _, l := range append(eachAlgorithm(2), stint.PerDay(100_000), stint.PerHour(0)) {
-			shown := k.inspect(stint.Claim{Subject: k.subject(), Scope: "anywhere",
-				Limits: []stint.Limit{l, l.WithName("other")}})
+	exact("a stranger has used nothing",
+		append(eachAlgorithm(2), stint.PerDay(100_000), stint.PerHour(0)), func(k *tester) {
+			shown := k.inspect(stint.Claim{Subject: k.subject, Scope: "anywhere",
+				Limits: k.with(k.limit().WithName("other")).limits})
 			if banText(shown.Ban) != "none level 0 strikes 0" || shown.Now.IsZero() || len(shown.Windows) != 2 {
 				k.Fatalf("ban %s, now %v, %d windows", banText(shown.Ban), shown.Now, len(shown.Windows))
 			}
 			for _, w := range shown.Windows {
 				k.wantEntries(w)
-				if w.Limit.Max != l.Max || w.Used != 0 || w.ResetAfter != 0 {
-					k.Errorf("%s: %s, want nothing used of %s", w.Limit, stateText(w.State), l)
+				if w.Limit.Max != k.limit().Max || w.Used != 0 || w.ResetAfter != 0 {
+					k.Errorf("%s: %s, want nothing used of %s", w.Limit, stateText(w.State), k.limit())
 				}
 			}
-		}
-	}},
-	{name: "every charge of a small limit is seen, at its time", exact: true, clock: true, test: func(k *tester) {
-		l, subject, start := stint.PerMinute(10), k.subject(), k.Clock.Now().Sub(epoch)
-		claim := stint.Claim{Subject: subject, Limits: []stint.Limit{l}}
+		}),
+	clocked("every charge of a small limit is seen, at its time", limits{stint.PerMinute(10)}, func(k *tester) {
+		start := k.Clock.Now().Sub(epoch)
 		charged := func(after time.Duration, units int64) string {
 			return fmt.Sprintf("%v-%v:%d", start+after, start+after+time.Minute, units)
 		}
-		k.mustTake(subject, 3, l)
-		k.pass(20 * s)
-		k.mustTake(subject, 1, l)
-		k.mustTake(subject, 1, l)
-		k.pass(time.Microsecond)
-		k.mustTake(subject, 2, l)
+		k.mustTake(3)
+		k.after(20 * s).mustTake(1)
+		k.mustTake(1)
+		k.after(time.Microsecond).mustTake(2)
 		later := []string{charged(20*s, 2), charged(20*s+time.Microsecond, 2)}
-		k.wantEntries(k.inspect(claim).Windows[0], append([]string{charged(0, 3)}, later...)...)
-		k.pass(40 * s)
-		k.wantEntries(k.inspect(claim).Windows[0], later...)
-		k.pass(20 * s)
-		k.wantEntries(k.inspect(claim).Windows[0])
-	}},
-	{name: "large limits show slices, and fixed ones their windows", exact: true, clock: true, test: func(k *tester) {
+		k.wantEntries(k.window(), append([]string{charged(0, 3)}, later...)...)
+		k.wantEntries(k.after(40*s).window(), later...)
+		k.wantEntries(k.after(20 * s).window())
+	}),
+	clocked("large limits show slices, and fixed ones their windows", nil, func(k *tester) {
 		large := stint.Per(1000, 125*s) // in slices of a second
-		fixed, subject := stint.Limit{Max: 1000, Window: time.Minute, Algorithm: stint.AlgorithmFixed}, k.subject()
+		fixed := fixed(1000, time.Minute)
 		now := k.Clock.Now()
-		k.mustTake(subject, 3, large, fixed)
+		k.under(large, fixed).mustTake(3)
 		k.pass(now.Truncate(s).Add(s).Sub(now) - time.Microsecond) // in the same second
-		k.mustTake(subject, 4, large, fixed)
-		k.pass(time.Microsecond)
-		k.mustTake(subject, 5, large, fixed)
-		shown := k.inspect(stint.Claim{Subject: subject, Limits: []stint.Limit{large, fixed}})
+		k.under(large, fixed).mustTake(4)
+		k.after(time.Microsecond).under(large, fixed).mustTake(5)
+		shown := k.inspect(stint.Claim{Subject: k.subject, Limits: []stint.Limit{large, fixed}})
 		end := now.Truncate(s).Add(s).Sub(epoch)
 		k.wantEntries(shown.Windows[0], fmt.Sprintf("%v-%v:7", end, end+125*s),
 			fmt.Sprintf("%v-%v:5", end+s, end+126*s))
 		start := now.Truncate(time.Minute).Sub(epoch)
 		k.wantEntries(shown.Windows[1], fmt.Sprintf("%v-%v:12", start, start+time.Minute))
-	}},
-	{name: "bookings are seen when they come, and leases at their end", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(4), k.subject()
+	}),
+	clocked("bookings are seen when they come, and leases at their end", limits{stint.PerSecond(4)}, func(k *tester) {
 		now := k.Clock.Now().Sub(epoch)
-		k.wantCharged(k.lease(subject, 1, 100*ms, l), 1)
-		k.mustTake(subject, 3, l)
-		k.wantRetry(k.reserve(subject, 2, 0, l), s)
-		claim := stint.Claim{Subject: subject, Limits: []stint.Limit{l}}
-		k.wantEntries(k.inspect(claim).Windows[0],
+		k.wantCharged(k.lease(1, 100*ms), 1)
+		k.mustTake(3)
+		k.wantRetry(k.reserve(2, 0), s)
+		k.wantEntries(k.window(),
 			fmt.Sprintf("%v-%v:3", now, now+s), fmt.Sprintf("%v-%v:1", now+100*ms, now+1100*ms),
 			fmt.Sprintf("%v-%v:2", now+s, now+2*s+grace))
-		fixed, subject := stint.Limit{Max: 2, Window: time.Minute, Algorithm: stint.AlgorithmFixed}, k.subject()
-		k.mustTake(subject, 2, fixed)
-		k.wantAllowed(k.reserve(subject, 1, 0, fixed), true)
+		k = k.other().under(fixed(2, time.Minute))
+		k.mustTake(2)
+		k.wantAllowed(k.reserve(1, 0), true)
 		start := k.Clock.Now().Truncate(time.Minute).Sub(epoch)
-		claim = stint.Claim{Subject: subject, Limits: []stint.Limit{fixed}}
-		k.wantEntries(k.inspect(claim).Windows[0], fmt.Sprintf("%v-%v:2", start, start+time.Minute),
+		k.wantEntries(k.window(), fmt.Sprintf("%v-%v:2", start, start+time.Minute),
 			fmt.Sprintf("%v-%v:1", start+time.Minute, start+2*time.Minute))
-	}},
-	{name: "buckets show how much, and no entries", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.TokenBucket(10, 1, s), k.subject()
-		k.mustTake(subject, 7, l)
-		k.pass(2 * s)
-		w := k.inspect(stint.Claim{Subject: subject, Limits: []stint.Limit{l}}).Windows[0]
+	}),
+	clocked("buckets show how much, and no entries", limits{stint.TokenBucket(10, 1, s)}, func(k *tester) {
+		k.mustTake(7)
+		w := k.after(2 * s).window()
 		if w.Used != 5 || w.ResetAfter != 5*s || w.Entries != nil {
 			k.Errorf("%s entries %v, want 5 used, 5s until it is empty, nil", stateText(w.State), w.Entries)
 		}
-	}},
-	{name: "every holder of a place is seen", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.AtOnce(3, time.Minute), k.subject()
+	}),
+	clocked("every holder of a place is seen", limits{stint.AtOnce(3, time.Minute)}, func(k *tester) {
 		now := k.Clock.Now().Sub(epoch)
-		first := k.mustTake(subject, 1, l)
-		k.pass(20 * s)
-		k.mustTake(subject, 5, l)
-		claim := stint.Claim{Subject: subject, Limits: []stint.Limit{l}}
-		k.wantEntries(k.inspect(claim).Windows[0], fmt.Sprintf("held-%v:1", now+60*s),
+		first := k.mustTake(1)
+		k.after(20 * s).mustTake(5)
+		k.wantEntries(k.window(), fmt.Sprintf("held-%v:1", now+60*s),
 			fmt.Sprintf("held-%v:1", now+80*s))
 		k.wantApplied(k.amend(first, stint.Amendment{Kind: stint.AmendRelease}), true)
-		k.wantEntries(k.inspect(claim).Windows[0], fmt.Sprintf("held-%v:1", now+80*s))
-	}},
-	{name: "the oldest entries are left out if there are too many", exact: true, clock: true, test: func(k *tester) {
+		k.wantEntries(k.window(), fmt.Sprintf("held-%v:1", now+80*s))
+	}),
+	clocked("the oldest entries are left out if there are too many", nil, func(k *tester) {
 		const more = 5
-		places, subject := stint.AtOnce(driver.MaxEntries+more, time.Hour), k.subject()
+		places := stint.AtOnce(driver.MaxEntries+more, time.Hour)
 		for range driver.MaxEntries + more {
-			k.mustTake(subject, 1, places)
+			k.under(places).mustTake(1)
 		}
-		w := k.inspect(stint.Claim{Subject: subject, Limits: []stint.Limit{places}}).Windows[0]
+		w := k.under(places).window()
 		if len(w.Entries) != driver.MaxEntries || w.LeftOut != more || w.Used != driver.MaxEntries+more {
 			k.Errorf("%d entries, %d left out of %d; want %d, %d", len(w.Entries), w.LeftOut, w.Used,
 				driver.MaxEntries, more)
 		}
-		log, subject := stint.Per(1, ms), k.subject()
-		k.mustTake(subject, 1, log)
+		log := stint.Per(1, ms)
+		k = k.other()
+		k.under(log).mustTake(1)
 		for range driver.MaxBookings {
-			k.reserve(subject, 1, 0, log)
+			k.under(log).reserve(1, 0)
 		}
-		w = k.inspect(stint.Claim{Subject: subject, Limits: []stint.Limit{log}}).Windows[0]
+		w = k.under(log).window()
 		if len(w.Entries) != driver.MaxEntries || w.LeftOut != 1 || w.Used != driver.MaxBookings+1 {
 			k.Errorf("%d entries, %d left out of %d; want %d, 1", len(w.Entries), w.LeftOut, w.Used, driver.MaxEntries)
 		}
-	}},
-	{name: "what is seen is of the scope and the limit that is asked about", exact: true, test: func(k *tester) {
-		l, subject := stint.PerHour(10), k.subject()
-		r := k.request(subject, 4, l)
+	}),
+	exact("what is seen is of the scope and the limit that is asked about", nil, func(k *tester) {
+		l := stint.PerHour(10)
+		r := k.under(l).request(4)
 		r.Scope = "reports"
 		k.wantAllowed(k.decide(r), true)
-		k.mustTake(subject, 3, l.WithName("other"))
+		k.under(l.WithName("other")).mustTake(3)
 		for _, c := range []struct {
 			scope string
 			limit stint.Limit
 			want  int64
-		}{{"reports", l, 4}, {"", l, 0}, {"", l.WithName("other"), 3}, {"reports", stint.PerDay(10), 0}, {
-			"reports", stint.PerHour(2), 4}} {
-			w := k.inspect(stint.Claim{Subject: subject, Scope: c.scope, Limits: []stint.Limit{c.limit}}).Windows[0]
+		}{{"reports", l, 4}, {"", l, 0}, {"", l.WithName("other"), 3}, {"reports", stint.PerDay(10), 0},
+			{"reports", stint.PerHour(2), 4}} {
+			w := k.inspect(stint.Claim{Subject: k.subject, Scope: c.scope, Limits: limits{c.limit}}).Windows[0]
 			if w.Used != c.want {
 				k.Errorf("%s in %q: used %d, want %d", c.limit, c.scope, w.Used, c.want)
 			}
 		}
-	}},
-	{name: "inspecting changes nothing", exact: true, clock: true, test: func(k *tester) {
-		l, places, subject := stint.PerSecond(2), stint.AtOnce(2, s), k.subject()
-		claim := stint.Claim{Subject: subject, Cost: 2, Limits: []stint.Limit{l, places}}
-		k.mustTake(subject, 1, l, places)
-		k.reserve(subject, 2, 0, l)
+	}),
+	clocked("inspecting changes nothing", limits{stint.PerSecond(2)}, func(k *tester) {
+		both := k.with(stint.AtOnce(2, s))
+		both.mustTake(1)
+		k.reserve(2, 0)
 		for range 3 {
-			k.inspect(claim)
-			k.wantUsed(k.peek(subject, 1, l, places), 3, 1)
+			both.window()
+			k.wantUsed(both.peek(1), 3, 1)
 		}
 		k.pass(-time.Hour) // a step back is not written either
-		before := entriesText(k.inspect(claim).Windows[0])
-		if after := entriesText(k.inspect(claim).Windows[0]); after != before {
+		before := entriesText(both.window())
+		if after := entriesText(both.window()); after != before {
 			k.Errorf("entries are %q, and then %q", before, after)
 		}
-	}},
-	{name: "bans, their level and strikes are seen", exact: true, clock: true, test: func(k *tester) {
-		subject, p := k.subject(), policy(3)
+	}),
+	clocked("bans, their level and strikes are seen", nil, func(k *tester) {
+		p := policy(3)
 		now := func() time.Duration { return k.Clock.Now().Sub(epoch) }
-		claim := stint.Claim{Subject: subject, Scope: "any"}
+		claim := stint.Claim{Subject: k.subject, Scope: "any"}
 		want := func(format string, args ...any) {
 			k.Helper()
 			if got, want := banText(k.inspect(claim).Ban), fmt.Sprintf(format, args...); got != want {
 				k.Errorf("ban is %q, want %q", got, want)
 			}
 		}
-		k.strike(subject, p)
-		k.pass(6 * s)
-		k.strike(subject, p)
+		k.strike(p)
+		k.after(6 * s).strike(p)
 		want("none level 0 strikes 2")
 		k.pass(4 * s) // the first is out of the ten seconds
 		want("none level 0 strikes 1")
-		k.strike(subject, p)
-		k.strike(subject, p)
+		k.strike(p)
+		k.strike(p)
 		want("until %v level 1 strikes 0", now()+time.Minute)
 		k.pass(time.Minute)
 		want("none level 1 strikes 0")
 		for range 3 {
-			k.strike(subject, p)
+			k.strike(p)
 		}
 		want("until %v level 2 strikes 0", now()+5*time.Minute)
-		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Hour})
+		k.ban(time.Hour)
 		want("until %v level 2 strikes 0", now()+time.Hour)
 		k.pass(3 * time.Hour) // forgiven
 		want("none level 0 strikes 0")
-		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Hour})
+		k.ban(time.Hour)
 		want("until %v level 0 strikes 0", now()+time.Hour)
-		k.command(stint.Command{Kind: stint.CommandUnban, Subject: subject})
+		k.unban()
 		want("none level 0 strikes 0")
-	}},
-	{name: "bans in force are listed, the longest first", exact: true, clock: true, test: func(k *tester) {
-		now, mark := k.Clock.Now(), k.subject()
+	}),
+	clocked("bans in force are listed, the longest first", nil, func(k *tester) {
+		now, mark := k.Clock.Now(), k.newSubject()
 		mine := func(n int) (list []string) {
 			k.Helper()
 			found, err := k.inspector().Bans(k.Context(), n)
@@ -292,12 +282,12 @@ var inspecting = []check{
 		const all = 1 << 20
 		want(all)
 		odd := "{a}: \x00\xff%*~"
-		k.command(stint.Command{Kind: stint.CommandBan, Subject: mark + odd, For: stint.MaxWindow - time.Hour})
-		k.command(stint.Command{Kind: stint.CommandBan, Subject: mark + "b", For: stint.MaxWindow})
-		k.command(stint.Command{Kind: stint.CommandBan, Subject: mark + "c", For: time.Minute})
-		k.strike(mark+"d", policy(1))
-		k.strike(mark+"e", policy(2))
-		k.mustTake(mark+"f", 1, stint.PerHour(1))
+		k.as(mark + odd).ban(stint.MaxWindow - time.Hour)
+		k.as(mark + "b").ban(stint.MaxWindow)
+		k.as(mark + "c").ban(time.Minute)
+		k.as(mark + "d").strike(policy(1))
+		k.as(mark + "e").strike(policy(2))
+		k.as(mark+"f", stint.PerHour(1)).mustTake(1)
 		longest := (stint.MaxWindow).String()
 		want(all, "b "+longest+" 0", odd+" "+(stint.MaxWindow-time.Hour).String()+" 0", "c 1m0s 0", "d 1m0s 1")
 		want(0)
@@ -305,19 +295,18 @@ var inspecting = []check{
 			got[0].Until.Sub(now) < stint.MaxWindow {
 			k.Errorf("the longest is %v (%v), want one of at least %v", got, err, stint.MaxWindow)
 		}
-		k.pass(time.Minute)
-		k.command(stint.Command{Kind: stint.CommandUnban, Subject: mark + "b"})
+		k.after(time.Minute).as(mark + "b").unban()
 		want(all, odd+" "+(stint.MaxWindow-time.Hour).String()+" 0")
-		k.command(stint.Command{Kind: stint.CommandUnban, Subject: mark + odd})
+		k.as(mark + odd).unban()
 		if _, err := k.inspector().Bans(cancelled(k.Context()), all); err == nil {
 			k.Error("no error although the context has ended")
 		}
-	}},
-	{name: "scopes in which something is counted are listed", exact: true, test: func(k *tester) {
-		inspector, subject := k.inspector(), k.subject()
+	}),
+	exact("scopes in which something is counted are listed", nil, func(k *tester) {
+		inspector := k.inspector()
 		want := func(want ...string) {
 			k.Helper()
-			got, err := inspector.Scopes(k.Context(), subject)
+			got, err := inspector.Scopes(k.Context(), k.subject)
 			if err != nil {
 				k.Fatalf("scopes: %v", err)
 			}
@@ -327,33 +316,33 @@ var inspecting = []check{
 		}
 		limits := []stint.Limit{
 			stint.PerHour(5), stint.TokenBucket(5, 1, time.Minute), stint.AtOnce(5, time.Hour),
-			{Max: 5, Window: time.Hour, Algorithm: stint.AlgorithmFixed},
+			fixed(5, time.Hour),
 		}
 		take := func(of, scope string, limits ...stint.Limit) stint.Decision {
 			k.Helper()
-			r := k.request(of, 2, limits...)
+			r := k.as(of, limits...).request(2)
 			r.Scope, r.ID = scope, "request"
 			d := k.decide(r)
 			k.wantAllowed(d, true)
 			return d
 		}
 		want()
-		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Hour})
+		k.ban(time.Hour)
 		want() // which is in no scope
-		k.command(stint.Command{Kind: stint.CommandUnban, Subject: subject})
+		k.unban()
 		odd := "{a}: \x00\xff%*~/é"
 		for i, scope := range []string{"item:2", odd, "ids", "~"} {
-			take(subject, scope, limits[i])
+			take(k.subject, scope, limits[i])
 		}
-		k.settle(take(subject, "item:10", limits...), 1)
-		take(subject+"0", "of another", limits...)
-		take(subject[:len(subject)-1], "of another", limits...)
+		k.settle(take(k.subject, "item:10", limits...), 1)
+		take(k.subject+"0", "of another", limits...)
+		take(k.subject[:len(k.subject)-1], "of another", limits...)
 		want("ids", "item:10", "item:2", odd, "~")
-		take(subject, "", limits...)
+		take(k.subject, "", limits...)
 		want("", "ids", "item:10", "item:2", odd, "~")
-		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Scope: "item:10", Limits: limits})
-		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Scope: odd, Limits: limits})
-		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: limits})
+		k.command(stint.Command{Kind: stint.CommandReset, Subject: k.subject, Scope: "item:10", Limits: limits})
+		k.command(stint.Command{Kind: stint.CommandReset, Subject: k.subject, Scope: odd, Limits: limits})
+		k.under(limits...).reset()
 		want("ids", "item:2", "~")
 
 		var invalid *stint.InvalidError
@@ -362,30 +351,30 @@ var inspecting = []check{
 				k.Errorf("a subject of %d bytes: got %v, want an InvalidError", len(none), err)
 			}
 		}
-		if _, err := inspector.Scopes(cancelled(k.Context()), subject); err == nil {
+		if _, err := inspector.Scopes(cancelled(k.Context()), k.subject); err == nil {
 			k.Error("no error although the context has ended")
 		}
-	}},
-	{name: "of too many scopes some are left out", exact: true, test: func(k *tester) {
-		inspector, subject, l := k.inspector(), k.subject(), stint.PerHour(1)
+	}),
+	exact("of too many scopes some are left out", limits{stint.PerHour(1)}, func(k *tester) {
+		inspector := k.inspector()
 		for i := range driver.MaxScopes + 5 {
-			r := k.request(subject, 1, l)
+			r := k.request(1)
 			r.Scope = fmt.Sprint("item:", i)
 			k.wantAllowed(k.decide(r), true)
 		}
-		first, err := inspector.Scopes(k.Context(), subject)
+		first, err := inspector.Scopes(k.Context(), k.subject)
 		if err != nil || len(first) != driver.MaxScopes || !slices.IsSorted(first) ||
 			len(slices.Compact(first)) != driver.MaxScopes {
 			k.Fatalf("%d scopes (%v), want %d that differ, in order", len(first), err, driver.MaxScopes)
 		}
 		for _, scope := range first {
-			k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Scope: scope, Limits: []stint.Limit{l}})
+			k.command(stint.Command{Kind: stint.CommandReset, Subject: k.subject, Scope: scope, Limits: k.limits})
 		}
-		if rest, err := inspector.Scopes(k.Context(), subject); err != nil || len(rest) != 5 {
+		if rest, err := inspector.Scopes(k.Context(), k.subject); err != nil || len(rest) != 5 {
 			k.Errorf("%d scopes (%v) once those are reset, want the other 5", len(rest), err)
 		}
-	}},
-	{name: "what cannot be inspected is refused", test: func(k *tester) {
+	}),
+	everyStore("what cannot be inspected is refused", nil, func(k *tester) {
 		inspector := k.inspector()
 		l := stint.PerHour(1)
 		for name, c := range map[string]stint.Claim{
@@ -402,5 +391,5 @@ var inspecting = []check{
 		if _, err := inspector.Inspect(cancelled(k.Context()), stint.Claim{Subject: "a"}); err == nil {
 			k.Error("no error although the context has ended")
 		}
-	}},
+	}),
 }

@@ -13,17 +13,17 @@ func leasable() []stint.Limit {
 }
 
 // fit takes as much of a cost as there is room for.
-func (k *tester) fit(subject string, cost int64, limits ...stint.Limit) stint.Decision {
+func (k *tester) fit(cost int64) stint.Decision {
 	k.Helper()
-	r := k.request(subject, cost, limits...)
+	r := k.request(cost)
 	r.Fit = true
 	return k.decide(r)
 }
 
 // lease takes as much of a cost as there is room for, to be used for a time.
-func (k *tester) lease(subject string, cost int64, during time.Duration, limits ...stint.Limit) stint.Decision {
+func (k *tester) lease(cost int64, during time.Duration) stint.Decision {
 	k.Helper()
-	r := k.request(subject, cost, limits...)
+	r := k.request(cost)
 	r.Lease = during
 	return k.decide(r)
 }
@@ -46,85 +46,74 @@ func (k *tester) wantUncharged(d stint.Decision) {
 	}
 }
 
-// toFullSecond moves the clock to where a fixed window of a second begins.
-func (k *tester) toFullSecond() {
-	k.Clock.Advance(k.Clock.Now().Truncate(s).Add(s).Sub(k.Clock.Now()))
+// toFull moves the clock to where the next fixed window begins.
+func (k *tester) toFull(window time.Duration) {
+	k.Clock.Advance(k.Clock.Now().Truncate(window).Add(window).Sub(k.Clock.Now()))
 }
 
 var leases = []check{
-	{name: "a cost that may be fitted is charged as far as there is room", exact: true, test: func(k *tester) {
-		for _, l := range windowed() {
-			subject := k.subject()
-			k.wantCharged(k.fit(subject, 7, l), 7)
-			d := k.fit(subject, 5, l)
-			k.wantCharged(d, 3)
-			k.wantUsed(d, 10)
-			k.wantCharged(k.fit(k.subject(), stint.MaxUnits, l), 10) // above the capacity
-		}
-	}},
-	{name: "a fitted cost is no less than one unit", exact: true, clock: true, test: func(k *tester) {
+	exact("a cost that may be fitted is charged as far as there is room", windowed(), func(k *tester) {
+		k.wantCharged(k.fit(7), 7)
+		d := k.fit(5)
+		k.wantCharged(d, 3)
+		k.wantUsed(d, 10)
+		k.wantCharged(k.other().fit(stint.MaxUnits), 10) // above the capacity
+	}),
+	clocked("a fitted cost is no less than one unit", nil, func(k *tester) {
 		for _, x := range []struct {
 			limit stint.Limit
 			retry time.Duration
 		}{
 			{stint.PerSecond(4), s}, {stint.TokenBucket(4, 4, s), s / 4},
-			{stint.Limit{Max: 4, Window: s, Algorithm: stint.AlgorithmFixed}, s},
+			{fixed(4, s), s},
 		} {
-			k.toFullSecond()
-			subject := k.subject()
-			k.mustTake(subject, 4, x.limit)
-			d := k.fit(subject, 3, x.limit)
+			k.toFull(s)
+			k := k.other()
+			k.under(x.limit).mustTake(4)
+			d := k.under(x.limit).fit(3)
 			k.wantUncharged(d)
 			k.wantRetry(d, x.retry)
 			k.wantUsed(d, 4)
-			k.Clock.Advance(x.retry - us)
-			k.wantRetry(k.fit(subject, 3, x.limit), us)
-			k.Clock.Advance(us)
-			k.wantAllowed(k.fit(subject, 3, x.limit), true)
-			k.wantRetry(k.fit(k.subject(), 3, stint.Limit{Window: s, Algorithm: x.limit.Algorithm}), stint.Never)
+			k.wantRetry(k.after(x.retry-us).under(x.limit).fit(3), us)
+			k.wantAllowed(k.after(us).under(x.limit).fit(3), true)
+			k.wantRetry(k.other().under(stint.Limit{Window: s, Algorithm: x.limit.Algorithm}).fit(3), stint.Never)
 		}
-	}},
-	{name: "a bucket is fitted in whole tokens", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.TokenBucket(10, 10, s), k.subject()
-		k.mustTake(subject, 10, l)
-		k.Clock.Advance(399 * ms)
-		k.wantCharged(k.fit(subject, 10, l), 3)
-		k.wantRetry(k.fit(subject, 10, l), ms)
-	}},
-	{name: "the fullest of several limits says how much is charged", exact: true, test: func(k *tester) {
-		hour, day, bucket, subject := stint.PerHour(10), stint.PerDay(5), stint.TokenBucket(
-			20, 1, time.Hour), k.subject()
-		k.mustTake(subject, 2, day)
-		d := k.fit(subject, 9, hour, day, bucket)
+	}),
+	clocked("a bucket is fitted in whole tokens", limits{stint.TokenBucket(10, 10, s)}, func(k *tester) {
+		k.mustTake(10)
+		k.wantCharged(k.after(399*ms).fit(10), 3)
+		k.wantRetry(k.fit(10), ms)
+	}),
+	exact("the fullest of several limits says how much is charged", nil, func(k *tester) {
+		hour, day, bucket := stint.PerHour(10), stint.PerDay(5), stint.TokenBucket(
+			20, 1, time.Hour)
+		k.under(day).mustTake(2)
+		d := k.under(hour, day, bucket).fit(9)
 		k.wantCharged(d, 3)
 		k.wantUsed(d, 3, 5, 3)
-		d = k.fit(subject, 9, hour, day, bucket)
+		d = k.under(hour, day, bucket).fit(9)
 		k.wantUncharged(d)
 		for i, state := range d.States() {
 			if (state.RetryAfter != 0) != (i == 1) {
 				k.Errorf("%s says retry-after %v", state.Limit, state.RetryAfter)
 			}
 		}
-	}},
-	{name: "booked places are not left for a fitted cost", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(10), k.subject()
-		k.mustTake(subject, 6, l)
-		k.wantRetry(k.reserve(subject, 5, 0, l), s)
-		k.wantUsed(k.fit(subject, 4, l), 12) // 11 are used: it is one unit, which has room now
-		k.wantCharged(k.fit(subject, 4, l), 1)
-	}},
-	{name: "what was fitted is given back as charged", exact: true, test: func(k *tester) {
-		for _, l := range windowed() {
-			subject := k.subject()
-			k.mustTake(subject, 6, l)
-			d := k.fit(subject, 100, l)
-			k.wantApplied(k.settle(d, 1), true)
-			k.wantUsed(k.peek(subject, 1, l), 7)
-			k.wantApplied(k.settle(d, 0), false)
-		}
-	}},
-	{name: "a fitted request is repeated by its id", exact: true, test: func(k *tester) {
-		r := k.request(k.subject(), 20, stint.PerHour(10))
+	}),
+	clocked("booked units are not left for a fitted cost", limits{stint.PerSecond(10)}, func(k *tester) {
+		k.mustTake(6)
+		k.wantRetry(k.reserve(5, 0), s)
+		k.wantUsed(k.fit(4), 12) // 11 are used: it is one unit, which has room now
+		k.wantCharged(k.fit(4), 1)
+	}),
+	exact("what was fitted is given back as charged", windowed(), func(k *tester) {
+		k.mustTake(6)
+		d := k.fit(100)
+		k.wantApplied(k.settle(d, 1), true)
+		k.wantUsed(k.peek(1), 7)
+		k.wantApplied(k.settle(d, 0), false)
+	}),
+	exact("a fitted request is repeated by its id", nil, func(k *tester) {
+		r := k.other().under(stint.PerHour(10)).request(20)
 		r.Fit, r.ID = true, "x"
 		k.wantCharged(k.decide(r), 10)
 		d := k.decide(r)
@@ -132,8 +121,8 @@ var leases = []check{
 		if k.wantUsed(d, 10); !d.Repeat || d.Charge.ID != 0 {
 			k.Errorf("repeat %v, charge %x", d.Repeat, d.Charge.ID)
 		}
-	}},
-	{name: "a lease counts from now until a span after its end", exact: true, clock: true, test: func(k *tester) {
+	}),
+	clocked("a lease counts from now until a span after its end", nil, func(k *tester) {
 		for _, x := range []struct {
 			limit         stint.Limit
 			lease, counts time.Duration
@@ -143,12 +132,12 @@ var leases = []check{
 			{stint.PerSecond(10), time.Hour, time.Hour + s},
 			{stint.PerSecond(1000), 501 * ms, 1504 * ms}, // slices of 8 ms
 			{stint.PerSecond(5).WithBurst(2), 500 * ms, 1500 * ms},
-			{stint.Limit{Max: 10, Window: s, Algorithm: stint.AlgorithmFixed}, 999 * ms, s},
-			{stint.Limit{Max: 10, Window: s, Algorithm: stint.AlgorithmFixed}, 1500 * ms, 2 * s},
+			{fixed(10, s), 999 * ms, s},
+			{fixed(10, s), 1500 * ms, 2 * s},
 		} {
-			k.toFullSecond()
-			subject := k.subject()
-			d := k.lease(subject, 4, x.lease, x.limit)
+			k.toFull(s)
+			k := k.other()
+			d := k.under(x.limit).lease(4, x.lease)
 			k.wantCharged(d, 4)
 			k.wantUsed(d, 4)
 			if end := k.Clock.micros() + x.lease.Microseconds(); d.Charge.At != end {
@@ -157,170 +146,139 @@ var leases = []check{
 			if d.Decisive().ResetAfter != x.counts {
 				k.Errorf("%s: reset after %v, want %v", x.limit, d.Decisive().ResetAfter, x.counts)
 			}
-			k.Clock.Advance(x.counts - us)
-			k.wantUsed(k.take(subject, x.limit.Capacity(), x.limit), 4)
-			k.wantRetry(k.take(subject, x.limit.Capacity(), x.limit), us)
-			k.Clock.Advance(us)
-			k.mustTake(subject, x.limit.Capacity(), x.limit)
+			k.wantUsed(k.after(x.counts-us).under(x.limit).take(x.limit.Capacity()), 4)
+			k.wantRetry(k.under(x.limit).take(x.limit.Capacity()), us)
+			k.after(us).under(x.limit).mustTake(x.limit.Capacity())
 		}
-	}},
-	{name: "a lease gets what there is room for", exact: true, clock: true, test: func(k *tester) {
-		for _, l := range leasable() {
-			subject := k.subject()
-			k.mustTake(subject, 7, l)
-			d := k.lease(subject, 5, s, l)
-			k.wantCharged(d, 3)
-			k.wantUsed(d, 10)
-			full := k.lease(subject, 5, s, l)
-			k.wantUncharged(full)
-			if want := k.take(subject, 1, l).RetryAfter; want == 0 || full.RetryAfter != want {
-				k.Errorf("%s: retry-after is %v, want that of one unit: %v", l, full.RetryAfter, want)
-			}
+	}),
+	clocked("a lease gets what there is room for", leasable(), func(k *tester) {
+		k.mustTake(7)
+		d := k.lease(5, s)
+		k.wantCharged(d, 3)
+		k.wantUsed(d, 10)
+		full := k.lease(5, s)
+		k.wantUncharged(full)
+		if want := k.take(1).RetryAfter; want == 0 || full.RetryAfter != want {
+			k.Errorf("%s: retry-after is %v, want that of one unit: %v", k.limit(), full.RetryAfter, want)
 		}
-	}},
-	{name: "a lease is charged to every limit", exact: true, clock: true, test: func(k *tester) {
-		second, minute, subject := stint.PerSecond(10), stint.PerMinute(5), k.subject()
-		d := k.lease(subject, 9, 2*s, second, minute)
+	}),
+	clocked("a lease is charged to every limit", nil, func(k *tester) {
+		second, minute := stint.PerSecond(10), stint.PerMinute(5)
+		d := k.under(second, minute).lease(9, 2*s)
 		k.wantCharged(d, 5)
 		k.wantUsed(d, 5, 5)
-		k.Clock.Advance(3 * s)
-		k.wantUsed(k.peek(subject, 1, second, minute), 0, 5)
+		k.wantUsed(k.after(3*s).under(second, minute).peek(1), 0, 5)
 		k.wantApplied(k.settle(d, 4), true) // no longer found in one of them
-		k.wantUsed(k.lease(subject, 9, 2*s, second, minute), 1, 5)
-		k.Clock.Advance(time.Minute - s)
-		k.wantUsed(k.peek(subject, 1, second, minute), 0, 1)
-	}},
-	{name: "leases end each at its own time", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(10), k.subject()
+		k.wantUsed(k.under(second, minute).lease(9, 2*s), 1, 5)
+		k.wantUsed(k.after(time.Minute-s).under(second, minute).peek(1), 0, 1)
+	}),
+	clocked("leases end each at its own time", limits{stint.PerSecond(10)}, func(k *tester) {
 		for _, during := range []time.Duration{3 * s, s, 2 * s} {
-			k.wantCharged(k.lease(subject, 2, during, l), 2)
+			k.wantCharged(k.lease(2, during), 2)
 		}
 		for _, want := range []int64{6, 6, 4, 2, 0} {
-			k.wantUsed(k.peek(subject, 1, l), want)
+			k.wantUsed(k.peek(1), want)
 			k.Clock.Advance(s)
 		}
-	}},
-	{name: "a charge beside a lease is given back exactly", exact: true, clock: true, test: func(k *tester) {
-		for _, l := range []stint.Limit{stint.PerSecond(10), stint.PerSecond(1000)} {
-			subject := k.subject()
-			k.lease(subject, 3, 10*s, l)
-			first := k.mustTake(subject, 4, l)
-			k.Clock.Advance(100 * ms)
-			k.mustTake(subject, 2, l)
+	}),
+	clocked("a charge beside a lease is given back exactly",
+		limits{stint.PerSecond(10), stint.PerSecond(1000)}, func(k *tester) {
+			k.lease(3, 10*s)
+			first := k.mustTake(4)
+			k.after(100 * ms).mustTake(2)
 			k.wantApplied(k.settle(first, 0), true)
-			d := k.peek(subject, 1, l)
+			d := k.peek(1)
 			k.wantUsed(d, 5)
 			if d.Decisive().ResetAfter < 10*s {
-				k.Errorf("%s: reset after %v, before the lease's end", l, d.Decisive().ResetAfter)
+				k.Errorf("%s: reset after %v, before the lease's end", k.limit(), d.Decisive().ResetAfter)
 			}
-			k.Clock.Advance(1100 * ms)
-			k.wantUsed(k.peek(subject, 1, l), 3)
-		}
-	}},
-	{name: "units of a lease are given back before its end", exact: true, test: func(k *tester) {
-		for _, l := range leasable() {
-			subject := k.subject()
-			d := k.lease(subject, 8, time.Minute, l)
-			k.wantApplied(k.settle(d, 3), true)
-			k.wantApplied(k.settle(d, 0), false)
-			k.wantUsed(k.mustTake(subject, 7, l), 10)
-			k.wantAllowed(k.take(subject, 1, l), false)
-		}
-	}},
-	{name: "units of a lease are given back after its end", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(10), k.subject()
-		early, late := k.lease(subject, 4, s, l), k.lease(subject, 6, s, l)
-		k.Clock.Advance(2*s - us)
-		k.wantApplied(k.settle(early, 1), true)
-		k.wantUsed(k.mustTake(subject, 3, l), 10)
-		k.Clock.Advance(us)
-		k.wantApplied(k.settle(late, 0), false) // counts no more
-		k.wantUsed(k.peek(subject, 1, l), 3)
-	}},
-	{name: "a lease may be settled upwards", exact: true, test: func(k *tester) {
-		for _, l := range leasable() {
-			subject := k.subject()
-			k.wantApplied(k.settle(k.lease(subject, 8, time.Minute, l), 12), true)
-			k.wantUsed(k.take(subject, 1, l), 12)
-		}
-	}},
-	{name: "places that are booked are not leased", exact: true, clock: true, test: func(k *tester) {
-		l, hour, subject := stint.PerSecond(4), stint.PerHour(100), k.subject()
-		k.mustTake(subject, 3, l)
-		booked := k.reserve(subject, 3, 0, l)
+			k.wantUsed(k.after(1100*ms).peek(1), 3)
+		}),
+	exact("units of a lease are given back before its end", leasable(), func(k *tester) {
+		d := k.lease(8, time.Minute)
+		k.wantApplied(k.settle(d, 3), true)
+		k.wantApplied(k.settle(d, 0), false)
+		k.wantUsed(k.mustTake(7), 10)
+		k.mustDeny(1)
+	}),
+	clocked("units of a lease are given back after its end", limits{stint.PerSecond(10)}, func(k *tester) {
+		early, late := k.lease(4, s), k.lease(6, s)
+		k.wantApplied(k.after(2*s-us).settle(early, 1), true)
+		k.wantUsed(k.mustTake(3), 10)
+		k.wantApplied(k.after(us).settle(late, 0), false) // counts no more
+		k.wantUsed(k.peek(1), 3)
+	}),
+	exact("a lease may be settled upwards", leasable(), func(k *tester) {
+		k.wantApplied(k.settle(k.lease(8, time.Minute), 12), true)
+		k.wantUsed(k.take(1), 12)
+	}),
+	clocked("units that are booked are not leased", limits{stint.PerSecond(4)}, func(k *tester) {
+		both := k.with(stint.PerHour(100))
+		k.mustTake(3)
+		booked := k.reserve(3, 0)
 		k.wantRetry(booked, s)
-		d := k.lease(subject, 2, 300*ms, l, hour)
+		d := both.lease(2, 300*ms)
 		k.wantUncharged(d)
 		k.wantRetry(d, 300*ms)
 		if a, b := d.States()[0].RetryAfter, d.States()[1].RetryAfter; a != 300*ms || b != 0 {
 			k.Errorf("the limits say retry-after %v and %v, want 300ms and 0", a, b)
 		}
-		k.mustTake(subject, 1, l, hour) // now is not during
+		both.mustTake(1) // now is not during
 		k.wantApplied(k.settle(booked, 0), true)
 		k.Clock.Advance(s)
-		k.wantCharged(k.lease(subject, 9, 300*ms, l, hour), 4)
-	}},
-	{name: "a place is booked beside a lease", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(4), k.subject()
-		k.lease(subject, 3, 2*s, l)
-		k.wantRetry(k.reserve(subject, 1, 0, l), 0)
-		k.wantRetry(k.reserve(subject, 1, 0, l), s)
-		k.wantRetry(k.reserve(subject, 2, 0, l), 3*s)
-	}},
-	{name: "the clock steps back during a lease", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(4), k.subject()
-		k.lease(subject, 4, 2*s, l)
-		k.Clock.Advance(-time.Hour)
-		k.wantRetry(k.take(subject, 1, l), 3*s)
-		k.Clock.Advance(3 * s)
-		k.mustTake(subject, 4, l)
-	}},
-	{name: "a banned subject gets no lease", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(4), k.subject()
-		k.mustTake(subject, 3, l)
-		k.command(stint.Command{Kind: stint.CommandBan, Subject: subject, For: time.Minute})
-		d := k.lease(subject, 9, s, l)
+		k.wantCharged(both.lease(9, 300*ms), 4)
+	}),
+	clocked("units are booked beside a lease", limits{stint.PerSecond(4)}, func(k *tester) {
+		k.lease(3, 2*s)
+		k.wantRetry(k.reserve(1, 0), 0)
+		k.wantRetry(k.reserve(1, 0), s)
+		k.wantRetry(k.reserve(2, 0), 3*s)
+	}),
+	clocked("the clock steps back during a lease", limits{stint.PerSecond(4)}, func(k *tester) {
+		k.lease(4, 2*s)
+		k.wantRetry(k.after(-time.Hour).take(1), 3*s)
+		k.after(3 * s).mustTake(4)
+	}),
+	clocked("a banned subject gets no lease", limits{stint.PerSecond(4)}, func(k *tester) {
+		k.mustTake(3)
+		k.ban(time.Minute)
+		d := k.lease(9, s)
 		k.wantUncharged(d)
 		k.wantRetry(d, time.Minute)
 		if r := d.States()[0].RetryAfter; r != 0 || !d.Banned { // one unit would fit
 			k.Errorf("banned %v, the limit says retry-after %v, want 0", d.Banned, r)
 		}
-	}},
-	{name: "whatever is fitted, leased or taken is no more than the capacity", test: func(k *tester) {
-		for _, l := range leasable() {
-			subject, admitted := k.subject(), int64(0)
-			for i := range int64(30) {
-				r := k.request(subject, 1+i%3, l)
-				switch i % 3 {
-				case 0:
-					r.Lease = time.Minute
-				case 1:
-					r.Fit = true
-				}
-				d := k.decide(r)
-				if d.Allowed {
-					admitted += d.Charge.Claim.Cost
-				}
-				if d.Charge.Claim.Cost > r.Cost {
-					k.Errorf("%s: charged %d of %d", l, d.Charge.Claim.Cost, r.Cost)
-				}
+	}),
+	everyStore("whatever is fitted, leased or taken is no more than the capacity", leasable(), func(k *tester) {
+		admitted := int64(0)
+		for i := range int64(30) {
+			r := k.request(1 + i%3)
+			switch i % 3 {
+			case 0:
+				r.Lease = time.Minute
+			case 1:
+				r.Fit = true
 			}
-			if admitted > 10 || k.level == Exact && admitted != 10 {
-				k.Errorf("%s: admitted %d, want 10", l, admitted)
+			d := k.decide(r)
+			if d.Allowed {
+				admitted += d.Charge.Claim.Cost
+			}
+			if d.Charge.Claim.Cost > r.Cost {
+				k.Errorf("%s: charged %d of %d", k.limit(), d.Charge.Claim.Cost, r.Cost)
 			}
 		}
-	}},
-	{name: "a hundred fitted and leased at once", test: func(k *tester) {
-		for _, l := range leasable() {
-			subject := k.subject()
-			k.wantAdmitted(k.storm(100, func() stint.Request {
-				r := k.request(subject, 1, l)
-				r.Fit, r.Lease = true, time.Minute
-				return r
-			}), 10)
+		if admitted > 10 || k.level == Exact && admitted != 10 {
+			k.Errorf("%s: admitted %d, want 10", k.limit(), admitted)
 		}
-	}},
-	{name: "what cannot be fitted or leased is not a request", test: func(k *tester) {
+	}),
+	everyStore("a hundred fitted and leased at once", leasable(), func(k *tester) {
+		k.wantAdmitted(k.storm(100, func() stint.Request {
+			r := k.request(1)
+			r.Fit, r.Lease = true, time.Minute
+			return r
+		}), 10)
+	}),
+	everyStore("what cannot be fitted or leased is not a request", nil, func(k *tester) {
 		hour, bucket, holders := stint.PerHour(10), stint.TokenBucket(1, 1, s), stint.AtOnce(1, s)
 		for _, x := range []struct {
 			name        string
@@ -340,7 +298,7 @@ var leases = []check{
 			{"no cost", []stint.Limit{hour}, func(r *stint.Request) { r.Cost = 0 }, false, false},
 		} {
 			for _, during := range []time.Duration{0, s} {
-				r := k.request("a", 1, x.limits...)
+				r := k.as("a", x.limits...).request(1)
 				r.Fit, r.Lease = true, during
 				x.change(&r)
 				want := during == 0 && x.fits || during > 0 && x.lease
@@ -350,17 +308,17 @@ var leases = []check{
 			}
 		}
 		for _, during := range []time.Duration{-s, 1, us + 1, stint.MaxWindow + us} {
-			r := k.request("a", 1, hour)
+			r := k.as("a", hour).request(1)
 			if r.Lease = during; r.Validate() == nil {
 				k.Errorf("a lease of %v is a request", during)
 			}
 		}
-	}},
+	}),
 	corner("a log full of leases merges its oldest entries", func(w *pair) {
 		l := stint.PerSecond(1000) // slices of 8 ms
 		for charges := range 12 {  // before all leases, then among the oldest
-			subject := w.subject()
-			w.toFullSecond()
+			subject := w.newSubject()
+			w.toFull(s)
 			for i := range time.Duration(251) {
 				w.lease(subject, 1, (i*101%251*2+4)*8*ms, l)
 			}
@@ -376,7 +334,7 @@ var leases = []check{
 		}
 	}),
 	corner("a log full of leases gets more of them", func(w *pair) {
-		l, subject := stint.PerSecond(1000), w.subject()
+		l, subject := stint.PerSecond(1000), w.newSubject()
 		for i := range int64(600) {
 			w.take(stint.ModeTake, subject, 1, l)
 			w.lease(subject, 1, time.Duration(i*101%251)*8*ms, l)
@@ -388,7 +346,7 @@ var leases = []check{
 		}
 	}),
 	corner("large leases beside small charges", func(w *pair) {
-		l, subject := stint.PerSecond(100_000), w.subject()
+		l, subject := stint.PerSecond(100_000), w.newSubject()
 		for i := range int64(100) {
 			w.take(stint.ModeTake, subject, 1, l)
 			w.lease(subject, 1+i*i%300, time.Duration(i*i%17)*100*ms+us, l)

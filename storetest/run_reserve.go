@@ -7,10 +7,10 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// grace is how long after its instant a place under a limit per second, or longer, may be used.
+// grace is how long after its instant a booking under a limit per second, or longer, may be used.
 const grace = 20 * ms
 
-// move asks for an earlier place for a booking.
+// move asks to move a booking up.
 func (k *tester) move(booked stint.Decision) stint.Decision {
 	k.Helper()
 	r := stint.Request{Claim: booked.Charge.Claim, And: booked.Charge.And, Mode: stint.ModeReserve,
@@ -19,7 +19,7 @@ func (k *tester) move(booked stint.Decision) stint.Decision {
 }
 
 var reservations = []check{
-	{name: "a booking's usage is as of its instant", exact: true, clock: true, test: func(k *tester) {
+	clocked("a booking's usage is as of its instant", nil, func(k *tester) {
 		for _, x := range []struct {
 			limit stint.Limit
 			used  int64
@@ -28,56 +28,51 @@ var reservations = []check{
 			{stint.PerSecond(4), 2, s + grace},
 			{stint.PerSecond(2).WithBurst(2), 4, 2 * s}, // refilled by two
 			{stint.TokenBucket(4, 2, s), 4, 2 * s},
-			{stint.Limit{Max: 4, Window: s, Algorithm: stint.AlgorithmFixed}, 2, s},
+			{fixed(4, s), 2, s},
 		} {
-			k.toFullSecond()
-			subject := k.subject()
-			k.mustTake(subject, 4, x.limit)
-			d := k.reserve(subject, 2, 0, x.limit)
+			k.toFull(s)
+			k := k.other()
+			k.under(x.limit).mustTake(4)
+			d := k.under(x.limit).reserve(2, 0)
 			k.wantRetry(d, s)
 			if got := d.States()[0]; got.Used != x.used || got.ResetAfter != x.reset {
 				k.Errorf("%s: used %d, reset after %v; want %d, %v", x.limit, got.Used, got.ResetAfter, x.used, x.reset)
 			}
 		}
-	}},
-	{name: "a place may be used until its grace has passed", exact: true, clock: true, test: func(k *tester) {
+	}),
+	clocked("a booking may be used until its grace has passed", nil, func(k *tester) {
 		for _, x := range []struct {
 			window, grace time.Duration
 		}{{10 * ms, 2 * ms}, {40 * ms, 2 * ms}, {100020 * us, 5001 * us}, {s, grace}, {time.Hour, grace}} {
-			l, subject := stint.Per(1, x.window), k.subject()
-			k.mustTake(subject, 1, l)
-			d := k.reserve(subject, 1, 0, l)
+			k := k.other().under(stint.Per(1, x.window))
+			k.mustTake(1)
+			d := k.reserve(1, 0)
 			k.wantRetry(d, x.window)
 			if got, want := d.Charge.At, k.Clock.Now().Add(x.window+x.grace).UnixMicro(); got != want {
-				k.Errorf("%s: charged at %d, want %d", l, got, want)
+				k.Errorf("%s: charged at %d, want %d", k.limit(), got, want)
 			}
-			k.wantRetry(k.reserve(subject, 1, 0, l), 2*x.window+x.grace)
-			k.Clock.Advance(x.window)
-			k.wantRetry(k.peek(subject, 1, l), 2*x.window+2*x.grace)
+			k.wantRetry(k.reserve(1, 0), 2*x.window+x.grace)
+			k.wantRetry(k.after(x.window).peek(1), 2*x.window+2*x.grace)
 		}
-	}},
-	{name: "who does not wait goes where nobody waits", exact: true, clock: true, test: func(k *tester) {
-		for _, l := range []stint.Limit{stint.PerSecond(4), stint.TokenBucket(4, 4, s)} {
-			subject := k.subject()
-			k.mustTake(subject, 2, l)
-			k.Clock.Advance(100 * ms)
-			d := k.reserve(subject, 3, 0, l)
+	}),
+	clocked("who does not wait goes where nobody waits",
+		limits{stint.PerSecond(4), stint.TokenBucket(4, 4, s)}, func(k *tester) {
+			k.mustTake(2)
+			d := k.after(100*ms).reserve(3, 0)
 			k.wantAllowed(d, true)
 			if d.RetryAfter == 0 {
-				k.Fatalf("%s: no wait", l)
+				k.Fatalf("%s: no wait", k.limit())
 			}
-			if l.Algorithm == stint.AlgorithmSliding {
-				k.wantUsed(k.mustTake(subject, 1, l), 6) // the booking leaves one unit in the window
+			if k.limit().Algorithm == stint.AlgorithmSliding {
+				k.wantUsed(k.mustTake(1), 6) // the booking leaves one unit in the window
 			}
-			k.wantAllowed(k.take(subject, 1, l), false)
-		}
-	}},
-	{name: "those behind move up in their order when one gives up", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(1), k.subject()
-		k.mustTake(subject, 1, l)
+			k.mustDeny(1)
+		}),
+	clocked("those behind move up in their order when one gives up", limits{stint.PerSecond(1)}, func(k *tester) {
+		k.mustTake(1)
 		var waiters []stint.Decision
 		for i := range time.Duration(4) {
-			d := k.reserve(subject, 1, 0, l)
+			d := k.reserve(1, 0)
 			k.wantRetry(d, (i+1)*s+i*grace)
 			waiters = append(waiters, d)
 		}
@@ -89,37 +84,34 @@ var reservations = []check{
 		k.wantUsed(second, 1)
 		third := k.move(waiters[3])
 		k.wantRetry(third, 3*s+2*grace)
-		k.wantApplied(k.settle(waiters[3], 0), false)         // its old place is gone
-		k.wantRetry(k.reserve(subject, 1, 0, l), 4*s+3*grace) // no hole is left
+		k.wantApplied(k.settle(waiters[3], 0), false) // its old booking is gone
+		k.wantRetry(k.reserve(1, 0), 4*s+3*grace)     // no hole is left
 		k.wantApplied(k.settle(third, 0), true)
-		k.wantUsed(k.peek(subject, 1, l), 4)
-	}},
-	{name: "the last of two hundred moves up when the others have gone", exact: true, clock: true, test: func(k *tester) {
-		for _, l := range []stint.Limit{stint.PerSecond(10), stint.PerSecond(5).WithBurst(2),
-			stint.TokenBucket(10, 10, s)} {
-			subject := k.subject()
-			var waiters []stint.Decision
-			for range 200 {
-				waiters = append(waiters, k.reserve(subject, 1, 0, l))
-			}
-			for _, d := range waiters[10:199] {
-				k.wantApplied(k.settle(d, 0), true)
-			}
-			last := k.move(waiters[199])
-			k.wantAllowed(last, true)
-			if last.RetryAfter > s || last.RetryAfter == 0 {
-				k.Errorf("%s: the last waits %v, want at most a second", l, last.RetryAfter)
-			}
-			if next := k.reserve(subject, 1, 0, l); next.RetryAfter > 1200*ms {
-				k.Errorf("%s: the next waits %v, want about a second", l, next.RetryAfter)
-			}
-			k.wantUsed(k.peek(subject, 1, l), 12)
+		k.wantUsed(k.peek(1), 4)
+	}),
+	clocked("the last of two hundred moves up when the others have gone", limits{
+		stint.PerSecond(10), stint.PerSecond(5).WithBurst(2), stint.TokenBucket(10, 10, s),
+	}, func(k *tester) {
+		var waiters []stint.Decision
+		for range 200 {
+			waiters = append(waiters, k.reserve(1, 0))
 		}
-	}},
-	{name: "who moves up may go at once", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(4), k.subject()
-		first := k.mustTake(subject, 4, l)
-		booked := k.reserve(subject, 3, 0, l)
+		for _, d := range waiters[10:199] {
+			k.wantApplied(k.settle(d, 0), true)
+		}
+		last := k.move(waiters[199])
+		k.wantAllowed(last, true)
+		if last.RetryAfter > s || last.RetryAfter == 0 {
+			k.Errorf("%s: the last waits %v, want at most a second", k.limit(), last.RetryAfter)
+		}
+		if next := k.reserve(1, 0); next.RetryAfter > 1200*ms {
+			k.Errorf("%s: the next waits %v, want about a second", k.limit(), next.RetryAfter)
+		}
+		k.wantUsed(k.peek(1), 12)
+	}),
+	clocked("who moves up may go at once", limits{stint.PerSecond(4)}, func(k *tester) {
+		first := k.mustTake(4)
+		booked := k.reserve(3, 0)
 		k.wantRetry(booked, s)
 		k.wantApplied(k.settle(first, 0), true)
 		d := k.move(booked)
@@ -129,13 +121,12 @@ var reservations = []check{
 		if d.Charge.At != k.Clock.micros() {
 			k.Errorf("charged at %d, want now", d.Charge.At)
 		}
-		k.wantUsed(k.mustTake(subject, 1, l), 4)
+		k.wantUsed(k.mustTake(1), 4)
 		k.wantApplied(k.settle(d, 0), true)
-	}},
-	{name: "a place that cannot be earlier stays as it is", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(2), k.subject()
-		k.mustTake(subject, 2, l)
-		booked := k.reserve(subject, 2, 0, l)
+	}),
+	clocked("a booking that cannot be earlier stays as it is", limits{stint.PerSecond(2)}, func(k *tester) {
+		k.mustTake(2)
+		booked := k.reserve(2, 0)
 		k.Clock.Advance(400 * ms)
 		for range 3 {
 			d := k.move(booked)
@@ -146,40 +137,38 @@ var reservations = []check{
 				k.Errorf("charged at %d, want %d", d.Charge.At, booked.Charge.At)
 			}
 		}
-		k.wantUsed(k.peek(subject, 1, l), 4)
+		k.wantUsed(k.peek(1), 4)
 		r := stint.Request{Claim: booked.Charge.Claim, Mode: stint.ModeReserve, MaxWait: us, Booked: booked.Charge.At}
 		k.wantRetry(k.decide(r), 600*ms) // has what it has, however short it would wait
 		k.wantApplied(k.settle(k.move(booked), 0), true)
-		k.wantUsed(k.peek(subject, 1, l), 2)
-	}},
-	{name: "who has no place books one", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(1), k.subject()
-		k.mustTake(subject, 1, l)
-		booked := k.reserve(subject, 1, 0, l)
+		k.wantUsed(k.peek(1), 2)
+	}),
+	clocked("who has no booking gets one", limits{stint.PerSecond(1)}, func(k *tester) {
+		k.mustTake(1)
+		booked := k.reserve(1, 0)
 		k.wantApplied(k.settle(booked, 0), true)
-		k.reserve(subject, 1, 0, stint.PerSecond(2)) // at once
+		k.under(stint.PerSecond(2)).reserve(1, 0) // at once
 		d := k.move(booked)
 		k.wantAllowed(d, true)
 		k.wantRetry(d, s)
-		k.wantUsed(k.peek(subject, 1, l), 3)
-	}},
-	{name: "several limits move up together", exact: true, clock: true, test: func(k *tester) {
-		second, minute, named, subject := stint.PerSecond(1), stint.PerMinute(10), stint.Per(3, 2*s).WithName(
-			"n"), k.subject()
-		first := k.mustTake(subject, 1, second, minute, named)
-		a, b := k.reserve(subject, 1, 0, second, minute, named), k.reserve(subject, 1, 0, second, minute, named)
+		k.wantUsed(k.peek(1), 3)
+	}),
+	clocked("several limits move up together", nil, func(k *tester) {
+		second, minute, named := stint.PerSecond(1), stint.PerMinute(10), stint.Per(3, 2*s).WithName(
+			"n")
+		first := k.under(second, minute, named).mustTake(1)
+		a, b := k.under(second, minute, named).reserve(1, 0), k.under(second, minute, named).reserve(1, 0)
 		k.wantRetry(b, 2*s+grace)
 		k.wantApplied(k.settle(a, 0), true)
 		k.wantApplied(k.settle(first, 0), true)
 		b = k.move(b)
 		k.wantRetry(b, 0)
 		k.wantUsed(b, 1, 1, 1)
-		k.wantUsed(k.peek(subject, 1, second, minute, named), 1, 1, 1)
-	}},
-	{name: "places are booked first come, first served", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(2), k.subject()
+		k.wantUsed(k.under(second, minute, named).peek(1), 1, 1, 1)
+	}),
+	clocked("bookings are first come, first served", limits{stint.PerSecond(2)}, func(k *tester) {
 		for i, want := range []time.Duration{0, 0, s, s, 2*s + grace, 2*s + grace} {
-			d := k.reserve(subject, 1, 0, l)
+			d := k.reserve(1, 0)
 			k.wantAllowed(d, true)
 			k.wantRetry(d, want)
 			at := k.Clock.Now().Add(want)
@@ -190,101 +179,86 @@ var reservations = []check{
 				k.Errorf("reservation %d is charged at %d, want %d", i, d.Charge.At, at.UnixMicro())
 			}
 		}
-		d := k.take(subject, 1, l)
-		k.wantAllowed(d, false)
+		d := k.mustDeny(1)
 		k.wantRetry(d, 3*s+2*grace) // nobody overtakes
 		k.wantUsed(d, 6)
-		k.Clock.Advance(s)
-		k.wantUsed(k.peek(subject, 1, l), 4)
-	}},
-	{name: "a large reservation is not overtaken by a small one", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(3), k.subject()
-		k.mustTake(subject, 1, l)
-		k.Clock.Advance(300 * ms)
-		k.wantRetry(k.reserve(subject, 3, 0, l), 700*ms)
-		k.wantRetry(k.reserve(subject, 1, 0, l), 1700*ms+grace)
-	}},
-	{name: "a bucket is booked at the pace of its refill", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.TokenBucket(2, 4, s), k.subject()
+		k.wantUsed(k.after(s).peek(1), 4)
+	}),
+	clocked("a large reservation is not overtaken by a small one", limits{stint.PerSecond(3)}, func(k *tester) {
+		k.mustTake(1)
+		k.wantRetry(k.after(300*ms).reserve(3, 0), 700*ms)
+		k.wantRetry(k.reserve(1, 0), 1700*ms+grace)
+	}),
+	clocked("a bucket is booked at the pace of its refill", limits{stint.TokenBucket(2, 4, s)}, func(k *tester) {
 		for _, want := range []time.Duration{0, 0, 250 * ms, 500 * ms, 750 * ms} {
-			k.wantRetry(k.reserve(subject, 1, 0, l), want)
+			k.wantRetry(k.reserve(1, 0), want)
 		}
-		k.Clock.Advance(750*ms - us)
-		k.wantRetry(k.take(subject, 1, l), 250*ms+us)
-		k.Clock.Advance(250*ms + us)
-		k.wantAllowed(k.take(subject, 1, l), true)
-	}},
-	{name: "a fixed window is booked window by window", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.Limit{Max: 1, Window: s, Algorithm: stint.AlgorithmFixed}, k.subject()
-		k.Clock.Advance(k.Clock.Now().Truncate(s).Add(s + 400*ms).Sub(k.Clock.Now()))
-		for _, want := range []time.Duration{0, 600 * ms, 1600 * ms} {
-			k.wantRetry(k.reserve(subject, 1, 0, l), want)
-		}
-	}},
-	{name: "the longest wait is kept", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(1), k.subject()
-		k.wantAllowed(k.reserve(subject, 1, s, l), true)
-		d := k.reserve(subject, 1, s-us, l)
+		k.wantRetry(k.after(750*ms-us).take(1), 250*ms+us)
+		k.after(250*ms + us).mustTake(1)
+	}),
+	clocked("a fixed window is booked window by window",
+		limits{fixed(1, s)}, func(k *tester) {
+			k.toFull(s)
+			k.Clock.Advance(400 * ms)
+			for _, want := range []time.Duration{0, 600 * ms, 1600 * ms} {
+				k.wantRetry(k.reserve(1, 0), want)
+			}
+		}),
+	clocked("the longest wait is kept", limits{stint.PerSecond(1)}, func(k *tester) {
+		k.wantAllowed(k.reserve(1, s), true)
+		d := k.reserve(1, s-us)
 		k.wantAllowed(d, false)
 		k.wantRetry(d, s)
-		k.wantUsed(k.peek(subject, 1, l), 1)
-		k.wantAllowed(k.reserve(subject, 1, s, l), true)
-		k.wantAllowed(k.reserve(subject, 1, s, l), false)
-	}},
-	{name: "a cancelled reservation gives its place back", exact: true, clock: true, test: func(k *tester) {
-		for _, l := range []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, s),
-			{Max: 1, Window: s, Algorithm: stint.AlgorithmFixed}} {
-			subject := k.subject()
-			k.Clock.Advance(k.Clock.Now().Truncate(s).Add(s).Sub(k.Clock.Now()))
-			k.mustTake(subject, 1, l)
-			first := k.reserve(subject, 1, 0, l)
-			k.wantRetry(first, s)
-			k.wantApplied(k.settle(first, 0), true)
-			k.wantApplied(k.settle(first, 0), false)
-			k.wantUsed(k.peek(subject, 1, l), 1)
-			k.wantRetry(k.reserve(subject, 1, 0, l), s)
-		}
-	}},
-	{name: "a cost that never fits is never booked", exact: true, test: func(k *tester) {
-		d := k.reserve(k.subject(), 11, 0, stint.PerHour(10))
+		k.wantUsed(k.peek(1), 1)
+		k.wantAllowed(k.reserve(1, s), true)
+		k.wantAllowed(k.reserve(1, s), false)
+	}),
+	clocked("a cancelled reservation gives its booking back", limits{stint.PerSecond(1), stint.TokenBucket(1, 1, s),
+		fixed(1, s)}, func(k *tester) {
+		k.toFull(s)
+		k.mustTake(1)
+		first := k.reserve(1, 0)
+		k.wantRetry(first, s)
+		k.wantApplied(k.settle(first, 0), true)
+		k.wantApplied(k.settle(first, 0), false)
+		k.wantUsed(k.peek(1), 1)
+		k.wantRetry(k.reserve(1, 0), s)
+	}),
+	exact("a cost that never fits is never booked", nil, func(k *tester) {
+		d := k.other().under(stint.PerHour(10)).reserve(11, 0)
 		k.wantAllowed(d, false)
 		k.wantRetry(d, stint.Never)
-	}},
-	{name: "several limits are booked at one instant", exact: true, clock: true, test: func(k *tester) {
+	}),
+	clocked("several limits are booked at one instant", nil, func(k *tester) {
 		short, long, bucket := stint.PerSecond(1), stint.Per(3, 10*s), stint.TokenBucket(2, 1, 2*s)
-		subject := k.subject()
 		for i, want := range []time.Duration{0, s, 2*s + grace, 10 * s} {
-			d := k.reserve(subject, 1, 0, short, long, bucket)
+			d := k.under(short, long, bucket).reserve(1, 0)
 			if d.RetryAfter != want {
 				k.Errorf("reservation %d waits %v, want %v", i, d.RetryAfter, want)
 			}
 		}
-	}},
-	{name: "bookings ahead are bounded", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(1), k.subject()
-		k.mustTake(subject, 1, l)
+	}),
+	clocked("bookings ahead are bounded", limits{stint.PerSecond(1)}, func(k *tester) {
+		k.mustTake(1)
 		for i := range driver.MaxBookings {
-			if d := k.reserve(subject, 1, 0, l); !d.Allowed {
+			if d := k.reserve(1, 0); !d.Allowed {
 				k.Fatalf("reservation %d: %s", i, answer(d))
 			}
 		}
-		d := k.reserve(subject, 1, 0, l)
+		d := k.reserve(1, 0)
 		k.wantAllowed(d, false)
 		k.wantRetry(d, (driver.MaxBookings+1)*s+driver.MaxBookings*grace)
-		k.Clock.Advance(s)
-		k.wantAllowed(k.reserve(subject, 1, 0, l), true)
-	}},
-	{name: "places of the dead come free", exact: true, clock: true, test: func(k *tester) {
+		k.wantAllowed(k.after(s).reserve(1, 0), true)
+	}),
+	clocked("bookings of the dead come free", limits{stint.PerSecond(2)}, func(k *tester) {
 		// F24b: nobody uses or cancels these. Others wait at most the longest wait and a window for
 		// them.
 		const longest = 2 * s
-		l, subject := stint.PerSecond(2), k.subject()
-		for k.reserve(subject, 1, longest, l).Allowed {
+		for k.reserve(1, longest).Allowed {
 		}
-		k.Clock.Advance(longest + s)
-		k.wantAllowed(k.take(subject, 2, l), true)
-	}},
-	{name: "waiting books, sleeps and returns", test: func(k *tester) {
+		k.after(longest + s).mustTake(2)
+	}),
+	everyStore("waiting books, sleeps and returns", nil, func(k *tester) {
 		if k.Clock != nil && k.level != Exact {
 			k.Skip("a lease on a clock that stands still never ends")
 		}
@@ -292,13 +266,12 @@ var reservations = []check{
 		if err != nil {
 			k.Fatal(err)
 		}
-		subject := k.subject()
 		for i := range 5 {
 			d, err := lim.WaitFor(k.Context(),
-				stint.Request{Claim: stint.Claim{Subject: subject, Cost: 1}, MaxWait: 10 * s})
+				stint.Request{Claim: stint.Claim{Subject: k.subject, Cost: 1}, MaxWait: 10 * s})
 			if err != nil || !d.Allowed {
 				k.Fatalf("wait %d: %v, %s", i, err, answer(d))
 			}
 		}
-	}},
+	}),
 }

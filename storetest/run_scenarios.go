@@ -67,7 +67,7 @@ var scenarios = []scenario{
 		{us, 701, no, 300, 8 * ms, 8 * ms},
 		{0, 700, ok, 1000, s + 8*ms, 0},
 	}},
-	{"fixed", stint.Limit{Max: 3, Window: s, Algorithm: stint.AlgorithmFixed}, []line{
+	{"fixed", fixed(3, s), []line{
 		{700 * ms, 2, ok, 2, 300 * ms, 0},
 		{100 * ms, 2, no, 2, 200 * ms, 200 * ms},
 		{0, 1, ok, 3, 200 * ms, 0},
@@ -102,26 +102,24 @@ var scenarios = []scenario{
 }
 
 var scenarioTests = append(tableTests(),
-	check{name: "retry-after is honest", exact: true, clock: true, test: retryHonesty},
-	check{name: "room comes back", test: roomComesBack},
+	clocked("retry-after is honest", retryLimits, retryHonesty),
+	everyStore("room comes back", comebackLimits, roomComesBack),
 	check{name: "never over under random load", clock: true, test: neverOver},
 )
 
 func tableTests() []check {
 	var tests []check
 	for _, c := range scenarios {
-		tests = append(tests, check{name: "scenario: " + c.name, exact: true, clock: true, test: func(k *tester) {
-			subject := k.subject()
-			k.Clock.Advance(k.Clock.Now().Truncate(time.Minute).Add(time.Minute).Sub(k.Clock.Now()))
+		tests = append(tests, clocked("scenario: "+c.name, limits{c.limit}, func(k *tester) {
+			k.toFull(time.Minute)
 			for i, l := range c.lines {
-				k.Clock.Advance(l.after)
-				d := k.take(subject, l.cost, c.limit)
+				d := k.after(l.after).take(l.cost)
 				s := d.States()[0]
 				if got := (line{l.after, l.cost, d.Allowed, s.Used, s.ResetAfter, d.RetryAfter}); got != l {
 					k.Fatalf("line %d: got\n%+v, want\n%+v", i, got, l)
 				}
 			}
-		}})
+		}))
 	}
 	return tests
 }

@@ -9,13 +9,9 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// windowed is a limit of 10 of every algorithm that counts over time.
-func windowed() []stint.Limit { return eachAlgorithm(10)[:5] }
-
 var settlements = []check{
-	{name: "a charge from elsewhere is not settled", exact: true, test: func(k *tester) {
-		l, subject := stint.PerHour(1000), k.subject()
-		d := k.mustTake(subject, 5, l)
+	exact("a charge from elsewhere is not settled", limits{stint.PerHour(1000)}, func(k *tester) {
+		d := k.mustTake(5)
 		fallback, leased := d, d
 		fallback.Charge.Fallback, leased.Charge.Leased = true, true
 		for _, strange := range []stint.Decision{fallback, leased} {
@@ -25,128 +21,105 @@ var settlements = []check{
 			}
 		}
 		k.wantApplied(k.settle(d, 0), true)
-	}},
-	{name: "a refund gives back once", exact: true, test: func(k *tester) {
-		for _, l := range windowed() {
-			subject := k.subject()
-			k.mustTake(subject, 3, l)
-			d := k.mustTake(subject, 4, l)
-			k.wantApplied(k.settle(d, 0), true)
-			k.wantUsed(k.peek(subject, 1, l), 3)
-			k.wantApplied(k.settle(d, 0), false)
-			k.wantApplied(k.settle(d, 9), false)
-			k.wantUsed(k.peek(subject, 1, l), 3)
-		}
-	}},
-	{name: "settling down frees the difference", exact: true, test: func(k *tester) {
-		for _, l := range windowed() {
-			subject := k.subject()
-			d := k.mustTake(subject, 10, l)
-			k.wantApplied(k.settle(d, 4), true)
-			k.wantUsed(k.mustTake(subject, 6, l), 10)
-		}
-	}},
-	{name: "settling up may leave a debt, of one capacity at most", exact: true, test: func(k *tester) {
-		for _, l := range windowed() {
-			subject := k.subject()
-			d := k.mustTake(subject, 5, l)
-			k.wantApplied(k.settle(d, 18), true)
-			d = k.take(subject, 1, l)
-			k.wantAllowed(d, false)
-			k.wantUsed(d, 18)
-			if d.Remaining() != 0 {
-				k.Errorf("%s: remaining is %d in debt, want 0", l, d.Remaining())
-			}
-			k.wantAllowed(k.take(subject, 0, l), false)
-			subject = k.subject()
-			k.wantApplied(k.settle(k.mustTake(subject, 5, l), stint.MaxUnits), true)
-			k.wantUsed(k.peek(subject, 1, l), 20)
-		}
-	}},
-	{name: "a settlement may say how much of a debt it makes", exact: true, test: func(k *tester) {
-		for _, l := range windowed() {
-			for _, x := range []struct{ cost, maxDebt, want int64 }{
-				{9, 1, 9}, {10, 1, 10}, {11, 1, 11}, {100, 1, 11}, {100, 5, 15}, {100, 10, 20}, {100, 25, 35},
-				{100, 1000, 100}, {100, 0, 20},
-			} {
-				subject := k.subject()
-				d := k.mustTake(subject, 5, l)
-				k.wantApplied(k.amend(d, stint.Amendment{Cost: x.cost, MaxDebt: x.maxDebt}), true)
-				k.wantUsed(k.peek(subject, 1, l), x.want)
-			}
-			subject := k.subject() // in debt already: each settlement may add its own
-			a, b := k.mustTake(subject, 5, l), k.mustTake(subject, 5, l)
-			k.wantApplied(k.amend(a, stint.Amendment{Cost: 100, MaxDebt: 3}), true)
-			k.wantApplied(k.amend(b, stint.Amendment{Cost: 100, MaxDebt: 2}), true)
-			k.wantUsed(k.peek(subject, 1, l), 15)
-		}
-	}},
-	{name: "of several limits each has a debt of its own", exact: true, test: func(k *tester) {
-		hour, day, subject := stint.PerHour(10), stint.PerDay(100), k.subject()
-		d := k.mustTake(subject, 5, hour, day)
-		k.wantApplied(k.settle(d, 150), true)
-		k.wantUsed(k.peek(subject, 1, hour, day), 20, 150)
-	}},
-	{name: "a charge is settled only while it counts", exact: true, clock: true, test: func(k *tester) {
-		for _, l := range []stint.Limit{stint.PerSecond(10), stint.TokenBucket(10, 10, s),
-			{Max: 10, Window: s, Algorithm: stint.AlgorithmFixed}} {
-			subject := k.subject()
-			k.Clock.Advance(k.Clock.Now().Truncate(s).Add(s).Sub(k.Clock.Now()))
-			early, late := k.mustTake(subject, 5, l), k.mustTake(subject, 5, l)
-			k.Clock.Advance(500*ms - us)
-			k.wantApplied(k.settle(early, 0), true)
-			k.Clock.Advance(500*ms + us)
-			k.wantApplied(k.settle(late, 0), false)
-			k.wantApplied(k.settle(late, 10), false)
-			k.wantUsed(k.peek(subject, 1, l), 0)
-		}
-	}},
-	{name: "a bucket gives back no more than has not been refilled", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.TokenBucket(10, 10, s), k.subject()
-		d := k.mustTake(subject, 6, l)
-		k.mustTake(subject, 4, l)
-		k.Clock.Advance(200 * ms)
-		k.wantUsed(k.peek(subject, 1, l), 8)
-		k.wantApplied(k.settle(d, 0), true) // two of the six came back by themselves
-		k.wantUsed(k.peek(subject, 1, l), 4)
-	}},
-	{name: "a refund takes nothing from others", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerSecond(2), k.subject()
-		first := k.mustTake(subject, 1, l)
-		k.Clock.Advance(600 * ms)
-		k.mustTake(subject, 1, l)
-		k.wantApplied(k.settle(first, 0), true)
-		k.Clock.Advance(400 * ms)
-		k.wantAllowed(k.take(subject, 1, l), true)
-		k.wantRetry(k.take(subject, 1, l), 600*ms)
-	}},
-	{name: "each limit is settled in its own window", exact: true, clock: true, test: func(k *tester) {
-		short, long, subject := stint.PerSecond(10), stint.PerMinute(10), k.subject()
-		d := k.mustTake(subject, 5, short, long)
-		k.Clock.Advance(2 * s)
-		k.mustTake(subject, 1, short, long)
+	}),
+	exact("a refund gives back once", windowed(), func(k *tester) {
+		k.mustTake(3)
+		d := k.mustTake(4)
 		k.wantApplied(k.settle(d, 0), true)
-		k.wantUsed(k.peek(subject, 1, short, long), 1, 1)
-	}},
-	{name: "sums past 2^53 are refused", exact: true, test: func(k *tester) {
-		l, subject := stint.PerHour(10), k.subject()
+		k.wantUsed(k.peek(1), 3)
+		k.wantApplied(k.settle(d, 0), false)
+		k.wantApplied(k.settle(d, 9), false)
+		k.wantUsed(k.peek(1), 3)
+	}),
+	exact("settling down frees the difference", windowed(), func(k *tester) {
+		d := k.mustTake(10)
+		k.wantApplied(k.settle(d, 4), true)
+		k.wantUsed(k.mustTake(6), 10)
+	}),
+	exact("settling up may leave a debt, of one capacity at most", windowed(), func(k *tester) {
+		d := k.mustTake(5)
+		k.wantApplied(k.settle(d, 18), true)
+		d = k.mustDeny(1)
+		k.wantUsed(d, 18)
+		if d.Remaining() != 0 {
+			k.Errorf("%s: remaining is %d in debt, want 0", k.limit(), d.Remaining())
+		}
+		k.mustDeny(0)
+		k = k.other()
+		k.wantApplied(k.settle(k.mustTake(5), stint.MaxUnits), true)
+		k.wantUsed(k.peek(1), 20)
+	}),
+	exact("a settlement may say how much of a debt it makes", windowed(), func(k *tester) {
+		for _, x := range []struct{ cost, maxDebt, want int64 }{
+			{9, 1, 9}, {10, 1, 10}, {11, 1, 11}, {100, 1, 11}, {100, 5, 15}, {100, 10, 20}, {100, 25, 35},
+			{100, 1000, 100}, {100, 0, 20},
+		} {
+			k := k.other()
+			d := k.mustTake(5)
+			k.wantApplied(k.amend(d, stint.Amendment{Cost: x.cost, MaxDebt: x.maxDebt}), true)
+			k.wantUsed(k.peek(1), x.want)
+		}
+		k = k.other() // in debt already: each settlement may add its own
+		a, b := k.mustTake(5), k.mustTake(5)
+		k.wantApplied(k.amend(a, stint.Amendment{Cost: 100, MaxDebt: 3}), true)
+		k.wantApplied(k.amend(b, stint.Amendment{Cost: 100, MaxDebt: 2}), true)
+		k.wantUsed(k.peek(1), 15)
+	}),
+	exact("of several limits each has a debt of its own", nil, func(k *tester) {
+		hour, day := stint.PerHour(10), stint.PerDay(100)
+		d := k.under(hour, day).mustTake(5)
+		k.wantApplied(k.settle(d, 150), true)
+		k.wantUsed(k.under(hour, day).peek(1), 20, 150)
+	}),
+	clocked("a charge is settled only while it counts", limits{stint.PerSecond(10), stint.TokenBucket(10, 10, s),
+		fixed(10, s)}, func(k *tester) {
+		k.toFull(s)
+		early, late := k.mustTake(5), k.mustTake(5)
+		k.wantApplied(k.after(500*ms-us).settle(early, 0), true)
+		k.wantApplied(k.after(500*ms+us).settle(late, 0), false)
+		k.wantApplied(k.settle(late, 10), false)
+		k.wantUsed(k.peek(1), 0)
+	}),
+	clocked("a bucket gives back no more than has not been refilled",
+		limits{stint.TokenBucket(10, 10, s)}, func(k *tester) {
+			d := k.mustTake(6)
+			k.mustTake(4)
+			k.wantUsed(k.after(200*ms).peek(1), 8)
+			k.wantApplied(k.settle(d, 0), true) // two of the six came back by themselves
+			k.wantUsed(k.peek(1), 4)
+		}),
+	clocked("a refund takes nothing from others", limits{stint.PerSecond(2)}, func(k *tester) {
+		first := k.mustTake(1)
+		k.after(600 * ms).mustTake(1)
+		k.wantApplied(k.settle(first, 0), true)
+		k.after(400 * ms).mustTake(1)
+		k.wantRetry(k.take(1), 600*ms)
+	}),
+	clocked("each limit is settled in its own window", nil, func(k *tester) {
+		short, long := stint.PerSecond(10), stint.PerMinute(10)
+		d := k.under(short, long).mustTake(5)
+		k.after(2*s).under(short, long).mustTake(1)
+		k.wantApplied(k.settle(d, 0), true)
+		k.wantUsed(k.under(short, long).peek(1), 1, 1)
+	}),
+	exact("sums past 2^53 are refused", nil, func(k *tester) {
+		l := stint.PerHour(10)
 		all := stint.Amendment{Cost: stint.MaxUnits, MaxDebt: stint.MaxUnits}
-		a, b := k.mustTake(subject, 1, l), k.mustTake(subject, 1, l)
+		a, b := k.under(l).mustTake(1), k.under(l).mustTake(1)
 		k.wantApplied(k.amend(a, all), false)
 		k.wantApplied(k.amend(a, stint.Amendment{Cost: stint.MaxUnits - 1, MaxDebt: stint.MaxUnits}), true)
-		k.wantUsed(k.peek(subject, 1, l), stint.MaxUnits)
+		k.wantUsed(k.under(l).peek(1), stint.MaxUnits)
 		k.wantApplied(k.amend(b, stint.Amendment{Cost: 2, MaxDebt: 1}), false)
 		for _, l := range []stint.Limit{stint.TokenBucket(10, 10, time.Hour), stint.Per(10, time.Minute).WithBurst(2)} {
-			d := k.mustTake(subject, 1, l)
+			d := k.under(l).mustTake(1)
 			k.wantApplied(k.amend(d, all), false)
-			k.wantUsed(k.peek(subject, 1, l), 1)
+			k.wantUsed(k.under(l).peek(1), 1)
 		}
-	}},
-	{name: "the last thousand settlements are remembered", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerHour(1_000_000), k.subject()
+	}),
+	clocked("the last thousand settlements are remembered", limits{stint.PerHour(1_000_000)}, func(k *tester) {
 		var taken []stint.Decision
 		for range driver.MaxSettled + 2 {
-			taken = append(taken, k.mustTake(subject, 2, l))
+			taken = append(taken, k.mustTake(2))
 			k.Clock.Advance(us)
 		}
 		for _, d := range taken[1:] {
@@ -156,9 +129,9 @@ var settlements = []check{
 		for _, d := range taken[2:] {
 			k.wantApplied(k.settle(d, 1), false)
 		}
-		k.wantUsed(k.peek(subject, 1, l), driver.MaxSettled+2)
-	}},
-	{name: "a storm of refunds gives everything back", exact: true, test: func(k *tester) {
+		k.wantUsed(k.peek(1), driver.MaxSettled+2)
+	}),
+	exact("a storm of refunds gives everything back", nil, func(k *tester) {
 		l := stint.PerHour(100_000)
 		for name, order := range map[string]func(list []stint.Decision){
 			"oldest first": func([]stint.Decision) {},
@@ -167,10 +140,10 @@ var settlements = []check{
 				rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 			},
 		} {
-			subject := k.subject()
+			k := k.other()
 			var taken []stint.Decision
 			for range 5000 {
-				taken = append(taken, k.mustTake(subject, 1, l))
+				taken = append(taken, k.under(l).mustTake(1))
 			}
 			order(taken)
 			for i, d := range taken {
@@ -178,99 +151,89 @@ var settlements = []check{
 					k.Fatalf("%s: refund %d did not apply", name, i)
 				}
 			}
-			k.wantUsed(k.peek(subject, 1, l), 0)
+			k.wantUsed(k.under(l).peek(1), 0)
 		}
-	}},
-	{name: "what was repeated is not refunded", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerHour(10), k.subject()
-		r := k.withID(subject, "x", l)
+	}),
+	clocked("what was repeated is not refunded", limits{stint.PerHour(10)}, func(k *tester) {
+		r := k.withID("x")
 		r.IDLife = time.Minute
 		first := k.decide(r)
 		k.pass(moment)
 		look := r
 		look.Mode = stint.ModePeek
 		k.decide(look) // a look is no repeat
-		if d := k.decide(r); !d.Repeat {
-			k.Fatalf("again: %s, want a repeat", answer(d))
-		}
+		k.wantRepeat(k.decide(r), true)
 		k.wantApplied(k.settle(first, 0), false)
-		if d := k.decide(r); !d.Repeat {
-			k.Errorf("after the refund: %s, want a repeat", answer(d))
-		}
-		k.wantUsed(k.peek(subject, 1, l), 1)
+		k.wantRepeat(k.decide(r), true)
+		k.wantUsed(k.peek(1), 1)
 		k.pass(time.Minute) // nobody can repeat it any more
 		k.wantApplied(k.settle(first, 0), true)
-		k.wantUsed(k.peek(subject, 1, l), 0)
-	}},
-	{name: "what was repeated is settled to another cost", exact: true, test: func(k *tester) {
-		l, subject := stint.PerHour(10), k.subject()
-		first := k.decide(k.withID(subject, "x", l))
-		k.pass(moment)
-		k.decide(k.withID(subject, "x", l))
+		k.wantUsed(k.peek(1), 0)
+	}),
+	exact("what was repeated is settled to another cost", limits{stint.PerHour(10)}, func(k *tester) {
+		first := k.decide(k.withID("x"))
+		k.after(moment).decide(k.withID("x"))
 		k.wantApplied(k.settle(first, 4), true)
-		k.wantUsed(k.peek(subject, 1, l), 4)
-	}},
-	{name: "a refund from before a reset takes nothing from others", exact: true, clock: true, test: func(k *tester) {
-		for _, l := range append(windowed(), stint.PerHour(1000)) {
-			other, subject := stint.Per(10, 2*time.Hour), k.subject()
-			d := k.mustTake(subject, 5, l, other)
-			k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{l}})
-			k.mustTake(subject, 3, l, other) // at the same stamp
+		k.wantUsed(k.peek(1), 4)
+	}),
+	clocked("a refund from before a reset takes nothing from others",
+		append(windowed(), stint.PerHour(1000)), func(k *tester) {
+			both := k.with(stint.Per(10, 2*time.Hour))
+			d := both.mustTake(5)
+			k.reset()
+			both.mustTake(3) // at the same stamp
 			k.wantApplied(k.settle(d, 0), false)
-			k.wantUsed(k.peek(subject, 1, l, other), 3, 8)
-		}
-	}},
-	{name: "a reset leaves the charges of other states", exact: true, test: func(k *tester) {
-		a, b, subject := stint.PerHour(10), stint.PerHour(10).WithName("b"), k.subject()
-		d := k.mustTake(subject, 5, a, b)
-		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{a}})
-		k.mustTake(subject, 3, a, b)
+			k.wantUsed(both.peek(1), 3, 8)
+		}),
+	exact("a reset leaves the charges of other states", nil, func(k *tester) {
+		a, b := stint.PerHour(10), stint.PerHour(10).WithName("b")
+		d := k.under(a, b).mustTake(5)
+		k.under(a).reset()
+		k.under(a, b).mustTake(3)
 		k.wantApplied(k.settle(d, 1), true)
-		k.wantUsed(k.peek(subject, 1, a, b), 3, 4)
-	}},
-	{name: "a reset of a limit that was not charged ends its state's charges", exact: true, test: func(k *tester) {
-		hour, day, subject := stint.PerHour(10), stint.PerDay(10), k.subject()
-		d := k.mustTake(subject, 5, hour)
-		k.command(stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: []stint.Limit{day}})
-		k.wantUsed(k.peek(subject, 1, hour), 5)
+		k.wantUsed(k.under(a, b).peek(1), 3, 4)
+	}),
+	exact("a reset of a limit that was not charged ends its state's charges", nil, func(k *tester) {
+		hour, day := stint.PerHour(10), stint.PerDay(10)
+		d := k.under(hour).mustTake(5)
+		k.under(day).reset()
+		k.wantUsed(k.under(hour).peek(1), 5)
 		k.wantApplied(k.settle(d, 0), false)
-	}},
-	{name: "a refund of a burst gives its meter back too", exact: true, clock: true, test: func(k *tester) {
-		l, subject := stint.PerMinute(10).WithBurst(2), k.subject()
-		d := k.mustTake(subject, 20, l)
-		k.wantApplied(k.settle(d, 5), true)
-		k.wantUsed(k.mustTake(subject, 15, l), 20)
-		k.wantAllowed(k.take(subject, 1, l), false)
-		k.Clock.Advance(time.Minute)
-		k.wantUsed(k.mustTake(subject, 10, l), 20)
-		k.wantRetry(k.take(subject, 1, l), 6*s)
-	}},
-	{name: "a part is settled and the rest of its subject stays", exact: true, test: func(k *tester) {
+	}),
+	clocked("a refund of a burst gives its meter back too",
+		limits{stint.PerMinute(10).WithBurst(2)}, func(k *tester) {
+			d := k.mustTake(20)
+			k.wantApplied(k.settle(d, 5), true)
+			k.wantUsed(k.mustTake(15), 20)
+			k.mustDeny(1)
+			k.wantUsed(k.after(time.Minute).mustTake(10), 20)
+			k.wantRetry(k.take(1), 6*s)
+		}),
+	exact("a part is settled and the rest of its subject stays", nil, func(k *tester) {
 		for _, budget := range windowed() {
 			budget.Name = "budget"
-			requests, subject := stint.PerHour(100), k.subject()
-			r := k.request(subject, 1, requests)
-			r.And = []stint.Claim{k.request(subject, 5, budget).Claim}
+			requests := stint.PerHour(100)
+			k := k.other()
+			r := and(k.under(requests).request(1), k.under(budget).request(5))
 			d := k.decide(r)
 			k.wantUsed(d, 1, 5)
 			d.Charge = d.Charge.Part(1)
 			k.wantApplied(k.settle(d, 3), true)
-			k.wantUsed(k.peek(subject, 1, requests, budget), 1, 3)
+			k.wantUsed(k.under(requests, budget).peek(1), 1, 3)
 			k.wantApplied(k.settle(d, 9), false)
 			k.wantApplied(k.settle(d, 0), false)
-			k.wantUsed(k.peek(subject, 1, requests, budget), 1, 3)
+			k.wantUsed(k.under(requests, budget).peek(1), 1, 3)
 		}
-	}},
-	{name: "a part of several subjects is settled, then the rest", exact: true, test: func(k *tester) {
-		a, b, c, l := k.subject(), k.subject(), k.subject(), stint.PerHour(10)
+	}),
+	exact("a part of several subjects is settled, then the rest", nil, func(k *tester) {
+		a, b, c, l := k.newSubject(), k.newSubject(), k.newSubject(), stint.PerHour(10)
 		want := func(ofA, ofB, ofC int64) {
 			k.Helper()
-			k.wantUsed(k.peek(a, 1, l), ofA)
-			k.wantUsed(k.peek(b, 1, l), ofB)
-			k.wantUsed(k.peek(c, 1, l), ofC)
+			k.wantUsed(k.as(a, l).peek(1), ofA)
+			k.wantUsed(k.as(b, l).peek(1), ofB)
+			k.wantUsed(k.as(c, l).peek(1), ofC)
 		}
-		r := k.request(a, 2, l)
-		r.And = []stint.Claim{k.request(b, 3, l).Claim, k.request(c, 4, l).Claim}
+		r := and(k.as(a, l).request(2), k.as(b, l).request(3), k.as(c, l).request(4))
 		whole := k.decide(r)
 		k.wantUsed(whole, 2, 3, 4)
 		part := whole
@@ -285,11 +248,11 @@ var settlements = []check{
 		k.wantApplied(k.settle(whole, 0), true)
 		want(0, 7, 1)
 		k.wantApplied(k.settle(whole, 0), false)
-	}},
-	{name: "a request ID goes with the first part", exact: true, test: func(k *tester) {
-		a, b, l := k.subject(), k.subject(), stint.PerHour(10)
-		r := k.request(a, 1, l)
-		r.And, r.ID = []stint.Claim{k.request(b, 1, l).Claim}, "x"
+	}),
+	exact("a request ID goes with the first part", nil, func(k *tester) {
+		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
+		r := k.as(a, l).request(1)
+		r.And, r.ID = []stint.Claim{k.as(b, l).request(1).Claim}, "x"
 		whole := k.decide(r)
 		part := whole
 		part.Charge = whole.Charge.Part(1)
@@ -297,19 +260,14 @@ var settlements = []check{
 		k.pass(moment)
 		look := r
 		look.Mode = stint.ModePeek // a refund of what was repeated is refused
-		if d := k.decide(look); !d.Repeat {
-			k.Errorf("after the second part is given back: %s, want a repeat", answer(d))
-		}
+		k.wantRepeat(k.decide(look), true)
 		part.Charge = whole.Charge.Part(0)
 		k.wantApplied(k.settle(part, 0), true)
-		if d := k.decide(r); d.Repeat {
-			k.Errorf("after the first part is given back: %s, want no repeat", answer(d))
-		}
-	}},
-	{name: "a place is released by its own part", exact: true, test: func(k *tester) {
-		subject, hold, l := k.subject(), stint.AtOnce(5, time.Hour), stint.PerHour(10)
-		r := k.request(subject, 1, l)
-		r.And = []stint.Claim{k.request(subject, 1, hold).Claim}
+		k.wantRepeat(k.decide(r), false)
+	}),
+	exact("a place is released by its own part", limits{stint.PerHour(10)}, func(k *tester) {
+		hold := stint.AtOnce(5, time.Hour)
+		r := and(k.request(1), k.under(hold).request(1))
 		whole := k.decide(r)
 		for _, c := range []struct {
 			claim int
@@ -319,29 +277,27 @@ var settlements = []check{
 			part.Charge = whole.Charge.Part(c.claim)
 			k.wantApplied(k.amend(part, stint.Amendment{Kind: stint.AmendRelease}), c.want)
 		}
-		k.wantUsed(k.peek(subject, 1, l, hold), 1, 0)
-	}},
-	{name: "settling never admits more than was given back", test: func(k *tester) {
-		for _, l := range windowed() {
-			subject, admitted := k.subject(), int64(0)
-			var taken []stint.Decision
-			for range 40 {
-				if d := k.take(subject, 1, l); d.Allowed {
-					admitted++
-					taken = append(taken, d)
-				}
-				if len(taken) == 5 {
-					for _, d := range taken {
-						if k.settle(d, 0) {
-							admitted--
-						}
-						k.settle(d, 0)
-					}
-				}
+		k.wantUsed(k.with(hold).peek(1), 1, 0)
+	}),
+	everyStore("settling never admits more than was given back", windowed(), func(k *tester) {
+		admitted := int64(0)
+		var taken []stint.Decision
+		for range 40 {
+			if d := k.take(1); d.Allowed {
+				admitted++
+				taken = append(taken, d)
 			}
-			if admitted > 10 {
-				k.Errorf("%s: %d admitted and kept, want at most 10", l, admitted)
+			if len(taken) == 5 {
+				for _, d := range taken {
+					if k.settle(d, 0) {
+						admitted--
+					}
+					k.settle(d, 0)
+				}
 			}
 		}
-	}},
+		if admitted > 10 {
+			k.Errorf("%s: %d admitted and kept, want at most 10", k.limit(), admitted)
+		}
+	}),
 }

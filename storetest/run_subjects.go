@@ -19,8 +19,8 @@ var hostile = [][2]string{
 }
 
 var subjects = []check{
-	{name: "no two subjects or scopes are confused", exact: true, test: func(k *tester) {
-		l, salt := stint.PerHour(100), k.subject()
+	exact("no two subjects or scopes are confused", nil, func(k *tester) {
+		l, salt := stint.PerHour(100), k.newSubject()
 		var claims []stint.Claim
 		for _, h := range hostile {
 			claims = append(claims, stint.Claim{Subject: h[0] + salt, Scope: h[1]},
@@ -42,13 +42,11 @@ var subjects = []check{
 			c.Limits = []stint.Limit{l}
 			d := k.decide(stint.Request{Claim: c})
 			k.wantUsed(d, int64(i%50+1))
-			if d.Key() != c.Key() {
-				k.Errorf("key is %q, want %q", d.Key(), c.Key())
-			}
+			k.wantKey(d, c.Key())
 		}
-	}},
-	{name: "several subjects are charged all or none", exact: true, test: func(k *tester) {
-		user, global, l := k.subject(), k.subject(), stint.PerHour(10)
+	}),
+	exact("several subjects are charged all or none", nil, func(k *tester) {
+		user, global, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
 		request := func(n, m int64) stint.Request {
 			return stint.Request{Claim: stint.Claim{Subject: user, Limits: []stint.Limit{l}, Cost: n},
 				And: []stint.Claim{{Subject: global, Scope: "all", Limits: []stint.Limit{l, stint.PerDay(5)}, Cost: m}}}
@@ -56,9 +54,7 @@ var subjects = []check{
 		k.wantUsed(k.decide(request(2, 4)), 2, 4, 4)
 		d := k.decide(request(2, 2))
 		k.wantAllowed(d, false)
-		if d.Key() != global+":all" {
-			k.Errorf("key is %q, want that of the second claim", d.Key())
-		}
+		k.wantKey(d, global+":all")
 		used := func(subject, scope string, limits ...stint.Limit) int64 {
 			d := k.decide(stint.Request{Claim: stint.Claim{Subject: subject, Scope: scope, Limits: limits},
 				Mode: stint.ModePeek})
@@ -71,46 +67,41 @@ var subjects = []check{
 		first := k.decide(request(20, 1))
 		k.wantAllowed(first, false)
 		k.wantRetry(first, stint.Never)
-		if first.Key() != user {
-			k.Errorf("key is %q, want that of the first claim", first.Key())
-		}
-	}},
-	{name: "several subjects are refunded together", exact: true, test: func(k *tester) {
-		a, b, l := k.subject(), k.subject(), stint.PerHour(10)
-		d := k.decide(stint.Request{Claim: k.request(a, 3, l).Claim, And: []stint.Claim{k.request(b, 5, l).Claim}})
+		k.wantKey(first, user)
+	}),
+	exact("several subjects are refunded together", nil, func(k *tester) {
+		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
+		d := k.decide(and(k.as(a, l).request(3), k.as(b, l).request(5)))
 		k.wantApplied(k.settle(d, 0), true)
-		k.wantUsed(k.peek(a, 1, l), 0)
-		k.wantUsed(k.peek(b, 1, l), 0)
+		k.wantUsed(k.as(a, l).peek(1), 0)
+		k.wantUsed(k.as(b, l).peek(1), 0)
 		k.wantApplied(k.settle(d, 0), false)
-	}},
-	{name: "one banned subject denies the request", exact: true, test: func(k *tester) {
-		a, b, l := k.subject(), k.subject(), stint.PerHour(10)
-		k.command(stint.Command{Kind: stint.CommandBan, Subject: b, For: 3600 * s})
-		r := k.request(a, 1, l)
-		r.And = []stint.Claim{k.request(b, 1, l).Claim}
+	}),
+	exact("one banned subject denies the request", nil, func(k *tester) {
+		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
+		k.as(b).ban(3600 * s)
+		r := and(k.as(a, l).request(1), k.as(b, l).request(1))
 		d := k.decide(r)
 		k.wantAllowed(d, false)
 		k.wantBanned(d, true)
-		if d.Key() != b {
-			k.Errorf("key is %q, want %q", d.Key(), b)
-		}
-		k.eventually("nothing is charged", func() bool { d := k.peek(a, 1, l); return d.States()[0].Used == 0 })
-	}},
-	{name: "an id spares all subjects", exact: true, test: func(k *tester) {
-		a, b, l := k.subject(), k.subject(), stint.PerHour(10)
-		r := stint.Request{Claim: k.request(a, 1, l).Claim, And: []stint.Claim{k.request(b, 1, l).Claim}, ID: "x"}
+		k.wantKey(d, b)
+		k.eventually("nothing is charged", func() bool { d := k.as(a, l).peek(1); return d.States()[0].Used == 0 })
+	}),
+	exact("an id spares all subjects", nil, func(k *tester) {
+		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
+		r := and(k.as(a, l).withID("x"), k.as(b, l).request(1))
 		k.decide(r)
 		k.pass(moment)
-		if d := k.decide(r); !d.Repeat || !d.Allowed {
-			k.Errorf("again: %s", answer(d))
-		}
-		k.wantUsed(k.peek(a, 1, l), 1)
-		k.wantUsed(k.peek(b, 1, l), 1)
-	}},
-	{name: "several subjects are booked at one instant, or refused", exact: true, clock: true, test: func(k *tester) {
-		a, b := k.subject(), k.subject()
-		r := stint.Request{Claim: k.request(a, 1, stint.PerSecond(1)).Claim,
-			And: []stint.Claim{k.request(b, 1, stint.Per(1, 3*s)).Claim}, Mode: stint.ModeReserve}
+		d := k.decide(r)
+		k.wantAllowed(d, true)
+		k.wantRepeat(d, true)
+		k.wantUsed(k.as(a, l).peek(1), 1)
+		k.wantUsed(k.as(b, l).peek(1), 1)
+	}),
+	clocked("several subjects are booked at one instant, or refused", nil, func(k *tester) {
+		a, b := k.newSubject(), k.newSubject()
+		r := stint.Request{Claim: k.as(a, stint.PerSecond(1)).request(1).Claim,
+			And: []stint.Claim{k.as(b, stint.Per(1, 3*s)).request(1).Claim}, Mode: stint.ModeReserve}
 		if k.SplitSubjects {
 			if d, err := k.Store.Take(k.Context(), r); err == nil {
 				k.Errorf("not refused: %s", answer(d))
@@ -119,16 +110,15 @@ var subjects = []check{
 		}
 		k.decide(r)
 		k.wantRetry(k.decide(r), 3*s)
-		k.wantRetry(k.take(a, 1, stint.PerSecond(1)), 4*s+grace) // behind those who wait
-		k.Clock.Advance(s)
-		k.wantAllowed(k.take(a, 1, stint.PerSecond(1)), true)
+		k.wantRetry(k.as(a, stint.PerSecond(1)).take(1), 4*s+grace) // behind those who wait
+		k.after(s).as(a, stint.PerSecond(1)).mustTake(1)
 		k.Clock.Advance(s + us)
-		k.wantRetry(k.take(a, 1, stint.PerSecond(1)), 2*s+grace-us) // the window up to the booking at 3 s has begun
-	}},
-	{name: "sixteen subjects never exceed any of their limits", test: func(k *tester) {
-		r := stint.Request{Claim: k.request(k.subject(), 1, stint.PerHour(5)).Claim}
+		k.wantRetry(k.as(a, stint.PerSecond(1)).take(1), 2*s+grace-us) // the window up to the booking at 3 s has begun
+	}),
+	everyStore("sixteen subjects never exceed any of their limits", nil, func(k *tester) {
+		r := stint.Request{Claim: k.other().under(stint.PerHour(5)).request(1).Claim}
 		for range stint.MaxClaims - 1 {
-			r.And = append(r.And, k.request(k.subject(), 1, stint.PerHour(7)).Claim)
+			r.And = append(r.And, k.other().under(stint.PerHour(7)).request(1).Claim)
 		}
 		admitted := 0
 		for range 20 {
@@ -139,5 +129,5 @@ var subjects = []check{
 		if admitted > 5 || k.level == Exact && admitted != 5 {
 			k.Errorf("admitted %d, want 5", admitted)
 		}
-	}},
+	}),
 }

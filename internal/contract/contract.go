@@ -5,6 +5,7 @@ package contract
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -89,6 +90,41 @@ func ClaimAt(own *stint.Claim, and []stint.Claim, i int) *stint.Claim {
 		return own
 	}
 	return &and[i-1]
+}
+
+// Claims yields the claims of a request or a charge with their numbers; see [ClaimAt]. They escape
+// to the heap: a decision must not range over it.
+func Claims(own *stint.Claim, and []stint.Claim) iter.Seq2[int, *stint.Claim] {
+	return func(yield func(int, *stint.Claim) bool) {
+		for i := range 1 + len(and) {
+			if !yield(i, ClaimAt(own, and, i)) {
+				return
+			}
+		}
+	}
+}
+
+// Limits yields every limit of the claims of a request or a charge, in the order of a decision's
+// usages, each with its claim. See [Claims].
+func Limits(own *stint.Claim, and []stint.Claim) iter.Seq2[*stint.Claim, *stint.Limit] {
+	return func(yield func(*stint.Claim, *stint.Limit) bool) {
+		for _, c := range Claims(own, and) {
+			for i := range c.Limits {
+				if !yield(c, &c.Limits[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// CountLimits is the number of limits in all claims of a request.
+func CountLimits(r *stint.Request) int {
+	n := len(r.Limits)
+	for i := range r.And {
+		n += len(r.And[i].Limits)
+	}
+	return n
 }
 
 // MaxOwnSettled is how many settlements a process remembers that it sent itself. See

@@ -1,77 +1,33 @@
 package loggen
 
 import (
-	"strconv"
+	"fmt"
 	"time"
 )
 
 const host = "shop.example"
 
-// appendLine appends a request as a line of the log.
+// appendLine appends a request as a line of the log. What it writes needs no escapes.
 func (c *people) appendLine(b []byte, e *event, at time.Time) []byte {
-	if c.options.JSON {
-		return c.appendJSON(b, e, at)
-	}
-	b = e.who.client.AppendTo(b)
-	b = append(b, " - "...)
-	if e.who.member {
-		b = e.who.appendName(b, "user-")
-	} else {
-		b = append(b, '-')
-	}
-	b = append(b, " ["...)
-	b = at.AppendFormat(b, "02/Jan/2006:15:04:05 -0700")
-	b = append(b, `] "`...)
-	b = append(b, e.method...)
-	b = append(b, ' ')
-	b = e.appendPath(b)
-	b = append(b, ` HTTP/1.1" `...)
-	b = strconv.AppendInt(b, int64(e.status), 10)
-	b = append(b, ' ')
-	b = strconv.AppendInt(b, int64(e.bytes), 10)
-	b = append(b, ` "-" "`...)
-	b = append(b, e.who.agent...)
-	return append(b, "\"\n"...)
-}
-
-// appendJSON writes names and values that need no escapes.
-func (c *people) appendJSON(b []byte, e *event, at time.Time) []byte {
-	b = append(b, `{"time":"`...)
-	b = at.AppendFormat(b, "2006-01-02T15:04:05.000Z07:00")
-	b = append(b, `","client":"`...)
-	b = e.who.client.AppendTo(b)
-	b = append(b, `","method":"`...)
-	b = append(b, e.method...)
-	b = append(b, `","host":"`+host+`","path":"`...)
-	b = e.appendPath(b)
-	b = append(b, `","status":`...)
-	b = strconv.AppendInt(b, int64(e.status), 10)
-	b = append(b, `,"bytes":`...)
-	b = strconv.AppendInt(b, int64(e.bytes), 10)
-	b = append(b, `,"user_agent":"`...)
-	b = append(b, e.who.agent...)
-	if e.who.member {
-		b = append(b, `","user":"`...)
-		b = e.who.appendName(b, "user-")
-		b = append(b, `","api_key":"`...)
-		b = e.who.appendName(b, "key-")
-		b = append(b, `","plan":"`...)
-		b = append(b, e.who.plan()...)
-	}
-	return append(b, "\"}\n"...)
-}
-
-func (e *event) appendPath(b []byte) []byte {
-	b = append(b, e.path...)
+	path := e.path
 	if e.number >= 0 {
-		b = strconv.AppendInt(b, int64(e.number), 10)
+		path = fmt.Sprint(path, e.number)
 	}
-	return b
-}
-
-func (p *person) appendName(b []byte, prefix string) []byte {
-	b = append(b, prefix...)
-	return strconv.AppendInt(b, int64(p.number), 10)
+	who := &e.who
+	if !c.options.JSON {
+		user := "-"
+		if who.member {
+			user = fmt.Sprint("user-", who.number)
+		}
+		return fmt.Appendf(b, "%v - %s [%s] \"%s %s HTTP/1.1\" %d %d \"-\" \"%s\"\n", who.client, user,
+			at.Format("02/Jan/2006:15:04:05 -0700"), e.method, path, e.status, e.bytes, who.agent)
+	}
+	b = fmt.Appendf(b, `{"time":"%s","client":"%v","method":"%s","host":"%s","path":"%s","status":%d,"bytes":%d,"user_agent":"%s"`,
+		at.Format("2006-01-02T15:04:05.000Z07:00"), who.client, e.method, host, path, e.status, e.bytes, who.agent)
+	if who.member {
+		b = fmt.Appendf(b, `,"user":"user-%d","api_key":"key-%d","plan":"%s"`, who.number, who.number, who.plan())
+	}
+	return append(b, "}\n"...)
 }
 
 // plan is that of a member: one in ten pays.

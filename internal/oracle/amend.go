@@ -78,21 +78,13 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 // mayRetake reports whether a forgotten place may be taken back: it was neither released nor
 // settled, nor was the limit reset since, less than a window ago.
 func (s *Store) mayRetake(c *stint.Charge, i int, claim *stint.Claim, l *stint.Limit, now int64) bool {
-	key := ownSettled{scopeOf(claim), settled{instantOf(c, i), c.ID}}
+	key := ownSettled{scopeOf(claim), settled{contract.InstantAt(c, i), c.ID}}
 	if slices.Contains(s.settled[key.scopeKey], key.settled) || slices.Contains(s.own, key) ||
 		s.released[ownReleased{key.scopeKey, c.ID}] {
 		return false
 	}
 	at, was := s.resets[keyOf(claim, l)]
 	return !was || at > now || now >= at+l.Window.Microseconds() || key.at > at
-}
-
-// instantOf is the instant at which a charge's ith claim counts.
-func instantOf(c *stint.Charge, i int) int64 {
-	if i > 0 && c.Others != nil && c.Others.At != nil {
-		return c.Others.At[i-1]
-	}
-	return c.At
 }
 
 func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) bool {
@@ -107,7 +99,7 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 		names := contract.StateNames(claim, nil)
 		first := state
 		state += len(names)
-		at := instantOf(&c, i)
+		at := contract.InstantAt(&c, i)
 		key := ownSettled{scopeOf(claim), settled{at, c.ID}}
 		if claim.Cost == 0 || slices.Contains(s.settled[key.scopeKey], key.settled) || slices.Contains(s.own, key) {
 			continue

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // seenID is a request id that was charged.
@@ -14,27 +15,15 @@ type seenID struct {
 	at, repeats int64
 }
 
-// idLife is how long an id of the request is remembered.
-func idLife(r *stint.Request) int64 {
-	if r.IDLife > 0 {
-		return r.IDLife.Microseconds()
-	}
-	shortest := r.Limits[0].Window
-	for i := range r.Limits {
-		shortest = min(shortest, r.Limits[i].Window)
-	}
-	return shortest.Microseconds()
-}
-
-// seen returns the record of the request's id if it is in force.
+// seen returns the request's id if it is in force.
 func (s *Store) seen(r *stint.Request, now int64) *seenID {
 	if r.ID == "" || r.Cost == 0 || r.Booked != 0 {
 		return nil
 	}
-	return s.inForce(&r.Claim, r.ID, idLife(r), now)
+	return s.inForce(&r.Claim, r.ID, contract.Life(r).Microseconds(), now)
 }
 
-// inForce returns the record of an id if it is in force.
+// inForce returns an id if it is in force.
 func (s *Store) inForce(c *stint.Claim, id string, life, now int64) *seenID {
 	list := s.ids[scopeOf(c)]
 	for i := range list {
@@ -53,7 +42,7 @@ func (s *Store) remember(r *stint.Request, now, at int64) {
 	s.forget(&r.Claim, r.ID)
 	key := scopeOf(&r.Claim)
 	list := append(s.ids[key], seenID{id: r.ID, at: (at + 15) / 16 * 16})
-	list = slices.DeleteFunc(list, func(k seenID) bool { return k.at <= now-idLife(r) })
+	list = slices.DeleteFunc(list, func(k seenID) bool { return k.at <= now-contract.Life(r).Microseconds() })
 	if len(list) > driver.MaxIDs {
 		lowest := slices.MinFunc(list, func(a, b seenID) int {
 			return cmp.Or(cmp.Compare(a.at+a.repeats, b.at+b.repeats), cmp.Compare(a.id, b.id))

@@ -1,13 +1,13 @@
 package oracle
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/banlist"
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
@@ -29,15 +29,7 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 			ResetAfter: duration(p.counts.reset(p.limit, now)),
 			RetryAfter: p.retryAfter(stint.ModePeek, now, 1),
 		}}}
-		entries := p.counts.show(p.limit)
-		slices.SortStableFunc(entries, func(a, b driver.Entry) int {
-			return cmp.Or(a.At.Compare(b.At), a.Until.Compare(b.Until))
-		})
-		for len(entries) > 1000 {
-			w.LeftOut += entries[0].Units
-			entries = entries[1:]
-		}
-		w.Entries = entries
+		contract.Show(&w, p.counts.show(p.limit))
 		shown.Windows = append(shown.Windows, w)
 	}
 	return shown, nil
@@ -51,17 +43,14 @@ func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	var list []driver.Banned
+	list := banlist.New(n)
 	for subject := range s.bans {
 		if state := s.banState(subject, now); !state.Until.IsZero() {
 			state.Strikes = 0
-			list = append(list, driver.Banned{Subject: subject, BanState: state})
+			list.Add(driver.Banned{Subject: subject, BanState: state})
 		}
 	}
-	slices.SortFunc(list, func(a, b driver.Banned) int {
-		return cmp.Or(b.Until.Compare(a.Until), cmp.Compare(a.Subject, b.Subject))
-	})
-	return list[:min(len(list), max(n, 0))], nil
+	return list.Sorted(), nil
 }
 
 // Scopes implements [driver.Inspector].
@@ -87,7 +76,7 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	}
 	slices.Sort(scopes)
 	scopes = slices.Compact(scopes)
-	return scopes[:min(len(scopes), 1000)], nil
+	return scopes[:min(len(scopes), driver.MaxScopes)], nil
 }
 
 func (s *Store) banState(subject string, now int64) (state driver.BanState) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // Truth is the log of what really happened: every admitted unit at its instant, never merged,
@@ -23,14 +24,14 @@ type Truth struct {
 	AnyDelay bool
 
 	clock  int64
-	limits map[limitKey]*record
+	limits map[limitKey]*limitTruth
 }
 
 // NewTruth returns a log of nothing.
-func NewTruth() *Truth { return &Truth{limits: map[limitKey]*record{}} }
+func NewTruth() *Truth { return &Truth{limits: map[limitKey]*limitTruth{}} }
 
-// record is the truth about one limit of one subject.
-type record struct {
+// limitTruth is the truth about one limit of one subject.
+type limitTruth struct {
 	events   []event
 	metered  int   // number of the first event that its meter still bounds
 	maxLimit int64 // largest Max that admitted anything
@@ -70,39 +71,36 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 	stays := r.Booked != 0 && d.Charge.At == r.Booked && t.hasBooking(now, &r)
 	leased := func(l stint.Limit) bool { return l.Leased }
 	blocks := d.Charge.Leased || t.AnyDelay && slices.ContainsFunc(d.Charge.Claim.Limits, leased)
-	states, i := d.States(), 0
-	for _, c := range append([]stint.Claim{r.Claim}, r.And...) {
-		for j := range c.Limits {
-			l, state := &c.Limits[j], &states[i]
-			i++
-			rec := t.record(&c, l)
-			justified := rec.justified(l, now, c.Cost) || r.Lease > 0 && rec.full(l, now, c.Cost) ||
-				r.Mode == stint.ModeReserve && rec.hasBookings(now)
-			if !t.AnyDelay && state.RetryAfter > 0 && !justified {
-				return fmt.Errorf("%s: %s denied cost %d, though the true log has room even a slice later: %s",
-					c.Key(), l, c.Cost, rec)
+	states, i := d.States(), -1
+	for c, l := range contract.Limits(&r.Claim, r.And) {
+		i++
+		lt := t.of(c, l)
+		justified := lt.justified(l, now, c.Cost) || r.Lease > 0 && lt.full(l, now, c.Cost) ||
+			r.Mode == stint.ModeReserve && lt.hasBookings(now)
+		if !t.AnyDelay && states[i].RetryAfter > 0 && !justified {
+			return fmt.Errorf("%s: %s denied cost %d, though the true log has room even a slice later: %s",
+				c.Key(), l, c.Cost, lt)
+		}
+		if d.Allowed && r.Mode != stint.ModePeek && c.Cost > 0 {
+			e := event{id: d.Charge.ID, from: d.Charge.At, at: d.Charge.At, low: c.Cost, high: c.Cost,
+				booked: d.RetryAfter > 0}
+			switch {
+			case d.Charge.Leased: // from memory: its block ends later
+				e.from, e.at = now, now
+			case e.booked || r.Lease > 0:
+				e.from = now + d.RetryAfter.Microseconds()
 			}
-			if d.Allowed && r.Mode != stint.ModePeek && c.Cost > 0 {
-				e := event{id: d.Charge.ID, from: d.Charge.At, at: d.Charge.At, low: c.Cost, high: c.Cost,
-					booked: d.RetryAfter > 0}
-				switch {
-				case d.Charge.Leased: // from memory: its block ends later
-					e.from, e.at = now, now
-				case e.booked || r.Lease > 0:
-					e.from = now + d.RetryAfter.Microseconds()
-				}
-				rec.blocks = rec.blocks || blocks
-				moved := r.Booked != 0 && rec.giveUp(now, r.Booked, e)
-				if stays {
-					continue // it has the place that it had, and none where limits were reset since
-				}
-				if r.Mode == stint.ModeForce {
-					rec.force(e, len(states) > 1)
-					continue
-				}
-				if err := rec.admit(l, e, moved); err != nil {
-					return fmt.Errorf("%s: %w: %s", c.Key(), err, rec)
-				}
+			lt.blocks = lt.blocks || blocks
+			moved := r.Booked != 0 && lt.giveUp(now, r.Booked, e)
+			if stays {
+				continue // it stays where it was, and is nowhere if limits were reset since
+			}
+			if r.Mode == stint.ModeForce {
+				lt.force(e, len(states) > 1)
+				continue
+			}
+			if err := lt.admit(l, e, moved); err != nil {
+				return fmt.Errorf("%s: %w: %s", c.Key(), err, lt)
 			}
 		}
 	}
@@ -111,13 +109,9 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 
 // hasBooking reports whether some limit has the booking that a request asks to move up.
 func (t *Truth) hasBooking(now int64, r *stint.Request) bool {
-	for _, c := range append([]stint.Claim{r.Claim}, r.And...) {
-		for j := range c.Limits {
-			if slices.ContainsFunc(t.record(&c, &c.Limits[j]).events, func(e event) bool {
-				return e.is(now, r.Booked)
-			}) {
-				return true
-			}
+	for c, l := range contract.Limits(&r.Claim, r.And) {
+		if slices.ContainsFunc(t.of(c, l).events, func(e event) bool { return e.is(now, r.Booked) }) {
+			return true
 		}
 	}
 	return false
@@ -136,7 +130,7 @@ func (t *Truth) fitted(now int64, r *stint.Request, cost int64) error {
 		return nil
 	}
 	for j := range r.Limits {
-		if l := &r.Limits[j]; t.record(&r.Claim, l).full(l, now, cost+1) {
+		if l := &r.Limits[j]; t.of(&r.Claim, l).full(l, now, cost+1) {
 			return nil
 		}
 	}
@@ -150,14 +144,10 @@ func (t *Truth) Amended(now int64, charge stint.Charge, a stint.Amendment) {
 	if a.Kind != stint.AmendSettle {
 		return
 	}
-	claims := append([]stint.Claim{charge.Claim}, charge.And...)
-	certain := len(claims) == 1 && len(charge.Claim.Limits) == 1
-	for _, c := range claims {
-		for j := range c.Limits {
-			if c.Cost == 0 {
-				continue // was not charged
-			}
-			t.record(&c, &c.Limits[j]).settle(charge.ID, a.Cost, certain)
+	certain := len(charge.And) == 0 && len(charge.Claim.Limits) == 1
+	for c, l := range contract.Limits(&charge.Claim, charge.And) {
+		if c.Cost > 0 { // else it was not charged
+			t.of(c, l).settle(charge.ID, a.Cost, certain)
 		}
 	}
 }
@@ -166,17 +156,17 @@ func (t *Truth) Amended(now int64, charge stint.Charge, a stint.Amendment) {
 // from before a step back of the clock is no longer where it was; if it applied all the same, it
 // may have changed what others used since. A lease and bookings with one end may be taken for each
 // other.
-func (rec *record) settle(id uint64, cost int64, certain bool) {
-	rec.metered = len(rec.events) // a meter may give back what it had refilled already
-	for i := range rec.events {
-		e := &rec.events[i]
+func (lt *limitTruth) settle(id uint64, cost int64, certain bool) {
+	lt.metered = len(lt.events) // a meter may give back what it had refilled already
+	for i := range lt.events {
+		e := &lt.events[i]
 		if e.id != id || e.astray {
 			continue
 		}
 		e.low, e.high = min(e.low, cost), max(e.high, cost)
 		mistaken := false
-		for j := range rec.events {
-			if o := &rec.events[j]; o.at == e.at && o.from != e.from && (o.booked || e.booked) {
+		for j := range lt.events {
+			if o := &lt.events[j]; o.at == e.at && o.from != e.from && (o.booked || e.booked) {
 				mistaken, o.low = true, 0
 			}
 		}
@@ -185,33 +175,33 @@ func (rec *record) settle(id uint64, cost int64, certain bool) {
 		}
 		return
 	}
-	rec.unsure = true
-	rec.excuse(math.MaxInt64)
+	lt.unsure = true
+	lt.excuse(math.MaxInt64)
 }
 
 // giveUp takes a booking out that is asked to move up, or gives it the id of the answer if that
-// left it where it was. It reports whether there is one: a place that has come is none.
-func (rec *record) giveUp(now, at int64, moved event) bool {
+// left it where it was. It reports whether there is one: a booking that has come is none.
+func (lt *limitTruth) giveUp(now, at int64, moved event) bool {
 	var found []int
-	for i := range rec.events {
-		if rec.events[i].is(now, at) {
+	for i := range lt.events {
+		if lt.events[i].is(now, at) {
 			found = append(found, i)
 		}
 	}
 	switch {
 	case len(found) == 0:
 		return false
-	case len(found) > 1 || rec.events[found[0]].low != moved.low || rec.events[found[0]].high != moved.high:
+	case len(found) > 1 || lt.events[found[0]].low != moved.low || lt.events[found[0]].high != moved.high:
 		for _, i := range found { // which one it was, or what is left of it, is not known
-			e := &rec.events[i]
+			e := &lt.events[i]
 			e.low, e.high, e.astray = 0, e.high+moved.high, true
 		}
 	case moved.at == at:
-		rec.events[found[0]].id = moved.id
+		lt.events[found[0]].id = moved.id
 	default:
-		rec.events = slices.Delete(rec.events, found[0], found[0]+1)
-		if found[0] < rec.metered {
-			rec.metered--
+		lt.events = slices.Delete(lt.events, found[0], found[0]+1)
+		if found[0] < lt.metered {
+			lt.metered--
 		}
 	}
 	return true
@@ -222,17 +212,17 @@ func (rec *record) giveUp(now, at int64, moved event) bool {
 func (t *Truth) GaveBack(now int64, c stint.Command) {
 	t.tick(now)
 	for i := range c.Limits {
-		rec := t.record(&stint.Claim{Subject: c.Subject, Scope: c.Scope}, &c.Limits[i])
-		rec.metered = len(rec.events)
+		lt := t.of(&stint.Claim{Subject: c.Subject, Scope: c.Scope}, &c.Limits[i])
+		lt.metered = len(lt.events)
 		if c.Limits[i].Algorithm == stint.AlgorithmBucket {
-			for j := range rec.events {
-				if e := &rec.events[j]; e.from <= now {
+			for j := range lt.events {
+				if e := &lt.events[j]; e.from <= now {
 					e.low, e.astray = 0, true
 				}
 			}
 			continue
 		}
-		rec.excuse(now + rec.maxLate)
+		lt.excuse(now + lt.maxLate)
 	}
 }
 
@@ -244,35 +234,35 @@ func (t *Truth) Forgot(now int64, c stint.Command) {
 	}
 }
 
-func (t *Truth) record(c *stint.Claim, l *stint.Limit) *record {
+func (t *Truth) of(c *stint.Claim, l *stint.Limit) *limitTruth {
 	key := keyOf(c, l)
 	if t.limits[key] == nil {
-		t.limits[key] = &record{}
+		t.limits[key] = &limitTruth{}
 	}
-	rec := t.limits[key]
+	lt := t.limits[key]
 	switch {
 	case l.Algorithm == stint.AlgorithmFixed:
-		rec.maxLate = l.Window.Microseconds()
+		lt.maxLate = l.Window.Microseconds()
 	case l.Algorithm == stint.AlgorithmSliding && l.Capacity() > stint.Resolution:
-		rec.maxLate = (span(l) + stint.Resolution - 1) / stint.Resolution
+		lt.maxLate = (span(l) + stint.Resolution - 1) / stint.Resolution
 	}
 	// Under limits that change and with leases ahead, a log may have to merge what is not that
 	// close.
-	rec.unsure = rec.unsure || len(rec.events) > maxEntries && (rec.ahead || rec.limit != *l)
-	if rec.limit.Max != l.Max || rec.limit.Burst != l.Burst {
-		rec.metered = len(rec.events)
+	lt.unsure = lt.unsure || len(lt.events) > maxEntries && (lt.ahead || lt.limit != *l)
+	if lt.limit.Max != l.Max || lt.limit.Burst != l.Burst {
+		lt.metered = len(lt.events)
 	}
-	rec.limit = *l
-	return rec
+	lt.limit = *l
+	return lt
 }
 
 // tick notes the clock. When it steps back, windows overlap that did not.
 func (t *Truth) tick(now int64) {
 	if now < t.clock {
-		for _, rec := range t.limits {
-			rec.unsure = true
-			rec.metered = len(rec.events)
-			rec.excuse(math.MaxInt64)
+		for _, lt := range t.limits {
+			lt.unsure = true
+			lt.metered = len(lt.events)
+			lt.excuse(math.MaxInt64)
 		}
 	}
 	t.clock = now
@@ -280,31 +270,31 @@ func (t *Truth) tick(now int64) {
 
 // excuse takes events up to an instant out of what must not be exceeded: what is left of each
 // nobody can tell.
-func (rec *record) excuse(until int64) {
-	for i := range rec.events {
-		if rec.events[i].at <= until {
-			rec.events[i].low, rec.events[i].astray = 0, true
+func (lt *limitTruth) excuse(until int64) {
+	for i := range lt.events {
+		if lt.events[i].at <= until {
+			lt.events[i].low, lt.events[i].astray = 0, true
 		}
 	}
 }
 
 // admit records an event and checks every window that contains it.
-func (rec *record) admit(l *stint.Limit, e event, moved bool) error {
-	rec.events = append(rec.events, e)
-	rec.ahead = rec.ahead || e.from < e.at
-	rec.maxLimit = max(rec.maxLimit, l.Max)
+func (lt *limitTruth) admit(l *stint.Limit, e event, moved bool) error {
+	lt.events = append(lt.events, e)
+	lt.ahead = lt.ahead || e.from < e.at
+	lt.maxLimit = max(lt.maxLimit, l.Max)
 	// A window that moves forward gains something only where an event begins, so those that end
 	// there are enough.
-	for _, other := range rec.events {
+	for _, other := range lt.events {
 		if moved && other.from > e.from {
 			continue // it was ahead of that before, and nearer
 		}
-		if err := rec.check(l, &e, other.from); err != nil {
+		if err := lt.check(l, &e, other.from); err != nil {
 			return err
 		}
 	}
 	if hasMeter(l) {
-		return rec.checkMeter(l)
+		return lt.checkMeter(l)
 	}
 	return nil
 }
@@ -312,18 +302,18 @@ func (rec *record) admit(l *stint.Limit, e event, moved bool) error {
 // force records an event that needs no room: nothing is promised of the windows that it is in but
 // that nothing else is admitted there. Of several limits a booking may end sooner on one than on
 // another, and none is forced above 2^52.
-func (rec *record) force(e event, several bool) {
+func (lt *limitTruth) force(e event, several bool) {
 	total := e.high
-	for _, other := range rec.events {
+	for _, other := range lt.events {
 		total = min(total+other.high, most)
 	}
 	if e.booked && several || total > most/2 {
 		e.low, e.astray = 0, true
 	}
-	rec.events = append(rec.events, e)
-	rec.ahead = rec.ahead || e.from < e.at
-	rec.forced = min(rec.forced+e.high, most)
-	rec.metered = len(rec.events)
+	lt.events = append(lt.events, e)
+	lt.ahead = lt.ahead || e.from < e.at
+	lt.forced = min(lt.forced+e.high, most)
+	lt.metered = len(lt.events)
 }
 
 // checkMeter pours all events into a new meter. So in no stretch of time there are more than the
@@ -333,12 +323,12 @@ func (rec *record) force(e event, several bool) {
 // more may be refilled. What is left of a block is returned, and then the meter falls by units that
 // it may have refilled already. These are at most one capacity, which is what a log holds of blocks
 // at once.
-func (rec *record) checkMeter(l *stint.Limit) error {
-	events := slices.Clone(rec.events[rec.metered:])
+func (lt *limitTruth) checkMeter(l *stint.Limit) error {
+	events := slices.Clone(lt.events[lt.metered:])
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.from, b.from) })
 	m := newMeter(l, 0, events[0].from)
 	full := times(l.Capacity(), m.unit)
-	if rec.blocks {
+	if lt.blocks {
 		full = times(2*l.Capacity()+(l.Max+1)/2, m.unit)
 	}
 	for _, e := range events {
@@ -352,12 +342,12 @@ func (rec *record) checkMeter(l *stint.Limit) error {
 
 // check holds the window that ends at an instant, and the aligned one around it, against the limit
 // that an event was admitted under, if it is in there.
-func (rec *record) check(l *stint.Limit, e *event, end int64) error {
+func (lt *limitTruth) check(l *stint.Limit, e *event, end int64) error {
 	sum := func(after, until int64) int64 {
 		if !e.in(after, until) {
 			return 0
 		}
-		return rec.sum(after, until, true)
+		return lt.sum(after, until, true)
 	}
 	window := l.Window.Microseconds()
 	switch l.Algorithm {
@@ -366,7 +356,7 @@ func (rec *record) check(l *stint.Limit, e *event, end int64) error {
 			return fmt.Errorf("%s admitted %d up to %d, within %d", l, n, end, span(l))
 		}
 	case stint.AlgorithmBucket:
-		if n := sum(end-window, end); end == e.from && n > l.Capacity()+rec.maxLimit+rec.forced {
+		if n := sum(end-window, end); end == e.from && n > l.Capacity()+lt.maxLimit+lt.forced {
 			return fmt.Errorf("%s admitted %d up to %d in one window", l, n, end)
 		}
 	case stint.AlgorithmFixed:
@@ -374,7 +364,7 @@ func (rec *record) check(l *stint.Limit, e *event, end int64) error {
 		if n := sum(start-1, start+window-1); n > l.Max {
 			return fmt.Errorf("%s admitted %d in the window from %d", l, n, start)
 		}
-		if n := sum(end-window, end); n > 2*rec.maxLimit+rec.forced {
+		if n := sum(end-window, end); n > 2*lt.maxLimit+lt.forced {
 			return fmt.Errorf("%s admitted %d up to %d in one window", l, n, end)
 		}
 	}
@@ -383,16 +373,16 @@ func (rec *record) check(l *stint.Limit, e *event, end int64) error {
 
 // justified reports whether the true log, its events at most a slice later than they were, would
 // deny cost units at now.
-func (rec *record) justified(l *stint.Limit, now, cost int64) bool {
-	if rec.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket || l.Algorithm == stint.AlgorithmConcurrency {
+func (lt *limitTruth) justified(l *stint.Limit, now, cost int64) bool {
+	if lt.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket || l.Algorithm == stint.AlgorithmConcurrency {
 		return true // promises nothing that the equality of answers does not cover
 	}
-	reach := span(l) + rec.maxLate
-	if rec.sum(now-reach, now, false)+cost > l.Capacity() {
+	reach := span(l) + lt.maxLate
+	if lt.sum(now-reach, now, false)+cost > l.Capacity() {
 		return true
 	}
-	for _, end := range rec.events { // those that begin later are booked
-		if end.from > now && end.from < now+reach && rec.sum(end.from-reach, end.from, false)+cost > l.Capacity() {
+	for _, end := range lt.events { // those that begin later are booked
+		if end.from > now && end.from < now+reach && lt.sum(end.from-reach, end.from, false)+cost > l.Capacity() {
 			return true
 		}
 	}
@@ -401,26 +391,26 @@ func (rec *record) justified(l *stint.Limit, now, cost int64) bool {
 
 // full reports whether the true log, its events at most a slice later than they were, has no room
 // for cost units beside all that is booked.
-func (rec *record) full(l *stint.Limit, now, cost int64) bool {
-	if rec.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket {
+func (lt *limitTruth) full(l *stint.Limit, now, cost int64) bool {
+	if lt.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket {
 		return true
 	}
-	return rec.sum(now-span(l)-rec.maxLate, math.MaxInt64, false)+cost > l.Capacity()
+	return lt.sum(now-span(l)-lt.maxLate, math.MaxInt64, false)+cost > l.Capacity()
 }
 
-// hasBookings reports whether places ahead of now are booked: nobody who waits overtakes those.
-func (rec *record) hasBookings(now int64) bool {
-	return slices.ContainsFunc(rec.events, func(e event) bool { return e.booked && e.from > now })
+// hasBookings reports whether something is booked ahead of now: nobody who waits overtakes that.
+func (lt *limitTruth) hasBookings(now int64) bool {
+	return slices.ContainsFunc(lt.events, func(e event) bool { return e.booked && e.from > now })
 }
 
 // in reports whether some of the event may have happened in (after, until].
 func (e *event) in(after, until int64) bool { return e.at > after && e.from <= until }
 
 // sum is what happened in (after, until], at least or at most.
-func (rec *record) sum(after, until int64, least bool) int64 {
+func (lt *limitTruth) sum(after, until int64, least bool) int64 {
 	var n int64
-	for i := range rec.events {
-		e := &rec.events[i]
+	for i := range lt.events {
+		e := &lt.events[i]
 		switch {
 		case !e.in(after, until):
 		case least:
@@ -432,9 +422,9 @@ func (rec *record) sum(after, until int64, least bool) int64 {
 	return n
 }
 
-func (rec *record) String() string {
+func (lt *limitTruth) String() string {
 	s := "events"
-	for _, e := range rec.events {
+	for _, e := range lt.events {
 		if s += fmt.Sprintf(" %d×%d", e.at, e.high); e.from < e.at {
 			s += fmt.Sprintf(" from %d", e.from)
 		}

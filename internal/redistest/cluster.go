@@ -59,8 +59,8 @@ func (c *Cluster) Addrs() []string { return addrs(c.Nodes) }
 // Flush empties the whole cluster.
 func (c *Cluster) Flush(t testing.TB) {
 	t.Helper()
-	for _, node := range c.Nodes {
-		if node.proc != nil && isMaster(node) {
+	for _, node := range c.running() {
+		if isMaster(node) {
 			node.CLI(t, "FLUSHALL")
 		}
 	}
@@ -69,47 +69,40 @@ func (c *Cluster) Flush(t testing.TB) {
 // SlotOf returns the key's hash slot.
 func (c *Cluster) SlotOf(t testing.TB, key string) int {
 	t.Helper()
-	asked := errors.New("no node is running")
-	for _, node := range c.Nodes {
-		if node.proc == nil {
-			continue
+	err := errors.New("no node is running")
+	for _, node := range c.running() {
+		var reply string
+		if reply, err = node.Do("CLUSTER", "KEYSLOT", key); err == nil {
+			var slot int
+			if slot, err = strconv.Atoi(reply); err == nil {
+				return slot
+			}
 		}
-		reply, err := node.Do("CLUSTER", "KEYSLOT", key)
-		if err != nil {
-			asked = err
-			continue
-		}
-		slot, err := strconv.Atoi(reply)
-		if err != nil {
-			t.Fatalf("redistest: slot %q: %v", reply, err)
-		}
-		return slot
 	}
-	t.Fatalf("redistest: slot of %q: %v", key, asked)
+	t.Fatalf("redistest: slot of %q: %v", key, err)
 	return 0
+}
+
+// running returns the nodes that run.
+func (c *Cluster) running() []*Server {
+	return slices.DeleteFunc(slices.Clone(c.Nodes), func(node *Server) bool { return node.proc == nil })
 }
 
 // MasterOf returns the master that owns the key's slot now.
 func (c *Cluster) MasterOf(t testing.TB, key string) *Server {
 	t.Helper()
 	slot := c.SlotOf(t, key)
-	var asked error
-	for _, node := range c.Nodes {
-		if node.proc == nil {
-			continue
-		}
-		view, err := clusterView(node)
-		if err != nil {
-			asked = err
-			continue
-		}
+	var err error
+	for _, node := range c.running() {
+		var view []peer
+		view, err = clusterView(node)
 		for _, peer := range view {
 			if peer.owns(slot) && !peer.is("fail") {
 				return c.at(t, peer.port)
 			}
 		}
 	}
-	t.Fatalf("redistest: nobody owns the slot of %q: %v", key, asked)
+	t.Fatalf("redistest: nobody owns the slot of %q: %v", key, err)
 	return nil
 }
 
@@ -172,8 +165,8 @@ func (c *Cluster) MigrateSlot(t testing.TB, slot int, from, to *Server) {
 	}
 	// The new owner first, else nobody would own the slot for a moment.
 	informed := []*Server{to, from}
-	for _, node := range c.Nodes {
-		if node != to && node != from && node.proc != nil && isMaster(node) {
+	for _, node := range c.running() {
+		if node != to && node != from && isMaster(node) {
 			informed = append(informed, node)
 		}
 	}
@@ -186,10 +179,7 @@ func (c *Cluster) MigrateSlot(t testing.TB, slot int, from, to *Server) {
 // allSeeOwner returns nil when every running node reports a working cluster with srv as the owner
 // of the slot.
 func (c *Cluster) allSeeOwner(slot int, srv *Server) error {
-	for _, node := range c.Nodes {
-		if node.proc == nil {
-			continue
-		}
+	for _, node := range c.running() {
 		if err := stateOK(node); err != nil {
 			return fmt.Errorf("%s: %w", node.Addr(), err)
 		}
@@ -329,12 +319,7 @@ type peer struct {
 }
 
 func (p peer) is(flag string) bool {
-	for f := range strings.SplitSeq(p.flags, ",") {
-		if f == flag {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.Split(p.flags, ","), flag)
 }
 
 func (p peer) owns(slot int) bool {

@@ -33,7 +33,11 @@ func (c *Cluster) LossyFailover(t testing.TB, key string, write func()) time.Dur
 // their timeout for a dead server.
 func (s *Sentinel) LossyFailover(t testing.TB, write func()) time.Duration {
 	t.Helper()
-	master, replica := s.CurrentMaster(t), s.Replica
+	master, err := s.currentMaster()
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	replica := s.Replica
 	if master == replica {
 		replica = s.Master
 	}

@@ -96,14 +96,14 @@ func TestTLS(t *testing.T) {
 
 func TestSentinelFailover(t *testing.T) {
 	s := StartSentinel(t)
-	if got, want := s.CurrentMaster(t), s.Master; got != want {
-		t.Fatalf("master: got %s, want %s", got.Addr(), want.Addr())
+	if err := s.isMaster(s.Master); err != nil {
+		t.Fatal(err)
 	}
 	if got, want := len(s.Addrs()), 3; got != want {
 		t.Fatalf("sentinels: got %d, want %d", got, want)
 	}
 	s.Master.Kill()
-	s.AwaitMaster(t, s.Replica)
+	await(t, "the replica is master", func() error { return s.isMaster(s.Replica) })
 	if got, want := s.Replica.CLI(t, "SET", "a", "1"), "OK"; got != want {
 		t.Errorf("SET on the new master: got %q, want %q", got, want)
 	}

@@ -34,9 +34,6 @@ func (s *Server) Do(args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err, failed := replies[0].(error); failed {
-		return "", err
-	}
 	return text(replies[0]), nil
 }
 
@@ -44,17 +41,14 @@ func (s *Server) Do(args ...string) (string, error) {
 func (s *Server) list(t testing.TB, args ...string) []string {
 	t.Helper()
 	replies, err := s.pipeline(args)
-	if err == nil {
-		err, _ = replies[0].(error)
-	}
 	if err != nil {
 		t.Fatalf("redistest: %s: %s: %v", s.Addr(), strings.Join(args, " "), err)
 	}
 	return texts(replies[0])
 }
 
-// pipeline sends commands on a connection of its own and returns their replies: a string, an error,
-// or a slice of these.
+// pipeline sends commands on a connection of its own and returns their replies: a string, or a
+// slice of these. An error that the server replies with is returned.
 func (s *Server) pipeline(commands ...[]string) ([]any, error) {
 	var conn net.Conn
 	var err error
@@ -73,27 +67,22 @@ func (s *Server) pipeline(commands ...[]string) ([]any, error) {
 	}
 	r := bufio.NewReader(conn)
 	if s.password != "" {
-		replies, err := roundTrip(conn, r, []string{"AUTH", s.password})
-		if err != nil {
-			return nil, err
-		}
-		if err, failed := replies[0].(error); failed {
-			return nil, err
-		}
+		commands = append([][]string{{"AUTH", s.password}}, commands...)
 	}
-	return roundTrip(conn, r, commands...)
-}
-
-func roundTrip(w io.Writer, r *bufio.Reader, commands ...[]string) ([]any, error) {
-	if _, err := io.WriteString(w, encode(commands...)); err != nil {
+	if _, err := io.WriteString(conn, encode(commands...)); err != nil {
 		return nil, err
 	}
 	replies := make([]any, len(commands))
 	for i := range replies {
-		var err error
 		if replies[i], err = readReply(r); err != nil {
 			return nil, err
 		}
+		if err, failed := replies[i].(error); failed {
+			return nil, err
+		}
+	}
+	if s.password != "" {
+		replies = replies[1:]
 	}
 	return replies, nil
 }

@@ -73,23 +73,7 @@ func (s *Sentinel) NoFailover(t testing.TB) {
 // Addrs returns the addresses of the sentinels.
 func (s *Sentinel) Addrs() []string { return addrs(s.Sentinels) }
 
-// CurrentMaster returns the server that the running sentinels report as the master; it fails the
-// test if they differ or none is running.
-func (s *Sentinel) CurrentMaster(t testing.TB) *Server {
-	t.Helper()
-	srv, err := s.currentMaster()
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
-	return srv
-}
-
-// AwaitMaster returns when all running sentinels report srv as the master and it says so itself.
-func (s *Sentinel) AwaitMaster(t testing.TB, srv *Server) {
-	t.Helper()
-	await(t, srv.Addr()+" is master", func() error { return s.isMaster(srv) })
-}
-
+// isMaster returns nil when all running sentinels report srv as the master and it says so itself.
 func (s *Sentinel) isMaster(srv *Server) error {
 	current, err := s.currentMaster()
 	if err != nil {
@@ -104,6 +88,7 @@ func (s *Sentinel) isMaster(srv *Server) error {
 	return nil
 }
 
+// currentMaster returns the server that the running sentinels report as the master.
 func (s *Sentinel) currentMaster() (*Server, error) {
 	found := ""
 	for _, sentinel := range s.Sentinels {

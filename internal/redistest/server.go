@@ -19,6 +19,7 @@
 package redistest
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -123,8 +124,8 @@ func (s *Server) URL() string {
 	return scheme + "://" + user + s.Addr()
 }
 
-// TLS returns what a client needs to connect to a server of [StartTLS]: the authority that signed
-// the server's certificate, and a client certificate. It is nil for other servers.
+// TLS returns what a client needs to connect to a server of [StartTLS]: whom to trust, and a client
+// certificate. It is nil for other servers.
 func (s *Server) TLS() *tls.Config { return s.tls.Clone() }
 
 // PID returns the process id, or 0 while the server is not running.
@@ -220,23 +221,18 @@ func (s *Server) launch() error {
 	if s.conf != "" {
 		args = append([]string{s.conf}, args...)
 	}
-	cmd := exec.Command(binary, args...)
-	if err := s.run(cmd); err != nil {
-		return err
-	}
-	return s.awaitReady()
-}
-
-func (s *Server) run(cmd *exec.Cmd) error {
 	out, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	defer out.Close() // the process has its own copy
+	cmd := exec.Command(binary, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, out, out
 	cmd.Env = append(os.Environ(), s.env...)
-	s.proc, err = startProcess(cmd)
-	return err
+	if s.proc, err = startProcess(cmd); err != nil {
+		return err
+	}
+	return s.awaitReady()
 }
 
 // awaitReady returns when this process, and not another one that took the port first, answers.
@@ -283,15 +279,12 @@ func (s *Server) logTail() string {
 }
 
 func findBinary() (string, error) {
-	if name := os.Getenv(BinaryEnv); name != "" {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			return "", fmt.Errorf("%s=%s: %w", BinaryEnv, name, err)
-		}
-		return path, nil
-	}
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
+	name := os.Getenv(BinaryEnv)
+	path, err := exec.LookPath(cmp.Or(name, "redis-server"))
+	switch {
+	case err != nil && name != "":
+		return "", fmt.Errorf("%s=%s: %w", BinaryEnv, name, err)
+	case err != nil:
 		return "", errors.New("redis-server not found: apt-get install redis-server, or run make setup")
 	}
 	return path, nil
