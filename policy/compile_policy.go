@@ -155,7 +155,6 @@ func (l tierLimits) names(tier string) bool {
 	return named || rest
 }
 
-// of returns the limits for a tier.
 func (l tierLimits) of(tier string) []stint.Limit {
 	if l.byTier == nil {
 		return l.all

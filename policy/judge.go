@@ -99,7 +99,6 @@ func (u *unit) asker(f *facts, room []byte) asker {
 // enforced reports whether the unit's limits have consequences for a subject.
 func (u *unit) enforced(subject string) bool { return rollout.Chosen(u.name, subject, u.enforce) }
 
-// asker is who is asking.
 type asker struct {
 	subject string
 	by      *identity
@@ -207,7 +206,6 @@ func (t *tier) scopeOf(route string) string {
 	return globalScope
 }
 
-// of returns what a request costs.
 func (c *Cost) of(f *facts) int64 {
 	if c.Header != "" {
 		if n, err := strconv.ParseInt(strings.TrimSpace(f.header(c.Header)), 10, 64); err == nil {
