@@ -26,7 +26,6 @@ func (n seriesName) rest() seriesName {
 type series struct {
 	name  seriesName
 	tally tally
-	lost  lost
 }
 
 func newSeries(name seriesName) *series {
