@@ -111,7 +111,6 @@ func (r *shadowReport) idle() bool {
 	return r.first < oldest && r.requests.sum(shadowAll) == r.minutes[oldest%shadowMinutes].requests
 }
 
-// shadowSnapshot is a copy of a report.
 type shadowSnapshot struct {
 	total   shadowRecord
 	minutes []shadowRecord // oldest first
@@ -174,7 +173,6 @@ func (r *shadowRecord) clone() shadowRecord {
 	return shadowRecord{requests: r.requests, denied: r.denied, subjects: r.subjects.clone(), hit: r.hit.clone()}
 }
 
-// merge adds another record.
 func (r *shadowRecord) merge(s *shadowRecord) {
 	r.requests += s.requests
 	r.denied += s.denied
