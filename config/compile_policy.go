@@ -104,9 +104,9 @@ func (c *compiler) policies() {
 			Identity:   doc.Identity,
 			Per:        doc.Per,
 			Limits:     doc.Limits.All,
-			TierLimits: doc.Limits.byTier(),
+			TierLimits: plain(doc.Limits.ByTier),
 			Budget:     doc.Budget.All,
-			TierBudget: doc.Budget.byTier(),
+			TierBudget: plain(doc.Budget.ByTier),
 			Cost:       c.cost(key+".cost", doc.Cost),
 			Refund:     doc.Refund,
 			Shadow:     shadow,
@@ -134,28 +134,20 @@ func matchOf(doc *matchDoc) *policy.Match {
 	}
 	return &policy.Match{
 		Host: doc.Host, Path: doc.Path, Method: doc.Method, Network: doc.Network,
-		Header: valuesOf(doc.Header), Claim: valuesOf(doc.Claim),
+		Header: plain(doc.Header), Claim: plain(doc.Claim),
 	}
 }
 
-func valuesOf(lists map[string]list) map[string][]string {
-	values := map[string][]string{}
+// plain returns lists by name as package policy has them; nil if there are none by name.
+func plain[E any, L ~[]E](lists map[string]L) map[string][]E {
+	if lists == nil {
+		return nil
+	}
+	values := map[string][]E{}
 	for name, list := range lists {
 		values[name] = list
 	}
 	return values
-}
-
-// byTier returns the limits of each tier; nil if there are none by tier.
-func (l *tierLimits) byTier() map[string][]stint.Limit {
-	if l.ByTier == nil {
-		return nil
-	}
-	limits := map[string][]stint.Limit{}
-	for tier, list := range l.ByTier {
-		limits[tier] = list
-	}
-	return limits
 }
 
 func (c *compiler) cost(key string, doc *costDoc) *policy.Cost {

@@ -74,7 +74,6 @@ type source struct {
 	tiers, policies int
 }
 
-// position is a line of a file.
 type position struct{ file, line int }
 
 // found is a mistake and where it belongs among the others.
@@ -116,7 +115,6 @@ func (r *reader) cannotRead(key string) {
 	}
 }
 
-// note notes a mistake at a position.
 func (r *reader) note(p position, key, format string, args ...any) {
 	if len(r.mistakes) >= maxMistakes {
 		return
@@ -141,7 +139,6 @@ func (r *reader) nearest(key string) position {
 	return position{line: 1}
 }
 
-// where returns a position as text.
 func (r *reader) where(p position) string { return fmt.Sprintf("%s:%d", r.files[p.file].name, p.line) }
 
 // err returns the mistakes in order, or nil if there are none.

@@ -51,7 +51,6 @@ func (w *Watcher) Last() Reload { return w.watch().Last() }
 // be put in force when it begins, it returns why at once.
 func (w *Watcher) Run(ctx context.Context) error { return w.watch().Run(ctx) }
 
-// watch returns what watches the files.
 func (w *Watcher) watch() *reload.Watcher {
 	w.once.Do(func() {
 		w.files = reload.New(reload.Config{

@@ -16,10 +16,13 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-func (d *dashboard) reset(w http.ResponseWriter, r *http.Request, by operator) {
-	var body control.Target
-	if d.read(w, r, &body, &body) {
-		d.act(w, r, by, "reset", body, d.admin.Reset)
+// acts handles a request to do something to a subject.
+func (d *dashboard) acts(what string, do func(context.Context, control.Target) (control.Named, error)) operatorHandler {
+	return func(w http.ResponseWriter, r *http.Request, by operator) {
+		var body control.Target
+		if d.read(w, r, &body, &body) {
+			d.act(w, r, by, what, body, do)
+		}
 	}
 }
 
@@ -41,13 +44,6 @@ func (d *dashboard) ban(w http.ResponseWriter, r *http.Request, by operator) {
 		func(ctx context.Context, t control.Target) (control.Named, error) {
 			return d.admin.Ban(ctx, t, length)
 		})
-}
-
-func (d *dashboard) unban(w http.ResponseWriter, r *http.Request, by operator) {
-	var body control.Target
-	if d.read(w, r, &body, &body) {
-		d.act(w, r, by, "unban", body, d.admin.Unban)
-	}
 }
 
 // act changes a subject, records the action or why it failed, and answers with the subject it was
@@ -74,11 +70,9 @@ func (d *dashboard) take(w http.ResponseWriter, r *http.Request, by operator) {
 	if !decode(w, r, &body) || !body.Peek && !d.mayChange(w, r, by) {
 		return
 	}
-	t := control.Target{Subject: body.Subject, Ref: body.Ref, Raw: body.Raw}
-	if !d.find(w, &t) {
+	if !d.find(w, &body.Target) {
 		return
 	}
-	body.Subject, body.Ref, body.Raw = t.Subject, t.Ref, t.Raw
 	ctx, cancel := context.WithTimeout(r.Context(), lookTime)
 	defer cancel()
 	result, err := d.admin.Take(ctx, body)
@@ -110,10 +104,7 @@ func (d *dashboard) find(w http.ResponseWriter, target *control.Target) bool {
 		answer.Refuse(w, http.StatusBadRequest, "invalid", "There is no subject; want one such as user:42, or a ref.")
 		return false
 	}
-	subject, ok := d.refs.subject(target.Ref)
-	if !ok { // the first look-up is cheaper
-		subject, ok = d.c.Monitor.SubjectOf(target.Ref)
-	}
+	subject, ok := d.c.Monitor.SubjectOf(target.Ref)
 	switch {
 	case !ok:
 		answer.Refuse(w, http.StatusNotFound, "unknown_ref",

@@ -46,7 +46,6 @@ func (a *audit) list() []action {
 	return append([]action{}, a.actions...)
 }
 
-// note records an action.
 func (d *dashboard) note(ctx context.Context, by operator, what, subject string, err error) {
 	done := action{time.Now(), label.Line(by.name), what, d.shown(subject), "done"}
 	level := slog.LevelInfo

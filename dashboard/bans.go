@@ -24,7 +24,6 @@ type banCache struct {
 // cacheFactor is for how many times as long as its scan took a list stays good.
 const cacheFactor = 4
 
-// get returns up to n bans.
 func (b *banCache) get(ctx context.Context, admin *control.Admin, n int) ([]control.Ban, error) {
 	select {
 	case b.turn <- struct{}{}:

@@ -74,7 +74,6 @@ type dashboard struct {
 	pages  pages
 	routes http.Handler
 	shown  func(subject string) string
-	refs   *refs
 	bans   banCache
 	audit  audit
 
@@ -93,7 +92,8 @@ func New(ctx context.Context, c Config) (http.Handler, error) {
 		c.Logger = slog.Default()
 	}
 	if c.Guard == nil {
-		c.Guard = localOnly
+		c.Guard = callers.LocalOnly(c.Logger,
+			"This serves only this machine: use localhost or its address, and no proxy.")
 	}
 	if c.Set == nil {
 		c.Set = func() *policy.Set { return nil }
@@ -112,9 +112,6 @@ func New(ctx context.Context, c Config) (http.Handler, error) {
 		d.shown = label.Line
 	}
 	var err error
-	if d.refs, err = newRefs(); err != nil {
-		return nil, err
-	}
 	if d.pages, err = readPages(); err != nil {
 		return nil, err
 	}
@@ -122,7 +119,6 @@ func New(ctx context.Context, c Config) (http.Handler, error) {
 	return d, err
 }
 
-// ServeHTTP implements [http.Handler].
 func (d *dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header())
 	d.routes.ServeHTTP(w, r)
@@ -142,9 +138,9 @@ func (d *dashboard) route() (http.Handler, error) {
 	api.HandleFunc("GET /api/bans", d.showBans)
 	api.Handle("GET /api/shadow", compressed(d.showShadow))
 	api.Handle("GET /api/subject", compressed(d.showSubject))
-	api.HandleFunc("POST /api/reset", d.requireOperator(d.reset))
+	api.HandleFunc("POST /api/reset", d.requireOperator(d.acts("reset", d.admin.Reset)))
 	api.HandleFunc("POST /api/ban", d.requireOperator(d.ban))
-	api.HandleFunc("POST /api/unban", d.requireOperator(d.unban))
+	api.HandleFunc("POST /api/unban", d.requireOperator(d.acts("unban", d.admin.Unban)))
 	api.HandleFunc("POST /api/take", d.requireName(d.take)) // a peek only reads
 	api.HandleFunc("/", notFound)
 
@@ -155,7 +151,6 @@ func (d *dashboard) route() (http.Handler, error) {
 	return mux, nil
 }
 
-// notFound answers requests for unknown paths.
 func notFound(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/api/reset", "/api/ban", "/api/unban", "/api/take":
@@ -164,16 +159,4 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	default:
 		answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here.")
 	}
-}
-
-// localOnly serves callers on this host.
-func localOnly(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !callers.Local(r) {
-			answer.Refuse(w, http.StatusForbidden, "forbidden",
-				"This serves only this machine: use localhost or its address, and no proxy.")
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }

@@ -65,7 +65,7 @@ func (d *dashboard) showBans(w http.ResponseWriter, r *http.Request) {
 	}
 	list = append([]control.Ban{}, list...)
 	for i := range list {
-		list[i].Subject, list[i].Ref = d.shown(list[i].Subject), d.refs.of(list[i].Subject)
+		list[i].Subject, list[i].Ref = d.shown(list[i].Subject), d.c.Monitor.Ref(list[i].Subject)
 	}
 	answer.JSON(w, http.StatusOK, struct {
 		Bans []control.Ban `json:"bans"`

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +44,7 @@ func TestLists(t *testing.T) {
 	r.get("/api/top?by=user", &top)
 	for ref, want := range map[string]string{
 		top.Top[1].Ref: "user:mallory", violations.Violations[1].Ref: "user:trudy",
-		r.board.refs.of("user:mallory"): "user:mallory",
+		r.board.c.Monitor.Ref("user:mallory"): "user:mallory",
 	} {
 		var s control.Subject
 		r.get("/api/subject?ref="+ref, &s)
@@ -172,32 +171,6 @@ func TestNotInspectable(t *testing.T) {
 			response, text := r.call(http.MethodGet, path, "")
 			if response.StatusCode != http.StatusNotImplemented || problemOf(t, text).Error != "unsupported" {
 				t.Errorf("%s, %s: got %d, %s", name, path, response.StatusCode, text)
-			}
-		}
-	}
-}
-
-func TestRefs(t *testing.T) {
-	r, err := newRefs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := newRefs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, subject := range []string{"user:42", "", "\x00\xff{}:\n", strings.Repeat("x", stint.MaxSubject)} {
-		ref := r.of(subject)
-		if got, ok := r.subject(ref); !ok || got != subject || ref != r.of(subject) || url.QueryEscape(ref) != ref {
-			t.Errorf("%q: %s stands for %q", subject, ref, got)
-		}
-		if _, ok := other.subject(ref); ok || other.of(subject) == ref {
-			t.Errorf("%q: the ref is good elsewhere", subject)
-		}
-		for _, wrong := range []string{ref[1:], ref[:len(ref)-2], ref + "AA", "~", "~A", "",
-			"~" + strings.Repeat("A", 2*stint.MaxSubject)} {
-			if got, ok := r.subject(wrong); ok {
-				t.Errorf("%s stands for %q", wrong, got)
 			}
 		}
 	}

@@ -68,7 +68,6 @@ func (d *dashboard) outbound(ctx context.Context, set *policy.Set) []*outboundSt
 	return list
 }
 
-// count adds the statistics of calls.
 func (s *outboundState) count(n *outbound.Stats) {
 	s.Calls, s.Waited, s.Waiting, s.Denied = n.Calls, n.Waited, n.Waiting, n.Denied
 	if n.Waited > 0 {
@@ -77,17 +76,16 @@ func (s *outboundState) count(n *outbound.Stats) {
 	s.cool(n.CoolingUntil)
 }
 
-// cool notes a pause.
 func (s *outboundState) cool(until time.Time) {
 	if !until.IsZero() && (s.CoolingUntil == nil || until.After(*s.CoolingUntil)) {
 		s.CoolingUntil = &until
 	}
 }
 
-// peek reads the usage of an API.
 func (s *outboundState) peek(ctx context.Context, admin *control.Admin) {
 	result, err := admin.Take(ctx,
-		control.TakeRequest{Subject: s.Name + ":api", Tier: "outbound", Policy: s.Name, Peek: true})
+		control.TakeRequest{Target: control.Target{Subject: s.Name + ":api"}, Tier: "outbound",
+			Policy: s.Name, Peek: true})
 	if err != nil {
 		s.Problem = sentence(err)
 		return

@@ -124,7 +124,9 @@ func testNarrow(t *testing.T, f *fixture, page *browsertest.Page) {
 
 func testKeyboard(t *testing.T, f *fixture, page *browsertest.Page) {
 	f.busy()
-	f.change(func() { f.subjects["user:42"] = control.Subject{Subject: "user:42", Now: time.Now()} })
+	f.change(func() {
+		f.subjects["user:42"] = control.Subject{Named: control.Named{Subject: "user:42"}, Now: time.Now()}
+	})
 	open(t, f, page, "overview")
 	const focused = `(document.activeElement.textContent || document.activeElement.getAttribute("aria-label") || document.activeElement.id).trim()`
 

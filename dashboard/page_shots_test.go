@@ -129,8 +129,10 @@ func (f *fixture) busy() {
 		{At: now.Add(-3 * time.Minute), Who: "ops", What: "unban", Subject: "user:dave…", Result: "the store is down"},
 	}
 	f.bans = []control.Ban{
-		{Banned: driver.Banned{Subject: "ip:198.51.100.x", BanState: driver.BanState{Until: now.Add(51 * time.Minute), Level: 3}}, Ref: "r-ip"},
-		{Banned: driver.Banned{Subject: "user:mallo…", BanState: driver.BanState{Until: now.Add(252 * time.Second), Level: 2}}, Ref: "r-mallory"},
+		{Banned: driver.Banned{Subject: "ip:198.51.100.x",
+			BanState: driver.BanState{Until: now.Add(51 * time.Minute), Level: 3}}, Ref: "r-ip"},
+		{Banned: driver.Banned{Subject: "user:mallo…",
+			BanState: driver.BanState{Until: now.Add(252 * time.Second), Level: 2}}, Ref: "r-mallory"},
 	}
 	f.subjects["r-mallory"] = mallory(now)
 }
@@ -226,7 +228,7 @@ func busyTop() map[string][]observe.Offender {
 
 // mallory is a subject who is over the limit, with a window of every kind.
 func mallory(now time.Time) control.Subject {
-	s := control.Subject{Subject: "user:mallory", Now: now,
+	s := control.Subject{Named: control.Named{Subject: "user:mallory"}, Now: now,
 		Ban: driver.BanState{Until: now.Add(4*time.Minute + 12*time.Second), Level: 2, Strikes: 37}}
 	random := rand.New(rand.NewPCG(3, 4))
 	minute := control.Limit{Tier: "free", Scope: "structure", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30,

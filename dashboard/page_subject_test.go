@@ -13,7 +13,7 @@ import (
 func testAddresses(t *testing.T, f *fixture, page *browsertest.Page) {
 	f.change(func() {
 		for _, name := range []string{"user:42", "ip:2001:db8::/64", "user:a/b%"} {
-			f.subjects[name] = control.Subject{Subject: name, Now: time.Now()}
+			f.subjects[name] = control.Subject{Named: control.Named{Subject: name}, Now: time.Now()}
 		}
 	})
 	open(t, f, page, "subject")
@@ -48,10 +48,11 @@ func testOrder(t *testing.T, f *fixture, page *browsertest.Page) {
 	trial := limit("free", "10/10s", 10, 10)
 	trial.Shadow = true
 	f.change(func() {
-		f.subjects["user:mallory"] = control.Subject{Subject: "user:mallory", Now: time.Now(), Limits: []control.Limit{
-			limit("pro", "300/1m", 30, 300), limit("free", "500/1h", 30, 500), limit("free", "5000/1d", 0, 5000),
-			limit("free", "30/1m", 30, 30), limit("", "100/1s", 1, 100), trial,
-		}}
+		f.subjects["user:mallory"] = control.Subject{Named: control.Named{Subject: "user:mallory"}, Now: time.Now(),
+			Limits: []control.Limit{
+				limit("pro", "300/1m", 30, 300), limit("free", "500/1h", 30, 500), limit("free", "5000/1d", 0, 5000),
+				limit("free", "30/1m", 30, 30), limit("", "100/1s", 1, 100), trial,
+			}}
 		f.subjects[v.Ref] = f.subjects["user:mallory"]
 		f.state.Violations = []observe.Violation{v, would}
 	})

@@ -199,8 +199,9 @@ func testHostile(t *testing.T, f *fixture, page *browsertest.Page) {
 			{Tier: name, Policy: name, Limits: []string{name},
 				Minutes: []observe.ShadowCounts{{Requests: 1}, {Requests: 1}},
 				Top:     []observe.Offender{{Subject: name, Ref: "hostile", Denied: 1}}}}
-		f.bans = []control.Ban{{Banned: driver.Banned{Subject: name, BanState: driver.BanState{Until: time.Now().Add(time.Hour)}}, Ref: "hostile"}}
-		f.subjects["hostile"] = control.Subject{Subject: name, Now: time.Now(),
+		f.bans = []control.Ban{{Banned: driver.Banned{
+			Subject: name, BanState: driver.BanState{Until: time.Now().Add(time.Hour)}}, Ref: "hostile"}}
+		f.subjects["hostile"] = control.Subject{Named: control.Named{Subject: name}, Now: time.Now(),
 			Limits: []control.Limit{{Tier: name, Policy: name, Scope: name, Limit: name, Algorithm: name,
 				Capacity: 1, Window: 60}}}
 	})
@@ -257,12 +258,14 @@ func testActs(t *testing.T, f *fixture, page *browsertest.Page) {
 	now := time.Now()
 	f.change(func() {
 		f.subjects["user:42"] = control.Subject{
-			Subject: "user:42", Now: now, Ban: driver.BanState{Until: now.Add(time.Hour), Level: 1, Strikes: 3},
+			Named: control.Named{Subject: "user:42"}, Now: now,
+			Ban: driver.BanState{Until: now.Add(time.Hour), Level: 1, Strikes: 3},
 			Limits: []control.Limit{{Tier: "free", Limit: "10/1m", Algorithm: "sliding", Max: 10, Capacity: 10,
 				Window: 60, Used: 10, ResetAfter: 50, RetryAfter: 20,
 				Entries: []driver.Entry{{At: now.Add(-40 * time.Second), Until: now.Add(20 * time.Second), Units: 4},
 					{At: now.Add(-10 * time.Second), Until: now.Add(50 * time.Second), Units: 6}}}}}
-		f.bans = []control.Ban{{Banned: driver.Banned{Subject: "ip:203.0.113.x", BanState: driver.BanState{Until: now.Add(time.Hour), Level: 2}}, Ref: "abc"}}
+		f.bans = []control.Ban{{Banned: driver.Banned{
+			Subject: "ip:203.0.113.x", BanState: driver.BanState{Until: now.Add(time.Hour), Level: 2}}, Ref: "abc"}}
 	})
 	open(t, f, page, "subject")
 	page.Type("section.subject input", "user:42"+kb.Enter)
@@ -309,8 +312,9 @@ func testActs(t *testing.T, f *fixture, page *browsertest.Page) {
 func testReadOnly(t *testing.T, f *fixture, page *browsertest.Page) {
 	f.change(func() {
 		f.state.Writable, f.state.Who = false, ""
-		f.subjects["user:42"] = control.Subject{Subject: "user:42", Now: time.Now()}
-		f.bans = []control.Ban{{Banned: driver.Banned{Subject: "user:42", BanState: driver.BanState{Until: time.Now().Add(time.Hour)}}}}
+		f.subjects["user:42"] = control.Subject{Named: control.Named{Subject: "user:42"}, Now: time.Now()}
+		f.bans = []control.Ban{{Banned: driver.Banned{
+			Subject: "user:42", BanState: driver.BanState{Until: time.Now().Add(time.Hour)}}}}
 	})
 	open(t, f, page, "subject/name/user%3A42")
 	page.WaitText(".who", "the server has no tokens")

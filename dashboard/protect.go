@@ -44,9 +44,11 @@ type operator struct {
 	operates   bool
 }
 
+type operatorHandler func(w http.ResponseWriter, r *http.Request, by operator)
+
 // requireOperator handles requests that change something. They must come from somebody with a name
 // who may make changes, and be JSON, which no form can send.
-func (d *dashboard) requireOperator(act func(w http.ResponseWriter, r *http.Request, by operator)) http.HandlerFunc {
+func (d *dashboard) requireOperator(act operatorHandler) http.HandlerFunc {
 	return d.requireName(func(w http.ResponseWriter, r *http.Request, by operator) {
 		if d.mayChange(w, r, by) {
 			act(w, r, by)
@@ -66,7 +68,7 @@ func (d *dashboard) mayChange(w http.ResponseWriter, r *http.Request, by operato
 }
 
 // requireName handles requests with a body from somebody with a name.
-func (d *dashboard) requireName(act func(w http.ResponseWriter, r *http.Request, by operator)) http.HandlerFunc {
+func (d *dashboard) requireName(act operatorHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if d.c.Who == nil || d.admin == nil {
 			answer.Refuse(w, http.StatusForbidden, "forbidden", changesNothing)

@@ -95,7 +95,8 @@ func TestOutbound(t *testing.T) {
 	r.monitor.WatchOutbound(func() []outbound.Stats { return stats })
 	admin := r.board.admin
 	for range 2 {
-		if _, err := admin.Take(t.Context(), control.TakeRequest{Subject: "igdb:api"}); err != nil {
+		if _, err := admin.Take(t.Context(),
+			control.TakeRequest{Target: control.Target{Subject: "igdb:api"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -31,14 +30,21 @@ func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	ticks, cancel := d.c.Monitor.Subscribe()
 	defer cancel()
 
-	out := &eventStream{w: w, control: http.NewResponseController(w)}
-	if out.begin(r) != nil {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // for proxies that would buffer
+	if r.ProtoMajor == 1 {
+		h.Set("Connection", "close") // the deadline of the last event would apply to the next answer
+	}
+	w.WriteHeader(http.StatusOK)
+	if send(w, nil) != nil {
 		return
 	}
 	for {
 		select {
 		case tick, open := <-ticks:
-			if !open || out.send(&tick) != nil {
+			if !open || sendTick(w, &tick) != nil {
 				return
 			}
 		case <-d.closed:
@@ -49,45 +55,22 @@ func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// eventStream writes server-sent events. Each must be read in time; the stream itself may last
-// forever.
-type eventStream struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	b       bytes.Buffer
-}
-
-// begin sends the header.
-func (s *eventStream) begin(r *http.Request) error {
-	h := s.w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // for proxies that would buffer
-	if r.ProtoMajor == 1 {
-		h.Set("Connection", "close") // the deadline of the last event would apply to the next answer
-	}
-	s.w.WriteHeader(http.StatusOK)
-	return s.flush()
-}
-
-// send sends a tick.
-func (s *eventStream) send(t *observe.Tick) error {
+// sendTick sends a tick as a server-sent event.
+func sendTick(w http.ResponseWriter, t *observe.Tick) error {
 	text, err := json.Marshal(t)
 	if err != nil {
 		return err
 	}
-	s.b.Reset()
-	s.b.WriteString("event: tick\ndata: ")
-	s.b.Write(text)
-	s.b.WriteString("\n\n")
-	return s.flush()
+	return send(w, fmt.Appendf(nil, "event: tick\ndata: %s\n\n", text))
 }
 
-// flush sends the buffer. An error means that the client has gone or does not read.
-func (s *eventStream) flush() error {
-	_ = s.control.SetWriteDeadline(time.Now().Add(sendTime)) // if it cannot be set, the server's own applies
-	if _, err := s.w.Write(s.b.Bytes()); err != nil {
+// send sends a part of a stream, which must be read in time; the stream itself may last forever. An
+// error means that the client has gone or does not read.
+func send(w http.ResponseWriter, text []byte) error {
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(sendTime)) // if it cannot be set, the server's own applies
+	if _, err := w.Write(text); err != nil {
 		return err
 	}
-	return s.control.Flush()
+	return control.Flush()
 }

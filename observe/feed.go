@@ -108,16 +108,3 @@ func (f *feed) recent(n int) []Violation {
 	f.mu.Unlock()
 	return f.show(last)
 }
-
-// subjectOf returns whom a ref stands for, if it is that of a violation that is remembered.
-func (f *feed) subjectOf(ref string) (string, bool) {
-	f.mu.Lock()
-	last := f.ring.last(feedSize)
-	f.mu.Unlock()
-	for i := range last {
-		if f.names.ref(last[i].subject) == ref {
-			return last[i].subject, true
-		}
-	}
-	return "", false
-}

@@ -189,21 +189,6 @@ func (o *offenders) snapshot(kind int, now time.Time) (all []counted) {
 	return all
 }
 
-// subjectOf returns whom a ref stands for, if it is one that is counted.
-func (o *offenders) subjectOf(ref string) (string, bool) {
-	for kind, name := range offenderKinds {
-		if name == policyKind {
-			continue
-		}
-		for _, s := range o.snapshot(kind, time.Now()) {
-			if subject, ok := o.names.find(ref, s.counters); ok {
-				return subject, true
-			}
-		}
-	}
-	return o.shadow.subjectOf(ref)
-}
-
 // kindOf returns the index of a subject's kind.
 func kindOf(subject string) int {
 	prefix, _, ok := strings.Cut(subject, ":")

@@ -111,6 +111,7 @@ func (r *shadowReport) idle() bool {
 	return r.first < oldest && r.requests.sum(shadowAll) == r.minutes[oldest%shadowMinutes].requests
 }
 
+// shadowSnapshot is a copy of a report.
 type shadowSnapshot struct {
 	total   shadowRecord
 	minutes []shadowRecord // oldest first

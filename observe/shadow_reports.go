@@ -153,16 +153,6 @@ func (s *shadowReports) all() (all []*shadowReport) {
 	return all
 }
 
-// subjectOf returns the subject that a ref stands for, if it is one that is counted by itself.
-func (s *shadowReports) subjectOf(ref string) (string, bool) {
-	for _, r := range s.all() {
-		if subject, ok := s.names.find(ref, r.snapshot().top); ok {
-			return subject, true
-		}
-	}
-	return "", false
-}
-
 // show returns the reports on the rules of a set, which may be nil, and those that judged something
 // in the last minutes, each with up to n subjects.
 func (s *shadowReports) show(set *policy.Set, n int, now time.Time) []ShadowReport {

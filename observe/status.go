@@ -27,16 +27,12 @@ func (m *Monitor) History(step time.Duration) []Point { return m.history.points(
 // [Offender.Kind].
 func (m *Monitor) Top(kind string, n int) []Offender { return m.offenders.top(kind, n, time.Now()) }
 
-// SubjectOf returns the subject that a Ref stands for, while it is remembered.
-func (m *Monitor) SubjectOf(ref string) (string, bool) {
-	if ref == "" { // that of subjects which are too long
-		return "", false
-	}
-	if subject, ok := m.offenders.subjectOf(ref); ok {
-		return subject, true
-	}
-	return m.feed.subjectOf(ref)
-}
+// Ref returns a text that stands for a subject where it cannot be shown, as the Ref of an
+// [Offender] does. It is the same for as long as the process lives, and means nothing to others.
+func (m *Monitor) Ref(subject string) string { return m.names.seal(subject) }
+
+// SubjectOf returns the subject that a Ref of this monitor stands for.
+func (m *Monitor) SubjectOf(ref string) (string, bool) { return m.names.subject(ref) }
 
 // WatchStore has the monitor ask the store for its health every few seconds, until it is closed. A
 // new probe replaces the one before.

@@ -9,7 +9,6 @@ import (
 	"github.com/stint-limiter/stint/dashboard"
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/callers"
-	"github.com/stint-limiter/stint/internal/logsample"
 	"github.com/stint-limiter/stint/internal/setinfo"
 )
 
@@ -22,7 +21,8 @@ func (s *Server) newAdmin() (endpoint, error) {
 	}
 	guard := s.adminTokens.guard
 	if s.adminTokens == nil {
-		guard = s.localOnly()
+		guard = callers.LocalOnly(s.c.Logger,
+			"Without tokens, this listener serves only this machine: use localhost or its address, and no proxy.")
 	}
 	ctx, end := context.WithCancel(context.Background())
 	board, err := s.newDashboard(ctx, guard)
@@ -60,25 +60,6 @@ func (s *Server) newAdmin() (endpoint, error) {
 		return finish(ctx)
 	}
 	return ep, nil
-}
-
-// localOnly returns a guard that serves only callers on this host.
-func (s *Server) localOnly() func(next http.Handler) http.Handler {
-	var refused logsample.Sampler
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if callers.Local(r) {
-				next.ServeHTTP(w, r)
-				return
-			}
-			if n, ok := refused.Allow(1, time.Second); ok {
-				s.c.Logger.Warn("server: refused a caller on the admin listener who is not on this host", "peer",
-					callers.Peer(r), "unlogged", n)
-			}
-			answer.Refuse(w, http.StatusForbidden, "forbidden",
-				"Without tokens, this listener serves only this machine: use localhost or its address, and no proxy.")
-		})
-	}
 }
 
 // sameSite refuses requests that pages of other sites make in an operator's browser. Such pages may

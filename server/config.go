@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	_ "embed" // for the built-in policies
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/callers"
-	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/internal/server/gateway"
 	"github.com/stint-limiter/stint/observe"
@@ -181,7 +179,6 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// load reads the policies.
 func (c *Config) load() (read *config.Config, err error) {
 	if c.Policies != "" {
 		read, err = config.Load(c.Policies)
@@ -216,11 +213,10 @@ func (c *Config) chargeKey() ([]byte, error) {
 	if c.ChargeKey == "" {
 		return nil, nil
 	}
-	files, err := reload.ReadFiles(maxChargeKey, c.ChargeKey)
+	key, err := callers.ReadSecret(c.ChargeKey)
 	if err != nil {
 		return nil, fmt.Errorf("server: the charge key: %w", err)
 	}
-	key := bytes.TrimSpace(files[0].Text)
 	if len(key) < minChargeKey || len(key) > maxChargeKey {
 		return nil, fmt.Errorf("server: the charge key: %s has %d bytes; want %d to %d",
 			c.ChargeKey, len(key), minChargeKey, maxChargeKey)

@@ -31,7 +31,6 @@ type connections struct {
 	evicted  logsample.Sampler
 }
 
-// Accept implements [net.Listener].
 func (l *connections) Accept() (net.Conn, error) {
 	for {
 		c, err := l.AcceptTCP()
@@ -75,7 +74,6 @@ type connection struct {
 	health    atomic.Int32 // calls of the health service in progress
 }
 
-// Close implements [net.Conn].
 func (c *connection) Close() error {
 	c.closing.Do(func() {
 		c.called()
@@ -84,7 +82,6 @@ func (c *connection) Close() error {
 	return c.TCPConn.Close()
 }
 
-// RemoteAddr implements [net.Conn].
 func (c *connection) RemoteAddr() net.Addr { return remoteAddr{c.TCPConn.RemoteAddr(), c} }
 
 // remoteAddr is the other end of a connection together with the connection: of the connection, gRPC

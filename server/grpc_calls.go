@@ -82,7 +82,6 @@ type endingStream struct {
 	ctx context.Context
 }
 
-// Context implements [grpc.ServerStream].
 func (s *endingStream) Context() context.Context { return s.ctx }
 
 // RecvMsg implements [grpc.ServerStream]. Once a message has arrived, the stream may go on.

@@ -35,7 +35,6 @@ func newHealth(services ...string) *healthState {
 	return h
 }
 
-// enter begins a phase.
 func (h *healthState) enter(phase string) {
 	h.phase.Store(phase)
 	if phase == ready {

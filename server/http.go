@@ -49,7 +49,6 @@ func exactPaths(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// notFound answers requests for unknown paths.
 func notFound(w http.ResponseWriter, _ *http.Request) {
 	answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here.")
 }

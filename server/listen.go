@@ -86,17 +86,17 @@ func (s *Server) listen(ctx context.Context) error {
 	return nil
 }
 
-// open opens the listener.
 func (s *Server) open(ctx context.Context, ep *endpoint, address string) error {
 	opened, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
+	tcp := opened.(*net.TCPListener)
 	ep.listener = &connections{
-		TCPListener: opened.(*net.TCPListener), name: ep.name, most: int64(s.c.MaxConnections),
+		TCPListener: tcp, name: ep.name, most: int64(s.c.MaxConnections),
 		newConns: ep.newConns, logger: s.c.Logger,
 	}
-	if ep.name == Admin && s.adminTokens == nil && !isLoopback(ep.listener.Addr()) {
+	if ep.name == Admin && s.adminTokens == nil && !tcp.Addr().(*net.TCPAddr).IP.IsLoopback() {
 		return errAdminExposed
 	}
 	return nil
@@ -112,12 +112,6 @@ func (ep *endpoint) discard() {
 
 var errAdminExposed = errors.New("others can reach this address, and it has no tokens; " +
 	"listen on 127.0.0.1, or use tokens (without --no-admin-token, or with --admin-token-file)")
-
-// isLoopback reports whether only this machine can connect to an address.
-func isLoopback(a net.Addr) bool {
-	tcp, ok := a.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
-}
 
 // serve serves listeners until the server stops.
 func (s *Server) serve(all []endpoint) {

@@ -160,7 +160,8 @@ func TestStopFinishes(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, "done")
 			}))
-			r := start(t, Config{HTTP: anywhere, Gateway: &config.Gateway{Routes: []config.Route{{Upstream: upstream}}}},
+			r := start(t, Config{HTTP: anywhere,
+				Gateway: &config.Gateway{Routes: []config.Route{{Upstream: upstream}}}},
 				func(s *Server) {
 					if endless {
 						s.timeouts.finish = 50 * time.Millisecond

@@ -84,7 +84,16 @@ func (l *connectingStore) get(op string) (*redisstore.Store, error) {
 	return nil, &stint.StoreError{Op: op, Kind: errkind.Of(cause), Err: cause}
 }
 
-// Take implements [stint.Store].
+// with calls a method of the store. While that is not connected, it returns the error of the
+// operation.
+func with[T any](l *connectingStore, op string, call func(*redisstore.Store) (T, error)) (result T, err error) {
+	store, err := l.get(op)
+	if err == nil {
+		result, err = call(store)
+	}
+	return result, err
+}
+
 func (l *connectingStore) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	store, err := l.get("take")
 	if err != nil {
@@ -93,7 +102,6 @@ func (l *connectingStore) Take(ctx context.Context, r stint.Request) (stint.Deci
 	return store.Take(ctx, r)
 }
 
-// TakeBatch implements [driver.BatchStore].
 func (l *connectingStore) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	store, err := l.get("take")
 	if err != nil {
@@ -105,16 +113,10 @@ func (l *connectingStore) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	store.TakeBatch(ctx, batch)
 }
 
-// Amend implements [stint.Store].
 func (l *connectingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
-	store, err := l.get("amend")
-	if err != nil {
-		return false, err
-	}
-	return store.Amend(ctx, c, a)
+	return with(l, "amend", func(s *redisstore.Store) (bool, error) { return s.Amend(ctx, c, a) })
 }
 
-// Command implements [stint.Store].
 func (l *connectingStore) Command(ctx context.Context, c stint.Command) error {
 	store, err := l.get("command")
 	if err != nil {
@@ -123,40 +125,21 @@ func (l *connectingStore) Command(ctx context.Context, c stint.Command) error {
 	return store.Command(ctx, c)
 }
 
-// Inspect implements [driver.Inspector].
 func (l *connectingStore) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
-	store, err := l.get("inspect")
-	if err != nil {
-		return driver.Inspection{}, err
-	}
-	return store.Inspect(ctx, c)
+	return with(l, "inspect", func(s *redisstore.Store) (driver.Inspection, error) { return s.Inspect(ctx, c) })
 }
 
-// Bans implements [driver.Inspector].
 func (l *connectingStore) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
-	store, err := l.get("bans")
-	if err != nil {
-		return nil, err
-	}
-	return store.Bans(ctx, n)
+	return with(l, "bans", func(s *redisstore.Store) ([]driver.Banned, error) { return s.Bans(ctx, n) })
 }
 
-// Scopes implements [driver.Inspector].
 func (l *connectingStore) Scopes(ctx context.Context, subject string) ([]string, error) {
-	store, err := l.get("scopes")
-	if err != nil {
-		return nil, err
-	}
-	return store.Scopes(ctx, subject)
+	return with(l, "scopes", func(s *redisstore.Store) ([]string, error) { return s.Scopes(ctx, subject) })
 }
 
 // Info asks the servers for their state. See [redisstore.Store.Info].
 func (l *connectingStore) Info(ctx context.Context) (redisstore.Info, error) {
-	store, err := l.get("info")
-	if err != nil {
-		return redisstore.Info{}, err
-	}
-	return store.Info(ctx)
+	return with(l, "info", func(s *redisstore.Store) (redisstore.Info, error) { return s.Info(ctx) })
 }
 
 // Ping is for package resilience.
@@ -170,11 +153,7 @@ func (l *connectingStore) Ping(ctx context.Context) error {
 
 // Present is for package resilience.
 func (l *connectingStore) Present(ctx context.Context, id string) (int, error) {
-	store, err := l.get("present")
-	if err != nil {
-		return 0, err
-	}
-	return store.Present(ctx, id)
+	return with(l, "present", func(s *redisstore.Store) (int, error) { return s.Present(ctx, id) })
 }
 
 // Announcements is for package resilience.

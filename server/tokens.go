@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/stint-limiter/stint/internal/answer"
@@ -102,16 +101,8 @@ func (t *tokens) guard(next http.Handler) http.Handler {
 // check returns the error of a call without a token.
 func (t *tokens) check(ctx context.Context) error {
 	if t == nil || t.admit(ctx, metadata.ValueFromIncomingContext(ctx, "authorization"),
-		func() string { return grpcPeer(ctx) }) {
+		func() string { return connectionOf(ctx).RemoteAddr().String() }) {
 		return nil
 	}
 	return status.Error(codes.Unauthenticated, "a token is required: authorization: Bearer <token>")
-}
-
-// grpcPeer is the other end of a call's connection, for logs.
-func grpcPeer(ctx context.Context) string {
-	if p, ok := peer.FromContext(ctx); ok {
-		return p.Addr.String()
-	}
-	return "unknown"
 }

@@ -258,7 +258,7 @@ func TestF33Rebinding(t *testing.T) {
 	if got, _ := do(t, http.DefaultClient, request); got != 403 {
 		t.Errorf("through a proxy: got %d, want 403", got)
 	}
-	if !strings.Contains(r.log.String(), "refused a caller on the admin listener") {
+	if !strings.Contains(r.log.String(), "refused a caller who is not on this host") {
 		t.Error("nothing is logged")
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// banCommand bans a subject.
 type banCommand struct {
 	subjectFlags
 	For durationFlag `name:"for" placeholder:"TIME" default:"1h" help:"How long: 30s, 10m, 1h30m, 7d. Default: ${default}."`

@@ -12,7 +12,6 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// bansCommand lists bans.
 type bansCommand struct {
 	Most int `name:"most" short:"n" placeholder:"N" default:"100" help:"How many to list. Default: ${default}."`
 	adminFlags

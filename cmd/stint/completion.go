@@ -9,7 +9,6 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// completionCommand prints a script for a shell.
 type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }

@@ -35,7 +35,6 @@ _stint() {
 	b.WriteString("\tesac\n}\ncomplete -o default -F _stint stint\n")
 }
 
-// completeZsh writes a script for zsh.
 func completeZsh(b *bytes.Buffer, points []completionPoint) {
 	fmt.Fprintf(b, `#compdef stint
 # Completion of stint for zsh: source <(stint completion zsh)
@@ -82,7 +81,6 @@ _stint() {
 		"if [[ $funcstack[1] == _stint ]]; then _stint \"$@\"; else compdef _stint stint; fi\n")
 }
 
-// completeFish writes a script for fish.
 func completeFish(b *bytes.Buffer, points []completionPoint) {
 	b.WriteString("# Completion of stint for fish: stint completion fish > ~/.config/fish/completions/stint.fish\n" +
 		"function __stint_at\n\tset -l at ''\n\tfor word in (commandline -opc)[2..]\n\t\tswitch \"$at $word\"\n\t\t\tcase")

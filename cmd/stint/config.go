@@ -9,7 +9,6 @@ import (
 	"github.com/stint-limiter/stint/config"
 )
 
-// configCommands work on configurations.
 type configCommands struct {
 	Check   checkCommand   `cmd:"" help:"Report every mistake in configurations."`
 	Explain explainCommand `cmd:"" help:"Explain how a request would be decided, and why."`

@@ -9,7 +9,6 @@ import (
 	"github.com/stint-limiter/stint/internal/setinfo"
 )
 
-// checkCommand reports the mistakes in configurations.
 type checkCommand struct {
 	Paths []string `arg:"" name:"path" help:"A file, a directory whose *.yaml and *.yml files are one configuration, or - for standard input."`
 	JSON  bool     `name:"json" help:"Print the result as JSON on standard output."`

@@ -7,7 +7,6 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// explainCommand explains how a request would be decided.
 type explainCommand struct {
 	Path    string       `arg:"" name:"path" help:"A file, a directory, or - for standard input."`
 	Request requestFlag  `required:"" placeholder:"'METHOD PATH'" help:"The request: a method and a path or URL. The method is GET by default. Queries are ignored."`

@@ -2,7 +2,6 @@ package main
 
 import "github.com/stint-limiter/stint/config"
 
-// schemaCommand prints the JSON Schema of configurations.
 type schemaCommand struct{}
 
 func (*schemaCommand) Help() string {

@@ -45,7 +45,6 @@ type daemonFlags struct {
 // levelFlag is the lowest level to log.
 type levelFlag slog.Level
 
-// UnmarshalText reads a level.
 func (l *levelFlag) UnmarshalText(text []byte) error {
 	if err := (*slog.Level)(l).UnmarshalText(text); err != nil {
 		return fmt.Errorf("%q is not a level; want debug, info, warn or error", text)
@@ -124,11 +123,11 @@ func (f *daemonFlags) observe() (observe.Config, error) {
 			return c, errors.New("--alert-webhook and --alert-webhook-file; want one of them")
 		}
 		flag = "--alert-webhook-file"
-		text, err := readSecret(f.WebhookIn)
+		text, err := callers.ReadSecret(f.WebhookIn)
 		if err != nil {
 			return c, fmt.Errorf("%s: %w", flag, err)
 		}
-		c.Alerts.Webhook = text
+		c.Alerts.Webhook = string(text)
 	}
 	for _, text := range f.Alert {
 		name, threshold, err := observe.ParseThreshold(text)

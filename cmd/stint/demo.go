@@ -20,7 +20,6 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// demoCommand runs everything on this machine, with traffic.
 type demoCommand struct {
 	For    durationFlag `name:"for" placeholder:"TIME" help:"How long to run: 30s, 10m. Default: until it is interrupted."`
 	Rate   int          `name:"rate" placeholder:"N" default:"200" help:"About how many requests a second, 1 to 2000. Default: ${default}."`
@@ -44,7 +43,6 @@ func (c *demoCommand) Validate() error {
 	return (&daemonFlags{Store: c.Store}).Validate()
 }
 
-// Run runs the demo until it is interrupted.
 func (c *demoCommand) Run(s *system) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -72,7 +70,6 @@ func demoPolicies() string {
 // demoStore keeps the demo's counts apart from others in the same Redis.
 const demoStore = "\nstore: {prefix: stint-demo}\n"
 
-// run runs the demo until the context ends.
 func (c *demoCommand) run(ctx context.Context, s *system) (err error) {
 	directory, err := os.MkdirTemp("", "stint-demo-")
 	if err != nil {
@@ -105,7 +102,6 @@ func (c *demoCommand) run(ctx context.Context, s *system) (err error) {
 	return d.traffic(ctx, c.Rate)
 }
 
-// start starts the gateway and the dashboard.
 func (c *demoCommand) start(ctx context.Context, s *system, d *demo, upstream string) (*server.Server, error) {
 	srv, err := server.New(server.Config{
 		Policies: d.policies, Store: redisURL(c.Store), HTTP: free(c.Listen), Admin: free(c.Admin),
@@ -122,7 +118,6 @@ func (c *demoCommand) start(ctx context.Context, s *system, d *demo, upstream st
 	return srv, srv.Start(ctx)
 }
 
-// demo is what runs.
 type demo struct {
 	server   *server.Server
 	theirs   *localServer // the external API
@@ -130,7 +125,6 @@ type demo struct {
 	policies string       // the file
 }
 
-// traffic makes calls until the context ends.
 func (d *demo) traffic(ctx context.Context, rate int) error {
 	apis, err := d.server.Outbound()
 	if err != nil {

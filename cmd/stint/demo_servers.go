@@ -22,7 +22,6 @@ type localServer struct {
 	done chan struct{}
 }
 
-// startLocal starts to serve a handler.
 func startLocal(h http.Handler) (*localServer, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

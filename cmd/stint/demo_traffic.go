@@ -23,7 +23,6 @@ type callerKind struct {
 	make  func() demoRequest
 }
 
-// demoRequest is one request.
 type demoRequest struct {
 	method, path string
 	header       http.Header
@@ -95,7 +94,6 @@ const (
 	burstLength = 2 * time.Second
 )
 
-// run makes requests until the context ends.
 func (c *demoTraffic) run(ctx context.Context) {
 	defer c.http.CloseIdleConnections()
 	visits := make(chan demoRequest)
@@ -113,7 +111,6 @@ func (c *demoTraffic) run(ctx context.Context) {
 	work.Wait()
 }
 
-// steady sends requests at the rate.
 func (c *demoTraffic) steady(ctx context.Context, visits chan<- demoRequest) {
 	all, total := callerKinds(), 0
 	for _, h := range all {

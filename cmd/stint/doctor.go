@@ -10,7 +10,6 @@ import (
 	"github.com/stint-limiter/stint/config"
 )
 
-// doctorCommand finds out what is wrong.
 type doctorCommand struct {
 	Store  string `name:"store" placeholder:"URL" help:"Check a Redis: redis, or a URL such as redis://localhost:6379/0."`
 	Config string `name:"config" placeholder:"FILE" help:"Check policies too, and look for keys with their prefix in the Redis."`
@@ -45,7 +44,6 @@ type finding struct {
 	Fix   string `json:"fix,omitempty"`
 }
 
-// findings are all results.
 type findings []finding
 
 func (f *findings) ok(name, format string, args ...any) {

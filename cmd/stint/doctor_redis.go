@@ -38,7 +38,6 @@ type redisDiagnosis struct {
 // defaultPrefix is what keys begin with unless the policies say otherwise.
 const defaultPrefix = "stint"
 
-// diagnoseRedis checks a Redis.
 func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 	where := store.URL
 	e := &redisDiagnosis{found: found, prefix: cmp.Or(store.Prefix,

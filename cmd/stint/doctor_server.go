@@ -10,7 +10,6 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// diagnoseServer checks a running server.
 func (c *doctorCommand) diagnoseServer(ctx context.Context, found *findings, client *control.Client, version string) {
 	var refused *control.RefusedError
 	err := client.Ready(ctx)
@@ -66,7 +65,6 @@ func diagnoseSources(found *findings, sources []control.SourceState) {
 	}
 }
 
-// diagnoseStore reports the server's store.
 func diagnoseStore(found *findings, state *control.State) {
 	store := &state.Store
 	if store.Up {
@@ -80,7 +78,6 @@ func diagnoseStore(found *findings, state *control.State) {
 	}
 }
 
-// diagnoseAlerts reports firing alerts.
 func diagnoseAlerts(found *findings, state *control.State) {
 	firing := 0
 	for _, a := range state.Alerts {

@@ -71,7 +71,6 @@ type bans struct {
 	Forgive   duration   `json:"forgive,omitempty"`
 }
 
-// explanationOf returns the explanation of a request.
 func explanationOf(in *policy.Input, e *policy.Explanation) *explanation {
 	result := &explanation{Method: in.Method, Host: in.Host, Path: e.Path, Also: e.Also, Peer: unixPeer,
 		Client: e.Client, Skipped: e.Skipped}

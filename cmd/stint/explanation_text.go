@@ -169,7 +169,6 @@ func (b *bans) String() string {
 // String returns the shortest exact form: "1h", not "1h0m0s".
 func (d duration) String() string { return figures.Exact(time.Duration(d)) }
 
-// MarshalText returns the form of String.
 func (d duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 func orNone(text string) string {

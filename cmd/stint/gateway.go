@@ -12,7 +12,6 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// gatewayCommand is a reverse proxy.
 type gatewayCommand struct {
 	Upstream    string   `name:"upstream" placeholder:"URL" help:"Where requests go: http://, https:// or h2c://, and a host."`
 	Route       []string `name:"route" placeholder:"ROUTE" sep:"none" help:"Where requests for a host, a path or both go: api.example.com=URL, /api=URL or api.example.com/v1=URL. The longest match wins. Can be repeated."`
@@ -89,7 +88,6 @@ func (c *gatewayCommand) Validate() error {
 	return c.daemonFlags.Validate()
 }
 
-// Run serves until a signal ends it.
 func (c *gatewayCommand) Run(s *system) error {
 	routes, err := c.routes()
 	if err != nil {

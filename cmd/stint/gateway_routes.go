@@ -8,7 +8,6 @@ import (
 	"github.com/stint-limiter/stint/internal/routecheck"
 )
 
-// routes returns the routes of the flags.
 func (c *gatewayCommand) routes() ([]config.Route, error) {
 	var routes []config.Route
 	flags := map[routecheck.Match]string{}

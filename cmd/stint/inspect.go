@@ -11,7 +11,6 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// inspectCommand shows what a subject has used.
 type inspectCommand struct {
 	subjectFlags
 	Tier   string `name:"tier" placeholder:"NAME" help:"Only the limits of this tier."`

@@ -2,7 +2,6 @@ package main
 
 import "context"
 
-// peekCommand asks whether a subject may do something, and charges nothing.
 type peekCommand struct{ takeFlags }
 
 func (*peekCommand) Help() string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/errkind"
@@ -29,12 +30,7 @@ const doctorHint = `"stint doctor" with the same --store shows what the user lac
 // redisFailure finds out what an error of connecting means. A server says it in words only.
 func redisFailure(err error, where string) noRedis {
 	says := func(words ...string) bool {
-		for _, w := range words {
-			if strings.Contains(err.Error(), w) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(err.Error(), w) })
 	}
 	var dialling *net.OpError
 	switch {

@@ -11,7 +11,6 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// resetCommand clears what a subject has used.
 type resetCommand struct {
 	subjectFlags
 	Scope string `name:"scope" placeholder:"SCOPE" help:"Where, with --limit."`

@@ -140,14 +140,15 @@ func TestNothingUnescaped(t *testing.T) {
 	}
 	url := answering(t, map[string]any{
 		"/api/subject": control.Subject{
-			Subject: hostile, Limits: []control.Limit{
+			Named: control.Named{Subject: hostile}, Limits: []control.Limit{
 				{Tier: hostile, Policy: hostile, Scope: hostile, Limit: hostile, Algorithm: "sliding"}}},
 		"/api/bans": map[string]any{"bans": []control.Ban{{Banned: driver.Banned{Subject: hostile}, Ref: hostile}}},
 		"/api/top": map[string]any{
 			"top": []map[string]any{{"subject": hostile, "policy": hostile, "denied": 1}}},
 		"/api/violations": map[string]any{
 			"violations": []map[string]any{{"subject": hostile, "reason": hostile, "tier": hostile}}},
-		"/api/take": control.TakeResult{Subject: hostile, Limits: []control.Limit{{Tier: hostile, Limit: hostile}}},
+		"/api/take": control.TakeResult{Named: control.Named{Subject: hostile},
+			Limits: []control.Limit{{Tier: hostile, Limit: hostile}}},
 		"/api/state": map[string]any{"version": hostile, "store": map[string]any{"name": hostile},
 			"alerts": []map[string]any{{"name": hostile, "state": "firing"}}},
 		"/readyz": map[string]any{},

@@ -7,7 +7,6 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// serveCommand is the daemon.
 type serveCommand struct {
 	HTTP          string     `name:"http" placeholder:"ADDR" default:":8080" help:"The address of the JSON API, forward-auth and probes. Empty turns it off. Default: ${default}."`
 	GRPC          string     `name:"grpc" placeholder:"ADDR" default:":8081" help:"The address of Envoy's rate limit service, if there is --envoy-config. Default: ${default}."`
@@ -16,7 +15,7 @@ type serveCommand struct {
 	EnvoyStop     bool       `name:"envoy-stop-over-limit" help:"With fixed windows, charge nothing to the other descriptors of a request in which one is over its limit, as STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT does. Sliding windows always do so."`
 	EnvoyMerge    bool       `name:"envoy-merge-domains" help:"Let several files of --envoy-config configure one domain. Otherwise the second one is a mistake."`
 	EnvoyToken    string     `name:"envoy-token-file" placeholder:"FILE" help:"Bearer tokens for Envoy's rate limit service, one per line. Without it, and without --tls-client-ca, anyone who can connect may use it over gRPC, only callers on this host may POST to /json, and negative hits are refused."`
-	EnvoyHeaders  string     `name:"envoy-headers" placeholder:"WHICH" enum:",none,upstream,all" default:"" help:"Header fields that Envoy is asked to add: none, upstream for those of envoyproxy/ratelimit, or all. Default: all with sliding windows, none with fixed ones."`
+	EnvoyHeaders  string     `name:"envoy-headers" placeholder:"WHICH" enum:"default,none,upstream,all" values:"none,upstream,all" default:"default" help:"Header fields that Envoy is asked to add: none, upstream for those of envoyproxy/ratelimit, or all. Default: all with sliding windows, none with fixed ones."`
 	EnvoyLimit    headerName `name:"envoy-header-limit" placeholder:"NAME" help:"Another name for the header field RateLimit-Limit for Envoy."`
 	EnvoyLeft     headerName `name:"envoy-header-remaining" placeholder:"NAME" help:"Another name for RateLimit-Remaining."`
 	EnvoyReset    headerName `name:"envoy-header-reset" placeholder:"NAME" help:"Another name for RateLimit-Reset."`
@@ -41,7 +40,6 @@ requests finish. Redis need not be reachable at the start: until it is, the poli
     stint serve --config stint.yaml --api-token-file tokens --tls-cert cert.pem --tls-key key.pem`
 }
 
-// Run serves until a signal ends it.
 func (c *serveCommand) Run(s *system) error {
 	config, err := c.configuration(s)
 	if err != nil {
@@ -61,7 +59,6 @@ func (c *serveCommand) Run(s *system) error {
 	return runDaemon(config)
 }
 
-// envoy returns the settings of Envoy's service.
 func (c *serveCommand) envoy() server.Envoy {
 	return server.Envoy{
 		Rules: c.EnvoyConfig, MergeDomains: c.EnvoyMerge, Tokens: c.EnvoyToken,
@@ -72,7 +69,6 @@ func (c *serveCommand) envoy() server.Envoy {
 	}
 }
 
-// headerName is a name for a header field.
 type headerName string
 
 // UnmarshalText reads a token of HTTP.

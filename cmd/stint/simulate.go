@@ -14,7 +14,6 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate/report"
 )
 
-// simulateCommand shows what limits would have done to a log.
 type simulateCommand struct {
 	Logs       []string `arg:"" name:"log" help:"Access logs, compressed with gzip or zstd or not, in any order, or - for standard input."`
 	Config     string   `required:"" placeholder:"FILE" help:"The configuration: a file, a directory, or - for standard input."`
@@ -91,7 +90,6 @@ func (c *simulateCommand) format() (accesslog.Format, error) {
 	return format, nil
 }
 
-// Run replays the logs, and reports.
 func (c *simulateCommand) Run(s *system) error {
 	options, err := c.options(s)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/stint-limiter/stint/internal/loggen"
 )
 
-// simulateGenerateCommand makes a log to try out simulate with. Help does not list it.
 type simulateGenerateCommand struct {
 	Lines int          `name:"lines" placeholder:"N" default:"100000" help:"How many. Default: ${default}."`
 	Users int          `name:"users" placeholder:"N" default:"2000" help:"How many people there are. Default: ${default}."`

@@ -22,7 +22,6 @@ type progress struct {
 	next   time.Time
 }
 
-// newProgress returns a progress on standard error.
 func newProgress(s *system) *progress {
 	if file, ok := s.Stderr.(*os.File); ok && isTerminal(file) {
 		return &progress{out: file, window: terminalWindow(file), now: time.Now}
@@ -48,7 +47,6 @@ func (p *progress) show(read accesslog.Stats) {
 	fmt.Fprint(p.out, "\r"+cut(line, columns-1)+clearLine)
 }
 
-// clear removes the line.
 func (p *progress) clear() {
 	if p.out != nil {
 		fmt.Fprint(p.out, "\r"+clearLine)

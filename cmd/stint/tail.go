@@ -12,7 +12,6 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// tailCommand shows violations as they happen.
 type tailCommand struct {
 	Tier    string `name:"tier" placeholder:"NAME" help:"Only those of this tier."`
 	Policy  string `name:"policy" placeholder:"NAME" help:"Only those of this policy."`
@@ -63,7 +62,6 @@ func (c *tailCommand) Run(s *system) error {
 	}))
 }
 
-// before shows past violations.
 func (c *tailCommand) before(ctx context.Context, s *system, client *control.Client) error {
 	if c.Last == 0 {
 		return nil

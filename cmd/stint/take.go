@@ -14,7 +14,6 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// takeCommand asks whether a subject may do something, and charges it.
 type takeCommand struct {
 	takeFlags
 	Wait bool `name:"wait" help:"If it is denied, wait as long as it takes and ask again."`
@@ -48,8 +47,7 @@ func (f *takeFlags) Validate(k *kong.Context) error {
 
 // ask is the request.
 func (f *takeFlags) ask(peek bool) control.TakeRequest {
-	t := f.target()
-	a := control.TakeRequest{Subject: t.Subject, Ref: t.Ref, Raw: t.Raw, Tier: f.Tier, Policy: f.Policy, Scope: f.Scope,
+	a := control.TakeRequest{Target: f.target(), Tier: f.Tier, Policy: f.Policy, Scope: f.Scope,
 		Cost: f.Cost, Peek: peek}
 	if len(f.Limit) > 0 {
 		a.Scope = "" // the scope belongs to the limits

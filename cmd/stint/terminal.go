@@ -86,7 +86,6 @@ func unprintable(r rune) bool {
 // escaped is a writer for text without colors.
 type escaped struct{ io.Writer }
 
-// Write implements [io.Writer].
 func (w escaped) Write(text []byte) (int, error) {
 	if _, err := w.Writer.Write(escape(text)); err != nil {
 		return 0, err

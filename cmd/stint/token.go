@@ -97,28 +97,13 @@ func onThisMachine(where string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// maxSecret is the largest file with a secret in bytes.
-const maxSecret = 64 << 10
-
-// readSecret returns the text of a file, without surrounding space.
-func readSecret(path string) (string, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	if len(text) > maxSecret {
-		return "", fmt.Errorf("%s has %d bytes; want at most %d", path, len(text), maxSecret)
-	}
-	return strings.TrimSpace(string(text)), nil
-}
-
 // firstToken returns the first token of a file in the form of --admin-token-file.
 func firstToken(path string) (string, error) {
-	text, err := readSecret(path)
+	text, err := callers.ReadSecret(path)
 	if err != nil {
 		return "", err
 	}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 			if _, token, ok := strings.Cut(line, ": "); ok {
 				return strings.TrimSpace(token), nil

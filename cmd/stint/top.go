@@ -14,7 +14,6 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// topCommand shows who is denied most.
 type topCommand struct {
 	By   []string `name:"by" placeholder:"KIND" enum:"ip,user,apikey,session,internal,envoy,other,policy" default:"ip,user,apikey,session,internal,envoy,other" help:"Which subjects: those that begin with ip, user, apikey, session, internal or envoy, or others; or policy for policies. Default: all subjects."`
 	Most int      `name:"most" short:"n" placeholder:"N" default:"20" help:"How many to show. Default: ${default}."`

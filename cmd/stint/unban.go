@@ -7,7 +7,6 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// unbanCommand ends a ban.
 type unbanCommand struct {
 	subjectFlags
 	changeFlags

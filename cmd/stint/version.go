@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 )
 
-// versionCommand prints what the program was built from.
 type versionCommand struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }

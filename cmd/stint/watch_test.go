@@ -44,7 +44,7 @@ func drawn() control.Subject {
 		return driver.Entry{At: fixedNow.Add(-d), Until: fixedNow.Add(span - d), Units: units}
 	}
 	return control.Subject{
-		Subject: "user:42", Now: fixedNow,
+		Named: control.Named{Subject: "user:42"}, Now: fixedNow,
 		Ban: driver.BanState{Until: fixedNow.Add(252 * time.Second), Level: 2, Strikes: 3},
 		Limits: []control.Limit{
 			{
@@ -110,7 +110,7 @@ func TestInspectDraws(t *testing.T) {
 
 // TestInspectDrawsNothing: a limit that admits nothing is full, as the dashboard has it.
 func TestInspectDrawsNothing(t *testing.T) {
-	result := control.Subject{Subject: "user:42", Now: fixedNow,
+	result := control.Subject{Named: control.Named{Subject: "user:42"}, Now: fixedNow,
 		Limits: []control.Limit{{Tier: "free", Limit: "0/1m", Algorithm: "sliding", Window: 60, RetryAfter: -1}}}
 	got := string(subjectText(&system{}, &result, true))
 	if !strings.Contains(got, figures.Full+"  0 of 0, 0 left\n") || strings.Contains(got, figures.Empty) {

@@ -1,6 +1,7 @@
 package callers
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -67,16 +68,26 @@ func makeToken(path string) error {
 	return err
 }
 
-// ReadableByAll reports whether everyone on this machine can read a file. If it cannot tell, it
-// reports false.
-func ReadableByAll(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0
+// maxSecret is the largest file with a secret in bytes.
+const maxSecret = 64 << 10
+
+// ReadSecret returns the text of a file with a secret, without white space around it.
+func ReadSecret(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxSecret {
+		return nil, fmt.Errorf("%s has %d bytes; want at most %d", path, len(text), maxSecret)
+	}
+	return bytes.TrimSpace(text), nil
 }
 
-// WarnReadable warns about a file of secrets that everyone on this machine can read.
+// WarnReadable warns about a file of secrets that everyone on this machine can read, if it can
+// tell.
 func WarnReadable(logger *slog.Logger, what, path string) {
-	if ReadableByAll(path) {
+	info, err := os.Stat(path)
+	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 {
 		logger.Warn("everyone on this machine can read a file of secrets; make it readable by its owner only: chmod 600",
 			"of", what, "file", path)
 	}

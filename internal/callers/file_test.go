@@ -1,8 +1,10 @@
 package callers_test
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,13 +42,18 @@ func TestEnsureToken(t *testing.T) {
 	if list, err := os.ReadDir(filepath.Dir(path)); err != nil || len(list) != 1 {
 		t.Errorf("left behind: %v, %v", list, err)
 	}
-	if callers.ReadableByAll(path) {
+	warned := func() bool {
+		var log bytes.Buffer
+		callers.WarnReadable(slog.New(slog.NewTextHandler(&log, nil)), "token", path)
+		return log.Len() > 0
+	}
+	if warned() {
 		t.Error("it is said that everybody can read it")
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if !callers.ReadableByAll(path) {
+	if !warned() {
 		t.Error("it is not said that everybody can read it")
 	}
 	if repaired, err := callers.EnsureToken(path); !repaired || err != nil {

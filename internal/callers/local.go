@@ -1,9 +1,13 @@
 package callers
 
 import (
+	"log/slog"
 	"net/http"
+	"time"
 
+	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/logsample"
 )
 
 // Local reports whether a caller is on this host. It is not if a proxy on this host forwards it,
@@ -16,6 +20,24 @@ func Local(r *http.Request) bool {
 		}
 	}
 	return clientip.OnUnixSocket(r) || clientip.PeerOf(r).IsLoopback() && clientip.NamesLocal(r.Host)
+}
+
+// LocalOnly returns a guard that serves only callers on this host. It answers others with a
+// message, and logs some of them.
+func LocalOnly(logger *slog.Logger, message string) func(next http.Handler) http.Handler {
+	var refused logsample.Sampler
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if Local(r) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			if n, ok := refused.Allow(1, time.Second); ok {
+				logger.Warn("stint: refused a caller who is not on this host", "peer", Peer(r), "unlogged", n)
+			}
+			answer.Refuse(w, http.StatusForbidden, "forbidden", message)
+		})
+	}
 }
 
 // Peer is the other end of a request's connection, for logs.

@@ -2,6 +2,7 @@ package clientip
 
 import (
 	"net/netip"
+	"net/textproto"
 	"strings"
 )
 
@@ -9,7 +10,7 @@ import (
 // is not one, and the rest of the list before it.
 func lastListed(s string) (hop netip.Addr, rest string, more bool) {
 	i := strings.LastIndexByte(s, ',')
-	hop = parseHop(unquote(trim(s[i+1:])))
+	hop = parseHop(unquote(textproto.TrimString(s[i+1:])))
 	if i < 0 {
 		return hop, "", false
 	}
@@ -50,7 +51,7 @@ type element struct {
 // add adds a parameter. An element that names two clients names none: RFC 7239 forbids it, and one
 // of them may have been smuggled in.
 func (e *element) add(parameter string) {
-	name, value, ok := strings.Cut(trim(parameter), "=")
+	name, value, ok := strings.Cut(textproto.TrimString(parameter), "=")
 	if !ok || !strings.EqualFold(name, "for") {
 		return
 	}
@@ -66,19 +67,6 @@ func (e *element) add(parameter string) {
 func escaped(s string) bool {
 	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }
-
-// trim removes the white space that may be around the parts of a header.
-func trim(s string) string {
-	for s != "" && isBlank(s[0]) {
-		s = s[1:]
-	}
-	for s != "" && isBlank(s[len(s)-1]) {
-		s = s[:len(s)-1]
-	}
-	return s
-}
-
-func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
 // unquote removes the quotes around s, if there is one on each side. Escapes stay: no address needs
 // one.

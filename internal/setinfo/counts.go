@@ -78,7 +78,7 @@ func Kinds(set *policy.Set) []string {
 func makes(spec *policy.Spec, names []string, subject string) bool {
 	kind, identifier, _ := strings.Cut(subject, ":")
 	return slices.ContainsFunc(names, func(name string) bool {
-		if name == identityEveryone {
+		if name == Everyone {
 			return subject == name
 		}
 		return kind == identityNamed(spec, name).Type && identifier != ""

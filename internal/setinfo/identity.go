@@ -7,14 +7,16 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Identities that are always there and are not claims.
+// Identities that are always there. Everyone is all callers together, whom nobody bans, and a User
+// the claim of that name unless it is defined otherwise.
 const (
-	identityIP       = "ip"
-	identityEveryone = "everyone"
+	IP       = "ip"
+	User     = "user"
+	Everyone = "everyone"
 )
 
-// unknownClient stands for the address of clients that have none that is known.
-const unknownClient = "unknown"
+// UnknownClient stands for the address of clients that have none that is known.
+const UnknownClient = "unknown"
 
 // identityNamed returns an identity of a set that was found good, with its type. Those that are
 // always there have nothing else.

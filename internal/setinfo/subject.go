@@ -33,20 +33,20 @@ func Subject(set *policy.Set, text string) (subject, note string, err error) {
 	spec, known := &policy.Spec{}, []policy.Identity{{Type: kind}}
 	if set != nil {
 		spec, known = set.Spec(), counted(set.Spec())
-	} else if kind != identityIP {
+	} else if kind != IP {
 		return text, "", nil
 	}
 	i := slices.IndexFunc(known, func(id policy.Identity) bool { return id.Type == kind })
 	switch {
 	case i < 0 && clientip.ParsePeer(text).IsValid():
 		return "", "", mistaken("an address is written with its kind; want ip: before it")
-	case i < 0, kind == identityEveryone && found:
+	case i < 0, kind == Everyone && found:
 		return "", "", ErrUnknownSubject
-	case kind == identityEveryone:
+	case kind == Everyone:
 		return text, "", nil
 	case identifier == "":
 		like := "42"
-		if kind == identityIP {
+		if kind == IP {
 			like = "203.0.113.9"
 		}
 		return "", "", mistaken("there is no name after %s:; want something like %s:%s", kind, kind, like)
@@ -60,7 +60,7 @@ func read(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []by
 	switch {
 	case len(id.All) > 0:
 		return readTogether(b, spec, id, text)
-	case id.Type == identityIP:
+	case id.Type == IP:
 		return readAddress(b, text, resolverOf(spec))
 	case (id.Header != "" || id.Cookie != "") && !id.Plain:
 		return readSecret(b, text, cmp.Or(http.CanonicalHeaderKey(id.Header), id.Cookie))
@@ -76,7 +76,7 @@ func read(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []by
 // is one client.
 func readAddress(b []byte, text string, r *clientip.Resolver) (_ []byte, note string, err error) {
 	text = strings.TrimSpace(text)
-	if text == unknownClient {
+	if text == UnknownClient {
 		return append(b, text...), "", nil
 	}
 	begin := len(b)

@@ -127,7 +127,6 @@ type conn struct {
 	timeout time.Duration
 }
 
-// Write implements [net.Conn].
 func (c *conn) Write(p []byte) (n int, err error) {
 	for {
 		piece := p[n:min(n+Piece, len(p))]

@@ -23,7 +23,6 @@ var (
 	release    = correction{stint.AmendRelease, []string{"charge"}}
 )
 
-// changed is the answer to a correction.
 type changed struct {
 	Changed bool `json:"changed"`
 }
@@ -33,10 +32,7 @@ func amend(as correction) func(*API, http.ResponseWriter, *http.Request, *reader
 	return func(a *API, w http.ResponseWriter, r *http.Request, body *reader) {
 		// A charge that a client kept for long must not take a place that it no longer has.
 		m := stint.Amendment{Kind: as.kind, KnownOnly: as.kind == stint.AmendExtend}
-		var charge stint.Charge
-		if body.ok() {
-			charge = a.charge(body, as, &m)
-		}
+		charge := a.charge(body, as, &m)
 		if !body.ok() {
 			refuseMistakes(w, body)
 			return

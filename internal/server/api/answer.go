@@ -50,7 +50,6 @@ type result struct {
 	Problem  *problem  `json:"problem,omitempty"`
 }
 
-// results are the answers to a batch.
 type results struct {
 	Results []result `json:"results"`
 }
@@ -59,10 +58,7 @@ type results struct {
 func one(mode stint.Mode) func(*API, http.ResponseWriter, *http.Request, *reader) {
 	known := askNames(mode, false)
 	return func(a *API, w http.ResponseWriter, r *http.Request, body *reader) {
-		var q *question
-		if body.ok() {
-			q = a.ask(body, a.read(), mode, known)
-		}
+		q := a.ask(body, a.read(), mode, known)
 		if !body.ok() {
 			refuseMistakes(w, body)
 			return
@@ -86,16 +82,14 @@ const maxBatch = 100
 // batch answers many questions. If there is a mistake in one, none is decided.
 func (a *API) batch(w http.ResponseWriter, r *http.Request, body *reader) {
 	var questions []*question
-	if body.ok() {
-		with, known := a.read(), askNames(stint.ModeTake, true)
-		body.object([]string{"requests"}, func(string) {
-			body.array(maxBatch, "requests", func(int) {
-				questions = append(questions, a.ask(body, with, stint.ModeTake, known))
-			})
+	with, known := a.read(), askNames(stint.ModeTake, true)
+	body.object([]string{"requests"}, func(string) {
+		body.array(maxBatch, "requests", func(int) {
+			questions = append(questions, a.ask(body, with, stint.ModeTake, known))
 		})
-		if len(questions) == 0 && body.ok() {
-			body.wrongIn("requests", "there are none; want 1 to %d", maxBatch)
-		}
+	})
+	if len(questions) == 0 && body.ok() {
+		body.wrongIn("requests", "there are none; want 1 to %d", maxBatch)
 	}
 	if !body.ok() {
 		refuseMistakes(w, body)
@@ -109,7 +103,6 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request, body *reader) {
 	answer.JSON(w, http.StatusOK, all)
 }
 
-// resultOf returns the answer to a question.
 func (a *API) resultOf(q *question) result {
 	var impossible *stint.InvalidError
 	switch {

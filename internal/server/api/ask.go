@@ -91,7 +91,6 @@ const maxWait = int64(stint.MaxWindow / time.Millisecond)
 // modeNames are in the order of the modes.
 var modeNames = [...]string{stint.ModeTake: "take", stint.ModePeek: "peek", stint.ModeReserve: "reserve"}
 
-// says reports whether the body has a member.
 func (a *ask) says(name string) bool {
 	for i := range askMembers {
 		if askMembers[i].name == name {

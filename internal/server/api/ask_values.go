@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/stint-limiter/stint"
@@ -12,13 +13,10 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// mode reads the name of a mode.
 func (r *reader) mode() stint.Mode {
 	name := r.text(1, maxName)
-	for i, n := range modeNames {
-		if n == name {
-			return stint.Mode(i)
-		}
+	if i := slices.Index(modeNames[:], name); i >= 0 {
+		return stint.Mode(i)
 	}
 	if name != "" {
 		r.wrong("is %q; want %s", shown(name), strings.Join(modeNames[:], ", "))
@@ -26,7 +24,6 @@ func (r *reader) mode() stint.Mode {
 	return stint.ModeTake
 }
 
-// method reads the method of a request.
 func (r *reader) method() string {
 	s := r.text(1, maxMethod)
 	if s != "" && !words.IsToken(s) {
@@ -35,7 +32,6 @@ func (r *reader) method() string {
 	return s
 }
 
-// target reads the path of a request.
 func (r *reader) target() (path, raw string) {
 	s := r.text(1, maxPath)
 	if s == "" {
@@ -58,7 +54,6 @@ func parseTarget(s string) (u *url.URL, ok bool) {
 	return u, err == nil
 }
 
-// address reads an address.
 func (r *reader) address() netip.Addr {
 	s := r.text(1, maxName)
 	if s == "" {

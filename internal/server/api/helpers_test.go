@@ -113,55 +113,14 @@ func (s *server) send(r *http.Request, body string) answer {
 	return answer{w, s.t}
 }
 
-// limit is the state of a limit in an answer.
-type limit struct {
-	Policy     string  `json:"policy"`
-	Name       string  `json:"name"`
-	Limit      string  `json:"limit"`
-	Max        int64   `json:"max"`
-	Window     float64 `json:"window_ms"`
-	Burst      int64   `json:"burst"`
-	Used       int64   `json:"used"`
-	Remaining  int64   `json:"remaining"`
-	ResetAfter *int64  `json:"reset_after_ms"`
-	RetryAfter *int64  `json:"retry_after_ms"`
-}
-
-type decision struct {
-	Allowed     bool     `json:"allowed"`
-	Tier        string   `json:"tier"`
-	Policy      string   `json:"policy"`
-	Route       string   `json:"route"`
-	Skipped     string   `json:"skipped"`
-	Cost        int64    `json:"cost"`
-	RetryAfter  *int64   `json:"retry_after_ms"`
-	Banned      bool     `json:"banned"`
-	Degraded    bool     `json:"degraded"`
-	Unavailable bool     `json:"unavailable"`
-	Repeat      bool     `json:"repeat"`
-	Limits      []limit  `json:"limits"`
-	Shadowed    []string `json:"shadowed"`
-	Charge      string   `json:"charge"`
-}
-
-type mistake struct {
-	Field   string `json:"field"`
-	Message string `json:"message"`
-}
-
-type problem struct {
-	Error    string    `json:"error"`
-	Message  string    `json:"message"`
-	Mistakes []mistake `json:"mistakes"`
-}
-
-type batch struct {
-	Results []struct {
-		Status   int       `json:"status"`
-		Decision *decision `json:"decision"`
-		Problem  *problem  `json:"problem"`
-	} `json:"results"`
-}
+// What answers are, as openapi.json describes them.
+type (
+	limit    = api.LimitState
+	decision = api.Decision
+	mistake  = api.Mistake
+	problem  = api.Problem
+	batch    = api.Results
+)
 
 // into reads the body of an answer of a status.
 func (a answer) into(status int, v any) {

@@ -47,11 +47,6 @@ func (a *API) ask(r *reader, with *reading, mode stint.Mode, known []string) *qu
 	if !ok {
 		return nil
 	}
-	return a.question(r, with, k)
-}
-
-// question makes a question of what a body says.
-func (a *API) question(r *reader, with *reading, k *ask) *question {
 	q := &question{mode: k.mode}
 	if k.form() == byAttributes {
 		a.byAttributes(r, q, k)
@@ -181,12 +176,9 @@ func (a *API) byLimits(r *reader, q *question, with *reading, k *ask) {
 	q.request.Bans, q.request.Failure = &stint.BanPolicy{}, &failure
 }
 
-// everyone is the subject of all callers together, whom nobody bans.
-const everyone = "everyone"
-
 // claim adds a claim on a subject. The question is counted under the policy of the first.
 func (q *question) claim(subject, scope string, rule *policy.Rule) {
-	c := stint.Claim{Subject: subject, Scope: scope, Limits: rule.Limits, Cost: 1, Shared: subject == everyone}
+	c := stint.Claim{Subject: subject, Scope: scope, Limits: rule.Limits, Cost: 1, Shared: subject == setinfo.Everyone}
 	if rule.Costs {
 		c.Cost = q.verdict.Cost
 	}

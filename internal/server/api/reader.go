@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -81,11 +82,9 @@ func (r *reader) in(segment string, do func()) {
 // object reads an object whose members are known.
 func (r *reader) object(known []string, member func(name string)) {
 	r.members(func(name string) {
-		for _, k := range known {
-			if k == name {
-				member(name)
-				return
-			}
+		if slices.Contains(known, name) {
+			member(name)
+			return
 		}
 		hint := ""
 		if len(r.mistakes) < maxMistakes { // a guess takes longer than all else
@@ -170,7 +169,6 @@ func (r *reader) textOf(t json.Token, least, most int) string {
 	return ""
 }
 
-// whole reads a whole number.
 func (r *reader) whole(least, most int64) int64 {
 	t := r.next()
 	number, ok := t.(json.Number)
@@ -228,7 +226,6 @@ func (r *reader) unwanted(t json.Token, want string) {
 	r.wrong("is %s; want %s", got, want)
 }
 
-// skip passes over a value.
 func (r *reader) skip() {
 	if _, ok := r.next().(json.Delim); ok {
 		r.leave()

@@ -22,7 +22,6 @@ const (
 	maxBatchBody = 1 << 20
 )
 
-// post is a path of the API.
 type post struct {
 	most int64 // bytes of body
 	do   func(a *API, w http.ResponseWriter, r *http.Request, body *reader)
@@ -79,7 +78,11 @@ func (a *API) servePost(w http.ResponseWriter, r *http.Request, p post) {
 	case err != nil:
 		answer.Refuse(w, http.StatusBadRequest, "invalid", "The body could not be read to its end.")
 	default:
-		p.do(a, w, r, newReader(body))
+		if read := newReader(body); read.ok() {
+			p.do(a, w, r, read)
+		} else {
+			refuseMistakes(w, read)
+		}
 	}
 }
 

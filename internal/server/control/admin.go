@@ -77,7 +77,7 @@ func (d *Admin) Subject(ctx context.Context, t Target) (Subject, error) {
 	if err != nil {
 		return Subject{}, err
 	}
-	result := Subject{Subject: who.Subject, Note: who.Note, Limits: []Limit{}}
+	result := Subject{Named: who, Limits: []Limit{}}
 	for i := range counters {
 		in := seen[counters[i].key()]
 		if in.Now.After(result.Now) {

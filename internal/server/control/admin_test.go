@@ -21,12 +21,13 @@ func TestSubject(t *testing.T) {
 			const subject = "user:42"
 			for range 3 {
 				if a := take(t, d, control.TakeRequest{
-					Subject: subject, Tier: "free", Scope: "structure"}); !a.Allowed {
+					Target: control.Target{Subject: subject}, Tier: "free", Scope: "structure"}); !a.Allowed {
 					t.Fatalf("denied: %+v", a)
 				}
 			}
-			if a := take(t, d, control.TakeRequest{Subject: subject, Tier: "free", Policy: "work",
-				Cost: 7}); !a.Allowed {
+			if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: subject}, Tier: "free",
+				Policy: "work",
+				Cost:   7}); !a.Allowed {
 				t.Fatalf("denied: %+v", a)
 			}
 			if _, err := d.Ban(t.Context(), control.Target{Subject: subject}, time.Hour); err != nil {
@@ -98,7 +99,8 @@ func TestUnknownSubject(t *testing.T) {
 	if _, err := d.Reset(t.Context(), control.Target{Subject: "users"}); !errors.As(err, &unknown) {
 		t.Errorf("reset: %v; want that it is not known", err)
 	}
-	if _, err := d.Take(t.Context(), control.TakeRequest{Subject: "who:1"}); !errors.As(err, &unknown) {
+	if _, err := d.Take(t.Context(), control.TakeRequest{Target: control.Target{Subject: "who:1"}}); !errors.As(
+		err, &unknown) {
 		t.Errorf("take: %v; want that it is not known", err)
 	}
 	_, err = d.Subject(t.Context(), control.Target{Subject: ""})
@@ -165,7 +167,7 @@ func TestOutboundAndEnvoy(t *testing.T) {
 		{"igdb:api", "outbound", "igdb", "4/1s"},
 		{"envoy:d:k=v", "envoy", "d.k", "5/1m fixed"},
 	} {
-		if a := take(t, d, control.TakeRequest{Subject: test.subject, Cost: 2}); !a.Allowed {
+		if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: test.subject}, Cost: 2}); !a.Allowed {
 			t.Errorf("%s: %+v", test.subject, a)
 		}
 		result, err := d.Subject(t.Context(), control.Target{Subject: test.subject})
@@ -183,11 +185,12 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 		Set:    func() *policy.Set { return nil },
 		Limits: []stint.Limit{stint.PerHour(2), stint.AtOnce(1, time.Minute)}, Scope: "nightly",
 	})
-	if a := take(t, d, control.TakeRequest{Subject: "job:1"}); !a.Allowed || len(a.Limits) != 2 ||
+	if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: "job:1"}}); !a.Allowed ||
+		len(a.Limits) != 2 ||
 		a.Limits[0].Remaining != 1 || a.Limits[0].Scope != "nightly" {
 		t.Errorf("got %+v", a)
 	}
-	if a := take(t, d, control.TakeRequest{Subject: "job:1"}); a.Allowed || a.RetryAfter <= 0 ||
+	if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: "job:1"}}); a.Allowed || a.RetryAfter <= 0 ||
 		a.Limits[0].RetryAfter != 0 || a.Limits[1].RetryAfter <= 0 {
 		t.Errorf("got %+v, want that the place is taken", a)
 	}
@@ -199,6 +202,6 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 		!held.Entries[0].At.IsZero() {
 		t.Errorf("got %+v, want a place that is held", held)
 	}
-	_, err = d.Take(t.Context(), control.TakeRequest{Subject: "job:1", Tier: "free"})
+	_, err = d.Take(t.Context(), control.TakeRequest{Target: control.Target{Subject: "job:1"}, Tier: "free"})
 	wantInvalid(t, err, "a tier, a policy or a scope, and limits; want one or the other")
 }

@@ -100,7 +100,7 @@ func TargetOf(text string, raw bool) Target {
 }
 
 // Subject shows what is known about a subject.
-func (c *Client) Subject(ctx context.Context, t Target) (result Subject, err error) {
+func (c *Client) Subject(ctx context.Context, t Target) (Subject, error) {
 	query := url.Values{}
 	for key, value := range map[string]string{"subject": t.Subject, "ref": t.Ref} {
 		if value != "" {
@@ -110,29 +110,27 @@ func (c *Client) Subject(ctx context.Context, t Target) (result Subject, err err
 	if t.Raw {
 		query.Set("raw", "true")
 	}
-	err = c.get(ctx, "/api/subject", query, &result)
-	return result, err
+	return get[Subject](ctx, c, "/api/subject", query)
 }
 
 // Bans lists bans in force.
 func (c *Client) Bans(ctx context.Context, n int) ([]Ban, error) {
-	var result struct{ Bans []Ban }
-	err := c.get(ctx, "/api/bans", url.Values{"n": {strconv.Itoa(n)}}, &result)
+	result, err := get[struct{ Bans []Ban }](ctx, c, "/api/bans", url.Values{"n": {strconv.Itoa(n)}})
 	return result.Bans, err
 }
 
 // Top lists who was denied most in the last minutes, among subjects of a kind such as "ip", or
 // among policies with "policy".
 func (c *Client) Top(ctx context.Context, kind string, n int) ([]observe.Offender, error) {
-	var result struct{ Top []observe.Offender }
-	err := c.get(ctx, "/api/top", url.Values{"by": {kind}, "n": {strconv.Itoa(n)}}, &result)
+	result, err := get[struct{ Top []observe.Offender }](ctx, c, "/api/top",
+		url.Values{"by": {kind}, "n": {strconv.Itoa(n)}})
 	return result.Top, err
 }
 
 // Violations lists the last denials, newest last.
 func (c *Client) Violations(ctx context.Context, n int) ([]observe.Violation, error) {
-	var result struct{ Violations []observe.Violation }
-	err := c.get(ctx, "/api/violations", url.Values{"n": {strconv.Itoa(n)}}, &result)
+	result, err := get[struct{ Violations []observe.Violation }](ctx, c, "/api/violations",
+		url.Values{"n": {strconv.Itoa(n)}})
 	return result.Violations, err
 }
 
@@ -158,60 +156,61 @@ type SourceState struct {
 }
 
 // State returns the state of the server.
-func (c *Client) State(ctx context.Context) (result State, err error) {
-	err = c.get(ctx, "/api/state", nil, &result)
-	return result, err
+func (c *Client) State(ctx context.Context) (State, error) {
+	return get[State](ctx, c, "/api/state", nil)
 }
 
 // Ready returns nil if the server takes requests.
-func (c *Client) Ready(ctx context.Context) error { return c.get(ctx, "/readyz", nil, nil) }
+func (c *Client) Ready(ctx context.Context) error {
+	r, err := c.request(ctx, http.MethodGet, "/readyz", nil, nil)
+	if err != nil {
+		return err
+	}
+	return c.call(r, nil)
+}
 
 // Reset clears what a subject has used.
-func (c *Client) Reset(ctx context.Context, t Target) (who Named, err error) {
-	err = c.post(ctx, "/api/reset", t, &who)
-	return who, err
+func (c *Client) Reset(ctx context.Context, t Target) (Named, error) {
+	return post[Named](ctx, c, "/api/reset", t)
 }
 
 // Ban bans a subject for a time.
-func (c *Client) Ban(ctx context.Context, t Target, length time.Duration) (who Named, err error) {
-	err = c.post(ctx, "/api/ban", struct {
+func (c *Client) Ban(ctx context.Context, t Target, length time.Duration) (Named, error) {
+	return post[Named](ctx, c, "/api/ban", struct {
 		Target
 		For string `json:"for"`
-	}{t, length.String()}, &who)
-	return who, err
+	}{t, length.String()})
 }
 
 // Unban ends a subject's ban.
-func (c *Client) Unban(ctx context.Context, t Target) (who Named, err error) {
-	err = c.post(ctx, "/api/unban", t, &who)
-	return who, err
+func (c *Client) Unban(ctx context.Context, t Target) (Named, error) {
+	return post[Named](ctx, c, "/api/unban", t)
 }
 
 // Take decides as a request would be decided.
-func (c *Client) Take(ctx context.Context, a TakeRequest) (result TakeResult, err error) {
-	err = c.post(ctx, "/api/take", a, &result)
+func (c *Client) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
+	return post[TakeResult](ctx, c, "/api/take", a)
+}
+
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (result T, err error) {
+	r, err := c.request(ctx, http.MethodGet, path, query, nil)
+	if err == nil {
+		err = c.call(r, &result)
+	}
 	return result, err
 }
 
-func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
-	r, err := c.request(ctx, http.MethodGet, path, query, nil)
-	if err != nil {
-		return err
-	}
-	return c.call(r, into)
-}
-
-func (c *Client) post(ctx context.Context, path string, body, into any) error {
+func post[T any](ctx context.Context, c *Client, path string, body any) (result T, err error) {
 	text, err := json.Marshal(body)
 	if err != nil {
-		return err
+		return result, err
 	}
 	r, err := c.request(ctx, http.MethodPost, path, nil, bytes.NewReader(text))
-	if err != nil {
-		return err
+	if err == nil {
+		r.Header.Set("Content-Type", "application/json")
+		err = c.call(r, &result)
 	}
-	r.Header.Set("Content-Type", "application/json")
-	return c.call(r, into)
+	return result, err
 }
 
 func (c *Client) request(ctx context.Context, method, path string, query url.Values, body io.Reader) (

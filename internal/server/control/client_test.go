@@ -61,11 +61,11 @@ func TestClientAsks(t *testing.T) {
 			func(ctx context.Context, c *control.Client) (any, error) {
 				return c.Subject(ctx, control.Target{Subject: "user:4 2"})
 			},
-			control.Subject{Subject: "user:4 2", Ban: driver.BanState{Until: until, Level: 2}}},
+			control.Subject{Named: control.Named{Subject: "user:4 2"}, Ban: driver.BanState{Until: until, Level: 2}}},
 		{"GET /api/subject?raw=true&subject=ref%3Ax1", "", `{"subject":"ref:x1"}`,
 			func(ctx context.Context, c *control.Client) (any, error) {
 				return c.Subject(ctx, control.TargetOf("ref:x1", true))
-			}, control.Subject{Subject: "ref:x1"}},
+			}, control.Subject{Named: control.Named{Subject: "ref:x1"}}},
 		{"GET /api/bans?n=7", "", `{"bans":[{"subject":"a","until":"2026-01-02T03:04:05Z"}]}`,
 			func(ctx context.Context, c *control.Client) (any, error) { return c.Bans(ctx, 7) },
 			[]control.Ban{{Banned: driver.Banned{Subject: "a", BanState: driver.BanState{Until: until}}}}},
@@ -92,23 +92,24 @@ func TestClientAsks(t *testing.T) {
 		{"GET /api/subject?ref=x1", "", `{"subject":"a"}`,
 			func(ctx context.Context, c *control.Client) (any, error) {
 				return c.Subject(ctx, control.TargetOf("ref:x1", false))
-			}, control.Subject{Subject: "a"}},
+			}, control.Subject{Named: control.Named{Subject: "a"}}},
 		{"POST /api/reset", `{"ref":"x1"}`, `{"ok":true,"subject":"a","note":"b"}`,
 			func(ctx context.Context, c *control.Client) (any, error) {
 				return c.Reset(ctx, control.TargetOf("ref:x1", false))
 			}, control.Named{Subject: "a", Note: "b"}},
 		{"POST /api/take", `{"ref":"x1"}`, `{"subject":"a"}`,
 			func(ctx context.Context, c *control.Client) (any, error) {
-				return c.Take(ctx, control.TakeRequest{Ref: "x1"})
-			}, control.TakeResult{Subject: "a"}},
+				return c.Take(ctx, control.TakeRequest{Target: control.Target{Ref: "x1"}})
+			}, control.TakeResult{Named: control.Named{Subject: "a"}}},
 		{"POST /api/unban", `{"subject":"a"}`, `{"ok":true,"subject":"a","note":"b"}`,
 			func(ctx context.Context, c *control.Client) (any, error) {
 				return c.Unban(ctx, control.Target{Subject: "a"})
 			}, control.Named{Subject: "a", Note: "b"}},
 		{"POST /api/take", `{"subject":"a","tier":"free","cost":2,"peek":true}`, `{"subject":"a","allowed":true}`,
 			func(ctx context.Context, c *control.Client) (any, error) {
-				return c.Take(ctx, control.TakeRequest{Subject: "a", Tier: "free", Cost: 2, Peek: true})
-			}, control.TakeResult{Subject: "a", Allowed: true}},
+				return c.Take(ctx, control.TakeRequest{Target: control.Target{Subject: "a"}, Tier: "free",
+					Cost: 2, Peek: true})
+			}, control.TakeResult{Named: control.Named{Subject: "a"}, Allowed: true}},
 	} {
 		c, got := listener(t, http.StatusOK, test.answer)
 		result, err := test.ask(t.Context(), c)

@@ -70,7 +70,7 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 
 // obeysBans returns an error unless a ban of the subject would apply somewhere.
 func (d *Admin) obeysBans(subject string) error {
-	if subject == everyone || subject == kindIP+":unknown" {
+	if subject == setinfo.Everyone || subject == setinfo.IP+":"+setinfo.UnknownClient {
 		return invalid("%s is many callers together, which cannot be banned; name one of them", subject)
 	}
 	if len(d.c.Limits) > 0 || d.set() == nil {
@@ -126,7 +126,7 @@ func (d *Admin) kinds() []string {
 	var kinds []string
 	if set := d.set(); set != nil {
 		for _, kind := range setinfo.Kinds(set) {
-			if kind != everyone {
+			if kind != setinfo.Everyone {
 				kind += ":"
 			}
 			kinds = append(kinds, kind)

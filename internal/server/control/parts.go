@@ -12,10 +12,6 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// hashMark begins the hash of a scope that was too long to be stored. No policy's name begins with
-// it.
-const hashMark = "~"
-
 // inParts replaces divided counters by their parts, as far as the store can list them. A counter
 // that may have other parts stays in the list, beside the known ones.
 func (d *Admin) inParts(ctx context.Context, subject string, counters []counter) []counter {
@@ -76,7 +72,7 @@ func (p *counter) parts(scopes []string) (parts []counter) {
 func unlistedParts(scopes []string) error {
 	hashed := 0
 	for _, scope := range scopes {
-		if strings.HasPrefix(scope, hashMark) {
+		if strings.HasPrefix(scope, string(keypart.HashMark)) { // no policy's name begins with it
 			hashed++
 		}
 	}

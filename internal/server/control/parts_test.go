@@ -38,7 +38,8 @@ func use(t *testing.T, d *control.Admin, item string, times int, want bool) {
 	t.Helper()
 	var last control.TakeResult
 	for range times {
-		last = take(t, d, control.TakeRequest{Subject: visitor, Policy: "item", Scope: "item:" + item})
+		last = take(t, d, control.TakeRequest{Target: control.Target{Subject: visitor}, Policy: "item",
+			Scope: "item:" + item})
 	}
 	if last.Allowed != want {
 		t.Errorf("item %.20s: %+v, want allowed %v", item, last, want)
@@ -183,7 +184,7 @@ func TestPartsThatCannotBeFound(t *testing.T) {
 		failed := &stint.StoreError{Op: "scopes", Kind: errkind.Auth, Err: errors.New("no permission")}
 		for name, s := range map[string]slow{"refused": {err: failed}, "too slow": {took: time.Hour}} {
 			d, store := newSlow(t, s)
-			take(t, d, control.TakeRequest{Subject: visitor, Tier: "anyone"})
+			take(t, d, control.TakeRequest{Target: control.Target{Subject: visitor}, Tier: "anyone"})
 			use(t, d, "7", 1, true)
 			wantUses(t, d, "item 0…")
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

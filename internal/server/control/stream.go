@@ -71,7 +71,6 @@ func (c *Client) Stream(ctx context.Context, onTick func(*observe.Tick) error) e
 	return ended(err)
 }
 
-// event is a server-sent event.
 type event struct {
 	name string
 	data []byte

@@ -13,10 +13,7 @@ import (
 
 // TakeRequest asks whether a subject may do something of a cost.
 type TakeRequest struct {
-	// Subject, Ref and Raw are a [Target].
-	Subject string `json:"subject,omitempty"`
-	Ref     string `json:"ref,omitempty"`
-	Raw     bool   `json:"raw,omitempty"`
+	Target
 	// Tier and Policy select the limits: those of the policy for members of the tier, or without a
 	// policy the tier's own. Either may be left out if it is not ambiguous.
 	Tier   string `json:"tier,omitempty"`
@@ -31,10 +28,8 @@ type TakeRequest struct {
 
 // TakeResult is a decision. Times are in seconds.
 type TakeResult struct {
-	Subject string `json:"subject"`
-	// Note explains how the subject was read; see [Named].
-	Note    string `json:"note,omitempty"`
-	Allowed bool   `json:"allowed"`
+	Named
+	Allowed bool `json:"allowed"`
 	// RetryAfter is how long to wait; -1 is forever.
 	RetryAfter float64 `json:"retry_after"`
 	Banned     bool    `json:"banned,omitempty"`
@@ -43,12 +38,9 @@ type TakeResult struct {
 	Limits   []Limit `json:"limits"`
 }
 
-// everyone is the subject of all callers together, which cannot be banned.
-const everyone = "everyone"
-
 // Take decides as a request would be decided, and charges it if it is allowed.
 func (d *Admin) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
-	who, err := d.find(Target{a.Subject, a.Ref, a.Raw})
+	who, err := d.find(a.Target)
 	if err != nil {
 		return TakeResult{}, err
 	}
@@ -58,7 +50,7 @@ func (d *Admin) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	}
 	a.Subject = who.Subject
 	result, err := d.take(ctx, a)
-	result.Subject, result.Note = who.Subject, who.Note
+	result.Named = who
 	return result, err
 }
 
@@ -80,7 +72,8 @@ func (d *Admin) take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 		r.Mode = stint.ModePeek
 	}
 	for i, p := range counters {
-		c := stint.Claim{Subject: a.Subject, Scope: p.scope, Limits: p.limits, Cost: 1, Shared: a.Subject == everyone}
+		c := stint.Claim{Subject: a.Subject, Scope: p.scope, Limits: p.limits, Cost: 1,
+			Shared: a.Subject == setinfo.Everyone}
 		if p.costs {
 			c.Cost = a.Cost
 		}

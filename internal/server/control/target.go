@@ -55,7 +55,7 @@ func (d *Admin) find(t Target) (Named, error) {
 		set = nil // callers with their own limits have their own subjects
 	}
 	blind := set == nil && len(d.c.Limits) == 0
-	if blind && kind != kindIP && kind != kindUser {
+	if blind && kind != setinfo.IP && kind != setinfo.User {
 		return Named{}, &UnknownError{t.Subject, d.kinds(), true}
 	}
 	if outboundCounters(set, t.Subject) != nil {
@@ -65,7 +65,7 @@ func (d *Admin) find(t Target) (Named, error) {
 	if errors.Is(err, setinfo.ErrUnknownSubject) {
 		err = &UnknownError{t.Subject, d.kinds(), true}
 	}
-	if blind && kind == kindIP && err == nil {
+	if blind && kind == setinfo.IP && err == nil {
 		if note != "" {
 			note += "; "
 		}
@@ -80,9 +80,3 @@ func (d *Admin) isHashed(subject string) bool {
 	set := d.set()
 	return set != nil && config.Of(set).Store.NameKeyFile != "" && keypart.IsHashed(subject)
 }
-
-// Kinds of subjects that every configuration may have, unless it says otherwise.
-const (
-	kindIP   = "ip"
-	kindUser = "user"
-)

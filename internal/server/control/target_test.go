@@ -18,7 +18,8 @@ func TestTargets(t *testing.T) {
 	ctx := t.Context()
 	typed := control.Target{Subject: "ip:2001:DB8:9:9::7"}
 	want := control.Named{Subject: "ip:2001:db8:9:9::/64", Note: "2001:DB8:9:9::7 is counted under it"}
-	if a := take(t, d, control.TakeRequest{Subject: typed.Subject}); a.Subject != want.Subject || a.Note != want.Note {
+	if a := take(t, d, control.TakeRequest{Target: control.Target{Subject: typed.Subject}}); a.Subject != want.
+		Subject || a.Note != want.Note {
 		t.Errorf("took for %s, %s; want %+v", a.Subject, a.Note, want)
 	}
 	result, err := d.Subject(ctx, typed)
@@ -76,7 +77,7 @@ func errorsOf(t *testing.T, d *control.Admin, who control.Target) map[string]err
 	_, reset := d.Reset(t.Context(), who)
 	_, ban := d.Ban(t.Context(), who, time.Hour)
 	_, unban := d.Unban(t.Context(), who)
-	_, take := d.Take(t.Context(), control.TakeRequest{Subject: who.Subject, Ref: who.Ref, Raw: who.Raw})
+	_, take := d.Take(t.Context(), control.TakeRequest{Target: who})
 	return map[string]error{"subject": subject, "reset": reset, "ban": ban, "unban": unban, "take": take}
 }
 
@@ -127,7 +128,8 @@ func TestHashedNames(t *testing.T) {
 		if got, err := d.Unban(t.Context(), hash); known && got.Subject != hash.Subject || (err == nil) != known {
 			t.Errorf("got %+v, %v; want %t", got, err, known)
 		}
-		if got, err := d.Take(t.Context(), control.TakeRequest{Subject: hash.Subject}); err == nil {
+		if got, err := d.Take(t.Context(),
+			control.TakeRequest{Target: control.Target{Subject: hash.Subject}}); err == nil {
 			t.Errorf("took for a hash: %+v", got)
 		}
 	}

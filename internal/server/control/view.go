@@ -10,9 +10,7 @@ import (
 // Subject is what a store knows about a subject: its ban, and the usage of every limit under which
 // it could be counted, as far as the configuration tells.
 type Subject struct {
-	Subject string `json:"subject"`
-	// Note explains how the subject was read; see [Named].
-	Note string `json:"note,omitempty"`
+	Named
 	// Now is the store's clock.
 	Now time.Time `json:"now"`
 	// Ban is the subject's ban and strikes. Without a ban, its end is omitted.
@@ -65,7 +63,6 @@ type Ban struct {
 	Ref string `json:"ref,omitempty"`
 }
 
-// newLimit returns a limit with its usage.
 func newLimit(p *counter, s stint.State) Limit {
 	return Limit{
 		Tier: p.tier, Policy: p.policy, Scope: p.scope, Divided: p.divided, Costs: p.costs, Shadow: p.shadow,
@@ -75,7 +72,6 @@ func newLimit(p *counter, s stint.State) Limit {
 	}
 }
 
-// newWindow returns a limit with its usage and entries.
 func newWindow(p *counter, w *driver.Window) Limit {
 	l := newLimit(p, w.State)
 	l.Entries, l.LeftOut = w.Entries, w.LeftOut

@@ -34,19 +34,6 @@ func (s *Service) finish(ctx context.Context, deadline time.Time, do func(contex
 	}
 }
 
-// amend changes what was charged and reports whether there was anything to change.
-func (s *Service) amend(ctx context.Context, deadline time.Time, c stint.Charge, a stint.Amendment) (bool, error) {
-	var changed bool // not to be read unless it is finished
-	err := s.finish(ctx, deadline, func(ctx context.Context) (err error) {
-		changed, err = s.store.Amend(ctx, c, a)
-		return err
-	})
-	if err != nil {
-		return false, err
-	}
-	return changed, nil
-}
-
 // undo gives back what a request was charged that is denied after all.
 func (s *Service) undo(ctx context.Context, c *call, charges []stint.Charge) {
 	if len(charges) == 0 {
@@ -63,7 +50,11 @@ func (s *Service) undo(ctx context.Context, c *call, charges []stint.Charge) {
 		}
 	}
 	for _, charge := range charges {
-		if _, err := s.amend(ctx, c.deadline, charge, stint.Amendment{Kind: stint.AmendSettle}); err != nil {
+		err := s.finish(ctx, c.deadline, func(ctx context.Context) error {
+			_, err := s.store.Amend(ctx, charge, stint.Amendment{Kind: stint.AmendSettle})
+			return err
+		})
+		if err != nil {
 			s.complain("stint: what a denied request was charged was not given back", err)
 		}
 	}

@@ -22,7 +22,6 @@ type answer struct {
 
 const fewItems = 2
 
-// answer returns the response to a request.
 func (s *Service) answer(c *call, r *rlsv3.RateLimitRequest) *rlsv3.RateLimitResponse {
 	a := new(answer)
 	pointers, statuses, resets := a.pointers[:], a.statuses[:], a.resets[:]

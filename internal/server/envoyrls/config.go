@@ -104,12 +104,6 @@ func (c *Config) Dump() string {
 	return b.String()
 }
 
-// Domains returns how many domains are configured, and Limits how many limits.
-func (c *Config) Domains() int { return len(c.domains) }
-
-// Limits returns how many limits are configured.
-func (c *Config) Limits() int { return len(c.rules) }
-
 // oneLine returns the text without anything that ends or hides a line of a dump.
 func oneLine(text string) string {
 	if q := strconv.Quote(text); len(q) != len(text)+2 {

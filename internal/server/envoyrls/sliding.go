@@ -13,7 +13,10 @@ import (
 // the request goes ahead.
 func (s *Service) slide(ctx context.Context, c *call) error {
 	if len(c.items) == 1 { // most requests: whatever the mode, there is nothing to be undone
-		return s.slideOne(ctx, c)
+		if it := &c.items[0]; it.counted() {
+			return s.takeAlone(ctx, c, it, stint.ModeTake)
+		}
+		return nil
 	}
 	charges, err := s.takeTogether(ctx, c)
 	if err != nil {
@@ -36,14 +39,6 @@ func (s *Service) slide(ctx context.Context, c *call) error {
 		return err
 	}
 	return nil
-}
-
-func (s *Service) slideOne(ctx context.Context, c *call) error {
-	it := &c.items[0]
-	if !it.counted() {
-		return nil
-	}
-	return s.takeAlone(ctx, c, it, stint.ModeTake)
 }
 
 func enforced(it *item) bool     { return !it.rule.shadow && !it.quota }
@@ -99,10 +94,7 @@ func (c *call) united(head int) stint.Claim {
 // spread copies a decision on some counters to their items.
 func (c *call) spread(heads []int, d *stint.Decision) {
 	for k, head := range heads {
-		first := &c.items[head]
-		if d.Charge.ID != 0 && !d.Charge.Fallback && !d.Charge.Leased {
-			first.charged = chargeOf(&d.Charge, k)
-		}
+		c.items[head].noteCharge(&d.Charge, k)
 		for i := head; ; i = c.items[i].next {
 			it := &c.items[i]
 			it.use(d, k)
@@ -112,12 +104,4 @@ func (c *call) spread(heads []int, d *stint.Decision) {
 			}
 		}
 	}
-}
-
-// chargeOf returns what a charge charged to its kth claim.
-func chargeOf(c *stint.Charge, k int) int64 {
-	if k == 0 {
-		return c.Claim.Cost
-	}
-	return c.And[k-1].Cost
 }

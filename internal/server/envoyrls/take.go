@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // maxParallel is how many counters of one request are asked for at the same time.
@@ -73,7 +74,7 @@ func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.M
 	it.over = !d.Allowed
 	it.use(&d, 0)
 	if s.options.Window == Sliding {
-		it.noteCharge(&d.Charge)
+		it.noteCharge(&d.Charge, 0)
 		return nil
 	}
 	s.countFixed(ctx, c.deadline, it, &d, asked)
@@ -93,9 +94,9 @@ func (it *item) use(d *stint.Decision, k int) {
 	}
 }
 
-// noteCharge notes what the item's own charge was.
-func (it *item) noteCharge(c *stint.Charge) {
+// noteCharge notes what was charged to the item's counter, the kth claim of a charge.
+func (it *item) noteCharge(c *stint.Charge, k int) {
 	if c.ID != 0 && !c.Fallback && !c.Leased {
-		it.charged = c.Claim.Cost
+		it.charged = contract.ClaimAt(&c.Claim, c.And, k).Cost
 	}
 }

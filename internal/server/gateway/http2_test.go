@@ -21,7 +21,6 @@ import (
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/http2test"
-	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
 // Upstreams with https are spoken to in HTTP/2 if they can and if they may, and their certificates

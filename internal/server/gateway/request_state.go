@@ -91,7 +91,6 @@ func (x *requestState) end() {
 
 var errStalled = errors.New("gateway: the client read nothing of the response for too long")
 
-// Unwrap is for [http.ResponseController].
 func (x *requestState) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter]. It does not pass on a 100: net/http sends one
@@ -116,7 +115,6 @@ func (x *requestState) WriteHeader(status int) {
 	x.watch.End()
 }
 
-// Write implements [http.ResponseWriter].
 func (x *requestState) Write(p []byte) (int, error) {
 	if x.status == 0 {
 		x.WriteHeader(http.StatusOK)
@@ -133,10 +131,8 @@ func (x *requestState) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Flush implements [http.Flusher].
 func (x *requestState) Flush() { _ = x.FlushError() }
 
-// FlushError is for [http.ResponseController].
 func (x *requestState) FlushError() error {
 	if x.status == 0 {
 		x.WriteHeader(http.StatusOK)

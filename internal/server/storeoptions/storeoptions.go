@@ -3,10 +3,8 @@
 package storeoptions
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/callers"
@@ -17,31 +15,18 @@ import (
 // about those that everyone on the machine can read.
 func Redis(where config.Store, logger *slog.Logger) (redisstore.Config, error) {
 	c := redisstore.Config{URL: where.URL, Prefix: where.Prefix, Logger: logger}
-	if where.NameKeyFile == "" {
-		return c, nil
+	for _, file := range []struct{ key, path string }{
+		{"name_key_file", where.NameKeyFile}, {"previous_name_key_file", where.PreviousNameKeyFile},
+	} {
+		if file.path == "" {
+			break
+		}
+		secret, err := callers.ReadSecret(file.path)
+		if err != nil {
+			return c, fmt.Errorf("store.%s: %w", file.key, err)
+		}
+		callers.WarnReadable(logger, "name key", file.path)
+		c.NameKeys = append(c.NameKeys, secret)
 	}
-	current, err := readNameKey(where.NameKeyFile, logger)
-	if err != nil {
-		return c, fmt.Errorf("store.name_key_file: %w", err)
-	}
-	c.NameKeys = [][]byte{current}
-	if where.PreviousNameKeyFile == "" {
-		return c, nil
-	}
-	previous, err := readNameKey(where.PreviousNameKeyFile, logger)
-	if err != nil {
-		return c, fmt.Errorf("store.previous_name_key_file: %w", err)
-	}
-	c.NameKeys = append(c.NameKeys, previous)
 	return c, nil
-}
-
-// readNameKey returns the text of a file without white space around it.
-func readNameKey(path string, logger *slog.Logger) ([]byte, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	callers.WarnReadable(logger, "name key", path)
-	return bytes.TrimSpace(text), nil
 }

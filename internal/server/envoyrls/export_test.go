@@ -1,0 +1,7 @@
+package envoyrls
+
+// Domains returns how many domains are configured, and Limits how many limits.
+func (c *Config) Domains() int { return len(c.domains) }
+
+// Limits returns how many limits are configured.
+func (c *Config) Limits() int { return len(c.rules) }
