@@ -37,8 +37,8 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 // holders that are reset.
 func (s *Store) commandKeys(k *keys, c *stint.Command) (states, places []part) {
 	if c.Kind != stint.CommandReset && c.Kind != stint.CommandGiveBack {
-		k.ofSubject(c.Subject, "ban")
-		k.ofSubject(c.Subject, "strikes")
+		k.inScope(c.Subject, "", "ban")
+		k.inScope(c.Subject, "", "strikes")
 		return nil, nil
 	}
 	for _, p := range appendParts(nil, 0, 0, &stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}) {

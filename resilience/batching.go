@@ -68,8 +68,6 @@ type batching struct {
 	wakeUp      chan struct{} // starts a check now
 }
 
-var _ stint.Store = (*batching)(nil)
-
 // errTooMany is the cause of a refusal when too many callers wait.
 var errTooMany = errors.New("too many callers are waiting for the store")
 

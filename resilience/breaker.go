@@ -51,8 +51,6 @@ type breaker struct {
 	end        context.CancelFunc
 }
 
-var _ driver.BatchStore = (*breaker)(nil)
-
 // newBreaker returns a closed breaker over a store.
 func newBreaker(inner driver.BatchStore, c Config) *breaker {
 	b := &breaker{inner: inner, config: c}

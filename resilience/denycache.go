@@ -48,8 +48,6 @@ type denyCache struct {
 	allGen atomic.Uint32
 }
 
-var _ stint.Store = (*denyCache)(nil)
-
 const genBits = 12
 
 // denialSet holds the denials of keys that share an index in the table. It is as large as a cache

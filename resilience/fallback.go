@@ -42,8 +42,6 @@ type fallback struct {
 	work  sync.WaitGroup
 }
 
-var _ stint.Store = (*fallback)(nil)
-
 // newFallback returns a fallback over a store, and over one that charges what is owed to it. Close
 // it to end its goroutines.
 func newFallback(inner stint.Store, batchStore driver.BatchStore, c Config) (*fallback, error) {

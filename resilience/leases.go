@@ -83,8 +83,6 @@ type leases struct {
 	stop     chan struct{}
 }
 
-var _ stint.Store = (*leases)(nil)
-
 // leaseTime is one look at both clocks, in nanoseconds.
 type leaseTime struct{ wall, mono int64 }
 

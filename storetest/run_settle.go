@@ -131,8 +131,7 @@ var settlements = []check{
 		}
 		k.wantUsed(k.peek(1), driver.MaxSettled+2)
 	}),
-	exact("a storm of refunds gives everything back", nil, func(k *tester) {
-		l := stint.PerHour(100_000)
+	exact("a storm of refunds gives everything back", limits{stint.PerHour(100_000)}, func(k *tester) {
 		for name, order := range map[string]func(list []stint.Decision){
 			"oldest first": func([]stint.Decision) {},
 			"newest first": func(list []stint.Decision) { slices.Reverse(list) },
@@ -143,7 +142,7 @@ var settlements = []check{
 			k := k.other()
 			var taken []stint.Decision
 			for range 5000 {
-				taken = append(taken, k.under(l).mustTake(1))
+				taken = append(taken, k.mustTake(1))
 			}
 			order(taken)
 			for i, d := range taken {
@@ -151,7 +150,7 @@ var settlements = []check{
 					k.Fatalf("%s: refund %d did not apply", name, i)
 				}
 			}
-			k.wantUsed(k.under(l).peek(1), 0)
+			k.wantUsed(k.peek(1), 0)
 		}
 	}),
 	clocked("what was repeated is not refunded", limits{stint.PerHour(10)}, func(k *tester) {

@@ -136,8 +136,7 @@ func (k *counts) earliest(l *stint.Limit, from, cost int64) int64 {
 	return at
 }
 
-func (k *counts) charge(l *stint.Limit, now, cost int64) { k.lease(l, now, cost) }
-
+// lease charges units that count as if they were charged at an instant: now, or the end of a lease.
 func (k *counts) lease(l *stint.Limit, until, cost int64) {
 	if hasLog(l) {
 		k.append(stamp(l, until), cost)
@@ -167,7 +166,7 @@ func (k *counts) force(l *stint.Limit, now, at, until, cost int64) {
 	switch {
 	case cost == 0 || isOff(l):
 	case at == now:
-		k.charge(l, now, cost)
+		k.lease(l, now, cost)
 	case len(k.booked) >= driver.MaxBookings:
 		k.booked[len(k.booked)-1].n += cost
 	default:

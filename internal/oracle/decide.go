@@ -253,12 +253,10 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 			switch {
 			case r.Mode == stint.ModeForce:
 				k.force(p.limit, now, at, stated, p.claim.Cost)
-			case r.Lease > 0:
-				k.lease(p.limit, stated, p.claim.Cost)
 			case at > now:
 				k.book(at, stated, p.claim.Cost)
 			default:
-				k.charge(p.limit, now, p.claim.Cost)
+				k.lease(p.limit, stated, p.claim.Cost)
 			}
 		}
 		s.write(p, now)
