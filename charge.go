@@ -30,8 +30,8 @@ type Charge struct {
 	RequestID string
 	IDLife    time.Duration
 	// Others is about the states after the first; nil if there is only one. It is behind a pointer
-	// because decisions are copied often: with its fields in Charge, a Decision would have 232
-	// bytes instead of 192.
+	// because decisions are copied often: with its fields in Charge, a Decision would have 288
+	// bytes instead of 248.
 	Others *OtherStates
 }
 

@@ -81,7 +81,7 @@ func ExampleLimiter_Settle() {
 	d, _ := tokens.AllowN(ctx, "team:7", 500)
 	_, _ = tokens.Settle(ctx, d, 320)
 	now, _ := tokens.Peek(ctx, "team:7")
-	fmt.Println(now.Usages[0].Used, "used,", now.Remaining(), "left")
+	fmt.Println(now.Usages()[0].Used, "used,", now.Remaining(), "left")
 	// Output:
 	// 320 used, 9680 left
 }

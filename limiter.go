@@ -223,9 +223,10 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered ti
 		left -= time.Since(start)
 	}
 	d.RetryAfter = 0
-	d.Usages = slices.Clone(d.Usages) // others may share them
-	for i := range d.Usages {
-		d.Usages[i].RetryAfter = 0
+	booked := *d // its usages stay as they are
+	usages := d.MakeUsages(len(booked.Usages()))
+	for i, u := range booked.Usages() {
+		usages[i] = Usage{Used: u.Used, ResetAfter: u.ResetAfter}
 	}
 	return known && min(answered, r.grace()/2)-left <= r.grace(), sure, nil
 }

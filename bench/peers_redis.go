@@ -13,11 +13,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislimiter"
+	"github.com/ulule/limiter/v3"
+	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
+
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
-	"github.com/ulule/limiter/v3"
-	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 )
 
 // redisDecider answers over Redis whether a key may go ahead, and how much of the first window is
@@ -109,7 +110,7 @@ func openLimiter(store stint.Store, closeAll func(), limits []stint.Limit) (redi
 			if err != nil {
 				return false, 0, err
 			}
-			return d.Allowed && !d.Degraded, d.Usages[0].Used, nil
+			return d.Allowed && !d.Degraded, d.Usages()[0].Used, nil
 		},
 		close: closeAll,
 	}, nil

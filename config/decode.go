@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
@@ -264,7 +265,7 @@ func got(n *yaml.Node) string {
 	if scheme, _, ok := strings.Cut(text, "://"); ok {
 		text = scheme + "://…" // there may be a password in it
 	}
-	text = yamlread.Shorten(text, 80)
+	text = words.Shorten(text, 80)
 	if yamlread.IsQuoted(n) {
 		return fmt.Sprintf("the text %q", text)
 	}

@@ -2,11 +2,10 @@ package config
 
 import (
 	_ "embed" // for the schema
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/stint-limiter/stint/internal/reload"
 )
@@ -67,59 +66,17 @@ func read(files []reload.File) (*Config, error) {
 
 // open reads the files of a configuration, as far as they are not larger than one may be.
 func open(path string) ([]reload.File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+	files, err := reload.Open(path, maxSize, false, func(name string) bool {
+		extension := filepath.Ext(name)
+		return extension == ".yaml" || extension == ".yml"
+	})
+	if wrong, ok := errors.AsType[*reload.FileError](err); ok {
+		return nil, mistakeIn(wrong.Name, wrong.Message)
 	}
-	names := []string{path}
-	if info.IsDir() {
-		if names, err = filesIn(path); err != nil {
-			return nil, err
-		}
-	}
-	files, err := reload.ReadFiles(maxSize, names...)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	return files, nil
-}
-
-// filesIn returns the files of a directory that belong to a configuration. Those of a Kubernetes
-// ConfigMap are symbolic links.
-func filesIn(directory string) ([]string, error) {
-	entries, err := os.ReadDir(directory)
-	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
-	}
-	var names []string
-	for _, entry := range entries {
-		name := filepath.Join(directory, entry.Name())
-		if !configName(entry.Name()) {
-			continue
-		}
-		info, err := os.Stat(name)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("config: %w", err)
-		case info.IsDir():
-		case !info.Mode().IsRegular():
-			return nil, mistakeIn(name, "not a regular file")
-		default:
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		return nil, mistakeIn(directory, "no rules: the directory has no *.yaml or *.yml file")
-	}
-	return names, nil
-}
-
-// configName reports whether a file of that name in a directory belongs to a configuration. Hidden
-// files and what editors leave behind do not: .a.yaml.swp, a.yaml~, #a.yaml#.
-func configName(name string) bool {
-	extension := filepath.Ext(name)
-	return (extension == ".yaml" || extension == ".yml") && !strings.HasPrefix(name, ".") &&
-		!strings.HasPrefix(name, "#")
 }
 
 // mistakeIn is a mistake that concerns a file as a whole.

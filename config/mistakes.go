@@ -7,18 +7,20 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // Mistake is one thing that is wrong with a configuration.
 type Mistake struct {
 	// File is the name of the file, and Line counts from 1.
-	File string
-	Line int
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"`
 	// Key is the path of the key in the file, such as "tiers[1].limits[0]"; "" is the file as a
 	// whole.
-	Key string
+	Key string `json:"key,omitempty"`
 	// Message says what is wrong, and what would be right.
-	Message string
+	Message string `json:"message"`
 }
 
 // text returns the mistake in one line: "stint.yaml:12: tiers[1].limits[0]: …".
@@ -175,16 +177,12 @@ func parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".
 // oneLine returns text without what would break or disguise a line of a log, and not longer than
 // one should be.
 func oneLine(s string) string {
-	const most = 1000
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
 	return strings.Map(func(c rune) rune {
 		if unicode.IsPrint(c) {
 			return c
 		}
 		return unicode.ReplacementChar
-	}, s)
+	}, words.Shorten(s, 1000))
 }
 
 // join returns the key of a part of a mapping.

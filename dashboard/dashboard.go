@@ -95,6 +95,9 @@ func New(ctx context.Context, c Config) (http.Handler, error) {
 	if c.Guard == nil {
 		c.Guard = localOnly
 	}
+	if c.Set == nil {
+		c.Set = func() *policy.Set { return nil }
+	}
 	d := &dashboard{
 		c:       c,
 		shown:   label.Short,

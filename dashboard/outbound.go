@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -35,24 +34,20 @@ type outboundState struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-const (
-	// peekTime is how long reading the usage of all APIs may take, and peeks how many are read at
-	// once.
-	peekTime = time.Second
-	peeks    = 8
-)
+// peekTime is how long reading the usage of all APIs may take.
+const peekTime = time.Second
 
 // outbound returns the APIs of the configuration and those that this process calls, sorted by name.
 // The set may be nil.
-func (d *dashboard) outbound(ctx context.Context, set *policy.Set) []outboundState {
-	list := []outboundState{}
+func (d *dashboard) outbound(ctx context.Context, set *policy.Set) []*outboundState {
+	list := []*outboundState{}
 	at := func(name string, limits []stint.Limit) *outboundState {
 		i, found := slices.BinarySearchFunc(list, name,
-			func(s outboundState, name string) int { return strings.Compare(s.Name, name) })
+			func(s *outboundState, name string) int { return strings.Compare(s.Name, name) })
 		if !found {
-			list = slices.Insert(list, i, outboundState{Name: name, Limits: textsOf(limits)})
+			list = slices.Insert(list, i, &outboundState{Name: name, Limits: textsOf(limits)})
 		}
-		return &list[i]
+		return list[i]
 	}
 	if set != nil {
 		for _, api := range config.Of(set).Outbound {
@@ -63,7 +58,12 @@ func (d *dashboard) outbound(ctx context.Context, set *policy.Set) []outboundSta
 		at(s.Name, s.Limits).count(&s)
 	}
 	if d.admin != nil {
-		d.peekAll(ctx, list)
+		ctx, cancel := context.WithTimeout(ctx, peekTime)
+		defer cancel()
+		_ = control.Each(list, func(s *outboundState) error { // each says what is wrong with it
+			s.peek(ctx, d.admin)
+			return nil
+		})
 	}
 	return list
 }
@@ -82,22 +82,6 @@ func (s *outboundState) cool(until time.Time) {
 	if !until.IsZero() && (s.CoolingUntil == nil || until.After(*s.CoolingUntil)) {
 		s.CoolingUntil = &until
 	}
-}
-
-// peekAll reads the usage of all APIs.
-func (d *dashboard) peekAll(ctx context.Context, list []outboundState) {
-	ctx, cancel := context.WithTimeout(ctx, peekTime)
-	defer cancel()
-	var work sync.WaitGroup
-	free := make(chan struct{}, peeks)
-	for i := range list {
-		free <- struct{}{}
-		work.Go(func() {
-			list[i].peek(ctx, d.admin)
-			<-free
-		})
-	}
-	work.Wait()
 }
 
 // peek reads the usage of an API.

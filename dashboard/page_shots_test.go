@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/dashboard"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
@@ -113,7 +114,7 @@ func (f *fixture) busy() {
 	f.state.Config = busyConfig(now)
 	f.reports = busyReports(now)
 	cooling := now.Add(24 * time.Second)
-	f.state.Outbound = []dashboard.OutboundState{
+	f.state.Outbound = []*dashboard.OutboundState{
 		{Name: "igdb", Limits: []string{"4/1s"}, Used: 4, Capacity: 4, Calls: 8124, Waited: 3110,
 			AverageWait: 412, Waiting: 6},
 		{Name: "musicbrainz", Limits: []string{"1/1s"}, Capacity: 1, Calls: 220, Waited: 12, AverageWait: 85.2},
@@ -128,9 +129,8 @@ func (f *fixture) busy() {
 		{At: now.Add(-3 * time.Minute), Who: "ops", What: "unban", Subject: "user:dave…", Result: "the store is down"},
 	}
 	f.bans = []control.Ban{
-		{Subject: "ip:198.51.100.x", Ref: "r-ip", Until: now.Add(51 * time.Minute), Level: 3, Strikes: 0},
-		{Subject: "user:mallo…", Ref: "r-mallory", Until: now.Add(4*time.Minute + 12*time.Second),
-			Level: 2, Strikes: 0},
+		{Banned: driver.Banned{Subject: "ip:198.51.100.x", BanState: driver.BanState{Until: now.Add(51 * time.Minute), Level: 3}}, Ref: "r-ip"},
+		{Banned: driver.Banned{Subject: "user:mallo…", BanState: driver.BanState{Until: now.Add(252 * time.Second), Level: 2}}, Ref: "r-mallory"},
 	}
 	f.subjects["r-mallory"] = mallory(now)
 }
@@ -227,20 +227,20 @@ func busyTop() map[string][]observe.Offender {
 // mallory is a subject who is over the limit, with a window of every kind.
 func mallory(now time.Time) control.Subject {
 	s := control.Subject{Subject: "user:mallory", Now: now,
-		Ban: control.BanState{Until: now.Add(4*time.Minute + 12*time.Second), Level: 2, Strikes: 37}}
+		Ban: driver.BanState{Until: now.Add(4*time.Minute + 12*time.Second), Level: 2, Strikes: 37}}
 	random := rand.New(rand.NewPCG(3, 4))
 	minute := control.Limit{Tier: "free", Scope: "structure", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30,
 		Capacity: 60, Window: 60, Used: 60, ResetAfter: 119, RetryAfter: 0.8}
 	for i := range 25 {
 		at := now.Add(-55*time.Second + time.Duration(i*2100+random.IntN(900))*time.Millisecond)
 		minute.Entries = append(minute.Entries,
-			control.Entry{At: at, Until: at.Add(60 * time.Second), Units: 1 + int64(i*7%3)})
+			driver.Entry{At: at, Until: at.Add(60 * time.Second), Units: 1 + int64(i*7%3)})
 	}
 	hour := control.Limit{Tier: "free", Scope: "structure", Limit: "500/1h", Algorithm: "sliding", Max: 500,
 		Capacity: 500, Window: 3600, Used: 211, Remaining: 289, ResetAfter: 3550}
 	for i := range 44 {
 		at := now.Add(-time.Duration(i*62+10) * time.Second)
-		hour.Entries = append([]control.Entry{{At: at, Until: at.Add(time.Hour), Units: 1 + int64(i*7%9)}},
+		hour.Entries = append([]driver.Entry{{At: at, Until: at.Add(time.Hour), Units: 1 + int64(i*7%9)}},
 			hour.Entries...)
 	}
 	bucket := control.Limit{Tier: "free", Policy: "search", Scope: "search", Limit: "20/10s bucket",
@@ -248,7 +248,7 @@ func mallory(now time.Time) control.Subject {
 	held := control.Limit{Tier: "free", Policy: "export", Scope: "export", Limit: "4 at once", Algorithm: "concurrency",
 		Max: 4, Capacity: 4, Window: 30, Used: 3, Remaining: 1, ResetAfter: 28}
 	for _, left := range []time.Duration{9, 17, 28} {
-		held.Entries = append(held.Entries, control.Entry{Until: now.Add(left * time.Second), Units: 1})
+		held.Entries = append(held.Entries, driver.Entry{Until: now.Add(left * time.Second), Units: 1})
 	}
 	s.Limits = []control.Limit{minute, hour, bucket, held}
 	return s

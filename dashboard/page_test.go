@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/stint-limiter/stint/dashboard"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/server/control"
@@ -192,13 +193,13 @@ func testHostile(t *testing.T, f *fixture, page *browsertest.Page) {
 			Tiers: []dashboard.RuleList{{Name: name, Limits: []string{name}}},
 		}
 		f.state.Audit = []dashboard.Action{{At: time.Now(), Who: name, What: name, Subject: name, Result: name}}
-		f.state.Outbound = []dashboard.OutboundState{
+		f.state.Outbound = []*dashboard.OutboundState{
 			{Name: name, Limits: []string{name}, Used: 1, Capacity: 1, Calls: 1}}
 		f.reports = []observe.ShadowReport{
 			{Tier: name, Policy: name, Limits: []string{name},
 				Minutes: []observe.ShadowCounts{{Requests: 1}, {Requests: 1}},
 				Top:     []observe.Offender{{Subject: name, Ref: "hostile", Denied: 1}}}}
-		f.bans = []control.Ban{{Subject: name, Ref: "hostile", Until: time.Now().Add(time.Hour)}}
+		f.bans = []control.Ban{{Banned: driver.Banned{Subject: name, BanState: driver.BanState{Until: time.Now().Add(time.Hour)}}, Ref: "hostile"}}
 		f.subjects["hostile"] = control.Subject{Subject: name, Now: time.Now(),
 			Limits: []control.Limit{{Tier: name, Policy: name, Scope: name, Limit: name, Algorithm: name,
 				Capacity: 1, Window: 60}}}
@@ -256,12 +257,12 @@ func testActs(t *testing.T, f *fixture, page *browsertest.Page) {
 	now := time.Now()
 	f.change(func() {
 		f.subjects["user:42"] = control.Subject{
-			Subject: "user:42", Now: now, Ban: control.BanState{Until: now.Add(time.Hour), Level: 1, Strikes: 3},
+			Subject: "user:42", Now: now, Ban: driver.BanState{Until: now.Add(time.Hour), Level: 1, Strikes: 3},
 			Limits: []control.Limit{{Tier: "free", Limit: "10/1m", Algorithm: "sliding", Max: 10, Capacity: 10,
 				Window: 60, Used: 10, ResetAfter: 50, RetryAfter: 20,
-				Entries: []control.Entry{{At: now.Add(-40 * time.Second), Until: now.Add(20 * time.Second), Units: 4},
+				Entries: []driver.Entry{{At: now.Add(-40 * time.Second), Until: now.Add(20 * time.Second), Units: 4},
 					{At: now.Add(-10 * time.Second), Until: now.Add(50 * time.Second), Units: 6}}}}}
-		f.bans = []control.Ban{{Subject: "ip:203.0.113.x", Ref: "abc", Until: now.Add(time.Hour), Level: 2}}
+		f.bans = []control.Ban{{Banned: driver.Banned{Subject: "ip:203.0.113.x", BanState: driver.BanState{Until: now.Add(time.Hour), Level: 2}}, Ref: "abc"}}
 	})
 	open(t, f, page, "subject")
 	page.Type("section.subject input", "user:42"+kb.Enter)
@@ -309,7 +310,7 @@ func testReadOnly(t *testing.T, f *fixture, page *browsertest.Page) {
 	f.change(func() {
 		f.state.Writable, f.state.Who = false, ""
 		f.subjects["user:42"] = control.Subject{Subject: "user:42", Now: time.Now()}
-		f.bans = []control.Ban{{Subject: "user:42", Until: time.Now().Add(time.Hour)}}
+		f.bans = []control.Ban{{Banned: driver.Banned{Subject: "user:42", BanState: driver.BanState{Until: time.Now().Add(time.Hour)}}}}
 	})
 	open(t, f, page, "subject/name/user%3A42")
 	page.WaitText(".who", "the server has no tokens")

@@ -5,7 +5,6 @@ import (
 
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/observe"
-	"github.com/stint-limiter/stint/policy"
 )
 
 // How many subjects that a shadow rule would have denied are shown: by default, and at most.
@@ -17,11 +16,7 @@ func (d *dashboard) showShadow(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	var set *policy.Set
-	if d.c.Set != nil {
-		set = d.c.Set()
-	}
 	answer.JSON(w, http.StatusOK, struct {
 		Reports []observe.ShadowReport `json:"reports"`
-	}{nonNil(d.c.Monitor.ShadowReports(set, n))})
+	}{nonNil(d.c.Monitor.ShadowReports(d.c.Set(), n))})
 }

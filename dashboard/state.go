@@ -6,7 +6,6 @@ import (
 
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/observe"
-	"github.com/stint-limiter/stint/policy"
 )
 
 // state is everything that the page shows.
@@ -26,7 +25,7 @@ type state struct {
 	Store      observe.StoreHealth           `json:"store"`
 	Top        map[string][]observe.Offender `json:"top"`
 	Config     configState                   `json:"config"`
-	Outbound   []outboundState               `json:"outbound"`
+	Outbound   []*outboundState              `json:"outbound"`
 	Audit      []action                      `json:"audit"`
 }
 
@@ -76,9 +75,8 @@ func (d *dashboard) showState(w http.ResponseWriter, r *http.Request) {
 	if d.c.Sources != nil {
 		s.Config.Sources = nonNil(d.c.Sources())
 	}
-	var set *policy.Set
-	if d.c.Set != nil {
-		set = d.c.Set()
+	set := d.c.Set()
+	if set != nil {
 		s.Config.Tiers, s.Config.Policies = tiersOf(set), policiesOf(set)
 	}
 	s.Outbound = d.outbound(r.Context(), set)

@@ -47,13 +47,13 @@ type Inspection struct {
 // BanState is a subject's ban, and what counts toward the next one.
 type BanState struct {
 	// Until is when the ban ends; zero if none is in force.
-	Until time.Time
+	Until time.Time `json:"until,omitzero"`
 	// Level is how many bans denials have led to in a row, including the one in force: each is
 	// longer than the last. It is 0 again once they are forgiven. Bans by hand do not raise it.
-	Level int
+	Level int `json:"level"`
 	// Strikes is how many denials count toward the next ban, within the time that the ban policy
 	// set at the last of them.
-	Strikes int64
+	Strikes int64 `json:"strikes"`
 }
 
 // Window is a limit with what is in it.
@@ -72,10 +72,10 @@ type Entry struct {
 	// At is when they were charged: up to one [stint.Resolution]th of the window later if requests
 	// share entries, the start of the window if that is fixed. A booking has the time that it is
 	// booked for, a lease its end. It is zero for holders of a concurrency limit.
-	At time.Time
+	At time.Time `json:"at,omitzero"`
 	// Until is when they leave the window, or when a holder expires unless it sends a heartbeat.
-	Until time.Time
-	Units int64
+	Until time.Time `json:"until"`
+	Units int64     `json:"units"`
 }
 
 // Banned is a ban in force.
@@ -83,7 +83,7 @@ type Banned struct {
 	// Subject is who is banned. If the name was too long to be stored it is a hash that begins with
 	// "~". If the store does not keep names it is as in "user#4kWXjsbSBbkYkHdLyaQgIQ", which the
 	// store accepts instead of the name, but not in requests.
-	Subject string
+	Subject string `json:"subject"`
 	// BanState is the ban. A list leaves out its Strikes.
 	BanState
 }

@@ -46,7 +46,7 @@ func TestF6(t *testing.T) {
 			if at.Before(before.Add(-time.Second)) || at.After(time.Now().Add(time.Second)) {
 				r.Errorf("%v apart: charged at %v by our clock, asked at %v", apart, at, before)
 			}
-			if reset := d.Usages[0].ResetAfter; !d.Allowed || reset > time.Minute || reset < 50*time.Second {
+			if reset := d.Usages()[0].ResetAfter; !d.Allowed || reset > time.Minute || reset < 50*time.Second {
 				r.Errorf("%v apart: allowed %v with a reset after %v, want a minute", apart, d.Allowed, reset)
 			}
 			r.saw("%v: %d of %d, leased %d of %d", apart, len(o.Admitted), o.decisions(), len(leased.Admitted),

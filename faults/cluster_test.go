@@ -184,8 +184,8 @@ func TestF42(t *testing.T) {
 		}
 		d, err := m.stacks[0].Take(t.Context(),
 			stint.Request{Claim: m.request("refunds", "", nil).Claim, Mode: stint.ModePeek})
-		if err != nil || d.Usages[0].Used != 0 {
-			r.Errorf("%d units stay charged of what was refunded, %v", d.Usages[0].Used, err)
+		if err != nil || d.Usages()[0].Used != 0 {
+			r.Errorf("%d units stay charged of what was refunded, %v", d.Usages()[0].Used, err)
 		}
 		for n := range 50 {
 			if _, err := other.Take(t.Context(), inTwoKeys(n)); err != nil {
@@ -284,7 +284,7 @@ func TestF43(t *testing.T) {
 			if err != nil {
 				return -1
 			}
-			return d.Usages[0].Used
+			return d.Usages()[0].Used
 		}
 		charged := int64(5)
 		for _, fault := range []struct {

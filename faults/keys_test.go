@@ -315,8 +315,8 @@ func TestF24c(t *testing.T) {
 			}
 		}
 		for _, day := range days {
-			if d := take(r, s, day.String(), second, day); d.Allowed || d.Usages[1].Used != day.Max {
-				r.Errorf("%v: allowed %v with %d used; want it used up", day, d.Allowed, d.Usages[1].Used)
+			if d := take(r, s, day.String(), second, day); d.Allowed || d.Usages()[1].Used != day.Max {
+				r.Errorf("%v: allowed %v with %d used; want it used up", day, d.Allowed, d.Usages()[1].Used)
 			}
 		}
 		r.saw("still used up")
@@ -356,7 +356,7 @@ func TestF24d(t *testing.T) {
 				for i := range users {
 					group.Go(func() {
 						d, err := s.Take(context.Background(), request(fmt.Sprintf("user:%d", i), limit))
-						if err != nil || !d.Allowed || d.Usages[0].Used != round+1 {
+						if err != nil || !d.Allowed || d.Usages()[0].Used != round+1 {
 							r.Errorf("%s: user %d in round %d: %+v, %v", name, i, round, d, err)
 						}
 					})

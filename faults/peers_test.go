@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/server"
@@ -92,7 +93,7 @@ gateway: {routes: [{upstream: "%s"}], send_timeout: %v, body_timeout: %v}
 	}
 	s, err := server.New(server.Config{
 		HTTP: "127.0.0.1:0", Policies: file, Store: store, Logger: slog.New(slog.DiscardHandler),
-		Gateway: &server.Gateway{},
+		Gateway: &config.Gateway{},
 	})
 	if err != nil {
 		r.Fatal(err)

@@ -157,7 +157,7 @@ func lateSettlements(r *report, one, other *stack) {
 		spent += slowCost
 	}
 	d := take(r, one, "late", limit)
-	if used := d.Usages[0].Used; d.Allowed || used != spent {
+	if used := d.Usages()[0].Used; d.Allowed || used != spent {
 		r.Errorf("%d used, allowed %v; %d were spent of %d", used, d.Allowed, spent, budget)
 	}
 	if settle(one, slow, 0) {

@@ -363,7 +363,7 @@ func usedOf(r *report, url, subject string, l stint.Limit) int64 {
 	if err != nil {
 		r.Fatal(err)
 	}
-	return d.Usages[0].Used
+	return d.Usages()[0].Used
 }
 
 func TestF20(t *testing.T) {

@@ -55,8 +55,8 @@ func TestF19(t *testing.T) {
 			for i := range int64(20) {
 				d, err := patient.Take(t.Context(),
 					stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}})
-				if err != nil || !d.Allowed || d.Usages[0].Used != i+1 {
-					t.Fatalf("%s: call %d: allowed %v, %+v, %v", name, i, d.Allowed, d.Usages, err)
+				if err != nil || !d.Allowed || d.Usages()[0].Used != i+1 {
+					t.Fatalf("%s: call %d: allowed %v, %+v, %v", name, i, d.Allowed, d.Usages(), err)
 				}
 			}
 			o := drive(t.Context(), patient,

@@ -117,7 +117,7 @@ func look(s stint.Store, subject string, limits ...stint.Limit) (used int64, ok 
 	if err != nil || d.Degraded {
 		return 0, false
 	}
-	return d.Usages[0].Used, true
+	return d.Usages()[0].Used, true
 }
 
 // surely is busiest by what is certain: a call was decided at some time before its answer was here,

@@ -92,7 +92,7 @@ func TestAnswerOfOtherRules(t *testing.T) {
 	h := headersOf(&policy.Verdict{
 		Set: parse(t, answerConfig), Decision: d, Cost: 2,
 		Results: []policy.Result{{
-			Rule: &policy.Rule{Policy: "own", Limits: limits, Index: -1}, Claim: d.Charge.Claim, Usages: d.Usages,
+			Rule: &policy.Rule{Policy: "own", Limits: limits, Index: -1}, Claim: d.Charge.Claim, Usages: d.Usages(),
 		}},
 	})
 	if h.Get("X-RateLimit-Policy") != "own" || h.Get("X-RateLimit-Remaining") != "3" ||

@@ -78,7 +78,7 @@ func (l *limited) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 	v := x.v
 	*v = policy.Verdict{Decision: d, Cost: 1, Results: v.Results[:0]}
 	v.Results = append(v.Results, policy.Result{
-		Rule: &l.rule, Claim: claim, Usages: v.Decision.Usages, Denied: !d.Allowed && !d.Unavailable,
+		Rule: &l.rule, Claim: claim, Usages: v.Decision.Usages(), Denied: !d.Allowed && !d.Unavailable,
 	})
 	x.rules = append(x.ruleRoom[:0], &l.text)
 	if !d.Allowed {

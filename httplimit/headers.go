@@ -130,7 +130,7 @@ func (x *exchange) setHeaders(h http.Header) {
 	if !x.shown.OmitX {
 		x.setX(h)
 	}
-	if x.shown.Draft11 && len(x.rules) > 0 && len(x.v.Decision.Usages) > 0 {
+	if x.shown.Draft11 && len(x.rules) > 0 && len(x.v.Decision.Usages()) > 0 {
 		x.setDraft11(h)
 	}
 }

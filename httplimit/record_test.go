@@ -42,7 +42,7 @@ func used(t *testing.T, store stint.Store) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.Usages[0].Used
+	return d.Usages()[0].Used
 }
 
 func TestSettling(t *testing.T) {

@@ -40,9 +40,6 @@ type part struct {
 	stale      bool // the state is not the one that was charged, in an amendment
 }
 
-// usages returns room for the usages of all views.
-func (q *query) usages() []stint.Usage { return q.parts[0].shard.usages.Cut(len(q.views)) }
-
 // lock takes the locks of all claims' shards, in order, and finds their records. It returns nil if
 // a claim is none. See unlock.
 func (s *Store) lock(first *stint.Claim, and []stint.Claim) *query {

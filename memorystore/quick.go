@@ -37,8 +37,7 @@ func (sh *shard) quick(r *stint.Request, rec *record, d *stint.Decision, now int
 	case fits && r.Mode != stint.ModePeek:
 		sh.quickCharge(r, rec, d, now)
 	case fits:
-		usages := sh.usages.Cut(len(limits))
-		d.Usages = usages
+		usages := d.MakeUsages(len(limits))
 		for i := range limits {
 			q := &sh.quicks[i]
 			usages[i].Used, usages[i].ResetAfter = q.Used(), duration(q.Reset())
@@ -51,8 +50,7 @@ func (sh *shard) quick(r *stint.Request, rec *record, d *stint.Decision, now int
 
 func (sh *shard) quickCharge(r *stint.Request, rec *record, d *stint.Decision, now int64) {
 	limits, cost := r.Limits, r.Cost
-	usages := sh.usages.Cut(len(limits))
-	d.Usages = usages
+	usages := d.MakeUsages(len(limits))
 	bytes := 0
 	for i := range limits {
 		u, q := &usages[i], &sh.quicks[i]
@@ -83,8 +81,7 @@ func (sh *shard) unlockGrown(rec *record, now int64) {
 
 func (sh *shard) quickDeny(r *stint.Request, d *stint.Decision, now int64) {
 	limits, cost := r.Limits, r.Cost
-	usages := sh.usages.Cut(len(limits))
-	d.Usages = usages
+	usages := d.MakeUsages(len(limits))
 	latest := now
 	for i := range limits {
 		u, q := &usages[i], &sh.quicks[i]

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/algorithm"
-	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // shard holds the subjects whose hash it is given, in all their scopes, under one lock.
@@ -33,8 +32,7 @@ type shard struct {
 	sweepAt, hand uint32
 	quicks        [maxQuick]algorithm.View
 	query         query
-	usages        contract.Slab // of decisions
-	_             [64]byte      // the next shard's lock is on another cache line
+	_             [64]byte // the next shard's lock is on another cache line
 }
 
 // piece is a run of records.

@@ -46,7 +46,7 @@ func used(t *testing.T, s *Store, c stint.Claim) []int64 {
 	t.Helper()
 	var list []int64
 	d := take(t, s, stint.Request{Claim: c, Mode: stint.ModePeek})
-	for _, u := range d.Usages {
+	for _, u := range d.Usages() {
 		list = append(list, u.Used)
 	}
 	return list
@@ -132,9 +132,9 @@ func TestNamedLimits(t *testing.T) {
 		take(t, s, stint.Request{Claim: stint.Claim{
 			Subject: subject, Scope: "x", Limits: []stint.Limit{minute}, Cost: 1}})
 		clock.advance(-time.Second) // only the state that was written since goes with the clock
-		if r := take(t, s, stint.Request{Claim: claim, Mode: stint.ModePeek}); r.Usages[1].ResetAfter != time.Minute ||
-			r.Usages[4].ResetAfter != time.Hour-59*time.Second {
-			t.Errorf("resets %v and %v", r.Usages[1].ResetAfter, r.Usages[4].ResetAfter)
+		peek := take(t, s, stint.Request{Claim: claim, Mode: stint.ModePeek})
+		if u := peek.Usages(); u[1].ResetAfter != time.Minute || u[4].ResetAfter != time.Hour-59*time.Second {
+			t.Errorf("resets %v and %v", u[1].ResetAfter, u[4].ResetAfter)
 		}
 		clock.advance(time.Second)
 	}
@@ -227,7 +227,7 @@ func TestMovingUp(t *testing.T) {
 		return take(t, s, m)
 	}
 	if d := move(3); d.Charge.At != waiting[3].Charge.At || d.RetryAfter != waiting[3].RetryAfter ||
-		d.Usages[0].Used != 1 {
+		d.Usages()[0].Used != 1 {
 		t.Errorf("moved to %v before anybody gave up", d.RetryAfter)
 	}
 	settle(t, s, waiting[1].Charge, 0)

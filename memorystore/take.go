@@ -78,7 +78,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	}
 	if r.ID != "" && r.Cost > 0 && r.Booked == 0 && q.repeated(r, d) {
 		q.open(&r.Claim, r.And, true)
-		d.Usages = q.usages()
+		d.MakeUsages(len(q.views))
 		q.conclude(d, q.now)
 		return
 	}
@@ -120,7 +120,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 func (q *query) force(r *stint.Request, d *stint.Decision) {
 	repeat := r.ID != "" && r.Cost > 0 && q.repeated(r, d)
 	q.open(&r.Claim, r.And, repeat)
-	d.Usages = q.usages()
+	d.MakeUsages(len(q.views))
 	at := q.now
 	if !repeat {
 		at += (r.MaxWait + time.Microsecond - 1).Microseconds()
@@ -146,7 +146,7 @@ func (q *query) fit(r *stint.Request) {
 // promised reports whether what is left of a limit is booked: there may be room for the cost now,
 // but not during all of a lease. It fills in when such limits are to be asked again.
 func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
-	usages, promised := d.Usages, false
+	usages, promised := d.Usages(), false
 	for k := range q.views {
 		if v := &q.views[k]; v.used()+r.Cost > v.limit.Capacity() {
 			usages[k].RetryAfter = r.Lease
@@ -159,8 +159,7 @@ func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 // earliest returns the first instant at which all limits have room, in Reserve mode not before any
 // booking. It fills in when each limit has room for its own.
 func (q *query) earliest(r *stint.Request, mode stint.Mode, d *stint.Decision) int64 {
-	usages := q.usages()
-	d.Usages = usages
+	usages := d.MakeUsages(len(q.views))
 	from, latest, fits := q.now, q.now, true
 	for i := range q.claims {
 		p, cost := &q.parts[i], contract.ClaimAt(&r.Claim, r.And, i).Cost
@@ -212,7 +211,7 @@ func (q *query) fullyBooked() bool {
 
 // conclude fills in what is used: now, or at the instant of a booking.
 func (q *query) conclude(d *stint.Decision, at int64) {
-	usages := d.Usages
+	usages := d.Usages()
 	for k := range usages {
 		v, used, reset := &q.views[k], int64(0), int64(0)
 		if at > q.now && !v.holds() {
@@ -226,7 +225,7 @@ func (q *query) conclude(d *stint.Decision, at int64) {
 
 // deny names the claim that denied, and strikes its subject, unless that is shared.
 func (q *query) deny(r *stint.Request, d *stint.Decision) {
-	usages := d.Usages
+	usages := d.Usages()
 	denier := 0
 search:
 	for i := range q.claims {

@@ -264,9 +264,9 @@ func TestLimitersOfSeveralClaims(t *testing.T) {
 			And:   []stint.Claim{{Subject: "team:1", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}},
 		}
 		d := stint.Decision{
-			Decider: 1, RetryAfter: time.Minute, Usages: []stint.Usage{{Used: 1}, {Used: 1, RetryAfter: time.Minute}},
-			Charge: stint.Charge{Claim: r.Claim, And: r.And},
+			Decider: 1, RetryAfter: time.Minute, Charge: stint.Charge{Claim: r.Claim, And: r.And},
 		}
+		copy(d.MakeUsages(2), []stint.Usage{{Used: 1}, {Used: 1, RetryAfter: time.Minute}})
 		m.Limiters().Observe(t.Context(), &resilience.Decided{Request: r, Decision: d})
 		time.Sleep(1500 * time.Millisecond)
 		list := m.Status(9).Violations

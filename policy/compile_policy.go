@@ -7,11 +7,9 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/pathpattern"
+	"github.com/stint-limiter/stint/internal/tierlimits"
 	"github.com/stint-limiter/stint/internal/words"
 )
-
-// defaultTier stands for the tiers that a policy does not name.
-const defaultTier = "default"
 
 func (c *compiler) policies() {
 	seen := map[string]int{}
@@ -84,8 +82,8 @@ func (c *compiler) skip(key string, from *Policy, cl clause) {
 	}{
 		{"identity", from.Identity != nil},
 		{"per", from.Per != nil},
-		{"limits", from.requests().set()},
-		{"budget", from.budget().set()},
+		{"limits", from.requests().Set()},
+		{"budget", from.budget().Set()},
 		{"cost", from.Cost != nil},
 		{"settle", from.settles()},
 		{"refund", from.Refund != nil},
@@ -106,10 +104,12 @@ func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 	requests, budget := from.requests(), from.budget()
 	c.tierNames(key+".limits", requests)
 	c.tierNames(key+".budget", budget)
-	limited := requests.set() || budget.set()
+	limited := requests.Set() || budget.Set()
 	for _, t := range c.set.tiers {
-		p.tiers = append(p.tiers, !limited || requests.names(t.name) || budget.names(t.name))
-		r := c.rules(key, from.Name, t.name, &p.unit, requests.of(t.name), budget.of(t.name))
+		p.tiers = append(p.tiers, tierlimits.For(t.name, requests, budget))
+		limits, _ := requests.Of(t.name)
+		costs, _ := budget.Of(t.name)
+		r := c.rules(key, from.Name, t.name, &p.unit, limits, costs)
 		p.rules = append(p.rules, r)
 		c.noClash(key, p, r, t)
 	}
@@ -121,52 +121,26 @@ func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 	}
 }
 
-// tierLimits are limits for all tiers, or for each.
-type tierLimits struct {
-	all    []stint.Limit
-	byTier map[string][]stint.Limit
+func (p *Policy) requests() tierlimits.Limits {
+	return tierlimits.Limits{All: p.Limits, ByTier: p.TierLimits}
+}
+func (p *Policy) budget() tierlimits.Limits {
+	return tierlimits.Limits{All: p.Budget, ByTier: p.TierBudget}
 }
 
-func (p *Policy) requests() tierLimits { return tierLimits{p.Limits, p.TierLimits} }
-func (p *Policy) budget() tierLimits   { return tierLimits{p.Budget, p.TierBudget} }
-
-// set reports whether there are any, be it that there is explicitly no limit.
-func (l tierLimits) set() bool { return l.all != nil || l.byTier != nil }
-
-func (c *compiler) tierNames(key string, l tierLimits) {
-	if l.all != nil && l.byTier != nil {
+func (c *compiler) tierNames(key string, l tierlimits.Limits) {
+	if l.All != nil && l.ByTier != nil {
 		c.mistake(key, "there are limits for all tiers, and others for each; want one of them")
 	}
-	known := []string{defaultTier}
+	known := []string{tierlimits.Default}
 	for _, t := range c.set.tiers {
 		known = append(known, t.name)
 	}
-	for _, name := range sorted(l.byTier) {
+	for _, name := range sorted(l.ByTier) {
 		if !slices.Contains(known, name) {
 			c.mistake(key+"."+name, "no tier %q; there is %s%s", name, words.OneOf(known), nearest.Hint(name, known))
 		}
 	}
-}
-
-// names reports whether there is something to say of a tier.
-func (l tierLimits) names(tier string) bool {
-	if l.byTier == nil {
-		return l.all != nil
-	}
-	_, named := l.byTier[tier]
-	_, rest := l.byTier[defaultTier]
-	return named || rest
-}
-
-// of returns the limits for a tier.
-func (l tierLimits) of(tier string) []stint.Limit {
-	if l.byTier == nil {
-		return l.all
-	}
-	if limits, ok := l.byTier[tier]; ok {
-		return limits
-	}
-	return l.byTier[defaultTier]
 }
 
 // noClash makes sure that a policy's counts are not those of a tier that counts per route: both are

@@ -40,10 +40,10 @@ type Explanation struct {
 
 // Considered is a tier or policy, and whether it applies.
 type Considered struct {
-	Name    string
-	Applies bool
+	Name    string `json:"name"`
+	Applies bool   `json:"applies"`
 	// Why says what was decisive.
-	Why string
+	Why string `json:"why"`
 }
 
 // Explain explains how a request would be decided.

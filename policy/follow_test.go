@@ -28,7 +28,7 @@ policies:
 func (w *world) used() (requests, cost int64) {
 	w.t.Helper()
 	v := w.judge(get("/elsewhere"))
-	usages := v.Decision.Usages
+	usages := v.Decision.Usages()
 	own := int64(0)
 	if v.Decision.Allowed {
 		own = 1
@@ -210,7 +210,7 @@ policies: [{name: work, budget: 100/1m, refund: 5xx, shadow: true}]
 			if err := guard.Decide(context.Background(), &in, v); err != nil {
 				t.Fatal(err)
 			}
-			if d := &v.Decision; !d.Allowed || d.Repeat || d.Usages[0].Used != 1 {
+			if d := &v.Decision; !d.Allowed || d.Repeat || d.Usages()[0].Used != 1 {
 				t.Errorf("got %+v, want the only place", d)
 			}
 			if after := guard.Follow(context.Background(), v); after != nil {

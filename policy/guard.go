@@ -164,6 +164,6 @@ func (g *Guard) askShadow(ctx context.Context, v *Verdict, r *stint.Request) {
 			*d = stint.Decision{}
 			continue
 		}
-		result.Usages, result.Denied = d.Usages, !d.Allowed
+		result.Usages, result.Denied = d.Usages(), !d.Allowed
 	}
 }

@@ -118,7 +118,7 @@ policies: [{name: things, refund: 5xx, request_id: {header: Idempotency-Key}}]
 		in.Header = http.Header{"Idempotency-Key": {"a"}}
 		for range 10 {
 			v, end := begin(t, g, in)
-			if d := &v.Decision; !d.Allowed || d.Repeat || d.Usages[0].Used != 1 {
+			if d := &v.Decision; !d.Allowed || d.Repeat || d.Usages()[0].Used != 1 {
 				t.Fatalf("got %+v, want the first of 3", d)
 			}
 			end(policy.Outcome{Status: 503})
@@ -182,7 +182,7 @@ func TestSettledAfterAThousandOthers(t *testing.T) {
 			spent += 50_000
 		}
 		v, _ := begin(t, g, query())
-		if used := v.Decision.Usages[1].Used; v.Decision.Allowed || used != spent {
+		if used := v.Decision.Usages()[1].Used; v.Decision.Allowed || used != spent {
 			t.Errorf("allowed %v, used %d of 100000; want a denial, and %d used", v.Decision.Allowed, used, spent)
 		}
 		if len(lost.lost) > 0 {
@@ -222,8 +222,8 @@ func TestRefundStorm(t *testing.T) {
 			}
 			order(ends)
 			each(callers, requests, func(i int) { ends[i](policy.Outcome{Status: 502}) })
-			if v, _ := begin(t, g, in); v.Decision.Usages[0].Used != 1 || v.Decision.Usages[1].Used != 1 {
-				t.Errorf("%s: %v used after all %d were refunded, want this one alone", name, v.Decision.Usages, requests)
+			if v, _ := begin(t, g, in); v.Decision.Usages()[0].Used != 1 || v.Decision.Usages()[1].Used != 1 {
+				t.Errorf("%s: %v used after all %d were refunded, want this one alone", name, v.Decision.Usages(), requests)
 			}
 		}
 	})

@@ -131,8 +131,8 @@ policies: [{name: things, match: {path: /bulk/**}, limits: {bulk: 9/1m}}]
 	}
 	v := w.judge(in)
 	if r := v.Decisive(); r == nil || r.Rule.Tier != "anyone" || r.Decisive().Limit.Max != 3 ||
-		len(v.Decision.Usages) != 3 {
-		t.Errorf("decisive is %+v, with %d usages", r, len(v.Decision.Usages))
+		len(v.Decision.Usages()) != 3 {
+		t.Errorf("decisive is %+v, with %d usages", r, len(v.Decision.Usages()))
 	}
 }
 

@@ -140,7 +140,7 @@ func (v *Verdict) spread() {
 	for v.enforced < len(v.Results) && !v.Results[v.enforced].Shadow {
 		v.enforced++ // of a verdict that was not asked for by [Guard.Ask]
 	}
-	usages := d.Usages
+	usages := d.Usages()
 	for i := range v.Results[:v.enforced] {
 		r := &v.Results[i]
 		n := min(len(r.Limits), len(usages))

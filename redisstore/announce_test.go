@@ -187,7 +187,7 @@ func TestNoRefundIsMissed(t *testing.T) {
 			}
 			if store.takes.Load() == before {
 				if fromMemory++; look.Allowed {
-					t.Fatalf("%v: a cost of %d is denied from memory, and there is room for it: %+v", limits, request.Cost, look.Usages)
+					t.Fatalf("%v: a cost of %d is denied from memory, and there is room for it: %+v", limits, request.Cost, look.Usages())
 				}
 			}
 		}

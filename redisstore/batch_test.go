@@ -186,7 +186,7 @@ func TestChargesOfABatchAreSettledOneByOne(t *testing.T) {
 		if i >= 10 {
 			continue
 		}
-		if used := call.Decision.Usages[0].Used; used != int64(i+1) {
+		if used := call.Decision.Usages()[0].Used; used != int64(i+1) {
 			t.Errorf("call %d: %d used, want %d", i, used, i+1)
 		}
 		ids[call.Decision.Charge.ID] = true
@@ -267,7 +267,7 @@ func TestForceInABatch(t *testing.T) {
 		if c.Err != nil {
 			t.Fatal(c.Err)
 		}
-		got = append(got, fmt.Sprintf("%s %v %d", c.Request.Subject, c.Decision.Allowed, c.Decision.Usages[0].Used))
+		got = append(got, fmt.Sprintf("%s %v %d", c.Request.Subject, c.Decision.Allowed, c.Decision.Usages()[0].Used))
 	}
 	want := []string{"a true 1", "a true 6", "b true 1", "a false 6", "b true 3", "b false 3", "a true 7", "c true 3"}
 	if !reflect.DeepEqual(got, want) {

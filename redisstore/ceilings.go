@@ -55,8 +55,7 @@ func (c *ceilings) last(g *group) stint.Decision {
 	for i := range g.claims {
 		n += len(g.claims[i].Limits)
 	}
-	usages := make([]stint.Usage, n)
-	d.Usages = usages
+	usages := d.MakeUsages(n)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known, ok := c.seen[g.claims[0].Subject]

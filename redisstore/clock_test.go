@@ -48,7 +48,7 @@ func TestNothingIsChargedAfterItsTime(t *testing.T) {
 				look := stint.Request{Claim: stint.Claim{Subject: subject, Limits: limits, Cost: 1},
 					Mode: stint.ModePeek}
 				d, err := s.Take(t.Context(), look)
-				if err != nil || d.Usages[0].Used != 0 {
+				if err != nil || d.Usages()[0].Used != 0 {
 					t.Errorf("%s was charged after its caller had gone: %+v, %v", subject, d, err)
 				}
 			}
@@ -77,7 +77,7 @@ func TestAServersClockThatIsSetLosesNoCall(t *testing.T) {
 				if call.Err != nil || !call.Decision.Allowed {
 					t.Errorf("offset %v, batch: %+v, %v", offset, call.Decision, call.Err)
 				}
-				used = call.Decision.Usages[0].Used
+				used = call.Decision.Usages()[0].Used
 			}
 			cancel()
 		}

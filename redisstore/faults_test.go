@@ -202,9 +202,9 @@ func TestRepeatsAcrossNodes(t *testing.T) {
 			if err != nil || !d.Allowed || d.Repeat != (n > 0) {
 				t.Fatalf("call %d: %+v, %v", n, d, err)
 			}
-			for _, u := range d.Usages {
+			for _, u := range d.Usages() {
 				if u.Used != 1 {
-					t.Fatalf("call %d: %+v", n, d.Usages)
+					t.Fatalf("call %d: %+v", n, d.Usages())
 				}
 			}
 		}

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"slices"
 
 	"github.com/redis/rueidis"
 
@@ -145,8 +144,8 @@ func (s *Store) takeMigrating(ctx context.Context, q *run, call uint64) (late []
 					d.RetryAfter = micros(wait)
 				}
 				d.Allowed = d.RetryAfter == 0 || r.Mode != stint.ModeTake
-				for i := range d.Usages {
-					d.Usages[i].RetryAfter = 0
+				for i := range d.Usages() {
+					d.Usages()[i].RetryAfter = 0
 				}
 			})
 		}
@@ -183,7 +182,7 @@ func (s *Store) lookMigrating(ctx context.Context, q *run, change func(*stint.De
 	for _, c := range q.calls {
 		c.Decision, c.Err = look.Decision, look.Err
 		c.Decision.Charge = contract.ChargeOf(&c.Request)
-		c.Decision.Usages = slices.Clone(look.Decision.Usages)
+		copy(c.Decision.MakeUsages(len(look.Decision.Usages())), look.Decision.Usages())
 		if c.Err == nil {
 			change(&c.Decision)
 		}

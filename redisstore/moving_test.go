@@ -80,7 +80,7 @@ func movingSlot(t *testing.T, options ...option) {
 		r := request(subject)
 		r.Mode = stint.ModePeek
 		d := take(t, r)
-		return d.Usages[0].Used
+		return d.Usages()[0].Used
 	}
 	command := func(t *testing.T, kind stint.CommandKind, subject string) {
 		t.Helper()
@@ -144,7 +144,7 @@ func movingSlot(t *testing.T, options ...option) {
 				r.Bans = none
 				d := take(t, r)
 				if d.Allowed || !d.Banned || d.RetryAfter <= 59*time.Minute || d.Key() != subject ||
-					len(d.Usages) != 1 {
+					len(d.Usages()) != 1 {
 					t.Errorf("%s is banned, and gets %+v", subject, d)
 				}
 				command(t, stint.CommandUnban, subject)

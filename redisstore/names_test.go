@@ -243,7 +243,7 @@ func useOne(t *testing.T, s *redisstore.Store, subject string) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.Usages[0].Used
+	return d.Usages()[0].Used
 }
 
 var five = []stint.Limit{stint.PerHour(5)}
@@ -533,10 +533,10 @@ func TestRowsOfLists(t *testing.T) {
 	// Somebody is called as the list calls Jane.
 	hostile := stint.Claim{Subject: row, Scope: scopes[0], Limits: five, Cost: 1}
 	d := take(hostile)
-	if !d.Allowed || d.Usages[0].Used != 1 {
-		t.Errorf("the other has %d used, banned %t; want 1 of their own", d.Usages[0].Used, d.Banned)
+	if !d.Allowed || d.Usages()[0].Used != 1 {
+		t.Errorf("the other has %d used, banned %t; want 1 of their own", d.Usages()[0].Used, d.Banned)
 	}
-	if d := take(stint.Claim{Subject: jane, Scope: scopes[0], Limits: five, Cost: 1}); d.Usages[0].Used == 3 {
+	if d := take(stint.Claim{Subject: jane, Scope: scopes[0], Limits: five, Cost: 1}); d.Usages()[0].Used == 3 {
 		t.Error("a scope as the list has it is that of another")
 	}
 	if _, err := s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 5}); err != nil {
@@ -571,8 +571,8 @@ func TestRowsOfLists(t *testing.T) {
 		t.Errorf("by row %d are used, want 2", got)
 	}
 	command(t, s, stint.Command{Kind: stint.CommandUnban, Subject: row})
-	if d := take(claim); d.Banned || d.Usages[0].Used != 3 {
-		t.Errorf("after the unban by row: banned %t, %d used", d.Banned, d.Usages[0].Used)
+	if d := take(claim); d.Banned || d.Usages()[0].Used != 3 {
+		t.Errorf("after the unban by row: banned %t, %d used", d.Banned, d.Usages()[0].Used)
 	}
 	command(t, s, stint.Command{Kind: stint.CommandReset, Subject: row, Scope: scopes[0], Limits: five})
 	if got := used(jane, phone); got != 0 {

@@ -27,7 +27,7 @@ func holders(t *testing.T, s *redisstore.Store, l stint.Limit) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.Usages[0].Used
+	return d.Usages()[0].Used
 }
 
 // A heartbeat that reaches the server after its caller has given up takes no place: that may have

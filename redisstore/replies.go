@@ -60,8 +60,7 @@ func (in *reader) decision(
 	at := in.int(0)
 	units := in.int(0)
 	d.Charge = contract.ChargeOf(r)
-	usages := contract.Usages(contract.CountLimits(r))
-	d.Usages = usages
+	usages := d.MakeUsages(contract.CountLimits(r))
 	state := 0
 	for i := range parts {
 		p := &parts[i]
@@ -119,8 +118,7 @@ func (in *reader) charged(
 	d.Allowed = true
 	d.Charge = contract.ChargeOf(r)
 	d.Charge.ID, d.Charge.At = id, now
-	usages := contract.Usages(contract.CountLimits(r))
-	d.Usages = usages
+	usages := d.MakeUsages(contract.CountLimits(r))
 	for i := range parts {
 		s := in.sets.find(in.byte(), parts[i].set)
 		if s == nil {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // scriptCall is one call of take.lua.
@@ -135,16 +134,15 @@ func (in *reader) answerRun(calls []*driver.Call, parts []part, now int64, id ui
 		fail(calls, err)
 		return len(calls), err
 	}
-	usages := d.Usages
+	usages := d.Usages()
 	for i, c := range calls[:n] {
 		c.Decision, c.Err = d, nil
 		if n == 1 {
 			break
 		}
 		c.Decision.Charge.Claim = c.Request.Claim
-		own := contract.Usages(len(usages))
+		own := c.Decision.MakeUsages(len(usages))
 		copy(own, usages)
-		c.Decision.Usages = own
 		if d.Allowed {
 			c.Decision.Charge.ID = id + uint64(i)
 			for j := range own { // as it was when it was this one's turn

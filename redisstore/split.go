@@ -147,7 +147,7 @@ func (q *split) askAll(from int, mode stint.Mode) error {
 		}
 	}
 	for _, i := range shared {
-		q.store.ceilings.note(&q.parts[i], q.decisions[i].Usages)
+		q.store.ceilings.note(&q.parts[i], q.decisions[i].Usages())
 	}
 	return nil
 }
@@ -256,7 +256,7 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 		if part.RetryAfter == stint.Never || d.RetryAfter != stint.Never && part.RetryAfter > d.RetryAfter {
 			d.RetryAfter = part.RetryAfter
 		}
-		usages, state := part.Usages, 0
+		usages, state := part.Usages(), 0
 		for j, index := range g.indexes {
 			for range contract.StateNames(&g.claims[j], nil) {
 				generations[index] = append(generations[index], contract.GenerationAt(&part.Charge, state))
@@ -274,8 +274,9 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 			contract.SetGeneration(&d.Charge, i, generation)
 		}
 	}
-	d.Usages = slices.Concat(perClaim...) // the groups' own stay as they are: they may be merged again
-	own := d.Usages
+	all := slices.Concat(perClaim...)
+	own := d.MakeUsages(len(all)) // the groups' own stay as they are: they may be merged again
+	copy(own, all)
 	for c, usages := range perClaim {
 		for i := range usages {
 			if at[c] != 0 && d.Charge.ID == 0 { // charged, and given back

@@ -16,13 +16,15 @@ func TestMergeLeavesTheGroupsAlone(t *testing.T) {
 		And:   []stint.Claim{{Subject: "b", Limits: limits, Cost: 2}},
 	}
 	decisions := []stint.Decision{
-		{RetryAfter: 1, Usages: []stint.Usage{{Used: 10, RetryAfter: 1}}},
-		{Allowed: true, Usages: []stint.Usage{{Used: 5}}, Charge: stint.Charge{ID: 1, At: 1}},
+		{RetryAfter: 1},
+		{Allowed: true, Charge: stint.Charge{ID: 1, At: 1}},
 	}
+	decisions[0].MakeUsages(1)[0] = stint.Usage{Used: 10, RetryAfter: 1}
+	decisions[1].MakeUsages(1)[0] = stint.Usage{Used: 5}
 	for range 2 {
 		d := merge(r, groups(r.Claim, r.And), decisions)
-		if want := []stint.Usage{{Used: 10, RetryAfter: 1}, {Used: 3}}; d.Allowed || !slices.Equal(d.Usages, want) {
-			t.Errorf("allowed %v, %+v; want denied, %+v", d.Allowed, d.Usages, want)
+		if want := []stint.Usage{{Used: 10, RetryAfter: 1}, {Used: 3}}; d.Allowed || !slices.Equal(d.Usages(), want) {
+			t.Errorf("allowed %v, %+v; want denied, %+v", d.Allowed, d.Usages(), want)
 		}
 	}
 }

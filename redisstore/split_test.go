@@ -93,7 +93,7 @@ func usedOf(t *testing.T, s *redisstore.Store, subject string, l ...stint.Limit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.Usages[0].Used
+	return d.Usages()[0].Used
 }
 
 // Who is denied by its own limits uses nothing up of a ceiling for all.
@@ -108,7 +108,7 @@ func TestADenialChargesNoCeiling(t *testing.T) {
 	}
 	for i := range 3 {
 		if d, err := s.Take(t.Context(), request(subjects[0], 10, "")); err != nil || !d.Allowed ||
-			d.Usages[1].Used != int64(i+1) {
+			d.Usages()[1].Used != int64(i+1) {
 			t.Fatal(d, err)
 		}
 	}
@@ -136,9 +136,9 @@ func TestADenialChargesNoCeiling(t *testing.T) {
 					s.TakeBatch(t.Context(), []*driver.Call{&call})
 					d, err = call.Decision, call.Err
 				}
-				if err != nil || d.Allowed || d.Decider != 0 || len(d.Usages) != 2 {
+				if err != nil || d.Allowed || d.Decider != 0 || len(d.Usages()) != 2 {
 					t.Errorf("%+v, %v", d, err)
-				} else if u := d.Usages[1]; u.Used != 3 || u.RetryAfter != 0 || u.ResetAfter <= 0 {
+				} else if u := d.Usages()[1]; u.Used != 3 || u.RetryAfter != 0 || u.ResetAfter <= 0 {
 					t.Errorf("the ceiling: %+v, want what was last known of it", u)
 				}
 			}

@@ -56,7 +56,7 @@ func TestDifferentSetsOfLimits(t *testing.T) {
 		d, err := stores[i%2].Take(t.Context(),
 			stint.Request{Claim: stint.Claim{Subject: "a", Limits: sets[i%2], Cost: 1}})
 		if err != nil || !d.Allowed {
-			t.Fatalf("request %d: %v, error %v", i, d.Usages, err)
+			t.Fatalf("request %d: %v, error %v", i, d.Usages(), err)
 		}
 		return d
 	}
@@ -72,7 +72,7 @@ func TestDifferentSetsOfLimits(t *testing.T) {
 	}
 	for i, want := range [][]int64{{301, 151}, {151, 302, 1}} {
 		d := ask(300 + i)
-		for j, u := range d.Usages {
+		for j, u := range d.Usages() {
 			if u.Used != want[j] {
 				t.Errorf("%s: used %d, want %d", sets[i][j], u.Used, want[j])
 			}
@@ -93,7 +93,7 @@ func TestStatesShrink(t *testing.T) {
 		clock.Advance(time.Millisecond)
 		if d, err := stores[0].Take(t.Context(),
 			stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}); err != nil || !d.Allowed {
-			t.Fatal(d.Usages, err)
+			t.Fatal(d.Usages(), err)
 		}
 	}
 	size := func() int {
@@ -191,8 +191,8 @@ func TestManyLimitsInOneState(t *testing.T) {
 			l := stint.Per(10, time.Duration(i+100)*time.Second)
 			d, err := s.Take(t.Context(), stint.Request{
 				Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{l, l.WithBurst(2).WithName("b")}, Cost: 1}})
-			if err != nil || !d.Allowed || d.Usages[0].Used != round+1 {
-				t.Fatalf("%s: %v, error %v; want %d used", l, d.Usages, err, round+1)
+			if err != nil || !d.Allowed || d.Usages()[0].Used != round+1 {
+				t.Fatalf("%s: %v, error %v; want %d used", l, d.Usages(), err, round+1)
 			}
 		}
 	}

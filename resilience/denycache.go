@@ -72,7 +72,11 @@ type denial struct {
 	gen      uint32
 	until    time.Duration // sending + life
 	received time.Duration
-	decision stint.Decision // without its Charge, which would keep the memory of a request
+	// What the decision said: a whole one would keep the memory of its request.
+	banned, degraded bool
+	decider          uint8
+	retryAfter       time.Duration
+	usages           []stint.Usage
 }
 
 // newDenyCache returns a cache over a store.
@@ -106,7 +110,8 @@ func (c *denyCache) Take(ctx context.Context, r stint.Request) (d stint.Decision
 	d, err = c.inner.Take(ctx, r)
 	if err == nil && !d.Allowed {
 		if life := lifeOf(&r, &d); life > 0 {
-			c.keep(&d, &denial{key: key, gen: gen, until: sent + life, received: c.now()})
+			c.keep(&denial{key: key, gen: gen, until: sent + life, received: c.now(), banned: d.Banned,
+				degraded: d.Degraded, decider: d.Decider, retryAfter: d.RetryAfter, usages: slices.Clone(d.Usages())})
 		}
 	}
 	return d, err
@@ -220,7 +225,7 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 // which it wants no more than half, rounded up. A limit that is smaller than the cost never has
 // room.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
-	usages := d.Usages
+	usages := d.Usages()
 	for i := range 1 + len(r.And) {
 		c := contract.ClaimAt(&r.Claim, r.And, i)
 		n := min(len(c.Limits), len(usages))
@@ -267,10 +272,7 @@ func (c *denyCache) find(key uint64, gen uint32, now time.Duration) *denial {
 // keep puts a denial into the table: it replaces an older one of the same key, else the one that
 // ends first. If several goroutines do so at the same time, at worst a denial is lost or held
 // twice.
-func (c *denyCache) keep(d *stint.Decision, e *denial) {
-	e.decision = *d
-	e.decision.Charge = stint.Charge{}
-	e.decision.Usages = slices.Clone(d.Usages) // not a part of a slab, which it would keep
+func (c *denyCache) keep(e *denial) {
 	set := c.set(e.key)
 	slot, soonest := 0, time.Duration(math.MaxInt64)
 	for i := range set {
@@ -294,10 +296,10 @@ func (c *denyCache) set(key uint64) *denialSet {
 	return &c.sets[key&uint64(len(c.sets)-1)]
 }
 
-// repeat answers a request with the denial as it is now. For one claim with few limits it does not
-// allocate.
+// repeat answers a request with the denial as it is now, in a zero decision. For one claim with few
+// limits it does not allocate.
 func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) {
-	*d = e.decision
+	d.Banned, d.Degraded, d.Decider, d.RetryAfter = e.banned, e.degraded, e.decider, e.retryAfter
 	d.Charge = contract.ChargeOf(r)
 	// Whole microseconds, as stores count; rounded down, so that no wait ends early. The denial may
 	// be newer than now: then no time has passed.
@@ -305,9 +307,8 @@ func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) 
 	if d.RetryAfter != stint.Never {
 		d.RetryAfter = max(d.RetryAfter-passed, time.Microsecond) // zero would be no denial
 	}
-	usages := contract.Usages(len(e.decision.Usages))
-	d.Usages = usages
-	for i, u := range e.decision.Usages {
+	usages := d.MakeUsages(len(e.usages))
+	for i, u := range e.usages {
 		if u.RetryAfter != stint.Never {
 			u.RetryAfter = max(u.RetryAfter-passed, 0) // this limit may have room before the others
 		}

@@ -80,7 +80,7 @@ func TestDenyCacheSeveralSubjects(t *testing.T) {
 	}
 	charged := g.want(request(), true, fromStore)
 	first := g.want(request(), false, fromStore)
-	first.Usages[2].Used = 99 // a caller may do as it likes with its answer
+	first.Usages()[2].Used = 99 // a caller may do as it likes with its answer
 	r := request()
 	d := g.want(r, false, fromMemory)
 	if d.Key() != "all:x" || d.Decider != 1 || *d.Decisive().Limit != stint.PerHour(1) || len(d.States()) != 4 ||
@@ -90,9 +90,9 @@ func TestDenyCacheSeveralSubjects(t *testing.T) {
 	if and := d.Charge.And; d.Charge.ID != 0 || &d.Charge.Claim.Limits[0] != &r.Limits[0] || &and[0] != &r.And[0] {
 		t.Errorf("the charge is not that of its request: %+v", d.Charge)
 	}
-	d.Usages[2].Used = 98
-	if d = g.want(r, false, fromMemory); d.Usages[2].Used != 1 {
-		t.Errorf("used is %d, as another caller left it", d.Usages[2].Used)
+	d.Usages()[2].Used = 98
+	if d = g.want(r, false, fromMemory); d.Usages()[2].Used != 1 {
+		t.Errorf("used is %d, as another caller left it", d.Usages()[2].Used)
 	}
 	g.cache.drop("user")
 	g.want(r, false, fromStore)

@@ -23,7 +23,7 @@ func (s *deniesAll) Take(_ context.Context, r stint.Request) (stint.Decision, er
 	s.calls++
 	n, _ := strconv.Atoi(r.Subject)
 	d := stint.Decision{RetryAfter: time.Hour + time.Duration(n)*time.Second, Charge: contract.ChargeOf(&r)}
-	d.Usages = []stint.Usage{stint.Usage{Used: int64(n), RetryAfter: d.RetryAfter, ResetAfter: d.RetryAfter}}
+	d.MakeUsages(1)[0] = stint.Usage{Used: int64(n), RetryAfter: d.RetryAfter, ResetAfter: d.RetryAfter}
 	return d, nil
 }
 
@@ -52,8 +52,8 @@ func TestDenyCacheMillionKeys(t *testing.T) {
 		for range 1 + n%8/7 { // some ask again
 			d, _ := c.Take(t.Context(), r)
 			if want := time.Hour + time.Duration(n)*time.Second; d.Allowed || d.RetryAfter != want ||
-				d.Usages[0].Used != int64(n) || d.Key() != r.Subject {
-				t.Fatalf("key %d: retry-after %v, used %d, key %s", n, d.RetryAfter, d.Usages[0].Used, d.Key())
+				d.Usages()[0].Used != int64(n) || d.Key() != r.Subject {
+				t.Fatalf("key %d: retry-after %v, used %d, key %s", n, d.RetryAfter, d.Usages()[0].Used, d.Key())
 			}
 		}
 	}

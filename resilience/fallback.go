@@ -147,9 +147,9 @@ func (f *fallback) overrule(r stint.Request, d stint.Decision, retry time.Durati
 	f.refund(d.Charge)
 	denied := flat(&r, false)
 	denied.Degraded, denied.Unavailable, denied.RetryAfter = true, false, retry
-	for i, u := range d.Usages {
+	for i, u := range d.Usages() {
 		u.RetryAfter = retry
-		denied.Usages[i] = u
+		denied.Usages()[i] = u
 	}
 	return denied
 }
@@ -233,8 +233,7 @@ func flat(r *stint.Request, allowed bool) stint.Decision {
 		return d
 	}
 	d.RetryAfter = outageRetry
-	usages := make([]stint.Usage, contract.CountLimits(r))
-	d.Usages = usages
+	usages := d.MakeUsages(contract.CountLimits(r))
 	for i := range usages {
 		usages[i].RetryAfter = outageRetry
 	}

@@ -17,7 +17,7 @@ func TestFallbackAllowsBlindly(t *testing.T) {
 	if !d.Allowed || d.Unavailable || d.RetryAfter != 0 || d.Err() != nil || d.Charge.ID != 0 {
 		t.Errorf("got %+v, want an allowance that charges nothing", d)
 	}
-	if len(d.Usages) != 0 || len(d.States()) != 0 || d.Remaining() != 0 || d.Decisive().ResetAfter != 0 ||
+	if len(d.Usages()) != 0 || len(d.States()) != 0 || d.Remaining() != 0 || d.Decisive().ResetAfter != 0 ||
 		*d.Decisive().Limit != (stint.Limit{}) {
 		t.Errorf("got %+v; want that nothing is known of any limit", d.States())
 	}

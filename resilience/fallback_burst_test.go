@@ -54,7 +54,7 @@ func TestFallbackAmendsSeveralStates(t *testing.T) {
 	if ok, err := f.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !ok || err != nil {
 		t.Fatalf("refunded %v, %v", ok, err)
 	}
-	if d = mustDecide(t, f, r); d.Repeat || d.Usages[2].Used != 11 {
-		t.Errorf("repeat %v, usages %v; want it charged anew, to a part of 10", d.Repeat, d.Usages)
+	if d = mustDecide(t, f, r); d.Repeat || d.Usages()[2].Used != 11 {
+		t.Errorf("repeat %v, usages %v; want it charged anew, to a part of 10", d.Repeat, d.Usages())
 	}
 }

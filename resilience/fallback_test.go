@@ -38,7 +38,7 @@ func (g givesUp) Take(ctx context.Context, r stint.Request) (stint.Decision, err
 	d, err := g.Store.Take(ctx, r)
 	if err != nil && (r.Fit || r.Lease > 0) {
 		d = stint.Decision{RetryAfter: time.Second, Charge: contract.ChargeOf(&r)}
-		d.Usages = make([]stint.Usage, len(r.Limits))
+		d.MakeUsages(len(r.Limits))
 		err = nil
 	}
 	return d, err

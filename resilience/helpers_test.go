@@ -14,7 +14,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/memorystore"
@@ -133,8 +132,7 @@ type trivial struct{ driver.BatchStore }
 func (trivial) Take(_ context.Context, r stint.Request) (d stint.Decision, err error) {
 	d.Allowed = true
 	d.Charge.Claim = r.Claim
-	d.Usages = contract.Usages(len(r.Limits))
-	d.Usages[0] = stint.Usage{Used: 1, ResetAfter: time.Minute}
+	d.MakeUsages(len(r.Limits))[0] = stint.Usage{Used: 1, ResetAfter: time.Minute}
 	return d, nil
 }
 
@@ -194,7 +192,7 @@ func usedOf(t *testing.T, s stint.Store, subject string, l stint.Limit) int64 {
 	r := oneUnit(subject, l)
 	r.Mode = stint.ModePeek
 	d := mustDecide(t, s, r)
-	return d.Usages[0].Used
+	return d.Usages()[0].Used
 }
 
 // denyRig is a deny cache over a memory store, on one clock that is moved by hand, with what a

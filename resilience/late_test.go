@@ -232,8 +232,8 @@ func TestOwedUnitsGoAlong(t *testing.T) {
 			t.Fatalf("the store has counted %d, want 1", got)
 		}
 		d := mustDecide(t, s, r)
-		if d.Allowed || d.Degraded || d.Usages[0].Used != 3 {
-			t.Errorf("allowed %v, degraded %v, used %d; want a denial by the store, 3 used", d.Allowed, d.Degraded, d.Usages[0].Used)
+		if d.Allowed || d.Degraded || d.Usages()[0].Used != 3 {
+			t.Errorf("allowed %v, degraded %v, used %d; want a denial by the store, 3 used", d.Allowed, d.Degraded, d.Usages()[0].Used)
 		}
 	})
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // lease is what one process holds for one kind of request: blocks of units that the store has
@@ -123,8 +122,7 @@ func (ls *lease) serve(c *stint.Claim, now leaseTime, d *stint.Decision) (served
 		// A random id is as unique as a counter's, and cores do not contend for it.
 		d.Charge = stint.Charge{ID: rand.Uint64() | 1, At: b.charge.At, Generation: b.charge.Generation, Leased: true,
 			Claim: *c, Others: b.charge.Others}
-		usages := contract.Usages(len(s.usage.limits))
-		d.Usages = usages
+		usages := d.MakeUsages(len(s.usage.limits))
 		for k, u := range s.usage.limits {
 			usages[k].Used = max(c.Cost, u.Used-unspent)
 			usages[k].ResetAfter = max(0, u.ResetAfter-time.Duration(now.mono-s.usage.at))

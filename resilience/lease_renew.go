@@ -130,7 +130,7 @@ func (l *leases) arrived(ls *lease, d *stint.Decision, sent, now leaseTime, leng
 	ls.mu.Lock()
 	ended, returns := ls.ended, ls.returns
 	if !ended {
-		ls.usage = leaseUsage{slices.Clone(d.Usages), now.mono}
+		ls.usage = leaseUsage{slices.Clone(d.Usages()), now.mono}
 		ls.add(b)
 		ls.publish(now)
 	}

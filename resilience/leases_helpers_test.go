@@ -94,7 +94,7 @@ func leaseUsed(t testing.TB, s stint.Store, subject string, l stint.Limit) int64
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.Usages[0].Used
+	return d.Usages()[0].Used
 }
 
 func mustLease(t testing.TB, s stint.Store, r stint.Request) stint.Decision {

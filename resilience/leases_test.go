@@ -159,9 +159,9 @@ func TestLeasesBegin(t *testing.T) {
 			store.last.Failure.Mode != stint.FailError || store.last.Bans != nil {
 			t.Errorf("asked for %+v", store.last)
 		}
-		if used := leaseUsed(t, store.Store, "a", r.Limits[0]); d.Usages[0].Used > used || d.Usages[0].Used < 1 ||
-			d.Usages[0].ResetAfter > 11*time.Second {
-			t.Errorf("the decision says %+v, the store %d", d.Usages, used)
+		if used := leaseUsed(t, store.Store, "a", r.Limits[0]); d.Usages()[0].Used > used || d.Usages()[0].Used < 1 ||
+			d.Usages()[0].ResetAfter > 11*time.Second {
+			t.Errorf("the decision says %+v, the store %d", d.Usages(), used)
 		}
 		if err := (stint.Amendment{}).Validate(&d.Charge); err != nil {
 			t.Error(err)

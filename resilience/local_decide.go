@@ -77,7 +77,7 @@ func (l *local) take(r *stint.Request, now, instances int64) (stint.Decision, er
 			l.showLeft(r, &d, &left)
 			return d, err
 		}
-		for k, u := range part.Usages {
+		for k, u := range part.Usages() {
 			if u.RetryAfter != 0 {
 				left[k] = 0
 			}
@@ -87,14 +87,15 @@ func (l *local) take(r *stint.Request, now, instances int64) (stint.Decision, er
 		l.showLeft(r, &peek, &left)
 		return peek, nil
 	}
-	d := stint.Decision{Charge: contract.ChargeOf(r), RetryAfter: outageRetry, Usages: peek.Usages}
+	d := stint.Decision{Charge: contract.ChargeOf(r), RetryAfter: outageRetry}
+	copy(d.MakeUsages(len(peek.Usages())), peek.Usages())
 	l.showLeft(r, &d, &left)
 	k := 0
 	for i := range 1 + len(r.And) {
 		c := contract.ClaimAt(&r.Claim, r.And, i)
 		for range c.Limits {
 			if left[k] < c.Cost {
-				d.Usages[k].RetryAfter = outageRetry
+				d.Usages()[k].RetryAfter = outageRetry
 			}
 			k++
 		}
@@ -172,7 +173,7 @@ type units [stint.MaxTotal]int64
 // left fills in how many units this process may take of each limit, given what it has used of them,
 // and reports whether all of them have room for the request.
 func (l *local) left(r *stint.Request, own *stint.Decision, now, instances int64, left *units) (ok bool) {
-	usages := own.Usages
+	usages := own.Usages()
 	ok = true
 	k := 0
 	var since units
@@ -212,7 +213,7 @@ func (l *local) taken(c *stint.Claim, rec *record, instances int64, taken *units
 	d, err := l.since.Take(ctx, stint.Request{
 		Claim: stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: part.parts}, Mode: stint.ModePeek})
 	if err == nil {
-		for k, u := range d.Usages {
+		for k, u := range d.Usages() {
 			taken[k] = u.Used
 		}
 	}
@@ -240,7 +241,7 @@ func (l *local) overShare(r *stint.Request, part *stint.Decision, instances int6
 	for i := range 1 + len(r.And) {
 		c := contract.ClaimAt(&r.Claim, r.And, i)
 		for j := range c.Limits {
-			if part.Usages[k].Used > ceilDiv(c.Limits[j].Capacity(), instances) {
+			if part.Usages()[k].Used > ceilDiv(c.Limits[j].Capacity(), instances) {
 				return true
 			}
 			k++
@@ -251,7 +252,7 @@ func (l *local) overShare(r *stint.Request, part *stint.Decision, instances int6
 
 // showLeft shows usages in terms of what this process has left.
 func (l *local) showLeft(r *stint.Request, d *stint.Decision, left *units) {
-	usages := d.Usages
+	usages := d.Usages()
 	if len(usages) != contract.CountLimits(r) {
 		return
 	}

@@ -19,7 +19,7 @@ func (l *local) learn(r *stint.Request, d *stint.Decision, q *asking, now, insta
 	if d.Banned && d.RetryAfter > 0 && r.Bans != nil {
 		l.ban(contract.ClaimAt(&r.Claim, r.And, int(d.Decider)).Subject, d.RetryAfter)
 	}
-	usages := d.Usages
+	usages := d.Usages()
 	if d.Repeat || len(usages) != contract.CountLimits(r) {
 		return true, 0 // there is no usage to learn from
 	}
@@ -50,7 +50,7 @@ func (l *local) learn(r *stint.Request, d *stint.Decision, q *asking, now, insta
 	if err != nil || d.RetryAfter > 0 && charged {
 		return true, 0 // closed, or as of a later instant
 	}
-	mine := own.Usages
+	mine := own.Usages()
 	if !known && !othersUsed(usages, mine) {
 		return true, 0
 	}
@@ -69,7 +69,7 @@ func (l *local) learn(r *stint.Request, d *stint.Decision, q *asking, now, insta
 // what is uncharged must fit together.
 func (l *local) confirm(r *stint.Request, d *stint.Decision, q *asking, now, instances int64) (
 	ok bool, retry time.Duration) {
-	usages := d.Usages
+	usages := d.Usages()
 	n, sure, together := 0, true, true
 	for i := range 1 + len(r.And) {
 		c := contract.ClaimAt(&r.Claim, r.And, i)
@@ -106,7 +106,7 @@ func (l *local) confirm(r *stint.Request, d *stint.Decision, q *asking, now, ins
 // fits reports whether there is room for a charge, beside what others have used, given what this
 // process has.
 func (l *local) fits(charge *stint.Charge, own *stint.Decision, now int64) bool {
-	usages := own.Usages
+	usages := own.Usages()
 	n := 0
 	for i := range 1 + len(charge.And) {
 		c := contract.ClaimAt(&charge.Claim, charge.And, i)

@@ -131,8 +131,7 @@ func BenchmarkHeard(b *testing.B) {
 			defer l.close()
 			r := oneUnit("a", stint.PerMinute(1<<40))
 			d := stint.Decision{Allowed: true, Charge: contract.ChargeOf(&r)}
-			usages := make([]stint.Usage, 1)
-			d.Usages = usages
+			usages := d.MakeUsages(1)
 			q := asking{}
 			b.ReportAllocs()
 			for i := int64(1); b.Loop(); i++ {

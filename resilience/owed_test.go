@@ -56,7 +56,7 @@ func TestCarriedUnitsDoNotOverrule(t *testing.T) {
 			time.Sleep(30 * time.Millisecond)
 			store.change(way{})
 			if d := mustDecide(t, s, r); !d.Allowed {
-				t.Fatalf("round %d: denied, degraded %v, used %d of 10", i, d.Degraded, d.Usages[0].Used)
+				t.Fatalf("round %d: denied, degraded %v, used %d of 10", i, d.Degraded, d.Usages()[0].Used)
 			}
 			time.Sleep(970 * time.Millisecond)
 		}
@@ -346,7 +346,7 @@ func TestMergedGrants(t *testing.T) {
 				time.Sleep(300 * time.Millisecond)
 				for i := range 10 {
 					if d := mustDecide(t, s, r); !d.Allowed {
-						t.Errorf("denied %d s after the outage: used %v, retry after %v", i, d.Usages, d.RetryAfter)
+						t.Errorf("denied %d s after the outage: used %v, retry after %v", i, d.Usages(), d.RetryAfter)
 					}
 					time.Sleep(time.Second)
 				}

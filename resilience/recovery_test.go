@@ -196,7 +196,7 @@ func TestFallbackChargesTheStoreAfterwards(t *testing.T) {
 		scoped := oneUnit("all", day)
 		scoped.Scope, scoped.Cost = "s", 0
 		all := mustDecide(t, inner, scoped)
-		if got := all.Usages[0].Used; got != 12 {
+		if got := all.Usages()[0].Used; got != 12 {
 			t.Errorf("the store has counted %d of the other claim, want 12", got)
 		}
 		if got := usedOf(t, inner, "b", day); got != 0 {

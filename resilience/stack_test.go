@@ -251,16 +251,16 @@ func TestUsagesAreTheCallers(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if len(d.Usages) != len(r.Limits) {
-					t.Errorf("%s: %d usages, want %d", r.Subject, len(d.Usages), len(r.Limits))
+				if len(d.Usages()) != len(r.Limits) {
+					t.Errorf("%s: %d usages, want %d", r.Subject, len(d.Usages()), len(r.Limits))
 				}
-				for k := range d.Usages {
-					if used := d.Usages[k].Used; used < 1 || used > 1<<20 {
+				for k := range d.Usages() {
+					if used := d.Usages()[k].Used; used < 1 || used > 1<<20 {
 						t.Errorf("%s: %d are used: somebody else wrote to the decision", r.Subject, used)
 					}
-					d.Usages[k].Used = -1
+					d.Usages()[k].Used = -1
 				}
-				_ = append(d.Usages, stint.Usage{Used: -1})
+				_ = append(d.Usages(), stint.Usage{Used: -1})
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http/pprof"
 	"time"
 
+	"github.com/stint-limiter/stint/dashboard"
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/logsample"
@@ -94,9 +95,9 @@ func sameSite(next http.Handler) http.Handler {
 
 // configState is the answer of /config.
 type configState struct {
-	Phase   string        `json:"phase"`
-	Store   storeState    `json:"store"`
-	Sources []sourceState `json:"sources"`
+	Phase   string             `json:"phase"`
+	Store   storeState         `json:"store"`
+	Sources []dashboard.Source `json:"sources"`
 	// Tiers and Policies are the names of those in force.
 	Tiers    []string  `json:"tiers"`
 	Policies []string  `json:"policies"`
@@ -115,7 +116,7 @@ type storeState struct {
 func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) {
 	set := s.guard.Set()
 	state := configState{
-		Phase:    s.health.current().String(),
+		Phase:    s.health.current(),
 		Store:    storeState{Name: s.storeName},
 		Sources:  s.sourceStates(),
 		Tiers:    setinfo.Tiers(set),
@@ -126,13 +127,4 @@ func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) {
 		state.Store.Breaker, state.Store.Instances = s.stack.Breaker(), s.stack.Instances()
 	}
 	answer.Indented(w, http.StatusOK, state)
-}
-
-// sourceStates returns the states of all sources.
-func (s *Server) sourceStates() []sourceState {
-	list := []sourceState{}
-	for i := range s.sources {
-		list = append(list, s.sources[i].state())
-	}
-	return list
 }

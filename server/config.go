@@ -2,8 +2,6 @@ package server
 
 import (
 	"bytes"
-	"cmp"
-	"crypto/tls"
 	_ "embed" // for the built-in policies
 	"errors"
 	"fmt"
@@ -38,8 +36,10 @@ type Config struct {
 	// set: more than a thousand Envoys with eight threads each, or idle clients of a gateway in
 	// some 200 MB. The server closes those beyond at once.
 	MaxConnections int
-	// Gateway turns HTTP into a reverse proxy behind the policies.
-	Gateway *Gateway
+	// Gateway turns HTTP into a reverse proxy behind the policies. What it leaves at zero, the
+	// policies' gateway section may set. Only routes are required, from here or there. Its logger
+	// is this one's unless set.
+	Gateway *config.Gateway
 	// Envoy sets up Envoy's rate limit service.
 	Envoy Envoy
 
@@ -110,65 +110,17 @@ type Envoy struct {
 
 // options returns the options of the service, as far as this section sets them.
 func (e *Envoy) options() (envoyrls.Options, error) {
-	window, err := envoyrls.ParseWindow(cmp.Or(e.Window, envoyrls.Sliding.String()))
+	window, err := envoyrls.ParseWindow(e.Window)
 	if err != nil {
 		return envoyrls.Options{}, err
 	}
-	headers, err := envoyrls.ParseHeaders(cmp.Or(e.Headers, envoyrls.HeadersDefault.String()))
+	headers, err := envoyrls.ParseHeaders(e.Headers)
 	return envoyrls.Options{
 		Window: window, StopOverLimit: e.StopOverLimit,
 		Headers: headers, Metadata: e.Metadata,
 		HeaderNames: envoyrls.HeaderNames{Limit: e.HeaderLimit, Remaining: e.HeaderRemaining, Reset: e.HeaderReset},
 		ShadowMode:  e.ShadowMode, QuotaMode: e.QuotaMode,
 	}, err
-}
-
-// Gateway sets up the reverse proxy. What it leaves at zero, the policies' gateway section may set;
-// see [config.Gateway]. Only routes are required, from here or there.
-type Gateway struct {
-	// Routes decide which requests go where. Routes for a request's host come before those for any
-	// host, and of these the longest prefix wins. Without any, the policies' routes apply.
-	Routes []config.Route
-	// Reserved are header fields that only trusted proxies may send, in addition to the usual ones
-	// such as X-Forwarded-For: whatever else upstreams trust.
-	Reserved []string
-
-	// TLS is for upstreams with https; nil is the default of crypto/tls.
-	TLS *tls.Config
-	// NoHTTP2 speaks HTTP/1.1 to upstreams with https even if they offer HTTP/2.
-	NoHTTP2 bool
-
-	// DialTimeout is for connecting to an upstream; 0 means 5 s.
-	DialTimeout time.Duration
-	// TLSHandshakeTimeout is for the TLS handshake after that; 0 means 5 s.
-	TLSHandshakeTimeout time.Duration
-	// BodyTimeout is how long a client may be silent in the middle of a request's body; after that
-	// it gets a 408. It applies until the response begins, because then upstream and client may
-	// hold a conversation, as gRPC does. 0 means 10 s, below 0 no limit. In the long run, clients
-	// must send [config.Gateway.MinBodyRate].
-	BodyTimeout time.Duration
-	// ResponseHeaderTimeout is from the end of the request to the beginning of the response; 0
-	// means one minute, below 0 no limit. Nothing limits how long a body takes that keeps coming.
-	ResponseHeaderTimeout time.Duration
-	// IdleTimeout is how long unused connections to upstreams stay open; 0 means 90 s. Keep it
-	// shorter than the upstream's.
-	IdleTimeout time.Duration
-	// IdleConns is how many unused connections to each upstream stay open; 0 means 256.
-	IdleConns int
-	// MaxConns is how many connections an upstream may have; requests beyond wait. 0 means any
-	// number. Routes whose timeouts differ have connections of their own.
-	MaxConns int
-	// MaxBody is how many bytes the body of a request may have; 0 means any number.
-	MaxBody int64
-
-	// Logger logs requests and failures. It is the server's unless set.
-	Logger *slog.Logger
-	// NoAccessLog logs only requests that fail because of the gateway or its upstream.
-	NoAccessLog bool
-	// AccessLogEvery logs one request in so many; 0 means all.
-	AccessLogEvery int
-	// AccessLogQuery logs query strings too, which often hold secrets.
-	AccessLogQuery bool
 }
 
 // defaultMaxConnections is [Config.MaxConnections] unless set.
@@ -202,8 +154,7 @@ func (c *Config) validate() error {
 		}
 	}
 	if c.Gateway != nil {
-		config := gateway.Config(*c.Gateway)
-		errs = append(errs, config.Validate())
+		errs = append(errs, gateway.Validate(c.Gateway))
 		if c.HTTP == "" {
 			errs = append(errs, errors.New("a gateway needs an address for HTTP (--listen)"))
 		}

@@ -13,17 +13,11 @@ import (
 // the context.
 func (s *Server) newDashboard(ctx context.Context, guard func(http.Handler) http.Handler) (http.Handler, error) {
 	c := dashboard.Config{
-		Monitor: s.monitor,
-		Store:   s.store,
-		Set:     s.guard.Set,
-		Phase:   func() string { return s.health.current().String() },
-		Sources: func() []dashboard.Source {
-			var list []dashboard.Source
-			for _, state := range s.sourceStates() {
-				list = append(list, dashboard.Source(state))
-			}
-			return list
-		},
+		Monitor:      s.monitor,
+		Store:        s.store,
+		Set:          s.guard.Set,
+		Phase:        s.health.current,
+		Sources:      s.sourceStates,
 		Guard:        guard,
 		ShowSubjects: s.c.Observe.ShowSubjects,
 		Logger:       s.c.Logger,

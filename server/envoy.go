@@ -6,15 +6,15 @@ import (
 )
 
 // watchEnvoy keeps Envoy's service up to date with its rules.
-func (s *Server) watchEnvoy() (*reload.Watcher, error) {
-	path, merge := s.c.Envoy.Rules, envoyrls.MergeDomains(s.c.Envoy.MergeDomains)
+func (s *Server) watchEnvoy() *reload.Watcher {
+	path := s.c.Envoy.Rules
 	return reload.New(reload.Config{
 		Name:  "server: the rules of Envoy's service",
 		Paths: []string{path},
 		Deep:  true,
 		Open:  func() ([]reload.File, error) { return envoyrls.Open(path) },
 		Read: func(files []reload.File) (func(), error) {
-			rules, err := envoyrls.Read(files, merge)
+			rules, err := envoyrls.Read(files, s.c.Envoy.MergeDomains)
 			return func() { s.envoy.Swap(rules) }, err
 		},
 		Logger:   s.c.Logger,

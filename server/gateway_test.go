@@ -21,7 +21,7 @@ func TestGateway(t *testing.T) {
 	}))
 	c := Config{
 		HTTP: anywhere, Admin: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml"),
-		Gateway: &Gateway{Routes: []config.Route{{Upstream: upstream}}},
+		Gateway: &config.Gateway{Routes: []config.Route{{Upstream: upstream}}},
 	}
 	put(t, c.Policies, "client_ip: {trusted_proxies: 192.0.2.1}\nclaims: {user: X-User}\n"+three)
 	r := start(t, c)
@@ -59,9 +59,9 @@ func TestGatewayMistakes(t *testing.T) {
 		c    Config
 		want string
 	}{
-		{"no URL", Config{Gateway: &Gateway{Routes: []config.Route{{Upstream: "localhost"}}}}, `"localhost" is no upstream; want a URL such as http://127.0.0.1:3000`},
-		{"no route", Config{Gateway: &Gateway{}}, "server: the gateway has nowhere to pass requests on to; want --upstream or --route, or gateway.routes in the configuration (--config)"},
-		{"a file", Config{Policies: file, Gateway: &Gateway{}}, file + `:3: gateway.routes[0].upstream: the upstream "http://localhost:70000" has the port 70000; want 1 to 65535`},
+		{"no URL", Config{Gateway: &config.Gateway{Routes: []config.Route{{Upstream: "localhost"}}}}, `"localhost" is no upstream; want a URL such as http://127.0.0.1:3000`},
+		{"no route", Config{Gateway: &config.Gateway{}}, "server: the gateway has nowhere to pass requests on to; want --upstream or --route, or gateway.routes in the configuration (--config)"},
+		{"a file", Config{Policies: file, Gateway: &config.Gateway{}}, file + `:3: gateway.routes[0].upstream: the upstream "http://localhost:70000" has the port 70000; want 1 to 65535`},
 	} {
 		test.c.HTTP = anywhere
 		if _, err := New(test.c); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -80,7 +80,7 @@ func TestGatewayRoutes(t *testing.T) {
 	}
 	a, b := upstream("a"), upstream("b")
 	const many = "tiers: [{name: all, identity: ip, limits: 1000/1h}]\n"
-	c := Config{HTTP: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml"), Gateway: &Gateway{}}
+	c := Config{HTTP: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml"), Gateway: &config.Gateway{}}
 	put(t, c.Policies, many+"gateway: {routes: [{path: /api/**, upstream: '"+a+"', strip_prefix: true}]}\n")
 	r := start(t, c)
 
@@ -141,7 +141,7 @@ func TestGatewayRoutes(t *testing.T) {
 func TestGatewayFlagsGoFirst(t *testing.T) {
 	at := listenAndServe(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "flag") }))
 	c := Config{HTTP: anywhere, Policies: filepath.Join(t.TempDir(), "stint.yaml"),
-		Gateway: &Gateway{Routes: []config.Route{{Upstream: at}}}}
+		Gateway: &config.Gateway{Routes: []config.Route{{Upstream: at}}}}
 	put(t, c.Policies, three+"gateway: {routes: [{path: /file/**, upstream: 'http://127.0.0.1:1'}]}\n")
 	r := start(t, c)
 	if status, body := r.get(HTTP, "/file/x", ""); status != 200 || body != "flag" {

@@ -10,23 +10,17 @@ import (
 	"github.com/stint-limiter/stint/internal/answer"
 )
 
-// phase is what a server is doing: starting, serving or draining.
-type phase int32
-
+// The phases of a server.
 const (
-	starting phase = iota
-	ready
-	draining
+	starting = "starting"
+	ready    = "ready"
+	draining = "draining"
 )
-
-var phaseNames = [...]string{"starting", "ready", "draining"}
-
-func (p phase) String() string { return phaseNames[p] }
 
 // healthState shows load balancers and supervisors whether the server is ready. A store that is
 // down does not make it unready: it still decides, as the failure policy says.
 type healthState struct {
-	phase atomic.Int32
+	phase atomic.Value // a string
 	grpc  *health.Server
 }
 
@@ -42,31 +36,29 @@ func newHealth(services ...string) *healthState {
 }
 
 // enter begins a phase.
-func (h *healthState) enter(p phase) {
-	h.phase.Store(int32(p))
-	if p == ready {
+func (h *healthState) enter(phase string) {
+	h.phase.Store(phase)
+	if phase == ready {
 		h.grpc.Resume()
 	} else {
 		h.grpc.Shutdown()
 	}
 }
 
-func (h *healthState) current() phase { return phase(h.phase.Load()) }
+func (h *healthState) current() string { return h.phase.Load().(string) }
 
 // register adds the probes to a listener: /livez reports whether the process works, /readyz whether
 // to send it requests.
 func (h *healthState) register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
-		answer.Text(w, http.StatusOK,
-			"live\n")
+		answer.Text(w, http.StatusOK, "live\n")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		p := h.current()
-		if p == ready {
-			answer.Text(w, http.StatusOK, "ready\n")
-			return
+		status := http.StatusServiceUnavailable
+		if h.current() == ready {
+			status = http.StatusOK
 		}
-		answer.Text(w, http.StatusServiceUnavailable, p.String()+"\n")
+		answer.Text(w, status, h.current()+"\n")
 	})
 }
 

@@ -56,7 +56,7 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 
 // newGateway returns the gateway. It has no paths of its own: all are its upstreams'.
 func (s *Server) newGateway() (endpoint, error) {
-	c := gateway.Config(*s.c.Gateway)
+	c := *s.c.Gateway
 	if c.Logger == nil {
 		c.Logger = s.c.Logger
 	}

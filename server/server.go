@@ -84,7 +84,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	if c.Envoy.Rules != "" {
-		if s.rules, err = envoyrls.Load(c.Envoy.Rules, envoyrls.MergeDomains(c.Envoy.MergeDomains)); err != nil {
+		if s.rules, err = envoyrls.Load(c.Envoy.Rules, c.Envoy.MergeDomains); err != nil {
 			return nil, err
 		}
 	}

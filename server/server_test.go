@@ -160,7 +160,7 @@ func TestStopFinishes(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, "done")
 			}))
-			r := start(t, Config{HTTP: anywhere, Gateway: &Gateway{Routes: []config.Route{{Upstream: upstream}}}},
+			r := start(t, Config{HTTP: anywhere, Gateway: &config.Gateway{Routes: []config.Route{{Upstream: upstream}}}},
 				func(s *Server) {
 					if endless {
 						s.timeouts.finish = 50 * time.Millisecond
@@ -303,7 +303,7 @@ func TestNewRefuses(t *testing.T) {
 		{"gRPC without rules", Config{GRPC: anywhere}, "there are no rules for it (--envoy-config)"},
 		{"a key without a certificate", Config{HTTP: anywhere, TLSKey: "x"}, "both a certificate and a key"},
 		{"clients without a certificate", Config{HTTP: anywhere, ClientCA: "x"}, "client certificates need TLS"},
-		{"a gateway without HTTP", Config{Admin: anywhere, Gateway: &Gateway{}}, "a gateway needs an address"},
+		{"a gateway without HTTP", Config{Admin: anywhere, Gateway: &config.Gateway{}}, "a gateway needs an address"},
 		{"draining", Config{HTTP: anywhere, Drain: -1}, "draining for -1ns"},
 		{"public and not", Config{HTTP: anywhere, APIPublic: true, APITokens: "x"}, "want one of them"},
 		{"all at once", Config{GRPC: "x", Drain: -1}, "the address of gRPC"},

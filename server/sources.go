@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/dashboard"
 	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/policy"
@@ -15,11 +15,15 @@ import (
 
 // source is something that is read from files while the server runs.
 type source struct {
-	name   string
-	path   string
-	run    func(context.Context) error
-	reload func() reload.Result
-	last   func() reload.Result
+	name, path string
+	files      watcher
+}
+
+// watcher is a [config.Watcher] or a [reload.Watcher].
+type watcher interface {
+	Run(ctx context.Context) error
+	Reload() reload.Result
+	Last() reload.Result
 }
 
 // openGuard makes the guard, which decides requests, and Envoy's service.
@@ -51,35 +55,28 @@ func (s *Server) openGuard(context.Context) error {
 // watch keeps what was read from files up to date with them.
 func (s *Server) watch(context.Context) error {
 	if s.c.Policies != "" {
-		files := &config.Watcher{
+		s.sources = append(s.sources, source{"policies", s.c.Policies, &config.Watcher{
 			Path: s.c.Policies, Guard: s.guard, Logger: s.c.Logger, Accept: s.c.accept, Reloaded: s.policiesChanged,
-		}
-		if r := files.Reload(); r.Err != nil {
-			return r.Err
-		}
-		s.sources = append(s.sources, source{
-			name: "policies", path: s.c.Policies, run: files.Run,
-			reload: func() reload.Result { return reload.Result(files.Reload()) },
-			last:   func() reload.Result { return reload.Result(files.Last()) },
-		})
+		}})
 	}
 	if s.envoy != nil {
-		files, err := s.watchEnvoy()
-		if err != nil {
-			return err
-		}
-		s.addSource("envoy", s.c.Envoy.Rules, files)
+		s.sources = append(s.sources, source{"envoy", s.c.Envoy.Rules, s.watchEnvoy()})
 	}
 	if s.certificate != nil {
-		s.addSource("certificate", s.c.TLSCert, s.certificate.files)
+		s.sources = append(s.sources, source{"certificate", s.c.TLSCert, s.certificate.files})
 	}
 	for _, t := range []*tokens{s.apiTokens, s.envoyTokens, s.adminTokens} {
 		if t != nil {
-			s.addSource(t.name, t.path, t.file)
+			s.sources = append(s.sources, source{t.name, t.path, t.file})
 		}
 	}
-	for _, from := range s.sources { // the first read was a change, too
-		s.monitor.Reloaded(from.name, true, nil, from.last().At)
+	for _, from := range s.sources {
+		if from.files.Last().At.IsZero() { // New has read the others
+			if err := from.files.Reload().Err; err != nil {
+				return err
+			}
+		}
+		s.monitor.Reloaded(from.name, true, nil, from.files.Last().At) // the first read is a change, too
 	}
 	s.runSources()
 	return nil
@@ -93,7 +90,7 @@ func (s *Server) reloaded(source string) func(reload.Result) {
 // policiesChanged reports a reload of the policies to the monitor, and logs settings that only take
 // effect at the next start.
 func (s *Server) policiesChanged(r config.Reload) {
-	s.reloaded("policies")(reload.Result(r))
+	s.reloaded("policies")(r)
 	if !r.Changed {
 		return
 	}
@@ -111,16 +108,11 @@ func (s *Server) policiesChanged(r config.Reload) {
 	}
 }
 
-func (s *Server) addSource(name, path string, files *reload.Watcher) {
-	s.sources = append(s.sources, source{name: name, path: path, run: files.Run, reload: files.Reload,
-		last: files.Last})
-}
-
 func (s *Server) runSources() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	for _, from := range s.sources {
-		work.Go(func() { _ = from.run(ctx) }) // its error is that of the context
+		work.Go(func() { _ = from.files.Run(ctx) }) // its error is that of the context
 	}
 	s.undo.push("the file watchers", func(context.Context) error {
 		cancel()
@@ -139,29 +131,23 @@ func (s *Server) Reload() error {
 	}
 	var errs []error
 	for _, from := range s.sources {
-		if r := from.reload(); r.Err != nil {
+		if r := from.files.Reload(); r.Err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", from.name, r.Err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// sourceState is a source on the admin listener.
-type sourceState struct {
-	Name   string    `json:"name"`
-	Path   string    `json:"path"`
-	At     time.Time `json:"looked_at"`
-	Good   int       `json:"changes"`
-	Failed int       `json:"refused"`
-	// Error is why the files are not in force.
-	Error string `json:"error,omitempty"`
-}
-
-func (f *source) state() sourceState {
-	r := f.last()
-	state := sourceState{Name: f.name, Path: f.path, At: r.At, Good: r.Good, Failed: r.Failed}
-	if r.Err != nil {
-		state.Error = r.Err.Error()
+// sourceStates returns the sources as the admin listener shows them.
+func (s *Server) sourceStates() []dashboard.Source {
+	list := []dashboard.Source{}
+	for _, from := range s.sources {
+		r := from.files.Last()
+		state := dashboard.Source{Name: from.name, Path: from.path, At: r.At, Good: r.Good, Failed: r.Failed}
+		if r.Err != nil {
+			state.Error = r.Err.Error()
+		}
+		list = append(list, state)
 	}
-	return state
+	return list
 }

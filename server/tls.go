@@ -41,8 +41,7 @@ func newCertificates(config *Config, reloaded func(reload.Result)) (*certificate
 		paths = append(paths, config.ClientCA)
 	}
 	c := &certificates{}
-	var err error
-	c.files, err = reload.New(reload.Config{
+	c.files = reload.New(reload.Config{
 		Name:     "server: the certificate",
 		Paths:    paths,
 		Open:     func() ([]reload.File, error) { return reload.ReadFiles(maxPEM, paths...) },
@@ -54,7 +53,7 @@ func newCertificates(config *Config, reloaded func(reload.Result)) (*certificate
 			return func() { c.config.Store(read) }, err
 		},
 	})
-	if err != nil {
+	if err := c.files.Reload().Err; err != nil {
 		return nil, fmt.Errorf("server: TLS: %w", err)
 	}
 	return c, nil

@@ -43,8 +43,7 @@ func newTokens(name, path string, logger *slog.Logger, reloaded func(reload.Resu
 		return nil, nil
 	}
 	t := &tokens{name: name, path: path, logger: logger}
-	var err error
-	t.file, err = reload.New(reload.Config{
+	t.file = reload.New(reload.Config{
 		Name:     "server: the file of " + name,
 		Paths:    []string{path},
 		Open:     func() ([]reload.File, error) { return reload.ReadFiles(maxTokens, path) },
@@ -55,7 +54,7 @@ func newTokens(name, path string, logger *slog.Logger, reloaded func(reload.Resu
 			return func() { t.list.Store(list) }, err
 		},
 	})
-	if err != nil {
+	if err := t.file.Reload().Err; err != nil {
 		return nil, fmt.Errorf("server: %s: %w", name, err)
 	}
 	return t, nil

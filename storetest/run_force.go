@@ -137,7 +137,7 @@ var forcing = []check{
 		}
 		k.eventually("a repeat charges nothing", func() bool {
 			d := k.as(b, stint.PerHour(1)).peek(1)
-			return d.Usages[0].Used == 3
+			return d.Usages()[0].Used == 3
 		})
 	}),
 	exact("no limit is forced above 2^52", limits{stint.PerMinute(3), stint.PerMinute(3).WithBurst(2),

@@ -73,7 +73,7 @@ func (f *serverFlags) client() (*control.Client, error) {
 	}
 	c, err := control.NewClient(where, token)
 	if err != nil {
-		return nil, usageMistake(withoutPackage(err))
+		return nil, usageMistake(withoutPrefix(err))
 	}
 	return c, nil
 }
@@ -83,8 +83,8 @@ func (f *serverFlags) client() (*control.Client, error) {
 func (f *serverFlags) problem(err error) error {
 	var refused *control.RefusedError
 	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
-		return &exitError{exitUnreachable, fmt.Errorf("the server requires one of its tokens: %s; pass one with --token-file or in STINT_TOKEN",
-			f.tried)}
+		return unreachable(fmt.Errorf("the server requires one of its tokens: %s; pass one with --token-file or in STINT_TOKEN",
+			f.tried))
 	}
 	return problem(err)
 }
@@ -114,7 +114,6 @@ type adminFlags struct {
 	JSON   bool          `name:"json" help:"Print JSON."`
 }
 
-// Validate runs after the flags are parsed.
 func (f *adminFlags) Validate(k *kong.Context) error {
 	switch {
 	case f.Store != "" && isGiven(k.Path, "server"):
@@ -141,7 +140,17 @@ func checkRedis(store string) error {
 	return nil
 }
 
-// open returns where to act, and a function that closes it. Scope is for ad hoc limits.
+// act calls a function with where to act. Scope is for ad hoc limits.
+func (f *adminFlags) act(ctx context.Context, s *system, scope string, do func(admin) error) error {
+	a, closing, err := f.open(ctx, s, scope)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	return f.problem(do(a))
+}
+
+// open returns where to act, and a function that closes it.
 func (f *adminFlags) open(ctx context.Context, s *system, scope string) (admin, func(), error) {
 	if f.Store == "" {
 		c, err := f.client()
@@ -183,7 +192,7 @@ func openRedis(ctx context.Context, where config.Store, s *system) (*redisstore.
 		return nil, usageMistake(err)
 	}
 	if err != nil {
-		return nil, &exitError{exitUnreachable, redisProblem(err, where.URL)}
+		return nil, unreachable(redisProblem(err, where.URL))
 	}
 	return opened, nil
 }

@@ -16,7 +16,6 @@ type banCommand struct {
 	changeFlags
 }
 
-// Help is the detailed help.
 func (*banCommand) Help() string {
 	return `Denies everything to the subject wherever bans apply, in all scopes and whatever it has used. A ban in force that
 ends later stays as it is; to shorten one, unban first.
@@ -27,7 +26,6 @@ A network of many subjects cannot be banned; a policy can deny it.
     stint ban user:42 --for 10m --yes`
 }
 
-// Run bans.
 func (c *banCommand) Run(s *system) error {
 	length := time.Duration(c.For)
 	return c.change(s, "", fmt.Sprintf("Ban %s for %s?", c.Subject,

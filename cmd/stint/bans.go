@@ -18,7 +18,6 @@ type bansCommand struct {
 	adminFlags
 }
 
-// Help is the detailed help.
 func (*bansCommand) Help() string {
 	return `The longest-lasting bans come first. This scans everything that is stored, which takes a while in a large Redis.
 
@@ -26,7 +25,6 @@ func (*bansCommand) Help() string {
     stint bans --store redis://localhost:6379/0 --most 1000 --json`
 }
 
-// Validate runs after the flags are parsed.
 func (c *bansCommand) Validate(k *kong.Context) error {
 	if c.Most < 1 || c.Most > control.MaxBans {
 		return fmt.Errorf("--most: %d; want 1 to %d", c.Most, control.MaxBans)
@@ -34,24 +32,17 @@ func (c *bansCommand) Validate(k *kong.Context) error {
 	return c.adminFlags.Validate(k)
 }
 
-// Run lists.
 func (c *bansCommand) Run(s *system) error {
 	ctx := context.Background()
-	d, closing, err := c.open(ctx, s, "")
-	if err != nil {
-		return err
-	}
-	defer closing()
-	bans, err := d.Bans(ctx, c.Most)
-	if err != nil {
-		return c.problem(err)
-	}
-	if c.JSON {
-		return s.printJSON(struct {
+	return c.act(ctx, s, "", func(a admin) error {
+		bans, err := a.Bans(ctx, c.Most)
+		if err != nil {
+			return err
+		}
+		return s.show(c.JSON, struct {
 			Bans []control.Ban `json:"bans"`
-		}{append([]control.Ban{}, bans...)})
-	}
-	return s.print(bansText(bans, c.Most, time.Now()))
+		}{append([]control.Ban{}, bans...)}, func() []byte { return bansText(bans, c.Most, time.Now()) })
+	})
 }
 
 // bansText is a list of bans for people.

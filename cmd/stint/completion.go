@@ -14,7 +14,6 @@ type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help is the detailed help.
 func (*completionCommand) Help() string {
 	return `How to install it:
 
@@ -23,7 +22,6 @@ func (*completionCommand) Help() string {
     stint completion fish > ~/.config/fish/completions/stint.fish`
 }
 
-// Run prints the script.
 func (c *completionCommand) Run(s *system, k *kong.Context) error {
 	var b bytes.Buffer
 	points := pointsOf(k.Model.Node, "")

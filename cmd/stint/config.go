@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 
@@ -31,8 +32,21 @@ type unreadableError struct {
 
 func (e *unreadableError) Error() string { return e.Name + ": " + e.Err.Error() }
 
-// Unwrap returns the reason.
 func (e *unreadableError) Unwrap() error { return e.Err }
+
+// stdinOnce refuses to read standard input twice.
+func stdinOnce(paths []string) error {
+	n := 0
+	for _, path := range paths {
+		if path == stdinPath {
+			n++
+		}
+	}
+	if n > 1 {
+		return fmt.Errorf("standard input (-) is given %d times; want it once, because it can be read only once", n)
+	}
+	return nil
+}
 
 // load reads the configuration that an argument names. An error is a [*config.Error] or an
 // [*unreadableError].

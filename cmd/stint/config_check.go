@@ -15,7 +15,6 @@ type checkCommand struct {
 	JSON  bool     `name:"json" help:"Print the result as JSON on standard output."`
 }
 
-// Help is the detailed help.
 func (*checkCommand) Help() string {
 	return `Mistakes go to standard error, one per line: file:line: key: what is wrong and how to fix it. The exit
 code is 1 if there are any. Every argument is a configuration of its own.
@@ -25,35 +24,16 @@ code is 1 if there are any. Every argument is a configuration of its own.
     generate | stint config check -`
 }
 
-// Validate refuses to read standard input twice.
-func (c *checkCommand) Validate() error {
-	n := 0
-	for _, path := range c.Paths {
-		if path == stdinPath {
-			n++
-		}
-	}
-	if n > 1 {
-		return fmt.Errorf("standard input (-) is given %d times; want it once, because it can be read only once", n)
-	}
-	return nil
-}
+func (c *checkCommand) Validate() error { return stdinOnce(c.Paths) }
 
 // checked is the result for one configuration.
 type checked struct {
 	Name string `json:"name"`
 	Good bool   `json:"good"`
 	// Summary is nil if the configuration is invalid.
-	Summary  *summary  `json:"summary,omitempty"`
-	Mistakes []mistake `json:"mistakes,omitempty"`
-}
-
-// mistake is one thing that is wrong. It has no line if a file could not be read.
-type mistake struct {
-	File    string `json:"file"`
-	Line    int    `json:"line,omitempty"`
-	Key     string `json:"key,omitempty"`
-	Message string `json:"message"`
+	Summary *summary `json:"summary,omitempty"`
+	// Mistakes have no line if a file could not be read.
+	Mistakes []config.Mistake `json:"mistakes,omitempty"`
 }
 
 // summary is how much there is in a configuration.
@@ -88,20 +68,11 @@ func (c *checkCommand) Run(s *system) error {
 		}
 		bad = bad || !found.Good
 	}
-	if err := c.show(s, all, good.String()); err != nil {
-		return err
+	err := s.show(c.JSON, all, func() []byte { return []byte(good.String()) })
+	if err == nil && bad {
+		err = errReported
 	}
-	if bad {
-		return reportedError{}
-	}
-	return nil
-}
-
-func (c *checkCommand) show(s *system, all []checked, good string) error {
-	if c.JSON {
-		return s.printJSON(all)
-	}
-	return s.print([]byte(good))
+	return err
 }
 
 // check turns the outcome of loading a configuration into a result.
@@ -116,11 +87,9 @@ func check(path string, read *config.Config, err error) checked {
 	case err == nil:
 		found.Summary = summaryOf(read)
 	case errors.As(err, &wrong):
-		for _, m := range wrong.Mistakes {
-			found.Mistakes = append(found.Mistakes, mistake(m))
-		}
+		found.Mistakes = wrong.Mistakes
 	case errors.As(err, &file):
-		found.Mistakes = []mistake{{File: file.Name, Message: file.Err.Error()}}
+		found.Mistakes = []config.Mistake{{File: file.Name, Message: file.Err.Error()}}
 	}
 	return found
 }

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/config"
 )
 
 const small = "tiers: [{name: all, identity: ip, limits: 10/1m}]\n"
@@ -100,8 +102,8 @@ func TestCheckJSON(t *testing.T) {
 	}
 	want := []checked{
 		{Name: example, Good: true, Summary: &summary{Tiers: 5, Policies: 7, Outbound: 4}},
-		{Name: missing, Mistakes: []mistake{{File: missing}}},
-		{Name: "<stdin>", Mistakes: []mistake{{File: "<stdin>", Line: 1, Key: "tiers"}}},
+		{Name: missing, Mistakes: []config.Mistake{{File: missing}}},
+		{Name: "<stdin>", Mistakes: []config.Mistake{{File: "<stdin>", Line: 1, Key: "tiers"}}},
 	}
 	if !reflect.DeepEqual(all, want) {
 		t.Errorf("got %+v, want %+v", all, want)

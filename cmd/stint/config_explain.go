@@ -17,7 +17,6 @@ type explainCommand struct {
 	JSON    bool         `name:"json" help:"Print JSON."`
 }
 
-// Help is the detailed help.
 func (*explainCommand) Help() string {
 	return `Shows which tier and policies apply to a request and which do not, who is charged, and what happens when it is
 denied or the store fails. It uses no store. Secrets are shown in keys as hashes, as in the store.
@@ -31,7 +30,6 @@ denied or the store fails. It uses no store. Secrets are shown in keys as hashes
 // trusts.
 const assumedPeer = "192.0.2.1"
 
-// Run prints the explanation.
 func (c *explainCommand) Run(s *system) error {
 	conf, err := s.load(c.Path)
 	if err != nil {
@@ -40,10 +38,7 @@ func (c *explainCommand) Run(s *system) error {
 	in := c.input()
 	e := explanationOf(in, conf.Set.Explain(in))
 	e.PeerAssumed = c.Peer == nil
-	if c.JSON {
-		return s.printJSON(e)
-	}
-	return s.print(e.text())
+	return s.show(c.JSON, e, e.text)
 }
 
 // input returns the request as an adapter would pass it.

@@ -5,12 +5,10 @@ import "github.com/stint-limiter/stint/config"
 // schemaCommand prints the JSON Schema of configurations.
 type schemaCommand struct{}
 
-// Help is the detailed help.
 func (*schemaCommand) Help() string {
 	return `Editors that use it complete and explain the keys. "stint config check" finds mistakes that no schema can.
 
     stint config schema > stint.schema.json`
 }
 
-// Run prints the schema.
 func (*schemaCommand) Run(s *system) error { return s.print(config.Schema()) }

@@ -95,7 +95,6 @@ func redisURL(store string) string {
 	return store
 }
 
-// Validate runs after the flags are parsed.
 func (f *daemonFlags) Validate() error {
 	if _, err := f.observe(); err != nil {
 		return err

@@ -29,7 +29,6 @@ type demoCommand struct {
 	Admin  string       `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"The address of the dashboard, or a free port if that one is taken. Default: ${default}."`
 }
 
-// Help is the detailed help.
 func (*demoCommand) Help() string {
 	return `Runs a gateway with the limits of examples/tiers in front of a small application, a dashboard, and callers: users of
 every tier, occasional bursts, an abuser who gets banned, and calls of an external API. All of it is on this machine.
@@ -38,7 +37,6 @@ every tier, occasional bursts, an abuser who gets banned, and calls of an extern
     stint demo --rate 1000 --store redis://localhost:6379/0 --for 10m`
 }
 
-// Validate runs after the flags are parsed.
 func (c *demoCommand) Validate() error {
 	if c.Rate < 1 || c.Rate > 2000 {
 		return fmt.Errorf("--rate: %d; want 1 to 2000", c.Rate)
@@ -114,7 +112,7 @@ func (c *demoCommand) start(ctx context.Context, s *system, d *demo, upstream st
 		// Nobody here is real, so there is no token, and nothing is shortened.
 		AdminOpen: true,
 		Observe:   observe.Config{ShowSubjects: true, Version: versionOf(s.Build).Version},
-		Gateway:   &server.Gateway{Routes: []config.Route{{Upstream: upstream}}, NoAccessLog: true},
+		Gateway:   &config.Gateway{Routes: []config.Route{{Upstream: upstream}}, NoAccessLog: true},
 		// The demo is about denials: the dashboard shows them.
 		Logger: slog.New(slog.NewTextHandler(s.errors(), &slog.HandlerOptions{Level: slog.LevelError})),
 	})

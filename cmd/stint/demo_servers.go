@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/stint-limiter/stint/httplimit"
@@ -102,10 +103,9 @@ const (
 func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
 	base := &http.Transport{}
 	defer base.CloseIdleConnections()
-	work := make(chan struct{}, demoWorkers)
+	var work sync.WaitGroup
 	for range demoWorkers {
-		go func() {
-			defer func() { work <- struct{}{} }()
+		work.Go(func() {
 			for ctx.Err() == nil {
 				api, err := apis.API(pretendAPI)
 				if err == nil {
@@ -116,11 +116,9 @@ func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
 					pause(ctx, time.Second)
 				}
 			}
-		}()
+		})
 	}
-	for range demoWorkers {
-		<-work
-	}
+	work.Wait()
 }
 
 // call makes a request and reads the answer, whatever it is, so that the connection can be reused.

@@ -18,7 +18,6 @@ type doctorCommand struct {
 	serverFlags
 }
 
-// Help is the detailed help.
 func (*doctorCommand) Help() string {
 	return `Each check is ok, a warning or a failure, with what was found and how to fix it. Of a Redis: version, eviction, memory,
 latency, scripts, clock, permissions, persistence, replication. Of a server: readiness, configuration, store, alerts.
@@ -28,7 +27,6 @@ With --store a server is checked only if it is named. The checks charge subjects
     stint doctor --store redis --config stint.yaml      # the Redis of $REDIS_URL`
 }
 
-// Validate runs after the flags are parsed.
 func (c *doctorCommand) Validate() error { return checkRedis(c.Store) }
 
 // Results of checks.
@@ -75,7 +73,6 @@ func (f *findings) good() bool {
 // doctorTime bounds all checks.
 const doctorTime = 30 * time.Second
 
-// Run runs the checks.
 func (c *doctorCommand) Run(s *system) error {
 	ctx, cancel := context.WithTimeout(context.Background(), doctorTime)
 	defer cancel()
@@ -95,16 +92,11 @@ func (c *doctorCommand) Run(s *system) error {
 		}
 		c.diagnoseServer(ctx, &found, client, versionOf(s.Build).Version)
 	}
-	var err error
-	if c.JSON {
-		err = s.printJSON(struct {
-			Checks findings `json:"checks"`
-		}{found})
-	} else {
-		err = s.print(found.text(s))
-	}
+	err := s.show(c.JSON, struct {
+		Checks findings `json:"checks"`
+	}{found}, func() []byte { return found.text(s) })
 	if err == nil && !found.good() {
-		err = reportedError{}
+		err = errReported
 	}
 	return err
 }

@@ -30,22 +30,16 @@ type explanation struct {
 
 // verdict is everything about a request that is not exempt.
 type verdict struct {
-	Tier      string       `json:"tier"`
-	Route     string       `json:"route,omitempty"`
-	Cost      int64        `json:"cost"`
-	Tiers     []considered `json:"tiers"`
-	Policies  []considered `json:"policies"`
-	Counts    []charge     `json:"counts"`
-	RequestID requestID    `json:"request_id"`
-	Failure   failure      `json:"failure"`
-	Bans      *bans        `json:"bans,omitempty"`
-	After     string       `json:"after,omitempty"`
-}
-
-type considered struct {
-	Name    string `json:"name"`
-	Applies bool   `json:"applies"`
-	Why     string `json:"why"`
+	Tier      string              `json:"tier"`
+	Route     string              `json:"route,omitempty"`
+	Cost      int64               `json:"cost"`
+	Tiers     []policy.Considered `json:"tiers"`
+	Policies  []policy.Considered `json:"policies"`
+	Counts    []charge            `json:"counts"`
+	RequestID requestID           `json:"request_id"`
+	Failure   failure             `json:"failure"`
+	Bans      *bans               `json:"bans,omitempty"`
+	After     string              `json:"after,omitempty"`
 }
 
 // charge is something that the request is charged to.
@@ -89,18 +83,10 @@ func explanationOf(in *policy.Input, e *policy.Explanation) *explanation {
 	}
 	result.verdict = &verdict{
 		Tier: e.Tier, Route: e.Route, Cost: e.Cost,
-		Tiers: consideredOf(e.Tiers), Policies: consideredOf(e.Policies), Counts: chargesOf(e.Results),
+		Tiers: e.Tiers, Policies: append([]policy.Considered{}, e.Policies...), Counts: chargesOf(e.Results),
 		RequestID: requestID{e.RequestID, e.Named}, Bans: bansOf(e.Bans), After: e.After,
 		Failure: failure{Mode: e.Failure.Mode.String(), Budget: duration(cmp.Or(e.Failure.Budget,
 			contract.DefaultBudget))},
-	}
-	return result
-}
-
-func consideredOf(all []policy.Considered) []considered {
-	result := make([]considered, len(all))
-	for i, c := range all {
-		result[i] = considered(c)
 	}
 	return result
 }

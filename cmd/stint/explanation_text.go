@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/stint-limiter/stint/internal/figures"
+	"github.com/stint-limiter/stint/policy"
 )
 
 // text returns the explanation for people, in aligned columns.
@@ -65,7 +66,7 @@ func (e *explanation) head(b *bytes.Buffer) {
 	})
 }
 
-func (e *explanation) considered(b *bytes.Buffer, title string, all []considered) {
+func (e *explanation) considered(b *bytes.Buffer, title string, all []policy.Considered) {
 	if len(all) == 0 {
 		return
 	}

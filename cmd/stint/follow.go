@@ -19,9 +19,9 @@ const (
 // reconnecting follows a stream until the context ends, which is not an error. If a stream that has
 // worked ends, it says so and starts again. If the first attempt fails, that is an error.
 func reconnecting(ctx context.Context, s *system, follow func(worked func()) error) error {
-	worked, pause := false, firstPause
+	worked, wait := false, firstPause
 	for {
-		err := follow(func() { worked, pause = true, firstPause })
+		err := follow(func() { worked, wait = true, firstPause })
 		var lost *control.UnreachableError
 		switch {
 		case ctx.Err() != nil:
@@ -29,12 +29,10 @@ func reconnecting(ctx context.Context, s *system, follow func(worked func()) err
 		case !worked || !errors.As(err, &lost):
 			return err
 		}
-		fmt.Fprintf(s.errors(), "stint: %v; trying again in %s\n", lost, figures.Length(pause))
-		select {
-		case <-ctx.Done():
+		fmt.Fprintf(s.errors(), "stint: %v; trying again in %s\n", lost, figures.Length(wait))
+		if pause(ctx, wait); ctx.Err() != nil {
 			return nil
-		case <-time.After(pause):
 		}
-		pause = min(2*pause, lastPause)
+		wait = min(2*wait, lastPause)
 	}
 }

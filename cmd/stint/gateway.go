@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/words"
-	"github.com/stint-limiter/stint/server"
 )
 
 // gatewayCommand is a reverse proxy.
@@ -37,7 +37,6 @@ type gatewayCommand struct {
 	daemonFlags
 }
 
-// Help is the detailed help.
 func (*gatewayCommand) Help() string {
 	return `Limits requests before it forwards them. All paths are the upstream's; probes are on --admin.
 Routes come from --upstream and --route, or from gateway.routes in the configuration, whose changes take effect
@@ -48,7 +47,6 @@ at once; either flag replaces them. Files, signals and the store work as with se
     stint gateway --config stint.yaml`
 }
 
-// Validate runs after the flags are parsed.
 func (c *gatewayCommand) Validate() error {
 	routes, err := c.routes()
 	if err != nil {
@@ -101,12 +99,12 @@ func (c *gatewayCommand) Run(s *system) error {
 	if err != nil {
 		return err
 	}
-	config, err := c.configuration(s)
+	daemon, err := c.configuration(s)
 	if err != nil {
 		return err
 	}
-	config.HTTP = c.Listen
-	config.Gateway = &server.Gateway{
+	daemon.HTTP = c.Listen
+	daemon.Gateway = &config.Gateway{
 		Routes:                routes,
 		Reserved:              c.Reserved,
 		TLS:                   upstreams,
@@ -122,9 +120,9 @@ func (c *gatewayCommand) Run(s *system) error {
 		AccessLogQuery:        c.AccessLogQuery,
 	}
 	if c.Config == "" {
-		config.Logger.Info("stint: without --config " + builtInLimits)
+		daemon.Logger.Info("stint: without --config " + builtInLimits)
 	}
-	return runDaemon(config)
+	return runDaemon(daemon)
 }
 
 // tls returns the TLS configuration for upstreams with https; nil is the default.

@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/server/gateway"
+	"github.com/stint-limiter/stint/config"
 )
 
 // TestGatewayRoutes are those that flags name.
@@ -21,7 +21,7 @@ func TestGatewayRoutes(t *testing.T) {
 	}
 	c.Route[0] = "/api=http://b/v1"
 	got, err := c.routes()
-	want := []gateway.Route{
+	want := []config.Route{
 		{Upstream: "http://a", RewriteHost: true},
 		{PathPrefix: "/api", Upstream: "http://b/v1", StripPrefix: true, RewriteHost: true},
 		{Host: "api.example.com", Upstream: "https://c", RewriteHost: true},

@@ -21,7 +21,6 @@ type inspectCommand struct {
 	adminFlags
 }
 
-// Help is the detailed help.
 func (*inspectCommand) Help() string {
 	return `Shows every limit under which the subject could be counted, with its window on a time line: what was charged when,
 and when it comes back. The same counts may appear under several tiers, because a name does not show its tier.
@@ -31,25 +30,18 @@ and when it comes back. The same counts may appear under several tiers, because 
     stint inspect job:nightly --store redis://localhost:6379/0 --limit 10/1h`
 }
 
-// Run shows the subject.
 func (c *inspectCommand) Run(s *system) error {
 	ctx := context.Background()
-	d, closing, err := c.open(ctx, s, c.Scope)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	result, err := d.Subject(ctx, c.target())
-	if err != nil {
-		return c.problem(err)
-	}
-	if err := c.narrow(&result); err != nil {
-		return usageMistake(err)
-	}
-	if c.JSON {
-		return s.printJSON(result)
-	}
-	return s.print(subjectText(s, &result, c.All))
+	return c.act(ctx, s, c.Scope, func(a admin) error {
+		result, err := a.Subject(ctx, c.target())
+		if err != nil {
+			return err
+		}
+		if err := c.narrow(&result); err != nil {
+			return usageMistake(err)
+		}
+		return s.show(c.JSON, result, func() []byte { return subjectText(s, &result, c.All) })
+	})
 }
 
 // narrow keeps only the limits that the flags name, of which there must be some. A limit that is

@@ -5,7 +5,6 @@ import "context"
 // peekCommand asks whether a subject may do something, and charges nothing.
 type peekCommand struct{ takeFlags }
 
-// Help is the detailed help.
 func (*peekCommand) Help() string {
 	return `Like take, but nothing is charged. The exit code is 0 if it would be allowed, and 1 if it would be denied.
 
@@ -13,17 +12,6 @@ func (*peekCommand) Help() string {
     stint peek ip:203.0.113.9 --json`
 }
 
-// Run asks.
 func (c *peekCommand) Run(s *system) error {
-	ctx := context.Background()
-	d, closing, err := c.open(ctx, s, c.Scope)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	a, err := d.Take(ctx, c.ask(true))
-	if err != nil {
-		return c.problem(err)
-	}
-	return c.show(s, &a, true)
+	return c.take(context.Background(), s, true, false)
 }

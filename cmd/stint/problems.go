@@ -16,38 +16,42 @@ import (
 type exitError struct {
 	Code int
 	Err  error
+	// Help is printed before it: the help of the command, or how to get it.
+	Help string
 }
 
 func (e *exitError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what went wrong.
 func (e *exitError) Unwrap() error { return e.Err }
 
 // usageMistake is a mistake of the caller that the help of the command does not explain.
-func usageMistake(err error) error { return &exitError{exitUsage, err} }
+func usageMistake(err error) error { return &exitError{Code: exitUsage, Err: err} }
+
+// unreachable is an error of a server or a store that cannot be used.
+func unreachable(err error) error { return &exitError{Code: exitUnreachable, Err: err} }
 
 // problem returns an error of an admin as [serverFlags.problem] does, except those about tokens.
 func problem(err error) error {
 	var (
-		unreachable *control.UnreachableError
-		refused     *control.RefusedError
-		unknown     *control.UnknownError
-		invalid     *stint.InvalidError
-		store       *stint.StoreError
+		silent  *control.UnreachableError
+		refused *control.RefusedError
+		unknown *control.UnknownError
+		invalid *stint.InvalidError
+		store   *stint.StoreError
 	)
 	switch {
-	case errors.As(err, &unreachable):
+	case errors.As(err, &silent):
 		if errors.Is(err, syscall.ECONNREFUSED) {
-			err = fmt.Errorf("no stint at %s; start \"stint serve\", or name it with --server", unreachable.Server)
+			err = fmt.Errorf("no stint at %s; start \"stint serve\", or name it with --server", silent.Server)
 		}
-		return &exitError{exitUnreachable, err}
+		return unreachable(err)
 	case errors.As(err, &refused):
 		return refusal(refused)
 	case errors.As(err, &unknown) && len(unknown.Kinds) == 0:
 		return usageMistake(fmt.Errorf("the limits of %q are unknown; name the policies with --config, or a limit with --limit; "+
 			"with --raw, ban and unban take any subject literally", unknown.Subject))
 	case errors.As(err, &unknown):
-		return usageMistake(withoutPackage(err))
+		return usageMistake(withoutPrefix(err))
 	case errors.As(err, &invalid):
 		return usageMistake(invalid.Err)
 	case errors.As(err, &store):
@@ -55,13 +59,19 @@ func problem(err error) error {
 		if store.Kind == errkind.Auth {
 			err = fmt.Errorf("%w; %s", err, doctorHint)
 		}
-		return &exitError{exitUnreachable, err}
+		return unreachable(err)
 	}
 	return err
 }
 
-// withoutPackage returns an error of package control without the package's name.
-func withoutPackage(err error) error { return errors.New(strings.TrimPrefix(err.Error(), "control: ")) }
+// withoutPrefix is an error of the packages behind a command, without their names.
+func withoutPrefix(err error) error {
+	text := err.Error()
+	for _, name := range []string{"control: ", "simulate: ", "accesslog: "} {
+		text = strings.TrimPrefix(text, name)
+	}
+	return errors.New(text)
+}
 
 // refusal is an answer with another status than 200.
 func refusal(e *control.RefusedError) error {
@@ -70,10 +80,10 @@ func refusal(e *control.RefusedError) error {
 	case e.Message == "", e.Code == control.CodeNotFound, e.Status == http.StatusTooManyRequests,
 		e.Status == http.StatusBadGateway:
 		// another listener, or what is behind it
-		return &exitError{exitUnreachable, fmt.Errorf("the server answers %d %s; is that the admin listener of a stint? name it with --server",
-			e.Status, http.StatusText(e.Status))}
+		return unreachable(fmt.Errorf("the server answers %d %s; is that the admin listener of a stint? name it with --server",
+			e.Status, http.StatusText(e.Status)))
 	case e.Status == http.StatusBadRequest, e.Status == http.StatusNotFound:
 		return usageMistake(e)
 	}
-	return &exitError{exitUnreachable, e}
+	return unreachable(e)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,6 @@ type resetCommand struct {
 	changeFlags
 }
 
-// Help is the detailed help.
 func (*resetCommand) Help() string {
 	return `Gives back everything that the subject has used, under every limit that "stint inspect" shows. A ban stays in
 force; "stint unban" ends it.
@@ -26,7 +26,6 @@ force; "stint unban" ends it.
     stint reset job:nightly --store redis://localhost:6379/0 --limit 10/1h --yes`
 }
 
-// Validate runs after the flags are parsed.
 func (c *resetCommand) Validate(k *kong.Context) error {
 	if c.Scope != "" && len(c.Limit) == 0 {
 		return errors.New("--scope needs --limit; without it all scopes are reset")
@@ -44,39 +43,26 @@ type changeFlags struct {
 func (f *changeFlags) change(s *system, scope, question, done string,
 	do func(context.Context, admin) (control.Named, error)) error {
 	ctx := context.Background()
-	d, closing, err := f.open(ctx, s, scope)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	if !f.Yes {
-		if sure, err := s.confirm(question); err != nil || !sure {
-			fmt.Fprintln(s.errors(), "stint: nothing was changed")
-			return orReported(err)
+	return f.act(ctx, s, scope, func(a admin) error {
+		if !f.Yes {
+			if sure, err := s.confirm(question); err != nil || !sure {
+				fmt.Fprintln(s.errors(), "stint: nothing was changed")
+				return cmp.Or(err, errReported)
+			}
 		}
-	}
-	who, err := do(ctx, d)
-	if err != nil {
-		return f.problem(err)
-	}
-	if f.JSON {
-		return s.printJSON(struct {
+		who, err := do(ctx, a)
+		if err != nil {
+			return err
+		}
+		return s.show(f.JSON, struct {
 			OK bool `json:"ok"`
 			control.Named
-		}{true, who})
-	}
-	return s.print([]byte(oneLine(who.Subject) + " " + done + noteText(who.Note) + "\n"))
+		}{true, who}, func() []byte {
+			return []byte(oneLine(who.Subject) + " " + done + noteText(who.Note) + "\n")
+		})
+	})
 }
 
-// orReported returns an error, or that everything has been printed.
-func orReported(err error) error {
-	if err == nil {
-		return reportedError{}
-	}
-	return err
-}
-
-// Run resets the subject.
 func (c *resetCommand) Run(s *system) error {
 	return c.change(s, c.Scope, fmt.Sprintf("Reset everything that %s has used?",
 		c.Subject), "is reset: nothing is used",

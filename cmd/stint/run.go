@@ -15,7 +15,8 @@ import (
 	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
-// commands are the commands of stint: a field for each.
+// commands are the commands of stint: a field for each. Help is the detailed help of a command,
+// Validate runs after its flags are parsed, and Run does what it is for.
 type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Serve limits over HTTP and gRPC: a JSON API, forward-auth, Envoy's rate limit service."`
 	Gateway gatewayCommand `cmd:"" help:"Forward requests to an upstream, within limits."`
@@ -80,7 +81,7 @@ func run(s *system, args []string) error {
 	if err := command.PrintUsage(named); err != nil {
 		return err
 	}
-	return &usageError{Help: help.String(), Err: withoutSecrets(err, args)}
+	return &exitError{Code: exitUsage, Err: withoutSecrets(err, args), Help: help.String()}
 }
 
 // withoutSecrets returns an error of the arguments without passwords of URLs among them.
@@ -128,15 +129,3 @@ func helpVariables() kong.Vars {
 		"max_clients":      "10000",
 	}
 }
-
-// usageError is a mistake in the arguments.
-type usageError struct {
-	// Help is the help of the command, or how to get it.
-	Help string
-	Err  error
-}
-
-func (e *usageError) Error() string { return e.Err.Error() }
-
-// Unwrap returns what is wrong with the arguments.
-func (e *usageError) Unwrap() error { return e.Err }

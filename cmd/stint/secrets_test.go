@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/server"
@@ -141,7 +142,7 @@ func TestNothingUnescaped(t *testing.T) {
 		"/api/subject": control.Subject{
 			Subject: hostile, Limits: []control.Limit{
 				{Tier: hostile, Policy: hostile, Scope: hostile, Limit: hostile, Algorithm: "sliding"}}},
-		"/api/bans": map[string]any{"bans": []control.Ban{{Subject: hostile, Ref: hostile}}},
+		"/api/bans": map[string]any{"bans": []control.Ban{{Banned: driver.Banned{Subject: hostile}, Ref: hostile}}},
 		"/api/top": map[string]any{
 			"top": []map[string]any{{"subject": hostile, "policy": hostile, "denied": 1}}},
 		"/api/violations": map[string]any{

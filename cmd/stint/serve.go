@@ -3,36 +3,34 @@ package main
 import (
 	"fmt"
 
-	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/server"
 )
 
 // serveCommand is the daemon.
 type serveCommand struct {
-	HTTP          string           `name:"http" placeholder:"ADDR" default:":8080" help:"The address of the JSON API, forward-auth and probes. Empty turns it off. Default: ${default}."`
-	GRPC          string           `name:"grpc" placeholder:"ADDR" default:":8081" help:"The address of Envoy's rate limit service, if there is --envoy-config. Default: ${default}."`
-	EnvoyConfig   string           `name:"envoy-config" placeholder:"DIR" help:"Rules for Envoy's rate limit service, as envoyproxy/ratelimit reads them."`
-	EnvoyWindow   envoyrls.Window  `name:"envoy-window" placeholder:"WINDOW" values:"sliding,fixed" default:"sliding" help:"sliding, or fixed to count as envoyproxy/ratelimit does. Default: ${default}."`
-	EnvoyStop     bool             `name:"envoy-stop-over-limit" help:"With fixed windows, charge nothing to the other descriptors of a request in which one is over its limit, as STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT does. Sliding windows always do so."`
-	EnvoyMerge    bool             `name:"envoy-merge-domains" help:"Let several files of --envoy-config configure one domain. Otherwise the second one is a mistake."`
-	EnvoyToken    string           `name:"envoy-token-file" placeholder:"FILE" help:"Bearer tokens for Envoy's rate limit service, one per line. Without it, and without --tls-client-ca, anyone who can connect may use it over gRPC, only callers on this host may POST to /json, and negative hits are refused."`
-	EnvoyHeaders  envoyrls.Headers `name:"envoy-headers" placeholder:"WHICH" values:"none,upstream,all" default:"default" help:"Header fields that Envoy is asked to add: none, upstream for those of envoyproxy/ratelimit, or all. Default: all with sliding windows, none with fixed ones."`
-	EnvoyLimit    headerName       `name:"envoy-header-limit" placeholder:"NAME" help:"Another name for the header field RateLimit-Limit for Envoy."`
-	EnvoyLeft     headerName       `name:"envoy-header-remaining" placeholder:"NAME" help:"Another name for RateLimit-Remaining."`
-	EnvoyReset    headerName       `name:"envoy-header-reset" placeholder:"NAME" help:"Another name for RateLimit-Reset."`
-	EnvoyShadow   bool             `name:"envoy-shadow" help:"Answer OK to everything Envoy asks; statuses still show which limits are exceeded."`
-	EnvoyQuota    bool             `name:"envoy-quota" help:"Treat every limit of Envoy's as one in quota mode: a request passes if one of its descriptors has room."`
-	EnvoyMetadata bool             `name:"envoy-metadata" help:"Add dynamic metadata to the answers to Envoy."`
-	APIToken      string           `name:"api-token-file" placeholder:"FILE" help:"Bearer tokens for the API, one per line. Without it, and without --tls-client-ca, only callers on this host may use the API."`
-	APIPublic     bool             `name:"api-public" help:"Let anyone who can connect use the API, and POST /json unless there is --envoy-token-file."`
-	APIAdHoc      bool             `name:"api-ad-hoc" help:"Let callers of the API send limits along."`
-	ChargeKey     string           `name:"charge-key-file" placeholder:"FILE" help:"The key that signs charges. Processes that share it can refund each other's charges."`
+	HTTP          string     `name:"http" placeholder:"ADDR" default:":8080" help:"The address of the JSON API, forward-auth and probes. Empty turns it off. Default: ${default}."`
+	GRPC          string     `name:"grpc" placeholder:"ADDR" default:":8081" help:"The address of Envoy's rate limit service, if there is --envoy-config. Default: ${default}."`
+	EnvoyConfig   string     `name:"envoy-config" placeholder:"DIR" help:"Rules for Envoy's rate limit service, as envoyproxy/ratelimit reads them."`
+	EnvoyWindow   string     `name:"envoy-window" placeholder:"WINDOW" enum:"sliding,fixed" default:"sliding" help:"sliding, or fixed to count as envoyproxy/ratelimit does. Default: ${default}."`
+	EnvoyStop     bool       `name:"envoy-stop-over-limit" help:"With fixed windows, charge nothing to the other descriptors of a request in which one is over its limit, as STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT does. Sliding windows always do so."`
+	EnvoyMerge    bool       `name:"envoy-merge-domains" help:"Let several files of --envoy-config configure one domain. Otherwise the second one is a mistake."`
+	EnvoyToken    string     `name:"envoy-token-file" placeholder:"FILE" help:"Bearer tokens for Envoy's rate limit service, one per line. Without it, and without --tls-client-ca, anyone who can connect may use it over gRPC, only callers on this host may POST to /json, and negative hits are refused."`
+	EnvoyHeaders  string     `name:"envoy-headers" placeholder:"WHICH" enum:",none,upstream,all" default:"" help:"Header fields that Envoy is asked to add: none, upstream for those of envoyproxy/ratelimit, or all. Default: all with sliding windows, none with fixed ones."`
+	EnvoyLimit    headerName `name:"envoy-header-limit" placeholder:"NAME" help:"Another name for the header field RateLimit-Limit for Envoy."`
+	EnvoyLeft     headerName `name:"envoy-header-remaining" placeholder:"NAME" help:"Another name for RateLimit-Remaining."`
+	EnvoyReset    headerName `name:"envoy-header-reset" placeholder:"NAME" help:"Another name for RateLimit-Reset."`
+	EnvoyShadow   bool       `name:"envoy-shadow" help:"Answer OK to everything Envoy asks; statuses still show which limits are exceeded."`
+	EnvoyQuota    bool       `name:"envoy-quota" help:"Treat every limit of Envoy's as one in quota mode: a request passes if one of its descriptors has room."`
+	EnvoyMetadata bool       `name:"envoy-metadata" help:"Add dynamic metadata to the answers to Envoy."`
+	APIToken      string     `name:"api-token-file" placeholder:"FILE" help:"Bearer tokens for the API, one per line. Without it, and without --tls-client-ca, only callers on this host may use the API."`
+	APIPublic     bool       `name:"api-public" help:"Let anyone who can connect use the API, and POST /json unless there is --envoy-token-file."`
+	APIAdHoc      bool       `name:"api-ad-hoc" help:"Let callers of the API send limits along."`
+	ChargeKey     string     `name:"charge-key-file" placeholder:"FILE" help:"The key that signs charges. Processes that share it can refund each other's charges."`
 
 	daemonFlags
 }
 
-// Help is the detailed help.
 func (*serveCommand) Help() string {
 	return `Without --config ` + builtInLimits + `. Files are read again when they
 change and on SIGHUP; invalid ones change nothing. SIGTERM and SIGINT drain: readiness ends first, then
@@ -67,8 +65,8 @@ func (c *serveCommand) Run(s *system) error {
 func (c *serveCommand) envoy() server.Envoy {
 	return server.Envoy{
 		Rules: c.EnvoyConfig, MergeDomains: c.EnvoyMerge, Tokens: c.EnvoyToken,
-		Window: c.EnvoyWindow.String(), StopOverLimit: c.EnvoyStop,
-		Headers: c.EnvoyHeaders.String(), Metadata: c.EnvoyMetadata,
+		Window: c.EnvoyWindow, StopOverLimit: c.EnvoyStop,
+		Headers: c.EnvoyHeaders, Metadata: c.EnvoyMetadata,
 		HeaderLimit: string(c.EnvoyLimit), HeaderRemaining: string(c.EnvoyLeft), HeaderReset: string(c.EnvoyReset),
 		ShadowMode: c.EnvoyShadow, QuotaMode: c.EnvoyQuota,
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -38,7 +37,6 @@ type simulateCommand struct {
 	HTML        string `name:"html" placeholder:"FILE" help:"Also write the report as a page, in one self-contained file."`
 }
 
-// Help is the detailed help.
 func (*simulateCommand) Help() string {
 	return `What would these limits have done to past traffic? Replays the requests of access logs, in the time of the log and with the code that
 serves production: how many would have been denied, whose, by which limit, how much everyone else has left, and which limits would do.
@@ -50,17 +48,11 @@ Lines that cannot be read are counted and shown by example. Nothing is changed a
     kubectl logs gateway | stint simulate --config stint.yaml --format envoy -`
 }
 
-// Validate runs after the flags are parsed.
 func (c *simulateCommand) Validate() error {
-	stdin := 0
-	for _, path := range append([]string{c.Config, c.Against}, c.Logs...) {
-		if path == stdinPath {
-			stdin++
-		}
+	if err := stdinOnce(append([]string{c.Config, c.Against}, c.Logs...)); err != nil {
+		return err
 	}
 	switch {
-	case stdin > 1:
-		return fmt.Errorf("standard input (-) is given %d times; want it once, because it can be read only once", stdin)
 	case len(c.Recommend) == 0 && (len(c.Window) > 0 || len(c.Burst) > 0):
 		return errors.New("--window and --burst need --recommend, such as --recommend 99.9%")
 	case len(c.Burst) > 0 && len(c.Window) == 0:
@@ -97,15 +89,6 @@ func (c *simulateCommand) format() (accesslog.Format, error) {
 		return nil, fmt.Errorf("--format: %w", withoutPrefix(err))
 	}
 	return format, nil
-}
-
-// withoutPrefix is an error of the packages behind the command, without their names.
-func withoutPrefix(err error) error {
-	text := err.Error()
-	for _, name := range []string{"simulate: ", "accesslog: "} {
-		text = strings.TrimPrefix(text, name)
-	}
-	return errors.New(text)
 }
 
 // Run replays the logs, and reports.
@@ -203,12 +186,9 @@ func (c *simulateCommand) report(s *system, found *simulate.Result) error {
 			return fmt.Errorf("--html: %w", err)
 		}
 	}
-	var err error
-	if c.JSON {
-		err = s.printJSON(found)
-	} else {
-		err = s.print(result.Text(report.Terminal{Width: s.columns(), Color: s.Color && s.columns() > 0}))
-	}
+	err := s.show(c.JSON, found, func() []byte {
+		return result.Text(report.Terminal{Width: s.columns(), Color: s.Color && s.columns() > 0})
+	})
 	if err == nil && found.Log.Malformed > 0 && found.Log.Malformed == found.Log.Lines {
 		return errors.New("no line could be read; want another --format, or --map to say where lines of JSON hold what")
 	}

@@ -19,7 +19,6 @@ type simulateGenerateCommand struct {
 	JSON  bool         `name:"json" help:"Write lines of JSON."`
 }
 
-// Help is the detailed help.
 func (*simulateGenerateCommand) Help() string {
 	return `Writes an access log of an imaginary shop: some people come often and most rarely, there are days and nights, a crawler, and
 somebody who tries passwords. The same flags make the same log.
@@ -28,7 +27,6 @@ somebody who tries passwords. The same flags make the same log.
     stint simulate --config examples/tiers/stint.yaml access.log`
 }
 
-// Validate runs after the flags are parsed.
 func (c *simulateGenerateCommand) Validate() error {
 	switch {
 	case c.Lines < 1 || c.Users < 1:

@@ -38,27 +38,24 @@ const (
 	exitUnreachable = 3
 )
 
-// reportedError is returned after everything has been printed.
-type reportedError struct{}
-
-func (reportedError) Error() string { return "already reported" }
+// errReported is returned after everything has been printed.
+var errReported = errors.New("already reported")
 
 // errors is standard error, for texts that may hold anything.
 func (s *system) errors() io.Writer { return escaped{s.Stderr} }
 
 // report prints an error of a command on standard error, and returns the exit code.
 func (s *system) report(err error) int {
-	var usage *usageError
 	var exit *exitError
 	switch {
 	case err == nil:
 		return exitGood
-	case errors.As(err, &usage):
-		fmt.Fprintf(s.errors(), "%s\nstint: %v\n", usage.Help, usage)
-		return exitUsage
-	case errors.Is(err, reportedError{}):
+	case errors.Is(err, errReported):
 		return exitBad
 	case errors.As(err, &exit):
+		if exit.Help != "" {
+			fmt.Fprintln(s.errors(), exit.Help)
+		}
 		s.writeError(err)
 		return exit.Code
 	}
@@ -89,6 +86,14 @@ func (s *system) write(text []byte) error {
 		return fmt.Errorf("standard output: %w", err)
 	}
 	return nil
+}
+
+// show writes a value to standard output: as JSON, or as a text for people.
+func (s *system) show(asJSON bool, v any, text func() []byte) error {
+	if asJSON {
+		return s.printJSON(v)
+	}
+	return s.print(text())
 }
 
 // printJSON writes a value to standard output as JSON for people and programs.

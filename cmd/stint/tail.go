@@ -23,7 +23,6 @@ type tailCommand struct {
 	serverFlags
 }
 
-// Help is the detailed help.
 func (*tailCommand) Help() string {
 	return `Prints one line for each request that is denied, or would have been, until it is interrupted. If there are very many,
 the server shows some of them and says how many others there were. It reconnects if the connection is lost.
@@ -33,7 +32,6 @@ the server shows some of them and says how many others there were. It reconnects
     stint tail --json | jq -r .policy | sort | uniq -c`
 }
 
-// Validate runs after the flags are parsed.
 func (c *tailCommand) Validate() error {
 	if c.Last < 0 || c.Last > 1000 {
 		return fmt.Errorf("--last: %d; want 0 to 1000", c.Last)
@@ -41,7 +39,6 @@ func (c *tailCommand) Validate() error {
 	return nil
 }
 
-// Run shows.
 func (c *tailCommand) Run(s *system) error {
 	client, err := c.client()
 	if err != nil {

@@ -20,7 +20,6 @@ type takeCommand struct {
 	Wait bool `name:"wait" help:"If it is denied, wait as long as it takes and ask again."`
 }
 
-// Help is the detailed help.
 func (*takeCommand) Help() string {
 	return `The limits are those of a tier or a policy, which need not be named if only one can apply to the subject; with --store
 also limits of your own. The exit code is 0 if it is allowed, and 1 if it is denied.
@@ -40,7 +39,6 @@ type takeFlags struct {
 	adminFlags
 }
 
-// Validate runs after the flags are parsed.
 func (f *takeFlags) Validate(k *kong.Context) error {
 	if f.Cost < 1 {
 		return fmt.Errorf("--cost: %d; want 1 or more", f.Cost)
@@ -62,44 +60,34 @@ func (f *takeFlags) ask(peek bool) control.TakeRequest {
 // minWait is the shortest wait before asking again, even if there is room earlier.
 const minWait = 10 * time.Millisecond
 
-// Run asks.
 func (c *takeCommand) Run(s *system) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	d, closing, err := c.open(ctx, s, c.Scope)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	for {
-		a, err := d.Take(ctx, c.ask(false))
-		switch {
-		case err != nil:
-			return c.problem(err)
-		case a.Allowed || !c.Wait || a.RetryAfter < 0:
-			return c.show(s, &a, false)
-		}
-		fmt.Fprintf(s.errors(), "stint: denied; asking again in %s\n", inSeconds(a.RetryAfter))
-		select {
-		case <-ctx.Done():
-			return errors.New("interrupted while waiting; nothing was charged")
-		case <-time.After(max(time.Duration(a.RetryAfter*float64(time.Second)), minWait)):
-		}
-	}
+	return c.take(ctx, s, false, c.Wait)
 }
 
-// show prints the result. The exit code shows it, too.
-func (f *takeFlags) show(s *system, a *control.TakeResult, peek bool) error {
-	var err error
-	if f.JSON {
-		err = s.printJSON(a)
-	} else {
-		err = s.print(answerText(s, a, peek))
-	}
-	if err == nil && !a.Allowed {
-		err = reportedError{}
-	}
-	return err
+// take asks, until it is allowed if it is to wait, and prints the result. The exit code shows it,
+// too.
+func (f *takeFlags) take(ctx context.Context, s *system, peek, wait bool) error {
+	return f.act(ctx, s, f.Scope, func(d admin) error {
+		for {
+			a, err := d.Take(ctx, f.ask(peek))
+			if err != nil {
+				return err
+			}
+			if a.Allowed || !wait || a.RetryAfter < 0 {
+				err = s.show(f.JSON, a, func() []byte { return answerText(s, &a, peek) })
+				if err == nil && !a.Allowed {
+					err = errReported
+				}
+				return err
+			}
+			fmt.Fprintf(s.errors(), "stint: denied; asking again in %s\n", inSeconds(a.RetryAfter))
+			if pause(ctx, max(time.Duration(a.RetryAfter*float64(time.Second)), minWait)); ctx.Err() != nil {
+				return errors.New("interrupted while waiting; nothing was charged")
+			}
+		}
+	})
 }
 
 // answerText is a result for people.

@@ -23,7 +23,6 @@ type topCommand struct {
 	serverFlags
 }
 
-// Help is the detailed help.
 func (*topCommand) Help() string {
 	return `Shows who was denied most in the last minutes, and the server's rate, every second until it is interrupted.
 Subjects are shortened, unless the server shows them; other commands accept a ref instead of a subject. Counts are upper bounds: subjects with few denials may share one.
@@ -32,7 +31,6 @@ Subjects are shortened, unless the server shows them; other commands accept a re
     stint top --by ip --once --json`
 }
 
-// Validate runs after the flags are parsed.
 func (c *topCommand) Validate() error {
 	if c.Most < 1 || c.Most > 1000 {
 		return fmt.Errorf("--most: %d; want 1 to 1000", c.Most)
@@ -49,7 +47,6 @@ type topState struct {
 	store  observe.StoreHealth
 }
 
-// Run shows.
 func (c *topCommand) Run(s *system) error {
 	client, err := c.client()
 	if err != nil {
@@ -62,10 +59,7 @@ func (c *topCommand) Run(s *system) error {
 		if err != nil {
 			return c.problem(err)
 		}
-		if c.JSON {
-			return s.printJSON(topState{Top: top})
-		}
-		return s.print(c.table(top))
+		return s.show(c.JSON, topState{Top: top}, func() []byte { return c.table(top) })
 	}
 	return c.follow(ctx, s, client)
 }

@@ -12,7 +12,6 @@ type versionCommand struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// Help is the detailed help.
 func (*versionCommand) Help() string {
 	return `The version is that of the module, and the revision that of the repository it was built in; "modified" means
 uncommitted changes.
@@ -29,13 +28,9 @@ type version struct {
 	Go       string `json:"go"`
 }
 
-// Run prints the version.
 func (c *versionCommand) Run(s *system) error {
 	v := versionOf(s.Build)
-	if c.JSON {
-		return s.printJSON(v)
-	}
-	return s.print([]byte(v.String() + "\n"))
+	return s.show(c.JSON, v, func() []byte { return []byte(v.String() + "\n") })
 }
 
 // versionOf returns the version from build information, which may be nil.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/golden"
 	"github.com/stint-limiter/stint/internal/server/control"
@@ -39,18 +40,18 @@ func answering(t *testing.T, answers map[string]any) string {
 
 // drawn is a subject with limits of every kind.
 func drawn() control.Subject {
-	ago := func(d time.Duration, span time.Duration, units int64) control.Entry {
-		return control.Entry{At: fixedNow.Add(-d), Until: fixedNow.Add(span - d), Units: units}
+	ago := func(d time.Duration, span time.Duration, units int64) driver.Entry {
+		return driver.Entry{At: fixedNow.Add(-d), Until: fixedNow.Add(span - d), Units: units}
 	}
 	return control.Subject{
 		Subject: "user:42", Now: fixedNow,
-		Ban: control.BanState{Until: fixedNow.Add(252 * time.Second), Level: 2, Strikes: 3},
+		Ban: driver.BanState{Until: fixedNow.Add(252 * time.Second), Level: 2, Strikes: 3},
 		Limits: []control.Limit{
 			{
 				Tier: "free", Scope: "structure", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30,
 				Capacity: 60, Window: 60,
 				Used: 12, Remaining: 48, ResetAfter: 59,
-				Entries: []control.Entry{
+				Entries: []driver.Entry{
 					ago(55*time.Second, time.Minute, 1), ago(50*time.Second, time.Minute, 2),
 					ago(20*time.Second, time.Minute, 8), ago(time.Second, time.Minute, 1),
 				},
@@ -59,14 +60,14 @@ func drawn() control.Subject {
 				Tier: "free", Scope: "structure", Limit: "500/1h", Algorithm: "sliding", Max: 500,
 				Capacity: 500, Window: 3600,
 				Used: 500, Remaining: 0, ResetAfter: 3599, RetryAfter: 12.34, LeftOut: 20,
-				Entries: []control.Entry{ago(-10*time.Minute, time.Hour, 3), ago(0, time.Hour, 477)},
+				Entries: []driver.Entry{ago(-10*time.Minute, time.Hour, 3), ago(0, time.Hour, 477)},
 			},
 			{Tier: "free", Scope: "other", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30, Capacity: 60,
 				Window: 60, Remaining: 60},
 			{
 				Tier: "pro", Scope: "structure", Limit: "10/1m fixed", Algorithm: "fixed", Max: 10, Capacity: 10,
 				Window: 60, Used: 4, Remaining: 6, ResetAfter: 15,
-				Entries: []control.Entry{{At: fixedNow.Add(-45 * time.Second),
+				Entries: []driver.Entry{{At: fixedNow.Add(-45 * time.Second),
 					Until: fixedNow.Add(15 * time.Second), Units: 4}},
 			},
 			{Policy: "search", Scope: "search", Shadow: true, Limit: "10/1s burst 25 bucket", Algorithm: "bucket",
@@ -74,7 +75,7 @@ func drawn() control.Subject {
 			{
 				Tier: "free", Policy: "export", Scope: "export", Divided: true, Limit: "2/30s concurrency",
 				Algorithm: "concurrency", Max: 2, Capacity: 2, Window: 30,
-				Used: 1, Remaining: 1, Entries: []control.Entry{{Until: fixedNow.Add(20 * time.Second), Units: 1}},
+				Used: 1, Remaining: 1, Entries: []driver.Entry{{Until: fixedNow.Add(20 * time.Second), Units: 1}},
 			},
 		},
 	}
@@ -118,10 +119,11 @@ func TestInspectDrawsNothing(t *testing.T) {
 }
 
 func TestBansTable(t *testing.T) {
-	bans := []control.Ban{
-		{Subject: "user:mallor…", Ref: "x1", Until: fixedNow.Add(time.Hour), Level: 3},
-		{Subject: "ip:203.0.113.9\n", Until: fixedNow.Add(90 * time.Second)},
+	ban := func(subject, ref string, left time.Duration, level int) control.Ban {
+		return control.Ban{Banned: driver.Banned{Subject: subject,
+			BanState: driver.BanState{Until: fixedNow.Add(left), Level: level}}, Ref: ref}
 	}
+	bans := []control.Ban{ban("user:mallor…", "x1", time.Hour, 3), ban("ip:203.0.113.9\n", "", 90*time.Second, 0)}
 	golden.Compare(t, *update, "bans.txt", string(bansText(bans, 2, fixedNow)))
 }
 

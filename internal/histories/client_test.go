@@ -354,7 +354,7 @@ func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver
 				}
 				d, r := &calls[i].Decision, &calls[i].Request
 				c.trace("ran mode %d %d of %s and %v id %q: allowed %v repeat %v err %v used %v charge %d", r.Mode, r.Cost,
-					r.Subject, len(r.And), r.ID, d.Allowed, d.Repeat, calls[i].Err, d.Usages, d.Charge.ID)
+					r.Subject, len(r.And), r.ID, d.Allowed, d.Repeat, calls[i].Err, d.Usages(), d.Charge.ID)
 			}
 		},
 		charged: func() (all []units) {

@@ -279,7 +279,7 @@ func (w *world) tell(i *instance, o *op, d stint.Decision, err error) {
 		o.told = failed
 	}
 	o.degraded, o.repeat = d.Degraded, d.Repeat
-	o.flat = d.Unavailable || d.Degraded && d.Allowed && len(d.Usages) == 0
+	o.flat = d.Unavailable || d.Degraded && d.Allowed && len(d.Usages()) == 0
 }
 
 // hold keeps a place for some time, or until it is lost: then its holder goes at once, or does not
@@ -363,7 +363,7 @@ func (w *world) read() {
 			if err != nil {
 				panic(err)
 			}
-			return d.Usages[0].Used
+			return d.Usages()[0].Used
 		}
 		r := reading{subject: s, ledger: peek(ledger)}
 		if sub.limit.Algorithm == stint.AlgorithmConcurrency {

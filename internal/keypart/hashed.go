@@ -3,6 +3,8 @@ package keypart
 import (
 	"encoding/base64"
 	"strings"
+
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // Sum is the keyed hash of a name: 128 bits, in which no two names collide.
@@ -51,13 +53,4 @@ func Kind(subject string) string {
 	return ""
 }
 
-func isKind(word string) bool {
-	for i := range len(word) {
-		switch c := word[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-', c == '.':
-		default:
-			return false
-		}
-	}
-	return word != "" && len(word) <= maxKind
-}
+func isKind(word string) bool { return words.IsName(word) && len(word) <= maxKind }

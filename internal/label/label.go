@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 const (
@@ -36,7 +37,7 @@ func Short(subject string) string {
 			return kind + n
 		}
 	}
-	return Line(kind + head(identifier, shown))
+	return Line(kind + words.Shorten(identifier, shown))
 }
 
 // IsShort reports whether a text looks like a subject that [Short] or [Line] has shortened. It
@@ -52,7 +53,7 @@ func IsShort(text string) bool {
 // cannot be printed as Go does, `\n` for a line break, and therefore doubles backslashes, so that
 // each result stands for one text. Quotes stay as they are: logs and JSON escape them.
 func Line(text string) string {
-	quoted := strconv.Quote(head(text, longest))
+	quoted := strconv.Quote(words.Shorten(text, longest))
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // every quote inside is escaped
 }
 
@@ -89,14 +90,6 @@ func split(subject string) (kind, identifier string) {
 		}
 	}
 	return subject[:colon+1], subject[colon+1:]
-}
-
-// head returns the first bytes of a text, and a mark if there are more.
-func head(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + more
 }
 
 // network returns the network of the address that an identifier begins with. A scope may follow.

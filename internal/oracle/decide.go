@@ -22,8 +22,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	parts := s.openAll(claims, now)
 
 	d := stint.Decision{Charge: contract.ChargeOf(&r)}
-	states := make([]stint.Usage, len(parts))
-	d.Usages = states
+	states := d.MakeUsages(len(parts))
 	fit := func() {
 		if r.Fit || r.Lease > 0 {
 			claims[0].Cost = max(1, min(r.Cost, leastLeft(parts)))
@@ -335,5 +334,5 @@ func (s *Store) stay(r *stint.Request, parts []*part, d *stint.Decision, old, no
 	d.Allowed, d.RetryAfter = true, wait(old, now)
 	d.Charge.ID, d.Charge.At = s.serial, r.Booked
 	s.setGenerations(claims, &d.Charge)
-	showAsOf(parts, d.Usages, old)
+	showAsOf(parts, d.Usages(), old)
 }

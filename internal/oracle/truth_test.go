@@ -171,7 +171,9 @@ func (h *hoarder) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 	}
 	h.block.Claim.Cost--
 	c := stint.Charge{ID: 1, At: h.block.At, Leased: true, Claim: r.Claim}
-	return stint.Decision{Allowed: true, Charge: c, Usages: make([]stint.Usage, 1)}, nil
+	d := stint.Decision{Allowed: true, Charge: c}
+	d.MakeUsages(1)
+	return d, nil
 }
 
 // TestTruthFindsLiesFromMemory uses blocks at their end.

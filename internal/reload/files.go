@@ -3,12 +3,73 @@ package reload
 import (
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
 // File is a file as it was read.
 type File struct {
 	Name string
 	Text []byte
+}
+
+// FileError is a file or a directory that is there, and cannot be what it should.
+type FileError struct{ Name, Message string }
+
+func (e *FileError) Error() string { return e.Name + ": " + e.Message }
+
+// Open reads a file, or those of a directory whose names are wanted, as [ReadFiles] does. Deep adds
+// those of the directories below it, in the order of all paths. Hidden files and directories are
+// never wanted, nor what editors leave behind, #a.yaml#. An error is a [*FileError], or that of the
+// file system.
+func Open(path string, size int, deep bool, wanted func(name string) bool) ([]File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{path}
+	if info.IsDir() {
+		names, err = list(path, deep, wanted)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(names) == 0:
+			return nil, &FileError{path, "no rules: the directory has no *.yaml or *.yml file"}
+		}
+	}
+	return ReadFiles(size, names...)
+}
+
+// list returns the files of a directory. Those of a Kubernetes ConfigMap are symbolic links.
+func list(directory string, deep bool, wanted func(name string) bool) (names []string, err error) {
+	entries, err := os.ReadDir(directory)
+	for _, entry := range entries {
+		name := filepath.Join(directory, entry.Name())
+		switch {
+		case strings.HasPrefix(entry.Name(), ".") || entry.IsDir() && !deep:
+			continue
+		case entry.IsDir():
+			below, err := list(name, deep, wanted)
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, below...)
+			continue
+		case strings.HasPrefix(entry.Name(), "#") || !wanted(entry.Name()):
+			continue
+		}
+		info, err := os.Stat(name)
+		switch {
+		case err != nil:
+			return nil, err
+		case info.IsDir(): // behind a link
+		case !info.Mode().IsRegular():
+			return nil, &FileError{name, "not a regular file"}
+		default:
+			names = append(names, name)
+		}
+	}
+	return names, err
 }
 
 // ReadFiles reads files, in their order, until they are more than size bytes together: the last one

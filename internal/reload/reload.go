@@ -5,7 +5,6 @@ package reload
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -52,39 +51,28 @@ type Watcher struct {
 	poll time.Duration
 
 	mu      sync.Mutex // one reload at a time
-	good    digest     // of the files in force
+	good    digest     // of the files in force; zero until there are any
 	names   []string   // of those
 	refused digest     // of the files that were refused last; zero if none were since the last good ones
 	last    atomic.Pointer[Result]
 }
 
-// New returns a watcher of files. It reads them once and puts them in force; if they are wrong, the
-// error is that of Open or Read.
-func New(c Config) (*Watcher, error) {
-	if len(c.Paths) == 0 || c.Open == nil || c.Read == nil {
-		return nil, errors.New("reload: a watcher needs paths, and functions to open and read what is there")
-	}
+// New returns a watcher of files. It has not looked at them yet.
+func New(c Config) *Watcher {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	files, err := c.Open()
-	if err != nil {
-		return nil, err
-	}
-	use, err := c.Read(files)
-	if err != nil {
-		return nil, err
-	}
-	use()
-	w := &Watcher{c: c, poll: pollEvery, good: digestOf(files, nil), names: namesOf(files)}
-	w.last.Store(&Result{At: time.Now()})
-	return w, nil
+	w := &Watcher{c: c, poll: pollEvery}
+	w.last.Store(&Result{})
+	return w
 }
 
 // Last returns what came of the last look at the files.
 func (w *Watcher) Last() Result { return *w.last.Load() }
 
-// Reload looks at the files now, and puts them in force if they have changed and are good.
+// Reload looks at the files now, and puts them in force if they have changed and are good. Until
+// files were good for the first time, their error is returned and nothing else is done about them;
+// and that time is not a change.
 func (w *Watcher) Reload() Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,40 +84,40 @@ func (w *Watcher) Reload() Result {
 	content := digestOf(files, err)
 	r := w.Last()
 	r.At, r.Changed = time.Now(), false
+	begun := w.good != digest{}
+	tell := begun
 	switch content {
 	case w.good:
-		if r.Err != nil {
+		if tell = r.Err != nil; tell {
 			w.c.Logger.Info(w.c.Name+" is again as it was", "path", w.path())
 		}
-		recovered := r.Err != nil
 		w.refused, r.Err = digest{}, nil
-		w.last.Store(&r)
-		if recovered && w.c.Reloaded != nil {
-			w.c.Reloaded(r)
-		}
-		return r
 	case w.refused: // logged already
-		w.last.Store(&r)
-		return r
-	}
-	var use func()
-	if err == nil {
-		use, err = w.c.Read(files)
-	}
-	if r.Err = err; err != nil {
-		w.refused = content
-		r.Failed++
-		w.c.Logger.Error(w.c.Name+" is refused, the last good one stays in force", "path", w.path(), "mistakes",
-			strings.Split(err.Error(), "\n"))
-	} else {
-		use()
-		w.good, w.refused, w.names = content, digest{}, namesOf(files)
-		r.Changed = true
-		r.Good++
-		w.c.Logger.Info(w.c.Name+" has changed and is in force", "path", w.path())
+		tell = false
+	default:
+		var use func()
+		if err == nil {
+			use, err = w.c.Read(files)
+		}
+		if r.Err = err; err == nil {
+			use()
+			w.good, w.refused, w.names = content, digest{}, namesOf(files)
+		}
+		switch {
+		case !begun:
+		case err != nil:
+			w.refused = content
+			r.Failed++
+			w.c.Logger.Error(w.c.Name+" is refused, the last good one stays in force", "path", w.path(), "mistakes",
+				strings.Split(err.Error(), "\n"))
+		default:
+			r.Changed = true
+			r.Good++
+			w.c.Logger.Info(w.c.Name+" has changed and is in force", "path", w.path())
+		}
 	}
 	w.last.Store(&r)
-	if w.c.Reloaded != nil {
+	if tell && w.c.Reloaded != nil {
 		w.c.Reloaded(r)
 	}
 	return r

@@ -43,8 +43,8 @@ func open(t *testing.T, c Config, run bool) *book {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	var err error
-	if b.Watcher, err = New(c); err != nil {
+	b.Watcher = New(c)
+	if err := b.Reload().Err; err != nil {
 		t.Fatal(err)
 	}
 	if run {
@@ -136,7 +136,7 @@ func TestLostForAMoment(t *testing.T) {
 	files := [][]File{{{"a", []byte("1")}, {"b", []byte("2")}}, {{"a", []byte("1")}},
 		{{"a", []byte("1")}, {"b", []byte("3")}}}
 	var got []string
-	w, err := New(Config{
+	w := New(Config{
 		Paths: []string{t.TempDir()},
 		Open:  func() ([]File, error) { looks++; return files[looks-1], nil },
 		Read: func(files []File) (func(), error) {
@@ -144,9 +144,7 @@ func TestLostForAMoment(t *testing.T) {
 		},
 		Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.Reload()
 	if r := w.Reload(); !r.Changed || strings.Join(got, "") != "abab" {
 		t.Errorf("got %v, %+v; want both files each time", got, r)
 	}
@@ -198,7 +196,7 @@ func TestElsewhere(t *testing.T) {
 			}
 			put(t, file, "1")
 			b := &book{t: t}
-			b.Watcher, err = New(Config{
+			b.Watcher = New(Config{
 				Name:  "test: the directory",
 				Paths: []string{directory},
 				Deep:  test.deep,
@@ -209,7 +207,7 @@ func TestElsewhere(t *testing.T) {
 				},
 				Logger: slog.New(slog.DiscardHandler),
 			})
-			if err != nil {
+			if err := b.Reload().Err; err != nil {
 				t.Fatal(err)
 			}
 			b.run()
@@ -233,20 +231,35 @@ func TestPolling(t *testing.T) {
 	}
 }
 
-func TestNewChecks(t *testing.T) {
+// TestFirst: files that are not good the first time are in force as soon as they are.
+func TestFirst(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "book")
-	read := func([]File) (func(), error) { return nil, errors.New("unreadable") }
-	files := func() ([]File, error) { return ReadFiles(10, name) }
-	if _, err := New(Config{Open: files, Read: read}); err == nil {
-		t.Error("without paths: want an error")
-	}
-	if _, err := New(Config{Paths: []string{name}, Open: files, Read: read}); !errors.Is(err, fs.ErrNotExist) {
+	unreadable := errors.New("unreadable")
+	var log bytes.Buffer
+	used, told := 0, 0
+	w := New(Config{
+		Paths: []string{name},
+		Open:  func() ([]File, error) { return ReadFiles(10, name) },
+		Read: func(files []File) (func(), error) {
+			if string(files[0].Text) == "bad" {
+				return nil, unreadable
+			}
+			return func() { used++ }, nil
+		},
+		Logger:   slog.New(slog.NewTextHandler(&log, nil)),
+		Reloaded: func(Result) { told++ },
+	})
+	if err := w.Reload().Err; !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a file: got %v", err)
 	}
-	put(t, name, "x")
-	if _, err := New(Config{Paths: []string{name}, Open: files, Read: read}); err == nil ||
-		err.Error() != "unreadable" {
+	put(t, name, "bad")
+	if err := w.Run(t.Context()); !errors.Is(err, unreadable) {
 		t.Errorf("of a bad file: got %v", err)
+	}
+	put(t, name, "x")
+	r := w.Reload()
+	if at := r.At; r != (Result{At: at}) || at.IsZero() || used != 1 || told != 0 || log.Len() > 0 {
+		t.Errorf("of a good file: got %+v, used %d times, told %d times, logged %q", r, used, told, &log)
 	}
 }
 

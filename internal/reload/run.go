@@ -21,8 +21,17 @@ const (
 	settleAtMost = time.Second
 )
 
-// Run looks at the files whenever they change, until the context ends, and returns its error.
+// Run looks at the files whenever they change, until the context ends, and returns its error. If no
+// files were in force yet and these cannot be, it returns why at once.
 func (w *Watcher) Run(ctx context.Context) error {
+	w.mu.Lock()
+	begun := w.good != digest{}
+	w.mu.Unlock()
+	if !begun {
+		if err := w.Reload().Err; err != nil {
+			return err
+		}
+	}
 	poll := time.NewTicker(w.poll)
 	defer poll.Stop()
 	warned := false

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/rollout"
+	"github.com/stint-limiter/stint/internal/tierlimits"
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -68,7 +69,7 @@ func enforced(r *policy.Rule, subject string) bool {
 func Kinds(set *policy.Set) []string {
 	var kinds []string
 	for _, id := range counted(set.Spec()) {
-		kinds = append(kinds, id.typ)
+		kinds = append(kinds, id.Type)
 	}
 	return kinds
 }
@@ -77,19 +78,21 @@ func Kinds(set *policy.Set) []string {
 func makes(spec *policy.Spec, names []string, subject string) bool {
 	kind, identifier, _ := strings.Cut(subject, ":")
 	return slices.ContainsFunc(names, func(name string) bool {
-		id := identityNamed(spec, name)
-		if id.kind == byNothing {
-			return subject == id.typ
+		if name == identityEveryone {
+			return subject == name
 		}
-		return kind == id.typ && identifier != ""
+		return kind == identityNamed(spec, name).Type && identifier != ""
 	})
 }
 
-// otherScope is the route of requests that have none, and the method of those whose method nobody
-// knows.
-const otherScope = "other"
+// Scopes of tiers. otherScope is the route of requests that have none, and the method of those
+// whose method nobody knows.
+const (
+	globalScope = "global"
+	otherScope  = "other"
+)
 
-// tierScopes returns the scopes that a tier counts in.
+// tierScopes returns the scopes that a tier counts in, that of requests without a route last.
 func tierScopes(spec *policy.Spec, t *policy.Tier) []string {
 	switch t.Scope {
 	case "route":
@@ -97,7 +100,7 @@ func tierScopes(spec *policy.Spec, t *policy.Tier) []string {
 	case "none":
 		return []string{""}
 	}
-	return []string{"global"}
+	return []string{globalScope}
 }
 
 // routesOf returns the routes that requests of a tier may have, or of those to which a policy
@@ -110,7 +113,8 @@ func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
 			continue
 		}
 		isRoute := p.Match != nil && len(p.Match.Path)+len(p.Match.Method)+len(p.Match.Host) > 0
-		if isRoute && isFor(p, t.Name) {
+		if isRoute && tierlimits.For(t.Name, tierlimits.Limits{All: p.Limits, ByTier: p.TierLimits},
+			tierlimits.Limits{All: p.Budget, ByTier: p.TierBudget}) {
 			names = append(names, p.Name)
 		}
 		if p == of && isRoute {
@@ -118,22 +122,6 @@ func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
 		}
 	}
 	return append(names, otherScope)
-}
-
-// isFor reports whether a policy is for requests of a tier: one with limits only is if it has any
-// for the tier.
-func isFor(p *policy.Policy, tier string) bool {
-	if p.Limits != nil || p.Budget != nil || p.TierLimits == nil && p.TierBudget == nil {
-		return true
-	}
-	for _, name := range [...]string{tier, "default"} {
-		_, limited := p.TierLimits[name]
-		_, budgeted := p.TierBudget[name]
-		if limited || budgeted {
-			return true
-		}
-	}
-	return false
 }
 
 // maxScopes is into how many scopes a policy may be divided that are listed one by one.

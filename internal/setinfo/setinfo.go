@@ -44,16 +44,12 @@ func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy
 
 // ScopeOf returns in which part of its subjects a tier counts requests that have no route.
 func ScopeOf(set *policy.Set, tier string) string {
-	for _, t := range set.Spec().Tiers {
-		if t.Name != tier {
-			continue
-		}
-		switch t.Scope {
-		case "route":
-			return "other"
-		case "none":
-			return ""
+	spec := set.Spec()
+	for i := range spec.Tiers {
+		if t := &spec.Tiers[i]; t.Name == tier {
+			scopes := tierScopes(spec, t)
+			return scopes[len(scopes)-1]
 		}
 	}
-	return "global"
+	return globalScope
 }

@@ -1,8 +1,10 @@
 package setinfo
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -28,53 +30,40 @@ var ErrUnknownSubject = errors.New("nothing in the configuration counts subjects
 // they have by default, and all other subjects are as they are.
 func Subject(set *policy.Set, text string) (subject, note string, err error) {
 	kind, identifier, found := strings.Cut(text, ":")
-	id := &identity{typ: kind, kind: byClaim}
-	resolver := resolverOf(&policy.Spec{})
-	switch {
-	case set != nil:
-		id, resolver = identityOf(set, kind), resolverOf(set.Spec())
-	case kind == identityIP:
-		id.kind = byAddress
-	default:
+	spec, known := &policy.Spec{}, []policy.Identity{{Type: kind}}
+	if set != nil {
+		spec, known = set.Spec(), counted(set.Spec())
+	} else if kind != identityIP {
 		return text, "", nil
 	}
+	i := slices.IndexFunc(known, func(id policy.Identity) bool { return id.Type == kind })
 	switch {
-	case id == nil && clientip.ParsePeer(text).IsValid():
+	case i < 0 && clientip.ParsePeer(text).IsValid():
 		return "", "", mistaken("an address is written with its kind; want ip: before it")
-	case id == nil, id.kind == byNothing && found:
+	case i < 0, kind == identityEveryone && found:
 		return "", "", ErrUnknownSubject
-	case id.kind == byNothing:
+	case kind == identityEveryone:
 		return text, "", nil
 	case identifier == "":
 		like := "42"
-		if id.kind == byAddress {
+		if kind == identityIP {
 			like = "203.0.113.9"
 		}
 		return "", "", mistaken("there is no name after %s:; want something like %s:%s", kind, kind, like)
 	}
-	b, note, err := id.read(append([]byte(kind), ':'), identifier, resolver)
+	b, note, err := read(append([]byte(kind), ':'), spec, &known[i], identifier)
 	return string(b), note, err
 }
 
-// identityOf returns the identity whose subjects are of a kind, or nil.
-func identityOf(set *policy.Set, kind string) *identity {
-	for _, id := range counted(set.Spec()) {
-		if id.typ == kind {
-			return id
-		}
-	}
-	return nil
-}
-
 // read appends the identifier that people mean by a text, as requests have it.
-func (id *identity) read(b []byte, text string, r *clientip.Resolver) (_ []byte, note string, err error) {
+func read(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []byte, note string, err error) {
 	switch {
-	case id.kind == byAll:
-		return id.readTogether(b, text, r)
-	case id.kind == byAddress:
-		return readAddress(b, text, r)
-	case id.kind != byClaim && !id.plain:
-		return id.readSecret(b, text)
+	case len(id.All) > 0:
+		return readTogether(b, spec, id, text)
+	case id.Type == identityIP:
+		return readAddress(b, text, resolverOf(spec))
+	case (id.Header != "" || id.Cookie != "") && !id.Plain:
+		return readSecret(b, text, cmp.Or(http.CanonicalHeaderKey(id.Header), id.Cookie))
 	}
 	if len(text) > keypart.MaxIdentifier {
 		note = fmt.Sprintf("names of more than %d bytes are counted under a hash", keypart.MaxIdentifier)
@@ -113,27 +102,24 @@ func readAddress(b []byte, text string, r *clientip.Resolver) (_ []byte, note st
 }
 
 // readSecret takes the value of a header or a cookie that is counted under its hash, and the hash.
-func (id *identity) readSecret(b []byte, text string) (_ []byte, note string, err error) {
+func readSecret(b []byte, text, field string) (_ []byte, note string, err error) {
 	if hash, _ := keypart.AppendIdentifier(nil, text, false); keypart.IsIdentifierHash(text) {
-		return append(b, text...), fmt.Sprintf("taken as the hash of a value of %s; if it is the value itself, its hash is %s", id.key, hash), nil
+		return append(b, text...), fmt.Sprintf("taken as the hash of a value of %s; if it is the value itself, its hash is %s", field, hash), nil
 	}
 	b, _ = keypart.AppendIdentifier(b, text, false)
-	return b, "it is the hash of the given value of " + id.key, nil
+	return b, "it is the hash of the given value of " + field, nil
 }
 
 // readTogether takes the parts in their order with a plus sign between them.
-func (id *identity) readTogether(b []byte, text string, r *clientip.Resolver) (_ []byte, note string, err error) {
+func readTogether(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []byte, note string, err error) {
 	texts := strings.Split(text, "+")
-	if len(texts) != len(id.parts) || slices.Contains(texts, "") {
-		names := make([]string, len(id.parts))
-		for i, part := range id.parts {
-			names[i] = part.name
-		}
-		return nil, "", mistaken("%s has %d parts, none of them empty; want %s:%s, with %%2b for a plus sign within a part", id.typ, len(id.parts), id.typ, strings.Join(names, "+"))
+	if len(texts) != len(id.All) || slices.Contains(texts, "") {
+		return nil, "", mistaken("%s has %d parts, none of them empty; want %s:%s, with %%2b for a plus sign within a part", id.Type, len(id.All), id.Type, strings.Join(id.All, "+"))
 	}
 	var notes []string
-	for i, part := range id.parts {
-		value, note, err := part.read(nil, unescaped.Replace(texts[i]), r)
+	for i, name := range id.All {
+		part := identityNamed(spec, name)
+		value, note, err := read(nil, spec, &part, unescaped.Replace(texts[i]))
 		if err != nil {
 			return nil, "", err
 		}

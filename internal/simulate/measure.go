@@ -198,7 +198,7 @@ func (r *recommender) settle(claim *stint.Claim, cost int64) {
 func (r *recommender) eachWindow(v *policy.Verdict, decision *stint.Decision,
 	f func(i int, w *window, n *need, large, exact *stint.Usage),
 ) {
-	usages := decision.Usages
+	usages := decision.Usages()
 	for i := range v.Results {
 		windows := r.rules[v.Results[i].Rule.Index].windows
 		next := max(len(windows), 1) // after the large limits, or after idle

@@ -2,6 +2,14 @@ package words
 
 import "strings"
 
+// Shorten returns a text as messages quote it: the first bytes of it, and a mark if there are more.
+func Shorten(text string, most int) string {
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
 // OneOf lists words for a sentence: "x, y or z".
 func OneOf(words []string) string {
 	if len(words) < 2 {

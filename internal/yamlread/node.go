@@ -2,7 +2,6 @@ package yamlread
 
 import (
 	"iter"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -75,12 +74,4 @@ func Keys(mapping *yaml.Node) iter.Seq2[Key, *yaml.Node] {
 			}
 		}
 	}
-}
-
-// Shorten returns a text as mistakes quote it: not more than so many bytes of it.
-func Shorten(text string, most int) string {
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
 }

@@ -26,30 +26,12 @@ type Config struct {
 	// AdHoc accepts limits that callers send along with a subject. They share their counts with
 	// equal limits of the configuration, if they name the same subject and scope.
 	AdHoc bool
-	// DenyStatus is what forward-auth answers when it refuses a request, unless the proxy asks for
-	// another; 0 is the status as it is, 429 or 503.
-	DenyStatus int
 	// Logger is slog.Default() unless set.
 	Logger *slog.Logger
 }
 
 // minKey is the shortest key in bytes.
 const minKey = 16
-
-// Validate reports everything that is wrong with the Config.
-func (c *Config) Validate() error {
-	var errs []error
-	if c.Key != nil && len(c.Key) < minKey {
-		errs = append(errs, fmt.Errorf("Key has %d bytes; want at least %d", len(c.Key), minKey))
-	}
-	if c.DenyStatus != 0 && !isRefusal(c.DenyStatus) {
-		errs = append(errs, fmt.Errorf("DenyStatus is %d; want %s", c.DenyStatus, refusals))
-	}
-	if len(errs) > 0 {
-		return &stint.InvalidError{Err: errors.Join(errs...)}
-	}
-	return nil
-}
 
 // API answers what may be done. It is safe for concurrent use.
 type API struct {
@@ -71,8 +53,8 @@ func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
 	if guard == nil || store == nil {
 		return nil, &stint.InvalidError{Err: errors.New("an API needs a guard and its store")}
 	}
-	if err := c.Validate(); err != nil {
-		return nil, err
+	if c.Key != nil && len(c.Key) < minKey {
+		return nil, &stint.InvalidError{Err: fmt.Errorf("Key has %d bytes; want at least %d", len(c.Key), minKey)}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

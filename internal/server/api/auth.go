@@ -2,7 +2,6 @@ package api
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -15,9 +14,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// refusals are the statuses that refuse a request.
-const refusals = "400 to 599"
-
+// isRefusal reports whether a status refuses a request.
 func isRefusal(status int) bool { return status >= 400 && status <= 599 }
 
 // statusField says what a request was refused with where the proxy wants another status.
@@ -33,7 +30,7 @@ func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	in, err := originalOf(r)
-	status, wrong := a.denyStatus(r)
+	status, wrong := denyStatus(r)
 	if err := errors.Join(err, wrong); err != nil {
 		why := strings.ReplaceAll(err.Error(), "\n", "; ")
 		a.log.misled(callers.Peer(r), why)
@@ -50,14 +47,14 @@ func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
 }
 
 // denyStatus is what the proxy wants refusals to be answered with; 0 is their own status.
-func (a *API) denyStatus(r *http.Request) (int, error) {
+func denyStatus(r *http.Request) (int, error) {
 	text := r.URL.Query().Get("deny")
 	if text == "" {
-		return a.config.DenyStatus, nil
+		return 0, nil
 	}
 	status, err := strconv.Atoi(text)
 	if err != nil || !isRefusal(status) {
-		return 0, fmt.Errorf("the parameter deny is not a status; want %s", refusals)
+		return 0, errors.New("the parameter deny is not a status; want 400 to 599")
 	}
 	return status, nil
 }

@@ -165,22 +165,19 @@ func TestAuthDenyStatus(t *testing.T) {
 		name   string
 		store  stint.Store
 		text   string
-		config int
 		query  string
 		status int
 		field  string
 	}{
-		{"as it is", memory(t), zero, 0, "", 429, "429"},
-		{"nginx", memory(t), zero, 0, "?deny=403", 403, "429"},
-		{"configured", memory(t), zero, 401, "", 401, "429"},
-		{"asked for goes first", memory(t), zero, 401, "?deny=403", 403, "429"},
-		{"no store", stack, "failure: {mode: deny}\n" + authConfig, 0, "", 503, "503"},
-		{"no store, nginx", stack, "failure: {mode: deny}\n" + authConfig, 0, "?deny=403", 403, "503"},
-		{"an error, nginx", stack, "failure: {mode: error}\n" + authConfig, 0, "?deny=403", 403, "503"},
-		{"no status", memory(t), zero, 0, "?deny=200", 400, ""},
-		{"nonsense", memory(t), zero, 0, "?deny=x", 400, ""},
+		{"as it is", memory(t), zero, "", 429, "429"},
+		{"nginx", memory(t), zero, "?deny=403", 403, "429"},
+		{"no store", stack, "failure: {mode: deny}\n" + authConfig, "", 503, "503"},
+		{"no store, nginx", stack, "failure: {mode: deny}\n" + authConfig, "?deny=403", 403, "503"},
+		{"an error, nginx", stack, "failure: {mode: error}\n" + authConfig, "?deny=403", 403, "503"},
+		{"no status", memory(t), zero, "?deny=200", 400, ""},
+		{"nonsense", memory(t), zero, "?deny=x", 400, ""},
 	} {
-		s := serve(t, test.store, test.text, func(c *api.Config) { c.DenyStatus = test.config })
+		s := serve(t, test.store, test.text)
 		w := asked(s, http.MethodGet, "/auth"+test.query, proxy, "X-Forwarded-Method: GET", "X-Forwarded-Uri: /",
 			"X-Forwarded-For: 203.0.113.9")
 		if w.Code != test.status || w.Header().Get("X-RateLimit-Status") != test.field {

@@ -61,8 +61,9 @@ func (s *seal) text(c *charged) string {
 	if c.ID == 0 {
 		return ""
 	}
-	b := appendCharge([]byte{chargeVersion}, c)
-	return base64.RawURLEncoding.EncodeToString(append(b, s.sign(b)...))
+	w := codec{b: []byte{chargeVersion}}
+	w.charge(c)
+	return base64.RawURLEncoding.EncodeToString(append(w.b, s.sign(w.b)...))
 }
 
 // open returns the charge of a text.
@@ -78,9 +79,10 @@ func (s *seal) open(text string) (charged, error) {
 	case b[0] != chargeVersion:
 		return charged{}, errNewVersion
 	}
-	d := chargeDecoder{rest: b[1:]}
-	c := d.charge()
-	if d.failed || len(d.rest) > 0 || (stint.Amendment{}).Validate(&c.Charge) != nil {
+	var c charged
+	r := codec{b: b[1:], reads: true}
+	r.charge(&c)
+	if r.failed || len(r.b) > 0 || (stint.Amendment{}).Validate(&c.Charge) != nil {
 		return charged{}, errNotCharge
 	}
 	return c, nil
@@ -92,54 +94,52 @@ func (s *seal) sign(b []byte) []byte {
 	return mac.Sum(nil)[:signatureSize]
 }
 
-func appendCharge(b []byte, c *charged) []byte {
-	b = binary.AppendUvarint(b, c.ID)
-	b = binary.AppendUvarint(b, uint64(c.At))
-	b = binary.LittleEndian.AppendUint32(b, c.Generation)
-	b = append(b, originOf(&c.Charge))
-	b = binary.AppendUvarint(b, uint64(c.priced))
-	b = appendText(b, c.RequestID)
-	if c.RequestID != "" {
-		b = binary.AppendUvarint(b, uint64(c.IDLife.Microseconds()))
-	}
-	b = appendClaim(b, &c.Claim)
-	and := c.And
-	b = binary.AppendUvarint(b, uint64(len(and)))
-	for i := range and {
-		b = appendClaim(b, &and[i])
-	}
-	var at []int64
-	var generations []uint32
-	if c.Others != nil {
-		at, generations = c.Others.At, c.Others.Generations
-	}
-	b = binary.AppendUvarint(b, uint64(len(at)))
-	for _, t := range at {
-		b = binary.AppendUvarint(b, uint64(t))
-	}
-	b = binary.AppendUvarint(b, uint64(len(generations)))
-	for _, g := range generations {
-		b = binary.LittleEndian.AppendUint32(b, g)
-	}
-	return b
+// codec writes a charge or reads one, so that the fields and their order are listed once. Writing
+// changes nothing of the charge, which others read at the same time. When reading has failed, the
+// rest of what it reads is zero.
+type codec struct {
+	b      []byte // what was written, or what is left to read
+	reads  bool
+	failed bool
 }
 
-func appendClaim(b []byte, c *stint.Claim) []byte {
-	b = appendText(b, c.Subject)
-	b = appendText(b, c.Scope)
-	b = binary.AppendUvarint(b, uint64(c.Cost))
-	b = appendBool(b, c.Shared)
-	b = binary.AppendUvarint(b, uint64(len(c.Limits)))
-	for i := range c.Limits {
-		l := &c.Limits[i]
-		b = binary.AppendUvarint(b, uint64(l.Max))
-		b = binary.AppendUvarint(b, uint64(l.Window.Microseconds()))
-		b = binary.AppendUvarint(b, uint64(l.Burst))
-		b = binary.AppendUvarint(b, uint64(l.Algorithm))
-		b = appendBool(b, l.Leased)
-		b = appendText(b, l.Name)
+func (x *codec) fail() { x.b, x.failed = nil, true }
+
+func (x *codec) charge(c *charged) {
+	number(x, &c.ID, math.MaxUint64)
+	number(x, &c.At, math.MaxUint64)
+	x.generation(&c.Generation)
+	x.origin(&c.Charge)
+	number(x, &c.priced, math.MaxUint16)
+	if x.text(&c.RequestID); c.RequestID != "" {
+		x.microseconds(&c.IDLife)
 	}
-	return b
+	x.claim(&c.Claim)
+	list(x, &c.And, stint.MaxClaims, x.claim)
+	var others stint.OtherStates
+	if c.Others != nil {
+		others = *c.Others
+	}
+	list(x, &others.At, stint.MaxClaims, func(at *int64) { number(x, at, math.MaxUint64) })
+	list(x, &others.Generations, stint.MaxClaims*stint.MaxLimits, x.generation)
+	if x.reads && (others.At != nil || others.Generations != nil) {
+		c.Others = &stint.OtherStates{At: others.At, Generations: others.Generations}
+	}
+}
+
+func (x *codec) claim(c *stint.Claim) {
+	x.text(&c.Subject)
+	x.text(&c.Scope)
+	number(x, &c.Cost, math.MaxUint64)
+	x.boolean(&c.Shared)
+	list(x, &c.Limits, stint.MaxLimits, func(l *stint.Limit) {
+		number(x, &l.Max, math.MaxUint64)
+		x.microseconds(&l.Window)
+		number(x, &l.Burst, math.MaxUint64)
+		number(x, &l.Algorithm, math.MaxUint8)
+		x.boolean(&l.Leased)
+		x.text(&l.Name)
+	})
 }
 
 // Where a charge was made, if not in the store.
@@ -148,113 +148,81 @@ const (
 	fromLease    = 2
 )
 
-func originOf(c *stint.Charge) byte {
+func (x *codec) origin(c *stint.Charge) {
+	from := 0
 	switch {
 	case c.Fallback:
-		return fromFallback
+		from = fromFallback
 	case c.Leased:
-		return fromLease
+		from = fromLease
 	}
-	return 0
+	if number(x, &from, math.MaxUint8); x.reads {
+		c.Fallback, c.Leased = from == fromFallback, from == fromLease
+	}
 }
 
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+func number[T ~int | ~int64 | ~uint8 | ~uint16 | ~uint64](x *codec, n *T, most uint64) {
+	if !x.reads {
+		x.b = binary.AppendUvarint(x.b, uint64(*n))
+		return
+	}
+	v, size := binary.Uvarint(x.b)
+	if size <= 0 || v > most {
+		x.fail()
+		return
+	}
+	*n, x.b = T(v), x.b[size:]
 }
 
-func appendBool(b []byte, v bool) []byte {
-	if v {
-		return append(b, 1)
+func (x *codec) microseconds(d *time.Duration) {
+	n := d.Microseconds()
+	if number(x, &n, math.MaxUint64); x.reads {
+		*d = time.Duration(n) * time.Microsecond
 	}
-	return append(b, 0)
 }
 
-// chargeDecoder reads what appendCharge has written. Once it has failed, all else that it reads is
-// zero.
-type chargeDecoder struct {
-	rest   []byte
-	failed bool
+func (x *codec) boolean(v *bool) {
+	n := 0
+	if *v {
+		n = 1
+	}
+	if number(x, &n, math.MaxUint8); x.reads {
+		*v = n == 1
+	}
 }
 
-func (d *chargeDecoder) charge() charged {
-	var c charged
-	c.ID = d.number()
-	c.At = int64(d.number())
-	c.Generation = d.generation()
-	origin := d.small()
-	c.Fallback, c.Leased = origin == fromFallback, origin == fromLease
-	c.priced = uint16(d.count(math.MaxUint16))
-	if c.RequestID = d.text(); c.RequestID != "" {
-		c.IDLife = time.Duration(d.number()) * time.Microsecond
+func (x *codec) generation(g *uint32) {
+	switch {
+	case !x.reads:
+		x.b = binary.LittleEndian.AppendUint32(x.b, *g)
+	case len(x.b) < 4:
+		x.fail()
+	default:
+		*g, x.b = binary.LittleEndian.Uint32(x.b), x.b[4:]
 	}
-	c.Claim = d.claim()
-	for range d.count(stint.MaxClaims) {
-		c.And = append(c.And, d.claim())
-	}
-	var others stint.OtherStates
-	for range d.count(stint.MaxClaims) {
-		others.At = append(others.At, int64(d.number()))
-	}
-	for range d.count(stint.MaxClaims * stint.MaxLimits) {
-		others.Generations = append(others.Generations, d.generation())
-	}
-	if others.At != nil || others.Generations != nil {
-		c.Others = &others
-	}
-	return c
 }
 
-func (d *chargeDecoder) claim() stint.Claim {
-	c := stint.Claim{Subject: d.text(), Scope: d.text(), Cost: int64(d.number()), Shared: d.small() == 1}
-	for range d.count(stint.MaxLimits) {
-		c.Limits = append(c.Limits, stint.Limit{
-			Max: int64(d.number()), Window: time.Duration(d.number()) * time.Microsecond, Burst: int64(d.number()),
-			Algorithm: stint.Algorithm(d.small()), Leased: d.small() == 1, Name: d.text(),
-		})
+func (x *codec) text(s *string) {
+	n := len(*s)
+	number(x, &n, uint64(max(len(x.b), n)))
+	switch {
+	case !x.reads:
+		x.b = append(x.b, *s...)
+	case n > len(x.b):
+		x.fail()
+	default:
+		*s, x.b = string(x.b[:n]), x.b[n:]
 	}
-	return c
 }
 
-func (d *chargeDecoder) generation() uint32 {
-	if len(d.rest) < 4 {
-		d.rest, d.failed = nil, true
-		return 0
+// list writes or reads the items of a list, of which there are at most so many.
+func list[T any](x *codec, items *[]T, most int, item func(*T)) {
+	n := len(*items)
+	number(x, &n, uint64(most))
+	if x.reads && n > 0 {
+		*items = make([]T, n)
 	}
-	g := binary.LittleEndian.Uint32(d.rest)
-	d.rest = d.rest[4:]
-	return g
-}
-
-func (d *chargeDecoder) number() uint64 {
-	n, size := binary.Uvarint(d.rest)
-	if size <= 0 {
-		d.rest, d.failed = nil, true
-		return 0
+	for i := range *items {
+		item(&(*items)[i])
 	}
-	d.rest = d.rest[size:]
-	return n
-}
-
-// count reads how many of something follow.
-func (d *chargeDecoder) count(most int) int {
-	n := d.number()
-	if n > uint64(most) {
-		d.rest, d.failed = nil, true
-		return 0
-	}
-	return int(n)
-}
-
-// small reads a number that fits into a byte.
-func (d *chargeDecoder) small() uint8 { return uint8(d.count(math.MaxUint8)) }
-
-func (d *chargeDecoder) text() string {
-	n := d.number()
-	if n > uint64(len(d.rest)) {
-		d.rest, d.failed = nil, true
-		return ""
-	}
-	s := string(d.rest[:n])
-	d.rest = d.rest[n:]
-	return s
 }

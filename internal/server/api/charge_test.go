@@ -65,7 +65,7 @@ func TestChargeSigned(t *testing.T) {
 	s := newSeal([]byte("key"))
 	signed := func(b []byte) string { return base64.RawURLEncoding.EncodeToString(append(b, s.sign(b)...)) }
 	c := charges()[4]
-	whole := appendCharge([]byte{chargeVersion}, &c)
+	whole := encoded([]byte{chargeVersion}, &c)
 	for name, test := range map[string]struct {
 		body []byte
 		want error
@@ -73,7 +73,7 @@ func TestChargeSigned(t *testing.T) {
 		"version":   {append([]byte{chargeVersion + 1}, whole[1:]...), errNewVersion},
 		"short":     {whole[:len(whole)-1], errNotCharge},
 		"long":      {append(whole[:len(whole):len(whole)], 0), errNotCharge},
-		"no charge": {appendCharge([]byte{chargeVersion}, &charged{}), errNotCharge},
+		"no charge": {encoded([]byte{chargeVersion}, &charged{}), errNotCharge},
 	} {
 		if _, err := s.open(signed(test.body)); err != test.want {
 			t.Errorf("%s: got %v, want %v", name, err, test.want)
@@ -121,7 +121,7 @@ func TestLargestCharge(t *testing.T) {
 func FuzzCharge(f *testing.F) {
 	s := newSeal([]byte("key"))
 	for _, c := range charges() {
-		f.Add(s.text(&c), appendCharge(nil, &c))
+		f.Add(s.text(&c), encoded(nil, &c))
 	}
 	f.Fuzz(func(t *testing.T, text string, fields []byte) {
 		if c, err := s.open(text); err == nil && s.text(&c) != text {
@@ -138,4 +138,11 @@ func FuzzCharge(f *testing.F) {
 			t.Errorf("got %+v, %v; want %+v", again, err, c)
 		}
 	})
+}
+
+// encoded appends a charge to a text.
+func encoded(b []byte, c *charged) []byte {
+	w := codec{b: b}
+	w.charge(c)
+	return w.b
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // mistake is something that is wrong with a body.
@@ -253,10 +254,4 @@ func (r *reader) next() json.Token {
 }
 
 // shown is a text as mistakes show it: not at its full length.
-func shown(s string) string {
-	const most = 64
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
-}
+func shown(s string) string { return words.Shorten(s, 64) }

@@ -312,7 +312,7 @@ func TestSwap(t *testing.T) {
 func TestNew(t *testing.T) {
 	s := serve(t, memory(t), rules)
 	for name, c := range map[string]api.Config{
-		"short key": {Key: []byte("k")}, "empty key": {Key: []byte{}}, "status": {DenyStatus: 200},
+		"short key": {Key: []byte("k")}, "empty key": {Key: []byte{}},
 	} {
 		if _, err := api.New(s.guard, s.store, c); err == nil {
 			t.Errorf("%s: no error", name)

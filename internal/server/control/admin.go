@@ -81,7 +81,7 @@ func (d *Admin) Subject(ctx context.Context, t Target) (Subject, error) {
 	for i := range counters {
 		in := seen[counters[i].key()]
 		if in.Now.After(result.Now) {
-			result.Now, result.Ban = in.Now, BanState(in.Ban)
+			result.Now, result.Ban = in.Now, in.Ban
 		}
 		for k := range in.Windows {
 			if len(result.Limits) == MaxLimits {
@@ -105,7 +105,7 @@ func (d *Admin) inspect(ctx context.Context, subject string, counters []counter)
 			once = append(once, &counters[i])
 		}
 	}
-	err := each(once, func(p *counter) error {
+	err := Each(once, func(p *counter) error {
 		in, err := d.inspector.Inspect(ctx, stint.Claim{Subject: subject, Scope: p.scope, Limits: p.limits})
 		*seen[p.key()] = in
 		return err
@@ -113,9 +113,9 @@ func (d *Admin) inspect(ctx context.Context, subject string, counters []counter)
 	return seen, err
 }
 
-// each calls do for a few items of the list at a time, and returns the first error in the list's
+// Each calls do for a few items of the list at a time, and returns the first error in the list's
 // order.
-func each[T any](list []T, do func(T) error) error {
+func Each[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
 	var work sync.WaitGroup
 	free := make(chan struct{}, parallel)
@@ -177,7 +177,7 @@ func (d *Admin) reset(ctx context.Context, subject string, counters []counter) e
 			}
 		}
 	}
-	return each(commands, func(c stint.Command) error { return d.command(ctx, c) })
+	return Each(commands, func(c stint.Command) error { return d.command(ctx, c) })
 }
 
 // Ban bans a subject for a time, wherever bans apply. It is an error if that is nowhere. A ban in
@@ -223,7 +223,7 @@ func (d *Admin) Bans(ctx context.Context, n int) ([]Ban, error) {
 	}
 	bans := make([]Ban, len(list))
 	for i, b := range list {
-		bans[i] = Ban{Subject: b.Subject, Until: b.Until, Level: b.Level, Strikes: b.Strikes}
+		bans[i] = Ban{Banned: b}
 	}
 	return bans, nil
 }

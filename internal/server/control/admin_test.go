@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/policy"
@@ -78,7 +79,7 @@ func TestSubject(t *testing.T) {
 					t.Errorf("after a reset: %+v", l)
 				}
 			}
-			if result.Ban != (control.BanState{}) {
+			if result.Ban != (driver.BanState{}) {
 				t.Errorf("after the ban was ended: %+v", result.Ban)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
@@ -60,14 +61,14 @@ func TestClientAsks(t *testing.T) {
 			func(ctx context.Context, c *control.Client) (any, error) {
 				return c.Subject(ctx, control.Target{Subject: "user:4 2"})
 			},
-			control.Subject{Subject: "user:4 2", Ban: control.BanState{Until: until, Level: 2}}},
+			control.Subject{Subject: "user:4 2", Ban: driver.BanState{Until: until, Level: 2}}},
 		{"GET /api/subject?raw=true&subject=ref%3Ax1", "", `{"subject":"ref:x1"}`,
 			func(ctx context.Context, c *control.Client) (any, error) {
 				return c.Subject(ctx, control.TargetOf("ref:x1", true))
 			}, control.Subject{Subject: "ref:x1"}},
 		{"GET /api/bans?n=7", "", `{"bans":[{"subject":"a","until":"2026-01-02T03:04:05Z"}]}`,
 			func(ctx context.Context, c *control.Client) (any, error) { return c.Bans(ctx, 7) },
-			[]control.Ban{{Subject: "a", Until: until}}},
+			[]control.Ban{{Banned: driver.Banned{Subject: "a", BanState: driver.BanState{Until: until}}}}},
 		{"GET /api/top?by=ip&n=3", "", `{"top":[{"subject":"a","denied":9}]}`,
 			func(ctx context.Context, c *control.Client) (any, error) { return c.Top(ctx, "ip", 3) },
 			[]observe.Offender{{Subject: "a", Denied: 9}}},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // ErrNotInspectable means that the store cannot show what it holds.
@@ -40,10 +41,4 @@ func (e *UnknownError) Error() string {
 func quoteSubject(subject string) string { return `"` + label.Short(subject) + `"` }
 
 // shown returns as much of a text as errors show.
-func shown(text string) string {
-	const most = 64
-	if len(text) > most {
-		return text[:most] + "…"
-	}
-	return text
-}
+func shown(text string) string { return words.Shorten(text, 64) }

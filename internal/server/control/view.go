@@ -15,19 +15,12 @@ type Subject struct {
 	Note string `json:"note,omitempty"`
 	// Now is the store's clock.
 	Now time.Time `json:"now"`
-	Ban BanState  `json:"ban"`
+	// Ban is the subject's ban and strikes. Without a ban, its end is omitted.
+	Ban driver.BanState `json:"ban"`
 	// Limits are in the order of the configuration.
 	Limits []Limit `json:"limits"`
 	// LeftOut is how many limits there are beyond [MaxLimits].
 	LeftOut int `json:"left_out,omitempty"`
-}
-
-// BanState is a subject's ban and strikes. See [driver.BanState].
-type BanState struct {
-	// Until is when the ban ends; it is omitted if there is none.
-	Until   time.Time `json:"until,omitzero"`
-	Level   int       `json:"level"`
-	Strikes int64     `json:"strikes"`
 }
 
 // Limit is a limit with its usage. Times are in seconds.
@@ -60,27 +53,16 @@ type Limit struct {
 	ResetAfter float64 `json:"reset_after"`
 	RetryAfter float64 `json:"retry_after"`
 	// Entries are the charges, oldest first. Results of [Admin.Take] have none.
-	Entries []Entry `json:"entries,omitempty"`
+	Entries []driver.Entry `json:"entries,omitempty"`
 	// LeftOut is how many units are in entries that are not shown.
 	LeftOut int64 `json:"left_out,omitempty"`
 }
 
-// Entry is a charge, a booking if At is in the future, or a holder's place if there is no At. See
-// [driver.Entry].
-type Entry struct {
-	At    time.Time `json:"at,omitzero"`
-	Until time.Time `json:"until"`
-	Units int64     `json:"units"`
-}
-
 // Ban is a ban in force.
 type Ban struct {
-	Subject string `json:"subject"`
+	driver.Banned
 	// Ref stands for a subject that is shown shortened.
-	Ref     string    `json:"ref,omitempty"`
-	Until   time.Time `json:"until"`
-	Level   int       `json:"level"`
-	Strikes int64     `json:"strikes"`
+	Ref string `json:"ref,omitempty"`
 }
 
 // newLimit returns a limit with its usage.
@@ -96,10 +78,7 @@ func newLimit(p *counter, s stint.State) Limit {
 // newWindow returns a limit with its usage and entries.
 func newWindow(p *counter, w *driver.Window) Limit {
 	l := newLimit(p, w.State)
-	l.LeftOut = w.LeftOut
-	for _, e := range w.Entries {
-		l.Entries = append(l.Entries, Entry(e))
-	}
+	l.Entries, l.LeftOut = w.Entries, w.LeftOut
 	return l
 }
 

@@ -11,6 +11,7 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
 
@@ -218,7 +219,7 @@ func TestF14Load(t *testing.T) {
 	if err := os.Symlink("..2026/f.yaml", filepath.Join(directory, "f.yaml")); err != nil { // as Kubernetes does
 		t.Fatal(err)
 	}
-	c, err := envoyrls.Load(directory)
+	c, err := envoyrls.Load(directory, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +232,7 @@ func TestF14Load(t *testing.T) {
 	}
 
 	write(t, directory, map[string]string{"b.yml": "domain: a", "noext": "domain: ["})
-	_, err = envoyrls.Load(directory)
+	_, err = envoyrls.Load(directory, false)
 	var wrong *config.Error
 	if !errors.As(err, &wrong) || len(wrong.Mistakes) != 2 {
 		t.Fatalf("got %v; want two mistakes", err)
@@ -240,17 +241,17 @@ func TestF14Load(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 
-	if _, err := envoyrls.Load(t.TempDir()); !errors.As(err, &wrong) {
+	if _, err := envoyrls.Load(t.TempDir(), false); !errors.As(err, &wrong) {
 		t.Errorf("an empty directory: got %v; want a *config.Error", err)
 	}
-	if _, err := envoyrls.Load(filepath.Join(directory, "missing")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := envoyrls.Load(filepath.Join(directory, "missing"), false); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v; want %v", err, os.ErrNotExist)
 	}
 	large := filepath.Join(directory, "large.yaml")
 	if err := os.WriteFile(large, make([]byte, 17<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := envoyrls.Load(large); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "oversized") {
+	if _, err := envoyrls.Load(large, false); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "oversized") {
 		t.Errorf("an oversized file: got %v", err)
 	}
 }
@@ -258,18 +259,17 @@ func TestF14Load(t *testing.T) {
 // TestMergeDomains: several files are one domain if that is wanted, and no descriptor is in two of
 // them.
 func TestMergeDomains(t *testing.T) {
-	file := func(name, domain, key string, perDay int) envoyrls.File {
-		return envoyrls.File{Name: name, Text: fmt.Appendf(nil,
+	file := func(name, domain, key string, perDay int) reload.File {
+		return reload.File{Name: name, Text: fmt.Appendf(nil,
 			"domain: %s\ndescriptors:\n  - key: %s\n    rate_limit: {unit: day, requests_per_unit: %d}\n", domain, key, perDay)}
 	}
-	merge := envoyrls.MergeDomains(true)
-	files := []envoyrls.File{file("1.yaml", "a", "x", 1), file("2.yaml", "b", "x", 2), file("3.yaml", "a", "'x*'", 3),
+	files := []reload.File{file("1.yaml", "a", "x", 1), file("2.yaml", "b", "x", 2), file("3.yaml", "a", "'x*'", 3),
 		file("4.yaml", "a", "'*'", 4)}
-	if _, err := envoyrls.Read(files, envoyrls.MergeDomains(false)); err == nil ||
+	if _, err := envoyrls.Read(files, false); err == nil ||
 		strings.Count(err.Error(), "duplicate domain 'a'") != 2 {
 		t.Errorf("unless told: got %v; want two mistakes", err)
 	}
-	c, err := envoyrls.Read(files, merge)
+	c, err := envoyrls.Read(files, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestMergeDomains(t *testing.T) {
 			t.Errorf("got %s\nwant %s", got, want)
 		}
 	}
-	_, err = envoyrls.Read(append(files, file("5.yaml", "a", "x", 5)), merge)
+	_, err = envoyrls.Read(append(files, file("5.yaml", "a", "x", 5)), true)
 	if want := "5.yaml:3: descriptors[0]: duplicate descriptor composite key 'a.x'; it is that of 1.yaml:3"; err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}

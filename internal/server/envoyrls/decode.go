@@ -27,9 +27,9 @@ type reader struct {
 	mergeDomains bool
 }
 
-func newReader() *reader {
+func newReader(mergeDomains bool) *reader {
 	return &reader{config: Config{domains: map[string]*domain{}}, domainLines: map[string]string{},
-		tops: map[*node]string{}}
+		tops: map[*node]string{}, mergeDomains: mergeDomains}
 }
 
 // The keys that each kind of mapping knows.

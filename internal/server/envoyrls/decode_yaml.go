@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
@@ -220,4 +221,4 @@ func (r *reader) number(n *yaml.Node, path string) uint32 {
 }
 
 // shown is a text as mistakes quote it.
-func shown(text string) string { return yamlread.Shorten(text, 128) }
+func shown(text string) string { return words.Shorten(text, 128) }

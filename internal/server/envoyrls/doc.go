@@ -2,7 +2,7 @@
 // envoyproxy/ratelimit: it reads that project's configuration and answers Envoy in the same way,
 // over any [stint.Store].
 //
-//	config, err := envoyrls.Load("/etc/ratelimit")
+//	config, err := envoyrls.Load("/etc/ratelimit", false)
 //	...
 //	service, err := envoyrls.NewService(store, config, envoyrls.Options{})
 //	...
@@ -25,7 +25,7 @@
 // document in a file, unless it is null; a window of more than 366 days; a directory without files;
 // more than 16 MiB, 64 levels of descriptors or a million values. Files of a directory whose names
 // end in something other than .yaml or .yml are not read. Two files with the same domain are a
-// mistake, as there, unless [MergeDomains] says otherwise.
+// mistake, as there, unless [Read] is to merge domains.
 //
 // Requests have at most 256 descriptors with 4,096 entries in all, and limits that they bring along
 // have to have a unit.

@@ -1,6 +1,10 @@
 package envoyrls
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
 
 // Headers says which header fields answers ask Envoy to add. They are about the limit that matters
 // most: one that is exceeded, else the one with the least left.
@@ -23,32 +27,14 @@ const (
 
 var headersNames = [...]string{"default", "none", "upstream", "all"}
 
-// String returns the name that [ParseHeaders] reads.
-func (h Headers) String() string {
-	if int(h) < len(headersNames) {
-		return headersNames[h]
-	}
-	return fmt.Sprintf("headers %d", uint8(h))
-}
-
-// ParseHeaders reads "default", "none", "upstream" or "all".
+// ParseHeaders reads "default", "none", "upstream" or "all". "" is the default.
 func ParseHeaders(name string) (Headers, error) {
-	for i, n := range headersNames {
-		if n == name {
-			return Headers(i), nil
-		}
+	i := slices.Index(headersNames[:], cmp.Or(name, "default"))
+	if i < 0 {
+		return 0, fmt.Errorf("envoyrls: headers %q; want none, upstream, all or default", name)
 	}
-	return 0, fmt.Errorf("envoyrls: headers %q; want none, upstream, all or default", name)
+	return Headers(i), nil
 }
-
-// UnmarshalText reads what [ParseHeaders] does.
-func (h *Headers) UnmarshalText(text []byte) (err error) {
-	*h, err = ParseHeaders(string(text))
-	return err
-}
-
-// MarshalText returns the name that [ParseHeaders] reads.
-func (h Headers) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
 // HeaderNames renames header fields. An empty name is the default.
 type HeaderNames struct{ Limit, Remaining, Reset string }

@@ -1,8 +1,10 @@
 package envoyrls
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -31,31 +33,16 @@ const (
 var windowNames = [...]string{"sliding", "fixed"}
 
 // String returns the name that [ParseWindow] reads.
-func (w Window) String() string {
-	if int(w) < len(windowNames) {
-		return windowNames[w]
-	}
-	return fmt.Sprintf("window %d", uint8(w))
-}
+func (w Window) String() string { return windowNames[w] }
 
-// ParseWindow reads "sliding" or "fixed".
+// ParseWindow reads "sliding" or "fixed". "" is the default.
 func ParseWindow(name string) (Window, error) {
-	for i, n := range windowNames {
-		if n == name {
-			return Window(i), nil
-		}
+	i := slices.Index(windowNames[:], cmp.Or(name, Sliding.String()))
+	if i < 0 {
+		return 0, fmt.Errorf("envoyrls: window %q; want sliding or fixed", name)
 	}
-	return 0, fmt.Errorf("envoyrls: window %q; want sliding or fixed", name)
+	return Window(i), nil
 }
-
-// UnmarshalText reads what [ParseWindow] does.
-func (w *Window) UnmarshalText(text []byte) (err error) {
-	*w, err = ParseWindow(string(text))
-	return err
-}
-
-// MarshalText returns the name that [ParseWindow] reads.
-func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
 // Options set up a [Service]. The zero Options are ready for use.
 type Options struct {
@@ -131,14 +118,9 @@ func (o *Options) fill() {
 		}
 	}
 	names := &o.HeaderNames
-	for _, n := range []struct {
-		name  *string
-		value string
-	}{{&names.Limit, "RateLimit-Limit"}, {&names.Remaining, "RateLimit-Remaining"}, {&names.Reset, "RateLimit-Reset"}} {
-		if *n.name == "" {
-			*n.name = n.value
-		}
-	}
+	names.Limit = cmp.Or(names.Limit, "RateLimit-Limit")
+	names.Remaining = cmp.Or(names.Remaining, "RateLimit-Remaining")
+	names.Reset = cmp.Or(names.Reset, "RateLimit-Reset")
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

@@ -53,7 +53,7 @@ func load(t testing.TB, text string) *envoyrls.Config {
 			t.Fatal(err)
 		}
 	}
-	c, err := envoyrls.Load(directory)
+	c, err := envoyrls.Load(directory, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,8 +60,7 @@ func TestWrongOptions(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"sliding", "fixed"} {
-		var w envoyrls.Window
-		if err := w.UnmarshalText([]byte(name)); err != nil || w.String() != name {
+		if w, err := envoyrls.ParseWindow(name); err != nil || w.String() != name {
 			t.Errorf("%s: got %v, %v", name, w, err)
 		}
 	}

@@ -83,7 +83,7 @@ func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.M
 // use notes how much of its limit is used, which is the kth of a decision. If nobody can tell, none
 // is left until it is worth asking again.
 func (it *item) use(d *stint.Decision, k int) {
-	if usages := d.Usages; k < len(usages) {
+	if usages := d.Usages(); k < len(usages) {
 		it.usage = usages[k]
 	}
 	it.degraded, it.unavailable = d.Degraded, d.Unavailable

@@ -20,35 +20,23 @@ func unitByName(name string) (rlsv3.RateLimitResponse_RateLimit_Unit, bool) {
 	return rlsv3.RateLimitResponse_RateLimit_Unit(n), ok && n != 0
 }
 
-// lengthOf is how long a unit is: a month has 30 days and a year 365. It is zero for a unit that is
-// none.
-func lengthOf(unit rlsv3.RateLimitResponse_RateLimit_Unit) time.Duration {
-	switch unit {
-	case rlsv3.RateLimitResponse_RateLimit_SECOND:
-		return time.Second
-	case rlsv3.RateLimitResponse_RateLimit_MINUTE:
-		return time.Minute
-	case rlsv3.RateLimitResponse_RateLimit_HOUR:
-		return time.Hour
-	case rlsv3.RateLimitResponse_RateLimit_DAY:
-		return day
-	case rlsv3.RateLimitResponse_RateLimit_WEEK:
-		return 7 * day
-	case rlsv3.RateLimitResponse_RateLimit_MONTH:
-		return 30 * day
-	case rlsv3.RateLimitResponse_RateLimit_YEAR:
-		return 365 * day
-	}
-	return 0
+// lengths are how long units are: a month has 30 days and a year 365.
+var lengths = [...]time.Duration{
+	rlsv3.RateLimitResponse_RateLimit_SECOND: time.Second,
+	rlsv3.RateLimitResponse_RateLimit_MINUTE: time.Minute,
+	rlsv3.RateLimitResponse_RateLimit_HOUR:   time.Hour,
+	rlsv3.RateLimitResponse_RateLimit_DAY:    day,
+	rlsv3.RateLimitResponse_RateLimit_WEEK:   7 * day,
+	rlsv3.RateLimitResponse_RateLimit_MONTH:  30 * day,
+	rlsv3.RateLimitResponse_RateLimit_YEAR:   365 * day,
 }
 
 // windowOf is the window of a limit, or zero if it is not one that can be counted in.
 func windowOf(unit rlsv3.RateLimitResponse_RateLimit_Unit, multiplier uint32) time.Duration {
-	length := lengthOf(unit)
-	if length == 0 || time.Duration(multiplier) > stint.MaxWindow/length {
+	if unit <= 0 || int(unit) >= len(lengths) || time.Duration(multiplier) > stint.MaxWindow/lengths[unit] {
 		return 0
 	}
-	return length * time.Duration(multiplier)
+	return lengths[unit] * time.Duration(multiplier)
 }
 
 // multiplierOf is how many units a window has. None, and zero, mean one.

@@ -125,13 +125,13 @@ func (x *requestState) watchBody(r *http.Request) {
 		// Not every writer can; the others do without.
 		_ = conn.EnableFullDuplex()
 	}
-	if x.settings.maxBody > 0 {
-		r.Body = http.MaxBytesReader(x.ResponseWriter, r.Body, x.settings.maxBody)
+	if x.settings.MaxBody > 0 {
+		r.Body = http.MaxBytesReader(x.ResponseWriter, r.Body, x.settings.MaxBody)
 	}
 	announced := maps.Clone(r.Trailer)
 	x.body = &body{
 		ReadCloser: r.Body, trailers: func() { x.checkTrailers(r.Trailer, announced) },
-		conn: conn, timeout: x.settings.bodyTimeout, rate: x.settings.minBodyRate, left: x.settings.bodyTimeout,
+		conn: conn, timeout: x.settings.BodyTimeout, rate: x.settings.MinBodyRate, left: x.settings.BodyTimeout,
 	}
 	if x.route.http2 && r.ProtoMajor == 2 && isGRPC(r.Header.Get("Content-Type")) {
 		x.body.messages = &messages{}

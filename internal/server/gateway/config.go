@@ -1,10 +1,8 @@
 package gateway
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -13,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// Defaults of a [Config].
+// Defaults of a [config.Gateway].
 const (
 	DefaultDialTimeout           = 5 * time.Second
 	DefaultTLSHandshakeTimeout   = 5 * time.Second
@@ -21,38 +19,13 @@ const (
 	DefaultResponseHeaderTimeout = time.Minute
 	DefaultIdleTimeout           = 90 * time.Second
 	DefaultIdleConns             = 256
+	// defaultMinBodyRate is Apache's. Even the slowest modems were faster.
+	defaultMinBodyRate = 500
+	defaultSendTimeout = 30 * time.Second
 )
 
-// Config sets up a [Gateway]. The type Gateway of package server documents its fields. The guard's
-// set may set what it leaves at zero, see [config.Gateway]; only routes are required, from here or
-// there.
-type Config struct {
-	Routes   []Route
-	Reserved []string
-
-	TLS     *tls.Config
-	NoHTTP2 bool
-
-	DialTimeout           time.Duration
-	TLSHandshakeTimeout   time.Duration
-	BodyTimeout           time.Duration
-	ResponseHeaderTimeout time.Duration
-	IdleTimeout           time.Duration
-	IdleConns             int
-	MaxConns              int
-	MaxBody               int64
-
-	Logger         *slog.Logger
-	NoAccessLog    bool
-	AccessLogEvery int
-	AccessLogQuery bool
-}
-
-// Route decides where requests go.
-type Route = config.Route
-
-// Validate reports everything that is wrong with the Config.
-func (c *Config) Validate() error {
+// Validate reports everything that is wrong with the settings of a program.
+func Validate(c *config.Gateway) error {
 	var errs []error
 	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf("gateway: "+format, args...)) }
 
@@ -80,6 +53,7 @@ func (c *Config) Validate() error {
 		{"DialTimeout", int64(c.DialTimeout)}, {"TLSHandshakeTimeout", int64(c.TLSHandshakeTimeout)},
 		{"IdleTimeout", int64(c.IdleTimeout)},
 		{"IdleConns", int64(c.IdleConns)}, {"MaxConns", int64(c.MaxConns)}, {"MaxBody", c.MaxBody},
+		{"MinBodyRate", c.MinBodyRate}, {"SendTimeout", int64(c.SendTimeout)},
 		{"AccessLogEvery", int64(c.AccessLogEvery)},
 	} {
 		if v.value < 0 {

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
 func TestMistakesAreReportedTogether(t *testing.T) {
-	_, err := gateway.New(guardOf(t, open), gateway.Config{
-		Routes: []gateway.Route{
+	_, err := gateway.New(guardOf(t, open), config.Gateway{
+		Routes: []config.Route{
 			{Upstream: "ftp://files"},
 			{Upstream: "127.0.0.1:3000"},
 			{Upstream: "http://user:secret@host"},
@@ -56,7 +57,7 @@ func TestMistakesAreReportedTogether(t *testing.T) {
 	if _, err := gateway.New(nil, to("http://host")); !errors.As(err, &invalid) {
 		t.Errorf("without a guard: got %v, want an InvalidError", err)
 	}
-	if _, err := gateway.New(guardOf(t, open), gateway.Config{}); !errors.As(err, &invalid) {
+	if _, err := gateway.New(guardOf(t, open), config.Gateway{}); !errors.As(err, &invalid) {
 		t.Errorf("without routes: got %v, want an InvalidError", err)
 	}
 }
@@ -68,7 +69,7 @@ func TestRoutes(t *testing.T) {
 		}).URL
 	}
 	b := name("b")
-	g := serve(t, newGateway(t, open, gateway.Config{Routes: []gateway.Route{
+	g := serve(t, newGateway(t, open, config.Gateway{Routes: []config.Route{
 		{PathPrefix: "/api", Upstream: name("a"), StripPrefix: true},
 		{PathPrefix: "/api/v2/", Upstream: b + "/base/", StripPrefix: true, RewriteHost: true},
 		{PathPrefix: "/with space", Upstream: name("c") + "/b%2Fc", StripPrefix: true},

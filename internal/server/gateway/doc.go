@@ -1,7 +1,7 @@
 // Package gateway is a reverse proxy that applies limits to requests before it forwards them. It is
 // the command stint gateway.
 //
-//	g, err := gateway.New(guard, gateway.Config{Routes: []gateway.Route{{Upstream: "http://127.0.0.1:3000"}}})
+//	g, err := gateway.New(guard, config.Gateway{Routes: []config.Route{{Upstream: "http://127.0.0.1:3000"}}})
 //	...
 //	defer g.Close()
 //	http.ListenAndServe(addr, g)
@@ -22,7 +22,7 @@
 // If client_ip.trusted_proxies does not list the peer, the gateway removes header fields that say
 // who sends a request, or for what: Forwarded, X-Forwarded-*, X-Envoy-*, X-Real-IP and its
 // variants, X-Original-URL and its variants, those in which trusted proxies assert claims or name
-// the client (client_ip.header), those of [Config.Reserved], and all of these spelled with
+// the client (client_ip.header), those of [config.Gateway.Reserved], and all of these spelled with
 // underscores and the like or after HTTP_, which many upstreams cannot tell apart. It does the same
 // to trailers. Then it writes X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto and X-Real-IP
 // anew. The fields of a trusted proxy stay, and the proxy's own address is appended to
@@ -52,9 +52,10 @@
 //
 // If the client does not read a write of the response within [config.Gateway.SendTimeout], the
 // response ends, and a websocket's connection. A write is at most 32 KiB; a response with nothing
-// to send may be silent. If a body keeps the gateway waiting for longer than [Config.BodyTimeout],
-// of which [config.Gateway.MinBodyRate] bytes earn back a second, the client gets a 408, unless the
-// response has begun. gRPC calls to upstreams with h2c may be silent between two messages.
+// to send may be silent. If a body keeps the gateway waiting for longer than
+// [config.Gateway.BodyTimeout], of which [config.Gateway.MinBodyRate] bytes earn back a second, the
+// client gets a 408, unless the response has begun. gRPC calls to upstreams with h2c may be silent
+// between two messages.
 //
 // HTTP/2 has many streams in a connection, and only its [http.Server] can tell that the client
 // reads none of them: give it an HTTP2Config with a WriteByteTimeout.
@@ -69,7 +70,7 @@
 //	404 no_route           no route matches
 //	405 method_not_allowed CONNECT
 //	408 request_timeout    the body arrived too slowly
-//	413 too_large          the body is larger than Config.MaxBody
+//	413 too_large          the body is larger than MaxBody
 //	499 client_gone        only in logs: the client went away, in the middle of its body or before the response
 //	502 bad_gateway        the upstream cannot be reached, or its response cannot be read
 //	504 gateway_timeout    the upstream did not answer in time

@@ -43,8 +43,8 @@ headers: {retry_after_jitter: 0%}
 		fmt.Println(err)
 		return
 	}
-	g, err := gateway.New(guard, gateway.Config{
-		Routes: []gateway.Route{
+	g, err := gateway.New(guard, config.Gateway{
+		Routes: []config.Route{
 			{Upstream: shop.URL},
 			{PathPrefix: "/search", Upstream: search.URL, StripPrefix: true},
 		},

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/logtest"
-	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
 // problem is an answer of the gateway's own.
@@ -231,7 +231,7 @@ func isReset(err error) bool {
 func TestNothingIsTriedTwice(t *testing.T) {
 	requests := make(chan string, 10)
 	u := rawUpstream(t, func(_ net.Conn, r *bufio.Reader) { requests <- readHead(r) })
-	g := serve(t, newGateway(t, open, gateway.Config{Routes: to(u).Routes}))
+	g := serve(t, newGateway(t, open, config.Gateway{Routes: to(u).Routes}))
 	for range 2 {
 		resp, body := do(t, "POST", g.URL, strings.NewReader("body"))
 		wantProblem(t, resp, body, 502, "bad_gateway")

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/server/gateway"
+	"github.com/stint-limiter/stint/config"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -274,7 +274,7 @@ func TestReservedIsForTrailersToo(t *testing.T) {
 		trailers <- r.Trailer
 	})
 	for text, want := range map[string]string{open: "", trusting: "42"} {
-		g := serve(t, newGateway(t, text, gateway.Config{Routes: to(u.URL).Routes, Reserved: []string{"X-User-ID"}}))
+		g := serve(t, newGateway(t, text, config.Gateway{Routes: to(u.URL).Routes, Reserved: []string{"X-User-ID"}}))
 		talk(t, dial(t, g.Listener.Addr().String()), "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, X-User-ID\r\n\r\n"+
 			"1\r\nx\r\n0\r\nX-Sum: 1\r\nX-User-ID: 42\r\nContent-Length: 7\r\nX-Unannounced: 1\r\n\r\n")
 		got := receive(t, "trailers", trailers)

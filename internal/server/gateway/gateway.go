@@ -19,7 +19,7 @@ import (
 // Gateway is a reverse proxy behind a guard. The [http.Server] that serves it bounds how long the
 // header of a request may take, and how large it may be.
 type Gateway struct {
-	config   Config
+	config   config.Gateway
 	guard    *policy.Guard
 	settings atomic.Pointer[settings] // of the set that was last in force
 	served   atomic.Uint64            // candidates for the access log
@@ -31,12 +31,12 @@ type Gateway struct {
 }
 
 // New returns a gateway that forwards what a guard allows. If the guard's set configures gateways,
-// a new set applies from the next request on. The error lists every mistake in the Config.
-func New(guard *policy.Guard, c Config) (*Gateway, error) {
+// a new set applies from the next request on. The error lists every mistake in the settings.
+func New(guard *policy.Guard, c config.Gateway) (*Gateway, error) {
 	if guard == nil {
 		return nil, &stint.InvalidError{Err: errors.New("gateway: the guard is nil; make one with policy.NewGuard")}
 	}
-	if err := c.Validate(); err != nil {
+	if err := Validate(&c); err != nil {
 		return nil, err
 	}
 	if len(c.Routes) == 0 && len(config.Of(guard.Set()).Gateway.Routes) == 0 {
@@ -67,12 +67,12 @@ func New(guard *policy.Guard, c Config) (*Gateway, error) {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newRequestState(g, w, r)
 	defer x.end()
-	if patience := x.settings.bodyTimeout; r.ProtoMajor == 1 && r.ContentLength != 0 && patience > 0 {
+	if patience := x.settings.BodyTimeout; r.ProtoMajor == 1 && r.ContentLength != 0 && patience > 0 {
 		// The server waits for bodies that are not forwarded. Not every writer can; the others do
 		// without.
 		_ = http.NewResponseController(w).SetReadDeadline(x.began.Add(patience))
 	}
-	if wrong := ambiguity(r, x.settings.passUnusual); wrong != nil {
+	if wrong := ambiguity(r, x.settings.PassUnusualPaths); wrong != nil {
 		x.answer(x, wrong, nil) // neither charged nor refunded
 	} else {
 		g.limited.ServeHTTP(x, r.WithContext(context.WithValue(r.Context(), stateKey{}, x)))
@@ -108,7 +108,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 		x.answer(w, &methodProblem, nil)
 	case x.route == nil:
 		x.answer(w, &routeProblem, nil)
-	case x.settings.maxBody > 0 && r.ContentLength > x.settings.maxBody:
+	case x.settings.MaxBody > 0 && r.ContentLength > x.settings.MaxBody:
 		x.answer(w, &sizeProblem, nil)
 	default:
 		x.forwarded = w

@@ -56,7 +56,7 @@ func guardOf(t testing.TB, text string) *policy.Guard {
 }
 
 // newGateway returns a gateway that is closed with the test.
-func newGateway(t testing.TB, text string, c gateway.Config) *gateway.Gateway {
+func newGateway(t testing.TB, text string, c config.Gateway) *gateway.Gateway {
 	t.Helper()
 	if c.Logger == nil {
 		c.Logger = discard
@@ -70,7 +70,7 @@ func newGateway(t testing.TB, text string, c gateway.Config) *gateway.Gateway {
 }
 
 // to is a configuration with a single upstream.
-func to(url string) gateway.Config { return gateway.Config{Routes: []gateway.Route{{Upstream: url}}} }
+func to(url string) config.Gateway { return config.Gateway{Routes: []config.Route{{Upstream: url}}} }
 
 // front serves a gateway in front of one upstream.
 func front(t testing.TB, text, upstream string) *httptest.Server {

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
@@ -38,12 +39,12 @@ func TestUpstreamWithTLS(t *testing.T) {
 	roots.AddCert(u.Certificate())
 	trust := &tls.Config{RootCAs: roots}
 	for _, c := range []struct {
-		config gateway.Config
+		config config.Gateway
 		want   string
 	}{
-		{gateway.Config{TLS: trust}, "HTTP/2.0 body"},
-		{gateway.Config{TLS: trust, NoHTTP2: true}, "HTTP/1.1 body"},
-		{gateway.Config{}, "bad_gateway"},
+		{config.Gateway{TLS: trust}, "HTTP/2.0 body"},
+		{config.Gateway{TLS: trust, NoHTTP2: true}, "HTTP/1.1 body"},
+		{config.Gateway{}, "bad_gateway"},
 	} {
 		c.config.Routes = to(u.URL).Routes
 		g := serve(t, newGateway(t, open, c.config))

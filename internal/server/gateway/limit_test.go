@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/server/gateway"
@@ -118,7 +119,7 @@ policies:
 	})
 	aborted := rawUpstream(t, func(_ net.Conn, r *bufio.Reader) { readHead(r) })
 	g := serve(t, newGateway(t, text,
-		gateway.Config{Routes: []gateway.Route{{Upstream: u.URL}, {PathPrefix: "/fragile", Upstream: aborted}}}))
+		config.Gateway{Routes: []config.Route{{Upstream: u.URL}, {PathPrefix: "/fragile", Upstream: aborted}}}))
 	for _, c := range []struct {
 		path      string
 		status    int

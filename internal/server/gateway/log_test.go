@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/logtest"
-	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
 func textLog(j *logtest.Buffer) *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
@@ -74,8 +74,8 @@ func TestAccessLogSampling(t *testing.T) {
 		{true, 0, 0, 10},
 	} {
 		var log logtest.Buffer
-		g := newGateway(t, open, gateway.Config{
-			Routes: []gateway.Route{{Upstream: u.URL}, {PathPrefix: "/down", Upstream: "http://" + unused(t)}},
+		g := newGateway(t, open, config.Gateway{
+			Routes: []config.Route{{Upstream: u.URL}, {PathPrefix: "/down", Upstream: "http://" + unused(t)}},
 			Logger: textLog(&log), NoAccessLog: c.off, AccessLogEvery: c.every,
 		})
 		for range 10 {
@@ -96,8 +96,8 @@ func TestF34HostileValues(t *testing.T) {
 	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	var text, structured logtest.Buffer
 	for _, logger := range []*slog.Logger{textLog(&text), slog.New(slog.NewJSONHandler(&structured, nil))} {
-		g := newGateway(t, open, gateway.Config{
-			Routes: []gateway.Route{{Upstream: u.URL}, {PathPrefix: "/down", Upstream: "http://" + unused(t)}},
+		g := newGateway(t, open, config.Gateway{
+			Routes: []config.Route{{Upstream: u.URL}, {PathPrefix: "/down", Upstream: "http://" + unused(t)}},
 			Logger: logger,
 		})
 		for _, hostile := range []string{

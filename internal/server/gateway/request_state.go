@@ -50,7 +50,7 @@ type requestState struct {
 func newRequestState(g *Gateway, w http.ResponseWriter, r *http.Request) *requestState {
 	x := &requestState{ResponseWriter: w, gateway: g, settings: g.settingsOf(g.guard.Set()), request: r,
 		peer: clientip.PeerOf(r), began: time.Now()}
-	x.watch.Init(w, x.settings.sendTimeout, nil)
+	x.watch.Init(w, x.settings.SendTimeout, nil)
 	x.setWriteDeadline(time.Time{})
 	return x
 }
@@ -85,7 +85,7 @@ func (x *requestState) end() {
 	}
 	x.watch.Stop()
 	if x.conn == nil && x.request.ProtoMajor == 1 {
-		x.setWriteDeadline(time.Now().Add(x.settings.sendTimeout)) // for what the server has not sent yet
+		x.setWriteDeadline(time.Now().Add(x.settings.SendTimeout)) // for what the server has not sent yet
 	}
 }
 
@@ -156,7 +156,7 @@ func (x *requestState) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	conn = stall.Conn(conn, x.settings.sendTimeout)
+	conn = stall.Conn(conn, x.settings.SendTimeout)
 	buffer.Writer.Reset(conn)
 	if err := x.gateway.upgraded.add(conn); err != nil {
 		conn.Close()

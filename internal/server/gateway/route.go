@@ -7,12 +7,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/pathpattern"
 	"github.com/stint-limiter/stint/internal/routecheck"
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// route is a [Route] that has been checked.
+// route is a [config.Route] that has been checked.
 type route struct {
 	host        string // in lower case; "" is any
 	prefix      string // without a slash at its end; "" is any
@@ -25,7 +26,7 @@ type route struct {
 }
 
 // newRoute returns a route that has been checked, without its transports.
-func newRoute(r *Route) *route {
+func newRoute(r *config.Route) *route {
 	u, _ := url.Parse(r.Upstream) // never fails
 	n := &route{name: u.Host, target: u, http2: u.Scheme == "h2c", strip: r.StripPrefix, rewriteHost: r.RewriteHost}
 	match := routecheck.MatchOf(r.Host, r.PathPrefix)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/pathpattern"
 )
 
@@ -23,7 +24,7 @@ func FuzzPoint(f *testing.F) {
 		if err != nil || ambiguity(&http.Request{Method: "GET", URL: u, RequestURI: target}, strip) != nil {
 			return
 		}
-		r := newRoute(&Route{PathPrefix: "/api", Upstream: "http://upstream/b%2Fase", StripPrefix: strip})
+		r := newRoute(&config.Route{PathPrefix: "/api", Upstream: "http://upstream/b%2Fase", StripPrefix: strip})
 		table := routes{}
 		table.add(r)
 		if table.find("host", u) == nil {

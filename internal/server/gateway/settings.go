@@ -2,30 +2,18 @@ package gateway
 
 import (
 	"cmp"
-	"time"
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Defaults of what only the set can configure.
-const (
-	// defaultMinBodyRate is Apache's. Even the slowest modems were faster.
-	defaultMinBodyRate = 500
-	defaultSendTimeout = 30 * time.Second
-)
-
-// settings are what applies to requests while a set is in force: the [Config], then the set, then
-// the defaults.
+// settings are what applies to requests while a set is in force: those of the program, then those
+// of the set, then the defaults.
 type settings struct {
-	set         *policy.Set
-	routes      routes
-	reserved    reserved
-	maxBody     int64         // 0 means no limit
-	bodyTimeout time.Duration // 0 means no limit
-	minBodyRate int64         // bytes per second
-	sendTimeout time.Duration
-	passUnusual bool // paths
+	config.Gateway
+	set      *policy.Set
+	routes   routes
+	reserved reserved
 }
 
 // settingsOf returns the settings for a set.
@@ -40,27 +28,24 @@ func (g *Gateway) settingsOf(set *policy.Set) *settings {
 
 func (g *Gateway) newSettings(set *policy.Set) *settings {
 	c, section := &g.config, config.Of(set).Gateway
-	p := &settings{
-		set:         set,
-		routes:      routes{},
-		reserved:    newReserved(set, c.Reserved),
-		maxBody:     cmp.Or(c.MaxBody, section.MaxBody),
-		bodyTimeout: max(cmp.Or(c.BodyTimeout, section.BodyTimeout, DefaultBodyTimeout), 0),
-		minBodyRate: cmp.Or(section.MinBodyRate, defaultMinBodyRate),
-		sendTimeout: cmp.Or(section.SendTimeout, defaultSendTimeout),
-		passUnusual: section.PassUnusualPaths,
+	p := &settings{Gateway: *c, set: set, routes: routes{}, reserved: newReserved(set, c.Reserved)}
+	p.DialTimeout = cmp.Or(c.DialTimeout, section.DialTimeout, DefaultDialTimeout)
+	p.ResponseHeaderTimeout = cmp.Or(c.ResponseHeaderTimeout, section.ResponseHeaderTimeout,
+		DefaultResponseHeaderTimeout)
+	p.BodyTimeout = max(cmp.Or(c.BodyTimeout, section.BodyTimeout, DefaultBodyTimeout), 0) // 0 means no limit
+	p.MinBodyRate = cmp.Or(c.MinBodyRate, section.MinBodyRate, defaultMinBodyRate)
+	p.SendTimeout = cmp.Or(c.SendTimeout, section.SendTimeout, defaultSendTimeout)
+	p.MaxBody = cmp.Or(c.MaxBody, section.MaxBody)
+	p.PassUnusualPaths = c.PassUnusualPaths || section.PassUnusualPaths
+	if len(p.Routes) == 0 {
+		p.Routes = section.Routes
 	}
-	list := c.Routes
-	if len(list) == 0 {
-		list = section.Routes
-	}
-	for i := range list {
-		r := newRoute(&list[i])
+	for i := range p.Routes {
+		from := &p.Routes[i]
+		r := newRoute(from)
 		r.transports = g.transports.with(timeouts{
-			dial: cmp.Or(list[i].DialTimeout, c.DialTimeout, section.DialTimeout, DefaultDialTimeout),
-			responseHeader: max(cmp.Or(list[i].ResponseHeaderTimeout, c.ResponseHeaderTimeout,
-				section.ResponseHeaderTimeout, DefaultResponseHeaderTimeout),
-				0),
+			dial:           cmp.Or(from.DialTimeout, p.DialTimeout),
+			responseHeader: max(cmp.Or(from.ResponseHeaderTimeout, p.ResponseHeaderTimeout), 0),
 		})
 		p.routes.add(r) // no two match the same requests: that has been checked
 	}

@@ -39,7 +39,7 @@ func TestRoutesOfTheConfiguration(t *testing.T) {
 	}).URL
 	a, b := named(t, "a"), named(t, "b")
 	guard := guardOf(t, open+"gateway: {routes: [{upstream: '"+a+"'}, {path: /slow/**, upstream: '"+slow+"'}]}\n")
-	g, err := gateway.New(guard, gateway.Config{Logger: discard})
+	g, err := gateway.New(guard, config.Gateway{Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,13 +94,13 @@ func TestTimeouts(t *testing.T) {
 	route := "{upstream: '" + silent + "'"
 	for name, test := range map[string]struct {
 		text string
-		c    gateway.Config
+		c    config.Gateway
 	}{
 		"of a route": {"routes: [" + route + ", response_timeout: 1ms}], response_timeout: 1h",
-			gateway.Config{ResponseHeaderTimeout: time.Hour}},
+			config.Gateway{ResponseHeaderTimeout: time.Hour}},
 		"of the Config": {"routes: [" + route + "}], response_timeout: 1h",
-			gateway.Config{ResponseHeaderTimeout: time.Millisecond}},
-		"of the configuration": {"routes: [" + route + "}], response_timeout: 1ms", gateway.Config{}},
+			config.Gateway{ResponseHeaderTimeout: time.Millisecond}},
+		"of the configuration": {"routes: [" + route + "}], response_timeout: 1ms", config.Gateway{}},
 	} {
 		resp, body := do(t, "GET", serve(t, newGateway(t, open+"gateway: {"+test.text+"}\n", test.c)).URL, nil)
 		if resp.StatusCode != 504 {
@@ -114,7 +114,7 @@ func TestTimeouts(t *testing.T) {
 func TestBodyTimeoutOfTheConfiguration(t *testing.T) {
 	u := upstream(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }).URL
 	g := serve(t, newGateway(t, open+"gateway: {routes: [{upstream: '"+u+"'}], body_timeout: 20ms}\n",
-		gateway.Config{}))
+		config.Gateway{}))
 	got := talk(t, dial(t, g.Listener.Addr().String()), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
 	if !strings.HasPrefix(got, "HTTP/1.1 408 ") || !strings.Contains(got, `"error":"request_timeout"`) {
 		t.Errorf("got %s", got)

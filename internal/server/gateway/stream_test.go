@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/server/gateway"
+	"github.com/stint-limiter/stint/config"
 )
 
 // Every event arrives before the next is written.
@@ -227,7 +227,7 @@ func TestHead(t *testing.T) {
 		t.Errorf("got %d bytes of %d, %v", len(body), resp.ContentLength, resp.Header)
 	}
 	nowhere := serve(t, newGateway(
-		t, open, gateway.Config{Routes: []gateway.Route{{PathPrefix: "/a", Upstream: u.URL}}}))
+		t, open, config.Gateway{Routes: []config.Route{{PathPrefix: "/a", Upstream: u.URL}}}))
 	if resp, body := do(t, "HEAD", nowhere.URL, nil); resp.StatusCode != 404 || body != "" || resp.ContentLength == 0 {
 		t.Errorf("without a route: got %d %q", resp.StatusCode, body)
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/stint-limiter/stint/config"
 )
 
 const (
@@ -23,7 +25,7 @@ type timeouts struct{ dial, responseHeader time.Duration }
 // transports are the transports to upstreams: one pair for each set of timeouts that routes have
 // had so far, so that connections outlive a change of the routes.
 type transports struct {
-	config *Config
+	config *config.Gateway
 	mu     sync.Mutex
 	by     map[timeouts]*transportPair
 }
@@ -56,7 +58,7 @@ type transportPair struct {
 	http2 *http.Transport // HTTP/2 without TLS
 }
 
-func newTransports(c *Config, t timeouts) *transportPair {
+func newTransports(c *config.Gateway, t timeouts) *transportPair {
 	usual := &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: t.dial}).DialContext,
 		TLSClientConfig:        c.TLS.Clone(),

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/gateway"
@@ -157,8 +158,8 @@ func TestNothingIsLeft(t *testing.T) {
 	})
 	guard := guardOf(t, open)
 	before := runtime.NumGoroutine()
-	g, err := gateway.New(guard, gateway.Config{
-		Routes: []gateway.Route{{Upstream: plain.URL}, {PathPrefix: "/socket", Upstream: socket}}, Logger: discard})
+	g, err := gateway.New(guard, config.Gateway{
+		Routes: []config.Route{{Upstream: plain.URL}, {PathPrefix: "/socket", Upstream: socket}}, Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}
