@@ -30,7 +30,6 @@ import (
 	"hash/maphash"
 	"math"
 	"math/bits"
-	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -194,7 +193,3 @@ func (s *Store) ready(ctx context.Context, op string) error {
 	}
 	return nil
 }
-
-// firstSerial is where a shard's charge ids start: somewhere else in every process, so that a
-// charge of an earlier one is not mistaken for its own.
-func firstSerial() uint64 { return rand.Uint64N(1<<40) + 1 }

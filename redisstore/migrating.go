@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"math/bits"
 
 	"github.com/redis/rueidis"
 
@@ -115,7 +116,8 @@ func (c *scriptCall) canDivide() bool {
 func (s *Store) takeMigrating(ctx context.Context, q *run, call uint64) (late []*driver.Call) {
 	r := &q.calls[0].Request
 	var ban [3]int64 // until, forgive, level
-	if own := firstOwn(r); contract.ObeysBans(r) && own >= 0 {
+	// The first claim that is not Shared, if there is one.
+	if own := bits.TrailingZeros16(^sharedClaims(r)); contract.ObeysBans(r) && own <= len(r.And) {
 		now, found, err := s.step(ctx, oneKey{subject: contract.ClaimAt(&r.Claim, r.And, own).Subject, what: "ban"},
 			stepSeeBan, "", nil)
 		if err != nil {
@@ -221,16 +223,6 @@ func (s *Store) afterMigrating(ctx context.Context, c *driver.Call, ban [3]int64
 	if wait := micros(ban[0] - now); d.RetryAfter != stint.Never && wait > d.RetryAfter {
 		d.RetryAfter = wait
 	}
-}
-
-// firstOwn is the first claim that is not Shared, −1 if all are.
-func firstOwn(r *stint.Request) int {
-	for i, c := range contract.Claims(&r.Claim, r.And) {
-		if !c.Shared {
-			return i
-		}
-	}
-	return -1
 }
 
 // amendMigrating amends a charge key by key. See amendOne. A place that the store has forgotten is

@@ -113,7 +113,6 @@ type sentBatch struct {
 	attempt  *attempt
 }
 
-// Take implements [stint.Store].
 func (b *batching) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	deadline, _ := ctx.Deadline()
 	return b.takeBy(ctx, r, nil, deadline)

@@ -91,7 +91,6 @@ func newDenyCache(inner stint.Store, c Config) *denyCache {
 	}
 }
 
-// Take implements [stint.Store].
 func (c *denyCache) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
 	key, gen, ok := c.identify(&r)
 	if !ok {
@@ -117,7 +116,6 @@ func (c *denyCache) Take(ctx context.Context, r stint.Request) (d stint.Decision
 	return d, err
 }
 
-// Amend implements [stint.Store].
 func (c *denyCache) Amend(ctx context.Context, charge stint.Charge, a stint.Amendment) (bool, error) {
 	changed, err := c.inner.Amend(ctx, charge, a)
 	if a.Kind != stint.AmendExtend {
@@ -132,7 +130,6 @@ func (c *denyCache) Amend(ctx context.Context, charge stint.Charge, a stint.Amen
 	return changed, err
 }
 
-// Command implements [stint.Store].
 func (c *denyCache) Command(ctx context.Context, cmd stint.Command) error {
 	err := c.inner.Command(ctx, cmd)
 	c.dropSubject(cmd.Subject) // after the call and whatever came of it, as in Amend

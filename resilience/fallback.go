@@ -93,7 +93,6 @@ func (f *fallback) now() int64 {
 	return int64(time.Since(f.start))
 }
 
-// Take implements [stint.Store].
 func (f *fallback) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	if f.config.Observer == nil || r.Lease > 0 { // a renewal is nobody's decision
 		return f.take(ctx, r, nil)

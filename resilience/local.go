@@ -212,11 +212,3 @@ func anyPlace(first *stint.Claim, and []stint.Claim) bool {
 	}
 	return false
 }
-
-// keepClaim returns a copy of a claim that may be kept.
-func (l *local) keepClaim(c *stint.Claim) stint.Claim {
-	kept := *c
-	kept.Subject, kept.Scope = strings.Clone(c.Subject), strings.Clone(c.Scope)
-	kept.Limits = l.parts.of(c.Limits, 1).whole
-	return kept
-}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -99,11 +100,8 @@ func (w *world) note(format string, args ...any) {
 }
 
 func (w *world) story() string {
-	text := "history, clock in µs since its start, answers as the reference gave them:\n"
-	for _, line := range w.history {
-		text += "  " + line + "\n"
-	}
-	return text
+	return "history, clock in µs since its start, answers as the reference gave them:\n  " +
+		strings.Join(w.history, "\n  ")
 }
 
 // at is the clock since its start.

@@ -103,7 +103,9 @@ func newPage(t testing.TB, parent context.Context, options ...chromedp.ContextOp
 				return
 			}
 			if m.Type == chromedp.ConsoleError || m.IsException() {
-				p.complain(m.String() + " (" + m.URL + ")")
+				p.mu.Lock()
+				p.problems = append(p.problems, m.String()+" ("+m.URL+")")
+				p.mu.Unlock()
 			}
 		}
 	}()
