@@ -260,16 +260,6 @@ func (k *tester) wantApplied(got, want bool) {
 	}
 }
 
-// eventually retries what a store may do a moment later.
-func (k *tester) eventually(what string, ok func() bool) {
-	k.Helper()
-	for deadline := time.Now().Add(2 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			k.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 // cancelled is a context that has ended.
 func cancelled(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancel(parent)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/eventually"
 )
 
 // force charges whether or not there is room, ahead of now if asked to.
@@ -135,7 +136,7 @@ var forcing = []check{
 		if !d.Repeat || !d.Allowed {
 			k.Fatalf("a repeat: %s", answer(d))
 		}
-		k.eventually("a repeat charges nothing", func() bool {
+		eventually.True(k.T, "a repeat charges nothing", func() bool {
 			d := k.as(b, stint.PerHour(1)).peek(1)
 			return d.Usages()[0].Used == 3
 		})
