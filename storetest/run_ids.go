@@ -72,8 +72,7 @@ var requestIDs = []check{
 		k.wantUsed(again, 1)
 		k.wantRepeat(again, false)
 		k.wantApplied(k.settle(again, 3), true) // settling to something does not
-		k.pass(moment)
-		k.wantRepeat(k.decide(k.withID("x")), true)
+		k.wantRepeat(k.after(moment).decide(k.withID("x")), true)
 	}),
 	exact("a reset forgets the ids", limits{stint.PerHour(10)}, func(k *tester) {
 		k.decide(k.withID("x"))
@@ -90,10 +89,8 @@ var requestIDs = []check{
 				5_000_000},
 		} {
 			k.after(micros(16 - k.Clock.micros()%16)).decide(c.request)
-			k.Clock.Advance(micros(c.life - 1))
-			k.wantRepeat(k.decide(c.request), true)
-			k.Clock.Advance(us)
-			k.wantRepeat(k.decide(c.request), false)
+			k.wantRepeat(k.after(micros(c.life-1)).decide(c.request), true)
+			k.wantRepeat(k.after(us).decide(c.request), false)
 		}
 	}),
 	clocked("a repeat of a booking waits for the same instant", limits{stint.PerSecond(1)}, func(k *tester) {
