@@ -24,6 +24,7 @@
 package memorystore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,9 +116,7 @@ func New(cfg Config) (*Store, error) {
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("memorystore: %w", errors.Join(errs...))
 	}
-	if cfg.MaxBytes == 0 {
-		cfg.MaxBytes = defaultMaxBytes
-	}
+	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, defaultMaxBytes)
 	if cfg.MaxSubjects == 0 {
 		cfg.MaxSubjects = defaultMaxSubjects * int(min(max(cfg.MaxBytes/defaultMaxBytes, 1), 1000))
 	}

@@ -13,8 +13,7 @@ func (k *tester) force(cost int64, ahead time.Duration) stint.Decision {
 	k.Helper()
 	r := k.request(cost)
 	r.Mode, r.MaxWait = stint.ModeForce, ahead
-	d := k.decide(r)
-	k.wantAllowed(d, true)
+	d := k.mustDecide(r)
 	k.wantRetry(d, ahead)
 	return d
 }
@@ -93,13 +92,13 @@ var forcing = []check{
 		r := k.request(2)
 		r.Mode = stint.ModeForce
 		r.Bans = &stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Minute}}
-		k.wantAllowed(k.decide(r), true)
-		k.wantAllowed(k.decide(r), true)
+		k.mustDecide(r)
+		k.mustDecide(r)
 		if d := k.peek(1); d.Banned {
 			k.Fatal("a force led to a ban")
 		}
 		k.ban(time.Minute)
-		k.wantAllowed(k.decide(r), true)
+		k.mustDecide(r)
 		if d := k.peek(1); !d.Banned {
 			k.Fatal("a force ended a ban")
 		}
@@ -108,8 +107,7 @@ var forcing = []check{
 		r := k.request(2)
 		r.Mode, r.ID = stint.ModeForce, "x"
 		for i := range driver.MaxRepeats + 4 {
-			d := k.decide(r)
-			k.wantAllowed(d, true)
+			d := k.mustDecide(r)
 			k.wantUsed(d, 2)
 			if d.Repeat != (i > 0) {
 				k.Fatalf("repeat is %v after %d", d.Repeat, i)
@@ -124,8 +122,7 @@ var forcing = []check{
 		limit := stint.PerMinute(1)
 		r := k.as(a, limit).request(2)
 		r.Mode, r.And = stint.ModeForce, []stint.Claim{{Subject: b, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 3}}
-		d := k.decide(r)
-		k.wantAllowed(d, true)
+		d := k.mustDecide(r)
 		k.wantUsed(d, 2, 3)
 		k.as(b, stint.PerHour(1)).mustDeny(1)
 		k.wantApplied(k.settle(d, 0), true)

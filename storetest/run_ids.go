@@ -20,8 +20,7 @@ const moment = 16 * us
 
 var requestIDs = []check{
 	exact("the same id twice counts once", limits{stint.PerHour(10)}, func(k *tester) {
-		first := k.decide(k.withID("x"))
-		k.wantAllowed(first, true)
+		first := k.mustDecide(k.withID("x"))
 		if first.Repeat || first.Charge.RequestID != "x" {
 			k.Errorf("first: repeat is %v, charge %+v", first.Repeat, first.Charge)
 		}
@@ -60,8 +59,7 @@ var requestIDs = []check{
 		r := k.withID("x")
 		r.Mode = stint.ModePeek
 		for range 2 * driver.MaxRepeats {
-			d := k.decide(r)
-			k.wantAllowed(d, true)
+			d := k.mustDecide(r)
 			k.wantRepeat(d, true)
 		}
 	}),

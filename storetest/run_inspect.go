@@ -194,7 +194,7 @@ var inspecting = []check{
 		l := stint.PerHour(10)
 		r := k.under(l).request(4)
 		r.Scope = "reports"
-		k.wantAllowed(k.decide(r), true)
+		k.mustDecide(r)
 		k.under(l.WithName("other")).mustTake(3)
 		for _, c := range []struct {
 			scope string
@@ -322,8 +322,7 @@ var inspecting = []check{
 			k.Helper()
 			r := k.as(of, limits...).request(2)
 			r.Scope, r.ID = scope, "request"
-			d := k.decide(r)
-			k.wantAllowed(d, true)
+			d := k.mustDecide(r)
 			return d
 		}
 		want()
@@ -360,7 +359,7 @@ var inspecting = []check{
 		for i := range driver.MaxScopes + 5 {
 			r := k.request(1)
 			r.Scope = fmt.Sprint("item:", i)
-			k.wantAllowed(k.decide(r), true)
+			k.mustDecide(r)
 		}
 		first, err := inspector.Scopes(k.Context(), k.subject)
 		if err != nil || len(first) != driver.MaxScopes || !slices.IsSorted(first) ||

@@ -116,8 +116,7 @@ var leases = []check{
 		r := k.other().under(stint.PerHour(10)).request(20)
 		r.Fit, r.ID = true, "x"
 		k.wantCharged(k.decide(r), 10)
-		d := k.decide(r)
-		k.wantAllowed(d, true)
+		d := k.mustDecide(r)
 		if k.wantUsed(d, 10); !d.Repeat || d.Charge.ID != 0 {
 			k.Errorf("repeat %v, charge %x", d.Repeat, d.Charge.ID)
 		}
