@@ -318,11 +318,7 @@ func (s *Store) commandMigrating(ctx context.Context, c *stint.Command, all []st
 		if first := len(all) - len(states); i >= first {
 			own = states[i-first : i-first+1]
 		}
-		call := s.nextCall()
-		reply, err := commandScript.run(ctx, s.conn.get(), all[i:i+1], commandArgs(c, own, places, call, s.clock()))
-		if err == nil {
-			err = decodeCommand(reply, call)
-		}
+		err := s.sendCommand(ctx, c, all[i:i+1], own, places)
 		if err != nil || c.Kind == stint.CommandBan { // which leaves the strikes alone
 			return err
 		}

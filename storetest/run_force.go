@@ -82,10 +82,10 @@ var forcing = []check{
 		second := k.force(1, 0)
 		k.wantUsed(second, 2)
 		k.mustDeny(1)
-		k.wantApplied(k.amend(first, stint.Amendment{Kind: stint.AmendExtend}), true)
-		k.wantApplied(k.amend(first, stint.Amendment{Kind: stint.AmendRelease}), true)
+		k.wantApplied(k.amend(first, extend), true)
+		k.wantApplied(k.amend(first, release), true)
 		k.mustDeny(1)
-		k.wantApplied(k.amend(second, stint.Amendment{Kind: stint.AmendRelease}), true)
+		k.wantApplied(k.amend(second, release), true)
 		k.mustTake(1)
 	}),
 	everyStore("force neither obeys bans nor strikes", limits{stint.PerMinute(1)}, func(k *tester) {

@@ -110,7 +110,7 @@ var givingBack = []check{
 		d := k.mustTake(1)
 		k.giveBack(5)
 		k.wantUsed(k.peek(1), 0, 1)
-		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendRelease}), true)
+		k.wantApplied(k.amend(d, release), true)
 	}),
 	exact("what was given back is not settled", limits{stint.PerHour(10)}, func(k *tester) {
 		d := k.mustTake(4)

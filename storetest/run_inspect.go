@@ -165,7 +165,7 @@ var inspecting = []check{
 		k.after(20 * s).mustTake(5)
 		k.wantEntries(k.window(), fmt.Sprintf("held-%v:1", now+60*s),
 			fmt.Sprintf("held-%v:1", now+80*s))
-		k.wantApplied(k.amend(first, stint.Amendment{Kind: stint.AmendRelease}), true)
+		k.wantApplied(k.amend(first, release), true)
 		k.wantEntries(k.window(), fmt.Sprintf("held-%v:1", now+80*s))
 	}),
 	clocked("the oldest entries are left out if there are too many", nil, func(k *tester) {
@@ -322,8 +322,7 @@ var inspecting = []check{
 			k.Helper()
 			r := k.as(of, limits...).request(2)
 			r.Scope, r.ID = scope, "request"
-			d := k.mustDecide(r)
-			return d
+			return k.mustDecide(r)
 		}
 		want()
 		k.ban(time.Hour)

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/stint-limiter/stint"
@@ -204,11 +205,7 @@ func (k *counts) settle(l *stint.Limit, now int64, c settlement) bool {
 	}
 	by := c.trueCost - c.cost
 	if by > 0 {
-		debt := c.maxDebt
-		if debt == 0 {
-			debt = l.Capacity()
-		}
-		by = min(by, max(0, l.Capacity()-k.used(l))+debt)
+		by = min(by, max(0, l.Capacity()-k.used(l))+cmp.Or(c.maxDebt, l.Capacity()))
 	}
 	if by > 0 && k.wouldPass(l, by) {
 		return false
