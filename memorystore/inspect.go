@@ -94,8 +94,9 @@ func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	return list.Sorted(), nil
 }
 
-// list calls f with the shard's records for as long as it wants more, some under one lock. It begins
-// with the last: one that moves to a lower number in between is seen twice rather than not at all.
+// list calls f with the shard's records for as long as it wants more, some under one lock. It
+// begins with the last: one that moves to a lower number in between is seen twice rather than not
+// at all.
 func (sh *shard) list(ctx context.Context, op string, f func(r *record, now int64) (more bool)) error {
 	for before, more := ^uint32(0), true; more && before > 0; {
 		if err := sh.store.ready(ctx, op); err != nil {

@@ -86,7 +86,10 @@ var subjects = []check{
 		k.wantAllowed(d, false)
 		k.wantBanned(d, true)
 		k.wantKey(d, b)
-		eventually.True(k.T, "nothing is charged", func() bool { d := k.as(a, l).peek(1); return d.States()[0].Used == 0 })
+		eventually.True(k.T, "nothing is charged", func() bool {
+			d := k.as(a, l).peek(1)
+			return d.States()[0].Used == 0
+		})
 	}),
 	exact("an id spares all subjects", nil, func(k *tester) {
 		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
