@@ -29,7 +29,9 @@ setup: ## Install what the tests need and is missing (redis-server, curl, proxie
 check: lint ## Lint, and run the tests that need no other program; about a minute, for use while editing
 	$(GO) test -short -p 4 ./... # they wait more than they compute
 
+# By default, the race detector waits for a second at the end of every process.
 .PHONY: test
+test: export GORACE = atexit_sleep_ms=10
 test: setup ## Run all tests with the race detector, against real Redis servers; before a change is done
 	$(GO) test -race -shuffle=on -timeout 30m -p 3 ./redisstore ./faults ./... # the slowest first; they wait more than they compute
 	cd examples/routers && $(GO) test -race -shuffle=on ./...
@@ -61,6 +63,10 @@ fuzz: setup ## Run every fuzz target for FUZZTIME (60s)
 .PHONY: bench
 bench: setup ## Compare with other limiters (BENCHFLAGS="...")
 	cd bench && $(GO) run . $(BENCHFLAGS)
+
+.PHONY: bench-check
+bench-check: setup ## Fail if a short run is worse than docs/benchmarks.md by more than a fifth
+	cd bench && $(GO) run . -short -only memory,size,script,redis,tiers,cluster,http,observe -check ../docs/benchmarks.md
 
 .PHONY: bench-server
 bench-server: setup bin/ratelimit ## Compare the daemon with envoyproxy/ratelimit, nginx and Caddy (BENCHFLAGS="...")

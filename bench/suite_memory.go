@@ -297,7 +297,7 @@ func (g memoryGroup) run(ctx context.Context, s contest.Settings, r *contest.Rep
 		best := fastest(all)
 		ratio := all[0].Median() / all[best].Median()
 		what := fmt.Sprintf("memory: %s, %s", row.what, plural(row.cores, "goroutine"))
-		r.AtMost(1.05, "×", fmt.Sprintf("%s, to %s", what, memoryPeers[best].name)).Judge(ratio)
+		r.AtMost(1.05, "×", what+", to the fastest peer").Judge(ratio, memoryPeers[best].name)
 		if !g.growing {
 			r.AtMost(0, "", what+", allocations").Judge(round(allocations[0].Median(), 1000))
 		}

@@ -239,15 +239,14 @@ func bars(r *contest.Report, w workload, callers int, loads [][]load) {
 			soonest = i
 		}
 	}
-	r.AtMost(1/w.lead, "×", fmt.Sprintf("%s, time per decision to %s, the fastest peer", by, redisPeers[fastest].name)).
-		Judge(rate(fastest) / rate(stack))
+	r.AtMost(1/w.lead, "×", by+", time per decision to the fastest peer").
+		Judge(rate(fastest)/rate(stack), redisPeers[fastest].name)
 	if w.cpu > 0 {
-		r.AtMost(w.cpu, "×", fmt.Sprintf("%s, server time per decision to %s", by, redisPeers[fastest].name)).Judge(
-			cpu(stack) / cpu(fastest))
+		r.AtMost(w.cpu, "×", by+", server time per decision to the fastest peer").
+			Judge(cpu(stack)/cpu(fastest), redisPeers[fastest].name)
 	}
 	if callers == 64 {
-		r.AtMost(1, "×", fmt.Sprintf("%s, p99 to %s, the soonest peer", by, redisPeers[soonest].name)).Judge(
-			late(stack) / late(soonest))
+		r.AtMost(1, "×", by+", p99 to the soonest peer").Judge(late(stack)/late(soonest), redisPeers[soonest].name)
 		if len(w.limits) == 1 && w.lead < 50 {
 			for i := firstPeer; i < lastPeer; i++ {
 				r.AtMost(1, "×", fmt.Sprintf("%s, plain store, time per decision to %s", by, redisPeers[i].name)).Judge(

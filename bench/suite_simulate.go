@@ -105,7 +105,7 @@ func runReplays(ctx context.Context, s contest.Settings, r *contest.Report, rows
 		})
 	}
 	r.Table([]string{"", "lines a second", "ns a line", "CPU ns a line", "of all"}, table)
-	r.AtLeast(500_000, "", "simulate: lines a second on one core").Judge(
+	r.AtLeast(500_000, " lines/s", "simulate: on one core").Judge(
 		math.Round(1e9/wall[whole].Median()/1000) * 1000)
 	return nil
 }

@@ -195,11 +195,10 @@ func processes(t testing.TB, n int, j job) outcome {
 
 // running are processes that have been started.
 type running struct {
-	t     testing.TB
-	group sync.WaitGroup
-	mu    sync.Mutex
-	all   outcome
-	cmds  []*exec.Cmd
+	group  sync.WaitGroup
+	mu     sync.Mutex
+	all    outcome
+	inputs []io.Closer // a process whose input ends makes no more calls
 }
 
 // start is processes, but does not wait for them.
@@ -209,12 +208,16 @@ func start(t testing.TB, n int, j job) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{t: t, all: outcome{Failed: map[string]int{}}}
+	r := &running{all: outcome{Failed: map[string]int{}}}
 	for range n {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), jobEnv+"="+string(text))
 		cmd.Stderr = os.Stderr
-		r.cmds = append(r.cmds, cmd)
+		input, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.inputs = append(r.inputs, input)
 		r.group.Go(func() {
 			out, err := cmd.Output()
 			var o outcome
@@ -233,6 +236,14 @@ func start(t testing.TB, n int, j job) *running {
 	return r
 }
 
+// stop ends loads without end.
+func (r *running) stop() outcome {
+	for _, input := range r.inputs {
+		_ = input.Close()
+	}
+	return r.wait()
+}
+
 func (r *running) wait() outcome {
 	r.group.Wait()
 	slices.Sort(r.all.Admitted)
@@ -246,7 +257,8 @@ func work(text string) error {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
-	ctx := context.Background()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	var s interface {
 		stint.Store
 		io.Closer
@@ -260,6 +272,10 @@ func work(text string) error {
 	if err != nil {
 		return err
 	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
 	o := drive(ctx, s, j.Load)
 	if err := s.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -35,20 +35,24 @@ func TestF2(t *testing.T) {
 				var j job
 				j.URL = servers[i].URL()
 				j.Config.Failure.Mode = mode
-				j.Load = load{Limits: []stint.Limit{limit}, Callers: 4, Pause: 10 * time.Millisecond,
-					For: 5*time.Second + 3*window}
+				j.Load = load{Limits: []stint.Limit{limit}, Callers: 4, Pause: 10 * time.Millisecond}
 				callers[i] = start(t, processes, j)
 			}
 			awaitHeartbeats(r, processes, servers...)
-			for _, server := range servers {
-				server.Kill()
-			}
-			time.Sleep(window / 2) // so that all that may be admitted can be so in one window
-			for _, server := range servers {
-				server.Restart(t)
+			// In the first outage, all that may be admitted can be so in one window; the second is
+			// longer than any caller remembers a denial.
+			for _, outage := range []time.Duration{window / 2, window * 3 / 2} {
+				for _, server := range servers {
+					server.Kill()
+				}
+				time.Sleep(outage)
+				for _, server := range servers {
+					server.Restart(t)
+				}
+				time.Sleep(2 * window)
 			}
 			for i, mode := range modes {
-				o := callers[i].wait()
+				o := callers[i].stop()
 				most := o.busiest(window - skew)
 				if most > bounds[i] || o.failures() > 0 || o.Degraded == 0 {
 					t.Errorf("%v: %d admitted in a window, want at most %d; %d decisions without Redis, want some; errors %v",

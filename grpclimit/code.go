@@ -1,6 +1,7 @@
 package grpclimit
 
 import (
+	"cmp"
 	"net/http"
 
 	"google.golang.org/grpc/codes"
@@ -17,32 +18,26 @@ func codeOf(err error) codes.Code {
 	return status.FromContextError(err).Code()
 }
 
-// httpStatus is the status that HTTP has for a code, as the comments of google.rpc.Code say.
+// httpStatuses are the statuses that HTTP has for codes, as the comments of google.rpc.Code say.
+// All others are 500.
+var httpStatuses = map[codes.Code]int{
+	codes.OK:                 http.StatusOK,
+	codes.Canceled:           words.StatusClientGone,
+	codes.InvalidArgument:    http.StatusBadRequest,
+	codes.FailedPrecondition: http.StatusBadRequest,
+	codes.OutOfRange:         http.StatusBadRequest,
+	codes.Unauthenticated:    http.StatusUnauthorized,
+	codes.PermissionDenied:   http.StatusForbidden,
+	codes.NotFound:           http.StatusNotFound,
+	codes.AlreadyExists:      http.StatusConflict,
+	codes.Aborted:            http.StatusConflict,
+	codes.ResourceExhausted:  http.StatusTooManyRequests,
+	codes.Unimplemented:      http.StatusNotImplemented,
+	codes.Unavailable:        http.StatusServiceUnavailable,
+	codes.DeadlineExceeded:   http.StatusGatewayTimeout,
+}
+
+// httpStatus is the status that HTTP has for a code.
 func httpStatus(code codes.Code) int {
-	switch code {
-	case codes.OK:
-		return http.StatusOK
-	case codes.Canceled:
-		return words.StatusClientGone
-	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange:
-		return http.StatusBadRequest
-	case codes.Unauthenticated:
-		return http.StatusUnauthorized
-	case codes.PermissionDenied:
-		return http.StatusForbidden
-	case codes.NotFound:
-		return http.StatusNotFound
-	case codes.AlreadyExists, codes.Aborted:
-		return http.StatusConflict
-	case codes.ResourceExhausted:
-		return http.StatusTooManyRequests
-	case codes.Unimplemented:
-		return http.StatusNotImplemented
-	case codes.Unavailable:
-		return http.StatusServiceUnavailable
-	case codes.DeadlineExceeded:
-		return http.StatusGatewayTimeout
-	default:
-		return http.StatusInternalServerError
-	}
+	return cmp.Or(httpStatuses[code], http.StatusInternalServerError)
 }

@@ -51,24 +51,29 @@ func UnaryServerInterceptor(guard *policy.Guard, options ...ServerOption) grpc.U
 		if finish == nil {
 			return handler(ctx, req)
 		}
-		return serve(ctx, req, handler, newAccount(c.verdict), finish)
+		var resp any
+		a := newAccount(c.verdict)
+		err = a.serve(ctx, finish, func(ctx context.Context) error {
+			var err error
+			if resp, err = handler(ctx, req); err == nil {
+				a.sent(resp)
+			}
+			return err
+		})
+		return resp, err
 	}
 }
 
 // serve calls a handler, and finish with what became of it: once, even if it panics.
-func serve(ctx context.Context, req any, handler grpc.UnaryHandler, a *account,
-	finish func(policy.Outcome)) (any, error) {
+func (a *account) serve(ctx context.Context, finish func(policy.Outcome), handle func(context.Context) error) error {
 	within := ctx
 	if a.key != "" {
 		within = a.listenIn(ctx)
 	}
 	err := errPanicked // until it returns
 	defer func() { finish(a.outcome(ctx, err)) }()
-	resp, err := handler(within, req)
-	if err == nil {
-		a.sent(resp)
-	}
-	return resp, err
+	err = handle(within)
+	return err
 }
 
 // StreamServerInterceptor returns an interceptor that lets a guard judge every stream when it is
@@ -93,6 +98,9 @@ func StreamServerInterceptor(guard *policy.Guard, options ...ServerOption) grpc.
 		if finish == nil {
 			return handler(srv, stream)
 		}
-		return serveStream(srv, stream, handler, newAccount(c.verdict), finish)
+		a := newAccount(c.verdict)
+		return a.serve(c.ctx, finish, func(ctx context.Context) error {
+			return handler(srv, &accountedStream{stream, ctx, a})
+		})
 	}
 }

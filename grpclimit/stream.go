@@ -3,24 +3,9 @@ package grpclimit
 import (
 	"context"
 
-	"github.com/stint-limiter/stint/policy"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 )
-
-// serveStream is serve for streams.
-func serveStream(srv any, stream grpc.ServerStream, handler grpc.StreamHandler, a *account,
-	finish func(policy.Outcome)) error {
-	ctx := stream.Context()
-	within := ctx
-	if a.key != "" {
-		within = a.listenIn(ctx)
-	}
-	err := errPanicked // until it returns
-	defer func() { finish(a.outcome(ctx, err)) }()
-	err = handler(srv, &accountedStream{stream, within, a})
-	return err
-}
 
 // accountedStream is the stream of a handler.
 type accountedStream struct {

@@ -1,6 +1,9 @@
 package httplimit
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // format is a form of the body of an answer.
 type format uint8
@@ -17,9 +20,7 @@ var contentTypes = [formats][]string{fixed("application/json"), fixed("applicati
 	fixed("text/plain; charset=utf-8")}
 
 // offers are the media types of the forms.
-var offers = [formats]struct{ kind, subtype string }{
-	{"application", "json"}, {"application", "problem+json"}, {"text", "plain"},
-}
+var offers = [formats]string{"application/json", "application/problem+json", "text/plain"}
 
 // maxAccept is how much of an Accept header is looked at: nobody's preferences are longer.
 const maxAccept = 1024
@@ -35,16 +36,17 @@ func negotiate(values []string) format {
 	if len(values) == 0 || len(values) == 1 && values[0] == "*/*" {
 		return formatJSON
 	}
-	var found [formats]preference
+	var quality [formats]float64
+	var precision [formats]int // of the range that says so
 	left := maxAccept
 	for _, list := range values {
 		for rest := list[:min(len(list), left)]; rest != ""; {
 			var element string
 			element, rest = cutElement(rest, ',')
-			r, ok := parseRange(element)
-			for f := range found {
-				if p := r.preferenceFor(format(f)); ok && p.precision > found[f].precision {
-					found[f] = p
+			media, q, ok := parseRange(element)
+			for f, offer := range offers {
+				if p := precisionOf(media, offer); ok && p > precision[f] {
+					quality[f], precision[f] = q, p
 				}
 			}
 		}
@@ -53,80 +55,51 @@ func negotiate(values []string) format {
 		}
 	}
 	best := formatJSON
-	for f := formatJSON; f < formats; f++ {
-		if found[f].above(found[best]) {
+	for f := range formats {
+		if quality[f] > quality[best] ||
+			quality[f] > 0 && quality[f] == quality[best] && precision[f] > precision[best] {
 			best = f
 		}
 	}
 	return best
 }
 
-// preference is what a client thinks of a media type.
-type preference struct {
-	quality   int // in thousandths
-	precision int // of the range that says so: 0 is none
-}
-
-func (p preference) above(q preference) bool {
-	if p.quality == 0 || p.quality != q.quality {
-		return p.quality > q.quality
-	}
-	return p.precision > q.precision
-}
-
-// mediaRange is an element of an Accept header.
-type mediaRange struct {
-	kind, subtype string
-	quality       int
-}
-
-func (r mediaRange) preferenceFor(f format) preference {
-	offer := &offers[f]
+// precisionOf is how precisely a media range names a type: as any, by its first half or in full; 0
+// if it does not.
+func precisionOf(media, offer string) int {
+	kind, any := strings.CutSuffix(media, "/*")
 	switch {
-	case r.kind == "*" && r.subtype == "*":
-		return preference{r.quality, 1}
-	case !strings.EqualFold(r.kind, offer.kind):
-		return preference{}
-	case r.subtype == "*":
-		return preference{r.quality, 2}
-	case strings.EqualFold(r.subtype, offer.subtype):
-		return preference{r.quality, 3}
+	case media == "*/*":
+		return 1
+	case any && len(kind) < len(offer) && offer[len(kind)] == '/' && strings.EqualFold(kind, offer[:len(kind)]):
+		return 2
+	case strings.EqualFold(media, offer):
+		return 3
 	}
-	return preference{}
+	return 0
 }
 
-func parseRange(element string) (r mediaRange, ok bool) {
+// parseRange reads an element of an Accept header: a media range and its quality.
+func parseRange(element string) (media string, quality float64, ok bool) {
 	media, parameters := cutElement(element, ';')
-	r.kind, r.subtype, ok = strings.Cut(trimSpace(media), "/")
-	r.quality = 1000
+	quality, ok = 1, true
 	for ok && parameters != "" {
 		var parameter string
 		parameter, parameters = cutElement(parameters, ';')
 		if key, value, isPair := strings.Cut(trimSpace(parameter), "="); isPair && strings.EqualFold(key, "q") {
-			r.quality, ok = parseQuality(value)
+			quality, ok = parseQuality(value)
 		}
 	}
-	return r, ok && r.kind != "" && r.subtype != ""
+	return trimSpace(media), quality, ok
 }
 
-// parseQuality reads "0.5" as 500: a number from 0 to 1 with at most three decimals.
-func parseQuality(s string) (thousandths int, ok bool) {
-	whole, decimals, _ := strings.Cut(s, ".")
-	if whole != "0" && whole != "1" || len(decimals) > 3 {
+// parseQuality reads a number from 0 to 1 with at most three decimals.
+func parseQuality(s string) (quality float64, ok bool) {
+	if s == "" || s[0] > '1' || len(s) > len("0.123") || strings.Trim(s, "0123456789.") != "" {
 		return 0, false
 	}
-	digit := 100
-	for _, c := range []byte(decimals) {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		thousandths += int(c-'0') * digit
-		digit /= 10
-	}
-	if whole == "1" {
-		thousandths += 1000
-	}
-	return thousandths, thousandths <= 1000
+	quality, err := strconv.ParseFloat(s, 64)
+	return quality, err == nil && quality <= 1
 }
 
 // cutElement cuts a list at its first separator outside of a quoted string.

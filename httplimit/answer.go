@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -37,41 +38,66 @@ func (d *Denial) Answer(w http.ResponseWriter, r *http.Request) {
 
 // notice is what an answer says whatever the request.
 type notice struct {
-	status         int
-	word, message  string
-	problem, title string
+	status  int
+	message string
+	json    string // how the two forms of JSON begin
+	problem string
 }
 
-// problems is where the types of problems are registered.
+// newNotice returns a notice. The types of problems are registered with IANA.
+func newNotice(status int, word, message, problem, title string) *notice {
+	return &notice{
+		status: status, message: message,
+		json:    fmt.Sprintf(`{"error":%q,"message":%q`, word, message),
+		problem: fmt.Sprintf(`{"type":%q,"title":%q,"status":%d,"detail":%q`, problem, title, status, message),
+	}
+}
+
 const problems = "https://iana.org/assignments/http-problem-types#"
 
 var (
-	limitedNotice = notice{http.StatusTooManyRequests, "rate_limited", "Too many requests. Please slow down.",
-		problems + "quota-exceeded", "Quota Exceeded"}
-	neverNotice = notice{http.StatusTooManyRequests, "rate_limited", "This request is more than its limit will ever allow. Waiting does not help.",
-		problems + "quota-exceeded", "Quota Exceeded"}
-	bannedNotice = notice{http.StatusTooManyRequests, "rate_limited", "Too many requests. Please slow down.",
-		problems + "abnormal-usage-detected", "Abnormal Usage Detected"}
-	unavailableNotice = notice{http.StatusServiceUnavailable, "unavailable", "The service cannot take requests at the moment. Please try again.",
-		problems + "temporary-reduced-capacity", "Temporary Reduced Capacity"}
-	brokenNotice = notice{http.StatusInternalServerError, "internal", "The request could not be processed.",
-		"about:blank", "Internal Server Error"}
+	limitedNotice = newNotice(http.StatusTooManyRequests, "rate_limited", "Too many requests. Please slow down.",
+		problems+"quota-exceeded", "Quota Exceeded")
+	neverNotice = newNotice(http.StatusTooManyRequests, "rate_limited", "This request is more than its limit will ever allow. Waiting does not help.",
+		problems+"quota-exceeded", "Quota Exceeded")
+	bannedNotice = newNotice(http.StatusTooManyRequests, "rate_limited", "Too many requests. Please slow down.",
+		problems+"abnormal-usage-detected", "Abnormal Usage Detected")
+	unavailableNotice = newNotice(http.StatusServiceUnavailable, "unavailable", "The service cannot take requests at the moment. Please try again.",
+		problems+"temporary-reduced-capacity", "Temporary Reduced Capacity")
+	brokenNotice = newNotice(http.StatusInternalServerError, "internal", "The request could not be processed.",
+		"about:blank", "Internal Server Error")
 )
 
 // outageWait is after how long to come back when the store has failed.
 const outageWait = time.Second
 
+// answer sets the header fields about limits, and answers a request that was denied or could not be
+// decided. It reports whether the request was one of those.
+func (x *exchange) answer(w http.ResponseWriter, r *http.Request, err error) (refused bool) {
+	switch {
+	case err != nil:
+		x.fail(w, r, err)
+	case !x.v.Decision.Allowed:
+		x.refuse(w, r)
+	default:
+		x.setHeaders(w.Header())
+		x.setDrafted(w.Header())
+		return false
+	}
+	return true
+}
+
 // refuse answers a request that was denied.
 func (x *exchange) refuse(w http.ResponseWriter, r *http.Request) {
-	n, after := &limitedNotice, x.v.Decision.RetryAfter
+	n, after := limitedNotice, x.v.Decision.RetryAfter
 	switch {
 	case x.v.Decision.Unavailable:
-		n, after = &unavailableNotice, outageWait
+		n, after = unavailableNotice, outageWait
 		x.rules = nil // nothing is known of what was used
 	case after == stint.Never:
-		n = &neverNotice
+		n = neverNotice
 	case x.v.Decision.Banned:
-		n = &bannedNotice
+		n = bannedNotice
 	}
 	seconds := int64(0)
 	if after != stint.Never {
@@ -105,14 +131,14 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 		x.failed(w, r, err)
 		return
 	}
-	n := &unavailableNotice
+	n := unavailableNotice
 	var invalid *stint.InvalidError
 	if errors.Is(err, ErrNoKey) || errors.As(err, &invalid) {
-		n = &brokenNotice
+		n = brokenNotice
 	}
 	x.rules, x.rule = nil, nil
 	seconds := int64(0)
-	if n == &unavailableNotice {
+	if n == unavailableNotice {
 		seconds = x.wait(outageWait)
 	}
 	x.write(w, r, n, seconds)
@@ -157,36 +183,16 @@ func (x *exchange) appendBody(b []byte, f format, n *notice, seconds int64) []by
 		}
 		return append(b, '\n')
 	case formatProblem:
-		b = append(b, `{"type":"`...)
-		b = append(b, n.problem...)
-		b = append(b, `","title":"`...)
-		b = append(b, n.title...)
-		b = append(b, `","status":`...)
-		b = strconv.AppendInt(b, int64(n.status), 10)
-		b = append(b, `,"detail":"`...)
-		b = append(b, n.message...)
-		b = append(b, '"')
-		b = x.appendViolated(b)
+		b = x.appendViolated(append(b, n.problem...))
 	default:
-		b = append(b, `{"error":"`...)
-		b = append(b, n.word...)
-		b = append(b, `","message":"`...)
-		b = append(b, n.message...)
-		b = append(b, '"')
+		b = append(b, n.json...)
 	}
 	if seconds > 0 {
 		b = append(b, `,"retry_after_seconds":`...)
 		b = strconv.AppendInt(b, seconds, 10)
 	}
 	if x.rule != nil {
-		b = append(b, `,"policy":"`...)
-		b = append(b, x.rule.policy...)
-		b = append(b, '"')
-		if x.rule.tier != "" {
-			b = append(b, `,"tier":"`...)
-			b = append(b, x.rule.tier...)
-			b = append(b, '"')
-		}
+		b = append(b, x.rule.json...)
 	}
 	return append(b, "}\n"...)
 }

@@ -14,39 +14,21 @@ import (
 // A verdict need not be a guard's, but without a Set it says nothing about its limits. Options
 // about deciding have no effect. The function is safe for concurrent use.
 func NewAnswer(options ...Option) func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
-	a := &answerer{responder: newResponder(options)}
-	return a.answer
-}
-
-// answerer answers requests that somebody else has decided on.
-type answerer struct {
-	*responder
-	texts texts
-}
-
-func (a *answerer) answer(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
-	x := a.begin(nil)
-	own := x.v
-	x.v = v // which stays the caller's
-	defer func() {
-		x.v = own
-		x.end()
-	}()
-	x.rules, x.shown = x.ruleRoom[:0], policy.Headers{}
-	if v.Set != nil {
-		x.describe(&a.texts)
-	} else if x.headers != nil {
-		x.shown = *x.headers
+	f := newResponder(options)
+	return func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
+		x := f.begin(nil)
+		own := x.v
+		x.v = v // which stays the caller's
+		defer func() {
+			x.v = own
+			x.end()
+		}()
+		x.rules, x.shown = x.ruleRoom[:0], policy.Headers{}
+		if v.Set != nil {
+			x.describe()
+		} else if x.headers != nil {
+			x.shown = *x.headers
+		}
+		return x.answer(w, r, v.Err)
 	}
-	switch {
-	case v.Err != nil:
-		x.fail(w, r, v.Err)
-	case !v.Decision.Allowed:
-		x.refuse(w, r)
-	default:
-		x.setHeaders(w.Header())
-		x.setDrafted(w.Header())
-		return false
-	}
-	return true
 }

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
@@ -110,5 +111,28 @@ func TestAnswerWithoutSet(t *testing.T) {
 	if !httplimit.NewAnswer()(w, request(http.MethodGet, "/"), &policy.Verdict{}) ||
 		w.Code != http.StatusTooManyRequests {
 		t.Errorf("got %d", w.Code)
+	}
+}
+
+// TestAnswerToMoreUsages: a denial lists the limits of its rules, however many usages a store
+// answers with.
+func TestAnswerToMoreUsages(t *testing.T) {
+	set := parse(t, answerConfig)
+	rule := set.Rules()[0]
+	for _, n := range []int{0, 1, 5} {
+		usages := make([]stint.Usage, n)
+		for i := range usages {
+			usages[i].RetryAfter = time.Minute
+		}
+		var violated []string
+		answer := httplimit.NewAnswer(httplimit.WithDenied(
+			func(_ http.ResponseWriter, _ *http.Request, d *httplimit.Denial) { violated = d.Violated }))
+		answer(httptest.NewRecorder(), request(http.MethodGet, "/"), &policy.Verdict{
+			Set: set, Decision: stint.Decision{RetryAfter: time.Minute},
+			Results: []policy.Result{{Rule: rule, Claim: stint.Claim{Limits: rule.Limits}, Usages: usages}},
+		})
+		if want := min(n, len(rule.Limits)); len(violated) != want {
+			t.Errorf("%d usages: %q are violated, want %d limits", n, violated, want)
+		}
 	}
 }

@@ -66,13 +66,18 @@ func (x *exchange) end() {
 func (x *exchange) Claim(name string) string { return x.claims(x.request, name) }
 
 // describe looks up what there is to say of the rules that a request was judged by.
-func (x *exchange) describe(t *texts) {
+func (x *exchange) describe() {
 	set := x.v.Set
 	x.shown = set.Spec().Headers
 	if x.headers != nil {
 		x.shown = *x.headers
 	}
-	x.rules = t.of(set).of(x.v.Results, x.ruleRoom[:0])
+	text := x.texts.Load()
+	if text == nil || text.set != set {
+		text = newSetText(set)
+		x.texts.Store(text)
+	}
+	x.rules = text.of(x.v.Results, x.ruleRoom[:0])
 }
 
 // findDecisive finds the state that [stint.Decision.Decisive] does, and what there is to say of its

@@ -81,12 +81,9 @@ func (l *limited) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 		Rule: &l.rule, Claim: claim, Usages: v.Decision.Usages(), Denied: !d.Allowed && !d.Unavailable,
 	})
 	x.rules = append(x.ruleRoom[:0], &l.text)
-	if !d.Allowed {
-		x.refuse(w, r)
+	if x.answer(w, r, nil) {
 		return
 	}
-	x.setHeaders(w.Header())
-	x.setDrafted(w.Header())
 	var finish func(policy.Outcome)
 	if l.holds {
 		finish = l.keep(r.Context(), d)

@@ -10,48 +10,25 @@ import (
 	"github.com/stint-limiter/stint/internal/retryafter"
 )
 
-// field is a header field that answers set.
-type field uint8
-
+// The header fields that answers set, in the form in which http.Header keeps them.
 const (
-	fieldLimit field = iota
-	fieldRemaining
-	fieldReset
-	fieldWindow
-	fieldPolicy
-	fieldTier
-	fieldBurst
-	fieldCost
-	fieldDegraded
-	fieldRateLimit
-	fieldRateLimitPolicy
-	fieldRetryAfter
-	fieldContentType
-	fieldContentLength
-	fieldCacheControl
-	fieldNoSniff
-	fields
+	fieldLimit           = "X-Ratelimit-Limit"
+	fieldRemaining       = "X-Ratelimit-Remaining"
+	fieldReset           = "X-Ratelimit-Reset"
+	fieldWindow          = "X-Ratelimit-Window"
+	fieldPolicy          = "X-Ratelimit-Policy"
+	fieldTier            = "X-Ratelimit-Tier"
+	fieldBurst           = "X-Ratelimit-Burst"
+	fieldCost            = "X-Ratelimit-Cost"
+	fieldDegraded        = "X-Ratelimit-Degraded"
+	fieldRateLimit       = "Ratelimit"
+	fieldRateLimitPolicy = "Ratelimit-Policy"
+	fieldRetryAfter      = "Retry-After"
+	fieldContentType     = "Content-Type"
+	fieldContentLength   = "Content-Length"
+	fieldCacheControl    = "Cache-Control"
+	fieldNoSniff         = "X-Content-Type-Options"
 )
-
-// fieldNames are in the form in which http.Header keeps them.
-var fieldNames = [fields]string{
-	fieldLimit:           "X-Ratelimit-Limit",
-	fieldRemaining:       "X-Ratelimit-Remaining",
-	fieldReset:           "X-Ratelimit-Reset",
-	fieldWindow:          "X-Ratelimit-Window",
-	fieldPolicy:          "X-Ratelimit-Policy",
-	fieldTier:            "X-Ratelimit-Tier",
-	fieldBurst:           "X-Ratelimit-Burst",
-	fieldCost:            "X-Ratelimit-Cost",
-	fieldDegraded:        "X-Ratelimit-Degraded",
-	fieldRateLimit:       "Ratelimit",
-	fieldRateLimitPolicy: "Ratelimit-Policy",
-	fieldRetryAfter:      "Retry-After",
-	fieldContentType:     "Content-Type",
-	fieldContentLength:   "Content-Length",
-	fieldCacheControl:    "Cache-Control",
-	fieldNoSniff:         "X-Content-Type-Options",
-}
 
 // drafted is the largest number of header fields of one answer that change from one answer to the
 // next.
@@ -66,17 +43,17 @@ type draft struct {
 
 // part is a header field and where its value ends in the text.
 type part struct {
-	field field
+	field string
 	end   int
 }
 
 func (d *draft) clear() { d.text, d.parts = d.text[:0], d.parts[:0] }
 
 // endField makes all of the text since the last field the value of another.
-func (d *draft) endField(f field) { d.parts = append(d.parts, part{f, len(d.text)}) }
+func (d *draft) endField(f string) { d.parts = append(d.parts, part{f, len(d.text)}) }
 
 // number is the value of a header field.
-func (d *draft) number(f field, n int64) {
+func (d *draft) number(f string, n int64) {
 	d.text = strconv.AppendInt(d.text, n, 10)
 	d.endField(f)
 }
@@ -91,7 +68,7 @@ func (d *draft) setDrafted(h http.Header) {
 	values := make([]string, len(d.parts))
 	for i, p := range d.parts {
 		values[i] = text[from:p.end]
-		h[fieldNames[p.field]] = values[i : i+1 : i+1]
+		h[p.field] = values[i : i+1 : i+1]
 		from = p.end
 	}
 	d.clear()
@@ -99,12 +76,12 @@ func (d *draft) setDrafted(h http.Header) {
 
 // setFixed sets a header field to a value that does not change, or removes it if there is none. All
 // answers share the value: whoever finds it in a header may replace it, but must not write into it.
-func setFixed(h http.Header, f field, value []string) {
+func setFixed(h http.Header, f string, value []string) {
 	if value == nil {
-		delete(h, fieldNames[f])
+		delete(h, f)
 		return
 	}
-	h[fieldNames[f]] = value
+	h[f] = value
 }
 
 // Values that never change.

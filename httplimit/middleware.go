@@ -33,7 +33,6 @@ type guarded struct {
 	*responder
 	guard *policy.Guard
 	next  http.Handler
-	texts texts
 }
 
 func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -50,16 +49,8 @@ func (h *guarded) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 	}
 	ctx := r.Context()
 	err := h.guard.Decide(ctx, &x.in, x.v)
-	x.describe(&h.texts)
-	if err != nil {
-		x.fail(w, r, err)
-		return
+	x.describe()
+	if !x.answer(w, r, err) {
+		x.serve(w, r, h.next, h.guard.Follow(ctx, x.v))
 	}
-	if !x.v.Decision.Allowed {
-		x.refuse(w, r)
-		return
-	}
-	x.setHeaders(w.Header())
-	x.setDrafted(w.Header())
-	x.serve(w, r, h.next, h.guard.Follow(ctx, x.v))
 }

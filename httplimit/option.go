@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint/internal/words"
@@ -27,6 +28,7 @@ type responder struct {
 	timeout time.Duration  // of a write
 	random  func() float64 // 0 to below 1
 	idle    sync.Pool      // of exchanges
+	texts   atomic.Pointer[setText]
 }
 
 func newResponder(options []Option) *responder {

@@ -44,33 +44,26 @@ func (r *recorder) WriteHeader(status int) {
 
 // Write implements [http.ResponseWriter].
 func (r *recorder) Write(p []byte) (sent int, err error) {
-	r.begin()
-	for {
-		piece := p[sent:min(sent+stall.Piece, len(p))]
-		if !r.watch.Begin() {
-			return sent, os.ErrDeadlineExceeded
-		}
-		n, err := r.ResponseWriter.Write(piece)
-		r.watch.End()
-		r.bytes += int64(n)
-		if sent += n; err != nil || n < len(piece) || sent == len(p) {
-			return sent, err
-		}
-	}
+	return r.send(len(p), func(from, to int) (int, error) { return r.ResponseWriter.Write(p[from:to]) })
 }
 
 // WriteString implements [io.StringWriter].
 func (r *recorder) WriteString(s string) (sent int, err error) {
+	return r.send(len(s), func(from, to int) (int, error) { return io.WriteString(r.ResponseWriter, s[from:to]) })
+}
+
+// send writes so many bytes of the body in pieces, each of which has its time.
+func (r *recorder) send(size int, write func(from, to int) (int, error)) (sent int, err error) {
 	r.begin()
 	for {
-		piece := s[sent:min(sent+stall.Piece, len(s))]
+		to := min(sent+stall.Piece, size)
 		if !r.watch.Begin() {
 			return sent, os.ErrDeadlineExceeded
 		}
-		n, err := io.WriteString(r.ResponseWriter, piece)
+		n, err := write(sent, to)
 		r.watch.End()
 		r.bytes += int64(n)
-		if sent += n; err != nil || n < len(piece) || sent == len(s) {
+		if sent += n; err != nil || sent < to || sent == size {
 			return sent, err
 		}
 	}

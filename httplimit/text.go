@@ -1,10 +1,10 @@
 package httplimit
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/dunglas/httpsfv"
@@ -14,7 +14,8 @@ import (
 
 // ruleText is what answers say of a rule whatever the request: made once, used often.
 type ruleText struct {
-	policy, tier           string
+	policy                 string
+	json                   string // the members of a body in JSON
 	policyField, tierField []string
 	// policies is the rule's part of RateLimit-Policy.
 	policies []string
@@ -38,18 +39,6 @@ type limitText struct {
 type setText struct {
 	set   *policy.Set
 	rules []ruleText
-}
-
-// texts holds what answers say of the rules of the set in force.
-type texts struct{ last atomic.Pointer[setText] }
-
-func (t *texts) of(set *policy.Set) *setText {
-	text := t.last.Load()
-	if text == nil || text.set != set {
-		text = newSetText(set)
-		t.last.Store(text)
-	}
-	return text
 }
 
 func newSetText(set *policy.Set) *setText {
@@ -87,8 +76,11 @@ func (t *setText) of(results []policy.Result, to []*ruleText) []*ruleText {
 }
 
 func newRuleText(name, tier string, limits []stint.Limit, taken names) ruleText {
-	t := ruleText{policy: name, tier: tier, policyField: fixed(name), tierField: fixed(tier),
-		limits: make([]limitText, len(limits))}
+	t := ruleText{policy: name, json: fmt.Sprintf(`,"policy":%q`, name), policyField: fixed(name),
+		tierField: fixed(tier), limits: make([]limitText, len(limits))}
+	if tier != "" {
+		t.json += fmt.Sprintf(`,"tier":%q`, tier)
+	}
 	list := make(httpsfv.List, len(limits))
 	for i := range limits {
 		l := &limits[i]

@@ -239,7 +239,7 @@ func TestRoomComesBack(t *testing.T) {
 	}
 }
 
-// One subject in a hundred is at its limit in a store that is flooded ten times over.
+// One subject in a hundred is at its limit in a store that is flooded four times over.
 func TestFloodsEvictNobodyAtALimit(t *testing.T) {
 	const most, known = 5_000, 50
 	long := strings.Repeat("x", 3000)
@@ -270,7 +270,7 @@ func TestFloodsEvictNobodyAtALimit(t *testing.T) {
 			var group sync.WaitGroup
 			for range 8 {
 				group.Go(func() {
-					for i := int(next.Add(1)); i <= 10*most; i = int(next.Add(1)) {
+					for i := int(next.Add(1)); i <= 4*most; i = int(next.Add(1)) {
 						subject, scope := flood(i)
 						charge(t, s, subject, scope, 5, 1)
 						if i%100 == 0 {
@@ -301,20 +301,20 @@ func checkBounds(t testing.TB, s *Store) {
 
 // F44: few large keys after many small ones.
 func TestLargeKeysAfterSmallOnes(t *testing.T) {
-	const most = 16 << 20
+	const most = 8 << 20
 	s := newStore(t, Config{MaxBytes: most})
 	before := heap()
-	for i := range 150_000 {
+	for i := range 75_000 {
 		charge(t, s, fmt.Sprint("small:", i), "", 5, 1)
 	}
 	checkHeap(t, s, before)
 	long := strings.Repeat("x", 60<<10)
-	for i := range 1000 {
+	for i := range 500 {
 		charge(t, s, fmt.Sprint(i, long), "", 5, 1)
 		checkBounds(t, s)
 	}
 	checkHeap(t, s, before)
-	for i := range 20_000 {
+	for i := range 10_000 {
 		charge(t, s, fmt.Sprint("small:", i), "", 5, 1)
 		checkBounds(t, s)
 	}

@@ -53,7 +53,7 @@ func (w *watchman) after(t *testing.T, d time.Duration, alert string, happens fu
 // decide makes decisions in a second, with no store involved.
 func decide(allowed, denied int64) func(*watchman) {
 	return func(w *watchman) {
-		w.totals.counts = w.totals.counts.plus(Counts{Allowed: allowed, Denied: denied})
+		w.totals.Counts = w.totals.Counts.combine(Counts{Allowed: allowed, Denied: denied}, plus)
 	}
 }
 
@@ -65,8 +65,8 @@ func take(n int64, decision, call time.Duration) func(*watchman) {
 // call makes calls to the store.
 func call(good, bad int64) func(*watchman) {
 	return func(w *watchman) {
-		w.totals.calls += good + bad
-		w.totals.callsFailed += bad
+		w.totals.Calls += good + bad
+		w.totals.CallsFailed += bad
 	}
 }
 

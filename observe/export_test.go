@@ -16,7 +16,7 @@ func (m *Monitor) Counted(tier, policy, outcome, reason string) (n int64) {
 // were timed.
 func (m *Monitor) CountedAll() (c Counts, series int, timed int64) {
 	t := m.totals()
-	return t.counts, len(t.series), t.decisions.total()
+	return t.Counts, len(t.series), t.decisions.total()
 }
 
 // AlertNames returns the names of all alerts.

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,27 +34,15 @@ type feed struct {
 
 	mu      sync.Mutex
 	pending []violation // what came since the last drain and is remembered
-	spare   []violation // replaces pending at the next
-	ring    ring[remembered]
-}
-
-// remembered is a violation with its subject in full.
-type remembered struct {
-	Violation
-	subject string
+	ring    ring[violation]
 }
 
 func newFeed(n *names) *feed {
-	return &feed{
-		names:   n,
-		pending: make([]violation, 0, feedRate),
-		spare:   make([]violation, 0, feedRate),
-		ring:    newRing[remembered](feedSize),
-	}
+	return &feed{names: n, pending: make([]violation, 0, feedRate), ring: newRing[violation](feedSize)}
 }
 
 // full reports whether there is no room for a violation in this second: who asks first is spared to
-// make an violation that is not remembered.
+// make a violation that is not remembered.
 func (f *feed) full() bool { return f.taken.Load() >= feedRate }
 
 // add remembers a violation if there is room for it in this second.
@@ -73,27 +62,26 @@ func (f *feed) add(e violation) {
 func (f *feed) drain() []Violation {
 	f.taken.Store(0)
 	f.mu.Lock()
-	events := f.pending
-	f.pending, f.spare = f.spare[:0], nil
+	ended := slices.Clone(f.pending)
+	for i := range ended {
+		f.ring.push(ended[i])
+	}
+	clear(f.pending) // of what it refers to
+	f.pending = f.pending[:0]
 	f.mu.Unlock()
-
-	violations := make([]Violation, len(events))
-	for i := range events {
-		violations[i] = f.show(&events[i])
-	}
-
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i := range events {
-		f.ring.push(remembered{violations[i], events[i].subject})
-	}
-	clear(events) // of what it refers to
-	f.spare = events
-	return violations
+	return f.show(ended)
 }
 
-// show makes an violation fit to be shown.
-func (f *feed) show(e *violation) Violation {
+// show makes violations fit to be shown.
+func (f *feed) show(list []violation) []Violation {
+	shown := make([]Violation, len(list))
+	for i := range list {
+		shown[i] = f.showOne(&list[i])
+	}
+	return shown
+}
+
+func (f *feed) showOne(e *violation) Violation {
 	v := Violation{
 		At:         e.at,
 		Subject:    f.names.label(e.subject),
@@ -116,22 +104,19 @@ func (f *feed) show(e *violation) Violation {
 // recent returns up to n violations that were drained, newest last.
 func (f *feed) recent(n int) []Violation {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	last := f.ring.last(n)
-	violations := make([]Violation, len(last))
-	for i := range last {
-		violations[i] = last[i].Violation
-	}
-	return violations
+	f.mu.Unlock()
+	return f.show(last)
 }
 
 // subjectOf returns whom a ref stands for, if it is that of a violation that is remembered.
 func (f *feed) subjectOf(ref string) (string, bool) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i := range f.ring.items {
-		if f.ring.items[i].Ref == ref {
-			return f.ring.items[i].subject, true
+	last := f.ring.last(feedSize)
+	f.mu.Unlock()
+	for i := range last {
+		if f.names.ref(last[i].subject) == ref {
+			return last[i].subject, true
 		}
 	}
 	return "", false

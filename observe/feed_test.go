@@ -205,7 +205,10 @@ func TestLongSubjects(t *testing.T) {
 		top[0].Subject != label.Line(long) {
 		t.Errorf("top: %+v; want two subjects, without refs", top)
 	}
-	kept := o.subjects(kindOf(long))
+	var kept []string
+	for _, c := range o.merge(kindOf(long), o.start) {
+		kept = append(kept, c.name)
+	}
 	for i := range f.ring.items {
 		kept = append(kept, f.ring.items[i].subject)
 	}

@@ -1,7 +1,7 @@
 package observe
 
 import (
-	"math/bits"
+	"slices"
 	"time"
 )
 
@@ -20,11 +20,10 @@ var steps = [stepsPerDecade]time.Duration{
 	100, 112, 125, 140, 160, 180, 200, 224, 250, 280, 315, 355, 400, 450, 500, 560, 630, 710, 800, 900,
 }
 
-// bounds are the upper bounds of all buckets but the last, and firstBound is for every power of two
-// the first of them that can hold a duration of so many bits.
-var bounds, firstBound = makeBounds()
+// bounds are the upper bounds of all buckets but the last.
+var bounds = makeBounds()
 
-func makeBounds() (bounds [boundCount]time.Duration, first [65]uint8) {
+func makeBounds() (bounds [boundCount]time.Duration) {
 	decade := time.Microsecond
 	for i := range bounds {
 		if i > 0 && i%stepsPerDecade == 0 {
@@ -32,27 +31,12 @@ func makeBounds() (bounds [boundCount]time.Duration, first [65]uint8) {
 		}
 		bounds[i] = decade * steps[i%stepsPerDecade] / 100
 	}
-	for length := range first {
-		least := time.Duration(0)
-		if length > 0 {
-			least = 1 << (length - 1)
-		}
-		for int(first[length]) < boundCount && (least < 0 || bounds[first[length]] < least) {
-			first[length]++
-		}
-	}
-	return bounds, first
+	return bounds
 }
 
 // bucketOf returns the bucket of a duration: the first whose bound is not below it.
 func bucketOf(d time.Duration) int {
-	if d <= 0 {
-		return 0
-	}
-	i := int(firstBound[bits.Len64(uint64(d))])
-	for i < boundCount && bounds[i] < d {
-		i++
-	}
+	i, _ := slices.BinarySearch(bounds[:], d)
 	return i
 }
 

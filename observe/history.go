@@ -46,11 +46,10 @@ type history struct {
 
 // row is a series' history.
 type row struct {
-	tier, policy string
-	total        Counts
-	recent       ring[Counts]
-	open         Counts // what is gathered for the next step
-	since        Counts // what has come since the last sample
+	Series
+	recent ring[Counts]
+	open   Counts // what is gathered for the next step
+	since  Counts // what has come since the last sample
 }
 
 // mark is how the histograms were at the end of a coarse step.
@@ -99,7 +98,7 @@ func (h *history) record(since time.Duration, wall int64, t *totals) (Point, []S
 	all := h.difference(t)
 	series := h.follow(t.series)
 	for i := max(0, steps-coarseSteps*finePerCoarse); i < steps; i++ {
-		h.step(all.part(i, steps), i, steps, t)
+		h.step(all, i, steps, t)
 	}
 	h.now = now
 	h.last = *t
@@ -110,43 +109,38 @@ func (h *history) record(since time.Duration, wall int64, t *totals) (Point, []S
 // difference is what happened since the last sample.
 func (h *history) difference(t *totals) Point {
 	decisions, calls := t.decisions.sub(&h.last.decisions), t.storeCalls.sub(&h.last.storeCalls)
-	p := Point{
-		Counts:      t.counts.minus(h.last.counts),
-		Saved:       t.saved - h.last.saved,
-		Calls:       t.calls - h.last.calls,
-		CallsFailed: t.callsFailed - h.last.callsFailed,
-		Carried:     t.carried - h.last.carried,
-	}
+	p := t.Point.combine(h.last.Point, minus)
 	p.setDurations(&decisions, &calls)
 	return p
 }
 
 // follow brings the rows up to date, and returns those that something happened to.
-func (h *history) follow(all []seriesTotals) []Series {
+func (h *history) follow(all []Series) []Series {
 	var happened []Series
-	for i := range all {
-		s := &all[i]
+	for i, s := range all {
 		if i == len(h.rows) {
-			h.rows = append(h.rows, row{tier: s.tier, policy: s.policy, recent: newRing[Counts](seriesSteps)})
+			h.rows = append(h.rows, row{recent: newRing[Counts](seriesSteps)})
 		}
 		r := &h.rows[i]
-		r.since, r.total = s.counts.minus(r.total), s.counts
+		r.since, r.Series = s.Total.combine(r.Total, minus), s
 		if r.since != (Counts{}) {
-			happened = append(happened, Series{Tier: r.tier, Policy: r.policy, Total: r.total,
-				Recent: []Counts{r.since}})
+			s.Recent = []Counts{r.since}
+			happened = append(happened, s)
 		}
 	}
 	return happened
 }
 
 // step adds a second, the ith of those since the last sample.
-func (h *history) step(p Point, i, steps int64, t *totals) {
+func (h *history) step(all Point, i, steps int64, t *totals) {
+	share := part(i, steps)
+	p := all.combine(all, share)
 	p.At = h.now + i + 1
 	h.fine.push(p)
-	h.open.gather(&p)
+	h.open = h.open.combine(p, plus)
 	for j := range h.rows {
 		r := &h.rows[j]
-		r.open = r.open.plus(r.since.share(i, steps))
+		r.open = r.open.combine(r.since.combine(r.since, share), plus)
 	}
 	if p.At%finePerCoarse != 0 {
 		return
@@ -192,8 +186,8 @@ func (h *history) series() []Series {
 	defer h.mu.Unlock()
 	all := make([]Series, len(h.rows))
 	for i := range h.rows {
-		r := &h.rows[i]
-		all[i] = Series{Tier: r.tier, Policy: r.policy, Total: r.total, Recent: r.recent.last(seriesSteps)}
+		all[i] = h.rows[i].Series
+		all[i].Recent = h.rows[i].recent.last(seriesSteps)
 	}
 	return all
 }

@@ -14,7 +14,7 @@ func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	}
 	n := min(int(d/each), len(steps.items))
 	for i := len(steps.items) - n; i < len(steps.items); i++ {
-		sum.gather(steps.at(i))
+		sum = sum.combine(*steps.at(i), plus)
 	}
 	return sum, int64(n) * int64(each/time.Second)
 }

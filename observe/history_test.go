@@ -32,13 +32,13 @@ func (p *past) pass(d time.Duration, allowed, denied int64) (Point, []Series) {
 
 func (p *past) happen(d time.Duration, c Counts) (Point, []Series) {
 	p.since += d
-	p.totals.counts = p.totals.counts.plus(c)
-	p.totals.calls += c.decisions()
-	p.totals.carried += 2 * c.decisions()
+	p.totals.Counts = p.totals.Counts.combine(c, plus)
+	p.totals.Calls += c.decisions()
+	p.totals.Carried += 2 * c.decisions()
 	if len(p.totals.series) == 0 {
-		p.totals.series = []seriesTotals{{tier: "free"}, {tier: "free", policy: "login"}}
+		p.totals.series = []Series{{Tier: "free"}, {Tier: "free", Policy: "login"}}
 	}
-	p.totals.series[0].counts = p.totals.counts
+	p.totals.series[0].Total = p.totals.Counts
 	return p.record(p.since, epoch+p.step+int64(p.since/time.Second), &p.totals)
 }
 
@@ -120,13 +120,13 @@ func TestHistoryAddsUp(t *testing.T) {
 		var sum Point
 		points := p.points(time.Second)
 		for i := range points {
-			sum.gather(&points[i])
+			sum = sum.combine(points[i], plus)
 			if points[i].At != points[0].At+int64(i) {
 				t.Fatalf("point %d is at %d, the first at %d", i, points[i].At, points[0].At)
 			}
 		}
-		if sum.Counts != p.totals.counts || sum.Calls != p.totals.calls || sum.Carried != p.totals.carried {
-			t.Fatalf("the points add up to %+v, want %+v", sum, p.totals.counts)
+		if sum.Counts != p.totals.Counts || sum.Calls != p.totals.Calls || sum.Carried != p.totals.Carried {
+			t.Fatalf("the points add up to %+v, want %+v", sum, p.totals.Counts)
 		}
 	}
 }
@@ -200,12 +200,12 @@ func TestHistoryOfSeries(t *testing.T) {
 		if len(happened) == 1 {
 			s := happened[0]
 			if s.Tier != "free" || s.Policy != "" || len(s.Recent) != 1 || s.Recent[0].Allowed != 1 ||
-				s.Total != p.totals.counts {
+				s.Total != p.totals.Counts {
 				t.Errorf("second %d: %+v", i, s)
 			}
 		}
 	}
-	p.totals.series = append(p.totals.series, seriesTotals{tier: "pro", counts: Counts{Denied: 30}})
+	p.totals.series = append(p.totals.series, Series{Tier: "pro", Total: Counts{Denied: 30}})
 	p.pass(15*time.Second, 15, 0) // across a step's end: a third of it before
 	got := p.series()
 	if len(got) != 3 {

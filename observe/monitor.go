@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/outbound"
@@ -46,7 +48,7 @@ type Config struct {
 // goroutine, and one more for the store it watches.
 type Monitor struct {
 	version string
-	metrics *metrics
+	descs   map[string]*prometheus.Desc
 
 	ledger    *ledger
 	decisions *histogram
@@ -71,9 +73,7 @@ type Monitor struct {
 	work    sync.WaitGroup
 }
 
-var (
-	_ stint.Observer = (*Monitor)(nil)
-)
+var _ stint.Observer = (*Monitor)(nil)
 
 // New returns a monitor. It is to be closed.
 func New(c Config) *Monitor {
@@ -89,7 +89,7 @@ func New(c Config) *Monitor {
 	}
 	m := &Monitor{
 		version:   c.Version,
-		metrics:   newMetrics(),
+		descs:     newDescs(),
 		ledger:    newLedger(),
 		decisions: newHistogram(),
 		store:     newStoreCounters(),
@@ -155,36 +155,23 @@ func (m *Monitor) sample(now time.Time) {
 	m.subscribers.send(tick, all)
 }
 
-// totals are what was counted since the start.
+// totals are what was counted since the start. Calls to other people's APIs are among the series
+// only.
 type totals struct {
-	// counts are the decisions on requests; calls to other people's APIs are not among them.
-	counts                             Counts
-	saved, calls, callsFailed, carried int64
-	decisions, storeCalls              buckets
-	// series only grow, and their order never changes.
-	series []seriesTotals
-}
-
-type seriesTotals struct {
-	tier, policy string
-	counts       Counts
+	Point
+	decisions, storeCalls buckets
+	series                []Series // they only grow, and their order never changes
 }
 
 func (m *Monitor) totals() totals {
-	t := totals{
-		saved:     m.store.totalSaved(),
-		carried:   m.store.carried.Load(),
-		decisions: m.decisions.snapshot(),
-	}
-	t.storeCalls, t.callsFailed = m.store.totals()
-	t.calls = t.storeCalls.total()
-	all := m.ledger.all()
-	t.series = make([]seriesTotals, len(all))
-	for i, s := range all {
+	t := totals{decisions: m.decisions.snapshot()}
+	t.storeCalls, t.CallsFailed = m.store.totals()
+	t.Saved, t.Calls, t.Carried = m.store.totalSaved(), t.storeCalls.total(), m.store.carried.Load()
+	for _, s := range m.ledger.all() {
 		c := s.tally.counts()
-		t.series[i] = seriesTotals{tier: s.name.tier, policy: s.name.policy, counts: c}
+		t.series = append(t.series, Series{Tier: s.name.tier, Policy: s.name.policy, Total: c})
 		if !s.name.outbound {
-			t.counts = t.counts.plus(c)
+			t.Counts = t.Counts.combine(c, plus)
 		}
 	}
 	return t

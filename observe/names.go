@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"hash/maphash"
+	"slices"
 	"strconv"
 )
 
@@ -48,4 +49,13 @@ func (n *names) ref(subject string) string {
 	hash := hmac.New(sha256.New, n.key[:])
 	_, _ = hash.Write([]byte(subject)) // never fails
 	return base64.RawURLEncoding.EncodeToString(hash.Sum(nil)[:size])
+}
+
+// find returns the subject among counters that a ref stands for.
+func (n *names) find(ref string, among []counter) (string, bool) {
+	i := slices.IndexFunc(among, func(c counter) bool { return n.ref(c.name) == ref })
+	if i < 0 {
+		return "", false
+	}
+	return among[i].name, true
 }

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -132,33 +131,23 @@ func (o *offenders) top(kind string, n int, now time.Time) []Offender {
 	if k < 0 {
 		return nil
 	}
-	all := o.merge(k, now)
-	slices.SortFunc(all, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.most, a.most), cmp.Compare(b.least, a.least), strings.Compare(a.name, b.name))
-	})
-	all = all[:min(max(n, 0), len(all))]
-	list := make([]Offender, len(all))
-	for i, c := range all {
-		list[i] = Offender{Kind: kind, Subject: label.Line(c.name), Denied: c.most, AtLeast: c.least,
-			Policy: label.Line(c.policy)}
+	list := []Offender{}
+	for _, c := range topCounters(o.merge(k, now), n) {
+		one := Offender{Kind: kind, Subject: label.Line(c.name), Denied: c.count, AtLeast: c.seen,
+			Policy: label.Line(c.note)}
 		if kind != policyKind {
-			list[i].Subject, list[i].Ref = o.names.label(c.name), o.names.ref(c.name)
+			one.Subject, one.Ref = o.names.label(c.name), o.names.ref(c.name)
 		}
+		list = append(list, one)
 	}
 	return list
 }
 
-// candidate is an offender in all panes together.
-type candidate struct {
-	name, policy string
-	most, least  int64
-}
-
 // merge adds up the panes of a kind.
-func (o *offenders) merge(kind int, now time.Time) []candidate {
+func (o *offenders) merge(kind int, now time.Time) []counter {
 	unseen := int64(0) // what those may have that no pane counts
 	found := map[string]int{}
-	var all []candidate
+	var all []counter
 	for _, s := range o.snapshot(kind, now) {
 		unseen += s.least
 		for i := range s.counters {
@@ -167,15 +156,15 @@ func (o *offenders) merge(kind int, now time.Time) []candidate {
 			if !ok {
 				at = len(all)
 				found[c.name] = at
-				all = append(all, candidate{name: c.name})
+				all = append(all, counter{name: c.name})
 			}
-			all[at].most += c.count - s.least
-			all[at].least += c.seen
-			all[at].policy = c.note
+			all[at].count += c.count - s.least
+			all[at].seen += c.seen
+			all[at].note = c.note
 		}
 	}
 	for i := range all {
-		all[i].most += unseen
+		all[i].count += unseen
 	}
 	return all
 }
@@ -206,28 +195,13 @@ func (o *offenders) subjectOf(ref string) (string, bool) {
 		if name == policyKind {
 			continue
 		}
-		for _, subject := range o.subjects(kind) {
-			if o.names.ref(subject) == ref {
+		for _, s := range o.snapshot(kind, time.Now()) {
+			if subject, ok := o.names.find(ref, s.counters); ok {
 				return subject, true
 			}
 		}
 	}
 	return o.shadow.subjectOf(ref)
-}
-
-// subjects returns those of a kind that are counted, some more than once.
-func (o *offenders) subjects(kind int) (all []string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, s := range o.kinds[kind] {
-		if s == nil {
-			continue
-		}
-		for i := range s.counters {
-			all = append(all, s.counters[i].name)
-		}
-	}
-	return all
 }
 
 // kindOf returns the index of a subject's kind.

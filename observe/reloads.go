@@ -5,13 +5,6 @@ import (
 	"time"
 )
 
-// What comes of a change of the configuration, as a label.
-const (
-	reloadChanged   = "changed"
-	reloadUnchanged = "unchanged"
-	reloadRefused   = "refused"
-)
-
 // reloads are what came of changes of one part of the configuration.
 type reloads struct {
 	source string

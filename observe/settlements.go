@@ -45,7 +45,7 @@ func (c *collection) lost(s *series) {
 			if why > 0 {
 				name = (failedFirst + reason(why-1)).String()
 			}
-			c.counter(c.settlementsLost, n, s.name.tier, s.name.policy, corrections[op], name)
+			c.counter("settlements_lost_total", n, s.name.tier, s.name.policy, corrections[op], name)
 		}
 	}
 }

@@ -1,9 +1,7 @@
 package observe
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -113,16 +111,6 @@ func (r *shadowReport) idle() bool {
 	return r.first < oldest && r.requests.sum(shadowAll) == r.minutes[oldest%shadowMinutes].requests
 }
 
-// subjects returns those that are counted by themselves.
-func (r *shadowReport) subjects() (all []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.top.counters {
-		all = append(all, r.top.counters[i].name)
-	}
-	return all
-}
-
 // shadowSnapshot is a copy of a report.
 type shadowSnapshot struct {
 	total   shadowRecord
@@ -173,10 +161,7 @@ func (r *shadowReport) show(names *names, start, now time.Time, n int) ShadowRep
 	}
 	shown.RecentSeconds = max(0, now.Sub(from).Seconds())
 
-	slices.SortFunc(s.top, func(a, b counter) int {
-		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(b.seen, a.seen), strings.Compare(a.name, b.name))
-	})
-	for _, c := range s.top[:min(max(n, 0), len(s.top))] {
+	for _, c := range topCounters(s.top, n) {
 		shown.Top = append(shown.Top, Offender{
 			Kind: offenderKinds[kindOf(c.name)], Subject: names.label(c.name), Ref: names.ref(c.name),
 			Denied: c.count, AtLeast: c.seen, Policy: shown.Policy,

@@ -156,10 +156,8 @@ func (s *shadowReports) all() (all []*shadowReport) {
 // subjectOf returns the subject that a ref stands for, if it is one that is counted by itself.
 func (s *shadowReports) subjectOf(ref string) (string, bool) {
 	for _, r := range s.all() {
-		for _, subject := range r.subjects() {
-			if s.names.ref(subject) == ref {
-				return subject, true
-			}
+		if subject, ok := s.names.find(ref, r.snapshot().top); ok {
+			return subject, true
 		}
 	}
 	return "", false

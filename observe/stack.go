@@ -20,10 +20,8 @@ var storeOps = [...]string{"take", "amend", "command", "ping", other}
 const pingOp = 3
 
 func opIndex(op string) int {
-	for i, name := range storeOps[:len(storeOps)-1] {
-		if name == op {
-			return i
-		}
+	if i := slices.Index(storeOps[:], op); i >= 0 {
+		return i
 	}
 	return len(storeOps) - 1
 }

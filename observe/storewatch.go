@@ -33,6 +33,9 @@ type storeWatch struct {
 	succeeded atomic.Int64 // when a call last succeeded, in nanoseconds since the start
 	down      atomic.Bool  // since some call failed
 	start     time.Time
+	life      context.Context // of all polls
+	end       context.CancelFunc
+	polls     sync.WaitGroup
 
 	mu        sync.Mutex
 	since     time.Time // when it went down; zero if it is not
@@ -41,13 +44,13 @@ type storeWatch struct {
 	errorAt   time.Time
 	state     string // of the breaker
 	probed    StoreHealth
-	stop      func() // of the poll; nil if there is none
-	closed    bool
+	stop      context.CancelFunc // of the last poll
 }
 
 // newStoreWatch returns a watch of a store that is taken to be up.
 func newStoreWatch() *storeWatch {
-	w := &storeWatch{start: time.Now()}
+	w := &storeWatch{start: time.Now(), stop: func() {}}
+	w.life, w.end = context.WithCancel(context.Background())
 	w.succeeded.Store(-int64(quiet))
 	return w
 }
@@ -59,7 +62,9 @@ func (w *storeWatch) called(err error, now time.Time) {
 		w.succeeded.Store(int64(now.Sub(w.start)))
 		if w.down.Load() {
 			w.mu.Lock()
-			w.works()
+			if w.trusted() {
+				w.up()
+			}
 			w.mu.Unlock()
 		}
 	case isFailure(err):
@@ -78,13 +83,7 @@ func isFailure(err error) bool {
 		!errors.Is(err, context.Canceled)
 }
 
-// works notes that the store does, as far as the breaker believes it.
-func (w *storeWatch) works() {
-	if w.trusted() {
-		w.up()
-	}
-}
-
+// up notes that the store works.
 func (w *storeWatch) up() {
 	w.since = time.Time{}
 	w.down.Store(false)

@@ -14,49 +14,27 @@ type probe = func(ctx context.Context) (StoreHealth, error)
 
 // watch asks the store every few seconds from now on, until close. It replaces an earlier probe.
 func (w *storeWatch) watch(ask probe) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		w.poll(ctx, ask)
-	}()
-	w.end(func() {
-		cancel()
-		<-done
-	})
+	ctx, cancel := context.WithCancel(w.life)
+	w.mu.Lock()
+	w.stop()
+	w.stop = cancel
+	w.mu.Unlock()
+	w.polls.Go(func() { w.poll(ctx, ask) })
 }
 
 // close ends the asking, for good.
 func (w *storeWatch) close() {
-	w.mu.Lock()
-	w.closed = true
-	w.mu.Unlock()
-	w.end(nil)
-}
-
-// end ends what was begun by the last watch, and keeps what ends the next; if there is to be no
-// next one, it ends that too.
-func (w *storeWatch) end(next func()) {
-	w.mu.Lock()
-	last := w.stop
-	w.stop = next
-	if w.closed && next != nil {
-		last, w.stop = next, nil
-	}
-	w.mu.Unlock()
-	if last != nil {
-		last()
-	}
+	w.end()
+	w.polls.Wait()
 }
 
 func (w *storeWatch) poll(ctx context.Context, ask probe) {
 	ticker := time.NewTicker(probeEvery)
 	defer ticker.Stop()
-	for {
+	for ctx.Err() == nil {
 		w.ask(ctx, ask)
 		select {
 		case <-ctx.Done():
-			return
 		case <-ticker.C:
 		}
 	}
@@ -67,12 +45,12 @@ func (w *storeWatch) ask(ctx context.Context, ask probe) {
 	limited, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	health, err := ask(limited)
-	if ctx.Err() != nil {
-		return
-	}
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
 	idle := now.Sub(w.start.Add(time.Duration(w.succeeded.Load()))) >= quiet && now.Sub(w.failed) >= quiet
 	if err != nil && health.Kind != "" { // what only the store knows is as it was
 		health.Redis, health.Warnings = w.probed.Redis, w.probed.Warnings

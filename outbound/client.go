@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -20,7 +21,9 @@ type Client struct {
 	name     string
 	subject  string
 	cooldown cooldown
-	counts   counts
+
+	mu      sync.Mutex
+	counted Stats // without the name, the limits and the end of a pause
 }
 
 // Retries returns the API's [API.Retries], 0 if it is no longer registered.
@@ -41,15 +44,15 @@ func (c *Client) Retries() int {
 // context.DeadlineExceeded too. When the context ends first, the booking is given back. A store
 // that fails is dealt with as the API's Failure says.
 func (c *Client) Wait(ctx context.Context) (stint.Decision, error) {
-	c.counts.waiting.Add(1)
-	defer c.counts.waiting.Add(-1)
+	c.count(func(s *Stats) { s.Waiting++ })
+	defer c.count(func(s *Stats) { s.Waiting-- })
 	start := time.Now()
 	d, slept, err := c.admit(ctx, start)
 	var wait time.Duration
 	if slept {
 		wait = time.Since(start)
 	}
-	c.counts.called(wait, err)
+	c.count(func(s *Stats) { s.called(wait, err) })
 	if o := c.registry.observer; o != nil {
 		o.Observe(ctx, &Call{API: c.name, Wait: wait, Err: err})
 	}

@@ -105,7 +105,7 @@ func (c *Client) CoolDown(d time.Duration) {
 		return
 	}
 	if begun {
-		c.counts.cooldowns.Add(1)
+		c.count(func(s *Stats) { s.Cooldowns++ })
 		if unlogged, ok := c.cooldown.began.Allow(1, logEvery); ok {
 			c.registry.logger.Warn("stint: an API asked for a pause", "api", c.name, "pause", d, "unlogged", unlogged)
 		}

@@ -119,14 +119,11 @@ func (r *Registry) API(name string) (*Client, error) {
 	return e.client, nil
 }
 
-// names returns the names of the APIs, in order.
-func (r *Registry) names() []string { return slices.Sorted(maps.Keys(*r.table.Load())) }
-
 func (r *Registry) find(name string) (*entry, error) {
 	if e := (*r.table.Load())[name]; e != nil {
 		return e, nil
 	}
-	known := r.names()
+	known := slices.Sorted(maps.Keys(*r.table.Load()))
 	if len(known) == 0 {
 		return nil, &stint.InvalidError{Err: fmt.Errorf("there is no API %q; none is registered", name)}
 	}

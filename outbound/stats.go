@@ -2,8 +2,8 @@ package outbound
 
 import (
 	"errors"
+	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -34,35 +34,27 @@ type Stats struct {
 	CoolingUntil time.Time
 }
 
-// counts are the numbers behind [Stats].
-type counts struct {
-	calls, waited, denied, failed, waiting, cooldowns atomic.Int64
-	total, longest                                    atomic.Int64
+// count changes the numbers of the API.
+func (c *Client) count(change func(*Stats)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.counted)
 }
 
 // called counts a call and its wait.
-func (n *counts) called(wait time.Duration, err error) {
+func (s *Stats) called(wait time.Duration, err error) {
 	if wait > 0 {
-		n.waited.Add(1)
-		n.total.Add(int64(wait))
-		n.raise(int64(wait))
+		s.Waited++
+		s.TotalWait += wait
+		s.LongestWait = max(s.LongestWait, wait)
 	}
 	switch {
 	case err == nil:
-		n.calls.Add(1)
+		s.Calls++
 	case isDenied(err):
-		n.denied.Add(1)
+		s.Denied++
 	default:
-		n.failed.Add(1)
-	}
-}
-
-// raise raises the longest wait.
-func (n *counts) raise(wait int64) {
-	for was := n.longest.Load(); wait > was; was = n.longest.Load() {
-		if n.longest.CompareAndSwap(was, wait) {
-			return
-		}
+		s.Failed++
 	}
 }
 
@@ -73,14 +65,10 @@ func isDenied(err error) bool {
 
 // stats returns what became of the calls to the API.
 func (c *Client) stats() Stats {
-	n := &c.counts
-	s := Stats{
-		Name:  c.name,
-		Calls: n.calls.Load(), Waited: n.waited.Load(),
-		TotalWait: time.Duration(n.total.Load()), LongestWait: time.Duration(n.longest.Load()),
-		Denied: n.denied.Load(), Failed: n.failed.Load(), Waiting: n.waiting.Load(),
-		Cooldowns: n.cooldowns.Load(),
-	}
+	c.mu.Lock()
+	s := c.counted
+	c.mu.Unlock()
+	s.Name = c.name
 	if e, err := c.registry.find(c.name); err == nil {
 		s.Limits = slices.Clone(e.api.Limits)
 	}
@@ -94,10 +82,8 @@ func (c *Client) stats() Stats {
 func (r *Registry) Stats() []Stats {
 	var all []Stats
 	table := *r.table.Load()
-	for _, name := range r.names() {
-		if e := table[name]; e != nil {
-			all = append(all, e.client.stats())
-		}
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		all = append(all, table[name].client.stats())
 	}
 	return all
 }

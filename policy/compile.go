@@ -21,7 +21,7 @@ import (
 // the path of what is wrong, in the words of the configuration language: "tiers[0].match.path[1]:
 // …".
 func New(spec Spec) (*Set, error) {
-	c := &compiler{spec: &spec, set: &Set{spec: &spec, judge: &judge{}}}
+	c := &compiler{spec: &spec, set: &Set{spec: &spec}}
 	c.compile()
 	if len(c.errs) > 0 {
 		return nil, &stint.InvalidError{Err: errors.Join(c.errs...)}

@@ -21,21 +21,19 @@ func (c *compiler) policies() {
 		if from.Name == globalScope || from.Name == otherScope {
 			c.mistake(key+".name", "%q is what keys of tiers are called; choose another name", from.Name)
 		}
-		c.set.order = append(c.set.order, from.Name)
-		cl := c.clause(key, from.Match, from.Unless)
+		p := &policy{clause: c.clause(key, from.Match, from.Unless), unit: unit{name: from.Name}, skips: from.Skip}
+		c.set.all = append(c.set.all, p)
 		if from.Skip {
-			c.skip(key, from, cl)
+			c.skip(key, from)
+			c.set.exempt = append(c.set.exempt, p)
 			continue
 		}
-		p := &policy{
-			clause: cl,
-			unit: unit{name: from.Name, who: c.who(key+".identity", from.Identity),
-				enforce: c.enforce(key, from.Shadow, from.Rollout)},
-			cost:    c.cost(key+".cost", from.Cost),
-			after:   c.after(key, from),
-			id:      c.requestID(key+".request_id", from.RequestID, from.RequestIDLife),
-			failure: from.Failure,
-		}
+		p.who = c.who(key+".identity", from.Identity)
+		p.enforce = c.enforce(key, from.Shadow, from.Rollout)
+		p.cost = c.cost(key+".cost", from.Cost)
+		p.after = c.after(key, from)
+		p.id = c.requestID(key+".request_id", from.RequestID, from.RequestIDLife)
+		p.failure = from.Failure
 		c.failure(key+".failure", from.Failure)
 		if len(p.who) > 0 && !always(p.who) {
 			c.mistake(key+".identity", "a request may lack it; want a last one that no request lacks, such as ip: [%s, ip]", from.Identity[len(from.Identity)-1])
@@ -72,8 +70,9 @@ func (c *compiler) notTooMany(t *tier) {
 	}
 }
 
-func (c *compiler) skip(key string, from *Policy, cl clause) {
-	if cl.when == nil {
+// skip checks a policy that exempts requests.
+func (c *compiler) skip(key string, from *Policy) {
+	if from.Match == nil {
 		c.mistake(key, "skips every request there is; want a match")
 	}
 	for _, field := range []struct {
@@ -96,7 +95,6 @@ func (c *compiler) skip(key string, from *Policy, cl clause) {
 			c.mistake(key+"."+field.key, "has no effect in a policy that skips")
 		}
 	}
-	c.set.exempt = append(c.set.exempt, &exemption{clause: cl, name: from.Name})
 }
 
 // policyRules makes the rules of a policy for every tier.

@@ -91,21 +91,11 @@ func (c *condition) hasMethod(method string) bool {
 }
 
 func (c *condition) hasHost(host string) bool {
-	for _, pattern := range c.hosts {
-		if fitsHost(pattern, host) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.hosts, func(pattern string) bool { return fitsHost(pattern, host) })
 }
 
 func (c *condition) hasNetworkOf(client netip.Addr) bool {
-	for _, network := range c.networks {
-		if network.Contains(client) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.networks, func(n netip.Prefix) bool { return n.Contains(client) })
 }
 
 // pathOf returns the first pattern that the request's path fits, or nil.

@@ -60,7 +60,7 @@ func (s *Set) Explain(in *Input) *Explanation {
 	}
 	var v Verdict
 	var r stint.Request
-	s.ask(&f, &v, &r)
+	only := s.ask(&f, &v, &r)
 	e.Skipped, e.Tier, e.Route, e.Cost = v.Skipped, v.Tier, v.Route, v.Cost
 	if v.Skipped != "" {
 		return e
@@ -68,32 +68,12 @@ func (s *Set) Explain(in *Input) *Explanation {
 	s.explainTiers(&f, e)
 	s.explainPolicies(&f, e)
 	e.Results = v.Results
-	if id := s.requestIDOf(&f); id != nil {
-		e.RequestID, e.Named = id.header, r.ID != ""
+	if only.id != nil {
+		e.RequestID, e.Named = only.id.header, r.ID != ""
 	}
 	e.Failure, e.Bans = *r.Failure, r.Bans
 	e.After = v.after.String()
 	return e
-}
-
-// requestIDOf returns how a request may name itself, or nil. All readings have to agree.
-func (s *Set) requestIDOf(f *facts) (id *requestID) {
-	for i := range f.count() {
-		f.reading = f.at(i)
-		t, _ := s.tierOf(f)
-		of := s.id
-		for _, p := range s.policies {
-			if p.id != nil && p.miss(f, t) == fits {
-				of = p.id
-				break
-			}
-		}
-		if i > 0 && of != id {
-			return nil
-		}
-		id = of
-	}
-	return id
 }
 
 // explainTiers explains every tier up to the last one that the request has in any reading.
@@ -134,30 +114,19 @@ func (t *tier) considered(f *facts) Considered {
 // explainPolicies explains every policy. Of those that exempt none applies to all readings, or
 // nothing else would matter.
 func (s *Set) explainPolicies(f *facts, e *Explanation) {
-	exempt, policies := s.exempt, s.policies
-	for _, name := range s.order {
-		c := Considered{Name: name}
-		if len(exempt) > 0 && exempt[0].name == name {
-			for i := range f.count() {
-				f.reading = f.at(i)
-				if m := exempt[0].miss(f, true); m != fits {
-					c.Why = exempt[0].why(m)
-					break
-				}
+	for _, p := range s.all {
+		c := Considered{Name: p.name}
+		for i := range f.count() {
+			f.reading = f.at(i)
+			t, _ := s.tierOf(f)
+			m := p.miss(f, t)
+			c.Applies, c.Why = m == fits && !p.skips, p.why(m)
+			if m == missTier {
+				c.Why = fmt.Sprintf("it has no limits for the tier %q", t.name)
 			}
-			exempt = exempt[1:]
-		} else {
-			for i := 0; i < f.count() && !c.Applies; i++ {
-				f.reading = f.at(i)
-				t, _ := s.tierOf(f)
-				m := policies[0].miss(f, t)
-				if c.Applies = m == fits; m == missTier {
-					c.Why = fmt.Sprintf("it has no limits for the tier %q", t.name)
-				} else {
-					c.Why = policies[0].clause.why(m)
-				}
+			if (m == fits) != p.skips {
+				break // limits of any reading apply, and exemptions of all
 			}
-			policies = policies[1:]
 		}
 		e.Policies = append(e.Policies, c)
 	}

@@ -36,8 +36,8 @@ type reading struct {
 var overrides = [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
 
 // facts returns what follows from a request.
-func (j *judge) facts(in *Input) facts {
-	f := facts{in: in, resolver: j.resolver, asserted: j.asserted}
+func (s *Set) facts(in *Input) facts {
+	f := facts{in: in, resolver: s.resolver, asserted: s.asserted}
 	f.first = reading{path: in.Path, method: strings.ToUpper(in.Method)}
 	plain := in.RawPath == "" && isPlain(in.Path)
 	if !plain {
@@ -47,21 +47,21 @@ func (j *judge) facts(in *Input) facts {
 			f.others = append(f.others, reading{path: p, method: f.first.method})
 		}
 	}
-	if !plain || j.upper {
+	if !plain || s.upper {
 		for i := range f.count() {
-			if r := f.at(i); j.folds(r.path) {
+			if r := f.at(i); s.folds(r.path) {
 				f.others = append(f.others, reading{path: r.path, method: r.method, folded: true})
 			}
 		}
 	}
-	for _, method := range f.otherMethods(j.methods) {
+	for _, method := range f.otherMethods(s.methods) {
 		for i := range f.count() {
 			if r := f.at(i); r.method == f.first.method {
 				f.others = append(f.others, reading{path: r.path, method: method, folded: r.folded})
 			}
 		}
 	}
-	if slices.ContainsFunc(j.chosen, func(id *identity) bool { return id.repeated(&f) }) {
+	if slices.ContainsFunc(s.chosen, func(id *identity) bool { return id.repeated(&f) }) {
 		for i := range f.count() {
 			r := f.at(i)
 			r.last = true

@@ -106,8 +106,8 @@ func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 
 // Answer is the second half of Decide, for a verdict with the store's Decision on the question, or
 // its Err. It completes the results, asks about those in shadow, and sends the verdict to the log
-// and the observer, unless the question only looked. Rules that count costs are charged the
-// verdict's Cost, which the caller may have changed since Ask.
+// and the observer; of a question that only looked, the log gets failures. Rules that count costs
+// are charged the verdict's Cost, which the caller may have changed since Ask.
 //
 // A verdict on a question that is not from Ask needs the results that were asked about, with their
 // rules and claims, and whatever else is to be observed.
@@ -117,12 +117,11 @@ func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request) {
 	if v.Err == nil && len(v.Results) > v.enforced && d.Allowed && !d.Repeat && !d.Degraded {
 		g.askShadow(ctx, v, r)
 	}
-	if r.Mode == stint.ModePeek {
-		return
-	}
+	looked := r.Mode == stint.ModePeek
 	switch {
 	case v.Err != nil:
 		g.log.undecided(ctx, v)
+	case looked:
 	case !d.Allowed:
 		g.log.denied(v)
 	case v.Shadowed() != nil:
@@ -130,7 +129,7 @@ func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request) {
 	default:
 		g.log.admitted(ctx, v)
 	}
-	if g.observer != nil {
+	if g.observer != nil && !looked {
 		if v.began != untimed {
 			v.Took = g.watch.took(v.began)
 		}

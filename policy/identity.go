@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/keypart"
@@ -34,12 +35,7 @@ func (id *identity) always() bool {
 	case byAddress, byNothing:
 		return true
 	case byAll:
-		for _, part := range id.parts {
-			if !part.always() {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(id.parts, func(part *identity) bool { return !part.always() })
 	}
 	return false
 }
@@ -117,17 +113,14 @@ func cookie(f *facts, name string) string {
 		return ""
 	}
 	r := http.Request{Header: http.Header{"Cookie": lines}}
-	if f.last {
-		if all := r.CookiesNamed(name); len(all) > 0 {
-			return all[len(all)-1].Value
-		}
+	all := r.CookiesNamed(name)
+	switch {
+	case len(all) == 0:
 		return ""
+	case f.last:
+		return all[len(all)-1].Value
 	}
-	c, err := r.Cookie(name)
-	if err != nil {
-		return ""
-	}
-	return c.Value
+	return all[0].Value
 }
 
 // repeated reports whether a request may tell the identity more than once.

@@ -10,28 +10,11 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/clientip"
 	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/pathpattern"
 	"github.com/stint-limiter/stint/internal/rollout"
 	"github.com/stint-limiter/stint/internal/words"
 )
-
-// judge is what a set makes of requests.
-type judge struct {
-	resolver *clientip.Resolver
-	asserted map[string]string
-	tiers    []*tier
-	exempt   []*exemption
-	policies []*policy
-	order    []string // the names of both, as in the file
-	methods  []string // those that conditions name; if counts are divided by method, all that are known
-	patterns []pathpattern.Pattern
-	upper    bool        // a pattern has letters in upper case
-	chosen   []*identity // those that requests choose, in a header or cookie
-
-	id *requestID // unless a policy says otherwise
-}
 
 // requestID is the header by which requests name themselves, and for how long that is remembered.
 type requestID struct {
@@ -61,12 +44,6 @@ func (r *requestID) of(f *facts, subject string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// exemption is a policy that skips.
-type exemption struct {
-	clause
-	name string
-}
-
 // tier is who may do how much.
 type tier struct {
 	clause
@@ -78,10 +55,11 @@ type tier struct {
 	failure *stint.FailurePolicy
 }
 
-// policy is what may be done how often.
+// policy is what may be done how often, or what is exempt from everything.
 type policy struct {
 	clause
 	unit
+	skips   bool // all else is zero then, but for the name
 	per     []divider
 	tiers   []bool  // for which of them the policy is
 	rules   []rules // of each tier
@@ -141,30 +119,30 @@ type asker struct {
 
 // folds reports whether a path fits a pattern of the set only if the case of letters does not
 // matter.
-func (j *judge) folds(path string) bool {
-	return slices.ContainsFunc(j.patterns, func(p pathpattern.Pattern) bool {
+func (s *Set) folds(path string) bool {
+	return slices.ContainsFunc(s.patterns, func(p pathpattern.Pattern) bool {
 		return p.Fits(path, true) && !p.Fits(path, false)
 	})
 }
 
 // exemptBy returns the policy that exempts a request, or "". All readings have to be exempt.
-func (j *judge) exemptBy(f *facts) string {
+func (s *Set) exemptBy(f *facts) string {
 	by := -1
 	for i := f.count() - 1; i >= 0; i-- {
 		f.reading = f.at(i)
-		by = slices.IndexFunc(j.exempt, func(e *exemption) bool { return e.miss(f, true) == fits })
+		by = slices.IndexFunc(s.exempt, func(p *policy) bool { return p.clause.miss(f, true) == fits })
 		if by < 0 {
 			return ""
 		}
 	}
-	return j.exempt[by].name
+	return s.exempt[by].name
 }
 
 // tierOf returns the tier of the reading that is looked at, and who is asking. The last tier takes
 // everybody.
-func (j *judge) tierOf(f *facts) (*tier, asker) {
+func (s *Set) tierOf(f *facts) (*tier, asker) {
 	var room [128]byte
-	for _, t := range j.tiers {
+	for _, t := range s.tiers {
 		if t.clause.miss(f, false) != fits {
 			continue
 		}
@@ -177,10 +155,10 @@ func (j *judge) tierOf(f *facts) (*tier, asker) {
 
 // miss says why a policy does not apply to a request of a tier.
 func (p *policy) miss(f *facts, t *tier) miss {
-	if !p.tiers[t.index] {
+	if !p.skips && !p.tiers[t.index] {
 		return missTier
 	}
-	return p.clause.miss(f, false)
+	return p.clause.miss(f, p.skips)
 }
 
 // askerIn returns whose requests a policy counts together, for one who is asking in a tier.

@@ -67,3 +67,40 @@ func TestLogOfTheGone(t *testing.T) {
 		t.Errorf("error %v, log %q; want that it was cancelled, and nothing", err, &out)
 	}
 }
+
+// TestLogOfAFailedLook: a question that only looks is logged if it fails, with who and what was
+// asked about; the observer receives nothing.
+func TestLogOfAFailedLook(t *testing.T) {
+	var out bytes.Buffer
+	var seen eventCount
+	w := newWorld(t, "tiers: [{name: members, identity: ip, limits: 3/1m}]")
+	guard, err := policy.NewGuard(w.store, w.Set(), policy.GuardConfig{
+		Observer: &seen, Logger: slog.New(slog.NewTextHandler(&out, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := get("/")
+	var v policy.Verdict
+	var r stint.Request
+	if err := guard.Ask(&in, &v, &r); err != nil {
+		t.Fatal(err)
+	}
+	r.Mode = stint.ModePeek
+	v.Err = errors.New("no answer")
+	guard.Answer(t.Context(), &v, &r)
+	for _, want := range []string{"level=ERROR", "no answer", "policy=members", "tier=members", "key=ip:",
+		"limits=[3/1m]"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %s in %s", want, &out)
+		}
+	}
+	if seen != 0 {
+		t.Errorf("the observer received %d events", seen)
+	}
+}
+
+// eventCount counts events.
+type eventCount int
+
+func (o *eventCount) Observe(context.Context, any) { *o++ }

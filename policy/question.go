@@ -10,16 +10,16 @@ import (
 )
 
 // ask fills in the question to the store about a request, and in the verdict all that is known
-// before the answer. Nobody knows what the application makes of a request that has several
-// readings: what limits any of them is enforced.
-func (j *judge) ask(f *facts, v *Verdict, r *stint.Request) {
-	if v.Skipped = j.exemptBy(f); v.Skipped != "" {
-		return
+// before the answer. It returns what the request has only one of. Nobody knows what the application
+// makes of a request that has several readings: what limits any of them is enforced.
+func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
+	if v.Skipped = s.exemptBy(f); v.Skipped != "" {
+		return only
 	}
 	f.reading = f.first
-	who, only := j.askReading(f, v)
+	who, only := s.askReading(f, v)
 	for _, f.reading = range f.others {
-		_, further := j.askReading(f, v)
+		_, further := s.askReading(f, v)
 		only.join(&further)
 	}
 	if len(f.others) > 0 {
@@ -51,18 +51,19 @@ func (j *judge) ask(f *facts, v *Verdict, r *stint.Request) {
 		r.IDLife = only.id.life
 	}
 	r.Bans, r.Failure = only.bans, only.failure
+	return only
 }
 
 // askReading adds what limits one reading of a request, and returns who is asking and what else
 // there is to say of it.
-func (j *judge) askReading(f *facts, v *Verdict) (string, terms) {
-	t, who := j.tierOf(f)
+func (s *Set) askReading(f *facts, v *Verdict) (string, terms) {
+	t, who := s.tierOf(f)
 	f.before = who.subject
 	var room [8]*policy
 	matched := room[:0]
-	only := terms{cost: 1, failure: t.failure, id: j.id, bans: t.bans}
+	only := terms{cost: 1, failure: t.failure, id: s.id, bans: t.bans}
 	route := otherScope
-	for _, p := range j.policies {
+	for _, p := range s.policies {
 		if p.miss(f, t) != fits {
 			continue
 		}

@@ -1,12 +1,29 @@
 package policy
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/pathpattern"
+)
 
 // Set is a set of policies that was found good. It is immutable and safe for concurrent use.
 type Set struct {
 	spec  *Spec
 	rules []*Rule
-	*judge
+
+	resolver *clientip.Resolver
+	asserted map[string]string
+	tiers    []*tier
+	all      []*policy // in the order of the spec
+	exempt   []*policy // those of them that skip
+	policies []*policy // the others
+	methods  []string  // those that conditions name; if counts are divided by method, all that are known
+	patterns []pathpattern.Pattern
+	upper    bool        // a pattern has letters in upper case
+	chosen   []*identity // those that requests choose, in a header or cookie
+
+	id *requestID // unless a policy says otherwise
 }
 
 // Spec returns what the set was made from, with its defaults. It must not be changed.

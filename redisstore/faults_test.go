@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -20,8 +21,9 @@ import (
 	"github.com/stint-limiter/stint/redisstore"
 )
 
-// callerEnv makes this test binary a process that calls a limiter and prints how many calls were
-// allowed: URL, limit, goroutines, calls of each, apart by "|".
+// callerEnv makes this test binary a process that calls a limiter: the URL, goroutines and calls of
+// each, apart by "|". It prints a line when it is ready, and for each limit that it reads how many
+// calls were allowed.
 const callerEnv = "STINT_TEST_CALLER"
 
 func TestMain(m *testing.M) {
@@ -36,29 +38,41 @@ func TestMain(m *testing.M) {
 }
 
 func callLimiter(job []string) error {
-	ctx := context.Background()
-	s, err := redisstore.Open(ctx, redisstore.Config{URL: job[0]})
+	s, err := redisstore.Open(context.Background(), redisstore.Config{URL: job[0]})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	limit, err := stint.ParseLimit(job[1])
+	goroutines, _ := strconv.Atoi(job[1])
+	calls, _ := strconv.Atoi(job[2])
+	fmt.Println("ready")
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		allowed, err := callAtOnce(s, lines.Text(), goroutines, calls)
+		if err != nil {
+			return err
+		}
+		fmt.Println(allowed)
+	}
+	return nil
+}
+
+// callAtOnce returns how many calls from that many goroutines a limit allowed.
+func callAtOnce(s *redisstore.Store, text string, goroutines, calls int) (int64, error) {
+	limit, err := stint.ParseLimit(text)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	lim, err := stint.New(s, limit)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	goroutines, _ := strconv.Atoi(job[2])
-	calls, _ := strconv.Atoi(job[3])
 	var allowed atomic.Int64
 	var failure atomic.Pointer[error]
 	var wg sync.WaitGroup
 	for range goroutines {
 		wg.Go(func() {
 			for range calls {
-				d, err := lim.Allow(ctx, "shared")
+				d, err := lim.Allow(context.Background(), text)
 				if err != nil {
 					failure.Store(&err)
 					return
@@ -71,71 +85,102 @@ func callLimiter(job []string) error {
 	}
 	wg.Wait()
 	if err := failure.Load(); err != nil {
-		return *err
+		return 0, *err
 	}
-	fmt.Println("allowed", allowed.Load())
-	return nil
+	return allowed.Load(), nil
 }
 
-// callFrom runs that many processes at once and returns how many of their calls were allowed
-// together.
-func callFrom(t *testing.T, processes int, url, limit string, goroutines, calls int) int64 {
+// caller is a process that calls a limiter.
+type caller struct {
+	limits  io.Writer
+	answers *bufio.Scanner
+}
+
+func (c caller) answer(t *testing.T) string {
 	t.Helper()
-	var total atomic.Int64
-	var wg sync.WaitGroup
-	for range processes {
-		cmd := exec.CommandContext(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%s|%d|%d", callerEnv, url, limit, goroutines, calls))
+	if !c.answers.Scan() {
+		t.Fatalf("a caller has ended: %v", c.answers.Err())
+	}
+	return c.answers.Text()
+}
+
+// startCallers returns when four processes can call.
+func startCallers(t *testing.T, url string, goroutines, calls int) []caller {
+	t.Helper()
+	var callers []caller
+	for range 4 {
+		cmd := exec.Command(os.Args[0])
+		// The race detector would wait for a second when the process ends.
+		cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=10",
+			fmt.Sprintf("%s=%s|%d|%d", callerEnv, url, goroutines, calls))
 		cmd.Stderr = os.Stderr
-		wg.Go(func() {
-			out, err := cmd.Output()
-			if err != nil {
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = in.Close() // and it ends
+			if err := cmd.Wait(); err != nil {
 				t.Errorf("caller: %v", err)
-				return
-			}
-			for line := range strings.Lines(string(out)) {
-				var n int64
-				if _, err := fmt.Fscanf(bufio.NewReader(strings.NewReader(line)), "allowed %d", &n); err == nil {
-					total.Add(n)
-				}
 			}
 		})
+		callers = append(callers, caller{in, bufio.NewScanner(out)})
 	}
-	wg.Wait()
-	return total.Load()
+	for _, c := range callers {
+		c.answer(t)
+	}
+	return callers
+}
+
+// allowed lets all processes call at once, and returns how many of their calls were allowed.
+func allowed(t *testing.T, callers []caller, limit string) (total int64) {
+	t.Helper()
+	for _, c := range callers {
+		if _, err := fmt.Fprintln(c.limits, limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range callers {
+		n, err := strconv.ParseInt(c.answer(t), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += n
+	}
+	return total
 }
 
 // F4: 4 processes with 50 goroutines each on one key admit exactly the limit.
 func TestProcessesShareOneLimit(t *testing.T) {
-	server := redistest.Start(t)
+	callers := startCallers(t, redistest.Start(t).URL(), 50, 10)
 	for _, test := range []struct {
 		limit string
 		want  int64
 	}{
+		{"4/1h", 4},
 		{"100/1h", 100},
 		{"1000/1h", 1000},
 		{"300/366d burst 300 bucket", 300},
 		{"300/1d fixed", 300},
 		{"300/1h concurrency", 300},
 	} {
-		server.CLI(t, "FLUSHALL")
-		if got := callFrom(t, 4, server.URL(), test.limit, 50, 10); got != test.want {
+		if got := allowed(t, callers, test.limit); got != test.want {
 			t.Errorf("%s: %d allowed, want exactly %d", test.limit, got, test.want)
 		}
 	}
 }
 
-// Four processes share a limit of four.
-func TestProcessesShareFew(t *testing.T) {
-	if got := callFrom(t, 4, redistest.Start(t).URL(), "4/1m", 5, 2); got != 4 {
-		t.Errorf("%d allowed, want exactly 4", got)
-	}
-}
-
 // F4 on a Cluster.
 func TestProcessesShareOneLimitOnACluster(t *testing.T) {
-	if got := callFrom(t, 4, clusterURL(redistest.StartCluster(t, redistest.NoFailover...)), "100/1h", 50,
-		5); got != 100 {
+	url := clusterURL(redistest.StartCluster(t, redistest.NoFailover...))
+	if got := allowed(t, startCallers(t, url, 50, 5), "100/1h"); got != 100 {
 		t.Errorf("%d allowed, want exactly 100", got)
 	}
 }

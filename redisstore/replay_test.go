@@ -3,8 +3,6 @@ package redisstore_test
 import (
 	"testing"
 
-	"github.com/redis/rueidis"
-
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/simulate/simulatetest"
 	"github.com/stint-limiter/stint/storetest"
@@ -15,11 +13,7 @@ func TestReplay(t *testing.T) {
 	server := redistest.Start(t)
 	s, c := open(t, server.URL()), client(t, server.URL())
 	simulatetest.Equal(t, func(t *testing.T) storetest.Harness {
-		masters(t, c, func(node rueidis.Client) {
-			if err := node.Do(t.Context(), node.B().Flushall().Build()).Error(); err != nil {
-				t.Fatal(err)
-			}
-		})
+		flush(t, c)
 		return clocked(t, s, c)
 	})
 }

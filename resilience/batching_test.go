@@ -13,10 +13,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/errkind"
-	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/memorystore"
-	"github.com/stint-limiter/stint/redisstore"
-	"github.com/stint-limiter/stint/storetest"
 )
 
 // remote is a store some way off: a call takes as long as its delay says, and notices the end of
@@ -274,31 +271,6 @@ func TestBatchingAdmitsExactlyTheLimit(t *testing.T) {
 	if allowed != 1000 {
 		t.Errorf("%d of 2,000 were admitted under a limit of 1,000", allowed)
 	}
-}
-
-// The contract, exactly, over a real server with company in every batch.
-func TestBatchingIsExact(t *testing.T) {
-	server := redistest.Start(t)
-	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	b := newBatching(store, Config{}.withDefaults())
-	defer b.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	var group sync.WaitGroup
-	for i := range 4 {
-		group.Go(func() {
-			for ctx.Err() == nil {
-				_, _ = b.Take(ctx, oneUnit(fmt.Sprint("company", i)))
-			}
-		})
-	}
-	storetest.Run(t, storetest.Exact, func(*testing.T) storetest.Harness { return storetest.Harness{Store: b} })
-	cancel()
-	group.Wait()
-	storetest.Linearizable(t, b)
 }
 
 // Who has little time learns nothing about the store, and does not speak for others: five such

@@ -33,9 +33,10 @@ func (s *deniesAll) Amend(context.Context, stint.Charge, stint.Amendment) (bool,
 
 func (s *deniesAll) Command(context.Context, stint.Command) error { return nil }
 
-// F26: a million denied keys take no more room than the table has, and each is told its own.
-func TestDenyCacheMillionKeys(t *testing.T) {
-	const keys, entries = 1_000_000, 1 << 14
+// F26: denied keys take no more room than the table has, however many they are, and each is told its
+// own. Package faults measures a million.
+func TestDenyCacheManyKeys(t *testing.T) {
+	const keys, entries = 200_000, 1 << 14
 	store := &deniesAll{}
 	c := newDenyCache(store, Config{Denials: entries - 100}.withDefaults())
 	c.clock = func() time.Duration { return 0 }

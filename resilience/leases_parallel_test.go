@@ -26,13 +26,15 @@ func TestLeasesNeverOver(t *testing.T) {
 		{stint.Per(2000, 10*time.Second).WithLease(),
 			stint.Limit{Max: 300, Window: time.Second, Algorithm: stint.AlgorithmFixed, Leased: true}},
 	}
-	rounds := 20
+	rounds := 2 * len(sets)
 	if testing.Short() {
 		rounds = len(sets)
 	}
 	hits, all := 0, 0
-	for seed := range rounds {
-		limits := sets[seed%len(sets)]
+	first := rand.IntN(1_000_000)
+	t.Logf("the first seed is %d", first)
+	for round := range rounds {
+		seed, limits := first+round, sets[round%len(sets)]
 		synctest.Test(t, func(t *testing.T) {
 			chance := rand.New(rand.NewPCG(uint64(seed), 7))
 			store := newLeaseFar(t, 0)

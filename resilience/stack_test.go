@@ -60,8 +60,9 @@ func TestStackOverRedis(t *testing.T) {
 	}
 }
 
-// All but what answers from memory is exact: no caller can tell it from a store alone.
-func TestStackIsLinearizable(t *testing.T) {
+// All but what answers from memory is exact, with company in the batches: no caller can tell it from
+// a store alone.
+func TestStackIsExact(t *testing.T) {
 	redis := openRedis(t, redistest.Start(t).URL())
 	breaker := newBreaker(redis, Config{}.withDefaults())
 	defer breaker.Close()
@@ -72,7 +73,18 @@ func TestStackIsLinearizable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for i := range 2 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = s.Take(ctx, oneUnit(fmt.Sprint("company", i)))
+			}
+		})
+	}
 	storetest.Run(t, storetest.Exact, func(*testing.T) storetest.Harness { return storetest.Harness{Store: s} })
+	cancel()
+	group.Wait()
 	storetest.Linearizable(t, s)
 }
 

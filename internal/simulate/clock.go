@@ -27,23 +27,3 @@ func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 func duration(us int64) Duration {
 	return Duration(min(us, math.MaxInt64/int64(time.Microsecond)) * int64(time.Microsecond))
 }
-
-// The range of times in Unix nanoseconds.
-const (
-	minTime = math.MinInt64
-	maxTime = math.MaxInt64
-)
-
-// nanoseconds converts a time to Unix nanoseconds, and the zero time to a default. Times outside
-// the range become minTime or maxTime.
-func nanoseconds(t time.Time, ifZero int64) int64 {
-	switch {
-	case t.IsZero():
-		return ifZero
-	case t.Before(time.Unix(0, minTime)):
-		return minTime
-	case t.After(time.Unix(0, maxTime)):
-		return maxTime
-	}
-	return t.UnixNano()
-}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -16,7 +17,7 @@ type counter struct {
 	store *memorystore.Store
 	top   int
 
-	routes   map[route]*[len(methodNames)]Count
+	routes   map[route][]Count
 	rules    []RuleCount // by index of the rule
 	limits   []ruleLimit // of all rules, in their order
 	first    []int       // index in limits of each rule's first limit
@@ -42,7 +43,7 @@ type ruleLimit struct {
 
 func newCounter(set *policy.Set, o *Options, store *memorystore.Store) *counter {
 	c := &counter{
-		set: set, store: store, top: o.Top, routes: make(map[route]*[len(methodNames)]Count),
+		set: set, store: store, top: o.Top, routes: make(map[route][]Count),
 		rules: []RuleCount{}, subjects: newSubjects(o.MaxSubjects),
 	}
 	for _, rule := range set.Rules() {
@@ -214,10 +215,10 @@ func (c *counter) methodCount(v *policy.Verdict, method string) *Count {
 	key := route{v.Tier, v.Route, v.Skipped}
 	counts := c.routes[key]
 	if counts == nil {
-		counts = new([len(methodNames)]Count)
+		counts = make([]Count, len(methodNames))
 		c.routes[key] = counts
 	}
-	i := slices.Index(methodNames[:], method)
+	i := slices.Index(methodNames, method)
 	if i < 0 {
 		i = len(methodNames) - 1
 	}
@@ -225,7 +226,7 @@ func (c *counter) methodCount(v *policy.Verdict, method string) *Count {
 }
 
 // methodNames are the methods that are counted separately, and the name for all others.
-var methodNames = [...]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "other"}
+var methodNames = append(slices.Clone(words.Methods[:]), "other")
 
 // add adds another count.
 func (c *Count) add(d *Count) {

@@ -13,9 +13,6 @@ type input struct {
 	values []string // returned by Values for this record
 }
 
-// userClaim is the claim that holds the user whom the logging server authenticated.
-const userClaim = "user"
-
 // of returns the input for a record. It is valid until the next call.
 func (i *input) of(r *accesslog.Record) *policy.Input {
 	i.record, i.values = r, i.values[:0]
@@ -24,7 +21,7 @@ func (i *input) of(r *accesslog.Record) *policy.Input {
 		i.in.Header = i
 	}
 	if r.User != "" || len(r.Claims) > 0 {
-		i.in.Claims = i
+		i.in.Claims = r
 	}
 	return &i.in
 }
@@ -38,20 +35,6 @@ func (i *input) Values(name string) []string {
 		}
 	}
 	return i.values[start:len(i.values):len(i.values)]
-}
-
-// Claim implements the Claims of [policy.Input]. A mapped claim takes precedence over the user of
-// the log.
-func (i *input) Claim(name string) string {
-	for k := range i.record.Claims {
-		if f := &i.record.Claims[k]; f.Name == name {
-			return f.Value
-		}
-	}
-	if name == userClaim {
-		return i.record.User
-	}
-	return ""
 }
 
 // outcomeOf returns the outcome of a request: its response.

@@ -162,13 +162,13 @@ func (r *recommender) meter(claim *stint.Claim, w *window, at int64) int64 {
 
 // settlingStore is the store of a recommender. It settles the meters along with the charges.
 type settlingStore struct {
-	timeless
+	Timeless
 	recommender *recommender
 }
 
 // Amend implements [stint.Store]. A replay settles each request before the next one.
 func (s settlingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
-	changed, err := s.timeless.Amend(ctx, c, a)
+	changed, err := s.Timeless.Amend(ctx, c, a)
 	if changed && a.Kind == stint.AmendSettle {
 		for i := range 1 + len(c.And) {
 			s.recommender.settle(contract.ClaimAt(&c.Claim, c.And, i), a.Cost)

@@ -155,21 +155,22 @@ func (c *counter) hitOf(s *subject) Hit {
 func (c *counter) limitUses() []LimitUse {
 	uses := make([]LimitUse, len(c.limits))
 	shares := make([][]float64, len(c.limits)) // of subjects that were never denied
-	busiest := make([]*top[busy], len(c.limits))
+	busiest := make([]*top[Busy], len(c.limits))
 	for i, l := range c.limits {
 		uses[i] = LimitUse{
-			Policy: l.rule.Policy, Tier: l.rule.Tier, Costs: l.rule.Costs, Limit: l.limit, Busiest: []Busy{},
+			Policy: l.rule.Policy, Tier: l.rule.Tier, Costs: l.rule.Costs, Limit: l.limit,
 		}
-		busiest[i] = newTop(c.top, func(a, b busy) int {
-			return cmp.Or(cmp.Compare(b.used, a.used), cmp.Compare(a.at, b.at), strings.Compare(a.subject, b.subject))
+		busiest[i] = newTop(c.top, func(a, b Busy) int {
+			return cmp.Or(cmp.Compare(b.Used, a.Used), a.At.Compare(b.At), strings.Compare(a.Subject, b.Subject))
 		})
 	}
 	for _, s := range c.subjects.byName {
 		for _, p := range s.peaks {
 			uses[p.limit].Subjects++
-			busiest[p.limit].add(busy{s.name, p})
+			used := share(p.used, c.limits[p.limit].limit.Capacity())
+			busiest[p.limit].add(Busy{s.name, p.used, used, instant(p.at)})
 			if s.denials == nil {
-				shares[p.limit] = append(shares[p.limit], share(p.used, c.limits[p.limit].limit.Capacity()))
+				shares[p.limit] = append(shares[p.limit], used)
 			}
 		}
 		if s.denials != nil {
@@ -179,19 +180,9 @@ func (c *counter) limitUses() []LimitUse {
 		}
 	}
 	for i := range uses {
-		uses[i].Headroom = headroom(shares[i])
-		for _, b := range busiest[i].list {
-			used := share(b.used, uses[i].Limit.Capacity())
-			uses[i].Busiest = append(uses[i].Busiest, Busy{b.subject, b.used, used, instant(b.at)})
-		}
+		uses[i].Headroom, uses[i].Busiest = headroom(shares[i]), busiest[i].list
 	}
 	return uses
-}
-
-// busy is the busiest window of a subject.
-type busy struct {
-	subject string
-	peak
 }
 
 // share returns the used share of a capacity; 1 if the capacity is 0.

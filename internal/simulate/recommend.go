@@ -52,7 +52,7 @@ func (r *recommender) sortedNeeds() []*sortedNeeds {
 	return all
 }
 
-func (w *window) recommend(needs *sortedNeeds, scale *scale, shares []float64) Recommendation {
+func (w *window) recommend(needs *sortedNeeds, scale scale, shares []float64) Recommendation {
 	r := w.Recommendation
 	r.Subjects = int64(len(needs.large))
 	r.Choices, r.Curve = []Choice{}, []Point{}
@@ -63,11 +63,11 @@ func (w *window) recommend(needs *sortedNeeds, scale *scale, shares []float64) R
 		wanted := rank(len(needs.large), share)
 		exact := w.smallest(needs, wanted)
 		index := scale.index(exact)
-		for w.untouched(needs, scale.numbers[index]) < wanted && index < len(scale.numbers)-1 {
+		for w.untouched(needs, scale[index]) < wanted && index < len(scale)-1 {
 			index++ // a limit with slices may need to be larger than one without
 		}
 		r.Choices = append(r.Choices, Choice{
-			Share: share, Exact: w.limit(exact), Limit: w.limit(scale.numbers[index]),
+			Share: share, Exact: w.limit(exact), Limit: w.limit(scale[index]),
 			Affected: w.point(needs, scale, index),
 		})
 	}
@@ -75,7 +75,7 @@ func (w *window) recommend(needs *sortedNeeds, scale *scale, shares []float64) R
 	if len(needs.exact) > 0 {
 		least = needs.exact[0]
 	}
-	for index := scale.index(least); index < len(scale.numbers); index++ {
+	for index := scale.index(least); index < len(scale); index++ {
 		p := w.point(needs, scale, index)
 		r.Curve = append(r.Curve, p)
 		if p.Subjects == 0 && most <= max(p.Max, w.smallestSliced()) {
@@ -112,8 +112,8 @@ func (w *window) smallest(needs *sortedNeeds, wanted int) int64 {
 }
 
 // point returns what the limit at an index of the scale would do.
-func (w *window) point(needs *sortedNeeds, scale *scale, index int) Point {
-	p := Point{Max: scale.numbers[index], Requests: w.Requests}
+func (w *window) point(needs *sortedNeeds, scale scale, index int) Point {
+	p := Point{Max: scale[index], Requests: w.Requests}
 	counts := w.exact
 	if w.sliced(p.Max) {
 		counts = w.large

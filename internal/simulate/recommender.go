@@ -25,7 +25,7 @@ import (
 type recommender struct {
 	store       *memorystore.Store
 	guard       *policy.Guard
-	scale       *scale
+	scale       scale
 	rules       []ruleWindows // by index of the rule
 	maxSubjects int
 	subjects    map[string]*subjectNeeds
@@ -94,12 +94,12 @@ func newRecommender(o *Options, c *clock) (*recommender, error) {
 		}
 		for _, w := range windows {
 			w.number = number
-			w.exact, w.large = make([]int64, len(r.scale.numbers)), make([]int64, len(r.scale.numbers))
+			w.exact, w.large = make([]int64, len(r.scale)), make([]int64, len(r.scale))
 			number++
 		}
 		r.rules = append(r.rules, ruleWindows{windows: windows, limits: make(map[uint][]stint.Limit)})
 	}
-	r.guard, err = policy.NewGuard(settlingStore{timeless{store}, r}, o.Set,
+	r.guard, err = policy.NewGuard(settlingStore{Timeless{store}, r}, o.Set,
 		policy.GuardConfig{Logger: slog.New(slog.DiscardHandler), EnforceAll: true})
 	if err != nil {
 		r.close()

@@ -26,7 +26,7 @@ func newReplayer(set *policy.Set, o *Options, c *clock) (*replayer, error) {
 	if err != nil {
 		return nil, err
 	}
-	guard, err := policy.NewGuard(timeless{store}, set,
+	guard, err := policy.NewGuard(Timeless{store}, set,
 		policy.GuardConfig{Logger: slog.New(slog.DiscardHandler), EnforceAll: o.EnforceAll})
 	if err != nil {
 		_ = store.Close()
@@ -73,17 +73,17 @@ func (r *replayer) replay(in *policy.Input, record *accesslog.Record, now int64)
 	return nil
 }
 
-// timeless is a store without deadlines. A guard waits for the store by the real clock instead of
+// Timeless is a store without deadlines. A guard waits for the store by the real clock instead of
 // the log's: on a slow machine, some answers on rules in shadow and some settlements would be
 // missing.
-type timeless struct{ *memorystore.Store }
+type Timeless struct{ stint.Store }
 
 // Take implements [stint.Store].
-func (s timeless) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
+func (s Timeless) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
 	return s.Store.Take(context.Background(), r)
 }
 
 // Amend implements [stint.Store].
-func (s timeless) Amend(_ context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (s Timeless) Amend(_ context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
 	return s.Store.Amend(context.Background(), c, a)
 }

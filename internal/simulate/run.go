@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 )
@@ -66,14 +67,13 @@ type run struct {
 	comparison  *comparison  // nil without a second configuration
 	recommender *recommender // nil if no limits are to be recommended
 
-	from, to    int64 // Unix nanoseconds
 	log         Log
 	noClient    int64
 	first, last int64 // Unix microseconds
 }
 
 func newRun(o *Options) (*run, error) {
-	r := &run{options: o, clock: new(clock), from: nanoseconds(o.From, minTime), to: nanoseconds(o.To, maxTime)}
+	r := &run{options: o, clock: new(clock)}
 	var err error
 	if r.replayer, err = newReplayer(o.Set, o, r.clock); err != nil {
 		return nil, err
@@ -110,7 +110,8 @@ func (r *run) progress(src Source) {
 
 // replay decides on the current record and counts it.
 func (r *run) replay() error {
-	if r.record.At < r.from || r.record.At >= r.to {
+	at := time.Unix(0, r.record.At)
+	if at.Before(r.options.From) || !r.options.To.IsZero() && !at.Before(r.options.To) {
 		r.log.Outside++
 		return nil
 	}

@@ -7,11 +7,8 @@ import "time"
 type series struct {
 	length int // index in stepLengths
 	start  int64
-	steps  []step
+	steps  []Count
 }
-
-// step counts the requests of one step.
-type step struct{ allowed, denied, shadowed int64 }
 
 const maxSteps = 480
 
@@ -37,15 +34,9 @@ func (s *series) add(now int64, c *Count) {
 		i = (now - s.start) / s.microseconds()
 	}
 	for int(i) >= len(s.steps) {
-		s.steps = append(s.steps, step{})
+		s.steps = append(s.steps, Count{})
 	}
-	s.steps[i].add(step{c.Allowed, c.Denied, c.Shadowed})
-}
-
-func (s *step) add(other step) {
-	s.allowed += other.allowed
-	s.denied += other.denied
-	s.shadowed += other.shadowed
+	s.steps[i].add(c)
 }
 
 // widen changes to the next length of steps. It works in place: a step moves to its own index or to
@@ -58,9 +49,9 @@ func (s *series) widen() {
 	for i, narrow := range s.steps {
 		to := int((s.start + int64(i)*old - start) / s.microseconds())
 		for len(wide) <= to {
-			wide = append(wide, step{})
+			wide = append(wide, Count{})
 		}
-		wide[to].add(narrow)
+		wide[to].add(&narrow)
 	}
 	s.start, s.steps = start, wide
 }
@@ -72,9 +63,9 @@ func (s *series) result() Series {
 		r.Start = instant(s.start)
 	}
 	for _, step := range s.steps {
-		r.Allowed = append(r.Allowed, step.allowed)
-		r.Denied = append(r.Denied, step.denied)
-		r.Shadowed = append(r.Shadowed, step.shadowed)
+		r.Allowed = append(r.Allowed, step.Allowed)
+		r.Denied = append(r.Denied, step.Denied)
+		r.Shadowed = append(r.Shadowed, step.Shadowed)
 	}
 	return r
 }

@@ -57,8 +57,8 @@ func TestSeriesWiden(t *testing.T) {
 	}
 	for i, m := range s.steps {
 		first := int64(i) * 5
-		if want := 5*first + 10; m.allowed != want {
-			t.Fatalf("step %d: got %d, want %d", i, m.allowed, want)
+		if want := 5*first + 10; m.Allowed != want {
+			t.Fatalf("step %d: got %d, want %d", i, m.Allowed, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package otelstint
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -9,17 +10,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/policy"
-)
-
-// Attributes of spans; see [Trace].
-const (
-	outcomeKey    = attribute.Key("stint.outcome")
-	tierKey       = attribute.Key("stint.tier")
-	policyKey     = attribute.Key("stint.policy")
-	limitKey      = attribute.Key("stint.limit")
-	remainingKey  = attribute.Key("stint.remaining")
-	retryAfterKey = attribute.Key("stint.retry_after_ms")
-	degradedKey   = attribute.Key("stint.degraded")
 )
 
 // Trace returns an observer for guards that describes every decision on the span of the request's
@@ -54,26 +44,23 @@ func (t tracer) Observe(ctx context.Context, event any) {
 }
 
 func attributesOf(v *policy.Verdict) []attribute.KeyValue {
-	d := &v.Decision
-	name := v.Route
-	if v.Skipped != "" {
-		name = v.Skipped
-	}
-	attributes := append(make([]attribute.KeyValue, 0, 7), tierKey.String(v.Tier))
+	d, name, outcome := &v.Decision, cmp.Or(v.Skipped, v.Route), "allowed"
+	attributes := append(make([]attribute.KeyValue, 0, 7), attribute.String("stint.tier", v.Tier))
 	switch {
 	case v.Err != nil:
-		return append(attributes, outcomeKey.String("failed"), policyKey.String(name))
-	case d.Allowed:
-		attributes = append(attributes, outcomeKey.String("allowed"))
-	default:
-		attributes = append(attributes, outcomeKey.String("denied"), retryAfterKey.Int64(retryAfter(d.RetryAfter)))
+		return append(attributes, attribute.String("stint.outcome", "failed"), attribute.String("stint.policy", name))
+	case !d.Allowed:
+		outcome = "denied"
+		attributes = append(attributes, attribute.Int64("stint.retry_after_ms", retryAfter(d.RetryAfter)))
 	}
 	if result := v.Decisive(); result != nil && !d.Banned && !d.Unavailable {
 		name = result.Rule.Policy
 		state := result.Decisive()
-		attributes = append(attributes, limitKey.String(state.Limit.String()), remainingKey.Int64(state.Remaining()))
+		attributes = append(attributes, attribute.String("stint.limit", state.Limit.String()),
+			attribute.Int64("stint.remaining", state.Remaining()))
 	}
-	return append(attributes, policyKey.String(name), degradedKey.Bool(d.Degraded))
+	return append(attributes, attribute.String("stint.outcome", outcome), attribute.String("stint.policy", name),
+		attribute.Bool("stint.degraded", d.Degraded))
 }
 
 // retryAfter is a wait in milliseconds, rounded up.

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
@@ -53,6 +54,7 @@ func (c Command) Run(ctx context.Context, args []string, out io.Writer) error {
 	rounds := flags.Int("rounds", 0, "alternating `rounds` per row (default 9, or 3 with -short)")
 	short := flags.Bool("short", false, "fewer and smaller rounds")
 	file := flags.String("o", "", "write the tables into `file`, between its bench markers")
+	check := flags.String("check", "", "fail if a ratio is worse than in the `file` by more than a fifth, twice")
 	if c.Flags != nil {
 		c.Flags(flags)
 	}
@@ -67,22 +69,55 @@ func (c Command) Run(ctx context.Context, args []string, out io.Writer) error {
 	if s.Rounds <= 0 {
 		s.Rounds = Pick(s, 9, 3)
 	}
+	if *check != "" {
+		return c.check(ctx, s, chosen, *check, out)
+	}
+	r, err := c.measure(ctx, s, chosen, out)
+	if err == nil && *file != "" {
+		err = Replace(*file, "bench", r.text.String())
+	}
+	return err
+}
+
+// measure runs suites and reports.
+func (c Command) measure(ctx context.Context, s Settings, suites []Suite, out io.Writer) (*Report, error) {
 	r := NewReport(out)
 	about := ""
 	if c.About != nil {
 		about = "; " + c.About(s)
 	}
 	r.begin(s, about)
-	for _, suite := range chosen {
+	for _, suite := range suites {
 		if err := suite.Run(ctx, s, r); err != nil {
-			return fmt.Errorf("%s: %w", suite.Name, err)
+			return nil, fmt.Errorf("%s: %w", suite.Name, err)
 		}
 	}
 	r.verdict()
-	if *file != "" {
-		return Replace(*file, "bench", r.text.String())
+	return r, nil
+}
+
+// check fails if a figure is worse than recorded in a document. Something else on the machine can
+// do that once, so it is measured again: what counts is worse both times.
+func (c Command) check(ctx context.Context, s Settings, suites []Suite, path string, out io.Writer) error {
+	var worse map[string]string
+	for i := range 2 {
+		r, err := c.measure(ctx, s, suites, out)
+		if err != nil {
+			return err
+		}
+		drops, err := r.Check(path)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			maps.DeleteFunc(drops, func(what, _ string) bool { return worse[what] == "" })
+		}
+		if worse = drops; len(worse) == 0 {
+			return nil
+		}
 	}
-	return nil
+	return fmt.Errorf("worse than in %s by more than a fifth, twice:\n  %s", path,
+		strings.Join(slices.Sorted(maps.Values(worse)), "\n  "))
 }
 
 // choose returns the suites that a list names, in their own order, or all.

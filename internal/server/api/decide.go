@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/stint-limiter/stint"
 )
 
 // decide asks the store, and passes the answer to the guard's log and observer.
@@ -16,9 +14,6 @@ func (a *API) decide(ctx context.Context, q *question) {
 	}
 	if q.named {
 		v.Took = time.Since(began)
-		if q.mode == stint.ModePeek && v.Err != nil { // which the guard does not log
-			a.log.failed("a request of the API could not be decided", v.Err)
-		}
 	}
 	a.guard.Answer(ctx, v, &q.request)
 }

@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -31,33 +32,41 @@ var formats = []string{"combined", "common", "caddy", "envoy", "json"}
 // For JSON, a mapping adds to the keys of the format and replaces some of them. An empty name
 // stands for json.
 func NewFormat(name string, m Mapping) (Format, error) {
-	switch name {
-	case "combined", "common":
-		if len(m.paths) > 0 {
-			return nil, fmt.Errorf("accesslog: a mapping is for lines of JSON; the %s format has none", name)
+	name = cmp.Or(name, "json")
+	if keys, ok := jsonMappings[name]; ok {
+		own, err := ParseMapping(keys)
+		if err != nil {
+			return nil, err
 		}
-		return lineFormat{combined: name == "combined"}, nil
-	case "caddy":
-		return newJSONFormat(name, m.over(caddyPaths())), nil
-	case "envoy":
-		return newJSONFormat(name, m.over(envoyPaths())), nil
-	case "", "json":
-		return newJSONFormat("json", m.over(commonPaths())), nil
+		return newJSONFormat(name, m.over(own.paths)), nil
 	}
-	return nil, fmt.Errorf("accesslog: there is no format %q%s; want %s",
-		name, nearest.Hint(name, formats), strings.Join(formats, ", "))
+	switch {
+	case name != "combined" && name != "common":
+		return nil, fmt.Errorf("accesslog: there is no format %q%s; want %s",
+			name, nearest.Hint(name, formats), strings.Join(formats, ", "))
+	case len(m.paths) > 0:
+		return nil, fmt.Errorf("accesslog: a mapping is for lines of JSON; the %s format has none", name)
+	}
+	return lineFormat{combined: name == "combined"}, nil
 }
 
 // detect returns the format that can read the most of the first lines of a log.
 func detect(sample [][]byte) (Format, error) {
 	var best Format
+	var r Record
 	most := 0
 	for _, name := range formats {
 		format, err := NewFormat(name, Mapping{})
 		if err != nil {
 			return nil, err
 		}
-		if n := countParsed(format, sample); n > most {
+		n := 0
+		for _, line := range sample {
+			if format.Parse(line, &r) == nil {
+				n++
+			}
+		}
+		if n > most {
 			best, most = format, n
 		}
 	}
@@ -67,23 +76,15 @@ func detect(sample [][]byte) (Format, error) {
 	return best, nil
 }
 
-func countParsed(format Format, sample [][]byte) int {
-	var r Record
-	n := 0
-	for _, line := range sample {
-		if format.Parse(line, &r) == nil {
-			n++
-		}
-	}
-	return n
-}
-
 // unknownFormat returns an error that says what to do about a log whose first line is in no known
 // format.
 func unknownFormat(line []byte) error {
 	var r Record
 	if bytes.HasPrefix(line, []byte("{")) {
-		err := newJSONFormat("json", commonPaths()).Parse(line, &r)
+		format, err := NewFormat("json", Mapping{})
+		if err == nil {
+			err = format.Parse(line, &r)
+		}
 		return fmt.Errorf("JSON with unknown keys (%s); want a mapping that says where the fields are; "+
 			"the first line is %q", reasonText(err), shorten(line))
 	}

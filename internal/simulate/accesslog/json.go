@@ -3,7 +3,6 @@ package accesslog
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"net/textproto"
 	"slices"
 	"strings"
@@ -11,12 +10,12 @@ import (
 
 const brokenJSON = reason("the line is not a JSON object")
 
-// jsonFormat reads lines of JSON objects. Package encoding/json decodes them into a struct that is
-// made for the format: it has only the wanted fields, so that everything else is skipped.
+// jsonFormat reads lines of JSON objects. Everything but the wanted values is skipped: it takes two
+// thirds of the time of package encoding/json with a struct.
 type jsonFormat struct {
 	name   string
-	object any      // a pointer to the struct
-	values []*value // all values in the struct
+	root   node
+	values []*node // that are wanted
 
 	time, client, user, method, host, path, request, status, bytes, all part
 	headers, claims                                                     []part
@@ -27,17 +26,16 @@ type jsonFormat struct {
 // part is a part of a record with the values that may hold it.
 type part struct {
 	name   string // of a header or claim
-	values []*value
+	values []*node
 }
 
 func newJSONFormat(name string, paths []partPath) *jsonFormat {
 	f := &jsonFormat{name: name}
-	f.object, f.values = newObject(paths)
 	single := map[string]*part{
 		"time": &f.time, "client": &f.client, "user": &f.user, "method": &f.method, "host": &f.host, "path": &f.path,
 		"request": &f.request, "status": &f.status, "bytes": &f.bytes, "headers": &f.all,
 	}
-	for i, path := range paths {
+	for _, path := range paths {
 		p := single[path.part]
 		switch path.part {
 		case partHeader:
@@ -45,7 +43,8 @@ func newJSONFormat(name string, paths []partPath) *jsonFormat {
 		case partClaim:
 			p = named(&f.claims, path.name)
 		}
-		p.values = append(p.values, f.values[i])
+		value := f.root.at(path.keys)
+		p.values, f.values = append(p.values, value), append(f.values, value)
 	}
 	f.noTime = reason("no valid time at " + pathsTo(paths, "time"))
 	f.noPath = reason("no path at " + pathsTo(paths, "path"))
@@ -79,13 +78,13 @@ func (f *jsonFormat) String() string { return f.name }
 func (f *jsonFormat) Parse(line []byte, r *Record) error {
 	r.reset()
 	for _, v := range f.values {
-		v.raw = v.raw[:0]
+		v.raw = nil
 	}
-	var mismatch *json.UnmarshalTypeError // a value instead of an object: its fields are missing
-	err := json.Unmarshal(line, f.object)
-	if err != nil && !errors.As(err, &mismatch) || !bytes.HasPrefix(bytes.TrimSpace(line), []byte("{")) {
+	line = bytes.TrimSpace(line)
+	if !json.Valid(line) || line[0] != '{' {
 		return brokenJSON
 	}
+	f.root.read(line)
 	at, ok := parseTime(f.time.text(r))
 	if !ok {
 		return f.noTime

@@ -3,73 +3,62 @@ package accesslog
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"reflect"
-	"strconv"
 	"strings"
 )
 
-// value is a JSON value as it is in the line.
-type value struct{ raw []byte }
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (v *value) UnmarshalJSON(data []byte) error {
-	v.raw = append(v.raw[:0], data...)
-	return nil
+// node is a place in an object that keys lead to: a value, or an object with more of them.
+type node struct {
+	below map[string]*node // by key, and by key in lower case; nil for a value
+	raw   []byte           // the value as it is in the line
 }
 
-// newObject returns a pointer to a struct that has a value at each path, and these values.
-func newObject(parts []partPath) (object any, values []*value) {
-	paths := make([][]string, 0, len(parts))
-	for _, p := range parts {
-		paths = append(paths, p.keys)
-	}
-	pointer := reflect.New(typeOf(paths))
-	for _, path := range paths {
-		values = append(values, valueAt(pointer.Elem(), path))
-	}
-	return pointer.Interface(), values
-}
-
-// typeOf returns the type of an object with a value at each path. No path leads through the end of
-// another.
-func typeOf(paths [][]string) reflect.Type {
-	if len(paths[0]) == 0 {
-		return reflect.TypeFor[value]()
-	}
-	var keys []string
-	below := map[string][][]string{}
-	for _, path := range paths {
-		key := path[0]
-		if below[key] == nil {
-			keys = append(keys, key)
+// at returns the node that some keys lead to. It adds it if there is none.
+func (n *node) at(keys []string) *node {
+	for _, key := range keys {
+		if n.below == nil {
+			n.below = map[string]*node{}
 		}
-		below[key] = append(below[key], path[1:])
-	}
-	var fields []reflect.StructField
-	for i, key := range keys {
-		name := fmt.Sprintf("F%d", i)
-		fields = append(fields, reflect.StructField{Name: name, Type: typeOf(below[key]), Tag: tagOf(key)})
-	}
-	return reflect.StructOf(fields)
-}
-
-// tagOf returns the tag for a key. It ends in a comma because a tag "-" would omit the field.
-func tagOf(key string) reflect.StructTag {
-	return reflect.StructTag("json:" + strconv.Quote(key+","))
-}
-
-// valueAt returns the value at a path of an object that typeOf defined.
-func valueAt(object reflect.Value, path []string) *value {
-	for _, key := range path {
-		for i := range object.NumField() {
-			if object.Type().Field(i).Tag == tagOf(key) {
-				object = object.Field(i)
-				break
-			}
+		next := n.below[key]
+		if next == nil {
+			next = &node{}
+			n.below[key], n.below[strings.ToLower(key)] = next, next
 		}
+		n = next
 	}
-	return object.Addr().Interface().(*value)
+	return n
+}
+
+// read keeps the values of an object that keys lead to. A value instead of an object has none.
+func (n *node) read(object []byte) {
+	if object[0] != '{' {
+		return
+	}
+	key, rest := cutValue(object[1:])
+	for len(key) > 0 {
+		var value []byte
+		value, rest = cutValue(rest)
+		if next := n.find(key); next != nil && next.below != nil {
+			next.read(value)
+		} else if next != nil {
+			next.raw = value
+		}
+		key, rest = cutValue(rest)
+	}
+}
+
+// find returns the node below a key in quotes, or nil. As for package encoding/json, case matters
+// only if there are two.
+func (n *node) find(key []byte) *node {
+	name := key[1 : len(key)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		var text string
+		_ = json.Unmarshal(key, &text) // it is known to be valid
+		name = []byte(text)
+	}
+	if next := n.below[string(name)]; next != nil {
+		return next
+	}
+	return n.below[string(bytes.ToLower(name))]
 }
 
 // text returns the first value that is not empty, or "".

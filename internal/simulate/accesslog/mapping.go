@@ -6,7 +6,6 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/words"
@@ -91,7 +90,7 @@ func parsePath(item string) (partPath, error) {
 	}
 	p.keys = splitKeys(path)
 	for _, key := range p.keys {
-		if !isKey(key) {
+		if key == "" || strings.ContainsAny(key, "\"'`\\") {
 			return partPath{}, fmt.Errorf("%q: %q cannot be a key; "+
 				"want letters, digits and punctuation without quotes, commas and backslashes", item, key)
 		}
@@ -107,16 +106,6 @@ func splitKeys(path string) []string {
 		keys[i] = strings.ReplaceAll(keys[i], dot, ".")
 	}
 	return keys
-}
-
-// isKey reports whether package encoding/json accepts a key in a struct tag.
-func isKey(key string) bool {
-	for _, c := range key {
-		if !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", c) && !unicode.IsLetter(c) && !unicode.IsDigit(c) {
-			return false
-		}
-	}
-	return key != ""
 }
 
 // contradicts reports whether one path leads through the end of the other.
@@ -139,60 +128,25 @@ func (m Mapping) over(format []partPath) []partPath {
 	return all
 }
 
-// at returns paths to a part.
-func at(part, name string, paths ...string) []partPath {
-	list := make([]partPath, 0, len(paths))
-	for _, path := range paths {
-		list = append(list, partPath{part, name, splitKeys(path)})
-	}
-	return list
-}
-
-// caddyPaths are those of Caddy. The client is the one behind the proxies that Caddy trusts.
-func caddyPaths() []partPath {
-	return slices.Concat(
-		at("time", "", "ts"),
-		at("client", "", "request.client_ip", "request.remote_ip"),
-		at("user", "", "user_id"),
-		at("method", "", "request.method"),
-		at("host", "", "request.host"),
-		at("path", "", "request.uri"),
-		at("status", "", "status"),
-		at("bytes", "", "size"),
-		at("headers", "", "request.headers"),
-	)
-}
-
-// envoyPaths are the defaults of Istio and Envoy Gateway, which differ in their dashes.
-func envoyPaths() []partPath {
-	return slices.Concat(
-		at("time", "", "start_time"),
-		at("client", "", "downstream_remote_address"),
-		at("method", "", "method"),
-		at("host", "", "authority", ":authority"),
-		at("path", "", "path", "x-envoy-origin-path"),
-		at("status", "", "response_code"),
-		at("bytes", "", "bytes_sent"),
-		at(partHeader, "User-Agent", "user_agent", "user-agent"),
-		at(partHeader, "X-Forwarded-For", "x_forwarded_for", "x-forwarded-for"),
-		at(partHeader, "X-Request-Id", "request_id", "x-request-id"),
-	)
-}
-
-// commonPaths are common names for the variables of nginx, and names that libraries use.
-func commonPaths() []partPath {
-	return slices.Concat(
-		at("time", "", "time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "msec"),
-		at("client", "", "client_ip", "remote_addr", "remote_ip", "client", "ip"),
-		at("user", "", "user", "remote_user"),
-		at("method", "", "method", "request_method", "http_method"),
-		at("host", "", "host", "http_host", "server_name"),
-		at("path", "", "path", "uri", "request_uri", "url"),
-		at("request", "", "request"),
-		at("status", "", "status", "status_code"),
-		at("bytes", "", "bytes", "body_bytes_sent", "bytes_sent", "size"),
-		at(partHeader, "Referer", "referer", "http_referer"),
-		at(partHeader, "User-Agent", "user_agent", "http_user_agent"),
-		at(partHeader, "X-Forwarded-For", "x_forwarded_for", "http_x_forwarded_for"),
-	)
+// jsonMappings are where the formats in JSON have the parts of a record.
+var jsonMappings = map[string]string{
+	// The client is the one behind the proxies that Caddy trusts.
+	"caddy": `time=ts, client=request.client_ip, client=request.remote_ip, user=user_id,
+		method=request.method, host=request.host, path=request.uri, status=status, bytes=size,
+		headers=request.headers`,
+	// Istio and Envoy Gateway differ in their dashes.
+	"envoy": `time=start_time, client=downstream_remote_address, method=method, host=authority,
+		host=:authority, path=path, path=x-envoy-origin-path, status=response_code, bytes=bytes_sent,
+		header:User-Agent=user_agent, header:User-Agent=user-agent,
+		header:X-Forwarded-For=x_forwarded_for, header:X-Forwarded-For=x-forwarded-for,
+		header:X-Request-Id=request_id, header:X-Request-Id=x-request-id`,
+	// These are common names for the variables of nginx, and names that libraries use.
+	"json": `time=time, time=timestamp, time=@timestamp, time=ts, time=time_iso8601, time=time_local,
+		time=msec, client=client_ip, client=remote_addr, client=remote_ip, client=client, client=ip,
+		user=user, user=remote_user, method=method, method=request_method, method=http_method,
+		host=host, host=http_host, host=server_name, path=path, path=uri, path=request_uri, path=url,
+		request=request, status=status, status=status_code, bytes=bytes, bytes=body_bytes_sent,
+		bytes=bytes_sent, bytes=size, header:Referer=referer, header:Referer=http_referer,
+		header:User-Agent=user_agent, header:User-Agent=http_user_agent,
+		header:X-Forwarded-For=x_forwarded_for, header:X-Forwarded-For=http_x_forwarded_for`,
 }

@@ -38,20 +38,11 @@ func TestParseMappingReportsAllMistakes(t *testing.T) {
 	}
 }
 
-// TestPaths: the paths of the formats are valid mappings without contradictions.
-func TestPaths(t *testing.T) {
-	for _, paths := range [][]partPath{caddyPaths(), envoyPaths(), commonPaths()} {
-		var items []string
-		for _, p := range paths {
-			part := p.part
-			if p.name != "" {
-				part += ":" + p.name
-			}
-			items = append(items, part+"="+strings.Join(p.keys, "."))
-		}
-		m, err := ParseMapping(strings.Join(items, ","))
-		if err != nil || len(m.paths) != len(paths) {
-			t.Errorf("got %+v, %v", m, err)
+// TestJSONMappings: the formats in JSON have valid mappings.
+func TestJSONMappings(t *testing.T) {
+	for name, text := range jsonMappings {
+		if m, err := ParseMapping(text); err != nil || len(m.paths) != strings.Count(text, "=") {
+			t.Errorf("%s: got %+v, %v", name, m, err)
 		}
 	}
 }

@@ -37,6 +37,22 @@ type Record struct {
 // Field is a header field or a claim.
 type Field struct{ Name, Value string }
 
+// userClaim is the claim that holds the user whom the logging server authenticated.
+const userClaim = "user"
+
+// Claim returns a claim, or "". A mapped one takes precedence over the user of the log.
+func (r *Record) Claim(name string) string {
+	for i := range r.Claims {
+		if f := &r.Claims[i]; f.Name == name {
+			return f.Value
+		}
+	}
+	if name == userClaim {
+		return r.User
+	}
+	return ""
+}
+
 // reset empties the record and keeps its memory.
 func (r *Record) reset() {
 	*r = Record{Headers: r.Headers[:0], Claims: r.Claims[:0], memory: r.memory[:0]}

@@ -1,7 +1,7 @@
 package accesslog
 
 import (
-	"container/heap"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +33,7 @@ type Options struct {
 
 // Source reads logs, merged by time. Only Close may be called concurrently with other methods.
 type Source struct {
-	inputs  merge    // those that have records left, the earliest first
+	inputs  []*input // those that have records left, the earliest first
 	all     []*input // in the order of the paths
 	stats   Stats
 	unsized bool // the size of some input is unknown
@@ -61,7 +61,7 @@ func Open(paths []string, o Options) (*Source, error) {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
-	heap.Init(&s.inputs)
+	slices.SortFunc(s.inputs, byFirstRecord)
 	return s, nil
 }
 
@@ -118,17 +118,15 @@ func (s *Source) Next(r *Record) error {
 	h := in.sorter.remove()
 	*r, h.Record = h.Record, *r // swapped, so that both keep their memory
 	in.sorter.recycle(h)
-	if s.stats.First == 0 {
-		s.stats.First = r.At
-	}
 	s.stats.Last = r.At
 	s.err = s.fill(in)
-	if in.sorter.len() > 0 {
-		heap.Fix(&s.inputs, 0)
-	} else {
-		heap.Pop(&s.inputs)
+	s.inputs = slices.Delete(s.inputs, 0, 1)
+	if in.sorter.len() == 0 {
 		in.release()
+		return nil
 	}
+	i, _ := slices.BinarySearchFunc(s.inputs, in, byFirstRecord)
+	s.inputs = slices.Insert(s.inputs, i, in)
 	return nil
 }
 
@@ -187,27 +185,9 @@ func (s *Source) Close() error {
 	return errors.Join(errs...)
 }
 
-// merge is a heap of inputs by the time of their first records, and then by their order.
-type merge []*input
-
-func (m merge) Len() int { return len(m) }
-
-func (m merge) Less(i, j int) bool {
-	a, b := m[i].sorter.first().At, m[j].sorter.first().At
-	return a < b || a == b && m[i].index < m[j].index
-}
-
-func (m merge) Swap(i, j int) { m[i], m[j] = m[j], m[i] }
-
-// Push implements [heap.Interface].
-func (m *merge) Push(in any) { *m = append(*m, in.(*input)) }
-
-// Pop implements [heap.Interface].
-func (m *merge) Pop() any {
-	last := len(*m) - 1
-	in := (*m)[last]
-	*m = (*m)[:last]
-	return in
+// byFirstRecord orders inputs by the time of their first records, and then by their order.
+func byFirstRecord(a, b *input) int {
+	return cmp.Or(cmp.Compare(a.sorter.first().At, b.sorter.first().At), cmp.Compare(a.index, b.index))
 }
 
 // Stats is what was read.
@@ -220,9 +200,9 @@ type Stats struct {
 	// Read is the number of bytes that were read, before decompression. Total is the size of all
 	// logs, or 0 if it is not known, as for standard input.
 	Read, Total int64
-	// First and Last are the times of the first and the last record that Next returned, in Unix
-	// nanoseconds; 0 if there was none.
-	First, Last int64
+	// Last is the time of the last record that Next returned, in Unix nanoseconds; 0 if there was
+	// none.
+	Last int64
 }
 
 // Malformed is a line that could not be read.

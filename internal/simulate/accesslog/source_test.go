@@ -80,7 +80,7 @@ func TestStats(t *testing.T) {
 	if want := "98/x 99/1 100/0"; strings.Join(got, " ") != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
-	if stats.Lines != 8 || stats.Malformed != 5 || stats.First != 98e9 || stats.Last != 100e9 ||
+	if stats.Lines != 8 || stats.Malformed != 5 || stats.Last != 100e9 ||
 		stats.Read != stats.Total || stats.Total != int64(len(log)) {
 		t.Errorf("got %+v", stats)
 	}
@@ -247,7 +247,7 @@ func TestCloseWhileReading(t *testing.T) {
 	if err := source.fill(in); err != nil {
 		t.Fatal(err)
 	}
-	source.all, source.inputs = []*input{in}, merge{in}
+	source.all, source.inputs = []*input{in}, []*input{in}
 	done := make(chan error)
 	go func() {
 		err := source.Next(new(Record)) // returns the record, having waited for the next one

@@ -121,8 +121,6 @@ func (b *builder) changes(title string, all int64, list []simulate.Change) table
 			{Text: label.Line(c.Subject)}, deniedCell(c.Denied), deniedCell(c.Against), {Text: difference},
 		})
 	}
-	if more := all - int64(len(list)); more > 0 {
-		t.LeftOut = count(more, "other", "others")
-	}
+	t.leaveOut(all-int64(len(list)), "other", "others")
 	return t
 }

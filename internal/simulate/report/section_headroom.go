@@ -30,9 +30,7 @@ func (b *builder) headroom(r *simulate.Result) section {
 	if len(t.Rows) == 0 {
 		return s
 	}
-	if idle > 0 {
-		t.LeftOut = count(idle, "limit applied to nobody else", "limits applied to nobody else")
-	}
+	t.leaveOut(idle, "limit applied to nobody else", "limits applied to nobody else")
 	s.Blocks = append(s.Blocks, paragraph{Text: "The share of a limit that subjects used at their busiest, of those " +
 		"that were never denied: 99 of 100 never used more than the value under 99 %. " +
 		"The histogram shows how many used up to 10 %, up to 20 % and so on."}, t)

@@ -46,9 +46,7 @@ func (b *builder) hitTable(o *simulate.Outcome) table {
 			{Text: b.at(h.First)}, {Text: b.at(h.Last)}, {Text: hitBy(h.By)},
 		})
 	}
-	if more > 0 {
-		t.LeftOut = count(more, "other was denied", "others were denied")
-	}
+	t.leaveOut(more, "other was denied", "others were denied")
 	return t.without("in shadow")
 }
 
@@ -105,9 +103,7 @@ func (b *builder) bans(r *simulate.Result) section {
 		total := figures.Length(time.Duration(h.BannedFor))
 		t.Rows = append(t.Rows, cells(label.Line(h.Subject), number(h.Bans), total, b.at(h.First), b.at(h.Last)))
 	}
-	if more > 0 {
-		t.LeftOut = count(more, "other was banned", "others were banned")
-	}
+	t.leaveOut(more, "other was banned", "others were banned")
 	s.Blocks = []block{paragraph{Text: fmt.Sprintf(
 		"%s would have been banned %s, for %s in total; %s denied by a ban already in force.",
 		count(o.Subjects.Banned, "subject", "subjects"), times(o.Subjects.Bans),

@@ -46,8 +46,6 @@ func malformed(log *simulate.Log) []block {
 		where := fmt.Sprintf("%s:%d", fileName(e.File), e.Line)
 		t.Rows = append(t.Rows, cells(where, label.Line(e.Reason), label.Line(e.Text)))
 	}
-	if more := log.Malformed - int64(len(log.Examples)); more > 0 {
-		t.LeftOut = count(more, "more", "more")
-	}
+	t.leaveOut(log.Malformed-int64(len(log.Examples)), "more", "more")
 	return []block{t}
 }

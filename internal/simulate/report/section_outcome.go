@@ -1,8 +1,6 @@
 package report
 
 import (
-	"fmt"
-
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/simulate"
 )
@@ -85,9 +83,7 @@ func namedTable(title, column string, all []simulate.NamedCount, nameless string
 		}
 		t.Rows = append(t.Rows, append([]cell{{Text: name}}, countCells(&all[i].Count)...))
 	}
-	if idle > 0 {
-		t.LeftOut = count(idle, "had no request", "had no requests")
-	}
+	t.leaveOut(idle, "had no request", "had no requests")
 	return t.without("banned", "in shadow")
 }
 
@@ -128,9 +124,7 @@ func methods(o *simulate.Outcome) table {
 		}
 		t.Rows = append(t.Rows, append(cells(label.Line(m.Method), route), countCells(&m.Count)...))
 	}
-	if more > 0 {
-		t.LeftOut = fmt.Sprintf("%s with fewer requests", count(more, "other", "others"))
-	}
+	t.leaveOut(more, "other with fewer requests", "others with fewer requests")
 	return t.without("banned", "in shadow")
 }
 
@@ -155,9 +149,7 @@ func policies(o *simulate.Outcome) table {
 			{Text: number(p.Shadowed)}, {Text: percent(p.Enforced)},
 		})
 	}
-	if idle > 0 {
-		t.LeftOut = count(idle, "applied to nothing", "applied to nothing")
-	}
+	t.leaveOut(idle, "applied to nothing", "applied to nothing")
 	if !partly {
 		t = t.cut(len(t.Columns) - 1)
 	}

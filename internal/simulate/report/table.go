@@ -67,6 +67,13 @@ func cells(texts ...string) []cell {
 	return row
 }
 
+// leaveOut says how many things the rows do not show, if any.
+func (t *table) leaveOut(n int64, one, many string) {
+	if n > 0 {
+		t.LeftOut = count(n, one, many)
+	}
+}
+
 // Headed reports whether the table has headings.
 func (t table) Headed() bool {
 	return slices.ContainsFunc(t.Columns, func(c column) bool { return c.Name != "" })

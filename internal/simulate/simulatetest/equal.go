@@ -96,11 +96,13 @@ type live struct {
 func newLive(rt *rapid.T, set *policy.Set, h storetest.Harness) *live {
 	l := &live{rt: rt}
 	discard := slog.New(slog.DiscardHandler)
-	guard, err := policy.NewGuard(timeless{h.Store}, set, policy.GuardConfig{Observer: l, Logger: discard})
+	guard, err := policy.NewGuard(simulate.Timeless{Store: h.Store}, set,
+		policy.GuardConfig{Observer: l, Logger: discard})
 	if err != nil {
 		rt.Fatal(err)
 	}
-	limit := httplimit.New(guard, httplimit.WithClaims(l.claim), httplimit.WithLogger(discard))
+	claim := func(_ *http.Request, name string) string { return l.record.Claim(name) }
+	limit := httplimit.New(guard, httplimit.WithClaims(claim), httplimit.WithLogger(discard))
 	l.handler = limit(http.HandlerFunc(l.respond))
 	return l
 }
@@ -115,18 +117,6 @@ func (l *live) Observe(_ context.Context, event any) {
 		l.rt.Fatal(v.Err)
 	}
 	l.verdict, l.decided = *v, describe(v)
-}
-
-func (l *live) claim(_ *http.Request, name string) string {
-	for _, c := range l.record.Claims {
-		if c.Name == name {
-			return c.Value
-		}
-	}
-	if name == "user" {
-		return l.record.User
-	}
-	return ""
 }
 
 // respond responds as the log says.
@@ -176,20 +166,6 @@ func (l *live) wantHeader(response *httptest.ResponseRecorder, name string, want
 	if n, err := strconv.ParseInt(got, 10, 64); err != nil || !slices.Contains(want, n) {
 		l.rt.Fatalf("%s: %s is %q, want one of %d", l.decided, name, got, want)
 	}
-}
-
-// timeless is a store without deadlines: on a slow machine a guard must not give up on rules in
-// shadow.
-type timeless struct{ stint.Store }
-
-// Take implements [stint.Store].
-func (s timeless) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	return s.Store.Take(context.WithoutCancel(ctx), r)
-}
-
-// Amend implements [stint.Store].
-func (s timeless) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
-	return s.Store.Amend(context.WithoutCancel(ctx), c, a)
 }
 
 // describe returns a verdict as text.

@@ -1,0 +1,87 @@
+package contest_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/bench/internal/contest"
+)
+
+const recorded = `
+### Bars
+
+| what          |     bar |           measured |        |
+| ------------- | ------: | -----------------: | -----: |
+| speed         | ≥ 1.80× |      2× (somebody) |     ok |
+| size          |  ≤ 10 B |              100 B | MISSED |
+| allocations   |     ≤ 0 |                  0 |     ok |
+| time          |  ≤ 1 ns |               1 ns |     ok |
+| p99 to theirs |    ≤ 1× |                 1× |     ok |
+`
+
+// TestCheck: a figure that is worse than recorded by more than a fifth fails the check, if it is so
+// twice.
+func TestCheck(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "benchmarks.md")
+	if err := os.WriteFile(path, []byte(recorded), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	type figures struct{ speed, size, allocations float64 }
+	tests := []struct {
+		name          string
+		first, second figures
+		want          string
+	}{
+		{"as before", figures{2, 100, 0}, figures{}, ""},
+		{"a fifth worse", figures{1.6, 125, 0}, figures{}, ""},
+		{"better", figures{9, 1, 0}, figures{}, ""},
+		{"slow once", figures{1.5, 100, 0}, figures{2, 126, 0}, ""},
+		{"slow twice", figures{1.5, 100, 0}, figures{1.4, 200, 0}, "speed: 1.4×, recorded 2×"},
+		{"large twice", figures{2, 126, 0}, figures{2, 127, 0}, "size: 127 B, recorded 100 B"},
+		{"allocates", figures{2, 100, 1}, figures{2, 100, 1}, "allocations: 1, recorded 0"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			runs := []figures{test.first, test.second}
+			suite := func(_ context.Context, _ contest.Settings, r *contest.Report) error {
+				r.AtLeast(1.8, "×", "speed").Judge(runs[0].speed)
+				r.AtMost(10, " B", "size").Judge(runs[0].size)
+				r.AtMost(0, "", "allocations").Judge(runs[0].allocations)
+				r.AtMost(1, " ns", "time").Judge(1000)
+				r.AtMost(1, "×", "p99 to theirs").Judge(1000)
+				r.AtMost(1, "×", "new").Judge(1000)
+				runs = runs[1:]
+				return nil
+			}
+			command := contest.Command{Name: "test", Suites: []contest.Suite{{Name: "one", Run: suite}}}
+			err := command.Run(t.Context(), []string{"-check", path}, io.Discard)
+			if test.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+			} else if err == nil || !strings.HasSuffix(err.Error(), "twice:\n  "+test.want) {
+				t.Errorf("got %v, want %q alone", err, test.want)
+			}
+		})
+	}
+}
+
+// TestCheckNothing: a check that compares nothing is a mistake.
+func TestCheckNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "benchmarks.md")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(recorded, "Bars", "Figures")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := contest.Command{Name: "test", Suites: []contest.Suite{{Name: "one",
+		Run: func(_ context.Context, _ contest.Settings, r *contest.Report) error {
+			r.AtLeast(1.8, "×", "speed").Judge(2)
+			return nil
+		}}}}
+	if err := command.Run(t.Context(), []string{"-check", path}, io.Discard); err == nil {
+		t.Error("it passed")
+	}
+}
