@@ -121,10 +121,8 @@ func (c *denyCache) Amend(ctx context.Context, charge stint.Charge, a stint.Amen
 	if a.Kind != stint.AmendExtend {
 		// Only now is there room: what was denied until here is outdated. That holds after an error
 		// as well, which leaves open whether anything was given back.
-		c.dropSubject(charge.Claim.Subject)
-		and := charge.And
-		for i := range and {
-			c.dropSubject(and[i].Subject)
+		for _, claim := range contract.Claims(&charge.Claim, charge.And) {
+			c.dropSubject(claim.Subject)
 		}
 	}
 	return changed, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/oracle"
 	"pgregory.net/rapid"
 )
@@ -216,7 +217,7 @@ func (w *world) remember(r stint.Request, got, want stint.Decision) {
 		}
 	}
 	if !want.Allowed && r.Bans.After > 0 && r.Mode == stint.ModeTake && !want.Repeat {
-		denier := allClaims(r)[want.Decider]
+		denier := contract.ClaimAt(&r.Claim, r.And, int(want.Decider))
 		if want.Banned {
 			w.wasBanned[denier.Subject] = true
 		} else if !denier.Shared && denier.Cost > 0 {

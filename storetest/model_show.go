@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // differ shows two decisions if they differ, "" if they do not. Charge ids are each store's own.
@@ -37,7 +38,7 @@ func short(subject, prefix string) string { return strings.TrimPrefix(subject, p
 func describe(r stint.Request, prefix string) string {
 	var b strings.Builder
 	b.WriteString([...]string{"take", "peek", "reserve", "force"}[r.Mode])
-	for i, c := range allClaims(r) {
+	for i, c := range contract.Claims(&r.Claim, r.And) {
 		if i > 0 {
 			b.WriteString(" and")
 		}
