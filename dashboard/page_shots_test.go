@@ -17,15 +17,12 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// ScreenshotsEnv names a directory for pictures of every view with scripted data; without it they
-// are thrown away. Those of the documentation are made by internal/server/e2e.
+// ScreenshotsEnv names a directory for pictures of every view with scripted data; without it the
+// views are opened only. Those of the documentation are made by internal/server/e2e.
 const ScreenshotsEnv = "STINT_PAGE_SCREENSHOTS"
 
 func TestScreenshots(t *testing.T) {
 	dir := os.Getenv(ScreenshotsEnv)
-	if dir == "" {
-		dir = t.TempDir()
-	}
 	browser := browsertest.Start(t)
 	for _, scheme := range []string{"light", "dark"} {
 		f := newFixture(t)
@@ -33,7 +30,9 @@ func TestScreenshots(t *testing.T) {
 		page := browser.Page(t, 1280, 860)
 		page.Prefer("prefers-color-scheme", scheme)
 		shot := func(name string) {
-			page.Screenshot(filepath.Join(dir, name+"-"+scheme+".png"), true)
+			if dir != "" {
+				page.Screenshot(filepath.Join(dir, name+"-"+scheme+".png"), true)
+			}
 		}
 		page.Open(f.URL)
 		page.Wait(`document.querySelectorAll(".overview svg").length > 5`)

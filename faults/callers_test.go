@@ -163,7 +163,7 @@ func (o *outcome) quantile(q float64) time.Duration {
 func (o *outcome) busiest(window time.Duration) int {
 	most, from := 0, 0
 	for i, at := range o.Admitted {
-		for at-o.Admitted[from] >= window.Microseconds() {
+		for from < i && at-o.Admitted[from] >= window.Microseconds() {
 			from++
 		}
 		most = max(most, i-from+1)

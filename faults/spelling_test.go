@@ -62,7 +62,7 @@ func startFronts(r *report) []*front {
 		f := &front{p.Name, proxytest.FreeAddress(r), newSpelledApplication(r)}
 		limiter := proxytest.NewStint(r, binary, "--config", config)
 		limiter.Start(r)
-		p.Start(r, proxytest.Place{
+		p.Start(r, proxytest.Setup{
 			Shipped: shipped, Dir: r.TempDir(), Address: f.address, Stint: limiter.Address,
 			Application: f.application.address, Changes: p.Closed,
 		})

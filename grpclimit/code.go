@@ -37,7 +37,6 @@ var httpStatuses = map[codes.Code]int{
 	codes.DeadlineExceeded:   http.StatusGatewayTimeout,
 }
 
-// httpStatus is the status that HTTP has for a code.
 func httpStatus(code codes.Code) int {
 	return cmp.Or(httpStatuses[code], http.StatusInternalServerError)
 }

@@ -24,7 +24,6 @@ func (e *notMade) Unwrap() error { return e.cause }
 // GRPCStatus is what package status looks for.
 func (e *notMade) GRPCStatus() *status.Status { return e.status }
 
-// wait waits for a turn.
 func (c *client) wait(ctx context.Context) error {
 	_, err := c.api.Wait(ctx)
 	if err == nil {

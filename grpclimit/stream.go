@@ -7,7 +7,6 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// accountedStream is the stream of a handler.
 type accountedStream struct {
 	grpc.ServerStream
 	ctx     context.Context

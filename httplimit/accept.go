@@ -95,7 +95,8 @@ func parseRange(element string) (media string, quality float64, ok bool) {
 
 // parseQuality reads a number from 0 to 1 with at most three decimals.
 func parseQuality(s string) (quality float64, ok bool) {
-	if s == "" || s[0] > '1' || len(s) > len("0.123") || strings.Trim(s, "0123456789.") != "" {
+	whole, decimals, _ := strings.Cut(s, ".")
+	if whole != "0" && whole != "1" || len(decimals) > 3 || strings.Trim(decimals, "0123456789") != "" {
 		return 0, false
 	}
 	quality, err := strconv.ParseFloat(s, 64)

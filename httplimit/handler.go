@@ -40,7 +40,6 @@ func Limit(next http.Handler, lim *stint.Limiter, key KeyFunc, options ...Option
 	return l
 }
 
-// limited is a handler behind a limiter.
 type limited struct {
 	*responder
 	next     http.Handler

@@ -28,7 +28,6 @@ func New(guard *policy.Guard, options ...Option) func(http.Handler) http.Handler
 	}
 }
 
-// guarded is a handler behind a guard.
 type guarded struct {
 	*responder
 	guard *policy.Guard

@@ -162,7 +162,6 @@ func plainNumber(text string) (float64, bool) {
 	return n, true // out of range it is infinite
 }
 
-// pauseOf turns seconds into a pause.
 func pauseOf(seconds float64) time.Duration {
 	if seconds >= stint.MaxWindow.Seconds() {
 		return stint.MaxWindow

@@ -140,7 +140,6 @@ func (r *recorder) wrapped() http.ResponseWriter {
 	return r
 }
 
-// flusher is the ability to flush.
 type flusher struct{ *recorder }
 
 func (f flusher) Flush() {

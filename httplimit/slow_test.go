@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/http2test"
 )
 
 // onePlace has a single place, which lasts for longer than any test.
@@ -51,7 +51,7 @@ func TestF48StalledReader(t *testing.T) {
 			if test.behind != nil {
 				h = test.behind(h)
 			}
-			s := served(t, h)
+			s := http2test.Serve(t, h)
 			tr := &http.Transport{Protocols: new(http.Protocols)}
 			tr.Protocols.SetHTTP1(!test.http2)
 			tr.Protocols.SetUnencryptedHTTP2(test.http2)
@@ -79,19 +79,6 @@ func TestF48StalledReader(t *testing.T) {
 			}
 		})
 	}
-}
-
-// served serves a handler in HTTP/1 and HTTP/2, silently.
-func served(t *testing.T, h http.Handler) *httptest.Server {
-	t.Helper()
-	s := httptest.NewUnstartedServer(h)
-	s.Config.ErrorLog = nobody
-	s.Config.Protocols = new(http.Protocols)
-	s.Config.Protocols.SetHTTP1(true)
-	s.Config.Protocols.SetUnencryptedHTTP2(true)
-	s.Start()
-	t.Cleanup(s.Close)
-	return s
 }
 
 // A large response passes that is taken slowly and steadily, however it is written, and so does one
@@ -136,7 +123,7 @@ func TestF48HonestReaders(t *testing.T) {
 	for _, path := range []string{"/write", "/copy", "/file", "/idle"} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
-			s := served(t, h)
+			s := http2test.Serve(t, h)
 			resp, err := http.Get(s.URL + path)
 			if err != nil {
 				t.Fatal(err)

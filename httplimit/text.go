@@ -22,7 +22,6 @@ type ruleText struct {
 	limits   []limitText
 }
 
-// limitText is what answers say of a limit.
 type limitText struct {
 	// name is the limit's name in RateLimit-Policy: unique within an answer, and the same in every
 	// answer.
@@ -149,7 +148,6 @@ func policyItem(name string, l *stint.Limit) httpsfv.Item {
 // quota is a number of units as structured fields can say it: in fifteen digits.
 func quota(units int64) int64 { return min(units, 999_999_999_999_999) }
 
-// wholeSeconds rounds up.
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 // serialise writes a structured field. What it is given is made of names, which cannot be wrong.

@@ -145,7 +145,7 @@ func (q *query) settled(r *record, at int64, id uint64, until int64) {
 
 func (q *query) settleState(v *view, claim *stint.Claim, id uint64, at int64, a stint.Amendment) bool {
 	if v.holds() {
-		return v.index >= 0 && v.hold.Settle(id, a.Cost)
+		return v.index >= 0 && a.Cost == 0 && v.hold.Release(id)
 	}
 	return !q.parts[v.part].stale && q.change(v, func(count *algorithm.View) bool {
 		return count.Settle(at, claim.Cost, a.Cost, a.MaxDebt)

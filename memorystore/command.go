@@ -27,7 +27,11 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 		q.reset(&claim)
 	case stint.CommandGiveBack:
 		q.open(&claim, nil, true)
-		q.giveBack(c.Units)
+		for k := range q.views {
+			if v := &q.views[k]; !v.holds() {
+				q.change(v, func(count *algorithm.View) bool { return count.GiveBack(c.Units) })
+			}
+		}
 	case stint.CommandBan:
 		b := q.newBan(p, &claim)
 		length := min(max(c.For, 0), stint.MaxWindow)
@@ -86,13 +90,4 @@ func (q *query) forget(c *stint.Claim, l *stint.Limit) {
 	p.shard.untag(p.rec.countAt(index).Owner)
 	*p.rec.countAt(index) = algorithm.Count{}
 	q.grown += int64(p.rec.bytes() - before)
-}
-
-// giveBack takes units off what is used of each limit.
-func (q *query) giveBack(units int64) {
-	for k := range q.views {
-		if v := &q.views[k]; !v.holds() {
-			q.change(v, func(count *algorithm.View) bool { return count.GiveBack(units) })
-		}
-	}
 }

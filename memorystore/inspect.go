@@ -78,44 +78,39 @@ func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	list := banlist.New(n)
 	for i := range s.shards {
-		for before := lastRecord; before > 0; {
-			if err := s.ready(ctx, "bans"); err != nil {
-				return nil, err
+		sh := &s.shards[i]
+		err := sh.list(ctx, "bans", func(r *record, now int64) bool {
+			if b := banOf(r); b.end(now) > now {
+				state := b.state(now)
+				state.Strikes = 0
+				list.Add(driver.Banned{Subject: r.subject(), BanState: state})
 			}
-			before = s.shards[i].listBans(list, before)
+			return sh.bans > 0
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	return list.Sorted(), nil
 }
 
-// lastRecord is above the number of every record. Lists begin with the last record: one that moves
-// to a lower number in between is seen twice rather than not at all.
-const lastRecord = ^uint32(0)
-
-// before returns the numbers of some records before one: from first on, before end.
-func (sh *shard) before(n uint32) (first, end uint32) {
-	end = min(n, sh.count)
-	return end - min(end, sweepPiece), end
-}
-
-// listBans adds the bans in force among some records before one to a list. It returns the first of
-// them.
-func (sh *shard) listBans(list *banlist.List, before uint32) uint32 {
-	now := sh.store.read()
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if sh.bans == 0 {
-		return 0
-	}
-	now = sh.follow(now)
-	first, end := sh.before(before)
-	for n := first; n < end; n++ {
-		r := sh.record(n)
-		if b := banOf(r); b.end(now) > now {
-			state := b.state(now)
-			state.Strikes = 0
-			list.Add(driver.Banned{Subject: r.subject(), BanState: state})
+// list calls f with the shard's records for as long as it wants more, some under one lock. It
+// begins with the last: one that moves to a lower number in between is seen twice rather than not
+// at all.
+func (sh *shard) list(ctx context.Context, op string, f func(r *record, now int64) (more bool)) error {
+	for before, more := ^uint32(0), true; more && before > 0; {
+		if err := sh.store.ready(ctx, op); err != nil {
+			return err
 		}
+		now := sh.store.read()
+		sh.mu.Lock()
+		now = sh.follow(now)
+		end := min(before, sh.count)
+		before = end - min(end, sweepPiece)
+		for n := before; n < end && more; n++ {
+			more = f(sh.record(n), now)
+		}
+		sh.mu.Unlock()
 	}
-	return first
+	return nil
 }

@@ -45,7 +45,8 @@ func (sh *shard) open(s *Store, i, shards int) {
 	sh.variants = make([]*variant, 1, 4)
 	sh.variantOf = make(map[stint.Limit]uint32)
 	sh.serialStep = uint64(shards)
-	sh.serial = firstSerial()*sh.serialStep + uint64(i)
+	// Somewhere else in every process: a charge of an earlier one is not mistaken for its own.
+	sh.serial = (rand.Uint64N(1<<40)+1)*sh.serialStep + uint64(i)
 	sh.generation = rand.Uint32()
 }
 

@@ -24,13 +24,13 @@
 package memorystore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"math"
 	"math/bits"
-	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -116,9 +116,7 @@ func New(cfg Config) (*Store, error) {
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("memorystore: %w", errors.Join(errs...))
 	}
-	if cfg.MaxBytes == 0 {
-		cfg.MaxBytes = defaultMaxBytes
-	}
+	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, defaultMaxBytes)
 	if cfg.MaxSubjects == 0 {
 		cfg.MaxSubjects = defaultMaxSubjects * int(min(max(cfg.MaxBytes/defaultMaxBytes, 1), 1000))
 	}
@@ -194,7 +192,3 @@ func (s *Store) ready(ctx context.Context, op string) error {
 	}
 	return nil
 }
-
-// firstSerial is where a shard's charge ids start: somewhere else in every process, so that a
-// charge of an earlier one is not mistaken for its own.
-func firstSerial() uint64 { return rand.Uint64N(1<<40) + 1 }

@@ -23,8 +23,10 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	for _, s := range m.ledger.all() {
 		if !s.name.outbound {
 			c.series(s)
-			c.lost(s)
 		}
+	}
+	for _, l := range m.lost.all() {
+		c.counter("settlements_lost_total", l.count.Load(), l.tier, l.policy, l.op, l.reason)
 	}
 	c.histogram("decision_duration_seconds", m.decisions)
 	c.storeCounters(m.store)

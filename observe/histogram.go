@@ -62,13 +62,11 @@ func (h *histogram) snapshot() (b buckets) {
 	return b
 }
 
-// sum returns the sum of all durations.
 func (h *histogram) sum() time.Duration { return time.Duration(h.tally.sum(sumIndex)) }
 
 // buckets are how many durations there were, each bucket by itself.
 type buckets [bucketCount]int64
 
-// add adds others.
 func (b *buckets) add(other *buckets) {
 	for i, n := range other {
 		b[i] += n

@@ -51,6 +51,7 @@ type Monitor struct {
 	descs   map[string]*prometheus.Desc
 
 	ledger    *ledger
+	lost      *byName[lostName, lost]
 	decisions *histogram
 	store     *storeCounters
 	outbound  *byName[string, calls]
@@ -91,6 +92,7 @@ func New(c Config) *Monitor {
 		version:   c.Version,
 		descs:     newDescs(),
 		ledger:    newLedger(),
+		lost:      newByName(lostName.rest, newLost),
 		decisions: newHistogram(),
 		store:     newStoreCounters(),
 		reloads:   newByName(anyOther, newReloads),

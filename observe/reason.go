@@ -76,7 +76,6 @@ func allowance(d *stint.Decision, limited bool) reason {
 	return within
 }
 
-// denial returns why a request was denied.
 func denial(d *stint.Decision) reason {
 	switch {
 	case d.Unavailable:
@@ -89,7 +88,6 @@ func denial(d *stint.Decision) reason {
 	return overLimit
 }
 
-// failure returns why a request could not be decided.
 func failure(err error) reason {
 	if store, ok := errors.AsType[*stint.StoreError](err); ok {
 		return failedFirst + reason(errkind.Index(store.Kind))

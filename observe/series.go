@@ -26,7 +26,6 @@ func (n seriesName) rest() seriesName {
 type series struct {
 	name  seriesName
 	tally tally
-	lost  lost
 }
 
 func newSeries(name seriesName) *series {
@@ -36,7 +35,6 @@ func newSeries(name seriesName) *series {
 // count counts a decision. It returns its number among those that were counted in the same shard.
 func (s *series) count(in shard, why reason) int64 { return s.tally.add(in, int(why), 1) }
 
-// ledger has all series.
 type ledger struct {
 	*byName[seriesName, series]
 	recent [recentSize]atomic.Pointer[recentSeries]
@@ -88,5 +86,4 @@ func (l *ledger) ofRoute(v *policy.Verdict) *series {
 	return l.of(v.Tier, name)
 }
 
-// ofRule returns the series of what a rule denies.
 func (l *ledger) ofRule(r *policy.Rule) *series { return l.of(r.Tier, r.Policy) }

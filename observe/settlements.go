@@ -6,46 +6,30 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// corrections are what may be lost: the true cost of a request, or all that it was charged.
-var corrections = [...]string{settleOp: "settle", refundOp: "refund"}
+// lostName is what corrections of charges that were not applied are counted by: the route of the
+// request, "settle" or "refund", and why.
+type lostName struct{ tier, policy, op, reason string }
 
-const (
-	settleOp = iota
-	refundOp
-)
+// rest is the name of one that is too many.
+func (n lostName) rest() lostName { return lostName{other, other, n.op, n.reason} }
 
-// lost counts the corrections of charges that were not applied, by what they were. The first of
-// each are those for which the store found nothing to correct; those after it failed, by reason.
-type lost [len(corrections)][1 + reasonCount - failedFirst]atomic.Int64
+// lost counts corrections.
+type lost struct {
+	lostName
+	count atomic.Int64
+}
 
-// notApplied is the reason of the first.
-const notApplied = "not-applied"
+func newLost(name lostName) *lost { return &lost{lostName: name} }
 
 // settlement counts a correction under the request's route.
 func (m *Monitor) settlement(s *policy.Settlement) {
-	op, why := settleOp, reason(0)
+	route := m.ledger.ofRoute(s.Verdict).name
+	name := lostName{route.tier, route.policy, "settle", "not-applied"} // nothing was found to correct
 	if s.Refund {
-		op = refundOp
+		name.op = "refund"
 	}
 	if s.Err != nil {
-		why = 1 + failure(s.Err) - failedFirst
+		name.reason = failure(s.Err).String()
 	}
-	m.ledger.ofRoute(s.Verdict).lost[op][why].Add(1)
-}
-
-// lost collects the reasons that there were.
-func (c *collection) lost(s *series) {
-	for op := range s.lost {
-		for why := range s.lost[op] {
-			n := s.lost[op][why].Load()
-			if n == 0 {
-				continue
-			}
-			name := notApplied
-			if why > 0 {
-				name = (failedFirst + reason(why-1)).String()
-			}
-			c.counter("settlements_lost_total", n, s.name.tier, s.name.policy, corrections[op], name)
-		}
-	}
+	m.lost.get(name).count.Add(1)
 }

@@ -21,7 +21,6 @@ type distinct struct {
 	many *hyperloglog.Sketch // nil while few has all
 }
 
-// add counts a hash.
 func (d *distinct) add(hash uint64) {
 	if d.many != nil {
 		d.many.InsertHash(hash)
@@ -45,7 +44,6 @@ func (d *distinct) spill() {
 	d.few = nil
 }
 
-// merge counts what another has counted.
 func (d *distinct) merge(e *distinct) {
 	if e.many != nil {
 		if d.many == nil {

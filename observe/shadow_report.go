@@ -174,7 +174,6 @@ func (r *shadowRecord) clone() shadowRecord {
 	return shadowRecord{requests: r.requests, denied: r.denied, subjects: r.subjects.clone(), hit: r.hit.clone()}
 }
 
-// merge adds another record.
 func (r *shadowRecord) merge(s *shadowRecord) {
 	r.requests += s.requests
 	r.denied += s.denied

@@ -83,7 +83,6 @@ func isFailure(err error) bool {
 		!errors.Is(err, context.Canceled)
 }
 
-// up notes that the store works.
 func (w *storeWatch) up() {
 	w.since = time.Time{}
 	w.down.Store(false)
@@ -117,7 +116,6 @@ func (w *storeWatch) breaker(state string, now time.Time) {
 	}
 }
 
-// health is how the store is.
 func (w *storeWatch) health() StoreHealth {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -40,7 +40,6 @@ func (w *storeWatch) poll(ctx context.Context, ask probe) {
 	}
 }
 
-// ask asks the store once.
 func (w *storeWatch) ask(ctx context.Context, ask probe) {
 	limited, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()

@@ -31,7 +31,6 @@ func (s *subscribers) send(t Tick, alerts []Alert) {
 	}
 }
 
-// close ends all subscriptions.
 func (s *subscribers) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,7 +20,6 @@ type tally struct {
 	stride   int
 }
 
-// newTally returns a row of n counters.
 func newTally(n int) tally {
 	stride := (n + lineWords - 1) / lineWords * lineWords
 	return tally{counters: make([]atomic.Int64, shards*stride), stride: stride}
@@ -29,7 +28,6 @@ func newTally(n int) tally {
 // add adds to the ith counter, and returns what the shard has of it.
 func (t *tally) add(s shard, i int, n int64) int64 { return t.counters[int(s)*t.stride+i].Add(n) }
 
-// sum returns the ith counter.
 func (t *tally) sum(i int) (n int64) {
 	for ; i < len(t.counters); i += t.stride {
 		n += t.counters[i].Load()

@@ -49,7 +49,6 @@ func (m *Monitor) shadowed(in shard, v *policy.Verdict) {
 	}
 }
 
-// denied counts a request that was denied.
 func (m *Monitor) denied(in shard, v *policy.Verdict) {
 	d := &v.Decision
 	s, result := (*series)(nil), v.Decisive()

@@ -42,7 +42,6 @@ type webhook struct {
 	done              chan struct{}
 }
 
-// notice is what is posted.
 type notice struct {
 	Alert
 	Instance string `json:"instance"`

@@ -10,7 +10,6 @@ import (
 // is as of the admission, and does not say so.
 type noting struct{ stint.Store }
 
-// bookedKey is the key of a context's *bool.
 type bookedKey struct{}
 
 func (n noting) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {

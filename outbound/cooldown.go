@@ -114,7 +114,7 @@ func (c *Client) CoolDown(d time.Duration) {
 		}
 	}
 	if c.cooldown.startWriting() {
-		c.registry.run(c.writePauses) // does nothing if the registry is closed
+		c.registry.run(c.writePauses)
 	}
 }
 

@@ -144,15 +144,13 @@ func (r *Registry) Close() {
 	r.background.Wait()
 }
 
-// run starts a goroutine. It reports false if the registry has been closed.
-func (r *Registry) run(what func()) bool {
+// run starts a goroutine, unless the registry has been closed.
+func (r *Registry) run(what func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
-		return false
+	if !r.closed {
+		r.background.Go(what)
 	}
-	r.background.Go(what)
-	return true
 }
 
 // now is the time since the start, by the clock that does not step.

@@ -41,7 +41,6 @@ func (c *Client) count(change func(*Stats)) {
 	change(&c.counted)
 }
 
-// called counts a call and its wait.
 func (s *Stats) called(wait time.Duration, err error) {
 	if wait > 0 {
 		s.Waited++
@@ -63,7 +62,6 @@ func isDenied(err error) bool {
 	return ok
 }
 
-// stats returns what became of the calls to the API.
 func (c *Client) stats() Stats {
 	c.mu.Lock()
 	s := c.counted

@@ -58,7 +58,6 @@ const (
 	maxPolicies = 1000
 )
 
-// mistake adds what is wrong with a key.
 func (c *compiler) mistake(key, format string, args ...any) {
 	c.errs = append(c.errs, &mistake.Error{Key: key, Message: fmt.Sprintf(format, args...)})
 }

@@ -38,7 +38,8 @@ func (c *compiler) policies() {
 		if len(p.who) > 0 && !always(p.who) {
 			c.mistake(key+".identity", "a request may lack it; want a last one that no request lacks, such as ip: [%s, ip]", from.Identity[len(from.Identity)-1])
 		}
-		p.per = c.per(key+".per", from)
+		p.per = from.Per
+		c.per(key+".per", from)
 		c.policyRules(key, from, p)
 		c.set.policies = append(c.set.policies, p)
 	}
@@ -50,12 +51,10 @@ func (c *compiler) policies() {
 // notTooMany makes sure that what applies to every request of a tier can be asked in one question.
 func (c *compiler) notTooMany(t *tier) {
 	claims, limits := 0, 0
-	count := func(r rules) {
-		for _, rule := range [...]*Rule{r.requests, r.costs} {
-			if rule != nil {
-				claims++
-				limits += len(rule.Limits)
-			}
+	count := func(rules []*Rule) {
+		for _, rule := range rules {
+			claims++
+			limits += len(rule.Limits)
 		}
 	}
 	count(t.rules)
@@ -143,16 +142,16 @@ func (c *compiler) tierNames(key string, l tierlimits.Limits) {
 
 // noClash makes sure that a policy's counts are not those of a tier that counts per route: both are
 // kept under the policy's name.
-func (c *compiler) noClash(key string, p *policy, r rules, t *tier) {
-	if t.scope != scopeRoute || len(p.per) > 0 || p.when == nil {
+func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
+	if t.scope != "route" || len(p.per) > 0 || p.when == nil {
 		return
 	}
 	if p.who != nil && !slices.ContainsFunc(p.who, func(id *identity) bool { return slices.Contains(t.who, id) }) {
 		return
 	}
-	for _, a := range [...]*Rule{r.requests, r.costs} {
-		for _, b := range [...]*Rule{t.rules.requests, t.rules.costs} {
-			if a != nil && b != nil && sharesLimit(a.Limits, b.Limits) {
+	for _, a := range rules {
+		for _, b := range t.rules {
+			if sharesLimit(a.Limits, b.Limits) {
 				c.mistake(key+".limits", "has a limit with the name, algorithm and window of one of the tier %q, "+
 					"which counts per route: they would share their count; give it a name, such as %q", t.name, p.name+": "+a.Limits[0].String())
 			}
@@ -160,26 +159,21 @@ func (c *compiler) noClash(key string, p *policy, r rules, t *tier) {
 	}
 }
 
-func (c *compiler) per(key string, from *Policy) []divider {
-	var per []divider
+// per checks what else divides a policy's count.
+func (c *compiler) per(key string, from *Policy) {
 	for i, name := range from.Per {
 		switch name {
 		case "method":
-			per = append(per, divider{kind: perMethod})
 			c.knowMethods(words.Methods[:]...)
 		case "host":
 			if from.Match == nil || len(from.Match.Host) == 0 {
 				c.mistake(at(key, i, from.Per), "anybody can invent hosts; want those that count under match.host")
 			}
-			per = append(per, divider{kind: perHost})
 		case "route":
-			per = append(per, divider{kind: perRoute})
 		default:
 			c.variable(at(key, i, from.Per), from, name)
-			per = append(per, divider{kind: perVariable, name: name})
 		}
 	}
-	return per
 }
 
 // variable makes sure that every path of a policy has a variable.
@@ -201,15 +195,16 @@ func (c *compiler) variable(key string, from *Policy, name string) {
 	}
 }
 
-func (c *compiler) cost(key string, from *Cost) *cost {
+func (c *compiler) cost(key string, from *Cost) *Cost {
 	switch {
 	case from == nil:
 		return nil
 	case from.Header == "":
 		c.inUnits(key, from.Units)
-		return &cost{units: from.Units}
+		return from
 	}
-	header := c.field(key+".header", from.Header)
+	cost := *from
+	cost.Header = c.field(key+".header", from.Header)
 	c.inUnits(key+".default", from.Units)
 	c.inUnits(key+".min", from.Min)
 	c.inUnits(key+".max", from.Max)
@@ -219,7 +214,7 @@ func (c *compiler) cost(key string, from *Cost) *cost {
 	case from.Min > from.Max:
 		c.mistake(key, "min %d is above max %d", from.Min, from.Max)
 	}
-	return &cost{units: from.Units, header: header, min: from.Min, max: from.Max}
+	return &cost
 }
 
 func (c *compiler) inUnits(key string, n int64) {

@@ -30,6 +30,7 @@ func (c *compiler) tiers() {
 			unit: unit{name: from.Name, who: c.who(key+".identity", from.Identity),
 				enforce: c.enforce(key, from.Shadow, from.Rollout)},
 			index:   i,
+			scope:   from.Scope,
 			bans:    cmp.Or(from.Bans, c.spec.Bans),
 			failure: cmp.Or(from.Failure, &c.spec.Failure),
 		}
@@ -38,7 +39,9 @@ func (c *compiler) tiers() {
 		if len(from.Identity) == 0 {
 			c.mistake(key+".identity", "is missing; how are the tier's members told apart? want something like user or ip")
 		}
-		c.tierScope(key, from, t)
+		if !slices.Contains([]string{"", "global", "route", "none"}, from.Scope) {
+			c.mistake(key+".scope", "%q; want global, route or none", from.Scope)
+		}
 		if from.Limits == nil && from.Budget == nil {
 			c.mistake(key, "has neither limits nor a budget; want some, or limits: unlimited")
 		}
@@ -69,18 +72,6 @@ func (c *compiler) unique(key, what, name string, seen map[string]int, i int) {
 	seen[name] = i
 }
 
-func (c *compiler) tierScope(key string, from *Tier, t *tier) {
-	switch from.Scope {
-	case "", "global":
-	case "route":
-		t.scope = scopeRoute
-	case "none":
-		t.scope = scopeNone
-	default:
-		c.mistake(key+".scope", "%q; want global, route or none", from.Scope)
-	}
-}
-
 // enforce returns for how many of enforceAll subjects limits have consequences.
 func (c *compiler) enforce(key string, shadow bool, rollout float64) uint32 {
 	switch {
@@ -102,8 +93,9 @@ func (c *compiler) enforce(key string, shadow bool, rollout float64) uint32 {
 // requests.
 const costName = "cost"
 
-// rules makes the rules of a tier or policy.
-func (c *compiler) rules(key, policyName, tierName string, u *unit, limits, budget []stint.Limit) rules {
+// rules makes the rules of a tier or policy: one for the number of requests, one for their costs, or
+// both.
+func (c *compiler) rules(key, policyName, tierName string, u *unit, limits, budget []stint.Limit) []*Rule {
 	budget = slices.Clone(budget)
 	for i := range budget {
 		if budget[i].Name == "" {
@@ -113,17 +105,18 @@ func (c *compiler) rules(key, policyName, tierName string, u *unit, limits, budg
 			c.mistake(key+".budget", "%s: a place costs the same for every request; want it under limits", budget[i])
 		}
 	}
-	var r rules
+	var all []*Rule
 	if len(limits) > 0 {
-		r.requests = c.rule(key+".limits", &Rule{Policy: policyName, Tier: tierName, Limits: limits, unit: u})
+		all = append(all, c.rule(key+".limits", &Rule{Policy: policyName, Tier: tierName, Limits: limits, unit: u}))
 	}
 	if len(budget) > 0 {
-		r.costs = c.rule(key+".budget", &Rule{Policy: policyName, Tier: tierName, Limits: budget, Costs: true, unit: u})
+		all = append(all, c.rule(key+".budget",
+			&Rule{Policy: policyName, Tier: tierName, Limits: budget, Costs: true, unit: u}))
 	}
-	if r.requests != nil && r.costs != nil && sharesLimit(limits, budget) {
+	if sharesLimit(limits, budget) {
 		c.mistake(key+".budget", "has a limit with the name, algorithm and window of one under limits; give it another name")
 	}
-	return r
+	return all
 }
 
 // limitsOK reports limits that do not go together.

@@ -35,7 +35,6 @@ type reading struct {
 // overrides are the fields that name the method that some applications go by.
 var overrides = [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
 
-// facts returns what follows from a request.
 func (s *Set) facts(in *Input) facts {
 	f := facts{in: in, resolver: s.resolver, asserted: s.asserted}
 	f.first = reading{path: in.Path, method: strings.ToUpper(in.Method)}
@@ -72,10 +71,8 @@ func (s *Set) facts(in *Input) facts {
 	return f
 }
 
-// count is the number of readings.
 func (f *facts) count() int { return 1 + len(f.others) }
 
-// at returns a reading.
 func (f *facts) at(i int) reading {
 	if i == 0 {
 		return f.first

@@ -49,8 +49,8 @@ type tier struct {
 	clause
 	unit
 	index   int
-	rules   rules
-	scope   tierScope
+	rules   []*Rule
+	scope   string // as in [Tier]
 	bans    *stint.BanPolicy
 	failure *stint.FailurePolicy
 }
@@ -59,19 +59,15 @@ type tier struct {
 type policy struct {
 	clause
 	unit
-	skips   bool // all else is zero then, but for the name
-	per     []divider
-	tiers   []bool  // for which of them the policy is
-	rules   []rules // of each tier
-	cost    *cost
+	skips   bool      // all else is zero then, but for the name
+	per     []string  // as in [Policy]
+	tiers   []bool    // for which of them the policy is
+	rules   [][]*Rule // of each tier: for the number of requests, and for their costs
+	cost    *Cost
 	after   *after
 	id      *requestID
 	failure *stint.FailurePolicy
 }
-
-// rules are the two rules of a tier or policy: for the number of requests, and for their costs.
-// Either may be nil.
-type rules struct{ requests, costs *Rule }
 
 // unit is what a tier and a policy have in common: whose requests are counted together, and for
 // whom that has consequences.
@@ -82,14 +78,6 @@ type unit struct {
 }
 
 const enforceAll = rollout.All
-
-type tierScope uint8
-
-const (
-	scopeGlobal tierScope = iota
-	scopeRoute
-	scopeNone
-)
 
 // Scopes of tiers, which no policy may be named.
 const (
@@ -111,7 +99,6 @@ func (u *unit) asker(f *facts, room []byte) asker {
 // enforced reports whether the unit's limits have consequences for a subject.
 func (u *unit) enforced(subject string) bool { return rollout.Chosen(u.name, subject, u.enforce) }
 
-// asker is who is asking.
 type asker struct {
 	subject string
 	by      *identity
@@ -170,47 +157,33 @@ func (p *policy) askerIn(f *facts, tier asker) asker {
 	return p.unit.asker(f, room[:0])
 }
 
-// divider is something that divides a policy's count.
-type divider struct {
-	kind dividerKind
-	name string // of a path variable
-}
-
-type dividerKind uint8
-
-const (
-	perMethod dividerKind = iota
-	perHost
-	perRoute
-	perVariable
-)
-
 // scope returns the part of a subject that a policy counts in: its name, and what divides it.
 func (p *policy) scope(f *facts, route string) string {
 	if len(p.per) == 0 {
 		return p.name
 	}
 	b := []byte(p.name)
-	for _, d := range p.per {
+	for _, what := range p.per {
 		b = append(b, ':')
-		b = keypart.AppendEscaped(b, []byte(d.value(p, f, route)), ':')
+		b = keypart.AppendEscaped(b, []byte(p.divider(what, f, route)), ':')
 	}
 	return string(b)
 }
 
-func (d divider) value(p *policy, f *facts, route string) string {
-	switch d.kind {
-	case perMethod:
+// divider returns the value of something that divides a policy's count.
+func (p *policy) divider(what string, f *facts, route string) string {
+	switch what {
+	case "method":
 		if slices.Contains(words.Methods[:], f.method) {
 			return f.method
 		}
 		return otherScope
-	case perHost:
+	case "host":
 		return short(strings.ToLower(words.Host(f.in.Host)))
-	case perRoute:
+	case "route":
 		return route
 	}
-	value, _ := p.when.pathOf(f).Value(f.path, d.name)
+	value, _ := p.when.pathOf(f).Value(f.path, what)
 	return short(value)
 }
 
@@ -225,28 +198,21 @@ func short(value string) string {
 
 func (t *tier) scopeOf(route string) string {
 	switch t.scope {
-	case scopeRoute:
+	case "route":
 		return route
-	case scopeNone:
+	case "none":
 		return ""
 	}
 	return globalScope
 }
 
-// cost is what a request costs: units, or what a header says within bounds.
-type cost struct {
-	units    int64
-	header   string
-	min, max int64
-}
-
-func (c *cost) of(f *facts) int64 {
-	if c.header != "" {
-		if n, err := strconv.ParseInt(strings.TrimSpace(f.header(c.header)), 10, 64); err == nil {
-			return min(max(n, c.min), c.max)
+func (c *Cost) of(f *facts) int64 {
+	if c.Header != "" {
+		if n, err := strconv.ParseInt(strings.TrimSpace(f.header(c.Header)), 10, 64); err == nil {
+			return min(max(n, c.Min), c.Max)
 		}
 	}
-	return c.units
+	return c.Units
 }
 
 // after is what comes after a response.

@@ -81,7 +81,7 @@ func (s *Set) askReading(f *facts, v *Verdict) (string, terms) {
 	}
 	v.add(f, &t.unit, t.rules, who, t.scopeOf(route))
 	for _, p := range matched {
-		if own := p.rules[t.index]; own.requests != nil || own.costs != nil {
+		if own := p.rules[t.index]; len(own) > 0 {
 			v.add(f, &p.unit, own, p.askerIn(f, who), p.scope(f, route))
 		}
 	}
@@ -90,10 +90,10 @@ func (s *Set) askReading(f *facts, v *Verdict) (string, terms) {
 
 // add adds the rules of a tier or policy, unless they are there already. Those that are enforced
 // come before those in shadow.
-func (v *Verdict) add(f *facts, u *unit, rules rules, who asker, scope string) {
+func (v *Verdict) add(f *facts, u *unit, rules []*Rule, who asker, scope string) {
 	shadow := !v.enforceAll && !u.enforced(who.subject)
-	for _, rule := range [...]*Rule{rules.requests, rules.costs} {
-		if rule == nil || len(f.others) > 0 && v.has(rule, who.subject, scope) {
+	for _, rule := range rules {
+		if len(f.others) > 0 && v.has(rule, who.subject, scope) {
 			continue
 		}
 		if shadow && len(v.Results)-v.enforced == stint.MaxClaims {

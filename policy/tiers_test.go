@@ -83,15 +83,17 @@ func TestTierTable(t *testing.T) {
 		tier   string
 		claims claims
 		key    string
-		// what is admitted at once, in the first hour, and in the first day
-		burst, hour, day int
+		// what is admitted at once, in the first hour, and in all of the hours
+		burst, hour, all int
+		hours            time.Duration
 	}{
-		{"anonymous", nil, "ip:203.0.113.9:global", 20, 100, 1000},
-		{"free", claims{"user": "7"}, "user:7:structure", 60, 500, 5000},
+		{"anonymous", nil, "ip:203.0.113.9:global", 20, 100, 1000, 24},
+		{"free", claims{"user": "7"}, "user:7:structure", 60, 500, 5000, 24},
 		// 24 hours of 2,000 stay below 50,000
-		{"pro", claims{"user": "7", "plan": "pro"}, "user:7:structure", 300, 2000, 48_000},
-		{"enterprise", claims{"user": "7", "plan": "enterprise"}, "user:7:structure", 2500, 10_000, 240_000},
-		{"internal", claims{"service": "billing"}, "internal:billing", 1000, 60_000, 0}, // the day would be 1,440,000
+		{"pro", claims{"user": "7", "plan": "pro"}, "user:7:structure", 300, 2000, 48_000, 24},
+		// the day would be 240,000 and 1,440,000
+		{"enterprise", claims{"user": "7", "plan": "enterprise"}, "user:7:structure", 2500, 10_000, 30_000, 3},
+		{"internal", claims{"service": "billing"}, "internal:billing", 1000, 60_000, 60_000, 1},
 	}
 	for _, test := range tests {
 		t.Run(test.tier, func(t *testing.T) {
@@ -99,13 +101,9 @@ func TestTierTable(t *testing.T) {
 			in := policy.Input{Method: "GET", Path: "/structures/1crn", Peer: client, Header: http.Header{},
 				Claims: test.claims}
 			start := w.now()
-			end := 24 * time.Hour
-			if test.day == 0 {
-				end = time.Hour
-			}
 			var admitted []time.Duration
 			burst, hour := 0, 0
-			for w.now().Sub(start) < end {
+			for w.now().Sub(start) < test.hours*time.Hour {
 				v := w.judge(in)
 				if v.Tier != test.tier {
 					t.Fatalf("tier %q, want %q", v.Tier, test.tier)
@@ -125,8 +123,8 @@ func TestTierTable(t *testing.T) {
 					hour++
 				}
 			}
-			if burst != test.burst || hour != test.hour || test.day > 0 && len(admitted) != test.day {
-				t.Errorf("admitted %d at once, %d in an hour, %d in a day; want %d, %d, %d", burst, hour, len(admitted), test.burst, test.hour, test.day)
+			if burst != test.burst || hour != test.hour || len(admitted) != test.all {
+				t.Errorf("admitted %d at once, %d in an hour, %d in %d; want %d, %d, %d", burst, hour, len(admitted), test.hours, test.burst, test.hour, test.all)
 			}
 			for _, l := range limitsOf(w.Set(), test.tier) {
 				if most := busiest(admitted, l.Window); most > int(l.Capacity()) {

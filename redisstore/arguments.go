@@ -157,7 +157,7 @@ func appendMore(b []byte, r *stint.Request, id uint64) []byte {
 	if r.Mode != stint.ModeForce {
 		wait = contract.Longest(r)
 	}
-	b = appendTime(b, roundUp(wait))
+	b = appendTime(b, wait+time.Microsecond-1) // rounded up: a tiny longest wait does not become none
 	b = appendInt(b, r.Booked)
 	b = appendTime(b, contract.Life(r))
 	b = appendTime(b, r.Lease)
@@ -195,11 +195,6 @@ func withID(packed []byte, id string) []string {
 		return []string{rueidis.BinaryString(packed)}
 	}
 	return []string{rueidis.BinaryString(packed), id}
-}
-
-// roundUp makes a duration whole microseconds, so that a tiny longest wait does not become none.
-func roundUp(d time.Duration) time.Duration {
-	return (d + time.Microsecond - 1).Truncate(time.Microsecond)
 }
 
 // amendArgs packs an amendment for lua/amend.lua, and the request id as Redis has it. Retake has a

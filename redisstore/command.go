@@ -22,23 +22,30 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	if len(k.ends) == 0 {
 		return nil // only places, which are released
 	}
-	call := s.nextCall()
-	reply, err := commandScript.run(ctx, s.conn.get(), k.strings(), commandArgs(&c, states, places, call, s.clock()))
+	keys := k.strings()
+	err = s.sendCommand(ctx, &c, keys, states, places)
 	if moving(err) {
-		return s.wrap("command", s.commandMigrating(ctx, &c, k.strings(), states, places))
-	}
-	if err == nil {
-		err = decodeCommand(reply, call)
+		err = s.commandMigrating(ctx, &c, keys, states, places)
 	}
 	return s.wrap("command", err)
+}
+
+// sendCommand makes one call of command.lua.
+func (s *Store) sendCommand(ctx context.Context, c *stint.Command, keys []string, states, places []part) error {
+	call := s.nextCall()
+	reply, err := commandScript.run(ctx, s.conn.get(), keys, commandArgs(c, states, places, call, s.clock()))
+	if err != nil {
+		return err
+	}
+	return decodeCommand(reply, call)
 }
 
 // commandKeys adds the keys of a command. It returns the parts that it acts on: states, and the
 // holders that are reset.
 func (s *Store) commandKeys(k *keys, c *stint.Command) (states, places []part) {
 	if c.Kind != stint.CommandReset && c.Kind != stint.CommandGiveBack {
-		k.ofSubject(c.Subject, "ban")
-		k.ofSubject(c.Subject, "strikes")
+		k.inScope(c.Subject, "", "ban")
+		k.inScope(c.Subject, "", "strikes")
 		return nil, nil
 	}
 	for _, p := range appendParts(nil, 0, 0, &stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}) {

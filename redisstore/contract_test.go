@@ -94,8 +94,8 @@ func ttls(t testing.TB, node rueidis.Client) map[string]int64 {
 	return left
 }
 
-// older lets every key of a node grow older: tests move our clock, not that of Redis. Keys without a
-// TTL stay, for wantTTLs to find.
+// older lets every key of a node grow older: tests move our clock, not that of Redis. Keys without
+// a TTL stay, for wantTTLs to find.
 const older = `for _, key in ipairs(redis.call('KEYS', '*')) do
 	local left = redis.call('PTTL', key)
 	if left >= 0 then

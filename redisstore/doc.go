@@ -6,7 +6,7 @@
 // or none, set each key's TTL, and answer. The server's clock rules. A call is sent again only if
 // the reply proves that nothing ran.
 //
-//	store, err := redisstore.Open(ctx, redisstore.Config{URL: redisstore.Config{URL: "redis://localhost:6379/0"}})
+//	store, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://localhost:6379/0"})
 //	if err != nil {
 //		...
 //	}

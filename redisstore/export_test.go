@@ -17,6 +17,6 @@ func (s *Store) GiveBacks() int { return s.backs.left() }
 // Key is a key of a subject, in no scope.
 func Key(s *Store, subject, what string) string {
 	k, _ := s.newKeys()
-	k.ofSubject(subject, what)
+	k.inScope(subject, "", what)
 	return k.strings()[0]
 }

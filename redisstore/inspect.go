@@ -25,8 +25,8 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 	if err != nil {
 		return driver.Inspection{}, s.wrap("inspect", err)
 	}
-	k.ofSubject(c.Subject, "ban")
-	k.ofSubject(c.Subject, "strikes")
+	k.inScope(c.Subject, "", "ban")
+	k.inScope(c.Subject, "", "strikes")
 	parts := appendParts(nil, 0, 0, &c)
 	s.sets.fill(parts)
 	for i := range parts {

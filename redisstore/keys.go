@@ -63,14 +63,7 @@ func (k *keys) scope(scope string) {
 	k.buf = k.names.appendScope(k.buf, scope)
 }
 
-// ofSubject adds a key of the subject as a whole.
-func (k *keys) ofSubject(subject, what string) {
-	k.tag(subject)
-	k.buf = append(k.buf, what...)
-	k.end()
-}
-
-// inScope adds a key of the subject in one scope.
+// inScope adds a key of the subject in one scope, or without one of the subject as a whole.
 func (k *keys) inScope(subject, scope, what string) {
 	k.tag(subject)
 	if scope != "" {
@@ -105,7 +98,7 @@ func (k *keys) ofRequest(r *stint.Request, parts []part) {
 	if contract.ObeysBans(r) {
 		for _, what := range [...]string{"ban", "strikes"} {
 			for i := range 1 + len(r.And) {
-				k.ofSubject(contract.ClaimAt(&r.Claim, r.And, i).Subject, what)
+				k.inScope(contract.ClaimAt(&r.Claim, r.And, i).Subject, "", what)
 			}
 		}
 	}

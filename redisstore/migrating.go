@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"math/bits"
 
 	"github.com/redis/rueidis"
 
@@ -115,7 +116,8 @@ func (c *scriptCall) canDivide() bool {
 func (s *Store) takeMigrating(ctx context.Context, q *run, call uint64) (late []*driver.Call) {
 	r := &q.calls[0].Request
 	var ban [3]int64 // until, forgive, level
-	if own := firstOwn(r); contract.ObeysBans(r) && own >= 0 {
+	// The first claim that is not Shared, if there is one.
+	if own := bits.TrailingZeros16(^sharedClaims(r)); contract.ObeysBans(r) && own <= len(r.And) {
 		now, found, err := s.step(ctx, oneKey{subject: contract.ClaimAt(&r.Claim, r.And, own).Subject, what: "ban"},
 			stepSeeBan, "", nil)
 		if err != nil {
@@ -223,16 +225,6 @@ func (s *Store) afterMigrating(ctx context.Context, c *driver.Call, ban [3]int64
 	}
 }
 
-// firstOwn is the first claim that is not Shared, −1 if all are.
-func firstOwn(r *stint.Request) int {
-	for i, c := range contract.Claims(&r.Claim, r.And) {
-		if !c.Shared {
-			return i
-		}
-	}
-	return -1
-}
-
 // amendMigrating amends a charge key by key. See amendOne. A place that the store has forgotten is
 // not taken back, for whether it was reset is in another key: the heartbeat fails as it was
 // refused.
@@ -326,11 +318,7 @@ func (s *Store) commandMigrating(ctx context.Context, c *stint.Command, all []st
 		if first := len(all) - len(states); i >= first {
 			own = states[i-first : i-first+1]
 		}
-		call := s.nextCall()
-		reply, err := commandScript.run(ctx, s.conn.get(), all[i:i+1], commandArgs(c, own, places, call, s.clock()))
-		if err == nil {
-			err = decodeCommand(reply, call)
-		}
+		err := s.sendCommand(ctx, c, all[i:i+1], own, places)
 		if err != nil || c.Kind == stint.CommandBan { // which leaves the strikes alone
 			return err
 		}

@@ -193,7 +193,7 @@ func TestHashedKeys(t *testing.T) {
 		for _, scope := range append([]string{"", "login:" + shown, "login:1", "login%3A1"}, hostile...) {
 			k := keys{prefix: "stint", names: n}
 			k.inScope(subject, scope, "sliding/1m")
-			k.ofSubject(subject, "ban")
+			k.inScope(subject, "", "ban")
 			key := k.strings()[0]
 			if was, dup := seen[key]; dup {
 				t.Errorf("%q in %q and %q in %q share the key %s", subject, scope, was[0], was[1], key)

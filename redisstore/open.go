@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,10 +75,7 @@ const unverified = "the TLS certificate of Redis is not verified (skip_verify): 
 // [*stint.InvalidError], which shows nothing of the URL. Any other failure is a
 // [*stint.StoreError].
 func Open(ctx context.Context, c Config) (*Store, error) {
-	if c.Prefix == "" {
-		c.Prefix = "stint"
-	}
-	c.Prefix = string(keypart.Append(nil, c.Prefix, true))
+	c.Prefix = string(keypart.Append(nil, cmp.Or(c.Prefix, "stint"), true))
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -106,18 +104,10 @@ func dial(ctx context.Context, c Config, keys nameKeys) (*Store, error) {
 	}
 	co.DisableCache = true
 	co.DisableRetry = true
-	if co.Dialer.Timeout == 0 {
-		co.Dialer.Timeout = dialTimeout
-	}
-	if co.Dialer.KeepAlive == 0 {
-		co.Dialer.KeepAlive = keepAlive
-	}
-	if co.ConnWriteTimeout == 0 {
-		co.ConnWriteTimeout = silence
-	}
-	if co.ClientName == "" {
-		co.ClientName = "stint"
-	}
+	co.Dialer.Timeout = cmp.Or(co.Dialer.Timeout, dialTimeout)
+	co.Dialer.KeepAlive = cmp.Or(co.Dialer.KeepAlive, keepAlive)
+	co.ConnWriteTimeout = cmp.Or(co.ConnWriteTimeout, silence)
+	co.ClientName = cmp.Or(co.ClientName, "stint")
 	if c.AdjustClient != nil {
 		c.AdjustClient(&co)
 	}

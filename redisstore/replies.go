@@ -208,10 +208,8 @@ func (in *reader) int(least int64) int64 {
 	return 0
 }
 
-func (in *reader) duration() time.Duration { return micros(in.int(-1)) }
-
 func (in *reader) usage() stint.Usage {
-	return stint.Usage{Used: in.int(0), ResetAfter: in.duration(), RetryAfter: in.duration()}
+	return stint.Usage{Used: in.int(0), ResetAfter: micros(in.int(-1)), RetryAfter: micros(in.int(-1))}
 }
 
 // decodeAmend reads the reply of amend.lua: the server's clock, and a bit for each claim to which

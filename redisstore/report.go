@@ -61,9 +61,6 @@ func (r report) evicts() (policy string, yes bool) {
 	return policy, policy != "" && policy != "noeviction"
 }
 
-// replica reports whether the server is one.
-func (r report) replica() bool { return r.field("role") == "slave" }
-
 // warnings are sentences about what is wrong with the server, and what would be right.
 func (r report) warnings() []string {
 	var all []string
@@ -71,7 +68,7 @@ func (r report) warnings() []string {
 	if err := r.tooOld(); err != nil {
 		all = append(all, err.Error())
 	}
-	if r.replica() {
+	if r.field("role") == "slave" {
 		warn("is a replica and cannot charge anybody; want the address of its master, or Sentinel, which follows it")
 	}
 	if policy, evicts := r.evicts(); evicts {

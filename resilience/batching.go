@@ -68,8 +68,6 @@ type batching struct {
 	wakeUp      chan struct{} // starts a check now
 }
 
-var _ stint.Store = (*batching)(nil)
-
 // errTooMany is the cause of a refusal when too many callers wait.
 var errTooMany = errors.New("too many callers are waiting for the store")
 
@@ -115,7 +113,6 @@ type sentBatch struct {
 	attempt  *attempt
 }
 
-// Take implements [stint.Store].
 func (b *batching) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	deadline, _ := ctx.Deadline()
 	return b.takeBy(ctx, r, nil, deadline)

@@ -51,8 +51,6 @@ type breaker struct {
 	end        context.CancelFunc
 }
 
-var _ driver.BatchStore = (*breaker)(nil)
-
 // newBreaker returns a closed breaker over a store.
 func newBreaker(inner driver.BatchStore, c Config) *breaker {
 	b := &breaker{inner: inner, config: c}
@@ -74,7 +72,6 @@ func (b *breaker) Close() {
 	b.probe.Wait()
 }
 
-// Take implements [stint.Store].
 func (b *breaker) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	g := b.enter()
 	if g.state() != gateClosed {
@@ -101,7 +98,6 @@ func (b *breaker) tryTake(ctx context.Context, r stint.Request, g admission) (d 
 	return d, err
 }
 
-// TakeBatch implements [driver.BatchStore].
 func (b *breaker) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	if len(batch) > 0 {
 		b.attempt(ctx, batch, &attempt{})
@@ -174,7 +170,6 @@ func batchError(batch []*driver.Call) error {
 	return batch[0].Err
 }
 
-// Amend implements [stint.Store].
 func (b *breaker) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (changed bool, err error) {
 	err = b.try(ctx, b.enter(), opAmend, func(ctx context.Context) error {
 		changed, err = b.inner.Amend(ctx, c, a)
@@ -183,7 +178,6 @@ func (b *breaker) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) 
 	return changed, err
 }
 
-// Command implements [stint.Store].
 func (b *breaker) Command(ctx context.Context, c stint.Command) error {
 	return b.try(ctx, b.enter(), opCommand, func(ctx context.Context) error { return b.inner.Command(ctx, c) })
 }

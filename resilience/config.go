@@ -96,8 +96,5 @@ func (c Config) withDefaults() Config {
 
 // budget is the time budget of requests whose policy sets none.
 func (c *Config) budget() time.Duration {
-	if c.Failure.Budget > 0 {
-		return c.Failure.Budget
-	}
-	return contract.DefaultBudget
+	return cmp.Or(max(c.Failure.Budget, 0), contract.DefaultBudget)
 }

@@ -26,7 +26,6 @@ func newDeadlines(inner stint.Store, budget time.Duration) *deadlines {
 	return &deadlines{inner: inner, batching: batching, budget: budget}
 }
 
-// Take implements [stint.Store].
 func (d *deadlines) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	return d.takeAfter(ctx, r, nil)
 }
@@ -59,14 +58,12 @@ func earlier(ctx context.Context, deadline time.Time) time.Time {
 	return deadline
 }
 
-// Amend implements [stint.Store].
 func (d *deadlines) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
 	limited := until(ctx, earlier(ctx, time.Now().Add(amendTime)))
 	defer limited.release()
 	return d.inner.Amend(limited, c, a)
 }
 
-// Command implements [stint.Store].
 func (d *deadlines) Command(ctx context.Context, c stint.Command) error {
 	limited := until(ctx, earlier(ctx, time.Now().Add(amendTime)))
 	defer limited.release()

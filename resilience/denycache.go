@@ -48,8 +48,6 @@ type denyCache struct {
 	allGen atomic.Uint32
 }
 
-var _ stint.Store = (*denyCache)(nil)
-
 const genBits = 12
 
 // denialSet holds the denials of keys that share an index in the table. It is as large as a cache
@@ -93,7 +91,6 @@ func newDenyCache(inner stint.Store, c Config) *denyCache {
 	}
 }
 
-// Take implements [stint.Store].
 func (c *denyCache) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
 	key, gen, ok := c.identify(&r)
 	if !ok {
@@ -119,22 +116,18 @@ func (c *denyCache) Take(ctx context.Context, r stint.Request) (d stint.Decision
 	return d, err
 }
 
-// Amend implements [stint.Store].
 func (c *denyCache) Amend(ctx context.Context, charge stint.Charge, a stint.Amendment) (bool, error) {
 	changed, err := c.inner.Amend(ctx, charge, a)
 	if a.Kind != stint.AmendExtend {
 		// Only now is there room: what was denied until here is outdated. That holds after an error
 		// as well, which leaves open whether anything was given back.
-		c.dropSubject(charge.Claim.Subject)
-		and := charge.And
-		for i := range and {
-			c.dropSubject(and[i].Subject)
+		for _, claim := range contract.Claims(&charge.Claim, charge.And) {
+			c.dropSubject(claim.Subject)
 		}
 	}
 	return changed, err
 }
 
-// Command implements [stint.Store].
 func (c *denyCache) Command(ctx context.Context, cmd stint.Command) error {
 	err := c.inner.Command(ctx, cmd)
 	c.dropSubject(cmd.Subject) // after the call and whatever came of it, as in Amend

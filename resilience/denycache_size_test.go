@@ -33,8 +33,8 @@ func (s *deniesAll) Amend(context.Context, stint.Charge, stint.Amendment) (bool,
 
 func (s *deniesAll) Command(context.Context, stint.Command) error { return nil }
 
-// F26: denied keys take no more room than the table has, however many they are, and each is told its
-// own. Package faults measures a million.
+// F26: denied keys take no more room than the table has, however many they are, and each is told
+// its own. Package faults measures a million.
 func TestDenyCacheManyKeys(t *testing.T) {
 	const keys, entries = 200_000, 1 << 14
 	store := &deniesAll{}

@@ -80,7 +80,6 @@ type observed struct {
 	observer stint.Observer
 }
 
-// Take implements [stint.Store].
 func (o observed) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	begin := time.Now()
 	d, err := o.Store.Take(ctx, r)

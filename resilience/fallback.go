@@ -42,8 +42,6 @@ type fallback struct {
 	work  sync.WaitGroup
 }
 
-var _ stint.Store = (*fallback)(nil)
-
 // newFallback returns a fallback over a store, and over one that charges what is owed to it. Close
 // it to end its goroutines.
 func newFallback(inner stint.Store, batchStore driver.BatchStore, c Config) (*fallback, error) {
@@ -95,7 +93,6 @@ func (f *fallback) now() int64 {
 	return int64(time.Since(f.start))
 }
 
-// Take implements [stint.Store].
 func (f *fallback) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	if f.config.Observer == nil || r.Lease > 0 { // a renewal is nobody's decision
 		return f.take(ctx, r, nil)

@@ -10,7 +10,6 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// Amend implements [stint.Store].
 func (f *fallback) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
 	if !c.Fallback {
 		changed, err := f.inner.Amend(ctx, c, a)

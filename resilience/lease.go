@@ -15,7 +15,12 @@ import (
 // lease is what one process holds for one kind of request: blocks of units that the store has
 // charged already. Requests are served from a snapshot of the blocks, without a lock.
 type lease struct {
-	leaseKey
+	// Which requests it serves: those of one subject and scope, under the same limits, that apply
+	// bans or do not.
+	hash  uint64
+	claim stint.Claim // its Cost is not used
+	bans  bool
+
 	next atomic.Pointer[lease] // in the table
 
 	window   time.Duration // the shortest of the limits'
@@ -33,14 +38,6 @@ type lease struct {
 	demand  leaseDemand
 	ended   bool // no longer in the table
 	returns bool // if ended: a block that a renewal still brings is given back
-}
-
-// leaseKey is which requests a lease serves: those of one subject and scope, under the same limits,
-// that apply bans or do not.
-type leaseKey struct {
-	hash  uint64
-	claim stint.Claim // its Cost is not used
-	bans  bool
 }
 
 // leaseMisses counts requests that went to the store.
@@ -79,7 +76,7 @@ func newLease(hash uint64, c *stint.Claim, bans bool) *lease {
 	claim := stint.Claim{Subject: strings.Clone(c.Subject), Scope: strings.Clone(c.Scope),
 		Limits: slices.Clone(c.Limits)}
 	ls := &lease{
-		leaseKey: leaseKey{hash: hash, claim: claim, bans: bans},
+		hash: hash, claim: claim, bans: bans,
 		window:   stint.MaxWindow,
 		capacity: stint.MaxUnits,
 	}

@@ -83,8 +83,6 @@ type leases struct {
 	stop     chan struct{}
 }
 
-var _ stint.Store = (*leases)(nil)
-
 // leaseTime is one look at both clocks, in nanoseconds.
 type leaseTime struct{ wall, mono int64 }
 
@@ -112,7 +110,6 @@ func (l *leases) now() leaseTime {
 	return leaseTime{wall: t.UnixNano(), mono: int64(t.Sub(l.start))}
 }
 
-// Take implements [stint.Store].
 func (l *leases) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
 	if !leasable(&r) {
 		return l.inner.Take(ctx, r)

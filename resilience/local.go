@@ -80,7 +80,9 @@ func newLocal(bytes int64, now func() time.Time) (*local, error) {
 	}
 	l.most = int(max(bytes/8/recordBytes/stripes, 4))
 	for i := range l.counterparts {
-		l.counterparts[i].most = int(max(bytes/16/recordBytes/int64(len(l.counterparts)), 4))
+		t := &l.counterparts[i]
+		t.of, t.late = make(map[uint64]*counterpart), make(map[uint64]*counterpart)
+		t.most = int(max(bytes/16/recordBytes/int64(len(l.counterparts)), 4))
 	}
 	l.recentCharges.slots = make([]recentCharge, 1<<bits.Len64(uint64(max(bytes/16/64, 64)-1)))
 	for i := range l.stripes {
@@ -211,12 +213,4 @@ func anyPlace(first *stint.Claim, and []stint.Claim) bool {
 		}
 	}
 	return false
-}
-
-// keepClaim returns a copy of a claim that may be kept.
-func (l *local) keepClaim(c *stint.Claim) stint.Claim {
-	kept := *c
-	kept.Subject, kept.Scope = strings.Clone(c.Subject), strings.Clone(c.Scope)
-	kept.Limits = l.parts.of(c.Limits, 1).whole
-	return kept
 }

@@ -51,9 +51,6 @@ func (ts *counterparts) add(key uint64, other counterpart) {
 }
 
 func (t *counterpartShard) add(key uint64, other counterpart) {
-	if t.of == nil {
-		t.of = make(map[uint64]*counterpart)
-	}
 	if old := t.of[key]; old != nil {
 		if other.since.ID == 0 {
 			other.since = old.since
@@ -86,9 +83,6 @@ func (ts *counterparts) expect(key uint64) {
 	t := ts.shard(key)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.late == nil {
-		t.late = make(map[uint64]*counterpart)
-	}
 	other := &counterpart{late: true}
 	if old := t.of[key]; old != nil {
 		other.since = old.since

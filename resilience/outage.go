@@ -81,13 +81,6 @@ func (n *outageLog) log(message string) {
 	n.logged = total
 }
 
-// logBack logs that an outage has ended.
-func (n *outageLog) logBack() {
-	n.logged = n.decisions.Load()
-	n.logger.Info("stint: the store can be asked again",
-		"decisions_without_it", n.logged-n.before, "lasted", time.Since(n.begun).Round(time.Second))
-}
-
 // watchOutage runs while an outage lasts.
 func (f *fallback) watchOutage() {
 	n := &f.outage
@@ -96,7 +89,9 @@ func (f *fallback) watchOutage() {
 		if f.life.Err() != nil {
 			return
 		}
-		n.logBack()
+		n.logged = n.decisions.Load()
+		n.logger.Info("stint: the store can be asked again",
+			"decisions_without_it", n.logged-n.before, "lasted", time.Since(n.begun).Round(time.Second))
 		n.watched.Store(false)
 		if n.failures() == seen || !n.watched.CompareAndSwap(false, true) {
 			return

@@ -3,6 +3,7 @@ package resilience
 import (
 	"crypto/rand"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -70,7 +71,10 @@ func (l *local) grant(r *stint.Request, charge uint64, at int64) *granted {
 	g := &granted{at: at, charge: charge, id: r.ID, life: contract.Life(r), claims: make([]stint.Claim, 1+len(r.And)),
 		resets: l.resets.Load()}
 	for i := range g.claims {
-		g.claims[i] = l.keepClaim(contract.ClaimAt(&r.Claim, r.And, i))
+		c := *contract.ClaimAt(&r.Claim, r.And, i)
+		c.Subject, c.Scope = strings.Clone(c.Subject), strings.Clone(c.Scope)
+		c.Limits = l.parts.of(c.Limits, 1).whole
+		g.claims[i] = c
 	}
 	return g
 }

@@ -35,15 +35,12 @@ var _ stint.Store = (*Stack)(nil)
 
 // What a store may have beside the methods of [driver.BatchStore]; see [New].
 type (
-	// pinger says cheaply whether it is there.
 	pinger interface {
 		Ping(ctx context.Context) error
 	}
-	// instanceCounter counts the processes that share it.
 	instanceCounter interface {
 		Present(ctx context.Context, id string) (int, error)
 	}
-	// announcer announces subjects that got room back in any process.
 	announcer interface {
 		Announcements(ctx context.Context, f func(subject string, commanded bool)) error
 	}

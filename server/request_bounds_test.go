@@ -17,11 +17,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/stint-limiter/stint/internal/http2test"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
 
@@ -52,8 +54,13 @@ func TestF31Slow(t *testing.T) {
 	put(t, c.TLSCert, cert)
 	put(t, c.TLSKey, key)
 	secret := start(t, c, hurried)
-	settings := preface + frame(frameSettings, 0, 0, "")
-	half := frame(frameHeaders, flagEndHeaders, 1, strings.Repeat("a", 64))[:10]
+	settings := http2.ClientPreface + frames(func(f *http2.Framer) error { return f.WriteSettings() })
+	half := frames(func(f *http2.Framer) error {
+		return f.WriteRawFrame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, make([]byte, 64))
+	})[:10]
+	endless := frames(func(f *http2.Framer) error {
+		return f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: http2test.Header(":method", "GET")})
+	})
 	tests := []struct{ name, listener, text string }{
 		{"nothing", HTTP, ""},
 		{"half a header", HTTP, "GET /livez HTTP/1.1\r\nHost: a\r\nX-A"},
@@ -61,12 +68,12 @@ func TestF31Slow(t *testing.T) {
 		{"half a header", Admin, "GET /livez HTTP/1.1\r\nHost: a\r\nX-A"},
 		{"half a body", Admin, "GET /config HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{"},
 		{"nothing", GRPC, ""},
-		{"half a preface", GRPC, preface[:10]},
+		{"half a preface", GRPC, http2.ClientPreface[:10]},
 		{"half a frame", GRPC, settings + half},
 		{"h2 half a frame", HTTP, settings + half},
 		{"h2 half a frame", Admin, settings + half},
 		{"h2 half a frame", GRPC, settings + half},
-		{"h2 a header without an end", HTTP, settings + frame(frameHeaders, 0, 1, literal(":method", "GET"))},
+		{"h2 a header without an end", HTTP, settings + endless},
 	}
 	for _, test := range tests {
 		t.Run(test.listener+"/"+test.name, func(t *testing.T) {
@@ -108,8 +115,8 @@ func TestF31EndlessMessage(t *testing.T) {
 		const calls = 100
 		for i := range calls {
 			stream := uint32(2*i + 1)
-			client.send(frame(frameHeaders, flagEndHeaders, stream, callHeader(method)))
-			client.send(frame(frameData, 0, stream, "\x00\x00\x03\x00\x00"+strings.Repeat("a", 512)))
+			client.call(stream, method)
+			client.sent(client.WriteData(stream, false, []byte("\x00\x00\x03\x00\x00"+strings.Repeat("a", 512))))
 		}
 		if got := client.ended(calls); got != calls {
 			t.Errorf("%s: %d of %d calls were ended", method, got, calls)

@@ -3,11 +3,13 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/oracle"
 	"pgregory.net/rapid"
 )
@@ -99,11 +101,8 @@ func (w *world) note(format string, args ...any) {
 }
 
 func (w *world) story() string {
-	text := "history, clock in µs since its start, answers as the reference gave them:\n"
-	for _, line := range w.history {
-		text += "  " + line + "\n"
-	}
-	return text
+	return "history, clock in µs since its start, answers as the reference gave them:\n  " +
+		strings.Join(w.history, "\n  ")
 }
 
 // at is the clock since its start.
@@ -218,7 +217,7 @@ func (w *world) remember(r stint.Request, got, want stint.Decision) {
 		}
 	}
 	if !want.Allowed && r.Bans.After > 0 && r.Mode == stint.ModeTake && !want.Repeat {
-		denier := allClaims(r)[want.Decider]
+		denier := contract.ClaimAt(&r.Claim, r.And, int(want.Decider))
 		if want.Banned {
 			w.wasBanned[denier.Subject] = true
 		} else if !denier.Shared && denier.Cost > 0 {

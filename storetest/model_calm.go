@@ -22,33 +22,29 @@ type stateKey struct {
 
 func subjectScopeOf(c *stint.Claim) subjectScope { return subjectScope{c.Subject, c.Scope} }
 
-func allClaims(r stint.Request) []stint.Claim { return append([]stint.Claim{r.Claim}, r.And...) }
-
 // calm resets what the request would revive, and notes what it touches.
 func (w *world) calm(r stint.Request) error {
-	for _, c := range allClaims(r) {
-		for i := range c.Limits {
-			l := c.Limits[i]
-			look := stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: []stint.Limit{l}}
-			d, err := w.oracle.Take(w.t.Context(), stint.Request{Claim: look, Mode: stint.ModePeek})
-			if err != nil {
+	for c, limit := range contract.Limits(&r.Claim, r.And) {
+		l := *limit
+		look := stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: []stint.Limit{l}}
+		d, err := w.oracle.Take(w.t.Context(), stint.Request{Claim: look, Mode: stint.ModePeek})
+		if err != nil {
+			return err
+		}
+		plain := l.Algorithm == stint.AlgorithmSliding && !contract.HasMeter(&l)
+		l.Max, l.Burst, l.Leased = 0, 0, false // no part of its identity
+		key := stateKey{subjectScopeOf(c), l}
+		if w.oracle.Idle(&look, &l) && (d.States()[0].Used > 0 || plain && w.oracle.HasMeter(&look, &l)) {
+			if err := w.reset(key); err != nil {
 				return err
 			}
-			plain := l.Algorithm == stint.AlgorithmSliding && !contract.HasMeter(&l)
-			l.Max, l.Burst, l.Leased = 0, 0, false // no part of its identity
-			key := stateKey{subjectScopeOf(&c), l}
-			if w.oracle.Idle(&look, &l) && (d.States()[0].Used > 0 || plain && w.oracle.HasMeter(&look, &l)) {
-				if err := w.reset(key); err != nil {
-					return err
-				}
-			}
-			if l.Algorithm != stint.AlgorithmConcurrency && w.oracle.IdleState(&look, &l) {
-				w.forgetCharges(func(c *stint.Claim) bool {
-					return subjectScopeOf(c) == key.subjectScope && slices.Contains(contract.StateNames(c, nil), l.Name)
-				})
-			}
-			w.limits[key] = true
 		}
+		if l.Algorithm != stint.AlgorithmConcurrency && w.oracle.IdleState(&look, &l) {
+			w.forgetCharges(func(c *stint.Claim) bool {
+				return subjectScopeOf(c) == key.subjectScope && slices.Contains(contract.StateNames(c, nil), l.Name)
+			})
+		}
+		w.limits[key] = true
 	}
 	return nil
 }
@@ -56,10 +52,12 @@ func (w *world) calm(r stint.Request) error {
 // forgetCharges forgets the charges with a claim of which something is true.
 func (w *world) forgetCharges(is func(*stint.Claim) bool) {
 	w.charges = slices.DeleteFunc(w.charges, func(c chargePair) bool {
-		return slices.ContainsFunc(allClaims(stint.Request{Claim: c.store.Claim, And: c.store.And}),
-			func(c stint.Claim) bool {
-				return is(&c)
-			})
+		for _, claim := range contract.Claims(&c.store.Claim, c.store.And) {
+			if is(claim) {
+				return true
+			}
+		}
+		return false
 	})
 }
 

@@ -5,42 +5,27 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// differ names the first difference between two decisions, "" if there is none. Charge ids are each
-// store's own.
+// differ shows two decisions if they differ, "" if they do not. Charge ids are each store's own.
 func differ(got, want stint.Decision) string {
-	switch {
-	case got.Allowed != want.Allowed:
-		return fmt.Sprintf("Allowed is %v, want %v", got.Allowed, want.Allowed)
-	case got.Repeat != want.Repeat:
-		return fmt.Sprintf("Repeat is %v, want %v", got.Repeat, want.Repeat)
-	case got.Banned != want.Banned:
-		return fmt.Sprintf("Banned is %v, want %v", got.Banned, want.Banned)
-	case got.Key() != want.Key():
-		return fmt.Sprintf("Key is %q, want %q", got.Key(), want.Key())
-	case got.RetryAfter != want.RetryAfter:
-		return fmt.Sprintf("RetryAfter is %v, want %v", got.RetryAfter, want.RetryAfter)
-	case (got.Charge.ID == 0) != (want.Charge.ID == 0):
-		return fmt.Sprintf("Charge is %+v, want %+v", got.Charge, want.Charge)
-	case got.Charge.At != want.Charge.At:
-		return fmt.Sprintf("Charge.At is %d, want %d", got.Charge.At-epoch.UnixMicro(),
-			want.Charge.At-epoch.UnixMicro())
-	case want.Charge.ID != 0 && got.Charge.Claim.Cost != want.Charge.Claim.Cost:
-		return fmt.Sprintf("Charge's Cost is %d, want %d", got.Charge.Claim.Cost, want.Charge.Claim.Cost)
-	case len(got.States()) != len(want.States()):
-		return fmt.Sprintf("%d states, want %d", len(got.States()), len(want.States()))
-	}
-	for i, g := range got.States() {
-		w := want.States()[i]
-		if g.Limit == nil || *g.Limit != *w.Limit {
-			return fmt.Sprintf("state %d is of limit %v, want %v", i, g.Limit, w.Limit)
-		}
-		if g.Used != w.Used || g.ResetAfter != w.ResetAfter || g.RetryAfter != w.RetryAfter {
-			return fmt.Sprintf("state %d (%s) is %s, want %s", i, w.Limit, stateText(g), stateText(w))
-		}
+	if g, w := whole(got), whole(want); g != w {
+		return fmt.Sprintf("got\n%s, want\n%s", g, w)
 	}
 	return ""
+}
+
+// whole writes all of a decision that stores agree on.
+func whole(d stint.Decision) string {
+	text := fmt.Sprintf("%s key %q", answer(d), d.Key())
+	if d.Charge.ID != 0 || d.Charge.At != 0 {
+		text += fmt.Sprintf(" charged %d at %d", d.Charge.Claim.Cost, d.Charge.At-epoch.UnixMicro())
+	}
+	for _, s := range d.States() {
+		text += fmt.Sprintf(" %s", *s.Limit)
+	}
+	return text
 }
 
 func stateText(s stint.State) string {
@@ -53,7 +38,7 @@ func short(subject, prefix string) string { return strings.TrimPrefix(subject, p
 func describe(r stint.Request, prefix string) string {
 	var b strings.Builder
 	b.WriteString([...]string{"take", "peek", "reserve", "force"}[r.Mode])
-	for i, c := range allClaims(r) {
+	for i, c := range contract.Claims(&r.Claim, r.And) {
 		if i > 0 {
 			b.WriteString(" and")
 		}

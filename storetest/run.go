@@ -124,6 +124,14 @@ func (k *tester) decide(r stint.Request) stint.Decision {
 	return d
 }
 
+// mustDecide decides and fails if it is denied.
+func (k *tester) mustDecide(r stint.Request) stint.Decision {
+	k.Helper()
+	d := k.decide(r)
+	k.wantAllowed(d, true)
+	return d
+}
+
 func (k *tester) request(cost int64) stint.Request {
 	return stint.Request{Claim: stint.Claim{Subject: k.subject, Limits: k.limits, Cost: cost}, Bans: &stint.BanPolicy{}}
 }
@@ -158,9 +166,7 @@ func (k *tester) reserve(cost int64, maxWait time.Duration) stint.Decision {
 // mustTake takes and fails if it is denied.
 func (k *tester) mustTake(cost int64) stint.Decision {
 	k.Helper()
-	d := k.take(cost)
-	k.wantAllowed(d, true)
-	return d
+	return k.mustDecide(k.request(cost))
 }
 
 // mustDeny takes and fails if it is allowed.
@@ -257,16 +263,6 @@ func (k *tester) wantApplied(got, want bool) {
 	k.Helper()
 	if got != want {
 		k.Fatalf("applied is %v, want %v", got, want)
-	}
-}
-
-// eventually retries what a store may do a moment later.
-func (k *tester) eventually(what string, ok func() bool) {
-	k.Helper()
-	for deadline := time.Now().Add(2 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			k.Fatalf("not in time: %s", what)
-		}
 	}
 }
 

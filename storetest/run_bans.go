@@ -45,7 +45,7 @@ var bans = []check{
 			}
 		}
 		k.unban()
-		k.wantAllowed(k.decide(r), true)
+		k.mustDecide(r)
 	}),
 	clocked("bans grow, and the last length repeats", nil, func(k *tester) {
 		for _, want := range []time.Duration{time.Minute, 5 * time.Minute, time.Hour, time.Hour} {
@@ -148,12 +148,12 @@ var bans = []check{
 		shared, own := k.request(1), k.request(1)
 		shared.Shared = true
 		for range 2 { // each applies as given, whichever came before
-			k.wantAllowed(k.decide(shared), true)
+			k.mustDecide(shared)
 			k.wantBanned(k.decide(own), true)
 		}
 		caller := k.other().request(1)
 		caller.And = []stint.Claim{shared.Claim}
-		k.wantAllowed(k.decide(caller), true)
+		k.mustDecide(caller)
 		caller.And = []stint.Claim{own.Claim}
 		k.wantBanned(k.decide(caller), true)
 	}),
@@ -189,7 +189,7 @@ var bans = []check{
 		k.ban(time.Hour)
 		r := k.request(1)
 		r.Bans = nil
-		k.wantAllowed(k.decide(r), true)
+		k.mustDecide(r)
 		k.wantBanned(k.take(1), true)
 	}),
 	everyStore("a ban obeyed", nil, func(k *tester) {

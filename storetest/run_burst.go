@@ -180,8 +180,7 @@ var states = []check{
 			stint.PerHour(10).WithName("b")}
 		other := k.newSubject()
 		r := and(k.under(limits...).request(4), k.as(other, limits[1], limits[0]).request(4))
-		d := k.decide(r)
-		k.wantAllowed(d, true)
+		d := k.mustDecide(r)
 		if err := (stint.Amendment{}).Validate(&d.Charge); err != nil {
 			k.Error(err)
 		}

@@ -84,8 +84,7 @@ var concurrent = []check{
 			if turn.Add(1)%2 == 0 { // in either order: no deadlock
 				first, second = b, a
 			}
-			r := and(k.as(first, l).request(1), k.as(second, l).request(1))
-			return r
+			return and(k.as(first, l).request(1), k.as(second, l).request(1))
 		}), 10)
 	}),
 	exact("many callers, one id, one charge", limits{stint.PerHour(100)}, func(k *tester) {

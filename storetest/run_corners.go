@@ -1,121 +1,110 @@
 package storetest
 
 import (
+	"context"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/oracle"
 )
 
-// pair is a store and the reference side by side.
+// pair is a store and the reference side by side. Where they differ, the test fails.
 type pair struct {
-	*tester
-	oracle *oracle.Store
+	stint.Store
+	k       *tester
+	oracle  *oracle.Store
+	charges map[uint64]stint.Charge // the reference's, by the ids of the store's
 }
 
-// take takes from both and wants the same answer.
-func (w *pair) take(mode stint.Mode, subject string, cost int64, l stint.Limit) {
-	w.Helper()
-	r := w.as(subject, l).request(cost)
-	r.Mode = mode
-	w.same(r)
-}
-
-// lease leases from both and wants the same answer.
-func (w *pair) lease(subject string, cost int64, during time.Duration, l stint.Limit) {
-	w.Helper()
-	r := w.as(subject, l).request(cost)
-	r.Lease = during
-	w.same(r)
-}
-
-func (w *pair) same(r stint.Request) {
-	w.Helper()
-	want, err := w.oracle.Take(w.Context(), r)
+func (p *pair) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	p.k.Helper()
+	want, err := p.oracle.Take(ctx, r)
 	if err != nil {
-		w.Fatal(err)
+		return want, err
 	}
-	if diff := differ(w.decide(r), want); diff != "" {
-		w.Fatalf("%s: store and reference differ: %s", describe(r, ""), diff)
+	got, err := p.Store.Take(ctx, r)
+	if diff := differ(got, want); err == nil && diff != "" {
+		p.k.Fatalf("%s: store and reference differ: %s", describe(r, ""), diff)
 	}
+	p.charges[got.Charge.ID] = want.Charge
+	return got, err
 }
 
-// corner is a history that random ones rarely reach.
-func corner(name string, history func(w *pair)) check {
-	return check{name: name, exact: true, clock: true, test: func(k *tester) {
-		history(&pair{k, oracle.New(k.Clock.micros)})
-	}}
+func (p *pair) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	p.k.Helper()
+	want, err := p.oracle.Amend(ctx, p.charges[c.ID], a)
+	if err != nil {
+		return want, err
+	}
+	got, err := p.Store.Amend(ctx, c, a)
+	p.k.wantApplied(got, want)
+	return got, err
+}
+
+// corner is a history that random ones rarely reach, on a store and the reference.
+func corner(name string, under limits, history func(k *tester)) check {
+	return clocked(name, under, func(k *tester) {
+		k.Store = &pair{k.Store, k, oracle.New(k.Clock.micros), map[uint64]stint.Charge{}}
+		history(k)
+	})
 }
 
 var corners = []check{
-	corner("a log with and without slices, with and without a meter", func(w *pair) {
-		subject, large, burst, small := w.newSubject(), stint.PerSecond(1000), stint.PerSecond(60).WithBurst(
-			3), stint.PerSecond(125)
+	corner("a log with and without slices, with and without a meter", nil, func(k *tester) {
+		large, burst, small := stint.PerSecond(1000), stint.PerSecond(60).WithBurst(3), stint.PerSecond(125)
 		for i := range 340 {
-			w.take(stint.ModeTake, subject, 1, large)
+			k.under(large).take(1)
 			if i%3 == 0 {
-				w.take(stint.ModeTake, subject, 1, burst)
+				k.under(burst).take(1)
 			}
-			w.take(stint.ModeTake, subject, 1, small)
-			w.Clock.Advance(5 * ms)
+			k.under(small).take(1)
+			k.Clock.Advance(5 * ms)
 		}
 		for range 300 {
-			w.take(stint.ModePeek, subject, 1, burst)
-			w.take(stint.ModePeek, subject, 1, small)
-			w.Clock.Advance(4 * ms)
+			k.under(burst).peek(1)
+			k.under(small).peek(1)
+			k.Clock.Advance(4 * ms)
 		}
 	}),
-	corner("a burst is in use across a step back of the clock", func(w *pair) {
-		subject, plain, burst := w.newSubject(), stint.PerSecond(5), stint.PerSecond(2).WithBurst(3)
-		w.take(stint.ModeTake, subject, 5, burst)
-		w.Clock.Advance(s)
-		w.take(stint.ModeTake, subject, 1, plain)
-		w.take(stint.ModeReserve, subject, 5, plain)
-		w.Clock.Advance(-time.Hour)
-		w.take(stint.ModePeek, subject, 1, burst)
-		w.take(stint.ModeTake, subject, 1, plain)
-		w.Clock.Advance(1500 * ms)
-		w.take(stint.ModeTake, subject, 1, plain)
-		w.take(stint.ModePeek, subject, 1, burst)
-		w.take(stint.ModeTake, subject, 1, burst)
-		w.Clock.Advance(s)
-		w.take(stint.ModeTake, subject, 1, burst)
+	corner("a burst is in use across a step back of the clock", nil, func(k *tester) {
+		plain, burst := stint.PerSecond(5), stint.PerSecond(2).WithBurst(3)
+		k.under(burst).take(5)
+		k.after(s).under(plain).take(1)
+		k.under(plain).reserve(5, 0)
+		k.after(-time.Hour).under(burst).peek(1)
+		k.under(plain).take(1)
+		k.after(1500 * ms).under(plain).take(1)
+		k.under(burst).peek(1)
+		k.under(burst).take(1)
+		k.after(s).under(burst).take(1)
 	}),
-	corner("holders outlast a step back of the clock by no more than their expiry", func(w *pair) {
-		subject, l := w.newSubject(), stint.AtOnce(2, s)
-		w.take(stint.ModeTake, subject, 1, l)
-		w.take(stint.ModeTake, subject, 1, l)
-		w.Clock.Advance(-time.Hour)
-		w.take(stint.ModePeek, subject, 1, l)
-		w.take(stint.ModeTake, subject, 1, l) // denied, and yet the step is written
-		w.Clock.Advance(500 * ms)
-		w.take(stint.ModeTake, subject, 1, l)
-		w.Clock.Advance(500 * ms)
-		w.take(stint.ModeTake, subject, 1, l)
+	corner("holders outlast a step back of the clock by their expiry at most", limits{stint.AtOnce(2, s)}, func(k *tester) {
+		k.take(1)
+		k.take(1)
+		k.after(-time.Hour).peek(1)
+		k.take(1) // denied, and yet the step is written
+		k.after(500 * ms).take(1)
+		k.after(500 * ms).take(1)
 	}),
-	corner("hundreds of bookings of all sizes", func(w *pair) {
-		for _, l := range []stint.Limit{
-			stint.PerSecond(5), stint.PerSecond(300), stint.PerSecond(3).WithBurst(2),
-			stint.TokenBucket(7, 3, 1000003*us),
-			fixed(4, s),
-		} {
-			subject := w.newSubject()
-			for i := range int64(80) {
-				w.take(stint.ModeReserve, subject, 1+i*i%l.Capacity(), l)
-				w.take(stint.ModeTake, subject, 1+i%2, l)
-				w.Clock.Advance(time.Duration(i%7) * 31 * ms)
-			}
-			for range 50 {
-				w.take(stint.ModeTake, subject, 1, l)
-				w.Clock.Advance(777 * ms)
-			}
+	corner("hundreds of bookings of all sizes", limits{
+		stint.PerSecond(5), stint.PerSecond(300), stint.PerSecond(3).WithBurst(2),
+		stint.TokenBucket(7, 3, 1000003*us),
+		fixed(4, s),
+	}, func(k *tester) {
+		for i := range int64(80) {
+			k.reserve(1+i*i%k.limit().Capacity(), 0)
+			k.take(1 + i%2)
+			k.Clock.Advance(time.Duration(i%7) * 31 * ms)
+		}
+		for range 50 {
+			k.take(1)
+			k.Clock.Advance(777 * ms)
 		}
 	}),
-	corner("a bucket in all its fractions", func(w *pair) {
-		subject, l := w.newSubject(), stint.TokenBucket(100, 97, 1000003*us)
+	corner("a bucket in all its fractions", limits{stint.TokenBucket(100, 97, odd)}, func(k *tester) {
 		for i := range 300 {
-			w.take(stint.ModeTake, subject, int64(i%13), l)
-			w.Clock.Advance(time.Duration(i*i%99991) * us)
+			k.take(int64(i % 13))
+			k.Clock.Advance(time.Duration(i*i%99991) * us)
 		}
 	}),
 }

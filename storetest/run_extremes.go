@@ -4,8 +4,9 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/oracle"
 )
+
+const half = stint.MaxUnits / 2
 
 var extremes = []check{
 	// F23
@@ -29,58 +30,41 @@ var extremes = []check{
 			k.other().under(l).fillAndEmpty()
 		}
 	}),
-	clocked("the largest costs beside bookings", nil, func(k *tester) {
-		const half = stint.MaxUnits / 2
-		for _, l := range []stint.Limit{
-			stint.PerSecond(stint.MaxUnits), fixed(stint.MaxUnits, s),
-			stint.PerSecond(half).WithBurst(2), stint.TokenBucket(stint.MaxUnits, half, s),
-		} {
-			k.toFull(s)
-			w := &pair{k, oracle.New(k.Clock.micros)}
-			k := k.other()
-			for _, cost := range []int64{half + 1, half + 1, half, half - 1, stint.MaxUnits, 1, stint.MaxUnits - 1} {
-				w.take(stint.ModeReserve, k.subject, cost, l)
-				w.take(stint.ModeTake, k.subject, half-1, l)
-			}
-			for range 40 {
-				w.take(stint.ModeTake, k.subject, half, l)
-				w.take(stint.ModeTake, k.subject, 1, l)
-				w.Clock.Advance(203 * ms)
-			}
+	corner("the largest costs beside bookings", limits{
+		stint.PerSecond(stint.MaxUnits), fixed(stint.MaxUnits, s),
+		stint.PerSecond(half).WithBurst(2), stint.TokenBucket(stint.MaxUnits, half, s),
+	}, func(k *tester) {
+		k.toFull(s)
+		for _, cost := range []int64{half + 1, half + 1, half, half - 1, stint.MaxUnits, 1, stint.MaxUnits - 1} {
+			k.reserve(cost, 0)
+			k.take(half - 1)
+		}
+		for range 40 {
+			k.take(half)
+			k.take(1)
+			k.Clock.Advance(203 * ms)
 		}
 	}),
-	clocked("a debt of the largest kind beside a booking", nil, func(k *tester) {
+	corner("a debt of the largest kind beside a booking", limits{
+		stint.TokenBucket(10, 10, s), stint.PerSecond(10).WithBurst(2), stint.PerSecond(10),
+	}, func(k *tester) {
 		// 90,071,992,547 tokens of 100,000 each: just below 2^53.
-		for _, l := range []stint.Limit{stint.TokenBucket(10, 10, s), stint.PerSecond(10).WithBurst(2),
-			stint.PerSecond(10)} {
-			for _, debt := range []int64{0, 90_071_992_500, stint.MaxUnits - 100} {
-				reference := oracle.New(k.Clock.micros)
-				k := k.other()
-				w := &pair{k, reference}
-				r := k.under(l).request(1)
-				d := k.decide(r)
-				same, err := reference.Take(k.Context(), r)
-				if err != nil {
-					k.Fatal(err)
-				}
-				w.take(stint.ModeReserve, k.subject, l.Capacity(), l)
-				a := stint.Amendment{Cost: debt, MaxDebt: debt}
-				if debt == 0 {
-					a.Cost = stint.MaxUnits
-				}
-				want, err := reference.Amend(k.Context(), same.Charge, a)
-				if err != nil {
-					k.Fatal(err)
-				}
-				k.wantApplied(k.amend(d, a), want)
-				for range 3 {
-					w.take(stint.ModeTake, k.subject, 1, l)
-					w.take(stint.ModePeek, k.subject, l.Capacity(), l)
-					w.take(stint.ModeReserve, k.subject, 1, l)
-					k.Clock.Advance(700 * ms)
-				}
-				k.other().under(l).mustTake(1) // nobody else is affected
+		for _, debt := range []int64{0, 90_071_992_500, stint.MaxUnits - 100} {
+			k := k.other()
+			d := k.take(1)
+			k.reserve(k.limit().Capacity(), 0)
+			a := stint.Amendment{Cost: debt, MaxDebt: debt}
+			if debt == 0 {
+				a.Cost = stint.MaxUnits
 			}
+			k.amend(d, a)
+			for range 3 {
+				k.take(1)
+				k.peek(k.limit().Capacity())
+				k.reserve(1, 0)
+				k.Clock.Advance(700 * ms)
+			}
+			k.other().mustTake(1) // nobody else is affected
 		}
 	}),
 	// F24

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/eventually"
 )
 
 // force charges whether or not there is room, ahead of now if asked to.
@@ -12,65 +13,57 @@ func (k *tester) force(cost int64, ahead time.Duration) stint.Decision {
 	k.Helper()
 	r := k.request(cost)
 	r.Mode, r.MaxWait = stint.ModeForce, ahead
-	d := k.decide(r)
-	k.wantAllowed(d, true)
+	d := k.mustDecide(r)
 	k.wantRetry(d, ahead)
 	return d
 }
 
 // forcing is what holds for charges that need no room.
 var forcing = []check{
-	everyStore("force charges above the capacity", nil, func(k *tester) {
-		for _, limit := range []stint.Limit{
-			stint.PerMinute(3), stint.PerMinute(200), stint.PerMinute(3).WithBurst(2),
-			stint.TokenBucket(3, 3, time.Minute),
-			fixed(3, stint.MaxWindow), stint.PerMinute(0),
-		} {
-			k := k.other()
-			k.under(limit).force(limit.Capacity(), 0)
-			d := k.under(limit).force(300, 0)
-			k.wantUsed(d, limit.Capacity()+300)
-			k.under(limit).mustDeny(1)
-			k.wantUsed(k.under(limit).peek(1), limit.Capacity()+300)
-			k.wantApplied(k.settle(d, 0), true)
-			k.wantUsed(k.under(limit).peek(1), limit.Capacity())
-		}
+	everyStore("force charges above the capacity", limits{
+		stint.PerMinute(3), stint.PerMinute(200), stint.PerMinute(3).WithBurst(2),
+		stint.TokenBucket(3, 3, time.Minute),
+		fixed(3, stint.MaxWindow), stint.PerMinute(0),
+	}, func(k *tester) {
+		k.force(k.limit().Capacity(), 0)
+		d := k.force(300, 0)
+		k.wantUsed(d, k.limit().Capacity()+300)
+		k.mustDeny(1)
+		k.wantUsed(k.peek(1), k.limit().Capacity()+300)
+		k.wantApplied(k.settle(d, 0), true)
+		k.wantUsed(k.peek(1), k.limit().Capacity())
 	}),
-	clocked("what was forced leaves the window like any charge", nil, func(k *tester) {
-		limit := stint.PerSecond(3)
-		k.under(limit).force(7, 0)
-		k.wantRetry(k.under(limit).take(1), time.Second)
-		k.wantUsed(k.after(time.Second).under(limit).mustTake(3), 3)
+	clocked("what was forced leaves the window like any charge", limits{stint.PerSecond(3)}, func(k *tester) {
+		k.force(7, 0)
+		k.wantRetry(k.take(1), time.Second)
+		k.wantUsed(k.after(time.Second).mustTake(3), 3)
 	}),
-	clocked("a bucket repays what was forced", nil, func(k *tester) {
-		limit := stint.TokenBucket(2, 1, time.Second)
-		k.under(limit).force(5, 0)
-		k.wantRetry(k.under(limit).take(1), 4*time.Second)
-		k.wantUsed(k.after(4*time.Second).under(limit).mustTake(1), 2)
+	clocked("a bucket repays what was forced", limits{stint.TokenBucket(2, 1, time.Second)}, func(k *tester) {
+		k.force(5, 0)
+		k.wantRetry(k.take(1), 4*time.Second)
+		k.wantUsed(k.after(4*time.Second).mustTake(1), 2)
 	}),
-	clocked("a log keeps many forced charges", nil, func(k *tester) {
-		limit := stint.PerHour(2)
+	clocked("a log keeps many forced charges", limits{stint.PerHour(2)}, func(k *tester) {
 		for i := range int64(400) {
-			k.wantUsed(k.under(limit).force(1, 0), i+1)
+			k.wantUsed(k.force(1, 0), i+1)
 			k.pass(time.Second)
 		}
-		k.under(limit).mustDeny(1)
+		k.mustDeny(1)
 	}),
-	clocked("force books ahead of now, between others", nil, func(k *tester) {
-		limit := stint.PerSecond(1)
-		k.under(limit).mustTake(1)
-		later := k.under(limit).reserve(1, time.Minute)
+	clocked("force books ahead of now, between others", limits{stint.PerSecond(1)}, func(k *tester) {
+		k.mustTake(1)
+		later := k.reserve(1, time.Minute)
 		k.wantRetry(later, time.Second)
-		d := k.under(limit).force(2, 500*time.Millisecond)
+		d := k.force(2, 500*time.Millisecond)
 		k.wantUsed(d, 3) // as of then: the first, and these
 		if d.Charge.At >= later.Charge.At {
 			k.Fatalf("it ends at %d, after the next one at %d", d.Charge.At, later.Charge.At)
 		}
-		k.wantUsed(k.under(limit).peek(0), 4)
+		k.wantUsed(k.peek(0), 4)
 		k.wantApplied(k.settle(d, 1), true)
-		k.wantUsed(k.under(limit).peek(0), 3)
-		k.wantUsed(k.after(999*time.Millisecond).under(limit).peek(0), 3)
-		k.wantUsed(k.after(521*time.Millisecond).under(limit).peek(0), 1)
+		k.wantUsed(k.peek(0), 3)
+		k.wantUsed(k.after(999*time.Millisecond).peek(0), 3)
+		k.wantUsed(k.after(521*time.Millisecond).peek(0), 1)
 	}),
 	clocked("force books where no booking is left", nil, func(k *tester) {
 		limit := stint.PerMinute(1)
@@ -84,47 +77,43 @@ var forcing = []check{
 			k.Fatalf("reserve: %s, %v; want that it is denied", answer(r), err)
 		}
 	}),
-	everyStore("force takes a place above the maximum", nil, func(k *tester) {
-		limit := stint.AtOnce(1, time.Minute)
-		first := k.under(limit).force(1, 0)
-		second := k.under(limit).force(1, 0)
+	everyStore("force takes a place above the maximum", limits{stint.AtOnce(1, time.Minute)}, func(k *tester) {
+		first := k.force(1, 0)
+		second := k.force(1, 0)
 		k.wantUsed(second, 2)
-		k.under(limit).mustDeny(1)
-		k.wantApplied(k.amend(first, stint.Amendment{Kind: stint.AmendExtend}), true)
-		k.wantApplied(k.amend(first, stint.Amendment{Kind: stint.AmendRelease}), true)
-		k.under(limit).mustDeny(1)
-		k.wantApplied(k.amend(second, stint.Amendment{Kind: stint.AmendRelease}), true)
-		k.under(limit).mustTake(1)
+		k.mustDeny(1)
+		k.wantApplied(k.amend(first, extend), true)
+		k.wantApplied(k.amend(first, release), true)
+		k.mustDeny(1)
+		k.wantApplied(k.amend(second, release), true)
+		k.mustTake(1)
 	}),
-	everyStore("force neither obeys bans nor strikes", nil, func(k *tester) {
-		limit := stint.PerMinute(1)
-		r := k.under(limit).request(2)
+	everyStore("force neither obeys bans nor strikes", limits{stint.PerMinute(1)}, func(k *tester) {
+		r := k.request(2)
 		r.Mode = stint.ModeForce
 		r.Bans = &stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Minute}}
-		k.wantAllowed(k.decide(r), true)
-		k.wantAllowed(k.decide(r), true)
-		if d := k.under(limit).peek(1); d.Banned {
+		k.mustDecide(r)
+		k.mustDecide(r)
+		if d := k.peek(1); d.Banned {
 			k.Fatal("a force led to a ban")
 		}
 		k.ban(time.Minute)
-		k.wantAllowed(k.decide(r), true)
-		if d := k.under(limit).peek(1); !d.Banned {
+		k.mustDecide(r)
+		if d := k.peek(1); !d.Banned {
 			k.Fatal("a force ended a ban")
 		}
 	}),
-	everyStore("a forced request id is charged once", nil, func(k *tester) {
-		limit := stint.PerMinute(1)
-		r := k.under(limit).request(2)
+	everyStore("a forced request id is charged once", limits{stint.PerMinute(1)}, func(k *tester) {
+		r := k.request(2)
 		r.Mode, r.ID = stint.ModeForce, "x"
 		for i := range driver.MaxRepeats + 4 {
-			d := k.decide(r)
-			k.wantAllowed(d, true)
+			d := k.mustDecide(r)
 			k.wantUsed(d, 2)
 			if d.Repeat != (i > 0) {
 				k.Fatalf("repeat is %v after %d", d.Repeat, i)
 			}
 		}
-		other := k.under(limit).request(1)
+		other := k.request(1)
 		other.Mode, other.ID = stint.ModeForce, "y"
 		k.wantUsed(k.decide(other), 3)
 	}),
@@ -133,8 +122,7 @@ var forcing = []check{
 		limit := stint.PerMinute(1)
 		r := k.as(a, limit).request(2)
 		r.Mode, r.And = stint.ModeForce, []stint.Claim{{Subject: b, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 3}}
-		d := k.decide(r)
-		k.wantAllowed(d, true)
+		d := k.mustDecide(r)
 		k.wantUsed(d, 2, 3)
 		k.as(b, stint.PerHour(1)).mustDeny(1)
 		k.wantApplied(k.settle(d, 0), true)
@@ -145,20 +133,17 @@ var forcing = []check{
 		if !d.Repeat || !d.Allowed {
 			k.Fatalf("a repeat: %s", answer(d))
 		}
-		k.eventually("a repeat charges nothing", func() bool {
+		eventually.True(k.T, "a repeat charges nothing", func() bool {
 			d := k.as(b, stint.PerHour(1)).peek(1)
 			return d.Usages()[0].Used == 3
 		})
 	}),
-	exact("no limit is forced above 2^52", nil, func(k *tester) {
-		for _, limit := range []stint.Limit{stint.PerMinute(3), stint.PerMinute(3).WithBurst(2),
-			stint.TokenBucket(3, 3, time.Minute)} {
-			k := k.other()
-			k.under(limit).mustTake(1)
-			k.under(limit).force(stint.MaxUnits, 0)
-			k.under(limit).force(stint.MaxUnits, 0)
-			k.under(limit).force(stint.MaxUnits, time.Second)
-			k.under(limit).mustDeny(1)
-		}
+	exact("no limit is forced above 2^52", limits{stint.PerMinute(3), stint.PerMinute(3).WithBurst(2),
+		stint.TokenBucket(3, 3, time.Minute)}, func(k *tester) {
+		k.mustTake(1)
+		k.force(stint.MaxUnits, 0)
+		k.force(stint.MaxUnits, 0)
+		k.force(stint.MaxUnits, time.Second)
+		k.mustDeny(1)
 	}),
 }

@@ -110,7 +110,7 @@ var givingBack = []check{
 		d := k.mustTake(1)
 		k.giveBack(5)
 		k.wantUsed(k.peek(1), 0, 1)
-		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendRelease}), true)
+		k.wantApplied(k.amend(d, release), true)
 	}),
 	exact("what was given back is not settled", limits{stint.PerHour(10)}, func(k *tester) {
 		d := k.mustTake(4)
@@ -121,10 +121,10 @@ var givingBack = []check{
 	exact("giving back touches no other scope, request id or ban", limits{stint.PerHour(10)}, func(k *tester) {
 		r := k.request(4)
 		r.ID = "once"
-		k.wantAllowed(k.decide(r), true)
+		k.mustDecide(r)
 		scoped := k.request(4)
 		scoped.Scope = "reports"
-		k.wantAllowed(k.decide(scoped), true)
+		k.mustDecide(scoped)
 		k.command(stint.Command{Kind: stint.CommandGiveBack, Subject: k.subject, Scope: "reports",
 			Limits: k.limits, Units: 3})
 		k.wantUsed(k.peek(1), 4)

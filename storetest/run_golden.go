@@ -8,9 +8,9 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// igdb is the limiter of the golden examples: 4 per second.
-func (k *tester) igdb() *stint.Limiter {
-	lim, err := stint.New(k.Store, stint.Per(4, s))
+// limiter is one by the first of the limits.
+func (k *tester) limiter() *stint.Limiter {
+	lim, err := stint.New(k.Store, k.limit())
 	if err != nil {
 		k.Fatal(err)
 	}
@@ -19,25 +19,18 @@ func (k *tester) igdb() *stint.Limiter {
 
 // The golden examples of the requirements. The fifth is about callers, not stores.
 var golden = []check{
-	clocked("golden 1: blocking, four at once, the fifth waits", nil, func(k *tester) {
+	clocked("golden 1: blocking, four at once, the fifth waits", limits{stint.Per(4, s)}, func(k *tester) {
 		for i, want := range []time.Duration{0, 0, 0, 0, s - 4*us} {
-			d := k.under(stint.Per(4, s)).reserve(1, 0)
+			d := k.reserve(1, 0)
 			k.wantAllowed(d, true)
 			k.wantRetry(d, want)
 			k.wantUsed(d, int64(min(i+1, 4))) // as of then: the first has left
 			k.Clock.Advance(us)
 		}
 	}),
-	exact("golden 1 and 4, waiting: nobody is told of another's booking", nil, func(k *tester) {
-		const window = 300 * ms // shorter than a second, for stores on the real clock
-		var limiters []*stint.Limiter
-		for range 2 {
-			lim, err := stint.New(k.Store, stint.Per(4, window))
-			if err != nil {
-				k.Fatal(err)
-			}
-			limiters = append(limiters, lim)
-		}
+	// Shorter than a second, for stores on the real clock.
+	exact("golden 1 and 4, waiting: nobody is told of another's booking", limits{stint.Per(4, 300*ms)}, func(k *tester) {
+		limiters := []*stint.Limiter{k.limiter(), k.limiter()}
 		var waited time.Duration
 		for i := range 5 {
 			start := time.Now()
@@ -50,12 +43,12 @@ var golden = []check{
 			}
 			waited = time.Since(start)
 		}
-		if waited < window/3 {
+		if window := k.limit().Window; waited < window/3 {
 			k.Errorf("the fifth waited %v, want about %v", waited, window)
 		}
 	}),
-	clocked("golden 2: immediate, the fifth is a typed error", nil, func(k *tester) {
-		lim := k.igdb()
+	clocked("golden 2: immediate, the fifth is a typed error", limits{stint.Per(4, s)}, func(k *tester) {
+		lim := k.limiter()
 		for range 4 {
 			if d, err := lim.Allow(k.Context(), k.subject); err != nil || d.Err() != nil {
 				k.Fatal(err, d.Err())
@@ -74,8 +67,8 @@ var golden = []check{
 			k.Errorf("message is %q, want %q", got, want)
 		}
 	}),
-	exact("golden 3: a look after three", nil, func(k *tester) {
-		lim := k.igdb()
+	exact("golden 3: a look after three", limits{stint.Per(4, s)}, func(k *tester) {
+		lim := k.limiter()
 		for range 3 {
 			if _, err := lim.Allow(k.Context(), k.subject); err != nil {
 				k.Fatal(err)
@@ -88,15 +81,15 @@ var golden = []check{
 			}
 		}
 	}),
-	clocked("golden 4: two processes in turn", nil, func(k *tester) {
-		a, b := k.igdb(), k.igdb()
+	clocked("golden 4: two processes in turn", limits{stint.Per(4, s)}, func(k *tester) {
+		a, b := k.limiter(), k.limiter()
 		for _, lim := range []*stint.Limiter{a, b, a, b} {
 			if d, err := lim.Allow(k.Context(), k.subject); err != nil || !d.Allowed {
 				k.Fatalf("error %v, %s", err, answer(d))
 			}
 			k.Clock.Advance(100 * ms)
 		}
-		d := k.under(a.Limits()...).reserve(1, 0)
+		d := k.reserve(1, 0)
 		k.wantAllowed(d, true)
 		k.wantRetry(d, 600*ms)
 		k.wantUsed(d, 4) // three that came later, and its own

@@ -100,8 +100,7 @@ var holding = []check{
 		if k.SplitSubjects {
 			r.And = nil
 		}
-		d := k.decide(r)
-		k.wantAllowed(d, true)
+		d := k.mustDecide(r)
 		k.wantApplied(k.amend(d, extend), true)
 		k.as(a, other).reset()
 		k.wantApplied(k.amend(d, extend), false)

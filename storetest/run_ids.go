@@ -20,8 +20,7 @@ const moment = 16 * us
 
 var requestIDs = []check{
 	exact("the same id twice counts once", limits{stint.PerHour(10)}, func(k *tester) {
-		first := k.decide(k.withID("x"))
-		k.wantAllowed(first, true)
+		first := k.mustDecide(k.withID("x"))
 		if first.Repeat || first.Charge.RequestID != "x" {
 			k.Errorf("first: repeat is %v, charge %+v", first.Repeat, first.Charge)
 		}
@@ -60,8 +59,7 @@ var requestIDs = []check{
 		r := k.withID("x")
 		r.Mode = stint.ModePeek
 		for range 2 * driver.MaxRepeats {
-			d := k.decide(r)
-			k.wantAllowed(d, true)
+			d := k.mustDecide(r)
 			k.wantRepeat(d, true)
 		}
 	}),
@@ -72,8 +70,7 @@ var requestIDs = []check{
 		k.wantUsed(again, 1)
 		k.wantRepeat(again, false)
 		k.wantApplied(k.settle(again, 3), true) // settling to something does not
-		k.pass(moment)
-		k.wantRepeat(k.decide(k.withID("x")), true)
+		k.wantRepeat(k.after(moment).decide(k.withID("x")), true)
 	}),
 	exact("a reset forgets the ids", limits{stint.PerHour(10)}, func(k *tester) {
 		k.decide(k.withID("x"))
@@ -90,10 +87,8 @@ var requestIDs = []check{
 				5_000_000},
 		} {
 			k.after(micros(16 - k.Clock.micros()%16)).decide(c.request)
-			k.Clock.Advance(micros(c.life - 1))
-			k.wantRepeat(k.decide(c.request), true)
-			k.Clock.Advance(us)
-			k.wantRepeat(k.decide(c.request), false)
+			k.wantRepeat(k.after(micros(c.life-1)).decide(c.request), true)
+			k.wantRepeat(k.after(us).decide(c.request), false)
 		}
 	}),
 	clocked("a repeat of a booking waits for the same instant", limits{stint.PerSecond(1)}, func(k *tester) {

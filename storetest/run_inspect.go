@@ -165,7 +165,7 @@ var inspecting = []check{
 		k.after(20 * s).mustTake(5)
 		k.wantEntries(k.window(), fmt.Sprintf("held-%v:1", now+60*s),
 			fmt.Sprintf("held-%v:1", now+80*s))
-		k.wantApplied(k.amend(first, stint.Amendment{Kind: stint.AmendRelease}), true)
+		k.wantApplied(k.amend(first, release), true)
 		k.wantEntries(k.window(), fmt.Sprintf("held-%v:1", now+80*s))
 	}),
 	clocked("the oldest entries are left out if there are too many", nil, func(k *tester) {
@@ -194,7 +194,7 @@ var inspecting = []check{
 		l := stint.PerHour(10)
 		r := k.under(l).request(4)
 		r.Scope = "reports"
-		k.wantAllowed(k.decide(r), true)
+		k.mustDecide(r)
 		k.under(l.WithName("other")).mustTake(3)
 		for _, c := range []struct {
 			scope string
@@ -322,9 +322,7 @@ var inspecting = []check{
 			k.Helper()
 			r := k.as(of, limits...).request(2)
 			r.Scope, r.ID = scope, "request"
-			d := k.decide(r)
-			k.wantAllowed(d, true)
-			return d
+			return k.mustDecide(r)
 		}
 		want()
 		k.ban(time.Hour)
@@ -360,7 +358,7 @@ var inspecting = []check{
 		for i := range driver.MaxScopes + 5 {
 			r := k.request(1)
 			r.Scope = fmt.Sprint("item:", i)
-			k.wantAllowed(k.decide(r), true)
+			k.mustDecide(r)
 		}
 		first, err := inspector.Scopes(k.Context(), k.subject)
 		if err != nil || len(first) != driver.MaxScopes || !slices.IsSorted(first) ||

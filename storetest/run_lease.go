@@ -116,8 +116,7 @@ var leases = []check{
 		r := k.other().under(stint.PerHour(10)).request(20)
 		r.Fit, r.ID = true, "x"
 		k.wantCharged(k.decide(r), 10)
-		d := k.decide(r)
-		k.wantAllowed(d, true)
+		d := k.mustDecide(r)
 		if k.wantUsed(d, 10); !d.Repeat || d.Charge.ID != 0 {
 			k.Errorf("repeat %v, charge %x", d.Repeat, d.Charge.ID)
 		}
@@ -314,47 +313,44 @@ var leases = []check{
 			}
 		}
 	}),
-	corner("a log full of leases merges its oldest entries", func(w *pair) {
-		l := stint.PerSecond(1000) // slices of 8 ms
-		for charges := range 12 {  // before all leases, then among the oldest
-			subject := w.newSubject()
-			w.toFull(s)
+	corner("a log full of leases merges its oldest entries", limits{stint.PerSecond(1000)}, func(k *tester) {
+		for charges := range 12 { // before all leases, then among the oldest; in slices of 8 ms
+			k := k.other()
+			k.toFull(s)
 			for i := range time.Duration(251) {
-				w.lease(subject, 1, (i*101%251*2+4)*8*ms, l)
+				k.lease(1, (i*101%251*2+4)*8*ms)
 			}
 			for range charges {
-				w.take(stint.ModeTake, subject, 1, l)
-				w.Clock.Advance(8 * ms)
+				k.take(1)
+				k.Clock.Advance(8 * ms)
 			}
-			w.Clock.Advance(s - 12*8*ms) // nothing has left the window yet
+			k.Clock.Advance(s - 12*8*ms) // nothing has left the window yet
 			for range 30 {
-				w.take(stint.ModePeek, subject, 1, l)
-				w.Clock.Advance(8 * ms)
+				k.peek(1)
+				k.Clock.Advance(8 * ms)
 			}
 		}
 	}),
-	corner("a log full of leases gets more of them", func(w *pair) {
-		l, subject := stint.PerSecond(1000), w.newSubject()
+	corner("a log full of leases gets more of them", limits{stint.PerSecond(1000)}, func(k *tester) {
 		for i := range int64(600) {
-			w.take(stint.ModeTake, subject, 1, l)
-			w.lease(subject, 1, time.Duration(i*101%251)*8*ms, l)
-			w.Clock.Advance(ms)
+			k.take(1)
+			k.lease(1, time.Duration(i*101%251)*8*ms)
+			k.Clock.Advance(ms)
 		}
 		for range 450 {
-			w.take(stint.ModePeek, subject, 1, l)
-			w.Clock.Advance(8 * ms)
+			k.peek(1)
+			k.Clock.Advance(8 * ms)
 		}
 	}),
-	corner("large leases beside small charges", func(w *pair) {
-		l, subject := stint.PerSecond(100_000), w.newSubject()
+	corner("large leases beside small charges", limits{stint.PerSecond(100_000)}, func(k *tester) {
 		for i := range int64(100) {
-			w.take(stint.ModeTake, subject, 1, l)
-			w.lease(subject, 1+i*i%300, time.Duration(i*i%17)*100*ms+us, l)
-			w.Clock.Advance(20 * ms)
+			k.take(1)
+			k.lease(1+i*i%300, time.Duration(i*i%17)*100*ms+us)
+			k.Clock.Advance(20 * ms)
 		}
 		for range 100 {
-			w.take(stint.ModeTake, subject, 1, l)
-			w.Clock.Advance(33 * ms)
+			k.take(1)
+			k.Clock.Advance(33 * ms)
 		}
 	}),
 }

@@ -258,14 +258,11 @@ var reservations = []check{
 		}
 		k.after(longest + s).mustTake(2)
 	}),
-	everyStore("waiting books, sleeps and returns", nil, func(k *tester) {
+	everyStore("waiting books, sleeps and returns", limits{stint.Per(4, 60*ms)}, func(k *tester) {
 		if k.Clock != nil && k.level != Exact {
 			k.Skip("a lease on a clock that stands still never ends")
 		}
-		lim, err := stint.New(k.Store, stint.Per(4, 60*ms))
-		if err != nil {
-			k.Fatal(err)
-		}
+		lim := k.limiter()
 		for i := range 5 {
 			d, err := lim.WaitFor(k.Context(),
 				stint.Request{Claim: stint.Claim{Subject: k.subject, Cost: 1}, MaxWait: 10 * s})

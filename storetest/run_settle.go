@@ -9,6 +9,12 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
+// part is a decision with a part of its charge.
+func part(d stint.Decision, claims ...int) stint.Decision {
+	d.Charge = d.Charge.Part(claims...)
+	return d
+}
+
 var settlements = []check{
 	exact("a charge from elsewhere is not settled", limits{stint.PerHour(1000)}, func(k *tester) {
 		d := k.mustTake(5)
@@ -131,8 +137,7 @@ var settlements = []check{
 		}
 		k.wantUsed(k.peek(1), driver.MaxSettled+2)
 	}),
-	exact("a storm of refunds gives everything back", nil, func(k *tester) {
-		l := stint.PerHour(100_000)
+	exact("a storm of refunds gives everything back", limits{stint.PerHour(100_000)}, func(k *tester) {
 		for name, order := range map[string]func(list []stint.Decision){
 			"oldest first": func([]stint.Decision) {},
 			"newest first": func(list []stint.Decision) { slices.Reverse(list) },
@@ -143,7 +148,7 @@ var settlements = []check{
 			k := k.other()
 			var taken []stint.Decision
 			for range 5000 {
-				taken = append(taken, k.under(l).mustTake(1))
+				taken = append(taken, k.mustTake(1))
 			}
 			order(taken)
 			for i, d := range taken {
@@ -151,7 +156,7 @@ var settlements = []check{
 					k.Fatalf("%s: refund %d did not apply", name, i)
 				}
 			}
-			k.wantUsed(k.under(l).peek(1), 0)
+			k.wantUsed(k.peek(1), 0)
 		}
 	}),
 	clocked("what was repeated is not refunded", limits{stint.PerHour(10)}, func(k *tester) {
@@ -217,7 +222,7 @@ var settlements = []check{
 			r := and(k.under(requests).request(1), k.under(budget).request(5))
 			d := k.decide(r)
 			k.wantUsed(d, 1, 5)
-			d.Charge = d.Charge.Part(1)
+			d = part(d, 1)
 			k.wantApplied(k.settle(d, 3), true)
 			k.wantUsed(k.under(requests, budget).peek(1), 1, 3)
 			k.wantApplied(k.settle(d, 9), false)
@@ -236,14 +241,11 @@ var settlements = []check{
 		r := and(k.as(a, l).request(2), k.as(b, l).request(3), k.as(c, l).request(4))
 		whole := k.decide(r)
 		k.wantUsed(whole, 2, 3, 4)
-		part := whole
-		part.Charge = whole.Charge.Part(2)
-		k.wantApplied(k.settle(part, 1), true)
+		k.wantApplied(k.settle(part(whole, 2), 1), true)
 		want(2, 3, 1)
-		k.wantApplied(k.settle(part, 0), false)
+		k.wantApplied(k.settle(part(whole, 2), 0), false)
 		want(2, 3, 1)
-		part.Charge = whole.Charge.Part(2, 1)
-		k.wantApplied(k.settle(part, 7), true) // what was settled is not again
+		k.wantApplied(k.settle(part(whole, 2, 1), 7), true) // what was settled is not again
 		want(2, 7, 1)
 		k.wantApplied(k.settle(whole, 0), true)
 		want(0, 7, 1)
@@ -251,18 +253,14 @@ var settlements = []check{
 	}),
 	exact("a request ID goes with the first part", nil, func(k *tester) {
 		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
-		r := k.as(a, l).request(1)
-		r.And, r.ID = []stint.Claim{k.as(b, l).request(1).Claim}, "x"
+		r := and(k.as(a, l).withID("x"), k.as(b, l).request(1))
 		whole := k.decide(r)
-		part := whole
-		part.Charge = whole.Charge.Part(1)
-		k.wantApplied(k.settle(part, 0), true)
+		k.wantApplied(k.settle(part(whole, 1), 0), true)
 		k.pass(moment)
 		look := r
 		look.Mode = stint.ModePeek // a refund of what was repeated is refused
 		k.wantRepeat(k.decide(look), true)
-		part.Charge = whole.Charge.Part(0)
-		k.wantApplied(k.settle(part, 0), true)
+		k.wantApplied(k.settle(part(whole, 0), 0), true)
 		k.wantRepeat(k.decide(r), false)
 	}),
 	exact("a place is released by its own part", limits{stint.PerHour(10)}, func(k *tester) {
@@ -273,9 +271,7 @@ var settlements = []check{
 			claim int
 			want  bool
 		}{{0, false}, {1, true}, {1, false}} {
-			part := whole
-			part.Charge = whole.Charge.Part(c.claim)
-			k.wantApplied(k.amend(part, stint.Amendment{Kind: stint.AmendRelease}), c.want)
+			k.wantApplied(k.amend(part(whole, c.claim), release), c.want)
 		}
 		k.wantUsed(k.with(hold).peek(1), 1, 0)
 	}),

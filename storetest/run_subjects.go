@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 )
 
 // hostile are subjects and scopes that a careless key would confuse. F11.
@@ -60,7 +61,7 @@ var subjects = []check{
 				Mode: stint.ModePeek})
 			return d.States()[0].Used
 		}
-		k.eventually("what the first subject was charged is given back", func() bool { return used(user, "", l) == 2 })
+		eventually.True(k.T, "what the first subject was charged is given back", func() bool { return used(user, "", l) == 2 })
 		if n := used(global, "all", l); n != 4 {
 			k.Errorf("the second subject has used %d, want 4", n)
 		}
@@ -85,14 +86,16 @@ var subjects = []check{
 		k.wantAllowed(d, false)
 		k.wantBanned(d, true)
 		k.wantKey(d, b)
-		k.eventually("nothing is charged", func() bool { d := k.as(a, l).peek(1); return d.States()[0].Used == 0 })
+		eventually.True(k.T, "nothing is charged", func() bool {
+			d := k.as(a, l).peek(1)
+			return d.States()[0].Used == 0
+		})
 	}),
 	exact("an id spares all subjects", nil, func(k *tester) {
 		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
 		r := and(k.as(a, l).withID("x"), k.as(b, l).request(1))
 		k.decide(r)
-		k.pass(moment)
-		d := k.decide(r)
+		d := k.after(moment).decide(r)
 		k.wantAllowed(d, true)
 		k.wantRepeat(d, true)
 		k.wantUsed(k.as(a, l).peek(1), 1)

@@ -51,7 +51,7 @@ func TestProxies(t *testing.T) {
 			// asked.
 			asked := newApplication(t)
 			s := &site{application: newApplication(t), address: proxytest.FreeAddress(t)}
-			p.Start(t, proxytest.Place{Shipped: ".", Dir: t.TempDir(), Address: s.address, Stint: asked.address,
+			p.Start(t, proxytest.Setup{Shipped: ".", Dir: t.TempDir(), Address: s.address, Stint: asked.address,
 				Application: s.application.address})
 			testStripped(t, s, asked)
 			asked.close()

@@ -28,7 +28,7 @@ func startSite(t *testing.T, limiter *proxytest.Stint, p proxytest.Proxy, change
 	t.Helper()
 	s := &site{stint: limiter, application: newApplication(t), address: proxytest.FreeAddress(t)}
 	s.stint.Start(t)
-	p.Start(t, proxytest.Place{
+	p.Start(t, proxytest.Setup{
 		Shipped: ".", Dir: t.TempDir(), Address: s.address, Stint: s.stint.Address, Application: s.application.address,
 		Changes: changes,
 	})

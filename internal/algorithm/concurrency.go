@@ -132,11 +132,6 @@ func (v *ConcurrencyView) Release(id uint64) bool {
 	return true
 }
 
-// Settle takes the place away if the true cost is nothing.
-func (v *ConcurrencyView) Settle(id uint64, truth int64) bool {
-	return truth == 0 && v.Release(id)
-}
-
 // write makes the opened state the stored one.
 func (v *ConcurrencyView) write() *Concurrency {
 	v.shorten()

@@ -15,6 +15,7 @@
 package browsertest
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -43,11 +44,7 @@ func Start(t testing.TB) *Browser {
 	if testing.Short() {
 		t.Skip("needs a browser: make test runs it")
 	}
-	name := os.Getenv(BinaryEnv)
-	if name == "" {
-		name = "chromium"
-	}
-	path, err := exec.LookPath(name)
+	path, err := exec.LookPath(cmp.Or(os.Getenv(BinaryEnv), "chromium"))
 	if err != nil {
 		t.Fatalf("browsertest: Chromium is needed for this test, as Debian's package chromium, or name it in %s: %v",
 			BinaryEnv, err)
@@ -103,7 +100,9 @@ func newPage(t testing.TB, parent context.Context, options ...chromedp.ContextOp
 				return
 			}
 			if m.Type == chromedp.ConsoleError || m.IsException() {
-				p.complain(m.String() + " (" + m.URL + ")")
+				p.mu.Lock()
+				p.problems = append(p.problems, m.String()+" ("+m.URL+")")
+				p.mu.Unlock()
 			}
 		}
 	}()

@@ -74,12 +74,6 @@ func (p *Page) Problems() []string {
 	})
 }
 
-func (p *Page) complain(problem string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.problems = append(p.problems, problem)
-}
-
 // Click clicks in the middle of an element, once it is visible.
 func (p *Page) Click(selector string) {
 	p.t.Helper()

@@ -50,7 +50,8 @@ var (
 	// forTests are imported only by tests and by each other.
 	forTests = []string{
 		"storetest", "faults",
-		"internal/browsertest", "internal/eventually", "internal/golden", "internal/layout", "internal/logtest",
+		"internal/browsertest", "internal/eventually", "internal/golden", "internal/http2test", "internal/layout",
+		"internal/logtest",
 		"internal/oracle", "internal/proxytest", "internal/redistest", "internal/whatwg",
 		"internal/server/e2e", "internal/simulate/simulatetest",
 	}

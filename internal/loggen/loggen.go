@@ -36,17 +36,11 @@ const Mapping = "header:X-Api-Key=api_key,claim:plan=plan"
 
 // Generate writes a log in order of time.
 func Generate(w io.Writer, o Options) error {
-	if o.Lines == 0 {
-		o.Lines = 100_000
-	}
+	o.Lines = cmp.Or(o.Lines, 100_000)
+	o.Span = cmp.Or(o.Span, 3*24*time.Hour)
+	o.Users = cmp.Or(o.Users, 2000)
 	if o.From.IsZero() {
 		o.From = time.Date(2026, time.March, 2, 0, 0, 0, 0, time.UTC)
-	}
-	if o.Span == 0 {
-		o.Span = 3 * 24 * time.Hour
-	}
-	if o.Users == 0 {
-		o.Users = 2000
 	}
 	if o.Lines < 0 || o.Span < time.Minute || o.Span%time.Minute != 0 || o.Users < 1 {
 		return fmt.Errorf("loggen: %d lines in %v of %d users; want at least one line, whole minutes, and one user",

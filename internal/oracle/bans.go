@@ -66,11 +66,3 @@ func openStrikes(st *state, within time.Duration, now int64) *counts {
 	log.open(&stint.Limit{Max: 1, Window: within}, now)
 	return log
 }
-
-// longer returns the longer of two waits.
-func longer(a, b time.Duration) time.Duration {
-	if a == stint.Never || b == stint.Never {
-		return stint.Never
-	}
-	return max(a, b)
-}

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/stint-limiter/stint"
@@ -136,8 +137,7 @@ func (k *counts) earliest(l *stint.Limit, from, cost int64) int64 {
 	return at
 }
 
-func (k *counts) charge(l *stint.Limit, now, cost int64) { k.lease(l, now, cost) }
-
+// lease charges units that count as if they were charged at an instant: now, or the end of a lease.
 func (k *counts) lease(l *stint.Limit, until, cost int64) {
 	if hasLog(l) {
 		k.append(stamp(l, until), cost)
@@ -167,7 +167,7 @@ func (k *counts) force(l *stint.Limit, now, at, until, cost int64) {
 	switch {
 	case cost == 0 || isOff(l):
 	case at == now:
-		k.charge(l, now, cost)
+		k.lease(l, now, cost)
 	case len(k.booked) >= driver.MaxBookings:
 		k.booked[len(k.booked)-1].n += cost
 	default:
@@ -205,11 +205,7 @@ func (k *counts) settle(l *stint.Limit, now int64, c settlement) bool {
 	}
 	by := c.trueCost - c.cost
 	if by > 0 {
-		debt := c.maxDebt
-		if debt == 0 {
-			debt = l.Capacity()
-		}
-		by = min(by, max(0, l.Capacity()-k.used(l))+debt)
+		by = min(by, max(0, l.Capacity()-k.used(l))+cmp.Or(c.maxDebt, l.Capacity()))
 	}
 	if by > 0 && k.wouldPass(l, by) {
 		return false

@@ -25,7 +25,10 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	states := d.MakeUsages(len(parts))
 	fit := func() {
 		if r.Fit || r.Lease > 0 {
-			claims[0].Cost = max(1, min(r.Cost, leastLeft(parts)))
+			for _, p := range parts {
+				claims[0].Cost = min(claims[0].Cost, left(p))
+			}
+			claims[0].Cost = max(claims[0].Cost, 1)
 		}
 	}
 	show := func() {
@@ -135,7 +138,9 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	if r.Mode == stint.ModeTake && r.Bans != nil && r.Bans.After > 0 && denier.Cost > 0 && !denier.Shared {
 		if until := s.strike(r.Bans, denier.Subject, now); until > 0 {
 			d.Banned = true
-			d.RetryAfter = longer(d.RetryAfter, duration(until-now))
+			if d.RetryAfter != stint.Never {
+				d.RetryAfter = max(d.RetryAfter, duration(until-now))
+			}
 		}
 	}
 	return d, nil
@@ -143,14 +148,6 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 
 // left is what is left of a limit, less than nothing in debt.
 func left(p *part) int64 { return p.limit.Capacity() - p.counts.used(p.limit) }
-
-func leastLeft(parts []*part) int64 {
-	least := most
-	for _, p := range parts {
-		least = min(least, left(p))
-	}
-	return least
-}
 
 // lastBooked is the latest T of the bookings on a limit, or now.
 func (p *part) lastBooked(now int64) int64 {
@@ -252,12 +249,10 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 			switch {
 			case r.Mode == stint.ModeForce:
 				k.force(p.limit, now, at, stated, p.claim.Cost)
-			case r.Lease > 0:
-				k.lease(p.limit, stated, p.claim.Cost)
 			case at > now:
 				k.book(at, stated, p.claim.Cost)
 			default:
-				k.charge(p.limit, now, p.claim.Cost)
+				k.lease(p.limit, stated, p.claim.Cost)
 			}
 		}
 		s.write(p, now)

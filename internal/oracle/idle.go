@@ -1,6 +1,10 @@
 package oracle
 
-import "github.com/stint-limiter/stint"
+import (
+	"slices"
+
+	"github.com/stint-limiter/stint"
+)
 
 // Idle reports whether a store may have forgotten a limit by now, because nothing of it counts any
 // more under what it was last written with. The rules let the reference remember it all the same,
@@ -12,15 +16,7 @@ func (s *Store) Idle(c *stint.Claim, l *stint.Limit) bool {
 	now := s.now()
 	if l.Algorithm == stint.AlgorithmConcurrency {
 		h := s.holders[keyOf(c, l)]
-		if h == nil {
-			return true
-		}
-		for _, k := range h.list {
-			if k.expiry > now {
-				return false
-			}
-		}
-		return true
+		return h == nil || !slices.ContainsFunc(h.list, func(k holder) bool { return k.expiry > now })
 	}
 	st := s.states[stateOf(c, l)]
 	return st == nil || st.limits[l.ID()] == nil || st.limits[l.ID()].idle(now, st.last)
@@ -31,13 +27,11 @@ func (s *Store) Idle(c *stint.Claim, l *stint.Limit) bool {
 func (s *Store) IdleState(c *stint.Claim, l *stint.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := s.states[stateOf(c, l)]
-	if st == nil {
-		return true
-	}
-	for _, k := range st.limits {
-		if !k.idle(s.now(), st.last) {
-			return false
+	if st := s.states[stateOf(c, l)]; st != nil {
+		for _, k := range st.limits {
+			if !k.idle(s.now(), st.last) {
+				return false
+			}
 		}
 	}
 	return true

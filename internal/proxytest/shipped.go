@@ -11,7 +11,7 @@ import (
 // Proxy is a proxy whose configuration is shipped.
 type Proxy struct {
 	Name  string
-	start func(testing.TB, Place)
+	start func(testing.TB, Setup)
 	// Closed is the change to the configuration that refuses requests while stint is down, and
 	// ClosedStatus the status of the answer.
 	Closed       []string
@@ -19,21 +19,21 @@ type Proxy struct {
 }
 
 // Start starts the proxy, and returns when it accepts connections.
-func (p Proxy) Start(t testing.TB, at Place) {
+func (p Proxy) Start(t testing.TB, s Setup) {
 	t.Helper()
-	p.start(t, at)
-	AwaitDial(t, at.Address)
+	p.start(t, s)
+	AwaitDial(t, s.Address)
 }
 
-// Place is where a proxy runs: its shipped files, its directory, and the addresses that replace
+// Setup is how a proxy runs: its shipped files, its directory, and the addresses that replace
 // those in these files. Changes are pairs of an old and a new text.
-type Place struct {
+type Setup struct {
 	Shipped, Dir                string
 	Address, Stint, Application string
 	Changes                     []string
 }
 
-// What shipped files have instead of the addresses of a Place.
+// What shipped files have instead of the addresses of a Setup.
 const (
 	shippedStint       = "127.0.0.1:8080"
 	shippedApplication = "127.0.0.1:3000"
@@ -68,8 +68,8 @@ func Install(t testing.TB, dir, file string, changes ...string) string {
 	return name
 }
 
-// configure installs a proxy's configuration with the addresses of the place and its changes.
-func (p Place) configure(t testing.TB, file string, changes ...string) string {
+// configure installs a proxy's configuration with the addresses and the changes of the setup.
+func (p Setup) configure(t testing.TB, file string, changes ...string) string {
 	t.Helper()
 	changes = append(changes, shippedStint, p.Stint, shippedApplication, p.Application, shippedTimeout, timeout)
 	return Install(t, p.Dir, filepath.Join(p.Shipped, file), append(changes, p.Changes...)...)
@@ -78,7 +78,7 @@ func (p Place) configure(t testing.TB, file string, changes ...string) string {
 // Nginx uses auth_request.
 var Nginx = Proxy{
 	Name: "nginx",
-	start: func(t testing.TB, p Place) {
+	start: func(t testing.TB, p Setup) {
 		Install(t, p.Dir, filepath.Join(p.Shipped, "nginx/client_headers.conf"))
 		// Files that would be written elsewhere are kept in the prefix.
 		file := p.configure(t, "nginx/nginx.conf", "listen 8000;", "listen "+p.Address+";", "\nhttp {\n", "\nhttp {\n"+
@@ -93,7 +93,7 @@ var Nginx = Proxy{
 // Caddy uses what forward_auth expands to.
 var Caddy = Proxy{
 	Name: "caddy",
-	start: func(t testing.TB, p Place) {
+	start: func(t testing.TB, p Setup) {
 		_, port, _ := strings.Cut(p.Address, ":")
 		file := p.configure(t, "caddy/Caddyfile", "\n:8000 {\n", "\n:"+port+" {\nbind 127.0.0.1\n",
 			"\n(application) {\n", "\n{\nadmin off\n}\n(application) {\n") // its port is the whole machine's
@@ -107,7 +107,7 @@ var Caddy = Proxy{
 // HAProxy uses a script.
 var HAProxy = Proxy{
 	Name: "haproxy",
-	start: func(t testing.TB, p Place) {
+	start: func(t testing.TB, p Setup) {
 		// Abstract sockets are the whole machine's.
 		_, port, _ := strings.Cut(p.Address, ":")
 		socket := []string{"abns@stint", "abns@stint-test-" + port}

@@ -243,10 +243,6 @@ func (c *Cluster) assignSlots(t testing.TB) {
 			continue
 		}
 		first, last := i*clusterSlots/clusterMasters, (i+1)*clusterSlots/clusterMasters-1
-		if _, err := node.Do("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last)); err == nil {
-			continue
-		}
-		// Before 7.0 slots are given one by one.
 		args := []string{"CLUSTER", "ADDSLOTS"}
 		for slot := first; slot <= last; slot++ {
 			args = append(args, strconv.Itoa(slot))

@@ -346,15 +346,11 @@ func copyValue(b *bytes.Buffer, r *bufio.Reader) error {
 	if len(line) < 3 || line[len(line)-2] != '\r' {
 		return errNotRESP
 	}
-	n, values := 0, 0
-	switch line[0] {
-	case '+', '-', ':', '_', ',', '#', '(':
+	if bytes.IndexByte([]byte("+-:_,#("), line[0]) >= 0 {
 		return nil
-	case '$', '=', '!', '*', '~', '>', '%', '|':
-		if n, err = strconv.Atoi(string(line[1 : len(line)-2])); err != nil {
-			return errNotRESP
-		}
-	default:
+	}
+	n, err := strconv.Atoi(string(line[1 : len(line)-2]))
+	if err != nil {
 		return errNotRESP
 	}
 	switch line[0] {
@@ -364,13 +360,14 @@ func copyValue(b *bytes.Buffer, r *bufio.Reader) error {
 		}
 		return err
 	case '*', '~', '>':
-		values = n
 	case '%':
-		values = 2 * n
+		n *= 2
 	case '|': // attributes, and the value they belong to
-		values = 2*n + 1
+		n = 2*n + 1
+	default:
+		return errNotRESP
 	}
-	for range values {
+	for range n {
 		if err := copyValue(b, r); err != nil {
 			return err
 		}

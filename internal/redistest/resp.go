@@ -114,18 +114,15 @@ func readReply(r *bufio.Reader) (any, error) {
 		return rest, nil
 	case '-':
 		return errors.New(rest), nil
-	case '$':
+	case '$', '*':
 		n, err := strconv.Atoi(rest)
 		if err != nil || n < 0 {
 			return "", err
 		}
-		buf := make([]byte, n+len("\r\n"))
-		_, err = io.ReadFull(r, buf)
-		return string(buf[:n]), err
-	case '*':
-		n, err := strconv.Atoi(rest)
-		if err != nil || n < 0 {
-			return "", err
+		if kind == '$' {
+			buf := make([]byte, n+len("\r\n"))
+			_, err = io.ReadFull(r, buf)
+			return string(buf[:n]), err
 		}
 		elems := make([]any, n)
 		for i := range elems {

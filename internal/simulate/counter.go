@@ -35,7 +35,6 @@ type counter struct {
 // route identifies the requests of a tier and a route, or those exempted by a policy.
 type route struct{ tier, route, skipped string }
 
-// ruleLimit is a limit and its rule.
 type ruleLimit struct {
 	rule  *policy.Rule
 	limit stint.Limit
@@ -62,7 +61,6 @@ func newCounter(set *policy.Set, o *Options, store *memorystore.Store) *counter 
 	return c
 }
 
-// add counts a verdict.
 func (c *counter) add(v *policy.Verdict, method string, now int64) {
 	c.addUsages(v, now)
 	count := Count{Requests: 1}
@@ -228,7 +226,6 @@ func (c *counter) methodCount(v *policy.Verdict, method string) *Count {
 // methodNames are the methods that are counted separately, and the name for all others.
 var methodNames = append(slices.Clone(words.Methods[:]), "other")
 
-// add adds another count.
 func (c *Count) add(d *Count) {
 	c.Requests += d.Requests
 	c.Allowed += d.Allowed

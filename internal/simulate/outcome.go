@@ -9,7 +9,6 @@ import (
 	"github.com/stint-limiter/stint/internal/setinfo"
 )
 
-// outcome returns what the counter counted.
 func (c *counter) outcome(maxSubjects int) Outcome {
 	o := Outcome{
 		Methods:  []MethodCount{},
@@ -83,7 +82,6 @@ func namedCounts(counts sums[string], names []string, all bool) []NamedCount {
 	return list
 }
 
-// subjectCounts counts the subjects.
 func (c *counter) subjectCounts(maxSubjects int) Subjects {
 	sum := Subjects{Cap: maxSubjects, Others: c.others, Forgotten: c.store.Stats().Evicted}
 	for _, s := range c.subjects.byName {
@@ -109,7 +107,6 @@ func (c *counter) subjectCounts(maxSubjects int) Subjects {
 	return sum
 }
 
-// hits returns the subjects with the most denials.
 func (c *counter) hits() []Hit {
 	most := newTop(c.top, func(a, b *subject) int {
 		return cmp.Or(cmp.Compare(b.denials.denied, a.denials.denied),

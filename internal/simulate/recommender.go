@@ -52,7 +52,6 @@ type window struct {
 	exact, large []int64 // requests by the maximum they needed, as an index of the scale
 }
 
-// meterKey identifies the meter of a window.
 type meterKey struct {
 	subject, scope string
 	window         int

@@ -148,7 +148,6 @@ func (r *run) replay() error {
 	return nil
 }
 
-// result collects what the replay found.
 func (r *run) result(read accesslog.Stats) *Result {
 	r.log.Lines, r.log.Bytes, r.log.Late = read.Lines, read.Read, read.Late
 	r.log.Malformed, r.log.Examples = read.Malformed, append([]accesslog.Malformed{}, read.Examples...)

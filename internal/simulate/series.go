@@ -20,7 +20,6 @@ var stepLengths = [...]time.Duration{
 	70 * 24 * time.Hour, 700 * 24 * time.Hour, 7000 * 24 * time.Hour,
 }
 
-// microseconds is the length of a step.
 func (s *series) microseconds() int64 { return stepLengths[s.length].Microseconds() }
 
 // add adds a count at a time in Unix microseconds. Times do not go back.

@@ -55,7 +55,6 @@ func (t *subjects) of(name string, shared bool) *subject {
 	return s
 }
 
-// use counts the usage of a limit.
 func (s *subject) use(limit int, used, now int64) {
 	for i := range s.peaks {
 		p := &s.peaks[i]

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/server/gateway"
+	"github.com/stint-limiter/stint/internal/http2test"
 )
 
 // Upstreams with https are spoken to in HTTP/2 if they can and if they may, and their certificates
@@ -68,19 +68,6 @@ func TestUpstreamWithTLS(t *testing.T) {
 	}
 }
 
-// serveHTTP2 serves a gateway with HTTP/2 and without TLS.
-func serveHTTP2(t *testing.T, g *gateway.Gateway) *httptest.Server {
-	t.Helper()
-	s := httptest.NewUnstartedServer(g)
-	s.Config.ErrorLog = discardLog()
-	s.Config.Protocols = new(http.Protocols)
-	s.Config.Protocols.SetHTTP1(true)
-	s.Config.Protocols.SetUnencryptedHTTP2(true)
-	s.Start()
-	t.Cleanup(s.Close)
-	return s
-}
-
 // gRPC passes from end to end, messages of streams one by one, and a denial is an error that
 // clients understand.
 func TestGRPC(t *testing.T) {
@@ -96,7 +83,7 @@ func TestGRPC(t *testing.T) {
 	t.Cleanup(func() { server.Stop(); <-served })
 
 	const text = "tiers: [{name: all, identity: ip, limits: 4/1h}]\n"
-	g := serveHTTP2(t, newGateway(t, text, to("h2c://"+l.Addr().String())))
+	g := http2test.Serve(t, newGateway(t, text, to("h2c://"+l.Addr().String())))
 	conn, err := grpc.NewClient(g.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +140,7 @@ func TestHTTP2Clients(t *testing.T) {
 			}
 		}
 	})
-	g := serveHTTP2(t, newGateway(t, open, to(u.URL)))
+	g := http2test.Serve(t, newGateway(t, open, to(u.URL)))
 	tr := &http.Transport{Protocols: new(http.Protocols)}
 	tr.Protocols.SetUnencryptedHTTP2(true)
 	defer tr.CloseIdleConnections()

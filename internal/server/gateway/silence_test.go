@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/http2test"
 	"github.com/stint-limiter/stint/internal/logtest"
 )
 
@@ -91,7 +92,7 @@ func TestSlowIsNotSilent(t *testing.T) {
 	some := strings.Repeat("x", 500)
 	c := to(u.URL)
 	c.BodyTimeout = 10 * brief
-	for _, g := range []*httptest.Server{serve(t, newGateway(t, open, c)), serveHTTP2(t, newGateway(t, open, c))} {
+	for _, g := range []*httptest.Server{serve(t, newGateway(t, open, c)), http2test.Serve(t, newGateway(t, open, c))} {
 		in, out := io.Pipe()
 		go func() {
 			for range 6 {
@@ -117,7 +118,7 @@ func TestSilentStream(t *testing.T) {
 	u := upstream(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
 	c := to(u.URL)
 	c.BodyTimeout = brief
-	g := serveHTTP2(t, newGateway(t, open, c))
+	g := http2test.Serve(t, newGateway(t, open, c))
 	in, out := io.Pipe()
 	defer out.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -145,7 +146,7 @@ func TestSilenceInConversation(t *testing.T) {
 	})
 	c := to(u.URL)
 	c.BodyTimeout = brief
-	for _, g := range []*httptest.Server{serve(t, newGateway(t, open, c)), serveHTTP2(t, newGateway(t, open, c))} {
+	for _, g := range []*httptest.Server{serve(t, newGateway(t, open, c)), http2test.Serve(t, newGateway(t, open, c))} {
 		in, out := io.Pipe()
 		resp, err := g.Client().Post(g.URL, "text/plain", in)
 		if err != nil {

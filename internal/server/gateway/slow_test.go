@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/http2test"
 	"github.com/stint-limiter/stint/internal/logtest"
+	"golang.org/x/net/http2"
 )
 
 // soon is how long clients may take nothing in tests.
@@ -58,12 +60,6 @@ func h2c(t *testing.T) *http.Transport {
 	return tr
 }
 
-// frame is a frame of HTTP/2.
-func frame(kind, flags byte, stream uint32, payload string) string {
-	head := binary.BigEndian.AppendUint32(nil, uint32(len(payload))<<8|uint32(kind))
-	return string(binary.BigEndian.AppendUint32(append(head, flags), stream)) + payload
-}
-
 // A client that takes nothing of its response has its place for some time, and not for ever (F48).
 func TestF48StalledReader(t *testing.T) {
 	u := upstream(t, endless)
@@ -86,12 +82,15 @@ func TestF48StalledReader(t *testing.T) {
 		// Windows are open, and nothing is read from the connection.
 		"HTTP/2, whole connection": func(t *testing.T, s *httptest.Server) {
 			conn := dial(t, s.Listener.Addr().String())
-			const path = "/place/endless"
-			io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+
-				frame(4, 0, 0, "\x00\x04\x7f\xff\xff\xff")+ // SETTINGS: a window for each stream
-				frame(8, 0, 0, "\x40\x00\x00\x00")+ // WINDOW_UPDATE: one for all
-				// HEADERS: GET, http, the host x, the path
-				frame(1, 5, 1, "\x82\x86\x41\x01x\x44"+string(rune(len(path)))+path))
+			io.WriteString(conn, http2.ClientPreface)
+			framer := http2.NewFramer(conn, nil)
+			framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1})
+			framer.WriteWindowUpdate(0, 1<<30)
+			framer.WriteHeaders(http2.HeadersFrameParam{
+				StreamID: 1, EndStream: true, EndHeaders: true,
+				BlockFragment: http2test.Header(":method", "GET", ":scheme", "http", ":authority", "x",
+					":path", "/place/endless"),
+			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,14 +98,9 @@ func TestF48StalledReader(t *testing.T) {
 			var log logtest.Buffer
 			c := to(u.URL)
 			c.Logger = textLog(&log)
-			s := httptest.NewUnstartedServer(newGateway(t, onePlace, c))
-			s.Config.ErrorLog = discardLog()
-			s.Config.Protocols = new(http.Protocols)
-			s.Config.Protocols.SetHTTP1(true)
-			s.Config.Protocols.SetUnencryptedHTTP2(true)
-			s.Config.HTTP2 = &http.HTTP2Config{WriteByteTimeout: soon}
-			s.Start()
-			t.Cleanup(s.Close)
+			s := http2test.Serve(t, newGateway(t, onePlace, c), func(s *http.Server) {
+				s.HTTP2 = &http.HTTP2Config{WriteByteTimeout: soon}
+			})
 			eventually.True(t, "the place is taken", func() bool {
 				stallOn(t, s) // again if the other request had the place when it came
 				resp, _ := do(t, "GET", s.URL+"/place/other", nil)
@@ -193,10 +187,10 @@ func TestF48HonestReaders(t *testing.T) {
 		}
 	})
 	const text = open + "gateway: {send_timeout: 300ms}\n"
-	g := serveHTTP2(t, newGateway(t, text, to(u.URL)))
+	g := http2test.Serve(t, newGateway(t, text, to(u.URL)))
 	// On loopback a kernel takes megabytes at once, and then nothing for as long as it takes to
 	// read them.
-	steady := serveHTTP2(t, newGateway(t, open+"gateway: {send_timeout: 3s}\n", to(u.URL)))
+	steady := http2test.Serve(t, newGateway(t, open+"gateway: {send_timeout: 3s}\n", to(u.URL)))
 	for name, tr := range map[string]*http.Transport{"HTTP/1": {DisableKeepAlives: true}, "HTTP/2": h2c(t)} {
 		get := func(t *testing.T, url string) io.Reader {
 			t.Helper()
@@ -246,7 +240,7 @@ func TestF48SlowBodies(t *testing.T) {
 		n, _ := io.Copy(io.Discard, r.Body)
 		fmt.Fprint(w, n)
 	})
-	g := serveHTTP2(t, newGateway(t, onePlace, to(u.URL)))
+	g := http2test.Serve(t, newGateway(t, onePlace, to(u.URL)))
 	for name, tr := range map[string]*http.Transport{"HTTP/1": {DisableKeepAlives: true}, "HTTP/2": h2c(t)} {
 		send := func(t *testing.T, path, piece string, pause, lasts time.Duration) (*http.Response, string) {
 			t.Helper()
@@ -287,7 +281,7 @@ func TestF48SlowBodies(t *testing.T) {
 
 // A call of gRPC may be silent between its messages, and not in the middle of one.
 func TestF48SilenceBetweenMessages(t *testing.T) {
-	u := serveHTTP2(t, newGateway(t, open, to(upstream(t, func(w http.ResponseWriter, r *http.Request) {
+	u := http2test.Serve(t, newGateway(t, open, to(upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		n, _ := io.Copy(io.Discard, r.Body)
 		fmt.Fprint(w, n)
 	}).URL)))
@@ -308,7 +302,7 @@ func TestF48SilenceBetweenMessages(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			g := serveHTTP2(t, newGateway(t, onePlace, to(test.scheme+"://"+u.Listener.Addr().String())))
+			g := http2test.Serve(t, newGateway(t, onePlace, to(test.scheme+"://"+u.Listener.Addr().String())))
 			in, out := io.Pipe()
 			go func() {
 				defer out.Close()

@@ -1,14 +1,17 @@
 package gateway_test
 
 import (
-	"encoding/binary"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/stint-limiter/stint/internal/http2test"
 	"github.com/stint-limiter/stint/internal/server/gateway"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 // What servers read in different ways is refused before it is charged, passed on or refunded, and
@@ -82,7 +85,7 @@ func TestF47Methods(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	s := serveHTTP2(t, g)
+	s := http2test.Serve(t, g)
 	for _, method := range []string{"POST", "post", "patch", "PROPFIND", "M-SEARCH", "x!#$%&'*+-.^_`|~1"} {
 		got := talk(t, dial(t, s.Listener.Addr().String()), method+" / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		if !strings.Contains(got, "\n"+method+" /\n") {
@@ -105,34 +108,32 @@ func TestF47Methods(t *testing.T) {
 	}
 }
 
-// rawHTTP2 sends a request that no client would, and returns the status, 400 or another, and the
-// body.
+// rawHTTP2 sends a request that no client would, and returns the status and the body.
 func rawHTTP2(t *testing.T, addr, method string) (status int, body string) {
 	t.Helper()
 	conn := dial(t, addr)
-	// The header block is the method, http, the host x and the path /.
-	io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+frame(4, 0, 0, "")+
-		frame(1, 5, 1, "\x42"+string(rune(len(method)))+method+"\x86\x41\x01x\x84"))
+	io.WriteString(conn, http2.ClientPreface)
+	framer := http2.NewFramer(conn, conn)
+	framer.WriteSettings()
+	framer.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: 1, EndStream: true, EndHeaders: true,
+		BlockFragment: http2test.Header(":method", method, ":scheme", "http", ":authority", "x", ":path", "/"),
+	})
+	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	for {
-		var head [9]byte
-		if _, err := io.ReadFull(conn, head[:]); err != nil {
+		frame, err := framer.ReadFrame()
+		if err != nil {
 			t.Fatal(err)
 		}
-		payload := make([]byte, binary.BigEndian.Uint32(head[:])>>8)
-		if _, err := io.ReadFull(conn, payload); err != nil {
-			t.Fatal(err)
-		}
-		switch kind, flags := head[3], head[4]; kind {
-		case 0:
-			body += string(payload)
-			if flags&1 != 0 {
+		switch f := frame.(type) {
+		case *http2.DataFrame:
+			body += string(f.Data())
+			if f.StreamEnded() {
 				return status, body
 			}
-		case 1:
-			if payload[0] == 0x8c { // :status 400 in the table that all know
-				status = 400
-			}
-		case 3, 7:
+		case *http2.MetaHeadersFrame:
+			status, _ = strconv.Atoi(f.PseudoValue("status"))
+		case *http2.RSTStreamFrame, *http2.GoAwayFrame:
 			return 0, "reset"
 		}
 	}

@@ -21,7 +21,6 @@ func number(n int64) string {
 	return sign + digits
 }
 
-// count formats a number with a noun.
 func count(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -75,7 +74,6 @@ func (b *builder) at(t time.Time) string {
 	return t.UTC().Format("Jan 2 15:04")
 }
 
-// fullTime formats a time for a sentence.
 func fullTime(t time.Time) string { return t.UTC().Format(time.DateTime) }
 
 // rule names a rule: a tier, or a policy as it applies to a tier.
@@ -89,7 +87,6 @@ func rule(policy, tier string) string {
 	return label.Line(tier) + ", " + label.Line(policy)
 }
 
-// size formats a number of bytes.
 func size(n int64) string {
 	units, unit := float64(n), "B"
 	for _, larger := range []string{"KiB", "MiB", "GiB", "TiB"} {

@@ -23,7 +23,6 @@ var pageStyle string
 //go:embed page.js
 var pageScript string
 
-// page is the data of the template.
 type page struct {
 	Title, Lead string
 	Sections    []section
@@ -78,7 +77,6 @@ func kind(b block) string {
 	return "timeline"
 }
 
-// list joins numbers with commas.
 func list(numbers []int64) string {
 	texts := make([]string, len(numbers))
 	for i, n := range numbers {

@@ -65,7 +65,6 @@ func New(r *simulate.Result, names Names) *Report {
 	return report
 }
 
-// builder builds the sections of a report.
 type builder struct {
 	names  Names
 	oneDay bool // the log is of one day: tables show no dates

@@ -24,7 +24,7 @@ func (b *builder) headroom(r *simulate.Result) section {
 		t.Rows = append(t.Rows, []cell{
 			{Text: rule(l.Policy, l.Tier)}, {Text: l.Limit.String()}, {Text: number(h.Subjects)},
 			{Text: percent(h.P50)}, {Text: percent(h.P90)}, {Text: percent(h.P99)},
-			{Text: percent(h.Max), Tone: closeTo(h.Max)}, {Heights: h.Histogram, Tone: allowed},
+			{Text: percent(h.Max), Tone: fullness(h.Max, near, plain)}, {Heights: h.Histogram, Tone: allowed},
 		})
 	}
 	if len(t.Rows) == 0 {
@@ -43,11 +43,12 @@ func (b *builder) headroom(r *simulate.Result) section {
 // near is the share of a limit above which a busier day may reach it.
 const near = 0.8
 
-func closeTo(share float64) tone {
-	if share >= near {
+// fullness returns the tone for the used share of a limit: another one from a bound on.
+func fullness(share, bound float64, below tone) tone {
+	if share >= bound {
 		return denied
 	}
-	return plain
+	return below
 }
 
 // busiestEach is the maximum number of subjects that are listed for each limit.
@@ -66,18 +67,10 @@ func (b *builder) busiest(o *simulate.Outcome) table {
 			t.Rows = append(t.Rows, []cell{
 				{Text: who}, {Text: what}, {Text: label.Line(busy.Subject)},
 				{Text: number(busy.Used)}, {Text: percent(busy.Share)},
-				{Drawn: true, Share: busy.Share, Tone: fullness(busy.Share)}, {Text: b.at(busy.At)},
+				{Drawn: true, Share: busy.Share, Tone: fullness(busy.Share, 1, allowed)}, {Text: b.at(busy.At)},
 			})
 			who, what = "", ""
 		}
 	}
 	return t
-}
-
-// fullness returns the tone for the used share of a limit.
-func fullness(share float64) tone {
-	if share >= 1 {
-		return denied
-	}
-	return allowed
 }

@@ -82,7 +82,6 @@ func hitBy(by []simulate.HitBy) string {
 	return text
 }
 
-// bans is the section on bans.
 func (b *builder) bans(r *simulate.Result) section {
 	s := section{ID: "bans", Title: "Bans"}
 	o := &r.Outcome

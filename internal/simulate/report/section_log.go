@@ -8,7 +8,6 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 )
 
-// read is the section on the log.
 func (b *builder) read(r *simulate.Result) section {
 	log := &r.Log
 	facts := table{Columns: []column{{}, {Long: true}}}

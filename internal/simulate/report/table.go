@@ -58,7 +58,6 @@ func deniedCell(n int64) cell {
 	return cell{Text: number(n), Tone: denied}
 }
 
-// cells returns cells with plain text.
 func cells(texts ...string) []cell {
 	row := make([]cell, len(texts))
 	for i, text := range texts {
@@ -146,7 +145,6 @@ func (t table) text(p *printer) {
 	}
 }
 
-// row writes one line.
 func (t *table) row(p *printer, widths []int, row []cell) {
 	line := indent
 	for i, c := range row {

@@ -66,7 +66,6 @@ func (p *printer) paint(color, text string) string {
 	return color + text + plainText
 }
 
-// colorOf returns the color of a tone.
 func colorOf(t tone) string {
 	switch t {
 	case allowed:

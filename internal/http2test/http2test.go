@@ -1,0 +1,47 @@
+// Package http2test is for tests of servers that speak HTTP/2. It serves handlers without TLS, and
+// encodes headers for clients that send frames themselves, by golang.org/x/net/http2.
+package http2test
+
+import (
+	"bytes"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"golang.org/x/net/http2/hpack"
+)
+
+// Serve serves a handler in HTTP/1 and HTTP/2 without TLS until the test ends, and logs nothing.
+// The options change the server before it starts.
+func Serve(t testing.TB, h http.Handler, options ...func(*http.Server)) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	for _, option := range options {
+		option(s.Config)
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Header encodes a header: names and values by turns.
+func Header(fields ...string) []byte {
+	var b bytes.Buffer
+	e := hpack.NewEncoder(&b)
+	for i := 0; i < len(fields); i += 2 {
+		_ = e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}) // a buffer takes all
+	}
+	return b.Bytes()
+}
+
+// CallHeader encodes the header of a gRPC call without a token.
+func CallHeader(method string) []byte {
+	return Header(":method", "POST", ":scheme", "http", ":path", method, ":authority", "a",
+		"content-type", "application/grpc", "te", "trailers")
+}
