@@ -93,8 +93,8 @@ func (c *compiler) enforce(key string, shadow bool, rollout float64) uint32 {
 // requests.
 const costName = "cost"
 
-// rules makes the rules of a tier or policy: one for the number of requests, one for their costs, or
-// both.
+// rules makes the rules of a tier or policy: one for the number of requests, one for their costs,
+// or both.
 func (c *compiler) rules(key, policyName, tierName string, u *unit, limits, budget []stint.Limit) []*Rule {
 	budget = slices.Clone(budget)
 	for i := range budget {
