@@ -17,9 +17,9 @@ import (
 // denialLife is the longest that a denial is repeated without asking the store.
 const denialLife = time.Second
 
-// denyCache is a [stint.Store] that remembers denials of the store it wraps, and repeats them for
-// as long as they are in force, but for no longer than a second: subjects that keep asking above
-// their limit hardly reach the store.
+// denyCache is a layer that remembers denials of the one below it, and repeats them for as long as
+// they are in force, but for no longer than a second: subjects that keep asking above their limit
+// hardly reach the store.
 //
 // It never admits anything by itself, and it never denies wrongly for more than a second. Most
 // changes take effect at once: a limit with another Max or Burst has another key, and a refund,
@@ -34,7 +34,7 @@ const denialLife = time.Second
 //
 // It is safe for concurrent use and takes no locks.
 type denyCache struct {
-	inner    stint.Store
+	inner    layer
 	observer stint.Observer
 	seed     maphash.Seed
 	start    time.Time
@@ -47,8 +47,6 @@ type denyCache struct {
 	gens   [1 << genBits]atomic.Uint32
 	allGen atomic.Uint32
 }
-
-var _ stint.Store = (*denyCache)(nil)
 
 const genBits = 12
 
@@ -82,7 +80,7 @@ type denial struct {
 }
 
 // newDenyCache returns a cache over a store.
-func newDenyCache(inner stint.Store, c Config) *denyCache {
+func newDenyCache(inner layer, c Config) *denyCache {
 	sets := (c.Denials + len(denialSet{}) - 1) / len(denialSet{})
 	return &denyCache{
 		inner:    inner,
@@ -93,30 +91,30 @@ func newDenyCache(inner stint.Store, c Config) *denyCache {
 	}
 }
 
-// Take implements [stint.Store].
-func (c *denyCache) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
-	key, gen, ok := c.identify(&r)
+// ask answers from memory, or asks the layer below.
+func (c *denyCache) ask(ctx context.Context, q *question) error {
+	key, gen, ok := c.identify(&q.request)
 	if !ok {
-		return c.inner.Take(ctx, r)
+		return c.inner.ask(ctx, q)
 	}
 	// The generation and the time are read before sending. A give-back that the store may not have
 	// seen when it denied changes the generation later than this.
-	sent := c.now()
+	sent := c.at(q.asked)
 	if e := c.find(key, gen, sent); e != nil {
-		e.repeat(&r, &d, sent)
+		e.repeat(&q.request, &q.decision, sent)
 		if c.observer != nil {
-			observeMemory(ctx, c.observer, sourceDenyCache, &r, &d)
+			observeMemory(ctx, c.observer, sourceDenyCache, q)
 		}
-		return d, nil
+		return nil
 	}
-	d, err = c.inner.Take(ctx, r)
-	if err == nil && !d.Allowed {
-		if life := lifeOf(&r, &d); life > 0 {
-			c.keep(&denial{key: key, gen: gen, until: sent + life, received: c.now(), banned: d.Banned,
+	err := c.inner.ask(ctx, q)
+	if d := &q.decision; err == nil && !d.Allowed {
+		if life := lifeOf(&q.request, d); life > 0 {
+			c.keep(&denial{key: key, gen: gen, until: sent + life, received: c.at(time.Now()), banned: d.Banned,
 				degraded: d.Degraded, decider: d.Decider, retryAfter: d.RetryAfter, usages: slices.Clone(d.Usages())})
 		}
 	}
-	return d, err
+	return err
 }
 
 // Amend implements [stint.Store].
@@ -319,10 +317,10 @@ func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) 
 	}
 }
 
-// now is the time since the cache was made, by the monotonic clock.
-func (c *denyCache) now() time.Duration {
+// at is a time as that since the cache was made, by the monotonic clock.
+func (c *denyCache) at(t time.Time) time.Duration {
 	if c.clock != nil {
 		return c.clock()
 	}
-	return time.Since(c.start)
+	return t.Sub(c.start)
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// leases is a [stint.Store] that takes units of limits that are [stint.Limit.Leased] in blocks,
-// ahead of need, from the store it wraps, and serves them from memory. What cannot be served from a
-// block goes to the store as it is, and so does every request but a plain Take, without an ID, of
-// one subject, whose limits are all leased. The store knows of every unit that was leased, so its
-// own answers stay exact.
+// leases is a layer that takes units of limits that are [stint.Limit.Leased] in blocks, ahead of
+// need, from the store it wraps, and serves them from memory. What cannot be served from a block
+// goes to the store as it is, and so does every request but a plain Take, without an ID, of one
+// subject, whose limits are all leased. The store knows of every unit that was leased, so its own
+// answers stay exact.
 //
 // A subject is leased when two of its requests had to go to the store within the length of a lease:
 // a twentieth of its shortest window, or longer if the store is far away. From then on blocks are
@@ -60,7 +60,7 @@ import (
 //
 // It is safe for concurrent use. Serving takes no locks and allocates nothing.
 type leases struct {
-	inner    stint.Store
+	inner    layer
 	observer stint.Observer
 	log      *slog.Logger
 	seed     maphash.Seed
@@ -83,13 +83,11 @@ type leases struct {
 	stop     chan struct{}
 }
 
-var _ stint.Store = (*leases)(nil)
-
 // leaseTime is one look at both clocks, in nanoseconds.
 type leaseTime struct{ wall, mono int64 }
 
 // newLeases returns leases over a store. Close them to give back what is unused.
-func newLeases(inner stint.Store, c Config) *leases {
+func newLeases(inner layer, c Config) *leases {
 	l := &leases{
 		inner:    inner,
 		observer: c.Observer,
@@ -104,35 +102,38 @@ func newLeases(inner stint.Store, c Config) *leases {
 	return l
 }
 
-func (l *leases) now() leaseTime {
+func (l *leases) now() leaseTime { return l.at(time.Now()) }
+
+// at is a time by both clocks.
+func (l *leases) at(t time.Time) leaseTime {
 	if l.clock != nil {
 		return l.clock()
 	}
-	t := time.Now()
 	return leaseTime{wall: t.UnixNano(), mono: int64(t.Sub(l.start))}
 }
 
-// Take implements [stint.Store].
-func (l *leases) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
-	if !leasable(&r) {
-		return l.inner.Take(ctx, r)
+// ask serves what is leased, or asks the layer below.
+func (l *leases) ask(ctx context.Context, q *question) error {
+	r := &q.request
+	if !leasable(r) {
+		return l.inner.ask(ctx, q)
 	}
-	bans := appliesBans(&r)
+	bans := appliesBans(r)
 	hash := l.hash(&r.Claim, bans)
 	ls := l.table.find(hash, &r.Claim, bans)
-	now := l.now()
+	now := l.at(q.asked)
 	if ls != nil {
-		if served, renew := ls.serve(&r.Claim, now, &d); served {
+		if served, renew := ls.serve(&r.Claim, now, &q.decision); served {
 			if renew && ls.renewal.may(now) {
 				l.renew(ls, now)
 			}
 			if l.observer != nil {
-				observeMemory(ctx, l.observer, sourceLease, &r, &d)
+				observeMemory(ctx, l.observer, sourceLease, q)
 			}
-			return d, nil
+			return nil
 		}
 	}
-	return l.miss(ctx, r, ls, hash, now)
+	return l.miss(ctx, q, ls, hash, now)
 }
 
 // leasable reports whether a request may be served from memory.
@@ -164,21 +165,20 @@ func (l *leases) hash(c *stint.Claim, bans bool) uint64 {
 }
 
 // miss asks the store, and notes that there is demand.
-func (l *leases) miss(ctx context.Context, r stint.Request, ls *lease, hash uint64, now leaseTime) (
-	stint.Decision, error) {
-	begin := false
+func (l *leases) miss(ctx context.Context, q *question, ls *lease, hash uint64, now leaseTime) error {
+	r, begin := &q.request, false
 	if ls == nil {
 		// A new lease asks for its first block once this request has its unit. One that is there
 		// already has other requests waiting, and renews at once.
-		ls = l.again(&r, hash, now)
+		ls = l.again(r, hash, now)
 		begin = ls != nil
 	}
 	if ls != nil && ls.missed(r.Cost, now, ls.length(l.roundTrip.Load())) && !begin && ls.renewal.may(now) {
 		l.renew(ls, now)
 	}
-	d, err := l.inner.Take(ctx, r)
+	err, d := l.inner.ask(ctx, q), &q.decision
 	if ls == nil || err != nil || d.Degraded {
-		return d, err
+		return err
 	}
 	after := l.now()
 	if rt := l.roundTrip.Load(); rt == 0 || ls.tooShort(rt) {
@@ -190,7 +190,7 @@ func (l *leases) miss(ctx context.Context, r stint.Request, ls *lease, hash uint
 	case begin && d.Allowed && ls.renewal.may(after):
 		l.renew(ls, after)
 	}
-	return d, err
+	return nil
 }
 
 // again notes a miss of a request that has no lease, and returns a new lease if it is the second

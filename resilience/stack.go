@@ -17,7 +17,7 @@ import (
 // Stack is a [stint.Store] that stays fast and calm over a store that is far away, slow or down:
 // all parts of this package over one store, in the order that works.
 type Stack struct {
-	top stint.Store
+	top layer
 
 	// The parts, nil where switched off. A breaker that is switched off is there and never opens.
 	cache    *denyCache
@@ -79,7 +79,7 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 		c.BreakerFailures = math.MaxInt
 	}
 	s := &Stack{instances: max(c.Instances, 1), breaker: newBreaker(store, c)}
-	s.top = s.breaker
+	s.top = bottom{s.breaker}
 	if !c.NoBatching {
 		s.batching = newBatching(s.breaker, c)
 		s.top = s.batching
@@ -146,7 +146,7 @@ func (s *Stack) drop(subject string, commanded bool) {
 
 // Take implements [stint.Store].
 func (s *Stack) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	return s.top.Take(ctx, r)
+	return take(ctx, s.top, r)
 }
 
 // Amend implements [stint.Store].

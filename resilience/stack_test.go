@@ -60,8 +60,8 @@ func TestStackOverRedis(t *testing.T) {
 	}
 }
 
-// All but what answers from memory is exact, with company in the batches: no caller can tell it from
-// a store alone.
+// All but what answers from memory is exact, with company in the batches: no caller can tell it
+// from a store alone.
 func TestStackIsExact(t *testing.T) {
 	redis := openRedis(t, redistest.Start(t).URL())
 	breaker := newBreaker(redis, Config{}.withDefaults())
