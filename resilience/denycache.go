@@ -68,8 +68,7 @@ type denialSlot struct {
 // sending, so it never outlasts its cause; and the wait that it reports shrinks only from the
 // arrival on, so no caller comes back too early.
 type denial struct {
-	key      uint64
-	gen      uint32
+	denialID
 	until    time.Duration // sending + life
 	received time.Duration
 	// What the decision said: a whole one would keep the memory of its request.
@@ -91,30 +90,32 @@ func newDenyCache(inner layer, c Config) *denyCache {
 	}
 }
 
-// ask answers from memory, or asks the layer below.
+// repeat answers a request from memory, and reports whether it did.
+func (c *denyCache) repeat(ctx context.Context, id denialID, r *stint.Request, d *stint.Decision,
+	asked time.Time) bool {
+	now := c.at(asked)
+	e := c.find(id, now)
+	if e == nil {
+		return false
+	}
+	e.repeat(r, d, now)
+	observeMemory(ctx, c.observer, sourceDenyCache, r, d)
+	return true
+}
+
+// ask asks the layer below, and remembers a denial. The generation and the time are those of before
+// sending: a give-back that the store may not have seen when it denied changes the generation
+// later.
 func (c *denyCache) ask(ctx context.Context, q *question) error {
-	key, gen, ok := c.identify(&q.request)
-	if !ok {
-		return c.inner.ask(ctx, q)
+	err, d := c.inner.ask(ctx, q), &q.decision
+	if err != nil || d.Allowed || !q.denial.held {
+		return err
 	}
-	// The generation and the time are read before sending. A give-back that the store may not have
-	// seen when it denied changes the generation later than this.
-	sent := c.at(q.asked)
-	if e := c.find(key, gen, sent); e != nil {
-		e.repeat(&q.request, &q.decision, sent)
-		if c.observer != nil {
-			observeMemory(ctx, c.observer, sourceDenyCache, q)
-		}
-		return nil
+	if life := lifeOf(&q.request, d); life > 0 {
+		c.keep(&denial{denialID: q.denial, until: c.at(q.asked) + life, received: c.at(time.Now()), banned: d.Banned,
+			degraded: d.Degraded, decider: d.Decider, retryAfter: d.RetryAfter, usages: slices.Clone(d.Usages())})
 	}
-	err := c.inner.ask(ctx, q)
-	if d := &q.decision; err == nil && !d.Allowed {
-		if life := lifeOf(&q.request, d); life > 0 {
-			c.keep(&denial{key: key, gen: gen, until: sent + life, received: c.at(time.Now()), banned: d.Banned,
-				degraded: d.Degraded, decider: d.Decider, retryAfter: d.RetryAfter, usages: slices.Clone(d.Usages())})
-		}
-	}
-	return err
+	return nil
 }
 
 // Amend implements [stint.Store].
@@ -162,35 +163,42 @@ func (c *denyCache) gen(subject uint64) *atomic.Uint32 {
 	return &c.gens[subject>>(64-genBits)]
 }
 
-// identify returns the hash of what a denial of the request depends on, and the generation of its
-// subjects. Generations only grow, so their sum changes whenever one of them does. It reports false
-// for requests whose denials are not held.
-func (c *denyCache) identify(r *stint.Request) (key uint64, gen uint32, ok bool) {
+// denialID is what a denial depends on.
+type denialID struct {
+	key  uint64 // the hash of the request
+	gen  uint32 // the generation of its subjects
+	held bool   // denials of the request are remembered
+}
+
+// identify returns what a denial of the request depends on. Generations only grow, so their sum
+// changes whenever one of them does.
+func (c *denyCache) identify(r *stint.Request) (id denialID) {
 	if r.Mode != stint.ModeTake || r.ID != "" || r.Fit || r.Lease != 0 {
-		return 0, 0, false
+		return id
 	}
 	switch {
 	case r.Bans == nil:
 	case r.Bans.After == 0:
-		key = 1
+		id.key = 1
 	default: // denials count, unlike those of requests that only apply bans
-		key = 2
+		id.key = 2
 	}
-	gen = c.allGen.Load()
+	id.gen = c.allGen.Load()
 	costs := false
 	for i := range 1 + len(r.And) {
 		claim := contract.ClaimAt(&r.Claim, r.And, i)
 		for k := range claim.Limits {
 			if claim.Limits[k].Algorithm == stint.AlgorithmConcurrency {
-				return 0, 0, false // when a holder leaves is not known
+				return denialID{} // when a holder leaves is not known
 			}
 		}
 		costs = costs || claim.Cost > 0
 		subject := c.hash(claim.Subject)
-		key = hashClaim(c.seed, key, subject, claim)
-		gen += c.gen(subject).Load()
+		id.key = hashClaim(c.seed, id.key, subject, claim)
+		id.gen += c.gen(subject).Load()
 	}
-	return key, gen, costs
+	id.held = costs
+	return id
 }
 
 // lifeOf is how long a denial is sure to be one, or zero if it is not to be held.
@@ -255,14 +263,17 @@ func strikes(r *stint.Request) bool {
 	return false
 }
 
-// find returns the denial of a key that is still in force, or nil.
-func (c *denyCache) find(key uint64, gen uint32, now time.Duration) *denial {
-	set := c.set(key)
+// find returns the denial that is still in force, or nil.
+func (c *denyCache) find(id denialID, now time.Duration) *denial {
+	if !id.held {
+		return nil
+	}
+	set := c.set(id.key)
 	for i := range set {
-		if set[i].key.Load() != key {
+		if set[i].key.Load() != id.key {
 			continue
 		}
-		if e := set[i].denial.Load(); e != nil && e.key == key && e.gen == gen && now < e.until {
+		if e := set[i].denial.Load(); e != nil && e.denialID == id && now < e.until {
 			return e
 		}
 	}

@@ -168,7 +168,7 @@ func TestDenyCacheHitAllocatesNothing(t *testing.T) {
 func benchDenials(b *testing.B, cfg Config, limits ...stint.Option) *stint.Limiter {
 	c := newDenyCache(bottom{&deniesAll{}}, cfg.withDefaults())
 	c.clock = nil
-	lim, err := stint.New(c, limits...)
+	lim, err := stint.New(c.stack(), limits...)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func BenchmarkDenyCacheHit(b *testing.B) {
 func BenchmarkDenyCacheMiss(b *testing.B) {
 	store := &deniesAll{}
 	c := newDenyCache(bottom{&mostlyAllows{store}}, Config{}.withDefaults())
-	lim, err := stint.New(c, stint.PerDay(1))
+	lim, err := stint.New(c.stack(), stint.PerDay(1))
 	if err != nil {
 		b.Fatal(err)
 	}

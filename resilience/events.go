@@ -58,10 +58,14 @@ func observeDecided(ctx context.Context, o stint.Observer, e *Decided, q *questi
 }
 
 // observeMemory observes a decision that was made from memory.
-func observeMemory(ctx context.Context, o stint.Observer, source string, q *question) {
-	e := decidedPool.Get().(*Decided)
-	e.Source = source
+func observeMemory(ctx context.Context, o stint.Observer, source string, r *stint.Request, d *stint.Decision) {
+	if o == nil {
+		return
+	}
+	e, q := decidedPool.Get().(*Decided), questions.Get().(*question)
+	e.Source, q.request, q.decision = source, *r, *d
 	observeDecided(ctx, o, e, q, nil)
+	questions.Put(q)
 }
 
 // observeCall observes a call to the store that began at a time.

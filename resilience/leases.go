@@ -102,38 +102,40 @@ func newLeases(inner layer, c Config) *leases {
 	return l
 }
 
-func (l *leases) now() leaseTime { return l.at(time.Now()) }
-
-// at is a time by both clocks.
-func (l *leases) at(t time.Time) leaseTime {
+func (l *leases) now() leaseTime {
 	if l.clock != nil {
 		return l.clock()
 	}
+	t := time.Now()
 	return leaseTime{wall: t.UnixNano(), mono: int64(t.Sub(l.start))}
 }
 
-// ask serves what is leased, or asks the layer below.
-func (l *leases) ask(ctx context.Context, q *question) error {
-	r := &q.request
+// serve answers a request from memory, and reports whether it did.
+func (l *leases) serve(ctx context.Context, r *stint.Request, d *stint.Decision) bool {
 	if !leasable(r) {
-		return l.inner.ask(ctx, q)
+		return false
 	}
+	_, ls := l.find(r)
+	if ls == nil {
+		return false
+	}
+	now := l.now()
+	served, renew := ls.serve(&r.Claim, now, d)
+	if !served {
+		return false
+	}
+	if renew && ls.renewal.may(now) {
+		l.renew(ls, now)
+	}
+	observeMemory(ctx, l.observer, sourceLease, r, d)
+	return true
+}
+
+// find returns the lease of a request, or nil, and its hash.
+func (l *leases) find(r *stint.Request) (uint64, *lease) {
 	bans := appliesBans(r)
 	hash := l.hash(&r.Claim, bans)
-	ls := l.table.find(hash, &r.Claim, bans)
-	now := l.at(q.asked)
-	if ls != nil {
-		if served, renew := ls.serve(&r.Claim, now, &q.decision); served {
-			if renew && ls.renewal.may(now) {
-				l.renew(ls, now)
-			}
-			if l.observer != nil {
-				observeMemory(ctx, l.observer, sourceLease, q)
-			}
-			return nil
-		}
-	}
-	return l.miss(ctx, q, ls, hash, now)
+	return hash, l.table.find(hash, &r.Claim, bans)
 }
 
 // leasable reports whether a request may be served from memory.
@@ -164,9 +166,14 @@ func (l *leases) hash(c *stint.Claim, bans bool) uint64 {
 	return hashClaim(l.seed, h, maphash.String(l.seed, c.Subject), &key)
 }
 
-// miss asks the store, and notes that there is demand.
-func (l *leases) miss(ctx context.Context, q *question, ls *lease, hash uint64, now leaseTime) error {
-	r, begin := &q.request, false
+// ask asks the layer below, and notes that there is demand.
+func (l *leases) ask(ctx context.Context, q *question) error {
+	r := &q.request
+	if !leasable(r) {
+		return l.inner.ask(ctx, q)
+	}
+	now, begin := l.now(), false
+	hash, ls := l.find(r)
 	if ls == nil {
 		// A new lease asks for its first block once this request has its unit. One that is there
 		// already has other requests waiting, and renews at once.

@@ -20,19 +20,19 @@ type layer interface {
 type question struct {
 	request  stint.Request
 	decision stint.Decision
-	asked    time.Time // the clock is read once for all layers on the way to the store
+	asked    time.Time // by the monotonic clock, which is read once on the way to the store
+	denial   denialID
 }
 
 var questions = sync.Pool{New: func() any { return new(question) }}
 
 // take asks a layer about a request.
-func take(ctx context.Context, l layer, r stint.Request) (d stint.Decision, err error) {
+func take(ctx context.Context, l layer, r *stint.Request, asked time.Time, id denialID) (d stint.Decision, err error) {
 	q := questions.Get().(*question)
-	q.request, q.asked = r, time.Now()
+	q.request, q.decision, q.asked, q.denial = *r, stint.Decision{}, asked, id
 	if err = l.ask(ctx, q); err == nil {
 		d = q.decision
 	}
-	*q = question{}
 	questions.Put(q)
 	return d, err
 }

@@ -26,6 +26,7 @@ type Stack struct {
 	batching *batching
 	breaker  *breaker
 
+	start     time.Time
 	instances int // as configured, for when there is no fallback
 	stop      func()
 	work      sync.WaitGroup
@@ -78,7 +79,7 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 	if c.NoBreaker {
 		c.BreakerFailures = math.MaxInt
 	}
-	s := &Stack{instances: max(c.Instances, 1), breaker: newBreaker(store, c)}
+	s := &Stack{start: time.Now(), instances: max(c.Instances, 1), breaker: newBreaker(store, c)}
 	s.top = bottom{s.breaker}
 	if !c.NoBatching {
 		s.batching = newBatching(s.breaker, c)
@@ -144,9 +145,20 @@ func (s *Stack) drop(subject string, commanded bool) {
 	}
 }
 
-// Take implements [stint.Store].
-func (s *Stack) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	return take(ctx, s.top, r)
+// Take implements [stint.Store]. What is in memory it answers without a [question], which would
+// take half as long again.
+func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
+	asked := s.start.Add(time.Since(s.start)) // reads the monotonic clock alone, in half the time
+	var id denialID
+	if s.cache != nil {
+		if id = s.cache.identify(&r); s.cache.repeat(ctx, id, &r, &d, asked) {
+			return d, nil
+		}
+	}
+	if s.leases != nil && s.leases.serve(ctx, &r, &d) {
+		return d, nil
+	}
+	return take(ctx, s.top, &r, asked, id)
 }
 
 // Amend implements [stint.Store].
