@@ -242,9 +242,9 @@ func TestLimitersWithoutALimit(t *testing.T) {
 		defer m.Close()
 		r := stint.Request{Claim: stint.Claim{Subject: "user:7", Limits: []stint.Limit{stint.PerMinute(1)}}}
 		m.Limiters().Observe(t.Context(),
-			&resilience.Decided{Request: r, Decision: stint.Decision{Degraded: true, Unavailable: true}})
+			&resilience.Decided{Request: &r, Decision: &stint.Decision{Degraded: true, Unavailable: true}})
 		m.Limiters().Observe(t.Context(),
-			&resilience.Decided{Request: r, Decision: stint.Decision{Banned: true, RetryAfter: time.Minute}})
+			&resilience.Decided{Request: &r, Decision: &stint.Decision{Banned: true, RetryAfter: time.Minute}})
 		time.Sleep(1500 * time.Millisecond)
 		list := m.Status(9).Violations
 		if len(list) != 2 || list[0].Limit != "" || list[1].Limit != "" {
@@ -267,7 +267,7 @@ func TestLimitersOfSeveralClaims(t *testing.T) {
 			Decider: 1, RetryAfter: time.Minute, Charge: stint.Charge{Claim: r.Claim, And: r.And},
 		}
 		copy(d.MakeUsages(2), []stint.Usage{{Used: 1}, {Used: 1, RetryAfter: time.Minute}})
-		m.Limiters().Observe(t.Context(), &resilience.Decided{Request: r, Decision: d})
+		m.Limiters().Observe(t.Context(), &resilience.Decided{Request: &r, Decision: &d})
 		time.Sleep(1500 * time.Millisecond)
 		list := m.Status(9).Violations
 		if len(list) != 1 || list[0].Limit != "1/1h" || list[0].Subject == "" {

@@ -113,7 +113,7 @@ func (l limiters) Observe(ctx context.Context, event any) {
 	if !ok || e.Request.Mode == stint.ModePeek {
 		return
 	}
-	v := policy.Verdict{Decision: e.Decision, Err: e.Err, Took: max(e.Took, 1)}
+	v := policy.Verdict{Decision: *e.Decision, Err: e.Err, Took: max(e.Took, 1)}
 	if e.Err == nil {
 		v.Results = []policy.Result{{
 			Rule: &noRule, Claim: e.Request.Claim, Usages: v.Decision.Usages(), Denied: !e.Decision.Allowed,

@@ -36,8 +36,8 @@ const (
 	maxLateBatches = 256
 )
 
-// batching is a [stint.Store] that sends requests made at the same time to the store in one call.
-// Answers stay exact: the store decides them one by one, in order of arrival.
+// batching is a layer that sends requests made at the same time to the store in one call. Answers
+// stay exact: the store decides them one by one, in order of arrival.
 //
 // No request waits for others to join. While a few calls are in flight, requests gather; they leave
 // with the next call that starts, because one came back, or because half a millisecond has passed.
@@ -47,7 +47,7 @@ const (
 // A call whose callers have all given up is followed for another second, in addition to those in
 // flight: what the store answers late still matters to the fallback. See lateAnswer.
 type batching struct {
-	driver.BatchStore
+	inner      driver.BatchStore
 	breaker    *breaker // the store, if it is one
 	maxWaiting int
 	budget     time.Duration
@@ -77,7 +77,7 @@ var errClosed = errors.New("closed")
 // however little time its caller has: that is the caller's choice and says nothing about the store.
 func newBatching(inner driver.BatchStore, c Config) *batching {
 	breaker, _ := inner.(*breaker)
-	return &batching{BatchStore: inner, breaker: breaker, maxWaiting: c.MaxWaiting, budget: c.budget(),
+	return &batching{inner: inner, breaker: breaker, maxWaiting: c.MaxWaiting, budget: c.budget(),
 		sent:   map[*sentBatch]struct{}{},
 		wakeUp: make(chan struct{}, 1)}
 }
@@ -113,18 +113,18 @@ type sentBatch struct {
 	attempt  *attempt
 }
 
-func (b *batching) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+func (b *batching) ask(ctx context.Context, q *question) error {
 	deadline, _ := ctx.Deadline()
-	return b.takeBy(ctx, r, nil, deadline)
+	return b.askBy(ctx, q, nil, deadline)
 }
 
-// takeBy is Take with a deadline, of which zero is none, beside that of the context. What is owed
-// is charged first, in the same call.
-func (b *batching) takeBy(ctx context.Context, r stint.Request, owed []*owedCall, deadline time.Time) (
-	stint.Decision, error) {
+// askBy is ask with a deadline, of which zero is none, beside that of the context. What is owed is
+// charged first, in the same call. The question is copied: its caller may give up before the store
+// answers.
+func (b *batching) askBy(ctx context.Context, q *question, owed []*owedCall, deadline time.Time) error {
 	if err := ctx.Err(); err != nil {
 		giveUp(owed)
-		return stint.Decision{}, gaveUp("take", err)
+		return gaveUp("take", err)
 	}
 	b.mu.Lock()
 	if b.closed || len(b.waiting) >= b.maxWaiting {
@@ -134,7 +134,7 @@ func (b *batching) takeBy(ctx context.Context, r stint.Request, owed []*owedCall
 		}
 		b.mu.Unlock()
 		giveUp(owed)
-		return stint.Decision{}, &stint.StoreError{Op: "take", Kind: errkind.Refused, Err: err}
+		return &stint.StoreError{Op: "take", Kind: errkind.Refused, Err: err}
 	}
 	w, ok := b.spare.Get().(*waiter)
 	if !ok {
@@ -150,17 +150,17 @@ func (b *batching) takeBy(ctx context.Context, r stint.Request, owed []*owedCall
 	w.state.Store(waiting)
 	w.sent.Store(false)
 	w.first = owed
-	w.call.Request, w.call.Deadline, w.call.Done = r, deadline, w.early
-	b.enqueue(w)
+	w.call.Request, w.call.Deadline, w.call.Done = q.request, deadline, w.early
+	b.enqueue(w, q.asked)
 	b.mu.Unlock()
-	return b.wait(ctx, w)
+	return b.wait(ctx, w, &q.decision)
 }
 
 // enqueue lets a caller wait, or starts the call that carries its request. The lock is held.
-func (b *batching) enqueue(w *waiter) {
+func (b *batching) enqueue(w *waiter, asked time.Time) {
 	first := len(b.waiting) == 0
 	if first {
-		b.since = time.Now()
+		b.since = asked
 		b.earliest = time.Time{}
 	}
 	b.waiting = append(b.waiting, w)
@@ -186,8 +186,9 @@ func (b *batching) enqueue(w *waiter) {
 	}
 }
 
-// wait returns the answer, or an error if the deadline or the caller's cancellation comes first.
-func (b *batching) wait(ctx context.Context, w *waiter) (stint.Decision, error) {
+// wait fills in the answer, or returns an error if the deadline or the caller's cancellation comes
+// first.
+func (b *batching) wait(ctx context.Context, w *waiter, d *stint.Decision) error {
 	if cancelled := ctx.Done(); cancelled == nil {
 		<-w.done
 	} else {
@@ -198,21 +199,22 @@ func (b *batching) wait(ctx context.Context, w *waiter) (stint.Decision, error) 
 				b.mu.Lock() // it may just be being sent
 				sent := w.sent.Load()
 				b.mu.Unlock()
-				return stint.Decision{}, b.abandon(w, sent, ctx.Err())
+				return b.abandon(w, sent, ctx.Err())
 			}
 			<-w.done
 		}
 	}
 	if w.state.Load() == expired {
 		// both states change under the lock
-		return stint.Decision{}, b.abandon(w, w.sent.Load(), context.DeadlineExceeded)
+		return b.abandon(w, w.sent.Load(), context.DeadlineExceeded)
 	}
-	d, err := w.call.Decision, w.call.Err
+	*d = w.call.Decision
+	err := w.call.Err
 	if w.state.Load() == answered {
 		w.call = driver.Call{}
 		b.spare.Put(w)
 	}
-	return d, err
+	return err
 }
 
 // abandon returns the error of a caller that does not wait any longer. If its request was sent, the
@@ -350,7 +352,7 @@ func (b *batching) call(f *sentBatch) {
 	if b.breaker != nil {
 		b.breaker.attempt(ctx, f.calls, f.attempt)
 	} else {
-		b.BatchStore.TakeBatch(ctx, f.calls)
+		b.inner.TakeBatch(ctx, f.calls)
 	}
 }
 
@@ -460,6 +462,14 @@ func sooner(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+func (b *batching) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	return b.inner.Amend(ctx, c, a)
+}
+
+func (b *batching) Command(ctx context.Context, c stint.Command) error {
+	return b.inner.Command(ctx, c)
 }
 
 // Close refuses further requests and waits for those that are in flight, late ones included.

@@ -12,42 +12,40 @@ import (
 // request waits for them.
 const amendTime = time.Second
 
-// deadlines is a [stint.Store] that gives every decision a budget of time. What keeps it is the
-// store within, which has to honour its context.
+// deadlines is a layer that gives every decision a budget of time. What keeps it is the layer
+// below, which has to honor its context.
 type deadlines struct {
-	inner    stint.Store
+	inner    layer
 	batching *batching // the same, if it is one: it takes a deadline without a context for it
 	budget   time.Duration
 }
 
 // newDeadlines gives decisions a budget, if the request's [stint.FailurePolicy] has no other.
-func newDeadlines(inner stint.Store, budget time.Duration) *deadlines {
+func newDeadlines(inner layer, budget time.Duration) *deadlines {
 	batching, _ := inner.(*batching)
 	return &deadlines{inner: inner, batching: batching, budget: budget}
 }
 
-func (d *deadlines) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	return d.takeAfter(ctx, r, nil)
-}
+func (d *deadlines) ask(ctx context.Context, q *question) error { return d.askAfter(ctx, q, nil) }
 
-// takeAfter is Take with what is owed, which is charged first if the store within can do that, and
-// is left as it was if not.
-func (d *deadlines) takeAfter(ctx context.Context, r stint.Request, owed []*owedCall) (stint.Decision, error) {
-	budget := d.budget
+// askAfter is ask with what is owed, which is charged first if the layer below can do that, and is
+// left as it was if not.
+func (d *deadlines) askAfter(ctx context.Context, q *question, owed []*owedCall) error {
+	r, budget := &q.request, d.budget
 	if r.Failure != nil && r.Failure.Budget > 0 {
 		budget = r.Failure.Budget
 	}
 	if r.Lease > 0 {
 		budget = max(budget, r.Lease/2) // no caller waits for it, and its length counts from now
 	}
-	deadline := earlier(ctx, time.Now().Add(budget))
+	deadline := earlier(ctx, q.asked.Add(budget))
 	if d.batching != nil {
-		return d.batching.takeBy(ctx, r, owed, deadline)
+		return d.batching.askBy(ctx, q, owed, deadline)
 	}
 	giveUp(owed)
 	limited := until(ctx, deadline)
 	defer limited.release()
-	return d.inner.Take(limited, r)
+	return d.inner.ask(limited, q)
 }
 
 // earlier is the deadline, or that of the context if it comes before.

@@ -36,13 +36,13 @@ func TestBudgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := func(ctx context.Context, budget time.Duration, do func(context.Context, stint.Store)) (
 			left time.Duration) {
-			do(ctx, newDeadlines(contexts{see: func(ctx context.Context) {
+			do(ctx, newDeadlines(bottom{contexts{see: func(ctx context.Context) {
 				deadline, ok := ctx.Deadline()
 				if !ok {
 					t.Error("no deadline")
 				}
 				left = time.Until(deadline)
-			}}, budget))
+			}}}, budget))
 			return left
 		}
 		take := func(r stint.Request) func(context.Context, stint.Store) {
@@ -77,7 +77,7 @@ func TestBudgets(t *testing.T) {
 func TestABudgetIsAContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		with := func(parent context.Context, f func(ctx context.Context)) {
-			_, _ = newDeadlines(contexts{see: f}, contract.DefaultBudget).Take(parent, oneUnit("a"))
+			_, _ = newDeadlines(bottom{contexts{see: f}}, contract.DefaultBudget).Take(parent, oneUnit("a"))
 		}
 		with(t.Context(), func(ctx context.Context) {
 			if ctx.Err() != nil {

@@ -17,9 +17,9 @@ import (
 // denialLife is the longest that a denial is repeated without asking the store.
 const denialLife = time.Second
 
-// denyCache is a [stint.Store] that remembers denials of the store it wraps, and repeats them for
-// as long as they are in force, but for no longer than a second: subjects that keep asking above
-// their limit hardly reach the store.
+// denyCache is a layer that remembers denials of the one below it, and repeats them for as long as
+// they are in force, but for no longer than a second: subjects that keep asking above their limit
+// hardly reach the store.
 //
 // It never admits anything by itself, and it never denies wrongly for more than a second. Most
 // changes take effect at once: a limit with another Max or Burst has another key, and a refund,
@@ -34,7 +34,7 @@ const denialLife = time.Second
 //
 // It is safe for concurrent use and takes no locks.
 type denyCache struct {
-	inner    stint.Store
+	inner    layer
 	observer stint.Observer
 	seed     maphash.Seed
 	start    time.Time
@@ -68,8 +68,7 @@ type denialSlot struct {
 // sending, so it never outlasts its cause; and the wait that it reports shrinks only from the
 // arrival on, so no caller comes back too early.
 type denial struct {
-	key      uint64
-	gen      uint32
+	denialID
 	until    time.Duration // sending + life
 	received time.Duration
 	// What the decision said: a whole one would keep the memory of its request.
@@ -80,7 +79,7 @@ type denial struct {
 }
 
 // newDenyCache returns a cache over a store.
-func newDenyCache(inner stint.Store, c Config) *denyCache {
+func newDenyCache(inner layer, c Config) *denyCache {
 	sets := (c.Denials + len(denialSet{}) - 1) / len(denialSet{})
 	return &denyCache{
 		inner:    inner,
@@ -91,29 +90,32 @@ func newDenyCache(inner stint.Store, c Config) *denyCache {
 	}
 }
 
-func (c *denyCache) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
-	key, gen, ok := c.identify(&r)
-	if !ok {
-		return c.inner.Take(ctx, r)
+// repeat answers a request from memory, and reports whether it did.
+func (c *denyCache) repeat(ctx context.Context, id denialID, r *stint.Request, d *stint.Decision,
+	asked time.Time) bool {
+	now := c.at(asked)
+	e := c.find(id, now)
+	if e == nil {
+		return false
 	}
-	// The generation and the time are read before sending. A give-back that the store may not have
-	// seen when it denied changes the generation later than this.
-	sent := c.now()
-	if e := c.find(key, gen, sent); e != nil {
-		e.repeat(&r, &d, sent)
-		if c.observer != nil {
-			observeMemory(ctx, c.observer, sourceDenyCache, &r, &d)
-		}
-		return d, nil
+	e.repeat(r, d, now)
+	observeMemory(ctx, c.observer, sourceDenyCache, r, d)
+	return true
+}
+
+// ask asks the layer below, and remembers a denial. The generation and the time are those of before
+// sending: a give-back that the store may not have seen when it denied changes the generation
+// later.
+func (c *denyCache) ask(ctx context.Context, q *question) error {
+	err, d := c.inner.ask(ctx, q), &q.decision
+	if err != nil || d.Allowed || !q.denial.held {
+		return err
 	}
-	d, err = c.inner.Take(ctx, r)
-	if err == nil && !d.Allowed {
-		if life := lifeOf(&r, &d); life > 0 {
-			c.keep(&denial{key: key, gen: gen, until: sent + life, received: c.now(), banned: d.Banned,
-				degraded: d.Degraded, decider: d.Decider, retryAfter: d.RetryAfter, usages: slices.Clone(d.Usages())})
-		}
+	if life := lifeOf(&q.request, d); life > 0 {
+		c.keep(&denial{denialID: q.denial, until: c.at(q.asked) + life, received: c.at(time.Now()), banned: d.Banned,
+			degraded: d.Degraded, decider: d.Decider, retryAfter: d.RetryAfter, usages: slices.Clone(d.Usages())})
 	}
-	return d, err
+	return nil
 }
 
 func (c *denyCache) Amend(ctx context.Context, charge stint.Charge, a stint.Amendment) (bool, error) {
@@ -157,35 +159,42 @@ func (c *denyCache) gen(subject uint64) *atomic.Uint32 {
 	return &c.gens[subject>>(64-genBits)]
 }
 
-// identify returns the hash of what a denial of the request depends on, and the generation of its
-// subjects. Generations only grow, so their sum changes whenever one of them does. It reports false
-// for requests whose denials are not held.
-func (c *denyCache) identify(r *stint.Request) (key uint64, gen uint32, ok bool) {
+// denialID is what a denial depends on.
+type denialID struct {
+	key  uint64 // the hash of the request
+	gen  uint32 // the generation of its subjects
+	held bool   // denials of the request are remembered
+}
+
+// identify returns what a denial of the request depends on. Generations only grow, so their sum
+// changes whenever one of them does.
+func (c *denyCache) identify(r *stint.Request) (id denialID) {
 	if r.Mode != stint.ModeTake || r.ID != "" || r.Fit || r.Lease != 0 {
-		return 0, 0, false
+		return id
 	}
 	switch {
 	case r.Bans == nil:
 	case r.Bans.After == 0:
-		key = 1
+		id.key = 1
 	default: // denials count, unlike those of requests that only apply bans
-		key = 2
+		id.key = 2
 	}
-	gen = c.allGen.Load()
+	id.gen = c.allGen.Load()
 	costs := false
 	for i := range 1 + len(r.And) {
 		claim := contract.ClaimAt(&r.Claim, r.And, i)
 		for k := range claim.Limits {
 			if claim.Limits[k].Algorithm == stint.AlgorithmConcurrency {
-				return 0, 0, false // when a holder leaves is not known
+				return denialID{} // when a holder leaves is not known
 			}
 		}
 		costs = costs || claim.Cost > 0
 		subject := c.hash(claim.Subject)
-		key = hashClaim(c.seed, key, subject, claim)
-		gen += c.gen(subject).Load()
+		id.key = hashClaim(c.seed, id.key, subject, claim)
+		id.gen += c.gen(subject).Load()
 	}
-	return key, gen, costs
+	id.held = costs
+	return id
 }
 
 // lifeOf is how long a denial is sure to be one, or zero if it is not to be held.
@@ -250,14 +259,17 @@ func strikes(r *stint.Request) bool {
 	return false
 }
 
-// find returns the denial of a key that is still in force, or nil.
-func (c *denyCache) find(key uint64, gen uint32, now time.Duration) *denial {
-	set := c.set(key)
+// find returns the denial that is still in force, or nil.
+func (c *denyCache) find(id denialID, now time.Duration) *denial {
+	if !id.held {
+		return nil
+	}
+	set := c.set(id.key)
 	for i := range set {
-		if set[i].key.Load() != key {
+		if set[i].key.Load() != id.key {
 			continue
 		}
-		if e := set[i].denial.Load(); e != nil && e.key == key && e.gen == gen && now < e.until {
+		if e := set[i].denial.Load(); e != nil && e.denialID == id && now < e.until {
 			return e
 		}
 	}
@@ -312,10 +324,10 @@ func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) 
 	}
 }
 
-// now is the time since the cache was made, by the monotonic clock.
-func (c *denyCache) now() time.Duration {
+// at is a time as that since the cache was made, by the monotonic clock.
+func (c *denyCache) at(t time.Time) time.Duration {
 	if c.clock != nil {
 		return c.clock()
 	}
-	return time.Since(c.start)
+	return t.Sub(c.start)
 }

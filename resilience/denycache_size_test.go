@@ -38,7 +38,7 @@ func (s *deniesAll) Command(context.Context, stint.Command) error { return nil }
 func TestDenyCacheManyKeys(t *testing.T) {
 	const keys, entries = 200_000, 1 << 14
 	store := &deniesAll{}
-	c := newDenyCache(store, Config{Denials: entries - 100}.withDefaults())
+	c := newDenyCache(bottom{store}, Config{Denials: entries - 100}.withDefaults())
 	c.clock = func() time.Duration { return 0 }
 	limits := []stint.Limit{stint.PerDay(1)}
 	memory := func() uint64 {
@@ -72,7 +72,7 @@ func TestDenyCacheManyKeys(t *testing.T) {
 
 // A denial takes the place of an older one of the same key, and keeps nothing of its request alive.
 func TestDenyCacheHoldsLittle(t *testing.T) {
-	c := newDenyCache(&deniesAll{}, Config{}.withDefaults())
+	c := newDenyCache(bottom{&deniesAll{}}, Config{}.withDefaults())
 	var freed atomic.Int64
 	const requests, keys = 100, 50
 	for i := range requests {
@@ -94,7 +94,7 @@ func TestDenyCacheHoldsLittle(t *testing.T) {
 
 func TestDenyCacheTableSizes(t *testing.T) {
 	for entries, want := range map[int]int{-1: 1 << 16, 0: 1 << 16, 1: 4, 5: 8, 64: 64, 65: 128} {
-		c := newDenyCache(&deniesAll{}, Config{Denials: entries}.withDefaults())
+		c := newDenyCache(bottom{&deniesAll{}}, Config{Denials: entries}.withDefaults())
 		if room := c.room(); room != want {
 			t.Errorf("Entries %d: room for %d, want %d", entries, room, want)
 		}
@@ -109,7 +109,7 @@ func TestDenyCacheInParallel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	c := newDenyCache(store, Config{Denials: 8, Observer: ignore}.withDefaults())
+	c := newDenyCache(bottom{store}, Config{Denials: 8, Observer: ignore}.withDefaults())
 	ctx, limits := t.Context(), []stint.Limit{stint.PerHour(1)}
 	var group, noise sync.WaitGroup
 	stop := make(chan struct{})
@@ -157,7 +157,7 @@ func TestDenyCacheInParallel(t *testing.T) {
 }
 
 func TestDenyCacheHitAllocatesNothing(t *testing.T) {
-	c := newDenyCache(&deniesAll{}, Config{}.withDefaults())
+	c := newDenyCache(bottom{&deniesAll{}}, Config{}.withDefaults())
 	c.clock = func() time.Duration { return 0 }
 	r := ask("1", 1, stint.PerMinute(1), stint.PerHour(1), stint.PerDay(1))
 	if n := testing.AllocsPerRun(100, func() { c.Take(context.Background(), r) }); n != 0 {
@@ -166,9 +166,9 @@ func TestDenyCacheHitAllocatesNothing(t *testing.T) {
 }
 
 func benchDenials(b *testing.B, cfg Config, limits ...stint.Option) *stint.Limiter {
-	c := newDenyCache(&deniesAll{}, cfg.withDefaults())
+	c := newDenyCache(bottom{&deniesAll{}}, cfg.withDefaults())
 	c.clock = nil
-	lim, err := stint.New(c, limits...)
+	lim, err := stint.New(c.stack(), limits...)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -211,8 +211,8 @@ func BenchmarkDenyCacheHit(b *testing.B) {
 // A miss of a full table, over a store that costs nothing but allows.
 func BenchmarkDenyCacheMiss(b *testing.B) {
 	store := &deniesAll{}
-	c := newDenyCache(&mostlyAllows{store}, Config{}.withDefaults())
-	lim, err := stint.New(c, stint.PerDay(1))
+	c := newDenyCache(bottom{&mostlyAllows{store}}, Config{}.withDefaults())
+	lim, err := stint.New(c.stack(), stint.PerDay(1))
 	if err != nil {
 		b.Fatal(err)
 	}

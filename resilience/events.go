@@ -10,8 +10,8 @@ import (
 
 // Decided is the event of a decision, whoever made it. There is one for each call of [Stack.Take].
 type Decided struct {
-	Request  stint.Request
-	Decision stint.Decision
+	Request  *stint.Request
+	Decision *stint.Decision
 	Err      error // why there is no decision
 	// Source is who decided: "store", "fallback", or from memory "denycache" or "lease".
 	Source string
@@ -48,8 +48,10 @@ var (
 )
 
 // observeDecided fills in an event of the pool, hands it to the observer, and puts it back.
-func observeDecided(ctx context.Context, o stint.Observer, e *Decided, r *stint.Request, d *stint.Decision, err error) {
-	e.Request, e.Decision, e.Err = *r, *d, err
+func observeDecided(ctx context.Context, o stint.Observer, e *Decided, q *question, err error) {
+	if e.Request, e.Decision, e.Err = &q.request, &q.decision, err; err != nil {
+		q.decision = stint.Decision{}
+	}
 	o.Observe(ctx, e)
 	*e = Decided{}
 	decidedPool.Put(e)
@@ -57,9 +59,13 @@ func observeDecided(ctx context.Context, o stint.Observer, e *Decided, r *stint.
 
 // observeMemory observes a decision that was made from memory.
 func observeMemory(ctx context.Context, o stint.Observer, source string, r *stint.Request, d *stint.Decision) {
-	e := decidedPool.Get().(*Decided)
-	e.Source = source
-	observeDecided(ctx, o, e, r, d, nil)
+	if o == nil {
+		return
+	}
+	e, q := decidedPool.Get().(*Decided), questions.Get().(*question)
+	e.Source, q.request, q.decision = source, *r, *d
+	observeDecided(ctx, o, e, q, nil)
+	questions.Put(q)
 }
 
 // observeCall observes a call to the store that began at a time.
@@ -74,19 +80,18 @@ func observeCall(ctx context.Context, o stint.Observer, op string, requests int,
 	storeCallPool.Put(e)
 }
 
-// observed is a store whose decisions are observed, where no fallback does that.
+// observed is a layer whose decisions are observed, where no fallback does that.
 type observed struct {
-	stint.Store
+	layer
 	observer stint.Observer
 }
 
-func (o observed) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	begin := time.Now()
-	d, err := o.Store.Take(ctx, r)
-	if r.Lease == 0 { // a renewal is nobody's decision
+func (o observed) ask(ctx context.Context, q *question) error {
+	err := o.layer.ask(ctx, q)
+	if q.request.Lease == 0 { // a renewal is nobody's decision
 		e := decidedPool.Get().(*Decided)
-		e.Source, e.Took = sourceStore, time.Since(begin)
-		observeDecided(ctx, o.observer, e, &r, &d, err)
+		e.Source, e.Took = sourceStore, time.Since(q.asked)
+		observeDecided(ctx, o.observer, e, q, err)
 	}
-	return d, err
+	return err
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// fallback is a [stint.Store] that decides when the store it wraps cannot; the package's
-// documentation says how, and what that can cost.
+// fallback is a layer that decides when the store cannot; the package's documentation says how, and
+// what that can cost.
 //
 // What was granted without the store is owed to it. What is owed goes along with the next request
 // for the subject, or in batches of its own. Requests for a lease, or with Fit, get the error.
 type fallback struct {
-	inner  stint.Store
+	inner  layer
 	config Config
 	local  *local
 	start  time.Time
@@ -44,7 +44,7 @@ type fallback struct {
 
 // newFallback returns a fallback over a store, and over one that charges what is owed to it. Close
 // it to end its goroutines.
-func newFallback(inner stint.Store, batchStore driver.BatchStore, c Config) (*fallback, error) {
+func newFallback(inner layer, batchStore driver.BatchStore, c Config) (*fallback, error) {
 	local, err := newLocal(c.LocalBytes, c.now)
 	if err != nil {
 		return nil, &stint.InvalidError{Err: err}
@@ -93,58 +93,55 @@ func (f *fallback) now() int64 {
 	return int64(time.Since(f.start))
 }
 
-func (f *fallback) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	if f.config.Observer == nil || r.Lease > 0 { // a renewal is nobody's decision
-		return f.take(ctx, r, nil)
+func (f *fallback) ask(ctx context.Context, q *question) error {
+	if f.config.Observer == nil || q.request.Lease > 0 { // a renewal is nobody's decision
+		return f.decide(ctx, q, nil)
 	}
-	begin := time.Now()
 	e := decidedPool.Get().(*Decided)
 	e.Source = sourceStore
-	d, err := f.take(ctx, r, e)
-	e.Took = time.Since(begin)
-	observeDecided(ctx, f.config.Observer, e, &r, &d, err)
-	return d, err
+	err := f.decide(ctx, q, e)
+	e.Took = time.Since(q.asked)
+	observeDecided(ctx, f.config.Observer, e, q, err)
+	return err
 }
 
-// take is Take with an event to fill in, if it is not nil.
-func (f *fallback) take(ctx context.Context, r stint.Request, e *Decided) (stint.Decision, error) {
-	var d stint.Decision
-	var err error
-	q := asking{asked: f.local.step.Load()}
+// decide is ask with an event to fill in, if it is not nil.
+func (f *fallback) decide(ctx context.Context, q *question, e *Decided) (err error) {
+	a := asking{asked: f.local.step.Load()}
 	if f.local.owing.Load() == 0 {
-		d, err = f.inner.Take(ctx, r)
+		err = f.inner.ask(ctx, q)
 	} else {
-		d, err = f.takeOwing(ctx, r, &q)
+		err = f.askOwing(ctx, q, &a)
 	}
 	if err != nil {
-		return f.without(ctx, r, q, err, e)
+		return f.without(ctx, q, &a, err, e)
 	}
-	return f.with(r, d, q), nil
+	f.with(q, &a)
+	return nil
 }
 
-// takeOwing is Take when something is owed: what the subject owes is charged first.
-func (f *fallback) takeOwing(ctx context.Context, r stint.Request, q *asking) (stint.Decision, error) {
+// askOwing asks when something is owed: what the subject owes is charged first.
+func (f *fallback) askOwing(ctx context.Context, q *question, a *asking) error {
 	to, ok := f.inner.(*deadlines)
-	if !ok || to.batching == nil || r.Mode == stint.ModePeek {
-		return f.inner.Take(ctx, r)
+	if !ok || to.batching == nil || q.request.Mode == stint.ModePeek {
+		return f.inner.ask(ctx, q)
 	}
-	q.carried = f.local.carry(&r, f.now())
-	return to.takeAfter(ctx, r, q.carried)
+	a.carried = f.local.carry(&q.request, f.now())
+	return to.askAfter(ctx, q, a.carried)
 }
 
-// with returns a decision of the store, unless this process was granted so much without the store
-// that the decision exceeds a limit.
-func (f *fallback) with(r stint.Request, d stint.Decision, q asking) stint.Decision {
-	if ok, retry := f.local.learn(&r, &d, &q, f.now(), int64(f.instances())); !ok {
-		return f.overrule(r, d, retry)
+// with decides as the store did, unless this process was granted so much without the store that the
+// decision exceeds a limit.
+func (f *fallback) with(q *question, a *asking) {
+	if ok, retry := f.local.learn(&q.request, &q.decision, a, f.now(), int64(f.instances())); !ok {
+		q.decision = f.overrule(&q.request, &q.decision, retry)
 	}
-	return d
 }
 
 // overrule denies what the store has charged, and refunds it.
-func (f *fallback) overrule(r stint.Request, d stint.Decision, retry time.Duration) stint.Decision {
+func (f *fallback) overrule(r *stint.Request, d *stint.Decision, retry time.Duration) stint.Decision {
 	f.refund(d.Charge)
-	denied := flat(&r, false)
+	denied := flat(r, false)
 	denied.Degraded, denied.Unavailable, denied.RetryAfter = true, false, retry
 	for i, u := range d.Usages() {
 		u.RetryAfter = retry
@@ -157,19 +154,21 @@ func (f *fallback) overrule(r stint.Request, d stint.Decision, retry time.Durati
 const outageRetry = time.Second
 
 // without decides on a request that the store failed, and says so in an event if there is one.
-func (f *fallback) without(ctx context.Context, r stint.Request, q asking, cause error, e *Decided) (
-	stint.Decision, error) {
+func (f *fallback) without(ctx context.Context, q *question, a *asking, cause error, e *Decided) error {
+	r := &q.request
 	late, _ := errors.AsType[*lateAnswer](cause)
 	failure, ok := errors.AsType[*stint.StoreError](cause)
 	if !ok || ctx.Err() != nil && errors.Is(cause, context.Canceled) {
 		if r.Booked == 0 {
 			f.denied(late)
 		}
-		return stint.Decision{}, cause // the caller's mistake, or its context has ended
+		return cause // the caller's mistake, or its context has ended
 	}
 	if late != nil {
-		if d, ok := late.answer(); ok { // just after the time was up
-			return f.with(r, d, q), nil
+		var ok bool
+		if q.decision, ok = late.answer(); ok { // just after the time was up
+			f.with(q, a)
+			return nil
 		}
 	}
 	mode := f.config.Failure.Mode
@@ -185,31 +184,29 @@ func (f *fallback) without(ctx context.Context, r stint.Request, q asking, cause
 	if mode == stint.FailError || r.Fit || r.Lease > 0 {
 		f.denied(late)
 		f.failed(failure, &f.outage.others)
-		return stint.Decision{}, cause
+		return cause
 	}
-	if anyLeased(&r) {
+	if anyLeased(r) {
 		mode = stint.FailDeny
 	}
 	f.failed(failure, &f.outage.decisions)
-	var d stint.Decision
 	switch mode {
 	case stint.FailLocal:
-		var err error
-		if d, err = f.decide(r, late); err != nil {
+		if err := f.decideHere(q, late); err != nil {
 			f.denied(late)
-			return stint.Decision{}, cause // closed
+			return cause // closed
 		}
 	case stint.FailAllow:
-		d = flat(&r, true)
+		q.decision = flat(r, true)
 	default:
-		d = flat(&r, false)
+		q.decision = flat(r, false)
 		f.denied(late)
 	}
-	d.Degraded = true
+	q.decision.Degraded = true
 	if e != nil {
 		e.Source, e.Mode, e.Cause = sourceFallback, mode, cause
 	}
-	return d, nil
+	return nil
 }
 
 // denied refunds what the store turns out to have charged to a caller that was not admitted.
@@ -252,22 +249,20 @@ func anyLeased(r *stint.Request) bool {
 	return false
 }
 
-// decide decides from memory.
-func (f *fallback) decide(r stint.Request, l *lateAnswer) (stint.Decision, error) {
+// decideHere decides from memory.
+func (f *fallback) decideHere(q *question, l *lateAnswer) (err error) {
 	now := f.now()
-	d, err := f.local.decide(&r, now, f.sharedBy())
-	if err != nil {
-		return d, err
+	r, d := &q.request, &q.decision
+	if *d, err = f.local.decide(r, now, f.sharedBy()); err != nil {
+		return err
 	}
-	c := &d.Charge
-	if c.ID == 0 || d.Repeat || r.Mode == stint.ModePeek {
+	f.name(r, &d.Charge)
+	if d.Charge.ID == 0 || d.Repeat || r.Mode == stint.ModePeek {
 		f.denied(l)
-		f.name(&r, c)
-		return d, nil
+		return nil
 	}
-	f.name(&r, c)
-	f.follow(&r, d.Charge, now+int64(d.RetryAfter), l)
-	return d, nil
+	f.follow(r, d.Charge, now+int64(d.RetryAfter), l)
+	return nil
 }
 
 // name turns a charge of the local store into one of the fallback.

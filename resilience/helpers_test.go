@@ -152,7 +152,7 @@ func newFallbackFor(t testing.TB, inner stint.Store, c Config) *fallback {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	f, err := newFallback(inner, oneByOne{inner}, c.withDefaults())
+	f, err := newFallback(bottom{inner}, oneByOne{inner}, c.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func newDenyRig(t testing.TB, c Config) *denyRig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { g.store.Close() })
-	g.cache = newDenyCache(g, c.withDefaults())
+	g.cache = newDenyCache(bottom{g}, c.withDefaults())
 	follow(g.cache, g.clock)
 	return g
 }

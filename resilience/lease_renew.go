@@ -87,7 +87,7 @@ func (l *leases) renewNow(ls *lease, called leaseTime) {
 		r.Bans = &applyBans
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, length)
-	d, err := l.inner.Take(ctx, r)
+	d, err := take(ctx, l.inner, &r, time.Now(), denialID{})
 	cancel()
 	now := l.now()
 	if err == nil && (d.Degraded || d.Allowed && !contract.FromStore(&d.Charge)) {

@@ -12,11 +12,11 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// leases is a [stint.Store] that takes units of limits that are [stint.Limit.Leased] in blocks,
-// ahead of need, from the store it wraps, and serves them from memory. What cannot be served from a
-// block goes to the store as it is, and so does every request but a plain Take, without an ID, of
-// one subject, whose limits are all leased. The store knows of every unit that was leased, so its
-// own answers stay exact.
+// leases is a layer that takes units of limits that are [stint.Limit.Leased] in blocks, ahead of
+// need, from the store it wraps, and serves them from memory. What cannot be served from a block
+// goes to the store as it is, and so does every request but a plain Take, without an ID, of one
+// subject, whose limits are all leased. The store knows of every unit that was leased, so its own
+// answers stay exact.
 //
 // A subject is leased when two of its requests had to go to the store within the length of a lease:
 // a twentieth of its shortest window, or longer if the store is far away. From then on blocks are
@@ -60,7 +60,7 @@ import (
 //
 // It is safe for concurrent use. Serving takes no locks and allocates nothing.
 type leases struct {
-	inner    stint.Store
+	inner    layer
 	observer stint.Observer
 	log      *slog.Logger
 	seed     maphash.Seed
@@ -87,7 +87,7 @@ type leases struct {
 type leaseTime struct{ wall, mono int64 }
 
 // newLeases returns leases over a store. Close them to give back what is unused.
-func newLeases(inner stint.Store, c Config) *leases {
+func newLeases(inner layer, c Config) *leases {
 	l := &leases{
 		inner:    inner,
 		observer: c.Observer,
@@ -110,26 +110,32 @@ func (l *leases) now() leaseTime {
 	return leaseTime{wall: t.UnixNano(), mono: int64(t.Sub(l.start))}
 }
 
-func (l *leases) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
-	if !leasable(&r) {
-		return l.inner.Take(ctx, r)
+// serve answers a request from memory, and reports whether it did.
+func (l *leases) serve(ctx context.Context, r *stint.Request, d *stint.Decision) bool {
+	if !leasable(r) {
+		return false
 	}
-	bans := appliesBans(&r)
-	hash := l.hash(&r.Claim, bans)
-	ls := l.table.find(hash, &r.Claim, bans)
+	_, ls := l.find(r)
+	if ls == nil {
+		return false
+	}
 	now := l.now()
-	if ls != nil {
-		if served, renew := ls.serve(&r.Claim, now, &d); served {
-			if renew && ls.renewal.may(now) {
-				l.renew(ls, now)
-			}
-			if l.observer != nil {
-				observeMemory(ctx, l.observer, sourceLease, &r, &d)
-			}
-			return d, nil
-		}
+	served, renew := ls.serve(&r.Claim, now, d)
+	if !served {
+		return false
 	}
-	return l.miss(ctx, r, ls, hash, now)
+	if renew && ls.renewal.may(now) {
+		l.renew(ls, now)
+	}
+	observeMemory(ctx, l.observer, sourceLease, r, d)
+	return true
+}
+
+// find returns the lease of a request, or nil, and its hash.
+func (l *leases) find(r *stint.Request) (uint64, *lease) {
+	bans := appliesBans(r)
+	hash := l.hash(&r.Claim, bans)
+	return hash, l.table.find(hash, &r.Claim, bans)
 }
 
 // leasable reports whether a request may be served from memory.
@@ -160,22 +166,26 @@ func (l *leases) hash(c *stint.Claim, bans bool) uint64 {
 	return hashClaim(l.seed, h, maphash.String(l.seed, c.Subject), &key)
 }
 
-// miss asks the store, and notes that there is demand.
-func (l *leases) miss(ctx context.Context, r stint.Request, ls *lease, hash uint64, now leaseTime) (
-	stint.Decision, error) {
-	begin := false
+// ask asks the layer below, and notes that there is demand.
+func (l *leases) ask(ctx context.Context, q *question) error {
+	r := &q.request
+	if !leasable(r) {
+		return l.inner.ask(ctx, q)
+	}
+	now, begin := l.now(), false
+	hash, ls := l.find(r)
 	if ls == nil {
 		// A new lease asks for its first block once this request has its unit. One that is there
 		// already has other requests waiting, and renews at once.
-		ls = l.again(&r, hash, now)
+		ls = l.again(r, hash, now)
 		begin = ls != nil
 	}
 	if ls != nil && ls.missed(r.Cost, now, ls.length(l.roundTrip.Load())) && !begin && ls.renewal.may(now) {
 		l.renew(ls, now)
 	}
-	d, err := l.inner.Take(ctx, r)
+	err, d := l.inner.ask(ctx, q), &q.decision
 	if ls == nil || err != nil || d.Degraded {
-		return d, err
+		return err
 	}
 	after := l.now()
 	if rt := l.roundTrip.Load(); rt == 0 || ls.tooShort(rt) {
@@ -187,7 +197,7 @@ func (l *leases) miss(ctx context.Context, r stint.Request, ls *lease, hash uint
 	case begin && d.Allowed && ls.renewal.may(after):
 		l.renew(ls, after)
 	}
-	return d, err
+	return nil
 }
 
 // again notes a miss of a request that has no lease, and returns a new lease if it is the second

@@ -76,7 +76,7 @@ func newLeasesFor(t testing.TB, inner stint.Store, c Config) *leases {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := newLeases(inner, c.withDefaults())
+	l := newLeases(bottom{inner}, c.withDefaults())
 	t.Cleanup(func() { l.Close() })
 	return l
 }

@@ -225,7 +225,7 @@ func BenchmarkLeaseHit(b *testing.B) {
 		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
 			store := newLeaseFar(b, 0)
 			l := newLeasesFor(b, store, Config{})
-			lim, err := stint.New(l, stint.PerMinute(1<<50).WithLease())
+			lim, err := stint.New(l.stack(), stint.PerMinute(1<<50).WithLease())
 			if err != nil {
 				b.Fatal(err)
 			}

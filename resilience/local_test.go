@@ -53,7 +53,7 @@ func TestCallFailsAtTheEndOfAnOutage(t *testing.T) {
 		store := &gone{}
 		var f *fallback
 		lost, back := 0, 0
-		f, err := newFallback(store, oneByOne{store}, Config{Logger: slog.New(messages{on: func(m string) {
+		f, err := newFallback(bottom{store}, oneByOne{store}, Config{Logger: slog.New(messages{on: func(m string) {
 			switch {
 			case strings.Contains(m, "cannot be asked"):
 				lost++

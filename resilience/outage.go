@@ -138,7 +138,7 @@ func (f *fallback) probe() bool {
 	}
 	ctx, cancel := context.WithTimeout(f.life, amendTime)
 	defer cancel()
-	_, err := f.inner.Take(ctx, r)
+	_, err := take(ctx, f.inner, &r, time.Now(), denialID{})
 	if cause, ok := errors.AsType[*stint.StoreError](err); ok && cause.Kind != errkind.Refused {
 		n.cause.Store(cause)
 	}

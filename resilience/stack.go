@@ -17,7 +17,7 @@ import (
 // Stack is a [stint.Store] that stays fast and calm over a store that is far away, slow or down:
 // all parts of this package over one store, in the order that works.
 type Stack struct {
-	top stint.Store
+	top layer
 
 	// The parts, nil where switched off. A breaker that is switched off is there and never opens.
 	cache    *denyCache
@@ -26,6 +26,7 @@ type Stack struct {
 	batching *batching
 	breaker  *breaker
 
+	start     time.Time
 	instances int // as configured, for when there is no fallback
 	stop      func()
 	work      sync.WaitGroup
@@ -75,8 +76,8 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 	if c.NoBreaker {
 		c.BreakerFailures = math.MaxInt
 	}
-	s := &Stack{instances: max(c.Instances, 1), breaker: newBreaker(store, c)}
-	s.top = s.breaker
+	s := &Stack{start: time.Now(), instances: max(c.Instances, 1), breaker: newBreaker(store, c)}
+	s.top = bottom{s.breaker}
 	if !c.NoBatching {
 		s.batching = newBatching(s.breaker, c)
 		s.top = s.batching
@@ -141,9 +142,20 @@ func (s *Stack) drop(subject string, commanded bool) {
 	}
 }
 
-// Take implements [stint.Store].
-func (s *Stack) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	return s.top.Take(ctx, r)
+// Take implements [stint.Store]. What is in memory it answers without a [question], which would
+// take half as long again.
+func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
+	asked := s.start.Add(time.Since(s.start)) // reads the monotonic clock alone, in half the time
+	var id denialID
+	if s.cache != nil {
+		if id = s.cache.identify(&r); s.cache.repeat(ctx, id, &r, &d, asked) {
+			return d, nil
+		}
+	}
+	if s.leases != nil && s.leases.serve(ctx, &r, &d) {
+		return d, nil
+	}
+	return take(ctx, s.top, &r, asked, id)
 }
 
 // Amend implements [stint.Store].
