@@ -93,7 +93,7 @@ func newDenyCache(inner layer, c Config) *denyCache {
 // repeat answers a request from memory, and reports whether it did.
 func (c *denyCache) repeat(ctx context.Context, id denialID, r *stint.Request, d *stint.Decision,
 	asked time.Time) bool {
-	now := c.at(asked)
+	now := asked.Sub(c.start)
 	e := c.find(id, now)
 	if e == nil {
 		return false
@@ -112,7 +112,7 @@ func (c *denyCache) ask(ctx context.Context, q *question) error {
 		return err
 	}
 	if life := lifeOf(&q.request, d); life > 0 {
-		c.keep(&denial{denialID: q.denial, until: c.at(q.asked) + life, received: c.at(time.Now()), banned: d.Banned,
+		c.keep(&denial{denialID: q.denial, until: q.asked.Sub(c.start) + life, received: c.now(), banned: d.Banned,
 			degraded: d.Degraded, decider: d.Decider, retryAfter: d.RetryAfter, usages: slices.Clone(d.Usages())})
 	}
 	return nil
@@ -324,10 +324,10 @@ func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) 
 	}
 }
 
-// at is a time as that since the cache was made, by the monotonic clock.
-func (c *denyCache) at(t time.Time) time.Duration {
+// now is the time since the cache was made, by the monotonic clock.
+func (c *denyCache) now() time.Duration {
 	if c.clock != nil {
 		return c.clock()
 	}
-	return t.Sub(c.start)
+	return time.Since(c.start)
 }

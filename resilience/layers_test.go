@@ -14,7 +14,12 @@ func (c *denyCache) stack() *Stack { return &Stack{cache: c, top: c, start: c.st
 func (l *leases) stack() *Stack { return &Stack{leases: l, top: l, start: l.start} }
 
 func (c *denyCache) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	return c.stack().Take(ctx, r)
+	asked, id := c.start.Add(c.now()), c.identify(&r)
+	var d stint.Decision
+	if c.repeat(ctx, id, &r, &d, asked) {
+		return d, nil
+	}
+	return take(ctx, c, &r, asked, id)
 }
 
 func (l *leases) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {

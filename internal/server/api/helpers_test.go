@@ -115,7 +115,6 @@ func (s *server) send(r *http.Request, body string) answer {
 
 // What answers are, as openapi.json describes them.
 type (
-	limit    = api.LimitState
 	decision = api.Decision
 	mistake  = api.Mistake
 	problem  = api.Problem
