@@ -15,8 +15,8 @@ import (
 // N/k times is among those that are counted, and no count is more than N/k too high.
 //
 // It is written by hand because libraries for this (Count-Min, HeavyKeeper) give one estimate of a
-// count, and the list of offenders shows a bound above it and one below. An addition takes
-// about 70 ns, and the memory is kept when a pane begins anew.
+// count, and the list of offenders shows a bound above it and one below. An addition takes about 70
+// ns, and the memory is kept when a pane begins anew.
 //
 // The counters are a heap with the smallest at its root. The zero value has no room; see newSketch.
 type sketch struct {

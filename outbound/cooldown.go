@@ -146,10 +146,10 @@ func (c *Client) writePauses() {
 	}
 }
 
-// write writes a pause that ends at the given time to the store, as a ban of the API's subject. Both
-// deny a subject everything until an instant, the later end holds, and every request that applies
-// bans learns of it in the call that decides. A command of its own would do the same under another
-// name in three stores.
+// write writes a pause that ends at the given time to the store, as a ban of the API's subject.
+// Both deny a subject everything until an instant, the later end holds, and every request that
+// applies bans learns of it in the call that decides. A command of its own would do the same under
+// another name in three stores.
 func (c *Client) write(end time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTime)
 	defer cancel()

@@ -25,8 +25,8 @@ func (p Proxy) Start(t testing.TB, s Setup) {
 	AwaitDial(t, s.Address)
 }
 
-// Setup is how a proxy runs: its shipped files, its directory, and the addresses that replace
-// those in these files. Changes are pairs of an old and a new text.
+// Setup is how a proxy runs: its shipped files, its directory, and the addresses that replace those
+// in these files. Changes are pairs of an old and a new text.
 type Setup struct {
 	Shipped, Dir                string
 	Address, Stint, Application string

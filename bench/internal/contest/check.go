@@ -30,7 +30,8 @@ func (r *Report) Check(path string) (map[string]string, error) {
 		}
 		compared++
 		if b.atLeast && b.worst < before*(1-worse) || !b.atLeast && b.worst > before/(1-worse) {
-			drops[b.what] = fmt.Sprintf("%s: %s%s, recorded %s%s", b.what, figure(b.worst), b.unit, figure(before), b.unit)
+			drops[b.what] = fmt.Sprintf("%s: %s%s, recorded %s%s", b.what, figure(b.worst), b.unit,
+				figure(before), b.unit)
 		}
 	}
 	if compared == 0 {
