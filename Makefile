@@ -34,7 +34,7 @@ check: lint ## Lint, and run the tests that need no other program; about a minut
 
 # By default, the race detector waits for a second at the end of every process. Lint vets.
 .PHONY: test
-test: export GORACE = atexit_sleep_ms=10
+test: export GORACE ?= atexit_sleep_ms=10
 test: setup ## Run all tests with the race detector, against real Redis servers; before a change is done
 	$(GO) test $(RACE) -vet=off -shuffle=on -timeout 30m -p 3 ./redisstore ./faults ./... # the slowest first; they wait more than they compute
 	cd examples/routers && $(GO) test $(RACE) -vet=off -shuffle=on ./...

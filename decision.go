@@ -45,8 +45,8 @@ type Decision struct {
 
 // Usages returns the usage of every limit: those of claim 0 first, then those of claim 1, and so
 // on, each in the order of its Limits. It is empty if nothing is known. The usages are a part of
-// the decision and must not be changed. Example: Usages()[1] is that of the hour under 10/1m and
-// 100/1h.
+// the decision: they must not be changed, and are valid until another one is assigned to it.
+// Example: Usages()[1] is that of the hour under 10/1m and 100/1h.
 func (d *Decision) Usages() []Usage {
 	if d.many != nil {
 		return *d.many
@@ -54,7 +54,8 @@ func (d *Decision) Usages() []Usage {
 	return d.few[:d.count:d.count]
 }
 
-// MakeUsages gives the decision n zero usages of its own, for a store to fill in.
+// MakeUsages gives the decision n zero usages of its own, for a store to fill in. Copies of a
+// decision may share usages, so a store makes new ones before it changes those of a copy.
 func (d *Decision) MakeUsages(n int) []Usage {
 	d.many, d.count = nil, 0
 	if n > inlineUsages {

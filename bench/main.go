@@ -28,5 +28,6 @@ func run(ctx context.Context, args []string) error {
 		{Name: "http", Run: runHTTP},
 		{Name: "observe", Run: runObserve},
 		{Name: "simulate", Run: runSimulate},
+		{Name: "sizing", Run: runSizing},
 	}}.Run(ctx, args, os.Stdout)
 }

@@ -14,7 +14,8 @@ import (
 
 // load is what one sample of a limiter over Redis measured.
 type load struct {
-	perSecond float64 // decisions
+	decisions float64
+	perSecond float64
 	cpu       float64 // of Redis, µs per decision
 	latency   []time.Duration
 	allowed   float64 // share of decisions
@@ -98,6 +99,7 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 		return load{}, err
 	}
 	n := float64(decisions)
+	l.decisions = n
 	l.perSecond = n / elapsed.Seconds()
 	l.cpu = (after - before) * 1e6 / n
 	l.allowed = float64(allowed) / n

@@ -33,6 +33,8 @@ type Gateway struct {
 	// PassUnusualPaths passes on requests with a raw backslash in the path or a raw "#".
 	PassUnusualPaths bool
 
+	// What follows is for programs: files cannot set it.
+
 	// Reserved are header fields that only trusted proxies may send, in addition to the usual ones
 	// such as X-Forwarded-For: whatever else upstreams trust.
 	Reserved []string

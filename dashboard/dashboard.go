@@ -92,7 +92,7 @@ func New(ctx context.Context, c Config) (http.Handler, error) {
 		c.Logger = slog.Default()
 	}
 	if c.Guard == nil {
-		c.Guard = callers.LocalOnly(c.Logger,
+		c.Guard = callers.LocalOnly(c.Logger, "the dashboard",
 			"This serves only this machine: use localhost or its address, and no proxy.")
 	}
 	if c.Set == nil {

@@ -67,11 +67,11 @@ func negotiate(values []string) format {
 // precisionOf is how precisely a media range names a type: as any, by its first half or in full; 0
 // if it does not.
 func precisionOf(media, offer string) int {
-	kind, any := strings.CutSuffix(media, "/*")
+	kind, isAny := strings.CutSuffix(media, "/*")
 	switch {
 	case media == "*/*":
 		return 1
-	case any && len(kind) < len(offer) && offer[len(kind)] == '/' && strings.EqualFold(kind, offer[:len(kind)]):
+	case isAny && len(kind) < len(offer) && offer[len(kind)] == '/' && strings.EqualFold(kind, offer[:len(kind)]):
 		return 2
 	case strings.EqualFold(media, offer):
 		return 3

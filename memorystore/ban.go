@@ -99,7 +99,7 @@ func (b *ban) bytes() int {
 
 // banned answers a request of which a subject is banned, unless that is shared.
 func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
-	if !contract.ObeysBans(r) {
+	if !contract.AppliesBans(r) {
 		return false
 	}
 	for i := range q.claims {
@@ -120,7 +120,7 @@ func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 // stepBans writes that the clock stepped back to the bans of the subjects that the request was to
 // charge.
 func (q *query) stepBans(r *stint.Request) {
-	if r.Mode == stint.ModePeek || !contract.ObeysBans(r) {
+	if r.Mode == stint.ModePeek || !contract.AppliesBans(r) {
 		return
 	}
 	for i := range q.claims {

@@ -25,5 +25,8 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 		}
 		return len(scopes) < driver.MaxScopes
 	})
-	return slices.Sorted(maps.Keys(scopes)), err
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(scopes)), nil
 }

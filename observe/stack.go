@@ -116,7 +116,7 @@ func (l limiters) Observe(ctx context.Context, event any) {
 	v := policy.Verdict{Decision: *e.Decision, Err: e.Err, Took: max(e.Took, 1)}
 	if e.Err == nil {
 		v.Results = []policy.Result{{
-			Rule: &noRule, Claim: e.Request.Claim, Usages: v.Decision.Usages(), Denied: !e.Decision.Allowed,
+			Rule: &noRule, Claim: e.Request.Claim, Usages: e.Decision.Usages(), Denied: !e.Decision.Allowed,
 		}}
 		if len(e.Request.And) > 0 && len(v.Decision.Usages()) > 0 {
 			// It counts for the request's own subject, with the limit that matters most of all

@@ -16,15 +16,19 @@ type probe = func(ctx context.Context) (StoreHealth, error)
 func (w *storeWatch) watch(ask probe) {
 	ctx, cancel := context.WithCancel(w.life)
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.stop()
 	w.stop = cancel
-	w.mu.Unlock()
-	w.polls.Go(func() { w.poll(ctx, ask) })
+	if ctx.Err() == nil {
+		w.polls.Go(func() { w.poll(ctx, ask) })
+	}
 }
 
 // close ends the asking, for good.
 func (w *storeWatch) close() {
+	w.mu.Lock()
 	w.end()
+	w.mu.Unlock()
 	w.polls.Wait()
 }
 

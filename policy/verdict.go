@@ -58,8 +58,8 @@ type Result struct {
 	// Claim is who was counted and what was charged. Its Limits are those of the rule, or the
 	// strictest of them for a request that can be read in several ways.
 	stint.Claim
-	// Usages are those of Limits, in the same order. There are none if the store was not asked, or
-	// failed.
+	// Usages are those of Limits, in the same order, a part of the verdict. There are none if the
+	// store was not asked, or failed.
 	Usages []stint.Usage
 	// Denied says that the rule denied the request or, in shadow, would have denied it.
 	Denied bool

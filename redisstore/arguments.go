@@ -146,11 +146,11 @@ func appendRun(b []byte, r *stint.Request, parts []part, keys, equal int, notAft
 // appendMore packs what lua/decide.lua wants to know.
 func appendMore(b []byte, r *stint.Request, id uint64) []byte {
 	var bans stint.BanPolicy
-	if contract.ObeysBans(r) {
+	if contract.AppliesBans(r) {
 		bans = *r.Bans
 	}
 	b = append(b, byte(1+len(r.And)), min(byte(r.Mode), byte(stint.ModeForce)), oneIf(r.Fit || r.Lease > 0),
-		oneIf(contract.ObeysBans(r)))
+		oneIf(contract.AppliesBans(r)))
 	b = le.AppendUint16(b, sharedClaims(r))
 	b = append(b, byte(bans.After))
 	wait := r.MaxWait

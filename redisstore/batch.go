@@ -28,8 +28,13 @@ func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	}
 	// Each subject on its own: a silent node delays only the subjects on it. The client sends
 	// together what goes to one node.
-	for _, runs := range p.bySubject() {
-		group.Go(func() { s.decide(ctx, runs) })
+	subjects := p.bySubject()
+	for i, runs := range subjects {
+		if i == len(subjects)-1 {
+			s.decide(ctx, runs)
+		} else {
+			group.Go(func() { s.decide(ctx, runs) })
+		}
 	}
 }
 

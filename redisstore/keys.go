@@ -95,7 +95,7 @@ func (k *keys) ofRequest(r *stint.Request, parts []part) {
 	for i := range parts {
 		k.ofPart(&parts[i])
 	}
-	if contract.ObeysBans(r) {
+	if contract.AppliesBans(r) {
 		for _, what := range [...]string{"ban", "strikes"} {
 			for i := range 1 + len(r.And) {
 				k.inScope(contract.ClaimAt(&r.Claim, r.And, i).Subject, "", what)

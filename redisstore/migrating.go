@@ -117,7 +117,7 @@ func (s *Store) takeMigrating(ctx context.Context, q *run, call uint64) (late []
 	r := &q.calls[0].Request
 	var ban [3]int64 // until, forgive, level
 	// The first claim that is not Shared, if there is one.
-	if own := bits.TrailingZeros16(^sharedClaims(r)); contract.ObeysBans(r) && own <= len(r.And) {
+	if own := bits.TrailingZeros16(^sharedClaims(r)); contract.AppliesBans(r) && own <= len(r.And) {
 		now, found, err := s.step(ctx, oneKey{subject: contract.ClaimAt(&r.Claim, r.And, own).Subject, what: "ban"},
 			stepSeeBan, "", nil)
 		if err != nil {

@@ -48,7 +48,7 @@ const (
 // flight: what the store answers late still matters to the fallback. See lateAnswer.
 type batching struct {
 	inner      driver.BatchStore
-	breaker    *breaker // the store, if it is one
+	breaker    *breaker // the same, if it is one
 	maxWaiting int
 	budget     time.Duration
 	spare      sync.Pool    // waiters that were answered; a batch may still hold others
@@ -151,16 +151,16 @@ func (b *batching) askBy(ctx context.Context, q *question, owed []*owedCall, dea
 	w.sent.Store(false)
 	w.first = owed
 	w.call.Request, w.call.Deadline, w.call.Done = q.request, deadline, w.early
-	b.enqueue(w, q.asked)
+	b.enqueue(w)
 	b.mu.Unlock()
 	return b.wait(ctx, w, &q.decision)
 }
 
 // enqueue lets a caller wait, or starts the call that carries its request. The lock is held.
-func (b *batching) enqueue(w *waiter, asked time.Time) {
+func (b *batching) enqueue(w *waiter) {
 	first := len(b.waiting) == 0
 	if first {
-		b.since = asked
+		b.since = time.Now()
 		b.earliest = time.Time{}
 	}
 	b.waiting = append(b.waiting, w)

@@ -50,7 +50,15 @@ func (d *deadlines) askAfter(ctx context.Context, q *question, owed []*owedCall)
 
 // earlier is the deadline, or that of the context if it comes before.
 func earlier(ctx context.Context, deadline time.Time) time.Time {
-	if own, ok := ctx.Deadline(); ok && own.Before(deadline) {
+	own, ok := ctx.Deadline()
+	if !ok {
+		return deadline
+	}
+	sooner := own.Before(deadline)
+	if own == own.Round(0) { // it is of the wall clock alone, which may be off in the other
+		sooner = time.Until(own) < time.Until(deadline)
+	}
+	if sooner {
 		return own
 	}
 	return deadline

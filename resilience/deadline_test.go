@@ -121,3 +121,26 @@ func TestABudgetIsAContext(t *testing.T) {
 		}
 	})
 }
+
+// A deadline of the wall clock alone is compared by what is left of it, however the wall clock was
+// set since the other was made.
+func TestEarlierDeadline(t *testing.T) {
+	now := time.Now()
+	for _, test := range []struct {
+		name     string
+		own      time.Time
+		deadline time.Time
+		want     bool // the context's own
+	}{
+		{"sooner", now.Add(time.Second), now.Add(time.Minute), true},
+		{"later", now.Add(time.Minute), now.Add(time.Second), false},
+		{"of the wall clock, sooner", now.Add(time.Second).Round(0), now.Add(time.Minute), true},
+		{"of the wall clock, later", now.Add(time.Minute).Round(0), now.Add(time.Second), false},
+	} {
+		ctx, cancel := context.WithDeadline(t.Context(), test.own)
+		if got := earlier(ctx, test.deadline); got != test.own == test.want {
+			t.Errorf("%s: got %v", test.name, got)
+		}
+		cancel()
+	}
+}

@@ -103,9 +103,9 @@ func (c *denyCache) repeat(ctx context.Context, id denialID, r *stint.Request, d
 	return true
 }
 
-// ask asks the layer below, and remembers a denial. The generation and the time are those of before
-// sending: a give-back that the store may not have seen when it denied changes the generation
-// later.
+// ask asks the layer below, and remembers a denial; [Stack.Take] has looked into memory before. The
+// generation and the time are those of before sending: a give-back that the store may not have seen
+// when it denied changes the generation later.
 func (c *denyCache) ask(ctx context.Context, q *question) error {
 	err, d := c.inner.ask(ctx, q), &q.decision
 	if err != nil || d.Allowed || !q.denial.held {

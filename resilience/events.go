@@ -10,6 +10,8 @@ import (
 
 // Decided is the event of a decision, whoever made it. There is one for each call of [Stack.Take].
 type Decided struct {
+	// Request and Decision are valid until Observe returns: an observer that needs them later
+	// copies what they point to.
 	Request  *stint.Request
 	Decision *stint.Decision
 	Err      error // why there is no decision
@@ -62,7 +64,7 @@ func observeMemory(ctx context.Context, o stint.Observer, source string, r *stin
 	if o == nil {
 		return
 	}
-	e, q := decidedPool.Get().(*Decided), questions.Get().(*question)
+	e, q := decidedPool.Get().(*Decided), questions.Get().(*question) // r and d stay on the stack
 	e.Source, q.request, q.decision = source, *r, *d
 	observeDecided(ctx, o, e, q, nil)
 	questions.Put(q)

@@ -107,7 +107,7 @@ func (f *fallback) ask(ctx context.Context, q *question) error {
 
 // decide is ask with an event to fill in, if it is not nil.
 func (f *fallback) decide(ctx context.Context, q *question, e *Decided) (err error) {
-	a := asking{asked: f.local.step.Load()}
+	a := asking{step: f.local.step.Load()}
 	if f.local.owing.Load() == 0 {
 		err = f.inner.ask(ctx, q)
 	} else {

@@ -166,7 +166,7 @@ func (l *leases) hash(c *stint.Claim, bans bool) uint64 {
 	return hashClaim(l.seed, h, maphash.String(l.seed, c.Subject), &key)
 }
 
-// ask asks the layer below, and notes that there is demand.
+// ask asks the layer below, and notes that there is demand; [Stack.Take] has tried to serve before.
 func (l *leases) ask(ctx context.Context, q *question) error {
 	r := &q.request
 	if !leasable(r) {
@@ -247,7 +247,7 @@ func (l *leases) measure(took int64) {
 	l.roundTrip.CompareAndSwap(old, next) // else another renewal just did
 }
 
-// Amend implements [stint.Store]. Charges from memory are settled in the block they came from, if
+// Amend implements layer. Charges from memory are settled in the block they came from, if
 // it is still alive and in this process.
 func (l *leases) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
 	if !c.Leased {
@@ -274,7 +274,7 @@ func (l *leases) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (
 	return false, nil
 }
 
-// Command implements [stint.Store]. A reset or a ban ends the leases that it concerns. Units that
+// Command implements layer. A reset or a ban ends the leases that it concerns. Units that
 // are given back are those of earlier times: what is held here is not used yet, and the store
 // leaves it alone as far as it can tell, see [stint.CommandGiveBack].
 func (l *leases) Command(ctx context.Context, c stint.Command) error {

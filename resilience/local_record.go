@@ -156,7 +156,7 @@ func (o *others) whenAtMost(now, room int64) time.Duration {
 
 // asking is when a request was made, and what was charged before it in the same call.
 type asking struct {
-	asked   uint64 // steps before it
+	step    uint64 // of the local store, before it
 	carried []*owedCall
 }
 
@@ -174,7 +174,7 @@ func (k *known) unchargedFor(q *asking, now int64) int64 {
 		n = k.uncharged
 	}
 	for _, r := range k.recent {
-		if r.step > q.asked && now-r.at < int64(recentTime) && !q.carries(r.by) {
+		if r.step > q.step && now-r.at < int64(recentTime) && !q.carries(r.by) {
 			n += r.units
 		}
 	}

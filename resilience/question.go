@@ -20,7 +20,7 @@ type layer interface {
 type question struct {
 	request  stint.Request
 	decision stint.Decision
-	asked    time.Time // by the monotonic clock, which is read once on the way to the store
+	asked    time.Time // when the caller did, by the monotonic clock; its wall clock may be off
 	denial   denialID
 }
 

@@ -21,7 +21,7 @@ func (s *Server) newAdmin() (endpoint, error) {
 	}
 	guard := s.adminTokens.guard
 	if s.adminTokens == nil {
-		guard = callers.LocalOnly(s.c.Logger,
+		guard = callers.LocalOnly(s.c.Logger, "the admin listener",
 			"Without tokens, this listener serves only this machine: use localhost or its address, and no proxy.")
 	}
 	ctx, end := context.WithCancel(context.Background())

@@ -53,11 +53,11 @@ func (h *healthState) register(mux *http.ServeMux) {
 		answer.Text(w, http.StatusOK, "live\n")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		status := http.StatusServiceUnavailable
-		if h.current() == ready {
+		phase, status := h.current(), http.StatusServiceUnavailable
+		if phase == ready {
 			status = http.StatusOK
 		}
-		answer.Text(w, status, h.current()+"\n")
+		answer.Text(w, status, phase+"\n")
 	})
 }
 

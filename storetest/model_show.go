@@ -20,7 +20,8 @@ func differ(got, want stint.Decision) string {
 func whole(d stint.Decision) string {
 	text := fmt.Sprintf("%s key %q", answer(d), d.Key())
 	if d.Charge.ID != 0 || d.Charge.At != 0 {
-		text += fmt.Sprintf(" charged %d at %d", d.Charge.Claim.Cost, d.Charge.At-epoch.UnixMicro())
+		text += fmt.Sprintf(" charged %d at %d, amendable %v", d.Charge.Claim.Cost, d.Charge.At-epoch.UnixMicro(),
+			d.Charge.ID != 0)
 	}
 	for _, s := range d.States() {
 		text += fmt.Sprintf(" %s", *s.Limit)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -73,12 +74,17 @@ const maxSecret = 64 << 10
 
 // ReadSecret returns the text of a file with a secret, without white space around it.
 func ReadSecret(path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(text) > maxSecret {
-		return nil, fmt.Errorf("%s has %d bytes; want at most %d", path, len(text), maxSecret)
+		return nil, fmt.Errorf("%s has more than %d bytes", path, maxSecret)
 	}
 	return bytes.TrimSpace(text), nil
 }

@@ -22,9 +22,9 @@ func Local(r *http.Request) bool {
 	return clientip.OnUnixSocket(r) || clientip.PeerOf(r).IsLoopback() && clientip.NamesLocal(r.Host)
 }
 
-// LocalOnly returns a guard that serves only callers on this host. It answers others with a
-// message, and logs some of them.
-func LocalOnly(logger *slog.Logger, message string) func(next http.Handler) http.Handler {
+// LocalOnly returns a guard of a place, such as the dashboard, that serves only callers on this
+// host. It answers others with a message, and logs some of them.
+func LocalOnly(logger *slog.Logger, place, message string) func(next http.Handler) http.Handler {
 	var refused logsample.Sampler
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,7 +33,7 @@ func LocalOnly(logger *slog.Logger, message string) func(next http.Handler) http
 				return
 			}
 			if n, ok := refused.Allow(1, time.Second); ok {
-				logger.Warn("stint: refused a caller who is not on this host", "peer", Peer(r), "unlogged", n)
+				logger.Warn("stint: refused a caller who is not on this host", "of", place, "peer", Peer(r), "unlogged", n)
 			}
 			answer.Refuse(w, http.StatusForbidden, "forbidden", message)
 		})

@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// ObeysBans reports whether bans apply to the request.
-func ObeysBans(r *stint.Request) bool { return r.Bans != nil && r.Mode != stint.ModeForce }
+// AppliesBans reports whether bans apply to the request.
+func AppliesBans(r *stint.Request) bool { return r.Bans != nil && r.Mode != stint.ModeForce }
 
 // Life is how long the request's ID is remembered: IDLife, or the shortest window of the first
 // claim.

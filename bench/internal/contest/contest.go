@@ -99,7 +99,7 @@ func (c Command) measure(ctx context.Context, s Settings, suites []Suite, out io
 // check fails if a figure is worse than recorded in a document. Something else on the machine can
 // do that once, so it is measured again: what counts is worse both times.
 func (c Command) check(ctx context.Context, s Settings, suites []Suite, path string, out io.Writer) error {
-	var worse map[string]string
+	var before map[string]string
 	for i := range 2 {
 		r, err := c.measure(ctx, s, suites, out)
 		if err != nil {
@@ -110,14 +110,14 @@ func (c Command) check(ctx context.Context, s Settings, suites []Suite, path str
 			return err
 		}
 		if i > 0 {
-			maps.DeleteFunc(drops, func(what, _ string) bool { return worse[what] == "" })
+			maps.DeleteFunc(drops, func(what, _ string) bool { return before[what] == "" })
 		}
-		if worse = drops; len(worse) == 0 {
+		if before = drops; len(before) == 0 {
 			return nil
 		}
 	}
 	return fmt.Errorf("worse than in %s by more than a fifth, twice:\n  %s", path,
-		strings.Join(slices.Sorted(maps.Values(worse)), "\n  "))
+		strings.Join(slices.Sorted(maps.Values(before)), "\n  "))
 }
 
 // choose returns the suites that a list names, in their own order, or all.

@@ -70,6 +70,16 @@ var jsonTests = []struct {
 		Record{Path: "/", Status: 404},
 	},
 	{
+		"keys that differ in case", "json", "claim:a=sub,claim:b=Sub,claim:c=User",
+		`{"time":"2020-11-25T21:26:18Z","path":"/","User":"U","user":"u","Sub":"S","sub":"s"}`, "2020-11-25T21:26:18Z",
+		Record{Path: "/", User: "u", Claims: []Field{{"a", "s"}, {"b", "S"}, {"c", "U"}}},
+	},
+	{
+		"one of the keys that differ in case", "json", "claim:c=User",
+		`{"time":"2020-11-25T21:26:18Z","path":"/","user":"u"}`, "2020-11-25T21:26:18Z",
+		Record{Path: "/", User: "u"},
+	},
+	{
 		"escapes in a key and in values", "caddy", "",
 		`{"ts":1,"request":{"uri":"/\u0061\n"},"request":{"uri":"/\u0061","headers":{ "X\u002dA" : [ "\u00e9\"]" , [], {"a":"]"} ] , "Via" : null }}}`,
 		"1970-01-01T00:00:01Z",

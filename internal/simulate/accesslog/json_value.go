@@ -8,20 +8,24 @@ import (
 
 // node is a place in an object that keys lead to: a value, or an object with more of them.
 type node struct {
-	below map[string]*node // by key, and by key in lower case; nil for a value
-	raw   []byte           // the value as it is in the line
+	below  map[string]*node // by key; nil for a value
+	folded map[string]*node // the first of each, by key in lower case
+	raw    []byte           // the value as it is in the line
 }
 
 // at returns the node that some keys lead to. It adds it if there is none.
 func (n *node) at(keys []string) *node {
 	for _, key := range keys {
 		if n.below == nil {
-			n.below = map[string]*node{}
+			n.below, n.folded = map[string]*node{}, map[string]*node{}
 		}
 		next := n.below[key]
 		if next == nil {
 			next = &node{}
-			n.below[key], n.below[strings.ToLower(key)] = next, next
+			n.below[key] = next
+			if lower := strings.ToLower(key); n.folded[lower] == nil {
+				n.folded[lower] = next
+			}
 		}
 		n = next
 	}
@@ -58,7 +62,7 @@ func (n *node) find(key []byte) *node {
 	if next := n.below[string(name)]; next != nil {
 		return next
 	}
-	return n.below[string(bytes.ToLower(name))]
+	return n.folded[string(bytes.ToLower(name))]
 }
 
 // text returns the first value that is not empty, or "".
