@@ -84,11 +84,17 @@ func openRedisStint(ctx context.Context, addr string, limits ...stint.Limit) (re
 
 // openStack is stint as recommended: with all that package resilience has.
 func openStack(ctx context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
+	return openStackWith(ctx, addr, stint.FailurePolicy{}, limits)
+}
+
+// openStackWith is openStack with what happens when the store is slow.
+func openStackWith(ctx context.Context, addr string, failure stint.FailurePolicy, limits []stint.Limit) (
+	redisDecider, error) {
 	store, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://" + addr})
 	if err != nil {
 		return redisDecider{}, err
 	}
-	all, err := resilience.New(store, resilience.Config{Logger: slog.New(slog.DiscardHandler)})
+	all, err := resilience.New(store, resilience.Config{Failure: failure, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return redisDecider{}, err
 	}

@@ -247,8 +247,8 @@ func (l *leases) measure(took int64) {
 	l.roundTrip.CompareAndSwap(old, next) // else another renewal just did
 }
 
-// Amend implements layer. Charges from memory are settled in the block they came from, if
-// it is still alive and in this process.
+// Amend implements layer. Charges from memory are settled in the block they came from, if it is
+// still alive and in this process.
 func (l *leases) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
 	if !c.Leased {
 		return l.inner.Amend(ctx, c, a)
@@ -274,9 +274,9 @@ func (l *leases) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (
 	return false, nil
 }
 
-// Command implements layer. A reset or a ban ends the leases that it concerns. Units that
-// are given back are those of earlier times: what is held here is not used yet, and the store
-// leaves it alone as far as it can tell, see [stint.CommandGiveBack].
+// Command implements layer. A reset or a ban ends the leases that it concerns. Units that are given
+// back are those of earlier times: what is held here is not used yet, and the store leaves it alone
+// as far as it can tell, see [stint.CommandGiveBack].
 func (l *leases) Command(ctx context.Context, c stint.Command) error {
 	if c.Kind == stint.CommandUnban || c.Kind == stint.CommandGiveBack {
 		return l.inner.Command(ctx, c)

@@ -33,7 +33,8 @@ func LocalOnly(logger *slog.Logger, place, message string) func(next http.Handle
 				return
 			}
 			if n, ok := refused.Allow(1, time.Second); ok {
-				logger.Warn("stint: refused a caller who is not on this host", "of", place, "peer", Peer(r), "unlogged", n)
+				logger.Warn("stint: refused a caller who is not on this host", "of", place, "peer", Peer(r),
+					"unlogged", n)
 			}
 			answer.Refuse(w, http.StatusForbidden, "forbidden", message)
 		})

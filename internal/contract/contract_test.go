@@ -53,7 +53,8 @@ func TestShow(t *testing.T) {
 
 func TestLife(t *testing.T) {
 	limits := []stint.Limit{stint.PerDay(1), stint.PerMinute(1), stint.PerHour(1)}
-	r := stint.Request{Claim: stint.Claim{Limits: limits}, And: []stint.Claim{{Limits: []stint.Limit{stint.PerSecond(1)}}}}
+	r := stint.Request{Claim: stint.Claim{Limits: limits},
+		And: []stint.Claim{{Limits: []stint.Limit{stint.PerSecond(1)}}}}
 	if got := contract.Life(&r); got != time.Minute {
 		t.Errorf("%v, want the shortest window of the first claim, a minute", got)
 	}
