@@ -167,19 +167,12 @@ func (s *Store) Present(ctx context.Context, id string) (int, error) {
 // announced if more than half of a limit was used: package resilience remembers no other denials.
 func (s *Store) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	client := s.conn.get()
-	subscribe := client.B().Subscribe().Channel(s.prefix + ":room").Build()
-	hear := func(m rueidis.PubSubMessage) {
+	err := client.Receive(ctx, client.B().Subscribe().Channel(s.prefix+":room").Build(), func(m rueidis.PubSubMessage) {
 		if m.Message == "" {
 			return // not ours
 		}
 		name, _ := keypart.ReadName(m.Message[1:])
 		f(s.names.Load().recall(name), m.Message[0] == '!')
-	}
-	if s.cluster {
-		return s.wrap("listen", client.Receive(ctx, subscribe, hear))
-	}
-	// On a connection of its own: on one that listens, every call is passed on between goroutines,
-	// and takes 10 µs more.
-	err := client.Dedicated(func(own rueidis.DedicatedClient) error { return own.Receive(ctx, subscribe, hear) })
+	})
 	return s.wrap("listen", err)
 }
