@@ -10,7 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The messages of a call are decoded and encoded here, not by package proto.
+// The messages of a call are decoded and encoded here: package proto takes 1.4 µs instead of 0.2 for
+// a request and 1.5 µs instead of 0.45 for an answer, and 1.3 KB of memory instead of 0.3 for both.
 
 // Tags of the fields 1 and 2 as texts or messages, and of field 3 as a number.
 const (
