@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The messages of a call are decoded and encoded here: package proto takes 1.4 µs and 11 allocations
-// for a request instead of 0.2 µs and 3, and 1.5 µs for an answer instead of 0.45 µs.
+// The messages of a call are decoded and encoded here: package proto takes 1.4 µs and 11
+// allocations for a request instead of 0.2 µs and 3, and 1.5 µs for an answer instead of 0.45 µs.
 
 // Tags of the fields 1 and 2 as texts or messages, and of field 3 as a number.
 const (
