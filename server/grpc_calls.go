@@ -32,7 +32,7 @@ func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context
 }
 
 // arrivalWithin returns a context that ends within a time, but not before three quarters of it, or
-// with the connection. Calls share it: with a timer for each, a decision costs the process 10 % more.
+// with the connection. Calls share it: with a timer for each, a decision costs 10 % more CPU time.
 // It is not safe for concurrent use: gRPC reads the calls of a connection one after the other.
 func (c *connection) arrivalWithin(most time.Duration) context.Context {
 	now := time.Now()
