@@ -10,6 +10,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+
+	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
 
 // Bounds on what a gRPC connection may cost.
@@ -62,6 +64,7 @@ func (s *Server) newGRPC() (endpoint, error) {
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.NumStreamWorkers(streamWorkers),
+		envoyrls.Codec(),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.timeouts.alive, Timeout: s.timeouts.alive}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery, PermitWithoutStream: true}),
 		grpc.InTapHandle(s.admitCall),
@@ -108,6 +111,9 @@ func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnarySer
 			err = status.Error(codes.Internal, "the call could not be processed")
 		}
 	}()
+	if a, ok := ctx.Value(arrivingKey{}).(*arriving); ok {
+		ctx = a.Context // only the client ends it from now on
+	}
 	if info.FullMethod != healthpb.Health_Check_FullMethodName {
 		conn := connectionOf(ctx)
 		conn.firstCall.Do(conn.called)
