@@ -51,7 +51,6 @@ func (l *connections) Accept() (net.Conn, error) {
 
 func (l *connections) take(tcp *net.TCPConn) *connection {
 	c := &connection{TCPConn: tcp, release: func() { l.open.Add(-1) }, called: func() {}}
-	c.open, c.end = context.WithCancel(context.Background())
 	if l.newConns != nil {
 		c.called = l.newConns.add(func() {
 			if n, ok := l.evicted.Allow(1, time.Second); ok {
@@ -73,15 +72,10 @@ type connection struct {
 	firstCall sync.Once
 	closing   sync.Once
 	health    atomic.Int32 // calls of the health service in progress
-
-	open    context.Context // ends when it is closed,
-	end     context.CancelFunc
-	arrival context.Context // and this when the messages of the latest calls have to have arrived
 }
 
 func (c *connection) Close() error {
 	c.closing.Do(func() {
-		c.end()
 		c.called()
 		c.release()
 	})

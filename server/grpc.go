@@ -111,9 +111,6 @@ func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnarySer
 			err = status.Error(codes.Internal, "the call could not be processed")
 		}
 	}()
-	if a, ok := ctx.Value(arrivingKey{}).(*arriving); ok {
-		ctx = a.Context // only the client ends it from now on
-	}
 	if info.FullMethod != healthpb.Health_Check_FullMethodName {
 		conn := connectionOf(ctx)
 		conn.firstCall.Do(conn.called)

@@ -28,50 +28,9 @@ func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= s.timeouts.body { // Envoy's calls have a deadline
 		return ctx, nil
 	}
-	return &arriving{ctx, connectionOf(ctx).arrivalWithin(s.timeouts.body)}, nil
-}
-
-// arrivalWithin returns a context that ends within a time, but not before three quarters of it, or
-// with the connection. Calls share it: with a timer for each, a decision costs 10 % more CPU time.
-// It is not safe for concurrent use: gRPC reads the calls of a connection one after the other.
-func (c *connection) arrivalWithin(most time.Duration) context.Context {
-	now := time.Now()
-	if c.arrival != nil {
-		if end, _ := c.arrival.Deadline(); end.Sub(now) >= most/4*3 {
-			return c.arrival
-		}
-	}
-	var cancel context.CancelFunc
-	c.arrival, cancel = context.WithDeadline(c.open, now.Add(most))
-	_ = cancel // calls may still have it
-	return c.arrival
-}
-
-// arriving is the context of a call until its message has arrived. If the client cancels the call
-// before, what waits for the message still waits until the time is up or the connection closed,
-// for one of the maxStreams of the connection.
-type arriving struct {
-	context.Context                 // of the call
-	until           context.Context // of the arrival
-}
-
-type arrivingKey struct{}
-
-// Deadline implements [context.Context].
-func (a *arriving) Deadline() (time.Time, bool) { return a.until.Deadline() }
-
-// Done implements [context.Context].
-func (a *arriving) Done() <-chan struct{} { return a.until.Done() }
-
-// Err implements [context.Context].
-func (a *arriving) Err() error { return a.until.Err() }
-
-// Value implements [context.Context].
-func (a *arriving) Value(key any) any {
-	if key == (arrivingKey{}) {
-		return a
-	}
-	return a.Context.Value(key)
+	within, cancel := context.WithTimeout(ctx, s.timeouts.body)
+	_ = cancel // gRPC ends the parent context
+	return within, nil
 }
 
 // arrivedKey is the context key of the function to call when the message of a health check has

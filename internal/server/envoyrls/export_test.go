@@ -8,9 +8,6 @@ func (c *Config) Domains() int { return len(c.domains) }
 // Limits returns how many limits are configured.
 func (c *Config) Limits() int { return len(c.rules) }
 
-// AppendResponse encodes an answer.
-var AppendResponse = appendResponse
-
 // Decoder returns a function that decodes requests, each in the memory of the one before.
 func Decoder() func(message []byte) (*rlsv3.RateLimitRequest, error) {
 	e := &exchange{}

@@ -69,7 +69,8 @@ func (s *Service) exchange(ctx context.Context, e *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.encoded, err = appendResponse(e.encoded[:0], &e.answer.response); err != nil {
+	e.encoded, err = proto.MarshalOptions{}.MarshalAppend(e.encoded[:0], &e.answer.response)
+	if err != nil {
 		return nil, status.Errorf(codes.Internal, "stint: the answer cannot be encoded: %v", err)
 	}
 	return encoded(slices.Clone(e.encoded)), nil

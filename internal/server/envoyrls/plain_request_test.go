@@ -1,18 +1,13 @@
 package envoyrls_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/structpb"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
@@ -56,42 +51,4 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("got %v\nwant %v", got, &want)
 		}
 	})
-}
-
-// TestEncode encodes answers as package proto does.
-func TestEncode(t *testing.T) {
-	metadata, err := structpb.NewStruct(map[string]any{"who": "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	limit := &rlsv3.RateLimitResponse_RateLimit{RequestsPerUnit: 5, Unit: rlsv3.RateLimitResponse_RateLimit_HOUR}
-	named := &rlsv3.RateLimitResponse_RateLimit{RequestsPerUnit: 1 << 31, Unit: rlsv3.RateLimitResponse_RateLimit_DAY,
-		Name: strings.Repeat("name", 5000), UnitMultiplier: wrapperspb.UInt32(300)}
-	zero := &rlsv3.RateLimitResponse_RateLimit{UnitMultiplier: wrapperspb.UInt32(0)}
-	for _, r := range []*rlsv3.RateLimitResponse{
-		{},
-		{OverallCode: ok, Statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{
-			{}, {Code: ok, CurrentLimit: limit, LimitRemaining: 4,
-				DurationUntilReset: &durationpb.Duration{Seconds: 1 << 40}},
-		}},
-		{OverallCode: over, Statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{
-			{Code: over, CurrentLimit: named, DurationUntilReset: &durationpb.Duration{}},
-			{Code: over, CurrentLimit: zero},
-		}},
-		{OverallCode: ok, DynamicMetadata: metadata, ResponseHeadersToAdd: []*corev3.HeaderValue{
-			{Key: "A", Value: "1"}, {Key: "B"}, {Key: "C", Value: strings.Repeat("c", 127)},
-		}},
-	} {
-		got, err := envoyrls.AppendResponse(nil, r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := proto.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(got, want) {
-			t.Errorf("%v:\ngot  %x\nwant %x", r, got, want)
-		}
-	}
 }
