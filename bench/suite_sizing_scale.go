@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/stint-limiter/stint/bench/internal/contest"
+	"github.com/stint-limiter/stint/internal/sizing"
+)
+
+// sizeProcesses scales a load by the number of processes that share a server.
+func sizeProcesses(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer) error {
+	var lines [][]string
+	for _, way := range []sizing.Way{sizing.Plain, sizing.Batched64} {
+		for _, pace := range []float64{0, 1000} { // decisions a second of a process; 0 is as many as it can
+			for _, processes := range []int{1, 2, 4} {
+				l := sizingLoad{way: way, keys: manyKeys, processes: processes, questions: []question{oneWindow}}
+				name := way.Name + ", " + plural(processes, "process")
+				if processes > 1 {
+					name = way.Name + fmt.Sprintf(", %d processes", processes)
+				}
+				if pace > 0 {
+					l.keys = manyKeys / 100 // all of them have asked before
+					l.pause = time.Duration(float64(way.Callers) / pace * float64(time.Second))
+					name += fmt.Sprintf(", %.0f a second each", pace)
+				}
+				m, err := l.measure(ctx, s, server.addr, server)
+				if err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				lines = append(lines, m.line(name))
+			}
+		}
+	}
+	r.Heading("Sizing, processes on one server", "One window. Each process has connections and batches of its own; here all of them are in one.")
+	r.Table(sizedHeader, lines)
+	return nil
+}
+
+// checkModel compares what the model computes from the rows of this run with a load that is none of
+// them.
+func checkModel(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer,
+	ways []sizing.Way) error {
+	mix := []question{twoWindows, oneWindow, fourAndTwo, twoWindows, threeWindows}
+	var calls sizing.Calls
+	for i := range mix {
+		calls = calls.Plus(mix[i].calls())
+	}
+	var lines [][]string
+	for i := range ways {
+		l := sizingLoad{way: ways[i], keys: manyKeys, processes: 3, questions: mix}
+		m, err := l.measure(ctx, s, server.addr, server)
+		if err != nil {
+			return fmt.Errorf("%s: %w", ways[i].Name, err)
+		}
+		got, n := m.cost(), float64(calls.Decisions)
+		want := ways[i].Cost(calls)
+		line := []string{ways[i].Name}
+		for _, pair := range [][2]float64{{want.CPU / n, got.CPU}, {want.In / n, got.In}, {want.Out / n, got.Out},
+			{want.Replicated / n, got.Replicated}} {
+			line = append(line, fmt.Sprintf("%s / %s (%+.0f%%)", contest.Number(round(pair[0], 10)),
+				contest.Number(round(pair[1], 10)), 100*(pair[0]/pair[1]-1)))
+		}
+		lines = append(lines, line)
+	}
+	r.Heading("Sizing, computed / measured for a mixed load",
+		"Computed from the rows of this run. Two fifths of the requests have two windows, a fifth each has one, three, "+
+			"and three with a shared fourth; three processes.")
+	r.Table([]string{"", "CPU, µs", "bytes in", "bytes out", "replicated"}, lines)
+	return nil
+}
+
+// sizeShards compares one shard of a Cluster with three.
+func sizeShards(ctx context.Context, s contest.Settings, r *contest.Report) error {
+	var lines [][]string
+	for _, shards := range []int{1, 3} {
+		c, err := startCluster(ctx, shards)
+		if err != nil {
+			return err
+		}
+		for _, way := range []sizing.Way{sizing.Plain, sizing.Batched64, sizing.Batched256} {
+			l := sizingLoad{way: way, keys: manyKeys, questions: []question{threeWindows}}
+			busy := make([]float64, shards)
+			for i, node := range c {
+				if busy[i], err = node.cpu(ctx); err != nil {
+					c.Close()
+					return err
+				}
+			}
+			name := fmt.Sprintf("%s, %s", plural(shards, "shard"), way.Name)
+			m, err := l.measure(ctx, s, c.addr(), c...)
+			if err != nil {
+				c.Close()
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			most, sum := 0.0, 0.0
+			for i, node := range c {
+				used, err := node.cpu(ctx)
+				if err != nil {
+					c.Close()
+					return err
+				}
+				most, sum = math.Max(most, used-busy[i]), sum+used-busy[i]
+			}
+			lines = append(lines, append(m.line(name), contest.Number(round(most/sum, 100))))
+		}
+		c.Close()
+	}
+	r.Heading("Sizing, shards of a Cluster", "Three windows, no replicas; costs are sums over all shards. "+
+		"The last column is the busiest shard's part of the CPU time.")
+	r.Table(append(sizedHeader, "busiest"), lines)
+	return nil
+}

@@ -1,0 +1,219 @@
+package sizing
+
+import (
+	"math/bits"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/algorithm"
+	"github.com/stint-limiter/stint/internal/contract"
+)
+
+// Layout is how Redis keeps the limits of one claim: docs/redis-keys.md describes the string. It
+// leaves out that limits with different names have different keys.
+type Layout struct {
+	logs  []logLayout
+	heads int // bytes before the entries
+	width int // bytes of one entry of each log
+	other int // bytes beside the string, of concurrency limits
+}
+
+// logLayout is a log; a limit without one has the width 0.
+type logLayout struct {
+	width, most int   // bytes of an entry, and how many there are at most
+	slice       int64 // entries in one slice of time are one; 0 if none are, -1 if all are
+	before      int   // bytes of one entry of each log before this one
+}
+
+// Sizes in bytes, of redisstore/lua/numbers.lua.
+const (
+	directory, directoryLimit, header = 2, 8, 20
+	logHead, meterHead                = 36, 24
+	block, back                       = 8, 7 // entries of a block, and behind the blocks
+)
+
+// What Redis needs beside a key and its value: an object, entries and buckets in the tables of keys
+// and of expiries. Measured with 10,000 keys as the growth of used_memory. A holder of a
+// concurrency limit is a sorted set with one member.
+const (
+	keyOverhead = 104
+	holder      = keyOverhead + 48 + 64
+)
+
+// NewLayout returns the layout of limits.
+func NewLayout(limits []stint.Limit) *Layout {
+	l := &Layout{heads: directory + header}
+	for i := range limits {
+		limit := &limits[i]
+		var log logLayout
+		switch p := algorithm.Of(limit); {
+		case limit.Algorithm == stint.AlgorithmConcurrency:
+			l.logs, l.other = append(l.logs, log), l.other+holder
+			continue
+		case limit.Algorithm == stint.AlgorithmBucket:
+		case p.Span == 0:
+			log = logLayout{entryWidth(p.Cap), 1, -1, l.width}
+		default:
+			log = logLayout{entryWidth(p.Cap), int(min(p.Cap, stint.Resolution+1)), p.Slice, l.width}
+		}
+		l.heads += directoryLimit
+		if log.width > 0 {
+			l.heads += logHead
+		}
+		if contract.HasMeter(limit) {
+			l.heads += meterHead
+		}
+		l.width += log.width
+		l.logs = append(l.logs, log)
+	}
+	return l
+}
+
+// entryWidth returns the bytes of an entry: a stamp, and units up to a capacity.
+func entryWidth(capacity int64) int {
+	switch {
+	case capacity <= stint.Resolution:
+		return 8
+	case capacity < 1<<24:
+		return 10
+	case capacity < 1<<40:
+		return 12
+	}
+	return 14
+}
+
+// State is what Redis keeps of a subject in one scope: one key.
+type State struct {
+	// Bytes is the memory that it takes. Expires is when Redis drops it, in Unix microseconds,
+	// unless it is charged before.
+	Bytes, Expires int64
+	logs           []logState
+}
+
+// logState is a log. Its string grows in steps as it gets entries.
+type logState struct {
+	entries, step uint8
+	slice         int64     // of the newest entry
+	seen          [2]uint64 // which slices before it have entries, the newest in the lowest bit
+}
+
+// slack is by how much longer than it counts a key is kept, in microseconds.
+const slack = 1_000_000
+
+// Charge adds a charge of some cost at a time, after which usages are as they are. The key is the
+// length of the key's name.
+func (s *State) Charge(l *Layout, key int, usages []stint.Usage, cost, now int64) {
+	fresh := now >= s.Expires
+	if fresh {
+		s.logs = append(s.logs[:0], make([]logState, len(l.logs))...)
+	}
+	changed, needed := fresh, int64(0)
+	for i := range min(len(usages), len(s.logs)) {
+		u := &usages[i]
+		needed = max(needed, now+u.ResetAfter.Microseconds()+slack)
+		if log := &l.logs[i]; log.width > 0 && cost > 0 {
+			changed = s.logs[i].add(log, u.Used, cost, now) || changed
+		}
+	}
+	if s.Expires < needed { // as in take.lua: an eighth ahead, so that not every charge sets it
+		s.Expires = needed + (needed-now)/8
+	}
+	if changed {
+		s.Bytes = int64(l.bytes(key, s.logs))
+	}
+}
+
+// add adds an entry. It reports whether the size of the string changes.
+func (s *logState) add(l *logLayout, used, cost, now int64) bool {
+	switch {
+	case l.slice < 0:
+		s.entries = 1
+	case l.slice > 0:
+		slice := now / l.slice
+		s.seen = shifted(s.seen, uint64(slice-s.slice))
+		s.seen[0] |= 1
+		s.slice = slice
+		s.entries = uint8(min(bits.OnesCount64(s.seen[0])+bits.OnesCount64(s.seen[1]), l.most))
+	case used <= cost:
+		s.entries = 1
+	default:
+		s.entries = uint8(min(int64(s.entries)+1, used, int64(l.most)))
+	}
+	step := stepOf(int(s.entries))
+	if step <= s.step && !(s.entries == 1 && s.step >= firstRing) {
+		return false
+	}
+	s.step = step
+	return true
+}
+
+// shifted returns slices seen before, some slices later; those that left the window are dropped.
+func shifted(seen [2]uint64, by uint64) [2]uint64 {
+	if by >= 64 {
+		seen[1], seen[0] = seen[0], 0
+		by -= 64
+	}
+	const inWindow = stint.Resolution + 1 - 64
+	return [2]uint64{seen[0] << by, (seen[1]<<by | seen[0]>>(64-by)) & (1<<inWindow - 1)}
+}
+
+// The steps in which the string of a log grows: its newest entry is in the head; then there are
+// some behind the blocks; then a block in front; then a ring for 2, 4, 8 or 16 blocks.
+const firstRing = 3
+
+func stepOf(entries int) uint8 {
+	switch {
+	case entries <= 1:
+		return 0
+	case entries <= 1+back:
+		return 1
+	case entries <= 1+back+block:
+		return 2
+	}
+	blocks := (entries - 1 - back - 1) / block
+	return uint8(firstRing + max(bits.Len(uint(blocks-1)), 1) - 1)
+}
+
+// bytes returns the memory that a key and its string take.
+func (l *Layout) bytes(key int, logs []logState) int {
+	first, second, ring := 0, 0, 0 // lengths of the string in the first steps, and of the rings
+	for i := range logs {
+		log, step := &l.logs[i], logs[i].step
+		if step >= 1 {
+			first = l.heads + back*log.before + log.width
+		}
+		if step >= 2 {
+			second = l.heads + back*l.width + block*(log.before+log.width)
+		}
+		if step >= firstRing {
+			ring += block * log.width * min(2<<(step-firstRing), (log.most-1)/block)
+		}
+	}
+	value := stringSize(l.heads)
+	if ring > 0 {
+		value = stringSize(l.heads + (back+block)*l.width + ring)
+	} else {
+		for _, length := range []int{first, second} {
+			if stringSize(length) > value { // Redis doubles a string that grows
+				value = stringSize(2 * length)
+			}
+		}
+	}
+	return keyOverhead + stringSize(key) + value + l.other
+}
+
+// stringSize returns the memory of a string in Redis: with a header, in a size class of jemalloc.
+func stringSize(length int) int {
+	switch {
+	case length < 32:
+		length += 2
+	case length < 256:
+		length += 4
+	default:
+		length += 6
+	}
+	class := 16
+	if length > 128 {
+		class = 1 << (bits.Len(uint(length-1)) - 3)
+	}
+	return (length + class - 1) / class * class
+}

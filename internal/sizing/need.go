@@ -1,0 +1,46 @@
+package sizing
+
+// Calls is what a store is asked for.
+type Calls struct {
+	// Decisions is how many requests are decided. Subjects is how many subjects these ask about,
+	// and Windows how many limits: each counts as often as it is asked for.
+	Decisions int64 `json:"decisions"`
+	Subjects  int64 `json:"-"`
+	Windows   int64 `json:"-"`
+	// Settlements is how many charges are refunded or settled.
+	Settlements int64 `json:"settlements"`
+}
+
+// Plus returns the sum of both.
+func (c Calls) Plus(d Calls) Calls {
+	return Calls{c.Decisions + d.Decisions, c.Subjects + d.Subjects, c.Windows + d.Windows,
+		c.Settlements + d.Settlements}
+}
+
+// Minus returns the difference.
+func (c Calls) Minus(d Calls) Calls {
+	return Calls{c.Decisions - d.Decisions, c.Subjects - d.Subjects, c.Windows - d.Windows,
+		c.Settlements - d.Settlements}
+}
+
+// Cost returns what calls cost together: a decision of one subject with one window, and more for
+// each further subject and each further window.
+func (w *Way) Cost(c Calls) Cost {
+	subject := w.Two.plus(-1, w.One)
+	window := w.Three.plus(-1, w.One).times(0.5)
+	return w.One.times(float64(c.Decisions)).
+		plus(float64(c.Subjects-c.Decisions), subject).
+		plus(float64(c.Windows-c.Subjects), window).
+		plus(float64(c.Settlements), Settled)
+}
+
+func (c Cost) times(n float64) Cost {
+	return Cost{n * c.CPU, n * c.In, n * c.Out, n * c.Replicated, n * c.Client}
+}
+
+func (c Cost) plus(n float64, d Cost) Cost {
+	return Cost{c.CPU + n*d.CPU, c.In + n*d.In, c.Out + n*d.Out, c.Replicated + n*d.Replicated, c.Client + n*d.Client}
+}
+
+// Cores returns how many cores of Redis a cost per second needs, each used to Target.
+func (c Cost) Cores() float64 { return c.CPU / 1e6 / Target }
