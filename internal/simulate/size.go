@@ -105,7 +105,7 @@ func (b *busiest) load() Load {
 func needOf(way *sizing.Way, calls sizing.Calls) Need {
 	cost := way.Cost(calls)
 	whole := func(n float64) int64 { return int64(math.Round(n)) }
-	return Need{Cores: math.Round(cost.Cores()*1e4) / 1e4, In: whole(cost.In), Out: whole(cost.Out),
+	return Need{Cores: math.Round(cost.Cores()*1e6) / 1e6, In: whole(cost.In), Out: whole(cost.Out),
 		Replicated: whole(cost.Replicated)}
 }
 
