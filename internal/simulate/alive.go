@@ -8,8 +8,8 @@ import "math/bits"
 type alive struct {
 	now, most           held // now, and the most of each
 	subjectsAt, bytesAt int64
-	levels              []level // buckets of 1 s, 2 s, 4 s and so on
-	next                int64   // when the first bucket ends, in Unix microseconds
+	levels              []*level // buckets of 1 s, 2 s, 4 s and so on
+	ends                []int64  // when the first bucket of each level ends, in Unix microseconds
 }
 
 // held is a number of subjects and of bytes.
@@ -39,12 +39,11 @@ func bucketLength(level int) int64 { return 1e6 << level }
 
 // advance drops what has expired.
 func (a *alive) advance(now int64) {
-	if now < a.next {
-		return
-	}
-	a.next = now - now%1e6 + 1e6
-	for i := range a.levels {
-		l := &a.levels[i]
+	for i, end := range a.ends {
+		if now < end {
+			continue
+		}
+		l := a.levels[i]
 		to := now / bucketLength(i)
 		for n := min(to-l.first, buckets); n > 0; n-- {
 			ended := &l.ring[(to-n)%buckets]
@@ -52,7 +51,7 @@ func (a *alive) advance(now int64) {
 			a.now.bytes -= ended.bytes
 			*ended = held{}
 		}
-		l.first = to
+		l.first, a.ends[i] = to, (to+1)*bucketLength(i)
 	}
 }
 
@@ -60,15 +59,16 @@ func (a *alive) advance(now int64) {
 // expiry, which the caller keeps.
 func (a *alive) replace(old expiry, was, is held, at, now int64) expiry {
 	if old != 0 {
-		l := &a.levels[old&(1<<bucketLevel-1)]
+		l := a.levels[old&(1<<bucketLevel-1)]
 		if bucket := int64(old >> bucketLevel); bucket >= l.first {
 			a.add(&l.ring[bucket%buckets], held{-was.subjects, -was.bytes})
 		}
 	}
 	e := expiryAt(at, now)
 	i := int(e & (1<<bucketLevel - 1))
-	for len(a.levels) <= i {
-		a.levels = append(a.levels, level{first: now / bucketLength(len(a.levels))})
+	for n := len(a.levels); n <= i; n++ {
+		l := &level{first: now / bucketLength(n)}
+		a.levels, a.ends = append(a.levels, l), append(a.ends, (l.first+1)*bucketLength(n))
 	}
 	a.add(&a.levels[i].ring[int64(e>>bucketLevel)%buckets], is)
 	if a.now.subjects > a.most.subjects {

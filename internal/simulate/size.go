@@ -62,12 +62,12 @@ func (s *sizer) charge(to *subject, r *policy.Result, now int64) {
 		to.states = append(to.states, state{rule: r.Rule.Index, scope: r.Scope})
 		st = &to.states[len(to.states)-1]
 	}
-	was := st.State
+	was, expired := st.Bytes, st.Expires
 	st.Charge(s.layouts[r.Rule.Index], len("stint:{}:limits")+len(r.Subject)+len(r.Scope), r.Usages, r.Cost, now)
-	if st.Expires == was.Expires && st.Bytes == was.Bytes {
+	if st.Expires == expired && st.Bytes == was {
 		return
 	}
-	st.expires = s.alive.replace(st.expires, held{bytes: was.Bytes}, held{bytes: st.Bytes}, st.Expires, now)
+	st.expires = s.alive.replace(st.expires, held{bytes: was}, held{bytes: st.Bytes}, st.Expires, now)
 	if !to.shared && (st.Expires > to.until || now >= to.until) {
 		to.until = st.Expires
 		to.expires = s.alive.replace(to.expires, held{subjects: 1}, held{subjects: 1}, to.until, now)

@@ -86,13 +86,23 @@ type State struct {
 	// Bytes is the memory that it takes. Expires is when Redis drops it, in Unix microseconds,
 	// unless it is charged before.
 	Bytes, Expires int64
-	logs           []logState
+	// The logs: most subjects have up to three, which are kept with the rest: fewer misses
+	// of the cache halve what Charge takes.
+	first [3]logState
+	more  []logState
+}
+
+func (s *State) log(i int) *logState {
+	if i < len(s.first) {
+		return &s.first[i]
+	}
+	return &s.more[i-len(s.first)]
 }
 
 // logState is a log. Its string grows in steps as it gets entries.
 type logState struct {
 	entries, step uint8
-	slice         int64     // of the newest entry
+	until         int64     // the end of the newest slice
 	seen          [2]uint64 // which slices before it have entries, the newest in the lowest bit
 }
 
@@ -100,25 +110,25 @@ type logState struct {
 const slack = 1_000_000
 
 // Charge adds a charge of some cost at a time, after which usages are as they are. The key is the
-// length of the key's name.
+// length of the key's name. There is a usage for each limit of the layout.
 func (s *State) Charge(l *Layout, key int, usages []stint.Usage, cost, now int64) {
 	fresh := now >= s.Expires
 	if fresh {
-		s.logs = append(s.logs[:0], make([]logState, len(l.logs))...)
+		*s = State{Bytes: s.Bytes, Expires: s.Expires, more: make([]logState, max(0, len(l.logs)-len(s.first)))}
 	}
 	changed, needed := fresh, int64(0)
-	for i := range min(len(usages), len(s.logs)) {
+	for i := range usages {
 		u := &usages[i]
 		needed = max(needed, now+u.ResetAfter.Microseconds()+slack)
 		if log := &l.logs[i]; log.width > 0 && cost > 0 {
-			changed = s.logs[i].add(log, u.Used, cost, now) || changed
+			changed = s.log(i).add(log, u.Used, cost, now) || changed
 		}
 	}
 	if s.Expires < needed { // as in take.lua: an eighth ahead, so that not every charge sets it
 		s.Expires = needed + (needed-now)/8
 	}
 	if changed {
-		s.Bytes = int64(l.bytes(key, s.logs))
+		s.Bytes = int64(l.bytes(key, s))
 	}
 }
 
@@ -127,11 +137,13 @@ func (s *logState) add(l *logLayout, used, cost, now int64) bool {
 	switch {
 	case l.slice < 0:
 		s.entries = 1
+	case now < s.until:
+		return false // in the slice of the newest entry
 	case l.slice > 0:
-		slice := now / l.slice
-		s.seen = shifted(s.seen, uint64(slice-s.slice))
+		end := now - now%l.slice + l.slice
+		s.seen = shifted(s.seen, uint64((end-s.until)/l.slice))
 		s.seen[0] |= 1
-		s.slice = slice
+		s.until = end
 		s.entries = uint8(min(bits.OnesCount64(s.seen[0])+bits.OnesCount64(s.seen[1]), l.most))
 	case used <= cost:
 		s.entries = 1
@@ -174,10 +186,10 @@ func stepOf(entries int) uint8 {
 }
 
 // bytes returns the memory that a key and its string take.
-func (l *Layout) bytes(key int, logs []logState) int {
+func (l *Layout) bytes(key int, s *State) int {
 	first, second, ring := 0, 0, 0 // lengths of the string in the first steps, and of the rings
-	for i := range logs {
-		log, step := &l.logs[i], logs[i].step
+	for i := range l.logs {
+		log, step := &l.logs[i], s.log(i).step
 		if step >= 1 {
 			first = l.heads + back*log.before + log.width
 		}
