@@ -101,20 +101,33 @@ func (l *sizingLoad) open(ctx context.Context, addr string) (redisDecider, error
 	return d, nil
 }
 
-// spending is what servers have used so far, and this process.
-type spending struct{ cpu, in, out, replicated, client float64 }
+// spend presses and returns what that cost servers and this process.
+func spend(ctx context.Context, servers []*redisServer, d redisDecider, walkers []*walker, length time.Duration) (
+	load, sizing.Cost, error) {
+	before, err := spentBy(ctx, servers)
+	if err != nil {
+		return load{}, sizing.Cost{}, err
+	}
+	did, err := press(ctx, servers[0], d, walkers, length)
+	if err != nil {
+		return load{}, sizing.Cost{}, err
+	}
+	after, err := spentBy(ctx, servers)
+	return did, after.Plus(-1, before), err
+}
 
-func spendingOf(ctx context.Context, servers []*redisServer) (n spending, err error) {
+// spentBy returns what servers and this process have used so far.
+func spentBy(ctx context.Context, servers []*redisServer) (n sizing.Cost, err error) {
 	for _, s := range servers {
 		for _, sum := range []struct {
 			into    *float64
 			section string
 			names   []string
 		}{
-			{&n.cpu, "cpu", []string{"used_cpu_user", "used_cpu_sys"}},
-			{&n.in, "stats", []string{"total_net_input_bytes"}},
-			{&n.out, "stats", []string{"total_net_output_bytes"}},
-			{&n.replicated, "replication", []string{"master_repl_offset"}},
+			{&n.CPU, "cpu", []string{"used_cpu_user", "used_cpu_sys"}},
+			{&n.In, "stats", []string{"total_net_input_bytes"}},
+			{&n.Out, "stats", []string{"total_net_output_bytes"}},
+			{&n.Replicated, "replication", []string{"master_repl_offset"}},
 		} {
 			v, err := s.infoNumber(ctx, sum.section, sum.names...)
 			if err != nil {
@@ -124,8 +137,8 @@ func spendingOf(ctx context.Context, servers []*redisServer) (n spending, err er
 		}
 	}
 	own, err := ownCPU()
-	n.client = own.Seconds()
-	n.out -= n.replicated
+	n.CPU, n.Client = n.CPU*1e6, float64(own.Microseconds())
+	n.Out -= n.Replicated
 	return n, err
 }
 
@@ -165,15 +178,7 @@ func (l *sizingLoad) measure(ctx context.Context, s contest.Settings, addr strin
 	}
 	m := new(sized)
 	for range s.Rounds {
-		before, err := spendingOf(ctx, servers)
-		if err != nil {
-			return nil, err
-		}
-		did, err := press(ctx, servers[0], d, walkers, length)
-		if err != nil {
-			return nil, err
-		}
-		after, err := spendingOf(ctx, servers)
+		did, spent, err := spend(ctx, servers, d, walkers, length)
 		if err != nil {
 			return nil, err
 		}
@@ -182,14 +187,13 @@ func (l *sizingLoad) measure(ctx context.Context, s contest.Settings, addr strin
 		}
 		m.rate = append(m.rate, did.perSecond)
 		for _, figure := range []struct {
-			into          *contest.Series
-			before, after float64
+			into  *contest.Series
+			spent float64
 		}{
-			{&m.cpu, before.cpu * 1e6, after.cpu * 1e6}, {&m.in, before.in, after.in}, {&m.out, before.out, after.out},
-			{&m.replicated, before.replicated, after.replicated},
-			{&m.client, before.client * 1e6, after.client * 1e6},
+			{&m.cpu, spent.CPU}, {&m.in, spent.In}, {&m.out, spent.Out}, {&m.replicated, spent.Replicated},
+			{&m.client, spent.Client},
 		} {
-			*figure.into = append(*figure.into, (figure.after-figure.before)/did.decisions)
+			*figure.into = append(*figure.into, figure.spent/did.decisions)
 		}
 	}
 	return m, nil
@@ -214,6 +218,9 @@ func runSizing(ctx context.Context, s contest.Settings, r *contest.Report) error
 		return err
 	}
 	if err := checkModel(ctx, s, r, p.master, ways); err != nil {
+		return err
+	}
+	if err := sizeLeases(ctx, r, p.master); err != nil {
 		return err
 	}
 	return sizeShards(ctx, s, r)
@@ -252,13 +259,8 @@ func sizeDecisions(ctx context.Context, s contest.Settings, r *contest.Report, s
 		ways = append(ways, way)
 	}
 	hot := question{limits: everyoneLimits}
-	leased := question{limits: []stint.Limit{stint.PerHour(huge).WithLease()}}
 	if _, err := row("one window, 100 subjects, "+sizing.Batched256.Name,
 		sizingLoad{way: sizing.Batched256, keys: 100, questions: []question{hot}}); err != nil {
-		return nil, err
-	}
-	if _, err := row("one window, 100 subjects, leased, 64 callers",
-		sizingLoad{way: sizing.Batched64, keys: 100, questions: []question{leased}}); err != nil {
 		return nil, err
 	}
 	if _, err := row("one window, plain, decided and refunded",

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/bench/internal/contest"
 	"github.com/stint-limiter/stint/internal/sizing"
 )
@@ -36,6 +37,45 @@ func sizeProcesses(ctx context.Context, s contest.Settings, r *contest.Report, s
 	}
 	r.Heading("Sizing, processes on one server", "One window. Each process has connections and batches of its own; here all of them are in one.")
 	r.Table(sizedHeader, lines)
+	return nil
+}
+
+// sizeLeases measures what leases cost: not by decisions but by subjects, for their blocks.
+func sizeLeases(ctx context.Context, r *contest.Report, server *redisServer) error {
+	const subjects, length = 1000, 6 * time.Second // two leases of a minute
+	l := sizingLoad{way: sizing.Batched64, keys: subjects,
+		questions: []question{{limits: []stint.Limit{stint.PerMinute(huge).WithLease()}}}}
+	if err := server.do(ctx, "FLUSHALL").Error(); err != nil {
+		return err
+	}
+	d, err := l.open(ctx, server.addr)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	walkers := pattern{subjectKeys(l.keys), 1}.walkers(l.way.Callers)
+	if _, err := press(ctx, server, d, walkers, length); err != nil {
+		return err
+	}
+	if err := server.do(ctx, "CONFIG", "RESETSTAT").Error(); err != nil {
+		return err
+	}
+	did, spent, err := spend(ctx, []*redisServer{server}, d, walkers, length)
+	if err != nil {
+		return err
+	}
+	_, calls, err := server.scriptTime(ctx)
+	if err != nil {
+		return err
+	}
+	each := spent.Times(1 / calls)
+	r.Heading("Sizing, leases", fmt.Sprintf("%s subjects with one window of a minute, one process with 64 callers, for %v. "+
+		"Calls are those for blocks: to take one, and to give back what is left of it.", contest.Count(subjects), length))
+	r.Table([]string{"decisions a second", "client CPU, µs", "calls a second and subject", "CPU per call, µs", "bytes in", "bytes out",
+		"replicated"}, [][]string{{contest.Count(int64(did.perSecond)),
+		contest.Number(round(spent.Client/did.decisions, 100)), contest.Number(round(calls/subjects/length.Seconds(), 100)),
+		contest.Number(round(each.CPU, 10)), contest.Number(round(each.In, 1)), contest.Number(round(each.Out, 1)),
+		contest.Number(round(each.Replicated, 1))}})
 	return nil
 }
 

@@ -26,19 +26,21 @@ func (c Calls) Minus(d Calls) Calls {
 // Cost returns what calls cost together: a decision of one subject with one window, and more for
 // each further subject and each further window.
 func (w *Way) Cost(c Calls) Cost {
-	subject := w.Two.plus(-1, w.One)
-	window := w.Three.plus(-1, w.One).times(0.5)
-	return w.One.times(float64(c.Decisions)).
-		plus(float64(c.Subjects-c.Decisions), subject).
-		plus(float64(c.Windows-c.Subjects), window).
-		plus(float64(c.Settlements), Settled)
+	subject := w.Two.Plus(-1, w.One)
+	window := w.Three.Plus(-1, w.One).Times(0.5)
+	return w.One.Times(float64(c.Decisions)).
+		Plus(float64(c.Subjects-c.Decisions), subject).
+		Plus(float64(c.Windows-c.Subjects), window).
+		Plus(float64(c.Settlements), Settled)
 }
 
-func (c Cost) times(n float64) Cost {
+// Times returns n times the cost.
+func (c Cost) Times(n float64) Cost {
 	return Cost{n * c.CPU, n * c.In, n * c.Out, n * c.Replicated, n * c.Client}
 }
 
-func (c Cost) plus(n float64, d Cost) Cost {
+// Plus returns the sum of the cost and n times another.
+func (c Cost) Plus(n float64, d Cost) Cost {
 	return Cost{c.CPU + n*d.CPU, c.In + n*d.In, c.Out + n*d.Out, c.Replicated + n*d.Replicated, c.Client + n*d.Client}
 }
 
