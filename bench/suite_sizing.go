@@ -217,6 +217,9 @@ func runSizing(ctx context.Context, s contest.Settings, r *contest.Report) error
 	if err := sizeProcesses(ctx, s, r, p.master); err != nil {
 		return err
 	}
+	if err := sizeRates(ctx, s, r, p.master, ways); err != nil {
+		return err
+	}
 	if err := checkModel(ctx, s, r, p.master, ways); err != nil {
 		return err
 	}

@@ -15,28 +15,49 @@ import (
 func sizeProcesses(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer) error {
 	var lines [][]string
 	for _, way := range []sizing.Way{sizing.Plain, sizing.Batched64} {
-		for _, pace := range []float64{0, 1000} { // decisions a second of a process; 0 is as many as it can
-			for _, processes := range []int{1, 2, 4} {
-				l := sizingLoad{way: way, keys: manyKeys, processes: processes, questions: []question{oneWindow}}
-				name := way.Name + ", " + plural(processes, "process")
-				if processes > 1 {
-					name = way.Name + fmt.Sprintf(", %d processes", processes)
-				}
-				if pace > 0 {
-					l.keys = manyKeys / 100 // all of them have asked before
-					l.pause = time.Duration(float64(way.Callers) / pace * float64(time.Second))
-					name += fmt.Sprintf(", %.0f a second each", pace)
-				}
-				m, err := l.measure(ctx, s, server.addr, server)
-				if err != nil {
-					return fmt.Errorf("%s: %w", name, err)
-				}
-				lines = append(lines, m.line(name))
+		for _, processes := range []int{1, 2, 4} {
+			l := sizingLoad{way: way, keys: manyKeys, processes: processes, questions: []question{oneWindow}}
+			m, err := l.measure(ctx, s, server.addr, server)
+			if err != nil {
+				return fmt.Errorf("%s, %d processes: %w", way.Name, processes, err)
 			}
+			lines = append(lines, m.line(fmt.Sprintf("%s, processes: %d", way.Name, processes)))
 		}
 	}
 	r.Heading("Sizing, processes on one server", "One window. Each process has connections and batches of its own; here all of them are in one.")
 	r.Table(sizedHeader, lines)
+	return nil
+}
+
+// sizeRates lets four processes ask at a rate, at random times: a server that is not busy wakes up
+// for most calls. The first rate tells how much that costs; the others check it.
+func sizeRates(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer,
+	ways []sizing.Way) error {
+	var lines [][]string
+	for _, way := range ways[:2] {
+		for i, rate := range []float64{16_000, 8000, 2000} {
+			l := sizingLoad{way: way, keys: manyKeys / 50, processes: 4, questions: []question{oneWindow}}
+			l.way.Callers = int(rate / 1000) // each pauses for 4 ms
+			l.pause = time.Duration(4 * float64(l.way.Callers) / rate * float64(time.Second))
+			m, err := l.measure(ctx, s, server.addr, server)
+			if err != nil {
+				return fmt.Errorf("%s, %.0f a second: %w", way.Name, rate, err)
+			}
+			got := m.cost()
+			use := m.rate.Median() * got.CPU / 1e6
+			if i == 0 {
+				way.Wake = got.Plus(-1, way.One).Times(1 / (1 - use))
+			}
+			computed := way.Use(sizing.Calls{Decisions: int64(m.rate.Median()), Subjects: int64(m.rate.Median()),
+				Windows: int64(m.rate.Median())})
+			lines = append(lines, append(m.line(way.Name), contest.Number(round(use, 100)),
+				contest.Number(round(computed, 100)), contest.Number(round(way.Wake.CPU, 10)),
+				contest.Number(round(way.Wake.In, 1)), contest.Number(round(way.Wake.Client, 10))))
+		}
+	}
+	r.Heading("Sizing, a server that is not busy", "One window, four processes that ask at random times. Use is the part of a core that Redis uses, "+
+		"measured and computed. Wake is what a decision costs more on an idle server, from the first row of each way.")
+	r.Table(append(sizedHeader, "use", "computed", "wake, µs", "wake, bytes in", "wake, client µs"), lines)
 	return nil
 }
 
@@ -57,23 +78,17 @@ func sizeLeases(ctx context.Context, r *contest.Report, server *redisServer) err
 	if _, err := press(ctx, server, d, walkers, length); err != nil {
 		return err
 	}
-	if err := server.do(ctx, "CONFIG", "RESETSTAT").Error(); err != nil {
-		return err
-	}
 	did, spent, err := spend(ctx, []*redisServer{server}, d, walkers, length)
 	if err != nil {
 		return err
 	}
-	_, calls, err := server.scriptTime(ctx)
-	if err != nil {
-		return err
-	}
-	each := spent.Times(1 / calls)
+	blocks := subjects * length.Seconds() * sizing.Blocks(time.Minute)
+	each := spent.Times(1 / blocks)
 	r.Heading("Sizing, leases", fmt.Sprintf("%s subjects with one window of a minute, one process with 64 callers, for %v. "+
-		"Calls are those for blocks: to take one, and to give back what is left of it.", contest.Count(subjects), length))
-	r.Table([]string{"decisions a second", "client CPU, µs", "calls a second and subject", "CPU per call, µs", "bytes in", "bytes out",
-		"replicated"}, [][]string{{contest.Count(int64(did.perSecond)),
-		contest.Number(round(spent.Client/did.decisions, 100)), contest.Number(round(calls/subjects/length.Seconds(), 100)),
+		"A block is taken, and what is left of it is given back, every %.1f s; the processor and bytes are per block.",
+		contest.Count(subjects), length, 1/sizing.Blocks(time.Minute)))
+	r.Table(append([]string{"client CPU per decision, µs"}, sizedHeader[1:len(sizedHeader)-1]...), [][]string{{
+		contest.Number(round(spent.Client/did.decisions, 100)), contest.Count(int64(did.perSecond)),
 		contest.Number(round(each.CPU, 10)), contest.Number(round(each.In, 1)), contest.Number(round(each.Out, 1)),
 		contest.Number(round(each.Replicated, 1))}})
 	return nil

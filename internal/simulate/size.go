@@ -103,7 +103,7 @@ func (b *busiest) load() Load {
 
 // needOf returns what calls within a second need.
 func needOf(way *sizing.Way, calls sizing.Calls) Need {
-	cost := way.Cost(calls)
+	cost := way.Need(calls)
 	whole := func(n float64) int64 { return int64(math.Round(n)) }
 	return Need{Cores: math.Round(cost.Cores()*1e6) / 1e6, In: whole(cost.In), Out: whole(cost.Out),
 		Replicated: whole(cost.Replicated)}

@@ -73,7 +73,7 @@ tiers: [{name: anyone, identity: ip, limits: [100/1m, 1000/1h]}]
 policies: [{name: site, identity: everyone, limits: 1000/1m}]`)
 	size := replay(t, new(records).add(10, ann, 0, 0), simulate.Options{Set: set}).Outcome.Size
 	calls := sizing.Calls{Decisions: 10, Subjects: 20, Windows: 30}
-	if got, want := size.Plain.Cores, sizing.Plain.Cost(calls).CPU/1e6/0.6; got < 0.99*want || got > 1.01*want {
+	if got, want := size.Plain.Cores, sizing.Plain.Need(calls).CPU/1e6/0.6; got < 0.99*want || got > 1.01*want {
 		t.Errorf("%v cores, want %v", got, want)
 	}
 	if got, want := size.Batched.Replicated, int64(sizing.Batched64.Cost(calls).Replicated+0.5); got != want {

@@ -16,8 +16,8 @@ type Cost struct {
 	Client     float64 // CPU of the process that asks, µs
 }
 
-// Way is a way to ask Redis, with the cost of three kinds of decisions. The cost of all others
-// follows from them.
+// Way is a way to ask Redis, with the cost of three kinds of decisions on a Redis that is busy all
+// the time. The cost of all others follows from them.
 type Way struct {
 	Name    string
 	Callers int  // that ask at the same time
@@ -25,40 +25,63 @@ type Way struct {
 	One     Cost // one subject with one window
 	Three   Cost // one subject with three windows
 	Two     Cost // two subjects with one window each; the second is the same for all decisions
+	// Wake is what a decision costs more on a Redis that is idle: it wakes up for the call, and few
+	// calls share a batch or a read. A Redis that uses the share u of a core pays 1 - u of it.
+	Wake Cost
 }
 
-// The figures of this file are those of the suite sizing (cd bench && go run . -only sizing):
-// Redis 7.0.15 with one replica, 100,000 subjects in turn, on a virtual machine with 2 cores of a
-// Xeon, which Redis, its replica and the callers share. To replace them, run the suite, copy its
-// tables to here, and run go test ./internal/sizing -update, which computes docs/sizing.md again.
+// The figures of this file are those of the suite sizing (cd bench && go run . -only sizing), here
+// medians of four short runs: Redis 7.0.15 with one replica, 100,000 subjects in turn, Go 1.26, on
+// a virtual machine with 2 cores of a Xeon, which Redis, its replica and the callers share. To
+// replace them, run the suite, copy its figures to here, and run
+//
+//	go test ./internal/sizing ./internal/simulate/report ./cmd/stint -run 'Page|Text|Simulate' -update
+//
+// which computes docs/sizing.md and the other texts again.
 var (
 	Plain = Way{
 		Name: "plain", Callers: 64,
-		One:   Cost{CPU: 29.9, In: 253, Out: 82, Replicated: 150, Client: 20},
-		Three: Cost{CPU: 33.8, In: 397, Out: 155, Replicated: 239, Client: 20},
-		Two:   Cost{CPU: 40, In: 350, Out: 130, Replicated: 290, Client: 20},
+		One:   Cost{CPU: 25.5, In: 253, Out: 81, Replicated: 150, Client: 19.4},
+		Three: Cost{CPU: 31.9, In: 397, Out: 154, Replicated: 239, Client: 22.4},
+		Two:   Cost{CPU: 39.9, In: 398, Out: 140, Replicated: 298, Client: 24.0},
+		Wake:  Cost{CPU: 26, Client: 40},
 	}
 	Batched64 = Way{
 		Name: "batched, 64 callers", Callers: 64, Batched: true,
-		One:   Cost{CPU: 19.7, In: 60, Out: 60, Replicated: 151, Client: 20},
-		Three: Cost{CPU: 24.3, In: 65, Out: 132, Replicated: 240, Client: 20},
-		Two:   Cost{CPU: 30, In: 130, Out: 110, Replicated: 290, Client: 20},
+		One:   Cost{CPU: 15.6, In: 61, Out: 59, Replicated: 151, Client: 12.1},
+		Three: Cost{CPU: 17.9, In: 68, Out: 131, Replicated: 240, Client: 15.5},
+		Two:   Cost{CPU: 24.4, In: 113, Out: 117, Replicated: 270, Client: 17.4},
+		Wake:  Cost{CPU: 33, In: 255, Out: 30, Client: 75},
 	}
 	Batched256 = Way{
 		Name: "batched, 256 callers", Callers: 256, Batched: true,
-		One:   Cost{CPU: 16.0, In: 60, Out: 60, Replicated: 151, Client: 20},
-		Three: Cost{CPU: 20.4, In: 65, Out: 132, Replicated: 240, Client: 20},
-		Two:   Cost{CPU: 28, In: 130, Out: 110, Replicated: 290, Client: 20},
+		One:   Cost{CPU: 14.4, In: 55, Out: 59, Replicated: 150, Client: 10.5},
+		Three: Cost{CPU: 19.2, In: 58, Out: 131, Replicated: 239, Client: 15.8},
+		Two:   Cost{CPU: 22.4, In: 107, Out: 116, Replicated: 270, Client: 16.9},
+		Wake:  Cost{CPU: 33, In: 255, Out: 30, Client: 75},
 	}
 
 	// Hot is a decision on one of 100 subjects with one window, batched, 256 callers: requests of
 	// one subject share a decision.
-	Hot = Cost{CPU: 5.8, In: 35, Out: 35, Replicated: 74, Client: 5}
-	// Leased is a decision on one of 100 subjects whose limit is leased.
-	Leased = Cost{CPU: 0.006, Client: 1}
-	// Settled is a refund or a settlement of a charge to one window, by the store alone.
-	Settled = Cost{CPU: 40, In: 250, Out: 80, Replicated: 250, Client: 20}
+	Hot = Cost{CPU: 6.3, In: 37, Out: 37, Replicated: 77, Client: 6.4}
+	// Settled is a refund or a settlement of a charge to one window, by the store alone: a decision
+	// that is refunded, less the decision.
+	Settled = Cost{CPU: 99, In: 334, Out: 27, Replicated: 236, Client: 25.3}
+	// Block is a block of units of a leased limit, taken and given back. Its Client is of a
+	// decision from it.
+	Block = Cost{CPU: 104, In: 155, Out: 63, Replicated: 542, Client: 0.7}
 )
 
 // Ways are all of them.
 var Ways = []*Way{&Plain, &Batched64, &Batched256}
+
+// Memory is what Redis needs for a subject after some requests, in bytes.
+var Memory = []struct {
+	Limits   string
+	Requests [3]int
+	Bytes    [3]int
+	Full     int // with full windows, by MEMORY USAGE, which leaves out some 56 bytes
+}{
+	{"100/min", [3]int{1, 10, 50}, [3]int{213, 518, 908}, 1096},
+	{"100/min, 2,000/h and 50,000/day", [3]int{1, 10, 50}, [3]int{301, 1031, 1415}, 0},
+}

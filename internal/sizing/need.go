@@ -1,5 +1,7 @@
 package sizing
 
+import "time"
+
 // Calls is what a store is asked for.
 type Calls struct {
 	// Decisions is how many requests are decided. Subjects is how many subjects these ask about,
@@ -44,5 +46,22 @@ func (c Cost) Plus(n float64, d Cost) Cost {
 	return Cost{c.CPU + n*d.CPU, c.In + n*d.In, c.Out + n*d.Out, c.Replicated + n*d.Replicated, c.Client + n*d.Client}
 }
 
+// Need returns what calls within a second cost on servers that use Target of their cores.
+func (w *Way) Need(c Calls) Cost { return w.Cost(c).Plus(float64(c.Decisions)*(1-Target), w.Wake) }
+
+// Use returns the share of one core that calls within a second use. It solves u = busy + idle·(1-u).
+func (w *Way) Use(c Calls) float64 {
+	busy, wake := w.Cost(c).CPU/1e6, float64(c.Decisions)*w.Wake.CPU/1e6
+	return (busy + wake) / (1 + wake)
+}
+
 // Cores returns how many cores of Redis a cost per second needs, each used to Target.
 func (c Cost) Cores() float64 { return c.CPU / 1e6 / Target }
+
+// Blocks returns how many blocks of units a process takes per second for a subject whose limits are
+// leased, by their shortest window: one every half of a lease, which lasts a twentieth of the
+// window, but 20 ms to 5 s.
+func Blocks(window time.Duration) float64 {
+	lease := min(max(window/20, 20*time.Millisecond), 5*time.Second, window/2)
+	return 2 / lease.Seconds()
+}
