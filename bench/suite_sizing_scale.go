@@ -30,36 +30,44 @@ func sizeProcesses(ctx context.Context, s contest.Settings, r *contest.Report, s
 }
 
 // sizeRates lets four processes ask at a rate, at random times: a server that is not busy wakes up
-// for most calls. The first rate tells how much that costs; the others check it.
+// for most calls. The first two rates tell how much that costs; the last one checks it.
 func sizeRates(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer,
 	ways []sizing.Way) error {
-	var lines [][]string
+	var lines, wakes [][]string
 	for _, way := range ways[:2] {
+		var all []*sized
 		for i, rate := range []float64{16_000, 8000, 2000} {
 			l := sizingLoad{way: way, keys: manyKeys / 50, processes: 4, questions: []question{oneWindow}}
 			l.way.Callers = int(rate / 1000) // each pauses for 4 ms
-			l.pause = time.Duration(4 * float64(l.way.Callers) / rate * float64(time.Second))
+			l.pause = 4 * time.Millisecond
 			m, err := l.measure(ctx, s, server.addr, server)
 			if err != nil {
 				return fmt.Errorf("%s, %.0f a second: %w", way.Name, rate, err)
 			}
-			got := m.cost()
-			use := m.rate.Median() * got.CPU / 1e6
-			if i == 0 {
-				way.Wake = got.Plus(-1, way.One).Times(1 / (1 - use))
+			all = append(all, m)
+			if i < 2 {
+				way.Wake = way.Wake.Times(float64(i)).Plus(1/(1-m.use()), m.cost().Plus(-1, way.One)).Times(1 / float64(i+1))
 			}
-			computed := way.Use(sizing.Calls{Decisions: int64(m.rate.Median()), Subjects: int64(m.rate.Median()),
-				Windows: int64(m.rate.Median())})
-			lines = append(lines, append(m.line(way.Name), contest.Number(round(use, 100)),
-				contest.Number(round(computed, 100)), contest.Number(round(way.Wake.CPU, 10)),
-				contest.Number(round(way.Wake.In, 1)), contest.Number(round(way.Wake.Client, 10))))
 		}
+		for _, m := range all {
+			n := int64(m.rate.Median())
+			computed := way.Use(sizing.Calls{Decisions: n, Subjects: n, Windows: n})
+			lines = append(lines, append(m.line(way.Name), contest.Number(round(m.use(), 100)),
+				contest.Number(round(computed, 100))))
+		}
+		w := way.Wake
+		wakes = append(wakes, []string{way.Name, contest.Number(round(w.CPU, 10)), contest.Number(round(w.In, 1)),
+			contest.Number(round(w.Out, 1)), contest.Number(round(w.Client, 10))})
 	}
 	r.Heading("Sizing, a server that is not busy", "One window, four processes that ask at random times. Use is the part of a core that Redis uses, "+
-		"measured and computed. Wake is what a decision costs more on an idle server, from the first row of each way.")
-	r.Table(append(sizedHeader, "use", "computed", "wake, µs", "wake, bytes in", "wake, client µs"), lines)
+		"measured and computed. Wake is what a decision costs more on an idle server, from the first two rates of each way.")
+	r.Table(append(sizedHeader, "use", "computed"), lines)
+	r.Table([]string{"wake", "CPU, µs", "bytes in", "bytes out", "client CPU, µs"}, wakes)
 	return nil
 }
+
+// use is the part of a core that Redis used.
+func (m *sized) use() float64 { return m.rate.Median() * m.cpu.Median() / 1e6 }
 
 // sizeLeases measures what leases cost: not by decisions but by subjects, for their blocks.
 func sizeLeases(ctx context.Context, r *contest.Report, server *redisServer) error {
