@@ -41,9 +41,11 @@ var (
 	everyoneLimits = []stint.Limit{stint.PerHour(huge)}
 	oneWindow      = question{limits: []stint.Limit{stint.PerMinute(1000)}}
 	twoWindows     = question{limits: []stint.Limit{stint.PerMinute(1000), stint.PerHour(20_000)}}
-	threeWindows   = question{limits: []stint.Limit{stint.PerMinute(1000), stint.PerHour(20_000), stint.PerDay(100_000)}}
-	twoSubjects    = question{limits: oneWindow.limits, everyone: true}
-	fourAndTwo     = question{limits: threeWindows.limits, everyone: true}
+	threeWindows   = question{limits: []stint.Limit{
+		stint.PerMinute(1000), stint.PerHour(20_000), stint.PerDay(100_000),
+	}}
+	twoSubjects = question{limits: oneWindow.limits, everyone: true}
+	fourAndTwo  = question{limits: threeWindows.limits, everyone: true}
 )
 
 // sizingLoad is callers that ask in some way.

@@ -46,7 +46,8 @@ func sizeRates(ctx context.Context, s contest.Settings, r *contest.Report, serve
 			}
 			all = append(all, m)
 			if i < 2 {
-				way.Wake = way.Wake.Times(float64(i)).Plus(1/(1-m.use()), m.cost().Plus(-1, way.One)).Times(1 / float64(i+1))
+				wake := m.cost().Plus(-1, way.One).Times(1 / (1 - m.use()))
+				way.Wake = way.Wake.Times(float64(i)).Plus(1, wake).Times(1 / float64(i+1)) // the mean
 			}
 		}
 		for _, m := range all {

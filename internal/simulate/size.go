@@ -41,10 +41,35 @@ func (s *sizer) begin(now int64) {
 
 // state is what Redis keeps of a subject for one rule and scope.
 type state struct {
-	rule    int
-	scope   string
+	id      uint64 // a hash of the rule and the scope
 	expires expiry
 	sizing.State
+}
+
+// stateID returns the id of a state. It is not 0.
+func stateID(rule int, scope string) uint64 {
+	id := uint64(rule) + 1
+	for i := range len(scope) { // FNV-1a
+		id = (id ^ uint64(scope[i])) * 1099511628211
+	}
+	return id
+}
+
+// stateOf returns the state of a subject. Most subjects have one.
+func (s *subject) stateOf(id uint64) *state {
+	if s.state.id == 0 {
+		s.state.id = id
+	}
+	if s.state.id == id {
+		return &s.state
+	}
+	for i := range s.states {
+		if s.states[i].id == id {
+			return &s.states[i]
+		}
+	}
+	s.states = append(s.states, state{id: id})
+	return &s.states[len(s.states)-1]
 }
 
 // charge counts what a result charged to a subject.
@@ -52,22 +77,13 @@ func (s *sizer) charge(to *subject, r *policy.Result, now int64) {
 	if r.Cost == 0 || len(r.Limits) != len(r.Rule.Limits) {
 		return // nothing, or a part of the rule, for a path that can be read in several ways
 	}
-	var st *state
-	for i := range to.states {
-		if of := &to.states[i]; of.rule == r.Rule.Index && of.scope == r.Scope {
-			st = of
-		}
-	}
-	if st == nil {
-		to.states = append(to.states, state{rule: r.Rule.Index, scope: r.Scope})
-		st = &to.states[len(to.states)-1]
-	}
+	st := to.stateOf(stateID(r.Rule.Index, r.Scope))
 	was, expired := st.Bytes, st.Expires
 	st.Charge(s.layouts[r.Rule.Index], len("stint:{}:limits")+len(r.Subject)+len(r.Scope), r.Usages, r.Cost, now)
 	if st.Expires == expired && st.Bytes == was {
 		return
 	}
-	st.expires = s.alive.replace(st.expires, held{bytes: was}, held{bytes: st.Bytes}, st.Expires, now)
+	st.expires = s.alive.replace(st.expires, held{bytes: int64(was)}, held{bytes: int64(st.Bytes)}, st.Expires, now)
 	if !to.shared && (st.Expires > to.until || now >= to.until) {
 		to.until = st.Expires
 		to.expires = s.alive.replace(to.expires, held{subjects: 1}, held{subjects: 1}, to.until, now)

@@ -21,8 +21,9 @@ type subject struct {
 	shared   bool
 	requests int64
 	peaks    []peak   // of the limits that applied to it
-	states   []state  // what Redis would keep of it
-	until    int64    // when the last of these expires, in Unix microseconds
+	state    state    // what Redis would keep of it
+	states   []state  // the same, for further rules and scopes
+	until    int64    // when the last of all states expires, in Unix microseconds
 	expires  expiry   // the same, in the sizer
 	denials  *denials // nil if it was never denied
 }

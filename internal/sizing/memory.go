@@ -20,7 +20,7 @@ type Layout struct {
 // logLayout is a log; a limit without one has the width 0.
 type logLayout struct {
 	width, most int   // bytes of an entry, and how many there are at most
-	slice       int64 // entries in one slice of time are one; 0 if none are, -1 if all are
+	slice       int64 // entries in one slice of time are one; 0 if none are
 	before      int   // bytes of one entry of each log before this one
 }
 
@@ -51,7 +51,7 @@ func NewLayout(limits []stint.Limit) *Layout {
 			continue
 		case limit.Algorithm == stint.AlgorithmBucket:
 		case p.Span == 0:
-			log = logLayout{entryWidth(p.Cap), 1, -1, l.width}
+			log = logLayout{entryWidth(p.Cap), 1, p.Slice, l.width}
 		default:
 			log = logLayout{entryWidth(p.Cap), int(min(p.Cap, stint.Resolution+1)), p.Slice, l.width}
 		}
@@ -81,29 +81,31 @@ func entryWidth(capacity int64) int {
 	return 14
 }
 
-// State is what Redis keeps of a subject in one scope: one key.
+// State is what Redis keeps of a subject in one scope: one key. It is small, and has no pointer for
+// up to three limits: a replay has one for every subject, and each of their requests misses the
+// cache.
 type State struct {
-	// Bytes is the memory that it takes. Expires is when Redis drops it, in Unix microseconds,
-	// unless it is charged before.
-	Bytes, Expires int64
-	// The logs: most subjects have up to three, which are kept with the rest: fewer misses
-	// of the cache halve what Charge takes.
-	first [3]logState
-	more  []logState
+	// Expires is when Redis drops it, in Unix microseconds, unless it is charged before. Bytes is
+	// the memory that it takes.
+	Expires int64
+	Bytes   int32
+	first   [3]logState
+	more    *[]logState
 }
 
 func (s *State) log(i int) *logState {
 	if i < len(s.first) {
 		return &s.first[i]
 	}
-	return &s.more[i-len(s.first)]
+	return &(*s.more)[i-len(s.first)]
 }
 
 // logState is a log. Its string grows in steps as it gets entries.
 type logState struct {
-	entries, step uint8
-	until         int64     // the end of the newest slice
-	seen          [2]uint64 // which slices before it have entries, the newest in the lowest bit
+	slice   uint32  // the lowest bits of the number of the newest entry's slice
+	used    float32 // units
+	entries uint8
+	step    uint8
 }
 
 // slack is by how much longer than it counts a key is kept, in microseconds.
@@ -112,60 +114,51 @@ const slack = 1_000_000
 // Charge adds a charge of some cost at a time, after which usages are as they are. The key is the
 // length of the key's name. There is a usage for each limit of the layout.
 func (s *State) Charge(l *Layout, key int, usages []stint.Usage, cost, now int64) {
-	fresh := now >= s.Expires
-	if fresh {
-		*s = State{Bytes: s.Bytes, Expires: s.Expires, more: make([]logState, max(0, len(l.logs)-len(s.first)))}
+	changed, needed := now >= s.Expires, int64(0)
+	if changed {
+		s.first = [3]logState{}
+		if n := len(l.logs) - len(s.first); n > 0 {
+			more := make([]logState, n)
+			s.more = &more
+		}
 	}
-	changed, needed := fresh, int64(0)
 	for i := range usages {
 		u := &usages[i]
 		needed = max(needed, now+u.ResetAfter.Microseconds()+slack)
-		if log := &l.logs[i]; log.width > 0 && cost > 0 {
-			changed = s.log(i).add(log, u.Used, cost, now) || changed
+		if log := &l.logs[i]; log.width > 0 && s.log(i).add(log, u.Used, cost, now) {
+			changed = true
 		}
 	}
 	if s.Expires < needed { // as in take.lua: an eighth ahead, so that not every charge sets it
 		s.Expires = needed + (needed-now)/8
 	}
 	if changed {
-		s.Bytes = int64(l.bytes(key, s))
+		s.Bytes = int32(l.bytes(key, s))
 	}
 }
 
-// add adds an entry. It reports whether the size of the string changes.
+// add adds a charge, after which so many units are used. It reports whether the size of the string
+// changes. Of the entries before, as large a part is left as of the units.
 func (s *logState) add(l *logLayout, used, cost, now int64) bool {
-	switch {
-	case l.slice < 0:
-		s.entries = 1
-	case now < s.until:
-		return false // in the slice of the newest entry
-	case l.slice > 0:
-		end := now - now%l.slice + l.slice
-		s.seen = shifted(s.seen, uint64((end-s.until)/l.slice))
-		s.seen[0] |= 1
-		s.until = end
-		s.entries = uint8(min(bits.OnesCount64(s.seen[0])+bits.OnesCount64(s.seen[1]), l.most))
-	case used <= cost:
-		s.entries = 1
-	default:
-		s.entries = uint8(min(int64(s.entries)+1, used, int64(l.most)))
+	before, entries := s.used, int(s.entries)
+	s.used = float32(used)
+	if l.slice != 0 {
+		slice := uint32(now / l.slice)
+		if slice == s.slice && entries > 0 {
+			return false // an entry more for none
+		}
+		s.slice = slice
 	}
+	if before > 0 {
+		entries = int(float32(entries)*min(float32(used-cost)/before, 1) + 0.5)
+	}
+	s.entries = uint8(min(entries+1, l.most))
 	step := stepOf(int(s.entries))
 	if step <= s.step && !(s.entries == 1 && s.step >= firstRing) {
 		return false
 	}
 	s.step = step
 	return true
-}
-
-// shifted returns slices seen before, some slices later; those that left the window are dropped.
-func shifted(seen [2]uint64, by uint64) [2]uint64 {
-	if by >= 64 {
-		seen[1], seen[0] = seen[0], 0
-		by -= 64
-	}
-	const inWindow = stint.Resolution + 1 - 64
-	return [2]uint64{seen[0] << by, (seen[1]<<by | seen[0]>>(64-by)) & (1<<inWindow - 1)}
 }
 
 // The steps in which the string of a log grows: its newest entry is in the head; then there are

@@ -49,7 +49,7 @@ func (c Cost) Plus(n float64, d Cost) Cost {
 // Need returns what calls within a second cost on servers that use Target of their cores.
 func (w *Way) Need(c Calls) Cost { return w.Cost(c).Plus(float64(c.Decisions)*(1-Target), w.Wake) }
 
-// Use returns the share of one core that calls within a second use. It solves u = busy + idle·(1-u).
+// Use returns the share u of one core that calls within a second use: u = busy + wake·(1-u).
 func (w *Way) Use(c Calls) float64 {
 	busy, wake := w.Cost(c).CPU/1e6, float64(c.Decisions)*w.Wake.CPU/1e6
 	return (busy + wake) / (1 + wake)
