@@ -63,6 +63,7 @@ func sizeRates(ctx context.Context, s contest.Settings, r *contest.Report, serve
 	r.Heading("Sizing, a server that is not busy", "One window, four processes that ask at random times. Use is the part of a core that Redis uses, "+
 		"measured and computed. Wake is what a decision costs more on an idle server, from the first two rates of each way.")
 	r.Table(append(sizedHeader, "use", "computed"), lines)
+	r.Printf("\n")
 	r.Table([]string{"wake", "CPU, µs", "bytes in", "bytes out", "client CPU, µs"}, wakes)
 	return nil
 }

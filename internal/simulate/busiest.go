@@ -19,17 +19,17 @@ type load struct {
 }
 
 // reach ends the current step if the time is past it. The sum is that of all requests so far.
-func (b *busiest) reach(now int64, sum load) {
+func (b *busiest) reach(now int64, sum *load) {
 	if now < b.end {
 		return
 	}
 	b.finish(sum)
 	b.end = now - now%b.length + b.length
-	b.before = sum
+	b.before = *sum
 }
 
 // finish compares the current step with the busiest one.
-func (b *busiest) finish(sum load) {
+func (b *busiest) finish(sum *load) {
 	step := load{sum.requests - b.before.requests, sum.calls.Minus(b.before.calls)}
 	calls := step.calls.Decisions + step.calls.Settlements
 	most := b.most.calls.Decisions + b.most.calls.Settlements

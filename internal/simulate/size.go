@@ -30,12 +30,14 @@ func newSizer(set *policy.Set) *sizer {
 	return s
 }
 
-// begin counts a request.
+// begin counts a request. Everything ends with a second: steps, and buckets of expiries.
 func (s *sizer) begin(now int64) {
-	s.sum.calls.Settlements = s.settlements.Load()
-	s.second.reach(now, s.sum)
-	s.minute.reach(now, s.sum)
-	s.alive.advance(now)
+	if now >= s.second.end {
+		s.sum.calls.Settlements = s.settlements.Load()
+		s.second.reach(now, &s.sum)
+		s.minute.reach(now, &s.sum)
+		s.alive.advance(now)
+	}
 	s.sum.requests++
 }
 
@@ -93,8 +95,8 @@ func (s *sizer) charge(to *subject, r *policy.Result, now int64) {
 // size returns what was found.
 func (s *sizer) size() Size {
 	s.sum.calls.Settlements = s.settlements.Load()
-	s.second.finish(s.sum)
-	s.minute.finish(s.sum)
+	s.second.finish(&s.sum)
+	s.minute.finish(&s.sum)
 	size := Size{
 		Subjects: s.alive.most.subjects, Memory: s.alive.most.bytes,
 		Second: s.second.load(), Minute: s.minute.load(),
