@@ -41,6 +41,9 @@ func TestText(t *testing.T) {
 
 // TestGuide: docs/simulate.md shows what the example needs.
 func TestGuide(t *testing.T) {
+	if testing.Short() {
+		t.Skip("replays 100,000 lines")
+	}
 	const page = "../../../docs/simulate.md"
 	doc, err := os.ReadFile(page)
 	if err != nil {
