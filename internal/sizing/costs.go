@@ -33,7 +33,7 @@ type Way struct {
 }
 
 // The figures of this file are those of the suite sizing (cd bench && go run . -only sizing), here
-// medians of four short runs: Redis 7.0.15 with one replica, 100,000 subjects in turn, Go 1.26, on
+// medians of a few short runs: Redis 7.0.15 with one replica, 100,000 subjects in turn, Go 1.26, on
 // a virtual machine with 2 cores of a Xeon, which Redis, its replica and the callers share. To
 // replace them, run the suite, copy its figures to here, and run
 //
