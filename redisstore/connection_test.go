@@ -173,7 +173,8 @@ func oneIsSilent(t *testing.T, s *Store, silent, there string) {
 	batch := []*driver.Call{
 		{Request: stint.Request{Claim: claim(silent)}},
 		{Request: stint.Request{Claim: claim(there)}},
-		{Request: stint.Request{Claim: claim(there), And: []stint.Claim{claim(silent)}}, Deadline: begin.Add(long / 10)},
+		{Request: stint.Request{Claim: claim(there), And: []stint.Claim{claim(silent)}},
+			Deadline: begin.Add(long / 10)},
 	}
 	for i, c := range batch {
 		c.Done = func() { took[i] = time.Since(begin) }

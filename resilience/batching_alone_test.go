@@ -110,9 +110,11 @@ func TestWhoDoesNotAskItself(t *testing.T) {
 		defer b.Close()
 		short, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		defer cancel()
-		mustTake(t, d, short)                                                                  // less time than the budget
-		mustTake(t, b, t.Context())                                                            // no deadline
-		mustTake(t, newDeadlines(b, time.Second), t.Context())                                 // so long that a canceled caller would be stuck
+		// less time than the budget
+		mustTake(t, d, short)
+		mustTake(t, b, t.Context()) // no deadline
+		// so long that a canceled caller would be stuck
+		mustTake(t, newDeadlines(b, time.Second), t.Context())
 		if err := d.askAfter(t.Context(), &question{request: oneUnit("a"), asked: time.Now()}, // something is owed
 			[]*owedCall{{Call: driver.Call{Request: oneUnit("b")}, done: func(*owedCall) {}}}); err != nil {
 			t.Fatal(err)

@@ -131,8 +131,8 @@ func (f *fallback) askOwing(ctx context.Context, q *question, a *asking) error {
 }
 
 // with decides as the store did, unless this process was granted so much without the store that the
-// decision exceeds a limit. Answers are counted once any request is to be decided without the store:
-// that takes as long as a decision in memory.
+// decision exceeds a limit. Answers are counted once any request is to be decided without the
+// store: that takes as long as a decision in memory.
 func (f *fallback) with(q *question, a *asking) {
 	if !f.local.asked.Load() {
 		if f.mode(&q.request) != stint.FailLocal {

@@ -241,7 +241,8 @@ func BenchmarkFallback(b *testing.B) {
 // What the store grants is counted in memory as soon as any request is to be decided there, and not
 // before.
 func TestOnlyWhatIsNeededIsCounted(t *testing.T) {
-	f, err := newFallback(bottom{newRemote(t, 0)}, nil, Config{Failure: stint.FailurePolicy{Mode: stint.FailError}}.withDefaults())
+	f, err := newFallback(bottom{newRemote(t, 0)}, nil,
+		Config{Failure: stint.FailurePolicy{Mode: stint.FailError}}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

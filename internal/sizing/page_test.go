@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "compute docs/sizing.md again")
 
-// TestPage: the numbers of docs/sizing.md are those of this package. What is between
-// <!-- sizing:name --> and <!-- end --> is computed.
+// TestPage: the numbers of docs/sizing.md are those of this package. What is between <!--
+// sizing:name --> and <!-- end --> is computed.
 func TestPage(t *testing.T) {
 	const name = "../../docs/sizing.md"
 	text, err := os.ReadFile(name)
