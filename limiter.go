@@ -93,20 +93,28 @@ func New(store Store, options ...Option) (*Limiter, error) {
 func (l *Limiter) Limits() []Limit { return slices.Clone(l.limits) }
 
 // Allow charges one unit to the subject if all limits have room for it.
-func (l *Limiter) Allow(ctx context.Context, subject string) (Decision, error) {
-	return l.AllowN(ctx, subject, 1)
+func (l *Limiter) Allow(ctx context.Context, subject string) (d Decision, err error) {
+	err = l.allow(ctx, subject, 1, &d)
+	return d, err
 }
 
 // AllowN charges n units to the subject if all limits have room for all of them. Zero units only
 // look.
-func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
+func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (d Decision, err error) {
+	err = l.allow(ctx, subject, n, &d)
+	return d, err
+}
+
+// allow is AllowN that answers in place.
+func (l *Limiter) allow(ctx context.Context, subject string, n int64, d *Decision) (err error) {
 	// New has validated the limits, so only the rest of the claim can be wrong.
 	if subject == "" || len(subject) > MaxSubject || uint64(n) > uint64(MaxUnits) || len(l.limits) == 0 {
 		r := l.request(subject, n)
-		return Decision{}, r.Validate()
+		return r.Validate()
 	}
-	return l.store.Take(ctx, Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans,
+	*d, err = l.store.Take(ctx, Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans,
 		Failure: l.failure})
+	return err
 }
 
 // Peek answers as Allow would and charges nothing.
