@@ -32,7 +32,11 @@ func (sh *shard) quick(r *stint.Request, rec *record, d *stint.Decision, now int
 	if !fits && (r.Bans != nil || r.Mode == stint.ModeForce) {
 		return false
 	}
-	d.Allowed, d.Charge.Claim = fits, r.Claim
+	d.Allowed = fits
+	// Field by field: as a whole it was copied twice, by loads of twice the size of the latest
+	// stores, which have to wait for these: 5 % of a decision.
+	c := &d.Charge.Claim
+	c.Subject, c.Scope, c.Limits, c.Cost, c.Shared = r.Subject, r.Scope, r.Limits, r.Cost, r.Shared
 	switch {
 	case fits && r.Mode != stint.ModePeek:
 		sh.quickCharge(r, rec, d, now)

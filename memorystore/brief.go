@@ -1,0 +1,61 @@
+package memorystore
+
+import (
+	"context"
+	"hash/maphash"
+
+	"github.com/stint-limiter/stint"
+)
+
+// brief is the store as a [stint.Brief].
+type brief Store
+
+// Brief returns what answers the simplest requests of a limiter, see [stint.Brief]: nil if another
+// store is asked, one that embeds this one.
+func (s *Store) Brief(asked stint.Store) stint.Brief {
+	if asked != stint.Store(s) {
+		return nil
+	}
+	return (*brief)(s)
+}
+
+// TakeOne is quick for one limit, without bans. It leaves everything else to Take, failures too.
+func (b *brief) TakeOne(ctx context.Context, limit *stint.Limit, subject string, cost int64) (
+	id uint64, at int64, generation uint32, u stint.Usage, ok bool) {
+	s := (*Store)(b)
+	if ctx.Err() != nil || s.closed.Load() || cost <= 0 {
+		return
+	}
+	h := maphash.String(s.seed, subject)
+	sh := &s.shards[h>>s.shift]
+	hash := withScope(s.seed, h, "", limit.Name)
+	now := s.read()
+	sh.mu.Lock()
+	now = sh.follow(now)
+	rec := sh.find(hash, subject, "", limit.Name)
+	if rec == nil || now < rec.last {
+		sh.mu.Unlock()
+		return
+	}
+	c, p := sh.usual(rec, limit)
+	if c == nil || c.Booked() {
+		sh.mu.Unlock()
+		return
+	}
+	v := &sh.quicks[0]
+	v.Open(c, p, now, 0)
+	if v.Fits(cost) {
+		sh.grown += int64(v.Charge(cost))
+		rec.last = now
+		id, at, generation = sh.nextSerial(), now, rec.generation
+	} else {
+		u.RetryAfter = wait(v.Earliest(now, cost), now)
+	}
+	u.Used, u.ResetAfter = v.Used(), duration(v.Reset())
+	if sh.grown != 0 {
+		sh.unlockGrown(rec, now)
+	} else {
+		sh.mu.Unlock()
+	}
+	return id, at, generation, u, true
+}
