@@ -125,7 +125,8 @@ func (l *Limiter) allow(ctx context.Context, subject string, n int64, d *Decisio
 			return nil
 		}
 	}
-	*d, err = l.store.Take(ctx, l.request(subject, n))
+	*d, err = l.store.Take(ctx, Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans,
+		Failure: l.failure})
 	return err
 }
 
