@@ -35,7 +35,7 @@ type Limiter struct {
 	limits  []Limit
 	bans    *BanPolicy
 	failure *FailurePolicy
-	brief   Brief // decides for Allow, if the store has one and the limiter a single limit
+	brief   Brief // decides for Allow, if it is not nil
 	sleep   func(context.Context, time.Duration) (late time.Duration, err error)
 }
 
@@ -87,7 +87,7 @@ func New(store Store, options ...Option) (*Limiter, error) {
 	if err := m.invalid(); err != nil {
 		return nil, err
 	}
-	l.brief = l.briefly()
+	l.brief = l.findBrief()
 	return l, nil
 }
 
@@ -107,23 +107,16 @@ func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (d Decisi
 	return d, err
 }
 
-// allow is AllowN that answers in place: Go copies a decision twice wherever a function returns what
-// another one returned.
+// allow is AllowN that answers in place: Go copies a decision twice wherever a function returns
+// what another one returned.
 func (l *Limiter) allow(ctx context.Context, subject string, n int64, d *Decision) (err error) {
 	// New has validated the limits, so only the rest of the claim can be wrong.
 	if subject == "" || len(subject) > MaxSubject || uint64(n) > uint64(MaxUnits) || len(l.limits) == 0 {
 		r := l.request(subject, n)
 		return r.Validate()
 	}
-	if l.brief != nil {
-		if id, at, generation, u, ok := l.brief.TakeOne(ctx, &l.limits[0], subject, n); ok {
-			d.Allowed, d.RetryAfter, d.count = id != 0, u.RetryAfter, 1
-			d.few[0] = u
-			c := &d.Charge
-			c.ID, c.At, c.Generation = id, at, generation
-			c.Claim.Subject, c.Claim.Limits, c.Claim.Cost = subject, l.limits, n
-			return nil
-		}
+	if l.brief != nil && l.allowBriefly(ctx, subject, n, d) {
+		return nil
 	}
 	*d, err = l.store.Take(ctx, Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans,
 		Failure: l.failure})

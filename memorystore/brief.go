@@ -3,6 +3,7 @@ package memorystore
 import (
 	"context"
 	"hash/maphash"
+	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -26,13 +27,7 @@ func (b *brief) TakeOne(ctx context.Context, limit *stint.Limit, subject string,
 	if ctx.Err() != nil || s.closed.Load() || cost <= 0 {
 		return
 	}
-	h := maphash.String(s.seed, subject)
-	sh := &s.shards[h>>s.shift]
-	hash := withScope(s.seed, h, "", limit.Name)
-	now := s.read()
-	sh.mu.Lock()
-	now = sh.follow(now)
-	rec := sh.find(hash, subject, "", limit.Name)
+	sh, rec, now := s.enter(subject, limit.Name)
 	if rec == nil || now < rec.last {
 		sh.mu.Unlock()
 		return
@@ -52,10 +47,42 @@ func (b *brief) TakeOne(ctx context.Context, limit *stint.Limit, subject string,
 		u.RetryAfter = wait(v.Earliest(now, cost), now)
 	}
 	u.Used, u.ResetAfter = v.Used(), duration(v.Reset())
-	if sh.grown != 0 {
-		sh.unlockGrown(rec, now)
-	} else {
-		sh.mu.Unlock()
-	}
+	sh.leave(rec, now)
 	return id, at, generation, u, true
+}
+
+// TakeFew is TakeOne for a few limits.
+func (b *brief) TakeFew(ctx context.Context, limits []stint.Limit, subject string, cost int64) (
+	id uint64, at int64, generation uint32, retry time.Duration, few [3]stint.Usage, ok bool) {
+	s := (*Store)(b)
+	if ctx.Err() != nil || s.closed.Load() || cost <= 0 {
+		return
+	}
+	sh, rec, now := s.enter(subject, limits[0].Name)
+	fits, ok := sh.quickOpen(rec, limits, cost, now)
+	if !ok {
+		sh.mu.Unlock()
+		return
+	}
+	usages := few[:len(limits)]
+	if fits {
+		sh.quickCharge(rec, usages, cost, now)
+		id, at, generation = sh.nextSerial(), now, rec.generation
+	} else {
+		retry = sh.quickDeny(usages, cost, now)
+	}
+	sh.quickUsed(usages)
+	sh.leave(rec, now)
+	return id, at, generation, retry, few, true
+}
+
+// enter locks a subject's shard and finds the record of its limits with a name.
+func (s *Store) enter(subject, name string) (sh *shard, rec *record, now int64) {
+	h := maphash.String(s.seed, subject)
+	sh = &s.shards[h>>s.shift]
+	hash := withScope(s.seed, h, "", name)
+	now = s.read()
+	sh.mu.Lock()
+	now = sh.follow(now)
+	return sh, sh.find(hash, subject, "", name), now
 }

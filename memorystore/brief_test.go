@@ -28,11 +28,15 @@ func (s *briefly) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 			plain.Bans = nil // it makes no difference
 		}
 	}
-	if len(r.Limits) != 1 || !reflect.DeepEqual(plain, stint.Request{Claim: stint.Claim{
+	if !reflect.DeepEqual(plain, stint.Request{Claim: stint.Claim{
 		Subject: r.Subject, Limits: r.Limits, Cost: r.Cost}}) {
 		return s.Store.Take(ctx, r)
 	}
-	lim, err := stint.New(s.Store, r.Limits[0])
+	var options []stint.Option
+	for _, l := range r.Limits {
+		options = append(options, l)
+	}
+	lim, err := stint.New(s.Store, options...)
 	if err != nil {
 		return stint.Decision{}, err
 	}
@@ -80,30 +84,37 @@ func TestAllowAsksTheStoreThatEmbedsAnother(t *testing.T) {
 
 // Allow and Take answer alike, with room and without, and beside a booking.
 func TestAllowAndTakeAreTheSame(t *testing.T) {
-	for _, limit := range []stint.Limit{
-		stint.PerMinute(3), stint.PerMinute(1000), stint.TokenBucket(3, 3, time.Minute),
-		stint.PerMinute(2).WithBurst(2), stint.PerMinute(3).WithName("login"), stint.AtOnce(3, time.Minute),
-		{Algorithm: stint.AlgorithmFixed, Max: 3, Window: time.Minute},
+	for _, limits := range [][]stint.Limit{
+		{stint.PerMinute(3)}, {stint.PerMinute(1000)}, {stint.TokenBucket(3, 3, time.Minute)},
+		{stint.PerMinute(2).WithBurst(2)}, {stint.PerMinute(3).WithName("login")}, {stint.AtOnce(3, time.Minute)},
+		{{Algorithm: stint.AlgorithmFixed, Max: 3, Window: time.Minute}}, {stint.PerMinute(0), stint.PerHour(2)},
+		{stint.PerMinute(3), stint.PerHour(4)}, {stint.PerMinute(5), stint.PerHour(3), stint.PerDay(4)},
+		{stint.PerMinute(3), stint.PerHour(4).WithName("login")},
+		{stint.PerSecond(3), stint.PerMinute(4), stint.PerHour(4), stint.PerDay(4)},
 	} {
-		allow := decisionsOf(t, limit, func(s stint.Store, r stint.Request) (stint.Decision, error) {
-			lim, err := stint.New(s, limit)
+		allow := decisionsOf(t, limits, func(s stint.Store, r stint.Request) (stint.Decision, error) {
+			var options []stint.Option
+			for _, l := range limits {
+				options = append(options, l)
+			}
+			lim, err := stint.New(s, options...)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return lim.AllowN(t.Context(), r.Subject, r.Cost)
 		})
-		take := decisionsOf(t, limit, func(s stint.Store, r stint.Request) (stint.Decision, error) {
+		take := decisionsOf(t, limits, func(s stint.Store, r stint.Request) (stint.Decision, error) {
 			return s.Take(t.Context(), r)
 		})
 		if !reflect.DeepEqual(allow, take) {
-			t.Errorf("%v: Allow answers\n%+v\nTake answers\n%+v", limit, allow, take)
+			t.Errorf("%v: Allow answers\n%+v\nTake answers\n%+v", limits, allow, take)
 		}
 	}
 }
 
 // decisionsOf asks a store of its own eight times, and books after the fifth. It leaves out what is
 // drawn at random.
-func decisionsOf(t *testing.T, limit stint.Limit,
+func decisionsOf(t *testing.T, limits []stint.Limit,
 	ask func(stint.Store, stint.Request) (stint.Decision, error)) (all []stint.Decision) {
 	clock := &storetest.Clock{}
 	s, err := memorystore.New(memorystore.Config{Now: clock.Now})
@@ -111,10 +122,10 @@ func decisionsOf(t *testing.T, limit stint.Limit,
 		t.Fatal(err)
 	}
 	defer s.Close()
-	r := stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{limit}, Cost: 1}}
+	r := stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}
 	for i := range 8 {
 		clock.Advance(time.Second)
-		if i == 5 && limit.Algorithm != stint.AlgorithmConcurrency {
+		if i == 5 && limits[0].Algorithm != stint.AlgorithmConcurrency {
 			booked := r
 			booked.Mode = stint.ModeReserve
 			if _, err := s.Take(t.Context(), booked); err != nil {
@@ -126,9 +137,9 @@ func decisionsOf(t *testing.T, limit stint.Limit,
 			t.Fatal(err)
 		}
 		if d.Allowed != (d.Charge.ID != 0) {
-			t.Errorf("%v: allowed %v with the charge %d", limit, d.Allowed, d.Charge.ID)
+			t.Errorf("%v: allowed %v with the charge %d", limits, d.Allowed, d.Charge.ID)
 		}
-		d.Charge.ID, d.Charge.Generation = 0, 0
+		d.Charge.ID, d.Charge.Generation, d.Charge.Others = 0, 0, nil
 		all = append(all, d)
 	}
 	return all
