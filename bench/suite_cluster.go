@@ -33,21 +33,21 @@ func (c cluster) addr() string {
 	return c[0].addr + "?" + strings.Join(others, "&")
 }
 
-// startCluster starts a Cluster of masters without replicas.
-func startCluster(ctx context.Context) (c cluster, err error) {
+// startCluster starts a Cluster of so many masters without replicas.
+func startCluster(ctx context.Context, nodes int) (c cluster, err error) {
 	defer func() {
 		if err != nil {
 			c.Close()
 		}
 	}()
 	const slots = 16384
-	for i := range clusterNodes {
+	for i := range nodes {
 		node, err := startRedis(ctx, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
 		if err != nil {
 			return c, err
 		}
 		c = append(c, node)
-		first, last := i*slots/clusterNodes, (i+1)*slots/clusterNodes-1
+		first, last := i*slots/nodes, (i+1)*slots/nodes-1
 		if err := node.do(ctx, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first),
 			strconv.Itoa(last)).Error(); err != nil {
 			return c, err
@@ -65,8 +65,8 @@ func startCluster(ctx context.Context) (c cluster, err error) {
 				return c, err
 			}
 			together = together && strings.Contains(info, "cluster_state:ok") &&
-				strings.Contains(info, "cluster_size:3") &&
-				strings.Contains(info, "cluster_known_nodes:3")
+				strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", nodes)) &&
+				strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", nodes))
 		}
 		if together {
 			return c, nil
@@ -81,7 +81,7 @@ var clusterPeers = []int{plain, stack}
 
 // runCluster repeats the load on a Cluster, for information: two cores carry it all.
 func runCluster(ctx context.Context, s contest.Settings, r *contest.Report) error {
-	c, err := startCluster(ctx)
+	c, err := startCluster(ctx, clusterNodes)
 	if err != nil {
 		return err
 	}
