@@ -31,11 +31,12 @@ import (
 // Under a concurrency limit, see [AtOnce], a request takes a place, and [Limiter.Hold] keeps it
 // until it is released.
 type Limiter struct {
-	store   Store
-	limits  []Limit
-	bans    *BanPolicy
-	failure *FailurePolicy
-	sleep   func(context.Context, time.Duration) (late time.Duration, err error)
+	store    Store
+	limits   []Limit
+	bans     *BanPolicy
+	failure  *FailurePolicy
+	shortcut shortcutStore // decides for Allow, if it is not nil
+	sleep    func(context.Context, time.Duration) (late time.Duration, err error)
 }
 
 // Option sets up a limiter. A [Limit] is an option: it adds itself.
@@ -86,6 +87,7 @@ func New(store Store, options ...Option) (*Limiter, error) {
 	if err := m.invalid(); err != nil {
 		return nil, err
 	}
+	l.shortcut = l.findShortcut()
 	return l, nil
 }
 
@@ -93,20 +95,32 @@ func New(store Store, options ...Option) (*Limiter, error) {
 func (l *Limiter) Limits() []Limit { return slices.Clone(l.limits) }
 
 // Allow charges one unit to the subject if all limits have room for it.
-func (l *Limiter) Allow(ctx context.Context, subject string) (Decision, error) {
-	return l.AllowN(ctx, subject, 1)
+func (l *Limiter) Allow(ctx context.Context, subject string) (d Decision, err error) {
+	err = l.allow(ctx, subject, 1, &d)
+	return d, err
 }
 
 // AllowN charges n units to the subject if all limits have room for all of them. Zero units only
 // look.
-func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
+func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (d Decision, err error) {
+	err = l.allow(ctx, subject, n, &d)
+	return d, err
+}
+
+// allow is AllowN that answers in place: Go copies a decision twice wherever a function returns
+// what another one returned.
+func (l *Limiter) allow(ctx context.Context, subject string, n int64, d *Decision) (err error) {
 	// New has validated the limits, so only the rest of the claim can be wrong.
 	if subject == "" || len(subject) > MaxSubject || uint64(n) > uint64(MaxUnits) || len(l.limits) == 0 {
 		r := l.request(subject, n)
-		return Decision{}, r.Validate()
+		return r.Validate()
 	}
-	return l.store.Take(ctx, Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans,
+	if l.shortcut != nil && l.allowShort(ctx, subject, n, d) {
+		return nil
+	}
+	*d, err = l.store.Take(ctx, Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans,
 		Failure: l.failure})
+	return err
 }
 
 // Peek answers as Allow would and charges nothing.

@@ -39,25 +39,30 @@ func BenchmarkAllow(b *testing.B) {
 		{"named", 1, []stint.Option{stint.PerMinute(1e9).WithName("login")}},
 		{"deny", 100, []stint.Option{stint.PerDay(100)}},
 	} {
-		s, err := memorystore.New(memorystore.Config{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer s.Close()
-		lim, err := stint.New(s, x.limits...)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for range x.fill {
-			time.Sleep(2 * time.Microsecond)
-			for _, subject := range subjects {
-				lim.Allow(context.Background(), subject)
+		b.Run(x.name, func(b *testing.B) {
+			s, err := memorystore.New(memorystore.Config{})
+			if err != nil {
+				b.Fatal(err)
 			}
-		}
-		for name, keys := range map[string]*[asked]string{"hot": &hot, "turn": &turn, "zipf": &skewed} {
-			b.Run(x.name+"/"+name, func(b *testing.B) { serial(b, lim, keys) })
-			b.Run(x.name+"/"+name+"/parallel", func(b *testing.B) { parallel(b, lim, keys) })
-		}
+			defer s.Close()
+			lim, err := stint.New(s, x.limits...)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for range x.fill {
+				time.Sleep(2 * time.Microsecond)
+				for _, subject := range subjects {
+					lim.Allow(context.Background(), subject)
+				}
+			}
+			for _, p := range []struct {
+				name string
+				keys *[asked]string
+			}{{"hot", &hot}, {"turn", &turn}, {"zipf", &skewed}} {
+				b.Run(p.name, func(b *testing.B) { serial(b, lim, p.keys) })
+				b.Run(p.name+"-parallel", func(b *testing.B) { parallel(b, lim, p.keys) })
+			}
+		})
 	}
 }
 

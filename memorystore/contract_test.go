@@ -19,6 +19,6 @@ func open(t *testing.T) storetest.Harness {
 	}}
 }
 
-func TestContract(t *testing.T) { storetest.Run(t, storetest.Exact, open) }
+func TestContract(t *testing.T) { storetest.Run(t, open) }
 
 func TestModel(t *testing.T) { storetest.Model(t, open) }

@@ -17,10 +17,16 @@ func openReal(t *testing.T) storetest.Harness {
 	return storetest.Harness{Store: s}
 }
 
-func TestContractInRealTime(t *testing.T) { storetest.Run(t, storetest.Exact, openReal) }
+func TestContractInRealTime(t *testing.T) { storetest.Run(t, openReal) }
 
 // What is exact is never over.
-func TestContractNeverOver(t *testing.T) { storetest.Run(t, storetest.NeverOver, open) }
+func TestContractNeverOver(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		h := open(t)
+		h.NeverOver = true
+		return h
+	})
+}
 
 func TestLinearizable(t *testing.T) {
 	h := openReal(t)

@@ -44,11 +44,7 @@ func (s *Store) takeOne(r *stint.Request, d *stint.Decision) {
 	now = sh.follow(now)
 	rec := sh.find(hash, r.Subject, r.Scope, name)
 	if sh.quick(r, rec, d, now) {
-		if sh.grown != 0 {
-			sh.unlockGrown(rec, now)
-		} else {
-			sh.mu.Unlock()
-		}
+		sh.leave(rec, now)
 		return
 	}
 	q := &sh.query

@@ -204,7 +204,7 @@ func TestSingle(t *testing.T) {
 	server := redistest.Start(t)
 	s, c := open(t, server.URL()), client(t, server.URL())
 	fresh := func(t *testing.T) storetest.Harness { return clocked(t, s, c) }
-	t.Run("examples", func(t *testing.T) { storetest.Run(t, storetest.Exact, fresh) })
+	t.Run("examples", func(t *testing.T) { storetest.Run(t, fresh) })
 	t.Run("model", func(t *testing.T) { storetest.Model(t, fresh) })
 	t.Run("concurrent", func(t *testing.T) { storetest.Linearizable(t, open(t, server.URL())) })
 	wantTTLs(t, c)
@@ -227,7 +227,7 @@ func TestCluster(t *testing.T) {
 		h.SplitSubjects = true
 		return h
 	}
-	t.Run("examples", func(t *testing.T) { storetest.Run(t, storetest.Exact, fresh) })
+	t.Run("examples", func(t *testing.T) { storetest.Run(t, fresh) })
 	t.Run("concurrent", func(t *testing.T) { storetest.Linearizable(t, open(t, url)) })
 	wantTTLs(t, c)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func TestBreakerContract(t *testing.T) {
-	storetest.Run(t, storetest.Exact, func(t *testing.T) storetest.Harness {
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		h := openMemory(t)
 		h.Store = newBreakerFor(t, newFlaky(t, h.Store), Config{})
 		return h

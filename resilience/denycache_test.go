@@ -12,9 +12,9 @@ import (
 )
 
 func TestDenyCacheContract(t *testing.T) {
-	storetest.Run(t, storetest.NeverOver, func(t *testing.T) storetest.Harness {
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		g := newDenyRig(t, Config{})
-		return storetest.Harness{Store: g.cache, Clock: g.clock}
+		return storetest.Harness{Store: g.cache, Clock: g.clock, NeverOver: true}
 	})
 }
 

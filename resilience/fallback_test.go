@@ -13,7 +13,7 @@ import (
 )
 
 func TestFallbackContract(t *testing.T) {
-	storetest.Run(t, storetest.Exact, func(t *testing.T) storetest.Harness {
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		h := openMemory(t)
 		h.Store = newFallbackFor(t, h.Store, Config{now: h.Clock.Now})
 		return h
@@ -22,8 +22,9 @@ func TestFallbackContract(t *testing.T) {
 
 // Without the store, what is left is a limiter as good as any.
 func TestFallbackContractWithoutTheStore(t *testing.T) {
-	storetest.Run(t, storetest.NeverOver, func(t *testing.T) storetest.Harness {
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		h := openMemory(t)
+		h.NeverOver = true
 		inner := newFlaky(t, h.Store)
 		inner.fail(unreachable(), "take", "amend")
 		h.Store = givesUp{newFallbackFor(t, inner, Config{Instances: 1, now: h.Clock.Now})}

@@ -20,7 +20,7 @@ import (
 func TestLeasesContract(t *testing.T) {
 	for _, leased := range []bool{false, true} {
 		t.Run(fmt.Sprintf("leased=%v", leased), func(t *testing.T) {
-			storetest.Run(t, storetest.NeverOver, func(t *testing.T) storetest.Harness {
+			storetest.Run(t, func(t *testing.T) storetest.Harness {
 				clock := &storetest.Clock{}
 				s, err := memorystore.New(memorystore.Config{Now: clock.Now})
 				if err != nil {
@@ -35,7 +35,7 @@ func TestLeasesContract(t *testing.T) {
 					}
 					return leaseTime{wall: wall, mono: mono.Load()}
 				}
-				h := storetest.Harness{Store: l, Clock: clock}
+				h := storetest.Harness{Store: l, Clock: clock, NeverOver: true}
 				if leased {
 					h.Store = leaseAll{l}
 				}

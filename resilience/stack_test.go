@@ -53,8 +53,8 @@ func TestStackOverRedis(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStack(t, openRedis(t, h.url), Config{Failure: patient})
-			storetest.Run(t, storetest.NeverOver, func(*testing.T) storetest.Harness {
-				return storetest.Harness{Store: s, SplitSubjects: h.split}
+			storetest.Run(t, func(*testing.T) storetest.Harness {
+				return storetest.Harness{Store: s, NeverOver: true, SplitSubjects: h.split}
 			})
 		})
 	}
@@ -82,7 +82,7 @@ func TestStackIsExact(t *testing.T) {
 			}
 		})
 	}
-	storetest.Run(t, storetest.Exact, func(*testing.T) storetest.Harness { return storetest.Harness{Store: s} })
+	storetest.Run(t, func(*testing.T) storetest.Harness { return storetest.Harness{Store: s} })
 	cancel()
 	group.Wait()
 	storetest.Linearizable(t, s)

@@ -2,7 +2,7 @@
 // can run:
 //
 //	func TestContract(t *testing.T) {
-//		storetest.Run(t, storetest.Exact, func(t *testing.T) storetest.Harness {
+//		storetest.Run(t, func(t *testing.T) storetest.Harness {
 //			clock := &storetest.Clock{}
 //			return storetest.Harness{Store: mystore.New(clock.Now), Clock: clock}
 //		})
@@ -21,17 +21,6 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Level says how exactly a store keeps to the rules.
-type Level int
-
-const (
-	// Exact stores answer as the rules say, to the microsecond.
-	Exact Level = iota
-	// NeverOver stores may deny more, or for longer, and may know less of what is left: deny
-	// caches, leases, fallbacks. They never admit more.
-	NeverOver
-)
-
 // Harness is a store to test and what the tests may do to it.
 type Harness struct {
 	// Store is under test. Tests use subjects of their own, so it may be shared.
@@ -39,6 +28,10 @@ type Harness struct {
 	// Clock is the store's clock, nil if it is the real one. Tests that need to move time by more
 	// than moments are skipped without it.
 	Clock *Clock
+	// NeverOver says that the store may deny more than the rules say, or for longer, and may know
+	// less of what is left: deny caches, leases, fallbacks. It never admits more. Other stores
+	// answer as the rules say, to the microsecond.
+	NeverOver bool
 	// SplitSubjects says that a request's subjects may live apart: reservations over several
 	// subjects are refused, and what one subject was charged for a request that another one denied
 	// is given back only a moment later.

@@ -11,23 +11,23 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Run tests a store against its contract at the given level. Every test opens a harness of its own;
-// open may return the same store again.
-func Run(t *testing.T, level Level, open func(t *testing.T) Harness) {
+// Run tests a store against its contract. Every test opens a harness of its own; open may return
+// the same store again.
+func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, group := range [][]check{
 		basics, scenarioTests, bursts, states, reservations, settlements, holding, requestIDs, bans, changes, subjects,
 		extremes, concurrent, golden, corners, leases, givingBack, forcing, inspecting,
 	} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
-				if c.exact && level != Exact {
+				h := open(t)
+				if c.exact && h.NeverOver {
 					t.Skip("of exact stores only")
 				}
-				h := open(t)
 				if c.clock && h.Clock == nil {
 					t.Skip("needs a clock that can be moved")
 				}
-				k := &tester{T: t, Harness: h, level: level}
+				k := &tester{T: t, Harness: h}
 				if len(c.under) == 0 {
 					c.test(k.other())
 				}
@@ -50,7 +50,7 @@ type check struct {
 
 type limits = []stint.Limit
 
-// everyStore is a check that holds for stores of every level.
+// everyStore is a check that holds for every store.
 func everyStore(name string, under limits, test func(k *tester)) check {
 	return check{name: name, under: under, test: test}
 }
@@ -70,7 +70,6 @@ func clocked(name string, under limits, test func(k *tester)) check {
 type tester struct {
 	*testing.T
 	Harness
-	level   Level
 	subject string // which nobody has used
 	limits  limits
 }

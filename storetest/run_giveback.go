@@ -163,7 +163,7 @@ var givingBack = []check{
 			Kind: stint.CommandGiveBack, Subject: k.subject, Limits: k.limits, Units: 1}); err == nil {
 			k.Error("a context that has ended: no error")
 		}
-		if k.level == Exact {
+		if !k.NeverOver {
 			k.wantUsed(k.peek(1), 4)
 		}
 	}),

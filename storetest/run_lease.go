@@ -266,7 +266,7 @@ var leases = []check{
 				k.Errorf("%s: charged %d of %d", k.limit(), d.Charge.Claim.Cost, r.Cost)
 			}
 		}
-		if admitted > 10 || k.level == Exact && admitted != 10 {
+		if admitted > 10 || !k.NeverOver && admitted != 10 {
 			k.Errorf("%s: admitted %d, want 10", k.limit(), admitted)
 		}
 	}),

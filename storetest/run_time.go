@@ -54,7 +54,7 @@ func roomComesBack(k *tester) {
 		d := k.take(1)
 		if !d.Allowed {
 			k.pass(max(d.RetryAfter, us))
-			if k.level == NeverOver {
+			if k.NeverOver {
 				k.pass(k.limit().Window)
 			}
 			continue
@@ -69,7 +69,7 @@ func roomComesBack(k *tester) {
 // neverOver holds random load against the true log of events.
 func neverOver(k *tester) {
 	truth := oracle.NewTruth()
-	truth.AnyDelay = k.level != Exact
+	truth.AnyDelay = k.NeverOver
 	limits := []limits{
 		{stint.PerSecond(5), stint.PerMinute(40)},
 		{stint.PerSecond(300)},

@@ -117,8 +117,7 @@ func (l *log) append(p *Params, stamp, n int64) {
 	l.sum += n
 	if l.n > 0 {
 		if s := l.newest(); s == stamp {
-			_, m := l.entry(int(l.n) - 1)
-			l.set(int(l.n)-1, s, m+n)
+			l.add(n)
 			return
 		} else if s > stamp {
 			l.insert(p, stamp, n)
@@ -128,6 +127,16 @@ func (l *log) append(p *Params, stamp, n int64) {
 	l.grow(p)
 	l.n++
 	l.set(int(l.n)-1, stamp, n)
+}
+
+// add adds n units to the newest entry, but not to the sum.
+func (l *log) add(n int64) {
+	if k := int(l.n) - 1; l.wide {
+		l.words[2*l.position(k)+1] += uint64(n)
+	} else {
+		stamp, m := l.entry(k)
+		l.set(k, stamp, m+n)
+	}
 }
 
 // insert adds n units at a stamp before the newest. Few entries are later: leases, bookings that

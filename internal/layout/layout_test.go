@@ -27,7 +27,7 @@ const (
 // levels orders the packages: a package may import its own level and those above it in this list. A
 // name includes the packages below it, unless they are listed themselves.
 var levels = [][]string{
-	{"."},
+	{".", "internal/shortcut"}, // which both sides of it import
 	{"driver"},
 	{"internal"},
 	{"memorystore", "redisstore", "resilience"},
@@ -43,7 +43,8 @@ var levels = [][]string{
 var (
 	// standardOnly are the packages that import no third-party package.
 	standardOnly = []string{
-		".", "driver", "policy", "internal/algorithm", "internal/clientip", "internal/logsample", "internal/words",
+		".", "driver", "policy", "internal/algorithm", "internal/clientip", "internal/logsample", "internal/shortcut",
+		"internal/words",
 	}
 	// stores do not import each other: each can be used without the other.
 	stores = []string{"memorystore", "redisstore"}

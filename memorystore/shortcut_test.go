@@ -1,0 +1,146 @@
+package memorystore_test
+
+import (
+	"context"
+	"reflect"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/storetest"
+)
+
+// shortly is a store that is asked through a limiter's AllowN, where that is the same.
+type shortly struct {
+	stint.Store
+	asked, short atomic.Int64
+}
+
+func (s *shortly) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	s.asked.Add(1)
+	plain := r
+	if r.Bans != nil && r.Bans.After == 0 {
+		look := r
+		look.Mode = stint.ModePeek
+		if d, err := s.Store.Take(ctx, look); err == nil && !d.Banned {
+			plain.Bans = nil // it makes no difference
+		}
+	}
+	if !reflect.DeepEqual(plain, stint.Request{Claim: stint.Claim{
+		Subject: r.Subject, Limits: r.Limits, Cost: r.Cost}}) {
+		return s.Store.Take(ctx, r)
+	}
+	var options []stint.Option
+	for _, l := range r.Limits {
+		options = append(options, l)
+	}
+	lim, err := stint.New(s.Store, options...)
+	if err != nil {
+		return stint.Decision{}, err
+	}
+	s.short.Add(1)
+	return lim.AllowN(ctx, r.Subject, r.Cost)
+}
+
+func openShortly(t *testing.T) storetest.Harness {
+	h := open(t)
+	h.Store = &shortly{Store: h.Store}
+	return h
+}
+
+func TestContractOfAllow(t *testing.T) { storetest.Run(t, openShortly) }
+
+func TestModelOfAllow(t *testing.T) {
+	h := openShortly(t)
+	storetest.Model(t, func(*testing.T) storetest.Harness { return h })
+	if s := h.Store.(*shortly); s.short.Load()*20 < s.asked.Load() {
+		t.Errorf("%d of %d requests went through AllowN; want more", s.short.Load(), s.asked.Load())
+	}
+}
+
+// denying embeds a memory store and overrides its Take.
+type denying struct{ *memorystore.Store }
+
+func (denying) Take(context.Context, stint.Request) (d stint.Decision, err error) { return d, nil }
+
+func TestAllowAsksTheStoreThatEmbedsAnother(t *testing.T) {
+	inner, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inner.Close()
+	lim, err := stint.New(denying{inner}, stint.PerMinute(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if d, err := lim.Allow(t.Context(), "a"); d.Allowed || err != nil {
+			t.Errorf("got %v, %v; want what the outer store says", d.Allowed, err)
+		}
+	}
+}
+
+// Allow and Take answer alike, with room and without, and beside a booking.
+func TestAllowAndTakeAreTheSame(t *testing.T) {
+	for _, limits := range [][]stint.Limit{
+		{stint.PerMinute(3)}, {stint.PerMinute(1000)}, {stint.TokenBucket(3, 3, time.Minute)},
+		{stint.PerMinute(2).WithBurst(2)}, {stint.PerMinute(3).WithName("login")}, {stint.AtOnce(3, time.Minute)},
+		{{Algorithm: stint.AlgorithmFixed, Max: 3, Window: time.Minute}}, {stint.PerMinute(0), stint.PerHour(2)},
+		{stint.PerMinute(3), stint.PerHour(4)}, {stint.PerMinute(5), stint.PerHour(3), stint.PerDay(4)},
+		{stint.PerMinute(3), stint.PerHour(4).WithName("login")},
+		{stint.PerSecond(3), stint.PerMinute(4), stint.PerHour(4), stint.PerDay(4)},
+	} {
+		allow := decisionsOf(t, limits, func(s stint.Store, r stint.Request) (stint.Decision, error) {
+			var options []stint.Option
+			for _, l := range limits {
+				options = append(options, l)
+			}
+			lim, err := stint.New(s, options...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return lim.AllowN(t.Context(), r.Subject, r.Cost)
+		})
+		take := decisionsOf(t, limits, func(s stint.Store, r stint.Request) (stint.Decision, error) {
+			return s.Take(t.Context(), r)
+		})
+		if !reflect.DeepEqual(allow, take) {
+			t.Errorf("%v: Allow answers\n%+v\nTake answers\n%+v", limits, allow, take)
+		}
+	}
+}
+
+// decisionsOf asks a store of its own eight times, and books after the fifth. It leaves out what is
+// drawn at random.
+func decisionsOf(t *testing.T, limits []stint.Limit,
+	ask func(stint.Store, stint.Request) (stint.Decision, error)) (all []stint.Decision) {
+	clock := &storetest.Clock{}
+	s, err := memorystore.New(memorystore.Config{Now: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	r := stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}
+	for i := range 8 {
+		clock.Advance(time.Second)
+		if i == 5 && limits[0].Algorithm != stint.AlgorithmConcurrency {
+			booked := r
+			booked.Mode = stint.ModeReserve
+			if _, err := s.Take(t.Context(), booked); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d, err := ask(s, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Allowed != (d.Charge.ID != 0) {
+			t.Errorf("%v: allowed %v with the charge %d", limits, d.Allowed, d.Charge.ID)
+		}
+		d.Charge.ID, d.Charge.Generation, d.Charge.Others = 0, 0, nil
+		all = append(all, d)
+	}
+	return all
+}
