@@ -92,8 +92,8 @@ func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 	if g.observer != nil {
 		v.began = g.watch.begin()
 	}
-	f := set.facts(in)
-	f.before = v.who
+	f := facts{before: v.who}
+	f.read(in, set)
 	set.ask(&f, v, r)
 	if f.hasClient && !f.client.IsValid() {
 		g.log.unknownClient()

@@ -16,9 +16,10 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 	if v.Skipped = s.exemptBy(f); v.Skipped != "" {
 		return only
 	}
-	f.reading = f.first
+	f.look(0)
 	who, only := s.askReading(f, v)
-	for _, f.reading = range f.others {
+	for i := range f.others {
+		f.look(1 + i)
 		_, further := s.askReading(f, v)
 		only.join(&further)
 	}
@@ -99,16 +100,17 @@ func (v *Verdict) add(f *facts, u *unit, rules []*Rule, who asker, scope string)
 		if shadow && len(v.Results)-v.enforced == stint.MaxClaims {
 			continue // more than anybody needs to know
 		}
-		at := len(v.Results)
-		v.Results = append(v.Results, Result{})
-		if !shadow {
-			copy(v.Results[v.enforced+1:], v.Results[v.enforced:])
-			at = v.enforced
-			v.enforced++
-		}
-		v.Results[at] = Result{Rule: rule, Shadow: shadow, Claim: stint.Claim{
+		result := Result{Rule: rule, Shadow: shadow, Claim: stint.Claim{
 			Subject: who.subject, Scope: scope, Limits: rule.Limits, Cost: 1, Shared: who.by.shared(f),
 		}}
+		if shadow || v.enforced == len(v.Results) {
+			v.Results = append(v.Results, result)
+		} else {
+			v.Results = slices.Insert(v.Results, v.enforced, result)
+		}
+		if !shadow {
+			v.enforced++
+		}
 	}
 }
 
