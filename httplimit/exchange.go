@@ -26,6 +26,7 @@ type exchange struct {
 	limit *limitText
 	state stint.State
 
+	resetAt int64 // the last time of a reset, since 1970; its text is in the draft
 	draft
 	body []byte
 
@@ -86,20 +87,23 @@ func (x *exchange) describe() {
 // limit. But a limit without a window comes after those with one unless it denies: that few places
 // are left is soon over, and nobody knows when.
 func (x *exchange) findDecisive() {
-	x.rule = nil
+	var rule *ruleText
+	var limit *limitText
+	var state stint.State
 	x.eachLimit(func(r *ruleText, l *limitText, s stint.State) {
-		more := x.rule == nil
+		more := rule == nil
 		switch {
 		case more:
-		case l.timed != x.limit.timed && s.RetryAfter == 0 && x.state.RetryAfter == 0:
+		case l.timed != limit.timed && s.RetryAfter == 0 && state.RetryAfter == 0:
 			more = l.timed
 		default:
-			more = contract.Outweighs(s, x.state)
+			more = contract.Outweighs(s, state)
 		}
 		if more {
-			x.rule, x.limit, x.state = r, l, s
+			rule, limit, state = r, l, s
 		}
 	})
+	x.rule, x.limit, x.state = rule, limit, state
 }
 
 // eachLimit calls f for every limit that the request was held to.

@@ -39,6 +39,7 @@ const drafted = 7
 type draft struct {
 	text  []byte
 	parts []part
+	reset []string // the last value of fieldReset
 }
 
 // part is a header field and where its value ends in the text.
@@ -68,10 +69,24 @@ func (d *draft) setDrafted(h http.Header) {
 	values := make([]string, len(d.parts))
 	for i, p := range d.parts {
 		values[i] = text[from:p.end]
-		h[p.field] = values[i : i+1 : i+1]
+		value := values[i : i+1 : i+1]
+		if h[p.field] = value; p.field == fieldReset {
+			d.reset = value
+		}
 		from = p.end
 	}
 	d.clear()
+}
+
+// setReset sets the time of a reset. Those who are allowed within a second by limits with the same
+// window share it, so the value of the last answer often serves again.
+func (x *exchange) setReset(h http.Header, at int64) {
+	if at == x.resetAt {
+		h[fieldReset] = x.reset
+		return
+	}
+	x.resetAt = at
+	x.number(fieldReset, at)
 }
 
 // setFixed sets a header field to a value that does not change, or removes it if there is none. All
@@ -138,10 +153,10 @@ func (x *exchange) setX(h http.Header) {
 	case !x.limit.timed:
 		setFixed(h, fieldReset, nil)
 	case x.shown.ResetDelta:
-		x.number(fieldReset, wholeSeconds(x.state.ResetAfter))
+		x.setReset(h, wholeSeconds(x.state.ResetAfter))
 	default:
 		now := time.Now()
-		x.number(fieldReset, now.Unix()+wholeSeconds(time.Duration(now.Nanosecond())+x.state.ResetAfter))
+		x.setReset(h, now.Unix()+wholeSeconds(time.Duration(now.Nanosecond())+x.state.ResetAfter))
 	}
 }
 
@@ -160,21 +175,22 @@ func (x *exchange) setDraft11(h http.Header) {
 		}
 		x.endField(fieldRateLimitPolicy)
 	}
-	separator := ""
+	b, separator := x.text, ""
 	x.eachLimit(func(_ *ruleText, l *limitText, s stint.State) {
-		x.text = append(x.text, separator...)
+		b = append(b, separator...)
 		separator = ", "
-		x.text = append(x.text, l.item...)
-		x.text = strconv.AppendInt(x.text, quota(s.Remaining()), 10)
+		b = append(b, l.item...)
+		b = strconv.AppendInt(b, quota(s.Remaining()), 10)
 		if l.timed {
 			window := s.ResetAfter
 			if s.RetryAfter > 0 {
 				window = s.RetryAfter
 			}
-			x.text = append(x.text, ";t="...)
-			x.text = strconv.AppendInt(x.text, wholeSeconds(window), 10)
+			b = append(b, ";t="...)
+			b = strconv.AppendInt(b, wholeSeconds(window), 10)
 		}
 	})
+	x.text = b
 	x.endField(fieldRateLimit)
 }
 

@@ -117,7 +117,7 @@ func (s *Set) exemptBy(f *facts) string {
 	by := -1
 	for i := f.count() - 1; i >= 0; i-- {
 		f.look(i)
-		by = slices.IndexFunc(s.exempt, func(p *policy) bool { return p.clause.miss(f, true) == fits })
+		by = slices.IndexFunc(s.exempt, func(p *policy) bool { return p.mayFit(f) && p.clause.miss(f, true) == fits })
 		if by < 0 {
 			return ""
 		}

@@ -65,7 +65,7 @@ func (s *Set) askReading(f *facts, v *Verdict) (string, terms) {
 	only := terms{cost: 1, failure: t.failure, id: s.id, bans: t.bans}
 	route := otherScope
 	for _, p := range s.policies {
-		if p.miss(f, t) != fits {
+		if !p.mayFit(f) || p.miss(f, t) != fits {
 			continue
 		}
 		matched = append(matched, p)
