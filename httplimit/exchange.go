@@ -87,23 +87,20 @@ func (x *exchange) describe() {
 // limit. But a limit without a window comes after those with one unless it denies: that few places
 // are left is soon over, and nobody knows when.
 func (x *exchange) findDecisive() {
-	var rule *ruleText
-	var limit *limitText
-	var state stint.State
+	x.rule = nil
 	x.eachLimit(func(r *ruleText, l *limitText, s stint.State) {
-		more := rule == nil
+		more := x.rule == nil
 		switch {
 		case more:
-		case l.timed != limit.timed && s.RetryAfter == 0 && state.RetryAfter == 0:
+		case l.timed != x.limit.timed && s.RetryAfter == 0 && x.state.RetryAfter == 0:
 			more = l.timed
 		default:
-			more = contract.Outweighs(s, state)
+			more = contract.Outweighs(s, x.state)
 		}
 		if more {
-			rule, limit, state = r, l, s
+			x.rule, x.limit, x.state = r, l, s
 		}
 	})
-	x.rule, x.limit, x.state = rule, limit, state
 }
 
 // eachLimit calls f for every limit that the request was held to.

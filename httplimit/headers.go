@@ -118,7 +118,9 @@ func fixed(value string) []string {
 // setHeaders sets those header fields about limits whose values are fixed, and drafts the others;
 // setDrafted sets them.
 func (x *exchange) setHeaders(h http.Header) {
-	x.findDecisive()
+	if !x.shown.OmitX || !x.v.Decision.Allowed {
+		x.findDecisive()
+	}
 	if !x.shown.OmitX {
 		x.setX(h)
 	}
