@@ -26,7 +26,8 @@ type exchange struct {
 	limit *limitText
 	state stint.State
 
-	resetAt int64 // the last time of a reset, since 1970; its text is in the draft
+	resetAt int64 // see setReset
+	reset   []string
 	draft
 	body []byte
 

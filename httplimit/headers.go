@@ -39,7 +39,6 @@ const drafted = 7
 type draft struct {
 	text  []byte
 	parts []part
-	reset []string // the last value of fieldReset
 }
 
 // part is a header field and where its value ends in the text.
@@ -53,8 +52,12 @@ func (d *draft) clear() { d.text, d.parts = d.text[:0], d.parts[:0] }
 // endField makes all of the text since the last field the value of another.
 func (d *draft) endField(f string) { d.parts = append(d.parts, part{f, len(d.text)}) }
 
-// number is the value of a header field.
-func (d *draft) number(f string, n int64) {
+// number sets a header field to a number if it is small, and drafts it otherwise.
+func (d *draft) number(h http.Header, f string, n int64) {
+	if uint64(n) < smallNumbers {
+		h[f] = decimals[n : n+1 : n+1]
+		return
+	}
 	d.text = strconv.AppendInt(d.text, n, 10)
 	d.endField(f)
 }
@@ -69,24 +72,19 @@ func (d *draft) setDrafted(h http.Header) {
 	values := make([]string, len(d.parts))
 	for i, p := range d.parts {
 		values[i] = text[from:p.end]
-		value := values[i : i+1 : i+1]
-		if h[p.field] = value; p.field == fieldReset {
-			d.reset = value
-		}
+		h[p.field] = values[i : i+1 : i+1]
 		from = p.end
 	}
 	d.clear()
 }
 
-// setReset sets the time of a reset. Those who are allowed within a second by limits with the same
-// window share it, so the value of the last answer often serves again.
+// setReset sets the time of a reset, since 1970. Those who are allowed within a second by limits
+// with the same window share it, so the value of the last answer often serves again.
 func (x *exchange) setReset(h http.Header, at int64) {
-	if at == x.resetAt {
-		h[fieldReset] = x.reset
-		return
+	if at != x.resetAt {
+		x.resetAt, x.reset = at, fixed(strconv.FormatInt(at, 10))
 	}
-	x.resetAt = at
-	x.number(fieldReset, at)
+	h[fieldReset] = x.reset
 }
 
 // setFixed sets a header field to a value that does not change, or removes it if there is none. All
@@ -102,10 +100,20 @@ func setFixed(h http.Header, f string, value []string) {
 // Values that never change.
 var (
 	isTrue  = fixed("true")
-	isOne   = fixed("1")
 	noStore = fixed("no-store")
 	noSniff = fixed("nosniff")
 )
+
+// smallNumbers is how many numbers have values that answers share: those of most limits and waits.
+const smallNumbers = 1000
+
+// decimals are the values of small numbers. A denial by the X fields allocates nothing for them.
+var decimals = func() (all [smallNumbers]string) {
+	for n := range all {
+		all[n] = strconv.Itoa(n)
+	}
+	return all
+}()
 
 // fixed is a value for setFixed.
 func fixed(value string) []string {
@@ -145,17 +153,13 @@ func (x *exchange) setX(h http.Header) {
 	setFixed(h, fieldPolicy, x.rule.policyField)
 	setFixed(h, fieldTier, x.rule.tierField)
 	setFixed(h, fieldBurst, x.limit.burst)
-	x.number(fieldRemaining, x.state.Remaining())
-	if x.v.Cost == 1 {
-		setFixed(h, fieldCost, isOne)
-	} else {
-		x.number(fieldCost, x.v.Cost)
-	}
+	x.number(h, fieldRemaining, x.state.Remaining())
+	x.number(h, fieldCost, x.v.Cost)
 	switch {
 	case !x.limit.timed:
 		setFixed(h, fieldReset, nil)
 	case x.shown.ResetDelta:
-		x.setReset(h, wholeSeconds(x.state.ResetAfter))
+		x.number(h, fieldReset, wholeSeconds(x.state.ResetAfter))
 	default:
 		now := time.Now()
 		x.setReset(h, now.Unix()+wholeSeconds(time.Duration(now.Nanosecond())+x.state.ResetAfter))
