@@ -56,10 +56,9 @@ func (f *responder) begin(r *http.Request) *exchange {
 }
 
 // end keeps the exchange for another request, which replaces what it has of this one. The verdict
-// is kept too, unless somebody may still look at it: who has it from [FromContext], or a store that
-// is still busy with a request of several claims, which are part of the verdict.
+// is kept too, unless somebody may still look at it, who has it from [FromContext].
 func (x *exchange) end() {
-	if x.shares || len(x.v.Results) > 1 && !x.v.Results[1].Shadow {
+	if x.shares {
 		x.v = nil
 	}
 	x.draft.clear()

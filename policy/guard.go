@@ -98,7 +98,7 @@ func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 	if f.hasClient && !f.client.IsValid() {
 		g.log.unknownClient()
 	}
-	if len(r.And) > len(v.andRoom) { // there may be too many, which depends on the request
+	if v.enforced > len(v.resultRoom) { // there may be too many, which depends on the request
 		return r.Validate()
 	}
 	return nil

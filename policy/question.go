@@ -34,7 +34,11 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 	if v.after != nil {
 		v.SettleHeader, v.SettlesBytes = v.after.header, v.after.bytes > 0
 	}
-	r.And = v.andRoom[:0]
+	r.And = nil
+	if v.enforced > 1 {
+		// Not in the verdict, which is used again: a store may be busy with them when it has answered.
+		r.And = make([]stint.Claim, 0, v.enforced-1)
+	}
 	for i := range v.Results {
 		result := &v.Results[i]
 		if result.Rule.Costs {
