@@ -26,8 +26,6 @@ type exchange struct {
 	limit *limitText
 	state stint.State
 
-	resetAt int64 // see setReset
-	reset   []string
 	draft
 	body []byte
 

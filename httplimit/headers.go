@@ -39,18 +39,22 @@ const drafted = 7
 type draft struct {
 	text  []byte
 	parts []part
+	// reset is the last value of fieldReset that was drafted, and resetAt its number.
+	resetAt int64
+	reset   []string
 }
 
 // part is a header field and where its value ends in the text.
 type part struct {
-	field string
-	end   int
+	field  string
+	end    int
+	number int64 // if it is one
 }
 
 func (d *draft) clear() { d.text, d.parts = d.text[:0], d.parts[:0] }
 
 // endField makes all of the text since the last field the value of another.
-func (d *draft) endField(f string) { d.parts = append(d.parts, part{f, len(d.text)}) }
+func (d *draft) endField(f string) { d.parts = append(d.parts, part{field: f, end: len(d.text)}) }
 
 // number sets a header field to a number if it is small, and drafts it otherwise.
 func (d *draft) number(h http.Header, f string, n int64) {
@@ -59,7 +63,17 @@ func (d *draft) number(h http.Header, f string, n int64) {
 		return
 	}
 	d.text = strconv.AppendInt(d.text, n, 10)
-	d.endField(f)
+	d.parts = append(d.parts, part{f, len(d.text), n})
+}
+
+// setReset is number for the time of a reset. Those who are allowed within a second by limits with
+// the same window share it, so the value of the last answer often serves again.
+func (d *draft) setReset(h http.Header, n int64) {
+	if n > 0 && n == d.resetAt {
+		h[fieldReset] = d.reset
+		return
+	}
+	d.number(h, fieldReset, n)
 }
 
 // setDrafted sets the header fields that were drafted, whatever they were before. They live as long
@@ -72,19 +86,13 @@ func (d *draft) setDrafted(h http.Header) {
 	values := make([]string, len(d.parts))
 	for i, p := range d.parts {
 		values[i] = text[from:p.end]
-		h[p.field] = values[i : i+1 : i+1]
+		value := values[i : i+1 : i+1]
+		if h[p.field] = value; p.field == fieldReset {
+			d.resetAt, d.reset = p.number, value
+		}
 		from = p.end
 	}
 	d.clear()
-}
-
-// setReset sets the time of a reset, since 1970. Those who are allowed within a second by limits
-// with the same window share it, so the value of the last answer often serves again.
-func (x *exchange) setReset(h http.Header, at int64) {
-	if at != x.resetAt {
-		x.resetAt, x.reset = at, fixed(strconv.FormatInt(at, 10))
-	}
-	h[fieldReset] = x.reset
 }
 
 // setFixed sets a header field to a value that does not change, or removes it if there is none. All
@@ -159,7 +167,7 @@ func (x *exchange) setX(h http.Header) {
 	case !x.limit.timed:
 		setFixed(h, fieldReset, nil)
 	case x.shown.ResetDelta:
-		x.number(h, fieldReset, wholeSeconds(x.state.ResetAfter))
+		x.setReset(h, wholeSeconds(x.state.ResetAfter))
 	default:
 		now := time.Now()
 		x.setReset(h, now.Unix()+wholeSeconds(time.Duration(now.Nanosecond())+x.state.ResetAfter))
