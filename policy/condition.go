@@ -114,7 +114,7 @@ type clause struct {
 }
 
 // mayFit reports whether the path of a request begins as it must. That rules out most policies of
-// most requests, and callers inline it: with miss alone they took twice the time.
+// most requests, and callers inline it: with miss alone they take twice the instructions.
 func (c *clause) mayFit(f *facts) bool {
 	if c.when == nil || len(c.when.paths) == 0 || f.folded {
 		return true

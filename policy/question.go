@@ -36,7 +36,8 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 	}
 	r.And = nil
 	if v.enforced > 1 {
-		// Not in the verdict, which is used again: a store may be busy with them when it has answered.
+		// Not in the verdict, which is used again: a store may still be busy with them after its
+		// answer.
 		r.And = make([]stint.Claim, 0, v.enforced-1)
 	}
 	for i := range v.Results {

@@ -43,7 +43,7 @@ func (r *Resolver) IsOneSubject(network netip.Prefix) bool {
 // nothing for an unknown address.
 func (r *Resolver) AppendSubject(b []byte, a netip.Addr) []byte {
 	if a.Is4() && r.ipv4 == a.BitLen() {
-		return a.AppendTo(b) // most subjects by far, in half of the time
+		return a.AppendTo(b) // most subjects by far: 24 ns instead of 40
 	}
 	p := r.Subject(a)
 	switch {
