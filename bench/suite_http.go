@@ -101,7 +101,7 @@ func runMiddlewares(ctx context.Context, s contest.Settings, r *contest.Report, 
 			contest.Number(round(allocations[i].Median(), 100))})
 		if i == 1 || i == 2 {
 			r.AtMost(1000, " ns", fmt.Sprintf("http: %s, %s, above the bare handler", m.name, what)).Judge(above)
-			r.AtMost(3, "", fmt.Sprintf("http: %s, %s, allocations", m.name, what)).Judge(
+			r.AtMost(2, "", fmt.Sprintf("http: %s, %s, allocations", m.name, what)).Judge(
 				round(allocations[i].Median(), 100))
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/redis/rueidis"
+
 	"github.com/stint-limiter/stint/driver"
 )
 
@@ -22,19 +24,62 @@ func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 		}
 		p.add(c)
 	}
-	if !s.cluster {
+	switch {
+	case !s.cluster:
 		s.decide(ctx, p.runs)
-		return
-	}
-	// Each subject on its own: a silent node delays only the subjects on it. The client sends
-	// together what goes to one node.
-	subjects := p.bySubject()
-	for i, runs := range subjects {
-		if i == len(subjects)-1 {
-			s.decide(ctx, runs)
-		} else {
+	case s.conn.settled():
+		s.decideByNode(ctx, p.bySubject(), &group)
+	default: // a call may have to wait until its node is connected
+		for _, runs := range p.bySubject() {
 			group.Go(func() { s.decide(ctx, runs) })
 		}
+	}
+}
+
+// decideByNode decides the runs of each subject, with a script call each. What goes to one node is
+// sent together: a decision on one of 100,000 subjects takes the process 23 µs, and 36 if each is
+// sent by a goroutine of its own. Nodes do not wait for each other, so that a silent one delays
+// only the subjects on it.
+func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.WaitGroup) {
+	client, masters := s.conn.get(), s.conn.knownMasters()
+	byNode := map[string]*nodeCalls{}
+	for _, runs := range subjects {
+		n := firstChunk(runs)
+		c, err := s.pack(runs[:n], s.nextCalls(ids(runs[:n])))
+		if err != nil {
+			s.finish(ctx, c.runs, c.answer("", err))
+			continue
+		}
+		command := takeScript.bySHA(client, c.keys, c.args)
+		owner := ownerOf(masters, command.Slot())
+		node := byNode[owner]
+		if node == nil {
+			node = &nodeCalls{}
+			byNode[owner] = node
+		}
+		node.calls = append(node.calls, c)
+		node.rests = append(node.rests, runs[n:])
+		node.commands = append(node.commands, command)
+	}
+	for _, node := range byNode {
+		group.Go(func() { s.decideOn(ctx, client, node) })
+	}
+}
+
+// nodeCalls is script calls for one node, each for a subject of its own.
+type nodeCalls struct {
+	calls    []*scriptCall
+	rests    [][]run // what is then left to decide on the same subjects
+	commands rueidis.Commands
+}
+
+// decideOn makes the calls to one node.
+func (s *Store) decideOn(ctx context.Context, client rueidis.Client, node *nodeCalls) {
+	for i, result := range client.DoMulti(ctx, node.commands...) {
+		c := node.calls[i]
+		reply, err := takeScript.result(ctx, client, result, c.keys, c.args)
+		s.finish(ctx, c.runs, c.received(ctx, reply, err))
+		s.decide(ctx, node.rests[i])
 	}
 }
 
@@ -52,14 +97,21 @@ func (s *Store) takeSplitCall(ctx context.Context, c *driver.Call) {
 // decide answers the calls of the runs, one script call after the other: a subject may be in
 // several of them, and a call that is sent again must not come after the next.
 func (s *Store) decide(ctx context.Context, runs []run) {
-	for chunk := range chunks(runs) {
-		if late := s.send(ctx, chunk, s.nextCalls(ids(chunk))); len(late) > 0 && ctx.Err() == nil {
-			s.sendAgain(ctx, late)
-		}
-		for i := range chunk {
-			for _, c := range chunk[i].calls {
-				s.done(c)
-			}
+	for len(runs) > 0 {
+		n := firstChunk(runs)
+		s.finish(ctx, runs[:n], s.send(ctx, runs[:n], s.nextCalls(ids(runs[:n]))))
+		runs = runs[n:]
+	}
+}
+
+// finish ends the calls of a script call that was answered. Those that are late go once more.
+func (s *Store) finish(ctx context.Context, runs []run, late []*driver.Call) {
+	if len(late) > 0 && ctx.Err() == nil {
+		s.sendAgain(ctx, late)
+	}
+	for i := range runs {
+		for _, c := range runs[i].calls {
+			s.done(c)
 		}
 	}
 }
@@ -72,8 +124,10 @@ func (s *Store) sendAgain(ctx context.Context, late []*driver.Call) {
 	for _, c := range late {
 		p.add(c)
 	}
-	for chunk := range chunks(p.runs) {
-		s.send(ctx, chunk, s.nextCalls(ids(chunk)))
+	for runs := p.runs; len(runs) > 0; {
+		n := firstChunk(runs)
+		s.send(ctx, runs[:n], s.nextCalls(ids(runs[:n])))
+		runs = runs[n:]
 	}
 }
 
@@ -97,10 +151,7 @@ func (s *Store) send(ctx context.Context, runs []run, call uint64) (late []*driv
 		return c.answer("", err)
 	}
 	reply, err := takeScript.run(ctx, s.conn.get(), c.keys, c.args)
-	if moving(err) {
-		return c.refused(ctx)
-	}
-	return c.answer(reply, err)
+	return c.received(ctx, reply, err)
 }
 
 // ids is how many a script call with these runs needs: its own and one for each charge.

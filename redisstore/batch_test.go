@@ -125,10 +125,23 @@ func TestABatchTellsSharedSubjectsApart(t *testing.T) {
 
 // A batch answers as its requests would one after the other, at the same instant.
 func TestABatchIsItsRequestsInOrder(t *testing.T) {
-	server := redistest.Start(t)
-	c := client(t, server.URL())
+	url := redistest.Start(t).URL()
+	inOrder(t, url)
+	wantTTLs(t, client(t, url))
+}
+
+// On a Cluster too, where no node knows the script.
+func TestABatchIsItsRequestsInOrderOnACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	inOrder(t, clusterURL(cluster), cluster.Nodes...)
+}
+
+func inOrder(t *testing.T, url string, nodes ...*redistest.Server) {
 	clock := &storetest.Clock{}
-	one, other := open(t, server.URL(), prefixed("one")), open(t, server.URL(), prefixed("other"))
+	one, other := open(t, url, prefixed("one")), open(t, url, prefixed("other"))
+	for _, node := range nodes {
+		node.CLI(t, "SCRIPT", "FLUSH")
+	}
 	one.SetClock(clock.Now)
 	other.SetClock(clock.Now)
 	var round atomic.Int64
@@ -137,8 +150,13 @@ func TestABatchIsItsRequestsInOrder(t *testing.T) {
 		for range rapid.IntRange(1, 4).Draw(t, "batches") {
 			var batch []*driver.Call
 			for range rapid.IntRange(1, 30).Draw(t, "calls") {
-				batch = append(batch, &driver.Call{Request: anyRequest(t, prefix)})
+				r := anyRequest(t, prefix)
+				if len(nodes) > 0 {
+					r.And = nil // which are decided in no order
+				}
+				batch = append(batch, &driver.Call{Request: r})
 			}
+			one.Settle()
 			one.TakeBatch(context.Background(), batch)
 			for i, call := range batch {
 				if call.Err != nil {
@@ -166,7 +184,6 @@ func TestABatchIsItsRequestsInOrder(t *testing.T) {
 			clock.Advance(time.Duration(rapid.IntRange(0, 700).Draw(t, "pass")) * time.Millisecond)
 		}
 	})
-	wantTTLs(t, c)
 }
 
 // The charges of equal requests, though made together, are given back one by one.

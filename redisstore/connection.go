@@ -102,10 +102,37 @@ func (c *connection) follow(ctx context.Context) error {
 	return nil
 }
 
+// knownMasters returns who was last known to own which slots of a Cluster.
+func (c *connection) knownMasters() []slotOwner {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.masters
+}
+
+// settled reports whether calls do not have to wait for connections, as far as that is known.
+func (c *connection) settled() bool {
+	client, ok := c.get().(*connectingClient)
+	return !ok || client.settled()
+}
+
 // slotOwner is a master of a Cluster, and where a range of its slots begins.
 type slotOwner struct {
 	first int64
 	addr  string
+}
+
+// ownerOf returns the address of the master of a slot, "" if that is not known.
+func ownerOf(masters []slotOwner, slot uint16) string {
+	i, exact := slices.BinarySearchFunc(masters, int64(slot), func(o slotOwner, slot int64) int {
+		return cmp.Compare(o.first, slot)
+	})
+	if !exact {
+		i--
+	}
+	if i < 0 {
+		return ""
+	}
+	return masters[i].addr
 }
 
 // mastersOf returns who owns which slots, in their order, according to the first node that answers:

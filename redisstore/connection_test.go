@@ -135,6 +135,33 @@ func TestClusterNodes(t *testing.T) {
 		}
 		cancel()
 	}
+	oneIsSilent(t, s, "a", there) // one by one
+	silent.Resume(t)
+	cluster.AwaitOK(t)
+	mustAnswer(t, s, "a")
+	silent.Pause(t)
+	s.Settle()
+	oneIsSilent(t, s, "a", there) // together by node
+}
+
+// mustAnswer waits until a subject is decided.
+func mustAnswer(t *testing.T, s *Store, subject string) {
+	t.Helper()
+	r := stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		_, err := s.Take(t.Context(), r)
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// oneIsSilent asks for two subjects in one batch, of which one is on a silent node.
+func oneIsSilent(t *testing.T, s *Store, silent, there string) {
+	t.Helper()
 	const long = 2 * time.Second
 	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()
@@ -144,9 +171,10 @@ func TestClusterNodes(t *testing.T) {
 		return stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
 	}
 	batch := []*driver.Call{
-		{Request: stint.Request{Claim: claim("a")}},
+		{Request: stint.Request{Claim: claim(silent)}},
 		{Request: stint.Request{Claim: claim(there)}},
-		{Request: stint.Request{Claim: claim(there), And: []stint.Claim{claim("a")}}, Deadline: begin.Add(long / 10)},
+		{Request: stint.Request{Claim: claim(there), And: []stint.Claim{claim(silent)}},
+			Deadline: begin.Add(long / 10)},
 	}
 	for i, c := range batch {
 		c.Done = func() { took[i] = time.Since(begin) }
@@ -154,7 +182,7 @@ func TestClusterNodes(t *testing.T) {
 	s.TakeBatch(ctx, batch)
 	for i, c := range batch {
 		t.Log(took[i], c.Decision.Allowed, c.Err)
-		if silent := i != 1; (c.Err != nil) != silent || (took[i] > long/2) != (i == 0) || took[i] == 0 {
+		if fails := i != 1; (c.Err != nil) != fails || (took[i] > long/2) != (i == 0) || took[i] == 0 {
 			t.Errorf("call %d was answered after %v: %v", i, took[i], c.Err)
 		}
 	}

@@ -298,34 +298,40 @@ func TestMovingSlotInABatch(t *testing.T) {
 		return &driver.Call{Request: stint.Request{
 			Claim: stint.Claim{Subject: subject, Scope: scope, Limits: limits, Cost: 1}, Bans: bans}}
 	}
-	if _, err := s.Take(t.Context(), call("shared", "a", limit, nil).Request); err != nil {
-		t.Fatal(err)
-	}
-	beginMoves(t, s, cluster, "shared")
-	var batch []*driver.Call
-	for i := range 100 {
-		batch = append(batch, call("shared", fmt.Sprint("new", i%10), limit, nil), call("shared", "a", limit, nil),
-			call("shared", "a", limit, &stint.BanPolicy{}), call(fmt.Sprint("u", i), "", two, &stint.BanPolicy{}))
-	}
-	bad := call("shared", "a", two, nil)
-	batch = append(batch, bad)
-	s.TakeBatch(t.Context(), batch)
-	allowed := map[string]int{}
-	for i, c := range batch {
-		if c == bad {
-			continue
+	for _, settled := range []bool{false, true} {
+		shared := fmt.Sprint("shared", settled)
+		if settled {
+			s.Settle()
 		}
-		if c.Err != nil {
-			t.Fatalf("call %d: %v", i, c.Err)
+		if _, err := s.Take(t.Context(), call(shared, "a", limit, nil).Request); err != nil {
+			t.Fatal(err)
 		}
-		if c.Decision.Allowed {
-			allowed[c.Request.Scope]++
+		beginMoves(t, s, cluster, shared)
+		var batch []*driver.Call
+		for i := range 100 {
+			batch = append(batch, call(shared, fmt.Sprint("new", i%10), limit, nil), call(shared, "a", limit, nil),
+				call(shared, "a", limit, &stint.BanPolicy{}), call(fmt.Sprint("u", i), "", two, &stint.BanPolicy{}))
 		}
-	}
-	if errkind.Of(bad.Err) != errkind.Migrating {
-		t.Errorf("two keys of limits: %+v, %v", bad.Decision, bad.Err)
-	}
-	if allowed["a"] != 99 || allowed["new3"] != 10 {
-		t.Errorf("allowed %v; want 99 in a, for one was before, and 10 in each of the new ones", allowed)
+		bad := call(shared, "a", two, nil)
+		batch = append(batch, bad)
+		s.TakeBatch(t.Context(), batch)
+		allowed := map[string]int{}
+		for i, c := range batch {
+			if c == bad {
+				continue
+			}
+			if c.Err != nil {
+				t.Fatalf("call %d: %v", i, c.Err)
+			}
+			if c.Decision.Allowed {
+				allowed[c.Request.Scope]++
+			}
+		}
+		if errkind.Of(bad.Err) != errkind.Migrating {
+			t.Errorf("two keys of limits: %+v, %v", bad.Decision, bad.Err)
+		}
+		if allowed["a"] != 99 || allowed["new3"] != 10 {
+			t.Errorf("allowed %v; want 99 in a, for one was before, and 10 in each of the new ones", allowed)
+		}
 	}
 }

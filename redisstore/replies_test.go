@@ -142,8 +142,10 @@ func TestChunks(t *testing.T) {
 		{many, slices.Repeat([]int{5}, 60)}, // of up to 25 parts each
 	} {
 		var got []int
-		for chunk := range chunks(slices.Repeat([]run{{calls: []*driver.Call{{Request: test.r}}}}, 300)) {
-			got = append(got, len(chunk))
+		for runs := slices.Repeat([]run{{calls: []*driver.Call{{Request: test.r}}}}, 300); len(runs) > 0; {
+			n := firstChunk(runs)
+			got = append(got, n)
+			runs = runs[n:]
 		}
 		if !slices.Equal(got, test.want) {
 			t.Errorf("chunks of %d, want %d", got, test.want)

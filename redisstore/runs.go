@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -110,23 +109,16 @@ func equal(a, b *stint.Request) bool {
 		(&a.Limits[0] == &b.Limits[0] || slices.Equal(a.Limits, b.Limits)) // mostly they are the same slice
 }
 
-// chunks divides runs into the runs of one script call each.
-func chunks(runs []run) iter.Seq[[]run] {
-	return func(yield func([]run) bool) {
-		for len(runs) > 0 {
-			n, parts := 1, runs[0].most()
-			for n < len(runs) && n < maxRuns {
-				if parts += runs[n].most(); parts > maxParts {
-					break
-				}
-				n++
-			}
-			if !yield(runs[:n]) {
-				return
-			}
-			runs = runs[n:]
+// firstChunk is how many of the runs go into one script call.
+func firstChunk(runs []run) int {
+	n, parts := 1, runs[0].most()
+	for n < len(runs) && n < maxRuns {
+		if parts += runs[n].most(); parts > maxParts {
+			break
 		}
+		n++
 	}
+	return n
 }
 
 // most is how many parts the run has at most.

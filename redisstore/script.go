@@ -88,19 +88,30 @@ func withNumbers(source string) string {
 
 // run calls a script that replies with text.
 func (s *script) run(ctx context.Context, client rueidis.Client, keys, args []string) (string, error) {
-	reply, err := s.do(ctx, client, keys, args).ToString()
+	return s.result(ctx, client, client.Do(ctx, s.bySHA(client, keys, args)), keys, args)
+}
+
+// result returns the text of a reply to a call by SHA.
+func (s *script) result(ctx context.Context, client rueidis.Client, answer rueidis.RedisResult, keys, args []string) (
+	string, error) {
+	reply, err := s.known(ctx, client, answer, keys, args).ToString()
 	if rueidis.IsRedisNil(err) {
 		err = badReply("an empty reply")
 	}
 	return reply, err
 }
 
-// do calls the script. It sends the call again only if the reply proves that nothing ran: the
-// script was unknown.
+// do calls the script.
 func (s *script) do(ctx context.Context, client rueidis.Client, keys, args []string) rueidis.RedisResult {
-	answer := client.Do(ctx, s.bySHA(client, keys, args))
+	return s.known(ctx, client, client.Do(ctx, s.bySHA(client, keys, args)), keys, args)
+}
+
+// known returns the answer to a call by SHA. It sends the call again only if the answer proves that
+// nothing ran: the script was unknown.
+func (s *script) known(ctx context.Context, client rueidis.Client, answer rueidis.RedisResult,
+	keys, args []string) rueidis.RedisResult {
 	if refused, ok := rueidis.IsRedisErr(answer.Error()); ok && refused.IsNoScript() {
-		answer = client.Do(ctx, s.whole(client, keys, args))
+		return client.Do(ctx, s.whole(client, keys, args))
 	}
 	return answer
 }

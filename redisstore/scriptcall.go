@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -65,6 +66,14 @@ func (c *scriptCall) firstCharge() uint64 {
 		return c.call
 	}
 	return c.call + 1
+}
+
+// received fills in the decisions of a reply, or asks in another way if the slot is being moved.
+func (c *scriptCall) received(ctx context.Context, reply string, err error) (late []*driver.Call) {
+	if moving(err) {
+		return c.refused(ctx)
+	}
+	return c.answer(reply, err)
 }
 
 // answer fills in the decisions of a reply. It returns the calls that the server refused as too

@@ -34,6 +34,10 @@ const (
 	lateTime       = time.Second
 	maxLate        = 65_536
 	maxLateBatches = 256
+	// quickCalls is how many calls in a row must have been answered within a quarter of the budget
+	// for a caller to make a call itself, and ownTime how much time it may have for that at most.
+	quickCalls = 16
+	ownTime    = 100 * time.Millisecond
 )
 
 // batching is a layer that sends requests made at the same time to the store in one call. Answers
@@ -46,6 +50,11 @@ const (
 //
 // A call whose callers have all given up is followed for another second, in addition to those in
 // flight: what the store answers late still matters to the fallback. See lateAnswer.
+//
+// A caller that finds no call in flight makes one itself, and is answered in two thirds of the time
+// that it takes to wake another goroutine and be woken by it. It cannot follow the call for longer
+// than it waits, nor notice that its context is canceled: so it does this only while the store is
+// quick.
 type batching struct {
 	inner      driver.BatchStore
 	breaker    *breaker // the same, if it is one
@@ -60,6 +69,9 @@ type batching struct {
 	since       time.Time // when the first of them came
 	inFlight    int       // calls in flight, without those that are late,
 	lateBatches int       // of which there are so many
+	quick       int       // calls in a row that were answered quickly
+	resting     int       // goroutines that wait for another batch to send, or nil to end
+	next        chan *sentBatch
 	sent        map[*sentBatch]struct{}
 	watched     bool
 	wake        time.Time // of the next check
@@ -79,6 +91,7 @@ func newBatching(inner driver.BatchStore, c Config) *batching {
 	breaker, _ := inner.(*breaker)
 	return &batching{inner: inner, breaker: breaker, maxWaiting: c.MaxWaiting, budget: c.budget(),
 		sent:   map[*sentBatch]struct{}{},
+		next:   make(chan *sentBatch, eagerCalls),
 		wakeUp: make(chan struct{}, 1)}
 }
 
@@ -88,6 +101,7 @@ type waiter struct {
 	first []*owedCall // to be charged first, in the same call
 	state atomic.Uint32
 	sent  atomic.Bool
+	left  atomic.Int32 // who is done with it, of its caller and its batch, if it was answered early
 	done  chan struct{}
 	early func() // its call's Done
 	late  lateAnswer
@@ -111,6 +125,7 @@ type sentBatch struct {
 	overdue  bool      // it is over,
 	late     bool      // and no longer counts as in flight
 	attempt  *attempt
+	begun    time.Time
 }
 
 func (b *batching) ask(ctx context.Context, q *question) error {
@@ -136,6 +151,12 @@ func (b *batching) askBy(ctx context.Context, q *question, owed []*owedCall, dea
 		giveUp(owed)
 		return &stint.StoreError{Op: "take", Kind: errkind.Refused, Err: err}
 	}
+	if len(owed) == 0 && b.mayAskItself(deadline.Sub(q.asked)) {
+		b.inFlight++
+		b.work.Add(1)
+		b.mu.Unlock()
+		return b.askItself(q, deadline)
+	}
 	w, ok := b.spare.Get().(*waiter)
 	if !ok {
 		w = &waiter{done: make(chan struct{}, 1)}
@@ -154,6 +175,41 @@ func (b *batching) askBy(ctx context.Context, q *question, owed []*owedCall, dea
 	b.enqueue(w)
 	b.mu.Unlock()
 	return b.wait(ctx, w, &q.decision)
+}
+
+// mayAskItself reports whether a caller with so much time may make the call itself. The lock is
+// held.
+func (b *batching) mayAskItself(time time.Duration) bool {
+	return b.inFlight == 0 && len(b.waiting) == 0 && b.quick >= quickCalls &&
+		time >= b.budget && time <= ownTime // with less, a failure would say nothing about the store
+}
+
+// askItself makes a call for one question, in the goroutine of its caller.
+func (b *batching) askItself(q *question, deadline time.Time) (err error) {
+	defer b.work.Done()
+	ctx, ok := until(context.Background(), deadline), false
+	defer func() { // also if the store panics
+		ctx.release()
+		b.mu.Lock()
+		b.inFlight--
+		b.answered(ok, q.asked)
+		if len(b.waiting) > 0 && b.inFlight < eagerCalls {
+			b.start()
+		}
+		b.mu.Unlock()
+	}()
+	q.decision, err = b.inner.Take(ctx, q.request)
+	ok = err == nil
+	return err
+}
+
+// answered notes how a call ended that began at an instant. The lock is held.
+func (b *batching) answered(ok bool, begun time.Time) {
+	if ok && time.Since(begun) < b.budget/4 {
+		b.quick++
+	} else {
+		b.quick = 0
+	}
 }
 
 // enqueue lets a caller wait, or starts the call that carries its request. The lock is held.
@@ -211,10 +267,25 @@ func (b *batching) wait(ctx context.Context, w *waiter, d *stint.Decision) error
 	*d = w.call.Decision
 	err := w.call.Err
 	if w.state.Load() == answered {
-		w.call = driver.Call{}
-		b.spare.Put(w)
+		b.free(w)
+	} else {
+		b.leave(w)
 	}
 	return err
+}
+
+// leave notes that the caller or the batch of a waiter that was answered early is done with it.
+func (b *batching) leave(w *waiter) {
+	if w.left.Add(1) == 2 {
+		w.left.Store(0)
+		b.free(w)
+	}
+}
+
+// free keeps a waiter for later. Nobody else holds it.
+func (b *batching) free(w *waiter) {
+	w.call = driver.Call{}
+	b.spare.Put(w)
 }
 
 // abandon returns the error of a caller that does not wait any longer. If its request was sent, the
@@ -243,9 +314,40 @@ func (b *batching) deliverLate(w *waiter) {
 
 // start sends the waiting requests. The lock is held.
 func (b *batching) start() {
-	if f := b.fill(&sentBatch{}); f != nil {
-		b.inFlight++
-		b.work.Go(func() { b.run(f) })
+	f := b.fill(&sentBatch{})
+	if f == nil {
+		return
+	}
+	b.inFlight++
+	if b.resting > 0 {
+		b.resting--
+		b.next <- f
+	} else {
+		b.work.Go(func() { b.serve(f) })
+	}
+}
+
+// serve runs batches. In a new goroutine for each, the stack would have to grow, which takes 10 µs.
+func (b *batching) serve(f *sentBatch) {
+	for f != nil {
+		b.run(f)
+		b.mu.Lock()
+		rest := b.watched && !b.closed && b.resting < eagerCalls // watch ends it
+		if rest {
+			b.resting++
+		}
+		b.mu.Unlock()
+		if !rest {
+			return
+		}
+		f = <-b.next
+	}
+}
+
+// endResting ends the goroutines that wait for another batch. The lock is held.
+func (b *batching) endResting() {
+	for ; b.resting > 0; b.resting-- {
+		b.next <- nil
 	}
 }
 
@@ -285,7 +387,7 @@ func (b *batching) fill(f *sentBatch) *sentBatch {
 			f.over = latest
 		}
 	}
-	f.overdue, f.attempt = false, new(attempt)
+	f.overdue, f.attempt, f.begun = false, new(attempt), now
 	b.sent[f] = struct{}{}
 	return f
 }
@@ -313,6 +415,7 @@ func (b *batching) run(f *sentBatch) {
 			b.lateBatches--
 		}
 		delete(b.sent, f) // waiters that are answered may be reused
+		b.answered(batchError(f.calls) == nil, f.begun)
 		b.mu.Unlock()
 		for _, w := range f.waiters {
 			for _, o := range w.first { // before the answer to the request they came with
@@ -320,7 +423,9 @@ func (b *batching) run(f *sentBatch) {
 			}
 			if w.state.CompareAndSwap(waiting, answered) {
 				w.done <- struct{}{}
-			} else if state := w.state.Load(); state == expired || state == abandoned {
+			} else if w.state.Load() == early {
+				b.leave(w)
+			} else {
 				b.deliverLate(w)
 			}
 		}
@@ -375,6 +480,7 @@ func (b *batching) watch() {
 		}
 		if now.Sub(quiet) > quietTime || b.closed && quiet != now {
 			b.watched = false
+			b.endResting()
 			b.mu.Unlock()
 			return
 		}
@@ -476,6 +582,7 @@ func (b *batching) Command(ctx context.Context, c stint.Command) error {
 func (b *batching) Close() {
 	b.mu.Lock()
 	b.closed = true
+	b.endResting()
 	b.mu.Unlock()
 	b.work.Wait()
 }

@@ -10,6 +10,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+
+	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
 
 // Bounds on what a gRPC connection may cost.
@@ -62,6 +64,7 @@ func (s *Server) newGRPC() (endpoint, error) {
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.NumStreamWorkers(streamWorkers),
+		envoyrls.Codec(),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.timeouts.alive, Timeout: s.timeouts.alive}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery, PermitWithoutStream: true}),
 		grpc.InTapHandle(s.admitCall),

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -215,9 +216,14 @@ func (all *services) contenders(connections int, requests []*rls.RateLimitReques
 	return list
 }
 
+// patience is the deadline of a call, which is never reached.
+const patience = 5 * time.Second
+
 func (s *service) ask(connections int, requests []*rls.RateLimitRequest) ask {
 	var next atomic.Uint64
 	return func(ctx context.Context, caller int) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, patience) // as Envoy's calls have
+		defer cancel()
 		which := int(next.Add(1) % uint64(len(requests)))
 		answer, err := s.clients[caller%connections].ShouldRateLimit(ctx, requests[which])
 		if err != nil {

@@ -23,6 +23,7 @@ type counter struct {
 	first    []int       // index in limits of each rule's first limit
 	series   series
 	subjects subjects
+	sizer    *sizer
 	others   Count // of subjects that are not counted separately
 
 	// The last request:
@@ -40,10 +41,10 @@ type ruleLimit struct {
 	limit stint.Limit
 }
 
-func newCounter(set *policy.Set, o *Options, store *memorystore.Store) *counter {
+func newCounter(set *policy.Set, o *Options, store *memorystore.Store, sizer *sizer) *counter {
 	c := &counter{
 		set: set, store: store, top: o.Top, routes: make(map[route][]Count),
-		rules: []RuleCount{}, subjects: newSubjects(o.MaxSubjects),
+		rules: []RuleCount{}, subjects: newSubjects(o.MaxSubjects), sizer: sizer,
 	}
 	for _, rule := range set.Rules() {
 		enforced := rule.Enforced
@@ -102,6 +103,9 @@ func (c *counter) addUsages(v *policy.Verdict, now int64) {
 				c.caller, c.callerSubject, everyone = r.Subject, s, r.Shared
 			}
 			c.addUsage(s, r, now)
+			if s != nil && !r.Denied && (r.Shadow || v.Decision.Allowed && !v.Decision.Repeat) {
+				c.sizer.charge(s, r, now)
+			}
 		}
 		c.subjectsOf = append(c.subjectsOf, s)
 	}

@@ -12,7 +12,7 @@
 // concurrency limits see one request at a time.
 //
 // Memory grows with the number of subjects, not with the length of the log. Up to
-// [Options.MaxSubjects] subjects are counted separately, at about 200 bytes each. The store needs
+// [Options.MaxSubjects] subjects are counted separately, at about 320 bytes each. The store needs
 // memory on top: 450 bytes for a subject with three windows and few requests, and at most 4 KiB on
 // average. If that is not enough, the result says so.
 package simulate

@@ -17,6 +17,7 @@ func (c *counter) outcome(maxSubjects int) Outcome {
 		Limits:   c.limitUses(),
 		Subjects: c.subjectCounts(maxSubjects),
 		Hit:      c.hits(),
+		Size:     c.sizer.size(),
 	}
 	c.sumByName(&o)
 	return o

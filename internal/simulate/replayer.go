@@ -17,6 +17,7 @@ type replayer struct {
 	guard   *policy.Guard
 	verdict policy.Verdict // on the last request
 	counter *counter
+	sizer   *sizer
 
 	unsettled bool // a response header, which logs do not have, settles the cost of some requests
 }
@@ -26,13 +27,14 @@ func newReplayer(set *policy.Set, o *Options, c *clock) (*replayer, error) {
 	if err != nil {
 		return nil, err
 	}
-	guard, err := policy.NewGuard(Timeless{store}, set,
+	sizer := newSizer(set)
+	guard, err := policy.NewGuard(&countingStore{Timeless{store}, sizer}, set,
 		policy.GuardConfig{Logger: slog.New(slog.DiscardHandler), EnforceAll: o.EnforceAll})
 	if err != nil {
 		_ = store.Close()
 		return nil, err
 	}
-	return &replayer{store: store, guard: guard, counter: newCounter(set, o, store)}, nil
+	return &replayer{store: store, guard: guard, counter: newCounter(set, o, store, sizer), sizer: sizer}, nil
 }
 
 // Bounds of the stores. A subject may have several counts, each with its windows.
@@ -62,6 +64,7 @@ func (r *replayer) close() { _ = r.store.Close() }
 func (r *replayer) replay(in *policy.Input, record *accesslog.Record, now int64) error {
 	ctx := context.Background()
 	v := &r.verdict
+	r.sizer.begin(now)
 	if err := r.guard.Decide(ctx, in, v); err != nil {
 		return err
 	}

@@ -90,6 +90,8 @@ type Outcome struct {
 	// Hit are the subjects that were denied, or would have been without shadow, those with the most
 	// denials first. The list has at most Options.Top entries.
 	Hit []Hit `json:"hit"`
+	// Size is what a Redis would have needed.
+	Size Size `json:"size"`
 }
 
 // NamedCount is the count of a tier, a route or a policy.
@@ -194,6 +196,48 @@ type Subjects struct {
 	// Forgotten is the number of counts of subjects that were dropped for lack of memory. If it is
 	// not 0, more requests may be shown as allowed than would have been.
 	Forgotten int64 `json:"forgotten"`
+}
+
+// Size is what a Redis would have needed to decide the requests. Loads are counted; all else is an
+// estimate from costs that were measured on one machine. Only subjects that are counted separately
+// are included.
+type Size struct {
+	// Subjects is the largest number of subjects that had counts at the same time, and Memory is
+	// the most memory that all counts took, in bytes. What Redis keeps of bans, request ids and
+	// settled charges is not included.
+	Subjects   int64     `json:"subjects"`
+	SubjectsAt time.Time `json:"subjects_at,omitzero"`
+	Memory     int64     `json:"memory"`
+	MemoryAt   time.Time `json:"memory_at,omitzero"`
+	// Second and Minute are the busiest ones.
+	Second Load `json:"second"`
+	Minute Load `json:"minute"`
+	// Plain and Batched are what the busiest second needs: if each decision is a call, and if 64
+	// callers share calls.
+	Plain   Need `json:"plain"`
+	Batched Need `json:"batched"`
+}
+
+// Load is what came within some time.
+type Load struct {
+	// At is the start of that time; zero if nothing came.
+	At       time.Time `json:"at,omitzero"`
+	Requests int64     `json:"requests"`
+	// Decisions is how often the store was asked: once for a request, once more for each rule in
+	// shadow, and not at all if nothing limits it. Settlements is how many charges were refunded or
+	// settled.
+	Decisions   int64 `json:"decisions"`
+	Settlements int64 `json:"settlements"`
+}
+
+// Need is what a load of one second needs.
+type Need struct {
+	// Cores is the number of Redis cores if each is used to 60 %.
+	Cores float64 `json:"cores"`
+	// In, Out and Replicated are bytes per second: to Redis, from Redis, and to each replica.
+	In         int64 `json:"in"`
+	Out        int64 `json:"out"`
+	Replicated int64 `json:"replicated"`
 }
 
 // Hit is a subject that was denied, or would have been without shadow. Requests that a shared limit

@@ -21,6 +21,10 @@ type subject struct {
 	shared   bool
 	requests int64
 	peaks    []peak   // of the limits that applied to it
+	state    state    // what Redis would keep of it
+	states   []state  // the same, for further rules and scopes
+	until    int64    // when the last of all states expires, in Unix microseconds
+	expires  expiry   // the same, in the sizer
 	denials  *denials // nil if it was never denied
 }
 

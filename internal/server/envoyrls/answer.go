@@ -18,12 +18,13 @@ type answer struct {
 	pointers [fewItems]*rlsv3.RateLimitResponse_DescriptorStatus
 	statuses [fewItems]rlsv3.RateLimitResponse_DescriptorStatus
 	resets   [fewItems]durationpb.Duration
+	headers  addedHeaders
 }
 
 const fewItems = 2
 
-func (s *Service) answer(c *call, r *rlsv3.RateLimitRequest) *rlsv3.RateLimitResponse {
-	a := new(answer)
+// answer fills in the response to a request that has been decided.
+func (s *Service) answer(c *call, r *rlsv3.RateLimitRequest, a *answer) {
 	pointers, statuses, resets := a.pointers[:], a.statuses[:], a.resets[:]
 	if n := len(c.items); n > fewItems {
 		pointers = make([]*rlsv3.RateLimitResponse_DescriptorStatus, n)
@@ -41,12 +42,11 @@ func (s *Service) answer(c *call, r *rlsv3.RateLimitRequest) *rlsv3.RateLimitRes
 		a.response.OverallCode = rlsv3.RateLimitResponse_OVER_LIMIT
 	}
 	if s.options.Headers != HeadersNone {
-		s.addHeaders(&a.response, c, denied)
+		s.addHeaders(a, c, denied)
 	}
 	if s.options.Metadata {
 		a.response.DynamicMetadata = c.dynamicMetadata(r)
 	}
-	return &a.response
 }
 
 // status fills in what the answer says of an item.
@@ -76,7 +76,7 @@ func (it *item) resetSeconds() int64 {
 // wholeSeconds rounds up.
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// addedHeaders are header fields, all in one piece of memory.
+// addedHeaders are the header fields of an answer.
 type addedHeaders struct {
 	pointers [maxHeaders]*corev3.HeaderValue
 	values   [maxHeaders]corev3.HeaderValue
@@ -90,7 +90,7 @@ func (h *addedHeaders) set(i int, key, value string) {
 }
 
 // addHeaders adds header fields on the limit that matters most, if there is one.
-func (s *Service) addHeaders(to *rlsv3.RateLimitResponse, c *call, denied bool) {
+func (s *Service) addHeaders(to *answer, c *call, denied bool) {
 	it := c.decisive()
 	if it == nil {
 		return
@@ -109,7 +109,7 @@ func (s *Service) addHeaders(to *rlsv3.RateLimitResponse, c *call, denied bool) 
 	text := string(b)
 	remaining, reset := text[:remainingEnd], text[remainingEnd:resetEnd]
 
-	h, names := new(addedHeaders), &s.options.HeaderNames
+	h, names := &to.headers, &s.options.HeaderNames
 	h.set(0, names.Limit, it.rule.text)
 	h.set(1, names.Remaining, remaining)
 	h.set(2, names.Reset, reset)
@@ -124,7 +124,7 @@ func (s *Service) addHeaders(to *rlsv3.RateLimitResponse, c *call, denied bool) 
 			n = 7
 		}
 	}
-	to.ResponseHeadersToAdd = h.pointers[:n:n]
+	to.response.ResponseHeadersToAdd = h.pointers[:n:n]
 }
 
 // decisive returns the last item that denies, else the first of those with the least left; nil if

@@ -1,17 +1,13 @@
 package envoyrls
 
 import (
-	"context"
 	"slices"
 
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/emptypb"
 )
 
 // Bounds on a request: each descriptor may be a counter, and asks the store. Envoy sends at most
@@ -62,39 +58,6 @@ func (s *Service) check(r *rlsv3.RateLimitRequest) error {
 			s.options.Logger.Warn("stint: negative hits were refused", "cause", err, "unlogged", unlogged)
 		}
 		return err
-	}
-	return nil
-}
-
-// Register adds the service to a gRPC server. It is to be preferred to
-// [rlsv3.RegisterRateLimitServiceServer]: a message with too many parts is refused before it is
-// decoded, which would take much longer than to read it.
-func (s *Service) Register(on grpc.ServiceRegistrar) {
-	described := rlsv3.RateLimitService_ServiceDesc
-	described.Methods = slices.Clone(described.Methods)
-	for i := range described.Methods {
-		handle := described.Methods[i].Handler
-		described.Methods[i].Handler = func(service any, ctx context.Context, decode func(any) error,
-			next grpc.UnaryServerInterceptor) (any, error) {
-			return handle(service, ctx, func(message any) error { return decodeBounded(decode, message) }, next)
-		}
-	}
-	on.RegisterService(&described, s)
-}
-
-// decodeBounded decodes a request if it has not too many parts. A message without fields of its own
-// takes any other as it is, so that its parts can be counted first.
-func decodeBounded(decode func(any) error, message any) error {
-	var undecoded emptypb.Empty
-	if err := decode(&undecoded); err != nil {
-		return err
-	}
-	text := undecoded.ProtoReflect().GetUnknown()
-	if countParts(text) > maxParts {
-		return tooManyParts()
-	}
-	if err := proto.Unmarshal(text, message.(proto.Message)); err != nil {
-		return status.Errorf(codes.Internal, "stint: the message is not a RateLimitRequest: %v", err)
 	}
 	return nil
 }

@@ -33,12 +33,6 @@ type call struct {
 	}
 }
 
-func newCall() *call {
-	c := &call{}
-	c.reset()
-	return c
-}
-
 func (c *call) reset() {
 	c.items, c.heads = c.room.items[:0], c.room.heads[:0]
 	c.subject, c.composite = c.room.subject[:0], c.room.composite[:0]

@@ -114,7 +114,7 @@ func serve(t testing.TB, service *envoyrls.Service) rlsv3.RateLimitServiceClient
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer()
+	server := grpc.NewServer(envoyrls.Codec())
 	service.Register(server)
 	done := make(chan struct{})
 	go func() {

@@ -20,10 +20,10 @@ import (
 type Service struct {
 	rlsv3.UnimplementedRateLimitServiceServer
 
-	store   stint.Store
-	options Options
-	config  atomic.Pointer[Config]
-	calls   sync.Pool
+	store     stint.Store
+	options   Options
+	config    atomic.Pointer[Config]
+	exchanges sync.Pool
 
 	amending sync.WaitGroup // what goes on after its request was answered
 
@@ -50,7 +50,11 @@ func NewService(store stint.Store, config *Config, o Options) (*Service, error) 
 	}
 	o.fill()
 	s := &Service{store: store, options: o, posts: callers.NewJSON(o.Public, o.Logger)}
-	s.calls.New = func() any { return newCall() }
+	s.exchanges.New = func() any {
+		e := &exchange{}
+		e.call.reset()
+		return e
+	}
 	s.config.Store(config)
 	return s, nil
 }
@@ -72,24 +76,31 @@ func (s *Service) Close() error {
 
 // ShouldRateLimit implements [rlsv3.RateLimitServiceServer].
 func (s *Service) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
-	if err := s.check(r); err != nil {
+	e, a := s.exchanges.Get().(*exchange), new(answer)
+	defer s.release(e)
+	if err := s.respond(ctx, &e.call, r, a); err != nil {
 		return nil, err
 	}
-	c, begun := s.calls.Get().(*call), time.Now()
+	return &a.response, nil
+}
+
+// respond decides on a request and fills in the answer.
+func (s *Service) respond(ctx context.Context, c *call, r *rlsv3.RateLimitRequest, to *answer) error {
+	if err := s.check(r); err != nil {
+		return err
+	}
+	begun := time.Now()
 	c.deadline = begun.Add(s.options.Failure.Budget)
-	defer func() {
-		c.free()
-		s.calls.Put(c)
-	}()
 	if err := c.open(s.config.Load(), r, s.options.QuotaMode); err != nil {
-		return nil, err
+		return err
 	}
 	err := s.decide(ctx, c)
 	s.observe(ctx, c, time.Since(begun), err)
 	if err != nil {
-		return nil, s.failure(ctx, err)
+		return s.failure(ctx, err)
 	}
-	return s.answer(c, r), nil
+	s.answer(c, r, to)
+	return nil
 }
 
 // decide counts.

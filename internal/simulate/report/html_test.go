@@ -104,7 +104,7 @@ func testPictures(t *testing.T, browser *browsertest.Browser) {
 	if dir != "" {
 		lines = 100_000
 	}
-	url := file(t, replayed(t, lines), report.Names{Config: "stint.yaml", Logs: []string{"access.log"}})
+	url := file(t, replayed(t, lines, 0.99, 0.999, 1), report.Names{Config: "stint.yaml", Logs: []string{"access.log"}})
 	for _, scheme := range []string{"light", "dark"} {
 		page := browser.Page(t, 1200, 1000)
 		page.Prefer("prefers-color-scheme", scheme)
@@ -122,8 +122,9 @@ func testPictures(t *testing.T, browser *browsertest.Browser) {
 	}
 }
 
-// replayed is the result of the example configuration on a generated log.
-func replayed(t *testing.T, lines int) *simulate.Result {
+// replayed is the result of the example configuration on a generated log, with limits recommended
+// for shares of subjects.
+func replayed(t *testing.T, lines int, recommend ...float64) *simulate.Result {
 	t.Helper()
 	var log bytes.Buffer
 	if err := loggen.Generate(&log, loggen.Options{Seed: 1, Lines: lines}); err != nil {
@@ -139,7 +140,7 @@ func replayed(t *testing.T, lines int) *simulate.Result {
 		t.Fatal(err)
 	}
 	found, err := simulate.Run(t.Context(), source,
-		simulate.Options{Set: conf.Set, Recommend: []float64{0.99, 0.999, 1}})
+		simulate.Options{Set: conf.Set, Recommend: recommend})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,6 +57,7 @@ func New(r *simulate.Result, names Names) *Report {
 	report := &Report{result: r, title: b.title(), lead: b.lead(r)}
 	for _, s := range []section{
 		b.read(r), b.notes(r), b.outcome(r), b.compared(r), b.hit(r), b.bans(r), b.headroom(r), b.recommended(r),
+		b.size(r),
 	} {
 		if len(s.Blocks) > 0 {
 			report.sections = append(report.sections, s)

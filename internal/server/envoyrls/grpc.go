@@ -1,0 +1,125 @@
+package envoyrls
+
+import (
+	"context"
+	"slices"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	protocodec "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// Register adds the service to a gRPC server, which has to have the [Codec]. Unlike
+// [rlsv3.RegisterRateLimitServiceServer], it refuses a message with too many parts before it is
+// decoded, which would take much longer than to read it.
+func (s *Service) Register(on grpc.ServiceRegistrar) {
+	described := rlsv3.RateLimitService_ServiceDesc
+	described.Methods = slices.Clone(described.Methods)
+	described.Methods[0].Handler = s.handler() // ShouldRateLimit is the only method
+	on.RegisterService(&described, s)
+}
+
+// handler handles a call as the generated handler does, but with messages that are used again.
+func (s *Service) handler() grpc.MethodHandler {
+	info := &grpc.UnaryServerInfo{Server: s, FullMethod: rlsv3.RateLimitService_ShouldRateLimit_FullMethodName}
+	decide := func(ctx context.Context, e any) (any, error) { return s.exchange(ctx, e.(*exchange)) }
+	return func(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (
+		any, error) {
+		e := s.exchanges.Get().(*exchange)
+		defer s.release(e)
+		if err := decode(e); err != nil {
+			return nil, err
+		}
+		if intercept == nil {
+			return decide(ctx, e)
+		}
+		return intercept(ctx, e, info, decide)
+	}
+}
+
+// exchange is a request, what is decided and the answer. It is used again for others.
+type exchange struct {
+	call    call
+	request *rlsv3.RateLimitRequest
+	plain   plainRequest
+	invalid error // what is wrong with the message that should be a request
+	answer  answer
+	encoded []byte
+}
+
+// release forgets an exchange, so that it can be used again.
+func (s *Service) release(e *exchange) {
+	e.call.free()
+	e.request, e.invalid = nil, nil
+	e.answer = answer{}
+	s.exchanges.Put(e)
+}
+
+// exchange decides on a request, and returns the encoded answer.
+func (s *Service) exchange(ctx context.Context, e *exchange) (any, error) {
+	if e.invalid != nil {
+		return nil, e.invalid
+	}
+	err := s.respond(ctx, &e.call, e.request, &e.answer)
+	if err != nil {
+		return nil, err
+	}
+	e.encoded, err = proto.MarshalOptions{}.MarshalAppend(e.encoded[:0], &e.answer.response)
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "stint: the answer cannot be encoded: %v", err)
+	}
+	return encoded(slices.Clone(e.encoded)), nil
+}
+
+// decode decodes a request if it has not too many parts.
+func (e *exchange) decode(message []byte) error {
+	if e.plain.decode(message) {
+		e.request = &e.plain.request
+		return nil
+	}
+	if countParts(message) > maxParts {
+		return tooManyParts()
+	}
+	e.request = new(rlsv3.RateLimitRequest)
+	if err := proto.Unmarshal(message, e.request); err != nil {
+		return status.Errorf(codes.Internal, "stint: the message is not a RateLimitRequest: %v", err)
+	}
+	return nil
+}
+
+// encoded is an answer as it is sent.
+type encoded []byte
+
+// Codec is for gRPC servers with the service: its messages have a codec of their own, those of
+// other services the usual one.
+func Codec() grpc.ServerOption {
+	return grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(protocodec.Name)})
+}
+
+type codec struct{ encoding.CodecV2 }
+
+// Marshal implements [encoding.CodecV2].
+func (c codec) Marshal(message any) (mem.BufferSlice, error) {
+	if e, ok := message.(encoded); ok {
+		return mem.BufferSlice{mem.SliceBuffer(e)}, nil
+	}
+	return c.CodecV2.Marshal(message)
+}
+
+// Unmarshal implements [encoding.CodecV2]. It leaves what is wrong with a request in the exchange:
+// gRPC would give every error the same code.
+func (c codec) Unmarshal(data mem.BufferSlice, message any) error {
+	e, ok := message.(*exchange)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, message)
+	}
+	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer buffer.Free()
+	e.invalid = e.decode(buffer.ReadOnlyData())
+	return nil
+}

@@ -1,0 +1,88 @@
+package simulate
+
+import "math/bits"
+
+// alive counts what a Redis would hold as time passes: subjects with any key, and the bytes of
+// their keys. Keys expire in buckets, whose length is at most a 128th of the time that a key had
+// left, or a second.
+type alive struct {
+	now, most           held // now, and the most of each
+	subjectsAt, bytesAt int64
+	levels              []*level // buckets of 1 s, 2 s, 4 s and so on
+	ends                []int64  // when the first bucket of each level ends, in Unix microseconds
+}
+
+// held is a number of subjects and of bytes.
+type held struct{ subjects, bytes int64 }
+
+// level is buckets of one length, in a ring.
+type level struct {
+	first int64 // the number of the first bucket that has not ended
+	ring  [buckets]held
+}
+
+const (
+	buckets     = 512
+	bucketLevel = 5 // bits of an expiry that are its level; the others are the bucket's number
+)
+
+// expiry is the bucket in which something expires. 0 is none.
+type expiry int64
+
+// expiryAt returns the bucket for a time, in Unix microseconds.
+func expiryAt(at, now int64) expiry {
+	level := bits.Len64(uint64(max(at-now, 0) / (1e6 * buckets / 2)))
+	return expiry(at/bucketLength(level)<<bucketLevel | int64(level))
+}
+
+func bucketLength(level int) int64 { return 1e6 << level }
+
+// advance drops what has expired.
+func (a *alive) advance(now int64) {
+	for i, end := range a.ends {
+		if now < end {
+			continue
+		}
+		l := a.levels[i]
+		to := now / bucketLength(i)
+		for n := min(to-l.first, buckets); n > 0; n-- {
+			ended := &l.ring[(to-n)%buckets]
+			a.now.subjects -= ended.subjects
+			a.now.bytes -= ended.bytes
+			*ended = held{}
+		}
+		l.first, a.ends[i] = to, (to+1)*bucketLength(i)
+	}
+}
+
+// replace counts something that expires at some time instead of what it was before. It returns the
+// expiry, which the caller keeps.
+func (a *alive) replace(old expiry, was, is held, at, now int64) expiry {
+	if old != 0 {
+		l := a.levels[old&(1<<bucketLevel-1)]
+		if bucket := int64(old >> bucketLevel); bucket >= l.first {
+			a.add(&l.ring[bucket%buckets], held{-was.subjects, -was.bytes})
+		}
+	}
+	e := expiryAt(at, now)
+	i := int(e & (1<<bucketLevel - 1))
+	for n := len(a.levels); n <= i; n++ {
+		l := &level{first: now / bucketLength(n)}
+		a.levels, a.ends = append(a.levels, l), append(a.ends, (l.first+1)*bucketLength(n))
+	}
+	a.add(&a.levels[i].ring[int64(e>>bucketLevel)%buckets], is)
+	if a.now.subjects > a.most.subjects {
+		a.most.subjects, a.subjectsAt = a.now.subjects, now
+	}
+	if a.now.bytes > a.most.bytes {
+		a.most.bytes, a.bytesAt = a.now.bytes, now
+	}
+	return e
+}
+
+func (a *alive) add(bucket *held, by held) {
+	bucket.subjects += by.subjects
+	bucket.bytes += by.bytes
+	a.now.subjects += by.subjects
+	a.now.bytes += by.bytes
+}
