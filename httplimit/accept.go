@@ -26,8 +26,8 @@ var offers = [formats]string{"application/json", "application/problem+json", "te
 const maxAccept = 1024
 
 // negotiate is written by hand because it is on the path of every denial: it allocates nothing (the
-// whole of a denial allocates twice, for its header fields), and reads a bounded part of what a
-// client sends.
+// whole of a denial allocates twice at most, for its header fields), and reads a bounded part of
+// what a client sends.
 //
 // It chooses the form that the client likes best by the values of its Accept header: the highest
 // quality, then the type that is named most precisely, then the order of the forms. It is JSON if

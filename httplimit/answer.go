@@ -150,7 +150,7 @@ func (x *exchange) setRetry(h http.Header, seconds int64) {
 		setFixed(h, fieldRetryAfter, nil)
 		return
 	}
-	x.number(fieldRetryAfter, seconds)
+	x.number(h, fieldRetryAfter, seconds)
 }
 
 // write gives an answer, in the form that the client likes best, with the header fields that have
@@ -160,7 +160,7 @@ func (x *exchange) write(w http.ResponseWriter, r *http.Request, n *notice, seco
 	f := negotiate(r.Header["Accept"])
 	x.body = x.appendBody(x.body[:0], f, n, seconds)
 	x.setRetry(h, seconds)
-	x.number(fieldContentLength, int64(len(x.body)))
+	x.number(h, fieldContentLength, int64(len(x.body)))
 	x.setDrafted(h)
 	setFixed(h, fieldContentType, contentTypes[f])
 	setFixed(h, fieldCacheControl, noStore)

@@ -23,11 +23,11 @@ func NewAnswer(options ...Option) func(w http.ResponseWriter, r *http.Request, v
 			x.v = own
 			x.end()
 		}()
-		x.rules, x.shown = x.ruleRoom[:0], policy.Headers{}
+		x.rules, x.shown = x.ruleRoom[:0], &policy.Headers{}
 		if v.Set != nil {
 			x.describe()
 		} else if x.headers != nil {
-			x.shown = *x.headers
+			x.shown = x.headers
 		}
 		return x.answer(w, r, v.Err)
 	}

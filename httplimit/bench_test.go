@@ -2,8 +2,11 @@ package httplimit_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/examples/tiers"
 	"github.com/stint-limiter/stint/httplimit"
 )
 
@@ -27,33 +30,58 @@ tiers:
   - {name: anonymous, identity: ip, limits: [10/1m burst 2x, 100/1h, 1000/1d]}
 `
 
+// policyTable is the policies by path that stand beside the tiers in bench/suite_http.go.
+const policyTable = `
+policies:
+  - {name: assets, match: {path: [/static/**, /favicon.ico, /robots.txt]}, skip: true}
+  - {name: structure, match: {method: GET, path: "/structures/{id}"}, cost: 1}
+  - {name: simulate, match: {method: POST, path: /simulations}, cost: 10}
+  - {name: frames, match: {method: GET, path: "/simulations/{id}/frames"}, cost: 5}
+  - {name: export, match: {method: POST, path: "/structures/{id}/pdf"}, cost: 3}
+`
+
 // signedIn makes every request one of a member of the tier that is never denied anything.
-func signedIn() httplimit.Option {
+func signedIn() httplimit.Option { return planned("vast") }
+
+// planned makes every request one of a user with a plan.
+func planned(plan string) httplimit.Option {
 	return httplimit.WithClaims(func(_ *http.Request, name string) string {
 		switch name {
 		case "user":
 			return "42"
 		case "plan":
-			return "vast"
+			return plan
 		}
 		return ""
 	})
 }
 
 // BenchmarkMiddleware is a request through the middleware over the memory store, beside the bare
-// handler.
+// handler: the rows of bench/suite_http.go.
 func BenchmarkMiddleware(b *testing.B) {
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	draft := "headers: {format: draft-11}" + tierTable
+	table := tierTable + policyTable
+	draft := "headers: {format: draft-11}" + table
+	example := strings.NewReplacer(
+		"[500/1m burst 5x, 10000/1h, unlimited/1d]", "[1000000000/1m burst 2x, 60000000000/1h, 1440000000000/1d]",
+		"default: unlimited", "default: 60000000000/1h").Replace(string(tiers.YAML))
+	ip, err := httplimit.ClientIP()
+	if err != nil {
+		b.Fatal(err)
+	}
 	for _, c := range []struct {
 		name    string
 		handler http.Handler
 	}{
 		{"bare", next},
-		{"allowed", httplimit.New(guardOf(b, tierTable), signedIn())(next)},
-		{"denied", httplimit.New(guardOf(b, tierTable))(next)},
-		{"draft-11, allowed", httplimit.New(guardOf(b, draft), signedIn())(next)},
-		{"draft-11, denied", httplimit.New(guardOf(b, draft))(next)},
+		{"allowed", httplimit.New(guardOf(b, table), signedIn())(next)},
+		{"denied", httplimit.New(guardOf(b, table))(next)},
+		{"draft-11/allowed", httplimit.New(guardOf(b, draft), signedIn())(next)},
+		{"draft-11/denied", httplimit.New(guardOf(b, draft))(next)},
+		{"example/allowed", httplimit.New(guardOf(b, example), planned("enterprise"))(next)},
+		{"example/denied", httplimit.New(guardOf(b, example))(next)},
+		{"limit/allowed", httplimit.Limit(next, limiter(b, stint.PerHour(1<<40)), ip)},
+		{"limit/denied", httplimit.Limit(next, limiter(b, stint.PerHour(1)), ip)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			r := request(http.MethodGet, "/elsewhere")

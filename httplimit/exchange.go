@@ -15,7 +15,7 @@ import (
 type exchange struct {
 	*responder
 	request *http.Request
-	shown   policy.Headers
+	shown   *policy.Headers
 	in      policy.Input
 	v       *policy.Verdict
 	// rules are the texts of the rules that are enforced, in the order of the verdict's results.
@@ -42,6 +42,9 @@ func (f *responder) begin(r *http.Request) *exchange {
 		x = &exchange{responder: f}
 		x.draft = draft{text: x.textRoom[:0], parts: x.partRoom[:0]}
 		x.body = x.bodyRoom[:0]
+		if f.claims != nil {
+			x.in.Claims = x
+		}
 	}
 	if x.v == nil {
 		x.v = new(policy.Verdict)
@@ -50,14 +53,12 @@ func (f *responder) begin(r *http.Request) *exchange {
 	return x
 }
 
-// end keeps the exchange for another request. The verdict is kept too, unless somebody may still
-// look at it: who has it from [FromContext], or a store that is still busy with a request of
-// several claims, which are part of the verdict.
+// end keeps the exchange for another request, which replaces what it has of this one. The verdict
+// is kept too, unless somebody may still look at it, who has it from [FromContext].
 func (x *exchange) end() {
-	if x.shares || len(x.v.Results) > 1 && !x.v.Results[1].Shadow {
+	if x.shares {
 		x.v = nil
 	}
-	x.request, x.in, x.rules = nil, policy.Input{}, nil
 	x.draft.clear()
 	x.idle.Put(x)
 }
@@ -68,9 +69,9 @@ func (x *exchange) Claim(name string) string { return x.claims(x.request, name) 
 // describe looks up what there is to say of the rules that a request was judged by.
 func (x *exchange) describe() {
 	set := x.v.Set
-	x.shown = set.Spec().Headers
-	if x.headers != nil {
-		x.shown = *x.headers
+	x.shown = x.headers
+	if x.shown == nil {
+		x.shown = &set.Spec().Headers
 	}
 	text := x.texts.Load()
 	if text == nil || text.set != set {

@@ -29,8 +29,8 @@ func Limit(next http.Handler, lim *stint.Limiter, key KeyFunc, options ...Option
 		panic("httplimit: Limit: the key is nil; want one such as ClientIP, or Everyone to count all requests together")
 	}
 	l := &limited{responder: newResponder(options), next: next, lim: lim, key: key}
-	if l.responder.headers != nil {
-		l.shown = *l.responder.headers
+	if l.headers == nil {
+		l.headers = new(policy.Headers)
 	}
 	l.rule = policy.Rule{Policy: l.name, Limits: lim.Limits(), Index: -1}
 	l.text = newRuleText(l.name, "", l.rule.Limits, names{})
@@ -47,7 +47,6 @@ type limited struct {
 	key      KeyFunc
 	rule     policy.Rule
 	text     ruleText
-	shown    policy.Headers
 	holds    bool // there is a concurrency limit
 	failures logsample.Sampler
 }
@@ -59,25 +58,29 @@ func (l *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (l *limited) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
-	x.shown = l.shown
+	x.shown = l.headers
 	key := l.key(r)
 	if key == "" {
 		l.log(ErrNoKey)
 		x.fail(w, r, ErrNoKey)
 		return
 	}
-	claim := stint.Claim{Subject: key, Cost: 1, Shared: key == everyone}
-	d, err := l.lim.Take(r.Context(), stint.Request{Claim: claim})
+	v, d := x.v, &x.v.Decision
+	v.Cost = 1
+	claim := stint.Claim{Subject: key, Limits: l.rule.Limits, Cost: 1, Shared: key == everyone}
+	var err error
+	if claim.Shared {
+		*d, err = l.lim.Take(r.Context(), stint.Request{Claim: claim})
+	} else {
+		*d, err = l.lim.Allow(r.Context(), key)
+	}
 	if err != nil {
 		l.log(err)
 		x.fail(w, r, err)
 		return
 	}
-	claim.Limits = l.rule.Limits
-	v := x.v
-	*v = policy.Verdict{Decision: d, Cost: 1, Results: v.Results[:0]}
-	v.Results = append(v.Results, policy.Result{
-		Rule: &l.rule, Claim: claim, Usages: v.Decision.Usages(), Denied: !d.Allowed && !d.Unavailable,
+	v.Results = append(v.Results[:0], policy.Result{
+		Rule: &l.rule, Claim: claim, Usages: d.Usages(), Denied: !d.Allowed && !d.Unavailable,
 	})
 	x.rules = append(x.ruleRoom[:0], &l.text)
 	if x.answer(w, r, nil) {
@@ -85,7 +88,7 @@ func (l *limited) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 	}
 	var finish func(policy.Outcome)
 	if l.holds {
-		finish = l.keep(r.Context(), d)
+		finish = l.keep(r.Context(), *d)
 	}
 	x.serve(w, r, l.next, finish)
 }

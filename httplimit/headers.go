@@ -39,23 +39,41 @@ const drafted = 7
 type draft struct {
 	text  []byte
 	parts []part
+	// reset is the last value of fieldReset that was drafted, and resetAt its number.
+	resetAt int64
+	reset   []string
 }
 
 // part is a header field and where its value ends in the text.
 type part struct {
-	field string
-	end   int
+	field  string
+	end    int
+	number int64 // if it is one
 }
 
 func (d *draft) clear() { d.text, d.parts = d.text[:0], d.parts[:0] }
 
 // endField makes all of the text since the last field the value of another.
-func (d *draft) endField(f string) { d.parts = append(d.parts, part{f, len(d.text)}) }
+func (d *draft) endField(f string) { d.parts = append(d.parts, part{field: f, end: len(d.text)}) }
 
-// number is the value of a header field.
-func (d *draft) number(f string, n int64) {
+// number sets a header field to a number if it is small, and drafts it otherwise.
+func (d *draft) number(h http.Header, f string, n int64) {
+	if uint64(n) < smallNumbers {
+		h[f] = decimals[n : n+1 : n+1]
+		return
+	}
 	d.text = strconv.AppendInt(d.text, n, 10)
-	d.endField(f)
+	d.parts = append(d.parts, part{f, len(d.text), n})
+}
+
+// setReset is number for the time of a reset. Those who are allowed within a second by limits with
+// the same window share it, so the value of the last answer often serves again.
+func (d *draft) setReset(h http.Header, n int64) {
+	if n > 0 && n == d.resetAt {
+		h[fieldReset] = d.reset
+		return
+	}
+	d.number(h, fieldReset, n)
 }
 
 // setDrafted sets the header fields that were drafted, whatever they were before. They live as long
@@ -68,7 +86,10 @@ func (d *draft) setDrafted(h http.Header) {
 	values := make([]string, len(d.parts))
 	for i, p := range d.parts {
 		values[i] = text[from:p.end]
-		h[p.field] = values[i : i+1 : i+1]
+		value := values[i : i+1 : i+1]
+		if h[p.field] = value; p.field == fieldReset {
+			d.resetAt, d.reset = p.number, value
+		}
 		from = p.end
 	}
 	d.clear()
@@ -87,10 +108,20 @@ func setFixed(h http.Header, f string, value []string) {
 // Values that never change.
 var (
 	isTrue  = fixed("true")
-	isOne   = fixed("1")
 	noStore = fixed("no-store")
 	noSniff = fixed("nosniff")
 )
+
+// smallNumbers is how many numbers have values that answers share: those of most limits and waits.
+const smallNumbers = 1000
+
+// decimals are the values of small numbers. A denial by the X fields allocates nothing for them.
+var decimals = func() (all [smallNumbers]string) {
+	for n := range all {
+		all[n] = strconv.Itoa(n)
+	}
+	return all
+}()
 
 // fixed is a value for setFixed.
 func fixed(value string) []string {
@@ -103,7 +134,9 @@ func fixed(value string) []string {
 // setHeaders sets those header fields about limits whose values are fixed, and drafts the others;
 // setDrafted sets them.
 func (x *exchange) setHeaders(h http.Header) {
-	x.findDecisive()
+	if !x.shown.OmitX || !x.v.Decision.Allowed {
+		x.findDecisive()
+	}
 	if !x.shown.OmitX {
 		x.setX(h)
 	}
@@ -128,20 +161,16 @@ func (x *exchange) setX(h http.Header) {
 	setFixed(h, fieldPolicy, x.rule.policyField)
 	setFixed(h, fieldTier, x.rule.tierField)
 	setFixed(h, fieldBurst, x.limit.burst)
-	x.number(fieldRemaining, x.state.Remaining())
-	if x.v.Cost == 1 {
-		setFixed(h, fieldCost, isOne)
-	} else {
-		x.number(fieldCost, x.v.Cost)
-	}
+	x.number(h, fieldRemaining, x.state.Remaining())
+	x.number(h, fieldCost, x.v.Cost)
 	switch {
 	case !x.limit.timed:
 		setFixed(h, fieldReset, nil)
 	case x.shown.ResetDelta:
-		x.number(fieldReset, wholeSeconds(x.state.ResetAfter))
+		x.setReset(h, wholeSeconds(x.state.ResetAfter))
 	default:
 		now := time.Now()
-		x.number(fieldReset, now.Unix()+wholeSeconds(time.Duration(now.Nanosecond())+x.state.ResetAfter))
+		x.setReset(h, now.Unix()+wholeSeconds(time.Duration(now.Nanosecond())+x.state.ResetAfter))
 	}
 }
 
@@ -160,21 +189,22 @@ func (x *exchange) setDraft11(h http.Header) {
 		}
 		x.endField(fieldRateLimitPolicy)
 	}
-	separator := ""
+	b, separator := x.text, ""
 	x.eachLimit(func(_ *ruleText, l *limitText, s stint.State) {
-		x.text = append(x.text, separator...)
+		b = append(b, separator...)
 		separator = ", "
-		x.text = append(x.text, l.item...)
-		x.text = strconv.AppendInt(x.text, quota(s.Remaining()), 10)
+		b = append(b, l.item...)
+		b = strconv.AppendInt(b, quota(s.Remaining()), 10)
 		if l.timed {
 			window := s.ResetAfter
 			if s.RetryAfter > 0 {
 				window = s.RetryAfter
 			}
-			x.text = append(x.text, ";t="...)
-			x.text = strconv.AppendInt(x.text, wholeSeconds(window), 10)
+			b = append(b, ";t="...)
+			b = strconv.AppendInt(b, wholeSeconds(window), 10)
 		}
 	})
+	x.text = b
 	x.endField(fieldRateLimit)
 }
 

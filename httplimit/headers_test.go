@@ -66,6 +66,37 @@ func TestResetIsRoundedUp(t *testing.T) {
 	}
 }
 
+// Answers share the value of Reset while it is the same: it follows the clock, the limit that
+// matters most and the configuration, and what was answered before stays as it was.
+func TestResetIsShared(t *testing.T) {
+	const tiers = `
+tiers:
+  - {name: hourly, match: {claim: {user: h}}, identity: user, limits: 9/1h}
+  - {name: minutely, identity: ip, limits: 9/1m}`
+	synctest.Test(t, func(t *testing.T) {
+		guard := guardOf(t, tiers)
+		h := httplimit.New(guard, httplimit.WithClaims(claimHeader))(ok)
+		delta := parse(t, "headers: {reset: delta}"+tiers)
+		sets := map[string]*policy.Set{"epoch": guard.Set(), "delta": delta}
+		var before []http.Header
+		steps := []struct{ set, user, want string }{
+			{"epoch", "", "946684860"}, {"epoch", "", "946684860"}, {"epoch", "h", "946688400"},
+			{"epoch", "", "946684860"}, {"delta", "", "60"}, {"epoch", "", "946684860"},
+			{"delta", "h", "3600"}, {"epoch", "h", "946688400"}, {"delta", "h", "3600"},
+		}
+		for _, step := range steps {
+			guard.Swap(sets[step.set])
+			before = append(before, ask(h, "/", "X-User: "+step.user).Header())
+		}
+		time.Sleep(time.Second)
+		guard.Swap(sets["epoch"])
+		wantFields(t, ask(h, "/").Header(), "X-RateLimit-Reset: 946684861")
+		for i, step := range steps {
+			wantFields(t, before[i], "X-RateLimit-Reset: "+step.want)
+		}
+	})
+}
+
 func TestWindowsOfPartsOfASecond(t *testing.T) {
 	bubble(t, `
 headers: {format: [x, draft-11]}

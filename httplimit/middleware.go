@@ -41,13 +41,11 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *guarded) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
-	x.in = policy.Input{Method: r.Method, Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath,
-		Peer: clientip.PeerOf(r), Header: r.Header}
-	if h.claims != nil {
-		x.in.Claims = x
-	}
+	in := &x.in
+	in.Method, in.Host, in.Path, in.RawPath = r.Method, r.Host, r.URL.Path, r.URL.RawPath
+	in.Peer, in.Header = clientip.PeerOf(r), r.Header
 	ctx := r.Context()
-	err := h.guard.Decide(ctx, &x.in, x.v)
+	err := h.guard.Decide(ctx, in, x.v)
 	x.describe()
 	if !x.answer(w, r, err) {
 		x.serve(w, r, h.next, h.guard.Follow(ctx, x.v))

@@ -48,7 +48,8 @@ type Considered struct {
 
 // Explain explains how a request would be decided.
 func (s *Set) Explain(in *Input) *Explanation {
-	f := s.facts(in)
+	var f facts
+	f.read(in, s)
 	e := &Explanation{Path: f.first.path, Client: unknownClient}
 	for _, r := range f.others {
 		if text := r.method + " " + r.path; !r.last && !slices.Contains(e.Also, text) {
@@ -80,14 +81,14 @@ func (s *Set) Explain(in *Input) *Explanation {
 func (s *Set) explainTiers(f *facts, e *Explanation) {
 	last := 0
 	for i := range f.count() {
-		f.reading = f.at(i)
+		f.look(i)
 		t, _ := s.tierOf(f)
 		last = max(last, t.index)
 	}
 	for _, t := range s.tiers[:last+1] {
 		var c Considered
 		for i := 0; i < f.count() && !c.Applies; i++ {
-			f.reading = f.at(i)
+			f.look(i)
 			of, _ := s.tierOf(f)
 			if c = t.considered(f); c.Applies && of != t {
 				c.Applies, c.Why = false, fmt.Sprintf("the tier %q comes first", of.name)
@@ -117,7 +118,7 @@ func (s *Set) explainPolicies(f *facts, e *Explanation) {
 	for _, p := range s.all {
 		c := Considered{Name: p.name}
 		for i := range f.count() {
-			f.reading = f.at(i)
+			f.look(i)
 			t, _ := s.tierOf(f)
 			m := p.miss(f, t)
 			c.Applies, c.Why = m == fits && !p.skips, p.why(m)

@@ -35,8 +35,9 @@ type reading struct {
 // overrides are the fields that name the method that some applications go by.
 var overrides = [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
 
-func (s *Set) facts(in *Input) facts {
-	f := facts{in: in, resolver: s.resolver, asserted: s.asserted}
+// read finds the readings of a request by the rules of a set, and looks at the first.
+func (f *facts) read(in *Input, s *Set) {
+	f.in, f.resolver, f.asserted = in, s.resolver, s.asserted
 	f.first = reading{path: in.Path, method: strings.ToUpper(in.Method)}
 	plain := in.RawPath == "" && isPlain(in.Path)
 	if !plain {
@@ -60,7 +61,7 @@ func (s *Set) facts(in *Input) facts {
 			}
 		}
 	}
-	if slices.ContainsFunc(s.chosen, func(id *identity) bool { return id.repeated(&f) }) {
+	if slices.ContainsFunc(s.chosen, func(id *identity) bool { return id.repeated(f) }) {
 		for i := range f.count() {
 			r := f.at(i)
 			r.last = true
@@ -68,10 +69,16 @@ func (s *Set) facts(in *Input) facts {
 		}
 	}
 	f.reading = f.first
-	return f
 }
 
 func (f *facts) count() int { return 1 + len(f.others) }
+
+// look makes a reading the one that is looked at. Most requests have no other than the first.
+func (f *facts) look(i int) {
+	if len(f.others) > 0 {
+		f.reading = f.at(i)
+	}
+}
 
 func (f *facts) at(i int) reading {
 	if i == 0 {

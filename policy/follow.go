@@ -24,7 +24,7 @@ const settleTime = time.Second
 // logged.
 func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	d := &v.Decision
-	if !d.Allowed || d.Charge.ID == 0 && len(v.shadow) == 0 {
+	if !d.Allowed || d.Charge.ID == 0 && len(v.shadow) == 0 || v.after == nil && !v.takesPlace() {
 		return nil
 	}
 	_, release := g.limiter.Hold(ctx, *d)
@@ -47,6 +47,18 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 		}
 		work.Wait()
 	}
+}
+
+// takesPlace reports whether a concurrency limit is enforced.
+func (v *Verdict) takesPlace() bool {
+	for i := range v.Results[:v.enforced] {
+		for k := range v.Results[i].Limits {
+			if v.Results[i].Limits[k].Algorithm == stint.AlgorithmConcurrency {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // release gives a place back that may be nil.

@@ -92,13 +92,13 @@ func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 	if g.observer != nil {
 		v.began = g.watch.begin()
 	}
-	f := set.facts(in)
-	f.before = v.who
+	f := facts{before: v.who}
+	f.read(in, set)
 	set.ask(&f, v, r)
 	if f.hasClient && !f.client.IsValid() {
 		g.log.unknownClient()
 	}
-	if len(r.And) > len(v.andRoom) { // there may be too many, which depends on the request
+	if v.enforced > len(v.resultRoom) { // there may be too many, which depends on the request
 		return r.Validate()
 	}
 	return nil

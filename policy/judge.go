@@ -116,8 +116,8 @@ func (s *Set) folds(path string) bool {
 func (s *Set) exemptBy(f *facts) string {
 	by := -1
 	for i := f.count() - 1; i >= 0; i-- {
-		f.reading = f.at(i)
-		by = slices.IndexFunc(s.exempt, func(p *policy) bool { return p.clause.miss(f, true) == fits })
+		f.look(i)
+		by = slices.IndexFunc(s.exempt, func(p *policy) bool { return p.mayFit(f) && p.clause.miss(f, true) == fits })
 		if by < 0 {
 			return ""
 		}

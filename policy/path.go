@@ -16,7 +16,11 @@ func isPlain(p string) bool {
 		return false
 	}
 	for i := range len(p) {
-		switch c := p[i]; {
+		c := p[i]
+		if 'a' <= c && c <= 'z' {
+			continue // most
+		}
+		switch {
 		case c == '/' && i+1 < len(p):
 			if p[i+1] == '/' || p[i+1] == '.' {
 				return false

@@ -16,9 +16,10 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 	if v.Skipped = s.exemptBy(f); v.Skipped != "" {
 		return only
 	}
-	f.reading = f.first
+	f.look(0)
 	who, only := s.askReading(f, v)
-	for _, f.reading = range f.others {
+	for i := range f.others {
+		f.look(1 + i)
 		_, further := s.askReading(f, v)
 		only.join(&further)
 	}
@@ -33,7 +34,12 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 	if v.after != nil {
 		v.SettleHeader, v.SettlesBytes = v.after.header, v.after.bytes > 0
 	}
-	r.And = v.andRoom[:0]
+	r.And = nil
+	if v.enforced > 1 {
+		// Not in the verdict, which is used again: a store may still be busy with them after its
+		// answer.
+		r.And = make([]stint.Claim, 0, v.enforced-1)
+	}
 	for i := range v.Results {
 		result := &v.Results[i]
 		if result.Rule.Costs {
@@ -64,7 +70,7 @@ func (s *Set) askReading(f *facts, v *Verdict) (string, terms) {
 	only := terms{cost: 1, failure: t.failure, id: s.id, bans: t.bans}
 	route := otherScope
 	for _, p := range s.policies {
-		if p.miss(f, t) != fits {
+		if !p.mayFit(f) || p.miss(f, t) != fits {
 			continue
 		}
 		matched = append(matched, p)
@@ -99,16 +105,17 @@ func (v *Verdict) add(f *facts, u *unit, rules []*Rule, who asker, scope string)
 		if shadow && len(v.Results)-v.enforced == stint.MaxClaims {
 			continue // more than anybody needs to know
 		}
-		at := len(v.Results)
-		v.Results = append(v.Results, Result{})
-		if !shadow {
-			copy(v.Results[v.enforced+1:], v.Results[v.enforced:])
-			at = v.enforced
-			v.enforced++
-		}
-		v.Results[at] = Result{Rule: rule, Shadow: shadow, Claim: stint.Claim{
+		result := Result{Rule: rule, Shadow: shadow, Claim: stint.Claim{
 			Subject: who.subject, Scope: scope, Limits: rule.Limits, Cost: 1, Shared: who.by.shared(f),
 		}}
+		if shadow || v.enforced == len(v.Results) {
+			v.Results = append(v.Results, result)
+		} else {
+			v.Results = slices.Insert(v.Results, v.enforced, result)
+		}
+		if !shadow {
+			v.enforced++
+		}
 	}
 }
 

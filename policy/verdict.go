@@ -48,7 +48,6 @@ type Verdict struct {
 	enforceAll bool // see [GuardConfig.EnforceAll]
 
 	resultRoom [3]Result
-	andRoom    [2]stint.Claim
 }
 
 // Result is what one rule had to say about a request.

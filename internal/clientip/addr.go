@@ -18,24 +18,54 @@ func ParsePeer(remoteAddr string) netip.Addr { return parseHop(remoteAddr) }
 // port, brackets and a zone: "192.0.2.1:80", "[2001:db8::1%eth0]:80". Anything else is the zero
 // Addr.
 func parseHop(s string) netip.Addr {
+	if a := parseIPv4(s); a.IsValid() {
+		return a
+	}
 	if bracketed, ok := strings.CutPrefix(s, "["); ok {
 		host, port, ok := strings.Cut(bracketed, "]")
-		if !ok || port != "" && (port[0] != ':' || !isPort(port[1:])) || !strings.Contains(host, ":") {
+		if !ok || port != "" && (port[0] != ':' || !isPort(port[1:])) {
 			return netip.Addr{}
 		}
-		return parseIP(host)
+		return parseIPv6(host)
 	}
-	if host, port, ok := strings.Cut(s, ":"); ok && isPort(port) {
-		return parseIP(host)
-	}
-	return parseIP(s)
+	return parseIPv6(s)
 }
 
-// parseIP returns the canonical form of an address. It cuts off the zone before parsing, because
-// the parser would keep a copy of it.
-func parseIP(s string) netip.Addr {
+// parseIPv4 returns an IPv4 address with or without a port. It reads most peers, in one pass: that
+// takes 32 ns instead of 85 for cutting off the port and parsing the rest.
+func parseIPv4(s string) netip.Addr {
+	var ip [4]byte
+	part, digits, value := 0, 0, 0
+	for i := range len(s) {
+		c := s[i]
+		if digit := c - '0'; digit <= 9 {
+			value = 10*value + int(digit)
+			if digits++; value > 255 || digits > 1 && value < 10 {
+				return netip.Addr{}
+			}
+			continue
+		}
+		if c == ':' && isPort(s[i+1:]) {
+			break
+		}
+		if c != '.' || digits == 0 || part == len(ip)-1 {
+			return netip.Addr{}
+		}
+		ip[part] = byte(value)
+		part, digits, value = part+1, 0, 0
+	}
+	if digits == 0 || part < len(ip)-1 {
+		return netip.Addr{}
+	}
+	ip[part] = byte(value)
+	return netip.AddrFrom4(ip)
+}
+
+// parseIPv6 returns the canonical form of an IPv6 address, which is that of IPv4 if it is mapped.
+// It cuts off the zone before parsing, because the parser would keep a copy of it.
+func parseIPv6(s string) netip.Addr {
 	ip, zone, zoned := strings.Cut(s, "%")
-	if zoned && (zone == "" || !strings.Contains(ip, ":")) || !resemblesIP(ip) {
+	if zoned && zone == "" || !resemblesIPv6(ip) {
 		return netip.Addr{}
 	}
 	a, err := netip.ParseAddr(ip)
@@ -45,9 +75,9 @@ func parseIP(s string) netip.Addr {
 	return a.Unmap()
 }
 
-// resemblesIP rules out most texts that are not addresses. The parser could do it as well, but
+// resemblesIPv6 rules out most texts that are not addresses. The parser could do it as well, but
 // would allocate an error each time, and "unknown" is common.
-func resemblesIP(s string) bool {
+func resemblesIPv6(s string) bool {
 	if len(s) > len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255") {
 		return false
 	}
@@ -62,7 +92,7 @@ func resemblesIP(s string) bool {
 			return false
 		}
 	}
-	return dots == 3 || dots == 0 && colons >= 2
+	return colons >= 2 && (dots == 0 || dots == 3)
 }
 
 func isHex(c byte) bool {

@@ -120,9 +120,13 @@ func (s *segment) fits(word string, folded bool) bool {
 // letters.
 func same(a, b string, folded bool) bool { return a == b || folded && strings.EqualFold(a, b) }
 
+// Begins reports whether a path begins as every path does that fits. It excludes most, and without
+// a call.
+func (p *Pattern) Begins(path string) bool { return strings.HasPrefix(path, p.begin) }
+
 // Fits reports whether a clean path fits, or would but for the case of its letters.
 func (p *Pattern) Fits(clean string, folded bool) bool {
-	if len(clean) < len(p.begin) || !same(clean[:len(p.begin)], p.begin, folded) {
+	if !folded && !p.Begins(clean) {
 		return false
 	}
 	rest := clean[1:]
