@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/redis/rueidis"
@@ -48,6 +49,7 @@ func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.
 		c, err := s.pack(runs[:n], s.nextCalls(ids(runs[:n])))
 		if err != nil {
 			s.finish(ctx, c.runs, c.answer("", err))
+			s.decide(ctx, runs[n:])
 			continue
 		}
 		command := takeScript.bySHA(client, c.keys, c.args)
@@ -62,7 +64,7 @@ func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.
 		node.commands = append(node.commands, command)
 	}
 	for _, node := range byNode {
-		group.Go(func() { s.decideOn(ctx, client, node) })
+		group.Go(func() { s.decideOn(ctx, client, node, group) })
 	}
 }
 
@@ -73,13 +75,22 @@ type nodeCalls struct {
 	commands rueidis.Commands
 }
 
-// decideOn makes the calls to one node.
-func (s *Store) decideOn(ctx context.Context, client rueidis.Client, node *nodeCalls) {
+// decideOn makes the calls to one node. Subjects that take more than that do not hold up the others.
+func (s *Store) decideOn(ctx context.Context, client rueidis.Client, node *nodeCalls, group *sync.WaitGroup) {
 	for i, result := range client.DoMulti(ctx, node.commands...) {
-		c := node.calls[i]
-		reply, err := takeScript.result(ctx, client, result, c.keys, c.args)
-		s.finish(ctx, c.runs, c.received(ctx, reply, err))
-		s.decide(ctx, node.rests[i])
+		c, rest := node.calls[i], node.rests[i]
+		switch reply, err := result.ToString(); {
+		case err == nil && len(rest) == 0:
+			s.finish(ctx, c.runs, c.answer(reply, nil))
+		case errors.Is(err, rueidis.ErrNoSlot): // of one of them: none was sent
+			group.Go(func() { s.decide(ctx, c.runs); s.decide(ctx, rest) })
+		default:
+			group.Go(func() {
+				reply, err := text(takeScript.elseWhole(ctx, client, result, c.keys, c.args))
+				s.finish(ctx, c.runs, c.received(ctx, reply, err))
+				s.decide(ctx, rest)
+			})
+		}
 	}
 }
 

@@ -64,10 +64,23 @@ func (p *connectingClient) Receive(ctx context.Context, subscribe rueidis.Comple
 	if p.Mode() != rueidis.ClientModeStandalone {
 		return p.Client.Receive(ctx, subscribe, f)
 	}
-	own, release := p.Dedicate()
-	defer release()
-	defer context.AfterFunc(p.life, own.Close)()
-	return own.Receive(ctx, subscribe, f)
+	done := make(chan error, 1)
+	go func() { // with a silent server, neither connecting nor leaving heeds the context
+		own, release := p.Dedicate()
+		defer release()
+		defer context.AfterFunc(p.life, own.Close)()
+		done <- own.Receive(ctx, subscribe, func(m rueidis.PubSubMessage) {
+			if ctx.Err() == nil {
+				f(m)
+			}
+		})
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Do makes a call, and returns an error when the caller's time is up. The call may then go on: what

@@ -102,7 +102,8 @@ func (c *connection) follow(ctx context.Context) error {
 	return nil
 }
 
-// knownMasters returns who was last known to own which slots of a Cluster.
+// knownMasters returns who owned which slots of a Cluster at the last ping. Calls for slots that
+// have moved since reach their new owner, but wait for those to the old one.
 func (c *connection) knownMasters() []slotOwner {
 	c.mu.Lock()
 	defer c.mu.Unlock()

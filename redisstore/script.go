@@ -88,13 +88,11 @@ func withNumbers(source string) string {
 
 // run calls a script that replies with text.
 func (s *script) run(ctx context.Context, client rueidis.Client, keys, args []string) (string, error) {
-	return s.result(ctx, client, client.Do(ctx, s.bySHA(client, keys, args)), keys, args)
+	return text(s.do(ctx, client, keys, args))
 }
 
-// result returns the text of a reply to a call by SHA.
-func (s *script) result(ctx context.Context, client rueidis.Client, answer rueidis.RedisResult, keys, args []string) (
-	string, error) {
-	reply, err := s.known(ctx, client, answer, keys, args).ToString()
+func text(answer rueidis.RedisResult) (string, error) {
+	reply, err := answer.ToString()
 	if rueidis.IsRedisNil(err) {
 		err = badReply("an empty reply")
 	}
@@ -103,12 +101,12 @@ func (s *script) result(ctx context.Context, client rueidis.Client, answer rueid
 
 // do calls the script.
 func (s *script) do(ctx context.Context, client rueidis.Client, keys, args []string) rueidis.RedisResult {
-	return s.known(ctx, client, client.Do(ctx, s.bySHA(client, keys, args)), keys, args)
+	return s.elseWhole(ctx, client, client.Do(ctx, s.bySHA(client, keys, args)), keys, args)
 }
 
-// known returns the answer to a call by SHA. It sends the call again only if the answer proves that
-// nothing ran: the script was unknown.
-func (s *script) known(ctx context.Context, client rueidis.Client, answer rueidis.RedisResult,
+// elseWhole returns the answer to a call by SHA, or that to a call with the whole script if the
+// answer proves that nothing ran: the script was unknown.
+func (s *script) elseWhole(ctx context.Context, client rueidis.Client, answer rueidis.RedisResult,
 	keys, args []string) rueidis.RedisResult {
 	if refused, ok := rueidis.IsRedisErr(answer.Error()); ok && refused.IsNoScript() {
 		return client.Do(ctx, s.whole(client, keys, args))

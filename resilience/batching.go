@@ -101,7 +101,7 @@ type waiter struct {
 	first []*owedCall // to be charged first, in the same call
 	state atomic.Uint32
 	sent  atomic.Bool
-	left  atomic.Int32 // who is done with it, of its caller and its batch, if it was answered early
+	left  atomic.Int32 // how many are done with it, of caller and batch, if it was answered early
 	done  chan struct{}
 	early func() // its call's Done
 	late  lateAnswer
@@ -151,7 +151,7 @@ func (b *batching) askBy(ctx context.Context, q *question, owed []*owedCall, dea
 		giveUp(owed)
 		return &stint.StoreError{Op: "take", Kind: errkind.Refused, Err: err}
 	}
-	if len(owed) == 0 && b.mayAskItself(deadline.Sub(q.asked)) {
+	if len(owed) == 0 && b.mayAskItself(&q.request, deadline) {
 		b.inFlight++
 		b.work.Add(1)
 		b.mu.Unlock()
@@ -177,11 +177,16 @@ func (b *batching) askBy(ctx context.Context, q *question, owed []*owedCall, dea
 	return b.wait(ctx, w, &q.decision)
 }
 
-// mayAskItself reports whether a caller with so much time may make the call itself. The lock is
+// mayAskItself reports whether a caller may make the call itself. If its answer comes late, a unit
+// is charged once too often; but nobody would give back a place, a booking or a lease. The lock is
 // held.
-func (b *batching) mayAskItself(time time.Duration) bool {
-	return b.inFlight == 0 && len(b.waiting) == 0 && b.quick >= quickCalls &&
-		time >= b.budget && time <= ownTime // with less, a failure would say nothing about the store
+func (b *batching) mayAskItself(r *stint.Request, deadline time.Time) bool {
+	if b.inFlight > 0 || len(b.waiting) > 0 || b.quick < quickCalls || deadline.IsZero() ||
+		r.Mode == stint.ModeReserve || r.Booked != 0 || r.Lease > 0 || anyPlace(&r.Claim, r.And) {
+		return false
+	}
+	left := time.Until(deadline) // with much less than the budget, a failure says nothing about the store
+	return left >= b.budget/4*3 && left <= ownTime
 }
 
 // askItself makes a call for one question, in the goroutine of its caller.
@@ -192,7 +197,7 @@ func (b *batching) askItself(q *question, deadline time.Time) (err error) {
 		ctx.release()
 		b.mu.Lock()
 		b.inFlight--
-		b.answered(ok, q.asked)
+		b.noteCall(ok, q.asked)
 		if len(b.waiting) > 0 && b.inFlight < eagerCalls {
 			b.start()
 		}
@@ -203,8 +208,8 @@ func (b *batching) askItself(q *question, deadline time.Time) (err error) {
 	return err
 }
 
-// answered notes how a call ended that began at an instant. The lock is held.
-func (b *batching) answered(ok bool, begun time.Time) {
+// noteCall notes how a call ended that began at an instant. The lock is held.
+func (b *batching) noteCall(ok bool, begun time.Time) {
 	if ok && time.Since(begun) < b.budget/4 {
 		b.quick++
 	} else {
@@ -415,7 +420,7 @@ func (b *batching) run(f *sentBatch) {
 			b.lateBatches--
 		}
 		delete(b.sent, f) // waiters that are answered may be reused
-		b.answered(batchError(f.calls) == nil, f.begun)
+		b.noteCall(batchError(f.calls) == nil, f.begun)
 		b.mu.Unlock()
 		for _, w := range f.waiters {
 			for _, o := range w.first { // before the answer to the request they came with
@@ -510,7 +515,7 @@ func (b *batching) check(now time.Time, overdue []*attempt) []*attempt {
 			continue
 		}
 		if !f.overdue {
-			f.overdue = true
+			f.overdue, b.quick = true, 0
 			overdue = append(overdue, f.attempt)
 		}
 		if b.lateBatches < maxLateBatches {

@@ -119,9 +119,45 @@ func TestWhoDoesNotAskItself(t *testing.T) {
 			[]*owedCall{{Call: driver.Call{Request: oneUnit("b")}, done: func(*owedCall) {}}}); err != nil {
 			t.Fatal(err)
 		}
+		place, reserve, lease := oneUnit("p", stint.AtOnce(5, time.Minute)), oneUnit("a"), oneUnit("l")
+		reserve.Mode, lease.Lease = stint.ModeReserve, 50*time.Millisecond
+		for _, r := range []stint.Request{place, reserve, lease} { // nobody could give these back
+			synctest.Wait()
+			if _, err := d.Take(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		stalled := &question{request: oneUnit("a"), asked: time.Now().Add(-contract.DefaultBudget / 2)}
+		if err := d.ask(t.Context(), stalled); err != nil { // this process was slow, not the store
+			t.Fatal(err)
+		}
 		if n := inner.own(); n != 0 {
 			t.Errorf("%d asked the store themselves", n)
 		}
+	})
+}
+
+// A store that does not answer a batch in time is not quick any more, whatever else it answers.
+func TestALoneCallerDoesNotAskASilentStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, b, d := newAlone(t, time.Millisecond)
+		var group sync.WaitGroup
+		call(&group, d, t.Context(), "itself")
+		synctest.Wait()
+		inner.remote.mu.Lock()
+		inner.delay = time.Minute
+		inner.remote.mu.Unlock()
+		call(&group, d, t.Context(), "in a batch")
+		group.Wait()
+		time.Sleep(2 * contract.DefaultBudget) // it is overdue
+		inner.own()
+		call(&group, d, t.Context(), "later")
+		group.Wait()
+		if n := inner.own(); n != 0 {
+			t.Error("a caller asked a silent store itself")
+		}
+		b.Close()
 	})
 }
 

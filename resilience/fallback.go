@@ -131,15 +131,8 @@ func (f *fallback) askOwing(ctx context.Context, q *question, a *asking) error {
 }
 
 // with decides as the store did, unless this process was granted so much without the store that the
-// decision exceeds a limit. Answers are counted once any request is to be decided without the
-// store: that takes as long as a decision in memory.
+// decision exceeds a limit.
 func (f *fallback) with(q *question, a *asking) {
-	if !f.local.asked.Load() {
-		if f.mode(&q.request) != stint.FailLocal {
-			return
-		}
-		f.local.asked.Store(true)
-	}
 	if ok, retry := f.local.learn(&q.request, &q.decision, a, f.now(), int64(f.instances())); !ok {
 		q.decision = f.overrule(&q.request, &q.decision, retry)
 	}
@@ -178,7 +171,10 @@ func (f *fallback) without(ctx context.Context, q *question, a *asking, cause er
 			return nil
 		}
 	}
-	mode := f.mode(r)
+	mode := f.config.Failure.Mode
+	if r.Failure != nil {
+		mode = r.Failure.Mode
+	}
 	if r.Booked != 0 { // the caller has a booking, moved or not: it is not given back
 		late = nil
 		if mode == stint.FailLocal || mode == stint.FailAllow {
@@ -196,7 +192,6 @@ func (f *fallback) without(ctx context.Context, q *question, a *asking, cause er
 	f.failed(failure, &f.outage.decisions)
 	switch mode {
 	case stint.FailLocal:
-		f.local.asked.Store(true)
 		if err := f.decideHere(q, late); err != nil {
 			f.denied(late)
 			return cause // closed
@@ -212,14 +207,6 @@ func (f *fallback) without(ctx context.Context, q *question, a *asking, cause er
 		e.Source, e.Mode, e.Cause = sourceFallback, mode, cause
 	}
 	return nil
-}
-
-// mode is what to do with a request that the store fails.
-func (f *fallback) mode(r *stint.Request) stint.FailureMode {
-	if r.Failure != nil {
-		return r.Failure.Mode
-	}
-	return f.config.Failure.Mode
 }
 
 // denied refunds what the store turns out to have charged to a caller that was not admitted.

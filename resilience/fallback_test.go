@@ -238,27 +238,3 @@ func BenchmarkFallback(b *testing.B) {
 	run("local", local, subjects)
 	run("local, one subject", local, subjects[:1])
 }
-
-// What the store grants is counted in memory as soon as any request is to be decided there, and not
-// before.
-func TestOnlyWhatIsNeededIsCounted(t *testing.T) {
-	f, err := newFallback(bottom{newRemote(t, 0)}, nil,
-		Config{Failure: stint.FailurePolicy{Mode: stint.FailError}}.withDefaults())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	own := oneUnit("a")
-	own.Failure = &stint.FailurePolicy{Mode: stint.FailLocal}
-	for i, r := range []stint.Request{oneUnit("a"), oneUnit("a"), own, oneUnit("a"), own} {
-		if _, err := f.Take(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-		peek := oneUnit("a")
-		peek.Mode = stint.ModePeek
-		d, err := f.local.own.Take(t.Context(), peek)
-		if want := int64(max(i-1, 0)); err != nil || d.Usages()[0].Used != want {
-			t.Errorf("after %d requests: %+v, %v; want %d counted", i+1, d.Usages(), err, want)
-		}
-	}
-}

@@ -32,7 +32,6 @@ type local struct {
 	parts         divisions
 	stripes       [stripes]stripe
 	most          int           // records in a stripe
-	asked         atomic.Bool   // there was a request that it is to decide
 	owing         atomic.Int64  // records with something to charge
 	next          atomic.Uint32 // the stripe to collect that from
 	step          atomic.Uint64 // how often the store was charged with what was granted without it

@@ -17,8 +17,12 @@ const (
 	varint3        = 3 << 3
 )
 
-// fewEntries is how many entries a plain request has at most.
-const fewEntries = 8
+// A plain request has at most so many entries, and so many bytes: its texts stay until the memory is
+// used again.
+const (
+	fewEntries = 8
+	fewBytes   = 4096
+)
 
 // plainRequest is a request as most are: it has few descriptors, and they have nothing but entries.
 // All of it is one piece of memory.
@@ -34,6 +38,9 @@ type plainRequest struct {
 
 // decode reports whether the message is a plain request. If it is not, it may be another one.
 func (p *plainRequest) decode(message []byte) bool {
+	if len(message) > fewBytes {
+		return false
+	}
 	domain, hits := "", uint64(0)
 	descriptors, entries := 0, 0
 	for len(message) > 0 {

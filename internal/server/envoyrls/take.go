@@ -38,8 +38,10 @@ func (s *Service) takeApart(ctx context.Context, c *call, pick func(*item) bool,
 	for range min(len(heads), maxParallel) - 1 {
 		group.Go(work)
 	}
-	work()
-	group.Wait()
+	func() {
+		defer group.Wait() // also if it panics: the call is used again
+		work()
+	}()
 	for _, err := range errs {
 		if err != nil {
 			return err

@@ -1,0 +1,111 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
+)
+
+func openCluster(t *testing.T, c *redistest.Cluster) *Store {
+	t.Helper()
+	addrs := c.Addrs()
+	s, err := Open(t.Context(), Config{URL: "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func hourly(subject, id string) *driver.Call {
+	return &driver.Call{Request: stint.Request{ID: id,
+		Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}}}
+}
+
+// Every call of a batch is answered, once, also if nothing may be sent.
+func TestEveryCallOfABatchIsAnswered(t *testing.T) {
+	s := openCluster(t, redistest.StartCluster(t))
+	for _, refused := range []error{nil, errors.New("names may not be written")} {
+		if refused != nil {
+			s.names.Store(refusedNames(dataKey{}, refused))
+		}
+		for _, settled := range []bool{false, true} {
+			if settled {
+				s.Settle()
+			}
+			var batch []*driver.Call
+			done := make([]int, 300)
+			for i := range done { // more than go into one script call
+				c := hourly("a", fmt.Sprint(refused, settled, i))
+				c.Done = func() { done[i]++ }
+				batch = append(batch, c)
+			}
+			s.TakeBatch(t.Context(), batch)
+			for i, c := range batch {
+				if done[i] != 1 || (c.Err != nil) != (refused != nil) || c.Decision.Allowed != (refused == nil) {
+					t.Fatalf("refused %v, settled %v, call %d: answered %d times, allowed %v, %v",
+						refused, settled, i, done[i], c.Decision.Allowed, c.Err)
+				}
+			}
+		}
+	}
+}
+
+// A slot that no node serves fails nobody else.
+func TestASlotThatNobodyServes(t *testing.T) {
+	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
+	s := openCluster(t, cluster)
+	slot := fmt.Sprint(cluster.SlotOf(t, "stint:{gap}:"))
+	for _, node := range cluster.Nodes {
+		node.CLI(t, "CLUSTER", "DELSLOTS", slot)
+	}
+	eventually.True(t, "a client that knows of no owner", func() bool {
+		_, err := s.Take(t.Context(), hourly("gap", "").Request)
+		return errors.Is(err, rueidis.ErrNoSlot)
+	})
+	s.Settle()
+	batch := []*driver.Call{hourly("gap", "")}
+	for i := range 30 {
+		batch = append(batch, hourly(fmt.Sprint("u", i), ""))
+	}
+	s.TakeBatch(t.Context(), batch)
+	for i, c := range batch {
+		if (c.Err != nil) != (i == 0) {
+			t.Errorf("%s: %v", c.Request.Subject, c.Err)
+		}
+	}
+}
+
+// Who listens to a silent server leaves when its context ends, whatever the client waits for.
+func TestListeningEndsWithItsContext(t *testing.T) {
+	server := redistest.Start(t)
+	s, err := Open(t.Context(), Config{URL: server.URL(), AdjustClient: func(o *rueidis.ClientOption) {
+		o.ConnWriteTimeout, o.Dialer.Timeout, o.Dialer.KeepAlive = time.Minute, time.Minute, time.Minute
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	server.Pause(t)
+	defer server.Resume(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Announcements(ctx, func(string, bool) {}) }()
+	time.Sleep(20 * time.Millisecond) // it connects
+	cancel()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("still listening")
+	}
+}
