@@ -75,7 +75,8 @@ func redisNames() []string {
 
 // openRedisStint is stint over its plain Redis store.
 func openRedisStint(ctx context.Context, addr string, limits ...stint.Limit) (redisDecider, error) {
-	store, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://" + addr})
+	// Apart from the subjects of the stack, which would otherwise take it for another process.
+	store, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://" + addr, Prefix: "plain"})
 	if err != nil {
 		return redisDecider{}, err
 	}

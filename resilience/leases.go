@@ -102,24 +102,23 @@ func newLeases(inner layer, c Config) *leases {
 	return l
 }
 
-func (l *leases) now() leaseTime {
+func (l *leases) now() leaseTime { return l.at(time.Now()) }
+
+// at is an instant that was just read from the clock.
+func (l *leases) at(t time.Time) leaseTime {
 	if l.clock != nil {
 		return l.clock()
 	}
-	t := time.Now()
 	return leaseTime{wall: t.UnixNano(), mono: int64(t.Sub(l.start))}
 }
 
-// serve answers a request from memory, and reports whether it did.
-func (l *leases) serve(ctx context.Context, r *stint.Request, d *stint.Decision) bool {
-	if !leasable(r) {
-		return false
-	}
+// serve answers a request that may be leased and was just made, and reports whether it did.
+func (l *leases) serve(ctx context.Context, r *stint.Request, d *stint.Decision, asked time.Time) bool {
 	_, ls := l.find(r)
 	if ls == nil {
 		return false
 	}
-	now := l.now()
+	now := l.at(asked)
 	served, renew := ls.serve(&r.Claim, now, d)
 	if !served {
 		return false

@@ -145,14 +145,20 @@ func (s *Stack) drop(subject string, commanded bool) {
 // Take implements [stint.Store]. What is in memory it answers without a [question], which would
 // take half as long again.
 func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
-	asked := s.start.Add(time.Since(s.start)) // reads the monotonic clock alone, in half the time
+	var asked time.Time
+	leased := s.leases != nil && leasable(&r)
+	if leased {
+		asked = time.Now() // leases end by both clocks
+	} else {
+		asked = s.start.Add(time.Since(s.start)) // reads the monotonic clock alone, in half the time
+	}
 	var id denialID
 	if s.cache != nil {
 		if id = s.cache.identify(&r); s.cache.repeat(ctx, id, &r, &d, asked) {
 			return d, nil
 		}
 	}
-	if s.leases != nil && s.leases.serve(ctx, &r, &d) {
+	if leased && s.leases.serve(ctx, &r, &d, asked) {
 		return d, nil
 	}
 	return take(ctx, s.top, &r, asked, id)
