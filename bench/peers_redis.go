@@ -83,9 +83,10 @@ func openRedisStint(ctx context.Context, addr string, limits ...stint.Limit) (re
 	return openLimiter(store, func() { store.Close() }, limits)
 }
 
-// openStack is stint as recommended: with all that package resilience has.
+// openStack is stint as recommended: with all that package resilience has. Its budget is longer than
+// the 15 ms of the default, for the others wait for as long as it takes.
 func openStack(ctx context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
-	return openStackWith(ctx, addr, stint.FailurePolicy{}, limits)
+	return openStackWith(ctx, addr, stint.FailurePolicy{Budget: 100 * time.Millisecond}, limits)
 }
 
 // openStackWith is openStack with what happens when the store is slow.

@@ -53,12 +53,13 @@ func (f *responder) begin(r *http.Request) *exchange {
 	return x
 }
 
-// end keeps the exchange for another request, which replaces what it has of this one. The verdict
-// is kept too, unless somebody may still look at it, who has it from [FromContext].
+// end keeps the exchange for another request. The verdict is kept too, unless somebody may still
+// look at it, who has it from [FromContext].
 func (x *exchange) end() {
 	if x.shares {
 		x.v = nil
 	}
+	x.request, x.in, x.rules = nil, policy.Input{Claims: x.in.Claims}, nil
 	x.draft.clear()
 	x.idle.Put(x)
 }

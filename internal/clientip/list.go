@@ -2,7 +2,6 @@ package clientip
 
 import (
 	"net/netip"
-	"net/textproto"
 	"strings"
 )
 
@@ -10,7 +9,7 @@ import (
 // is not one, and the rest of the list before it.
 func lastListed(s string) (hop netip.Addr, rest string, more bool) {
 	i := strings.LastIndexByte(s, ',')
-	hop = parseHop(unquote(textproto.TrimString(s[i+1:])))
+	hop = parseHop(unquote(strings.Trim(s[i+1:], " \t")))
 	if i < 0 {
 		return hop, "", false
 	}
@@ -51,7 +50,7 @@ type element struct {
 // add adds a parameter. An element that names two clients names none: RFC 7239 forbids it, and one
 // of them may have been smuggled in.
 func (e *element) add(parameter string) {
-	name, value, ok := strings.Cut(textproto.TrimString(parameter), "=")
+	name, value, ok := strings.Cut(strings.Trim(parameter, " \t"), "=")
 	if !ok || !strings.EqualFold(name, "for") {
 		return
 	}
