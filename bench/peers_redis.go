@@ -83,8 +83,8 @@ func openRedisStint(ctx context.Context, addr string, limits ...stint.Limit) (re
 	return openLimiter(store, func() { store.Close() }, limits)
 }
 
-// openStack is stint as recommended: with all that package resilience has. Its budget is longer than
-// the 15 ms of the default, for the others wait for as long as it takes.
+// openStack is stint as recommended: with all that package resilience has. Its budget is longer
+// than the 15 ms of the default, for the others wait for as long as it takes.
 func openStack(ctx context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
 	return openStackWith(ctx, addr, stint.FailurePolicy{Budget: 100 * time.Millisecond}, limits)
 }

@@ -89,6 +89,11 @@ func runCluster(ctx context.Context, s contest.Settings, r *contest.Report) erro
 	const callers = 64
 	var rates [][]string
 	for _, w := range workloads() {
+		for _, node := range c { // a subject with other limits would be rewritten
+			if err := node.do(ctx, "FLUSHALL").Error(); err != nil {
+				return err
+			}
+		}
 		var samples []func() (float64, error)
 		for _, i := range clusterPeers {
 			peer := redisPeers[i]

@@ -75,7 +75,8 @@ type nodeCalls struct {
 	commands rueidis.Commands
 }
 
-// decideOn makes the calls to one node. Subjects that take more than that do not hold up the others.
+// decideOn makes the calls to one node. Subjects that take more than that do not hold up the
+// others.
 func (s *Store) decideOn(ctx context.Context, client rueidis.Client, node *nodeCalls, group *sync.WaitGroup) {
 	for i, result := range client.DoMulti(ctx, node.commands...) {
 		c, rest := node.calls[i], node.rests[i]

@@ -17,8 +17,8 @@ const (
 	varint3        = 3 << 3
 )
 
-// A plain request has at most so many entries, and so many bytes: its texts stay until the memory is
-// used again.
+// A plain request has at most so many entries, and so many bytes: its texts stay until the memory
+// is used again.
 const (
 	fewEntries = 8
 	fewBytes   = 4096
