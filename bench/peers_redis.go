@@ -73,10 +73,13 @@ func redisNames() []string {
 	return names
 }
 
+// plainPrefix keeps the keys of the plain store apart from those of the stack, which would otherwise
+// take it for another process with the same subjects.
+const plainPrefix = "plain"
+
 // openRedisStint is stint over its plain Redis store.
 func openRedisStint(ctx context.Context, addr string, limits ...stint.Limit) (redisDecider, error) {
-	// Apart from the subjects of the stack, which would otherwise take it for another process.
-	store, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://" + addr, Prefix: "plain"})
+	store, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://" + addr, Prefix: plainPrefix})
 	if err != nil {
 		return redisDecider{}, err
 	}

@@ -438,7 +438,7 @@ func (c footprintCase) weigh(ctx context.Context, server *redisServer, subject s
 			return 0, err
 		}
 	}
-	return server.memoryOf(ctx, "stint:*"+subject+"*")
+	return server.memoryOf(ctx, plainPrefix+":*"+subject+"*")
 }
 
 // weighSortedSet plants a log of n requests as the script would write it.

@@ -3,6 +3,7 @@ package contest
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -11,10 +12,13 @@ import (
 // within a tenth.
 const worse = 0.2
 
+// unsteady marks the bars whose ratios a short run does not repeat within a fifth: the slowest
+// hundredth, and cores that contend for a lock.
+var unsteady = []string{"p99", "goroutines, to"}
+
 // Check compares the bars of a report with those recorded in a document: ratios, allocations and
-// bytes. Times and rates depend on the machine, and a short run does not repeat the slowest
-// hundredth, so they are left out. It returns what is worse than recorded by more than a fifth, by
-// the name of the bar.
+// bytes. It leaves out times and rates, which depend on the machine, and what is unsteady. It
+// returns what is worse than recorded by more than a fifth, by the name of the bar.
 func (r *Report) Check(path string) (map[string]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -25,7 +29,8 @@ func (r *Report) Check(path string) (map[string]string, error) {
 	compared := 0
 	for _, b := range r.bars {
 		before, ok := recorded[b.what]
-		if !ok || b.rows == 0 || b.unit != "" && b.unit != "×" && b.unit != " B" || strings.Contains(b.what, "p99") {
+		if !ok || b.rows == 0 || b.unit != "" && b.unit != "×" && b.unit != " B" ||
+			slices.ContainsFunc(unsteady, func(mark string) bool { return strings.Contains(b.what, mark) }) {
 			continue
 		}
 		compared++
