@@ -73,8 +73,8 @@ func redisNames() []string {
 	return names
 }
 
-// plainPrefix keeps the keys of the plain store apart from those of the stack, which would otherwise
-// take it for another process with the same subjects.
+// plainPrefix keeps the keys of the plain store apart from those of the stack, which would
+// otherwise take it for another process with the same subjects.
 const plainPrefix = "plain"
 
 // openRedisStint is stint over its plain Redis store.
