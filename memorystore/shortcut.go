@@ -22,9 +22,9 @@ func init() {
 }
 
 // TakeOne is quick for one limit, without bans. It leaves everything else to Take, failures too.
-func (b *short) TakeOne(ctx context.Context, limit *stint.Limit, subject string, cost int64) (
+func (h *short) TakeOne(ctx context.Context, limit *stint.Limit, subject string, cost int64) (
 	id uint64, at int64, generation uint32, u stint.Usage, ok bool) {
-	s := (*Store)(b)
+	s := (*Store)(h)
 	if ctx.Err() != nil || s.closed.Load() || cost <= 0 {
 		return
 	}
@@ -53,9 +53,9 @@ func (b *short) TakeOne(ctx context.Context, limit *stint.Limit, subject string,
 }
 
 // TakeFew is TakeOne for a few limits.
-func (b *short) TakeFew(ctx context.Context, limits []stint.Limit, subject string, cost int64) (
+func (h *short) TakeFew(ctx context.Context, limits []stint.Limit, subject string, cost int64) (
 	id uint64, at int64, generation uint32, retry time.Duration, few [3]stint.Usage, ok bool) {
-	s := (*Store)(b)
+	s := (*Store)(h)
 	if ctx.Err() != nil || s.closed.Load() || cost <= 0 {
 		return
 	}

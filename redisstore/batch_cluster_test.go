@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,6 +58,38 @@ func TestEveryCallOfABatchIsAnswered(t *testing.T) {
 						refused, settled, i, done[i], c.Decision.Allowed, c.Err)
 				}
 			}
+		}
+	}
+}
+
+// A subject that takes several script calls does not hold up others on its node, whose answers came
+// with its first.
+func TestALongSubjectHoldsUpNobody(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	s := openCluster(t, cluster)
+	var batch []*driver.Call
+	for i := range 2000 {
+		batch = append(batch, hourly("long", fmt.Sprint(i)))
+	}
+	node := cluster.MasterOf(t, "stint:{long}:")
+	for i := 0; len(batch) < 2005; i++ {
+		if subject := fmt.Sprint("u", i); cluster.MasterOf(t, "stint:{"+subject+"}:") == node {
+			batch = append(batch, hourly(subject, ""))
+		}
+	}
+	var turn atomic.Int64
+	turns := make([]int64, len(batch))
+	for i, c := range batch {
+		c.Done = func() { turns[i] = turn.Add(1) }
+	}
+	s.Settle()
+	s.TakeBatch(t.Context(), batch)
+	for i, c := range batch {
+		if c.Err != nil {
+			t.Fatal(c.Err)
+		}
+		if i >= 2000 && turns[i] > turns[1999] {
+			t.Errorf("%s was answered as number %d, after the last of the long one", c.Request.Subject, turns[i])
 		}
 	}
 }

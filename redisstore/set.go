@@ -58,22 +58,9 @@ func limitOf(l *stint.Limit, index int) setLimit {
 	}
 	if m.algorithm != stint.AlgorithmBucket {
 		p := algorithm.Of(l)
-		m.span, m.slice, m.width = p.Span, p.Slice, widthFor(m.capacity)
+		m.span, m.slice, m.width = p.Span, p.Slice, contract.EntryBytes(m.capacity)
 	}
 	return m
-}
-
-// widthFor is how many bytes an entry needs: a stamp, and units up to a capacity.
-func widthFor(capacity int64) int {
-	switch {
-	case capacity <= stint.Resolution:
-		return 8
-	case capacity < 1<<24:
-		return 10
-	case capacity < 1<<40:
-		return 12
-	}
-	return 14
 }
 
 // newSet returns the set of a part's limits.

@@ -140,6 +140,20 @@ func SameID(l, m *stint.Limit) bool {
 	return l.Window == m.Window && l.Algorithm == m.Algorithm && l.Name == m.Name
 }
 
+// EntryBytes is how many bytes an entry of a log takes in Redis: a stamp, and units up to a
+// capacity.
+func EntryBytes(capacity int64) int {
+	switch {
+	case capacity <= stint.Resolution:
+		return 8
+	case capacity < 1<<24:
+		return 10
+	case capacity < 1<<40:
+		return 12
+	}
+	return 14
+}
+
 // HasMeter reports whether the limit has a meter: a bucket, or a sliding limit with a burst. See
 // [stint.Limit.Meter].
 func HasMeter(l *stint.Limit) bool {

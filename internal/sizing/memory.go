@@ -51,9 +51,9 @@ func NewLayout(limits []stint.Limit) *Layout {
 			continue
 		case limit.Algorithm == stint.AlgorithmBucket:
 		case p.Span == 0:
-			log = logLayout{entryWidth(p.Cap), 1, p.Slice, l.width}
+			log = logLayout{contract.EntryBytes(p.Cap), 1, p.Slice, l.width}
 		default:
-			log = logLayout{entryWidth(p.Cap), int(min(p.Cap, stint.Resolution+1)), p.Slice, l.width}
+			log = logLayout{contract.EntryBytes(p.Cap), int(min(p.Cap, stint.Resolution+1)), p.Slice, l.width}
 		}
 		l.heads += directoryLimit
 		if log.width > 0 {
@@ -66,19 +66,6 @@ func NewLayout(limits []stint.Limit) *Layout {
 		l.logs = append(l.logs, log)
 	}
 	return l
-}
-
-// entryWidth returns the bytes of an entry: a stamp, and units up to a capacity.
-func entryWidth(capacity int64) int {
-	switch {
-	case capacity <= stint.Resolution:
-		return 8
-	case capacity < 1<<24:
-		return 10
-	case capacity < 1<<40:
-		return 12
-	}
-	return 14
 }
 
 // State is what Redis keeps of a subject in one scope: one key. It is small, and has no pointer for
