@@ -36,7 +36,7 @@ func compile(doc *document, r *reader) *Config {
 	c.store()
 	c.spec.Failure = *cmp.Or(c.failure("failure", doc.Failure), &stint.FailurePolicy{})
 	c.clientIP()
-	c.spec.Claims = doc.Claims
+	c.claims()
 	c.identities()
 	c.spec.RequestID, c.spec.RequestIDLife = c.requestID("request_id", doc.RequestID)
 	c.headers()
@@ -46,6 +46,7 @@ func compile(doc *document, r *reader) *Config {
 	c.tiers()
 	c.policies()
 	c.makeSet()
+	c.warnings()
 	return c.config
 }
 
@@ -68,7 +69,9 @@ func (c *compiler) mistakes(key string, err error) {
 			c.mistakes(key, e)
 		}
 	case *mistake.Error:
-		c.mistake(e.Key, "%s", e.Message)
+		if !slices.ContainsFunc(e.Given, c.lacks) {
+			c.mistake(e.Key, "%s", e.Message)
+		}
 	default:
 		c.mistake(key, "%v", err)
 	}

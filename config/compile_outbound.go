@@ -3,9 +3,11 @@ package config
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/outbound"
@@ -34,6 +36,9 @@ func (c *compiler) outbound() {
 		if len(doc.Limits) > 0 {
 			api.Limits = doc.Limits
 		}
+		if c.repeated(key+".limits", api.Limits) {
+			continue
+		}
 		if len(api.Limits) == 0 {
 			c.mistake(key, "has neither limits nor a preset; want something like limits: 4/1s")
 			continue
@@ -54,6 +59,18 @@ func (c *compiler) outbound() {
 		}
 		c.config.Outbound = append(c.config.Outbound, api)
 	}
+}
+
+// repeated reports limits of which two would share their count.
+func (c *compiler) repeated(key string, limits []stint.Limit) bool {
+	for i, l := range limits {
+		if slices.ContainsFunc(limits[:i], func(m stint.Limit) bool { return contract.SameID(&l, &m) }) {
+			c.mistake(key, "%s has the algorithm and window of another one there; give one of them a name, such as %q",
+				l, "other: "+l.String())
+			return true
+		}
+	}
+	return false
 }
 
 // nameOK reports whether a name can stand in keys, labels and headers.

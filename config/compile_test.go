@@ -76,7 +76,7 @@ func TestCompileMistakes(t *testing.T) {
 		{"places in shadow", "tiers: [{name: a, identity: ip, limits: 5/1m concurrency, rollout: 50%}]", `tiers[0].limits: a place is held by those who are let in`},
 		{"too many", "tiers:\n" + strings.Repeat("  - {name: x, identity: ip, limits: 1/1m}\n", 101), `:1: there are 101 tiers and 0 policies; want at most 100 and 1000`},
 		{"nobody gets there", "tiers: [{name: a, identity: ip, limits: 1/1m}, {name: b, identity: ip, limits: 1/1m}]", `tiers[1]: nobody gets here: the tier "a" before it takes everybody`},
-		{"two bad proxies", "client_ip: {trusted_proxies: [10.0.0.0/33]}" + tail, `client_ip.trusted_proxies: `},
+		{"API with two limits in one", tail + "outbound: {x: {limits: [1/1s, 2/1s]}}", `outbound.x.limits: 2/1s has the algorithm and window of another one there; give one of them a name, such as "other: 2/1s"`},
 		{"port", "store: {url: 'redis://host:port/0'}" + tail, `store.url: want`},
 		{"an hour's budget", "failure: {budget: 1h}" + tail, `failure.budget: nobody waits 1h0m0s`},
 		{"empty failure", "failure: {}" + tail, `failure: is empty`},
@@ -119,7 +119,7 @@ func TestCompileMistakes(t *testing.T) {
 		{"clash per route", "tiers: [{name: a, identity: ip, scope: route, limits: 9/1m}]\npolicies: [{name: p, match: {path: /}, limits: 5/60s}]", `the tier "a", which counts per route: they would share their count; give it a name, such as "p: 5/1m"`},
 		{"preset", tail + "outbound: {x: {preset: idgb}}", `no preset "idgb"; there is igdb, musicbrainz, spotify or tmdb (did you mean "igdb"?)`},
 		{"API without limits", tail + "outbound: {x: {max_wait: 1s}}", `outbound.x: has neither limits nor a preset`},
-		{"retries", tail + "outbound: {x: {preset: igdb, retries: 11}}", `outbound.x: Retries is 11; want 0 to 10`},
+		{"retries", tail + "outbound: {x: {preset: igdb, retries: 11}}", `outbound.x: 11 retries; want 0 to 10`},
 		{"waiting and not", tail + "outbound: {x: {preset: igdb, fail_fast: true, max_wait: 1s}}", `with fail_fast nobody waits`},
 	}
 	for _, test := range tests {

@@ -19,6 +19,8 @@ type Config struct {
 	LocalBytes int64
 	// Outbound are the APIs that are called, by name.
 	Outbound []outbound.API
+	// Warnings are what is probably not meant, in the order of the files and their lines.
+	Warnings []Mistake
 	// Gateway is what the configuration says about a gateway.
 	Gateway Gateway
 }

@@ -10,15 +10,19 @@ import (
 )
 
 type checkCommand struct {
-	Paths []string `arg:"" name:"path" help:"A file, a directory whose *.yaml and *.yml files are one configuration, or - for standard input."`
-	JSON  bool     `name:"json" help:"Print the result as JSON on standard output."`
+	Paths  []string `arg:"" name:"path" help:"A file, a directory whose *.yaml and *.yml files are one configuration, or - for standard input."`
+	Strict bool     `name:"strict" help:"Fail if there are warnings."`
+	JSON   bool     `name:"json" help:"Print the result as JSON on standard output."`
 }
 
 func (*checkCommand) Help() string {
 	return `Mistakes go to standard error, one per line: file:line: key: what is wrong and how to fix it. The exit
-code is 1 if there are any. Every argument is a configuration of its own.
+code is 1 if there are any. Warnings are shown in the same way, about what can be used and is probably not meant; with
+--strict they are mistakes. For a good configuration it prints how much the limits of each tier allow one caller in
+total. Every argument is a configuration of its own.
 
     stint config check stint.yaml
+    stint config check --strict stint.yaml
     stint config check /etc/stint/conf.d staging.yaml --json
     generate | stint config check -`
 }
@@ -29,9 +33,10 @@ func (c *checkCommand) Validate() error { return stdinOnce(c.Paths) }
 type checked struct {
 	Name string `json:"name"`
 	Good bool   `json:"good"`
-	// Summary is nil if the configuration is invalid.
-	Summary *summary `json:"summary,omitempty"`
-	// Mistakes have no line if a file could not be read.
+	// Summary and Totals are nil if the configuration is invalid.
+	Summary *summary    `json:"summary,omitempty"`
+	Totals  []tierTotal `json:"totals,omitempty"`
+	// Mistakes include warnings. They have no line if a file could not be read.
 	Mistakes []config.Mistake `json:"mistakes,omitempty"`
 }
 
@@ -58,12 +63,19 @@ func (c *checkCommand) Run(s *system) error {
 	for _, path := range c.Paths {
 		read, err := s.load(path)
 		found := check(path, read, err)
+		if err == nil && len(found.Mistakes) > 0 {
+			found.Good = !c.Strict
+			err = &config.Error{Mistakes: found.Mistakes}
+		}
 		all = append(all, found)
-		switch {
-		case found.Good:
-			fmt.Fprintf(&good, "%s: good: %s\n", found.Name, found.Summary)
-		case !c.JSON:
+		if err != nil && !c.JSON {
 			s.writeError(err)
+		}
+		if found.Good {
+			fmt.Fprintf(&good, "%s: good: %s\n", found.Name, found.Summary)
+			for _, t := range found.Totals {
+				fmt.Fprintf(&good, "  tier %s: %s\n", t.Tier, t.Total)
+			}
 		}
 		bad = bad || !found.Good
 	}
@@ -84,7 +96,7 @@ func check(path string, read *config.Config, err error) checked {
 	var file *unreadableError
 	switch {
 	case err == nil:
-		found.Summary = summaryOf(read)
+		found.Summary, found.Totals, found.Mistakes = summaryOf(read), totalsOf(read), read.Warnings
 	case errors.As(err, &wrong):
 		found.Mistakes = wrong.Mistakes
 	case errors.As(err, &file):
