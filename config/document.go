@@ -19,7 +19,8 @@ type document struct {
 	// Where a request comes from when there are proxies in front.
 	ClientIP clientIPDoc `yaml:"client_ip"`
 	// Facts that trusted proxies assert in headers: the claim's name, then the header's. From
-	// anybody else those headers are ignored. What the application passes takes precedence.
+	// anybody else those headers are ignored. What the application passes takes precedence; an
+	// empty text stands for a claim that nobody else passes.
 	Claims map[string]string `yaml:"claims"`
 	// Ways to tell who is asking, by name. Always there: `ip` (the client's address), `user` (the
 	// claim `user`, unless defined otherwise) and `everyone` (all callers together, on purpose).
