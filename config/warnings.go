@@ -29,7 +29,8 @@ func (c *compiler) warnings() {
 		c.oddMatch(key+".match", t.Match)
 		c.oddMatch(key+".unless", t.Unless)
 		if near, ok := nearest.To(t.Scope, []string{"route", "global"}); ok && near != t.Scope {
-			c.warn(key+".scope", "%q is a name for one count of all requests%s", t.Scope, nearest.Hint(t.Scope, []string{near}))
+			c.warn(key+".scope", "%q is a name for one count of all requests%s", t.Scope,
+				nearest.Hint(t.Scope, []string{near}))
 		}
 	}
 	for i := range c.doc.Policies {
@@ -58,7 +59,8 @@ func (c *compiler) oddMatch(key string, m *matchDoc) {
 	c.oddPaths(key+".path", m.Path)
 	for i, method := range m.Method {
 		if words.IsToken(method) && method == strings.ToUpper(method) && !slices.Contains(methods, method) {
-			c.warn(at(key+".method", i, m.Method), "%q is not a method of HTTP%s", method, nearest.Hint(method, methods))
+			c.warn(at(key+".method", i, m.Method), "%q is not a method of HTTP%s", method,
+				nearest.Hint(method, methods))
 		}
 	}
 	for _, claim := range sorted(m.Claim) {

@@ -109,7 +109,8 @@ func (c *compiler) identityNamed(key, name string) *identity {
 	id, ok := c.identities[name]
 	if !ok {
 		known := sorted(c.identities)
-		c.mistakeGiven([]string{"identities." + name}, key, "no identity %q; there is %s%s", name, words.OneOf(known), nearest.Hint(name, known))
+		c.mistakeGiven([]string{"identities." + name}, key, "no identity %q; there is %s%s", name, words.OneOf(known),
+			nearest.Hint(name, known))
 	}
 	return id
 }

@@ -138,7 +138,8 @@ func (c *compiler) tierNames(key string, l tierlimits.Limits) {
 	}
 	for _, name := range sorted(l.ByTier) {
 		if !slices.Contains(known, name) {
-			c.mistakeGiven(given, key+"."+name, "no tier %q; there is %s%s", name, words.OneOf(known), nearest.Hint(name, known))
+			c.mistakeGiven(given, key+"."+name, "no tier %q; there is %s%s", name, words.OneOf(known),
+				nearest.Hint(name, known))
 		}
 	}
 }
