@@ -37,7 +37,7 @@ type daemonFlags struct {
 	TLSKey     string        `name:"tls-key" placeholder:"FILE" help:"Its key."`
 	TLSClient  string        `name:"tls-client-ca" placeholder:"FILE" help:"Authorities. Clients need a certificate of one of them."`
 	MaxClients int           `name:"max-clients" placeholder:"N" help:"How many client connections each listener may have. Those beyond are closed at once. Default: ${max_clients}."`
-	Drain      time.Duration `name:"drain" placeholder:"TIME" default:"10s" help:"How long to keep serving after SIGTERM, until load balancers notice. Default: ${default}."`
+	Drain      time.Duration `name:"drain" placeholder:"TIME" default:"0s" help:"How long to keep serving after SIGTERM or SIGINT, until load balancers notice that it is not ready. Default: ${default}."`
 	LogLevel   levelFlag     `name:"log-level" placeholder:"LEVEL" values:"debug,info,warn,error" default:"info" help:"debug, info, warn or error. Default: ${default}."`
 	LogFormat  string        `name:"log-format" placeholder:"FORMAT" enum:"text,json" default:"text" help:"text or json. Default: ${default}."`
 }
@@ -218,7 +218,7 @@ func runDaemon(c server.Config) error {
 				return stopDaemon(c.Logger, srv, signals)
 			}
 			notifySystemd(c.Logger, "RELOADING=1")
-			_ = srv.Reload() // logged already, and what was valid stays
+			_ = srv.Reload() // logged, and what was valid stays
 			notifySystemd(c.Logger, "READY=1")
 		}
 	}
