@@ -75,6 +75,20 @@ type failureDoc struct {
 	// How much memory a process may use to remember what it was granted, for decisions without the
 	// store: 64MiB. Only at the top level. Default: 64MiB.
 	Memory size `yaml:"memory"`
+	// When to stop asking a store that keeps failing, and when to try again. Only at the top level.
+	Breaker *breakerDoc `yaml:"breaker"`
+}
+
+type breakerDoc struct {
+	// How many calls to the store have to fail in a row for the breaker to open. While it is open,
+	// the failure mode decides without asking the store. Default: 5.
+	Failures int64 `yaml:"failures"`
+	// How often an open breaker pings the store, give or take a fifth. Once a ping is answered, a
+	// decision tries the store. Default: 250ms.
+	Probe duration `yaml:"probe"`
+	// After how long an open breaker tries a decision if the store does not permit pings. Default:
+	// 30s.
+	Retry duration `yaml:"retry"`
 }
 
 type clientIPDoc struct {
