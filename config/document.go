@@ -249,7 +249,9 @@ type headersDoc struct {
 	// Which fields responses have: `x` (X-RateLimit-Limit and the like), `draft-11` (RateLimit and
 	// RateLimit-Policy of the IETF draft), several of them, or `none`. Default: x.
 	Format list `yaml:"format"`
-	// X-RateLimit-Reset as seconds since 1970 (`epoch`) or from now (`delta`). Default: epoch.
+	// X-RateLimit-Reset as seconds since 1970 (`epoch`) or from now (`delta`): when a denied request
+	// has room again, as in Retry-After, and after an allowed one when the limit is unused. Default:
+	// epoch.
 	Reset string `yaml:"reset"`
 	// Add up to this share to Retry-After, at random, and at least a second, so that those who were
 	// denied together do not come back together. 0% adds nothing. Default: 20%.

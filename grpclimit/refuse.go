@@ -79,8 +79,9 @@ func kindAndName(rule *policy.Rule) (kind, name string) {
 func (c *call) refuse(r refusal) (metadata.MD, error) {
 	message, pushback := r.reason+", retrying does not help", "-1"
 	var details []protoadapt.MessageV1
-	if r.wait != stint.Never {
-		wait := retryafter.Spread(c.verdict.Set.Spec().Headers.Jitter, r.wait, time.Millisecond, c.server.random())
+	wait := r.wait
+	if wait != stint.Never {
+		wait = retryafter.Spread(c.verdict.Set.Spec().Headers.Jitter, wait, time.Millisecond, c.server.random())
 		message = r.reason + ", retry in " + wait.String()
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 		// A client that should wait for longer than the call has left would wait for nothing, and
@@ -96,5 +97,5 @@ func (c *call) refuse(r refusal) (metadata.MD, error) {
 	if detailed, err := st.WithDetails(details...); err == nil {
 		st = detailed
 	}
-	return c.withUsage(metadata.Pairs(pushbackKey, pushback)), st.Err()
+	return c.withUsage(metadata.Pairs(pushbackKey, pushback), wait), st.Err()
 }

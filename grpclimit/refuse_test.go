@@ -10,15 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/grpclimit"
-	"github.com/stint-limiter/stint/resilience"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/grpclimit"
+	"github.com/stint-limiter/stint/resilience"
 )
 
 // refusal is what a client learns from a call that is refused.
@@ -33,7 +34,13 @@ type refusal struct {
 func refusalOf(t *testing.T, ctx context.Context, conn *grpc.ClientConn) refusal {
 	t.Helper()
 	var trailer metadata.MD
-	st := status.Convert(say(ctx, conn, grpc.Trailer(&trailer)))
+	err := say(ctx, conn, grpc.Trailer(&trailer))
+	return refusalFrom(t, err, trailer)
+}
+
+func refusalFrom(t *testing.T, err error, trailer metadata.MD) refusal {
+	t.Helper()
+	st := status.Convert(err)
 	r := refusal{code: st.Code(), message: st.Message(), pushback: trailer.Get("grpc-retry-pushback-ms")}
 	for _, detail := range st.Details() {
 		switch detail := detail.(type) {

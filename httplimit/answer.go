@@ -80,7 +80,7 @@ func (x *exchange) answer(w http.ResponseWriter, r *http.Request, err error) (re
 	case !x.v.Decision.Allowed:
 		x.refuse(w, r)
 	default:
-		x.setHeaders(w.Header())
+		x.setHeaders(w.Header(), 0)
 		x.setDrafted(w.Header())
 		return false
 	}
@@ -104,7 +104,7 @@ func (x *exchange) refuse(w http.ResponseWriter, r *http.Request) {
 		seconds = x.wait(after)
 	}
 	h := w.Header()
-	x.setHeaders(h)
+	x.setHeaders(h, seconds)
 	if x.denied == nil {
 		x.write(w, r, n, seconds)
 		return

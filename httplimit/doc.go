@@ -43,8 +43,9 @@
 //
 //	X-RateLimit-Limit      units per window, without burst
 //	X-RateLimit-Remaining  units left, those of the burst included
-//	X-RateLimit-Reset      when the limit is wholly unused if nothing else happens:
-//	                       seconds since 1970, or from now; rounded up
+//	X-RateLimit-Reset      seconds since 1970, or from now; rounded up. Of a denied request: when it
+//	                       has room again, the instant of Retry-After. Of an allowed one: when
+//	                       the limit is unused if nothing else happens
 //	X-RateLimit-Window     seconds; shorter windows and odd ones have decimals: 0.25
 //	X-RateLimit-Policy     name of the policy, or of the tier if it is the tier's limit
 //	X-RateLimit-Tier       name of the tier
