@@ -21,8 +21,8 @@
 //	redis://host1:7000?addr=host2:7000&addr=host3:7000     a Cluster: some of its nodes
 //	unix:///run/redis.sock?db=1                            a Unix socket
 //
-// Open asks a server whether it belongs to a Cluster. Config.Client takes a client of the caller's
-// instead of a URL.
+// Open asks a server whether it belongs to a Cluster. Config.Client takes a rueidis client of the
+// caller's instead of a URL; package goredis takes a go-redis one.
 //
 // # What is kept
 //

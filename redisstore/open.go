@@ -27,7 +27,8 @@ type Config struct {
 	// that [Open] makes do not.
 	Client rueidis.Client
 	// AdjustClient changes the client that Open makes, for what a URL cannot say: a certificate
-	// authority, the Sentinels' password, a dialer. It has no effect on Client. It may be nil.
+	// authority, the Sentinels' password, a dialer. If there is no URL, it sets InitAddress too. It
+	// has no effect on Client. It may be nil.
 	AdjustClient func(*rueidis.ClientOption)
 	// Prefix is what every key begins with. The default is "stint".
 	Prefix string
@@ -99,7 +100,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 // dial opens the store of a Config's URL.
 func dial(ctx context.Context, c Config, keys nameKeys) (*Store, error) {
 	co, err := redisurl.Parse(c.URL)
-	if err != nil {
+	if err != nil && c.URL != "" {
 		return nil, err
 	}
 	co.DisableCache = true
@@ -110,6 +111,9 @@ func dial(ctx context.Context, c Config, keys nameKeys) (*Store, error) {
 	co.ClientName = cmp.Or(co.ClientName, "stint")
 	if c.AdjustClient != nil {
 		c.AdjustClient(&co)
+	}
+	if err != nil && len(co.InitAddress) == 0 { // no URL, and no address instead
+		return nil, err
 	}
 	addrs := strings.Join(co.InitAddress, ", ")
 	client, err := connect(co)
