@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -71,6 +72,12 @@ const (
 // unverified is why skip_verify is no good.
 const unverified = "the TLS certificate of Redis is not verified (skip_verify): " +
 	"anyone on the way to it can read the password and change limits"
+
+// URLFromEnv returns the URL in the environment variable REDIS_URL, without space around it, or
+// redis://localhost:6379/0 if there is none.
+func URLFromEnv() string {
+	return cmp.Or(strings.TrimSpace(os.Getenv("REDIS_URL")), "redis://localhost:6379/0")
+}
 
 // Open connects to the servers and checks that they can keep limits. A mistake in the Config is a
 // [*stint.InvalidError], which shows nothing of the URL. Any other failure is a
