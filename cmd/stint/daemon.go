@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -105,22 +105,17 @@ const (
 // builtInLimits are those of daemons without policies.
 const builtInLimits = "every client may make 600 requests a minute, 1200 at once, and 10,000 an hour"
 
-// Names of stores that --store takes besides URLs. redisStore is the one that the environment
-// names, else localRedis.
+// Names of stores that --store takes besides URLs. redisStore is [redisstore.URLFromEnv].
 const (
 	memoryStore = "memory"
 	redisStore  = "redis"
-	localRedis  = "redis://localhost:6379/0"
+	urlExample  = "redis://localhost:6379/0"
 )
-
-// envRedis returns the URL from the environment, or "". One that was made from a file ends in a
-// line break.
-func envRedis() string { return strings.TrimSpace(os.Getenv(redisEnv)) }
 
 // redisURL returns the URL of a store, which may be given by its short name.
 func redisURL(store string) string {
 	if store == redisStore {
-		return cmp.Or(envRedis(), localRedis)
+		return redisstore.URLFromEnv()
 	}
 	return store
 }
@@ -140,7 +135,7 @@ func (f *daemonFlags) Validate() error {
 		return nil
 	}
 	// It is not shown: it may hold a password.
-	return fmt.Errorf("--store: want memory, redis, or a URL such as %s%s", localRedis,
+	return fmt.Errorf("--store: want memory, redis, or a URL such as %s%s", urlExample,
 		nearest.Hint(f.Store, []string{memoryStore, redisStore}))
 }
 
@@ -177,8 +172,8 @@ func (f *daemonFlags) observe() (observe.Config, error) {
 // admin listener, unless there is one or none is wanted.
 func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 	store := redisURL(f.Store)
-	if store == "" {
-		store = envRedis()
+	if store == "" && strings.TrimSpace(os.Getenv(redisEnv)) != "" {
+		store = redisstore.URLFromEnv()
 	}
 	options := &slog.HandlerOptions{Level: slog.Level(f.LogLevel)}
 	var log slog.Handler = slog.NewTextHandler(s.errors(), options)
