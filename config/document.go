@@ -48,6 +48,15 @@ type storeDoc struct {
 	// `memory`, or the URL of a Redis: redis://user:password@host:6379/0, rediss:// for TLS,
 	// ?addr=host:port for further nodes, ?master_set=name for Sentinel. Default: memory.
 	URL string `yaml:"url"`
+	// A file with the authorities that the certificate of a Redis with rediss:// may come from, in
+	// PEM form. The files here are read at the start; relative paths start at the directory of this
+	// file. They apply to the Redis of --store and REDIS_URL too, unless it names its own:
+	// ?ca_file=…&cert_file=…&key_file=…. Default: the system's authorities.
+	CAFile string `yaml:"ca_file"`
+	// A file with a client certificate for Redis and its chain, in PEM form. Default: none.
+	CertFile string `yaml:"cert_file"`
+	// A file with the key of cert_file.
+	KeyFile string `yaml:"key_file"`
 	// What every key begins with. Default: stint.
 	Prefix string `yaml:"prefix"`
 	// How much memory the store `memory` may use: 256MiB. Above it, subjects are forgotten, those

@@ -26,8 +26,8 @@ type Config struct {
 	// connection within the time of the call that needs it, and other calls wait for that; clients
 	// that [Open] makes do not.
 	Client rueidis.Client
-	// AdjustClient changes the client that Open makes, for what a URL cannot say: a certificate
-	// authority, the Sentinels' password, a dialer. It has no effect on Client. It may be nil.
+	// AdjustClient changes the client that Open makes, for what a URL cannot say: the Sentinels'
+	// password, a dialer. It has no effect on Client. It may be nil.
 	AdjustClient func(*rueidis.ClientOption)
 	// Prefix is what every key begins with. The default is "stint".
 	Prefix string

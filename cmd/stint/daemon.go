@@ -22,8 +22,9 @@ import (
 
 // daemonFlags are common to serve and gateway.
 type daemonFlags struct {
-	Config     string        `name:"config" placeholder:"FILE" help:"Policies: a file, or a directory whose *.yaml and *.yml files are one configuration. Default: a built-in limit on every client."`
-	Store      string        `name:"store" placeholder:"STORE" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: $$REDIS_URL, else what the policies say, else memory. redis is $$REDIS_URL, else localhost."`
+	Config string `name:"config" placeholder:"FILE" help:"Policies: a file, or a directory whose *.yaml and *.yml files are one configuration. Default: a built-in limit on every client."`
+	Store  string `name:"store" placeholder:"STORE" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: $$REDIS_URL, else what the policies say, else memory. redis is $$REDIS_URL, else localhost."`
+	storeTLSFlags
 	StoreMem   sizeFlag      `name:"store-memory" placeholder:"SIZE" help:"How much memory the store in memory may use, such as 256MiB. Above it, the subjects with the most left of their limits are forgotten. Default: what the policies say, else 1GiB."`
 	Admin      string        `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"The address of the dashboard, metrics, probes, the state of the configuration and profiles. Empty turns it off. Default: ${default}."`
 	AdminToken string        `name:"admin-token-file" placeholder:"FILE" help:"Bearer tokens for --admin, one per line: alone, after the name of its holder as in alice: TOKEN, or with the role read as in prometheus (read): TOKEN. Default: one that is made once, in the file admin-token of --state-dir."`
@@ -145,9 +146,9 @@ func (f *daemonFlags) observe() (observe.Config, error) {
 // configuration returns what the flags say, or else the environment. It makes the token of the
 // admin listener, unless there is one or none is wanted.
 func (f *daemonFlags) configuration(s *system) (server.Config, error) {
-	store := redisURL(f.Store)
-	if store == "" {
-		store = envRedis()
+	store, err := f.addTo(cmp.Or(redisURL(f.Store), envRedis()))
+	if err != nil {
+		return server.Config{}, usageMistake(err)
 	}
 	options := &slog.HandlerOptions{Level: slog.Level(f.LogLevel)}
 	var log slog.Handler = slog.NewTextHandler(s.errors(), options)
