@@ -48,6 +48,12 @@ type storeDoc struct {
 	// `memory`, or the URL of a Redis: redis://user:password@host:6379/0, rediss:// for TLS,
 	// ?addr=host:port for further nodes, ?master_set=name for Sentinel. Default: memory.
 	URL string `yaml:"url"`
+	// What every key begins with. Default: stint.
+	Prefix string `yaml:"prefix"`
+	// How much memory the store `memory` may use: 256MiB. Above it, subjects are forgotten, those
+	// with the most left of their limits first. Not for Redis; `failure.memory` is for decisions
+	// without it. Default: 1GiB.
+	Memory size `yaml:"memory"`
 	// A file with the authorities that the certificate of a Redis with rediss:// may come from, in
 	// PEM form. The files here are read at the start; relative paths start at the directory of this
 	// file. They apply to the Redis of --store and REDIS_URL too, unless it names its own:
@@ -57,12 +63,6 @@ type storeDoc struct {
 	CertFile string `yaml:"cert_file"`
 	// A file with the key of cert_file.
 	KeyFile string `yaml:"key_file"`
-	// What every key begins with. Default: stint.
-	Prefix string `yaml:"prefix"`
-	// How much memory the store `memory` may use: 256MiB. Above it, subjects are forgotten, those
-	// with the most left of their limits first. Not for Redis; `failure.memory` is for decisions
-	// without it. Default: 1GiB.
-	Memory size `yaml:"memory"`
 	// A file with a secret text of at least 32 bytes, the same for all processes: Redis then holds
 	// a hash of every subject, keyed with it, and not the subject itself. A relative path starts at
 	// the directory of this file. The file is read at the start. Default: none, subjects are kept

@@ -23,8 +23,8 @@
 //	redis://host1:7000?addr=host2:7000&addr=host3:7000     a Cluster: some of its nodes
 //	unix:///run/redis.sock?db=1                            a Unix socket
 //
-// The files are in PEM form, and Open reads them. With rediss, Sentinels and all nodes speak TLS, and
-// their certificates are valid for the host of the URL.
+// The files are in PEM form, and Open reads them. With rediss, Sentinels and all nodes speak TLS,
+// and their certificates are valid for the host of the URL.
 //
 // Open asks a server whether it belongs to a Cluster. Config.Client takes a client of the caller's
 // instead of a URL.

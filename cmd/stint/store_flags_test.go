@@ -27,16 +27,20 @@ func TestStoreTLS(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		"flags":               {redis.URL(), append(flags, limit...), exitGood, ""},
-		"URL":                 {inURL, limit, exitGood, ""},
-		"configuration":       {redis.URL(), []string{"--config", file}, exitGood, ""},
-		"flags before URL":    {inURL, append([]string{"--store-ca", missing}, limit...), exitUsage, "TLS to Redis: " + missing + ": no such file or directory"},
-		"URL before file":     {redis.URL() + "?ca_file=" + url.QueryEscape(missing), []string{"--config", file}, exitUsage, missing},
-		"unknown authority":   {redis.URL(), limit, exitUnreachable, "name the authority of its certificate with --store-ca FILE"},
-		"no certificate":      {redis.URL(), append([]string{"--store-ca", cert}, limit...), exitUnreachable, "if it requires a client certificate, pass --store-cert FILE --store-key FILE"},
-		"no key":              {redis.URL(), append([]string{"--store-cert", cert}, limit...), exitUsage, "--store-cert needs --store-key"},
-		"without TLS":         {strings.Replace(redis.URL(), "rediss", "redis", 1), limit, exitUnreachable, "if the server speaks TLS, begin the URL with rediss://"},
-		"files without TLS":   {strings.Replace(redis.URL(), "rediss", "redis", 1), append(flags, limit...), exitUsage, "want a URL that begins with rediss://"},
+		"flags":         {redis.URL(), append(flags, limit...), exitGood, ""},
+		"URL":           {inURL, limit, exitGood, ""},
+		"configuration": {redis.URL(), []string{"--config", file}, exitGood, ""},
+		"flags before URL": {inURL, append([]string{"--store-ca", missing}, limit...), exitUsage,
+			"TLS to Redis: " + missing + ": no such file or directory"},
+		"URL before file": {redis.URL() + "?ca_file=" + url.QueryEscape(missing), []string{"--config", file},
+			exitUsage, missing},
+		"unknown authority": {redis.URL(), limit, exitUnreachable, "name the authority of its certificate with --store-ca FILE"},
+		"no certificate":    {redis.URL(), append([]string{"--store-ca", cert}, limit...), exitUnreachable, "if it requires a client certificate, pass --store-cert FILE --store-key FILE"},
+		"no key": {redis.URL(), append([]string{"--store-cert", cert}, limit...), exitUsage,
+			"--store-cert needs --store-key"},
+		"without TLS": {strings.Replace(redis.URL(), "rediss", "redis", 1), limit, exitUnreachable, "if the server speaks TLS, begin the URL with rediss://"},
+		"files without TLS": {strings.Replace(redis.URL(), "rediss", "redis", 1), append(flags, limit...), exitUsage,
+			"want a URL that begins with rediss://"},
 		"files without store": {"", flags, exitUsage, "--store-ca, --store-cert and --store-key need --store"},
 	} {
 		t.Run(name, func(t *testing.T) {

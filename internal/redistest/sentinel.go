@@ -44,7 +44,8 @@ func StartTLSSentinel(t testing.TB) *Sentinel {
 	s.Master = StartTLS(t, "--tls-replication", "yes", "--tls-auth-clients", "yes")
 	cert, key := s.Master.CertificateFiles()
 	s.Sentinels = []*Server{s.startSentinel(t, "port 0", "tls-replication yes", "tls-auth-clients yes",
-		fmt.Sprintf("tls-ca-cert-file %q", cert), fmt.Sprintf("tls-cert-file %q", cert), fmt.Sprintf("tls-key-file %q", key))}
+		fmt.Sprintf("tls-ca-cert-file %q", cert), fmt.Sprintf("tls-cert-file %q", cert),
+		fmt.Sprintf("tls-key-file %q", key))}
 	await(t, "the sentinel knows the master", func() error {
 		_, err := s.currentMaster()
 		return err

@@ -60,13 +60,16 @@ func TestApply(t *testing.T) {
 		"a directory":           {tlsfiles.Files{CA: t.TempDir()}, "is a directory"},
 		"no such certificate":   {tlsfiles.Files{Cert: missing, Key: key}, missing + ": no such file"},
 		"no such key":           {tlsfiles.Files{Cert: cert, Key: missing}, missing + ": no such file"},
-		"another key":           {tlsfiles.Files{Cert: cert, Key: otherKey}, cert + " and " + otherKey + ": tls: private key does not match"},
-		"swapped":               {tlsfiles.Files{Cert: key, Key: cert}, key + " and " + cert + ": tls: failed to find certificate PEM data"},
+		"another key": {tlsfiles.Files{Cert: cert, Key: otherKey},
+			cert + " and " + otherKey + ": tls: private key does not match"},
+		"swapped": {tlsfiles.Files{Cert: key, Key: cert},
+			key + " and " + cert + ": tls: failed to find certificate PEM data"},
 	} {
 		c := &tls.Config{MinVersion: tls.VersionTLS12}
 		err := test.files.Apply(c)
 		switch {
-		case test.want == "" && err != nil, test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+		case test.want == "" && err != nil, test.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), test.want)):
 			t.Errorf("%s: got %v, want %q", name, err, test.want)
 		case err == nil && (c.RootCAs != nil) != (test.files.CA != ""):
 			t.Errorf("%s: authorities: %v", name, c.RootCAs)
@@ -107,7 +110,8 @@ func TestAddTo(t *testing.T) {
 		{all, "rediss://h?ca_file=mine", true, "rediss://h?ca_file=%2Fa+b&cert_file=b&key_file=c"},
 		{all, "rediss://h?ca_file=mine", false, "rediss://h?ca_file=mine&cert_file=b&key_file=c"},
 		{all, "rediss://h?cert_file=mine", false, "rediss://h?ca_file=%2Fa+b&cert_file=mine"}, // whose key is missing
-		{tlsfiles.Files{CA: "a"}, "rediss://h?cert_file=mine&key_file=k", true, "rediss://h?ca_file=a&cert_file=mine&key_file=k"},
+		{tlsfiles.Files{CA: "a"}, "rediss://h?cert_file=mine&key_file=k", true,
+			"rediss://h?ca_file=a&cert_file=mine&key_file=k"},
 		{all, "rediss://u:p%@h", true, "rediss://u:p%@h"},
 	} {
 		if got := test.files.AddTo(test.text, test.override); got != test.want {
