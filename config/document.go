@@ -54,6 +54,15 @@ type storeDoc struct {
 	// with the most left of their limits first. Not for Redis; `failure.memory` is for decisions
 	// without it. Default: 1GiB.
 	Memory size `yaml:"memory"`
+	// A file with the authorities that the certificate of a Redis with rediss:// may come from, in
+	// PEM form. The files here are read at the start; relative paths start at the directory of this
+	// file. They apply to the Redis of --store and REDIS_URL too, unless it names its own:
+	// ?ca_file=…&cert_file=…&key_file=…. Default: the system's authorities.
+	CAFile string `yaml:"ca_file"`
+	// A file with a client certificate for Redis and its chain, in PEM form. Default: none.
+	CertFile string `yaml:"cert_file"`
+	// A file with the key of cert_file.
+	KeyFile string `yaml:"key_file"`
 	// A file with a secret text of at least 32 bytes, the same for all processes: Redis then holds
 	// a hash of every subject, keyed with it, and not the subject itself. A relative path starts at
 	// the directory of this file. The file is read at the start. Default: none, subjects are kept

@@ -203,9 +203,9 @@ func TestStopFinishes(t *testing.T) {
 	}
 }
 
-// TestStopClosesSilentConnections does not wait for connections on which nothing is under way: those
-// of browsers that have sent no request yet, those that are kept for the next request, and streams
-// of the dashboard.
+// TestStopClosesSilentConnections does not wait for connections on which nothing is under way:
+// those of browsers that have sent no request yet, those that are kept for the next request, and
+// streams of the dashboard.
 func TestStopClosesSilentConnections(t *testing.T) {
 	r := start(t, everywhere(t), func(s *Server) {
 		s.timeouts.silent = 10 * time.Millisecond

@@ -118,7 +118,7 @@ func (s *Server) policiesChanged(r config.Reload) {
 		is.URL, was.URL = "", ""
 	}
 	if is != was {
-		s.c.Logger.Warn("server: the policies name another store, prefix or name key; it takes effect at the next start")
+		s.c.Logger.Warn("server: the policies name another store, prefix, certificate or name key; it takes effect at the next start")
 	}
 	if now.Instances != s.config.Instances || now.LocalBytes != s.config.LocalBytes ||
 		now.BreakerFailures != s.config.BreakerFailures || now.BreakerProbe != s.config.BreakerProbe ||

@@ -24,8 +24,9 @@ import (
 
 // daemonFlags are common to serve and gateway.
 type daemonFlags struct {
-	Config     string        `name:"config" placeholder:"FILE" help:"Policies: a file, or a directory whose *.yaml and *.yml files are one configuration. Default: a built-in limit on every client."`
-	Store      string        `name:"store" placeholder:"STORE" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: $$REDIS_URL, else what the policies say, else memory. redis is $$REDIS_URL, else localhost."`
+	Config string `name:"config" placeholder:"FILE" help:"Policies: a file, or a directory whose *.yaml and *.yml files are one configuration. Default: a built-in limit on every client."`
+	Store  string `name:"store" placeholder:"STORE" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: $$REDIS_URL, else what the policies say, else memory. redis is $$REDIS_URL, else localhost."`
+	storeTLSFlags
 	StoreMem   sizeFlag      `name:"store-memory" placeholder:"SIZE" help:"How much memory the store in memory may use, such as 256MiB. Above it, the subjects with the most left of their limits are forgotten. Default: what the policies say, else 1GiB."`
 	Failures   failuresFlag  `name:"breaker-failures" placeholder:"N" help:"How many calls to Redis have to fail in a row before the breaker opens and Redis is not asked for a while. Default: what the policies say, else ${breaker_failures}."`
 	Probe      breakerTime   `name:"breaker-probe" placeholder:"TIME" help:"How often an open breaker pings Redis, to try again once it answers. Default: what the policies say, else ${breaker_probe}."`
@@ -174,6 +175,10 @@ func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 	store := redisURL(f.Store)
 	if store == "" && strings.TrimSpace(os.Getenv(redisEnv)) != "" {
 		store = redisstore.URLFromEnv()
+	}
+	store, err := f.addTo(store)
+	if err != nil {
+		return server.Config{}, usageMistake(err)
 	}
 	options := &slog.HandlerOptions{Level: slog.Level(f.LogLevel)}
 	var log slog.Handler = slog.NewTextHandler(s.errors(), options)
