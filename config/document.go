@@ -139,8 +139,10 @@ type tierDoc struct {
 	// What identifies its members: the first of these identities that a request has. A request that
 	// has none of them belongs to a later tier.
 	Identity list `yaml:"identity"`
-	// `global` (one count for all that a member does: type:identifier:global), `route` (one for
-	// each route: type:identifier:route) or `none` (type:identifier). Default: global.
+	// What is counted together. A name such as `api` is one count for all requests of a member:
+	// type:identifier:api. `none` is the same without a name: type:identifier. `route` counts each
+	// route by itself, type:identifier:route, so that a member gets the limits once for every
+	// route. Default: global.
 	Scope string `yaml:"scope"`
 	// Limits on the number of requests, such as 100/1m burst 3x. `unlimited` is none,
 	// `unlimited/1d` is none for a window.

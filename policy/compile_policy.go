@@ -18,8 +18,10 @@ func (c *compiler) policies() {
 		if c.nameOK(key+".name", from.Name) {
 			c.unique(key+".name", "policy", from.Name, seen, i)
 		}
-		if from.Name == globalScope || from.Name == otherScope {
-			c.mistake(key+".name", "%q is what keys of tiers are called; choose another name", from.Name)
+		if from.Name == globalScope || from.Name == otherScope || slices.ContainsFunc(c.set.tiers, func(t *tier) bool {
+			return t.scope == from.Name && t.scope != scopeRoute && t.scope != scopeNone
+		}) {
+			c.mistake(key+".name", "%q is a scope that tiers count under: they would share their count; choose another name", from.Name)
 		}
 		p := &policy{clause: c.clause(key, from.Match, from.Unless), unit: unit{name: from.Name}, skips: from.Skip}
 		c.set.all = append(c.set.all, p)
@@ -143,7 +145,7 @@ func (c *compiler) tierNames(key string, l tierlimits.Limits) {
 // noClash makes sure that a policy's counts are not those of a tier that counts per route: both are
 // kept under the policy's name.
 func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
-	if t.scope != "route" || len(p.per) > 0 || p.when == nil {
+	if t.scope != scopeRoute || len(p.per) > 0 || p.when == nil {
 		return
 	}
 	if p.who != nil && !slices.ContainsFunc(p.who, func(id *identity) bool { return slices.Contains(t.who, id) }) {

@@ -63,8 +63,9 @@ type Tier struct {
 	Match, Unless *Match
 	// Identity tells its members apart: the first of these that a request has.
 	Identity []string
-	// Scope is "global" for one count, which is the default, "route" for one for each route, or
-	// "none".
+	// Scope is the part of a member that is counted: a name such as "api" for one count of all its
+	// requests, "global" by default, or "none" for one without a name. "route" counts each route by
+	// itself, so that a member gets the limits once for every route.
 	Scope string
 	// Limits are on the number of requests, Budget on the sum of their costs. Nil is not set; an
 	// empty list is explicitly unlimited.
