@@ -42,6 +42,7 @@ func compile(doc *document, r *reader) *Config {
 	c.spec.Claims = doc.Claims
 	c.identities()
 	c.spec.RequestID, c.spec.RequestIDLife = c.requestID("request_id", doc.RequestID)
+	c.spec.Contact = doc.Contact
 	c.headers()
 	c.outbound()
 	c.gateway()

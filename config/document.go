@@ -35,6 +35,9 @@ type document struct {
 	// Callers who reuse an id on purpose get nine requests for one: set it in the policies of
 	// routes whose repeats do no harm, rather than here for all.
 	RequestID *requestIDDoc `yaml:"request_id"`
+	// Where a caller who is denied can ask for more: a text, or a URL (http, https, mailto).
+	// Denials and the dashboard show it. For tiers and policies without a contact of their own.
+	Contact string `yaml:"contact"`
 	// What responses say about limits.
 	Headers headersDoc `yaml:"headers"`
 	// Other people's APIs that we call, by name.
@@ -158,6 +161,9 @@ type tierDoc struct {
 	Bans *bansDoc `yaml:"bans"`
 	// What happens when the store does not answer, for this tier.
 	Failure *failureDoc `yaml:"failure"`
+	// Where callers can ask for more whom this tier's limits deny, or a policy without a contact.
+	// Default: that at the top level.
+	Contact string `yaml:"contact"`
 }
 
 type policyDoc struct {
@@ -195,6 +201,8 @@ type policyDoc struct {
 	Rollout *percent `yaml:"rollout"`
 	// What happens when the store does not answer, for requests that match.
 	Failure *failureDoc `yaml:"failure"`
+	// Where callers can ask for more whom this policy's limits deny. Default: that of their tier.
+	Contact string `yaml:"contact"`
 }
 
 // matchDoc fits a request that fits every key of it.
@@ -260,9 +268,9 @@ type headersDoc struct {
 	// Which fields responses have: `x` (X-RateLimit-Limit and the like), `draft-11` (RateLimit and
 	// RateLimit-Policy of the IETF draft), several of them, or `none`. Default: x.
 	Format list `yaml:"format"`
-	// X-RateLimit-Reset as seconds since 1970 (`epoch`) or from now (`delta`): when a denied request
-	// has room again, as in Retry-After, and after an allowed one when the limit is unused. Default:
-	// epoch.
+	// X-RateLimit-Reset as seconds since 1970 (`epoch`) or from now (`delta`): when a denied
+	// request has room again, as in Retry-After, and after an allowed one when the limit is unused.
+	// Default: epoch.
 	Reset string `yaml:"reset"`
 	// Add up to this share to Retry-After, at random, and at least a second, so that those who were
 	// denied together do not come back together. 0% adds nothing. Default: 20%.

@@ -28,6 +28,7 @@ type refusal struct {
 	message    string
 	retry      time.Duration // 0 if there is no RetryInfo
 	violations []string      // "subject description"
+	help       []string      // "description url"
 	pushback   []string
 }
 
@@ -50,6 +51,10 @@ func refusalFrom(t *testing.T, err error, trailer metadata.MD) refusal {
 			for _, v := range detail.GetViolations() {
 				r.violations = append(r.violations, v.GetSubject()+" "+v.GetDescription())
 			}
+		case *errdetails.Help:
+			for _, link := range detail.GetLinks() {
+				r.help = append(r.help, link.GetDescription()+" "+link.GetUrl())
+			}
 		default:
 			t.Errorf("unexpected detail: %v", detail)
 		}
@@ -60,6 +65,21 @@ func refusalFrom(t *testing.T, err error, trailer metadata.MD) refusal {
 func unaryServer(t testing.TB, config string, store stint.Store, options ...grpclimit.ServerOption) *grpc.ClientConn {
 	guard := newGuard(t, config, store)
 	return (&echo{}).serve(t, []grpc.UnaryServerInterceptor{grpclimit.UnaryServerInterceptor(guard, options...)}, nil)
+}
+
+// A contact is a link, without a URL if it is a text.
+func TestContact(t *testing.T) {
+	for contact, want := range map[string]string{
+		"https://example.com/more": "Contact https://example.com/more", "Ask Ann": "Ask Ann ",
+	} {
+		for _, ban := range []string{"", "bans: {after: 1, within: 1m, durations: [1h]}\n"} {
+			conn := unaryServer(t, ban+"tiers: [{name: all, identity: ip, limits: 0/1h, contact: '"+contact+"'}]", nil)
+			_ = refusalOf(t, t.Context(), conn)
+			if got := refusalOf(t, t.Context(), conn); len(got.help) != 1 || got.help[0] != want {
+				t.Errorf("got %q, want %q", got.help, want)
+			}
+		}
+	}
 }
 
 func TestDenied(t *testing.T) {

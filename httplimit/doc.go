@@ -81,6 +81,11 @@
 //	{"error":"rate_limited","message":"Too many requests. Please slow down.",
 //	 "retry_after_seconds":12,"policy":"free","tier":"free"}
 //
+// If the configuration has a contact for the policy or the tier, or for all, the body of a 429 has
+// it too: as "contact" in both forms of JSON, and in a line of plain text. In problem+json a URL
+// (http, https) is the type, instead of the one that is registered with IANA, and a text follows
+// the detail.
+//
 // Nothing in an answer comes from the request. [WithDenied] and [WithError] replace answers.
 //
 // # After the response
