@@ -22,14 +22,14 @@ func testAlerts(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.WaitText("#alerts", "1 m 15 s, threshold 1 m")
 	page.Wait(`document.title === "(1) stint"`)
 	page.Click("nav [data-view=overview]")
-	page.WaitText(".verdict", "In trouble")
+	page.WaitText(".verdict .health", "Limiter in trouble.")
 	page.WaitText(".strip", "1 firing")
 	f.tick(observe.Tick{}) // no alerts: as they were
 	alert.State = "ok"
 	page.Wait("document.querySelector('#alerts [data-alert=StoreDown]')")
 	f.tick(observe.Tick{Alerts: []observe.Alert{alert}})
 	page.Wait("document.querySelector('#alerts').children.length === 0")
-	page.WaitText(".verdict", "Healthy")
+	page.WaitText(".verdict .health", "Limiter healthy.")
 	page.Wait(`document.title === "stint"`)
 }
 
@@ -82,6 +82,35 @@ func testCause(t *testing.T, f *fixture, page *browsertest.Page) {
 			t.Errorf("%s: not of class %s", test.name, test.class)
 		}
 	}
+}
+
+// testAttack: within a tick of a flood the page says who is attacking, and that the limiter is healthy
+// all the same. Alerts about requests are not about its health.
+func testAttack(t *testing.T, f *fixture, page *browsertest.Page) {
+	open(t, f, page, "overview")
+	page.WaitText(".verdict h1", "Limiter healthy. Nobody is limited.")
+	flood := func(rate, share float64, others int64) {
+		now := time.Now()
+		f.tick(observe.Tick{
+			Point: counted(100, int64(rate*share)+others),
+			Offenders: []observe.Offender{{Kind: "ip", Subject: "ip:203.0.113.9", Ref: "r", Rate: rate, Share: share,
+				First: now.Add(-time.Second), Last: now}},
+			Alerts: []observe.Alert{{Name: "BlockedShare", Severity: "ticket", State: "firing", Unit: "share"}},
+		})
+	}
+	flood(60, 1, 10)
+	page.WaitText(".verdict h1", "Limiter healthy. Under attack: ip:203.0.113.9 60 requests/s, 100 % denied.")
+	if got := page.Count(".verdict h1 a[href='#/subject/ref/r']"); got != 1 {
+		t.Errorf("%d links to the attacker, want 1", got)
+	}
+	flood(6, 0.5, 10) // too few
+	page.Wait("!document.querySelector('.verdict h1').textContent.includes('attack')")
+	flood(60, 1, 400) // others are denied much more
+	page.Wait("!document.querySelector('.verdict h1').textContent.includes('attack')")
+	flood(6000, 0.9, 0)
+	page.WaitText(".verdict h1", "Under attack: ip:203.0.113.9 6000 requests/s, 90 % denied.")
+	f.tick(observe.Tick{Point: counted(100, 0)})
+	page.Wait("!document.querySelector('.verdict h1').textContent.includes('attack')")
 }
 
 func testLost(t *testing.T, f *fixture, page *browsertest.Page) {

@@ -45,6 +45,7 @@ func TestPage(t *testing.T) {
 		{"alike violations are one", testAlike},
 		{"alerts fire and clear", testAlerts},
 		{"attack or mistake", testCause},
+		{"attack", testAttack},
 		{"connection lost", testLost},
 		{"narrow", testNarrow},
 		{"keyboard", testKeyboard},
