@@ -46,6 +46,7 @@ func TestPage(t *testing.T) {
 		{"alerts fire and clear", testAlerts},
 		{"attack or mistake", testCause},
 		{"attack", testAttack},
+		{"store down", testStoreDown},
 		{"connection lost", testLost},
 		{"narrow", testNarrow},
 		{"keyboard", testKeyboard},

@@ -78,7 +78,8 @@ func (d *dashboard) showState(w http.ResponseWriter, r *http.Request) {
 	}
 	set := d.c.Set()
 	if set != nil {
-		s.Config.Tiers, s.Config.Policies = tiersOf(set), policiesOf(set)
+		s.Config.Tiers = tiersOf(set)
+		s.Config.Policies = policiesOf(set, s.Config.Tiers)
 	}
 	s.Outbound = d.outbound(r.Context(), set)
 	answer.JSON(w, http.StatusOK, s)

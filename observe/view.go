@@ -115,6 +115,8 @@ type Alert struct {
 
 // StoreHealth is how the store is.
 type StoreHealth struct {
+	// At is when the store last told of itself: Warnings and what follows are as of then.
+	At time.Time `json:"at,omitzero"`
 	// Kind is "memory" or "redis".
 	Kind string `json:"kind"`
 	Name string `json:"name"`

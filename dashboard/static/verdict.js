@@ -26,6 +26,7 @@ export function health(model, now = Date.now()) {
   if (down) {
     const since = time(store.down_since);
     bad.push(sentence(`${storeName(store)} has been unreachable${since ? ` for ${duration(now - since)}` : ""}: stint decides without it`));
+    bad.push(...withoutStore(model.state.config ?? {}));
   }
   const firing = model.alerts.filter((a) => a.state === "firing" && !TRAFFIC.includes(a.name));
   if (firing.length > 0) {
@@ -40,6 +41,24 @@ export function health(model, now = Date.now()) {
   if (bad.length > 0) return { level: "bad", text: "Limiter in trouble.", reasons: [...bad, ...watch] };
   if (watch.length > 0) return { level: "watch", text: "Limiter needs a look.", reasons: watch };
   return { level: "good", text: "Limiter healthy.", reasons: [] };
+}
+
+/** MODES say what happens to requests without the store, by the mode of failure. */
+const MODES = {
+  local: "Local limits decide for", allow: "Everything is allowed for", deny: "Everything is denied for",
+  error: "Requests get an error for", "": "The mode of the tier decides for",
+};
+
+/** withoutStore says which mode of failure decides for which tiers and policies. */
+function withoutStore({ tiers = [], policies = [] }) {
+  const all = [...tiers, ...policies];
+  const modes = Object.keys(MODES).filter((mode) => all.some((r) => r.failure === mode));
+  if (modes.length === 1) return [`${MODES[modes[0]]} all tiers and policies.`];
+  const names = (list, mode, one, many) => {
+    const some = list.filter((r) => r.failure === mode).map((r) => r.name);
+    return some.length > 0 ? `the ${some.length === 1 ? one : many} ${some.join(", ")}` : "";
+  };
+  return modes.map((mode) => `${MODES[mode]} ${[names(tiers, mode, "tier", "tiers"), names(policies, mode, "policy", "policies")].filter(Boolean).join(" and ")}.`);
 }
 
 /** storeName is what a store is called in a sentence. */
