@@ -45,6 +45,8 @@ func TestPage(t *testing.T) {
 		{"alike violations are one", testAlike},
 		{"alerts fire and clear", testAlerts},
 		{"attack or mistake", testCause},
+		{"attack", testAttack},
+		{"store down", testStoreDown},
 		{"connection lost", testLost},
 		{"narrow", testNarrow},
 		{"keyboard", testKeyboard},
