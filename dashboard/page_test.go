@@ -61,6 +61,7 @@ func TestPage(t *testing.T) {
 		{"one tier alone", testOneTier},
 		{"rates", testRates},
 		{"shadow", testShadow},
+		{"focus is kept", testFocus},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -37,14 +37,12 @@ export function bans(app) {
     const now = Date.now();
     fill(body, list.map((b) => row(COLUMNS, [
       subjectLink(b), until(time(b.until), now), moment(time(b.until), now), b.level > 0 ? String(b.level) : "by hand", String(b.strikes),
-      h("button", { type: "button", disabled: app.model.state.writable === false, on: { click: (event) => unban(b, event.target) } }, "Unban"),
+      h("button", { type: "button", disabled: app.model.state.writable === false, on: { click: () => unban(b) } }, "Unban"),
     ])));
     refill(panel, view);
   }
-  async function unban(b, button) {
-    const done = await lift(app, b);
-    button.blur(); // the list stays as it is while something in it has the focus
-    if (done) watch.now();
+  async function unban(b) {
+    if (await lift(app, b)) watch.now();
   }
   return { node, show: watch.now, hide: watch.stop };
 }
