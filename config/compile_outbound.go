@@ -22,6 +22,14 @@ func (c *compiler) outbound() {
 		if identity, ok := c.identityOf(name); ok {
 			c.mistake(key, "is also what keys of the identity %q begin with: a caller called api could pass for it; choose another name", identity)
 		}
+		if doc.FailFast && doc.MaxWait > 0 {
+			c.mistake(key+".max_wait", "with fail_fast nobody waits; want one of them")
+		}
+		if doc.FailFast && doc.Retries > 0 {
+			c.mistake(key+".retries", "with fail_fast nobody waits, and a repeat has to; want one of them")
+			doc.Retries = 0
+		}
+		failure := c.failure(key+".failure", doc.Failure)
 		api := outbound.API{}
 		if doc.Preset != "" {
 			var ok bool
@@ -45,14 +53,7 @@ func (c *compiler) outbound() {
 		}
 		api.FailFast, api.Retries = doc.FailFast, int(doc.Retries)
 		api.MaxWait, api.MaxCooldown = time.Duration(doc.MaxWait), time.Duration(doc.MaxCooldown)
-		api.Failure = cmp.Or(c.failure(key+".failure", doc.Failure), &c.spec.Failure)
-		if doc.FailFast && doc.MaxWait > 0 {
-			c.mistake(key+".max_wait", "with fail_fast nobody waits; want one of them")
-		}
-		if doc.FailFast && doc.Retries > 0 {
-			c.mistake(key+".retries", "with fail_fast nobody waits, and a repeat has to; want one of them")
-			continue
-		}
+		api.Failure = cmp.Or(failure, &c.spec.Failure)
 		var invalid *stint.InvalidError
 		if errors.As(api.Validate(), &invalid) {
 			c.mistakes(key, invalid.Err)

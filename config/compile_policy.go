@@ -99,6 +99,7 @@ func (c *compiler) tiers() {
 			Rollout:  rollout,
 			Bans:     c.bans(key+".bans", doc.Bans),
 			Failure:  c.failure(key+".failure", doc.Failure),
+			Contact:  doc.Contact,
 		})
 	}
 }
@@ -123,6 +124,7 @@ func (c *compiler) policies() {
 			Shadow:     shadow,
 			Rollout:    rollout,
 			Failure:    c.failure(key+".failure", doc.Failure),
+			Contact:    doc.Contact,
 		}
 		p.RequestID, p.RequestIDLife = c.requestID(key+".request_id", doc.RequestID)
 		c.settle(key+".settle", doc.Settle, &p)

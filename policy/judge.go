@@ -53,6 +53,7 @@ type tier struct {
 	scope   string // as in [Tier], never ""
 	bans    *stint.BanPolicy
 	failure *stint.FailurePolicy
+	contact string
 }
 
 // policy is what may be done how often, or what is exempt from everything.

@@ -35,7 +35,7 @@ func (c *explainCommand) Run(s *system) error {
 		return err
 	}
 	in := c.input()
-	e := explanationOf(in, conf.Set.Explain(in))
+	e := explanationOf(conf, in)
 	e.PeerAssumed = c.Peer == nil
 	return s.show(c.JSON, e, e.text)
 }
