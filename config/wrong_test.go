@@ -296,11 +296,11 @@ gateway:
 		`stint.yaml:18: gateway.routes[0].host: want a text, or a list of several; got a mapping`,
 		`stint.yaml:19: gateway.routes[1].upstream: "ftp://b" is no upstream; want a URL such as http://127.0.0.1:3000, with http, https or h2c`,
 	}},
-	{"unknown and duplicate keys hide nothing elsewhere", base + "tears: []\nthings: 1\nstore: {url: memory}\nstore: {}\npolicies:\n  - {name: a, identity: nobody, limits: 1/1s, color: red}\n  - {name: b, limits: {some: 1/1s}, ~: 1}\n", []string{
-		`stint.yaml:3: tears: unknown key; the keys here are store, failure, client_ip, claims, identities, tiers, policies, bans, request_id, headers, outbound, gateway`,
-		`stint.yaml:4: things: unknown key; the keys here are store, failure, client_ip, claims, identities, tiers, policies, bans, request_id, headers, outbound, gateway`,
+	{"unknown and duplicate keys hide nothing elsewhere", base + "headers: {color: red}\nbnas: {after: 0}\nstore: {url: memory}\nstore: {}\npolicies:\n  - {name: a, identity: nobody, limits: 1/1s, rollout: 5}\n  - {name: b, limits: {some: 1/1s}, ~: 1}\n", []string{
+		`stint.yaml:3: headers.color: unknown key; the keys here are format, reset, retry_after_jitter`,
+		`stint.yaml:4: bnas: unknown key (did you mean "bans"?)`,
 		`stint.yaml:6: store: duplicate key, first set at stint.yaml:5`,
-		`stint.yaml:8: policies[0].color: unknown key; the keys here are name, match, unless, skip, identity, per, limits, budget, cost, settle, refund, request_id, shadow, rollout, failure`,
+		`stint.yaml:8: policies[0].rollout: want a percentage from 0% to 100%; got "5": write 5%`,
 		`stint.yaml:8: policies[0].identity: no identity "nobody"; there is everyone, ip or user`,
 		`stint.yaml:9: policies[1]: want a word for a key; got nothing`,
 		`stint.yaml:9: policies[1].limits.some: no tier "some"; there is default or all`,
