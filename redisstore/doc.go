@@ -17,9 +17,14 @@
 //
 //	redis://user:password@host:6379/0                      one server
 //	rediss://host:6379                                     over TLS
+//	rediss://host:6379?ca_file=ca.pem                      with another authority than the system's
+//	rediss://host:6379?cert_file=me.pem&key_file=me.key    with a client certificate
 //	redis://host1:26379?addr=host2:26379&master_set=main   Sentinel: its addresses and the master's name
 //	redis://host1:7000?addr=host2:7000&addr=host3:7000     a Cluster: some of its nodes
 //	unix:///run/redis.sock?db=1                            a Unix socket
+//
+// The files are in PEM form, and Open reads them. With rediss, Sentinels and all nodes speak TLS,
+// and their certificates are valid for the host of the URL.
 //
 // [URLFromEnv] reads REDIS_URL. Open asks a server whether it belongs to a Cluster. Config.Client
 // takes a rueidis client of the caller's instead of a URL; package goredis takes a go-redis one.

@@ -27,9 +27,9 @@ type Config struct {
 	// connection within the time of the call that needs it, and other calls wait for that; clients
 	// that [Open] makes do not.
 	Client rueidis.Client
-	// AdjustClient changes the client that Open makes, for what a URL cannot say: a certificate
-	// authority, the Sentinels' password, a dialer. If there is no URL, it sets InitAddress too. It
-	// has no effect on Client. It may be nil.
+	// AdjustClient changes the client that Open makes, for what a URL cannot say: the Sentinels'
+	// password, a dialer. If there is no URL, it sets InitAddress too. It has no effect on Client.
+	// It may be nil.
 	AdjustClient func(*rueidis.ClientOption)
 	// Prefix is what every key begins with. The default is "stint".
 	Prefix string
