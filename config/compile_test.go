@@ -125,7 +125,7 @@ func TestCompileMistakes(t *testing.T) {
 		{"debt alone", tail + "policies: [{name: p, settle: {max_debt: 5}}]", `policies[0].settle: want header or bytes, one of them`},
 		{"settle what costs nothing", tail + "policies: [{name: p, cost: 0, settle: {header: X}}]", `what costs nothing is not charged`},
 		{"clash per route", "tiers: [{name: a, identity: ip, scope: route, limits: 9/1m}]\npolicies: [{name: p, match: {path: /}, limits: 5/60s}]", `the tier "a", which counts per route: they would share their count; give it a name, such as "p: 5/1m"`},
-		{"preset", tail + "outbound: {x: {preset: idgb}}", `no preset "idgb"; there is igdb, musicbrainz, spotify or tmdb (did you mean "igdb"?)`},
+		{"preset", tail + "outbound: {x: {preset: idgb}}", `no preset "idgb"; there is igdb, musicbrainz, rcsb, spotify or tmdb (did you mean "igdb"?)`},
 		{"API without limits", tail + "outbound: {x: {max_wait: 1s}}", `outbound.x: has neither limits nor a preset`},
 		{"retries", tail + "outbound: {x: {preset: igdb, retries: 11}}", `outbound.x: 11 retries; want 0 to 10`},
 		{"waiting and not", tail + "outbound: {x: {preset: igdb, fail_fast: true, max_wait: 1s}}", `with fail_fast nobody waits`},

@@ -279,8 +279,8 @@ type headersDoc struct {
 }
 
 type outboundDoc struct {
-	// The limits of an API that is known: igdb, musicbrainz, spotify, tmdb. What processes share
-	// goes by the name here.
+	// The limits of an API that is known: igdb, musicbrainz, rcsb, spotify, tmdb. What processes
+	// share goes by the name here.
 	Preset string `yaml:"preset"`
 	// Limits on the number of calls, of all processes together.
 	Limits limitList `yaml:"limits"`
