@@ -21,7 +21,11 @@ func (c *doctorCommand) diagnoseServer(ctx context.Context, found *findings, cli
 		found.fail("server", c.problem(err).Error(), "stint doctor --server "+localAdmin)
 		return
 	case err != nil:
-		found.fail("server", c.problem(err).Error(), "stint serve --config stint.yaml")
+		if what, flags := c.tlsProblem(err); what != "" {
+			found.fail("server", what, "stint doctor "+flags)
+		} else {
+			found.fail("server", c.problem(err).Error(), "stint serve --config stint.yaml")
+		}
 		return
 	default:
 		found.ok("server", "ready")
