@@ -1,6 +1,8 @@
 package config
 
 import (
+	"time"
+
 	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -17,6 +19,10 @@ type Config struct {
 	// LocalBytes is how much memory deciding without the store may take; 0 if the configuration
 	// does not say.
 	LocalBytes int64
+	// BreakerFailures, BreakerProbe and BreakerRetry are those of resilience.Config; 0 if the
+	// configuration does not say.
+	BreakerFailures            int
+	BreakerProbe, BreakerRetry time.Duration
 	// Outbound are the APIs that are called, by name.
 	Outbound []outbound.API
 	// Gateway is what the configuration says about a gateway.

@@ -6,7 +6,7 @@
 // or none, set each key's TTL, and answer. The server's clock rules. A call is sent again only if
 // the reply proves that nothing ran.
 //
-//	store, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://localhost:6379/0"})
+//	store, err := redisstore.Open(ctx, redisstore.Config{URL: redisstore.URLFromEnv()})
 //	if err != nil {
 //		...
 //	}
@@ -26,23 +26,25 @@
 // The files are in PEM form, and Open reads them. With rediss, Sentinels and all nodes speak TLS,
 // and their certificates are valid for the host of the URL.
 //
-// Open asks a server whether it belongs to a Cluster. Config.Client takes a client of the caller's
-// instead of a URL.
+// [URLFromEnv] reads REDIS_URL. Open asks a server whether it belongs to a Cluster. Config.Client
+// takes a rueidis client of the caller's instead of a URL; package goredis takes a go-redis one.
 //
 // # What is kept
 //
 // All that is known of a subject lives under one hash tag:
 //
-//	stint:{user:42}:sliding/1m           the limit 100/1m on user:42
-//	stint:{user:42}:/search:sliding/1m   the same in the scope "/search"
-//	stint:{user:42}:ban                  its ban, stint:{user:42}:strikes what may lead to one
-//	stint:{user:42}:ids                  request ids, stint:{user:42}:settled refunds
+//	stint:{user:42}:limits           what user:42 has used of its limits
+//	stint:{user:42}:/search:limits   the same in the scope "/search"
+//	stint:{user:42}:ban              its ban, stint:{user:42}:strikes what may lead to one
+//	stint:{user:42}:ids              request ids, stint:{user:42}:settled refunds
+//
+// docs/redis-keys.md lists all of them.
 //
 // Every key has a TTL, always. Subjects are escaped so that any bytes are distinct and none can
 // choose the slot; long ones are replaced by a hash.
 //
 // With [Config.NameKeys] there are hashes instead of names, as in
-// stint:{user:#4kWXjsbSBbkYkHdLyaQgIQ}:limits, and the key stint:names, which has no TTL.
+// stint:{user#4kWXjsbSBbkYkHdLyaQgIQ}:limits, and the key stint:names, which has no TTL.
 //
 // # Several subjects in one request
 //

@@ -158,6 +158,20 @@ func exercise(t *testing.T, s stint.Store) {
 	}
 }
 
+func TestURLFromEnv(t *testing.T) {
+	for env, want := range map[string]string{
+		"":                         "redis://localhost:6379/0",
+		" \n":                      "redis://localhost:6379/0",
+		"rediss://a:1/2\n":         "rediss://a:1/2", // from a file
+		"redis://:pass word@a:1/2": "redis://:pass word@a:1/2",
+	} {
+		t.Setenv("REDIS_URL", env)
+		if got := redisstore.URLFromEnv(); got != want {
+			t.Errorf("REDIS_URL=%q: got %q, want %q", env, got, want)
+		}
+	}
+}
+
 func TestOpenMistakes(t *testing.T) {
 	for _, test := range []struct{ url, want string }{
 		{"", "want redis://"},

@@ -121,8 +121,10 @@ func (s *Server) policiesChanged(r config.Reload) {
 		s.c.Logger.Warn("server: the policies name another store, prefix, certificate or name key; it takes effect at the next start")
 	}
 	if now.Instances != s.config.Instances || now.LocalBytes != s.config.LocalBytes ||
+		now.BreakerFailures != s.config.BreakerFailures || now.BreakerProbe != s.config.BreakerProbe ||
+		now.BreakerRetry != s.config.BreakerRetry ||
 		s.envoy != nil && now.Set.Spec().Failure != s.config.Set.Spec().Failure {
-		s.c.Logger.Warn("server: the number of instances, the memory for decisions without the store, and the failure mode of Envoy's requests take effect at the next start")
+		s.c.Logger.Warn("server: the number of instances, the memory for decisions without the store, the breaker, and the failure mode of Envoy's requests take effect at the next start")
 	}
 }
 

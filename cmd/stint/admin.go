@@ -82,7 +82,7 @@ func checkRedis(store string) error {
 	case store == memoryStore:
 		return errors.New("--store: a memory store is inside a server's process; name the server with --server")
 	case store != "" && store != redisStore && !strings.Contains(store, "://"):
-		return fmt.Errorf("--store: want redis, or a URL such as %s%s", localRedis,
+		return fmt.Errorf("--store: want redis, or a URL such as %s%s", urlExample,
 			nearest.Hint(store, []string{redisStore})) // it may hold a password
 	}
 	return nil

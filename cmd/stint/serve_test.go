@@ -21,7 +21,7 @@ func TestStoreFlag(t *testing.T) {
 		{"", "", ""}, // what the policies say
 		{"", other, other},
 		{"memory", other, "memory"},
-		{"redis", "", localRedis},
+		{"redis", "", urlExample},
 		{"redis", other, other},
 		{"redis://flag:6379", other, "redis://flag:6379"},
 	}
