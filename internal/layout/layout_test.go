@@ -204,7 +204,7 @@ func walk(t *testing.T, f func(name string)) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (name == ".git" || d.Name() == "bin"):
+		case d.IsDir() && (name == ".git" || d.Name() == "bin" || d.Name() == "node_modules"):
 			return fs.SkipDir
 		case name == ".git": // a file in a worktree
 		case d.Type().IsRegular():
