@@ -128,7 +128,7 @@ func (c *counter) hits() []Hit {
 func (c *counter) hitOf(s *subject) Hit {
 	d := s.denials
 	hit := Hit{
-		Subject: s.name, Requests: s.requests, Denied: d.denied, Shadowed: d.shadowed,
+		Subject: c.title(s), Requests: s.requests, Denied: d.denied, Shadowed: d.shadowed,
 		First: instant(d.first), Last: instant(d.last), Longest: duration(d.longest),
 		WorstWait: Duration(d.worstWait), Never: d.never,
 		By: []HitBy{}, Bans: d.bans, BannedFor: duration(d.bannedFor),
@@ -166,7 +166,7 @@ func (c *counter) limitUses() []LimitUse {
 		for _, p := range s.peaks {
 			uses[p.limit].Subjects++
 			used := share(p.used, c.limits[p.limit].limit.Capacity())
-			busiest[p.limit].add(Busy{s.name, p.used, used, instant(p.at)})
+			busiest[p.limit].add(Busy{c.title(s), p.used, used, instant(p.at)})
 			if s.denials == nil {
 				shares[p.limit] = append(shares[p.limit], used)
 			}

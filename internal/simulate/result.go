@@ -14,6 +14,9 @@ import (
 // Result is what a replay found. In JSON, times are RFC 3339 in UTC, durations are seconds and
 // limits are strings such as "100/1m burst 3x". Lists are empty rather than null.
 type Result struct {
+	// Warning says that too much of the log could not be read to rely on the result; "" if all is
+	// well. It stands before everything else, in JSON and in the report.
+	Warning string `json:"warning,omitempty"`
 	// Log is what was read.
 	Log Log `json:"log"`
 	// Outcome is what the configuration would have done.
@@ -41,9 +44,13 @@ type Log struct {
 	// Lines and Bytes are how much was read. Bytes are counted before decompression.
 	Lines int64 `json:"lines"`
 	Bytes int64 `json:"bytes"`
+	// HostNames is the number of replayed requests whose client is a host name in the log.
+	HostNames int64 `json:"host_names"`
 	// Malformed is the number of lines that could not be read. Examples are a few of them.
 	Malformed int64                 `json:"malformed"`
 	Examples  []accesslog.Malformed `json:"examples"`
+	// Damaged are the logs whose compressed data could not be read to the end.
+	Damaged []accesslog.Damage `json:"damaged"`
 	// Late is the number of lines that came too late to be sorted. They were replayed at the time
 	// of the lines around them.
 	Late int64 `json:"late"`

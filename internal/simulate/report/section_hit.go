@@ -40,8 +40,8 @@ func (b *builder) hitTable(o *simulate.Outcome) table {
 			more--
 		}
 		t.Rows = append(t.Rows, []cell{
-			{Text: label.Line(h.Subject)}, {Text: number(h.Requests)}, deniedCell(h.Denied),
-			{Text: share(h.Denied, h.Requests)}, {Text: number(h.Shadowed)},
+			{Text: label.Line(h.Subject)}, {Text: figures.Number(h.Requests)}, deniedCell(h.Denied),
+			{Text: share(h.Denied, h.Requests)}, {Text: figures.Number(h.Shadowed)},
 			{Text: worstWait(h)}, {Text: lengthOrNone(h.Longest)},
 			{Text: b.at(h.First)}, {Text: b.at(h.Last)}, {Text: hitBy(h.By)},
 		})
@@ -100,7 +100,8 @@ func (b *builder) bans(r *simulate.Result) section {
 		}
 		more--
 		total := figures.Length(time.Duration(h.BannedFor))
-		t.Rows = append(t.Rows, cells(label.Line(h.Subject), number(h.Bans), total, b.at(h.First), b.at(h.Last)))
+		t.Rows = append(t.Rows, cells(label.Line(h.Subject), figures.Number(h.Bans), total, b.at(h.First),
+			b.at(h.Last)))
 	}
 	t.leaveOut(more, "other was banned", "others were banned")
 	s.Blocks = []block{paragraph{Text: fmt.Sprintf(
@@ -118,5 +119,5 @@ func times(n int64) string {
 	if n == 1 {
 		return "once"
 	}
-	return number(n) + " times"
+	return figures.Number(n) + " times"
 }

@@ -17,7 +17,7 @@ func (b *builder) read(r *simulate.Result) section {
 			fullTime(log.First), fullTime(log.Last), figures.Length(log.Last.Sub(log.First))))
 	}
 	fact("requests", fmt.Sprintf("%s of %s, %s as stored",
-		number(log.Requests), count(log.Lines, "line", "lines"), size(log.Bytes)))
+		figures.Number(log.Requests), count(log.Lines, "line", "lines"), size(log.Bytes)))
 	if log.Outside > 0 {
 		fact("left out", count(log.Outside, "request", "requests")+" outside the requested time")
 	}

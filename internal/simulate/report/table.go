@@ -55,7 +55,7 @@ func deniedCell(n int64) cell {
 	if n == 0 {
 		return cell{Text: "0"}
 	}
-	return cell{Text: number(n), Tone: denied}
+	return cell{Text: figures.Number(n), Tone: denied}
 }
 
 func cells(texts ...string) []cell {

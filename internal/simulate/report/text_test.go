@@ -104,8 +104,8 @@ func TestTextHostile(t *testing.T) {
 	}
 }
 
-// TestPercentages: every percentage in text and page says of what it is, and is right. The parts and
-// wholes are those of the fixture.
+// TestPercentages: every percentage in text and page says of what it is, and is right. The parts
+// and wholes are those of the fixture.
 func TestPercentages(t *testing.T) {
 	r := report.New(all(), report.Names{Config: "new.yaml", Against: "old.yaml"})
 	of := func(part, whole float64) string { return strconv.FormatFloat(100*part/whole, 'f', 2, 64) }
