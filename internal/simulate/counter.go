@@ -50,7 +50,7 @@ func newCounter(set *policy.Set, o *Options, store *memorystore.Store, sizer *si
 		hosts: make(map[*subject]string), rules: []RuleCount{}, subjects: newSubjects(o.MaxSubjects), sizer: sizer,
 	}
 	for _, rule := range set.Rules() {
-		enforced := rule.Enforced
+		enforced := rounded(rule.Enforced)
 		if o.EnforceAll {
 			enforced = 1
 		}
@@ -175,7 +175,11 @@ func (c *counter) deny(v *policy.Verdict, now int64) (inForce bool) {
 		denials.add(d.RetryAfter, now)
 	}
 	if d.Banned {
-		if denials == nil || now < denials.bannedUntil {
+		if denials == nil {
+			return true
+		}
+		if now < denials.bannedUntil {
+			denials.banned++
 			return true
 		}
 		denials.ban(max(c.banEnd(s.name), now), now)

@@ -1,10 +1,10 @@
 package simulate
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -265,9 +265,10 @@ type Hit struct {
 	// was denied that could never be allowed because its cost exceeds the limit.
 	WorstWait Duration `json:"worst_wait"`
 	Never     bool     `json:"never"`
-	// By are the limits that denied requests, in descending order of denials. Denials by a ban
-	// already in force are not included.
-	By []HitBy `json:"by"`
+	// By are the limits that denied requests, in descending order of denials. Banned is the number
+	// of those of Denied that a ban already in force denied: no limit did.
+	By     []HitBy `json:"by"`
+	Banned int64   `json:"banned"`
 	// Bans is the number of times that the subject was banned, and BannedFor the total length.
 	Bans      int64    `json:"bans"`
 	BannedFor Duration `json:"banned_for"`
@@ -365,9 +366,10 @@ type Duration time.Duration
 // String formats the duration as [time.Duration.String] does.
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// MarshalJSON writes seconds.
+// MarshalJSON writes seconds. [time.Duration.Seconds] would make 421.68710599999997 of some.
 func (d Duration) MarshalJSON() ([]byte, error) {
-	return strconv.AppendFloat(nil, time.Duration(d).Seconds(), 'f', -1, 64), nil
+	text := fmt.Appendf(nil, "%d.%09d", d/Duration(time.Second), d%Duration(time.Second))
+	return bytes.TrimSuffix(bytes.TrimRight(text, "0"), []byte(".")), nil
 }
 
 // UnmarshalJSON reads seconds.
