@@ -44,6 +44,7 @@ func compile(doc *document, r *reader) *Config {
 	c.spec.RequestID, c.spec.RequestIDLife = c.requestID("request_id", doc.RequestID)
 	c.spec.Contact = doc.Contact
 	c.headers()
+	c.log()
 	c.outbound()
 	c.gateway()
 	c.spec.Bans = c.bans("bans", doc.Bans)
@@ -231,6 +232,12 @@ func (c *compiler) headers() {
 		if h.Jitter = float64(*doc.Jitter) / 100; h.Jitter == 0 {
 			h.Jitter = -1
 		}
+	}
+}
+
+func (c *compiler) log() {
+	if most := c.doc.Log.Admissions; most != nil {
+		c.spec.LogAdmissions = cmp.Or(int(*most), -1)
 	}
 }
 

@@ -41,6 +41,8 @@ type document struct {
 	Contact string `yaml:"contact"`
 	// What responses say about limits.
 	Headers headersDoc `yaml:"headers"`
+	// What is logged of decisions.
+	Log logDoc `yaml:"log"`
 	// Other people's APIs that we call, by name.
 	Outbound map[string]outboundDoc `yaml:"outbound"`
 	// Where `stint gateway` forwards requests, and how long that may take. Nothing else reads it,
@@ -278,9 +280,16 @@ type headersDoc struct {
 	Jitter *percent `yaml:"retry_after_jitter"`
 }
 
+type logDoc struct {
+	// How many requests that are allowed to log per second, at the level INFO; 0 logs none. What is
+	// denied is logged at WARN, and failures at ERROR, five of each kind per second. Default: 5, at
+	// the level DEBUG.
+	Admissions *int64 `yaml:"admissions"`
+}
+
 type outboundDoc struct {
-	// The limits of an API that is known: igdb, musicbrainz, spotify, tmdb. What processes share
-	// goes by the name here.
+	// The limits of an API that is known: igdb, musicbrainz, rcsb, spotify, tmdb. What processes
+	// share goes by the name here.
 	Preset string `yaml:"preset"`
 	// Limits on the number of calls, of all processes together.
 	Limits limitList `yaml:"limits"`

@@ -147,7 +147,7 @@ policies:
 		`stint.yaml:1: tiers: the tag !!seq; values here have none`,
 	}},
 	{"merge key", "x: &x {name: all}\ntiers:\n  - <<: *x\n    identity: ip\n    limits: 10/1m\n", []string{
-		`stint.yaml:1: x: unknown key; the keys here are store, failure, client_ip, claims, identities, tiers, policies, bans, request_id, contact, headers, outbound, gateway`,
+		`stint.yaml:1: x: unknown key; the keys here are store, failure, client_ip, claims, identities, tiers, policies, bans, request_id, contact, headers, log, outbound, gateway`,
 		`stint.yaml:3: tiers[0]: merge keys ("<<") are not read; write the keys out, or use an alias for a whole value`,
 	}},
 

@@ -3,6 +3,7 @@ package outbound
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -97,8 +98,8 @@ func (a *API) mistakes() []error {
 }
 
 // limiter returns the limiter of an API without mistakes.
-func (a *API) limiter(store stint.Store) (*stint.Limiter, error) {
-	options := []stint.Option{stint.WithBans(stint.BanPolicy{})}
+func (a *API) limiter(store stint.Store, logger *slog.Logger) (*stint.Limiter, error) {
+	options := []stint.Option{stint.WithBans(stint.BanPolicy{}), stint.WithLogger(logger)}
 	for _, l := range a.Limits {
 		options = append(options, l)
 	}

@@ -190,3 +190,62 @@ func TestCheckHuge(t *testing.T) {
 		t.Errorf("got %+v, want that it is oversized", got)
 	}
 }
+
+// TestCheckEnvoy reads the rules of Envoy's service as serve does.
+func TestCheckEnvoy(t *testing.T) {
+	const shop = "domain: shop\ndescriptors:\n  - {key: a, rate_limit: {unit: hour, requests_per_unit: 1}}\n"
+	directory := t.TempDir()
+	path := func(name, text string) string {
+		name = filepath.Join(directory, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	good := path("good.yaml", shop)
+	wrong := path("wrong.yaml", "domain: shop\ndescriptors:\n  - key: a\n    rate_limit: {unit: fortnight, requests_per_unit: 1}\n  - {keys: b}\n")
+	twice := filepath.Dir(path("twice/a.yaml", shop))
+	path("twice/b.yaml", "domain: shop\ndescriptors:\n  - {key: b, rate_limit: {unit: hour, requests_per_unit: 1}}\n")
+	for name, test := range map[string]struct {
+		stdin          string
+		args           []string
+		code           int
+		stdout, stderr []string
+	}{
+		"good": {"", []string{good}, exitGood, []string{good + ": good: 1 domain, 1 limit\n"}, nil},
+		"example": {"", []string{"../../examples/proxies/envoy/rules"}, exitGood,
+			[]string{": good: 1 domain, "}, nil},
+		"stdin": {shop, []string{"-"}, exitGood, []string{"<stdin>: good: 1 domain, 1 limit\n"}, nil},
+		"mistakes": {"", []string{wrong, good}, exitBad, []string{good + ": good"},
+			[]string{wrong + ":4: ", wrong + ":5: "}},
+		"directory": {"", []string{twice}, exitBad, nil, []string{filepath.Join(twice, "b.yaml") + ":1: "}},
+		"merged": {"", []string{twice, "--envoy-merge-domains"}, exitGood,
+			[]string{"good: 1 domain, 2 limits"}, nil},
+		"JSON": {"", []string{good, "--json"}, exitGood,
+			[]string{`"envoy": {`, `"domains": 1`, `"limits": 1`}, nil},
+		"JSON of mistakes": {"", []string{wrong, "--json"}, exitBad, []string{`"line": 4`, `"line": 5`}, nil},
+		"no file": {"", []string{"none.yaml"}, exitBad, nil,
+			[]string{"stint: none.yaml: no such file or directory\n"}},
+		"policies": {small, []string{"-"}, exitBad, nil, []string{"<stdin>:1: "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := execute(t, test.stdin, append([]string{"config", "check", "--envoy"}, test.args...)...)
+			if got.code != test.code {
+				t.Errorf("exit code %d, want %d", got.code, test.code)
+			}
+			for _, want := range test.stdout {
+				if !strings.Contains(got.stdout, want) {
+					t.Errorf("output %q, want %q", got.stdout, want)
+				}
+			}
+			for _, want := range test.stderr {
+				if !strings.Contains(got.stderr, want) {
+					t.Errorf("errors %q, want %q", got.stderr, want)
+				}
+			}
+		})
+	}
+}
