@@ -55,8 +55,9 @@ type charge struct {
 
 // requestID is how requests identify themselves.
 type requestID struct {
-	Header string `json:"header,omitempty"`
-	Named  bool   `json:"named"`
+	Header string   `json:"header,omitempty"`
+	Named  bool     `json:"named"`
+	Derive duration `json:"derive,omitempty"`
 }
 
 type failure struct {
@@ -83,7 +84,7 @@ func explanationOf(in *policy.Input, e *policy.Explanation) *explanation {
 	result.verdict = &verdict{
 		Tier: e.Tier, Route: e.Route, Cost: e.Cost,
 		Tiers: e.Tiers, Policies: append([]policy.Considered{}, e.Policies...), Counts: chargesOf(e.Results),
-		RequestID: requestID{e.RequestID, e.Named}, Bans: bansOf(e.Bans), After: e.After,
+		RequestID: requestID{e.RequestID, e.Named, duration(e.Derived)}, Bans: bansOf(e.Bans), After: e.After,
 		Failure: failure{Mode: e.Failure.Mode.String(), Budget: duration(cmp.Or(e.Failure.Budget,
 			contract.DefaultBudget))},
 	}
