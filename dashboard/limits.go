@@ -1,10 +1,10 @@
 package dashboard
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
-	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -17,22 +17,37 @@ type ruleList struct {
 	// Contact is where those whom they deny can ask for more: a text or a URL, "" if nobody says or
 	// it depends on the tier.
 	Contact string `json:"contact"`
+	// Failure is the mode that decides while the store is down: "local", "allow", "deny" or
+	// "error". It is "" for a policy without a mode of its own, under which those of tiers differ.
+	Failure string `json:"failure"`
 }
 
 // tiersOf returns the tiers of a set, with their own limits.
 func tiersOf(set *policy.Set) []ruleList {
 	list := []ruleList{}
-	for _, tier := range setinfo.Tiers(set) {
-		list = append(list, listOf(tier, set, func(r *policy.Rule) bool { return r.Policy == "" && r.Tier == tier }))
+	for _, tier := range set.Spec().Tiers {
+		rules := listOf(tier.Name, set, func(r *policy.Rule) bool { return r.Policy == "" && r.Tier == tier.Name })
+		rules.Failure = cmp.Or(tier.Failure, &set.Spec().Failure).Mode.String()
+		list = append(list, rules)
 	}
 	return list
 }
 
-// policiesOf returns the policies of a set. Limits that only apply to some tiers name them.
-func policiesOf(set *policy.Set) []ruleList {
+// policiesOf returns the policies of a set with these tiers. Limits that only apply to some tiers
+// name them.
+func policiesOf(set *policy.Set, tiers []ruleList) []ruleList {
+	ofTiers := tiers[0].Failure // a set has tiers
+	if slices.ContainsFunc(tiers, func(t ruleList) bool { return t.Failure != ofTiers }) {
+		ofTiers = ""
+	}
 	list := []ruleList{}
-	for _, name := range setinfo.Policies(set) {
-		list = append(list, listOf(name, set, func(r *policy.Rule) bool { return r.Policy == name }))
+	for _, p := range set.Spec().Policies {
+		rules := listOf(p.Name, set, func(r *policy.Rule) bool { return r.Policy == p.Name })
+		rules.Failure = ofTiers
+		if p.Failure != nil {
+			rules.Failure = p.Failure.Mode.String()
+		}
+		list = append(list, rules)
 	}
 	return list
 }

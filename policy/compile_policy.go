@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/nearest"
@@ -19,8 +20,10 @@ func (c *compiler) policies() {
 		if c.nameOK(key+".name", from.Name) {
 			c.unique(key+".name", "policy", from.Name, seen, i)
 		}
-		if from.Name == globalScope || from.Name == otherScope {
-			c.mistake(key+".name", "%q is what keys of tiers are called; choose another name", from.Name)
+		if from.Name == globalScope || from.Name == otherScope || slices.ContainsFunc(c.set.tiers, func(t *tier) bool {
+			return t.scope == from.Name && t.scope != scopeRoute && t.scope != scopeNone
+		}) {
+			c.mistake(key+".name", "%q is a scope that tiers count under: they would share their count; choose another name", from.Name)
 		}
 		p := &policy{clause: c.clause(key, from.Match, from.Unless), unit: unit{name: from.Name}, skips: from.Skip}
 		c.set.all = append(c.set.all, p)
@@ -134,13 +137,14 @@ func (c *compiler) tierNames(key string, l tierlimits.Limits) {
 	if l.All != nil && l.ByTier != nil {
 		c.mistake(key, "there are limits for all tiers, and others for each; want one of them")
 	}
-	known := []string{tierlimits.Default}
-	for _, t := range c.set.tiers {
-		known = append(known, t.name)
+	known, given := []string{tierlimits.Default}, []string{"tiers[0].name"}
+	for i, t := range c.set.tiers {
+		known, given = append(known, t.name), append(given, fmt.Sprintf("tiers[%d].name", i))
 	}
 	for _, name := range sorted(l.ByTier) {
 		if !slices.Contains(known, name) {
-			c.mistake(key+"."+name, "no tier %q; there is %s%s", name, words.OneOf(known), nearest.Hint(name, known))
+			c.mistakeGiven(given, key+"."+name, "no tier %q; there is %s%s", name, words.OneOf(known),
+				nearest.Hint(name, known))
 		}
 	}
 }
@@ -148,7 +152,7 @@ func (c *compiler) tierNames(key string, l tierlimits.Limits) {
 // noClash makes sure that a policy's counts are not those of a tier that counts per route: both are
 // kept under the policy's name.
 func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
-	if t.scope != "route" || len(p.per) > 0 || p.when == nil {
+	if t.scope != scopeRoute || len(p.per) > 0 || p.when == nil {
 		return
 	}
 	if p.who != nil && !slices.ContainsFunc(p.who, func(id *identity) bool { return slices.Contains(t.who, id) }) {
@@ -172,20 +176,21 @@ func (c *compiler) per(key string, from *Policy) {
 			c.knowMethods(words.Methods[:]...)
 		case "host":
 			if from.Match == nil || len(from.Match.Host) == 0 {
-				c.mistake(at(key, i, from.Per), "anybody can invent hosts; want those that count under match.host")
+				c.mistakeGiven([]string{strings.TrimSuffix(key, "per") + "match"}, at(key, i, from.Per),
+					"anybody can invent hosts; want those that count under match.host")
 			}
 		case "route":
 		default:
-			c.variable(at(key, i, from.Per), from, name)
+			c.variable(strings.TrimSuffix(key, "per")+"match", at(key, i, from.Per), from, name)
 		}
 	}
 }
 
 // variable makes sure that every path of a policy has a variable.
-func (c *compiler) variable(key string, from *Policy, name string) {
+func (c *compiler) variable(match, key string, from *Policy, name string) {
 	known := []string{"method", "host", "route"}
 	if from.Match == nil || len(from.Match.Path) == 0 {
-		c.mistake(key, "%q; want %s, or a variable of the path that is matched%s", name, words.OneOf(known), nearest.Hint(name, known))
+		c.mistakeGiven([]string{match}, key, "%q; want %s, or a variable of the path that is matched%s", name, words.OneOf(known), nearest.Hint(name, known))
 		return
 	}
 	for _, text := range from.Match.Path {

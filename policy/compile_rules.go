@@ -30,7 +30,7 @@ func (c *compiler) tiers() {
 			unit: unit{name: from.Name, who: c.who(key+".identity", from.Identity),
 				enforce: c.enforce(key, from.Shadow, from.Rollout)},
 			index:   i,
-			scope:   from.Scope,
+			scope:   cmp.Or(from.Scope, globalScope),
 			bans:    cmp.Or(from.Bans, c.spec.Bans),
 			failure: cmp.Or(from.Failure, &c.spec.Failure),
 			contact: cmp.Or(from.Contact, c.spec.Contact),
@@ -41,8 +41,8 @@ func (c *compiler) tiers() {
 		if len(from.Identity) == 0 {
 			c.mistake(key+".identity", "is missing; how are the tier's members told apart? want something like user or ip")
 		}
-		if !slices.Contains([]string{"", "global", "route", "none"}, from.Scope) {
-			c.mistake(key+".scope", "%q; want global, route or none", from.Scope)
+		if c.nameOK(key+".scope", t.scope) && t.scope == otherScope {
+			c.mistake(key+".scope", "%q is what requests without a route are counted under with scope: route; choose another name", t.scope)
 		}
 		if from.Limits == nil && from.Budget == nil {
 			c.mistake(key, "has neither limits nor a budget; want some, or limits: unlimited")
@@ -57,7 +57,9 @@ func (c *compiler) tiers() {
 	}
 	for i, t := range c.set.tiers[:last.index] {
 		if t.takesAll() {
-			c.mistake(fmt.Sprintf("tiers[%d]", i+1), "nobody gets here: the tier %q before it takes everybody", t.name)
+			before := fmt.Sprintf("tiers[%d]", i)
+			c.mistakeGiven([]string{before + ".match", before + ".unless", before + ".identity"},
+				fmt.Sprintf("tiers[%d]", i+1), "nobody gets here: the tier %q before it takes everybody", t.name)
 			return
 		}
 	}
