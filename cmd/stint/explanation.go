@@ -56,8 +56,9 @@ type charge struct {
 
 // requestID is how requests identify themselves.
 type requestID struct {
-	Header string `json:"header,omitempty"`
-	Named  bool   `json:"named"`
+	Header string   `json:"header,omitempty"`
+	Named  bool     `json:"named"`
+	Derive duration `json:"derive,omitempty"`
 }
 
 type failure struct {
@@ -102,7 +103,7 @@ func explanationOf(c *config.Config, in *policy.Input) *explanation {
 	result.verdict = &verdict{
 		Tier: e.Tier, Route: e.Route, Cost: e.Cost,
 		Tiers: e.Tiers, Policies: append([]policy.Considered{}, e.Policies...), Counts: chargesOf(e.Results),
-		RequestID: requestID{e.RequestID, e.Named}, Bans: bansOf(e.Bans), After: e.After,
+		RequestID: requestID{e.RequestID, e.Named, duration(e.Derived)}, Bans: bansOf(e.Bans), After: e.After,
 		Failure: failure{Mode: e.Failure.Mode.String(), Budget: duration(cmp.Or(e.Failure.Budget,
 			contract.DefaultBudget)), Breaker: breakerOf(c)},
 	}

@@ -133,9 +133,14 @@ func (e *explanation) foot(b *bytes.Buffer) {
 }
 
 func (r requestID) String() string {
+	derived := fmt.Sprintf("an equal request within %s is not charged again, if its body is seen", r.Derive)
 	switch {
+	case r.Header == "" && r.Derive != 0:
+		return "derived: " + derived
 	case r.Header == "":
 		return "none"
+	case !r.Named && r.Derive != 0:
+		return r.Header + " is missing: " + derived
 	case r.Named:
 		return r.Header + " is present: a repeat is not charged again"
 	}

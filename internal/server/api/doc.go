@@ -73,5 +73,5 @@
 //
 // A proxy asks before the request and does not report its outcome: costs are not settled, nothing
 // is refunded, and a place under a concurrency limit is held for its whole window, not only while
-// the request is served.
+// the request is served. Nor does it pass on the body: no request ids are derived from it.
 package api
