@@ -71,7 +71,7 @@ func TestAliasesAreBounded(t *testing.T) {
 // everything uses every key of the language once.
 const everything = `
 store: {url: "redis://localhost:6379/0", prefix: 42}
-failure: {mode: deny, budget: 10ms, instances: 3, memory: 8MiB}
+failure: {mode: deny, budget: 10ms, instances: 3, memory: 8MiB, breaker: {failures: 3, probe: 1s, retry: 10s}}
 client_ip: {trusted_proxies: [loopback, 10.0.0.0/8], header: X-Real-IP, ipv4_prefix: 24, ipv6_prefix: 48}
 claims: {user: X-User, plan: X-Plan}
 identities:
@@ -109,6 +109,7 @@ policies:
 bans: {after: 10, within: 1m30s, durations: [1m, 1d], forgive: 1d12h}
 request_id: {header: Idempotency-Key, life: 10m}
 headers: {format: [x, draft-11], reset: delta, retry_after_jitter: 0%}
+log: {admissions: 20}
 outbound:
   igdb: {preset: igdb, fail_fast: true, max_cooldown: 5m}
   own: {limits: 4/1s, max_wait: 30s, retries: 2, failure: {mode: local}}
@@ -129,7 +130,8 @@ func TestEveryKey(t *testing.T) {
 	want := document{
 		Store: storeDoc{URL: "redis://localhost:6379/0", Prefix: "42"},
 		Failure: &failureDoc{Mode: mode(stint.FailDeny), Budget: duration(10 * time.Millisecond), Instances: 3,
-			Memory: 8 << 20},
+			Memory: 8 << 20, Breaker: &breakerDoc{Failures: 3, Probe: duration(time.Second),
+				Retry: duration(10 * time.Second)}},
 		ClientIP: clientIPDoc{TrustedProxies: list{"loopback", "10.0.0.0/8"}, Header: "X-Real-IP", IPv4Prefix: 24,
 			IPv6Prefix: 48},
 		Claims: map[string]string{"user": "X-User", "plan": "X-Plan"},
@@ -183,6 +185,7 @@ func TestEveryKey(t *testing.T) {
 			Durations: []duration{duration(time.Minute), duration(24 * time.Hour)}, Forgive: &forgive},
 		RequestID: &requestIDDoc{Header: "Idempotency-Key", Life: duration(10 * time.Minute)},
 		Headers:   headersDoc{Format: list{"x", "draft-11"}, Reset: "delta", Jitter: share(0)},
+		Log:       logDoc{Admissions: units(20)},
 		Outbound: map[string]outboundDoc{
 			"igdb": {Preset: "igdb", FailFast: true, MaxCooldown: duration(5 * time.Minute)},
 			"own": {Limits: limitList{stint.PerSecond(4)}, MaxWait: duration(30 * time.Second), Retries: 2,
