@@ -313,8 +313,8 @@ type Change struct {
 	Against int64 `json:"against"`
 }
 
-// Recommendation shows how many subjects limits of one rule and window would leave untouched. It
-// counts all requests that the rule applies to as if nothing were ever denied.
+// Recommendation shows what limits of one rule and window would do, each as if it were the only
+// limit.
 type Recommendation struct {
 	Policy string `json:"policy"`
 	Tier   string `json:"tier"`
@@ -354,9 +354,7 @@ type Point struct {
 	Max int64 `json:"max"`
 	// Subjects is the number of subjects that would be denied something.
 	Subjects int64 `json:"subjects"`
-	// Requests is the number of requests that came when their subject had used the limit up. This
-	// is an upper bound of those that would be denied: a denied request is not counted and leaves
-	// room for the next one.
+	// Requests is the number of requests that would be denied.
 	Requests int64 `json:"requests"`
 }
 
