@@ -16,6 +16,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/mistake"
 	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/tlsfiles"
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -38,9 +39,10 @@ func compile(doc *document, r *reader) *Config {
 	c.store()
 	c.spec.Failure = *cmp.Or(c.failure("failure", doc.Failure), &stint.FailurePolicy{})
 	c.clientIP()
-	c.spec.Claims = doc.Claims
+	c.claims()
 	c.identities()
 	c.spec.RequestID, c.spec.RequestIDLife = c.requestID("request_id", doc.RequestID)
+	c.spec.Contact = doc.Contact
 	c.headers()
 	c.log()
 	c.outbound()
@@ -49,6 +51,7 @@ func compile(doc *document, r *reader) *Config {
 	c.tiers()
 	c.policies()
 	c.makeSet()
+	c.warnings()
 	return c.config
 }
 
@@ -71,7 +74,9 @@ func (c *compiler) mistakes(key string, err error) {
 			c.mistakes(key, e)
 		}
 	case *mistake.Error:
-		c.mistake(e.Key, "%s", e.Message)
+		if !slices.ContainsFunc(e.Given, c.lacks) {
+			c.mistake(e.Key, "%s", e.Message)
+		}
 	default:
 		c.mistake(key, "%v", err)
 	}
@@ -80,6 +85,9 @@ func (c *compiler) mistakes(key string, err error) {
 func (c *compiler) store() {
 	s := Store{
 		URL: c.doc.Store.URL, Prefix: c.doc.Store.Prefix, Memory: int64(c.doc.Store.Memory),
+		CAFile:              c.file("store.ca_file", c.doc.Store.CAFile),
+		CertFile:            c.file("store.cert_file", c.doc.Store.CertFile),
+		KeyFile:             c.file("store.key_file", c.doc.Store.KeyFile),
 		NameKeyFile:         c.file("store.name_key_file", c.doc.Store.NameKeyFile),
 		PreviousNameKeyFile: c.file("store.previous_name_key_file", c.doc.Store.PreviousNameKeyFile),
 	}
@@ -104,6 +112,17 @@ func (c *compiler) store() {
 	}
 	if s.NameKeyFile == "" && s.PreviousNameKeyFile != "" {
 		c.mistake("store.previous_name_key_file", "there is no name_key_file that replaces it; to go on with this key call it name_key_file")
+	}
+	files := tlsfiles.Files{CA: s.CAFile, Cert: s.CertFile, Key: s.KeyFile}
+	if err := files.Check("cert_file", "key_file"); err != nil {
+		c.mistake("store", "%v", err)
+	}
+	switch where := c.doc.Store.URL; {
+	case files == tlsfiles.Files{}, where == "": // left out, --store or REDIS_URL may name a Redis
+	case !strings.HasPrefix(where, "rediss://"):
+		c.mistake("store.url", "there are certificates for TLS (ca_file, cert_file), and the URL is without TLS; want one that begins with rediss://")
+	default:
+		s.URL = files.AddTo(where, false)
 	}
 	c.config.Store = s
 }

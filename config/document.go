@@ -19,7 +19,8 @@ type document struct {
 	// Where a request comes from when there are proxies in front.
 	ClientIP clientIPDoc `yaml:"client_ip"`
 	// Facts that trusted proxies assert in headers: the claim's name, then the header's. From
-	// anybody else those headers are ignored. What the application passes takes precedence.
+	// anybody else those headers are ignored. What the application passes takes precedence; an
+	// empty text stands for a claim that nobody else passes.
 	Claims map[string]string `yaml:"claims"`
 	// Ways to tell who is asking, by name. Always there: `ip` (the client's address), `user` (the
 	// claim `user`, unless defined otherwise) and `everyone` (all callers together, on purpose).
@@ -35,6 +36,9 @@ type document struct {
 	// Callers who reuse an id on purpose get nine requests for one: set it in the policies of
 	// routes whose repeats do no harm, rather than here for all.
 	RequestID *requestIDDoc `yaml:"request_id"`
+	// Where a caller who is denied can ask for more: a text, or a URL (http, https, mailto).
+	// Denials and the dashboard show it. For tiers and policies without a contact of their own.
+	Contact string `yaml:"contact"`
 	// What responses say about limits.
 	Headers headersDoc `yaml:"headers"`
 	// What is logged of decisions.
@@ -56,6 +60,15 @@ type storeDoc struct {
 	// with the most left of their limits first. Not for Redis; `failure.memory` is for decisions
 	// without it. Default: 1GiB.
 	Memory size `yaml:"memory"`
+	// A file with the authorities that the certificate of a Redis with rediss:// may come from, in
+	// PEM form. The files here are read at the start; relative paths start at the directory of this
+	// file. They apply to the Redis of --store and REDIS_URL too, unless it names its own:
+	// ?ca_file=…&cert_file=…&key_file=…. Default: the system's authorities.
+	CAFile string `yaml:"ca_file"`
+	// A file with a client certificate for Redis and its chain, in PEM form. Default: none.
+	CertFile string `yaml:"cert_file"`
+	// A file with the key of cert_file.
+	KeyFile string `yaml:"key_file"`
 	// A file with a secret text of at least 32 bytes, the same for all processes: Redis then holds
 	// a hash of every subject, keyed with it, and not the subject itself. A relative path starts at
 	// the directory of this file. The file is read at the start. Default: none, subjects are kept
@@ -132,8 +145,10 @@ type tierDoc struct {
 	// What identifies its members: the first of these identities that a request has. A request that
 	// has none of them belongs to a later tier.
 	Identity list `yaml:"identity"`
-	// `global` (one count for all that a member does: type:identifier:global), `route` (one for
-	// each route: type:identifier:route) or `none` (type:identifier). Default: global.
+	// What is counted together. A name such as `api` is one count for all requests of a member:
+	// type:identifier:api. `none` is the same without a name: type:identifier. `route` counts each
+	// route by itself, type:identifier:route, so that a member gets the limits once for every
+	// route. Default: global.
 	Scope string `yaml:"scope"`
 	// Limits on the number of requests, such as 100/1m burst 3x. `unlimited` is none,
 	// `unlimited/1d` is none for a window.
@@ -149,6 +164,9 @@ type tierDoc struct {
 	Bans *bansDoc `yaml:"bans"`
 	// What happens when the store does not answer, for this tier.
 	Failure *failureDoc `yaml:"failure"`
+	// Where callers can ask for more whom this tier's limits deny, or a policy without a contact.
+	// Default: that at the top level.
+	Contact string `yaml:"contact"`
 }
 
 type policyDoc struct {
@@ -186,6 +204,8 @@ type policyDoc struct {
 	Rollout *percent `yaml:"rollout"`
 	// What happens when the store does not answer, for requests that match.
 	Failure *failureDoc `yaml:"failure"`
+	// Where callers can ask for more whom this policy's limits deny. Default: that of their tier.
+	Contact string `yaml:"contact"`
 }
 
 // matchDoc fits a request that fits every key of it.
@@ -251,7 +271,9 @@ type headersDoc struct {
 	// Which fields responses have: `x` (X-RateLimit-Limit and the like), `draft-11` (RateLimit and
 	// RateLimit-Policy of the IETF draft), several of them, or `none`. Default: x.
 	Format list `yaml:"format"`
-	// X-RateLimit-Reset as seconds since 1970 (`epoch`) or from now (`delta`). Default: epoch.
+	// X-RateLimit-Reset as seconds since 1970 (`epoch`) or from now (`delta`): when a denied
+	// request has room again, as in Retry-After, and after an allowed one when the limit is unused.
+	// Default: epoch.
 	Reset string `yaml:"reset"`
 	// Add up to this share to Retry-After, at random, and at least a second, so that those who were
 	// denied together do not come back together. 0% adds nothing. Default: 20%.
@@ -266,8 +288,8 @@ type logDoc struct {
 }
 
 type outboundDoc struct {
-	// The limits of an API that is known: igdb, musicbrainz, spotify, tmdb. What processes share
-	// goes by the name here.
+	// The limits of an API that is known: igdb, musicbrainz, rcsb, spotify, tmdb. What processes
+	// share goes by the name here.
 	Preset string `yaml:"preset"`
 	// Limits on the number of calls, of all processes together.
 	Limits limitList `yaml:"limits"`

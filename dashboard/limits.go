@@ -1,10 +1,10 @@
 package dashboard
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
-	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -14,22 +14,40 @@ type ruleList struct {
 	Limits []string `json:"limits"`
 	// Shadow means that none of them is enforced.
 	Shadow bool `json:"shadow"`
+	// Contact is where those whom they deny can ask for more: a text or a URL, "" if nobody says or
+	// it depends on the tier.
+	Contact string `json:"contact"`
+	// Failure is the mode that decides while the store is down: "local", "allow", "deny" or
+	// "error". It is "" for a policy without a mode of its own, under which those of tiers differ.
+	Failure string `json:"failure"`
 }
 
 // tiersOf returns the tiers of a set, with their own limits.
 func tiersOf(set *policy.Set) []ruleList {
 	list := []ruleList{}
-	for _, tier := range setinfo.Tiers(set) {
-		list = append(list, listOf(tier, set, func(r *policy.Rule) bool { return r.Policy == "" && r.Tier == tier }))
+	for _, tier := range set.Spec().Tiers {
+		rules := listOf(tier.Name, set, func(r *policy.Rule) bool { return r.Policy == "" && r.Tier == tier.Name })
+		rules.Failure = cmp.Or(tier.Failure, &set.Spec().Failure).Mode.String()
+		list = append(list, rules)
 	}
 	return list
 }
 
-// policiesOf returns the policies of a set. Limits that only apply to some tiers name them.
-func policiesOf(set *policy.Set) []ruleList {
+// policiesOf returns the policies of a set with these tiers. Limits that only apply to some tiers
+// name them.
+func policiesOf(set *policy.Set, tiers []ruleList) []ruleList {
+	ofTiers := tiers[0].Failure // a set has tiers
+	if slices.ContainsFunc(tiers, func(t ruleList) bool { return t.Failure != ofTiers }) {
+		ofTiers = ""
+	}
 	list := []ruleList{}
-	for _, name := range setinfo.Policies(set) {
-		list = append(list, listOf(name, set, func(r *policy.Rule) bool { return r.Policy == name }))
+	for _, p := range set.Spec().Policies {
+		rules := listOf(p.Name, set, func(r *policy.Rule) bool { return r.Policy == p.Name })
+		rules.Failure = ofTiers
+		if p.Failure != nil {
+			rules.Failure = p.Failure.Mode.String()
+		}
+		list = append(list, rules)
 	}
 	return list
 }
@@ -38,12 +56,17 @@ func listOf(name string, set *policy.Set, mine func(*policy.Rule) bool) ruleList
 	var all []string               // the tiers that have limits
 	var texts []string             // of limits, in order
 	whose := map[string][]string{} // the tiers of each limit
-	enforced := false
+	enforced, contact := false, ""
 	for _, r := range set.Rules() {
 		if !mine(r) {
 			continue
 		}
 		enforced = enforced || r.Enforced > 0
+		if len(all) == 0 {
+			contact = r.Contact
+		} else if contact != r.Contact {
+			contact = ""
+		}
 		if !slices.Contains(all, r.Tier) {
 			all = append(all, r.Tier)
 		}
@@ -55,7 +78,7 @@ func listOf(name string, set *policy.Set, mine func(*policy.Rule) bool) ruleList
 			whose[text] = append(whose[text], r.Tier)
 		}
 	}
-	list := ruleList{Name: name, Limits: []string{}, Shadow: len(all) > 0 && !enforced}
+	list := ruleList{Name: name, Limits: []string{}, Shadow: len(all) > 0 && !enforced, Contact: contact}
 	for _, text := range texts {
 		if tiers := whose[text]; len(tiers) < len(all) {
 			text += " (" + strings.Join(tiers, ", ") + ")"

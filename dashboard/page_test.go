@@ -45,6 +45,8 @@ func TestPage(t *testing.T) {
 		{"alike violations are one", testAlike},
 		{"alerts fire and clear", testAlerts},
 		{"attack or mistake", testCause},
+		{"attack", testAttack},
+		{"store down", testStoreDown},
 		{"connection lost", testLost},
 		{"narrow", testNarrow},
 		{"keyboard", testKeyboard},
@@ -59,6 +61,7 @@ func TestPage(t *testing.T) {
 		{"one tier alone", testOneTier},
 		{"rates", testRates},
 		{"shadow", testShadow},
+		{"focus is kept", testFocus},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

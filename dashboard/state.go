@@ -21,6 +21,7 @@ type state struct {
 	Long       []observe.Point               `json:"long"`
 	Series     []observe.Series              `json:"series"`
 	Violations []observe.Violation           `json:"violations"`
+	Offenders  []observe.Offender            `json:"offenders"`
 	Alerts     []observe.Alert               `json:"alerts"`
 	Store      observe.StoreHealth           `json:"store"`
 	Top        map[string][]observe.Offender `json:"top"`
@@ -56,7 +57,7 @@ func (d *dashboard) showState(w http.ResponseWriter, r *http.Request) {
 		Version: d.c.Version, Now: time.Now(),
 		Points: nonNil(m.History(time.Second)), Long: nonNil(m.History(10 * time.Second)),
 		Series:     nonNil(status.Series),
-		Violations: nonNil(status.Violations), Alerts: nonNil(status.Alerts), Store: status.Store,
+		Violations: nonNil(status.Violations), Offenders: nonNil(status.Offenders), Alerts: nonNil(status.Alerts), Store: status.Store,
 		Top:    map[string][]observe.Offender{},
 		Config: configState{Sources: []Source{}, Tiers: []ruleList{}, Policies: []ruleList{}},
 		Audit:  d.audit.list(),
@@ -77,7 +78,8 @@ func (d *dashboard) showState(w http.ResponseWriter, r *http.Request) {
 	}
 	set := d.c.Set()
 	if set != nil {
-		s.Config.Tiers, s.Config.Policies = tiersOf(set), policiesOf(set)
+		s.Config.Tiers = tiersOf(set)
+		s.Config.Policies = policiesOf(set, s.Config.Tiers)
 	}
 	s.Outbound = d.outbound(r.Context(), set)
 	answer.JSON(w, http.StatusOK, s)

@@ -183,7 +183,7 @@ func TestLongSubjects(t *testing.T) {
 	f, o := newFeed(n), newOffenders(n)
 	for _, subject := range []string{long + "a", long + "b", long + "b"} {
 		f.add(denialOf(subject))
-		o.add(subject, "login", o.start, 1)
+		o.add(subject, "login", false, o.start, 1)
 	}
 	for _, v := range f.drain() {
 		if v.Ref != "" || v.Subject != label.Line(long) {

@@ -148,6 +148,7 @@ func (m *Monitor) sample(now time.Time) {
 	tick.Point, tick.Series = m.history.add(now, &t)
 	tick.Violations = m.feed.drain()
 	tick.Unshown = max(0, tick.Point.Denied+tick.Point.Shadowed-int64(len(tick.Violations)))
+	tick.Offenders = m.offenders.worst(now)
 	tick.Store = m.watch.health()
 	all, changed := m.alerts.evaluate(now, m.history, &tick.Store, m.refused())
 	m.lastAlerts.Store(&all)

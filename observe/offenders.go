@@ -45,6 +45,8 @@ type offenders struct {
 	start  time.Time
 	flood  atomic.Bool
 
+	suspects suspects
+
 	mu     sync.Mutex
 	pane   int64 // the number of the newest, counted from the start
 	kinds  [len(offenderKinds)][panes]*sketch
@@ -56,9 +58,9 @@ func newOffenders(n *names) *offenders {
 	return &offenders{names: n, shadow: newShadowReports(n), start: time.Now()}
 }
 
-// add counts a denial of a subject by a policy, which is "" if it has no name. Nth is its number
-// among others like it, by which it is chosen in a flood.
-func (o *offenders) add(subject, policy string, now time.Time, nth int64) {
+// add counts a denial of a subject by a policy, which is "" if it has no name, or by a ban. Nth is
+// its number among others like it, by which it is chosen in a flood.
+func (o *offenders) add(subject, policy string, banned bool, now time.Time, nth int64) {
 	weight := int64(1)
 	if o.flood.Load() {
 		if !chosen(nth) {
@@ -73,6 +75,7 @@ func (o *offenders) add(subject, policy string, now time.Time, nth int64) {
 	o.meter(now, weight)
 	o.turn(now)
 	o.sketch(kind).add(subject, policy, weight)
+	o.suspects.denied(subject, policy, banned, now, weight)
 	if policy != "" {
 		o.sketch(len(offenderKinds)-1).add(policy, policy, weight)
 	}
@@ -101,6 +104,7 @@ func (o *offenders) tick(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.meter(now, 0)
+	o.suspects.tick(now)
 }
 
 // turn forgets the panes that have left the window.
@@ -131,16 +135,55 @@ func (o *offenders) top(kind string, n int, now time.Time) []Offender {
 	if k < 0 {
 		return nil
 	}
-	list := []Offender{}
-	for _, c := range topCounters(o.merge(k, now), n) {
-		one := Offender{Kind: kind, Subject: label.Line(c.name), Denied: c.count, AtLeast: c.seen,
-			Policy: label.Line(c.note)}
-		if kind != policyKind {
-			one.Subject, one.Ref = o.names.label(c.name), o.names.ref(c.name)
-		}
-		list = append(list, one)
+	counters := topCounters(o.merge(k, now), n)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	list := make([]Offender, len(counters))
+	for i, c := range counters {
+		list[i] = o.show(c, kind, now)
 	}
 	return list
+}
+
+// show makes an offender fit to be shown, with what is known of it.
+func (o *offenders) show(c counter, kind string, now time.Time) Offender {
+	shown := Offender{Kind: kind, Subject: label.Line(c.name), Denied: c.count, AtLeast: c.seen,
+		Policy: label.Line(c.note)}
+	if kind != policyKind {
+		shown.Subject, shown.Ref = o.names.label(c.name), o.names.ref(c.name)
+		o.suspects.describe(c.name, &shown, now)
+	}
+	return shown
+}
+
+// worst returns those with most denials in the last ten seconds.
+func (o *offenders) worst(now time.Time) []Offender {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.turn(now)
+	names := o.suspects.worst()
+	list := make([]Offender, len(names))
+	for i, name := range names {
+		list[i] = o.of(name, now)
+	}
+	return list
+}
+
+// of returns what is known of a subject.
+func (o *offenders) of(name string, now time.Time) Offender {
+	c := counter{name: name}
+	for i := range int64(panes) {
+		s := o.kinds[kindOf(name)][(o.pane+1+i)%panes]
+		if s == nil {
+			continue
+		}
+		if at, ok := s.byName[name]; ok {
+			c.count += s.counters[at].count
+			c.seen += s.counters[at].seen
+			c.note = s.counters[at].note
+		}
+	}
+	return o.show(c, offenderKinds[kindOf(name)], now)
 }
 
 // merge adds up the panes of a kind.

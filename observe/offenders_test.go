@@ -300,7 +300,7 @@ var told atomic.Int64
 
 // tell is add with a number.
 func (o *offenders) tell(subject, policy string, now time.Time) {
-	o.add(subject, policy, now, told.Add(1))
+	o.add(subject, policy, false, now, told.Add(1))
 }
 
 // TestOffendersAfterAFlood: who comes when it is over is counted one by one again, however long
@@ -309,7 +309,7 @@ func TestOffendersAfterAFlood(t *testing.T) {
 	o := newOffenders(newNames(label.Line))
 	now := o.start
 	for nth := range int64(2 * floodRate) {
-		o.add("user:mallory", "", now, nth)
+		o.add("user:mallory", "", false, now, nth)
 	}
 	if !o.flood.Load() {
 		t.Fatal("no flood")
@@ -319,7 +319,7 @@ func TestOffendersAfterAFlood(t *testing.T) {
 		o.tick(now)
 	}
 	for nth := range int64(5) {
-		o.add("user:alice", "", now, nth)
+		o.add("user:alice", "", false, now, nth)
 	}
 	if got := o.top("user", 9, now); len(got) != 1 || got[0].Denied != 5 {
 		t.Errorf("got %+v, want alice with 5", got)

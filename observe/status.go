@@ -10,7 +10,7 @@ import (
 // last violations, newest last, every alert there can be, and the store's health.
 func (m *Monitor) Status(n int) Tick {
 	t := Tick{
-		Series: m.history.series(), Violations: m.feed.recent(n),
+		Series: m.history.series(), Violations: m.feed.recent(n), Offenders: m.offenders.worst(time.Now()),
 		Alerts: slices.Clone(*m.lastAlerts.Load()), Store: m.watch.health(),
 	}
 	if points := m.history.points(fine); len(points) > 0 {
@@ -26,6 +26,17 @@ func (m *Monitor) History(step time.Duration) []Point { return m.history.points(
 // Top returns up to n of those who were denied most in the last minutes, by kind: see
 // [Offender.Kind].
 func (m *Monitor) Top(kind string, n int) []Offender { return m.offenders.top(kind, n, time.Now()) }
+
+// Offender returns what is known of one subject. It reports false if it is not known to have been
+// denied in the last hour.
+func (m *Monitor) Offender(subject string) (Offender, bool) {
+	o := m.offenders
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now, name := time.Now(), o.names.kept(subject)
+	o.turn(now)
+	return o.of(name, now), o.suspects.byName[name] != nil
+}
 
 // Ref returns a text that stands for a subject where it cannot be shown, as the Ref of an
 // [Offender] does. It is the same for as long as the process lives, and means nothing to others.

@@ -56,12 +56,12 @@ func (w *storeWatch) ask(ctx context.Context, ask probe) {
 	}
 	idle := now.Sub(w.start.Add(time.Duration(w.succeeded.Load()))) >= quiet && now.Sub(w.failed) >= quiet
 	if err != nil && health.Kind != "" { // what only the store knows is as it was
-		health.Redis, health.Warnings = w.probed.Redis, w.probed.Warnings
+		health.Redis, health.Warnings, health.At = w.probed.Redis, w.probed.Warnings, w.probed.At
 		w.probed = health
 	}
 	switch {
 	case err == nil:
-		w.probed = health
+		w.probed, w.probed.At = health, now
 		if idle && w.trusted() {
 			w.up()
 		}

@@ -15,6 +15,9 @@ func (m *Monitor) verdict(v *policy.Verdict) {
 	if v.Took > 0 {
 		m.decisions.add(in, v.Took)
 	}
+	if v.Err == nil && v.Decision.Allowed {
+		m.offenders.suspects.allowed(v.Results)
+	}
 	var why reason
 	switch n := len(v.Results); {
 	case v.Err != nil:
@@ -60,7 +63,7 @@ func (m *Monitor) denied(in shard, v *policy.Verdict) {
 	why := denial(d)
 	nth := s.count(in, why)
 	if why != unavailable {
-		m.offenders.add(v.Subject(), s.name.policy, m.clock.now(), nth)
+		m.offenders.add(v.Subject(), s.name.policy, d.Banned, m.clock.now(), nth)
 	}
 	if !m.feed.full() {
 		m.show(s, why, v, result)

@@ -79,6 +79,20 @@ type Offender struct {
 	AtLeast int64 `json:"at_least"`
 	// Policy is the one that denied it last.
 	Policy string `json:"policy"`
+
+	// What follows is known of subjects that are among the last few thousand that were denied, for
+	// an hour after their last denial. Rate is their requests per second in the last ten seconds,
+	// and Share how many of these were denied, from 0 to 1.
+	Rate  float64 `json:"rate"`
+	Share float64 `json:"share"`
+	// First and Last are the times of denials.
+	First time.Time `json:"first,omitzero"`
+	Last  time.Time `json:"last,omitzero"`
+	// Policies are those that denied it, the one that did so most often first. A tier's own limits
+	// are "".
+	Policies []string `json:"policies,omitempty"`
+	// Banned is how many requests its ban has denied since it began.
+	Banned int64 `json:"banned,omitempty"`
 }
 
 // Alert is a condition that somebody should know of.
@@ -102,6 +116,8 @@ type Alert struct {
 
 // StoreHealth is how the store is.
 type StoreHealth struct {
+	// At is when the store last told of itself: Warnings and what follows are as of then.
+	At time.Time `json:"at,omitzero"`
 	// Kind is "memory" or "redis".
 	Kind string `json:"kind"`
 	Name string `json:"name"`
@@ -148,6 +164,8 @@ type Tick struct {
 	// Violations are some of the second's, newest last, and Unshown how many others there were.
 	Violations []Violation `json:"violations"`
 	Unshown    int64       `json:"unshown"`
+	// Offenders are up to three subjects, those with most denials in the last ten seconds.
+	Offenders []Offender `json:"offenders"`
 	// Alerts are all, if any has changed its state since the last tick or value while not ok, and
 	// for a subscriber that is new or has missed a tick; else nil.
 	Alerts []Alert     `json:"alerts,omitempty"`

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what the tests need where it is missing and we may: redis-server (or
 # the server named by STINT_REDIS_SERVER), curl, the proxies that stint serves
-# (nginx, Caddy, HAProxy), Chromium for the dashboard, promtool for metrics and
+# (nginx, Caddy, HAProxy), Chromium and axe-core for the dashboard, promtool for metrics and
 # alerts, zsh and fish for completion, luac and luacheck to check scripts, and a C compiler for the race detector
 # and the fake clock. Otherwise says what to install, and fails.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 PATH=$PATH:/usr/sbin # of some proxies, for users who have it not
 
 missing=()
@@ -15,6 +16,10 @@ command -v nginx >/dev/null || missing+=(nginx-light)
 command -v caddy >/dev/null || missing+=(caddy)
 command -v haproxy >/dev/null || missing+=(haproxy)
 [ -n "${STINT_CHROMIUM:-}" ] || command -v chromium >/dev/null || missing+=(chromium)
+axe=tools/axe/node_modules/axe-core/package.json
+wanted=$(sed -n 's/.*"axe-core": "\(.*\)".*/\1/p' tools/axe/package.json)
+has_axe() { grep -qs "\"version\": \"$wanted\"" "$axe"; }
+has_axe || command -v npm >/dev/null || missing+=(npm)
 command -v promtool >/dev/null || missing+=(prometheus)
 command -v zsh >/dev/null || missing+=(zsh)
 command -v fish >/dev/null || missing+=(fish)
@@ -28,7 +33,22 @@ if [ -n "${STINT_REDIS_SERVER:-}" ]; then
 else
 	command -v redis-server >/dev/null || missing+=(redis-server)
 fi
-[ ${#missing[@]} -eq 0 ] && exit 0
+
+# axe-core is not in the repository: npm installs it, in the version of tools/axe/package-lock.json.
+install_axe() {
+	has_axe && return
+	echo "setup: installing axe-core $wanted with npm"
+	if ! npm ci --prefix tools/axe; then
+		echo "setup: npm could not install axe-core, which the dashboard's tests need. See npm's message above," >&2
+		echo "make the npm registry reachable (npm config set registry, or a proxy), and run make setup again." >&2
+		exit 1
+	fi
+}
+
+if [ ${#missing[@]} -eq 0 ]; then
+	install_axe
+	exit
+fi
 
 give_up() {
 	echo "setup: missing, and $1. Please run:" >&2
@@ -63,3 +83,4 @@ install_missing() {
 echo "setup: installing ${missing[*]}"
 # The package lists may be missing or too old to name a file that still exists.
 install_missing || { "${as_root[@]}" apt-get update -q && install_missing; } || give_up "apt-get could not install it"
+install_axe

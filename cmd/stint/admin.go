@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"time"
 
@@ -36,59 +34,6 @@ var (
 	_ admin = (*control.Admin)(nil)
 )
 
-// serverFlags select a running server.
-type serverFlags struct {
-	Server    string `name:"server" placeholder:"URL" env:"STINT_SERVER" help:"The admin listener of a running server. Default: ${admin}."`
-	Token     string `name:"token" placeholder:"TOKEN" env:"STINT_TOKEN" help:"The bearer token for it. Others on this machine can see it on a command line, but not in the environment. Default: for a server on this machine, the token that it has made."`
-	TokenFile string `name:"token-file" placeholder:"FILE" help:"A file with the token, such as the server's own --admin-token-file: the first one in it."`
-
-	tried string // what to say about the token if the server refuses it
-}
-
-// localAdmin is the default address of a server.
-const localAdmin = "http://127.0.0.1:6070"
-
-// client returns a client of the server. The token that a server on this machine has made is sent
-// only to this machine.
-func (f *serverFlags) client() (*control.Client, error) {
-	where, token := cmp.Or(f.Server, localAdmin), f.Token
-	switch {
-	case f.TokenFile != "":
-		var err error
-		if token, err = firstToken(f.TokenFile); err != nil {
-			return nil, usageMistake(fmt.Errorf("--token-file: %w", err))
-		}
-		f.tried = "it does not know the one from " + f.TokenFile
-	case token != "":
-		f.tried = "it does not know the one given"
-	case onThisMachine(where):
-		found, path, err := localToken()
-		if token = found; err != nil {
-			f.tried = err.Error()
-		} else {
-			f.tried = "it does not know the one from " + path + "; its log names the file with its own"
-		}
-	default:
-		f.tried = "none was given"
-	}
-	c, err := control.NewClient(where, token)
-	if err != nil {
-		return nil, usageMistake(withoutPrefix(err))
-	}
-	return c, nil
-}
-
-// problem returns an error of the server, or of an admin, for people at a command line: with what
-// to do about it, and with its exit code.
-func (f *serverFlags) problem(err error) error {
-	var refused *control.RefusedError
-	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
-		return unreachable(fmt.Errorf("the server requires one of its tokens: %s; pass one with --token-file or in STINT_TOKEN",
-			f.tried))
-	}
-	return problem(err)
-}
-
 // subjectFlags select a subject.
 type subjectFlags struct {
 	Subject string `arg:"" help:"Who, such as user:42 or ip:203.0.113.9."`
@@ -108,7 +53,8 @@ func noteText(note string) string {
 // adminFlags select where to act on subjects.
 type adminFlags struct {
 	serverFlags
-	Store  string        `name:"store" placeholder:"URL" help:"Act on a Redis instead of a server: redis, or a URL such as redis://localhost:6379/0."`
+	Store string `name:"store" placeholder:"URL" help:"Act on a Redis instead of a server: redis, or a URL such as redis://localhost:6379/0."`
+	storeTLSFlags
 	Config string        `name:"config" placeholder:"FILE" help:"The policies, with --store: a file or a directory, as for serve."`
 	Limit  []stint.Limit `name:"limit" sep:"none" placeholder:"LIMIT" help:"A limit, with --store and without --config, such as 10/1m. Can be repeated."`
 	JSON   bool          `name:"json" help:"Print JSON."`
@@ -124,6 +70,8 @@ func (f *adminFlags) Validate(k *kong.Context) error {
 		return errors.New("--limit needs --store; a server has its own")
 	case f.Config != "" && len(f.Limit) > 0:
 		return errors.New("--limit and --config; want one of them")
+	case f.Store == "" && f.storeTLSFlags != (storeTLSFlags{}):
+		return errors.New("--store-ca, --store-cert and --store-key need --store; a server has its own, and --ca, --cert and --key are for the connection to it")
 	}
 	return checkRedis(f.Store)
 }
@@ -134,7 +82,7 @@ func checkRedis(store string) error {
 	case store == memoryStore:
 		return errors.New("--store: a memory store is inside a server's process; name the server with --server")
 	case store != "" && store != redisStore && !strings.Contains(store, "://"):
-		return fmt.Errorf("--store: want redis, or a URL such as %s%s", localRedis,
+		return fmt.Errorf("--store: want redis, or a URL such as %s%s", urlExample,
 			nearest.Hint(store, []string{redisStore})) // it may hold a password
 	}
 	return nil
@@ -165,7 +113,10 @@ func (f *adminFlags) open(ctx context.Context, s *system, scope string) (admin, 
 		}
 		where = conf.Store
 	}
-	where.URL = redisURL(f.Store)
+	var err error
+	if where.URL, err = f.addTo(redisURL(f.Store)); err != nil {
+		return nil, nil, usageMistake(err)
+	}
 	store, err := openRedis(ctx, where, s)
 	if err != nil {
 		return nil, nil, err
@@ -192,7 +143,7 @@ func openRedis(ctx context.Context, where config.Store, s *system) (*redisstore.
 		return nil, usageMistake(err)
 	}
 	if err != nil {
-		return nil, unreachable(redisProblem(err, where.URL))
+		return nil, unreachable(redisProblem(err, c.URL))
 	}
 	return opened, nil
 }

@@ -9,7 +9,7 @@ export function alertRows(node, alerts) {
     h("span", { class: "glyph", "aria-hidden": "true" }, a.state === "pending" ? "○" : a.severity === "page" ? "■" : "▲"),
     h("strong", {}, a.name),
     h("span", { class: "state" }, a.state),
-    h("span", { class: "value" }, `${measured(a.value, a.unit)}, threshold ${measured(a.threshold, a.unit)}`),
+    h("span", { class: "value" }, `${measured(a.value, a.unit)}, ${threshold(a)}`),
     h("span", { class: "since" }, time(a.since) ? forHowLong(time(a.since)) : ""),
     h("span", { class: "summary" }, a.summary)));
   // Replace the rows only if a screen reader should read them again.
@@ -20,6 +20,13 @@ export function alertRows(node, alerts) {
   }
   node.dataset.announced = announced;
   fill(node, rows);
+}
+
+/** threshold says when a pending alert fires, or what one that fires is above. */
+function threshold(a) {
+  const text = measured(a.threshold, a.unit);
+  if (a.state !== "pending") return `threshold ${text}`;
+  return a.unit === "s" ? `fires after ${text}` : `fires if it stays above ${text}`;
 }
 
 const rank = (a) => (a.state === "firing" ? 0 : 2) + (a.severity === "page" ? 0 : 1);

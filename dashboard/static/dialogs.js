@@ -1,5 +1,5 @@
 // Dialogs. Escape always means no.
-import { h } from "./dom.js";
+import { bookmark, h } from "./dom.js";
 
 const find = (id) => document.getElementById(id);
 
@@ -37,15 +37,22 @@ export function help(keys) {
     h("dt", {}, key.split(" ").map((k) => h("kbd", {}, k))),
     h("dd", {}, what),
   ]));
-  find("helping").showModal();
+  answered(find("helping"));
 }
 
-/** answered shows a dialog, and returns a promise of whether the answer was yes. */
+/**
+ * answered shows a dialog, and returns a promise of whether the answer was yes. Then the focus is back where it was, even
+ * if the page has drawn that anew meanwhile.
+ */
 function answered(dialog) {
+  const back = bookmark(document.activeElement);
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {
-    // The event comes a little later: one that finds the dialog open is of the question before.
-    dialog.onclose = () => dialog.open || resolve(dialog.returnValue === "ok");
+    dialog.onclose = () => {
+      if (dialog.open) return; // the event comes a little later: this one is of the question before
+      back();
+      resolve(dialog.returnValue === "ok");
+    };
   });
 }

@@ -1,5 +1,5 @@
 // The health strip: store, breaker, configuration, alerts, each as a word and a detail.
-import { ago, count, duration, number, time } from "./words.js";
+import { ago, clock, count, duration, number, time } from "./words.js";
 
 /** cells returns [{name, level: "good"|"watch"|"bad", word, detail}]. */
 export function cells(model, now = Date.now()) {
@@ -48,15 +48,17 @@ function alerts({ alerts: list }) {
   return { name: "Alerts", level: "good", word: "none", detail: `${count(list.length, "condition")} watched` };
 }
 
-/** memory returns how much room a store has, if known. */
+/** memory returns how much room a store has, if known; while it is down, as it last was. */
 function memory({ store: s }) {
+  const old = s && !s.up && time(s.at) ? `as of ${clock(time(s.at))}` : "";
   if (s?.redis) {
     const r = s.redis;
     const evicts = r.maxmemory_policy && r.maxmemory_policy !== "noeviction";
     return {
       name: "Memory", word: amount(r.used_memory, r.max_memory),
-      level: nearly(r.used_memory, r.max_memory) || evicts || r.evicted_keys > 0 ? "watch" : "good",
+      level: old || nearly(r.used_memory, r.max_memory) || evicts || r.evicted_keys > 0 ? "watch" : "good",
       detail: listed(
+        old,
         `${number(r.ops_per_second, "/s")} commands`,
         r.evicted_keys > 0 && `${number(r.evicted_keys)} keys evicted`,
         evicts && `evicts (${r.maxmemory_policy})`),

@@ -12,7 +12,7 @@ export const listed = [
   ["p", "pause and resume"],
   ["/", "filter violations, or find a subject"],
   ...VIEWS.map(([key, view]) => [`g ${key}`, `go to ${view}`]),
-  ["t", "change colors"],
+  ["t", "change the theme"],
   ["?", "this help"],
   ["← →", "on a chart: read the values; with Shift ten at a time"],
   ["Esc", "close a dialog"],

@@ -3,8 +3,9 @@ import { API } from "./api.js";
 import { alertRows } from "./alerts.js";
 import { shown, whileShown } from "./attention.js";
 import { askToken, help } from "./dialogs.js";
-import { fill, h, say } from "./dom.js";
+import { bookmark, fill, h, say } from "./dom.js";
 import { listed, listen } from "./keys.js";
+import { menu } from "./menu.js";
 import { Model } from "./model.js";
 import { clock, count } from "./words.js";
 import { audit } from "./views/audit.js";
@@ -43,6 +44,7 @@ class App {
     find("theme").addEventListener("click", () => this.theme());
     find("help").addEventListener("click", () => help(listed));
     listen({ pause: () => this.pause(), theme: () => this.theme(), help: () => help(listed), go: (view) => this.go(view), filter: () => this.#focusFilter() });
+    menu();
     this.#nameTheme();
     this.#route();
     this.#keep();
@@ -71,7 +73,12 @@ class App {
   /** notice shows the result of an action: for a while, or until closed if it failed. */
   notice(text, wrong = false) {
     const node = find("notice");
-    const hide = () => (node.hidden = true);
+    const back = bookmark(document.activeElement);
+    const hide = () => {
+      const inside = node.contains(document.activeElement);
+      node.hidden = true;
+      if (inside) back();
+    };
     fill(node, text, wrong ? h("button", { type: "button", on: { click: hide } }, "Close") : null);
     node.classList.toggle("wrong", wrong);
     node.hidden = false;
@@ -94,7 +101,7 @@ class App {
   }
 
   #nameTheme() {
-    say(find("theme"), `Colors: ${document.documentElement.dataset.theme}`);
+    say(find("theme"), `Theme: ${document.documentElement.dataset.theme}`);
   }
 
   #route() {

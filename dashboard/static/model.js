@@ -17,6 +17,7 @@ export class Model {
   series = new Map(); // by tier and policy
   violations = []; // newest last, each with a serial number
   unshown = 0;
+  offenders = []; // those with most denials in the last ten seconds
   alerts = [];
   store = null;
   state = {}; // the slow rest: version, config, top, outbound, audit, writable, who
@@ -29,7 +30,7 @@ export class Model {
 
   /** load takes the answer of /api/state. */
   load(state) {
-    const { points, long, series, violations, alerts, store, ...rest } = state;
+    const { points, long, series, violations, offenders, alerts, store, ...rest } = state;
     const seen = this.points.at(-1)?.at * 1000 || time(this.state.now);
     this.points = (points ?? []).slice(-SECONDS);
     this.long = (long ?? []).slice(-TENS);
@@ -38,6 +39,7 @@ export class Model {
     this.#add(violations ?? []);
     if (seen && this.#oldest > seen) this.#missed = { from: seen, to: time(rest.now) };
     this.unshown = 0;
+    this.offenders = offenders ?? [];
     this.alerts = alerts ?? [];
     this.store = store ?? null;
     this.state = rest;
@@ -51,7 +53,7 @@ export class Model {
   }
 
   /** refresh takes the slow parts of the answer of /api/state, and leaves alone what ticks move. */
-  refresh({ points, long, series, violations, alerts, store, ...rest }) {
+  refresh({ points, long, series, violations, offenders, alerts, store, ...rest }) {
     this.state = rest;
   }
 
@@ -64,6 +66,7 @@ export class Model {
     for (const s of tick.series ?? []) this.#count(s);
     this.#add(tick.violations ?? []);
     this.unshown += tick.unshown ?? 0;
+    this.offenders = tick.offenders ?? [];
     if (tick.alerts) this.alerts = tick.alerts;
     this.store = tick.store ?? this.store;
   }

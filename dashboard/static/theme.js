@@ -1,2 +1,2 @@
-// Applies the chosen colors before anything is painted. The default is the system's.
+// Applies the chosen theme before anything is painted. The default is the system's.
 document.documentElement.dataset.theme = localStorage.getItem("stint-theme") ?? "auto";

@@ -1,6 +1,6 @@
 // What somebody on call wants to know first, in sentences: is the limiter healthy, and if many are denied, is it
 // an attack or a mistake in a policy. Pure functions of the model.
-import { count, duration, number, share, time } from "./words.js";
+import { count, duration, number, sentence, share, time } from "./words.js";
 
 /** Fewer denials than this in five minutes, or a smaller share of decisions, are normal. */
 const FEW = 20;
@@ -12,16 +12,23 @@ const SPREAD = 0.4;
 /** If one policy makes up this share of denials that are spread, it is the cause. */
 const ONE_POLICY = 0.7;
 
-/** health returns {level: "good"|"watch"|"bad", word, reasons: [sentence]}. */
+/** From this many denials per second on, those who cause them are called an attack. */
+const ATTACK = 5;
+/** Alerts about requests. All others are about the limiter itself. */
+const TRAFFIC = ["BlockedShare", "Spike"];
+
+/** health says how the limiter itself is: {level: "good"|"watch"|"bad", text, reasons: [sentence]}. */
 export function health(model, now = Date.now()) {
   const bad = [];
   const watch = [];
   const store = model.store;
-  if (store && !store.up) {
+  const down = store && !store.up;
+  if (down) {
     const since = time(store.down_since);
-    bad.push(`The store has been unreachable${since ? ` for ${duration(now - since)}` : ""}: stint decides without it.`);
+    bad.push(sentence(`${storeName(store)} has been unreachable${since ? ` for ${duration(now - since)}` : ""}: stint decides without it`));
+    bad.push(...withoutStore(model.state.config ?? {}));
   }
-  const firing = model.alerts.filter((a) => a.state === "firing");
+  const firing = model.alerts.filter((a) => a.state === "firing" && !TRAFFIC.includes(a.name));
   if (firing.length > 0) {
     const list = firing.some((a) => a.severity === "page") ? bad : watch;
     list.push(`${count(firing.length, "alert")} ${firing.length === 1 ? "is" : "are"} firing.`);
@@ -30,10 +37,32 @@ export function health(model, now = Date.now()) {
   if (refused.length > 0) watch.push(`The new configuration is invalid (${refused.map((s) => s.name).join(", ")}): the last valid one is in force.`);
   for (const w of store?.warnings ?? []) watch.push(w);
   if (model.sum(10).failed > 0) bad.push(`${count(model.sum(60).failed, "decision")} could not be made in the last minute.`);
-  if (bad.length > 0) return { level: "bad", word: "In trouble", reasons: [...bad, ...watch] };
-  if (watch.length > 0) return { level: "watch", word: "Needs a look", reasons: watch };
-  return { level: "good", word: "Healthy", reasons: [] };
+  if (down) return { level: "bad", text: `Limiter degraded: ${storeName(store)} is down.`, reasons: [...bad, ...watch] };
+  if (bad.length > 0) return { level: "bad", text: "Limiter in trouble.", reasons: [...bad, ...watch] };
+  if (watch.length > 0) return { level: "watch", text: "Limiter needs a look.", reasons: watch };
+  return { level: "good", text: "Limiter healthy.", reasons: [] };
 }
+
+/** MODES say what happens to requests without the store, by the mode of failure. */
+const MODES = {
+  local: "Local limits decide for", allow: "Everything is allowed for", deny: "Everything is denied for",
+  error: "Requests get an error for", "": "The mode of the tier decides for",
+};
+
+/** withoutStore says which mode of failure decides for which tiers and policies. */
+function withoutStore({ tiers = [], policies = [] }) {
+  const all = [...tiers, ...policies];
+  const modes = Object.keys(MODES).filter((mode) => all.some((r) => r.failure === mode));
+  if (modes.length === 1) return [`${MODES[modes[0]]} all tiers and policies.`];
+  const names = (list, mode, one, many) => {
+    const some = list.filter((r) => r.failure === mode).map((r) => r.name);
+    return some.length > 0 ? `the ${some.length === 1 ? one : many} ${some.join(", ")}` : "";
+  };
+  return modes.map((mode) => `${MODES[mode]} ${[names(tiers, mode, "tier", "tiers"), names(policies, mode, "policy", "policies")].filter(Boolean).join(" and ")}.`);
+}
+
+/** storeName is what a store is called in a sentence. */
+export const storeName = (store) => (store?.kind === "redis" ? "Redis" : "the store");
 
 /** traffic says how much there is and how much of it is denied. */
 export function traffic(model) {
@@ -45,49 +74,68 @@ export function traffic(model) {
 }
 
 /**
- * cause says whether many denials look like an attack or like a mistake in a policy:
- * {kind: "quiet"|"abuse"|"policy"|"spread", text, subjects: [offender], policy: name or null}.
+ * cause says what the limiter sees: {kind: "quiet"|"attack"|"abuse"|"policy"|"spread", headline, text, subjects: [offender],
+ * policy: name or null}. An attack is of the last ten seconds, all else of the last minutes.
  */
 export function cause(model) {
+  const found = (kind, headline, text, rest) => ({ kind, headline, text, subjects: [], policy: null, ...rest });
+  const attackers = attack(model);
+  if (attackers.length > 0) {
+    return found("attack", "Under attack: ",
+      "A few subjects cause most denials: that looks like an attack or a client gone wild, not like a limit that is too tight.",
+      { subjects: attackers });
+  }
   const recent = model.sum(300);
   const denied = share(recent.denied, recent.decisions) ?? 0;
-  if (recent.denied < FEW || denied < SMALL) {
-    const text = recent.denied === 0 ? "Nobody was limited in the last five minutes." : "Few subjects are limited: the limits work as intended.";
-    return { kind: "quiet", text, subjects: [], policy: null };
-  }
-  const { policy: found, ...kinds } = model.state.top ?? {};
-  const policies = found ?? [];
+  if (recent.denied === 0) return found("quiet", "Nobody is limited.", "Nobody was limited in the last five minutes.");
+  if (recent.denied < FEW || denied < SMALL) return found("quiet", "Few are limited.", "Few subjects are limited: the limits work as intended.");
+  const { policy: some, ...kinds } = model.state.top ?? {};
+  const policies = some ?? [];
   const subjects = Object.values(kinds).flatMap((list) => list ?? []).sort((a, b) => b.denied - a.denied);
   const all = Math.max(total(policies), total(subjects));
-  if (all === 0) return { kind: "quiet", text: "It is not known yet whose requests are denied.", subjects: [], policy: null };
+  if (all === 0) return found("quiet", "Some are limited.", "It is not known yet whose requests are denied.");
   const mine = share(total(subjects.slice(0, 3)), all);
   const policy = policies[0];
   const policyShare = policy ? share(policy.denied, total(policies)) : 0;
   if (mine >= CONCENTRATED) {
-    const few = fewest(subjects, all);
+    const few = fewest(subjects, all, (s) => s.denied);
     const part = number(share(total(few), all), "share");
-    const text = `${count(few.length, "subject")} ${few.length === 1 ? "makes" : "make"} up ${part} of the recent denials.`
-      + " That looks like an attack or a client gone wild, not like a limit that is too tight.";
-    return { kind: "abuse", text, subjects: few, policy: null };
+    const who = count(few.length, "subject");
+    return found("abuse", `${who} ${few.length === 1 ? "is" : "are"} limited.`,
+      `${who} ${few.length === 1 ? "makes" : "make"} up ${part} of the recent denials.`
+      + " That looks like an attack or a client gone wild, not like a limit that is too tight.", { subjects: few });
   }
   if (mine < SPREAD && policyShare >= ONE_POLICY) {
-    const text = `The recent denials are spread over many subjects, and ${number(policyShare, "share")} of them come from one policy.`
-      + " That looks like a limit that is too tight, not like an attack.";
-    return { kind: "policy", text, subjects: [], policy: policy.subject };
+    return found("policy", "A limit may be too tight.",
+      `The recent denials are spread over many subjects, and ${number(policyShare, "share")} of them come from one policy.`
+      + " That looks like a limit that is too tight, not like an attack.", { policy: policy.subject });
   }
-  const text = "The recent denials are spread over subjects and policies: no single one explains them."
-    + " More traffic than usual, or an attack from many places.";
-  return { kind: "spread", text, subjects: [], policy: null };
+  return found("spread", "Many are limited.", "The recent denials are spread over subjects and policies: no single one explains them."
+    + " More traffic than usual, or an attack from many places.");
 }
 
-/** fewest returns as few subjects as make up most of the denials, and three at most. */
-function fewest(subjects, all) {
+/** attack returns the few subjects that cause most denials right now, if these are many. */
+function attack(model) {
+  const now = (model.points.at(-1)?.at ?? 0) * 1000;
+  const seconds = (o) => Math.min(10, Math.max(1, (now - (time(o.first) ?? 0)) / 1000));
+  const few = fewest(model.offenders, model.sum(10).denied, (o) => o.rate * o.share * seconds(o));
+  const perSecond = few.reduce((sum, o) => sum + o.rate * o.share, 0);
+  return perSecond >= ATTACK ? few : [];
+}
+
+/** pace says what an attacker does: "60 requests/s, 100 % denied". */
+export const pace = (o) => `${number(o.rate < 10 ? o.rate : Math.round(o.rate))} requests/s, ${number(o.share, "share")} denied`;
+
+/** fewest returns as few subjects as make up most of the denials, three at most; none if three do not. */
+function fewest(subjects, all, denials) {
   const list = [];
+  let sum = 0;
   for (const s of subjects.slice(0, 3)) {
-    if (total(list) >= CONCENTRATED * all) break;
     list.push(s);
+    sum += denials(s);
+    if (sum >= CONCENTRATED * all) return list;
   }
-  return list;
+  return [];
 }
 
 /** total adds up denials. Of a flood only a sample is sure, so that at_least says little; denied is right to a thousandth of all. */

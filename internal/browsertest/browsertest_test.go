@@ -59,6 +59,38 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestAudit: axe-core runs in a page whose policy allows no other script, and finds what is wrong.
+func TestAudit(t *testing.T) {
+	page := Start(t).Page(t, 640, 480)
+	page.Open(`data:text/html,<!doctype html><html lang=en><meta http-equiv=content-security-policy content="script-src 'none'">` +
+		`<title>t</title><main><h1>t</h1><img src="data:,"><p style="color:%23999">pale</p></main></html>`)
+	for _, test := range []struct {
+		rules, want []string
+	}{{nil, []string{"color-contrast: p:", "image-alt: img:"}}, {[]string{"image-alt"}, []string{"image-alt: img:"}}} {
+		got := page.Audit(test.rules...)
+		if len(got) != len(test.want) {
+			t.Errorf("%q: got %q, want %q", test.rules, got, test.want)
+			continue
+		}
+		for i, want := range test.want {
+			if !strings.HasPrefix(got[i], want) {
+				t.Errorf("%q: got %q, want %q", test.rules, got[i], want)
+			}
+		}
+	}
+}
+
+// TestAxeLock: axe-core has one version, and comes from whatever registry npm is set to.
+func TestAxeLock(t *testing.T) {
+	lock, err := os.ReadFile("../../tools/axe/package-lock.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(lock), "://") || !strings.Contains(string(lock), `"integrity": "sha512-`) {
+		t.Errorf("want hashes and no addresses in\n%s", lock)
+	}
+}
+
 // TestTabs: of the tabs of a window, one is seen. They share what pages of their own do not.
 func TestTabs(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

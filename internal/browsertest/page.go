@@ -36,6 +36,8 @@ type Page struct {
 	mu       sync.Mutex
 	problems []string
 	expected []string
+
+	preferred []*emulation.MediaFeature
 }
 
 // Open loads an address, and returns when the page has loaded.
@@ -109,12 +111,14 @@ func (p *Page) Resize(width, height int) {
 	p.do("resize", chromedp.EmulateViewport(int64(width), int64(height)))
 }
 
-// Prefer sets a media feature of the page, such as "prefers-color-scheme" to "dark".
+// Prefer sets a media feature of the page, such as "prefers-color-scheme" to "dark". Those that
+// were set before stay.
 func (p *Page) Prefer(feature, value string) {
 	p.t.Helper()
-	call(p, "prefer "+feature, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: feature, Value: value}},
-	})
+	p.preferred = slices.DeleteFunc(p.preferred, func(f *emulation.MediaFeature) bool { return f.Name == feature })
+	p.preferred = append(p.preferred, &emulation.MediaFeature{Name: feature, Value: value})
+	call(p, "prefer "+feature, emulation.SetEmulatedMedia,
+		emulation.SetEmulatedMediaParams{Features: p.preferred})
 }
 
 // Wait waits until an expression of JavaScript is true.

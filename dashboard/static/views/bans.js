@@ -2,7 +2,7 @@
 import { lift } from "../acts.js";
 import { watching } from "../attention.js";
 import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
-import { count, moment, time, until } from "../words.js";
+import { clock, count, moment, sentence, time, until } from "../words.js";
 import { subjectLink } from "./violations.js";
 
 const EVERY = 5000;
@@ -15,16 +15,19 @@ export function bans(app) {
   const node = h("section", { class: "bans" },
     heading("Bans", "Subjects that are denied everything until their ban ends. To ban a subject, open it."), status, panel);
   const watch = watching(app, EVERY, look);
+  let listed = 0; // when the list is from; 0 if there is none
 
   async function look() {
     try {
       const { bans } = await app.api.get(`api/bans?n=${MOST}`);
       render(bans ?? []);
     } catch (error) {
-      say(status, `The bans cannot be shown: ${error.message}`);
+      say(status, listed ? `This list is as of ${clock(listed)}. ${sentence(error.message)}` : "");
+      if (!listed) fill(panel, empty(sentence(`The bans cannot be shown: ${error.message}`)));
     }
   }
   function render(list) {
+    listed = Date.now();
     say(status, list.length === 0 ? "" : `${count(list.length, "ban")} in force${list.length >= MOST ? ", at least" : ""}, longest-lasting first`);
     if (list.length === 0) {
       fill(panel, empty("Nobody is banned. Repeated denials cause bans, if the configuration has “bans”, and operators can ban."));
@@ -34,14 +37,12 @@ export function bans(app) {
     const now = Date.now();
     fill(body, list.map((b) => row(COLUMNS, [
       subjectLink(b), until(time(b.until), now), moment(time(b.until), now), b.level > 0 ? String(b.level) : "by hand", String(b.strikes),
-      h("button", { type: "button", disabled: app.model.state.writable === false, on: { click: (event) => unban(b, event.target) } }, "Unban"),
+      h("button", { type: "button", disabled: app.model.state.writable === false, on: { click: () => unban(b) } }, "Unban"),
     ])));
     refill(panel, view);
   }
-  async function unban(b, button) {
-    const done = await lift(app, b);
-    button.blur(); // the list stays as it is while something in it has the focus
-    if (done) watch.now();
+  async function unban(b) {
+    if (await lift(app, b)) watch.now();
   }
   return { node, show: watch.now, hide: watch.stop };
 }

@@ -3,7 +3,7 @@ import { columns, empty, fill, h, heading, row, table } from "../dom.js";
 import { ago, number, share, time } from "../words.js";
 
 const SOURCES = columns("Source", "File | code", "State", "Checked", "Changes | figure", "Invalid | figure");
-const LIMITS = columns("Name", "Limits | code", "Decisions in 15 min | figure", "Denied | figure");
+const LIMITS = columns("Name", "Limits | code", "If the store fails", "Decisions in 15 min | figure", "Denied | figure");
 
 export function limits(app) {
   const panel = h("div");
@@ -41,7 +41,7 @@ export function limits(app) {
       return row(LIMITS, [
         h("span", {}, p.name, p.shadow ? h("a", { class: "reason shadow", href: "#/shadow" }, "shadow") : null),
         p.limits?.length > 0 ? h("ul", { class: "plain" }, p.limits.map((l) => h("li", {}, l))) : "none of its own",
-        number(decisions), number(share(denied, decisions), "share"),
+        p.failure || "as the tier", number(decisions), number(share(denied, decisions), "share"),
       ]);
     }));
     return view;

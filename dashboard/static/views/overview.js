@@ -2,7 +2,7 @@
 import { areaChart, bar, figure, lineChart, sparkline } from "../chart.js";
 import { empty, fill, h, refill, say } from "../dom.js";
 import { cells } from "../health.js";
-import { cause, health, traffic } from "../verdict.js";
+import { cause, health, pace, traffic } from "../verdict.js";
 import { clock, number, tierAndPolicy, share, time } from "../words.js";
 import { subjectLink } from "./violations.js";
 
@@ -69,14 +69,16 @@ export function overview(app) {
     const found = health(model);
     const why = cause(model);
     state.className = `state ${found.level}`;
-    fill(state, glyph(found.level), found.word);
+    refill(state, h("span", { class: "health" }, glyph(found.level), found.text), " ",
+      h("span", { class: `sees ${why.kind}` }, why.headline, why.kind === "attack" ? listed(why.subjects, (s) => [subjectLink(s), ` ${pace(s)}`], "; ") : null,
+        why.kind === "attack" ? "." : null));
     const links = why.kind === "abuse" ? why.subjects.map((s) => subjectLink(s))
       : why.policy ? [h("a", { href: "#/limits" }, why.policy)] : [];
     refill(summary,
       h("p", {}, traffic(model)),
       found.reasons.length > 0 ? h("ul", { class: "why" }, found.reasons.map((r) => h("li", {}, r))) : null,
       h("p", { class: `cause ${why.kind}` }, why.text,
-        links.flatMap((link, i) => [i === 0 ? h("span", { class: "quiet" }, " See ") : ", ", link])));
+        links.length > 0 ? h("span", { class: "quiet" }, " See ") : null, listed(links, (link) => [link], ", ")));
   }
 
   function charts() {
@@ -189,6 +191,9 @@ function alike(violations) {
   }
   return [...found.values()];
 }
+
+/** listed makes one list of parts of all items, with something between them. */
+const listed = (items, parts, between) => items.flatMap((item, i) => (i === 0 ? parts(item) : [between, ...parts(item)]));
 
 const header = (title, ...rest) => h("header", {}, h("h2", {}, title), rest);
 const glyph = (level) => h("span", { class: "glyph", "aria-hidden": "true" }, GLYPHS[level]);

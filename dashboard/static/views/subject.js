@@ -59,7 +59,9 @@ export function subject(app) {
       const answer = await app.api.get(`api/subject?${new URLSearchParams(wanted)}`);
       if (mine === asked) render({ ...answer, ref });
     } catch (error) {
-      if (mine === asked) nothing(`${error.status === 404 ? "Nothing is known about this subject" : "It cannot be shown"}: ${error.message}`);
+      if (mine !== asked) return;
+      if (known && error.status === 503) say(status, `As of ${clock(time(known.now) ?? 0)}. ${sentence(error.message)}`);
+      else nothing(`${error.status === 404 ? "Nothing is known about this subject" : "It cannot be shown"}: ${error.message}`);
     }
   }
   function nothing(text) {

@@ -30,7 +30,7 @@ func TestChartsMove(t *testing.T) {
 		before = browsertest.Eval[string](page, drawn)
 	}
 	page.WaitText(".overview .multiple", "all")
-	page.WaitText(".verdict", "Healthy")
+	page.WaitText(".verdict .health", "Limiter healthy.")
 }
 
 // TestViolationsAppear: denials appear. It ought to be there within two seconds; the time is in the
@@ -225,13 +225,13 @@ func TestAlerts(t *testing.T) {
 	r.use("mallory", 200)
 	page.WaitText("#alerts [data-alert=BlockedShare]", "firing")
 	page.WaitText("#alerts", "threshold 20 %")
-	page.WaitText(".verdict", "Needs a look")
+	page.WaitText(".verdict .health", "Limiter healthy.") // the alert is about requests
 	page.Wait(`document.title === "(1) stint"`)
 	for _, user := range []string{"ann", "ben", "cat", "dan"} {
 		r.use(user, 100)
 	}
 	page.Wait("document.querySelector('#alerts').children.length === 0")
-	page.WaitText(".verdict", "Healthy")
+	page.WaitText(".verdict .health", "Limiter healthy.")
 	for _, want := range []string{"alert=BlockedShare severity=ticket", "BlockedShare has ended"} {
 		if !strings.Contains(r.log.String(), want) {
 			t.Errorf("the log does not have %q", want)

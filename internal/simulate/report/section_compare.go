@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/simulate"
 )
@@ -45,7 +46,7 @@ func (b *builder) difference(c *simulate.Comparison) paragraph {
 
 // agreement counts the requests on which the configurations agree.
 func (b *builder) agreement(c *simulate.Comparison, all int64) table {
-	t := table{Columns: []column{{Long: true}, {Number: true}, {Number: true}, {}}}
+	t := table{Columns: []column{{Long: true}, {Number: true}, {Number: true}, {Spare: 1}, {}}}
 	for _, line := range []struct {
 		name string
 		n    int64
@@ -57,8 +58,9 @@ func (b *builder) agreement(c *simulate.Comparison, all int64) table {
 		{"denied by " + b.against() + " only", c.OnlyAgainst, denied},
 	} {
 		t.Rows = append(t.Rows, []cell{
-			{Text: line.name}, {Text: number(line.n)}, {Text: share(line.n, all)},
+			{Text: line.name}, {Text: figures.Number(line.n)}, {Text: share(line.n, all)},
 			{Drawn: true, Share: ratio(line.n, all), Tone: line.tone},
+			{Text: "of all requests"},
 		})
 	}
 	return t
@@ -113,7 +115,7 @@ func (b *builder) changes(title string, all int64, list []simulate.Change) table
 		{Name: "difference", Number: true},
 	}}
 	for _, c := range list {
-		difference := number(c.Denied - c.Against)
+		difference := figures.Number(c.Denied - c.Against)
 		if c.Denied > c.Against {
 			difference = "+" + difference
 		}

@@ -2,14 +2,22 @@ package report_test
 
 import (
 	"flag"
+	"fmt"
+	"html"
+	"math"
 	"os"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/golden"
 	"github.com/stint-limiter/stint/internal/simulate"
+	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 	"github.com/stint-limiter/stint/internal/simulate/report"
 )
 
@@ -98,6 +106,178 @@ func TestTextHostile(t *testing.T) {
 	for _, bad := range []string{"\x1b", "\u202e", "\r", "\a"} {
 		if strings.Contains(text, bad) {
 			t.Errorf("%q is in\n%s", bad, text)
+		}
+	}
+}
+
+// TestPercentages: every percentage in text and page says of what it is, and is right. The parts
+// and wholes are those of the fixture.
+func TestPercentages(t *testing.T) {
+	r := report.New(all(), report.Names{Config: "new.yaml", Against: "old.yaml"})
+	of := func(part, whole float64) string { return strconv.FormatFloat(100*part/whole, 'f', 2, 64) }
+	const requests, allowed, denied, subjects = 1_204_331, 1_190_003, 14_328, 9000
+	var want []string // "percentage of what", in the order of the text
+	add := func(what string, values ...string) {
+		for _, v := range values {
+			want = append(want, v+" "+what)
+		}
+	}
+	add("requests", of(denied, requests))
+	add("of all lines", "<0.01")
+	add("of all requests", of(allowed, requests), of(denied, requests))
+	add("of the denied", of(9100, denied))
+	add("of the allowed", of(312, allowed), of(20_112, allowed))
+	add("of requests", "0", of(denied, 784_219)) // tiers
+	add("of requests", of(10_000, 500_000), of(328, 4000), of(4000, 680_219), "0")
+	add("of requests", of(10_000, 500_000), of(4000, 680_000), of(328, 4000))
+	add("of requests, enforced for", "0", "100", of(4900, 784_219), "100", of(328, 4000), "100", "0", "25") // limits
+	add("of all requests", of(1_184_000, requests), of(13_997, requests), of(331, requests), of(6003, requests))
+	add("of requests", of(13_000, 20_000), of(1, 31), "0") // subjects
+	add("headroom", "99", "10", "20", "90", "99", "100", "6.66", "21", "63", "97", "1", "2", "4", "11")
+	add("of limit", "100", "97")
+	add("subjects untouched", "99", "99.9", "100")
+	for _, hit := range []float64{3240, 1944, 1166, 699, 419, 251, 150, 90, 54, 32, 19, 11, 6, 3, 1, 0, 0} {
+		add("of subjects", of(hit, subjects))
+		add("of requests", of(40*hit, 784_219))
+		switch hit {
+		case 90:
+			add("of subjects", "99")
+		case 11:
+			add("of subjects", "99.9")
+		}
+	}
+	add("of subjects", "100")
+	add("of Redis cores", "60", "60", "60", "60")
+
+	html, err := r.HTML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, _, _ := strings.Cut(string(html), "<footer>")
+	_, page, _ = strings.Cut(page, "</style>")
+	for name, text := range map[string]string{
+		"text": string(r.Text(report.Terminal{})),
+		"page": strings.ReplaceAll(regexp.MustCompile("<[^>]*>").ReplaceAllString(page, " "), "&lt;", "<"),
+	} {
+		got := regexp.MustCompile(`[<>]?[0-9.]+ %`).FindAllString(text, -1)
+		if len(got) != len(want) {
+			t.Errorf("%s: %d percentages, want %d:\n%q\n%q", name, len(got), len(want), got, want)
+			continue
+		}
+		for i := range want {
+			value, what, _ := strings.Cut(want[i], " ")
+			if !samePercentage(strings.TrimSuffix(got[i], " %"), value) {
+				t.Errorf("%s: percentage %d is %s; want %s %% %s", name, i, got[i], value, what)
+			}
+		}
+		for _, words := range []string{"of all lines", "of all requests", "of the denied", "of the allowed",
+			"of requests", "of limit", "of subjects", "25 % of subjects", "subjects untouched"} {
+			if !strings.Contains(strings.ToLower(text), words) {
+				t.Errorf("%s: no percentage says %q", name, words)
+			}
+		}
+	}
+}
+
+// samePercentage reports whether a percentage as shown is a value, which has two digits.
+func samePercentage(shown, value string) bool {
+	got, err := strconv.ParseFloat(shown, 64)
+	want, err2 := strconv.ParseFloat(value, 64)
+	if err != nil || err2 != nil {
+		return shown == value || shown == "<0.01" && err2 == nil && want <= 0.01
+	}
+	return math.Abs(got-want) <= 0.051 && (want >= 10 || math.Abs(got-want) <= 0.0051)
+}
+
+// TestExamples: what is printed of a line that could not be read is part of it, at any width, on
+// the page and in JSON.
+func TestExamples(t *testing.T) {
+	lines := []string{
+		"\x1b[31mred\x1b[0m and then a longer text,  with  two  spaces",
+		strings.Repeat(`C:\Users\Ann "quoted" <b>café</b> `, 12),
+		"{\"ts\": 1, \"msg\": \"half of a line",
+		"192.0.2.1 - - [today] \"GET / HTTP/1.1\" 200\t1",
+		"\xff\xfe\xfd",
+	}
+	log := filepath.Join(t.TempDir(), "access.log")
+	good := `192.0.2.1 - - [02/Mar/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 10` + "\n"
+	if err := os.WriteFile(log, []byte(good+strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source, err := accesslog.Open([]string{log}, accesslog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	conf, err := config.Parse("test.yaml", []byte("tiers: [{name: anyone, identity: ip, limits: 5/1m}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := simulate.Run(t.Context(), source, simulate.Options{Set: conf.Set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(what string, number int64, text string) {
+		t.Helper()
+		if !strings.Contains(lines[number-2], text) || text == "" {
+			t.Errorf("%s: %q is not in line %d: %q", what, text, number, lines[number-2])
+		}
+	}
+	if len(found.Log.Examples) != 3 { // at most two of a kind
+		t.Errorf("got %+v", found.Log.Examples)
+	}
+	for _, e := range found.Log.Examples {
+		check("JSON", e.Line, e.Text)
+	}
+	r := report.New(found, report.Names{})
+	for _, width := range []int{0, 60, 80, 120} {
+		n, column := 0, -1
+		for line := range strings.Lines(string(r.Text(report.Terminal{Width: width}))) {
+			if strings.Contains(line, "WHERE") {
+				column = strings.Index(line, "LINE")
+				continue
+			}
+			if where := regexp.MustCompile(`access\.log:(\d) `).FindStringSubmatch(line); where != nil {
+				number, _ := strconv.ParseInt(where[1], 10, 64)
+				check(fmt.Sprint("width ", width), number, strings.TrimSuffix(string([]rune(line)[column:]), "\n"))
+				n++
+			}
+		}
+		if n != 3 {
+			t.Errorf("width %d: %d examples, want 3", width, n)
+		}
+	}
+	page, err := r.HTML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile(`access\.log:(\d)</td>.*?verbatim ">(.*?)</td>`).FindAllStringSubmatch(string(page), -1)
+	for _, m := range shown {
+		number, _ := strconv.ParseInt(m[1], 10, 64)
+		check("page", number, html.UnescapeString(m[2]))
+	}
+	if len(shown) != 3 {
+		t.Errorf("page: %d examples, want 3", len(shown))
+	}
+}
+
+// TestHitBy: the table names a ban, first if it denied more than any limit.
+func TestHitBy(t *testing.T) {
+	minute := simulate.HitBy{Tier: "free", Limit: stint.PerMinute(30), Denied: 10}
+	hour := simulate.HitBy{Tier: "free", Limit: stint.PerHour(300), Denied: 5}
+	for _, test := range []struct {
+		hit  simulate.Hit
+		want string
+	}{
+		{simulate.Hit{By: []simulate.HitBy{minute}}, "free: 30/1m"},
+		{simulate.Hit{By: []simulate.HitBy{minute, hour}}, "free: 30/1m and 1 more"},
+		{simulate.Hit{By: []simulate.HitBy{minute, hour}, Banned: 11}, "a ban, free: 30/1m and 1 more"},
+		{simulate.Hit{By: []simulate.HitBy{minute}, Banned: 10}, "free: 30/1m, a ban"},
+		{simulate.Hit{Banned: 10}, "a ban"},
+	} {
+		r := &simulate.Result{Outcome: simulate.Outcome{Total: counts(100, 50, 0, 0), Hit: []simulate.Hit{test.hit}}}
+		if got := string(report.New(r, names).Text(report.Terminal{})); !strings.Contains(got, "  "+test.want+"\n") {
+			t.Errorf("no %q in\n%s", test.want, got)
 		}
 	}
 }

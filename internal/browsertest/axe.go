@@ -1,0 +1,52 @@
+package browsertest
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// axeFile is where `make setup` installs axe-core, from the root of the repository.
+const axeFile = "tools/axe/node_modules/axe-core/axe.min.js"
+
+// axeRun returns what axe-core finds wrong, one text per element. Every rule of WCAG 2.2, levels A
+// and AA, and every best practice applies, or only the given rules.
+const axeRun = `((only) => axe.run(document, {
+	preload: false, // style sheets matter to no rule here
+	resultTypes: ["violations"],
+	runOnly: only.length > 0 ? {type: "rule", values: only}
+		: {type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]},
+	rules: only.length > 0 ? {} : {"target-size": {enabled: true}},
+}).then(({violations}) => violations.flatMap((v) => v.nodes.map((n) =>
+	v.id + ": " + n.target.join(" ") + ": " + n.failureSummary.replace(/\s+/g, " ")))))`
+
+// Audit runs axe-core on the page as it is, and returns the violations of its rules, or of the
+// named ones only. It reaches the page through the browser's protocol, so the content security
+// policy does not apply to it.
+func (p *Page) Audit(rules ...string) []string {
+	p.t.Helper()
+	source, err := axe()
+	p.must(err, "read axe-core (make setup installs it, with npm, from tools/axe)")
+	if Eval[string](p, "typeof axe") == "undefined" {
+		Eval[bool](p, source+"\n;true")
+	}
+	return Eval[[]string](p, axeRun+"("+Quote(strings.Join(rules, " "))+".split(' ').filter(Boolean))")
+}
+
+// axe reads axe-core's script. Tests run in the directory of their package.
+var axe = sync.OnceValues(func() (string, error) {
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			source, err := os.ReadFile(filepath.Join(dir, axeFile))
+			return string(source), err
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.Join(errors.New("no go.mod above"), fs.ErrNotExist)
+		}
+	}
+	return "", err
+})

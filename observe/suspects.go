@@ -1,0 +1,201 @@
+package observe
+
+import (
+	"cmp"
+	"container/list"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/policy"
+)
+
+const (
+	// maxSuspects is how many subjects are kept, and suspectLife how long after their last denial.
+	maxSuspects = 4096
+	suspectLife = time.Hour
+	// suspectSeconds is what rates are of.
+	suspectSeconds = 10
+	// maxSuspectPolicies is how many policies are counted for a suspect.
+	maxSuspectPolicies = 4
+	// worstSuspects is how many of them a tick has.
+	worstSuspects = 3
+)
+
+// suspects keeps details of the subjects that were denied last: how many requests they send, how
+// many of these are denied, since when, and by which policies. In an attack from very many subjects
+// those that are denied most stay, because they are denied again before others have replaced them.
+//
+// The mutex of offenders guards all but known.
+type suspects struct {
+	// known are the suspects as of the last tick, by name. Their allowed requests are counted too.
+	known atomic.Pointer[map[string]*suspect]
+
+	each    list.List // of *suspect, the one that was denied last first
+	byName  map[string]*list.Element
+	changed bool // since known was made
+	ticks   int
+}
+
+type suspect struct {
+	name        string
+	first, last time.Time // denials
+	denied      int64
+	allowed     atomic.Int64
+	// banned counts the denials by its ban, since it was last allowed, or denied by a limit.
+	banned   atomic.Int64
+	policies []policyDenials
+	past     [suspectSeconds]struct{ allowed, denied int64 } // the totals of the last seconds
+}
+
+type policyDenials struct {
+	name   string
+	denied int64
+}
+
+// denied adds denials of a subject.
+func (s *suspects) denied(name, policy string, banned bool, now time.Time, n int64) {
+	e := s.byName[name]
+	if e == nil {
+		e = s.add(name, now)
+	}
+	s.each.MoveToFront(e)
+	who := e.Value.(*suspect)
+	who.last = now
+	who.denied += n
+	if banned {
+		who.banned.Add(n)
+		return
+	}
+	who.banned.Store(0)
+	i := slices.IndexFunc(who.policies, func(p policyDenials) bool { return p.name == policy })
+	if i < 0 && len(who.policies) < maxSuspectPolicies {
+		i = len(who.policies)
+		who.policies = append(who.policies, policyDenials{name: policy})
+	}
+	if i >= 0 {
+		who.policies[i].denied += n
+	}
+}
+
+// add adds a suspect. If there are too many, it takes the memory of the one that was denied longest
+// ago. Until the next tick the allowed requests of that one count for it.
+func (s *suspects) add(name string, now time.Time) *list.Element {
+	if s.byName == nil {
+		s.byName = map[string]*list.Element{}
+	}
+	var e *list.Element
+	if s.each.Len() < maxSuspects {
+		e = s.each.PushFront(&suspect{})
+	} else {
+		e = s.each.Back()
+		delete(s.byName, e.Value.(*suspect).name)
+	}
+	who := e.Value.(*suspect)
+	who.name, who.first, who.denied, who.policies = name, now, 0, who.policies[:0]
+	who.allowed.Store(0)
+	who.banned.Store(0)
+	clear(who.past[:])
+	s.byName[name] = e
+	s.changed = true
+	return e
+}
+
+// allowed counts an allowed request for those of its subjects that are suspects. Requests wait for
+// it, so it takes no lock.
+func (s *suspects) allowed(results []policy.Result) {
+	known := s.known.Load()
+	if known == nil {
+		return
+	}
+	for i := range results {
+		if i > 0 && results[i].Subject == results[i-1].Subject {
+			continue
+		}
+		if who := (*known)[results[i].Subject]; who != nil {
+			who.allowed.Add(1)
+			if who.banned.Load() != 0 {
+				who.banned.Store(0)
+			}
+		}
+	}
+}
+
+// tick ends a second.
+func (s *suspects) tick(now time.Time) {
+	for e := s.each.Back(); e != nil && now.Sub(e.Value.(*suspect).last) > suspectLife; e = s.each.Back() {
+		delete(s.byName, s.each.Remove(e).(*suspect).name)
+		s.changed = true
+	}
+	s.ticks++
+	for e := s.each.Front(); e != nil; e = e.Next() {
+		who := e.Value.(*suspect)
+		past := &who.past[s.ticks%suspectSeconds]
+		past.allowed, past.denied = who.allowed.Load(), who.denied
+	}
+	if !s.changed {
+		return
+	}
+	s.changed = false
+	if s.each.Len() == 0 {
+		s.known.Store(nil)
+		return
+	}
+	known := make(map[string]*suspect, s.each.Len())
+	for name, e := range s.byName {
+		known[name] = e.Value.(*suspect)
+	}
+	s.known.Store(&known)
+}
+
+// recent returns the requests of a suspect in the last ten seconds.
+func (s *suspects) recent(who *suspect) (allowed, denied int64) {
+	past := who.past[(s.ticks+1)%suspectSeconds]
+	return who.allowed.Load() - past.allowed, who.denied - past.denied
+}
+
+// worst returns the names of those with most denials in the last ten seconds.
+func (s *suspects) worst() []string {
+	type counted struct {
+		name   string
+		denied int64
+	}
+	var all []counted
+	for e := s.each.Front(); e != nil; e = e.Next() {
+		who := e.Value.(*suspect)
+		_, denied := s.recent(who)
+		if denied == 0 {
+			break // nor were those behind it denied, which were last denied before it
+		}
+		all = append(all, counted{who.name, denied})
+	}
+	slices.SortFunc(all, func(a, b counted) int {
+		return cmp.Or(cmp.Compare(b.denied, a.denied), cmp.Compare(a.name, b.name))
+	})
+	names := make([]string, min(len(all), worstSuspects))
+	for i := range names {
+		names[i] = all[i].name
+	}
+	return names
+}
+
+// describe adds what is known of a subject to an offender. It reports whether anything is.
+func (s *suspects) describe(name string, o *Offender, now time.Time) bool {
+	e := s.byName[name]
+	if e == nil {
+		return false
+	}
+	who := e.Value.(*suspect)
+	allowed, denied := s.recent(who)
+	if all := allowed + denied; all > 0 {
+		seconds := min(max(now.Sub(who.first).Seconds(), 1), suspectSeconds)
+		o.Rate, o.Share = float64(all)/seconds, float64(denied)/float64(all)
+	}
+	o.First, o.Last, o.Banned = who.first, who.last, who.banned.Load()
+	slices.SortStableFunc(who.policies, func(a, b policyDenials) int { return cmp.Compare(b.denied, a.denied) })
+	for _, p := range who.policies {
+		o.Policies = append(o.Policies, label.Line(p.name))
+	}
+	return true
+}
