@@ -102,7 +102,8 @@ type Alert struct {
 	Severity string `json:"severity"`
 	// State is "ok", "pending" or "firing".
 	State string `json:"state"`
-	// Summary says in a sentence what is wrong, and what to do first.
+	// Summary says what is wrong, and what to do first; while it is pending, how long that has
+	// lasted, and when it will fire.
 	Summary string `json:"summary"`
 	// Value is what is compared with the threshold.
 	Value     float64 `json:"value"`
@@ -149,6 +150,10 @@ type RedisInfo struct {
 	Keys         int64   `json:"keys"`
 	// Policy is maxmemory-policy.
 	Policy string `json:"maxmemory_policy"`
+	// MemoryShare is how full the memory of the fullest server is, 0 without a bound, and CPUShare
+	// how busy the main thread of the busiest one was in the last seconds: 1 is all of a core.
+	MemoryShare float64 `json:"memory_share"`
+	CPUShare    float64 `json:"cpu_share"`
 }
 
 // Tick is what subscribers receive every second.
