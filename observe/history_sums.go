@@ -50,8 +50,8 @@ func (h *history) during(d time.Duration) (decisions, storeCalls buckets) {
 
 // setDurations says how long decisions and store calls took.
 func (p *Point) setDurations(decisions, storeCalls *buckets) {
-	p.P50, p.P99 = milliseconds(decisions.quantile(0.5)), milliseconds(decisions.quantile(0.99))
-	p.StoreP50, p.StoreP99 = milliseconds(storeCalls.quantile(0.5)), milliseconds(storeCalls.quantile(0.99))
+	p.P50, p.P99 = decisions.quantile(0.5).Seconds(), decisions.quantile(0.99).Seconds()
+	p.StoreP50, p.StoreP99 = storeCalls.quantile(0.5).Seconds(), storeCalls.quantile(0.99).Seconds()
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

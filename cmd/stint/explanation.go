@@ -63,15 +63,15 @@ type requestID struct {
 
 type failure struct {
 	Mode   string   `json:"mode"`
-	Budget duration `json:"budget"`
+	Budget duration `json:"budget_seconds"`
 	// Breaker is when the store is not asked any more, and when again.
 	Breaker breaker `json:"breaker"`
 }
 
 type breaker struct {
 	Failures int      `json:"failures"`
-	Probe    duration `json:"probe"`
-	Retry    duration `json:"retry"`
+	Probe    duration `json:"probe_seconds"`
+	Retry    duration `json:"retry_seconds"`
 }
 
 // breakerOf returns the breaker that a configuration asks for.
@@ -85,9 +85,9 @@ func breakerOf(c *config.Config) breaker {
 
 type bans struct {
 	After     int        `json:"after"`
-	Within    duration   `json:"within,omitempty"`
-	Durations []duration `json:"durations,omitempty"`
-	Forgive   duration   `json:"forgive,omitempty"`
+	Within    duration   `json:"within_seconds,omitempty"`
+	Durations []duration `json:"durations_seconds,omitempty"`
+	Forgive   duration   `json:"forgive_seconds,omitempty"`
 }
 
 func explanationOf(c *config.Config, in *policy.Input) *explanation {
@@ -132,5 +132,5 @@ func bansOf(b *stint.BanPolicy) *bans {
 	return result
 }
 
-// duration is a duration as in configurations: 1h, not 1h0m0s.
+// duration is a duration as in configurations: 1h, not 1h0m0s. In JSON it is in seconds.
 type duration time.Duration

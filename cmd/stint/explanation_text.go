@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -180,7 +181,7 @@ func (b *bans) String() string {
 // String returns the shortest exact form: "1h", not "1h0m0s".
 func (d duration) String() string { return figures.Exact(time.Duration(d)) }
 
-func (d duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+func (d duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).Seconds()) }
 
 func orNone(text string) string {
 	if text == "" {

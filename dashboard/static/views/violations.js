@@ -90,7 +90,7 @@ function violationRow(v) {
   return row(COLUMNS, [
     clock(time(v.at) ?? 0), subjectLink(v), tierAndPolicy(v.tier, v.policy), v.limit || "–",
     h("span", { class: `reason ${v.reason}` }, v.reason, v.degraded ? h("span", { class: "reason degraded" }, "degraded") : null),
-    v.reason === "shadow" ? "let through" : retry(v.retry_after),
+    v.reason === "shadow" ? "let through" : retry(v.retry_after_seconds),
   ], { "data-serial": v.serial });
 }
 
