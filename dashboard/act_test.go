@@ -73,7 +73,7 @@ func TestWrongActs(t *testing.T) {
 		says       string
 	}{
 		{"/api/reset", ``, 400, "The body is invalid: EOF"},
-		{"/api/reset", `{}`, 400, "There is no subject"},
+		{"/api/reset", `{}`, 400, "No subject is given"},
 		{"/api/reset", `[]`, 400, "cannot unmarshal array"},
 		{"/api/reset", `{"subject": "user:1"} {}`, 400, "more than one value"},
 		{"/api/reset", `{"subject": "user:1", "for": "1h"}`, 400, `unknown field "for"`},
@@ -85,7 +85,7 @@ func TestWrongActs(t *testing.T) {
 		{"/api/ban", `{"subject": "user:1", "for": "-1h"}`, 400, "the ban is -1h0m0s; want whole microseconds from"},
 		{"/api/ban", `{"subject": "user:1", "for": "1ns"}`, 400, "the ban is 1ns"},
 		{"/api/ban", `{"subject": "user:1", "for": "999999h"}`, 400, "the ban is 999999h0m0s"},
-		{"/api/ban", `{"subject": "", "for": "1h"}`, 400, "There is no subject"},
+		{"/api/ban", `{"subject": "", "for": "1h"}`, 400, "No subject is given"},
 		{"/api/unban", `{"ref": "` + r.board.c.Monitor.Ref("~hash") + `"}`, 400, "its name is too long"},
 		{"/api/take", `{"subject": "user:1", "cost": -1}`, 400, "nothing here counts costs"},
 		{"/api/take", `{"subject": "user:1", "policy": "serach"}`, 400, `did you mean "search"?`},

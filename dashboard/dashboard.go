@@ -93,7 +93,7 @@ func New(ctx context.Context, c Config) (http.Handler, error) {
 	}
 	if c.Guard == nil {
 		c.Guard = callers.LocalOnly(c.Logger, "the dashboard",
-			"This serves only this machine: use localhost or its address, and no proxy.")
+			"Only callers on this machine are served: use localhost or its address, without a proxy.")
 	}
 	if c.Set == nil {
 		c.Set = func() *policy.Set { return nil }
@@ -155,7 +155,7 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/api/reset", "/api/ban", "/api/unban", "/api/take":
 		w.Header().Set("Allow", http.MethodPost)
-		answer.Refuse(w, http.StatusMethodNotAllowed, "method", "This changes something: use POST.")
+		answer.Refuse(w, http.StatusMethodNotAllowed, "method", "This address makes changes: use POST.")
 	default:
 		answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here.")
 	}

@@ -142,7 +142,7 @@ func TestWrongQuestions(t *testing.T) {
 		{"/api/violations?n=1001", 400, "invalid", "want a number from 1 to 1000"},
 		{"/api/violations?n=ten", 400, "invalid", `n is "ten"`},
 		{"/api/bans?n=-1", 400, "invalid", "want a number from 1 to 10000"},
-		{"/api/subject", 400, "invalid", "There is no subject"},
+		{"/api/subject", 400, "invalid", "No subject is given"},
 		{"/api/subject?subject=user:1&ref=x", 400, "invalid", "want one of them"},
 		{"/api/subject?ref=nobody", 404, "unknown_ref", "reference has expired"},
 		{"/api/subject?ref=~bm9ib2R5", 404, "unknown_ref", "reference has expired"},

@@ -124,7 +124,7 @@ func testViolations(t *testing.T, f *fixture, page *browsertest.Page) {
 			t.Errorf("the row says %q, and not %q", got, want)
 		}
 	}
-	if got, want := page.Text(".counts"), "41 came too fast"; !strings.Contains(got, want) {
+	if got, want := page.Text(".counts"), "41 more were counted"; !strings.Contains(got, want) {
 		t.Errorf("the counts say %q, want %q", got, want)
 	}
 }

@@ -24,7 +24,7 @@ func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-d.streams }()
 	default:
 		answer.Refuse(w, http.StatusServiceUnavailable, "busy",
-			fmt.Sprintf("All %d streams are in use; close some pages that show the dashboard.", maxStreams))
+			fmt.Sprintf("All %d streams are in use; close some dashboard pages.", maxStreams))
 		return
 	}
 	ticks, cancel := d.c.Monitor.Subscribe()

@@ -11,7 +11,7 @@ const who = (s) => (s.ref ? { ref: s.ref } : { subject: s.subject });
 export function lift(app, s) {
   return ask(app, "api/unban", who(s), {
     title: `Unban ${s.subject}?`, action: "Unban",
-    text: "Ends its ban at once, and clears its strikes. What it has used of its limits stays.",
+    text: "Ends the ban immediately and clears the strikes. The usage of its limits stays.",
   });
 }
 
@@ -19,8 +19,8 @@ export function lift(app, s) {
 export function forget(app, s) {
   return ask(app, "api/reset", who(s), {
     title: `Reset ${s.subject}?`, action: "Reset",
-    text: "Clears everything it has used of its limits, as if it were new.",
-    failed: "failed, or only partly done",
+    text: "Clears its usage of all limits, as if it were a new subject.",
+    failed: "failed, or is incomplete",
   });
 }
 
@@ -28,7 +28,7 @@ export function forget(app, s) {
 export function ban(app, s) {
   return ask(app, "api/ban", who(s), {
     title: `Ban ${s.subject}?`, action: "Ban", choices: DURATIONS,
-    text: "Denies all its requests until the ban ends, on every server that shares the store.",
+    text: "Denies all requests of this subject until the ban ends, on every server that shares the store.",
   });
 }
 

@@ -9,13 +9,13 @@ const VIEWS = [
 
 /** listed is what the help says. */
 export const listed = [
-  ["p", "pause and resume"],
-  ["/", "filter violations, or find a subject"],
-  ...VIEWS.map(([key, view]) => [`g ${key}`, `go to ${view}`]),
-  ["t", "change the theme"],
-  ["?", "this help"],
-  ["← →", "on a chart: read the values; with Shift ten at a time"],
-  ["Esc", "close a dialog"],
+  ["p", "Pause or resume"],
+  ["/", "Filter violations, or find a subject"],
+  ...VIEWS.map(([key, view]) => [`g ${key}`, `Go to ${view}`]),
+  ["t", "Change the theme"],
+  ["?", "Show this help"],
+  ["← →", "Move along a chart; with Shift, ten points at a time"],
+  ["Esc", "Close a dialog or the menu"],
 ];
 
 /** listen calls actions by name: pause, filter, theme, help, go(view). */

@@ -108,7 +108,7 @@ class App {
     if (this.#view && !location.hash.startsWith("#/")) return; // a place on the page
     const [, name, ...rest] = location.hash.split("/");
     const view = this.#makers.has(name) ? name : "overview";
-    if (name && name !== view) this.notice(`There is no view “${decode(name)}”. This is the overview.`, true);
+    if (name && name !== view) this.notice(`There is no view “${decode(name)}”. Showing the overview.`, true);
     if (!this.#views.has(view)) this.#views.set(view, this.#makers.get(view)(this));
     const next = this.#views.get(view);
     if (this.#view !== next) this.#view?.hide?.();
@@ -177,7 +177,7 @@ class App {
         if (await whileShown(follow)) say(find("link"), "Connecting…"); // as it does when somebody looks again
         else await this.#lost("The server closed the connection.", failures++);
       } catch (error) {
-        await this.#lost(error.status ? error.message : "The server cannot be reached.", failures++, error.status === 401);
+        await this.#lost(error.status ? error.message : "Cannot reach the server.", failures++, error.status === 401);
       }
     }
   }
@@ -195,12 +195,12 @@ class App {
     const pause = Math.min(15_000, 1000 * 2 ** failures) * (0.8 + 0.4 * Math.random());
     const last = this.model.points.at(-1);
     const button = document.createElement("button");
-    button.textContent = locked ? "Give a token" : "Try now";
+    button.textContent = locked ? "Sign in" : "Retry now";
     document.body.classList.add("lost");
     say(find("link"), "Not connected");
     fill(find("banner"), `${why} `,
-      last ? `Data is from ${clock(last.at * 1000)}. ` : null,
-      locked ? null : `Trying again in ${count(Math.ceil(pause / 1000), "second")}. `, button);
+      last ? `Showing data from ${clock(last.at * 1000)}. ` : null,
+      locked ? null : `Retrying in ${count(Math.ceil(pause / 1000), "second")}. `, button);
     find("banner").hidden = false;
     return new Promise((resolve) => {
       const timer = locked ? 0 : setTimeout(resolve, pause);

@@ -24,7 +24,7 @@ export function ago(ms, now = Date.now()) {
 
 /** until writes how long it is until a time: "in 3 m 20 s". */
 export function until(ms, now = Date.now()) {
-  return ms - now < 1000 ? "any moment" : `in ${duration(whole(ms - now))}`;
+  return ms - now < 1000 ? "now" : `in ${duration(whole(ms - now))}`;
 }
 
 /** forHowLong writes how long something has been the case: "for 12 s". */
@@ -37,7 +37,7 @@ const whole = (ms) => Math.round(ms / 1000) * 1000;
 /** retry writes how long somebody has to wait, from seconds; -1 is never. */
 export function retry(seconds) {
   if (seconds < 0) return "never";
-  return seconds === 0 ? "at once" : duration(seconds * 1000);
+  return seconds === 0 ? "now" : duration(seconds * 1000);
 }
 
 /** measured writes a value of an alert with its unit. */

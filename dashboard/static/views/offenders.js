@@ -7,7 +7,7 @@ const KINDS = [
   ["ip", "Addresses"], ["user", "Users"], ["apikey", "API keys"], ["session", "Sessions"],
   ["internal", "Services"], ["envoy", "Envoy"], ["other", "Others"], ["policy", "Policies"],
 ];
-const COLUMNS = columns("# | figure", "Subject | subject", "Denials | figure", "Share of the first | wide", "Last denied by");
+const COLUMNS = columns("# | figure", "Subject | subject", "Denials | figure", "Compared with the first | wide", "Last denied by");
 
 export function offenders(app) {
   let kind = "ip";
@@ -18,7 +18,7 @@ export function offenders(app) {
   const list = h("div", { role: "tablist", "aria-label": "Kinds of subjects", class: "tabs", on: { keydown: arrow } }, tabs);
   const panel = h("div", { role: "tabpanel", id: "offenders", tabindex: "0" });
   const node = h("section", { class: "offenders" },
-    heading("Offenders", "Subjects with the most denials in the last minutes. With many subjects, counts are upper bounds: the pale end of a bar is uncertain."),
+    heading("Offenders", "Subjects with the most denials in the last few minutes. With many subjects, counts are upper bounds: the pale end of a bar is uncertain."),
     list, panel);
 
   function choose(name) {
@@ -45,7 +45,7 @@ export function offenders(app) {
     panel.setAttribute("aria-labelledby", `tab-${kind}`);
     const found = top[kind] ?? [];
     if (found.length === 0) {
-      fill(panel, empty("Nobody of this kind was denied in the last minutes."));
+      fill(panel, empty("No denials of this kind in the last few minutes."));
       return;
     }
     const most = Math.max(...found.map((o) => o.denied), 1);
@@ -55,7 +55,7 @@ export function offenders(app) {
       kind === "policy" ? policyLink(o.subject) : subjectLink(o),
       o.at_least < o.denied ? `${o.at_least.toLocaleString("en")} to ${o.denied.toLocaleString("en")}` : o.denied.toLocaleString("en"),
       bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)} %` }),
-      o.policy || "the tier's own limits",
+      o.policy || "limits of the tier",
     ])));
     refill(panel, view);
   }

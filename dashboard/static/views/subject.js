@@ -6,7 +6,7 @@ import { full, limitCard, whose } from "../limitcard.js";
 import { clock, count, sentence, time, until } from "../words.js";
 
 const EVERY = 3000;
-const HINT = "Enter a subject: its kind, a colon, and its full name. Or click one in the violations or offenders.";
+const HINT = "Enter a subject as kind:name, for example user:42, or select one in Violations or Offenders.";
 
 export function subject(app) {
   const input = h("input", {
@@ -27,7 +27,7 @@ export function subject(app) {
   const found = h("div", { hidden: true }, h("div", { class: "who" }, name, actions, note, banned), tiers, cards, idle);
   const none = empty(HINT);
   const node = h("section", { class: "subject" },
-    heading("Subject", "What one caller has used of every limit, and when it comes back."), form, status, none, found);
+    heading("Subject", "What one subject has used of every limit, and when it resets."), form, status, none, found);
   const unfolded = new Set();
   let wanted = null; // {subject} or {ref}, as the address has it
   let known = null; // the last answer
@@ -47,7 +47,7 @@ export function subject(app) {
       chosen = null;
       unfolded.clear();
       idle.open = false;
-      nothing("Looking…");
+      nothing("Loading…");
     }
     if (next?.subject) input.value = next.subject;
     if (wanted) watch.now();
@@ -61,7 +61,7 @@ export function subject(app) {
     } catch (error) {
       if (mine !== asked) return;
       if (known && error.status === 503) say(status, `As of ${clock(time(known.now) ?? 0)}. ${sentence(error.message)}`);
-      else nothing(`${error.status === 404 ? "Nothing is known about this subject" : "It cannot be shown"}: ${error.message}`);
+      else nothing(`${error.status === 404 ? "Nothing is known about this subject" : "Cannot load the subject"}: ${error.message}`);
     }
   }
   function nothing(text) {
@@ -89,11 +89,11 @@ export function subject(app) {
     say(status, `${count(limits.length, "limit")}${s.left_out > 0 ? ` and ${s.left_out} not shown` : ""}, as of ${clock(now)}`);
     refill(cards, used.length > 0
       ? used.map((limit) => limitCard(limit, now, cardWidth(), unfolded))
-      : empty(limits.length > 0 ? "It has used none of its limits."
-        : "No limit in the configuration counts this subject. Check its kind."));
+      : empty(limits.length > 0 ? "No usage of any limit."
+        : "No limit in the configuration applies to this subject. Check its kind."));
     idle.hidden = rest.length === 0;
     const [summary, list] = idle.children;
-    say(summary, `${count(rest.length, "limit")} without usage`);
+    say(summary, `${count(rest.length, "unused limit")}`);
     fill(list, rest.map((l) => h("li", {}, h("span", { class: "code" }, l.limit), " ", h("span", { class: "quiet" }, whose(l)))));
   }
   /** update redraws the subject if it arrived before its data. */
@@ -113,7 +113,7 @@ export function subject(app) {
     }
     chosen ??= denied || null; // it stays when others are denied
     tier.value = chosen ?? "";
-    say(tiers.lastChild, `The tier of a caller depends on its request.${denied ? ` It was last denied in ${denied}.` : ""}`);
+    say(tiers.lastChild, `The tier of a caller depends on the request.${denied ? ` The last denial was in tier ${denied}.` : ""}`);
     return all.filter((l) => !tier.value || !l.tier || l.tier === tier.value);
   }
   /** buttons do not move while somebody is about to press one. */
@@ -147,13 +147,13 @@ function named([by = "", ...rest]) {
 /** unwritable says why nothing can be changed. */
 const unwritable = ({ who }) => (who
   ? `The token of ${who} has the role read. Changes require one with the role operate.`
-  : "Nothing can be changed here: the server has no tokens. Start it without --no-admin-token.");
+  : "Changes are disabled: the server has no tokens. Start it without --no-admin-token.");
 
 const unused = (limit) => limit.used === 0 && !limit.divided && limit.capacity > 0 && !(limit.entries?.length > 0);
 
 function banText({ until: end, level, strikes }, now) {
   const ends = time(end);
-  const ban = ends ? `■ Banned until ${clock(ends)} (${until(ends, now)}), ${level > 0 ? `ban ${level} in a row` : "by hand"}.` : "Not banned.";
-  const next = strikes > 0 ? ` ${count(strikes, "denial")} ${strikes === 1 ? "counts" : "count"} towards the next ban.` : "";
+  const ban = ends ? `■ Banned until ${clock(ends)} (${until(ends, now)}), ${level > 0 ? `ban ${level} in a row` : "by an operator"}.` : "Not banned.";
+  const next = strikes > 0 ? ` ${count(strikes, "denial")} ${strikes === 1 ? "counts" : "count"} toward the next ban.` : "";
   return h("p", { class: ends ? "banned" : "quiet" }, ban, next);
 }

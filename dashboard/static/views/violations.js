@@ -3,7 +3,7 @@ import { columns, empty, fill, h, heading, row, say, table } from "../dom.js";
 import { clock, count, tierAndPolicy, retry, time } from "../words.js";
 
 const ROWS = 200;
-const COLUMNS = columns("Time | time", "Subject | subject", "Tier / policy", "Limit | code", "Reason", "Room in | figure");
+const COLUMNS = columns("Time | time", "Subject | subject", "Tier / policy", "Limit | code", "Reason", "Retry in | figure");
 const REASONS = ["limit", "ban", "unavailable", "shadow"];
 
 export function violations(app) {
@@ -18,9 +18,9 @@ export function violations(app) {
   const counts = h("p", { class: "counts", role: "status" });
   const { node: list, body } = table("Violations, newest first", COLUMNS);
   const nothing = empty("No violations yet. Requests that are over a limit or banned appear here within a second.");
-  const clear = h("button", { type: "button", on: { click: reset } }, "Clear");
+  const clear = h("button", { type: "button", on: { click: reset } }, "Clear filters");
   const node = h("section", { class: "violations" },
-    heading("Violations", "Requests that were denied, or would have been, as they happen."),
+    heading("Violations", "Requests that were denied, or that shadow rules would have denied, as they happen."),
     h("div", { class: "filters" }, text, tier.label, policy.label, reason.label, clear), counts, nothing, list);
   let seen = 0; // the newest that is in the table, if it fits
   let shown = ""; // of what, by which filter
@@ -63,14 +63,14 @@ export function violations(app) {
     seen = model.newest;
     nothing.hidden = fits.length > 0;
     list.hidden = fits.length === 0;
-    if (model.violations.length > 0) say(nothing, "No violation here matches the filter.");
+    if (model.violations.length > 0) say(nothing, "No violations match the filter.");
     clear.hidden = Object.values(filter).every((f) => f === "");
     const more = fits.length - body.rows.length;
     say(counts, [
       `${count(body.rows.length, "violation")} shown`,
-      more > 0 ? `${count(more, "older one")} left out` : "",
-      model.unshown > 0 ? `${model.unshown.toLocaleString("en")} came too fast to list, and are only counted` : "",
-      model.gap ? `what came between ${clock(model.gap.from)} and ${clock(model.gap.to)} is missing: this page was not connected` : "",
+      more > 0 ? `${count(more, "older one")} not shown` : "",
+      model.unshown > 0 ? `${model.unshown.toLocaleString("en")} more were counted but not listed` : "",
+      model.gap ? `violations between ${clock(model.gap.from)} and ${clock(model.gap.to)} are missing: this page was not connected` : "",
     ].filter(Boolean).join(" · "));
   }
   return { node, update, focus: () => text.focus() };
@@ -90,7 +90,7 @@ function violationRow(v) {
   return row(COLUMNS, [
     clock(time(v.at) ?? 0), subjectLink(v), tierAndPolicy(v.tier, v.policy), v.limit || "–",
     h("span", { class: `reason ${v.reason}` }, v.reason, v.degraded ? h("span", { class: "reason degraded" }, "degraded") : null),
-    v.reason === "shadow" ? "let through" : retry(v.retry_after),
+    v.reason === "shadow" ? "allowed" : retry(v.retry_after),
   ], { "data-serial": v.serial });
 }
 
