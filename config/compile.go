@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"maps"
+	"math"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -12,8 +13,10 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/mistake"
 	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/tlsfiles"
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -39,6 +42,7 @@ func compile(doc *document, r *reader) *Config {
 	c.spec.Claims = doc.Claims
 	c.identities()
 	c.spec.RequestID, c.spec.RequestIDLife = c.requestID("request_id", doc.RequestID)
+	c.spec.Contact = doc.Contact
 	c.headers()
 	c.outbound()
 	c.gateway()
@@ -77,6 +81,9 @@ func (c *compiler) mistakes(key string, err error) {
 func (c *compiler) store() {
 	s := Store{
 		URL: c.doc.Store.URL, Prefix: c.doc.Store.Prefix, Memory: int64(c.doc.Store.Memory),
+		CAFile:              c.file("store.ca_file", c.doc.Store.CAFile),
+		CertFile:            c.file("store.cert_file", c.doc.Store.CertFile),
+		KeyFile:             c.file("store.key_file", c.doc.Store.KeyFile),
 		NameKeyFile:         c.file("store.name_key_file", c.doc.Store.NameKeyFile),
 		PreviousNameKeyFile: c.file("store.previous_name_key_file", c.doc.Store.PreviousNameKeyFile),
 	}
@@ -101,6 +108,17 @@ func (c *compiler) store() {
 	}
 	if s.NameKeyFile == "" && s.PreviousNameKeyFile != "" {
 		c.mistake("store.previous_name_key_file", "there is no name_key_file that replaces it; to go on with this key call it name_key_file")
+	}
+	files := tlsfiles.Files{CA: s.CAFile, Cert: s.CertFile, Key: s.KeyFile}
+	if err := files.Check("cert_file", "key_file"); err != nil {
+		c.mistake("store", "%v", err)
+	}
+	switch where := c.doc.Store.URL; {
+	case files == tlsfiles.Files{}, where == "": // left out, --store or REDIS_URL may name a Redis
+	case !strings.HasPrefix(where, "rediss://"):
+		c.mistake("store.url", "there are certificates for TLS (ca_file, cert_file), and the URL is without TLS; want one that begins with rediss://")
+	default:
+		s.URL = files.AddTo(where, false)
 	}
 	c.config.Store = s
 }
@@ -145,23 +163,42 @@ func (c *compiler) failure(key string, doc *failureDoc) *stint.FailurePolicy {
 	} else if c.has(key + ".budget") {
 		c.mistake(key+".budget", "a decision needs some time; want something like 15ms")
 	}
-	if doc.Mode == nil && doc.Budget == 0 && doc.Instances == 0 && doc.Memory == 0 && !c.has(key+".mode") &&
-		!c.has(key+".budget") {
-		c.mistake(key, "is empty; want mode, budget, instances or memory, or leave it out")
+	if doc.Mode == nil && doc.Budget == 0 && doc.Instances == 0 && doc.Memory == 0 && doc.Breaker == nil &&
+		!c.has(key+".mode") && !c.has(key+".budget") {
+		c.mistake(key, "is empty; want mode, budget, instances, memory or breaker, or leave it out")
 	}
 	if doc.Instances < 0 || doc.Instances > 1<<20 {
 		c.mistake(key+".instances", "%d; want 1 or more", doc.Instances)
 	}
 	if key == "failure" {
 		c.config.Instances, c.config.LocalBytes = int(doc.Instances), int64(doc.Memory)
+		c.breaker(key+".breaker", doc.Breaker)
 		return &f
 	}
-	for name, set := range map[string]bool{"instances": doc.Instances != 0, "memory": doc.Memory != 0} {
+	for name, set := range map[string]bool{
+		"instances": doc.Instances != 0, "memory": doc.Memory != 0, "breaker": doc.Breaker != nil,
+	} {
 		if set {
 			c.mistake(key+"."+name, "is for all tiers and policies; say it in the failure section at the top level")
 		}
 	}
 	return &f
+}
+
+func (c *compiler) breaker(key string, doc *breakerDoc) {
+	if doc == nil {
+		return
+	}
+	if c.has(key+".failures") && (doc.Failures < 1 || doc.Failures > math.MaxInt32) {
+		c.mistake(key+".failures", "%d; want 1 or more", doc.Failures)
+	}
+	for name, t := range map[string]duration{"probe": doc.Probe, "retry": doc.Retry} {
+		if c.has(key+"."+name) && time.Duration(t) < contract.MinBreakerTime {
+			c.mistake(key+"."+name, "%v; want %v or more", time.Duration(t), contract.MinBreakerTime)
+		}
+	}
+	c.config.BreakerFailures = int(doc.Failures)
+	c.config.BreakerProbe, c.config.BreakerRetry = time.Duration(doc.Probe), time.Duration(doc.Retry)
 }
 
 func (c *compiler) headers() {

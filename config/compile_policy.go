@@ -88,6 +88,7 @@ func (c *compiler) tiers() {
 			Rollout:  rollout,
 			Bans:     c.bans(key+".bans", doc.Bans),
 			Failure:  c.failure(key+".failure", doc.Failure),
+			Contact:  doc.Contact,
 		})
 	}
 }
@@ -112,6 +113,7 @@ func (c *compiler) policies() {
 			Shadow:     shadow,
 			Rollout:    rollout,
 			Failure:    c.failure(key+".failure", doc.Failure),
+			Contact:    doc.Contact,
 		}
 		p.RequestID, p.RequestIDLife = c.requestID(key+".request_id", doc.RequestID)
 		c.settle(key+".settle", doc.Settle, &p)

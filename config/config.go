@@ -1,6 +1,8 @@
 package config
 
 import (
+	"time"
+
 	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -17,6 +19,10 @@ type Config struct {
 	// LocalBytes is how much memory deciding without the store may take; 0 if the configuration
 	// does not say.
 	LocalBytes int64
+	// BreakerFailures, BreakerProbe and BreakerRetry are those of resilience.Config; 0 if the
+	// configuration does not say.
+	BreakerFailures            int
+	BreakerProbe, BreakerRetry time.Duration
 	// Outbound are the APIs that are called, by name.
 	Outbound []outbound.API
 	// Gateway is what the configuration says about a gateway.
@@ -40,6 +46,9 @@ type Store struct {
 	URL string
 	// Prefix is what keys begin with; "" is the default of the store.
 	Prefix string
+	// CAFile has the authorities of a Redis over TLS, CertFile and KeyFile a client certificate for
+	// it. URL names them too, as parameters, if it is that of a Redis.
+	CAFile, CertFile, KeyFile string
 	// Memory is how many bytes a store in memory may use; 0 is the default of the store.
 	Memory int64
 	// NameKeyFile has the key that subjects are hashed with in Redis, and PreviousNameKeyFile the

@@ -71,7 +71,7 @@ func TestAliasesAreBounded(t *testing.T) {
 // everything uses every key of the language once.
 const everything = `
 store: {url: "redis://localhost:6379/0", prefix: 42}
-failure: {mode: deny, budget: 10ms, instances: 3, memory: 8MiB}
+failure: {mode: deny, budget: 10ms, instances: 3, memory: 8MiB, breaker: {failures: 3, probe: 1s, retry: 10s}}
 client_ip: {trusted_proxies: [loopback, 10.0.0.0/8], header: X-Real-IP, ipv4_prefix: 24, ipv6_prefix: 48}
 claims: {user: X-User, plan: X-Plan}
 identities:
@@ -129,7 +129,8 @@ func TestEveryKey(t *testing.T) {
 	want := document{
 		Store: storeDoc{URL: "redis://localhost:6379/0", Prefix: "42"},
 		Failure: &failureDoc{Mode: mode(stint.FailDeny), Budget: duration(10 * time.Millisecond), Instances: 3,
-			Memory: 8 << 20},
+			Memory: 8 << 20, Breaker: &breakerDoc{Failures: 3, Probe: duration(time.Second),
+				Retry: duration(10 * time.Second)}},
 		ClientIP: clientIPDoc{TrustedProxies: list{"loopback", "10.0.0.0/8"}, Header: "X-Real-IP", IPv4Prefix: 24,
 			IPv6Prefix: 48},
 		Claims: map[string]string{"user": "X-User", "plan": "X-Plan"},

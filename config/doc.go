@@ -7,6 +7,7 @@
 //	...
 //	store, err := resilience.New(redis, resilience.Config{
 //		Failure: c.Set.Spec().Failure, Instances: c.Instances, LocalBytes: c.LocalBytes,
+//		BreakerFailures: c.BreakerFailures, BreakerProbe: c.BreakerProbe, BreakerRetry: c.BreakerRetry,
 //	})
 //	...
 //	guard, err := policy.NewGuard(store, c.Set, policy.GuardConfig{})

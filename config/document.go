@@ -35,6 +35,9 @@ type document struct {
 	// Callers who reuse an id on purpose get nine requests for one: set it in the policies of
 	// routes whose repeats do no harm, rather than here for all.
 	RequestID *requestIDDoc `yaml:"request_id"`
+	// Where a caller who is denied can ask for more: a text, or a URL (http, https, mailto).
+	// Denials and the dashboard show it. For tiers and policies without a contact of their own.
+	Contact string `yaml:"contact"`
 	// What responses say about limits.
 	Headers headersDoc `yaml:"headers"`
 	// Other people's APIs that we call, by name.
@@ -54,6 +57,15 @@ type storeDoc struct {
 	// with the most left of their limits first. Not for Redis; `failure.memory` is for decisions
 	// without it. Default: 1GiB.
 	Memory size `yaml:"memory"`
+	// A file with the authorities that the certificate of a Redis with rediss:// may come from, in
+	// PEM form. The files here are read at the start; relative paths start at the directory of this
+	// file. They apply to the Redis of --store and REDIS_URL too, unless it names its own:
+	// ?ca_file=…&cert_file=…&key_file=…. Default: the system's authorities.
+	CAFile string `yaml:"ca_file"`
+	// A file with a client certificate for Redis and its chain, in PEM form. Default: none.
+	CertFile string `yaml:"cert_file"`
+	// A file with the key of cert_file.
+	KeyFile string `yaml:"key_file"`
 	// A file with a secret text of at least 32 bytes, the same for all processes: Redis then holds
 	// a hash of every subject, keyed with it, and not the subject itself. A relative path starts at
 	// the directory of this file. The file is read at the start. Default: none, subjects are kept
@@ -75,6 +87,20 @@ type failureDoc struct {
 	// How much memory a process may use to remember what it was granted, for decisions without the
 	// store: 64MiB. Only at the top level. Default: 64MiB.
 	Memory size `yaml:"memory"`
+	// When to stop asking a store that keeps failing, and when to try again. Only at the top level.
+	Breaker *breakerDoc `yaml:"breaker"`
+}
+
+type breakerDoc struct {
+	// How many calls to the store have to fail in a row for the breaker to open. While it is open,
+	// the failure mode decides without asking the store. Default: 5.
+	Failures int64 `yaml:"failures"`
+	// How often an open breaker pings the store, give or take a fifth. Once a ping is answered, a
+	// decision tries the store. Default: 250ms.
+	Probe duration `yaml:"probe"`
+	// After how long an open breaker tries a decision if the store does not permit pings. Default:
+	// 30s.
+	Retry duration `yaml:"retry"`
 }
 
 type clientIPDoc struct {
@@ -116,8 +142,10 @@ type tierDoc struct {
 	// What identifies its members: the first of these identities that a request has. A request that
 	// has none of them belongs to a later tier.
 	Identity list `yaml:"identity"`
-	// `global` (one count for all that a member does: type:identifier:global), `route` (one for
-	// each route: type:identifier:route) or `none` (type:identifier). Default: global.
+	// What is counted together. A name such as `api` is one count for all requests of a member:
+	// type:identifier:api. `none` is the same without a name: type:identifier. `route` counts each
+	// route by itself, type:identifier:route, so that a member gets the limits once for every
+	// route. Default: global.
 	Scope string `yaml:"scope"`
 	// Limits on the number of requests, such as 100/1m burst 3x. `unlimited` is none,
 	// `unlimited/1d` is none for a window.
@@ -133,6 +161,9 @@ type tierDoc struct {
 	Bans *bansDoc `yaml:"bans"`
 	// What happens when the store does not answer, for this tier.
 	Failure *failureDoc `yaml:"failure"`
+	// Where callers can ask for more whom this tier's limits deny, or a policy without a contact.
+	// Default: that at the top level.
+	Contact string `yaml:"contact"`
 }
 
 type policyDoc struct {
@@ -170,6 +201,8 @@ type policyDoc struct {
 	Rollout *percent `yaml:"rollout"`
 	// What happens when the store does not answer, for requests that match.
 	Failure *failureDoc `yaml:"failure"`
+	// Where callers can ask for more whom this policy's limits deny. Default: that of their tier.
+	Contact string `yaml:"contact"`
 }
 
 // matchDoc fits a request that fits every key of it.
@@ -235,7 +268,9 @@ type headersDoc struct {
 	// Which fields responses have: `x` (X-RateLimit-Limit and the like), `draft-11` (RateLimit and
 	// RateLimit-Policy of the IETF draft), several of them, or `none`. Default: x.
 	Format list `yaml:"format"`
-	// X-RateLimit-Reset as seconds since 1970 (`epoch`) or from now (`delta`). Default: epoch.
+	// X-RateLimit-Reset as seconds since 1970 (`epoch`) or from now (`delta`): when a denied
+	// request has room again, as in Retry-After, and after an allowed one when the limit is unused.
+	// Default: epoch.
 	Reset string `yaml:"reset"`
 	// Add up to this share to Retry-After, at random, and at least a second, so that those who were
 	// denied together do not come back together. 0% adds nothing. Default: 20%.

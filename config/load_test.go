@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,6 +111,27 @@ func TestLoadOfWhatIsNotThere(t *testing.T) {
 		if set, err := Load(path); !errors.Is(err, fs.ErrNotExist) || set != nil {
 			t.Errorf("%q: got %v, %v; want an error that it does not exist", path, set, err)
 		}
+	}
+}
+
+// TestStoreCertificates: a relative path starts at the directory of the file, and the URL names the
+// files too, for programs that read nothing else.
+func TestStoreCertificates(t *testing.T) {
+	directory := t.TempDir()
+	write(t, directory, map[string]string{
+		"stint.yaml": "store: {url: 'rediss://h?addr=i', ca_file: ca.pem, cert_file: /me.pem, key_file: /me.key}\n" +
+			"tiers:\n  - {name: all, identity: ip, limits: 10/1m}\n",
+	})
+	config, err := Load(filepath.Join(directory, "stint.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca := filepath.Join(directory, "ca.pem")
+	want := Store{CAFile: ca, CertFile: "/me.pem", KeyFile: "/me.key", URL: "rediss://h?" + url.Values{
+		"addr": {"i"}, "ca_file": {ca}, "cert_file": {"/me.pem"}, "key_file": {"/me.key"},
+	}.Encode()}
+	if got := config.Store; got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

@@ -61,7 +61,7 @@ func TestReference(t *testing.T) {
 func TestReferenceIsComplete(t *testing.T) {
 	l := parseLanguage(t)
 	for _, v := range []any{
-		document{}, storeDoc{}, failureDoc{}, clientIPDoc{}, identityDoc{}, tierDoc{}, policyDoc{}, matchDoc{},
+		document{}, storeDoc{}, failureDoc{}, breakerDoc{}, clientIPDoc{}, identityDoc{}, tierDoc{}, policyDoc{}, matchDoc{},
 		costDoc{}, settleDoc{}, bansDoc{}, requestIDDoc{}, headersDoc{}, outboundDoc{}, gatewayDoc{}, routeDoc{},
 	} {
 		name := reflect.TypeOf(v).Name()
@@ -79,7 +79,7 @@ func TestReferenceIsComplete(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
 	}
-	if got, want := len(l.structs), 16; got != want {
+	if got, want := len(l.structs), 17; got != want {
 		t.Errorf("document.go has %d structures with keys, this test knows %d", got, want)
 	}
 }

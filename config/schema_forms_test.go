@@ -4,6 +4,7 @@ package config
 var beyond = map[string]string{
 	"two documents":    "it is of one document",
 	"oversized":        "it knows no size",
+	"contacts":         "it does not read URLs",
 	"tags":             "it is of values, not of how they are written",
 	"lines of aliases": "it does not know which identities there are",
 
@@ -74,7 +75,7 @@ var forms = []struct {
 	}},
 	{"mode", base + "failure: {mode: VALUE}",
 		[]string{"local", "allow", "deny", "error", `"deny"`, "Deny", "open", `""`, "[deny]", "~", "true", "1"}},
-	{"scope", "tiers: [{name: a, identity: ip, limits: 1/1s, scope: VALUE}]", []string{"global", "route", "none", "path", "[route]", "~", "true"}},
+	{"scope", "tiers: [{name: a, identity: ip, limits: 1/1s, scope: VALUE}]", []string{"global", "route", "none", "api", "pdb-fetch", `"a b"`, "a:b", "[route]", "~", "true"}},
 	{"format", base + "headers: {format: VALUE}",
 		[]string{"x", "draft-11", "none", "[x, draft-11]", "draft-10", "[]", "[x, y]", "~", "true"}},
 	{"reset", base + "headers: {reset: VALUE}", []string{"epoch", "delta", "now", "~", "[epoch]", "0"}},

@@ -80,10 +80,10 @@ type object = map[string]any
 
 var (
 	// enums are the keys whose values are the words in backquotes in their comments.
-	enums = map[string]bool{"failureDoc.mode": true, "tierDoc.scope": true, "headersDoc.format": true,
+	enums = map[string]bool{"failureDoc.mode": true, "headersDoc.format": true,
 		"headersDoc.reset": true, "gatewayDoc.unusual_paths": true}
 	// names are what keys, labels and headers can hold.
-	names = map[string]bool{"tierDoc.name": true, "policyDoc.name": true}
+	names = map[string]bool{"tierDoc.name": true, "tierDoc.scope": true, "policyDoc.name": true}
 	// required are the keys that a structure cannot do without.
 	required = map[string][]string{"tierDoc": {"name", "identity"}, "policyDoc": {"name"}, "requestIDDoc": {"header"},
 		"routeDoc": {"upstream"}}

@@ -31,6 +31,7 @@ identities:
   both: {all: [account, ip]}
 bans: {after: 3, within: 1m, durations: [1m, 1h], forgive: 2h}
 request_id: {header: Idempotency-Key, life: 1h}
+contact: Ask us
 headers: {format: draft-11, reset: delta, retry_after_jitter: 10%}
 tiers:
   - name: pro
@@ -43,6 +44,7 @@ tiers:
     rollout: 50%
     bans: {after: 0}
     failure: {mode: allow}
+    contact: "https://example.com/pro"
   - {name: anyone, identity: ip, limits: 6/1m, shadow: false}
 policies:
   - {name: health, match: {path: /healthz}, skip: true}
@@ -57,6 +59,7 @@ policies:
     refund: [5xx, 404]
     request_id: {header: X-Request-Id}
     failure: {mode: error}
+    contact: mailto:search@example.com
   - {name: export, match: {path: /export}, identity: everyone, limits: 2/1m, shadow: true}
   - {name: upload, match: {path: /upload}, limits: unlimited, budget: 4/1m, cost: 3, settle: {bytes: 1KiB}}
 `
@@ -77,6 +80,7 @@ func inGo() policy.Spec {
 		Bans: &stint.BanPolicy{After: 3, Within: time.Minute, Durations: []time.Duration{time.Minute, time.Hour},
 			Forgive: 2 * time.Hour},
 		RequestID: "Idempotency-Key", RequestIDLife: time.Hour,
+		Contact: "Ask us",
 		Headers: policy.Headers{OmitX: true, Draft11: true, ResetDelta: true, Jitter: 0.1},
 		Tiers: []policy.Tier{
 			{
@@ -90,6 +94,7 @@ func inGo() policy.Spec {
 				Rollout:  0.5,
 				Bans:     &stint.BanPolicy{},
 				Failure:  &stint.FailurePolicy{Mode: stint.FailAllow, Budget: 20 * time.Millisecond},
+				Contact:  "https://example.com/pro",
 			},
 			{Name: "anyone", Identity: []string{"ip"}, Limits: per(6, time.Minute)},
 		},
@@ -110,6 +115,7 @@ func inGo() policy.Spec {
 				Refund:    []int{5, 404},
 				RequestID: "X-Request-Id",
 				Failure:   &stint.FailurePolicy{Mode: stint.FailError, Budget: 20 * time.Millisecond},
+				Contact:   "mailto:search@example.com",
 			},
 			{Name: "export", Match: &policy.Match{Path: []string{"/export"}}, Identity: []string{"everyone"},
 				Limits: per(2, time.Minute), Shadow: true},

@@ -34,6 +34,13 @@ var wrong = []struct {
 	{"not UTF-8", base + "store: {prefix: \"\xff\"}\n", []string{
 		`stint.yaml:3: not UTF-8`,
 	}},
+	{"contacts", "contact: javascript:alert(1)\ntiers:\n  - {name: all, identity: ip, limits: 10/1m, contact: ' Ask Ann'}\n" +
+		"policies:\n  - {name: a, match: {path: /a}, skip: true, contact: Ann}\n  - {name: b, match: {path: /b}, limits: 1/1m, contact: 'https://'}\n", []string{
+		`stint.yaml:1: contact: "javascript:alert(1)" is a URL of another kind; want a text such as "Write to support@example.com for more", or a URL: http, https or mailto`,
+		`stint.yaml:3: tiers[0].contact: " Ask Ann" begins or ends with a space; want a text such as "Write to support@example.com for more", or a URL: http, https or mailto`,
+		`stint.yaml:5: policies[0].contact: has no effect in a policy that skips`,
+		`stint.yaml:6: policies[1].contact: "https://" is not a URL; want a text such as "Write to support@example.com for more", or a URL: http, https or mailto`,
+	}},
 	{"control character", base + "store: {prefix: \"\x01\"}\n", []string{
 		`stint.yaml:3: not YAML: control characters are not allowed`,
 	}},
@@ -75,14 +82,14 @@ var wrong = []struct {
 		`stint.yaml:1: stroe: unknown key (did you mean "store"?)`,
 		`stint.yaml:4: tiers[0].Identity: unknown key (did you mean "identity"?)`,
 		`stint.yaml:5: tiers[0].limit: unknown key (did you mean "limits"?)`,
-		`stint.yaml:6: tiers[0].colour: unknown key; the keys here are name, match, unless, identity, scope, limits, budget, shadow, rollout, bans, failure`,
+		`stint.yaml:6: tiers[0].colour: unknown key; the keys here are name, match, unless, identity, scope, limits, budget, shadow, rollout, bans, failure, contact`,
 	}},
 	{"unknown key that is near is read as what was meant", base + "policys:\n  - name: a\n    identity: usr\n    limits: 5/1m\n", []string{
 		`stint.yaml:3: policys: unknown key (did you mean "policies"?)`,
 		`stint.yaml:5: policies[0].identity: no identity "usr"; there is everyone, ip or user (did you mean "user"?)`,
 	}},
 	{"unknown key that is near, and the right one", "tiers:\n  - {name: all, identity: ip, limits: 10/1m, limit: 20/1m}\n", []string{
-		`stint.yaml:2: tiers[0].limit: unknown key; the keys here are name, match, unless, identity, scope, limits, budget, shadow, rollout, bans, failure`,
+		`stint.yaml:2: tiers[0].limit: unknown key; the keys here are name, match, unless, identity, scope, limits, budget, shadow, rollout, bans, failure, contact`,
 	}},
 	{"keys twice", "tiers:\n  - name: all\n    identity: ip\n    name: some\n    limits: 10/1m\ntiers: []\n", []string{
 		`stint.yaml:4: tiers[0].name: duplicate key, first set at stint.yaml:2`,
@@ -140,7 +147,7 @@ policies:
 		`stint.yaml:1: tiers: the tag !!seq; values here have none`,
 	}},
 	{"merge key", "x: &x {name: all}\ntiers:\n  - <<: *x\n    identity: ip\n    limits: 10/1m\n", []string{
-		`stint.yaml:1: x: unknown key; the keys here are store, failure, client_ip, claims, identities, tiers, policies, bans, request_id, headers, outbound, gateway`,
+		`stint.yaml:1: x: unknown key; the keys here are store, failure, client_ip, claims, identities, tiers, policies, bans, request_id, contact, headers, outbound, gateway`,
 		`stint.yaml:3: tiers[0]: merge keys ("<<") are not read; write the keys out, or use an alias for a whole value`,
 	}},
 

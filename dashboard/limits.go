@@ -14,6 +14,9 @@ type ruleList struct {
 	Limits []string `json:"limits"`
 	// Shadow means that none of them is enforced.
 	Shadow bool `json:"shadow"`
+	// Contact is where those whom they deny can ask for more: a text or a URL, "" if nobody says or
+	// it depends on the tier.
+	Contact string `json:"contact"`
 	// Failure is the mode that decides while the store is down: "local", "allow", "deny" or
 	// "error". It is "" for a policy without a mode of its own, under which those of tiers differ.
 	Failure string `json:"failure"`
@@ -53,12 +56,17 @@ func listOf(name string, set *policy.Set, mine func(*policy.Rule) bool) ruleList
 	var all []string               // the tiers that have limits
 	var texts []string             // of limits, in order
 	whose := map[string][]string{} // the tiers of each limit
-	enforced := false
+	enforced, contact := false, ""
 	for _, r := range set.Rules() {
 		if !mine(r) {
 			continue
 		}
 		enforced = enforced || r.Enforced > 0
+		if len(all) == 0 {
+			contact = r.Contact
+		} else if contact != r.Contact {
+			contact = ""
+		}
 		if !slices.Contains(all, r.Tier) {
 			all = append(all, r.Tier)
 		}
@@ -70,7 +78,7 @@ func listOf(name string, set *policy.Set, mine func(*policy.Rule) bool) ruleList
 			whose[text] = append(whose[text], r.Tier)
 		}
 	}
-	list := ruleList{Name: name, Limits: []string{}, Shadow: len(all) > 0 && !enforced}
+	list := ruleList{Name: name, Limits: []string{}, Shadow: len(all) > 0 && !enforced, Contact: contact}
 	for _, text := range texts {
 		if tiers := whose[text]; len(tiers) < len(all) {
 			text += " (" + strings.Join(tiers, ", ") + ")"

@@ -69,11 +69,11 @@ func TestState(t *testing.T) {
 		s.Top["user"][0].Denied != 1 {
 		t.Errorf("the offenders are %+v", s.Top)
 	}
-	tiers := []ruleList{{"users", []string{"3/1h"}, false, "local"}, {"anyone", []string{"2/1h"}, false, "local"}}
+	tiers := []ruleList{{"users", []string{"3/1h"}, false, "", "local"}, {"anyone", []string{"2/1h"}, false, "", "local"}}
 	policies := []ruleList{
-		{"search", []string{"2/1m (users)", "1/1m (anyone)"}, false, "local"},
-		{"trial", []string{"1/1m"}, true, "local"},
-		{"open", []string{}, false, "local"},
+		{"search", []string{"2/1m (users)", "1/1m (anyone)"}, false, "", "local"},
+		{"trial", []string{"1/1m"}, true, "", "local"},
+		{"open", []string{}, false, "", "local"},
 	}
 	if !reflect.DeepEqual(s.Config.Tiers, tiers) || !reflect.DeepEqual(s.Config.Policies, policies) {
 		t.Errorf("got %+v and %+v, want %+v and %+v", s.Config.Tiers, s.Config.Policies, tiers, policies)
@@ -168,15 +168,17 @@ func TestStateIsCompressed(t *testing.T) {
 	}
 }
 
-// TestLimitsOfTiers says for which tiers a limit is only if that is not all.
+// TestLimitsOfTiers says for which tiers a limit is only if that is not all, and a contact only if
+// it is that of all.
 func TestLimitsOfTiers(t *testing.T) {
 	conf, err := config.Parse("test.yaml", []byte(`
+contact: mailto:help@example.com
 tiers:
-  - {name: a, match: {claim: {plan: a}}, identity: ip, limits: 1/1s, budget: 10/1h, shadow: true}
+  - {name: a, match: {claim: {plan: a}}, identity: ip, limits: 1/1s, budget: 10/1h, shadow: true, contact: Ask Ann}
   - {name: b, match: {claim: {plan: b}}, identity: ip, limits: unlimited, failure: {mode: deny}}
   - {name: c, identity: ip, limits: 1/1s, rollout: 10%}
 policies:
-  - {name: same, limits: [5/1s, 7/1m], failure: {mode: allow}}
+  - {name: same, limits: [5/1s, 7/1m], contact: "https://example.com/more", failure: {mode: allow}}
   - {name: some, limits: {a: 5/1s, b: [5/1s, 9/1m], default: 6/1s}}
   - {name: one, limits: {a: 5/1s, default: unlimited}}
 `))
@@ -184,11 +186,11 @@ policies:
 		t.Fatal(err)
 	}
 	want := []ruleList{
-		{"a", []string{"1/1s", "cost: 10/1h"}, true, "local"}, {"b", []string{}, false, "deny"},
-		{"c", []string{"1/1s"}, false, "local"},
-		{"same", []string{"5/1s", "7/1m"}, false, "allow"},
-		{"some", []string{"5/1s (a, b)", "9/1m (b)", "6/1s (c)"}, false, ""},
-		{"one", []string{"5/1s"}, false, ""},
+		{"a", []string{"1/1s", "cost: 10/1h"}, true, "Ask Ann", "local"}, {"b", []string{}, false, "", "deny"},
+		{"c", []string{"1/1s"}, false, "mailto:help@example.com", "local"},
+		{"same", []string{"5/1s", "7/1m"}, false, "https://example.com/more", "allow"},
+		{"some", []string{"5/1s (a, b)", "9/1m (b)", "6/1s (c)"}, false, "", ""},
+		{"one", []string{"5/1s"}, false, "Ask Ann", ""},
 	}
 	tiers := tiersOf(conf.Set)
 	if got := slices.Concat(tiers, policiesOf(conf.Set, tiers)); !reflect.DeepEqual(got, want) {

@@ -61,7 +61,7 @@ func (c *call) judge() (metadata.MD, error) {
 	}
 	switch {
 	case v.Decision.Allowed:
-		return c.withUsage(nil), nil
+		return c.withUsage(nil, 0), nil
 	case v.Decision.Unavailable:
 		return c.refuse(unavailable())
 	}

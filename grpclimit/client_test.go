@@ -9,16 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/grpclimit"
-	"github.com/stint-limiter/stint/internal/eventually"
-	"github.com/stint-limiter/stint/outbound"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/grpclimit"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/outbound"
 )
 
 // newAPI returns a client of the API "echo", as one process has it.

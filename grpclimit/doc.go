@@ -14,11 +14,12 @@
 // over what it found.
 //
 // A call that is denied ends with ResourceExhausted. The message names the policy, never the
-// caller. The details are a RetryInfo and a QuotaFailure, and the trailer "grpc-retry-pushback-ms"
-// says to gRPC clients that have a retry policy when to come back, or with -1 that they need not:
-// because no time will help, or because the call's deadline comes first. A call that is refused for
-// want of the store ends with Unavailable, in the same manner. Waits are never too short, and
-// spread by the share that the configuration has for Retry-After.
+// caller. The details are a RetryInfo, a QuotaFailure and, if the configuration has a contact, a
+// Help with a link to it. The trailer "grpc-retry-pushback-ms" says to gRPC clients that have a
+// retry policy when to come back, or with -1 that they need not: because no time will help, or
+// because the call's deadline comes first. A call that is refused for want of the store ends with
+// Unavailable, in the same manner. Waits are never too short, and spread by the share that the
+// configuration has for Retry-After.
 //
 // Where a policy refunds, the status of a call is the one that HTTP has for its code. A failure
 // counts as 499 if the client has left by then or its deadline has passed: nobody has a call

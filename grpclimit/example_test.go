@@ -8,18 +8,19 @@ import (
 	"net"
 	"time"
 
-	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/grpclimit"
-	"github.com/stint-limiter/stint/memorystore"
-	"github.com/stint-limiter/stint/outbound"
-	"github.com/stint-limiter/stint/policy"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/grpclimit"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/outbound"
+	"github.com/stint-limiter/stint/policy"
 )
 
 // The examples share these: a quiet guard, and a health service to call.

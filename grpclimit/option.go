@@ -21,8 +21,9 @@ func WithClaims(claims func(ctx context.Context, name string) string) ServerOpti
 
 // WithUsage adds to the trailer of every call that is limited how things stand with the limit that
 // matters most: "ratelimit-limit", "ratelimit-remaining" and "ratelimit-reset", the last in seconds
-// from now and not for concurrency limits. By default calls that are let through get nothing, which
-// costs nothing.
+// from now, until a call that is denied has room or, after one that is let through, the limit is
+// unused. There is none for concurrency limits, nor if no time helps. By default calls that are let
+// through get nothing, which costs nothing.
 //
 // It is in the trailer because a header would end what gRPC calls a trailers-only answer, and with
 // it the retries of clients whose call failed for another reason.

@@ -8,13 +8,14 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/grpclimit"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/grpclimit"
 )
 
 // endingContext is a context that ends when a test says so.

@@ -5,14 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/retryafter"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/retryafter"
 )
 
 func TestPauseOf(t *testing.T) {

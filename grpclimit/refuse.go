@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/retryafter"
+	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -27,6 +28,7 @@ type refusal struct {
 	reason string
 	wait   time.Duration // or stint.Never
 	quota  *errdetails.QuotaFailure
+	help   *errdetails.Help
 }
 
 func unavailable() refusal {
@@ -35,16 +37,32 @@ func unavailable() refusal {
 
 func denied(v *policy.Verdict) refusal {
 	r := refusal{code: codes.ResourceExhausted, reason: "rate limited", wait: v.Decision.RetryAfter}
+	result := v.Decisive()
+	if result != nil {
+		r.help = helpAt(result.Rule.Contact)
+	}
 	if v.Decision.Banned {
 		r.reason = "banned"
 		return r
 	}
-	if result := v.Decisive(); result != nil {
+	if result != nil {
 		kind, name := kindAndName(result.Rule)
 		r.reason += " by " + kind + " " + name
 	}
 	r.quota = &errdetails.QuotaFailure{Violations: violations(v)}
 	return r
+}
+
+// helpAt returns a link to a contact, which has no URL if it is a text; nil if there is none.
+func helpAt(contact string) *errdetails.Help {
+	if contact == "" {
+		return nil
+	}
+	link := &errdetails.Help_Link{Description: contact}
+	if words.IsContactURL(contact) {
+		link.Description, link.Url = "Contact", contact
+	}
+	return &errdetails.Help{Links: []*errdetails.Help_Link{link}}
 }
 
 // violations returns the limits that have no room for the call.
@@ -79,8 +97,9 @@ func kindAndName(rule *policy.Rule) (kind, name string) {
 func (c *call) refuse(r refusal) (metadata.MD, error) {
 	message, pushback := r.reason+", retrying does not help", "-1"
 	var details []protoadapt.MessageV1
-	if r.wait != stint.Never {
-		wait := retryafter.Spread(c.verdict.Set.Spec().Headers.Jitter, r.wait, time.Millisecond, c.server.random())
+	wait := r.wait
+	if wait != stint.Never {
+		wait = retryafter.Spread(c.verdict.Set.Spec().Headers.Jitter, wait, time.Millisecond, c.server.random())
 		message = r.reason + ", retry in " + wait.String()
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 		// A client that should wait for longer than the call has left would wait for nothing, and
@@ -92,9 +111,12 @@ func (c *call) refuse(r refusal) (metadata.MD, error) {
 	if r.quota != nil {
 		details = append(details, r.quota)
 	}
+	if r.help != nil {
+		details = append(details, r.help)
+	}
 	st := status.New(r.code, message)
 	if detailed, err := st.WithDetails(details...); err == nil {
 		st = detailed
 	}
-	return c.withUsage(metadata.Pairs(pushbackKey, pushback)), st.Err()
+	return c.withUsage(metadata.Pairs(pushbackKey, pushback), wait), st.Err()
 }

@@ -10,15 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/grpclimit"
-	"github.com/stint-limiter/stint/resilience"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/grpclimit"
+	"github.com/stint-limiter/stint/resilience"
 )
 
 // refusal is what a client learns from a call that is refused.
@@ -27,13 +28,20 @@ type refusal struct {
 	message    string
 	retry      time.Duration // 0 if there is no RetryInfo
 	violations []string      // "subject description"
+	help       []string      // "description url"
 	pushback   []string
 }
 
 func refusalOf(t *testing.T, ctx context.Context, conn *grpc.ClientConn) refusal {
 	t.Helper()
 	var trailer metadata.MD
-	st := status.Convert(say(ctx, conn, grpc.Trailer(&trailer)))
+	err := say(ctx, conn, grpc.Trailer(&trailer))
+	return refusalFrom(t, err, trailer)
+}
+
+func refusalFrom(t *testing.T, err error, trailer metadata.MD) refusal {
+	t.Helper()
+	st := status.Convert(err)
 	r := refusal{code: st.Code(), message: st.Message(), pushback: trailer.Get("grpc-retry-pushback-ms")}
 	for _, detail := range st.Details() {
 		switch detail := detail.(type) {
@@ -42,6 +50,10 @@ func refusalOf(t *testing.T, ctx context.Context, conn *grpc.ClientConn) refusal
 		case *errdetails.QuotaFailure:
 			for _, v := range detail.GetViolations() {
 				r.violations = append(r.violations, v.GetSubject()+" "+v.GetDescription())
+			}
+		case *errdetails.Help:
+			for _, link := range detail.GetLinks() {
+				r.help = append(r.help, link.GetDescription()+" "+link.GetUrl())
 			}
 		default:
 			t.Errorf("unexpected detail: %v", detail)
@@ -53,6 +65,21 @@ func refusalOf(t *testing.T, ctx context.Context, conn *grpc.ClientConn) refusal
 func unaryServer(t testing.TB, config string, store stint.Store, options ...grpclimit.ServerOption) *grpc.ClientConn {
 	guard := newGuard(t, config, store)
 	return (&echo{}).serve(t, []grpc.UnaryServerInterceptor{grpclimit.UnaryServerInterceptor(guard, options...)}, nil)
+}
+
+// A contact is a link, without a URL if it is a text.
+func TestContact(t *testing.T) {
+	for contact, want := range map[string]string{
+		"https://example.com/more": "Contact https://example.com/more", "Ask Ann": "Ask Ann ",
+	} {
+		for _, ban := range []string{"", "bans: {after: 1, within: 1m, durations: [1h]}\n"} {
+			conn := unaryServer(t, ban+"tiers: [{name: all, identity: ip, limits: 0/1h, contact: '"+contact+"'}]", nil)
+			_ = refusalOf(t, t.Context(), conn)
+			if got := refusalOf(t, t.Context(), conn); len(got.help) != 1 || got.help[0] != want {
+				t.Errorf("got %q, want %q", got.help, want)
+			}
+		}
+	}
 }
 
 func TestDenied(t *testing.T) {

@@ -5,10 +5,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stint-limiter/stint/grpclimit"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/stint-limiter/stint/grpclimit"
 )
 
 // eager is a retry policy that would be back in a millisecond, were it not for the pushback.

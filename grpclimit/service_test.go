@@ -6,15 +6,16 @@ import (
 	"net"
 	"testing"
 
-	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/memorystore"
-	"github.com/stint-limiter/stint/policy"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
 )
 
 const (

@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/grpclimit"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/stint-limiter/stint/grpclimit"
 )
 
 // costly charges 10 units for a call at first, of 100.

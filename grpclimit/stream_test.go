@@ -7,12 +7,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stint-limiter/stint/grpclimit"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/stint-limiter/stint/grpclimit"
 )
 
 func open(t *testing.T, conn *grpc.ClientConn, desc *grpc.StreamDesc, method string) grpc.ClientStream {

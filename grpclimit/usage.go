@@ -9,8 +9,8 @@ import (
 )
 
 // withUsage adds to a trailer how much of its limit is used, if the server shows it: see
-// [WithUsage].
-func (c *call) withUsage(trailer metadata.MD) metadata.MD {
+// [WithUsage]. The wait is that of a call that is denied, or [stint.Never]; 0 if it is allowed.
+func (c *call) withUsage(trailer metadata.MD, wait time.Duration) metadata.MD {
 	if !c.server.usage {
 		return trailer
 	}
@@ -23,8 +23,11 @@ func (c *call) withUsage(trailer metadata.MD) metadata.MD {
 		"ratelimit-limit":     {strconv.FormatInt(state.Limit.Max, 10)},
 		"ratelimit-remaining": {strconv.FormatInt(state.Remaining(), 10)},
 	}
-	if state.Limit.Algorithm != stint.AlgorithmConcurrency { // nobody knows when a place is free
-		reset := (state.ResetAfter + time.Second - 1) / time.Second
+	if wait == 0 {
+		wait = state.ResetAfter
+	}
+	if state.Limit.Algorithm != stint.AlgorithmConcurrency && wait != stint.Never { // nobody knows when a place is free
+		reset := (wait + time.Second - 1) / time.Second
 		usage.Set("ratelimit-reset", strconv.FormatInt(int64(reset), 10))
 	}
 	return metadata.Join(trailer, usage)

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -22,6 +23,9 @@ type Denial struct {
 	// Policy and Tier are names from the configuration. They are "" if nothing is known of any
 	// limit.
 	Policy, Tier string
+	// Contact is where the client can ask for more, a text or a URL; "" if the configuration does
+	// not say.
+	Contact string
 	// Violated are the limits that denied, by their names in RateLimit-Policy.
 	Violated []string
 	// Verdict has all that was decided. Under [Limit] its Set is nil and its Tier "".
@@ -41,7 +45,8 @@ type notice struct {
 	status  int
 	message string
 	json    string // how the two forms of JSON begin
-	problem string
+	problem string // up to the type
+	rest    string // up to the detail, which is not ended
 }
 
 // newNotice returns a notice. The types of problems are registered with IANA.
@@ -49,7 +54,8 @@ func newNotice(status int, word, message, problem, title string) *notice {
 	return &notice{
 		status: status, message: message,
 		json:    fmt.Sprintf(`{"error":%q,"message":%q`, word, message),
-		problem: fmt.Sprintf(`{"type":%q,"title":%q,"status":%d,"detail":%q`, problem, title, status, message),
+		problem: fmt.Sprintf(`{"type":%q`, problem),
+		rest:    fmt.Sprintf(`,"title":%q,"status":%d,"detail":"%s`, title, status, message),
 	}
 }
 
@@ -80,7 +86,7 @@ func (x *exchange) answer(w http.ResponseWriter, r *http.Request, err error) (re
 	case !x.v.Decision.Allowed:
 		x.refuse(w, r)
 	default:
-		x.setHeaders(w.Header())
+		x.setHeaders(w.Header(), 0)
 		x.setDrafted(w.Header())
 		return false
 	}
@@ -104,7 +110,7 @@ func (x *exchange) refuse(w http.ResponseWriter, r *http.Request) {
 		seconds = x.wait(after)
 	}
 	h := w.Header()
-	x.setHeaders(h)
+	x.setHeaders(h, seconds)
 	if x.denied == nil {
 		x.write(w, r, n, seconds)
 		return
@@ -117,7 +123,7 @@ func (x *exchange) refuse(w http.ResponseWriter, r *http.Request) {
 func (x *exchange) denial(n *notice, seconds int64) *Denial {
 	d := &Denial{Status: n.status, RetryAfter: seconds, Tier: x.v.Tier, Verdict: x.v, x: x, notice: n}
 	if x.rule != nil {
-		d.Policy = x.rule.policy
+		d.Policy, d.Contact = x.rule.policy, x.rule.contact
 	}
 	x.eachViolated(func(l *limitText) { d.Violated = append(d.Violated, l.name) })
 	return d
@@ -181,9 +187,17 @@ func (x *exchange) appendBody(b []byte, f format, n *notice, seconds int64) []by
 			b = strconv.AppendInt(b, seconds, 10)
 			b = append(b, " s."...)
 		}
+		if x.rule != nil && x.rule.contact != "" {
+			b = append(append(b, "\nContact: "...), x.rule.contact...)
+		}
 		return append(b, '\n')
 	case formatProblem:
-		b = x.appendViolated(append(b, n.problem...))
+		problem, detail := n.problem, ""
+		if x.rule != nil {
+			problem, detail = cmp.Or(x.rule.problem, problem), x.rule.detail
+		}
+		b = append(append(append(append(b, problem...), n.rest...), detail...), '"')
+		b = x.appendViolated(b)
 	default:
 		b = append(b, n.json...)
 	}

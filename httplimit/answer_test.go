@@ -70,6 +70,70 @@ func TestDeniedAnswers(t *testing.T) {
 	}
 }
 
+// The contact is the denying policy's, else the tier's, else that for all, and nothing in it ends
+// the text it is in.
+func TestContact(t *testing.T) {
+	const text = `
+headers: {retry_after_jitter: 0%}
+contact: mailto:help@example.com
+tiers:
+  - {name: pro, match: {header: {X-Plan: pro}}, identity: everyone, limits: 0/1m, contact: 'Ask "Ann" \ & <Böb> "'}
+  - {name: free, identity: everyone, limits: 9/1m}
+policies:
+  - {name: export, match: {path: /export}, limits: {free: 0/1m}, contact: "https://example.com/more?a=1&b=2"}
+  - {name: search, match: {path: /search}, limits: {free: 0/1m}}`
+	h := httplimit.New(guardOf(t, text), httplimit.WithDenied(
+		func(w http.ResponseWriter, r *http.Request, d *httplimit.Denial) {
+			w.Header().Set("X-Contact", d.Contact)
+			d.Answer(w, r)
+		}))(ok)
+	const mail, url, ann = "mailto:help@example.com", "https://example.com/more?a=1&b=2", `Ask "Ann" \ & <Böb> "`
+	never := "This request is more than its limit will ever allow. Waiting does not help."
+	for _, c := range []struct{ path, plan, contact, typ, detail string }{
+		{"/export", "", url, url, never},
+		{"/search", "", mail, problems + "quota-exceeded", never + " " + mail},
+		{"/", "pro", ann, problems + "quota-exceeded", never + " " + ann},
+	} {
+		w := ask(h, c.path, "X-Plan: "+c.plan)
+		if got := bodyOf(t, w); got.Contact != c.contact || got.Message != never {
+			t.Errorf("%s: got %+v, want %q", c.path, got, c.contact)
+		}
+		wantFields(t, w.Header(), "X-Contact: "+c.contact)
+		w = ask(h, c.path, "X-Plan: "+c.plan, "Accept: application/problem+json")
+		if got := bodyOf(t, w); got.Contact != c.contact || got.Type != c.typ || got.Detail != c.detail {
+			t.Errorf("%s: got %+v, want %q of the type %q", c.path, got, c.detail, c.typ)
+		}
+		w = ask(h, c.path, "X-Plan: "+c.plan, "Accept: text/plain")
+		if got, want := w.Body.String(), never+"\nContact: "+c.contact+"\n"; got != want {
+			t.Errorf("%s: got %q, want %q", c.path, got, want)
+		}
+	}
+}
+
+// Who is banned can ask too, and an outage is nobody's to appeal.
+func TestContactOfBansAndOutages(t *testing.T) {
+	const text = `
+bans: {after: 1, within: 1m, durations: [1h]}
+failure: {mode: deny}
+tiers: [{name: free, identity: ip, limits: 1/1m, contact: Ask Ann}]`
+	h := httplimit.New(guardOf(t, text))(ok)
+	ask(h, "/")
+	ask(h, "/")
+	if got := bodyOf(t, ask(h, "/", "Accept: application/problem+json")); got.Contact != "Ask Ann" ||
+		got.Type != problems+"abnormal-usage-detected" {
+		t.Errorf("banned: got %+v, want the contact", got)
+	}
+	store, err := resilience.New(failing{memory(t)}, resilience.Config{Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	w := ask(httplimit.New(guardOver(t, store, text))(ok), "/")
+	if got := bodyOf(t, w); w.Code != http.StatusServiceUnavailable || got.Contact != "" {
+		t.Errorf("outage: got %d and %+v, want 503 without a contact", w.Code, got)
+	}
+}
+
 // All limits that denied are violated, and those alone.
 func TestProblemNamesAllThatDenied(t *testing.T) {
 	bubble(t, `

@@ -43,8 +43,9 @@
 //
 //	X-RateLimit-Limit      units per window, without burst
 //	X-RateLimit-Remaining  units left, those of the burst included
-//	X-RateLimit-Reset      when the limit is wholly unused if nothing else happens:
-//	                       seconds since 1970, or from now; rounded up
+//	X-RateLimit-Reset      seconds since 1970, or from now; rounded up. Of a denied request: when it
+//	                       has room again, the instant of Retry-After. Of an allowed one: when
+//	                       the limit is unused if nothing else happens
 //	X-RateLimit-Window     seconds; shorter windows and odd ones have decimals: 0.25
 //	X-RateLimit-Policy     name of the policy, or of the tier if it is the tier's limit
 //	X-RateLimit-Tier       name of the tier
@@ -79,6 +80,11 @@
 //
 //	{"error":"rate_limited","message":"Too many requests. Please slow down.",
 //	 "retry_after_seconds":12,"policy":"free","tier":"free"}
+//
+// If the configuration has a contact for the policy or the tier, or for all, the body of a 429 has
+// it too: as "contact" in both forms of JSON, and in a line of plain text. In problem+json a URL
+// (http, https) is the type, instead of the one that is registered with IANA, and a text follows
+// the detail.
 //
 // Nothing in an answer comes from the request. [WithDenied] and [WithError] replace answers.
 //

@@ -33,7 +33,7 @@ func Limit(next http.Handler, lim *stint.Limiter, key KeyFunc, options ...Option
 		l.headers = new(policy.Headers)
 	}
 	l.rule = policy.Rule{Policy: l.name, Limits: lim.Limits(), Index: -1}
-	l.text = newRuleText(l.name, "", l.rule.Limits, names{})
+	l.text = newRuleText(&l.rule, l.rule.Limits, names{})
 	l.holds = slices.ContainsFunc(l.rule.Limits, func(m stint.Limit) bool {
 		return m.Algorithm == stint.AlgorithmConcurrency
 	})

@@ -132,13 +132,13 @@ func fixed(value string) []string {
 }
 
 // setHeaders sets those header fields about limits whose values are fixed, and drafts the others;
-// setDrafted sets them.
-func (x *exchange) setHeaders(h http.Header) {
+// setDrafted sets them. The seconds are those of Retry-After.
+func (x *exchange) setHeaders(h http.Header, seconds int64) {
 	if !x.shown.OmitX || !x.v.Decision.Allowed {
 		x.findDecisive()
 	}
 	if !x.shown.OmitX {
-		x.setX(h)
+		x.setX(h, seconds)
 	}
 	if x.shown.Draft11 && len(x.rules) > 0 && len(x.v.Decision.Usages()) > 0 {
 		x.setDraft11(h)
@@ -147,7 +147,7 @@ func (x *exchange) setHeaders(h http.Header) {
 
 // setX is the X fields. They show the limit that matters most, and replace all that an outer layer
 // has set.
-func (x *exchange) setX(h http.Header) {
+func (x *exchange) setX(h http.Header, seconds int64) {
 	var degraded []string
 	if x.v.Decision.Degraded {
 		degraded = isTrue
@@ -163,14 +163,19 @@ func (x *exchange) setX(h http.Header) {
 	setFixed(h, fieldBurst, x.limit.burst)
 	x.number(h, fieldRemaining, x.state.Remaining())
 	x.number(h, fieldCost, x.v.Cost)
+	after, more := x.state.ResetAfter, int64(0)
+	if d := &x.v.Decision; !d.Allowed {
+		// The instant of Retry-After, with the same random share.
+		after, more = d.RetryAfter, seconds-wholeSeconds(d.RetryAfter)
+	}
 	switch {
-	case !x.limit.timed:
+	case !x.limit.timed || after == stint.Never:
 		setFixed(h, fieldReset, nil)
 	case x.shown.ResetDelta:
-		x.setReset(h, wholeSeconds(x.state.ResetAfter))
+		x.setReset(h, wholeSeconds(after)+more)
 	default:
 		now := time.Now()
-		x.setReset(h, now.Unix()+wholeSeconds(time.Duration(now.Nanosecond())+x.state.ResetAfter))
+		x.setReset(h, now.Unix()+wholeSeconds(time.Duration(now.Nanosecond())+after)+more)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
+
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/policy"
@@ -64,6 +65,56 @@ func TestResetIsRoundedUp(t *testing.T) {
 			wantFields(t, ask(h, "/").Header(), "X-RateLimit-Reset: "+c.want)
 		})
 	}
+}
+
+// The Reset of a denial is the instant of Retry-After, whatever denied. If no time helps, there is
+// neither.
+func TestResetOfADenial(t *testing.T) {
+	const never = "tiers: [{name: all, identity: everyone, limits: 0/1m}]"
+	const ban = "bans: {after: 1, within: 1m, durations: [1h]}\n"
+	for _, c := range []struct{ what, text, epoch, delta, after string }{
+		{"oldest and window", "tiers: [{name: all, identity: everyone, limits: 2/1m}]", "946684861", "40", "40"},
+		{"bucket", "tiers: [{name: all, identity: everyone, limits: 2/1m burst 2 bucket}]", "946684831", "10", "10"},
+		{"of two the later", "tiers: [{name: all, identity: everyone, limits: [2/30s, 2/1m]}]", "946684861", "40", "40"},
+		{"ban", ban + "tiers: [{name: all, identity: ip, limits: 2/1m}]", "946688421", "3600", "3600"},
+		{"no time helps", never, "", "", ""},
+	} {
+		for form, want := range map[string]string{"epoch": c.epoch, "delta": c.delta} {
+			text := "headers: {retry_after_jitter: 0%, reset: " + form + "}\n" + c.text
+			bubble(t, text, func(t *testing.T, h http.Handler) {
+				time.Sleep(500 * time.Millisecond)
+				ask(h, "/")
+				time.Sleep(10 * time.Second)
+				ask(h, "/")
+				time.Sleep(10 * time.Second)
+				w := ask(h, "/")
+				if c.text != never && c.what == "ban" {
+					w = ask(h, "/") // the first denial leads to it
+				}
+				if w.Code != http.StatusTooManyRequests {
+					t.Fatalf("%s: got %d, want 429", c.what, w.Code)
+				}
+				wantFields(t, w.Header(), "X-RateLimit-Reset: "+want, "Retry-After: "+c.after)
+			})
+		}
+	}
+}
+
+// With a jitter, both have the same random share.
+func TestResetHasTheJitterOfRetryAfter(t *testing.T) {
+	bubble(t, "headers: {reset: delta}\ntiers: [{name: all, identity: everyone, limits: 1/10m}]", func(t *testing.T, h http.Handler) {
+		ask(h, "/")
+		seen := map[string]bool{}
+		for range 50 {
+			w := ask(h, "/")
+			after := w.Header().Get("Retry-After")
+			seen[after] = true
+			wantFields(t, w.Header(), "X-RateLimit-Reset: "+after)
+		}
+		if len(seen) < 2 {
+			t.Errorf("got %v, want several", seen)
+		}
+	})
 }
 
 // Answers share the value of Reset while it is the same: it follows the clock, the limit that

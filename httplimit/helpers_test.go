@@ -98,6 +98,7 @@ type body struct {
 	Status     int      `json:"status"`
 	Detail     string   `json:"detail"`
 	Violated   []string `json:"violated-policies"`
+	Contact    string   `json:"contact"`
 }
 
 // bodyOf reads a JSON answer, which must have no other members.

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,14 +10,18 @@ import (
 
 	"github.com/dunglas/httpsfv"
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
 
 // ruleText is what answers say of a rule whatever the request: made once, used often.
 type ruleText struct {
-	policy                 string
+	policy, contact        string
 	json                   string // the members of a body in JSON
 	policyField, tierField []string
+	// problem is how a problem begins whose type is the contact, a URL, and detail the contact, a
+	// text, as it follows another; "" if the contact is no such thing.
+	problem, detail string
 	// policies is the rule's part of RateLimit-Policy.
 	policies []string
 	limits   []limitText
@@ -47,7 +52,7 @@ func newSetText(set *policy.Set) *setText {
 		if taken[r.Tier] == nil {
 			taken[r.Tier] = names{}
 		}
-		t.rules[i] = newRuleText(r.Name(), r.Tier, r.Limits, taken[r.Tier])
+		t.rules[i] = newRuleText(r, r.Limits, taken[r.Tier])
 	}
 	return t
 }
@@ -68,7 +73,7 @@ func (t *setText) of(results []policy.Result, to []*ruleText) []*ruleText {
 		if taken == nil {
 			taken = names{}
 		}
-		text := newRuleText(r.Rule.Name(), r.Rule.Tier, r.Limits, taken)
+		text := newRuleText(r.Rule, r.Limits, taken)
 		to = append(to, &text)
 	}
 	return to
@@ -80,11 +85,21 @@ func equal(a, b []stint.Limit) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-func newRuleText(name, tier string, limits []stint.Limit, taken names) ruleText {
-	t := ruleText{policy: name, json: fmt.Sprintf(`,"policy":%q`, name), policyField: fixed(name),
-		tierField: fixed(tier), limits: make([]limitText, len(limits))}
-	if tier != "" {
-		t.json += fmt.Sprintf(`,"tier":%q`, tier)
+func newRuleText(r *policy.Rule, limits []stint.Limit, taken names) ruleText {
+	name := r.Name()
+	t := ruleText{policy: name, contact: r.Contact, json: fmt.Sprintf(`,"policy":%q`, name), policyField: fixed(name),
+		tierField: fixed(r.Tier), limits: make([]limitText, len(limits))}
+	if r.Tier != "" {
+		t.json += fmt.Sprintf(`,"tier":%q`, r.Tier)
+	}
+	if r.Contact != "" {
+		quoted := quote(r.Contact)
+		t.json += `,"contact":` + quoted
+		if words.IsContactURL(r.Contact) && !strings.HasPrefix(r.Contact, "mailto:") {
+			t.problem = `{"type":` + quoted
+		} else {
+			t.detail = " " + quoted[1:len(quoted)-1]
+		}
 	}
 	list := make(httpsfv.List, len(limits))
 	for i := range limits {
@@ -106,6 +121,15 @@ func newRuleText(name, tier string, limits []stint.Limit, taken names) ruleText 
 	}
 	t.policies = fixed(serialise(list))
 	return t
+}
+
+// quote writes a text in JSON.
+func quote(text string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(text) // never fails
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // fullName tells the limits of a rule apart: "free-1m", "search-10s-bucket", "free-1d-login".

@@ -44,6 +44,7 @@ func (c *compiler) compile() {
 	c.allIdentities()
 	c.set.id = c.requestID("request_id", c.spec.RequestID, c.spec.RequestIDLife)
 	c.bans("bans", c.spec.Bans)
+	c.contact("contact", c.spec.Contact)
 	if tiers, policies := len(c.spec.Tiers), len(c.spec.Policies); tiers > maxTiers || policies > maxPolicies {
 		c.mistake("", "there are %d tiers and %d policies; want at most %d and %d", tiers, policies, maxTiers, maxPolicies)
 		return
@@ -154,6 +155,13 @@ func (c *compiler) requestID(key, header string, life time.Duration) *requestID 
 		c.inWindow(key+".life", life)
 	}
 	return &requestID{header: c.field(key+".header", header), life: life}
+}
+
+// contact checks where those who are denied can ask for more. It may be "".
+func (c *compiler) contact(key, text string) {
+	if wrong := words.WrongContact(text); wrong != "" {
+		c.mistake(key, "%s; want a text such as %q, or a URL: http, https or mailto", wrong, "Write to support@example.com for more")
+	}
 }
 
 // inWindow checks that a store can keep to a time.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -18,8 +19,10 @@ func (c *compiler) policies() {
 		if c.nameOK(key+".name", from.Name) {
 			c.unique(key+".name", "policy", from.Name, seen, i)
 		}
-		if from.Name == globalScope || from.Name == otherScope {
-			c.mistake(key+".name", "%q is what keys of tiers are called; choose another name", from.Name)
+		if from.Name == globalScope || from.Name == otherScope || slices.ContainsFunc(c.set.tiers, func(t *tier) bool {
+			return t.scope == from.Name && t.scope != scopeRoute && t.scope != scopeNone
+		}) {
+			c.mistake(key+".name", "%q is a scope that tiers count under: they would share their count; choose another name", from.Name)
 		}
 		p := &policy{clause: c.clause(key, from.Match, from.Unless), unit: unit{name: from.Name}, skips: from.Skip}
 		c.set.all = append(c.set.all, p)
@@ -35,6 +38,7 @@ func (c *compiler) policies() {
 		p.id = c.requestID(key+".request_id", from.RequestID, from.RequestIDLife)
 		p.failure = from.Failure
 		c.failure(key+".failure", from.Failure)
+		c.contact(key+".contact", from.Contact)
 		if len(p.who) > 0 && !always(p.who) {
 			c.mistake(key+".identity", "a request may lack it; want a last one that no request lacks, such as ip: [%s, ip]", from.Identity[len(from.Identity)-1])
 		}
@@ -89,6 +93,7 @@ func (c *compiler) skip(key string, from *Policy) {
 		{"shadow", from.Shadow},
 		{"rollout", from.Rollout != 0},
 		{"failure", from.Failure != nil},
+		{"contact", from.Contact != ""},
 	} {
 		if field.set {
 			c.mistake(key+"."+field.key, "has no effect in a policy that skips")
@@ -106,15 +111,17 @@ func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 		p.tiers = append(p.tiers, tierlimits.For(t.name, requests, budget))
 		limits, _ := requests.Of(t.name)
 		costs, _ := budget.Of(t.name)
-		r := c.rules(key, from.Name, t.name, &p.unit, limits, costs)
+		like := Rule{Policy: from.Name, Tier: t.name, Contact: cmp.Or(from.Contact, t.contact), unit: &p.unit}
+		r := c.rules(key, like, limits, costs)
 		p.rules = append(p.rules, r)
 		c.noClash(key, p, r, t)
 	}
 	if !limited && p.cost == nil && p.after == nil && p.id == nil && p.failure == nil {
 		c.mistake(key, "does nothing; want limits, a budget, a cost, settle, refund, request_id, failure, or skip: true")
 	}
-	if !limited && (from.Shadow || from.Rollout != 0 || len(from.Identity) > 0 || len(from.Per) > 0) {
-		c.mistake(key, "has identity, per, shadow or rollout, which are about limits, and no limits")
+	if !limited && (from.Shadow || from.Rollout != 0 || len(from.Identity) > 0 || len(from.Per) > 0 ||
+		from.Contact != "") {
+		c.mistake(key, "has identity, per, shadow, rollout or contact, which are about limits, and no limits")
 	}
 }
 
@@ -143,7 +150,7 @@ func (c *compiler) tierNames(key string, l tierlimits.Limits) {
 // noClash makes sure that a policy's counts are not those of a tier that counts per route: both are
 // kept under the policy's name.
 func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
-	if t.scope != "route" || len(p.per) > 0 || p.when == nil {
+	if t.scope != scopeRoute || len(p.per) > 0 || p.when == nil {
 		return
 	}
 	if p.who != nil && !slices.ContainsFunc(p.who, func(id *identity) bool { return slices.Contains(t.who, id) }) {

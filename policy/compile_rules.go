@@ -30,22 +30,24 @@ func (c *compiler) tiers() {
 			unit: unit{name: from.Name, who: c.who(key+".identity", from.Identity),
 				enforce: c.enforce(key, from.Shadow, from.Rollout)},
 			index:   i,
-			scope:   from.Scope,
+			scope:   cmp.Or(from.Scope, globalScope),
 			bans:    cmp.Or(from.Bans, c.spec.Bans),
 			failure: cmp.Or(from.Failure, &c.spec.Failure),
+			contact: cmp.Or(from.Contact, c.spec.Contact),
 		}
 		c.bans(key+".bans", from.Bans)
 		c.failure(key+".failure", from.Failure)
+		c.contact(key+".contact", from.Contact)
 		if len(from.Identity) == 0 {
 			c.mistake(key+".identity", "is missing; how are the tier's members told apart? want something like user or ip")
 		}
-		if !slices.Contains([]string{"", "global", "route", "none"}, from.Scope) {
-			c.mistake(key+".scope", "%q; want global, route or none", from.Scope)
+		if c.nameOK(key+".scope", t.scope) && t.scope == otherScope {
+			c.mistake(key+".scope", "%q is what requests without a route are counted under with scope: route; choose another name", t.scope)
 		}
 		if from.Limits == nil && from.Budget == nil {
 			c.mistake(key, "has neither limits nor a budget; want some, or limits: unlimited")
 		}
-		t.rules = c.rules(key, "", from.Name, &t.unit, from.Limits, from.Budget)
+		t.rules = c.rules(key, Rule{Tier: from.Name, Contact: t.contact, unit: &t.unit}, from.Limits, from.Budget)
 		c.set.tiers = append(c.set.tiers, t)
 	}
 	last := c.set.tiers[len(c.set.tiers)-1]
@@ -93,9 +95,9 @@ func (c *compiler) enforce(key string, shadow bool, rollout float64) uint32 {
 // requests.
 const costName = "cost"
 
-// rules makes the rules of a tier or policy: one for the number of requests, one for their costs,
-// or both.
-func (c *compiler) rules(key, policyName, tierName string, u *unit, limits, budget []stint.Limit) []*Rule {
+// rules makes the rules of a tier or policy, which are like the one that is given: one for the
+// number of requests, one for their costs, or both.
+func (c *compiler) rules(key string, like Rule, limits, budget []stint.Limit) []*Rule {
 	budget = slices.Clone(budget)
 	for i := range budget {
 		if budget[i].Name == "" {
@@ -107,11 +109,14 @@ func (c *compiler) rules(key, policyName, tierName string, u *unit, limits, budg
 	}
 	var all []*Rule
 	if len(limits) > 0 {
-		all = append(all, c.rule(key+".limits", &Rule{Policy: policyName, Tier: tierName, Limits: limits, unit: u}))
+		r := like
+		r.Limits = limits
+		all = append(all, c.rule(key+".limits", &r))
 	}
 	if len(budget) > 0 {
-		all = append(all, c.rule(key+".budget",
-			&Rule{Policy: policyName, Tier: tierName, Limits: budget, Costs: true, unit: u}))
+		r := like
+		r.Limits, r.Costs = budget, true
+		all = append(all, c.rule(key+".budget", &r))
 	}
 	if sharesLimit(limits, budget) {
 		c.mistake(key+".budget", "has a limit with the name, algorithm and window of one under limits; give it another name")

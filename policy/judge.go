@@ -50,9 +50,10 @@ type tier struct {
 	unit
 	index   int
 	rules   []*Rule
-	scope   string // as in [Tier]
+	scope   string // as in [Tier], never ""
 	bans    *stint.BanPolicy
 	failure *stint.FailurePolicy
+	contact string
 }
 
 // policy is what may be done how often, or what is exempt from everything.
@@ -79,10 +80,12 @@ type unit struct {
 
 const enforceAll = rollout.All
 
-// Scopes of tiers, which no policy may be named.
+// What the scope of a tier may be beside a name, and scopes that no policy may be named.
 const (
-	globalScope = "global"
-	otherScope  = "other" // the route of requests that have none
+	scopeRoute  = "route"
+	scopeNone   = "none"
+	globalScope = "global" // of tiers that say nothing else
+	otherScope  = "other"  // the route of requests that have none
 )
 
 // asker finds who is asking among the identities, in order. It is the zero asker if the request
@@ -198,12 +201,12 @@ func short(value string) string {
 
 func (t *tier) scopeOf(route string) string {
 	switch t.scope {
-	case "route":
+	case scopeRoute:
 		return route
-	case "none":
+	case scopeNone:
 		return ""
 	}
-	return globalScope
+	return t.scope
 }
 
 func (c *Cost) of(f *facts) int64 {

@@ -46,30 +46,29 @@ func placesText(places []setinfo.Count) []string {
 
 func TestPlacesOfTheExample(t *testing.T) {
 	set := parse(t, string(tiers.YAML))
-	perRoute := func(tier string) (words []string) {
-		for _, route := range []string{"structure", "simulate", "frames", "export", "login", "other"} {
-			words = append(words, tier+"/@"+route)
-		}
-		return words
-	}
 	member := func(tier string, policies ...string) []string {
-		words := append(perRoute(tier), tier+"/simulate@simulate")
+		words := []string{tier + "/@api"}
 		for _, p := range policies {
 			words = append(words, tier+"/"+p)
 		}
 		return words
 	}
+	fetch, simulation, work := "pdb-fetch@pdb-fetch", "simulation@simulation", "work@work$"
+	signedIn := slices.Concat(member("enterprise", fetch, simulation), member("pro", fetch, simulation, work),
+		member("free", fetch, simulation, work), []string{"anonymous/" + simulation})
 	login := []string{"internal/login@login", "enterprise/login@login", "pro/login@login", "free/login@login",
 		"anonymous/login@login"}
-	signedIn := slices.Concat(member("enterprise"), member("pro", "work@work$"), member("free", "work@work$"))
 	for subject, want := range map[string][]string{
-		"user:42":       signedIn,
-		"apikey:a:b":    signedIn,
-		"session:x":     member("free", "work@work$"),
-		"internal:cron": {"internal/@", "internal/simulate@simulate"},
+		"user:42":    signedIn,
+		"apikey:a:b": signedIn,
+		"session:x": slices.Concat([]string{"enterprise/" + simulation, "pro/" + simulation},
+			member("free", fetch, simulation, work), []string{"anonymous/" + simulation}),
+		"internal:cron": {"internal/@"},
 		"device:x":      login,
-		"ip:192.0.2.1": {"internal/login@login", "enterprise/login@login", "pro/login@login", "free/login@login",
-			"anonymous/@global", "anonymous/simulate@simulate", "anonymous/work@work$", "anonymous/login@login"},
+		"ip:192.0.2.1": {"internal/login@login", "enterprise/" + simulation, "enterprise/login@login",
+			"pro/" + simulation, "pro/login@login", "free/" + simulation, "free/login@login",
+			"anonymous/@global", "anonymous/" + fetch, "anonymous/" + simulation, "anonymous/" + work,
+			"anonymous/login@login"},
 		"user:":    nil,
 		"user":     nil,
 		"nobody:1": nil,
@@ -139,12 +138,12 @@ func TestPlacesAreWhereRequestsAreCounted(t *testing.T) {
 	for name, config := range map[string]string{"example": string(tiers.YAML), "divided": dividedConfig} {
 		w := newWorld(t, config)
 		for _, method := range []string{"GET", "HEAD", "POST", "BREW", "MILK"} {
-			for _, path := range []string{"/", "/login", "/simulations", "/simulations/7/frames",
-				"/structures/1", "/items/9"} {
+			for _, path := range []string{"/", "/login", "/api/simulations", "/api/simulations/7/frames",
+				"/api/pdb/1", "/items/9"} {
 				for _, host := range []string{"a.example", "b.example:8080", "elsewhere"} {
 					for _, header := range []http.Header{
 						{}, {"X-User-Id": {"42"}}, {"X-User-Id": {"42"}, "X-User-Plan": {"pro"}},
-						{"X-Service": {"cron"}}, {"X-Session-Id": {"s"}}, {"X-Client-Fingerprint": {"f"}},
+						{"X-Service": {"cron"}}, {"X-Session-Id": {"s"}}, {"X-Fingerprint": {"f"}},
 						{"X-Tenant": {"t"}}} {
 						in := policy.Input{Method: method, Host: host, Path: path,
 							Peer: netip.MustParseAddr("127.0.0.1"), Header: header}

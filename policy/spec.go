@@ -37,6 +37,9 @@ type Spec struct {
 	// request's first limits.
 	RequestID     string
 	RequestIDLife time.Duration
+	// Contact is where somebody who is denied can ask for more: a text, or a URL (http, https,
+	// mailto). Denials show it. It is for what has no contact of its own; "" is none.
+	Contact string
 	// Headers says what responses say about limits.
 	Headers Headers
 	// Source is what the spec was made from, for those who want it back from a set: package config
@@ -63,8 +66,9 @@ type Tier struct {
 	Match, Unless *Match
 	// Identity tells its members apart: the first of these that a request has.
 	Identity []string
-	// Scope is "global" for one count, which is the default, "route" for one for each route, or
-	// "none".
+	// Scope is the part of a member that is counted: a name such as "api" for one count of all its
+	// requests, "global" by default, or "none" for one without a name. "route" counts each route by
+	// itself, so that a member gets the limits once for every route.
 	Scope string
 	// Limits are on the number of requests, Budget on the sum of their costs. Nil is not set; an
 	// empty list is explicitly unlimited.
@@ -76,6 +80,9 @@ type Tier struct {
 	// Bans and Failure are for this tier instead of those of the spec; nil are the spec's.
 	Bans    *stint.BanPolicy
 	Failure *stint.FailurePolicy
+	// Contact is for those whom the tier's limits deny, or a policy without a contact; "" is the
+	// spec's.
+	Contact string
 }
 
 // Policy is what may be done how often.
@@ -119,6 +126,8 @@ type Policy struct {
 	Rollout float64
 	// Failure is what happens when the store fails, for requests that match; nil is the tier's.
 	Failure *stint.FailurePolicy
+	// Contact is for those whom the policy's limits deny; "" is the tier's.
+	Contact string
 }
 
 // Match fits a request that fits every field of it that is set.

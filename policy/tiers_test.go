@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -88,17 +89,17 @@ func TestTierTable(t *testing.T) {
 		hours            time.Duration
 	}{
 		{"anonymous", nil, "ip:203.0.113.9:global", 20, 100, 1000, 24},
-		{"free", claims{"user": "7"}, "user:7:structure", 60, 500, 5000, 24},
+		{"free", claims{"user": "7"}, "user:7:api", 60, 500, 5000, 24},
 		// 24 hours of 2,000 stay below 50,000
-		{"pro", claims{"user": "7", "plan": "pro"}, "user:7:structure", 300, 2000, 48_000, 24},
+		{"pro", claims{"user": "7", "plan": "pro"}, "user:7:api", 300, 2000, 48_000, 24},
 		// the day would be 240,000 and 1,440,000
-		{"enterprise", claims{"user": "7", "plan": "enterprise"}, "user:7:structure", 2500, 10_000, 30_000, 3},
+		{"enterprise", claims{"user": "7", "plan": "enterprise"}, "user:7:api", 2500, 10_000, 30_000, 3},
 		{"internal", claims{"service": "billing"}, "internal:billing", 1000, 60_000, 60_000, 1},
 	}
 	for _, test := range tests {
 		t.Run(test.tier, func(t *testing.T) {
 			w := newWorld(t, withoutWork(t))
-			in := policy.Input{Method: "GET", Path: "/structures/1crn", Peer: client, Header: http.Header{},
+			in := policy.Input{Method: "GET", Path: "/api/search", Peer: client, Header: http.Header{},
 				Claims: test.claims}
 			start := w.now()
 			var admitted []time.Duration
@@ -225,10 +226,10 @@ func TestRouteCosts(t *testing.T) {
 		route        string
 		cost         int64
 	}{
-		{"GET", "/structures/1crn", "structure", 1},
-		{"POST", "/simulations", "simulate", 10},
-		{"GET", "/simulations/9/frames", "frames", 5},
-		{"POST", "/structures/1crn/pdf", "export", 3},
+		{"GET", "/api/pdb/1crn", "pdb-fetch", 1},
+		{"POST", "/api/simulations", "simulation", 10},
+		{"GET", "/api/simulations/9/frames", "frames", 5},
+		{"POST", "/api/export/pdf", "pdf-export", 3},
 	}
 	w := newWorld(t, string(tiers.YAML))
 	spent := int64(0)
@@ -261,24 +262,28 @@ func TestRouteCosts(t *testing.T) {
 
 // TestKeys are the keys that the documents name.
 func TestKeys(t *testing.T) {
+	const fetch, start = "GET /api/pdb/1crn", "POST /api/simulations"
 	tests := []struct {
-		name   string
-		claims claims
-		want   string
+		name, request string
+		claims        claims
+		want          string
 	}{
-		{"anonymous", nil, "ip:203.0.113.9:global"},
-		{"signed in", claims{"user": "42"}, "user:42:frames"},
-		{"key", claims{"key": "k7"}, "apikey:k7:frames"},
-		{"session", claims{"session": "s1"}, "session:s1:frames"},
-		{"internal", claims{"service": "billing"}, "internal:billing"},
+		{"anonymous", fetch, nil, "ip:203.0.113.9:global ip:203.0.113.9:pdb-fetch ip:203.0.113.9:work"},
+		{"signed in", fetch, claims{"user": "42"}, "user:42:api user:42:pdb-fetch user:42:work"},
+		{"key", fetch, claims{"key": "k7"}, "apikey:k7:api apikey:k7:pdb-fetch apikey:k7:work"},
+		{"session", fetch, claims{"session": "s1"}, "session:s1:api session:s1:pdb-fetch session:s1:work"},
+		{"simulation", start, claims{"user": "42", "session": "s1"}, "user:42:api session:s1:simulation user:42:work"},
+		{"internal", fetch, claims{"service": "billing"}, "internal:billing"},
 	}
-	conf, err := config.Parse("stint.yaml", tiers.YAML)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := parse(t, string(tiers.YAML))
 	for _, test := range tests {
-		in := &policy.Input{Method: "GET", Path: "/simulations/9/frames", Peer: client, Claims: test.claims}
-		if got := conf.Set.Explain(in).Results[0].Key(); got != test.want {
+		method, path, _ := strings.Cut(test.request, " ")
+		in := &policy.Input{Method: method, Path: path, Peer: client, Claims: test.claims}
+		var keys []string
+		for _, r := range set.Explain(in).Results {
+			keys = append(keys, r.Key())
+		}
+		if got := strings.Join(keys, " "); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}

@@ -6,7 +6,7 @@
 // or none, set each key's TTL, and answer. The server's clock rules. A call is sent again only if
 // the reply proves that nothing ran.
 //
-//	store, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://localhost:6379/0"})
+//	store, err := redisstore.Open(ctx, redisstore.Config{URL: redisstore.URLFromEnv()})
 //	if err != nil {
 //		...
 //	}
@@ -17,27 +17,34 @@
 //
 //	redis://user:password@host:6379/0                      one server
 //	rediss://host:6379                                     over TLS
+//	rediss://host:6379?ca_file=ca.pem                      with another authority than the system's
+//	rediss://host:6379?cert_file=me.pem&key_file=me.key    with a client certificate
 //	redis://host1:26379?addr=host2:26379&master_set=main   Sentinel: its addresses and the master's name
 //	redis://host1:7000?addr=host2:7000&addr=host3:7000     a Cluster: some of its nodes
 //	unix:///run/redis.sock?db=1                            a Unix socket
 //
-// Open asks a server whether it belongs to a Cluster. Config.Client takes a client of the caller's
-// instead of a URL.
+// The files are in PEM form, and Open reads them. With rediss, Sentinels and all nodes speak TLS,
+// and their certificates are valid for the host of the URL.
+//
+// [URLFromEnv] reads REDIS_URL. Open asks a server whether it belongs to a Cluster. Config.Client
+// takes a rueidis client of the caller's instead of a URL; package goredis takes a go-redis one.
 //
 // # What is kept
 //
 // All that is known of a subject lives under one hash tag:
 //
-//	stint:{user:42}:sliding/1m           the limit 100/1m on user:42
-//	stint:{user:42}:/search:sliding/1m   the same in the scope "/search"
-//	stint:{user:42}:ban                  its ban, stint:{user:42}:strikes what may lead to one
-//	stint:{user:42}:ids                  request ids, stint:{user:42}:settled refunds
+//	stint:{user:42}:limits           what user:42 has used of its limits
+//	stint:{user:42}:/search:limits   the same in the scope "/search"
+//	stint:{user:42}:ban              its ban, stint:{user:42}:strikes what may lead to one
+//	stint:{user:42}:ids              request ids, stint:{user:42}:settled refunds
+//
+// docs/redis-keys.md lists all of them.
 //
 // Every key has a TTL, always. Subjects are escaped so that any bytes are distinct and none can
 // choose the slot; long ones are replaced by a hash.
 //
 // With [Config.NameKeys] there are hashes instead of names, as in
-// stint:{user:#4kWXjsbSBbkYkHdLyaQgIQ}:limits, and the key stint:names, which has no TTL.
+// stint:{user#4kWXjsbSBbkYkHdLyaQgIQ}:limits, and the key stint:names, which has no TTL.
 //
 // # Several subjects in one request
 //

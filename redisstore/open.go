@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -26,8 +27,9 @@ type Config struct {
 	// connection within the time of the call that needs it, and other calls wait for that; clients
 	// that [Open] makes do not.
 	Client rueidis.Client
-	// AdjustClient changes the client that Open makes, for what a URL cannot say: a certificate
-	// authority, the Sentinels' password, a dialer. It has no effect on Client. It may be nil.
+	// AdjustClient changes the client that Open makes, for what a URL cannot say: the Sentinels'
+	// password, a dialer. If there is no URL, it sets InitAddress too. It has no effect on Client.
+	// It may be nil.
 	AdjustClient func(*rueidis.ClientOption)
 	// Prefix is what every key begins with. The default is "stint".
 	Prefix string
@@ -71,6 +73,12 @@ const (
 const unverified = "the TLS certificate of Redis is not verified (skip_verify): " +
 	"anyone on the way to it can read the password and change limits"
 
+// URLFromEnv returns the URL in the environment variable REDIS_URL, without space around it, or
+// redis://localhost:6379/0 if there is none.
+func URLFromEnv() string {
+	return cmp.Or(strings.TrimSpace(os.Getenv("REDIS_URL")), "redis://localhost:6379/0")
+}
+
 // Open connects to the servers and checks that they can keep limits. A mistake in the Config is a
 // [*stint.InvalidError], which shows nothing of the URL. Any other failure is a
 // [*stint.StoreError].
@@ -99,7 +107,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 // dial opens the store of a Config's URL.
 func dial(ctx context.Context, c Config, keys nameKeys) (*Store, error) {
 	co, err := redisurl.Parse(c.URL)
-	if err != nil {
+	if err != nil && c.URL != "" {
 		return nil, err
 	}
 	co.DisableCache = true
@@ -110,6 +118,9 @@ func dial(ctx context.Context, c Config, keys nameKeys) (*Store, error) {
 	co.ClientName = cmp.Or(co.ClientName, "stint")
 	if c.AdjustClient != nil {
 		c.AdjustClient(&co)
+	}
+	if err != nil && len(co.InitAddress) == 0 { // no URL, and no address instead
+		return nil, err
 	}
 	addrs := strings.Join(co.InitAddress, ", ")
 	client, err := connect(co)

@@ -16,6 +16,7 @@ import (
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/tlsfiles"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -38,6 +39,30 @@ func TestOpenTLS(t *testing.T) {
 	if _, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL()}); err == nil {
 		t.Error("a certificate of an unknown authority was accepted")
 	}
+}
+
+// TestOpenClientCertificate connects to servers that require a client certificate, single and under
+// Sentinel, with files that the URL names.
+func TestOpenClientCertificate(t *testing.T) {
+	withFiles := func(server *redistest.Server, where string) string {
+		cert, key := server.CertificateFiles()
+		return tlsfiles.Files{CA: cert, Cert: cert, Key: key}.AddTo(where, true)
+	}
+	t.Run("one server", func(t *testing.T) {
+		server := redistest.StartTLS(t, "--tls-auth-clients", "yes")
+		s := open(t, withFiles(server, server.URL()))
+		allows(t, s)
+		s.Close()
+		cert, _ := server.CertificateFiles()
+		anonymous := tlsfiles.Files{CA: cert}.AddTo(server.URL(), true)
+		if _, err := redisstore.Open(t.Context(), redisstore.Config{URL: anonymous}); err == nil {
+			t.Error("connected without a client certificate")
+		}
+	})
+	t.Run("Sentinel", func(t *testing.T) {
+		s := redistest.StartTLSSentinel(t)
+		allows(t, open(t, withFiles(s.Master, s.Sentinels[0].URL()+"?master_set="+s.MasterName)))
+	})
 }
 
 func TestOpenACL(t *testing.T) {
@@ -130,6 +155,20 @@ func exercise(t *testing.T, s stint.Store) {
 	for range 2 {
 		_, err = waiter.Wait(ctx, "verbs:wait")
 		must("wait", err)
+	}
+}
+
+func TestURLFromEnv(t *testing.T) {
+	for env, want := range map[string]string{
+		"":                         "redis://localhost:6379/0",
+		" \n":                      "redis://localhost:6379/0",
+		"rediss://a:1/2\n":         "rediss://a:1/2", // from a file
+		"redis://:pass word@a:1/2": "redis://:pass word@a:1/2",
+	} {
+		t.Setenv("REDIS_URL", env)
+		if got := redisstore.URLFromEnv(); got != want {
+			t.Errorf("REDIS_URL=%q: got %q, want %q", env, got, want)
+		}
 	}
 }
 

@@ -82,9 +82,9 @@ func (c *Config) validate() error {
 func (c Config) withDefaults() Config {
 	positive := func(n, otherwise int) int { return cmp.Or(max(n, 0), otherwise) }
 	c.LocalBytes = cmp.Or(c.LocalBytes, 64<<20)
-	c.BreakerFailures = positive(c.BreakerFailures, 5)
-	c.BreakerProbe = cmp.Or(max(c.BreakerProbe, 0), 250*time.Millisecond)
-	c.BreakerRetry = cmp.Or(max(c.BreakerRetry, 0), 30*time.Second)
+	c.BreakerFailures = positive(c.BreakerFailures, contract.DefaultBreakerFailures)
+	c.BreakerProbe = cmp.Or(max(c.BreakerProbe, 0), contract.DefaultBreakerProbe)
+	c.BreakerRetry = cmp.Or(max(c.BreakerRetry, 0), contract.DefaultBreakerRetry)
 	c.MaxWaiting = positive(c.MaxWaiting, 10_000)
 	c.Denials = positive(c.Denials, 1<<16)
 	c.Leases = positive(c.Leases, 10_000)

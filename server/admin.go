@@ -88,9 +88,11 @@ type configState struct {
 type storeState struct {
 	// Name is "memory", or the URL without its password.
 	Name string `json:"name"`
-	// Breaker and Instances are those of a shared store.
-	Breaker   string `json:"breaker,omitempty"`
-	Instances int    `json:"instances,omitempty"`
+	// Breaker and Instances are those of a shared store, and BreakerSettings when the breaker opens
+	// and tries again.
+	Breaker         string        `json:"breaker,omitempty"`
+	BreakerSettings *breakerState `json:"breaker_settings,omitempty"`
+	Instances       int           `json:"instances,omitempty"`
 }
 
 // showConfig shows what is in force, and what is wrong with files that are not.
@@ -106,6 +108,7 @@ func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) {
 	}
 	if s.stack != nil {
 		state.Store.Breaker, state.Store.Instances = s.stack.Breaker(), s.stack.Instances()
+		state.Store.BreakerSettings = s.breaker()
 	}
 	answer.Indented(w, http.StatusOK, state)
 }

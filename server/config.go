@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/callers"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/internal/server/gateway"
 	"github.com/stint-limiter/stint/observe"
@@ -27,6 +28,10 @@ type Config struct {
 	// StoreMemory is how many bytes a store in memory may use. 0 leaves it to the policies, whose
 	// default is 1 GiB. It is a mistake if the store is a Redis.
 	StoreMemory int64
+	// BreakerFailures, BreakerProbe and BreakerRetry say when to stop asking a Redis that keeps
+	// failing, and when to try again; see package resilience. 0 leaves them to the policies.
+	BreakerFailures            int
+	BreakerProbe, BreakerRetry time.Duration
 
 	// HTTP, GRPC and Admin are the addresses to listen on. GRPC needs the rules of Envoy.
 	HTTP, GRPC, Admin string
@@ -138,6 +143,17 @@ func (c *Config) validate() error {
 	errs := []error{c.validateTLS()}
 	if c.MaxConnections < 0 {
 		errs = append(errs, fmt.Errorf("%d connections; want 1 or more (--max-clients)", c.MaxConnections))
+	}
+	if c.BreakerFailures < 0 {
+		errs = append(errs, fmt.Errorf("the breaker opens after %d failures; want 1 or more (--breaker-failures)", c.BreakerFailures))
+	}
+	for _, t := range []struct {
+		flag  string
+		value time.Duration
+	}{{"--breaker-probe", c.BreakerProbe}, {"--breaker-retry", c.BreakerRetry}} {
+		if t.value != 0 && t.value < contract.MinBreakerTime {
+			errs = append(errs, fmt.Errorf("%s is %v; want %v or more", t.flag, t.value, contract.MinBreakerTime))
+		}
 	}
 	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" {
 		errs = append(errs, errors.New("there is nowhere to listen; want an address such as :8080"))

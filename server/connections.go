@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,8 +27,10 @@ type connections struct {
 	open   atomic.Int64
 	logger *slog.Logger
 	full   logsample.Sampler
-	// newConns are the connections that have not made a call yet. Nil means they are not bounded.
+	// newConns are the connections that have not made a call yet. Nil means they are not bounded,
+	// and the silent ones are tracked by an [http.Server].
 	newConns *boundedSet
+	silent   *silentConns
 	evicted  logsample.Sampler
 }
 
@@ -52,7 +55,9 @@ func (l *connections) Accept() (net.Conn, error) {
 func (l *connections) take(tcp *net.TCPConn) *connection {
 	c := &connection{TCPConn: tcp, release: func() { l.open.Add(-1) }, called: func() {}}
 	if l.newConns != nil {
-		c.called = l.newConns.add(func() {
+		l.silent.track(c, http.StateNew)
+		c.heard = func() { l.silent.track(c, http.StateActive) }
+		leave := l.newConns.add(func() {
 			if n, ok := l.evicted.Allow(1, time.Second); ok {
 				l.logger.Warn("server: closed the oldest connection without a call: the listener has as many of those as it may",
 					"listener", l.name, "connections", l.newConns.most, "peer", tcp.RemoteAddr().String(),
@@ -60,6 +65,10 @@ func (l *connections) take(tcp *net.TCPConn) *connection {
 			}
 			_ = c.Close() // whoever serves it notices
 		})
+		c.called = func() {
+			c.heard()
+			leave()
+		}
 	}
 	return c
 }
@@ -68,6 +77,7 @@ func (l *connections) take(tcp *net.TCPConn) *connection {
 type connection struct {
 	*net.TCPConn
 	called    func() // when it has made a call
+	heard     func() // when it has made one of the health service
 	release   func()
 	firstCall sync.Once
 	closing   sync.Once
@@ -122,5 +132,41 @@ func (n *boundedSet) add(end func()) (remove func()) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.ends.Remove(e)
+	}
+}
+
+// silentConns are the connections on which no request has arrived yet. Browsers open some in
+// advance. [http.Server.Shutdown] would wait for each until it is five seconds old, and
+// [grpc.Server.GracefulStop] for as long as its timeout for new ones allows.
+type silentConns struct {
+	mu    sync.Mutex
+	since map[net.Conn]time.Time
+}
+
+// track is the ConnState of an [http.Server].
+func (s *silentConns) track(c net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state == http.StateNew {
+		s.since[c] = time.Now()
+	} else {
+		delete(s.since, c)
+	}
+}
+
+// end closes each connection that is still silent at an age. A younger one may be about to send its
+// request.
+func (s *silentConns) end(age time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c, since := range s.since {
+		time.AfterFunc(age-time.Since(since), func() {
+			s.mu.Lock()
+			_, silent := s.since[c]
+			s.mu.Unlock()
+			if silent {
+				_ = c.Close() // whoever serves it notices
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"google.golang.org/grpc"
@@ -80,6 +81,7 @@ func (s *Server) newGRPC() (endpoint, error) {
 	return endpoint{
 		serve:    srv.Serve,
 		newConns: &s.newConns,
+		silent:   &silentConns{since: map[net.Conn]time.Time{}},
 		shutdown: func(ctx context.Context) error {
 			end()
 			done := make(chan struct{})

@@ -42,6 +42,7 @@ type arrivedKey struct{}
 // they have begun.
 func (s *Server) admitHealthCall(ctx context.Context, streams *boundedSet) (context.Context, error) {
 	conn := connectionOf(ctx)
+	conn.heard()
 	if conn.health.Add(1) > maxHealth {
 		conn.health.Add(-1)
 		return nil, status.Errorf(codes.ResourceExhausted,

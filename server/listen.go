@@ -26,8 +26,9 @@ type timeouts struct {
 	// alive is the silence after which an HTTP/2 client is pinged, and how long it may take to
 	// answer. A client that has sent half a header cannot answer.
 	alive time.Duration
-	// finish is for requests that are in progress when the server stops.
-	finish time.Duration
+	// finish is for requests that are in progress when the server stops, and silent how old a
+	// connection without a request becomes then.
+	finish, silent time.Duration
 }
 
 // defaultTimeouts are those of a server that is not under test.
@@ -39,6 +40,7 @@ func defaultTimeouts() timeouts {
 		idle:   2 * time.Minute,
 		alive:  4 * time.Second,
 		finish: 10 * time.Second,
+		silent: time.Second,
 	}
 }
 
@@ -52,6 +54,8 @@ type endpoint struct {
 	serve    func(net.Listener) error
 	// newConns are the listener's connections that have made no call yet, if they are bounded.
 	newConns *boundedSet
+	// silent are those on which nothing has arrived.
+	silent *silentConns
 	// shutdown stops accepting and returns when all requests have been answered or the context
 	// ends. Then close ends those that are left.
 	shutdown func(context.Context) error
@@ -94,7 +98,7 @@ func (s *Server) open(ctx context.Context, ep *endpoint, address string) error {
 	tcp := opened.(*net.TCPListener)
 	ep.listener = &connections{
 		TCPListener: tcp, name: ep.name, most: int64(s.c.MaxConnections),
-		newConns: ep.newConns, logger: s.c.Logger,
+		newConns: ep.newConns, silent: ep.silent, logger: s.c.Logger,
 	}
 	if ep.name == Admin && s.adminTokens == nil && !tcp.Addr().(*net.TCPAddr).IP.IsLoopback() {
 		return errAdminExposed
@@ -129,20 +133,21 @@ func (s *Server) serve(all []endpoint) {
 	s.undo.push("the listeners", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, s.timeouts.finish)
 		defer cancel()
-		err := shutdown(ctx, all, s.c.Logger)
+		err := s.shutdown(ctx, all)
 		work.Wait()
 		return err
 	})
 }
 
 // shutdown ends all listeners together, so that none takes requests while another one finishes.
-func shutdown(ctx context.Context, all []endpoint, logger *slog.Logger) error {
+func (s *Server) shutdown(ctx context.Context, all []endpoint) error {
 	errs := make([]error, len(all))
 	var work sync.WaitGroup
 	for i, ep := range all {
 		work.Go(func() {
+			ep.silent.end(s.timeouts.silent)
 			if ep.shutdown(ctx) != nil {
-				logger.Warn("server: cut off requests that did not end in time", "listener", ep.name)
+				s.c.Logger.Warn("server: cut off requests that did not end in time", "listener", ep.name)
 				errs[i] = ep.close()
 			}
 		})
@@ -173,12 +178,14 @@ func (s *Server) newHTTPServer(h http.Handler, streams bool) endpoint {
 			return ctx
 		}
 	}
+	silent := &silentConns{since: map[net.Conn]time.Time{}}
+	srv.ConnState = silent.track
 	serve := srv.Serve
 	if s.certificate != nil {
 		srv.TLSConfig = s.certificate.listen()
 		serve = func(l net.Listener) error { return srv.ServeTLS(l, "", "") }
 	}
-	return endpoint{serve: serve, shutdown: srv.Shutdown, close: srv.Close}
+	return endpoint{serve: serve, silent: silent, shutdown: srv.Shutdown, close: srv.Close}
 }
 
 // recovered logs requests that panic. Others are not affected.

@@ -203,6 +203,40 @@ func TestStopFinishes(t *testing.T) {
 	}
 }
 
+// TestStopClosesSilentConnections does not wait for connections on which nothing is under way:
+// those of browsers that have sent no request yet, those that are kept for the next request, and
+// streams of the dashboard.
+func TestStopClosesSilentConnections(t *testing.T) {
+	r := start(t, everywhere(t), func(s *Server) {
+		s.timeouts.silent = 10 * time.Millisecond
+		s.timeouts.finish = 4 * time.Second // after which requests are cut off, and the log says so
+	})
+	for _, name := range []string{HTTP, GRPC, Admin} {
+		conn, err := net.Dial("tcp", r.Addr(name).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	if status, _ := r.get(HTTP, "/livez", ""); status != 200 {
+		t.Fatalf("got %d, want 200", status)
+	}
+	stream, err := http.Get(r.url(Admin, "/api/stream"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	if stream.StatusCode != http.StatusOK {
+		t.Fatalf("stream: got %s", stream.Status)
+	}
+	if err := r.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(r.log.String(), "cut off") {
+		t.Errorf("logged %s", r.log)
+	}
+}
+
 // TestStopEndsStreams does not wait for a client that watches the server's health, which never ends
 // by itself.
 func TestStopEndsStreams(t *testing.T) {

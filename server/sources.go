@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/stint-limiter/stint/config"
@@ -117,11 +118,13 @@ func (s *Server) policiesChanged(r config.Reload) {
 		is.URL, was.URL = "", ""
 	}
 	if is != was {
-		s.c.Logger.Warn("server: the policies name another store, prefix or name key; it takes effect at the next start")
+		s.c.Logger.Warn("server: the policies name another store, prefix, certificate or name key; it takes effect at the next start")
 	}
 	if now.Instances != s.config.Instances || now.LocalBytes != s.config.LocalBytes ||
+		now.BreakerFailures != s.config.BreakerFailures || now.BreakerProbe != s.config.BreakerProbe ||
+		now.BreakerRetry != s.config.BreakerRetry ||
 		s.envoy != nil && now.Set.Spec().Failure != s.config.Set.Spec().Failure {
-		s.c.Logger.Warn("server: the number of instances, the memory for decisions without the store, and the failure mode of Envoy's requests take effect at the next start")
+		s.c.Logger.Warn("server: the number of instances, the memory for decisions without the store, the breaker, and the failure mode of Envoy's requests take effect at the next start")
 	}
 }
 
@@ -139,20 +142,37 @@ func (s *Server) runSources() {
 }
 
 // Reload reads all files now, and applies what has changed and is valid. The error lists what is
-// wrong with the others; for these, what was read before stays in force.
+// wrong with the others; for these, what was read before stays in force. It logs what it did, even
+// if nothing has changed.
 func (s *Server) Reload() error {
 	select {
 	case <-s.started:
 	default:
 		return errors.New("server: not started yet")
 	}
+	changed, unchanged := []string{}, []string{}
 	var errs []error
 	for _, from := range s.sources {
-		if r := from.files.Reload(); r.Err != nil {
+		switch r := from.files.Reload(); {
+		case r.Err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", from.name, r.Err))
+		case r.Changed:
+			changed = append(changed, from.name)
+		default:
+			unchanged = append(unchanged, from.name)
 		}
 	}
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	switch {
+	case err != nil:
+		s.c.Logger.Error("server: read all files again; the last valid ones stay in force where there are mistakes",
+			"mistakes", strings.Split(err.Error(), "\n"), "changed", changed, "unchanged", unchanged)
+	case len(s.sources) == 0:
+		s.c.Logger.Info("server: no files to read again")
+	default:
+		s.c.Logger.Info("server: read all files again", "changed", changed, "unchanged", unchanged)
+	}
+	return err
 }
 
 // sourceStates returns the sources as the admin listener shows them.

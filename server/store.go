@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/server/storeoptions"
 	"github.com/stint-limiter/stint/memorystore"
@@ -25,6 +28,9 @@ func (s *Server) openStore(ctx context.Context) error {
 	if where.URL == memoryStore {
 		if s.c.Store == "" && where.NameKeyFile != "" { // someone who passes --store memory is trying something out
 			return errors.New("server: store.name_key_file needs Redis, and the store is in memory; set a Redis with --store or store.url")
+		}
+		if s.c.Store == "" && where.CAFile+where.CertFile != "" {
+			return errors.New("server: store.ca_file and store.cert_file need Redis, and the store is in memory; set a Redis with --store, REDIS_URL or store.url")
 		}
 		memory, err := memorystore.New(memorystore.Config{MaxBytes: cmp.Or(s.c.StoreMemory, where.Memory)})
 		if err != nil {
@@ -45,8 +51,10 @@ func (s *Server) openStore(ctx context.Context) error {
 		return err
 	}
 	s.undo.push("the connections to Redis", func(context.Context) error { return redis.Close() })
+	breaker := s.breaker()
 	stack, err := resilience.New(redis, resilience.Config{
 		Failure: s.config.Set.Spec().Failure, Instances: s.config.Instances, LocalBytes: s.config.LocalBytes,
+		BreakerFailures: breaker.Failures, BreakerProbe: breaker.probe, BreakerRetry: breaker.retry,
 		Observer: s.monitor, Logger: s.c.Logger,
 	})
 	if err != nil {
@@ -56,6 +64,26 @@ func (s *Server) openStore(ctx context.Context) error {
 	s.store, s.stack = stack, stack
 	s.monitor.WatchStore(redisHealth(redis, stack, s.storeName))
 	return nil
+}
+
+// breakerState has the settings of the breaker that are in force, as the admin listener shows them.
+type breakerState struct {
+	Failures     int    `json:"failures"`
+	Probe        string `json:"probe"`
+	Retry        string `json:"retry"`
+	probe, retry time.Duration
+}
+
+// breaker returns the settings of the breaker: those of flags, else of the policies as of the
+// start, else the defaults.
+func (s *Server) breaker() *breakerState {
+	b := &breakerState{
+		Failures: cmp.Or(s.c.BreakerFailures, s.config.BreakerFailures, contract.DefaultBreakerFailures),
+		probe:    cmp.Or(s.c.BreakerProbe, s.config.BreakerProbe, contract.DefaultBreakerProbe),
+		retry:    cmp.Or(s.c.BreakerRetry, s.config.BreakerRetry, contract.DefaultBreakerRetry),
+	}
+	b.Probe, b.Retry = figures.Exact(b.probe), figures.Exact(b.retry)
+	return b
 }
 
 // openRedis connects to Redis, in the background if it is not reachable yet. Only settings that

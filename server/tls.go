@@ -2,13 +2,13 @@ package server
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"sync/atomic"
 
 	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/reload"
+	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
 func (c *Config) validateTLS() error {
@@ -69,9 +69,9 @@ func readCertificates(files []reload.File, want int) (*tls.Config, error) {
 	if len(files) < want || size > maxPEM {
 		return nil, fmt.Errorf("%s: the files are larger than %d bytes", files[len(files)-1].Name, maxPEM)
 	}
-	pair, err := tls.X509KeyPair(files[0].Text, files[1].Text)
+	pair, err := tlsfiles.Pair(files[0].Name, files[0].Text, files[1].Name, files[1].Text)
 	if err != nil {
-		return nil, fmt.Errorf("%s and %s: %w", files[0].Name, files[1].Name, err)
+		return nil, err
 	}
 	config := &tls.Config{
 		MinVersion:   tls.VersionTLS12,
@@ -79,9 +79,8 @@ func readCertificates(files []reload.File, want int) (*tls.Config, error) {
 		Certificates: []tls.Certificate{pair},
 	}
 	if want > 2 {
-		config.ClientCAs = x509.NewCertPool()
-		if !config.ClientCAs.AppendCertsFromPEM(files[2].Text) {
-			return nil, fmt.Errorf("%s: no certificate of an authority in PEM form", files[2].Name)
+		if config.ClientCAs, err = tlsfiles.Authorities(files[2].Name, files[2].Text); err != nil {
+			return nil, err
 		}
 		config.ClientAuth = tls.RequireAndVerifyClientCert
 		config.SessionTicketsDisabled = true // clients must match the current authorities

@@ -108,7 +108,8 @@ func noteText(note string) string {
 // adminFlags select where to act on subjects.
 type adminFlags struct {
 	serverFlags
-	Store  string        `name:"store" placeholder:"URL" help:"Act on a Redis instead of a server: redis, or a URL such as redis://localhost:6379/0."`
+	Store string `name:"store" placeholder:"URL" help:"Act on a Redis instead of a server: redis, or a URL such as redis://localhost:6379/0."`
+	storeTLSFlags
 	Config string        `name:"config" placeholder:"FILE" help:"The policies, with --store: a file or a directory, as for serve."`
 	Limit  []stint.Limit `name:"limit" sep:"none" placeholder:"LIMIT" help:"A limit, with --store and without --config, such as 10/1m. Can be repeated."`
 	JSON   bool          `name:"json" help:"Print JSON."`
@@ -124,6 +125,8 @@ func (f *adminFlags) Validate(k *kong.Context) error {
 		return errors.New("--limit needs --store; a server has its own")
 	case f.Config != "" && len(f.Limit) > 0:
 		return errors.New("--limit and --config; want one of them")
+	case f.Store == "" && f.storeTLSFlags != (storeTLSFlags{}):
+		return errors.New("--store-ca, --store-cert and --store-key need --store; a server has its own, and --ca, --cert and --key are for the connection to it")
 	}
 	return checkRedis(f.Store)
 }
@@ -134,7 +137,7 @@ func checkRedis(store string) error {
 	case store == memoryStore:
 		return errors.New("--store: a memory store is inside a server's process; name the server with --server")
 	case store != "" && store != redisStore && !strings.Contains(store, "://"):
-		return fmt.Errorf("--store: want redis, or a URL such as %s%s", localRedis,
+		return fmt.Errorf("--store: want redis, or a URL such as %s%s", urlExample,
 			nearest.Hint(store, []string{redisStore})) // it may hold a password
 	}
 	return nil
@@ -165,7 +168,10 @@ func (f *adminFlags) open(ctx context.Context, s *system, scope string) (admin, 
 		}
 		where = conf.Store
 	}
-	where.URL = redisURL(f.Store)
+	var err error
+	if where.URL, err = f.addTo(redisURL(f.Store)); err != nil {
+		return nil, nil, usageMistake(err)
+	}
 	store, err := openRedis(ctx, where, s)
 	if err != nil {
 		return nil, nil, err
@@ -192,7 +198,7 @@ func openRedis(ctx context.Context, where config.Store, s *system) (*redisstore.
 		return nil, usageMistake(err)
 	}
 	if err != nil {
-		return nil, unreachable(redisProblem(err, where.URL))
+		return nil, unreachable(redisProblem(err, c.URL))
 	}
 	return opened, nil
 }

@@ -15,17 +15,17 @@ func TestExplain(t *testing.T) {
 		args   []string
 	}{
 		{"explain_anonymous.txt", []string{"--request", "/api/x"}},
-		{"explain_pro.txt", []string{"--request", "POST /simulations", "--claim", "user=42", "--claim", "plan=pro",
+		{"explain_pro.txt", []string{"--request", "POST /api/simulations", "--claim", "user=42", "--claim", "plan=pro",
 			"--header", "Idempotency-Key: 7"}},
-		{"explain_pro.json", []string{"--request", "POST /simulations", "--claim", "user=42", "--claim", "plan=pro",
+		{"explain_pro.json", []string{"--request", "POST /api/simulations", "--claim", "user=42", "--claim", "plan=pro",
 			"--header", "Idempotency-Key: 7", "--json"}},
 		{"explain_skipped.txt", []string{"--request", "GET /static/app.css?v=3"}},
 		{"explain_skipped.json", []string{"--request", "GET /static/app.css?v=3", "--json"}},
-		{"explain_apikey.txt", []string{"--request", "GET https://api.example.com/structures/1crn", "--claim", "key=k7",
+		{"explain_apikey.txt", []string{"--request", "GET https://api.example.com/api/pdb/1crn", "--claim", "key=k7",
 			"--peer", "203.0.113.9"}},
-		{"explain_proxy.txt", []string{"--request", "/structures/1crn", "--peer", "127.0.0.1", "--header",
+		{"explain_proxy.txt", []string{"--request", "/api/pdb/1crn", "--peer", "127.0.0.1", "--header",
 			"X-Forwarded-For: 2001:db8::7", "--header", "X-User-ID: 42"}},
-		{"explain_internal.txt", []string{"--request", "/structures/1crn", "--claim", "service=billing",
+		{"explain_internal.txt", []string{"--request", "/api/pdb/1crn", "--claim", "service=billing",
 			"--peer", "unix"}},
 	}
 	for _, test := range tests {

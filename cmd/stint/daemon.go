@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,22 +8,29 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/stint-limiter/stint/internal/callers"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/server"
 )
 
 // daemonFlags are common to serve and gateway.
 type daemonFlags struct {
-	Config     string        `name:"config" placeholder:"FILE" help:"Policies: a file, or a directory whose *.yaml and *.yml files are one configuration. Default: a built-in limit on every client."`
-	Store      string        `name:"store" placeholder:"STORE" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: $$REDIS_URL, else what the policies say, else memory. redis is $$REDIS_URL, else localhost."`
+	Config string `name:"config" placeholder:"FILE" help:"Policies: a file, or a directory whose *.yaml and *.yml files are one configuration. Default: a built-in limit on every client."`
+	Store  string `name:"store" placeholder:"STORE" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: $$REDIS_URL, else what the policies say, else memory. redis is $$REDIS_URL, else localhost."`
+	storeTLSFlags
 	StoreMem   sizeFlag      `name:"store-memory" placeholder:"SIZE" help:"How much memory the store in memory may use, such as 256MiB. Above it, the subjects with the most left of their limits are forgotten. Default: what the policies say, else 1GiB."`
+	Failures   failuresFlag  `name:"breaker-failures" placeholder:"N" help:"How many calls to Redis have to fail in a row before the breaker opens and Redis is not asked for a while. Default: what the policies say, else ${breaker_failures}."`
+	Probe      breakerTime   `name:"breaker-probe" placeholder:"TIME" help:"How often an open breaker pings Redis, to try again once it answers. Default: what the policies say, else ${breaker_probe}."`
+	Retry      breakerTime   `name:"breaker-retry" placeholder:"TIME" help:"After how long an open breaker tries again if Redis does not permit pings. Default: what the policies say, else ${breaker_retry}."`
 	Admin      string        `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"The address of the dashboard, metrics, probes, the state of the configuration and profiles. Empty turns it off. Default: ${default}."`
 	AdminToken string        `name:"admin-token-file" placeholder:"FILE" help:"Bearer tokens for --admin, one per line: alone, after the name of its holder as in alice: TOKEN, or with the role read as in prometheus (read): TOKEN. Default: one that is made once, in the file admin-token of --state-dir."`
 	NoToken    bool          `name:"no-admin-token" help:"Use no token for --admin: callers on this host may look, including everyone behind a proxy on it that does not identify itself, and nobody may change anything."`
@@ -37,7 +43,7 @@ type daemonFlags struct {
 	TLSKey     string        `name:"tls-key" placeholder:"FILE" help:"Its key."`
 	TLSClient  string        `name:"tls-client-ca" placeholder:"FILE" help:"Authorities. Clients need a certificate of one of them."`
 	MaxClients int           `name:"max-clients" placeholder:"N" help:"How many client connections each listener may have. Those beyond are closed at once. Default: ${max_clients}."`
-	Drain      time.Duration `name:"drain" placeholder:"TIME" default:"10s" help:"How long to keep serving after SIGTERM, until load balancers notice. Default: ${default}."`
+	Drain      time.Duration `name:"drain" placeholder:"TIME" default:"0s" help:"How long to keep serving after SIGTERM or SIGINT, until load balancers notice that it is not ready. Default: ${default}."`
 	LogLevel   levelFlag     `name:"log-level" placeholder:"LEVEL" values:"debug,info,warn,error" default:"info" help:"debug, info, warn or error. Default: ${default}."`
 	LogFormat  string        `name:"log-format" placeholder:"FORMAT" enum:"text,json" default:"text" help:"text or json. Default: ${default}."`
 }
@@ -65,6 +71,32 @@ func (f *sizeFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// failuresFlag is how many failures open the breaker.
+type failuresFlag int
+
+// UnmarshalText reads a whole number of at least 1.
+func (f *failuresFlag) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseInt(string(text), 10, 32)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q; want a number of failures, 1 or more", text)
+	}
+	*f = failuresFlag(n)
+	return nil
+}
+
+// breakerTime is how long an open breaker waits.
+type breakerTime time.Duration
+
+// UnmarshalText reads a time such as 250ms.
+func (b *breakerTime) UnmarshalText(text []byte) error {
+	d, err := time.ParseDuration(string(text))
+	if err != nil || d < contract.MinBreakerTime {
+		return fmt.Errorf("%q; want a time such as 250ms or 30s, %v or more", text, contract.MinBreakerTime)
+	}
+	*b = breakerTime(d)
+	return nil
+}
+
 // The environment variables that daemons read, besides those of token.go.
 const (
 	redisEnv  = "REDIS_URL"
@@ -74,22 +106,17 @@ const (
 // builtInLimits are those of daemons without policies.
 const builtInLimits = "every client may make 600 requests a minute, 1200 at once, and 10,000 an hour"
 
-// Names of stores that --store takes besides URLs. redisStore is the one that the environment
-// names, else localRedis.
+// Names of stores that --store takes besides URLs. redisStore is [redisstore.URLFromEnv].
 const (
 	memoryStore = "memory"
 	redisStore  = "redis"
-	localRedis  = "redis://localhost:6379/0"
+	urlExample  = "redis://localhost:6379/0"
 )
-
-// envRedis returns the URL from the environment, or "". One that was made from a file ends in a
-// line break.
-func envRedis() string { return strings.TrimSpace(os.Getenv(redisEnv)) }
 
 // redisURL returns the URL of a store, which may be given by its short name.
 func redisURL(store string) string {
 	if store == redisStore {
-		return cmp.Or(envRedis(), localRedis)
+		return redisstore.URLFromEnv()
 	}
 	return store
 }
@@ -109,7 +136,7 @@ func (f *daemonFlags) Validate() error {
 		return nil
 	}
 	// It is not shown: it may hold a password.
-	return fmt.Errorf("--store: want memory, redis, or a URL such as %s%s", localRedis,
+	return fmt.Errorf("--store: want memory, redis, or a URL such as %s%s", urlExample,
 		nearest.Hint(f.Store, []string{memoryStore, redisStore}))
 }
 
@@ -146,8 +173,12 @@ func (f *daemonFlags) observe() (observe.Config, error) {
 // admin listener, unless there is one or none is wanted.
 func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 	store := redisURL(f.Store)
-	if store == "" {
-		store = envRedis()
+	if store == "" && strings.TrimSpace(os.Getenv(redisEnv)) != "" {
+		store = redisstore.URLFromEnv()
+	}
+	store, err := f.addTo(store)
+	if err != nil {
+		return server.Config{}, usageMistake(err)
 	}
 	options := &slog.HandlerOptions{Level: slog.Level(f.LogLevel)}
 	var log slog.Handler = slog.NewTextHandler(s.errors(), options)
@@ -173,18 +204,21 @@ func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 		}
 	}
 	return server.Config{
-		Policies:       f.Config,
-		Observe:        shown,
-		Store:          store,
-		StoreMemory:    int64(f.StoreMem),
-		Admin:          f.Admin,
-		AdminTokens:    tokens,
-		TLSCert:        f.TLSCert,
-		TLSKey:         f.TLSKey,
-		ClientCA:       f.TLSClient,
-		Drain:          f.Drain,
-		Logger:         logger,
-		MaxConnections: f.MaxClients,
+		Policies:        f.Config,
+		Observe:         shown,
+		Store:           store,
+		StoreMemory:     int64(f.StoreMem),
+		BreakerFailures: int(f.Failures),
+		BreakerProbe:    time.Duration(f.Probe),
+		BreakerRetry:    time.Duration(f.Retry),
+		Admin:           f.Admin,
+		AdminTokens:     tokens,
+		TLSCert:         f.TLSCert,
+		TLSKey:          f.TLSKey,
+		ClientCA:        f.TLSClient,
+		Drain:           f.Drain,
+		Logger:          logger,
+		MaxConnections:  f.MaxClients,
 	}, nil
 }
 
@@ -218,7 +252,7 @@ func runDaemon(c server.Config) error {
 				return stopDaemon(c.Logger, srv, signals)
 			}
 			notifySystemd(c.Logger, "RELOADING=1")
-			_ = srv.Reload() // logged already, and what was valid stays
+			_ = srv.Reload() // logged, and what was valid stays
 			notifySystemd(c.Logger, "READY=1")
 		}
 	}

@@ -56,7 +56,7 @@ func (c *demoCommand) Run(s *system) error {
 // shadowPolicy is a policy in shadow, which shows what a limit without bursts would do.
 const shadowPolicy = `
   - name: steady
-    match: {method: GET, path: "/structures/{id}"}
+    match: {method: GET, path: "/api/pdb/{id}"}
     limits: {free: 10/10s, enterprise: 10/10s, default: unlimited}
     shadow: true
 `
@@ -158,8 +158,9 @@ Limits     %[5]s   change them while it runs
 
 Try it from another terminal:
 
-  curl -i %[3]s/structures/4hhb                        # anonymous: 20 at once, then 429
-  curl -i -H 'X-User-ID: you' %[3]s/structures/4hhb    # free: 60; with -H 'X-User-Plan: pro' 300
+  curl -i %[3]s/api/pdb/4hhb                                  # anonymous: 20 at once, then 429
+  curl -i -H 'X-User-ID: you' %[3]s/api/pdb/4hhb              # 50 structures a minute
+  curl -i -H 'X-User-ID: you' %[3]s/api/simulations/1/frames  # free: 60 requests of any kind; with -H 'X-User-Plan: pro' 300
   %[7]s top%[6]s
   %[7]s tail%[6]s
   %[7]s inspect user:mallory --tier free%[6]s

@@ -133,7 +133,7 @@ func TestDemo(t *testing.T) {
 	flags := []string{"--server", d.dashboard}
 	do := func(args ...string) result { return execute(t, "", append(args, flags...)...) }
 	if got := do("inspect", "user:mallory", "--tier", "free"); got.code != exitGood ||
-		!strings.Contains(got.stdout, "free in structure: 30/1m burst 2x") {
+		!strings.Contains(got.stdout, "free in api: 30/1m burst 2x") {
 		t.Errorf("inspect: %+v", got)
 	}
 	if got := do("top", "--once"); got.code != exitGood || !strings.Contains(got.stdout, "DENIED") {
@@ -164,7 +164,7 @@ func TestDemo(t *testing.T) {
 func TestDemoOnARedis(t *testing.T) {
 	redis := redistest.Start(t)
 	d := startDemo(t, demoCommand{Rate: 20, Store: redis.URL(), Listen: "127.0.0.1:0", Admin: "127.0.0.1:0"})
-	r, err := http.NewRequest(http.MethodGet, d.gateway+"/structures/4hhb", nil)
+	r, err := http.NewRequest(http.MethodGet, d.gateway+"/api/pdb/4hhb", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

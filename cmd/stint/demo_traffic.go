@@ -46,7 +46,7 @@ func callerKinds() []callerKind {
 		return h
 	}
 	get := func(h http.Header) demoRequest {
-		return demoRequest{http.MethodGet, fmt.Sprintf("/structures/%d%s", 1+rand.IntN(9),
+		return demoRequest{http.MethodGet, fmt.Sprintf("/api/pdb/%d%s", 1+rand.IntN(9),
 			pick("hhb", "crn", "abc", "xyz")), h}
 	}
 	return []callerKind{
@@ -54,13 +54,13 @@ func callerKinds() []callerKind {
 		{200, func() demoRequest { return get(user(someone("pro", 200), "pro")) }},
 		{120, func() demoRequest { return get(user(someone("corp", 50), "enterprise")) }},
 		{40, func() demoRequest {
-			return demoRequest{http.MethodGet, "/simulations/1/frames", user(someone("pro", 200), "pro")}
+			return demoRequest{http.MethodGet, "/api/simulations/1/frames", user(someone("pro", 200), "pro")}
 		}},
 		{20, func() demoRequest {
-			return demoRequest{http.MethodPost, "/simulations", user(someone("corp", 50), "enterprise")}
+			return demoRequest{http.MethodPost, "/api/simulations", user(someone("corp", 50), "enterprise")}
 		}},
 		{20, func() demoRequest {
-			return demoRequest{http.MethodPost, "/structures/4hhb/pdf", user(someone("pro", 200), "pro")}
+			return demoRequest{http.MethodPost, "/api/export/pdf", user(someone("pro", 200), "pro")}
 		}},
 		{40, func() demoRequest { return get(http.Header{"X-Api-Key-Id": {someone("key", 200)}}) }},
 		{30, func() demoRequest { return get(http.Header{"X-Session-Id": {someone("session", 500)}}) }},
@@ -151,7 +151,7 @@ func (c *demoTraffic) bursts(ctx context.Context) {
 			return
 		}
 		for range burstSize {
-			_ = call(ctx, &c.http, http.MethodGet, c.url+"/structures/4hhb",
+			_ = call(ctx, &c.http, http.MethodGet, c.url+"/api/pdb/4hhb",
 				http.Header{"X-User-Id": {"bob"}}) // as above
 			pause(ctx, burstLength/burstSize)
 		}

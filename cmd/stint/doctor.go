@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/server/storeoptions"
 )
 
 type doctorCommand struct {
-	Store  string `name:"store" placeholder:"URL" help:"Check a Redis: redis, or a URL such as redis://localhost:6379/0."`
+	Store string `name:"store" placeholder:"URL" help:"Check a Redis: redis, or a URL such as redis://localhost:6379/0."`
+	storeTLSFlags
 	Config string `name:"config" placeholder:"FILE" help:"Check policies too, and look for keys with their prefix in the Redis."`
 	JSON   bool   `name:"json" help:"Print JSON."`
 	serverFlags
@@ -80,7 +82,11 @@ func (c *doctorCommand) Run(s *system) error {
 		where = diagnoseConfig(&found, s, c.Config)
 	}
 	if c.Store != "" {
-		where.URL = redisURL(c.Store)
+		var err error
+		if where.URL, err = c.addTo(redisURL(c.Store)); err != nil {
+			return usageMistake(err)
+		}
+		where.URL = storeoptions.URL(where)
 		diagnoseRedis(ctx, &found, where)
 	}
 	if c.Server != "" || c.Store == "" {

@@ -19,6 +19,7 @@ import (
 	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/redisurl"
 	"github.com/stint-limiter/stint/internal/server/storeoptions"
+	"github.com/stint-limiter/stint/internal/tlsfiles"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -49,14 +50,22 @@ func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 	}
 	if u, err := url.Parse(where); err == nil {
 		e.user = cmp.Or(userOf(u), e.user)
-		u.User = nil // fixing needs more permissions than it has
+		files := tlsfiles.FromQuery(u.Query())
+		u.User, u.RawQuery = nil, "" // fixing needs more permissions than it has
 		e.cli = "redis-cli -u " + u.String()
+		for _, f := range []struct{ flag, path string }{
+			{"cacert", files.CA}, {"cert", files.Cert}, {"key", files.Key},
+		} {
+			if f.path != "" {
+				e.cli += " --" + f.flag + " " + f.path
+			}
+		}
 	}
 	option.DisableCache, option.DisableRetry = true, true
 	option.ClientName = "stint-doctor"
 	if option.TLSConfig != nil && option.TLSConfig.InsecureSkipVerify {
 		found.warn("tls", "the certificate of Redis is not verified: anyone on the network path can read the password and change limits",
-			"remove skip_verify from the URL, and make the system trust the authority of the certificate")
+			"remove skip_verify from the URL, and name the authority of the certificate with --store-ca FILE")
 	}
 	if option.Dialer.Timeout == 0 {
 		option.Dialer.Timeout = 3 * time.Second
@@ -130,7 +139,11 @@ func (e *redisDiagnosis) unreachable(err error, where string, addresses []string
 			e.grant(allPermissions(e.prefix, e.hashed)))
 	case redisSilent:
 		e.found.fail("connection", fmt.Sprintf("%s does not answer: %s", at, err),
-			"begin the URL with rediss:// if the server speaks TLS, and with redis:// if not")
+			withOrWithoutTLS(where))
+	case redisHungUp:
+		e.found.fail("connection", fmt.Sprintf("%s closes the connection: %s", at, err), withOrWithoutTLS(where))
+	case redisUntrusted:
+		e.found.fail("connection", fmt.Sprintf("%s: %s", at, err), trustAuthority)
 	default:
 		e.found.fail("connection", fmt.Sprintf("%s: %s", at, err),
 			"start it, or fix the URL or the network: redis-cli -u URL PING")

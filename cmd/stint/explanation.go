@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -62,6 +63,23 @@ type requestID struct {
 type failure struct {
 	Mode   string   `json:"mode"`
 	Budget duration `json:"budget"`
+	// Breaker is when the store is not asked any more, and when again.
+	Breaker breaker `json:"breaker"`
+}
+
+type breaker struct {
+	Failures int      `json:"failures"`
+	Probe    duration `json:"probe"`
+	Retry    duration `json:"retry"`
+}
+
+// breakerOf returns the breaker that a configuration asks for.
+func breakerOf(c *config.Config) breaker {
+	return breaker{
+		Failures: cmp.Or(c.BreakerFailures, contract.DefaultBreakerFailures),
+		Probe:    duration(cmp.Or(c.BreakerProbe, contract.DefaultBreakerProbe)),
+		Retry:    duration(cmp.Or(c.BreakerRetry, contract.DefaultBreakerRetry)),
+	}
 }
 
 type bans struct {
@@ -71,7 +89,8 @@ type bans struct {
 	Forgive   duration   `json:"forgive,omitempty"`
 }
 
-func explanationOf(in *policy.Input, e *policy.Explanation) *explanation {
+func explanationOf(c *config.Config, in *policy.Input) *explanation {
+	e := c.Set.Explain(in)
 	result := &explanation{Method: in.Method, Host: in.Host, Path: e.Path, Also: e.Also, Peer: unixPeer,
 		Client: e.Client, Skipped: e.Skipped}
 	if in.Peer.IsValid() {
@@ -85,7 +104,7 @@ func explanationOf(in *policy.Input, e *policy.Explanation) *explanation {
 		Tiers: e.Tiers, Policies: append([]policy.Considered{}, e.Policies...), Counts: chargesOf(e.Results),
 		RequestID: requestID{e.RequestID, e.Named}, Bans: bansOf(e.Bans), After: e.After,
 		Failure: failure{Mode: e.Failure.Mode.String(), Budget: duration(cmp.Or(e.Failure.Budget,
-			contract.DefaultBudget))},
+			contract.DefaultBudget)), Breaker: breakerOf(c)},
 	}
 	return result
 }

@@ -127,6 +127,7 @@ func (e *explanation) foot(b *bytes.Buffer) {
 		line("request id", e.RequestID.String())
 		line("bans", e.Bans.String())
 		line("store fails", e.Failure.String())
+		line("breaker", e.Failure.Breaker.String())
 		line("afterwards", orNone(e.After))
 	})
 }
@@ -149,6 +150,11 @@ func (f failure) String() string {
 		"error": "the caller gets the error",
 	}
 	return fmt.Sprintf("%s, after %s: %s", f.Mode, f.Budget, becomes[f.Mode])
+}
+
+func (b breaker) String() string {
+	return fmt.Sprintf("opens after %s in a row, pings every %s, without pings tries again after %s",
+		count(b.Failures, "failure", "failures"), b.Probe, b.Retry)
 }
 
 func (b *bans) String() string {

@@ -2,13 +2,12 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/tlsfiles"
 	"github.com/stint-limiter/stint/internal/words"
 )
 
@@ -128,13 +127,9 @@ func (c *gatewayCommand) tls() (*tls.Config, error) {
 	if c.UpstreamCA == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(c.UpstreamCA)
-	if err != nil {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if err := (tlsfiles.Files{CA: c.UpstreamCA}).Apply(config); err != nil {
 		return nil, fmt.Errorf("--upstream-ca: %w", err)
 	}
-	authorities := x509.NewCertPool()
-	if !authorities.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("--upstream-ca: %s: no certificate of an authority in PEM form", c.UpstreamCA)
-	}
-	return &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}, nil
+	return config, nil
 }

@@ -2,26 +2,32 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
 // noRedis is why a Redis cannot be used.
 type noRedis int
 
 const (
-	redisOther   noRedis = iota
-	redisAbsent          // no connection
-	redisSilent          // connected, but no answer
-	redisLocked          // it requires a password, and the URL has none
-	redisRefused         // it does not accept the user or the password
-	redisForbids         // it does, but not what limits need
+	redisOther     noRedis = iota
+	redisAbsent            // no connection
+	redisSilent            // connected, but no answer
+	redisLocked            // it requires a password, and the URL has none
+	redisRefused           // it does not accept the user or the password
+	redisForbids           // it does, but not what limits need
+	redisUntrusted         // its certificate is not one of a known authority, or not for this host
+	redisHungUp            // it has closed the connection
 )
 
 // doctorHint is what to do about permissions.
@@ -33,7 +39,10 @@ func redisFailure(err error, where string) noRedis {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(err.Error(), w) })
 	}
 	var dialling *net.OpError
+	var untrusted *tls.CertificateVerificationError
 	switch {
+	case errors.As(err, &untrusted):
+		return redisUntrusted
 	case errors.As(err, &dialling) && dialling.Op == "dial":
 		return redisAbsent
 	case errors.Is(err, context.DeadlineExceeded):
@@ -42,6 +51,9 @@ func redisFailure(err error, where string) noRedis {
 		return redisLocked
 	case says("NOAUTH", "WRONGPASS", "invalid password"):
 		return redisRefused
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+		says("remote error: tls: "): // the server's word for what it does not like about the client
+		return redisHungUp
 	case says("NOPERM"), errkind.Of(err) == errkind.Auth: // the latter in a script
 		return redisForbids
 	}
@@ -76,6 +88,20 @@ func userOf(u *url.URL) string {
 	return ""
 }
 
+// withOrWithoutTLS is what to do about a server that does not talk to the client.
+func withOrWithoutTLS(where string) string {
+	if !strings.HasPrefix(where, "rediss://") {
+		return "if the server speaks TLS, begin the URL with rediss://"
+	}
+	if !strings.Contains(where, tlsfiles.CertParameter+"=") {
+		return "if the server does not speak TLS, begin the URL with redis://; if it requires a client certificate, pass --store-cert FILE --store-key FILE"
+	}
+	return "if the server does not speak TLS, begin the URL with redis://; if it refuses the client certificate, its log says why"
+}
+
+// trustAuthority is what to do about a certificate that is not trusted.
+const trustAuthority = "name the authority of its certificate with --store-ca FILE, and the server as the certificate does"
+
 // redisProblem adds to an error of connecting to a Redis what to do about it.
 func redisProblem(err error, where string) error {
 	advice := ""
@@ -83,7 +109,11 @@ func redisProblem(err error, where string) error {
 	case redisAbsent:
 		advice = "start a Redis there, or name another with --store"
 	case redisSilent:
-		advice = "is it a Redis, and with TLS if the URL has rediss:// and without if it has redis://?"
+		advice = "is it a Redis? " + withOrWithoutTLS(where)
+	case redisHungUp:
+		advice = withOrWithoutTLS(where)
+	case redisUntrusted:
+		advice = trustAuthority
 	case redisLocked:
 		advice = "pass the password in the environment, " + redisEnv + "=" + withPassword(where) +
 			", with --store redis"

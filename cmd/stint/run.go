@@ -5,11 +5,13 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/server/gateway"
@@ -126,6 +128,9 @@ func helpVariables() kong.Vars {
 		"response_timeout": figures.Length(gateway.DefaultResponseHeaderTimeout),
 		"body_timeout":     figures.Length(gateway.DefaultBodyTimeout),
 		"idle_timeout":     figures.Length(gateway.DefaultIdleTimeout),
+		"breaker_failures": strconv.Itoa(contract.DefaultBreakerFailures),
+		"breaker_probe":    figures.Length(contract.DefaultBreakerProbe),
+		"breaker_retry":    figures.Length(contract.DefaultBreakerRetry),
 		"max_clients":      "10000",
 	}
 }

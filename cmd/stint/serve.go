@@ -32,8 +32,8 @@ type serveCommand struct {
 
 func (*serveCommand) Help() string {
 	return `Without --config ` + builtInLimits + `. Files are read again when they
-change and on SIGHUP; invalid ones change nothing. SIGTERM and SIGINT drain: readiness ends first, then
-requests finish. Redis need not be reachable at the start: until it is, the policies' failure mode decides.
+change and on SIGHUP; invalid ones change nothing. On SIGTERM and SIGINT readiness ends, and requests in progress
+finish; behind a load balancer, --drain keeps serving until it notices. Redis need not be reachable at the start: until it is, the policies' failure mode decides.
 
     stint serve --config stint.yaml
     stint serve --envoy-config /etc/ratelimit --store redis://localhost:6379/0

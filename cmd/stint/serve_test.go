@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -20,7 +21,7 @@ func TestStoreFlag(t *testing.T) {
 		{"", "", ""}, // what the policies say
 		{"", other, other},
 		{"memory", other, "memory"},
-		{"redis", "", localRedis},
+		{"redis", "", urlExample},
 		{"redis", other, other},
 		{"redis://flag:6379", other, "redis://flag:6379"},
 	}
@@ -135,6 +136,8 @@ func TestDaemonMistakes(t *testing.T) {
 func daemons(t *testing.T, binary string) {
 	for name, test := range map[string]func(*testing.T, string){
 		"signals":       serveSignals,
+		"reload logs":   reloadLogs,
+		"idle":          interruptedIdle,
 		"second signal": secondSignal,
 		"gateway":       gatewayBinary,
 		"token":         tokenBinary,
@@ -187,6 +190,39 @@ func serveSignals(t *testing.T, binary string) {
 	}
 	if code := d.exit(); code != exitGood {
 		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+// reloadLogs logs every SIGHUP: also if nothing has changed, if a mistake is still there, and if
+// there is no file to read.
+func reloadLogs(t *testing.T, binary string) {
+	hangUp := func(d *daemon, want string) {
+		t.Helper()
+		before := len(d.logged())
+		d.signal(syscall.SIGHUP)
+		eventually.True(t, "logged: "+want, func() bool { return strings.Contains(d.logged()[before:], want) })
+	}
+	file := write(t, "stint.yaml", "tiers:\n  - {name: all, identity: ip, limits: 3/1h}\n")
+	d := launch(t, binary, "serve", "--config", file, "--http", "127.0.0.1:0", "--no-admin-token")
+	hangUp(d, `msg="server: read all files again" changed=[] unchanged=[policies]`)
+	if err := os.WriteFile(file, []byte("tiers: [\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const wrong = "read all files again; the last valid ones stay in force where there are mistakes"
+	hangUp(d, wrong)
+	hangUp(d, wrong)
+	hangUp(launch(t, binary, "serve", "--http", "127.0.0.1:0", "--no-admin-token"), "server: no files to read again")
+}
+
+// interruptedIdle ends without draining, unless a flag says so.
+func interruptedIdle(t *testing.T, binary string) {
+	d := launch(t, binary, "serve", "--http", "127.0.0.1:0")
+	if status, _ := d.get(server.HTTP, "/livez"); status != 200 { // whose connection is kept
+		t.Errorf("liveness: got %d, want 200", status)
+	}
+	d.signal(syscall.SIGINT)
+	if code := d.exit(); code != exitGood || strings.Contains(d.logged(), "draining") {
+		t.Errorf("exit code %d, logged %s", code, d.logged())
 	}
 }
 

@@ -135,6 +135,15 @@ const MaxOwnSettled = 65_536
 // gives up after 20 ms.
 const DefaultBudget = 15 * time.Millisecond
 
+// What the breaker of package resilience does unless it is set up otherwise: see its Config.
+const (
+	DefaultBreakerFailures = 5
+	DefaultBreakerProbe    = 250 * time.Millisecond
+	DefaultBreakerRetry    = 30 * time.Second
+	// MinBreakerTime is the least that configurations and flags accept for the two times.
+	MinBreakerTime = 10 * time.Millisecond
+)
+
 // SameID reports whether two limits share their state.
 func SameID(l, m *stint.Limit) bool {
 	return l.Window == m.Window && l.Algorithm == m.Algorithm && l.Name == m.Name

@@ -14,7 +14,7 @@ import (
 type Sentinel struct {
 	MasterName string
 	Master     *Server // as started; a failover does not change it
-	Replica    *Server // as started
+	Replica    *Server // as started; nil with TLS
 	Sentinels  []*Server
 }
 
@@ -36,8 +36,28 @@ func StartSentinel(t testing.TB, args ...string) *Sentinel {
 	return s
 }
 
-func (s *Sentinel) startSentinel(t testing.TB) *Server {
+// StartTLSSentinel returns a master without replicas, watched by one sentinel. Both speak TLS only,
+// with the certificate of the master, and require one of their clients.
+func StartTLSSentinel(t testing.TB) *Sentinel {
+	t.Helper()
+	s := &Sentinel{MasterName: "stint"}
+	s.Master = StartTLS(t, "--tls-replication", "yes", "--tls-auth-clients", "yes")
+	cert, key := s.Master.CertificateFiles()
+	s.Sentinels = []*Server{s.startSentinel(t, "port 0", "tls-replication yes", "tls-auth-clients yes",
+		fmt.Sprintf("tls-ca-cert-file %q", cert), fmt.Sprintf("tls-cert-file %q", cert),
+		fmt.Sprintf("tls-key-file %q", key))}
+	await(t, "the sentinel knows the master", func() error {
+		_, err := s.currentMaster()
+		return err
+	})
+	return s
+}
+
+// startSentinel starts a sentinel with further lines of configuration. It speaks TLS if the master
+// does.
+func (s *Sentinel) startSentinel(t testing.TB, more ...string) *Server {
 	srv := newServer(t)
+	srv.portFlag, srv.tls = s.Master.portFlag, s.Master.tls
 	conf := filepath.Join(srv.dir, "sentinel.conf")
 	lines := []string{
 		"bind 127.0.0.1",
@@ -46,8 +66,8 @@ func (s *Sentinel) startSentinel(t testing.TB) *Server {
 		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2", s.MasterName, s.Master.Port()),
 		fmt.Sprintf("sentinel down-after-milliseconds %s 500", s.MasterName),
 		fmt.Sprintf("sentinel failover-timeout %s 5000", s.MasterName),
-		"",
 	}
+	lines = append(append(lines, more...), "")
 	// A sentinel keeps what it learns in this file.
 	if err := os.WriteFile(conf, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 		t.Fatalf("redistest: %v", err)
@@ -106,7 +126,7 @@ func (s *Sentinel) currentMaster() (*Server, error) {
 		found = addr
 	}
 	for _, srv := range []*Server{s.Master, s.Replica} {
-		if srv.Addr() == found {
+		if srv != nil && srv.Addr() == found {
 			return srv, nil
 		}
 	}

@@ -26,16 +26,23 @@ func StartTLS(t testing.TB, args ...string) *Server {
 		t.Fatalf("redistest: certificate: %v", err)
 	}
 	s.portFlag = "--tls-port"
+	cert, key := s.CertificateFiles()
 	s.args = append(s.args,
 		"--port", "0",
-		"--tls-ca-cert-file", filepath.Join(s.dir, "cert.pem"),
-		"--tls-cert-file", filepath.Join(s.dir, "cert.pem"),
-		"--tls-key-file", filepath.Join(s.dir, "key.pem"),
+		"--tls-ca-cert-file", cert,
+		"--tls-cert-file", cert,
+		"--tls-key-file", key,
 		"--tls-auth-clients", "optional",
 	)
 	s.args = append(s.args, args...)
 	s.mustStart(t)
 	return s
+}
+
+// CertificateFiles returns the files of the certificate that a server of [StartTLS] and its clients
+// have in common, which is its own authority, and of its key.
+func (s *Server) CertificateFiles() (cert, key string) {
+	return filepath.Join(s.dir, "cert.pem"), filepath.Join(s.dir, "key.pem")
 }
 
 // writeCertificate makes a certificate for 127.0.0.1 and localhost that both ends use and trust,

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
 const urlForms = `want redis://user:password@host:6379/0, rediss:// for TLS, ` +
@@ -18,14 +19,37 @@ const urlForms = `want redis://user:password@host:6379/0, rediss:// for TLS, ` +
 var errUnreadable = errors.New("it cannot be read; in a user name or a password " +
 	"write % as %25, / as %2F, ? as %3F, # as %23 and a space as %20")
 
-// Parse reads a URL. The error is a [*stint.InvalidError] that shows nothing of the URL: if it is
+// Parse reads a URL, and the files that its parameters ca_file, cert_file and key_file name. The
+// error is a [*stint.InvalidError] that shows nothing of the URL but these files: if it is
 // malformed, any part of it may belong to the password.
 func Parse(text string) (rueidis.ClientOption, error) {
 	option, err := parse(text)
 	if err != nil {
 		return option, &stint.InvalidError{Err: fmt.Errorf("the URL of Redis: %w; %s", err, urlForms)}
 	}
+	u, err := url.Parse(text)
+	if err == nil {
+		err = useFiles(&option, tlsfiles.FromQuery(u.Query()))
+	}
+	if err != nil {
+		return option, &stint.InvalidError{Err: fmt.Errorf("TLS to Redis: %w", err)}
+	}
 	return option, nil
+}
+
+// useFiles adds authorities and a client certificate. Sentinels are servers like the others.
+func useFiles(option *rueidis.ClientOption, files tlsfiles.Files) error {
+	if option.TLSConfig == nil {
+		if files != (tlsfiles.Files{}) {
+			return errors.New("there are certificates for it, and the URL is without TLS; want a URL that begins with rediss://")
+		}
+		return nil
+	}
+	if err := files.Check(tlsfiles.CertParameter, tlsfiles.KeyParameter); err != nil {
+		return err
+	}
+	option.Sentinel.TLSConfig = option.TLSConfig
+	return files.Apply(option.TLSConfig)
 }
 
 func parse(text string) (rueidis.ClientOption, error) {

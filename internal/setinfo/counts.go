@@ -1,6 +1,7 @@
 package setinfo
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -100,7 +101,7 @@ func tierScopes(spec *policy.Spec, t *policy.Tier) []string {
 	case "none":
 		return []string{""}
 	}
-	return []string{globalScope}
+	return []string{cmp.Or(t.Scope, globalScope)}
 }
 
 // routesOf returns the routes that requests of a tier may have, or of those to which a policy

@@ -22,7 +22,7 @@ const kinds = {
   pro_over: { vus: 5, requests: 390, as: plan('pro') }, // 300 are admitted
   free_over: { vus: 33, requests: 120, as: plan('free') }, // 60
   anonymous_over: { vus: 10, requests: 60, as: address }, // 20
-  simulate_over: { vus: 15, requests: 80, as: plan('pro'), simulate: true }, // 50
+  simulate_over: { vus: 15, requests: 40, as: plan('pro'), simulate: true }, // 10
 };
 
 export const options = {
@@ -51,10 +51,10 @@ export default function () {
   const id = exec.vu.idInTest;
   const { user, headers } = kind.as(id);
   exec.vu.metrics.metadata.user = user;
-  const tags = { name: kind.simulate ? 'simulate' : 'structure' };
+  const tags = { name: kind.simulate ? 'simulation' : 'search' };
   const answer = kind.simulate
-    ? http.post(`${__ENV.TARGET}/simulations`, null, { headers, tags })
-    : http.get(`${__ENV.TARGET}/structures/${id}`, { headers, tags });
+    ? http.post(`${__ENV.TARGET}/api/simulations`, null, { headers, tags })
+    : http.get(`${__ENV.TARGET}/api/search`, { headers, tags });
   if (answer.headers['X-Ratelimit-Degraded']) {
     degraded.add(1, { ...tags, status: `${answer.status}` });
   }

@@ -36,15 +36,15 @@ func TestRules(t *testing.T) {
 		"anonymous":  {"X-Forwarded-For": {"198.51.100.1"}},
 	}
 	targets := map[string]policy.Input{
-		"structure": {Method: "GET", Path: "/structures/1"},
-		"simulate":  {Method: "POST", Path: "/simulations"},
+		"search":     {Method: "GET", Path: "/api/search"},
+		"simulation": {Method: "POST", Path: "/api/simulations"},
 	}
 	if len(senders) != len(tierRules) || len(targets) != len(routeRules) {
 		t.Fatal("a tier or a route has no request here")
 	}
 	for tier, header := range senders {
 		used := map[string]int64{}
-		for _, route := range []string{"simulate", "structure"} {
+		for _, route := range []string{"simulation", "search"} {
 			t.Run(tier+" "+route, func(t *testing.T) {
 				in := targets[route]
 				in.Peer, in.Header = netip.MustParseAddr("127.0.0.1"), header

@@ -27,6 +27,8 @@ type decision struct {
 	// Shadowed are the policies and tiers in shadow that would have denied it.
 	Shadowed []string `json:"shadowed"`
 	Charge   string   `json:"charge"`
+	// Contact is where somebody who is denied can ask for more.
+	Contact string `json:"contact"`
 }
 
 // limitState is how much of a limit is used.
@@ -148,6 +150,9 @@ func (a *API) decisionOf(q *question) *decision {
 	}
 	if decisive := v.Decisive(); decisive != nil {
 		out.Policy = decisive.Rule.Name()
+		if !d.Allowed {
+			out.Contact = decisive.Rule.Contact
+		}
 	}
 	for i := range v.Results {
 		r := &v.Results[i]

@@ -7,7 +7,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/examples/tiers"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/memorystore"
@@ -38,9 +37,34 @@ func inRedis(t *testing.T, c control.Config) *control.Admin {
 	return over(t, store, c)
 }
 
+// perRoute has tiers that count each route by itself, and policies of every kind.
+const perRoute = `
+identities:
+  apikey: {claim: key}
+  session: {claim: session}
+  service: {claim: service, type: internal}
+  fingerprint: {header: X-Fingerprint}
+  device: {all: [ip, fingerprint]}
+tiers:
+  - {name: internal, identity: service, scope: none, limits: 1000/1m}
+  - {name: enterprise, match: {claim: {plan: enterprise}}, identity: [user, apikey], scope: route, limits: [500/1m burst 5x, 10000/1h]}
+  - {name: pro, match: {claim: {plan: pro}}, identity: [user, apikey], scope: route, limits: [100/1m burst 3x, 2000/1h, 50000/1d]}
+  - {name: free, identity: [user, apikey, session], scope: route, limits: [30/1m burst 2x, 500/1h, 5000/1d]}
+  - {name: anonymous, identity: ip, limits: [10/1m burst 2x, 100/1h, 1000/1d]}
+policies:
+  - {name: structure, match: {method: GET, path: "/structures/{id}"}, cost: 1}
+  - {name: simulate, match: {method: POST, path: /simulations}, cost: 10, limits: "endpoint: 50/60s"}
+  - {name: frames, match: {method: GET, path: "/simulations/{id}/frames"}, cost: 5}
+  - {name: export, match: {method: POST, path: "/structures/{id}/pdf"}, cost: 3}
+  - {name: work, budget: {anonymous: 100/1h, free: 1000/1h, pro: 10000/1h, default: unlimited}}
+  - {name: login, match: {method: POST, path: /login}, identity: [device, ip], limits: 5/15m}
+bans: {after: 100, within: 1m, durations: [1m, 5m, 1h, 24h], forgive: 24h}
+outbound: {igdb: {preset: igdb}, musicbrainz: {preset: musicbrainz}, tmdb: {preset: tmdb}, spotify: {preset: spotify}}
+`
+
 func over(t *testing.T, store driver.Inspector, c control.Config) *control.Admin {
 	t.Helper()
-	conf, err := config.Parse("stint.yaml", tiers.YAML)
+	conf, err := config.Parse("stint.yaml", []byte(perRoute))
 	if err != nil {
 		t.Fatal(err)
 	}

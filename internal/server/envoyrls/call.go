@@ -152,7 +152,7 @@ func (c *call) open(config *Config, r *rlsv3.RateLimitRequest, quotaMode bool) e
 			it.rule, c.subject = d.match(descriptor, c.subject[:0], &c.composite)
 		}
 		if it.rule != nil {
-			it.quota = quotaMode || it.rule.quota && it.counted()
+			it.quota = (quotaMode || it.rule.quota) && it.counted() // unlimited is not a quota
 			replaces = replaces || len(it.rule.replaces) > 0
 		}
 		if it.counted() {

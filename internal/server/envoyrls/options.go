@@ -69,7 +69,7 @@ type Options struct {
 	// tell which are exceeded.
 	ShadowMode bool
 	// QuotaMode treats every limit as one in quota mode, and a descriptor without a limit as one
-	// with room.
+	// with room. A descriptor that is unlimited is no quota.
 	QuotaMode bool
 	// Public has [Service.JSONHandler] answer everybody whom it is called for. Without it only
 	// callers on this host are answered, who call it localhost or by its address. Who asks can use

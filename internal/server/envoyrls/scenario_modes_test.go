@@ -13,6 +13,7 @@ descriptors:
   - {key: hard, rate_limit: {unit: hour, requests_per_unit: 2}}
   - {key: purse, value: a, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
   - {key: purse, value: b, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 2}}
+  - {key: free, quota_mode: true, rate_limit: {unlimited: true}}
 `
 
 var modes = []scenario{
@@ -55,6 +56,18 @@ var modes = []scenario{
 	{name: "quota mode of all counts what has no limit as room", config: trial, options: envoyrls.Options{QuotaMode: true}, steps: []step{
 		{times: 3, request: ask("trial", "other=1", "hard=1"), want: "OK: OK; OVER 0 of 2/HOUR"},
 		{request: ask("trial", "hard=1"), want: "OVER: OVER 0 of 2/HOUR"},
+	}},
+	{name: "what is unlimited is no quota", config: trial, options: envoyrls.Options{QuotaMode: true}, steps: []step{
+		{times: 2, request: ask("trial", "free=1", "hard=1"), want: "OK: OK 4294967295; OK 0 of 2/HOUR"},
+		{request: ask("trial", "free=1", "hard=1"), want: "OVER: OK 4294967295; OVER 0 of 2/HOUR"},
+		{request: ask("trial", "hard=1", "free=1"), want: "OVER: OVER 0 of 2/HOUR; OK 4294967295"},
+		{request: ask("trial", "hard=1", "free=1", "other=1"), want: "OK: OVER 0 of 2/HOUR; OK 4294967295; OK"},
+		{times: 2, request: ask("trial", "hard=1", "free=1", "try=1"),
+			want: "OK: OVER 0 of 2/HOUR; OK 4294967295; OK 0 of 1/HOUR"},
+		{request: ask("trial", "free=1"), want: "OK: OK 4294967295"},
+	}},
+	{name: "what is unlimited is no quota of one either", config: trial, steps: []step{
+		{times: 2, request: ask("trial", "free=1", "purse=a"), want: "OVER: OK 4294967295; OVER 0 of 1/HOUR"},
 	}},
 	{name: "quota mode of one does not", config: trial, steps: []step{
 		{times: 2, request: ask("trial", "other=1", "purse=a"), want: "OVER: OK; OVER 0 of 1/HOUR"},

@@ -8,13 +8,20 @@ import (
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/callers"
+	"github.com/stint-limiter/stint/internal/tlsfiles"
 	"github.com/stint-limiter/stint/redisstore"
 )
+
+// URL returns the URL of a Redis. It names the certificates of the configuration, unless it named
+// others itself.
+func URL(where config.Store) string {
+	return tlsfiles.Files{CA: where.CAFile, Cert: where.CertFile, Key: where.KeyFile}.AddTo(where.URL, false)
+}
 
 // Redis returns the settings of a store over Redis. It reads the files with name keys, and warns
 // about those that everyone on the machine can read.
 func Redis(where config.Store, logger *slog.Logger) (redisstore.Config, error) {
-	c := redisstore.Config{URL: where.URL, Prefix: where.Prefix, Logger: logger}
+	c := redisstore.Config{URL: URL(where), Prefix: where.Prefix, Logger: logger}
 	for _, file := range []struct{ key, path string }{
 		{"name_key_file", where.NameKeyFile}, {"previous_name_key_file", where.PreviousNameKeyFile},
 	} {

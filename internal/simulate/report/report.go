@@ -98,7 +98,7 @@ func (b *builder) lead(r *simulate.Result) string {
 	case total.Denied == 0 && total.Shadowed == 0:
 		return fmt.Sprintf("%s would have denied none of %s.", b.config(), requests)
 	case total.Denied == 0:
-		return fmt.Sprintf("%s would have denied none of %s, and %s (%s) if everything in shadow were enforced.",
+		return fmt.Sprintf("%s would have denied none of %s, and %s of them (%s) if everything in shadow were enforced.",
 			b.config(), requests, number(total.Shadowed), share(total.Shadowed, total.Requests))
 	}
 	whose := fmt.Sprintf("%s of %s", number(subjects.Hit), count(subjects.Seen, "subject", "subjects"))

@@ -45,7 +45,7 @@ func (b *builder) difference(c *simulate.Comparison) paragraph {
 
 // agreement counts the requests on which the configurations agree.
 func (b *builder) agreement(c *simulate.Comparison, all int64) table {
-	t := table{Columns: []column{{Long: true}, {Number: true}, {Number: true}, {}}}
+	t := table{Columns: []column{{Long: true}, {Number: true}, {Number: true}, {Spare: 1}, {}}}
 	for _, line := range []struct {
 		name string
 		n    int64
@@ -59,6 +59,7 @@ func (b *builder) agreement(c *simulate.Comparison, all int64) table {
 		t.Rows = append(t.Rows, []cell{
 			{Text: line.name}, {Text: number(line.n)}, {Text: share(line.n, all)},
 			{Drawn: true, Share: ratio(line.n, all), Tone: line.tone},
+			{Text: "of all requests"},
 		})
 	}
 	return t

@@ -58,7 +58,7 @@ const busiestEach = 3
 func (b *builder) busiest(o *simulate.Outcome) table {
 	t := table{Title: "The busiest windows", Columns: []column{
 		{Name: "tier, policy", Long: true, Spare: 1}, {Name: "limit"}, {Name: "subject", Long: true},
-		{Name: "used", Number: true}, {Name: "share", Number: true}, {Spare: 2}, {Name: "until", Spare: 3},
+		{Name: "used", Number: true}, {Name: "of limit", Number: true}, {Spare: 2}, {Name: "until", Spare: 3},
 	}}
 	for i := range o.Limits {
 		l := &o.Limits[i]

@@ -29,7 +29,7 @@ func (b *builder) hit(r *simulate.Result) section {
 func (b *builder) hitTable(o *simulate.Outcome) table {
 	t := table{Columns: []column{
 		{Name: "subject", Long: true}, {Name: "requests", Number: true, Spare: 2}, {Name: "denied", Number: true},
-		{Name: "share", Number: true}, {Name: "in shadow", Number: true, Spare: 1},
+		{Name: "of requests", Number: true, Spare: 1}, {Name: "in shadow", Number: true, Spare: 1},
 		{Name: "worst wait", Number: true}, {Name: "longest", Number: true, Spare: 3},
 		{Name: "first", Spare: 4}, {Name: "last", Spare: 5}, {Name: "by", Long: true},
 	}}

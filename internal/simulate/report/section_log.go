@@ -27,7 +27,7 @@ func (b *builder) read(r *simulate.Result) section {
 			"more slack would sort them")
 	}
 	if log.Malformed > 0 {
-		fact("malformed", fmt.Sprintf("%s (%s), not replayed",
+		fact("malformed", fmt.Sprintf("%s (%s of all lines), not replayed",
 			count(log.Malformed, "line", "lines"), share(log.Malformed, log.Lines)))
 	}
 	return section{ID: "read", Title: "What was read", Blocks: append([]block{facts}, malformed(log)...)}

@@ -24,22 +24,22 @@ func (b *builder) outcome(r *simulate.Result) section {
 // totals counts all requests.
 func totals(c *simulate.Count) table {
 	t := table{Columns: []column{{}, {Number: true}, {Number: true}, {Spare: 1}, {Long: true}}}
-	line := func(name string, n int64, kind tone, note string) {
+	line := func(name string, n, whole int64, kind tone, of string) {
 		t.Rows = append(t.Rows, []cell{
-			{Text: name}, {Text: number(n)}, {Text: share(n, c.Requests)},
-			{Drawn: true, Share: ratio(n, c.Requests), Tone: kind}, {Text: note},
+			{Text: name}, {Text: number(n)}, {Text: share(n, whole)},
+			{Drawn: true, Share: ratio(n, whole), Tone: kind}, {Text: of},
 		})
 	}
-	line("allowed", c.Allowed, allowed, "")
-	line("denied", c.Denied, denied, "")
+	line("allowed", c.Allowed, c.Requests, allowed, "of all requests")
+	line("denied", c.Denied, c.Requests, denied, "of all requests")
 	if c.Banned > 0 {
-		line("by a ban", c.Banned, denied, "of the denied")
+		line("by a ban", c.Banned, c.Denied, denied, "of the denied")
 	}
 	if c.Shadowed > 0 {
-		line("in shadow", c.Shadowed, plain, "of the allowed: would be denied if everything were enforced")
+		line("in shadow", c.Shadowed, c.Allowed, plain, "of the allowed: would be denied if everything were enforced")
 	}
 	if c.Exempt > 0 {
-		line("exempt", c.Exempt, plain, "of the allowed: no limits apply")
+		line("exempt", c.Exempt, c.Allowed, plain, "of the allowed: no limits apply")
 	}
 	return t
 }
@@ -51,7 +51,7 @@ func newCountTable(title string, names ...string) table {
 		t.Columns = append(t.Columns, column{Name: name, Long: true})
 	}
 	t.Columns = append(t.Columns, []column{
-		{Name: "requests", Number: true}, {Name: "denied", Number: true}, {Name: "share", Number: true}, {Spare: 1},
+		{Name: "requests", Number: true}, {Name: "denied", Number: true}, {Name: "of requests", Number: true}, {Spare: 1},
 		{Name: "banned", Number: true, Spare: 2}, {Name: "in shadow", Number: true, Spare: 3},
 	}...)
 	return t
@@ -130,10 +130,10 @@ func methods(o *simulate.Outcome) table {
 
 // policies is what each rule decided. A line below counts the rules that applied to nothing.
 func policies(o *simulate.Outcome) table {
-	t := table{Title: "By limits", Columns: []column{
-		{Name: "tier, policy", Long: true}, {Name: "applied to", Number: true}, {Name: "denied", Number: true},
-		{Name: "share", Number: true}, {Spare: 1},
-		{Name: "in shadow", Number: true}, {Name: "enforced", Number: true, Spare: 2},
+	t := table{Title: "By limits, of the requests that they apply to", Columns: []column{
+		{Name: "tier, policy", Long: true}, {Name: "requests", Number: true}, {Name: "denied", Number: true},
+		{Name: "of requests", Number: true}, {Spare: 1},
+		{Name: "in shadow", Number: true}, {Name: "enforced for", Number: true, Spare: 2},
 	}}
 	idle, partly := int64(0), false
 	for i := range o.Policies {
@@ -146,7 +146,7 @@ func policies(o *simulate.Outcome) table {
 		t.Rows = append(t.Rows, []cell{
 			{Text: rule(p.Policy, p.Tier)}, {Text: number(p.Requests)}, deniedCell(p.Denied),
 			{Text: share(p.Denied, p.Requests)}, {Drawn: true, Share: ratio(p.Denied, p.Requests), Tone: denied},
-			{Text: number(p.Shadowed)}, {Text: percent(p.Enforced)},
+			{Text: number(p.Shadowed)}, {Text: percent(p.Enforced) + " of subjects"},
 		})
 	}
 	t.leaveOut(idle, "applied to nothing", "applied to nothing")

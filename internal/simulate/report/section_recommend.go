@@ -53,7 +53,7 @@ func heading(r *simulate.Recommendation) string {
 // choices lists the recommended limits.
 func choices(r *simulate.Recommendation) table {
 	t := table{Title: heading(r), Columns: []column{
-		{Name: "untouched", Number: true}, {Name: "smallest limit", Spare: 2}, {Name: "round"},
+		{Name: "subjects untouched", Number: true}, {Name: "smallest limit", Spare: 2}, {Name: "round"},
 		{Name: "subjects hit", Number: true}, {Name: "requests", Number: true, Spare: 1},
 	}}
 	for i := range r.Choices {
@@ -70,8 +70,8 @@ func choices(r *simulate.Recommendation) table {
 // affects nobody.
 func curve(r *simulate.Recommendation) table {
 	t := table{Columns: []column{
-		{Name: "limit", Number: true}, {Name: "subjects hit"}, {Number: true, Spare: 1}, {Number: true},
-		{Name: "requests", Number: true, Spare: 2}, {Long: true},
+		{Name: "limit", Number: true}, {Name: "hit", Number: true}, {Name: "of subjects", Number: true},
+		{Spare: 1}, {Name: "of requests", Number: true, Spare: 2}, {Long: true},
 	}}
 	kept := simulate.Point{Subjects: r.Subjects}
 	for i, p := range r.Curve {
@@ -86,8 +86,8 @@ func curve(r *simulate.Recommendation) table {
 			limit = limit.WithBurst(r.Burst)
 		}
 		t.Rows = append(t.Rows, []cell{
-			{Text: limit.String()}, {Drawn: true, Share: ratio(p.Subjects, r.Subjects), Tone: denied},
-			{Text: number(p.Subjects)}, {Text: share(p.Subjects, r.Subjects)}, {Text: share(p.Requests, r.Requests)},
+			{Text: limit.String()}, {Text: number(p.Subjects)}, {Text: share(p.Subjects, r.Subjects)},
+			{Drawn: true, Share: ratio(p.Subjects, r.Subjects), Tone: denied}, {Text: share(p.Requests, r.Requests)},
 			{Text: marks, Tone: allowed},
 		})
 	}
@@ -102,7 +102,7 @@ func marked(r *simulate.Recommendation, limit int64) string {
 	}
 	for i := range r.Choices {
 		if c := &r.Choices[i]; c.Limit.Max == limit {
-			marks = append(marks, exactly(c.Share))
+			marks = append(marks, exactly(c.Share)+" of subjects")
 		}
 	}
 	if len(marks) == 0 {

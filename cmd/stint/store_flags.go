@@ -1,0 +1,31 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/stint-limiter/stint/internal/tlsfiles"
+)
+
+// storeTLSFlags are the certificates for a Redis over TLS.
+type storeTLSFlags struct {
+	StoreCA   string `name:"store-ca" placeholder:"FILE" help:"The authorities of a Redis with rediss://, in PEM form. Default: what the policies say, else the system's."`
+	StoreCert string `name:"store-cert" placeholder:"FILE" help:"A client certificate for this Redis, with its chain, in PEM form."`
+	StoreKey  string `name:"store-key" placeholder:"FILE" help:"Its key."`
+}
+
+// addTo returns the URL of a store that names the files, which replace those that it names already.
+// The store may be "".
+func (f *storeTLSFlags) addTo(store string) (string, error) {
+	files := tlsfiles.Files{CA: f.StoreCA, Cert: f.StoreCert, Key: f.StoreKey}
+	if files == (tlsfiles.Files{}) {
+		return store, nil
+	}
+	if err := files.Check("--store-cert", "--store-key"); err != nil {
+		return "", err
+	}
+	if store == "" || store == memoryStore {
+		return "", errors.New("--store-ca, --store-cert and --store-key need a Redis in --store or " + redisEnv +
+			"; for that of the policies set store.ca_file, store.cert_file and store.key_file there")
+	}
+	return files.AddTo(store, true), nil
+}

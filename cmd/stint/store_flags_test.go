@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/redistest"
+)
+
+// TestStoreTLS uses a Redis that requires a client certificate of a private authority: with flags,
+// with the parameters of a URL, and with a configuration.
+func TestStoreTLS(t *testing.T) {
+	redis := redistest.StartTLS(t, "--tls-auth-clients", "yes")
+	cert, key := redis.CertificateFiles()
+	missing := filepath.Join(t.TempDir(), "none.pem")
+	inURL := redis.URL() + "?" + url.Values{"ca_file": {cert}, "cert_file": {cert}, "key_file": {key}}.Encode()
+	file := write(t, "stint.yaml", fmt.Sprintf("store: {ca_file: %q, cert_file: %q, key_file: %q}\n"+
+		"tiers:\n  - {name: all, identity: ip, limits: 10/1m}\n", cert, cert, key))
+	limit := []string{"--limit", "10/1m"}
+	flags := []string{"--store-ca", cert, "--store-cert", cert, "--store-key", key}
+	for name, test := range map[string]struct {
+		store  string
+		args   []string
+		code   int
+		stderr string
+	}{
+		"flags":         {redis.URL(), append(flags, limit...), exitGood, ""},
+		"URL":           {inURL, limit, exitGood, ""},
+		"configuration": {redis.URL(), []string{"--config", file}, exitGood, ""},
+		"flags before URL": {inURL, append([]string{"--store-ca", missing}, limit...), exitUsage,
+			"TLS to Redis: " + missing + ": no such file or directory"},
+		"URL before file": {redis.URL() + "?ca_file=" + url.QueryEscape(missing), []string{"--config", file},
+			exitUsage, missing},
+		"unknown authority": {redis.URL(), limit, exitUnreachable, "name the authority of its certificate with --store-ca FILE"},
+		"no certificate":    {redis.URL(), append([]string{"--store-ca", cert}, limit...), exitUnreachable, "if it requires a client certificate, pass --store-cert FILE --store-key FILE"},
+		"no key": {redis.URL(), append([]string{"--store-cert", cert}, limit...), exitUsage,
+			"--store-cert needs --store-key"},
+		"without TLS": {strings.Replace(redis.URL(), "rediss", "redis", 1), limit, exitUnreachable, "if the server speaks TLS, begin the URL with rediss://"},
+		"files without TLS": {strings.Replace(redis.URL(), "rediss", "redis", 1), append(flags, limit...), exitUsage,
+			"want a URL that begins with rediss://"},
+		"files without store": {"", flags, exitUsage, "--store-ca, --store-cert and --store-key need --store"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"peek", "ip:192.0.2.1"}, test.args...)
+			if test.store != "" {
+				args = append(args, "--store", test.store)
+			}
+			if got := execute(t, "", args...); got.code != test.code || !strings.Contains(got.stderr, test.stderr) {
+				t.Errorf("exit code %d, errors %q; want %d, %q", got.code, got.stderr, test.code, test.stderr)
+			}
+		})
+	}
+
+	found := examine(t, exitGood, append(flags, "--store", redis.URL())...)
+	wantFinding(t, found, "scripts", resultOK, "", "")
+	found = examine(t, exitGood, "--store", redis.URL(), "--config", file)
+	wantFinding(t, found, "scripts", resultOK, "", "")
+	found = examine(t, exitBad, "--store", redis.URL())
+	wantFinding(t, found, "connection", resultFail, "unknown authority", "--store-ca FILE")
+	found = examine(t, exitBad, "--store", redis.URL(), "--store-ca", cert)
+	wantFinding(t, found, "connection", resultFail, "closes the connection", "--store-cert FILE --store-key FILE")
+	found = examine(t, exitBad, "--store", strings.Replace(redis.URL(), "rediss", "redis", 1))
+	wantFinding(t, found, "connection", resultFail, "closes the connection", "begin the URL with rediss://")
+	plain := strings.Replace(redistest.Start(t).URL(), "redis", "rediss", 1)
+	found = examine(t, exitBad, "--store", plain)
+	wantFinding(t, found, "connection", resultFail, "does not answer", "begin the URL with redis://")
+}
+
+// TestStoreTLSDaemon hands the files of flags to a server, with the URL of the environment.
+func TestStoreTLSDaemon(t *testing.T) {
+	t.Setenv(redisEnv, "rediss://h:1/0")
+	f := &daemonFlags{storeTLSFlags: storeTLSFlags{"a", "b", "c"}, NoToken: true}
+	c, err := f.configuration(&system{Stderr: t.Output()})
+	if want := "rediss://h:1/0?ca_file=a&cert_file=b&key_file=c"; err != nil || c.Store != want {
+		t.Errorf("got %s, %v; want %s", c.Store, err, want)
+	}
+	t.Setenv(redisEnv, "")
+	if _, err := f.configuration(&system{Stderr: t.Output()}); err == nil ||
+		!strings.Contains(err.Error(), "for that of the policies set store.ca_file") {
+		t.Errorf("without a Redis: %v", err)
+	}
+}

@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/server"
+)
+
+// proxied returns the URL of a gateway with these policies, in front of a handler.
+func proxied(t *testing.T, policies string, upstream http.Handler) string {
+	t.Helper()
+	behind := httptest.NewServer(upstream)
+	t.Cleanup(behind.Close)
+	r := start(t, policies, func(c *server.Config) {
+		c.Gateway = &config.Gateway{Routes: []config.Route{{Upstream: behind.URL}}}
+	})
+	return r.api
+}
+
+// inProgram returns the URL of a program with the middleware in front of a handler.
+func inProgram(t *testing.T, policies string, h http.Handler) string {
+	t.Helper()
+	c, err := config.Load(file(t, "stint.yaml", policies))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := policy.NewGuard(store, c.Set, policy.GuardConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(httplimit.New(guard)(h))
+	t.Cleanup(func() {
+		s.Close()
+		_ = store.Close()
+	})
+	return s.URL
+}
+
+// fetch makes a request, and returns the response with its body read.
+func fetch(t *testing.T, method, url, body string, fields ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exchange(t, r, fields...)
+}
+
+// exchange sends a request with header fields ("Name: value").
+func exchange(t *testing.T, r *http.Request, fields ...string) (*http.Response, string) {
+	t.Helper()
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, ": ")
+		r.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(text)
+}
+
+// served answers every request.
+var served = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+
+// seconds returns a header field that is a whole number.
+func seconds(t *testing.T, h http.Header, name string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(h.Get(name), 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v in %v", name, err, h)
+	}
+	return n
+}
+
+// decodeInto reads a JSON text.
+func decodeInto(t *testing.T, text string, to any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), to); err != nil {
+		t.Fatalf("%v in %q", err, text)
+	}
+}

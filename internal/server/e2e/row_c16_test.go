@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestC16ContactInDenials: whoever is denied learns where to ask for more, in every form of answer,
+// and operators see it on the dashboard. The policy's contact comes before the tier's, and that
+// before the one for all.
+func TestC16ContactInDenials(t *testing.T) {
+	const policies = `
+contact: mailto:help@example.com
+client_ip: {trusted_proxies: loopback}
+tiers:
+  - {name: pro, match: {header: {X-Plan: pro}}, identity: ip, limits: 1/1h, contact: Call your account manager}
+  - {name: free, identity: ip, limits: 1/1h}
+policies:
+  - {name: export, match: {path: /export}, limits: 0/1h, contact: "https://example.com/more"}
+`
+	cases := []struct{ path, plan, contact string }{
+		{"/export", "free", "https://example.com/more"},
+		{"/export", "pro", "https://example.com/more"},
+		{"/", "free", "mailto:help@example.com"},
+		{"/", "pro", "Call your account manager"},
+	}
+	type answer struct{ Contact, Type, Detail, Error string }
+	for what, url := range map[string]string{
+		"gateway": proxied(t, policies, served), "middleware": inProgram(t, policies, served),
+	} {
+		for _, c := range cases {
+			fields := []string{"X-Plan: " + c.plan, "X-Forwarded-For: 192.0.2.1"}
+			fetch(t, http.MethodGet, url+c.path, "", fields...)
+			response, text := fetch(t, http.MethodGet, url+c.path, "", fields...)
+			var got answer
+			decodeInto(t, text, &got)
+			if response.StatusCode != http.StatusTooManyRequests || got.Contact != c.contact ||
+				got.Error != "rate_limited" {
+				t.Errorf("%s, %s %s: got %d, %s, want %q", what, c.plan, c.path, response.StatusCode, text, c.contact)
+			}
+			_, text = fetch(t, http.MethodGet, url+c.path, "", append(fields, "Accept: application/problem+json")...)
+			got = answer{}
+			decodeInto(t, text, &got)
+			if isURL := strings.HasPrefix(c.contact, "https:"); isURL != (got.Type == c.contact) ||
+				isURL == strings.HasSuffix(got.Detail, " "+c.contact) {
+				t.Errorf("%s, %s %s: got %s, want %q as type or detail", what, c.plan, c.path, text, c.contact)
+			}
+			_, text = fetch(t, http.MethodGet, url+c.path, "", append(fields, "Accept: text/plain")...)
+			if !strings.HasSuffix(text, "\nContact: "+c.contact+"\n") {
+				t.Errorf("%s, %s %s: got %q, want the contact", what, c.plan, c.path, text)
+			}
+		}
+	}
+
+	r := start(t, policies)
+	for _, c := range cases {
+		const members = `{"method": "GET", "peer": "192.0.2.1", `
+		question := members + `"path": "` + c.path + `", "headers": {"X-Plan": "` + c.plan + `"}}`
+		fetch(t, http.MethodPost, r.api+"/v1/take", question, "Content-Type: application/json")
+		_, text := fetch(t, http.MethodPost, r.api+"/v1/take", question, "Content-Type: application/json")
+		var got answer
+		if decodeInto(t, text, &got); got.Contact != c.contact {
+			t.Errorf("API, %s %s: got %s, want %q", c.plan, c.path, text, c.contact)
+		}
+		_, text = fetch(t, http.MethodGet, r.api+"/auth", "", "X-Forwarded-Method: GET", "X-Forwarded-Uri: "+c.path,
+			"X-Plan: "+c.plan, "X-Forwarded-For: 192.0.2.1")
+		got = answer{}
+		if decodeInto(t, text, &got); got.Contact != c.contact {
+			t.Errorf("forward-auth, %s %s: got %s, want %q", c.plan, c.path, text, c.contact)
+		}
+	}
+	var state struct {
+		Config struct{ Tiers, Policies []struct{ Name, Contact string } }
+	}
+	_, text := fetch(t, http.MethodGet, r.admin+"/api/state", "")
+	decodeInto(t, text, &state)
+	got := map[string]string{}
+	for _, rule := range append(state.Config.Tiers, state.Config.Policies...) {
+		got[rule.Name] = rule.Contact
+	}
+	for name, want := range map[string]string{
+		"pro": "Call your account manager", "free": "mailto:help@example.com", "export": "https://example.com/more",
+	} {
+		if got[name] != want {
+			t.Errorf("dashboard: %s has the contact %q, want %q", name, got[name], want)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package e2e
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/proxytest"
+	"github.com/stint-limiter/stint/internal/redistest"
+)
+
+// exampleTiers is the shipped example, in front of an application that answers everything.
+type exampleTiers struct {
+	t      *testing.T
+	url    string
+	client http.Client
+}
+
+// startExample runs the built gateway with the shipped example until the test ends.
+func startExample(t *testing.T, store string) *exampleTiers {
+	t.Helper()
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(upstream.Close)
+	address, admin := proxytest.FreeAddress(t), proxytest.FreeAddress(t)
+	proxytest.Launch(t, nil, proxytest.BuildStint(t), "gateway", "--config", "../../../examples/tiers/stint.yaml",
+		"--upstream", upstream.URL, "--store", store, "--listen", address, "--admin", admin, "--no-admin-token", "--no-access-log")
+	eventually.Nil(t, "the gateway is ready", func() error {
+		r, err := http.Get("http://" + admin + "/readyz")
+		if err == nil {
+			err = r.Body.Close()
+		}
+		return err
+	})
+	return &exampleTiers{t: t, url: "http://" + address}
+}
+
+// do sends a request such as "GET /api/pdb/1crn" with header fields such as "X-User-ID: 42", which
+// the example believes because it trusts this machine as a proxy.
+func (e *exampleTiers) do(request string, fields ...string) *http.Response {
+	e.t.Helper()
+	method, path, _ := strings.Cut(request, " ")
+	r, err := http.NewRequest(method, e.url+path, nil)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, ": ")
+		r.Header.Set(name, value)
+	}
+	answer, err := e.client.Do(r)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		e.t.Fatal(err)
+	}
+	_ = answer.Body.Close() // it was read
+	return answer
+}
+
+// allowed reports whether a request was allowed, and fails the test on any answer but yes and no.
+func (e *exampleTiers) allowed(request string, fields ...string) bool {
+	e.t.Helper()
+	r := e.do(request, fields...)
+	if r.StatusCode != http.StatusNoContent && r.StatusCode != http.StatusTooManyRequests {
+		e.t.Fatalf("%s: got %s", request, r.Status)
+	}
+	return r.StatusCode == http.StatusNoContent
+}
+
+// routes are the endpoints of the example, and one that no policy names.
+var routes = []string{"GET /api/pdb/1crn", "POST /api/simulations", "GET /api/simulations/7/frames",
+	"POST /api/export/pdf", "GET /api/search"}
+
+// TestC5TierLimitsCountAllRequests has a caller of every tier take all that it gets, over all
+// routes: in a minute it is no more than the burst of its tier.
+func TestC5TierLimitsCountAllRequests(t *testing.T) {
+	e := startExample(t, "memory")
+	for _, test := range []struct {
+		tier   string
+		fields []string
+		burst  int
+	}{
+		{"anonymous", []string{"X-Forwarded-For: 203.0.113.9"}, 20},
+		{"free", []string{"X-User-ID: fred"}, 60},
+		{"pro", []string{"X-User-ID: paula", "X-User-Plan: pro"}, 300},
+		{"enterprise", []string{"X-User-ID: erin", "X-User-Plan: enterprise"}, 2500},
+		{"internal", []string{"X-Service: billing"}, 1000},
+	} {
+		got, began := 0, time.Now()
+		for left := slices.Clone(routes); len(left) > 0; { // denials are few, so that nobody is banned
+			left = slices.DeleteFunc(left, func(request string) bool {
+				ok := e.allowed(request, test.fields...)
+				if ok {
+					got++
+				}
+				return !ok
+			})
+		}
+		if got < test.burst || got > test.burst && time.Since(began) < time.Minute {
+			t.Errorf("%s: %d requests allowed over all routes, want %d in a minute", test.tier, got, test.burst)
+		}
+	}
+}
+
+// TestC6KeysAreThoseOfTheDocuments looks in Redis for what requests were counted under.
+func TestC6KeysAreThoseOfTheDocuments(t *testing.T) {
+	redis := redistest.Start(t)
+	e := startExample(t, redis.URL())
+	const fetch, start = "GET /api/pdb/1crn", "POST /api/simulations"
+	for _, test := range []struct {
+		request string
+		fields  []string
+		want    []string
+	}{
+		{fetch, []string{"X-Forwarded-For: 203.0.113.9"}, []string{"{ip:203.0.113.9}:global", "{ip:203.0.113.9}:pdb-fetch"}},
+		{fetch, []string{"X-User-ID: 42"}, []string{"{user:42}:api", "{user:42}:pdb-fetch"}},
+		{fetch, []string{"X-API-Key-ID: k7"}, []string{"{apikey:k7}:api", "{apikey:k7}:pdb-fetch"}},
+		{start, []string{"X-Session-ID: s1"}, []string{"{session:s1}:api", "{session:s1}:simulation"}},
+		{start, []string{"X-User-ID: 43", "X-Session-ID: s2"}, []string{"{user:43}:api", "{session:s2}:simulation"}},
+		{fetch, []string{"X-Service: billing"}, []string{"{internal:billing}"}},
+	} {
+		if !e.allowed(test.request, test.fields...) {
+			t.Fatalf("%s %q is denied", test.request, test.fields)
+		}
+		for _, key := range test.want {
+			eventually.Nil(t, key, func() error { // a slow Redis is charged afterwards
+				if redis.CLI(t, "EXISTS", "stint:"+key+":limits") != "1" {
+					return io.ErrUnexpectedEOF
+				}
+				return nil
+			})
+		}
+	}
+	if keys := redis.CLI(t, "KEYS", "stint:{internal:billing}:*"); keys != "stint:{internal:billing}:limits" {
+		t.Errorf("a service is counted under %q, want its own key alone", keys)
+	}
+
+	// A device is an address and its X-Fingerprint.
+	login := func(fingerprint string) bool {
+		return e.allowed("POST /login", "X-Forwarded-For: 203.0.113.10", "X-Fingerprint: "+fingerprint)
+	}
+	for i := range 5 {
+		if !login("one") {
+			t.Fatalf("login %d is denied", i+1)
+		}
+	}
+	if login("one") || !login("two") {
+		t.Error("logins of one fingerprint: want 5, whatever another one does")
+	}
+}
+
+// TestC7EndpointLimitsStandBesideTheTier: 50 structures a minute, costs by endpoint, and static
+// assets that are exempt by listed prefixes and endings.
+func TestC7EndpointLimitsStandBesideTheTier(t *testing.T) {
+	e := startExample(t, "memory")
+	user := []string{"X-User-ID: paula", "X-User-Plan: pro"}
+	for i, cost := range []string{"1", "10", "5", "3"} {
+		if got := e.do(routes[i], user...).Header.Get("X-RateLimit-Cost"); got != cost {
+			t.Errorf("%s: cost %q, want %q", routes[i], got, cost)
+		}
+	}
+	for i := range 49 {
+		if !e.allowed(routes[0], user...) {
+			t.Fatalf("structure %d is denied, want 50", i+2)
+		}
+	}
+	r := e.do(routes[0], user...)
+	if got := r.Header.Get("X-RateLimit-Policy"); r.StatusCode != http.StatusTooManyRequests || !strings.Contains(got, "pdb-fetch") {
+		t.Errorf("structure 51: got %s by %q, want 429 by pdb-fetch", r.Status, got)
+	}
+	if !e.allowed("GET /api/search", user...) {
+		t.Error("another route is denied by the limit of one")
+	}
+
+	anonymous := "X-Forwarded-For: 203.0.113.9"
+	for range 40 {
+		for _, path := range []string{"/static/logo.png", "/app/main.css", "/favicon.ico"} {
+			if !e.allowed("GET "+path, anonymous) {
+				t.Fatalf("%s is denied, want it exempt", path)
+			}
+		}
+	}
+	allowed := 0
+	for range 25 {
+		for _, path := range []string{"/api/pdb/1crn.css", "/api/static/app.css", "/report.final"} {
+			if e.allowed("GET "+path, anonymous) {
+				allowed++
+			}
+		}
+	}
+	if allowed > 20 {
+		t.Errorf("%d requests that only look like assets were allowed, want 20", allowed)
+	}
+}

@@ -1,0 +1,129 @@
+// Package tlsfiles reads authorities, certificates and keys in PEM form. Its errors name the file
+// and what is wrong with it.
+package tlsfiles
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+)
+
+// Files are what a client of a server with TLS reads. What is "" is not used.
+type Files struct {
+	// CA has the authorities that the server's certificate may come from, instead of the system's.
+	CA string
+	// Cert has the client's own certificate with its chain, and Key its key.
+	Cert, Key string
+}
+
+// Check reports whether one half of the client's certificate is missing. Names are what the caller
+// calls the certificate and the key.
+func (f Files) Check(cert, key string) error {
+	switch {
+	case f.Cert != "" && f.Key == "":
+		return fmt.Errorf("%s needs %s, the key of the certificate", cert, key)
+	case f.Cert == "" && f.Key != "":
+		return fmt.Errorf("%s needs %s, the certificate of the key", key, cert)
+	}
+	return nil
+}
+
+// Apply reads the files into the configuration of a client.
+func (f Files) Apply(c *tls.Config) error {
+	if f.CA != "" {
+		text, err := read(f.CA)
+		if err != nil {
+			return err
+		}
+		if c.RootCAs, err = Authorities(f.CA, text); err != nil {
+			return err
+		}
+	}
+	if f.Cert == "" {
+		return nil
+	}
+	cert, err := read(f.Cert)
+	if err != nil {
+		return err
+	}
+	key, err := read(f.Key)
+	if err != nil {
+		return err
+	}
+	pair, err := Pair(f.Cert, cert, f.Key, key)
+	if err != nil {
+		return err
+	}
+	c.Certificates = []tls.Certificate{pair}
+	return nil
+}
+
+func read(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if wrong, ok := errors.AsType[*fs.PathError](err); ok {
+		return nil, fmt.Errorf("%s: %w", path, wrong.Err)
+	}
+	return text, err
+}
+
+// Authorities reads the text of a file with certificates of authorities.
+func Authorities(name string, text []byte) (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s: no certificate of an authority in PEM form", name)
+	}
+	return pool, nil
+}
+
+// Pair reads the texts of a file with a certificate and its chain, and of one with its key.
+func Pair(certName string, cert []byte, keyName string, key []byte) (tls.Certificate, error) {
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return pair, fmt.Errorf("%s and %s: %w", certName, keyName, err)
+	}
+	return pair, nil
+}
+
+// The parameters of a URL that name files.
+const (
+	CAParameter   = "ca_file"
+	CertParameter = "cert_file"
+	KeyParameter  = "key_file"
+)
+
+// FromQuery returns the files that the parameters of a URL name.
+func FromQuery(q url.Values) Files {
+	return Files{CA: q.Get(CAParameter), Cert: q.Get(CertParameter), Key: q.Get(KeyParameter)}
+}
+
+// AddTo adds the files to the parameters of a URL. Files that the URL names already are replaced if
+// override is true, a certificate together with its key. A URL that cannot be read stays as it is.
+func (f Files) AddTo(text string, override bool) string {
+	u, err := url.Parse(text)
+	if err != nil || f == (Files{}) {
+		return text
+	}
+	q := u.Query()
+	own := FromQuery(q)
+	if !override {
+		f, own = own, f
+	}
+	if f.Cert == "" && f.Key == "" {
+		f.Cert, f.Key = own.Cert, own.Key
+	}
+	f.CA = cmp.Or(f.CA, own.CA)
+	for name, path := range map[string]string{CAParameter: f.CA, CertParameter: f.Cert, KeyParameter: f.Key} {
+		if path != "" {
+			q.Set(name, path)
+		} else {
+			q.Del(name)
+		}
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}

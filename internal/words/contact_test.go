@@ -1,0 +1,54 @@
+package words_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/words"
+)
+
+func TestContact(t *testing.T) {
+	for text, isURL := range map[string]bool{
+		"":                                    false,
+		"Ask Ann":                             false,
+		"Ann":                                 false,
+		"help@example.com":                    false,
+		"More: help@example.com":              false,
+		"Schreiben Sie an Ännchen":            false,
+		"see https://example.com":             false,
+		"https://example.com/a?b=c&d=e#f":     true,
+		"http://[2001:db8::1]:8080/":          true,
+		"mailto:help@example.com?subject=429": true,
+		strings.Repeat("x", 256):              false,
+	} {
+		if wrong := words.WrongContact(text); wrong != "" || words.IsContactURL(text) != isURL {
+			t.Errorf("%q: got %q and %t, want %t", text, wrong, words.IsContactURL(text), isURL)
+		}
+	}
+	for text, want := range map[string]string{
+		strings.Repeat("x", 257):          "257 bytes",
+		"a\r\nSet-Cookie: b":              "cannot be printed",
+		"a\tb":                            "cannot be printed",
+		"a\x00":                           "cannot be printed",
+		"a\x7f":                           "cannot be printed",
+		"a\u202eb":                        "cannot be printed",
+		"\xff":                            "cannot be printed",
+		" Ask Ann":                        "a space",
+		"Ask Ann ":                        "a space",
+		"javascript:alert(1)":             "of another kind",
+		"JavaScript:alert(1)":             "of another kind",
+		"data:text/html,x":                "of another kind",
+		"ftp://example.com":               "of another kind",
+		"tel:+15551234":                   "of another kind",
+		"example.com:8080/help":           "of another kind",
+		"https://":                        "is not a URL",
+		"https:example.com":               "is not a URL",
+		"https://ann:secret@example.com/": "is not a URL",
+		"https://example.com/%zz":         "is not a URL",
+		"mailto:ann":                      "is not a URL",
+	} {
+		if got := words.WrongContact(text); !strings.Contains(got, want) {
+			t.Errorf("%q: got %q, want %q in it", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+// Package goredis is for programs that already have a go-redis client: it opens a store on the same
+// servers. Only programs that import this package compile go-redis.
+//
+// Commands do not pass through the client: it repeats a call that failed, and a repeated charge
+// counts twice. Instead the store opens connections of its own, in the way the client opens its:
+//
+//   - addresses, network, dialer and TLS; a failover client's dialer asks Sentinel for the master
+//   - user name and password, CredentialsProvider, CredentialsProviderContext and
+//     StreamingCredentialsProvider
+//   - database, client name (default "stint"), protocol, DisableIdentity
+//
+// Everything else stays the client's: its pool, its timeouts, retries, hooks, OnConnect, read
+// routing, client-side caching, and a Cluster's NewClient. Of its timeouts, DialTimeout still
+// bounds a connection over TLS.
+//
+// The client stays the caller's to close. Close a failover client after the store.
+package goredis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/redisstore"
+)
+
+// Open opens a store on the servers of a client: a [*redis.Client], also of
+// [redis.NewFailoverClient], a [*redis.ClusterClient], or a type that embeds one of them. Any other
+// client is a [*stint.InvalidError]. Leave URL and Client of the Config empty. AdjustClient is
+// called last; it replaces DialCtxFn to connect in another way than the client.
+func Open(ctx context.Context, client redis.UniversalClient, c redisstore.Config) (*redisstore.Store, error) {
+	if c.URL != "" || c.Client != nil {
+		return nil, invalid(errors.New("both a go-redis client and a URL or Client in the Config; want one of them"))
+	}
+	take, err := settings(client)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	adjust := c.AdjustClient
+	c.AdjustClient = func(co *rueidis.ClientOption) {
+		take(co)
+		if adjust != nil {
+			adjust(co)
+		}
+	}
+	return redisstore.Open(ctx, c)
+}
+
+func invalid(err error) error {
+	return &stint.InvalidError{Err: fmt.Errorf("the go-redis client: %w", err)}
+}
+
+// settings returns what makes connections those of the client.
+func settings(client redis.UniversalClient) (func(*rueidis.ClientOption), error) {
+	switch c := client.(type) {
+	case interface{ Options() *redis.Options }:
+		o := c.Options()
+		return func(co *rueidis.ClientOption) { take(co, o, o.Addr) }, nil
+	case interface{ Options() *redis.ClusterOptions }:
+		o := c.Options()
+		if o.ClusterSlots != nil {
+			return nil, errors.New("it has ClusterSlots of its own, as those of NewFailoverClusterClient have; " +
+				"want one of NewFailoverClient, or of NewClusterClient without ClusterSlots")
+		}
+		node := &redis.Options{
+			Dialer: o.Dialer, DialTimeout: o.DialTimeout, Network: "tcp", TLSConfig: o.TLSConfig,
+			Username: o.Username, Password: o.Password, CredentialsProvider: o.CredentialsProvider,
+			CredentialsProviderContext:   o.CredentialsProviderContext,
+			StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+			ClientName:                   o.ClientName, Protocol: o.Protocol,
+			DisableIdentity: o.DisableIdentity, DisableIndentity: o.DisableIndentity,
+		}
+		if node.Dialer == nil {
+			node.Dialer = redis.NewDialer(node)
+		}
+		return func(co *rueidis.ClientOption) { take(co, node, o.Addrs...) }, nil
+	}
+	return nil, fmt.Errorf("got a %T; want a *redis.Client or a *redis.ClusterClient", client)
+}
+
+// take copies the settings of a client.
+func take(co *rueidis.ClientOption, o *redis.Options, addrs ...string) {
+	co.InitAddress = addrs
+	// The dialer speaks TLS by itself. This says which of its two ports a node of a Cluster has to
+	// be asked on, and whether to warn.
+	co.TLSConfig = o.TLSConfig
+	co.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, d.Timeout)
+		defer cancel()
+		return o.Dialer(ctx, o.Network, addr)
+	}
+	co.SelectDB = o.DB
+	if o.ClientName != "" {
+		co.ClientName = o.ClientName
+	}
+	co.AlwaysRESP2 = o.Protocol == 2
+	if o.DisableIdentity || o.DisableIndentity {
+		co.ClientSetInfo = []string{}
+	}
+	switch {
+	case o.StreamingCredentialsProvider != nil:
+		stream(co, o.StreamingCredentialsProvider)
+	case o.CredentialsProviderContext != nil:
+		timeout := co.Dialer.Timeout
+		co.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), timeout)
+			defer cancel()
+			user, password, err := o.CredentialsProviderContext(ctx)
+			return credentials(user, password), err
+		}
+	case o.CredentialsProvider != nil:
+		co.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+			return credentials(o.CredentialsProvider()), nil
+		}
+	default:
+		static := credentials(o.Username, o.Password)
+		co.Username, co.Password = static.Username, static.Password
+	}
+}
+
+// credentials returns those that go-redis would send: without a password, none.
+func credentials(user, password string) rueidis.AuthCredentials {
+	if password == "" {
+		return rueidis.AuthCredentials{}
+	}
+	return rueidis.AuthCredentials{Username: user, Password: password}
+}

@@ -1,0 +1,74 @@
+package goredis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9/auth"
+	"github.com/redis/rueidis"
+)
+
+// refreshEvery is how often a connection authenticates with the newest credentials. Providers send
+// new ones minutes before the old ones expire.
+const refreshEvery = 30 * time.Second
+
+var errNoStream = errors.New("no credentials: AdjustClient has replaced DialCtxFn, which listens to the " +
+	"StreamingCredentialsProvider; call the DialCtxFn that it finds, or set AuthCredentialsFn too")
+
+// stream makes each connection listen to a provider of credentials until it is closed.
+func stream(co *rueidis.ClientOption, provider auth.StreamingCredentialsProvider) {
+	newest := &atomic.Pointer[rueidis.AuthCredentials]{}
+	dial := co.DialCtxFn
+	co.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+		conn, err := dial(ctx, addr, d, t)
+		if err != nil {
+			return nil, err
+		}
+		l := &listener{Conn: conn, newest: newest}
+		first, unsubscribe, err := provider.Subscribe(l)
+		if err != nil {
+			_ = conn.Close() // of no use
+			return nil, err
+		}
+		l.unsubscribe = sync.OnceValue(unsubscribe)
+		l.OnNext(first)
+		return l, nil
+	}
+	co.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		latest := newest.Load()
+		if latest == nil {
+			return rueidis.AuthCredentials{}, errNoStream
+		}
+		c := *latest
+		c.RefreshAfter = time.Now().Add(refreshEvery)
+		return c, nil
+	}
+}
+
+// listener is a connection that receives new credentials.
+type listener struct {
+	net.Conn
+	newest      *atomic.Pointer[rueidis.AuthCredentials]
+	unsubscribe auth.UnsubscribeFunc
+}
+
+// OnNext implements [auth.CredentialsListener].
+func (l *listener) OnNext(c auth.Credentials) {
+	next := credentials(c.BasicAuth())
+	l.newest.Store(&next)
+}
+
+// OnError implements [auth.CredentialsListener]. The last credentials stay in use: when the server
+// no longer accepts them, calls fail with its error.
+func (l *listener) OnError(error) {}
+
+// Close ends the subscription too.
+func (l *listener) Close() error {
+	_ = l.unsubscribe() // the caller's provider; nobody here could do anything about it
+	return l.Conn.Close()
+}
