@@ -59,6 +59,7 @@ func (d *dashboard) act(w http.ResponseWriter, r *http.Request, by operator, wha
 		refuse(w, err)
 		return
 	}
+	d.shorten(r, false, &who)
 	answer.JSON(w, http.StatusOK, struct {
 		OK bool `json:"ok"`
 		control.Named
@@ -70,6 +71,7 @@ func (d *dashboard) take(w http.ResponseWriter, r *http.Request, by operator) {
 	if !decode(w, r, &body) || !body.Peek && !d.mayChange(w, r, by) {
 		return
 	}
+	byRef := body.Ref != ""
 	if !d.find(w, &body.Target) {
 		return
 	}
@@ -83,6 +85,7 @@ func (d *dashboard) take(w http.ResponseWriter, r *http.Request, by operator) {
 		refuse(w, err)
 		return
 	}
+	d.shorten(r, byRef, &result.Named)
 	answer.JSON(w, http.StatusOK, result)
 }
 

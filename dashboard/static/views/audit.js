@@ -1,6 +1,7 @@
 // Operator actions.
-import { columns, empty, fill, h, heading, row, table } from "../dom.js";
+import { columns, empty, fill, h, heading, refill, row, table } from "../dom.js";
 import { moment, time } from "../words.js";
+import { subjectLink } from "./violations.js";
 
 const COLUMNS = columns("Time | time", "Operator", "Action", "Subject | subject", "Result");
 
@@ -15,8 +16,8 @@ export function audit(app) {
       return;
     }
     const { node: view, body } = table("Operator actions, newest first", COLUMNS);
-    fill(body, [...list].reverse().map((a) => row(COLUMNS, [moment(time(a.at)), a.who || "–", a.what, a.subject, a.result])));
-    fill(panel, view);
+    fill(body, [...list].reverse().map((a) => row(COLUMNS, [moment(time(a.at)), a.who || "–", a.what, subjectLink(a), a.result])));
+    refill(panel, view);
   }
   return { node, update, slow: true };
 }

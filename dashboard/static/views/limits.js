@@ -1,5 +1,5 @@
 // Tiers, policies, and where they come from.
-import { columns, empty, fill, h, heading, row, table } from "../dom.js";
+import { columns, empty, fill, h, heading, refill, row, table } from "../dom.js";
 import { ago, number, share, time } from "../words.js";
 
 const SOURCES = columns("Source", "File | code", "State", "Checked", "Changes | figure", "Invalid | figure");
@@ -12,7 +12,7 @@ export function limits(app) {
 
   function update() {
     const config = app.model.state.config ?? {};
-    fill(panel,
+    refill(panel,
       section("Configuration", sources(config.sources ?? [])),
       section("Tiers", "A caller gets the first tier that matches.",
         named(config.tiers ?? [], "tier", "No tiers are configured: only policies apply.")),

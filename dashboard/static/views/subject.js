@@ -6,6 +6,7 @@ import { full, limitCard, whose } from "../limitcard.js";
 import { clock, count, sentence, time, until } from "../words.js";
 
 const EVERY = 3000;
+const REF = "ref:"; // as the command line writes refs
 const HINT = "Enter a subject as kind:name, for example user:42, or select one in Violations or Offenders.";
 
 export function subject(app) {
@@ -38,7 +39,9 @@ export function subject(app) {
 
   function search(event) {
     event.preventDefault();
-    app.go("subject", "name", input.value.trim());
+    const text = input.value.trim();
+    if (text.startsWith(REF)) app.go("subject", "ref", text.slice(REF.length));
+    else app.go("subject", "name", text);
   }
   function show(...address) {
     const next = named(address);
@@ -54,15 +57,23 @@ export function subject(app) {
   }
   async function look() {
     const mine = ++asked;
-    const { ref } = wanted;
     try {
       const answer = await app.api.get(`api/subject?${new URLSearchParams(wanted)}`);
-      if (mine === asked) render({ ...answer, ref });
+      if (mine !== asked) return;
+      if (app.api.shortNames) hideName(answer.ref);
+      render({ ...answer, ref: wanted.ref, own: answer.ref });
     } catch (error) {
       if (mine !== asked) return;
       if (known && error.status === 503) say(status, `As of ${clock(time(known.now) ?? 0)}. ${sentence(error.message)}`);
       else nothing(`${error.status === 404 ? "Nothing is known about this subject" : "Cannot load the subject"}: ${error.message}`);
     }
+  }
+  /** hideName replaces a name in the address and in the search by the ref that stands for it. */
+  function hideName(ref) {
+    if (wanted.ref) return;
+    wanted = { ref };
+    input.value = "";
+    history.replaceState(null, "", `#/subject/ref/${encodeURIComponent(ref)}`);
   }
   function nothing(text) {
     known = null;
@@ -104,7 +115,7 @@ export function subject(app) {
   function ofTier(s) {
     const all = s.limits ?? [];
     const names = [...new Set(all.map((l) => l.tier).filter(Boolean))];
-    const last = app.model.violations.findLast((v) => v.reason !== "shadow" && (v.subject === s.subject || (s.ref && v.ref === s.ref)))?.tier;
+    const last = app.model.violations.findLast((v) => v.reason !== "shadow" && isOf(v, s))?.tier;
     const denied = names.includes(last) ? last : "";
     tiers.hidden = names.length < 2;
     if (tier.dataset.names !== JSON.stringify(names)) {
@@ -141,8 +152,12 @@ export function subject(app) {
 function named([by = "", ...rest]) {
   const text = (by === "ref" || by === "name" ? rest : [by, ...rest]).join("/");
   if (text === "") return null;
+  if (by !== "ref" && text.startsWith(REF)) return { ref: text.slice(REF.length) };
   return by === "ref" ? { ref: text } : { subject: text };
 }
+
+/** isOf reports whether a violation is one of a subject. */
+const isOf = (v, s) => v.subject === s.subject || Boolean(v.ref) && v.ref === s.own;
 
 /** unwritable says why nothing can be changed. */
 const unwritable = ({ who }) => (who

@@ -82,7 +82,7 @@ export function matches(v, filter) {
   if (filter.policy && v.policy !== filter.policy) return false;
   if (filter.reason && v.reason !== filter.reason) return false;
   const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
-  const all = [v.subject, v.tier, v.policy, v.limit, v.reason, v.degraded ? "degraded" : ""].join(" ").toLowerCase();
+  const all = [v.subject, v.tier, v.policy, v.limit, v.reason, v.degraded ? "degraded" : "", v.ref ? `ref:${v.ref}` : ""].join(" ").toLowerCase();
   return words.every((word) => all.includes(word));
 }
 
