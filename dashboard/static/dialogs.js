@@ -1,5 +1,5 @@
 // Dialogs. Escape always means no.
-import { h } from "./dom.js";
+import { focused, h } from "./dom.js";
 
 const find = (id) => document.getElementById(id);
 
@@ -40,12 +40,20 @@ export function help(keys) {
   find("helping").showModal();
 }
 
-/** answered shows a dialog, and returns a promise of whether the answer was yes. */
+/**
+ * answered shows a dialog, and returns a promise of whether the answer was yes. The focus goes back to where it was, also if
+ * that was painted again meanwhile.
+ */
 function answered(dialog) {
+  const before = document.activeElement?.dataset.focus;
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {
     // The event comes a little later: one that finds the dialog open is of the question before.
-    dialog.onclose = () => dialog.open || resolve(dialog.returnValue === "ok");
+    dialog.onclose = () => {
+      if (dialog.open) return;
+      if (before && document.activeElement === document.body) focused(document, before)?.focus({ preventScroll: true });
+      resolve(dialog.returnValue === "ok");
+    };
   });
 }

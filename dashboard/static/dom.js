@@ -17,10 +17,21 @@ export function fill(node, ...children) {
   node.replaceChildren(...children.flat().filter((child) => child != null && child !== false));
 }
 
-/** refill is fill, unless the focus is inside and would be lost. */
+/**
+ * refill is fill that keeps the focus: on the element with the same data-focus, or on the node if that is gone. It waits for
+ * the next time while something inside is pressed, or has the focus and no data-focus. It returns whether it did not.
+ */
 export function refill(node, ...children) {
-  if (!node.contains(document.activeElement) || node === document.activeElement) fill(node, ...children);
+  const focus = document.activeElement;
+  const inside = focus !== node && node.contains(focus);
+  if (node.matches(":active") || (inside && !focus.dataset.focus)) return false;
+  fill(node, ...children);
+  if (inside) (focused(node, focus.dataset.focus) ?? node).focus({ preventScroll: true });
+  return true;
 }
+
+/** focused finds the element with a data-focus. */
+export const focused = (node, key) => node.querySelector(`[data-focus="${CSS.escape(key)}"]`);
 
 /** say changes the text of an element only if it differs, so that screen readers stay quiet. */
 export function say(node, text) {

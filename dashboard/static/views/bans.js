@@ -7,13 +7,13 @@ import { subjectLink } from "./violations.js";
 
 const EVERY = 5000;
 const MOST = 200;
-const COLUMNS = columns("Subject | subject", "Ends", "At", "Bans in a row | figure", "Strikes since | figure", "Action");
+const COLUMNS = columns("Subject | subject", "Ends", "At", "Bans in a row | figure", "Strikes since | figure", "Matched", "Action");
 
 export function bans(app) {
   const status = h("p", { class: "counts", role: "status" });
-  const panel = h("div", {}, empty("Looking…"));
+  const panel = h("div", { tabindex: "-1" }, empty("Looking…"));
   const node = h("section", { class: "bans" },
-    heading("Bans", "Subjects that are denied everything until their ban ends. To ban a subject, open it."), status, panel);
+    heading("Bans", "Subjects that are denied everything until their ban ends. To ban a subject, open it, or press Ban in the offenders."), status, panel);
   const watch = watching(app, EVERY, look);
   let listed = 0; // when the list is from; 0 if there is none
 
@@ -30,21 +30,23 @@ export function bans(app) {
     listed = Date.now();
     say(status, list.length === 0 ? "" : `${count(list.length, "ban")} in force${list.length >= MOST ? ", at least" : ""}, longest-lasting first`);
     if (list.length === 0) {
-      fill(panel, empty("Nobody is banned. Repeated denials cause bans, if the configuration has “bans”, and operators can ban."));
+      refill(panel, empty("Nobody is banned. Repeated denials cause bans, if the configuration has “bans”, and operators can ban."));
       return;
     }
     const { node: view, body } = table("Bans in force", COLUMNS);
     const now = Date.now();
     fill(body, list.map((b) => row(COLUMNS, [
       subjectLink(b), until(time(b.until), now), moment(time(b.until), now), b.level > 0 ? String(b.level) : "by hand", String(b.strikes),
-      h("button", { type: "button", disabled: app.model.state.writable === false, on: { click: (event) => unban(b, event.target) } }, "Unban"),
+      count(b.matched ?? 0, "request"),
+      h("button", {
+        type: "button", "aria-label": `Unban ${b.subject}`, "data-focus": `Unban ${b.ref}`, disabled: app.model.state.writable === false,
+        on: { click: () => unban(b) },
+      }, "Unban"),
     ])));
     refill(panel, view);
   }
-  async function unban(b, button) {
-    const done = await lift(app, b);
-    button.blur(); // the list stays as it is while something in it has the focus
-    if (done) watch.now();
+  async function unban(b) {
+    if (await lift(app, b)) watch.now();
   }
   return { node, show: watch.now, hide: watch.stop };
 }
