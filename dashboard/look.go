@@ -68,7 +68,9 @@ func (d *dashboard) showBans(w http.ResponseWriter, r *http.Request) {
 	list = append([]control.Ban{}, list...)
 	names := d.namesFor(r)
 	for i := range list {
-		list[i].Subject, list[i].Ref = names.of(list[i].Subject), d.c.Monitor.Ref(list[i].Subject)
+		b := &list[i]
+		known, _ := d.c.Monitor.Offender(b.Subject)
+		b.Subject, b.Ref, b.Matched = names.of(b.Subject), d.c.Monitor.Ref(b.Subject), known.Banned
 	}
 	answer.JSON(w, http.StatusOK, struct {
 		Bans []control.Ban `json:"bans"`
@@ -79,6 +81,8 @@ func (d *dashboard) showBans(w http.ResponseWriter, r *http.Request) {
 type subjectState struct {
 	control.Subject
 	Ref string `json:"ref"`
+	// Denials is how often it was denied lately; nil if it was not.
+	Denials *observe.Offender `json:"denials,omitempty"`
 }
 
 func (d *dashboard) showSubject(w http.ResponseWriter, r *http.Request) {
@@ -95,8 +99,13 @@ func (d *dashboard) showSubject(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	s := subjectState{Subject: result, Ref: d.c.Monitor.Ref(result.Subject)}
+	s := subjectState{Subject: result, Ref: d.c.Monitor.Ref(result.Named.Subject)}
+	known, denied := d.c.Monitor.Offender(result.Named.Subject)
 	d.shorten(r, byRef, &s.Named)
+	if denied {
+		known.Subject = s.Named.Subject
+		s.Denials = &known
+	}
 	answer.JSON(w, http.StatusOK, s)
 }
 

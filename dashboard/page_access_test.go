@@ -207,13 +207,21 @@ func testFocus(t *testing.T, f *fixture, page *browsertest.Page) {
 	f.change(func() { f.bans = nil })
 	confirm()
 	page.WaitText("section.bans", "Nobody is banned")
-	focused("#main")
+	focused("section.bans [tabindex]") // the list, without any
 
-	// What had the focus is replaced while a dialog is open.
+	// What has the focus stays when everything around it is drawn again.
 	open(t, f, page, "overview")
 	focus(".top li:nth-child(2) a")
 	href := browsertest.Eval[string](page, "document.activeElement.getAttribute('href')")
-	browsertest.Eval[bool](page, "(window.old = document.activeElement, true)")
+	browsertest.Eval[bool](page, "(window.old = document.activeElement, window.other = document.querySelector('.top li'), true)")
+	f.tick(observe.Tick{Point: counted(900, 90)})
+	page.Wait("!window.other.isConnected")
+	focused(".top a[href=" + browsertest.Quote(href) + "]")
+	if !browsertest.Eval[bool](page, "document.activeElement === window.old") {
+		t.Error("the focus went to another element, which screen readers read again")
+	}
+
+	// It is replaced while a dialog is open.
 	page.Press("?")
 	page.Wait("document.querySelector('#helping').open")
 	f.tick(observe.Tick{Point: counted(900, 90)})

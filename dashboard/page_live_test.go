@@ -285,10 +285,12 @@ func testBounded(t *testing.T, f *fixture, page *browsertest.Page) {
 		f.tick(tick)
 	}
 	page.WaitText(".counts", "114,000 more were counted")
+	page.WaitText(".counts", "1,000 violations of 200 subjects shown")
+	page.Click("section.violations .check input")
+	page.WaitText(".counts", "800 older ones not shown")
 	if got := page.Count(feedRows); got != 200 {
 		t.Errorf("%d rows, want 200", got)
 	}
-	page.WaitText(".counts", "800 older ones not shown")
 }
 
 func testBackground(t *testing.T, f *fixture, page *browsertest.Page) {
@@ -299,8 +301,8 @@ func testBackground(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Wait("!document.querySelector('.violations .empty').hidden")
 	hide(true)
 	browsertest.Eval[bool](page, `(window.changes = 0, new MutationObserver((list) => (window.changes += list.length)).observe(document.body, {subtree: true, childList: true}), true)`)
-	for range 100 {
-		f.tick(observe.Tick{Point: counted(10, 1), Violations: []observe.Violation{denial("user:eve", "", "")}})
+	for i := range 100 {
+		f.tick(observe.Tick{Point: counted(10, 1), Violations: []observe.Violation{denial(fmt.Sprint("user:", i), "", "")}})
 	}
 	listening, begun := f.listeners()
 	hide(false)

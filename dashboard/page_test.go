@@ -40,6 +40,8 @@ func TestPage(t *testing.T) {
 		{"token refused to be given", testNoToken},
 		{"ban, reset and unban", testActs},
 		{"nothing to change without tokens", testReadOnly},
+		{"act where you look", testActWhereYouLook},
+		{"violations by subject", testGroups},
 		{"addresses typed by hand", testAddresses},
 		{"limits of a subject in order", testOrder},
 		{"alike violations are one", testAlike},

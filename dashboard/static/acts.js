@@ -1,6 +1,7 @@
 // Operator actions, each after a confirmation. All require a token, and are in the server's audit log.
 import { confirm } from "./dialogs.js";
-import { sentence } from "./words.js";
+import { h } from "./dom.js";
+import { count, sentence } from "./words.js";
 
 const DURATIONS = [["10m", "10 minutes"], ["1h", "1 hour"], ["24h", "1 day"], ["168h", "7 days"]];
 
@@ -31,6 +32,19 @@ export function ban(app, s) {
     text: "Denies all requests of this subject until the ban ends, on every server that shares the store.",
   });
 }
+
+/** actions are the buttons that ban and reset a subject, and what its ban has done. */
+export function actions(app, s) {
+  const button = (label, call) => h("button", {
+    type: "button", "aria-label": `${label} ${s.subject}`, disabled: !app.model.state.writable,
+    on: { click: () => call(app, s) },
+  }, label);
+  return h("span", { class: "acts" }, button("Ban", ban), button("Reset", forget),
+    s.banned > 0 ? h("span", { class: "banned" }, matched(s.banned)) : null);
+}
+
+/** matched says what a ban has done. */
+export const matched = (requests) => `Ban matched ${count(requests ?? 0, "request")} since.`;
 
 async function ask(app, path, body, question) {
   const answer = await confirm(question);

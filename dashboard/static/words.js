@@ -59,6 +59,9 @@ export function tierAndPolicy(tier, policy) {
   return [tier, policy].filter(Boolean).join(" / ") || "–";
 }
 
+/** policyNames lists policies; a tier's own limits have no name. */
+export const policyNames = (names) => names.map((name) => name || "the tier's own limits").join(", ");
+
 /** share is part of whole, or null where there is nothing to take a part of. */
 export const share = (part, all) => (all > 0 ? part / all : null);
 

@@ -1,11 +1,15 @@
 // One subject: every limit of it with its window on a time line, its ban, and what an operator can do.
-import { ban, forget, lift } from "../acts.js";
+import { ban, forget, lift, matched } from "../acts.js";
 import { watching } from "../attention.js";
-import { empty, fill, h, heading, refill, say } from "../dom.js";
+import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
 import { full, limitCard, whose } from "../limitcard.js";
-import { clock, count, sentence, time, until } from "../words.js";
+import { clock, count, moment, number, policyNames, sentence, time, until } from "../words.js";
+import { denials } from "./offenders.js";
+import { cells } from "./violations.js";
 
 const EVERY = 3000;
+const RECENT = 10; // denials that are listed
+const DENIALS = columns("Time | time", "Tier / policy", "Limit | code", "Reason", "Room in | figure");
 const REF = "ref:"; // as the command line writes refs
 const HINT = "Enter a subject as kind:name, for example user:42, or select one in Violations or Offenders.";
 
@@ -18,14 +22,15 @@ export function subject(app) {
     input, h("button", { type: "submit", class: "primary" }, "Show"));
   const status = h("p", { class: "counts", role: "status" });
   const name = h("h2", { class: "code" });
-  const actions = h("div", { class: "actions" });
+  const actions = h("div", { class: "actions", tabindex: "-1" });
   const note = h("p", { class: "quiet note" });
   const banned = h("div", { class: "ban" });
+  const denied = h("section", { class: "denied", "aria-label": "Denials" });
   const tier = h("select", { on: { change: () => { chosen = tier.value; render(known); } } });
   const tiers = h("p", { class: "tiers", hidden: true }, h("label", {}, "Tier ", tier), " ", h("span", { class: "quiet" }));
   const cards = h("div", { class: "cards" });
   const idle = h("details", { class: "idle" }, h("summary"), h("ul"));
-  const found = h("div", { hidden: true }, h("div", { class: "who" }, name, actions, note, banned), tiers, cards, idle);
+  const found = h("div", { hidden: true }, h("div", { class: "who" }, name, actions, note, banned), denied, tiers, cards, idle);
   const none = empty(HINT);
   const node = h("section", { class: "subject" },
     heading("Subject", "What one subject has used of every limit, and when it resets."), form, status, none, found);
@@ -61,7 +66,7 @@ export function subject(app) {
       const answer = await app.api.get(`api/subject?${new URLSearchParams(wanted)}`);
       if (mine !== asked) return;
       if (app.api.shortNames) hideName(answer.ref);
-      render({ ...answer, ref: wanted.ref, own: answer.ref });
+      render({ ...answer, ref: wanted.ref, own: answer.ref ?? wanted.ref });
     } catch (error) {
       if (mine !== asked) return;
       if (known && error.status === 503) say(status, `As of ${clock(time(known.now) ?? 0)}. ${sentence(error.message)}`);
@@ -92,8 +97,9 @@ export function subject(app) {
     say(note, s.note ? `${s.note}.` : "");
     note.hidden = !s.note;
     buttons(s);
-    fill(banned, banText(s.ban ?? {}, now),
+    fill(banned, banText(s.ban ?? {}, s.denials, now),
       writable !== false ? null : h("p", { class: "quiet" }, unwritable(app.model.state)));
+    showDenials(s);
     const limits = ofTier(s);
     const used = limits.filter((l) => !unused(l)).sort((a, b) => full(b) - full(a));
     const rest = limits.filter(unused);
@@ -109,7 +115,17 @@ export function subject(app) {
   }
   /** update redraws the subject if it arrived before its data. */
   function update() {
-    if (known && app.model.state.writable !== writable) render(known);
+    if (!known) return;
+    if (app.model.state.writable !== writable) render(known);
+    else showDenials(known);
+  }
+  /** showDenials says how much of what the subject sends is denied, and lists its last denials. */
+  function showDenials(s) {
+    const list = app.model.violations.filter((v) => isOf(v, s)).slice(-RECENT).reverse();
+    denied.hidden = !s.denials && list.length === 0;
+    const { node: recent, body } = table("Last denials, newest first", DENIALS);
+    fill(body, list.map((v) => row(DENIALS, cells(v).filter((_, i) => i !== 1))));
+    refill(denied, h("h3", {}, "Denials"), s.denials ? facts(s.denials) : null, list.length > 0 ? recent : null);
   }
   /** ofTier returns the limits of the tier that is chosen; unless one is, of that in which the subject was last denied. */
   function ofTier(s) {
@@ -132,12 +148,11 @@ export function subject(app) {
     const lifts = time(s.ban?.until) !== null;
     const key = JSON.stringify([s.subject, s.ref, lifts, writable]);
     if (actions.dataset.key === key) return;
-    actions.dataset.key = key;
     const button = (label, call, kind) => h("button", {
       type: "button", "data-act": label.toLowerCase(), class: kind, disabled: !writable,
       on: { click: async () => (await call(app, s)) && watch.now() },
     }, label);
-    fill(actions, button("Reset", forget), button("Ban", ban), lifts ? button("Unban", lift, "primary") : null);
+    if (refill(actions, button("Reset", forget), button("Ban", ban), lifts ? button("Unban", lift, "primary") : null)) actions.dataset.key = key;
   }
   /** cardWidth is the room in one of as many columns as there are; parts.css has the same numbers. */
   function cardWidth() {
@@ -166,9 +181,18 @@ const unwritable = ({ who }) => (who
 
 const unused = (limit) => limit.used === 0 && !limit.divided && limit.capacity > 0 && !(limit.entries?.length > 0);
 
-function banText({ until: end, level, strikes }, now) {
+/** facts are what is known of the denials of a subject. */
+function facts(o) {
+  const now = o.rate > 0 ? `${number(o.rate, "/s")} in the last 10 s, ${number(o.share, "share")} denied` : "none in the last 10 s";
+  return h("dl", { class: "facts" }, [
+    ["Requests", now], ["Denials", `${denials(o)} in the last 10 minutes`], ["Policies", policyNames(o.policies ?? []) || "none: only its ban"],
+    ["First denied", moment(time(o.first) ?? 0)], ["Last denied", moment(time(o.last) ?? 0)],
+  ].flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+function banText({ until: end, level, strikes }, denials, now) {
   const ends = time(end);
-  const ban = ends ? `■ Banned until ${clock(ends)} (${until(ends, now)}), ${level > 0 ? `ban ${level} in a row` : "by an operator"}.` : "Not banned.";
+  const ban = ends ? `■ Banned until ${clock(ends)} (${until(ends, now)}), ${level > 0 ? `ban ${level} in a row` : "by an operator"}. ${matched(denials?.banned)}` : "Not banned.";
   const next = strikes > 0 ? ` ${count(strikes, "denial")} ${strikes === 1 ? "counts" : "count"} toward the next ban.` : "";
   return h("p", { class: ends ? "banned" : "quiet" }, ban, next);
 }
