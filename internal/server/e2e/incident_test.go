@@ -122,8 +122,8 @@ func says(t *testing.T, screens map[string]*browsertest.Page, what string, texts
 	}
 }
 
-// traffic has callers all over the place until the test ends, each within its limit, a login now and
-// then, and sixty requests a second more from the flooder while the result is true.
+// traffic has callers all over the place until the test ends, each within its limit, a login now
+// and then, and sixty requests a second more from the flooder while the result is true.
 func (r *rig) traffic(t *testing.T) *atomic.Bool {
 	flood, end := &atomic.Bool{}, make(chan struct{})
 	done := make(chan struct{})
