@@ -154,7 +154,8 @@ func TestAudit(t *testing.T) {
 		}
 		level := map[bool]string{true: "INFO", false: "WARN"}[got.Result == "done"]
 		if line.Level != level || line.Msg != "audit" || line.Peer != "127.0.0.1" ||
-			line.Who != got.Who || line.What != got.What || line.Subject != label.Short(got.Subject) || line.Result != got.Result {
+			line.Who != got.Who || line.What != got.What || line.Subject != label.Short(got.Subject) ||
+			line.Result != got.Result {
 			t.Errorf("logged %s for %+v", lines[i], got)
 		}
 	}

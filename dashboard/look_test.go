@@ -76,7 +76,8 @@ func TestBans(t *testing.T) {
 			t.Errorf("got %d bans, want 1", len(list.Bans))
 		}
 		var s control.Subject
-		if r.get("/api/subject?ref="+list.Bans[0].Ref, &s, asAlice); s.Subject != "user:mallory" || s.Ban.Until.IsZero() {
+		if r.get("/api/subject?ref="+list.Bans[0].Ref, &s, asAlice); s.Subject != "user:mallory" ||
+			s.Ban.Until.IsZero() {
 			t.Errorf("got %+v", s)
 		}
 		if status, text := r.post("/api/unban", `{"ref": "`+list.Bans[0].Ref+`"}`); status != 200 {

@@ -88,7 +88,8 @@ func TestNamesWithoutTokens(t *testing.T) {
 	for range 4 {
 		r.ask("customer-1", "/")
 	}
-	if got := call(r, "/api/top?by=user"); !strings.Contains(got, "user:custom…#") || strings.Contains(got, "customer") {
+	if got := call(r, "/api/top?by=user"); !strings.Contains(got, "user:custom…#") ||
+		strings.Contains(got, "customer") {
 		t.Errorf("the list is %s", got)
 	}
 	if got := call(r, "/api/subject?ref="+r.monitor.Ref("user:customer-1")); !strings.Contains(got, "user:customer-1") {

@@ -16,8 +16,9 @@ import (
 // The focus stays on the button, although the list is painted again.
 func testActWhereYouLook(t *testing.T, f *fixture, page *browsertest.Page) {
 	now := time.Now()
-	mallory := observe.Offender{Kind: "user", Subject: "user:mallory", Ref: "m", Denied: 900, AtLeast: 900, Policy: "login",
-		Rate: 61.5, Share: 0.94, First: now.Add(-4 * time.Minute), Last: now.Add(-time.Second),
+	mallory := observe.Offender{Kind: "user", Subject: "user:mallory", Ref: "m", Denied: 900, AtLeast: 900,
+		Policy: "login",
+		Rate:   61.5, Share: 0.94, First: now.Add(-4 * time.Minute), Last: now.Add(-time.Second),
 		Policies: []string{"login", ""}}
 	f.change(func() { f.state.Top["user"] = []observe.Offender{mallory} })
 	open(t, f, page, "offenders")

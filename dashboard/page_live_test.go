@@ -86,8 +86,8 @@ func testCause(t *testing.T, f *fixture, page *browsertest.Page) {
 	}
 }
 
-// testAttack: within a tick of a flood the page says who is attacking, and that the limiter is healthy
-// all the same. Alerts about requests are not about its health.
+// testAttack: within a tick of a flood the page says who is attacking, and that the limiter is
+// healthy all the same. Alerts about requests are not about its health.
 func testAttack(t *testing.T, f *fixture, page *browsertest.Page) {
 	open(t, f, page, "overview")
 	page.WaitText(".verdict h1", "Limiter healthy. Nobody is limited.")
@@ -302,7 +302,8 @@ func testBackground(t *testing.T, f *fixture, page *browsertest.Page) {
 	hide(true)
 	browsertest.Eval[bool](page, `(window.changes = 0, new MutationObserver((list) => (window.changes += list.length)).observe(document.body, {subtree: true, childList: true}), true)`)
 	for i := range 100 {
-		f.tick(observe.Tick{Point: counted(10, 1), Violations: []observe.Violation{denial(fmt.Sprint("user:", i), "", "")}})
+		f.tick(observe.Tick{Point: counted(10, 1),
+			Violations: []observe.Violation{denial(fmt.Sprint("user:", i), "", "")}})
 	}
 	listening, begun := f.listeners()
 	hide(false)

@@ -96,7 +96,8 @@ func TestShadowReports(t *testing.T) {
 		}
 
 		top := reportOf(t, list, "member", "trial").Top
-		if len(top) != 2 || !strings.HasPrefix(top[0].Subject, "user:mallor…#") || top[0].Denied != 2 || top[0].AtLeast != 2 ||
+		if len(top) != 2 || !strings.HasPrefix(top[0].Subject, "user:mallor…#") || top[0].Denied != 2 ||
+			top[0].AtLeast != 2 ||
 			top[1].Denied != 1 || top[0].Kind != "user" {
 			t.Fatalf("those it would hit most are %+v", top)
 		}

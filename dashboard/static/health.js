@@ -1,5 +1,5 @@
 // The health strip: store, breaker, configuration, alerts, each as a word and a detail.
-import { ago, clock, count, duration, number, time } from "./words.js";
+import { ago, clock, count, forHowLong, number, time } from "./words.js";
 
 /** cells returns [{name, level: "good"|"watch"|"bad", word, detail}]. */
 export function cells(model, now = Date.now()) {
@@ -11,7 +11,7 @@ function store({ store: s, points }, now) {
   const p99 = points.at(-1)?.store_p99;
   if (!s.up) {
     const since = time(s.down_since);
-    return { name: "Store", level: "bad", word: "down", detail: listed(since && `for ${duration(now - since)}`, s.last_error) };
+    return { name: "Store", level: "bad", word: "down", detail: listed(since && forHowLong(since, now), s.last_error) };
   }
   const speed = p99 > 0 ? `, p99 ${number(p99, "ms")}` : "";
   return { name: "Store", level: s.warnings?.length > 0 ? "watch" : "good", word: "up", detail: `${s.name || s.kind}${speed}` };

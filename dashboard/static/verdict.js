@@ -1,6 +1,6 @@
 // What somebody on call wants to know first, in sentences: is the limiter healthy, and if many are denied, is it
 // an attack or a mistake in a policy. Pure functions of the model.
-import { count, duration, number, sentence, share, time } from "./words.js";
+import { count, forHowLong, number, sentence, share, time } from "./words.js";
 
 /** Fewer denials than this in five minutes, or a smaller share of decisions, are normal. */
 const FEW = 20;
@@ -25,7 +25,7 @@ export function health(model, now = Date.now()) {
   const down = store && !store.up;
   if (down) {
     const since = time(store.down_since);
-    bad.push(sentence(`${storeName(store)} has been unreachable${since ? ` for ${duration(now - since)}` : ""}: stint decides without it`));
+    bad.push(sentence(`${storeName(store)} has been unreachable${since ? ` ${forHowLong(since, now)}` : ""}: stint decides without it`));
     bad.push(...withoutStore(model.state.config ?? {}));
   }
   const firing = model.alerts.filter((a) => a.state === "firing" && !TRAFFIC.includes(a.name));

@@ -29,7 +29,7 @@ export function until(ms, now = Date.now()) {
 
 /** forHowLong writes how long something has been the case: "for 12 s". */
 export function forHowLong(ms, now = Date.now()) {
-  return `for ${duration(Math.max(0, whole(now - ms)))}`;
+  return `for ${duration(Math.max(1000, whole(now - ms)))}`;
 }
 
 const whole = (ms) => Math.round(ms / 1000) * 1000;
@@ -42,7 +42,7 @@ export function retry(seconds) {
 
 /** measured writes a value of an alert with its unit. */
 export function measured(value, unit) {
-  if (unit === "s") return duration(value * 1000);
+  if (unit === "s") return duration(Math.max(1, Math.round(value)) * 1000);
   if (unit === "count") return number(value);
   if (unit === "times") return `${number(value)}×`;
   return number(value, unit);

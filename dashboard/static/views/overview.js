@@ -159,7 +159,8 @@ export function overview(app) {
 
   function worst() {
     const { policy, ...subjects } = model.state.top ?? {};
-    const list = Object.values(subjects).flatMap((l) => l ?? []).sort((a, b) => b.denied - a.denied).slice(0, TOP);
+    const known = Object.values(subjects).flatMap((l) => l ?? []).filter((o) => !model.offenders.some((now) => now.ref && now.ref === o.ref));
+    const list = [...known, ...model.offenders].sort((a, b) => b.denied - a.denied).slice(0, TOP);
     if (list.length === 0) {
       fill(top, empty("No denials in the last few minutes."));
       return;
