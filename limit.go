@@ -1,7 +1,9 @@
 package stint
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -227,6 +229,8 @@ func ParseLimit(text string) (Limit, error) {
 	l, err := parseLimit(text)
 	if err == nil {
 		err = l.Validate()
+	} else if right, ok := inUnits(text); ok {
+		err = fmt.Errorf("write %s", right)
 	}
 	if err != nil {
 		return Limit{}, fmt.Errorf("stint: limit %q: %w", text, err)
@@ -352,6 +356,34 @@ func parseWindow(s string) (time.Duration, error) {
 	}
 	return window + d, nil
 }
+
+// inUnits returns the limit that "10/minute" and "10 per 5 minutes" mean: "10/1m" and "10/5m".
+func inUnits(text string) (right string, ok bool) {
+	name, rest, named := strings.Cut(text, ":")
+	if !named {
+		name, rest = "", text
+	} else {
+		name += ": "
+	}
+	words := strings.Fields(strings.ReplaceAll(rest, "/", " "))
+	words = slices.DeleteFunc(words, func(word string) bool { return word == "per" })
+	if len(words) > 2 && isNumber(words[1]) {
+		words = slices.Replace(words, 1, 3, words[1]+words[2])
+	}
+	if len(words) < 2 || !isNumber(words[0]) {
+		return "", false
+	}
+	unit := strings.TrimLeft(words[1], "0123456789")
+	number := cmp.Or(strings.TrimSuffix(words[1], unit), "1")
+	short, ok := map[string]string{"second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "hr": "h",
+		"day": "d", "s": "s", "m": "m", "h": "h", "d": "d"}[strings.TrimSuffix(strings.ToLower(unit), "s")]
+	words[1] = number + short
+	right = name + words[0] + "/" + strings.Join(words[1:], " ")
+	_, err := parseLimit(right)
+	return right, ok && err == nil
+}
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // appendWindow writes a window in its shortest exact form: "1m", not "1m0s".
 func appendWindow(b []byte, window time.Duration) []byte {

@@ -35,6 +35,7 @@ type Limiter struct {
 	limits   []Limit
 	bans     *BanPolicy
 	failure  *FailurePolicy
+	log      *limiterLog   // nil if nothing is logged
 	shortcut shortcutStore // decides for Allow, if it is not nil
 	sleep    func(context.Context, time.Duration) (late time.Duration, err error)
 }
@@ -120,6 +121,9 @@ func (l *Limiter) allow(ctx context.Context, subject string, n int64, d *Decisio
 	}
 	*d, err = l.store.Take(ctx, Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans,
 		Failure: l.failure})
+	if l.log != nil {
+		l.log.decided(ctx, &Claim{Subject: subject, Limits: l.limits}, ModeTake, d, err)
+	}
 	return err
 }
 
@@ -136,7 +140,9 @@ func (l *Limiter) Take(ctx context.Context, r Request) (Decision, error) {
 	if err := l.prepare(&r); err != nil {
 		return Decision{}, err
 	}
-	return l.store.Take(ctx, r)
+	d, err := l.store.Take(ctx, r)
+	l.log.decided(ctx, &r.Claim, r.Mode, &d, err)
+	return d, err
 }
 
 // Wait charges one unit and returns when it may be used: at once if there is room, else when its
@@ -258,6 +264,7 @@ func (l *Limiter) reserve(ctx context.Context, r Request) (Decision, error) {
 		}
 	}
 	d, err := l.store.Take(ctx, r)
+	l.log.decided(ctx, &r.Claim, r.Mode, &d, err)
 	if err == nil && !d.Allowed {
 		err = d.Err()
 		if hurried && d.RetryAfter > r.MaxWait && !d.Banned {
@@ -310,7 +317,9 @@ func (l *Limiter) amend(ctx context.Context, d Decision, a Amendment) (bool, err
 	if a.check(&m); m.errs != nil || d.Charge.ID == 0 {
 		return false, m.invalid()
 	}
-	return l.store.Amend(ctx, d.Charge, a)
+	changed, err := l.store.Amend(ctx, d.Charge, a)
+	l.log.failed(ctx, &d.Charge.Claim, err)
+	return changed, err
 }
 
 // Reset forgets what the subject has used of the limiter's limits, in the given scopes, or outside
@@ -366,7 +375,9 @@ func (l *Limiter) command(ctx context.Context, c Command) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	return l.store.Command(ctx, c)
+	err := l.store.Command(ctx, c)
+	l.log.failed(ctx, &Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}, err)
+	return err
 }
 
 func (l *Limiter) request(subject string, n int64) Request {

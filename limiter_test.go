@@ -210,7 +210,7 @@ func TestNewMistakes(t *testing.T) {
 		{nil, []stint.Option{stint.PerMinute(1)}, []string{"no store"}},
 		{nil, nil, []string{"no store"}},
 		{store, []stint.Option{stint.PerMinute(-1), stint.Per(1, 0)},
-			[]string{"Limits[0]", "Max is -1", "Limits[1]", "Window is 0s"}},
+			[]string{"Limits[0]", "a maximum of -1", "Limits[1]", "a window of 0s"}},
 		{store, []stint.Option{stint.PerMinute(1), stint.PerMinute(2)}, []string{"same name, algorithm and window"}},
 		{store, []stint.Option{stint.PerMinute(1), stint.WithBans(stint.BanPolicy{After: 126})},
 			[]string{"After is 126", "Within", "Durations"}},

@@ -25,7 +25,7 @@ type shortcutStore interface {
 
 // findShortcut returns the shorter way to ask the store, or nil if the limiter cannot use one.
 func (l *Limiter) findShortcut() shortcutStore {
-	if len(l.limits) > inlineUsages || l.bans != nil {
+	if len(l.limits) > inlineUsages || l.bans != nil || l.log != nil {
 		return nil
 	}
 	s, _ := shortcut.Of(l.store).(shortcutStore)

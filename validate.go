@@ -33,7 +33,7 @@ func (m *mistakes) invalid() error {
 	return &InvalidError{m.err()}
 }
 
-// Validate reports everything that is wrong with the limit, naming each field and what it accepts.
+// Validate reports everything that is wrong with the limit, and what would be right.
 func (l Limit) Validate() error {
 	var m mistakes
 	l.check(&m)
@@ -42,12 +42,12 @@ func (l Limit) Validate() error {
 
 func (l *Limit) check(m *mistakes) {
 	if l.Max < 0 || l.Max > MaxUnits {
-		m.add("Max is %d; want 0 to %d", l.Max, MaxUnits)
+		m.add("a maximum of %d; want 0 to %d", l.Max, MaxUnits)
 	}
 	if l.Window < MinWindow || l.Window > MaxWindow {
-		m.add("Window is %v; want %v to %d days", l.Window, MinWindow, MaxWindow/day)
+		m.add("a window of %v; want %v to %d days", l.Window, MinWindow, MaxWindow/day)
 	} else if l.Window%time.Microsecond != 0 {
-		m.add("Window is %v; want whole microseconds", l.Window)
+		m.add("a window of %v; want whole microseconds", l.Window)
 	}
 	switch l.Algorithm {
 	case AlgorithmSliding:
@@ -55,16 +55,16 @@ func (l *Limit) check(m *mistakes) {
 			break
 		}
 		if l.Burst < 0 || l.Max <= 0 || l.Burst%l.Max != 0 || l.Burst/l.Max > MaxBurst {
-			m.add("Burst is %d; want a multiple of Max, at most %d times", l.Burst, MaxBurst)
+			m.add("a burst of %d; want a multiple of the maximum of %d, at most %d times", l.Burst, l.Max, MaxBurst)
 		} else if l.Burst > MaxUnits {
-			m.add("Burst is %d; want at most %d units", l.Burst, MaxUnits)
+			m.add("a burst of %d; want at most %d units", l.Burst, MaxUnits)
 		} else if l.hasMeter() && l.Window > 0 && !l.meterFits() {
 			m.add("a burst of %d refilled at %d per %v cannot be counted exactly; want %s",
 				l.Burst, l.Max, l.Window, meterHint)
 		}
 	case AlgorithmBucket:
 		if l.Burst < 0 || l.Burst > MaxUnits {
-			m.add("Burst is %d; want 0 to %d", l.Burst, MaxUnits)
+			m.add("a burst of %d; want 0 to %d", l.Burst, MaxUnits)
 		} else if l.Max > 0 && l.Window > 0 && !l.meterFits() {
 			m.add("a bucket of %d refilled at %d per %v cannot be counted exactly; "+
 				"want %s, and full again within %d days",
@@ -72,7 +72,7 @@ func (l *Limit) check(m *mistakes) {
 		}
 	case AlgorithmFixed, AlgorithmConcurrency:
 		if l.Burst != 0 {
-			m.add("Burst is %d; a %v limit has none", l.Burst, l.Algorithm)
+			m.add("a burst of %d; a %v limit has none", l.Burst, l.Algorithm)
 		}
 	default:
 		m.add("Algorithm is %d; want Sliding, Bucket, Fixed or Concurrency", l.Algorithm)
@@ -81,7 +81,7 @@ func (l *Limit) check(m *mistakes) {
 		m.add("a %v limit cannot be leased; want sliding or fixed", l.Algorithm)
 	}
 	if l.Name != "" && !validName(l.Name) {
-		m.add("Name is %q; want at most %d letters, digits, '_', '-' or '.'", l.Name, maxName)
+		m.add("the name %q; want at most %d letters, digits, '_', '-' or '.'", l.Name, maxName)
 	}
 }
 
@@ -252,7 +252,7 @@ func (l *Limit) canLease() bool {
 }
 
 // meterHint says what a limit whose meter cannot be counted exactly should be instead.
-const meterHint = "a rounder rate or window: capacity × window/gcd(Max, window) of at most 2^53, " +
+const meterHint = "a rounder rate or window: capacity × window/gcd(maximum, window) of at most 2^53, " +
 	"the window in µs, or in whole milliseconds or seconds"
 
 // meterFits reports whether the limit's meter can be counted exactly, and is empty again within the

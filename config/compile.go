@@ -39,17 +39,19 @@ func compile(doc *document, r *reader) *Config {
 	c.store()
 	c.spec.Failure = *cmp.Or(c.failure("failure", doc.Failure), &stint.FailurePolicy{})
 	c.clientIP()
-	c.spec.Claims = doc.Claims
+	c.claims()
 	c.identities()
 	c.spec.RequestID, c.spec.RequestIDLife = c.requestID("request_id", doc.RequestID)
 	c.spec.Contact = doc.Contact
 	c.headers()
+	c.log()
 	c.outbound()
 	c.gateway()
 	c.spec.Bans = c.bans("bans", doc.Bans)
 	c.tiers()
 	c.policies()
 	c.makeSet()
+	c.warnings()
 	return c.config
 }
 
@@ -72,7 +74,9 @@ func (c *compiler) mistakes(key string, err error) {
 			c.mistakes(key, e)
 		}
 	case *mistake.Error:
-		c.mistake(e.Key, "%s", e.Message)
+		if !slices.ContainsFunc(e.Given, c.lacks) {
+			c.mistake(e.Key, "%s", e.Message)
+		}
 	default:
 		c.mistake(key, "%v", err)
 	}
@@ -228,6 +232,12 @@ func (c *compiler) headers() {
 		if h.Jitter = float64(*doc.Jitter) / 100; h.Jitter == 0 {
 			h.Jitter = -1
 		}
+	}
+}
+
+func (c *compiler) log() {
+	if most := c.doc.Log.Admissions; most != nil {
+		c.spec.LogAdmissions = cmp.Or(int(*most), -1)
 	}
 }
 

@@ -43,7 +43,7 @@ func (c *compiler) gateway() {
 		at := item(key+".routes", i)
 		for _, r := range c.routes(at, &doc.Routes[i]) {
 			match := routecheck.MatchOf(r.Host, r.PathPrefix)
-			if other, ok := taken[match]; ok {
+			if other, ok := taken[match]; ok && !c.lacks(other) {
 				c.mistake(at, "another route is for the same host and path, at %s; want one route for both", c.where(c.nearest(other)))
 				break
 			}

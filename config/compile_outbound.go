@@ -3,9 +3,11 @@ package config
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/outbound"
@@ -20,6 +22,14 @@ func (c *compiler) outbound() {
 		if identity, ok := c.identityOf(name); ok {
 			c.mistake(key, "is also what keys of the identity %q begin with: a caller called api could pass for it; choose another name", identity)
 		}
+		if doc.FailFast && doc.MaxWait > 0 {
+			c.mistake(key+".max_wait", "with fail_fast nobody waits; want one of them")
+		}
+		if doc.FailFast && doc.Retries > 0 {
+			c.mistake(key+".retries", "with fail_fast nobody waits, and a repeat has to; want one of them")
+			doc.Retries = 0
+		}
+		failure := c.failure(key+".failure", doc.Failure)
 		api := outbound.API{}
 		if doc.Preset != "" {
 			var ok bool
@@ -34,26 +44,34 @@ func (c *compiler) outbound() {
 		if len(doc.Limits) > 0 {
 			api.Limits = doc.Limits
 		}
+		if c.repeated(key+".limits", api.Limits) {
+			continue
+		}
 		if len(api.Limits) == 0 {
 			c.mistake(key, "has neither limits nor a preset; want something like limits: 4/1s")
 			continue
 		}
 		api.FailFast, api.Retries = doc.FailFast, int(doc.Retries)
 		api.MaxWait, api.MaxCooldown = time.Duration(doc.MaxWait), time.Duration(doc.MaxCooldown)
-		api.Failure = cmp.Or(c.failure(key+".failure", doc.Failure), &c.spec.Failure)
-		if doc.FailFast && doc.MaxWait > 0 {
-			c.mistake(key+".max_wait", "with fail_fast nobody waits; want one of them")
-		}
-		if doc.FailFast && doc.Retries > 0 {
-			c.mistake(key+".retries", "with fail_fast nobody waits, and a repeat has to; want one of them")
-			continue
-		}
+		api.Failure = cmp.Or(failure, &c.spec.Failure)
 		var invalid *stint.InvalidError
 		if errors.As(api.Validate(), &invalid) {
 			c.mistakes(key, invalid.Err)
 		}
 		c.config.Outbound = append(c.config.Outbound, api)
 	}
+}
+
+// repeated reports limits of which two would share their count.
+func (c *compiler) repeated(key string, limits []stint.Limit) bool {
+	for i, l := range limits {
+		if slices.ContainsFunc(limits[:i], func(m stint.Limit) bool { return contract.SameID(&l, &m) }) {
+			c.mistake(key, "%s has the algorithm and window of another one there; give one of them a name, such as %q",
+				l, "other: "+l.String())
+			return true
+		}
+	}
+	return false
 }
 
 // nameOK reports whether a name can stand in keys, labels and headers.

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"cmp"
+	"maps"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -26,9 +28,18 @@ func (c *compiler) notZero(key string, value int64, message string) {
 	}
 }
 
+// claims are those that headers assert; an empty header stands for what the application passes.
+func (c *compiler) claims() {
+	c.spec.Claims = maps.Clone(c.doc.Claims)
+	maps.DeleteFunc(c.spec.Claims, func(_, header string) bool { return header == "" })
+}
+
 func (c *compiler) identities() {
 	c.spec.Identities = map[string]policy.Identity{}
 	for name, doc := range c.doc.Identities {
+		if c.lacks("identities." + name) {
+			doc.Claim = cmp.Or(doc.Claim, name) // not every request has it, whatever it is
+		}
 		c.spec.Identities[name] = policy.Identity{
 			Claim: doc.Claim, Header: doc.Header, Cookie: doc.Cookie, All: doc.All, Type: doc.Type, Plain: doc.Plain,
 		}

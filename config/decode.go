@@ -40,7 +40,7 @@ func (d *decoder) decode(text []byte, doc *document) {
 		d.value(documents[0].Root, reflect.ValueOf(doc).Elem(), "")
 		return
 	}
-	d.broken(&yaml.Node{Line: line}, "", "%s", message)
+	d.bad(&yaml.Node{Line: line}, "", "%s", message)
 }
 
 // readable is a value that has a text form of its own.
@@ -59,10 +59,10 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 	n = yamlread.Resolve(n)
 	switch {
 	case yamlread.IsTagged(n):
-		d.broken(n, key, "the tag %s; values here have none", n.Tag)
+		d.bad(n, key, "the tag %s; values here have none", n.Tag)
 		return
 	case yamlread.IsNull(n):
-		d.broken(n, key, "no value; want %s, or leave it out", wantOf(v))
+		d.bad(n, key, "no value; want %s, or leave it out", wantOf(v))
 		return
 	}
 	if special, ok := v.Addr().Interface().(readable); ok {
@@ -85,10 +85,8 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 		}
 	case reflect.Bool:
 		v.SetBool(d.boolean(n, key))
-	case reflect.Int64:
-		v.SetInt(d.integer(n, key))
 	default:
-		d.broken(n, key, "a value of the type %v, which cannot be read", v.Type())
+		v.SetInt(d.integer(n, key))
 	}
 }
 
@@ -96,7 +94,8 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 func (d *decoder) another(n *yaml.Node, key string) bool {
 	first, over := d.values.Next()
 	if first {
-		d.broken(n, key, "more than %d values in one file; aliases count as often as they are used", maxValues)
+		d.blind = true
+		d.bad(n, key, "more than %d values in one file; aliases count as often as they are used", maxValues)
 	}
 	return !over
 }
@@ -159,7 +158,7 @@ func (d *decoder) names(n *yaml.Node, v reflect.Value, key string) {
 // items reads a list, after what is in v already.
 func (d *decoder) items(n *yaml.Node, v reflect.Value, key string) {
 	if n.Kind != yaml.SequenceNode {
-		d.broken(n, key, "want %s; got %s", wantOf(v), got(n))
+		d.bad(n, key, "want %s; got %s", wantOf(v), got(n))
 		return
 	}
 	for _, element := range n.Content {
@@ -174,17 +173,18 @@ func (d *decoder) items(n *yaml.Node, v reflect.Value, key string) {
 // mapping calls f with every key of a mapping that can be one.
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string, f func(name string, k, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
-		d.broken(n, key, "want %s; got %s", wantOf(v), got(n))
+		d.bad(n, key, "want %s; got %s", wantOf(v), got(n))
 		return
 	}
 	for k, value := range yamlread.Keys(n) {
 		switch {
 		case k.Merge:
-			d.broken(k.Node, key, `merge keys ("<<") are not read; write the keys out, or use an alias for a whole value`)
+			d.bad(k.Node, key, `merge keys ("<<") are not read; write the keys out, or use an alias for a whole value`)
 		case !k.IsName():
-			d.broken(k.Node, key, "want a word for a key; got %s", got(k.Name))
+			d.cannotRead(join(key, k.Name.Value))
+			d.note(position{d.file, k.Node.Line}, key, "want a word for a key; got %s", got(k.Name))
 		case k.First != nil:
-			d.broken(k.Node, join(key, k.Name.Value), "duplicate key, first set at %s",
+			d.note(position{d.file, k.Node.Line}, join(key, k.Name.Value), "duplicate key, first set at %s",
 				d.where(position{d.file, k.First.Line}))
 		default:
 			f(k.Name.Value, k.Node, value)
@@ -194,16 +194,10 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string, f func(name
 
 // twice notes that another file has the key already.
 func (d *decoder) twice(n *yaml.Node, key string) {
-	d.broken(n, key, "duplicate key, first set at %s; all files together are one configuration", d.where(d.positions[key]))
+	d.note(position{d.file, n.Line}, key, "duplicate key, first set at %s; all files together are one configuration", d.where(d.positions[key]))
 }
 
-// broken notes a mistake that leaves open what was meant.
-func (d *decoder) broken(n *yaml.Node, key, format string, args ...any) {
-	d.blind = true
-	d.note(position{d.file, n.Line}, key, format, args...)
-}
-
-// bad notes a value that cannot be read, of a key that can.
+// bad notes a value that cannot be read.
 func (d *decoder) bad(n *yaml.Node, key, format string, args ...any) {
 	d.cannotRead(key)
 	d.note(position{d.file, n.Line}, key, format, args...)

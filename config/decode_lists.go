@@ -28,10 +28,10 @@ func (d *decoder) scalars(n *yaml.Node, key, one string, f func(n *yaml.Node, ke
 		f(n, key)
 		return
 	case n.Kind != yaml.SequenceNode:
-		d.broken(n, key, "want %s; got %s", orSeveral(one), got(n))
+		d.bad(n, key, "want %s; got %s", orSeveral(one), got(n))
 		return
 	case len(n.Content) == 0:
-		d.broken(n, key, "an empty list; want %s, or leave it out", one)
+		d.bad(n, key, "an empty list; want %s, or leave it out", one)
 		return
 	}
 	for i, element := range n.Content {
@@ -43,7 +43,7 @@ func (d *decoder) scalars(n *yaml.Node, key, one string, f func(n *yaml.Node, ke
 		scalar := yamlread.Resolve(element)
 		switch {
 		case scalar.Kind != yaml.ScalarNode || yamlread.IsNull(scalar) || yamlread.IsTagged(scalar):
-			d.broken(element, at, "want %s; got %s%s", one, got(scalar), namedLimit(scalar))
+			d.bad(element, at, "want %s; got %s%s", one, got(scalar), namedLimit(scalar))
 		default:
 			f(scalar, at)
 		}
@@ -151,6 +151,6 @@ func (v *costDoc) read(d *decoder, n *yaml.Node, key string) {
 	case yaml.MappingNode:
 		d.structure(n, reflect.ValueOf(v).Elem(), key)
 	default:
-		d.broken(n, key, "want %s; got %s", v.want(), got(n))
+		d.bad(n, key, "want %s; got %s", v.want(), got(n))
 	}
 }

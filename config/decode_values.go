@@ -36,7 +36,7 @@ var (
 // text reads a scalar as it is written: a name may be an unquoted number.
 func (d *decoder) text(n *yaml.Node, key, want string) (string, bool) {
 	if n.Kind != yaml.ScalarNode {
-		d.broken(n, key, "want %s; got %s", want, got(n))
+		d.bad(n, key, "want %s; got %s", want, got(n))
 		return "", false
 	}
 	return n.Value, true

@@ -19,7 +19,8 @@ type document struct {
 	// Where a request comes from when there are proxies in front.
 	ClientIP clientIPDoc `yaml:"client_ip"`
 	// Facts that trusted proxies assert in headers: the claim's name, then the header's. From
-	// anybody else those headers are ignored. What the application passes takes precedence.
+	// anybody else those headers are ignored. What the application passes takes precedence; an
+	// empty text stands for a claim that nobody else passes.
 	Claims map[string]string `yaml:"claims"`
 	// Ways to tell who is asking, by name. Always there: `ip` (the client's address), `user` (the
 	// claim `user`, unless defined otherwise) and `everyone` (all callers together, on purpose).
@@ -40,6 +41,8 @@ type document struct {
 	Contact string `yaml:"contact"`
 	// What responses say about limits.
 	Headers headersDoc `yaml:"headers"`
+	// What is logged of decisions.
+	Log logDoc `yaml:"log"`
 	// Other people's APIs that we call, by name.
 	Outbound map[string]outboundDoc `yaml:"outbound"`
 	// Where `stint gateway` forwards requests, and how long that may take. Nothing else reads it,
@@ -277,9 +280,16 @@ type headersDoc struct {
 	Jitter *percent `yaml:"retry_after_jitter"`
 }
 
+type logDoc struct {
+	// How many requests that are allowed to log per second, at the level INFO; 0 logs none. What is
+	// denied is logged at WARN, and failures at ERROR, five of each kind per second. Default: 5, at
+	// the level DEBUG.
+	Admissions *int64 `yaml:"admissions"`
+}
+
 type outboundDoc struct {
-	// The limits of an API that is known: igdb, musicbrainz, spotify, tmdb. What processes share
-	// goes by the name here.
+	// The limits of an API that is known: igdb, musicbrainz, rcsb, spotify, tmdb. What processes
+	// share goes by the name here.
 	Preset string `yaml:"preset"`
 	// Limits on the number of calls, of all processes together.
 	Limits limitList `yaml:"limits"`

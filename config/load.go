@@ -58,9 +58,11 @@ func read(files []reload.File) (*Config, error) {
 	if !r.blind {
 		config = compile(doc, r)
 	}
-	if err := r.err(); err != nil {
-		return nil, err
+	mistakes, wrong := r.all()
+	if wrong {
+		return nil, &Error{mistakes}
 	}
+	config.Warnings = mistakes
 	return config, nil
 }
 

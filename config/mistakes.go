@@ -21,17 +21,25 @@ type Mistake struct {
 	Key string `json:"key,omitempty"`
 	// Message says what is wrong, and what would be right.
 	Message string `json:"message"`
+	// Warning means that the configuration can be used as it is, and probably does not do what was
+	// meant.
+	Warning bool `json:"warning,omitempty"`
 }
 
 // text returns the mistake in one line: "stint.yaml:12: tiers[1].limits[0]: …".
 func (m *Mistake) text() string {
-	if m.Key == "" {
-		return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Message)
+	text := fmt.Sprintf("%s:%d: ", m.File, m.Line)
+	if m.Warning {
+		text += "warning: "
 	}
-	return fmt.Sprintf("%s:%d: %s: %s", m.File, m.Line, m.Key, m.Message)
+	if m.Key != "" {
+		text += m.Key + ": "
+	}
+	return text + m.Message
 }
 
-// Error lists every mistake in a configuration, in the order of the files and their lines.
+// Error lists every mistake in a configuration, warnings included, in the order of the files and
+// their lines.
 type Error struct{ Mistakes []Mistake }
 
 // maxMistakes is how many are found before the rest is left: they have one cause, and nobody reads
@@ -96,19 +104,37 @@ func (r *reader) has(key string) bool {
 // or of the nearest parent that is in a file. It is dropped if it may follow from a value that
 // could not be read.
 func (r *reader) mistake(key, format string, args ...any) {
-	if r.unsure[key] {
-		return
+	if !r.lacks(key) {
+		r.note(r.nearest(key), key, format, args...)
 	}
-	for k := key; k != ""; k = parent(k) {
-		if r.unread[k] {
-			return
-		}
-	}
-	r.note(r.nearest(key), key, format, args...)
 }
 
-// cannotRead notes that the value of a key could not be read.
+// warn notes what is probably not meant, like a mistake.
+func (r *reader) warn(key, format string, args ...any) {
+	n := len(r.mistakes)
+	r.mistake(key, format, args...)
+	if len(r.mistakes) > n {
+		r.mistakes[n].Warning = true
+	}
+}
+
+// lacks reports whether the value of a key could not be read, or not all of it.
+func (r *reader) lacks(key string) bool {
+	if r.unsure[key] {
+		return true
+	}
+	for ; key != ""; key = parent(key) {
+		if r.unread[key] {
+			return true
+		}
+	}
+	return false
+}
+
+// cannotRead notes that the value of a key could not be read. Without that of the whole file
+// nothing else can be checked.
 func (r *reader) cannotRead(key string) {
+	r.blind = r.blind || key == ""
 	r.unread[key] = true
 	for k := parent(key); k != ""; k = parent(k) {
 		r.unsure[k] = true
@@ -141,19 +167,15 @@ func (r *reader) nearest(key string) position {
 
 func (r *reader) where(p position) string { return fmt.Sprintf("%s:%d", r.files[p.file].name, p.line) }
 
-// err returns the mistakes in order, or nil if there are none.
-func (r *reader) err() error {
-	if len(r.mistakes) == 0 {
-		return nil
-	}
+// all returns the mistakes in order, and whether any of them is more than a warning.
+func (r *reader) all() (mistakes []Mistake, wrong bool) {
 	slices.SortStableFunc(r.mistakes, func(a, b found) int {
 		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
 	})
-	e := &Error{Mistakes: make([]Mistake, len(r.mistakes))}
-	for i, m := range r.mistakes {
-		e.Mistakes[i] = m.Mistake
+	for _, m := range r.mistakes {
+		mistakes, wrong = append(mistakes, m.Mistake), wrong || !m.Warning
 	}
-	return e
+	return mistakes, wrong
 }
 
 // local returns a key as it counts in the file itself.

@@ -61,8 +61,10 @@ func TestReference(t *testing.T) {
 func TestReferenceIsComplete(t *testing.T) {
 	l := parseLanguage(t)
 	for _, v := range []any{
-		document{}, storeDoc{}, failureDoc{}, breakerDoc{}, clientIPDoc{}, identityDoc{}, tierDoc{}, policyDoc{}, matchDoc{},
-		costDoc{}, settleDoc{}, bansDoc{}, requestIDDoc{}, headersDoc{}, outboundDoc{}, gatewayDoc{}, routeDoc{},
+		document{}, storeDoc{}, failureDoc{}, breakerDoc{}, clientIPDoc{}, identityDoc{}, tierDoc{},
+		policyDoc{}, matchDoc{},
+		costDoc{}, settleDoc{}, bansDoc{}, requestIDDoc{}, headersDoc{}, logDoc{}, outboundDoc{},
+		gatewayDoc{}, routeDoc{},
 	} {
 		name := reflect.TypeOf(v).Name()
 		var got, want []string
@@ -79,7 +81,7 @@ func TestReferenceIsComplete(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
 	}
-	if got, want := len(l.structs), 17; got != want {
+	if got, want := len(l.structs), 18; got != want {
 		t.Errorf("document.go has %d structures with keys, this test knows %d", got, want)
 	}
 }

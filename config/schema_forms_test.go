@@ -8,6 +8,9 @@ var beyond = map[string]string{
 	"tags":             "it is of values, not of how they are written",
 	"lines of aliases": "it does not know which identities there are",
 
+	"several bad proxies":      "it does not read networks",
+	"warnings beside mistakes": "it does not know which identities there are",
+
 	"retries: 0x4":                      "it is of values, not of how they are written",
 	"retries: 010":                      "it is of values, not of how they are written",
 	"retries: 1_0":                      "it is of values, not of how they are written",

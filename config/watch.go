@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -20,7 +21,8 @@ type Watcher struct {
 	Path string
 	// Guard gets every new set.
 	Guard *policy.Guard
-	// Logger receives every change, and every mistake once. It is slog.Default() unless set.
+	// Logger receives every change, and every mistake and warning once. It is slog.Default() unless
+	// set.
 	Logger *slog.Logger
 	// Accept can refuse a configuration that is good by itself, if it is not nil. Its error is
 	// treated as a mistake is.
@@ -70,7 +72,12 @@ func (w *Watcher) read(files []reload.File) (use func(), err error) {
 	if err == nil && w.Accept != nil {
 		err = w.Accept(config)
 	}
-	return func() { w.Guard.Swap(config.Set) }, err
+	return func() {
+		w.Guard.Swap(config.Set)
+		for _, m := range config.Warnings {
+			cmp.Or(w.Logger, slog.Default()).Warn("config: "+m.Message, "file", m.File, "line", m.Line, "key", m.Key)
+		}
+	}, err
 }
 
 // open opens the files. They must be such that can be read again and again: a pipe would have the

@@ -147,7 +147,7 @@ policies:
 		`stint.yaml:1: tiers: the tag !!seq; values here have none`,
 	}},
 	{"merge key", "x: &x {name: all}\ntiers:\n  - <<: *x\n    identity: ip\n    limits: 10/1m\n", []string{
-		`stint.yaml:1: x: unknown key; the keys here are store, failure, client_ip, claims, identities, tiers, policies, bans, request_id, contact, headers, outbound, gateway`,
+		`stint.yaml:1: x: unknown key; the keys here are store, failure, client_ip, claims, identities, tiers, policies, bans, request_id, contact, headers, log, outbound, gateway`,
 		`stint.yaml:3: tiers[0]: merge keys ("<<") are not read; write the keys out, or use an alias for a whole value`,
 	}},
 
@@ -171,11 +171,11 @@ policies:
 		`stint.yaml:7: tiers[0].limits[2]: "10/1w": window "1w": want a duration such as "1s", "1m30s", "1h" or "1d"`,
 		`stint.yaml:8: tiers[0].limits[3]: "10/1m brust 2x": unknown word "brust"; want burst, sliding, bucket, fixed, concurrency, leased`,
 		`stint.yaml:9: tiers[0].limits[4]: "10/400d": window "400d": want at most 366 days`,
-		`stint.yaml:10: tiers[0].limits[5]: "10/1m burst 500x": Burst is 5000; want a multiple of Max, at most 100 times`,
+		`stint.yaml:10: tiers[0].limits[5]: "10/1m burst 500x": a burst of 5000; want a multiple of the maximum of 10, at most 100 times`,
 		`stint.yaml:11: tiers[0].limits[6]: "unlimited/1w": window "1w": want a duration such as "1s", "1m30s", "1h" or "1d"`,
 		`stint.yaml:12: tiers[0].limits[7]: "unlimited/1h burst 2x": want nothing but a window after unlimited/, as in unlimited/1d`,
 		`stint.yaml:13: tiers[0].limits[8]: "Unlimited": no window; want "units/window", such as "100/1m" or "10/1s burst 2x" (did you mean "unlimited"?)`,
-		`stint.yaml:14: tiers[0].budget: "-1/1h": Max is -1; want 0 to 9007199254740992`,
+		`stint.yaml:14: tiers[0].budget: "-1/1h": a maximum of -1; want 0 to 9007199254740992`,
 	}},
 	{"numbers", base + `client_ip: {ipv4_prefix: -1, ipv6_prefix: 0x40}
 bans: {after: "5", within: 1m, durations: [1m]}
@@ -260,6 +260,74 @@ policies:
 		`stint.yaml:7: policies[0].identity: no identity "nobody"; there is everyone, ip or user`,
 		`stint.yaml:8: policies[0].rollout: want a percentage from 0% to 100%; got "25": write 25%`,
 		`stint.yaml:10: policies[0].limits.some: no tier "some"; there is default or all`,
+	}},
+	{"values of the wrong kind hide nothing elsewhere", `store: redis
+client_ip: {trusted_proxies: {a: b}}
+claims: {plan: X-Plan}
+identities:
+  key: {header: [X-Key]}
+tiers:
+  - name: [pro]
+    match:
+    identity: [key, user]
+    limits: {all: 1/1m}
+  - {name: all, identity: usr, limits: 10/1m}
+policies:
+  - {name: a, match: /x, per: id, limits: {pro: 1/1m}}
+  - {name: b, identity: nobody, limits: 1/1s}
+  - {name: b, cost: [], limits: 0/0s}
+gateway:
+  routes:
+    - {host: {}, upstream: http://a}
+    - {upstream: ftp://b}
+`, []string{
+		`stint.yaml:1: store: want a mapping with keys such as url, prefix, memory; got "redis"`,
+		`stint.yaml:2: client_ip.trusted_proxies: want a text, or a list of several; got a mapping`,
+		`stint.yaml:5: identities.key.header: want a text; got a list`,
+		`stint.yaml:7: tiers[0].name: want a text; got a list`,
+		`stint.yaml:8: tiers[0].match: no value; want a mapping with keys such as host, path, method, or leave it out`,
+		`stint.yaml:10: tiers[0].limits: want a limit such as 100/1m, or a list of several; got a mapping`,
+		`stint.yaml:11: tiers[1].identity: no identity "usr"; there is everyone, ip, key or user (did you mean "user"?)`,
+		`stint.yaml:13: policies[0].match: want a mapping with keys such as host, path, method; got "/x"`,
+		`stint.yaml:14: policies[1].identity: no identity "nobody"; there is everyone, ip, key or user`,
+		`stint.yaml:15: policies[2].cost: want a number of units, or a mapping with the key header; got a list`,
+		`stint.yaml:15: policies[2].limits: "0/0s": a window of 0s; want 1ms to 366 days`,
+		`stint.yaml:15: policies[2].name: there is a policy "b" already, number 2; names are unique`,
+		`stint.yaml:18: gateway.routes[0].host: want a text, or a list of several; got a mapping`,
+		`stint.yaml:19: gateway.routes[1].upstream: "ftp://b" is no upstream; want a URL such as http://127.0.0.1:3000, with http, https or h2c`,
+	}},
+	{"unknown and duplicate keys hide nothing elsewhere", base + "headers: {color: red}\nbnas: {after: 0}\nstore: {url: memory}\nstore: {}\npolicies:\n  - {name: a, identity: nobody, limits: 1/1s, rollout: 5}\n  - {name: b, limits: {some: 1/1s}, ~: 1}\n", []string{
+		`stint.yaml:3: headers.color: unknown key; the keys here are format, reset, retry_after_jitter`,
+		`stint.yaml:4: bnas: unknown key (did you mean "bans"?)`,
+		`stint.yaml:6: store: duplicate key, first set at stint.yaml:5`,
+		`stint.yaml:8: policies[0].rollout: want a percentage from 0% to 100%; got "5": write 5%`,
+		`stint.yaml:8: policies[0].identity: no identity "nobody"; there is everyone, ip or user`,
+		`stint.yaml:9: policies[1]: want a word for a key; got nothing`,
+		`stint.yaml:9: policies[1].limits.some: no tier "some"; there is default or all`,
+	}},
+	{"tiers that cannot be read are not missing", "tiers: 5\npolicies: [{name: a, limits: {pro: 1/1s}, identity: usr}]\n", []string{
+		`stint.yaml:1: tiers: want a list, each element a mapping with keys such as name, match, unless; got "5"`,
+		`stint.yaml:2: policies[0].identity: no identity "usr"; there is everyone, ip or user (did you mean "user"?)`,
+	}},
+	{"several bad proxies", base + "client_ip: {trusted_proxies: [10.0.0.0/33, 10.0.0.0/8, proxy, 10.1.2.3/8]}\n", []string{
+		`stint.yaml:3: client_ip.trusted_proxies[0]: is "10.0.0.0/33"; want a prefix such as 10.0.0.0/8, an address, or one of loopback, private and unix`,
+		`stint.yaml:3: client_ip.trusted_proxies[2]: is "proxy"; want a prefix such as 10.0.0.0/8, an address, or one of loopback, private and unix`,
+		`stint.yaml:3: client_ip.trusted_proxies[3]: is 10.1.2.3/8, which has bits set beyond its length; want 10.0.0.0/8 for the network, or 10.1.2.3/32 for the address`,
+	}},
+	{"missing names", "tiers:\n  - {identity: user, limits: 10/1m}\n  - {name: all, identity: ip, limits: 10/1m}\npolicies:\n  - {limits: 1/1s}\n  - {name: \"\", limits: 1/1s}\n", []string{
+		`stint.yaml:2: tiers[0].name: is missing; want 1 to 64 letters, digits and _-.`,
+		`stint.yaml:5: policies[0].name: is missing; want 1 to 64 letters, digits and _-.`,
+		`stint.yaml:6: policies[1].name: is missing; want 1 to 64 letters, digits and _-.`,
+	}},
+	{"windows in words", "tiers:\n  - {name: all, identity: ip, limits: [10/minute, 100/hours burst 2x, 5 per 30 seconds], budget: \"cpu: 5/day\"}\n", []string{
+		`stint.yaml:2: tiers[0].limits[0]: "10/minute": write 10/1m`,
+		`stint.yaml:2: tiers[0].limits[1]: "100/hours burst 2x": write 100/1h burst 2x`,
+		`stint.yaml:2: tiers[0].limits[2]: "5 per 30 seconds": write 5/30s`,
+		`stint.yaml:2: tiers[0].budget: the text "cpu: 5/day": write cpu: 5/1d`,
+	}},
+	{"warnings beside mistakes", base + "client_ip: {trusted_proxies: 0.0.0.0/0}\npolicies:\n  - {name: a, identity: nobody, limits: 1/1s}\n", []string{
+		`stint.yaml:3: warning: client_ip.trusted_proxies: "0.0.0.0/0" is every IPv4 address: anyone in it can write the client's address, and claims, in a header; list only your own proxies`,
+		`stint.yaml:5: policies[0].identity: no identity "nobody"; there is everyone, ip or user`,
 	}},
 	{"lines of aliases", "tiers:\n  - {name: a, identity: &who usr, limits: 1/1s}\n  - {name: all, identity: ip, limits: 10/1m}\npolicies:\n  - {name: b, identity: *who, limits: 1/1s}\n", []string{
 		`stint.yaml:2: tiers[0].identity: no identity "usr"; there is everyone, ip or user (did you mean "user"?)`,

@@ -19,8 +19,8 @@ func TestF45(t *testing.T) {
 			var log journal
 			s := newStack(t, server.URL(), resilience.Config{Logger: log.logger(), Instances: 1, Observer: monitor})
 			awaitNormal(r, s)
-			lost := func() int { return log.count("level=WARN", "the store cannot be asked") }
-			still := func() int { return log.count("level=WARN", "still cannot be asked") }
+			lost := func() int { return log.count("level=ERROR", "the store cannot be asked") }
+			still := func() int { return log.count("level=ERROR", "still cannot be asked") }
 			back := func() int { return log.count("level=INFO", "the store can be asked again") }
 			for n, lasts := range []time.Duration{0, 0, pick(25*time.Second, 0)} {
 				eventually.True(r, "no outage lasts", func() bool { return lost() == back() })

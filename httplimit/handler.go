@@ -3,11 +3,14 @@ package httplimit
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/logsample"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -42,13 +45,14 @@ func Limit(next http.Handler, lim *stint.Limiter, key KeyFunc, options ...Option
 
 type limited struct {
 	*responder
-	next     http.Handler
-	lim      *stint.Limiter
-	key      KeyFunc
-	rule     policy.Rule
-	text     ruleText
-	holds    bool // there is a concurrency limit
-	failures logsample.Sampler
+	next  http.Handler
+	lim   *stint.Limiter
+	key   KeyFunc
+	rule  policy.Rule
+	text  ruleText
+	holds bool // there is a concurrency limit
+
+	admissions, denials, failures logsample.Sampler
 }
 
 func (l *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -61,7 +65,7 @@ func (l *limited) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 	x.shown = l.headers
 	key := l.key(r)
 	if key == "" {
-		l.log(ErrNoKey)
+		l.failed("", ErrNoKey)
 		x.fail(w, r, ErrNoKey)
 		return
 	}
@@ -75,7 +79,7 @@ func (l *limited) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 		*d, err = l.lim.Allow(r.Context(), key)
 	}
 	if err != nil {
-		l.log(err)
+		l.failed(key, err)
 		x.fail(w, r, err)
 		return
 	}
@@ -83,6 +87,7 @@ func (l *limited) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 		Rule: &l.rule, Claim: claim, Usages: d.Usages(), Denied: !d.Allowed && !d.Unavailable,
 	})
 	x.rules = append(x.ruleRoom[:0], &l.text)
+	l.decided(r.Context(), d)
 	if x.answer(w, r, nil) {
 		return
 	}
@@ -99,15 +104,49 @@ func (l *limited) keep(ctx context.Context, d stint.Decision) func(policy.Outcom
 	if release == nil {
 		return nil
 	}
-	return func(policy.Outcome) { l.log(release()) }
+	key := d.Key()
+	return func(policy.Outcome) { l.failed(key, release()) }
 }
 
-// log logs a failure, once a second at most, unless the client has gone away.
-func (l *limited) log(err error) {
+// failed logs a failure, unless the client has gone away.
+func (l *limited) failed(key string, err error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return
 	}
-	if unlogged, ok := l.failures.Allow(1, time.Second); ok {
-		l.logger.Error("stint: a request could not be limited", "policy", l.name, "cause", err, "unlogged", unlogged)
+	if unlogged, ok := l.failures.Allow(logsample.Few, time.Second); ok {
+		l.logger.Error("stint: a request could not be limited", "cause", err, "policy", l.name,
+			"key", shownKey(key), "limit", label.List(l.rule.Limits), "unlogged", unlogged)
 	}
 }
+
+// decided logs a denial, or at the debug level an admission, as guards do.
+func (l *limited) decided(ctx context.Context, d *stint.Decision) {
+	level, message, sampler := slog.LevelWarn, "stint: denied", &l.denials
+	if d.Allowed {
+		level, message, sampler = slog.LevelDebug, "stint: allowed", &l.admissions
+	}
+	if !l.logger.Enabled(ctx, level) {
+		return
+	}
+	unlogged, ok := sampler.Sample(logsample.Few, time.Second)
+	if !ok {
+		return
+	}
+	s := d.Decisive()
+	args := []any{"policy", l.name, "key", shownKey(d.Key()), "limit", s.Limit.String()}
+	if d.Allowed {
+		args = append(args, "used", s.Used, "remaining", s.Remaining())
+	} else {
+		args = append(args, "retry_after", d.RetryAfter.String())
+	}
+	if d.Banned {
+		args = append(args, "banned", true)
+	}
+	if d.Degraded {
+		args = append(args, "degraded", true)
+	}
+	l.logger.Log(ctx, level, message, append(args, "unlogged", unlogged)...)
+}
+
+// shownKey is a key as the log shows it.
+func shownKey(key string) string { return label.Short(strings.TrimPrefix(key, "\x00")) }

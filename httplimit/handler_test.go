@@ -180,7 +180,7 @@ func TestEveryoneIsNobodysName(t *testing.T) {
 	})
 }
 
-// Failures are logged once a second, and a client that left is none.
+// Some failures are logged every second, with what was asked, and a client that left is none.
 func TestLimitLogsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -196,11 +196,38 @@ func TestLimitLogsFailures(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if got := strings.Count(log.String(), "\n"); got != 3 {
-			t.Errorf("got %d lines, want 3:\n%s", got, log.String())
+		if got := strings.Count(log.String(), "\n"); got != 15 {
+			t.Errorf("got %d lines, want 15:\n%s", got, log.String())
 		}
-		if !strings.Contains(log.String(), "policy=search") || !strings.Contains(log.String(), errStore.Error()) {
-			t.Errorf("got %s; want the policy and the cause", log.String())
+		for _, want := range []string{"level=ERROR", "policy=search", errStore.Error(), "key=everyo…", "limit=1/1m"} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("got %s; want %s", log.String(), want)
+			}
+		}
+	})
+}
+
+// Denials are warnings with when to try again, and admissions are for those who debug; some of each
+// every second.
+func TestLimitLogsDecisions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, level := range []slog.Level{slog.LevelWarn, slog.LevelDebug} {
+			var log bytes.Buffer
+			key, err := httplimit.ClientIP()
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := httplimit.Limit(ok, limiter(t, stint.PerMinute(10)), key,
+				httplimit.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))))
+			for range 100 {
+				ask(h, "/")
+			}
+			denied := strings.Count(log.String(), `level=WARN msg="stint: denied" policy=default key=ip:192.0.2.x limit=10/1m retry_after=1m0s`)
+			allowed := strings.Count(log.String(), `level=DEBUG msg="stint: allowed" policy=default key=ip:192.0.2.x limit=10/1m used=`)
+			if wantAllowed := map[slog.Level]int{slog.LevelDebug: 5}[level]; denied != 5 || allowed != wantAllowed {
+				t.Errorf("%v: %d denials and %d admissions are logged, want 5 and %d: %s", level, denied, allowed,
+					wantAllowed, log.String())
+			}
 		}
 	})
 }

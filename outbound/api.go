@@ -3,6 +3,7 @@ package outbound
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -72,21 +73,21 @@ func (a *API) mistakes() []error {
 		mistake("the name is %q; want 1 to %d letters, digits, '_', '-' or '.'", a.Name, maxName)
 	}
 	if a.MaxCooldown != 0 && (a.MaxCooldown < stint.MinWindow || a.MaxCooldown > stint.MaxWindow) {
-		mistake("MaxCooldown is %v; want 0, or %v to %v", a.MaxCooldown, stint.MinWindow, stint.MaxWindow)
+		mistake("a longest pause of %v; want 0, or %v to %v", a.MaxCooldown, stint.MinWindow, stint.MaxWindow)
 	}
 	switch {
 	case a.Retries < 0 || a.Retries > maxRetries:
-		mistake("Retries is %d; want 0 to %d", a.Retries, maxRetries)
+		mistake("%d retries; want 0 to %d", a.Retries, maxRetries)
 	case a.Retries > 0 && a.FailFast:
-		mistake("Retries is %d with FailFast; want 0, for a repeat has to wait", a.Retries)
+		mistake("%d retries of calls that fail at once; want 0, for a repeat has to wait", a.Retries)
 	}
-	for i, l := range a.Limits {
+	for _, l := range a.Limits {
 		if l.Algorithm == stint.AlgorithmConcurrency {
-			mistake("Limits[%d] (%s) is a concurrency limit; want none, for nobody says when a call has ended", i, l)
+			mistake("%s is a concurrency limit; want none, for nobody says when a call has ended", l)
 		}
 	}
 	if a.MaxWait < 0 {
-		mistake("MaxWait is %v; want 0 or more", a.MaxWait)
+		mistake("a longest wait of %v; want 0 or more", a.MaxWait)
 	}
 	r := stint.Request{Claim: stint.Claim{Subject: "any", Limits: a.Limits}, MaxWait: max(a.MaxWait, 0),
 		Failure: a.Failure}
@@ -97,8 +98,8 @@ func (a *API) mistakes() []error {
 }
 
 // limiter returns the limiter of an API without mistakes.
-func (a *API) limiter(store stint.Store) (*stint.Limiter, error) {
-	options := []stint.Option{stint.WithBans(stint.BanPolicy{})}
+func (a *API) limiter(store stint.Store, logger *slog.Logger) (*stint.Limiter, error) {
+	options := []stint.Option{stint.WithBans(stint.BanPolicy{}), stint.WithLogger(logger)}
 	for _, l := range a.Limits {
 		options = append(options, l)
 	}

@@ -18,7 +18,8 @@ import (
 // Config sets up a [Registry]. Its zero value is ready for use.
 type Config struct {
 	// Logger receives a message when an API asks for a pause, and when that cannot be written to
-	// the store, each at most once a minute per API. The default is slog.Default().
+	// the store, each at most once a minute per API; and what [stint.WithLogger] logs. The default
+	// is slog.Default().
 	Logger *slog.Logger
 	// Observer receives a [*Call] for every call and a [*Cooldown] for every pause. It may be nil.
 	Observer stint.Observer
@@ -85,7 +86,7 @@ func (r *Registry) Update(apis []API) error {
 		mistakes := e.api.mistakes()
 		if len(mistakes) == 0 {
 			var err error
-			if e.limiter, err = e.api.limiter(r.store); err != nil {
+			if e.limiter, err = e.api.limiter(r.store, r.logger); err != nil {
 				return err
 			}
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 func TestPresets(t *testing.T) {
-	want := map[string]string{"igdb": "4/1s", "musicbrainz": "1/1s", "spotify": "180/1m", "tmdb": "40/10s"}
+	want := map[string]string{"igdb": "4/1s", "musicbrainz": "1/1s", "rcsb": "3/1s", "spotify": "180/1m", "tmdb": "40/10s"}
 	names := slices.Sorted(maps.Keys(outbound.Presets()))
 	if len(names) != len(want) {
 		t.Errorf("names are %v", names)
@@ -51,18 +51,21 @@ func TestMistakesAreAllReported(t *testing.T) {
 		{outbound.API{Name: strings.Repeat("n", 65), Limits: one}, []string{"the name is"}},
 		{outbound.API{Name: "a"}, []string{`API 0 ("a"): 0 limits; want 1 to 16`}},
 		{outbound.API{Name: "a", Limits: []stint.Limit{{Max: 1}, {Max: -1, Window: time.Second}}}, []string{
-			`API 0 ("a"): Limits[0] (1/0s): Window is 0s`, `API 0 ("a"): Limits[1] (-1/1s): Max is -1`,
+			`API 0 ("a"): Limits[0] (1/0s): a window of 0s`, `API 0 ("a"): Limits[1] (-1/1s): a maximum of -1`,
 		}},
-		{outbound.API{Name: "a", Limits: []stint.Limit{stint.AtOnce(5, time.Minute)}}, []string{"Limits[0] (5/1m concurrency) is a concurrency limit"}},
-		{outbound.API{Name: "a", Limits: one, MaxWait: -1}, []string{"MaxWait is -1ns"}},
-		{outbound.API{Name: "a", Limits: one, MaxCooldown: -1}, []string{"MaxCooldown is -1ns"}},
-		{outbound.API{Name: "a", Limits: one, MaxCooldown: 367 * 24 * time.Hour}, []string{"MaxCooldown is 8808h0m0s"}},
-		{outbound.API{Name: "a", Limits: one, Retries: -1}, []string{"Retries is -1; want 0 to 10"}},
-		{outbound.API{Name: "a", Limits: one, Retries: 11}, []string{"Retries is 11; want 0 to 10"}},
-		{outbound.API{Name: "a", Limits: one, Retries: 1, FailFast: true}, []string{"Retries is 1 with FailFast"}},
+		{outbound.API{Name: "a", Limits: []stint.Limit{stint.AtOnce(5, time.Minute)}},
+			[]string{"5/1m concurrency is a concurrency limit"}},
+		{outbound.API{Name: "a", Limits: one, MaxWait: -1}, []string{"a longest wait of -1ns"}},
+		{outbound.API{Name: "a", Limits: one, MaxCooldown: -1}, []string{"a longest pause of -1ns"}},
+		{outbound.API{Name: "a", Limits: one, MaxCooldown: 367 * 24 * time.Hour},
+			[]string{"a longest pause of 8808h0m0s"}},
+		{outbound.API{Name: "a", Limits: one, Retries: -1}, []string{"-1 retries; want 0 to 10"}},
+		{outbound.API{Name: "a", Limits: one, Retries: 11}, []string{"11 retries; want 0 to 10"}},
+		{outbound.API{Name: "a", Limits: one, Retries: 1, FailFast: true},
+			[]string{"1 retries of calls that fail at once"}},
 		{outbound.API{Name: "a", Limits: one, Failure: &stint.FailurePolicy{Mode: 9}}, []string{"failure: mode 9"}},
 		{outbound.API{Retries: -1, MaxCooldown: -1},
-			[]string{"the name is", "Retries is", "MaxCooldown is", "0 limits"}},
+			[]string{"the name is", "-1 retries", "a longest pause", "0 limits"}},
 	}
 	for _, test := range tests {
 		_, err := outbound.New(newMemory(t), []outbound.API{test.api}, outbound.Config{})

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -60,7 +60,12 @@ const (
 )
 
 func (c *compiler) mistake(key, format string, args ...any) {
-	c.errs = append(c.errs, &mistake.Error{Key: key, Message: fmt.Sprintf(format, args...)})
+	c.mistakeGiven(nil, key, format, args...)
+}
+
+// mistakeGiven adds a mistake that follows from other keys too.
+func (c *compiler) mistakeGiven(given []string, key, format string, args ...any) {
+	c.errs = append(c.errs, &mistake.Error{Key: key, Message: fmt.Sprintf(format, args...), Given: given})
 }
 
 // mistakes adds every error that was joined, each by itself.
@@ -71,7 +76,7 @@ func (c *compiler) mistakes(key string, err error) {
 		}
 		return
 	}
-	c.mistake(key, "%s", strings.TrimPrefix(err.Error(), "clientip: "))
+	c.mistake(key, "%v", err)
 }
 
 // maxBudget is the longest that a decision may take.
@@ -89,10 +94,8 @@ func (c *compiler) failure(key string, f *stint.FailurePolicy) {
 }
 
 func (c *compiler) clientIP() {
-	trusted, unix, err := clientip.ParsePrefixes(c.spec.TrustedProxies)
-	if err != nil {
-		c.mistakes("client_ip.trusted_proxies", err)
-	}
+	trusted, unix := c.networks("client_ip.trusted_proxies", c.spec.TrustedProxies)
+	var err error
 	c.set.resolver, err = clientip.New(clientip.Config{
 		Trusted: trusted, TrustUnix: unix, Header: c.spec.ClientHeader,
 		IPv4Prefix: c.bits("client_ip.ipv4_prefix", c.spec.IPv4Prefix, 32),
@@ -102,6 +105,18 @@ func (c *compiler) clientIP() {
 		c.mistake("client_ip.header", "%q is not the name of a header; want something like X-Forwarded-For", c.spec.ClientHeader)
 	}
 	c.spec.ClientHeader = http.CanonicalHeaderKey(cmp.Or(c.spec.ClientHeader, clientip.DefaultHeader))
+}
+
+// networks reads addresses, networks and the words for some of them.
+func (c *compiler) networks(key string, list []string) (all []netip.Prefix, unix bool) {
+	for i, entry := range list {
+		prefixes, isUnix, err := clientip.ParsePrefix(entry)
+		if err != nil {
+			c.mistake(at(key, i, list), "%v", err)
+		}
+		all, unix = append(all, prefixes...), unix || isUnix
+	}
+	return all, unix
 }
 
 // bits returns the length of a prefix, or 0 for the default.
@@ -122,7 +137,8 @@ func (c *compiler) claims() {
 	}
 	c.spec.Claims = c.set.asserted
 	if len(c.spec.Claims) > 0 && len(c.spec.TrustedProxies) == 0 {
-		c.mistake("claims", "are believed from trusted proxies only, and there are none; list them in client_ip.trusted_proxies")
+		c.mistakeGiven([]string{"client_ip.trusted_proxies"}, "claims",
+			"are believed from trusted proxies only, and there are none; list them in client_ip.trusted_proxies")
 	}
 }
 
@@ -139,10 +155,14 @@ const maxName = 64
 
 // nameOK reports whether a name can stand in keys, labels and headers.
 func (c *compiler) nameOK(key, name string) bool {
-	if words.IsName(name) && len(name) <= maxName {
+	switch {
+	case name == "":
+		c.mistake(key, "is missing; want 1 to 64 letters, digits and _-.")
+	case !words.IsName(name) || len(name) > maxName:
+		c.mistake(key, "%q cannot be a name; want 1 to 64 letters, digits and _-.", name)
+	default:
 		return true
 	}
-	c.mistake(key, "%q cannot be a name; want 1 to 64 letters, digits and _-.", name)
 	return false
 }
 

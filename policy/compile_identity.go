@@ -40,7 +40,7 @@ func (c *compiler) allIdentities() {
 	for _, name := range sorted(c.identities) {
 		typ := c.identities[name].typ
 		if other, ok := types[typ]; ok {
-			c.mistake("identities."+name+".type", "%q is also what %s has in its keys: one could pass for the other", typ, other)
+			c.mistakeGiven([]string{"identities." + other}, "identities."+name+".type", "%q is also what %s has in its keys: one could pass for the other", typ, other)
 		}
 		types[typ] = name
 	}
@@ -109,7 +109,8 @@ func (c *compiler) identityNamed(key, name string) *identity {
 	id, ok := c.identities[name]
 	if !ok {
 		known := sorted(c.identities)
-		c.mistake(key, "no identity %q; there is %s%s", name, words.OneOf(known), nearest.Hint(name, known))
+		c.mistakeGiven([]string{"identities." + name}, key, "no identity %q; there is %s%s", name, words.OneOf(known),
+			nearest.Hint(name, known))
 	}
 	return id
 }

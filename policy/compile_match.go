@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stint-limiter/stint/internal/clientip"
 	"github.com/stint-limiter/stint/internal/pathpattern"
 	"github.com/stint-limiter/stint/internal/words"
 )
@@ -53,10 +52,7 @@ func (c *compiler) condition(key string, from *Match) *condition {
 		cond.claims = append(cond.claims, requirement{name, c.values(key+".claim."+name, from.Claim[name])})
 	}
 	if len(from.Network) > 0 {
-		networks, unix, err := clientip.ParsePrefixes(from.Network)
-		if err != nil {
-			c.mistakes(key+".network", err)
-		}
+		networks, unix := c.networks(key+".network", from.Network)
 		if unix {
 			c.mistake(key+".network", `"unix" is no network`)
 		}

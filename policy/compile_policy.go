@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/nearest"
@@ -136,13 +137,14 @@ func (c *compiler) tierNames(key string, l tierlimits.Limits) {
 	if l.All != nil && l.ByTier != nil {
 		c.mistake(key, "there are limits for all tiers, and others for each; want one of them")
 	}
-	known := []string{tierlimits.Default}
-	for _, t := range c.set.tiers {
-		known = append(known, t.name)
+	known, given := []string{tierlimits.Default}, []string{"tiers[0].name"}
+	for i, t := range c.set.tiers {
+		known, given = append(known, t.name), append(given, fmt.Sprintf("tiers[%d].name", i))
 	}
 	for _, name := range sorted(l.ByTier) {
 		if !slices.Contains(known, name) {
-			c.mistake(key+"."+name, "no tier %q; there is %s%s", name, words.OneOf(known), nearest.Hint(name, known))
+			c.mistakeGiven(given, key+"."+name, "no tier %q; there is %s%s", name, words.OneOf(known),
+				nearest.Hint(name, known))
 		}
 	}
 }
@@ -174,20 +176,21 @@ func (c *compiler) per(key string, from *Policy) {
 			c.knowMethods(words.Methods[:]...)
 		case "host":
 			if from.Match == nil || len(from.Match.Host) == 0 {
-				c.mistake(at(key, i, from.Per), "anybody can invent hosts; want those that count under match.host")
+				c.mistakeGiven([]string{strings.TrimSuffix(key, "per") + "match"}, at(key, i, from.Per),
+					"anybody can invent hosts; want those that count under match.host")
 			}
 		case "route":
 		default:
-			c.variable(at(key, i, from.Per), from, name)
+			c.variable(strings.TrimSuffix(key, "per")+"match", at(key, i, from.Per), from, name)
 		}
 	}
 }
 
 // variable makes sure that every path of a policy has a variable.
-func (c *compiler) variable(key string, from *Policy, name string) {
+func (c *compiler) variable(match, key string, from *Policy, name string) {
 	known := []string{"method", "host", "route"}
 	if from.Match == nil || len(from.Match.Path) == 0 {
-		c.mistake(key, "%q; want %s, or a variable of the path that is matched%s", name, words.OneOf(known), nearest.Hint(name, known))
+		c.mistakeGiven([]string{match}, key, "%q; want %s, or a variable of the path that is matched%s", name, words.OneOf(known), nearest.Hint(name, known))
 		return
 	}
 	for _, text := range from.Match.Path {

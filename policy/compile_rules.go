@@ -57,7 +57,9 @@ func (c *compiler) tiers() {
 	}
 	for i, t := range c.set.tiers[:last.index] {
 		if t.takesAll() {
-			c.mistake(fmt.Sprintf("tiers[%d]", i+1), "nobody gets here: the tier %q before it takes everybody", t.name)
+			before := fmt.Sprintf("tiers[%d]", i)
+			c.mistakeGiven([]string{before + ".match", before + ".unless", before + ".identity"},
+				fmt.Sprintf("tiers[%d]", i+1), "nobody gets here: the tier %q before it takes everybody", t.name)
 			return
 		}
 	}

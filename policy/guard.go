@@ -29,7 +29,8 @@ type GuardConfig struct {
 	// Observer receives every [*Verdict], also of a request that could not be decided, and a
 	// [*Settlement] for every correction that was not applied. It may be nil.
 	Observer stint.Observer
-	// Logger logs denials and failures, a few every second. It is slog.Default() unless set.
+	// Logger logs denials at the level WARN and failures at ERROR, at most five of each kind per
+	// second, and admissions as the Spec says. It is slog.Default() unless set.
 	Logger *slog.Logger
 	// EnforceAll gives every rule consequences for everybody, whatever the set says of shadow and
 	// rollout: for those who want to know what would happen.
@@ -127,7 +128,7 @@ func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request) {
 	case v.Shadowed() != nil:
 		g.log.shadowed(v)
 	default:
-		g.log.admitted(ctx, v)
+		g.log.admitted(ctx, v, g.set.Load().spec.LogAdmissions)
 	}
 	if g.observer != nil && !looked {
 		if v.began != untimed {

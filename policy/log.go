@@ -11,9 +11,6 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// aFew of each kind are logged a second, which shows whether they are alike.
-const aFew = 5
-
 // guardLog logs what people on call want to know, and no more than a few lines of each kind a
 // second. What comes from a request is shortened and quoted.
 type guardLog struct {
@@ -21,27 +18,32 @@ type guardLog struct {
 	admissions, denials, shadows, failures, strange, corrections logsample.Sampler
 }
 
-// admitted logs requests that are allowed, at the debug level.
-func (l *guardLog) admitted(ctx context.Context, v *Verdict) {
-	if !l.logger.Enabled(ctx, slog.LevelDebug) {
+// admitted logs requests that are allowed, so many per second; see [Spec.LogAdmissions].
+func (l *guardLog) admitted(ctx context.Context, v *Verdict, most int) {
+	level := slog.LevelInfo
+	if most == 0 {
+		level, most = slog.LevelDebug, logsample.Few
+	}
+	if !l.logger.Enabled(ctx, level) {
 		return
 	}
-	unlogged, ok := l.admissions.Sample(aFew, time.Second)
+	unlogged, ok := l.admissions.Sample(most, time.Second)
 	if !ok {
 		return
 	}
 	result := v.Decisive()
 	if result == nil {
-		l.logger.Debug("stint: allowed", "tier", v.Tier, "skipped", v.Skipped, "unlogged", unlogged)
+		l.logger.Log(ctx, level, "stint: allowed", "tier", v.Tier, "skipped", v.Skipped, "unlogged", unlogged)
 		return
 	}
 	state := result.Decisive()
-	l.logger.Debug("stint: allowed", "policy", result.Rule.Name(), "tier", v.Tier, "key", label.Short(v.Decision.Key()),
+	l.logger.Log(ctx, level, "stint: allowed", "policy", result.Rule.Name(), "tier", v.Tier, "key",
+		label.Short(v.Decision.Key()),
 		"limit", state.Limit.String(), "used", state.Used, "remaining", state.Remaining(), "unlogged", unlogged)
 }
 
 func (l *guardLog) denied(v *Verdict) {
-	unlogged, ok := l.denials.Sample(aFew, time.Second)
+	unlogged, ok := l.denials.Sample(logsample.Few, time.Second)
 	if !ok {
 		return
 	}
@@ -64,7 +66,7 @@ func (l *guardLog) denied(v *Verdict) {
 
 // shadowed logs requests that were allowed although rules in shadow would have denied them.
 func (l *guardLog) shadowed(v *Verdict) {
-	if unlogged, ok := l.shadows.Allow(aFew, time.Second); ok {
+	if unlogged, ok := l.shadows.Allow(logsample.Few, time.Second); ok {
 		l.logger.Warn("stint: would be denied, but for shadow", "policy", v.Shadowed().Rule.Name(), "tier", v.Tier,
 			"key", label.Short(v.Decision.Key()), "unlogged", unlogged)
 	}
@@ -76,20 +78,20 @@ func (l *guardLog) undecided(ctx context.Context, v *Verdict) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
-	unlogged, ok := l.failures.Allow(aFew, time.Second)
+	unlogged, ok := l.failures.Allow(logsample.Few, time.Second)
 	if !ok {
 		return
 	}
 	args := []any{"cause", v.Err, "tier", v.Tier}
 	if v.enforced > 0 {
 		r := &v.Results[0]
-		args = append(args, "policy", r.Rule.Name(), "key", label.Short(r.Key()), "limits", r.Limits)
+		args = append(args, "policy", r.Rule.Name(), "key", label.Short(r.Key()), "limit", label.List(r.Limits))
 	}
 	l.logger.Error("stint: a request could not be decided", append(args, "unlogged", unlogged)...)
 }
 
 func (l *guardLog) failed(what string, err error) {
-	if unlogged, ok := l.failures.Allow(aFew, time.Second); ok {
+	if unlogged, ok := l.failures.Allow(logsample.Few, time.Second); ok {
 		l.logger.Error("stint: "+what, "cause", err, "unlogged", unlogged)
 	}
 }
@@ -98,7 +100,7 @@ func (l *guardLog) failed(what string, err error) {
 // Otherwise there was nothing to correct: the charge has left its windows, was reset or corrected
 // before, or is a refund of a request that was repeated.
 func (l *guardLog) unsettled(c *stint.Charge, s *Settlement) {
-	unlogged, ok := l.corrections.Allow(aFew, time.Second)
+	unlogged, ok := l.corrections.Allow(logsample.Few, time.Second)
 	if !ok {
 		return
 	}
@@ -118,7 +120,7 @@ func (l *guardLog) unsettled(c *stint.Charge, s *Settlement) {
 }
 
 func (l *guardLog) unknownClient() {
-	if unlogged, ok := l.strange.Allow(aFew, time.Second); ok {
+	if unlogged, ok := l.strange.Allow(logsample.Few, time.Second); ok {
 		l.logger.Error(`stint: requests come from a peer without an address and share the subject "ip:unknown"; `+
 			`if it is a proxy on a Unix socket, add "unix" to client_ip.trusted_proxies`, "unlogged", unlogged)
 	}

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/policy"
@@ -25,7 +27,7 @@ func TestLogLevels(t *testing.T) {
 		want  []string // in the last record
 	}{
 		{"failed", slog.LevelInfo, broken{w.store},
-			[]string{"level=ERROR", "cause=", "tier=members", "key=user:someb", "limits=[3/1m]"}},
+			[]string{"level=ERROR", "cause=", "tier=members", "key=user:someb", "limit=3/1m"}},
 		{"admitted", slog.LevelDebug, w.store,
 			[]string{"level=DEBUG", "allowed", "tier=members", "key=user:someb", "limit=3/1m", "used=1",
 				"remaining=2"}},
@@ -52,6 +54,47 @@ func TestLogLevels(t *testing.T) {
 		}
 		if strings.Contains(out.String(), "somebody-with-a-name") {
 			t.Errorf("%s: names who was asking in full: %s", c.name, out.String())
+		}
+	}
+}
+
+// TestLogAdmissions: the set says how many admissions are logged, and the next one may say
+// otherwise.
+func TestLogAdmissions(t *testing.T) {
+	synctest.Test(t, testLogAdmissions)
+}
+
+func testLogAdmissions(t *testing.T) {
+	var out bytes.Buffer
+	w := newWorld(t, "tiers: [{name: all, identity: ip, limits: 1000/1m}]")
+	guard, err := policy.NewGuard(w.store, w.Set(), policy.GuardConfig{
+		Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		most  int
+		level string
+		want  int
+	}{{50, "INFO", 50}, {3, "INFO", 3}, {-1, "INFO", 0}} {
+		spec := *w.Set().Spec()
+		spec.LogAdmissions = c.most
+		set, err := policy.New(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		guard.Swap(set)
+		time.Sleep(time.Second) // another interval begins
+		out.Reset()
+		in := get("/")
+		for range 60 {
+			if err := guard.Decide(t.Context(), &in, new(policy.Verdict)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := strings.Count(out.String(), "level="+c.level+` msg="stint: allowed"`); got != c.want {
+			t.Errorf("%d: %d admissions are logged at %s, want %d", c.most, got, c.level, c.want)
 		}
 	}
 }
@@ -90,7 +133,7 @@ func TestLogOfAFailedLook(t *testing.T) {
 	v.Err = errors.New("no answer")
 	guard.Answer(t.Context(), &v, &r)
 	for _, want := range []string{"level=ERROR", "no answer", "policy=members", "tier=members", "key=ip:",
-		"limits=[3/1m]"} {
+		"limit=3/1m"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %s in %s", want, &out)
 		}

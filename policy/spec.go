@@ -42,6 +42,10 @@ type Spec struct {
 	Contact string
 	// Headers says what responses say about limits.
 	Headers Headers
+	// LogAdmissions is how many requests that are allowed a guard logs per second, at the level
+	// INFO; -1 is none. 0 is five at the level DEBUG. Denials and failures are always logged, five
+	// of each kind per second.
+	LogAdmissions int
 	// Source is what the spec was made from, for those who want it back from a set: package config
 	// leaves its configuration here. The engine does not look at it.
 	Source any

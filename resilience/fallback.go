@@ -183,13 +183,13 @@ func (f *fallback) without(ctx context.Context, q *question, a *asking, cause er
 	}
 	if mode == stint.FailError || r.Fit || r.Lease > 0 {
 		f.denied(late)
-		f.failed(failure, &f.outage.others)
+		f.failed(failure, &f.outage.others, &r.Claim, stint.FailError.String())
 		return cause
 	}
 	if anyLeased(r) {
 		mode = stint.FailDeny
 	}
-	f.failed(failure, &f.outage.decisions)
+	f.failed(failure, &f.outage.decisions, &r.Claim, mode.String())
 	switch mode {
 	case stint.FailLocal:
 		if err := f.decideHere(q, late); err != nil {
@@ -329,9 +329,10 @@ func (f *fallback) wall() int64 {
 	return f.start.UnixMicro() + time.Since(f.start).Microseconds()
 }
 
-// noteFailure notes a failure that is returned to the caller.
-func (f *fallback) noteFailure(err error) {
+// noteFailure notes a failure that is returned to the caller, and what it was about; nil if it was
+// about no subject.
+func (f *fallback) noteFailure(err error, claim *stint.Claim) {
 	if failure, ok := errors.AsType[*stint.StoreError](err); ok && !errors.Is(err, context.Canceled) {
-		f.failed(failure, &f.outage.others)
+		f.failed(failure, &f.outage.others, claim, "")
 	}
 }

@@ -13,7 +13,7 @@ import (
 func (f *fallback) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
 	if !c.Fallback {
 		changed, err := f.inner.Amend(ctx, c, a)
-		f.noteFailure(err)
+		f.noteFailure(err, &c.Claim)
 		if changed && err == nil && contract.FromStore(&c) {
 			f.local.amended(&c, a)
 		}
@@ -140,7 +140,7 @@ func (f *fallback) Command(ctx context.Context, c stint.Command) error {
 		}
 	}
 	err := f.inner.Command(ctx, c)
-	f.noteFailure(err)
+	f.noteFailure(err, &stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits})
 	f.local.commanded(&c, err == nil)
 	return err
 }

@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,10 +17,10 @@ import (
 func wantLog(t *testing.T, logs *logbook, lost, still, back int) {
 	t.Helper()
 	synctest.Wait()
-	if n := logs.count(slog.LevelWarn, "store cannot be asked"); n != lost {
+	if n := logs.count(slog.LevelError, "store cannot be asked"); n != lost {
 		t.Errorf("the log says %d times that the store is lost, want %d", n, lost)
 	}
-	if n := logs.count(slog.LevelWarn, "still cannot be asked"); n != still {
+	if n := logs.count(slog.LevelError, "still cannot be asked"); n != still {
 		t.Errorf("the log says %d times that it still is, want %d", n, still)
 	}
 	if n := logs.count(slog.LevelInfo, "can be asked again"); n != back {
@@ -61,7 +62,7 @@ func TestFallbackLogsThatAnOutageLasts(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		wantLog(t, logs, 1, 3, 0)
-		if n := logs.count(slog.LevelWarn, "decisions_without_it=100"); n != 3 {
+		if n := logs.count(slog.LevelError, "decisions_without_it=100"); n != 3 {
 			t.Errorf("%d reminders tell of 100 decisions, want 3: %s", n, logs)
 		}
 		// No request comes, and it is still down.
@@ -193,4 +194,59 @@ func TestFallbackMovingSlotIsNoOutage(t *testing.T) {
 			t.Errorf("the store has counted %d, want 3", got)
 		}
 	})
+}
+
+// Every outage is logged with what was asked, however short it is and whatever the failure mode.
+func TestFallbackLogsWhatWasAsked(t *testing.T) {
+	for _, mode := range []stint.FailureMode{stint.FailLocal, stint.FailAllow, stint.FailDeny, stint.FailError} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner, logs := newFlaky(t), new(logbook)
+				f := newFallbackFor(t, inner, Config{Failure: stint.FailurePolicy{Mode: mode}, Instances: 1,
+					Logger: logs.logger()})
+				for i := range 3 {
+					inner.down()
+					_, _ = f.Take(t.Context(), oneUnit("user:somebody", stint.PerHour(7))) // it is for the log to say
+					inner.up()
+					want := "mode=" + mode.String() + " key=user:somebo… limit=7/1h"
+					if n := logs.count(slog.LevelError, want); n != i+1 {
+						t.Errorf("%d records have %q after %d outages: %s", n, want, i+1, logs)
+					}
+					time.Sleep(3 * time.Second)
+				}
+				if logs.count(slog.LevelError, "somebody") != 0 {
+					t.Errorf("a subject is logged in full: %s", logs)
+				}
+			})
+		})
+	}
+}
+
+// An outage during which no request comes is logged, too.
+func TestStackLogsAnOutageWithoutRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, logs := &counting{flaky: newFlaky(t)}, new(logbook)
+		s, err := New(inner, Config{Logger: logs.logger()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		time.Sleep(5 * time.Second)
+		inner.down()
+		time.Sleep(5 * time.Second)
+		wantLog(t, logs, 1, 0, 0)
+		inner.up()
+		time.Sleep(5 * time.Second)
+		wantLog(t, logs, 1, 0, 1)
+	})
+}
+
+// counting is a store that counts processes while it works.
+type counting struct{ *flaky }
+
+func (c *counting) Present(ctx context.Context, _ string) (int, error) {
+	if _, err := c.Take(ctx, oneUnit("presence")); err != nil {
+		return 0, err
+	}
+	return 1, nil
 }

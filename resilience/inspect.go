@@ -25,7 +25,7 @@ func (s *Stack) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 	defer limited.release()
 	shown, err := s.breaker.inspect(limited, c)
 	if s.fallback != nil {
-		s.fallback.noteFailure(err)
+		s.fallback.noteFailure(err, &c)
 	}
 	return shown, err
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"slices"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 // instances is the number of processes taken to share the store: as many as the store counted last,
@@ -48,6 +50,9 @@ func (f *fallback) countInstances(counter instanceCounter) {
 			ctx, cancel := context.WithTimeout(f.life, presentTime)
 			count, err := counter.Present(ctx, id)
 			cancel()
+			if kind := errkind.Of(err); kind == errkind.Timeout || kind == errkind.Unreachable {
+				f.suspect() // so that an outage is logged even if no request comes
+			}
 			if err == nil && count > 0 {
 				counts[n%countsKept] = count
 				n++

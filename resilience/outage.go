@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/internal/label"
 )
 
 // outageLog logs that the store is lost and that it is back, never once per decision.
@@ -24,14 +25,19 @@ type outageLog struct {
 	decisions atomic.Int64 // made without the store, ever
 	others    atomic.Int64 // calls that failed, ever, where no decision was made without the store
 	cause     atomic.Pointer[stint.StoreError]
-	watched   atomic.Bool // an outage lasts; whoever set it owns what follows
+	example   atomic.Pointer[failedCall] // the first that failed since the last message
+	watched   atomic.Bool                // an outage lasts; whoever set it owns what follows
 
 	begun    time.Time // when the outage began
 	before   int64     // decisions made without the store before it,
 	logged   int64     // and before the last message
 	loggedAt time.Time // when that was
 	auth     bool      // that message means that the store does not accept us
+	detailed bool      // a message on this outage has said what was asked
 }
+
+// failedCall is what the log says of a call that failed. What comes from a request is shortened.
+type failedCall struct{ mode, key, limit string }
 
 const (
 	// logEvery is how often the same thing is logged.
@@ -43,14 +49,18 @@ const (
 // failures is how many calls to the store have failed, ever.
 func (n *outageLog) failures() int64 { return n.decisions.Load() + n.others.Load() }
 
-// failed counts a call that failed in one of the counters, and logs the first of an outage.
-func (f *fallback) failed(cause *stint.StoreError, counter *atomic.Int64) {
+// failed counts a call that failed in one of the counters, and logs the first of an outage, with
+// the claim that it was about, and the mode that decides if there is something to decide.
+func (f *fallback) failed(cause *stint.StoreError, counter *atomic.Int64, claim *stint.Claim, mode string) {
 	n := &f.outage
 	if cause.Kind == errkind.Migrating {
 		return // the store works, but for one slot of many
 	}
 	if cause.Kind != errkind.Refused || !n.watched.Load() { // the error of an open breaker does not say why it opened
 		n.cause.Store(cause)
+	}
+	if claim != nil && n.example.Load() == nil {
+		n.example.Store(&failedCall{mode: mode, key: label.Short(claim.Key()), limit: label.List(claim.Limits)})
 	}
 	counter.Add(1)
 	if !n.watched.Load() && n.watched.CompareAndSwap(false, true) {
@@ -61,23 +71,30 @@ func (f *fallback) failed(cause *stint.StoreError, counter *atomic.Int64) {
 
 // logLost logs that an outage has begun.
 func (n *outageLog) logLost() {
-	n.begun, n.before = time.Now(), n.logged
-	n.log("stint: the store cannot be asked; deciding without it")
+	n.begun, n.before, n.detailed = time.Now(), n.logged, false
+	n.log("stint: the store cannot be asked; the failure mode decides")
 }
 
-// log logs that the store cannot be asked, and why. A store that does not accept us is an error:
-// waiting does not fix that.
+// log logs that the store cannot be asked, why, and what was asked. A store that does not accept us
+// has a message of its own: waiting does not fix that.
 func (n *outageLog) log(message string) {
-	cause, level := n.cause.Load(), slog.LevelWarn
+	cause := n.cause.Load()
 	if n.auth = cause.Kind == errkind.Auth; n.auth {
-		level = slog.LevelError
 		message = "stint: the store does not accept us: limits are not shared until that is fixed; " +
 			"check the user, the password and the permissions (ACL) of stint"
 	}
 	n.loggedAt = time.Now()
 	total := n.decisions.Load()
-	n.logger.Log(context.Background(), level, message, "cause", cause, "kind", cause.Kind,
-		"decisions_without_it", total-n.logged, "lasts", n.loggedAt.Sub(n.begun).Round(time.Second))
+	args := []any{"cause", cause, "kind", cause.Kind}
+	if e := n.example.Swap(nil); e != nil {
+		n.detailed = true
+		if e.mode != "" {
+			args = append(args, "mode", e.mode)
+		}
+		args = append(args, "key", e.key, "limit", e.limit)
+	}
+	n.logger.Error(message, append(args, "decisions_without_it", total-n.logged,
+		"lasts", n.loggedAt.Sub(n.begun).Round(time.Second))...)
 	n.logged = total
 }
 
@@ -109,11 +126,12 @@ func (f *fallback) untilBack() int64 {
 			return seen
 		}
 		before := seen
-		if seen = n.failures(); seen == before && f.probe() && n.failures() == seen {
+		if seen = n.failures(); seen == before && f.probe() == nil && n.failures() == seen {
 			return seen
 		}
-		if isAuth := n.cause.Load().Kind == errkind.Auth; isAuth && !n.auth || time.Since(n.loggedAt) >= logEvery {
-			n.log("stint: the store still cannot be asked; deciding without it")
+		if isAuth := n.cause.Load().Kind == errkind.Auth; isAuth && !n.auth || time.Since(n.loggedAt) >= logEvery ||
+			!n.detailed && n.example.Load() != nil {
+			n.log("stint: the store still cannot be asked; the failure mode decides")
 		}
 	}
 }
@@ -124,17 +142,21 @@ const probeSubject = "stint:probe"
 var probeLimits = []stint.Limit{stint.Per(1000, time.Second)}
 
 // probe asks the store as a decision does, so that the breaker closes even if no request comes. It
-// reports whether the store decided. It only peeks, unless the store answers and fails calls, being
-// full for instance: such a store may well answer a peek.
-func (f *fallback) probe() bool {
+// only peeks, unless the store answers and fails calls, being full for instance: such a store may
+// well answer a peek.
+func (f *fallback) probe() error {
 	n := &f.outage
 	r := stint.Request{
 		Claim:   stint.Claim{Subject: probeSubject, Limits: probeLimits, Cost: 1},
 		Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: amendTime},
+		Mode:    stint.ModePeek,
 	}
-	switch n.cause.Load().Kind {
-	case errkind.Timeout, errkind.Unreachable, errkind.Refused:
-		r.Mode = stint.ModePeek
+	if cause := n.cause.Load(); n.watched.Load() && cause != nil {
+		switch cause.Kind {
+		case errkind.Timeout, errkind.Unreachable, errkind.Refused:
+		default:
+			r.Mode = stint.ModeTake
+		}
 	}
 	ctx, cancel := context.WithTimeout(f.life, amendTime)
 	defer cancel()
@@ -142,5 +164,12 @@ func (f *fallback) probe() bool {
 	if cause, ok := errors.AsType[*stint.StoreError](err); ok && cause.Kind != errkind.Refused {
 		n.cause.Store(cause)
 	}
-	return err == nil
+	return err
+}
+
+// suspect finds out whether an outage has begun that no request has met yet, and logs it.
+func (f *fallback) suspect() {
+	if !f.outage.watched.Load() {
+		f.noteFailure(f.probe(), nil)
+	}
 }

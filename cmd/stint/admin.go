@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"time"
 
@@ -35,59 +33,6 @@ var (
 	_ admin = (*control.Client)(nil)
 	_ admin = (*control.Admin)(nil)
 )
-
-// serverFlags select a running server.
-type serverFlags struct {
-	Server    string `name:"server" placeholder:"URL" env:"STINT_SERVER" help:"The admin listener of a running server. Default: ${admin}."`
-	Token     string `name:"token" placeholder:"TOKEN" env:"STINT_TOKEN" help:"The bearer token for it. Others on this machine can see it on a command line, but not in the environment. Default: for a server on this machine, the token that it has made."`
-	TokenFile string `name:"token-file" placeholder:"FILE" help:"A file with the token, such as the server's own --admin-token-file: the first one in it."`
-
-	tried string // what to say about the token if the server refuses it
-}
-
-// localAdmin is the default address of a server.
-const localAdmin = "http://127.0.0.1:6070"
-
-// client returns a client of the server. The token that a server on this machine has made is sent
-// only to this machine.
-func (f *serverFlags) client() (*control.Client, error) {
-	where, token := cmp.Or(f.Server, localAdmin), f.Token
-	switch {
-	case f.TokenFile != "":
-		var err error
-		if token, err = firstToken(f.TokenFile); err != nil {
-			return nil, usageMistake(fmt.Errorf("--token-file: %w", err))
-		}
-		f.tried = "it does not know the one from " + f.TokenFile
-	case token != "":
-		f.tried = "it does not know the one given"
-	case onThisMachine(where):
-		found, path, err := localToken()
-		if token = found; err != nil {
-			f.tried = err.Error()
-		} else {
-			f.tried = "it does not know the one from " + path + "; its log names the file with its own"
-		}
-	default:
-		f.tried = "none was given"
-	}
-	c, err := control.NewClient(where, token)
-	if err != nil {
-		return nil, usageMistake(withoutPrefix(err))
-	}
-	return c, nil
-}
-
-// problem returns an error of the server, or of an admin, for people at a command line: with what
-// to do about it, and with its exit code.
-func (f *serverFlags) problem(err error) error {
-	var refused *control.RefusedError
-	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
-		return unreachable(fmt.Errorf("the server requires one of its tokens: %s; pass one with --token-file or in STINT_TOKEN",
-			f.tried))
-	}
-	return problem(err)
-}
 
 // subjectFlags select a subject.
 type subjectFlags struct {

@@ -64,7 +64,9 @@ func TestOnARedis(t *testing.T) {
 	var result control.Subject
 	got = do("inspect", "ip:203.0.113.9", "--json")
 	if err := json.Unmarshal([]byte(got.stdout), &result); err != nil || result.Subject != "ip:203.0.113.9" ||
-		!slices.ContainsFunc(result.Limits, func(l control.Limit) bool { return l.Scope == "global" && len(l.Entries) == 1 }) {
+		!slices.ContainsFunc(result.Limits, func(l control.Limit) bool {
+			return l.Scope == "global" && len(l.Entries) == 1
+		}) {
 		t.Errorf("got %+v, %v from %s", result, err, got.stdout)
 	}
 }

@@ -51,16 +51,33 @@ func stdinOnce(paths []string) error {
 // [*unreadableError].
 func (s *system) load(path string) (*config.Config, error) {
 	if path == stdinPath {
-		text, err := io.ReadAll(io.LimitReader(s.Stdin, maxStdin))
+		text, err := s.readStdin()
 		if err != nil {
-			return nil, &unreadableError{stdinName, err}
+			return nil, err
 		}
 		return config.Parse(stdinName, text)
 	}
 	conf, err := config.Load(path)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return conf, nil
+}
+
+// readStdin returns standard input. An error is an [*unreadableError].
+func (s *system) readStdin() ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(s.Stdin, maxStdin))
+	if err != nil {
+		return nil, &unreadableError{stdinName, err}
+	}
+	return text, nil
+}
+
+// unreadable turns the error of a file into an [*unreadableError], and leaves others as they are.
+func unreadable(err error) error {
 	var file *fs.PathError
 	if errors.As(err, &file) {
-		return nil, &unreadableError{file.Path, file.Err}
+		return &unreadableError{file.Path, file.Err}
 	}
-	return conf, err
+	return err
 }

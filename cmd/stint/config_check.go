@@ -10,28 +10,43 @@ import (
 )
 
 type checkCommand struct {
-	Paths []string `arg:"" name:"path" help:"A file, a directory whose *.yaml and *.yml files are one configuration, or - for standard input."`
-	JSON  bool     `name:"json" help:"Print the result as JSON on standard output."`
+	Paths  []string `arg:"" name:"path" help:"A file, a directory whose *.yaml and *.yml files are one configuration, or - for standard input."`
+	Strict bool     `name:"strict" help:"Fail if there are warnings."`
+	Envoy  bool     `name:"envoy" help:"Check rules of Envoy's rate limit service, as envoyproxy/ratelimit reads them and serve --envoy-config does, instead of policies."`
+	Merge  bool     `name:"envoy-merge-domains" help:"With --envoy, let several files configure one domain, as for serve."`
+	JSON   bool     `name:"json" help:"Print the result as JSON on standard output."`
 }
 
 func (*checkCommand) Help() string {
 	return `Mistakes go to standard error, one per line: file:line: key: what is wrong and how to fix it. The exit
-code is 1 if there are any. Every argument is a configuration of its own.
+code is 1 if there are any. Warnings are shown in the same way, about what can be used and is probably not meant; with
+--strict they are mistakes. For a good configuration it prints how much the limits of each tier allow one caller in
+total. Every argument is a configuration of its own.
 
     stint config check stint.yaml
+    stint config check --strict stint.yaml
     stint config check /etc/stint/conf.d staging.yaml --json
+    stint config check --envoy /etc/ratelimit
     generate | stint config check -`
 }
 
-func (c *checkCommand) Validate() error { return stdinOnce(c.Paths) }
+func (c *checkCommand) Validate() error {
+	if c.Merge && !c.Envoy {
+		return errors.New("--envoy-merge-domains needs --envoy")
+	}
+	return stdinOnce(c.Paths)
+}
 
 // checked is the result for one configuration.
 type checked struct {
 	Name string `json:"name"`
 	Good bool   `json:"good"`
-	// Summary is nil if the configuration is invalid.
-	Summary *summary `json:"summary,omitempty"`
-	// Mistakes have no line if a file could not be read.
+	// Summary and Totals are nil if the configuration is invalid, or of rules for Envoy's service,
+	// of which Envoy is.
+	Summary *summary      `json:"summary,omitempty"`
+	Totals  []tierTotal   `json:"totals,omitempty"`
+	Envoy   *envoySummary `json:"envoy,omitempty"`
+	// Mistakes include warnings. They have no line if a file could not be read.
 	Mistakes []config.Mistake `json:"mistakes,omitempty"`
 }
 
@@ -56,14 +71,24 @@ func (c *checkCommand) Run(s *system) error {
 	var good strings.Builder
 	bad := false
 	for _, path := range c.Paths {
-		read, err := s.load(path)
-		found := check(path, read, err)
+		found, err := c.check(s, path)
+		if err == nil && len(found.Mistakes) > 0 {
+			found.Good = !c.Strict
+			err = &config.Error{Mistakes: found.Mistakes}
+		}
 		all = append(all, found)
-		switch {
-		case found.Good:
-			fmt.Fprintf(&good, "%s: good: %s\n", found.Name, found.Summary)
-		case !c.JSON:
+		if err != nil && !c.JSON {
 			s.writeError(err)
+		}
+		switch {
+		case !found.Good:
+		case found.Envoy != nil:
+			fmt.Fprintf(&good, "%s: good: %s\n", found.Name, found.Envoy)
+		default:
+			fmt.Fprintf(&good, "%s: good: %s\n", found.Name, found.Summary)
+			for _, t := range found.Totals {
+				fmt.Fprintf(&good, "  tier %s: %s\n", t.Tier, t.Total)
+			}
 		}
 		bad = bad || !found.Good
 	}
@@ -74,7 +99,20 @@ func (c *checkCommand) Run(s *system) error {
 	return err
 }
 
-// check turns the outcome of loading a configuration into a result.
+// check loads what an argument names, and turns the outcome into a result.
+func (c *checkCommand) check(s *system, path string) (checked, error) {
+	if c.Envoy {
+		rules, err := s.loadEnvoy(path, c.Merge)
+		found := check(path, nil, err)
+		found.Envoy = rules
+		return found, err
+	}
+	read, err := s.load(path)
+	return check(path, read, err), err
+}
+
+// check turns the outcome of loading a configuration into a result. What was read is nil if it is
+// none of policies.
 func check(path string, read *config.Config, err error) checked {
 	found := checked{Name: path, Good: err == nil}
 	if path == stdinPath {
@@ -83,8 +121,8 @@ func check(path string, read *config.Config, err error) checked {
 	var wrong *config.Error
 	var file *unreadableError
 	switch {
-	case err == nil:
-		found.Summary = summaryOf(read)
+	case read != nil:
+		found.Summary, found.Totals, found.Mistakes = summaryOf(read), totalsOf(read), read.Warnings
 	case errors.As(err, &wrong):
 		found.Mistakes = wrong.Mistakes
 	case errors.As(err, &file):

@@ -25,6 +25,27 @@ policies:
     limits: 5/15m
 `
 
+// smallTotal is what is said of the tier of small.
+const smallTotal = "  tier all: 10 requests in any minute, over all routes\n"
+
+// everyTotal has a tier of every kind. Of the policies of the first, one skips and three are
+// routes; the fourth route is that of all other requests.
+const everyTotal = `
+client_ip: {trusted_proxies: loopback}
+claims: {a: X-A, b: X-B, c: X-C, d: X-D}
+tiers:
+  - {name: a, match: {claim: {a: "*"}}, identity: ip, scope: route, limits: [30/1m burst 2x, 500/1h]}
+  - {name: b, match: {claim: {b: "*"}}, identity: ip, limits: 10/1s burst 25 bucket, budget: 1/1h}
+  - {name: c, match: {claim: {c: "*"}}, identity: ip, scope: none, limits: [3/30s concurrency, 9/90s fixed]}
+  - {name: d, match: {claim: {d: "*"}}, identity: ip, scope: api, limits: 1/1d, shadow: true}
+  - {name: e, identity: ip, limits: 10/1m, rollout: 12.5%}
+policies:
+  - {name: assets, match: {path: /static/**}, skip: true}
+  - {name: one, match: {path: /one}, cost: 1}
+  - {name: two, match: {path: /two}, cost: 1}
+  - {name: three, match: {path: /three}, cost: 1}
+`
+
 func TestCheckGood(t *testing.T) {
 	unlimited := write(t, "unlimited.yaml", "tiers: [{name: all, identity: ip, limits: unlimited}]\n")
 	routes := write(t, "routes.yaml", small+"gateway: {routes: [{upstream: http://a}, {host: [b, c], upstream: http://b}]}\n")
@@ -33,10 +54,23 @@ func TestCheckGood(t *testing.T) {
 		path  string
 		want  string
 	}{
-		{"", routes, routes + ": good: 1 tier, 0 policies, 0 outbound APIs, 3 gateway routes\n"},
-		{"", example, example + ": good: 5 tiers, 7 policies, 4 outbound APIs\n"},
-		{small, "-", "<stdin>: good: 1 tier, 0 policies, 0 outbound APIs\n"},
-		{"", unlimited, unlimited + ": good: 1 tier, 0 policies, 0 outbound APIs\n"},
+		{"", routes, routes + ": good: 1 tier, 0 policies, 0 outbound APIs, 3 gateway routes\n" + smallTotal},
+		{"", example, example + `: good: 5 tiers, 7 policies, 4 outbound APIs
+  tier internal: 1000 requests in any minute, over all routes
+  tier enterprise: 2500 requests in any minute, 10000 in any hour, over all routes
+  tier pro: 300 requests in any minute, 2000 in any hour, 50000 in any day, over all routes
+  tier free: 60 requests in any minute, 500 in any hour, 5000 in any day, over all routes
+  tier anonymous: 20 requests in any minute, 100 in any hour, 1000 in any day, over all routes
+`},
+		{small, "-", "<stdin>: good: 1 tier, 0 policies, 0 outbound APIs\n" + smallTotal},
+		{"", unlimited, unlimited + ": good: 1 tier, 0 policies, 0 outbound APIs\n  tier all: unlimited\n"},
+		{everyTotal, "-", `<stdin>: good: 5 tiers, 4 policies, 0 outbound APIs
+  tier a: 60 requests in any minute, 500 in any hour, on each of 4 routes: up to 240 requests in any minute, 2000 in any hour in total
+  tier b: 25 requests at once and 10 more per second, 1 cost unit in any hour, over all routes
+  tier c: 3 requests at the same time, 9 in each 1m30s of the clock, over all routes
+  tier d: 1 request in any day, over all routes; in shadow: denies nobody
+  tier e: 10 requests in any minute, over all routes; enforced for 12.5% of the callers
+`},
 	}
 	for _, test := range tests {
 		if got, want := execute(t, test.stdin, "config", "check", test.path), (result{stdout: test.want}); got != want {
@@ -59,7 +93,7 @@ func TestCheckAll(t *testing.T) {
 		}
 	}
 	got := execute(t, "tears: []", "config", "check", "bad.yaml", "good.yaml", "conf.d", "empty.d", "none.yaml", "-")
-	if want := "good.yaml: good: 1 tier, 0 policies, 0 outbound APIs\n"; got.code != exitBad || got.stdout != want {
+	if want := "good.yaml: good: 1 tier, 0 policies, 0 outbound APIs\n" + smallTotal; got.code != exitBad || got.stdout != want {
 		t.Errorf("exit code %d, output %q; want 1, %q", got.code, got.stdout, want)
 	}
 	wants := []string{
@@ -83,13 +117,18 @@ func TestCheckAll(t *testing.T) {
 
 func TestCheckJSON(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none.yaml")
-	got := execute(t, "tiers: []\n", "config", "check", "--json", example, missing, "-")
+	odd := write(t, "odd.yaml",
+		"{tiers: [{name: all, identity: ip, scope: route, limits: 10/1m}], policies: [{name: one, match: {path: /:id}, cost: 2}]}\n")
+	got := execute(t, "tiers: []\n", "config", "check", "--json", example, odd, missing, "-")
 	if got.code != exitBad || got.stderr != "" {
 		t.Errorf("exit code %d, errors %q; want 1 and none", got.code, got.stderr)
 	}
 	var all []checked
 	if err := json.Unmarshal([]byte(got.stdout), &all); err != nil {
 		t.Fatalf("%v in:\n%s", err, got.stdout)
+	}
+	if len(all) > 0 && len(all[0].Totals) == 5 {
+		all[0].Totals = nil // see TestCheckGood
 	}
 	for i := range all {
 		for j := range all[i].Mistakes {
@@ -102,11 +141,34 @@ func TestCheckJSON(t *testing.T) {
 	}
 	want := []checked{
 		{Name: example, Good: true, Summary: &summary{Tiers: 5, Policies: 7, Outbound: 4}},
+		{Name: odd, Good: true, Summary: &summary{Tiers: 1, Policies: 1},
+			Totals: []tierTotal{{"all", []string{"one", "other"}, []string{"10/1m"},
+				"10 requests in any minute, on each of 2 routes: up to 20 requests in any minute in total"}},
+			Mistakes: []config.Mistake{{File: odd, Line: 1, Key: "policies[0].match.path", Warning: true}}},
 		{Name: missing, Mistakes: []config.Mistake{{File: missing}}},
 		{Name: "<stdin>", Mistakes: []config.Mistake{{File: "<stdin>", Line: 1, Key: "tiers"}}},
 	}
 	if !reflect.DeepEqual(all, want) {
 		t.Errorf("got %+v, want %+v", all, want)
+	}
+}
+
+// TestCheckWarnings shows warnings, which fail only with --strict.
+func TestCheckWarnings(t *testing.T) {
+	text := small + "policies: [{name: user, match: {method: GTE, path: '/users/:id'}, limits: 1/1s}]\n"
+	const warnings = `<stdin>:2: warning: policies[0].match.path: ":id" is matched literally in "/users/:id"; write /users/{id}
+<stdin>:2: warning: policies[0].match.method: "GTE" is not a method of HTTP (did you mean "GET"?)
+`
+	want := result{stdout: "<stdin>: good: 1 tier, 1 policy, 0 outbound APIs\n" + smallTotal, stderr: warnings}
+	if got := execute(t, text, "config", "check", "-"); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	want = result{stderr: warnings, code: exitBad}
+	if got := execute(t, text, "config", "check", "--strict", "-"); got != want {
+		t.Errorf("--strict: got %+v, want %+v", got, want)
+	}
+	if got := execute(t, small, "config", "check", "--strict", "-"); got.code != exitGood || got.stderr != "" {
+		t.Errorf("--strict without warnings: got %+v", got)
 	}
 }
 
@@ -126,5 +188,64 @@ func TestCheckHuge(t *testing.T) {
 	got := execute(t, strings.Repeat("# a comment\n", maxStdin), "config", "check", "-")
 	if got.code != exitBad || !strings.HasPrefix(got.stderr, "<stdin>:1: oversized") {
 		t.Errorf("got %+v, want that it is oversized", got)
+	}
+}
+
+// TestCheckEnvoy reads the rules of Envoy's service as serve does.
+func TestCheckEnvoy(t *testing.T) {
+	const shop = "domain: shop\ndescriptors:\n  - {key: a, rate_limit: {unit: hour, requests_per_unit: 1}}\n"
+	directory := t.TempDir()
+	path := func(name, text string) string {
+		name = filepath.Join(directory, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	good := path("good.yaml", shop)
+	wrong := path("wrong.yaml", "domain: shop\ndescriptors:\n  - key: a\n    rate_limit: {unit: fortnight, requests_per_unit: 1}\n  - {keys: b}\n")
+	twice := filepath.Dir(path("twice/a.yaml", shop))
+	path("twice/b.yaml", "domain: shop\ndescriptors:\n  - {key: b, rate_limit: {unit: hour, requests_per_unit: 1}}\n")
+	for name, test := range map[string]struct {
+		stdin          string
+		args           []string
+		code           int
+		stdout, stderr []string
+	}{
+		"good": {"", []string{good}, exitGood, []string{good + ": good: 1 domain, 1 limit\n"}, nil},
+		"example": {"", []string{"../../examples/proxies/envoy/rules"}, exitGood,
+			[]string{": good: 1 domain, "}, nil},
+		"stdin": {shop, []string{"-"}, exitGood, []string{"<stdin>: good: 1 domain, 1 limit\n"}, nil},
+		"mistakes": {"", []string{wrong, good}, exitBad, []string{good + ": good"},
+			[]string{wrong + ":4: ", wrong + ":5: "}},
+		"directory": {"", []string{twice}, exitBad, nil, []string{filepath.Join(twice, "b.yaml") + ":1: "}},
+		"merged": {"", []string{twice, "--envoy-merge-domains"}, exitGood,
+			[]string{"good: 1 domain, 2 limits"}, nil},
+		"JSON": {"", []string{good, "--json"}, exitGood,
+			[]string{`"envoy": {`, `"domains": 1`, `"limits": 1`}, nil},
+		"JSON of mistakes": {"", []string{wrong, "--json"}, exitBad, []string{`"line": 4`, `"line": 5`}, nil},
+		"no file": {"", []string{"none.yaml"}, exitBad, nil,
+			[]string{"stint: none.yaml: no such file or directory\n"}},
+		"policies": {small, []string{"-"}, exitBad, nil, []string{"<stdin>:1: "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := execute(t, test.stdin, append([]string{"config", "check", "--envoy"}, test.args...)...)
+			if got.code != test.code {
+				t.Errorf("exit code %d, want %d", got.code, test.code)
+			}
+			for _, want := range test.stdout {
+				if !strings.Contains(got.stdout, want) {
+					t.Errorf("output %q, want %q", got.stdout, want)
+				}
+			}
+			for _, want := range test.stderr {
+				if !strings.Contains(got.stderr, want) {
+					t.Errorf("errors %q, want %q", got.stderr, want)
+				}
+			}
+		})
 	}
 }

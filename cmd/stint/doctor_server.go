@@ -21,7 +21,11 @@ func (c *doctorCommand) diagnoseServer(ctx context.Context, found *findings, cli
 		found.fail("server", c.problem(err).Error(), "stint doctor --server "+localAdmin)
 		return
 	case err != nil:
-		found.fail("server", c.problem(err).Error(), "stint serve --config stint.yaml")
+		if what, flags := c.tlsProblem(err); what != "" {
+			found.fail("server", what, "stint doctor "+flags)
+		} else {
+			found.fail("server", c.problem(err).Error(), "stint serve --config stint.yaml")
+		}
 		return
 	default:
 		found.ok("server", "ready")
@@ -53,8 +57,11 @@ func diagnoseSources(found *findings, sources []control.SourceState) {
 			continue
 		}
 		fix := "correct " + from.Path + "; it is read again when it changes"
-		if from.Name == "policies" {
+		switch from.Name {
+		case "policies":
 			fix = "stint config check " + from.Path
+		case "envoy":
+			fix = "stint config check --envoy " + from.Path
 		}
 		first, _, _ := strings.Cut(from.Error, "\n")
 		found.fail("configuration", fmt.Sprintf("%s (%s) is invalid, and the last valid one stays in force: %s",

@@ -20,7 +20,8 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	for name, value := range map[string]string{xdgEnv: directory, stateEnv: "", "STINT_TOKEN": "", "STINT_SERVER": ""} {
+	for name, value := range map[string]string{xdgEnv: directory, stateEnv: "", "STINT_TOKEN": "", "STINT_SERVER": "",
+		"STINT_CA": "", "STINT_CERT": "", "STINT_KEY": ""} {
 		if err := os.Setenv(name, value); err != nil {
 			panic(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 	"github.com/stint-limiter/stint/internal/simulate/report"
@@ -20,11 +21,13 @@ type simulateCommand struct {
 	Against    string   `placeholder:"FILE" help:"Another configuration, such as the one in force, to compare with."`
 	EnforceAll bool     `name:"enforce-all" help:"Enforce what is in shadow, and roll out everything to everyone."`
 
-	Format string       `name:"format" placeholder:"FORMAT" enum:",combined,common,json,envoy,caddy" default:"" help:"combined, common, json, envoy or caddy. Default: detected from the first lines of each log."`
+	Format string       `name:"format" placeholder:"FORMAT" enum:",combined,common,envoy,traefik,caddy,json" default:"" help:"combined, common, envoy, traefik, caddy or json. Default: detected, line by line."`
 	Map    string       `name:"map" placeholder:"PART=KEY" help:"Where lines of JSON hold what: time=ts,client=request.ip,header:X-Api-Key=key,claim:plan=user.plan."`
 	Slack  durationFlag `name:"slack" placeholder:"LENGTH" default:"10s" help:"How far lines may be out of order. Default: ${default}."`
 	From   timeFlag     `name:"from" placeholder:"TIME" help:"Leave out what came before: 2026-03-02, or 2026-03-02T15:04:05, in UTC unless it has a zone."`
 	To     timeFlag     `name:"to" placeholder:"TIME" help:"Leave out what came then or later."`
+
+	MaxMalformed shareFlag `name:"max-malformed" placeholder:"SHARE" default:"100%" help:"Exit with status 4 if more of the lines cannot be read, such as 5%. Above 5%, the report begins with a warning. Default: ${default}."`
 
 	Recommend []shareFlag    `name:"recommend" placeholder:"SHARE" help:"Recommend limits that affect none of so many subjects, such as 99.9%."`
 	Window    []durationFlag `name:"window" placeholder:"LENGTH" help:"Recommend for these windows too, in addition to those of the configuration."`
@@ -57,6 +60,8 @@ func (c *simulateCommand) Validate() error {
 		return errors.New("--window and --burst need --recommend, such as --recommend 99.9%")
 	case len(c.Burst) > 0 && len(c.Window) == 0:
 		return errors.New("--burst is for the windows of --window; want them too, such as --window 1m")
+	case slices.Contains(c.Recommend, 0):
+		return errors.New("--recommend: 0% of subjects is nobody; want more than 0% and at most 100%")
 	case slices.ContainsFunc(c.Burst, func(n int64) bool { return n < 1 || n > stint.MaxBurst }):
 		return fmt.Errorf("--burst: %v; want multiples from 1 to %d", c.Burst, stint.MaxBurst)
 	case !c.From.IsZero() && !c.To.IsZero() && !c.From.Before(c.To.Time):
@@ -173,7 +178,10 @@ func (c *simulateCommand) canWrite() error {
 	return nil
 }
 
-// report prints the result. A log in which no line can be read is a failure.
+// wantReadable is what helps if lines cannot be read.
+const wantReadable = "want another --format, or --map to say where lines of JSON hold what"
+
+// report prints the result. A log in which too few lines can be read is a failure.
 func (c *simulateCommand) report(s *system, found *simulate.Result) error {
 	result := report.New(found, report.Names{Config: c.Config, Against: c.Against, Logs: c.Logs})
 	if c.HTML != "" {
@@ -188,8 +196,16 @@ func (c *simulateCommand) report(s *system, found *simulate.Result) error {
 	err := s.show(c.JSON, found, func() []byte {
 		return result.Text(report.Terminal{Width: s.columns(), Color: s.Color && s.columns() > 0})
 	})
-	if err == nil && found.Log.Malformed > 0 && found.Log.Malformed == found.Log.Lines {
-		return errors.New("no line could be read; want another --format, or --map to say where lines of JSON hold what")
+	malformed, lines := found.Log.Malformed, found.Log.Lines
+	switch {
+	case err != nil || malformed == 0:
+		return err
+	case float64(malformed) > float64(c.MaxMalformed)*float64(lines):
+		return &exitError{Code: exitMalformed, Err: fmt.Errorf(
+			"%d of %d lines could not be read, more than --max-malformed %s%%; the report has examples; %s, or a higher --max-malformed",
+			malformed, lines, figures.Decimal(100*float64(c.MaxMalformed), 6), wantReadable)}
+	case malformed == lines:
+		return errors.New("no line could be read; " + wantReadable)
 	}
-	return err
+	return nil
 }

@@ -27,7 +27,7 @@ func (t *timeFlag) UnmarshalText(text []byte) error {
 // shareFlag is a share in percent: "99.9%" is 0.999.
 type shareFlag float64
 
-// UnmarshalText reads a number above 0 and up to 100, and a percent sign.
+// UnmarshalText reads a number from 0 to 100, and a percent sign.
 func (s *shareFlag) UnmarshalText(text []byte) error {
 	digits, ok := strings.CutSuffix(string(text), "%")
 	percent, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
@@ -38,8 +38,8 @@ func (s *shareFlag) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%q has no percent sign; want %s%%", text, strconv.FormatFloat(100*percent, 'g', 10, 64))
 	case !ok:
 		return fmt.Errorf("%q has no percent sign; want %s%%", text, digits)
-	case percent <= 0 || percent > 100:
-		return fmt.Errorf("%q is not a share of subjects; want more than 0%% and at most 100%%", text)
+	case percent < 0 || percent > 100:
+		return fmt.Errorf("%q is not a share; want 0%% to 100%%", text)
 	}
 	*s = shareFlag(percent / 100)
 	return nil

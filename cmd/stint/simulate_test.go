@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,6 +94,72 @@ func TestSimulateHTML(t *testing.T) {
 	}
 }
 
+// TestSimulateUnreadable: a log that is mostly unreadable is called that first, everywhere, and
+// fails if asked to.
+func TestSimulateUnreadable(t *testing.T) {
+	simulated(t)
+	log := strings.Repeat("not a line of a log\n", 367)
+	for range 25 {
+		log += `192.0.2.1 - - [02/Mar/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 10` + "\n"
+	}
+	if err := os.WriteFile("access.log", []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const want = "The log is mostly unreadable: 367 of 392 lines (93.6 %) could not be read"
+	for _, test := range []struct {
+		flags []string
+		start string
+		code  int
+		err   string
+	}{
+		{nil, "tight.yaml on access.log\n" + want, exitGood, ""},
+		{[]string{"--json"}, "{\n  \"warning\": \"" + want, exitGood, ""},
+		{[]string{"--max-malformed", "93.7%"}, "tight.yaml on access.log\n" + want, exitGood, ""},
+		{[]string{"--max-malformed", "5%"}, "tight.yaml on access.log\n" + want, exitMalformed,
+			"stint: 367 of 392 lines could not be read, more than --max-malformed 5%; the report has examples; " +
+				"want another --format, or --map to say where lines of JSON hold what, or a higher --max-malformed\n"},
+		{[]string{"--max-malformed", "0%", "--json"}, "{\n  \"warning\": \"" + want, exitMalformed,
+			"stint: 367 of 392 lines could not be read, more than --max-malformed 0%; "},
+	} {
+		args := append([]string{"simulate", "--config", "tight.yaml", "--html", "page.html", "access.log"},
+			test.flags...)
+		got := execute(t, "", args...)
+		if got.code != test.code || !strings.HasPrefix(got.stdout, test.start) ||
+			!strings.HasPrefix(got.stderr, test.err) ||
+			test.err == "" && got.stderr != "" {
+			t.Errorf("%v: exit code %d, errors %q, output:\n%.300s\nwant %d, %q, %q", test.flags, got.code, got.stderr,
+				got.stdout, test.code, test.err, test.start)
+		}
+		page, err := os.ReadFile("page.html")
+		if err != nil || !strings.Contains(string(page), `<p class="lead">`+want) {
+			t.Errorf("%v: the page does not begin with it (%v)", test.flags, err)
+		}
+	}
+}
+
+// TestSimulateHostNames: clients by name, as in NASA's log of 1995, are subjects under their names,
+// with a note.
+func TestSimulateHostNames(t *testing.T) {
+	simulated(t)
+	log := ""
+	for i := range 3 {
+		for _, client := range []string{"piweba3y.prodigy.com", "alyssa.prodigy.com", "129.94.144.152"}[:i+1] {
+			log += client + ` - - [01/Jul/1995:00:00:0` + fmt.Sprint(i) +
+				` -0400] "GET /shuttle/ HTTP/1.0" 200 3985` + "\n"
+		}
+	}
+	got := execute(t, log, "simulate", "--config", "tight.yaml", "-").stdout
+	for _, want := range []string{"would have denied 1 of 6 requests (16.7 %): those of 1 of 3 subjects.",
+		"\n  5 requests came from clients that the log has by host name instead of address.", "\n  ip:piweba3y.prodigy.com  "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "malformed") {
+		t.Errorf("lines with host names are malformed:\n%s", got)
+	}
+}
+
 // TestSimulateMistakes tell what is wrong, and what would be right.
 func TestSimulateMistakes(t *testing.T) {
 	simulated(t)
@@ -117,7 +184,8 @@ func TestSimulateMistakes(t *testing.T) {
 		{with("--format", "common", "--map", "time=ts"), exitUsage, "--format: a mapping is for lines of JSON"},
 		{with("--recommend", "99.9"), exitUsage, `"99.9" has no percent sign; want 99.9%`},
 		{with("--recommend", "0.999"), exitUsage, `"0.999" has no percent sign; want 99.9%`},
-		{with("--recommend", "101%"), exitUsage, "want more than 0% and at most 100%"},
+		{with("--recommend", "101%"), exitUsage, "want 0% to 100%"},
+		{with("--recommend", "0%"), exitUsage, "want more than 0% and at most 100%"},
 		{with("--recommend", "most"), exitUsage, `"most" is not a share; want something like 99.9%`},
 		{with("--window", "1m"), exitUsage, "need --recommend"},
 		{with("--recommend", "99%", "--burst", "2"), exitUsage, "--burst is for the windows of --window"},

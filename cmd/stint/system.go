@@ -36,6 +36,7 @@ const (
 	exitBad         = 1
 	exitUsage       = 2
 	exitUnreachable = 3
+	exitMalformed   = 4
 )
 
 // errReported is returned after everything has been printed.

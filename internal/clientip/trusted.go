@@ -9,38 +9,43 @@ import (
 	"strings"
 )
 
-// ParsePrefixes reads a list of trusted proxies for [Config]. An entry is a prefix such as
-// 10.0.0.0/8, an address, or a word:
-//
-//   - loopback: 127.0.0.0/8 and ::1
-//   - private: the networks of RFC 1918 and RFC 4193, and link-local addresses. Not 100.64.0.0/10,
-//     where unrelated clients share a carrier's network: they are clients
-//   - unix: peers on a Unix socket
-//
-// The error lists every mistake.
+// ParsePrefixes reads a list of trusted proxies for [Config], each as [ParsePrefix] does. The error
+// lists every mistake.
 func ParsePrefixes(list []string) (trusted []netip.Prefix, unix bool, err error) {
 	var errs []error
 	for i, entry := range list {
-		switch entry {
-		case "loopback":
-			trusted = append(trusted, loopback()...)
-		case "private":
-			trusted = append(trusted, private()...)
-		case "unix":
-			unix = true
-		default:
-			p, err := parsePrefix(entry)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("entry %d %w", i+1, err))
-				continue
-			}
-			trusted = append(trusted, p)
+		prefixes, isUnix, err := ParsePrefix(entry)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("entry %d %w", i+1, err))
 		}
+		trusted, unix = append(trusted, prefixes...), unix || isUnix
 	}
 	if errs != nil {
 		return nil, false, fmt.Errorf("clientip: %w", errors.Join(errs...))
 	}
 	return trusted, unix, nil
+}
+
+// ParsePrefix reads a prefix such as 10.0.0.0/8, an address, or a word:
+//
+//   - loopback: 127.0.0.0/8 and ::1
+//   - private: the networks of RFC 1918 and RFC 4193, and link-local addresses. Not 100.64.0.0/10,
+//     where unrelated clients share a carrier's network: they are clients
+//   - unix: peers on a Unix socket, without any prefix
+func ParsePrefix(entry string) (prefixes []netip.Prefix, unix bool, err error) {
+	switch entry {
+	case "loopback":
+		return loopback(), false, nil
+	case "private":
+		return private(), false, nil
+	case "unix":
+		return nil, true, nil
+	}
+	p, err := parsePrefix(entry)
+	if err != nil {
+		return nil, false, err
+	}
+	return []netip.Prefix{p}, false, nil
 }
 
 func loopback() []netip.Prefix {

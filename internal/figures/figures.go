@@ -83,3 +83,35 @@ func Heights(numbers []int64) string {
 	}
 	return b.String()
 }
+
+// Number formats a number with thousands separators: 1,204,331.
+func Number(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+// Percent formats a share in percent. It rounds neither to 0 % nor to 100 %.
+func Percent(x float64) string {
+	switch {
+	case x > 0 && x < 0.0001:
+		return "<0.01 %"
+	case x < 1 && x > 0.9999:
+		return ">99.99 %"
+	case x < 0.1 || x > 0.99 && x < 1:
+		return Decimal(100*x, 2) + " %"
+	}
+	return Decimal(100*x, 1) + " %"
+}
+
+// Decimal formats a number with at most so many digits after the point, which is 1 or more.
+func Decimal(x float64, digits int) string {
+	text := strconv.FormatFloat(x, 'f', digits, 64)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}

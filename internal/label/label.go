@@ -4,6 +4,7 @@
 package label
 
 import (
+	"fmt"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -74,6 +75,15 @@ func IsShort(text string) bool {
 func Line(text string) string {
 	quoted := strconv.Quote(words.Shorten(text, longest))
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // every quote inside is escaped
+}
+
+// List returns values such as limits on one line: "10/1m, 100/1h".
+func List[T fmt.Stringer](values []T) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = v.String()
+	}
+	return strings.Join(texts, ", ")
 }
 
 // URL returns a URL without its secrets: the password, the query, and a user name without a

@@ -27,7 +27,8 @@ const (
 // levels orders the packages: a package may import its own level and those above it in this list. A
 // name includes the packages below it, unless they are listed themselves.
 var levels = [][]string{
-	{".", "internal/shortcut"}, // which both sides of it import
+	// Beside the root package those that it imports.
+	{".", "internal/shortcut", "internal/logsample", "internal/label", "internal/keypart", "internal/words"},
 	{"driver"},
 	{"internal"},
 	{"memorystore", "redisstore", "resilience"},

@@ -11,6 +11,10 @@ import (
 	"time"
 )
 
+// Few is how many events of a kind are usually logged per second, which shows whether they are
+// alike.
+const Few = 5
+
 // clockEvery is how many events [Sampler.Sample] leaves out between two looks at the clock, which
 // costs more than everything else here.
 const clockEvery = 16

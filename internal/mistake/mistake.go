@@ -8,6 +8,9 @@ type Error struct {
 	Key string
 	// Message says what is wrong, and what would be right.
 	Message string
+	// Given are the keys that the mistake follows from beside its own. If one of them could not be
+	// read, there may be no mistake.
+	Given []string
 }
 
 // Error returns the key and the message.

@@ -45,6 +45,17 @@ func (s *Server) CertificateFiles() (cert, key string) {
 	return filepath.Join(s.dir, "cert.pem"), filepath.Join(s.dir, "key.pem")
 }
 
+// NewCertificate writes a certificate for 127.0.0.1 and localhost that is its own authority, and
+// its key, for servers and clients other than Redis.
+func NewCertificate(t testing.TB) (cert, key string) {
+	t.Helper()
+	directory := t.TempDir()
+	if _, err := writeCertificate(directory); err != nil {
+		t.Fatalf("redistest: certificate: %v", err)
+	}
+	return (&Server{dir: directory}).CertificateFiles()
+}
+
 // writeCertificate makes a certificate for 127.0.0.1 and localhost that both ends use and trust,
 // writes it to dir and returns the client's configuration.
 func writeCertificate(dir string) (*tls.Config, error) {

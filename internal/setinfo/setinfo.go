@@ -42,14 +42,20 @@ func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy
 	return spec.Failure
 }
 
-// ScopeOf returns in which part of its subjects a tier counts requests that have no route.
-func ScopeOf(set *policy.Set, tier string) string {
+// TierScopes returns the parts of its subjects that a tier counts, that of requests without a route
+// last.
+func TierScopes(set *policy.Set, tier string) []string {
 	spec := set.Spec()
 	for i := range spec.Tiers {
 		if t := &spec.Tiers[i]; t.Name == tier {
-			scopes := tierScopes(spec, t)
-			return scopes[len(scopes)-1]
+			return tierScopes(spec, t)
 		}
 	}
-	return globalScope
+	return []string{globalScope}
+}
+
+// ScopeOf returns in which part of its subjects a tier counts requests that have no route.
+func ScopeOf(set *policy.Set, tier string) string {
+	scopes := TierScopes(set, tier)
+	return scopes[len(scopes)-1]
 }

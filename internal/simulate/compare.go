@@ -38,7 +38,7 @@ func (c *comparison) add(one, other *replayer) {
 			return
 		}
 		caller = strings.Clone(caller)
-		change = &Change{Subject: caller}
+		change = &Change{Subject: cmp.Or(one.counter.hosts[one.counter.callerSubject], caller)}
 		c.changes[caller] = change
 	}
 	if denied {

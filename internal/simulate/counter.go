@@ -1,8 +1,10 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
@@ -24,7 +26,8 @@ type counter struct {
 	series   series
 	subjects subjects
 	sizer    *sizer
-	others   Count // of subjects that are not counted separately
+	others   Count               // of subjects that are not counted separately
+	hosts    map[*subject]string // the host names of addresses that stand in for them
 
 	// The last request:
 	caller        string     // whose request it is; "" if nothing limits it
@@ -44,10 +47,10 @@ type ruleLimit struct {
 func newCounter(set *policy.Set, o *Options, store *memorystore.Store, sizer *sizer) *counter {
 	c := &counter{
 		set: set, store: store, top: o.Top, routes: make(map[route][]Count),
-		rules: []RuleCount{}, subjects: newSubjects(o.MaxSubjects), sizer: sizer,
+		hosts: make(map[*subject]string), rules: []RuleCount{}, subjects: newSubjects(o.MaxSubjects), sizer: sizer,
 	}
 	for _, rule := range set.Rules() {
-		enforced := rule.Enforced
+		enforced := rounded(rule.Enforced)
 		if o.EnforceAll {
 			enforced = 1
 		}
@@ -127,6 +130,20 @@ func (c *counter) addUsage(s *subject, r *policy.Result, now int64) {
 	}
 }
 
+// nameHost says that the last request's client is a host name in the log.
+func (c *counter) nameHost(name string) {
+	s := c.callerSubject
+	if s != nil && c.hosts[s] == "" && strings.HasPrefix(s.name, addressKind) {
+		c.hosts[s] = addressKind + strings.Clone(name)
+	}
+}
+
+// addressKind begins subjects that are addresses.
+const addressKind = "ip:"
+
+// title returns the name of a subject for readers.
+func (c *counter) title(s *subject) string { return cmp.Or(c.hosts[s], s.name) }
+
 // index returns the index of a limit in c.limits. It is -1 for a limit that is not configured: that
 // of requests with too many readings.
 func (c *counter) index(rule *policy.Rule, l *stint.Limit) int {
@@ -158,7 +175,11 @@ func (c *counter) deny(v *policy.Verdict, now int64) (inForce bool) {
 		denials.add(d.RetryAfter, now)
 	}
 	if d.Banned {
-		if denials == nil || now < denials.bannedUntil {
+		if denials == nil {
+			return true
+		}
+		if now < denials.bannedUntil {
+			denials.banned++
 			return true
 		}
 		denials.ban(max(c.banEnd(s.name), now), now)

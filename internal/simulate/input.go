@@ -11,17 +11,19 @@ type input struct {
 	in     policy.Input
 	record *accesslog.Record
 	values []string // returned by Values for this record
+
+	usedUser bool // the user of the log was asked for, and there is one
 }
 
 // of returns the input for a record. It is valid until the next call.
 func (i *input) of(r *accesslog.Record) *policy.Input {
-	i.record, i.values = r, i.values[:0]
+	i.record, i.values, i.usedUser = r, i.values[:0], false
 	i.in = policy.Input{Method: r.Method, Host: r.Host, Path: r.Path, RawPath: r.RawPath, Peer: r.Client}
 	if len(r.Headers) > 0 {
 		i.in.Header = i
 	}
 	if r.User != "" || len(r.Claims) > 0 {
-		i.in.Claims = r
+		i.in.Claims = i
 	}
 	return &i.in
 }
@@ -35,6 +37,13 @@ func (i *input) Values(name string) []string {
 		}
 	}
 	return i.values[start:len(i.values):len(i.values)]
+}
+
+// Claim implements the Claims of [policy.Input].
+func (i *input) Claim(name string) string {
+	value := i.record.Claim(name)
+	i.usedUser = i.usedUser || value != "" && value == i.record.User && name == accesslog.UserClaim
+	return value
 }
 
 // outcomeOf returns the outcome of a request: its response.

@@ -5,17 +5,44 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/policy"
 )
+
+// warning says that more than a twentieth of the lines could not be read.
+func warning(log *Log) string {
+	if log.Malformed <= log.Lines/20 {
+		return ""
+	}
+	how := "partly"
+	switch {
+	case log.Malformed == log.Lines:
+		how = "completely"
+	case log.Malformed > log.Lines/2:
+		how = "mostly"
+	}
+	return fmt.Sprintf("The log is %s unreadable: %s of %s (%s) could not be read, and are in none of the results.",
+		how, figures.Number(log.Malformed), plural(log.Lines, "line"),
+		figures.Percent(float64(log.Malformed)/float64(log.Lines)))
+}
 
 // notes returns what a reader of the result needs to know.
 func (r *run) notes(result *Result) []string {
 	notes := []string{}
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if n := r.log.Late; n > r.log.Lines/20 {
-		note("The log is not in the order of time: %s of %d came too late to be sorted. They were replayed at the "+
+		note("The log is not in the order of time: %s of %s came too late to be sorted. They were replayed at the "+
 			"time of other lines, so they look like a burst. Sort the log or allow more slack before you rely on "+
-			"these results.", plural(n, "line"), r.log.Lines)
+			"these results.", plural(n, "line"), figures.Number(r.log.Lines))
+	}
+	for _, d := range r.log.Damaged {
+		note("%s could not be read to its end: %s. %s before that are in the results.",
+			d.File, d.Reason, plural(d.Lines, "line"))
+	}
+	if r.users > 0 {
+		note("The user in the log identifies the callers of %s. Make sure that the logging server had checked it: "+
+			"nginx logs as $remote_user whatever a client sends, unless auth_basic is on, so that clients could choose "+
+			"their subjects.", plural(r.users, "request"))
 	}
 	if r.log.Limited > 0 {
 		note("%s of the log got the answer 429. Such requests are replayed like all others, and callers that "+
@@ -24,6 +51,11 @@ func (r *run) notes(result *Result) []string {
 	if r.noClient > 0 {
 		note("%s came without a client address. Where the address identifies callers, such requests share one "+
 			"subject.", plural(r.noClient, "request"))
+	}
+	if n := r.log.HostNames; n > 0 {
+		note("%s came from clients that the log has by host name instead of address. Here each name is a subject of "+
+			"its own. A limiter sees addresses: several names may share one, and rules for addresses do not match "+
+			"names. Log addresses (in Apache: HostnameLookups Off) to be sure.", plural(n, "request"))
 	}
 	if hasConcurrency(r.options.Set) || r.options.Against != nil && hasConcurrency(r.options.Against) {
 		note("Logs do not show which requests overlapped: concurrency limits saw one request at a time.")
@@ -54,7 +86,7 @@ func plural(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%s %ss", figures.Number(n), noun)
 }
 
 // hasConcurrency reports whether a set has concurrency limits.

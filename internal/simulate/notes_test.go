@@ -51,3 +51,67 @@ func TestNotesOfBoth(t *testing.T) {
 		t.Errorf("got %q", notes)
 	}
 }
+
+// statsLog is a log with other statistics.
+type statsLog struct {
+	records
+	stats accesslog.Stats
+}
+
+func (l *statsLog) Stats() accesslog.Stats { return l.stats }
+
+// TestWarning: the warning begins above 5 %, and says how much could not be read.
+func TestWarning(t *testing.T) {
+	set := parse(t, "tiers: [{name: anyone, identity: ip, limits: 5/1m}]")
+	for _, test := range []struct {
+		malformed, lines int64
+		want             string
+	}{
+		{0, 0, ""},
+		{1, 20, ""},
+		{50, 1000, ""},
+		{51, 1000, "The log is partly unreadable: 51 of 1,000 lines (5.1 %) could not be read"},
+		{2, 4, "The log is partly unreadable: 2 of 4 lines (50 %) "},
+		{367, 392, "The log is mostly unreadable: 367 of 392 lines (93.6 %) "},
+		{999_999, 1_000_000, "The log is mostly unreadable: 999,999 of 1,000,000 lines (>99.99 %) "},
+		{1, 1, "The log is completely unreadable: 1 of 1 line (100 %) "},
+	} {
+		log := &statsLog{stats: accesslog.Stats{Lines: test.lines, Malformed: test.malformed}}
+		r, err := simulate.Run(t.Context(), log, simulate.Options{Set: set})
+		if err != nil || !strings.HasPrefix(r.Warning, test.want) || (r.Warning == "") != (test.want == "") {
+			t.Errorf("%d of %d: got %q, %v; want %q", test.malformed, test.lines, r.Warning, err, test.want)
+		}
+	}
+}
+
+// TestNoteOnUsers: a note says that nobody may have checked the users of a log, if rules use them.
+func TestNoteOnUsers(t *testing.T) {
+	const users = "tiers: [{name: users, identity: user, limits: 5/1m}, {name: others, identity: ip, limits: 5/1m}]"
+	for tiers, want := range map[string]bool{users: true, "tiers: [{name: anyone, identity: ip, limits: 5/1m}]": false} {
+		log := new(records).add(2, ann, 0, 0, user("ann")).add(1, ann, 0, 0)
+		notes := replay(t, log, simulate.Options{Set: parse(t, tiers)}).Notes
+		got := slices.ContainsFunc(notes, func(note string) bool {
+			return strings.HasPrefix(note, "The user in the log identifies the callers of 2 requests.") &&
+				strings.Contains(note, "$remote_user")
+		})
+		if got != want {
+			t.Errorf("%s: got %q, want a note: %v", tiers, notes, want)
+		}
+	}
+	mapped := func(r *accesslog.Record) { r.Claims = []accesslog.Field{{Name: "user", Value: "bob"}} }
+	log := new(records).add(2, ann, 0, 0, user("ann"), mapped)
+	if notes := replay(t, log, simulate.Options{Set: parse(t, users)}).Notes; len(notes) > 0 {
+		t.Errorf("a mapped claim: got %q, want no note", notes)
+	}
+}
+
+// TestNoteOnDamage: a note names the logs that could not be read to their end.
+func TestNoteOnDamage(t *testing.T) {
+	log := &statsLog{stats: accesslog.Stats{
+		Lines: 1200, Damaged: []accesslog.Damage{{File: "a.gz", Lines: 1200, Reason: "it is truncated"}}}}
+	r, err := simulate.Run(t.Context(), log, simulate.Options{Set: parse(t, "tiers: [{name: anyone, identity: ip, limits: 5/1m}]")})
+	if want := "a.gz could not be read to its end: it is truncated. 1,200 lines before that are in the results."; err != nil ||
+		!slices.Contains(r.Notes, want) || len(r.Log.Damaged) != 1 {
+		t.Errorf("got %q, %+v, %v", r.Notes, r.Log.Damaged, err)
+	}
+}

@@ -128,10 +128,10 @@ func (c *counter) hits() []Hit {
 func (c *counter) hitOf(s *subject) Hit {
 	d := s.denials
 	hit := Hit{
-		Subject: s.name, Requests: s.requests, Denied: d.denied, Shadowed: d.shadowed,
+		Subject: c.title(s), Requests: s.requests, Denied: d.denied, Shadowed: d.shadowed,
 		First: instant(d.first), Last: instant(d.last), Longest: duration(d.longest),
 		WorstWait: Duration(d.worstWait), Never: d.never,
-		By: []HitBy{}, Bans: d.bans, BannedFor: duration(d.bannedFor),
+		By: []HitBy{}, Banned: d.banned, Bans: d.bans, BannedFor: duration(d.bannedFor),
 	}
 	if d.denied > 0 {
 		hit.LongestAt = instant(d.longestAt)
@@ -166,7 +166,7 @@ func (c *counter) limitUses() []LimitUse {
 		for _, p := range s.peaks {
 			uses[p.limit].Subjects++
 			used := share(p.used, c.limits[p.limit].limit.Capacity())
-			busiest[p.limit].add(Busy{s.name, p.used, used, instant(p.at)})
+			busiest[p.limit].add(Busy{c.title(s), p.used, used, instant(p.at)})
 			if s.denials == nil {
 				shares[p.limit] = append(shares[p.limit], used)
 			}
@@ -188,7 +188,20 @@ func share(used, capacity int64) float64 {
 	if capacity == 0 {
 		return 1
 	}
-	return float64(used) / float64(capacity)
+	return rounded(float64(used) / float64(capacity))
+}
+
+// rounded returns a share with five digits after the point. It rounds neither to 0 nor to 1.
+func rounded(x float64) float64 {
+	const digits = 1e5
+	switch r := math.Round(x*digits) / digits; {
+	case r == 0 && x > 0:
+		return 1 / digits
+	case r == 1 && x < 1:
+		return 1 - 1/digits
+	default:
+		return r
+	}
 }
 
 // histogramSteps is the number of steps of [Headroom.Histogram].

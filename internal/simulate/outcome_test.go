@@ -26,3 +26,13 @@ func TestTop(t *testing.T) {
 		t.Errorf("got %v, want %v", most.list, want)
 	}
 }
+
+func TestRounded(t *testing.T) {
+	for _, test := range []struct{ x, want float64 }{
+		{99.9 / 100, 0.999}, {1.0 / 3, 0.33333}, {0, 0}, {1, 1}, {1e-9, 0.00001}, {1 - 1e-9, 0.99999}, {1.5, 1.5},
+	} {
+		if got := rounded(test.x); got != test.want {
+			t.Errorf("%v: got %v, want %v", test.x, got, test.want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"math"
 	"slices"
 
 	"github.com/stint-limiter/stint"
@@ -67,7 +68,7 @@ func (w *window) recommend(needs *sortedNeeds, scale scale, shares []float64) Re
 			index++ // a limit with slices may need to be larger than one without
 		}
 		r.Choices = append(r.Choices, Choice{
-			Share: share, Exact: w.limit(exact), Limit: w.limit(scale[index]),
+			Share: math.Round(share*1e9) / 1e9, Exact: w.limit(exact), Limit: w.limit(scale[index]),
 			Affected: w.point(needs, scale, index),
 		})
 	}

@@ -69,6 +69,9 @@ func (r *replayer) replay(in *policy.Input, record *accesslog.Record, now int64)
 		return err
 	}
 	r.counter.add(v, record.Method, now)
+	if record.ClientName != "" {
+		r.counter.nameHost(record.ClientName)
+	}
 	if follow := r.guard.Follow(ctx, v); follow != nil {
 		r.unsettled = r.unsettled || v.SettleHeader != ""
 		follow(outcomeOf(record))

@@ -1,10 +1,10 @@
 package simulate
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -14,6 +14,9 @@ import (
 // Result is what a replay found. In JSON, times are RFC 3339 in UTC, durations are seconds and
 // limits are strings such as "100/1m burst 3x". Lists are empty rather than null.
 type Result struct {
+	// Warning says that too much of the log could not be read to rely on the result; "" if all is
+	// well. It stands before everything else, in JSON and in the report.
+	Warning string `json:"warning,omitempty"`
 	// Log is what was read.
 	Log Log `json:"log"`
 	// Outcome is what the configuration would have done.
@@ -41,9 +44,13 @@ type Log struct {
 	// Lines and Bytes are how much was read. Bytes are counted before decompression.
 	Lines int64 `json:"lines"`
 	Bytes int64 `json:"bytes"`
+	// HostNames is the number of replayed requests whose client is a host name in the log.
+	HostNames int64 `json:"host_names"`
 	// Malformed is the number of lines that could not be read. Examples are a few of them.
 	Malformed int64                 `json:"malformed"`
 	Examples  []accesslog.Malformed `json:"examples"`
+	// Damaged are the logs whose compressed data could not be read to the end.
+	Damaged []accesslog.Damage `json:"damaged"`
 	// Late is the number of lines that came too late to be sorted. They were replayed at the time
 	// of the lines around them.
 	Late int64 `json:"late"`
@@ -258,9 +265,10 @@ type Hit struct {
 	// was denied that could never be allowed because its cost exceeds the limit.
 	WorstWait Duration `json:"worst_wait"`
 	Never     bool     `json:"never"`
-	// By are the limits that denied requests, in descending order of denials. Denials by a ban
-	// already in force are not included.
-	By []HitBy `json:"by"`
+	// By are the limits that denied requests, in descending order of denials. Banned is the number
+	// of those of Denied that a ban already in force denied: no limit did.
+	By     []HitBy `json:"by"`
+	Banned int64   `json:"banned"`
 	// Bans is the number of times that the subject was banned, and BannedFor the total length.
 	Bans      int64    `json:"bans"`
 	BannedFor Duration `json:"banned_for"`
@@ -358,9 +366,10 @@ type Duration time.Duration
 // String formats the duration as [time.Duration.String] does.
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// MarshalJSON writes seconds.
+// MarshalJSON writes seconds. [time.Duration.Seconds] would make 421.68710599999997 of some.
 func (d Duration) MarshalJSON() ([]byte, error) {
-	return strconv.AppendFloat(nil, time.Duration(d).Seconds(), 'f', -1, 64), nil
+	text := fmt.Appendf(nil, "%d.%09d", d/Duration(time.Second), d%Duration(time.Second))
+	return bytes.TrimSuffix(bytes.TrimRight(text, "0"), []byte(".")), nil
 }
 
 // UnmarshalJSON reads seconds.

@@ -69,6 +69,7 @@ type run struct {
 
 	log         Log
 	noClient    int64
+	users       int64 // requests identified by the user in the log
 	first, last int64 // Unix microseconds
 }
 
@@ -127,9 +128,15 @@ func (r *run) replay() error {
 	if !r.record.Client.IsValid() {
 		r.noClient++
 	}
+	if r.record.ClientName != "" {
+		r.log.HostNames++
+	}
 	in := r.input.of(&r.record)
 	if err := r.replayer.replay(in, &r.record, now); err != nil {
 		return err
+	}
+	if r.input.usedUser {
+		r.users++
 	}
 	if r.against != nil {
 		if err := r.against.replay(in, &r.record, now); err != nil {
@@ -150,12 +157,14 @@ func (r *run) replay() error {
 
 func (r *run) result(read accesslog.Stats) *Result {
 	r.log.Lines, r.log.Bytes, r.log.Late = read.Lines, read.Read, read.Late
+	r.log.Damaged = append([]accesslog.Damage{}, read.Damaged...)
 	r.log.Malformed, r.log.Examples = read.Malformed, append([]accesslog.Malformed{}, read.Examples...)
 	if r.log.Requests > 0 {
 		r.log.First, r.log.Last = instant(r.first), instant(r.last)
 	}
 	result := &Result{
-		Log: r.log, Outcome: r.replayer.counter.outcome(r.options.MaxSubjects), Recommendations: []Recommendation{},
+		Warning: warning(&r.log), Log: r.log, Outcome: r.replayer.counter.outcome(r.options.MaxSubjects),
+		Recommendations: []Recommendation{},
 	}
 	if r.against != nil {
 		against := r.against.counter.outcome(r.options.MaxSubjects)

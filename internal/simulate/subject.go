@@ -101,6 +101,7 @@ type denials struct {
 	never              bool // one of the requests could never be allowed
 	byLimit            []limitDenials
 
+	banned      int64 // denials by a ban already in force
 	bans        int64
 	bannedFor   int64
 	bannedUntil int64

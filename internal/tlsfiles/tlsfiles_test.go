@@ -1,53 +1,18 @@
 package tlsfiles_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
-// makePair writes a certificate and its key, and returns their paths.
-func makePair(t *testing.T, name string) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	certDER, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	directory := t.TempDir()
-	cert, key = filepath.Join(directory, name+".pem"), filepath.Join(directory, name+".key")
-	for path, block := range map[string]*pem.Block{
-		cert: {Type: "CERTIFICATE", Bytes: certDER}, key: {Type: "PRIVATE KEY", Bytes: keyDER},
-	} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cert, key
-}
-
 func TestApply(t *testing.T) {
-	cert, key := makePair(t, "a")
-	_, otherKey := makePair(t, "b")
+	cert, key := redistest.NewCertificate(t)
+	_, otherKey := redistest.NewCertificate(t)
 	missing := filepath.Join(t.TempDir(), "none.pem")
 	for name, test := range map[string]struct {
 		files tlsfiles.Files

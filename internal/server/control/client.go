@@ -3,6 +3,7 @@ package control
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,8 +33,12 @@ type Client struct {
 // callTimeout is how long the answer to a call may take. A server may take 20 s to scan all bans.
 const callTimeout = 25 * time.Second
 
-// maxAnswer is how large an answer may be in bytes.
-const maxAnswer = 64 << 20
+// maxAnswer is how large an answer may be in bytes, and maxProblem one with another status than
+// 200.
+const (
+	maxAnswer  = 64 << 20
+	maxProblem = 1 << 20
+)
 
 // NewClient returns a client of the admin listener at a URL such as http://127.0.0.1:6070. The
 // token may be "".
@@ -54,6 +59,17 @@ func NewClient(base, token string) (*Client, error) {
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
 }
+
+// UseTLS sets how the client speaks TLS, if the address says https.
+func (c *Client) UseTLS(config *tls.Config) {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = config
+	c.http.Transport = t
+}
+
+// ErrSpeaksTLS is the cause of an [UnreachableError] if the address says http, and the server
+// speaks TLS.
+var ErrSpeaksTLS = errors.New("the server speaks TLS, and the address says http")
 
 // UnreachableError means that a server did not answer.
 type UnreachableError struct {
@@ -257,7 +273,12 @@ func (c *Client) do(r *http.Request) (*http.Response, error) {
 		return got, nil
 	}
 	defer got.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(got.Body, maxProblem)) // without one, the status must do
 	var problem answer.Problem
-	_ = json.NewDecoder(io.LimitReader(got.Body, maxAnswer)).Decode(&problem) // without one, the status must do
+	if json.Unmarshal(text, &problem) != nil && got.StatusCode == http.StatusBadRequest &&
+		(bytes.Contains(text, []byte("HTTP request to an HTTPS server")) || // Go
+			bytes.Contains(text, []byte("plain HTTP request was sent to HTTPS port"))) { // nginx
+		return nil, &UnreachableError{c.shown, ErrSpeaksTLS}
+	}
 	return nil, &RefusedError{got.StatusCode, problem.Error, problem.Message}
 }

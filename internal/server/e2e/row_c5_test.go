@@ -30,7 +30,8 @@ func startExample(t *testing.T, store string) *exampleTiers {
 	t.Cleanup(upstream.Close)
 	address, admin := proxytest.FreeAddress(t), proxytest.FreeAddress(t)
 	proxytest.Launch(t, nil, proxytest.BuildStint(t), "gateway", "--config", "../../../examples/tiers/stint.yaml",
-		"--upstream", upstream.URL, "--store", store, "--listen", address, "--admin", admin, "--no-admin-token", "--no-access-log")
+		"--upstream", upstream.URL, "--store", store, "--listen", address, "--admin", admin, "--no-admin-token",
+		"--no-access-log")
 	eventually.Nil(t, "the gateway is ready", func() error {
 		r, err := http.Get("http://" + admin + "/readyz")
 		if err == nil {
@@ -120,7 +121,8 @@ func TestC6KeysAreThoseOfTheDocuments(t *testing.T) {
 		fields  []string
 		want    []string
 	}{
-		{fetch, []string{"X-Forwarded-For: 203.0.113.9"}, []string{"{ip:203.0.113.9}:global", "{ip:203.0.113.9}:pdb-fetch"}},
+		{fetch, []string{"X-Forwarded-For: 203.0.113.9"},
+			[]string{"{ip:203.0.113.9}:global", "{ip:203.0.113.9}:pdb-fetch"}},
 		{fetch, []string{"X-User-ID: 42"}, []string{"{user:42}:api", "{user:42}:pdb-fetch"}},
 		{fetch, []string{"X-API-Key-ID: k7"}, []string{"{apikey:k7}:api", "{apikey:k7}:pdb-fetch"}},
 		{start, []string{"X-Session-ID: s1"}, []string{"{session:s1}:api", "{session:s1}:simulation"}},
@@ -173,7 +175,8 @@ func TestC7EndpointLimitsStandBesideTheTier(t *testing.T) {
 		}
 	}
 	r := e.do(routes[0], user...)
-	if got := r.Header.Get("X-RateLimit-Policy"); r.StatusCode != http.StatusTooManyRequests || !strings.Contains(got, "pdb-fetch") {
+	if got := r.Header.Get("X-RateLimit-Policy"); r.StatusCode != http.StatusTooManyRequests ||
+		!strings.Contains(got, "pdb-fetch") {
 		t.Errorf("structure 51: got %s by %q, want 429 by pdb-fetch", r.Status, got)
 	}
 	if !e.allowed("GET /api/search", user...) {

@@ -86,6 +86,9 @@ func (r *rule) setLimit(current *rlsv3.RateLimitResponse_RateLimit) {
 	}
 }
 
+// Size returns how many domains and limits are configured.
+func (c *Config) Size() (domains, limits int) { return len(c.domains), len(c.rules) }
+
 // Dump returns the configured limits as text, one to a line in the order of the files, each with
 // its path in the configuration:
 //

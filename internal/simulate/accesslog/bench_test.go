@@ -18,6 +18,7 @@ func BenchmarkParse(b *testing.B) {
 		{"json", generated(b, loggen.Options{Lines: 1000, JSON: true})},
 		{"caddy", [][]byte{[]byte(caddyLine)}},
 		{"envoy", [][]byte{[]byte(istioLine)}},
+		{"traefik", [][]byte{[]byte(traefikLine)}},
 	} {
 		b.Run(test.format, func(b *testing.B) {
 			format, err := NewFormat(test.format, Mapping{})

@@ -1,39 +1,33 @@
 package accesslog
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"strconv"
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 const (
 	noTime       = reason("no time in brackets after client, identity and user")
 	brokenTime   = reason("the time is not like 10/Oct/2000:13:55:36 -0700")
-	brokenClient = reason("the client is not an IP address: log addresses, not names")
+	brokenClient = reason("the client is neither an IP address nor a host name")
 	unquoted     = reason("no request line in quotes after the time")
 	noStatus     = reason("no status and size after the request line")
-	noAgent      = reason("no referrer and user agent in quotes after the size, as in the combined format")
 )
 
-// lineFormat is the format of Apache and nginx:
+// lineFormat is the format of Apache and nginx, with or without referrer and user agent:
 //
 //	[HOST[:PORT] ]CLIENT IDENTITY USER [TIME] "REQUEST" STATUS SIZE
 //	    [ "REFERRER" "USER AGENT"[ "FORWARDED FOR"]]
 //
 // Anything after that is ignored.
-type lineFormat struct{ combined bool }
-
-func (f lineFormat) String() string {
-	if f.combined {
-		return "combined"
-	}
-	return "common"
-}
+type lineFormat struct{}
 
 // Parse implements [Format].
-func (f lineFormat) Parse(line []byte, r *Record) error {
+func (lineFormat) Parse(line []byte, r *Record) error {
 	r.reset()
 	text := r.keep(line)
 	head, at, rest, err := cutTime(text)
@@ -41,11 +35,11 @@ func (f lineFormat) Parse(line []byte, r *Record) error {
 		return err
 	}
 	r.At = at
-	escapes := strings.IndexByte(text, '\\') >= 0
-	if err := r.readHead(head, escapes); err != nil {
+	q := quotingOf(text)
+	if err := r.readHead(head, q); err != nil {
 		return err
 	}
-	request, rest, ok := r.cutQuoted(rest, escapes)
+	request, rest, ok := r.cutQuoted(rest, q)
 	if !ok {
 		return unquoted
 	}
@@ -55,27 +49,43 @@ func (f lineFormat) Parse(line []byte, r *Record) error {
 	if rest, ok = r.readStatus(rest); !ok {
 		return noStatus
 	}
-	if !f.combined {
+	referrer, rest, _ := r.cutQuoted(rest, q)
+	agent, rest, ok := r.cutQuoted(rest, q)
+	if !ok {
 		return nil
-	}
-	referrer, rest, ok := r.cutQuoted(rest, escapes)
-	if !ok {
-		return noAgent
-	}
-	agent, rest, ok := r.cutQuoted(rest, escapes)
-	if !ok {
-		return noAgent
 	}
 	r.addHeader("Referer", referrer)
 	r.addHeader("User-Agent", agent)
 	// The format "main" of nginx's default configuration has one more field.
 	if rest != "" {
-		forwarded, _, _ := r.cutQuoted(rest, escapes)
+		forwarded, _, _ := r.cutQuoted(rest, q)
 		if first, _, _ := strings.Cut(forwarded, ","); clientip.ParsePeer(first).IsValid() {
 			r.addHeader("X-Forwarded-For", forwarded)
 		}
 	}
 	return nil
+}
+
+// quoting is how values in quotes are written.
+type quoting int
+
+const (
+	plainQuoting quoting = iota // without backslashes: the next quote ends a value
+	escaped                     // by Apache and nginx: a backslash escapes a quote
+	raw                         // by Traefik and Envoy: quotes and backslashes stand for themselves
+)
+
+// quotingOf returns how a line is quoted. Those of Traefik end with the URL of a server and a
+// duration, such as "http://10.0.0.1:80" 12ms.
+func quotingOf(line string) quoting {
+	if start, ok := strings.CutSuffix(line, "ms"); ok &&
+		strings.HasSuffix(strings.TrimRight(start, "0123456789"), `" `) {
+		return raw
+	}
+	if strings.IndexByte(line, '\\') >= 0 {
+		return escaped
+	}
+	return plainQuoting
 }
 
 // cutTime returns the text before the time, the time, and the text after it.
@@ -100,32 +110,34 @@ func cutTime(text string) (head string, at int64, rest string, err error) {
 }
 
 // readHead reads client, identity and user, which a host may precede. A user may contain spaces.
-func (r *Record) readHead(head string, escapes bool) error {
+func (r *Record) readHead(head string, q quoting) error {
 	first, rest, _ := strings.Cut(head, " ")
 	second, others, _ := strings.Cut(rest, " ")
 	if others == "" {
 		return noTime
 	}
 	client, known := readClient(first)
-	user := others
-	// If three or more words follow the first one, it may be a host. It is a host if it cannot be
-	// the client, or if the second word can: identities are not addresses.
-	if _, further, _ := strings.Cut(others, " "); further != "" {
-		if next, isClient := readClient(second); !known || next.IsValid() {
-			client, known, user = next, isClient, further
+	name, identity, user := first, second, others
+	// If three or more words follow the first one, it may be a host. It is a host if the second
+	// word is an address, which no identity is, or if it is no address and the third word is an
+	// identity.
+	if third, further, _ := strings.Cut(others, " "); further != "" {
+		if next, isClient := readClient(second); next.IsValid() || !known && third == "-" {
+			client, known = next, isClient
+			name, identity, user = second, third, further
 			if first != "-" {
 				r.Host = first
 			}
 		}
 	}
-	if !known {
+	// Few servers log identities. Without this, any word could be the name of a client.
+	if r.Client = client; !known && (identity != "-" || !r.nameClient(name)) {
 		return brokenClient
 	}
-	r.Client = client
 	if user != "-" && user != `""` {
 		r.User = user
 	}
-	if escapes {
+	if q == escaped {
 		r.User = r.unescape(r.User)
 	}
 	return nil
@@ -141,6 +153,22 @@ func readClient(s string) (client netip.Addr, ok bool) {
 	}
 	client = clientip.ParsePeer(s)
 	return client, client.IsValid()
+}
+
+// nameClient takes the host name of a client for its address. The stand-in is in fc00::/8, where no
+// client is, and in a /64 of its own: policies count the addresses in one together.
+func (r *Record) nameClient(name string) bool {
+	if !words.IsName(name) || strings.Trim(name, "0123456789.-_") == "" {
+		return false
+	}
+	hash := uint64(14695981039346656037) // FNV-1a
+	for i := range len(name) {
+		hash = (hash ^ uint64(name[i]|0x20)) * 1099511628211 // case does not matter
+	}
+	var address [16]byte
+	binary.BigEndian.PutUint64(address[:], 0xfc<<56|hash>>8)
+	r.ClientName, r.Client = name, netip.AddrFrom16(address)
+	return true
 }
 
 // parseIPv4 reads an IPv4 address, like [netip.ParseAddr]. Most clients have one, and with
@@ -196,33 +224,36 @@ func readNumber(s string) (n int64, ok bool) {
 }
 
 // cutQuoted returns the value in quotes at the beginning of s, after a space, and the text after
-// it. The value is unescaped if the line has escapes.
-func (r *Record) cutQuoted(s string, escapes bool) (value, rest string, ok bool) {
+// it.
+func (r *Record) cutQuoted(s string, q quoting) (value, rest string, ok bool) {
 	s, ok = strings.CutPrefix(s, ` "`)
 	if !ok {
 		return "", "", false
 	}
 	end := strings.IndexByte(s, '"')
-	if escapes {
-		end = closingQuote(s)
+	if q != plainQuoting {
+		end = closingQuote(s, q)
 	}
 	if end < 0 {
 		return "", "", false
 	}
 	value, rest = s[:end], s[end+1:]
-	if escapes {
+	if q == escaped {
 		value = r.unescape(value)
 	}
 	return value, rest, true
 }
 
-// closingQuote returns the index of the first quote that is not escaped, or -1.
-func closingQuote(s string) int {
+// closingQuote returns the index of the quote that ends a value, or -1: the first that is not
+// escaped or, if quotes are raw, the first after which the line ends or goes on with a number or
+// another value.
+func closingQuote(s string, q quoting) int {
 	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
+		switch after := s[i+1:]; {
+		case s[i] == '\\' && q == escaped:
 			i++
-		case '"':
+		case s[i] == '"' && (q == escaped || after == "" ||
+			len(after) > 1 && after[0] == ' ' && (after[1] == '"' || after[1]-'0' <= 9)):
 			return i
 		}
 	}

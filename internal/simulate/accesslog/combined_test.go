@@ -59,6 +59,21 @@ var lineTests = []struct {
 		Record{Method: "GET", Path: "/", Status: 200, Bytes: 1},
 	},
 	{
+		"a client by its name", `Dialup-7.example.com - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`,
+		Record{Client: ip("fc01:371c:4685:4f9c::"), ClientName: "Dialup-7.example.com", Method: "GET", Path: "/",
+			Status: 200, Bytes: 1},
+	},
+	{
+		"a host and a client by its name", `shop.example dialup-7.example.com - ann [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`,
+		Record{Client: ip("fc01:371c:4685:4f9c::"), ClientName: "dialup-7.example.com", Host: "shop.example",
+			User: "ann", Method: "GET", Path: "/", Status: 200, Bytes: 1},
+	},
+	{
+		"a client by its name, and a user with spaces", `dialup-7.example.com - Ann of Green [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`,
+		Record{Client: ip("fc01:371c:4685:4f9c::"), ClientName: "dialup-7.example.com", User: "Ann of Green",
+			Method: "GET", Path: "/", Status: 200, Bytes: 1},
+	},
+	{
 		"a Unix socket", `unix: - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`,
 		Record{Method: "GET", Path: "/", Status: 200, Bytes: 1},
 	},
@@ -82,6 +97,22 @@ var lineTests = []struct {
 	{
 		"something else at the end", `10.0.0.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "-" "gzip" 0.004 0.003`,
 		Record{Client: ip("10.0.0.1"), Method: "GET", Path: "/", Status: 200, Bytes: 1},
+	},
+	{
+		"half a user agent", `10.0.0.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "Moz`,
+		Record{Client: ip("10.0.0.1"), Method: "GET", Path: "/", Status: 200, Bytes: 1},
+	},
+	{
+		"Traefik, which escapes nothing",
+		`192.0.2.7 - - [10/Oct/2000:20:55:36 +0000] "GET /a\b"c HTTP/1.1" 404 19 "-" "evil\" 42 "web@docker" "http://10.0.0.1:80" 12ms`,
+		Record{Client: ip("192.0.2.7"), Method: "GET", Path: `/a\b"c`, RawPath: `/a\b"c`, Status: 404, Bytes: 19,
+			Headers: []Field{{"User-Agent", `evil\`}}},
+	},
+	{
+		"Traefik, with quotes in a user agent",
+		`192.0.2.7 - ann [10/Oct/2000:20:55:36 +0000] "GET / HTTP/2.0" 200 19 "https://a/\x" "say "hi", \"you\"" 42 "-" "-" 0ms`,
+		Record{Client: ip("192.0.2.7"), User: "ann", Method: "GET", Path: "/", Status: 200, Bytes: 19,
+			Headers: []Field{{"Referer", `https://a/\x`}, {"User-Agent", `say "hi", \"you\"`}}},
 	},
 	{
 		"a whole URL", `192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET http://shop.example:8080/a%2fb?q HTTP/1.1" 200 1`,
@@ -108,7 +139,8 @@ var brokenLines = []struct {
 	{`192.0.2.1 [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`, noTime},
 	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000`, noTime},
 	{`192.0.2.1 - - [yesterday] "GET / HTTP/1.1" 200 1`, brokenTime},
-	{`dialup.example.com - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`, brokenClient},
+	{`300.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`, brokenClient},
+	{`web1 nginx 192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`, brokenClient},
 	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] GET / HTTP/1.1 200 1`, unquoted},
 	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1 200 1`, unquoted},
 	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "-" 408 0 "-" "-"`, noRequest},
@@ -124,8 +156,6 @@ var brokenLines = []struct {
 	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1"`, noStatus},
 	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 2000 1 "-" "-"`, noStatus},
 	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 one "-" "-"`, noStatus},
-	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`, noAgent},
-	{`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1 "-"`, noAgent},
 }
 
 func TestLineFormat(t *testing.T) {
@@ -133,22 +163,10 @@ func TestLineFormat(t *testing.T) {
 	var r Record // used again and again
 	for _, test := range lineTests {
 		test.want.At = at
-		for _, combined := range []bool{true, false} {
-			err := lineFormat{combined}.Parse([]byte(test.line), &r)
-			if combined && err == error(noAgent) {
-				continue
-			}
-			if err != nil {
-				t.Errorf("%s: %v", test.name, err)
-				continue
-			}
-			want := test.want
-			if !combined {
-				want.Headers = nil
-			}
-			if got := plain(r); !reflect.DeepEqual(got, want) {
-				t.Errorf("%s, combined %v: got\n%+v, want\n%+v", test.name, combined, got, want)
-			}
+		if err := (lineFormat{}).Parse([]byte(test.line), &r); err != nil {
+			t.Errorf("%s: %v", test.name, err)
+		} else if got := plain(r); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: got\n%+v, want\n%+v", test.name, got, test.want)
 		}
 	}
 }
@@ -156,7 +174,7 @@ func TestLineFormat(t *testing.T) {
 func TestBrokenLines(t *testing.T) {
 	var r Record
 	for _, test := range brokenLines {
-		if got := (lineFormat{combined: true}).Parse([]byte(test.line), &r); got != error(test.want) {
+		if got := (lineFormat{}).Parse([]byte(test.line), &r); got != error(test.want) {
 			t.Errorf("%s: got %v, want %v", test.line, got, test.want)
 		}
 	}
@@ -166,7 +184,7 @@ func TestBrokenLines(t *testing.T) {
 func TestRecordHasItsOwnMemory(t *testing.T) {
 	line := []byte(lineTests[2].line)
 	var r Record
-	if err := (lineFormat{combined: true}).Parse(line, &r); err != nil {
+	if err := (lineFormat{}).Parse(line, &r); err != nil {
 		t.Fatal(err)
 	}
 	for i := range line {
@@ -183,7 +201,7 @@ func TestAllocations(t *testing.T) {
 		[]byte(`2001:db8::7 - - [10/Oct/2000:20:55:36 +0000] "GET /cafe/+,-._~ HTTP/1.1" 200 1 "-" "a \"b\""`),
 		[]byte(`192.0.2.1 - - [10/Oct/2000:20:55:36 +0000] "-" 408 0 "-" "-"`),
 	}
-	var format Format = lineFormat{combined: true}
+	var format Format = lineFormat{}
 	var r Record
 	got := testing.AllocsPerRun(100, func() {
 		for _, line := range lines {

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/stint-limiter/stint/internal/nearest"
 )
@@ -14,19 +17,21 @@ type Format interface {
 	// Parse reads a line without its line feed. It does not retain the line. An error says why the
 	// line is malformed, and then the content of the record is undefined.
 	Parse(line []byte, r *Record) error
-	// String returns the name of the format: see [NewFormat].
-	String() string
 }
 
-// formats are the names of all formats in the order of detection: those with more content first.
-var formats = []string{"combined", "common", "caddy", "envoy", "json"}
+// formats are the names of all formats.
+var formats = []string{"combined", "common", "envoy", "traefik", "caddy", "json"}
+
+// detected are the formats that a detector tries, in this order.
+var detected = []string{"combined", "envoy", "traefik", "caddy", "json"}
 
 // NewFormat returns a format by its name:
 //
-//	combined  Apache and nginx, also with a host before the client and more at the end
-//	common    the same without referrer and user agent
+//	combined  Apache, nginx and others, also with a host before the client and more at the end
+//	common    the same: referrer and user agent are read if they are there
+//	envoy     Envoy's default format, that of Istio, and the JSON of Istio and Envoy Gateway
+//	traefik   Traefik's common format and its JSON
 //	caddy     the JSON of Caddy
-//	envoy     JSON with the keys that Istio and Envoy Gateway use by default
 //	json      JSON with common keys of nginx and others
 //
 // For JSON, a mapping adds to the keys of the format and replaces some of them. An empty name
@@ -38,69 +43,104 @@ func NewFormat(name string, m Mapping) (Format, error) {
 		if err != nil {
 			return nil, err
 		}
-		return newJSONFormat(name, m.over(own.paths)), nil
+		f := newJSONFormat(m.over(own.paths))
+		switch name {
+		case "envoy":
+			f.text = envoyText{}
+		case "traefik":
+			f.text = lineFormat{}
+		}
+		return f, nil
 	}
 	switch {
-	case name != "combined" && name != "common":
+	case !slices.Contains(formats, name):
 		return nil, fmt.Errorf("accesslog: there is no format %q%s; want %s",
 			name, nearest.Hint(name, formats), strings.Join(formats, ", "))
 	case len(m.paths) > 0:
 		return nil, fmt.Errorf("accesslog: a mapping is for lines of JSON; the %s format has none", name)
 	}
-	return lineFormat{combined: name == "combined"}, nil
+	return lineFormat{}, nil
 }
 
-// detect returns the format that can read the most of the first lines of a log.
-func detect(sample [][]byte) (Format, error) {
-	var best Format
-	var r Record
-	most := 0
-	for _, name := range formats {
+// detector reads each line in the format of the line before or, if that fails, in any other: logs
+// begin with banners, and servers change the format of a log that they append to.
+type detector struct {
+	formats []Format
+	last    int    // index of the format of the last line
+	found   bool   // some line could be read
+	first   []byte // the first line that could not, before any was found
+}
+
+func newDetector() (*detector, error) {
+	d := &detector{}
+	for _, name := range detected {
 		format, err := NewFormat(name, Mapping{})
 		if err != nil {
 			return nil, err
 		}
-		n := 0
-		for _, line := range sample {
-			if format.Parse(line, &r) == nil {
-				n++
-			}
-		}
-		if n > most {
-			best, most = format, n
-		}
+		d.formats = append(d.formats, format)
 	}
-	if best == nil {
-		return nil, unknownFormat(sample[0])
-	}
-	return best, nil
+	return d, nil
 }
 
-// unknownFormat returns an error that says what to do about a log whose first line is in no known
-// format.
-func unknownFormat(line []byte) error {
-	var r Record
-	if bytes.HasPrefix(line, []byte("{")) {
-		format, err := NewFormat("json", Mapping{})
-		if err == nil {
-			err = format.Parse(line, &r)
-		}
-		return fmt.Errorf("JSON with unknown keys (%s); want a mapping that says where the fields are; "+
-			"the first line is %q", reasonText(err), shorten(line))
+// Parse implements [Format].
+func (d *detector) Parse(line []byte, r *Record) error {
+	err := d.formats[d.last].Parse(line, r)
+	if err == nil {
+		d.found = true
+		return nil
 	}
-	err := lineFormat{}.Parse(line, &r)
-	return fmt.Errorf("unknown format (not common: %s); want %s; the first line is %q",
-		reasonText(err), strings.Join(formats, ", "), shorten(line))
+	others := d.formats
+	if json := len(others) - 1; d.found && d.last > 0 {
+		// What a server writes beside its own JSON is not a request, though it may look like one.
+		others = others[:json]
+	}
+	for i, format := range others {
+		if i != d.last && format.Parse(line, r) == nil {
+			d.last, d.found, d.first = i, true, nil
+			return nil
+		}
+	}
+	if !d.found && d.first == nil {
+		d.first = bytes.Clone(line)
+	}
+	return err
+}
+
+// unknown returns an error if no line could be read. It says what to do.
+func (d *detector) unknown() error {
+	if d.found || d.first == nil {
+		return nil
+	}
+	var r Record
+	if bytes.HasPrefix(d.first, []byte("{")) {
+		err := d.formats[len(d.formats)-1].Parse(d.first, &r)
+		return fmt.Errorf("JSON with unknown keys (%s); want --map to say where the fields are, "+
+			"such as --map time=ts,client=ip,path=url; the first line is: %s", reasonText(err), excerpt(d.first))
+	}
+	err := d.formats[0].Parse(d.first, &r)
+	return fmt.Errorf("unknown format (not %s: %s); want an access log, and --format if it is one: %s; "+
+		"the first line is: %s", formats[0], reasonText(err), strings.Join(formats, ", "), excerpt(d.first))
 }
 
 // reasonText returns why a line is malformed, without the name of the package.
 func reasonText(err error) string { return strings.TrimPrefix(err.Error(), "accesslog: ") }
 
-// shorten returns the beginning of a line.
-func shorten(line []byte) string {
-	const max = 160
-	if len(line) > max {
-		return strings.ToValidUTF8(string(line[:max]), "") + "…"
+// excerpt returns the longest part of a line that can be printed as it is, so that it can be found
+// in the log again, and of that the beginning.
+func excerpt(line []byte) string {
+	const most = 160
+	longest := ""
+	for part := range strings.FieldsFuncSeq(string(line), notPrinted) {
+		if len(part) > len(longest) {
+			longest = part
+		}
 	}
-	return string(line)
+	if len(longest) > most {
+		longest = strings.ToValidUTF8(longest[:most], "")
+	}
+	return strings.TrimSpace(longest)
 }
+
+// notPrinted reports whether a character cannot be printed, or stands for a byte that is none.
+func notPrinted(c rune) bool { return !strconv.IsPrint(c) || c == utf8.RuneError }

@@ -64,7 +64,7 @@ func TestSourceAllocations(t *testing.T) {
 	var r Record
 	got := testing.AllocsPerRun(1, func() {
 		source, err := Open([]string{"-"}, Options{Stdin: bytes.NewReader(log.Bytes()),
-			Format: lineFormat{combined: true}})
+			Format: lineFormat{}})
 		if err != nil {
 			t.Fatal(err)
 		}

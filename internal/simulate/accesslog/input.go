@@ -20,8 +20,9 @@ const byteOrderMark = "\ufeff"
 
 const tooLong = reason("the line is longer than 64 KB")
 
-// sampleLines is the maximum number of lines from which a format is detected.
-const sampleLines = 100
+// unknownLines is how many lines at the beginning of a log may be malformed before its format is
+// unknown.
+const unknownLines = 10_000
 
 // input is one log.
 type input struct {
@@ -30,50 +31,44 @@ type input struct {
 	file   *os.File // nil for standard input
 	raw    countingReader
 	lines  *bufio.Reader
-	format Format // nil until detected
-	line   int64  // number of the last line read
+	format Format
+	damage error // why the compressed data could not be read to its end
+	line   int64 // number of the last line read
 	sorter sorter
 }
 
-// countingReader counts the bytes that are read.
+// countingReader counts the bytes that are read. It keeps the error that ended them.
 type countingReader struct {
 	from io.Reader
 	n    int64
+	err  error
 }
 
 func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
 	c.n += int64(n)
+	c.err = err
 	return n, err
 }
 
-// start prepares to read lines from a reader, which may be compressed. It detects the format, if
-// there are any lines.
+// start prepares to read lines from a reader, which may be compressed.
 func (in *input) start(from io.Reader) error {
 	in.raw.from = from
-	plain, err := decompress(bufio.NewReaderSize(&in.raw, 64<<10))
-	if err != nil {
+	plain, err := in.decompress(bufio.NewReaderSize(&in.raw, 64<<10))
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		in.damage, plain = io.ErrUnexpectedEOF, bytes.NewReader(nil)
+	} else if err != nil {
 		return in.failed(err)
 	}
 	in.lines = bufio.NewReaderSize(plain, maxLine+len("\r\n"))
 	if begin, _ := in.lines.Peek(len(byteOrderMark)); string(begin) == byteOrderMark {
 		_, _ = in.lines.Discard(len(byteOrderMark)) // cannot fail: it is buffered
 	}
-	if in.format != nil {
-		return nil
-	}
-	sample, err := in.sample()
-	if err != nil || len(sample) == 0 {
-		return err
-	}
-	if in.format, err = detect(sample); err != nil {
-		return in.failed(err)
-	}
 	return nil
 }
 
 // decompress returns a reader of the content of from. The first bytes tell how it is compressed.
-func decompress(from *bufio.Reader) (io.Reader, error) {
+func (in *input) decompress(from *bufio.Reader) (io.Reader, error) {
 	magic, err := from.Peek(4)
 	if err != nil && err != io.EOF {
 		return nil, err
@@ -85,31 +80,22 @@ func decompress(from *bufio.Reader) (io.Reader, error) {
 		magic[0]&0xf0 == 0x50 && bytes.Equal(magic[1:], []byte{0x2a, 0x4d, 0x18})): // a skippable frame
 		// One decoder starts no goroutines. The window is the default maximum of the zstd command.
 		return zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
+	case bytes.HasPrefix(magic, []byte("\xfd7zX")):
+		return nil, in.unsupported("xz")
+	case bytes.HasPrefix(magic, []byte("BZh")):
+		return nil, in.unsupported("bzip2")
 	}
 	return from, nil
 }
 
-// sample returns the first lines without consuming them.
-func (in *input) sample() ([][]byte, error) {
-	begin, err := in.lines.Peek(maxLine)
-	if err != nil && err != io.EOF {
-		return nil, in.failed(err)
+// unsupported returns the error for a log that only another command can decompress.
+func (in *input) unsupported(command string) error {
+	file := " " + in.name
+	if in.file == nil {
+		file = ""
 	}
-	all := bytes.Split(begin, []byte("\n"))
-	if err == nil {
-		all = all[:len(all)-1] // the last line may be incomplete
-	}
-	var sample [][]byte
-	for _, line := range all {
-		if line = bytes.TrimSpace(line); len(line) > 0 && len(sample) < sampleLines {
-			sample = append(sample, line)
-		}
-	}
-	if err == nil && len(sample) == 0 {
-		return nil, in.failed(errors.New(
-			"no line in the first 64 KB to detect the format; want an access log, or its format"))
-	}
-	return sample, nil
+	return fmt.Errorf("compressed with %s, which is not supported; want gzip, zstd, or: %s -dc%s | stint simulate … -",
+		command, command, file)
 }
 
 // next returns the next line that is not empty. It is valid until the next call. The error is
@@ -122,7 +108,7 @@ func (in *input) next() ([]byte, error) {
 		}
 		in.line++
 		if err != nil && err != io.EOF && err != bufio.ErrBufferFull {
-			return nil, in.failed(err)
+			return nil, in.end(err)
 		}
 		text := bytes.TrimSpace(line)
 		if err == bufio.ErrBufferFull || len(text) > maxLine {
@@ -141,9 +127,28 @@ func (in *input) skip(err error) error {
 		_, err = in.lines.ReadSlice('\n')
 	}
 	if err != nil && err != io.EOF {
-		return in.failed(err)
+		return in.end(err)
 	}
 	return tooLong
+}
+
+// end returns the error for an input that cannot be read any further: io.EOF if that is because its
+// compressed data is damaged. The lines before that are good.
+func (in *input) end(err error) error {
+	if in.raw.err != nil && in.raw.err != io.EOF {
+		return in.failed(err)
+	}
+	in.line--
+	in.damage = err
+	return io.EOF
+}
+
+// damageText returns why the compressed data could not be read to its end.
+func (in *input) damageText() string {
+	if errors.Is(in.damage, io.ErrUnexpectedEOF) {
+		return "the compressed data is truncated"
+	}
+	return in.damage.Error()
 }
 
 // release frees the memory of an input that has ended.
@@ -153,9 +158,6 @@ func (in *input) release() { in.raw.from, in.lines, in.sorter = nil, nil, sorter
 func (in *input) failed(err error) error {
 	if path := (*os.PathError)(nil); errors.As(err, &path) {
 		return fmt.Errorf("accesslog: %w", err) // it has the name already
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("accesslog: %s: the compressed data is truncated: %w", in.name, err)
 	}
 	return fmt.Errorf("accesslog: %s: %w", in.name, err)
 }

@@ -13,7 +13,7 @@ const brokenJSON = reason("the line is not a JSON object")
 // jsonFormat reads lines of JSON objects. Everything but the wanted values is skipped: it takes two
 // thirds of the time of package encoding/json with a struct.
 type jsonFormat struct {
-	name   string
+	text   Format // of lines that are not JSON; may be nil
 	root   node
 	values []*node // that are wanted
 
@@ -29,8 +29,8 @@ type part struct {
 	values []*node
 }
 
-func newJSONFormat(name string, paths []partPath) *jsonFormat {
-	f := &jsonFormat{name: name}
+func newJSONFormat(paths []partPath) *jsonFormat {
+	f := &jsonFormat{}
 	single := map[string]*part{
 		"time": &f.time, "client": &f.client, "user": &f.user, "method": &f.method, "host": &f.host, "path": &f.path,
 		"request": &f.request, "status": &f.status, "bytes": &f.bytes, "headers": &f.all,
@@ -72,8 +72,6 @@ func pathsTo(paths []partPath, part string) string {
 	return strings.Join(list, ", ")
 }
 
-func (f *jsonFormat) String() string { return f.name }
-
 // Parse implements [Format].
 func (f *jsonFormat) Parse(line []byte, r *Record) error {
 	r.reset()
@@ -81,7 +79,10 @@ func (f *jsonFormat) Parse(line []byte, r *Record) error {
 		v.raw = nil
 	}
 	line = bytes.TrimSpace(line)
-	if !json.Valid(line) || line[0] != '{' {
+	switch isObject := bytes.HasPrefix(line, []byte("{")); {
+	case !isObject && f.text != nil:
+		return f.text.Parse(line, r)
+	case !isObject || !json.Valid(line):
 		return brokenJSON
 	}
 	f.root.read(line)
@@ -91,7 +92,7 @@ func (f *jsonFormat) Parse(line []byte, r *Record) error {
 	}
 	r.At = at
 	if client := f.client.text(r); client != "" {
-		if r.Client, ok = readClient(client); !ok {
+		if r.Client, ok = readClient(client); !ok && !r.nameClient(client) {
 			return brokenClient
 		}
 	}

@@ -14,6 +14,12 @@ const gatewayLine = `{"start_time":"2020-11-25T21:26:18.409Z","method":"GET","x-
 
 const nginxLine = `{"time_local":"25/Nov/2020:21:26:18 +0000","remote_addr":"192.0.2.7","remote_user":"-","request":"GET /a%20b HTTP/1.1","status":"200","body_bytes_sent":"12","http_referer":"-","http_user_agent":"say \"hi\""}`
 
+const traefikLine = `{"ClientAddr":"192.0.2.7:34882","ClientHost":"192.0.2.7","ClientPort":"34882","ClientUsername":"-","DownstreamContentSize":19,"DownstreamStatus":404,"Duration":53246,"OriginContentSize":0,"OriginDuration":0,"OriginStatus":0,"Overhead":53246,"RequestAddr":"shop.example:8443","RequestContentSize":0,"RequestCount":3,"RequestHost":"shop.example","RequestMethod":"GET","RequestPath":"/a?q=1","RequestPort":"8443","RequestProtocol":"HTTP/2.0","RequestScheme":"https","RetryAttempts":0,"StartLocal":"2020-11-25T22:26:18.409+01:00","StartUTC":"2020-11-25T21:26:18.409Z","entryPointName":"web","level":"info","msg":"","request_User-Agent":"curl/8","time":"2020-11-25T22:26:19+01:00"}`
+
+const envoyTextLine = `[2020-11-25T21:26:18.409Z] "POST /api/v1/locations HTTP/2" 204 - 154 7 226 100 "198.51.100.4, 192.0.2.7" "say "hi"" "cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2" "shop.example" "tcp://10.0.2.1:80"`
+
+const istioTextLine = `[2020-11-25T21:26:18.409Z] "GET /status/418 HTTP/1.1" 418 - via_upstream - "-" 0 135 4 4 "-" "curl/7.73.0" "84961386-6d84-929d-98bd-c5aee93b5c88" "shop.example" "127.0.0.1:80" inbound|8000|| 127.0.0.1:41854 10.44.1.27:80 192.0.2.7:37652 outbound_.8000_._.httpbin default`
+
 var jsonTests = []struct {
 	name    string
 	format  string
@@ -52,6 +58,29 @@ var jsonTests = []struct {
 		Record{
 			Client: ip("2001:db8::9"), Method: "GET", Host: "shop.example", Path: "/get", Status: 200, Bytes: 3,
 			Headers: []Field{{"User-Agent", "curl/8"}, {"X-Forwarded-For", "192.0.2.9"}, {"X-Request-Id", "r1"}},
+		},
+	},
+	{
+		"Envoy's text", "envoy", "", envoyTextLine, "2020-11-25T21:26:18.409Z",
+		Record{
+			Client: ip("192.0.2.7"), Method: "POST", Host: "shop.example", Path: "/api/v1/locations",
+			Status: 204, Bytes: 7,
+			Headers: []Field{{"X-Forwarded-For", "198.51.100.4"}, {"User-Agent", `say "hi"`},
+				{"X-Request-Id", "cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2"}},
+		},
+	},
+	{
+		"Istio's text", "envoy", "", istioTextLine, "2020-11-25T21:26:18.409Z",
+		Record{
+			Client: ip("192.0.2.7"), Method: "GET", Host: "shop.example", Path: "/status/418", Status: 418, Bytes: 135,
+			Headers: []Field{{"User-Agent", "curl/7.73.0"}, {"X-Request-Id", "84961386-6d84-929d-98bd-c5aee93b5c88"}},
+		},
+	},
+	{
+		"Traefik", "traefik", "", traefikLine, "2020-11-25T21:26:18.409Z",
+		Record{
+			Client: ip("192.0.2.7"), Method: "GET", Host: "shop.example", Path: "/a", Status: 404, Bytes: 19,
+			Headers: []Field{{"User-Agent", "curl/8"}},
 		},
 	},
 	{
@@ -124,8 +153,8 @@ func TestBrokenJSON(t *testing.T) {
 		{`{"ts":1,"request":{}}`, "accesslog: no path at request.uri"},
 		{`{"ts":1,"request":"GET / HTTP/1.1"}`, "accesslog: no path at request.uri"},
 		{`{"ts":1,"request":{"uri":"%"}}`, "accesslog: the target of the request is not a valid URL"},
-		{`{"ts":1,"request":{"uri":"/","remote_ip":"a.example"}}`,
-			"accesslog: the client is not an IP address: log addresses, not names"},
+		{`{"ts":1,"request":{"uri":"/","remote_ip":"a example"}}`,
+			"accesslog: the client is neither an IP address nor a host name"},
 	} {
 		var r Record
 		err := mustFormat(t, "caddy", "").Parse([]byte(test.line), &r)

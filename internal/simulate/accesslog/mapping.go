@@ -140,6 +140,10 @@ var jsonMappings = map[string]string{
 		header:User-Agent=user_agent, header:User-Agent=user-agent,
 		header:X-Forwarded-For=x_forwarded_for, header:X-Forwarded-For=x-forwarded-for,
 		header:X-Request-Id=request_id, header:X-Request-Id=x-request-id`,
+	"traefik": `time=StartUTC, time=StartLocal, time=time, client=ClientHost, client=ClientAddr, user=ClientUsername,
+		method=RequestMethod, host=RequestHost, host=RequestAddr, path=RequestPath, status=DownstreamStatus,
+		bytes=DownstreamContentSize, header:Referer=request_Referer, header:User-Agent=request_User-Agent,
+		header:X-Forwarded-For=request_X-Forwarded-For, header:X-Request-Id=request_X-Request-Id`,
 	// These are common names for the variables of nginx, and names that libraries use.
 	"json": `time=time, time=timestamp, time=@timestamp, time=ts, time=time_iso8601, time=time_local,
 		time=msec, client=client_ip, client=remote_addr, client=remote_ip, client=client, client=ip,

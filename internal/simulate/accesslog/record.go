@@ -13,7 +13,10 @@ type Record struct {
 	// Client is the address of the client according to the logging server. It is the zero Addr if
 	// the log does not have it.
 	Client netip.Addr
-	// User is the user whom the logging server authenticated, or "".
+	// ClientName is the host name that the log has instead of the address of the client, or "".
+	// Then Client stands in for it: it is the same address for the same name, and nobody has it.
+	ClientName string
+	// User is the user according to the logging server, which may not have authenticated it, or "".
 	User string
 	// Method is "" if the log does not have it. Lines of Apache and nginx always do.
 	Method string
@@ -37,8 +40,8 @@ type Record struct {
 // Field is a header field or a claim.
 type Field struct{ Name, Value string }
 
-// userClaim is the claim that holds the user whom the logging server authenticated.
-const userClaim = "user"
+// UserClaim is the claim that holds the user of the log.
+const UserClaim = "user"
 
 // Claim returns a claim, or "". A mapped one takes precedence over the user of the log.
 func (r *Record) Claim(name string) string {
@@ -47,7 +50,7 @@ func (r *Record) Claim(name string) string {
 			return f.Value
 		}
 	}
-	if name == userClaim {
+	if name == UserClaim {
 		return r.User
 	}
 	return ""

@@ -19,7 +19,7 @@ const stdinPath = "-"
 
 // Options configure how logs are read. The zero value suits most logs.
 type Options struct {
-	// Format is the format of all logs. By default it is detected from the first lines of each log.
+	// Format is the format of all logs. By default it is detected, in each log.
 	Format Format
 	// Slack is how far lines may be out of order. Servers write a line when a request ends, with
 	// the time when it began, so some lines follow later ones. Lines within the slack are sorted.
@@ -56,8 +56,18 @@ func Open(paths []string, o Options) (*Source, error) {
 	s := &Source{}
 	for i, path := range paths {
 		in := &input{index: i, name: path, format: o.Format, sorter: newSorter(max(o.Slack, 0), maxHeld)}
+		if o.Format == nil {
+			var err error
+			if in.format, err = newDetector(); err != nil {
+				return nil, err
+			}
+		}
 		s.all = append(s.all, in)
-		if err := s.open(in, o.Stdin); err != nil {
+		err := s.open(in, o.Stdin)
+		if err == nil && in.damage != nil && in.line == 0 && len(paths) == 1 {
+			err = in.failed(errors.New(in.damageText()))
+		}
+		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
@@ -134,6 +144,12 @@ func (s *Source) Next(r *Record) error {
 func (s *Source) fill(in *input) error {
 	for !in.sorter.ready() {
 		line, err := in.next()
+		detector, detects := in.format.(*detector)
+		if detects && (err == io.EOF || in.line > unknownLines) {
+			if unknown := detector.unknown(); unknown != nil {
+				return in.failed(unknown)
+			}
+		}
 		if err == io.EOF {
 			return nil
 		}
@@ -164,6 +180,9 @@ func (s *Source) Stats() Stats {
 	stats.Examples = slices.Clone(stats.Examples)
 	for _, in := range s.all {
 		stats.Read += in.raw.n
+		if in.damage != nil {
+			stats.Damaged = append(stats.Damaged, Damage{in.name, in.line, in.damageText()})
+		}
 	}
 	if s.unsized {
 		stats.Total = 0
@@ -197,6 +216,9 @@ type Stats struct {
 	Lines, Malformed, Late int64
 	// Examples are up to five malformed lines.
 	Examples []Malformed
+	// Damaged are the logs whose compressed data could not be read to the end. The lines before
+	// that are included.
+	Damaged []Damage
 	// Read is the number of bytes that were read, before decompression. Total is the size of all
 	// logs, or 0 if it is not known, as for standard input.
 	Read, Total int64
@@ -209,7 +231,14 @@ type Stats struct {
 type Malformed struct {
 	File   string `json:"file"`
 	Line   int64  `json:"line"`
-	Text   string `json:"text"` // shortened
+	Text   string `json:"text"` // a part of the line, as it is in the log
+	Reason string `json:"reason"`
+}
+
+// Damage is where the compressed data of a log ends, and why.
+type Damage struct {
+	File   string `json:"file"`
+	Lines  int64  `json:"lines"` // that could be read
 	Reason string `json:"reason"`
 }
 
@@ -232,6 +261,6 @@ func (s *Stats) addMalformed(in *input, line []byte, err error) {
 		}
 	}
 	if alike < maxAlike {
-		s.Examples = append(s.Examples, Malformed{in.name, in.line, shorten(line), text})
+		s.Examples = append(s.Examples, Malformed{in.name, in.line, excerpt(line), text})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,7 +99,7 @@ func TestExamplesAreFew(t *testing.T) {
 			log += test.line + "\n"
 		}
 	}
-	_, stats := readAll(t, []string{log}, Options{Format: lineFormat{combined: true}})
+	_, stats := readAll(t, []string{log}, Options{Format: lineFormat{}})
 	if len(stats.Examples) != maxExamples || stats.Malformed != int64(len(brokenLines)-1) {
 		t.Errorf("got %d malformed, %v", stats.Malformed, stats.Examples)
 	}
@@ -154,15 +155,51 @@ func TestCompressed(t *testing.T) {
 			t.Errorf("got %v, %+v, want %d bytes", got, stats, len(log))
 		}
 	}
-	// A truncated file is an error.
-	for _, log := range []string{zipped.String(), zstandard.String()} {
-		source, err := Open(writeLogs(t, []string{log[:len(log)-3]}), Options{})
-		for err == nil {
-			err = source.Next(new(Record))
+}
+
+// TestDamaged: of compressed data that is truncated or broken, the lines before that count, and so
+// do all other logs.
+func TestDamaged(t *testing.T) {
+	var lines []string
+	for i := range 20_000 {
+		lines = append(lines, lineAt(100+i, fmt.Sprint(rand.Uint64())))
+	}
+	log := []byte(strings.Join(lines, ""))
+	var zipped, zstandard bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	e, err := zstd.NewWriter(&zstandard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []io.WriteCloser{z, e} {
+		if _, err := w.Write(log); err != nil {
+			t.Fatal(err)
 		}
-		if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "0.log: ") {
-			t.Errorf("got %v, want the name and that it ends too early", err)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
 		}
+	}
+	broken := bytes.Clone(zipped.Bytes())
+	broken[len(broken)-8]++ // in the checksum
+	for name, test := range map[string]struct {
+		log  []byte
+		want string
+	}{
+		"gzip":   {zipped.Bytes()[:zipped.Len()/2], "the compressed data is truncated"},
+		"zstd":   {zstandard.Bytes()[:zstandard.Len()/2], "the compressed data is truncated"},
+		"broken": {broken, "gzip: invalid checksum"}, "head": {zipped.Bytes()[:5], "the compressed data is truncated"},
+	} {
+		got, stats := readAll(t, []string{logOf(1), string(test.log), logOf(2)}, Options{})
+		n := int64(len(got) - 2)
+		if len(stats.Damaged) != 1 || stats.Malformed != 0 || stats.Damaged[0].Lines != n ||
+			(n < 1000) != (name == "head") ||
+			!strings.HasPrefix(stats.Damaged[0].Reason, test.want) {
+			t.Errorf("%s: got %d lines, %+v", name, n, stats)
+		}
+	}
+	if _, err := Open(writeLogs(t, []string{zipped.String()[:5]}), Options{}); err == nil ||
+		!strings.Contains(err.Error(), "0.log: the compressed data is truncated") {
+		t.Errorf("nothing but half a header: got %v", err)
 	}
 }
 
@@ -193,7 +230,7 @@ func TestEachLogHasItsFormat(t *testing.T) {
 
 func TestOpenMistakes(t *testing.T) {
 	good := writeLogs(t, []string{logOf(100), "hello\n", strings.Repeat("\n", 2*maxLine),
-		"\x1f\x8b is how gzip begins"})
+		"\x1f\x8b is how gzip begins", "\xfd7zXZ\x00", "BZh91AY"})
 	missing := filepath.Join(t.TempDir(), "missing.log")
 	for _, test := range []struct {
 		paths []string
@@ -205,7 +242,8 @@ func TestOpenMistakes(t *testing.T) {
 		{[]string{good[0], missing}, "accesslog: open " + missing + ": no such file or directory"},
 		{[]string{t.TempDir()}, "is a directory"},
 		{good[1:2], "accesslog: " + good[1] + ": unknown format"},
-		{good[2:3], "accesslog: " + good[2] + ": no line in the first 64 KB to detect the format; want an access log, or its format"},
+		{good[4:5], ": compressed with xz, which is not supported; want gzip, zstd, or: xz -dc " + good[4] + " | stint simulate … -"},
+		{good[5:6], ": compressed with bzip2, which is not supported; want gzip, zstd, or: bzip2 -dc " + good[5] + " | stint simulate … -"},
 		{good[3:4], "accesslog: " + good[3] + ": gzip: invalid header"},
 	} {
 		if _, err := Open(test.paths, Options{}); err == nil || !strings.Contains(err.Error(), test.want) {

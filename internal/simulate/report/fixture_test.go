@@ -74,8 +74,9 @@ func busy() *simulate.Result {
 			Subjects: simulate.Subjects{Seen: 10_003, Hit: 42, Shadowed: 3, Banned: 2, Bans: 5,
 				BannedFor: simulate.Duration(67 * time.Minute), Cap: 10_003, Others: counts(55, 5, 0, 0), Forgotten: 2},
 			Hit: []simulate.Hit{
-				{Subject: "ip:203.0.113.9:global", Requests: 20_000, Denied: 13_000, First: after(30 * time.Hour),
-					Last: after(33*time.Hour + 4*time.Minute), Longest: simulate.Duration(time.Hour),
+				{Subject: "ip:203.0.113.9:global", Requests: 20_000, Denied: 13_000, Banned: 9100,
+					First: after(30 * time.Hour),
+					Last:  after(33*time.Hour + 4*time.Minute), Longest: simulate.Duration(time.Hour),
 					WorstWait: simulate.Duration(time.Hour), Bans: 4, BannedFor: simulate.Duration(66 * time.Minute),
 					By: []simulate.HitBy{{Tier: "free", Limit: minute, Denied: 3000},
 						{Policy: "login", Tier: "free", Limit: stint.Per(5, 15*time.Minute), Denied: 12}}},

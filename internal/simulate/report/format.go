@@ -2,60 +2,30 @@ package report
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/label"
 )
-
-// number formats a number with thousands separators: 1,204,331.
-func number(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, digits = "-", digits[1:]
-	}
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return sign + digits
-}
 
 func count(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return number(n) + " " + many
+	return figures.Number(n) + " " + many
 }
 
-// share formats a part of a whole in percent. It rounds neither to 0 % nor to 100 %.
+// share formats a part of a whole in percent.
 func share(part, whole int64) string {
 	if whole == 0 {
 		return "–"
 	}
-	return percent(float64(part) / float64(whole))
-}
-
-// percent formats a share in percent, like [share].
-func percent(x float64) string {
-	switch {
-	case x > 0 && x < 0.0001:
-		return "<0.01 %"
-	case x < 1 && x > 0.9999:
-		return ">99.99 %"
-	case x < 0.1 || x > 0.99 && x < 1:
-		return trimZeros(strconv.FormatFloat(100*x, 'f', 2, 64)) + " %"
-	}
-	return trimZeros(strconv.FormatFloat(100*x, 'f', 1, 64)) + " %"
+	return figures.Percent(float64(part) / float64(whole))
 }
 
 // exactly formats a requested share, with all its digits.
 func exactly(x float64) string {
-	return trimZeros(strconv.FormatFloat(100*x, 'f', 6, 64)) + " %"
-}
-
-func trimZeros(decimal string) string {
-	return strings.TrimSuffix(strings.TrimRight(decimal, "0"), ".")
+	return figures.Decimal(100*x, 6) + " %"
 }
 
 // sameDay reports whether two times are on one day.
@@ -98,5 +68,5 @@ func size(n int64) string {
 	if unit == "B" {
 		return strconv.FormatInt(n, 10) + " B"
 	}
-	return trimZeros(strconv.FormatFloat(units, 'f', 1, 64)) + " " + unit
+	return figures.Decimal(units, 1) + " " + unit
 }

@@ -15,7 +15,9 @@ package report
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/simulate"
 )
@@ -54,7 +56,7 @@ type paragraph struct{ Text string }
 // New returns a report on a result, which must not change afterward.
 func New(r *simulate.Result, names Names) *Report {
 	b := builder{names: names, oneDay: sameDay(r.Log.First, r.Log.Last)}
-	report := &Report{result: r, title: b.title(), lead: b.lead(r)}
+	report := &Report{result: r, title: b.title(), lead: strings.TrimSpace(r.Warning + " " + b.lead(r))}
 	for _, s := range []section{
 		b.read(r), b.notes(r), b.outcome(r), b.compared(r), b.hit(r), b.bans(r), b.headroom(r), b.recommended(r),
 		b.size(r),
@@ -99,15 +101,16 @@ func (b *builder) lead(r *simulate.Result) string {
 		return fmt.Sprintf("%s would have denied none of %s.", b.config(), requests)
 	case total.Denied == 0:
 		return fmt.Sprintf("%s would have denied none of %s, and %s of them (%s) if everything in shadow were enforced.",
-			b.config(), requests, number(total.Shadowed), share(total.Shadowed, total.Requests))
+			b.config(), requests, figures.Number(total.Shadowed), share(total.Shadowed, total.Requests))
 	}
-	whose := fmt.Sprintf("%s of %s", number(subjects.Hit), count(subjects.Seen, "subject", "subjects"))
+	whose := fmt.Sprintf("%s of %s", figures.Number(subjects.Hit), count(subjects.Seen, "subject", "subjects"))
 	if subjects.Others.Denied > 0 {
 		whose = fmt.Sprintf("%s of the first %s, and %s of others",
-			number(subjects.Hit), count(subjects.Seen, "subject", "subjects"), number(subjects.Others.Denied))
+			figures.Number(subjects.Hit), count(subjects.Seen, "subject", "subjects"),
+			figures.Number(subjects.Others.Denied))
 	}
 	return fmt.Sprintf("%s would have denied %s of %s (%s): those of %s.",
-		b.config(), number(total.Denied), requests, share(total.Denied, total.Requests), whose)
+		b.config(), figures.Number(total.Denied), requests, share(total.Denied, total.Requests), whose)
 }
 
 // notes is the section with the notes of the result.

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/simulate"
 )
@@ -57,7 +58,7 @@ func (b *builder) agreement(c *simulate.Comparison, all int64) table {
 		{"denied by " + b.against() + " only", c.OnlyAgainst, denied},
 	} {
 		t.Rows = append(t.Rows, []cell{
-			{Text: line.name}, {Text: number(line.n)}, {Text: share(line.n, all)},
+			{Text: line.name}, {Text: figures.Number(line.n)}, {Text: share(line.n, all)},
 			{Drawn: true, Share: ratio(line.n, all), Tone: line.tone},
 			{Text: "of all requests"},
 		})
@@ -114,7 +115,7 @@ func (b *builder) changes(title string, all int64, list []simulate.Change) table
 		{Name: "difference", Number: true},
 	}}
 	for _, c := range list {
-		difference := number(c.Denied - c.Against)
+		difference := figures.Number(c.Denied - c.Against)
 		if c.Denied > c.Against {
 			difference = "+" + difference
 		}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/simulate"
 )
@@ -22,9 +23,9 @@ func (b *builder) headroom(r *simulate.Result) section {
 			continue
 		}
 		t.Rows = append(t.Rows, []cell{
-			{Text: rule(l.Policy, l.Tier)}, {Text: l.Limit.String()}, {Text: number(h.Subjects)},
-			{Text: percent(h.P50)}, {Text: percent(h.P90)}, {Text: percent(h.P99)},
-			{Text: percent(h.Max), Tone: fullness(h.Max, near, plain)}, {Heights: h.Histogram, Tone: allowed},
+			{Text: rule(l.Policy, l.Tier)}, {Text: l.Limit.String()}, {Text: figures.Number(h.Subjects)},
+			{Text: figures.Percent(h.P50)}, {Text: figures.Percent(h.P90)}, {Text: figures.Percent(h.P99)},
+			{Text: figures.Percent(h.Max), Tone: fullness(h.Max, near, plain)}, {Heights: h.Histogram, Tone: allowed},
 		})
 	}
 	if len(t.Rows) == 0 {
@@ -66,7 +67,7 @@ func (b *builder) busiest(o *simulate.Outcome) table {
 		for _, busy := range l.Busiest[:min(len(l.Busiest), busiestEach)] {
 			t.Rows = append(t.Rows, []cell{
 				{Text: who}, {Text: what}, {Text: label.Line(busy.Subject)},
-				{Text: number(busy.Used)}, {Text: percent(busy.Share)},
+				{Text: figures.Number(busy.Used)}, {Text: figures.Percent(busy.Share)},
 				{Drawn: true, Share: busy.Share, Tone: fullness(busy.Share, 1, allowed)}, {Text: b.at(busy.At)},
 			})
 			who, what = "", ""

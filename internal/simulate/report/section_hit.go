@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-limiter/stint/internal/figures"
@@ -40,10 +42,10 @@ func (b *builder) hitTable(o *simulate.Outcome) table {
 			more--
 		}
 		t.Rows = append(t.Rows, []cell{
-			{Text: label.Line(h.Subject)}, {Text: number(h.Requests)}, deniedCell(h.Denied),
-			{Text: share(h.Denied, h.Requests)}, {Text: number(h.Shadowed)},
+			{Text: label.Line(h.Subject)}, {Text: figures.Number(h.Requests)}, deniedCell(h.Denied),
+			{Text: share(h.Denied, h.Requests)}, {Text: figures.Number(h.Shadowed)},
 			{Text: worstWait(h)}, {Text: lengthOrNone(h.Longest)},
-			{Text: b.at(h.First)}, {Text: b.at(h.Last)}, {Text: hitBy(h.By)},
+			{Text: b.at(h.First)}, {Text: b.at(h.Last)}, {Text: hitBy(h)},
 		})
 	}
 	t.leaveOut(more, "other was denied", "others were denied")
@@ -66,17 +68,25 @@ func lengthOrNone(d simulate.Duration) string {
 	return figures.Length(time.Duration(d))
 }
 
-// hitBy names the limit that denied a subject most often, and counts the others.
-func hitBy(by []simulate.HitBy) string {
-	if len(by) == 0 {
-		return ""
+// hitBy names what denied a subject most often, and a ban if there was one. It counts the others.
+func hitBy(h *simulate.Hit) string {
+	var names []string
+	if len(h.By) > 0 {
+		first := &h.By[0]
+		name := fmt.Sprintf("%s: %s", rule(first.Policy, first.Tier), first.Limit)
+		if first.Denied == 0 {
+			name += " in shadow"
+		}
+		names = append(names, name)
 	}
-	first := &by[0]
-	text := fmt.Sprintf("%s: %s", rule(first.Policy, first.Tier), first.Limit)
-	if first.Denied == 0 {
-		text += " in shadow"
+	if h.Banned > 0 {
+		names = append(names, "a ban")
+		if len(h.By) > 0 && h.Banned > h.By[0].Denied {
+			slices.Reverse(names)
+		}
 	}
-	if more := len(by) - 1; more > 0 {
+	text := strings.Join(names, ", ")
+	if more := len(h.By) - 1; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
@@ -100,7 +110,8 @@ func (b *builder) bans(r *simulate.Result) section {
 		}
 		more--
 		total := figures.Length(time.Duration(h.BannedFor))
-		t.Rows = append(t.Rows, cells(label.Line(h.Subject), number(h.Bans), total, b.at(h.First), b.at(h.Last)))
+		t.Rows = append(t.Rows, cells(label.Line(h.Subject), figures.Number(h.Bans), total, b.at(h.First),
+			b.at(h.Last)))
 	}
 	t.leaveOut(more, "other was banned", "others were banned")
 	s.Blocks = []block{paragraph{Text: fmt.Sprintf(
@@ -118,5 +129,5 @@ func times(n int64) string {
 	if n == 1 {
 		return "once"
 	}
-	return number(n) + " times"
+	return figures.Number(n) + " times"
 }

@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/label"
@@ -17,7 +19,7 @@ func (b *builder) read(r *simulate.Result) section {
 			fullTime(log.First), fullTime(log.Last), figures.Length(log.Last.Sub(log.First))))
 	}
 	fact("requests", fmt.Sprintf("%s of %s, %s as stored",
-		number(log.Requests), count(log.Lines, "line", "lines"), size(log.Bytes)))
+		figures.Number(log.Requests), count(log.Lines, "line", "lines"), size(log.Bytes)))
 	if log.Outside > 0 {
 		fact("left out", count(log.Outside, "request", "requests")+" outside the requested time")
 	}
@@ -39,11 +41,15 @@ func malformed(log *simulate.Log) []block {
 		return nil
 	}
 	t := table{Title: "Lines that could not be read", Columns: []column{
-		{Name: "where"}, {Name: "why", Long: true}, {Name: "line", Long: true},
+		{Name: "where"}, {Name: "why", Long: true}, {Name: "line", Long: true, Verbatim: true},
 	}}
 	for _, e := range log.Examples {
 		where := fmt.Sprintf("%s:%d", fileName(e.File), e.Line)
-		t.Rows = append(t.Rows, cells(where, label.Line(e.Reason), label.Line(e.Text)))
+		text := e.Text
+		if strings.ContainsFunc(text, func(c rune) bool { return !strconv.IsPrint(c) }) {
+			text = label.Line(text)
+		}
+		t.Rows = append(t.Rows, cells(where, label.Line(e.Reason), text))
 	}
 	t.leaveOut(log.Malformed-int64(len(log.Examples)), "more", "more")
 	return []block{t}

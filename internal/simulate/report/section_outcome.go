@@ -1,6 +1,7 @@
 package report
 
 import (
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/simulate"
 )
@@ -26,7 +27,7 @@ func totals(c *simulate.Count) table {
 	t := table{Columns: []column{{}, {Number: true}, {Number: true}, {Spare: 1}, {Long: true}}}
 	line := func(name string, n, whole int64, kind tone, of string) {
 		t.Rows = append(t.Rows, []cell{
-			{Text: name}, {Text: number(n)}, {Text: share(n, whole)},
+			{Text: name}, {Text: figures.Number(n)}, {Text: share(n, whole)},
 			{Drawn: true, Share: ratio(n, whole), Tone: kind}, {Text: of},
 		})
 	}
@@ -51,7 +52,8 @@ func newCountTable(title string, names ...string) table {
 		t.Columns = append(t.Columns, column{Name: name, Long: true})
 	}
 	t.Columns = append(t.Columns, []column{
-		{Name: "requests", Number: true}, {Name: "denied", Number: true}, {Name: "of requests", Number: true}, {Spare: 1},
+		{Name: "requests", Number: true}, {Name: "denied", Number: true},
+		{Name: "of requests", Number: true}, {Spare: 1},
 		{Name: "banned", Number: true, Spare: 2}, {Name: "in shadow", Number: true, Spare: 3},
 	}...)
 	return t
@@ -60,9 +62,9 @@ func newCountTable(title string, names ...string) table {
 // countCells are the cells of the other columns.
 func countCells(c *simulate.Count) []cell {
 	return []cell{
-		{Text: number(c.Requests)}, deniedCell(c.Denied), {Text: share(c.Denied, c.Requests)},
+		{Text: figures.Number(c.Requests)}, deniedCell(c.Denied), {Text: share(c.Denied, c.Requests)},
 		{Drawn: true, Share: ratio(c.Denied, c.Requests), Tone: denied},
-		{Text: number(c.Banned)}, {Text: number(c.Shadowed)},
+		{Text: figures.Number(c.Banned)}, {Text: figures.Number(c.Shadowed)},
 	}
 }
 
@@ -144,9 +146,9 @@ func policies(o *simulate.Outcome) table {
 		}
 		partly = partly || p.Enforced < 1
 		t.Rows = append(t.Rows, []cell{
-			{Text: rule(p.Policy, p.Tier)}, {Text: number(p.Requests)}, deniedCell(p.Denied),
+			{Text: rule(p.Policy, p.Tier)}, {Text: figures.Number(p.Requests)}, deniedCell(p.Denied),
 			{Text: share(p.Denied, p.Requests)}, {Drawn: true, Share: ratio(p.Denied, p.Requests), Tone: denied},
-			{Text: number(p.Shadowed)}, {Text: percent(p.Enforced) + " of subjects"},
+			{Text: figures.Number(p.Shadowed)}, {Text: figures.Percent(p.Enforced) + " of subjects"},
 		})
 	}
 	t.leaveOut(idle, "applied to nothing", "applied to nothing")

@@ -60,7 +60,7 @@ func choices(r *simulate.Recommendation) table {
 		c := &r.Choices[i]
 		t.Rows = append(t.Rows, []cell{
 			{Text: exactly(c.Share)}, {Text: c.Exact.String()}, {Text: c.Limit.String(), Tone: allowed},
-			{Text: number(c.Affected.Subjects)}, {Text: number(c.Affected.Requests)},
+			{Text: figures.Number(c.Affected.Subjects)}, {Text: figures.Number(c.Affected.Requests)},
 		})
 	}
 	return t
@@ -86,7 +86,7 @@ func curve(r *simulate.Recommendation) table {
 			limit = limit.WithBurst(r.Burst)
 		}
 		t.Rows = append(t.Rows, []cell{
-			{Text: limit.String()}, {Text: number(p.Subjects)}, {Text: share(p.Subjects, r.Subjects)},
+			{Text: limit.String()}, {Text: figures.Number(p.Subjects)}, {Text: share(p.Subjects, r.Subjects)},
 			{Drawn: true, Share: ratio(p.Subjects, r.Subjects), Tone: denied}, {Text: share(p.Requests, r.Requests)},
 			{Text: marks, Tone: allowed},
 		})

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/sizing"
 )
@@ -35,15 +36,15 @@ func (b *builder) needs(o *simulate.Outcome) table {
 	n := &o.Size
 	t := table{Columns: []column{{}, {Long: true}}}
 	fact := func(name, text string) { t.Rows = append(t.Rows, cells(name, text)) }
-	seen := number(o.Subjects.Seen)
+	seen := figures.Number(o.Subjects.Seen)
 	if o.Subjects.Others.Requests > 0 {
 		seen = "the first " + seen
 	}
-	fact("subjects", fmt.Sprintf("%s, at most %s at once", seen, number(n.Subjects)))
+	fact("subjects", fmt.Sprintf("%s, at most %s at once", seen, figures.Number(n.Subjects)))
 	fact("decisions", fmt.Sprintf("%s in the busiest second (%s), %s a second in the busiest minute",
-		number(n.Second.Decisions), fullTime(n.Second.At), significant(float64(n.Minute.Decisions)/60)))
+		figures.Number(n.Second.Decisions), fullTime(n.Second.At), significant(float64(n.Minute.Decisions)/60)))
 	if n.Second.Settlements > 0 {
-		fact("settlements", number(n.Second.Settlements)+" in the same second")
+		fact("settlements", figures.Number(n.Second.Settlements)+" in the same second")
 	}
 	fact("memory", "about "+size(n.Memory))
 	for _, way := range []struct {
@@ -51,7 +52,7 @@ func (b *builder) needs(o *simulate.Outcome) table {
 		*simulate.Need
 	}{{"plain", &n.Plain}, {"batched", &n.Batched}} {
 		fact(way.name, fmt.Sprintf("%s Redis cores at %s use; %s/s in, %s/s out, %s/s to each replica",
-			significant(way.Cores), percent(sizing.Target), size(way.In), size(way.Out), size(way.Replicated)))
+			significant(way.Cores), figures.Percent(sizing.Target), size(way.In), size(way.Out), size(way.Replicated)))
 	}
 	return t
 }
@@ -60,7 +61,7 @@ func (b *builder) needs(o *simulate.Outcome) table {
 func significant(x float64) string {
 	switch {
 	case x >= 10 || x == 0:
-		return number(int64(math.Round(x)))
+		return figures.Number(int64(math.Round(x)))
 	case x < 0.001:
 		return "<0.001"
 	}

@@ -24,6 +24,8 @@ type column struct {
 	Number bool
 	// Long is for names, which may be shortened if the table is too wide.
 	Long bool
+	// Verbatim is for texts that readers search for: no ellipsis marks where one is cut.
+	Verbatim bool
 	// Spare is for columns that are dropped if the table is still too wide, the highest number
 	// first. Columns with 0 are never dropped.
 	Spare int
@@ -55,7 +57,7 @@ func deniedCell(n int64) cell {
 	if n == 0 {
 		return cell{Text: "0"}
 	}
-	return cell{Text: number(n), Tone: denied}
+	return cell{Text: figures.Number(n), Tone: denied}
 }
 
 func cells(texts ...string) []cell {
@@ -148,7 +150,7 @@ func (t table) text(p *printer) {
 func (t *table) row(p *printer, widths []int, row []cell) {
 	line := indent
 	for i, c := range row {
-		text := shortened(c.draw(), widths[i])
+		text := shortened(c.draw(), widths[i], t.Columns[i].Verbatim)
 		blanks := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
 		full := strings.TrimRight(text, figures.Empty)
 		painted := p.paint(colorOf(c.Tone), full) + text[len(full):]
@@ -247,10 +249,14 @@ func (c *cell) draw() string {
 	return c.Text
 }
 
-// shortened returns a text in at most this width. It marks a cut with an ellipsis.
-func shortened(text string, width int) string {
-	if utf8.RuneCountInString(text) <= width {
+// shortened returns a text in at most this width. It marks a cut with an ellipsis, unless the text
+// is verbatim.
+func shortened(text string, width int, verbatim bool) string {
+	switch {
+	case utf8.RuneCountInString(text) <= width:
 		return text
+	case verbatim:
+		return string([]rune(text)[:width])
 	}
 	return string([]rune(text)[:max(width-1, 0)]) + "…"
 }

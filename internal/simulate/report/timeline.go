@@ -83,7 +83,7 @@ func (t *timeline) peaks(group int) []string {
 	notes := make([]string, len(t.Lines))
 	for i, l := range t.Lines {
 		notes[i] = fmt.Sprintf("at most %s in %s",
-			number(most(grouped(l.Values, group))), figures.Length(time.Duration(group)*t.Step))
+			figures.Number(most(grouped(l.Values, group))), figures.Length(time.Duration(group)*t.Step))
 	}
 	return notes
 }

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/stint-limiter/stint/internal/server/envoyrls"
+)
+
+// envoySummary is how much there is in the rules of Envoy's rate limit service.
+type envoySummary struct {
+	Domains int `json:"domains"`
+	Limits  int `json:"limits"`
+}
+
+func (s *envoySummary) String() string {
+	return fmt.Sprintf("%s, %s", count(s.Domains, "domain", "domains"), count(s.Limits, "limit", "limits"))
+}
+
+// loadEnvoy reads the rules of Envoy's service that an argument names. Its errors are those of
+// [system.load].
+func (s *system) loadEnvoy(path string, mergeDomains bool) (*envoySummary, error) {
+	var rules *envoyrls.Config
+	var err error
+	if path == stdinPath {
+		var text []byte
+		if text, err = s.readStdin(); err == nil {
+			rules, err = envoyrls.Parse(stdinName, text)
+		}
+	} else {
+		rules, err = envoyrls.Load(path, mergeDomains)
+	}
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	domains, limits := rules.Size()
+	return &envoySummary{domains, limits}, nil
+}

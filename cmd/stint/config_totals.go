@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/figures"
+	"github.com/stint-limiter/stint/internal/setinfo"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// tierTotal is how much the limits of a tier allow one caller in total.
+type tierTotal struct {
+	Tier string `json:"tier"`
+	// Scopes are the counts of a caller, each with these Limits: one for every route with scope:
+	// route.
+	Scopes []string `json:"scopes"`
+	Limits []string `json:"limits"`
+	// Total is the same in words.
+	Total string `json:"total"`
+}
+
+func totalsOf(c *config.Config) []tierTotal {
+	var all []tierTotal
+	for _, tier := range setinfo.Tiers(c.Set) {
+		t := tierTotal{Tier: tier, Scopes: setinfo.TierScopes(c.Set, tier), Limits: []string{}}
+		var own []*policy.Rule
+		for _, r := range c.Set.Rules() {
+			if r.Tier == tier && r.Policy == "" {
+				own = append(own, r)
+				for _, l := range r.Limits {
+					t.Limits = append(t.Limits, l.String())
+				}
+			}
+		}
+		t.Total = totalText(own, len(t.Scopes))
+		all = append(all, t)
+	}
+	return all
+}
+
+// totalText says what rules allow that count a caller in so many parts: "60 requests in any minute,
+// 500 in any hour, over all routes".
+func totalText(rules []*policy.Rule, parts int) string {
+	if len(rules) == 0 {
+		return "unlimited"
+	}
+	times := func(n int64) string {
+		var texts []string
+		for _, r := range rules {
+			unit := " request"
+			if r.Costs {
+				unit = " cost unit"
+			}
+			for _, l := range r.Limits {
+				texts = append(texts, allowance(&l, n, unit))
+				unit = ""
+			}
+		}
+		return strings.Join(texts, ", ")
+	}
+	text := times(1) + ", over all routes"
+	if parts > 1 {
+		text = fmt.Sprintf("%s, on each of %d routes: up to %s in total", times(1), parts, times(int64(parts)))
+	}
+	switch share := rules[0].Enforced; {
+	case share == 0:
+		text += "; in shadow: denies nobody"
+	case share < 1:
+		text += fmt.Sprintf("; enforced for %.4g%% of the callers", share*100)
+	}
+	return text
+}
+
+// allowance says how much n counts with a limit allow together. The unit is what they count, in the
+// singular, or "".
+func allowance(l *stint.Limit, n int64, unit string) string {
+	window := figures.Length(l.Window)
+	switch l.Window {
+	case time.Second:
+		window = "second"
+	case time.Minute:
+		window = "minute"
+	case time.Hour:
+		window = "hour"
+	case 24 * time.Hour:
+		window = "day"
+	}
+	most := l.Capacity() * n
+	if unit != "" && most != 1 {
+		unit += "s"
+	}
+	switch l.Algorithm {
+	case stint.AlgorithmBucket:
+		return fmt.Sprintf("%d%s at once and %d more per %s", most, unit, l.Max*n, window)
+	case stint.AlgorithmFixed:
+		return fmt.Sprintf("%d%s in each %s of the clock", most, unit, window)
+	case stint.AlgorithmConcurrency:
+		return fmt.Sprintf("%d%s at the same time", most, unit)
+	default:
+		return fmt.Sprintf("%d%s in any %s", most, unit, window)
+	}
+}

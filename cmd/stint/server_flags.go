@@ -1,0 +1,138 @@
+package main
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/tlsfiles"
+)
+
+// serverFlags select a running server.
+type serverFlags struct {
+	Server    string `name:"server" placeholder:"URL" env:"STINT_SERVER" help:"The admin listener of a running server. Default: ${admin}."`
+	Token     string `name:"token" placeholder:"TOKEN" env:"STINT_TOKEN" help:"The bearer token for it. Others on this machine can see it on a command line, but not in the environment. Default: for a server on this machine, the token that it has made."`
+	TokenFile string `name:"token-file" placeholder:"FILE" help:"A file with the token, such as the server's own --admin-token-file: the first one in it."`
+	CA        string `name:"ca" placeholder:"FILE" env:"STINT_CA" help:"The authorities of a server with https, in PEM form, such as its own --tls-cert. Default: the system's."`
+	Cert      string `name:"cert" placeholder:"FILE" env:"STINT_CERT" help:"A client certificate for it, with its chain, in PEM form, if it has --tls-client-ca."`
+	Key       string `name:"key" placeholder:"FILE" env:"STINT_KEY" help:"Its key."`
+
+	tried string       // what to say about the token if the server refuses it
+	asked *atomic.Bool // whether the server has asked for a client certificate
+}
+
+// localAdmin is the default address of a server, and localTLSAdmin that with certificates.
+const (
+	localAdmin    = "http://127.0.0.1:6070"
+	localTLSAdmin = "https://127.0.0.1:6070"
+)
+
+// client returns a client of the server. The token that a server on this machine has made is sent
+// only to this machine.
+func (f *serverFlags) client() (*control.Client, error) {
+	where, token := cmp.Or(f.Server, localAdmin), f.Token
+	files := tlsfiles.Files{CA: f.CA, Cert: f.Cert, Key: f.Key}
+	if files != (tlsfiles.Files{}) {
+		where = cmp.Or(f.Server, localTLSAdmin)
+		if strings.HasPrefix(where, "http://") {
+			return nil, usageMistake(errors.New("--ca, --cert and --key (STINT_CA, STINT_CERT, STINT_KEY) are for TLS, and the address says http; want --server https://" +
+				strings.TrimPrefix(label.URL(where), "http://") + ", or none of these flags"))
+		}
+	}
+	switch {
+	case f.TokenFile != "":
+		var err error
+		if token, err = firstToken(f.TokenFile); err != nil {
+			return nil, usageMistake(fmt.Errorf("--token-file: %w", err))
+		}
+		f.tried = "it does not know the one from " + f.TokenFile
+	case token != "":
+		f.tried = "it does not know the one given"
+	case onThisMachine(where):
+		found, path, err := localToken()
+		if token = found; err != nil {
+			f.tried = err.Error()
+		} else {
+			f.tried = "it does not know the one from " + path + "; its log names the file with its own"
+		}
+	default:
+		f.tried = "none was given"
+	}
+	c, err := control.NewClient(where, token)
+	if err != nil {
+		return nil, usageMistake(withoutPrefix(err))
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if err := cmp.Or(files.Check("--cert", "--key"), files.Apply(config)); err != nil {
+		return nil, usageMistake(err)
+	}
+	asked := &atomic.Bool{}
+	f.asked = asked
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		asked.Store(true)
+		if len(config.Certificates) == 0 {
+			return &tls.Certificate{}, nil // none
+		}
+		return &config.Certificates[0], nil
+	}
+	c.UseTLS(config)
+	return c, nil
+}
+
+// problem returns an error of the server, or of an admin, for people at a command line: with what
+// to do about it, and with its exit code.
+func (f *serverFlags) problem(err error) error {
+	var refused *control.RefusedError
+	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
+		return unreachable(fmt.Errorf("the server requires one of its tokens: %s; pass one with --token-file or in STINT_TOKEN",
+			f.tried))
+	}
+	if what, flags := f.tlsProblem(err); what != "" {
+		return unreachable(fmt.Errorf("%s; try %s", what, flags))
+	}
+	return problem(err)
+}
+
+// tlsProblem returns what is wrong with TLS between a command and a server, and the flags with
+// which it would work. They are "" if an error is about something else.
+func (f *serverFlags) tlsProblem(err error) (what, flags string) {
+	var silent *control.UnreachableError
+	if !errors.As(err, &silent) {
+		return "", ""
+	}
+	_, host, _ := strings.Cut(silent.Server, "://")
+	var (
+		name      x509.HostnameError
+		untrusted *tls.CertificateVerificationError
+		record    tls.RecordHeaderError
+	)
+	switch {
+	case errors.Is(err, control.ErrSpeaksTLS):
+		flags = "--server https://" + host
+		if f.CA == "" {
+			flags += " --ca FILE"
+		}
+		return fmt.Sprintf("the server at %s speaks TLS, and the address says http", host), flags
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
+		return fmt.Sprintf("the server at %s does not speak TLS, and the address says https", host),
+			"--server http://" + host
+	case errors.As(err, &name):
+		return fmt.Sprintf("the server at %s: %v", host, name), "--server with a name of its certificate"
+	case errors.As(err, &untrusted):
+		return fmt.Sprintf("the server at %s: %v", host, untrusted.Err),
+			"--ca FILE with the authority of its certificate"
+	case f.asked.Load() && f.Cert != "": // how the server ends the connection depends on its timing
+		return fmt.Sprintf("the server at %s refuses the client certificate: %v", host, silent.Err),
+			"--cert FILE --key FILE with a certificate of its --tls-client-ca"
+	case f.asked.Load():
+		return fmt.Sprintf("the server at %s requires a client certificate", host), "--cert FILE --key FILE"
+	}
+	return "", ""
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/server"
+)
+
+// serving runs a server, and returns the host and the port of its admin listener.
+func serving(t *testing.T, c server.Config) string {
+	t.Helper()
+	c.Admin, c.Logger = "127.0.0.1:0", slog.New(slog.DiscardHandler)
+	s, err := server.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.Addr(server.Admin).String()
+}
+
+// TestServerTLS talks to servers with and without TLS, in the right way and in every wrong one: the
+// doctor says what to type, and the other commands with which flags.
+func TestServerTLS(t *testing.T) {
+	cert, key := redistest.NewCertificate(t)
+	otherCert, otherKey := redistest.NewCertificate(t)
+	plain := serving(t, server.Config{})
+	secure := serving(t, server.Config{TLSCert: cert, TLSKey: key})
+	mutual := serving(t, server.Config{TLSCert: cert, TLSKey: key, ClientCA: cert})
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for name, test := range map[string]struct {
+		args  []string
+		found string // "" is ready
+		flags string // to try
+	}{
+		"plain": {[]string{"--server", "http://" + plain}, "", ""},
+		"TLS":   {[]string{"--server", "https://" + secure, "--ca", cert}, "", ""},
+		"both certificates": {[]string{"--server", "https://" + mutual, "--ca", cert, "--cert", cert, "--key", key},
+			"", ""},
+		"http to TLS": {[]string{"--server", "http://" + secure}, "speaks TLS, and the address says http",
+			"--server https://" + secure + " --ca FILE"},
+		"https to plain": {[]string{"--server", "https://" + plain},
+			"does not speak TLS, and the address says https", "--server http://" + plain},
+		"unknown authority": {[]string{"--server", "https://" + secure}, "unknown authority",
+			"--ca FILE with the authority of its certificate"},
+		"another authority": {[]string{"--server", "https://" + secure, "--ca", otherCert}, "x509: ",
+			"--ca FILE with"},
+		"no certificate": {[]string{"--server", "https://" + mutual, "--ca", cert},
+			"requires a client certificate", "--cert FILE --key FILE"},
+		"another certificate": {[]string{"--server", "https://" + mutual, "--ca", cert, "--cert", otherCert, "--key",
+			otherKey}, "refuses the client certificate", "--cert FILE --key FILE with"},
+		"nobody": {[]string{"--server", gone.URL}, "no stint at " + gone.URL, ""},
+		"nobody with TLS": {[]string{"--server", strings.Replace(gone.URL, "http", "https", 1), "--ca", cert},
+			"no stint at https://", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.found == "" {
+				wantFinding(t, examine(t, exitGood, test.args...), "server", resultOK, "ready", "")
+				if got := execute(t, "", append([]string{"top", "--once"}, test.args...)...); got.code != exitGood {
+					t.Errorf("exit code %d, errors %q; want 0", got.code, got.stderr)
+				}
+				return
+			}
+			fix := "stint serve"
+			if test.flags != "" {
+				fix = "stint doctor " + test.flags
+			}
+			wantFinding(t, examine(t, exitBad, test.args...), "server", resultFail, test.found, fix)
+			got := execute(t, "", append([]string{"bans"}, test.args...)...)
+			if got.code != exitUnreachable || !strings.Contains(got.stderr, test.found) ||
+				!strings.Contains(got.stderr, test.flags) {
+				t.Errorf("exit code %d, errors %q; want %d, %q, %q", got.code, got.stderr, exitUnreachable,
+					test.found, test.flags)
+			}
+		})
+	}
+
+	t.Setenv("STINT_CA", cert)
+	t.Setenv("STINT_CERT", cert)
+	t.Setenv("STINT_KEY", key)
+	wantFinding(t, examine(t, exitGood, "--server", "https://"+mutual), "server", resultOK, "ready", "")
+	for want, args := range map[string][]string{
+		"are for TLS, and the address says http; want --server https://" + plain: {"--server", "http://" + plain},
+		"--cert needs --key":                    {"--server", "https://" + mutual, "--key", ""},
+		"none.pem: no such file or directory":   {"--server", "https://" + mutual, "--ca", "none.pem"},
+		"no certificate of an authority in PEM": {"--server", "https://" + mutual, "--ca", key},
+	} {
+		if got := execute(t, "", append([]string{"bans"}, args...)...); got.code == exitGood ||
+			!strings.Contains(got.stderr, want) {
+			t.Errorf("%v: exit code %d, errors %q; want %q", args, got.code, got.stderr, want)
+		}
+	}
+}

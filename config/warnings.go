@@ -1,0 +1,127 @@
+package config
+
+import (
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/words"
+)
+
+// warnings reports what can be used as it is, and is probably not meant.
+func (c *compiler) warnings() {
+	proxies := c.doc.ClientIP.TrustedProxies
+	for i, text := range proxies {
+		if size := wide(text); size != "" {
+			c.warn(at("client_ip.trusted_proxies", i, proxies), "%q is %s: anyone in it can write the client's address, "+
+				"and claims, in a header; list only your own proxies", text, size)
+		}
+	}
+	for _, name := range sorted(c.doc.Identities) {
+		if claim := c.doc.Identities[name].Claim; claim != "" && len(c.doc.Claims) > 0 {
+			c.claimIsSet("identities."+name+".claim", claim)
+		}
+	}
+	for i := range c.doc.Tiers {
+		t, key := &c.doc.Tiers[i], item("tiers", i)
+		c.oddMatch(key+".match", t.Match)
+		c.oddMatch(key+".unless", t.Unless)
+		if near, ok := nearest.To(t.Scope, []string{"route", "global"}); ok && near != t.Scope {
+			c.warn(key+".scope", "%q is a name for one count of all requests%s", t.Scope,
+				nearest.Hint(t.Scope, []string{near}))
+		}
+	}
+	for i := range c.doc.Policies {
+		c.oddMatch(item("policies", i)+".match", c.doc.Policies[i].Match)
+		c.oddMatch(item("policies", i)+".unless", c.doc.Policies[i].Unless)
+	}
+	if c.doc.Gateway != nil {
+		for i, r := range c.doc.Gateway.Routes {
+			c.oddPaths(item("gateway.routes", i)+".path", r.Path)
+		}
+	}
+}
+
+// claimIsSet warns of a claim that no header asserts.
+func (c *compiler) claimIsSet(key, claim string) {
+	if _, ok := c.doc.Claims[claim]; !ok && !c.lacks("claims."+claim) {
+		c.warn(key, `no header sets the claim %q; want one under claims, or claims: {%s: ""} if the application passes it%s`,
+			claim, claim, nearest.Hint(claim, sorted(c.doc.Claims)))
+	}
+}
+
+func (c *compiler) oddMatch(key string, m *matchDoc) {
+	if m == nil {
+		return
+	}
+	c.oddPaths(key+".path", m.Path)
+	for i, method := range m.Method {
+		if words.IsToken(method) && method == strings.ToUpper(method) && !slices.Contains(methods, method) {
+			c.warn(at(key+".method", i, m.Method), "%q is not a method of HTTP%s", method,
+				nearest.Hint(method, methods))
+		}
+	}
+	for _, claim := range sorted(m.Claim) {
+		c.claimIsSet(key+".claim."+claim, claim)
+	}
+}
+
+var (
+	// foreignVariable is a variable as other routers write it: :id, <id>, <int:id>, [id].
+	foreignVariable = regexp.MustCompile(`^(?::(\w+)\??|<(?:\w+:)?(\w+)>|\[(?:\.\.\.)?(\w+)\])$`)
+	// foreignPattern is what regular expressions have.
+	foreignPattern = regexp.MustCompile(`\.[*+]|[\\^$()|]`)
+)
+
+// oddPaths warns of paths that are written for another program, and would be matched literally.
+func (c *compiler) oddPaths(key string, paths list) {
+	for i, text := range paths {
+		key := at(key, i, paths)
+		segments, odd := strings.Split(text, "/"), ""
+		for k, segment := range segments {
+			if name := foreignVariable.FindStringSubmatch(segment); name != nil {
+				segments[k], odd = "{"+name[1]+name[2]+name[3]+"}", segment
+			}
+		}
+		switch {
+		case odd != "":
+			c.warn(key, "%q is matched literally in %q; write %s", odd, text, strings.Join(segments, "/"))
+		case foreignPattern.MatchString(text):
+			c.warn(key, "%q is matched literally, and looks like a regular expression; "+
+				"want something like /users/{id}, /static/** or /**/*.css", text)
+		}
+	}
+}
+
+// How many leading bits a network has that is not too wide to be that of proxies.
+const (
+	fewBits4 = 8
+	fewBits6 = 16
+)
+
+// wide says how wide a network is, if it is too wide to be that of proxies.
+func wide(text string) string {
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return ""
+	}
+	bits, least, all := p.Bits(), fewBits6, "every IPv6 address"
+	if a := p.Addr().Unmap(); a.Is4() {
+		bits, least, all = bits-(p.Addr().BitLen()-32), fewBits4, "every IPv4 address"
+	}
+	switch private := netip.MustParsePrefix("fc00::/7"); {
+	case bits >= least || private.Contains(p.Addr()) && bits >= private.Bits():
+		return ""
+	case bits <= 0:
+		return all
+	}
+	return "a very wide range"
+}
+
+// methods are those of the registry of IANA, and PURGE, which caches have.
+var methods = strings.Fields(`GET HEAD POST PUT PATCH DELETE OPTIONS CONNECT TRACE QUERY PURGE
+	ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT COPY LABEL LINK LOCK MERGE MKACTIVITY MKCALENDAR MKCOL MKREDIRECTREF
+	MKWORKSPACE MOVE ORDERPATCH PRI PROPFIND PROPPATCH REBIND REPORT SEARCH UNBIND UNCHECKOUT UNLINK UNLOCK UPDATE
+	UPDATEREDIRECTREF VERSION-CONTROL`)

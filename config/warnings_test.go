@@ -1,0 +1,141 @@
+package config
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// odd are configurations that can be used, with the warnings that there are.
+var odd = []struct {
+	name string
+	text string
+	want []string
+}{
+	{"nothing odd", base + `client_ip: {trusted_proxies: [10.0.0.0/8, 2001:db8::/32, "fc00::/7", loopback, private, unix]}
+claims: {plan: X-Plan, role: ""}
+policies:
+  - {name: a, match: {method: [GET, PROPFIND, PURGE], path: ["/users/{id}", "/a:b/c", "/x/**", "/**/*.css"], claim: {plan: pro, role: admin}}, limits: 1/1s}
+`, nil},
+	{"proxies that anyone is", base + `client_ip:
+  trusted_proxies: [0.0.0.0/0, "::/0", 64.0.0.0/3, "2000::/3", "::ffff:0.0.0.0/96", 10.0.0.0/8]
+`, []string{
+		`stint.yaml:4: warning: client_ip.trusted_proxies[0]: "0.0.0.0/0" is every IPv4 address: anyone in it can write the client's address, and claims, in a header; list only your own proxies`,
+		`stint.yaml:4: warning: client_ip.trusted_proxies[1]: "::/0" is every IPv6 address: anyone in it can write the client's address, and claims, in a header; list only your own proxies`,
+		`stint.yaml:4: warning: client_ip.trusted_proxies[2]: "64.0.0.0/3" is a very wide range: anyone in it can write the client's address, and claims, in a header; list only your own proxies`,
+		`stint.yaml:4: warning: client_ip.trusted_proxies[3]: "2000::/3" is a very wide range: anyone in it can write the client's address, and claims, in a header; list only your own proxies`,
+		`stint.yaml:4: warning: client_ip.trusted_proxies[4]: "::ffff:0.0.0.0/96" is every IPv4 address: anyone in it can write the client's address, and claims, in a header; list only your own proxies`,
+	}},
+	{"paths of other routers", base + `policies:
+  - {name: a, match: {path: /users/:id}, limits: 1/1s}
+  - {name: b, match: {path: [/a, "/<int:org>/[slug]/x"]}, limits: 1/1s}
+  - name: c
+    match: {path: /x/**}
+    unless: {path: ["/api/.*", '/v(1|2)/x', '/items/\d']}
+    limits: 1/1s
+gateway: {routes: [{path: "/t/:tenant/**", upstream: "http://a"}]}
+`, []string{
+		`stint.yaml:4: warning: policies[0].match.path: ":id" is matched literally in "/users/:id"; write /users/{id}`,
+		`stint.yaml:5: warning: policies[1].match.path[1]: "[slug]" is matched literally in "/<int:org>/[slug]/x"; write /{org}/{slug}/x`,
+		`stint.yaml:8: warning: policies[2].unless.path[0]: "/api/.*" is matched literally, and looks like a regular expression; want something like /users/{id}, /static/** or /**/*.css`,
+		`stint.yaml:8: warning: policies[2].unless.path[1]: "/v(1|2)/x" is matched literally, and looks like a regular expression; want something like /users/{id}, /static/** or /**/*.css`,
+		`stint.yaml:8: warning: policies[2].unless.path[2]: "/items/\\d" is matched literally, and looks like a regular expression; want something like /users/{id}, /static/** or /**/*.css`,
+		`stint.yaml:10: warning: gateway.routes[0].path: ":tenant" is matched literally in "/t/:tenant/**"; write /t/{tenant}/**`,
+	}},
+	{"methods that nobody knows", base + "policies:\n  - {name: a, match: {method: [GTE, POST, BREW]}, limits: 1/1s}\n", []string{
+		`stint.yaml:4: warning: policies[0].match.method[0]: "GTE" is not a method of HTTP (did you mean "GET"?)`,
+		`stint.yaml:4: warning: policies[0].match.method[2]: "BREW" is not a method of HTTP`,
+	}},
+	{"claims that nobody sets", `client_ip: {trusted_proxies: loopback}
+claims: {user: X-User, plan: X-Plan}
+identities: {org: {claim: orgs}}
+tiers:
+  - {name: pro, match: {claim: {plans: pro}}, identity: user, limits: 1/1s}
+  - {name: team, unless: {claim: {team: "*"}}, identity: org, limits: 1/1s}
+  - {name: all, identity: ip, limits: 10/1m}
+`, []string{
+		`stint.yaml:3: warning: identities.org.claim: no header sets the claim "orgs"; want one under claims, or claims: {orgs: ""} if the application passes it`,
+		`stint.yaml:5: warning: tiers[0].match.claim.plans: no header sets the claim "plans"; want one under claims, or claims: {plans: ""} if the application passes it (did you mean "plan"?)`,
+		`stint.yaml:6: warning: tiers[1].unless.claim.team: no header sets the claim "team"; want one under claims, or claims: {team: ""} if the application passes it`,
+	}},
+	{"no claims at all", "tiers:\n  - {name: pro, match: {claim: {plan: pro}}, identity: user, limits: 1/1s}\n  - {name: all, identity: ip, limits: 10/1m}\n", []string{
+		`stint.yaml:2: warning: tiers[0].match.claim.plan: no header sets the claim "plan"; want one under claims, or claims: {plan: ""} if the application passes it`,
+	}},
+	{"a scope that is nearly a word", "tiers:\n  - {name: all, identity: ip, scope: routes, limits: 10/1m}\n", []string{
+		`stint.yaml:2: warning: tiers[0].scope: "routes" is a name for one count of all requests (did you mean "route"?)`,
+	}},
+}
+
+func TestWarnings(t *testing.T) {
+	for _, test := range odd {
+		t.Run(test.name, func(t *testing.T) {
+			c, err := Parse("stint.yaml", []byte(test.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := (&Error{c.Warnings}).Error(), strings.Join(test.want, "\n"); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestManyWarningsHideNoMistake has more warnings than are kept, and a mistake at the end.
+func TestManyWarningsHideNoMistake(t *testing.T) {
+	text := base + "policies:\n  - {name: a, match: {method: [" + strings.Repeat("GTE, ", maxMistakes+1) +
+		"GET]}, limits: 1/1s}\n  - {name: b, identity: nobody, limits: 1/1s}\n"
+	if c, err := Parse("stint.yaml", []byte(text)); err == nil || c != nil {
+		t.Errorf("got %v, %v; want a mistake", c, err)
+	}
+}
+
+// TestWatcherLogsWarnings at the start and after a change, once each.
+func TestWatcherLogsWarnings(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stint.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(base + "policies: [{name: a, match: {method: GTE}, limits: 1/1s}]\n")
+	c, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	guard, err := policy.NewGuard(store, c.Set, policy.GuardConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	w := &Watcher{Path: path, Guard: guard, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	wants := func(n int, want string) {
+		t.Helper()
+		if err := w.Reload().Err; err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(log.String(), want); got != n {
+			t.Errorf("%d of %q, want %d, in\n%s", got, want, n, log.String())
+		}
+	}
+	const gte = `level=WARN msg="config: \"GTE\" is not a method of HTTP (did you mean \"GET\"?)" file=`
+	wants(1, gte)
+	wants(1, gte)
+	write(base + "policies: [{name: a, match: {method: PSOT}, limits: 1/1s}]\n")
+	wants(1, gte)
+	wants(1, `\"PSOT\" is not a method of HTTP (did you mean \"POST\"?)" file=`+path+` line=3 key=policies[0].match.method`)
+	if guard.Set() == c.Set {
+		t.Error("a warning keeps a set out of force")
+	}
+}

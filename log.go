@@ -1,0 +1,79 @@
+package stint
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/logsample"
+)
+
+// WithLogger makes the limiter log what it decides: failures of the store at the level ERROR with
+// the cause, denials at WARN with the time to wait, and admissions at DEBUG, each with the key and
+// the limit, and at most five of each kind per second. Keys are shortened. By default it logs
+// nothing: callers get the decision and the error.
+func WithLogger(logger *slog.Logger) Option {
+	return optionFunc(func(l *Limiter) { l.log = &limiterLog{logger: logger} })
+}
+
+// limiterLog logs the decisions of a limiter. A nil one logs nothing.
+type limiterLog struct {
+	logger                        *slog.Logger
+	admissions, denials, failures logsample.Sampler
+}
+
+// decided logs a decision, or that there is none. Of a peek only a failure is logged.
+func (l *limiterLog) decided(ctx context.Context, c *Claim, mode Mode, d *Decision, err error) {
+	switch {
+	case l == nil:
+	case err != nil:
+		l.failed(ctx, c, err)
+	case mode != ModePeek:
+		l.record(ctx, d)
+	}
+}
+
+// failed logs a failure of the store. The mistake of a caller, or one that went away, is none.
+func (l *limiterLog) failed(ctx context.Context, c *Claim, err error) {
+	if l == nil || err == nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	if _, invalid := errors.AsType[*InvalidError](err); invalid {
+		return
+	}
+	if unlogged, ok := l.failures.Allow(logsample.Few, time.Second); ok {
+		l.logger.ErrorContext(ctx, "stint: a request could not be decided", "cause", err,
+			"key", label.Short(c.Key()), "limit", label.List(c.Limits), "unlogged", unlogged)
+	}
+}
+
+// record logs a decision.
+func (l *limiterLog) record(ctx context.Context, d *Decision) {
+	level, message, sampler := slog.LevelWarn, "stint: denied", &l.denials
+	if d.Allowed {
+		level, message, sampler = slog.LevelDebug, "stint: allowed", &l.admissions
+	}
+	if !l.logger.Enabled(ctx, level) {
+		return
+	}
+	unlogged, ok := sampler.Sample(logsample.Few, time.Second)
+	if !ok {
+		return
+	}
+	s := d.Decisive()
+	args := []any{"key", label.Short(d.Key()), "limit", s.Limit.String()}
+	if d.Allowed {
+		args = append(args, "used", s.Used, "remaining", s.Remaining())
+	} else {
+		args = append(args, "retry_after", d.RetryAfter.String())
+	}
+	if d.Banned {
+		args = append(args, "banned", true)
+	}
+	if d.Degraded {
+		args = append(args, "degraded", true)
+	}
+	l.logger.Log(ctx, level, message, append(args, "unlogged", unlogged)...)
+}

@@ -1,0 +1,88 @@
+package stint_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/memorystore"
+)
+
+// lost is a store that fails in everything.
+type lost struct{ stint.Store }
+
+var errLost = &stint.StoreError{Op: "any", Err: errors.New("no store today")}
+
+func (lost) Take(context.Context, stint.Request) (stint.Decision, error) {
+	return stint.Decision{}, errLost
+}
+
+func (lost) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) { return false, errLost }
+func (lost) Command(context.Context, stint.Command) error                       { return errLost }
+
+// A limiter logs failures, denials and admissions, however it is asked, and names nobody in full.
+func TestWithLogger(t *testing.T) {
+	memory, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	over := func(store stint.Store) *stint.Limiter {
+		l, err := stint.New(store, stint.PerMinute(2), stint.PerDay(1000), stint.WithLogger(logger))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	ctx, who := t.Context(), "user:somebody"
+	works, fails := over(memory), over(lost{memory})
+	allow := func() error { _, err := works.Allow(ctx, who); return err }
+	const failed = `level=ERROR msg="stint: a request could not be decided" cause="stint: any: no store today" key=user:somebo… limit="2/1m, 1000/1d"`
+	for _, c := range []struct {
+		name string
+		ask  func() error
+		want string // "" is nothing
+	}{
+		{"allowed", allow, `level=DEBUG msg="stint: allowed" key=user:somebo… limit=2/1m used=1 remaining=1`},
+		{"the last one", allow, `level=DEBUG msg="stint: allowed" key=user:somebo… limit=2/1m used=2 remaining=0`},
+		{"denied", allow, `level=WARN msg="stint: denied" key=user:somebo… limit=2/1m retry_after=`},
+		{"a peek", func() error { _, err := works.Peek(ctx, who); return err }, ""},
+		{"a mistake", func() error { _, err := works.AllowN(ctx, "", -1); return err }, ""},
+		{"no wait", func() error {
+			_, err := works.WaitFor(ctx, stint.Request{Claim: stint.Claim{Subject: who, Cost: 1}, MaxWait: 1000})
+			return err
+		}, `level=WARN msg="stint: denied"`},
+		{"Allow fails", func() error { _, err := fails.Allow(ctx, who); return err }, failed},
+		{"Take fails", func() error {
+			_, err := fails.Take(ctx, stint.Request{Claim: stint.Claim{Subject: who, Cost: 1}})
+			return err
+		}, failed},
+		{"Wait fails", func() error { _, err := fails.Wait(ctx, who); return err }, failed},
+		{"Refund fails", func() error {
+			_, err := fails.Refund(ctx, stint.Decision{Charge: stint.Charge{ID: 1, Claim: stint.Claim{Subject: who,
+				Limits: fails.Limits()}}})
+			return err
+		}, failed},
+		{"Reset fails", func() error { return fails.Reset(ctx, who) }, failed},
+	} {
+		log.Reset()
+		_ = c.ask() // what is logged is the question
+		if got := log.String(); c.want == "" && got != "" || !strings.Contains(got, c.want) ||
+			strings.Contains(got, "somebody") {
+			t.Errorf("%s: got %s; want %s", c.name, got, c.want)
+		}
+	}
+	log.Reset()
+	for range 100 {
+		_ = allow() // what is logged is the question
+	}
+	if n := strings.Count(log.String(), "\n"); n > 10 { // of two seconds at most
+		t.Errorf("%d records of 100 denials, want 5 per second", n)
+	}
+}
