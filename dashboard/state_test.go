@@ -70,7 +70,8 @@ func TestState(t *testing.T) {
 		s.Top["user"][0].Denied != 1 {
 		t.Errorf("the offenders are %+v", s.Top)
 	}
-	tiers := []ruleList{{"users", []string{"3/1h"}, false, "", "local"}, {"anyone", []string{"2/1h"}, false, "", "local"}}
+	tiers := []ruleList{{"users", []string{"3/1h"}, false, "", "local"},
+		{"anyone", []string{"2/1h"}, false, "", "local"}}
 	policies := []ruleList{
 		{"search", []string{"2/1m (users)", "1/1m (anyone)"}, false, "", "local"},
 		{"trial", []string{"1/1m"}, true, "", "local"},
